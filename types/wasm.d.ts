@@ -10,8 +10,7 @@ declare namespace WebAssembly {
   type ImportExportKind = 'function' | 'global' | 'memory' | 'table'
   type TableKind = 'anyfunc' | 'externref'
   type ImportValue = ExportValue | number | bigint
-  // biome-ignore lint/complexity/noBannedTypes: an export is any callable, as in the standard's own declarations.
-  type ExportValue = Function | Global | Memory | Table
+  type ExportValue = ((...args: never) => unknown) | Global | Memory | Table
   type Exports = Record<string, ExportValue>
   type ModuleImports = Record<string, ImportValue>
   type Imports = Record<string, ModuleImports>

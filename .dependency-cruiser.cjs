@@ -1,0 +1,138 @@
+/**
+ * The floors: which folder of `src` may import which. Type-only imports count.
+ *
+ * To add a folder, add its line to `floors`; a folder without a line fails the check.
+ */
+const base = ['util', 'diagnostics', 'types']
+const ground = [...base, 'scalar', 'index']
+const upToGraph = [...ground, 'graph']
+const upToCompose = [...upToGraph, 'compose']
+const upToKernel = [...ground, 'kernel']
+const upToPlan = [...upToGraph, 'kernel', 'plan']
+
+/** Report data: plain records that the passes fill in and `report` renders. */
+const reportData = 'report/data.ts'
+
+/** For each folder, the folders (or single files) below it. A folder may always import from itself. */
+const floors = {
+  util: [],
+  diagnostics: ['util'],
+  types: ['util', 'diagnostics'],
+  scalar: base,
+  index: base,
+  graph: ground,
+  compose: upToGraph,
+  transforms: upToCompose,
+  rewrite: upToCompose,
+  kernel: ground,
+  report: base,
+  plan: [...upToGraph, 'kernel', reportData],
+  lower: [...upToPlan, reportData],
+  runtime: upToKernel,
+  'codegen/wasm': upToKernel,
+  'backends/wasm': [...upToKernel, 'runtime', 'codegen/wasm', reportData],
+  'backends/reference': [...upToGraph, reportData],
+}
+
+const middle = Object.keys(floors)
+floors.onnx = [...base, 'scalar', 'graph', 'compose']
+floors.compile = middle
+floors.api = [...middle, 'compile']
+floors.cli = [...middle, 'compile', 'api', 'onnx', 'index.ts']
+
+const escapeDots = (text) => text.replace(/[.]/g, '\\.')
+const within = (place) => (place.endsWith('.ts') ? `^src/${escapeDots(place)}$` : `^src/${escapeDots(place)}/`)
+
+const floorRules = Object.entries(floors).map(([folder, below]) => ({
+  name: `floor:${folder}`,
+  comment: `src/${folder} may import only from: ${below.join(', ') || 'nothing'}.`,
+  severity: 'error',
+  from: { path: within(folder) },
+  to: { path: '^src/', pathNot: [folder, ...below].map(within) },
+}))
+
+/** The one folder that may use each runtime dependency. */
+const owners = {
+  commander: 'cli',
+  jiti: 'cli',
+  picocolors: 'cli',
+  '@bufbuild/protobuf': 'onnx',
+}
+
+const ownerRules = Object.entries(owners).map(([name, folder]) => ({
+  name: `owner:${name}`,
+  comment: `Only src/${folder} may import ${name}.`,
+  severity: 'error',
+  from: { path: '^src/', pathNot: within(folder) },
+  to: { path: `^node_modules/${name}/` },
+}))
+
+module.exports = {
+  forbidden: [
+    ...floorRules,
+    {
+      name: 'floor:index.ts',
+      comment: 'The main entry exports src/api and nothing else.',
+      severity: 'error',
+      from: { path: '^src/index\\.ts$' },
+      to: { path: '^src/', pathNot: '^src/api/' },
+    },
+    {
+      name: 'unlisted-folder',
+      comment: 'Every folder of src has a line in .dependency-cruiser.cjs.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: ['^src/index\\.ts$', ...Object.keys(floors).map(within)] },
+      to: {},
+    },
+    {
+      name: 'no-circular',
+      comment: 'No circular imports, those of types included.',
+      severity: 'error',
+      from: {},
+      to: { circular: true },
+    },
+    {
+      name: 'host-modules',
+      comment: 'node: modules are for src/backends and src/cli.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: ['^src/backends/', '^src/cli/'] },
+      to: { dependencyTypes: ['core'] },
+    },
+    ...ownerRules,
+    {
+      name: 'runtime-dependencies',
+      comment: 'src imports only what package.json lists under dependencies.',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: {
+        dependencyTypes: ['npm-dev', 'npm-optional', 'npm-peer', 'npm-no-pkg', 'npm-unknown', 'undetermined'],
+        dependencyTypesNot: ['npm'],
+      },
+    },
+    {
+      name: 'inside-src',
+      comment: 'src imports no file of the repository outside src.',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: '^(test|examples|bench|scripts|dist|docs)/' },
+    },
+    {
+      name: 'unresolvable',
+      comment: 'Every import resolves.',
+      severity: 'error',
+      from: {},
+      to: { couldNotResolve: true },
+    },
+  ],
+  options: {
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    doNotFollow: { path: 'node_modules' },
+    combinedDependencies: false,
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['types', 'import', 'node', 'default'],
+      extensions: ['.ts', '.js', '.mjs', '.d.ts'],
+    },
+  },
+}

@@ -1,0 +1,142 @@
+/**
+ * Checks what the type checker and the linter do not:
+ *
+ * - every public function, class and constant has a doc comment;
+ * - every source file starts with a comment that says what lives there, and is at most 500 lines long;
+ * - every relative link of README.md and docs/ leads to a file, and every anchor to a heading.
+ *
+ * A file marked `@generated` in its first line may be of any length.
+ */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+const LINES_WARN = 400
+const LINES_FAIL = 500
+const ENTRIES = ['src/index.ts', 'src/onnx/index.ts']
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
+const problems = []
+const warnings = []
+
+const shown = (path) => relative(root, path).split(sep).join('/')
+
+/** Every file under `folder` whose name ends in `extension`; none where the folder does not exist. */
+function filesUnder(folder, extension) {
+  const path = join(root, folder)
+  if (!existsSync(path)) return []
+  return readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith(extension))
+    .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+    .sort()
+}
+
+function checkSourceFiles() {
+  for (const path of filesUnder('src', '.ts')) {
+    const text = readFileSync(path, 'utf8').replace(/^#!.*\n/, '')
+    const opening = /^\s*(\/\*[\s\S]*?\*\/|\/\/.*)/.exec(text)?.[1] ?? ''
+    const words = opening.replace(/[/*]/g, '').trim()
+    if (words === '' || /^(biome-ignore|@ts-)/.test(words)) {
+      problems.push(`${shown(path)}:1 starts without a comment that says what lives there`)
+    }
+    const lines = text.split('\n').length - 1
+    if (opening.includes('@generated')) continue
+    if (lines > LINES_FAIL) problems.push(`${shown(path)} has ${lines} lines; at most ${LINES_FAIL} are allowed`)
+    else if (lines > LINES_WARN) warnings.push(`${shown(path)} has ${lines} lines; aim at ${LINES_WARN}`)
+  }
+}
+
+/** Reports each undocumented declaration that the entries export, through re-exports and namespaces. */
+function checkPublicDocs() {
+  const entries = ENTRIES.map((entry) => join(root, entry)).filter(existsSync)
+  if (entries.length === 0) return
+  const config = ts.getParsedCommandLineOfConfigFile(join(root, 'tsconfig.build.json'), undefined, {
+    ...ts.sys,
+    onUnRecoverableConfigFileDiagnostic: (diagnostic) => {
+      throw new Error(ts.flattenDiagnosticMessageText(diagnostic.messageText, '\n'))
+    },
+  })
+  const program = ts.createProgram(entries, config.options)
+  const checker = program.getTypeChecker()
+  const source = join(root, 'src') + sep
+  const seen = new Set()
+
+  const visit = (moduleSymbol, prefix) => {
+    for (const exported of checker.getExportsOfModule(moduleSymbol)) {
+      const symbol = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported
+      if (seen.has(symbol)) continue
+      seen.add(symbol)
+      const name = prefix + exported.name
+      if (symbol.flags & ts.SymbolFlags.ValueModule) {
+        visit(symbol, `${name}.`)
+        continue
+      }
+      const documented = ts.SymbolFlags.Function | ts.SymbolFlags.Class | ts.SymbolFlags.Variable
+      if (!(symbol.flags & documented)) continue
+      const declaration = symbol.declarations?.[0]
+      const file = declaration?.getSourceFile()
+      if (!file || !resolve(file.fileName).startsWith(source)) continue
+      if (symbol.getDocumentationComment(checker).length > 0) continue
+      const line = file.getLineAndCharacterOfPosition(declaration.getStart()).line + 1
+      problems.push(`${shown(file.fileName)}:${line} exports ${name} without a doc comment`)
+    }
+  }
+
+  for (const entry of entries) {
+    const file = program.getSourceFile(entry)
+    const symbol = file && checker.getSymbolAtLocation(file)
+    if (symbol) visit(symbol, '')
+  }
+}
+
+const withoutCode = (markdown) => markdown.replace(/^(`{3,}|~{3,})[\s\S]*?^\1.*$/gm, '').replace(/`[^`\n]*`/g, '')
+
+/** The anchors that a Markdown renderer gives the headings of a page. */
+function anchorsOf(markdown) {
+  const counts = new Map()
+  const anchors = new Set()
+  const headings = markdown.replace(/^(`{3,}|~{3,})[\s\S]*?^\1.*$/gm, '').matchAll(/^#{1,6}\s+(.*?)\s*#*$/gm)
+  for (const [, heading] of headings) {
+    const slug = heading
+      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replace(/\s/g, '-')
+    const count = counts.get(slug) ?? 0
+    counts.set(slug, count + 1)
+    anchors.add(count === 0 ? slug : `${slug}-${count}`)
+  }
+  return anchors
+}
+
+function checkLinks() {
+  const pages = [join(root, 'README.md'), ...filesUnder('docs', '.md')].filter(existsSync)
+  for (const page of pages) {
+    const text = withoutCode(readFileSync(page, 'utf8'))
+    const inline = [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)/g)]
+    const references = [...text.matchAll(/^\s*\[[^\]]+\]:\s*<?(\S+?)>?(?:\s|$)/gm)]
+    for (const [, link] of [...inline, ...references]) {
+      if (/^[a-z][a-z0-9+.-]*:/i.test(link) || link.startsWith('//')) continue
+      const [path, anchor] = decodeURI(link).split('#')
+      const target = path === '' ? page : resolve(dirname(page), path)
+      if (!target.startsWith(root) || !existsSync(target)) {
+        problems.push(`${shown(page)} links to ${link}, which does not exist`)
+      } else if (anchor && target.endsWith('.md') && statSync(target).isFile()) {
+        if (!anchorsOf(readFileSync(target, 'utf8')).has(anchor)) {
+          problems.push(`${shown(page)} links to ${link}, a heading that does not exist`)
+        }
+      }
+    }
+  }
+}
+
+checkSourceFiles()
+checkPublicDocs()
+checkLinks()
+
+for (const warning of warnings) console.warn(`warning: ${warning}`)
+for (const problem of problems) console.error(`error: ${problem}`)
+if (problems.length > 0) process.exit(1)
+console.log('docs: headers, file sizes, public doc comments and links are in order')
