@@ -1,0 +1,67 @@
+/** Errors: a stable code, what happened, where in the user's code, and what to do about it. */
+
+export type ErrorCode =
+  | 'E_SHAPE'
+  | 'E_DTYPE'
+  | 'E_AXIS'
+  | 'E_ARGUMENT'
+  | 'E_INDEX'
+  | 'E_OVERFLOW'
+  | 'E_OUT_OF_MEMORY'
+  | 'E_DISPOSED'
+  | 'E_LEAKED_TRACER'
+  | 'E_NOT_CONCRETE'
+  | 'E_STRUCTURE'
+  | 'E_DEVICE'
+  | 'E_WORKER_LOST'
+  | 'E_UNSUPPORTED'
+  | 'E_CALLBACK'
+  | 'E_ONNX_MALFORMED'
+  | 'E_ONNX_UNSUPPORTED'
+  | 'E_ONNX_INPUT'
+  | 'E_FILE'
+  | 'E_KERNEL_SYNTAX'
+  | 'E_KERNEL_INVALID'
+
+export interface ErrorDetail {
+  /** What to do about it, one sentence. */
+  readonly help?: string
+  /** The user's call site (`file:line:column`) or the ONNX node. */
+  readonly where?: string
+  readonly cause?: unknown
+}
+
+/** The user's input cannot be served. `code` is stable; `message` says what, where and what to do. */
+export class UserError extends Error {
+  readonly code: ErrorCode
+  readonly where: string | undefined
+  readonly help: string | undefined
+  constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
+    const where = detail.where === undefined ? '' : `\n  at ${detail.where}`
+    const help = detail.help === undefined ? '' : `\n  help: ${detail.help}`
+    super(`[${code}] ${message}${where}${help}`, detail.cause === undefined ? undefined : { cause: detail.cause })
+    this.name = 'UserError'
+    this.code = code
+    this.where = detail.where
+    this.help = detail.help
+  }
+}
+
+/** A broken promise inside the compiler: always a defect of Sinter, never of the user's program. */
+export class InternalError extends Error {
+  readonly code = 'E_INTERNAL'
+  constructor(message: string, cause?: unknown) {
+    super(`[E_INTERNAL] ${message}`, cause === undefined ? undefined : { cause })
+    this.name = 'InternalError'
+  }
+}
+
+/** Throws an InternalError unless the condition holds. */
+export function invariant(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new InternalError(message)
+}
+
+/** For exhaustive switches. */
+export function unreachable(value: never, what: string): never {
+  throw new InternalError(`unexpected ${what}: ${String(value)}`)
+}

@@ -1,0 +1,48 @@
+/** Building nodes: shape inference, hash-consing within a context, provenance. */
+import { currentOrigin } from '../diagnostics/origin.ts'
+import { UserError } from '../diagnostics/errors.ts'
+import type { DType } from '../types/dtype.ts'
+import { type Shape, sizeOf } from '../types/shape.ts'
+import type { AttrsByOp, Node, NodeOf, OpName } from './node.ts'
+import { type OpDef, opTable } from './table.ts'
+
+let nextId = 1
+
+/** Hash-consing is inside a context: equal (op, inputs, attributes) give one node there. */
+export class GraphContext {
+  readonly table = new Map<string, Node>()
+}
+
+let current: GraphContext | undefined
+
+/** Builds the nodes of `body` hash-consed in a context (its own, if none is given). Without a context every node is fresh. */
+export function withContext<T>(body: () => T, context: GraphContext = new GraphContext()): T {
+  const outer = current
+  current = context
+  try {
+    return body()
+  } finally {
+    current = outer
+  }
+}
+
+/** Makes (or finds) a node. Throws UserError on inputs the op is not defined on. */
+export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs: AttrsByOp[O]): NodeOf<O> {
+  const def = opTable[op] as unknown as OpDef<O>
+  const least = typeof def.arity === 'number' ? def.arity : def.arity.atLeast
+  if (inputs.length < least || (typeof def.arity === 'number' && inputs.length !== least))
+    throw new UserError('E_ARGUMENT', `${op} takes ${least} inputs, not ${inputs.length}`)
+  const consed = current !== undefined && def.boundary !== 'effect'
+  const key = consed ? `${op}(${inputs.map((x) => x.id).join()})${def.key(attrs)}` : ''
+  const have = consed ? current?.table.get(key) : undefined
+  if (have !== undefined) return have as NodeOf<O>
+  const { shape, dtype } = def.infer(inputs, attrs)
+  const node: NodeOf<O> = { id: nextId++, op, inputs, attrs, shape, dtype, origin: currentOrigin() }
+  if (consed) current?.table.set(key, node as Node)
+  return node
+}
+
+/** A fresh parameter; `index` distinguishes the inputs of one program. */
+export const param = (index: number, shape: Shape, dtype: DType): NodeOf<'param'> => makeNode('param', [], { index, shape, dtype })
+
+export const elementCount = (n: Node): number => sizeOf(n.shape)

@@ -1,0 +1,127 @@
+/**
+ * Waist 1, the graph: immutable, hash-consed nodes `(op, inputs, attrs) -> (shape, dtype)` with provenance. The op names and
+ * attribute types stand here; shape rules, properties and evaluators are in the op table (`table.ts` and its families).
+ */
+import type { Origin } from '../diagnostics/origin.ts'
+import type { BinaryName, Combiner, Scalar, UnaryName } from '../scalar/ops.ts'
+import type { DType } from '../types/dtype.ts'
+import type { HostArray } from '../types/host.ts'
+import type { Shape } from '../types/shape.ts'
+
+/** A user's own kernel. `run` gets row-major host views; the same instance is one identity for hash-consing. */
+export interface OpaqueKernel {
+  readonly name: string
+  /** Result shape and dtype from the inputs'. */
+  readonly shapeRule: (inputs: readonly { readonly shape: Shape; readonly dtype: DType }[]) => {
+    readonly shape: Shape
+    readonly dtype: DType
+  }
+  /** Fills `output` from `inputs`. */
+  readonly run: (inputs: readonly HostArray[], output: HostArray) => void
+}
+
+/** A callback that sees a value from inside compiled code. */
+export interface InspectCallback {
+  readonly label: string
+  readonly call: (data: HostArray, shape: Shape, dtype: DType) => void
+}
+
+/** How one coordinate of the gathered (or scattered-to) tensor is found: an output axis, or index input number `input` (0-based among index inputs). */
+export type IndexSource = { readonly axis: number } | { readonly input: number }
+
+type NoAttrs = {}
+
+export type AttrsByOp = {
+  [K in UnaryName | BinaryName | 'select']: NoAttrs
+} & {
+  /** Numeric conversion (docs/numerics.md, "Casts"). */
+  cast: { readonly dtype: DType }
+  /** Same bits, other dtype of the same width. */
+  bitcast: { readonly dtype: DType }
+
+  /** Input number `index` of the traced program. */
+  param: { readonly index: number; readonly shape: Shape; readonly dtype: DType }
+  /** A literal tensor; `data` is row-major and must not change. */
+  constant: { readonly data: HostArray; readonly shape: Shape; readonly dtype: DType }
+  /** One scalar repeated over a shape. */
+  full: { readonly value: Scalar; readonly shape: Shape; readonly dtype: DType }
+  /** Index along `axis`. */
+  iota: { readonly axis: number; readonly shape: Shape; readonly dtype: DType }
+  /** u32 bits: Threefry-2x32 of a u32[2] key at each row-major index. Input: key. */
+  randomBits: { readonly shape: Shape }
+
+  reshape: { readonly shape: Shape }
+  /** Output axis i is input axis perm[i]. */
+  permute: { readonly perm: readonly number[] }
+  /** Input axis i becomes output axis dims[i] (extent equal, or 1 which repeats); other output axes are new. */
+  broadcast: { readonly shape: Shape; readonly dims: readonly number[] }
+  /** start, limit (exclusive), step >= 1 for each axis. */
+  slice: { readonly start: readonly number[]; readonly limit: readonly number[]; readonly step: readonly number[] }
+  flip: { readonly axes: readonly number[] }
+  /** `low`/`high` >= 0 elements of `value` on each side, `interior` >= 0 between neighbours. */
+  pad: {
+    readonly low: readonly number[]
+    readonly high: readonly number[]
+    readonly interior: readonly number[]
+    readonly value: Scalar
+  }
+  concat: { readonly axis: number }
+  /** Sliding window: `axis` of extent n becomes (o, k), element [o, k] at o*stride + k*dilation. */
+  window: { readonly axis: number; readonly size: number; readonly stride: number; readonly dilation: number }
+
+  /**
+   * out[p] = x[c0(p), c1(p), ...]: inputs are x and index tensors of the output's shape (i32 or i64). Out-of-range
+   * coordinates clamp. `sources` has one entry per axis of x.
+   */
+  gather: { readonly shape: Shape; readonly sources: readonly IndexSource[] }
+  /**
+   * x with updates[p] combined into x[c0(p), ...]: inputs are x, updates and index tensors of updates' shape. Out-of-range
+   * coordinates drop. In row-major order of p; `set` keeps the last.
+   */
+  scatter: { readonly sources: readonly IndexSource[]; readonly combiner: 'set' | 'sum' | 'prod' | 'max' | 'min' }
+
+  /** Folds `axes` away. Arg-combiners take one axis and give `dtype` i32 or i64; ties go to the first (or `last`). */
+  reduce: {
+    readonly combiner: Combiner
+    readonly axes: readonly number[]
+    readonly dtype?: DType
+    readonly last?: boolean
+  }
+  /** Running fold along an axis. */
+  scan: {
+    readonly combiner: 'sum' | 'prod' | 'max' | 'min'
+    readonly axis: number
+    readonly reverse: boolean
+    readonly exclusive: boolean
+  }
+  /** Einsum of two operands over single-letter labels, each at most once an operand; labels absent from `out` are summed. Accumulates in f32 (f64, i32, i64 as the operands ask); result dtype is the operands'. */
+  contract: { readonly lhs: string; readonly rhs: string; readonly out: string }
+
+  /** A user's kernel: a boundary of fusion. */
+  opaque: { readonly kernel: OpaqueKernel }
+  /** Identity on its first input, seen by a callback; the optional second input is the effect before it. */
+  inspect: { readonly callback: InspectCallback }
+}
+
+export type OpName = keyof AttrsByOp
+
+/** A node of a known op. */
+export interface NodeOf<O extends OpName> {
+  readonly id: number
+  readonly op: O
+  readonly inputs: readonly Node[]
+  readonly attrs: AttrsByOp[O]
+  readonly shape: Shape
+  readonly dtype: DType
+  readonly origin: Origin
+}
+
+/** Any node: discriminated by `op`. Ids ascend in topological order within a process. */
+export type Node = { [O in OpName]: NodeOf<O> }[OpName]
+
+/** A traced program: a graph with named inputs and outputs. `effects` must run though nothing reads them. */
+export interface Graph {
+  readonly params: readonly NodeOf<'param'>[]
+  readonly outputs: readonly Node[]
+  readonly effects: readonly Node[]
+}

@@ -1,0 +1,36 @@
+/** Ops no kernel crosses: users' own kernels and effects. */
+import { invariant } from '../../diagnostics/errors.ts'
+import { sizeOf } from '../../types/shape.ts'
+import type { OpDef } from '../table.ts'
+
+const ids = new WeakMap<object, number>()
+let next = 1
+function identity(x: object): number {
+  const id = ids.get(x) ?? next++
+  ids.set(x, id)
+  return id
+}
+
+export const boundaryOps: { opaque: OpDef<'opaque'>; inspect: OpDef<'inspect'> } = {
+  opaque: {
+    family: 'boundary',
+    boundary: 'opaque',
+    arity: { atLeast: 0 },
+    infer: (inputs, a) => {
+      const r = a.kernel.shapeRule(inputs.map((x) => ({ shape: x.shape, dtype: x.dtype })))
+      sizeOf(r.shape)
+      return r
+    },
+    key: (a) => `${identity(a.kernel)}`,
+  },
+  inspect: {
+    family: 'boundary',
+    boundary: 'effect',
+    arity: { atLeast: 1 },
+    infer: ([x]) => {
+      invariant(x !== undefined, 'inspect without input')
+      return { shape: x.shape, dtype: x.dtype }
+    },
+    key: (a) => `${identity(a.callback)}`,
+  },
+}

@@ -1,0 +1,343 @@
+/**
+ * Quasi-affine index expressions over named axes: sums of integer multiples of axes, data-dependent values, floor
+ * quotients and remainders. Always in canonical form, so equal keys mean equal expressions. Constructors simplify with
+ * the ranges of the axes (an axis of extent n ranges over [0, n)).
+ */
+import { invariant } from '../diagnostics/errors.ts'
+
+/** Inclusive bounds of an expression. */
+export interface Range {
+  readonly lo: number
+  readonly hi: number
+}
+
+export type Atom =
+  /** A named axis; `extent` bounds it. */
+  | { readonly kind: 'axis'; readonly name: string; readonly extent: number }
+  /** An integer tile value of the kernel, already clamped to [0, extent). */
+  | { readonly kind: 'value'; readonly id: number; readonly extent: number }
+  | { readonly kind: 'div'; readonly of: Expr; readonly by: number }
+  | { readonly kind: 'mod'; readonly of: Expr; readonly by: number }
+
+export interface Term {
+  readonly atom: Atom
+  readonly coef: number
+}
+
+/** offset + sum of coef * atom; terms sorted by key, no zero coefficients, no repeated atoms. */
+export interface Expr {
+  readonly terms: readonly Term[]
+  readonly offset: number
+  readonly key: string
+}
+
+export const atomKey = (a: Atom): string => {
+  switch (a.kind) {
+    case 'axis':
+      return a.name
+    case 'value':
+      return `%${a.id}`
+    case 'div':
+      return `(${a.of.key})/${a.by}`
+    case 'mod':
+      return `(${a.of.key})%${a.by}`
+  }
+}
+
+const termKey = (t: Term): string => (t.coef === 1 ? atomKey(t.atom) : `${t.coef}*${atomKey(t.atom)}`)
+
+function make(terms: Term[], offset: number): Expr {
+  const by = new Map<string, Term>()
+  for (const t of terms) {
+    const k = atomKey(t.atom)
+    const have = by.get(k)
+    by.set(k, have === undefined ? t : { atom: t.atom, coef: have.coef + t.coef })
+  }
+  const kept = [...by.entries()]
+    .filter(([, t]) => t.coef !== 0)
+    .sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0))
+    .map(([, t]) => t)
+  const parts = kept.map(termKey)
+  if (offset !== 0 || parts.length === 0) parts.push(String(offset))
+  return { terms: kept, offset, key: parts.join('+') }
+}
+
+export const constant = (v: number): Expr => make([], v)
+export const zero: Expr = constant(0)
+
+/** An axis; of extent 1 it is the constant 0. */
+export const axis = (name: string, extent: number): Expr =>
+  extent === 1 ? zero : make([{ atom: { kind: 'axis', name, extent }, coef: 1 }], 0)
+
+export const value = (id: number, extent: number): Expr => make([{ atom: { kind: 'value', id, extent }, coef: 1 }], 0)
+
+export const add = (a: Expr, b: Expr): Expr => make([...a.terms, ...b.terms], a.offset + b.offset)
+
+export const addConst = (a: Expr, c: number): Expr => (c === 0 ? a : make([...a.terms], a.offset + c))
+
+export function mul(a: Expr, c: number): Expr {
+  if (c === 1) return a
+  return make(
+    a.terms.map((t) => ({ atom: t.atom, coef: t.coef * c })),
+    a.offset * c,
+  )
+}
+
+export const sub = (a: Expr, b: Expr): Expr => add(a, mul(b, -1))
+
+function atomRange(a: Atom): Range {
+  switch (a.kind) {
+    case 'axis':
+    case 'value':
+      return { lo: 0, hi: Math.max(0, a.extent - 1) }
+    case 'div': {
+      const r = rangeOf(a.of)
+      return { lo: Math.floor(r.lo / a.by), hi: Math.floor(r.hi / a.by) }
+    }
+    case 'mod':
+      return { lo: 0, hi: a.by - 1 }
+  }
+}
+
+/** Inclusive bounds, exact for sums of distinct axes. */
+export function rangeOf(e: Expr): Range {
+  let lo = e.offset
+  let hi = e.offset
+  for (const t of e.terms) {
+    const r = atomRange(t.atom)
+    if (t.coef > 0) {
+      lo += t.coef * r.lo
+      hi += t.coef * r.hi
+    } else {
+      lo += t.coef * r.hi
+      hi += t.coef * r.lo
+    }
+  }
+  return { lo, hi }
+}
+
+const floorMod = (a: number, b: number): number => a - b * Math.floor(a / b)
+
+/** Splits e = by * quotient + rest, taking every multiple of `by` out. */
+function splitMultiples(e: Expr, by: number): { quotient: Expr; rest: Expr } {
+  const q: Term[] = []
+  const r: Term[] = []
+  for (const t of e.terms) {
+    const qc = Math.floor(t.coef / by)
+    if (t.coef % by === 0) q.push({ atom: t.atom, coef: qc })
+    else r.push(t)
+  }
+  const qo = Math.floor(e.offset / by)
+  return { quotient: make(q, qo), rest: make(r, floorMod(e.offset, by)) }
+}
+
+/** Greatest divisor of `by` and of every coefficient and the offset. */
+function commonDivisor(e: Expr, by: number): number {
+  const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b))
+  let g = by
+  for (const t of e.terms) g = gcd(g, t.coef)
+  return gcd(g, e.offset)
+}
+
+/** floor(e / by), by > 0. */
+export function div(e: Expr, by: number): Expr {
+  invariant(by > 0 && Number.isInteger(by), `division of an index by ${by}`)
+  if (by === 1) return e
+  const { quotient, rest } = splitMultiples(e, by)
+  const r = rangeOf(rest)
+  const lo = Math.floor(r.lo / by)
+  if (lo === Math.floor(r.hi / by)) return addConst(quotient, lo)
+  // (x/a)/b = x/(a*b)
+  const only = rest.terms[0]
+  if (rest.terms.length === 1 && rest.offset === 0 && only !== undefined && only.coef === 1 && only.atom.kind === 'div')
+    return add(quotient, div(only.atom.of, only.atom.by * by))
+  // Terms of a common factor g: (g*x + c)/(g*m) = (x + floor(c/g))/m when 0 <= c < g after canonical offset.
+  const scaled = scaleDown(rest, by)
+  if (scaled !== undefined) return add(quotient, div(scaled.e, scaled.by))
+  return add(quotient, make([{ atom: { kind: 'div', of: rest, by }, coef: 1 }], 0))
+}
+
+/** floor((g*x + c) / (g*m)) = floor((x + floor(c/g)) / m): the smaller form, where a factor g > 1 exists. */
+function scaleDown(e: Expr, by: number): { e: Expr; by: number } | undefined {
+  const linear = make([...e.terms], 0)
+  const g = commonDivisor(linear, by)
+  if (g <= 1) return dropSmall(e, by)
+  return {
+    e: make(
+      e.terms.map((t) => ({ atom: t.atom, coef: t.coef / g })),
+      Math.floor(e.offset / g),
+    ),
+    by: by / g,
+  }
+}
+
+/**
+ * floor((g*x + y) / (g*m)) = floor(x / m) when 0 <= y < g for the terms y whose coefficients g does not divide: row-major
+ * flattening leaves such sums when extents do not line up but a prefix does.
+ */
+function dropSmall(e: Expr, by: number): { e: Expr; by: number } | undefined {
+  const coefs = [...new Set(e.terms.map((t) => Math.abs(t.coef)))].sort((a, b) => b - a)
+  for (const g of coefs) {
+    if (g <= 1 || by % g !== 0) continue
+    const part = splitBy(e, g)
+    if (part === undefined || part.small.terms.length === 0) continue
+    return { e: part.big, by: by / g }
+  }
+  return undefined
+}
+
+/** e = g * big + small with 0 <= small < g, where the ranges show it and big is not constant. */
+function splitBy(e: Expr, g: number): { big: Expr; small: Expr } | undefined {
+  const { quotient, rest } = splitMultiples(e, g)
+  const r = rangeOf(rest)
+  return quotient.terms.length === 0 || r.lo < 0 || r.hi >= g ? undefined : { big: quotient, small: rest }
+}
+
+/** e - by * floor(e / by), by > 0. */
+export function mod(e: Expr, by: number): Expr {
+  invariant(by > 0 && Number.isInteger(by), `remainder of an index by ${by}`)
+  if (by === 1) return zero
+  const { rest } = splitMultiples(e, by)
+  const r = rangeOf(rest)
+  const lo = Math.floor(r.lo / by)
+  if (lo === Math.floor(r.hi / by)) return addConst(rest, -lo * by)
+  // (x % a) % b = x % b when b divides a; only a lone remainder has that form.
+  const only = rest.terms[0]
+  if (
+    rest.terms.length === 1 &&
+    rest.offset === 0 &&
+    only !== undefined &&
+    only.coef === 1 &&
+    only.atom.kind === 'mod' &&
+    only.atom.by % by === 0
+  )
+    return mod(only.atom.of, by)
+  // (g*x + y) % (g*m) = g*(x % m) + y when 0 <= y < g.
+  const coefs = [...new Set(rest.terms.map((t) => Math.abs(t.coef)))].sort((a, b) => b - a)
+  for (const g of coefs) {
+    if (g <= 1 || by % g !== 0) continue
+    const part = splitBy(rest, g)
+    if (part === undefined) continue
+    return add(mul(mod(part.big, by / g), g), part.small)
+  }
+  return make([{ atom: { kind: 'mod', of: rest, by }, coef: 1 }], 0)
+}
+
+/** Rebuilds an expression with atoms replaced (and everything simplified again). `undefined` keeps the atom. */
+export function substitute(e: Expr, map: (a: Atom) => Expr | undefined): Expr {
+  let out = constant(e.offset)
+  for (const t of e.terms) {
+    const to = map(t.atom)
+    if (to !== undefined) {
+      out = add(out, mul(to, t.coef))
+      continue
+    }
+    switch (t.atom.kind) {
+      case 'div':
+        out = add(out, mul(div(substitute(t.atom.of, map), t.atom.by), t.coef))
+        break
+      case 'mod':
+        out = add(out, mul(mod(substitute(t.atom.of, map), t.atom.by), t.coef))
+        break
+      default:
+        out = add(out, make([t], 0))
+    }
+  }
+  return out
+}
+
+/** Visits every atom, outermost first. */
+export function visitAtoms(e: Expr, visit: (a: Atom) => void): void {
+  for (const t of e.terms) {
+    visit(t.atom)
+    if (t.atom.kind === 'div' || t.atom.kind === 'mod') visitAtoms(t.atom.of, visit)
+  }
+}
+
+/** Names of the axes an expression depends on directly (data-dependent values aside). */
+export function axesOf(e: Expr): Set<string> {
+  const out = new Set<string>()
+  visitAtoms(e, (a) => {
+    if (a.kind === 'axis') out.add(a.name)
+  })
+  return out
+}
+
+/** Ids of the tile values an expression depends on. */
+export function valuesOf(e: Expr): Set<number> {
+  const out = new Set<number>()
+  visitAtoms(e, (a) => {
+    if (a.kind === 'value') out.add(a.id)
+  })
+  return out
+}
+
+/** Its integer value under bindings of axes and values. */
+export function evaluate(e: Expr, axisAt: (name: string) => number, valueAt: (id: number) => number): number {
+  let v = e.offset
+  for (const t of e.terms) v += t.coef * evaluateAtom(t.atom, axisAt, valueAt)
+  return v
+}
+
+function evaluateAtom(a: Atom, axisAt: (name: string) => number, valueAt: (id: number) => number): number {
+  switch (a.kind) {
+    case 'axis':
+      return axisAt(a.name)
+    case 'value':
+      return valueAt(a.id)
+    case 'div':
+      return Math.floor(evaluate(a.of, axisAt, valueAt) / a.by)
+    case 'mod':
+      return floorMod(evaluate(a.of, axisAt, valueAt), a.by)
+  }
+}
+
+/** The constant an expression is, if it is one. */
+export const asConstant = (e: Expr): number | undefined => (e.terms.length === 0 ? e.offset : undefined)
+
+/** The axis an expression is (coefficient 1, no offset), if it is one. */
+export function asAxis(e: Expr): { name: string; extent: number } | undefined {
+  const t = e.terms[0]
+  return e.terms.length === 1 && e.offset === 0 && t !== undefined && t.coef === 1 && t.atom.kind === 'axis'
+    ? t.atom
+    : undefined
+}
+
+/**
+ * The change of an expression when an axis moves by one, if it is the same everywhere: the axis' coefficient, or undefined
+ * when the axis stands inside a quotient or remainder (data-dependent values count as not depending on the axis: ask valuesOf).
+ */
+export function strideOf(e: Expr, name: string): number | undefined {
+  let stride = 0
+  for (const t of e.terms) {
+    if (t.atom.kind === 'axis' && t.atom.name === name) stride += t.coef
+    else if ((t.atom.kind === 'div' || t.atom.kind === 'mod') && axesOf(t.atom.of).has(name)) return undefined
+  }
+  return stride
+}
+
+/** Row-major position of coordinates in a shape. */
+export function flatten(index: readonly Expr[], shape: readonly number[]): Expr {
+  invariant(index.length === shape.length, `index of rank ${index.length} into shape of rank ${shape.length}`)
+  let out = zero
+  let stride = 1
+  for (let i = shape.length - 1; i >= 0; i--) {
+    out = add(out, mul(index[i] ?? zero, stride))
+    stride *= shape[i] ?? 1
+  }
+  return out
+}
+
+/** Coordinates in a shape of a row-major position: the inverse of flatten. */
+export function unflatten(flat: Expr, shape: readonly number[]): Expr[] {
+  const out = new Array<Expr>(shape.length).fill(zero)
+  let stride = 1
+  for (let i = shape.length - 1; i >= 0; i--) {
+    const d = shape[i] ?? 1
+    const q = div(flat, stride)
+    const r = rangeOf(q)
+    out[i] = d <= 1 ? zero : r.lo >= 0 && r.hi < d ? q : mod(q, d)
+    stride *= Math.max(d, 1)
+  }
+  return out
+}

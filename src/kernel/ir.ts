@@ -1,0 +1,205 @@
+/**
+ * Waist 2, the kernel IR: a kernel is a grid of programs over named axes. Values inside a program are tiles over named
+ * axes; broadcasting is by axis, so there is no reshape. The contract is in docs/architecture.md ("The kernel").
+ */
+import type { Expr } from '../index/expr.ts'
+import type { Predicate } from '../index/predicate.ts'
+import type { Combiner, Scalar, ScalarOp } from '../scalar/ops.ts'
+import type { DType } from '../types/dtype.ts'
+
+export type ValueId = number
+
+/** An axis of a kernel part. Index expressions name it by its global index in [0, extent). */
+export interface KernelAxis {
+  readonly name: string
+  readonly extent: number
+}
+
+/**
+ * A buffer the kernel touches, row-major over `shape`. `bits`: a bool packed eight to a byte, element 0 in the lowest bit
+ * of byte 0 (flattened index). `int4`: two signed 4-bit integers a byte, element 0 in the low half.
+ */
+export interface KernelParam {
+  readonly name: string
+  readonly dtype: DType
+  readonly shape: readonly number[]
+  readonly access: 'read' | 'write' | 'update'
+  readonly format: 'plain' | 'bits' | 'int4'
+}
+
+/**
+ * A grid axis. The grid has ceil(extent / block) programs along it; inside a program the axis ranges over the block
+ * [start, min(start + block, extent)). With block 1 it is a scalar. The pseudo-axis `NAME.start` is the block's first index.
+ */
+export interface GridAxis {
+  readonly axis: string
+  readonly block: number
+}
+
+export type TileOp =
+  | { readonly kind: 'const'; readonly value: Scalar }
+  /** The integer value of an index expression at each point. */
+  | { readonly kind: 'index'; readonly expr: Expr }
+  /** Whether a predicate holds at each point (dtype bool). */
+  | { readonly kind: 'predicate'; readonly predicate: Predicate }
+  /** Element at `index` where `mask` (and the bool tile `maskValue`) hold, else `other`; masked points do not touch memory. */
+  | {
+      readonly kind: 'load'
+      readonly param: string
+      readonly index: readonly Expr[]
+      readonly mask: Predicate
+      readonly maskValue?: ValueId
+      readonly other: Scalar
+    }
+  /** One scalar operation per point; operands broadcast by axis. */
+  | { readonly kind: 'scalar'; readonly op: ScalarOp; readonly args: readonly ValueId[] }
+  /** Threefry-2x32 of key (k0, k1) and counter (hi 32 bits, low 32 bits) of a non-negative index; its first word. */
+  | { readonly kind: 'random'; readonly k0: ValueId; readonly k1: ValueId; readonly counter: Expr }
+  /**
+   * Folds `axes` (all of the tile's points along them inside the program). `position` is the logical index reported by an
+   * arg-combiner; ties go to the least (greatest, if `last`) position. An empty fold gives the identity.
+   */
+  | {
+      readonly kind: 'reduce'
+      readonly combiner: Combiner
+      readonly arg: ValueId
+      readonly axes: readonly string[]
+      readonly position?: Expr
+      readonly last?: boolean
+    }
+  /** Running fold along `axis` in its order (from the end if `reverse`); `exclusive` leaves a point's own value out. */
+  | {
+      readonly kind: 'scan'
+      readonly combiner: 'sum' | 'prod' | 'max' | 'min'
+      readonly arg: ValueId
+      readonly axis: string
+      readonly reverse: boolean
+      readonly exclusive: boolean
+    }
+  /** Sum over `axes` of a*b (+ `acc`), accumulated in the axes' order; operands broadcast by axis. */
+  | {
+      readonly kind: 'dot'
+      readonly a: ValueId
+      readonly b: ValueId
+      readonly axes: readonly string[]
+      readonly acc?: ValueId
+    }
+  /** The tile itself, required to stand in scratch (staging); SIMT lowerings put a barrier behind it. */
+  | { readonly kind: 'stage'; readonly of: ValueId }
+  /** A staged tile read at other coordinates: for each of its axes, the index along it (relative to the axis' own range). */
+  | { readonly kind: 'at'; readonly of: ValueId; readonly index: Readonly<Record<string, Expr>> }
+
+export interface LetStmt {
+  readonly kind: 'let'
+  readonly id: ValueId
+  readonly dtype: DType
+  /** The tile's axes, outermost first: its layout when it is staged. */
+  readonly axes: readonly string[]
+  readonly op: TileOp
+}
+
+export interface StoreStmt {
+  readonly kind: 'store'
+  readonly param: string
+  readonly index: readonly Expr[]
+  readonly mask: Predicate
+  readonly maskValue?: ValueId
+  readonly value: ValueId
+  /** Combine with what stands there; programs of one grid that collide must not run side by side. */
+  readonly combiner?: 'sum' | 'prod' | 'max' | 'min'
+}
+
+/** A tile carried around a loop: `init` before, `param` inside, `next` at the body's end, `result` after. All one dtype and axes. */
+export interface Carry {
+  readonly init: ValueId
+  readonly param: ValueId
+  readonly next: ValueId
+  readonly result: ValueId
+  readonly dtype: DType
+  readonly axes: readonly string[]
+}
+
+/**
+ * Steps over `axis` in blocks, in order; inside, the axis ranges over the current block. `from`/`to` are scalar i32 tiles
+ * that narrow the range (rounded to nothing: the first block starts at `from`); absent, the whole extent.
+ */
+export interface LoopStmt {
+  readonly kind: 'loop'
+  readonly axis: string
+  readonly block: number
+  readonly from?: ValueId
+  readonly to?: ValueId
+  readonly carries: readonly Carry[]
+  readonly body: readonly Stmt[]
+}
+
+export type Stmt = LetStmt | StoreStmt | LoopStmt
+
+/** One member of the disjoint union of grids. Axes that are neither grid nor loop axes are local: a program holds their whole extent. */
+export interface KernelPart {
+  readonly axes: readonly KernelAxis[]
+  readonly grid: readonly GridAxis[]
+  readonly body: readonly Stmt[]
+}
+
+/** `strict`: reductions fold in logical order, dots accumulate in order with separate multiply and add, half precision rounds at every operation. */
+export type NumericsMode = 'fast' | 'strict'
+
+export interface Kernel {
+  readonly name: string
+  readonly params: readonly KernelParam[]
+  readonly mode: NumericsMode
+  readonly parts: readonly KernelPart[]
+}
+
+/** Programs of a part's grid. */
+export function gridSize(part: KernelPart): number {
+  const extent = new Map(part.axes.map((a) => [a.name, a.extent]))
+  return part.grid.reduce((n, g) => n * Math.ceil((extent.get(g.axis) ?? 0) / g.block), 1)
+}
+
+/** Operand value ids of a tile operation, index expressions' values included. */
+export function operandsOf(op: TileOp): ValueId[] {
+  switch (op.kind) {
+    case 'const':
+      return []
+    case 'index':
+      return exprValues([op.expr])
+    case 'predicate':
+      return predicateValues(op.predicate)
+    case 'load':
+      return [
+        ...exprValues(op.index),
+        ...predicateValues(op.mask),
+        ...(op.maskValue === undefined ? [] : [op.maskValue]),
+      ]
+    case 'scalar':
+      return [...op.args]
+    case 'random':
+      return [op.k0, op.k1, ...exprValues([op.counter])]
+    case 'reduce':
+      return [op.arg, ...(op.position === undefined ? [] : exprValues([op.position]))]
+    case 'scan':
+      return [op.arg]
+    case 'dot':
+      return op.acc === undefined ? [op.a, op.b] : [op.a, op.b, op.acc]
+    case 'stage':
+      return [op.of]
+    case 'at':
+      return [op.of, ...exprValues(Object.values(op.index))]
+  }
+}
+
+function exprValues(exprs: readonly Expr[]): ValueId[] {
+  const out: ValueId[] = []
+  const walk = (e: Expr): void => {
+    for (const { atom } of e.terms) {
+      if (atom.kind === 'value') out.push(atom.id)
+      else if (atom.kind !== 'axis') walk(atom.of)
+    }
+  }
+  exprs.forEach(walk)
+  return out
+}
+
+const predicateValues = (p: Predicate): ValueId[] => exprValues(p.map((b) => b.expr))

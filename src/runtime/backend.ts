@@ -1,0 +1,45 @@
+/** What every backend offers the layers above it: device buffers, prepared programs, runs. */
+import type { DType } from '../types/dtype.ts'
+import type { HostArray } from '../types/host.ts'
+import type { Program } from './program.ts'
+
+/** Memory of one tensor on a device, row-major. Opaque to the layers above. */
+export interface DeviceBuffer {
+  readonly bytes: number
+}
+
+/** A program prepared for a device (compiled kernels, uploaded constants, arena). */
+export interface Executable {
+  readonly program: Program
+  /**
+   * Runs the program; `inputs` by input number. Gives fresh buffers for the outputs; donated inputs are consumed (their
+   * DeviceBuffer is dead afterwards, and may come back as an output). Throws UserError; the device stays usable.
+   */
+  run(inputs: readonly DeviceBuffer[]): DeviceBuffer[]
+  /** Bytes held by constants and the arena. */
+  readonly residentBytes: number
+  dispose(): void
+}
+
+/** Time of one step of a profiled run, in milliseconds. */
+export interface StepTime {
+  readonly step: number
+  readonly ms: number
+}
+
+export interface Backend {
+  readonly name: string
+  /** Uninitialised memory. Throws E_OUT_OF_MEMORY naming the remedy. */
+  alloc(bytes: number): DeviceBuffer
+  free(buffer: DeviceBuffer): void
+  write(buffer: DeviceBuffer, data: HostArray): void
+  /** A copy of `n` elements. */
+  readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray
+  read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray>
+  prepare(program: Program): Executable
+  /** Runs with a clock around every step (benchmarks). */
+  profile(executable: Executable, inputs: readonly DeviceBuffer[]): { readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }
+  /** Bytes in use and the limit. */
+  memory(): { readonly used: number; readonly limit: number }
+  dispose(): void
+}

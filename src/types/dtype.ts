@@ -1,0 +1,81 @@
+/** Element types: their widths, classes, host arrays and promotion lattice (docs/numerics.md, "Promotion"). */
+
+export type DType =
+  | 'f32'
+  | 'f64'
+  | 'f16'
+  | 'bf16'
+  | 'i8'
+  | 'i16'
+  | 'i32'
+  | 'i64'
+  | 'u8'
+  | 'u16'
+  | 'u32'
+  | 'u64'
+  | 'bool'
+
+export type FloatDType = 'f32' | 'f64' | 'f16' | 'bf16'
+
+export type DTypeClass = 'float' | 'signed' | 'unsigned' | 'bool'
+
+interface DTypeInfo {
+  readonly class: DTypeClass
+  /** Bytes of one element in memory. */
+  readonly bytes: number
+  readonly bits: number
+}
+
+const info = {
+  f32: { class: 'float', bytes: 4, bits: 32 },
+  f64: { class: 'float', bytes: 8, bits: 64 },
+  f16: { class: 'float', bytes: 2, bits: 16 },
+  bf16: { class: 'float', bytes: 2, bits: 16 },
+  i8: { class: 'signed', bytes: 1, bits: 8 },
+  i16: { class: 'signed', bytes: 2, bits: 16 },
+  i32: { class: 'signed', bytes: 4, bits: 32 },
+  i64: { class: 'signed', bytes: 8, bits: 64 },
+  u8: { class: 'unsigned', bytes: 1, bits: 8 },
+  u16: { class: 'unsigned', bytes: 2, bits: 16 },
+  u32: { class: 'unsigned', bytes: 4, bits: 32 },
+  u64: { class: 'unsigned', bytes: 8, bits: 64 },
+  bool: { class: 'bool', bytes: 1, bits: 8 },
+} as const satisfies Record<DType, DTypeInfo>
+
+export const allDTypes = Object.keys(info) as readonly DType[]
+
+export const dtypeClass = (d: DType): DTypeClass => info[d].class
+export const dtypeBytes = (d: DType): number => info[d].bytes
+export const dtypeBits = (d: DType): number => info[d].bits
+export const isFloat = (d: DType): d is FloatDType => info[d].class === 'float'
+export const isInteger = (d: DType): boolean => info[d].class === 'signed' || info[d].class === 'unsigned'
+/** 64-bit integers: host values are bigint. */
+export const isWide = (d: DType): boolean => d === 'i64' || d === 'u64'
+
+/** The dtype arithmetic on `d` is carried out in: half precision computes in f32. */
+export const computeDType = (d: DType): DType => (d === 'f16' || d === 'bf16' ? 'f32' : d)
+
+const signedOfBits: Readonly<Record<number, DType>> = { 8: 'i8', 16: 'i16', 32: 'i32', 64: 'i64' }
+
+/**
+ * The common dtype of two operands. Floats win over integers; f16 with bf16 gives f32; mixed signedness widens to the
+ * next signed type (u64 with a signed type gives i64: there is no wider one); bool is below everything.
+ */
+export function promote(a: DType, b: DType): DType {
+  if (a === b) return a
+  const ca = dtypeClass(a)
+  const cb = dtypeClass(b)
+  if (ca === 'bool') return b
+  if (cb === 'bool') return a
+  if (ca === 'float' && cb === 'float') {
+    if (a === 'f64' || b === 'f64') return 'f64'
+    return 'f32'
+  }
+  if (ca === 'float') return a
+  if (cb === 'float') return b
+  if (ca === cb) return dtypeBits(a) >= dtypeBits(b) ? a : b
+  const signed = ca === 'signed' ? a : b
+  const unsigned = ca === 'signed' ? b : a
+  const bits = Math.max(dtypeBits(signed), Math.min(64, dtypeBits(unsigned) * 2))
+  return signedOfBits[bits] ?? 'i64'
+}

@@ -1,0 +1,76 @@
+/** Shapes: sizes, strides, broadcasting, axis normalisation; every failure is an error with a code. */
+import { UserError } from '../diagnostics/errors.ts'
+
+export type Shape = readonly number[]
+
+/** Most elements a tensor may have: offsets must be exact in 32-bit address arithmetic times the element size. */
+export const maxElements = 2 ** 32
+
+/** Number of elements. Throws E_OVERFLOW beyond `maxElements` and E_SHAPE for a bad extent. */
+export function sizeOf(shape: Shape): number {
+  let n = 1
+  for (const d of shape) {
+    if (!Number.isInteger(d) || d < 0)
+      throw new UserError('E_SHAPE', `extent ${d} in shape ${showShape(shape)} is not a whole number`)
+    n *= d
+  }
+  if (n > maxElements || !Number.isSafeInteger(n))
+    throw new UserError('E_OVERFLOW', `shape ${showShape(shape)} has more than ${maxElements} elements`, {
+      help: 'split the tensor',
+    })
+  return n
+}
+
+export const showShape = (shape: Shape): string => `[${shape.join(', ')}]`
+
+export const sameShape = (a: Shape, b: Shape): boolean => a.length === b.length && a.every((d, i) => d === b[i])
+
+/** Row-major strides in elements. */
+export function rowMajorStrides(shape: Shape): number[] {
+  const strides = new Array<number>(shape.length).fill(1)
+  for (let i = shape.length - 2; i >= 0; i--) strides[i] = (strides[i + 1] ?? 1) * (shape[i + 1] ?? 1)
+  return strides
+}
+
+/** NumPy broadcasting of two or more shapes. Throws E_SHAPE. */
+export function broadcastShapes(...shapes: readonly Shape[]): number[] {
+  const rank = Math.max(0, ...shapes.map((s) => s.length))
+  const out = new Array<number>(rank).fill(1)
+  for (const s of shapes) {
+    for (let i = 0; i < s.length; i++) {
+      const at = rank - s.length + i
+      const d = s[i] ?? 1
+      const have = out[at] ?? 1
+      if (d === have || d === 1) continue
+      if (have !== 1)
+        throw new UserError(
+          'E_SHAPE',
+          `shapes ${shapes.map(showShape).join(' and ')} do not broadcast: ${have} against ${d} on axis ${at}`,
+          {
+            help: 'each pair of trailing extents must be equal, or one of them 1',
+          },
+        )
+      out[at] = d
+    }
+  }
+  return out
+}
+
+/** An axis in [0, rank), counting negatives from the end. Throws E_AXIS. */
+export function normaliseAxis(axis: number, rank: number, what = 'axis'): number {
+  const a = axis < 0 ? axis + rank : axis
+  if (!Number.isInteger(axis) || a < 0 || a >= rank)
+    throw new UserError('E_AXIS', `${what} ${axis} is out of range for rank ${rank}`, {
+      help: `use an axis from ${-rank} to ${rank - 1}`,
+    })
+  return a
+}
+
+/** Distinct axes in ascending order; undefined means all. Throws E_AXIS. */
+export function normaliseAxes(axes: number | readonly number[] | undefined, rank: number): number[] {
+  if (axes === undefined) return Array.from({ length: rank }, (_, i) => i)
+  const list = (typeof axes === 'number' ? [axes] : axes).map((a) => normaliseAxis(a, rank))
+  const out = [...new Set(list)].sort((a, b) => a - b)
+  if (out.length !== list.length) throw new UserError('E_AXIS', `an axis is named twice in [${list.join(', ')}]`)
+  return out
+}
