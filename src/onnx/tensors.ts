@@ -1,0 +1,142 @@
+/** TensorProto to host tensors: every storage form of the dtypes Sinter has, external data included. */
+import { UserError } from '../diagnostics/errors.ts'
+import { type DType, dtypeBytes } from '../types/dtype.ts'
+import { type HostArray, hostArray, hostView } from '../types/host.ts'
+import { showShape, sizeOf } from '../types/shape.ts'
+import { decodeTensor } from './decode.ts'
+import { type TensorProto, tensorType } from './proto.ts'
+
+/** A tensor on the host, row-major. */
+export interface HostTensor {
+  readonly data: HostArray
+  readonly shape: readonly number[]
+  readonly dtype: DType
+}
+
+/** Bytes of a file beside the model; `length` undefined means to its end. */
+export type ExternalLoader = (location: string, offset: number, length: number | undefined) => Uint8Array
+
+const dtypes: Readonly<Record<number, DType>> = {
+  [tensorType.FLOAT]: 'f32',
+  [tensorType.UINT8]: 'u8',
+  [tensorType.INT8]: 'i8',
+  [tensorType.UINT16]: 'u16',
+  [tensorType.INT16]: 'i16',
+  [tensorType.INT32]: 'i32',
+  [tensorType.INT64]: 'i64',
+  [tensorType.BOOL]: 'bool',
+  [tensorType.FLOAT16]: 'f16',
+  [tensorType.DOUBLE]: 'f64',
+  [tensorType.UINT32]: 'u32',
+  [tensorType.UINT64]: 'u64',
+  [tensorType.BFLOAT16]: 'bf16',
+}
+
+/** The schema's name of an element type. */
+export function elementTypeName(type: number): string {
+  return Object.entries(tensorType).find(([, v]) => v === type)?.[0] ?? `element type ${type}`
+}
+
+/** The dtype of an ONNX element type, undefined for those Sinter has no dtype for (strings, complex, 8-bit floats, 4-bit). */
+export const dtypeOfElement = (type: number): DType | undefined => dtypes[type]
+
+/** The dtype of an ONNX element type. Throws E_ONNX_UNSUPPORTED. */
+export function requireDType(type: number, what: string): DType {
+  const d = dtypes[type]
+  if (d === undefined)
+    throw new UserError('E_ONNX_UNSUPPORTED', `${what} has elements of type ${elementTypeName(type)}`, {
+      help: `the importer reads ${[...new Set(Object.values(dtypes))].join(', ')}`,
+    })
+  return d
+}
+
+const bad = (message: string): UserError => new UserError('E_ONNX_MALFORMED', message)
+
+/** Copies little-endian bytes to an aligned host array. */
+function fromBytes(bytes: Uint8Array, dtype: DType, n: number, name: string): HostArray {
+  if (bytes.length !== n * dtypeBytes(dtype))
+    throw bad(`tensor "${name}" has ${bytes.length} bytes for ${n} elements of ${dtype}`)
+  const copy = new Uint8Array(bytes.length)
+  copy.set(bytes)
+  if (dtype === 'bool') for (let i = 0; i < n; i++) copy[i] = copy[i] === 0 ? 0 : 1
+  return hostView(dtype, copy.buffer, 0, n)
+}
+
+/** Elements from one of the typed fields. */
+function fromFields(t: TensorProto, dtype: DType, n: number): HostArray {
+  const source: readonly (number | bigint)[] =
+    dtype === 'f32'
+      ? t.floatData
+      : dtype === 'f64'
+        ? t.doubleData
+        : dtype === 'i64'
+          ? t.int64Data
+          : dtype === 'u32' || dtype === 'u64'
+            ? t.uint64Data
+            : t.int32Data
+  if (source.length !== n) throw bad(`tensor "${t.name}" has ${source.length} values for shape ${showShape(t.dims)}`)
+  const out = hostArray(dtype, n)
+  if (out instanceof BigInt64Array || out instanceof BigUint64Array) {
+    source.forEach((v, i) => {
+      out[i] = BigInt(v)
+    })
+  } else {
+    source.forEach((v, i) => {
+      out[i] = dtype === 'bool' ? (Number(v) === 0 ? 0 : 1) : Number(v)
+    })
+  }
+  return out
+}
+
+/** External data stays inside the model's folder: no absolute path, no drive or scheme, no '..'. */
+export function confineLocation(location: string, tensor: string): string {
+  const parts = location.split(/[\\/]/)
+  const escapes =
+    location === '' ||
+    location.includes('\0') ||
+    /^[\\/]/.test(location) ||
+    /^[A-Za-z][A-Za-z0-9+.-]*:/.test(location) ||
+    parts.includes('..')
+  if (escapes)
+    throw new UserError('E_ONNX_INPUT', `tensor "${tensor}" keeps its data at "${location}", outside the model's folder`, {
+      help: 'external data must be a relative path below the folder of the model, without ".."',
+    })
+  return parts.filter((p) => p !== '' && p !== '.').join('/')
+}
+
+function readWhole(text: string | undefined, what: string, tensor: string): number | undefined {
+  if (text === undefined || text === '') return undefined
+  const v = Number(text)
+  if (!Number.isSafeInteger(v) || v < 0) throw bad(`tensor "${tensor}" has external ${what} "${text}"`)
+  return v
+}
+
+function externalBytes(t: TensorProto, dtype: DType, n: number, load: ExternalLoader | undefined): Uint8Array {
+  const location = confineLocation(t.externalData.get('location') ?? '', t.name)
+  const offset = readWhole(t.externalData.get('offset'), 'offset', t.name) ?? 0
+  const length = readWhole(t.externalData.get('length'), 'length', t.name)
+  const bytes = n * dtypeBytes(dtype)
+  if (length !== undefined && length !== bytes)
+    throw bad(`tensor "${t.name}" has external length ${length}, but ${n} elements of ${dtype} are ${bytes} bytes`)
+  if (load === undefined)
+    throw new UserError('E_ONNX_INPUT', `tensor "${t.name}" keeps its data in the file "${location}"`, {
+      help: 'give a loader of external data (import from a file rather than from bytes)',
+    })
+  const got = load(location, offset, bytes)
+  return got.length > bytes ? got.subarray(0, bytes) : got
+}
+
+/** Host data of a TensorProto. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (element type), E_ONNX_INPUT (external data). */
+export function tensorFromProto(t: TensorProto, load?: ExternalLoader): HostTensor {
+  const dtype = requireDType(t.dataType, `tensor "${t.name}"`)
+  const n = sizeOf(t.dims)
+  if (t.external) return { data: fromBytes(externalBytes(t, dtype, n, load), dtype, n, t.name), shape: t.dims, dtype }
+  const data = t.rawData !== undefined ? fromBytes(t.rawData, dtype, n, t.name) : fromFields(t, dtype, n)
+  return { data, shape: t.dims, dtype }
+}
+
+/** Reads a serialised TensorProto, as in the `.pb` files of ONNX's test cases. */
+export function readTensorProto(bytes: Uint8Array): HostTensor & { readonly name: string } {
+  const t = decodeTensor(bytes)
+  return { ...tensorFromProto(t), name: t.name }
+}
