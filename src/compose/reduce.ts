@@ -1,0 +1,170 @@
+/**
+ * Reductions and scans with NumPy's axes and keepdims. Half precision accumulates in f32; bool sums count in i32; means
+ * of integers are f32. An empty reduction gives the combiner's identity (0, 1, or the least or greatest value).
+ */
+import { UserError } from '../diagnostics/errors.ts'
+import { makeNode } from '../graph/build.ts'
+import type { Node } from '../graph/node.ts'
+import { computeDType, type DType, isFloat } from '../types/dtype.ts'
+import { normaliseAxes, normaliseAxis, type Shape } from '../types/shape.ts'
+import { reshape } from './broadcast.ts'
+import { add, cast, div, exp, log, mul, scalarLike, sqrt, square, sub, truth, unary, where } from './elementwise.ts'
+
+export type Axes = number | readonly number[] | undefined
+
+type Fold = 'sum' | 'prod' | 'max' | 'min'
+
+const kept = (shape: Shape, axes: readonly number[]): number[] => shape.map((d, i) => (axes.includes(i) ? 1 : d))
+
+/** Number of elements folded together. */
+const countOf = (shape: Shape, axes: readonly number[]): number => axes.reduce((n, a) => n * (shape[a] ?? 1), 1)
+
+function foldAxes(combiner: Fold, x: Node, axes: readonly number[], keepdims: boolean): Node {
+  if (axes.length === 0) return x
+  const y = makeNode('reduce', [x], { combiner, axes })
+  return keepdims ? reshape(y, kept(x.shape, axes)) : y
+}
+
+/** Folds axes with a combiner. Sums and products of half precision go through f32, of bool through i32. */
+export function reduce(combiner: Fold, x: Node, axes?: Axes, keepdims = false): Node {
+  const list = normaliseAxes(axes, x.shape.length)
+  const arithmetic = combiner === 'sum' || combiner === 'prod'
+  if (!arithmetic) return foldAxes(combiner, x, list, keepdims)
+  if (x.dtype === 'bool') return foldAxes(combiner, cast(x, 'i32'), list, keepdims)
+  return cast(foldAxes(combiner, cast(x, computeDType(x.dtype)), list, keepdims), x.dtype)
+}
+
+export const sum = (x: Node, axes?: Axes, keepdims = false): Node => reduce('sum', x, axes, keepdims)
+export const prod = (x: Node, axes?: Axes, keepdims = false): Node => reduce('prod', x, axes, keepdims)
+/** Largest element; NaN if any is NaN. */
+export const reduceMax = (x: Node, axes?: Axes, keepdims = false): Node => reduce('max', x, axes, keepdims)
+/** Smallest element; NaN if any is NaN. */
+export const reduceMin = (x: Node, axes?: Axes, keepdims = false): Node => reduce('min', x, axes, keepdims)
+
+/** Whether any element is nonzero: bool. */
+export const any = (x: Node, axes?: Axes, keepdims = false): Node => reduce('max', truth(x), axes, keepdims)
+/** Whether all elements are nonzero: bool. */
+export const all = (x: Node, axes?: Axes, keepdims = false): Node => reduce('min', truth(x), axes, keepdims)
+
+/** The float dtype statistics are computed in, and the one they are given in. */
+const statistics = (dtype: DType): { readonly work: DType; readonly result: DType } =>
+  isFloat(dtype) ? { work: computeDType(dtype), result: dtype } : { work: 'f32', result: 'f32' }
+
+/** Mean in the working dtype; `x` is already of it. */
+const meanOf = (x: Node, axes: readonly number[], keepdims: boolean): Node =>
+  div(foldAxes('sum', x, axes, keepdims), countOf(x.shape, axes))
+
+/** Arithmetic mean; of integers, f32. NaN over no elements. */
+export function mean(x: Node, axes?: Axes, keepdims = false): Node {
+  const { work, result } = statistics(x.dtype)
+  return cast(meanOf(cast(x, work), normaliseAxes(axes, x.shape.length), keepdims), result)
+}
+
+function centredSquares(x: Node, axes: readonly number[], keepdims: boolean, correction: number): Node {
+  const deviation = sub(x, meanOf(x, axes, true))
+  return div(foldAxes('sum', square(deviation), axes, keepdims), Math.max(0, countOf(x.shape, axes) - correction))
+}
+
+/** Mean squared deviation from the mean, divided by n - correction; of integers, f32. */
+export function variance(x: Node, axes?: Axes, keepdims = false, correction = 0): Node {
+  const { work, result } = statistics(x.dtype)
+  return cast(centredSquares(cast(x, work), normaliseAxes(axes, x.shape.length), keepdims, correction), result)
+}
+
+/** Square root of the variance. */
+export function std(x: Node, axes?: Axes, keepdims = false, correction = 0): Node {
+  const { work, result } = statistics(x.dtype)
+  return cast(sqrt(centredSquares(cast(x, work), normaliseAxes(axes, x.shape.length), keepdims, correction)), result)
+}
+
+function argReduce(
+  combiner: 'argmax' | 'argmin',
+  x: Node,
+  axis: number | undefined,
+  keepdims: boolean,
+  options: ArgOptions,
+): Node {
+  const y = axis === undefined ? reshape(x, [-1]) : x
+  const a = normaliseAxis(axis ?? 0, y.shape.length)
+  const index = makeNode('reduce', [y], {
+    combiner,
+    axes: [a],
+    dtype: options.dtype ?? 'i32',
+    last: options.last ?? false,
+  })
+  if (!keepdims) return index
+  return reshape(index, axis === undefined ? x.shape.map(() => 1) : kept(x.shape, [a]))
+}
+
+export interface ArgOptions {
+  readonly dtype?: 'i32' | 'i64'
+  /** Ties go to the last index, not the first. */
+  readonly last?: boolean
+}
+
+/** Index of the largest element (the first NaN, if any), along an axis or in the flattened tensor. Throws E_SHAPE on an empty axis. */
+export const argmax = (x: Node, axis?: number, keepdims = false, options: ArgOptions = {}): Node =>
+  argReduce('argmax', x, axis, keepdims, options)
+/** Index of the smallest element (the first NaN, if any). Throws E_SHAPE on an empty axis. */
+export const argmin = (x: Node, axis?: number, keepdims = false, options: ArgOptions = {}): Node =>
+  argReduce('argmin', x, axis, keepdims, options)
+
+/** log(sum(exp(x))), anchored at the maximum; all -Infinity gives -Infinity. */
+export function logSumExp(x: Node, axes?: Axes, keepdims = false): Node {
+  const { work, result } = statistics(x.dtype)
+  const list = normaliseAxes(axes, x.shape.length)
+  const y = cast(x, work)
+  const top = foldAxes('max', y, list, true)
+  const anchor = where(unary('isinf', top), scalarLike(top, 0), top)
+  const total = add(log(foldAxes('sum', exp(sub(y, anchor)), list, true)), anchor)
+  return cast(
+    keepdims
+      ? total
+      : reshape(
+          total,
+          x.shape.filter((_, i) => !list.includes(i)),
+        ),
+    result,
+  )
+}
+
+/** Vector norm over axes: 1, 2, Infinity or -Infinity. Throws E_ARGUMENT for other orders. */
+export function norm(x: Node, order = 2, axes?: Axes, keepdims = false): Node {
+  const { work, result } = statistics(x.dtype)
+  const list = normaliseAxes(axes, x.shape.length)
+  const y = cast(x, work)
+  const magnitude = unary('abs', y)
+  switch (order) {
+    case 1:
+      return cast(foldAxes('sum', magnitude, list, keepdims), result)
+    case 2:
+      return cast(sqrt(foldAxes('sum', mul(y, y), list, keepdims)), result)
+    case Number.POSITIVE_INFINITY:
+      return cast(foldAxes('max', magnitude, list, keepdims), result)
+    case Number.NEGATIVE_INFINITY:
+      return cast(foldAxes('min', magnitude, list, keepdims), result)
+    default:
+      throw new UserError('E_ARGUMENT', `norm of order ${order}`, { help: 'use 1, 2, Infinity or -Infinity' })
+  }
+}
+
+export interface ScanOptions {
+  readonly reverse?: boolean
+  /** Element i leaves itself out: the first is the identity. */
+  readonly exclusive?: boolean
+}
+
+/** Running fold along an axis. Half precision goes through f32, bool through i32. */
+export function scan(combiner: Fold, x: Node, axis: number, options: ScanOptions = {}): Node {
+  const attrs = {
+    combiner,
+    axis: normaliseAxis(axis, x.shape.length),
+    reverse: options.reverse ?? false,
+    exclusive: options.exclusive ?? false,
+  }
+  if (x.dtype === 'bool') return makeNode('scan', [cast(x, 'i32')], attrs)
+  return cast(makeNode('scan', [cast(x, computeDType(x.dtype))], attrs), x.dtype)
+}
+
+export const cumsum = (x: Node, axis: number, options: ScanOptions = {}): Node => scan('sum', x, axis, options)
+export const cumprod = (x: Node, axis: number, options: ScanOptions = {}): Node => scan('prod', x, axis, options)
