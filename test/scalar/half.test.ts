@@ -12,8 +12,24 @@ import {
 } from '../../src/scalar/half.ts'
 
 const formats = [
-  { name: 'f16', to: numberToF16, from: f16ToNumber, round: roundF16, values: f16Values, infinity: 0x7c00, quiet: 0x7e00 },
-  { name: 'bf16', to: numberToBf16, from: bf16ToNumber, round: roundBf16, values: bf16Values, infinity: 0x7f80, quiet: 0x7fc0 },
+  {
+    name: 'f16',
+    to: numberToF16,
+    from: f16ToNumber,
+    round: roundF16,
+    values: f16Values,
+    infinity: 0x7c00,
+    quiet: 0x7e00,
+  },
+  {
+    name: 'bf16',
+    to: numberToBf16,
+    from: bf16ToNumber,
+    round: roundBf16,
+    values: bf16Values,
+    infinity: 0x7f80,
+    quiet: 0x7fc0,
+  },
 ]
 
 describe.each(formats)('$name', ({ to, from, round, values, infinity, quiet }) => {
@@ -73,5 +89,5 @@ describe.each(formats)('$name', ({ to, from, round, values, infinity, quiet }) =
 
 it('pins known patterns', () => {
   expect([1, -2, 65504, 2 ** -24, 2 ** -14, 1 / 3].map(numberToF16)).toEqual([0x3c00, 0xc000, 0x7bff, 1, 0x400, 0x3555])
-  expect([1, -2, 3.1415927, 2 ** -133].map(numberToBf16)).toEqual([0x3f80, 0xc000, 0x4049, 1])
+  expect([1, -2, Math.PI, 2 ** -133].map(numberToBf16)).toEqual([0x3f80, 0xc000, 0x4049, 1])
 })
