@@ -3,6 +3,7 @@
  * A body is emitted in one pass straight into bytes.
  */
 import { invariant } from '../../diagnostics/errors.ts'
+import type { Align, Fragment, FuncRef, Label, Local, Operand } from './code.ts'
 import { Bytes, typeCode, type WasmType } from './encoder.ts'
 import {
   type AtomicOp,
@@ -16,33 +17,9 @@ import {
   type WasmOp,
 } from './opcodes.ts'
 
+export type { Align, Fragment, FuncRef, Label, Local, Operand } from './code.ts'
 export type { WasmType } from './encoder.ts'
 export type { AtomicOp, LaneOp, LoadLaneOp, LoadOp, StoreLaneOp, StoreOp, WasmOp } from './opcodes.ts'
-
-/** A function of the module under construction. */
-export interface FuncRef {
-  readonly kind: 'import' | 'defined'
-  /** Index among the imports or among the defined functions. */
-  readonly index: number
-  readonly params: readonly WasmType[]
-  readonly results: readonly WasmType[]
-}
-
-export interface Local {
-  readonly index: number
-  readonly type: WasmType
-}
-
-/** Alignment hint of a memory access in bytes. */
-export type Align = 1 | 2 | 4 | 8 | 16
-
-/** A branch target: of a block, its end; of a loop, its start. */
-export interface Label {
-  readonly depth: number
-}
-
-/** An i32 value: a constant, a local, or code that pushes it. */
-export type Operand = number | Local | (() => void)
 
 interface MemoryImport {
   readonly module: string
@@ -65,11 +42,11 @@ function codeOf(name: string): number {
 
 /** Emits one function's body. Instructions take their operands from the wasm stack, as in the text format. */
 export class FunctionBuilder {
-  private readonly code = new Bytes(1024)
+  private code = new Bytes(1024)
   private readonly locals: WasmType[] = []
   private readonly free = new Map<WasmType, Local[]>()
   private readonly live = new Set<Local>()
-  private readonly calls: { readonly at: number; readonly target: FuncRef }[] = []
+  private calls: { readonly at: number; readonly target: FuncRef }[] = []
   private depth = 0
   /** End and target of the last instruction when it is a local.set: a get right behind it makes it a tee. */
   private lastSet: { readonly start: number; readonly end: number; readonly index: number } | undefined
@@ -82,6 +59,21 @@ export class FunctionBuilder {
   /** Bytes of code so far. */
   get size(): number {
     return this.code.length
+  }
+
+  /** Emits into a fragment instead (no branch may leave it), for `splice` to put in its place later. */
+  into(fragment: Fragment, body: () => void): void {
+    const { code, calls, lastSet } = this
+    Object.assign(this, { code: fragment.code, calls: fragment.calls, lastSet: undefined })
+    body()
+    Object.assign(this, { code, calls, lastSet })
+  }
+
+  /** Appends a fragment's code. */
+  splice(fragment: Fragment): void {
+    for (const c of fragment.calls) this.calls.push({ at: c.at + this.code.length, target: c.target })
+    this.code.append(fragment.code)
+    this.lastSet = undefined
   }
 
   param(i: number): Local {
