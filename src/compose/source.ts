@@ -2,6 +2,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
+import { roundTo } from '../scalar/cast.ts'
 import { extreme, type Scalar } from '../scalar/ops.ts'
 import { type DType, isFloat, isWide } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
@@ -16,12 +17,12 @@ export function fitsInteger(value: Scalar, dtype: DType): boolean {
 }
 
 /**
- * A host value as an element of a dtype: bigint for 64-bit integers, boolean for bool, number otherwise (f32 rounded).
+ * A host value as an element of a dtype: bigint for 64-bit integers, boolean for bool, number otherwise (rounded to the dtype).
  * Throws E_OVERFLOW for an integer dtype that cannot hold it.
  */
 export function scalarOf(value: Scalar, dtype: DType): Scalar {
   if (dtype === 'bool') return typeof value === 'boolean' ? value : value !== 0 && value !== 0n
-  if (isFloat(dtype)) return dtype === 'f32' ? Math.fround(Number(value)) : Number(value)
+  if (isFloat(dtype)) return roundTo(dtype, Number(value))
   if (!fitsInteger(value, dtype))
     throw new UserError('E_OVERFLOW', `${String(value)} is no value of ${dtype}`, {
       help: 'round or clamp it, or choose another dtype',

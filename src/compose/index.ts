@@ -1,0 +1,12 @@
+/** Operations composed of the graph's primitives: what the importer and the library are both written in. */
+export * from './attention.ts'
+export * from './contract.ts'
+export * from './effects.ts'
+export * from './elementwise.ts'
+export * from './indexing.ts'
+export * from './nn.ts'
+export * from './random.ts'
+export * from './reduce.ts'
+export * from './source.ts'
+export * from './views.ts'
+export * from './window.ts'

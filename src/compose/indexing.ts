@@ -1,0 +1,189 @@
+/**
+ * Data-dependent indexing: take, gathers and scatters. Negative indices count from the end; indices still out of range
+ * clamp in a gather and drop in a scatter (docs/numerics.md, "Indices").
+ */
+import { UserError } from '../diagnostics/errors.ts'
+import { makeNode } from '../graph/build.ts'
+import type { IndexSource, Node } from '../graph/node.ts'
+import type { DType } from '../types/dtype.ts'
+import { isInteger } from '../types/dtype.ts'
+import { broadcastShapes, normaliseAxis, type Shape, showShape } from '../types/shape.ts'
+import { broadcastTo, expandDims, reshape } from './broadcast.ts'
+import { add, cast, commonDType, compare, type Operand, scalarLike, where } from './elementwise.ts'
+import { iota, knownNonNegative } from './source.ts'
+import { selectAt } from './views.ts'
+
+export type ScatterCombiner = 'set' | 'sum' | 'prod' | 'max' | 'min'
+
+/** Index tensors are i32 or i64; negatives wrap once. Throws E_DTYPE. */
+function asIndex(index: Node, extent: number): Node {
+  if (!isInteger(index.dtype))
+    throw new UserError('E_DTYPE', `an index is ${index.dtype}`, { help: 'use an integer dtype' })
+  const wide = index.dtype === 'i64' || index.dtype === 'u64' || index.dtype === 'u32'
+  const i = cast(index, wide ? 'i64' : 'i32')
+  return knownNonNegative(index) ? i : where(compare('lt', i, 0), add(i, extent), i)
+}
+
+/** Spreads `index` (axes already placed) over a shape at the axes from `at`. */
+function spread(index: Node, shape: Shape, at: number): Node {
+  const head = new Array<number>(at).fill(1)
+  const tail = new Array<number>(shape.length - at - index.shape.length).fill(1)
+  return broadcastTo(reshape(index, [...head, ...index.shape, ...tail]), shape)
+}
+
+/** x at `indices` along an axis: that axis is replaced by the axes of `indices` (NumPy's take). Throws E_AXIS, E_DTYPE. */
+export function take(x: Node, indices: Node, axis = 0): Node {
+  const a = normaliseAxis(axis, x.shape.length)
+  const shape = [...x.shape.slice(0, a), ...indices.shape, ...x.shape.slice(a + 1)]
+  const sources = x.shape.map((_, i): IndexSource => {
+    if (i === a) return { input: 0 }
+    return { axis: i < a ? i : i + indices.shape.length - 1 }
+  })
+  return makeNode('gather', [x, spread(asIndex(indices, x.shape[a] ?? 0), shape, a)], { shape, sources })
+}
+
+/** out[.., p, ..] = x[.., indices[.., p, ..], ..]; other axes broadcast (NumPy's take_along_axis). Throws E_SHAPE. */
+export function takeAlongAxis(x: Node, indices: Node, axis: number): Node {
+  const a = normaliseAxis(axis, x.shape.length)
+  if (indices.shape.length !== x.shape.length)
+    throw new UserError(
+      'E_SHAPE',
+      `indices of shape ${showShape(indices.shape)} for a tensor of shape ${showShape(x.shape)}`,
+      {
+        help: 'both need the same rank',
+      },
+    )
+  const others = (s: Shape): number[] => s.map((d, i) => (i === a ? 1 : d))
+  const shared = broadcastShapes(others(x.shape), others(indices.shape))
+  const data = broadcastTo(
+    x,
+    shared.map((d, i) => (i === a ? (x.shape[a] ?? 0) : d)),
+  )
+  const shape = shared.map((d, i) => (i === a ? (indices.shape[a] ?? 0) : d))
+  const sources = shape.map((_, i): IndexSource => (i === a ? { input: 0 } : { axis: i }))
+  return makeNode('gather', [data, broadcastTo(asIndex(indices, x.shape[a] ?? 0), shape)], { shape, sources })
+}
+
+/** The k coordinate tensors in the last axis of `indices`, spread over `points` (leading axes of `indices` first). */
+function coordinates(
+  x: Node,
+  indices: Node,
+  points: Shape,
+  batchDims: number,
+): { tuple: Node[]; sources: IndexSource[] } {
+  const k = indices.shape.at(-1)
+  const lead = indices.shape.length - 1
+  if (k === undefined || batchDims + k > x.shape.length || batchDims > lead)
+    throw new UserError(
+      'E_SHAPE',
+      `indices of shape ${showShape(indices.shape)} for a tensor of shape ${showShape(x.shape)}`,
+      {
+        help: 'the last axis of the indices holds one coordinate for each leading axis of the tensor',
+      },
+    )
+  const tuple = Array.from({ length: k }, (_, j) =>
+    spread(asIndex(selectAt(indices, -1, j), x.shape[batchDims + j] ?? 0), points, 0),
+  )
+  const sources = x.shape.map((_, i): IndexSource => {
+    if (i < batchDims) return { axis: i }
+    return i < batchDims + k ? { input: i - batchDims } : { axis: lead + i - batchDims - k }
+  })
+  return { tuple, sources }
+}
+
+/**
+ * out[b, p, ..rest] = x[b, indices[b, p, :], ..rest] for `batchDims` shared leading axes b; the last axis of `indices`
+ * holds coordinates (the definition of ONNX GatherND). Throws E_SHAPE, E_DTYPE.
+ */
+export function gatherND(x: Node, indices: Node, batchDims = 0): Node {
+  const k = indices.shape.at(-1) ?? 0
+  const shape = [...indices.shape.slice(0, -1), ...x.shape.slice(batchDims + k)]
+  const { tuple, sources } = coordinates(x, indices, shape, batchDims)
+  return makeNode('gather', [x, ...tuple], { shape, sources })
+}
+
+/** x with updates[p] combined into x[.., indices[p], ..] at the axis, other coordinates those of p (ONNX ScatterElements). Throws E_SHAPE. */
+export function scatterElements(
+  x: Node,
+  indices: Node,
+  updates: Node,
+  axis: number,
+  combiner: ScatterCombiner = 'set',
+): Node {
+  const a = normaliseAxis(axis, x.shape.length)
+  const sources = x.shape.map((_, i): IndexSource => (i === a ? { input: 0 } : { axis: i }))
+  return makeNode('scatter', [x, cast(updates, x.dtype), asIndex(indices, x.shape[a] ?? 0)], { sources, combiner })
+}
+
+/** x with updates[p, ..rest] combined into x[indices[p, :], ..rest] (ONNX ScatterND). Throws E_SHAPE. */
+export function scatterND(x: Node, indices: Node, updates: Node, combiner: ScatterCombiner = 'set'): Node {
+  const k = indices.shape.at(-1) ?? 0
+  const points = [...indices.shape.slice(0, -1), ...x.shape.slice(k)]
+  const { tuple, sources } = coordinates(x, indices, points, 0)
+  return makeNode('scatter', [x, cast(broadcastTo(updates, points), x.dtype), ...tuple], { sources, combiner })
+}
+
+export interface OneHotOptions {
+  readonly axis?: number
+  readonly on?: Operand
+  readonly off?: Operand
+  readonly dtype?: DType
+}
+
+/** `on` where the position along a new axis of extent `depth` equals the index, else `off`. Indices out of range give all `off`. */
+export function oneHot(indices: Node, depth: number, options: OneHotOptions = {}): Node {
+  const at = normaliseAxis(options.axis ?? -1, indices.shape.length + 1)
+  const wide = expandDims(indices, at)
+  const shape = wide.shape.map((d, i) => (i === at ? depth : d))
+  const hit = compare('eq', broadcastTo(wide, shape), iota(shape, at, 'i32'))
+  const on = options.on ?? 1
+  const off = options.off ?? 0
+  const picked = where(hit, on, off)
+  return cast(
+    picked,
+    options.dtype ?? (typeof on === 'object' || typeof off === 'object' ? commonDType([on, off]) : 'f32'),
+  )
+}
+
+/** bool[rows, columns]: column <= row + diagonal. */
+export function triangle(rows: number, columns: number, diagonal = 0): Node {
+  const shape = [rows, columns]
+  return compare('le', iota(shape, 1), add(iota(shape, 0), diagonal))
+}
+
+function lastTwo(x: Node): [number, number] {
+  const rows = x.shape.at(-2)
+  const columns = x.shape.at(-1)
+  if (rows === undefined || columns === undefined)
+    throw new UserError('E_SHAPE', `a triangle of shape ${showShape(x.shape)}`, { help: 'the tensor needs two axes' })
+  return [rows, columns]
+}
+
+/** Zero above the given diagonal of the last two axes. Throws E_SHAPE below rank 2. */
+export function tril(x: Node, diagonal = 0): Node {
+  return where(broadcastTo(triangle(...lastTwo(x), diagonal), x.shape), x, scalarLike(x, 0))
+}
+
+/** Zero below the given diagonal of the last two axes. Throws E_SHAPE below rank 2. */
+export function triu(x: Node, diagonal = 0): Node {
+  return where(broadcastTo(triangle(...lastTwo(x), diagonal - 1), x.shape), scalarLike(x, 0), x)
+}
+
+/** Ones on a diagonal. */
+export function eye(rows: number, columns = rows, diagonal = 0, dtype: DType = 'f32'): Node {
+  const shape = [rows, columns]
+  return cast(compare('eq', iota(shape, 1), add(iota(shape, 0), diagonal)), dtype)
+}
+
+/** The diagonal of the last two axes, as a gather. Throws E_SHAPE below rank 2. */
+export function diagonal(x: Node, offset = 0): Node {
+  const [rows, columns] = lastTwo(x)
+  const n = Math.max(0, Math.min(rows + Math.min(0, offset), columns - Math.max(0, offset)))
+  const shape = [...x.shape.slice(0, -2), n]
+  const at = iota(shape, shape.length - 1)
+  const row = offset < 0 ? add(at, -offset) : at
+  const column = offset > 0 ? add(at, offset) : at
+  const rank = x.shape.length
+  const sources = x.shape.map((_, i): IndexSource => (i < rank - 2 ? { axis: i } : { input: i - (rank - 2) }))
+  return makeNode('gather', [x, row, column], { shape, sources })
+}

@@ -1,0 +1,194 @@
+/** Neural-network activations, normalisations, losses and layers: plain compositions, unknown to every pass by name. */
+import { UserError } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import { computeDType, isFloat } from '../types/dtype.ts'
+import { normaliseAxis, showShape } from '../types/shape.ts'
+import { expandDims, reshape, squeeze } from './broadcast.ts'
+import { matmul } from './contract.ts'
+import {
+  add,
+  cast,
+  clip,
+  compare,
+  div,
+  exp,
+  log,
+  max,
+  min,
+  mul,
+  neg,
+  scalarLike,
+  sqrt,
+  square,
+  sub,
+  tanh,
+  unary,
+  where,
+} from './elementwise.ts'
+import { take, takeAlongAxis } from './indexing.ts'
+import { bernoulli } from './random.ts'
+import { type Axes, logSumExp, mean, reduceMax, sum, variance } from './reduce.ts'
+
+/** Runs `f` in f32 for half precision, giving the operand's dtype back; integers become f32. */
+function inCompute(x: Node, f: (x: Node) => Node): Node {
+  if (!isFloat(x.dtype)) return f(cast(x, 'f32'))
+  return cast(f(cast(x, computeDType(x.dtype))), x.dtype)
+}
+
+export const relu = (x: Node): Node => max(x, 0)
+export const sigmoid = (x: Node): Node => unary('sigmoid', x)
+
+/** x for x >= 0, else slope * x. */
+export const leakyRelu = (x: Node, slope = 0.01): Node => where(compare('ge', x, 0), x, mul(x, slope))
+
+/** x for x > 0, else alpha (exp(x) - 1). */
+export const elu = (x: Node, alpha = 1): Node => where(compare('gt', x, 0), x, mul(unary('expm1', min(x, 0)), alpha))
+
+/** Klambauer et al. 2017: scaled elu with the constants that keep unit variance. */
+export const selu = (x: Node, alpha = 1.6732632423543772, scale = 1.0507009873554805): Node => mul(elu(x, alpha), scale)
+
+/** Hendrycks and Gimpel 2016: x times the normal distribution function, by erf or by the tanh approximation. */
+export function gelu(x: Node, approximate: 'none' | 'tanh' = 'none'): Node {
+  return inCompute(x, (v) => {
+    const half = mul(v, 0.5)
+    if (approximate === 'none') return mul(half, add(unary('erf', mul(v, Math.SQRT1_2)), 1))
+    const inner = mul(add(v, mul(mul(square(v), v), 0.044715)), Math.sqrt(2 / Math.PI))
+    return mul(half, add(tanh(inner), 1))
+  })
+}
+
+/** x * sigmoid(x). */
+export const silu = (x: Node): Node => mul(x, sigmoid(x))
+
+/** log(1 + exp(x)), without overflow. */
+export const softplus = (x: Node): Node => add(max(x, 0), unary('log1p', exp(neg(unary('abs', x)))))
+
+/** x / (1 + |x|). */
+export const softsign = (x: Node): Node => div(x, add(unary('abs', x), 1))
+
+/** Clip of alpha * x + beta to [0, 1]. */
+export const hardSigmoid = (x: Node, alpha = 1 / 6, beta = 0.5): Node => clip(add(mul(x, alpha), beta), 0, 1)
+
+/** x * hardSigmoid(x) (Howard et al. 2019). */
+export const hardSwish = (x: Node): Node => mul(x, hardSigmoid(x))
+
+/** x * tanh(softplus(x)) (Misra 2019). */
+export const mish = (x: Node): Node => mul(x, tanh(softplus(x)))
+
+/** exp(x - max) / sum of it along axes. A row of only -Infinity gives NaN. */
+export function softmax(x: Node, axes: Axes = -1): Node {
+  return inCompute(x, (v) => {
+    const e = exp(sub(v, reduceMax(v, axes, true)))
+    return div(e, sum(e, axes, true))
+  })
+}
+
+/** x - log(sum(exp(x))) along axes, anchored at the maximum. */
+export function logSoftmax(x: Node, axes: Axes = -1): Node {
+  return inCompute(x, (v) => {
+    const centred = sub(v, reduceMax(v, axes, true))
+    return sub(centred, log(sum(exp(centred), axes, true)))
+  })
+}
+
+export interface NormOptions {
+  readonly scale?: Node | undefined
+  readonly bias?: Node | undefined
+  /** Added to the variance. */
+  readonly epsilon?: number | undefined
+  /** Axes normalised over (default: the last). */
+  readonly axes?: Axes
+}
+
+const affine = (x: Node, scale: Node | undefined, bias: Node | undefined): Node => {
+  const scaled = scale === undefined ? x : mul(x, cast(scale, x.dtype))
+  return bias === undefined ? scaled : add(scaled, cast(bias, x.dtype))
+}
+
+/** Ba et al. 2016: zero mean and unit variance over the last axes, then scale and bias, which broadcast. Statistics in f32 for half precision. */
+export function layerNorm(x: Node, options: NormOptions = {}): Node {
+  const axes = options.axes ?? -1
+  return inCompute(x, (v) => {
+    const centred = sub(v, mean(v, axes, true))
+    const spread = mean(square(centred), axes, true)
+    return affine(mul(centred, unary('rsqrt', add(spread, options.epsilon ?? 1e-5))), options.scale, options.bias)
+  })
+}
+
+/** Zhang and Sennrich 2019: x over its root mean square along the last axes, then scale. */
+export function rmsNorm(x: Node, options: NormOptions = {}): Node {
+  const axes = options.axes ?? -1
+  return inCompute(x, (v) => {
+    const power = mean(square(v), axes, true)
+    return affine(mul(v, unary('rsqrt', add(power, options.epsilon ?? 1e-5))), options.scale, options.bias)
+  })
+}
+
+/** A per-channel vector beside data [batch, channels, ...spatial]. */
+const perChannel = (v: Node, x: Node): Node => reshape(v, [1, -1, ...x.shape.slice(2).map(() => 1)])
+
+export interface BatchNormOptions {
+  readonly scale?: Node | undefined
+  readonly bias?: Node | undefined
+  readonly epsilon?: number | undefined
+}
+
+/** Ioffe and Szegedy 2015, inference: (x - mean) / sqrt(variance + epsilon) * scale + bias; vectors are per channel (axis 1). */
+export function batchNorm(x: Node, runningMean: Node, runningVariance: Node, options: BatchNormOptions = {}): Node {
+  return inCompute(x, (v) => {
+    const factor = div(
+      cast(options.scale ?? scalarLike(runningVariance, 1), v.dtype),
+      sqrt(add(cast(runningVariance, v.dtype), options.epsilon ?? 1e-5)),
+    )
+    const scaled = mul(sub(v, perChannel(cast(runningMean, v.dtype), v)), perChannel(factor, v))
+    return options.bias === undefined ? scaled : add(scaled, perChannel(cast(options.bias, v.dtype), v))
+  })
+}
+
+/** Batch normalisation by the statistics of `x` itself over every axis but channels; gives them too (biased variance). */
+export function batchNormTraining(
+  x: Node,
+  options: BatchNormOptions = {},
+): { readonly output: Node; readonly mean: Node; readonly variance: Node } {
+  const axes = x.shape.map((_, i) => i).filter((i) => i !== 1)
+  const m = mean(x, axes)
+  const v = variance(x, axes)
+  return { output: batchNorm(x, m, v, options), mean: m, variance: v }
+}
+
+/** Wu and He 2018: normalisation over groups of channels of data [batch, channels, ...spatial]; scale and bias per channel. Throws E_SHAPE. */
+export function groupNorm(x: Node, groups: number, options: BatchNormOptions = {}): Node {
+  const [n, c, ...spatial] = x.shape
+  if (n === undefined || c === undefined || c % groups !== 0)
+    throw new UserError('E_SHAPE', `groupNorm of ${showShape(x.shape)} in ${groups} groups`, {
+      help: 'channels (axis 1) must divide into the groups',
+    })
+  return inCompute(x, (v) => {
+    const rows = reshape(v, [n, groups, -1])
+    const normal = reshape(layerNorm(rows, { epsilon: options.epsilon }), [n, c, ...spatial])
+    const vector = (t: Node | undefined): Node | undefined => (t === undefined ? undefined : perChannel(t, x))
+    return affine(normal, vector(options.scale), vector(options.bias))
+  })
+}
+
+/** Zeroes each element with probability `rate` and divides the others by 1 - rate. Throws E_ARGUMENT unless 0 <= rate < 1. */
+export function dropout(x: Node, key: Node, rate: number): Node {
+  if (!(rate >= 0 && rate < 1))
+    throw new UserError('E_ARGUMENT', `a dropout rate of ${rate}`, { help: 'give a rate in [0, 1)' })
+  return rate === 0 ? x : where(bernoulli(key, 1 - rate, x.shape), mul(x, 1 / (1 - rate)), 0)
+}
+
+/** x @ w + b, with w [in, out]. */
+export const linear = (x: Node, w: Node, b?: Node): Node => (b === undefined ? matmul(x, w) : add(matmul(x, w), b))
+
+/** Rows of a table [count, width] at integer indices: indices.shape + [width]. */
+export const embedding = (table: Node, indices: Node): Node => take(table, indices, 0)
+
+/** -log softmax(logits)[label] for each row: logits [..., classes] (or classes at `axis`), integer labels without that axis. Throws E_SHAPE. */
+export function crossEntropy(logits: Node, labels: Node, axis = -1): Node {
+  const a = normaliseAxis(axis, logits.shape.length)
+  return inCompute(logits, (v) => {
+    const picked = squeeze(takeAlongAxis(v, expandDims(labels, a), a), a)
+    return sub(logSumExp(v, a), picked)
+  })
+}

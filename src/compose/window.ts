@@ -1,0 +1,372 @@
+/**
+ * Convolution, pooling and the rearrangements between depth and space: a convolution is pad, window, contract; a pooling is
+ * pad, window, reduce. Data is [batch, channels, ...spatial], weights are [out, in / groups, ...spatial].
+ */
+import { UserError } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import { extreme } from '../scalar/ops.ts'
+import { computeDType, isFloat } from '../types/dtype.ts'
+import { type Shape, showShape } from '../types/shape.ts'
+import { reshape } from './broadcast.ts'
+import { contractLabelled, labelAt } from './contract.ts'
+import { add, cast, commonDType, div, mul } from './elementwise.ts'
+import { mean, reduceMax, sum } from './reduce.ts'
+import { floats } from './source.ts'
+import { flip, pad, padInterior, permute, slidingWindow } from './views.ts'
+
+/** `same`: output extent is input / stride rounded up, an odd element of padding after (`same-lower`: before). Pairs are [before, after] an axis. */
+export type Padding = 'valid' | 'same' | 'same-lower' | number | readonly (readonly [number, number])[]
+
+export interface WindowOptions {
+  readonly stride?: number | readonly number[]
+  readonly padding?: Padding
+  readonly dilation?: number | readonly number[]
+}
+
+export interface ConvOptions extends WindowOptions {
+  readonly groups?: number
+  /** [out channels], added to every position. */
+  readonly bias?: Node
+}
+
+export interface ConvTransposeOptions extends ConvOptions {
+  /** Extra elements after each spatial axis of the result. */
+  readonly outputPadding?: number | readonly number[]
+}
+
+export interface PoolOptions extends WindowOptions {
+  /** The last window may reach beyond the padding, as long as it starts inside it. */
+  readonly ceilMode?: boolean
+  /** averagePool: padding counts as elements of value 0. */
+  readonly countIncludePad?: boolean
+}
+
+/** One value a spatial axis. */
+function perAxis(
+  value: number | readonly number[] | undefined,
+  count: number,
+  fallback: number,
+  what: string,
+): number[] {
+  if (value === undefined) return new Array<number>(count).fill(fallback)
+  if (typeof value === 'number') return new Array<number>(count).fill(value)
+  if (value.length !== count)
+    throw new UserError('E_ARGUMENT', `${value.length} values of ${what} for ${count} spatial axes`)
+  return [...value]
+}
+
+type Pair = readonly [number, number]
+
+/** Padding as pairs, for windows of the given spans. */
+export function paddingPairs(
+  padding: Padding | undefined,
+  extents: readonly number[],
+  spans: readonly number[],
+  strides: readonly number[],
+): Pair[] {
+  if (padding === undefined || padding === 'valid') return extents.map(() => [0, 0])
+  if (typeof padding === 'number') return extents.map(() => [padding, padding])
+  if (padding === 'same' || padding === 'same-lower')
+    return extents.map((n, i) => {
+      const stride = strides[i] ?? 1
+      const total = Math.max(0, (Math.ceil(n / stride) - 1) * stride + (spans[i] ?? 1) - n)
+      const less = Math.floor(total / 2)
+      return padding === 'same' ? [less, total - less] : [total - less, less]
+    })
+  if (padding.length !== extents.length)
+    throw new UserError('E_ARGUMENT', `${padding.length} padding pairs for ${extents.length} spatial axes`)
+  return [...padding]
+}
+
+const spansOf = (kernel: readonly number[], dilation: readonly number[]): number[] =>
+  kernel.map((k, i) => (k - 1) * (dilation[i] ?? 1) + 1)
+
+const leading = (pairs: readonly Pair[], rank: number): Pair[] => [
+  ...Array.from({ length: rank - pairs.length }, (): Pair => [0, 0]),
+  ...pairs,
+]
+
+/** Each of the last axes as (position, offset) pairs, in order. */
+function windows(x: Node, kernel: readonly number[], stride: readonly number[], dilation: readonly number[]): Node {
+  const first = x.shape.length - kernel.length
+  return kernel.reduce((y, k, i) => slidingWindow(y, first + 2 * i, k, stride[i] ?? 1, dilation[i] ?? 1), x)
+}
+
+function addBias(y: Node, bias: Node | undefined): Node {
+  if (bias === undefined) return y
+  return add(y, reshape(bias, [1, -1, ...y.shape.slice(2).map(() => 1)]))
+}
+
+function checkConv(x: Node, channels: number, w: Node, groups: number, what: string): void {
+  const bad = x.shape.length !== w.shape.length || x.shape.length < 3
+  const c = x.shape[1] ?? 0
+  if (bad || !Number.isInteger(groups) || groups < 1 || c !== channels)
+    throw new UserError(
+      'E_SHAPE',
+      `${what} of data ${showShape(x.shape)} with weights ${showShape(w.shape)} in ${groups} groups`,
+      {
+        help: 'data is [batch, channels, ...spatial]; weights are [out, channels / groups, ...spatial] (transposed: [channels, out / groups, ...spatial])',
+      },
+    )
+}
+
+/** The product of windows [n, c, o1, k1, ...] with weights [m, c / groups, k1, ...], summed over channels and offsets. */
+function contractWindows(view: Node, w: Node, groups: number): Node {
+  const spatial = w.shape.length - 2
+  const [n = 1, c = 1] = view.shape
+  const [m = 1, perGroup = 1] = w.shape
+  if (m % groups !== 0) throw new UserError('E_SHAPE', `${m} output channels do not divide into ${groups} groups`)
+  const positions = Array.from({ length: spatial }, (_, i) => labelAt(4 + 2 * i))
+  const offsets = Array.from({ length: spatial }, (_, i) => labelAt(5 + 2 * i))
+  const places = positions.map((p, i) => p + (offsets[i] ?? '')).join('')
+  // Labels: a batch, b output channel, c input channel, d group.
+  if (groups === 1) return contractLabelled(view, `ac${places}`, w, `bc${offsets.join('')}`, `ab${positions.join('')}`)
+  const data = reshape(view, [n, groups, c / groups, ...view.shape.slice(2)])
+  const weights = reshape(w, [groups, m / groups, perGroup, ...w.shape.slice(2)])
+  const y = contractLabelled(data, `adc${places}`, weights, `dbc${offsets.join('')}`, `adb${positions.join('')}`)
+  return reshape(y, [n, m, ...y.shape.slice(3)])
+}
+
+/**
+ * n-dimensional convolution (cross-correlation, as in every ML library): x [batch, channels, ...spatial], weights
+ * [out, channels / groups, ...spatial] -> [batch, out, ...positions]. Throws E_SHAPE.
+ */
+export function conv(x: Node, w: Node, options: ConvOptions = {}): Node {
+  const groups = options.groups ?? 1
+  checkConv(x, (w.shape[1] ?? 0) * groups, w, groups, 'convolution')
+  const kernel = w.shape.slice(2)
+  const stride = perAxis(options.stride, kernel.length, 1, 'stride')
+  const dilation = perAxis(options.dilation, kernel.length, 1, 'dilation')
+  const pairs = paddingPairs(options.padding, x.shape.slice(2), spansOf(kernel, dilation), stride)
+  const dtype = commonDType([x, w])
+  const padded = pad(cast(x, dtype), leading(pairs, x.shape.length))
+  return addBias(contractWindows(windows(padded, kernel, stride, dilation), cast(w, dtype), groups), options.bias)
+}
+
+/**
+ * The transpose of a convolution (its gradient in the data): x [batch, channels, ...spatial], weights
+ * [channels, out / groups, ...spatial]. Extent: (n - 1) stride + span - before - after + outputPadding; `same` pads so that
+ * it is n * stride. Throws E_SHAPE.
+ */
+export function convTranspose(x: Node, w: Node, options: ConvTransposeOptions = {}): Node {
+  const groups = options.groups ?? 1
+  checkConv(x, w.shape[0] ?? 0, w, groups, 'transposed convolution')
+  const [channels = 1, perGroup = 1, ...kernel] = w.shape
+  if (channels % groups !== 0)
+    throw new UserError('E_SHAPE', `${channels} channels do not divide into ${groups} groups`)
+  const count = kernel.length
+  const stride = perAxis(options.stride, count, 1, 'stride')
+  const dilation = perAxis(options.dilation, count, 1, 'dilation')
+  const extra = perAxis(options.outputPadding, count, 0, 'outputPadding')
+  const spans = spansOf(kernel, dilation)
+  const pairs = transposedPadding(options.padding, spans, stride, extra, count)
+  const zero = (n: number): number[] => new Array<number>(n).fill(0)
+  const dtype = commonDType([x, w])
+  const low = spans.map((s, i) => s - 1 - (pairs[i]?.[0] ?? 0))
+  const high = spans.map((s, i) => s - 1 - (pairs[i]?.[1] ?? 0) + (extra[i] ?? 0))
+  const positive = (v: readonly number[]): number[] => v.map((d) => Math.max(0, d))
+  const spread = padInterior(
+    cast(x, dtype),
+    [...zero(2), ...positive(low)],
+    [...zero(2), ...positive(high)],
+    [...zero(2), ...stride.map((s) => s - 1)],
+  )
+  const cropped = pad(
+    spread,
+    leading(
+      low.map((l, i): Pair => [Math.min(0, l), Math.min(0, high[i] ?? 0)]),
+      x.shape.length,
+    ),
+  )
+  // [g, c/g, m/g, k] -> [g, m/g, c/g, k], offsets mirrored.
+  const grouped = reshape(cast(w, dtype), [groups, channels / groups, perGroup, ...kernel])
+  const swapped = permute(grouped, [0, 2, 1, ...kernel.map((_, i) => 3 + i)])
+  const weights = reshape(swapped, [groups * perGroup, channels / groups, ...kernel])
+  const mirrored = flip(
+    weights,
+    kernel.map((_, i) => 2 + i),
+  )
+  return addBias(
+    contractWindows(
+      windows(
+        cropped,
+        kernel,
+        kernel.map(() => 1),
+        dilation,
+      ),
+      mirrored,
+      groups,
+    ),
+    options.bias,
+  )
+}
+
+/** `same` takes span - stride elements away in all, so that the extent is n * stride. */
+function transposedPadding(
+  padding: Padding | undefined,
+  spans: readonly number[],
+  stride: readonly number[],
+  extra: readonly number[],
+  count: number,
+): Pair[] {
+  if (padding === 'same' || padding === 'same-lower')
+    return spans.map((s, i) => {
+      const total = s + (extra[i] ?? 0) - (stride[i] ?? 1)
+      const less = Math.floor(total / 2)
+      return padding === 'same' ? [less, total - less] : [total - less, less]
+    })
+  return paddingPairs(padding, new Array<number>(count).fill(0), spans, stride)
+}
+
+/** Extra elements after the padding that `ceilMode` needs: a window must start before the end of the data and its padding in front. */
+function ceilExtra(n: number, pair: Pair, span: number, stride: number): number {
+  const padded = n + pair[0] + pair[1]
+  let count = Math.ceil((padded - span) / stride) + 1
+  if ((count - 1) * stride >= n + pair[0]) count--
+  return Math.max(0, (count - 1) * stride + span - padded)
+}
+
+interface PoolPlan {
+  readonly stride: number[]
+  readonly dilation: number[]
+  readonly pairs: Pair[]
+  /** `pairs` with what ceilMode adds. */
+  readonly wide: Pair[]
+  /** Axes of the window offsets once windows are taken. */
+  readonly offsetAxes: number[]
+}
+
+function planPool(x: Node, kernel: readonly number[], options: PoolOptions): PoolPlan {
+  const extents = x.shape.slice(x.shape.length - kernel.length)
+  if (kernel.length === 0 || kernel.length > x.shape.length)
+    throw new UserError('E_SHAPE', `pooling of ${showShape(x.shape)} by windows ${showShape(kernel)}`, {
+      help: 'give one window extent a spatial axis',
+    })
+  const stride = perAxis(options.stride ?? kernel, kernel.length, 1, 'stride')
+  const dilation = perAxis(options.dilation, kernel.length, 1, 'dilation')
+  const spans = spansOf(kernel, dilation)
+  const pairs = paddingPairs(options.padding, extents, spans, stride)
+  const wide = pairs.map((p, i): Pair => {
+    if (options.ceilMode !== true) return p
+    return [p[0], p[1] + ceilExtra(extents[i] ?? 0, p, spans[i] ?? 1, stride[i] ?? 1)]
+  })
+  const first = x.shape.length - kernel.length
+  return { stride, dilation, pairs, wide, offsetAxes: kernel.map((_, i) => first + 2 * i + 1) }
+}
+
+/** Largest element of each window over the last axes; padding never wins. `kernel` has one extent a spatial axis; stride is the kernel unless given. */
+export function maxPool(x: Node, kernel: readonly number[], options: PoolOptions = {}): Node {
+  const p = planPool(x, kernel, options)
+  const padded = pad(x, leading(p.wide, x.shape.length), 'constant', extreme(x.dtype, 'least'))
+  return reduceMax(windows(padded, kernel, p.stride, p.dilation), p.offsetAxes)
+}
+
+/** Sum of each window over the last axes; padding counts as 0. */
+export function poolSum(x: Node, kernel: readonly number[], options: PoolOptions = {}): Node {
+  const p = planPool(x, kernel, options)
+  return sum(windows(pad(x, leading(p.wide, x.shape.length)), kernel, p.stride, p.dilation), p.offsetAxes)
+}
+
+/** Elements each window counts along one axis. */
+function windowCounts(
+  n: number,
+  positions: number,
+  kernel: number,
+  stride: number,
+  dilation: number,
+  pair: Pair,
+  includePad: boolean,
+): number[] {
+  const from = includePad ? -pair[0] : 0
+  const to = includePad ? n + pair[1] : n
+  return Array.from({ length: positions }, (_, o) => {
+    let count = 0
+    for (let k = 0; k < kernel; k++) {
+      const at = o * stride + k * dilation - pair[0]
+      if (at >= from && at < to) count++
+    }
+    return count
+  })
+}
+
+/**
+ * Mean of each window over the last axes, of the elements inside the data (with `countIncludePad`, inside the padding too;
+ * what `ceilMode` adds never counts). Throws E_DTYPE for dtypes that are not float.
+ */
+export function averagePool(x: Node, kernel: readonly number[], options: PoolOptions = {}): Node {
+  if (!isFloat(x.dtype)) throw new UserError('E_DTYPE', `averagePool of ${x.dtype}`, { help: 'cast to a float dtype' })
+  const p = planPool(x, kernel, options)
+  const work = computeDType(x.dtype)
+  const total = sum(
+    windows(pad(cast(x, work), leading(p.wide, x.shape.length)), kernel, p.stride, p.dilation),
+    p.offsetAxes,
+  )
+  const first = x.shape.length - kernel.length
+  let uniform = 1
+  let count: Node | undefined
+  kernel.forEach((k, i) => {
+    const axis = first + i
+    const counts = windowCounts(
+      x.shape[axis] ?? 0,
+      total.shape[axis] ?? 0,
+      k,
+      p.stride[i] ?? 1,
+      p.dilation[i] ?? 1,
+      p.pairs[i] ?? [0, 0],
+      options.countIncludePad === true,
+    )
+    const [head = 1] = counts
+    if (counts.every((c) => c === head)) {
+      uniform *= head
+      return
+    }
+    const along: Shape = total.shape.map((_, j) => (j === axis ? counts.length : 1))
+    const node = cast(reshape(floats(counts), along), work)
+    count = count === undefined ? node : mul(count, node)
+  })
+  if (count === undefined) return cast(div(total, uniform), x.dtype)
+  return cast(div(total, uniform === 1 ? count : mul(count, uniform)), x.dtype)
+}
+
+const spatialAxes = (x: Node): number[] => x.shape.map((_, i) => i).slice(2)
+
+/** Mean over all spatial axes, kept as extents of 1. */
+export const globalAveragePool = (x: Node): Node => mean(x, spatialAxes(x), true)
+/** Largest element over all spatial axes, kept as extents of 1. */
+export const globalMaxPool = (x: Node): Node => reduceMax(x, spatialAxes(x), true)
+
+function blocks(x: Node, block: number, divisor: number, what: string): [number, number, number, number] {
+  const [n, c, h, w] = x.shape
+  if (
+    x.shape.length !== 4 ||
+    n === undefined ||
+    c === undefined ||
+    h === undefined ||
+    w === undefined ||
+    c % divisor !== 0
+  )
+    throw new UserError('E_SHAPE', `${what} of ${showShape(x.shape)} by blocks of ${block}`, {
+      help: 'the data is [batch, channels, height, width] and must divide',
+    })
+  return [n, c, h, w]
+}
+
+/** Channels moved into blocks of space. `DCR`: the block offset is outermost in the channels; `CRD`: innermost (ONNX DepthToSpace). */
+export function depthToSpace(x: Node, block: number, mode: 'DCR' | 'CRD' = 'DCR'): Node {
+  const [n, c, h, w] = blocks(x, block, block * block, 'depthToSpace')
+  const d = c / (block * block)
+  const parts = mode === 'DCR' ? reshape(x, [n, block, block, d, h, w]) : reshape(x, [n, d, block, block, h, w])
+  const moved = permute(parts, mode === 'DCR' ? [0, 3, 4, 1, 5, 2] : [0, 1, 4, 2, 5, 3])
+  return reshape(moved, [n, d, h * block, w * block])
+}
+
+/** Blocks of space moved into channels, the block offset outermost (ONNX SpaceToDepth). */
+export function spaceToDepth(x: Node, block: number): Node {
+  const [n, c, h, w] = blocks(x, block, 1, 'spaceToDepth')
+  if (h % block !== 0 || w % block !== 0)
+    throw new UserError('E_SHAPE', `spaceToDepth of ${showShape(x.shape)} by blocks of ${block}`, {
+      help: 'height and width must divide by the block',
+    })
+  const parts = reshape(x, [n, c, h / block, block, w / block, block])
+  return reshape(permute(parts, [0, 3, 5, 1, 2, 4]), [n, c * block * block, h / block, w / block])
+}
