@@ -80,7 +80,7 @@ const formats = {
 export function ulpOf(dtype: keyof typeof formats, x: number): number {
   const { digits, leastExponent, greatest } = formats[dtype]
   const a = Math.min(Math.abs(x), greatest)
-  let e = leastExponent
+  let e: number = leastExponent
   if (a >= 2 ** leastExponent) {
     e = Math.floor(Math.log2(a))
     if (2 ** e > a) e--
