@@ -1,0 +1,136 @@
+/**
+ * The reference backend: evaluates a graph node by node with plain loops. It knows neither index maps nor kernels, so it is
+ * an independent oracle of everything below the graph.
+ */
+import { invariant, UserError } from '../../diagnostics/errors.ts'
+import type { Graph, Node, NodeOf } from '../../graph/node.ts'
+import { scalarOf } from '../../graph/table.ts'
+import { nodesOf } from '../../graph/traverse.ts'
+import { type HostArray, hostArray } from '../../types/host.ts'
+import { sizeOf } from '../../types/shape.ts'
+import { contract } from './contraction.ts'
+import { elementwise } from './elementwise.ts'
+import { gather, scatter } from './indexing.ts'
+import { reduce, scan } from './reduction.ts'
+import { full, iota, randomBits } from './source.ts'
+import { fromHost, type RefTensor, type Rounding, toHostArray } from './tensor.ts'
+import { broadcast, concat, flip, pad, permute, reshape, slice, slidingWindow } from './view.ts'
+
+export { type RefTensor, type Rounding, toHostArray } from './tensor.ts'
+
+export interface EvaluateOptions {
+  /** How floats round between operations; `f64` unless told. */
+  readonly rounding?: Rounding
+}
+
+/**
+ * The outputs of a graph for inputs by parameter index; effects call back in order.
+ * Throws E_ARGUMENT on inputs that do not fit the parameters, E_CALLBACK when a user's function throws.
+ */
+export function evaluateGraph(graph: Graph, inputs: readonly HostArray[], options: EvaluateOptions = {}): RefTensor[] {
+  const rounding = options.rounding ?? 'f64'
+  const nodes = nodesOf(graph)
+  const uses = new Map<Node, number>()
+  const use = (n: Node, by: number): number => {
+    const left = (uses.get(n) ?? 0) + by
+    uses.set(n, left)
+    return left
+  }
+  for (const n of nodes) for (const x of n.inputs) use(x, 1)
+  for (const n of graph.outputs) use(n, 1)
+
+  const values = new Map<Node, RefTensor>()
+  const lookUp = (n: Node): RefTensor => {
+    const v = values.get(n)
+    invariant(v !== undefined, `node ${n.id} (${n.op}) has no value`)
+    return v
+  }
+  for (const node of nodes) {
+    const value = node.op === 'param' ? readParam(node, inputs) : evaluateNode(node, node.inputs.map(lookUp), rounding)
+    values.set(node, value)
+    for (const x of node.inputs) if (use(x, -1) === 0) values.delete(x)
+  }
+  return graph.outputs.map(lookUp)
+}
+
+function readParam(node: NodeOf<'param'>, inputs: readonly HostArray[]): RefTensor {
+  const host = inputs[node.attrs.index]
+  if (host === undefined) throw new UserError('E_ARGUMENT', `input ${node.attrs.index} is missing`)
+  return fromHost(host, node.dtype, node.shape)
+}
+
+/** One node on the values of its inputs. */
+export function evaluateNode(node: Node, inputs: readonly RefTensor[], rounding: Rounding): RefTensor {
+  const scalar = scalarOf(node)
+  if (scalar !== undefined) return elementwise(scalar.op, inputs, node.dtype, rounding)
+  const input = (i: number): RefTensor => {
+    const x = inputs[i]
+    invariant(x !== undefined, `${node.op} without input ${i}`)
+    return x
+  }
+  switch (node.op) {
+    case 'constant':
+      return fromHost(node.attrs.data, node.dtype, node.shape)
+    case 'full':
+      return full(node)
+    case 'iota':
+      return iota(node)
+    case 'randomBits':
+      return randomBits(input(0), node)
+    case 'reshape':
+      return reshape(input(0), node)
+    case 'permute':
+      return permute(input(0), node.attrs.perm)
+    case 'broadcast':
+      return broadcast(input(0), node)
+    case 'slice':
+      return slice(input(0), node)
+    case 'flip':
+      return flip(input(0), node)
+    case 'pad':
+      return pad(input(0), node)
+    case 'concat':
+      return concat(inputs, node)
+    case 'window':
+      return slidingWindow(input(0), node)
+    case 'gather':
+      return gather(inputs, input(0), node)
+    case 'scatter':
+      return scatter(inputs, input(0), input(1), node, rounding)
+    case 'reduce':
+      return reduce(input(0), node, rounding)
+    case 'scan':
+      return scan(input(0), node, rounding)
+    case 'contract':
+      return contract(input(0), input(1), node, rounding)
+    case 'opaque':
+      return runOpaque(node, inputs)
+    case 'inspect':
+      return runInspect(node, input(0))
+    default:
+      throw new UserError('E_UNSUPPORTED', `the reference backend does not know ${node.op}`)
+  }
+}
+
+/** Runs a user's function; what it throws comes out as E_CALLBACK. */
+function userCall(what: string, body: () => void): void {
+  try {
+    body()
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause)
+    throw new UserError('E_CALLBACK', `${what} threw: ${message}`, { cause })
+  }
+}
+
+function runOpaque(node: NodeOf<'opaque'>, inputs: readonly RefTensor[]): RefTensor {
+  const { kernel } = node.attrs
+  const output = hostArray(node.dtype, sizeOf(node.shape))
+  userCall(`the opaque kernel "${kernel.name}"`, () => kernel.run(inputs.map(toHostArray), output))
+  return fromHost(output, node.dtype, node.shape)
+}
+
+function runInspect(node: NodeOf<'inspect'>, x: RefTensor): RefTensor {
+  const { callback } = node.attrs
+  userCall(`the inspect callback "${callback.label}"`, () => callback.call(toHostArray(x), x.shape, x.dtype))
+  return x
+}
