@@ -44,7 +44,7 @@ function codeOf(name: string): number {
 export class FunctionBuilder {
   private code = new Bytes(1024)
   private readonly locals: WasmType[] = []
-  private readonly free = new Map<WasmType, Local[]>()
+  private free = new Map<WasmType, Local[]>()
   private readonly live = new Set<Local>()
   private calls: { readonly at: number; readonly target: FuncRef }[] = []
   private depth = 0
@@ -61,15 +61,18 @@ export class FunctionBuilder {
     return this.code.length
   }
 
-  /** Emits into a fragment instead (no branch may leave it), for `splice` to put in its place later. */
+  /**
+   * Emits into a fragment instead (no branch may leave it), for `splice` to put in its place later. Each fragment pools its
+   * own locals: code emitted later may run earlier, so a local must not pass from one to the other.
+   */
   into(fragment: Fragment, body: () => void): void {
-    const { code, calls, lastSet } = this
-    Object.assign(this, { code: fragment.code, calls: fragment.calls, lastSet: undefined })
+    const { code, calls, free, lastSet } = this
+    Object.assign(this, { ...fragment, lastSet: undefined })
     body()
-    Object.assign(this, { code, calls, lastSet })
+    Object.assign(this, { code, calls, free, lastSet })
   }
 
-  /** Appends a fragment's code. */
+  /** Appends a finished fragment's code. */
   splice(fragment: Fragment): void {
     for (const c of fragment.calls) this.calls.push({ at: c.at + this.code.length, target: c.target })
     this.code.append(fragment.code)

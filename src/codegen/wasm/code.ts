@@ -30,4 +30,6 @@ export type Operand = number | Local | (() => void)
 export class Fragment {
   readonly code = new Bytes(256)
   readonly calls: { readonly at: number; readonly target: FuncRef }[] = []
+  /** Locals released inside. */
+  readonly free = new Map<WasmType, Local[]>()
 }
