@@ -1,0 +1,52 @@
+/** Choosing grids: which axes a program holds a block of, and how much. */
+import * as ix from '../index/expr.ts'
+import type { GridAxis } from '../kernel/ir.ts'
+import type { Body } from '../plan/body.ts'
+import { type Roles, unitAxis } from '../plan/roles.ts'
+import type { TargetInfo } from '../plan/target.ts'
+
+/** Parallel axes from the one that moves least in memory to the one that moves most, by the largest store. */
+export function byStoreStride(body: Body, axes: Iterable<string>): string[] {
+  const main = [...body.stores].sort((p, q) => q.shape.reduce((a, b) => a * b, 1) - p.shape.reduce((a, b) => a * b, 1))[0]
+  const flat = main === undefined ? ix.zero : ix.flatten(main.index, main.shape)
+  const stride = (a: string): number => Math.abs(ix.strideOf(flat, a) ?? 0) || Number.POSITIVE_INFINITY
+  return [...axes].sort((p, q) => stride(p) - stride(q))
+}
+
+/**
+ * Grid over the parallel axes. A program covers about `points` points of them, contiguous ones first; where two axes are
+ * contiguous in different tensors (a transpose), a square block of both.
+ */
+export function parallelGrid(body: Body, roles: Roles, points: number): GridAxis[] {
+  const extent = (a: string): number => roles.extents.get(a) ?? 1
+  const inner = byStoreStride(body, roles.parallel)
+  const blocks = new Map<string, number>()
+  const read = unitAxis(body, (a) => roles.parallel.has(a))
+  const [first] = inner
+  if (read !== undefined && first !== undefined && read !== first && points >= 64) {
+    const side = Math.max(16, 2 ** Math.floor(Math.log2(Math.sqrt(points))))
+    blocks.set(first, Math.min(side, extent(first)))
+    blocks.set(read, Math.min(side, extent(read)))
+  } else {
+    let left = points
+    for (const a of inner) {
+      const b = Math.max(1, Math.min(extent(a), Math.floor(left)))
+      blocks.set(a, b)
+      if (b < extent(a)) break
+      left /= Math.max(1, extent(a))
+    }
+  }
+  return [...roles.parallel].map((axis) => ({ axis, block: blocks.get(axis) ?? 1 }))
+}
+
+/** Points of the parallel axes a program of a reduction covers. */
+export function reductionPoints(body: Body, roles: Roles, target: TargetInfo): number {
+  const size = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (roles.extents.get(a) ?? 1), 1)
+  const local = Math.max(1, size(new Set([...roles.row, ...roles.reduced])))
+  const unit = unitAxis(body)
+  // Rows contiguous along what is reduced: one at a time, unless they are tiny.
+  if (unit === undefined || !roles.parallel.has(unit)) return local >= 64 ? 1 : Math.max(1, Math.floor(1024 / local))
+  const fit = Math.floor((2 * target.elementBlock) / local)
+  const share = Math.ceil(size(roles.parallel) / target.minPrograms)
+  return Math.max(16, Math.min(fit, 512, Math.max(16, share)))
+}

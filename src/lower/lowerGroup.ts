@@ -1,0 +1,13 @@
+/** Lowering of a planned kernel group: by the kind its roles say. Whatever the planner accepts, this lowers. */
+import type { NumericsMode } from '../kernel/ir.ts'
+import type { KernelGroup } from '../plan/planFusion.ts'
+import type { TargetInfo } from '../plan/target.ts'
+import type { Launch } from './launch.ts'
+import { lowerMatrix } from './matrix.ts'
+import { lowerStraight } from './straight.ts'
+
+export function lowerGroup(name: string, group: KernelGroup, target: TargetInfo, mode: NumericsMode): Launch {
+  return group.roles.kind === 'matrix'
+    ? lowerMatrix(name, group.body, group.roles, target, mode)
+    : lowerStraight(name, group.body, group.roles, target, mode)
+}

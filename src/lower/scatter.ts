@@ -1,0 +1,63 @@
+/** Lowering of a scatter: one program walks the updates in row-major order and combines them into a copy of the target. */
+import { invariant } from '../diagnostics/errors.ts'
+import * as ix from '../index/expr.ts'
+import type { Expr } from '../index/expr.ts'
+import type { NodeOf } from '../graph/node.ts'
+import type { KernelPart, LetStmt, NumericsMode, Stmt, TileOp, ValueId } from '../kernel/ir.ts'
+import { buildBody } from '../plan/instances.ts'
+import type { DType } from '../types/dtype.ts'
+import { isWide } from '../types/dtype.ts'
+import type { Launch } from './launch.ts'
+import { Params } from './params.ts'
+
+export function lowerScatter(name: string, node: NodeOf<'scatter'>, mode: NumericsMode): Launch {
+  const [x, updates, ...indices] = node.inputs
+  invariant(x !== undefined && updates !== undefined, 'scatter without inputs')
+  const built = buildBody({ members: new Set(), outputs: [updates, ...indices] })
+  invariant(built.ok, 'the updates of a scatter do not line up')
+  const { body } = built
+  const valueOf = (n: typeof updates): { value: ValueId; index: readonly Expr[] } => {
+    const s = body.stores.find((t) => t.node === n)
+    invariant(s !== undefined, 'an input of a scatter is not evaluated')
+    return s
+  }
+  const lets: LetStmt[] = [...body.lets]
+  const axesOf = new Map(lets.map((l) => [l.id, l.axes]))
+  let next = Math.max(-1, ...lets.map((l) => l.id)) + 1
+  const emit = (op: TileOp, dtype: DType, axes: readonly string[]): ValueId => {
+    const id = next++
+    lets.push({ kind: 'let', id, dtype, axes, op })
+    axesOf.set(id, axes)
+    return id
+  }
+  const points = valueOf(updates)
+  let ok: ValueId | undefined
+  const at = node.attrs.sources.map((s, d): Expr => {
+    if ('axis' in s) return points.index[s.axis] ?? ix.zero
+    const source = indices[s.input]
+    invariant(source !== undefined, 'a scatter without index')
+    const raw = valueOf(source).value
+    const axes = axesOf.get(raw) ?? []
+    const n = x.shape[d] ?? 1
+    const literal = (v: number): ValueId => emit({ kind: 'const', value: isWide(source.dtype) ? BigInt(v) : v }, source.dtype, [])
+    const low = emit({ kind: 'scalar', op: 'ge', args: [raw, literal(0)] }, 'bool', axes)
+    const high = emit({ kind: 'scalar', op: 'lt', args: [raw, literal(n)] }, 'bool', axes)
+    const inside = emit({ kind: 'scalar', op: 'and', args: [low, high] }, 'bool', axes)
+    const before = ok
+    ok = before === undefined ? inside : emit({ kind: 'scalar', op: 'and', args: [before, inside] }, 'bool', body.axes.map((a) => a.name).filter((a) => axes.includes(a) || axesOf.get(before)?.includes(a)))
+    const most = emit({ kind: 'scalar', op: 'min', args: [raw, literal(Math.max(0, n - 1))] }, source.dtype, axes)
+    const clamped = emit({ kind: 'scalar', op: 'max', args: [most, literal(0)] }, source.dtype, axes)
+    return ix.value(source.dtype === 'i32' ? clamped : emit({ kind: 'scalar', op: 'cast', args: [clamped] }, 'i32', axes), n)
+  })
+  const params = new Params()
+  for (const [p, t] of body.loads) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+  params.add('y', x.shape, x.dtype, 'update', { kind: 'node', node })
+  const { combiner } = node.attrs
+  const store: Stmt = {
+    kind: 'store', param: 'y', index: at, mask: [], value: points.value,
+    ...(ok === undefined ? {} : { maskValue: ok }),
+    ...(combiner === 'set' ? {} : { combiner }),
+  }
+  const part: KernelPart = { axes: body.axes, grid: [], body: [...lets, store] }
+  return { main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings }, finishing: [], partials: [] }
+}

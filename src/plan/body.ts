@@ -1,0 +1,26 @@
+/** The unscheduled kernel: what one region computes, as tile statements over named axes, before grids and blocks. */
+import type { Node } from '../graph/node.ts'
+import type { Expr } from '../index/expr.ts'
+import type { KernelAxis, LetStmt, ValueId } from '../kernel/ir.ts'
+
+/** A tensor in memory as the body addresses it: `shape` is the node's, or flat once axes are collapsed. */
+export interface BodyTensor {
+  readonly node: Node
+  readonly shape: readonly number[]
+}
+
+export interface BodyStore extends BodyTensor {
+  readonly value: ValueId
+  readonly index: readonly Expr[]
+}
+
+export interface Body {
+  readonly axes: readonly KernelAxis[]
+  /** In dependence order; every statement feeds a store. */
+  readonly lets: readonly LetStmt[]
+  readonly stores: readonly BodyStore[]
+  /** Materialised nodes the body loads, by the parameter name each has. */
+  readonly loads: ReadonlyMap<string, BodyTensor>
+  /** The node each value computes (an instance of it). */
+  readonly origin: ReadonlyMap<ValueId, Node>
+}

@@ -1,0 +1,112 @@
+/** Collapsing: two axes that every index map runs through as one become one, so loops are long and blocks even. */
+import * as ix from '../index/expr.ts'
+import type { Expr } from '../index/expr.ts'
+import { substitutePredicate } from '../index/predicate.ts'
+import type { LetStmt, TileOp } from '../kernel/ir.ts'
+import type { Body, BodyStore, BodyTensor } from './body.ts'
+
+/** Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it. */
+function alike(e: Expr, outer: string, inner: string, extent: number): boolean {
+  let co = 0
+  let ci = 0
+  for (const t of e.terms) {
+    if (t.atom.kind === 'axis') {
+      if (t.atom.name === outer) co = t.coef
+      else if (t.atom.name === inner) ci = t.coef
+    } else if (t.atom.kind !== 'value' && !alike(t.atom.of, outer, inner, extent)) return false
+  }
+  return co === ci * extent
+}
+
+function exprsOf(op: TileOp): readonly Expr[] {
+  switch (op.kind) {
+    case 'index': return [op.expr]
+    case 'predicate': return op.predicate.map((b) => b.expr)
+    case 'load': return [...op.index, ...op.mask.map((b) => b.expr)]
+    case 'random': return [op.counter]
+    case 'reduce': return op.position === undefined ? [] : [op.position]
+    default: return []
+  }
+}
+
+const both = (axes: readonly string[], a: string, b: string): boolean => axes.includes(a) === axes.includes(b)
+
+function collapsible(body: Body, outer: string, inner: string, extent: number): boolean {
+  for (const l of body.lets) {
+    if (!both(l.axes, outer, inner)) return false
+    if (l.op.kind === 'scan' && (l.op.axis === outer || l.op.axis === inner)) return false
+    if (l.op.kind === 'reduce' || l.op.kind === 'dot') {
+      if (!both(l.op.axes, outer, inner)) return false
+      const at = l.op.axes.indexOf(outer)
+      if (at >= 0 && l.op.axes[at + 1] !== inner) return false
+    }
+    for (const e of exprsOf(l.op)) if (!alike(e, outer, inner, extent)) return false
+  }
+  return body.stores.every((s) => s.index.every((e) => alike(e, outer, inner, extent)))
+}
+
+/** Every tensor addressed by its flat position. */
+function flat(body: Body): Body {
+  const size = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
+  const loads = new Map<string, BodyTensor>([...body.loads].map(([n, t]) => [n, { node: t.node, shape: [size(t.shape)] }]))
+  const lets = body.lets.map((l): LetStmt =>
+    l.op.kind === 'load' ? { ...l, op: { ...l.op, index: [ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])] } } : l)
+  const stores = body.stores.map((s): BodyStore => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [size(s.shape)] }))
+  return { ...body, lets, stores, loads }
+}
+
+function substituteOp(op: TileOp, map: (a: ix.Atom) => Expr | undefined): TileOp {
+  const sub = (e: Expr): Expr => ix.substitute(e, map)
+  switch (op.kind) {
+    case 'index': return { ...op, expr: sub(op.expr) }
+    case 'predicate': return { ...op, predicate: substitutePredicate(op.predicate, map) }
+    case 'load': return { ...op, index: op.index.map(sub), mask: substitutePredicate(op.mask, map) }
+    case 'random': return { ...op, counter: sub(op.counter) }
+    case 'reduce': return op.position === undefined ? op : { ...op, position: sub(op.position) }
+    default: return op
+  }
+}
+
+function merge(body: Body, outer: string, inner: string): Body {
+  const extent = (name: string): number => body.axes.find((a) => a.name === name)?.extent ?? 1
+  const total = extent(outer) * extent(inner)
+  const joined = ix.axis(inner, total)
+  const map = (a: ix.Atom): Expr | undefined =>
+    a.kind !== 'axis' ? undefined : a.name === outer ? ix.zero : a.name === inner ? joined : undefined
+  const without = (axes: readonly string[]): readonly string[] => (axes.includes(outer) ? axes.filter((a) => a !== outer) : axes)
+  const lets = body.lets.map((l): LetStmt => {
+    const op = substituteOp(l.op, map)
+    return { ...l, axes: without(l.axes), op: op.kind === 'reduce' || op.kind === 'dot' ? { ...op, axes: without(op.axes) } : op }
+  })
+  const stores = body.stores.map((s) => ({ ...s, index: s.index.map((e) => ix.substitute(e, map)) }))
+  const axes = body.axes.filter((a) => a.name !== outer).map((a) => (a.name === inner ? { name: inner, extent: total } : a))
+  return { ...body, axes, lets, stores }
+}
+
+/** Pairs of axes that are neighbouring digits of some flat position. */
+function* candidates(body: Body): Iterable<{ outer: string; inner: string; extent: number }> {
+  const positions = [...body.stores.flatMap((s) => s.index), ...body.lets.flatMap((l) => (l.op.kind === 'load' ? l.op.index : []))]
+  for (const e of positions)
+    for (const i of e.terms)
+      for (const o of e.terms)
+        if (i.atom.kind === 'axis' && o.atom.kind === 'axis' && i !== o && o.coef === i.coef * i.atom.extent)
+          yield { outer: o.atom.name, inner: i.atom.name, extent: i.atom.extent }
+}
+
+/** The body with every collapsible pair of axes joined (flat addressing where any was). */
+export function collapse(body: Body): Body {
+  if (body.axes.length < 2 || body.axes.some((a) => a.extent === 0)) return body
+  let current = flat(body)
+  let changed = false
+  for (let again = true; again; ) {
+    again = false
+    for (const c of candidates(current)) {
+      if (!collapsible(current, c.outer, c.inner, c.extent)) continue
+      current = merge(current, c.outer, c.inner)
+      again = true
+      changed = true
+      break
+    }
+  }
+  return changed ? current : body
+}

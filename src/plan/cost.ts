@@ -1,0 +1,102 @@
+/**
+ * The cost model: max(bytes / bandwidth, arithmetic / rates) + launch, from a body's instances. Recomputation needs no case
+ * of its own: a value is evaluated once for every point of its axes and of the grid around it.
+ */
+import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
+import { scalarInfo } from '../scalar/ops.ts'
+import { dtypeBytes } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
+import type { Body } from './body.ts'
+import type { Roles } from './roles.ts'
+import type { TargetInfo } from './target.ts'
+
+export interface KernelCost {
+  readonly bytesRead: number
+  readonly bytesWritten: number
+  /** Multiplications and additions of matrix products and reductions, and simple elementwise operations. */
+  readonly flops: number
+  readonly special: number
+  /** Modelled seconds, launch included. */
+  readonly seconds: number
+  /** Seconds of arithmetic alone. */
+  readonly compute: number
+}
+
+/** Elements of a tensor that a load touches. */
+function footprint(l: LetStmt, size: number, extents: ReadonlyMap<string, number>): number {
+  const points = l.axes.reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  return Math.min(size, points)
+}
+
+/** Modelled cost of a body scheduled by its roles. */
+export function costOf(body: Body, roles: Roles, target: TargetInfo): KernelCost {
+  const { extents, matrix } = roles
+  const size = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const reads = new Map<string, number>()
+  for (const l of body.lets) {
+    if (l.op.kind !== 'load') continue
+    const size = sizeOf(body.loads.get(l.op.param)?.shape ?? [])
+    reads.set(l.op.param, Math.max(reads.get(l.op.param) ?? 0, footprint(l, size, extents)))
+  }
+  let bytesRead = 0
+  for (const [name, n] of reads) bytesRead += n * dtypeBytes(body.loads.get(name)?.node.dtype ?? 'f32')
+  const bytesWritten = body.stores.reduce((n, s) => n + sizeOf(s.node.shape) * dtypeBytes(s.node.dtype), 0)
+
+  const grid = matrix === undefined ? [...roles.parallel] : []
+  const prologue = matrix === undefined ? new Map<ValueId, number>() : prologueRepeats(matrix, lets, target, size)
+  let flops = 0
+  let special = 0
+  let compute = 0
+  for (const l of body.lets) {
+    const op = l.op
+    const repeats = prologue.get(l.id)
+    const points = repeats !== undefined ? size(l.axes) * repeats : size(new Set([...l.axes, ...grid]))
+    if (op.kind === 'scalar') {
+      const { cost } = scalarInfo(op.op)
+      if (cost === 'special') {
+        special += points
+        compute += points / target.specialRate
+      } else if (cost === 'divide') {
+        flops += points
+        compute += points / target.divideRate
+      } else if (cost === 'simple') {
+        flops += points
+        compute += points / target.simpleRate
+      }
+    } else if (op.kind === 'random') {
+      special += points
+      compute += points / target.randomRate
+    } else if (op.kind === 'reduce' || op.kind === 'scan') {
+      const n = size(new Set([...l.axes, ...grid, ...(op.kind === 'reduce' ? op.axes : [])]))
+      flops += n
+      compute += n / target.simpleRate
+    } else if (op.kind === 'dot') {
+      const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes]))
+      flops += n
+      compute += n / (matrix?.id === l.id ? target.matrixRate : target.simpleRate)
+    }
+  }
+  const seconds = Math.max((bytesRead + bytesWritten) / target.bandwidth, compute) + target.launch
+  return { bytesRead, bytesWritten, flops, special, seconds, compute }
+}
+
+/** How often each operand statement of a matrix product is evaluated: once for every block of the other side. */
+function prologueRepeats(matrix: NonNullable<Roles['matrix']>, lets: ReadonlyMap<ValueId, LetStmt>, target: TargetInfo, size: (axes: Iterable<string>) => number): Map<ValueId, number> {
+  const out = new Map<ValueId, number>()
+  const dot = lets.get(matrix.id)
+  if (dot?.op.kind !== 'dot') return out
+  const { m, n } = target.dotBlock
+  const mark = (root: ValueId, repeats: number): void => {
+    const stack = [root]
+    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+      const l = lets.get(id)
+      if (l === undefined || (out.get(id) ?? 0) >= repeats) continue
+      out.set(id, repeats)
+      stack.push(...operandsOf(l.op))
+    }
+  }
+  mark(matrix.swap ? dot.op.b : dot.op.a, Math.ceil(size(matrix.n) / n))
+  mark(matrix.swap ? dot.op.a : dot.op.b, Math.ceil(size(matrix.m) / m))
+  return out
+}

@@ -1,0 +1,41 @@
+/** Why two pieces of a program are not one kernel. */
+
+export type RefusalCode =
+  /** A path between the two through a third kernel would make the kernel graph cyclic. */
+  | 'cycle'
+  /** One side is a user's kernel. */
+  | 'opaque-boundary'
+  /** One side is an effect, or an effect stands between. */
+  | 'effect-boundary'
+  /** One side is a scatter, whose programs may collide. */
+  | 'scatter-boundary'
+  /** Recomputing the producer costs more than storing and reading its result. */
+  | 'recompute-cost'
+  /** More buffers than a kernel of the target may bind. */
+  | 'too-many-buffers'
+  /** More values live at once than the target holds. */
+  | 'too-many-live-values'
+  /** The producer's elements would be computed more than once by a reduction, scan or contraction. */
+  | 'reduction-recomputed'
+  /** A reduction's result is needed again along its own axis, and the row does not fit the target's scratch. */
+  | 'row-too-long'
+  /** A reduction or scan feeds an operand of a contraction: it would be recomputed for every output block. */
+  | 'reduction-in-prologue'
+  /** A contraction's result is reduced (not yet scheduled as one kernel). */
+  | 'reduction-of-contraction'
+  /** Two contractions. */
+  | 'two-contractions'
+  /** A reduction's partial results would be as large as what it reads. */
+  | 'partials-too-large'
+  /** A result whose axes do not line up with the kernel's. */
+  | 'unaligned-output'
+  /** The merged kernel is modelled no faster than the two. */
+  | 'no-gain'
+
+export interface Refused {
+  readonly ok: false
+  readonly code: RefusalCode
+  readonly detail: string
+}
+
+export const refuse = (code: RefusalCode, detail: string): Refused => ({ ok: false, code, detail })

@@ -1,0 +1,46 @@
+/**
+ * Regions: the part of a graph that one kernel computes, and which nodes cost nothing to repeat. A node outside a region is
+ * loaded from memory, except views and sources, which every region evaluates for itself through index maps.
+ */
+import type { Node } from '../graph/node.ts'
+import { familyOf } from '../graph/table.ts'
+import { sizeOf } from '../types/shape.ts'
+
+export interface Region {
+  /** Nodes computed here (views and sources need not be listed). */
+  readonly members: ReadonlySet<Node>
+  /** Members (or views of them) that are stored. */
+  readonly outputs: readonly Node[]
+}
+
+/** Views and generated values are evaluated where they are used: they never stand in memory for their own sake. */
+export function isFree(node: Node): boolean {
+  const family = familyOf(node)
+  if (family === 'view') return true
+  if (node.op === 'constant') return sizeOf(node.shape) === 1
+  return family === 'source' && node.op !== 'param'
+}
+
+/** The node whose buffer holds a node's elements in the same order: reshapes and effects are the same memory. */
+export function storageOf(node: Node): Node {
+  let n = node
+  for (;;) {
+    const [x] = n.inputs
+    if ((n.op !== 'reshape' && n.op !== 'inspect') || x === undefined) return n
+    n = x
+  }
+}
+
+/** Non-free nodes (and members) a node reads through views. */
+export function dataInputs(node: Node, isMember: (n: Node) => boolean): Node[] {
+  const out = new Set<Node>()
+  const stack = [...node.inputs]
+  const seen = new Set<Node>()
+  for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+    if (seen.has(n)) continue
+    seen.add(n)
+    if (isFree(n) && !isMember(n)) stack.push(...n.inputs)
+    else out.add(n)
+  }
+  return [...out]
+}

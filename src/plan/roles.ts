@@ -1,0 +1,200 @@
+/**
+ * The roles of a body's axes, and with them what kind of kernel it can be. Row axes are reduced and then needed again, so a
+ * program must hold them whole; reduced axes end in a reduction; the rest are parallel. Below planner and lowering alike.
+ */
+import * as ix from '../index/expr.ts'
+import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
+import type { NumericsMode } from '../kernel/ir.ts'
+import { dtypeBytes } from '../types/dtype.ts'
+import type { Body } from './body.ts'
+import { type Refused, refuse } from './refusal.ts'
+import type { TargetInfo } from './target.ts'
+
+/** A matrix product inside a body: its statement and the roles of its axes. `swap`: the second operand supplies the rows. */
+export interface MatrixRole {
+  readonly id: ValueId
+  readonly batch: readonly string[]
+  readonly m: readonly string[]
+  readonly n: readonly string[]
+  readonly k: readonly string[]
+  readonly swap: boolean
+}
+
+export interface Roles {
+  readonly kind: 'elementwise' | 'reduction' | 'matrix'
+  readonly extents: ReadonlyMap<string, number>
+  readonly row: ReadonlySet<string>
+  readonly reduced: ReadonlySet<string>
+  readonly parallel: ReadonlySet<string>
+  readonly matrix?: MatrixRole
+  /** Reductions that become partial results in the kernel and whole in a finishing stage. */
+  readonly split: ReadonlySet<ValueId>
+  /** How `split` reductions are cut: blocks of an axis, or every index of the reduced axes (`rows` below them). */
+  readonly splitBy: { readonly axis: string; readonly block: number } | 'every-index' | undefined
+}
+
+const foldAxes = (l: LetStmt): readonly string[] =>
+  l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : l.op.kind === 'scan' ? [l.op.axis] : []
+
+const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'scan' || l.op.kind === 'dot'
+
+/** The roles of a dot's axes when a register-blocked matrix product serves it. */
+export function matrixRole(l: LetStmt, lets: ReadonlyMap<ValueId, LetStmt>, extents: ReadonlyMap<string, number>, unit: string | undefined): MatrixRole | undefined {
+  if (l.op.kind !== 'dot') return undefined
+  const k = l.op.axes
+  const free = (id: ValueId): string[] => (lets.get(id)?.axes ?? []).filter((a) => !k.includes(a))
+  const fa = free(l.op.a)
+  const fb = free(l.op.b)
+  const batch = fa.filter((a) => fb.includes(a))
+  const onlyA = fa.filter((a) => !fb.includes(a))
+  const onlyB = fb.filter((a) => !fa.includes(a))
+  const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  if (l.dtype !== 'f32' || size(k) < 2) return undefined
+  const swap = unit !== undefined && onlyA.includes(unit)
+  const m = swap ? onlyB : onlyA
+  const n = swap ? onlyA : onlyB
+  if (size(m) < 2 || size(n) < 4) {
+    if (size(n) < 2 || size(m) < 4) return undefined
+    return { id: l.id, batch, m: n, n: m, k, swap: !swap }
+  }
+  return { id: l.id, batch, m, n, k, swap }
+}
+
+/** The axis along which most bytes are contiguous. */
+export function unitAxis(body: Body, among?: (axis: string) => boolean): string | undefined {
+  const votes = new Map<string, number>()
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  const vote = (index: readonly ix.Expr[], shape: readonly number[], weight: number): void => {
+    const flat = ix.flatten(index, shape)
+    for (const a of ix.axesOf(flat))
+      if (ix.strideOf(flat, a) === 1 && (among === undefined || among(a))) votes.set(a, (votes.get(a) ?? 0) + weight)
+  }
+  const points = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  for (const l of body.lets)
+    if (l.op.kind === 'load') vote(l.op.index, body.loads.get(l.op.param)?.shape ?? [], dtypeBytes(l.dtype) * points(l.axes))
+  for (const s of body.stores) vote(s.index, s.shape, 1.5 * dtypeBytes(s.node.dtype) * points(s.index.flatMap((e) => [...ix.axesOf(e)])))
+  let best: string | undefined
+  for (const [a, v] of votes) if (best === undefined || v > (votes.get(best) ?? 0)) best = a
+  return best
+}
+
+/** The axes of the largest store that are contiguous in it: the columns of a matrix product. */
+function storeUnit(body: Body): string | undefined {
+  const [s] = [...body.stores].sort((p, q) => size0(q.shape) - size0(p.shape))
+  if (s === undefined) return undefined
+  const flat = ix.flatten(s.index, s.shape)
+  return [...ix.axesOf(flat)].find((a) => ix.strideOf(flat, a) === 1)
+}
+
+/** Roles of a body on a target, or why no kernel of it can compute the body. */
+export function analyse(body: Body, target: TargetInfo, mode: NumericsMode): { readonly ok: true; readonly roles: Roles } | Refused {
+  if (body.loads.size + body.stores.length > target.maxBuffers)
+    return refuse('too-many-buffers', `${body.loads.size + body.stores.length} buffers, the target binds ${target.maxBuffers}`)
+  if (body.lets.length > target.maxStatements) return refuse('too-many-live-values', `${body.lets.length} statements, the target takes ${target.maxStatements}`)
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  const size = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+
+  // What lies below each value: axes folded away, and whether any fold is there.
+  const below = new Map<ValueId, Set<string>>()
+  const folds = new Set<ValueId>()
+  const row = new Set<string>()
+  const reduced = new Set<string>()
+  for (const l of body.lets) {
+    const mine = new Set<string>()
+    let has = isFold(l)
+    for (const o of operandsOf(l.op)) {
+      for (const a of below.get(o) ?? []) mine.add(a)
+      has ||= folds.has(o)
+    }
+    for (const a of [...l.axes, ...foldAxes(l)]) if (mine.has(a)) row.add(a)
+    for (const a of foldAxes(l)) {
+      mine.add(a)
+      reduced.add(a)
+      if (l.op.kind === 'scan') row.add(a)
+    }
+    below.set(l.id, mine)
+    if (has) folds.add(l.id)
+  }
+  for (const s of body.stores)
+    for (const e of s.index) for (const a of ix.axesOf(e)) if (below.get(s.value)?.has(a)) row.add(a)
+  const parallel = new Set(body.axes.map((a) => a.name).filter((a) => !reduced.has(a) && !row.has(a)))
+  const none = { split: new Set<ValueId>(), splitBy: undefined }
+  if (reduced.size === 0) return { ok: true, roles: { kind: 'elementwise', extents, row, reduced, parallel, ...none } }
+
+  const unit = storeUnit(body)
+  const matrices = body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
+  const [matrix, second] = matrices
+  if (second !== undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
+  if (matrix !== undefined) {
+    const dot = lets.get(matrix.id)
+    for (const l of body.lets) {
+      if (!isFold(l) || l.id === matrix.id) continue
+      if (operandsOf(l.op).some((o) => below.get(o)?.size)) return refuse('reduction-of-contraction', 'the product is reduced in the same kernel')
+      return refuse('reduction-in-prologue', 'a reduction beside a matrix product would be recomputed for every block')
+    }
+    for (const s of body.stores) {
+      const axes = new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))
+      const own = new Set(dot?.axes)
+      if ([...axes].some((a) => !own.has(a)) || [...own].some((a) => !axes.has(a)))
+        return refuse('unaligned-output', 'a result beside a matrix product does not have its axes')
+    }
+    return { ok: true, roles: { kind: 'matrix', extents, row, reduced, parallel, matrix, ...none } }
+  }
+
+  if (row.size > 0 && size(row) * 4 > target.rowBytes)
+    return refuse('row-too-long', `rows of ${size(row)} elements do not stay resident`)
+
+  // Reductions whose axes end there: whole in the program, or partial with a finishing stage.
+  const split = new Set<ValueId>()
+  let splitBy: Roles['splitBy']
+  const programs = size(parallel)
+  for (const l of body.lets) {
+    if (l.op.kind !== 'reduce' || l.op.axes.some((a) => row.has(a))) continue
+    if ([...split].some((s) => dependsOn(l, s, lets))) continue
+    const { arg, combiner } = l.op
+    if (folds.has(arg)) {
+      if (size(l.op.axes) * Math.max(1, size(row)) <= target.elementBlock) continue
+      split.add(l.id)
+      splitBy = 'every-index'
+      const partial = size(lets.get(arg)?.axes ?? []) * dtypeBytes(l.dtype)
+      const read = [...body.loads.values()].reduce((n, x) => n + size0(x.shape) * dtypeBytes(x.node.dtype), 0)
+      if (partial * 8 > read) return refuse('partials-too-large', `${partial} bytes of partial results against ${read} bytes read`)
+      continue
+    }
+    const work = programs * size(l.op.axes)
+    if (programs >= target.minPrograms || work <= 16 * target.elementBlock || combiner.startsWith('arg')) continue
+    if (mode === 'strict' && (combiner === 'sum' || combiner === 'prod')) continue
+    const [axis] = [...l.op.axes].sort((p, q) => (extents.get(q) ?? 0) - (extents.get(p) ?? 0))
+    if (axis === undefined || (splitBy !== undefined && (splitBy === 'every-index' || splitBy.axis !== axis))) continue
+    const inner = work / (extents.get(axis) ?? 1)
+    split.add(l.id)
+    splitBy = { axis, block: Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil((extents.get(axis) ?? 1) / 1024)) }
+  }
+  // A value of the finishing stage may use what the main kernel has only if it can be computed again without a reduction.
+  for (const l of body.lets) {
+    if (![...split].some((s) => l.id !== s && dependsOn(l, s, lets))) continue
+    for (const o of operandsOf(l.op)) {
+      const dep = lets.get(o)
+      if (dep !== undefined && folds.has(o) && ![...split].some((s) => dependsOn(dep, s, lets) || s === o))
+        return refuse('partials-too-large', 'the finishing stage would need rows of the main kernel')
+    }
+  }
+  return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy } }
+}
+
+const size0 = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
+
+/** Whether a statement uses a value, directly or through others. */
+export function dependsOn(l: LetStmt, id: ValueId, lets: ReadonlyMap<ValueId, LetStmt>): boolean {
+  const stack = [...operandsOf(l.op)]
+  const seen = new Set<ValueId>()
+  for (let o = stack.pop(); o !== undefined; o = stack.pop()) {
+    if (o === id) return true
+    if (seen.has(o) || o < id) continue
+    seen.add(o)
+    const dep = lets.get(o)
+    if (dep !== undefined) stack.push(...operandsOf(dep.op))
+  }
+  return false
+}
