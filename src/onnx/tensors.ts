@@ -98,9 +98,13 @@ export function confineLocation(location: string, tensor: string): string {
     /^[A-Za-z][A-Za-z0-9+.-]*:/.test(location) ||
     parts.includes('..')
   if (escapes)
-    throw new UserError('E_ONNX_INPUT', `tensor "${tensor}" keeps its data at "${location}", outside the model's folder`, {
-      help: 'external data must be a relative path below the folder of the model, without ".."',
-    })
+    throw new UserError(
+      'E_ONNX_INPUT',
+      `tensor "${tensor}" keeps its data at "${location}", outside the model's folder`,
+      {
+        help: 'external data must be a relative path below the folder of the model, without ".."',
+      },
+    )
   return parts.filter((p) => p !== '' && p !== '.').join('/')
 }
 

@@ -1,0 +1,176 @@
+/** What an op handler sees: one ONNX node with its inputs, attributes, operator-set version, and host values on demand. */
+import { UserError } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import { readElement } from '../scalar/host.ts'
+import { type DType, isFloat } from '../types/dtype.ts'
+import { normaliseAxis } from '../types/shape.ts'
+import { type AttributeProto, attributeType, type GraphProto, type NodeProto, type TensorProto } from './proto.ts'
+import { dtypeOfElement, elementTypeName, type HostTensor } from './tensors.ts'
+
+/** Thrown by a handler for what the importer cannot express; the importer collects all of them before it gives up. */
+export class Unsupported extends Error {}
+
+/** What the importer offers to handlers beyond the node itself. */
+export interface ImportServices {
+  /** The host value of a node; inputs it depends on become value-specialised. */
+  hostValue(node: Node, what: string): HostTensor
+  /** Whether a node's value is known without the values of inputs. */
+  isStatic(node: Node): boolean
+  tensor(proto: TensorProto): HostTensor
+  /** Imports a subgraph in the scope of the node that holds it; gives its outputs. */
+  subgraph(graph: GraphProto, inputs: readonly Node[]): readonly Node[]
+}
+
+const utf8 = new TextDecoder()
+
+export class OpContext {
+  readonly node: NodeProto
+  /** Version of the operator set the node's domain is imported at. */
+  readonly opset: number
+  readonly inputs: readonly (Node | undefined)[]
+  readonly services: ImportServices
+  private readonly attributes: ReadonlyMap<string, AttributeProto>
+
+  constructor(node: NodeProto, opset: number, inputs: readonly (Node | undefined)[], services: ImportServices) {
+    this.node = node
+    this.opset = opset
+    this.inputs = inputs
+    this.services = services
+    this.attributes = new Map(node.attribute.map((a) => [a.name, a]))
+  }
+
+  /** Number of outputs the node names (trailing unnamed ones included). */
+  get outputs(): number {
+    return this.node.output.length
+  }
+
+  /** Whether output i has a reader's name. */
+  wants(i: number): boolean {
+    return (this.node.output[i] ?? '') !== ''
+  }
+
+  private malformed(what: string): UserError {
+    return new UserError('E_ONNX_MALFORMED', `${this.node.opType}: ${what}`)
+  }
+
+  /** A required input. */
+  need(i: number): Node {
+    const x = this.inputs[i]
+    if (x === undefined) throw this.malformed(`input ${i} is missing`)
+    return x
+  }
+
+  /** An optional input. */
+  opt(i: number): Node | undefined {
+    return this.inputs[i]
+  }
+
+  /** All inputs, each of them required. */
+  all(): Node[] {
+    return this.inputs.map((_, i) => this.need(i))
+  }
+
+  /** Rejects the node: the importer reports the reason with all others. */
+  fail(reason: string): never {
+    throw new Unsupported(reason)
+  }
+
+  has(name: string): boolean {
+    return this.attributes.has(name)
+  }
+
+  private attr(name: string, type: number): AttributeProto | undefined {
+    const a = this.attributes.get(name)
+    if (a !== undefined && a.type !== type)
+      throw this.malformed(`attribute "${name}" is of kind ${a.type}, where kind ${type} is expected`)
+    return a
+  }
+
+  int(name: string, fallback: number): number {
+    return Number(this.attr(name, attributeType.INT)?.i ?? fallback)
+  }
+  optInt(name: string): number | undefined {
+    const a = this.attr(name, attributeType.INT)
+    return a === undefined ? undefined : Number(a.i)
+  }
+  flag(name: string, fallback: boolean): boolean {
+    return this.int(name, fallback ? 1 : 0) !== 0
+  }
+  float(name: string, fallback: number): number {
+    return this.attr(name, attributeType.FLOAT)?.f ?? fallback
+  }
+  optFloat(name: string): number | undefined {
+    return this.attr(name, attributeType.FLOAT)?.f
+  }
+  string(name: string, fallback: string): string {
+    const a = this.attr(name, attributeType.STRING)
+    return a === undefined ? fallback : utf8.decode(a.s)
+  }
+  ints(name: string): number[] | undefined {
+    return this.attr(name, attributeType.INTS)?.ints.map(Number)
+  }
+  floats(name: string): number[] | undefined {
+    return this.attr(name, attributeType.FLOATS)?.floats
+  }
+  strings(name: string): string[] | undefined {
+    return this.attr(name, attributeType.STRINGS)?.strings.map((s) => utf8.decode(s))
+  }
+  tensor(name: string): HostTensor | undefined {
+    const t = this.attr(name, attributeType.TENSOR)?.t
+    return t === undefined ? undefined : this.services.tensor(t)
+  }
+  graph(name: string): GraphProto {
+    const g = this.attr(name, attributeType.GRAPH)?.g
+    if (g === undefined) throw this.malformed(`attribute "${name}" is missing`)
+    return g
+  }
+
+  /** The dtype an integer attribute names (TensorProto.DataType). */
+  dtype(name: string, fallback = 0): DType {
+    const type = this.int(name, fallback)
+    return dtypeOfElement(type) ?? this.fail(`it asks for elements of type ${elementTypeName(type)}`)
+  }
+
+  /** The host value of an input, needed to fix shapes or attributes. */
+  host(i: number, what: string): HostTensor {
+    return this.services.hostValue(this.need(i), what)
+  }
+
+  /** The elements of an input as numbers. */
+  numbersOf(i: number, what: string): number[] {
+    const t = this.host(i, what)
+    return Array.from({ length: t.data.length }, (_, k) => Number(readElement(t.data, t.dtype, k)))
+  }
+
+  /** The integers of an input. */
+  intsOf(i: number, what: string): number[] {
+    return this.numbersOf(i, what)
+  }
+
+  /** The one number of an input. */
+  intOf(i: number, what: string): number {
+    const values = this.intsOf(i, what)
+    const [v] = values
+    if (v === undefined || values.length !== 1) throw this.malformed(`${what} must be one number`)
+    return v
+  }
+
+  /** An integer list that older operator sets keep in an attribute and newer ones in an input. */
+  intsFrom(name: string, input: number): number[] | undefined {
+    const a = this.ints(name)
+    if (a !== undefined) return a
+    return this.opt(input) === undefined ? undefined : this.intsOf(input, name)
+  }
+
+  axis(fallback: number, rank: number, name = 'axis'): number {
+    return normaliseAxis(this.int(name, fallback), rank)
+  }
+
+  requireFloat(x: Node): void {
+    if (!isFloat(x.dtype)) this.fail(`it is not defined on ${x.dtype}`)
+  }
+}
+
+/** The graph nodes of an ONNX node's outputs, in order; undefined for outputs it does not give. */
+export type Handler = (c: OpContext) => Node | readonly (Node | undefined)[]
+export type HandlerTable = Readonly<Record<string, Handler>>

@@ -1,0 +1,278 @@
+/**
+ * ONNX model to graph. Nodes are imported in order through the handler table (`ops/`); local functions are inlined; inputs
+ * whose values fix shapes are value-specialised: the import starts again with them as constants. Everything unsupported is
+ * listed at once.
+ */
+import { UserError } from '../diagnostics/errors.ts'
+import { withOrigin } from '../diagnostics/origin.ts'
+import { makeNode, withContext } from '../graph/build.ts'
+import type { Graph, Node, NodeOf } from '../graph/node.ts'
+import type { HostArray } from '../types/host.ts'
+import { sizeOf } from '../types/shape.ts'
+import { type ImportServices, OpContext, Unsupported } from './context.ts'
+import { decodeModel } from './decode.ts'
+import { functionKey, instantiate } from './functions.ts'
+import { type InputOptions, type ModelInput, modelInputs } from './inputs.ts'
+import { literal } from './nodes.ts'
+import { findHandler } from './ops/index.ts'
+import type { FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto } from './proto.ts'
+import { poisoned, Scope } from './scope.ts'
+import { type ExternalLoader, type HostTensor, tensorFromProto } from './tensors.ts'
+import { HostValues, NeedsInputValues } from './values.ts'
+
+export interface ImportOptions extends InputOptions {
+  /** Computes a node that depends on constants only (the caller gives its reference evaluator). */
+  readonly evaluate: (node: Node) => HostArray
+  /** Reads external data; without it, models that keep tensors in other files are refused. */
+  readonly external?: ExternalLoader
+}
+
+export interface ImportedModel {
+  readonly graph: Graph
+  /** Names of the graph's parameters, by parameter number. */
+  readonly inputNames: readonly string[]
+  readonly outputNames: readonly string[]
+  /** Inputs whose values were needed to fix shapes: they are constants of the graph, not parameters. */
+  readonly specialised: readonly string[]
+}
+
+/** One node the importer cannot express. */
+interface Problem {
+  readonly op: string
+  readonly node: string
+  readonly reason: string
+}
+
+const normaliseDomain = (domain: string): string => (domain === 'ai.onnx' ? '' : domain)
+const fullName = (n: NodeProto): string => (normaliseDomain(n.domain) === '' ? n.opType : `${n.domain}.${n.opType}`)
+
+/** Local functions may call each other, but not without end. */
+const maxCallDepth = 64
+/** Results up to this many elements that depend on constants only are folded at once: shape computations. */
+const foldLimit = 1024
+
+type Opsets = ReadonlyMap<string, number>
+const opsetsOf = (list: readonly { domain: string; version: number }[]): Opsets =>
+  new Map(list.map((o) => [normaliseDomain(o.domain), o.version]))
+
+/** One pass over a model with a given set of specialised inputs. */
+class ImportPass {
+  private readonly model: ModelProto
+  private readonly options: ImportOptions
+  private readonly functions: ReadonlyMap<string, FunctionProto>
+  private readonly values: HostValues
+  private readonly problems: Problem[] = []
+
+  constructor(model: ModelProto, options: ImportOptions) {
+    this.model = model
+    this.options = options
+    this.functions = new Map(
+      model.functions.map((f) => [functionKey(normaliseDomain(f.domain), f.name, f.overload), f]),
+    )
+    this.values = new HostValues(options.evaluate)
+  }
+
+  private tensor(proto: TensorProto): HostTensor {
+    return tensorFromProto(proto, this.options.external)
+  }
+
+  private initialisers(graph: GraphProto): Map<string, () => Node> {
+    if (graph.sparseInitializers > 0)
+      this.problems.push({ op: 'sparse initialiser', node: graph.name, reason: 'sparse tensors are not imported' })
+    return new Map(graph.initializer.map((t) => [t.name, () => literal(this.tensor(t))]))
+  }
+
+  private record(n: NodeProto, reason: string): void {
+    this.problems.push({ op: fullName(n), node: n.name || n.output.find((o) => o !== '') || '(unnamed)', reason })
+  }
+
+  /** Nodes after an unsupported one are not built, but their kinds are still checked, so that the list is whole. */
+  private checkKnown(n: NodeProto, opsets: Opsets): void {
+    const domain = normaliseDomain(n.domain)
+    if (this.functions.has(functionKey(domain, n.opType, n.overload))) return
+    if (findHandler(domain, n.opType) === undefined) this.record(n, 'there is no such operator here')
+    for (const a of n.attribute)
+      for (const g of a.g === undefined ? a.graphs : [a.g, ...a.graphs])
+        for (const m of g.node) this.checkKnown(m, opsets)
+  }
+
+  private runNode(n: NodeProto, scope: Scope, opsets: Opsets, depth: number): void {
+    const inputs = n.input.map((name) => (name === '' ? undefined : scope.get(name, `${n.opType} "${n.name}"`)))
+    if (inputs.includes(poisoned)) {
+      this.checkKnown(n, opsets)
+      for (const o of n.output) scope.set(o, poisoned)
+      return
+    }
+    const nodes = inputs.filter((x) => x !== poisoned)
+    const results = this.resultsOf(n, nodes, scope, opsets, depth)
+    n.output.forEach((name, i) => {
+      if (name === '') return
+      const r = results === undefined ? poisoned : results[i]
+      if (r !== undefined) scope.set(name, r)
+    })
+  }
+
+  private resultsOf(
+    n: NodeProto,
+    inputs: readonly (Node | undefined)[],
+    scope: Scope,
+    opsets: Opsets,
+    depth: number,
+  ): readonly (Node | undefined)[] | undefined {
+    const domain = normaliseDomain(n.domain)
+    const fn = this.functions.get(functionKey(domain, n.opType, n.overload))
+    if (fn !== undefined) return this.call(fn, n, inputs, depth)
+    const handler = findHandler(domain, n.opType)
+    if (handler === undefined) {
+      this.checkKnown(n, opsets)
+      return undefined
+    }
+    const services: ImportServices = {
+      hostValue: (node, what) => this.values.get(node, `${n.opType} "${n.name}" (${what})`),
+      isStatic: (node) => this.values.isStatic(node),
+      tensor: (proto) => this.tensor(proto),
+      subgraph: (graph, args) => this.subgraph(graph, args, scope, opsets, depth),
+    }
+    const context = new OpContext(n, opsets.get(domain) ?? 1, inputs, services)
+    const where = n.name || n.output.find((o) => o !== '')
+    try {
+      const out = withOrigin(n.opType, where, () => handler(context))
+      const list: readonly (Node | undefined)[] = Array.isArray(out) ? out : [out as Node]
+      return list.map((x) => (x === undefined ? undefined : this.fold(x)))
+    } catch (error) {
+      if (error instanceof Unsupported) {
+        if (error.message !== '') this.record(n, error.message)
+        return undefined
+      }
+      if (error instanceof UserError && error.where === undefined)
+        throw new UserError(error.code, error.message.replace(/^\[\w+\] /, '').replace(/\n {2}help: .*$/s, ''), {
+          where: `${n.opType} "${where ?? ''}"`,
+          ...(error.help === undefined ? {} : { help: error.help }),
+        })
+      throw error
+    }
+  }
+
+  /** Small values of constants become constants at once, so that chains of shape arithmetic stay short. */
+  private fold(x: Node): Node {
+    if (x.op === 'constant' || sizeOf(x.shape) > foldLimit || !this.values.isStatic(x)) return x
+    return literal(this.values.get(x, 'a constant'))
+  }
+
+  private call(
+    fn: FunctionProto,
+    n: NodeProto,
+    inputs: readonly (Node | undefined)[],
+    depth: number,
+  ): readonly (Node | undefined)[] | undefined {
+    if (depth >= maxCallDepth)
+      throw new UserError('E_ONNX_MALFORMED', `the calls of local function "${fn.name}" nest without end`)
+    const scope = new Scope()
+    const absent = new Set<string>()
+    fn.input.forEach((name, i) => {
+      const x = inputs[i]
+      if (x === undefined) absent.add(name)
+      else scope.set(name, x)
+    })
+    const opsets = fn.opsetImport.length > 0 ? opsetsOf(fn.opsetImport) : opsetsOf(this.model.opsetImport)
+    for (const m of instantiate(fn, n)) {
+      const name = n.name === '' ? m.name : `${n.name}/${m.name || m.output[0] || ''}`
+      this.runNode({ ...m, name, input: m.input.map((i) => (absent.has(i) ? '' : i)) }, scope, opsets, depth + 1)
+    }
+    const out = fn.output.map((name) => scope.find(name))
+    if (out.includes(poisoned)) return undefined
+    return out.filter((x) => x !== poisoned)
+  }
+
+  private subgraph(
+    graph: GraphProto,
+    args: readonly Node[],
+    outer: Scope,
+    opsets: Opsets,
+    depth: number,
+  ): readonly Node[] {
+    if (depth >= maxCallDepth) throw new UserError('E_ONNX_MALFORMED', 'subgraphs nest without end')
+    const scope = new Scope(outer, this.initialisers(graph))
+    graph.input.forEach((v, i) => {
+      const x = args[i]
+      if (x !== undefined) scope.set(v.name, x)
+    })
+    for (const n of graph.node) this.runNode(n, scope, opsets, depth + 1)
+    return graph.output.map((v) => {
+      const x = scope.get(v.name, `an output of subgraph "${graph.name}"`)
+      // The nodes at fault are recorded already.
+      if (x === poisoned) throw new Unsupported('')
+      return x
+    })
+  }
+
+  run(inputs: readonly ModelInput[], specialised: ReadonlySet<string>): ImportedModel {
+    const graph = this.model.graph
+    const scope = new Scope(undefined, this.initialisers(graph))
+    const params: NodeOf<'param'>[] = []
+    const inputNames: string[] = []
+    for (const v of inputs) {
+      const value = specialised.has(v.name) ? this.options.inputValues?.[v.name] : undefined
+      if (value !== undefined) {
+        scope.set(v.name, literal(value))
+        continue
+      }
+      const p = makeNode('param', [], { index: params.length, shape: v.shape, dtype: v.dtype })
+      this.values.nameParam(p, v.name)
+      params.push(p)
+      inputNames.push(v.name)
+      scope.set(v.name, p)
+    }
+    const opsets = opsetsOf(this.model.opsetImport)
+    for (const n of graph.node) this.runNode(n, scope, opsets, 0)
+    this.reportProblems()
+    const outputs = graph.output.map((v) => {
+      const x = scope.get(v.name, 'the output list of the model')
+      if (x === poisoned) throw new UserError('E_ONNX_UNSUPPORTED', `output "${v.name}" depends on an unsupported node`)
+      return x
+    })
+    return {
+      graph: { params, outputs, effects: [] },
+      inputNames,
+      outputNames: graph.output.map((v) => v.name),
+      specialised: [...specialised],
+    }
+  }
+
+  private reportProblems(): void {
+    if (this.problems.length === 0) return
+    const lines = this.problems.map((p) => `\n  ${p.op} "${p.node}": ${p.reason}`)
+    const count = this.problems.length === 1 ? 'a node' : `${this.problems.length} nodes`
+    throw new UserError('E_ONNX_UNSUPPORTED', `the model has ${count} that cannot be imported:${lines.join('')}`, {
+      help: 'export the model without these operators, or replace them by supported ones',
+    })
+  }
+}
+
+/**
+ * Imports a serialised ONNX model. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (listing every node at fault), E_ONNX_INPUT
+ * (a shape or value of an input is missing), E_SHAPE and E_DTYPE (the model contradicts itself).
+ */
+export function importOnnx(bytes: Uint8Array, options: ImportOptions): ImportedModel {
+  const model = decodeModel(bytes)
+  const inputs = modelInputs(model.graph, options)
+  const specialised = new Set<string>()
+  for (;;) {
+    try {
+      return withContext(() => new ImportPass(model, options).run(inputs, specialised))
+    } catch (error) {
+      if (!(error instanceof NeedsInputValues)) throw error
+      const missing = error.names.filter((name) => options.inputValues?.[name] === undefined)
+      if (missing.length > 0)
+        throw new UserError(
+          'E_ONNX_INPUT',
+          `the value of input ${missing.map((m) => `"${m}"`).join(', ')} fixes shapes`,
+          {
+            where: error.reader,
+            help: 'give a value for this input: the program is compiled for that value',
+          },
+        )
+      for (const name of error.names) specialised.add(name)
+    }
+  }
+}

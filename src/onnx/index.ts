@@ -1,0 +1,6 @@
+/** The ONNX importer: models to graphs, and reading of serialised tensors. */
+export { decodeModel } from './decode.ts'
+export { type ImportedModel, type ImportOptions, importOnnx } from './import.ts'
+export { type ModelInput, modelInputs } from './inputs.ts'
+export type { ModelProto } from './proto.ts'
+export { type ExternalLoader, type HostTensor, readTensorProto } from './tensors.ts'

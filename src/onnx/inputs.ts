@@ -1,0 +1,84 @@
+/** Inputs of a model: their dtypes and shapes from the declarations and from what the caller gives. */
+import { UserError } from '../diagnostics/errors.ts'
+import type { DType } from '../types/dtype.ts'
+import { type Shape, showShape } from '../types/shape.ts'
+import type { GraphProto, ValueInfo } from './proto.ts'
+import { type HostTensor, requireDType } from './tensors.ts'
+
+export interface InputOptions {
+  readonly inputShapes?: Readonly<Record<string, readonly number[]>>
+  readonly inputValues?: Readonly<Record<string, HostTensor>>
+}
+
+export interface ModelInput {
+  readonly name: string
+  readonly shape: Shape
+  readonly dtype: DType
+}
+
+const inputError = (message: string, help: string): UserError => new UserError('E_ONNX_INPUT', message, { help })
+
+/** Declared extents with symbols bound by the caller's shapes. */
+function shapeOf(v: ValueInfo, given: readonly number[] | undefined, symbols: Map<string, number>): Shape {
+  const declared = v.shape
+  if (declared === undefined) {
+    if (given === undefined)
+      throw inputError(`input "${v.name}" declares no shape`, 'give its shape, or a value for it')
+    return given
+  }
+  if (given !== undefined && given.length !== declared.length)
+    throw inputError(
+      `input "${v.name}" has rank ${declared.length}, but shape ${showShape(given)} was given`,
+      'give a shape of the declared rank',
+    )
+  return declared.map((d, i) => {
+    const have = given?.[i]
+    if (typeof d === 'number') {
+      if (have !== undefined && have !== d)
+        throw inputError(
+          `input "${v.name}" has extent ${d} on axis ${i}, but ${have} was given`,
+          'give the declared extent',
+        )
+      return d
+    }
+    const bound = have ?? (d === undefined ? undefined : symbols.get(d))
+    if (bound === undefined)
+      throw inputError(
+        `input "${v.name}" has an unknown extent ${d === undefined ? '' : `"${d}" `}on axis ${i}`,
+        'give the shape of this input',
+      )
+    return bound
+  })
+}
+
+/** The inputs a caller must feed (initialisers may be listed as inputs too, in old models: those are not). */
+export function modelInputs(graph: GraphProto, options: InputOptions): ModelInput[] {
+  const initialised = new Set(graph.initializer.map((t) => t.name))
+  const infos = graph.input.filter((v) => !initialised.has(v.name))
+  const names = new Set(infos.map((v) => v.name))
+  for (const name of [...Object.keys(options.inputShapes ?? {}), ...Object.keys(options.inputValues ?? {})]) {
+    if (!names.has(name))
+      throw inputError(`the model has no input "${name}"`, `its inputs are ${[...names].join(', ') || 'none'}`)
+  }
+  const givenFor = (name: string): readonly number[] | undefined =>
+    options.inputValues?.[name]?.shape ?? options.inputShapes?.[name]
+  const symbols = new Map<string, number>()
+  for (const v of infos) {
+    const given = givenFor(v.name)
+    v.shape?.forEach((d, i) => {
+      const have = given?.[i]
+      if (typeof d === 'string' && have !== undefined && !symbols.has(d)) symbols.set(d, have)
+    })
+  }
+  return infos.map((v) => {
+    if (v.kind !== 'tensor')
+      throw new UserError('E_ONNX_UNSUPPORTED', `input "${v.name}" is not a tensor`, {
+        help: 'sequences, maps and optionals are not imported as inputs',
+      })
+    const dtype = requireDType(v.elemType, `input "${v.name}"`)
+    const value = options.inputValues?.[v.name]
+    if (value !== undefined && value.dtype !== dtype)
+      throw inputError(`input "${v.name}" is ${dtype}, but a value of ${value.dtype} was given`, `give ${dtype} values`)
+    return { name: v.name, shape: shapeOf(v, givenFor(v.name), symbols), dtype }
+  })
+}

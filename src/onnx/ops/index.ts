@@ -1,0 +1,33 @@
+/** The handler table: every ONNX operator the importer knows, by domain and name. */
+import type { Handler, HandlerTable } from '../context.ts'
+import { activationHandlers } from './activation.ts'
+import { elementwiseHandlers } from './elementwise.ts'
+import { indexingHandlers } from './indexing.ts'
+import { linearHandlers } from './linear.ts'
+import { lossHandlers } from './loss.ts'
+import { normHandlers } from './norm.ts'
+import { quantizeHandlers } from './quantize.ts'
+import { reductionHandlers } from './reduction.ts'
+import { shapeHandlers } from './shape.ts'
+import { windowHandlers } from './window.ts'
+
+const standard: HandlerTable = {
+  ...activationHandlers,
+  ...elementwiseHandlers,
+  ...indexingHandlers,
+  ...linearHandlers,
+  ...lossHandlers,
+  ...normHandlers,
+  ...quantizeHandlers,
+  ...reductionHandlers,
+  ...shapeHandlers,
+  ...windowHandlers,
+}
+
+const domains: Readonly<Record<string, HandlerTable>> = { '': standard }
+
+/** The handler of an operator, if there is one. */
+export function findHandler(domain: string, op: string): Handler | undefined {
+  const table = domains[domain]
+  return table !== undefined && Object.hasOwn(table, op) ? table[op] : undefined
+}

@@ -1,0 +1,81 @@
+/** Host values of nodes on demand, and which inputs a demanded value depends on. */
+import { InternalError } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import type { HostArray } from '../types/host.ts'
+import type { HostTensor } from './tensors.ts'
+
+/** A value that fixes shapes depends on these inputs: the import starts again with them specialised. */
+export class NeedsInputValues extends Error {
+  readonly names: readonly string[]
+  /** The node that asked. */
+  readonly reader: string
+  constructor(names: readonly string[], reader: string) {
+    super(`${reader} needs the values of ${names.join(', ')}`)
+    this.names = names
+    this.reader = reader
+  }
+}
+
+export class HostValues {
+  private readonly evaluate: (node: Node) => HostArray
+  private readonly statics = new Map<Node, boolean>()
+  private readonly known = new Map<Node, HostTensor>()
+  private readonly params = new Map<Node, string>()
+
+  constructor(evaluate: (node: Node) => HostArray) {
+    this.evaluate = evaluate
+  }
+
+  nameParam(node: Node, name: string): void {
+    this.params.set(node, name)
+  }
+
+  /** Depends on no parameter. */
+  isStatic(node: Node): boolean {
+    const stack: Node[] = [node]
+    for (let x = stack.at(-1); x !== undefined; x = stack.at(-1)) {
+      if (this.statics.has(x)) {
+        stack.pop()
+        continue
+      }
+      const open = x.inputs.filter((i) => !this.statics.has(i))
+      if (open.length > 0) {
+        stack.push(...open)
+        continue
+      }
+      this.statics.set(x, x.op !== 'param' && x.op !== 'opaque' && x.inputs.every((i) => this.statics.get(i) === true))
+      stack.pop()
+    }
+    return this.statics.get(node) === true
+  }
+
+  /** Names of the parameters a node depends on. */
+  private paramsBehind(node: Node): string[] {
+    const seen = new Set<Node>()
+    const names: string[] = []
+    const stack = [node]
+    for (let x = stack.pop(); x !== undefined; x = stack.pop()) {
+      if (seen.has(x)) continue
+      seen.add(x)
+      const name = this.params.get(x)
+      if (name !== undefined) names.push(name)
+      stack.push(...x.inputs)
+    }
+    return names
+  }
+
+  /** The value of a node. Throws NeedsInputValues when it depends on inputs. */
+  get(node: Node, reader: string): HostTensor {
+    if (node.op === 'constant') return node.attrs
+    const have = this.known.get(node)
+    if (have !== undefined) return have
+    if (!this.isStatic(node)) {
+      const names = this.paramsBehind(node)
+      if (names.length === 0) throw new InternalError(`${reader} asks for a value that is no function of inputs`)
+      throw new NeedsInputValues(names, reader)
+    }
+    const t = { data: this.evaluate(node), shape: node.shape, dtype: node.dtype }
+    this.known.set(node, t)
+    return t
+  }
+}

@@ -1,0 +1,94 @@
+/** Runs ONNX backend-test cases (`model.onnx` and `test_data_set_N/{input,output}_M.pb`) through importer and oracle. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
+import { decodeModel, type HostTensor, importOnnx, readTensorProto } from '../../src/onnx/index.ts'
+import { readElement } from '../../src/scalar/host.ts'
+import type { HostArray } from '../../src/types/host.ts'
+import { sameShape, showShape } from '../../src/types/shape.ts'
+
+export interface CaseResult {
+  readonly name: string
+  readonly status: 'passed' | 'failed' | 'unsupported'
+  readonly message: string
+  readonly specialised: readonly string[]
+}
+
+/** The value of a node of constants, by the reference evaluator. */
+export const evaluate = (node: Node): HostArray => {
+  const graph: Graph = { params: [], outputs: [node], effects: [] }
+  const [value] = evaluateGraph(graph, [], { rounding: 'dtype' })
+  if (value === undefined) throw new Error('no value')
+  return toHostArray(value)
+}
+
+const close = (a: number, b: number): boolean =>
+  Object.is(a, b) || a === b || (Number.isNaN(a) && Number.isNaN(b)) || Math.abs(a - b) <= 1e-4 + 1e-3 * Math.abs(b)
+
+/** What is wrong with a result, if anything. */
+export function compare(got: HostTensor, want: HostTensor): string | undefined {
+  if (got.dtype !== want.dtype) return `dtype ${got.dtype}, not ${want.dtype}`
+  if (!sameShape(got.shape, want.shape)) return `shape ${showShape(got.shape)}, not ${showShape(want.shape)}`
+  for (let i = 0; i < want.data.length; i++) {
+    const a = readElement(got.data, got.dtype, i)
+    const b = readElement(want.data, want.dtype, i)
+    const same = typeof a === 'number' && typeof b === 'number' ? close(a, b) : a === b
+    if (!same) return `element ${i} is ${a}, not ${b}`
+  }
+  return undefined
+}
+
+function readAll(dir: string, kind: 'input' | 'output'): HostTensor[] {
+  const out: HostTensor[] = []
+  for (let i = 0; existsSync(join(dir, `${kind}_${i}.pb`)); i++)
+    out.push(readTensorProto(readFileSync(join(dir, `${kind}_${i}.pb`))))
+  return out
+}
+
+function runSet(bytes: Uint8Array, dir: string): { message: string | undefined; specialised: readonly string[] } {
+  const { graph } = decodeModel(bytes)
+  const initialised = new Set(graph.initializer.map((t) => t.name))
+  const names = graph.input.map((v) => v.name).filter((name) => !initialised.has(name))
+  const values = readAll(dir, 'input')
+  const inputValues: Record<string, HostTensor> = {}
+  names.forEach((name, i) => {
+    const v = values[i]
+    if (v !== undefined) inputValues[name] = v
+  })
+  const model = importOnnx(bytes, { inputValues, evaluate })
+  const inputs = model.inputNames.map((name) => {
+    const v = inputValues[name]
+    if (v === undefined) throw new Error(`no value for input ${name}`)
+    return v.data
+  })
+  const results = evaluateGraph(model.graph, inputs, { rounding: 'dtype' })
+  const wanted = readAll(dir, 'output')
+  for (const [i, want] of wanted.entries()) {
+    const got = results[i]
+    if (got === undefined) return { message: `output ${i} is missing`, specialised: model.specialised }
+    const wrong = compare({ data: toHostArray(got), shape: got.shape, dtype: got.dtype }, want)
+    if (wrong !== undefined)
+      return { message: `output ${i} (${model.outputNames[i]}): ${wrong}`, specialised: model.specialised }
+  }
+  return { message: undefined, specialised: model.specialised }
+}
+
+/** Runs every data set of a case. */
+export function runCase(root: string, name: string): CaseResult {
+  const dir = join(root, name)
+  let specialised: readonly string[] = []
+  try {
+    const bytes = readFileSync(join(dir, 'model.onnx'))
+    for (const set of readdirSync(dir).filter((d) => d.startsWith('test_data_set_'))) {
+      const r = runSet(bytes, join(dir, set))
+      specialised = r.specialised
+      if (r.message !== undefined) return { name, status: 'failed', message: r.message, specialised }
+    }
+    return { name, status: 'passed', message: '', specialised }
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    const status = message.includes('E_ONNX_UNSUPPORTED') ? 'unsupported' : 'failed'
+    return { name, status, message, specialised }
+  }
+}
