@@ -8,30 +8,8 @@ import { sizeOf } from '../types/shape.ts'
 import { type AxisRole, rolesOf } from './axes.ts'
 import type { Kernel, KernelParam, KernelPart, LoopStmt, Stmt, ValueId } from './ir.ts'
 import { isIdentifier, showParam, showStmt } from './print.ts'
+import { lookup, type TileInfo, type VerifyScope } from './scope.ts'
 import { verifyLet, verifyStore } from './verify_stmt.ts'
-
-/** A value in scope. */
-export interface TileInfo {
-  readonly dtype: DType
-  readonly axes: readonly string[]
-  readonly staged: boolean
-}
-
-/** The state of verifying a part, at a statement. */
-export interface VerifyScope {
-  readonly params: ReadonlyMap<string, KernelParam>
-  /** Declared axes, whether in scope here or not. */
-  readonly declared: ReadonlyMap<string, number>
-  /** Axes in scope and what they are. */
-  readonly roles: ReadonlyMap<string, AxisRole>
-  /** Values in scope. */
-  readonly values: Map<ValueId, TileInfo>
-  /** Every id defined in the part so far. */
-  readonly defined: Set<ValueId>
-  readonly grid: readonly { readonly axis: string; readonly block: number }[]
-  /** Throws the error, naming the statement at hand. */
-  readonly fail: (message: string, help?: string) => never
-}
 
 /** Throws E_KERNEL_INVALID naming the statement and what is wrong with it. */
 export function verifyKernel(kernel: Kernel): void {
@@ -118,8 +96,7 @@ function define(scope: VerifyScope, id: ValueId, tile: TileInfo): void {
 
 function verifyLoop(s: LoopStmt, scope: VerifyScope, shared: Shared, failOf: (s: Stmt) => VerifyScope['fail']): void {
   const { fail, values } = scope
-  const extent = scope.declared.get(s.axis)
-  if (extent === undefined) return fail(`loop axis ${s.axis} is not declared`)
+  const extent = scope.declared.get(s.axis) ?? fail(`loop axis ${s.axis} is not declared`)
   const role = scope.roles.get(s.axis)?.role
   if (role === 'grid') fail(`loop axis ${s.axis} is on the grid`)
   if (role === 'loop') fail(`axis ${s.axis} is looped over inside its own loop`)
@@ -156,13 +133,4 @@ function checkCarried(
   const want = `${carry.dtype}{${carry.axes.join(', ')}}`
   const have = `${t.dtype}{${t.axes.join(', ')}}`
   if (want !== have) scope.fail(`the carry %${carry.param} is ${want} but ${verb} %${id}, which is ${have}`)
-}
-
-/** A value in scope. Throws E_KERNEL_INVALID. */
-export function lookup(scope: VerifyScope, id: ValueId): TileInfo {
-  const t = scope.values.get(id)
-  if (t !== undefined) return t
-  return scope.fail(
-    scope.defined.has(id) ? `%${id} is used outside the loop that defines it` : `%${id} is not defined before its use`,
-  )
 }

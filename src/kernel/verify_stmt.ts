@@ -1,14 +1,14 @@
 /** The verifier's rules for single statements: operands, dtypes, tile axes, index bounds, collisions of stores. */
-import { type Expr, visitAtoms } from '../index/expr.ts'
+import { axis, type Expr, sub, visitAtoms } from '../index/expr.ts'
 import { isNever, type Predicate } from '../index/predicate.ts'
 import { isArgCombiner } from '../scalar/ops.ts'
 import { isInteger } from '../types/dtype.ts'
-import { startOf } from './axes.ts'
+import { type AxisRole, startOf } from './axes.ts'
 import { dotDTypeFault, foldDTypeFault, isScalarOf, scalarDTypeFault } from './dtypes.ts'
 import type { KernelParam, LetStmt, StoreStmt, ValueId } from './ir.ts'
 import { showExpr, showScalar, showType } from './print.ts'
 import { rangeInProgram } from './range.ts'
-import { lookup, type TileInfo, type VerifyScope } from './verify.ts'
+import { lookup, type TileInfo, type VerifyScope } from './scope.ts'
 
 type AxisSet = Set<string>
 
@@ -120,14 +120,19 @@ function verifyAt(s: LetStmt, id: ValueId, index: Readonly<Record<string, Expr>>
     const role = scope.roles.get(name)
     if (role === undefined || !of.axes.includes(name)) return fail(`%${id} has no axis ${name}`)
     const axes = axesOfExprs([e], scope)
-    const own = role.role === 'local' ? name : `${name}-${name}.start`
-    if (e.key === own || isEmpty(scope, axes)) continue
+    if (isOwnCoordinate(e, name, role) || isEmpty(scope, axes)) continue
     const r = rangeInProgram(e, [], scope.roles)
     if (r.lo < 0 || r.hi >= role.block)
       fail(`the index ${showExpr(e)} along ${name} ranges over [${r.lo}, ${r.hi}], outside [0, ${role.block})`)
   }
   const kept = of.axes.filter((a) => !Object.hasOwn(index, a))
   return union(kept, axesOfExprs(Object.values(index), scope))
+}
+
+/** The coordinate a point itself has along an axis: legal in the clipped last block too. */
+function isOwnCoordinate(e: Expr, name: string, role: AxisRole): boolean {
+  const own = axis(name, role.extent)
+  return e.key === (role.role === 'local' ? own : sub(own, axis(`${name}.start`, role.extent))).key
 }
 
 /** Checks a `store`. */

@@ -1,0 +1,234 @@
+/**
+ * The interpreter of the kernel IR, the oracle of every lowering: runs each program of each part on host arrays, tiles as
+ * dense arrays over the indices the program holds.
+ */
+import { UserError } from '../diagnostics/errors.ts'
+import { type Expr, visitAtoms } from '../index/expr.ts'
+import type { Predicate } from '../index/predicate.ts'
+import { evalScalar, randomWord, roundTo } from '../scalar/eval.ts'
+import { combinerOp, type Scalar } from '../scalar/ops.ts'
+import { type DType, isFloat } from '../types/dtype.ts'
+import type { HostArray } from '../types/host.ts'
+import { loopAxes, startOf } from './axes.ts'
+import { dotTile, reduceTile, scanTile } from './fold.ts'
+import {
+  gridSize,
+  type Kernel,
+  type KernelPart,
+  type LetStmt,
+  type LoopStmt,
+  type Stmt,
+  type StoreStmt,
+  type TileOp,
+  type ValueId,
+} from './ir.ts'
+import { HostBuffer } from './memory.ts'
+import { showStmt } from './print.ts'
+import { Points, Program } from './tile.ts'
+import { verifyKernel } from './verify.ts'
+
+export interface InterpretOptions {
+  /** 'f64': floats in double precision, rounded only by memory; 'dtype': rounded to the value's dtype after each statement. */
+  readonly rounding?: 'f64' | 'dtype'
+  /** The order of the programs of each grid (none reads what another wrote, so results agree). */
+  readonly order?: 'forward' | 'backward'
+}
+
+/**
+ * Runs a kernel on buffers by parameter name, in place. Throws E_KERNEL_INVALID for a kernel the verifier rejects,
+ * E_ARGUMENT for a missing or short buffer, E_INDEX where a data-dependent index leaves the extent it claims.
+ */
+export function interpretKernel(
+  kernel: Kernel,
+  buffers: Readonly<Record<string, HostArray>>,
+  options: InterpretOptions = {},
+): void {
+  verifyKernel(kernel)
+  const memory = new Map(kernel.params.map((p) => [p.name, new HostBuffer(p, buffers[p.name])]))
+  const machine: Machine = { memory, rounded: options.rounding === 'dtype' }
+  for (const part of kernel.parts) {
+    const n = gridSize(part)
+    for (let i = 0; i < n; i++) runProgram(part, options.order === 'backward' ? n - 1 - i : i, machine)
+  }
+}
+
+interface Machine {
+  readonly memory: ReadonlyMap<string, HostBuffer>
+  readonly rounded: boolean
+}
+
+/** Program number `number`, row-major over the grid's axes. */
+function runProgram(part: KernelPart, number: number, machine: Machine): void {
+  const program = new Program()
+  const extents = new Map(part.axes.map((a) => [a.name, a.extent]))
+  const loops = loopAxes(part.body)
+  for (const { name, extent } of part.axes) if (!loops.has(name)) program.extents.set(name, { start: 0, size: extent })
+  let rest = number
+  for (const { axis, block } of [...part.grid].reverse()) {
+    const extent = extents.get(axis) ?? 0
+    const blocks = Math.ceil(extent / block)
+    const start = (rest % blocks) * block
+    program.extents.set(axis, { start, size: Math.min(block, extent - start) })
+    rest = Math.floor(rest / blocks)
+  }
+  runBody(part.body, program, machine, extents)
+}
+
+function runBody(
+  body: readonly Stmt[],
+  program: Program,
+  machine: Machine,
+  extents: ReadonlyMap<string, number>,
+): void {
+  for (const s of body) {
+    try {
+      switch (s.kind) {
+        case 'let':
+          runLet(s, program, machine)
+          break
+        case 'store':
+          runStore(s, program, machine)
+          break
+        case 'loop':
+          runLoop(s, program, machine, extents)
+          break
+      }
+    } catch (e) {
+      if (e instanceof UserError && e.where === undefined)
+        throw new UserError(e.code, describe(e), { where: showStmt(s) })
+      throw e
+    }
+  }
+}
+
+const describe = (e: UserError): string => e.message.replace(/^\[\w+\] /, '')
+
+function runLoop(s: LoopStmt, program: Program, machine: Machine, extents: ReadonlyMap<string, number>): void {
+  const extent = extents.get(s.axis) ?? 0
+  const bound = (id: ValueId | undefined, otherwise: number): number =>
+    id === undefined ? otherwise : Math.min(extent, Math.max(0, Number(program.scalar(id))))
+  const to = bound(s.to, extent)
+  for (const c of s.carries) program.tiles.set(c.param, program.tile(c.init))
+  for (let start = bound(s.from, 0); start < to; start += s.block) {
+    program.extents.set(s.axis, { start, size: Math.min(s.block, to - start) })
+    runBody(s.body, program, machine, extents)
+    const next = s.carries.map((c) => program.tile(c.next))
+    s.carries.forEach((c, i) => {
+      const t = next[i]
+      if (t !== undefined) program.tiles.set(c.param, t)
+    })
+  }
+  program.extents.delete(s.axis)
+  for (const c of s.carries) program.tiles.set(c.result, program.tile(c.param))
+}
+
+function runLet(s: LetStmt, program: Program, machine: Machine): void {
+  const data = computeTile(s, s.op, program, machine)
+  program.tiles.set(s.id, {
+    dtype: s.dtype,
+    axes: s.axes,
+    sizes: s.axes.map((a) => program.extent(a).size),
+    data: machine.rounded && isFloat(s.dtype) ? data.map((v) => roundTo(s.dtype, v)) : data,
+  })
+}
+
+function computeTile(s: LetStmt, op: TileOp, program: Program, machine: Machine): Scalar[] {
+  switch (op.kind) {
+    case 'reduce':
+      return reduceTile(s, op, program)
+    case 'scan':
+      return scanTile(s, op, program)
+    case 'dot':
+      return dotTile(s, op, program)
+    default: {
+      const points = new Points(program, s.axes)
+      const at = pointwise(op, s.dtype, points, program, machine)
+      return Array.from({ length: points.count }, (_, n) => {
+        points.moveTo(n)
+        return at()
+      })
+    }
+  }
+}
+
+type PointwiseOp = Exclude<TileOp, { kind: 'reduce' | 'scan' | 'dot' }>
+
+/** The value of an operation at the walk's current point. */
+function pointwise(op: PointwiseOp, dtype: DType, points: Points, program: Program, machine: Machine): () => Scalar {
+  switch (op.kind) {
+    case 'const':
+      return () => op.value
+    case 'index':
+      return () => roundTo(dtype, points.evaluate(op.expr))
+    case 'predicate':
+      return () => points.holds(op.predicate)
+    case 'load': {
+      const buffer = bufferOf(op.param, machine)
+      return () => (unmasked(op, points) ? buffer.read(coordinates(op.index, points)) : op.other)
+    }
+    case 'scalar': {
+      const readers = op.args.map((a) => points.reader(a))
+      const last = op.args[op.args.length - 1]
+      const from = last === undefined ? dtype : program.tile(last).dtype
+      return () =>
+        evalScalar(
+          op.op,
+          from,
+          dtype,
+          readers.map((r) => r()),
+        )
+    }
+    case 'random':
+      return () =>
+        randomWord(Number(points.reader(op.k0)()), Number(points.reader(op.k1)()), points.evaluate(op.counter))
+    case 'stage':
+      return points.reader(op.of)
+    case 'at':
+      return () => points.readAt(op.of, op.index)
+  }
+}
+
+function runStore(s: StoreStmt, program: Program, machine: Machine): void {
+  const buffer = bufferOf(s.param, machine)
+  const points = new Points(program, storeAxes(s, program))
+  const { dtype } = program.tile(s.value)
+  for (let n = 0; n < points.count; n++) {
+    points.moveTo(n)
+    if (!unmasked(s, points)) continue
+    const index = coordinates(s.index, points)
+    const v = points.reader(s.value)()
+    buffer.write(
+      index,
+      s.combiner === undefined ? v : evalScalar(combinerOp[s.combiner], dtype, dtype, [buffer.read(index), v]),
+    )
+  }
+}
+
+/** The axes whose points a store visits: the value's, then the mask's and the index's. */
+function storeAxes(s: StoreStmt, program: Program): string[] {
+  const out = new Set(program.tile(s.value).axes)
+  if (s.maskValue !== undefined) for (const a of program.tile(s.maskValue).axes) out.add(a)
+  for (const e of [...s.mask.map((b) => b.expr), ...s.index])
+    visitAtoms(e, (a) => {
+      if (a.kind === 'axis' && startOf(a.name) === undefined) out.add(a.name)
+      if (a.kind === 'value') for (const x of program.tile(a.id).axes) out.add(x)
+    })
+  return [...out]
+}
+
+interface Masked {
+  readonly mask: Predicate
+  readonly maskValue?: ValueId
+}
+
+/** The mask's value is asked first: index values it guards may be out of range where it fails. */
+const unmasked = (m: Masked, points: Points): boolean =>
+  (m.maskValue === undefined || points.reader(m.maskValue)() === true) && points.holds(m.mask)
+
+const coordinates = (index: readonly Expr[], points: Points): number[] => index.map((e) => points.evaluate(e))
+
+function bufferOf(name: string, machine: Machine): HostBuffer {
+  const b = machine.memory.get(name)
+  if (b === undefined) throw new UserError('E_KERNEL_INVALID', `there is no parameter ${name}`)
+  return b
+}

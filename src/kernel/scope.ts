@@ -1,0 +1,36 @@
+/** What the verifier knows at a statement: parameters, axes and the values in scope. */
+import type { DType } from '../types/dtype.ts'
+import type { AxisRole } from './axes.ts'
+import type { KernelParam, ValueId } from './ir.ts'
+
+/** A value in scope. */
+export interface TileInfo {
+  readonly dtype: DType
+  readonly axes: readonly string[]
+  readonly staged: boolean
+}
+
+/** The state of verifying a part, at a statement. */
+export interface VerifyScope {
+  readonly params: ReadonlyMap<string, KernelParam>
+  /** Declared axes, whether in scope here or not. */
+  readonly declared: ReadonlyMap<string, number>
+  /** Axes in scope and what they are. */
+  readonly roles: ReadonlyMap<string, AxisRole>
+  /** Values in scope. */
+  readonly values: Map<ValueId, TileInfo>
+  /** Every id defined in the part so far. */
+  readonly defined: Set<ValueId>
+  readonly grid: readonly { readonly axis: string; readonly block: number }[]
+  /** Throws the error, naming the statement at hand. */
+  readonly fail: (message: string, help?: string) => never
+}
+
+/** A value in scope. Throws E_KERNEL_INVALID. */
+export function lookup(scope: VerifyScope, id: ValueId): TileInfo {
+  const t = scope.values.get(id)
+  if (t !== undefined) return t
+  return scope.fail(
+    scope.defined.has(id) ? `%${id} is used outside the loop that defines it` : `%${id} is not defined before its use`,
+  )
+}
