@@ -218,12 +218,12 @@ function transposedPadding(
   return paddingPairs(padding, new Array<number>(count).fill(0), spans, stride)
 }
 
-/** Extra elements after the padding that `ceilMode` needs: a window must start before the end of the data and its padding in front. */
+/** Extra elements after the padding that `ceilMode` needs (negative: too many): a window must start before the end of the data and its padding in front. */
 function ceilExtra(n: number, pair: Pair, span: number, stride: number): number {
   const padded = n + pair[0] + pair[1]
   let count = Math.ceil((padded - span) / stride) + 1
   if ((count - 1) * stride >= n + pair[0]) count--
-  return Math.max(0, (count - 1) * stride + span - padded)
+  return count < 1 ? 0 : (count - 1) * stride + span - padded
 }
 
 interface PoolPlan {
