@@ -58,8 +58,9 @@ function make(terms: Term[], offset: number): Expr {
     .sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0))
     .map(([, t]) => t)
   const parts = kept.map(termKey)
-  if (offset !== 0 || parts.length === 0) parts.push(String(offset))
-  return { terms: kept, offset, key: parts.join('+') }
+  const whole = offset + 0
+  if (whole !== 0 || parts.length === 0) parts.push(String(whole))
+  return { terms: kept, offset: whole, key: parts.join('+') }
 }
 
 export const constant = (v: number): Expr => make([], v)
@@ -71,7 +72,27 @@ export const axis = (name: string, extent: number): Expr =>
 
 export const value = (id: number, extent: number): Expr => make([{ atom: { kind: 'value', id, extent }, coef: 1 }], 0)
 
-export const add = (a: Expr, b: Expr): Expr => make([...a.terms, ...b.terms], a.offset + b.offset)
+export const add = (a: Expr, b: Expr): Expr => recombine(make([...a.terms, ...b.terms], a.offset + b.offset))
+
+/** c*(x % m) + c*m*(x / m) = c*x, wherever both stand in a sum: a reshape there and back again is the identity. */
+function recombine(e: Expr): Expr {
+  for (const t of e.terms) {
+    if (t.atom.kind !== 'mod') continue
+    const { of, by } = t.atom
+    const quotient = div(of, by)
+    const [only] = quotient.terms
+    if (quotient.terms.length !== 1 || only === undefined || quotient.offset !== 0 || only.coef !== 1) continue
+    const key = atomKey(only.atom)
+    const partner = e.terms.find((u) => u.coef === t.coef * by && atomKey(u.atom) === key)
+    if (partner === undefined) continue
+    const others = make(
+      e.terms.filter((u) => u !== t && u !== partner),
+      e.offset,
+    )
+    return add(others, mul(of, t.coef))
+  }
+  return e
+}
 
 export const addConst = (a: Expr, c: number): Expr => (c === 0 ? a : make([...a.terms], a.offset + c))
 
@@ -118,14 +139,14 @@ export function rangeOf(e: Expr): Range {
 
 const floorMod = (a: number, b: number): number => a - b * Math.floor(a / b)
 
-/** Splits e = by * quotient + rest, taking every multiple of `by` out. */
+/** Splits e = by * quotient + rest, taking multiples of `by` out of every coefficient; those of `rest` are below `by`. */
 function splitMultiples(e: Expr, by: number): { quotient: Expr; rest: Expr } {
   const q: Term[] = []
   const r: Term[] = []
   for (const t of e.terms) {
-    const qc = Math.floor(t.coef / by)
-    if (t.coef % by === 0) q.push({ atom: t.atom, coef: qc })
-    else r.push(t)
+    const whole = Math.trunc(t.coef / by)
+    if (whole !== 0) q.push({ atom: t.atom, coef: whole })
+    if (t.coef % by !== 0) r.push({ atom: t.atom, coef: t.coef % by })
   }
   const qo = Math.floor(e.offset / by)
   return { quotient: make(q, qo), rest: make(r, floorMod(e.offset, by)) }
@@ -147,10 +168,16 @@ export function div(e: Expr, by: number): Expr {
   const r = rangeOf(rest)
   const lo = Math.floor(r.lo / by)
   if (lo === Math.floor(r.hi / by)) return addConst(quotient, lo)
-  // (x/a)/b = x/(a*b)
-  const only = rest.terms[0]
-  if (rest.terms.length === 1 && rest.offset === 0 && only !== undefined && only.coef === 1 && only.atom.kind === 'div')
-    return add(quotient, div(only.atom.of, only.atom.by * by))
+  // (x + y/g)/m = (g*x + y)/(g*m): quotients do not nest.
+  const inner = rest.terms.find((t) => t.coef === 1 && t.atom.kind === 'div')
+  if (inner !== undefined && inner.atom.kind === 'div') {
+    const { of, by: g } = inner.atom
+    const others = make(
+      rest.terms.filter((t) => t !== inner),
+      rest.offset,
+    )
+    return add(quotient, div(add(mul(others, g), of), g * by))
+  }
   // Terms of a common factor g: (g*x + c)/(g*m) = (x + floor(c/g))/m when 0 <= c < g after canonical offset.
   const scaled = scaleDown(rest, by)
   if (scaled !== undefined) return add(quotient, div(scaled.e, scaled.by))
@@ -213,7 +240,8 @@ export function mod(e: Expr, by: number): Expr {
   )
     return mod(only.atom.of, by)
   // (g*x + y) % (g*m) = g*(x % m) + y when 0 <= y < g.
-  const coefs = [...new Set(rest.terms.map((t) => Math.abs(t.coef)))].sort((a, b) => b - a)
+  const common = commonDivisor(make([...rest.terms], 0), by)
+  const coefs = [...new Set([common, ...rest.terms.map((t) => Math.abs(t.coef))])].sort((a, b) => b - a)
   for (const g of coefs) {
     if (g <= 1 || by % g !== 0) continue
     const part = splitBy(rest, g)

@@ -19,7 +19,7 @@ export const predicateKey = (p: Predicate): string => p.map((b) => `${b.lo}<=${b
 export function decideBound(b: Bound): 'true' | 'false' | 'unknown' {
   const r = rangeOf(b.expr)
   if (r.lo >= b.lo && r.hi < b.hi) return 'true'
-  if (r.hi < b.lo || r.lo >= b.hi) return 'false'
+  if (r.hi < b.lo || r.lo >= b.hi || b.lo >= b.hi) return 'false'
   return 'unknown'
 }
 
