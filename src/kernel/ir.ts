@@ -42,7 +42,10 @@ export type TileOp =
   | { readonly kind: 'index'; readonly expr: Expr }
   /** Whether a predicate holds at each point (dtype bool). */
   | { readonly kind: 'predicate'; readonly predicate: Predicate }
-  /** Element at `index` where `mask` (and the bool tile `maskValue`) hold, else `other`; masked points do not touch memory. */
+  /**
+   * Element at `index` where `mask` (and the bool tile `maskValue`) hold, else `other`; masked points do not touch memory,
+   * and index values may be out of range where `maskValue` fails.
+   */
   | {
       readonly kind: 'load'
       readonly param: string
@@ -86,14 +89,20 @@ export type TileOp =
     }
   /** The tile itself, required to stand in scratch (staging); SIMT lowerings put a barrier behind it. */
   | { readonly kind: 'stage'; readonly of: ValueId }
-  /** A staged tile read at other coordinates: for each of its axes, the index along it (relative to the axis' own range). */
+  /**
+   * A staged tile read at other coordinates: by axis, the index along it (relative to the axis' own range). An axis left
+   * out is read at the point's own coordinate.
+   */
   | { readonly kind: 'at'; readonly of: ValueId; readonly index: Readonly<Record<string, Expr>> }
 
 export interface LetStmt {
   readonly kind: 'let'
   readonly id: ValueId
   readonly dtype: DType
-  /** The tile's axes, outermost first: its layout when it is staged. */
+  /**
+   * The tile's axes, outermost first: its layout when it is staged. Exactly the axes the operation varies along; const,
+   * index and predicate may name more (the value repeats), and axes of extent 1 come and go freely.
+   */
   readonly axes: readonly string[]
   readonly op: TileOp
 }
@@ -121,7 +130,8 @@ export interface Carry {
 
 /**
  * Steps over `axis` in blocks, in order; inside, the axis ranges over the current block. `from`/`to` are scalar i32 tiles
- * that narrow the range (rounded to nothing: the first block starts at `from`); absent, the whole extent.
+ * that narrow the range (rounded to nothing: the first block starts at `from`, the last ends at `to`; both are clamped to
+ * the axis' range); absent, the whole extent. What the body defines ends with it: only carries leave the loop.
  */
 export interface LoopStmt {
   readonly kind: 'loop'
