@@ -4,7 +4,9 @@ import type { Kernel } from '../kernel/ir.ts'
 import type { DType } from '../types/dtype.ts'
 
 /** What stands behind a kernel parameter: a node's buffer, or a partial result of the launch. */
-export type Binding = { readonly kind: 'node'; readonly node: Node } | { readonly kind: 'partial'; readonly index: number }
+export type Binding =
+  | { readonly kind: 'node'; readonly node: Node }
+  | { readonly kind: 'partial'; readonly index: number }
 
 export interface BoundKernel {
   readonly kernel: Kernel

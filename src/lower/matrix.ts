@@ -1,6 +1,15 @@
 /** Lowering of a body around a matrix product: blocks of rows and columns a program, a loop over blocks of the depth. */
 import { invariant } from '../diagnostics/errors.ts'
-import { type GridAxis, type KernelPart, type LetStmt, type LoopStmt, type NumericsMode, operandsOf, type Stmt, type ValueId } from '../kernel/ir.ts'
+import {
+  type GridAxis,
+  type KernelPart,
+  type LetStmt,
+  type LoopStmt,
+  type NumericsMode,
+  operandsOf,
+  type Stmt,
+  type ValueId,
+} from '../kernel/ir.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
@@ -52,48 +61,83 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
   for (const [p, t] of body.loads) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const operand = ancestors([dot.op.a, dot.op.b], lets)
-  const inK = (l: LetStmt): boolean => l.axes.some((a) => matrix.k.includes(a)) || operandsOf(l.op).some((o) => { const d = lets.get(o); return d !== undefined && operand.has(o) && inK(d) })
+  const inK = (l: LetStmt): boolean =>
+    l.axes.some((a) => matrix.k.includes(a)) ||
+    operandsOf(l.op).some((o) => {
+      const d = lets.get(o)
+      return d !== undefined && operand.has(o) && inK(d)
+    })
   const looped = new Set(body.lets.filter((l) => operand.has(l.id) && inK(l)).map((l) => l.id))
 
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
-  const layout = (own: readonly string[], first: boolean): string[] => (first ? [...own, ...matrix.k] : [...matrix.k, ...own])
+  const layout = (own: readonly string[], first: boolean): string[] =>
+    first ? [...matrix.batch, ...own, ...matrix.k] : [...matrix.batch, ...matrix.k, ...own]
   const rowsFirst = matrix.swap ? dot.op.b : dot.op.a
   const columnsFirst = matrix.swap ? dot.op.a : dot.op.b
-  const has = (id: ValueId, axes: readonly string[]): string[] => { const l = lets.get(id); return axes.filter((a) => l?.axes.includes(a) === true) }
-  const stage = (id: ValueId, axes: readonly string[]): LetStmt => ({ kind: 'let', id: next++, dtype: lets.get(id)?.dtype ?? 'f32', axes: has(id, axes), op: { kind: 'stage', of: id } })
+  const has = (id: ValueId, axes: readonly string[]): string[] => {
+    const l = lets.get(id)
+    return axes.filter((a) => l?.axes.includes(a) === true)
+  }
+  const stage = (id: ValueId, axes: readonly string[]): LetStmt => ({
+    kind: 'let',
+    id: next++,
+    dtype: lets.get(id)?.dtype ?? 'f32',
+    axes: has(id, axes),
+    op: { kind: 'stage', of: id },
+  })
   const a = stage(rowsFirst, layout(m, true))
   const b = stage(columnsFirst, layout(n, false))
 
-  const accAxes = [...m, ...n]
+  const accAxes = [...matrix.batch, ...m, ...n]
   const zero: LetStmt = { kind: 'let', id: next++, dtype: dot.dtype, axes: accAxes, op: { kind: 'const', value: 0 } }
   const operands: Stmt[] = [...body.lets.filter((l) => looped.has(l.id)), a, b]
   // Loops from the innermost out; each carries the block of results.
-  let inner: readonly Stmt[] = operands
   let init = next++
-  let product: LetStmt = { ...dot, id: next++, axes: accAxes, op: { kind: 'dot', a: a.id, b: b.id, axes: dot.op.axes, acc: init } }
-  inner = [...operands, product]
+  const product: LetStmt = {
+    ...dot,
+    id: next++,
+    axes: accAxes,
+    op: { kind: 'dot', a: a.id, b: b.id, axes: dot.op.axes, acc: init },
+  }
+  let inner: readonly Stmt[] = [...operands, product]
   let result = product.id
   const loops = depth.filter((d, i) => d.block < extent(d.axis) || i === 0)
   for (const d of [...loops].reverse()) {
     const outermost = d === loops[0]
     const outerInit = outermost ? zero.id : next++
-    const carried = { init: outerInit, param: init, next: result, result: outermost ? dot.id : next++, dtype: dot.dtype, axes: accAxes }
+    const carried = {
+      init: outerInit,
+      param: init,
+      next: result,
+      result: outermost ? dot.id : next++,
+      dtype: dot.dtype,
+      axes: accAxes,
+    }
     const loop: LoopStmt = { kind: 'loop', axis: d.axis, block: d.block, carries: [carried], body: inner }
     inner = [loop]
     result = carried.result
     init = outerInit
   }
-  product = dot
 
   const before = body.lets.filter((l) => operand.has(l.id) && !looped.has(l.id))
   const rest = body.lets.filter((l) => !operand.has(l.id) && l.id !== dot.id)
   const stores: Stmt[] = body.stores.map((s, i) => ({
-    kind: 'store', param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }), index: s.index, mask: [], value: s.value,
+    kind: 'store',
+    param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
+    index: s.index,
+    mask: [],
+    value: s.value,
   }))
   const inLoop = new Set(matrix.k)
-  const grid: GridAxis[] = [...matrix.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns].filter((g) => !inLoop.has(g.axis))
+  const grid: GridAxis[] = [...matrix.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns].filter(
+    (g) => !inLoop.has(g.axis),
+  )
   const part: KernelPart = { axes: body.axes, grid, body: [...before, zero, ...inner, ...rest, ...stores] }
-  return { main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings }, finishing: [], partials: [] }
+  return {
+    main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings },
+    finishing: [],
+    partials: [],
+  }
 }
 
 /** Statements some values need, those values among them. */

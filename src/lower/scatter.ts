@@ -1,8 +1,8 @@
 /** Lowering of a scatter: one program walks the updates in row-major order and combines them into a copy of the target. */
 import { invariant } from '../diagnostics/errors.ts'
-import * as ix from '../index/expr.ts'
-import type { Expr } from '../index/expr.ts'
 import type { NodeOf } from '../graph/node.ts'
+import type { Expr } from '../index/expr.ts'
+import * as ix from '../index/expr.ts'
 import type { KernelPart, LetStmt, NumericsMode, Stmt, TileOp, ValueId } from '../kernel/ir.ts'
 import { buildBody } from '../plan/instances.ts'
 import type { DType } from '../types/dtype.ts'
@@ -39,25 +39,44 @@ export function lowerScatter(name: string, node: NodeOf<'scatter'>, mode: Numeri
     const raw = valueOf(source).value
     const axes = axesOf.get(raw) ?? []
     const n = x.shape[d] ?? 1
-    const literal = (v: number): ValueId => emit({ kind: 'const', value: isWide(source.dtype) ? BigInt(v) : v }, source.dtype, [])
+    const literal = (v: number): ValueId =>
+      emit({ kind: 'const', value: isWide(source.dtype) ? BigInt(v) : v }, source.dtype, [])
     const low = emit({ kind: 'scalar', op: 'ge', args: [raw, literal(0)] }, 'bool', axes)
     const high = emit({ kind: 'scalar', op: 'lt', args: [raw, literal(n)] }, 'bool', axes)
     const inside = emit({ kind: 'scalar', op: 'and', args: [low, high] }, 'bool', axes)
     const before = ok
-    ok = before === undefined ? inside : emit({ kind: 'scalar', op: 'and', args: [before, inside] }, 'bool', body.axes.map((a) => a.name).filter((a) => axes.includes(a) || axesOf.get(before)?.includes(a)))
+    ok =
+      before === undefined
+        ? inside
+        : emit(
+            { kind: 'scalar', op: 'and', args: [before, inside] },
+            'bool',
+            body.axes.map((a) => a.name).filter((a) => axes.includes(a) || axesOf.get(before)?.includes(a)),
+          )
     const most = emit({ kind: 'scalar', op: 'min', args: [raw, literal(Math.max(0, n - 1))] }, source.dtype, axes)
     const clamped = emit({ kind: 'scalar', op: 'max', args: [most, literal(0)] }, source.dtype, axes)
-    return ix.value(source.dtype === 'i32' ? clamped : emit({ kind: 'scalar', op: 'cast', args: [clamped] }, 'i32', axes), n)
+    return ix.value(
+      source.dtype === 'i32' ? clamped : emit({ kind: 'scalar', op: 'cast', args: [clamped] }, 'i32', axes),
+      n,
+    )
   })
   const params = new Params()
   for (const [p, t] of body.loads) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   params.add('y', x.shape, x.dtype, 'update', { kind: 'node', node })
   const { combiner } = node.attrs
   const store: Stmt = {
-    kind: 'store', param: 'y', index: at, mask: [], value: points.value,
+    kind: 'store',
+    param: 'y',
+    index: at,
+    mask: [],
+    value: points.value,
     ...(ok === undefined ? {} : { maskValue: ok }),
     ...(combiner === 'set' ? {} : { combiner }),
   }
   const part: KernelPart = { axes: body.axes, grid: [], body: [...lets, store] }
-  return { main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings }, finishing: [], partials: [] }
+  return {
+    main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings },
+    finishing: [],
+    partials: [],
+  }
 }

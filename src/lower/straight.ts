@@ -1,8 +1,16 @@
 /** Lowering of elementwise and reduction bodies: the statements stand as they are, under a grid over the parallel axes. */
 import { invariant } from '../diagnostics/errors.ts'
-import * as ix from '../index/expr.ts'
 import type { Expr } from '../index/expr.ts'
-import { type GridAxis, type KernelPart, type LetStmt, type NumericsMode, operandsOf, type Stmt, type ValueId } from '../kernel/ir.ts'
+import * as ix from '../index/expr.ts'
+import {
+  type GridAxis,
+  type KernelPart,
+  type LetStmt,
+  type NumericsMode,
+  operandsOf,
+  type Stmt,
+  type ValueId,
+} from '../kernel/ir.ts'
 import type { Body } from '../plan/body.ts'
 import { dependsOn, type Roles } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
@@ -31,7 +39,8 @@ function kernelOf(
 ): BoundKernel {
   const used = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
   for (const [p, t] of body.loads)
-    if (used.has(p) && !params.list.some((x) => x.name === p)) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+    if (used.has(p) && !params.list.some((x) => x.name === p))
+      params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   const tail: Stmt[] = stores.map((s, i) => ({
     kind: 'store',
     param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
@@ -99,7 +108,13 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
       params.add(param, shape, arg.dtype, 'write', binding)
       extra.push({ kind: 'store', param, index: keep(whole), mask: [], value: op.arg })
       finishParams.add(param, shape, arg.dtype, 'read', binding)
-      const load: LetStmt = { kind: 'let', id: next++, dtype: arg.dtype, axes: whole, op: { kind: 'load', param, index: keep(whole), mask: [], other: zeroOf(arg) } }
+      const load: LetStmt = {
+        kind: 'let',
+        id: next++,
+        dtype: arg.dtype,
+        axes: whole,
+        op: { kind: 'load', param, index: keep(whole), mask: [], other: zeroOf(arg) },
+      }
       replaced.set(id, [load, { ...l, op: { ...op, arg: load.id } }])
     } else {
       const { axis, block } = splitBy
@@ -108,16 +123,28 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
       partials.push({ shape, dtype: l.dtype })
       params.add(param, shape, l.dtype, 'write', binding)
       mainLets.push(l)
-      extra.push({ kind: 'store', param, index: [ix.div(ix.axis(`${axis}.start`, extent(axis)), block), ...keep(l.axes)], mask: [], value: id })
+      extra.push({
+        kind: 'store',
+        param,
+        index: [ix.div(ix.axis(`${axis}.start`, extent(axis)), block), ...keep(l.axes)],
+        mask: [],
+        value: id,
+      })
       finishParams.add(param, shape, l.dtype, 'read', binding)
-      const part = `${axis}.part`
+      const part = `${axis}_part`
       finishAxes.set(part, count)
       const axes = [part, ...l.axes]
       const load: LetStmt = {
-        kind: 'let', id: next++, dtype: l.dtype, axes,
+        kind: 'let',
+        id: next++,
+        dtype: l.dtype,
+        axes,
         op: { kind: 'load', param, index: [ix.axis(part, count), ...keep(l.axes)], mask: [], other: zeroOf(l) },
       }
-      replaced.set(id, [load, { ...l, op: { kind: 'reduce', combiner: op.combiner, arg: load.id, axes: count === 1 ? [] : [part] } }])
+      replaced.set(id, [
+        load,
+        { ...l, op: { kind: 'reduce', combiner: op.combiner, arg: load.id, axes: count === 1 ? [] : [part] } },
+      ])
     }
   }
   for (const l of body.lets) {
@@ -126,8 +153,14 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
     else if (after.has(l.id)) finishLets.push(l)
   }
   const again = recompute(body, finishLets)
+  const loads = new Map(body.loads)
+  for (const [i, id] of [...roles.split].entries()) {
+    const node = body.origin.get(id)
+    if (node !== undefined) loads.set(`p${i}`, { node, shape: partials[i]?.shape ?? [] })
+  }
   const finishBody: Body = {
     ...body,
+    loads,
     axes: [...finishAxes].map(([n, e]) => ({ name: n, extent: e })),
     lets: [...again, ...finishLets],
     stores: body.stores.filter((s) => after.has(s.value)),
@@ -143,19 +176,53 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
     split: new Set(),
     splitBy: undefined,
   }
-  const cut: GridAxis[] = splitBy === 'every-index'
-    ? [...new Set([...roles.split].flatMap((id) => { const l = lets.get(id); return l?.op.kind === 'reduce' ? l.op.axes : [] }))].map((axis) => ({ axis, block: 1 }))
-    : [splitBy]
-  const mainRoles: Roles = splitBy === 'every-index' ? roles : { ...roles, reduced: new Set([...roles.reduced].filter((a) => a !== splitBy.axis)) }
-  const grid = [...cut, ...parallelGrid(body, mainRoles, splitBy === 'every-index' ? 1 : Math.max(1, target.elementBlock / splitBy.block))]
-  const live = liveFor(mainLets, [...extra, ...body.stores.filter((s) => !after.has(s.value)).map((s) => ({ kind: 'store' as const, value: s.value }))])
-  const main = kernelOf(name, body, grid, live, mode, params, extra, body.stores.filter((s) => !after.has(s.value)))
+  const cut: GridAxis[] =
+    splitBy === 'every-index'
+      ? [
+          ...new Set(
+            [...roles.split].flatMap((id) => {
+              const l = lets.get(id)
+              return l?.op.kind === 'reduce' ? l.op.axes : []
+            }),
+          ),
+        ].map((axis) => ({ axis, block: 1 }))
+      : [splitBy]
+  const mainRoles: Roles =
+    splitBy === 'every-index'
+      ? roles
+      : { ...roles, reduced: new Set([...roles.reduced].filter((a) => a !== splitBy.axis)) }
+  const grid = [
+    ...cut,
+    ...parallelGrid(body, mainRoles, splitBy === 'every-index' ? 1 : Math.max(1, target.elementBlock / splitBy.block)),
+  ]
+  const live = liveFor(mainLets, [
+    ...extra,
+    ...body.stores.filter((s) => !after.has(s.value)).map((s) => ({ kind: 'store' as const, value: s.value })),
+  ])
+  const main = kernelOf(
+    name,
+    body,
+    grid,
+    live,
+    mode,
+    params,
+    extra,
+    body.stores.filter((s) => !after.has(s.value)),
+  )
   const finishing = kernelOf(
-    `${name}_finish`, finishBody, parallelGrid(finishBody, finishRoles, reductionPoints(finishBody, finishRoles, target)), finishBody.lets, mode, finishParams, [])
+    `${name}_finish`,
+    finishBody,
+    parallelGrid(finishBody, finishRoles, reductionPoints(finishBody, finishRoles, target)),
+    finishBody.lets,
+    mode,
+    finishParams,
+    [],
+  )
   return { main, finishing: [finishing], partials }
 }
 
-const zeroOf = (l: LetStmt): boolean | number | bigint => (l.dtype === 'bool' ? false : l.dtype === 'i64' || l.dtype === 'u64' ? 0n : 0)
+const zeroOf = (l: LetStmt): boolean | number | bigint =>
+  l.dtype === 'bool' ? false : l.dtype === 'i64' || l.dtype === 'u64' ? 0n : 0
 
 /** Statements of the body that the finishing statements use and that are computed there again. */
 function recompute(body: Body, finish: readonly LetStmt[]): LetStmt[] {

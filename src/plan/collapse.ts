@@ -1,6 +1,7 @@
 /** Collapsing: two axes that every index map runs through as one become one, so loops are long and blocks even. */
-import * as ix from '../index/expr.ts'
+
 import type { Expr } from '../index/expr.ts'
+import * as ix from '../index/expr.ts'
 import { substitutePredicate } from '../index/predicate.ts'
 import type { LetStmt, TileOp } from '../kernel/ir.ts'
 import type { Body, BodyStore, BodyTensor } from './body.ts'
@@ -20,12 +21,18 @@ function alike(e: Expr, outer: string, inner: string, extent: number): boolean {
 
 function exprsOf(op: TileOp): readonly Expr[] {
   switch (op.kind) {
-    case 'index': return [op.expr]
-    case 'predicate': return op.predicate.map((b) => b.expr)
-    case 'load': return [...op.index, ...op.mask.map((b) => b.expr)]
-    case 'random': return [op.counter]
-    case 'reduce': return op.position === undefined ? [] : [op.position]
-    default: return []
+    case 'index':
+      return [op.expr]
+    case 'predicate':
+      return op.predicate.map((b) => b.expr)
+    case 'load':
+      return [...op.index, ...op.mask.map((b) => b.expr)]
+    case 'random':
+      return [op.counter]
+    case 'reduce':
+      return op.position === undefined ? [] : [op.position]
+    default:
+      return []
   }
 }
 
@@ -48,22 +55,36 @@ function collapsible(body: Body, outer: string, inner: string, extent: number): 
 /** Every tensor addressed by its flat position. */
 function flat(body: Body): Body {
   const size = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
-  const loads = new Map<string, BodyTensor>([...body.loads].map(([n, t]) => [n, { node: t.node, shape: [size(t.shape)] }]))
-  const lets = body.lets.map((l): LetStmt =>
-    l.op.kind === 'load' ? { ...l, op: { ...l.op, index: [ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])] } } : l)
-  const stores = body.stores.map((s): BodyStore => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [size(s.shape)] }))
+  const loads = new Map<string, BodyTensor>(
+    [...body.loads].map(([n, t]) => [n, { node: t.node, shape: [size(t.shape)] }]),
+  )
+  const lets = body.lets.map(
+    (l): LetStmt =>
+      l.op.kind === 'load'
+        ? { ...l, op: { ...l.op, index: [ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])] } }
+        : l,
+  )
+  const stores = body.stores.map(
+    (s): BodyStore => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [size(s.shape)] }),
+  )
   return { ...body, lets, stores, loads }
 }
 
 function substituteOp(op: TileOp, map: (a: ix.Atom) => Expr | undefined): TileOp {
   const sub = (e: Expr): Expr => ix.substitute(e, map)
   switch (op.kind) {
-    case 'index': return { ...op, expr: sub(op.expr) }
-    case 'predicate': return { ...op, predicate: substitutePredicate(op.predicate, map) }
-    case 'load': return { ...op, index: op.index.map(sub), mask: substitutePredicate(op.mask, map) }
-    case 'random': return { ...op, counter: sub(op.counter) }
-    case 'reduce': return op.position === undefined ? op : { ...op, position: sub(op.position) }
-    default: return op
+    case 'index':
+      return { ...op, expr: sub(op.expr) }
+    case 'predicate':
+      return { ...op, predicate: substitutePredicate(op.predicate, map) }
+    case 'load':
+      return { ...op, index: op.index.map(sub), mask: substitutePredicate(op.mask, map) }
+    case 'random':
+      return { ...op, counter: sub(op.counter) }
+    case 'reduce':
+      return op.position === undefined ? op : { ...op, position: sub(op.position) }
+    default:
+      return op
   }
 }
 
@@ -73,19 +94,29 @@ function merge(body: Body, outer: string, inner: string): Body {
   const joined = ix.axis(inner, total)
   const map = (a: ix.Atom): Expr | undefined =>
     a.kind !== 'axis' ? undefined : a.name === outer ? ix.zero : a.name === inner ? joined : undefined
-  const without = (axes: readonly string[]): readonly string[] => (axes.includes(outer) ? axes.filter((a) => a !== outer) : axes)
+  const without = (axes: readonly string[]): readonly string[] =>
+    axes.includes(outer) ? axes.filter((a) => a !== outer) : axes
   const lets = body.lets.map((l): LetStmt => {
     const op = substituteOp(l.op, map)
-    return { ...l, axes: without(l.axes), op: op.kind === 'reduce' || op.kind === 'dot' ? { ...op, axes: without(op.axes) } : op }
+    return {
+      ...l,
+      axes: without(l.axes),
+      op: op.kind === 'reduce' || op.kind === 'dot' ? { ...op, axes: without(op.axes) } : op,
+    }
   })
   const stores = body.stores.map((s) => ({ ...s, index: s.index.map((e) => ix.substitute(e, map)) }))
-  const axes = body.axes.filter((a) => a.name !== outer).map((a) => (a.name === inner ? { name: inner, extent: total } : a))
+  const axes = body.axes
+    .filter((a) => a.name !== outer)
+    .map((a) => (a.name === inner ? { name: inner, extent: total } : a))
   return { ...body, axes, lets, stores }
 }
 
 /** Pairs of axes that are neighbouring digits of some flat position. */
 function* candidates(body: Body): Iterable<{ outer: string; inner: string; extent: number }> {
-  const positions = [...body.stores.flatMap((s) => s.index), ...body.lets.flatMap((l) => (l.op.kind === 'load' ? l.op.index : []))]
+  const positions = [
+    ...body.stores.flatMap((s) => s.index),
+    ...body.lets.flatMap((l) => (l.op.kind === 'load' ? l.op.index : [])),
+  ]
   for (const e of positions)
     for (const i of e.terms)
       for (const o of e.terms)

@@ -82,7 +82,12 @@ export function costOf(body: Body, roles: Roles, target: TargetInfo): KernelCost
 }
 
 /** How often each operand statement of a matrix product is evaluated: once for every block of the other side. */
-function prologueRepeats(matrix: NonNullable<Roles['matrix']>, lets: ReadonlyMap<ValueId, LetStmt>, target: TargetInfo, size: (axes: Iterable<string>) => number): Map<ValueId, number> {
+function prologueRepeats(
+  matrix: NonNullable<Roles['matrix']>,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  target: TargetInfo,
+  size: (axes: Iterable<string>) => number,
+): Map<ValueId, number> {
   const out = new Map<ValueId, number>()
   const dot = lets.get(matrix.id)
   if (dot?.op.kind !== 'dot') return out

@@ -6,12 +6,12 @@
 import { invariant, unreachable } from '../diagnostics/errors.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
 import { familyOf, opDef } from '../graph/table.ts'
-import * as ix from '../index/expr.ts'
 import type { Expr } from '../index/expr.ts'
+import * as ix from '../index/expr.ts'
 import { always, type Bound, conjoin, decideBound, isNever, type Predicate, predicateKey } from '../index/predicate.ts'
 import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/ir.ts'
-import { isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { readElement } from '../scalar/host.ts'
+import { isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { computeDType, type DType, isWide } from '../types/dtype.ts'
 import { coversOnce } from './bijection.ts'
 import type { Body, BodyStore } from './body.ts'
@@ -131,11 +131,21 @@ class Builder {
     return out
   }
 
-  private scalar(op: Extract<TileOp, { kind: 'scalar' }>['op'], args: readonly ValueId[], dtype: DType, node: Node): ValueId {
+  private scalar(
+    op: Extract<TileOp, { kind: 'scalar' }>['op'],
+    args: readonly ValueId[],
+    dtype: DType,
+    node: Node,
+  ): ValueId {
     const key = `s:${op}:${dtype}:${args.join()}`
     const have = this.memo.get(key)
     if (have !== undefined) return have
-    const id = this.emit({ kind: 'scalar', op, args }, dtype, this.ordered(args.flatMap((a) => this.letOf(a).axes)), node)
+    const id = this.emit(
+      { kind: 'scalar', op, args },
+      dtype,
+      this.ordered(args.flatMap((a) => this.letOf(a).axes)),
+      node,
+    )
     this.memo.set(key, id)
     return id
   }
@@ -153,18 +163,27 @@ class Builder {
     const key = `p:${predicateKey(p)}`
     const have = this.memo.get(key)
     if (have !== undefined) return have
-    const id = this.emit({ kind: 'predicate', predicate: p }, 'bool', this.ordered(this.axesOfExprs(p.map((b) => b.expr))), node)
+    const id = this.emit(
+      { kind: 'predicate', predicate: p },
+      'bool',
+      this.ordered(this.axesOfExprs(p.map((b) => b.expr))),
+      node,
+    )
     this.memo.set(key, id)
     return id
   }
 
   /** The value of a node at coordinates, where `mask` holds (elsewhere anything, but memory is not touched). */
   value(node: Node, index: readonly Expr[], mask: Predicate): ValueId {
-    invariant(index.length === node.shape.length, `${node.op} of rank ${node.shape.length} at ${index.length} coordinates`)
+    invariant(
+      index.length === node.shape.length,
+      `${node.op} of rank ${node.shape.length} at ${index.length} coordinates`,
+    )
     const key = `${node.id}@${index.map((e) => e.key).join()}|${predicateKey(mask)}`
     const have = this.memo.get(key)
     if (have !== undefined) return have
-    const id = this.region.members.has(node) || isFree(node) ? this.compute(node, index, mask) : this.load(node, index, mask, 0)
+    const id =
+      this.region.members.has(node) || isFree(node) ? this.compute(node, index, mask) : this.load(node, index, mask, 0)
     this.memo.set(key, id)
     const list = this.instances.get(node) ?? []
     list.push({ index, value: id })
@@ -191,16 +210,25 @@ class Builder {
 
   private compute(node: Node, index: readonly Expr[], mask: Predicate): ValueId {
     switch (familyOf(node)) {
-      case 'elementwise': return this.elementwise(node, index, mask)
-      case 'source': return this.source(node, index)
-      case 'random': return this.random(node, index, mask)
-      case 'view': return this.view(node, index, mask)
-      case 'gather': return this.gather(node as NodeOf<'gather'>, index, mask)
-      case 'reduction': return this.reduce(node as NodeOf<'reduce'>, index, mask)
-      case 'scan': return this.scan(node as NodeOf<'scan'>, index, mask)
-      case 'contraction': return this.contract(node as NodeOf<'contract'>, index, mask)
+      case 'elementwise':
+        return this.elementwise(node, index, mask)
+      case 'source':
+        return this.source(node, index)
+      case 'random':
+        return this.random(node, index, mask)
+      case 'view':
+        return this.view(node, index, mask)
+      case 'gather':
+        return this.gather(node as NodeOf<'gather'>, index, mask)
+      case 'reduction':
+        return this.reduce(node as NodeOf<'reduce'>, index, mask)
+      case 'scan':
+        return this.scan(node as NodeOf<'scan'>, index, mask)
+      case 'contraction':
+        return this.contract(node as NodeOf<'contract'>, index, mask)
       case 'scatter':
-      case 'boundary': throw new Refusal(refuse(`${opDef(node).boundary ?? 'opaque'}-boundary`, `${node.op} stands alone`))
+      case 'boundary':
+        throw new Refusal(refuse(`${opDef(node).boundary ?? 'opaque'}-boundary`, `${node.op} stands alone`))
     }
   }
 
@@ -208,7 +236,9 @@ class Builder {
     const op = opDef(node).scalar
     invariant(op !== undefined, `${node.op} has no scalar operation`)
     const args = new Array<ValueId>(node.inputs.length)
-    const order = node.inputs.map((x, i) => ({ i, depth: reductionDepth(x, this.depths) })).sort((a, b) => a.depth - b.depth)
+    const order = node.inputs
+      .map((x, i) => ({ i, depth: reductionDepth(x, this.depths) }))
+      .sort((a, b) => a.depth - b.depth)
     for (const { i } of order) {
       const x = node.inputs[i]
       if (x !== undefined) args[i] = this.value(x, index, mask)
@@ -218,8 +248,10 @@ class Builder {
 
   private source(node: Node, index: readonly Expr[]): ValueId {
     switch (node.op) {
-      case 'full': return this.constant(node.attrs.value, node.dtype, node)
-      case 'constant': return this.constant(readElement(node.attrs.data, node.dtype, 0), node.dtype, node)
+      case 'full':
+        return this.constant(node.attrs.value, node.dtype, node)
+      case 'constant':
+        return this.constant(readElement(node.attrs.data, node.dtype, 0), node.dtype, node)
       case 'iota': {
         const at = index[node.attrs.axis] ?? ix.zero
         const key = `i:${at.key}`
@@ -230,7 +262,8 @@ class Builder {
         }
         return node.dtype === 'i32' ? id : this.scalar('cast', [id], node.dtype, node)
       }
-      default: throw new Refusal(refuse('unaligned-output', `${node.op} is not computed`))
+      default:
+        throw new Refusal(refuse('unaligned-output', `${node.op} is not computed`))
     }
   }
 
@@ -249,24 +282,46 @@ class Builder {
     invariant(x !== undefined, 'a view without input')
     const at = (i: number): Expr => index[i] ?? ix.zero
     switch (node.op) {
-      case 'reshape': return this.value(x, ix.unflatten(ix.flatten(index, node.shape), x.shape), mask)
+      case 'reshape':
+        return this.value(x, ix.unflatten(ix.flatten(index, node.shape), x.shape), mask)
       case 'permute': {
         const inner = new Array<Expr>(x.shape.length).fill(ix.zero)
-        node.attrs.perm.forEach((p, i) => { inner[p] = at(i) })
+        node.attrs.perm.forEach((p, i) => {
+          inner[p] = at(i)
+        })
         return this.value(x, inner, mask)
       }
-      case 'broadcast': return this.value(x, node.attrs.dims.map((d, i) => (x.shape[i] === 1 ? ix.zero : at(d))), mask)
-      case 'slice': return this.value(x, x.shape.map((_, i) => ix.addConst(ix.mul(at(i), node.attrs.step[i] ?? 1), node.attrs.start[i] ?? 0)), mask)
-      case 'flip': return this.value(x, x.shape.map((n, i) => (node.attrs.axes.includes(i) ? ix.sub(ix.constant(n - 1), at(i)) : at(i))), mask)
+      case 'broadcast':
+        return this.value(
+          x,
+          node.attrs.dims.map((d, i) => (x.shape[i] === 1 ? ix.zero : at(d))),
+          mask,
+        )
+      case 'slice':
+        return this.value(
+          x,
+          x.shape.map((_, i) => ix.addConst(ix.mul(at(i), node.attrs.step[i] ?? 1), node.attrs.start[i] ?? 0)),
+          mask,
+        )
+      case 'flip':
+        return this.value(
+          x,
+          x.shape.map((n, i) => (node.attrs.axes.includes(i) ? ix.sub(ix.constant(n - 1), at(i)) : at(i))),
+          mask,
+        )
       case 'window': {
         const { axis, stride, dilation } = node.attrs
         const inner = x.shape.map((_, i) =>
-          i < axis ? at(i) : i > axis ? at(i + 1) : ix.add(ix.mul(at(axis), stride), ix.mul(at(axis + 1), dilation)))
+          i < axis ? at(i) : i > axis ? at(i + 1) : ix.add(ix.mul(at(axis), stride), ix.mul(at(axis + 1), dilation)),
+        )
         return this.value(x, inner, mask)
       }
-      case 'pad': return this.pad(node, x, index, mask)
-      case 'concat': return this.concat(node, index, mask)
-      default: throw unreachable(node as never, 'view')
+      case 'pad':
+        return this.pad(node, x, index, mask)
+      case 'concat':
+        return this.concat(node, index, mask)
+      default:
+        throw unreachable(node as never, 'view')
     }
   }
 
@@ -310,7 +365,10 @@ class Builder {
     }
     const last = parts.pop()
     if (last === undefined) return this.constant(isWide(node.dtype) ? 0n : 0, node.dtype, node)
-    return parts.reduceRight((rest, { p, v }) => this.scalar('select', [this.predicate(p, node), v, rest], node.dtype, node), last.v)
+    return parts.reduceRight(
+      (rest, { p, v }) => this.scalar('select', [this.predicate(p, node), v, rest], node.dtype, node),
+      last.v,
+    )
   }
 
   private gather(node: NodeOf<'gather'>, index: readonly Expr[], mask: Predicate): ValueId {
@@ -324,14 +382,25 @@ class Builder {
       if (n === 1) return ix.zero
       const raw = this.value(source, index, mask)
       const literal = (v: number): ValueId => this.constant(isWide(source.dtype) ? BigInt(v) : v, source.dtype, node)
-      const clamped = this.scalar('min', [this.scalar('max', [raw, literal(0)], source.dtype, node), literal(n - 1)], source.dtype, node)
+      const clamped = this.scalar(
+        'min',
+        [this.scalar('max', [raw, literal(0)], source.dtype, node), literal(n - 1)],
+        source.dtype,
+        node,
+      )
       return ix.value(source.dtype === 'i32' ? clamped : this.scalar('cast', [clamped], 'i32', node), n)
     })
     return this.value(x, inner, mask)
   }
 
   /** Binds the reduced dimensions of an input: to axes where that very instance exists, else to any free axes, else to fresh ones. */
-  private bindReduced(x: Node, kept: (d: number) => Expr | undefined, mask: Predicate, key: (d: number) => string, avoid: Set<string>): { index: Expr[]; dims: BoundDim[] } {
+  private bindReduced(
+    x: Node,
+    kept: (d: number) => Expr | undefined,
+    mask: Predicate,
+    key: (d: number) => string,
+    avoid: Set<string>,
+  ): { index: Expr[]; dims: BoundDim[] } {
     const dims: BoundDim[] = []
     const index: Expr[] = []
     const known = this.instancesOf(x)
@@ -368,9 +437,17 @@ class Builder {
     const arg = this.value(x, inner, mask)
     const over = dims.flatMap((d) => d.axes)
     const position = isArgCombiner(combiner) ? dims[0]?.expr : undefined
-    if (over.length === 0) return position === undefined ? arg : this.constant(isWide(node.dtype) ? 0n : 0, node.dtype, node)
+    if (over.length === 0)
+      return position === undefined ? arg : this.constant(isWide(node.dtype) ? 0n : 0, node.dtype, node)
     const out = this.letOf(arg).axes.filter((a) => !over.includes(a))
-    const op: TileOp = { kind: 'reduce', combiner, arg, axes: over, ...(position === undefined ? {} : { position }), ...(last === true ? { last } : {}) }
+    const op: TileOp = {
+      kind: 'reduce',
+      combiner,
+      arg,
+      axes: over,
+      ...(position === undefined ? {} : { position }),
+      ...(last === true ? { last } : {}),
+    }
     return this.emit(op, node.dtype, out, node)
   }
 
@@ -382,10 +459,16 @@ class Builder {
     const along = ix.asAxis(index[axis] ?? ix.zero)
     const arg = this.value(x, index, mask)
     if (along === undefined) {
-      if ((x.shape[axis] ?? 0) > 1 || exclusive) throw new Refusal(refuse('unaligned-output', 'a scan needs an axis of its own'))
+      if ((x.shape[axis] ?? 0) > 1 || exclusive)
+        throw new Refusal(refuse('unaligned-output', 'a scan needs an axis of its own'))
       return arg
     }
-    return this.emit({ kind: 'scan', combiner, arg, axis: along.name, reverse, exclusive }, node.dtype, this.ordered([...this.letOf(arg).axes, along.name]), node)
+    return this.emit(
+      { kind: 'scan', combiner, arg, axis: along.name, reverse, exclusive },
+      node.dtype,
+      this.ordered([...this.letOf(arg).axes, along.name]),
+      node,
+    )
   }
 
   private contract(node: NodeOf<'contract'>, index: readonly Expr[], mask: Predicate): ValueId {
@@ -445,17 +528,28 @@ class Builder {
 /** Every expression of a statement. */
 function* exprsOf(op: TileOp): Iterable<Expr> {
   switch (op.kind) {
-    case 'index': yield op.expr; break
-    case 'predicate': for (const b of op.predicate) yield b.expr; break
-    case 'load': yield* op.index; for (const b of op.mask) yield b.expr; break
-    case 'random': yield op.counter; break
+    case 'index':
+      yield op.expr
+      break
+    case 'predicate':
+      for (const b of op.predicate) yield b.expr
+      break
+    case 'load':
+      yield* op.index
+      for (const b of op.mask) yield b.expr
+      break
+    case 'random':
+      yield op.counter
+      break
     default:
   }
 }
 
 function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]>, depths: Map<Node, number>): Body {
   const b = new Builder(region, splits, depths)
-  const roots = [...region.outputs].sort((p, q) => q.shape.reduce((x, y) => x * y, 1) - p.shape.reduce((x, y) => x * y, 1) || q.id - p.id)
+  const roots = [...region.outputs].sort(
+    (p, q) => q.shape.reduce((x, y) => x * y, 1) - p.shape.reduce((x, y) => x * y, 1) || q.id - p.id,
+  )
   const stores: BodyStore[] = []
   const rootDims: BoundDim[][] = []
   for (const root of roots) {
@@ -465,21 +559,34 @@ function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]
       continue
     }
     const dims = bindRoot(b, root, rootDims)
-    if (dims === undefined) throw new Refusal(refuse('unaligned-output', `a result of shape [${root.shape.join(', ')}] does not line up with the kernel's axes`))
+    if (dims === undefined)
+      throw new Refusal(
+        refuse(
+          'unaligned-output',
+          `a result of shape [${root.shape.join(', ')}] does not line up with the kernel's axes`,
+        ),
+      )
     rootDims.push(dims)
     const index = dims.map((d) => d.expr)
     stores.push({ node: root, shape: root.shape, value: b.value(root, index, always), index })
   }
-  const used = liveLets(b.lets, stores.map((s) => s.value))
+  const used = liveLets(
+    b.lets,
+    stores.map((s) => s.value),
+  )
   for (const l of used) b.checkSplits(exprsOf(l.op))
-  const axisNames = new Set(used.flatMap((l) => [...l.axes, ...(l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : [])]))
+  const axisNames = new Set(
+    used.flatMap((l) => [...l.axes, ...(l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : [])]),
+  )
   for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) axisNames.add(a)
   const loaded = new Set(used.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
   return {
     axes: [...b.extents].filter(([name]) => axisNames.has(name)).map(([name, extent]) => ({ name, extent })),
     lets: used,
     stores,
-    loads: new Map([...b.loads].filter(([name]) => loaded.has(name)).map(([name, node]) => [name, { node, shape: node.shape }])),
+    loads: new Map(
+      [...b.loads].filter(([name]) => loaded.has(name)).map(([name, node]) => [name, { node, shape: node.shape }]),
+    ),
     origin: b.origin,
   }
 }

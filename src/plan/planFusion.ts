@@ -15,7 +15,7 @@ import { collapse } from './collapse.ts'
 import { costOf, type KernelCost } from './cost.ts'
 import { GroupGraph } from './groupGraph.ts'
 import { buildBody } from './instances.ts'
-import { type Refused, type RefusalCode, refuse } from './refusal.ts'
+import { type RefusalCode, type Refused, refuse } from './refusal.ts'
 import { dataInputs, isFree, storageOf } from './region.ts'
 import { analyse, type Roles } from './roles.ts'
 import type { TargetInfo } from './target.ts'
@@ -91,7 +91,14 @@ class Planner {
     for (const n of units) {
       const boundary = opDef(n).boundary
       this.home.set(n, this.nextId)
-      this.insert({ id: this.nextId++, members: new Set([n]), boundary, outputs: [], inputs: new Set(), made: undefined })
+      this.insert({
+        id: this.nextId++,
+        members: new Set([n]),
+        boundary,
+        outputs: [],
+        inputs: new Set(),
+        made: undefined,
+      })
     }
     for (const g of this.groups.values()) this.refresh(g)
     for (const g of this.groups.values()) {
@@ -129,7 +136,8 @@ class Planner {
       const from = this.home.get(x)
       if (from !== undefined) this.links.connect(from, g.id)
     }
-    for (const m of g.members) if (this.home.get(m) === g.id) for (const u of this.users.get(m) ?? []) this.links.connect(g.id, u)
+    for (const m of g.members)
+      if (this.home.get(m) === g.id) for (const u of this.users.get(m) ?? []) this.links.connect(g.id, u)
   }
 
   private outputsOf(members: ReadonlySet<Node>, isHome: (n: Node) => boolean, inside: ReadonlySet<number>): Node[] {
@@ -142,10 +150,16 @@ class Planner {
     return out
   }
 
-  private make(members: ReadonlySet<Node>, outputs: readonly Node[], single = false): { ok: true; body: Body; roles: Roles; cost: KernelCost } | Refused {
+  private make(
+    members: ReadonlySet<Node>,
+    outputs: readonly Node[],
+    single = false,
+  ): { ok: true; body: Body; roles: Roles; cost: KernelCost } | Refused {
     const built = buildBody({ members, outputs })
     if (!built.ok) return built
-    const target = single ? { ...this.target, maxBuffers: Infinity, maxStatements: Infinity, rowBytes: Infinity } : this.target
+    const target = single
+      ? { ...this.target, maxBuffers: Infinity, maxStatements: Infinity, rowBytes: Infinity }
+      : this.target
     const body = collapse(built.body)
     const roles = analyse(body, target, this.mode)
     if (!roles.ok) return roles
@@ -154,20 +168,25 @@ class Planner {
 
   private note(a: Group, b: Group, why: Refused, loss: number | undefined): void {
     const from = [...a.members].find((n) => b.inputs.has(n)) ?? [...a.members].at(-1)
-    const to = [...b.members].find((n) => from !== undefined && dataInputs(n, () => false).includes(from)) ?? [...b.members][0]
+    const to =
+      [...b.members].find((n) => from !== undefined && dataInputs(n, () => false).includes(from)) ?? [...b.members][0]
     if (from === undefined || to === undefined) return
     this.refused.set(`${from.id}>${to.id}`, { from, to, code: why.code, detail: why.detail, loss })
   }
 
   /** Reasons that need no trial. */
   private quickRefusal(a: Group, b: Group): Refused | undefined {
-    for (const g of [a, b]) if (g.boundary !== undefined) return refuse(`${g.boundary}-boundary`, `${[...g.members].map((n) => n.op).join()} stands alone`)
+    for (const g of [a, b])
+      if (g.boundary !== undefined)
+        return refuse(`${g.boundary}-boundary`, `${[...g.members].map((n) => n.op).join()} stands alone`)
     const ka = a.made?.roles.kind
     const kb = b.made?.roles.kind
     if (ka === 'matrix' && kb === 'matrix') return refuse('two-contractions', 'a kernel holds one matrix product')
-    if (ka === 'reduction' && kb === 'matrix') return refuse('reduction-in-prologue', 'the reduction would be recomputed for every block of the matrix product')
+    if (ka === 'reduction' && kb === 'matrix')
+      return refuse('reduction-in-prologue', 'the reduction would be recomputed for every block of the matrix product')
     if (ka === 'matrix' && kb === 'reduction') return refuse('reduction-of-contraction', 'the product is reduced')
-    if (this.links.hasIndirectPath(a.id, b.id) || this.links.hasIndirectPath(b.id, a.id)) return refuse('cycle', 'another kernel stands between the two')
+    if (this.links.hasIndirectPath(a.id, b.id) || this.links.hasIndirectPath(b.id, a.id))
+      return refuse('cycle', 'another kernel stands between the two')
     return undefined
   }
 
@@ -179,7 +198,11 @@ class Planner {
       return undefined
     }
     const members = new Set([...a.members, ...b.members])
-    const outputs = this.outputsOf(members, (n) => this.home.get(n) === a.id || this.home.get(n) === b.id, new Set([a.id, b.id]))
+    const outputs = this.outputsOf(
+      members,
+      (n) => this.home.get(n) === a.id || this.home.get(n) === b.id,
+      new Set([a.id, b.id]),
+    )
     const made = this.make(members, outputs)
     if (!made.ok) {
       this.note(a, b, made, undefined)
@@ -189,20 +212,37 @@ class Planner {
     const loss = made.cost.seconds - before
     if (loss >= 0) {
       const recompute = made.cost.compute > 1.01 * ((a.made?.cost.compute ?? 0) + (b.made?.cost.compute ?? 0))
-      this.note(a, b, recompute ? refuse('recompute-cost', 'the producer would be evaluated more than once an element') : refuse('no-gain', 'nothing is saved'), loss)
+      this.note(
+        a,
+        b,
+        recompute
+          ? refuse('recompute-cost', 'the producer would be evaluated more than once an element')
+          : refuse('no-gain', 'nothing is saved'),
+        loss,
+      )
       return undefined
     }
     return this.replace([a, b], [{ members, made }])[0]
   }
 
   /** Puts new groups in the place of old ones. */
-  private replace(old: readonly Group[], fresh: readonly { readonly members: ReadonlySet<Node>; readonly made: NonNullable<Group['made']> }[]): Group[] {
+  private replace(
+    old: readonly Group[],
+    fresh: readonly { readonly members: ReadonlySet<Node>; readonly made: NonNullable<Group['made']> }[],
+  ): Group[] {
     const homes = new Map<Node, boolean>()
     for (const g of old) for (const n of g.members) if (this.home.get(n) === g.id) homes.set(n, true)
     for (const g of old) this.drop(g)
     const made: Group[] = []
     for (const f of fresh) {
-      const g: Group = { id: this.nextId++, members: f.members, boundary: undefined, outputs: [], inputs: new Set(), made: f.made }
+      const g: Group = {
+        id: this.nextId++,
+        members: f.members,
+        boundary: undefined,
+        outputs: [],
+        inputs: new Set(),
+        made: f.made,
+      }
       this.insert(g)
       for (const n of f.members) if (homes.delete(n)) this.home.set(n, g.id)
       made.push(g)
@@ -250,7 +290,9 @@ class Planner {
   }
 
   private tryRecompute(g: Group, o: Node): boolean {
-    const consumers = [...(this.users.get(o) ?? [])].flatMap((id) => this.groups.get(id) ?? []).filter((c) => c.id !== g.id)
+    const consumers = [...(this.users.get(o) ?? [])]
+      .flatMap((id) => this.groups.get(id) ?? [])
+      .filter((c) => c.id !== g.id)
     if (consumers.length === 0 || consumers.some((c) => c.boundary !== undefined)) return false
     const chain = ancestorsWithin(o, g.members)
     for (const n of chain) {
@@ -283,7 +325,14 @@ class Planner {
       const first = consumers[0]
       const dearer = fresh.reduce((t, f) => t + f.made.cost.compute, 0) > 1.01 * compute
       if (first !== undefined)
-        this.note(g, first, dearer ? refuse('recompute-cost', `computing it again in ${consumers.length} kernels costs more than storing it`) : refuse('no-gain', 'nothing is saved by computing it again'), after - before)
+        this.note(
+          g,
+          first,
+          dearer
+            ? refuse('recompute-cost', `computing it again in ${consumers.length} kernels costs more than storing it`)
+            : refuse('no-gain', 'nothing is saved by computing it again'),
+          after - before,
+        )
       return false
     }
     this.recomputed.push({ node: o, consumers: consumers.length, savedBytes: bytesOf(o) * (1 + consumers.length) })
@@ -351,18 +400,20 @@ export function demandedNodes(graph: Graph, nodes: readonly Node[]): Set<Node> {
   return out
 }
 
-/** Plans a graph for a target. */
-export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode): FusionPlan {
+/** Plans a graph for a target. Without `fuse` every node is a kernel of its own. */
+export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse = true): FusionPlan {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
   const demanded = demandedNodes(graph, nodes)
   const stands = (n: Node): boolean => n.op === 'param' || (n.op === 'constant' && !isFree(n))
   const units = nodes.filter((n) => !stands(n) && (!isFree(n) || demanded.has(n)))
   const planner = new Planner(units, demanded, target, mode)
-  planner.mergeEdges()
-  planner.mergeSiblings()
-  if (planner.recomputeCheap()) {
+  if (fuse) {
     planner.mergeEdges()
     planner.mergeSiblings()
+    if (planner.recomputeCheap()) {
+      planner.mergeEdges()
+      planner.mergeSiblings()
+    }
   }
   const ranks = new Map<number, number>()
   for (const g of planner.groups.values()) {
@@ -370,14 +421,16 @@ export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode)
     for (const n of g.members) least = Math.min(least, n.id)
     ranks.set(g.id, least)
   }
-  const groups = planner.links.order((id) => ranks.get(id) ?? 0).flatMap((id): PlannedGroup[] => {
-    const g = planner.groups.get(id)
-    if (g === undefined) return []
-    const [node] = g.members
-    if (g.boundary !== undefined && node !== undefined) return [{ kind: g.boundary, node }]
-    invariant(g.made !== undefined, 'a kernel group without body')
-    return [{ kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }]
-  })
+  const groups = planner.links
+    .order((id) => ranks.get(id) ?? 0)
+    .flatMap((id): PlannedGroup[] => {
+      const g = planner.groups.get(id)
+      if (g === undefined) return []
+      const [node] = g.members
+      if (g.boundary !== undefined && node !== undefined) return [{ kind: g.boundary, node }]
+      invariant(g.made !== undefined, 'a kernel group without body')
+      return [{ kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }]
+    })
   const home = (n: Node): number | undefined => planner.home.get(n)
   return {
     groups,

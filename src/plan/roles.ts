@@ -3,8 +3,8 @@
  * program must hold them whole; reduced axes end in a reduction; the rest are parallel. Below planner and lowering alike.
  */
 import * as ix from '../index/expr.ts'
-import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
+import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import type { Body } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
@@ -39,7 +39,12 @@ const foldAxes = (l: LetStmt): readonly string[] =>
 const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'scan' || l.op.kind === 'dot'
 
 /** The roles of a dot's axes when a register-blocked matrix product serves it. */
-export function matrixRole(l: LetStmt, lets: ReadonlyMap<ValueId, LetStmt>, extents: ReadonlyMap<string, number>, unit: string | undefined): MatrixRole | undefined {
+export function matrixRole(
+  l: LetStmt,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  extents: ReadonlyMap<string, number>,
+  unit: string | undefined,
+): MatrixRole | undefined {
   if (l.op.kind !== 'dot') return undefined
   const k = l.op.axes
   const free = (id: ValueId): string[] => (lets.get(id)?.axes ?? []).filter((a) => !k.includes(a))
@@ -71,8 +76,10 @@ export function unitAxis(body: Body, among?: (axis: string) => boolean): string 
   }
   const points = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
   for (const l of body.lets)
-    if (l.op.kind === 'load') vote(l.op.index, body.loads.get(l.op.param)?.shape ?? [], dtypeBytes(l.dtype) * points(l.axes))
-  for (const s of body.stores) vote(s.index, s.shape, 1.5 * dtypeBytes(s.node.dtype) * points(s.index.flatMap((e) => [...ix.axesOf(e)])))
+    if (l.op.kind === 'load')
+      vote(l.op.index, body.loads.get(l.op.param)?.shape ?? [], dtypeBytes(l.dtype) * points(l.axes))
+  for (const s of body.stores)
+    vote(s.index, s.shape, 1.5 * dtypeBytes(s.node.dtype) * points(s.index.flatMap((e) => [...ix.axesOf(e)])))
   let best: string | undefined
   for (const [a, v] of votes) if (best === undefined || v > (votes.get(best) ?? 0)) best = a
   return best
@@ -87,10 +94,18 @@ function storeUnit(body: Body): string | undefined {
 }
 
 /** Roles of a body on a target, or why no kernel of it can compute the body. */
-export function analyse(body: Body, target: TargetInfo, mode: NumericsMode): { readonly ok: true; readonly roles: Roles } | Refused {
+export function analyse(
+  body: Body,
+  target: TargetInfo,
+  mode: NumericsMode,
+): { readonly ok: true; readonly roles: Roles } | Refused {
   if (body.loads.size + body.stores.length > target.maxBuffers)
-    return refuse('too-many-buffers', `${body.loads.size + body.stores.length} buffers, the target binds ${target.maxBuffers}`)
-  if (body.lets.length > target.maxStatements) return refuse('too-many-live-values', `${body.lets.length} statements, the target takes ${target.maxStatements}`)
+    return refuse(
+      'too-many-buffers',
+      `${body.loads.size + body.stores.length} buffers, the target binds ${target.maxBuffers}`,
+    )
+  if (body.lets.length > target.maxStatements)
+    return refuse('too-many-live-values', `${body.lets.length} statements, the target takes ${target.maxStatements}`)
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
   const size = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
   const lets = new Map(body.lets.map((l) => [l.id, l]))
@@ -130,7 +145,8 @@ export function analyse(body: Body, target: TargetInfo, mode: NumericsMode): { r
     const dot = lets.get(matrix.id)
     for (const l of body.lets) {
       if (!isFold(l) || l.id === matrix.id) continue
-      if (operandsOf(l.op).some((o) => below.get(o)?.size)) return refuse('reduction-of-contraction', 'the product is reduced in the same kernel')
+      if (operandsOf(l.op).some((o) => below.get(o)?.size))
+        return refuse('reduction-of-contraction', 'the product is reduced in the same kernel')
       return refuse('reduction-in-prologue', 'a reduction beside a matrix product would be recomputed for every block')
     }
     for (const s of body.stores) {
@@ -159,7 +175,8 @@ export function analyse(body: Body, target: TargetInfo, mode: NumericsMode): { r
       splitBy = 'every-index'
       const partial = size(lets.get(arg)?.axes ?? []) * dtypeBytes(l.dtype)
       const read = [...body.loads.values()].reduce((n, x) => n + size0(x.shape) * dtypeBytes(x.node.dtype), 0)
-      if (partial * 8 > read) return refuse('partials-too-large', `${partial} bytes of partial results against ${read} bytes read`)
+      if (partial * 8 > read)
+        return refuse('partials-too-large', `${partial} bytes of partial results against ${read} bytes read`)
       continue
     }
     const work = programs * size(l.op.axes)
@@ -169,7 +186,10 @@ export function analyse(body: Body, target: TargetInfo, mode: NumericsMode): { r
     if (axis === undefined || (splitBy !== undefined && (splitBy === 'every-index' || splitBy.axis !== axis))) continue
     const inner = work / (extents.get(axis) ?? 1)
     split.add(l.id)
-    splitBy = { axis, block: Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil((extents.get(axis) ?? 1) / 1024)) }
+    splitBy = {
+      axis,
+      block: Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil((extents.get(axis) ?? 1) / 1024)),
+    }
   }
   // A value of the finishing stage may use what the main kernel has only if it can be computed again without a reduction.
   for (const l of body.lets) {

@@ -1,0 +1,55 @@
+/** The compiler: the ordered list of passes from a graph to a launch plan and its report. */
+import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
+import type { Graph, Node } from '../graph/node.ts'
+import { verifyGraph } from '../graph/verify.ts'
+import { verifyKernel } from '../kernel/verify.ts'
+import { type FusionPlan, planFusion } from '../plan/planFusion.ts'
+import type { TargetInfo } from '../plan/target.ts'
+import type { FusionReport } from '../report/data.ts'
+import { rewriteGraph } from '../rewrite/index.ts'
+import type { Program } from '../runtime/program.ts'
+import type { HostArray } from '../types/host.ts'
+import { assemble } from './assemble.ts'
+import { makeReport } from './report.ts'
+
+export interface CompileOptions {
+  readonly name?: string
+  readonly mode: 'fast' | 'strict'
+  readonly target: TargetInfo
+  /** Inputs whose memory may be overwritten. */
+  readonly donated?: readonly boolean[]
+  /** `false` gives every operation a kernel of its own: what fusion is compared with. */
+  readonly fuse?: boolean
+  /** Verify every intermediate form (tests). */
+  readonly verify?: boolean
+}
+
+export interface Compiled {
+  readonly program: Program
+  readonly report: FusionReport
+  /** The graph after rewriting. */
+  readonly graph: Graph
+  readonly plan: FusionPlan
+}
+
+/** Evaluates a node that depends on constants alone. */
+function fold(node: Node): HostArray {
+  const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding: 'dtype' })
+  if (value === undefined) throw new Error('constant folding gave no value')
+  return toHostArray(value)
+}
+
+/** Compiles a graph for a target. */
+export function compileGraph(graph: Graph, options: CompileOptions): Compiled {
+  const { mode, target, name = 'program', donated = [], fuse = true, verify = false } = options
+  const started = performance.now()
+  if (verify) verifyGraph(graph)
+  const rewritten = rewriteGraph(graph, { mode, fold })
+  if (verify) verifyGraph(rewritten.graph)
+  const plan = planFusion(rewritten.graph, target, mode, fuse)
+  const assembled = assemble(name, rewritten.graph, plan, target, mode, donated)
+  if (verify) for (const s of assembled.program.steps) if (s.kind === 'kernel') verifyKernel(s.kernel)
+  const elapsed = performance.now() - started
+  const report = makeReport(name, graph, plan, assembled, target, mode, rewritten.applied, elapsed)
+  return { program: assembled.program, report, graph: rewritten.graph, plan }
+}

@@ -1,0 +1,119 @@
+/** Building the fusion report from a plan and its lowering. */
+import type { Graph, Node } from '../graph/node.ts'
+import { gridSize } from '../kernel/ir.ts'
+import type { Launch } from '../lower/launch.ts'
+import type { FusionPlan, PlannedGroup } from '../plan/planFusion.ts'
+import type { TargetInfo } from '../plan/target.ts'
+import type { FusionReport, KernelReport, OperationReport, StageReport } from '../report/data.ts'
+import { formatReport } from '../report/format.ts'
+import { dtypeBytes } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
+import type { Assembled } from './assemble.ts'
+import { operationTraffic } from './operations.ts'
+
+const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
+
+function operationsOf(nodes: Iterable<Node>): OperationReport[] {
+  const by = new Map([...nodes].map((n) => [n.origin.id, n.origin]))
+  return [...by.values()].map((o) => (o.where === undefined ? { name: o.name } : { name: o.name, where: o.where }))
+}
+
+function stagesOf(launch: Launch | undefined): StageReport[] {
+  return (launch?.finishing ?? []).map((f) => ({
+    name: f.kernel.name,
+    stage: 'finishing',
+    bytes: f.kernel.params.reduce((n, p) => n + sizeOf(p.shape) * dtypeBytes(p.dtype), 0),
+  }))
+}
+
+function kernelReport(group: PlannedGroup, launch: Launch | undefined): KernelReport {
+  const programs = launch?.main.kernel.parts.reduce((n, p) => n + gridSize(p), 0) ?? 1
+  const stages = stagesOf(launch)
+  if (group.kind === 'kernel') {
+    const { cost, roles, members } = group
+    const bytes = cost.bytesRead + cost.bytesWritten
+    return {
+      name: launch?.main.kernel.name ?? 'empty',
+      kind: roles.kind,
+      operations: operationsOf(members),
+      primitives: [...members].map((n) => n.op),
+      bytesRead: cost.bytesRead,
+      bytesWritten: cost.bytesWritten,
+      flops: cost.flops,
+      specialFunctions: cost.special,
+      intensity: (cost.flops + cost.special) / Math.max(1, bytes),
+      modelledMs: cost.seconds * 1e3,
+      programs,
+      stages,
+    }
+  }
+  const { node } = group
+  const bytesRead = node.inputs.reduce((n, x) => n + bytesOf(x), 0)
+  const effect = group.kind === 'effect'
+  return {
+    name: launch?.main.kernel.name ?? node.op,
+    kind: group.kind,
+    operations: operationsOf([node]),
+    primitives: [node.op],
+    bytesRead,
+    bytesWritten: effect ? 0 : bytesOf(node),
+    flops: 0,
+    specialFunctions: 0,
+    intensity: 0,
+    modelledMs: 0,
+    programs,
+    stages,
+  }
+}
+
+const describe = (n: Node): string =>
+  n.origin.name === 'unknown' || n.origin.name === n.op ? `${n.op}` : `${n.origin.name}/${n.op}`
+
+export function makeReport(
+  name: string,
+  source: Graph,
+  plan: FusionPlan,
+  assembled: Assembled,
+  target: TargetInfo,
+  mode: 'fast' | 'strict',
+  rewrites: FusionReport['rewrites'],
+  compileMs: number,
+): FusionReport {
+  const kernels = plan.groups.flatMap((g, i) =>
+    g.kind === 'kernel' && assembled.launches[i] === undefined ? [] : [kernelReport(g, assembled.launches[i])],
+  )
+  const traffic = operationTraffic(source)
+  const launches = kernels.filter((k) => k.kind !== 'effect')
+  const report: FusionReport = {
+    name,
+    target: target.name,
+    mode,
+    kernels,
+    refused: plan.refused.map((r) => ({
+      from: describe(r.from),
+      to: describe(r.to),
+      code: r.code,
+      detail: r.detail,
+      ...(r.loss === undefined ? {} : { lossMs: r.loss * 1e3 }),
+    })),
+    recomputed: plan.recomputed.map((r) => ({
+      value: describe(r.node),
+      consumers: r.consumers,
+      savedBytes: r.savedBytes,
+    })),
+    rewrites,
+    memory: assembled.memory,
+    totals: {
+      kernels: launches.length,
+      stages: kernels.reduce((n, k) => n + k.stages.length, 0),
+      operations: traffic.operations,
+      bytes: kernels.reduce((n, k) => n + k.bytesRead + k.bytesWritten, 0),
+      bytesOpByOp: traffic.bytes,
+      flops: kernels.reduce((n, k) => n + k.flops, 0),
+      modelledMs: kernels.reduce((n, k) => n + k.modelledMs, 0),
+    },
+    compileMs,
+  }
+  Object.defineProperty(report, 'toString', { value: () => formatReport(report), enumerable: false })
+  return report
+}

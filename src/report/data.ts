@@ -1,0 +1,83 @@
+/** The fusion report: plain data about one compiled program. Tests assert on it, the CLI prints it. */
+
+/** One user-visible operation (by provenance, not by primitive). */
+export interface OperationReport {
+  readonly name: string
+  /** `file:line:column`, or the ONNX node. */
+  readonly where?: string
+}
+
+export interface StageReport {
+  readonly name: string
+  readonly stage: 'packing' | 'finishing'
+  readonly bytes: number
+}
+
+export interface KernelReport {
+  readonly name: string
+  /** 'elementwise', 'reduction', 'matrix', 'scatter', or a boundary: 'opaque', 'effect'. */
+  readonly kind: string
+  readonly operations: readonly OperationReport[]
+  /** Primitives computed in the kernel. */
+  readonly primitives: readonly string[]
+  readonly bytesRead: number
+  readonly bytesWritten: number
+  readonly flops: number
+  readonly specialFunctions: number
+  /** flops per byte. */
+  readonly intensity: number
+  readonly modelledMs: number
+  /** Programs of the grid. */
+  readonly programs: number
+  readonly stages: readonly StageReport[]
+}
+
+export interface RefusalReport {
+  readonly from: string
+  readonly to: string
+  /** Reason code; src/plan/refusal.ts lists them. */
+  readonly code: string
+  readonly detail: string
+  /** Milliseconds the merge is modelled to lose; absent where it is not legal. */
+  readonly lossMs?: number
+}
+
+export interface RecomputedReport {
+  readonly value: string
+  readonly consumers: number
+  readonly savedBytes: number
+}
+
+export interface MemoryReport {
+  /** Bytes of intermediate values, after reuse and without. */
+  readonly arenaBytes: number
+  readonly unsharedBytes: number
+  /** Most bytes live at once: inputs, outputs, constants and intermediates. */
+  readonly peakBytes: number
+  /** Buffers written over in place. */
+  readonly inPlace: number
+}
+
+export interface FusionReport {
+  readonly name: string
+  readonly target: string
+  readonly mode: 'fast' | 'strict'
+  readonly kernels: readonly KernelReport[]
+  readonly refused: readonly RefusalReport[]
+  readonly recomputed: readonly RecomputedReport[]
+  /** Rewrite rules that fired. */
+  readonly rewrites: readonly { readonly rule: string; readonly count: number }[]
+  readonly memory: MemoryReport
+  readonly totals: {
+    /** Grid launches (stages are counted apart). */
+    readonly kernels: number
+    readonly stages: number
+    readonly operations: number
+    readonly bytes: number
+    /** Bytes if every operation ran alone. */
+    readonly bytesOpByOp: number
+    readonly flops: number
+    readonly modelledMs: number
+  }
+  readonly compileMs: number
+}

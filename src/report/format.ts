@@ -1,0 +1,55 @@
+/** The fusion report as text for people. */
+import type { FusionReport, KernelReport } from './data.ts'
+
+const units = ['B', 'KB', 'MB', 'GB', 'TB']
+
+/** Bytes with a unit: 1.5 MB. */
+export function showBytes(n: number): string {
+  let v = n
+  let u = 0
+  while (v >= 1000 && u < units.length - 1) {
+    v /= 1000
+    u++
+  }
+  return `${v >= 100 || u === 0 ? v.toFixed(0) : v.toFixed(1)} ${units[u]}`
+}
+
+export const showMs = (ms: number): string => (ms >= 100 ? ms.toFixed(0) : ms >= 1 ? ms.toFixed(2) : ms.toFixed(4))
+
+function kernelLines(k: KernelReport, index: number): string[] {
+  const ops = k.operations.map((o) => o.name)
+  const named = [...new Set(ops)].map((n) =>
+    ops.filter((o) => o === n).length > 1 ? `${n} x${ops.filter((o) => o === n).length}` : n,
+  )
+  const lines = [
+    `  ${String(index + 1).padStart(3)}  ${k.kind.padEnd(11)} ${named.join(' + ') || k.name}`,
+    `       read ${showBytes(k.bytesRead)}, write ${showBytes(k.bytesWritten)}, ${k.intensity.toFixed(1)} flop/B, modelled ${showMs(k.modelledMs)} ms, ${k.programs} programs`,
+  ]
+  for (const s of k.stages) lines.push(`       + ${s.stage} stage ${s.name} (${showBytes(s.bytes)})`)
+  return lines
+}
+
+/** Prints a report. */
+export function formatReport(r: FusionReport): string {
+  const saved = r.totals.bytesOpByOp - r.totals.bytes
+  const lines = [
+    `${r.name}: ${r.totals.operations} operations in ${r.totals.kernels} kernels${r.totals.stages > 0 ? ` (+ ${r.totals.stages} stages)` : ''} for ${r.target}, ${r.mode}`,
+    `  memory traffic ${showBytes(r.totals.bytes)}; operation by operation ${showBytes(r.totals.bytesOpByOp)}; saved ${showBytes(saved)} (${((100 * saved) / Math.max(1, r.totals.bytesOpByOp)).toFixed(0)}%)`,
+    `  peak memory ${showBytes(r.memory.peakBytes)} (intermediates ${showBytes(r.memory.arenaBytes)}, ${showBytes(r.memory.unsharedBytes)} without reuse; ${r.memory.inPlace} in place)`,
+    '',
+    'kernels',
+    ...r.kernels.flatMap(kernelLines),
+  ]
+  if (r.recomputed.length > 0) {
+    lines.push('', 'computed again instead of stored')
+    for (const c of r.recomputed) lines.push(`  ${c.value} in ${c.consumers} kernels, saves ${showBytes(c.savedBytes)}`)
+  }
+  if (r.refused.length > 0) {
+    lines.push('', 'not fused')
+    for (const f of r.refused)
+      lines.push(
+        `  ${f.from} -> ${f.to}: ${f.code} (${f.detail}${f.lossMs === undefined ? '' : `; would lose ${showMs(f.lossMs)} ms`})`,
+      )
+  }
+  return lines.join('\n')
+}
