@@ -1,0 +1,158 @@
+/** The rewriting driver: rules bottom-up to a fixed point inside one hash-consing context. Nothing recurses. */
+import { invariant } from '../diagnostics/errors.ts'
+import { inOrigin } from '../diagnostics/origin.ts'
+import { GraphContext, makeNode, withContext } from '../graph/build.ts'
+import type { AttrsByOp, Graph, Node, OpName } from '../graph/node.ts'
+import { opDef } from '../graph/table.ts'
+import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
+import type { HostArray } from '../types/host.ts'
+import { sameShape } from '../types/shape.ts'
+import type { RewriteContext, RewriteMode, Rule } from './rule.ts'
+
+export interface RewriteOptions {
+  readonly mode: RewriteMode
+  /** Evaluates a node all of whose leaves are literals (the caller's oracle); without it only elementwise literals fold. */
+  readonly fold?: (node: Node) => HostArray
+}
+
+export interface Rewritten {
+  readonly graph: Graph
+  /** How often each rule fired, in the rules' order; rules that never fired are left out. */
+  readonly applied: readonly { readonly rule: string; readonly count: number }[]
+}
+
+/** Rules by the op they stand on. */
+type RuleIndex = ReadonlyMap<OpName, readonly Rule[]>
+
+function indexRules(rules: readonly Rule[], mode: RewriteMode): RuleIndex {
+  const index = new Map<OpName, Rule[]>()
+  for (const r of rules) {
+    if (r.kind === 'fast' && mode === 'strict') continue
+    for (const op of r.ops) {
+      const at = index.get(op)
+      if (at === undefined) index.set(op, [r])
+      else at.push(r)
+    }
+  }
+  return index
+}
+
+/** Copies a graph into the current context: common subexpressions meet, what nothing reads is left behind. */
+const intern = (graph: Graph): Graph =>
+  mapGraph(graph, (node, inputs) =>
+    opDef(node).boundary === 'effect'
+      ? withInputs(node, inputs)
+      : (makeNode<OpName>(node.op, inputs, node.attrs as AttrsByOp[OpName]) as Node),
+  )
+
+/** How many users and outputs read each node. */
+function countUses(graph: Graph): Map<Node, number> {
+  const uses = new Map<Node, number>()
+  const add = (n: Node): void => {
+    uses.set(n, (uses.get(n) ?? 0) + 1)
+  }
+  for (const n of nodesOf(graph)) for (const x of new Set(n.inputs)) add(x)
+  for (const o of graph.outputs) add(o)
+  return uses
+}
+
+/** Applications allowed for each node of the graph before a rule set is declared not to terminate. */
+const fuelPerNode = 200
+
+class Pass {
+  readonly #rules: RuleIndex
+  readonly #context: RewriteContext
+  readonly #counts: Map<Rule, number>
+  /** Every finished node's normal form; normal forms stand for themselves. */
+  readonly #normal = new Map<Node, Node>()
+  #fuel: number
+
+  constructor(rules: RuleIndex, context: RewriteContext, counts: Map<Rule, number>, fuel: number) {
+    this.#rules = rules
+    this.#context = context
+    this.#counts = counts
+    this.#fuel = fuel
+  }
+
+  run(graph: Graph): Graph {
+    const image = (n: Node): Node => this.#normalise(n)
+    return { params: graph.params, effects: graph.effects.map(image), outputs: graph.outputs.map(image) }
+  }
+
+  #normalise(root: Node): Node {
+    const stack: { form: Node; readonly earlier: Node[] }[] = [{ form: root, earlier: [] }]
+    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+      const done = this.#normal.get(top.form)
+      if (done !== undefined) {
+        for (const e of top.earlier) this.#normal.set(e, done)
+        stack.pop()
+        continue
+      }
+      const waiting = top.form.inputs.filter((x) => !this.#normal.has(x))
+      if (waiting.length > 0) {
+        for (const x of waiting.reverse()) stack.push({ form: x, earlier: [] })
+        continue
+      }
+      const rebuilt = withInputs(
+        top.form,
+        top.form.inputs.map((x) => this.#normal.get(x) ?? x),
+      )
+      const next = rebuilt !== top.form ? rebuilt : this.#applyOne(rebuilt)
+      if (next === undefined) this.#normal.set(top.form, top.form)
+      else {
+        top.earlier.push(top.form)
+        top.form = next
+      }
+    }
+    return this.#normal.get(root) ?? root
+  }
+
+  #applyOne(node: Node): Node | undefined {
+    for (const r of this.#rules.get(node.op) ?? []) {
+      const to = inOrigin(node.origin, () => r.apply(node, this.#context))
+      if (to === undefined || to === node) continue
+      invariant(
+        to.dtype === node.dtype && sameShape(to.shape, node.shape),
+        `rule ${r.name} gives ${to.dtype}[${to.shape}] for ${node.dtype}[${node.shape}]`,
+      )
+      this.#counts.set(r, (this.#counts.get(r) ?? 0) + 1)
+      this.#fuel--
+      invariant(this.#fuel > 0, `rewriting does not end; the last rule was ${r.name}`)
+      return to
+    }
+    return undefined
+  }
+}
+
+const sameNodes = (a: readonly Node[], b: readonly Node[]): boolean =>
+  a.length === b.length && a.every((n, i) => n === b[i])
+
+/**
+ * Rewrites a graph with a rule set until no rule fires. Parameters keep their identity and order, outputs and effects
+ * their order; every new node carries the origin of the node it stands for.
+ */
+export function rewriteWith(rules: readonly Rule[], graph: Graph, options: RewriteOptions): Rewritten {
+  const index = indexRules(rules, options.mode)
+  const counts = new Map<Rule, number>()
+  const rewritten = withContext(() => {
+    let current = intern(graph)
+    const fuel = fuelPerNode * (nodesOf(current).length + 10)
+    // Use counts are those of a pass's input, so a rule that asks them may fire only one pass later.
+    for (;;) {
+      const uses = countUses(current)
+      const context: RewriteContext = {
+        mode: options.mode,
+        fold: options.fold,
+        hasOneUse: (n) => uses.get(n) === 1,
+      }
+      const next = new Pass(index, context, counts, fuel).run(current)
+      if (sameNodes(next.outputs, current.outputs) && sameNodes(next.effects, current.effects)) return next
+      current = next
+    }
+  }, new GraphContext())
+  const applied = rules.flatMap((r) => {
+    const count = counts.get(r)
+    return count === undefined ? [] : [{ rule: r.name, count }]
+  })
+  return { graph: rewritten, applied }
+}

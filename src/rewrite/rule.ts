@@ -1,0 +1,57 @@
+/** What a rewrite rule is: a name, exact or fast, the ops it stands on, and a local replacement. */
+import type { Node, OpName } from '../graph/node.ts'
+import type { HostArray } from '../types/host.ts'
+
+/** `fast` also allows rules that are only algebraically true of floats; `strict` keeps every bit (NaN payloads aside). */
+export type RewriteMode = 'fast' | 'strict'
+
+/** What a rule may ask beside the node. */
+export interface RewriteContext {
+  readonly mode: RewriteMode
+  /** Evaluates a node all of whose leaves are literals. */
+  readonly fold: ((node: Node) => HostArray) | undefined
+  /** Whether one user (or output) reads a node. Nodes made since the pass began are not known to have one. */
+  readonly hasOneUse: (node: Node) => boolean
+}
+
+/**
+ * A local rewrite. `apply` gives a node of the same shape and dtype that stands for `node`, or undefined where the rule
+ * does not fire; inputs are in normal form. Exact rules keep every bit of every result as the numerics pin them.
+ */
+export interface Rule {
+  readonly name: string
+  readonly kind: 'exact' | 'fast'
+  readonly description: string
+  /** Ops of the nodes it may fire on. */
+  readonly ops: readonly OpName[]
+  readonly apply: (node: Node, context: RewriteContext) => Node | undefined
+}
+
+type NodeAt<O extends OpName> = Extract<Node, { readonly op: O }>
+
+/** A rule on nodes of one op, typed by that op. */
+export function rule<O extends OpName>(
+  op: O,
+  kind: Rule['kind'],
+  name: string,
+  description: string,
+  apply: (node: NodeAt<O>, context: RewriteContext) => Node | undefined,
+): Rule {
+  const isMine = (node: Node): node is NodeAt<O> => node.op === op
+  return {
+    name,
+    kind,
+    description,
+    ops: [op],
+    apply: (node, context) => (isMine(node) ? apply(node, context) : undefined),
+  }
+}
+
+/** A rule on nodes of several ops. */
+export const ruleOn = (
+  ops: readonly OpName[],
+  kind: Rule['kind'],
+  name: string,
+  description: string,
+  apply: Rule['apply'],
+): Rule => ({ name, kind, description, ops, apply })

@@ -1,0 +1,23 @@
+/** Every rewrite rule, in the order they are tried on a node. */
+import { algebraRules } from './algebra.ts'
+import { broadcastRules, pastRules } from './broadcasts.ts'
+import { constantRules } from './constants.ts'
+import { contractionRules } from './contraction.ts'
+import { convolutionRules } from './convolution.ts'
+import { firstRules, normalRules } from './normalise.ts'
+import { reductionRules } from './reductions.ts'
+import type { Rule } from './rule.ts'
+import { viewRules } from './views.ts'
+
+export const allRules: readonly Rule[] = [
+  ...firstRules,
+  ...pastRules,
+  ...constantRules,
+  ...normalRules,
+  ...algebraRules,
+  ...viewRules,
+  ...broadcastRules,
+  ...reductionRules,
+  ...contractionRules,
+  ...convolutionRules,
+]
