@@ -87,6 +87,7 @@ export const activationHandlers: HandlerTable = {
   Softmax: softmaxFamily(softmax),
   Softplus: (c) => softplus(c.need(0)),
   Softsign: (c) => softsign(c.need(0)),
+  SwiGLU: (c) => n.mul(swish(c.need(0), c.float('alpha', 1)), c.need(1)),
   Swish: (c) => swish(c.need(0), c.float('alpha', 1)),
   ThresholdedRelu: thresholded,
 }

@@ -1,30 +1,38 @@
 /** The handler table: every ONNX operator the importer knows, by domain and name. */
 import type { Handler, HandlerTable } from '../context.ts'
 import { activationHandlers } from './activation.ts'
+import { attentionHandlers, previewHandlers } from './attention.ts'
+import { controlHandlers } from './control.ts'
 import { elementwiseHandlers } from './elementwise.ts'
 import { indexingHandlers } from './indexing.ts'
 import { linearHandlers } from './linear.ts'
 import { lossHandlers } from './loss.ts'
 import { normHandlers } from './norm.ts'
 import { quantizeHandlers } from './quantize.ts'
+import { recurrentHandlers } from './recurrent.ts'
 import { reductionHandlers } from './reduction.ts'
+import { resizeHandlers } from './resize.ts'
 import { shapeHandlers } from './shape.ts'
 import { windowHandlers } from './window.ts'
 
 const standard: HandlerTable = {
   ...activationHandlers,
+  ...attentionHandlers,
+  ...controlHandlers,
   ...elementwiseHandlers,
   ...indexingHandlers,
   ...linearHandlers,
   ...lossHandlers,
   ...normHandlers,
   ...quantizeHandlers,
+  ...recurrentHandlers,
   ...reductionHandlers,
+  ...resizeHandlers,
   ...shapeHandlers,
   ...windowHandlers,
 }
 
-const domains: Readonly<Record<string, HandlerTable>> = { '': standard }
+const domains: Readonly<Record<string, HandlerTable>> = { '': standard, 'ai.onnx.preview': previewHandlers }
 
 /** The handler of an operator, if there is one. */
 export function findHandler(domain: string, op: string): Handler | undefined {

@@ -1,0 +1,254 @@
+/** Recurrent layers (RNN, GRU, LSTM), unrolled over time: input projections of all steps are one contraction. */
+import { elu, hardSigmoid, leakyRelu, relu, softplus, softsign } from '../../compose/nn.ts'
+import type { Handler, HandlerTable, OpContext } from '../context.ts'
+import * as n from '../nodes.ts'
+import { maxSteps } from './attention.ts'
+
+type Activation = (x: n.Node) => n.Node
+
+/** An activation by ONNX's name, with its alpha and beta. */
+function activation(c: OpContext, name: string, alpha: number | undefined, beta: number | undefined): Activation {
+  switch (name.toLowerCase()) {
+    case 'sigmoid':
+      return (x) => n.unary('sigmoid', x)
+    case 'tanh':
+      return (x) => n.tanh(x)
+    case 'relu':
+      return relu
+    case 'affine':
+      return (x) => n.add(n.mul(x, alpha ?? 1), beta ?? 0)
+    case 'leakyrelu':
+      return (x) => leakyRelu(x, alpha ?? 0.01)
+    case 'thresholdedrelu':
+      return (x) => n.where(n.compare('gt', x, alpha ?? 1), x, n.filled(x, x.shape, 0))
+    case 'scaledtanh':
+      return (x) => n.mul(n.tanh(n.mul(x, beta ?? 1)), alpha ?? 1)
+    case 'hardsigmoid':
+      return (x) => hardSigmoid(x, alpha ?? 0.2, beta ?? 0.5)
+    case 'elu':
+      return (x) => elu(x, alpha ?? 1)
+    case 'softsign':
+      return softsign
+    case 'softplus':
+      return softplus
+    default:
+      return c.fail(`its activation "${name}" is unknown`)
+  }
+}
+
+/** One direction's view of the layer. */
+interface Direction {
+  /** Index along the directions axis. */
+  readonly index: number
+  readonly reverse: boolean
+  readonly activations: readonly Activation[]
+}
+
+interface Layer {
+  readonly directions: readonly Direction[]
+  readonly hidden: number
+  readonly steps: number
+  readonly batch: number
+  /** [steps, batch, features]. */
+  readonly x: n.Node
+  readonly batchFirst: boolean
+  /** Limits a gate's input to [-clip, clip]. */
+  readonly clip: (x: n.Node) => n.Node
+  /** For each step, whether a batch element is still inside its sequence: [batch, 1]. */
+  readonly live: ((t: number) => n.Node) | undefined
+}
+
+/** Activation names that take a value from `activation_alpha` / `activation_beta`, in order of use. */
+const takesAlpha = new Set(['affine', 'leakyrelu', 'thresholdedrelu', 'scaledtanh', 'hardsigmoid', 'elu'])
+const takesBeta = new Set(['affine', 'scaledtanh', 'hardsigmoid'])
+
+function layerOf(c: OpContext, defaults: readonly string[]): Layer {
+  const batchFirst = c.int('layout', 0) === 1
+  const x = batchFirst ? n.permute(c.need(0), [1, 0, 2]) : c.need(0)
+  const [steps = 0, batch = 0] = x.shape
+  if (steps > maxSteps) c.fail(`a recurrence of ${steps} steps is too long to unroll (at most ${maxSteps})`)
+  const direction = c.string('direction', 'forward')
+  const count = direction === 'bidirectional' ? 2 : 1
+  const names = c.strings('activations') ?? Array.from({ length: count }, () => defaults).flat()
+  const alphas = [...(c.floats('activation_alpha') ?? [])]
+  const betas = [...(c.floats('activation_beta') ?? [])]
+  const all = names.map((name) => {
+    const key = name.toLowerCase()
+    return activation(
+      c,
+      name,
+      takesAlpha.has(key) ? alphas.shift() : undefined,
+      takesBeta.has(key) ? betas.shift() : undefined,
+    )
+  })
+  const directions = Array.from({ length: count }, (_, index) => ({
+    index,
+    reverse: direction === 'reverse' || index === 1,
+    activations: all.slice(index * defaults.length, (index + 1) * defaults.length),
+  }))
+  const limit = c.float('clip', 0)
+  const lengths = c.opt(4)
+  const column = lengths === undefined ? undefined : n.reshape(lengths, [batch, 1])
+  return {
+    directions,
+    hidden: c.int('hidden_size', c.need(2).shape[2] ?? 0),
+    steps,
+    batch,
+    x,
+    batchFirst,
+    clip: (v) => (limit > 0 ? n.clip(v, -limit, limit) : v),
+    live: column === undefined ? undefined : (t) => n.compare('gt', column, t),
+  }
+}
+
+/** Row-block `i` of a gate-stacked array. */
+const block = (x: n.Node, axis: number, i: number, size: number): n.Node =>
+  n.sliceAxis(x, axis, i * size, (i + 1) * size)
+
+/** The states of one step: hidden first. */
+type State = readonly n.Node[]
+type Step = (inputs: n.Node, state: State, d: Direction) => State
+
+/** Initial state number `input` of a direction, zeros when absent. */
+function initial(c: OpContext, layer: Layer, input: number, d: Direction): n.Node {
+  const given = c.opt(input)
+  if (given === undefined) return n.full([layer.batch, layer.hidden], 0, layer.x.dtype)
+  return n.indexAxis(given, layer.batchFirst ? 1 : 0, d.index)
+}
+
+/** Weights of a direction: [rows, columns]. */
+const ofDirection = (x: n.Node, d: Direction): n.Node => n.indexAxis(x, 0, d.index)
+
+/**
+ * Runs every direction: `project` gives the inputs of a step's gates from all of x, `step` one step. Outputs are Y and the
+ * last states, in the node's layout.
+ */
+function run(
+  c: OpContext,
+  layer: Layer,
+  stateInputs: readonly number[],
+  project: (d: Direction) => n.Node,
+  makeStep: (d: Direction) => Step,
+): readonly n.Node[] {
+  const perDirection = layer.directions.map((d) => {
+    const gates = project(d)
+    const step = makeStep(d)
+    let state: State = stateInputs.map((i) => initial(c, layer, i, d))
+    const outputs: n.Node[] = new Array(layer.steps)
+    for (let s = 0; s < layer.steps; s++) {
+      const t = d.reverse ? layer.steps - 1 - s : s
+      const next = step(n.indexAxis(gates, 0, t), state, d)
+      const live = layer.live?.(t)
+      const before = state
+      state = live === undefined ? next : next.map((v, i) => n.where(live, v, before[i] ?? v))
+      const h = state[0] ?? next[0]
+      if (h === undefined) return { outputs: [], state }
+      outputs[t] = live === undefined ? h : n.where(live, h, n.filled(h, h.shape, 0))
+    }
+    return { outputs, state }
+  })
+  const along = layer.batchFirst ? 1 : 0
+  // Y [steps, directions, batch, hidden].
+  const byDirection = perDirection.map((p) => n.stack(p.outputs, 0))
+  const y = n.stack(byDirection, 1)
+  const last = stateInputs.map((_, i) =>
+    n.stack(
+      perDirection.flatMap((p) => p.state[i] ?? []),
+      along,
+    ),
+  )
+  return [layer.batchFirst ? n.permute(y, [2, 0, 1, 3]) : y, ...last]
+}
+
+/** x W' for all steps: [steps, batch, rows]. */
+const projectAll = (layer: Layer, w: n.Node): n.Node => n.contractLabelled(layer.x, 'tbi', w, 'gi', 'tbg')
+
+/** h R'. */
+const recur = (h: n.Node, r: n.Node): n.Node => n.contractLabelled(h, 'bh', r, 'gh', 'bg')
+
+/** Input and recurrent biases of a direction: two vectors of `rows`. */
+function biases(c: OpContext, d: Direction, rows: number): { input: n.Node; recurrent: n.Node } | undefined {
+  const b = c.opt(3)
+  if (b === undefined) return undefined
+  const mine = ofDirection(b, d)
+  return { input: block(mine, 0, 0, rows), recurrent: block(mine, 0, 1, rows) }
+}
+
+const withBias = (x: n.Node, b: n.Node | undefined): n.Node => (b === undefined ? x : n.add(x, b))
+
+/** h = f(x W' + h R' + bW + bR). */
+const rnn: Handler = (c) => {
+  const layer = layerOf(c, ['Tanh'])
+  const project = (d: Direction): n.Node => {
+    const b = biases(c, d, layer.hidden)
+    return withBias(withBias(projectAll(layer, ofDirection(c.need(1), d)), b?.input), b?.recurrent)
+  }
+  return run(c, layer, [5], project, (d) => {
+    const r = ofDirection(c.need(2), d)
+    const [f = n.tanh] = d.activations
+    return (inputs, [h = inputs]) => [f(layer.clip(n.add(inputs, recur(h, r))))]
+  })
+}
+
+/** Gates z, r, h; `linear_before_reset` applies the reset to the projected hidden state. */
+const gru: Handler = (c) => {
+  const layer = layerOf(c, ['Sigmoid', 'Tanh'])
+  const size = layer.hidden
+  const after = c.flag('linear_before_reset', false)
+  const project = (d: Direction): n.Node =>
+    withBias(projectAll(layer, ofDirection(c.need(1), d)), biases(c, d, 3 * size)?.input)
+  return run(c, layer, [5], project, (d) => {
+    const weights = ofDirection(c.need(2), d)
+    const bias = biases(c, d, 3 * size)?.recurrent
+    const part = (x: n.Node, i: number): n.Node => block(x, x.shape.length - 1, i, size)
+    const [f = n.tanh, g = n.tanh] = d.activations
+    const gates = n.sliceAxis(weights, 0, 0, 2 * size)
+    const candidate = block(weights, 0, 2, size)
+    const gateBias = bias === undefined ? undefined : n.sliceAxis(bias, 0, 0, 2 * size)
+    const candidateBias = bias === undefined ? undefined : block(bias, 0, 2, size)
+    return (inputs, [h = inputs]) => {
+      const zr = withBias(n.add(n.sliceAxis(inputs, 1, 0, 2 * size), recur(h, gates)), gateBias)
+      const z = f(layer.clip(part(zr, 0)))
+      const r = f(layer.clip(part(zr, 1)))
+      const pull = after
+        ? n.mul(r, withBias(recur(h, candidate), candidateBias))
+        : withBias(recur(n.mul(r, h), candidate), candidateBias)
+      const fresh = g(layer.clip(n.add(part(inputs, 2), pull)))
+      return [n.add(n.mul(n.sub(n.scalarAs(z, 1), z), fresh), n.mul(z, h))]
+    }
+  })
+}
+
+/** Gates i, o, f, c with optional peepholes. */
+const lstm: Handler = (c) => {
+  const layer = layerOf(c, ['Sigmoid', 'Tanh', 'Tanh'])
+  const size = layer.hidden
+  const project = (d: Direction): n.Node => {
+    const b = biases(c, d, 4 * size)
+    return withBias(withBias(projectAll(layer, ofDirection(c.need(1), d)), b?.input), b?.recurrent)
+  }
+  return run(c, layer, [5, 6], project, (d) => {
+    const weights = ofDirection(c.need(2), d)
+    const [f = n.tanh, g = n.tanh, h = n.tanh] = d.activations
+    const peep = c.opt(7)
+    const peephole = (i: number): n.Node | undefined =>
+      peep === undefined ? undefined : block(ofDirection(peep, d), 0, i, size)
+    const [pi, po, pf] = [peephole(0), peephole(1), peephole(2)]
+    const watch = (x: n.Node, p: n.Node | undefined, cell: n.Node): n.Node =>
+      p === undefined ? x : n.add(x, n.mul(p, cell))
+    return (inputs, [hidden = inputs, cell = inputs]) => {
+      const all = n.add(inputs, recur(hidden, weights))
+      const gate = (i: number): n.Node => block(all, 1, i, size)
+      const input = f(layer.clip(watch(gate(0), pi, cell)))
+      const forget = c.flag('input_forget', false)
+        ? n.sub(n.scalarAs(input, 1), input)
+        : f(layer.clip(watch(gate(2), pf, cell)))
+      const fresh = g(layer.clip(gate(3)))
+      const next = n.add(n.mul(forget, cell), n.mul(input, fresh))
+      const output = f(layer.clip(watch(gate(1), po, next)))
+      return [n.mul(output, h(next)), next]
+    }
+  })
+}
+
+export const recurrentHandlers: HandlerTable = { GRU: gru, LSTM: lstm, RNN: rnn }
