@@ -22,6 +22,11 @@ function atomRangeUnder(a: Atom, mask: Predicate): Range {
   if (a.kind === 'div') {
     const of = rangeUnder(a.of, mask)
     r = { lo: Math.floor(of.lo / a.by), hi: Math.floor(of.hi / a.by) }
+  } else if (a.kind === 'mod') {
+    const of = rangeUnder(a.of, mask)
+    const period = Math.floor(of.lo / a.by)
+    const within = period === Math.floor(of.hi / a.by)
+    r = within ? { lo: of.lo - period * a.by, hi: of.hi - period * a.by } : { lo: 0, hi: a.by - 1 }
   } else r = rangeOf({ terms: [{ atom: a, coef: 1 }], offset: 0, key: '' })
   const key = atomKey(a)
   for (const b of mask) {
@@ -39,6 +44,14 @@ export function rangeUnder(e: Expr, mask: Predicate): Range {
     const ends = t.coef > 0 ? a : { lo: a.hi, hi: a.lo }
     r = { lo: r.lo + t.coef * ends.lo, hi: r.hi + t.coef * ends.hi }
   }
+  if (mask.length > 0)
+    for (const t of e.terms) {
+      // rest + of/by = (by*rest + of)/by, of which the mask may speak.
+      if (t.atom.kind !== 'div' || t.coef !== 1 || e.terms.length === 1) continue
+      const rest = sub(e, { terms: [t], offset: 0, key: '' })
+      const whole = rangeUnder(add(mul(rest, t.atom.by), t.atom.of), mask)
+      r = intersect(r, { lo: Math.floor(whole.lo / t.atom.by), hi: Math.floor(whole.hi / t.atom.by) })
+    }
   for (const b of mask) {
     // e = rest + b.expr, or e = rest - b.expr, with rest the simpler.
     const plus = sub(e, b.expr)
