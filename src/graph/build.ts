@@ -1,6 +1,7 @@
 /** Building nodes: shape inference, hash-consing within a context, provenance. */
-import { currentOrigin } from '../diagnostics/origin.ts'
+
 import { UserError } from '../diagnostics/errors.ts'
+import { currentOrigin } from '../diagnostics/origin.ts'
 import type { DType } from '../types/dtype.ts'
 import { type Shape, sizeOf } from '../types/shape.ts'
 import type { AttrsByOp, Node, NodeOf, OpName } from './node.ts'
@@ -43,6 +44,7 @@ export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs
 }
 
 /** A fresh parameter; `index` distinguishes the inputs of one program. */
-export const param = (index: number, shape: Shape, dtype: DType): NodeOf<'param'> => makeNode('param', [], { index, shape, dtype })
+export const param = (index: number, shape: Shape, dtype: DType): NodeOf<'param'> =>
+  makeNode('param', [], { index, shape, dtype })
 
 export const elementCount = (n: Node): number => sizeOf(n.shape)

@@ -29,7 +29,7 @@ export interface InspectCallback {
 /** How one coordinate of the gathered (or scattered-to) tensor is found: an output axis, or index input number `input` (0-based among index inputs). */
 export type IndexSource = { readonly axis: number } | { readonly input: number }
 
-type NoAttrs = {}
+type NoAttrs = Record<never, never>
 
 export type AttrsByOp = {
   [K in UnaryName | BinaryName | 'select']: NoAttrs

@@ -1,7 +1,7 @@
 /** The op table: the single place that knows an op. Every pass asks it for properties; no pass keeps a list of op names. */
 import { type ScalarInfo, type ScalarOp, scalarInfo, scalarOps } from '../scalar/ops.ts'
-import type { DType } from '../types/dtype.ts'
-import type { Shape } from '../types/shape.ts'
+import type { Node, OpName } from './node.ts'
+import type { OpDef, OpFamily } from './op.ts'
 import { boundaryOps } from './ops/boundary.ts'
 import { contractionOps } from './ops/contraction.ts'
 import { elementwiseOps } from './ops/elementwise.ts'
@@ -9,24 +9,8 @@ import { indexingOps } from './ops/indexing.ts'
 import { reductionOps } from './ops/reduction.ts'
 import { sourceOps } from './ops/source.ts'
 import { viewOps } from './ops/view.ts'
-import type { AttrsByOp, Node, OpName } from './node.ts'
 
-export type OpFamily = 'elementwise' | 'source' | 'random' | 'view' | 'gather' | 'scatter' | 'reduction' | 'scan' | 'contraction' | 'boundary'
-
-/** What the table says of one op. */
-export interface OpDef<O extends OpName> {
-  readonly family: OpFamily
-  /** Number of inputs: exact, or at least. */
-  readonly arity: number | { readonly atLeast: number }
-  /** Result shape and dtype; throws UserError on inputs the op is not defined on. */
-  readonly infer: (inputs: readonly Node[], attrs: AttrsByOp[O]) => { readonly shape: Shape; readonly dtype: DType }
-  /** Equal keys mean equal attributes (hash-consing). */
-  readonly key: (attrs: AttrsByOp[O]) => string
-  /** Elementwise ops: their scalar operation. */
-  readonly scalar?: ScalarOp
-  /** Ops no kernel may cross. */
-  readonly boundary?: 'opaque' | 'effect' | 'scatter'
-}
+export type { OpDef, OpFamily } from './op.ts'
 
 export type OpTable = { readonly [O in OpName]: OpDef<O> }
 

@@ -1,6 +1,6 @@
 /** The graph verifier: every promise a graph makes, checked; run after each pass in tests. A failure is an InternalError. */
 import { InternalError, invariant } from '../diagnostics/errors.ts'
-import type { Scalar } from '../scalar/ops.ts'
+import { isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { type DType, isWide } from '../types/dtype.ts'
 import { hostArray } from '../types/host.ts'
 import { sameShape, showShape } from '../types/shape.ts'
@@ -83,6 +83,10 @@ function verifyAttributes(node: Node): void {
         inRange(a)
       })
       invariant(distinct(node.attrs.axes), 'an axis is reduced twice')
+      invariant(
+        !isArgCombiner(node.attrs.combiner) || node.dtype === 'i32' || node.dtype === 'i64',
+        `positions as ${node.dtype}`,
+      )
       break
     case 'concat':
     case 'scan':

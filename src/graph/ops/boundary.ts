@@ -1,7 +1,7 @@
 /** Ops no kernel crosses: users' own kernels and effects. */
 import { invariant } from '../../diagnostics/errors.ts'
 import { sizeOf } from '../../types/shape.ts'
-import type { OpDef } from '../table.ts'
+import type { OpDef } from '../op.ts'
 
 const ids = new WeakMap<object, number>()
 let next = 1

@@ -1,18 +1,28 @@
 /** Contraction: an einsum of two operands over single-letter axis labels. */
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { showShape } from '../../types/shape.ts'
-import type { OpDef } from '../table.ts'
+import type { OpDef } from '../op.ts'
 
 /** Extents by label. Throws E_SHAPE where the operands disagree. */
-export function labelExtents(lhs: string, lhsShape: readonly number[], rhs: string, rhsShape: readonly number[]): Map<string, number> {
+export function labelExtents(
+  lhs: string,
+  lhsShape: readonly number[],
+  rhs: string,
+  rhsShape: readonly number[],
+): Map<string, number> {
   const out = new Map<string, number>()
   const take = (labels: string, shape: readonly number[]): void => {
-    if (labels.length !== shape.length) throw new UserError('E_SHAPE', `labels "${labels}" for an operand of shape ${showShape(shape)}`)
+    if (labels.length !== shape.length)
+      throw new UserError('E_SHAPE', `labels "${labels}" for an operand of shape ${showShape(shape)}`)
     ;[...labels].forEach((l, i) => {
       const d = shape[i] ?? 0
       const have = out.get(l)
       if (have !== undefined && have !== d)
-        throw new UserError('E_SHAPE', `the contracted extents ${have} and ${d} differ in ${showShape(lhsShape)} x ${showShape(rhsShape)}`, { help: 'the inner extents of a matrix product must agree' })
+        throw new UserError(
+          'E_SHAPE',
+          `the contracted extents ${have} and ${d} differ in ${showShape(lhsShape)} x ${showShape(rhsShape)}`,
+          { help: 'the inner extents of a matrix product must agree' },
+        )
       out.set(l, d)
     })
   }
@@ -27,9 +37,12 @@ export const contractionOps: { contract: OpDef<'contract'> } = {
     arity: 2,
     infer: ([a, b], attrs) => {
       invariant(a !== undefined && b !== undefined, 'a contraction without operands')
-      if (a.dtype !== b.dtype) throw new UserError('E_DTYPE', `contraction of ${a.dtype} and ${b.dtype}`, { help: 'cast one of them' })
-      if (a.dtype === 'bool') throw new UserError('E_DTYPE', 'a contraction of bool', { help: 'cast to a numeric dtype' })
-      for (const s of [attrs.lhs, attrs.rhs, attrs.out]) if (new Set(s).size !== s.length) throw new UserError('E_ARGUMENT', `a label repeats in "${s}"`)
+      if (a.dtype !== b.dtype)
+        throw new UserError('E_DTYPE', `contraction of ${a.dtype} and ${b.dtype}`, { help: 'cast one of them' })
+      if (a.dtype === 'bool')
+        throw new UserError('E_DTYPE', 'a contraction of bool', { help: 'cast to a numeric dtype' })
+      for (const s of [attrs.lhs, attrs.rhs, attrs.out])
+        if (new Set(s).size !== s.length) throw new UserError('E_ARGUMENT', `a label repeats in "${s}"`)
       const extents = labelExtents(attrs.lhs, a.shape, attrs.rhs, b.shape)
       const shape = [...attrs.out].map((l) => {
         const d = extents.get(l)

@@ -2,9 +2,9 @@
 import { UserError } from '../../diagnostics/errors.ts'
 import { type BinaryName, type ScalarOp, scalarInfo, scalarOps, type UnaryName } from '../../scalar/ops.ts'
 import { type DType, dtypeBits, dtypeClass } from '../../types/dtype.ts'
-import { sameShape, type Shape, showShape } from '../../types/shape.ts'
+import { type Shape, sameShape, showShape } from '../../types/shape.ts'
 import type { AttrsByOp, Node } from '../node.ts'
-import type { OpDef } from '../table.ts'
+import type { OpDef } from '../op.ts'
 
 /** Operands of one shape and dtype (broadcasting and promotion happen before the graph, in `compose`). */
 function inferScalar(op: ScalarOp, inputs: readonly Node[]): { shape: Shape; dtype: DType } {
@@ -13,14 +13,21 @@ function inferScalar(op: ScalarOp, inputs: readonly Node[]): { shape: Shape; dty
   const [first] = data
   const [head] = inputs
   if (first === undefined || head === undefined) throw new UserError('E_ARGUMENT', `${op} takes ${info.arity} operands`)
-  if (op === 'select' && head.dtype !== 'bool') throw new UserError('E_DTYPE', `the condition of where is ${head.dtype}, not bool`, { help: 'compare, or cast to bool' })
+  if (op === 'select' && head.dtype !== 'bool')
+    throw new UserError('E_DTYPE', `the condition of where is ${head.dtype}, not bool`, {
+      help: 'compare, or cast to bool',
+    })
   for (const x of data) {
     if (!info.on.includes(dtypeClass(x.dtype)))
-      throw new UserError('E_DTYPE', `${op} is not defined on ${x.dtype}`, { help: `cast to a ${info.on.join(' or ')} dtype first` })
-    if (x.dtype !== first.dtype) throw new UserError('E_DTYPE', `${op} of ${first.dtype} and ${x.dtype}`, { help: 'cast one of them' })
+      throw new UserError('E_DTYPE', `${op} is not defined on ${x.dtype}`, {
+        help: `cast to a ${info.on.join(' or ')} dtype first`,
+      })
+    if (x.dtype !== first.dtype)
+      throw new UserError('E_DTYPE', `${op} of ${first.dtype} and ${x.dtype}`, { help: 'cast one of them' })
   }
   for (const x of inputs)
-    if (!sameShape(x.shape, first.shape)) throw new UserError('E_SHAPE', `${op} of shapes ${showShape(first.shape)} and ${showShape(x.shape)}`)
+    if (!sameShape(x.shape, first.shape))
+      throw new UserError('E_SHAPE', `${op} of shapes ${showShape(first.shape)} and ${showShape(x.shape)}`)
   return { shape: first.shape, dtype: info.result === 'bool' ? 'bool' : first.dtype }
 }
 

@@ -2,17 +2,29 @@
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { sameShape, showShape, sizeOf } from '../../types/shape.ts'
 import type { IndexSource, Node } from '../node.ts'
-import type { OpDef } from '../table.ts'
+import type { OpDef } from '../op.ts'
 
-const sourcesKey = (s: readonly IndexSource[]): string => s.map((x) => ('axis' in x ? `a${x.axis}` : `i${x.input}`)).join()
+const sourcesKey = (s: readonly IndexSource[]): string =>
+  s.map((x) => ('axis' in x ? `a${x.axis}` : `i${x.input}`)).join()
 
-function checkIndices(indices: readonly Node[], shape: readonly number[], sources: readonly IndexSource[], rank: number): void {
+function checkIndices(
+  indices: readonly Node[],
+  shape: readonly number[],
+  sources: readonly IndexSource[],
+  rank: number,
+): void {
   invariant(sources.length === rank, 'one index source per axis')
   for (const i of indices) {
-    if (i.dtype !== 'i32' && i.dtype !== 'i64') throw new UserError('E_DTYPE', `an index is ${i.dtype}`, { help: 'use i32 or i64' })
-    if (!sameShape(i.shape, shape)) throw new UserError('E_SHAPE', `index of shape ${showShape(i.shape)} for points of shape ${showShape(shape)}`)
+    if (i.dtype !== 'i32' && i.dtype !== 'i64')
+      throw new UserError('E_DTYPE', `an index is ${i.dtype}`, { help: 'use i32 or i64' })
+    if (!sameShape(i.shape, shape))
+      throw new UserError('E_SHAPE', `index of shape ${showShape(i.shape)} for points of shape ${showShape(shape)}`)
   }
-  for (const s of sources) invariant('axis' in s ? shape[s.axis] !== undefined : indices[s.input] !== undefined, 'an index source names what is not there')
+  for (const s of sources)
+    invariant(
+      'axis' in s ? shape[s.axis] !== undefined : indices[s.input] !== undefined,
+      'an index source names what is not there',
+    )
 }
 
 export const indexingOps: { gather: OpDef<'gather'>; scatter: OpDef<'scatter'> } = {
@@ -22,7 +34,8 @@ export const indexingOps: { gather: OpDef<'gather'>; scatter: OpDef<'scatter'> }
     infer: ([x, ...indices], a) => {
       invariant(x !== undefined, 'gather without input')
       checkIndices(indices, a.shape, a.sources, x.shape.length)
-      if (sizeOf(x.shape) === 0 && sizeOf(a.shape) > 0) throw new UserError('E_INDEX', `gather from an empty tensor ${showShape(x.shape)}`)
+      if (sizeOf(x.shape) === 0 && sizeOf(a.shape) > 0)
+        throw new UserError('E_INDEX', `gather from an empty tensor ${showShape(x.shape)}`)
       return { shape: a.shape, dtype: x.dtype }
     },
     key: (a) => `${a.shape.join()}@${sourcesKey(a.sources)}`,
@@ -34,6 +47,10 @@ export const indexingOps: { gather: OpDef<'gather'>; scatter: OpDef<'scatter'> }
     infer: ([x, updates, ...indices], a) => {
       invariant(x !== undefined && updates !== undefined, 'scatter without inputs')
       if (x.dtype !== updates.dtype) throw new UserError('E_DTYPE', `scatter of ${updates.dtype} into ${x.dtype}`)
+      if (x.dtype === 'bool' && (a.combiner === 'sum' || a.combiner === 'prod'))
+        throw new UserError('E_DTYPE', `a scatter of bool with ${a.combiner}`, {
+          help: 'cast to an integer dtype, or scatter with max or min',
+        })
       checkIndices(indices, updates.shape, a.sources, x.shape.length)
       return { shape: x.shape, dtype: x.dtype }
     },

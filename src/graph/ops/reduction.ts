@@ -2,7 +2,7 @@
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
 import { showShape } from '../../types/shape.ts'
-import type { OpDef } from '../table.ts'
+import type { OpDef } from '../op.ts'
 
 export const reductionOps: { reduce: OpDef<'reduce'>; scan: OpDef<'scan'> } = {
   reduce: {
@@ -10,8 +10,12 @@ export const reductionOps: { reduce: OpDef<'reduce'>; scan: OpDef<'scan'> } = {
     arity: 1,
     infer: ([x], a) => {
       invariant(x !== undefined, 'reduce without input')
-      if (x.dtype === 'bool' && (a.combiner === 'sum' || a.combiner === 'prod')) throw new UserError('E_DTYPE', `${a.combiner} of bool`, { help: 'cast to an integer dtype, or use any/all' })
-      invariant(a.axes.every((d) => x.shape[d] !== undefined), 'reduce over a missing axis')
+      if (x.dtype === 'bool' && (a.combiner === 'sum' || a.combiner === 'prod'))
+        throw new UserError('E_DTYPE', `${a.combiner} of bool`, { help: 'cast to an integer dtype, or use any/all' })
+      invariant(
+        a.axes.every((d) => x.shape[d] !== undefined),
+        'reduce over a missing axis',
+      )
       const shape = x.shape.filter((_, i) => !a.axes.includes(i))
       if (!isArgCombiner(a.combiner)) return { shape, dtype: x.dtype }
       const n = x.shape[a.axes[0] ?? 0]

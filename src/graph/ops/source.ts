@@ -1,10 +1,16 @@
 /** Ops without data inputs: parameters, literals, iota; and counter-based random bits. */
 import { UserError } from '../../diagnostics/errors.ts'
-import { sizeOf } from '../../types/shape.ts'
 import type { HostArray } from '../../types/host.ts'
-import type { OpDef } from '../table.ts'
+import { type Shape, sizeOf } from '../../types/shape.ts'
+import type { OpDef } from '../op.ts'
 
-/** FNV-1a over a literal's bytes: hash-consing needs equal data to meet, so the key also carries the length and an identity on large data. */
+/** The shape, if a tensor may have it. */
+function checked(shape: Shape): Shape {
+  sizeOf(shape)
+  return shape
+}
+
+/** Equal small literals meet in hash-consing by their values; large ones only by being the same array. */
 const identities = new WeakMap<object, number>()
 let nextIdentity = 1
 function dataKey(data: HostArray): string {
@@ -18,18 +24,25 @@ function dataKey(data: HostArray): string {
 
 const scalarKey = (v: number | bigint | boolean): string => (Object.is(v, -0) ? '-0' : String(v))
 
-export const sourceOps: { param: OpDef<'param'>; constant: OpDef<'constant'>; full: OpDef<'full'>; iota: OpDef<'iota'>; randomBits: OpDef<'randomBits'> } = {
+export const sourceOps: {
+  param: OpDef<'param'>
+  constant: OpDef<'constant'>
+  full: OpDef<'full'>
+  iota: OpDef<'iota'>
+  randomBits: OpDef<'randomBits'>
+} = {
   param: {
     family: 'source',
     arity: 0,
-    infer: (_, a) => ({ shape: (sizeOf(a.shape), a.shape), dtype: a.dtype }),
+    infer: (_, a) => ({ shape: checked(a.shape), dtype: a.dtype }),
     key: (a) => `${a.index}:${a.dtype}[${a.shape.join()}]`,
   },
   constant: {
     family: 'source',
     arity: 0,
     infer: (_, a) => {
-      if (sizeOf(a.shape) !== a.data.length) throw new UserError('E_SHAPE', `${a.data.length} values for shape [${a.shape.join(', ')}]`)
+      if (sizeOf(a.shape) !== a.data.length)
+        throw new UserError('E_SHAPE', `${a.data.length} values for shape [${a.shape.join(', ')}]`)
       return { shape: a.shape, dtype: a.dtype }
     },
     key: (a) => `${a.dtype}[${a.shape.join()}]${dataKey(a.data)}`,
@@ -37,13 +50,13 @@ export const sourceOps: { param: OpDef<'param'>; constant: OpDef<'constant'>; fu
   full: {
     family: 'source',
     arity: 0,
-    infer: (_, a) => ({ shape: (sizeOf(a.shape), a.shape), dtype: a.dtype }),
+    infer: (_, a) => ({ shape: checked(a.shape), dtype: a.dtype }),
     key: (a) => `${a.dtype}[${a.shape.join()}]${scalarKey(a.value)}`,
   },
   iota: {
     family: 'source',
     arity: 0,
-    infer: (_, a) => ({ shape: (sizeOf(a.shape), a.shape), dtype: a.dtype }),
+    infer: (_, a) => ({ shape: checked(a.shape), dtype: a.dtype }),
     key: (a) => `${a.dtype}[${a.shape.join()}]@${a.axis}`,
   },
   randomBits: {

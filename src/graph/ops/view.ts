@@ -2,7 +2,7 @@
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { showShape, sizeOf } from '../../types/shape.ts'
 import type { Node } from '../node.ts'
-import type { OpDef } from '../table.ts'
+import type { OpDef } from '../op.ts'
 
 const one = (inputs: readonly Node[]): Node => {
   const [x] = inputs
@@ -25,7 +25,8 @@ export const viewOps: {
     arity: 1,
     infer: (inputs, a) => {
       const x = one(inputs)
-      if (sizeOf(a.shape) !== sizeOf(x.shape)) throw new UserError('E_SHAPE', `cannot reshape ${showShape(x.shape)} to ${showShape(a.shape)}: sizes differ`)
+      if (sizeOf(a.shape) !== sizeOf(x.shape))
+        throw new UserError('E_SHAPE', `cannot reshape ${showShape(x.shape)} to ${showShape(a.shape)}: sizes differ`)
       return { shape: a.shape, dtype: x.dtype }
     },
     key: (a) => a.shape.join(),
@@ -36,7 +37,11 @@ export const viewOps: {
     infer: (inputs, a) => {
       const x = one(inputs)
       const seen = new Set(a.perm)
-      if (a.perm.length !== x.shape.length || seen.size !== a.perm.length || a.perm.some((p) => x.shape[p] === undefined))
+      if (
+        a.perm.length !== x.shape.length ||
+        seen.size !== a.perm.length ||
+        a.perm.some((p) => x.shape[p] === undefined)
+      )
         throw new UserError('E_AXIS', `[${a.perm.join(', ')}] is no permutation of the axes of ${showShape(x.shape)}`)
       return { shape: a.perm.map((p) => x.shape[p] ?? 0), dtype: x.dtype }
     },
@@ -67,7 +72,10 @@ export const viewOps: {
         const limit = a.limit[i] ?? n
         const step = a.step[i] ?? 1
         if (start < 0 || limit > n || step < 1 || !Number.isInteger(step) || start > limit)
-          throw new UserError('E_INDEX', `slice ${start}:${limit}:${step} is out of range on axis ${i} of ${showShape(x.shape)}`)
+          throw new UserError(
+            'E_INDEX',
+            `slice ${start}:${limit}:${step} is out of range on axis ${i} of ${showShape(x.shape)}`,
+          )
         return Math.ceil((limit - start) / step)
       })
       return { shape, dtype: x.dtype }
@@ -79,7 +87,10 @@ export const viewOps: {
     arity: 1,
     infer: (inputs, a) => {
       const x = one(inputs)
-      invariant(a.axes.every((d) => x.shape[d] !== undefined), 'flip of a missing axis')
+      invariant(
+        a.axes.every((d) => x.shape[d] !== undefined),
+        'flip of a missing axis',
+      )
       return { shape: x.shape, dtype: x.dtype }
     },
     key: (a) => a.axes.join(),
@@ -89,12 +100,16 @@ export const viewOps: {
     arity: 1,
     infer: (inputs, a) => {
       const x = one(inputs)
-      const shape = x.shape.map((n, i) => (a.low[i] ?? 0) + (a.high[i] ?? 0) + n + Math.max(0, n - 1) * (a.interior[i] ?? 0))
-      if ([...a.low, ...a.high, ...a.interior].some((v) => v < 0 || !Number.isInteger(v))) throw new UserError('E_ARGUMENT', 'padding must be whole and not negative', { help: 'slice to crop' })
+      const shape = x.shape.map(
+        (n, i) => (a.low[i] ?? 0) + (a.high[i] ?? 0) + n + Math.max(0, n - 1) * (a.interior[i] ?? 0),
+      )
+      if ([...a.low, ...a.high, ...a.interior].some((v) => v < 0 || !Number.isInteger(v)))
+        throw new UserError('E_ARGUMENT', 'padding must be whole and not negative', { help: 'slice to crop' })
       sizeOf(shape)
       return { shape, dtype: x.dtype }
     },
-    key: (a) => `${a.low.join()}|${a.high.join()}|${a.interior.join()}|${Object.is(a.value, -0) ? '-0' : String(a.value)}`,
+    key: (a) =>
+      `${a.low.join()}|${a.high.join()}|${a.interior.join()}|${Object.is(a.value, -0) ? '-0' : String(a.value)}`,
   },
   concat: {
     family: 'view',
@@ -105,7 +120,10 @@ export const viewOps: {
       for (const x of inputs) {
         if (x.dtype !== first.dtype) throw new UserError('E_DTYPE', `concat of ${first.dtype} and ${x.dtype}`)
         if (x.shape.length !== first.shape.length || x.shape.some((d, i) => i !== a.axis && d !== first.shape[i]))
-          throw new UserError('E_SHAPE', `concat of ${showShape(first.shape)} and ${showShape(x.shape)} along axis ${a.axis}`)
+          throw new UserError(
+            'E_SHAPE',
+            `concat of ${showShape(first.shape)} and ${showShape(x.shape)} along axis ${a.axis}`,
+          )
         total += x.shape[a.axis] ?? 0
       }
       const shape = first.shape.map((d, i) => (i === a.axis ? total : d))
@@ -121,8 +139,10 @@ export const viewOps: {
       const x = one(inputs)
       const n = x.shape[a.axis] ?? 0
       const span = (a.size - 1) * a.dilation + 1
-      if (a.size < 1 || a.stride < 1 || a.dilation < 1) throw new UserError('E_ARGUMENT', `a window of size ${a.size}, stride ${a.stride}, dilation ${a.dilation}`)
-      if (span > n) throw new UserError('E_SHAPE', `a window spanning ${span} does not fit axis ${a.axis} of ${showShape(x.shape)}`)
+      if (a.size < 1 || a.stride < 1 || a.dilation < 1)
+        throw new UserError('E_ARGUMENT', `a window of size ${a.size}, stride ${a.stride}, dilation ${a.dilation}`)
+      if (span > n)
+        throw new UserError('E_SHAPE', `a window spanning ${span} does not fit axis ${a.axis} of ${showShape(x.shape)}`)
       const count = Math.floor((n - span) / a.stride) + 1
       return { shape: [...x.shape.slice(0, a.axis), count, a.size, ...x.shape.slice(a.axis + 1)], dtype: x.dtype }
     },
