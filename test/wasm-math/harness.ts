@@ -1,0 +1,108 @@
+/** Runs one emitted scalar operation over arrays: a module that maps memory through registers of one or four elements. */
+import { setFlagsFromString } from 'node:v8'
+import { ModuleBuilder } from '../../src/codegen/wasm/builder.ts'
+import {
+  type Env,
+  emitLoadConvert,
+  emitScalarOp,
+  emitStoreConvert,
+  type Lanes,
+  mathImports,
+  mathModule,
+  type Reg,
+  releaseReg,
+} from '../../src/codegen/wasm/lanes.ts'
+import type { ScalarOp } from '../../src/scalar/ops.ts'
+import { type DType, dtypeBytes } from '../../src/types/dtype.ts'
+import { type HostArray, hostArray, hostView } from '../../src/types/host.ts'
+
+setFlagsFromString('--experimental-wasm-relaxed-simd')
+
+export interface Spec {
+  readonly op: ScalarOp
+  readonly operand: DType
+  readonly result: DType
+  readonly lanes: Lanes
+  readonly mode: 'fast' | 'strict'
+  readonly relaxed: boolean
+}
+
+export type Body = (f: Parameters<typeof emitScalarOp>[0], env: Env, args: readonly Reg[]) => Reg
+
+/** Maps arrays of equal length (a multiple of four) through `body`, element by element or four at a time. */
+export function mapArrays(
+  dtypes: readonly DType[],
+  result: DType,
+  lanes: Lanes,
+  options: { readonly mode: 'fast' | 'strict'; readonly relaxed: boolean },
+  inputs: readonly HostArray[],
+  body: Body,
+): HostArray {
+  const n = inputs[0]?.length ?? 0
+  const align = (x: number): number => (x + 63) & ~63
+  const offsets: number[] = []
+  let end = 0
+  for (const d of dtypes) {
+    offsets.push(end)
+    end = align(end + n * dtypeBytes(d))
+  }
+  const out = end
+  const bytes = align(out + n * dtypeBytes(result))
+  const memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / 65536) })
+  dtypes.forEach((d, i) => {
+    const source = inputs[i]
+    if (source !== undefined) hostView(d, memory.buffer, offsets[i] ?? 0, n).set(source as never)
+  })
+  const m = new ModuleBuilder()
+  const env: Env = { ...options, module: m }
+  m.importMemory('env', 'memory', { min: 1 })
+  m.function(
+    'run',
+    ['i32'],
+    [],
+    (f, [count]) => {
+      if (count === undefined) return
+      const i = f.local('i32')
+      const address = (base: number, bytesEach: number) => (): void => {
+        f.get(i)
+        f.i32Const(bytesEach)
+        f.op('i32.mul')
+        f.i32Const(base)
+        f.op('i32.add')
+      }
+      f.forLoop(i, 0, count, lanes, () => {
+        const args = dtypes.map((d, k) => emitLoadConvert(f, env, d, lanes, address(offsets[k] ?? 0, dtypeBytes(d))))
+        const r = body(f, env, args)
+        emitStoreConvert(f, env, r, address(out, dtypeBytes(result)))
+        releaseReg(f, r, ...args)
+      })
+    },
+    { export: true },
+  )
+  const module = new WebAssembly.Module(m.finish())
+  const instance = new WebAssembly.Instance(module, { env: { memory }, [mathModule]: { ...mathImports } })
+  const run = instance.exports.run as (n: number) => void
+  run(n)
+  const copy = hostArray(result, n)
+  copy.set(hostView(result, memory.buffer, out, n) as never)
+  return copy
+}
+
+/** Maps arrays through one scalar operation. */
+export function runOp(spec: Spec, inputs: readonly HostArray[]): HostArray {
+  const dtypes = spec.op === 'select' ? (['bool', spec.operand, spec.operand] as const) : inputs.map(() => spec.operand)
+  return mapArrays(dtypes, spec.result, spec.lanes, spec, inputs, (f, env, args) =>
+    emitScalarOp(f, env, spec.op, spec.operand, spec.result, args),
+  )
+}
+
+/** A seeded generator of 32-bit words (xorshift). */
+export function words(seed: number): () => number {
+  let s = seed | 1
+  return () => {
+    s ^= s << 13
+    s ^= s >>> 17
+    s ^= s << 5
+    return s >>> 0
+  }
+}
