@@ -4,7 +4,7 @@ import type { NodeOf } from '../graph/node.ts'
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import type { KernelPart, LetStmt, NumericsMode, Stmt, TileOp, ValueId } from '../kernel/ir.ts'
-import { buildBody } from '../plan/instances.ts'
+import { buildBody } from '../plan/buildBody.ts'
 import type { DType } from '../types/dtype.ts'
 import { isWide } from '../types/dtype.ts'
 import type { Launch } from './launch.ts'
@@ -16,7 +16,7 @@ export function lowerScatter(name: string, node: NodeOf<'scatter'>, mode: Numeri
   const built = buildBody({ members: new Set(), outputs: [updates, ...indices] })
   invariant(built.ok, 'the updates of a scatter do not line up')
   const { body } = built
-  const valueOf = (n: typeof updates): { value: ValueId; index: readonly Expr[] } => {
+  const inputOf = (n: typeof updates): { value: ValueId; index: readonly Expr[] } => {
     const s = body.stores.find((t) => t.node === n)
     invariant(s !== undefined, 'an input of a scatter is not evaluated')
     return s
@@ -30,13 +30,13 @@ export function lowerScatter(name: string, node: NodeOf<'scatter'>, mode: Numeri
     axesOf.set(id, axes)
     return id
   }
-  const points = valueOf(updates)
+  const points = inputOf(updates)
   let ok: ValueId | undefined
   const at = node.attrs.sources.map((s, d): Expr => {
     if ('axis' in s) return points.index[s.axis] ?? ix.zero
     const source = indices[s.input]
     invariant(source !== undefined, 'a scatter without index')
-    const raw = valueOf(source).value
+    const raw = inputOf(source).value
     const axes = axesOf.get(raw) ?? []
     const n = x.shape[d] ?? 1
     const literal = (v: number): ValueId =>

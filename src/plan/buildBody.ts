@@ -1,0 +1,128 @@
+/** Building a region's body: its results bound to axes, every node evaluated, axes split until the index maps are affine. */
+import { invariant } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import type { Expr } from '../index/expr.ts'
+import * as ix from '../index/expr.ts'
+import { always } from '../index/predicate.ts'
+import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/ir.ts'
+import { coversOnce } from './bijection.ts'
+import type { Body, BodyStore } from './body.ts'
+import { Instances, Refusal } from './instances.ts'
+import { type Refused, refuse } from './refusal.ts'
+import type { Region } from './region.ts'
+import { type BoundDim, SplitAxis, Tiles } from './tiles.ts'
+
+/** Every expression of a statement. */
+function* exprsOf(op: TileOp): Iterable<Expr> {
+  switch (op.kind) {
+    case 'index':
+      yield op.expr
+      break
+    case 'predicate':
+      for (const b of op.predicate) yield b.expr
+      break
+    case 'load':
+      yield* op.index
+      for (const b of op.mask) yield b.expr
+      break
+    case 'random':
+      yield op.counter
+      break
+    default:
+  }
+}
+
+function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]>, depths: Map<Node, number>): Body {
+  const tiles = new Tiles(splits)
+  const b = new Instances(region, tiles, depths)
+  const roots = [...region.outputs].sort(
+    (p, q) => q.shape.reduce((x, y) => x * y, 1) - p.shape.reduce((x, y) => x * y, 1) || q.id - p.id,
+  )
+  const stores: BodyStore[] = []
+  const rootDims: BoundDim[][] = []
+  for (const root of roots) {
+    const found = b.instancesOf(root).find((s) => coversOnce(s.index, root.shape))
+    if (found !== undefined) {
+      stores.push({ node: root, shape: root.shape, value: found.value, index: found.index })
+      continue
+    }
+    const dims = bindRoot(tiles, root, rootDims)
+    if (dims === undefined)
+      throw new Refusal(
+        refuse(
+          'unaligned-output',
+          `a result of shape [${root.shape.join(', ')}] does not line up with the kernel's axes`,
+        ),
+      )
+    rootDims.push(dims)
+    const index = dims.map((d) => d.expr)
+    stores.push({ node: root, shape: root.shape, value: b.value(root, index, always), index })
+  }
+  const used = liveLets(
+    tiles.lets,
+    stores.map((s) => s.value),
+  )
+  for (const l of used) tiles.checkSplits(exprsOf(l.op))
+  const axisNames = new Set(
+    used.flatMap((l) => [...l.axes, ...(l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : [])]),
+  )
+  for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) axisNames.add(a)
+  const loaded = new Set(used.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
+  return {
+    axes: [...tiles.extents].filter(([name]) => axisNames.has(name)).map(([name, extent]) => ({ name, extent })),
+    lets: used,
+    stores,
+    loads: new Map(
+      [...b.loads].filter(([name]) => loaded.has(name)).map(([name, node]) => [name, { node, shape: node.shape }]),
+    ),
+    origin: tiles.origin,
+  }
+}
+
+/** Axes for a result: those of an earlier result where extents line up, else (for the first, or a scalar) fresh ones. */
+function bindRoot(tiles: Tiles, root: Node, earlier: readonly BoundDim[][]): BoundDim[] | undefined {
+  if (earlier.length === 0) return root.shape.map((n, d) => tiles.freshDim(`root.${d}`, n))
+  if (root.shape.every((n) => n === 1)) return root.shape.map(() => ({ expr: ix.zero, axes: [], extent: 1 }))
+  for (const dims of earlier) {
+    const out: BoundDim[] = []
+    let at = 0
+    for (const n of root.shape) {
+      if (n === 1) {
+        out.push({ expr: ix.zero, axes: [], extent: 1 })
+        continue
+      }
+      while (at < dims.length && dims[at]?.extent !== n) at++
+      const d = dims[at++]
+      if (d === undefined) break
+      out.push(d)
+    }
+    if (out.length === root.shape.length) return out
+  }
+  return undefined
+}
+
+/** The statements that feed the given values, in order. */
+function liveLets(lets: readonly LetStmt[], roots: readonly ValueId[]): LetStmt[] {
+  const live = new Set<ValueId>(roots)
+  for (let i = lets.length - 1; i >= 0; i--) {
+    const l = lets[i]
+    if (l !== undefined && live.has(l.id)) for (const o of operandsOf(l.op)) live.add(o)
+  }
+  return lets.filter((l) => live.has(l.id))
+}
+
+/** Builds a region's body, or says why it cannot be one kernel. */
+export function buildBody(region: Region): { readonly ok: true; readonly body: Body } | Refused {
+  const splits = new Map<string, readonly number[]>()
+  const depths = new Map<Node, number>()
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return { ok: true, body: buildOnce(region, splits, depths) }
+    } catch (e) {
+      if (e instanceof Refusal) return e.refused
+      if (!(e instanceof SplitAxis)) throw e
+      invariant(attempt < 32, 'splitting of axes does not end')
+      splits.set(e.key, e.factors)
+    }
+  }
+}

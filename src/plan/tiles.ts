@@ -1,0 +1,163 @@
+/** Tile statements and the axes they run over, while a body is built: equal statements meet, axes may be split or reused. */
+import { invariant, unreachable } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import type { Expr } from '../index/expr.ts'
+import * as ix from '../index/expr.ts'
+import { type Predicate, predicateKey } from '../index/predicate.ts'
+import type { LetStmt, TileOp, ValueId } from '../kernel/ir.ts'
+import type { Scalar } from '../scalar/ops.ts'
+import type { DType } from '../types/dtype.ts'
+
+/** A dimension bound to axes: its index expression and the axes it runs over. */
+export interface BoundDim {
+  readonly expr: Expr
+  readonly axes: readonly string[]
+  readonly extent: number
+}
+
+/** Thrown inside the builder when an axis must be split: `key` names the dimension, `factors` its new digits. */
+export class SplitAxis {
+  readonly key: string
+  readonly factors: readonly number[]
+  constructor(key: string, factors: readonly number[]) {
+    this.key = key
+    this.factors = factors
+  }
+}
+
+const axisLetters = 'ijklmnpqrstuvwxyzabcdefgh'
+
+export class Tiles {
+  readonly lets: LetStmt[] = []
+  readonly origin = new Map<ValueId, Node>()
+  readonly extents = new Map<string, number>()
+  private readonly memo = new Map<string, ValueId>()
+  private readonly bound: BoundDim[] = []
+  private readonly keys = new Map<string, { key: string; factors: readonly number[] }>()
+  private readonly splits: ReadonlyMap<string, readonly number[]>
+  private nextAxis = 0
+
+  constructor(splits: ReadonlyMap<string, readonly number[]>) {
+    this.splits = splits
+  }
+
+  /** A dimension on fresh axes. */
+  freshDim(key: string, extent: number): BoundDim {
+    const factors = this.splits.get(key) ?? [extent]
+    const axes: string[] = []
+    let expr = ix.zero
+    let stride = extent
+    for (const f of factors) {
+      stride = f === 0 ? 0 : stride / f
+      if (f === 1) continue
+      const n = this.nextAxis++
+      const name = `${axisLetters[n % axisLetters.length]}${n < axisLetters.length ? '' : Math.floor(n / axisLetters.length)}`
+      this.extents.set(name, f)
+      this.keys.set(name, { key, factors })
+      axes.push(name)
+      expr = ix.add(expr, ix.mul(ix.axis(name, f), Math.max(stride, 1)))
+    }
+    const dim = { expr, axes, extent }
+    this.bound.push(dim)
+    return dim
+  }
+
+  /** Axes that may be reused for a reduced dimension: same extent, none of them free in the result. */
+  candidates(extent: number, avoid: ReadonlySet<string>): BoundDim[] {
+    return this.bound.filter((b) => b.extent === extent && b.axes.length > 0 && !b.axes.some((a) => avoid.has(a)))
+  }
+
+  emit(op: TileOp, dtype: DType, axes: readonly string[], node: Node): ValueId {
+    const id = this.lets.length
+    this.lets.push({ kind: 'let', id, dtype, axes, op })
+    this.origin.set(id, node)
+    return id
+  }
+
+  letOf(id: ValueId): LetStmt {
+    const l = this.lets[id]
+    invariant(l !== undefined, `value %${id} is not defined`)
+    return l
+  }
+
+  /** Axes in creation order: outer dimensions first. */
+  ordered(names: Iterable<string>): string[] {
+    const set = new Set(names)
+    return [...this.extents.keys()].filter((a) => set.has(a))
+  }
+
+  axesOfExprs(exprs: readonly Expr[]): Set<string> {
+    const out = new Set<string>()
+    for (const e of exprs) {
+      for (const a of ix.axesOf(e)) out.add(a)
+      for (const v of ix.valuesOf(e)) for (const a of this.letOf(v).axes) out.add(a)
+    }
+    return out
+  }
+
+  scalar(op: Extract<TileOp, { kind: 'scalar' }>['op'], args: readonly ValueId[], dtype: DType, node: Node): ValueId {
+    const key = `s:${op}:${dtype}:${args.join()}`
+    const have = this.memo.get(key)
+    if (have !== undefined) return have
+    const id = this.emit(
+      { kind: 'scalar', op, args },
+      dtype,
+      this.ordered(args.flatMap((a) => this.letOf(a).axes)),
+      node,
+    )
+    this.memo.set(key, id)
+    return id
+  }
+
+  constant(value: Scalar, dtype: DType, node: Node): ValueId {
+    const key = `c:${dtype}:${typeof value}:${Object.is(value, -0) ? '-0' : String(value)}`
+    const have = this.memo.get(key)
+    if (have !== undefined) return have
+    const id = this.emit({ kind: 'const', value }, dtype, [], node)
+    this.memo.set(key, id)
+    return id
+  }
+
+  predicate(p: Predicate, node: Node): ValueId {
+    const key = `p:${predicateKey(p)}`
+    const have = this.memo.get(key)
+    if (have !== undefined) return have
+    const id = this.emit(
+      { kind: 'predicate', predicate: p },
+      'bool',
+      this.ordered(this.axesOfExprs(p.map((b) => b.expr))),
+      node,
+    )
+    this.memo.set(key, id)
+    return id
+  }
+
+  /** Finds an axis a quotient or remainder asks to split, and asks for it. */
+  checkSplits(exprs: Iterable<Expr>): void {
+    for (const e of exprs)
+      ix.visitAtoms(e, (atom) => {
+        if (atom.kind !== 'div' && atom.kind !== 'mod') return
+        const t = atom.of.terms[0]
+        if (atom.of.terms.length !== 1 || atom.of.offset !== 0 || t === undefined || t.atom.kind !== 'axis') return
+        const by = atom.by % t.coef === 0 ? atom.by / t.coef : 0
+        const { name, extent } = t.atom
+        const made = this.keys.get(name)
+        if (by <= 1 || extent % by !== 0 || made === undefined) return
+        const at = this.positionInKey(name, made.key)
+        throw new SplitAxis(made.key, [...made.factors.slice(0, at), extent / by, by, ...made.factors.slice(at + 1)])
+      })
+  }
+
+  /** Which digit of its dimension an axis is (digits of extent 1 have no axis). */
+  positionInKey(name: string, key: string): number {
+    const factors = this.keys.get(name)?.factors ?? []
+    const own = [...this.keys.entries()].filter(([, k]) => k.key === key).map(([n]) => n)
+    let seen = own.indexOf(name)
+    for (let i = 0; i < factors.length; i++) {
+      if (factors[i] === 1) continue
+      if (seen === 0) return i
+      seen--
+    }
+    throw unreachable(name as never, 'axis')
+  }
+}
