@@ -145,7 +145,7 @@ class ImportPass {
         return undefined
       }
       if (error instanceof UserError && error.where === undefined)
-        throw new UserError(error.code, error.message.replace(/^\[\w+\] /, '').replace(/\n {2}help: .*$/s, ''), {
+        throw new UserError(error.code, error.summary, {
           where: `${n.opType} "${where ?? ''}"`,
           ...(error.help === undefined ? {} : { help: error.help }),
         })

@@ -1,0 +1,65 @@
+/**
+ * ONNX's own test cases and ten real models through importer and reference evaluator. Runs when SINTER_SHARED names the
+ * folder that holds `onnx/onnx-models.tar.xz` and `onnx/onnx-node-cases.tar.xz`.
+ */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCase } from './cases.ts'
+
+const shared = process.env.SINTER_SHARED
+const archives = shared === undefined ? undefined : join(shared, 'onnx')
+const present = archives !== undefined && existsSync(archives)
+
+if (!present)
+  console.warn(
+    `\n*** ONNX CONFORMANCE NOT RUN: ${shared === undefined ? 'SINTER_SHARED is not set' : `${archives} is missing`}. ***\n` +
+      '*** Set SINTER_SHARED to the folder that holds onnx/onnx-models.tar.xz and onnx/onnx-node-cases.tar.xz. ***\n',
+  )
+
+const models = [
+  'bert',
+  'gpt2',
+  'lstm',
+  'mobilenetv3_small',
+  'qwen3',
+  'resnet',
+  'resnext_byob',
+  'unet_block',
+  'vit',
+  'whisper_encoder',
+]
+
+/** Node cases that must pass: the number reached, so that none is lost unseen. */
+const floor = 1045
+
+describe.skipIf(!present)('ONNX conformance', () => {
+  let root = ''
+  beforeAll(() => {
+    root = mkdtempSync(join(tmpdir(), 'sinter-onnx-'))
+    for (const archive of readdirSync(archives ?? '').filter((f) => f.endsWith('.tar.xz')))
+      execFileSync('tar', ['-xJf', join(archives ?? '', archive), '-C', root])
+  }, 120_000)
+  afterAll(() => rmSync(root, { recursive: true, force: true }))
+
+  it.each(models)('model %s', (name) => {
+    const r = runCase(root, name)
+    expect(r.message).toBe('')
+    expect(r.status).toBe('passed')
+    expect(r.specialised).toEqual([])
+  })
+
+  it('node cases', () => {
+    const results = readdirSync(root)
+      .filter((name) => name.startsWith('test_'))
+      .map((name) => runCase(root, name))
+    const count = (status: string): number => results.filter((r) => r.status === status).length
+    console.info(
+      `ONNX node cases: ${count('passed')} passed, ${count('failed')} failed, ${count('unsupported')} unsupported of ${results.length}`,
+    )
+    for (const r of results) if (r.status === 'failed') console.info(`  failed ${r.name}: ${r.message}`)
+    expect(count('passed')).toBeGreaterThanOrEqual(floor)
+  }, 300_000)
+})
