@@ -52,18 +52,47 @@ function collapsible(body: Body, outer: string, inner: string, extent: number): 
   return body.stores.every((s) => s.index.every((e) => alike(e, outer, inner, extent)))
 }
 
-/** Every tensor addressed by its flat position. */
+const size = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
+
+/** Dimensions of a loaded tensor in runs: a dimension some mask bounds stands alone (its bound must stay visible), others join. */
+function runs(body: Body, param: string, rank: number): number[][] {
+  const masked = new Set<number>()
+  for (const { op } of body.lets) {
+    if (op.kind !== 'load' || op.param !== param) continue
+    const bounded = new Set(op.mask.map((b) => b.expr.key))
+    op.index.forEach((e, d) => {
+      if (bounded.has(e.key)) masked.add(d)
+    })
+  }
+  const out: number[][] = []
+  for (let d = 0; d < rank; d++) {
+    const open = d > 0 && !masked.has(d) && !masked.has(d - 1) ? out.at(-1) : undefined
+    if (open === undefined) out.push([d])
+    else open.push(d)
+  }
+  return out
+}
+
+const pick = <T>(items: readonly T[], at: readonly number[]): T[] => at.flatMap((d) => items[d] ?? [])
+
+/** Every tensor addressed by flat positions, as far as masks allow. */
 function flat(body: Body): Body {
-  const size = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
+  const groups = new Map([...body.loads].map(([n, t]) => [n, runs(body, n, t.shape.length)]))
   const loads = new Map<string, BodyTensor>(
-    [...body.loads].map(([n, t]) => [n, { node: t.node, shape: [size(t.shape)] }]),
+    [...body.loads].map(([n, t]) => [
+      n,
+      { node: t.node, shape: (groups.get(n) ?? []).map((g) => size(pick(t.shape, g))) },
+    ]),
   )
-  const lets = body.lets.map(
-    (l): LetStmt =>
-      l.op.kind === 'load'
-        ? { ...l, op: { ...l.op, index: [ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])] } }
-        : l,
-  )
+  const lets = body.lets.map((l): LetStmt => {
+    const { op } = l
+    if (op.kind !== 'load') return l
+    const shape = body.loads.get(op.param)?.shape ?? []
+    return {
+      ...l,
+      op: { ...op, index: (groups.get(op.param) ?? []).map((g) => ix.flatten(pick(op.index, g), pick(shape, g))) },
+    }
+  })
   const stores = body.stores.map(
     (s): BodyStore => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [size(s.shape)] }),
   )
