@@ -5,30 +5,31 @@ import { evalScalar } from '../scalar/eval.ts'
 import { combinerIdentity, combinerOp, isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import { rowMajorStrides } from '../types/shape.ts'
-import type { LetStmt, TileOp } from './ir.ts'
+import { evaluatorOf } from './evaluator.ts'
+import type { LetStmt, TileOp, ValueId } from './ir.ts'
 import { Points, type Program } from './tile.ts'
 
 type Op<K extends TileOp['kind']> = Extract<TileOp, { kind: K }>
 
-/** Merges two partial results of a combiner. */
-export const combine = (c: 'sum' | 'prod' | 'max' | 'min', dtype: DType, a: Scalar, b: Scalar): Scalar =>
-  evalScalar(combinerOp[c], dtype, dtype, [a, b])
+type Merge = (a: Scalar, b: Scalar) => Scalar
 
-/** Calls `fold` for each point of the result with a walk over the points folded there. */
+/** Merges two partial results of a combiner. */
+const mergeOf = (c: 'sum' | 'prod' | 'max' | 'min', dtype: DType): Merge => evaluatorOf(combinerOp[c], dtype, dtype)
+
+/**
+ * The elements of a result. `make` gets the walk over the result's axes and the folded ones, and gives what folds the
+ * points numbered from..to: called in order, each call leaves the walk at `to`.
+ */
 function foldPoints(
   s: LetStmt,
   folded: readonly string[],
   program: Program,
-  fold: (points: Points, from: number, to: number) => Scalar,
+  make: (points: Points) => (from: number, to: number) => Scalar,
 ): Scalar[] {
-  const outer = new Points(program, s.axes)
   const points = new Points(program, [...s.axes, ...folded])
   const inner = new Points(program, folded).count
-  return Array.from({ length: outer.count }, (_, n) => {
-    outer.moveTo(n)
-    points.moveTo(n * inner)
-    return fold(points, n * inner, (n + 1) * inner)
-  })
+  const fold = make(points)
+  return Array.from({ length: new Points(program, s.axes).count }, (_, n) => fold(n * inner, (n + 1) * inner))
 }
 
 /** The fold of a tile along axes. */
@@ -36,13 +37,14 @@ export function reduceTile(s: LetStmt, op: Op<'reduce'>, program: Program): Scal
   const { combiner } = op
   const { dtype } = program.tile(op.arg)
   if (isArgCombiner(combiner)) return argReduce(s, op, dtype, program)
-  return foldPoints(s, op.axes, program, (points, from, to) => {
-    let acc = combinerIdentity(combiner, dtype)
-    for (let n = from; n < to; n++) {
-      points.moveTo(n)
-      acc = combine(combiner, dtype, acc, points.reader(op.arg)())
+  const merge = mergeOf(combiner, dtype)
+  return foldPoints(s, op.axes, program, (points) => {
+    const read = points.reader(op.arg)
+    return (from, to) => {
+      let acc = combinerIdentity(combiner, dtype)
+      for (let n = from; n < to; n++, points.advance()) acc = merge(acc, read())
+      return acc
     }
-    return acc
   })
 }
 
@@ -52,20 +54,22 @@ const isNaNValue = (v: Scalar): boolean => typeof v === 'number' && Number.isNaN
 function argReduce(s: LetStmt, op: Op<'reduce'>, dtype: DType, program: Program): Scalar[] {
   const [along] = op.axes
   invariant(along !== undefined, `${op.combiner} over no axis`)
-  const position = op.position ?? axis(along, Number.POSITIVE_INFINITY)
   const wins = op.combiner === 'argmax' ? 'gt' : 'lt'
   const beats = (a: Scalar, b: Scalar): boolean =>
     isNaNValue(a) ? !isNaNValue(b) : !isNaNValue(b) && evalScalar(wins, dtype, 'bool', [a, b]) === true
-  return foldPoints(s, op.axes, program, (points, from, to) => {
-    let best: { readonly v: Scalar; readonly at: number } | undefined
-    for (let n = from; n < to; n++) {
-      points.moveTo(n)
-      const v = points.reader(op.arg)()
-      const at = points.evaluate(position)
-      const closer = best !== undefined && (op.last === true ? at > best.at : at < best.at)
-      if (best === undefined || beats(v, best.v) || (!beats(best.v, v) && closer)) best = { v, at }
+  return foldPoints(s, op.axes, program, (points) => {
+    const read = points.reader(op.arg)
+    const position = points.expr(op.position ?? axis(along, Number.POSITIVE_INFINITY))
+    return (from, to) => {
+      let best: { readonly v: Scalar; readonly at: number } | undefined
+      for (let n = from; n < to; n++, points.advance()) {
+        const v = read()
+        const at = position()
+        const closer = best !== undefined && (op.last === true ? at > best.at : at < best.at)
+        if (best === undefined || beats(v, best.v) || (!beats(best.v, v) && closer)) best = { v, at }
+      }
+      return evalScalar('cast', 'i64', s.dtype, [BigInt(best?.at ?? 0)])
     }
-    return evalScalar('cast', 'i64', s.dtype, [BigInt(best?.at ?? 0)])
   })
 }
 
@@ -78,13 +82,15 @@ export function scanTile(s: LetStmt, op: Op<'scan'>, program: Program): Scalar[]
   const points = new Points(program, [...s.axes.filter((a) => a !== op.axis), op.axis])
   const size = program.extent(op.axis).size
   const place = placeOf(s.axes, op.axis, program)
+  const merge = mergeOf(op.combiner, s.dtype)
+  const read = points.reader(op.arg)
   const out: Scalar[] = new Array(points.count)
   for (let line = 0; line < lines.count; line++) {
     let acc = combinerIdentity(op.combiner, s.dtype)
     for (let i = 0; i < size; i++) {
       const n = line * size + (op.reverse ? size - 1 - i : i)
       points.moveTo(n)
-      const after = combine(op.combiner, s.dtype, acc, points.reader(op.arg)())
+      const after = merge(acc, read())
       out[place(n)] = op.exclusive ? acc : after
       acc = after
     }
@@ -118,18 +124,20 @@ function placeOf(axes: readonly string[], last: string, program: Program): (n: n
 
 /** Sum of products along axes, onto an accumulator where there is one; integers accumulate in the result's dtype. */
 export function dotTile(s: LetStmt, op: Op<'dot'>, program: Program): Scalar[] {
-  const [a, b] = [program.tile(op.a).dtype, program.tile(op.b).dtype]
-  const widen = (v: Scalar, from: DType): Scalar => (isFloat(s.dtype) ? v : evalScalar('cast', from, s.dtype, [v]))
-  return foldPoints(s, op.axes, program, (points, from, to) => {
-    let acc = op.acc === undefined ? combinerIdentity('sum', s.dtype) : points.reader(op.acc)()
-    for (let n = from; n < to; n++) {
-      points.moveTo(n)
-      const product = evalScalar('mul', s.dtype, s.dtype, [
-        widen(points.reader(op.a)(), a),
-        widen(points.reader(op.b)(), b),
-      ])
-      acc = combine('sum', s.dtype, acc, product)
+  const multiply = evaluatorOf('mul', s.dtype, s.dtype)
+  const merge = mergeOf('sum', s.dtype)
+  return foldPoints(s, op.axes, program, (points) => {
+    const widened = (id: ValueId): (() => Scalar) => {
+      const read = points.reader(id)
+      const from = program.tile(id).dtype
+      return isFloat(s.dtype) ? read : () => evalScalar('cast', from, s.dtype, [read()])
     }
-    return acc
+    const [a, b] = [widened(op.a), widened(op.b)]
+    const start = op.acc === undefined ? () => combinerIdentity('sum', s.dtype) : points.reader(op.acc)
+    return (from, to) => {
+      let acc = start()
+      for (let n = from; n < to; n++, points.advance()) acc = merge(acc, multiply(a(), b()))
+      return acc
+    }
   })
 }

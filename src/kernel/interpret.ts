@@ -5,11 +5,12 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { type Expr, visitAtoms } from '../index/expr.ts'
 import type { Predicate } from '../index/predicate.ts'
-import { evalScalar, randomWord, roundTo } from '../scalar/eval.ts'
+import { randomWord, roundTo } from '../scalar/eval.ts'
 import { combinerOp, type Scalar } from '../scalar/ops.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { loopAxes, startOf } from './axes.ts'
+import { evaluatorOf } from './evaluator.ts'
 import { dotTile, reduceTile, scanTile } from './fold.ts'
 import {
   gridSize,
@@ -36,7 +37,7 @@ export interface InterpretOptions {
 
 /**
  * Runs a kernel on buffers by parameter name, in place. Throws E_KERNEL_INVALID for a kernel the verifier rejects,
- * E_ARGUMENT for a missing or short buffer, E_INDEX where a data-dependent index leaves the extent it claims.
+ * E_ARGUMENT for a missing or short buffer, E_INDEX where a data-dependent index leaves its buffer.
  */
 export function interpretKernel(
   kernel: Kernel,
@@ -143,10 +144,9 @@ function computeTile(s: LetStmt, op: TileOp, program: Program, machine: Machine)
     default: {
       const points = new Points(program, s.axes)
       const at = pointwise(op, s.dtype, points, program, machine)
-      return Array.from({ length: points.count }, (_, n) => {
-        points.moveTo(n)
-        return at()
-      })
+      const out: Scalar[] = new Array(points.count)
+      for (let n = 0; n < points.count; n++, points.advance()) out[n] = at()
+      return out
     }
   }
 }
@@ -158,49 +158,59 @@ function pointwise(op: PointwiseOp, dtype: DType, points: Points, program: Progr
   switch (op.kind) {
     case 'const':
       return () => op.value
-    case 'index':
-      return () => roundTo(dtype, points.evaluate(op.expr))
+    case 'index': {
+      const at = points.expr(op.expr)
+      return () => roundTo(dtype, at())
+    }
     case 'predicate':
-      return () => points.holds(op.predicate)
+      return points.predicate(op.predicate)
     case 'load': {
       const buffer = bufferOf(op.param, machine)
-      return () => (unmasked(op, points) ? buffer.read(coordinates(op.index, points)) : op.other)
+      const unmasked = unmaskedAt(op, points)
+      const coordinates = coordinatesAt(op.index, points)
+      return () => (unmasked() ? buffer.read(coordinates()) : op.other)
     }
-    case 'scalar': {
-      const readers = op.args.map((a) => points.reader(a))
-      const last = op.args[op.args.length - 1]
-      const from = last === undefined ? dtype : program.tile(last).dtype
-      return () =>
-        evalScalar(
-          op.op,
-          from,
-          dtype,
-          readers.map((r) => r()),
-        )
+    case 'scalar':
+      return scalarAt(op, dtype, points, program)
+    case 'random': {
+      const [k0, k1] = [points.reader(op.k0), points.reader(op.k1)]
+      const counter = points.expr(op.counter)
+      return () => randomWord(Number(k0()), Number(k1()), counter())
     }
-    case 'random':
-      return () =>
-        randomWord(Number(points.reader(op.k0)()), Number(points.reader(op.k1)()), points.evaluate(op.counter))
     case 'stage':
       return points.reader(op.of)
     case 'at':
-      return () => points.readAt(op.of, op.index)
+      return points.readerAt(op.of, op.index)
   }
+}
+
+function scalarAt(
+  op: Extract<TileOp, { kind: 'scalar' }>,
+  dtype: DType,
+  points: Points,
+  program: Program,
+): () => Scalar {
+  const [first, ...rest] = op.args
+  if (first === undefined) throw new UserError('E_KERNEL_INVALID', `${op.op} has no operand`)
+  const run = evaluatorOf(op.op, program.tile(rest[rest.length - 1] ?? first).dtype, dtype)
+  const a = points.reader(first)
+  const [b, c] = rest.map((id) => points.reader(id))
+  if (b === undefined) return () => run(a())
+  return c === undefined ? () => run(a(), b()) : () => run(a(), b(), c())
 }
 
 function runStore(s: StoreStmt, program: Program, machine: Machine): void {
   const buffer = bufferOf(s.param, machine)
   const points = new Points(program, storeAxes(s, program))
   const { dtype } = program.tile(s.value)
-  for (let n = 0; n < points.count; n++) {
-    points.moveTo(n)
-    if (!unmasked(s, points)) continue
-    const index = coordinates(s.index, points)
-    const v = points.reader(s.value)()
-    buffer.write(
-      index,
-      s.combiner === undefined ? v : evalScalar(combinerOp[s.combiner], dtype, dtype, [buffer.read(index), v]),
-    )
+  const merge = s.combiner === undefined ? undefined : evaluatorOf(combinerOp[s.combiner], dtype, dtype)
+  const unmasked = unmaskedAt(s, points)
+  const coordinates = coordinatesAt(s.index, points)
+  const read = points.reader(s.value)
+  for (let n = 0; n < points.count; n++, points.advance()) {
+    if (!unmasked()) continue
+    const index = coordinates()
+    buffer.write(index, merge === undefined ? read() : merge(buffer.read(index), read()))
   }
 }
 
@@ -222,10 +232,17 @@ interface Masked {
 }
 
 /** The mask's value is asked first: index values it guards may be out of range where it fails. */
-const unmasked = (m: Masked, points: Points): boolean =>
-  (m.maskValue === undefined || points.reader(m.maskValue)() === true) && points.holds(m.mask)
+function unmaskedAt(m: Masked, points: Points): () => boolean {
+  const inside = points.predicate(m.mask)
+  if (m.maskValue === undefined) return inside
+  const value = points.reader(m.maskValue)
+  return () => value() === true && inside()
+}
 
-const coordinates = (index: readonly Expr[], points: Points): number[] => index.map((e) => points.evaluate(e))
+function coordinatesAt(index: readonly Expr[], points: Points): () => number[] {
+  const each = index.map((e) => points.expr(e))
+  return () => each.map((at) => at())
+}
 
 function bufferOf(name: string, machine: Machine): HostBuffer {
   const b = machine.memory.get(name)

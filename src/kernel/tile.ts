@@ -1,7 +1,7 @@
 /** Tiles of the interpreter: dense arrays over the indices a program holds, and walks over their points. */
 import { InternalError, invariant } from '../diagnostics/errors.ts'
-import { type Expr, evaluate } from '../index/expr.ts'
-import { holds, type Predicate } from '../index/predicate.ts'
+import { type Atom, addConst, axis, type Expr } from '../index/expr.ts'
+import type { Predicate } from '../index/predicate.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 import { rowMajorStrides } from '../types/shape.ts'
@@ -49,15 +49,12 @@ export class Program {
 
 /** A walk over the points of some axes in row-major order; readers and expressions are evaluated at the current point. */
 export class Points {
-  readonly sizes: readonly number[]
   readonly count: number
   private readonly program: Program
+  private readonly sizes: readonly number[]
   private readonly slots: ReadonlyMap<string, number>
   private readonly starts: readonly number[]
   private readonly local: number[]
-  private readonly axisAt: (name: string) => number
-  private readonly valueAt: (id: ValueId) => number
-  private readonly readers = new Map<ValueId, () => Scalar>()
 
   constructor(program: Program, axes: readonly string[]) {
     const extents = axes.map((a) => program.extent(a))
@@ -67,8 +64,6 @@ export class Points {
     this.count = this.sizes.reduce((n, s) => n * s, 1)
     this.slots = new Map(axes.map((a, i) => [a, i]))
     this.local = axes.map(() => 0)
-    this.axisAt = (name) => this.coordinate(name)
-    this.valueAt = (id) => Number(this.reader(id)())
   }
 
   /** Moves to the point of a row-major number. */
@@ -81,70 +76,116 @@ export class Points {
     }
   }
 
-  /** The global index of an axis, or the start of its block, at the current point. */
-  private coordinate(name: string): number {
+  /** Moves to the next point (behind the last comes the first). */
+  advance(): void {
+    for (let i = this.sizes.length - 1; i >= 0; i--) {
+      const x = (this.local[i] ?? 0) + 1
+      this.local[i] = x === this.sizes[i] ? 0 : x
+      if (x !== this.sizes[i]) return
+    }
+  }
+
+  /** A reader of a tile at the current point. */
+  reader(id: ValueId): () => Scalar {
+    const tile = this.program.tile(id)
+    const strides = rowMajorStrides(tile.sizes)
+    const steps: Step[] = []
+    tile.axes.forEach((a, i) => {
+      const slot = this.slots.get(a)
+      if (slot !== undefined) steps.push({ slot, by: strides[i] ?? 0 })
+      else invariant((tile.sizes[i] ?? 0) <= 1, `%${id} varies along ${a}, which the statement does not hold`)
+    })
+    const { local } = this
+    return () => elementOf(tile, walk(0, steps, local), id)
+  }
+
+  /** A reader of a tile at other coordinates along some of its axes (relative to the axes' ranges). */
+  readerAt(id: ValueId, index: Readonly<Record<string, Expr>>): () => Scalar {
+    const tile = this.program.tile(id)
+    const strides = rowMajorStrides(tile.sizes)
+    const coordinates = tile.axes.map((a) => {
+      const e = index[a]
+      return this.expr(e ?? addConst(axis(a, Number.POSITIVE_INFINITY), -this.program.extent(a).start))
+    })
+    return () => {
+      let at = 0
+      for (let i = 0; i < coordinates.length; i++) {
+        const x = coordinates[i]?.() ?? 0
+        if (x < 0 || x >= (tile.sizes[i] ?? 0))
+          throw new InternalError(
+            `coordinate ${x} along ${tile.axes[i]} is outside the tile %${id} of ${tile.sizes[i]}`,
+          )
+        at += x * (strides[i] ?? 0)
+      }
+      return elementOf(tile, at, id)
+    }
+  }
+
+  /** The value of an index expression at the current point. */
+  expr(e: Expr): () => number {
+    const steps: Step[] = []
+    const others: { readonly coef: number; readonly of: () => number }[] = []
+    let base = e.offset
+    for (const { atom, coef } of e.terms) {
+      const slot = atom.kind === 'axis' ? this.slots.get(atom.name) : undefined
+      if (slot !== undefined) {
+        steps.push({ slot, by: coef })
+        base += coef * (this.starts[slot] ?? 0)
+      } else if (atom.kind === 'axis') base += coef * this.fixedCoordinate(atom.name)
+      else others.push({ coef, of: this.atom(atom) })
+    }
+    const { local } = this
+    return () => {
+      let v = walk(base, steps, local)
+      for (const { coef, of } of others) v += coef * of()
+      return v
+    }
+  }
+
+  private atom(a: Exclude<Atom, { kind: 'axis' }>): () => number {
+    if (a.kind === 'value') {
+      const read = this.reader(a.id)
+      return () => Number(read())
+    }
+    const of = this.expr(a.of)
+    const { by } = a
+    return a.kind === 'div' ? () => Math.floor(of() / by) : () => floorMod(of(), by)
+  }
+
+  /** The index of an axis that the walk does not move along: a scalar axis, or the start of a block. */
+  private fixedCoordinate(name: string): number {
     const of = startOf(name)
-    if (of !== undefined) return this.program.extent(of).start
-    const i = this.slots.get(name)
-    if (i !== undefined) return (this.starts[i] ?? 0) + (this.local[i] ?? 0)
-    const { start, size } = this.program.extent(name)
-    invariant(size <= 1, `a point has no coordinate along ${name}`)
+    const { start, size } = this.program.extent(of ?? name)
+    invariant(of !== undefined || size <= 1, `a point has no coordinate along ${name}`)
     return start
   }
 
-  /** Position inside an axis' range at the current point. */
-  private offset(axis: string): number {
-    return this.coordinate(axis) - this.program.extent(axis).start
-  }
-
-  /** Reads a tile at the current point (made once a value). */
-  reader(id: ValueId): () => Scalar {
-    const have = this.readers.get(id)
-    if (have !== undefined) return have
-    const tile = this.program.tile(id)
-    const strides = rowMajorStrides(tile.sizes)
-    const steps: { readonly slot: number; readonly stride: number }[] = []
-    tile.axes.forEach((a, i) => {
-      const slot = this.slots.get(a)
-      const stride = strides[i] ?? 0
-      if (slot !== undefined) steps.push({ slot, stride })
-      else invariant((tile.sizes[i] ?? 0) <= 1, `%${id} varies along ${a}, which the statement does not hold`)
-    })
-    const read = (): Scalar => {
-      let at = 0
-      for (const { slot, stride } of steps) at += (this.local[slot] ?? 0) * stride
-      return elementOf(tile, at, id)
-    }
-    this.readers.set(id, read)
-    return read
-  }
-
-  /** Reads a tile at other coordinates along some of its axes (relative to the axes' ranges). */
-  readAt(id: ValueId, index: Readonly<Record<string, Expr>>): Scalar {
-    const tile = this.program.tile(id)
-    const strides = rowMajorStrides(tile.sizes)
-    let at = 0
-    tile.axes.forEach((a, i) => {
-      const e = index[a]
-      const x = e === undefined ? this.offset(a) : this.evaluate(e)
-      if (x < 0 || x >= (tile.sizes[i] ?? 0))
-        throw new InternalError(`coordinate ${x} along ${a} is outside the tile %${id} of ${tile.sizes[i]}`)
-      at += x * (strides[i] ?? 0)
-    })
-    return elementOf(tile, at, id)
-  }
-
-  evaluate(e: Expr): number {
-    return evaluate(e, this.axisAt, this.valueAt)
-  }
-
-  holds(p: Predicate): boolean {
-    return holds(p, this.axisAt, this.valueAt)
+  /** Whether a predicate holds at the current point. */
+  predicate(p: Predicate): () => boolean {
+    const bounds = p.map((b) => ({ lo: b.lo, hi: b.hi, of: this.expr(b.expr) }))
+    return () =>
+      bounds.every(({ lo, hi, of }) => {
+        const v = of()
+        return v >= lo && v < hi
+      })
   }
 }
 
+interface Step {
+  readonly slot: number
+  readonly by: number
+}
+
+function walk(base: number, steps: readonly Step[], local: readonly number[]): number {
+  let at = base
+  for (const { slot, by } of steps) at += (local[slot] ?? 0) * by
+  return at
+}
+
+const floorMod = (a: number, b: number): number => a - b * Math.floor(a / b)
+
 function elementOf(tile: Tile, at: number, id: ValueId): Scalar {
   const v = tile.data[at]
-  invariant(v !== undefined, `element ${at} of %${id} is not there`)
+  if (v === undefined) throw new InternalError(`element ${at} of %${id} is not there`)
   return v
 }
