@@ -8,7 +8,7 @@ import { type Scalar, type ScalarOp, scalarOps } from '../scalar/ops.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { rowMajorStrides, type Shape, sameShape, sizeOf } from '../types/shape.ts'
-import { foldLimit, isFoldable, literalLeaf } from './facts.ts'
+import { foldLimit, isFoldable, isLiteral, literalLeaf } from './facts.ts'
 import { type RewriteContext, type Rule, rule, ruleOn } from './rule.ts'
 
 const elementwise = Object.keys(scalarOps) as readonly ScalarOp[]
@@ -170,11 +170,12 @@ const gathered: readonly Rule[] = (['add', 'mul'] as const).flatMap((op) => [
 
 const moved: readonly Rule[] = [
   rule('sub', 'exact', 'sub-literals', 'sub(x, K) -> add(x, -K)', ({ inputs: [x, k] }) => {
-    if (x === undefined || k === undefined || k.op === 'full' || !isFoldable(k)) return undefined
+    if (x === undefined || k === undefined || isLiteral(x) || k.op === 'full' || !isFoldable(k)) return undefined
     return makeNode('add', [x, makeNode('neg', [k], {})], {})
   }),
   rule('div', 'fast', 'div-literals', 'div(x, K) -> mul(x, 1 / K)', ({ inputs: [x, k], dtype, shape }) => {
-    if (x === undefined || k === undefined || k.op === 'full' || !isFoldable(k) || !roomy(dtype)) return undefined
+    if (x === undefined || k === undefined || isLiteral(x) || k.op === 'full') return undefined
+    if (!isFoldable(k) || !roomy(dtype)) return undefined
     return makeNode('mul', [x, makeNode('div', [ones(shape, dtype), k], {})], {})
   }),
 ]

@@ -126,6 +126,10 @@ const dropUnits = (x: Labelled, units: string): Labelled => ({
   labels: without(x.labels, units),
 })
 
+/** The labels of extent 1. */
+const unitLabels = (a: Labelled, b: Labelled): string =>
+  [...labelExtents(a.labels, a.node.shape, b.labels, b.node.shape)].flatMap(([l, d]) => (d === 1 ? [l] : [])).join('')
+
 /** Labels of an operand that only repeat it, and the operand without them. */
 function repeatsOf(x: Labelled): { readonly labels: string; readonly source: Labelled } | undefined {
   const { node, labels } = x
@@ -172,10 +176,13 @@ const fewerLabels: readonly Rule[] = [
     const pair = operands(node)
     if (pair === undefined) return undefined
     const [a, b] = pair
-    const extents = labelExtents(a.labels, a.node.shape, b.labels, b.node.shape)
-    const units = [...extents].flatMap(([l, d]) => (d === 1 ? [l] : [])).join('')
-    if (units === '') return undefined
     const { out } = node.attrs
+    const all = unitLabels(a, b)
+    // A float sum of one product still starts from +0: where nothing else is summed, one such axis keeps it a sum.
+    const summed = summedLabels(a.labels, b.labels, out)
+    const keep = isFloat(node.dtype) && summed !== '' && without(summed, all) === '' ? (summed[0] ?? '') : ''
+    const units = without(all, keep)
+    if (units === '') return undefined
     return restore(contract(dropUnits(a, units), dropUnits(b, units), without(out, units)), out, units, node.shape)
   }),
   rule(
@@ -214,17 +221,34 @@ function sumOperands(node: Contract): Node | undefined {
   return to === undefined ? undefined : contract(to.lhs, to.rhs, node.attrs.out)
 }
 
+/** The product of the operands where no axis longer than 1 is summed. */
+function plainProduct(node: Contract): Node | undefined {
+  const pair = operands(node)
+  if (pair === undefined) return undefined
+  const { out } = node.attrs
+  const [a, b] = pair
+  const summed = summedLabels(a.labels, b.labels, out)
+  if (without(summed, unitLabels(a, b)) !== '') return undefined
+  const factor = (x: Labelled): Node => spread(dropUnits(x, summed), out, node.shape)
+  return makeNode('mul', [factor(a), factor(b)], {})
+}
+
 const simpler: readonly Rule[] = [
-  rule('contract', 'exact', 'contract-nothing-summed', 'a contraction that sums nothing -> mul(x, y) + 0', (node) => {
-    const pair = operands(node)
-    if (pair === undefined) return undefined
-    const { out } = node.attrs
-    const [a, b] = pair
-    if (summedLabels(a.labels, b.labels, out) !== '') return undefined
-    const product = makeNode('mul', [spread(a, out, node.shape), spread(b, out, node.shape)], {})
-    // The sum starts from +0, so a product of -0 comes out as +0.
-    return isFloat(node.dtype) ? makeNode('add', [product, fullOf(node.shape, node.dtype, 0)], {}) : product
-  }),
+  rule(
+    'contract',
+    'exact',
+    'contract-nothing-summed',
+    'integers: a contraction that sums nothing -> mul(x, y)',
+    (node) => (isFloat(node.dtype) ? undefined : plainProduct(node)),
+  ),
+  // Inexact in the sign of zero: the sum starts from +0.
+  rule(
+    'contract',
+    'fast',
+    'contract-nothing-summed-float',
+    'a contraction that sums nothing -> mul(x, y)',
+    plainProduct,
+  ),
   rule('contract', 'exact', 'contract-lone-sum', 'integers: an axis of one operand alone is summed before', (node) =>
     isFloat(node.dtype) ? undefined : sumOperands(node),
   ),

@@ -25,14 +25,14 @@ export function literalOf(bindings: Bindings, name: string): Scalar {
 }
 
 export interface PatternRule extends Rule {
-  readonly from: Pattern
+  readonly from: readonly [PatternOp, ...Pattern[]]
   /** dtype classes of the matched node's data operands. */
   readonly on: readonly DTypeClass[]
   readonly dtypes: readonly DType[] | undefined
   readonly when: ((bindings: Bindings, dtype: DType) => boolean) | undefined
 }
 
-const isOperation = (p: Pattern): p is readonly [PatternOp, ...Pattern[]] => typeof p === 'object'
+export const isOperation = (p: Pattern): p is readonly [PatternOp, ...Pattern[]] => typeof p === 'object'
 
 const sameScalar = (a: Scalar, b: Scalar): boolean => Object.is(a, b)
 

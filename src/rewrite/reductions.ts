@@ -136,7 +136,7 @@ function reducePermuted(node: Reduce): { readonly result: Node; readonly ordered
   const y = x?.op === 'permute' ? x.inputs[0] : undefined
   if (x?.op !== 'permute' || y === undefined) return undefined
   const { perm } = x.attrs
-  const axes = node.attrs.axes.map((a) => perm[a] ?? 0)
+  const axes = [...node.attrs.axes].sort((a, b) => a - b).map((a) => perm[a] ?? 0)
   const sorted = [...axes].sort((a, b) => a - b)
   // Axis i of the result is axis `to[i]` of y; the new reduction leaves y's axes in their own order.
   const to = perm.filter((_, i) => !node.attrs.axes.includes(i))

@@ -1,7 +1,8 @@
 /** Input data for tests: tame values in a range, or every special value a dtype has. */
-import { extreme, type Scalar } from '../../src/scalar/ops.ts'
+
 import { roundTo } from '../../src/scalar/eval.ts'
 import { scalarOf, toHost } from '../../src/scalar/host.ts'
+import { extreme, type Scalar } from '../../src/scalar/ops.ts'
 import { type DType, dtypeClass, isFloat, isWide } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import type { Rng } from './rng.ts'

@@ -25,7 +25,7 @@ export function elementwise(op: ScalarOp, inputs: readonly RefTensor[], dtype: D
   if (op === 'select' && b !== undefined && c !== undefined) return select(a, b, c)
   const out = allocate(dtype, sizeOf(a.shape))
   if (op === 'cast' || op === 'bitcast') convert(op, a, out, dtype)
-  else if (a.data.length > 0 && (!isNarrow(a.data) || !isNarrow(out))) general(op, args, out, dtype)
+  else if (!isNarrow(a.data) || !isNarrow(out)) general(op, args, out, dtype)
   else if (isNarrow(out)) {
     if (b === undefined) unary(op, a, out)
     else binary(op, a, b, out)

@@ -1,0 +1,112 @@
+/** Programs in which the rules on normal forms and constants fire. */
+import { makeNode } from '../../../src/graph/build.ts'
+import type { Node, OpName } from '../../../src/graph/node.ts'
+import { type ScalarOp, scalarInfo, scalarOps } from '../../../src/scalar/ops.ts'
+import { allDTypes, type DType, dtypeBits, dtypeClass } from '../../../src/types/dtype.ts'
+import type { Example } from '../support.ts'
+import { broadcast } from './views.ts'
+
+const make = makeNode
+const cast = (x: Node, dtype: DType): Node => make('cast', [x], { dtype })
+
+const ops = (Object.keys(scalarOps) as ScalarOp[]).filter((op) => op !== 'cast' && op !== 'bitcast')
+
+export const valueExamples: Readonly<Record<string, Example>> = {
+  'empty-result': (d) => d.graph(make('exp', [d.param([0, 3], d.float())], {}), make('neg', [d.param([2], 'f32')], {})),
+  commute: (d) => {
+    const dtype = d.number()
+    const [a, b] = [d.param([3], dtype), d.rng.chance(0.5) ? d.full([3], dtype) : d.param([3], dtype)]
+    const op = d.rng.pick(['add', 'mul', 'max', 'min', 'eq', 'ne'] as const)
+    return d.graph(make(op, [b, a], {}), make(op, [a, b], {}))
+  },
+  'cast-same': (d) => {
+    const dtype = d.any()
+    return d.graph(cast(d.param([3], dtype), dtype))
+  },
+  'cast-cast': (d) => {
+    const pick = (): DType => d.rng.pick(allDTypes)
+    const x = d.param([16], pick())
+    return d.graph(...Array.from({ length: 8 }, () => cast(cast(x, pick()), pick())))
+  },
+  'bitcast-same': (d) => d.graph(make('bitcast', [d.param([3], 'u32')], { dtype: 'u32' })),
+  'bitcast-bitcast': (d) => {
+    const x = d.param([9], d.rng.pick(['u32', 'i32'] as const))
+    const y = make('bitcast', [x], { dtype: x.dtype === 'u32' ? 'i32' : 'u32' })
+    return d.graph(make('bitcast', [y], { dtype: d.rng.pick(['f32', 'i32', 'u32'] as const) }))
+  },
+  'view-of-full': (d) => {
+    const x = d.full([2, 3], d.any())
+    return d.graph(
+      d.rng.pick([
+        () => make('reshape', [x], { shape: [6] }),
+        () => make('permute', [x], { perm: [1, 0] }),
+        () => broadcast(x, [4, 2, 3], [1, 2]),
+        () => make('slice', [x], { start: [0, 1], limit: [2, 3], step: [1, 2] }),
+        () => make('flip', [x], { axes: [0] }),
+        () => make('concat', [x, x], { axis: 1 }),
+        () => make('window', [x], { axis: 1, size: 2, stride: 1, dilation: 1 }),
+        () => make('gather', [x, d.param([4], 'i32')], { shape: [4], sources: [{ input: 0 }, { input: 0 }] }),
+      ])(),
+    )
+  },
+  'pad-of-full': (d) => {
+    const x = d.rng.chance(0.5) ? d.full([2], 'f32', -0) : d.param([0], 'f32')
+    return d.graph(make('pad', [x], { low: [1], high: [2], interior: [1], value: -0 }))
+  },
+  'iota-of-unit': (d) => d.graph(make('iota', [], { axis: 1, shape: [3, 1, 2], dtype: d.number() })),
+  'broadcast-of-iota': (d) =>
+    d.graph(broadcast(make('iota', [], { axis: 1, shape: [2, 3], dtype: d.number() }), [2, 4, 3], [0, 2])),
+  'permute-of-iota': (d) =>
+    d.graph(make('permute', [make('iota', [], { axis: 1, shape: [2, 3, 4], dtype: d.number() })], { perm: d.perm(3) })),
+  'constant-uniform': (d) => {
+    const like = d.constant([1], d.any())
+    if (like.op !== 'constant') throw new Error('no literal')
+    const data = like.attrs.data.slice()
+    return d.graph(make('constant', [], { ...like.attrs, data }))
+  },
+  'fold-full': (d) => {
+    const op = d.rng.pick(ops)
+    const info = scalarInfo(op)
+    const dtype = d.rng.pick(allDTypes.filter((t) => info.on.includes(dtypeClass(t))))
+    const inputs = Array.from({ length: info.arity }, (_, i) =>
+      d.full([3], op === 'select' && i === 0 ? 'bool' : dtype),
+    )
+    const to = d.rng.pick(allDTypes)
+    const x = d.full([2], d.rng.pick(allDTypes.filter((t) => dtypeBits(t) === dtypeBits(to) && t !== 'bool')))
+    const outputs = [make<OpName>(op, inputs, {}) as Node, cast(d.full([2], dtype), to)]
+    return d.graph(...outputs, ...(to === 'bool' ? [] : [make('bitcast', [x], { dtype: to })]))
+  },
+  'fold-constant': (d) => {
+    const dtype = d.number()
+    const a = d.constant([4, 3], dtype)
+    const b = d.rng.chance(0.3) ? make('iota', [], { axis: 0, shape: [4, 3], dtype }) : d.constant([4, 3], dtype)
+    return d.graph(
+      make('add', [a, b], {}),
+      make('permute', [a], { perm: [1, 0] }),
+      make('reduce', [a], { combiner: 'max', axes: [0] }),
+      make('mul', [a, broadcast(d.constant([3], dtype), [4, 3], [1])], {}),
+      make('slice', [a], { start: [1, 0], limit: [4, 3], step: [2, 1] }),
+      make('contract', [a, b], { lhs: 'ab', rhs: 'cb', out: 'ac' }),
+    )
+  },
+  'sub-literals': (d) => {
+    const dtype = d.number()
+    const k = d.rng.chance(0.5) ? broadcast(d.constant([3], dtype), [2, 3], [1]) : d.constant([2, 3], dtype)
+    return d.graph(make('sub', [d.param([2, 3], dtype), k], {}))
+  },
+  'div-literals': (d) =>
+    d.graph(make('div', [d.param([2, 3], 'f32'), broadcast(d.constant([3], 'f32', true), [2, 3], [1])], {})),
+  ...Object.fromEntries(
+    (['add', 'mul'] as const).flatMap((op) =>
+      ([`${op}-literals`, `${op}-literals-float`] as const).map((name): [string, Example] => [
+        name,
+        (d) => {
+          const isFast = name.endsWith('float')
+          const dtype = isFast ? d.rng.pick(['f32', 'f64'] as const) : d.integer()
+          const k = (): Node => broadcast(d.constant([3], dtype, isFast), [2, 3], [1])
+          return d.graph(make(op, [make(op, [d.param([2, 3], dtype), k()], {}), k()], {}))
+        },
+      ]),
+    ),
+  ),
+}
