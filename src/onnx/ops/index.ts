@@ -7,12 +7,16 @@ import { elementwiseHandlers } from './elementwise.ts'
 import { indexingHandlers } from './indexing.ts'
 import { linearHandlers } from './linear.ts'
 import { lossHandlers } from './loss.ts'
+import { classicalHandlers, miscHandlers } from './misc.ts'
 import { normHandlers } from './norm.ts'
 import { quantizeHandlers } from './quantize.ts'
 import { recurrentHandlers } from './recurrent.ts'
 import { reductionHandlers } from './reduction.ts'
 import { resizeHandlers } from './resize.ts'
+import { sampleHandlers } from './sample.ts'
 import { shapeHandlers } from './shape.ts'
+import { signalHandlers } from './signal.ts'
+import { trainingHandlers } from './training.ts'
 import { windowHandlers } from './window.ts'
 
 const standard: HandlerTable = {
@@ -23,16 +27,24 @@ const standard: HandlerTable = {
   ...indexingHandlers,
   ...linearHandlers,
   ...lossHandlers,
+  ...miscHandlers,
   ...normHandlers,
   ...quantizeHandlers,
   ...recurrentHandlers,
   ...reductionHandlers,
   ...resizeHandlers,
+  ...sampleHandlers,
   ...shapeHandlers,
+  ...signalHandlers,
   ...windowHandlers,
 }
 
-const domains: Readonly<Record<string, HandlerTable>> = { '': standard, 'ai.onnx.preview': previewHandlers }
+const domains: Readonly<Record<string, HandlerTable>> = {
+  '': standard,
+  'ai.onnx.ml': classicalHandlers,
+  'ai.onnx.preview': previewHandlers,
+  'ai.onnx.preview.training': trainingHandlers,
+}
 
 /** The handler of an operator, if there is one. */
 export function findHandler(domain: string, op: string): Handler | undefined {

@@ -1,0 +1,65 @@
+/** Single operators of no family: optionals of tensors, n-gram counts, the classical machine-learning domain. */
+import type { Handler, HandlerTable } from '../context.ts'
+import * as n from '../nodes.ts'
+
+/** A tensor stands for an optional that has an element; an absent input for one that has none. */
+const optionalHasElement: Handler = (c) => n.full([], c.opt(0) !== undefined, 'bool')
+
+/** Runs of `length` items of the last axis with `skip` items between them, where all match. */
+function matches(x: n.Node, gram: readonly number[], skip: number): n.Node | undefined {
+  const last = x.shape.length - 1
+  const extent = x.shape[last] ?? 0
+  const count = extent - (gram.length - 1) * (skip + 1)
+  if (count <= 0) return undefined
+  return gram
+    .map((item, i) => {
+      const from = i * (skip + 1)
+      return n.compare('eq', n.sliceAxis(x, last, from, from + count), item)
+    })
+    .reduce((a, b) => n.logicalAnd(a, b))
+}
+
+/** Counts (or presence, or weights) of the n-grams of a pool of whole numbers. */
+const tfIdf: Handler = (c) => {
+  const pool = c.ints('pool_int64s')
+  if (pool === undefined) return c.fail('n-grams of strings are not imported')
+  const x = n.cast(c.need(0), 'i64')
+  const starts = c.ints('ngram_counts') ?? []
+  const places = c.ints('ngram_indexes') ?? []
+  const weights = c.floats('weights')
+  const [least, most, maxSkip] = [c.int('min_gram_length', 1), c.int('max_gram_length', 1), c.int('max_skip_count', 0)]
+  const mode = c.string('mode', 'TF')
+  const lead = x.shape.slice(0, -1)
+  const last = x.shape.length - 1
+  const columns: n.Node[] = Array.from({ length: Math.max(-1, ...places) + 1 }, () => n.full(lead, 0, 'f32'))
+  let index = 0
+  starts.forEach((start, k) => {
+    const length = k + 1
+    const end = starts[k + 1] ?? pool.length
+    for (let at = start; at < end; at += length, index++) {
+      if (length < least || length > most) continue
+      const gram = pool.slice(at, at + length)
+      // One item has no gaps to skip.
+      const skips = length === 1 ? 0 : maxSkip
+      let count: n.Node = n.full(lead, 0, 'f32')
+      for (let skip = 0; skip <= skips; skip++) {
+        const found = matches(x, gram, skip)
+        if (found !== undefined) count = n.add(count, n.sum(n.cast(found, 'f32'), [last]))
+      }
+      const weight = weights?.[index] ?? 1
+      const present = n.cast(n.compare('gt', count, 0), 'f32')
+      columns[places[index] ?? 0] = mode === 'TF' ? count : n.mul(mode === 'IDF' ? present : count, weight)
+    }
+  })
+  return n.stack(columns, last)
+}
+
+export const miscHandlers: HandlerTable = {
+  OptionalGetElement: (c) => c.need(0),
+  OptionalHasElement: optionalHasElement,
+  TfIdfVectorizer: tfIdf,
+}
+
+export const classicalHandlers: HandlerTable = {
+  Binarizer: (c) => n.cast(n.compare('gt', c.need(0), c.float('threshold', 0)), c.need(0).dtype),
+}
