@@ -7,6 +7,11 @@ import { floatBinary, floatUnary } from '../../../scalar/float.ts'
 import type { BinaryName, UnaryName } from '../../../scalar/ops.ts'
 import type { FunctionBuilder } from '../builder.ts'
 import { type Env, makeReg, part, perLane, type Reg, regClass, viaVector } from '../reg.ts'
+import { acos, asin, atan, atan2 } from './arc.ts'
+import { cosh, exp, expm1, sigmoid, sinh } from './exp.ts'
+import { acosh, asinh, atanh, log, log1p } from './log.ts'
+import { erf, tanh } from './rational.ts'
+import { cos, sin, tan } from './trig.ts'
 import { type Ex, Vector } from './vector.ts'
 
 /** Module name of the imports that emitted code may ask for. */
@@ -18,10 +23,40 @@ export const mathImports: Readonly<Record<string, (a: number, b: number) => numb
   ...floatBinary,
 }
 
-type VectorFunction = (v: Vector, x: Ex, y: Ex) => Ex
+/** `exact` is the double-precision function on the stack, for rare operands. */
+type VectorFunction = (v: Vector, x: Ex, y: Ex, exact: () => void) => Ex
+
+const unary =
+  (g: (v: Vector, x: Ex) => Ex): VectorFunction =>
+  (v, x) =>
+    g(v, x)
+const periodic =
+  (g: (v: Vector, x: Ex, exact: () => void) => Ex): VectorFunction =>
+  (v, x, _, exact) =>
+    g(v, x, exact)
 
 /** Vector formulas on f32x4; operands may be evaluated any number of times. */
-const formulas: Partial<Record<UnaryName | BinaryName, VectorFunction>> = {}
+const formulas: Partial<Record<UnaryName | BinaryName, VectorFunction>> = {
+  exp: unary(exp),
+  expm1: unary(expm1),
+  sigmoid: unary(sigmoid),
+  sinh: unary(sinh),
+  cosh: unary(cosh),
+  tanh: unary(tanh),
+  erf: unary(erf),
+  log: unary(log),
+  log1p: unary(log1p),
+  asinh: unary(asinh),
+  acosh: unary(acosh),
+  atanh: unary(atanh),
+  sin: periodic(sin),
+  cos: periodic(cos),
+  tan: periodic(tan),
+  atan: unary(atan),
+  asin: unary(asin),
+  acos: unary(acos),
+  atan2,
+}
 
 /** Whether an operation is a special function: neither one instruction nor a few exact ones. */
 export const isSpecial = (op: string): op is UnaryName | BinaryName => Object.hasOwn(mathImports, op)
@@ -52,5 +87,6 @@ export function emitSpecial(f: FunctionBuilder, env: Env, op: UnaryName | Binary
       : perLane(f, x.dtype, args, (elements) => viaImport(f, env, op, elements))
   if (x.lanes === 1) return viaVector(f, args, (wide) => emitSpecial(f, env, op, wide))
   const v = new Vector(f, env)
-  return { dtype: x.dtype, lanes: 4, locals: [v.result(formula(v, v.of(part(x, 0)), v.of(part(y, 0))))] }
+  const exact = (): void => f.call(env.module.importFunction(mathModule, op, ['f64'], ['f64']))
+  return { dtype: x.dtype, lanes: 4, locals: [v.result(formula(v, v.of(part(x, 0)), v.of(part(y, 0)), exact))] }
 }

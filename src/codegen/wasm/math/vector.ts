@@ -39,6 +39,35 @@ export class Vector {
     return this.of(l)
   }
 
+  /** A value that may be overwritten later. */
+  letMutable(x: Ex): { readonly get: Ex; readonly set: (x: Ex) => void } {
+    x()
+    const l = this.f.toLocal('v128')
+    this.temps.push(l)
+    return {
+      get: this.of(l),
+      set: (y) => {
+        y()
+        this.f.set(l)
+      },
+    }
+  }
+
+  /** Each f32 lane through code that turns an f64 on the stack into an f64. */
+  lanewise(x: Ex, exact: () => void): Ex {
+    return () => {
+      this.f.f32x4Const(0)
+      for (let lane = 0; lane < 4; lane++) {
+        x()
+        this.f.lane('f32x4.extract_lane', lane)
+        this.f.op('f64.promote_f32')
+        exact()
+        this.f.op('f32.demote_f64')
+        this.f.lane('f32x4.replace_lane', lane)
+      }
+    }
+  }
+
   /** Gives all temporaries back. */
   done(): void {
     this.f.release(...this.temps)

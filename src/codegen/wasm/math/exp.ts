@@ -1,0 +1,73 @@
+/**
+ * exp and its relatives on f32x4: reduction x = n ln 2 + r (W. J. Cody, W. Waite: Software Manual for the Elementary
+ * Functions, 1980), then a polynomial in r. Coefficients: minimax fits by the Remez exchange, rounded to f32 one by one.
+ */
+import type { Ex, Vector } from './vector.ts'
+
+const log2e = Math.LOG2E
+/** ln 2 in two parts; the first has 9 significant bits, so its product with |n| < 2^15 is exact. */
+const ln2High = 0.693359375
+const ln2Low = -2.1219444005469057e-4
+/** Adding it leaves round(x) in the low bits of the f32 pattern, and the rest is a multiple of 2^9: see `anchor`. */
+const integerAnchor = 1.5 * 2 ** 23
+
+/** e^r on [0, ln 2] with constant term 1: relative error 2.1e-9. Highest power first. */
+const expTerms = [
+  0.0019467656966298819, 0.007796867750585079, 0.041911039501428604, 0.1666117012500763, 0.5000055432319641,
+  0.9999998211860657, 1,
+]
+
+/** (e^r - 1 - r) / r^2 on [-ln 2 / 2, ln 2 / 2]: error 3.3e-9 of e^r - 1. */
+const expm1Terms = [
+  0.00015046245243865997, 0.0013930543791502714, 0.008341509848833084, 0.041666511446237564, 0.16666635870933533, 0.5,
+]
+
+/** x - n ln 2. */
+const reduce = (v: Vector, x: Ex, n: Ex): Ex => v.fnma(n, v.c(ln2Low), v.fnma(n, v.c(ln2High), x))
+
+/**
+ * e^x. n = floor(x / ln 2), so the polynomial lies in [1, 2] and 2^n alone decides: n = 128 has the bits of infinity and
+ * n = -127 those of zero, so results overflow to infinity and flush below 2^-126 to zero without a test.
+ */
+export function exp(v: Vector, x: Ex): Ex {
+  const a = v.let(v.atLeast(v.atMost(x, v.c(88.9)), v.c(-87.9)))
+  // Just above -1/2: the tie at x = 0 must go up.
+  const shifted = v.let(v.add(v.fma(a, v.c(log2e), v.c(-0.49999997)), v.c(integerAnchor + 127)))
+  const n = v.let(v.sub(shifted, v.c(integerAnchor + 127)))
+  const r = v.let(reduce(v, a, n))
+  return v.mul(v.poly(r, expTerms), v.shl(shifted, 23))
+}
+
+/** e^x - 1 as 2 (s p + (s - 1/2)) with p = e^r - 1 and s = 2^(n - 1): exact where n = 0, and n may be 128. */
+export function expm1(v: Vector, x: Ex): Ex {
+  const a = v.let(v.atLeast(v.atMost(x, v.c(88.8)), v.c(-17.5)))
+  const shifted = v.let(v.fma(a, v.c(log2e), v.c(integerAnchor + 126)))
+  const n = v.let(v.sub(shifted, v.c(integerAnchor + 126)))
+  const r = v.let(reduce(v, a, n))
+  const p = v.fma(v.mul(r, r), v.poly(r, expm1Terms), r)
+  const s = v.let(v.shl(shifted, 23))
+  const half = v.let(v.fma(s, p, v.sub(s, v.c(0.5))))
+  return v.add(half, half)
+}
+
+/** 1 / (1 + e^-x). */
+export const sigmoid = (v: Vector, x: Ex): Ex => v.div(v.c(1), v.add(v.c(1), exp(v, v.let(v.neg(x)))))
+
+/**
+ * With u = e^(|x|/2) - 1 and w = u + 1: sinh |x| = u (u + 2) (1 + w^-2) / 2, free of cancellation, and it overflows only
+ * where the result does.
+ */
+export function sinh(v: Vector, x: Ex): Ex {
+  const u = v.let(expm1(v, v.let(v.mul(v.abs(x), v.c(0.5)))))
+  const w = v.let(v.add(u, v.c(1)))
+  const tail = v.let(v.div(v.div(v.c(0.5), w), w))
+  const magnitude = v.mul(v.mul(v.add(v.c(0.5), tail), u), v.add(u, v.c(2)))
+  return v.or(magnitude, v.signOf(x))
+}
+
+/** With w = e^(|x|/2): (w^2 + w^-2) / 2. */
+export function cosh(v: Vector, x: Ex): Ex {
+  const w = v.let(exp(v, v.let(v.mul(v.abs(x), v.c(0.5)))))
+  const half = v.let(v.mul(w, v.c(0.5)))
+  return v.fma(half, w, v.div(v.div(v.c(0.5), w), w))
+}
