@@ -12,11 +12,12 @@ import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Body } from './body.ts'
 import { buildBody } from './buildBody.ts'
+import { ancestorsWithin, chains, demandedNodes } from './clusters.ts'
 import { collapse } from './collapse.ts'
 import { costOf, type KernelCost } from './cost.ts'
 import { GroupGraph } from './groupGraph.ts'
 import { type RefusalCode, type Refused, refuse } from './refusal.ts'
-import { dataInputs, isFree, storageOf } from './region.ts'
+import { dataInputs, isFree } from './region.ts'
 import { analyse, type Roles } from './roles.ts'
 import type { TargetInfo } from './target.ts'
 
@@ -84,16 +85,23 @@ class Planner {
   private readonly mode: NumericsMode
   private nextId = 0
 
-  constructor(units: readonly Node[], demanded: ReadonlySet<Node>, target: TargetInfo, mode: NumericsMode) {
+  constructor(
+    clusters: readonly ReadonlySet<Node>[],
+    demanded: ReadonlySet<Node>,
+    target: TargetInfo,
+    mode: NumericsMode,
+  ) {
     this.target = target
     this.mode = mode
     this.demanded = demanded
-    for (const n of units) {
+    for (const members of clusters) {
+      const [n] = members
+      if (n === undefined) continue
       const boundary = opDef(n).boundary
-      this.home.set(n, this.nextId)
+      for (const m of members) this.home.set(m, this.nextId)
       this.insert({
         id: this.nextId++,
-        members: new Set([n]),
+        members,
         boundary,
         outputs: [],
         inputs: new Set(),
@@ -374,39 +382,14 @@ class Planner {
   }
 }
 
-/** A node and the members it needs. */
-function ancestorsWithin(root: Node, members: ReadonlySet<Node>): Set<Node> {
-  const out = new Set<Node>([root])
-  const stack = [root]
-  for (let n = stack.pop(); n !== undefined; n = stack.pop())
-    for (const x of dataInputs(n, () => false))
-      if (members.has(x) && !out.has(x)) {
-        out.add(x)
-        stack.push(x)
-      }
-  return out
-}
-
-/** Nodes whose elements must stand in memory: results, and what boundaries read. */
-export function demandedNodes(graph: Graph, nodes: readonly Node[]): Set<Node> {
-  const out = new Set<Node>()
-  for (const n of graph.outputs) out.add(storageOf(n))
-  for (const n of nodes) {
-    const { boundary } = opDef(n)
-    if (boundary === undefined) continue
-    // A scatter copies its first input and reads the others through views.
-    for (const x of boundary === 'scatter' ? n.inputs.slice(0, 1) : n.inputs) out.add(storageOf(x))
-  }
-  return out
-}
-
 /** Plans a graph for a target. Without `fuse` every node is a kernel of its own. */
 export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse = true): FusionPlan {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
   const demanded = demandedNodes(graph, nodes)
   const stands = (n: Node): boolean => n.op === 'param' || (n.op === 'constant' && !isFree(n))
   const units = nodes.filter((n) => !stands(n) && (!isFree(n) || demanded.has(n)))
-  const planner = new Planner(units, demanded, target, mode)
+  const clusters = fuse ? chains(units, demanded, target) : units.map((n) => new Set([n]))
+  const planner = new Planner(clusters, demanded, target, mode)
   if (fuse) {
     planner.mergeEdges()
     planner.mergeSiblings()

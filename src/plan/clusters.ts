@@ -1,0 +1,70 @@
+/** What planning starts from: which nodes must stand in memory, and the groups that need no trial. */
+import type { Graph, Node } from '../graph/node.ts'
+import { familyOf, opDef } from '../graph/table.ts'
+import { dataInputs, storageOf } from './region.ts'
+import type { TargetInfo } from './target.ts'
+
+/** A node and the members it needs. */
+export function ancestorsWithin(root: Node, members: ReadonlySet<Node>): Set<Node> {
+  const out = new Set<Node>([root])
+  const stack = [root]
+  for (let n = stack.pop(); n !== undefined; n = stack.pop())
+    for (const x of dataInputs(n, () => false))
+      if (members.has(x) && !out.has(x)) {
+        out.add(x)
+        stack.push(x)
+      }
+  return out
+}
+
+/**
+ * Elementwise nodes joined with the one elementwise node that uses them: always legal and never a loss, so it needs no trial
+ * (trials are what planning costs).
+ */
+export function chains(units: readonly Node[], demanded: ReadonlySet<Node>, target: TargetInfo): Set<Node>[] {
+  const isUnit = new Set(units)
+  const users = new Map<Node, Set<Node>>()
+  for (const n of units)
+    for (const x of dataInputs(n, () => false)) {
+      const set = users.get(x) ?? new Set()
+      set.add(n)
+      users.set(x, set)
+    }
+  const cluster = new Map<Node, { readonly members: Set<Node>; readonly inputs: Set<Node> }>()
+  for (const n of [...units].reverse()) {
+    const own = { members: new Set([n]), inputs: new Set(dataInputs(n, () => false)) }
+    const [user, second] = users.get(n) ?? []
+    const into = user === undefined || second !== undefined ? undefined : cluster.get(user)
+    const joins =
+      into !== undefined &&
+      user?.inputs.includes(n) === true &&
+      familyOf(n) === 'elementwise' &&
+      familyOf(user) === 'elementwise' &&
+      !demanded.has(n) &&
+      isUnit.has(user) &&
+      into.inputs.size + own.inputs.size <= target.maxBuffers / 2 &&
+      into.members.size < target.maxStatements / 4
+    if (!joins || into === undefined) {
+      cluster.set(n, own)
+      continue
+    }
+    into.members.add(n)
+    into.inputs.delete(n)
+    for (const x of own.inputs) into.inputs.add(x)
+    cluster.set(n, into)
+  }
+  return [...new Set(cluster.values())].map((c) => c.members)
+}
+
+/** Nodes whose elements must stand in memory: results, and what boundaries read. */
+export function demandedNodes(graph: Graph, nodes: readonly Node[]): Set<Node> {
+  const out = new Set<Node>()
+  for (const n of graph.outputs) out.add(storageOf(n))
+  for (const n of nodes) {
+    const { boundary } = opDef(n)
+    if (boundary === undefined) continue
+    // A scatter copies its first input and reads the others through views.
+    for (const x of boundary === 'scatter' ? n.inputs.slice(0, 1) : n.inputs) out.add(storageOf(x))
+  }
+  return out
+}
