@@ -9,7 +9,7 @@ import { type AxisRole, rolesOf } from './axes.ts'
 import type { Kernel, KernelParam, KernelPart, LoopStmt, Stmt, ValueId } from './ir.ts'
 import { isIdentifier, showParam, showStmt } from './print.ts'
 import { lookup, type TileInfo, type VerifyScope } from './scope.ts'
-import { verifyLet, verifyStore } from './verify_stmt.ts'
+import { verifyLet, verifyStore } from './verifyStmt.ts'
 
 /** Throws E_KERNEL_INVALID naming the statement and what is wrong with it. */
 export function verifyKernel(kernel: Kernel): void {
