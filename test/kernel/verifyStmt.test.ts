@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { axis } from '../../src/index/expr.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { verifyKernel } from '../../src/kernel/verify.ts'
-import { base, basePart, verdict, withBody } from './verdict.ts'
+import { basePart, verdict, withBody } from './verdict.ts'
 
 describe('dtypes', () => {
   const one = '%0 f32{r, c} = load x[r, c]\n %1 i32{r} = load n[r]\n'
