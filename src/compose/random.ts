@@ -26,9 +26,10 @@ export function splitKey(k: Node, count = 2): Node[] {
   return Array.from({ length: count }, (_, i) => reshape(slice(bits, [{ start: i, stop: i + 1 }]), [2]))
 }
 
-/** A key that depends on `k` and a whole number (a step or layer index). */
-export function foldIn(k: Node, data: number | bigint): Node {
-  return randomBits(binary('xor', randomBits(k, [2]), key(data)), [2])
+/** A key that depends on `k` and on a whole number (a step or layer index), given itself or as a key of its own. */
+export function foldIn(k: Node, data: number | bigint | Node): Node {
+  const other = typeof data === 'object' ? data : key(data)
+  return randomBits(binary('xor', randomBits(k, [2]), other), [2])
 }
 
 /** How many random bits a uniform value of each dtype takes, so that rounding never reaches 1. */

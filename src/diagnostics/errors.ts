@@ -34,6 +34,8 @@ export interface ErrorDetail {
 /** The user's input cannot be served. `code` is stable; `message` says what, where and what to do. */
 export class UserError extends Error {
   readonly code: ErrorCode
+  /** What happened: the message without code, place and help. */
+  readonly summary: string
   readonly where: string | undefined
   readonly help: string | undefined
   constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
@@ -42,6 +44,7 @@ export class UserError extends Error {
     super(`[${code}] ${message}${where}${help}`, detail.cause === undefined ? undefined : { cause: detail.cause })
     this.name = 'UserError'
     this.code = code
+    this.summary = message
     this.where = detail.where
     this.help = detail.help
   }

@@ -1,0 +1,305 @@
+/** The state of a tensor: concrete, pending, traced or gone; and how an operation on tensors becomes nodes. */
+
+import type { Operand } from '../compose/elementwise.ts'
+import { InternalError, UserError } from '../diagnostics/errors.ts'
+import { withOrigin } from '../diagnostics/origin.ts'
+import type { Node } from '../graph/node.ts'
+import type { Scalar } from '../scalar/ops.ts'
+import type { DType } from '../types/dtype.ts'
+import { type Shape, showShape } from '../types/shape.ts'
+import { callSite } from './callsite.ts'
+import { boundTo, evaluateNodes, leafOf, pendingSize, reads } from './lazy.ts'
+import { track } from './scope.ts'
+import { retain, type Storage } from './storage.ts'
+import { leaked, Trace } from './trace.ts'
+
+/** A lazy graph is evaluated when it grows beyond this many nodes. */
+const maxPending = 500
+
+export type TensorTrace = Trace<TensorCore>
+
+/** What a tensor is now. */
+export type State =
+  | { readonly kind: 'stored'; readonly storage: Storage }
+  | { readonly kind: 'lazy'; readonly node: Node; readonly size: number }
+  | { readonly kind: 'traced'; readonly node: Node; readonly trace: TensorTrace }
+  | { readonly kind: 'gone'; readonly why: 'disposed' | 'donated' }
+
+/** Tensors with a pending graph: they are evaluated before memory they read is freed. */
+const pending = new Set<WeakRef<TensorCore>>()
+const pendingRefs = new WeakMap<TensorCore, WeakRef<TensorCore>>()
+let sweepAt = 256
+
+function addPending(t: TensorCore): void {
+  const ref = new WeakRef(t)
+  pending.add(ref)
+  pendingRefs.set(t, ref)
+  if (pending.size <= sweepAt) return
+  for (const r of pending) if (r.deref() === undefined) pending.delete(r)
+  sweepAt = Math.max(256, pending.size * 2)
+}
+
+function removePending(t: TensorCore): void {
+  const ref = pendingRefs.get(t)
+  if (ref !== undefined) pending.delete(ref)
+}
+
+let read: (t: TensorCore) => State
+let write: (t: TensorCore, state: State) => void
+
+/** Shape, dtype and state; `Tensor` adds the operations. */
+export abstract class TensorCore {
+  /** Extents, outermost first. */
+  readonly shape: Shape
+  /** Element type. */
+  readonly dtype: DType
+  #state: State
+
+  protected constructor(shape: Shape, dtype: DType, state: State) {
+    this.shape = shape
+    this.dtype = dtype
+    this.#state = state
+    if (state.kind === 'lazy') addPending(this)
+    track(this)
+  }
+
+  static {
+    read = (t) => t.#state
+    write = (t, state) => {
+      if (t.#state.kind === 'lazy') removePending(t)
+      t.#state = state
+    }
+  }
+
+  /**
+   * Gives the tensor's memory back now; reading it afterwards throws E_DISPOSED. Results computed from it stay valid: those
+   * still pending are evaluated first. Disposing twice is harmless.
+   */
+  dispose(): void {
+    const state = this.#state
+    if (state.kind === 'gone') return
+    write(this, { kind: 'gone', why: 'disposed' })
+    if (state.kind === 'stored') release(state.storage)
+  }
+
+  /** Lets `using` dispose the tensor at the end of its block. */
+  [Symbol.dispose](): void {
+    this.dispose()
+  }
+}
+
+export const stateOf = (t: TensorCore): State => read(t)
+
+/** Evaluates what is still pending and reads a storage. */
+function settle(storage: Storage): void {
+  if (pending.size === 0) return
+  const readers: TensorCore[] = []
+  for (const ref of pending) {
+    const t = ref.deref()
+    if (t === undefined) continue
+    const state = read(t)
+    if (state.kind === 'lazy' && reads(state.node, storage)) readers.push(t)
+  }
+  evaluateAll(readers)
+}
+
+/** One tensor less holds a storage; the last one frees it. */
+export function release(storage: Storage): void {
+  if (storage.refs === 1) settle(storage)
+  storage.refs--
+  if (storage.refs === 0) storage.free()
+}
+
+/** Marks a tensor as given to a program; its storage, which the caller takes over if nobody else holds it. */
+export function donate(t: TensorCore): Storage {
+  const storage = storageOf(t, 'donation')
+  settle(storage)
+  write(t, { kind: 'gone', why: 'donated' })
+  storage.refs--
+  return storage
+}
+
+function gone(t: TensorCore, why: 'disposed' | 'donated', what: string): UserError {
+  const help =
+    why === 'disposed'
+      ? 'use it before disposing it, or return it from tidy'
+      : 'the program it was donated to owns its memory: use its result instead'
+  return new UserError('E_DISPOSED', `${what} of a ${why} tensor ${t.dtype}${showShape(t.shape)}`, {
+    help,
+    ...withPlace(callSite()),
+  })
+}
+
+const withPlace = (where: string | undefined): { where?: string } => (where === undefined ? {} : { where })
+
+/** Evaluates pending tensors together in one program. */
+export function evaluateAll(tensors: readonly TensorCore[]): void {
+  const todo = tensors.flatMap((t) => {
+    const state = read(t)
+    return state.kind === 'lazy' ? [{ t, node: state.node }] : []
+  })
+  const unique = [...new Map(todo.map((x) => [x.t, x])).values()]
+  if (unique.length === 0) return
+  evaluateNodes(unique.map((x) => x.node)).forEach((storage, i) => {
+    const x = unique[i]
+    if (x !== undefined) write(x.t, { kind: 'stored', storage })
+  })
+}
+
+/** The value of a tensor, evaluated if it is pending. Throws E_DISPOSED, E_NOT_CONCRETE, E_LEAKED_TRACER. */
+export function storageOf(t: TensorCore, what: string): Storage {
+  let state = read(t)
+  if (state.kind === 'lazy') {
+    evaluateAll([t])
+    state = read(t)
+  }
+  switch (state.kind) {
+    case 'stored':
+      return state.storage
+    case 'gone':
+      throw gone(t, state.why, what)
+    case 'traced':
+      if (!state.trace.alive) throw leaked(what)
+      throw new UserError(
+        'E_NOT_CONCRETE',
+        `${what} of a tensor inside jit: ${t.dtype}${showShape(t.shape)} has no value while the function is traced`,
+        {
+          help: 'return it, look at it with inspect(x, callback), or compute with where instead of branching on it',
+          ...withPlace(callSite()),
+        },
+      )
+    case 'lazy':
+      throw new InternalError('an evaluated tensor is still pending')
+  }
+}
+
+let activeTrace: TensorTrace | undefined
+
+/** The trace that operations build into, if a function is being traced. */
+export const currentTrace = (): TensorTrace | undefined => activeTrace
+
+/** Runs the body with a fresh trace. */
+export function tracing<R>(body: (trace: TensorTrace) => R): { readonly trace: TensorTrace; readonly result: R } {
+  const outer = activeTrace
+  const trace: TensorTrace = new Trace<TensorCore>()
+  activeTrace = trace
+  try {
+    return { trace, result: trace.run(() => body(trace)) }
+  } finally {
+    activeTrace = outer
+  }
+}
+
+/** The node a tensor is within a trace: a concrete one becomes a parameter of the program. */
+export function nodeIn(trace: TensorTrace, t: TensorCore, what: string): Node {
+  const state = read(t)
+  if (state.kind === 'traced') {
+    if (state.trace !== trace) throw leaked(what)
+    return state.node
+  }
+  return trace.capture(t, storageOf(t, what), t.shape, t.dtype)
+}
+
+/** The node a tensor is in the lazy graph. */
+function lazyNode(t: TensorCore, what: string): { readonly node: Node; readonly size: number } {
+  const state = read(t)
+  switch (state.kind) {
+    case 'stored':
+      return { node: leafOf(state.storage), size: 0 }
+    case 'lazy':
+      return state
+    case 'gone':
+      throw gone(t, state.why, what)
+    case 'traced':
+      throw leaked(what)
+  }
+}
+
+/** Adds the operation and its place to an error that knows neither. */
+function located(name: string, error: unknown): unknown {
+  if (!(error instanceof UserError) || error.where !== undefined) return error
+  const summary = error.summary.startsWith(name) ? error.summary : `${name}: ${error.summary}`
+  return new UserError(error.code, summary, {
+    ...withPlace(callSite()),
+    ...(error.help === undefined ? {} : { help: error.help }),
+    cause: error,
+  })
+}
+
+/** The operations of nested API calls belong to the outermost one. */
+let depth = 0
+
+/** Runs an operation under its name; errors say the name and the place of the outermost call. */
+export function named<R>(name: string, body: () => R): R {
+  const where = activeTrace !== undefined && depth === 0 ? callSite() : undefined
+  depth++
+  try {
+    return withOrigin(name, where, body)
+  } catch (error) {
+    throw depth === 1 ? located(name, error) : error
+  } finally {
+    depth--
+  }
+}
+
+/** A tensor's state when it has, or can get, a value. */
+export type LiveState = Exclude<State, { kind: 'gone' }>
+
+/** Operands as nodes of the running trace or of the lazy graph, and what a result node makes there. */
+function enter(
+  name: string,
+  operands: readonly (TensorCore | Scalar)[],
+): { readonly inputs: Operand[]; readonly finish: (node: Node) => LiveState } {
+  const trace = activeTrace
+  if (trace !== undefined)
+    return {
+      inputs: operands.map((x) => (x instanceof TensorCore ? nodeIn(trace, x, name) : x)),
+      finish: (node) => ({ kind: 'traced', node, trace }),
+    }
+  let size = 1
+  const inputs = operands.map((x) => {
+    if (!(x instanceof TensorCore)) return x
+    const lazy = lazyNode(x, name)
+    size += lazy.size
+    return lazy.node
+  })
+  return { inputs, finish: (node) => pendingState(node, size) }
+}
+
+/** The state of a lazy node: shared with a tensor that has its value, evaluated when the graph is large, else pending. */
+function pendingState(node: Node, estimate: number): LiveState {
+  const bound = boundTo(node)
+  if (bound !== undefined) return { kind: 'stored', storage: retain(bound) }
+  const size = estimate > maxPending ? pendingSize(node) : estimate
+  const [storage] = size > maxPending ? evaluateNodes([node]) : []
+  return storage === undefined ? { kind: 'lazy', node, size } : { kind: 'stored', storage }
+}
+
+/** The state of an operation's result. */
+export function record(
+  name: string,
+  operands: readonly (TensorCore | Scalar)[],
+  build: (operands: Operand[]) => Node,
+): LiveState {
+  return named(name, () => {
+    const { inputs, finish } = enter(name, operands)
+    return finish(build(inputs))
+  })
+}
+
+/** The states of an operation's several results. */
+export function recordMany(
+  name: string,
+  operands: readonly (TensorCore | Scalar)[],
+  build: (operands: Operand[]) => readonly Node[],
+): LiveState[] {
+  return named(name, () => {
+    const { inputs, finish } = enter(name, operands)
+    return build(inputs).map(finish)
+  })
+}
+
+/** Shape and dtype of a live state. */
+export function typeOfState(state: LiveState): { readonly shape: Shape; readonly dtype: DType } {
+  return state.kind === 'stored' ? state.storage : state.node
+}

@@ -1,0 +1,77 @@
+/** Making tensors: from host values, filled, ranges. */
+import * as c from '../compose/index.ts'
+import { UserError } from '../diagnostics/errors.ts'
+import type { Scalar } from '../scalar/ops.ts'
+import type { DType } from '../types/dtype.ts'
+import type { Shape } from '../types/shape.ts'
+import { currentTrace, named } from './core.ts'
+import { literalOf, type TensorData, type TensorOptions } from './literal.ts'
+import { Storage } from './storage.ts'
+import { many, none, one, type Tensor, type TensorLike, wrap } from './tensor.ts'
+
+/**
+ * A tensor of host values: a scalar, nested lists or a typed array, copied. Numbers make f32, booleans bool, bigints i64,
+ * typed arrays their own dtype, unless `dtype` says otherwise; values convert as casts do. Inside jit it is a literal of the
+ * program. Throws E_SHAPE for ragged lists or a `shape` of another size.
+ */
+export function tensor(data: TensorData, options: TensorOptions = {}): Tensor {
+  const literal = named('tensor', () => literalOf(data, options))
+  if (currentTrace() !== undefined) return none('tensor', () => c.constant(literal.data, literal.shape, literal.dtype))
+  return wrap({ kind: 'stored', storage: Storage.ofHost(literal.data, literal.shape, literal.dtype) })
+}
+
+/** A shape filled with zeros. */
+export const zeros = (shape: Shape, dtype: DType = 'f32'): Tensor => none('zeros', () => c.zeros([...shape], dtype))
+/** A shape filled with ones. */
+export const ones = (shape: Shape, dtype: DType = 'f32'): Tensor => none('ones', () => c.ones([...shape], dtype))
+
+/** A shape filled with one value; without a dtype, f32 for numbers, bool for booleans, i64 for bigints. Throws E_OVERFLOW. */
+export function full(shape: Shape, value: Scalar, dtype?: DType): Tensor {
+  const natural = typeof value === 'boolean' ? 'bool' : typeof value === 'bigint' ? 'i64' : 'f32'
+  return none('full', () => c.full([...shape], value, dtype ?? natural))
+}
+
+/** Zeros of another tensor's shape and dtype. */
+export const zerosLike = (x: TensorLike): Tensor => one('zerosLike', x, (a) => c.scalarLike(a, 0))
+/** Ones of another tensor's shape and dtype. */
+export const onesLike = (x: TensorLike): Tensor => one('onesLike', x, (a) => c.scalarLike(a, 1))
+/** One value in another tensor's shape and dtype. */
+export const fullLike = (x: TensorLike, value: Scalar): Tensor => one('fullLike', x, (a) => c.scalarLike(a, value))
+
+/**
+ * start, start + step, ... below stop; `arange(n)` counts from 0. Without a dtype, i32 for whole numbers, else f32. Throws
+ * E_ARGUMENT for a step of 0.
+ */
+export function arange(start: number, stop?: number, step = 1, dtype?: DType): Tensor {
+  const [from, to] = stop === undefined ? [0, start] : [start, stop]
+  const whole = [from, to, step].every(Number.isInteger)
+  const type = dtype ?? (whole ? 'i32' : 'f32')
+  return none('arange', () => {
+    if (step === 0 || !Number.isFinite(from) || !Number.isFinite(to) || !Number.isFinite(step))
+      throw new UserError('E_ARGUMENT', `arange from ${from} to ${to} by ${step}`, {
+        help: 'give finite numbers and a step that is not 0',
+      })
+    const n = Math.max(0, Math.ceil((to - from) / step))
+    const index = c.iota([n], 0, type)
+    const scaled = step === 1 ? index : c.mul(index, step)
+    return c.cast(from === 0 ? scaled : c.add(scaled, from), type)
+  })
+}
+
+/** `count` values from start to stop, both included, evenly spaced (f32). */
+export const linspace = (start: number, stop: number, count = 50): Tensor =>
+  none('linspace', () => c.add(c.mul(c.iota([count], 0, 'f32'), count > 1 ? (stop - start) / (count - 1) : 0), start))
+
+/** The index along an axis of a shape. */
+export const iota = (shape: Shape, axis: number, dtype: DType = 'i32'): Tensor =>
+  none('iota', () => c.iota([...shape], axis, dtype))
+
+/** Ones on a diagonal. */
+export const eye = (rows: number, columns = rows, diagonal = 0, dtype: DType = 'f32'): Tensor =>
+  none('eye', () => c.eye(rows, columns, diagonal, dtype))
+
+/** Tensors joined along an existing axis. Throws E_SHAPE. */
+export const concat = (parts: readonly TensorLike[], axis = 0): Tensor =>
+  many('concat', parts, (xs) => c.concat(xs, axis))
+/** Tensors of one shape joined along a new axis. Throws E_SHAPE. */
+export const stack = (parts: readonly TensorLike[], axis = 0): Tensor => many('stack', parts, (xs) => c.stack(xs, axis))

@@ -1,0 +1,41 @@
+/** What the library needs of a device: memory for tensors, and programs compiled from graphs. */
+import type { Graph } from '../graph/node.ts'
+import type { FusionReport } from '../report/data.ts'
+import type { DeviceBuffer } from '../runtime/backend.ts'
+import type { Program } from '../runtime/program.ts'
+import type { DType } from '../types/dtype.ts'
+import type { HostArray } from '../types/host.ts'
+
+/** Devices of this build. `reference` evaluates graphs in float64, slowly: the oracle. */
+export type DeviceName = 'wasm' | 'reference'
+
+/** `fast` may reassociate reductions and keep intermediates wide; `strict` gives the bits of running each operation alone. */
+export type Mode = 'fast' | 'strict'
+
+export interface CompileRequest {
+  readonly mode: Mode
+  /** Inputs whose memory the program may take over. */
+  readonly donated: readonly boolean[]
+  readonly name: string
+}
+
+/** A program ready to run. */
+export interface Compiled {
+  /** Fresh buffers for the outputs; donated inputs are consumed. */
+  run(inputs: readonly DeviceBuffer[]): DeviceBuffer[]
+  /** The fusion report and the launch plan; undefined on a device that compiles nothing. */
+  readonly report: FusionReport | undefined
+  readonly program: Program | undefined
+  dispose(): void
+}
+
+export interface Device {
+  readonly name: DeviceName
+  upload(data: HostArray): DeviceBuffer
+  readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray
+  read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray>
+  free(buffer: DeviceBuffer): void
+  compile(graph: Graph, request: CompileRequest): Compiled
+  /** Bytes in use and the limit. */
+  memory(): { readonly used: number; readonly limit: number }
+}

@@ -1,0 +1,55 @@
+/** Seeing values from inside compiled code, and users' own kernels. */
+import * as c from '../compose/index.ts'
+import { UserError } from '../diagnostics/errors.ts'
+import type { OpaqueKernel } from '../graph/node.ts'
+import type { DType } from '../types/dtype.ts'
+import type { HostArray } from '../types/host.ts'
+import type { Shape } from '../types/shape.ts'
+import { currentTrace, nodeIn, record, storageOf } from './core.ts'
+import { formatElements } from './print.ts'
+import { many, type Tensor, wrap } from './tensor.ts'
+
+/** A value seen by `inspect`: raw row-major elements (f16 and bf16 as bits), shape and dtype. */
+export type Inspector = (data: HostArray, shape: Shape, dtype: DType) => void
+
+const print =
+  (label: string): Inspector =>
+  (data, shape, dtype) => {
+    console.log(`${label}: ${dtype}[${shape.join(', ')}]\n${formatElements(data, dtype, shape)}`)
+  }
+
+/**
+ * x itself, seen by a callback (or printed under a label) whenever it is computed. Inside jit, effects run in the order they
+ * were traced, even when nothing uses the result; fusion does not cross them. Outside, the value is computed and seen at
+ * once. Throws E_CALLBACK when the callback throws.
+ */
+export function inspect(x: Tensor, callback: Inspector | string = 'inspect'): Tensor {
+  const label = typeof callback === 'string' ? callback : 'inspect'
+  const call = typeof callback === 'string' ? print(label) : callback
+  const trace = currentTrace()
+  if (trace === undefined) {
+    const data = storageOf(x, 'inspect').readSync()
+    try {
+      call(data, x.shape, x.dtype)
+    } catch (cause) {
+      throw new UserError(
+        'E_CALLBACK',
+        `the inspect callback "${label}" threw: ${cause instanceof Error ? cause.message : String(cause)}`,
+        { cause },
+      )
+    }
+    return x
+  }
+  return wrap(
+    record('inspect', [x], () => {
+      const node = c.inspect(nodeIn(trace, x, 'inspect'), { label, call }, trace.effects.at(-1))
+      trace.effects.push(node)
+      return node
+    }),
+  )
+}
+
+/** A user's kernel applied to tensors: `shapeRule` gives the result's shape and dtype, `run` fills it from row-major host views. */
+export function opaque(kernel: OpaqueKernel, ...inputs: readonly Tensor[]): Tensor {
+  return many(kernel.name, inputs, (nodes) => c.opaque(kernel, ...nodes))
+}

@@ -1,0 +1,227 @@
+/** `jit`: a function of tensors compiled once per input signature. */
+import { invariant, UserError } from '../diagnostics/errors.ts'
+import type { FusionReport } from '../report/data.ts'
+import { formatReport } from '../report/format.ts'
+import type { DeviceBuffer } from '../runtime/backend.ts'
+import { currentTrace, donate, storageOf, type TensorCore } from './core.ts'
+import type { Compiled, Device, DeviceName, Mode } from './device.ts'
+import { deviceOr } from './session.ts'
+import { retain, Storage } from './storage.ts'
+import { type Tensor, wrap } from './tensor.ts'
+import { traceFunction } from './traceFunction.ts'
+import { type Abstract, describe, matches, rebuildTree, sameTree, TensorSpec, type TreeSpec } from './tree.ts'
+
+export interface JitOptions {
+  /** Positions of arguments whose memory the program may take over: reading those tensors afterwards throws E_DISPOSED. */
+  readonly donate?: readonly number[]
+  /** `fast` (default) or `strict`: bits equal to running each operation alone. */
+  readonly mode?: Mode
+  /** Device to run on; the current one unless given. */
+  readonly device?: DeviceName
+}
+
+/** A fusion report that prints itself. */
+export type Explanation = FusionReport & { toString(): string }
+
+/** A jitted function. */
+export interface JitFunction<A extends readonly unknown[], R> {
+  /** Runs the compiled program, compiling it if this signature is new. */
+  (...args: A): R
+  /** The fusion report for arguments like these; `spec(shape, dtype)` may stand for a tensor. Throws E_DEVICE where nothing is compiled. */
+  explain(...args: { [K in keyof A]: Abstract<A[K]> }): Explanation
+  /** Compiles for arguments like these without running. */
+  compile(...args: { [K in keyof A]: Abstract<A[K]> }): void
+}
+
+/** One compiled signature. */
+interface Entry {
+  readonly args: TreeSpec
+  readonly device: Device
+  readonly compiled: Compiled
+  readonly donated: readonly boolean[]
+  readonly donates: boolean
+  readonly captured: readonly TensorCore[]
+  readonly result: TreeSpec
+  readonly places: readonly number[]
+  /** Type of each output of the program. */
+  readonly outputs: readonly { readonly shape: readonly number[]; readonly dtype: Tensor['dtype'] }[]
+}
+
+/** Compiled signatures kept for one function; the least recently used goes first. */
+const maxEntries = 128
+
+class Jitted {
+  readonly #f: (...args: never[]) => unknown
+  readonly #name: string
+  readonly #options: JitOptions
+  /** Most recently used first. */
+  readonly #entries: Entry[] = []
+
+  constructor(f: (...args: never[]) => unknown, options: JitOptions) {
+    this.#f = f
+    this.#name = f.name === '' ? 'program' : f.name
+    this.#options = options
+  }
+
+  call(args: readonly unknown[]): unknown {
+    // Inside another trace the function is part of it.
+    if (currentTrace() !== undefined) return this.#f(...(args as never[]))
+    const leaves: Tensor[] = []
+    const entry = this.#find(args, leaves) ?? this.#compileFor(args, leaves)
+    return run(entry, leaves)
+  }
+
+  /** The entry of a call's signature, moved to the front. */
+  #find(args: readonly unknown[], leaves: Tensor[]): Entry | undefined {
+    const device = deviceOr(this.#options.device)
+    for (let i = 0; i < this.#entries.length; i++) {
+      const entry = this.#entries[i]
+      if (entry === undefined) continue
+      leaves.length = 0
+      if (entry.device !== device || !matches(entry.args, args, leaves)) continue
+      if (i > 0) {
+        this.#entries.splice(i, 1)
+        this.#entries.unshift(entry)
+      }
+      return entry
+    }
+    return undefined
+  }
+
+  #compileFor(args: readonly unknown[], leaves: Tensor[]): Entry {
+    const found: (Tensor | TensorSpec)[] = []
+    const structure = describe(args, found, 'arguments')
+    leaves.length = 0
+    for (const x of found) {
+      if (x instanceof TensorSpec)
+        throw new UserError('E_ARGUMENT', 'a jitted function called with a tensor spec', {
+          help: 'specs are for explain and compile',
+        })
+      // A disposed argument must not cost a compilation.
+      storageOf(x, 'a jitted call')
+      leaves.push(x)
+    }
+    return this.#add(structure, args)
+  }
+
+  #add(structure: TreeSpec, args: readonly unknown[]): Entry {
+    const device = deviceOr(this.#options.device)
+    const traced = traceFunction(this.#f, args)
+    const given = new Set(this.#options.donate ?? [])
+    for (const i of given)
+      if (traced.leavesOfArgument[i] === undefined)
+        throw new UserError('E_ARGUMENT', `donate names argument ${i} of ${args.length}`)
+    const donated = traced.leavesOfArgument.flatMap((n, i) => new Array<boolean>(n).fill(given.has(i)))
+    const all = [...donated, ...traced.captured.map(() => false)]
+    const entry: Entry = {
+      args: structure,
+      device,
+      compiled: device.compile(traced.graph, { mode: this.#options.mode ?? 'fast', donated: all, name: this.#name }),
+      donated,
+      donates: donated.includes(true),
+      captured: traced.captured,
+      result: traced.result,
+      places: traced.places,
+      outputs: traced.graph.outputs.map((n) => ({ shape: n.shape, dtype: n.dtype })),
+    }
+    this.#entries.unshift(entry)
+    if (this.#entries.length > maxEntries) this.#entries.pop()?.compiled.dispose()
+    return entry
+  }
+
+  /** The entry for arguments that may be specs. */
+  entryFor(args: readonly unknown[]): Entry {
+    const device = deviceOr(this.#options.device)
+    const structure = describe(args, [], 'arguments')
+    return this.#entries.find((e) => e.device === device && sameTree(e.args, structure)) ?? this.#add(structure, args)
+  }
+}
+
+/** Storages of donated arguments: their buffers, for the program to take. */
+function donatedBuffer(t: Tensor, device: Device): { readonly buffer: DeviceBuffer; readonly settle: () => void } {
+  const storage = donate(t)
+  if (storage.refs > 0) {
+    // Someone else holds the value: the program gets a copy.
+    return { buffer: device.upload(storage.readSync()), settle: () => {} }
+  }
+  return { buffer: storage.on(device), settle: () => storage.surrender() }
+}
+
+/** Runs a compiled signature. This is the path whose cost every call pays: no strings, no structure built but the result. */
+function run(entry: Entry, leaves: readonly Tensor[]): unknown {
+  const { device, donated, captured, places, outputs } = entry
+  const inputs: DeviceBuffer[] = []
+  let after: (() => void)[] | undefined
+  if (entry.donates && new Set(leaves).size !== leaves.length) rejectAliases(entry, leaves)
+  for (let i = 0; i < leaves.length; i++) {
+    const t = leaves[i]
+    if (t === undefined) continue
+    if (donated[i] === true) {
+      const given = donatedBuffer(t, device)
+      after ??= []
+      after.push(given.settle)
+      inputs.push(given.buffer)
+    } else inputs.push(storageOf(t, 'a jitted call').on(device))
+  }
+  for (const t of captured) inputs.push(storageOf(t, 'a jitted call that closes over it: use').on(device))
+  const buffers = entry.compiled.run(inputs)
+  if (after !== undefined) for (const settle of after) settle()
+  const storages: Storage[] = []
+  for (let i = 0; i < outputs.length; i++) {
+    const [buffer, type] = [buffers[i], outputs[i]]
+    invariant(buffer !== undefined && type !== undefined, 'a program with too few outputs')
+    storages.push(Storage.ofBuffer(device, buffer, type.shape, type.dtype))
+  }
+  const taken = new Set<Storage>()
+  let next = 0
+  return rebuildTree(entry.result, () => {
+    const storage = storages[places[next++] ?? 0]
+    invariant(storage !== undefined, 'a result without output')
+    if (taken.has(storage)) retain(storage)
+    taken.add(storage)
+    return wrap({ kind: 'stored', storage })
+  })
+}
+
+/** A donated tensor may be passed once only. */
+function rejectAliases(entry: Entry, leaves: readonly Tensor[]): void {
+  leaves.forEach((t, i) => {
+    if (entry.donated[i] === true && leaves.some((u, j) => j !== i && u === t))
+      throw new UserError('E_ARGUMENT', 'a donated tensor is passed twice', {
+        help: 'pass a copy, or do not donate it',
+      })
+  })
+}
+
+/**
+ * Compiles a function of tensors. The function runs once per input signature (structure, shapes, dtypes, static values) to
+ * be traced; calls with a known signature only run the program. Concrete tensors it closes over are passed at each call.
+ * Throws E_STRUCTURE for arguments that are no trees of tensors and static values.
+ */
+export function jit<A extends readonly unknown[], R>(
+  f: (...args: A) => R,
+  options: JitOptions = {},
+): JitFunction<A, R> {
+  const jitted = new Jitted(f as (...args: never[]) => unknown, options)
+  const call = (...args: A): R => jitted.call(args) as R
+  const explain = (...args: readonly unknown[]): Explanation => {
+    const { compiled, device } = jitted.entryFor(args)
+    const { report } = compiled
+    if (report === undefined)
+      throw new UserError('E_DEVICE', `the device ${device.name} compiles nothing, so there is nothing to explain`, {
+        help: "explain on the device 'wasm'",
+      })
+    return explained(report)
+  }
+  const compile = (...args: readonly unknown[]): void => {
+    jitted.entryFor(args)
+  }
+  return Object.assign(call, { explain, compile }) as JitFunction<A, R>
+}
+
+/** A report with `toString`, which stays out of its data. */
+export const explained = (report: FusionReport): Explanation =>
+  Object.defineProperty({ ...report }, 'toString', {
+    value: () => formatReport(report),
+    enumerable: false,
+  }) as Explanation

@@ -1,0 +1,158 @@
+/**
+ * Lazy evaluation: outside `jit`, operations build graph nodes over leaves bound to storages; evaluating compiles and runs
+ * everything a value needs as one program, from a cache keyed by structure.
+ */
+import { invariant } from '../diagnostics/errors.ts'
+import { inOrigin } from '../diagnostics/origin.ts'
+import { makeNode, param, withContext } from '../graph/build.ts'
+import type { AttrsByOp, Graph, Node, NodeOf, OpName } from '../graph/node.ts'
+import { type OpDef, opTable } from '../graph/table.ts'
+import type { Compiled, Device } from './device.ts'
+import { currentDevice } from './session.ts'
+import { retain, Storage } from './storage.ts'
+
+/** Nodes whose value is known: leaves, and evaluated nodes that other pending graphs still refer to. */
+const bindings = new WeakMap<Node, Storage>()
+const leaves = new WeakMap<Storage, Node>()
+
+/** The leaf that stands for a storage in lazy graphs. */
+export function leafOf(storage: Storage): Node {
+  const have = leaves.get(storage)
+  if (have !== undefined) return have
+  const leaf = param(0, storage.shape, storage.dtype)
+  leaves.set(storage, leaf)
+  bindings.set(leaf, storage)
+  return leaf
+}
+
+/** The value of a node, if it is known. */
+export const boundTo = (node: Node): Storage | undefined => bindings.get(node)
+
+/** Nodes below the roots, inputs first; known nodes are not entered. Iterative: graphs may be deep. */
+function survey(roots: readonly Node[]): Node[] {
+  const order: Node[] = []
+  const seen = new Set<Node>()
+  const stack: { readonly node: Node; readonly inputs: readonly Node[]; next: number }[] = []
+  const enter = (node: Node): void => {
+    if (seen.has(node)) return
+    seen.add(node)
+    stack.push({ node, inputs: bindings.has(node) ? [] : node.inputs, next: 0 })
+  }
+  for (const root of roots) {
+    enter(root)
+    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+      const input = top.inputs[top.next++]
+      if (input !== undefined) enter(input)
+      else {
+        order.push(top.node)
+        stack.pop()
+      }
+    }
+  }
+  return order
+}
+
+/** Number of nodes that evaluating a node would compute. */
+export const pendingSize = (node: Node): number => survey([node]).filter((n) => !bindings.has(n)).length
+
+/** Whether evaluating a node would read a storage. */
+export const reads = (node: Node, storage: Storage): boolean => survey([node]).some((n) => bindings.get(n) === storage)
+
+/** The key of a node's attributes within its op. */
+const attrsKey = (node: Node): string => (opTable[node.op] as OpDef<OpName>).key(node.attrs as AttrsByOp[OpName])
+
+const maxPrograms = 256
+const programs = new Map<string, Compiled>()
+
+/** The program of a key, most recently used last; the eldest goes when there are too many. */
+function remember(key: string, make: () => Compiled): Compiled {
+  const have = programs.get(key)
+  if (have !== undefined) programs.delete(key)
+  const program = have ?? make()
+  programs.set(key, program)
+  if (programs.size > maxPrograms) {
+    const [eldest] = programs
+    if (eldest !== undefined) {
+      programs.delete(eldest[0])
+      eldest[1].dispose()
+    }
+  }
+  return program
+}
+
+const deviceIds = new WeakMap<Device, number>()
+let nextDevice = 1
+function deviceId(device: Device): number {
+  const id = deviceIds.get(device) ?? nextDevice++
+  deviceIds.set(device, id)
+  return id
+}
+
+/** Equal keys mean equal programs on a device. */
+function structureKey(
+  device: Device,
+  order: readonly Node[],
+  places: ReadonlyMap<Node, number>,
+  roots: readonly Node[],
+): string {
+  const place = (n: Node): string => String(places.get(n))
+  const lines = order.map((n) =>
+    bindings.has(n) ? `${n.dtype}[${n.shape.join()}]` : `${n.op}(${n.inputs.map(place).join()})${attrsKey(n)}`,
+  )
+  return `${deviceId(device)};${lines.join(';')}>${roots.map(place).join()}`
+}
+
+/** The surveyed nodes as a program of their own: leaves become numbered parameters. */
+function rebuild(order: readonly Node[], roots: readonly Node[]): Graph {
+  const image = new Map<Node, Node>()
+  const params: NodeOf<'param'>[] = []
+  const of = (n: Node): Node => {
+    const r = image.get(n)
+    invariant(r !== undefined, 'a lazy node before its inputs')
+    return r
+  }
+  withContext(() => {
+    for (const n of order) {
+      if (bindings.has(n)) {
+        const p = param(params.length, n.shape, n.dtype)
+        params.push(p)
+        image.set(n, p)
+      } else {
+        image.set(
+          n,
+          inOrigin(n.origin, () => makeNode<OpName>(n.op, n.inputs.map(of), n.attrs as AttrsByOp[OpName]) as Node),
+        )
+      }
+    }
+  })
+  return { params, outputs: roots.map(of), effects: [] }
+}
+
+/** The values of nodes, computed together in one program; each result counts one reference more. */
+export function evaluateNodes(nodes: readonly Node[]): Storage[] {
+  const missing = [...new Set(nodes)].filter((n) => !bindings.has(n))
+  if (missing.length > 0) computeNodes(missing)
+  const fresh = new Set(missing)
+  return nodes.map((n) => {
+    const s = bindings.get(n)
+    invariant(s !== undefined, 'an evaluated node without value')
+    // A fresh storage is made with the reference of its first holder.
+    return fresh.delete(n) ? s : retain(s)
+  })
+}
+
+function computeNodes(roots: readonly Node[]): void {
+  const device = currentDevice()
+  const order = survey(roots)
+  const places = new Map(order.map((n, i) => [n, i]))
+  const inputs = order.flatMap((n) => bindings.get(n) ?? [])
+  const program = remember(structureKey(device, order, places, roots), () =>
+    device.compile(rebuild(order, roots), { mode: 'fast', donated: inputs.map(() => false), name: 'lazy' }),
+  )
+  const outputs = program.run(inputs.map((s) => s.on(device)))
+  roots.forEach((n, i) => {
+    const buffer = outputs[i]
+    invariant(buffer !== undefined, 'a program with too few outputs')
+    bindings.set(n, Storage.ofBuffer(device, buffer, n.shape, n.dtype))
+  })
+}

@@ -1,0 +1,138 @@
+/** Shapes, indexing, products and windows as functions. */
+
+import type {
+  ConvOptions,
+  ConvTransposeOptions,
+  OneHotOptions,
+  PadMode,
+  PoolOptions,
+  ScatterCombiner,
+} from '../compose/index.ts'
+import * as c from '../compose/index.ts'
+import type { Scalar } from '../scalar/ops.ts'
+import type { Shape } from '../types/shape.ts'
+import { many, one, Tensor, type TensorLike, two } from './tensor.ts'
+
+/** The same elements in another shape; one extent may be -1. Throws E_SHAPE. */
+export const reshape = (x: Tensor, shape: Shape): Tensor => x.reshape(shape)
+/** Axes reordered; without a list, reversed. */
+export const transpose = (x: Tensor, axes?: readonly number[]): Tensor => x.transpose(axes)
+/** Two axes exchanged. */
+export const swapaxes = (x: Tensor, a: number, b: number): Tensor => x.swapaxes(a, b)
+/** One axis moved to another place. */
+export const moveaxis = (x: Tensor, from: number, to: number): Tensor => x.moveaxis(from, to)
+/** Axes of extent 1 repeated, leading axes added. Throws E_SHAPE. */
+export const broadcastTo = (x: TensorLike, shape: Shape): Tensor =>
+  one('broadcastTo', x, (a) => c.broadcastTo(a, shape))
+/** Axes of extent 1 added at positions of the result. */
+export const expandDims = (x: Tensor, axes: number | readonly number[]): Tensor => x.expandDims(axes)
+/** Axes of extent 1 dropped: those named, or all. */
+export const squeeze = (x: Tensor, axes?: number | readonly number[]): Tensor => x.squeeze(axes)
+/** Elements added around each axis (negative: cropped). */
+export const pad = (
+  x: Tensor,
+  widths: readonly (readonly [number, number])[],
+  mode?: PadMode,
+  value?: Scalar,
+): Tensor => x.pad(widths, mode, value)
+/** Axes reversed in direction: those named, or all. */
+export const flip = (x: Tensor, axes?: number | readonly number[]): Tensor => x.flip(axes)
+/** The whole repeated along each axis. */
+export const tile = (x: Tensor, reps: readonly number[]): Tensor => x.tile(reps)
+/** Each element repeated along an axis, or of the flattened tensor. */
+export const repeat = (x: Tensor, times: number, axis?: number): Tensor => x.repeat(times, axis)
+/** Elements shifted along an axis, around the end. */
+export const roll = (x: Tensor, shift: number, axis: number): Tensor => x.roll(shift, axis)
+/** Equal parts along an axis, or parts of the given sizes. Throws E_SHAPE. */
+export const split = (x: Tensor, parts: number | readonly number[], axis = 0): Tensor[] => x.split(parts, axis)
+
+/** Elements at integer indices along an axis; negatives count from the end, out of range clamps. */
+export const take = (x: Tensor, indices: Tensor, axis = 0): Tensor => x.take(indices, axis)
+/** Elements at indices of the same rank along an axis. */
+export const takeAlongAxis = (x: Tensor, indices: Tensor, axis: number): Tensor => x.takeAlongAxis(indices, axis)
+/** Elements (or slices) at coordinates in the last axis of `indices`. */
+export const gatherND = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
+  two('gatherND', x, indices, (a, i) => c.gatherND(c.asNode(a), c.asNode(i), batchDims))
+
+/** `updates` combined into `x` at coordinates in the last axis of `indices`; out of range drops. */
+export const scatterND = (x: Tensor, indices: Tensor, updates: Tensor, combiner: ScatterCombiner = 'set'): Tensor =>
+  many('scatterND', [x, indices, updates], ([a = c.asNode(0), i = a, u = a]) => c.scatterND(a, i, u, combiner))
+
+/** `updates` combined into `x` at indices of the updates' shape along an axis; out of range drops. */
+export const scatterAlongAxis = (
+  x: Tensor,
+  indices: Tensor,
+  updates: Tensor,
+  axis: number,
+  combiner: ScatterCombiner = 'set',
+): Tensor =>
+  many('scatterAlongAxis', [x, indices, updates], ([a = c.asNode(0), i = a, u = a]) =>
+    c.scatterElements(a, i, u, axis, combiner),
+  )
+
+/** 1 (`on`) where the position along a new axis equals the index, else 0 (`off`). */
+export const oneHot = (indices: Tensor, depth: number, options: Omit<OneHotOptions, 'on' | 'off'> = {}): Tensor =>
+  one('oneHot', indices, (a) => c.oneHot(a, depth, options))
+/** Zero above a diagonal of the last two axes. */
+export const tril = (x: Tensor, diagonal = 0): Tensor => one('tril', x, (a) => c.tril(a, diagonal))
+/** Zero below a diagonal of the last two axes. */
+export const triu = (x: Tensor, diagonal = 0): Tensor => one('triu', x, (a) => c.triu(a, diagonal))
+/** The diagonal of the last two axes. */
+export const diagonal = (x: Tensor, offset = 0): Tensor => one('diagonal', x, (a) => c.diagonal(a, offset))
+
+/** Matrix product with NumPy's broadcasting of leading axes. Throws E_SHAPE. */
+export const matmul = (a: Tensor, b: Tensor): Tensor => a.matmul(b)
+/** NumPy's dot: matmul; scalars multiply. */
+export const dot = (a: Tensor, b: Tensor): Tensor => a.dot(b)
+/** Products of all pairs of elements. */
+export const outer = (a: Tensor, b: Tensor): Tensor => two('outer', a, b, (x, y) => c.outer(c.asNode(x), c.asNode(y)))
+/** Sum over pairs of axes. Throws E_SHAPE, E_AXIS. */
+export const tensordot = (
+  a: Tensor,
+  b: Tensor,
+  axes: number | readonly [readonly number[], readonly number[]] = 2,
+): Tensor => two('tensordot', a, b, (x, y) => c.tensordot(c.asNode(x), c.asNode(y), axes))
+/** Einstein summation: `einsum('bij,bjk->bik', a, b)`. Throws E_UNSUPPORTED for an ellipsis or a label repeated in one operand. */
+export const einsum = (spec: string, ...operands: readonly Tensor[]): Tensor =>
+  many('einsum', operands, (xs) => c.einsum(spec, xs))
+
+const tensorBias = <O extends { readonly bias?: unknown }>(options: O): Tensor[] =>
+  options.bias instanceof Tensor ? [options.bias] : []
+
+/** Options of a convolution: stride, padding ('same', 'valid', a number or pairs), dilation, groups and a bias [out]. */
+export type ConvolutionOptions = Omit<ConvOptions, 'bias'> & { readonly bias?: Tensor }
+/** Options of a transposed convolution. */
+export type TransposedOptions = Omit<ConvTransposeOptions, 'bias'> & { readonly bias?: Tensor }
+
+/** Convolution of x [batch, channels, ...spatial] with weights [out, channels / groups, ...spatial], any number of spatial axes. Throws E_SHAPE. */
+export function conv(x: Tensor, w: Tensor, options: ConvolutionOptions = {}): Tensor {
+  const { bias: _, ...rest } = options
+  return many('conv', [x, w, ...tensorBias(options)], ([a = c.asNode(0), f = a, b]) =>
+    c.conv(a, f, b === undefined ? rest : { ...rest, bias: b }),
+  )
+}
+
+/** Convolution of images: `conv` with two spatial axes. */
+export const conv2d = (x: Tensor, w: Tensor, options: ConvolutionOptions = {}): Tensor => conv(x, w, options)
+
+/** Transposed convolution: weights [channels, out / groups, ...spatial]. Throws E_SHAPE. */
+export function convTranspose(x: Tensor, w: Tensor, options: TransposedOptions = {}): Tensor {
+  const { bias: _, ...rest } = options
+  return many('convTranspose', [x, w, ...tensorBias(options)], ([a = c.asNode(0), f = a, b]) =>
+    c.convTranspose(a, f, b === undefined ? rest : { ...rest, bias: b }),
+  )
+}
+
+/** Largest element of each window over the last axes, one extent of `kernel` each; stride is the kernel unless given. */
+export const maxPool = (x: Tensor, kernel: readonly number[], options: PoolOptions = {}): Tensor =>
+  one('maxPool', x, (a) => c.maxPool(a, kernel, options))
+/** Mean of each window over the last axes. */
+export const averagePool = (x: Tensor, kernel: readonly number[], options: PoolOptions = {}): Tensor =>
+  one('averagePool', x, (a) => c.averagePool(a, kernel, options))
+/** Sliding windows: an axis becomes (count, size). */
+export const slidingWindow = (x: Tensor, axis: number, size: number, stride = 1, dilation = 1): Tensor =>
+  one('slidingWindow', x, (a) => c.slidingWindow(a, axis, size, stride, dilation))
+/** Mean over the spatial axes of [batch, channels, ...spatial], kept as extents of 1. */
+export const globalAveragePool = (x: Tensor): Tensor => one('globalAveragePool', x, c.globalAveragePool)
+/** Largest element over the spatial axes, kept as extents of 1. */
+export const globalMaxPool = (x: Tensor): Tensor => one('globalMaxPool', x, c.globalMaxPool)

@@ -1,0 +1,111 @@
+/** Host values as tensors: nested lists, typed arrays and scalars to row-major host arrays with a shape and a dtype. */
+import { UserError } from '../diagnostics/errors.ts'
+import { castScalar } from '../scalar/cast.ts'
+import { writeElement } from '../scalar/host.ts'
+import type { Scalar } from '../scalar/ops.ts'
+import type { DType } from '../types/dtype.ts'
+import { type HostArray, hostArray } from '../types/host.ts'
+import { type Shape, showShape, sizeOf } from '../types/shape.ts'
+
+/** What a tensor can be made of. */
+export type TensorData = Scalar | readonly TensorData[] | HostArray | Uint8ClampedArray
+
+export interface TensorOptions {
+  /** Row-major shape; without it, the nesting of the data. */
+  readonly shape?: Shape
+  /** Element type; without it: f32 for numbers, bool for booleans, i64 for bigints, a typed array's own. */
+  readonly dtype?: DType
+}
+
+export interface Literal {
+  readonly data: HostArray
+  readonly shape: Shape
+  readonly dtype: DType
+}
+
+const isTyped = (x: TensorData): x is HostArray | Uint8ClampedArray => ArrayBuffer.isView(x)
+const isList = (x: TensorData): x is readonly TensorData[] => Array.isArray(x)
+
+const naturalDType: Readonly<Record<string, DType>> = {
+  Float32Array: 'f32',
+  Float64Array: 'f64',
+  Int8Array: 'i8',
+  Int16Array: 'i16',
+  Int32Array: 'i32',
+  BigInt64Array: 'i64',
+  Uint8Array: 'u8',
+  Uint8ClampedArray: 'u8',
+  Uint16Array: 'u16',
+  Uint32Array: 'u32',
+  BigUint64Array: 'u64',
+}
+
+/** The shape of nested lists. Throws E_SHAPE when they are ragged. */
+function nesting(data: TensorData): { shape: number[]; flat: Scalar[] } {
+  const shape: number[] = []
+  for (let x = data; isList(x) || isTyped(x); x = x[0] ?? 0) {
+    shape.push(x.length)
+    if (x.length === 0) break
+  }
+  const flat: Scalar[] = []
+  const walk = (x: TensorData, depth: number): void => {
+    if (isList(x) || isTyped(x)) {
+      if (x.length !== shape[depth]) throw ragged(shape)
+      for (const y of x) walk(y, depth + 1)
+    } else {
+      if (depth !== shape.length) throw ragged(shape)
+      if (typeof x !== 'number' && typeof x !== 'bigint' && typeof x !== 'boolean')
+        throw new UserError('E_ARGUMENT', `a tensor element of type ${typeof x}`, {
+          help: 'elements are numbers, bigints or booleans',
+        })
+      flat.push(x)
+    }
+  }
+  walk(data, 0)
+  return { shape, flat }
+}
+
+const ragged = (shape: readonly number[]): UserError =>
+  new UserError('E_SHAPE', `ragged lists: the first rows give shape ${showShape(shape)}, others differ`, {
+    help: 'pad the rows to one length',
+  })
+
+function naturalOf(flat: readonly Scalar[]): DType {
+  const [first] = flat
+  if (typeof first === 'boolean' && flat.every((v) => typeof v === 'boolean')) return 'bool'
+  return typeof first === 'bigint' && flat.every((v) => typeof v === 'bigint') ? 'i64' : 'f32'
+}
+
+const hostDType = (v: Scalar): DType => (typeof v === 'boolean' ? 'bool' : typeof v === 'bigint' ? 'i64' : 'f64')
+
+function encode(values: readonly Scalar[], dtype: DType): HostArray {
+  const out = hostArray(dtype, values.length)
+  values.forEach((v, i) => {
+    writeElement(out, dtype, i, castScalar(v, hostDType(v), dtype))
+  })
+  return out
+}
+
+/** A copy of host values. Values convert as casts do. Throws E_SHAPE for ragged lists or a shape of another size. */
+export function literalOf(data: TensorData, options: TensorOptions = {}): Literal {
+  if (isTyped(data)) {
+    const natural = naturalDType[data.constructor.name] ?? 'f32'
+    const dtype = options.dtype ?? natural
+    const values =
+      dtype === natural && !(data instanceof Uint8ClampedArray) ? data.slice() : encode(Array.from<Scalar>(data), dtype)
+    return shaped(values, options.shape ?? [data.length], dtype)
+  }
+  const { shape, flat } = nesting(data)
+  const dtype = options.dtype ?? naturalOf(flat)
+  const values =
+    dtype === 'f32' && flat.every((v) => typeof v === 'number') ? Float32Array.from(flat) : encode(flat, dtype)
+  return shaped(values, options.shape ?? shape, dtype)
+}
+
+function shaped(data: HostArray, shape: Shape, dtype: DType): Literal {
+  if (sizeOf(shape) !== data.length)
+    throw new UserError('E_SHAPE', `${data.length} values for shape ${showShape(shape)}`, {
+      help: `the shape holds ${sizeOf(shape)}`,
+    })
+  return { data, shape: [...shape], dtype }
+}

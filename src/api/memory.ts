@@ -1,0 +1,28 @@
+/** Scopes and joint evaluation: when tensors' memory is taken and given back. */
+import { UserError } from '../diagnostics/errors.ts'
+import { currentTrace, evaluateAll } from './core.ts'
+import { inScope } from './scope.ts'
+import { tensorsOf } from './tree.ts'
+
+/** Evaluates all pending tensors of a tree as one program, and gives the tree back. Inside jit it does nothing. Throws E_STRUCTURE. */
+export function evaluate<T>(tree: T): T {
+  if (currentTrace() === undefined) evaluateAll(tensorsOf(tree, 'evaluate'))
+  return tree
+}
+
+/**
+ * Runs `body` and frees every tensor made in it except those in its result, which are evaluated first. Inside jit it only
+ * runs the body. Throws E_ARGUMENT for an async body.
+ */
+export function tidy<R>(body: () => R): R {
+  if (currentTrace() !== undefined) return body()
+  return inScope(body, (result) => {
+    if (result instanceof Promise)
+      throw new UserError('E_ARGUMENT', 'tidy of an async function', {
+        help: 'await outside, and tidy the synchronous parts',
+      })
+    const kept = tensorsOf(result, 'the result of tidy')
+    evaluateAll(kept)
+    return kept
+  })
+}

@@ -1,0 +1,97 @@
+/** Programs as files: a function with named input specs, loadable by the command line. */
+import type { Graph } from '../graph/node.ts'
+import type { DType } from '../types/dtype.ts'
+import type { HostArray, HostArray } from '../types/host.ts'
+import type { Shape } from '../types/shape.ts'
+import { storageOf, storageOf } from './core.ts'
+import type { Tensor } from './tensor.ts'
+import { traceFunction } from './traceFunction.ts'
+import { spec, type TreeSpec } from './tree.ts'
+
+/** Shape and dtype (f32 unless given) of one named input. */
+export interface InputSpec {
+  readonly shape: Shape
+  readonly dtype?: DType
+}
+
+/** A program traced into a graph; closed-over tensors become inputs named `captured.N`. */
+export interface TracedProgram {
+  readonly graph: Graph
+  /** Name of each parameter, by number. */
+  readonly inputs: readonly string[]
+  /** Values of the closed-over tensors, the parameters after the named ones. */
+  readonly captured: readonly HostArray[]
+  /** Name of each output of the graph: its path in the result. */
+  readonly outputs: readonly string[]
+  /** Values of the closed-over inputs, by name. */
+  readonly captured: Readonly<
+    Record<string, { readonly data: HostArray; readonly shape: Shape; readonly dtype: DType }>
+  >
+}
+
+const brand = Symbol.for('sinter.program')
+
+/** A function of named tensors, with their specs. */
+export interface ProgramModule {
+  readonly [brand]: true
+  readonly name: string
+  readonly specs: Readonly<Record<string, Required<InputSpec>>>
+  readonly fn: (inputs: never) => unknown
+  trace(): TracedProgram
+}
+
+/** Paths of the tensors of a result. */
+function pathsOf(s: TreeSpec, path: string): string[] {
+  const join = (k: string | number): string => (path === '' ? String(k) : `${path}.${k}`)
+  switch (s.kind) {
+    case 'tensor':
+      return [path === '' ? 'result' : path]
+    case 'static':
+      return []
+    case 'list':
+      return s.items.flatMap((item, i) => pathsOf(item, join(i)))
+    case 'record':
+      return s.items.flatMap((item, i) => pathsOf(item, join(s.keys[i] ?? i)))
+  }
+}
+
+/**
+ * Makes the default export of a program module: `program(({ x, w }) => relu(matmul(x, w)), { x: { shape: [8, 4] }, ... })`.
+ * Tracing it throws what the function throws.
+ */
+export function program<S extends Readonly<Record<string, InputSpec>>>(
+  fn: (inputs: { [K in keyof S]: Tensor }) => unknown,
+  specs: S,
+  name = fn.name === '' ? 'program' : fn.name,
+): ProgramModule {
+  const full = Object.fromEntries(
+    Object.entries(specs).map(([k, s]) => [k, { shape: s.shape, dtype: s.dtype ?? 'f32' }]),
+  )
+  return {
+    [brand]: true,
+    name,
+    specs: full,
+    fn: fn as (inputs: never) => unknown,
+    trace: () => {
+      const inputs = Object.fromEntries(Object.entries(full).map(([k, s]) => [k, spec(s.shape, s.dtype)]))
+      const traced = traceFunction(fn as (inputs: never) => unknown, [inputs])
+      const paths = pathsOf(traced.result, '')
+      const outputs = traced.graph.outputs.map((_, i) => paths[traced.places.indexOf(i)] ?? `output.${i}`)
+      return {
+        graph: traced.graph,
+        captured: traced.captured.map((t) => storageOf(t, 'a program that closes over it: use').readSync()),
+        inputs: [...Object.keys(full), ...traced.captured.map((_, i) => `captured.${i}`)],
+        outputs,
+        captured: Object.fromEntries(
+          traced.captured.map((t, i) => [
+            `captured.${i}`,
+            { data: storageOf(t, 'a program that closes over it: use').readSync(), shape: t.shape, dtype: t.dtype },
+          ]),
+        ),
+      }
+    },
+  }
+}
+
+/** Whether a module's default export was made by `program`. */
+export const isProgram = (x: unknown): x is ProgramModule => typeof x === 'object' && x !== null && brand in x

@@ -1,0 +1,105 @@
+/** Storage: the value of a concrete tensor, on the host or on a device, shared by the tensors that hold it. */
+import { invariant } from '../diagnostics/errors.ts'
+import type { DeviceBuffer } from '../runtime/backend.ts'
+import type { DType } from '../types/dtype.ts'
+import type { HostArray } from '../types/host.ts'
+import { type Shape, sizeOf } from '../types/shape.ts'
+import type { Device } from './device.ts'
+
+/** Device memory with one owner; freeing twice is harmless. */
+interface Allocation {
+  readonly device: Device
+  buffer: DeviceBuffer | undefined
+}
+
+function freeAllocation(a: Allocation): void {
+  if (a.buffer !== undefined) a.device.free(a.buffer)
+  a.buffer = undefined
+}
+
+/** Device memory of storages that nothing refers to any more goes back when they are collected. */
+const collected = new FinalizationRegistry<Allocation>(freeAllocation)
+
+export class Storage {
+  readonly shape: Shape
+  readonly dtype: DType
+  /** Tensors that hold it. */
+  refs = 1
+  #host: HostArray | undefined
+  #allocation: Allocation | undefined
+
+  private constructor(shape: Shape, dtype: DType) {
+    this.shape = shape
+    this.dtype = dtype
+  }
+
+  /** A host value, which must not change; it moves to a device when it is first used there. */
+  static ofHost(data: HostArray, shape: Shape, dtype: DType): Storage {
+    const s = new Storage(shape, dtype)
+    s.#host = data
+    return s
+  }
+
+  /** Takes ownership of a device buffer. */
+  static ofBuffer(device: Device, buffer: DeviceBuffer, shape: Shape, dtype: DType): Storage {
+    const s = new Storage(shape, dtype)
+    s.#own(device, buffer)
+    return s
+  }
+
+  #own(device: Device, buffer: DeviceBuffer): void {
+    this.#allocation = { device, buffer }
+    collected.register(this, this.#allocation)
+  }
+
+  get size(): number {
+    return sizeOf(this.shape)
+  }
+
+  /** Bytes on a device. */
+  get bytes(): number {
+    return this.#allocation?.buffer?.bytes ?? 0
+  }
+
+  /** Its buffer on a device, moved there if it is elsewhere. */
+  on(device: Device): DeviceBuffer {
+    const have = this.#allocation
+    if (have?.buffer !== undefined && have.device === device) return have.buffer
+    const buffer = device.upload(this.#host ?? this.readSync())
+    if (have !== undefined) freeAllocation(have)
+    this.#host = undefined
+    this.#own(device, buffer)
+    return buffer
+  }
+
+  /** A copy of its elements. */
+  readSync(): HostArray {
+    if (this.#host !== undefined) return this.#host.slice()
+    const a = this.#allocation
+    invariant(a?.buffer !== undefined, 'a storage without value is read')
+    return a.device.readSync(a.buffer, this.dtype, this.size)
+  }
+
+  async read(): Promise<HostArray> {
+    const a = this.#allocation
+    return a?.buffer === undefined ? this.readSync() : a.device.read(a.buffer, this.dtype, this.size)
+  }
+
+  /** Gives the memory back. */
+  free(): void {
+    this.#host = undefined
+    if (this.#allocation !== undefined) freeAllocation(this.#allocation)
+  }
+
+  /** The device buffer now belongs to someone else (a program it was donated to). */
+  surrender(): void {
+    this.#host = undefined
+    if (this.#allocation !== undefined) this.#allocation.buffer = undefined
+  }
+}
+
+/** One more tensor holds it. */
+export function retain(s: Storage): Storage {
+  s.refs++
+  return s
+}

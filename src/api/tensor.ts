@@ -1,0 +1,487 @@
+/** Tensors: values with operations as methods. Functions of the same names take tensors and numbers alike. */
+
+import type { Axes, Operand, PadMode, ScanOptions, SliceSpec } from '../compose/index.ts'
+import * as c from '../compose/index.ts'
+import { UserError } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import { bf16Values, f16Values } from '../scalar/half.ts'
+import { readElement } from '../scalar/host.ts'
+import type { Scalar } from '../scalar/ops.ts'
+import type { DType } from '../types/dtype.ts'
+import type { HostArray } from '../types/host.ts'
+import { type Shape, showShape, sizeOf } from '../types/shape.ts'
+import { type LiveState, record, recordMany, stateOf, storageOf, TensorCore, typeOfState } from './core.ts'
+import { formatElements, type NestedList, nestedList } from './print.ts'
+
+/** A tensor, or a host value that takes the dtype of the tensor beside it. */
+export type TensorLike = Tensor | Scalar
+
+/** Half precision as the numbers it stands for; everything else as it is. */
+function decoded(data: HostArray, dtype: DType): HostArray {
+  if (dtype !== 'f16' && dtype !== 'bf16') return data
+  const table = dtype === 'f16' ? f16Values() : bf16Values()
+  return Float32Array.from(data as Uint16Array, (bits) => table[bits] ?? 0)
+}
+
+/**
+ * A value: shape, dtype and elements. Outside `jit` operations are lazy: they record, and reading a value compiles and runs
+ * what it needs as one fused program. Inside `jit` they trace.
+ */
+export class Tensor extends TensorCore {
+  /** Tensors are made by functions (`tensor`, `zeros`, ...), not by hand. */
+  constructor(state: LiveState) {
+    const { shape, dtype } = typeOfState(state)
+    super(shape, dtype, state)
+  }
+
+  /** Number of elements. */
+  get size(): number {
+    return sizeOf(this.shape)
+  }
+
+  /** Number of axes. */
+  get rank(): number {
+    return this.shape.length
+  }
+
+  /** Whether the tensor's memory was given back or donated. */
+  get disposed(): boolean {
+    return stateOf(this).kind === 'gone'
+  }
+
+  /**
+   * The elements in row-major order as a typed array of the dtype (f16 and bf16: Float32Array, bool: Uint8Array of 0 and 1).
+   * Throws E_DISPOSED, inside jit E_NOT_CONCRETE, for a tensor kept from a finished trace E_LEAKED_TRACER.
+   */
+  async data(): Promise<HostArray> {
+    return decoded(await storageOf(this, 'data()').read(), this.dtype)
+  }
+
+  /** `data()` without waiting. */
+  dataSync(): HostArray {
+    return decoded(storageOf(this, 'dataSync()').readSync(), this.dtype)
+  }
+
+  /** The one element: bigint for 64-bit integers, boolean for bool, number otherwise. Throws E_SHAPE unless the size is 1. */
+  item(): Scalar {
+    if (this.size !== 1)
+      throw new UserError('E_SHAPE', `item() of shape ${showShape(this.shape)}`, {
+        help: 'index or reduce it to one element first',
+      })
+    return readElement(storageOf(this, 'item()').readSync(), this.dtype, 0)
+  }
+
+  /** The elements as nested lists; a scalar tensor gives the element. */
+  tolist(): NestedList {
+    return nestedList(storageOf(this, 'tolist()').readSync(), this.dtype, this.shape)
+  }
+
+  /** Dtype, shape and elements (long axes cut); a tensor without a value says so. */
+  override toString(): string {
+    const type = `${this.dtype}${showShape(this.shape)}`
+    const { kind } = stateOf(this)
+    if (kind === 'traced') return `Tensor(${type}, inside jit)`
+    if (kind === 'gone') return `Tensor(${type}, disposed)`
+    return `Tensor(${type})\n${formatElements(storageOf(this, 'toString()').readSync(), this.dtype, this.shape)}`
+  }
+
+  /** What `console.log` of Node.js prints. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    return this.toString()
+  }
+
+  /** Evaluates the tensor now and gives it back. */
+  evaluate(): this {
+    if (stateOf(this).kind !== 'traced') storageOf(this, 'evaluate()')
+    return this
+  }
+
+  /** Frees the memory now; see `dispose`. Reading afterwards throws E_DISPOSED. */
+  override dispose(): void {
+    super.dispose()
+  }
+
+  // Arithmetic: NumPy broadcasting and promotion; E_SHAPE where shapes do not broadcast.
+  /** Sum. */
+  add(other: TensorLike): Tensor {
+    return two('add', this, other, c.add)
+  }
+  /** Difference. */
+  sub(other: TensorLike): Tensor {
+    return two('sub', this, other, c.sub)
+  }
+  /** Product. */
+  mul(other: TensorLike): Tensor {
+    return two('mul', this, other, c.mul)
+  }
+  /** True quotient; integers become f32. */
+  div(other: TensorLike): Tensor {
+    return two('div', this, other, c.trueDivide)
+  }
+  /** Quotient rounded down. */
+  floorDivide(other: TensorLike): Tensor {
+    return two('floorDivide', this, other, c.floorDivide)
+  }
+  /** Remainder with the sign of the divisor (Python). */
+  mod(other: TensorLike): Tensor {
+    return two('mod', this, other, c.floorMod)
+  }
+  /** Remainder with the sign of the dividend (C). */
+  rem(other: TensorLike): Tensor {
+    return two('rem', this, other, c.rem)
+  }
+  /** Power. */
+  pow(other: TensorLike): Tensor {
+    return two('pow', this, other, c.pow)
+  }
+  /** The larger of each pair; NaN wins. */
+  maximum(other: TensorLike): Tensor {
+    return two('maximum', this, other, c.max)
+  }
+  /** The smaller of each pair; NaN wins. */
+  minimum(other: TensorLike): Tensor {
+    return two('minimum', this, other, c.min)
+  }
+  /** Limits values to [low, high]. */
+  clip(low?: TensorLike, high?: TensorLike): Tensor {
+    return clip(this, low, high)
+  }
+  /** Negation. */
+  neg(): Tensor {
+    return one('neg', this, (a) => c.unary('neg', a))
+  }
+  /** Magnitude. */
+  abs(): Tensor {
+    return one('abs', this, (a) => c.unary('abs', a))
+  }
+  /** -1, 0 or 1. */
+  sign(): Tensor {
+    return one('sign', this, (a) => c.unary('sign', a))
+  }
+  /** Square root. */
+  sqrt(): Tensor {
+    return one('sqrt', this, (a) => c.unary('sqrt', a))
+  }
+  /** 1 / sqrt(x). */
+  rsqrt(): Tensor {
+    return one('rsqrt', this, (a) => c.unary('rsqrt', a))
+  }
+  /** e^x. */
+  exp(): Tensor {
+    return one('exp', this, (a) => c.unary('exp', a))
+  }
+  /** e^x - 1. */
+  expm1(): Tensor {
+    return one('expm1', this, (a) => c.unary('expm1', a))
+  }
+  /** Natural logarithm. */
+  log(): Tensor {
+    return one('log', this, (a) => c.unary('log', a))
+  }
+  /** log(1 + x). */
+  log1p(): Tensor {
+    return one('log1p', this, (a) => c.unary('log1p', a))
+  }
+  /** Sine. */
+  sin(): Tensor {
+    return one('sin', this, (a) => c.unary('sin', a))
+  }
+  /** Cosine. */
+  cos(): Tensor {
+    return one('cos', this, (a) => c.unary('cos', a))
+  }
+  /** Tangent. */
+  tan(): Tensor {
+    return one('tan', this, (a) => c.unary('tan', a))
+  }
+  /** Hyperbolic tangent. */
+  tanh(): Tensor {
+    return one('tanh', this, (a) => c.unary('tanh', a))
+  }
+  /** 1 / (1 + e^-x). */
+  sigmoid(): Tensor {
+    return one('sigmoid', this, (a) => c.unary('sigmoid', a))
+  }
+  /** Error function. */
+  erf(): Tensor {
+    return one('erf', this, (a) => c.unary('erf', a))
+  }
+  /** Rounded down. */
+  floor(): Tensor {
+    return one('floor', this, (a) => c.unary('floor', a))
+  }
+  /** Rounded up. */
+  ceil(): Tensor {
+    return one('ceil', this, (a) => c.unary('ceil', a))
+  }
+  /** Rounded to nearest, ties to even. */
+  round(): Tensor {
+    return one('round', this, (a) => c.unary('round', a))
+  }
+  /** Rounded towards zero. */
+  trunc(): Tensor {
+    return one('trunc', this, (a) => c.unary('trunc', a))
+  }
+  /** x * x. */
+  square(): Tensor {
+    return one('square', this, (a) => c.square(a))
+  }
+  /** 1 / x. */
+  reciprocal(): Tensor {
+    return one('reciprocal', this, (a) => c.reciprocal(a))
+  }
+
+  // Comparisons and logic: bool tensors.
+  /** Equal. */
+  equal(other: TensorLike): Tensor {
+    return two('equal', this, other, (a, b) => c.compare('eq', a, b))
+  }
+  /** Not equal; true beside NaN. */
+  notEqual(other: TensorLike): Tensor {
+    return two('notEqual', this, other, (a, b) => c.compare('ne', a, b))
+  }
+  /** Less. */
+  less(other: TensorLike): Tensor {
+    return two('less', this, other, (a, b) => c.compare('lt', a, b))
+  }
+  /** Less or equal. */
+  lessEqual(other: TensorLike): Tensor {
+    return two('lessEqual', this, other, (a, b) => c.compare('le', a, b))
+  }
+  /** Greater. */
+  greater(other: TensorLike): Tensor {
+    return two('greater', this, other, (a, b) => c.compare('gt', a, b))
+  }
+  /** Greater or equal. */
+  greaterEqual(other: TensorLike): Tensor {
+    return two('greaterEqual', this, other, (a, b) => c.compare('ge', a, b))
+  }
+  /** Both nonzero. */
+  logicalAnd(other: TensorLike): Tensor {
+    return two('logicalAnd', this, other, c.logicalAnd)
+  }
+  /** Either nonzero. */
+  logicalOr(other: TensorLike): Tensor {
+    return two('logicalOr', this, other, c.logicalOr)
+  }
+  /** Zero. */
+  logicalNot(): Tensor {
+    return one('logicalNot', this, (a) => c.logicalNot(a))
+  }
+  /** NaN. */
+  isnan(): Tensor {
+    return one('isnan', this, (a) => c.unary('isnan', a))
+  }
+  /** Infinite. */
+  isinf(): Tensor {
+    return one('isinf', this, (a) => c.unary('isinf', a))
+  }
+  /** Neither. */
+  isfinite(): Tensor {
+    return one('isfinite', this, (a) => c.isfinite(a))
+  }
+  /** Numeric conversion (docs/numerics.md, "Casts"). */
+  astype(dtype: DType): Tensor {
+    return one('astype', this, (a) => c.cast(a, dtype))
+  }
+  /** The same bits as another dtype of the same width. Throws E_DTYPE. */
+  bitcast(dtype: DType): Tensor {
+    return one('bitcast', this, (a) => c.bitcast(a, dtype))
+  }
+
+  // Reductions: `axes` is an axis, a list, or all; half precision accumulates in f32.
+  /** Sum; of bool, a count in i32. */
+  sum(axes?: Axes, keepdims = false): Tensor {
+    return one('sum', this, (a) => c.sum(a, axes, keepdims))
+  }
+  /** Product. */
+  prod(axes?: Axes, keepdims = false): Tensor {
+    return one('prod', this, (a) => c.prod(a, axes, keepdims))
+  }
+  /** Largest element; NaN wins. */
+  max(axes?: Axes, keepdims = false): Tensor {
+    return one('max', this, (a) => c.reduceMax(a, axes, keepdims))
+  }
+  /** Smallest element; NaN wins. */
+  min(axes?: Axes, keepdims = false): Tensor {
+    return one('min', this, (a) => c.reduceMin(a, axes, keepdims))
+  }
+  /** Mean; of integers, f32. */
+  mean(axes?: Axes, keepdims = false): Tensor {
+    return one('mean', this, (a) => c.mean(a, axes, keepdims))
+  }
+  /** Whether any is nonzero. */
+  any(axes?: Axes, keepdims = false): Tensor {
+    return one('any', this, (a) => c.any(a, axes, keepdims))
+  }
+  /** Whether all are nonzero. */
+  all(axes?: Axes, keepdims = false): Tensor {
+    return one('all', this, (a) => c.all(a, axes, keepdims))
+  }
+  /** log(sum(exp(x))) without overflow. */
+  logsumexp(axes?: Axes, keepdims = false): Tensor {
+    return one('logsumexp', this, (a) => c.logSumExp(a, axes, keepdims))
+  }
+  /** Mean squared deviation, divided by n - correction. */
+  var(axes?: Axes, keepdims = false, correction = 0): Tensor {
+    return one('var', this, (a) => c.variance(a, axes, keepdims, correction))
+  }
+  /** Square root of the variance. */
+  std(axes?: Axes, keepdims = false, correction = 0): Tensor {
+    return one('std', this, (a) => c.std(a, axes, keepdims, correction))
+  }
+  /** Vector norm of order 1, 2, Infinity or -Infinity. */
+  norm(order = 2, axes?: Axes, keepdims = false): Tensor {
+    return one('norm', this, (a) => c.norm(a, order, axes, keepdims))
+  }
+  /** Index of the largest element (i32), the first of equals; without an axis, in row-major order. */
+  argmax(axis?: number, keepdims = false): Tensor {
+    return one('argmax', this, (a) => c.argmax(a, axis, keepdims))
+  }
+  /** Index of the smallest element (i32), the first of equals. */
+  argmin(axis?: number, keepdims = false): Tensor {
+    return one('argmin', this, (a) => c.argmin(a, axis, keepdims))
+  }
+  /** Running sum along an axis. */
+  cumsum(axis: number, options?: ScanOptions): Tensor {
+    return one('cumsum', this, (a) => c.cumsum(a, axis, options))
+  }
+  /** Running product along an axis. */
+  cumprod(axis: number, options?: ScanOptions): Tensor {
+    return one('cumprod', this, (a) => c.cumprod(a, axis, options))
+  }
+
+  // Shape: views cost nothing inside a program.
+  /** The same elements in another shape; one extent may be -1. Throws E_SHAPE. */
+  reshape(shape: Shape): Tensor {
+    return one('reshape', this, (a) => c.reshape(a, shape))
+  }
+  /** Axes reordered: output axis i is axis axes[i]; without a list, reversed. */
+  transpose(axes?: readonly number[]): Tensor {
+    return one('transpose', this, (a) => c.transpose(a, axes))
+  }
+  /** Axes reversed. */
+  get T(): Tensor {
+    return this.transpose()
+  }
+  /** Two axes exchanged. */
+  swapaxes(a: number, b: number): Tensor {
+    return one('swapaxes', this, (x) => c.swapAxes(x, a, b))
+  }
+  /** One axis moved to another place. */
+  moveaxis(from: number, to: number): Tensor {
+    return one('moveaxis', this, (x) => c.moveAxis(x, from, to))
+  }
+  /** Axes of extent 1 repeated, leading axes added. */
+  broadcastTo(shape: Shape): Tensor {
+    return one('broadcastTo', this, (a) => c.broadcastTo(a, shape))
+  }
+  /** Axes of extent 1 added at positions of the result. */
+  expandDims(axes: number | readonly number[]): Tensor {
+    return one('expandDims', this, (a) => c.expandDims(a, axes))
+  }
+  /** Axes of extent 1 dropped: those named, or all. */
+  squeeze(axes?: number | readonly number[]): Tensor {
+    return one('squeeze', this, (a) => c.squeeze(a, axes))
+  }
+  /** Axes start to end as one. */
+  flatten(start = 0, end = -1): Tensor {
+    return one('flatten', this, (a) => c.flatten(a, start, end))
+  }
+  /** Python's slicing: a [start, stop, step] triple, an index (whose axis goes away) or null (the whole) for each leading axis. */
+  slice(...specs: readonly SliceArgument[]): Tensor {
+    return one('slice', this, (a) => sliceNode(a, specs))
+  }
+  /** Elements added around each axis (negative: cropped). */
+  pad(widths: readonly (readonly [number, number])[], mode: PadMode = 'constant', value: Scalar = 0): Tensor {
+    return one('pad', this, (a) => c.pad(a, widths, mode, value))
+  }
+  /** Axes reversed in direction: those named, or all. */
+  flip(axes?: number | readonly number[]): Tensor {
+    return one('flip', this, (a) => c.flip(a, axes))
+  }
+  /** The whole repeated along each axis. */
+  tile(reps: readonly number[]): Tensor {
+    return one('tile', this, (a) => c.tile(a, reps))
+  }
+  /** Each element repeated along an axis, or of the flattened tensor. */
+  repeat(times: number, axis?: number): Tensor {
+    return one('repeat', this, (a) => c.repeat(a, times, axis))
+  }
+  /** Elements shifted along an axis, around the end. */
+  roll(shift: number, axis: number): Tensor {
+    return one('roll', this, (a) => c.roll(a, shift, axis))
+  }
+  /** Equal parts along an axis, or parts of the given sizes. */
+  split(parts: number | readonly number[], axis = 0): Tensor[] {
+    return recordMany('split', [this], ([a]) => c.split(c.asNode(a ?? 0), parts, axis)).map(wrap)
+  }
+  /** Elements at integer indices along an axis; negatives count from the end, out of range clamps. */
+  take(indices: Tensor, axis = 0): Tensor {
+    return two('take', this, indices, (a, i) => c.take(c.asNode(a), c.asNode(i), axis))
+  }
+  /** Elements at indices of the same rank along an axis. */
+  takeAlongAxis(indices: Tensor, axis: number): Tensor {
+    return two('takeAlongAxis', this, indices, (a, i) => c.takeAlongAxis(c.asNode(a), c.asNode(i), axis))
+  }
+
+  // Products and the commonest neural-network functions.
+  /** Matrix product (NumPy's matmul). Throws E_SHAPE. */
+  matmul(other: Tensor): Tensor {
+    return two('matmul', this, other, (a, b) => c.matmul(c.asNode(a), c.asNode(b)))
+  }
+  /** NumPy's dot: matmul; scalars multiply. */
+  dot(other: Tensor): Tensor {
+    return two('dot', this, other, (a, b) => c.dot(c.asNode(a), c.asNode(b)))
+  }
+  /** max(x, 0). */
+  relu(): Tensor {
+    return one('relu', this, (a) => c.relu(a))
+  }
+  /** exp(x) over its sum along axes. */
+  softmax(axes: Axes = -1): Tensor {
+    return one('softmax', this, (a) => c.softmax(a, axes))
+  }
+}
+
+/** One axis of `slice`: [start, stop, step], an index, or null for the whole. */
+export type SliceArgument = number | null | readonly [start?: number | null, stop?: number | null, step?: number | null]
+
+function sliceNode(x: Node, specs: readonly SliceArgument[]): Node {
+  const whole = c.slice(
+    x,
+    specs.map((s): SliceSpec | undefined => {
+      if (typeof s === 'number' || s === null) return undefined
+      return { start: s[0] ?? undefined, stop: s[1] ?? undefined, step: s[2] ?? undefined }
+    }),
+  )
+  return specs.reduceRight<Node>((y, s, i) => (typeof s === 'number' ? c.selectAt(y, i, s) : y), whole)
+}
+
+/** A tensor in a state. */
+export const wrap = (state: LiveState): Tensor => new Tensor(state)
+
+/** An operation on one tensor. */
+export const one = (name: string, x: TensorLike, f: (a: Node) => Node): Tensor =>
+  wrap(record(name, [x], ([a]) => f(c.asNode(a ?? 0))))
+
+/** An operation on two operands. */
+export const two = (name: string, x: TensorLike, y: TensorLike, f: (a: Operand, b: Operand) => Node): Tensor =>
+  wrap(record(name, [x, y], ([a, b]) => f(a ?? 0, b ?? 0)))
+
+/** An operation on any number of operands. */
+export const many = (name: string, operands: readonly TensorLike[], f: (nodes: Node[]) => Node): Tensor =>
+  wrap(record(name, operands, (xs) => f(xs.map(c.asNode))))
+
+/** An operation without operands. */
+export const none = (name: string, f: () => Node): Tensor => wrap(record(name, [], f))
+
+/** Values limited to [low, high]; either bound may be left out. */
+export function clip(x: TensorLike, low?: TensorLike, high?: TensorLike): Tensor {
+  const operands = [x, low, high].filter((v): v is TensorLike => v !== undefined)
+  return wrap(
+    record('clip', operands, ([a, b, d]) =>
+      low === undefined ? c.clip(c.asNode(a ?? 0), undefined, b) : c.clip(c.asNode(a ?? 0), b, d),
+    ),
+  )
+}

@@ -1,0 +1,55 @@
+/** A function of trees traced into a graph. */
+import { invariant, UserError } from '../diagnostics/errors.ts'
+import type { Graph, Node } from '../graph/node.ts'
+import { nodeIn, type TensorCore, tracing } from './core.ts'
+import { Tensor } from './tensor.ts'
+import { describe, rebuildTree, type TensorSpec, type TreeSpec } from './tree.ts'
+
+export interface Traced {
+  readonly graph: Graph
+  /** Structure of the result. */
+  readonly result: TreeSpec
+  /** For each tensor of the result, its place among the graph's outputs (equal values share one). */
+  readonly places: readonly number[]
+  /** Concrete tensors closed over: the parameters after the arguments'. */
+  readonly captured: readonly TensorCore[]
+  /** Tensors of each argument, in parameter order. */
+  readonly leavesOfArgument: readonly number[]
+}
+
+/** Traces a function on arguments of which only shapes and dtypes count. Throws what the function throws, E_STRUCTURE, E_ARGUMENT for an async function. */
+export function traceFunction(f: (...args: never[]) => unknown, args: readonly unknown[]): Traced {
+  const leavesOfArgument: number[] = []
+  const specs = args.map((a, i) => {
+    const leaves: (Tensor | TensorSpec)[] = []
+    const s = describe(a, leaves, `argument ${i}`)
+    leavesOfArgument.push(leaves.length)
+    return { s, leaves }
+  })
+  const { trace, result } = tracing((t) => {
+    const tracers = specs.map(({ s, leaves }) => {
+      const made = leaves.map((x) => new Tensor({ kind: 'traced', node: t.addParam(x.shape, x.dtype), trace: t }))
+      return rebuildTree(s, () => made.shift())
+    })
+    const value = f(...(tracers as never[]))
+    if (value instanceof Promise)
+      throw new UserError('E_ARGUMENT', 'the jitted function is async', {
+        help: 'jit a synchronous function; await its result outside',
+      })
+    const leaves: (Tensor | TensorSpec)[] = []
+    const structure = describe(value, leaves, 'result')
+    const nodes = leaves.map((x): Node => {
+      if (!(x instanceof Tensor))
+        throw new UserError('E_STRUCTURE', 'the result holds a tensor spec', { help: 'return tensors' })
+      return nodeIn(t, x, 'the result')
+    })
+    return { structure, nodes }
+  })
+  const outputs = [...new Set(result.nodes)]
+  const places = result.nodes.map((n) => outputs.indexOf(n))
+  invariant(
+    places.every((p) => p >= 0),
+    'a result outside the outputs',
+  )
+  return { graph: trace.graph(outputs), result: result.structure, places, captured: trace.captured, leavesOfArgument }
+}
