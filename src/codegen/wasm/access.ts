@@ -1,0 +1,258 @@
+/** Loads and stores of tile values: contiguous, strided, gathered, masked, packed formats; whole steps and partial ones. */
+import { type Expr, flatten, mul } from '../../index/expr.ts'
+import type { Predicate } from '../../index/predicate.ts'
+import type { KernelParam, ValueId } from '../../kernel/ir.ts'
+import type { Scalar } from '../../scalar/ops.ts'
+import { type DType, dtypeBytes } from '../../types/dtype.ts'
+import type { Local } from './builder.ts'
+import {
+  type Address,
+  addressOf,
+  depthOf,
+  laneAddresses,
+  lanePattern,
+  predicateElement,
+  predicateLanes,
+} from './lane_index.ts'
+import {
+  allocReg,
+  assignReg,
+  emitConst,
+  emitLaneLoad,
+  emitLoadConvert,
+  emitLoadSplat,
+  emitScalarOp,
+  emitSplat,
+  isPair,
+  type Reg,
+  releaseReg,
+} from './lanes.ts'
+import { loadPackedElement, loadPackedLanes } from './packed.ts'
+import { part } from './reg.ts'
+import type { Values } from './values.ts'
+
+export interface Access {
+  readonly param: string
+  readonly index: readonly Expr[]
+  readonly mask: Predicate
+  readonly maskValue?: ValueId
+  readonly other: Scalar
+  readonly depth: number
+  readonly key: string
+}
+
+/** Byte position of an access of a plain parameter. */
+export const bytePosition = (p: KernelParam, index: readonly Expr[]): Expr =>
+  mul(flatten(index, p.shape), dtypeBytes(p.dtype))
+
+const isMasked = (a: Pick<Access, 'mask' | 'maskValue'>): boolean => a.mask.length > 0 || a.maskValue !== undefined
+
+/** Whether a mask differs between lanes. */
+export const maskVaries = (values: Values, a: Pick<Access, 'mask' | 'maskValue'>): boolean =>
+  a.mask.some((b) => values.exprVaries(b.expr)) || (a.maskValue !== undefined && values.varies(a.maskValue))
+
+/** A mask that is the same in all lanes, as an i32 local. */
+export function maskElement(values: Values, a: Pick<Access, 'mask' | 'maskValue'>, depth: number): Local {
+  const { env, f, scope } = values
+  const bounds = a.mask.length === 0 ? undefined : predicateElement(values, a.mask, depthOf(values, a.mask))
+  const value = a.maskValue === undefined ? undefined : values.element(a.maskValue)
+  if (bounds !== undefined && value !== undefined) {
+    const both = scope.keep(depth, `m:${part(bounds, 0).index},${part(value, 0).index}`, () =>
+      emitScalarOp(f, env, 'and', 'bool', 'bool', [bounds, value]),
+    )
+    return part(both, 0)
+  }
+  return part(bounds ?? value ?? emitConst(f, 'bool', 1, true), 0)
+}
+
+/** The lanes a mask allows in copy `j`, as a bit each in an i32 local. */
+export function maskBits(values: Values, a: Pick<Access, 'mask' | 'maskValue'>, j: number, depth: number): Local {
+  const { f, scope } = values
+  const bounds = a.mask.length === 0 ? undefined : predicateLanes(values, a.mask, j, depth)
+  const value = a.maskValue === undefined ? undefined : values.lanes(a.maskValue, j)
+  const limit = values.vector?.mask
+  const masks = [bounds, value, limit].filter((r) => r !== undefined).map((r) => part(r, 0))
+  return scope.once(depth, `b:${masks.map((m) => m.index).join()}`, 'i32', () => {
+    masks.forEach((m, i) => {
+      f.get(m)
+      if (i > 0) f.op('v128.and')
+    })
+    f.op('i32x4.bitmask')
+  })
+}
+
+/** One element where nothing of the access varies along the vector axis. */
+export function loadElement(values: Values, a: Access, dtype: DType): Reg {
+  const { f, env, scope } = values
+  const p = values.paramOf(a.param)
+  const read = p.format === 'plain' ? plainElement(values, a, dtype, p) : loadPackedElement(values, a, p)
+  if (!isMasked(a)) return scope.keep(a.depth, a.key, read)
+  const condition = maskElement(values, a, a.depth)
+  return scope.keep(a.depth, a.key, () => {
+    const out = emitConst(f, dtype, 1, a.other)
+    f.get(condition)
+    f.if(() => assignAndRelease(values, out, read()))
+    return { ...allocless(out) }
+  })
+
+  function plainElement(v: Values, access: Access, d: DType, param: KernelParam): () => Reg {
+    const at = addressOf(v, v.baseOf(access.param), bytePosition(param, access.index), 0)
+    return () => emitLoadConvert(f, env, d, 1, at.local, at.offset)
+  }
+}
+
+/** A register whose content is no longer the constant it began as. */
+const allocless = (r: Reg): Reg => ({ dtype: r.dtype, lanes: r.lanes, locals: r.locals })
+
+function assignAndRelease(values: Values, to: Reg, from: Reg): void {
+  assignReg(values.f, to, from)
+  releaseReg(values.f, from)
+}
+
+/** Four lanes of copy `j`. */
+export function loadLanes(values: Values, a: Access, dtype: DType, j: number): Reg {
+  const { f, scope } = values
+  const p = values.paramOf(a.param)
+  const reader =
+    p.format === 'plain'
+      ? laneReader(
+          values,
+          values.baseOf(a.param),
+          bytePosition(p, a.index),
+          0,
+          dtype,
+          j,
+          a.depth,
+          maskVaries(values, a),
+        )
+      : loadPackedLanes(values, a, p, j)
+  if (!isMasked(a)) return scope.keep(a.depth, a.key, reader.whole)
+  if (!maskVaries(values, a)) {
+    const condition = maskElement(values, a, a.depth)
+    return scope.keep(a.depth, a.key, () => {
+      const out = emitConst(f, dtype, 4, a.other)
+      f.get(condition)
+      f.if(() => assignAndRelease(values, out, reader.whole()))
+      return allocless(out)
+    })
+  }
+  const bits = maskBits(values, a, j, a.depth)
+  return scope.keep(a.depth, a.key, () => {
+    const out = allocless(emitConst(f, dtype, 4, a.other))
+    f.get(bits)
+    f.i32Const(15)
+    f.op('i32.eq')
+    f.if(
+      () => assignAndRelease(values, out, reader.whole()),
+      () => {
+        f.get(bits)
+        f.if(() => {
+          for (let lane = 0; lane < 4; lane++) {
+            f.get(bits)
+            f.i32Const(1 << lane)
+            f.op('i32.and')
+            f.if(() => reader.lane(out, lane))
+          }
+        })
+      },
+    )
+    return out
+  })
+}
+
+/** Emitters of a read whose addresses stand in locals already: they may run under a condition. */
+export interface LaneReader {
+  readonly whole: () => Reg
+  readonly lane: (into: Reg, lane: number) => void
+}
+
+/** Runs `body` for the lanes below the limit of a partial step; lane 0 is always valid. */
+export function forValidLanes(values: Values, body: (lane: number) => void): void {
+  const { f } = values
+  const limit = values.vector?.limit
+  if (limit === undefined) {
+    for (let lane = 0; lane < 4; lane++) body(lane)
+    return
+  }
+  f.block((done) => {
+    for (let lane = 0; lane < 4; lane++) {
+      if (lane > 0) {
+        f.get(limit)
+        f.i32Const(lane)
+        f.op('i32.le_s')
+        f.brIf(done)
+      }
+      body(lane)
+    }
+  })
+}
+
+/** A reader of four lanes at `base + offset + e` (bytes). */
+export function laneReader(
+  values: Values,
+  base: Local,
+  e: Expr,
+  offset: number,
+  dtype: DType,
+  j: number,
+  depth: number,
+  guarded: boolean,
+): LaneReader {
+  const { f, env } = values
+  const bytes = dtypeBytes(dtype)
+  const p = lanePattern(values, e, j)
+  const affine = p.kind === 'affine' ? p : undefined
+  let each: readonly Address[] | undefined
+  const addresses = (): readonly Address[] => {
+    each ??= laneAddresses(values, base, e, j, offset, depth)
+    return each
+  }
+  if (guarded) addresses()
+  const lane = (into: Reg, l: number): void => {
+    const at = addresses()[l]
+    if (at !== undefined) emitLaneLoad(f, env, into, l, at.local, at.offset)
+  }
+  if (affine !== undefined && affine.stride === bytes) {
+    const at = addressOf(values, base, affine.at, affine.extra, offset)
+    return { whole: () => emitLoadConvert(f, env, dtype, 4, at.local, at.offset), lane }
+  }
+  if (affine !== undefined && affine.stride === 0) {
+    const at = addressOf(values, base, affine.at, affine.extra, offset)
+    return { whole: () => loadSplat(values, dtype, at), lane }
+  }
+  if (affine !== undefined && affine.stride === -4 && bytes === 4) {
+    const at = addressOf(values, base, affine.at, affine.extra - 12, offset)
+    const whole = (): Reg => {
+      const r = allocReg(f, dtype, 4)
+      f.push(at.local)
+      f.load('v128.load', 4, at.offset)
+      const x = f.toLocal('v128')
+      f.get(x)
+      f.get(x)
+      f.shuffle32(3, 2, 1, 0)
+      f.set(part(r, 0))
+      f.release(x)
+      return r
+    }
+    return { whole, lane }
+  }
+  const [first] = addresses()
+  const whole = (): Reg => {
+    const out = first === undefined ? allocReg(f, dtype, 4) : loadSplat(values, dtype, first)
+    forValidLanes(values, (l) => {
+      if (l > 0) lane(out, l)
+    })
+    return out
+  }
+  return { whole, lane }
+}
+
+/** One element in all lanes: a fresh start for lane loads, which would otherwise wait for what stood in the register. */
+function loadSplat(values: Values, dtype: DType, at: Address): Reg {
+  const { f, env } = values
+  if (!isPair(dtype)) return emitLoadSplat(f, env, dtype, at.local, at.offset)
+  const one = emitLoadConvert(f, env, dtype, 1, at.local, at.offset)
+  const out = emitSplat(f, one)
+  releaseReg(f, one)
+  return out
+}

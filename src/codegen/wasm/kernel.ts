@@ -1,0 +1,196 @@
+/**
+ * Kernels to WebAssembly functions `(params: i32, start: i32, end: i32, scratch: i32)`: each runs programs [start, end) of
+ * the kernel's linearised grid (parts one after another, last grid axis fastest). `params` points to one i32 address for each
+ * kernel parameter.
+ */
+import { invariant } from '../../diagnostics/errors.ts'
+import { loopAxes } from '../../kernel/axes.ts'
+import { gridSize, type Kernel, type KernelPart, type Stmt, type ValueId } from '../../kernel/ir.ts'
+import { type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
+import type { Env } from './lanes.ts'
+import { bindBlock, emitLevel, Scratch } from './level.ts'
+import { Scope } from './scope.ts'
+import { Axes, type AxisView, blockView, type Def, localView } from './tile.ts'
+import { Values } from './values.ts'
+
+export interface KernelJob {
+  readonly kernel: Kernel
+  /** Name of the exported function. */
+  readonly name: string
+  /** Whether parameters i and j may share memory (an output in place of an input it is computed from, point by point). */
+  readonly mayAlias: (i: number, j: number) => boolean
+}
+
+export interface ModuleOptions {
+  /** Relaxed SIMD is available on the engine. */
+  readonly relaxed: boolean
+  /** The imported memory `env.memory`, in pages of 64 KiB. */
+  readonly memory: { readonly min: number; readonly max: number; readonly shared: boolean }
+}
+
+export interface CompiledModule {
+  readonly bytes: Uint8Array
+  /** Scratch bytes each job's function needs. */
+  readonly scratch: readonly number[]
+}
+
+/** One module with a function for each job. Its imports are `env.memory` and `math` (see `mathImports`). */
+export function compileModule(jobs: readonly KernelJob[], options: ModuleOptions): CompiledModule {
+  const module = new ModuleBuilder()
+  module.importMemory('env', 'memory', options.memory)
+  const scratch: number[] = []
+  for (const job of jobs) {
+    const env: Env = { mode: job.kernel.mode, relaxed: options.relaxed, module }
+    module.function(
+      job.name,
+      ['i32', 'i32', 'i32', 'i32'],
+      [],
+      (f) => {
+        scratch.push(emitKernel(f, env, job))
+      },
+      { export: true },
+    )
+  }
+  return { bytes: module.finish(), scratch }
+}
+
+function emitKernel(f: FunctionBuilder, env: Env, job: KernelJob): number {
+  const { kernel } = job
+  const scope = new Scope(f)
+  const params = new Map(kernel.params.map((p) => [p.name, p]))
+  const order = new Map(kernel.params.map((p, i) => [p.name, i]))
+  const [table, start, end, scratchBase] = [f.param(0), f.param(1), f.param(2), f.param(3)]
+  scope.push()
+  const base = (name: string): Local => {
+    const i = order.get(name)
+    invariant(i !== undefined, `parameter ${name} is not declared`)
+    return scope.once(0, `base:${name}`, 'i32', () => {
+      f.get(table)
+      f.load('i32.load', 4, 4 * i)
+    })
+  }
+  const mayAlias = (a: string, b: string): boolean => {
+    const [i, j] = [order.get(a), order.get(b)]
+    return i !== undefined && j !== undefined && job.mayAlias(i, j)
+  }
+  let bytes = 0
+  let offset = 0
+  for (const part of kernel.parts) {
+    const size = gridSize(part)
+    const scratch = new Scratch()
+    if (size > 0) emitPart(scope, env, part, { params, base, start, end, scratchBase, offset, size, scratch, mayAlias })
+    bytes = Math.max(bytes, scratch.bytes)
+    offset += size
+  }
+  f.splice(scope.pop().fragment)
+  return bytes
+}
+
+interface PartContext {
+  readonly params: Values['params']
+  readonly base: (name: string) => Local
+  readonly start: Local
+  readonly end: Local
+  readonly scratchBase: Local
+  /** Programs of the parts before. */
+  readonly offset: number
+  readonly size: number
+  readonly scratch: Scratch
+  readonly mayAlias: (a: string, b: string) => boolean
+}
+
+function emitPart(scope: Scope, env: Env, part: KernelPart, c: PartContext): void {
+  const { f } = scope
+  const loops = loopAxes(part.body)
+  const blocks = new Map(part.grid.map((g) => [g.axis, g.block]))
+  const views = new Map<string, AxisView>()
+  for (const { name, extent } of part.axes) {
+    const block = blocks.get(name)
+    if (block !== undefined) views.set(name, blockView(name, extent, block))
+    else views.set(name, localView(name, extent))
+  }
+  // A loop's axis is bound inside the loop alone; its extent is known everywhere.
+  for (const name of loops) if (blocks.has(name)) invariant(false, `${name} is both a grid and a loop axis`)
+  const values = new Values(scope, env, c.params, definitionsOf(part.body), new Axes(views), c.base, c.scratchBase)
+  const first = f.local('i32')
+  const last = f.local('i32')
+  const program = f.local('i32')
+  // The part's own programs among [start, end).
+  scope.here(() => {
+    clamp(f, c.start, c.offset, 0, 'max')
+    f.set(first)
+    clamp(f, c.end, c.offset, c.size, 'min')
+    f.set(last)
+  })
+  scope.push()
+  bindGrid(values, part, program)
+  emitLevel(values, part.body, { mayAlias: c.mayAlias, scratch: c.scratch })
+  const { fragment } = scope.pop()
+  scope.here(() => f.forLoop(program, first, last, 1, () => f.splice(fragment)))
+}
+
+/** Pushes max or min of `x - offset` and a bound. */
+function clamp(f: FunctionBuilder, x: Local, offset: number, bound: number, which: 'max' | 'min'): void {
+  f.get(x)
+  f.i32Const(offset)
+  f.op('i32.sub')
+  const shifted = f.toLocal('i32')
+  f.get(shifted)
+  f.i32Const(bound)
+  f.get(shifted)
+  f.i32Const(bound)
+  f.op(which === 'max' ? 'i32.gt_s' : 'i32.lt_s')
+  f.op('select')
+  f.release(shifted)
+}
+
+/** Binds the grid axes to the coordinates of program number `program`. */
+function bindGrid(values: Values, part: KernelPart, program: Local): void {
+  const { scope, f, axes } = values
+  scope.bind('program', program)
+  let rest: Local = program
+  const counts = part.grid.map((g) => Math.ceil(axes.view(g.axis).extent / g.block))
+  for (let i = part.grid.length - 1; i >= 0; i--) {
+    const g = part.grid[i]
+    const n = counts[i]
+    if (g === undefined || n === undefined) continue
+    const view = axes.view(g.axis)
+    if (n === 1) {
+      bindBlock(values, view, g.block, 0, view.extent)
+      continue
+    }
+    const outermost = counts.slice(0, i).every((c) => c === 1)
+    const at = rest
+    const coordinate = outermost
+      ? at
+      : scope.once(scope.depth, `grid:${i}`, 'i32', () => scope.pushQuotient('mod', at, n, true))
+    if (!outermost) rest = scope.once(scope.depth, `rest:${i}`, 'i32', () => scope.pushQuotient('div', at, n, true))
+    const begin =
+      g.block === 1
+        ? coordinate
+        : scope.once(scope.depth, `start:${i}`, 'i32', () => scope.pushScaled(coordinate, g.block))
+    bindBlock(values, view, g.block, begin, view.extent)
+  }
+  for (const a of part.axes) {
+    const v = axes.view(a.name)
+    if (scope.isBound(`${a.name}.start`) || v.moves) continue
+    bindBlock(values, v, v.extent, 0, v.extent)
+  }
+}
+
+function definitionsOf(body: readonly Stmt[]): Map<ValueId, Def> {
+  const out = new Map<ValueId, Def>()
+  const walk = (stmts: readonly Stmt[]): void => {
+    for (const s of stmts) {
+      if (s.kind === 'let') out.set(s.id, s)
+      if (s.kind !== 'loop') continue
+      for (const { param, result, dtype, axes } of s.carries) {
+        out.set(param, { id: param, dtype, axes })
+        out.set(result, { id: result, dtype, axes })
+      }
+      walk(s.body)
+    }
+  }
+  walk(body)
+  return out
+}

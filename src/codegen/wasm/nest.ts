@@ -1,0 +1,247 @@
+/** Emission of a loop nest: loops in the scheduled order, the vector axis in whole and partial steps, folds, stores. */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Local } from './builder.ts'
+import { Accumulator } from './fold.ts'
+import { makeReg, type Reg } from './lanes.ts'
+import type { Nest, Root } from './nests.ts'
+import { type NestSchedule, scheduleNest } from './schedule.ts'
+import type { Index } from './scope.ts'
+import { emitStore, emitTileStore } from './store.ts'
+import type { Tile } from './tile.ts'
+import type { Values } from './values.ts'
+
+/** Gives the result of a fold a place once the nest has run. */
+export interface FoldPlaces {
+  /** The tile of a fold that keeps axes. */
+  tileOf(id: number): Tile
+}
+
+export function emitNest(values: Values, nest: Nest, places: FoldPlaces): void {
+  new NestEmitter(values, nest, scheduleNest(values, nest), places).emit()
+}
+
+class NestEmitter {
+  private readonly values: Values
+  private readonly nest: Nest
+  private readonly schedule: NestSchedule
+  private readonly places: FoldPlaces
+  private readonly keptCount: number
+  private readonly accumulators: Accumulator[] = []
+  /** A register result of a fold without kept axes. */
+  private readonly results = new Map<number, Reg>()
+
+  constructor(values: Values, nest: Nest, schedule: NestSchedule, places: FoldPlaces) {
+    this.values = values
+    this.nest = nest
+    this.schedule = schedule
+    this.places = places
+    this.keptCount = schedule.order.length - nest.folded.length
+  }
+
+  private get folds() {
+    return this.nest.roots.filter((r) => r.kind === 'fold').map((r) => r.fold)
+  }
+
+  emit(): void {
+    const { values } = this
+    const level = values.scope.depth
+    this.loop(0)
+    for (const r of this.nest.roots) {
+      if (r.kind === 'keep' && r.home) values.setHome(r.id, { kind: 'tile', tile: r.tile, depth: level, round: false })
+      if (r.kind !== 'fold') continue
+      const { id, kept } = r.fold
+      const reg = this.results.get(id)
+      if (reg !== undefined) values.setHome(id, { kind: 'register', reg, depth: level })
+      else {
+        invariant(kept.length > 0, `fold %${id} has no result`)
+        values.setHome(id, { kind: 'tile', tile: this.places.tileOf(id), depth: level, round: false })
+      }
+    }
+  }
+
+  private loop(d: number): void {
+    if (d === this.keptCount && this.nest.folded.length > 0) {
+      this.folded(d)
+      return
+    }
+    this.inner(d)
+  }
+
+  private inner(d: number): void {
+    const axis = this.schedule.order[d]
+    if (axis === undefined) this.body()
+    else if (axis === this.schedule.vector) this.vectorLoop(axis, () => this.loop(d + 1))
+    else countedLoop(this.values, axis, () => this.loop(d + 1))
+  }
+
+  /** The folded loops between the accumulators' start and finish. */
+  private folded(d: number): void {
+    const { values, schedule } = this
+    const across = schedule.vector !== undefined && this.nest.folded.includes(schedule.vector)
+    const lanes = across || values.vector !== undefined ? 4 : 1
+    const copies = across ? schedule.copies : (values.vector?.copies ?? 1)
+    const indices = this.nest.folded.reduce((n, a) => n * values.axes.view(a).max, 1)
+    const outer = this.accumulators.splice(0)
+    for (const fold of this.folds) {
+      const a = new Accumulator(values, fold, lanes, copies, indices)
+      a.start()
+      this.accumulators.push(a)
+    }
+    this.inner(d)
+    for (const a of this.accumulators) {
+      const n = across || values.vector === undefined ? 1 : copies
+      for (let j = 0; j < n; j++) {
+        const r = a.finish(across, j)
+        if (this.keptCount === 0) this.results.set(a.fold.id, r)
+        else emitTileStore(values, this.places.tileOf(a.fold.id), r, j)
+      }
+    }
+    this.accumulators.splice(0, Infinity, ...outer)
+  }
+
+  private body(): void {
+    const { values } = this
+    const copies = values.vector?.copies ?? 1
+    for (let j = 0; j < copies; j++) {
+      // All of a point's values stand in registers before any of its stores: outputs may be inputs' memory.
+      const writes: (() => void)[] = []
+      for (const r of this.nest.roots) this.compute(r, j, writes)
+      for (const a of this.accumulators) a.step(j, j)
+      for (const write of writes) write()
+    }
+    for (const a of this.accumulators) a.tick()
+  }
+
+  private compute(r: Root, j: number, writes: (() => void)[]): void {
+    const { values } = this
+    if (r.kind === 'store') {
+      values.at(r.stmt.value, j)
+      writes.push(() => emitStore(values, r.stmt, j))
+    } else if (r.kind === 'keep') {
+      const v = values.at(r.id, j)
+      writes.push(() => emitTileStore(values, r.tile, v, j))
+    }
+  }
+
+  /** Whole steps of `copies` groups of four, then single groups, the last of them partial. */
+  private vectorLoop(axis: string, body: () => void): void {
+    const { values } = this
+    const { scope, f } = values
+    const view = values.axes.view(axis)
+    const { copies } = this.schedule
+    const { start, end, count } = axisBounds(values, axis)
+    const aligned = view.aligned % 4 === 0
+    const wide = 4 * copies
+    const counts = view.counts
+    const always = counts?.every((n) => n % wide === 0) ?? false
+    const never = counts?.every((n) => n < wide) ?? false
+    const wholeGroups = counts?.every((n) => n % 4 === 0) ?? false
+    const steps = (from: Index, to: Index, n: number, partial: boolean): void => {
+      const counter = f.local('i32')
+      scope.push()
+      scope.bind(axis, counter)
+      if (aligned)
+        scope.bind(
+          `${axis}.quad`,
+          scope.once(scope.depth, 'quad', 'i32', () => {
+            f.get(counter)
+            f.i32Const(2)
+            f.op('i32.shr_u')
+          }),
+        )
+      const outer = values.vector
+      values.vector = { name: axis, copies: n, aligned, ...(partial ? limitOf(values, counter, end) : {}) }
+      body()
+      values.vector = outer
+      const { fragment } = scope.pop()
+      scope.here(() => f.forLoop(counter, from, to, 4 * n, () => f.splice(fragment)))
+    }
+    if (always) {
+      steps(start, end, copies, false)
+      return
+    }
+    let tailFrom: Index = start
+    if (!never) {
+      tailFrom = wholeEnd(values, start, count, wide)
+      steps(start, tailFrom, copies, false)
+    }
+    steps(tailFrom, end, 1, !wholeGroups)
+  }
+}
+
+/** The number of valid lanes of a step at `counter`, and their mask. */
+function limitOf(values: Values, counter: Local, end: Index): { limit: Local; mask: Reg } {
+  const { f, scope } = values
+  const limit = scope.once(scope.depth, 'limit', 'i32', () => {
+    f.i32Const(4)
+    f.push(end)
+    f.get(counter)
+    f.op('i32.sub')
+    const left = f.toLocal('i32')
+    f.get(left)
+    f.i32Const(4)
+    f.get(left)
+    f.op('i32.gt_s')
+    f.op('select')
+    f.release(left)
+  })
+  const mask = scope.keep(scope.depth, 'limit-mask', () =>
+    makeReg(f, 'bool', 4, () => {
+      f.i32x4Const(0, 1, 2, 3)
+      f.get(limit)
+      f.ops('i32x4.splat', 'i32x4.lt_s')
+    }),
+  )
+  return { limit, mask }
+}
+
+/** Start plus the largest multiple of `wide` in `count`. */
+function wholeEnd(values: Values, start: Index, count: Index, wide: number): Index {
+  if (typeof start === 'number' && typeof count === 'number') return start + count - (count % wide)
+  const { f, scope } = values
+  return scope.once(scope.depth, `whole:${indexKey(start)}:${indexKey(count)}:${wide}`, 'i32', () => {
+    f.push(start)
+    f.push(count)
+    f.i32Const(-wide)
+    f.ops('i32.and', 'i32.add')
+  })
+}
+
+const indexKey = (x: Index): string => (typeof x === 'number' ? `#${x}` : String(x.index))
+
+/** First index, end and number of indices of an axis in this program. */
+export function axisBounds(values: Values, axis: string): { start: Index; end: Index; count: Index } {
+  const view = values.axes.view(axis)
+  const { scope } = values
+  if (!view.moves && view.counts?.length === 1) return { start: 0, end: view.max, count: view.max }
+  return {
+    start: scope.axisPosition(`${axis}.start`),
+    end: scope.axisPosition(`${axis}.end`),
+    count: scope.axisPosition(`${axis}.count`),
+  }
+}
+
+/** One index at a time. */
+export function countedLoop(values: Values, axis: string, body: () => void, reverse = false): void {
+  const { scope, f } = values
+  const { start, end } = axisBounds(values, axis)
+  const counter = f.local('i32')
+  scope.push()
+  if (!reverse) scope.bind(axis, counter)
+  else {
+    const mirrored = f.local('i32')
+    scope.here(() => {
+      f.push(start)
+      f.push(end)
+      f.i32Const(1)
+      f.ops('i32.sub', 'i32.add')
+      f.get(counter)
+      f.op('i32.sub')
+      f.set(mirrored)
+    })
+    scope.bind(axis, mirrored)
+  }
+  body()
+  const { fragment } = scope.pop()
+  scope.here(() => f.forLoop(counter, start, end, 1, () => f.splice(fragment)))
+}

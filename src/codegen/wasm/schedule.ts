@@ -1,0 +1,163 @@
+/** Loop order, vector axis and unrolling of a nest, by a small cost model of its memory accesses. */
+import { type Expr, flatten, strideOf, valuesOf } from '../../index/expr.ts'
+import { operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { scalarInfo } from '../../scalar/ops.ts'
+import { dtypeClass } from '../../types/dtype.ts'
+import { bytePosition } from './access.ts'
+import type { Nest, Root } from './nests.ts'
+import type { Tile } from './tile.ts'
+import type { Values } from './values.ts'
+
+export interface NestSchedule {
+  /** Loops, outermost first: kept axes stand before folded ones. */
+  readonly order: readonly string[]
+  readonly vector: string | undefined
+  /** Groups of four lanes a step of the vector axis takes. */
+  readonly copies: number
+}
+
+interface Touch {
+  readonly position: Expr
+  readonly masked: boolean
+  readonly write: boolean
+  readonly unit: number
+}
+
+interface Work {
+  readonly touches: readonly Touch[]
+  /** Instructions' worth of arithmetic a point. */
+  readonly arithmetic: number
+}
+
+/** What one point of a nest touches and computes. */
+function workOf(values: Values, roots: readonly Root[]): Work {
+  const touches: Touch[] = []
+  let arithmetic = 0
+  const seen = new Set<ValueId>()
+  const tile = (t: Tile, write: boolean): void => {
+    touches.push({ position: values.axes.tileIndex(t), masked: false, write, unit: t.dtype === 'f64' ? 8 : 4 })
+  }
+  const visit = (id: ValueId): void => {
+    if (seen.has(id)) return
+    seen.add(id)
+    const home = values.homes.get(id)
+    if (home?.kind === 'register') return
+    if (home?.kind === 'tile') return tile(home.tile, false)
+    const { op } = values.def(id)
+    if (op === undefined) return
+    if (op.kind === 'at') {
+      const of = values.homeTile(op.of)
+      touches.push({ position: values.axes.tileIndex(of.tile, op.index), masked: false, write: false, unit: 4 })
+      return
+    }
+    operandsOf(op).forEach(visit)
+    if (op.kind === 'load') {
+      const p = values.paramOf(op.param)
+      const position = p.format === 'plain' ? bytePosition(p, op.index) : flatten(op.index, p.shape)
+      const unit = p.format === 'plain' ? (p.shape.length >= 0 ? bytesOf(p.dtype) : 1) : 1
+      touches.push({ position, masked: op.mask.length > 0 || op.maskValue !== undefined, write: false, unit })
+    } else if (op.kind === 'scalar')
+      arithmetic += { free: 0, simple: 1, divide: 4, special: 16 }[scalarInfo(op.op).cost]
+    else if (op.kind === 'random') arithmetic += 60
+    else if (op.kind !== 'const') arithmetic += 1
+  }
+  for (const r of roots) {
+    if (r.kind === 'fold') {
+      r.fold.args.forEach(visit)
+      arithmetic += r.fold.args.length
+    } else if (r.kind === 'keep') {
+      visit(r.id)
+      tile(r.tile, true)
+    } else {
+      const s = r.stmt
+      visit(s.value)
+      if (s.maskValue !== undefined) visit(s.maskValue)
+      for (const e of s.index) valuesOf(e).forEach(visit)
+      const p = values.paramOf(s.param)
+      touches.push({
+        position: bytePosition(p, s.index),
+        masked: s.mask.length > 0,
+        write: true,
+        unit: bytesOf(p.dtype),
+      })
+    }
+  }
+  return { touches, arithmetic }
+}
+
+const bytesOf = (d: Parameters<typeof dtypeClass>[0]): number =>
+  ({ f32: 4, f64: 8, f16: 2, bf16: 2, i8: 1, i16: 2, i32: 4, i64: 8, u8: 1, u16: 2, u32: 4, u64: 8, bool: 1 })[d]
+
+/** Cost of four lanes of an access along an axis. */
+function touchCost(values: Values, t: Touch, axis: string): number {
+  for (const id of valuesOf(t.position)) if (values.reachOf(id).has(axis)) return 10
+  const s = strideOf(t.position, axis)
+  const guard = t.masked ? 2 : 0
+  if (s === undefined) return 6 + guard
+  if (s === 0) return t.write ? 4 : 0.2
+  if (s === t.unit) return 1 + guard
+  return 5 + guard
+}
+
+/** A fold whose order of elements matters to the result. */
+const isOrdered = (values: Values, r: Root): boolean =>
+  r.kind === 'fold' &&
+  values.env.mode === 'strict' &&
+  (r.fold.combiner === 'sum' || r.fold.combiner === 'prod') &&
+  dtypeClass(r.fold.dtype) === 'float'
+
+/** A store whose points must run in order: several may meet in one place. */
+const isScatter = (r: Root): boolean => r.kind === 'store' && r.stmt.index.some((e) => valuesOf(e).size > 0)
+
+export function scheduleNest(values: Values, nest: Nest): NestSchedule {
+  const { axes } = values
+  const work = workOf(values, nest.roots)
+  const ordered = nest.roots.some((r) => isOrdered(values, r))
+  const scatter = nest.roots.some(isScatter)
+  const candidates = nest.space.filter((a) => axes.view(a).max >= 2 && !(ordered && nest.folded.includes(a)))
+  const size = (a: string): number => axes.view(a).max
+  const cost = (a: string): number => {
+    const n = size(a)
+    const steps = Math.ceil(n / 4) / (n / 4)
+    const memory = work.touches.reduce((sum, t) => sum + touchCost(values, t, a), 0)
+    return (memory + work.arithmetic * 0.5 + 0.5) * steps
+  }
+  const scalarCost = work.touches.length * 4 + work.arithmetic * 2.2 + 2
+  let vector: string | undefined
+  let best = scalarCost
+  if (scatter) vector = nest.space.at(-1)
+  else
+    for (const a of candidates) {
+      const c = cost(a)
+      if (c < best || (vector !== undefined && c === best && size(a) > size(vector))) {
+        best = c
+        vector = a
+      }
+    }
+  const kept = nest.space.filter((a) => !nest.folded.includes(a))
+  const byStride = (names: readonly string[]): string[] =>
+    scatter ? [...names] : [...names].sort((a, b) => strideSum(work, b) - strideSum(work, a))
+  const others = (names: readonly string[]): string[] => names.filter((a) => a !== vector)
+  const folded = ordered ? [...nest.folded] : byStride(nest.folded)
+  const isKept = vector !== undefined && kept.includes(vector)
+  const order =
+    vector === undefined
+      ? [...byStride(kept), ...folded]
+      : isKept
+        ? [...byStride(others(kept)), vector, ...folded]
+        : [...byStride(kept), ...others(folded), vector]
+  const n = vector === undefined ? 0 : size(vector)
+  const folds = nest.roots.filter((r) => r.kind === 'fold').length
+  const wanted = folds > 0 ? (work.arithmetic <= 6 ? (folds > 2 ? 2 : 4) : 2) : work.arithmetic <= 6 ? 4 : 1
+  let copies = scatter ? 1 : wanted
+  while (copies > 1 && n < 4 * copies) copies /= 2
+  return { order, vector, copies }
+}
+
+/** How far an axis moves through memory, over all accesses: far-moving axes go outside. */
+function strideSum(work: Work, a: string): number {
+  return work.touches.reduce(
+    (n, t) => n + Math.min(1e6, Math.abs(strideOf(t.position, a) ?? 16)) * (t.write ? 2 : 1),
+    0,
+  )
+}
