@@ -1,0 +1,245 @@
+/** What rewriting makes of programs people write, what it must keep, and how long it may take. */
+import { describe, expect, test } from 'vitest'
+import * as c from '../../src/compose/index.ts'
+import { withOrigin } from '../../src/diagnostics/origin.ts'
+import { makeNode, param } from '../../src/graph/build.ts'
+import type { Graph, Node, NodeOf } from '../../src/graph/node.ts'
+import { nodesOf } from '../../src/graph/traverse.ts'
+import { verifyGraph } from '../../src/graph/verify.ts'
+import { rewriteGraph } from '../../src/rewrite/index.ts'
+import { randomGraph } from '../random/graphs.ts'
+import { makeRng } from '../random/rng.ts'
+import { tameData } from '../random/values.ts'
+import { evaluate, foldIn, roundingDifference } from './support.ts'
+
+const fold = foldIn('dtype')
+const rng = makeRng(1)
+
+const f32 = (index: number, ...shape: number[]): NodeOf<'param'> => param(index, shape, 'f32')
+const weights = (...shape: number[]): Node => {
+  const n = shape.reduce((p, d) => p * d, 1)
+  return makeNode('constant', [], { data: tameData(rng, 'f32', n, 0.5, 1.5), shape, dtype: 'f32' })
+}
+const program = (params: readonly NodeOf<'param'>[], ...outputs: Node[]): Graph => ({ params, outputs, effects: [] })
+
+function fast(graph: Graph): Graph {
+  const { graph: after } = rewriteGraph(graph, { mode: 'fast', fold })
+  verifyGraph(after)
+  return after
+}
+
+/** How often each op occurs, views and sources left out. */
+function work(graph: Graph): Record<string, number> {
+  const counts: Record<string, number> = {}
+  const free = new Set([
+    'param',
+    'constant',
+    'full',
+    'iota',
+    'reshape',
+    'permute',
+    'broadcast',
+    'window',
+    'pad',
+    'slice',
+  ])
+  for (const n of nodesOf(graph)) if (!free.has(n.op)) counts[n.op] = (counts[n.op] ?? 0) + 1
+  return counts
+}
+
+const has = (graph: Graph, op: Node['op']): boolean => nodesOf(graph).some((n) => n.op === op)
+
+describe('what is kept', () => {
+  test('parameters, unused ones too, and the order of outputs', () => {
+    const [x, y, z] = [f32(0, 3), f32(1, 3), f32(2, 3)]
+    const graph = program([x, y, z], c.add(x, 0), y, c.neg(c.neg(x)), c.mul(x, y))
+    const after = fast(graph)
+    expect(after.params).toEqual([x, y, z])
+    expect(after.params[2]).toBe(z)
+    expect(after.outputs.slice(0, 3)).toEqual([x, y, x])
+    expect(after.outputs[0]).toBe(x)
+  })
+
+  test('effects: all of them, in order, on values that are rewritten', () => {
+    const seen: string[] = []
+    const inspect = (label: string, x: Node, before?: Node): NodeOf<'inspect'> =>
+      makeNode('inspect', before === undefined ? [x] : [x, before], {
+        callback: { label, call: (data) => seen.push(`${label}:${[...data].join()}`) },
+      })
+    const x = f32(0, 2)
+    const a = inspect('a', c.add(c.mul(x, 1), 0))
+    const b = inspect('b', c.add(c.mul(x, 1), 0), a)
+    const graph: Graph = { params: [x], outputs: [c.mul(a, 2)], effects: [a, b] }
+    const { graph: after } = rewriteGraph(graph, { mode: 'fast', fold })
+    verifyGraph(after)
+    expect(after.effects.map((e) => e.op)).toEqual(['inspect', 'inspect'])
+    expect(after.effects[0]?.inputs[0]).toBe(x)
+    const [out] = evaluate(after, [Float32Array.from([3, 4])], 'dtype')
+    expect(out).toEqual(Float32Array.from([6, 8]))
+    expect(seen).toEqual(['a:3,4', 'b:3,4'])
+  })
+
+  test('provenance: a node stands for the call it came from', () => {
+    const x = f32(0, 4)
+    const y = withOrigin('power', 'user.ts:1:1', () => c.pow(x, 2))
+    const after = fast(
+      program(
+        [x],
+        withOrigin('twice', 'user.ts:2:1', () => c.add(y, y)),
+      ),
+    )
+    expect(nodesOf(after).flatMap((n) => (n.op === 'param' ? [] : [`${n.op} ${n.origin.name}`]))).toEqual([
+      'mul power',
+      'add twice',
+    ])
+  })
+
+  test('the input graph', () => {
+    const { graph } = randomGraph(3, { operations: 30 })
+    const before = nodesOf(graph).map((n) => n.id)
+    fast(graph)
+    expect(nodesOf(graph).map((n) => n.id)).toEqual(before)
+  })
+})
+
+describe('what becomes of', () => {
+  test('common subexpressions written in different orders', () => {
+    const [x, y] = [f32(0, 3), f32(1, 3)]
+    const after = fast(program([x, y], c.exp(c.add(x, y)), c.exp(c.add(y, x))))
+    expect(after.outputs[0]).toBe(after.outputs[1])
+  })
+
+  test('a convolution with batch normalisation by literals: other weights and a shift', () => {
+    const x = f32(0, 2, 3, 8, 8)
+    for (const groups of [1, 3]) {
+      const conv = c.conv(x, weights(6, 3 / groups, 3, 3), { padding: 1, groups, bias: weights(6) })
+      const graph = program(
+        [x],
+        c.relu(c.batchNorm(conv, weights(6), weights(6), { scale: weights(6), bias: weights(6) })),
+      )
+      const after = fast(graph)
+      expect(work(after), `${groups} groups`).toEqual({ contract: 1, add: 1, max: 1 })
+      const inputs = [tameData(rng, 'f32', 384, -1, 1)]
+      const [want] = evaluate(graph, inputs, 'f64')
+      const [got] = evaluate(after, inputs, 'f64')
+      expect(roundingDifference(want ?? inputs[0] ?? [], got ?? [], 'f32')).toBeUndefined()
+      expect(work(rewriteGraph(graph, { mode: 'strict', fold }).graph)).toEqual({ contract: 1, add: 3, mul: 1, max: 1 })
+    }
+  })
+
+  test('a convolution of one image keeps its scale in the weights too', () => {
+    const x = f32(0, 1, 3, 8, 8)
+    const conv = c.conv(x, weights(4, 3, 3, 3), { padding: 1 })
+    const after = fast(
+      program([x], c.relu(c.batchNorm(conv, weights(4), weights(4), { scale: weights(4), bias: weights(4) }))),
+    )
+    expect(work(after)).toEqual({ contract: 1, add: 1, max: 1 })
+  })
+
+  test('a 1x1 convolution: a product without windows', () => {
+    const x = f32(0, 2, 3, 8, 8)
+    const after = fast(program([x], c.conv(x, weights(4, 3, 1, 1))))
+    expect(has(after, 'window')).toBe(false)
+    expect(work(after)).toEqual({ contract: 1 })
+  })
+
+  test('transposed operands and results: labels of the contraction', () => {
+    const [x, w] = [f32(0, 4, 3), f32(1, 5, 3)]
+    const after = fast(
+      program([x, w], c.permute(c.matmul(x, c.permute(w, [1, 0])), [1, 0]), c.matmul(x, c.permute(x, [1, 0]))),
+    )
+    expect(has(after, 'permute')).toBe(false)
+    expect(after.outputs.map((o) => (o.op === 'contract' ? o.attrs : undefined))).toEqual([
+      { lhs: 'ab', rhs: 'cb', out: 'ca' },
+      { lhs: 'ab', rhs: 'cb', out: 'ac' },
+    ])
+  })
+
+  test('a transposed product that is also read as it is: computed once', () => {
+    const [x, w] = [f32(0, 4, 3), f32(1, 3, 5)]
+    const y = c.matmul(x, w)
+    const after = fast(program([x, w], c.permute(y, [1, 0]), c.exp(y)))
+    expect(work(after)).toEqual({ contract: 1, exp: 1 })
+  })
+
+  test('softmax: one division a row', () => {
+    const x = f32(0, 6, 10)
+    const after = fast(program([x], c.softmax(x)))
+    expect(work(after)).toEqual({ reduce: 2, sub: 1, exp: 1, div: 1, mul: 1 })
+    expect(nodesOf(after).find((n) => n.op === 'div')?.shape).toEqual([6])
+  })
+
+  test('statistics of rows: computed on rows, not on elements', () => {
+    const x = f32(0, 6, 10)
+    const after = fast(program([x], c.layerNorm(x)))
+    for (const n of nodesOf(after)) if (n.op === 'rsqrt') expect(n.shape).toEqual([6])
+    expect(work(after).reduce).toBe(2)
+  })
+
+  test('swish written out: x * sigmoid(x)', () => {
+    const x = f32(0, 6)
+    const after = fast(program([x], c.div(x, c.add(c.exp(c.neg(x)), 1)), c.div(1, c.add(1, c.exp(c.mul(x, -1))))))
+    expect(work(after)).toEqual({ sigmoid: 1, mul: 1 })
+  })
+
+  test('rounding tricks stay what they are', () => {
+    const x = f32(0, 6)
+    const after = fast(program([x], c.sub(c.add(x, 12582912), 12582912)))
+    expect(work(after)).toEqual({ add: 2 })
+  })
+
+  test('literals alone: one literal', () => {
+    const after = fast(program([], c.sum(c.mul(weights(8, 8), c.exp(weights(8))))))
+    expect(nodesOf(after).map((n) => n.op)).toEqual(['full'])
+  })
+
+  test('index arithmetic and large repeated literals: not stored', () => {
+    const mask = c.compare('ge', c.iota([128, 128], 0), c.iota([128, 128], 1))
+    const after = fast(program([], mask, c.neg(c.broadcastTo(weights(300), [200, 300]))))
+    for (const n of nodesOf(after)) if (n.op === 'constant') expect(n.shape).toEqual([300])
+    expect(after.outputs[0]?.op).toBe('ge')
+  })
+})
+
+describe('how long it takes', () => {
+  /** The least of several timings in milliseconds: what is left when the machine is busy with nothing else. */
+  function time(body: () => unknown): number {
+    let best = Number.POSITIVE_INFINITY
+    for (let i = 0; i < 7; i++) {
+      const from = performance.now()
+      body()
+      best = Math.min(best, performance.now() - from)
+    }
+    return best
+  }
+
+  test('a chain of 10,000 operations', () => {
+    const x = f32(0, 4)
+    let y: Node = x
+    for (let i = 0; i < 10_000; i++) y = i % 3 === 0 ? c.tanh(y) : i % 3 === 1 ? c.add(y, x) : c.neg(c.neg(y))
+    const { graph } = rewriteGraph(program([x], y), { mode: 'fast', fold })
+    expect(nodesOf(graph).length).toBeGreaterThan(6000)
+    expect(nodesOf(graph).some((n) => n.op === 'neg')).toBe(false)
+  })
+
+  test('100 operations within 10 ms, 3,000 within 400 ms', () => {
+    const small = randomGraph(11, { operations: 60 }).graph
+    const layers = (count: number): Graph => {
+      const x = f32(0, 8, 32)
+      let y: Node = x
+      for (let i = 0; i < count; i++) {
+        const h = c.gelu(
+          c.linear(c.layerNorm(y, { scale: weights(32), bias: weights(32) }), weights(32, 64), weights(64)),
+        )
+        y = c.add(y, c.linear(h, c.permute(weights(32, 64), [1, 0]), weights(32)))
+      }
+      return program([x], y)
+    }
+    const large = layers(74)
+    expect(nodesOf(large).length).toBeGreaterThan(3000)
+    const run = (graph: Graph) => (): unknown => rewriteGraph(graph, { mode: 'fast', fold })
+    run(large)()
+    expect(time(run(small))).toBeLessThan(10)
+    expect(time(run(large))).toBeLessThan(400)
+  })
+})
