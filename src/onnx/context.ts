@@ -4,6 +4,7 @@ import type { Node } from '../graph/node.ts'
 import { readElement } from '../scalar/host.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import { normaliseAxis } from '../types/shape.ts'
+import { isCoded, type Value } from './codes.ts'
 import { type AttributeProto, attributeType, type GraphProto, type NodeProto, type TensorProto } from './proto.ts'
 import { dtypeOfElement, elementTypeName, type HostTensor } from './tensors.ts'
 
@@ -27,11 +28,11 @@ export class OpContext {
   readonly node: NodeProto
   /** Version of the operator set the node's domain is imported at. */
   readonly opset: number
-  readonly inputs: readonly (Node | undefined)[]
+  readonly inputs: readonly (Value | undefined)[]
   readonly services: ImportServices
   private readonly attributes: ReadonlyMap<string, AttributeProto>
 
-  constructor(node: NodeProto, opset: number, inputs: readonly (Node | undefined)[], services: ImportServices) {
+  constructor(node: NodeProto, opset: number, inputs: readonly (Value | undefined)[], services: ImportServices) {
     this.node = node
     this.opset = opset
     this.inputs = inputs
@@ -55,14 +56,27 @@ export class OpContext {
 
   /** A required input. */
   need(i: number): Node {
-    const x = this.inputs[i]
-    if (x === undefined) throw this.malformed(`input ${i} is missing`)
-    return x
+    return this.opt(i) ?? this.missing(i)
   }
 
   /** An optional input. */
   opt(i: number): Node | undefined {
-    return this.inputs[i]
+    const x = this.inputs[i]
+    return x !== undefined && isCoded(x) ? this.fail(`input ${i} has elements of type ${x.coded}`) : x
+  }
+
+  private missing(i: number): never {
+    throw this.malformed(`input ${i} is missing`)
+  }
+
+  /** A required input that may hold codes. */
+  value(i: number): Value {
+    return this.inputs[i] ?? this.missing(i)
+  }
+
+  /** The same node on other inputs. */
+  withInputs(inputs: readonly (Value | undefined)[]): OpContext {
+    return new OpContext(this.node, this.opset, inputs, this.services)
   }
 
   /** All inputs, each of them required. */
@@ -172,5 +186,5 @@ export class OpContext {
 }
 
 /** The graph nodes of an ONNX node's outputs, in order; undefined for outputs it does not give. */
-export type Handler = (c: OpContext) => Node | readonly (Node | undefined)[]
+export type Handler = (c: OpContext) => Value | readonly (Value | undefined)[]
 export type HandlerTable = Readonly<Record<string, Handler>>

@@ -9,6 +9,7 @@ import { makeNode, withContext } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import type { HostArray } from '../types/host.ts'
 import { sizeOf } from '../types/shape.ts'
+import { isCoded, type Value } from './codes.ts'
 import { type ImportServices, OpContext, Unsupported } from './context.ts'
 import { decodeModel } from './decode.ts'
 import { functionKey, instantiate } from './functions.ts'
@@ -51,6 +52,13 @@ const maxCallDepth = 64
 /** Results up to this many elements that depend on constants only are folded at once: shape computations. */
 const foldLimit = 1024
 
+/** A host tensor as a value. */
+function toValue(t: HostTensor): Value {
+  return t.coded === undefined ? literal(t) : { coded: t.coded, node: literal(t) }
+}
+
+const isValue = (x: Value | readonly (Value | undefined)[]): x is Value => !Array.isArray(x)
+
 type Opsets = ReadonlyMap<string, number>
 const opsetsOf = (list: readonly { domain: string; version: number }[]): Opsets =>
   new Map(list.map((o) => [normaliseDomain(o.domain), o.version]))
@@ -76,10 +84,10 @@ class ImportPass {
     return tensorFromProto(proto, this.options.external)
   }
 
-  private initialisers(graph: GraphProto): Map<string, () => Node> {
+  private initialisers(graph: GraphProto): Map<string, () => Value> {
     if (graph.sparseInitializers > 0)
       this.problems.push({ op: 'sparse initialiser', node: graph.name, reason: 'sparse tensors are not imported' })
-    return new Map(graph.initializer.map((t) => [t.name, () => literal(this.tensor(t))]))
+    return new Map(graph.initializer.map((t) => [t.name, () => toValue(this.tensor(t))]))
   }
 
   private record(n: NodeProto, reason: string): void {
@@ -114,11 +122,11 @@ class ImportPass {
 
   private resultsOf(
     n: NodeProto,
-    inputs: readonly (Node | undefined)[],
+    inputs: readonly (Value | undefined)[],
     scope: Scope,
     opsets: Opsets,
     depth: number,
-  ): readonly (Node | undefined)[] | undefined {
+  ): readonly (Value | undefined)[] | undefined {
     const domain = normaliseDomain(n.domain)
     const fn = this.functions.get(functionKey(domain, n.opType, n.overload))
     if (fn !== undefined) return this.call(fn, n, inputs, depth)
@@ -137,7 +145,7 @@ class ImportPass {
     const where = n.name || n.output.find((o) => o !== '')
     try {
       const out = withOrigin(n.opType, where, () => handler(context))
-      const list: readonly (Node | undefined)[] = Array.isArray(out) ? out : [out as Node]
+      const list: readonly (Value | undefined)[] = isValue(out) ? [out] : out
       return list.map((x) => (x === undefined ? undefined : this.fold(x)))
     } catch (error) {
       if (error instanceof Unsupported) {
@@ -154,7 +162,12 @@ class ImportPass {
   }
 
   /** Small values of constants become constants at once, so that chains of shape arithmetic stay short. */
-  private fold(x: Node): Node {
+  private fold(x: Value): Value {
+    if (isCoded(x)) return { ...x, node: this.foldNode(x.node) }
+    return this.foldNode(x)
+  }
+
+  private foldNode(x: Node): Node {
     if (x.op === 'constant' || sizeOf(x.shape) > foldLimit || !this.values.isStatic(x)) return x
     return literal(this.values.get(x, 'a constant'))
   }
@@ -162,9 +175,9 @@ class ImportPass {
   private call(
     fn: FunctionProto,
     n: NodeProto,
-    inputs: readonly (Node | undefined)[],
+    inputs: readonly (Value | undefined)[],
     depth: number,
-  ): readonly (Node | undefined)[] | undefined {
+  ): readonly (Value | undefined)[] | undefined {
     if (depth >= maxCallDepth)
       throw new UserError('E_ONNX_MALFORMED', `the calls of local function "${fn.name}" nest without end`)
     const scope = new Scope()
@@ -202,6 +215,7 @@ class ImportPass {
       const x = scope.get(v.name, `an output of subgraph "${graph.name}"`)
       // The nodes at fault are recorded already.
       if (x === poisoned) throw new Unsupported('')
+      if (isCoded(x)) throw new Unsupported(`output "${v.name}" of its subgraph has elements of type ${x.coded}`)
       return x
     })
   }
@@ -214,14 +228,14 @@ class ImportPass {
     for (const v of inputs) {
       const value = specialised.has(v.name) ? this.options.inputValues?.[v.name] : undefined
       if (value !== undefined) {
-        scope.set(v.name, literal(value))
+        scope.set(v.name, toValue(value))
         continue
       }
       const p = makeNode('param', [], { index: params.length, shape: v.shape, dtype: v.dtype })
       this.values.nameParam(p, v.name)
       params.push(p)
       inputNames.push(v.name)
-      scope.set(v.name, p)
+      scope.set(v.name, v.coded === undefined ? p : { coded: v.coded, node: p })
     }
     const opsets = opsetsOf(this.model.opsetImport)
     for (const n of graph.node) this.runNode(n, scope, opsets, 0)
@@ -229,7 +243,7 @@ class ImportPass {
     const outputs = graph.output.map((v) => {
       const x = scope.get(v.name, 'the output list of the model')
       if (x === poisoned) throw new UserError('E_ONNX_UNSUPPORTED', `output "${v.name}" depends on an unsupported node`)
-      return x
+      return isCoded(x) ? x.node : x
     })
     return {
       graph: { params, outputs, effects: [] },

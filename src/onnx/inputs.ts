@@ -2,8 +2,9 @@
 import { UserError } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
+import type { CodedType } from './codes.ts'
 import type { GraphProto, ValueInfo } from './proto.ts'
-import { type HostTensor, requireDType } from './tensors.ts'
+import { codedOfElement, type HostTensor, requireDType } from './tensors.ts'
 
 export interface InputOptions {
   readonly inputShapes?: Readonly<Record<string, readonly number[]>>
@@ -14,6 +15,8 @@ export interface ModelInput {
   readonly name: string
   readonly shape: Shape
   readonly dtype: DType
+  /** The ONNX type whose codes the input holds, where the graph has no dtype for it. */
+  readonly coded?: CodedType
 }
 
 const inputError = (message: string, help: string): UserError => new UserError('E_ONNX_INPUT', message, { help })
@@ -79,6 +82,8 @@ export function modelInputs(graph: GraphProto, options: InputOptions): ModelInpu
     const value = options.inputValues?.[v.name]
     if (value !== undefined && value.dtype !== dtype)
       throw inputError(`input "${v.name}" is ${dtype}, but a value of ${value.dtype} was given`, `give ${dtype} values`)
-    return { name: v.name, shape: shapeOf(v, givenFor(v.name), symbols), dtype }
+    const coded = codedOfElement(v.elemType)
+    const input = { name: v.name, shape: shapeOf(v, givenFor(v.name), symbols), dtype }
+    return coded === undefined ? input : { ...input, coded }
   })
 }

@@ -1,19 +1,19 @@
 /** Names of values while a graph is imported: nested scopes, with a mark on values no handler could give. */
 import { UserError } from '../diagnostics/errors.ts'
-import type { Node } from '../graph/node.ts'
+import type { Value } from './codes.ts'
 
 /** The value of a name whose node (or one before it) is unsupported. */
 export const poisoned = Symbol('poisoned')
 
-export type Binding = Node | typeof poisoned
+export type Binding = Value | typeof poisoned
 
 export class Scope {
   private readonly names = new Map<string, Binding>()
   private readonly outer: Scope | undefined
   /** Makes values on first use (initialisers). */
-  private readonly lazy: Map<string, () => Node>
+  private readonly lazy: Map<string, () => Value>
 
-  constructor(outer?: Scope, lazy: Map<string, () => Node> = new Map()) {
+  constructor(outer?: Scope, lazy: Map<string, () => Value> = new Map()) {
     this.outer = outer
     this.lazy = lazy
   }

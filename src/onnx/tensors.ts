@@ -3,6 +3,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import { type DType, dtypeBytes } from '../types/dtype.ts'
 import { type HostArray, hostArray, hostView } from '../types/host.ts'
 import { showShape, sizeOf } from '../types/shape.ts'
+import { type CodedType, codeBits, codeDType, isCodedType, unpackCodes } from './codes.ts'
 import { decodeTensor } from './decode.ts'
 import { type TensorProto, tensorType } from './proto.ts'
 
@@ -11,6 +12,8 @@ export interface HostTensor {
   readonly data: HostArray
   readonly shape: readonly number[]
   readonly dtype: DType
+  /** The ONNX type whose codes the data are, where the graph has no dtype for it. */
+  readonly coded?: CodedType
 }
 
 /** Bytes of a file beside the model; `length` undefined means to its end. */
@@ -40,9 +43,16 @@ export function elementTypeName(type: number): string {
 /** The dtype of an ONNX element type, undefined for those Sinter has no dtype for (strings, complex, 8-bit floats, 4-bit). */
 export const dtypeOfElement = (type: number): DType | undefined => dtypes[type]
 
-/** The dtype of an ONNX element type. Throws E_ONNX_UNSUPPORTED. */
+/** The type of codes that stands for an ONNX element type without a dtype, if there is one. */
+export function codedOfElement(type: number): CodedType | undefined {
+  const name = elementTypeName(type)
+  return isCodedType(name) ? name : undefined
+}
+
+/** The dtype that tensors of an ONNX element type have in the graph. Throws E_ONNX_UNSUPPORTED. */
 export function requireDType(type: number, what: string): DType {
-  const d = dtypes[type]
+  const coded = codedOfElement(type)
+  const d = coded === undefined ? dtypes[type] : codeDType(coded)
   if (d === undefined)
     throw new UserError('E_ONNX_UNSUPPORTED', `${what} has elements of type ${elementTypeName(type)}`, {
       help: `the importer reads ${[...new Set(Object.values(dtypes))].join(', ')}`,
@@ -115,13 +125,12 @@ function readWhole(text: string | undefined, what: string, tensor: string): numb
   return v
 }
 
-function externalBytes(t: TensorProto, dtype: DType, n: number, load: ExternalLoader | undefined): Uint8Array {
+function externalBytes(t: TensorProto, bytes: number, load: ExternalLoader | undefined): Uint8Array {
   const location = confineLocation(t.externalData.get('location') ?? '', t.name)
   const offset = readWhole(t.externalData.get('offset'), 'offset', t.name) ?? 0
   const length = readWhole(t.externalData.get('length'), 'length', t.name)
-  const bytes = n * dtypeBytes(dtype)
   if (length !== undefined && length !== bytes)
-    throw bad(`tensor "${t.name}" has external length ${length}, but ${n} elements of ${dtype} are ${bytes} bytes`)
+    throw bad(`tensor "${t.name}" has external length ${length}, but its elements take ${bytes} bytes`)
   if (load === undefined)
     throw new UserError('E_ONNX_INPUT', `tensor "${t.name}" keeps its data in the file "${location}"`, {
       help: 'give a loader of external data (import from a file rather than from bytes)',
@@ -130,11 +139,24 @@ function externalBytes(t: TensorProto, dtype: DType, n: number, load: ExternalLo
   return got.length > bytes ? got.subarray(0, bytes) : got
 }
 
+/** Codes of less than a byte are packed in files, in `int32Data` as in `rawData`. */
+function codedTensor(t: TensorProto, coded: CodedType, n: number, load: ExternalLoader | undefined): HostTensor {
+  const size = Math.ceil((n * codeBits(coded)) / 8)
+  const bytes = t.external ? externalBytes(t, size, load) : (t.rawData ?? Uint8Array.from(t.int32Data))
+  if (bytes.length !== size) throw bad(`tensor "${t.name}" has ${bytes.length} bytes for ${n} elements of ${coded}`)
+  return { data: unpackCodes(bytes, coded, n), shape: t.dims, dtype: codeDType(coded), coded }
+}
+
 /** Host data of a TensorProto. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (element type), E_ONNX_INPUT (external data). */
 export function tensorFromProto(t: TensorProto, load?: ExternalLoader): HostTensor {
   const dtype = requireDType(t.dataType, `tensor "${t.name}"`)
   const n = sizeOf(t.dims)
-  if (t.external) return { data: fromBytes(externalBytes(t, dtype, n, load), dtype, n, t.name), shape: t.dims, dtype }
+  const coded = codedOfElement(t.dataType)
+  if (coded !== undefined) return codedTensor(t, coded, n, load)
+  if (t.external) {
+    const bytes = externalBytes(t, n * dtypeBytes(dtype), load)
+    return { data: fromBytes(bytes, dtype, n, t.name), shape: t.dims, dtype }
+  }
   const data = t.rawData !== undefined ? fromBytes(t.rawData, dtype, n, t.name) : fromFields(t, dtype, n)
   return { data, shape: t.dims, dtype }
 }

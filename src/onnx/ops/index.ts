@@ -2,6 +2,7 @@
 import type { Handler, HandlerTable } from '../context.ts'
 import { activationHandlers } from './activation.ts'
 import { attentionHandlers, previewHandlers } from './attention.ts'
+import { castHandlers } from './cast.ts'
 import { controlHandlers } from './control.ts'
 import { elementwiseHandlers } from './elementwise.ts'
 import { indexingHandlers } from './indexing.ts'
@@ -22,6 +23,7 @@ import { windowHandlers } from './window.ts'
 const standard: HandlerTable = {
   ...activationHandlers,
   ...attentionHandlers,
+  ...castHandlers,
   ...controlHandlers,
   ...elementwiseHandlers,
   ...indexingHandlers,

@@ -2,8 +2,12 @@
 import { extreme } from '../../scalar/ops.ts'
 import { computeDType, type DType } from '../../types/dtype.ts'
 import { normaliseAxis, sameShape } from '../../types/shape.ts'
+import { decodeCodes, encodeCodes, limitInteger } from '../codec.ts'
+import { isCoded, type Value } from '../codes.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
+import { codedOfElement } from '../tensors.ts'
+import { encodeOptions } from './cast.ts'
 import { convolve } from './window.ts'
 
 /**
@@ -30,28 +34,40 @@ function saturate(x: n.Node, zero: n.Node | undefined, to: DType): n.Node {
   return n.cast(n.clip(shifted, Number(extreme(to, 'least')), Number(extreme(to, 'greatest'))), to)
 }
 
+/** Codes as numbers of a float dtype, anything else converted. */
+const decoded = (v: Value, to: DType): n.Node => (isCoded(v) ? decodeCodes(v, to) : n.cast(v, to))
+
 const quantizeLinear: Handler = (c) => {
   const x = c.need(0)
   const scale = granular(c, c.need(1), x)
-  const given = c.opt(2)
-  const zero = given === undefined ? undefined : granular(c, given, x)
-  const to = given?.dtype ?? (c.int('output_dtype', 0) !== 0 ? c.dtype('output_dtype') : 'u8')
+  const given = c.inputs[2]
   const precision = c.int('precision', 0) !== 0 ? c.dtype('precision') : scale.dtype
   // The quotient has the precision of the scale; halves are divided in f32 and rounded once.
   const work = computeDType(precision)
-  const quotient = n.cast(n.div(n.cast(x, work), n.cast(scale, work)), precision)
-  return saturate(n.cast(quotient, work), zero, to)
+  const quotient = n.cast(n.cast(n.div(n.cast(x, work), n.cast(scale, work)), precision), work)
+  const named = c.int('output_dtype', 0)
+  const coded = given === undefined ? codedOfElement(named) : isCoded(given) ? given.coded : undefined
+  if (coded !== undefined) {
+    const zero = given === undefined ? undefined : granular(c, decoded(given, work), x)
+    const rounded = coded.includes('FLOAT') ? quotient : n.unary('round', quotient)
+    const shifted = zero === undefined ? rounded : n.add(rounded, zero)
+    return encodeCodes(limitInteger(shifted, coded), coded, encodeOptions(c))
+  }
+  const zero = given === undefined ? undefined : granular(c, c.need(2), x)
+  return saturate(quotient, zero, zero?.dtype ?? (named !== 0 ? c.dtype('output_dtype') : 'u8'))
 }
 
 const dequantizeLinear: Handler = (c) => {
-  const x = c.need(0)
-  const scale = granular(c, c.need(1), x)
-  const zero = c.opt(2)
-  const to = c.int('output_dtype', 0) !== 0 ? c.dtype('output_dtype') : scale.dtype
+  const x = c.value(0)
+  const zero = c.inputs[2]
+  const data = isCoded(x) ? x.node : x
+  const given = c.value(1)
+  const to = c.int('output_dtype', 0) !== 0 ? c.dtype('output_dtype') : isCoded(given) ? 'f32' : given.dtype
   const work = computeDType(to)
-  const value = n.cast(x, work)
-  const centred = zero === undefined ? value : n.sub(value, n.cast(granular(c, zero, x), work))
-  return n.cast(n.mul(centred, n.cast(scale, work)), to)
+  const scale = granular(c, decoded(given, work), data)
+  const value = decoded(x, work)
+  const centre = zero === undefined ? value : n.sub(value, granular(c, decoded(zero, work), data))
+  return n.cast(n.mul(centre, scale), to)
 }
 
 /** Scale and zero point from the data's range, which is stretched to hold 0 (u8 only). */

@@ -6,6 +6,7 @@ import { normaliseAxis, type Shape, showShape, sizeOf } from '../../types/shape.
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
 import { attributeType } from '../proto.ts'
+import { onCodes } from './cast.ts'
 
 const mismatch = (message: string): UserError => new UserError('E_SHAPE', message)
 
@@ -258,32 +259,28 @@ function dropout(c: OpContext): readonly n.Node[] {
   return [x, n.full(x.shape, true, 'bool')]
 }
 
-const castLike: Handler = (c) => n.cast(c.need(0), c.need(1).dtype)
-
 export const shapeHandlers: HandlerTable = {
-  Cast: (c) => n.cast(c.need(0), c.dtype('to')),
-  CastLike: castLike,
   CenterCropPad: centerCropPad,
-  Concat: concat,
+  Concat: onCodes(concat),
   Constant: constantNode,
   ConstantOfShape: constantOfShape,
   DepthToSpace: depthToSpace,
   Dropout: dropout,
-  Expand: expand,
+  Expand: onCodes(expand),
   EyeLike: eyeLike,
-  Flatten: flatten,
-  Identity: (c) => c.need(0),
+  Flatten: onCodes(flatten),
+  Identity: (c) => c.value(0),
   Pad: pad,
   Range: range,
-  Reshape: reshape,
+  Reshape: onCodes(reshape),
   Shape: shapeOf,
   Size: size,
-  Slice: slice,
+  Slice: onCodes(slice),
   SpaceToDepth: spaceToDepth,
-  Split: split,
-  Squeeze: squeeze,
-  Tile: tile,
-  Transpose: transpose,
+  Split: onCodes(split),
+  Squeeze: onCodes(squeeze),
+  Tile: onCodes(tile),
+  Transpose: onCodes(transpose),
   Trilu: trilu,
-  Unsqueeze: unsqueeze,
+  Unsqueeze: onCodes(unsqueeze),
 }
