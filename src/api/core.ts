@@ -8,7 +8,7 @@ import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
 import { callSite } from './callsite.ts'
-import { boundTo, evaluateNodes, leafOf, pendingSize, reads } from './lazy.ts'
+import { boundTo, evaluateNodes, leafOf, pendingSize, readersOf } from './lazy.ts'
 import { track } from './scope.ts'
 import { retain, type Storage } from './storage.ts'
 import { leaked, Trace } from './trace.ts'
@@ -93,14 +93,16 @@ export const stateOf = (t: TensorCore): State => read(t)
 /** Evaluates what is still pending and reads a storage. */
 function settle(storage: Storage): void {
   if (pending.size === 0) return
-  const readers: TensorCore[] = []
-  for (const ref of pending) {
+  const waiting = [...pending].flatMap((ref) => {
     const t = ref.deref()
-    if (t === undefined) continue
-    const state = read(t)
-    if (state.kind === 'lazy' && reads(state.node, storage)) readers.push(t)
-  }
-  evaluateAll(readers)
+    const state = t === undefined ? undefined : read(t)
+    return t !== undefined && state?.kind === 'lazy' ? [{ t, node: state.node }] : []
+  })
+  const needs = readersOf(
+    storage,
+    waiting.map((w) => w.node),
+  )
+  evaluateAll(waiting.filter((_, i) => needs[i] === true).map((w) => w.t))
 }
 
 /** One tensor less holds a storage; the last one frees it. */
@@ -159,7 +161,7 @@ export function storageOf(t: TensorCore, what: string): Storage {
     case 'gone':
       throw gone(t, state.why, what)
     case 'traced':
-      if (!state.trace.alive) throw leaked(what)
+      if (!state.trace.alive) throw leaked(what, callSite())
       throw new UserError(
         'E_NOT_CONCRETE',
         `${what} of a tensor inside jit: ${t.dtype}${showShape(t.shape)} has no value while the function is traced`,
@@ -194,7 +196,7 @@ export function tracing<R>(body: (trace: TensorTrace) => R): { readonly trace: T
 export function nodeIn(trace: TensorTrace, t: TensorCore, what: string): Node {
   const state = read(t)
   if (state.kind === 'traced') {
-    if (state.trace !== trace) throw leaked(what)
+    if (state.trace !== trace) throw leaked(what, callSite())
     return state.node
   }
   return trace.capture(t, storageOf(t, what), t.shape, t.dtype)
@@ -211,7 +213,7 @@ function lazyNode(t: TensorCore, what: string): { readonly node: Node; readonly 
     case 'gone':
       throw gone(t, state.why, what)
     case 'traced':
-      throw leaked(what)
+      throw leaked(what, callSite())
   }
 }
 

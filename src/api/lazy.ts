@@ -14,6 +14,13 @@ import { retain, Storage } from './storage.ts'
 /** Nodes whose value is known: leaves, and evaluated nodes that other pending graphs still refer to. */
 const bindings = new WeakMap<Node, Storage>()
 const leaves = new WeakMap<Storage, Node>()
+/** The least id of the nodes bound to a storage: older nodes cannot depend on it. */
+const eldest = new WeakMap<Storage, number>()
+
+function bind(node: Node, storage: Storage): void {
+  bindings.set(node, storage)
+  eldest.set(storage, Math.min(node.id, eldest.get(storage) ?? node.id))
+}
 
 /** The leaf that stands for a storage in lazy graphs. */
 export function leafOf(storage: Storage): Node {
@@ -21,7 +28,7 @@ export function leafOf(storage: Storage): Node {
   if (have !== undefined) return have
   const leaf = param(0, storage.shape, storage.dtype)
   leaves.set(storage, leaf)
-  bindings.set(leaf, storage)
+  bind(leaf, storage)
   return leaf
 }
 
@@ -55,8 +62,33 @@ function survey(roots: readonly Node[]): Node[] {
 /** Number of nodes that evaluating a node would compute. */
 export const pendingSize = (node: Node): number => survey([node]).filter((n) => !bindings.has(n)).length
 
-/** Whether evaluating a node would read a storage. */
-export const reads = (node: Node, storage: Storage): boolean => survey([node]).some((n) => bindings.get(n) === storage)
+/** Which of the nodes need a storage to be evaluated. One walk for all; nodes older than the storage's are not entered. */
+export function readersOf(storage: Storage, nodes: readonly Node[]): boolean[] {
+  const from = eldest.get(storage)
+  if (from === undefined) return nodes.map(() => false)
+  const answers = new Map<Node, boolean>()
+  /** The answer that needs no walk. */
+  const known = (n: Node): boolean | undefined => {
+    if (n.id < from) return false
+    const bound = bindings.get(n)
+    return bound === undefined ? answers.get(n) : bound === storage
+  }
+  for (const root of nodes) {
+    if (known(root) !== undefined) continue
+    const stack = [{ node: root, next: 0 }]
+    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+      const input = top.node.inputs[top.next++]
+      if (input === undefined) {
+        answers.set(
+          top.node,
+          top.node.inputs.some((n) => known(n) === true),
+        )
+        stack.pop()
+      } else if (known(input) === undefined) stack.push({ node: input, next: 0 })
+    }
+  }
+  return nodes.map((n) => known(n) === true)
+}
 
 /** The key of a node's attributes within its op. */
 const attrsKey = (node: Node): string => (opTable[node.op] as OpDef<OpName>).key(node.attrs as AttrsByOp[OpName])
@@ -153,6 +185,6 @@ function computeNodes(roots: readonly Node[]): void {
   roots.forEach((n, i) => {
     const buffer = outputs[i]
     invariant(buffer !== undefined, 'a program with too few outputs')
-    bindings.set(n, Storage.ofBuffer(device, buffer, n.shape, n.dtype))
+    bind(n, Storage.ofBuffer(device, buffer, n.shape, n.dtype))
   })
 }

@@ -1,9 +1,9 @@
 /** Programs as files: a function with named input specs, loadable by the command line. */
 import type { Graph } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
-import type { HostArray, HostArray } from '../types/host.ts'
+import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
-import { storageOf, storageOf } from './core.ts'
+import { storageOf } from './core.ts'
 import type { Tensor } from './tensor.ts'
 import { traceFunction } from './traceFunction.ts'
 import { spec, type TreeSpec } from './tree.ts'
@@ -19,8 +19,6 @@ export interface TracedProgram {
   readonly graph: Graph
   /** Name of each parameter, by number. */
   readonly inputs: readonly string[]
-  /** Values of the closed-over tensors, the parameters after the named ones. */
-  readonly captured: readonly HostArray[]
   /** Name of each output of the graph: its path in the result. */
   readonly outputs: readonly string[]
   /** Values of the closed-over inputs, by name. */
@@ -79,7 +77,6 @@ export function program<S extends Readonly<Record<string, InputSpec>>>(
       const outputs = traced.graph.outputs.map((_, i) => paths[traced.places.indexOf(i)] ?? `output.${i}`)
       return {
         graph: traced.graph,
-        captured: traced.captured.map((t) => storageOf(t, 'a program that closes over it: use').readSync()),
         inputs: [...Object.keys(full), ...traced.captured.map((_, i) => `captured.${i}`)],
         outputs,
         captured: Object.fromEntries(

@@ -52,7 +52,8 @@ export class Trace<Captured extends object> {
 }
 
 /** A tracer used after its function returned. */
-export const leaked = (what: string): UserError =>
+export const leaked = (what: string, where: string | undefined): UserError =>
   new UserError('E_LEAKED_TRACER', `${what} of a tensor that belongs to a finished jit trace`, {
     help: 'return it from the jitted function instead of storing it outside',
+    ...(where === undefined ? {} : { where }),
   })
