@@ -48,7 +48,7 @@ export const errorBounds = {
   log1p: special,
   tanh: special,
   sigmoid: special,
-  erf: special,
+  erf: { ulp: 6 },
   sin: periodic,
   cos: periodic,
   tan: { ulp: 8, absolute: 2 ** -23, within: 1e5 },

@@ -38,16 +38,29 @@ export function exp(v: Vector, x: Ex): Ex {
   return v.mul(v.poly(r, expTerms), v.shl(shifted, 23))
 }
 
-/** e^x - 1 as 2 (s p + (s - 1/2)) with p = e^r - 1 and s = 2^(n - 1): exact where n = 0, and n may be 128. */
-export function expm1(v: Vector, x: Ex): Ex {
-  const a = v.let(v.atLeast(v.atMost(x, v.c(88.8)), v.c(-17.5)))
+/**
+ * (e^x - 1) / 2 as s p + (s - 1/2) with p = e^r - 1 and s = 2^(n - 1): exact where n = 0, and n may be 128. `x` is at most 88.8
+ * and at least -17.5.
+ */
+function halfExpm1(v: Vector, a: Ex): Ex {
   const shifted = v.let(v.fma(a, v.c(log2e), v.c(integerAnchor + 126)))
   const n = v.let(v.sub(shifted, v.c(integerAnchor + 126)))
   const r = v.let(reduce(v, a, n))
   const p = v.fma(v.mul(r, r), v.poly(r, expm1Terms), r)
   const s = v.let(v.shl(shifted, 23))
-  const half = v.let(v.fma(s, p, v.sub(s, v.c(0.5))))
+  return v.fma(s, p, v.sub(s, v.c(0.5)))
+}
+
+export function expm1(v: Vector, x: Ex): Ex {
+  const half = v.let(halfExpm1(v, v.let(v.atLeast(v.atMost(x, v.c(88.8)), v.c(-17.5)))))
   return v.add(half, half)
+}
+
+/** With h = (e^(2|x|) - 1) / 2: tanh |x| = h / (h + 1). Beyond 10 it rounds to one. */
+export function tanh(v: Vector, x: Ex): Ex {
+  const a = v.let(v.atMost(v.abs(x), v.c(10)))
+  const h = v.let(halfExpm1(v, v.let(v.add(a, a))))
+  return v.or(v.div(h, v.add(h, v.c(1))), v.signOf(x))
 }
 
 /** 1 / (1 + e^-x). */
