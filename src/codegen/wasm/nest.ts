@@ -181,7 +181,7 @@ function limitOf(values: Values, counter: Local, end: Index): { limit: Local; ma
     f.get(left)
     f.i32Const(4)
     f.get(left)
-    f.op('i32.gt_s')
+    f.op('i32.lt_s')
     f.op('select')
     f.release(left)
   })
