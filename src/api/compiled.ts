@@ -1,0 +1,36 @@
+/** A device that compiles: graphs become launch plans, which a backend prepares and runs. */
+
+import { compileGraph } from '../compile/index.ts'
+import type { TargetInfo } from '../plan/target.ts'
+import type { Backend } from '../runtime/backend.ts'
+import type { Device, DeviceName } from './device.ts'
+
+/** A device of a backend and the description of its target. */
+export function createCompiledDevice(name: DeviceName, backend: Backend, target: TargetInfo): Device {
+  return {
+    name,
+    upload: (data) => {
+      const buffer = backend.alloc(data.byteLength)
+      backend.write(buffer, data)
+      return buffer
+    },
+    readSync: (buffer, dtype, n) => backend.readSync(buffer, dtype, n),
+    read: (buffer, dtype, n) => backend.read(buffer, dtype, n),
+    free: (buffer) => {
+      backend.free(buffer)
+    },
+    memory: () => backend.memory(),
+    compile: (graph, { mode, donated, name: label }) => {
+      const { program, report } = compileGraph(graph, { mode, target, donated, name: label })
+      const executable = backend.prepare(program)
+      return {
+        run: (inputs) => executable.run(inputs),
+        report,
+        program,
+        dispose: () => {
+          executable.dispose()
+        },
+      }
+    },
+  }
+}

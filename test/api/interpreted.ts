@@ -1,0 +1,93 @@
+/** A backend that runs launch plans with the kernel interpreter: what the library does with programs, without a code generator. */
+import { createCompiledDevice } from '../../src/api/compiled.ts'
+import type { Device } from '../../src/api/device.ts'
+import { interpretKernel } from '../../src/kernel/interpret.ts'
+import { wasmTarget } from '../../src/plan/target.ts'
+import type { Backend, DeviceBuffer } from '../../src/runtime/backend.ts'
+import type { Program } from '../../src/runtime/program.ts'
+import { type HostArray, type hostArray, hostView } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+
+class Bytes implements DeviceBuffer {
+  readonly memory: ArrayBuffer
+  live = true
+  constructor(bytes: number) {
+    this.memory = new ArrayBuffer(bytes)
+  }
+  get bytes(): number {
+    return this.memory.byteLength
+  }
+}
+
+const bytesOf = (b: DeviceBuffer): Bytes => {
+  if (!(b instanceof Bytes) || !b.live) throw new Error('a dead buffer is used')
+  return b
+}
+
+export function interpretedBackend(): Backend {
+  let used = 0
+  const alloc = (bytes: number): Bytes => {
+    used += bytes
+    return new Bytes(bytes)
+  }
+  const free = (b: DeviceBuffer): void => {
+    used -= bytesOf(b).bytes
+    bytesOf(b).live = false
+  }
+  const readSync = (b: DeviceBuffer, dtype: Parameters<typeof hostArray>[0], n: number): HostArray =>
+    hostView(dtype, bytesOf(b).memory.slice(0), 0, n)
+  const run = (program: Program, inputs: readonly DeviceBuffer[]): DeviceBuffer[] => {
+    const held = program.buffers.map((b, i) => {
+      if (b.source.kind === 'input') return bytesOf(inputs[b.source.index] ?? new Bytes(0))
+      const fresh = program.outputs.includes(i) ? alloc(b.bytes) : new Bytes(b.bytes)
+      if (b.source.kind === 'constant')
+        new Uint8Array(fresh.memory).set(
+          new Uint8Array(b.source.data.buffer, b.source.data.byteOffset, b.source.data.byteLength),
+        )
+      return fresh
+    })
+    const view = (i: number): HostArray => {
+      const [b, h] = [program.buffers[i], held[i]]
+      if (b === undefined || h === undefined) throw new Error(`no buffer ${i}`)
+      if (b.format !== 'plain') return new Uint8Array(h.memory)
+      return hostView(b.dtype, h.memory, 0, sizeOf(b.shape))
+    }
+    for (const step of program.steps) {
+      if (step.kind === 'kernel')
+        interpretKernel(
+          step.kernel,
+          Object.fromEntries(step.kernel.params.map((p, i) => [p.name, view(step.buffers[i] ?? -1)])),
+        )
+      else if (step.kind === 'copy')
+        new Uint8Array(held[step.to]?.memory ?? new ArrayBuffer(0)).set(
+          new Uint8Array(held[step.from]?.memory ?? new ArrayBuffer(0)),
+        )
+      else if (step.kind === 'opaque') step.run(step.inputs.map(view), view(step.output))
+      else {
+        const b = program.buffers[step.buffer]
+        if (b !== undefined) step.call(view(step.buffer).slice(), b.shape, b.dtype)
+      }
+    }
+    const outputs = program.outputs.map((i) => held[i] ?? new Bytes(0))
+    inputs.forEach((b, i) => {
+      if (program.donated[i] === true && !outputs.includes(bytesOf(b))) free(b)
+    })
+    return outputs
+  }
+  return {
+    name: 'interpreted',
+    alloc,
+    free,
+    write: (b, data) => {
+      new Uint8Array(bytesOf(b).memory).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+    },
+    readSync,
+    read: async (b, dtype, n) => readSync(b, dtype, n),
+    prepare: (program) => ({ program, run: (inputs) => run(program, inputs), residentBytes: 0, dispose: () => {} }),
+    profile: (executable, inputs) => ({ outputs: executable.run(inputs), times: [] }),
+    memory: () => ({ used, limit: 2 ** 32 }),
+    dispose: () => {},
+  }
+}
+
+export const interpretedDevice = (): Device => createCompiledDevice('wasm', interpretedBackend(), wasmTarget)
