@@ -2,6 +2,7 @@
  * Contractions: views of operands and results folded into the labels, axes that take no part left out, and contractions
  * that sum nothing (or one operand alone) turned into what they are.
  */
+import { inOrigin } from '../diagnostics/origin.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
 import { labelExtents } from '../graph/ops/contraction.ts'
@@ -102,7 +103,7 @@ const permuted: readonly Rule[] = [
     ({ inputs: [x], attrs }, context) => {
       if (x?.op !== 'contract' || !context.hasOneUse(x)) return undefined
       const out = attrs.perm.map((p) => x.attrs.out[p] ?? '').join('')
-      return makeNode('contract', x.inputs, { ...x.attrs, out })
+      return inOrigin(x.origin, () => makeNode('contract', x.inputs, { ...x.attrs, out }))
     },
   ),
 ]

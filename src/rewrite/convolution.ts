@@ -2,6 +2,7 @@
  * Scales folded into literal operands of contractions: batch normalisation after a convolution (or a matrix product) by
  * constant weights becomes other weights. Inexact: each product rounds elsewhere.
  */
+import { inOrigin } from '../diagnostics/origin.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
 import { hostArray } from '../types/host.ts'
@@ -127,8 +128,8 @@ function scaleWeights(y: Node, s: Node, context: RewriteContext): Node | undefin
     const place = new Map(scale.axes.map((axis, i) => [axis, places[i] ?? 0]))
     const scaled = scaleLiteral(weights, scale, (axis) => place.get(axis) ?? 0)
     if (scaled === undefined) continue
-    const result = makeNode('contract', build(scaled), contraction.attrs)
-    return reshaped === undefined ? result : reshapeTo(result, reshaped)
+    const result = inOrigin(contraction.origin, () => makeNode('contract', build(scaled), contraction.attrs))
+    return reshaped === undefined ? result : inOrigin(y.origin, () => reshapeTo(result, reshaped))
   }
   return undefined
 }

@@ -16,7 +16,7 @@ export interface RewriteContext {
 
 /**
  * A local rewrite. `apply` gives a node of the same shape and dtype that stands for `node`, or undefined where the rule
- * does not fire; inputs are in normal form. Exact rules keep every bit of every result as the numerics pin them.
+ * does not fire; inputs are in normal form. New nodes carry the origin of `node`, unless the rule gives them another. Exact rules keep every bit of every result as the numerics pin them.
  */
 export interface Rule {
   readonly name: string

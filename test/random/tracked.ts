@@ -18,7 +18,7 @@ export interface Tracked {
 }
 
 /** Unit roundoff, with room for approximations of a few ulp. */
-const roundoff: Readonly<Record<DType, number>> = {
+export const roundoff: Readonly<Record<DType, number>> = {
   f64: 2 ** -50,
   f32: 2 ** -21,
   f16: 2 ** -9,
@@ -198,5 +198,3 @@ export const composite = (
   steps: number,
 ): Tracked | undefined =>
   tracked(node, lo, hi, x.error * slope + roundoff[node.dtype] * steps * Math.max(1, Math.abs(lo), Math.abs(hi)))
-
-export { make as makeAny, roundoff }
