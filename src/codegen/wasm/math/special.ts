@@ -11,6 +11,7 @@ import { acos, asin, atan, atan2 } from './arc.ts'
 import { erf } from './erf.ts'
 import { cosh, exp, expm1, sigmoid, sinh, tanh } from './exp.ts'
 import { acosh, asinh, atanh, log, log1p } from './log.ts'
+import { pow, rem } from './pow.ts'
 import { cos, sin, tan } from './trig.ts'
 import { type Ex, Vector } from './vector.ts'
 
@@ -56,6 +57,8 @@ const formulas: Partial<Record<UnaryName | BinaryName, VectorFunction>> = {
   asin: unary(asin),
   acos: unary(acos),
   atan2,
+  pow,
+  rem,
 }
 
 /** Whether an operation is a special function: neither one instruction nor a few exact ones. */
@@ -87,6 +90,7 @@ export function emitSpecial(f: FunctionBuilder, env: Env, op: UnaryName | Binary
       : perLane(f, x.dtype, args, (elements) => viaImport(f, env, op, elements))
   if (x.lanes === 1) return viaVector(f, args, (wide) => emitSpecial(f, env, op, wide))
   const v = new Vector(f, env)
-  const exact = (): void => f.call(env.module.importFunction(mathModule, op, ['f64'], ['f64']))
+  const params = args.map(() => 'f64' as const)
+  const exact = (): void => f.call(env.module.importFunction(mathModule, op, params, ['f64']))
   return { dtype: x.dtype, lanes: 4, locals: [v.result(formula(v, v.of(part(x, 0)), v.of(part(y, 0)), exact))] }
 }

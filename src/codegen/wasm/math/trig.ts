@@ -58,7 +58,7 @@ const lower = (v: Vector, quarter: Ex): Ex => v.and(v.shl(quarter, 30), v.i(-0x8
 function withFar(v: Vector, x: Ex, far: Ex, near: Ex, exact: () => void): Ex {
   const y = v.letMutable(near)
   v.op('v128.any_true', far)()
-  v.f.if(() => y.set(v.select(far, v.lanewise(x, exact), y.get)))
+  v.f.if(() => y.set(v.select(far, v.lanewise([x], exact), y.get)))
   return y.get
 }
 

@@ -53,14 +53,16 @@ export class Vector {
     }
   }
 
-  /** Each f32 lane through code that turns an f64 on the stack into an f64. */
-  lanewise(x: Ex, exact: () => void): Ex {
+  /** Each lane of f32 operands through code that turns f64 values on the stack into one. */
+  lanewise(args: readonly Ex[], exact: () => void): Ex {
     return () => {
       this.f.f32x4Const(0)
       for (let lane = 0; lane < 4; lane++) {
-        x()
-        this.f.lane('f32x4.extract_lane', lane)
-        this.f.op('f64.promote_f32')
+        for (const x of args) {
+          x()
+          this.f.lane('f32x4.extract_lane', lane)
+          this.f.op('f64.promote_f32')
+        }
         exact()
         this.f.op('f32.demote_f64')
         this.f.lane('f32x4.replace_lane', lane)
