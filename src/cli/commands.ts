@@ -1,0 +1,162 @@
+/** The command line: parses arguments, calls one command, reports errors. */
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import { benchCommand } from './bench.ts'
+import { type Console, exitCodes, processConsole, reportError, UsageError } from './console.ts'
+import { demoCommand } from './demo.ts'
+import { deviceNames, devicesCommand } from './devices.ts'
+import { explainCommand } from './explain.ts'
+import { parseAmount, parseDevice, parseMode, parseWhole } from './options.ts'
+import { runCommand } from './run.ts'
+import { defaultTolerance } from './values.ts'
+import { verifyCommand } from './verify.ts'
+
+interface Raw {
+  readonly [name: string]: unknown
+}
+
+const text = (o: Raw, name: string): string | undefined => {
+  const v = o[name]
+  return typeof v === 'string' ? v : undefined
+}
+const flag = (o: Raw, name: string): boolean => o[name] === true
+const list = (o: Raw, name: string): string[] => {
+  const v = o[name]
+  return Array.isArray(v) ? v.filter((x): x is string => typeof x === 'string') : []
+}
+const collect = (value: string, before: readonly string[]): string[] => [...before, value]
+
+/** An option's value parsed, where it was given. */
+function parsed<K extends string, T>(o: Raw, name: K, parse: (s: string, option: string) => T): { [P in K]?: T } {
+  const v = text(o, name)
+  return (v === undefined ? {} : { [name]: parse(v, `--${name}`) }) as { [P in K]?: T }
+}
+
+const readModelInputs = (o: Raw) => ({ input: list(o, 'input'), shape: list(o, 'shape') })
+const device = (o: Raw) => parseDevice(text(o, 'device') ?? 'wasm')
+const mode = (o: Raw) => parseMode(text(o, 'mode') ?? 'fast')
+const seed = (o: Raw) => parseWhole(text(o, 'seed') ?? '0', '--seed', 0)
+const threads = (o: Raw) => parsed(o, 'threads', (s, n) => parseWhole(s, n, 1))
+
+const version = (): string => {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    version: string
+  }
+  return version
+}
+
+/** The program of commands; each action leaves its exit code through `done`. With `json`, complaints are left to the caller. */
+function commands(console: Console, json: boolean, done: (code: number) => void): Command {
+  const program = new Command('sinter')
+    .description(
+      'A kernel-fusion compiler for tensor programs.\nMODEL is an .onnx file or a program module (.ts, .js, .mjs).',
+    )
+    .version(version())
+    .showHelpAfterError('(sinter --help lists the commands)')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (s) => console.line(s.trimEnd()),
+      writeErr: (s) => {
+        if (!json) console.note(s.trimEnd())
+      },
+    })
+  const model = (name: string, description: string): Command =>
+    program
+      .command(`${name} MODEL`)
+      .description(description)
+      .option('--input <NAME=FILE.npy>', 'value of an input (repeatable)', collect, [])
+      .option('--shape <NAME=1,3,224,224>', 'shape of an input with open extents (repeatable)', collect, [])
+      .option('--mode <mode>', 'fast or strict (bits of running each operation alone)', 'fast')
+      .option('--json', 'print plain data')
+  const devices = `one of ${deviceNames.join(', ')}`
+
+  model('run', 'run a model and describe its outputs; missing inputs are drawn at random')
+    .option('--device <device>', devices, 'wasm')
+    .option('--threads <count>', 'threads of the device')
+    .option('--out <folder>', 'write the outputs as .npy files')
+    .option('--seed <number>', 'seed of random inputs', '0')
+    .action(async (path: string, o: Raw) => {
+      const options = { ...readModelInputs(o), device: device(o), mode: mode(o), seed: seed(o), json: flag(o, 'json') }
+      done(await runCommand(path, { ...options, ...threads(o), ...parsed(o, 'out', (s) => s) }, console))
+    })
+
+  model('explain', 'what is fused, what is not, why, and how many bytes that saves')
+    .option('--unfused', 'every operation a kernel of its own')
+    .option('--kernels', 'print the kernel IR')
+    .option('--graph', 'print the graph before and after the passes')
+    .option('--html <file>', 'write the report as a page with a picture')
+    .action(async (path: string, o: Raw) => {
+      const flags = { unfused: flag(o, 'unfused'), kernels: flag(o, 'kernels'), graph: flag(o, 'graph') }
+      const options = { ...readModelInputs(o), mode: mode(o), ...flags, json: flag(o, 'json') }
+      done(await explainCommand(path, { ...options, ...parsed(o, 'html', (s) => s) }, console))
+    })
+
+  model('bench', 'measure a model, fused against unfused, kernel by kernel')
+    .option('--device <device>', devices, 'wasm')
+    .option('--threads <count>', 'threads of the device')
+    .option('--seconds <number>', 'how long to measure', '4')
+    .option('--seed <number>', 'seed of random inputs', '0')
+    .action(async (path: string, o: Raw) => {
+      const seconds = parseAmount(text(o, 'seconds') ?? '4', '--seconds')
+      const options = { ...readModelInputs(o), device: device(o), mode: mode(o), seed: seed(o), seconds }
+      done(await benchCommand(path, { ...options, ...threads(o), json: flag(o, 'json') }, console))
+    })
+
+  program
+    .command('verify CASE_DIR...')
+    .description("run cases in the layout of ONNX's backend tests, or folders of them")
+    .option('--device <device>', devices, 'wasm')
+    .option('--jobs <count>', 'processes to run cases in')
+    .option('--timeout <seconds>', 'how long a case may take, with processes', '120')
+    .option('--rtol <number>', 'relative tolerance', String(defaultTolerance.rtol))
+    .option('--atol <number>', 'absolute tolerance', String(defaultTolerance.atol))
+    .option('--mode <mode>', 'fast or strict', 'fast')
+    .option('--skip-unsupported', 'count models with unsupported operators as skipped, not failed')
+    .option('--json', 'print plain data')
+    .action(async (dirs: string[], o: Raw) => {
+      const tolerance = {
+        rtol: parseAmount(text(o, 'rtol') ?? '', '--rtol'),
+        atol: parseAmount(text(o, 'atol') ?? '', '--atol'),
+      }
+      const options = {
+        device: device(o),
+        mode: mode(o),
+        ...parsed(o, 'jobs', (s, n) => parseWhole(s, n, 1)),
+        timeout: parseAmount(text(o, 'timeout') ?? '', '--timeout'),
+        tolerance,
+        skipUnsupported: flag(o, 'skipUnsupported'),
+        json: flag(o, 'json'),
+      }
+      done(await verifyCommand(dirs, options, console))
+    })
+
+  program
+    .command('devices')
+    .description('which devices work here, and why others do not')
+    .option('--json', 'print plain data')
+    .action((o: Raw) => done(devicesCommand({ json: flag(o, 'json') }, console)))
+
+  program
+    .command('demo')
+    .description('compile, explain, run and measure the model that ships with Sinter')
+    .option('--device <device>', devices, 'wasm')
+    .action(async (o: Raw) => done(await demoCommand({ device: device(o) }, console)))
+  return program
+}
+
+/** Runs the command line; gives the exit code. */
+export async function main(args: readonly string[], console: Console = processConsole()): Promise<number> {
+  let code = 0
+  const json = args.includes('--json')
+  try {
+    await commands(console, json, (c) => {
+      code = c
+    }).parseAsync([...args], { from: 'user' })
+    return code
+  } catch (error) {
+    if (!(error instanceof CommanderError)) return reportError(error, json, console)
+    // Help and version end this way too; complaints are printed already, unless they are wanted as data.
+    if (error.exitCode === 0) return 0
+    return json ? reportError(new UsageError(error.message.replace(/^error: /, '')), json, console) : exitCodes.usage
+  }
+}

@@ -1,0 +1,180 @@
+/** Loading a model: an `.onnx` file or a program module becomes a graph with named inputs and outputs. */
+import { basename, extname, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { createJiti } from 'jiti'
+import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
+import { InternalError, UserError } from '../diagnostics/errors.ts'
+import type { Graph, Node } from '../graph/node.ts'
+import * as library from '../index.ts'
+import { decodeModel, type HostTensor, importOnnx, type ModelProto } from '../onnx/index.ts'
+import type { DType } from '../types/dtype.ts'
+import type { HostArray } from '../types/host.ts'
+import { type Shape, sameShape, showShape } from '../types/shape.ts'
+import { externalLoader, readBytes } from './files.ts'
+import { drawTensor, showType } from './values.ts'
+
+export interface ModelParameter {
+  readonly name: string
+  readonly shape: Shape
+  readonly dtype: DType
+}
+
+export interface LoadedModel {
+  readonly name: string
+  readonly graph: Graph
+  /** Parameters of the graph, in order. */
+  readonly inputs: readonly ModelParameter[]
+  readonly outputNames: readonly string[]
+  /** Inputs whose values are part of the program, because they fix shapes. */
+  readonly specialised: readonly string[]
+  /** Values known so far: those given, and those a program closes over. */
+  readonly values: ReadonlyMap<string, HostTensor>
+}
+
+export interface GivenInputs {
+  readonly values: ReadonlyMap<string, HostTensor>
+  readonly shapes: ReadonlyMap<string, Shape>
+}
+
+export const nothingGiven: GivenInputs = { values: new Map(), shapes: new Map() }
+
+/** A node of constants, by the reference evaluator: what the importer computes shapes with. */
+export function evaluateConstant(node: Node): HostArray {
+  const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding: 'dtype' })
+  if (value === undefined) throw new InternalError('a constant without value')
+  return toHostArray(value)
+}
+
+/** Names the option that fixes an unknown extent, before the importer meets it. */
+function checkShapesKnown(model: ModelProto, given: GivenInputs): void {
+  const initialised = new Set(model.graph.initializer.map((t) => t.name))
+  const bound = new Set<string>()
+  for (const v of model.graph.input) {
+    if (!given.values.has(v.name) && !given.shapes.has(v.name)) continue
+    for (const d of v.shape ?? []) if (typeof d === 'string') bound.add(d)
+  }
+  for (const v of model.graph.input) {
+    if (initialised.has(v.name) || v.kind !== 'tensor') continue
+    if (given.values.has(v.name) || given.shapes.has(v.name)) continue
+    const open = v.shape?.some((d) => typeof d !== 'number' && !(typeof d === 'string' && bound.has(d))) ?? true
+    if (!open) continue
+    const declared = v.shape?.map((d) => d ?? '?').join(', ')
+    const example = v.shape?.map((d) => (typeof d === 'number' ? d : 1)).join(',') ?? '1,3,224,224'
+    throw new UserError(
+      'E_ONNX_INPUT',
+      `input "${v.name}" has ${declared === undefined ? 'no declared shape' : `the open shape [${declared}]`}`,
+      { help: `say --shape ${v.name}=${example}, or give a value with --input ${v.name}=FILE.npy` },
+    )
+  }
+}
+
+/** Imports an ONNX model's bytes with the inputs given. */
+export function importModel(bytes: Uint8Array, path: string, given: GivenInputs): LoadedModel {
+  checkShapesKnown(decodeModel(bytes), given)
+  const model = importOnnx(bytes, {
+    evaluate: evaluateConstant,
+    external: externalLoader(path),
+    inputValues: Object.fromEntries(given.values),
+    inputShapes: Object.fromEntries(given.shapes),
+  })
+  return {
+    name: basename(path, extname(path)),
+    graph: model.graph,
+    inputs: model.graph.params.map((p, i) => ({
+      name: model.inputNames[i] ?? `input.${i}`,
+      shape: p.shape,
+      dtype: p.dtype,
+    })),
+    outputNames: model.outputNames,
+    specialised: model.specialised,
+    values: given.values,
+  }
+}
+
+const moduleExtensions = new Set(['.ts', '.mts', '.js', '.mjs'])
+
+/** Imports a program module; `sinter` inside it is this library. */
+async function importProgram(path: string): Promise<library.ProgramModule> {
+  readBytes(path)
+  const file = resolve(path)
+  const jiti = createJiti(pathToFileURL(file).href, {
+    fsCache: false,
+    moduleCache: false,
+    virtualModules: { sinter: { ...library } },
+  })
+  let loaded: unknown
+  try {
+    loaded = await jiti.import(file, { default: true })
+  } catch (cause) {
+    if (cause instanceof UserError) throw cause
+    const message = cause instanceof Error ? cause.message : String(cause)
+    throw new UserError('E_FILE', `the program module ${path} does not load: ${message}`, { cause })
+  }
+  if (!library.isProgram(loaded))
+    throw new UserError('E_FILE', `the default export of ${path} is not a program`, {
+      help: 'export default program(({ x }) => tanh(x), { x: { shape: [8, 4] } })',
+    })
+  return loaded
+}
+
+async function loadProgram(path: string, given: GivenInputs): Promise<LoadedModel> {
+  const module = await importProgram(path)
+  const names = Object.keys(module.specs)
+  for (const name of [...given.values.keys(), ...given.shapes.keys()])
+    if (!names.includes(name))
+      throw new UserError('E_ARGUMENT', `${path} has no input "${name}"`, {
+        help: `its inputs are ${names.join(', ') || 'none'}`,
+      })
+  if (given.shapes.size > 0)
+    throw new UserError('E_ARGUMENT', 'a program module states its own shapes', { help: 'leave --shape away' })
+  const traced = module.trace()
+  const inputs = traced.graph.params.map((p, i) => ({
+    name: traced.inputs[i] ?? `input.${i}`,
+    shape: p.shape,
+    dtype: p.dtype,
+  }))
+  const name = module.name === 'program' ? basename(path, extname(path)) : module.name
+  return {
+    name,
+    graph: traced.graph,
+    inputs,
+    outputNames: traced.outputs,
+    specialised: [],
+    values: new Map([...given.values, ...Object.entries(traced.captured)]),
+  }
+}
+
+/** Loads MODEL. Throws E_FILE, E_ONNX_*, E_ARGUMENT. */
+export async function loadModel(path: string, given: GivenInputs = nothingGiven): Promise<LoadedModel> {
+  const extension = extname(path)
+  if (extension === '.onnx') return importModel(readBytes(path), path, given)
+  if (moduleExtensions.has(extension)) return loadProgram(path, given)
+  throw new UserError('E_FILE', `${path} is no model`, {
+    help: 'a model is an .onnx file or a program module (.ts, .js, .mjs)',
+  })
+}
+
+export interface FilledInputs {
+  /** By parameter number. */
+  readonly tensors: readonly HostTensor[]
+  /** Names of those drawn at random. */
+  readonly drawn: readonly string[]
+}
+
+/** The value of every parameter: given, closed over, or drawn. Throws E_SHAPE, E_DTYPE for a value that does not fit. */
+export function fillInputs(model: LoadedModel, seed: number): FilledInputs {
+  const drawn: string[] = []
+  const tensors = model.inputs.map((p, i) => {
+    const value = model.values.get(p.name)
+    if (value === undefined) {
+      drawn.push(p.name)
+      return drawTensor(p.shape, p.dtype, seed, i)
+    }
+    if (value.dtype !== p.dtype)
+      throw new UserError('E_DTYPE', `input "${p.name}" is ${showType(p)}, but its value is ${showType(value)}`)
+    if (!sameShape(value.shape, p.shape))
+      throw new UserError('E_SHAPE', `input "${p.name}" is ${showShape(p.shape)}, but its value is ${showType(value)}`)
+    return value
+  })
+  return { tensors, drawn }
+}

@@ -1,0 +1,67 @@
+/** Values of command-line options, parsed and checked: every mistake is a usage error. */
+import type { Shape } from '../types/shape.ts'
+import { UsageError } from './console.ts'
+import { type DeviceName, deviceNames } from './devices.ts'
+import { readBytes } from './files.ts'
+import type { GivenInputs } from './load.ts'
+import { readNpy } from './npy.ts'
+import type { Mode } from './session.ts'
+
+/** Splits NAME=VALUE; names may hold anything but '='. */
+function splitPair(text: string, option: string, form: string): [string, string] {
+  const at = text.indexOf('=')
+  if (at <= 0 || at === text.length - 1) throw new UsageError(`${option} ${text} is not of the form ${form}`)
+  return [text.slice(0, at), text.slice(at + 1)]
+}
+
+/** `1,3,224,224`; empty parts or signs are errors. */
+export function parseShape(text: string, option = '--shape'): Shape {
+  if (text === 'scalar') return []
+  const dims = text.split(/[,x]/).map((d) => (/^\d+$/.test(d.trim()) ? Number(d) : Number.NaN))
+  if (!dims.every(Number.isSafeInteger))
+    throw new UsageError(`${option} ${text} is no shape`, 'a shape is whole numbers: 1,3,224,224')
+  return dims
+}
+
+/** The inputs that --input and --shape give. Throws E_FILE for a file that cannot be read. */
+export function parseInputs(inputs: readonly string[], shapes: readonly string[]): GivenInputs {
+  const values = inputs.map((text) => {
+    const [name, file] = splitPair(text, '--input', 'NAME=FILE.npy')
+    return [name, readNpy(readBytes(file), file)] as const
+  })
+  const given = shapes.map((text) => {
+    const [name, shape] = splitPair(text, '--shape', 'NAME=1,3,224,224')
+    return [name, parseShape(shape)] as const
+  })
+  return { values: new Map(values), shapes: new Map(given) }
+}
+
+export function parseDevice(text: string): DeviceName {
+  const name = deviceNames.find((d) => d === text)
+  if (name === undefined)
+    throw new UsageError(
+      `there is no device "${text}"`,
+      `use one of ${deviceNames.join(', ')}; sinter devices says more`,
+    )
+  return name
+}
+
+export function parseMode(text: string): Mode {
+  if (text !== 'fast' && text !== 'strict') throw new UsageError(`there is no mode "${text}"`, 'use fast or strict')
+  return text
+}
+
+/** A whole number of at least `least`. */
+export function parseWhole(text: string, option: string, least: number): number {
+  const v = Number(text)
+  if (text.trim() === '' || !Number.isSafeInteger(v) || v < least)
+    throw new UsageError(`${option} ${text} is not a whole number of at least ${least}`)
+  return v
+}
+
+/** A number of at least zero. */
+export function parseAmount(text: string, option: string): number {
+  const v = Number(text)
+  if (text.trim() === '' || !Number.isFinite(v) || v < 0) throw new UsageError(`${option} ${text} is not a number >= 0`)
+  return v
+}

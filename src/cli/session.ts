@@ -1,0 +1,150 @@
+/** A session: one open device; graphs are compiled for it and run on host arrays. Shared by all commands. */
+import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
+import { type Compiled, compileGraph } from '../compile/index.ts'
+import { invariant, UserError } from '../diagnostics/errors.ts'
+import type { Graph } from '../graph/node.ts'
+import type { HostTensor } from '../onnx/index.ts'
+import { wasmTarget } from '../plan/target.ts'
+import type { Backend, DeviceBuffer, StepTime } from '../runtime/backend.ts'
+import { sizeOf } from '../types/shape.ts'
+import { createBackend, type DeviceName } from './devices.ts'
+
+export type Mode = 'fast' | 'strict'
+
+export interface PrepareOptions {
+  readonly name: string
+  readonly mode: Mode
+  /** `false`: every operation a kernel of its own. */
+  readonly fuse?: boolean
+}
+
+/** Compiles a graph as every command does. */
+export const compile = (graph: Graph, { name, mode, fuse = true }: PrepareOptions): Compiled =>
+  compileGraph(graph, { name, mode, fuse, target: wasmTarget })
+
+/** A program with its inputs on the device: what a benchmark runs again and again. */
+export interface BoundProgram {
+  /** Runs once; gives the milliseconds it took. */
+  time(): number
+  /** Runs once with a clock around every step. */
+  profile(): readonly StepTime[]
+  /** The outputs of one run. */
+  outputs(): HostTensor[]
+  dispose(): void
+}
+
+/** A graph made ready on a device. */
+export interface PreparedModel {
+  /** What was compiled; undefined on the reference device, which evaluates the graph as it is. */
+  readonly compiled: Compiled | undefined
+  run(inputs: readonly HostTensor[]): HostTensor[]
+  dispose(): void
+}
+
+export class Session {
+  readonly device: DeviceName
+  readonly #backend: Backend | undefined
+
+  constructor(device: DeviceName, options: { readonly threads?: number } = {}) {
+    this.device = device
+    this.#backend = createBackend(device, options)
+  }
+
+  /** Makes a graph ready to run. */
+  prepare(graph: Graph, options: PrepareOptions): PreparedModel {
+    const backend = this.#backend
+    if (backend === undefined)
+      return { compiled: undefined, run: (inputs) => evaluateOn(graph, inputs, options.mode), dispose: () => {} }
+    const compiled = compile(graph, options)
+    const executable = backend.prepare(compiled.program)
+    return {
+      compiled,
+      run: (inputs) => {
+        const bound = bind(backend, graph, executable, inputs)
+        try {
+          return bound.outputs()
+        } finally {
+          bound.dispose()
+        }
+      },
+      dispose: () => executable.dispose(),
+    }
+  }
+
+  /** Compiles a graph and binds its inputs, to run it many times. Throws E_DEVICE on the reference device. */
+  bind(graph: Graph, options: PrepareOptions, inputs: readonly HostTensor[]): BoundProgram & { compiled: Compiled } {
+    const backend = this.#backend
+    if (backend === undefined)
+      throw new UserError('E_DEVICE', `the device ${this.device} runs no kernels, so there is nothing to measure`, {
+        help: 'measure on --device wasm',
+      })
+    const compiled = compile(graph, options)
+    const executable = backend.prepare(compiled.program)
+    const bound = bind(backend, graph, executable, inputs)
+    return {
+      ...bound,
+      compiled,
+      dispose: () => {
+        bound.dispose()
+        executable.dispose()
+      },
+    }
+  }
+
+  /** Gives the device back. */
+  close(): void {
+    this.#backend?.dispose()
+  }
+}
+
+function evaluateOn(graph: Graph, inputs: readonly HostTensor[], mode: Mode): HostTensor[] {
+  const data = inputs.map((t) => t.data)
+  return evaluateGraph(graph, data, { rounding: mode === 'strict' ? 'strict' : 'f64' }).map((t) => ({
+    data: toHostArray(t),
+    shape: t.shape,
+    dtype: t.dtype,
+  }))
+}
+
+type Executable = ReturnType<Backend['prepare']>
+
+function bind(
+  backend: Backend,
+  graph: Graph,
+  executable: Executable,
+  inputs: readonly HostTensor[],
+): Omit<BoundProgram, never> {
+  const buffers = inputs.map((t) => {
+    const buffer = backend.alloc(t.data.byteLength)
+    backend.write(buffer, t.data)
+    return buffer
+  })
+  const release = (list: readonly DeviceBuffer[]): void => {
+    for (const b of new Set(list)) backend.free(b)
+  }
+  return {
+    time: () => {
+      const started = performance.now()
+      const outputs = executable.run(buffers)
+      const ms = performance.now() - started
+      release(outputs)
+      return ms
+    },
+    profile: () => {
+      const { outputs, times } = backend.profile(executable, buffers)
+      release(outputs)
+      return times
+    },
+    outputs: () => {
+      const outputs = executable.run(buffers)
+      const tensors = graph.outputs.map((n, i): HostTensor => {
+        const b = outputs[i]
+        invariant(b !== undefined, 'a program with too few outputs')
+        return { data: backend.readSync(b, n.dtype, sizeOf(n.shape)), shape: n.shape, dtype: n.dtype }
+      })
+      release(outputs)
+      return tensors
+    },
+    dispose: () => release(buffers),
+  }
+}

@@ -1,0 +1,12 @@
+/** The process that runs cases for `sinter verify --jobs`: a folder comes in, its result goes out. */
+import { Session } from '../session.ts'
+import type { ChildSetup } from './pool.ts'
+import { runCase } from './runCase.ts'
+
+const setup = JSON.parse(process.argv[2] ?? '') as ChildSetup
+const session = new Session(setup.device, { threads: setup.threads })
+
+process.on('message', (dir: string) => {
+  process.send?.(runCase(dir, session, setup.options))
+})
+process.on('disconnect', () => process.exit(0))

@@ -1,0 +1,106 @@
+/**
+ * Which inputs of an ONNX model may be value-specialised: those from which a value reaches an operand that fixes shapes or
+ * control flow. Decided from the operators' definitions alone, so that it checks the importer independently.
+ */
+import type { FunctionProto, GraphProto, ModelProto, NodeProto } from '../../onnx/proto.ts'
+
+/** Operands that fix shapes, axes or control flow, by operator (onnx.ai/onnx/operators). Reductions are added below. */
+const shapeOperands: Readonly<Record<string, readonly number[]>> = {
+  Reshape: [1],
+  Slice: [1, 2, 3, 4],
+  Pad: [1, 3],
+  Expand: [1],
+  Tile: [1],
+  ConstantOfShape: [0],
+  Resize: [1, 2, 3],
+  Upsample: [1],
+  Squeeze: [1],
+  Unsqueeze: [1],
+  Split: [1],
+  SplitToSequence: [1],
+  TopK: [1],
+  Range: [0, 1, 2],
+  OneHot: [1],
+  CumSum: [1],
+  CumProd: [1],
+  Trilu: [1],
+  If: [0],
+  Loop: [0, 1],
+  Compress: [1],
+  NonZero: [0],
+  Unique: [0],
+  AffineGrid: [1],
+  CenterCropPad: [1],
+  Col2Im: [1, 2],
+  MaxUnpool: [2],
+  HannWindow: [0],
+  HammingWindow: [0],
+  BlackmanWindow: [0],
+  MelWeightMatrix: [0, 1, 2, 3, 4],
+  DFT: [1, 2],
+  STFT: [1, 3],
+  Dropout: [2],
+  NonMaxSuppression: [0, 1, 2, 3, 4],
+}
+
+const operandsOf = (op: string): readonly number[] => shapeOperands[op] ?? (op.startsWith('Reduce') ? [1] : [])
+
+/** Operators whose result depends on the shape of an input, not its value. */
+const readsShapeOnly = new Set(['Shape', 'Size'])
+
+const plainDomain = (n: NodeProto): boolean => n.domain === '' || n.domain === 'ai.onnx'
+const subgraphsOf = (n: NodeProto): GraphProto[] =>
+  n.attribute.flatMap((a) => (a.g === undefined ? a.graphs : [a.g, ...a.graphs]))
+
+class Analysis {
+  private readonly functions: ReadonlyMap<string, FunctionProto>
+  private readonly known = new Map<FunctionProto, ReadonlySet<string>>()
+
+  constructor(model: ModelProto) {
+    this.functions = new Map(model.functions.map((f) => [`${f.domain}:${f.name}`, f]))
+  }
+
+  /** Names within a body whose values fix shapes there. */
+  fixing(nodes: readonly NodeProto[], names: Set<string> = new Set()): Set<string> {
+    for (let size = -1; size !== names.size; ) {
+      size = names.size
+      for (const n of [...nodes].reverse()) this.visit(n, names)
+    }
+    return names
+  }
+
+  private visit(n: NodeProto, names: Set<string>): void {
+    const add = (name: string | undefined): void => {
+      if (name !== undefined && name !== '') names.add(name)
+    }
+    const wanted = n.output.some((o) => names.has(o))
+    const fn = this.functions.get(`${n.domain}:${n.opType}`)
+    if (fn !== undefined) {
+      const inside = this.inside(fn)
+      fn.input.forEach((name, i) => {
+        if (wanted || inside.has(name)) add(n.input[i])
+      })
+      return
+    }
+    if (plainDomain(n)) for (const i of operandsOf(n.opType)) add(n.input[i])
+    for (const g of subgraphsOf(n)) {
+      if (wanted) for (const o of g.output) add(o.name)
+      this.fixing(g.node, names)
+      if (g.input.some((v) => names.has(v.name))) for (const x of n.input) add(x)
+    }
+    if (wanted && !(plainDomain(n) && readsShapeOnly.has(n.opType))) for (const x of n.input) add(x)
+  }
+
+  private inside(fn: FunctionProto): ReadonlySet<string> {
+    const have = this.known.get(fn)
+    if (have !== undefined) return have
+    this.known.set(fn, new Set())
+    const found = this.fixing(fn.node)
+    this.known.set(fn, found)
+    return found
+  }
+}
+
+/** Names of the values of a model's main graph that fix shapes or control flow. */
+export const shapeFixingValues = (model: ModelProto): ReadonlySet<string> =>
+  new Analysis(model).fixing(model.graph.node)
