@@ -116,6 +116,10 @@ export class OpContext {
   optFloat(name: string): number | undefined {
     return this.attr(name, attributeType.FLOAT)?.f
   }
+  /** A number that some operators keep as a float and others as an integer. */
+  optNumber(name: string): number | undefined {
+    return this.attributes.get(name)?.type === attributeType.INT ? this.optInt(name) : this.optFloat(name)
+  }
   string(name: string, fallback: string): string {
     const a = this.attr(name, attributeType.STRING)
     return a === undefined ? fallback : utf8.decode(a.s)

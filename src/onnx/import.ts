@@ -4,7 +4,7 @@
  * listed at once.
  */
 import { UserError } from '../diagnostics/errors.ts'
-import { withOrigin } from '../diagnostics/origin.ts'
+import { inOrigin, makeOrigin } from '../diagnostics/origin.ts'
 import { makeNode, withContext } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import type { HostArray } from '../types/host.ts'
@@ -16,8 +16,9 @@ import { functionKey, instantiate } from './functions.ts'
 import { type InputOptions, type ModelInput, modelInputs } from './inputs.ts'
 import { literal } from './nodes.ts'
 import { findHandler } from './ops/index.ts'
+import { isUnsupported, Problems } from './problems.ts'
 import type { FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto } from './proto.ts'
-import { poisoned, Scope } from './scope.ts'
+import { type Binding, poisoned, Scope } from './scope.ts'
 import { type ExternalLoader, type HostTensor, tensorFromProto } from './tensors.ts'
 import { HostValues, NeedsInputValues } from './values.ts'
 
@@ -37,13 +38,6 @@ export interface ImportedModel {
   readonly specialised: readonly string[]
 }
 
-/** One node the importer cannot express. */
-interface Problem {
-  readonly op: string
-  readonly node: string
-  readonly reason: string
-}
-
 const normaliseDomain = (domain: string): string => (domain === 'ai.onnx' ? '' : domain)
 const fullName = (n: NodeProto): string => (normaliseDomain(n.domain) === '' ? n.opType : `${n.domain}.${n.opType}`)
 
@@ -51,6 +45,8 @@ const fullName = (n: NodeProto): string => (normaliseDomain(n.domain) === '' ? n
 const maxCallDepth = 64
 /** Results up to this many elements that depend on constants only are folded at once: shape computations. */
 const foldLimit = 1024
+/** ... unless they are computed through tensors larger than this. */
+const heavyLimit = 2 ** 16
 
 /** A host tensor as a value. */
 function toValue(t: HostTensor): Value {
@@ -69,7 +65,7 @@ class ImportPass {
   private readonly options: ImportOptions
   private readonly functions: ReadonlyMap<string, FunctionProto>
   private readonly values: HostValues
-  private readonly problems: Problem[] = []
+  private readonly problems = new Problems()
 
   constructor(model: ModelProto, options: ImportOptions) {
     this.model = model
@@ -84,14 +80,24 @@ class ImportPass {
     return tensorFromProto(proto, this.options.external)
   }
 
-  private initialisers(graph: GraphProto): Map<string, () => Value> {
+  private initialisers(graph: GraphProto): Map<string, () => Binding> {
     if (graph.sparseInitializers > 0)
-      this.problems.push({ op: 'sparse initialiser', node: graph.name, reason: 'sparse tensors are not imported' })
-    return new Map(graph.initializer.map((t) => [t.name, () => toValue(this.tensor(t))]))
+      this.problems.add('sparse initialiser', graph.name, 'sparse tensors are not imported')
+    return new Map(graph.initializer.map((t) => [t.name, () => this.initialiser(t)]))
+  }
+
+  private initialiser(t: TensorProto): Binding {
+    try {
+      return toValue(this.tensor(t))
+    } catch (error) {
+      if (!isUnsupported(error)) throw error
+      this.problems.add('initialiser', t.name, error.summary)
+      return poisoned
+    }
   }
 
   private record(n: NodeProto, reason: string): void {
-    this.problems.push({ op: fullName(n), node: n.name || n.output.find((o) => o !== '') || '(unnamed)', reason })
+    this.problems.add(fullName(n), n.name || n.output.find((o) => o !== '') || '(unnamed)', reason)
   }
 
   /** Nodes after an unsupported one are not built, but their kinds are still checked, so that the list is whole. */
@@ -144,12 +150,16 @@ class ImportPass {
     const context = new OpContext(n, opsets.get(domain) ?? 1, inputs, services)
     const where = n.name || n.output.find((o) => o !== '')
     try {
-      const out = withOrigin(n.opType, where, () => handler(context))
+      const out = inOrigin(makeOrigin(n.opType, where), () => handler(context))
       const list: readonly (Value | undefined)[] = isValue(out) ? [out] : out
       return list.map((x) => (x === undefined ? undefined : this.fold(x)))
     } catch (error) {
       if (error instanceof Unsupported) {
         if (error.message !== '') this.record(n, error.message)
+        return undefined
+      }
+      if (isUnsupported(error)) {
+        this.record(n, error.summary)
         return undefined
       }
       if (error instanceof UserError && error.where === undefined)
@@ -169,6 +179,7 @@ class ImportPass {
 
   private foldNode(x: Node): Node {
     if (x.op === 'constant' || sizeOf(x.shape) > foldLimit || !this.values.isStatic(x)) return x
+    if (this.values.isHeavy(x, heavyLimit)) return x
     return literal(this.values.get(x, 'a constant'))
   }
 
@@ -226,6 +237,11 @@ class ImportPass {
     const params: NodeOf<'param'>[] = []
     const inputNames: string[] = []
     for (const v of inputs) {
+      if (v.unsupported !== undefined) {
+        this.problems.add('input', v.name, v.unsupported)
+        scope.set(v.name, poisoned)
+        continue
+      }
       const value = specialised.has(v.name) ? this.options.inputValues?.[v.name] : undefined
       if (value !== undefined) {
         scope.set(v.name, toValue(value))
@@ -239,7 +255,7 @@ class ImportPass {
     }
     const opsets = opsetsOf(this.model.opsetImport)
     for (const n of graph.node) this.runNode(n, scope, opsets, 0)
-    this.reportProblems()
+    this.problems.report()
     const outputs = graph.output.map((v) => {
       const x = scope.get(v.name, 'the output list of the model')
       if (x === poisoned) throw new UserError('E_ONNX_UNSUPPORTED', `output "${v.name}" depends on an unsupported node`)
@@ -251,15 +267,6 @@ class ImportPass {
       outputNames: graph.output.map((v) => v.name),
       specialised: [...specialised],
     }
-  }
-
-  private reportProblems(): void {
-    if (this.problems.length === 0) return
-    const lines = this.problems.map((p) => `\n  ${p.op} "${p.node}": ${p.reason}`)
-    const count = this.problems.length === 1 ? 'a node' : `${this.problems.length} nodes`
-    throw new UserError('E_ONNX_UNSUPPORTED', `the model has ${count} that cannot be imported:${lines.join('')}`, {
-      help: 'export the model without these operators, or replace them by supported ones',
-    })
   }
 }
 

@@ -2,9 +2,9 @@
 import { UserError } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
-import type { CodedType } from './codes.ts'
+import { type CodedType, codeDType } from './codes.ts'
 import type { GraphProto, ValueInfo } from './proto.ts'
-import { codedOfElement, type HostTensor, requireDType } from './tensors.ts'
+import { codedOfElement, dtypeOfElement, elementTypeName, type HostTensor } from './tensors.ts'
 
 export interface InputOptions {
   readonly inputShapes?: Readonly<Record<string, readonly number[]>>
@@ -17,6 +17,8 @@ export interface ModelInput {
   readonly dtype: DType
   /** The ONNX type whose codes the input holds, where the graph has no dtype for it. */
   readonly coded?: CodedType
+  /** Why the input cannot be imported. */
+  readonly unsupported?: string
 }
 
 const inputError = (message: string, help: string): UserError => new UserError('E_ONNX_INPUT', message, { help })
@@ -74,15 +76,16 @@ export function modelInputs(graph: GraphProto, options: InputOptions): ModelInpu
     })
   }
   return infos.map((v) => {
-    if (v.kind !== 'tensor')
-      throw new UserError('E_ONNX_UNSUPPORTED', `input "${v.name}" is not a tensor`, {
-        help: 'sequences, maps and optionals are not imported as inputs',
-      })
-    const dtype = requireDType(v.elemType, `input "${v.name}"`)
+    const coded = codedOfElement(v.elemType)
+    const dtype = coded === undefined ? dtypeOfElement(v.elemType) : codeDType(coded)
+    if (v.kind !== 'tensor' || dtype === undefined) {
+      const unsupported =
+        v.kind === 'tensor' ? `its elements are of type ${elementTypeName(v.elemType)}` : 'it is not a tensor'
+      return { name: v.name, shape: [], dtype: 'f32', unsupported }
+    }
     const value = options.inputValues?.[v.name]
     if (value !== undefined && value.dtype !== dtype)
       throw inputError(`input "${v.name}" is ${dtype}, but a value of ${value.dtype} was given`, `give ${dtype} values`)
-    const coded = codedOfElement(v.elemType)
     const input = { name: v.name, shape: shapeOf(v, givenFor(v.name), symbols), dtype }
     return coded === undefined ? input : { ...input, coded }
   })

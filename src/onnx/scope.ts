@@ -11,9 +11,9 @@ export class Scope {
   private readonly names = new Map<string, Binding>()
   private readonly outer: Scope | undefined
   /** Makes values on first use (initialisers). */
-  private readonly lazy: Map<string, () => Value>
+  private readonly lazy: Map<string, () => Binding>
 
-  constructor(outer?: Scope, lazy: Map<string, () => Value> = new Map()) {
+  constructor(outer?: Scope, lazy: Map<string, () => Binding> = new Map()) {
     this.outer = outer
     this.lazy = lazy
   }

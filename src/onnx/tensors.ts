@@ -55,7 +55,7 @@ export function requireDType(type: number, what: string): DType {
   const d = coded === undefined ? dtypes[type] : codeDType(coded)
   if (d === undefined)
     throw new UserError('E_ONNX_UNSUPPORTED', `${what} has elements of type ${elementTypeName(type)}`, {
-      help: `the importer reads ${[...new Set(Object.values(dtypes))].join(', ')}`,
+      help: 'the importer reads numbers and bool',
     })
   return d
 }
@@ -125,6 +125,20 @@ function readWhole(text: string | undefined, what: string, tensor: string): numb
   return v
 }
 
+/** What the host's loader throws comes out with the tensor's name. */
+function readExternal(tensor: string, location: string, read: () => Uint8Array): Uint8Array {
+  try {
+    return read()
+  } catch (cause) {
+    if (cause instanceof UserError) throw cause
+    const message = cause instanceof Error ? cause.message : String(cause)
+    throw new UserError('E_ONNX_INPUT', `the data of tensor "${tensor}" in "${location}" cannot be read: ${message}`, {
+      help: 'keep the data files beside the model',
+      cause,
+    })
+  }
+}
+
 function externalBytes(t: TensorProto, bytes: number, load: ExternalLoader | undefined): Uint8Array {
   const location = confineLocation(t.externalData.get('location') ?? '', t.name)
   const offset = readWhole(t.externalData.get('offset'), 'offset', t.name) ?? 0
@@ -135,7 +149,7 @@ function externalBytes(t: TensorProto, bytes: number, load: ExternalLoader | und
     throw new UserError('E_ONNX_INPUT', `tensor "${t.name}" keeps its data in the file "${location}"`, {
       help: 'give a loader of external data (import from a file rather than from bytes)',
     })
-  const got = load(location, offset, bytes)
+  const got = readExternal(t.name, location, () => load(location, offset, bytes))
   return got.length > bytes ? got.subarray(0, bytes) : got
 }
 

@@ -1,7 +1,8 @@
 /** Host values of nodes on demand, and which inputs a demanded value depends on. */
-import { InternalError } from '../diagnostics/errors.ts'
+import { InternalError, UserError } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
 import type { HostArray } from '../types/host.ts'
+import { sizeOf } from '../types/shape.ts'
 import type { HostTensor } from './tensors.ts'
 
 /** A value that fixes shapes depends on these inputs: the import starts again with them specialised. */
@@ -15,6 +16,9 @@ export class NeedsInputValues extends Error {
     this.reader = reader
   }
 }
+
+/** Elements up to which a computed tensor is evaluated during import. */
+const heaviest = 2 ** 24
 
 export class HostValues {
   private readonly evaluate: (node: Node) => HostArray
@@ -49,6 +53,19 @@ export class HostValues {
     return this.statics.get(node) === true
   }
 
+  /** Computing the node passes through a computed tensor of more than `limit` elements. */
+  isHeavy(node: Node, limit: number): boolean {
+    const seen = new Set<Node>()
+    const stack = [node]
+    for (let x = stack.pop(); x !== undefined; x = stack.pop()) {
+      if (seen.has(x)) continue
+      seen.add(x)
+      if (x.op !== 'constant' && sizeOf(x.shape) > limit) return true
+      stack.push(...x.inputs)
+    }
+    return false
+  }
+
   /** Names of the parameters a node depends on. */
   private paramsBehind(node: Node): string[] {
     const seen = new Set<Node>()
@@ -74,6 +91,8 @@ export class HostValues {
       if (names.length === 0) throw new InternalError(`${reader} asks for a value that is no function of inputs`)
       throw new NeedsInputValues(names, reader)
     }
+    if (this.isHeavy(node, heaviest))
+      throw new UserError('E_ONNX_UNSUPPORTED', `${reader} needs a value computed from more than ${heaviest} elements`)
     const t = { data: this.evaluate(node), shape: node.shape, dtype: node.dtype }
     this.known.set(node, t)
     return t

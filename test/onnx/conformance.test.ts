@@ -33,7 +33,20 @@ const models = [
 ]
 
 /** Node cases that must pass: the number reached, so that none is lost unseen. */
-const floor = 1045
+const floor = 1196
+
+/** Cases whose expected values no conforming implementation is bound to give, by the start of their names. */
+const open = [
+  // Random values, which ONNX leaves to the implementation.
+  'test_bernoulli',
+  'test_training_dropout',
+  // bf16 results that differ by one step from an evaluation that rounds after every operation.
+  'test_attention_3d_causal_bf16',
+  'test_attention_4d_attn_mask_causal_bf16',
+  'test_attention_4d_causal_bf16',
+  'test_attention_4d_causal_padded_kv_bf16',
+  'test_attention_4d_padded_kv_bf16',
+]
 
 describe.skipIf(!present)('ONNX conformance', () => {
   let root = ''
@@ -60,6 +73,8 @@ describe.skipIf(!present)('ONNX conformance', () => {
       `ONNX node cases: ${count('passed')} passed, ${count('failed')} failed, ${count('unsupported')} unsupported of ${results.length}`,
     )
     for (const r of results) if (r.status === 'failed') console.info(`  failed ${r.name}: ${r.message}`)
+    const lost = results.filter((r) => r.status === 'failed' && !open.some((start) => r.name.startsWith(start)))
+    expect(lost.map((r) => `${r.name}: ${r.message}`)).toEqual([])
     expect(count('passed')).toBeGreaterThanOrEqual(floor)
   }, 300_000)
 })

@@ -300,7 +300,7 @@ describe('unsupported models', () => {
     )
     expect(error.code).toBe('E_ONNX_UNSUPPORTED')
     expect(error.message).toMatchInlineSnapshot(`
-      "[E_ONNX_UNSUPPORTED] the model has 3 nodes that cannot be imported:
+      "[E_ONNX_UNSUPPORTED] the model has 3 parts that cannot be imported:
         NoSuchOp "first": there is no such operator here
         com.example.AlsoNone "second": there is no such operator here
         NonZero "third": the shape of its result depends on the values of its input

@@ -11,8 +11,10 @@ import { lossHandlers } from './loss.ts'
 import { classicalHandlers, miscHandlers } from './misc.ts'
 import { normHandlers } from './norm.ts'
 import { quantizeHandlers } from './quantize.ts'
+import { randomHandlers } from './random.ts'
 import { recurrentHandlers } from './recurrent.ts'
 import { reductionHandlers } from './reduction.ts'
+import { refusedHandlers } from './refused.ts'
 import { resizeHandlers } from './resize.ts'
 import { sampleHandlers } from './sample.ts'
 import { shapeHandlers } from './shape.ts'
@@ -32,8 +34,10 @@ const standard: HandlerTable = {
   ...miscHandlers,
   ...normHandlers,
   ...quantizeHandlers,
+  ...randomHandlers,
   ...recurrentHandlers,
   ...reductionHandlers,
+  ...refusedHandlers,
   ...resizeHandlers,
   ...sampleHandlers,
   ...shapeHandlers,

@@ -19,6 +19,9 @@ function matches(x: n.Node, gram: readonly number[], skip: number): n.Node | und
     .reduce((a, b) => n.logicalAnd(a, b))
 }
 
+/** n-grams up to which a pool is counted. */
+const maxColumns = 65536
+
 /** Counts (or presence, or weights) of the n-grams of a pool of whole numbers. */
 const tfIdf: Handler = (c) => {
   const pool = c.ints('pool_int64s')
@@ -31,6 +34,7 @@ const tfIdf: Handler = (c) => {
   const mode = c.string('mode', 'TF')
   const lead = x.shape.slice(0, -1)
   const last = x.shape.length - 1
+  if (places.some((p) => p < 0 || p > maxColumns)) c.fail(`more than ${maxColumns} n-grams`)
   const columns: n.Node[] = Array.from({ length: Math.max(-1, ...places) + 1 }, () => n.full(lead, 0, 'f32'))
   let index = 0
   starts.forEach((start, k) => {

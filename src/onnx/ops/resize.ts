@@ -194,6 +194,9 @@ function plansOf(
   })
 }
 
+/** Extent up to which an axis is resized: its taps are tabulated. */
+const maxExtent = 2 ** 22
+
 const given = (c: OpContext, i: number): boolean => (c.opt(i)?.shape[0] ?? 0) > 0
 
 const resize: Handler = (c) => {
@@ -204,6 +207,7 @@ const resize: Handler = (c) => {
   const scales = given(c, scaleInput) ? c.numbersOf(scaleInput, 'scales') : undefined
   const sizes = given(c, 3) ? c.intsOf(3, 'sizes') : undefined
   const plans = plansOf(c, x, roi, scales, sizes)
+  for (const p of plans) if (!(p.to >= 0 && p.to <= maxExtent)) c.fail(`an axis resized to ${p.to}`)
   return resample(
     c,
     x,

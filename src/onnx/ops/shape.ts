@@ -3,7 +3,7 @@ import { UserError } from '../../diagnostics/errors.ts'
 import { readElement } from '../../scalar/host.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { normaliseAxis, type Shape, showShape, sizeOf } from '../../types/shape.ts'
-import type { Handler, HandlerTable, OpContext } from '../context.ts'
+import type { Handler, HandlerTable } from '../context.ts'
 import * as n from '../nodes.ts'
 import { attributeType } from '../proto.ts'
 import { onCodes } from './cast.ts'
@@ -54,6 +54,7 @@ const split: Handler = (c) => {
   const given = c.intsFrom('split', 1)
   if (given !== undefined) return n.split(x, given, axis)
   const count = c.int('num_outputs', c.outputs)
+  if (count !== c.outputs) throw new UserError('E_ONNX_MALFORMED', `a split into ${count} has ${c.outputs} outputs`)
   const part = Math.ceil(extent / count)
   return n.split(
     x,
@@ -95,6 +96,9 @@ const slice: Handler = (c) => {
 const padModes = { constant: 'constant', reflect: 'reflect', edge: 'edge', wrap: 'wrap' } as const
 const isPadMode = (s: string): s is keyof typeof padModes => Object.hasOwn(padModes, s)
 
+/** Times an axis may be repeated by mirroring or wrapping. */
+const maxRepeats = 1024
+
 const pad: Handler = (c) => {
   const x = c.need(0)
   const rank = x.shape.length
@@ -107,7 +111,11 @@ const pad: Handler = (c) => {
   })
   const mode = c.string('mode', 'constant')
   if (!isPadMode(mode)) throw new UserError('E_ONNX_MALFORMED', `Pad has mode "${mode}"`)
-  if (mode !== 'constant') return n.pad(x, widths, padModes[mode])
+  if (mode !== 'constant') {
+    if (widths.some(([b, a], i) => Math.max(b, a) > maxRepeats * Math.max(1, x.shape[i] ?? 1)))
+      c.fail(`padding repeats its input more than ${maxRepeats} times`)
+    return n.pad(x, widths, padModes[mode])
+  }
   const value = c.opt(2)
   if (value === undefined) return n.pad(x, widths, 'constant', c.float('value', 0))
   if (c.services.isStatic(value)) {
@@ -250,22 +258,12 @@ const trilu: Handler = (c) => {
   return n.where(keep, x, n.filled(x, x.shape, 0))
 }
 
-/** Training mode with a nonzero ratio draws random numbers, whose values ONNX leaves open. */
-function dropout(c: OpContext): readonly n.Node[] {
-  const x = c.need(0)
-  const training = c.opt(2) === undefined ? false : c.intOf(2, 'training_mode') !== 0
-  const ratio = c.opt(1) === undefined ? c.float('ratio', 0.5) : training ? (c.numbersOf(1, 'ratio')[0] ?? 0) : 0
-  if (training && ratio !== 0) c.fail('dropout in training mode draws random numbers')
-  return [x, n.full(x.shape, true, 'bool')]
-}
-
 export const shapeHandlers: HandlerTable = {
   CenterCropPad: centerCropPad,
   Concat: onCodes(concat),
   Constant: constantNode,
   ConstantOfShape: constantOfShape,
   DepthToSpace: depthToSpace,
-  Dropout: dropout,
   Expand: onCodes(expand),
   EyeLike: eyeLike,
   Flatten: onCodes(flatten),

@@ -100,6 +100,7 @@ const cosineWindow =
   (terms: readonly number[]): Handler =>
   (c) => {
     const size = c.intOf(0, 'size')
+    if (size < 0 || size > maxMatrix) c.fail(`a window of ${size} elements`)
     const dtype: DType = c.dtype('output_datatype', 1)
     const period = c.flag('periodic', true) ? size : size - 1
     const values = Float64Array.from({ length: size }, (_, i) =>
@@ -117,6 +118,7 @@ const melWeightMatrix: Handler = (c) => {
   const [high = 0] = c.numbersOf(4, 'upper_edge_hertz')
   const mel = (f: number): number => 2595 * Math.log10(1 + f / 700)
   const step = (mel(high) - mel(low)) / (bands + 2)
+  if (bands < 0 || bands > maxMatrix) c.fail(`a filter bank of ${bands} bands`)
   const edges = Array.from({ length: bands + 2 }, (_, i) => {
     const hertz = 700 * (10 ** ((mel(low) + i * step) / 2595) - 1)
     return Math.floor(((length + 1) * hertz) / rate)

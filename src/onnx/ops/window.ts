@@ -5,8 +5,13 @@ import { rowMajorStrides } from '../../types/shape.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
 
+/** Padding up to which windows are laid out. */
+const maxPadding = 2 ** 20
+
 /** ONNX lists all leading pads, then all trailing ones. */
 export function pairsOf(pads: readonly number[]): [number, number][] {
+  if (pads.length % 2 !== 0 || pads.some((p) => Math.abs(p) > maxPadding))
+    throw new UserError('E_ONNX_MALFORMED', `pads of [${pads.join(', ')}]`)
   const count = pads.length / 2
   return Array.from({ length: count }, (_, i) => [pads[i] ?? 0, pads[i + count] ?? 0])
 }

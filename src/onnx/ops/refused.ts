@@ -1,0 +1,31 @@
+/** Operators of ONNX that are known and refused, with the reason. */
+import type { HandlerTable } from '../context.ts'
+
+const dynamicShape = 'the shape of its result depends on the values of its input'
+const sequences = 'sequences are not imported'
+const strings = 'strings are not imported'
+
+const reasons: Readonly<Record<string, string>> = {
+  ConcatFromSequence: sequences,
+  ImageDecoder: 'images are decoded outside the model',
+  Multinomial: 'draws by category are not imported',
+  NonMaxSuppression: dynamicShape,
+  Optional: 'optionals are not imported',
+  RegexFullMatch: strings,
+  SequenceAt: sequences,
+  SequenceConstruct: sequences,
+  SequenceEmpty: sequences,
+  SequenceErase: sequences,
+  SequenceInsert: sequences,
+  SequenceLength: sequences,
+  SequenceMap: sequences,
+  SplitToSequence: sequences,
+  StringConcat: strings,
+  StringNormalizer: strings,
+  StringSplit: strings,
+  Unique: dynamicShape,
+}
+
+export const refusedHandlers: HandlerTable = Object.fromEntries(
+  Object.entries(reasons).map(([op, reason]) => [op, (c) => c.fail(reason)]),
+)

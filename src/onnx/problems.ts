@@ -1,0 +1,32 @@
+/** What a model asks for that the importer cannot express: collected, and reported all at once. */
+import { UserError } from '../diagnostics/errors.ts'
+
+/** One node, input or tensor at fault. */
+interface Problem {
+  readonly op: string
+  readonly name: string
+  readonly reason: string
+}
+
+/** Whether an error says that something is not supported, as opposed to wrong. */
+export const isUnsupported = (error: unknown): error is UserError =>
+  error instanceof UserError && (error.code === 'E_ONNX_UNSUPPORTED' || error.code === 'E_UNSUPPORTED')
+
+export class Problems {
+  private readonly list: Problem[] = []
+
+  add(op: string, name: string, reason: string): void {
+    if (!this.list.some((p) => p.op === op && p.name === name && p.reason === reason))
+      this.list.push({ op, name, reason })
+  }
+
+  /** Throws E_ONNX_UNSUPPORTED if anything was recorded. */
+  report(): void {
+    if (this.list.length === 0) return
+    const lines = this.list.map((p) => `\n  ${p.op} "${p.name}": ${p.reason}`)
+    const count = this.list.length === 1 ? 'one part' : `${this.list.length} parts`
+    throw new UserError('E_ONNX_UNSUPPORTED', `the model has ${count} that cannot be imported:${lines.join('')}`, {
+      help: 'export the model without these operators, or replace them by supported ones',
+    })
+  }
+}
