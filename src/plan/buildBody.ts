@@ -10,7 +10,7 @@ import type { Body, BodyStore } from './body.ts'
 import { Instances, Refusal } from './instances.ts'
 import { type Refused, refuse } from './refusal.ts'
 import type { Region } from './region.ts'
-import { type BoundDim, SplitAxis, Tiles } from './tiles.ts'
+import { type BoundDim, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
 
 /** Every expression of a statement. */
 function* exprsOf(op: TileOp): Iterable<Expr> {
@@ -32,8 +32,13 @@ function* exprsOf(op: TileOp): Iterable<Expr> {
   }
 }
 
-function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]>, depths: Map<Node, number>): Body {
-  const tiles = new Tiles(splits)
+function buildOnce(
+  region: Region,
+  splits: ReadonlyMap<string, readonly number[]>,
+  kept: ReadonlySet<string>,
+  depths: Map<Node, number>,
+): Body {
+  const tiles = new Tiles(splits, kept)
   const b = new Instances(region, tiles, depths)
   const roots = [...region.outputs].sort(
     (p, q) => q.shape.reduce((x, y) => x * y, 1) - p.shape.reduce((x, y) => x * y, 1) || q.id - p.id,
@@ -114,15 +119,19 @@ function liveLets(lets: readonly LetStmt[], roots: readonly ValueId[]): LetStmt[
 /** Builds a region's body, or says why it cannot be one kernel. */
 export function buildBody(region: Region): { readonly ok: true; readonly body: Body } | Refused {
   const splits = new Map<string, readonly number[]>()
+  const kept = new Set<string>()
   const depths = new Map<Node, number>()
   for (let attempt = 0; ; attempt++) {
     try {
-      return { ok: true, body: buildOnce(region, splits, depths) }
+      return { ok: true, body: buildOnce(region, splits, kept, depths) }
     } catch (e) {
       if (e instanceof Refusal) return e.refused
-      if (!(e instanceof SplitAxis)) throw e
-      invariant(attempt < 32, 'splitting of axes does not end')
-      splits.set(e.key, e.factors)
+      invariant(attempt < 64, 'splitting of axes does not end')
+      if (e instanceof SplitAxis) splits.set(e.key, e.factors)
+      else if (e instanceof KeepAxis) {
+        kept.add(e.key)
+        splits.delete(e.key)
+      } else throw e
     }
   }
 }

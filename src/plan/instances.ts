@@ -11,7 +11,7 @@ import * as ix from '../index/expr.ts'
 import { always, type Bound, conjoin, decideBound, isNever, type Predicate, predicateKey } from '../index/predicate.ts'
 import type { TileOp, ValueId } from '../kernel/ir.ts'
 import { readElement } from '../scalar/host.ts'
-import { isArgCombiner, type Scalar } from '../scalar/ops.ts'
+import { combinerIdentity, isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { computeDType, isWide } from '../types/dtype.ts'
 import { coversOnce } from './bijection.ts'
 import { type Refused, refuse } from './refusal.ts'
@@ -159,6 +159,9 @@ export class Instances {
     const k0 = this.value(key, [ix.constant(0)], mask)
     const k1 = this.value(key, [ix.constant(1)], mask)
     const counter = ix.flatten(index, node.shape)
+    const { lo, hi } = ix.rangeOf(counter)
+    if (lo < 0 || hi >= node.shape.reduce((a, b) => a * b, 1))
+      throw new Refusal(refuse('random-in-padding', 'random bits would be drawn outside their tensor'))
     const axes = this.tiles.ordered([
       ...this.tiles.axesOfExprs([counter]),
       ...this.tiles.letOf(k0).axes,
@@ -229,17 +232,12 @@ export class Instances {
     const padding = (): ValueId => this.tiles.constant(node.attrs.value, node.dtype, node)
     if (own.length === 0) return this.value(x, inner, mask)
     if (isNever(own)) return padding()
-    const v = this.value(x, inner, conjoin(mask, ...own))
-    const stmt = this.tiles.letOf(v)
-    if (stmt.op.kind === 'load' && this.instances.get(x)?.some((s) => s.value === v)) {
-      if (Object.is(stmt.op.other, node.attrs.value)) return v
-      return this.tiles.emit(
-        { ...stmt.op, other: node.attrs.value },
-        stmt.dtype,
-        stmt.axes,
-        this.tiles.origin.get(v) ?? node,
-      )
-    }
+    const both = conjoin(mask, ...own)
+    const v = this.value(x, inner, both)
+    const { op, dtype, axes } = this.tiles.letOf(v)
+    // A load under exactly this mask gives the padding itself.
+    if (op.kind === 'load' && predicateKey(op.mask) === predicateKey(both))
+      return this.tiles.emit({ ...op, other: node.attrs.value }, dtype, axes, this.tiles.origin.get(v) ?? node)
     return this.tiles.scalar('select', [this.tiles.predicate(own, node), v, padding()], node.dtype, node)
   }
 
@@ -329,8 +327,8 @@ export class Instances {
     const kept = (d: number): Expr | undefined => (axes.includes(d) ? undefined : (index[next++] ?? ix.zero))
     const avoid = this.tiles.axesOfExprs([...index, ...mask.map((b) => b.expr)])
     const { index: inner, dims } = this.bindReduced(x, kept, (d) => `${node.id}.${d}`, avoid)
-    const arg = this.value(x, inner, mask)
     const over = dims.flatMap((d) => d.axes)
+    const arg = this.tiles.spread(this.value(x, inner, mask), over, node)
     const position = isArgCombiner(combiner) ? dims[0]?.expr : undefined
     if (over.length === 0)
       return position === undefined ? arg : this.tiles.constant(isWide(node.dtype) ? 0n : 0, node.dtype, node)
@@ -352,10 +350,11 @@ export class Instances {
     this.requireOnce(node, index, mask)
     const { axis, combiner, reverse, exclusive } = node.attrs
     const along = ix.asAxis(index[axis] ?? ix.zero)
-    const arg = this.value(x, index, mask)
+    const arg = this.tiles.spread(this.value(x, index, mask), along === undefined ? [] : [along.name], node)
     if (along === undefined) {
-      if ((x.shape[axis] ?? 0) > 1 || exclusive)
-        throw new Refusal(refuse('unaligned-output', 'a scan needs an axis of its own'))
+      this.tiles.rejoin(index[axis] ?? ix.zero)
+      if ((x.shape[axis] ?? 0) > 1) throw new Refusal(refuse('unaligned-output', 'a scan needs an axis of its own'))
+      if (exclusive) return this.tiles.constant(combinerIdentity(combiner, node.dtype), node.dtype, node)
       return arg
     }
     return this.tiles.emit(
@@ -382,8 +381,12 @@ export class Instances {
         at.set(l, dim.expr)
         return dim.expr
       })
-    const va = this.value(a, bind(lhs, a), mask)
-    const vb = this.value(b, bind(rhs, b), mask)
+    const operand = (labels: string, x: Node): ValueId => {
+      const exprs = bind(labels, x)
+      return this.tiles.spread(this.value(x, exprs, mask), [...this.tiles.axesOfExprs(exprs)], node)
+    }
+    const va = operand(lhs, a)
+    const vb = operand(rhs, b)
     const free = new Set([...this.tiles.letOf(va).axes, ...this.tiles.letOf(vb).axes].filter((x) => !over.includes(x)))
     const acc = computeDType(node.dtype)
     const dot = this.tiles.emit(

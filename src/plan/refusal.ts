@@ -11,6 +11,8 @@ export type RefusalCode =
   | 'scatter-boundary'
   /** Recomputing the producer costs more than storing and reading its result. */
   | 'recompute-cost'
+  /** Random bits read through padding have no counter there. */
+  | 'random-in-padding'
   /** More buffers than a kernel of the target may bind. */
   | 'too-many-buffers'
   /** More values live at once than the target holds. */

@@ -134,7 +134,13 @@ export function analyse(
   for (const s of body.stores)
     for (const e of s.index) for (const a of ix.axesOf(e)) if (below.get(s.value)?.has(a)) row.add(a)
   const parallel = new Set(body.axes.map((a) => a.name).filter((a) => !reduced.has(a) && !row.has(a)))
+  const aligned = (s: Body['stores'][number], axes: Iterable<string>): boolean => {
+    const own = new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))
+    return [...axes].every((a) => own.has(a) || (extents.get(a) ?? 1) <= 1)
+  }
   const none = { split: new Set<ValueId>(), splitBy: undefined }
+  if (!body.stores.every((s) => aligned(s, parallel)))
+    return refuse('unaligned-output', 'a result would be stored by several programs')
   if (reduced.size === 0) return { ok: true, roles: { kind: 'elementwise', extents, row, reduced, parallel, ...none } }
 
   const unit = storeUnit(body)

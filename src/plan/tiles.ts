@@ -25,6 +25,14 @@ export class SplitAxis {
   }
 }
 
+/** Thrown when a dimension must stay one axis (a scan runs along it). */
+export class KeepAxis {
+  readonly key: string
+  constructor(key: string) {
+    this.key = key
+  }
+}
+
 const axisLetters = 'ijklmnpqrstuvwxyzabcdefgh'
 
 export class Tiles {
@@ -35,10 +43,12 @@ export class Tiles {
   private readonly bound: BoundDim[] = []
   private readonly keys = new Map<string, { key: string; factors: readonly number[] }>()
   private readonly splits: ReadonlyMap<string, readonly number[]>
+  private readonly kept: ReadonlySet<string>
   private nextAxis = 0
 
-  constructor(splits: ReadonlyMap<string, readonly number[]>) {
+  constructor(splits: ReadonlyMap<string, readonly number[]>, kept: ReadonlySet<string>) {
     this.splits = splits
+    this.kept = kept
   }
 
   /** A dimension on fresh axes. */
@@ -132,6 +142,20 @@ export class Tiles {
     return id
   }
 
+  /** The same value as a tile that has the given axes: repeated along those it lacks. */
+  spread(id: ValueId, axes: readonly string[], node: Node): ValueId {
+    const { dtype, axes: own } = this.letOf(id)
+    const missing = axes.filter((a) => !own.includes(a))
+    if (missing.length === 0) return id
+    const everywhere = this.emit({ kind: 'const', value: true }, 'bool', missing, node)
+    return this.emit(
+      { kind: 'scalar', op: 'select', args: [everywhere, id, id] },
+      dtype,
+      this.ordered([...own, ...missing]),
+      node,
+    )
+  }
+
   /** Finds an axis a quotient or remainder asks to split, and asks for it. */
   checkSplits(exprs: Iterable<Expr>): void {
     for (const e of exprs)
@@ -142,10 +166,17 @@ export class Tiles {
         const by = atom.by % t.coef === 0 ? atom.by / t.coef : 0
         const { name, extent } = t.atom
         const made = this.keys.get(name)
-        if (by <= 1 || extent % by !== 0 || made === undefined) return
+        if (by <= 1 || extent % by !== 0 || made === undefined || this.kept.has(made.key)) return
         const at = this.positionInKey(name, made.key)
         throw new SplitAxis(made.key, [...made.factors.slice(0, at), extent / by, by, ...made.factors.slice(at + 1)])
       })
+  }
+
+  /** Asks that the split dimension an expression runs over be one axis; false if it is not one split dimension. */
+  rejoin(e: Expr): boolean {
+    const [first, ...rest] = [...ix.axesOf(e)].map((a) => this.keys.get(a)?.key)
+    if (first === undefined || rest.length === 0 || rest.some((k) => k !== first)) return false
+    throw new KeepAxis(first)
   }
 
   /** Which digit of its dimension an axis is (digits of extent 1 have no axis). */
