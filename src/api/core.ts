@@ -27,21 +27,16 @@ export type State =
 
 /** Tensors with a pending graph: they are evaluated before memory they read is freed. */
 const pending = new Set<WeakRef<TensorCore>>()
-const pendingRefs = new WeakMap<TensorCore, WeakRef<TensorCore>>()
 let sweepAt = 256
 
-function addPending(t: TensorCore): void {
+function addPending(t: TensorCore): WeakRef<TensorCore> {
   const ref = new WeakRef(t)
   pending.add(ref)
-  pendingRefs.set(t, ref)
-  if (pending.size <= sweepAt) return
-  for (const r of pending) if (r.deref() === undefined) pending.delete(r)
-  sweepAt = Math.max(256, pending.size * 2)
-}
-
-function removePending(t: TensorCore): void {
-  const ref = pendingRefs.get(t)
-  if (ref !== undefined) pending.delete(ref)
+  if (pending.size > sweepAt) {
+    for (const r of pending) if (r.deref() === undefined) pending.delete(r)
+    sweepAt = Math.max(256, pending.size * 2)
+  }
+  return ref
 }
 
 let read: (t: TensorCore) => State
@@ -54,19 +49,21 @@ export abstract class TensorCore {
   /** Element type. */
   readonly dtype: DType
   #state: State
+  #pending: WeakRef<TensorCore> | undefined
 
   protected constructor(shape: Shape, dtype: DType, state: State) {
     this.shape = shape
     this.dtype = dtype
     this.#state = state
-    if (state.kind === 'lazy') addPending(this)
+    if (state.kind === 'lazy') this.#pending = addPending(this)
     track(this)
   }
 
   static {
     read = (t) => t.#state
     write = (t, state) => {
-      if (t.#state.kind === 'lazy') removePending(t)
+      if (t.#pending !== undefined) pending.delete(t.#pending)
+      t.#pending = undefined
       t.#state = state
     }
   }

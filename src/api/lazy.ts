@@ -2,12 +2,16 @@
  * Lazy evaluation: outside `jit`, operations build graph nodes over leaves bound to storages; evaluating compiles and runs
  * everything a value needs as one program, from a cache keyed by structure.
  */
+import { broadcastTo } from '../compose/broadcast.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import { inOrigin } from '../diagnostics/origin.ts'
 import { makeNode, param, withContext } from '../graph/build.ts'
 import type { AttrsByOp, Graph, Node, NodeOf, OpName } from '../graph/node.ts'
 import { type OpDef, opTable } from '../graph/table.ts'
+import { toHost } from '../scalar/host.ts'
+import type { DType } from '../types/dtype.ts'
 import type { Compiled, Device } from './device.ts'
+import { freeScalars, scalarsKey } from './scalars.ts'
 import { currentDevice } from './session.ts'
 import { retain, Storage } from './storage.ts'
 
@@ -120,22 +124,22 @@ function deviceId(device: Device): number {
   return id
 }
 
-/** Equal keys mean equal programs on a device. */
-function structureKey(
-  device: Device,
-  order: readonly Node[],
-  places: ReadonlyMap<Node, number>,
-  roots: readonly Node[],
-): string {
+type Full = NodeOf<'full'>
+
+/** Equal structures differ in the values of their numbers alone. */
+function structureOf(device: Device, order: readonly Node[], roots: readonly Node[]): string {
+  const places = new Map(order.map((n, i) => [n, i]))
   const place = (n: Node): string => String(places.get(n))
-  const lines = order.map((n) =>
-    bindings.has(n) ? `${n.dtype}[${n.shape.join()}]` : `${n.op}(${n.inputs.map(place).join()})${attrsKey(n)}`,
-  )
+  const lines = order.map((n) => {
+    if (bindings.has(n)) return `${n.dtype}[${n.shape.join()}]`
+    if (n.op === 'full') return `full ${n.dtype}[${n.shape.join()}]`
+    return `${n.op}(${n.inputs.map(place).join()})${attrsKey(n)}`
+  })
   return `${deviceId(device)};${lines.join(';')}>${roots.map(place).join()}`
 }
 
-/** The surveyed nodes as a program of their own: leaves become numbered parameters. */
-function rebuild(order: readonly Node[], roots: readonly Node[]): Graph {
+/** The surveyed nodes as a program of their own: leaves become numbered parameters, and after them the numbers in `free`. */
+function rebuild(order: readonly Node[], roots: readonly Node[], free: readonly Full[]): Graph {
   const image = new Map<Node, Node>()
   const params: NodeOf<'param'>[] = []
   const of = (n: Node): Node => {
@@ -143,18 +147,24 @@ function rebuild(order: readonly Node[], roots: readonly Node[]): Graph {
     invariant(r !== undefined, 'a lazy node before its inputs')
     return r
   }
+  const newParam = (shape: readonly number[], dtype: DType): Node => {
+    const p = param(params.length, shape, dtype)
+    params.push(p)
+    return p
+  }
   withContext(() => {
+    for (const n of order) if (bindings.has(n)) image.set(n, newParam(n.shape, n.dtype))
+    for (const n of free)
+      image.set(
+        n,
+        inOrigin(n.origin, () => broadcastTo(newParam([], n.dtype), n.shape)),
+      )
     for (const n of order) {
-      if (bindings.has(n)) {
-        const p = param(params.length, n.shape, n.dtype)
-        params.push(p)
-        image.set(n, p)
-      } else {
-        image.set(
-          n,
-          inOrigin(n.origin, () => makeNode<OpName>(n.op, n.inputs.map(of), n.attrs as AttrsByOp[OpName]) as Node),
-        )
-      }
+      if (image.has(n)) continue
+      image.set(
+        n,
+        inOrigin(n.origin, () => makeNode<OpName>(n.op, n.inputs.map(of), n.attrs as AttrsByOp[OpName]) as Node),
+      )
     }
   })
   return { params, outputs: roots.map(of), effects: [] }
@@ -176,12 +186,22 @@ export function evaluateNodes(nodes: readonly Node[]): Storage[] {
 function computeNodes(roots: readonly Node[]): void {
   const device = currentDevice()
   const order = survey(roots)
-  const places = new Map(order.map((n, i) => [n, i]))
   const inputs = order.flatMap((n) => bindings.get(n) ?? [])
-  const program = remember(structureKey(device, order, places, roots), () =>
-    device.compile(rebuild(order, roots), { mode: 'fast', donated: inputs.map(() => false), name: 'lazy' }),
+  const fulls = order.flatMap((n) => (n.op === 'full' && !bindings.has(n) ? [n] : []))
+  const values = fulls.map((n) => n.attrs.value)
+  const structure = structureOf(device, order, roots)
+  const changing = freeScalars(structure, values)
+  const free = fulls.filter((_, i) => changing.has(i))
+  const program = remember(`${structure}|${scalarsKey(values, changing)}`, () =>
+    device.compile(rebuild(order, roots, free), {
+      mode: 'fast',
+      donated: [...inputs, ...free].map(() => false),
+      name: 'lazy',
+    }),
   )
-  const outputs = program.run(inputs.map((s) => s.on(device)))
+  const numbers = free.map((n) => Storage.ofHost(toHost([n.attrs.value], n.dtype), [], n.dtype))
+  const outputs = program.run([...inputs, ...numbers].map((s) => s.on(device)))
+  for (const s of numbers) s.free()
   roots.forEach((n, i) => {
     const buffer = outputs[i]
     invariant(buffer !== undefined, 'a program with too few outputs')

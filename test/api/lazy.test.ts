@@ -60,6 +60,18 @@ describe('laziness', () => {
     tensor([1]).mul(4).add(1).item()
     expect(probe.graphs.length).toBe(2)
   })
+  it('a number that changes becomes an input', () => {
+    fresh()
+    const x = tensor([1, 2])
+    for (let i = 1; i < 20; i++) {
+      const y = x.mul(i).add(0.5)
+      expect(y.tolist()).toEqual([i + 0.5, 2 * i + 0.5])
+    }
+    expect(probe.graphs.length).toBe(2)
+    expect(probe.graphs.map((g) => g.params.length)).toEqual([1, 2])
+    expect(x.mul(-0).add(0.5).tolist()).toEqual([0.5, 0.5])
+    expect(probe.graphs.length).toBe(2)
+  })
   it('uses values already computed', () => {
     fresh()
     const h = tensor([1, 2]).mul(2)
