@@ -29,7 +29,7 @@ export function runKernels(kernels: readonly Kernel[], buffers: Buffers, options
     top = align(top + 4 * k.params.length)
   }
   const pages = 1600
-  const { bytes, scratch } = compileModule(
+  const { bytes, functions } = compileModule(
     kernels.map((kernel, i) => ({ kernel, name: `k${i}`, mayAlias: () => false })),
     { relaxed: false, memory: { min: 1, max: 65536, shared: false } },
   )
@@ -47,7 +47,7 @@ export function runKernels(kernels: readonly Kernel[], buffers: Buffers, options
       if (address === undefined) throw new Error(`no buffer ${p.name}`)
       view.setInt32(table + 4 * j, address, true)
     })
-    if (top + (scratch[i] ?? 0) > pages * 65536) throw new Error('too little memory')
+    if (top + (functions[i]?.scratch ?? 0) > pages * 65536) throw new Error('too little memory')
     const run = instance.exports[`k${i}`] as KernelFunction
     const programs = k.parts.reduce((n, p) => n + gridSize(p), 0)
     const step = options.step ?? programs

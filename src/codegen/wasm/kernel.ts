@@ -6,7 +6,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { loopAxes } from '../../kernel/axes.ts'
 import { gridSize, type Kernel, type KernelPart, type Stmt, type ValueId } from '../../kernel/ir.ts'
-import { type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
+import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
 import type { Env } from './lanes.ts'
 import { bindBlock, emitLevel, Scratch } from './level.ts'
 import { Scope } from './scope.ts'
@@ -28,17 +28,34 @@ export interface ModuleOptions {
   readonly memory: { readonly min: number; readonly max: number; readonly shared: boolean }
 }
 
+export interface CompiledFunction {
+  /** Scratch bytes a thread needs to run it. */
+  readonly scratch: number
+  /** Names it imports from `math`. */
+  readonly imports: readonly string[]
+}
+
 export interface CompiledModule {
   readonly bytes: Uint8Array
-  /** Scratch bytes each job's function needs. */
-  readonly scratch: readonly number[]
+  /** One for each job. */
+  readonly functions: readonly CompiledFunction[]
+}
+
+/** A module that notes which functions are imported. */
+class NotingModule extends ModuleBuilder {
+  readonly names = new Set<string>()
+
+  override importFunction(...args: Parameters<ModuleBuilder['importFunction']>): FuncRef {
+    this.names.add(args[1])
+    return super.importFunction(...args)
+  }
 }
 
 /** One module with a function for each job. Its imports are `env.memory` and `math` (see `mathImports`). */
 export function compileModule(jobs: readonly KernelJob[], options: ModuleOptions): CompiledModule {
-  const module = new ModuleBuilder()
+  const module = new NotingModule()
   module.importMemory('env', 'memory', options.memory)
-  const scratch: number[] = []
+  const functions: CompiledFunction[] = []
   for (const job of jobs) {
     const env: Env = { mode: job.kernel.mode, relaxed: options.relaxed, module }
     module.function(
@@ -46,12 +63,14 @@ export function compileModule(jobs: readonly KernelJob[], options: ModuleOptions
       ['i32', 'i32', 'i32', 'i32'],
       [],
       (f) => {
-        scratch.push(emitKernel(f, env, job))
+        module.names.clear()
+        const scratch = emitKernel(f, env, job)
+        functions.push({ scratch, imports: [...module.names] })
       },
       { export: true },
     )
   }
-  return { bytes: module.finish(), scratch }
+  return { bytes: module.finish(), functions }
 }
 
 function emitKernel(f: FunctionBuilder, env: Env, job: KernelJob): number {
@@ -146,8 +165,7 @@ function clamp(f: FunctionBuilder, x: Local, offset: number, bound: number, whic
 
 /** Binds the grid axes to the coordinates of program number `program`. */
 function bindGrid(values: Values, part: KernelPart, program: Local): void {
-  const { scope, f, axes } = values
-  scope.bind('program', program)
+  const { scope, axes } = values
   let rest: Local = program
   const counts = part.grid.map((g) => Math.ceil(axes.view(g.axis).extent / g.block))
   for (let i = part.grid.length - 1; i >= 0; i--) {

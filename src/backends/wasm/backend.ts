@@ -1,0 +1,72 @@
+/** The WebAssembly backend: kernels as WebAssembly SIMD functions over one memory, split over threads where it pays. */
+import { InternalError } from '../../diagnostics/errors.ts'
+import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import type { Program } from '../../runtime/program.ts'
+import type { DType } from '../../types/dtype.ts'
+import { type HostArray, hostView } from '../../types/host.ts'
+import { Device, type WasmOptions } from './device.ts'
+import { WasmExecutable } from './executable.ts'
+
+export type { WasmOptions } from './device.ts'
+
+/** A backend with a memory of its own. In a browser, or with `threads: 1`, it runs on the calling thread alone. */
+export function createWasmBackend(options: WasmOptions = {}): Backend {
+  return new WasmBackend(new Device(options))
+}
+
+class WasmBackend implements Backend {
+  readonly name = 'wasm'
+  private readonly device: Device
+
+  constructor(device: Device) {
+    this.device = device
+  }
+
+  alloc(bytes: number): DeviceBuffer {
+    return this.device.adopt(this.device.heap.alloc(bytes), bytes)
+  }
+
+  free(buffer: DeviceBuffer): void {
+    const b = this.device.own(buffer)
+    b.alive = false
+    this.device.heap.free(b.address)
+  }
+
+  write(buffer: DeviceBuffer, data: HostArray): void {
+    const b = this.device.own(buffer)
+    if (data.byteLength > b.bytes) throw new InternalError(`${data.byteLength} bytes into a buffer of ${b.bytes}`)
+    this.device.copyIn(b.address, data)
+  }
+
+  readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray {
+    const b = this.device.own(buffer)
+    return unshared(hostView(dtype, this.device.memory.buffer, b.address, n))
+  }
+
+  async read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray> {
+    return this.readSync(buffer, dtype, n)
+  }
+
+  prepare(program: Program): Executable {
+    return new WasmExecutable(this.device, program)
+  }
+
+  profile(
+    executable: Executable,
+    inputs: readonly DeviceBuffer[],
+  ): { readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] } {
+    if (!(executable instanceof WasmExecutable)) throw new InternalError('an executable of another backend')
+    return executable.profile(inputs)
+  }
+
+  memory(): { readonly used: number; readonly limit: number } {
+    return { used: this.device.heap.used, limit: this.device.heap.limit }
+  }
+
+  dispose(): void {
+    this.device.dispose()
+  }
+}
+
+/** A copy in memory of its own (`slice` of a typed array never shares). */
+const unshared = (view: HostArray): HostArray => view.slice()

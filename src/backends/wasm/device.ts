@@ -1,0 +1,129 @@
+/** The device of the WebAssembly backend: one linear memory, its allocator, the threads on it, scratch for each thread. */
+import { InternalError, UserError } from '../../diagnostics/errors.ts'
+import type { DeviceBuffer } from '../../runtime/backend.ts'
+import type { HostArray } from '../../types/host.ts'
+import { Heap } from './heap.ts'
+import { hasRelaxedSimd, processors, workerThreads } from './host.ts'
+import { controlBytes, maxWorkers, Pool } from './pool.ts'
+
+export interface WasmOptions {
+  /** Threads that run kernels, the calling one included; default: the processors, at most 8. 1 outside Node. */
+  readonly threads?: number
+  /** Most bytes of memory, at most 4 GiB. */
+  readonly memoryLimit?: number
+  /** Milliseconds to wait for a worker thread that should have finished (then E_WORKER_LOST). */
+  readonly workerPatience?: number
+}
+
+const page = 65536
+/** The last page stays out of reach: addresses and their immediates must not wrap. */
+const most = 65535 * page
+
+/** Memory of a tensor. */
+export class WasmBuffer implements DeviceBuffer {
+  readonly device: Device
+  readonly address: number
+  readonly bytes: number
+  alive = true
+
+  constructor(device: Device, address: number, bytes: number) {
+    this.device = device
+    this.address = address
+    this.bytes = bytes
+  }
+}
+
+export class Device {
+  readonly memory: WebAssembly.Memory
+  readonly heap: Heap
+  readonly relaxed: boolean
+  readonly shared: boolean
+  readonly maxPages: number
+  readonly pool: Pool | undefined
+  readonly threads: number
+  private view: Uint32Array
+  private scratches: number[] = []
+  private scratchBytes = 0
+  private nextModule = 1
+
+  constructor(options: WasmOptions) {
+    const limit = Math.min(options.memoryLimit ?? most, most)
+    this.relaxed = hasRelaxedSimd()
+    this.threads = Math.max(1, Math.min(options.threads ?? Math.min(8, processors()), maxWorkers + 1))
+    this.shared = this.threads > 1 && typeof SharedArrayBuffer !== 'undefined' && workerThreads() !== undefined
+    this.maxPages = Math.ceil(limit / page)
+    const initial = Math.min(this.maxPages, 64)
+    this.memory = new WebAssembly.Memory({ initial, maximum: this.maxPages, shared: this.shared })
+    // Vectors may read a little below a buffer: nothing lives at the very bottom.
+    const control = 1024
+    this.heap = new Heap(this.memory, control + controlBytes + 64, limit)
+    this.view = new Uint32Array(this.memory.buffer)
+    this.pool = this.shared
+      ? Pool.create({
+          memory: this.memory,
+          control,
+          workers: this.threads - 1,
+          patience: options.workerPatience ?? 5000,
+        })
+      : undefined
+  }
+
+  /** Memory as 32-bit words: a fresh view where memory has grown. */
+  words(): Uint32Array {
+    if (this.view.buffer !== this.memory.buffer || this.view.byteLength !== this.memory.buffer.byteLength)
+      this.view = new Uint32Array(this.memory.buffer)
+    return this.view
+  }
+
+  /** A live buffer of this device. Throws E_DISPOSED. */
+  own(b: DeviceBuffer): WasmBuffer {
+    if (!(b instanceof WasmBuffer) || b.device !== this) throw new InternalError('a buffer of another device')
+    if (!b.alive) throw new UserError('E_DISPOSED', 'the memory of this tensor has been freed')
+    return b
+  }
+
+  adopt(address: number, bytes: number): WasmBuffer {
+    return new WasmBuffer(this, address, bytes)
+  }
+
+  copyIn(address: number, data: HostArray): void {
+    new Uint8Array(this.memory.buffer, address, data.byteLength).set(
+      new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
+    )
+  }
+
+  copy(from: number, to: number, bytes: number): void {
+    if (from === to || bytes === 0) return
+    new Uint8Array(this.memory.buffer).copyWithin(to, from, from + bytes)
+  }
+
+  /** Makes sure every thread has scratch of a size. */
+  reserveScratch(bytes: number): void {
+    if (bytes <= this.scratchBytes) return
+    for (const a of this.scratches) this.heap.free(a)
+    this.scratches = []
+    this.scratchBytes = 0
+    const n = this.pool === undefined ? 1 : this.threads
+    for (let i = 0; i < n; i++) this.scratches.push(this.heap.alloc(bytes))
+    this.scratchBytes = bytes
+  }
+
+  /** Scratch of a thread: 0 is the calling one. */
+  scratch(thread: number): number {
+    return this.scratches[thread] ?? 0
+  }
+
+  addModule(module: WebAssembly.Module): number {
+    const id = this.nextModule++
+    this.pool?.addModule(id, module)
+    return id
+  }
+
+  removeModule(id: number): void {
+    this.pool?.removeModule(id)
+  }
+
+  dispose(): void {
+    this.pool?.stop()
+  }
+}
