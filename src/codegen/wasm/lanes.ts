@@ -7,6 +7,7 @@ import { isIntegerBinary, isIntegerUnary } from '../../scalar/eval.ts'
 import { combinerOp, type ScalarOp } from '../../scalar/ops.ts'
 import type { DType } from '../../types/dtype.ts'
 import type { FunctionBuilder } from './builder.ts'
+import { emitBool } from './math/bool.ts'
 import { emitBitcast, emitCast } from './math/cast.ts'
 import {
   emitDirectFloat,
@@ -17,7 +18,7 @@ import {
   widenMask,
 } from './math/float.ts'
 import { emitRoundTo } from './math/half.ts'
-import { emitBool, emitIntegerBinary, emitIntegerCompare, emitIntegerUnary } from './math/integer.ts'
+import { emitIntegerBinary, emitIntegerCompare, emitIntegerUnary } from './math/integer.ts'
 import { emitSpecial, isSpecial } from './math/special.ts'
 import { emitWideBinary, emitWideCompare, emitWideUnary } from './math/wide.ts'
 import {
