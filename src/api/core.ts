@@ -16,6 +16,7 @@ import { leaked, Trace } from './trace.ts'
 /** A lazy graph is evaluated when it grows beyond this many nodes. */
 const maxPending = 500
 
+/** A trace of tensors. */
 export type TensorTrace = Trace<TensorCore>
 
 /** What a tensor is now. */
@@ -85,6 +86,7 @@ export abstract class TensorCore {
   }
 }
 
+/** What a tensor is now. */
 export const stateOf = (t: TensorCore): State => read(t)
 
 /** Evaluates what is still pending and reads a storage. */

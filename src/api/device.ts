@@ -12,6 +12,7 @@ export type DeviceName = 'wasm' | 'reference'
 /** `fast` may reassociate reductions and keep intermediates wide; `strict` gives the bits of running each operation alone. */
 export type Mode = 'fast' | 'strict'
 
+/** How a graph is to be compiled. */
 export interface CompileRequest {
   readonly mode: Mode
   /** Inputs whose memory the program may take over. */
@@ -29,6 +30,7 @@ export interface Compiled {
   dispose(): void
 }
 
+/** A place where tensors live and programs run. */
 export interface Device {
   readonly name: DeviceName
   upload(data: HostArray): DeviceBuffer

@@ -11,6 +11,7 @@ import { type Tensor, wrap } from './tensor.ts'
 import { traceFunction } from './traceFunction.ts'
 import { type Abstract, describe, matches, rebuildTree, sameTree, TensorSpec, type TreeSpec } from './tree.ts'
 
+/** Options of `jit`. */
 export interface JitOptions {
   /** Positions of arguments whose memory the program may take over: reading those tensors afterwards throws E_DISPOSED. */
   readonly donate?: readonly number[]

@@ -10,6 +10,7 @@ import { type Shape, showShape, sizeOf } from '../types/shape.ts'
 /** What a tensor can be made of. */
 export type TensorData = Scalar | readonly TensorData[] | HostArray | Uint8ClampedArray
 
+/** Options of `tensor`. */
 export interface TensorOptions {
   /** Row-major shape; without it, the nesting of the data. */
   readonly shape?: Shape
@@ -17,6 +18,7 @@ export interface TensorOptions {
   readonly dtype?: DType
 }
 
+/** A host value as a row-major array with its type. */
 export interface Literal {
   readonly data: HostArray
   readonly shape: Shape

@@ -36,6 +36,7 @@ export function formatElements(data: HostArray, dtype: DType, shape: Shape): str
   return show(0, 0)
 }
 
+/** Elements as lists of lists, one level an axis. */
 export type NestedList = Scalar | NestedList[]
 
 /** The elements as nested lists. */

@@ -20,6 +20,7 @@ function freeAllocation(a: Allocation): void {
 /** Device memory of storages that nothing refers to any more goes back when they are collected. */
 const collected = new FinalizationRegistry<Allocation>(freeAllocation)
 
+/** One value, counted by the tensors that hold it. */
 export class Storage {
   readonly shape: Shape
   readonly dtype: DType

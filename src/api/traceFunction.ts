@@ -5,6 +5,7 @@ import { nodeIn, type TensorCore, tracing } from './core.ts'
 import { Tensor } from './tensor.ts'
 import { describe, rebuildTree, type TensorSpec, type TreeSpec } from './tree.ts'
 
+/** A traced function. */
 export interface Traced {
   readonly graph: Graph
   /** Structure of the result. */

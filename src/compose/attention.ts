@@ -10,6 +10,7 @@ import { softmax } from './nn.ts'
 import { floats, iota } from './source.ts'
 import { concat, sliceAxis, stack } from './views.ts'
 
+/** Options of `attention`. */
 export interface AttentionOptions {
   /** bool: false hides the key. float: added to the scores. Broadcasts to [..., heads, queries, keys]. */
   readonly mask?: Node | undefined
@@ -122,6 +123,7 @@ export function rotate(x: Node, cosines: Node, sines: Node, interleaved = false)
   return cast(reshape(stack([first, second], -1), shape), x.dtype)
 }
 
+/** Options of `rotary`. */
 export interface RotaryOptions {
   /** Positions of the rows (default 0, 1, ...): broadcast against x without its last axis. */
   readonly positions?: Node | undefined

@@ -14,6 +14,7 @@ import { fitsInteger, full } from './source.ts'
 /** A node, or a host value that takes the dtype of what stands beside it. */
 export type Operand = Node | Scalar
 
+/** Whether an operand is a node. */
 export const isNode = (x: Operand): x is Node => typeof x === 'object'
 
 /** The dtype a lone host value has. */
@@ -89,6 +90,7 @@ export function binary(op: BinaryName, a: Operand, b: Operand): Node {
   return apply(op, [materialise(a, dtype, shape), materialise(b, dtype, shape)])
 }
 
+/** The comparisons. */
 export type Comparison = 'eq' | 'ne' | 'lt' | 'le' | 'gt' | 'ge'
 
 /** A comparison: bool. NaN compares unequal to everything. */
@@ -102,11 +104,15 @@ export function where(condition: Operand, a: Operand, b: Operand): Node {
   return makeNode('select', [c, materialise(a, dtype, shape), materialise(b, dtype, shape)], {})
 }
 
+/** Sum. */
 export const add = (a: Operand, b: Operand): Node => binary('add', a, b)
+/** Difference. */
 export const sub = (a: Operand, b: Operand): Node => binary('sub', a, b)
+/** Product. */
 export const mul = (a: Operand, b: Operand): Node => binary('mul', a, b)
 /** Quotient; of integers, truncated towards zero. */
 export const div = (a: Operand, b: Operand): Node => binary('div', a, b)
+/** Power (docs/numerics.md for its special cases). */
 export const pow = (a: Operand, b: Operand): Node => binary('pow', a, b)
 /** The larger; NaN when either is NaN. */
 export const max = (a: Operand, b: Operand): Node => binary('max', a, b)
@@ -158,12 +164,18 @@ export function clip(x: Node, low?: Operand, high?: Operand): Node {
   return high === undefined ? raised : min(raised, high)
 }
 
+/** Negation. */
 export const neg = (x: Operand): Node => unary('neg', x)
+/** e^x. */
 export const exp = (x: Operand): Node => unary('exp', x)
+/** Natural logarithm. */
 export const log = (x: Operand): Node => unary('log', x)
+/** Square root. */
 export const sqrt = (x: Operand): Node => unary('sqrt', x)
+/** Hyperbolic tangent. */
 export const tanh = (x: Operand): Node => unary('tanh', x)
 
+/** x * x. */
 export function square(x: Operand): Node {
   const n = asNode(x)
   return mul(n, n)
@@ -197,9 +209,13 @@ export const truth = (x: Operand): Node => {
   return n.dtype === 'bool' ? n : compare('ne', n, 0)
 }
 
+/** Both true. */
 export const logicalAnd = (a: Operand, b: Operand): Node => binary('and', truth(a), truth(b))
+/** Either true. */
 export const logicalOr = (a: Operand, b: Operand): Node => binary('or', truth(a), truth(b))
+/** Exactly one true. */
 export const logicalXor = (a: Operand, b: Operand): Node => binary('xor', truth(a), truth(b))
+/** Not true. */
 export const logicalNot = (x: Operand): Node => unary('not', truth(x))
 
 /** Neither NaN nor infinite. */

@@ -13,6 +13,7 @@ import { add, cast, commonDType, compare, type Operand, scalarLike, where } from
 import { iota, knownNonNegative } from './source.ts'
 import { selectAt } from './views.ts'
 
+/** How updates combine with what is there; `set` keeps the last. */
 export type ScatterCombiner = 'set' | 'sum' | 'prod' | 'max' | 'min'
 
 /** Index tensors are i32 or i64; negatives wrap once. Throws E_DTYPE. */
@@ -123,6 +124,7 @@ export function scatterND(x: Node, indices: Node, updates: Node, combiner: Scatt
   return makeNode('scatter', [x, cast(broadcastTo(updates, points), x.dtype), ...tuple], { sources, combiner })
 }
 
+/** Options of `oneHot`: the new axis, the two values, the dtype. */
 export interface OneHotOptions {
   readonly axis?: number
   readonly on?: Operand

@@ -35,7 +35,9 @@ function inCompute(x: Node, f: (x: Node) => Node): Node {
   return cast(f(cast(x, computeDType(x.dtype))), x.dtype)
 }
 
+/** max(x, 0). */
 export const relu = (x: Node): Node => max(x, 0)
+/** 1 / (1 + exp(-x)). */
 export const sigmoid = (x: Node): Node => unary('sigmoid', x)
 
 /** x for x >= 0, else slope * x. */
@@ -91,6 +93,7 @@ export function logSoftmax(x: Node, axes: Axes = -1): Node {
   })
 }
 
+/** Options of layer and RMS normalisation. */
 export interface NormOptions {
   readonly scale?: Node | undefined
   readonly bias?: Node | undefined
@@ -127,6 +130,7 @@ export function rmsNorm(x: Node, options: NormOptions = {}): Node {
 /** A per-channel vector beside data [batch, channels, ...spatial]. */
 const perChannel = (v: Node, x: Node): Node => reshape(v, [1, -1, ...x.shape.slice(2).map(() => 1)])
 
+/** Options of batch and group normalisation. */
 export interface BatchNormOptions {
   readonly scale?: Node | undefined
   readonly bias?: Node | undefined

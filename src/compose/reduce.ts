@@ -10,6 +10,7 @@ import { normaliseAxes, normaliseAxis, type Shape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
 import { add, cast, div, exp, log, mul, scalarLike, sqrt, square, sub, truth, unary, where } from './elementwise.ts'
 
+/** One axis, several, or all. */
 export type Axes = number | readonly number[] | undefined
 
 type Fold = 'sum' | 'prod' | 'max' | 'min'
@@ -34,7 +35,9 @@ export function reduce(combiner: Fold, x: Node, axes?: Axes, keepdims = false): 
   return cast(foldAxes(combiner, cast(x, computeDType(x.dtype)), list, keepdims), x.dtype)
 }
 
+/** Sum over axes. */
 export const sum = (x: Node, axes?: Axes, keepdims = false): Node => reduce('sum', x, axes, keepdims)
+/** Product over axes. */
 export const prod = (x: Node, axes?: Axes, keepdims = false): Node => reduce('prod', x, axes, keepdims)
 /** Largest element; NaN if any is NaN. */
 export const reduceMax = (x: Node, axes?: Axes, keepdims = false): Node => reduce('max', x, axes, keepdims)
@@ -96,6 +99,7 @@ function argReduce(
   return reshape(index, axis === undefined ? x.shape.map(() => 1) : kept(x.shape, [a]))
 }
 
+/** Options of `argmax` and `argmin`. */
 export interface ArgOptions {
   readonly dtype?: 'i32' | 'i64'
   /** Ties go to the last index, not the first. */
@@ -148,6 +152,7 @@ export function norm(x: Node, order = 2, axes?: Axes, keepdims = false): Node {
   }
 }
 
+/** Options of scans. */
 export interface ScanOptions {
   readonly reverse?: boolean
   /** Element i leaves itself out: the first is the identity. */
@@ -166,5 +171,7 @@ export function scan(combiner: Fold, x: Node, axis: number, options: ScanOptions
   return cast(makeNode('scan', [cast(x, computeDType(x.dtype))], attrs), x.dtype)
 }
 
+/** Running sum. */
 export const cumsum = (x: Node, axis: number, options: ScanOptions = {}): Node => scan('sum', x, axis, options)
+/** Running product. */
 export const cumprod = (x: Node, axis: number, options: ScanOptions = {}): Node => scan('prod', x, axis, options)

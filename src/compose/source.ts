@@ -38,7 +38,9 @@ export const constant = (data: HostArray, shape: Shape, dtype: DType): Node =>
 export const full = (shape: Shape, value: Scalar, dtype: DType): Node =>
   makeNode('full', [], { value: scalarOf(value, dtype), shape, dtype })
 
+/** Zeros over a shape. */
 export const zeros = (shape: Shape, dtype: DType = 'f32'): Node => full(shape, 0, dtype)
+/** Ones over a shape. */
 export const ones = (shape: Shape, dtype: DType = 'f32'): Node => full(shape, 1, dtype)
 
 /** A tensor of x's shape and dtype filled with one value. */

@@ -129,6 +129,7 @@ export function selectAt(x: Node, axis: number, index: number): Node {
   )
 }
 
+/** NumPy's padding modes. */
 export type PadMode = 'constant' | 'edge' | 'reflect' | 'wrap'
 
 /**

@@ -17,23 +17,27 @@ import { flip, pad, padInterior, permute, slidingWindow } from './views.ts'
 /** `same`: output extent is input / stride rounded up, an odd element of padding after (`same-lower`: before). Pairs are [before, after] an axis. */
 export type Padding = 'valid' | 'same' | 'same-lower' | number | readonly (readonly [number, number])[]
 
+/** Placement of windows; one number stands for every spatial axis. */
 export interface WindowOptions {
   readonly stride?: number | readonly number[]
   readonly padding?: Padding
   readonly dilation?: number | readonly number[]
 }
 
+/** Options of `conv`. */
 export interface ConvOptions extends WindowOptions {
   readonly groups?: number
   /** [out channels], added to every position. */
   readonly bias?: Node
 }
 
+/** Options of `convTranspose`. */
 export interface ConvTransposeOptions extends ConvOptions {
   /** Extra elements after each spatial axis of the result. */
   readonly outputPadding?: number | readonly number[]
 }
 
+/** Options of pooling. */
 export interface PoolOptions extends WindowOptions {
   /** The last window may reach beyond the padding, as long as it starts inside it. */
   readonly ceilMode?: boolean
