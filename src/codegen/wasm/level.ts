@@ -325,6 +325,22 @@ class LevelEmitter {
     values.setHome(s.id, { kind: 'tile', tile, depth: level, round: false })
   }
 
+  /** A loop's bound: it narrows the axis, never widens it. */
+  private bounded(id: ValueId, limit: number, keeps: 'i32.gt_s' | 'i32.lt_s'): Index {
+    const { scope, f } = this.values
+    const x = part(this.values.element(id), 0)
+    const out = f.local('i32')
+    scope.here(() => {
+      f.get(x)
+      f.i32Const(limit)
+      f.get(x)
+      f.i32Const(limit)
+      f.ops(keeps, 'select')
+      f.set(out)
+    })
+    return out
+  }
+
   /** Blocks of an axis in order, with what is carried from one to the next. */
   private loop(s: LoopStmt): void {
     const { values } = this
@@ -343,8 +359,8 @@ class LevelEmitter {
           counts: s.block === 1 ? [1] : undefined,
         }
       : blockView(s.axis, declared.extent, s.block)
-    const from: Index = s.from === undefined ? 0 : part(values.element(s.from), 0)
-    const to: Index = s.to === undefined ? declared.extent : part(values.element(s.to), 0)
+    const from: Index = s.from === undefined ? 0 : this.bounded(s.from, 0, 'i32.gt_s')
+    const to: Index = s.to === undefined ? declared.extent : this.bounded(s.to, declared.extent, 'i32.lt_s')
     const bodyAxes = outerAxes.with(view)
     const products = findProducts(values, s.body, bodyAxes)
     const plan = carryPlan(values, s, products, (layout) => this.options.scratch.place(layout))
