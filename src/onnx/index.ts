@@ -1,4 +1,6 @@
 /** The ONNX importer: models to graphs, and reading of serialised tensors. */
+
+export type { CodedType } from './codes.ts'
 export { decodeModel } from './decode.ts'
 export { type ImportedModel, type ImportOptions, importOnnx } from './import.ts'
 export { type ModelInput, modelInputs } from './inputs.ts'

@@ -19,6 +19,7 @@ export interface AttributeSpec {
   float?: number
   string?: string
   ints?: readonly number[]
+  strings?: readonly string[]
   tensor?: TensorSpec
   graph?: GraphSpec
   ref?: string
@@ -126,6 +127,9 @@ function writeAttribute(w: BinaryWriter, name: string, a: AttributeSpec): void {
   } else if (a.ints !== undefined) {
     for (const v of a.ints) int(w, f.ints, v)
     kind(7)
+  } else if (a.strings !== undefined) {
+    for (const v of a.strings) w.tag(f.strings, WireType.LengthDelimited).bytes(new TextEncoder().encode(v))
+    kind(8)
   } else if (a.tensor !== undefined) {
     const t = a.tensor
     sub(w, f.t, (s) => writeTensor(s, t))
