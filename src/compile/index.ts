@@ -1,5 +1,6 @@
 /** The compiler: the ordered list of passes from a graph to a launch plan and its report. */
 import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
+import { invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { verifyGraph } from '../graph/verify.ts'
 import { verifyKernel } from '../kernel/verify.ts'
@@ -32,10 +33,11 @@ export interface Compiled {
   readonly plan: FusionPlan
 }
 
-/** Evaluates a node that depends on constants alone. */
-function fold(node: Node): HostArray {
-  const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding: 'dtype' })
-  if (value === undefined) throw new Error('constant folding gave no value')
+/** Evaluates a node that depends on constants alone, rounding as the program would. */
+function fold(node: Node, mode: CompileOptions['mode']): HostArray {
+  const rounding = mode === 'strict' ? 'strict' : 'dtype'
+  const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding })
+  invariant(value !== undefined, 'constant folding gave no value')
   return toHostArray(value)
 }
 
@@ -44,7 +46,7 @@ export function compileGraph(graph: Graph, options: CompileOptions): Compiled {
   const { mode, target, name = 'program', donated = [], fuse = true, verify = false } = options
   const started = performance.now()
   if (verify) verifyGraph(graph)
-  const rewritten = rewriteGraph(graph, { mode, fold })
+  const rewritten = rewriteGraph(graph, { mode, fold: (node) => fold(node, mode) })
   if (verify) verifyGraph(rewritten.graph)
   const plan = planFusion(rewritten.graph, target, mode, fuse)
   const assembled = assemble(name, rewritten.graph, plan, target, mode, donated)
