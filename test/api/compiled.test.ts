@@ -3,12 +3,17 @@ import { useDevice } from '../../src/api/session.ts'
 import * as s from '../../src/index.ts'
 import { interpretedDevice } from './interpreted.ts'
 
-beforeAll(() => useDevice(interpretedDevice()))
-afterAll(() => s.setDevice('reference'))
-
 const { jit, spec, tensor } = s
 
-describe('compiled programs', () => {
+const devices = {
+  interpreted: () => useDevice(interpretedDevice()),
+  'wasm, one thread': () => s.setDevice('wasm', { threads: 1 }),
+  'wasm, two threads': () => s.setDevice('wasm', { threads: 2 }),
+}
+
+describe.each(Object.entries(devices))('compiled programs: %s', (_, choose) => {
+  beforeAll(choose)
+  afterAll(() => s.setDevice('reference'))
   it('run what was traced', () => {
     const layer = jit((x: s.Tensor, w: s.Tensor, b: s.Tensor) => s.relu(s.matmul(x, w).add(b)))
     const [x, w, b] = [
@@ -31,7 +36,8 @@ describe('compiled programs', () => {
     const f = jit((x: s.Tensor, w: s.Tensor, b: s.Tensor) => s.gelu(s.matmul(x, w).add(b)))
     const before = s.memory().used
     const r = f.explain(spec([4096, 4096]), spec([4096, 4096]), spec([4096]))
-    expect(s.memory().used).toBe(before)
+    // A program may hold packing panels, but nothing the size of an argument.
+    expect(s.memory().used - before).toBeLessThan(8 << 20)
     const n = 4096
     expect(r.totals.bytes).toBe((3 * n * n + n) * 4)
     expect(r.totals.bytesOpByOp).toBe((3 * n * n + (2 * n * n + n) + 2 * n * n) * 4)
