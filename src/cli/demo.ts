@@ -1,4 +1,187 @@
-/** `sinter demo`. */
-import type { Console } from './console.ts'
+/** `sinter demo`: the digit reader of examples/digits compiled, checked, run and measured, fused and unfused. */
+import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import pc from 'picocolors'
+import { UserError } from '../diagnostics/errors.ts'
+import type { HostTensor } from '../onnx/index.ts'
+import type { FusionReport } from '../report/data.ts'
+import { showBytes, showMs } from '../report/format.ts'
+import { readElement } from '../scalar/host.ts'
+import { interleave, kernelTitle, median } from './bench.ts'
+import { type Console, exitCodes } from './console.ts'
 import type { DeviceName } from './devices.ts'
-export const demoCommand = async (_o: { device: DeviceName }, _c: Console): Promise<number> => 0
+import { readBytes } from './files.ts'
+import { loadModel } from './load.ts'
+import { readNpy } from './npy.ts'
+import { compile, Session } from './session.ts'
+import { difference, largestDifference } from './values.ts'
+
+export interface DemoOptions {
+  readonly device: DeviceName
+  /** Seconds of measuring. */
+  readonly seconds?: number
+}
+
+const example = (name: string): string => fileURLToPath(new URL(`../../examples/digits/${name}`, import.meta.url))
+const modelPath = 'examples/digits/digits.onnx'
+
+/** What fused and unfused may differ by: sums in another order, in f32. */
+const tolerance = { rtol: 1e-4, atol: 1e-5 }
+
+const shades = ' .:-=+*#%@'
+
+/** Images side by side as characters, with what was read below each. */
+function drawImages(images: HostTensor, read: readonly number[], labels: readonly number[], count: number): string[] {
+  const [, , height = 0, width = 0] = images.shape
+  const shade = (i: number): string => {
+    const v = Number(readElement(images.data, images.dtype, i))
+    return shades[Math.min(shades.length - 1, Math.floor(v * shades.length))] ?? ' '
+  }
+  const lines: string[] = []
+  for (let y = 0; y < height; y += 2) {
+    const line = Array.from({ length: count }, (_, n) =>
+      Array.from({ length: width }, (_, x) => shade((n * height + y) * width + x)).join(''),
+    )
+    lines.push(`  ${pc.dim(line.join('  '))}`)
+  }
+  const verdicts = Array.from({ length: count }, (_, n) => {
+    const right = read[n] === labels[n]
+    const text = `      ${read[n] ?? '?'} ${right ? 'right' : 'wrong'}`.padEnd(width)
+    return right ? pc.green(text) : pc.red(text)
+  })
+  return [...lines, `  ${verdicts.join('  ')}`]
+}
+
+const numbers = (t: HostTensor): number[] =>
+  Array.from({ length: t.data.length }, (_, i) => Number(readElement(t.data, t.dtype, i)))
+
+/** A bar of at most 40 characters. */
+const bar = (value: number, most: number): string => '█'.repeat(Math.max(1, Math.round((40 * value) / most)))
+
+function describeFusion(fused: FusionReport, console: Console): void {
+  const { totals } = fused
+  const saved = (100 * (totals.bytesOpByOp - totals.bytes)) / totals.bytesOpByOp
+  console.line(pc.bold('What fusion makes of it'))
+  console.line(
+    `  ${totals.operations} operations become ${totals.kernels} kernels (compiled in ${fused.compileMs.toFixed(0)} ms); the largest:`,
+  )
+  const largest = [...fused.kernels].sort((a, b) => b.operations.length - a.operations.length).slice(0, 3)
+  for (const k of largest)
+    console.line(
+      `    ${pc.cyan(
+        kernelTitle(
+          k.operations.map((o) => o.name),
+          k.name,
+          70,
+        ),
+      )}`,
+    )
+  console.line(`  memory traffic  ${showBytes(totals.bytesOpByOp)} operation by operation`)
+  console.line(`                  ${showBytes(totals.bytes)} fused: ${saved.toFixed(0)}% saved`)
+  console.line()
+}
+
+/** Fused, unfused and reference results against each other; whether they agree. */
+function compareResults(
+  names: readonly string[],
+  results: { readonly fused: HostTensor[]; readonly unfused: HostTensor[]; readonly reference: HostTensor[] },
+  console: Console,
+): boolean {
+  console.line(pc.bold('Checked'))
+  let agree = true
+  for (const [what, others] of [
+    ['unfused', results.unfused],
+    ['the float64 reference', results.reference],
+  ] as const) {
+    const wrong = names.flatMap((name, i) => {
+      const [got, want] = [results.fused[i], others[i]]
+      const d = got === undefined || want === undefined ? 'an output is missing' : difference(got, want, tolerance)
+      return d === undefined ? [] : [`${name}: ${d}`]
+    })
+    const [got, want] = [results.fused[0], others[0]]
+    const worst = got === undefined || want === undefined ? Number.NaN : largestDifference(got, want)
+    if (wrong.length === 0) console.line(`  ${pc.green('equal')}  fused and ${what}, within ${worst.toExponential(1)}`)
+    else console.line(`  ${pc.red('DIFFERENT')}  fused and ${what}: ${wrong.join('; ')}`)
+    agree &&= wrong.length === 0
+  }
+  console.line()
+  return agree
+}
+
+/** Runs the demonstration; exit code 1 if fused, unfused and reference results differ. */
+export async function demoCommand(options: DemoOptions, console: Console): Promise<number> {
+  const images = readNpy(readBytes(example('images.npy')), 'images.npy')
+  const labels = numbers(readNpy(readBytes(example('labels.npy')), 'labels.npy'))
+  const model = await loadModel(example('digits.onnx'), { values: new Map([['image', images]]), shapes: new Map() })
+  const { name, graph, outputNames } = model
+  const input = [images]
+  const readAt = outputNames.indexOf('digit')
+
+  const oracle = new Session('reference')
+  const threads = availableParallelism()
+  const session = new Session(options.device, { threads })
+  try {
+    console.line(`${pc.bold('Sinter')} reads digits with a transformer: ${modelPath}`)
+    console.line()
+    const prepared = session.prepare(graph, { name, mode: 'fast' })
+    const fused = prepared.run(input)
+    const read = fused[readAt]
+    if (read === undefined) throw new UserError('E_FILE', `${modelPath} has no output "digit"`)
+    const digits = numbers(read)
+    for (const line of drawImages(images, digits, labels, 4)) console.line(line)
+    const right = digits.filter((d, i) => d === labels[i]).length
+    console.line(`  ${right} of ${labels.length} digits it has never seen are read correctly`)
+    console.line()
+    prepared.dispose()
+
+    describeFusion(prepared.compiled?.report ?? compile(graph, { name, mode: 'fast' }).report, console)
+
+    const unfusedPrepared = session.prepare(graph, { name, mode: 'fast', fuse: false })
+    const unfused = unfusedPrepared.run(input)
+    unfusedPrepared.dispose()
+    const reference = oracle.prepare(graph, { name, mode: 'fast' }).run(input)
+    const agree = compareResults(outputNames, { fused, unfused, reference }, console)
+
+    if (options.device !== 'reference') measure(session, threads, model, input, options.seconds ?? 2, console)
+    console.line(pc.bold('Next'))
+    console.line(`  npx sinter explain ${modelPath} --html report.html   ${pc.dim('the whole report, with a picture')}`)
+    console.line(
+      `  npx sinter bench ${modelPath}                        ${pc.dim('kernel by kernel, against this machine')}`,
+    )
+    console.line(
+      `  npx sinter run examples/layer.ts                               ${pc.dim('a program written in TypeScript')}`,
+    )
+    return agree ? 0 : exitCodes.failed
+  } finally {
+    session.close()
+  }
+}
+
+function measure(
+  session: Session,
+  threads: number,
+  model: Awaited<ReturnType<typeof loadModel>>,
+  input: readonly HostTensor[],
+  seconds: number,
+  console: Console,
+): void {
+  const { name, graph } = model
+  const fused = session.bind(graph, { name, mode: 'fast' }, input)
+  const unfused = session.bind(graph, { name, mode: 'fast', fuse: false }, input)
+  const [fusedTimes = [], unfusedTimes = []] = interleave([fused, unfused], seconds, 5, (share) =>
+    console.progress(`measuring, fused and unfused in turn: ${(share * 100).toFixed(0)}%`),
+  )
+  console.progress(undefined)
+  const [ms, unfusedMs] = [median(fusedTimes), median(unfusedTimes)]
+  const most = Math.max(ms, unfusedMs)
+  const line = (label: string, time: number, report: FusionReport): string =>
+    `  ${label.padEnd(8)} ${bar(time, most).padEnd(40)}  ${showMs(time)} ms  ${String(report.totals.kernels).padStart(4)} kernels  ${showBytes(report.totals.bytes)}`
+  const how = `${session.device}, ${threads} ${threads === 1 ? 'thread' : 'threads'}, medians of ${fusedTimes.length} interleaved runs`
+  console.line(`${pc.bold('Measured')} on ${how}`)
+  console.line(pc.dim(line('unfused', unfusedMs, unfused.compiled.report)))
+  console.line(line('fused', ms, fused.compiled.report))
+  console.line(`  fused is ${pc.bold(`${(unfusedMs / ms).toFixed(2)}x`)} as fast`)
+  console.line()
+  fused.dispose()
+  unfused.dispose()
+}

@@ -1,7 +1,7 @@
 /** The devices of this build: how each is opened, and why the others are missing. */
 import { availableParallelism } from 'node:os'
 import pc from 'picocolors'
-import { UserError } from '../diagnostics/errors.ts'
+import { createWasmBackend } from '../backends/wasm/backend.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Console } from './console.ts'
 
@@ -13,14 +13,10 @@ export type DeviceName = (typeof deviceNames)[number]
 export function createBackend(device: DeviceName, options: { readonly threads?: number }): Backend | undefined {
   switch (device) {
     case 'wasm':
-      return unavailable(options)
+      return createWasmBackend(options)
     case 'reference':
       return undefined
   }
-}
-
-const unavailable = (_: unknown): never => {
-  throw new UserError('E_DEVICE', 'wasm is being built')
 }
 
 /** Whether the engine accepts a module. */

@@ -1,5 +1,5 @@
 /** Loading a model: an `.onnx` file or a program module becomes a graph with named inputs and outputs. */
-import { basename, extname, resolve } from 'node:path'
+import { basename, dirname, extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { createJiti } from 'jiti'
 import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
@@ -68,6 +68,12 @@ function checkShapesKnown(model: ModelProto, given: GivenInputs): void {
   }
 }
 
+/** A file's name without its ending; its folder's where files are just called "model". */
+function modelName(path: string): string {
+  const name = basename(path, extname(path))
+  return name === 'model' ? basename(dirname(resolve(path))) || name : name
+}
+
 /** Imports an ONNX model's bytes with the inputs given. */
 export function importModel(bytes: Uint8Array, path: string, given: GivenInputs): LoadedModel {
   checkShapesKnown(decodeModel(bytes), given)
@@ -78,7 +84,7 @@ export function importModel(bytes: Uint8Array, path: string, given: GivenInputs)
     inputShapes: Object.fromEntries(given.shapes),
   })
   return {
-    name: basename(path, extname(path)),
+    name: modelName(path),
     graph: model.graph,
     inputs: model.graph.params.map((p, i) => ({
       name: model.inputNames[i] ?? `input.${i}`,
@@ -133,7 +139,7 @@ async function loadProgram(path: string, given: GivenInputs): Promise<LoadedMode
     shape: p.shape,
     dtype: p.dtype,
   }))
-  const name = module.name === 'program' ? basename(path, extname(path)) : module.name
+  const name = module.name === 'program' ? modelName(path) : module.name
   return {
     name,
     graph: traced.graph,

@@ -5,6 +5,7 @@ import { UserError } from '../../diagnostics/errors.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import { decodeModel, type HostTensor, type ModelProto, readTensorProto } from '../../onnx/index.ts'
 import type { Program } from '../../runtime/program.ts'
+import { sizeOf } from '../../types/shape.ts'
 import { errorData } from '../console.ts'
 import { readBytes } from '../files.ts'
 import { importModel } from '../load.ts'
@@ -60,13 +61,13 @@ function readInputs(model: ModelProto, dir: string): Map<string, HostTensor> {
   return values
 }
 
-/** Parameters the graph's results depend on. */
+/** Parameters whose elements the graph's results depend on; a tensor without elements depends on nothing. */
 function usedParams(graph: Graph): Set<number> {
   const used = new Set<number>()
   const seen = new Set<Node>()
   const stack: Node[] = [...graph.outputs, ...graph.effects]
   for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
-    if (seen.has(n)) continue
+    if (seen.has(n) || sizeOf(n.shape) === 0) continue
     seen.add(n)
     if (n.op === 'param') used.add(n.attrs.index)
     stack.push(...n.inputs)
