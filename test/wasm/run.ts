@@ -28,11 +28,11 @@ export function runKernels(kernels: readonly Kernel[], buffers: Buffers, options
     tables.push(top)
     top = align(top + 4 * k.params.length)
   }
-  const pages = 1600
   const { bytes, functions } = compileModule(
     kernels.map((kernel, i) => ({ kernel, name: `k${i}`, mayAlias: () => false })),
     { relaxed: false, memory: { min: 1, max: 65536, shared: false } },
   )
+  const pages = Math.ceil((top + Math.max(...functions.map((f) => f.scratch)) + 4096) / 65536)
   const memory = new WebAssembly.Memory({ initial: pages, maximum: 65536 })
   // Junk everywhere: nothing may rely on fresh memory.
   new Uint8Array(memory.buffer).fill(0x7f)
@@ -47,7 +47,6 @@ export function runKernels(kernels: readonly Kernel[], buffers: Buffers, options
       if (address === undefined) throw new Error(`no buffer ${p.name}`)
       view.setInt32(table + 4 * j, address, true)
     })
-    if (top + (functions[i]?.scratch ?? 0) > pages * 65536) throw new Error('too little memory')
     const run = instance.exports[`k${i}`] as KernelFunction
     const programs = k.parts.reduce((n, p) => n + gridSize(p), 0)
     const step = options.step ?? programs

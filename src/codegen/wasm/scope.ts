@@ -115,11 +115,13 @@ export class Scope {
   once(depth: number, key: string, type: WasmType, emit: () => void): Local {
     const found = this.frame(depth).memo.get(key)
     if (found !== undefined) return found
-    const l = this.f.local(type)
+    // The local comes from the frame's own pool: see `FunctionBuilder.into`.
+    let l: Local | undefined
     this.at(depth, () => {
       emit()
-      this.f.set(l)
+      l = this.f.toLocal(type)
     })
+    invariant(l !== undefined, 'nothing was emitted')
     this.frame(depth).memo.set(key, l)
     return l
   }
