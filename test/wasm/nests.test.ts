@@ -76,7 +76,8 @@ export function compare(text: string, options: RunOptions & { tolerance?: number
       if (a === undefined || b === undefined) throw new Error(`no buffer ${p.name}`)
       for (let i = 0; i < a.length; i++) {
         const read = (x: HostArray): number => (isHalf(p.dtype) ? halfValue(Number(x[i]), p.dtype) : Number(x[i]))
-        const [w, g] = [read(a), read(b)]
+        const w: number = read(a)
+        const g: number = read(b)
         const loose = options.tolerance ?? (isHalf(p.dtype) ? (p.dtype === 'bf16' ? 8e-3 : 1e-3) : 2e-6)
         const close = Object.is(w, g) || w === g || Math.abs(w - g) <= loose * Math.max(1, Math.abs(w))
         if (!close) expect.fail(`${mode}: ${p.name}[${i}] is ${g}, expected ${w}`)

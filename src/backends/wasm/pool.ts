@@ -235,6 +235,11 @@ export class Pool {
     Atomics.store(this.cells, cell.next, 0x7fffff00)
   }
 
+  /** Whether all workers are up. */
+  get isUp(): boolean {
+    return this.members.length > 0 && this.members.every((m) => Atomics.load(this.cells, m.base + own.ready) === 1)
+  }
+
   /** The worker threads themselves (tests make one die). */
   get workers(): readonly NodeWorker[] {
     return this.members.map((m) => m.worker)
