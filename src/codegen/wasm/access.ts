@@ -1,8 +1,6 @@
 /** Loads and stores of tile values: contiguous, strided, gathered, masked, packed formats; whole steps and partial ones. */
 import { type Expr, flatten, mul } from '../../index/expr.ts'
-import type { Predicate } from '../../index/predicate.ts'
-import type { KernelParam, ValueId } from '../../kernel/ir.ts'
-import type { Scalar } from '../../scalar/ops.ts'
+import type { KernelParam } from '../../kernel/ir.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
 import {
@@ -28,18 +26,8 @@ import {
   releaseReg,
 } from './lanes.ts'
 import { loadPackedElement, loadPackedLanes } from './packed.ts'
+import type { Access, LaneReader, Point } from './point.ts'
 import { part } from './reg.ts'
-import type { Values } from './values.ts'
-
-export interface Access {
-  readonly param: string
-  readonly index: readonly Expr[]
-  readonly mask: Predicate
-  readonly maskValue?: ValueId
-  readonly other: Scalar
-  readonly depth: number
-  readonly key: string
-}
 
 /** Byte position of an access of a plain parameter. */
 export const bytePosition = (p: KernelParam, index: readonly Expr[]): Expr =>
@@ -48,11 +36,11 @@ export const bytePosition = (p: KernelParam, index: readonly Expr[]): Expr =>
 const isMasked = (a: Pick<Access, 'mask' | 'maskValue'>): boolean => a.mask.length > 0 || a.maskValue !== undefined
 
 /** Whether a mask differs between lanes. */
-export const maskVaries = (values: Values, a: Pick<Access, 'mask' | 'maskValue'>): boolean =>
+export const maskVaries = (values: Point, a: Pick<Access, 'mask' | 'maskValue'>): boolean =>
   a.mask.some((b) => values.exprVaries(b.expr)) || (a.maskValue !== undefined && values.varies(a.maskValue))
 
 /** A mask that is the same in all lanes, as an i32 local. */
-export function maskElement(values: Values, a: Pick<Access, 'mask' | 'maskValue'>, depth: number): Local {
+export function maskElement(values: Point, a: Pick<Access, 'mask' | 'maskValue'>, depth: number): Local {
   const { env, f, scope } = values
   const bounds = a.mask.length === 0 ? undefined : predicateElement(values, a.mask, depthOf(values, a.mask))
   const value = a.maskValue === undefined ? undefined : values.element(a.maskValue)
@@ -66,7 +54,7 @@ export function maskElement(values: Values, a: Pick<Access, 'mask' | 'maskValue'
 }
 
 /** The lanes a mask allows in copy `j`, as a bit each in an i32 local. */
-export function maskBits(values: Values, a: Pick<Access, 'mask' | 'maskValue'>, j: number, depth: number): Local {
+export function maskBits(values: Point, a: Pick<Access, 'mask' | 'maskValue'>, j: number, depth: number): Local {
   const { f, scope } = values
   const bounds = a.mask.length === 0 ? undefined : predicateLanes(values, a.mask, j, depth)
   const value = a.maskValue === undefined ? undefined : values.lanes(a.maskValue, j)
@@ -82,7 +70,7 @@ export function maskBits(values: Values, a: Pick<Access, 'mask' | 'maskValue'>, 
 }
 
 /** One element where nothing of the access varies along the vector axis. */
-export function loadElement(values: Values, a: Access, dtype: DType): Reg {
+export function loadElement(values: Point, a: Access, dtype: DType): Reg {
   const { f, env, scope } = values
   const p = values.paramOf(a.param)
   const read = p.format === 'plain' ? plainElement(values, a, dtype, p) : loadPackedElement(values, a, p)
@@ -95,7 +83,7 @@ export function loadElement(values: Values, a: Access, dtype: DType): Reg {
     return { ...allocless(out) }
   })
 
-  function plainElement(v: Values, access: Access, d: DType, param: KernelParam): () => Reg {
+  function plainElement(v: Point, access: Access, d: DType, param: KernelParam): () => Reg {
     const at = addressOf(v, v.baseOf(access.param), bytePosition(param, access.index), 0)
     return () => emitLoadConvert(f, env, d, 1, at.local, at.offset)
   }
@@ -104,13 +92,13 @@ export function loadElement(values: Values, a: Access, dtype: DType): Reg {
 /** A register whose content is no longer the constant it began as. */
 const allocless = (r: Reg): Reg => ({ dtype: r.dtype, lanes: r.lanes, locals: r.locals })
 
-function assignAndRelease(values: Values, to: Reg, from: Reg): void {
+function assignAndRelease(values: Point, to: Reg, from: Reg): void {
   assignReg(values.f, to, from)
   releaseReg(values.f, from)
 }
 
 /** Four lanes of copy `j`. */
-export function loadLanes(values: Values, a: Access, dtype: DType, j: number): Reg {
+export function loadLanes(values: Point, a: Access, dtype: DType, j: number): Reg {
   const { f, scope } = values
   const p = values.paramOf(a.param)
   const reader =
@@ -160,14 +148,8 @@ export function loadLanes(values: Values, a: Access, dtype: DType, j: number): R
   })
 }
 
-/** Emitters of a read whose addresses stand in locals already: they may run under a condition. */
-export interface LaneReader {
-  readonly whole: () => Reg
-  readonly lane: (into: Reg, lane: number) => void
-}
-
 /** Runs `body` for the lanes below the limit of a partial step; lane 0 is always valid. */
-export function forValidLanes(values: Values, body: (lane: number) => void): void {
+export function forValidLanes(values: Point, body: (lane: number) => void): void {
   const { f } = values
   const limit = values.vector?.limit
   if (limit === undefined) {
@@ -189,7 +171,7 @@ export function forValidLanes(values: Values, body: (lane: number) => void): voi
 
 /** A reader of four lanes at `base + offset + e` (bytes). */
 export function laneReader(
-  values: Values,
+  values: Point,
   base: Local,
   e: Expr,
   offset: number,
@@ -248,7 +230,7 @@ export function laneReader(
 }
 
 /** One element in all lanes: a fresh start for lane loads, which would otherwise wait for what stood in the register. */
-function loadSplat(values: Values, dtype: DType, at: Address): Reg {
+function loadSplat(values: Point, dtype: DType, at: Address): Reg {
   const { f, env } = values
   if (!isPair(dtype)) return emitLoadSplat(f, env, dtype, at.local, at.offset)
   const one = emitLoadConvert(f, env, dtype, 1, at.local, at.offset)

@@ -1,13 +1,23 @@
 /** Index expressions and predicates over the four lanes of a vector axis; addresses of elements and of lanes. */
 import { InternalError } from '../../diagnostics/errors.ts'
-import { type Atom, addConst, asConstant, type Expr, rangeOf, strideOf, sub, type Term } from '../../index/expr.ts'
+import {
+  type Atom,
+  addConst,
+  asConstant,
+  type Expr,
+  rangeOf,
+  strideOf,
+  sub,
+  substitute,
+  type Term,
+} from '../../index/expr.ts'
 import type { Bound, Predicate } from '../../index/predicate.ts'
 import { operandsOf } from '../../kernel/ir.ts'
 import { type DType, isWide } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
 import { emitConst, emitScalarOp, emitSplat, makeReg, pushLane, type Reg } from './lanes.ts'
+import type { Point } from './point.ts'
 import { type Index, withTerms } from './scope.ts'
-import { atLane, type Values } from './values.ts'
 
 /** An address: a local plus an immediate. */
 export interface Address {
@@ -23,7 +33,7 @@ export type LanePattern =
   /** It depends on data that differs between lanes. */
   | { readonly kind: 'data' }
 
-export function lanePattern(values: Values, e: Expr, j: number): LanePattern {
+export function lanePattern(values: Point, e: Expr, j: number): LanePattern {
   const v = values.vector
   if (v === undefined) return { kind: 'affine', at: e, extra: 0, stride: 0 }
   if (operandsOf({ kind: 'index', expr: e }).some((id) => values.varies(id))) return { kind: 'data' }
@@ -39,7 +49,7 @@ export function lanePattern(values: Values, e: Expr, j: number): LanePattern {
 }
 
 /** The address of `base + e + extra + offset`; what is constant goes into the immediate where no partial sum can be negative. */
-export function addressOf(values: Values, base: Local, e: Expr, extra: number, offset = 0): Address {
+export function addressOf(values: Point, base: Local, e: Expr, extra: number, offset = 0): Address {
   const linear = e.offset === 0 ? e : addConst(e, -e.offset)
   const rest = e.offset + extra
   const safe = rest >= 0 && rangeOf(linear).lo >= 0
@@ -51,7 +61,7 @@ export function addressOf(values: Values, base: Local, e: Expr, extra: number, o
 
 /** Addresses of the four lanes of copy `j`. */
 export function laneAddresses(
-  values: Values,
+  values: Point,
   base: Local,
   e: Expr,
   j: number,
@@ -72,7 +82,7 @@ export function laneAddresses(
 const plus = (a: Address, n: number): Address => ({ local: a.local, offset: a.offset + n })
 
 /** The expression (plus a base) at one lane, where it depends on data. */
-export function laneLocal(values: Values, e: Expr, j: number, lane: number, depth: number, base?: Local): Local {
+export function laneLocal(values: Point, e: Expr, j: number, lane: number, depth: number, base?: Local): Local {
   const { scope, f } = values
   const fixed: Term[] = []
   const moving: Term[] = []
@@ -91,7 +101,7 @@ export function laneLocal(values: Values, e: Expr, j: number, lane: number, dept
   })
 }
 
-function pushAtomLane(values: Values, a: Atom, j: number, lane: number, depth: number): void {
+function pushAtomLane(values: Point, a: Atom, j: number, lane: number, depth: number): void {
   const { f, scope } = values
   switch (a.kind) {
     case 'axis':
@@ -118,14 +128,14 @@ function pushAtomLane(values: Values, a: Atom, j: number, lane: number, depth: n
 const indexDType = (e: Expr): DType => (rangeOf(e).lo >= 0 ? 'u32' : 'i32')
 
 /** The value of an expression as one element. */
-export function exprElement(values: Values, e: Expr): Reg {
+export function exprElement(values: Point, e: Expr): Reg {
   const at = values.scope.index(e)
   if (typeof at !== 'number') return { dtype: indexDType(e), lanes: 1, locals: [at] }
   return values.scope.keep(0, `c:${at}`, () => emitConst(values.f, indexDType(e), 1, at))
 }
 
 /** The value of an expression in each lane of copy `j`. */
-export function exprLanes(values: Values, e: Expr, j: number): Reg {
+export function exprLanes(values: Point, e: Expr, j: number): Reg {
   const { f, scope } = values
   const dtype = indexDType(e)
   const key = `x:${e.key}.${j}`
@@ -163,7 +173,7 @@ export function exprLanes(values: Values, e: Expr, j: number): Reg {
 }
 
 /** Pushes whether lo <= x < hi, x on the stack: as unsigned distance from lo. */
-function pushWithin(values: Values, b: Bound, lanes: 1 | 4): void {
+function pushWithin(values: Point, b: Bound, lanes: 1 | 4): void {
   const { f } = values
   const span = Math.min(b.hi - b.lo, 0xffffffff)
   if (lanes === 1) {
@@ -180,7 +190,7 @@ function pushWithin(values: Values, b: Bound, lanes: 1 | 4): void {
 }
 
 /** Whether all bounds hold, as one element; every bound is the same in all lanes. */
-export function predicateElement(values: Values, p: Predicate, depth: number): Reg {
+export function predicateElement(values: Point, p: Predicate, depth: number): Reg {
   const { f, scope } = values
   const at = p.map((b) => scope.index(b.expr))
   return scope.keep(depth, `q:${p.map((b) => `${b.lo},${b.expr.key},${b.hi}`).join()}`, () =>
@@ -199,7 +209,7 @@ export function predicateElement(values: Values, p: Predicate, depth: number): R
 }
 
 /** Whether all bounds hold, in each lane of copy `j`. */
-export function predicateLanes(values: Values, p: Predicate, j: number, depth: number): Reg {
+export function predicateLanes(values: Point, p: Predicate, j: number, depth: number): Reg {
   const { f, scope, env } = values
   const key = `Q:${p.map((b) => `${b.lo},${b.expr.key},${b.hi}`).join()}.${j}`
   const found = scope.find(key)
@@ -224,5 +234,14 @@ export function predicateLanes(values: Values, p: Predicate, j: number, depth: n
   })
 }
 
-export const depthOf = (values: Values, p: Predicate): number =>
+export const depthOf = (values: Point, p: Predicate): number =>
   p.reduce((d, b) => Math.max(d, values.exprDepth(b.expr)), 0)
+
+/** An expression with the vector axis moved to lane `lane` of copy `j`. */
+function atLane(values: Point, e: Expr, j: number, lane: number): Expr {
+  const v = values.vector
+  if (v === undefined) return e
+  return substitute(e, (a) =>
+    a.kind === 'axis' && a.name === v.name ? values.axes.quad(v.name, v.aligned, 4 * j + lane) : undefined,
+  )
+}

@@ -260,7 +260,7 @@ class LevelEmitter {
 
   /** Number of indices of a role in this program, and the numbers possible. */
   private roleCount(role: readonly string[]): { count: Index; counts: readonly number[] | undefined } {
-    const { axes, scope, f } = this.values
+    const { axes, scope } = this.values
     const [outer, ...inner] = role.map((a) => axes.view(a))
     if (outer === undefined) return { count: 1, counts: [1] }
     const unit = inner.reduce((n, v) => n * v.max, 1)

@@ -1,18 +1,17 @@
 /** Elements in packed formats: bools eight to a byte, signed 4-bit integers two to a byte. */
 import { type Expr, flatten } from '../../index/expr.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
-import type { Access, LaneReader } from './access.ts'
 import type { Local } from './builder.ts'
 import { laneLocal, lanePattern } from './lane_index.ts'
 import { combineLanes, makeReg, pushLane, type Reg, releaseReg, setLane } from './lanes.ts'
+import type { Access, LaneReader, Point } from './point.ts'
 import type { Index } from './scope.ts'
-import type { Values } from './values.ts'
 
 /** Bits of an element, as a power of two. */
 const log2Bits = (p: KernelParam): 0 | 2 => (p.format === 'bits' ? 0 : 2)
 
 /** Pushes the address of the byte (or, for lanes, the first byte) of element `at`. */
-function pushByteAddress(values: Values, base: Local, p: KernelParam, at: Index): void {
+function pushByteAddress(values: Point, base: Local, p: KernelParam, at: Index): void {
   const { f } = values
   f.push(at)
   f.i32Const(3 - log2Bits(p))
@@ -22,7 +21,7 @@ function pushByteAddress(values: Values, base: Local, p: KernelParam, at: Index)
 }
 
 /** Pushes the bit position of element `at` inside its byte. */
-function pushBitPosition(values: Values, p: KernelParam, at: Index): void {
+function pushBitPosition(values: Point, p: KernelParam, at: Index): void {
   const { f } = values
   f.push(at)
   f.i32Const(p.format === 'bits' ? 7 : 1)
@@ -33,7 +32,7 @@ function pushBitPosition(values: Values, p: KernelParam, at: Index): void {
 }
 
 /** Pushes element `at`: 0 or 1, or a sign-extended 4-bit integer. */
-function pushElement(values: Values, base: Local, p: KernelParam, at: Index): void {
+function pushElement(values: Point, base: Local, p: KernelParam, at: Index): void {
   const { f } = values
   pushByteAddress(values, base, p, at)
   f.load('i32.load8_u', 1)
@@ -50,22 +49,22 @@ function pushElement(values: Values, base: Local, p: KernelParam, at: Index): vo
   f.op('i32.shr_s')
 }
 
-export function loadPackedElement(values: Values, a: Access, p: KernelParam): () => Reg {
+export function loadPackedElement(values: Point, a: Access, p: KernelParam): () => Reg {
   const at = values.scope.index(flatten(a.index, p.shape))
   const base = values.baseOf(a.param)
   return () => makeReg(values.f, p.dtype, 1, () => pushElement(values, base, p, at))
 }
 
 /** Element positions of the four lanes of copy `j`. */
-function lanePositions(values: Values, e: Expr, j: number, depth: number): Index[] {
+function lanePositions(values: Point, e: Expr, j: number, depth: number): Index[] {
   return [0, 1, 2, 3].map((l) => positionAt(values, e, j, l, depth))
 }
 
-function positionAt(values: Values, e: Expr, j: number, lane: number, depth: number): Index {
+function positionAt(values: Point, e: Expr, j: number, lane: number, depth: number): Index {
   return laneLocal(values, e, j, lane, depth)
 }
 
-export function loadPackedLanes(values: Values, a: Access, p: KernelParam, j: number): LaneReader {
+export function loadPackedLanes(values: Point, a: Access, p: KernelParam, j: number): LaneReader {
   const { f } = values
   const e = flatten(a.index, p.shape)
   const base = values.baseOf(a.param)
@@ -105,7 +104,7 @@ export function loadPackedLanes(values: Values, a: Access, p: KernelParam, j: nu
 }
 
 /** Writes a lane of a register (or its one element) as element `at`: a read-modify-write of its byte. */
-export function storePackedLane(values: Values, p: KernelParam, base: Local, at: Index, r: Reg, lane: number): void {
+export function storePackedLane(values: Point, p: KernelParam, base: Local, at: Index, r: Reg, lane: number): void {
   const { f } = values
   const ones = p.format === 'bits' ? 1 : 15
   pushByteAddress(values, base, p, at)

@@ -42,7 +42,10 @@ function workOf(values: Values, roots: readonly Root[]): Work {
     seen.add(id)
     const home = values.homes.get(id)
     if (home?.kind === 'register') return
-    if (home?.kind === 'tile') return tile(home.tile, false)
+    if (home?.kind === 'tile') {
+      tile(home.tile, false)
+      return
+    }
     const { op } = values.def(id)
     if (op === undefined) return
     if (op.kind === 'at') {

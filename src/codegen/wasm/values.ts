@@ -3,13 +3,13 @@
  * elements a copy where it does. Each value is computed once in the outermost frame its operands allow.
  */
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
-import { type Expr, substitute } from '../../index/expr.ts'
+import type { Expr } from '../../index/expr.ts'
 import type { KernelParam, TileOp, ValueId } from '../../kernel/ir.ts'
 import { operandsOf } from '../../kernel/ir.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
 import { isWide } from '../../types/dtype.ts'
-import { type Access, laneReader, loadElement, loadLanes } from './access.ts'
+import { laneReader, loadElement, loadLanes } from './access.ts'
 import type { Local } from './builder.ts'
 import { addressOf, exprElement, exprLanes, predicateElement, predicateLanes } from './lane_index.ts'
 import {
@@ -24,27 +24,17 @@ import {
 } from './lanes.ts'
 import { emitCast } from './math/cast.ts'
 import { emitRoundTo } from './math/half.ts'
+import type { Access, Point, VectorAxis } from './point.ts'
 import { part } from './reg.ts'
 import type { Scope } from './scope.ts'
 import { type Axes, type Def, namedAxes, type Tile } from './tile.ts'
-
-/** The axis along which four (times `copies`) consecutive indices are computed at a time. */
-export interface VectorAxis {
-  readonly name: string
-  readonly copies: number
-  /** In the last, partial step: the number of valid lanes, and their mask. */
-  readonly limit?: Local
-  readonly mask?: Reg
-  /** Steps begin at multiples of four. */
-  readonly aligned: boolean
-}
 
 /** Where a value stands once it has been computed: a register in a frame, or a tile in scratch. */
 export type Home =
   | { readonly kind: 'register'; readonly reg: Reg; readonly depth: number }
   | { readonly kind: 'tile'; readonly tile: Tile; readonly depth: number; readonly round: boolean }
 
-export class Values {
+export class Values implements Point {
   readonly scope: Scope
   readonly env: Env
   readonly params: ReadonlyMap<string, KernelParam>
@@ -365,12 +355,3 @@ export function exprsOf(op: TileOp): Expr[] {
 
 /** Operands evaluated as values; `at` reads its tile by itself. */
 const inlineOperands = (op: TileOp): ValueId[] => operandsOf(op).filter((id) => op.kind !== 'at' || id !== op.of)
-
-/** An expression with the vector axis moved to lane `lane` of copy `j`. */
-export function atLane(values: Values, e: Expr, j: number, lane: number): Expr {
-  const v = values.vector
-  if (v === undefined) return e
-  return substitute(e, (a) =>
-    a.kind === 'axis' && a.name === v.name ? values.axes.quad(v.name, v.aligned, 4 * j + lane) : undefined,
-  )
-}
