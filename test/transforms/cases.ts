@@ -1,0 +1,283 @@
+/** Small programs for every op of the table, at odd sizes: what derivatives and batching are tested on. */
+import { add, cast, compare, mul } from '../../src/compose/index.ts'
+import { makeNode } from '../../src/graph/build.ts'
+import type { AttrsByOp, InspectCallback, IndexSource, Node, OpaqueKernel, OpName } from '../../src/graph/node.ts'
+import type { BinaryName, UnaryName } from '../../src/scalar/ops.ts'
+import type { DType } from '../../src/types/dtype.ts'
+import type { Input, Program } from './support.ts'
+
+export interface OpCase extends Program {
+  readonly name: string
+  /** Derivatives exist and are tested; otherwise batching alone is. */
+  readonly differentiable: boolean
+}
+
+const make = <O extends OpName>(op: O, inputs: readonly Node[], attrs: AttrsByOp[O]): Node =>
+  makeNode(op, inputs, attrs) as Node
+
+const smooth = (name: string, inputs: readonly Input[], build: Program['build']): OpCase => ({
+  name,
+  inputs,
+  build,
+  differentiable: true,
+})
+const constant = (name: string, inputs: readonly Input[], build: Program['build']): OpCase => ({
+  ...smooth(name, inputs, build),
+  differentiable: false,
+})
+
+/** A float function of one operand on [lo, hi]. */
+const unary = (op: UnaryName, lo = -2, hi = 2): OpCase[] => [
+  smooth(op, [{ shape: [3, 5], lo, hi, distinct: true }], (x) => make(op, [x], {})),
+]
+const binary = (op: BinaryName, a: Partial<Input> = {}, b: Partial<Input> = {}): OpCase[] => [
+  smooth(op, [{ shape: [3, 5], ...a }, { shape: [3, 5], ...b }], (x, y) => make(op, [x, y], {})),
+]
+const integers = (op: UnaryName | BinaryName, arity: number, dtype: DType): OpCase[] => [
+  constant(
+    `${op} ${dtype}`,
+    Array.from({ length: arity }, () => ({ shape: [7], dtype, lo: dtype.startsWith('u') ? 0 : -5, hi: 5 })),
+    (...xs) => make<UnaryName | BinaryName>(op, xs, {}),
+  ),
+]
+const comparison = (op: BinaryName): OpCase[] => [
+  constant(op, [{ shape: [7] }, { shape: [7] }], (x, y) => make<BinaryName>(op, [x, y], {})),
+]
+const ladder = (op: UnaryName): OpCase[] => [
+  smooth(op, [{ shape: [3, 5], distinct: true }], (x) => add(make<UnaryName>(op, [x], {}), mul(x, x))),
+]
+
+const index = (shape: readonly number[], lo: number, hi: number, dtype: DType = 'i32'): Input => ({ shape, dtype, lo, hi })
+
+const points: readonly IndexSource[] = [{ input: 0 }, { axis: 1 }, { input: 1 }]
+const folds = ['sum', 'prod', 'max', 'min'] as const
+
+const scatters = (['set', 'sum', 'prod', 'max', 'min'] as const).map((combiner): OpCase => {
+  const inputs: Input[] = [
+    { shape: [5, 3, 4], distinct: true },
+    { shape: [6, 3], distinct: true, lo: -3, hi: 3 },
+    index([6, 3], -1, 5),
+    index([6, 3], 0, 4, 'i64'),
+  ]
+  const build: Program['build'] = (x, u, i, j) =>
+    make('scatter', [x, u, i, j].filter((n) => n !== undefined), { combiner, sources: points })
+  return combiner === 'prod' ? constant('scatter.prod', inputs, build) : smooth(`scatter.${combiner}`, inputs, build)
+})
+
+const window = (n: number, size: number, stride: number, dilation: number): OpCase =>
+  smooth(`window ${size}/${stride}/${dilation} of ${n}`, [{ shape: [3, n, 2] }], (x) =>
+    make('window', [x], { axis: 1, size, stride, dilation }),
+  )
+
+const contraction = (lhs: string, rhs: string, out: string): OpCase => {
+  const extents: Readonly<Record<string, number>> = { a: 3, b: 5, c: 4, d: 2 }
+  const shape = (labels: string): number[] => [...labels].map((l) => extents[l] ?? 1)
+  return smooth(`contract ${lhs},${rhs}->${out}`, [{ shape: shape(lhs) }, { shape: shape(rhs) }], (x, y) =>
+    make('contract', [x, y], { lhs, rhs, out }),
+  )
+}
+
+const twice: OpaqueKernel = {
+  name: 'twice',
+  shapeRule: ([x]) => ({ shape: x?.shape ?? [], dtype: x?.dtype ?? 'f64' }),
+  run: ([x], output) => {
+    for (let i = 0; i < output.length; i++) output[i] = 2 * Number(x?.[i])
+  },
+}
+const nobody: InspectCallback = { label: 'unseen', call: () => {} }
+
+const one = (...xs: readonly OpCase[]): readonly OpCase[] => xs
+
+/** Cases by op: at least one for each. */
+export const opCases = {
+  neg: unary('neg'),
+  abs: unary('abs'),
+  sign: ladder('sign'),
+  floor: ladder('floor'),
+  ceil: ladder('ceil'),
+  round: ladder('round'),
+  trunc: ladder('trunc'),
+  sqrt: unary('sqrt', 0.1, 3),
+  rsqrt: unary('rsqrt', 0.1, 3),
+  exp: unary('exp'),
+  expm1: unary('expm1'),
+  log: unary('log', 0.1, 3),
+  log1p: unary('log1p', -0.8, 3),
+  sin: unary('sin'),
+  cos: unary('cos'),
+  tan: unary('tan', -1, 1),
+  asin: unary('asin', -0.9, 0.9),
+  acos: unary('acos', -0.9, 0.9),
+  atan: unary('atan'),
+  sinh: unary('sinh'),
+  cosh: unary('cosh'),
+  tanh: unary('tanh'),
+  asinh: unary('asinh'),
+  acosh: unary('acosh', 1.2, 3),
+  atanh: unary('atanh', -0.9, 0.9),
+  erf: unary('erf'),
+  sigmoid: unary('sigmoid'),
+  not: integers('not', 1, 'i32'),
+  isnan: [constant('isnan', [{ shape: [7] }], (x) => make('isnan', [x], {}))],
+  isinf: [constant('isinf', [{ shape: [7] }], (x) => make('isinf', [x], {}))],
+  add: binary('add'),
+  sub: binary('sub'),
+  mul: [...binary('mul'), smooth('square', [{ shape: [7] }], (x) => make('mul', [x, x], {}))],
+  div: binary('div', {}, { lo: 0.5, hi: 2 }),
+  rem: binary('rem', { lo: 2.05, hi: 2.95 }, { lo: 0.98, hi: 1.01 }),
+  pow: [
+    ...binary('pow', { lo: 0.3, hi: 2 }, { lo: -2, hi: 2 }),
+    smooth('pow of literals', [{ shape: [7], distinct: true }], (x) =>
+      add(
+        add(make('pow', [x, make('full', [], { value: 2, shape: [7], dtype: 'f64' })], {}), x),
+        make('pow', [x, make('full', [], { value: 3, shape: [7], dtype: 'f64' })], {}),
+      ),
+    ),
+  ],
+  max: [
+    ...binary('max'),
+    smooth('max with a literal', [{ shape: [8], distinct: true }], (x) =>
+      make('max', [x, make('full', [], { value: 0, shape: [8], dtype: 'f64' })], {}),
+    ),
+  ],
+  min: [
+    ...binary('min'),
+    smooth('min with a literal', [{ shape: [8], distinct: true }], (x) =>
+      make('min', [make('full', [], { value: 0, shape: [8], dtype: 'f64' }), x], {}),
+    ),
+  ],
+  atan2: binary('atan2', { lo: 0.3, hi: 2 }),
+  and: integers('and', 2, 'i32'),
+  or: integers('or', 2, 'u8'),
+  xor: integers('xor', 2, 'i64'),
+  shl: integers('shl', 2, 'i32'),
+  shr: integers('shr', 2, 'u32'),
+  eq: comparison('eq'),
+  ne: comparison('ne'),
+  lt: comparison('lt'),
+  le: comparison('le'),
+  gt: comparison('gt'),
+  ge: comparison('ge'),
+  select: [
+    smooth('select', [{ shape: [7], distinct: true }, { shape: [7] }, { shape: [7] }], (c, x, y) =>
+      make('select', [compare('gt', c ?? 0, 0), ...[x, y].filter((n) => n !== undefined)], {}),
+    ),
+  ],
+  cast: [
+    constant('cast', [{ shape: [7], dtype: 'i32', lo: -5, hi: 5 }], (x) => make('cast', [x], { dtype: 'f32' })),
+    smooth('cast of float', [{ shape: [7] }], (x) =>
+      add(make('cast', [make('cast', [x], { dtype: 'i32' })], { dtype: 'f64' }), mul(x, 3)),
+    ),
+  ],
+  bitcast: [
+    constant('bitcast', [{ shape: [7], dtype: 'i32', lo: -5, hi: 5 }], (x) => make('bitcast', [x], { dtype: 'u32' })),
+  ],
+  param: [smooth('param', [{ shape: [3] }, { shape: [2] }], (x, y) => [x, y, x])],
+  constant: [
+    smooth('constant', [{ shape: [3] }], (x) =>
+      mul(x, make('constant', [], { data: Float64Array.from([1, -2, 3]), shape: [3], dtype: 'f64' })),
+    ),
+  ],
+  full: [smooth('full', [{ shape: [3] }], (x) => [mul(x, 2), make('full', [], { value: 1, shape: [2], dtype: 'f64' })])],
+  iota: [smooth('iota', [{ shape: [3, 2] }], (x) => mul(x, make('iota', [], { axis: 0, shape: [3, 2], dtype: 'f64' })))],
+  randomBits: [
+    constant('randomBits', [{ shape: [2], dtype: 'u32', lo: 0, hi: 4e9 }], (k) =>
+      make('randomBits', [k], { shape: [3, 5] }),
+    ),
+    smooth('random noise', [{ shape: [2], dtype: 'u32', lo: 0, hi: 4e9 }, { shape: [5] }], (k, x) =>
+      mul(x, cast(make('randomBits', [k], { shape: [5] }), 'f64')),
+    ),
+  ],
+  reshape: [smooth('reshape', [{ shape: [3, 4, 5] }], (x) => make('reshape', [x], { shape: [5, 12] }))],
+  permute: [smooth('permute', [{ shape: [3, 4, 5] }], (x) => make('permute', [x], { perm: [2, 0, 1] }))],
+  broadcast: one(
+    smooth('broadcast', [{ shape: [3, 1] }], (x) => make('broadcast', [x], { shape: [2, 3, 5], dims: [1, 2] })),
+    smooth('broadcast out of order', [{ shape: [3, 1, 2] }], (x) =>
+      make('broadcast', [x], { shape: [2, 4, 3, 5], dims: [2, 1, 0] }),
+    ),
+  ),
+  slice: [
+    smooth('slice', [{ shape: [7, 5] }], (x) => make('slice', [x], { start: [1, 0], limit: [7, 4], step: [3, 1] })),
+    smooth('empty slice', [{ shape: [7] }], (x) => [x, make('slice', [x], { start: [2], limit: [2], step: [1] })]),
+  ],
+  flip: [smooth('flip', [{ shape: [3, 4, 5] }], (x) => make('flip', [x], { axes: [0, 2] }))],
+  pad: [
+    smooth('pad', [{ shape: [3, 5] }], (x) =>
+      make('pad', [x], { low: [1, 0], high: [0, 2], interior: [2, 0], value: 7 }),
+    ),
+  ],
+  concat: [
+    smooth('concat', [{ shape: [3, 2] }, { shape: [3, 5] }], (x, y) =>
+      make('concat', [x, y, make('full', [], { value: 1, shape: [3, 1], dtype: 'f64' }), x], { axis: 1 }),
+    ),
+  ],
+  window: [
+    window(7, 3, 1, 1),
+    window(9, 3, 2, 1),
+    window(9, 3, 2, 2),
+    window(10, 2, 3, 1),
+    window(7, 7, 1, 1),
+    window(25, 18, 1, 1),
+    window(43, 18, 3, 2),
+  ],
+  gather: one(
+    smooth('gather', [{ shape: [5, 3, 4] }, index([6, 3], -2, 6), index([6, 3], 0, 3, 'i64')], (x, i, j) =>
+      make('gather', [x, i, j], { shape: [6, 3], sources: points }),
+    ),
+    smooth('gather beyond an axis', [{ shape: [3, 4] }, index([5, 2], 0, 3)], (x, i) =>
+      make('gather', [x, i], { shape: [5, 2], sources: [{ axis: 0 }, { input: 0 }] }),
+    ),
+    smooth('gather of one a row', [{ shape: [3, 4, 5] }, index([5, 1, 3], -1, 5)], (x, i) =>
+      make('gather', [x, i], { shape: [5, 1, 3], sources: [{ axis: 2 }, { input: 0 }, { axis: 0 }] }),
+    ),
+  ),
+  scatter: scatters,
+  reduce: [
+    ...folds.map((combiner) =>
+      smooth(`reduce.${combiner}`, [{ shape: [3, 4, 5], distinct: true }], (x) =>
+        make('reduce', [x], { combiner, axes: [2, 0] }),
+      ),
+    ),
+    smooth('reduce.max with ties', [{ shape: [3, 5] }], (x) =>
+      make('reduce', [make('broadcast', [x], { shape: [3, 5, 2], dims: [0, 1] })], { combiner: 'max', axes: [1, 2] }),
+    ),
+    smooth('argmax', [{ shape: [3, 5], distinct: true }], (x) => [
+      mul(x, x),
+      make('reduce', [x], { combiner: 'argmax', axes: [1] }),
+    ]),
+  ],
+  scan: folds.flatMap((combiner) =>
+    [
+      [false, false],
+      [true, true],
+    ].map(([reverse = false, exclusive = false]) =>
+      smooth(
+        `scan.${combiner}${reverse ? ' reverse' : ''}${exclusive ? ' exclusive' : ''}`,
+        [{ shape: [3, 7], distinct: true }],
+        (x) => {
+          const y = make('scan', [x], { combiner, axis: 1, reverse, exclusive })
+          // An exclusive extremum starts at an infinity, of which no differences can be taken.
+          if (!exclusive || combiner === 'sum' || combiner === 'prod') return y
+          return make('slice', [y], { start: [0, 0], limit: [3, 6], step: [1, 1] })
+        },
+      ),
+    ),
+  ),
+  contract: [
+    contraction('ab', 'bc', 'ac'),
+    contraction('dab', 'dbc', 'dac'),
+    contraction('ab', 'b', 'a'),
+    contraction('abc', 'cd', 'dba'),
+    contraction('abc', 'bd', 'ad'),
+    contraction('ab', 'ab', ''),
+    contraction('a', 'b', 'ba'),
+  ],
+  opaque: [
+    constant('opaque', [{ shape: [3], dtype: 'f32' }], (x) => make('opaque', [x], { kernel: twice })),
+  ],
+  inspect: [
+    smooth('inspect', [{ shape: [3] }], (x) => mul(make('inspect', [x], { callback: nobody }), x)),
+  ],
+} satisfies { readonly [O in OpName]: readonly OpCase[] }
+
+export const allCases: readonly OpCase[] = Object.values(opCases).flat()
