@@ -9,7 +9,7 @@ import { accuracy, logits, makeParameters, trainStep } from './network.mjs'
 import { writeModel } from './onnx.mjs'
 
 const steps = Number(process.argv[2] ?? 900)
-const batch = 64
+const batch = 256
 
 /** A `.npy` file. */
 function npy(descr, dims, data) {

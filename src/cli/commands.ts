@@ -85,10 +85,17 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     .option('--kernels', 'print the kernel IR')
     .option('--graph', 'print the graph before and after the passes')
     .option('--html <file>', 'write the report as a page with a picture')
+    .option('--svg <file>', 'write the picture alone')
     .action(async (path: string, o: Raw) => {
       const flags = { unfused: flag(o, 'unfused'), kernels: flag(o, 'kernels'), graph: flag(o, 'graph') }
       const options = { ...readModelInputs(o), mode: mode(o), ...flags, json: flag(o, 'json') }
-      done(await explainCommand(path, { ...options, ...parsed(o, 'html', (s) => s) }, console))
+      done(
+        await explainCommand(
+          path,
+          { ...options, ...parsed(o, 'html', (s) => s), ...parsed(o, 'svg', (s) => s) },
+          console,
+        ),
+      )
     })
 
   model('bench', 'measure a model, fused against unfused, kernel by kernel')

@@ -11,19 +11,27 @@ import { interleave, kernelTitle, median } from './bench.ts'
 import { type Console, exitCodes } from './console.ts'
 import type { DeviceName } from './devices.ts'
 import { readBytes } from './files.ts'
-import { loadModel } from './load.ts'
+import { fillInputs, type LoadedModel, loadModel } from './load.ts'
 import { readNpy } from './npy.ts'
 import { compile, Session } from './session.ts'
 import { difference, largestDifference } from './values.ts'
 
 export interface DemoOptions {
   readonly device: DeviceName
-  /** Seconds of measuring. */
+  /** Seconds of measuring, for each program. */
   readonly seconds?: number
 }
 
-const example = (name: string): string => fileURLToPath(new URL(`../../examples/digits/${name}`, import.meta.url))
+const example = (name: string): string => fileURLToPath(new URL(`../../examples/${name}`, import.meta.url))
+/** Program modules that are measured too: work between the matrix products, where memory is the limit. */
+const programs = ['residual.ts', 'adam.ts'] as const
 const modelPath = 'examples/digits/digits.onnx'
+
+const next = [
+  [`npx sinter explain ${modelPath} --html report.html`, 'the whole report, with a picture'],
+  [`npx sinter bench ${modelPath}`, 'kernel by kernel, against this machine'],
+  ['npx sinter explain examples/attention.ts --kernels', 'a program in TypeScript, down to its kernels'],
+] as const
 
 /** What fused and unfused may differ by: sums in another order, in f32. */
 const tolerance = { rtol: 1e-4, atol: 1e-5 }
@@ -110,9 +118,12 @@ function compareResults(
 
 /** Runs the demonstration; exit code 1 if fused, unfused and reference results differ. */
 export async function demoCommand(options: DemoOptions, console: Console): Promise<number> {
-  const images = readNpy(readBytes(example('images.npy')), 'images.npy')
-  const labels = numbers(readNpy(readBytes(example('labels.npy')), 'labels.npy'))
-  const model = await loadModel(example('digits.onnx'), { values: new Map([['image', images]]), shapes: new Map() })
+  const images = readNpy(readBytes(example('digits/images.npy')), 'images.npy')
+  const labels = numbers(readNpy(readBytes(example('digits/labels.npy')), 'labels.npy'))
+  const model = await loadModel(example('digits/digits.onnx'), {
+    values: new Map([['image', images]]),
+    shapes: new Map(),
+  })
   const { name, graph, outputNames } = model
   const input = [images]
   const readAt = outputNames.indexOf('digit')
@@ -142,45 +153,40 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
     const reference = oracle.prepare(graph, { name, mode: 'fast' }).run(input)
     const agree = compareResults(outputNames, { fused, unfused, reference }, console)
 
-    if (options.device !== 'reference') measure(session, threads, model, input, options.seconds ?? 2, console)
+    if (options.device !== 'reference') {
+      console.line(
+        `${pc.bold('Measured')} on ${options.device}, ${threads} ${threads === 1 ? 'thread' : 'threads'}: medians of interleaved runs`,
+      )
+      for (const m of [model, ...(await Promise.all(programs.map((f) => loadModel(example(f)))))])
+        measure(session, m, options.seconds ?? 1, console)
+    }
     console.line(pc.bold('Next'))
-    console.line(`  npx sinter explain ${modelPath} --html report.html   ${pc.dim('the whole report, with a picture')}`)
-    console.line(
-      `  npx sinter bench ${modelPath}                        ${pc.dim('kernel by kernel, against this machine')}`,
-    )
-    console.line(
-      `  npx sinter run examples/layer.ts                               ${pc.dim('a program written in TypeScript')}`,
-    )
+    for (const [command, what] of next) console.line(`  ${command.padEnd(68)}  ${pc.dim(what)}`)
     return agree ? 0 : exitCodes.failed
   } finally {
     session.close()
   }
 }
 
-function measure(
-  session: Session,
-  threads: number,
-  model: Awaited<ReturnType<typeof loadModel>>,
-  input: readonly HostTensor[],
-  seconds: number,
-  console: Console,
-): void {
+/** One program, fused and unfused in turn. */
+function measure(session: Session, model: LoadedModel, seconds: number, console: Console): void {
   const { name, graph } = model
-  const fused = session.bind(graph, { name, mode: 'fast' }, input)
-  const unfused = session.bind(graph, { name, mode: 'fast', fuse: false }, input)
+  const { tensors } = fillInputs(model, 0)
+  const fused = session.bind(graph, { name, mode: 'fast' }, tensors)
+  const unfused = session.bind(graph, { name, mode: 'fast', fuse: false }, tensors)
   const [fusedTimes = [], unfusedTimes = []] = interleave([fused, unfused], seconds, 5, (share) =>
-    console.progress(`measuring, fused and unfused in turn: ${(share * 100).toFixed(0)}%`),
+    console.progress(`measuring ${name}, fused and unfused in turn: ${(share * 100).toFixed(0)}%`),
   )
   console.progress(undefined)
   const [ms, unfusedMs] = [median(fusedTimes), median(unfusedTimes)]
   const most = Math.max(ms, unfusedMs)
-  const line = (label: string, time: number, report: FusionReport): string =>
-    `  ${label.padEnd(8)} ${bar(time, most).padEnd(40)}  ${showMs(time)} ms  ${String(report.totals.kernels).padStart(4)} kernels  ${showBytes(report.totals.bytes)}`
-  const how = `${session.device}, ${threads} ${threads === 1 ? 'thread' : 'threads'}, medians of ${fusedTimes.length} interleaved runs`
-  console.line(`${pc.bold('Measured')} on ${how}`)
+  const line = (label: string, time: number, { totals }: FusionReport): string => {
+    const kernels = `${totals.kernels} ${totals.kernels === 1 ? 'kernel' : 'kernels'}`.padStart(11)
+    return `    ${label.padEnd(8)}  ${bar(time, most).padEnd(40)}  ${showMs(time).padStart(5)} ms ${kernels}  ${showBytes(totals.bytes)}`
+  }
+  console.line(`  ${name}: fusion is ${pc.bold(`${(unfusedMs / ms).toFixed(2)}x`)} as fast`)
   console.line(pc.dim(line('unfused', unfusedMs, unfused.compiled.report)))
   console.line(line('fused', ms, fused.compiled.report))
-  console.line(`  fused is ${pc.bold(`${(unfusedMs / ms).toFixed(2)}x`)} as fast`)
   console.line()
   fused.dispose()
   unfused.dispose()

@@ -2,8 +2,10 @@
 
 import { printGraph } from '../graph/print.ts'
 import { printKernel } from '../kernel/print.ts'
+import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import { reportPage } from '../report/html.ts'
+import { reportPicture } from '../report/svg.ts'
 import type { Console } from './console.ts'
 import { writeBytes } from './files.ts'
 import { loadModel } from './load.ts'
@@ -18,6 +20,7 @@ export interface ExplainOptions {
   readonly kernels: boolean
   readonly graph: boolean
   readonly html?: string
+  readonly svg?: string
   readonly json: boolean
 }
 
@@ -25,9 +28,14 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
   const model = await loadModel(path, parseInputs(options.input, options.shape))
   const compiled = compile(model.graph, { name: model.name, mode: options.mode, fuse: !options.unfused })
   const kernels = compiled.program.steps.flatMap((s) => (s.kind === 'kernel' ? [printKernel(s.kernel)] : []))
-  if (options.html !== undefined) {
-    writeBytes(options.html, reportPage(compiled.report))
-    if (!options.json) console.note(`wrote ${options.html}`)
+  const pictures = [
+    [options.html, reportPage],
+    [options.svg, (r: FusionReport) => reportPicture(r, { alone: true })],
+  ] as const
+  for (const [file, draw] of pictures) {
+    if (file === undefined) continue
+    writeBytes(file, draw(compiled.report))
+    if (!options.json) console.note(`wrote ${file}`)
   }
   if (options.json) {
     const data = {

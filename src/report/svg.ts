@@ -89,16 +89,16 @@ function drawKernel(k: KernelReport, index: number, top: number, most: number): 
   const inner = { left: box.left + 18, right: box.right - 12 }
   const { chips, lines } = layChips(names.length === 0 ? [k.name] : names, inner.left, inner.right)
   const chipsTop = top + 30
-  const stagesTop = chipsTop + lines * (chip.height + chip.gap) + 8
-  const bottom = stagesTop + k.stages.length * 16 + 14
-  const height = Math.max(bottom - top, 70)
+  const stagesTop = chipsTop + lines * (chip.height + chip.gap) + 2
+  const bottom = stagesTop + k.stages.length * 16 + 6
+  const height = Math.max(bottom - top, 64)
   const middle = top + height / 2
   const title = `${index + 1}  ${k.kind}`
   const facts = `${showMs(k.modelledMs)} ms modelled, ${k.intensity.toFixed(1)} flop/B`
   const parts = [
     `<rect class="kernel" x="${box.left}" y="${top}" width="${box.right - box.left}" height="${height}" rx="8"/>`,
     `<rect x="${box.left}" y="${top}" width="6" height="${height}" rx="3" fill="${colour}"/>`,
-    text(inner.left, top + 20, title, `class="kind" fill="${colour}"`),
+    text(inner.left, top + 20, title, `class="kind" style="fill:${colour}"`),
     text(inner.right, top + 20, facts, 'class="facts" text-anchor="end"'),
     ...chips.flatMap((c) => [
       `<rect class="chip" x="${c.x.toFixed(1)}" y="${(chipsTop + c.y).toFixed(1)}" width="${c.width.toFixed(1)}" height="${chip.height}" rx="5"/>`,
