@@ -12,7 +12,8 @@ import {
   type ValueId,
 } from '../kernel/ir.ts'
 import type { Body } from '../plan/body.ts'
-import { dependsOn, type Roles } from '../plan/roles.ts'
+import type { Roles } from '../plan/roles.ts'
+import { dependsOn } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { parallelGrid, reductionPoints } from './blocks.ts'
 import type { BoundKernel, Launch, PartialBuffer } from './launch.ts'

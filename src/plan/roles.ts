@@ -8,6 +8,7 @@ import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import type { Body } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
+import { foldAxes, type SplitBy, splitReductions } from './split.ts'
 import type { TargetInfo } from './target.ts'
 
 /** A matrix product inside a body: its statement and the roles of its axes. `swap`: the second operand supplies the rows. */
@@ -30,11 +31,8 @@ export interface Roles {
   /** Reductions that become partial results in the kernel and whole in a finishing stage. */
   readonly split: ReadonlySet<ValueId>
   /** How `split` reductions are cut: blocks of an axis, or every index of the reduced axes (`rows` below them). */
-  readonly splitBy: { readonly axis: string; readonly block: number } | 'every-index' | undefined
+  readonly splitBy: SplitBy | undefined
 }
-
-const foldAxes = (l: LetStmt): readonly string[] =>
-  l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : l.op.kind === 'scan' ? [l.op.axis] : []
 
 const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'scan' || l.op.kind === 'dot'
 
@@ -167,60 +165,10 @@ export function analyse(
   if (row.size > 0 && size(row) * 4 > target.rowBytes)
     return refuse('row-too-long', `rows of ${size(row)} elements do not stay resident`)
 
-  // Reductions whose axes end there: whole in the program, or partial with a finishing stage.
-  const split = new Set<ValueId>()
-  let splitBy: Roles['splitBy']
-  const programs = size(parallel)
-  for (const l of body.lets) {
-    if (l.op.kind !== 'reduce' || l.op.axes.some((a) => row.has(a))) continue
-    if ([...split].some((s) => dependsOn(l, s, lets))) continue
-    const { arg, combiner } = l.op
-    if (folds.has(arg)) {
-      if (size(l.op.axes) * Math.max(1, size(row)) <= target.elementBlock) continue
-      split.add(l.id)
-      splitBy = 'every-index'
-      const partial = size(lets.get(arg)?.axes ?? []) * dtypeBytes(l.dtype)
-      const read = [...body.loads.values()].reduce((n, x) => n + size0(x.shape) * dtypeBytes(x.node.dtype), 0)
-      if (partial * 8 > read)
-        return refuse('partials-too-large', `${partial} bytes of partial results against ${read} bytes read`)
-      continue
-    }
-    const work = programs * size(l.op.axes)
-    if (programs >= target.minPrograms || work <= 16 * target.elementBlock || combiner.startsWith('arg')) continue
-    if (mode === 'strict' && (combiner === 'sum' || combiner === 'prod')) continue
-    const [axis] = [...l.op.axes].sort((p, q) => (extents.get(q) ?? 0) - (extents.get(p) ?? 0))
-    if (axis === undefined || (splitBy !== undefined && (splitBy === 'every-index' || splitBy.axis !== axis))) continue
-    const inner = work / (extents.get(axis) ?? 1)
-    split.add(l.id)
-    splitBy = {
-      axis,
-      block: Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil((extents.get(axis) ?? 1) / 1024)),
-    }
-  }
-  // A value of the finishing stage may use what the main kernel has only if it can be computed again without a reduction.
-  for (const l of body.lets) {
-    if (![...split].some((s) => l.id !== s && dependsOn(l, s, lets))) continue
-    for (const o of operandsOf(l.op)) {
-      const dep = lets.get(o)
-      if (dep !== undefined && folds.has(o) && ![...split].some((s) => dependsOn(dep, s, lets) || s === o))
-        return refuse('partials-too-large', 'the finishing stage would need rows of the main kernel')
-    }
-  }
+  const cut = splitReductions({ body, target, mode, extents, row, parallel, lets, folds, aligned })
+  if (!cut.ok) return cut
+  const { split, splitBy } = cut
   return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy } }
 }
 
 const size0 = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
-
-/** Whether a statement uses a value, directly or through others. */
-export function dependsOn(l: LetStmt, id: ValueId, lets: ReadonlyMap<ValueId, LetStmt>): boolean {
-  const stack = [...operandsOf(l.op)]
-  const seen = new Set<ValueId>()
-  for (let o = stack.pop(); o !== undefined; o = stack.pop()) {
-    if (o === id) return true
-    if (seen.has(o) || o < id) continue
-    seen.add(o)
-    const dep = lets.get(o)
-    if (dep !== undefined) stack.push(...operandsOf(dep.op))
-  }
-  return false
-}

@@ -13,6 +13,8 @@ export interface WasmOptions {
   readonly memoryLimit?: number
   /** Milliseconds to wait for a worker thread that should have finished (then E_WORKER_LOST). */
   readonly workerPatience?: number
+  /** Estimated nanoseconds of work above which a kernel is split over threads (150,000; tests split everything). */
+  readonly shareAbove?: number
 }
 
 const page = 65536
@@ -41,6 +43,7 @@ export class Device {
   readonly maxPages: number
   readonly pool: Pool | undefined
   readonly threads: number
+  readonly shareAbove: number
   private view: Uint32Array
   private scratches: number[] = []
   private scratchBytes = 0
@@ -50,6 +53,7 @@ export class Device {
     const limit = Math.min(options.memoryLimit ?? most, most)
     this.relaxed = hasRelaxedSimd()
     this.threads = Math.max(1, Math.min(options.threads ?? Math.min(8, processors()), maxWorkers + 1))
+    this.shareAbove = options.shareAbove ?? 150_000
     this.shared = this.threads > 1 && typeof SharedArrayBuffer !== 'undefined' && workerThreads() !== undefined
     this.maxPages = Math.ceil(limit / page)
     const initial = Math.min(this.maxPages, 64)

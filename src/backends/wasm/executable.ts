@@ -11,9 +11,6 @@ import type { Device, WasmBuffer } from './device.ts'
 import type { KernelFunction } from './pool.ts'
 import { estimateNanoseconds } from './work.ts'
 
-/** Work below this runs on the calling thread alone. */
-const sharedAbove = 150_000
-
 interface KernelStep {
   readonly kind: 'kernel'
   readonly run: KernelFunction
@@ -111,7 +108,7 @@ export class WasmExecutable implements Executable {
           number: i,
           table: tables.get(i) ?? 0,
           programs,
-          shared: native && programs > 1 && work > sharedAbove && !scatters(step),
+          shared: native && programs > 1 && work > device.shareAbove && !scatters(step),
           calls: Math.min(programs, Math.max(1, Math.floor(work / 500_000))),
         }
       })

@@ -1,0 +1,133 @@
+/**
+ * Reductions that are cut: the kernel stores partial results and a finishing stage makes them whole. Needed where too few
+ * programs would remain, or where rows stand below a reduction over rows.
+ */
+import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../kernel/ir.ts'
+import { dtypeBytes } from '../types/dtype.ts'
+import type { Body, BodyStore } from './body.ts'
+import { type Refused, refuse } from './refusal.ts'
+import type { TargetInfo } from './target.ts'
+
+/** Cut into blocks of an axis, or into one part for every index of the reduced axes (rows stand below). */
+export type SplitBy = { readonly axis: string; readonly block: number } | 'every-index'
+
+/** What the analysis of a body knows. */
+export interface Analysis {
+  readonly body: Body
+  readonly target: TargetInfo
+  readonly mode: NumericsMode
+  readonly extents: ReadonlyMap<string, number>
+  readonly row: ReadonlySet<string>
+  readonly parallel: ReadonlySet<string>
+  readonly lets: ReadonlyMap<ValueId, LetStmt>
+  /** Values with a fold in or below them. */
+  readonly folds: ReadonlySet<ValueId>
+  /** Whether a store names all the given axes. */
+  readonly aligned: (s: BodyStore, axes: Iterable<string>) => boolean
+}
+
+type Split = { readonly ok: true; readonly split: ReadonlySet<ValueId>; readonly splitBy: SplitBy | undefined }
+
+/** Axes a statement folds away (or runs along). */
+export const foldAxes = (l: LetStmt): readonly string[] =>
+  l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : l.op.kind === 'scan' ? [l.op.axis] : []
+
+const whole: Split = { ok: true, split: new Set(), splitBy: undefined }
+
+export function splitReductions(a: Analysis): Split | Refused {
+  const rows = splitRows(a)
+  if (!rows.ok) return rows
+  const chosen = rows.split.size > 0 ? rows : splitAxis(a)
+  if (chosen.split.size === 0) return whole
+  // The finishing stage may use what the main kernel has only if that can be computed again without a fold.
+  for (const l of a.body.lets) {
+    if (chosen.split.has(l.id) || !follows(l, chosen.split, a.lets)) continue
+    for (const o of operandsOf(l.op)) {
+      const dep = a.lets.get(o)
+      if (dep === undefined || !a.folds.has(o) || chosen.split.has(o) || follows(dep, chosen.split, a.lets)) continue
+      if (chosen.splitBy !== 'every-index') return whole
+      return refuse('partials-too-large', 'the finishing stage would need rows of the main kernel')
+    }
+  }
+  return chosen
+}
+
+const size = (a: Analysis, axes: Iterable<string>): number => [...axes].reduce((n, x) => n * (a.extents.get(x) ?? 1), 1)
+
+/** Whether making the axes part of the grid leaves every other fold and store of the main kernel whole. */
+function mayCut(a: Analysis, split: ReadonlySet<ValueId>, axes: ReadonlySet<string>): boolean {
+  const later = (id: ValueId): boolean => {
+    const l = a.lets.get(id)
+    return split.has(id) || (l !== undefined && follows(l, split, a.lets))
+  }
+  return (
+    a.body.lets.every((l) => later(l.id) || !foldAxes(l).some((x) => axes.has(x))) &&
+    a.body.stores.every((s) => later(s.value) || a.aligned(s, axes))
+  )
+}
+
+/** Reductions over rows that are reduced themselves. */
+function splitRows(a: Analysis): Split | Refused {
+  const split = new Set<ValueId>()
+  const axes = new Set<string>()
+  let partial = 0
+  for (const l of a.body.lets) {
+    if (l.op.kind !== 'reduce' || l.op.axes.some((x) => a.row.has(x)) || !a.folds.has(l.op.arg)) continue
+    if (follows(l, split, a.lets) || size(a, l.op.axes) * Math.max(1, size(a, a.row)) <= a.target.elementBlock) continue
+    split.add(l.id)
+    for (const x of l.op.axes) axes.add(x)
+    partial += size(a, a.lets.get(l.op.arg)?.axes ?? []) * dtypeBytes(l.dtype)
+  }
+  if (split.size === 0) return whole
+  const read = [...a.body.loads.values()].reduce(
+    (n, x) => n + x.shape.reduce((p, d) => p * d, 1) * dtypeBytes(x.node.dtype),
+    0,
+  )
+  if (partial * 8 > read)
+    return refuse('partials-too-large', `${partial} bytes of partial results against ${read} read`)
+  if (!mayCut(a, split, axes)) return refuse('unaligned-output', 'a result beside a cut reduction lacks its axes')
+  return { ok: true, split, splitBy: 'every-index' }
+}
+
+/** Plain reductions over one long axis, where the parallel axes give too few programs. */
+function splitAxis(a: Analysis): Split {
+  const { target } = a
+  const programs = size(a, a.parallel)
+  if (programs >= target.minPrograms) return whole
+  const long = a.body.lets.filter(
+    (l) =>
+      l.op.kind === 'reduce' &&
+      !l.op.combiner.startsWith('arg') &&
+      !l.op.axes.some((x) => a.row.has(x)) &&
+      !a.folds.has(l.op.arg) &&
+      programs * size(a, l.op.axes) > 16 * target.elementBlock &&
+      !(a.mode === 'strict' && (l.op.combiner === 'sum' || l.op.combiner === 'prod')),
+  )
+  const [first] = long
+  if (first?.op.kind !== 'reduce') return whole
+  const extent = (x: string): number => a.extents.get(x) ?? 1
+  const [axis] = [...first.op.axes].sort((p, q) => extent(q) - extent(p))
+  if (axis === undefined) return whole
+  const split = new Set(long.filter((l) => l.op.kind === 'reduce' && l.op.axes.includes(axis)).map((l) => l.id))
+  if (!mayCut(a, split, new Set([axis]))) return whole
+  const inner = (programs * size(a, first.op.axes)) / extent(axis)
+  const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024))
+  return { ok: true, split, splitBy: { axis, block } }
+}
+
+const follows = (l: LetStmt, split: ReadonlySet<ValueId>, lets: ReadonlyMap<ValueId, LetStmt>): boolean =>
+  [...split].some((s) => dependsOn(l, s, lets))
+
+/** Whether a statement uses a value, directly or through others. */
+export function dependsOn(l: LetStmt, id: ValueId, lets: ReadonlyMap<ValueId, LetStmt>): boolean {
+  const stack = [...operandsOf(l.op)]
+  const seen = new Set<ValueId>()
+  for (let o = stack.pop(); o !== undefined; o = stack.pop()) {
+    if (o === id) return true
+    if (seen.has(o) || o < id) continue
+    seen.add(o)
+    const dep = lets.get(o)
+    if (dep !== undefined) stack.push(...operandsOf(dep.op))
+  }
+  return false
+}

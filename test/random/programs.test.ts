@@ -1,0 +1,111 @@
+/**
+ * Seeded random programs through the whole compiler: fused = unfused = reference within each program's own bound, and in
+ * strict mode fused equals unfused bit for bit, on one thread and on two. SINTER_PROGRAMS sets how many (default 1,000);
+ * SINTER_FIRST_SEED where they start.
+ */
+import { afterAll, describe, expect, test } from 'vitest'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import type { Backend } from '../../src/runtime/backend.ts'
+import type { Program } from '../../src/runtime/program.ts'
+import { readElement } from '../../src/scalar/host.ts'
+import type { DType } from '../../src/types/dtype.ts'
+import type { HostArray } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { type RandomProgram, randomGraph } from './graphs.ts'
+
+const count = Number(process.env['SINTER_PROGRAMS'] ?? 1000)
+const first = Number(process.env['SINTER_FIRST_SEED'] ?? 0)
+const perTest = 50
+
+/** Small blocks: many programs even on small tensors, tails everywhere, split reductions. */
+const blocks: TargetInfo = {
+  ...wasmTarget,
+  elementBlock: 24,
+  dotBlock: { m: 8, n: 16, k: 5 },
+  minPrograms: 6,
+  rowBytes: 1 << 16,
+}
+
+const one = createWasmBackend({ threads: 1 })
+const two = createWasmBackend({ threads: 2, shareAbove: 0 })
+afterAll(() => {
+  one.dispose()
+  two.dispose()
+})
+
+function execute(backend: Backend, program: Program, p: RandomProgram): HostArray[] {
+  const executable = backend.prepare(program)
+  const inputs = p.inputs.map((data) => {
+    const b = backend.alloc(data.byteLength)
+    backend.write(b, data)
+    return b
+  })
+  const outputs = executable.run(inputs)
+  const got = outputs.map((b, i) => {
+    const node = p.graph.outputs[i]
+    return backend.readSync(b, node?.dtype ?? 'f32', sizeOf(node?.shape ?? []))
+  })
+  for (const b of [...inputs, ...outputs]) backend.free(b)
+  executable.dispose()
+  return got
+}
+
+/** Where two arrays differ by more than a bound (0: bit for bit, any NaN for any NaN). */
+function difference(actual: HostArray, expected: HostArray, dtype: DType, bound: number): string | undefined {
+  for (let i = 0; i < expected.length; i++) {
+    const a = readElement(actual, dtype, i)
+    const e = readElement(expected, dtype, i)
+    if (Object.is(a, e) || (bound > 0 && Math.abs(Number(a) - Number(e)) <= bound) || (bound > 0 && a === e)) continue
+    return `element ${i}: ${a}, expected ${e} (bound ${bound}, ${dtype})`
+  }
+  return undefined
+}
+
+function check(
+  seed: number,
+  what: string,
+  p: RandomProgram,
+  actual: readonly HostArray[],
+  expected: readonly HostArray[],
+  exact: boolean,
+): void {
+  expected.forEach((e, i) => {
+    const a = actual[i]
+    const dtype = p.graph.outputs[i]?.dtype ?? 'f32'
+    const why = a === undefined ? 'no result' : difference(a, e, dtype, exact ? 0 : (p.tolerances[i] ?? 0))
+    expect(why, `seed ${seed}, ${what}, output ${i}`).toBeUndefined()
+  })
+}
+
+describe('random programs', () => {
+  for (let from = first; from < first + count; from += perTest) {
+    test(`seeds ${from} to ${Math.min(from + perTest, first + count) - 1}`, () => {
+      for (let seed = from; seed < Math.min(from + perTest, first + count); seed++) {
+        const p = randomGraph(seed)
+        const reference = evaluateGraph(p.graph, p.inputs, { rounding: 'dtype' }).map(toHostArray)
+        const compiled = (mode: 'fast' | 'strict', fuse: boolean, target = wasmTarget) =>
+          compileGraph(p.graph, { mode, target, fuse, verify: true }).program
+        check(seed, 'fast fused', p, execute(one, compiled('fast', true), p), reference, false)
+        check(seed, 'fast unfused', p, execute(one, compiled('fast', false), p), reference, false)
+        const strict = compiled('strict', true)
+        const alone = execute(one, compiled('strict', false), p)
+        check(seed, 'strict unfused', p, alone, reference, false)
+        check(seed, 'strict fused against unfused', p, execute(one, strict, p), alone, true)
+        check(seed, 'strict fused on two threads', p, execute(two, strict, p), alone, true)
+        const small = compiled('strict', true, blocks)
+        check(seed, 'strict, small blocks, two threads', p, execute(two, small, p), alone, true)
+        check(
+          seed,
+          'fast, small blocks, two threads',
+          p,
+          execute(two, compiled('fast', true, blocks), p),
+          reference,
+          false,
+        )
+      }
+    })
+  }
+})
