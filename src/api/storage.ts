@@ -5,6 +5,7 @@ import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { type Shape, sizeOf } from '../types/shape.ts'
 import type { Device } from './device.ts'
+import { giveWeight, reclaim, takeWeight } from './reclaim.ts'
 
 /** Device memory with one owner; freeing twice is harmless. */
 interface Allocation {
@@ -28,6 +29,7 @@ export class Storage {
   refs = 1
   #host: HostArray | undefined
   #allocation: Allocation | undefined
+  #weight: ArrayBuffer | undefined
 
   private constructor(shape: Shape, dtype: DType) {
     this.shape = shape
@@ -51,6 +53,7 @@ export class Storage {
   #own(device: Device, buffer: DeviceBuffer): void {
     this.#allocation = { device, buffer }
     collected.register(this, this.#allocation)
+    this.#weight = takeWeight(buffer.bytes)
   }
 
   get size(): number {
@@ -81,21 +84,32 @@ export class Storage {
     return a.device.readSync(a.buffer, this.dtype, this.size)
   }
 
+  /** A copy of its elements; when memory is crowded, collected tensors are freed meanwhile. */
   async read(): Promise<HostArray> {
     const a = this.#allocation
-    return a?.buffer === undefined ? this.readSync() : a.device.read(a.buffer, this.dtype, this.size)
+    if (a?.buffer === undefined) return this.readSync()
+    const data = await a.device.read(a.buffer, this.dtype, this.size)
+    await reclaim(a.device)
+    return data
   }
 
   /** Gives the memory back. */
   free(): void {
     this.#host = undefined
     if (this.#allocation !== undefined) freeAllocation(this.#allocation)
+    this.#dropWeight()
   }
 
   /** The device buffer now belongs to someone else (a program it was donated to). */
   surrender(): void {
     this.#host = undefined
     if (this.#allocation !== undefined) this.#allocation.buffer = undefined
+    this.#dropWeight()
+  }
+
+  #dropWeight(): void {
+    giveWeight(this.#weight)
+    this.#weight = undefined
   }
 }
 

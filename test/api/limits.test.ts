@@ -55,6 +55,19 @@ describe('1,000 synchronous steps over 64 MB', () => {
   })
 })
 
+it('an asynchronous loop needs no scope: what is unreachable is collected', async () => {
+  const step = s.jit((x: s.Tensor) => x.mul(0.5).add(1))
+  const n = (16 << 20) / 4
+  let x = s.zeros([n]).evaluate()
+  // 200 results of 16 MB under a limit of 640 MB.
+  for (let i = 0; i < 200; i++) {
+    x = step(x)
+    await x.slice([0, 1]).data()
+  }
+  expect(x.slice(0).item()).toBe(2)
+  x.dispose()
+})
+
 describe('errors', () => {
   it('shapes beyond the address space', () => {
     expect(codeOf(() => s.zeros([2 ** 20, 2 ** 20]))).toBe('E_OVERFLOW')

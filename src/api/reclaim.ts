@@ -1,0 +1,60 @@
+/**
+ * Reclaiming tensors nobody refers to. The engine collects garbage when it sees memory fill up, and it does not see device
+ * memory; and what it collected is freed in a task of its own, never inside a running one. So large storages weigh on the
+ * engine's accounts, and reading a value asynchronously makes way for collection when the device is crowded.
+ */
+import type { Device } from './device.ts'
+
+const weighedFrom = 1 << 20
+const maxSpare = 8
+const spare: ArrayBuffer[] = []
+
+const untouched = (bytes: number): ArrayBuffer | undefined => {
+  try {
+    return new ArrayBuffer(bytes)
+  } catch {
+    // No address space left: go without.
+    return undefined
+  }
+}
+
+/** An array buffer nobody touches, for a large storage to hold: address space, not memory, but the engine counts it. */
+export function takeWeight(bytes: number): ArrayBuffer | undefined {
+  if (bytes < weighedFrom) return undefined
+  const at = spare.findIndex((b) => b.byteLength === bytes)
+  return at >= 0 ? spare.splice(at, 1)[0] : untouched(bytes)
+}
+
+/** Gives a weight back for the next storage of its size. */
+export function giveWeight(weight: ArrayBuffer | undefined): void {
+  if (weight === undefined) return
+  spare.push(weight)
+  if (spare.length > maxSpare) spare.shift()
+}
+
+/** Lets the engine run other tasks. */
+const nextTask = (): Promise<void> =>
+  new Promise((done) => {
+    setTimeout(done, 0)
+  })
+
+const attempts = 8
+const nudge = 256 << 20
+/** Bytes in use when nothing could be reclaimed: no use trying again until there are clearly more. */
+const futile = new WeakMap<Device, number>()
+const growth = 32 << 20
+
+/** When more than half of a device's memory is in use, waits for the engine to collect what is unreachable. */
+export async function reclaim(device: Device): Promise<void> {
+  const { used, limit } = device.memory()
+  if (used < limit / 2 || used < (futile.get(device) ?? 0) + growth) return
+  for (let i = 0; i < attempts; i++) {
+    untouched(nudge)
+    await nextTask()
+    if (device.memory().used < used) {
+      futile.delete(device)
+      return
+    }
+  }
+  futile.set(device, used)
+}
