@@ -1,7 +1,7 @@
 /** Small programs for every op of the table, at odd sizes: what derivatives and batching are tested on. */
 import { add, cast, compare, mul } from '../../src/compose/index.ts'
 import { makeNode } from '../../src/graph/build.ts'
-import type { AttrsByOp, InspectCallback, IndexSource, Node, OpaqueKernel, OpName } from '../../src/graph/node.ts'
+import type { AttrsByOp, IndexSource, InspectCallback, Node, OpaqueKernel, OpName } from '../../src/graph/node.ts'
 import type { BinaryName, UnaryName } from '../../src/scalar/ops.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import type { Input, Program } from './support.ts'
@@ -31,7 +31,14 @@ const unary = (op: UnaryName, lo = -2, hi = 2): OpCase[] => [
   smooth(op, [{ shape: [3, 5], lo, hi, distinct: true }], (x) => make(op, [x], {})),
 ]
 const binary = (op: BinaryName, a: Partial<Input> = {}, b: Partial<Input> = {}): OpCase[] => [
-  smooth(op, [{ shape: [3, 5], ...a }, { shape: [3, 5], ...b }], (x, y) => make(op, [x, y], {})),
+  smooth(
+    op,
+    [
+      { shape: [3, 5], ...a },
+      { shape: [3, 5], ...b },
+    ],
+    (x, y) => make(op, [x, y], {}),
+  ),
 ]
 const integers = (op: UnaryName | BinaryName, arity: number, dtype: DType): OpCase[] => [
   constant(
@@ -47,7 +54,12 @@ const ladder = (op: UnaryName): OpCase[] => [
   smooth(op, [{ shape: [3, 5], distinct: true }], (x) => add(make<UnaryName>(op, [x], {}), mul(x, x))),
 ]
 
-const index = (shape: readonly number[], lo: number, hi: number, dtype: DType = 'i32'): Input => ({ shape, dtype, lo, hi })
+const index = (shape: readonly number[], lo: number, hi: number, dtype: DType = 'i32'): Input => ({
+  shape,
+  dtype,
+  lo,
+  hi,
+})
 
 const points: readonly IndexSource[] = [{ input: 0 }, { axis: 1 }, { input: 1 }]
 const folds = ['sum', 'prod', 'max', 'min'] as const
@@ -60,7 +72,11 @@ const scatters = (['set', 'sum', 'prod', 'max', 'min'] as const).map((combiner):
     index([6, 3], 0, 4, 'i64'),
   ]
   const build: Program['build'] = (x, u, i, j) =>
-    make('scatter', [x, u, i, j].filter((n) => n !== undefined), { combiner, sources: points })
+    make(
+      'scatter',
+      [x, u, i, j].filter((n) => n !== undefined),
+      { combiner, sources: points },
+    )
   return combiner === 'prod' ? constant('scatter.prod', inputs, build) : smooth(`scatter.${combiner}`, inputs, build)
 })
 
@@ -178,8 +194,12 @@ export const opCases = {
       mul(x, make('constant', [], { data: Float64Array.from([1, -2, 3]), shape: [3], dtype: 'f64' })),
     ),
   ],
-  full: [smooth('full', [{ shape: [3] }], (x) => [mul(x, 2), make('full', [], { value: 1, shape: [2], dtype: 'f64' })])],
-  iota: [smooth('iota', [{ shape: [3, 2] }], (x) => mul(x, make('iota', [], { axis: 0, shape: [3, 2], dtype: 'f64' })))],
+  full: [
+    smooth('full', [{ shape: [3] }], (x) => [mul(x, 2), make('full', [], { value: 1, shape: [2], dtype: 'f64' })]),
+  ],
+  iota: [
+    smooth('iota', [{ shape: [3, 2] }], (x) => mul(x, make('iota', [], { axis: 0, shape: [3, 2], dtype: 'f64' }))),
+  ],
   randomBits: [
     constant('randomBits', [{ shape: [2], dtype: 'u32', lo: 0, hi: 4e9 }], (k) =>
       make('randomBits', [k], { shape: [3, 5] }),
@@ -272,12 +292,8 @@ export const opCases = {
     contraction('ab', 'ab', ''),
     contraction('a', 'b', 'ba'),
   ],
-  opaque: [
-    constant('opaque', [{ shape: [3], dtype: 'f32' }], (x) => make('opaque', [x], { kernel: twice })),
-  ],
-  inspect: [
-    smooth('inspect', [{ shape: [3] }], (x) => mul(make('inspect', [x], { callback: nobody }), x)),
-  ],
+  opaque: [constant('opaque', [{ shape: [3], dtype: 'f32' }], (x) => make('opaque', [x], { kernel: twice }))],
+  inspect: [smooth('inspect', [{ shape: [3] }], (x) => mul(make('inspect', [x], { callback: nobody }), x))],
 } satisfies { readonly [O in OpName]: readonly OpCase[] }
 
 export const allCases: readonly OpCase[] = Object.values(opCases).flat()

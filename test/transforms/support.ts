@@ -77,7 +77,12 @@ export function expectClose(got: readonly number[], want: readonly number[], tol
 const step = 1e-5
 
 /** Central differences of the float outputs in a direction. */
-function difference(graph: Graph, inputs: readonly HostArray[], wrt: readonly number[], along: readonly HostArray[]): number[] {
+function difference(
+  graph: Graph,
+  inputs: readonly HostArray[],
+  wrt: readonly number[],
+  along: readonly HostArray[],
+): number[] {
   const moved = (by: number): number[] => {
     const there = inputs.map((x, i) => {
       const v = along[wrt.indexOf(i)]

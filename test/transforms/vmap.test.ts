@@ -1,7 +1,18 @@
 /** Batching of every op against a loop over the batch, with the batch at every axis. */
 import { describe, expect, it } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { add, bernoulli, conv, inspect, layerNorm, mul, randomNormal, softmax, splitKey, sum } from '../../src/compose/index.ts'
+import {
+  add,
+  bernoulli,
+  conv,
+  inspect,
+  layerNorm,
+  mul,
+  randomNormal,
+  softmax,
+  splitKey,
+  sum,
+} from '../../src/compose/index.ts'
 import { makeNode } from '../../src/graph/build.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
@@ -98,7 +109,10 @@ describe('composition with other transforms', () => {
     const asProgram: Program = { inputs: [...program.inputs, { shape: [] }], build: () => gradient.outputs }
     const batch = vmapGraph(gradient, [0, null, null], [0, 0, 0], 2)
     verifyGraph(batch)
-    const inputs = drawInputs({ ...asProgram, inputs: [{ shape: [2, 4, 5] }, { shape: [5] }, { shape: [] }] }, makeRng(3))
+    const inputs = drawInputs(
+      { ...asProgram, inputs: [{ shape: [2, 4, 5] }, { shape: [5] }, { shape: [] }] },
+      makeRng(3),
+    )
     const got = evaluate(batch, inputs)
     for (const b of [0, 1]) {
       const own = inputs.map((x, i) => (i === 0 ? elementAt(x, [2, 4, 5], 0, b, 'f64') : x))

@@ -4,8 +4,10 @@
  * the gradient of a convolution in its data is one contraction over windows of the cotangent, not a sum of shifted products.
  */
 import { contractLabelled } from '../../compose/contract.ts'
+import { reshape } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
-import type { Node, NodeOf } from '../../graph/node.ts'
+import type { Node } from '../../graph/node.ts'
+import { sizeOf } from '../../types/shape.ts'
 import { operand } from '../rule.ts'
 import { flipAxis } from '../shift.ts'
 import type { TransposeRules, Transposition } from './rule.ts'
@@ -17,51 +19,70 @@ interface Labelled {
   readonly labels: string
 }
 
+/** What the contraction is linear in. Its leading axes may be read as other ones (`lead`): labels are those of that reading. */
+interface Target extends Labelled {
+  readonly lead?: { readonly extents: readonly number[]; readonly axes: number }
+}
+
 /** What a permutation permutes, labels moved along. */
 function throughPermutes(x: Labelled): Labelled {
   let { node, labels } = x
   while (node.op === 'permute') {
     const { perm } = node.attrs
-    const moved = perm.map((_, i) => labels[perm.indexOf(i)] ?? '').join('')
-    labels = moved
+    const before = labels
+    labels = perm.map((_, i) => before[perm.indexOf(i)] ?? '').join('')
     node = operand(node, 0)
   }
   return { node, labels }
 }
 
+/** A reshape of the axes before those a window slid over (a convolution's channels into groups) is taken after the window. */
+function throughReshape({ node, labels }: Labelled): Target | undefined {
+  const inner = node.op === 'reshape' ? operand(node, 0) : undefined
+  if (inner?.op !== 'window' || sizeOf(node.shape) === 0) return undefined
+  let same = 0
+  while (same < inner.shape.length && node.shape.at(-1 - same) === inner.shape.at(-1 - same)) same++
+  const axes = inner.shape.length - same
+  if (inner.attrs.axis < axes) return undefined
+  return { node: inner, labels, lead: { extents: node.shape.slice(0, node.shape.length - same), axes } }
+}
+
 /** The cotangent of the contraction and its known operand, as they are once the linear operand is `target`. */
 interface Problem {
-  readonly target: Labelled
+  readonly target: Target
   readonly known: Labelled
   readonly cotangent: Labelled
 }
 
-/** The same with a window of the target taken away; undefined when its positions or taps do not meet the labels that need. */
+/** The same with a window of the target taken away; undefined when positions and taps do not meet the labels that need. */
 function throughWindow({ target, known, cotangent }: Problem): Problem | undefined {
-  const { node, labels } = target
-  if (node.op !== 'window') return undefined
+  const { node, labels, lead = { extents: [], axes: 0 } } = target
+  if (node.op !== 'window' || node.attrs.axis < lead.axes) return undefined
   const { axis } = node.attrs
-  const position = labels[axis] ?? ''
-  const tap = labels[axis + 1] ?? ''
-  const at = cotangent.labels.indexOf(position)
-  const slides = at >= 0 && !known.labels.includes(position)
+  const place = axis - lead.axes + lead.extents.length
+  const position = labels[place] ?? ''
+  const tap = labels[place + 1] ?? ''
+  const slid = cotangent.labels.indexOf(position)
+  const slides = slid >= 0 && !known.labels.includes(position)
   if (!slides || cotangent.labels.includes(tap) || !known.labels.includes(tap)) return undefined
   const inner = operand(node, 0)
   return {
-    target: { node: inner, labels: labels.slice(0, axis + 1) + labels.slice(axis + 2) },
+    target: { ...target, node: inner, labels: labels.slice(0, place + 1) + labels.slice(place + 2) },
     known: { node: flipAxis(known.node, known.labels.indexOf(tap)), labels: known.labels },
     cotangent: {
-      node: windowsOfPositions(cotangent.node, at, node.attrs, inner.shape[axis] ?? 0),
-      labels: cotangent.labels.slice(0, at + 1) + tap + cotangent.labels.slice(at + 1),
+      node: windowsOfPositions(cotangent.node, slid, node.attrs, inner.shape[axis] ?? 0),
+      labels: cotangent.labels.slice(0, slid + 1) + tap + cotangent.labels.slice(slid + 1),
     },
   }
 }
 
-function reduceProblem(problem: Problem): Problem {
+/** Takes everything between the contraction and what it is linear in that labels can express. */
+function simplify(problem: Problem): Problem {
   let p = problem
   for (;;) {
-    p = { ...p, target: throughPermutes(p.target) }
-    const next = throughWindow(p)
+    if (p.target.lead === undefined) p = { ...p, target: throughPermutes(p.target) }
+    const grouped = p.target.lead === undefined ? throughReshape(p.target) : undefined
+    const next = throughWindow(grouped === undefined ? p : { ...p, target: grouped })
     if (next === undefined) return p
     p = next
   }
@@ -69,24 +90,26 @@ function reduceProblem(problem: Problem): Problem {
 
 /** The contraction that gives the target's cotangent, operands in the order the forward pass had them. */
 function solve({ target, known, cotangent }: Problem, knownFirst: boolean): Node {
-  const present = [...target.labels].filter((l) => known.labels.includes(l) || cotangent.labels.includes(l))
+  const { node, labels, lead = { extents: [], axes: 0 } } = target
+  const shape = [...lead.extents, ...node.shape.slice(lead.axes)]
+  const present = [...labels].filter((l) => known.labels.includes(l) || cotangent.labels.includes(l))
   const c = throughPermutes(cotangent)
   const k = throughPermutes(known)
   const [a, b] = knownFirst ? [k, c] : [c, k]
   const y = contractLabelled(a.node, a.labels, b.node, b.labels, present.join(''))
-  if (present.length === target.labels.length) return y
   // A label only the target has was summed alone: every position gets the same cotangent.
-  const dims = present.map((l) => target.labels.indexOf(l))
-  return makeNode('broadcast', [y], { shape: target.node.shape, dims })
+  const dims = present.map((l) => labels.indexOf(l))
+  const whole = present.length === labels.length ? y : makeNode('broadcast', [y], { shape, dims })
+  return reshape(whole, node.shape)
 }
 
 function transposeContract({ node, cotangent, isLinear, give }: Transposition<'contract'>): void {
-  const { lhs, rhs, out } = (node as NodeOf<'contract'>).attrs
+  const { lhs, rhs, out } = node.attrs
   const left: Labelled = { node: operand(node, 0), labels: lhs }
   const right: Labelled = { node: operand(node, 1), labels: rhs }
   const first = isLinear(left.node)
   const [target, known] = first ? [left, right] : [right, left]
-  const problem = reduceProblem({ target, known, cotangent: { node: cotangent, labels: out } })
+  const problem = simplify({ target, known, cotangent: { node: cotangent, labels: out } })
   give(problem.target.node, solve(problem, !first))
 }
 
