@@ -1,0 +1,198 @@
+/** The commands, called as the shell would: results, exit codes, and errors as text and as data. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { readNpy, writeNpy } from '../../src/cli/npy.ts'
+import { encodeModel } from '../onnx/encode.ts'
+import { sinter, temporaryFolder } from './support.ts'
+
+const dir = temporaryFolder()
+const file = (name: string, content: string | Uint8Array): string => {
+  const path = join(dir, name)
+  writeFileSync(path, content)
+  return path
+}
+const npy = (name: string, ...values: number[]): string =>
+  file(name, writeNpy({ data: Float32Array.from(values), shape: [values.length], dtype: 'f32' }))
+
+const affine = file(
+  'affine.ts',
+  `import { program, tanh, tensor, type Tensor } from 'sinter'
+const shift = tensor([1, 2, 3])
+const scaled = (x: Tensor, by: number): Tensor => x.mul(by)
+export default program(({ x, y }) => ({ sum: scaled(x, 2).add(y).add(shift), bent: tanh(x) }), {
+  x: { shape: [3] },
+  y: { shape: [3] },
+})
+`,
+)
+
+const open = file(
+  'open.onnx',
+  encodeModel({
+    nodes: [{ op: 'Neg', in: ['x'], out: ['y'] }],
+    inputs: [{ name: 'x', type: 1, dims: ['n', 2] }],
+    outputs: [{ name: 'y', type: 1, dims: ['n', 2] }],
+  }),
+)
+
+describe.each(['wasm', 'reference'])('run on %s', (device) => {
+  it('a program module, values given, outputs written', async () => {
+    const inputs = ['--input', `x=${npy('x.npy', 1, 2, 3)}`, '--input', `y=${npy('y.npy', 10, 20, 30)}`]
+    const out = join(dir, `out-${device}`)
+    const r = await sinter('run', affine, '--device', device, ...inputs, '--out', out)
+    expect(r.err).toBe('')
+    expect(r.code).toBe(0)
+    const sum = readNpy(readFileSync(join(out, 'sum.npy')), 'sum.npy')
+    expect([...sum.data]).toEqual([13, 26, 39])
+    const bent = readNpy(readFileSync(join(out, 'bent.npy')), 'bent.npy')
+    expect(bent.data[0]).toBeCloseTo(Math.tanh(1), 6)
+    expect(r.out).toContain('sum  f32[3]  min 13  mean 26  max 39')
+  })
+
+  it('missing inputs are drawn, and it says so', async () => {
+    const r = await sinter('run', affine, '--device', device, '--seed', '5')
+    expect(r.code).toBe(0)
+    expect(r.err).toContain('input x f32[3] is drawn at random (seed 5)')
+    expect(r.err).toContain('input y f32[3] is drawn at random (seed 5)')
+    const again = JSON.parse((await sinter('run', affine, '--device', device, '--seed', '5', '--json')).out)
+    const other = JSON.parse((await sinter('run', affine, '--device', device, '--seed', '6', '--json')).out)
+    expect(again.drawn).toEqual(['x', 'y'])
+    expect(r.out).toContain(`max ${again.outputs[0].statistics.max.toPrecision(4).replace(/\.?0+$/, '')}`)
+    expect(again.outputs[0].statistics).not.toEqual(other.outputs[0].statistics)
+  })
+
+  it('an ONNX model with an open extent', async () => {
+    const r = await sinter('run', open, '--device', device, '--shape', 'x=4,2', '--json')
+    expect(r.code).toBe(0)
+    expect(JSON.parse(r.out)).toMatchObject({ device, outputs: [{ name: 'y', shape: [4, 2], dtype: 'f32' }] })
+  })
+})
+
+describe('run', () => {
+  it('strict mode', async () => {
+    expect((await sinter('run', affine, '--mode', 'strict')).code).toBe(0)
+  })
+
+  it.each<[string, string[], number, string, string]>([
+    ['an open extent', ['run', open], 1, 'E_ONNX_INPUT', '--shape x=1,2'],
+    ['no such file', ['run', join(dir, 'nowhere.onnx')], 1, 'E_FILE', 'there is no such file'],
+    ['a folder', ['run', `${dir}/`], 1, 'E_FILE', 'is no model'],
+    [
+      'bytes that are no model',
+      ['run', file('bad.onnx', Uint8Array.of(9, 9, 9, 9))],
+      1,
+      'E_ONNX_MALFORMED',
+      'malformed',
+    ],
+    ['a module without program', ['run', file('none.mjs', 'export default 3')], 1, 'E_FILE', 'not a program'],
+    ['a module that throws', ['run', file('throws.mjs', 'throw new Error("boom")')], 1, 'E_FILE', 'boom'],
+    ['an input that is not there', ['run', affine, '--shape', 'z=1'], 1, 'E_ARGUMENT', 'no input "z"'],
+    ['a value of another shape', ['run', affine, '--input', `x=${npy('two.npy', 1, 2)}`], 1, 'E_SHAPE', 'f32[2]'],
+    ['a device that is not there', ['run', affine, '--device', 'abacus'], 2, 'E_ARGUMENT', 'abacus'],
+    ['a mode that is not there', ['run', affine, '--mode', 'loose'], 2, 'E_ARGUMENT', 'loose'],
+    ['a seed that is none', ['run', affine, '--seed', '-1'], 2, 'E_ARGUMENT', '--seed'],
+  ])('refuses %s, as text and as data', async (_, args, code, error, message) => {
+    const text = await sinter(...args)
+    expect(text.code).toBe(code)
+    expect(text.err).toContain(`error [${error}]`)
+    expect(text.err).toContain(message)
+    expect(text.err).not.toMatch(/\n\s+at .*\.ts:\d+/)
+    const data = await sinter(...args, '--json')
+    expect(data.code).toBe(code)
+    expect(JSON.parse(data.out).error.code).toBe(error)
+  })
+
+  it('errors inside the program name their place', async () => {
+    const bad = file(
+      'shapes.ts',
+      `import { program } from 'sinter'\nexport default program(({ x, y }) => x.add(y), { x: { shape: [2] }, y: { shape: [3] } })\n`,
+    )
+    const r = await sinter('run', bad)
+    expect(r.code).toBe(1)
+    expect(r.err).toContain('error [E_SHAPE] add:')
+    expect(r.err).toContain('shapes.ts:2')
+  })
+})
+
+describe('usage', () => {
+  it('help and version end well', async () => {
+    const help = await sinter('--help')
+    expect(help.code).toBe(0)
+    for (const name of ['run', 'explain', 'bench', 'verify', 'devices', 'demo']) expect(help.out).toContain(name)
+    expect((await sinter('--version')).out).toMatch(/^\d+\.\d+\.\d+$/)
+  })
+  it.each([[['frobnicate']], [['run']], [['run', 'x.onnx', '--nonsense']]])('%j is bad usage', async (args) => {
+    const text = await sinter(...args)
+    expect(text.code).toBe(2)
+    expect(text.err).toContain('error:')
+    const data = await sinter(...args, '--json')
+    expect(data.code).toBe(2)
+    expect(JSON.parse(data.out).error.code).toBe('E_ARGUMENT')
+  })
+})
+
+describe('explain', () => {
+  it('prints the report, the graphs and the kernels', async () => {
+    const r = await sinter('explain', affine, '--graph', '--kernels')
+    expect(r.code).toBe(0)
+    expect(r.out).toContain('operations in 1 kernels for wasm')
+    expect(r.out).toContain('graph before the passes')
+    expect(r.out).toMatch(/= tanh %\d/)
+    expect(r.out).toMatch(/kernel "?k0/)
+  })
+  it('fused and unfused as data', async () => {
+    const fused = JSON.parse((await sinter('explain', affine, '--json')).out)
+    const unfused = JSON.parse((await sinter('explain', affine, '--json', '--unfused')).out)
+    expect(fused.totals.kernels).toBe(1)
+    expect(unfused.totals.kernels).toBeGreaterThan(1)
+    expect(unfused.totals.bytes).toBeGreaterThan(fused.totals.bytes)
+  })
+  it('writes a page and a picture that load nothing', async () => {
+    const [html, svg] = [join(dir, 'deep', 'report.html'), join(dir, 'report.svg')]
+    expect((await sinter('explain', affine, '--html', html, '--svg', svg)).code).toBe(0)
+    const page = readFileSync(html, 'utf8')
+    expect(page).toContain('<svg')
+    expect(page).toContain('tanh')
+    expect(page.replaceAll('http://www.w3.org/2000/svg', '')).not.toMatch(/https?:|<script|<link/)
+    expect(readFileSync(svg, 'utf8')).toMatch(/^<svg xmlns/)
+  })
+  it('says where it cannot write', async () => {
+    mkdirSync(join(dir, 'taken'))
+    const r = await sinter('explain', affine, '--html', join(dir, 'taken'))
+    expect(r.code).toBe(1)
+    expect(r.err).toContain('it is a folder')
+  })
+})
+
+describe('devices', () => {
+  it('says what works and what to do', async () => {
+    const r = await sinter('devices')
+    expect(r.code).toBe(0)
+    expect(r.out).toMatch(/works +wasm +SIMD/)
+    expect(r.out).toMatch(/missing +cuda/)
+    const { devices } = JSON.parse((await sinter('devices', '--json')).out)
+    expect(devices.map((d: { name: string }) => d.name)).toEqual(['wasm', 'reference', 'webgpu', 'cuda'])
+    for (const d of devices) if (!d.works) expect(d.help).not.toBe('')
+  })
+})
+
+describe('bench', () => {
+  it('measures kernels, totals and the machine', async () => {
+    const r = await sinter('bench', affine, '--seconds', '0.1', '--threads', '1', '--json')
+    expect(r.err).toBe('')
+    const data = JSON.parse(r.out)
+    expect(data.machine.bandwidth).toBeGreaterThan(1e8)
+    expect(data.machine.flops).toBeGreaterThan(1e8)
+    expect(data.kernels).toHaveLength(data.fused.kernels)
+    expect(data.unfused.kernels).toBeGreaterThan(data.fused.kernels)
+    for (const ms of [data.fused.ms, data.unfused.ms, ...data.kernels.map((k: { ms: number }) => k.ms)])
+      expect(ms).toBeGreaterThan(0)
+    expect(data.speedup).toBeCloseTo(data.unfused.ms / data.fused.ms, 9)
+  })
+  it('needs a device with kernels', async () => {
+    const r = await sinter('bench', affine, '--device', 'reference')
+    expect(r.code).toBe(1)
+    expect(r.err).toContain('E_DEVICE')
+  })
+})
