@@ -10,6 +10,7 @@ import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import { always, type Bound, conjoin, decideBound, isNever, type Predicate, predicateKey } from '../index/predicate.ts'
 import type { TileOp, ValueId } from '../kernel/ir.ts'
+import { roundTo } from '../scalar/eval.ts'
 import { readElement } from '../scalar/host.ts'
 import { combinerIdentity, isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { computeDType, isWide } from '../types/dtype.ts'
@@ -237,7 +238,12 @@ export class Instances {
     const { op, dtype, axes } = this.tiles.letOf(v)
     // A load under exactly this mask gives the padding itself.
     if (op.kind === 'load' && predicateKey(op.mask) === predicateKey(both))
-      return this.tiles.emit({ ...op, other: node.attrs.value }, dtype, axes, this.tiles.origin.get(v) ?? node)
+      return this.tiles.emit(
+        { ...op, other: roundTo(node.dtype, node.attrs.value) },
+        dtype,
+        axes,
+        this.tiles.origin.get(v) ?? node,
+      )
     return this.tiles.scalar('select', [this.tiles.predicate(own, node), v, padding()], node.dtype, node)
   }
 

@@ -5,6 +5,7 @@ import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import { type Predicate, predicateKey } from '../index/predicate.ts'
 import type { LetStmt, TileOp, ValueId } from '../kernel/ir.ts'
+import { roundTo } from '../scalar/eval.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 
@@ -119,7 +120,8 @@ export class Tiles {
     return id
   }
 
-  constant(value: Scalar, dtype: DType, node: Node): ValueId {
+  constant(literal: Scalar, dtype: DType, node: Node): ValueId {
+    const value = roundTo(dtype, literal)
     const key = `c:${dtype}:${typeof value}:${Object.is(value, -0) ? '-0' : String(value)}`
     const have = this.memo.get(key)
     if (have !== undefined) return have
