@@ -1,6 +1,6 @@
 /**
  * Transposing contractions: the cotangent contracted with the known operand, labels as they were, so nothing is transposed
- * in memory. Permutations and sliding windows between the contraction and what it is linear in are taken in the same step:
+ * in memory. Permutations, sliding windows and padding between the contraction and what it is linear in are taken in the same step:
  * the gradient of a convolution in its data is one contraction over windows of the cotangent, not a sum of shifted products.
  */
 import { contractLabelled } from '../../compose/contract.ts'
@@ -9,7 +9,7 @@ import { makeNode } from '../../graph/build.ts'
 import type { Node } from '../../graph/node.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { operand } from '../rule.ts'
-import { flipAxis } from '../shift.ts'
+import { flipAxis, sliceOne } from '../shift.ts'
 import type { TransposeRules, Transposition } from './rule.ts'
 import { windowsOfPositions } from './window.ts'
 
@@ -76,13 +76,38 @@ function throughWindow({ target, known, cotangent }: Problem): Problem | undefin
   }
 }
 
+/** The elements along a label that padding did not add. */
+function crop({ node, labels }: Labelled, label: string, start: number, limit: number, step: number): Labelled {
+  const axis = labels.indexOf(label)
+  return { node: axis < 0 ? node : sliceOne(node, axis, start, limit, step), labels }
+}
+
+/** The same with a padding of the target taken away: what was padded is not computed instead of being dropped. */
+function throughPad({ target, known, cotangent }: Problem): Problem | undefined {
+  const { node, labels, lead = { extents: [], axes: 0 } } = target
+  if (node.op !== 'pad') return undefined
+  const inner = operand(node, 0)
+  let [k, c] = [known, cotangent]
+  for (const [axis, n] of inner.shape.entries()) {
+    if (node.shape[axis] === n) continue
+    if (axis < lead.axes) return undefined
+    const label = labels[axis - lead.axes + lead.extents.length] ?? ''
+    const start = node.attrs.low[axis] ?? 0
+    const step = (node.attrs.interior[axis] ?? 0) + 1
+    const limit = start + Math.max(0, (n - 1) * step + 1)
+    k = crop(k, label, start, limit, step)
+    c = crop(c, label, start, limit, step)
+  }
+  return { target: { ...target, node: inner }, known: k, cotangent: c }
+}
+
 /** Takes everything between the contraction and what it is linear in that labels can express. */
 function simplify(problem: Problem): Problem {
   let p = problem
   for (;;) {
     if (p.target.lead === undefined) p = { ...p, target: throughPermutes(p.target) }
     const grouped = p.target.lead === undefined ? throughReshape(p.target) : undefined
-    const next = throughWindow(grouped === undefined ? p : { ...p, target: grouped })
+    const next = throughWindow(grouped === undefined ? p : { ...p, target: grouped }) ?? throughPad(p)
     if (next === undefined) return p
     p = next
   }
