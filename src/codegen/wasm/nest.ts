@@ -83,7 +83,7 @@ class NestEmitter {
     const indices = this.nest.folded.reduce((n, a) => n * values.axes.view(a).max, 1)
     const outer = this.accumulators.splice(0)
     for (const fold of this.folds) {
-      const a = new Accumulator(values, fold, lanes, copies, indices)
+      const a = new Accumulator(values, fold, lanes, copies, indices, across)
       a.start()
       this.accumulators.push(a)
     }
