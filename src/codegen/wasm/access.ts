@@ -56,7 +56,7 @@ export function maskElement(values: Point, a: Pick<Access, 'mask' | 'maskValue'>
 /** The lanes a mask allows in copy `j`, as a bit each in an i32 local. */
 export function maskBits(values: Point, a: Pick<Access, 'mask' | 'maskValue'>, j: number, depth: number): Local {
   const { f, scope } = values
-  const bounds = a.mask.length === 0 ? undefined : predicateLanes(values, a.mask, j, depth)
+  const bounds = a.mask.length === 0 ? undefined : predicateLanes(values, a.mask, j)
   const value = a.maskValue === undefined ? undefined : values.lanes(a.maskValue, j)
   const limit = values.vector?.mask
   const masks = [bounds, value, limit].filter((r) => r !== undefined).map((r) => part(r, 0))

@@ -208,9 +208,10 @@ export function predicateElement(values: Point, p: Predicate, depth: number): Re
   )
 }
 
-/** Whether all bounds hold, in each lane of copy `j`. */
-export function predicateLanes(values: Point, p: Predicate, j: number, depth: number): Reg {
+/** Whether all bounds hold, in each lane of copy `j`; computed in the frame the bounds depend on, whoever asks first. */
+export function predicateLanes(values: Point, p: Predicate, j: number): Reg {
   const { f, scope, env } = values
+  const depth = depthOf(values, p)
   const key = `Q:${p.map((b) => `${b.lo},${b.expr.key},${b.hi}`).join()}.${j}`
   const found = scope.find(key)
   if (found !== undefined) return found

@@ -20,7 +20,8 @@ import type { Values } from './values.ts'
 
 /** Scratch memory of a kernel: tiles side by side. */
 export class Scratch {
-  bytes = 0
+  /** The first bytes take words that are written to no purpose. */
+  bytes = 64
 
   place(layout: Omit<Tile, 'offset'>): Tile {
     const offset = this.bytes

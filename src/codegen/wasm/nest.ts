@@ -1,10 +1,12 @@
 /** Emission of a loop nest: loops in the scheduled order, the vector axis in whole and partial steps, folds, stores. */
 import { invariant } from '../../diagnostics/errors.ts'
+import { axis as axisExpr, constant, substitute } from '../../index/expr.ts'
 import type { Local } from './builder.ts'
 import { Accumulator } from './fold.ts'
+import { addressOf } from './lane_index.ts'
 import { makeReg, type Reg } from './lanes.ts'
 import type { Nest, Root } from './nests.ts'
-import { type NestSchedule, scheduleNest } from './schedule.ts'
+import { type Fetch, type NestSchedule, scheduleNest } from './schedule.ts'
 import type { Index } from './scope.ts'
 import { emitStore, emitTileStore } from './store.ts'
 import type { Tile } from './tile.ts'
@@ -136,6 +138,7 @@ class NestEmitter {
     const always = counts?.every((n) => n % wide === 0) ?? false
     const never = counts?.every((n) => n < wide) ?? false
     const wholeGroups = counts?.every((n) => n % 4 === 0) ?? false
+    for (const fetch of this.schedule.fetch) emitFetch(values, fetch, axis, start, count)
     const steps = (from: Index, to: Index, n: number, partial: boolean): void => {
       const counter = f.local('i32')
       scope.push()
@@ -167,6 +170,38 @@ class NestEmitter {
     }
     steps(tailFrom, end, 1, !wholeGroups)
   }
+}
+
+/** Loads a word of every cache line of a row. */
+function emitFetch(values: Values, fetch: Fetch, axis: string, start: Index, count: Index): void {
+  const { f, scope } = values
+  const position = substitute(fetch.position, (a) => {
+    if (a.kind !== 'axis' || a.name !== axis) return undefined
+    return typeof start === 'number' ? constant(start) : axisExpr(`${axis}.start`, a.extent)
+  })
+  const at = addressOf(values, values.baseOf(fetch.param), position, 0)
+  scope.here(() => {
+    const line = f.local('i32')
+    const end = f.local('i32')
+    const seen = f.local('i32')
+    f.get(at.local)
+    f.push(count)
+    f.i32Const(fetch.unit)
+    f.ops('i32.mul', 'i32.add')
+    f.set(end)
+    f.forLoop(line, at.local, end, 64, () => {
+      f.get(line)
+      f.load('i32.load', 1, at.offset)
+      f.get(seen)
+      f.op('i32.or')
+      f.set(seen)
+    })
+    // The store keeps the loads alive.
+    f.get(values.scratch)
+    f.get(seen)
+    f.store('i32.store', 4)
+    f.release(line, end, seen)
+  })
 }
 
 /** The number of valid lanes of a step at `counter`, and their mask. */

@@ -14,9 +14,24 @@ export interface NestSchedule {
   readonly vector: string | undefined
   /** Groups of four lanes a step of the vector axis takes. */
   readonly copies: number
+  /** Reads along the vector axis to bring into the cache before its loop runs. */
+  readonly fetch: readonly Fetch[]
 }
 
+/** A contiguous read of a parameter: its byte position. */
+export interface Fetch {
+  readonly param: string
+  readonly position: Expr
+  readonly unit: number
+}
+
+/** Below this many instructions a vector, enough loads are in flight for the memory to keep up. */
+const fetchAbove = 8
+/** Bytes of a row worth fetching ahead: it must stay in the cache. */
+const [leastFetch, mostFetch] = [1024, 65536]
+
 interface Touch {
+  readonly param?: string
   readonly position: Expr
   readonly masked: boolean
   readonly write: boolean
@@ -58,7 +73,13 @@ function workOf(values: Values, roots: readonly Root[]): Work {
       const p = values.paramOf(op.param)
       const position = p.format === 'plain' ? bytePosition(p, op.index) : flatten(op.index, p.shape)
       const unit = p.format === 'plain' ? (p.shape.length >= 0 ? bytesOf(p.dtype) : 1) : 1
-      touches.push({ position, masked: op.mask.length > 0 || op.maskValue !== undefined, write: false, unit })
+      touches.push({
+        param: op.param,
+        position,
+        masked: op.mask.length > 0 || op.maskValue !== undefined,
+        write: false,
+        unit,
+      })
     } else if (op.kind === 'scalar')
       arithmetic += { free: 0, simple: 1, divide: 4, special: 16 }[scalarInfo(op.op).cost]
     else if (op.kind === 'random') arithmetic += 60
@@ -78,6 +99,7 @@ function workOf(values: Values, roots: readonly Root[]): Work {
       for (const e of s.index) valuesOf(e).forEach(visit)
       const p = values.paramOf(s.param)
       touches.push({
+        param: s.param,
         position: bytePosition(p, s.index),
         masked: s.mask.length > 0,
         write: true,
@@ -154,7 +176,27 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
   const wanted = folds > 0 ? (work.arithmetic <= 6 ? (folds > 2 ? 2 : 4) : 2) : work.arithmetic <= 6 ? 4 : 1
   let copies = scatter ? 1 : wanted
   while (copies > 1 && n < 4 * copies) copies /= 2
-  return { order, vector, copies }
+  return {
+    order,
+    vector,
+    copies,
+    fetch: vector === undefined || order.at(-1) !== vector ? [] : fetches(values, work, vector),
+  }
+}
+
+/**
+ * Reads to fetch ahead. A loop that computes much for each element and writes nothing keeps few loads in flight, and where
+ * the processor does not prefetch well it waits for memory: one load a cache line over the whole row goes first.
+ */
+function fetches(values: Values, work: Work, vector: string): Fetch[] {
+  if (work.arithmetic < fetchAbove) return []
+  return work.touches.flatMap(({ param, position, masked, unit }) => {
+    const bytes = unit * values.axes.view(vector).max
+    const contiguous = valuesOf(position).size === 0 && strideOf(position, vector) === unit
+    return param === undefined || masked || !contiguous || bytes < leastFetch || bytes > mostFetch
+      ? []
+      : [{ param, position, unit }]
+  })
 }
 
 /** How far an axis moves through memory, over all accesses: far-moving axes go outside. */

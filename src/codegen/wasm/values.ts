@@ -229,7 +229,7 @@ export class Values implements Point {
       }
       case 'predicate':
         return lanes === 4
-          ? scope.keep(d, key, () => copyReg(f, predicateLanes(this, op.predicate, j, d)))
+          ? scope.keep(d, key, () => copyReg(f, predicateLanes(this, op.predicate, j)))
           : scope.keep(d, key, () => copyReg(f, predicateElement(this, op.predicate, d)))
       case 'load': {
         const access: Access = { ...op, depth: d, key }
