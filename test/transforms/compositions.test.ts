@@ -90,6 +90,20 @@ const programs: Readonly<Record<string, Program>> = {
     inputs: [image, { shape: [4, 1, 3, 3] }],
     build: (x, w) => c.conv(x, w, { groups: 4, stride: [1, 2] }),
   },
+  'conv in groups of padded channels': {
+    inputs: [{ shape: [2, 3, 5, 4] }, { shape: [4, 2, 2, 3] }],
+    build: (x, w) =>
+      c.conv(
+        c.pad(x, [
+          [0, 0],
+          [0, 1],
+          [1, 0],
+          [0, 0],
+        ]),
+        w,
+        { groups: 2 },
+      ),
+  },
   convTranspose: {
     inputs: [{ shape: [2, 4, 3, 5] }, { shape: [4, 3, 3, 2] }],
     build: (x, w) => c.convTranspose(x, w, { stride: 2, padding: 1, outputPadding: 1 }),

@@ -120,7 +120,7 @@ function checkLoop(c: Case, rng: Rng): void {
   })
 }
 
-const programs = 150
+const programs = 500
 
 describe('random programs', () => {
   it(`${programs} of them through stacks of up to two transforms`, () => {
