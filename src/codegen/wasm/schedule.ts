@@ -189,7 +189,7 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
  * the processor does not prefetch well it waits for memory: one load a cache line over the whole row goes first.
  */
 function fetches(values: Values, work: Work, vector: string): Fetch[] {
-  if (work.arithmetic < fetchAbove) return []
+  if (work.arithmetic < fetchAbove || work.touches.some((t) => t.write && t.param !== undefined)) return []
   return work.touches.flatMap(({ param, position, masked, unit }) => {
     const bytes = unit * values.axes.view(vector).max
     const contiguous = valuesOf(position).size === 0 && strideOf(position, vector) === unit
