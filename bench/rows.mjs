@@ -1,0 +1,314 @@
+/**
+ * The benchmark rows: shapes and ranges of the inputs, the bytes and flops a perfect kernel needs, and a float64 oracle of
+ * single output elements. Systems implement rows by name.
+ */
+
+/** Uniform f32 in [low, high), the same in every process. */
+export function uniform(n, seed, low, high) {
+  const out = new Float32Array(n)
+  let s = (Math.imul(seed + 1, 0x9e3779b1) >>> 0) | 1
+  const scale = (high - low) / 4294967296
+  for (let i = 0; i < n; i++) {
+    s ^= s << 13
+    s ^= s >>> 17
+    s ^= s << 5
+    out[i] = low + (s >>> 0) * scale
+  }
+  return out
+}
+
+const size = (shape) => shape.reduce((a, b) => a * b, 1)
+
+/** Abramowitz and Stegun 7.1.6: erf(x) = 2/sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!. */
+function erf(x) {
+  let term = x
+  let sum = x
+  for (let n = 1; n < 200 && Math.abs(term) > 1e-18 * Math.abs(sum); n++) {
+    term *= (2 * x * x) / (2 * n + 1)
+    sum += term
+  }
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum
+}
+
+/** The constants of `chain10`: y = x * a + b, five times. */
+export const chainConstants = [
+  [1.1, 0.5],
+  [0.9, -0.25],
+  [1.3, 0.125],
+  [0.7, -0.5],
+  [1.05, 0.75],
+]
+
+export const epsilon = 1e-5
+
+const M16 = 1 << 24
+const ROWS = 4096
+const COLS = 4096
+
+function rowStatistics(x, row) {
+  let mean = 0
+  for (let j = 0; j < COLS; j++) mean += x[row * COLS + j]
+  mean /= COLS
+  let variance = 0
+  for (let j = 0; j < COLS; j++) variance += (x[row * COLS + j] - mean) ** 2
+  return { mean, variance: variance / COLS }
+}
+
+function product(a, b, i, j, n, k) {
+  let sum = 0
+  for (let p = 0; p < k; p++) sum += a[i * k + p] * b[p * n + j]
+  return sum
+}
+
+/** How many pairs of operations the `compile100` program has, and the side of its square arrays. */
+const PAIRS = 50
+export const compileSide = 64
+
+/**
+ * The program of one seed of `compile100`: 100 operations as pairs (combine, tanh). A combination is of the value before it
+ * and one of the four before that; every tenth is a matrix product, every tenth subtracts the mean of each row.
+ */
+export function compileProgram(seed) {
+  const pick = uniform(PAIRS * 2, 1000 + seed, 0, 1)
+  const ops = ['add', 'sub', 'mul', 'max']
+  return Array.from({ length: PAIRS }, (_, i) => {
+    const other = Math.max(0, i - Math.floor(pick[2 * i + 1] * 4))
+    if (i % 10 === 4) return { op: 'matmul', other }
+    if (i % 10 === 9) return { op: 'center', other: i }
+    return { op: ops[Math.floor(pick[2 * i] * ops.length)] ?? 'add', other }
+  })
+}
+
+/** `compile100` in float64. */
+function runCompileProgram(x, seed) {
+  const n = compileSide
+  const values = [Float64Array.from(x)]
+  for (const { op, other } of compileProgram(seed)) {
+    const a = values[values.length - 1]
+    const b = values[other]
+    const y = new Float64Array(n * n)
+    for (let i = 0; i < n; i++) {
+      let mean = 0
+      for (let j = 0; j < n; j++) mean += a[i * n + j] / n
+      for (let j = 0; j < n; j++) {
+        const p = i * n + j
+        if (op === 'add') y[p] = a[p] + b[p]
+        else if (op === 'sub') y[p] = a[p] - b[p]
+        else if (op === 'mul') y[p] = a[p] * b[p]
+        else if (op === 'max') y[p] = Math.max(a[p], b[p])
+        else if (op === 'center') y[p] = a[p] - mean
+        else for (let k = 0; k < n; k++) y[p] += a[i * n + k] * b[k * n + j]
+      }
+    }
+    values.push(y.map(Math.tanh))
+  }
+  return values[values.length - 1]
+}
+
+/**
+ * One row. `inputs`: shape and range each; `weights`: positions of the inputs a model would hold as constants. `bytes` and
+ * `flops` are what the mathematics needs. `expected(inputs, output, index)` is one element in float64. `calls` repeats a
+ * call inside one timing, and the time is of one call.
+ */
+const row = (r) => ({ weights: [], flops: 0, tolerance: 2e-6, unit: 'ms', calls: 1, ...r })
+
+const elementwise = (name, title, low, high, f, rest = {}) =>
+  row({
+    name,
+    title,
+    inputs: [{ shape: [M16], low, high }],
+    outputs: [[M16]],
+    bytes: 8 * M16,
+    expected: ([x], _, i) => f(x[i]),
+    ...rest,
+  })
+
+const matmul = (n) =>
+  row({
+    name: `matmul${n}`,
+    title: `matmul ${n}^3`,
+    inputs: [
+      { shape: [n, n], low: -1, high: 1 },
+      { shape: [n, n], low: -1, high: 1 },
+    ],
+    outputs: [[n, n]],
+    bytes: 12 * n * n,
+    flops: 2 * n ** 3,
+    tolerance: 1e-4,
+    expected: ([a, b], _, i) => product(a, b, Math.floor(i / n), i % n, n, n),
+  })
+
+export const rows = [
+  elementwise('chain10', '10 mul/add, 16M', -1, 1, (x) => chainConstants.reduce((y, [a, b]) => y * a + b, x), {
+    flops: 10 * M16,
+  }),
+  elementwise('exp', 'exp, 16M', -4, 4, Math.exp),
+  elementwise('tanh', 'tanh, 16M', -4, 4, Math.tanh),
+  row({
+    name: 'softmax',
+    title: 'softmax 4096 x 4096',
+    inputs: [{ shape: [ROWS, COLS], low: -4, high: 4 }],
+    outputs: [[ROWS, COLS]],
+    bytes: 8 * ROWS * COLS,
+    expected: ([x], _, i) => {
+      const start = i - (i % COLS)
+      let sum = 0
+      for (let j = 0; j < COLS; j++) sum += Math.exp(x[start + j])
+      return Math.exp(x[i]) / sum
+    },
+  }),
+  row({
+    name: 'layernorm',
+    title: 'layernorm 4096 x 4096',
+    inputs: [
+      { shape: [ROWS, COLS], low: -2, high: 2 },
+      { shape: [COLS], low: 0.5, high: 1.5 },
+      { shape: [COLS], low: -1, high: 1 },
+    ],
+    weights: [1, 2],
+    outputs: [[ROWS, COLS]],
+    bytes: 8 * ROWS * COLS,
+    tolerance: 1e-5,
+    expected: ([x, scale, bias], _, i) => {
+      const { mean, variance } = rowStatistics(x, Math.floor(i / COLS))
+      return ((x[i] - mean) / Math.sqrt(variance + epsilon)) * scale[i % COLS] + bias[i % COLS]
+    },
+  }),
+  row({
+    name: 'sumexp',
+    title: 'sum(exp(x)), 16M',
+    inputs: [{ shape: [M16], low: -1, high: 1 }],
+    outputs: [[1]],
+    bytes: 4 * M16,
+    tolerance: 1e-4,
+    expected: ([x]) => {
+      let sum = 0
+      for (let j = 0; j < M16; j++) sum += Math.exp(x[j])
+      return sum
+    },
+  }),
+  row({
+    name: 'residual_rmsnorm',
+    title: 'residual + RMSNorm 4096 x 4096, both outputs',
+    inputs: [
+      { shape: [ROWS, COLS], low: -1, high: 1 },
+      { shape: [ROWS, COLS], low: -1, high: 1 },
+      { shape: [COLS], low: 0.5, high: 1.5 },
+    ],
+    weights: [2],
+    outputs: [
+      [ROWS, COLS],
+      [ROWS, COLS],
+    ],
+    bytes: 16 * ROWS * COLS,
+    tolerance: 1e-5,
+    expected: ([x, r, scale], output, i) => {
+      if (output === 0) return x[i] + r[i]
+      const start = i - (i % COLS)
+      let sum = 0
+      for (let j = start; j < start + COLS; j++) sum += (x[j] + r[j]) ** 2
+      return ((x[i] + r[i]) / Math.sqrt(sum / COLS + epsilon)) * scale[i % COLS]
+    },
+  }),
+  row({
+    name: 'bias_gelu',
+    title: 'bias + GELU (erf) 4096 x 4096',
+    inputs: [
+      { shape: [ROWS, COLS], low: -3, high: 3 },
+      { shape: [COLS], low: -1, high: 1 },
+    ],
+    weights: [1],
+    outputs: [[ROWS, COLS]],
+    bytes: 8 * ROWS * COLS,
+    tolerance: 1e-5,
+    expected: ([x, bias], _, i) => {
+      const v = x[i] + bias[i % COLS]
+      return 0.5 * v * (1 + erf(v / Math.SQRT2))
+    },
+  }),
+  matmul(1024),
+  matmul(1023),
+  row({
+    name: 'linear_relu',
+    title: 'relu(x @ w + b), 1024^3',
+    inputs: [
+      { shape: [1024, 1024], low: -1, high: 1 },
+      { shape: [1024, 1024], low: -1, high: 1 },
+      { shape: [1024], low: -1, high: 1 },
+    ],
+    weights: [1, 2],
+    outputs: [[1024, 1024]],
+    bytes: 12 * 1024 * 1024,
+    flops: 2 * 1024 ** 3,
+    tolerance: 1e-4,
+    expected: ([x, w, b], _, i) => Math.max(0, product(x, w, i >> 10, i & 1023, 1024, 1024) + b[i & 1023]),
+  }),
+  row({
+    name: 'attention',
+    title: 'attention 1024 x 64, one head',
+    inputs: [0, 1, 2].map(() => ({ shape: [1024, 64], low: -1, high: 1 })),
+    outputs: [[1024, 64]],
+    bytes: 16 * 1024 * 64,
+    flops: 4 * 1024 * 1024 * 64,
+    expected: ([q, k, v], _, i) => {
+      const [row, col] = [i >> 6, i & 63]
+      let [sum, out] = [0, 0]
+      for (let j = 0; j < 1024; j++) {
+        let score = 0
+        for (let d = 0; d < 64; d++) score += q[row * 64 + d] * k[j * 64 + d]
+        const e = Math.exp(score / 8)
+        sum += e
+        out += e * v[j * 64 + col]
+      }
+      return out / sum
+    },
+  }),
+  row({
+    name: 'conv3x3',
+    title: 'conv 3x3, 64 -> 64, 56 x 56, padded',
+    inputs: [
+      { shape: [1, 64, 56, 56], low: -1, high: 1 },
+      { shape: [64, 64, 3, 3], low: -1, high: 1 },
+    ],
+    weights: [1],
+    outputs: [[1, 64, 56, 56]],
+    bytes: 4 * (2 * 64 * 56 * 56 + 64 * 64 * 9),
+    flops: 2 * 64 * 64 * 9 * 56 * 56,
+    tolerance: 1e-4,
+    expected: ([x, w], _, i) => {
+      const [o, y0, x0] = [Math.floor(i / 3136), Math.floor((i % 3136) / 56), i % 56]
+      let sum = 0
+      for (let c = 0; c < 64; c++)
+        for (let dy = 0; dy < 3; dy++)
+          for (let dx = 0; dx < 3; dx++) {
+            const [yy, xx] = [y0 + dy - 1, x0 + dx - 1]
+            if (yy < 0 || yy > 55 || xx < 0 || xx > 55) continue
+            sum += x[c * 3136 + yy * 56 + xx] * w[((o * 64 + c) * 3 + dy) * 3 + dx]
+          }
+      return sum
+    },
+  }),
+  row({
+    name: 'call64',
+    title: 'a call of tanh(2x + 1) on 64 elements, read back',
+    inputs: [{ shape: [64], low: -1, high: 1 }],
+    outputs: [[64]],
+    bytes: 512,
+    unit: 'us',
+    calls: 1000,
+    expected: ([x], _, i) => Math.tanh(2 * x[i] + 1),
+  }),
+  row({
+    name: 'compile100',
+    title: 'first call of a new 100-op program, 64 x 64',
+    inputs: [{ shape: [compileSide, compileSide], low: -1, high: 1 }],
+    outputs: [[compileSide, compileSide]],
+    bytes: 0,
+    tolerance: 1e-3,
+    fresh: true,
+    expected: ([x], _, i) => runCompileProgram(x, 0)[i],
+  }),
+]
+
+export const inputsOf = (row) => row.inputs.map((p, i) => uniform(size(p.shape), i + 1, p.low, p.high))
+export const outputSizes = (row) => row.outputs.map(size)
