@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os'
 import pc from 'picocolors'
 import type { KernelReport } from '../report/data.ts'
-import { showBytes, showMs } from '../report/format.ts'
+import { counted, showBytes, showMs } from '../report/format.ts'
 import type { StepTime } from '../runtime/backend.ts'
 import type { Program } from '../runtime/program.ts'
 import type { Console } from './console.ts'
@@ -193,7 +193,7 @@ export function kernelTitle(operations: readonly string[], fallback: string, wid
 /** Prints a measurement. */
 export function printBench(r: BenchResult, console: Console): void {
   console.line(
-    `${pc.bold(r.model)} on ${r.device}, ${r.threads} ${r.threads === 1 ? 'thread' : 'threads'}, ${r.mode}; medians of ${r.runs} interleaved runs`,
+    `${pc.bold(r.model)} on ${r.device}, ${counted(r.threads, 'thread')}, ${r.mode}; medians of ${r.runs} interleaved runs`,
   )
   console.line(
     `this machine, measured now on the same device: copy ${giga(r.machine.bandwidth).trim()} GB/s, matrix product ${giga(r.machine.flops).trim()} Gflop/s`,
@@ -204,6 +204,8 @@ export function printBench(r: BenchResult, console: Console): void {
     console.line(
       `  ${kernelTitle(k.operations, k.name, 38).padEnd(38)} ${showMs(k.ms).padStart(8)} ${showMs(k.modelledMs).padStart(7)}    ${giga(k.bandwidth)}    ${percent(k.bandwidthShare)}    ${giga(k.flops)}    ${percent(k.flopsShare)}`,
     )
+  if (r.kernels.some((k) => k.bandwidthShare > 1))
+    console.line(pc.dim('  above 100% of copy: what the kernel reads is still in the processor caches'))
   if (r.otherMs > 0) console.line(`  ${'copies and user kernels'.padEnd(38)} ${showMs(r.otherMs).padStart(8)}`)
   console.line()
   console.line(

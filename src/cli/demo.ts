@@ -5,7 +5,7 @@ import pc from 'picocolors'
 import { UserError } from '../diagnostics/errors.ts'
 import type { HostTensor } from '../onnx/index.ts'
 import type { FusionReport } from '../report/data.ts'
-import { showBytes, showMs } from '../report/format.ts'
+import { counted, showBytes, showMs } from '../report/format.ts'
 import { readElement } from '../scalar/host.ts'
 import { interleave, kernelTitle, median } from './bench.ts'
 import { type Console, exitCodes } from './console.ts'
@@ -155,7 +155,7 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
 
     if (options.device !== 'reference') {
       console.line(
-        `${pc.bold('Measured')} on ${options.device}, ${threads} ${threads === 1 ? 'thread' : 'threads'}: medians of interleaved runs`,
+        `${pc.bold('Measured')} on ${options.device}, ${counted(threads, 'thread')}: medians of interleaved runs`,
       )
       for (const m of [model, ...(await Promise.all(programs.map((f) => loadModel(example(f)))))])
         measure(session, m, options.seconds ?? 1, console)
@@ -181,7 +181,7 @@ function measure(session: Session, model: LoadedModel, seconds: number, console:
   const [ms, unfusedMs] = [median(fusedTimes), median(unfusedTimes)]
   const most = Math.max(ms, unfusedMs)
   const line = (label: string, time: number, { totals }: FusionReport): string => {
-    const kernels = `${totals.kernels} ${totals.kernels === 1 ? 'kernel' : 'kernels'}`.padStart(11)
+    const kernels = `${counted(totals.kernels, 'kernel')}`.padStart(11)
     return `    ${label.padEnd(8)}  ${bar(time, most).padEnd(40)}  ${showMs(time).padStart(5)} ms ${kernels}  ${showBytes(totals.bytes)}`
   }
   console.line(`  ${name}: fusion is ${pc.bold(`${(unfusedMs / ms).toFixed(2)}x`)} as fast`)

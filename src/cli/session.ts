@@ -108,19 +108,20 @@ function evaluateOn(graph: Graph, inputs: readonly HostTensor[], mode: Mode): Ho
 
 type Executable = ReturnType<Backend['prepare']>
 
-function bind(
-  backend: Backend,
-  graph: Graph,
-  executable: Executable,
-  inputs: readonly HostTensor[],
-): Omit<BoundProgram, never> {
-  const buffers = inputs.map((t) => {
-    const buffer = backend.alloc(t.data.byteLength)
-    backend.write(buffer, t.data)
-    return buffer
-  })
+function bind(backend: Backend, graph: Graph, executable: Executable, inputs: readonly HostTensor[]): BoundProgram {
+  const buffers: DeviceBuffer[] = []
   const release = (list: readonly DeviceBuffer[]): void => {
     for (const b of new Set(list)) backend.free(b)
+  }
+  try {
+    for (const t of inputs) {
+      const buffer = backend.alloc(t.data.byteLength)
+      buffers.push(buffer)
+      backend.write(buffer, t.data)
+    }
+  } catch (error) {
+    release(buffers)
+    throw error
   }
   return {
     time: () => {

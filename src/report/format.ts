@@ -16,6 +16,9 @@ export function showBytes(n: number): string {
 
 export const showMs = (ms: number): string => (ms >= 100 ? ms.toFixed(0) : ms >= 1 ? ms.toFixed(2) : ms.toFixed(4))
 
+/** `1 kernel`, `2 kernels`. */
+export const counted = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
+
 function kernelLines(k: KernelReport, index: number): string[] {
   const ops = k.operations.map((o) => o.name)
   const named = [...new Set(ops)].map((n) =>
@@ -23,7 +26,7 @@ function kernelLines(k: KernelReport, index: number): string[] {
   )
   const lines = [
     `  ${String(index + 1).padStart(3)}  ${k.kind.padEnd(11)} ${named.join(' + ') || k.name}`,
-    `       read ${showBytes(k.bytesRead)}, write ${showBytes(k.bytesWritten)}, ${k.intensity.toFixed(1)} flop/B, modelled ${showMs(k.modelledMs)} ms, ${k.programs} programs`,
+    `       read ${showBytes(k.bytesRead)}, write ${showBytes(k.bytesWritten)}, ${k.intensity.toFixed(1)} flop/B, modelled ${showMs(k.modelledMs)} ms, ${counted(k.programs, 'program')}`,
   ]
   for (const s of k.stages) lines.push(`       + ${s.stage} stage ${s.name} (${showBytes(s.bytes)})`)
   return lines
@@ -33,7 +36,7 @@ function kernelLines(k: KernelReport, index: number): string[] {
 export function formatReport(r: FusionReport): string {
   const saved = r.totals.bytesOpByOp - r.totals.bytes
   const lines = [
-    `${r.name}: ${r.totals.operations} operations in ${r.totals.kernels} kernels${r.totals.stages > 0 ? ` (+ ${r.totals.stages} stages)` : ''} for ${r.target}, ${r.mode}`,
+    `${r.name}: ${counted(r.totals.operations, 'operation')} in ${counted(r.totals.kernels, 'kernel')}${r.totals.stages > 0 ? ` (+ ${counted(r.totals.stages, 'stage')})` : ''} for ${r.target}, ${r.mode}`,
     `  memory traffic ${showBytes(r.totals.bytes)}; operation by operation ${showBytes(r.totals.bytesOpByOp)}; saved ${showBytes(saved)} (${((100 * saved) / Math.max(1, r.totals.bytesOpByOp)).toFixed(0)}%)`,
     `  peak memory ${showBytes(r.memory.peakBytes)} (intermediates ${showBytes(r.memory.arenaBytes)}, ${showBytes(r.memory.unsharedBytes)} without reuse; ${r.memory.inPlace} in place)`,
     '',
@@ -42,7 +45,8 @@ export function formatReport(r: FusionReport): string {
   ]
   if (r.recomputed.length > 0) {
     lines.push('', 'computed again instead of stored')
-    for (const c of r.recomputed) lines.push(`  ${c.value} in ${c.consumers} kernels, saves ${showBytes(c.savedBytes)}`)
+    for (const c of r.recomputed)
+      lines.push(`  ${c.value} in ${counted(c.consumers, 'kernel')}, saves ${showBytes(c.savedBytes)}`)
   }
   if (r.refused.length > 0) {
     lines.push('', 'not fused')

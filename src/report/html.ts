@@ -1,6 +1,6 @@
 /** The fusion report as a page that stands alone: the picture, and what it cannot show, in tables. */
 import type { FusionReport } from './data.ts'
-import { showBytes, showMs } from './format.ts'
+import { counted, showBytes, showMs } from './format.ts'
 import { countedRefusals, escapeMarkup, reportPicture } from './svg.ts'
 
 const style = `
@@ -47,12 +47,12 @@ function totals(r: FusionReport): string {
 
 /** The page of a report. It loads nothing. */
 export function reportPage(r: FusionReport): string {
-  const stages = r.totals.stages > 0 ? ` and ${r.totals.stages} stages` : ''
+  const stages = r.totals.stages > 0 ? ` and ${counted(r.totals.stages, 'stage')}` : ''
   const refusals = countedRefusals(r)
   const { memory } = r
   const parts = [
     `<h1>${escapeMarkup(r.name)}</h1>`,
-    `<p>${r.totals.operations} operations in ${r.totals.kernels} kernels${stages} for ${escapeMarkup(r.target)}, ${r.mode}; modelled ${showMs(r.totals.modelledMs)} ms.</p>`,
+    `<p>${counted(r.totals.operations, 'operation')} in ${counted(r.totals.kernels, 'kernel')}${stages} for ${escapeMarkup(r.target)}, ${r.mode}; modelled ${showMs(r.totals.modelledMs)} ms.</p>`,
     totals(r),
     `<p class="quiet">Peak memory ${showBytes(memory.peakBytes)}: intermediates ${showBytes(memory.arenaBytes)}, ${showBytes(memory.unsharedBytes)} without reuse; ${memory.inPlace} written in place.</p>`,
     section('Kernels', reportPicture(r)),

@@ -136,7 +136,7 @@ describe('explain', () => {
   it('prints the report, the graphs and the kernels', async () => {
     const r = await sinter('explain', affine, '--graph', '--kernels')
     expect(r.code).toBe(0)
-    expect(r.out).toContain('operations in 1 kernels for wasm')
+    expect(r.out).toContain('operations in 1 kernel for wasm')
     expect(r.out).toContain('graph before the passes')
     expect(r.out).toMatch(/= tanh %\d/)
     expect(r.out).toMatch(/kernel "?k0/)

@@ -19,7 +19,7 @@ describe.skipIf(!built)('dist/cli/main.js', () => {
   it('explains a program module and an ONNX model', () => {
     const program = run('explain', 'examples/layer.ts')
     expect(program.stderr).toBe('')
-    expect(program.stdout).toContain('layer: 3 operations in 1 kernels')
+    expect(program.stdout).toContain('layer: 3 operations in 1 kernel')
     const model = run('explain', 'examples/digits/digits.onnx')
     expect(model.status).toBe(0)
     expect(model.stdout).toContain('digits: 51 operations')
