@@ -30,8 +30,16 @@ import type { Access, LaneReader, Point } from './point.ts'
 import { part } from './reg.ts'
 
 /** Byte position of an access of a plain parameter. */
-export const bytePosition = (p: KernelParam, index: readonly Expr[]): Expr =>
-  mul(flatten(index, p.shape), dtypeBytes(p.dtype))
+export function bytePosition(p: KernelParam, index: readonly Expr[]): Expr {
+  const known = positions.get(index)
+  if (known !== undefined) return known
+  const position = mul(flatten(index, p.shape), dtypeBytes(p.dtype))
+  positions.set(index, position)
+  return position
+}
+
+/** Positions by the index they flatten (of one parameter always): asked for again at every use. */
+const positions = new WeakMap<readonly Expr[], Expr>()
 
 const isMasked = (a: Pick<Access, 'mask' | 'maskValue'>): boolean => a.mask.length > 0 || a.maskValue !== undefined
 

@@ -328,24 +328,10 @@ export function outerValues(loop: LoopStmt): ValueId[] {
 }
 
 /** Steps in which each inline value of the level is computed. */
-function usingSteps(
-  stmts: readonly Stmt[],
-  ctx: LevelContext,
-  p: Placement,
-  kept: ReadonlySet<ValueId>,
-): Map<ValueId, Set<number>> {
-  const using = new Map<ValueId, Set<number>>()
-  const add = (id: ValueId, step: number): void => {
-    const have = using.get(id)
-    if (have === undefined) using.set(id, new Set([step]))
-    else have.add(step)
-  }
-  for (const u of p.uses) for (const id of u.ids) add(id, u.step)
-  // Consumers come after their operands, so one pass from the end settles every value.
-  for (const s of [...stmts].reverse()) {
-    if (s.kind !== 'let' || p.at.has(s) || kept.has(s.id) || isFold(s, ctx)) continue
-    for (const id of operandsOf(s.op)) for (const step of using.get(s.id) ?? []) add(id, step)
-  }
+function usingSteps(stmts: readonly Stmt[], ctx: LevelContext, p: Placement, kept: ReadonlySet<ValueId>): StepSets {
+  const using = new StepSets(p.uses)
+  for (const s of [...stmts].reverse())
+    if (s.kind === 'let' && !p.at.has(s) && !kept.has(s.id) && !isFold(s, ctx)) using.pass(s, false)
   return using
 }
 
@@ -354,25 +340,51 @@ const isFold = (s: LetStmt, ctx: LevelContext): boolean =>
 
 function chooseKept(stmts: readonly Stmt[], ctx: LevelContext, p: Placement): Set<ValueId> {
   const kept = new Set<ValueId>()
-  const using = usingSteps(stmts, ctx, p, kept)
   // Operands of products that are not read in place stand in scratch.
   for (const { a, b, directA, directB } of ctx.products.values()) {
     if (directA === undefined && !ctx.hasHome(a)) kept.add(a)
     if (directB === undefined && !ctx.hasHome(b)) kept.add(b)
   }
+  const costs = new Costs(ctx, kept)
+  const using = new StepSets(p.uses)
   for (const s of [...stmts].reverse()) {
-    if (s.kind !== 'let') continue
+    if (s.kind !== 'let' || isFold(s, ctx) || p.at.has(s) || ctx.hasHome(s.id)) continue
+    const steps = using.of(s.id)
     const varying = ctx.axes.varying(s.axes)
-    if (varying.length === 0 || isFold(s, ctx) || p.at.has(s) || ctx.hasHome(s.id) || kept.has(s.id)) continue
-    const steps = using.get(s.id) ?? new Set<number>()
     const inLoop = [...steps].some((i) => p.steps[i]?.kind === 'loop')
-    if (steps.size < 2 && !inLoop) continue
-    const cost = new Costs(ctx, kept).of(s.id)
-    const bytes = varying.reduce((n, a) => n * ctx.axes.view(a).max, tileBytes(s.dtype))
-    const large = bytes > largeTile
-    if (cost > (large ? keepLargeAbove : keepAbove)) kept.add(s.id)
+    if (varying.length > 0 && !kept.has(s.id) && (steps.size > 1 || inLoop)) {
+      const bytes = varying.reduce((n, a) => n * ctx.axes.view(a).max, tileBytes(s.dtype))
+      if (costs.of(s.id) > (bytes > largeTile ? keepLargeAbove : keepAbove)) kept.add(s.id)
+    }
+    // What is kept is computed once, in the first step that needs it.
+    using.pass(s, kept.has(s.id))
   }
   return kept
+}
+
+/** The steps that compute each value. */
+class StepSets {
+  private readonly sets = new Map<ValueId, Set<number>>()
+
+  constructor(uses: Placement['uses']) {
+    for (const u of uses) for (const id of u.ids) this.add(id, u.step)
+  }
+
+  private add(id: ValueId, step: number): void {
+    const have = this.sets.get(id)
+    if (have === undefined) this.sets.set(id, new Set([step]))
+    else have.add(step)
+  }
+
+  of(id: ValueId): ReadonlySet<number> {
+    return this.sets.get(id) ?? new Set()
+  }
+
+  /** A value's operands are computed where it is; consumers come first, so one pass from the end settles every value. */
+  pass(s: LetStmt, once: boolean): void {
+    const steps = [...this.of(s.id)]
+    for (const id of operandsOf(s.op)) for (const step of once ? [Math.min(...steps)] : steps) this.add(id, step)
+  }
 }
 
 /** Loads that would run after a store into memory they may share: those values must be kept before. */
@@ -389,7 +401,7 @@ function hazards(stmts: readonly Stmt[], ctx: LevelContext, p: Placement, kept: 
     if (s.kind !== 'let' || s.op.kind !== 'load' || kept.has(s.id)) continue
     const { param } = s.op
     if (ctx.axes.varying(s.axes).length === 0) continue
-    const last = Math.max(-1, ...(using.get(s.id) ?? []))
+    const last = Math.max(-1, ...using.of(s.id))
     if (storedAt.some((w) => w.step < last && ctx.mayAlias(w.param, param))) out.push(s.id)
   }
   return out
