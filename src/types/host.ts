@@ -30,10 +30,25 @@ const makers = {
   bool: (b: ArrayBufferLike, o: number, n: number) => new Uint8Array(b, o, n),
 } satisfies Record<DType, (b: ArrayBufferLike, o: number, n: number) => HostArray>
 
-const widths: Record<DType, number> = { f32: 4, f64: 8, f16: 2, bf16: 2, i8: 1, i16: 2, i32: 4, i64: 8, u8: 1, u16: 2, u32: 4, u64: 8, bool: 1 }
+const widths: Record<DType, number> = {
+  f32: 4,
+  f64: 8,
+  f16: 2,
+  bf16: 2,
+  i8: 1,
+  i16: 2,
+  i32: 4,
+  i64: 8,
+  u8: 1,
+  u16: 2,
+  u32: 4,
+  u64: 8,
+  bool: 1,
+}
 
 /** A zeroed host array of `n` elements. */
 export const hostArray = (dtype: DType, n: number): HostArray => makers[dtype](new ArrayBuffer(n * widths[dtype]), 0, n)
 
 /** A host view of `n` elements at a byte offset of a buffer. */
-export const hostView = (dtype: DType, buffer: ArrayBufferLike, byteOffset: number, n: number): HostArray => makers[dtype](buffer, byteOffset, n)
+export const hostView = (dtype: DType, buffer: ArrayBufferLike, byteOffset: number, n: number): HostArray =>
+  makers[dtype](buffer, byteOffset, n)
