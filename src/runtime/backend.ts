@@ -38,7 +38,10 @@ export interface Backend {
   read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray>
   prepare(program: Program): Executable
   /** Runs with a clock around every step (benchmarks). */
-  profile(executable: Executable, inputs: readonly DeviceBuffer[]): { readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }
+  profile(
+    executable: Executable,
+    inputs: readonly DeviceBuffer[],
+  ): { readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }
   /** Bytes in use and the limit. */
   memory(): { readonly used: number; readonly limit: number }
   dispose(): void

@@ -25,13 +25,30 @@ export type Stage = 'packing' | 'main' | 'finishing'
 
 export type ProgramStep =
   /** `buffers[i]` is bound to the kernel's parameter i. One `launch` number groups a main kernel with its packing and finishing stages. */
-  | { readonly kind: 'kernel'; readonly stage: Stage; readonly launch: number; readonly kernel: Kernel; readonly buffers: readonly number[] }
+  | {
+      readonly kind: 'kernel'
+      readonly stage: Stage
+      readonly launch: number
+      readonly kernel: Kernel
+      readonly buffers: readonly number[]
+    }
   /** Copies a whole buffer (an input passed through to an output; the base of a scatter). */
   | { readonly kind: 'copy'; readonly from: number; readonly to: number }
   /** A user's kernel on host views. */
-  | { readonly kind: 'opaque'; readonly name: string; readonly run: (inputs: readonly HostArray[], output: HostArray) => void; readonly inputs: readonly number[]; readonly output: number }
+  | {
+      readonly kind: 'opaque'
+      readonly name: string
+      readonly run: (inputs: readonly HostArray[], output: HostArray) => void
+      readonly inputs: readonly number[]
+      readonly output: number
+    }
   /** A callback that sees a buffer, in program order. */
-  | { readonly kind: 'inspect'; readonly label: string; readonly call: (data: HostArray, shape: readonly number[], dtype: DType) => void; readonly buffer: number }
+  | {
+      readonly kind: 'inspect'
+      readonly label: string
+      readonly call: (data: HostArray, shape: readonly number[], dtype: DType) => void
+      readonly buffer: number
+    }
 
 export interface Program {
   readonly name: string

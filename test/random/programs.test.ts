@@ -16,8 +16,8 @@ import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { type RandomProgram, randomGraph } from './graphs.ts'
 
-const count = Number(process.env['SINTER_PROGRAMS'] ?? 1000)
-const first = Number(process.env['SINTER_FIRST_SEED'] ?? 0)
+const count = Number(process.env.SINTER_PROGRAMS ?? 1000)
+const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const perTest = 50
 
 /** Small blocks: many programs even on small tensors, tails everywhere, split reductions. */
