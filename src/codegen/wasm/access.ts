@@ -31,15 +31,17 @@ import { part } from './reg.ts'
 
 /** Byte position of an access of a plain parameter. */
 export function bytePosition(p: KernelParam, index: readonly Expr[]): Expr {
-  const known = positions.get(index)
+  const known = positions.get(p)?.get(index)
   if (known !== undefined) return known
   const position = mul(flatten(index, p.shape), dtypeBytes(p.dtype))
-  positions.set(index, position)
+  const own = positions.get(p) ?? new WeakMap<readonly Expr[], Expr>()
+  positions.set(p, own)
+  own.set(index, position)
   return position
 }
 
-/** Positions by the index they flatten (of one parameter always): asked for again at every use. */
-const positions = new WeakMap<readonly Expr[], Expr>()
+/** Positions by parameter and index: they are asked for at every use. */
+const positions = new WeakMap<KernelParam, WeakMap<readonly Expr[], Expr>>()
 
 const isMasked = (a: Pick<Access, 'mask' | 'maskValue'>): boolean => a.mask.length > 0 || a.maskValue !== undefined
 
