@@ -8,8 +8,12 @@ import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.t
 import type { Program, ProgramBuffer, ProgramStep } from '../../runtime/program.ts'
 import { type HostArray, hostArray, hostView } from '../../types/host.ts'
 import type { Device, WasmBuffer } from './device.ts'
+import { setEngineFlag } from './host.ts'
 import type { KernelFunction } from './pool.ts'
 import { estimateNanoseconds } from './work.ts'
+
+/** Kernels with at least this much work (nanoseconds a run) are compiled by the optimising compiler at once. */
+const optimisedAbove = 1_500_000
 
 interface KernelStep {
   readonly kind: 'kernel'
@@ -101,6 +105,7 @@ export class WasmExecutable implements Executable {
         invariant(typeof run === 'function', `no function k${i}`)
         const programs = step.kernel.parts.reduce((n, p) => n + gridSize(p), 0)
         const work = estimateNanoseconds(step.kernel)
+        if (work > optimisedAbove) compileOptimised(run as KernelFunction)
         const native = compiled.functions[job++]?.imports.every((name) => Object.hasOwn(Math, name)) ?? false
         return {
           kind: 'kernel',
@@ -251,6 +256,16 @@ export class WasmExecutable implements Executable {
     for (const a of this.owned) this.device.heap.free(a)
     this.device.removeModule(this.moduleId)
   }
+}
+
+/**
+ * Has the engine compile a function with its optimising compiler: by default it starts with code of its baseline compiler
+ * and replaces that between calls, long after a large kernel began. An empty range compiles and runs nothing.
+ */
+function compileOptimised(run: KernelFunction): void {
+  setEngineFlag('--no-liftoff')
+  run(0, 0, 0, 0)
+  setEngineFlag('--liftoff')
 }
 
 function bufferOf(program: Program, b: number): ProgramBuffer {
