@@ -4,9 +4,10 @@ import type { KernelGroup } from '../plan/planFusion.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { Launch } from './launch.ts'
 import { lowerMatrix } from './matrix.ts'
-import { lowerStraight } from './straight.ts'
+import { lowerSegments, lowerStraight } from './straight.ts'
 
 export function lowerGroup(name: string, group: KernelGroup, target: TargetInfo, mode: NumericsMode): Launch {
+  if (group.segments.length > 1) return lowerSegments(name, group.segments, target, mode)
   return group.roles.kind === 'matrix'
     ? lowerMatrix(name, group.body, group.roles, target, mode)
     : lowerStraight(name, group.body, group.roles, target, mode)

@@ -12,7 +12,7 @@ import {
   type ValueId,
 } from '../kernel/ir.ts'
 import type { Body } from '../plan/body.ts'
-import type { Roles } from '../plan/roles.ts'
+import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { dependsOn } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { parallelGrid, reductionPoints } from './blocks.ts'
@@ -25,6 +25,33 @@ export function lowerStraight(name: string, body: Body, roles: Roles, target: Ta
   const points = roles.kind === 'elementwise' ? target.elementBlock : reductionPoints(body, roles, target)
   const main = kernelOf(name, body, parallelGrid(body, roles, points), body.lets, mode, new Params(), [])
   return { main, finishing: [], partials: [] }
+}
+
+/** Lowers the ranges of an elementwise body to the parts of one kernel. */
+export function lowerSegments(name: string, segments: readonly Body[], target: TargetInfo, mode: NumericsMode): Launch {
+  const params = new Params()
+  for (const body of segments)
+    for (const [p, t] of body.loads)
+      if (!params.list.some((x) => x.name === p) && body.lets.some((l) => l.op.kind === 'load' && l.op.param === p))
+        params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+  segments[0]?.stores.forEach((s, i) => {
+    params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node })
+  })
+  const parts = segments.map((body): KernelPart => {
+    const stores = body.stores.map(
+      (s, i): Stmt => ({ kind: 'store', param: `y${i}`, index: s.index, mask: [], value: s.value }),
+    )
+    return {
+      axes: body.axes,
+      grid: parallelGrid(body, elementwiseRoles(body), target.elementBlock),
+      body: [...body.lets, ...stores],
+    }
+  })
+  return {
+    main: { kernel: { name, params: params.list, mode, parts }, bindings: params.bindings },
+    finishing: [],
+    partials: [],
+  }
 }
 
 /** A kernel of statements, the body's stores among `storesOf` (all, unless told) and further stores. */

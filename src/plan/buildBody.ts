@@ -46,7 +46,7 @@ function buildOnce(
   const stores: BodyStore[] = []
   const rootDims: BoundDim[][] = []
   for (const root of roots) {
-    const found = b.instancesOf(root).find((s) => coversOnce(s.index, root.shape))
+    const found = b.instancesOf(root).find((s) => s.mask.length === 0 && coversOnce(s.index, root.shape))
     if (found !== undefined) {
       stores.push({ node: root, shape: root.shape, value: found.value, index: found.index })
       continue

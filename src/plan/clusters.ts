@@ -60,11 +60,14 @@ export function chains(units: readonly Node[], demanded: ReadonlySet<Node>, targ
 export function demandedNodes(graph: Graph, nodes: readonly Node[]): Set<Node> {
   const out = new Set<Node>()
   for (const n of graph.outputs) out.add(storageOf(n))
-  for (const n of nodes) {
-    const { boundary } = opDef(n)
-    if (boundary === undefined) continue
-    // A scatter copies its first input and reads the others through views.
-    for (const x of boundary === 'scatter' ? n.inputs.slice(0, 1) : n.inputs) out.add(storageOf(x))
-  }
+  for (const n of nodes) for (const x of standingInputs(n)) out.add(x)
   return out
+}
+
+/** The nodes in whose buffers a boundary finds its inputs (none for other nodes). */
+export function standingInputs(node: Node): Node[] {
+  const { boundary } = opDef(node)
+  if (boundary === undefined) return []
+  // A scatter copies its first input and reads the others through views.
+  return (boundary === 'scatter' ? node.inputs.slice(0, 1) : node.inputs).map(storageOf)
 }

@@ -7,7 +7,7 @@ import { scalarInfo } from '../scalar/ops.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Body } from './body.ts'
-import type { Roles } from './roles.ts'
+import { elementwiseRoles, type Roles } from './roles.ts'
 import type { TargetInfo } from './target.ts'
 
 export interface KernelCost {
@@ -28,21 +28,36 @@ function footprint(l: LetStmt, size: number, extents: ReadonlyMap<string, number
   return Math.min(size, points)
 }
 
-/** Modelled cost of a body scheduled by its roles. */
-export function costOf(body: Body, roles: Roles, target: TargetInfo): KernelCost {
-  const { extents, matrix } = roles
-  const size = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
-  const lets = new Map(body.lets.map((l) => [l.id, l]))
+/** Modelled cost of a body scheduled by its roles; `segments` are its ranges where branches cut it, else the body alone. */
+export function costOf(body: Body, segments: readonly Body[], roles: Roles, target: TargetInfo): KernelCost {
   const reads = new Map<string, number>()
   for (const l of body.lets) {
     if (l.op.kind !== 'load') continue
     const size = sizeOf(body.loads.get(l.op.param)?.shape ?? [])
-    reads.set(l.op.param, Math.max(reads.get(l.op.param) ?? 0, footprint(l, size, extents)))
+    reads.set(l.op.param, Math.max(reads.get(l.op.param) ?? 0, footprint(l, size, roles.extents)))
   }
   let bytesRead = 0
   for (const [name, n] of reads) bytesRead += n * dtypeBytes(body.loads.get(name)?.node.dtype ?? 'f32')
   const bytesWritten = body.stores.reduce((n, s) => n + sizeOf(s.node.shape) * dtypeBytes(s.node.dtype), 0)
+  const works =
+    segments.length === 1 ? [workOf(body, roles, target)] : segments.map((s) => workOf(s, elementwiseRoles(s), target))
+  const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
+  const compute = total((w) => w.compute)
+  const seconds = Math.max((bytesRead + bytesWritten) / target.bandwidth, compute) + target.launch
+  return { bytesRead, bytesWritten, flops: total((w) => w.flops), special: total((w) => w.special), seconds, compute }
+}
 
+interface Work {
+  readonly flops: number
+  readonly special: number
+  readonly compute: number
+}
+
+/** Arithmetic of a body: each statement once for every point of its axes and of the grid around it. */
+function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
+  const { extents, matrix } = roles
+  const size = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
   const grid = matrix === undefined ? [...roles.parallel] : []
   const prologue = matrix === undefined ? new Map<ValueId, number>() : prologueRepeats(matrix, lets, target, size)
   let flops = 0
@@ -77,8 +92,7 @@ export function costOf(body: Body, roles: Roles, target: TargetInfo): KernelCost
       compute += n / (matrix?.id === l.id ? target.matrixRate : target.simpleRate)
     }
   }
-  const seconds = Math.max((bytesRead + bytesWritten) / target.bandwidth, compute) + target.launch
-  return { bytesRead, bytesWritten, flops, special, seconds, compute }
+  return { flops, special, compute }
 }
 
 /** How often each operand statement of a matrix product is evaluated: once for every block of the other side. */

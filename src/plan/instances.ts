@@ -27,6 +27,13 @@ export class Refusal {
   }
 }
 
+/** A node at an index map. Where the mask does not hold the value is anything. */
+interface Instance {
+  readonly index: readonly Expr[]
+  readonly mask: Predicate
+  readonly value: ValueId
+}
+
 /** Reductions below a node: operands with fewer are visited first, so later reductions find the axes of the full rows. */
 function reductionDepth(node: Node, memo: Map<Node, number>): number {
   const have = memo.get(node)
@@ -45,7 +52,7 @@ export class Instances {
   readonly loads = new Map<string, Node>()
   private readonly loadNames = new Map<Node, string>()
   private readonly memo = new Map<string, ValueId>()
-  private readonly instances = new Map<Node, { readonly index: readonly Expr[]; readonly value: ValueId }[]>()
+  private readonly instances = new Map<Node, Instance[]>()
   private readonly region: Region
   private readonly depths: Map<Node, number>
 
@@ -68,13 +75,13 @@ export class Instances {
       this.region.members.has(node) || isFree(node) ? this.compute(node, index, mask) : this.load(node, index, mask, 0)
     this.memo.set(key, id)
     const list = this.instances.get(node) ?? []
-    list.push({ index, value: id })
+    list.push({ index, mask, value: id })
     this.instances.set(node, list)
     return id
   }
 
   /** Instances of a node so far. */
-  instancesOf(node: Node): readonly { readonly index: readonly Expr[]; readonly value: ValueId }[] {
+  instancesOf(node: Node): readonly Instance[] {
     return this.instances.get(node) ?? []
   }
 

@@ -12,13 +12,14 @@ import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Body } from './body.ts'
 import { buildBody } from './buildBody.ts'
-import { ancestorsWithin, chains, demandedNodes } from './clusters.ts'
+import { ancestorsWithin, chains, demandedNodes, standingInputs } from './clusters.ts'
 import { collapse } from './collapse.ts'
 import { costOf, type KernelCost } from './cost.ts'
 import { GroupGraph } from './groupGraph.ts'
 import { type RefusalCode, type Refused, refuse } from './refusal.ts'
 import { dataInputs, isFree } from './region.ts'
 import { analyse, type Roles } from './roles.ts'
+import { segmentsOf } from './segments.ts'
 import type { TargetInfo } from './target.ts'
 
 export interface KernelGroup {
@@ -26,6 +27,8 @@ export interface KernelGroup {
   readonly members: ReadonlySet<Node>
   readonly outputs: readonly Node[]
   readonly body: Body
+  /** The body's ranges, where branches cut it (else the body alone): the parts of the kernel. */
+  readonly segments: readonly Body[]
   readonly roles: Roles
   readonly cost: KernelCost
 }
@@ -68,7 +71,7 @@ interface Group {
   readonly boundary: BoundaryGroup['kind'] | undefined
   outputs: readonly Node[]
   inputs: ReadonlySet<Node>
-  made: { readonly body: Body; readonly roles: Roles; readonly cost: KernelCost } | undefined
+  made: Omit<KernelGroup, 'kind' | 'members' | 'outputs'> | undefined
 }
 
 const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
@@ -122,7 +125,8 @@ class Planner {
     this.links.add(g.id)
     const inputs = new Set<Node>()
     for (const m of g.members) for (const x of dataInputs(m, () => false)) if (!g.members.has(x)) inputs.add(x)
-    // A view that is stored is read through by others; its own inputs are what it reads.
+    // Kernels read through a view that is stored; boundaries read what is stored.
+    if (g.boundary !== undefined) for (const m of g.members) for (const x of standingInputs(m)) inputs.add(x)
     g.inputs = inputs
     for (const x of inputs) {
       const set = this.users.get(x) ?? new Set()
@@ -162,7 +166,7 @@ class Planner {
     members: ReadonlySet<Node>,
     outputs: readonly Node[],
     single = false,
-  ): { ok: true; body: Body; roles: Roles; cost: KernelCost } | Refused {
+  ): ({ readonly ok: true } & NonNullable<Group['made']>) | Refused {
     const built = buildBody({ members, outputs })
     if (!built.ok) return built
     const target = single
@@ -171,7 +175,8 @@ class Planner {
     const body = collapse(built.body)
     const roles = analyse(body, target, this.mode)
     if (!roles.ok) return roles
-    return { ok: true, body, roles: roles.roles, cost: costOf(body, roles.roles, this.target) }
+    const segments = roles.roles.kind === 'elementwise' ? segmentsOf(body) : [body]
+    return { ok: true, body, segments, roles: roles.roles, cost: costOf(body, segments, roles.roles, this.target) }
   }
 
   private note(a: Group, b: Group, why: Refused, loss: number | undefined): void {

@@ -172,3 +172,14 @@ export function analyse(
 }
 
 const size0 = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
+
+/** Roles of a body whose axes are all parallel. */
+export const elementwiseRoles = (body: Body): Roles => ({
+  kind: 'elementwise',
+  extents: new Map(body.axes.map((a) => [a.name, a.extent])),
+  row: new Set(),
+  reduced: new Set(),
+  parallel: new Set(body.axes.map((a) => a.name)),
+  split: new Set(),
+  splitBy: undefined,
+})

@@ -180,6 +180,12 @@ const cases: Case[] = [
     kernels: 1,
   },
   {
+    name: 'concat([f(x), g(y)]) along the last axis',
+    inputs: [f(64, 300), f(64, 129)],
+    build: (x, y) => c.concat([c.exp(x as Node), c.tanh(y as Node)], 1),
+    kernels: 1,
+  },
+  {
     name: 'concat([f(x), g(y)])',
     inputs: [f(7, 9), f(4, 9)],
     build: (x, y) => c.concat([c.exp(x as Node), c.tanh(y as Node)], 0),

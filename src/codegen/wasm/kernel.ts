@@ -120,6 +120,7 @@ interface PartContext {
 
 function emitPart(scope: Scope, env: Env, part: KernelPart, c: PartContext): void {
   const { f } = scope
+  scope.forget()
   const loops = loopAxes(part.body)
   const blocks = new Map(part.grid.map((g) => [g.axis, g.block]))
   const views = new Map<string, AxisView>()

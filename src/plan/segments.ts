@@ -1,0 +1,158 @@
+/**
+ * Index-set splitting: where predicates cut an axis into ranges (concatenations), each range becomes a body of its own in
+ * which they are decided, so no point evaluates a branch it does not take. The ranges are the parts of one kernel.
+ */
+import { InternalError } from '../diagnostics/errors.ts'
+import type { Atom, Expr } from '../index/expr.ts'
+import * as ix from '../index/expr.ts'
+import { isNever, type Predicate, substitutePredicate } from '../index/predicate.ts'
+import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/ir.ts'
+import type { Body } from './body.ts'
+import { collapse } from './collapse.ts'
+
+/** Most ranges an axis is cut into. */
+const mostSegments = 16
+
+/** Where a predicate's bounds on `axis + constant` change. */
+function cutsOf(p: Predicate, cuts: Map<string, Set<number>>): void {
+  for (const b of p) {
+    const [t, second] = b.expr.terms
+    if (second !== undefined || t === undefined || t.coef !== 1 || t.atom.kind !== 'axis') continue
+    const set = cuts.get(t.atom.name) ?? new Set()
+    for (const at of [b.lo - b.expr.offset, b.hi - b.expr.offset]) if (at > 0 && at < t.atom.extent) set.add(at)
+    cuts.set(t.atom.name, set)
+  }
+}
+
+/** The ranges of an elementwise body whose branches are decided by ranges of one axis; the body itself where there are none. */
+export function segmentsOf(body: Body): Body[] {
+  const cuts = new Map<string, Set<number>>()
+  for (const { op } of body.lets) if (op.kind === 'predicate') cutsOf(op.predicate, cuts)
+  const [best] = [...cuts].filter(([, c]) => c.size > 0 && c.size < mostSegments).sort((p, q) => q[1].size - p[1].size)
+  const axis = body.axes.find((a) => a.name === best?.[0])
+  if (best === undefined || axis === undefined) return [body]
+  const edges = [0, ...[...best[1]].sort((p, q) => p - q), axis.extent]
+  const segments = edges.slice(1).map((end, i) => restrict(body, axis.name, edges[i] ?? 0, end))
+  const masked = segments.some((s) => s.lets.some((l) => l.op.kind === 'load' && l.op.mask.length > 0))
+  return masked ? segments : segments.map((s) => collapse(flattened(s)))
+}
+
+/** The body over the indices [from, to) of an axis, with what that decides simplified away. */
+function restrict(body: Body, name: string, from: number, to: number): Body {
+  const extent = to - from
+  const axis = ix.addConst(ix.axis(name, extent), from)
+  const alias = new Map<ValueId, ValueId>()
+  const known = new Map<ValueId, boolean>()
+  const atom = (a: Atom): Expr | undefined =>
+    a.kind === 'axis' && a.name === name
+      ? axis
+      : a.kind === 'value' && alias.has(a.id)
+        ? ix.value(alias.get(a.id) ?? a.id, a.extent)
+        : undefined
+  const sub = (e: Expr): Expr => ix.substitute(e, atom)
+  const at = (id: ValueId): ValueId => alias.get(id) ?? id
+  const keeps = (axes: readonly string[]): readonly string[] => (extent === 1 ? axes.filter((a) => a !== name) : axes)
+
+  const simplify = (l: LetStmt): TileOp | undefined => {
+    const { op } = l
+    switch (op.kind) {
+      case 'predicate': {
+        const predicate = substitutePredicate(op.predicate, atom)
+        if (predicate.length === 0) known.set(l.id, true)
+        else if (isNever(predicate)) known.set(l.id, false)
+        const value = known.get(l.id)
+        return value === undefined ? { kind: 'predicate', predicate } : { kind: 'const', value }
+      }
+      case 'scalar': {
+        const args = op.args.map(at)
+        const [c, a, b] = args
+        const taken = op.op === 'select' && c !== undefined ? known.get(c) : undefined
+        const branch = taken === undefined ? undefined : taken ? a : b
+        if (branch === undefined) return { ...op, args }
+        alias.set(l.id, branch)
+        return undefined
+      }
+      case 'load': {
+        const mask = substitutePredicate(op.mask, atom)
+        if (isNever(mask)) return { kind: 'const', value: op.other }
+        return {
+          ...op,
+          index: op.index.map(sub),
+          mask,
+          ...(op.maskValue === undefined ? {} : { maskValue: at(op.maskValue) }),
+        }
+      }
+      case 'index':
+        return { ...op, expr: sub(op.expr) }
+      case 'random':
+        return { ...op, k0: at(op.k0), k1: at(op.k1), counter: sub(op.counter) }
+      case 'dot':
+        return { ...op, a: at(op.a), b: at(op.b) }
+      case 'reduce':
+        return { ...op, arg: at(op.arg), ...(op.position === undefined ? {} : { position: sub(op.position) }) }
+      case 'const':
+        return op
+      default:
+        throw new InternalError(`${op.kind} in an elementwise body`)
+    }
+  }
+  const axesOf = new Map<ValueId, readonly string[]>()
+  const lets: LetStmt[] = []
+  for (const l of body.lets) {
+    const op = simplify(l)
+    if (op === undefined) continue
+    const axes = op.kind === 'const' ? [] : varying(op, keeps(l.axes), axesOf)
+    axesOf.set(l.id, axes)
+    lets.push({ ...l, op, axes })
+  }
+  const stores = body.stores.map((s) => ({ ...s, value: at(s.value), index: s.index.map(sub) }))
+  const axes = body.axes
+    .map((a) => (a.name === name ? { name, extent } : a))
+    .filter((a) => a.name !== name || extent > 1)
+  return {
+    ...body,
+    axes,
+    lets: live(
+      lets,
+      stores.map((s) => s.value),
+    ),
+    stores,
+  }
+}
+
+/** The axes an operation still varies along, of those it had. */
+function varying(op: TileOp, had: readonly string[], axesOf: ReadonlyMap<ValueId, readonly string[]>): string[] {
+  const own = new Set(operandsOf(op).flatMap((o) => [...(axesOf.get(o) ?? [])]))
+  const take = (e: Expr): void => {
+    for (const a of ix.axesOf(e)) own.add(a)
+  }
+  if (op.kind === 'load') {
+    op.index.forEach(take)
+    for (const b of op.mask) take(b.expr)
+  } else if (op.kind === 'predicate') for (const b of op.predicate) take(b.expr)
+  else if (op.kind === 'index') take(op.expr)
+  else if (op.kind === 'random') take(op.counter)
+  return had.filter((a) => own.has(a))
+}
+
+function live(lets: readonly LetStmt[], roots: readonly ValueId[]): LetStmt[] {
+  const need = new Set(roots)
+  for (const l of [...lets].reverse()) if (need.has(l.id)) for (const o of operandsOf(l.op)) need.add(o)
+  return lets.filter((l) => need.has(l.id))
+}
+
+/** Every tensor by its flat position, so that all ranges address it alike. */
+function flattened(body: Body): Body {
+  const size = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
+  return {
+    ...body,
+    loads: new Map([...body.loads].map(([n, t]) => [n, { node: t.node, shape: [size(t.shape)] }])),
+    lets: body.lets.map(
+      (l): LetStmt =>
+        l.op.kind === 'load'
+          ? { ...l, op: { ...l.op, index: [ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])] } }
+          : l,
+    ),
+    stores: body.stores.map((s) => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [size(s.shape)] })),
+  }
+}
