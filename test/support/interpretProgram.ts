@@ -1,7 +1,10 @@
-/** Runs a launch plan through the kernel interpreter: the oracle of the backends' handling of programs. */
+/**
+ * Runs a launch plan through the kernel interpreter: the oracle of the backends' handling of programs. Intermediates stand
+ * where the plan puts them in one arena full of junk, and results over the inputs they take over.
+ */
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Program } from '../../src/runtime/program.ts'
-import { type HostArray, hostArray } from '../../src/types/host.ts'
+import { type HostArray, hostArray, hostView } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 
 export function interpretProgram(
@@ -9,7 +12,9 @@ export function interpretProgram(
   inputs: readonly HostArray[],
   rounding: 'f64' | 'dtype' = 'dtype',
 ): HostArray[] {
+  const arena = new Uint8Array(program.arenaBytes).fill(0x7f)
   const buffers = program.buffers.map((b): HostArray => {
+    if (b.source.kind === 'temp') return hostView(b.dtype, arena.buffer, b.source.offset, sizeOf(b.shape))
     const data = hostArray(b.dtype, sizeOf(b.shape))
     if (b.source.kind === 'input') {
       const given = inputs[b.source.index]
