@@ -17,9 +17,8 @@ export interface ProductShape {
   readonly cRow: number
   /** Accumulators start at zero, not from c. */
   readonly fresh: boolean
-  /** The possible numbers of rows and of k; undefined: any. */
+  /** The possible numbers of rows; undefined: any. */
   readonly rowCounts: readonly number[] | undefined
-  readonly depthCounts: readonly number[] | undefined
 }
 
 export interface ProductPlace {
@@ -31,9 +30,11 @@ export interface ProductPlace {
   readonly depth: Index
 }
 
-const unrollDepth = 4
-/** Accumulators, two columns of b and an element of a fit the fifteen vector registers of x86-64. */
-const blockRows = 6
+/**
+ * Four rows by two vectors. The engine (V8) moves all loads of a loop body in front of the arithmetic, so one step of k, its
+ * six loads and the eight accumulators must fit the fifteen vector registers it has: neither more rows nor more steps do.
+ */
+const blockRows = 4
 
 const laneBytes = { f32: 4, i32: 4, f64: 8 } as const
 const shapes = { f32: 'f32x4', i32: 'i32x4', f64: 'f64x2' } as const
@@ -95,7 +96,7 @@ export function emitProduct(f: FunctionBuilder, s: ProductShape, p: ProductPlace
 
 /** The block heights needed to cover every possible number of rows. */
 function blockSizes(s: ProductShape): number[] {
-  const sizes = [blockRows, 4, 2, 1]
+  const sizes = [blockRows, 3, 2, 1]
   if (s.rowCounts === undefined) return sizes
   const needed = new Set<number>()
   for (const n of s.rowCounts) {
@@ -124,7 +125,7 @@ function block(f: FunctionBuilder, s: ProductShape, depth: Index, rows: number, 
   const acc = Array.from({ length: rows * 2 }, () => f.local('v128'))
   const a = f.local('i32')
   const b = f.local('i32')
-  const left = f.local('i32')
+  const end = f.local('i32')
   const accumulator = (i: number): Local => acc[i] ?? c
   for (let r = 0; r < rows; r++)
     for (let v = 0; v < 2; v++) {
@@ -139,72 +140,60 @@ function block(f: FunctionBuilder, s: ProductShape, depth: Index, rows: number, 
   f.set(a)
   f.get(b0)
   f.set(b)
-  const steps = (n: number): void => {
-    for (let k = 0; k < n; k++) {
-      const columns = [0, 1].map((v) => {
-        f.get(b)
-        f.load('v128.load', 4, k * s.bRow + 16 * v)
-        return f.toLocal('v128')
-      })
-      for (let r = 0; r < rows; r++) {
-        f.get(a)
-        f.load(s.compute === 'f64' ? 'v128.load64_splat' : 'v128.load32_splat', 4, r * s.aRow + k * s.aDepth)
-        const x = f.toLocal('v128')
-        columns.forEach((y, v) => {
-          const z = accumulator(2 * r + v)
-          if (s.fused) {
-            f.get(x)
-            f.get(y)
-            f.get(z)
-            f.op(s.compute === 'f64' ? 'f64x2.relaxed_madd' : 'f32x4.relaxed_madd')
-          } else {
-            f.get(z)
-            f.get(x)
-            f.get(y)
-            f.ops(mul, add)
-          }
-          f.set(z)
-        })
-        f.release(x)
-      }
-      f.release(...columns)
-    }
-    bump(f, a, n * s.aDepth)
-    bump(f, b, n * s.bRow)
-  }
-  const exact = s.depthCounts?.every((n) => n % unrollDepth === 0) ?? false
-  const never = s.depthCounts?.every((n) => n < unrollDepth) ?? false
-  const rounds = (count: () => void, n: number): void => {
-    count()
-    f.tee(left)
-    f.if(() => {
-      f.loop((again) => {
-        steps(n)
-        f.get(left)
-        f.i32Const(1)
-        f.op('i32.sub')
-        f.tee(left)
-        f.brIf(again)
-      })
+  f.get(b)
+  f.push(depth)
+  f.i32Const(s.bRow)
+  f.ops('i32.mul', 'i32.add')
+  f.set(end)
+  const step = (): void => {
+    const columns = [0, 1].map((v) => {
+      f.get(b)
+      f.load('v128.load', 4, 16 * v)
+      return f.toLocal('v128')
     })
+    for (let r = 0; r < rows; r++) {
+      f.get(a)
+      f.load(s.compute === 'f64' ? 'v128.load64_splat' : 'v128.load32_splat', 4, r * s.aRow)
+      const x = f.toLocal('v128')
+      columns.forEach((y, v) => {
+        const z = accumulator(2 * r + v)
+        if (s.fused) {
+          f.get(x)
+          f.get(y)
+          f.get(z)
+          f.op(s.compute === 'f64' ? 'f64x2.relaxed_madd' : 'f32x4.relaxed_madd')
+        } else {
+          f.get(z)
+          f.get(x)
+          f.get(y)
+          f.ops(mul, add)
+        }
+        f.set(z)
+      })
+      f.release(x)
+    }
+    f.release(...columns)
+    bump(f, a, s.aDepth)
+    bump(f, b, s.bRow)
   }
-  if (!never)
-    rounds(() => {
-      f.push(depth)
-      f.i32Const(Math.log2(unrollDepth))
-      f.op('i32.shr_u')
-    }, unrollDepth)
-  if (!exact)
-    rounds(() => {
-      f.push(depth)
-      f.i32Const(unrollDepth - 1)
-      f.op('i32.and')
-    }, 1)
+  const inRange = (): void => {
+    f.get(b)
+    f.get(end)
+    f.op('i32.lt_u')
+  }
+  inRange()
+  f.if(() =>
+    f.loop((again) => {
+      step()
+      inRange()
+      f.brIf(again)
+    }),
+  )
   for (let r = 0; r < rows; r++)
     for (let v = 0; v < 2; v++) {
       f.get(c)
       f.get(accumulator(2 * r + v))
       f.store('v128.store', 4, r * s.cRow + 16 * v)
     }
-  f.release(a, b, left, ...acc)
+  f.release(a, b, end, ...acc)
 }

@@ -250,7 +250,6 @@ class LevelEmitter {
           cRow: tileStride(target.tile, p.m),
           fresh: target.fresh,
           rowCounts: rows.counts,
-          depthCounts: depth.counts,
         },
         place,
       ),
