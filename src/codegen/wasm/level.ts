@@ -1,20 +1,18 @@
 /** Emission of one level of statements (a part's body, a loop's body): products found, steps planned and emitted in order. */
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import { axis as axisExpr, constant, type Expr, substitute } from '../../index/expr.ts'
-import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
-import { combinerIdentity, combinerOp } from '../../scalar/ops.ts'
-import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
+import { type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
+import { computeDType, type DType } from '../../types/dtype.ts'
 import { carryPlan } from './carry.ts'
 import { emitProduct } from './gemm.ts'
 import { addressOf } from './lane_index.ts'
-import { assignReg, copyReg, emitConst, emitScalarOp, type Reg } from './lanes.ts'
-import { emitRoundTo } from './math/half.ts'
-import { countedLoop, emitNest } from './nest.ts'
+import { assignReg, copyReg } from './lanes.ts'
+import { emitNest } from './nest.ts'
 import { foldOf, type LevelContext, outerValues, planLevel, type Root } from './nests.ts'
 import { operandLayout, type Product, productOf, resultLayoutOf, tileStride } from './product.ts'
 import { part } from './reg.ts'
+import { emitScan } from './scan.ts'
 import type { Index } from './scope.ts'
-import { emitTileStore } from './store.ts'
 import { type Axes, type AxisView, blockView, type Tile } from './tile.ts'
 import type { Values } from './values.ts'
 
@@ -163,7 +161,7 @@ class LevelEmitter {
           this.product(step.product)
           break
         case 'scan':
-          this.scan(step.stmt)
+          emitScan(values, step.stmt, this.makeTile(step.stmt.id, step.stmt.axes, step.stmt.dtype))
           break
         case 'loop':
           this.loop(step.stmt)
@@ -274,55 +272,6 @@ class LevelEmitter {
       count: scope.once(depth, `role:${outer.name}:${unit}`, 'i32', () => scope.pushScaled(count, unit)),
       counts,
     }
-  }
-
-  /** Running folds along one axis, other axes outside; four of them at a time where the tile is contiguous across. */
-  private scan(s: LetStmt): void {
-    const { values } = this
-    const { op } = s
-    invariant(op.kind === 'scan', 'not a scan')
-    const { f, env, scope } = values
-    const level = scope.depth
-    const tile = this.makeTile(s.id, s.axes, s.dtype)
-    const outer = values.axes.varying(s.axes).filter((a) => a !== op.axis)
-    const dtype = computeDType(s.dtype)
-    const run = (): void => {
-      let acc: Reg | undefined
-      scope.here(() => {
-        acc = emitConst(f, dtype, 1, combinerIdentity(op.combiner, dtype))
-      })
-      invariant(acc !== undefined, 'no accumulator')
-      const running: Reg = { dtype, lanes: 1, locals: acc.locals }
-      countedLoop(
-        values,
-        op.axis,
-        () => {
-          const x = values.element(op.arg)
-          const write = (): void => {
-            let out: Reg = { ...running, dtype: s.dtype }
-            if (env.mode === 'strict' && isFloat(s.dtype))
-              scope.here(() => {
-                out = emitRoundTo(f, env, s.dtype, running)
-              })
-            emitTileStore(values, tile, out, 0)
-          }
-          if (op.exclusive) write()
-          scope.here(() => {
-            const next = emitScalarOp(f, env, combinerOp[op.combiner], dtype, dtype, [running, { ...x, dtype }])
-            assignReg(f, running, next)
-          })
-          if (!op.exclusive) write()
-        },
-        op.reverse,
-      )
-    }
-    const nest = (i: number): void => {
-      const a = outer[i]
-      if (a === undefined) run()
-      else countedLoop(values, a, () => nest(i + 1))
-    }
-    nest(0)
-    values.setHome(s.id, { kind: 'tile', tile, depth: level, round: false })
   }
 
   /** A loop's bound: it narrows the axis, never widens it. */

@@ -72,8 +72,10 @@ class NestEmitter {
   private inner(d: number): void {
     const axis = this.schedule.order[d]
     if (axis === undefined) this.body()
-    else if (axis === this.schedule.vector) this.vectorLoop(axis, () => this.loop(d + 1))
-    else countedLoop(this.values, axis, () => this.loop(d + 1))
+    else if (axis === this.schedule.vector) {
+      for (const fetch of this.schedule.fetch) emitFetch(this.values, fetch, axis)
+      vectorLoop(this.values, axis, this.schedule.copies, () => this.loop(d + 1))
+    } else countedLoop(this.values, axis, () => this.loop(d + 1))
   }
 
   /** The folded loops between the accumulators' start and finish. */
@@ -124,57 +126,55 @@ class NestEmitter {
       writes.push(() => emitTileStore(values, r.tile, v, j))
     }
   }
+}
 
-  /** Whole steps of `copies` groups of four, then single groups, the last of them partial. */
-  private vectorLoop(axis: string, body: () => void): void {
-    const { values } = this
-    const { scope, f } = values
-    const view = values.axes.view(axis)
-    const { copies } = this.schedule
-    const { start, end, count } = axisBounds(values, axis)
-    const aligned = view.aligned % 4 === 0
-    const wide = 4 * copies
-    const counts = view.counts
-    const always = counts?.every((n) => n % wide === 0) ?? false
-    const never = counts?.every((n) => n < wide) ?? false
-    const wholeGroups = counts?.every((n) => n % 4 === 0) ?? false
-    for (const fetch of this.schedule.fetch) emitFetch(values, fetch, axis, start, count)
-    const steps = (from: Index, to: Index, n: number, partial: boolean): void => {
-      const counter = f.local('i32')
-      scope.push()
-      scope.bind(axis, counter)
-      if (aligned)
-        scope.bind(
-          `${axis}.quad`,
-          scope.once(scope.depth, 'quad', 'i32', () => {
-            f.get(counter)
-            f.i32Const(2)
-            f.op('i32.shr_u')
-          }),
-        )
-      const outer = values.vector
-      values.vector = { name: axis, copies: n, aligned, ...(partial ? limitOf(values, counter, end) : {}) }
-      body()
-      values.vector = outer
-      const { fragment } = scope.pop()
-      scope.here(() => f.forLoop(counter, from, to, 4 * n, () => f.splice(fragment)))
-    }
-    if (always) {
-      steps(start, end, copies, false)
-      return
-    }
-    let tailFrom: Index = start
-    if (!never) {
-      tailFrom = wholeEnd(values, start, count, wide)
-      steps(start, tailFrom, copies, false)
-    }
-    steps(tailFrom, end, 1, !wholeGroups)
+/** Whole steps of `copies` groups of four, then single groups, the last of them partial. */
+export function vectorLoop(values: Values, axis: string, copies: number, body: () => void): void {
+  const { scope, f } = values
+  const view = values.axes.view(axis)
+  const { start, end, count } = axisBounds(values, axis)
+  const aligned = view.aligned % 4 === 0
+  const wide = 4 * copies
+  const counts = view.counts
+  const always = counts?.every((n) => n % wide === 0) ?? false
+  const never = counts?.every((n) => n < wide) ?? false
+  const wholeGroups = counts?.every((n) => n % 4 === 0) ?? false
+  const steps = (from: Index, to: Index, n: number, partial: boolean): void => {
+    const counter = f.local('i32')
+    scope.push()
+    scope.bind(axis, counter)
+    if (aligned)
+      scope.bind(
+        `${axis}.quad`,
+        scope.once(scope.depth, 'quad', 'i32', () => {
+          f.get(counter)
+          f.i32Const(2)
+          f.op('i32.shr_u')
+        }),
+      )
+    const outer = values.vector
+    values.vector = { name: axis, copies: n, aligned, ...(partial ? limitOf(values, counter, end) : {}) }
+    body()
+    values.vector = outer
+    const { fragment } = scope.pop()
+    scope.here(() => f.forLoop(counter, from, to, 4 * n, () => f.splice(fragment)))
   }
+  if (always) {
+    steps(start, end, copies, false)
+    return
+  }
+  let tailFrom: Index = start
+  if (!never) {
+    tailFrom = wholeEnd(values, start, count, wide)
+    steps(start, tailFrom, copies, false)
+  }
+  steps(tailFrom, end, 1, !wholeGroups)
 }
 
 /** Loads a word of every cache line of a row. */
-function emitFetch(values: Values, fetch: Fetch, axis: string, start: Index, count: Index): void {
+function emitFetch(values: Values, fetch: Fetch, axis: string): void {
   const { f, scope } = values
+  const { start, count } = axisBounds(values, axis)
   const position = substitute(fetch.position, (a) => {
     if (a.kind !== 'axis' || a.name !== axis) return undefined
     return typeof start === 'number' ? constant(start) : axisExpr(`${axis}.start`, a.extent)

@@ -173,7 +173,18 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
         : [...byStride(kept), ...others(folded), vector]
   const n = vector === undefined ? 0 : size(vector)
   const folds = nest.roots.filter((r) => r.kind === 'fold').length
-  const wanted = folds > 0 ? (work.arithmetic <= 6 ? (folds > 2 ? 2 : 4) : 2) : work.arithmetic <= 6 ? 4 : 1
+  const wanted =
+    folds > 0
+      ? work.arithmetic <= 6
+        ? folds > 2
+          ? 2
+          : 4
+        : work.arithmetic <= 12
+          ? 2
+          : 1
+      : work.arithmetic <= 6
+        ? 4
+        : 1
   let copies = scatter ? 1 : wanted
   while (copies > 1 && n < 4 * copies) copies /= 2
   return {
