@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os'
 import pc from 'picocolors'
 import { createWasmBackend } from '../backends/wasm/backend.ts'
+import { hasRelaxedSimd } from '../backends/wasm/host.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Console } from './console.ts'
 
@@ -34,8 +35,7 @@ const splatZero = [0x41, 0x00, 0xfd, 0x11] as const
 export function wasmFeatures(): { simd: boolean; relaxedSimd: boolean; threads: boolean } {
   return {
     simd: accepts(...vectorFunction(...splatZero)),
-    // f32x4.relaxed_madd of three zero vectors.
-    relaxedSimd: accepts(...vectorFunction(...splatZero, ...splatZero, ...splatZero, 0xfd, 0x85, 0x02)),
+    relaxedSimd: hasRelaxedSimd(),
     // One shared memory of one page.
     threads: typeof SharedArrayBuffer !== 'undefined' && accepts(5, 4, 1, 3, 1, 1),
   }
@@ -64,7 +64,7 @@ export function deviceStatus(): DeviceStatus[] {
             relaxedSimd ? 'relaxed SIMD (fused multiply-add)' : 'no relaxed SIMD',
             threads ? `threads over ${cores} ${cores === 1 ? 'core' : 'cores'}` : 'no threads',
           ].join(', '),
-          ...(relaxedSimd ? {} : { help: 'Node 21 or later has relaxed SIMD: matrix products run faster' }),
+          ...(relaxedSimd ? {} : { help: 'a newer Node has relaxed SIMD: matrix products run faster' }),
         }
       : {
           name: 'wasm',

@@ -45,6 +45,20 @@ function blockRole(axes: readonly string[], extent: (a: string) => number, targe
   return out
 }
 
+/** Rows of a block: fewer than the target's where the grid would otherwise have too few programs to share out evenly. */
+function rowTarget(
+  m: readonly string[],
+  batch: readonly string[],
+  columns: readonly Blocked[],
+  extent: (a: string) => number,
+  target: TargetInfo,
+): number {
+  const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * extent(a), 1)
+  const others = size(batch) * columns.reduce((n, c) => n * Math.ceil(extent(c.axis) / c.block), 1)
+  const blocks = Math.ceil(target.minPrograms / 2 / others)
+  return Math.max(Math.min(target.dotBlock.m, 64), Math.min(target.dotBlock.m, Math.ceil(size(m) / blocks)))
+}
+
 export function lowerMatrix(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
   const { matrix } = roles
   invariant(matrix !== undefined, 'no matrix product')
@@ -53,8 +67,8 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
   invariant(dot?.op.kind === 'dot', 'the matrix product is no dot')
   const m = byStoreStride(body, matrix.m).reverse()
   const n = byStoreStride(body, matrix.n).reverse()
-  const rows = blockRole(m, extent, target.dotBlock.m, 8)
   const columns = blockRole(n, extent, target.dotBlock.n, 16)
+  const rows = blockRole(m, extent, rowTarget(m, matrix.batch, columns, extent, target), 8)
   const depth = blockRole(matrix.k, extent, target.dotBlock.k, 8)
 
   const params = new Params()
