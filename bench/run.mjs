@@ -103,15 +103,11 @@ async function quiet() {
   return false
 }
 
-/** glibc gives large blocks back to the system at once: the native runtime would fault in its outputs at every call. */
-const keepMemory = { MALLOC_MMAP_MAX_: '0', MALLOC_TRIM_THRESHOLD_: '17179869184' }
-
 /** A child process; `ask` sends a message and resolves with its answer. */
 function start(candidate) {
   const child = fork(here('./child.mjs'), {
     execArgv: ['--expose-gc'],
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-    env: { ...process.env, ...(candidate.name === 'ort-node' ? keepMemory : {}) },
   })
   let errors = ''
   child.stderr.on('data', (d) => {

@@ -1,6 +1,6 @@
 /** ONNX Runtime: the native CPU provider (`ort-node`) and the WebAssembly one (`ort-web`), on the same models. */
 import { createRequire } from 'node:module'
-import { hasModel, modelOf } from '../onnx.mjs'
+import { hasModel, modelOf, timedOutputs } from '../onnx.mjs'
 
 async function load(web, threads) {
   if (!web) return createRequire(import.meta.url)('onnxruntime-node')
@@ -27,33 +27,29 @@ export async function open({ threads, web }) {
       if (!row.weights.includes(i)) feeds[`in${i}`] = new ort.Tensor('float32', data, row.inputs[i].shape)
     })
     const names = row.outputs.map((_, i) => `out${i}`)
-    let result
-    const read = () => names.map((n) => result[n].data)
     if (row.fresh) {
       let session
+      let result
       return {
         run: async (seed) => {
           session = await create(row, inputs, seed)
           result = await session.run(feeds)
         },
         finish: () => session?.release(),
-        read,
+        read: () => names.map((n) => result[n].data),
       }
     }
     const session = await create(row, inputs)
-    // Outputs written in place spare the native runtime an allocation a call; ort-web copies either way.
-    const fetches = Object.fromEntries(
-      names.map((n, i) => {
-        const shape = row.outputs[i]
-        return [n, new ort.Tensor('float32', new Float32Array(shape.reduce((a, b) => a * b, 1)), shape)]
-      }),
-    )
+    const timed = timedOutputs(row)
     return {
       run: async () => {
-        for (let i = 0; i < row.calls; i++) result = web ? await session.run(feeds) : await session.run(feeds, fetches)
+        for (let i = 0; i < row.calls; i++) await session.run(feeds, timed)
       },
       finish: () => {},
-      read,
+      read: async () => {
+        const result = await session.run(feeds, names)
+        return names.map((n) => result[n].data)
+      },
     }
   }
   return { prepare, has: hasModel }
