@@ -72,7 +72,8 @@ class Assembly {
 }
 
 const kernelName = (nodes: Iterable<Node>, index: number): string => {
-  const names = [...new Set([...nodes].map((n) => n.origin.name))].filter((n) => n !== 'unknown').slice(0, 3)
+  const called = [...nodes].map((n) => n.origin).sort((a, b) => a.id - b.id)
+  const names = [...new Set(called.map((o) => o.name))].filter((n) => n !== 'unknown').slice(0, 3)
   return `k${index}_${names.length === 0 ? 'kernel' : names.join('_').replace(/[^A-Za-z0-9_]/g, '')}`
 }
 

@@ -13,9 +13,11 @@ import { operationTraffic } from './operations.ts'
 
 const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
 
+/** The user's operations in the order they were called. */
 function operationsOf(nodes: Iterable<Node>): OperationReport[] {
   const by = new Map([...nodes].map((n) => [n.origin.id, n.origin]))
-  return [...by.values()].map((o) => (o.where === undefined ? { name: o.name } : { name: o.name, where: o.where }))
+  const called = [...by.values()].sort((a, b) => a.id - b.id)
+  return called.map((o) => (o.where === undefined ? { name: o.name } : { name: o.name, where: o.where }))
 }
 
 function stagesOf(launch: Launch | undefined): StageReport[] {
@@ -36,7 +38,7 @@ function kernelReport(group: PlannedGroup, launch: Launch | undefined): KernelRe
       name: launch?.main.kernel.name ?? 'empty',
       kind: roles.kind,
       operations: operationsOf(members),
-      primitives: [...members].map((n) => n.op),
+      primitives: [...members].sort((a, b) => a.id - b.id).map((n) => n.op),
       bytesRead: cost.bytesRead,
       bytesWritten: cost.bytesWritten,
       flops: cost.flops,

@@ -419,10 +419,17 @@ export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode,
       invariant(g.made !== undefined, 'a kernel group without body')
       return [{ kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }]
     })
-  const home = (n: Node): number | undefined => planner.home.get(n)
+  const holders = new Map<Node, PlannedGroup[]>()
+  for (const g of groups)
+    for (const n of g.kind === 'kernel' ? g.members : [g.node]) holders.set(n, [...(holders.get(n) ?? []), g])
+  const kernels = (n: Node): PlannedGroup[] => holders.get(n) ?? []
   return {
     groups,
-    refused: [...planner.refused.values()].filter((r) => home(r.from) !== home(r.to)),
-    recomputed: planner.recomputed,
+    refused: [...planner.refused.values()].filter((r) => !kernels(r.from).some((g) => kernels(r.to).includes(g))),
+    // Later merges may have joined some of the kernels that compute a value again.
+    recomputed: planner.recomputed.flatMap((r) => {
+      const consumers = Math.min(r.consumers, kernels(r.node).length)
+      return kernels(r.node).length < 2 ? [] : [{ ...r, consumers, savedBytes: bytesOf(r.node) * (1 + consumers) }]
+    }),
   }
 }
