@@ -197,3 +197,32 @@ describe.each(dtypes)('%s', (d) => {
     )
   })
 })
+
+describe.each(['f32', 'f16', 'i32', 'f64'])('columns of rows far apart, %s', (d) => {
+  const width = d === 'f16' ? 1100 : 530
+  test.each([37, 64, 512])('blocks of %i columns', (block) => {
+    compare(
+      `kernel t {
+  param x: ${d}[70, ${width}] read
+  param w: ${d}[70] read
+  param s: ${d}[${width}] write
+  param m: ${d}[${width}] write
+  param p: ${d}[${width}] write
+  param y: ${d}[70, ${width}] write
+  axes r: 70, c: ${width}
+  grid c/${block}
+  %0 ${d}{r, c} = load x[r, c]
+  %1 ${d}{r} = load w[r]
+  %2 ${d}{c} = reduce sum %0 over r
+  %3 ${d}{c} = reduce max %0 over r
+  %4 ${d}{c} = dot %0, %1 over r
+  %5 ${d}{r, c} = add %0, %1
+  store s[c] = %2
+  store m[c] = %3
+  store p[c] = %4
+  store y[r, c] = %5
+}`,
+      d === 'f32' ? { tolerance: 2e-5 } : d === 'f16' ? { tolerance: 4e-3 } : {},
+    )
+  })
+})

@@ -3,6 +3,7 @@ import { invariant } from '../../diagnostics/errors.ts'
 import { axis } from '../../index/expr.ts'
 import { combinerIdentity, combinerOp, extreme, type Scalar } from '../../scalar/ops.ts'
 import { computeDType, type DType, isFloat, isWide } from '../../types/dtype.ts'
+import { laneReader } from './access.ts'
 import type { Local } from './builder.ts'
 import { exprElement, exprLanes } from './lane_index.ts'
 import {
@@ -22,6 +23,8 @@ import { emitCast } from './math/cast.ts'
 import { emitRoundTo } from './math/half.ts'
 import type { Fold } from './nests.ts'
 import { part } from './reg.ts'
+import { emitTileStore } from './store.ts'
+import type { Tile } from './tile.ts'
 import type { Values } from './values.ts'
 
 /** Folds in strict mode go chunk by chunk (docs/numerics.md, "Modes"). */
@@ -375,4 +378,37 @@ const sameClass = (a: DType, b: DType): boolean =>
 function identityOf(fold: Fold, dtype: DType): Scalar {
   const { combiner } = fold
   return combiner === 'argmax' || combiner === 'argmin' ? 0 : combinerIdentity(combiner, dtype)
+}
+
+/** What a fold in memory starts from at copy `j`: the value it continues, or the identity. */
+export function startOfFold(values: Values, fold: Fold, j: number): Reg {
+  if (fold.acc !== undefined) return values.lanes(fold.acc, j)
+  const dtype = accumulatorDType(fold)
+  return values.scope.keep(0, `start:${fold.combiner}:${dtype}`, () =>
+    emitConst(values.f, dtype, 4, identityOf(fold, dtype)),
+  )
+}
+
+/** Folds copy `j` of the current point into the fold's tile. */
+export function stepInTile(values: Values, fold: Fold, tile: Tile, j: number): void {
+  const { f, env, scope } = values
+  const { combiner } = fold
+  invariant(combiner !== 'argmax' && combiner !== 'argmin', 'arg-folds stand in registers')
+  const dtype = accumulatorDType(fold)
+  const args = fold.args.map((a) => values.lanes(a, j))
+  const index = values.axes.tileIndex(tile)
+  const read = laneReader(values, values.scratch, index, tile.offset, tile.dtype, j, scope.depth, false)
+  let next: Reg | undefined
+  scope.here(() => {
+    const acc: Reg = { ...read.whole(), dtype }
+    const [a, b] = args.map((x) => (sameClass(x.dtype, dtype) ? { ...x, dtype } : emitCast(f, env, dtype, x)))
+    invariant(a !== undefined, 'a fold without operand')
+    next =
+      b === undefined ? emitScalarOp(f, env, combinerOp[combiner], dtype, dtype, [acc, a]) : emitFma(f, env, a, b, acc)
+    releaseReg(f, acc)
+  })
+  invariant(next !== undefined, 'nothing was folded')
+  emitTileStore(values, tile, next, j)
+  const done = next
+  scope.here(() => releaseReg(f, done))
 }

@@ -1,11 +1,12 @@
 /** Emission of a loop nest: loops in the scheduled order, the vector axis in whole and partial steps, folds, stores. */
 import { invariant } from '../../diagnostics/errors.ts'
 import { axis as axisExpr, constant, substitute } from '../../index/expr.ts'
+import { computeDType } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
-import { Accumulator } from './fold.ts'
+import { Accumulator, startOfFold, stepInTile } from './fold.ts'
 import { addressOf } from './lane_index.ts'
 import { makeReg, type Reg } from './lanes.ts'
-import type { Nest, Root } from './nests.ts'
+import type { Fold, Nest, Root } from './nests.ts'
 import { type Fetch, type NestSchedule, scheduleNest } from './schedule.ts'
 import type { Index } from './scope.ts'
 import { emitStore, emitTileStore } from './store.ts'
@@ -47,7 +48,8 @@ class NestEmitter {
   emit(): void {
     const { values } = this
     const level = values.scope.depth
-    this.loop(0)
+    if (this.schedule.inMemory) this.loopInMemory(0)
+    else this.loop(0)
     for (const r of this.nest.roots) {
       if (r.kind === 'keep' && r.home) values.setHome(r.id, { kind: 'tile', tile: r.tile, depth: level, round: false })
       if (r.kind !== 'fold') continue
@@ -56,9 +58,14 @@ class NestEmitter {
       if (reg !== undefined) values.setHome(id, { kind: 'register', reg, depth: level })
       else {
         invariant(kept.length > 0, `fold %${id} has no result`)
-        values.setHome(id, { kind: 'tile', tile: this.places.tileOf(id), depth: level, round: false })
+        values.setHome(id, { kind: 'tile', tile: this.places.tileOf(id), depth: level, round: this.roundsLate(r.fold) })
       }
     }
+  }
+
+  /** Accumulators in memory hold half precision unrounded. */
+  private roundsLate(fold: Fold): boolean {
+    return this.schedule.inMemory && this.values.env.mode === 'strict' && computeDType(fold.dtype) !== fold.dtype
   }
 
   private loop(d: number): void {
@@ -101,6 +108,41 @@ class NestEmitter {
       }
     }
     this.accumulators.splice(0, Infinity, ...outer)
+  }
+
+  /** Folds accumulate in their results' tiles: filled before the folded loops, which run outside the vector axis. */
+  private loopInMemory(d: number): void {
+    const { values, schedule, nest } = this
+    const axis = schedule.order[d]
+    invariant(axis !== undefined, 'a nest without a vector axis')
+    if (!nest.folded.includes(axis)) {
+      countedLoop(values, axis, () => this.loopInMemory(d + 1))
+      return
+    }
+    const vector = schedule.vector ?? axis
+    const copies = (each: (j: number) => void): void => {
+      for (let j = 0; j < (values.vector?.copies ?? 1); j++) each(j)
+    }
+    vectorLoop(values, vector, schedule.copies, () =>
+      copies((j) => {
+        for (const fold of this.folds)
+          emitTileStore(values, this.places.tileOf(fold.id), startOfFold(values, fold, j), j)
+      }),
+    )
+    const rows = (i: number): void => {
+      const folded = schedule.order[i]
+      if (folded === undefined || folded === vector)
+        vectorLoop(values, vector, schedule.copies, () =>
+          copies((j) => {
+            const writes: (() => void)[] = []
+            for (const r of nest.roots) this.compute(r, j, writes)
+            for (const fold of this.folds) stepInTile(values, fold, this.places.tileOf(fold.id), j)
+            for (const write of writes) write()
+          }),
+        )
+      else countedLoop(values, folded, () => rows(i + 1))
+    }
+    rows(d)
   }
 
   private body(): void {

@@ -14,6 +14,11 @@ export interface NestSchedule {
   readonly vector: string | undefined
   /** Groups of four lanes a step of the vector axis takes. */
   readonly copies: number
+  /**
+   * Folded axes run outside the vector axis, accumulators stand in the results' tiles: rows far apart are read whole, one
+   * after another, instead of a few columns of each at a time.
+   */
+  readonly inMemory: boolean
   /** Reads along the vector axis to bring into the cache before its loop runs. */
   readonly fetch: readonly Fetch[]
 }
@@ -165,11 +170,14 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
   const others = (names: readonly string[]): string[] => names.filter((a) => a !== vector)
   const folded = ordered ? [...nest.folded] : byStride(nest.folded)
   const isKept = vector !== undefined && kept.includes(vector)
+  const inMemory = isKept && vector !== undefined && foldsInMemory(values, nest, work, vector)
   const order =
     vector === undefined
       ? [...byStride(kept), ...folded]
       : isKept
-        ? [...byStride(others(kept)), vector, ...folded]
+        ? inMemory
+          ? [...byStride(others(kept)), ...folded, vector]
+          : [...byStride(others(kept)), vector, ...folded]
         : [...byStride(kept), ...others(folded), vector]
   const n = vector === undefined ? 0 : size(vector)
   const folds = nest.roots.filter((r) => r.kind === 'fold').length
@@ -191,8 +199,29 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
     order,
     vector,
     copies,
-    fetch: vector === undefined || order.at(-1) !== vector ? [] : fetches(values, work, vector),
+    inMemory,
+    fetch: inMemory || vector === undefined || order.at(-1) !== vector ? [] : fetches(values, work, vector),
   }
+}
+
+/** Rows this many bytes apart fall on different pages. */
+const farRows = 2048
+
+/** Whether folding rows into accumulators in memory pays, and the folds allow it. */
+function foldsInMemory(values: Values, nest: Nest, work: Work, vector: string): boolean {
+  const { axes, env } = values
+  const rows = nest.folded.reduce((n, a) => n * axes.view(a).max, 1)
+  const inner = nest.folded.at(-1)
+  if (inner === undefined || rows < 64 || axes.view(vector).max < 32) return false
+  if (env.mode === 'strict' && rows > 1024) return false
+  if (nest.roots.some((r) => r.kind === 'fold' && r.fold.combiner.startsWith('arg'))) return false
+  return work.touches.some(
+    (t) =>
+      t.param !== undefined &&
+      !t.write &&
+      strideOf(t.position, vector) === t.unit &&
+      Math.abs(strideOf(t.position, inner) ?? 0) >= farRows,
+  )
 }
 
 /**
