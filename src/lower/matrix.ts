@@ -10,6 +10,7 @@ import {
   type Stmt,
   type ValueId,
 } from '../kernel/ir.ts'
+import { ancestorsOf } from '../kernel/walk.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
@@ -74,7 +75,7 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
   const params = new Params()
   for (const [p, t] of body.loads) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const operand = ancestors([dot.op.a, dot.op.b], lets)
+  const operand = ancestorsOf([dot.op.a, dot.op.b], lets)
   const inK = (l: LetStmt): boolean =>
     l.axes.some((a) => matrix.k.includes(a)) ||
     operandsOf(l.op).some((o) => {
@@ -152,17 +153,4 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
     finishing: [],
     partials: [],
   }
-}
-
-/** Statements some values need, those values among them. */
-function ancestors(roots: readonly ValueId[], lets: ReadonlyMap<ValueId, LetStmt>): Set<ValueId> {
-  const out = new Set<ValueId>()
-  const stack = [...roots]
-  for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
-    if (out.has(id)) continue
-    out.add(id)
-    const l = lets.get(id)
-    if (l !== undefined) stack.push(...operandsOf(l.op))
-  }
-  return out
 }

@@ -9,8 +9,10 @@ import {
   type NumericsMode,
   operandsOf,
   type Stmt,
+  type StoreStmt,
   type ValueId,
 } from '../kernel/ir.ts'
+import { ancestorsOf, liveLets } from '../kernel/walk.ts'
 import type { Body } from '../plan/body.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { dependsOn } from '../plan/split.ts'
@@ -107,7 +109,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
   const after = new Set<ValueId>()
   for (const l of body.lets) if ([...roles.split].some((s) => l.id === s || dependsOn(l, s, lets))) after.add(l.id)
   const partials: PartialBuffer[] = []
-  const extra: Stmt[] = []
+  const extra: StoreStmt[] = []
   const params = new Params()
   const finishParams = new Params()
   const finishLets: LetStmt[] = []
@@ -223,20 +225,9 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
     ...cut,
     ...parallelGrid(body, mainRoles, splitBy === 'every-index' ? 1 : Math.max(1, target.elementBlock / splitBy.block)),
   ]
-  const live = liveFor(mainLets, [
-    ...extra,
-    ...body.stores.filter((s) => !after.has(s.value)).map((s) => ({ kind: 'store' as const, value: s.value })),
-  ])
-  const main = kernelOf(
-    name,
-    body,
-    grid,
-    live,
-    mode,
-    params,
-    extra,
-    body.stores.filter((s) => !after.has(s.value)),
-  )
+  const own = body.stores.filter((s) => !after.has(s.value))
+  const live = liveLets(mainLets, [...extra.map((s) => s.value), ...own.map((s) => s.value)])
+  const main = kernelOf(name, body, grid, live, mode, params, extra, own)
   const finishing = kernelOf(
     `${name}_finish`,
     finishBody,
@@ -255,25 +246,10 @@ const zeroOf = (l: LetStmt): boolean | number | bigint =>
 /** Statements of the body that the finishing statements use and that are computed there again. */
 function recompute(body: Body, finish: readonly LetStmt[]): LetStmt[] {
   const have = new Set(finish.map((l) => l.id))
-  const need = new Set<ValueId>()
-  const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const stack = finish.flatMap((l) => operandsOf(l.op))
-  for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
-    if (have.has(id) || need.has(id)) continue
-    const l = lets.get(id)
-    if (l === undefined) continue
-    need.add(id)
-    stack.push(...operandsOf(l.op))
-  }
-  return body.lets.filter((l) => need.has(l.id))
-}
-
-function liveFor(lets: readonly LetStmt[], stores: readonly { readonly kind: Stmt['kind'] }[]): LetStmt[] {
-  const live = new Set<ValueId>()
-  for (const s of stores) if ('value' in s && typeof s.value === 'number') live.add(s.value)
-  for (let i = lets.length - 1; i >= 0; i--) {
-    const l = lets[i]
-    if (l !== undefined && live.has(l.id)) for (const o of operandsOf(l.op)) live.add(o)
-  }
-  return lets.filter((l) => live.has(l.id))
+  const others = new Map(body.lets.filter((l) => !have.has(l.id)).map((l) => [l.id, l]))
+  const need = ancestorsOf(
+    finish.flatMap((l) => operandsOf(l.op)),
+    others,
+  )
+  return body.lets.filter((l) => others.has(l.id) && need.has(l.id))
 }

@@ -1,36 +1,15 @@
 /** Building a region's body: its results bound to axes, every node evaluated, axes split until the index maps are affine. */
 import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import { always } from '../index/predicate.ts'
-import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/ir.ts'
+import { expressionsOf, liveLets } from '../kernel/walk.ts'
 import { coversOnce } from './bijection.ts'
 import type { Body, BodyStore } from './body.ts'
 import { Instances, Refusal } from './instances.ts'
 import { type Refused, refuse } from './refusal.ts'
 import type { Region } from './region.ts'
 import { type BoundDim, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
-
-/** Every expression of a statement. */
-function* exprsOf(op: TileOp): Iterable<Expr> {
-  switch (op.kind) {
-    case 'index':
-      yield op.expr
-      break
-    case 'predicate':
-      for (const b of op.predicate) yield b.expr
-      break
-    case 'load':
-      yield* op.index
-      for (const b of op.mask) yield b.expr
-      break
-    case 'random':
-      yield op.counter
-      break
-    default:
-  }
-}
 
 function buildOnce(
   region: Region,
@@ -67,7 +46,7 @@ function buildOnce(
     tiles.lets,
     stores.map((s) => s.value),
   )
-  for (const l of used) tiles.checkSplits(exprsOf(l.op))
+  for (const l of used) tiles.checkSplits(expressionsOf(l.op))
   const axisNames = new Set(
     used.flatMap((l) => [...l.axes, ...(l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : [])]),
   )
@@ -104,16 +83,6 @@ function bindRoot(tiles: Tiles, root: Node, earlier: readonly BoundDim[][]): Bou
     if (out.length === root.shape.length) return out
   }
   return undefined
-}
-
-/** The statements that feed the given values, in order. */
-function liveLets(lets: readonly LetStmt[], roots: readonly ValueId[]): LetStmt[] {
-  const live = new Set<ValueId>(roots)
-  for (let i = lets.length - 1; i >= 0; i--) {
-    const l = lets[i]
-    if (l !== undefined && live.has(l.id)) for (const o of operandsOf(l.op)) live.add(o)
-  }
-  return lets.filter((l) => live.has(l.id))
 }
 
 /** Builds a region's body, or says why it cannot be one kernel. */

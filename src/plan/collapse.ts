@@ -4,6 +4,7 @@ import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import { substitutePredicate } from '../index/predicate.ts'
 import type { LetStmt, TileOp } from '../kernel/ir.ts'
+import { expressionsOf } from '../kernel/walk.ts'
 import type { Body, BodyStore, BodyTensor } from './body.ts'
 
 /** Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it. */
@@ -19,23 +20,6 @@ function alike(e: Expr, outer: string, inner: string, extent: number): boolean {
   return co === ci * extent
 }
 
-function exprsOf(op: TileOp): readonly Expr[] {
-  switch (op.kind) {
-    case 'index':
-      return [op.expr]
-    case 'predicate':
-      return op.predicate.map((b) => b.expr)
-    case 'load':
-      return [...op.index, ...op.mask.map((b) => b.expr)]
-    case 'random':
-      return [op.counter]
-    case 'reduce':
-      return op.position === undefined ? [] : [op.position]
-    default:
-      return []
-  }
-}
-
 const both = (axes: readonly string[], a: string, b: string): boolean => axes.includes(a) === axes.includes(b)
 
 function collapsible(body: Body, outer: string, inner: string, extent: number): boolean {
@@ -47,7 +31,7 @@ function collapsible(body: Body, outer: string, inner: string, extent: number): 
       const at = l.op.axes.indexOf(outer)
       if (at >= 0 && l.op.axes[at + 1] !== inner) return false
     }
-    for (const e of exprsOf(l.op)) if (!alike(e, outer, inner, extent)) return false
+    for (const e of expressionsOf(l.op)) if (!alike(e, outer, inner, extent)) return false
   }
   return body.stores.every((s) => s.index.every((e) => alike(e, outer, inner, extent)))
 }

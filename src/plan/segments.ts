@@ -7,6 +7,7 @@ import type { Atom, Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import { isNever, type Predicate, substitutePredicate } from '../index/predicate.ts'
 import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/ir.ts'
+import { expressionsOf, liveLets } from '../kernel/walk.ts'
 import type { Body } from './body.ts'
 import { collapse } from './collapse.ts'
 
@@ -112,7 +113,7 @@ function restrict(body: Body, name: string, from: number, to: number): Body {
   return {
     ...body,
     axes,
-    lets: live(
+    lets: liveLets(
       lets,
       stores.map((s) => s.value),
     ),
@@ -126,19 +127,8 @@ function varying(op: TileOp, had: readonly string[], axesOf: ReadonlyMap<ValueId
   const take = (e: Expr): void => {
     for (const a of ix.axesOf(e)) own.add(a)
   }
-  if (op.kind === 'load') {
-    op.index.forEach(take)
-    for (const b of op.mask) take(b.expr)
-  } else if (op.kind === 'predicate') for (const b of op.predicate) take(b.expr)
-  else if (op.kind === 'index') take(op.expr)
-  else if (op.kind === 'random') take(op.counter)
+  expressionsOf(op).forEach(take)
   return had.filter((a) => own.has(a))
-}
-
-function live(lets: readonly LetStmt[], roots: readonly ValueId[]): LetStmt[] {
-  const need = new Set(roots)
-  for (const l of [...lets].reverse()) if (need.has(l.id)) for (const o of operandsOf(l.op)) need.add(o)
-  return lets.filter((l) => need.has(l.id))
 }
 
 /** Every tensor by its flat position, so that all ranges address it alike. */

@@ -1,5 +1,5 @@
 /** Host storage of tensors: which typed array holds a dtype, and how elements are read and written. */
-import type { DType } from './dtype.ts'
+import { type DType, dtypeBytes } from './dtype.ts'
 
 /** f16 and bf16 stand as raw bits in Uint16Array, bool as 0/1 in Uint8Array. */
 export type HostArray =
@@ -14,41 +14,28 @@ export type HostArray =
   | Uint32Array
   | BigUint64Array
 
-const makers = {
-  f32: (b: ArrayBufferLike, o: number, n: number) => new Float32Array(b, o, n),
-  f64: (b: ArrayBufferLike, o: number, n: number) => new Float64Array(b, o, n),
-  f16: (b: ArrayBufferLike, o: number, n: number) => new Uint16Array(b, o, n),
-  bf16: (b: ArrayBufferLike, o: number, n: number) => new Uint16Array(b, o, n),
-  i8: (b: ArrayBufferLike, o: number, n: number) => new Int8Array(b, o, n),
-  i16: (b: ArrayBufferLike, o: number, n: number) => new Int16Array(b, o, n),
-  i32: (b: ArrayBufferLike, o: number, n: number) => new Int32Array(b, o, n),
-  i64: (b: ArrayBufferLike, o: number, n: number) => new BigInt64Array(b, o, n),
-  u8: (b: ArrayBufferLike, o: number, n: number) => new Uint8Array(b, o, n),
-  u16: (b: ArrayBufferLike, o: number, n: number) => new Uint16Array(b, o, n),
-  u32: (b: ArrayBufferLike, o: number, n: number) => new Uint32Array(b, o, n),
-  u64: (b: ArrayBufferLike, o: number, n: number) => new BigUint64Array(b, o, n),
-  bool: (b: ArrayBufferLike, o: number, n: number) => new Uint8Array(b, o, n),
-} satisfies Record<DType, (b: ArrayBufferLike, o: number, n: number) => HostArray>
+type HostArrayConstructor = new (buffer: ArrayBufferLike, byteOffset: number, length: number) => HostArray
 
-const widths: Record<DType, number> = {
-  f32: 4,
-  f64: 8,
-  f16: 2,
-  bf16: 2,
-  i8: 1,
-  i16: 2,
-  i32: 4,
-  i64: 8,
-  u8: 1,
-  u16: 2,
-  u32: 4,
-  u64: 8,
-  bool: 1,
+const arrays: Readonly<Record<DType, HostArrayConstructor>> = {
+  f32: Float32Array,
+  f64: Float64Array,
+  f16: Uint16Array,
+  bf16: Uint16Array,
+  i8: Int8Array,
+  i16: Int16Array,
+  i32: Int32Array,
+  i64: BigInt64Array,
+  u8: Uint8Array,
+  u16: Uint16Array,
+  u32: Uint32Array,
+  u64: BigUint64Array,
+  bool: Uint8Array,
 }
 
 /** A zeroed host array of `n` elements. */
-export const hostArray = (dtype: DType, n: number): HostArray => makers[dtype](new ArrayBuffer(n * widths[dtype]), 0, n)
+export const hostArray = (dtype: DType, n: number): HostArray =>
+  new arrays[dtype](new ArrayBuffer(n * dtypeBytes(dtype)), 0, n)
 
 /** A host view of `n` elements at a byte offset of a buffer. */
 export const hostView = (dtype: DType, buffer: ArrayBufferLike, byteOffset: number, n: number): HostArray =>
-  makers[dtype](buffer, byteOffset, n)
+  new arrays[dtype](buffer, byteOffset, n)
