@@ -3,6 +3,7 @@
 import type { Operand } from '../compose/elementwise.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
 import { withOrigin } from '../diagnostics/origin.ts'
+import { withContext } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
@@ -11,7 +12,7 @@ import { callSite } from './callsite.ts'
 import { boundTo, evaluateNodes, leafOf, pendingSize, readersOf } from './lazy.ts'
 import { track } from './scope.ts'
 import { retain, type Storage } from './storage.ts'
-import { leaked, Trace } from './trace.ts'
+import { leaked, type Purpose, Trace } from './trace.ts'
 
 /** A lazy graph is evaluated when it grows beyond this many nodes. */
 const maxPending = 500
@@ -160,10 +161,10 @@ export function storageOf(t: TensorCore, what: string): Storage {
     case 'gone':
       throw gone(t, state.why, what)
     case 'traced':
-      if (!state.trace.alive) throw leaked(what, callSite())
+      if (!state.trace.alive) throw leaked(what, state.trace.purpose.name, callSite())
       throw new UserError(
         'E_NOT_CONCRETE',
-        `${what} of a tensor inside jit: ${t.dtype}${showShape(t.shape)} has no value while the function is traced`,
+        `${what} of a tensor inside ${state.trace.purpose.name}: ${t.dtype}${showShape(t.shape)} has no value while the function is traced`,
         {
           help: 'return it, look at it with inspect(x, callback), or compute with where instead of branching on it',
           ...withPlace(callSite()),
@@ -180,9 +181,12 @@ let activeTrace: TensorTrace | undefined
 export const currentTrace = (): TensorTrace | undefined => activeTrace
 
 /** Runs the body with a fresh trace. */
-export function tracing<R>(body: (trace: TensorTrace) => R): { readonly trace: TensorTrace; readonly result: R } {
+export function tracing<R>(
+  purpose: Purpose,
+  body: (trace: TensorTrace) => R,
+): { readonly trace: TensorTrace; readonly result: R } {
   const outer = activeTrace
-  const trace: TensorTrace = new Trace<TensorCore>()
+  const trace: TensorTrace = new Trace<TensorCore>(purpose, outer)
   activeTrace = trace
   try {
     return { trace, result: trace.run(() => body(trace)) }
@@ -191,13 +195,16 @@ export function tracing<R>(body: (trace: TensorTrace) => R): { readonly trace: T
   }
 }
 
-/** The node a tensor is within a trace: a concrete one becomes a parameter of the program. */
+/** The node a tensor is within a trace: one from outside becomes a parameter of the graph. */
 export function nodeIn(trace: TensorTrace, t: TensorCore, what: string): Node {
   const state = read(t)
   if (state.kind === 'traced') {
-    if (state.trace !== trace) throw leaked(what, callSite())
-    return state.node
+    if (state.trace === trace) return state.node
+    // Traces that are alive enclose the current one.
+    if (trace.purpose.program || !state.trace.alive) throw leaked(what, state.trace.purpose.name, callSite())
+    return trace.capture(t, state.node, t.shape, t.dtype)
   }
+  if (!trace.purpose.program && state.kind === 'lazy') return trace.capture(t, state.node, t.shape, t.dtype)
   return trace.capture(t, storageOf(t, what), t.shape, t.dtype)
 }
 
@@ -212,7 +219,7 @@ function lazyNode(t: TensorCore, what: string): { readonly node: Node; readonly 
     case 'gone':
       throw gone(t, state.why, what)
     case 'traced':
-      throw leaked(what, callSite())
+      throw leaked(what, state.trace.purpose.name, callSite())
   }
 }
 
@@ -297,6 +304,36 @@ export function recordMany(
   return named(name, () => {
     const { inputs, finish } = enter(name, operands)
     return build(inputs).map(finish)
+  })
+}
+
+/** What a graph gives where it is applied. */
+export interface AppliedGraph {
+  readonly outputs: readonly Node[]
+  /** What must run though nothing reads it. */
+  readonly effects: readonly Node[]
+}
+
+/** The states of a graph's outputs on operands; outside a trace effects run at once, together with the outputs. */
+export function recordGraph(
+  name: string,
+  operands: readonly TensorCore[],
+  build: (operands: readonly Node[]) => AppliedGraph,
+): LiveState[] {
+  return named(name, () => {
+    const trace = activeTrace
+    if (trace !== undefined) {
+      const { outputs, effects } = build(operands.map((x) => nodeIn(trace, x, name)))
+      trace.effects.push(...effects)
+      return outputs.map((node) => ({ kind: 'traced', node, trace }))
+    }
+    const inputs = operands.map((x) => lazyNode(x, name).node)
+    const { outputs, effects } = withContext(() => build(inputs))
+    const size = pendingSize(...outputs)
+    if (effects.length === 0 && size <= maxPending) return outputs.map((node) => pendingState(node, size))
+    const storages = evaluateNodes([...outputs, ...effects])
+    for (const unread of storages.slice(outputs.length)) release(unread)
+    return storages.slice(0, outputs.length).map((storage) => ({ kind: 'stored', storage }))
   })
 }
 

@@ -1,11 +1,11 @@
 /** Seeing values from inside compiled code, and users' own kernels. */
 import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
-import type { OpaqueKernel } from '../graph/node.ts'
+import type { Node, OpaqueKernel } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
-import { currentTrace, nodeIn, record, storageOf } from './core.ts'
+import { currentTrace, nodeIn, record, storageOf, type TensorTrace } from './core.ts'
 import { formatElements } from './print.ts'
 import { many, type Tensor, wrap } from './tensor.ts'
 
@@ -17,6 +17,16 @@ const print =
   (data, shape, dtype) => {
     console.log(`${label}: ${dtype}[${shape.join(', ')}]\n${formatElements(data, dtype, shape)}`)
   }
+
+/** The effect that the next one of a trace follows: where the trace is applied in another, the last one there. */
+function previousEffect(trace: TensorTrace): Node | undefined {
+  const last = trace.effects.at(-1)
+  const { outer, purpose } = trace
+  if (last !== undefined || outer === undefined || purpose.program) return last
+  const before = previousEffect(outer)
+  if (before === undefined) return undefined
+  return trace.capture(wrap({ kind: 'traced', node: before, trace: outer }), before, before.shape, before.dtype)
+}
 
 /**
  * x itself, seen by a callback (or printed under a label) whenever it is computed. Inside jit, effects run in the order they
@@ -42,7 +52,7 @@ export function inspect(x: Tensor, callback: Inspector | string = 'inspect'): Te
   }
   return wrap(
     record('inspect', [x], () => {
-      const node = c.inspect(nodeIn(trace, x, 'inspect'), { label, call }, trace.effects.at(-1))
+      const node = c.inspect(nodeIn(trace, x, 'inspect'), { label, call }, previousEffect(trace))
       trace.effects.push(node)
       return node
     }),

@@ -7,9 +7,24 @@ export type { Scalar } from '../scalar/ops.ts'
 export type { DType, FloatDType } from '../types/dtype.ts'
 export type { HostArray } from '../types/host.ts'
 export type { Shape } from '../types/shape.ts'
+export { type BatchAxes, type VmapOptions, vmap } from './batching.ts'
 export * from './creation.ts'
+export {
+  type ArgNums,
+  type ArgumentsAt,
+  type AuxGradOptions,
+  type GradOptions,
+  grad,
+  jvp,
+  linearize,
+  type PlainGradOptions,
+  stopGradient,
+  valueAndGrad,
+  vjp,
+} from './derivatives.ts'
 export type { DeviceName, Mode } from './device.ts'
 export * from './effects.ts'
+export { hessian, type Jacobian, jacfwd, jacrev } from './jacobians.ts'
 export { type Explanation, type JitFunction, type JitOptions, jit } from './jit.ts'
 export * from './linalg.ts'
 export type { TensorData, TensorOptions } from './literal.ts'
@@ -21,5 +36,6 @@ export type { NestedList } from './print.ts'
 export { type InputSpec, isProgram, type ProgramModule, program, type TracedProgram } from './program.ts'
 export * as random from './random.ts'
 export { type DeviceOptions, getDevice, memory, setDevice } from './session.ts'
+export type { Tangent, Tangents } from './tangents.ts'
 export { type SliceArgument, Tensor, type TensorLike } from './tensor.ts'
 export { type Abstract, spec, TensorSpec } from './tree.ts'

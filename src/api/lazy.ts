@@ -63,8 +63,8 @@ function survey(roots: readonly Node[]): Node[] {
   return order
 }
 
-/** Number of nodes that evaluating a node would compute. */
-export const pendingSize = (node: Node): number => survey([node]).filter((n) => !bindings.has(n)).length
+/** Number of nodes that evaluating nodes together would compute. */
+export const pendingSize = (...nodes: readonly Node[]): number => survey(nodes).filter((n) => !bindings.has(n)).length
 
 /** Which of the nodes need a storage to be evaluated. One walk for all; nodes older than the storage's are not entered. */
 export function readersOf(storage: Storage, nodes: readonly Node[]): boolean[] {

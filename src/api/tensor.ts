@@ -79,9 +79,9 @@ export class Tensor extends TensorCore {
   /** Dtype, shape and elements (long axes cut); a tensor without a value says so. */
   override toString(): string {
     const type = `${this.dtype}${showShape(this.shape)}`
-    const { kind } = stateOf(this)
-    if (kind === 'traced') return `Tensor(${type}, inside jit)`
-    if (kind === 'gone') return `Tensor(${type}, disposed)`
+    const state = stateOf(this)
+    if (state.kind === 'traced') return `Tensor(${type}, inside ${state.trace.purpose.name})`
+    if (state.kind === 'gone') return `Tensor(${type}, disposed)`
     return `Tensor(${type})\n${formatElements(storageOf(this, 'toString()').readSync(), this.dtype, this.shape)}`
   }
 

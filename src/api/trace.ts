@@ -1,12 +1,26 @@
-/** Tracing: while a function runs under `jit`, operations on tensors build one graph. */
+/** Tracing: while a function runs under `jit` or a transform, operations on tensors build one graph. */
 import { UserError } from '../diagnostics/errors.ts'
 import { GraphContext, param, withContext } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
 import type { Shape } from '../types/shape.ts'
 
-/** One run of a function under `jit`. `Captured` stands for the concrete tensors it closes over. */
+/** What a function is traced for. */
+export interface Purpose {
+  /** The user's call: `jit`, `grad`, `vmap`. */
+  readonly name: string
+  /**
+   * Whether the graph is a program of its own, which closes over values only. Otherwise it is applied where it was traced, and
+   * closes over pending tensors and those of enclosing traces too.
+   */
+  readonly program: boolean
+}
+
+/** One run of a function under `jit` or a transform. `Captured` stands for the tensors it closes over. */
 export class Trace<Captured extends object> {
+  readonly purpose: Purpose
+  /** The trace in which this one runs. */
+  readonly outer: Trace<Captured> | undefined
   readonly params: NodeOf<'param'>[] = []
   /** Tensors closed over, in the order of their parameters, which follow the arguments'. */
   readonly captured: Captured[] = []
@@ -14,6 +28,11 @@ export class Trace<Captured extends object> {
   readonly #context = new GraphContext()
   readonly #captures = new Map<object, Node>()
   #alive = true
+
+  constructor(purpose: Purpose, outer: Trace<Captured> | undefined) {
+    this.purpose = purpose
+    this.outer = outer
+  }
 
   /** Whether the traced function is still running. */
   get alive(): boolean {
@@ -27,7 +46,7 @@ export class Trace<Captured extends object> {
     return p
   }
 
-  /** The parameter that a concrete tensor closed over is passed as. */
+  /** The parameter that a tensor closed over is passed as. */
   capture(tensor: Captured, identity: object, shape: Shape, dtype: DType): Node {
     const have = this.#captures.get(identity)
     if (have !== undefined) return have
@@ -52,8 +71,8 @@ export class Trace<Captured extends object> {
 }
 
 /** A tracer used after its function returned. */
-export const leaked = (what: string, where: string | undefined): UserError =>
-  new UserError('E_LEAKED_TRACER', `${what} of a tensor that belongs to a finished jit trace`, {
-    help: 'return it from the jitted function instead of storing it outside',
+export const leaked = (what: string, of: string, where: string | undefined): UserError =>
+  new UserError('E_LEAKED_TRACER', `${what} of a tensor that belongs to a finished ${of} trace`, {
+    help: `return it from the ${of === 'jit' ? 'jitted function' : `function given to ${of}`} instead of storing it outside`,
     ...(where === undefined ? {} : { where }),
   })

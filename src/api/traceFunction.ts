@@ -1,8 +1,9 @@
 /** A function of trees traced into a graph. */
 import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
-import { nodeIn, type TensorCore, tracing } from './core.ts'
+import { named, nodeIn, type TensorCore, type TensorTrace, tracing } from './core.ts'
 import { Tensor } from './tensor.ts'
+import type { Purpose } from './trace.ts'
 import { describe, rebuildTree, type TensorSpec, type TreeSpec } from './tree.ts'
 
 /** A traced function. */
@@ -12,14 +13,42 @@ export interface Traced {
   readonly result: TreeSpec
   /** For each tensor of the result, its place among the graph's outputs (equal values share one). */
   readonly places: readonly number[]
-  /** Concrete tensors closed over: the parameters after the arguments'. */
+  /** Tensors closed over: the parameters after the arguments'. */
   readonly captured: readonly TensorCore[]
   /** Tensors of each argument, in parameter order. */
   readonly leavesOfArgument: readonly number[]
 }
 
+const ofJit: Purpose = { name: 'jit', program: true }
+
+/** The structure and nodes of what a traced function gave. */
+function resultOf(
+  t: TensorTrace,
+  value: unknown,
+  purpose: Purpose,
+): { readonly structure: TreeSpec; readonly nodes: readonly Node[] } {
+  if (value instanceof Promise)
+    throw new UserError(
+      'E_ARGUMENT',
+      `the ${purpose.program ? 'jitted function' : `function given to ${purpose.name}`} is async`,
+      { help: `${purpose.program ? 'jit' : 'give it'} a synchronous function; await its result outside` },
+    )
+  const leaves: (Tensor | TensorSpec)[] = []
+  const structure = describe(value, leaves, 'result')
+  const nodes = leaves.map((x): Node => {
+    if (!(x instanceof Tensor))
+      throw new UserError('E_STRUCTURE', 'the result holds a tensor spec', { help: 'return tensors' })
+    return nodeIn(t, x, 'the result')
+  })
+  return { structure, nodes }
+}
+
 /** Traces a function on arguments of which only shapes and dtypes count. Throws what the function throws, E_STRUCTURE, E_ARGUMENT for an async function. */
-export function traceFunction(f: (...args: never[]) => unknown, args: readonly unknown[]): Traced {
+export function traceFunction(
+  f: (...args: never[]) => unknown,
+  args: readonly unknown[],
+  purpose: Purpose = ofJit,
+): Traced {
   const leavesOfArgument: number[] = []
   const specs = args.map((a, i) => {
     const leaves: (Tensor | TensorSpec)[] = []
@@ -27,24 +56,13 @@ export function traceFunction(f: (...args: never[]) => unknown, args: readonly u
     leavesOfArgument.push(leaves.length)
     return { s, leaves }
   })
-  const { trace, result } = tracing((t) => {
+  const { trace, result } = tracing(purpose, (t) => {
     const tracers = specs.map(({ s, leaves }) => {
       const made = leaves.map((x) => new Tensor({ kind: 'traced', node: t.addParam(x.shape, x.dtype), trace: t }))
       return rebuildTree(s, () => made.shift())
     })
     const value = f(...(tracers as never[]))
-    if (value instanceof Promise)
-      throw new UserError('E_ARGUMENT', 'the jitted function is async', {
-        help: 'jit a synchronous function; await its result outside',
-      })
-    const leaves: (Tensor | TensorSpec)[] = []
-    const structure = describe(value, leaves, 'result')
-    const nodes = leaves.map((x): Node => {
-      if (!(x instanceof Tensor))
-        throw new UserError('E_STRUCTURE', 'the result holds a tensor spec', { help: 'return tensors' })
-      return nodeIn(t, x, 'the result')
-    })
-    return { structure, nodes }
+    return purpose.program ? resultOf(t, value, purpose) : named(purpose.name, () => resultOf(t, value, purpose))
   })
   const outputs = [...new Set(result.nodes)]
   const places = result.nodes.map((n) => outputs.indexOf(n))
@@ -52,5 +70,11 @@ export function traceFunction(f: (...args: never[]) => unknown, args: readonly u
     places.every((p) => p >= 0),
     'a result outside the outputs',
   )
-  return { graph: trace.graph(outputs), result: result.structure, places, captured: trace.captured, leavesOfArgument }
+  return {
+    graph: trace.graph(outputs),
+    result: result.structure,
+    places,
+    captured: trace.captured,
+    leavesOfArgument,
+  }
 }

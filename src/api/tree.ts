@@ -121,6 +121,27 @@ export function rebuildTree(s: TreeSpec, next: () => unknown): unknown {
   }
 }
 
+/** A tensor's place in a tree, and its type. */
+export interface TreeLeaf {
+  readonly path: string
+  readonly shape: Shape
+  readonly dtype: DType
+}
+
+/** The tensors of a structure in order, named as `describe` names them. */
+export function leavesOf(s: TreeSpec, path: string): TreeLeaf[] {
+  switch (s.kind) {
+    case 'tensor':
+      return [{ path, shape: s.shape, dtype: s.dtype }]
+    case 'static':
+      return []
+    case 'list':
+      return s.items.flatMap((item, i) => leavesOf(item, `${path}[${i}]`))
+    case 'record':
+      return s.items.flatMap((item, i) => leavesOf(item, `${path}.${s.keys[i] ?? i}`))
+  }
+}
+
 /** The tensors in a tree. Throws E_STRUCTURE. */
 export function tensorsOf(x: unknown, what: string): Tensor[] {
   const leaves: (Tensor | TensorSpec)[] = []
