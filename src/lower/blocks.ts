@@ -48,7 +48,9 @@ export function reductionPoints(body: Body, roles: Roles, target: TargetInfo): n
   const unit = unitAxis(body)
   // Rows contiguous along what is reduced: one at a time, unless they are tiny.
   if (unit === undefined || !roles.parallel.has(unit)) return local >= 64 ? 1 : Math.max(1, Math.floor(1024 / local))
-  const fit = Math.floor((2 * target.elementBlock) / local)
   const share = Math.ceil(size(roles.parallel) / target.minPrograms)
+  // Nothing stays resident: wide blocks read whole lines.
+  if (roles.row.size === 0) return Math.max(64, Math.min(512, share))
+  const fit = Math.floor((2 * target.elementBlock) / local)
   return Math.max(16, Math.min(fit, 512, Math.max(16, share)))
 }
