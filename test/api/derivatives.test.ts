@@ -239,6 +239,10 @@ describe('one kernel', () => {
     const g = jit(grad(f, { argnums: [0, 1, 2] }))
     const like = s.spec([1000])
     expect(g.explain(like, like, like).totals.kernels).toBe(1)
+    // Sums over what a and b were repeated along ride with it.
+    expect(g.explain(like, s.spec([]), s.spec([])).totals.kernels).toBe(1)
+    expect(g.explain(s.spec([100, 64]), s.spec([64]), s.spec([64])).totals.kernels).toBe(1)
+    expect(jit(s.vmap(grad((u: s.Tensor) => s.tanh(u).sum()))).explain(s.spec([8, 40])).totals.kernels).toBe(1)
     const [u, a, b] = [s.linspace(-1, 1, 5), s.linspace(0, 2, 5), s.linspace(1, 0, 5)]
     const slope = (i: number): number => 1 - Math.tanh(0.5 * i * (0.5 * i - 1) + 1 - 0.25 * i) ** 2
     const [du, da, db] = g(u, a, b)
@@ -254,6 +258,53 @@ describe('one kernel', () => {
       1e-5,
     )
     expectClose(numbers(db), each.map(slope), 1e-5)
+  })
+})
+
+describe('outside jit', () => {
+  beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+  afterAll(() => s.setDevice('reference'))
+  it('a gradient of many nodes is evaluated at once, and equals the jitted one', () => {
+    const deep = (v: s.Tensor): s.Tensor => {
+      let y = v
+      for (let i = 0; i < 150; i++) y = s.sin(y).add(v.mul(0.01))
+      return y.sum()
+    }
+    const v = s.linspace(0.1, 1, 5).astype('f64')
+    const lazy = valueAndGrad(deep)(v)
+    const jitted = jit(valueAndGrad(deep))(v)
+    expectClose(numbers(lazy[0]), numbers(jitted[0]), 1e-12)
+    expectClose(numbers(lazy[1]), numbers(jitted[1]), 1e-12)
+  })
+  it('steps in a scope keep memory level', () => {
+    let v = s.ones([1000]).evaluate()
+    let before = 0
+    for (let i = 0; i < 30; i++) {
+      const next = s.tidy(() => v.sub(grad((u: s.Tensor) => s.tanh(u).sum())(v).mul(0.1)))
+      v.dispose()
+      v = next
+      if (i === 10) before = s.memory().used
+    }
+    expect(s.memory().used).toBe(before)
+  })
+  it('a pullback serves many times, also when the value is gone', () => {
+    const v = f64([0.5, 2])
+    const [value, pull] = s.vjp((u: s.Tensor) => s.exp(u).mul(u), v)
+    value.dispose()
+    const slope = [0.5, 2].map((a) => Math.exp(a) * (1 + a))
+    for (const k of [1, 2, 3])
+      expectClose(
+        numbers(pull(f64([k, k]))[0]),
+        slope.map((a) => a * k),
+        1e-12,
+      )
+  })
+  it('what it closes over is read at the call', () => {
+    const factor = f64([1, 2])
+    const g = grad((u: s.Tensor) => u.mul(factor).sum())
+    expect(g(f64([1, 1])).tolist()).toEqual([1, 2])
+    factor.dispose()
+    expect(() => g(f64([1, 1]))).toThrow(/E_DISPOSED/)
   })
 })
 
