@@ -11,14 +11,9 @@ import { type Refused, refuse } from './refusal.ts'
 import type { Region } from './region.ts'
 import { type BoundDim, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
 
-function buildOnce(
-  region: Region,
-  splits: ReadonlyMap<string, readonly number[]>,
-  kept: ReadonlySet<string>,
-  depths: Map<Node, number>,
-): Body {
+function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]>, kept: ReadonlySet<string>): Body {
   const tiles = new Tiles(splits, kept)
-  const b = new Instances(region, tiles, depths)
+  const b = new Instances(region, tiles)
   const roots = [...region.outputs].sort(
     (p, q) => q.shape.reduce((x, y) => x * y, 1) - p.shape.reduce((x, y) => x * y, 1) || q.id - p.id,
   )
@@ -89,10 +84,9 @@ function bindRoot(tiles: Tiles, root: Node, earlier: readonly BoundDim[][]): Bou
 export function buildBody(region: Region): { readonly ok: true; readonly body: Body } | Refused {
   const splits = new Map<string, readonly number[]>()
   const kept = new Set<string>()
-  const depths = new Map<Node, number>()
   for (let attempt = 0; ; attempt++) {
     try {
-      return { ok: true, body: buildOnce(region, splits, kept, depths) }
+      return { ok: true, body: buildOnce(region, splits, kept) }
     } catch (e) {
       if (e instanceof Refusal) return e.refused
       invariant(attempt < 64, 'splitting of axes does not end')

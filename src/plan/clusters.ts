@@ -9,7 +9,7 @@ export function ancestorsWithin(root: Node, members: ReadonlySet<Node>): Set<Nod
   const out = new Set<Node>([root])
   const stack = [root]
   for (let n = stack.pop(); n !== undefined; n = stack.pop())
-    for (const x of dataInputs(n, () => false))
+    for (const x of dataInputs(n))
       if (members.has(x) && !out.has(x)) {
         out.add(x)
         stack.push(x)
@@ -25,14 +25,14 @@ export function chains(units: readonly Node[], demanded: ReadonlySet<Node>, targ
   const isUnit = new Set(units)
   const users = new Map<Node, Set<Node>>()
   for (const n of units)
-    for (const x of dataInputs(n, () => false)) {
+    for (const x of dataInputs(n)) {
       const set = users.get(x) ?? new Set()
       set.add(n)
       users.set(x, set)
     }
   const cluster = new Map<Node, { readonly members: Set<Node>; readonly inputs: Set<Node> }>()
   for (const n of [...units].reverse()) {
-    const own = { members: new Set([n]), inputs: new Set(dataInputs(n, () => false)) }
+    const own = { members: new Set([n]), inputs: new Set(dataInputs(n)) }
     const [user, second] = users.get(n) ?? []
     const into = user === undefined || second !== undefined ? undefined : cluster.get(user)
     const joins =

@@ -16,7 +16,7 @@ import { combinerIdentity, isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { computeDType, isWide } from '../types/dtype.ts'
 import { coversOnce } from './bijection.ts'
 import { type Refused, refuse } from './refusal.ts'
-import { isFree, type Region } from './region.ts'
+import { isFree, type Region, reductionDepth } from './region.ts'
 import type { BoundDim, Tiles } from './tiles.ts'
 
 /** Carries a refusal out of the evaluation. */
@@ -34,18 +34,6 @@ interface Instance {
   readonly value: ValueId
 }
 
-/** Reductions below a node: operands with fewer are visited first, so later reductions find the axes of the full rows. */
-function reductionDepth(node: Node, memo: Map<Node, number>): number {
-  const have = memo.get(node)
-  if (have !== undefined) return have
-  let depth = 0
-  for (const x of node.inputs) depth = Math.max(depth, reductionDepth(x, memo))
-  const f = familyOf(node)
-  if (f === 'reduction' || f === 'contraction' || f === 'scan') depth++
-  memo.set(node, depth)
-  return depth
-}
-
 /** Evaluates a region's nodes at index maps into tiles. */
 export class Instances {
   readonly tiles: Tiles
@@ -54,12 +42,10 @@ export class Instances {
   private readonly memo = new Map<string, ValueId>()
   private readonly instances = new Map<Node, Instance[]>()
   private readonly region: Region
-  private readonly depths: Map<Node, number>
 
-  constructor(region: Region, tiles: Tiles, depths: Map<Node, number>) {
+  constructor(region: Region, tiles: Tiles) {
     this.region = region
     this.tiles = tiles
-    this.depths = depths
   }
 
   /** The value of a node at coordinates, where `mask` holds (elsewhere anything, but memory is not touched). */
@@ -125,9 +111,8 @@ export class Instances {
     const op = opDef(node).scalar
     invariant(op !== undefined, `${node.op} has no scalar operation`)
     const args = new Array<ValueId>(node.inputs.length)
-    const order = node.inputs
-      .map((x, i) => ({ i, depth: reductionDepth(x, this.depths) }))
-      .sort((a, b) => a.depth - b.depth)
+    // Those with fewer reductions first, so that later reductions find the axes of the full rows.
+    const order = node.inputs.map((x, i) => ({ i, depth: reductionDepth(x) })).sort((a, b) => a.depth - b.depth)
     for (const { i } of order) {
       const x = node.inputs[i]
       if (x !== undefined) args[i] = this.value(x, index, mask)

@@ -124,7 +124,7 @@ class Planner {
     this.groups.set(g.id, g)
     this.links.add(g.id)
     const inputs = new Set<Node>()
-    for (const m of g.members) for (const x of dataInputs(m, () => false)) if (!g.members.has(x)) inputs.add(x)
+    for (const m of g.members) for (const x of dataInputs(m)) if (!g.members.has(x)) inputs.add(x)
     // Kernels read through a view that is stored; boundaries read what is stored.
     if (g.boundary !== undefined) for (const m of g.members) for (const x of standingInputs(m)) inputs.add(x)
     g.inputs = inputs
@@ -181,8 +181,7 @@ class Planner {
 
   private note(a: Group, b: Group, why: Refused, loss: number | undefined): void {
     const from = [...a.members].find((n) => b.inputs.has(n)) ?? [...a.members].at(-1)
-    const to =
-      [...b.members].find((n) => from !== undefined && dataInputs(n, () => false).includes(from)) ?? [...b.members][0]
+    const to = [...b.members].find((n) => from !== undefined && dataInputs(n).includes(from)) ?? [...b.members][0]
     if (from === undefined || to === undefined) return
     this.refused.set(`${from.id}>${to.id}`, { from, to, code: why.code, detail: why.detail, loss })
   }

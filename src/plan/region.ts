@@ -31,16 +31,40 @@ export function storageOf(node: Node): Node {
   }
 }
 
-/** Non-free nodes (and members) a node reads through views. */
-export function dataInputs(node: Node, isMember: (n: Node) => boolean): Node[] {
-  const out = new Set<Node>()
+const inputsOf = new WeakMap<Node, readonly Node[]>()
+
+/** Non-free nodes a node reads through views. */
+export function dataInputs(node: Node): readonly Node[] {
+  const have = inputsOf.get(node)
+  if (have !== undefined) return have
+  const out: Node[] = []
   const stack = [...node.inputs]
   const seen = new Set<Node>()
   for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
     if (seen.has(n)) continue
     seen.add(n)
-    if (isFree(n) && !isMember(n)) stack.push(...n.inputs)
-    else out.add(n)
+    if (isFree(n)) stack.push(...n.inputs)
+    else out.push(n)
   }
-  return [...out]
+  inputsOf.set(node, out)
+  return out
+}
+
+const depths = new WeakMap<Node, number>()
+
+/** Reductions, scans and contractions on the way from a node down to its sources, the node among them. */
+export function reductionDepth(node: Node): number {
+  const stack = [node]
+  for (let n = stack.at(-1); n !== undefined; n = stack.at(-1)) {
+    const open = n.inputs.filter((x) => !depths.has(x))
+    if (open.length > 0 && !depths.has(n)) {
+      stack.push(...open)
+      continue
+    }
+    stack.pop()
+    const family = familyOf(n)
+    const own = family === 'reduction' || family === 'contraction' || family === 'scan' ? 1 : 0
+    depths.set(n, own + n.inputs.reduce((most, x) => Math.max(most, depths.get(x) ?? 0), 0))
+  }
+  return depths.get(node) ?? 0
 }
