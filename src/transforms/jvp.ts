@@ -26,7 +26,7 @@ function tangentOf<O extends OpName>(node: NodeOf<O>, tangents: readonly Tangent
       node as Node,
       'the derivative',
       rule.unsupported,
-      'stop the gradient before it, or give it a custom derivative',
+      'stop the gradient before it (stopGradient)',
     )
   return rule(node, tangents)
 }
