@@ -29,13 +29,14 @@ export function operationTraffic(graph: Graph): OperationTraffic {
       for (const i of n.inputs) need(i, by, n.op === 'concat' ? sizeOf(i.shape) : Math.min(elements, sizeOf(i.shape)))
       return
     }
-    if (by === n.origin) return
+    const stands = n.op === 'param' || n.op === 'constant'
+    if (by === n.origin && !stands) return
     if (by !== undefined) {
       const m = reads.get(by) ?? new Map<Node, number>()
       m.set(n, Math.min(sizeOf(n.shape), Math.max(m.get(n) ?? 0, elements)))
       reads.set(by, m)
     }
-    if (n.op === 'param' || n.op === 'constant') return
+    if (stands) return
     const w = writes.get(n.origin) ?? new Set<Node>()
     w.add(n)
     writes.set(n.origin, w)
