@@ -39,7 +39,10 @@ export class Instances {
   readonly tiles: Tiles
   readonly loads = new Map<string, Node>()
   private readonly loadNames = new Map<Node, string>()
-  private readonly memo = new Map<string, ValueId>()
+  private readonly memo = new Map<Node, Map<string, ValueId>>()
+  private readonly positions = new Map<string, ValueId>()
+  /** Keys of index maps: operands are evaluated at the very map of their user. */
+  private readonly keys = new WeakMap<readonly Expr[], { readonly mask: Predicate; readonly key: string }>()
   private readonly instances = new Map<Node, Instance[]>()
   private readonly region: Region
 
@@ -54,16 +57,26 @@ export class Instances {
       index.length === node.shape.length,
       `${node.op} of rank ${node.shape.length} at ${index.length} coordinates`,
     )
-    const key = `${node.id}@${index.map((e) => e.key).join()}|${predicateKey(mask)}`
-    const have = this.memo.get(key)
+    const key = this.keyOf(index, mask)
+    const memo = this.memo.get(node) ?? new Map<string, ValueId>()
+    const have = memo.get(key)
     if (have !== undefined) return have
     const id =
       this.region.members.has(node) || isFree(node) ? this.compute(node, index, mask) : this.load(node, index, mask, 0)
-    this.memo.set(key, id)
+    memo.set(key, id)
+    this.memo.set(node, memo)
     const list = this.instances.get(node) ?? []
     list.push({ index, mask, value: id })
     this.instances.set(node, list)
     return id
+  }
+
+  private keyOf(index: readonly Expr[], mask: Predicate): string {
+    const have = this.keys.get(index)
+    if (have?.mask === mask) return have.key
+    const key = `${index.map((e) => e.key).join()}|${predicateKey(mask)}`
+    this.keys.set(index, { mask, key })
+    return key
   }
 
   /** Instances of a node so far. */
@@ -128,8 +141,7 @@ export class Instances {
         return this.tiles.constant(readElement(node.attrs.data, node.dtype, 0), node.dtype, node)
       case 'iota': {
         const at = index[node.attrs.axis] ?? ix.zero
-        const key = `i:${at.key}`
-        let id = this.memo.get(key)
+        let id = this.positions.get(at.key)
         if (id === undefined) {
           id = this.tiles.emit(
             { kind: 'index', expr: at },
@@ -137,7 +149,7 @@ export class Instances {
             this.tiles.ordered(this.tiles.axesOfExprs([at])),
             node,
           )
-          this.memo.set(key, id)
+          this.positions.set(at.key, id)
         }
         return node.dtype === 'i32' ? id : this.tiles.scalar('cast', [id], node.dtype, node)
       }
