@@ -1,0 +1,87 @@
+/** Cut reductions: partial results in one kernel, made whole in a finishing stage; and where reductions stay whole. */
+import { describe, expect, test } from 'vitest'
+import type { CompileOptions } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
+import type { Node } from '../../src/graph/node.ts'
+import { gridSize } from '../../src/kernel/ir.ts'
+import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import { at, check, type Input, trace } from '../compile/support.ts'
+
+/** Few elements make many programs. */
+const target: TargetInfo = { ...wasmTarget, elementBlock: 32, minPrograms: 4, rowBytes: 1 << 16 }
+
+/** Programs of each kernel by stage, and the buffers between the stages. */
+function stages(
+  inputs: readonly Input[],
+  build: (p: readonly Node[]) => Node | Node[],
+  options: Partial<CompileOptions> = {},
+) {
+  const { program, plan } = check(trace(inputs, build), { target, ...options })
+  const kernels = program.steps.flatMap((s) =>
+    s.kind === 'kernel' ? [{ stage: s.stage, programs: s.kernel.parts.reduce((n, p) => n + gridSize(p), 0) }] : [],
+  )
+  const partials = program.buffers.filter((b) => b.source.kind === 'temp').map((b) => b.shape)
+  return { kernels, partials, groups: plan.groups.length }
+}
+
+const long: Input = { shape: [1500] }
+
+describe('one long axis', () => {
+  test('is cut into blocks', () => {
+    const { kernels, partials } = stages([long], (p) => c.sum(c.exp(at(p, 0)), 0))
+    expect(kernels.map((k) => k.stage)).toEqual(['main', 'finishing'])
+    expect(kernels[0]?.programs).toBe(Math.ceil(1500 / 32))
+    expect(partials).toEqual([[Math.ceil(1500 / 32)]])
+  })
+
+  test('several reductions of it are cut together', () => {
+    const { kernels, partials } = stages([long], (p) => [
+      c.sum(at(p, 0), 0),
+      c.reduceMax(at(p, 0), 0),
+      c.sum(c.mul(at(p, 0), at(p, 0)), 0),
+    ])
+    expect(kernels).toHaveLength(2)
+    expect(partials).toHaveLength(3)
+  })
+
+  test('what follows is computed in the finishing stage', () => {
+    expect(stages([long], (p) => c.sqrt(c.add(c.mean(c.mul(at(p, 0), at(p, 0)), 0), 1e-3))).kernels).toHaveLength(2)
+  })
+
+  test('an elementwise result beside it is stored by the main kernel', () => {
+    const { kernels, groups } = stages([long], (p) => {
+      const e = c.exp(at(p, 0))
+      return [e, c.sum(e, 0)]
+    })
+    expect(groups).toBe(1)
+    expect(kernels.map((k) => k.stage)).toEqual(['main', 'finishing'])
+  })
+
+  test('strict mode keeps the order of a sum, a maximum has none', () => {
+    expect(stages([long], (p) => c.sum(at(p, 0), 0), { mode: 'strict' }).kernels).toHaveLength(1)
+    expect(stages([long], (p) => c.reduceMax(at(p, 0), 0), { mode: 'strict' }).kernels).toHaveLength(2)
+  })
+
+  test('columns of a tall matrix', () => {
+    const { kernels, partials } = stages([{ shape: [900, 3] }], (p) => c.sum(at(p, 0), 0))
+    expect(kernels.map((k) => k.stage)).toEqual(['main', 'finishing'])
+    expect(partials[0]?.at(-1)).toBe(3)
+  })
+})
+
+describe('reductions that stay whole', () => {
+  test.each([
+    ['short ones', { shape: [40] }, (x: Node) => c.sum(x, 0)],
+    ['those with rows enough', { shape: [50, 70] }, (x: Node) => c.sum(x, 1)],
+    ['positions of maxima', { shape: [1500] }, (x: Node) => c.argmax(x, 0)],
+    ['rows needed again', { shape: [1500] }, (x: Node) => c.softmax(x, 0)],
+  ])('%s', (_, input, build) => {
+    expect(stages([input], (p) => build(at(p, 0))).kernels.map((k) => k.stage)).toEqual(['main'])
+  })
+})
+
+test('a reduction over reduced rows keeps the rows whole and folds them in the finishing stage', () => {
+  const { kernels, partials } = stages([{ shape: [60, 30] }], (p) => c.mean(c.logSoftmax(at(p, 0), 1), 0))
+  expect(kernels.map((k) => k.stage)).toContain('main')
+  for (const shape of partials) expect(shape.reduce((a, b) => a * b, 1)).toBeLessThanOrEqual(60 * 30)
+})
