@@ -265,17 +265,20 @@ class Planner {
 
   /** Merges along edges until none gains, largest saving first. */
   mergeEdges(): void {
-    const queue: { saving: number; a: number; b: number }[] = []
+    // Largest saving last; among equals the smaller groups, whose trials are cheap.
+    const queue: { saving: number; size: number; a: number; b: number }[] = []
+    type Entry = (typeof queue)[number]
+    const order = (p: Entry, q: Entry): number => p.saving - q.saving || q.size - p.size
     const push = (a: number, b: number): void => {
       const from = this.groups.get(a)
       const to = this.groups.get(b)
       if (from === undefined || to === undefined) return
       let saving = 0
       for (const n of from.outputs) if (to.inputs.has(n)) saving += bytesOf(n)
-      queue.push({ saving, a, b })
+      queue.push({ saving, size: from.members.size + to.members.size, a, b })
     }
     for (const id of this.links.ids()) for (const s of this.links.successors(id)) push(id, s)
-    queue.sort((p, q) => p.saving - q.saving)
+    queue.sort(order)
     for (let top = queue.pop(); top !== undefined; top = queue.pop()) {
       const a = this.groups.get(top.a)
       const b = this.groups.get(top.b)
@@ -285,7 +288,7 @@ class Planner {
       const at = queue.length
       for (const p of this.links.predecessors(merged.id)) push(p, merged.id)
       for (const s of this.links.successors(merged.id)) push(merged.id, s)
-      if (queue.length > at) queue.sort((p, q) => p.saving - q.saving)
+      if (queue.length > at) queue.sort(order)
     }
   }
 
