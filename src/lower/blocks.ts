@@ -51,6 +51,6 @@ export function reductionPoints(body: Body, roles: Roles, target: TargetInfo): n
   const share = Math.ceil(size(roles.parallel) / target.minPrograms)
   // Nothing stays resident: wide blocks read whole lines.
   if (roles.row.size === 0) return Math.max(64, Math.min(512, share))
-  const fit = Math.floor((2 * target.elementBlock) / local)
+  const fit = Math.floor((8 * target.elementBlock) / local)
   return Math.max(16, Math.min(fit, 512, Math.max(16, share)))
 }
