@@ -22,12 +22,7 @@ function tangentOf<O extends OpName>(node: NodeOf<O>, tangents: readonly Tangent
   const rule = (jvpRules as JvpRules)[node.op]
   if (rule === 'zero') return undefined
   if (typeof rule === 'object')
-    return refuse(
-      node as Node,
-      'the derivative',
-      rule.unsupported,
-      'stop the gradient before it (stopGradient)',
-    )
+    return refuse(node as Node, 'the derivative', rule.unsupported, 'stop the gradient before it (stopGradient)')
   return rule(node, tangents)
 }
 
