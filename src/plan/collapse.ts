@@ -38,14 +38,21 @@ function collapsible(body: Body, outer: string, inner: string, extent: number): 
 
 const size = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
 
+/** What an expression has in common with its shifted and scaled forms: a bound on one bounds them all. */
+function direction(e: Expr): string {
+  const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b))
+  const scale = e.terms.reduce((g, t) => gcd(g, t.coef), 0) || 1
+  return e.terms.map((t) => `${t.coef / scale}*${ix.atomKey(t.atom)}`).join('+')
+}
+
 /** Dimensions of a loaded tensor in runs: a dimension some mask bounds stands alone (its bound must stay visible), others join. */
 function runs(body: Body, param: string, rank: number): number[][] {
   const masked = new Set<number>()
   for (const { op } of body.lets) {
     if (op.kind !== 'load' || op.param !== param) continue
-    const bounded = new Set(op.mask.map((b) => b.expr.key))
+    const bounded = new Set(op.mask.map((b) => direction(b.expr)))
     op.index.forEach((e, d) => {
-      if (bounded.has(e.key)) masked.add(d)
+      if (bounded.has(direction(e))) masked.add(d)
     })
   }
   const out: number[][] = []
