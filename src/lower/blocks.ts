@@ -4,12 +4,11 @@ import type { GridAxis } from '../kernel/ir.ts'
 import type { Body } from '../plan/body.ts'
 import { type Roles, unitAxis } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
+import { sizeOf } from '../types/shape.ts'
 
 /** Parallel axes from the one that moves least in memory to the one that moves most, by the largest store. */
 export function byStoreStride(body: Body, axes: Iterable<string>): string[] {
-  const main = [...body.stores].sort(
-    (p, q) => q.shape.reduce((a, b) => a * b, 1) - p.shape.reduce((a, b) => a * b, 1),
-  )[0]
+  const main = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))[0]
   const flat = main === undefined ? ix.zero : ix.flatten(main.index, main.shape)
   const stride = (a: string): number => Math.abs(ix.strideOf(flat, a) ?? 0) || Number.POSITIVE_INFINITY
   return [...axes].sort((p, q) => stride(p) - stride(q))

@@ -1,12 +1,13 @@
 /** Whether an index map visits every element of a tensor exactly once. */
 import { type Expr, flatten } from '../index/expr.ts'
+import { sizeOf } from '../types/shape.ts'
 
 /**
  * True when the coordinates, as the axes they name run, cover a shape exactly once: flattened, the axes are the digits of
  * a mixed radix number. (Sufficient; data-dependent and div/mod maps are never accepted.)
  */
 export function coversOnce(index: readonly Expr[], shape: readonly number[]): boolean {
-  const size = shape.reduce((a, b) => a * b, 1)
+  const size = sizeOf(shape)
   if (size === 0) return true
   const flat = flatten(index, shape)
   if (flat.offset !== 0) return false

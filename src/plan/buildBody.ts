@@ -4,6 +4,7 @@ import type { Node } from '../graph/node.ts'
 import * as ix from '../index/expr.ts'
 import { always } from '../index/predicate.ts'
 import { expressionsOf, liveLets } from '../kernel/walk.ts'
+import { sizeOf } from '../types/shape.ts'
 import { coversOnce } from './bijection.ts'
 import type { Body, BodyStore } from './body.ts'
 import { Instances, Refusal } from './instances.ts'
@@ -14,9 +15,7 @@ import { type BoundDim, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
 function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]>, kept: ReadonlySet<string>): Body {
   const tiles = new Tiles(splits, kept)
   const b = new Instances(region, tiles)
-  const roots = [...region.outputs].sort(
-    (p, q) => q.shape.reduce((x, y) => x * y, 1) - p.shape.reduce((x, y) => x * y, 1) || q.id - p.id,
-  )
+  const roots = [...region.outputs].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape) || q.id - p.id)
   const stores: BodyStore[] = []
   const rootDims: BoundDim[][] = []
   for (const root of roots) {

@@ -5,6 +5,7 @@ import * as ix from '../index/expr.ts'
 import { substitutePredicate } from '../index/predicate.ts'
 import type { LetStmt, TileOp } from '../kernel/ir.ts'
 import { expressionsOf } from '../kernel/walk.ts'
+import { sizeOf } from '../types/shape.ts'
 import type { Body, BodyStore, BodyTensor } from './body.ts'
 
 /** Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it. */
@@ -36,8 +37,6 @@ function collapsible(body: Body, outer: string, inner: string, extent: number): 
   return body.stores.every((s) => s.index.every((e) => alike(e, outer, inner, extent)))
 }
 
-const size = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
-
 /** What an expression has in common with its shifted and scaled forms: a bound on one bounds them all. */
 function direction(e: Expr): string {
   const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b))
@@ -67,12 +66,12 @@ function runs(body: Body, param: string, rank: number): number[][] {
 const pick = <T>(items: readonly T[], at: readonly number[]): T[] => at.flatMap((d) => items[d] ?? [])
 
 /** Every tensor addressed by flat positions, as far as masks allow. */
-function flat(body: Body): Body {
+export function flatten(body: Body): Body {
   const groups = new Map([...body.loads].map(([n, t]) => [n, runs(body, n, t.shape.length)]))
   const loads = new Map<string, BodyTensor>(
     [...body.loads].map(([n, t]) => [
       n,
-      { node: t.node, shape: (groups.get(n) ?? []).map((g) => size(pick(t.shape, g))) },
+      { node: t.node, shape: (groups.get(n) ?? []).map((g) => sizeOf(pick(t.shape, g))) },
     ]),
   )
   const lets = body.lets.map((l): LetStmt => {
@@ -85,7 +84,7 @@ function flat(body: Body): Body {
     }
   })
   const stores = body.stores.map(
-    (s): BodyStore => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [size(s.shape)] }),
+    (s): BodyStore => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [sizeOf(s.shape)] }),
   )
   return { ...body, lets, stores, loads }
 }
@@ -147,7 +146,7 @@ function* candidates(body: Body): Iterable<{ outer: string; inner: string; exten
 /** The body with every collapsible pair of axes joined (flat addressing where any was). */
 export function collapse(body: Body): Body {
   if (body.axes.length < 2 || body.axes.some((a) => a.extent === 0)) return body
-  let current = flat(body)
+  let current = flatten(body)
   let changed = false
   for (let again = true; again; ) {
     again = false

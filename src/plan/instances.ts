@@ -14,6 +14,7 @@ import { roundTo } from '../scalar/eval.ts'
 import { readElement } from '../scalar/host.ts'
 import { combinerIdentity, isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { computeDType, isWide } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
 import { coversOnce } from './bijection.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { isFree, type Region, reductionDepth } from './region.ts'
@@ -165,7 +166,7 @@ export class Instances {
     const k1 = this.value(key, [ix.constant(1)], mask)
     const counter = ix.flatten(index, node.shape)
     const { lo, hi } = ix.rangeOf(counter)
-    if (lo < 0 || hi >= node.shape.reduce((a, b) => a * b, 1))
+    if (lo < 0 || hi >= sizeOf(node.shape))
       throw new Refusal(refuse('random-in-padding', 'random bits would be drawn outside their tensor'))
     const axes = this.tiles.ordered([
       ...this.tiles.axesOfExprs([counter]),

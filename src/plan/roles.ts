@@ -6,6 +6,7 @@ import * as ix from '../index/expr.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
 import type { Body } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { foldAxes, type SplitBy, splitReductions } from './split.ts'
@@ -85,7 +86,7 @@ export function unitAxis(body: Body, among?: (axis: string) => boolean): string 
 
 /** The axes of the largest store that are contiguous in it: the columns of a matrix product. */
 function storeUnit(body: Body): string | undefined {
-  const [s] = [...body.stores].sort((p, q) => size0(q.shape) - size0(p.shape))
+  const [s] = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))
   if (s === undefined) return undefined
   const flat = ix.flatten(s.index, s.shape)
   return [...ix.axesOf(flat)].find((a) => ix.strideOf(flat, a) === 1)
@@ -170,8 +171,6 @@ export function analyse(
   const { split, splitBy } = cut
   return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy } }
 }
-
-const size0 = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
 
 /** Roles of a body whose axes are all parallel. */
 export const elementwiseRoles = (body: Body): Roles => ({

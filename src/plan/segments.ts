@@ -9,7 +9,7 @@ import { isNever, type Predicate, substitutePredicate } from '../index/predicate
 import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/ir.ts'
 import { expressionsOf, liveLets } from '../kernel/walk.ts'
 import type { Body } from './body.ts'
-import { collapse } from './collapse.ts'
+import { collapse, flatten } from './collapse.ts'
 
 /** Most ranges an axis is cut into. */
 const mostSegments = 16
@@ -35,7 +35,8 @@ export function segmentsOf(body: Body): Body[] {
   const edges = [0, ...[...best[1]].sort((p, q) => p - q), axis.extent]
   const segments = edges.slice(1).map((end, i) => restrict(body, axis.name, edges[i] ?? 0, end))
   const masked = segments.some((s) => s.lets.some((l) => l.op.kind === 'load' && l.op.mask.length > 0))
-  return masked ? segments : segments.map((s) => collapse(flattened(s)))
+  // Without masks every tensor is flat in every range: they address it alike.
+  return masked ? segments : segments.map((s) => collapse(flatten(s)))
 }
 
 /** The body over the indices [from, to) of an axis, with what that decides simplified away. */
@@ -129,20 +130,4 @@ function varying(op: TileOp, had: readonly string[], axesOf: ReadonlyMap<ValueId
   }
   expressionsOf(op).forEach(take)
   return had.filter((a) => own.has(a))
-}
-
-/** Every tensor by its flat position, so that all ranges address it alike. */
-function flattened(body: Body): Body {
-  const size = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
-  return {
-    ...body,
-    loads: new Map([...body.loads].map(([n, t]) => [n, { node: t.node, shape: [size(t.shape)] }])),
-    lets: body.lets.map(
-      (l): LetStmt =>
-        l.op.kind === 'load'
-          ? { ...l, op: { ...l.op, index: [ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])] } }
-          : l,
-    ),
-    stores: body.stores.map((s) => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [size(s.shape)] })),
-  }
 }

@@ -4,6 +4,7 @@
  */
 import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
 import type { Body, BodyStore } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
 import type { TargetInfo } from './target.ts'
@@ -79,10 +80,7 @@ function splitRows(a: Analysis): Split | Refused {
     partial += size(a, a.lets.get(l.op.arg)?.axes ?? []) * dtypeBytes(l.dtype)
   }
   if (split.size === 0) return whole
-  const read = [...a.body.loads.values()].reduce(
-    (n, x) => n + x.shape.reduce((p, d) => p * d, 1) * dtypeBytes(x.node.dtype),
-    0,
-  )
+  const read = [...a.body.loads.values()].reduce((n, x) => n + sizeOf(x.shape) * dtypeBytes(x.node.dtype), 0)
   if (partial * 8 > read)
     return refuse('partials-too-large', `${partial} bytes of partial results against ${read} read`)
   if (!mayCut(a, split, axes)) return refuse('unaligned-output', 'a result beside a cut reduction lacks its axes')

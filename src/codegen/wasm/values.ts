@@ -6,6 +6,7 @@ import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import type { Expr } from '../../index/expr.ts'
 import type { KernelParam, TileOp, ValueId } from '../../kernel/ir.ts'
 import { operandsOf } from '../../kernel/ir.ts'
+import { expressionsOf } from '../../kernel/walk.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
 import { isWide } from '../../types/dtype.ts'
@@ -100,7 +101,7 @@ export class Values implements Point {
     else if (home === undefined) {
       const { op } = this.def(id)
       invariant(op !== undefined, `carried value %${id} has no place`)
-      for (const a of namedAxes(exprsOf(op))) names.add(a)
+      for (const a of namedAxes(expressionsOf(op))) names.add(a)
       for (const i of inlineOperands(op)) for (const a of this.reachOf(i)) names.add(a)
       if (op.kind === 'at')
         for (const a of this.homeTile(op.of).tile.strides.keys()) if (!Object.hasOwn(op.index, a)) names.add(a)
@@ -136,7 +137,7 @@ export class Values implements Point {
     else {
       const { op } = this.def(id)
       invariant(op !== undefined, `carried value %${id} has no place`)
-      for (const e of exprsOf(op)) d = Math.max(d, this.exprDepth(e))
+      for (const e of expressionsOf(op)) d = Math.max(d, this.exprDepth(e))
       for (const i of inlineOperands(op)) d = Math.max(d, this.depth(i))
       if (op.kind === 'at') {
         const of = this.homeTile(op.of)
@@ -332,26 +333,6 @@ export class Values implements Point {
 }
 
 const zeroOf = (d: Reg['dtype']): Scalar => (isWide(d) ? 0n : 0)
-
-/** Index expressions of an operation (operands through them are counted by the expressions). */
-export function exprsOf(op: TileOp): Expr[] {
-  switch (op.kind) {
-    case 'index':
-      return [op.expr]
-    case 'predicate':
-      return op.predicate.map((b) => b.expr)
-    case 'load':
-      return [...op.index, ...op.mask.map((b) => b.expr)]
-    case 'random':
-      return [op.counter]
-    case 'reduce':
-      return op.position === undefined ? [] : [op.position]
-    case 'at':
-      return Object.values(op.index)
-    default:
-      return []
-  }
-}
 
 /** Operands evaluated as values; `at` reads its tile by itself. */
 const inlineOperands = (op: TileOp): ValueId[] => operandsOf(op).filter((id) => op.kind !== 'at' || id !== op.of)
