@@ -1,7 +1,7 @@
 /** Choosing grids: which axes a program holds a block of, and how much. */
 import * as ix from '../index/expr.ts'
 import type { GridAxis } from '../kernel/ir.ts'
-import type { Body } from '../plan/body.ts'
+import { type Body, pointsOf } from '../plan/body.ts'
 import { type Roles, unitAxis } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -42,7 +42,7 @@ export function parallelGrid(body: Body, roles: Roles, points: number): GridAxis
 
 /** Points of the parallel axes a program of a reduction covers. */
 export function reductionPoints(body: Body, roles: Roles, target: TargetInfo): number {
-  const size = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (roles.extents.get(a) ?? 1), 1)
+  const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
   const local = Math.max(1, size(new Set([...roles.row, ...roles.reduced])))
   const unit = unitAxis(body)
   // Rows contiguous along what is reduced: one at a time, unless they are tiny.

@@ -14,6 +14,13 @@ export interface BodyStore extends BodyTensor {
   readonly index: readonly Expr[]
 }
 
+/** Points of a space over some axes: the product of their extents. */
+export function pointsOf(extents: ReadonlyMap<string, number>, axes: Iterable<string>): number {
+  let n = 1
+  for (const a of axes) n *= extents.get(a) ?? 1
+  return n
+}
+
 export interface Body {
   readonly axes: readonly KernelAxis[]
   /** In dependence order; every statement feeds a store. */

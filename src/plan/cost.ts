@@ -6,7 +6,7 @@ import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { scalarInfo } from '../scalar/ops.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import type { Body } from './body.ts'
+import { type Body, pointsOf } from './body.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
 import type { TargetInfo } from './target.ts'
 
@@ -24,7 +24,7 @@ export interface KernelCost {
 
 /** Elements of a tensor that a load touches. */
 function footprint(l: LetStmt, size: number, extents: ReadonlyMap<string, number>): number {
-  const points = l.axes.reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  const points = pointsOf(extents, l.axes)
   return Math.min(size, points)
 }
 
@@ -56,7 +56,7 @@ interface Work {
 /** Arithmetic of a body: each statement once for every point of its axes and of the grid around it. */
 function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
   const { extents, matrix } = roles
-  const size = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const grid = matrix === undefined ? [...roles.parallel] : []
   const prologue = matrix === undefined ? new Map<ValueId, number>() : prologueRepeats(matrix, lets, target, size)

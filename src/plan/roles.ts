@@ -7,7 +7,7 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import type { Body } from './body.ts'
+import { type Body, pointsOf } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { foldAxes, type SplitBy, splitReductions } from './split.ts'
 import type { TargetInfo } from './target.ts'
@@ -52,7 +52,7 @@ export function matrixRole(
   const batch = fa.filter((a) => fb.includes(a))
   const onlyA = fa.filter((a) => !fb.includes(a))
   const onlyB = fb.filter((a) => !fa.includes(a))
-  const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  const size = (axes: readonly string[]): number => pointsOf(extents, axes)
   if (l.dtype !== 'f32' || size(k) < 2) return undefined
   const swap = unit !== undefined && onlyA.includes(unit)
   const m = swap ? onlyB : onlyA
@@ -73,7 +73,7 @@ export function unitAxis(body: Body, among?: (axis: string) => boolean): string 
     for (const a of ix.axesOf(flat))
       if (ix.strideOf(flat, a) === 1 && (among === undefined || among(a))) votes.set(a, (votes.get(a) ?? 0) + weight)
   }
-  const points = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  const points = (axes: Iterable<string>): number => pointsOf(extents, axes)
   for (const l of body.lets)
     if (l.op.kind === 'load')
       vote(l.op.index, body.loads.get(l.op.param)?.shape ?? [], dtypeBytes(l.dtype) * points(l.axes))
@@ -106,7 +106,7 @@ export function analyse(
   if (body.lets.length > target.maxStatements)
     return refuse('too-many-live-values', `${body.lets.length} statements, the target takes ${target.maxStatements}`)
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
-  const size = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (extents.get(a) ?? 1), 1)
+  const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
   const lets = new Map(body.lets.map((l) => [l.id, l]))
 
   // What lies below each value: axes folded away, and whether any fold is there.

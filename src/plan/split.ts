@@ -5,7 +5,7 @@
 import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import type { Body, BodyStore } from './body.ts'
+import { type Body, type BodyStore, pointsOf } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
 import type { TargetInfo } from './target.ts'
 
@@ -53,7 +53,7 @@ export function splitReductions(a: Analysis): Split | Refused {
   return chosen
 }
 
-const size = (a: Analysis, axes: Iterable<string>): number => [...axes].reduce((n, x) => n * (a.extents.get(x) ?? 1), 1)
+const size = (a: Analysis, axes: Iterable<string>): number => pointsOf(a.extents, axes)
 
 /** Whether making the axes part of the grid leaves every other fold and store of the main kernel whole. */
 function mayCut(a: Analysis, split: ReadonlySet<ValueId>, axes: ReadonlySet<string>): boolean {
