@@ -2,7 +2,7 @@
 import type { Graph, Node } from '../graph/node.ts'
 import { gridSize } from '../kernel/ir.ts'
 import type { Launch } from '../lower/launch.ts'
-import type { FusionPlan, PlannedGroup } from '../plan/planFusion.ts'
+import type { FusionPlan, PlannedGroup } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { FusionReport, KernelReport, OperationReport, StageReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'

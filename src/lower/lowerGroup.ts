@@ -1,6 +1,6 @@
 /** Lowering of a planned kernel group: by the kind its roles say. Whatever the planner accepts, this lowers. */
 import type { NumericsMode } from '../kernel/ir.ts'
-import type { KernelGroup } from '../plan/planFusion.ts'
+import type { KernelGroup } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { Launch } from './launch.ts'
 import { lowerMatrix } from './matrix.ts'

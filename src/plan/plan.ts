@@ -1,0 +1,49 @@
+/** What planning gives: the groups of nodes that are kernels, and what was decided about values between them. */
+import type { Node } from '../graph/node.ts'
+import type { Body } from './body.ts'
+import type { KernelCost } from './cost.ts'
+import type { RefusalCode } from './refusal.ts'
+import type { Roles } from './roles.ts'
+
+export interface KernelGroup {
+  readonly kind: 'kernel'
+  readonly members: ReadonlySet<Node>
+  readonly outputs: readonly Node[]
+  readonly body: Body
+  /** The body's ranges, where branches cut it (else the body alone): the parts of the kernel. */
+  readonly segments: readonly Body[]
+  readonly roles: Roles
+  readonly cost: KernelCost
+}
+
+/** A node that is a step of its own. */
+export interface BoundaryGroup {
+  readonly kind: 'opaque' | 'effect' | 'scatter'
+  readonly node: Node
+}
+
+export type PlannedGroup = KernelGroup | BoundaryGroup
+
+/** A merge that was considered and not made. */
+export interface RefusedMerge {
+  readonly from: Node
+  readonly to: Node
+  readonly code: RefusalCode
+  readonly detail: string
+  /** Modelled seconds the merge would have cost (negative: it would have gained, but is not legal). */
+  readonly loss: number | undefined
+}
+
+/** A value computed again in each of its consumers instead of stored. */
+export interface Recomputed {
+  readonly node: Node
+  readonly consumers: number
+  readonly savedBytes: number
+}
+
+export interface FusionPlan {
+  /** In an order that respects data and effects. */
+  readonly groups: readonly PlannedGroup[]
+  readonly refused: readonly RefusedMerge[]
+  readonly recomputed: readonly Recomputed[]
+}

@@ -1,0 +1,345 @@
+/**
+ * The groups of a plan while it is made: merging, recomputing, and why not. Every trial builds the merged body and asks its
+ * roles and its cost; refusals are kept with their reasons.
+ */
+import { invariant } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import { familyOf, opDef } from '../graph/table.ts'
+import type { NumericsMode } from '../kernel/ir.ts'
+import { dtypeBytes } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
+import { buildBody } from './buildBody.ts'
+import { ancestorsWithin, standingInputs } from './clusters.ts'
+import { collapse } from './collapse.ts'
+import { costOf } from './cost.ts'
+import { GroupGraph } from './groupGraph.ts'
+import type { BoundaryGroup, KernelGroup, Recomputed, RefusedMerge } from './plan.ts'
+import { type Refused, refuse } from './refusal.ts'
+import { dataInputs } from './region.ts'
+import { analyse } from './roles.ts'
+import { segmentsOf } from './segments.ts'
+import type { TargetInfo } from './target.ts'
+
+interface Group {
+  readonly id: number
+  readonly members: ReadonlySet<Node>
+  readonly boundary: BoundaryGroup['kind'] | undefined
+  outputs: readonly Node[]
+  inputs: ReadonlySet<Node>
+  made: Omit<KernelGroup, 'kind' | 'members' | 'outputs'> | undefined
+}
+
+export const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
+
+export class Planner {
+  readonly groups = new Map<number, Group>()
+  readonly links = new GroupGraph()
+  readonly home = new Map<Node, number>()
+  readonly demanded: ReadonlySet<Node>
+  readonly refused = new Map<string, RefusedMerge>()
+  readonly recomputed: Recomputed[] = []
+  private readonly users = new Map<Node, Set<number>>()
+  private readonly target: TargetInfo
+  private readonly mode: NumericsMode
+  private nextId = 0
+
+  constructor(
+    clusters: readonly ReadonlySet<Node>[],
+    demanded: ReadonlySet<Node>,
+    target: TargetInfo,
+    mode: NumericsMode,
+  ) {
+    this.target = target
+    this.mode = mode
+    this.demanded = demanded
+    for (const members of clusters) {
+      const [n] = members
+      if (n === undefined) continue
+      const boundary = opDef(n).boundary
+      for (const m of members) this.home.set(m, this.nextId)
+      this.insert({
+        id: this.nextId++,
+        members,
+        boundary,
+        outputs: [],
+        inputs: new Set(),
+        made: undefined,
+      })
+    }
+    for (const g of this.groups.values()) this.refresh(g)
+    for (const g of this.groups.values()) {
+      if (g.boundary !== undefined) continue
+      const made = this.make(g.members, g.outputs, true)
+      invariant(made.ok, `a single node is no kernel: ${made.ok ? '' : made.detail}`)
+      g.made = made
+    }
+  }
+
+  private insert(g: Group): void {
+    this.groups.set(g.id, g)
+    this.links.add(g.id)
+    const inputs = new Set<Node>()
+    for (const m of g.members) for (const x of dataInputs(m)) if (!g.members.has(x)) inputs.add(x)
+    // Kernels read through a view that is stored; boundaries read what is stored.
+    if (g.boundary !== undefined) for (const m of g.members) for (const x of standingInputs(m)) inputs.add(x)
+    g.inputs = inputs
+    for (const x of inputs) {
+      const set = this.users.get(x) ?? new Set()
+      set.add(g.id)
+      this.users.set(x, set)
+    }
+  }
+
+  private drop(g: Group): void {
+    this.groups.delete(g.id)
+    this.links.remove(g.id)
+    for (const x of g.inputs) this.users.get(x)?.delete(g.id)
+  }
+
+  /** Recomputes outputs and links of a group. */
+  private refresh(g: Group): void {
+    g.outputs = this.outputsOf(g.members, (n) => this.home.get(n) === g.id, new Set([g.id]))
+    for (const x of g.inputs) {
+      const from = this.home.get(x)
+      if (from !== undefined) this.links.connect(from, g.id)
+    }
+    for (const m of g.members)
+      if (this.home.get(m) === g.id) for (const u of this.users.get(m) ?? []) this.links.connect(g.id, u)
+  }
+
+  private outputsOf(members: ReadonlySet<Node>, isHome: (n: Node) => boolean, inside: ReadonlySet<number>): Node[] {
+    const out: Node[] = []
+    for (const n of members) {
+      if (!isHome(n)) continue
+      const used = [...(this.users.get(n) ?? [])].some((u) => !inside.has(u))
+      if (this.demanded.has(n) || used) out.push(n)
+    }
+    return out
+  }
+
+  private make(
+    members: ReadonlySet<Node>,
+    outputs: readonly Node[],
+    single = false,
+  ): ({ readonly ok: true } & NonNullable<Group['made']>) | Refused {
+    const built = buildBody({ members, outputs })
+    if (!built.ok) return built
+    const target = single
+      ? { ...this.target, maxBuffers: Infinity, maxStatements: Infinity, rowBytes: Infinity }
+      : this.target
+    const body = collapse(built.body)
+    const roles = analyse(body, target, this.mode)
+    if (!roles.ok) return roles
+    const segments = roles.roles.kind === 'elementwise' ? segmentsOf(body) : [body]
+    return { ok: true, body, segments, roles: roles.roles, cost: costOf(body, segments, roles.roles, this.target) }
+  }
+
+  private note(a: Group, b: Group, why: Refused, loss: number | undefined): void {
+    const from = [...a.members].find((n) => b.inputs.has(n)) ?? [...a.members].at(-1)
+    const to = [...b.members].find((n) => from !== undefined && dataInputs(n).includes(from)) ?? [...b.members][0]
+    if (from === undefined || to === undefined) return
+    this.refused.set(`${from.id}>${to.id}`, { from, to, code: why.code, detail: why.detail, loss })
+  }
+
+  /** Reasons that need no trial. */
+  private quickRefusal(a: Group, b: Group): Refused | undefined {
+    for (const g of [a, b])
+      if (g.boundary !== undefined)
+        return refuse(`${g.boundary}-boundary`, `${[...g.members].map((n) => n.op).join()} stands alone`)
+    const ka = a.made?.roles.kind
+    const kb = b.made?.roles.kind
+    if (ka === 'matrix' && kb === 'matrix') return refuse('two-contractions', 'a kernel holds one matrix product')
+    if (ka === 'reduction' && kb === 'matrix')
+      return refuse('reduction-in-prologue', 'the reduction would be recomputed for every block of the matrix product')
+    if (ka === 'matrix' && kb === 'reduction') return refuse('reduction-of-contraction', 'the product is reduced')
+    if (this.links.hasIndirectPath(a.id, b.id) || this.links.hasIndirectPath(b.id, a.id))
+      return refuse('cycle', 'another kernel stands between the two')
+    return undefined
+  }
+
+  /** Merges two groups if that is a kernel and modelled faster. */
+  tryMerge(a: Group, b: Group): Group | undefined {
+    const quick = this.quickRefusal(a, b)
+    if (quick !== undefined) {
+      this.note(a, b, quick, undefined)
+      return undefined
+    }
+    const members = new Set([...a.members, ...b.members])
+    const outputs = this.outputsOf(
+      members,
+      (n) => this.home.get(n) === a.id || this.home.get(n) === b.id,
+      new Set([a.id, b.id]),
+    )
+    const made = this.make(members, outputs)
+    if (!made.ok) {
+      this.note(a, b, made, undefined)
+      return undefined
+    }
+    const before = (a.made?.cost.seconds ?? 0) + (b.made?.cost.seconds ?? 0)
+    const loss = made.cost.seconds - before
+    if (loss >= 0) {
+      const recompute = made.cost.compute > 1.01 * ((a.made?.cost.compute ?? 0) + (b.made?.cost.compute ?? 0))
+      this.note(
+        a,
+        b,
+        recompute
+          ? refuse('recompute-cost', 'the producer would be evaluated more than once an element')
+          : refuse('no-gain', 'nothing is saved'),
+        loss,
+      )
+      return undefined
+    }
+    return this.replace([a, b], [{ members, made }])[0]
+  }
+
+  /** Puts new groups in the place of old ones. */
+  private replace(
+    old: readonly Group[],
+    fresh: readonly { readonly members: ReadonlySet<Node>; readonly made: NonNullable<Group['made']> }[],
+  ): Group[] {
+    const homes = new Map<Node, boolean>()
+    for (const g of old) for (const n of g.members) if (this.home.get(n) === g.id) homes.set(n, true)
+    for (const g of old) this.drop(g)
+    const made: Group[] = []
+    for (const f of fresh) {
+      const g: Group = {
+        id: this.nextId++,
+        members: f.members,
+        boundary: undefined,
+        outputs: [],
+        inputs: new Set(),
+        made: f.made,
+      }
+      this.insert(g)
+      for (const n of f.members) if (homes.delete(n)) this.home.set(n, g.id)
+      made.push(g)
+    }
+    for (const g of made) this.refresh(g)
+    return made
+  }
+
+  /** Merges along edges until none gains, largest saving first. */
+  mergeEdges(): void {
+    // Largest saving last; among equals the smaller groups, whose trials are cheap.
+    const queue: { saving: number; size: number; a: number; b: number }[] = []
+    type Entry = (typeof queue)[number]
+    const order = (p: Entry, q: Entry): number => p.saving - q.saving || q.size - p.size
+    const push = (a: number, b: number): void => {
+      const from = this.groups.get(a)
+      const to = this.groups.get(b)
+      if (from === undefined || to === undefined) return
+      let saving = 0
+      for (const n of from.outputs) if (to.inputs.has(n)) saving += bytesOf(n)
+      queue.push({ saving, size: from.members.size + to.members.size, a, b })
+    }
+    for (const id of this.links.ids()) for (const s of this.links.successors(id)) push(id, s)
+    queue.sort(order)
+    for (let top = queue.pop(); top !== undefined; top = queue.pop()) {
+      const a = this.groups.get(top.a)
+      const b = this.groups.get(top.b)
+      if (a === undefined || b === undefined) continue
+      const merged = this.tryMerge(a, b)
+      if (merged === undefined) continue
+      const at = queue.length
+      for (const p of this.links.predecessors(merged.id)) push(p, merged.id)
+      for (const s of this.links.successors(merged.id)) push(merged.id, s)
+      if (queue.length > at) queue.sort(order)
+    }
+  }
+
+  /** Stored values that every consumer may compute again for less. */
+  recomputeCheap(): boolean {
+    let changed = false
+    for (const g of [...this.groups.values()]) {
+      for (const o of [...g.outputs]) {
+        if (!this.groups.has(g.id) || g.boundary !== undefined || this.demanded.has(o)) continue
+        changed = this.tryRecompute(g, o) || changed
+      }
+    }
+    return changed
+  }
+
+  private tryRecompute(g: Group, o: Node): boolean {
+    const consumers = [...(this.users.get(o) ?? [])]
+      .flatMap((id) => this.groups.get(id) ?? [])
+      .filter((c) => c.id !== g.id)
+    if (consumers.length === 0 || consumers.some((c) => c.boundary !== undefined)) return false
+    const chain = ancestorsWithin(o, g.members)
+    for (const n of chain) {
+      const f = familyOf(n)
+      if (f !== 'elementwise' && f !== 'random' && f !== 'gather' && f !== 'view') return false
+    }
+    const rest = this.prune(g, o)
+    const fresh: { members: ReadonlySet<Node>; made: NonNullable<Group['made']> }[] = []
+    let after = 0
+    if (rest.members.size > 0) {
+      const made = this.make(rest.members, rest.outputs)
+      if (!made.ok) return false
+      fresh.push({ members: rest.members, made })
+      after += made.cost.seconds
+    }
+    let compute = g.made?.cost.compute ?? 0
+    for (const c of consumers) {
+      const members = new Set([...c.members, ...chain])
+      const made = this.make(members, c.outputs)
+      if (!made.ok) {
+        this.note(g, c, made, undefined)
+        return false
+      }
+      fresh.push({ members, made })
+      after += made.cost.seconds
+      compute += c.made?.cost.compute ?? 0
+    }
+    const before = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.seconds ?? 0), 0)
+    if (after >= before) {
+      const first = consumers[0]
+      const dearer = fresh.reduce((t, f) => t + f.made.cost.compute, 0) > 1.01 * compute
+      if (first !== undefined)
+        this.note(
+          g,
+          first,
+          dearer
+            ? refuse('recompute-cost', `computing it again in ${consumers.length} kernels costs more than storing it`)
+            : refuse('no-gain', 'nothing is saved by computing it again'),
+          after - before,
+        )
+      return false
+    }
+    this.recomputed.push({ node: o, consumers: consumers.length, savedBytes: bytesOf(o) * (1 + consumers.length) })
+    this.replace([g, ...consumers], fresh)
+    return true
+  }
+
+  /** A group without one of its outputs, and without what only that needed. */
+  private prune(g: Group, o: Node): { members: Set<Node>; outputs: Node[] } {
+    const outputs = g.outputs.filter((n) => n !== o)
+    const members = new Set<Node>()
+    for (const n of outputs) for (const m of ancestorsWithin(n, g.members)) members.add(m)
+    return { members, outputs }
+  }
+
+  /** Groups that read the same tensor over the same axes become one kernel with several results. */
+  mergeSiblings(): void {
+    const leaves = [...this.users.keys()].filter((n) => bytesOf(n) > 0).sort((p, q) => bytesOf(q) - bytesOf(p))
+    for (const leaf of leaves) {
+      const seen = [...(this.users.get(leaf) ?? [])]
+      for (let i = 0; i < seen.length; i++) {
+        for (let j = i + 1; j < seen.length; j++) {
+          const a = this.groups.get(seen[i] ?? -1)
+          const b = this.groups.get(seen[j] ?? -1)
+          if (a?.made === undefined || b?.made === undefined || !this.alike(a, b)) continue
+          const merged = this.tryMerge(a, b)
+          if (merged === undefined) continue
+          seen[i] = merged.id
+          seen.splice(j--, 1)
+        }
+      }
+    }
+  }
+
+  /** Cheap test before a sibling trial: the same number of points, and no matrix product beside anything. */
+  private alike(a: Group, b: Group): boolean {
+    const points = (g: Group): number => (g.made?.body.axes ?? []).reduce((n, x) => n * x.extent, 1)
+    return a.made?.roles.kind !== 'matrix' && b.made?.roles.kind !== 'matrix' && points(a) === points(b)
+  }
+}
