@@ -1,5 +1,5 @@
 /** Assembly: planned groups become steps over a buffer table with a static memory plan. */
-import { invariant } from '../diagnostics/errors.ts'
+import { InternalError, invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import type { Kernel, NumericsMode } from '../kernel/ir.ts'
 import type { Binding, BoundKernel, Launch } from '../lower/launch.ts'
@@ -127,6 +127,8 @@ function addGroup(
       a.steps.push({ kind: 'inspect', label, call: (data, _, dtype) => call(data, node.shape, dtype), buffer: a.of(x) })
       return undefined
     }
+    case 'region':
+      throw new InternalError(`${group.node.op} has no step`)
   }
 }
 

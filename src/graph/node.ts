@@ -101,7 +101,60 @@ export type AttrsByOp = {
   opaque: { readonly kernel: OpaqueKernel }
   /** Identity on its first input, seen by a callback; the optional second input is the effect before it. */
   inspect: { readonly callback: InspectCallback }
+
+  /**
+   * Regions: ops with graphs inside. A region's graphs see their parameters alone (position i is parameter i) and have no
+   * effects. The node itself is a handle (bool scalar that nothing computes with); `result` nodes are its values.
+   */
+  /** Inputs: a bool scalar, then the operands, which are the parameters of both graphs. Results: the outputs of the graph taken. */
+  cond: { readonly then: Graph; readonly otherwise: Graph }
+  /**
+   * Inputs: `consts` constants, then the carry. `test` and `body` take both; `test` gives a bool scalar, `body` the next carry.
+   * Results: the carry after the first failed test.
+   */
+  while: { readonly test: Graph; readonly body: Graph; readonly consts: number }
+  /**
+   * `length` steps. Inputs: `consts` constants, `carries` carries, then sequences (leading axis `length`). The body takes
+   * constants, carries and one element of each sequence, and gives the next carries and elements. `reverse` walks from the
+   * last element. Results: the last carries, then sequences (leading axis `length`, element i from step i's element).
+   */
+  loop: {
+    readonly body: Graph
+    readonly length: number
+    readonly reverse: boolean
+    readonly consts: number
+    readonly carries: number
+  }
+  /** A function with derivative rules of its own: it computes what `body` computes of the inputs. Results: the body's outputs. */
+  custom: { readonly body: Graph; readonly rule: CustomRule }
+  /**
+   * The derivative of a `custom` with rule 'vjp': linear in its last inputs, known by its transpose alone. Inputs: residuals,
+   * then a tangent for each float input of the function. Results: a tangent for each float output. It cannot be evaluated.
+   */
+  customLinear: {
+    readonly name: string
+    readonly backward: Graph
+    readonly residuals: number
+    readonly results: readonly TensorType[]
+  }
+  /** Value number `index` of a region. Input: the region. */
+  result: { readonly index: number }
 }
+
+export interface TensorType {
+  readonly shape: Shape
+  readonly dtype: DType
+}
+
+/** A user's derivative of a `custom` function. Float inputs and outputs alone have tangents and cotangents, in order. */
+export type CustomRule =
+  /** Parameters: the inputs, then the tangents. Outputs: the outputs, then their tangents (linear in the tangents). */
+  | { readonly kind: 'jvp'; readonly name: string; readonly graph: Graph }
+  /**
+   * `forward`: the inputs to the outputs, then the residuals. `backward`: the residuals, then the cotangents of the outputs,
+   * to the gradients of the inputs.
+   */
+  | { readonly kind: 'vjp'; readonly name: string; readonly forward: Graph; readonly backward: Graph }
 
 export type OpName = keyof AttrsByOp
 

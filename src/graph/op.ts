@@ -15,6 +15,7 @@ export type OpFamily =
   | 'scan'
   | 'contraction'
   | 'boundary'
+  | 'region'
 
 /** What the table says of one op. */
 export interface OpDef<O extends OpName> {
@@ -28,5 +29,5 @@ export interface OpDef<O extends OpName> {
   /** Elementwise ops: their scalar operation. */
   readonly scalar?: ScalarOp
   /** Ops no kernel may cross. */
-  readonly boundary?: 'opaque' | 'effect' | 'scatter'
+  readonly boundary?: 'opaque' | 'effect' | 'scatter' | 'region'
 }

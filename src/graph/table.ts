@@ -7,6 +7,7 @@ import { contractionOps } from './ops/contraction.ts'
 import { elementwiseOps } from './ops/elementwise.ts'
 import { indexingOps } from './ops/indexing.ts'
 import { reductionOps } from './ops/reduction.ts'
+import { regionOps } from './ops/region.ts'
 import { sourceOps } from './ops/source.ts'
 import { viewOps } from './ops/view.ts'
 
@@ -22,6 +23,7 @@ export const opTable: OpTable = {
   ...reductionOps,
   ...contractionOps,
   ...boundaryOps,
+  ...regionOps,
 }
 
 /** The definition of a node's op, with its attribute type forgotten. */
@@ -29,7 +31,7 @@ export interface AnyOpDef {
   readonly family: OpFamily
   readonly arity: number | { readonly atLeast: number }
   readonly scalar?: ScalarOp
-  readonly boundary?: 'opaque' | 'effect' | 'scatter'
+  readonly boundary?: 'opaque' | 'effect' | 'scatter' | 'region'
 }
 export const opDef = (node: Node): AnyOpDef => opTable[node.op]
 export const familyOf = (node: Node): OpFamily => opTable[node.op].family

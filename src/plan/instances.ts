@@ -117,6 +117,7 @@ export class Instances {
         return this.contract(node as NodeOf<'contract'>, index, mask)
       case 'scatter':
       case 'boundary':
+      case 'region':
         throw new Refusal(refuse(`${opDef(node).boundary ?? 'opaque'}-boundary`, `${node.op} stands alone`))
     }
   }

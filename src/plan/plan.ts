@@ -18,7 +18,7 @@ export interface KernelGroup {
 
 /** A node that is a step of its own. */
 export interface BoundaryGroup {
-  readonly kind: 'opaque' | 'effect' | 'scatter'
+  readonly kind: 'opaque' | 'effect' | 'scatter' | 'region'
   readonly node: Node
 }
 

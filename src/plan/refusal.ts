@@ -9,6 +9,8 @@ export type RefusalCode =
   | 'effect-boundary'
   /** One side is a scatter, whose programs may collide. */
   | 'scatter-boundary'
+  /** One side is control flow, with graphs inside that are planned for themselves. */
+  | 'region-boundary'
   /** Recomputing the producer costs more than storing and reading its result. */
   | 'recompute-cost'
   /** Random bits read through padding have no counter there. */

@@ -293,6 +293,12 @@ export const opCases = {
     contraction('a', 'b', 'ba'),
   ],
   opaque: [constant('opaque', [{ shape: [3], dtype: 'f32' }], (x) => make('opaque', [x], { kernel: twice }))],
+  cond: [],
+  while: [],
+  loop: [],
+  custom: [],
+  customLinear: [],
+  result: [],
   inspect: [smooth('inspect', [{ shape: [3] }], (x) => mul(make('inspect', [x], { callback: nobody }), x))],
 } satisfies { readonly [O in OpName]: readonly OpCase[] }
 

@@ -2,14 +2,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { sizeOf } from '../../types/shape.ts'
 import type { OpDef } from '../op.ts'
-
-const ids = new WeakMap<object, number>()
-let next = 1
-function identity(x: object): number {
-  const id = ids.get(x) ?? next++
-  ids.set(x, id)
-  return id
-}
+import { identity } from './identity.ts'
 
 export const boundaryOps: { opaque: OpDef<'opaque'>; inspect: OpDef<'inspect'> } = {
   opaque: {

@@ -2,6 +2,7 @@
 import { elementwiseJvp } from './elementwise.ts'
 import { indexingJvp } from './indexing.ts'
 import { reductionJvp } from './reduction.ts'
+import { regionJvp } from './region.ts'
 import type { JvpRules } from './rule.ts'
 import { boundaryJvp, contractionJvp, sourceJvp, viewJvp } from './structure.ts'
 
@@ -15,4 +16,5 @@ export const jvpRules = {
   ...reductionJvp,
   ...contractionJvp,
   ...boundaryJvp,
+  ...regionJvp,
 } satisfies JvpRules

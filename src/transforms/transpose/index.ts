@@ -5,6 +5,7 @@ import { operand } from '../rule.ts'
 import { contractionTranspose } from './contraction.ts'
 import { elementwiseTranspose } from './elementwise.ts'
 import { indexingTranspose } from './indexing.ts'
+import { regionTranspose } from './region.ts'
 import type { TransposeRules } from './rule.ts'
 import { viewTranspose } from './views.ts'
 
@@ -33,6 +34,7 @@ export const transposeRules = {
   ...elementwiseTranspose,
   ...sourceTranspose,
   ...viewTranspose,
+  ...regionTranspose,
   ...indexingTranspose,
   ...reductionTranspose,
   ...contractionTranspose,

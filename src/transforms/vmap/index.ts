@@ -2,6 +2,7 @@
 import { boundaryBatching } from './boundary.ts'
 import { elementwiseBatching } from './elementwise.ts'
 import { randomBatching } from './random.ts'
+import { regionBatching } from './region.ts'
 import type { BatchRules } from './rule.ts'
 import { contractionBatching, foldBatching, indexingBatching, viewBatching } from './structure.ts'
 
@@ -23,4 +24,5 @@ export const batchRules = {
   ...foldBatching,
   ...contractionBatching,
   ...boundaryBatching,
+  ...regionBatching,
 } satisfies BatchRules

@@ -1,0 +1,126 @@
+/** Ops with graphs inside: control flow, functions with derivative rules of their own, and `result`, which reads their values. */
+import { invariant, UserError } from '../../diagnostics/errors.ts'
+import { sameShape, showShape } from '../../types/shape.ts'
+import type { AttrsByOp, Graph, Node, TensorType } from '../node.ts'
+import type { OpDef } from '../op.ts'
+import { identity } from './identity.ts'
+
+const handle = { shape: [], dtype: 'bool' } as const
+
+const show = (t: TensorType): string => `${t.dtype}${showShape(t.shape)}`
+
+function expectTypes(found: readonly TensorType[], wanted: readonly TensorType[], what: string): void {
+  if (found.length !== wanted.length)
+    throw new UserError('E_STRUCTURE', `${what}: ${found.length} tensors where ${wanted.length} are wanted`)
+  found.forEach((f, i) => {
+    const w = wanted[i]
+    if (w !== undefined && (f.dtype !== w.dtype || !sameShape(f.shape, w.shape)))
+      throw new UserError('E_SHAPE', `${what}: number ${i} is ${show(f)} where ${show(w)} is wanted`)
+  })
+}
+
+function expectTest(n: TensorType | undefined, what: string): void {
+  if (n === undefined || n.dtype !== 'bool' || n.shape.length > 0)
+    throw new UserError('E_DTYPE', `${what} is ${n === undefined ? 'missing' : show(n)}, not a bool scalar`)
+}
+
+const element = (t: TensorType): TensorType => ({ shape: t.shape.slice(1), dtype: t.dtype })
+
+function closed(g: Graph, what: string): void {
+  if (g.effects.length > 0)
+    throw new UserError('E_UNSUPPORTED', `an effect inside ${what}`, { help: 'inspect its results instead' })
+}
+
+/** The values of a region node, in order. */
+export function regionResults(node: Node): readonly TensorType[] {
+  switch (node.op) {
+    case 'cond':
+      return node.attrs.then.outputs
+    case 'while':
+      return node.attrs.body.outputs
+    case 'loop': {
+      const { body, carries, length } = node.attrs
+      return body.outputs.map((o, i) => (i < carries ? o : { shape: [length, ...o.shape], dtype: o.dtype }))
+    }
+    case 'custom':
+      return node.attrs.body.outputs
+    case 'customLinear':
+      return node.attrs.results
+    default:
+      invariant(false, `${node.op} is no region`)
+  }
+}
+
+const region = { family: 'region', boundary: 'region', arity: { atLeast: 0 } } as const
+
+export const regionOps: {
+  [O in 'cond' | 'while' | 'loop' | 'custom' | 'customLinear' | 'result']: OpDef<O>
+} = {
+  cond: {
+    ...region,
+    arity: { atLeast: 1 },
+    infer: ([test, ...operands], a) => {
+      expectTest(test, 'the condition of cond')
+      for (const g of [a.then, a.otherwise]) {
+        closed(g, 'cond')
+        expectTypes(operands, g.params, 'operands of cond')
+      }
+      expectTypes(a.otherwise.outputs, a.then.outputs, 'results of the branches of cond')
+      return handle
+    },
+    key: (a) => `${identity(a.then)},${identity(a.otherwise)}`,
+  },
+  while: {
+    ...region,
+    infer: (inputs, a) => {
+      for (const g of [a.test, a.body]) {
+        closed(g, 'while')
+        expectTypes(inputs, g.params, 'operands of while')
+      }
+      expectTest(a.test.outputs[0], 'the test of while')
+      expectTypes(a.body.outputs, inputs.slice(a.consts), 'results of the body of while')
+      return handle
+    },
+    key: (a) => `${identity(a.test)},${identity(a.body)},${a.consts}`,
+  },
+  loop: {
+    ...region,
+    infer: (inputs, a) => {
+      closed(a.body, 'a loop')
+      const first = a.consts + a.carries
+      for (const x of inputs.slice(first))
+        if (x.shape[0] !== a.length)
+          throw new UserError('E_SHAPE', `a loop of ${a.length} steps over a sequence ${show(x)}`)
+      expectTypes([...inputs.slice(0, first), ...inputs.slice(first).map(element)], a.body.params, 'operands of a loop')
+      expectTypes(a.body.outputs.slice(0, a.carries), inputs.slice(a.consts, first), 'carries of a loop')
+      return handle
+    },
+    key: (a: AttrsByOp['loop']) => `${identity(a.body)},${a.length},${a.reverse},${a.consts},${a.carries}`,
+  },
+  custom: {
+    ...region,
+    infer: (inputs, a) => {
+      closed(a.body, a.rule.name)
+      expectTypes(inputs, a.body.params, `operands of ${a.rule.name}`)
+      return handle
+    },
+    key: (a) => `${identity(a.body)},${identity(a.rule)}`,
+  },
+  customLinear: {
+    ...region,
+    infer: () => handle,
+    key: (a) => `${identity(a.backward)},${a.residuals}`,
+  },
+  result: {
+    family: 'region',
+    boundary: 'region',
+    arity: 1,
+    infer: ([x], a) => {
+      invariant(x !== undefined, 'result without region')
+      const r = regionResults(x)[a.index]
+      invariant(r !== undefined, `no result ${a.index} of ${x.op}`)
+      return { shape: r.shape, dtype: r.dtype }
+    },
+    key: (a) => `${a.index}`,
+  },
+}
