@@ -1,5 +1,4 @@
 /** The field's arithmetic of operations run alone: bytes each user-visible operation would read and write by itself. */
-import type { Origin } from '../diagnostics/origin.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { nodesOf } from '../graph/traverse.ts'
 import { isFree } from '../plan/region.ts'
@@ -19,10 +18,10 @@ export interface OperationTraffic {
  */
 export function operationTraffic(graph: Graph): OperationTraffic {
   const nodes = nodesOf(graph).filter((n) => n.op !== 'param' && !(n.op === 'constant'))
-  const reads = new Map<Origin, Map<Node, number>>()
-  const writes = new Map<Origin, Set<Node>>()
-  const working = new Set<Origin>()
-  const need = (n: Node, by: Origin | undefined, elements: number): void => {
+  const reads = new Map<number, Map<Node, number>>()
+  const writes = new Map<number, Set<Node>>()
+  const working = new Set<number>()
+  const need = (n: Node, by: number | undefined, elements: number): void => {
     if (isFree(n)) {
       const [x] = n.inputs
       if (x === undefined) return
@@ -30,21 +29,21 @@ export function operationTraffic(graph: Graph): OperationTraffic {
       return
     }
     const stands = n.op === 'param' || n.op === 'constant'
-    if (by === n.origin && !stands) return
+    if (by === n.origin.id && !stands) return
     if (by !== undefined) {
       const m = reads.get(by) ?? new Map<Node, number>()
       m.set(n, Math.min(sizeOf(n.shape), Math.max(m.get(n) ?? 0, elements)))
       reads.set(by, m)
     }
     if (stands) return
-    const w = writes.get(n.origin) ?? new Set<Node>()
+    const w = writes.get(n.origin.id) ?? new Set<Node>()
     w.add(n)
-    writes.set(n.origin, w)
+    writes.set(n.origin.id, w)
   }
   for (const n of nodes) {
     if (isFree(n)) continue
-    working.add(n.origin)
-    for (const x of n.inputs) need(x, n.origin, sizeOf(x.shape))
+    working.add(n.origin.id)
+    for (const x of n.inputs) need(x, n.origin.id, sizeOf(x.shape))
   }
   for (const o of graph.outputs) need(o, undefined, sizeOf(o.shape))
   let bytes = 0

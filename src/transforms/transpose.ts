@@ -1,7 +1,7 @@
 /** Transposing the linear part of a graph: cotangents from results back to what they are linear in. */
 import { add } from '../compose/elementwise.ts'
 import { InternalError, invariant } from '../diagnostics/errors.ts'
-import { inOrigin } from '../diagnostics/origin.ts'
+import { backwardOrigin, inOrigin } from '../diagnostics/origin.ts'
 import type { Node, NodeOf, OpName } from '../graph/node.ts'
 import { topologicalOrder } from '../graph/traverse.ts'
 import { sameShape, sizeOf } from '../types/shape.ts'
@@ -28,7 +28,7 @@ function transposeNode<O extends OpName>(node: NodeOf<O>, call: Omit<Transpositi
 
 /**
  * The cotangent of each input (undefined: zero), given linear results and theirs. Nodes are built in the current context, in
- * the origins of what they transpose; several cotangents of one node add up in the order they arrive.
+ * the backward part of the origins of what they transpose; several cotangents of one node add up in the order they arrive.
  */
 export function transposeLinear(results: readonly LinearResult[], inputs: readonly Node[]): (Node | undefined)[] {
   const order = topologicalOrder(results.map((r) => r.node))
@@ -46,7 +46,7 @@ export function transposeLinear(results: readonly LinearResult[], inputs: readon
   for (const node of order.toReversed()) {
     const cotangent = cotangents.get(node)
     if (cotangent === undefined || given.has(node)) continue
-    inOrigin(node.origin, () => transposeNode(node, { cotangent, isLinear, give }))
+    inOrigin(backwardOrigin(node.origin), () => transposeNode(node, { cotangent, isLinear, give }))
   }
   return inputs.map((n) => cotangents.get(n))
 }
