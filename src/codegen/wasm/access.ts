@@ -7,6 +7,7 @@ import {
   type Address,
   addressOf,
   depthOf,
+  forValidLanes,
   laneAddresses,
   lanePattern,
   predicateElement,
@@ -123,7 +124,7 @@ export function loadLanes(values: Point, a: Access, dtype: DType, j: number): Re
           a.depth,
           maskVaries(values, a),
         )
-      : loadPackedLanes(values, a, p, j)
+      : loadPackedLanes(values, a, p, j, isMasked(a), maskVaries(values, a))
   if (!isMasked(a)) return scope.keep(a.depth, a.key, reader.whole)
   if (!maskVaries(values, a)) {
     const condition = maskElement(values, a, a.depth)
@@ -155,27 +156,6 @@ export function loadLanes(values: Point, a: Access, dtype: DType, j: number): Re
       },
     )
     return out
-  })
-}
-
-/** Runs `body` for the lanes below the limit of a partial step; lane 0 is always valid. */
-export function forValidLanes(values: Point, body: (lane: number) => void): void {
-  const { f } = values
-  const limit = values.vector?.limit
-  if (limit === undefined) {
-    for (let lane = 0; lane < 4; lane++) body(lane)
-    return
-  }
-  f.block((done) => {
-    for (let lane = 0; lane < 4; lane++) {
-      if (lane > 0) {
-        f.get(limit)
-        f.i32Const(lane)
-        f.op('i32.le_s')
-        f.brIf(done)
-      }
-      body(lane)
-    }
   })
 }
 

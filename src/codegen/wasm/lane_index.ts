@@ -81,6 +81,27 @@ export function laneAddresses(
 
 const plus = (a: Address, n: number): Address => ({ local: a.local, offset: a.offset + n })
 
+/** Runs `body` for the lanes below the limit of a partial step; lane 0 is always valid. */
+export function forValidLanes(values: Point, body: (lane: number) => void): void {
+  const { f } = values
+  const limit = values.vector?.limit
+  if (limit === undefined) {
+    for (let lane = 0; lane < 4; lane++) body(lane)
+    return
+  }
+  f.block((done) => {
+    for (let lane = 0; lane < 4; lane++) {
+      if (lane > 0) {
+        f.get(limit)
+        f.i32Const(lane)
+        f.op('i32.le_s')
+        f.brIf(done)
+      }
+      body(lane)
+    }
+  })
+}
+
 /** The expression (plus a base) at one lane, where it depends on data. */
 export function laneLocal(values: Point, e: Expr, j: number, lane: number, depth: number, base?: Local): Local {
   const { scope, f } = values

@@ -1,10 +1,13 @@
 /** Elements in packed formats: bools eight to a byte, signed 4-bit integers two to a byte. */
-import { type Expr, flatten } from '../../index/expr.ts'
+import { invariant } from '../../diagnostics/errors.ts'
+import { addConst, type Expr, flatten } from '../../index/expr.ts'
+import { startOf } from '../../kernel/axes.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
 import type { Local } from './builder.ts'
-import { laneLocal, lanePattern } from './lane_index.ts'
-import { combineLanes, makeReg, pushLane, type Reg, releaseReg, setLane } from './lanes.ts'
+import { forValidLanes, laneLocal, lanePattern } from './lane_index.ts'
+import { makeReg, pushLane, type Reg, releaseReg, setLane } from './lanes.ts'
 import type { Access, LaneReader, Point } from './point.ts'
+import { part } from './reg.ts'
 import type { Index } from './scope.ts'
 
 /** Bits of an element, as a power of two. */
@@ -55,52 +58,205 @@ export function loadPackedElement(values: Point, a: Access, p: KernelParam): () 
   return () => makeReg(values.f, p.dtype, 1, () => pushElement(values, base, p, at))
 }
 
-/** Element positions of the four lanes of copy `j`. */
-function lanePositions(values: Point, e: Expr, j: number, depth: number): Index[] {
-  return [0, 1, 2, 3].map((l) => positionAt(values, e, j, l, depth))
-}
+/** Most copies whose bits one word holds beside the seven that may stand before them. */
+const wordBits = 16
 
-function positionAt(values: Point, e: Expr, j: number, lane: number, depth: number): Index {
-  return laneLocal(values, e, j, lane, depth)
-}
-
-export function loadPackedLanes(values: Point, a: Access, p: KernelParam, j: number): LaneReader {
-  const { f } = values
+/** Four lanes of copy `j`; lanes one by one are read where `guarded`, and only where the access is `masked` may points be invalid. */
+export function loadPackedLanes(
+  values: Point,
+  a: Access,
+  p: KernelParam,
+  j: number,
+  masked: boolean,
+  guarded: boolean,
+): LaneReader {
+  const { f, scope } = values
   const e = flatten(a.index, p.shape)
   const base = values.baseOf(a.param)
   const pattern = lanePattern(values, e, j)
-  const at = lanePositions(values, e, j, a.depth)
+  const run = pattern.kind === 'affine' && pattern.stride === 1 ? pattern : undefined
+  const at: readonly Index[] =
+    run === undefined || guarded ? [0, 1, 2, 3].map((l) => laneLocal(values, e, j, l, a.depth)) : []
   const lane = (into: Reg, l: number): void => setLane(f, into, l, () => pushElement(values, base, p, at[l] ?? 0))
-  const [first = 0] = at
-  const contiguous = pattern.kind === 'affine' && pattern.stride === 1
+  if (run === undefined) return { whole: () => gatherLanes(values, base, p, at), lane }
+  if (p.format === 'bits' && !masked && run.extra + 4 <= wordBits) {
+    const first = scope.index(run.at)
+    const key = `bits:${a.param}:${run.at.key}`
+    const word = scope.find(key) ?? scope.keep(a.depth, key, () => loadWord(values, base, p, first))
+    return { whole: () => bitLanes(values, word, run.extra), lane }
+  }
+  const first = scope.index(addConst(run.at, run.extra))
   const whole = (): Reg => {
-    if (!contiguous) {
-      const elements = at.map((x) => makeReg(f, p.dtype, 1, () => pushElement(values, base, p, x)))
-      const out = combineLanes(f, p.dtype, elements)
-      releaseReg(f, ...elements)
-      return out
-    }
-    return makeReg(f, p.dtype, 4, () => {
-      // The bits of all four elements, moved to the bottom of a word and repeated in every lane.
-      pushByteAddress(values, base, p, first)
-      f.load('i32.load', 1)
-      pushBitPosition(values, p, first)
-      f.op('i32.shr_u')
-      f.op('i32x4.splat')
-      if (p.format === 'bits') {
-        f.i32x4Const(1, 2, 4, 8)
-        f.op('v128.and')
-        f.i32x4Const(0)
-        f.op('i32x4.ne')
-        return
-      }
-      f.i32x4Const(1 << 28, 1 << 24, 1 << 20, 1 << 16)
-      f.op('i32x4.mul')
-      f.i32Const(28)
-      f.op('i32x4.shr_s')
-    })
+    const word = loadWord(values, base, p, first)
+    const out = p.format === 'bits' ? bitLanes(values, word, 0) : nibbleLanes(values, word)
+    releaseReg(f, word)
+    return out
   }
   return { whole, lane }
+}
+
+/** The elements from position `first` on at the bottom of a word, in every lane. */
+function loadWord(values: Point, base: Local, p: KernelParam, first: Index): Reg {
+  const { f } = values
+  return makeReg(f, 'i32', 4, () => {
+    pushByteAddress(values, base, p, first)
+    f.load('i32.load', 1)
+    pushBitPosition(values, p, first)
+    f.op('i32.shr_u')
+    f.op('i32x4.splat')
+  })
+}
+
+/** Four bits of a word, from bit `from` on, as lane masks. */
+function bitLanes(values: Point, word: Reg, from: number): Reg {
+  const { f } = values
+  return makeReg(f, 'bool', 4, () => {
+    f.get(part(word, 0))
+    f.i32x4Const(1 << from, 2 << from, 4 << from, 8 << from)
+    f.op('v128.and')
+    f.i32x4Const(0)
+    f.op('i32x4.ne')
+  })
+}
+
+/** The four lowest 4-bit integers of a word, sign-extended. */
+function nibbleLanes(values: Point, word: Reg): Reg {
+  const { f } = values
+  return makeReg(f, 'i8', 4, () => {
+    f.get(part(word, 0))
+    f.i32x4Const(1 << 28, 1 << 24, 1 << 20, 1 << 16)
+    f.op('i32x4.mul')
+    f.i32Const(28)
+    f.op('i32x4.shr_s')
+  })
+}
+
+/** Four elements that stand apart; beyond the last valid one nothing is read. */
+function gatherLanes(values: Point, base: Local, p: KernelParam, at: readonly Index[]): Reg {
+  const { f } = values
+  const element = (l: number): void => pushElement(values, base, p, at[l] ?? 0)
+  const out = makeReg(f, 'i32', 4, () => {
+    element(0)
+    f.op('i32x4.splat')
+  })
+  forValidLanes(values, (l) => {
+    if (l > 0) setLane(f, out, l, () => element(l))
+  })
+  if (p.format !== 'bits') return { ...out, dtype: p.dtype }
+  f.get(part(out, 0))
+  f.op('i32x4.neg')
+  f.set(part(out, 0))
+  return { ...out, dtype: 'bool' }
+}
+
+/** A power of two, at most 8, that divides an expression at the first lane of every step. */
+function alignmentOf(values: Point, e: Expr): number {
+  const power = (n: number): number => (n % 8 === 0 ? 8 : n & -n)
+  const v = values.vector
+  let least = power(e.offset)
+  for (const { atom, coef } of e.terms) {
+    let own = 1
+    if (atom.kind === 'axis') {
+      const block = startOf(atom.name)
+      if (atom.name === v?.name) own = Math.min(power(values.axes.view(v.name).aligned), 4 * v.copies)
+      else if (block !== undefined) own = power(values.axes.view(block).aligned)
+    }
+    least = Math.min(least, power(power(coef) * own))
+  }
+  return least
+}
+
+/** A store of consecutive bits: how copies go together, and the position of the first of them. */
+export interface BitRun {
+  /** Copies stored at once, by the last of them: their bits fill whole bytes. */
+  readonly copies: number
+  /** No four bits straddle two bytes. */
+  readonly inByte: boolean
+  /** Position of the first bit of the (first) copy. */
+  readonly at: Index
+}
+
+/** How the elements of copy `j` stand in a row of bits; undefined where they do not. */
+export function bitRun(values: Point, p: KernelParam, index: readonly Expr[], j: number): BitRun | undefined {
+  if (p.format !== 'bits' || values.vector === undefined) return undefined
+  const pattern = lanePattern(values, flatten(index, p.shape), j)
+  if (pattern.kind !== 'affine' || pattern.stride !== 1) return undefined
+  const { copies, limit } = values.vector
+  const aligned = alignmentOf(values, pattern.at)
+  const joined = limit === undefined && (copies === 2 || copies === 4) && aligned === 8 && pattern.extra === 4 * j
+  const at = values.scope.index(joined ? pattern.at : addConst(pattern.at, pattern.extra))
+  return { copies: joined ? copies : 1, inByte: aligned >= 4 && pattern.extra % 4 === 0, at }
+}
+
+/** Stores the lanes of all copies of a step, whole bytes of bits. */
+export function storeWholeBits(values: Point, p: KernelParam, base: Local, run: BitRun, regs: readonly Reg[]): void {
+  const { f } = values
+  const narrow = (...pair: readonly Reg[]): void => {
+    for (const r of pair) f.get(part(r, 0))
+    f.op('i16x8.narrow_i32x4_s')
+  }
+  const [a, b, c, d] = regs
+  invariant(a !== undefined && b !== undefined, 'two or four copies make whole bytes')
+  pushByteAddress(values, base, p, run.at)
+  narrow(a, b)
+  if (c === undefined || d === undefined) {
+    f.op('i16x8.bitmask')
+    f.store('i32.store8', 1)
+    return
+  }
+  narrow(c, d)
+  f.ops('i8x16.narrow_i16x8_s', 'i8x16.bitmask')
+  f.store('i32.store16', 1)
+}
+
+/** Stores four lanes (or as many as are valid) among the bits of the bytes they stand in; no further byte is touched. */
+export function storeBits(values: Point, p: KernelParam, base: Local, run: BitRun, r: Reg): void {
+  const { f } = values
+  const limit = values.vector?.limit
+  pushByteAddress(values, base, p, run.at)
+  const address = f.toLocal('i32')
+  pushBitPosition(values, p, run.at)
+  const shift = f.toLocal('i32')
+  if (limit === undefined) f.i32Const(15)
+  else {
+    f.i32Const(1)
+    f.get(limit)
+    f.op('i32.shl')
+    f.i32Const(1)
+    f.op('i32.sub')
+  }
+  const ones = f.toLocal('i32')
+  const write = (load: 'i32.load8_u' | 'i32.load16_u', store: 'i32.store8' | 'i32.store16'): void => {
+    f.get(address)
+    f.get(address)
+    f.load(load, 1)
+    f.get(ones)
+    f.get(shift)
+    f.op('i32.shl')
+    f.i32Const(-1)
+    f.ops('i32.xor', 'i32.and')
+    f.get(part(r, 0))
+    f.op('i32x4.bitmask')
+    f.get(ones)
+    f.op('i32.and')
+    f.get(shift)
+    f.ops('i32.shl', 'i32.or')
+    f.store(store, 1)
+  }
+  if (run.inByte) write('i32.load8_u', 'i32.store8')
+  else {
+    // The lanes end in the byte they begin in where (ones << shift) has no bit above it.
+    f.get(ones)
+    f.get(shift)
+    f.op('i32.shl')
+    f.i32Const(255)
+    f.op('i32.gt_u')
+    f.if(
+      () => write('i32.load16_u', 'i32.store16'),
+      () => write('i32.load8_u', 'i32.store8'),
+    )
+  }
+  f.release(address, shift, ones)
 }
 
 /** Writes a lane of a register (or its one element) as element `at`: a read-modify-write of its byte. */

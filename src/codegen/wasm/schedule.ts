@@ -1,6 +1,6 @@
 /** Loop order, vector axis and unrolling of a nest, by a small cost model of its memory accesses. */
 import { type Expr, flatten, strideOf, valuesOf } from '../../index/expr.ts'
-import { operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { type KernelParam, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
 import { dtypeClass } from '../../types/dtype.ts'
 import { bytePosition } from './access.ts'
@@ -41,6 +41,8 @@ interface Touch {
   readonly masked: boolean
   readonly write: boolean
   readonly unit: number
+  /** Several elements a byte: `position` counts elements. */
+  readonly packed?: boolean
 }
 
 interface Work {
@@ -76,15 +78,8 @@ function workOf(values: Values, roots: readonly Root[]): Work {
     operandsOf(op).forEach(visit)
     if (op.kind === 'load') {
       const p = values.paramOf(op.param)
-      const position = p.format === 'plain' ? bytePosition(p, op.index) : flatten(op.index, p.shape)
-      const unit = p.format === 'plain' ? (p.shape.length >= 0 ? bytesOf(p.dtype) : 1) : 1
-      touches.push({
-        param: op.param,
-        position,
-        masked: op.mask.length > 0 || op.maskValue !== undefined,
-        write: false,
-        unit,
-      })
+      const masked = op.mask.length > 0 || op.maskValue !== undefined
+      touches.push({ param: op.param, ...placeOf(p, op.index), masked, write: false })
     } else if (op.kind === 'scalar')
       arithmetic += { free: 0, simple: 1, divide: 4, special: 16 }[scalarInfo(op.op).cost]
     else if (op.kind === 'random') arithmetic += 60
@@ -103,17 +98,17 @@ function workOf(values: Values, roots: readonly Root[]): Work {
       if (s.maskValue !== undefined) visit(s.maskValue)
       for (const e of s.index) valuesOf(e).forEach(visit)
       const p = values.paramOf(s.param)
-      touches.push({
-        param: s.param,
-        position: bytePosition(p, s.index),
-        masked: s.mask.length > 0,
-        write: true,
-        unit: bytesOf(p.dtype),
-      })
+      touches.push({ param: s.param, ...placeOf(p, s.index), masked: s.mask.length > 0, write: true })
     }
   }
   return { touches, arithmetic }
 }
+
+/** Where an access of a parameter stands, in bytes, or in elements of a packed format. */
+const placeOf = (p: KernelParam, index: readonly Expr[]): Pick<Touch, 'position' | 'unit' | 'packed'> =>
+  p.format === 'plain'
+    ? { position: bytePosition(p, index), unit: bytesOf(p.dtype) }
+    : { position: flatten(index, p.shape), unit: 1, packed: true }
 
 const bytesOf = (d: Parameters<typeof dtypeClass>[0]): number =>
   ({ f32: 4, f64: 8, f16: 2, bf16: 2, i8: 1, i16: 2, i32: 4, i64: 8, u8: 1, u16: 2, u32: 4, u64: 8, bool: 1 })[d]
@@ -193,7 +188,9 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
       : work.arithmetic <= 6
         ? 4
         : 1
-  let copies = scatter ? 1 : wanted
+  // Two groups of four bits make a byte that is stored whole.
+  const rowOfBits = work.touches.some((t) => t.packed && t.write && strideOf(t.position, vector ?? '') === 1)
+  let copies = scatter ? 1 : rowOfBits ? Math.max(2, wanted) : wanted
   while (copies > 1 && n < 4 * copies) copies /= 2
   return {
     order,
@@ -230,10 +227,10 @@ function foldsInMemory(values: Values, nest: Nest, work: Work, vector: string): 
  */
 function fetches(values: Values, work: Work, vector: string): Fetch[] {
   if (work.arithmetic < fetchAbove || work.touches.some((t) => t.write && t.param !== undefined)) return []
-  return work.touches.flatMap(({ param, position, masked, unit }) => {
+  return work.touches.flatMap(({ param, position, masked, unit, packed }) => {
     const bytes = unit * values.axes.view(vector).max
     const contiguous = valuesOf(position).size === 0 && strideOf(position, vector) === unit
-    return param === undefined || masked || !contiguous || bytes < leastFetch || bytes > mostFetch
+    return param === undefined || packed === true || masked || !contiguous || bytes < leastFetch || bytes > mostFetch
       ? []
       : [{ param, position, unit }]
   })

@@ -3,9 +3,9 @@ import { asConstant, type Expr, flatten } from '../../index/expr.ts'
 import type { StoreStmt } from '../../kernel/ir.ts'
 import { combinerOp } from '../../scalar/ops.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
-import { bytePosition, forValidLanes, maskBits, maskElement, maskVaries } from './access.ts'
+import { bytePosition, maskBits, maskElement, maskVaries } from './access.ts'
 import type { Local } from './builder.ts'
-import { addressOf, laneAddresses, laneLocal, lanePattern } from './lane_index.ts'
+import { addressOf, forValidLanes, laneAddresses, laneLocal, lanePattern } from './lane_index.ts'
 import {
   assignReg,
   emitExtractLane,
@@ -17,7 +17,7 @@ import {
   type Reg,
   releaseReg,
 } from './lanes.ts'
-import { storePackedLane } from './packed.ts'
+import { bitRun, storeBits, storePackedLane, storeWholeBits } from './packed.ts'
 import { part } from './reg.ts'
 import type { Tile } from './tile.ts'
 import type { Values } from './values.ts'
@@ -29,6 +29,7 @@ export function emitStore(values: Values, s: StoreStmt, j: number): void {
   const depth = scope.depth
   const masked = s.mask.length > 0 || s.maskValue !== undefined
   const vector = values.vector !== undefined
+  if (!masked && storeBitRun(values, s, value, j)) return
   const varying = masked && vector && maskVaries(values, s)
   const write = writer(values, s, value, j, depth, varying)
   if (!masked) {
@@ -57,6 +58,21 @@ export function emitStore(values: Values, s: StoreStmt, j: number): void {
       }
     })
   })
+}
+
+/** Stores copy `j` where its elements are consecutive bits; copies that fill bytes together wait for the last of them. */
+function storeBitRun(values: Values, s: StoreStmt, value: Reg, j: number): boolean {
+  const { scope } = values
+  const p = values.paramOf(s.param)
+  const run = s.combiner === undefined ? bitRun(values, p, s.index, j) : undefined
+  if (run === undefined) return false
+  const base = values.baseOf(s.param)
+  if (run.copies === 1) scope.here(() => storeBits(values, p, base, run, value))
+  else if (j === run.copies - 1) {
+    const all = Array.from({ length: run.copies }, (_, i) => values.at(s.value, i))
+    scope.here(() => storeWholeBits(values, p, base, run, all))
+  }
+  return true
 }
 
 interface Writer {
