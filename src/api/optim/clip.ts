@@ -1,0 +1,45 @@
+/** Gradients as one vector: its norm, and a bound on it. */
+import { UserError } from '../../diagnostics/errors.ts'
+import { computeDType, isFloat } from '../../types/dtype.ts'
+import { showShape } from '../../types/shape.ts'
+import { named } from '../core.ts'
+import { zeros } from '../creation.ts'
+import { div } from '../math.ts'
+import type { Tensor } from '../tensor.ts'
+import { leavesOf } from '../tree.ts'
+import { map } from '../trees.ts'
+import { readTree } from '../zip.ts'
+import { check, positive } from './check.ts'
+
+function floatsOf(tree: unknown): readonly Tensor[] {
+  const { structure, tensors } = readTree(tree, 'tree')
+  const bad = leavesOf(structure, 'tree').find((leaf) => !isFloat(leaf.dtype))
+  if (bad !== undefined)
+    throw new UserError('E_DTYPE', `${bad.path} is ${bad.dtype}${showShape(bad.shape)}`, {
+      help: 'the norm is of float tensors: leave the others out',
+    })
+  return tensors
+}
+
+/** The Euclidean norm of all elements of a tree of float tensors: f64 if one of them is, else f32. Throws E_STRUCTURE, E_DTYPE. */
+export const globalNorm = (tree: unknown): Tensor =>
+  named('globalNorm', () => {
+    const tensors = floatsOf(tree)
+    const dtype = tensors.some((t) => t.dtype === 'f64') ? 'f64' : 'f32'
+    const sums = tensors.map((t) => t.astype(dtype).square().sum())
+    const [first = zeros([], dtype), ...rest] = sums
+    return rest.reduce((total, s) => total.add(s), first).sqrt()
+  })
+
+/**
+ * The tree times min(1, maxNorm / its global norm), each tensor in its own dtype (Pascanu et al. 2013). A NaN
+ * makes all of it NaN, an infinity makes itself NaN and the rest 0: `globalNorm` shows both. Throws E_STRUCTURE, E_DTYPE, E_ARGUMENT.
+ */
+export const clipByGlobalNorm = <T>(tree: T, maxNorm: number): T =>
+  named('clipByGlobalNorm', () => {
+    check({ maxNorm }, { maxNorm: positive })
+    const norm = globalNorm(tree)
+    // max / max(norm, max) is 1 exactly where nothing is to be done, a norm of 0 included.
+    const scale = div(maxNorm, norm.maximum(maxNorm))
+    return map((t) => t.astype(computeDType(t.dtype)).mul(scale).astype(t.dtype), tree)
+  })

@@ -1,0 +1,16 @@
+/** The namespace `optim`: optimisers, learning-rate schedules and clipping, as pure functions of trees of tensors. */
+export { type AdamOptions, type AdamWOptions, adam, adamw } from './adam.ts'
+export { clipByGlobalNorm, globalNorm } from './clip.ts'
+export type { DecayMask, LearningRate, Optimizer, OptimizerState } from './optimizer.ts'
+export {
+  constant,
+  cosineDecay,
+  exponentialDecay,
+  linear,
+  linearWarmup,
+  piecewise,
+  type RampOptions,
+  type Schedule,
+  stepDecay,
+} from './schedules.ts'
+export { type SgdOptions, sgd } from './sgd.ts'

@@ -1,0 +1,127 @@
+/**
+ * Schedules: learning rates as functions of the number of updates done, 0 at the first. They are plain functions of a scalar
+ * tensor, so inside `jit` they are part of the program; any function of the kind is one.
+ */
+import { UserError } from '../../diagnostics/errors.ts'
+import { isFloat } from '../../types/dtype.ts'
+import { named } from '../core.ts'
+import { full } from '../creation.ts'
+import { cos, exp, floorDivide, minimum, where } from '../math.ts'
+import { Tensor, type TensorLike } from '../tensor.ts'
+import { check, count, finite, nonNegative, positive } from './check.ts'
+
+/** A value at a step: from a scalar of any number dtype to a scalar (f32 from those of this library, f64 for f64 steps). */
+export type Schedule = (step: Tensor) => Tensor
+
+const number = (step: Tensor): Tensor => (isFloat(step.dtype) ? step : step.astype('f32'))
+
+/** A schedule whose operations have its name. */
+const schedule =
+  (name: string, at: (step: Tensor) => Tensor): Schedule =>
+  (step) =>
+    named(name, () => at(number(step)))
+
+function checked(name: string, values: object, ranges: Parameters<typeof check>[1]): void {
+  named(name, () => check({ ...values }, ranges))
+}
+
+/** Always the same value. Throws E_ARGUMENT. */
+export function constant(value: number): Schedule {
+  checked('optim.constant', { value }, { value: finite })
+  return schedule('constant', (step) => full([], value, step.dtype))
+}
+
+/** A way from one value to another. */
+export interface RampOptions {
+  readonly from: number
+  readonly to: number
+  /** Steps until `to`, which stays. */
+  readonly steps: number
+}
+
+/** from + (to - from) min(step, steps) / steps. Throws E_ARGUMENT. */
+export function linear(options: RampOptions): Schedule {
+  const { from, to, steps } = options
+  checked('optim.linear', options, { from: finite, to: finite, steps: count })
+  return schedule('linear', (step) =>
+    minimum(step, steps)
+      .mul((to - from) / steps)
+      .add(from),
+  )
+}
+
+/** to + (from - to) (1 + cos(pi min(step, steps) / steps)) / 2, with `to` 0 unless given (Loshchilov and Hutter 2017). Throws E_ARGUMENT. */
+export function cosineDecay(options: Omit<RampOptions, 'to'> & { readonly to?: number }): Schedule {
+  const { from, to = 0, steps } = options
+  checked('optim.cosineDecay', { from, to, steps }, { from: finite, to: finite, steps: count })
+  return schedule('cosineDecay', (step) =>
+    cos(minimum(step, steps).mul(Math.PI / steps))
+      .add(1)
+      .mul((from - to) / 2)
+      .add(to),
+  )
+}
+
+/** from * rate^(step / steps). Throws E_ARGUMENT. */
+export function exponentialDecay(options: {
+  readonly from: number
+  readonly rate: number
+  readonly steps: number
+}): Schedule {
+  const { from, rate, steps } = options
+  checked('optim.exponentialDecay', options, { from: finite, rate: positive, steps: count })
+  return schedule('exponentialDecay', (step) => exp(step.mul(Math.log(rate) / steps)).mul(from))
+}
+
+/** from * rate^floor(step / every). Throws E_ARGUMENT. */
+export function stepDecay(options: { readonly from: number; readonly rate: number; readonly every: number }): Schedule {
+  const { from, rate, every } = options
+  checked('optim.stepDecay', options, { from: finite, rate: positive, every: count })
+  return schedule('stepDecay', (step) => exp(floorDivide(step, every).mul(Math.log(rate))).mul(from))
+}
+
+/**
+ * One schedule after another: pieces[i] holds from boundaries[i - 1] on, up to boundaries[i]; a piece that is a schedule
+ * counts from its own beginning. Throws E_ARGUMENT unless boundaries rise and there is one piece more.
+ */
+export function piecewise(boundaries: readonly number[], pieces: readonly (number | Schedule)[]): Schedule {
+  named('optim.piecewise', () => {
+    boundaries.forEach((b, i) => {
+      check({ [`boundary ${i}`]: b }, { [`boundary ${i}`]: count })
+      if (b <= (boundaries[i - 1] ?? 0))
+        throw new UserError('E_ARGUMENT', `boundary ${i} is ${b}, the one before ${boundaries[i - 1]}`, {
+          help: 'give boundaries in rising order',
+        })
+    })
+    pieces.forEach((p, i) => {
+      if (typeof p === 'number') check({ [`piece ${i}`]: p }, { [`piece ${i}`]: finite })
+    })
+    if (pieces.length !== boundaries.length + 1)
+      throw new UserError('E_ARGUMENT', `${pieces.length} pieces for ${boundaries.length} boundaries`, {
+        help: 'give one piece more than boundaries',
+      })
+  })
+  return schedule('piecewise', (step) => {
+    const pieceAt = (i: number): TensorLike => {
+      const piece = pieces[i] ?? 0
+      const start = boundaries[i - 1]
+      return typeof piece === 'number' ? piece : piece(start === undefined ? step : step.sub(start))
+    }
+    const last = pieceAt(boundaries.length)
+    const whole = last instanceof Tensor ? last : full([], last, step.dtype)
+    return boundaries.reduceRight((later, b, i) => where(step.less(b), pieceAt(i), later), whole)
+  })
+}
+
+/**
+ * A rise in equal parts to the first value of what follows: (step + 1) / steps of it at the first steps, so none is lost to a
+ * rate of 0; then the schedule, counting from 0. Throws E_ARGUMENT.
+ */
+export function linearWarmup(steps: number, after: number | Schedule): Schedule {
+  checked('optim.linearWarmup', { steps }, { steps: count })
+  if (typeof after === 'number') checked('optim.linearWarmup', { after }, { after: nonNegative })
+  return schedule('linearWarmup', (step) => {
+    const target = typeof after === 'number' ? full([], after, step.dtype) : after(step.sub(steps).maximum(0))
+    return target.mul(minimum(step.add(1), steps).div(steps))
+  })
+}
