@@ -1,6 +1,7 @@
 /** Operations composed of the graph's primitives: what the importer and the library are both written in. */
 export * from './attention.ts'
 export * from './contract.ts'
+export * from './control.ts'
 export * from './effects.ts'
 export * from './elementwise.ts'
 export * from './indexing.ts'

@@ -4,6 +4,7 @@
  */
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import type { Graph, Node, NodeOf } from '../../graph/node.ts'
+import { isRegion } from '../../graph/ops/region.ts'
 import { scalarOf } from '../../graph/table.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
@@ -12,6 +13,7 @@ import { contract } from './contraction.ts'
 import { elementwise } from './elementwise.ts'
 import { gather, scatter } from './indexing.ts'
 import { reduce, scan } from './reduction.ts'
+import { type ApplyGraph, evaluateRegion } from './region.ts'
 import { full, iota, randomBits } from './source.ts'
 import { fromHost, type RefTensor, type Rounding, toHostArray } from './tensor.ts'
 import { broadcast, concat, flip, pad, permute, reshape, slice, slidingWindow } from './view.ts'
@@ -29,6 +31,12 @@ export interface EvaluateOptions {
  */
 export function evaluateGraph(graph: Graph, inputs: readonly HostArray[], options: EvaluateOptions = {}): RefTensor[] {
   const rounding = options.rounding ?? 'f64'
+  const args = graph.params.map((p) => readParam(p, inputs))
+  return applyGraph(graph, args, rounding)
+}
+
+/** The outputs of a graph for arguments by position. */
+function applyGraph(graph: Graph, args: readonly RefTensor[], rounding: Rounding): RefTensor[] {
   const nodes = nodesOf(graph)
   const uses = new Map<Node, number>()
   const use = (n: Node, by: number): number => {
@@ -39,18 +47,45 @@ export function evaluateGraph(graph: Graph, inputs: readonly HostArray[], option
   for (const n of nodes) for (const x of n.inputs) use(x, 1)
   for (const n of graph.outputs) use(n, 1)
 
-  const values = new Map<Node, RefTensor>()
-  const lookUp = (n: Node): RefTensor => {
-    const v = values.get(n)
+  const values = new Map<Node, readonly RefTensor[]>()
+  graph.params.forEach((p, i) => {
+    const a = args[i]
+    invariant(a !== undefined, `parameter ${i} has no value`)
+    values.set(p, [a])
+  })
+  const lookUp = (n: Node, index = 0): RefTensor => {
+    const v = values.get(n)?.[index]
     invariant(v !== undefined, `node ${n.id} (${n.op}) has no value`)
     return v
   }
   for (const node of nodes) {
-    const value = node.op === 'param' ? readParam(node, inputs) : evaluateNode(node, node.inputs.map(lookUp), rounding)
-    values.set(node, value)
+    if (node.op === 'param') continue
+    if (isRegion(node)) {
+      const apply: ApplyGraph = (inside, on) => applyGraph(inside, on, rounding)
+      values.set(
+        node,
+        evaluateRegion(
+          node,
+          node.inputs.map((x) => lookUp(x)),
+          apply,
+        ),
+      )
+    } else if (node.op === 'result') {
+      const [region] = node.inputs
+      invariant(region !== undefined, 'result without region')
+      values.set(node, [lookUp(region, node.attrs.index)])
+    } else {
+      values.set(node, [
+        evaluateNode(
+          node,
+          node.inputs.map((x) => lookUp(x)),
+          rounding,
+        ),
+      ])
+    }
     for (const x of node.inputs) if (use(x, -1) === 0) values.delete(x)
   }
-  return graph.outputs.map(lookUp)
+  return graph.outputs.map((n) => lookUp(n))
 }
 
 function readParam(node: NodeOf<'param'>, inputs: readonly HostArray[]): RefTensor {

@@ -31,6 +31,28 @@ function closed(g: Graph, what: string): void {
     throw new UserError('E_UNSUPPORTED', `an effect inside ${what}`, { help: 'inspect its results instead' })
 }
 
+/** Ops that hold graphs: all of the family but `result`. */
+export type RegionOp = 'cond' | 'while' | 'loop' | 'custom' | 'customLinear'
+
+/** A node whose values `result` nodes read. */
+export const isRegion = (node: Node): node is Extract<Node, { readonly op: RegionOp }> =>
+  node.op !== 'result' && node.op in regionOps
+
+/** The graphs of a region node that it evaluates. */
+export function graphsInside(node: Node): readonly Graph[] {
+  switch (node.op) {
+    case 'cond':
+      return [node.attrs.then, node.attrs.otherwise]
+    case 'while':
+      return [node.attrs.test, node.attrs.body]
+    case 'loop':
+    case 'custom':
+      return [node.attrs.body]
+    default:
+      return []
+  }
+}
+
 /** The values of a region node, in order. */
 export function regionResults(node: Node): readonly TensorType[] {
   switch (node.op) {
