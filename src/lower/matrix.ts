@@ -1,6 +1,12 @@
-/** Lowering of a body around a matrix product: blocks of rows and columns a program, a loop over blocks of the depth. */
+/**
+ * Lowering of a body around a matrix product: blocks of rows and columns a program, a loop over blocks of the depth that
+ * carries the block of results and the reductions that ride with it, then the epilogue.
+ */
 import { invariant } from '../diagnostics/errors.ts'
+import * as ix from '../index/expr.ts'
+import type { Predicate } from '../index/predicate.ts'
 import {
+  type Carry,
   type GridAxis,
   type KernelPart,
   type LetStmt,
@@ -10,11 +16,15 @@ import {
   type Stmt,
   type ValueId,
 } from '../kernel/ir.ts'
-import { ancestorsOf } from '../kernel/walk.ts'
+import { ancestorsOf, liveLets } from '../kernel/walk.ts'
+import { leastRows } from '../plan/beside.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
+import { follows } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
+import { combinerIdentity, combinerOp, isArgCombiner } from '../scalar/ops.ts'
 import { byStoreStride } from './blocks.ts'
+import { type CutFold, finishingStages } from './finish.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
 
@@ -57,7 +67,46 @@ function rowTarget(
   const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * extent(a), 1)
   const others = size(batch) * columns.reduce((n, c) => n * Math.ceil(extent(c.axis) / c.block), 1)
   const blocks = Math.ceil(target.minPrograms / 2 / others)
-  return Math.max(Math.min(target.dotBlock.m, 64), Math.min(target.dotBlock.m, Math.ceil(size(m) / blocks)))
+  return Math.max(Math.min(target.dotBlock.m, leastRows), Math.min(target.dotBlock.m, Math.ceil(size(m) / blocks)))
+}
+
+/** What a loop over the depth carries: its start, one step's new state from the state before, the whole. */
+interface Carried {
+  readonly init: LetStmt
+  readonly step: (before: ValueId) => readonly LetStmt[]
+  readonly result: ValueId
+}
+
+/** Loops over blocks of the depth around `inner`, carrying states from the outermost loop's start to its end. */
+function depthLoops(
+  loops: readonly Blocked[],
+  inner: readonly Stmt[],
+  carried: readonly Carried[],
+  fresh: () => ValueId,
+): Stmt {
+  const states = carried.map((c) => {
+    const param = fresh()
+    const steps = c.step(param)
+    const last = steps.at(-1)
+    invariant(last !== undefined, 'a carried state without a step')
+    return { ...c, steps, param, next: last.id }
+  })
+  let body: readonly Stmt[] = [...inner, ...states.flatMap((s) => s.steps)]
+  let made: LoopStmt | undefined
+  let ends = states.map((s) => ({ param: s.param, next: s.next }))
+  for (const d of [...loops].reverse()) {
+    const outermost = d === loops[0]
+    const carries = states.map((s, i): Carry => {
+      const { param = s.param, next = s.next } = ends[i] ?? {}
+      const { dtype, axes } = s.init
+      return { init: outermost ? s.init.id : fresh(), param, next, result: outermost ? s.result : fresh(), dtype, axes }
+    })
+    made = { kind: 'loop', axis: d.axis, block: d.block, carries, body }
+    body = [made]
+    ends = carries.map((c) => ({ param: c.init, next: c.result }))
+  }
+  invariant(made !== undefined, 'a matrix product without depth')
+  return made
 }
 
 export function lowerMatrix(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
@@ -71,11 +120,14 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
   const columns = blockRole(n, extent, target.dotBlock.n, 16)
   const rows = blockRole(m, extent, rowTarget(m, matrix.batch, columns, extent, target), 8)
   const depth = blockRole(matrix.k, extent, target.dotBlock.k, 8)
+  const blocks: GridAxis[] = [...matrix.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns]
 
-  const params = new Params()
-  for (const [p, t] of body.loads) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const operand = ancestorsOf([dot.op.a, dot.op.b], lets)
+  const riders = body.lets.filter((l) => matrix.riding.has(l.id))
+  const operand = ancestorsOf(
+    [dot, ...riders].flatMap((l) => operandsOf(l.op)),
+    lets,
+  )
   const inK = (l: LetStmt): boolean =>
     l.axes.some((a) => matrix.k.includes(a)) ||
     operandsOf(l.op).some((o) => {
@@ -85,6 +137,7 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
   const looped = new Set(body.lets.filter((l) => operand.has(l.id) && inK(l)).map((l) => l.id))
 
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
+  const fresh = (): ValueId => next++
   const layout = (own: readonly string[], first: boolean): string[] =>
     first ? [...matrix.batch, ...own, ...matrix.k] : [...matrix.batch, ...matrix.k, ...own]
   const rowsFirst = matrix.swap ? dot.op.b : dot.op.a
@@ -95,7 +148,7 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
   }
   const stage = (id: ValueId, axes: readonly string[]): LetStmt => ({
     kind: 'let',
-    id: next++,
+    id: fresh(),
     dtype: lets.get(id)?.dtype ?? 'f32',
     axes: has(id, axes),
     op: { kind: 'stage', of: id },
@@ -104,53 +157,119 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
   const b = stage(columnsFirst, layout(n, false))
 
   const accAxes = [...matrix.batch, ...m, ...n]
-  const zero: LetStmt = { kind: 'let', id: next++, dtype: dot.dtype, axes: accAxes, op: { kind: 'const', value: 0 } }
-  const operands: Stmt[] = [...body.lets.filter((l) => looped.has(l.id)), a, b]
-  // Loops from the innermost out; each carries the block of results.
-  let init = next++
-  const product: LetStmt = {
-    ...dot,
-    id: next++,
-    axes: accAxes,
-    op: { kind: 'dot', a: a.id, b: b.id, axes: dot.op.axes, acc: init },
+  const start = (
+    dtype: LetStmt['dtype'],
+    axes: readonly string[],
+    value: ReturnType<typeof combinerIdentity>,
+  ): LetStmt => ({
+    kind: 'let',
+    id: fresh(),
+    dtype,
+    axes,
+    op: { kind: 'const', value },
+  })
+  const product: Carried = {
+    init: start(dot.dtype, accAxes, 0),
+    step: (acc) => [
+      {
+        ...dot,
+        id: fresh(),
+        axes: accAxes,
+        op: { kind: 'dot', a: a.id, b: b.id, axes: dot.op.kind === 'dot' ? dot.op.axes : [], acc },
+      },
+    ],
+    result: dot.id,
   }
-  let inner: readonly Stmt[] = [...operands, product]
-  let result = product.id
+  const carried = [product, ...riders.map((l) => ridingFold(l, start, fresh))]
   const loops = depth.filter((d, i) => d.block < extent(d.axis) || i === 0)
-  for (const d of [...loops].reverse()) {
-    const outermost = d === loops[0]
-    const outerInit = outermost ? zero.id : next++
-    const carried = {
-      init: outerInit,
-      param: init,
-      next: result,
-      result: outermost ? dot.id : next++,
-      dtype: dot.dtype,
-      axes: accAxes,
-    }
-    const loop: LoopStmt = { kind: 'loop', axis: d.axis, block: d.block, carries: [carried], body: inner }
-    inner = [loop]
-    result = carried.result
-    init = outerInit
-  }
+  const loop = depthLoops(loops, [...body.lets.filter((l) => looped.has(l.id)), a, b], carried, fresh)
 
-  const before = body.lets.filter((l) => operand.has(l.id) && !looped.has(l.id))
-  const rest = body.lets.filter((l) => !operand.has(l.id) && l.id !== dot.id)
-  const stores: Stmt[] = body.stores.map((s, i) => ({
-    kind: 'store',
-    param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
-    index: s.index,
-    mask: [],
-    value: s.value,
-  }))
-  const inLoop = new Set(matrix.k)
-  const grid: GridAxis[] = [...matrix.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns].filter(
-    (g) => !inLoop.has(g.axis),
+  const params = new Params()
+  const cut = roles.split
+  const late = new Set(body.lets.filter((l) => cut.has(l.id) || follows(l, cut, lets)).map((l) => l.id))
+  const folds = body.lets.flatMap((l): CutFold[] => (cut.has(l.id) ? [cutFold(l, lets, blocks, extent)] : []))
+  const own = body.stores.filter((s) => !late.has(s.value))
+  const done = new Set([...operand, dot.id, ...matrix.riding])
+  const rest = liveLets(
+    body.lets.filter((l) => !late.has(l.id) && !done.has(l.id)),
+    [...own.map((s) => s.value), ...folds.map((f) => f.arg)],
   )
-  const part: KernelPart = { axes: body.axes, grid, body: [...before, zero, ...inner, ...rest, ...stores] }
+  const before = body.lets.filter((l) => operand.has(l.id) && !looped.has(l.id))
+  const read = new Set([...operand, ...rest.map((l) => l.id)])
+  const loaded = new Set(body.lets.flatMap((l) => (read.has(l.id) && l.op.kind === 'load' ? [l.op.param] : [])))
+  for (const [p, t] of body.loads)
+    if (loaded.has(p)) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+  /** What lacks axes of the result is stored by the first program along them. */
+  const once = (index: readonly ix.Expr[], axes: readonly string[]): Predicate => {
+    const named = new Set([...index.flatMap((e) => [...ix.axesOf(e)]), ...axes])
+    return blocks.flatMap(({ axis, block }) =>
+      named.has(axis) || block >= extent(axis) ? [] : [{ expr: ix.axis(`${axis}.start`, extent(axis)), lo: 0, hi: 1 }],
+    )
+  }
+  const stores = own.map(
+    (s, i): Stmt => ({
+      kind: 'store',
+      param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
+      index: s.index,
+      mask: once(s.index, []),
+      value: s.value,
+    }),
+  )
+  const parts = folds.map((f, i): Stmt[] => {
+    const kept = f.axes.map((x) => ix.axis(x, extent(x)))
+    const index = [...f.parts.map(({ axis, block }) => ix.div(ix.axis(`${axis}.start`, extent(axis)), block)), ...kept]
+    const partial = { ...f.fold, id: fresh() }
+    const param = params.add(`p${i}`, f.shape, f.fold.dtype, 'write', { kind: 'partial', index: i })
+    const mask = once(
+      index,
+      f.parts.map((x) => x.axis),
+    )
+    return [partial, { kind: 'store', param, index, mask, value: partial.id }]
+  })
+  const part: KernelPart = {
+    axes: body.axes.filter((x) => accAxes.includes(x.name) || matrix.k.includes(x.name)),
+    grid: blocks,
+    body: [...before, ...carried.map((c) => c.init), loop, ...rest, ...parts.flat(), ...stores],
+  }
   return {
     main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings },
-    finishing: [],
-    partials: [],
+    finishing: folds.length === 0 ? [] : finishingStages(name, body, folds, late, target, mode),
+    partials: folds.map((f) => ({ shape: f.shape, dtype: f.fold.dtype })),
   }
+}
+
+/** A fold over the depth as a state of its loop: every block's partial result is combined with those before. */
+function ridingFold(
+  l: LetStmt,
+  start: (dtype: LetStmt['dtype'], axes: readonly string[], value: ReturnType<typeof combinerIdentity>) => LetStmt,
+  fresh: () => ValueId,
+): Carried {
+  const { op } = l
+  invariant(op.kind === 'reduce' && !isArgCombiner(op.combiner), 'only folds without positions ride')
+  const combiner = combinerOp[op.combiner]
+  return {
+    init: start(l.dtype, l.axes, combinerIdentity(op.combiner, l.dtype)),
+    step: (before) => {
+      const part: LetStmt = { ...l, id: fresh() }
+      return [part, { ...l, id: fresh(), op: { kind: 'scalar', op: combiner, args: [before, part.id] } }]
+    },
+    result: l.id,
+  }
+}
+
+/** A fold of the result, cut where the result's blocks are. */
+function cutFold(
+  l: LetStmt,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  blocks: readonly Blocked[],
+  extent: (a: string) => number,
+): CutFold {
+  const { op } = l
+  invariant(op.kind === 'reduce' && !isArgCombiner(op.combiner), 'only folds without positions are cut')
+  const parts = blocks
+    .filter((b) => op.axes.includes(b.axis))
+    .map((b) => ({ ...b, count: Math.ceil(extent(b.axis) / b.block) }))
+  const axes = (lets.get(op.arg)?.axes ?? []).filter((x) => !op.axes.includes(x))
+  const shape = [...parts.map((p) => p.count), ...axes.map(extent)]
+  return { fold: l, combiner: op.combiner, arg: op.arg, parts, axes, shape }
 }

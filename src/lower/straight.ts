@@ -2,23 +2,15 @@
 import { invariant } from '../diagnostics/errors.ts'
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
-import {
-  type GridAxis,
-  type KernelPart,
-  type LetStmt,
-  type NumericsMode,
-  operandsOf,
-  type Stmt,
-  type StoreStmt,
-  type ValueId,
-} from '../kernel/ir.ts'
-import { ancestorsOf, liveLets } from '../kernel/walk.ts'
+import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt, StoreStmt, ValueId } from '../kernel/ir.ts'
+import { liveLets } from '../kernel/walk.ts'
 import type { Body } from '../plan/body.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { dependsOn } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { parallelGrid, reductionPoints } from './blocks.ts'
-import type { BoundKernel, Launch, PartialBuffer } from './launch.ts'
+import { axesUsed, kernelOf, recompute, zeroOf } from './kernelOf.ts'
+import type { Launch, PartialBuffer } from './launch.ts'
 import { Params } from './params.ts'
 
 /** Lowers a body that holds no matrix product. */
@@ -56,50 +48,6 @@ export function lowerSegments(name: string, segments: readonly Body[], target: T
   }
 }
 
-/** A kernel of statements, the body's stores among `storesOf` (all, unless told) and further stores. */
-function kernelOf(
-  name: string,
-  body: Body,
-  grid: readonly GridAxis[],
-  lets: readonly LetStmt[],
-  mode: NumericsMode,
-  params: Params,
-  extra: readonly Stmt[],
-  stores: Body['stores'] = body.stores,
-): BoundKernel {
-  const used = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
-  for (const [p, t] of body.loads)
-    if (used.has(p) && !params.list.some((x) => x.name === p))
-      params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
-  const tail: Stmt[] = stores.map((s, i) => ({
-    kind: 'store',
-    param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
-    index: s.index,
-    mask: [],
-    value: s.value,
-  }))
-  const named = axesUsed(lets, [...extra, ...tail])
-  const part: KernelPart = {
-    axes: body.axes.filter((a) => named.has(a.name)),
-    grid: grid.filter((g) => named.has(g.axis)),
-    body: [...lets, ...extra, ...tail],
-  }
-  return { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings }
-}
-
-function axesUsed(lets: readonly LetStmt[], stores: readonly Stmt[]): Set<string> {
-  const out = new Set<string>()
-  const take = (e: Expr): void => {
-    for (const a of ix.axesOf(e)) out.add(a.replace(/\.start$/, ''))
-  }
-  for (const l of lets) {
-    for (const a of l.axes) out.add(a)
-    if (l.op.kind === 'reduce' || l.op.kind === 'dot') for (const a of l.op.axes) out.add(a)
-  }
-  for (const s of stores) if (s.kind === 'store') s.index.forEach(take)
-  return out
-}
-
 /**
  * Reductions cut into partial results: the main kernel stores them, a finishing stage folds them and computes what follows.
  * Results that need no cut reduction are stored by the main kernel.
@@ -115,7 +63,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
   const finishLets: LetStmt[] = []
   const finishAxes = new Map(body.axes.map((a) => [a.name, a.extent]))
   const { splitBy } = roles
-  invariant(splitBy !== undefined, 'a split without a way')
+  invariant(splitBy !== undefined && splitBy !== 'result-blocks', 'a split without a way')
   const extent = (a: string): number => roles.extents.get(a) ?? 1
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const mainLets = body.lets.filter((l) => !after.has(l.id))
@@ -238,18 +186,4 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
     [],
   )
   return { main, finishing: [finishing], partials }
-}
-
-const zeroOf = (l: LetStmt): boolean | number | bigint =>
-  l.dtype === 'bool' ? false : l.dtype === 'i64' || l.dtype === 'u64' ? 0n : 0
-
-/** Statements of the body that the finishing statements use and that are computed there again. */
-function recompute(body: Body, finish: readonly LetStmt[]): LetStmt[] {
-  const have = new Set(finish.map((l) => l.id))
-  const others = new Map(body.lets.filter((l) => !have.has(l.id)).map((l) => [l.id, l]))
-  const need = ancestorsOf(
-    finish.flatMap((l) => operandsOf(l.op)),
-    others,
-  )
-  return body.lets.filter((l) => others.has(l.id) && need.has(l.id))
 }

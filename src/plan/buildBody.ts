@@ -1,6 +1,7 @@
 /** Building a region's body: its results bound to axes, every node evaluated, axes split until the index maps are affine. */
 import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
+import { familyOf } from '../graph/table.ts'
 import * as ix from '../index/expr.ts'
 import { always } from '../index/predicate.ts'
 import { expressionsOf, liveLets } from '../kernel/walk.ts'
@@ -9,7 +10,7 @@ import { coversOnce } from './bijection.ts'
 import type { Body, BodyStore } from './body.ts'
 import { Instances, Refusal } from './instances.ts'
 import { type Refused, refuse } from './refusal.ts'
-import type { Region } from './region.ts'
+import { isFree, type Region } from './region.ts'
 import { type BoundDim, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
 
 function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]>, kept: ReadonlySet<string>): Body {
@@ -24,7 +25,7 @@ function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]
       stores.push({ node: root, shape: root.shape, value: found.value, index: found.index })
       continue
     }
-    const dims = bindRoot(tiles, root, rootDims)
+    const dims = reducedAlongside(b, tiles, region, root) ?? bindRoot(tiles, root, rootDims)
     if (dims === undefined)
       throw new Refusal(
         refuse(
@@ -55,6 +56,35 @@ function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]
     ),
     origin: tiles.origin,
   }
+}
+
+/**
+ * Axes for a result of a reduction whose operand is evaluated already: those the operand keeps, so that it need not be
+ * evaluated at another index map. The way down to the reduction leads through elementwise operations and reshapes.
+ */
+function reducedAlongside(b: Instances, tiles: Tiles, region: Region, root: Node): BoundDim[] | undefined {
+  const size = sizeOf(root.shape)
+  const stack = [root]
+  const seen = new Set<Node>()
+  for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+    if (seen.has(n) || sizeOf(n.shape) !== size || !(region.members.has(n) || isFree(n))) continue
+    seen.add(n)
+    if (n.op !== 'reduce') {
+      if (n.op === 'reshape' || familyOf(n) === 'elementwise') stack.push(...n.inputs)
+      continue
+    }
+    const [x] = n.inputs
+    const { axes } = n.attrs
+    for (const { index, mask } of x === undefined ? [] : b.instancesOf(x)) {
+      const kept = index.filter((_, d) => !axes.includes(d) && x?.shape[d] !== 1)
+      const dims = kept.flatMap((e) => tiles.dimOf(e) ?? [])
+      const wide = root.shape.filter((e) => e !== 1)
+      if (mask.length > 0 || dims.length !== wide.length || dims.some((d, i) => d.extent !== wide[i])) continue
+      const rest = [...dims]
+      return root.shape.map((e) => (e === 1 ? undefined : rest.shift()) ?? { expr: ix.zero, axes: [], extent: 1 })
+    }
+  }
+  return undefined
 }
 
 /** Axes for a result: those of an earlier result where extents line up, else (for the first, or a scalar) fresh ones. */

@@ -83,7 +83,7 @@ function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
       special += points
       compute += points / target.randomRate
     } else if (op.kind === 'reduce' || op.kind === 'scan') {
-      const n = size(new Set([...l.axes, ...grid, ...(op.kind === 'reduce' ? op.axes : [])]))
+      const n = size(new Set([...l.axes, ...grid, ...(op.kind === 'reduce' ? op.axes : [])])) * (repeats ?? 1)
       flops += n
       compute += n / target.simpleRate
     } else if (op.kind === 'dot') {
@@ -95,7 +95,10 @@ function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
   return { flops, special, compute }
 }
 
-/** How often each operand statement of a matrix product is evaluated: once for every block of the other side. */
+/**
+ * How often each operand statement of a matrix product is evaluated, and each that rides in its loop: once for every block of
+ * the other side.
+ */
 function prologueRepeats(
   matrix: NonNullable<Roles['matrix']>,
   lets: ReadonlyMap<ValueId, LetStmt>,
@@ -115,7 +118,14 @@ function prologueRepeats(
       stack.push(...operandsOf(l.op))
     }
   }
-  mark(matrix.swap ? dot.op.b : dot.op.a, Math.ceil(size(matrix.n) / n))
-  mark(matrix.swap ? dot.op.a : dot.op.b, Math.ceil(size(matrix.m) / m))
+  const [rowBlocks, columnBlocks] = [Math.ceil(size(matrix.m) / m), Math.ceil(size(matrix.n) / n)]
+  mark(matrix.swap ? dot.op.b : dot.op.a, columnBlocks)
+  mark(matrix.swap ? dot.op.a : dot.op.b, rowBlocks)
+  for (const id of matrix.riding) {
+    const axes = lets.get(id)?.axes ?? []
+    const onRows = axes.some((a) => matrix.m.includes(a))
+    const onColumns = axes.some((a) => matrix.n.includes(a))
+    mark(id, (onRows ? 1 : rowBlocks) * (onColumns ? 1 : columnBlocks))
+  }
   return out
 }

@@ -8,6 +8,7 @@ import { familyOf, opDef } from '../graph/table.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
+import { pointsOf } from './body.ts'
 import { buildBody } from './buildBody.ts'
 import { ancestorsWithin, standingInputs } from './clusters.ts'
 import { collapse } from './collapse.ts'
@@ -149,9 +150,6 @@ export class Planner {
     const ka = a.made?.roles.kind
     const kb = b.made?.roles.kind
     if (ka === 'matrix' && kb === 'matrix') return refuse('two-contractions', 'a kernel holds one matrix product')
-    if (ka === 'reduction' && kb === 'matrix')
-      return refuse('reduction-in-prologue', 'the reduction would be recomputed for every block of the matrix product')
-    if (ka === 'matrix' && kb === 'reduction') return refuse('reduction-of-contraction', 'the product is reduced')
     if (this.links.hasIndirectPath(a.id, b.id) || this.links.hasIndirectPath(b.id, a.id))
       return refuse('cycle', 'another kernel stands between the two')
     return undefined
@@ -340,6 +338,13 @@ export class Planner {
   /** Cheap test before a sibling trial: the same number of points, and no matrix product beside anything. */
   private alike(a: Group, b: Group): boolean {
     const points = (g: Group): number => (g.made?.body.axes ?? []).reduce((n, x) => n * x.extent, 1)
-    return a.made?.roles.kind !== 'matrix' && b.made?.roles.kind !== 'matrix' && points(a) === points(b)
+    const product = a.made?.roles.matrix ?? b.made?.roles.matrix
+    if (product === undefined) return points(a) === points(b)
+    if (a.made?.roles.matrix !== undefined && b.made?.roles.matrix !== undefined) return false
+    const [matrix, other] = a.made?.roles.matrix === undefined ? [b, a] : [a, b]
+    const { m, n, k } = product
+    return [m, n, k].some(
+      (side) => points(other) * pointsOf(matrix.made?.roles.extents ?? new Map(), side) === points(matrix),
+    )
   }
 }

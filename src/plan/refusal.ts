@@ -25,10 +25,12 @@ export type RefusalCode =
   | 'row-too-long'
   /** A reduction or scan feeds an operand of a contraction: it would be recomputed for every output block. */
   | 'reduction-in-prologue'
-  /** A contraction's result is reduced (not yet scheduled as one kernel). */
+  /** What follows a reduction of a contraction's result needs that result again, or no partial results of it exist. */
   | 'reduction-of-contraction'
   /** Two contractions. */
   | 'two-contractions'
+  /** In strict mode a reduction would fold in another order than it does alone. */
+  | 'strict-order'
   /** A reduction's partial results would be as large as what it reads. */
   | 'partials-too-large'
   /** A result whose axes do not line up with the kernel's. */

@@ -7,20 +7,11 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
+import { type MatrixRole, reductionsBeside } from './beside.ts'
 import { type Body, pointsOf } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
-import { foldAxes, type SplitBy, splitReductions } from './split.ts'
+import { foldAxes, follows, type SplitBy, splitReductions } from './split.ts'
 import type { TargetInfo } from './target.ts'
-
-/** A matrix product inside a body: its statement and the roles of its axes. `swap`: the second operand supplies the rows. */
-export interface MatrixRole {
-  readonly id: ValueId
-  readonly batch: readonly string[]
-  readonly m: readonly string[]
-  readonly n: readonly string[]
-  readonly k: readonly string[]
-  readonly swap: boolean
-}
 
 export interface Roles {
   readonly kind: 'elementwise' | 'reduction' | 'matrix'
@@ -59,9 +50,9 @@ export function matrixRole(
   const n = swap ? onlyA : onlyB
   if (size(m) < 2 || size(n) < 4) {
     if (size(n) < 2 || size(m) < 4) return undefined
-    return { id: l.id, batch, m: n, n: m, k, swap: !swap }
+    return { id: l.id, batch, m: n, n: m, k, swap: !swap, riding: new Set() }
   }
-  return { id: l.id, batch, m, n, k, swap }
+  return { id: l.id, batch, m, n, k, swap, riding: new Set() }
 }
 
 /** The axis along which most bytes are contiguous. */
@@ -138,30 +129,35 @@ export function analyse(
     return [...axes].every((a) => own.has(a) || (extents.get(a) ?? 1) <= 1)
   }
   const none = { split: new Set<ValueId>(), splitBy: undefined }
+  const unit = storeUnit(body)
+  const [matrix, second] = body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
+  if (second !== undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
+  if (matrix !== undefined && body.axes.every((a) => a.extent > 0)) {
+    const beside = reductionsBeside({ body, target, mode, extents, row, parallel, lets, folds, aligned }, matrix)
+    if (!beside.ok) return beside
+    const { riding, split } = beside
+    const own = new Set(lets.get(matrix.id)?.axes)
+    for (const s of body.stores) {
+      const value = lets.get(s.value)
+      if (value !== undefined && (split.has(value.id) || follows(value, split, lets))) continue
+      if (s.index.some((e) => [...ix.axesOf(e)].some((x) => !own.has(x))))
+        return refuse('unaligned-output', 'a result beside a matrix product has axes of its own')
+    }
+    const roles: Roles = {
+      kind: 'matrix',
+      extents,
+      row,
+      reduced,
+      parallel,
+      matrix: { ...matrix, riding },
+      split,
+      splitBy: split.size > 0 ? 'result-blocks' : undefined,
+    }
+    return { ok: true, roles }
+  }
   if (!body.stores.every((s) => aligned(s, parallel)))
     return refuse('unaligned-output', 'a result would be stored by several programs')
   if (reduced.size === 0) return { ok: true, roles: { kind: 'elementwise', extents, row, reduced, parallel, ...none } }
-
-  const unit = storeUnit(body)
-  const matrices = body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
-  const [matrix, second] = matrices
-  if (second !== undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
-  if (matrix !== undefined) {
-    const dot = lets.get(matrix.id)
-    for (const l of body.lets) {
-      if (!isFold(l) || l.id === matrix.id) continue
-      if (operandsOf(l.op).some((o) => below.get(o)?.size))
-        return refuse('reduction-of-contraction', 'the product is reduced in the same kernel')
-      return refuse('reduction-in-prologue', 'a reduction beside a matrix product would be recomputed for every block')
-    }
-    for (const s of body.stores) {
-      const axes = new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))
-      const own = new Set(dot?.axes)
-      if ([...axes].some((a) => !own.has(a)) || [...own].some((a) => !axes.has(a)))
-        return refuse('unaligned-output', 'a result beside a matrix product does not have its axes')
-    }
-    return { ok: true, roles: { kind: 'matrix', extents, row, reduced, parallel, matrix, ...none } }
-  }
 
   if (row.size > 0 && size(row) * 4 > target.rowBytes)
     return refuse('row-too-long', `rows of ${size(row)} elements do not stay resident`)

@@ -9,8 +9,11 @@ import { type Body, type BodyStore, pointsOf } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
 import type { TargetInfo } from './target.ts'
 
-/** Cut into blocks of an axis, or into one part for every index of the reduced axes (rows stand below). */
-export type SplitBy = { readonly axis: string; readonly block: number } | 'every-index'
+/**
+ * Cut into blocks of an axis, into one part for every index of the reduced axes (rows stand below), or into the blocks of a
+ * matrix product's result.
+ */
+export type SplitBy = { readonly axis: string; readonly block: number } | 'every-index' | 'result-blocks'
 
 /** What the analysis of a body knows. */
 export interface Analysis {
@@ -40,17 +43,22 @@ export function splitReductions(a: Analysis): Split | Refused {
   if (!rows.ok) return rows
   const chosen = rows.split.size > 0 ? rows : splitAxis(a)
   if (chosen.split.size === 0) return whole
-  // The finishing stage may use what the main kernel has only if that can be computed again without a fold.
-  for (const l of a.body.lets) {
-    if (chosen.split.has(l.id) || !follows(l, chosen.split, a.lets)) continue
-    for (const o of operandsOf(l.op)) {
-      const dep = a.lets.get(o)
-      if (dep === undefined || !a.folds.has(o) || chosen.split.has(o) || follows(dep, chosen.split, a.lets)) continue
-      if (chosen.splitBy !== 'every-index') return whole
-      return refuse('partials-too-large', 'the finishing stage would need rows of the main kernel')
-    }
-  }
-  return chosen
+  if (canFinish(a, chosen.split)) return chosen
+  if (chosen.splitBy !== 'every-index') return whole
+  return refuse('partials-too-large', 'the finishing stage would need rows of the main kernel')
+}
+
+/** Whether the finishing stage of cut reductions uses of the main kernel only what can be computed again without a fold. */
+export function canFinish(a: Analysis, split: ReadonlySet<ValueId>): boolean {
+  return a.body.lets.every(
+    (l) =>
+      split.has(l.id) ||
+      !follows(l, split, a.lets) ||
+      operandsOf(l.op).every((o) => {
+        const dep = a.lets.get(o)
+        return dep === undefined || !a.folds.has(o) || split.has(o) || follows(dep, split, a.lets)
+      }),
+  )
 }
 
 const size = (a: Analysis, axes: Iterable<string>): number => pointsOf(a.extents, axes)
@@ -113,7 +121,8 @@ function splitAxis(a: Analysis): Split {
   return { ok: true, split, splitBy: { axis, block } }
 }
 
-const follows = (l: LetStmt, split: ReadonlySet<ValueId>, lets: ReadonlyMap<ValueId, LetStmt>): boolean =>
+/** Whether a statement uses a cut reduction. */
+export const follows = (l: LetStmt, split: ReadonlySet<ValueId>, lets: ReadonlyMap<ValueId, LetStmt>): boolean =>
   [...split].some((s) => dependsOn(l, s, lets))
 
 /** Whether a statement uses a value, directly or through others. */

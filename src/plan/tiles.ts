@@ -78,6 +78,11 @@ export class Tiles {
     return this.bound.filter((b) => b.extent === extent && b.axes.length > 0 && !b.axes.some((a) => avoid.has(a)))
   }
 
+  /** The bound dimension an expression is. */
+  dimOf(e: Expr): BoundDim | undefined {
+    return this.bound.find((b) => b.axes.length > 0 && b.expr.key === e.key)
+  }
+
   emit(op: TileOp, dtype: DType, axes: readonly string[], node: Node): ValueId {
     const id = this.lets.length
     this.lets.push({ kind: 'let', id, dtype, axes, op })

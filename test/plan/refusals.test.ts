@@ -79,8 +79,8 @@ describe('refusals', () => {
     const r = compile(
       trace(
         [
-          [64, 64],
-          [64, 64],
+          [512, 512],
+          [512, 512],
         ],
         (p) => {
           const f = c.exp(at(p, 0))

@@ -1,0 +1,101 @@
+/** Finishing stages of folds that blocks of a matrix product's result cut: partial results are folded, what follows is computed. */
+import * as ix from '../index/expr.ts'
+import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
+import { liveLets } from '../kernel/walk.ts'
+import type { Body, BodyStore } from '../plan/body.ts'
+import type { Roles } from '../plan/roles.ts'
+import { foldAxes } from '../plan/split.ts'
+import type { TargetInfo } from '../plan/target.ts'
+import { parallelGrid, reductionPoints } from './blocks.ts'
+import { kernelOf, recompute, zeroOf } from './kernelOf.ts'
+import type { BoundKernel } from './launch.ts'
+import { Params } from './params.ts'
+
+/** A fold whose axes are cut into blocks: partial result i of the launch, `shape` = blocks along each, then the axes kept. */
+export interface CutFold {
+  readonly fold: LetStmt
+  readonly combiner: 'sum' | 'prod' | 'max' | 'min'
+  readonly arg: ValueId
+  readonly parts: readonly { readonly axis: string; readonly block: number; readonly count: number }[]
+  readonly axes: readonly string[]
+  readonly shape: readonly number[]
+}
+
+/** One stage for the results that run over the same axes. `late`: the cut folds and what follows them. */
+export function finishingStages(
+  name: string,
+  body: Body,
+  folds: readonly CutFold[],
+  late: ReadonlySet<ValueId>,
+  target: TargetInfo,
+  mode: NumericsMode,
+): BoundKernel[] {
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  let next = Math.max(...body.lets.map((l) => l.id)) + 1
+  const loads = new Map(body.loads)
+  const replaced = new Map<ValueId, LetStmt[]>()
+  folds.forEach((f, i) => {
+    const over = f.parts.flatMap(({ axis, count }) => {
+      const part = `${axis}_part`
+      extents.set(part, count)
+      return count === 1 ? [] : [part]
+    })
+    const at = (a: string): ix.Expr => ix.axis(a, extents.get(a) ?? 1)
+    const index = [...f.parts.map((p) => (p.count === 1 ? ix.zero : at(`${p.axis}_part`))), ...f.axes.map(at)]
+    const { dtype } = f.fold
+    const axes = [...over, ...f.axes]
+    const load: LetStmt = {
+      kind: 'let',
+      id: next++,
+      dtype,
+      axes,
+      op: { kind: 'load', param: `p${i}`, index, mask: [], other: zeroOf(f.fold) },
+    }
+    replaced.set(f.fold.id, [
+      load,
+      { ...f.fold, op: { kind: 'reduce', combiner: f.combiner, arg: load.id, axes: over } },
+    ])
+    const node = body.origin.get(f.fold.id)
+    if (node !== undefined) loads.set(`p${i}`, { node, shape: f.shape })
+  })
+  const after = body.lets.flatMap((l) => replaced.get(l.id) ?? (late.has(l.id) ? [l] : []))
+  const all = [...recompute(body, after), ...after]
+  const alike = new Map<string, BodyStore[]>()
+  for (const s of body.stores) {
+    if (!late.has(s.value)) continue
+    const key = [...new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))].sort().join()
+    alike.set(key, [...(alike.get(key) ?? []), s])
+  }
+  return [...alike.values()].map((stores, i) => {
+    const lets = liveLets(
+      all,
+      stores.map((s) => s.value),
+    )
+    const used = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
+    const params = new Params()
+    folds.forEach((f, j) => {
+      if (used.has(`p${j}`)) params.add(`p${j}`, f.shape, f.fold.dtype, 'read', { kind: 'partial', index: j })
+    })
+    const stage: Body = {
+      ...body,
+      loads: new Map([...loads].filter(([p]) => used.has(p))),
+      axes: [...extents].map(([axis, extent]) => ({ name: axis, extent })),
+      lets,
+      stores,
+    }
+    const reduced = new Set(lets.flatMap(foldAxes))
+    const named = new Set(stores.flatMap((s) => s.index.flatMap((e) => [...ix.axesOf(e)])))
+    const roles: Roles = {
+      kind: 'reduction',
+      extents,
+      row: new Set(),
+      reduced,
+      parallel: new Set([...named].filter((x) => !reduced.has(x))),
+      split: new Set(),
+      splitBy: undefined,
+    }
+    const grid = parallelGrid(stage, roles, reductionPoints(stage, roles, target))
+    const suffix = i === 0 ? '' : `${i + 1}`
+    return kernelOf(`${name}_finish${suffix}`, stage, grid, lets, mode, params, [])
+  })
+}

@@ -1,0 +1,68 @@
+/** Kernels of statements under a grid, and what a finishing stage computes again. */
+import type { Expr } from '../index/expr.ts'
+import * as ix from '../index/expr.ts'
+import { type GridAxis, type KernelPart, type LetStmt, type NumericsMode, operandsOf, type Stmt } from '../kernel/ir.ts'
+import { ancestorsOf } from '../kernel/walk.ts'
+import type { Body } from '../plan/body.ts'
+import type { BoundKernel } from './launch.ts'
+import type { Params } from './params.ts'
+
+/** A kernel of statements, the body's stores among `storesOf` (all, unless told) and further stores. */
+export function kernelOf(
+  name: string,
+  body: Body,
+  grid: readonly GridAxis[],
+  lets: readonly LetStmt[],
+  mode: NumericsMode,
+  params: Params,
+  extra: readonly Stmt[],
+  stores: Body['stores'] = body.stores,
+): BoundKernel {
+  const used = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
+  for (const [p, t] of body.loads)
+    if (used.has(p) && !params.list.some((x) => x.name === p))
+      params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+  const tail: Stmt[] = stores.map((s, i) => ({
+    kind: 'store',
+    param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
+    index: s.index,
+    mask: [],
+    value: s.value,
+  }))
+  const named = axesUsed(lets, [...extra, ...tail])
+  const part: KernelPart = {
+    axes: body.axes.filter((a) => named.has(a.name)),
+    grid: grid.filter((g) => named.has(g.axis)),
+    body: [...lets, ...extra, ...tail],
+  }
+  return { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings }
+}
+
+/** Axes that statements and stores name. */
+export function axesUsed(lets: readonly LetStmt[], stores: readonly Stmt[]): Set<string> {
+  const out = new Set<string>()
+  const take = (e: Expr): void => {
+    for (const a of ix.axesOf(e)) out.add(a.replace(/\.start$/, ''))
+  }
+  for (const l of lets) {
+    for (const a of l.axes) out.add(a)
+    if (l.op.kind === 'reduce' || l.op.kind === 'dot') for (const a of l.op.axes) out.add(a)
+  }
+  for (const s of stores) if (s.kind === 'store') s.index.forEach(take)
+  return out
+}
+
+/** Zero of a statement's dtype. */
+export const zeroOf = (l: LetStmt): boolean | number | bigint =>
+  l.dtype === 'bool' ? false : l.dtype === 'i64' || l.dtype === 'u64' ? 0n : 0
+
+/** Statements of the body that the finishing statements use and that are computed there again. */
+export function recompute(body: Body, finish: readonly LetStmt[]): LetStmt[] {
+  const have = new Set(finish.map((l) => l.id))
+  const others = new Map(body.lets.filter((l) => !have.has(l.id)).map((l) => [l.id, l]))
+  const need = ancestorsOf(
+    finish.flatMap((l) => operandsOf(l.op)),
+    others,
+  )
+  return body.lets.filter((l) => others.has(l.id) && need.has(l.id))
+}

@@ -1,0 +1,77 @@
+/**
+ * Reductions beside a matrix product. Over its whole depth they ride in its loop; over rows or columns that one program
+ * holds they are whole; over others they end as partial results, one a block, which a finishing stage folds.
+ */
+import { operandsOf, type ValueId } from '../kernel/ir.ts'
+import { ancestorsOf } from '../kernel/walk.ts'
+import { computeDType, isFloat } from '../types/dtype.ts'
+import { pointsOf } from './body.ts'
+import { type Refused, refuse } from './refusal.ts'
+import { type Analysis, canFinish, dependsOn, follows } from './split.ts'
+
+/** A matrix product inside a body: its statement and the roles of its axes. `swap`: the second operand supplies the rows. */
+export interface MatrixRole {
+  readonly id: ValueId
+  readonly batch: readonly string[]
+  readonly m: readonly string[]
+  readonly n: readonly string[]
+  readonly k: readonly string[]
+  readonly swap: boolean
+  /** Reductions over the depth that its loop carries beside the product. */
+  readonly riding: ReadonlySet<ValueId>
+}
+
+export interface Beside {
+  readonly ok: true
+  /** Folds over the depth, carried through its loop. */
+  readonly riding: ReadonlySet<ValueId>
+  /** Folds over rows and columns whose partial results a finishing stage makes whole. */
+  readonly split: ReadonlySet<ValueId>
+}
+
+/** Fewest rows a block of a product has, if there are as many. */
+export const leastRows = 64
+
+export function reductionsBeside(a: Analysis, matrix: MatrixRole): Beside | Refused {
+  const { target, extents, lets } = a
+  const dot = lets.get(matrix.id)
+  const operands = dot === undefined ? new Set<ValueId>() : ancestorsOf(operandsOf(dot.op), lets)
+  const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
+  const results = new Set([...matrix.batch, ...matrix.m, ...matrix.n])
+  const resident = new Set<string>()
+  if (size(matrix.n) <= target.dotBlock.n) for (const x of matrix.n) resident.add(x)
+  if (size(matrix.m) <= Math.min(target.dotBlock.m, leastRows)) for (const x of matrix.m) resident.add(x)
+  const riding = new Set<ValueId>()
+  const split = new Set<ValueId>()
+  for (const l of a.body.lets) {
+    const { op } = l
+    if (l.id === matrix.id || (op.kind !== 'reduce' && op.kind !== 'scan' && op.kind !== 'dot')) continue
+    if (operands.has(l.id))
+      return refuse('reduction-in-prologue', 'the reduction would be computed again for every block of the product')
+    const beyond = dot !== undefined && dependsOn(l, dot.id, lets)
+    const code = beyond ? 'reduction-of-contraction' : 'reduction-in-prologue'
+    if (op.kind !== 'reduce') return refuse(code, `a ${op.kind} beside a matrix product`)
+    const whole = computeDType(l.dtype) === l.dtype && !op.combiner.startsWith('arg')
+    const ordered = a.mode === 'strict' && isFloat(l.dtype) && (op.combiner === 'sum' || op.combiner === 'prod')
+    const axes = lets.get(op.arg)?.axes ?? []
+    if (op.axes.some((x) => matrix.k.includes(x))) {
+      const sides = [matrix.m, matrix.n].filter((side) => axes.some((x) => side.includes(x)))
+      const aligned = axes.every((x) => results.has(x) || matrix.k.includes(x)) && sides.length < 2
+      if (!aligned || a.folds.has(op.arg) || op.axes.length !== matrix.k.length || !whole)
+        return refuse(code, 'the reduction does not run over the depth of the product alone')
+      if (ordered && size(matrix.k) > target.dotBlock.k)
+        return refuse('strict-order', 'the sum would be taken block by block of the depth')
+      riding.add(l.id)
+      continue
+    }
+    if (!axes.every((x) => results.has(x)))
+      return refuse(code, 'the reduction does not run over rows and columns of the product')
+    if (op.axes.every((x) => resident.has(x)) || follows(l, split, lets)) continue
+    if (!whole) return refuse(code, `${op.combiner} of ${l.dtype} has no partial results`)
+    if (ordered) return refuse('strict-order', 'the sum would be taken block by block of the result')
+    split.add(l.id)
+  }
+  if (!canFinish(a, split))
+    return refuse('reduction-of-contraction', 'what follows the reduction needs blocks of the product that are gone')
+  return { ok: true, riding, split }
+}
