@@ -6,10 +6,19 @@ import { UserError } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type AxisRole, rolesOf } from './axes.ts'
-import type { Kernel, KernelParam, KernelPart, LoopStmt, Stmt, ValueId } from './ir.ts'
+import {
+  gridSize,
+  type Kernel,
+  type KernelParam,
+  type KernelPart,
+  type LoopStmt,
+  type Stmt,
+  type ValueId,
+} from './ir.ts'
 import { isIdentifier, showParam, showStmt } from './print.ts'
 import { lookup, type TileInfo, type VerifyScope } from './scope.ts'
 import { verifyLet, verifyStore } from './verifyStmt.ts'
+import { storesTo, writesWholeBytes } from './wholeBytes.ts'
 
 /** Throws E_KERNEL_INVALID naming the statement and what is wrong with it. */
 export function verifyKernel(kernel: Kernel): void {
@@ -61,6 +70,16 @@ function verifyPart(
   const values = new Map<ValueId, TileInfo>()
   const shared = { params, declared, values, defined: new Set<ValueId>(), grid: part.grid }
   verifyBody(part.body, rolesOf(part), shared, (s) => failAt(kernel, prefix + showStmt(s)))
+  const bits = new Set([...params.values()].flatMap((p) => (p.format === 'bits' ? [p.name] : [])))
+  if (bits.size === 0 || (kernel.parts.length === 1 && gridSize(part) === 1)) return
+  for (const s of storesTo(part.body, bits)) {
+    const param = params.get(s.param)
+    if (param !== undefined && !writesWholeBytes(s, param, part))
+      failAt(kernel, prefix + showStmt(s))(
+        `programs share bytes of ${param.name}`,
+        'a block of eight elements, or of whole rows that fill bytes, keeps them apart',
+      )
+  }
 }
 
 type Shared = Omit<VerifyScope, 'roles' | 'fail'>
