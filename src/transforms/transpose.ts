@@ -5,19 +5,13 @@ import { backwardOrigin, inOrigin } from '../diagnostics/origin.ts'
 import type { Node, NodeOf, OpName } from '../graph/node.ts'
 import { topologicalOrder } from '../graph/traverse.ts'
 import { sameShape, sizeOf } from '../types/shape.ts'
+import { linearNodes } from './linear.ts'
 import { type TransposeRules, type Transposition, transposeRules } from './transpose/index.ts'
 
 /** A result that is linear in the inputs, and its cotangent. */
 export interface LinearResult {
   readonly node: Node
   readonly cotangent: Node
-}
-
-/** The nodes that depend on `inputs`, inputs included, of a topological order. */
-export function linearNodes(order: readonly Node[], inputs: readonly Node[]): Set<Node> {
-  const linear = new Set(inputs)
-  for (const n of order) if (n.inputs.some((x) => linear.has(x))) linear.add(n)
-  return linear
 }
 
 function transposeNode<O extends OpName>(node: NodeOf<O>, call: Omit<Transposition<O>, 'node'>): void {

@@ -35,7 +35,7 @@ export function pullBack(graph: Graph, args: readonly Node[], wrt: readonly numb
   checkChoice(graph, wrt)
   const inputs = wrt.map((i) => temporaryTangent(at(graph.params, i, 'parameter')))
   const tangents = graph.params.map((_, i) => inputs[wrt.indexOf(i)])
-  const pushed = pushForward(graph, args, tangents)
+  const pushed = pushForward(graph, args, tangents, 'linear')
   const gradients = (cotangents: readonly Tangent[]): Tangent[] =>
     transposeLinear(
       pushed.tangents.flatMap((t, i) => {

@@ -2,11 +2,21 @@
 import { elementwiseJvp } from './elementwise.ts'
 import { indexingJvp } from './indexing.ts'
 import { reductionJvp } from './reduction.ts'
-import { regionJvp } from './region.ts'
+import { resultJvp } from './region.ts'
 import type { JvpRules } from './rule.ts'
 import { boundaryJvp, contractionJvp, sourceJvp, viewJvp } from './structure.ts'
 
-export type { JvpRule, JvpRules, Tangent } from './rule.ts'
+export { regionJvp } from './region.ts'
+export type {
+  Derivative,
+  Differentiation,
+  JvpRule,
+  JvpRules,
+  RegionCall,
+  RegionDerivative,
+  RegionJvpRules,
+  Tangent,
+} from './rule.ts'
 
 export const jvpRules = {
   ...elementwiseJvp,
@@ -16,5 +26,5 @@ export const jvpRules = {
   ...reductionJvp,
   ...contractionJvp,
   ...boundaryJvp,
-  ...regionJvp,
+  ...resultJvp,
 } satisfies JvpRules
