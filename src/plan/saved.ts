@@ -1,0 +1,158 @@
+/**
+ * What is kept between the forward and the backward pass, and what is computed again instead: a minimum cut over the values
+ * of the forward pass (the idea is that of H. Zhang and others, functorch's min-cut partitioner, here with modelled time on
+ * both sides). Every value v is two vertices. Cutting v_in -> v_out keeps v: it costs its traffic and a price on the bytes
+ * that stay resident. Cutting source -> v_in computes v again: it costs its arithmetic. An edge u_out -> v_in that is never
+ * cut makes the inputs of what is computed again available. A memory budget is a higher price (src/compile/budget.ts).
+ */
+import type { Graph, Node } from '../graph/node.ts'
+import { familyOf, opDef, scalarOf } from '../graph/table.ts'
+import { dtypeBytes } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
+import { standingInputs } from './clusters.ts'
+import { FlowNetwork } from './minCut.ts'
+import type { Phases } from './phases.ts'
+import type { FusionPlan, PlannedGroup } from './plan.ts'
+import { dataInputs, isFree, storageOf } from './region.ts'
+import type { TargetInfo } from './target.ts'
+
+/** A value the forward pass leaves in memory for the backward pass. */
+export interface SavedValue {
+  readonly node: Node
+  readonly bytes: number
+  /** It is a result of the program: kept anyway. */
+  readonly result: boolean
+}
+
+/**
+ * The price of a byte kept between the passes where no budget asks for more, in the time it takes to move it: by the time it is
+ * read, what lies between has pushed it out of every cache, and it kept others out. Measured in bench/NOTES.md.
+ */
+export const residentPrice = 2
+
+const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
+
+const membersOf = (group: PlannedGroup): Iterable<Node> => (group.kind === 'kernel' ? group.members : [group.node])
+
+/** Forward values that stand in memory for kernels of the backward pass other than those that make them. */
+export function savedBetween(graph: Graph, plan: FusionPlan, phases: Phases): SavedValue[] {
+  const results = new Set(graph.outputs.map(storageOf))
+  const stored = new Set<Node>()
+  const saved = new Map<Node, SavedValue>()
+  for (const g of plan.groups) {
+    if ([...membersOf(g)].some((n) => phases.backward.has(n)))
+      for (const m of membersOf(g)) {
+        if (phases.early.has(m)) continue
+        for (const x of [...dataInputs(m), ...standingInputs(m)]) {
+          const n = storageOf(x)
+          if (stored.has(n)) saved.set(n, { node: n, bytes: bytesOf(n), result: results.has(n) })
+        }
+      }
+    for (const n of g.kind === 'kernel' ? g.outputs : [g.node]) if (!phases.backward.has(n)) stored.add(storageOf(n))
+  }
+  return [...saved.values()]
+}
+
+/** Modelled seconds of arithmetic of a node, operands at hand. */
+function arithmetic(node: Node, target: TargetInfo): number {
+  const points = sizeOf(node.shape)
+  switch (familyOf(node)) {
+    case 'elementwise': {
+      const cost = scalarOf(node)?.cost
+      const rate =
+        cost === 'special'
+          ? target.specialRate
+          : cost === 'divide'
+            ? target.divideRate
+            : cost === 'simple'
+              ? target.simpleRate
+              : 0
+      return rate === 0 ? 0 : points / rate
+    }
+    case 'random':
+      return points / target.randomRate
+    case 'gather':
+      return points / target.simpleRate
+    case 'reduction':
+    case 'scan':
+      return sizeOf(node.inputs[0]?.shape ?? []) / target.simpleRate
+    case 'contraction': {
+      if (node.op !== 'contract') return 0
+      const extents = new Map<string, number>()
+      const name = (labels: string, x: Node | undefined): void =>
+        [...labels].forEach((l, i) => {
+          extents.set(l, x?.shape[i] ?? 1)
+        })
+      name(node.attrs.lhs, node.inputs[0])
+      name(node.attrs.rhs, node.inputs[1])
+      return (2 * [...extents.values()].reduce((n, e) => n * e, 1)) / target.matrixRate
+    }
+    default:
+      return 0
+  }
+}
+
+/** Whether a checkpoint forbids keeping a value: everything of the forward pass that reads it is in the same region. */
+function insideCheckpoint(node: Node, users: readonly Node[], phases: Phases): boolean {
+  const region = node.origin.checkpoint
+  return region !== undefined && users.every((u) => phases.backward.has(u) || u.origin.checkpoint === region)
+}
+
+/**
+ * The values of the forward pass to compute again for the backward pass. `price`: of a resident byte, as a share of the time
+ * it takes to move it. `plan` is the provisional plan: what its kernels store is paid for, and what a kernel of both passes
+ * hands from one to the other inside needs no memory.
+ */
+export function valuesToRecompute(
+  graph: Graph,
+  phases: Phases,
+  target: TargetInfo,
+  plan: FusionPlan,
+  price: number,
+): Set<Node> {
+  const { nodes, backward, early } = phases
+  const net = new FlowNetwork()
+  const [source, sink] = [net.vertex(), net.vertex()]
+  const results = new Set(graph.outputs)
+  const stored = new Set<Node>()
+  const kernels = new Map<Node, ReadonlySet<Node>[]>()
+  for (const g of plan.groups) {
+    if (g.kind !== 'kernel') continue
+    for (const o of g.outputs) stored.add(storageOf(o))
+    for (const n of g.members) kernels.set(n, [...(kernels.get(n) ?? []), g.members])
+  }
+  const handed = (x: Node, to: Node): boolean => kernels.get(to)?.every((members) => members.has(x)) ?? false
+  const users = new Map<Node, Node[]>()
+  for (const n of nodes) for (const x of n.inputs) users.set(x, [...(users.get(x) ?? []), n])
+  const vertices = new Map<Node, { readonly enter: number; readonly leave: number }>()
+  for (const n of nodes) {
+    if (backward.has(n)) {
+      for (const x of n.inputs) {
+        const v = vertices.get(x)
+        if (v !== undefined && !handed(x, n)) net.connect(v.leave, sink, Number.POSITIVE_INFINITY)
+      }
+      continue
+    }
+    const v = { enter: net.vertex(), leave: net.vertex() }
+    vertices.set(n, v)
+    const move = bytesOf(n) / target.bandwidth
+    const fixed = n.op === 'param' || n.op === 'constant'
+    const again =
+      fixed || opDef(n).boundary !== undefined ? Number.POSITIVE_INFINITY : early.has(n) ? arithmetic(n, target) : 0
+    if (again > 0) net.connect(source, v.enter, again)
+    const free = fixed || stored.has(n) || results.has(n)
+    const keep =
+      isFree(n) && !fixed
+        ? Number.POSITIVE_INFINITY
+        : Number.isFinite(again) && insideCheckpoint(n, users.get(n) ?? [], phases) && !results.has(n)
+          ? Number.POSITIVE_INFINITY
+          : move * ((free ? 1 : 2) + (fixed || results.has(n) ? 0 : price))
+    net.connect(v.enter, v.leave, keep)
+    for (const x of n.inputs) {
+      const u = vertices.get(x)
+      if (u !== undefined) net.connect(u.leave, v.enter, Number.POSITIVE_INFINITY)
+    }
+  }
+  const side = net.sinkSide(source, sink)
+  return new Set([...vertices].flatMap(([n, v]) => (side.has(v.enter) && n.op !== 'param' ? [n] : [])))
+}
