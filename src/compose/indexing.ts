@@ -9,7 +9,8 @@ import type { DType } from '../types/dtype.ts'
 import { isInteger } from '../types/dtype.ts'
 import { broadcastShapes, normaliseAxis, type Shape, showShape } from '../types/shape.ts'
 import { broadcastTo, expandDims, reshape } from './broadcast.ts'
-import { add, cast, commonDType, compare, type Operand, scalarLike, where } from './elementwise.ts'
+import { add, cast, clip, commonDType, compare, type Operand, scalarLike, where } from './elementwise.ts'
+import { sum } from './reduce.ts'
 import { iota, knownNonNegative } from './source.ts'
 import { selectAt } from './views.ts'
 
@@ -63,6 +64,18 @@ export function takeAlongAxis(x: Node, indices: Node, axis: number): Node {
   const shape = shared.map((d, i) => (i === a ? (indices.shape[a] ?? 0) : d))
   const sources = shape.map((_, i): IndexSource => (i === a ? { input: 0 } : { axis: i }))
   return makeNode('gather', [data, broadcastTo(asIndex(indices, x.shape[a] ?? 0), shape)], { shape, sources })
+}
+
+/**
+ * takeAlongAxis of one index a row (`indices` has extent 1 at the axis), as the sum of the row where its positions equal the
+ * index: it needs no random access, so the row need not stand in memory.
+ */
+export function pickAlongAxis(x: Node, indices: Node, axis: number): Node {
+  const a = normaliseAxis(axis, x.shape.length)
+  const n = x.shape[a] ?? 0
+  const at = clip(asIndex(indices, n), 0, Math.max(0, n - 1))
+  const hit = compare('eq', iota(x.shape, a, at.dtype === 'i64' ? 'i64' : 'i32'), broadcastTo(at, x.shape))
+  return sum(where(hit, x, 0), a, true)
 }
 
 /** The k coordinate tensors in the last axis of `indices`, spread over `points` (leading axes of `indices` first). */

@@ -25,9 +25,10 @@ import {
   unary,
   where,
 } from './elementwise.ts'
-import { take, takeAlongAxis } from './indexing.ts'
+import { pickAlongAxis, take } from './indexing.ts'
 import { bernoulli } from './random.ts'
 import { type Axes, logSumExp, mean, reduceMax, sum, variance } from './reduce.ts'
+import { stopGradient } from './stopGradient.ts'
 
 /** Runs `f` in f32 for half precision, giving the operand's dtype back; integers become f32. */
 function inCompute(x: Node, f: (x: Node) => Node): Node {
@@ -77,10 +78,13 @@ export const hardSwish = (x: Node): Node => mul(x, hardSigmoid(x))
 /** x * tanh(softplus(x)) (Misra 2019). */
 export const mish = (x: Node): Node => mul(x, tanh(softplus(x)))
 
+/** The largest element along axes, kept: to subtract where that changes no result, so that its derivative cancels and is left out. */
+const anchor = (x: Node, axes: Axes): Node => stopGradient(reduceMax(x, axes, true))
+
 /** exp(x - max) / sum of it along axes. A row of only -Infinity gives NaN. */
 export function softmax(x: Node, axes: Axes = -1): Node {
   return inCompute(x, (v) => {
-    const e = exp(sub(v, reduceMax(v, axes, true)))
+    const e = exp(sub(v, anchor(v, axes)))
     return div(e, sum(e, axes, true))
   })
 }
@@ -88,7 +92,7 @@ export function softmax(x: Node, axes: Axes = -1): Node {
 /** x - log(sum(exp(x))) along axes, anchored at the maximum. */
 export function logSoftmax(x: Node, axes: Axes = -1): Node {
   return inCompute(x, (v) => {
-    const centred = sub(v, reduceMax(v, axes, true))
+    const centred = sub(v, anchor(v, axes))
     return sub(centred, log(sum(exp(centred), axes, true)))
   })
 }
@@ -192,7 +196,6 @@ export const embedding = (table: Node, indices: Node): Node => take(table, indic
 export function crossEntropy(logits: Node, labels: Node, axis = -1): Node {
   const a = normaliseAxis(axis, logits.shape.length)
   return inCompute(logits, (v) => {
-    const picked = squeeze(takeAlongAxis(v, expandDims(labels, a), a), a)
-    return sub(logSumExp(v, a), picked)
+    return sub(logSumExp(v, a), squeeze(pickAlongAxis(v, expandDims(labels, a), a), a))
   })
 }

@@ -9,6 +9,7 @@ import { computeDType, type DType, isFloat } from '../types/dtype.ts'
 import { normaliseAxes, normaliseAxis, type Shape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
 import { add, cast, div, exp, log, mul, scalarLike, sqrt, square, sub, truth, unary, where } from './elementwise.ts'
+import { stopGradient } from './stopGradient.ts'
 
 /** One axis, several, or all. */
 export type Axes = number | readonly number[] | undefined
@@ -119,7 +120,8 @@ export function logSumExp(x: Node, axes?: Axes, keepdims = false): Node {
   const list = normaliseAxes(axes, x.shape.length)
   const y = cast(x, work)
   const top = foldAxes('max', y, list, true)
-  const anchor = where(unary('isinf', top), scalarLike(top, 0), top)
+  // Whatever is subtracted and added again changes no result: its derivative cancels.
+  const anchor = stopGradient(where(unary('isinf', top), scalarLike(top, 0), top))
   const total = add(log(foldAxes('sum', exp(sub(y, anchor)), list, true)), anchor)
   return cast(
     keepdims

@@ -72,6 +72,16 @@ const casts: readonly Rule[] = [
   rule(
     'bitcast',
     'exact',
+    'bitcast-there-and-back',
+    'bitcast(bitcast(x)) of a float through an integer, to its own dtype -> x',
+    ({ inputs: [x], dtype }) => {
+      const y = x?.op === 'bitcast' ? x.inputs[0] : undefined
+      return x !== undefined && y?.dtype === dtype && isInteger(x.dtype) ? y : undefined
+    },
+  ),
+  rule(
+    'bitcast',
+    'exact',
     'bitcast-bitcast',
     'bitcast(bitcast(x)) of integers -> bitcast(x)',
     ({ inputs: [x], dtype }) => {

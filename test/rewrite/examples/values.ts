@@ -29,6 +29,11 @@ export const valueExamples: Readonly<Record<string, Example>> = {
     return d.graph(...Array.from({ length: 8 }, () => cast(cast(x, pick()), pick())))
   },
   'bitcast-same': (d) => d.graph(make('bitcast', [d.param([3], 'u32')], { dtype: 'u32' })),
+  'bitcast-there-and-back': (d) => {
+    const dtype = d.rng.pick(['f32', 'f64', 'f16'] as const)
+    const bits = ({ f32: 'i32', f64: 'i64', f16: 'u16' } as const)[dtype]
+    return d.graph(make('bitcast', [make('bitcast', [d.param([5], dtype)], { dtype: bits })], { dtype }))
+  },
   'bitcast-bitcast': (d) => {
     const x = d.param([9], d.rng.pick(['u32', 'i32'] as const))
     const y = make('bitcast', [x], { dtype: x.dtype === 'u32' ? 'i32' : 'u32' })
