@@ -1,21 +1,23 @@
 /** Assembly: planned groups become steps over a buffer table with a static memory plan. */
-import { InternalError, invariant } from '../diagnostics/errors.ts'
+import { invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
-import type { Kernel, NumericsMode } from '../kernel/ir.ts'
-import type { Binding, BoundKernel, Launch } from '../lower/launch.ts'
+import type { NumericsMode } from '../kernel/ir.ts'
+import type { Launch } from '../lower/launch.ts'
 import { lowerGroup } from '../lower/lowerGroup.ts'
 import { lowerScatter } from '../lower/scatter.ts'
-import type { FusionPlan, PlannedGroup } from '../plan/plan.ts'
-import { storageOf } from '../plan/region.ts'
+import type { BoundaryGroup, FusionPlan, KernelGroup } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
-import type { BufferSource, Program, ProgramBuffer, ProgramStep } from '../runtime/program.ts'
-import { dtypeBytes } from '../types/dtype.ts'
+import type { Program, ProgramBuffer } from '../runtime/program.ts'
 import { sizeOf } from '../types/shape.ts'
-import { mayShare } from './inPlace.ts'
+import { Assembly } from './assembly.ts'
 import { type Interval, planMemory } from './memory.ts'
+import { addRegion, type CompileInner, type Inner } from './regions.ts'
+import { hostFor, renameStep, touched } from './steps.ts'
 
 export interface Assembled {
   readonly program: Program
+  /** The programs inside each planned group that is a region. */
+  readonly inners: readonly (readonly Inner<Kept>[] | undefined)[]
   /** The launch of each planned group (undefined for opaque, effects, and groups without elements). */
   readonly launches: readonly (Launch | undefined)[]
   readonly memory: {
@@ -23,51 +25,8 @@ export interface Assembled {
     readonly unsharedBytes: number
     readonly peakBytes: number
     readonly inPlace: number
-  }
-}
-
-interface Draft {
-  readonly dtype: ProgramBuffer['dtype']
-  readonly shape: readonly number[]
-  readonly bytes: number
-  source: BufferSource | { readonly kind: 'unplaced' }
-}
-
-/** Steps, buffers and their roles, before memory is planned. */
-class Assembly {
-  readonly buffers: Draft[] = []
-  readonly steps: ProgramStep[] = []
-  private readonly byNode = new Map<Node, number>()
-
-  buffer(dtype: Draft['dtype'], shape: readonly number[], source: Draft['source']): number {
-    this.buffers.push({ dtype, shape, bytes: sizeOf(shape) * dtypeBytes(dtype), source })
-    return this.buffers.length - 1
-  }
-
-  /** The buffer a node's elements stand in. */
-  of(node: Node): number {
-    const base = storageOf(node)
-    const have = this.byNode.get(base)
-    if (have !== undefined) return have
-    const source: Draft['source'] =
-      base.op === 'param'
-        ? { kind: 'input', index: base.attrs.index }
-        : base.op === 'constant'
-          ? { kind: 'constant', data: base.attrs.data }
-          : { kind: 'unplaced' }
-    const id = this.buffer(base.dtype, base.shape, source)
-    this.byNode.set(base, id)
-    return id
-  }
-
-  kernel(bound: BoundKernel, stage: 'main' | 'finishing', launch: number, partials: readonly number[]): void {
-    const at = (b: Binding): number => {
-      if (b.kind === 'node') return this.of(b.node)
-      const id = partials[b.index]
-      invariant(id !== undefined, 'a partial result without buffer')
-      return id
-    }
-    this.steps.push({ kind: 'kernel', stage, launch, kernel: bound.kernel, buffers: bound.bindings.map(at) })
+    /** Bytes of constants, those of inner programs among them. */
+    readonly constants: number
   }
 }
 
@@ -79,7 +38,7 @@ const kernelName = (nodes: Iterable<Node>, index: number): string => {
 
 function addGroup(
   a: Assembly,
-  group: PlannedGroup,
+  group: KernelGroup | BoundaryGroup,
   launch: number,
   target: TargetInfo,
   mode: NumericsMode,
@@ -128,62 +87,41 @@ function addGroup(
       return undefined
     }
     case 'region':
-      throw new InternalError(`${group.node.op} has no step`)
+      invariant(false, `${group.node.op} is added with its programs`)
   }
 }
 
-/** The buffers a step touches. */
-function touched(s: ProgramStep): readonly number[] {
-  switch (s.kind) {
-    case 'kernel':
-      return s.buffers
-    case 'copy':
-      return [s.from, s.to]
-    case 'opaque':
-      return [...s.inputs, s.output]
-    case 'inspect':
-      return [s.buffer]
-  }
+/** What is kept of a compiled graph for reports. */
+export interface Kept {
+  readonly source: Graph
+  readonly plan: FusionPlan
+  readonly assembled: Assembled
 }
 
-/** Which buffer a kernel's written parameter may take over from a parameter whose buffer dies here. */
-function hostFor(
-  kernel: Kernel,
-  buffers: readonly number[],
-  write: number,
-  dies: (buffer: number) => boolean,
-  bytes: (buffer: number) => number,
-): number | undefined {
-  const out = kernel.params[write]
-  const own = buffers[write]
-  if (out === undefined || own === undefined || out.access !== 'write') return undefined
-  for (const [i, p] of kernel.params.entries()) {
-    const b = buffers[i]
-    if (
-      p.access !== 'read' ||
-      b === undefined ||
-      !dies(b) ||
-      bytes(b) !== bytes(own) ||
-      dtypeBytes(p.dtype) !== dtypeBytes(out.dtype)
-    )
-      continue
-    if (buffers.filter((x) => x === b).length === 1 && mayShare(kernel, p.name, out.name)) return b
-  }
-  return undefined
+export interface Reuse {
+  /** Inputs that may be overwritten, by number. */
+  readonly donated: readonly boolean[]
+  /** By output, the input whose memory it may be placed on by whoever runs the program (inner programs). */
+  readonly over: readonly (number | undefined)[]
 }
 
-/** Builds the launch plan of a planned graph. `donated[i]`: input i may be overwritten. */
+/** Builds the launch plan of a planned graph; `compile` gives the programs of the graphs inside regions. */
 export function assemble(
   name: string,
   graph: Graph,
   plan: FusionPlan,
   target: TargetInfo,
   mode: NumericsMode,
-  donated: readonly boolean[],
+  { donated, over }: Reuse,
+  compile: CompileInner<Kept>,
 ): Assembled {
   const a = new Assembly()
   const inputs = graph.params.map((p) => a.of(p))
-  const launches = plan.groups.map((g, i) => addGroup(a, g, i, target, mode))
+  const inners: (readonly Inner<Kept>[] | undefined)[] = []
+  const launches = plan.groups.map((g, i) => {
+    inners.push(g.kind === 'region' ? addRegion(a, g, kernelName([g.node], i), compile) : undefined)
+    return g.kind === 'region' ? undefined : addGroup(a, g, i, target, mode)
+  })
 
   // Results: a fresh buffer each; what is an input, a constant or a result already is copied.
   const outputs: number[] = []
@@ -211,22 +149,28 @@ export function assemble(
   })
   const bytes = (b: number): number => a.buffers[b]?.bytes ?? 0
 
-  // Results over donated inputs.
+  // Results over donated inputs, and where whoever runs the program may place them.
   let inPlace = 0
   const renamed = new Map<number, number>()
   const donors = new Set(inputs.filter((_, i) => donated[i] === true))
   a.steps.forEach((s, i) => {
-    if (s.kind !== 'kernel') return
-    s.buffers.forEach((b, p) => {
+    for (const b of new Set(touched(s))) {
       const at = outputs.indexOf(b)
-      if (at < 0 || a.buffers[b]?.source.kind !== 'output' || first.get(b) !== i) return
-      const host = hostFor(s.kernel, s.buffers, p, (x) => donors.has(x) && last.get(x) === i, bytes)
-      if (host === undefined) return
-      donors.delete(host)
-      renamed.set(b, host)
-      outputs[at] = host
-      inPlace++
-    })
+      const draft = a.buffers[b]
+      if (at < 0 || draft?.source.kind !== 'output' || first.get(b) !== i) continue
+      const dies = (x: number): boolean => last.get(x) === i
+      const host = hostFor(s, b, (x) => donors.has(x) && dies(x), bytes)
+      if (host !== undefined) {
+        donors.delete(host)
+        renamed.set(b, host)
+        outputs[at] = host
+        inPlace++
+        continue
+      }
+      const under = inputs[over[at] ?? -1]
+      const placed = hostFor(s, b, (x) => x === under && dies(x), bytes)
+      if (placed !== undefined) draft.source = { kind: 'output', over: placed }
+    }
   })
   const steps = renamed.size === 0 ? a.steps : a.steps.map((s) => renameStep(s, (b) => renamed.get(b) ?? b))
 
@@ -235,18 +179,10 @@ export function assemble(
     const from = first.get(b)
     const to = last.get(b)
     if (d.source.kind !== 'unplaced' || from === undefined || to === undefined) return
-    const s = steps[from]
-    const over =
-      s?.kind === 'kernel'
-        ? hostFor(
-            s.kernel,
-            s.buffers,
-            s.buffers.indexOf(b),
-            (x) => a.buffers[x]?.source.kind === 'unplaced' && last.get(x) === from && x !== b,
-            bytes,
-          )
-        : undefined
-    intervals.push({ buffer: b, bytes: d.bytes, from, to, ...(over === undefined ? {} : { over }) })
+    const s = a.steps[from]
+    const dying = (x: number): boolean => a.buffers[x]?.source.kind === 'unplaced' && last.get(x) === from
+    const host = s === undefined ? undefined : hostFor(s, b, dying, bytes)
+    intervals.push({ buffer: b, bytes: d.bytes, from, to, ...(host === undefined ? {} : { over: host }) })
   })
   const memory = planMemory(oneHeirEach(intervals))
   const buffers = a.buffers.map(
@@ -258,6 +194,7 @@ export function assemble(
       source: d.source.kind === 'unplaced' ? { kind: 'temp', offset: memory.offsets.get(b) ?? 0 } : d.source,
     }),
   )
+  const constants = inners.reduce((n, g) => n + (g ?? []).reduce((m, x) => m + x.kept.assembled.memory.constants, 0), 0)
   const outer = buffers.reduce((n, b, i) => (b.source.kind === 'temp' || renamed.has(i) ? n : n + b.bytes), 0)
   return {
     program: {
@@ -269,11 +206,13 @@ export function assemble(
       outputs,
       arenaBytes: memory.arenaBytes,
     },
+    inners,
     launches,
     memory: {
       arenaBytes: memory.arenaBytes,
       unsharedBytes: intervals.reduce((n, i) => n + i.bytes, 0),
-      peakBytes: outer + memory.arenaBytes,
+      peakBytes: outer + constants + memory.arenaBytes,
+      constants: constants + buffers.reduce((n, b) => (b.source.kind === 'constant' ? n + b.bytes : n), 0),
       inPlace: memory.inPlace + inPlace,
     },
   }
@@ -290,17 +229,4 @@ function oneHeirEach(intervals: readonly Interval[]): Interval[] {
     }
     return { buffer: i.buffer, bytes: i.bytes, from: i.from, to: i.to }
   })
-}
-
-function renameStep(s: ProgramStep, to: (b: number) => number): ProgramStep {
-  switch (s.kind) {
-    case 'kernel':
-      return { ...s, buffers: s.buffers.map(to) }
-    case 'copy':
-      return { ...s, from: to(s.from), to: to(s.to) }
-    case 'opaque':
-      return { ...s, inputs: s.inputs.map(to), output: to(s.output) }
-    case 'inspect':
-      return { ...s, buffer: to(s.buffer) }
-  }
 }

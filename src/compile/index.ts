@@ -11,7 +11,7 @@ import type { FusionReport } from '../report/data.ts'
 import { rewriteGraph } from '../rewrite/index.ts'
 import type { Program } from '../runtime/program.ts'
 import type { HostArray } from '../types/host.ts'
-import { assemble } from './assemble.ts'
+import { assemble, type Kept, type Reuse } from './assemble.ts'
 import { makeReport } from './report.ts'
 
 export interface CompileOptions {
@@ -42,17 +42,32 @@ function fold(node: Node, mode: CompileOptions['mode']): HostArray {
   return toHostArray(value)
 }
 
-/** Compiles a graph for a target. */
-export function compileGraph(graph: Graph, options: CompileOptions): Compiled {
-  const { mode, target, name = 'program', donated = [], fuse = true, verify = false } = options
-  const started = performance.now()
+/** The passes from a graph to a launch plan; graphs inside regions go through the same. */
+function compileProgram(
+  graph: Graph,
+  name: string,
+  options: CompileOptions,
+  reuse: Reuse,
+): Kept & { readonly graph: Graph; readonly applied: FusionReport['rewrites'] } {
+  const { mode, target, fuse = true, verify = false } = options
   if (verify) verifyGraph(graph)
   const rewritten = rewriteGraph(graph, { mode, fold: (node) => fold(node, mode) })
   if (verify) verifyGraph(rewritten.graph)
   const plan = planFusion(rewritten.graph, target, mode, fuse)
-  const assembled = assemble(name, rewritten.graph, plan, target, mode, donated)
+  const assembled = assemble(name, rewritten.graph, plan, target, mode, reuse, (inner, label, over) => {
+    const kept = compileProgram(inner, label, options, { donated: [], over })
+    return { program: kept.assembled.program, kept }
+  })
   if (verify) for (const s of assembled.program.steps) if (s.kind === 'kernel') verifyKernel(s.kernel)
+  return { source: graph, plan, assembled, graph: rewritten.graph, applied: rewritten.applied }
+}
+
+/** Compiles a graph for a target. */
+export function compileGraph(graph: Graph, options: CompileOptions): Compiled {
+  const { mode, target, name = 'program', donated = [] } = options
+  const started = performance.now()
+  const made = compileProgram(graph, name, options, { donated, over: [] })
   const elapsed = performance.now() - started
-  const report = makeReport(name, graph, plan, assembled, target, mode, rewritten.applied, elapsed)
-  return { program: assembled.program, report, graph: rewritten.graph, plan }
+  const report = makeReport(name, made, target, mode, made.applied, elapsed)
+  return { program: made.assembled.program, report, graph: made.graph, plan: made.plan }
 }

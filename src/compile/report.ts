@@ -1,14 +1,14 @@
 /** Building the fusion report from a plan and its lowering. */
-import type { Graph, Node } from '../graph/node.ts'
+import type { Node } from '../graph/node.ts'
 import { gridSize } from '../kernel/ir.ts'
 import type { Launch } from '../lower/launch.ts'
-import type { FusionPlan, PlannedGroup } from '../plan/plan.ts'
+import type { PlannedGroup } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { FusionReport, KernelReport, OperationReport, StageReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import type { Assembled } from './assemble.ts'
+import type { Kept } from './assemble.ts'
 import { operationTraffic } from './operations.ts'
 
 const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
@@ -73,9 +73,7 @@ const describe = (n: Node): string =>
 
 export function makeReport(
   name: string,
-  source: Graph,
-  plan: FusionPlan,
-  assembled: Assembled,
+  { source, plan, assembled }: Kept,
   target: TargetInfo,
   mode: 'fast' | 'strict',
   rewrites: FusionReport['rewrites'],

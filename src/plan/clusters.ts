@@ -56,6 +56,21 @@ export function chains(units: readonly Node[], demanded: ReadonlySet<Node>, targ
   return [...new Set(cluster.values())].map((c) => c.members)
 }
 
+/** The clusters, those of regions with the results that are used of them, so that a region's group is home to its results. */
+export function withResults(clusters: readonly ReadonlySet<Node>[], nodes: readonly Node[]): ReadonlySet<Node>[] {
+  const results = new Map<Node, Node[]>()
+  for (const n of nodes) {
+    const [region] = n.inputs
+    if (n.op === 'result' && region !== undefined) results.set(region, [...(results.get(region) ?? []), n])
+  }
+  if (results.size === 0) return [...clusters]
+  return clusters.map((c) => {
+    const [n] = c
+    const own = n === undefined ? undefined : results.get(n)
+    return own === undefined ? c : new Set([...c, ...own])
+  })
+}
+
 /** Nodes whose elements must stand in memory: results, and what boundaries read. */
 export function demandedNodes(graph: Graph, nodes: readonly Node[]): Set<Node> {
   const out = new Set<Node>()
@@ -67,7 +82,8 @@ export function demandedNodes(graph: Graph, nodes: readonly Node[]): Set<Node> {
 /** The nodes in whose buffers a boundary finds its inputs (none for other nodes). */
 export function standingInputs(node: Node): Node[] {
   const { boundary } = opDef(node)
-  if (boundary === undefined) return []
+  // A region's results stand where the region put them.
+  if (boundary === undefined || node.op === 'result') return []
   // A scatter copies its first input and reads the others through views.
   return (boundary === 'scatter' ? node.inputs.slice(0, 1) : node.inputs).map(storageOf)
 }

@@ -20,6 +20,8 @@ export interface KernelGroup {
 export interface BoundaryGroup {
   readonly kind: 'opaque' | 'effect' | 'scatter' | 'region'
   readonly node: Node
+  /** A region's results that are used: each has a buffer, which others read like a parameter. */
+  readonly results: readonly Node[]
 }
 
 export type PlannedGroup = KernelGroup | BoundaryGroup

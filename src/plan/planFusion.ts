@@ -7,7 +7,7 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { topologicalOrder } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
-import { chains, demandedNodes } from './clusters.ts'
+import { chains, demandedNodes, withResults } from './clusters.ts'
 import type { FusionPlan, PlannedGroup } from './plan.ts'
 import { bytesOf, Planner } from './planner.ts'
 import { isFree } from './region.ts'
@@ -16,10 +16,10 @@ import type { TargetInfo } from './target.ts'
 export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse = true): FusionPlan {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
   const demanded = demandedNodes(graph, nodes)
-  const stands = (n: Node): boolean => n.op === 'param' || (n.op === 'constant' && !isFree(n))
+  const stands = (n: Node): boolean => n.op === 'param' || n.op === 'result' || (n.op === 'constant' && !isFree(n))
   const units = nodes.filter((n) => !stands(n) && (!isFree(n) || demanded.has(n)))
   const clusters = fuse ? chains(units, demanded, target) : units.map((n) => new Set([n]))
-  const planner = new Planner(clusters, demanded, target, mode)
+  const planner = new Planner(withResults(clusters, nodes), demanded, target, mode)
   if (fuse) {
     planner.mergeEdges()
     planner.mergeSiblings()
@@ -40,13 +40,15 @@ export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode,
       const g = planner.groups.get(id)
       if (g === undefined) return []
       const [node] = g.members
-      if (g.boundary !== undefined && node !== undefined) return [{ kind: g.boundary, node }]
+      if (g.boundary !== undefined && node !== undefined)
+        return [{ kind: g.boundary, node, results: [...g.members].filter((m) => m.op === 'result') }]
       invariant(g.made !== undefined, 'a kernel group without body')
       return [{ kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }]
     })
   const holders = new Map<Node, PlannedGroup[]>()
   for (const g of groups)
-    for (const n of g.kind === 'kernel' ? g.members : [g.node]) holders.set(n, [...(holders.get(n) ?? []), g])
+    for (const n of g.kind === 'kernel' ? g.members : [g.node, ...g.results])
+      holders.set(n, [...(holders.get(n) ?? []), g])
   const kernels = (n: Node): PlannedGroup[] => holders.get(n) ?? []
   return {
     groups,

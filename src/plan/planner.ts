@@ -82,7 +82,8 @@ export class Planner {
     const inputs = new Set<Node>()
     for (const m of g.members) for (const x of dataInputs(m)) if (!g.members.has(x)) inputs.add(x)
     // Kernels read through a view that is stored; boundaries read what is stored.
-    if (g.boundary !== undefined) for (const m of g.members) for (const x of standingInputs(m)) inputs.add(x)
+    if (g.boundary !== undefined)
+      for (const m of g.members) for (const x of standingInputs(m)) if (!g.members.has(x)) inputs.add(x)
     g.inputs = inputs
     for (const x of inputs) {
       const set = this.users.get(x) ?? new Set()
@@ -145,8 +146,7 @@ export class Planner {
   /** Reasons that need no trial. */
   private quickRefusal(a: Group, b: Group): Refused | undefined {
     for (const g of [a, b])
-      if (g.boundary !== undefined)
-        return refuse(`${g.boundary}-boundary`, `${[...g.members].map((n) => n.op).join()} stands alone`)
+      if (g.boundary !== undefined) return refuse(`${g.boundary}-boundary`, `${[...g.members][0]?.op} stands alone`)
     const ka = a.made?.roles.kind
     const kb = b.made?.roles.kind
     if (ka === 'matrix' && kb === 'matrix') return refuse('two-contractions', 'a kernel holds one matrix product')

@@ -5,12 +5,16 @@
 import type { Kernel } from '../kernel/ir.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
+import type { RegionStep } from './region.ts'
 
-/** Where a buffer's memory comes from. `temp` offsets are bytes into one arena of `arenaBytes`, 64-byte aligned. */
+/**
+ * Where a buffer's memory comes from. `temp` offsets are bytes into one arena of `arenaBytes`, 64-byte aligned. The output of
+ * an inner program may be placed on the memory of the input buffer `over`: it is first written where that is last read.
+ */
 export type BufferSource =
   | { readonly kind: 'input'; readonly index: number }
   | { readonly kind: 'constant'; readonly data: HostArray }
-  | { readonly kind: 'output' }
+  | { readonly kind: 'output'; readonly over?: number }
   | { readonly kind: 'temp'; readonly offset: number }
 
 export interface ProgramBuffer {
@@ -49,6 +53,8 @@ export type ProgramStep =
       readonly call: (data: HostArray, shape: readonly number[], dtype: DType) => void
       readonly buffer: number
     }
+  /** Control flow (region.ts). */
+  | RegionStep
 
 export interface Program {
   readonly name: string

@@ -1,12 +1,12 @@
 /** A backend that runs launch plans with the kernel interpreter: what the library does with programs, without a code generator. */
 import { createCompiledDevice } from '../../src/api/compiled.ts'
 import type { Device } from '../../src/api/device.ts'
-import { interpretKernel } from '../../src/kernel/interpret.ts'
 import { wasmTarget } from '../../src/plan/target.ts'
 import type { Backend, DeviceBuffer } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { type HostArray, type hostArray, hostView } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
+import { runSteps } from '../support/runSteps.ts'
 
 class Bytes implements DeviceBuffer {
   readonly memory: ArrayBuffer
@@ -52,22 +52,7 @@ export function interpretedBackend(): Backend {
       if (b.format !== 'plain') return new Uint8Array(h.memory)
       return hostView(b.dtype, h.memory, 0, sizeOf(b.shape))
     }
-    for (const step of program.steps) {
-      if (step.kind === 'kernel')
-        interpretKernel(
-          step.kernel,
-          Object.fromEntries(step.kernel.params.map((p, i) => [p.name, view(step.buffers[i] ?? -1)])),
-        )
-      else if (step.kind === 'copy')
-        new Uint8Array(held[step.to]?.memory ?? new ArrayBuffer(0)).set(
-          new Uint8Array(held[step.from]?.memory ?? new ArrayBuffer(0)),
-        )
-      else if (step.kind === 'opaque') step.run(step.inputs.map(view), view(step.output))
-      else {
-        const b = program.buffers[step.buffer]
-        if (b !== undefined) step.call(view(step.buffer).slice(), b.shape, b.dtype)
-      }
-    }
+    runSteps(program, view, 'f64')
     const outputs = program.outputs.map((i) => held[i] ?? new Bytes(0))
     inputs.forEach((b, i) => {
       if (program.donated[i] === true && !outputs.includes(bytesOf(b))) free(b)

@@ -1,6 +1,7 @@
 /** One case in the layout of ONNX's backend tests: `model.onnx` and `test_data_set_N/{input,output}_M.pb`. */
 import { existsSync, readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { touched } from '../../compile/steps.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import { decodeModel, type HostTensor, type ModelProto, readTensorProto } from '../../onnx/index.ts'
@@ -77,13 +78,8 @@ function usedParams(graph: Graph): Set<number> {
 
 /** Inputs a compiled program reads. */
 function readInputsOf(program: Program): Set<number> {
-  const touched = new Set<number>(program.outputs)
-  for (const s of program.steps) {
-    if (s.kind === 'kernel' || s.kind === 'opaque')
-      for (const b of s.kind === 'kernel' ? s.buffers : s.inputs) touched.add(b)
-    else touched.add(s.kind === 'copy' ? s.from : s.buffer)
-  }
-  return new Set(program.inputs.flatMap((b, i) => (touched.has(b) ? [i] : [])))
+  const read = new Set<number>([...program.outputs, ...program.steps.flatMap(touched)])
+  return new Set(program.inputs.flatMap((b, i) => (read.has(b) ? [i] : [])))
 }
 
 /** Throws unless every input is a run-time input of the program or fixes shapes. */

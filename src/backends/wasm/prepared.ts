@@ -1,0 +1,224 @@
+/** A launch plan prepared for WebAssembly: addresses of its buffers, parameter tables of its kernels, and its steps run. */
+import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
+import { gridSize } from '../../kernel/ir.ts'
+import type { StepTime } from '../../runtime/backend.ts'
+import type { Program, ProgramBuffer, ProgramStep } from '../../runtime/program.ts'
+import { innerPrograms, type RegionStep } from '../../runtime/region.ts'
+import { type HostArray, hostArray, hostView } from '../../types/host.ts'
+import type { Device } from './device.ts'
+import type { KernelFunction } from './pool.ts'
+import { prepareRegion, type Region } from './regions.ts'
+
+type Kernel = Extract<ProgramStep, { kind: 'kernel' }>
+type HostStep = Exclude<ProgramStep, { kind: 'kernel' } | RegionStep>
+
+/** A kernel compiled. */
+export interface CompiledKernel {
+  readonly run: KernelFunction
+  /** Its number in the module. */
+  readonly number: number
+  readonly programs: number
+  /** Worth sharing between threads. */
+  readonly shared: boolean
+  /** Calls a run on one thread is cut into: the engine replaces a function by its optimised code between calls. */
+  readonly calls: number
+}
+
+/** What a program and the programs inside it are prepared with. */
+export interface Preparation {
+  readonly device: Device
+  /** The module of their kernels, once the device has it. */
+  moduleId: number
+  kernel(step: Kernel): CompiledKernel
+  /** Memory until the executable is disposed of. */
+  take(bytes: number): number
+}
+
+interface KernelStep extends CompiledKernel {
+  readonly kind: 'kernel'
+  readonly table: number
+}
+
+type PreparedStep =
+  | KernelStep
+  | { readonly kind: 'host'; readonly step: HostStep }
+  | { readonly kind: 'region'; readonly region: Region }
+
+/** The kernels of a program and of the programs inside it, each once. */
+export function kernelsOf(program: Program): { readonly step: Kernel; readonly program: Program }[] {
+  return program.steps.flatMap((step) => {
+    if (step.kind === 'kernel') return [{ step, program }]
+    if (step.kind === 'cond' || step.kind === 'while' || step.kind === 'loop')
+      return innerPrograms(step).flatMap((x) => kernelsOf(x.inner.program))
+    return []
+  })
+}
+
+export class Prepared {
+  readonly program: Program
+  /** Address of each buffer; those of inputs and outputs are bound before a run. */
+  readonly addresses: Float64Array
+  private readonly with: Preparation
+  private readonly steps: readonly PreparedStep[]
+  /** By buffer, the places (32-bit words of memory) of parameter tables that hold its address. */
+  private readonly uses: readonly (readonly number[])[]
+
+  /** `arena` is the address of the program's arena. */
+  constructor(program: Program, arena: number, preparation: Preparation) {
+    const { device } = preparation
+    this.program = program
+    this.with = preparation
+    const addresses = new Float64Array(program.buffers.length).fill(-1)
+    this.addresses = addresses
+    program.buffers.forEach((b, i) => {
+      if (b.source.kind === 'temp') addresses[i] = arena + b.source.offset
+      if (b.source.kind !== 'constant') return
+      addresses[i] = preparation.take(b.bytes)
+      device.copyIn(addresses[i] ?? 0, b.source.data)
+    })
+    const uses: number[][] = program.buffers.map(() => [])
+    this.uses = uses
+    this.steps = program.steps.map((step): PreparedStep => {
+      switch (step.kind) {
+        case 'kernel': {
+          const table = preparation.take(4 * step.buffers.length)
+          step.buffers.forEach((b, i) => {
+            const at = table / 4 + i
+            const { kind } = bufferOf(program, b).source
+            if (kind === 'temp' || kind === 'constant') device.words()[at] = addresses[b] ?? 0
+            else uses[b]?.push(at)
+          })
+          return { kind: 'kernel', table, ...preparation.kernel(step) }
+        }
+        case 'cond':
+        case 'while':
+        case 'loop':
+          return { kind: 'region', region: prepareRegion(this, step, preparation) }
+        default:
+          return { kind: 'host', step }
+      }
+    })
+  }
+
+  address(b: number): number {
+    return this.addresses[b] ?? 0
+  }
+
+  /** Says where an input or output stands in the next run; `words` is memory. */
+  bind(b: number, address: number, words: Uint32Array): void {
+    if (this.addresses[b] === address) return
+    this.addresses[b] = address
+    for (const at of this.uses[b] ?? []) words[at] = address
+  }
+
+  run(): void {
+    for (const s of this.steps) this.step(s)
+  }
+
+  /** Runs with a clock around every step. */
+  profile(): StepTime[] {
+    return this.steps.map((s, step) => {
+      const from = performance.now()
+      this.step(s)
+      return { step, ms: performance.now() - from }
+    })
+  }
+
+  private step(s: PreparedStep): void {
+    if (s.kind === 'kernel') this.launch(s)
+    else if (s.kind === 'host') this.host(s.step)
+    else s.region.run()
+  }
+
+  private launch(s: KernelStep): void {
+    const { device } = this.with
+    if (s.shared && device.pool !== undefined) {
+      device.pool.run(s.run, this.with.moduleId, s.number, s.table, s.programs, device.scratch(0), (w) =>
+        device.scratch(w + 1),
+      )
+      return
+    }
+    const scratch = device.scratch(0)
+    if (s.calls <= 1) {
+      s.run(s.table, 0, s.programs, scratch)
+      return
+    }
+    const step = Math.ceil(s.programs / s.calls)
+    for (let at = 0; at < s.programs; at += step) s.run(s.table, at, Math.min(at + step, s.programs), scratch)
+  }
+
+  private host(s: HostStep): void {
+    const { program } = this
+    const { device } = this.with
+    if (s.kind === 'copy') {
+      device.copy(this.address(s.from), this.address(s.to), bufferOf(program, s.to).bytes)
+      return
+    }
+    if (s.kind === 'inspect') {
+      const b = bufferOf(program, s.buffer)
+      guarded(s.label, () => s.call(this.read(s.buffer), b.shape, b.dtype))
+      return
+    }
+    const out = bufferOf(program, s.output)
+    const result = hostArray(out.dtype, elements(out))
+    guarded(s.name, () =>
+      s.run(
+        s.inputs.map((b) => this.read(b)),
+        result,
+      ),
+    )
+    device.copyIn(this.address(s.output), result)
+  }
+
+  /** A copy of a buffer's elements. */
+  private read(b: number): HostArray {
+    const buffer = bufferOf(this.program, b)
+    return hostView(buffer.dtype, this.with.device.memory.buffer, this.address(b), elements(buffer)).slice()
+  }
+}
+
+export function bufferOf(program: Program, b: number): ProgramBuffer {
+  const found = program.buffers[b]
+  if (found === undefined) throw new InternalError(`program ${program.name} has no buffer ${b}`)
+  return found
+}
+
+const elements = (b: ProgramBuffer): number => b.shape.reduce((n, d) => n * d, 1)
+
+/** Programs of a kernel's grid. */
+export const programsOf = (s: Kernel): number => s.kernel.parts.reduce((n, p) => n + gridSize(p), 0)
+
+/** Whether two buffers of a program may share memory. */
+export function overlap(program: Program, x: number, y: number): boolean {
+  if (x === y) return true
+  const [a, b] = [bufferOf(program, x), bufferOf(program, y)]
+  if (a.source.kind === 'output' && a.source.over === y) return true
+  if (b.source.kind === 'output' && b.source.over === x) return true
+  if (a.source.kind !== 'temp' || b.source.kind !== 'temp') return false
+  return a.source.offset < b.source.offset + b.bytes && b.source.offset < a.source.offset + a.bytes
+}
+
+/** Whether programs of a kernel may write the same element. */
+export const scatters = (s: Kernel): boolean =>
+  s.kernel.parts.some((p) => p.body.some((x) => x.kind === 'store' && x.combiner !== undefined))
+
+function guarded(name: string, call: () => void): void {
+  try {
+    call()
+  } catch (cause) {
+    throw new UserError('E_CALLBACK', `${name} threw: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    })
+  }
+}
+
+/** An inner program at the arena that the program around it has for it. */
+export function prepareInner(
+  around: Prepared,
+  inner: { readonly program: Program; readonly arena: number | undefined },
+  preparation: Preparation,
+): Prepared {
+  if (inner.arena === undefined) return new Prepared(inner.program, 0, preparation)
+  invariant(bufferOf(around.program, inner.arena).source.kind === 'temp', 'the arena of a region is no intermediate')
+  return new Prepared(inner.program, around.address(inner.arena), preparation)
+}

@@ -1,0 +1,52 @@
+/** A launch plan while it is assembled: steps, buffers and their roles, before memory is planned. */
+import { invariant } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import type { Binding, BoundKernel } from '../lower/launch.ts'
+import { storageOf } from '../plan/region.ts'
+import type { BufferSource, ProgramBuffer, ProgramStep } from '../runtime/program.ts'
+import { dtypeBytes } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
+
+export interface Draft {
+  readonly dtype: ProgramBuffer['dtype']
+  readonly shape: readonly number[]
+  readonly bytes: number
+  source: BufferSource | { readonly kind: 'unplaced' }
+}
+
+export class Assembly {
+  readonly buffers: Draft[] = []
+  readonly steps: ProgramStep[] = []
+  private readonly byNode = new Map<Node, number>()
+
+  buffer(dtype: Draft['dtype'], shape: readonly number[], source: Draft['source'] = { kind: 'unplaced' }): number {
+    this.buffers.push({ dtype, shape, bytes: sizeOf(shape) * dtypeBytes(dtype), source })
+    return this.buffers.length - 1
+  }
+
+  /** The buffer a node's elements stand in. */
+  of(node: Node): number {
+    const base = storageOf(node)
+    const have = this.byNode.get(base)
+    if (have !== undefined) return have
+    const source: Draft['source'] =
+      base.op === 'param'
+        ? { kind: 'input', index: base.attrs.index }
+        : base.op === 'constant'
+          ? { kind: 'constant', data: base.attrs.data }
+          : { kind: 'unplaced' }
+    const id = this.buffer(base.dtype, base.shape, source)
+    this.byNode.set(base, id)
+    return id
+  }
+
+  kernel(bound: BoundKernel, stage: 'main' | 'finishing', launch: number, partials: readonly number[]): void {
+    const at = (b: Binding): number => {
+      if (b.kind === 'node') return this.of(b.node)
+      const id = partials[b.index]
+      invariant(id !== undefined, 'a partial result without buffer')
+      return id
+    }
+    this.steps.push({ kind: 'kernel', stage, launch, kernel: bound.kernel, buffers: bound.bindings.map(at) })
+  }
+}

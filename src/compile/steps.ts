@@ -1,0 +1,115 @@
+/** Which buffers a step touches, steps on other buffers, and which buffer a step may write over. */
+import type { Kernel } from '../kernel/ir.ts'
+import type { ProgramStep } from '../runtime/program.ts'
+import { type CarryPlace, type InnerProgram, writesOver } from '../runtime/region.ts'
+import { dtypeBytes } from '../types/dtype.ts'
+import { mayShare } from './inPlace.ts'
+
+/** The step with every buffer replaced. */
+export function renameStep(s: ProgramStep, to: (b: number) => number): ProgramStep {
+  const inner = (p: InnerProgram): InnerProgram => ({
+    program: p.program,
+    arena: p.arena === undefined ? undefined : to(p.arena),
+  })
+  const carry = (c: CarryPlace): CarryPlace => ({
+    init: to(c.init),
+    result: to(c.result),
+    spare: c.spare === undefined ? undefined : to(c.spare),
+  })
+  switch (s.kind) {
+    case 'kernel':
+      return { ...s, buffers: s.buffers.map(to) }
+    case 'copy':
+      return { ...s, from: to(s.from), to: to(s.to) }
+    case 'opaque':
+      return { ...s, inputs: s.inputs.map(to), output: to(s.output) }
+    case 'inspect':
+      return { ...s, buffer: to(s.buffer) }
+    case 'cond':
+      return {
+        ...s,
+        test: to(s.test),
+        whenTrue: inner(s.whenTrue),
+        whenFalse: inner(s.whenFalse),
+        operands: s.operands.map(to),
+        results: s.results.map(to),
+      }
+    case 'while':
+      return {
+        ...s,
+        test: inner(s.test),
+        body: inner(s.body),
+        flag: to(s.flag),
+        consts: s.consts.map(to),
+        carries: s.carries.map(carry),
+      }
+    case 'loop':
+      return {
+        ...s,
+        body: inner(s.body),
+        consts: s.consts.map(to),
+        carries: s.carries.map(carry),
+        sequences: s.sequences.map(to),
+        results: s.results.map(to),
+      }
+  }
+}
+
+/** The buffers a step touches; one it uses twice is there twice. */
+export function touched(s: ProgramStep): readonly number[] {
+  const all: number[] = []
+  renameStep(s, (b) => {
+    all.push(b)
+    return b
+  })
+  return all
+}
+
+/**
+ * The buffer that a step may write `write` over: one whose memory is needed no more once the step has written there. `dies`
+ * says which buffers nothing reads after the step.
+ */
+export function hostFor(
+  s: ProgramStep,
+  write: number,
+  dies: (buffer: number) => boolean,
+  bytes: (buffer: number) => number,
+): number | undefined {
+  const free = (b: number): boolean =>
+    b !== write && dies(b) && bytes(b) === bytes(write) && touched(s).filter((x) => x === b).length === 1
+  switch (s.kind) {
+    case 'kernel':
+      return kernelHost(s.kernel, s.buffers, s.buffers.indexOf(write), free)
+    case 'copy':
+      return s.to === write && free(s.from) ? s.from : undefined
+    case 'while':
+    case 'loop': {
+      const i = s.carries.findIndex((c) => c.result === write)
+      const carry = s.carries[i]
+      if (carry === undefined || !free(carry.init)) return undefined
+      // What the first step of a loop reads is not what it writes (the result, if their number is odd), unless steps write over what they read.
+      const apart = s.kind === 'while' || s.length % 2 === 0
+      return apart || writesOver(s.body.program, i, s.consts.length + i) ? carry.init : undefined
+    }
+    case 'opaque':
+    case 'inspect':
+    case 'cond':
+      return undefined
+  }
+}
+
+function kernelHost(
+  kernel: Kernel,
+  buffers: readonly number[],
+  write: number,
+  free: (buffer: number) => boolean,
+): number | undefined {
+  const out = kernel.params[write]
+  if (out === undefined || out.access !== 'write') return undefined
+  for (const [i, p] of kernel.params.entries()) {
+    const b = buffers[i]
+    if (b === undefined || p.access !== 'read' || dtypeBytes(p.dtype) !== dtypeBytes(out.dtype) || !free(b)) continue
+    if (mayShare(kernel, p.name, out.name)) return b
+  }
+  return undefined
+}
