@@ -5,11 +5,18 @@ import { operand } from '../rule.ts'
 import { contractionTranspose } from './contraction.ts'
 import { elementwiseTranspose } from './elementwise.ts'
 import { indexingTranspose } from './indexing.ts'
-import { regionTranspose } from './region.ts'
 import type { TransposeRules } from './rule.ts'
 import { viewTranspose } from './views.ts'
 
-export type { TransposeRule, TransposeRules, Transposition } from './rule.ts'
+export { regionTranspose } from './region.ts'
+export type {
+  RegionTransposeRules,
+  RegionTransposition,
+  TransposedGraph,
+  TransposeRule,
+  TransposeRules,
+  Transposition,
+} from './rule.ts'
 
 const reductionTranspose: TransposeRules<'reduce' | 'scan'> = {
   reduce: ({ node, cotangent, give }) => {
@@ -34,7 +41,6 @@ export const transposeRules = {
   ...elementwiseTranspose,
   ...sourceTranspose,
   ...viewTranspose,
-  ...regionTranspose,
   ...indexingTranspose,
   ...reductionTranspose,
   ...contractionTranspose,
