@@ -4,6 +4,7 @@ import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import type { Launch } from '../lower/launch.ts'
 import { lowerGroup } from '../lower/lowerGroup.ts'
+import { packBits } from '../lower/packed.ts'
 import { lowerScatter } from '../lower/scatter.ts'
 import type { BoundaryGroup, FusionPlan, KernelGroup } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
@@ -49,7 +50,7 @@ function addGroup(
         for (const n of group.outputs) a.of(n)
         return undefined
       }
-      const made = lowerGroup(kernelName(group.members, launch), group, target, mode)
+      const made = packBits(lowerGroup(kernelName(group.members, launch), group, target, mode), a.bits)
       const partials = made.partials.map((p) => a.buffer(p.dtype, p.shape, { kind: 'unplaced' }))
       a.kernel(made.main, 'main', launch, partials)
       for (const f of made.finishing) a.kernel(f, 'finishing', launch, partials)
@@ -115,7 +116,7 @@ export function assemble(
   { donated, over }: Reuse,
   compile: CompileInner<Kept>,
 ): Assembled {
-  const a = new Assembly()
+  const a = new Assembly(plan.bits)
   const inputs = graph.params.map((p) => a.of(p))
   const inners: (readonly Inner<Kept>[] | undefined)[] = []
   const launches = plan.groups.map((g, i) => {
@@ -189,7 +190,7 @@ export function assemble(
     (d, b): ProgramBuffer => ({
       dtype: d.dtype,
       shape: d.shape,
-      format: 'plain',
+      format: d.format,
       bytes: d.bytes,
       source: d.source.kind === 'unplaced' ? { kind: 'temp', offset: memory.offsets.get(b) ?? 0 } : d.source,
     }),

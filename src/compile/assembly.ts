@@ -2,6 +2,7 @@
 import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
 import type { Binding, BoundKernel } from '../lower/launch.ts'
+import { storedBytes } from '../plan/formats.ts'
 import { storageOf } from '../plan/region.ts'
 import type { BufferSource, ProgramBuffer, ProgramStep } from '../runtime/program.ts'
 import { dtypeBytes } from '../types/dtype.ts'
@@ -11,6 +12,7 @@ export interface Draft {
   readonly dtype: ProgramBuffer['dtype']
   readonly shape: readonly number[]
   readonly bytes: number
+  readonly format: 'plain' | 'bits'
   source: BufferSource | { readonly kind: 'unplaced' }
 }
 
@@ -18,9 +20,15 @@ export class Assembly {
   readonly buffers: Draft[] = []
   readonly steps: ProgramStep[] = []
   private readonly byNode = new Map<Node, number>()
+  /** Nodes that stand one bit an element. */
+  readonly bits: ReadonlySet<Node>
+
+  constructor(bits: ReadonlySet<Node>) {
+    this.bits = bits
+  }
 
   buffer(dtype: Draft['dtype'], shape: readonly number[], source: Draft['source'] = { kind: 'unplaced' }): number {
-    this.buffers.push({ dtype, shape, bytes: sizeOf(shape) * dtypeBytes(dtype), source })
+    this.buffers.push({ dtype, shape, bytes: sizeOf(shape) * dtypeBytes(dtype), format: 'plain', source })
     return this.buffers.length - 1
   }
 
@@ -36,6 +44,9 @@ export class Assembly {
           ? { kind: 'constant', data: base.attrs.data }
           : { kind: 'unplaced' }
     const id = this.buffer(base.dtype, base.shape, source)
+    const draft = this.buffers[id]
+    if (draft !== undefined && this.bits.has(base))
+      this.buffers[id] = { ...draft, bytes: storedBytes(base, this.bits), format: 'bits' }
     this.byNode.set(base, id)
     return id
   }
@@ -47,6 +58,9 @@ export class Assembly {
       invariant(id !== undefined, 'a partial result without buffer')
       return id
     }
-    this.steps.push({ kind: 'kernel', stage, launch, kernel: bound.kernel, buffers: bound.bindings.map(at) })
+    const buffers = bound.bindings.map(at)
+    for (const [i, p] of bound.kernel.params.entries())
+      invariant(p.format === this.buffers[buffers[i] ?? -1]?.format, `${p.name} has another format than its buffer`)
+    this.steps.push({ kind: 'kernel', stage, launch, kernel: bound.kernel, buffers })
   }
 }

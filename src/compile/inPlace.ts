@@ -10,13 +10,15 @@ function walk(body: readonly Stmt[], visit: (s: LetStmt | StoreStmt) => void): v
 }
 
 /**
- * Input parameter `read` may share memory with output parameter `write` when every load of the one is at the position the
- * other is stored at, so a point reads only what it overwrites itself; and either nothing but elementwise work stands in the
- * kernel, or it has one store, which then comes after every load it needs.
+ * Input parameter `read` may share memory with output parameter `write` of its format when every load of the one is at the
+ * position the other is stored at, so a point reads only what it overwrites itself; and either nothing but elementwise work
+ * stands in the kernel, or it has one store, which then comes after every load it needs.
  */
 export function mayShare(kernel: Kernel, read: string, write: string): boolean {
   if (kernel.parts.length !== 1) return false
   const shapes = new Map(kernel.params.map((p) => [p.name, p.shape]))
+  const formats = new Map(kernel.params.map((p) => [p.name, p.format]))
+  if (formats.get(read) !== formats.get(write)) return false
   const loads: string[] = []
   const stores: string[] = []
   let storeCount = 0

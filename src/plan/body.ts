@@ -2,17 +2,24 @@
 import type { Node } from '../graph/node.ts'
 import type { Expr } from '../index/expr.ts'
 import type { KernelAxis, LetStmt, ValueId } from '../kernel/ir.ts'
+import { dtypeBytes } from '../types/dtype.ts'
 
 /** A tensor in memory as the body addresses it: `shape` is the node's, or flat once axes are collapsed. */
 export interface BodyTensor {
   readonly node: Node
   readonly shape: readonly number[]
+  /** One bit an element (src/plan/formats.ts decides); absent: as the dtype says. */
+  readonly format?: 'bits'
 }
 
 export interface BodyStore extends BodyTensor {
   readonly value: ValueId
   readonly index: readonly Expr[]
 }
+
+/** Bytes of some elements of a tensor in its format. */
+export const tensorBytes = (t: BodyTensor, elements: number): number =>
+  t.format === 'bits' ? Math.ceil(elements / 8) : elements * dtypeBytes(t.node.dtype)
 
 /** Points of a space over some axes: the product of their extents. */
 export function pointsOf(extents: ReadonlyMap<string, number>, axes: Iterable<string>): number {

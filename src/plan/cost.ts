@@ -4,9 +4,8 @@
  */
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { scalarInfo } from '../scalar/ops.ts'
-import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import { type Body, pointsOf } from './body.ts'
+import { type Body, pointsOf, tensorBytes } from './body.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
 import type { TargetInfo } from './target.ts'
 
@@ -37,8 +36,11 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
     reads.set(l.op.param, Math.max(reads.get(l.op.param) ?? 0, footprint(l, size, roles.extents)))
   }
   let bytesRead = 0
-  for (const [name, n] of reads) bytesRead += n * dtypeBytes(body.loads.get(name)?.node.dtype ?? 'f32')
-  const bytesWritten = body.stores.reduce((n, s) => n + sizeOf(s.node.shape) * dtypeBytes(s.node.dtype), 0)
+  for (const [name, n] of reads) {
+    const t = body.loads.get(name)
+    if (t !== undefined) bytesRead += tensorBytes(t, n)
+  }
+  const bytesWritten = body.stores.reduce((n, s) => n + tensorBytes(s, sizeOf(s.node.shape)), 0)
   const works =
     segments.length === 1 ? [workOf(body, roles, target)] : segments.map((s) => workOf(s, elementwiseRoles(s), target))
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)

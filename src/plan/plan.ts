@@ -2,6 +2,7 @@
 import type { Node } from '../graph/node.ts'
 import type { Body } from './body.ts'
 import type { KernelCost } from './cost.ts'
+import type { Unpacked } from './formats.ts'
 import type { RefusalCode } from './refusal.ts'
 import type { Roles } from './roles.ts'
 
@@ -48,4 +49,7 @@ export interface FusionPlan {
   readonly groups: readonly PlannedGroup[]
   readonly refused: readonly RefusedMerge[]
   readonly recomputed: readonly Recomputed[]
+  /** Values that stand in memory one bit an element; the other bools between kernels, and why they do not. */
+  readonly bits: ReadonlySet<Node>
+  readonly unpacked: readonly Unpacked[]
 }

@@ -8,6 +8,7 @@ import type { Graph, Node } from '../graph/node.ts'
 import { topologicalOrder } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { chains, demandedNodes, withResults } from './clusters.ts'
+import { decideFormats } from './formats.ts'
 import type { FusionPlan, PlannedGroup } from './plan.ts'
 import { bytesOf, Planner } from './planner.ts'
 import { isFree } from './region.ts'
@@ -34,7 +35,7 @@ export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode,
     for (const n of g.members) least = Math.min(least, n.id)
     ranks.set(g.id, least)
   }
-  const groups = planner.links
+  const chosen = planner.links
     .order((id) => ranks.get(id) ?? 0)
     .flatMap((id): PlannedGroup[] => {
       const g = planner.groups.get(id)
@@ -45,6 +46,7 @@ export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode,
       invariant(g.made !== undefined, 'a kernel group without body')
       return [{ kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }]
     })
+  const { groups, bits, unpacked } = decideFormats(chosen, planner.packable, target)
   const holders = new Map<Node, PlannedGroup[]>()
   for (const g of groups)
     for (const n of g.kind === 'kernel' ? g.members : [g.node, ...g.results])
@@ -52,6 +54,8 @@ export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode,
   const kernels = (n: Node): PlannedGroup[] => holders.get(n) ?? []
   return {
     groups,
+    bits,
+    unpacked,
     refused: [...planner.refused.values()].filter((r) => !kernels(r.from).some((g) => kernels(r.to).includes(g))),
     // Later merges may have joined some of the kernels that compute a value again.
     recomputed: planner.recomputed.flatMap((r) => {

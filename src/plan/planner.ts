@@ -13,6 +13,7 @@ import { buildBody } from './buildBody.ts'
 import { ancestorsWithin, standingInputs } from './clusters.ts'
 import { collapse } from './collapse.ts'
 import { costOf } from './cost.ts'
+import { packableNodes, withFormats } from './formats.ts'
 import { GroupGraph } from './groupGraph.ts'
 import type { BoundaryGroup, KernelGroup, Recomputed, RefusedMerge } from './plan.ts'
 import { type Refused, refuse } from './refusal.ts'
@@ -42,6 +43,8 @@ export class Planner {
   private readonly users = new Map<Node, Set<number>>()
   private readonly target: TargetInfo
   private readonly mode: NumericsMode
+  /** Bools that are packed if they are stored. */
+  readonly packable: ReadonlySet<Node>
   private nextId = 0
 
   constructor(
@@ -53,6 +56,7 @@ export class Planner {
     this.target = target
     this.mode = mode
     this.demanded = demanded
+    this.packable = packableNodes(clusters, demanded, target)
     for (const members of clusters) {
       const [n] = members
       if (n === undefined) continue
@@ -129,7 +133,7 @@ export class Planner {
     const target = single
       ? { ...this.target, maxBuffers: Infinity, maxStatements: Infinity, rowBytes: Infinity }
       : this.target
-    const body = collapse(built.body)
+    const body = withFormats(collapse(built.body), this.packable)
     const roles = analyse(body, target, this.mode)
     if (!roles.ok) return roles
     const segments = roles.roles.kind === 'elementwise' ? segmentsOf(body) : [body]

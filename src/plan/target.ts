@@ -26,6 +26,8 @@ export interface TargetInfo {
   readonly dotBlock: { readonly m: number; readonly n: number; readonly k: number }
   /** Elements an elementwise program covers. */
   readonly elementBlock: number
+  /** Bools between kernels are stored one bit an element. */
+  readonly packBools: boolean
   /** Fewest programs that keep the target busy. */
   readonly minPrograms: number
 }
@@ -45,5 +47,6 @@ export const wasmTarget: TargetInfo = {
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
   elementBlock: 16384,
+  packBools: true,
   minPrograms: 16,
 }
