@@ -2,6 +2,7 @@
  * The benchmark rows: shapes and ranges of the inputs, the bytes and flops a perfect kernel needs, and a float64 oracle of
  * single output elements. Systems implement rows by name.
  */
+import { trainingRows } from './training.mjs'
 
 /** Uniform f32 in [low, high), the same in every process. */
 export function uniform(n, seed, low, high) {
@@ -317,7 +318,8 @@ export const rows = [
       return oracle[i]
     },
   }),
+  ...trainingRows.map(row),
 ]
 
-export const inputsOf = (row) => row.inputs.map((p, i) => uniform(size(p.shape), i + 1, p.low, p.high))
+export const inputsOf = (row) => row.inputs.map((p, i) => p.data?.() ?? uniform(size(p.shape), i + 1, p.low, p.high))
 export const outputSizes = (row) => row.outputs.map(size)

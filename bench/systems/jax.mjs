@@ -1,6 +1,7 @@
 /** jax-js: jitted functions on its WASM backend. Two threads need browser globals, given to it here on worker_threads. */
 import { Worker as NodeWorker } from 'node:worker_threads'
 import { chainConstants, compileProgram, epsilon } from '../rows.mjs'
+import { learningRate } from '../training.mjs'
 
 /** What jax-js looks for before it uses threads: Worker, Blob URLs, navigator.hardwareConcurrency. */
 function provideWorkers(threads) {
@@ -35,7 +36,34 @@ function provideWorkers(threads) {
 
 export async function open({ threads }) {
   if (threads > 1) provideWorkers(threads)
-  const { numpy: np, jit, nn, lax, blockUntilReady } = await import('@jax-js/jax')
+  const { numpy: np, jit, nn, lax, valueAndGrad, blockUntilReady } = await import('@jax-js/jax')
+
+  const crossEntropy = (logits, targets) => {
+    const rows = targets.shape[0]
+    return np.sum(nn.logSoftmax(logits, -1).mul(targets)).mul(-1 / rows)
+  }
+  const perceptron = ([w1, b1, w2, b2, w3, b3], x) => {
+    const h1 = nn.relu(np.matmul(x, w1).add(b1))
+    const h2 = nn.relu(np.matmul(h1, w2).add(b2))
+    return np.matmul(h2, w3).add(b3)
+  }
+  const convolution = (x, w, b) => {
+    const y = nn.relu(lax.conv(x, w, [1, 1], 'SAME').add(b.reshape([-1, 1, 1])))
+    const [n, c, h, v] = y.shape
+    return np.max(y.reshape([n, c, h / 2, 2, v / 2, 2]), [3, 5])
+  }
+  const convolutional = ([w1, b1, w2, b2, w3, b3], x) => {
+    const features = w3.shape[0]
+    const y = convolution(convolution(x, w1, b1), w2, b2)
+    return np.matmul(y.reshape([-1, features]), w3).add(b3)
+  }
+  const step =
+    (model) =>
+    (x, targets, ...parameters) => {
+      const loss = (p) => crossEntropy(model(p, x), targets)
+      const [value, gradients] = valueAndGrad(loss)(parameters.map((p) => p.ref))
+      return [value, ...parameters.map((p, i) => p.sub(gradients[i].mul(learningRate)))]
+    }
 
   const functions = {
     chain10: (x) => chainConstants.reduce((y, [a, b]) => y.mul(a).add(b), x),
@@ -56,6 +84,8 @@ export async function open({ threads }) {
     attention: (q, k, v) => np.matmul(nn.softmax(np.matmul(q, k.transpose()).mul(0.125), -1), v),
     conv3x3: (x, w) => lax.conv(x, w, [1, 1], 'SAME'),
     call64: (x) => np.tanh(x.mul(2).add(1)),
+    mlp_step: step(perceptron),
+    conv_step: step(convolutional),
   }
 
   const compiled = (seed) => (x) => {
