@@ -4,29 +4,57 @@ import { InternalError, invariant, UserError } from '../diagnostics/errors.ts'
 import { inOrigin } from '../diagnostics/origin.ts'
 import { param, withContext } from '../graph/build.ts'
 import type { Graph, Node, NodeOf, OpName } from '../graph/node.ts'
+import { isRegion, type RegionOp } from '../graph/ops/region.ts'
 import { opDef } from '../graph/table.ts'
 import { nodesOf } from '../graph/traverse.ts'
 import { rebuild } from './inline.ts'
-import { at, refuse } from './rule.ts'
-import { type Batching, type BatchRules, batchRules } from './vmap/index.ts'
+import { at, operand, refuse } from './rule.ts'
+import {
+  type BatchedNode,
+  type Batching,
+  type BatchRules,
+  batchRules,
+  type RegionBatching,
+  type RegionBatchRules,
+  regionBatching,
+} from './vmap/index.ts'
 import { repeatBatch } from './vmap/operand.ts'
 
-/** A value with or without a leading batch axis. */
-export interface BatchedNode {
-  readonly node: Node
-  readonly batched: boolean
-}
+export type { BatchedNode } from './vmap/index.ts'
 
 export interface BatchedGraph {
   readonly outputs: readonly BatchedNode[]
   readonly effects: readonly Node[]
 }
 
-function batchNode<O extends OpName>(node: NodeOf<O>, call: Omit<Batching<O>, 'node'>): Node {
+function batchNode<O extends Exclude<OpName, RegionOp | 'result'>>(
+  node: NodeOf<O>,
+  call: Omit<Batching<O>, 'node'>,
+): Node {
   const rule = (batchRules as BatchRules)[node.op]
   if (rule === 'constant') throw new InternalError(`${node.op} has no inputs to batch`)
   if (typeof rule === 'object') return refuse(node as Node, 'vmap', rule.unsupported)
   return rule({ ...call, node })
+}
+
+/** The results of a region over a batch. */
+function batchRegion<O extends RegionOp>(
+  node: NodeOf<O>,
+  call: Pick<RegionBatching<O>, 'inputs' | 'batched' | 'size'>,
+): readonly BatchedNode[] {
+  const { size } = call
+  const rule: (call: RegionBatching<O>) => readonly BatchedNode[] = (regionBatching as RegionBatchRules)[node.op]
+  return rule({
+    ...call,
+    node,
+    apply: (graph, args) => batchGraph(graph, args, size).outputs,
+    inside: (graph, batched) =>
+      withContext(() => {
+        const params = graph.params.map((p, i) => param(i, batched[i] === true ? [size, ...p.shape] : p.shape, p.dtype))
+        const args = params.map((p, i) => ({ node: p, batched: batched[i] === true }))
+        return { params, outputs: batchGraph(graph, args, size).outputs }
+      }),
+  })
 }
 
 /**
@@ -41,15 +69,30 @@ export function batchGraph(graph: Graph, args: readonly BatchedNode[], size: num
     invariant(r !== undefined, 'a node before its inputs')
     return r
   }
+  const regions = new Map<Node, readonly BatchedNode[]>()
   for (const node of nodesOf(graph)) {
     if (node.op === 'param') continue
+    const ofRegion = node.op === 'result' ? regions.get(operand(node, 0)) : undefined
+    if (node.op === 'result' && ofRegion !== undefined) {
+      images.set(node, at(ofRegion, node.attrs.index, 'result'))
+      continue
+    }
     const operands = node.inputs.map(image)
     const inputs = operands.map((o) => o.node)
     const batched = operands.map((o) => o.batched)
     // The second input of an effect is its place in the order, no value.
     const depends = opDef(node).boundary === 'effect' ? batched[0] === true : batched.includes(true)
+    if (isRegion(node) && depends) {
+      regions.set(
+        node,
+        inOrigin(node.origin, () => batchRegion(node, { inputs, batched, size })),
+      )
+      continue
+    }
     const made = inOrigin(node.origin, () =>
-      depends ? batchNode(node, { inputs, batched, size }) : rebuild(node, inputs),
+      depends && !isRegion(node) && node.op !== 'result'
+        ? batchNode(node, { inputs, batched, size })
+        : rebuild(node, inputs),
     )
     images.set(node, { node: made, batched: depends })
   }

@@ -1,9 +1,10 @@
 /** Small programs for every op of the table, at odd sizes: what derivatives and batching are tested on. */
-import { add, cast, compare, mul } from '../../src/compose/index.ts'
+import { add, cast, compare, condNodes, customNodes, mul, whileNodes } from '../../src/compose/index.ts'
 import { makeNode } from '../../src/graph/build.ts'
 import type { AttrsByOp, IndexSource, InspectCallback, Node, OpaqueKernel, OpName } from '../../src/graph/node.ts'
 import type { BinaryName, UnaryName } from '../../src/scalar/ops.ts'
 import type { DType } from '../../src/types/dtype.ts'
+import { branches, doubling, growing, looped, recurrent, recurrentInputs, scaled } from './regions.ts'
 import type { Input, Program } from './support.ts'
 
 export interface OpCase extends Program {
@@ -293,10 +294,40 @@ export const opCases = {
     contraction('a', 'b', 'ba'),
   ],
   opaque: [constant('opaque', [{ shape: [3], dtype: 'f32' }], (x) => make('opaque', [x], { kernel: twice }))],
-  cond: [],
-  while: [],
-  loop: [],
-  custom: [],
+  cond: one(
+    ...[1, -1].map((sign) =>
+      smooth(`cond ${sign > 0 ? 'taken' : 'not taken'}`, [{ shape: [3] }, { shape: [2, 3] }], (x, y) => {
+        const test = compare('lt', makeNode('full', [], { value: 0, shape: [], dtype: 'f64' }), sign)
+        return condNodes(test, [x, y], branches.then, branches.otherwise)
+      }),
+    ),
+    smooth('cond of a value', [{ shape: [], distinct: true }, { shape: [3] }, { shape: [2, 3] }], (t, x, y) =>
+      condNodes(compare('gt', t, 0), [x, y], branches.then, branches.otherwise),
+    ),
+  ),
+  while: [
+    constant('while', [{ shape: [], lo: 30, hi: 90 }, { shape: [3] }], (bound, x) =>
+      whileNodes(doubling.test, doubling.body, [bound], [x]),
+    ),
+  ],
+  loop: one(
+    smooth('loop', [...recurrentInputs, { shape: [5, 3] }], looped(recurrent(5))),
+    smooth('loop reverse', [...recurrentInputs, { shape: [4, 3] }], looped(recurrent(4, true))),
+    smooth('loop of no steps', [...recurrentInputs, { shape: [0, 3] }], looped(recurrent(0))),
+    smooth('loop whose carries get tangents on the way', [{ shape: [2] }, { shape: [2] }, { shape: [2] }], (x, a, b) =>
+      looped(growing)(x, a, b, makeNode('full', [], { value: 1, shape: [], dtype: 'f64' })),
+    ),
+  ),
+  custom: [
+    smooth('custom', [{ shape: [3] }, { shape: [3] }, { shape: [3], dtype: 'i32', lo: 1, hi: 4 }], (x, y, n) =>
+      customNodes(scaled.body, scaled.jvp, [x, y, n]),
+    ),
+    constant(
+      'custom by its transpose',
+      [{ shape: [3] }, { shape: [3] }, { shape: [3], dtype: 'i32', lo: 1, hi: 4 }],
+      (x, y, n) => customNodes(scaled.body, scaled.vjp, [x, y, n]),
+    ),
+  ],
   customLinear: [],
   result: [],
   inspect: [smooth('inspect', [{ shape: [3] }], (x) => mul(make('inspect', [x], { callback: nobody }), x))],

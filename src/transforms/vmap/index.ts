@@ -2,11 +2,11 @@
 import { boundaryBatching } from './boundary.ts'
 import { elementwiseBatching } from './elementwise.ts'
 import { randomBatching } from './random.ts'
-import { regionBatching } from './region.ts'
 import type { BatchRules } from './rule.ts'
 import { contractionBatching, foldBatching, indexingBatching, viewBatching } from './structure.ts'
 
-export type { Batching, BatchRule, BatchRules } from './rule.ts'
+export { regionBatching } from './region.ts'
+export type { BatchedNode, Batching, BatchRule, BatchRules, RegionBatching, RegionBatchRules } from './rule.ts'
 
 const sourceBatching: BatchRules<'param' | 'constant' | 'full' | 'iota'> = {
   param: 'constant',
@@ -24,5 +24,4 @@ export const batchRules = {
   ...foldBatching,
   ...contractionBatching,
   ...boundaryBatching,
-  ...regionBatching,
 } satisfies BatchRules
