@@ -5,24 +5,34 @@ import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { showShape } from '../types/shape.ts'
 import type { Graph, IndexSource, Node } from './node.ts'
+import { graphsInside } from './ops/region.ts'
 import { nodesOf } from './traverse.ts'
 
-/** The whole graph, parameters first, ending with what it returns and the effects it runs. */
+/** The whole graph, parameters first, ending with what it returns and the effects it runs; graphs inside stand below their node. */
 export function printGraph(graph: Graph): string {
   const nodes = nodesOf(graph)
   const names = new Map(nodes.map((n, i) => [n, `%${i}`]))
   const nameOf = (n: Node): string => names.get(n) ?? '%?'
-  const lines = nodes.map((n) => ({ text: printNode(n, nameOf), origin: n.origin }))
+  const lines = nodes.map((n) => ({ text: printNode(n, nameOf), origin: n.origin, inside: printInside(n) }))
   const column = Math.min(72, Math.max(0, ...lines.map((l) => l.text.length)))
-  const body = lines.map(({ text, origin }) =>
-    origin.id === 0
-      ? text
-      : `${text.padEnd(column)}   # ${origin.name}${origin.where === undefined ? '' : ` at ${origin.where}`}`,
-  )
+  const body = lines.map(({ text, origin, inside }) => {
+    const call = `${origin.name}${origin.where === undefined ? '' : ` at ${origin.where}`}`
+    return [origin.id === 0 ? text : `${text.padEnd(column)}   # ${call}`, ...inside].join('\n')
+  })
   const list = (of: readonly Node[]): string => of.map(nameOf).join(', ')
   const tail = [`return ${list(graph.outputs)}`]
   if (graph.effects.length > 0) tail.push(`effects ${list(graph.effects)}`)
   return [...body, ...tail].join('\n')
+}
+
+/** The graphs inside a node, indented. */
+function printInside(node: Node): string[] {
+  return graphsInside(node).flatMap(({ role, graph }) => [
+    `  ${role}:`,
+    ...printGraph(graph)
+      .split('\n')
+      .map((line) => `    ${line}`),
+  ])
 }
 
 /** One node, its inputs named by `nameOf`. */
@@ -95,6 +105,18 @@ function describe(node: Node): Description {
       return plain(`"${node.attrs.kernel.name}"`)
     case 'inspect':
       return plain(`"${node.attrs.callback.label}"`)
+    case 'while':
+      return plain(`consts=${node.attrs.consts}`)
+    case 'loop': {
+      const { length, reverse, consts, carries } = node.attrs
+      return plain(`length=${length}${reverse ? ' reverse' : ''} consts=${consts} carries=${carries}`)
+    }
+    case 'custom':
+      return plain(`"${node.attrs.rule.name}"`)
+    case 'customLinear':
+      return plain(`"${node.attrs.name}" residuals=${node.attrs.residuals}`)
+    case 'result':
+      return plain(String(node.attrs.index))
     default:
       return plain()
   }

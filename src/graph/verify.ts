@@ -5,12 +5,14 @@ import { type DType, isWide } from '../types/dtype.ts'
 import { hostArray } from '../types/host.ts'
 import { sameShape, showShape } from '../types/shape.ts'
 import type { AttrsByOp, Graph, Node, OpName } from './node.ts'
+import { graphsInside, isRegion } from './ops/region.ts'
 import { type OpDef, opTable } from './table.ts'
 import { nodesOf, topologicalOrder } from './traverse.ts'
 
 /** Throws InternalError unless the graph is well formed. */
 export function verifyGraph(graph: Graph): void {
   const nodes = nodesOf(graph)
+  for (const o of graph.outputs) invariant(!isRegion(o), `the handle of a ${o.op} is an output`)
   for (const node of nodes) {
     try {
       verifyNode(node)
@@ -35,6 +37,22 @@ function verifyNode(node: Node): void {
   )
   for (const input of node.inputs) invariant(input.id < node.id, `input ${input.id} is younger than its user`)
   verifyAttributes(node)
+  for (const input of node.inputs)
+    invariant(node.op === 'result' || !isRegion(input), `${node.op} computes with the handle of a ${input.op}`)
+  for (const { graph } of graphsInside(node)) verifyInside(graph)
+}
+
+/** Graphs known to be well formed: several nodes may hold one. */
+const verified = new WeakSet<Graph>()
+
+/** A graph inside: well formed by itself, closed, parameters numbered by position, no effects. */
+function verifyInside(graph: Graph): void {
+  if (verified.has(graph)) return
+  verifyGraph(graph)
+  invariant(graph.effects.length === 0 && !nodesOf(graph).some((n) => n.op === 'inspect'), 'an effect inside')
+  for (const [i, p] of graph.params.entries())
+    invariant(p.attrs.index === i, `parameter ${i} of a graph inside has index ${p.attrs.index}`)
+  verified.add(graph)
 }
 
 function checkScalar(value: Scalar, dtype: DType): void {

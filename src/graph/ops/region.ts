@@ -38,16 +38,40 @@ export type RegionOp = 'cond' | 'while' | 'loop' | 'custom' | 'customLinear'
 export const isRegion = (node: Node): node is Extract<Node, { readonly op: RegionOp }> =>
   node.op !== 'result' && node.op in regionOps
 
-/** The graphs of a region node that it evaluates. */
-export function graphsInside(node: Node): readonly Graph[] {
+/** A graph inside a node, and what it is there. */
+export interface GraphInside {
+  readonly role: string
+  readonly graph: Graph
+}
+
+/** Every graph inside a node. */
+export function graphsInside(node: Node): readonly GraphInside[] {
   switch (node.op) {
     case 'cond':
-      return [node.attrs.then, node.attrs.otherwise]
+      return [
+        { role: 'then', graph: node.attrs.then },
+        { role: 'otherwise', graph: node.attrs.otherwise },
+      ]
     case 'while':
-      return [node.attrs.test, node.attrs.body]
+      return [
+        { role: 'test', graph: node.attrs.test },
+        { role: 'body', graph: node.attrs.body },
+      ]
     case 'loop':
-    case 'custom':
-      return [node.attrs.body]
+      return [{ role: 'body', graph: node.attrs.body }]
+    case 'custom': {
+      const { body, rule } = node.attrs
+      const rules =
+        rule.kind === 'jvp'
+          ? [{ role: 'derivative', graph: rule.graph }]
+          : [
+              { role: 'forward', graph: rule.forward },
+              { role: 'backward', graph: rule.backward },
+            ]
+      return [{ role: 'body', graph: body }, ...rules]
+    }
+    case 'customLinear':
+      return [{ role: 'backward', graph: node.attrs.backward }]
     default:
       return []
   }
