@@ -1,8 +1,11 @@
 /** Test runner settings: every test file in its own process, two processes or more at a time. */
 import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
+  // Examples import the library by name: in tests, its sources.
+  resolve: { alias: { sinter: fileURLToPath(new URL('./src/index.ts', import.meta.url)) } },
   test: {
     include: ['test/**/*.test.ts'],
     pool: 'forks',
