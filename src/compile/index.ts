@@ -6,6 +6,8 @@ import { verifyGraph } from '../graph/verify.ts'
 import { verifyKernel } from '../kernel/verify.ts'
 import type { FusionPlan } from '../plan/plan.ts'
 import { planFusion } from '../plan/planFusion.ts'
+import { readersFirst } from '../plan/readersFirst.ts'
+import { storageOf } from '../plan/region.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { FusionReport } from '../report/data.ts'
 import { rewriteGraph } from '../rewrite/index.ts'
@@ -53,7 +55,10 @@ function compileProgram(
   if (verify) verifyGraph(graph)
   const rewritten = rewriteGraph(graph, { mode, fold: (node) => fold(node, mode) })
   if (verify) verifyGraph(rewritten.graph)
-  const plan = planFusion(rewritten.graph, target, mode, fuse)
+  const planned = planFusion(rewritten.graph, target, mode, fuse)
+  const { params, outputs } = rewritten.graph
+  const donors = params.filter((_, i) => reuse.donated[i] === true)
+  const plan = { ...planned, groups: readersFirst(planned.groups, donors, new Set(outputs.map(storageOf))) }
   const assembled = assemble(name, rewritten.graph, plan, target, mode, reuse, (inner, label, over) => {
     const kept = compileProgram(inner, label, options, { donated: [], over })
     return { program: kept.assembled.program, kept }

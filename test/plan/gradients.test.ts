@@ -60,6 +60,13 @@ const cases: readonly Case[] = [
     wrt: [0, 1],
     kernels: 2,
   },
+  {
+    name: 'relu(x @ w + b) forward and backward, all three gradients',
+    inputs: [[[37, 41]], [[41, 53]], [[53]]],
+    build: (p) => c.relu(c.linear(at(p, 0), at(p, 1), at(p, 2))),
+    wrt: [0, 1, 2],
+    kernels: 3,
+  },
 ]
 
 const backend = createWasmBackend({ threads: 1 })

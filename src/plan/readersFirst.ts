@@ -1,0 +1,68 @@
+/**
+ * Order of kernels where inputs may be overwritten: whoever else reads a donated input comes before the kernel that may put
+ * a result over it, as far as data allows.
+ */
+import type { Node } from '../graph/node.ts'
+import * as ix from '../index/expr.ts'
+import { dtypeBytes } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
+import type { KernelGroup, PlannedGroup } from './plan.ts'
+import { dataInputs, storageOf } from './region.ts'
+
+/** Nodes whose buffers a group fills, and those whose buffers it reads (some may be its own). */
+function traffic(g: PlannedGroup): { readonly fills: ReadonlySet<Node>; readonly reads: ReadonlySet<Node> } {
+  const members = g.kind === 'kernel' ? [...g.members] : [g.node, ...g.results]
+  const reads = new Set(members.flatMap((n) => [...n.inputs, ...dataInputs(n)]).flatMap((x) => [x, storageOf(x)]))
+  return { fills: new Set(g.kind === 'kernel' ? g.outputs : members), reads }
+}
+
+/** Whether a kernel reads an input only where it stores a result of the graph that fits the input's memory. */
+function mayReplace(g: KernelGroup, input: Node, results: ReadonlySet<Node>): boolean {
+  const { body } = g
+  const names = [...body.loads].flatMap(([name, t]) => (t.node === input ? [name] : []))
+  const [name] = names
+  if (name === undefined || names.length > 1) return false
+  const shape = body.loads.get(name)?.shape ?? []
+  const loads = body.lets.flatMap(({ op }) =>
+    op.kind === 'load' && op.param === name ? [ix.flatten(op.index, shape).key] : [],
+  )
+  return body.stores.some((s) => {
+    const fits = sizeOf(s.node.shape) === sizeOf(input.shape) && dtypeBytes(s.node.dtype) === dtypeBytes(input.dtype)
+    const at = ix.flatten(s.index, s.shape).key
+    return fits && results.has(s.node) && loads.every((l) => l === at)
+  })
+}
+
+/** The groups in an order that respects data (as the given one does) and lets results take over donated inputs. */
+export function readersFirst(
+  groups: readonly PlannedGroup[],
+  donated: readonly Node[],
+  results: ReadonlySet<Node>,
+): readonly PlannedGroup[] {
+  const known = new Map(groups.map((g) => [g, traffic(g)]))
+  const touches = (a: PlannedGroup, of: ReadonlySet<PlannedGroup>): boolean =>
+    [...of].some((b) => [...(known.get(b)?.fills ?? [])].some((n) => known.get(a)?.reads.has(n)))
+  let order = [...groups]
+  for (const input of donated) {
+    const readers = order.filter((g) => known.get(g)?.reads.has(input))
+    const final = readers.at(-1)
+    const last = final === undefined ? -1 : order.indexOf(final)
+    for (const heir of readers) {
+      if (heir.kind !== 'kernel' || !mayReplace(heir, input, results)) continue
+      const from = order.indexOf(heir)
+      // The heir and what depends on it move behind the last reader, unless a reader is among them.
+      const late = new Set<PlannedGroup>([heir])
+      for (const g of order.slice(from + 1, last + 1)) if (touches(g, late)) late.add(g)
+      if (readers.some((r) => r !== heir && late.has(r))) continue
+      const between = order.slice(from, last + 1)
+      order = [
+        ...order.slice(0, from),
+        ...between.filter((g) => !late.has(g)),
+        ...between.filter((g) => late.has(g)),
+        ...order.slice(last + 1),
+      ]
+      break
+    }
+  }
+  return order
+}
