@@ -38,6 +38,7 @@ const middle = Object.keys(floors)
 floors.onnx = [...base, 'scalar', 'graph', 'compose']
 floors.compile = middle
 floors.api = [...middle, 'compile']
+floors.models = [...middle, 'compile', 'api', 'onnx']
 floors.cli = [...middle, 'compile', 'api', 'onnx', 'index.ts']
 
 const escapeDots = (text) => text.replace(/[.]/g, '\\.')

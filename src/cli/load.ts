@@ -2,13 +2,12 @@
 import { basename, dirname, extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { createJiti } from 'jiti'
-import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
-import { InternalError, UserError } from '../diagnostics/errors.ts'
-import type { Graph, Node } from '../graph/node.ts'
+import { evaluateConstant } from '../backends/reference/evaluate.ts'
+import { UserError } from '../diagnostics/errors.ts'
+import type { Graph } from '../graph/node.ts'
 import * as library from '../index.ts'
 import { decodeModel, type HostTensor, importOnnx, type ModelProto } from '../onnx/index.ts'
 import type { DType } from '../types/dtype.ts'
-import type { HostArray } from '../types/host.ts'
 import { type Shape, sameShape, showShape } from '../types/shape.ts'
 import { externalLoader, readBytes } from './files.ts'
 import { drawTensor, showType } from './values.ts'
@@ -37,13 +36,6 @@ export interface GivenInputs {
 }
 
 export const nothingGiven: GivenInputs = { values: new Map(), shapes: new Map() }
-
-/** A node of constants, by the reference evaluator: what the importer computes shapes with. */
-export function evaluateConstant(node: Node): HostArray {
-  const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding: 'dtype' })
-  if (value === undefined) throw new InternalError('a constant without value')
-  return toHostArray(value)
-}
 
 /** Names the option that fixes an unknown extent, before the importer meets it. */
 function checkShapesKnown(model: ModelProto, given: GivenInputs): void {

@@ -15,8 +15,12 @@ export class Unsupported extends Error {}
 export interface ImportServices {
   /** The host value of a node; inputs it depends on become value-specialised. */
   hostValue(node: Node, what: string): HostTensor
-  /** Whether a node's value is known without the values of inputs. */
+  /** Whether a node is computed from constants alone. */
   isStatic(node: Node): boolean
+  /** Whether a node's value is known without the values of inputs; asking for it may turn parameters into constants. */
+  isFixed(node: Node): boolean
+  /** The value that the model has for a node which is an initialiser taken as a parameter. */
+  ownValue(node: Node): HostTensor | undefined
   tensor(proto: TensorProto): HostTensor
   /** Imports a subgraph in the scope of the node that holds it; gives its outputs. */
   subgraph(graph: GraphProto, inputs: readonly Node[]): readonly Node[]

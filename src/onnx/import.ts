@@ -7,8 +7,9 @@ import { UserError } from '../diagnostics/errors.ts'
 import { inOrigin, makeOrigin } from '../diagnostics/origin.ts'
 import { makeNode, withContext } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
+import { type DType, isFloat } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
-import { sizeOf } from '../types/shape.ts'
+import { type Shape, sizeOf } from '../types/shape.ts'
 import { isCoded, type Value } from './codes.ts'
 import { type ImportServices, OpContext, Unsupported } from './context.ts'
 import { decodeModel } from './decode.ts'
@@ -27,12 +28,26 @@ export interface ImportOptions extends InputOptions {
   readonly evaluate: (node: Node) => HostArray
   /** Reads external data; without it, models that keep tensors in other files are refused. */
   readonly external?: ExternalLoader
+  /**
+   * Float initialisers become parameters of the graph, after the inputs, so that derivatives in them exist. Those whose values
+   * fix shapes or attributes stay constants, as do whole exponents (a power of negative numbers has no derivative in its
+   * exponent), unused ones and those of subgraphs.
+   */
+  readonly parameters?: boolean
+}
+
+/** A float initialiser that is a parameter of the graph, and its value in the model. */
+export interface ModelParameter {
+  readonly name: string
+  readonly value: HostTensor
 }
 
 export interface ImportedModel {
   readonly graph: Graph
-  /** Names of the graph's parameters, by parameter number. */
+  /** Names of the inputs: the graph's first parameters, by parameter number. */
   readonly inputNames: readonly string[]
+  /** Float initialisers, the graph's parameters after the inputs; none unless asked for. */
+  readonly parameters: readonly ModelParameter[]
   readonly outputNames: readonly string[]
   /** Inputs whose values were needed to fix shapes: they are constants of the graph, not parameters. */
   readonly specialised: readonly string[]
@@ -66,10 +81,15 @@ class ImportPass {
   private readonly functions: ReadonlyMap<string, FunctionProto>
   private readonly values: HostValues
   private readonly problems = new Problems()
+  /** Inputs and initialisers that are constants because their values fix shapes. */
+  private readonly specialised: ReadonlySet<string>
+  private readonly params: NodeOf<'param'>[] = []
+  private readonly parameters: ModelParameter[] = []
 
-  constructor(model: ModelProto, options: ImportOptions) {
+  constructor(model: ModelProto, options: ImportOptions, specialised: ReadonlySet<string>) {
     this.model = model
     this.options = options
+    this.specialised = specialised
     this.functions = new Map(
       model.functions.map((f) => [functionKey(normaliseDomain(f.domain), f.name, f.overload), f]),
     )
@@ -83,12 +103,24 @@ class ImportPass {
   private initialisers(graph: GraphProto): Map<string, () => Binding> {
     if (graph.sparseInitializers > 0)
       this.problems.add('sparse initialiser', graph.name, 'sparse tensors are not imported')
-    return new Map(graph.initializer.map((t) => [t.name, () => this.initialiser(t)]))
+    const trained = this.options.parameters === true && graph === this.model.graph
+    return new Map(graph.initializer.map((t) => [t.name, () => this.initialiser(t, trained)]))
   }
 
-  private initialiser(t: TensorProto): Binding {
+  private param(name: string, shape: Shape, dtype: DType, own?: HostTensor): Node {
+    const p = makeNode('param', [], { index: this.params.length, shape, dtype })
+    this.params.push(p)
+    this.values.nameParam(p, name, own)
+    return p
+  }
+
+  private initialiser(t: TensorProto, trained: boolean): Binding {
     try {
-      return toValue(this.tensor(t))
+      const value = this.tensor(t)
+      if (!trained || value.coded !== undefined || !isFloat(value.dtype) || this.specialised.has(t.name))
+        return toValue(value)
+      this.parameters.push({ name: t.name, value })
+      return this.param(t.name, value.shape, value.dtype, value)
     } catch (error) {
       if (!isUnsupported(error)) throw error
       this.problems.add('initialiser', t.name, error.summary)
@@ -144,6 +176,8 @@ class ImportPass {
     const services: ImportServices = {
       hostValue: (node, what) => this.values.get(node, `${n.opType} "${n.name}" (${what})`),
       isStatic: (node) => this.values.isStatic(node),
+      isFixed: (node) => this.values.isFixed(node),
+      ownValue: (node) => this.values.ownValue(node),
       tensor: (proto) => this.tensor(proto),
       subgraph: (graph, args) => this.subgraph(graph, args, scope, opsets, depth),
     }
@@ -231,10 +265,9 @@ class ImportPass {
     })
   }
 
-  run(inputs: readonly ModelInput[], specialised: ReadonlySet<string>): ImportedModel {
+  run(inputs: readonly ModelInput[]): ImportedModel {
     const graph = this.model.graph
     const scope = new Scope(undefined, this.initialisers(graph))
-    const params: NodeOf<'param'>[] = []
     const inputNames: string[] = []
     for (const v of inputs) {
       if (v.unsupported !== undefined) {
@@ -242,14 +275,12 @@ class ImportPass {
         scope.set(v.name, poisoned)
         continue
       }
-      const value = specialised.has(v.name) ? this.options.inputValues?.[v.name] : undefined
+      const value = this.specialised.has(v.name) ? this.options.inputValues?.[v.name] : undefined
       if (value !== undefined) {
         scope.set(v.name, toValue(value))
         continue
       }
-      const p = makeNode('param', [], { index: params.length, shape: v.shape, dtype: v.dtype })
-      this.values.nameParam(p, v.name)
-      params.push(p)
+      const p = this.param(v.name, v.shape, v.dtype)
       inputNames.push(v.name)
       scope.set(v.name, v.coded === undefined ? p : { coded: v.coded, node: p })
     }
@@ -262,10 +293,11 @@ class ImportPass {
       return isCoded(x) ? x.node : x
     })
     return {
-      graph: { params, outputs, effects: [] },
+      graph: { params: this.params, outputs, effects: [] },
       inputNames,
+      parameters: this.parameters,
       outputNames: graph.output.map((v) => v.name),
-      specialised: [...specialised],
+      specialised: inputs.flatMap((v) => (this.specialised.has(v.name) ? [v.name] : [])),
     }
   }
 }
@@ -277,13 +309,14 @@ class ImportPass {
 export function importOnnx(bytes: Uint8Array, options: ImportOptions): ImportedModel {
   const model = decodeModel(bytes)
   const inputs = modelInputs(model.graph, options)
+  const names = new Set(inputs.map((v) => v.name))
   const specialised = new Set<string>()
   for (;;) {
     try {
-      return withContext(() => new ImportPass(model, options).run(inputs, specialised))
+      return withContext(() => new ImportPass(model, options, specialised).run(inputs))
     } catch (error) {
       if (!(error instanceof NeedsInputValues)) throw error
-      const missing = error.names.filter((name) => options.inputValues?.[name] === undefined)
+      const missing = error.names.filter((name) => names.has(name) && options.inputValues?.[name] === undefined)
       if (missing.length > 0)
         throw new UserError(
           'E_ONNX_INPUT',

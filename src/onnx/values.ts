@@ -20,18 +20,34 @@ export class NeedsInputValues extends Error {
 /** Elements up to which a computed tensor is evaluated during import. */
 const heaviest = 2 ** 24
 
+interface NamedParam {
+  readonly name: string
+  readonly own: HostTensor | undefined
+}
+
 export class HostValues {
   private readonly evaluate: (node: Node) => HostArray
   private readonly statics = new Map<Node, boolean>()
   private readonly known = new Map<Node, HostTensor>()
-  private readonly params = new Map<Node, string>()
+  private readonly params = new Map<Node, NamedParam>()
 
   constructor(evaluate: (node: Node) => HostArray) {
     this.evaluate = evaluate
   }
 
-  nameParam(node: Node, name: string): void {
-    this.params.set(node, name)
+  /** `own`: the value of a parameter that the model itself has a value for. */
+  nameParam(node: Node, name: string, own?: HostTensor): void {
+    this.params.set(node, { name, own })
+  }
+
+  /** The model's own value of a parameter. */
+  ownValue(node: Node): HostTensor | undefined {
+    return this.params.get(node)?.own
+  }
+
+  /** Depends on no parameter but those the model has values for: asking for its value always succeeds. */
+  isFixed(node: Node): boolean {
+    return this.isStatic(node) || this.paramsBehind(node).every((p) => p.own !== undefined)
   }
 
   /** Depends on no parameter. */
@@ -66,19 +82,19 @@ export class HostValues {
     return false
   }
 
-  /** Names of the parameters a node depends on. */
-  private paramsBehind(node: Node): string[] {
+  /** The parameters a node depends on. */
+  private paramsBehind(node: Node): NamedParam[] {
     const seen = new Set<Node>()
-    const names: string[] = []
+    const found: NamedParam[] = []
     const stack = [node]
     for (let x = stack.pop(); x !== undefined; x = stack.pop()) {
       if (seen.has(x)) continue
       seen.add(x)
-      const name = this.params.get(x)
-      if (name !== undefined) names.push(name)
+      const p = this.params.get(x)
+      if (p !== undefined) found.push(p)
       stack.push(...x.inputs)
     }
-    return names
+    return found
   }
 
   /** The value of a node. Throws NeedsInputValues when it depends on inputs. */
@@ -87,7 +103,7 @@ export class HostValues {
     const have = this.known.get(node)
     if (have !== undefined) return have
     if (!this.isStatic(node)) {
-      const names = this.paramsBehind(node)
+      const names = this.paramsBehind(node).map((p) => p.name)
       if (names.length === 0) throw new InternalError(`${reader} asks for a value that is no function of inputs`)
       throw new NeedsInputValues(names, reader)
     }

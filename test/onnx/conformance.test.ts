@@ -2,35 +2,10 @@
  * ONNX's own test cases and ten real models through importer and reference evaluator. Runs when SINTER_SHARED names the
  * folder that holds `onnx/onnx-models.tar.xz` and `onnx/onnx-node-cases.tar.xz`.
  */
-import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readdirSync, rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { archivesPresent, models, unpack } from './archives.ts'
 import { runCase } from './cases.ts'
-
-const shared = process.env.SINTER_SHARED
-const archives = shared === undefined ? undefined : join(shared, 'onnx')
-const present = archives !== undefined && existsSync(archives)
-
-if (!present)
-  console.warn(
-    `\n*** ONNX CONFORMANCE NOT RUN: ${shared === undefined ? 'SINTER_SHARED is not set' : `${archives} is missing`}. ***\n` +
-      '*** Set SINTER_SHARED to the folder that holds onnx/onnx-models.tar.xz and onnx/onnx-node-cases.tar.xz. ***\n',
-  )
-
-const models = [
-  'bert',
-  'gpt2',
-  'lstm',
-  'mobilenetv3_small',
-  'qwen3',
-  'resnet',
-  'resnext_byob',
-  'unet_block',
-  'vit',
-  'whisper_encoder',
-]
 
 /** Node cases that must pass: the number reached, so that none is lost unseen. */
 const floor = 1196
@@ -48,12 +23,10 @@ const open = [
   'test_attention_4d_padded_kv_bf16',
 ]
 
-describe.skipIf(!present)('ONNX conformance', () => {
+describe.skipIf(!archivesPresent('ONNX CONFORMANCE'))('ONNX conformance', () => {
   let root = ''
   beforeAll(() => {
-    root = mkdtempSync(join(tmpdir(), 'sinter-onnx-'))
-    for (const archive of readdirSync(archives ?? '').filter((f) => f.endsWith('.tar.xz')))
-      execFileSync('tar', ['-xJf', join(archives ?? '', archive), '-C', root])
+    root = unpack(['onnx-models', 'onnx-node-cases'])
   }, 120_000)
   afterAll(() => rmSync(root, { recursive: true, force: true }))
 

@@ -88,6 +88,13 @@ function applyGraph(graph: Graph, args: readonly RefTensor[], rounding: Rounding
   return graph.outputs.map((n) => lookUp(n))
 }
 
+/** The value of a node of constants, rounded to its dtype: what importers compute shapes with. */
+export function evaluateConstant(node: Node): HostArray {
+  const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding: 'dtype' })
+  invariant(value !== undefined, 'a constant without value')
+  return toHostArray(value)
+}
+
 function readParam(node: NodeOf<'param'>, inputs: readonly HostArray[]): RefTensor {
   const host = inputs[node.attrs.index]
   if (host === undefined) throw new UserError('E_ARGUMENT', `input ${node.attrs.index} is missing`)

@@ -10,7 +10,7 @@ const ifNode: Handler = (c) => {
   const cond = c.need(0)
   const branch = (taken: boolean): readonly n.Node[] =>
     c.services.subgraph(c.graph(taken ? 'then_branch' : 'else_branch'), [])
-  if (c.services.isStatic(cond)) return branch(c.intOf(0, 'condition') !== 0)
+  if (c.services.isFixed(cond)) return branch(c.intOf(0, 'condition') !== 0)
   const a = branch(true)
   const b = branch(false)
   const alike =

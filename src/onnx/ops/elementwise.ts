@@ -1,5 +1,6 @@
 /** Elementwise ONNX operators: arithmetic, comparison, logic, bits, rounding. */
 import { UserError } from '../../diagnostics/errors.ts'
+import { readElement } from '../../scalar/host.ts'
 import type { BinaryName, UnaryName } from '../../scalar/ops.ts'
 import { type DType, dtypeBits, dtypeClass, isFloat } from '../../types/dtype.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
@@ -37,10 +38,19 @@ const many =
   (c) =>
     c.all().reduce((a, b) => n.binary(op, a, b))
 
+/** Whether the model's own value of a node is whole. */
+function isWhole(c: OpContext, x: n.Node): boolean {
+  const own = c.services.ownValue(x)
+  if (own === undefined) return false
+  for (let i = 0; i < own.data.length; i++) if (!Number.isInteger(readElement(own.data, own.dtype, i))) return false
+  return true
+}
+
 /** Pow gives the base's dtype; a base of whole numbers with a float exponent is computed in floats. */
 const power: Handler = (c) => {
   const base = c.need(0)
   const exponent = c.need(1)
+  if (isWhole(c, exponent)) c.host(1, 'whole exponent')
   if (isFloat(base.dtype)) return n.pow(base, n.cast(exponent, base.dtype))
   if (!isFloat(exponent.dtype)) return n.pow(base, n.cast(exponent, base.dtype))
   const wide: DType = dtypeBits(base.dtype) > 16 || exponent.dtype === 'f64' ? 'f64' : 'f32'

@@ -83,7 +83,7 @@ const compress: Handler = (c) => {
 /** Coordinates of nonzero elements: the count depends on the data, so the data must be known at import. */
 const nonZero: Handler = (c) => {
   const x = c.need(0)
-  if (!c.services.isStatic(x)) return c.fail('the shape of its result depends on the values of its input')
+  if (!c.services.isFixed(x)) return c.fail('the shape of its result depends on the values of its input')
   const values = c.numbersOf(0, 'data')
   const strides = rowMajorStrides(x.shape)
   const hits = values.flatMap((v, i) => (v === 0 ? [] : [i]))

@@ -62,7 +62,7 @@ const dropout: Handler = (c) => {
   const all = n.full(x.shape, true, 'bool')
   const mode = c.opt(2)
   // Before operator set 12 the node is the identity outside training, and training was never exported.
-  if (mode === undefined || (c.services.isStatic(mode) && c.intOf(2, 'training_mode') === 0)) return [x, all]
+  if (mode === undefined || (c.services.isFixed(mode) && c.intOf(2, 'training_mode') === 0)) return [x, all]
   const work: FloatDType = x.dtype === 'f64' ? 'f64' : 'f32'
   const given = c.opt(1)
   const ratio = given === undefined ? n.full([], 0.5, work) : n.cast(n.asScalar(given), work)

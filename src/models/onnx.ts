@@ -1,0 +1,141 @@
+/** ONNX models as functions of tensors: their float initialisers are parameters, so they differentiate and train. */
+import { applyGraph, taker } from '../api/apply.ts'
+import { callSite } from '../api/callsite.ts'
+import { storageOf } from '../api/core.ts'
+import { Storage } from '../api/storage.ts'
+import { Tensor, wrap } from '../api/tensor.ts'
+import { TensorSpec } from '../api/tree.ts'
+import { evaluateConstant } from '../backends/reference/evaluate.ts'
+import { UserError } from '../diagnostics/errors.ts'
+import type { NodeOf } from '../graph/node.ts'
+import { type ExternalLoader, type ImportedModel, importOnnx as importGraph } from '../onnx/index.ts'
+import { inlineGraph } from '../transforms/index.ts'
+import type { DType } from '../types/dtype.ts'
+import { type Shape, sameShape, showShape } from '../types/shape.ts'
+
+/** Tensors by name. */
+export type TensorRecord = Readonly<Record<string, Tensor>>
+
+/** Options of `importOnnx`. */
+export interface OnnxOptions {
+  /** Shapes of inputs that the model leaves open. */
+  readonly inputShapes?: Readonly<Record<string, Shape>>
+  /** Values of inputs: their shapes, and where shapes depend on an input's values, those values for good. */
+  readonly inputValues?: TensorRecord
+  /** Reads tensors that the model keeps in other files. */
+  readonly external?: ExternalLoader
+}
+
+/** An imported model. */
+export interface OnnxModel {
+  /** The float initialisers that no shape depends on, by name, with the values the model has. */
+  readonly parameters: Record<string, Tensor>
+  /** Types of the inputs, by name. */
+  readonly inputs: Readonly<Record<string, TensorSpec>>
+  /** Names of the outputs, in order. */
+  readonly outputs: readonly string[]
+  /**
+   * The outputs by name. Traces under jit, grad, vmap and the like as any function of tensors does. Throws E_STRUCTURE for a
+   * parameter or an input that is missing or unknown, E_SHAPE, E_DTYPE for one of another type.
+   */
+  apply(parameters: TensorRecord, inputs: TensorRecord): Record<string, Tensor>
+}
+
+const show = (x: { readonly shape: Shape; readonly dtype: DType }): string => `${x.dtype}${showShape(x.shape)}`
+
+/** The tensors of a record for named parameters of the graph, in their order. */
+function chosen(
+  given: TensorRecord,
+  wanted: readonly { readonly name: string; readonly param: NodeOf<'param'> }[],
+  what: 'parameter' | 'input',
+): Tensor[] {
+  const fail = (code: 'E_STRUCTURE' | 'E_SHAPE' | 'E_DTYPE', message: string, help: string): UserError => {
+    const where = callSite()
+    return new UserError(code, `model.apply: ${message}`, where === undefined ? { help } : { help, where })
+  }
+  const names = new Set(wanted.map((w) => w.name))
+  const list = [...names].slice(0, 8).join(', ') + (names.size > 8 ? ', ...' : '')
+  const odd = Object.keys(given).find((k) => !names.has(k))
+  if (odd !== undefined) throw fail('E_STRUCTURE', `the model has no ${what} "${odd}"`, `it has ${list || 'none'}`)
+  return wanted.map(({ name, param }) => {
+    const x: unknown = given[name]
+    if (!(x instanceof Tensor))
+      throw fail(
+        'E_STRUCTURE',
+        `the ${what} "${name}" is ${x === undefined ? 'missing' : 'no tensor'}`,
+        `give ${show(param)}`,
+      )
+    if (x.dtype !== param.dtype)
+      throw fail(
+        'E_DTYPE',
+        `the ${what} "${name}" is ${show(x)}, the model takes ${show(param)}`,
+        'cast it with astype',
+      )
+    if (!sameShape(x.shape, param.shape))
+      throw fail(
+        'E_SHAPE',
+        `the ${what} "${name}" is ${show(x)}, the model takes ${show(param)}`,
+        'import the model again with the new shape in inputShapes',
+      )
+    return x
+  })
+}
+
+function modelOf(model: ImportedModel): OnnxModel {
+  const { graph, inputNames, parameters } = model
+  const inputs = inputNames.flatMap((name, i) => {
+    const param = graph.params[i]
+    return param === undefined ? [] : [{ name, param }]
+  })
+  const trained = parameters.flatMap(({ name }, i) => {
+    const param = graph.params[inputNames.length + i]
+    return param === undefined ? [] : [{ name, param }]
+  })
+  return {
+    parameters: Object.fromEntries(
+      parameters.map(({ name, value: { data, shape, dtype } }) => [
+        name,
+        wrap({ kind: 'stored', storage: Storage.ofHost(data, shape, dtype) }),
+      ]),
+    ),
+    inputs: Object.fromEntries(inputs.map(({ name, param }) => [name, new TensorSpec(param.shape, param.dtype)])),
+    outputs: model.outputNames,
+    apply: (given, values) => {
+      const operands = [...chosen(values, inputs, 'input'), ...chosen(given, trained, 'parameter')]
+      const next = taker(applyGraph('model.apply', operands, (nodes) => inlineGraph(graph, nodes)))
+      return Object.fromEntries(
+        model.outputNames.flatMap((name) => {
+          const y = next()
+          return y === undefined ? [] : [[name, y]]
+        }),
+      )
+    },
+  }
+}
+
+/**
+ * A serialised ONNX model as a function of its parameters and inputs. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (listing
+ * every node at fault), E_ONNX_INPUT (a shape or value of an input is missing), E_SHAPE and E_DTYPE (the model contradicts
+ * itself).
+ */
+export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxModel {
+  const { inputShapes, inputValues, external } = options
+  return modelOf(
+    importGraph(bytes, {
+      evaluate: evaluateConstant,
+      parameters: true,
+      ...(inputShapes === undefined ? {} : { inputShapes }),
+      ...(inputValues === undefined
+        ? {}
+        : {
+            inputValues: Object.fromEntries(
+              Object.entries(inputValues).map(([name, x]) => [
+                name,
+                { data: storageOf(x, 'importOnnx').readSync(), shape: x.shape, dtype: x.dtype },
+              ]),
+            ),
+          }),
+      ...(external === undefined ? {} : { external }),
+    }),
+  )
+}
