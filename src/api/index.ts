@@ -8,6 +8,7 @@ export type { DType, FloatDType } from '../types/dtype.ts'
 export type { HostArray } from '../types/host.ts'
 export type { Shape } from '../types/shape.ts'
 export { type BatchAxes, type VmapOptions, vmap } from './batching.ts'
+export { cond, foriLoop, type LoopOptions, scan, whileLoop } from './control.ts'
 export * from './creation.ts'
 export {
   type ArgNums,

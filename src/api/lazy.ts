@@ -63,8 +63,14 @@ function survey(roots: readonly Node[]): Node[] {
   return order
 }
 
-/** Number of nodes that evaluating nodes together would compute. */
-export const pendingSize = (...nodes: readonly Node[]): number => survey(nodes).filter((n) => !bindings.has(n)).length
+/** Control flow does not wait: its results are evaluated together, at once, or it would run again for each. */
+const runsAtOnce = (n: Node): boolean => n.op === 'cond' || n.op === 'while' || n.op === 'loop'
+
+/** Number of nodes that evaluating nodes together would compute; infinite where control flow is among them. */
+export function pendingSize(...nodes: readonly Node[]): number {
+  const pending = survey(nodes).filter((n) => !bindings.has(n))
+  return pending.some(runsAtOnce) ? Number.POSITIVE_INFINITY : pending.length
+}
 
 /** Which of the nodes need a storage to be evaluated. One walk for all; nodes older than the storage's are not entered. */
 export function readersOf(storage: Storage, nodes: readonly Node[]): boolean[] {
