@@ -56,6 +56,19 @@ function countUses(graph: Graph): Map<Node, number> {
   return uses
 }
 
+/** The results of each region that are read. */
+function findReads(graph: Graph): Map<Node, Set<number>> {
+  const reads = new Map<Node, Set<number>>()
+  for (const n of nodesOf(graph)) {
+    const [region] = n.inputs
+    if (n.op !== 'result' || region === undefined) continue
+    const have = reads.get(region)
+    if (have === undefined) reads.set(region, new Set([n.attrs.index]))
+    else have.add(n.attrs.index)
+  }
+  return reads
+}
+
 /** Applications allowed for each node of the graph before a rule set is declared not to terminate. */
 const fuelPerNode = 200
 
@@ -127,29 +140,57 @@ class Pass {
 const sameNodes = (a: readonly Node[], b: readonly Node[]): boolean =>
   a.length === b.length && a.every((n, i) => n === b[i])
 
-/**
- * Rewrites a graph with a rule set until no rule fires. Parameters keep their identity and order, outputs and effects
- * their order; every new node carries the origin of the node it stands for.
- */
-export function rewriteWith(rules: readonly Rule[], graph: Graph, options: RewriteOptions): Rewritten {
-  const index = indexRules(rules, options.mode)
-  const counts = new Map<Rule, number>()
-  const rewritten = withContext(() => {
+/** What one call of `rewriteWith` shares with the graphs inside regions. */
+interface Run {
+  readonly rules: RuleIndex
+  readonly options: RewriteOptions
+  readonly counts: Map<Rule, number>
+  /** Graphs inside and their normal forms, which stand for themselves. */
+  readonly inside: Map<Graph, Graph>
+}
+
+function rewriteOne(run: Run, graph: Graph): Graph {
+  const inside = (g: Graph): Graph => {
+    const have = run.inside.get(g)
+    if (have !== undefined) return have
+    const own = new Map<Rule, number>()
+    const made = rewriteOne({ ...run, counts: own }, g)
+    for (const [r, count] of own) run.counts.set(r, (run.counts.get(r) ?? 0) + count)
+    // Copying may still have merged equal expressions.
+    const same = own.size === 0 && nodesOf(made).length === nodesOf(g).length
+    const normal = same ? g : made
+    run.inside.set(g, normal)
+    run.inside.set(normal, normal)
+    return normal
+  }
+  return withContext(() => {
     let current = intern(graph)
     const fuel = fuelPerNode * (nodesOf(current).length + 10)
     // Use counts are those of a pass's input, so a rule that asks them may fire only one pass later.
     for (;;) {
       const uses = countUses(current)
+      const reads = findReads(current)
       const context: RewriteContext = {
-        mode: options.mode,
-        fold: options.fold,
+        mode: run.options.mode,
+        fold: run.options.fold,
         hasOneUse: (n) => uses.get(n) === 1,
+        resultsRead: (region) => reads.get(region),
+        inside,
       }
-      const next = new Pass(index, context, counts, fuel).run(current)
+      const next = new Pass(run.rules, context, run.counts, fuel).run(current)
       if (sameNodes(next.outputs, current.outputs) && sameNodes(next.effects, current.effects)) return next
       current = next
     }
   }, new GraphContext())
+}
+
+/**
+ * Rewrites a graph with a rule set until no rule fires. Parameters keep their identity and order, outputs and effects
+ * their order; every new node carries the origin of the node it stands for.
+ */
+export function rewriteWith(rules: readonly Rule[], graph: Graph, options: RewriteOptions): Rewritten {
+  const counts = new Map<Rule, number>()
+  const rewritten = rewriteOne({ rules: indexRules(rules, options.mode), options, counts, inside: new Map() }, graph)
   const applied = rules.flatMap((r) => {
     const count = counts.get(r)
     return count === undefined ? [] : [{ rule: r.name, count }]

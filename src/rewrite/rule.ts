@@ -1,5 +1,5 @@
 /** What a rewrite rule is: a name, exact or fast, the ops it stands on, and a local replacement. */
-import type { Node, OpName } from '../graph/node.ts'
+import type { Graph, Node, OpName } from '../graph/node.ts'
 import type { HostArray } from '../types/host.ts'
 
 /** `fast` also allows rules that are only algebraically true of floats; `strict` keeps every bit (NaN payloads aside). */
@@ -12,6 +12,10 @@ export interface RewriteContext {
   readonly fold: ((node: Node) => HostArray) | undefined
   /** Whether one user (or output) reads a node. Nodes made since the pass began are not known to have one. */
   readonly hasOneUse: (node: Node) => boolean
+  /** Which results of a region are read; undefined for regions made since the pass began. */
+  readonly resultsRead: (region: Node) => ReadonlySet<number> | undefined
+  /** The normal form of a graph inside a region; the graph itself where it has it. */
+  readonly inside: (graph: Graph) => Graph
 }
 
 /**

@@ -6,10 +6,12 @@ import { contractionRules } from './contraction.ts'
 import { convolutionRules } from './convolution.ts'
 import { firstRules, normalRules } from './normalise.ts'
 import { reductionRules } from './reductions.ts'
+import { regionRules } from './regions.ts'
 import type { Rule } from './rule.ts'
 import { viewRules } from './views.ts'
 
 export const allRules: readonly Rule[] = [
+  ...regionRules,
   ...firstRules,
   ...pastRules,
   ...constantRules,

@@ -7,6 +7,7 @@ import type { PatternRule } from '../../src/rewrite/pattern.ts'
 import type { Rule } from '../../src/rewrite/rule.ts'
 import { allRules } from '../../src/rewrite/rules.ts'
 import { contractionExamples, convolutionExamples, reductionExamples } from './examples/folds.ts'
+import { regionExamples } from './examples/regions.ts'
 import { valueExamples } from './examples/values.ts'
 import { broadcastExamples, viewExamples } from './examples/views.ts'
 import { patternExample } from './pattern-examples.ts'
@@ -19,6 +20,7 @@ const examples: Readonly<Record<string, Example>> = {
   ...reductionExamples,
   ...contractionExamples,
   ...convolutionExamples,
+  ...regionExamples,
 }
 
 const isPatternRule = (r: Rule): r is PatternRule => 'from' in r

@@ -1,7 +1,7 @@
 /** Ops with graphs inside, step by step: the graphs are evaluated as often as they run. */
-import { invariant, UserError } from '../../diagnostics/errors.ts'
+import { invariant } from '../../diagnostics/errors.ts'
 import type { Graph, Node, NodeOf } from '../../graph/node.ts'
-import { type RegionOp, regionResults } from '../../graph/ops/region.ts'
+import { noForwardRule, type RegionOp, regionResults } from '../../graph/ops/region.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { allocate, isNarrow, type RefTensor } from './tensor.ts'
 
@@ -29,10 +29,7 @@ export function evaluateRegion(node: Region, inputs: readonly RefTensor[], apply
     case 'custom':
       return apply(node.attrs.body, inputs)
     case 'customLinear':
-      throw new UserError('E_UNSUPPORTED', `${node.attrs.name} has a rule for reverse mode alone`, {
-        help: 'differentiate it in reverse mode, or give it a rule for forward mode (customJvp)',
-        ...(node.origin.where === undefined ? {} : { where: node.origin.where }),
-      })
+      throw noForwardRule(node)
   }
 }
 

@@ -1,7 +1,7 @@
 /** Ops with graphs inside: control flow, functions with derivative rules of their own, and `result`, which reads their values. */
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { sameShape, showShape } from '../../types/shape.ts'
-import type { AttrsByOp, Graph, Node, TensorType } from '../node.ts'
+import type { AttrsByOp, Graph, Node, NodeOf, TensorType } from '../node.ts'
 import type { OpDef } from '../op.ts'
 import { identity } from './identity.ts'
 
@@ -37,6 +37,13 @@ export type RegionOp = 'cond' | 'while' | 'loop' | 'custom' | 'customLinear'
 /** A node whose values `result` nodes read. */
 export const isRegion = (node: Node): node is Extract<Node, { readonly op: RegionOp }> =>
   node.op !== 'result' && node.op in regionOps
+
+/** What a user reads where the forward derivative of a function is asked for that has a rule for reverse mode alone. */
+export const noForwardRule = (node: NodeOf<'customLinear'>): UserError =>
+  new UserError('E_UNSUPPORTED', `forward mode through ${node.attrs.name}, which has a rule for reverse mode alone`, {
+    help: 'differentiate it in reverse mode, or give it a rule for forward mode (customJvp)',
+    ...(node.origin.where === undefined ? {} : { where: node.origin.where }),
+  })
 
 /** A graph inside a node, and what it is there. */
 export interface GraphInside {
