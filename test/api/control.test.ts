@@ -152,6 +152,25 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
       expect(f(t([3, -1, 0.5, -20])).item()).toBeCloseTo(want, 3)
     })
 
+    test.each([1, 2, 3, 7, 8, 13])('associativeScan of %i', (n) => {
+      // A linear recurrence h = a h + b as pairs.
+      const a = Array.from({ length: n }, (_, i) => 0.5 + i / 20)
+      const b = Array.from({ length: n }, (_, i) => i - 2)
+      type Pair = { a: s.Tensor; b: s.Tensor }
+      const join = (p: Pair, q: Pair): Pair => ({ a: p.a.mul(q.a), b: p.b.mul(q.a).add(q.b) })
+      const f = way((p: Pair, reverse: boolean) => s.associativeScan(join, p, { axis: 1, reverse }).b)
+      for (const reverse of [false, true]) {
+        let h = 0
+        const want: number[] = []
+        for (let k = 0; k < n; k++) {
+          const i = reverse ? n - 1 - k : k
+          h = h * (a[i] ?? 0) + (b[i] ?? 0)
+          want[i] = h
+        }
+        expect(f({ a: t([a]), b: t([b]) }, reverse).tolist()).toEqual([close(want)])
+      }
+    })
+
     test('random bits in a loop differ from step to step', () => {
       const f = way((key: s.Tensor) =>
         s.scan(
@@ -218,6 +237,10 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
     expect(codeOf(() => s.scan((c: s.Tensor, v: null) => [c, v] as const, x, null))).toBe('E_ARGUMENT')
     expect(codeOf(() => s.scan((c: s.Tensor) => c as never, x, x))).toBe('E_STRUCTURE')
     expect(codeOf(() => s.foriLoop(0, 2, (_, c) => s.inspect(c, () => {}), x))).toBe('E_UNSUPPORTED')
+    expect(codeOf(() => s.associativeScan((a: s.Tensor) => a.sum(), x))).toBe('E_SHAPE')
+    expect(codeOf(() => s.associativeScan(([a]: s.Tensor[]) => [a] as s.Tensor[], [x, t([1])]))).toBe('E_SHAPE')
+    expect(codeOf(() => s.associativeScan((a: s.Tensor) => a, x, { axis: 1 }))).toBe('E_AXIS')
+    expect(codeOf(() => s.associativeScan((a: null) => a, null))).toBe('E_ARGUMENT')
     expect(message(() => s.foriLoop(0, 2, (_, c) => c.astype('i32'), x))).toMatch(/control\.test\.ts/)
   })
 

@@ -48,7 +48,9 @@ describe('loop', () => {
       const { carries, sequences } = loopNodes(recurrence, { length, reverse }, [at(p, 0)], [at(p, 1)], [at(p, 2)])
       return [...carries, ...sequences]
     })
-    expect(kinds(program)).toEqual(['loop'])
+    // One step is no loop.
+    expect(kinds(program)).toEqual([length === 1 ? 'kernel' : 'loop'])
+    if (length === 1) return
     const step = region(program, 'loop')
     expect(kinds(step.body.program)).toEqual(['kernel'])
     // One kernel reads the carry where it writes the next: no second buffer, no intermediates.
@@ -60,10 +62,10 @@ describe('loop', () => {
   test('a carry read across its rows changes places', () => {
     const square: Input = { shape: [6, 6] }
     const body = trace([square], (p) => c.mul(c.matmul(at(p, 0), at(p, 0)), 0.1))
-    for (const length of [1, 2, 3, 4]) {
+    for (const length of [2, 3, 4]) {
       const { program } = run([square], (p) => loopNodes(body, { length }, [], [at(p, 0)], []).carries)
       const [carry] = region(program, 'loop').carries
-      expect(carry?.spare === undefined).toBe(length === 1)
+      expect(carry?.spare).toBeDefined()
       expect(kinds(program)).toEqual(['loop'])
     }
   })
