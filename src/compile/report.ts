@@ -1,10 +1,12 @@
 /** Building the fusion report from a plan and its lowering. */
 import type { Node } from '../graph/node.ts'
 import { gridSize } from '../kernel/ir.ts'
+import { hostLength } from '../kernel/memory.ts'
 import type { Launch } from '../lower/launch.ts'
-import type { PlannedGroup } from '../plan/plan.ts'
+import { storedBytes } from '../plan/formats.ts'
+import type { FusionPlan, PlannedGroup } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
-import type { FusionReport, KernelReport, OperationReport, StageReport } from '../report/data.ts'
+import type { FusionReport, KernelReport, OperationReport, StageReport, StoredBoolReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -24,7 +26,7 @@ function stagesOf(launch: Launch | undefined): StageReport[] {
   return (launch?.finishing ?? []).map((f) => ({
     name: f.kernel.name,
     stage: 'finishing',
-    bytes: f.kernel.params.reduce((n, p) => n + sizeOf(p.shape) * dtypeBytes(p.dtype), 0),
+    bytes: f.kernel.params.reduce((n, p) => n + hostLength(p) * dtypeBytes(p.dtype), 0),
   }))
 }
 
@@ -71,6 +73,18 @@ function kernelReport(group: PlannedGroup, launch: Launch | undefined): KernelRe
 const describe = (n: Node): string =>
   n.origin.name === 'unknown' || n.origin.name === n.op ? `${n.op}` : `${n.origin.name}/${n.op}`
 
+/** Bools between kernels, largest first. */
+function storedBools({ bits, unpacked }: FusionPlan): StoredBoolReport[] {
+  const all: StoredBoolReport[] = [...bits].map((n) => ({
+    value: describe(n),
+    form: 'bits',
+    bytes: storedBytes(n, bits),
+  }))
+  for (const { node, code, detail } of unpacked)
+    all.push({ value: describe(node), form: 'bytes', bytes: storedBytes(node, bits), why: { code, detail } })
+  return all.sort((a, b) => b.bytes - a.bytes)
+}
+
 export function makeReport(
   name: string,
   { source, plan, assembled }: Kept,
@@ -101,6 +115,7 @@ export function makeReport(
       consumers: r.consumers,
       savedBytes: r.savedBytes,
     })),
+    storedBools: storedBools(plan),
     rewrites,
     memory: assembled.memory,
     totals: {

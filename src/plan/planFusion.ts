@@ -8,9 +8,9 @@ import type { Graph, Node } from '../graph/node.ts'
 import { topologicalOrder } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { chains, demandedNodes, withResults } from './clusters.ts'
-import { decideFormats } from './formats.ts'
+import { decideFormats, storedBytes } from './formats.ts'
 import type { FusionPlan, PlannedGroup } from './plan.ts'
-import { bytesOf, Planner } from './planner.ts'
+import { Planner } from './planner.ts'
 import { isFree } from './region.ts'
 import type { TargetInfo } from './target.ts'
 /** Plans a graph for a target. Without `fuse` every node is a kernel of its own. */
@@ -60,7 +60,8 @@ export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode,
     // Later merges may have joined some of the kernels that compute a value again.
     recomputed: planner.recomputed.flatMap((r) => {
       const consumers = Math.min(r.consumers, kernels(r.node).length)
-      return kernels(r.node).length < 2 ? [] : [{ ...r, consumers, savedBytes: bytesOf(r.node) * (1 + consumers) }]
+      const savedBytes = storedBytes(r.node, planner.packable) * (1 + consumers)
+      return kernels(r.node).length < 2 ? [] : [{ ...r, consumers, savedBytes }]
     }),
   }
 }

@@ -48,6 +48,16 @@ export interface RecomputedReport {
   readonly savedBytes: number
 }
 
+/** A bool that one kernel stores for others. */
+export interface StoredBoolReport {
+  readonly value: string
+  /** One bit an element, or one byte. */
+  readonly form: 'bits' | 'bytes'
+  readonly bytes: number
+  /** Of bytes: why not bits (src/plan/formats.ts lists the codes). */
+  readonly why?: { readonly code: string; readonly detail: string }
+}
+
 export interface MemoryReport {
   /** Bytes of intermediate values, after reuse and without. */
   readonly arenaBytes: number
@@ -65,6 +75,7 @@ export interface FusionReport {
   readonly kernels: readonly KernelReport[]
   readonly refused: readonly RefusalReport[]
   readonly recomputed: readonly RecomputedReport[]
+  readonly storedBools: readonly StoredBoolReport[]
   /** Rewrite rules that fired. */
   readonly rewrites: readonly { readonly rule: string; readonly count: number }[]
   readonly memory: MemoryReport

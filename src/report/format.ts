@@ -48,6 +48,13 @@ export function formatReport(r: FusionReport): string {
     for (const c of r.recomputed)
       lines.push(`  ${c.value} in ${counted(c.consumers, 'kernel')}, saves ${showBytes(c.savedBytes)}`)
   }
+  if (r.storedBools.length > 0) {
+    lines.push('', 'bools between kernels')
+    for (const b of r.storedBools)
+      lines.push(
+        `  ${b.value}: ${b.form}, ${showBytes(b.bytes)}${b.why === undefined ? '' : ` (${b.why.code}: ${b.why.detail})`}`,
+      )
+  }
   if (r.refused.length > 0) {
     lines.push('', 'not fused')
     for (const f of r.refused)

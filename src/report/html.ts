@@ -84,6 +84,21 @@ export function reportPage(r: FusionReport): string {
         ),
       ),
     )
+  if (r.storedBools.length > 0)
+    parts.push(
+      section(
+        'Bools between kernels',
+        table(
+          ['value', 'form', 'bytes', 'why not bits'],
+          r.storedBools.map((b) => [
+            b.value,
+            b.form,
+            { number: showBytes(b.bytes) },
+            b.why === undefined ? '' : `${b.why.code}: ${b.why.detail}`,
+          ]),
+        ),
+      ),
+    )
   if (r.rewrites.length > 0)
     parts.push(
       section(
