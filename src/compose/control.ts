@@ -1,7 +1,7 @@
 /** Control flow and functions with derivative rules of their own: builders of region nodes that give their results. */
 import { invariant } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
-import type { CustomRule, Graph, Node, TensorType } from '../graph/node.ts'
+import type { CustomRule, Graph, Node, RuleGraphs, TensorType } from '../graph/node.ts'
 import { regionResults } from '../graph/ops/region.ts'
 
 /** Every value of a region, in order. */
@@ -38,6 +38,36 @@ export function loopNodes(
 /** A function with a derivative rule of its own, applied. */
 export const customNodes = (body: Graph, rule: CustomRule, operands: readonly Node[]): Node[] =>
   resultsOf(makeNode('custom', operands, { body, rule }))
+
+/** A rule whose graphs are made when they are first asked for. */
+export function deferredRule(name: string, kind: CustomRule['kind'], make: () => RuleGraphs): CustomRule {
+  let made: RuleGraphs | undefined
+  const graphs = <K extends RuleGraphs['kind']>(want: K): Extract<RuleGraphs, { readonly kind: K }> => {
+    made ??= make()
+    invariant(made.kind === want, 'a rule of another kind')
+    return made as Extract<RuleGraphs, { readonly kind: K }>
+  }
+  if (kind === 'jvp')
+    return {
+      kind,
+      name,
+      deferred: true,
+      get graph() {
+        return graphs('jvp').graph
+      },
+    }
+  return {
+    kind,
+    name,
+    deferred: true,
+    get forward() {
+      return graphs('vjp').forward
+    },
+    get backward() {
+      return graphs('vjp').backward
+    },
+  }
+}
 
 /** The derivative of a function known by its transpose alone: tangents of the results from residuals and tangents. */
 export const customLinearNodes = (
