@@ -95,7 +95,9 @@ const isLiteral = (n: Node | undefined): n is Node => n?.op === 'full' || n?.op 
 
 /** The position of the parameter that every step gives as output `i`. */
 function passedOn(steps: readonly Graph[], i: number): number | undefined {
-  const places = steps.map((g) => g.params.findIndex((p) => p === g.outputs[i]))
+  const places = steps.map(({ params, outputs }): number =>
+    (params as readonly (Node | undefined)[]).indexOf(outputs[i]),
+  )
   const [first] = places
   return first !== undefined && first >= 0 && places.every((p) => p === first) ? first : undefined
 }

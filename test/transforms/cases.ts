@@ -298,11 +298,11 @@ export const opCases = {
     ...[1, -1].map((sign) =>
       smooth(`cond ${sign > 0 ? 'taken' : 'not taken'}`, [{ shape: [3] }, { shape: [2, 3] }], (x, y) => {
         const test = compare('lt', makeNode('full', [], { value: 0, shape: [], dtype: 'f64' }), sign)
-        return condNodes(test, [x, y], branches.then, branches.otherwise)
+        return condNodes(test, [x, y], branches.first, branches.second)
       }),
     ),
     smooth('cond of a value', [{ shape: [], distinct: true }, { shape: [3] }, { shape: [2, 3] }], (t, x, y) =>
-      condNodes(compare('gt', t, 0), [x, y], branches.then, branches.otherwise),
+      condNodes(compare('gt', t, 0), [x, y], branches.first, branches.second),
     ),
   ),
   while: [

@@ -100,8 +100,8 @@ export const growing: LoopSpec = {
 
 /** Branches of different residuals: one of both operands, one of the second alone. */
 export const branches = {
-  then: inner([{ shape: [3] }, { shape: [2, 3] }], (x, y) => [c.mul(c.exp(x), c.sum(c.mul(y, y), 0)), c.sum(y)]),
-  otherwise: inner([{ shape: [3] }, { shape: [2, 3] }], (x, y) => [
+  first: inner([{ shape: [3] }, { shape: [2, 3] }], (x, y) => [c.mul(c.exp(x), c.sum(c.mul(y, y), 0)), c.sum(y)]),
+  second: inner([{ shape: [3] }, { shape: [2, 3] }], (x, y) => [
     c.mul(x, 2),
     c.add(c.sum(c.unary('sin', y)), c.sum(c.unary('sigmoid', c.mul(y, y)))),
   ]),
