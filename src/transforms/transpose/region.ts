@@ -72,7 +72,7 @@ function transposeLoop({ node, cotangents, isLinear, give, inside }: RegionTrans
   const byConst = step.gradients.slice(0, before)
   const byCarry = step.gradients.slice(before, before + count).filter((_, i) => active[i])
   const bySequence = step.gradients.slice(before + count)
-  const sums = present(byConst).map((g) => param(0, g.shape, g.dtype))
+  const sums = present(byConst).map((g, i) => param(i, g.shape, g.dtype))
   const knownConsts = linear.consts.filter((l) => !l).length
   const results = loopNodes(
     graphBetween(
