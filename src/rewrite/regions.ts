@@ -4,7 +4,7 @@ import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { inlineOutputs } from '../graph/subgraph.ts'
 import { fullOf, reshapeTo } from './facts.ts'
 import { type Rule, rule } from './rule.ts'
-import { tighten } from './tighten.ts'
+import { type Tightened, tighten } from './tighten.ts'
 
 /** Whether a scalar test is a literal. */
 const known = (test: Node | undefined): boolean | undefined =>
@@ -59,6 +59,17 @@ const writtenOut: readonly Rule[] = [
   onResults('loop', 'short-loop', 'a loop of no or one step is written out', writeOut),
 ]
 
+/** One answer for all results of a region: they read one region afterwards. */
+const answers = new WeakMap<Node, { readonly read: ReadonlySet<number>; readonly tight: Tightened | undefined }>()
+
+function tightened(region: Node, read: ReadonlySet<number>): Tightened | undefined {
+  const have = answers.get(region)
+  if (have?.read === read) return have.tight
+  const tight = tighten(region, read)
+  answers.set(region, { read, tight })
+  return tight
+}
+
 const unused = rule(
   'result',
   'exact',
@@ -67,7 +78,7 @@ const unused = rule(
   ({ inputs: [region], attrs }, context) => {
     const read = region === undefined ? undefined : context.resultsRead(region)
     if (region === undefined || read === undefined) return undefined
-    const tight = tighten(region, read)
+    const tight = tightened(region, read)
     const place = tight?.places[attrs.index]
     if (tight === undefined || place === undefined) return undefined
     return typeof place === 'number' ? makeNode('result', [tight.region], { index: place }) : place
