@@ -1,5 +1,7 @@
 /** Walking tile operations: their index expressions, and the statements that matter to given values. */
 import type { Expr } from '../index/expr.ts'
+import * as ix from '../index/expr.ts'
+import { always, conjoin, type Predicate } from '../index/predicate.ts'
 import { type LetStmt, operandsOf, type TileOp, type ValueId } from './ir.ts'
 
 /** The index expressions of an operation, those of its mask or predicate among them. */
@@ -19,6 +21,54 @@ export function expressionsOf(op: TileOp): readonly Expr[] {
       return Object.values(op.index)
     default:
       return []
+  }
+}
+
+/** The operation with every index expression replaced. */
+export function mapExpressions(op: TileOp, map: (e: Expr) => Expr): TileOp {
+  const bounds = (p: Predicate): Predicate => conjoin(always, ...p.map((b) => ({ ...b, expr: map(b.expr) })))
+  switch (op.kind) {
+    case 'index':
+      return { ...op, expr: map(op.expr) }
+    case 'predicate':
+      return { ...op, predicate: bounds(op.predicate) }
+    case 'load':
+      return { ...op, index: op.index.map(map), mask: bounds(op.mask) }
+    case 'random':
+      return { ...op, counter: map(op.counter) }
+    case 'reduce':
+      return op.position === undefined ? op : { ...op, position: map(op.position) }
+    case 'at':
+      return { ...op, index: Object.fromEntries(Object.entries(op.index).map(([a, e]) => [a, map(e)])) }
+    default:
+      return op
+  }
+}
+
+/** The operation with its operands under other names. */
+export function renameOperands(op: TileOp, to: (id: ValueId) => ValueId): TileOp {
+  const moved = mapExpressions(op, (e) =>
+    ix.valuesOf(e).size === 0
+      ? e
+      : ix.substitute(e, (a) => (a.kind === 'value' ? ix.value(to(a.id), a.extent) : undefined)),
+  )
+  switch (moved.kind) {
+    case 'load':
+      return moved.maskValue === undefined ? moved : { ...moved, maskValue: to(moved.maskValue) }
+    case 'scalar':
+      return { ...moved, args: moved.args.map(to) }
+    case 'random':
+      return { ...moved, k0: to(moved.k0), k1: to(moved.k1) }
+    case 'reduce':
+    case 'scan':
+      return { ...moved, arg: to(moved.arg) }
+    case 'dot':
+      return { ...moved, a: to(moved.a), b: to(moved.b), ...(moved.acc === undefined ? {} : { acc: to(moved.acc) }) }
+    case 'stage':
+    case 'at':
+      return { ...moved, of: to(moved.of) }
+    default:
+      return moved
   }
 }
 

@@ -16,13 +16,13 @@ import {
   type Stmt,
   type ValueId,
 } from '../kernel/ir.ts'
-import { ancestorsOf, liveLets } from '../kernel/walk.ts'
+import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
 import { leastRows } from '../plan/beside.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
 import { follows } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
-import { combinerIdentity, combinerOp, isArgCombiner } from '../scalar/ops.ts'
+import { combinerIdentity, isArgCombiner } from '../scalar/ops.ts'
 import { byStoreStride } from './blocks.ts'
 import { type CutFold, finishingStages } from './finish.ts'
 import type { Launch } from './launch.ts'
@@ -77,12 +77,13 @@ interface Carried {
   readonly result: ValueId
 }
 
-/** Loops over blocks of the depth around `inner`, carrying states from the outermost loop's start to its end. */
+/** Loops over blocks of the depth (up to `to`) around `inner`, carrying states from the outermost loop's start to its end. */
 function depthLoops(
   loops: readonly Blocked[],
   inner: readonly Stmt[],
   carried: readonly Carried[],
   fresh: () => ValueId,
+  to?: ValueId,
 ): Stmt {
   const states = carried.map((c) => {
     const param = fresh()
@@ -101,7 +102,8 @@ function depthLoops(
       const { dtype, axes } = s.init
       return { init: outermost ? s.init.id : fresh(), param, next, result: outermost ? s.result : fresh(), dtype, axes }
     })
-    made = { kind: 'loop', axis: d.axis, block: d.block, carries, body }
+    const bound = outermost && to !== undefined ? { to } : {}
+    made = { kind: 'loop', axis: d.axis, block: d.block, ...bound, carries, body }
     body = [made]
     ends = carries.map((c) => ({ param: c.init, next: c.result }))
   }
@@ -124,17 +126,18 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
 
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const riders = body.lets.filter((l) => matrix.riding.has(l.id))
-  const operand = ancestorsOf(
-    [dot, ...riders].flatMap((l) => operandsOf(l.op)),
+  const operand = ancestorsOf(operandsOf(dot.op), lets)
+  const ridden = ancestorsOf(
+    riders.flatMap((l) => operandsOf(l.op)),
     lets,
   )
   const inK = (l: LetStmt): boolean =>
     l.axes.some((a) => matrix.k.includes(a)) ||
     operandsOf(l.op).some((o) => {
       const d = lets.get(o)
-      return d !== undefined && operand.has(o) && inK(d)
+      return d !== undefined && inK(d)
     })
-  const looped = new Set(body.lets.filter((l) => operand.has(l.id) && inK(l)).map((l) => l.id))
+  const looped = new Set(body.lets.filter((l) => (operand.has(l.id) || ridden.has(l.id)) && inK(l)).map((l) => l.id))
 
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const fresh = (): ValueId => next++
@@ -157,19 +160,8 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
   const b = stage(columnsFirst, layout(n, false))
 
   const accAxes = [...matrix.batch, ...m, ...n]
-  const start = (
-    dtype: LetStmt['dtype'],
-    axes: readonly string[],
-    value: ReturnType<typeof combinerIdentity>,
-  ): LetStmt => ({
-    kind: 'let',
-    id: fresh(),
-    dtype,
-    axes,
-    op: { kind: 'const', value },
-  })
   const product: Carried = {
-    init: start(dot.dtype, accAxes, 0),
+    init: { kind: 'let', id: fresh(), dtype: dot.dtype, axes: accAxes, op: { kind: 'const', value: 0 } },
     step: (acc) => [
       {
         ...dot,
@@ -180,38 +172,48 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
     ],
     result: dot.id,
   }
-  const carried = [product, ...riders.map((l) => ridingFold(l, start, fresh))]
   const loops = depth.filter((d, i) => d.block < extent(d.axis) || i === 0)
-  const loop = depthLoops(loops, [...body.lets.filter((l) => looped.has(l.id)), a, b], carried, fresh)
+  const inner = [...body.lets.filter((l) => operand.has(l.id) && looped.has(l.id)), a, b]
+  const loop = depthLoops(loops, inner, [product], fresh)
+  /** What lacks axes of the result belongs to the first program along them. */
+  const once = (axes: Iterable<string>): Predicate => {
+    const named = new Set(axes)
+    return blocks.flatMap(({ axis, block }) =>
+      named.has(axis) || block >= extent(axis) ? [] : [{ expr: ix.axis(`${axis}.start`, extent(axis)), lo: 0, hi: 1 }],
+    )
+  }
+  const whole = loops.map(({ axis }) => ({ axis, block: extent(axis) }))
+  const riding = riders.flatMap((l) =>
+    ridingFold(
+      l,
+      body.lets.filter((x) => looped.has(x.id)),
+      whole,
+      once(l.axes),
+      fresh,
+    ),
+  )
 
   const params = new Params()
   const cut = roles.split
   const late = new Set(body.lets.filter((l) => cut.has(l.id) || follows(l, cut, lets)).map((l) => l.id))
   const folds = body.lets.flatMap((l): CutFold[] => (cut.has(l.id) ? [cutFold(l, lets, blocks, extent)] : []))
   const own = body.stores.filter((s) => !late.has(s.value))
-  const done = new Set([...operand, dot.id, ...matrix.riding])
+  const done = new Set([...operand, ...ridden, dot.id, ...matrix.riding])
   const rest = liveLets(
     body.lets.filter((l) => !late.has(l.id) && !done.has(l.id)),
     [...own.map((s) => s.value), ...folds.map((f) => f.arg)],
   )
-  const before = body.lets.filter((l) => operand.has(l.id) && !looped.has(l.id))
-  const read = new Set([...operand, ...rest.map((l) => l.id)])
+  const before = body.lets.filter((l) => (operand.has(l.id) || ridden.has(l.id)) && !looped.has(l.id))
+  const read = new Set([...operand, ...ridden, ...rest.map((l) => l.id)])
   const loaded = new Set(body.lets.flatMap((l) => (read.has(l.id) && l.op.kind === 'load' ? [l.op.param] : [])))
   for (const [p, t] of body.loads)
     if (loaded.has(p)) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
-  /** What lacks axes of the result is stored by the first program along them. */
-  const once = (index: readonly ix.Expr[], axes: readonly string[]): Predicate => {
-    const named = new Set([...index.flatMap((e) => [...ix.axesOf(e)]), ...axes])
-    return blocks.flatMap(({ axis, block }) =>
-      named.has(axis) || block >= extent(axis) ? [] : [{ expr: ix.axis(`${axis}.start`, extent(axis)), lo: 0, hi: 1 }],
-    )
-  }
   const stores = own.map(
     (s, i): Stmt => ({
       kind: 'store',
       param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
       index: s.index,
-      mask: once(s.index, []),
+      mask: once(axesOf(s.index)),
       value: s.value,
     }),
   )
@@ -220,16 +222,13 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
     const index = [...f.parts.map(({ axis, block }) => ix.div(ix.axis(`${axis}.start`, extent(axis)), block)), ...kept]
     const partial = { ...f.fold, id: fresh() }
     const param = params.add(`p${i}`, f.shape, f.fold.dtype, 'write', { kind: 'partial', index: i })
-    const mask = once(
-      index,
-      f.parts.map((x) => x.axis),
-    )
+    const mask = once([...axesOf(index), ...f.parts.map((x) => x.axis)])
     return [partial, { kind: 'store', param, index, mask, value: partial.id }]
   })
   const part: KernelPart = {
     axes: body.axes.filter((x) => accAxes.includes(x.name) || matrix.k.includes(x.name)),
     grid: blocks,
-    body: [...before, ...carried.map((c) => c.init), loop, ...rest, ...parts.flat(), ...stores],
+    body: [...before, ...riding, product.init, loop, ...rest, ...parts.flat(), ...stores],
   }
   return {
     main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings },
@@ -238,24 +237,53 @@ export function lowerMatrix(name: string, body: Body, roles: Roles, target: Targ
   }
 }
 
-/** A fold over the depth as a state of its loop: every block's partial result is combined with those before. */
+/**
+ * A fold over the depth before the product's own loop: one pass in the programs where `mask` holds, none in the others. It
+ * brings the operand that both read near.
+ */
 function ridingFold(
   l: LetStmt,
-  start: (dtype: LetStmt['dtype'], axes: readonly string[], value: ReturnType<typeof combinerIdentity>) => LetStmt,
+  looped: readonly LetStmt[],
+  loops: readonly Blocked[],
+  mask: Predicate,
   fresh: () => ValueId,
-): Carried {
+): Stmt[] {
   const { op } = l
+  const [first] = loops
   invariant(op.kind === 'reduce' && !isArgCombiner(op.combiner), 'only folds without positions ride')
-  const combiner = combinerOp[op.combiner]
-  return {
-    init: start(l.dtype, l.axes, combinerIdentity(op.combiner, l.dtype)),
-    step: (before) => {
-      const part: LetStmt = { ...l, id: fresh() }
-      return [part, { ...l, id: fresh(), op: { kind: 'scalar', op: combiner, args: [before, part.id] } }]
-    },
-    result: l.id,
+  invariant(first !== undefined, 'a matrix product without depth')
+  const out: Stmt[] = []
+  const emit = (dtype: LetStmt['dtype'], value: LetStmt['op'], axes: readonly string[] = []): ValueId => {
+    const id = fresh()
+    out.push({ kind: 'let', id, dtype, axes, op: value })
+    return id
   }
+  let to: ValueId | undefined
+  if (mask.length > 0) {
+    const here = emit('bool', { kind: 'predicate', predicate: mask })
+    const all = emit('i32', { kind: 'const', value: first.block })
+    const none = emit('i32', { kind: 'const', value: 0 })
+    to = emit('i32', { kind: 'scalar', op: 'select', args: [here, all, none] })
+  }
+  const names = new Map<ValueId, ValueId>()
+  const own = liveLets(looped, [op.arg]).map((x): LetStmt => {
+    const id = fresh()
+    const copy: LetStmt = { ...x, id, op: renameOperands(x.op, (v) => names.get(v) ?? v) }
+    names.set(x.id, id)
+    return copy
+  })
+  const init: LetStmt = {
+    kind: 'let',
+    id: fresh(),
+    dtype: l.dtype,
+    axes: l.axes,
+    op: { kind: 'const', value: combinerIdentity(op.combiner, l.dtype) },
+  }
+  const step = (): readonly LetStmt[] => [{ ...l, id: fresh(), op: { ...op, arg: names.get(op.arg) ?? op.arg } }]
+  return [...out, init, depthLoops(loops, own, [{ init, step, result: l.id }], fresh, to)]
 }
+
+const axesOf = (index: readonly ix.Expr[]): string[] => index.flatMap((e) => [...ix.axesOf(e)])
 
 /** A fold of the result, cut where the result's blocks are. */
 function cutFold(

@@ -1,7 +1,9 @@
 /**
- * Reductions beside a matrix product. Over its whole depth they ride in its loop; over rows or columns that one program
- * holds they are whole; over others they end as partial results, one a block, which a finishing stage folds.
+ * Reductions beside a matrix product. Over its whole depth they ride with it: one program folds what many read; over rows
+ * or columns that one program holds they are whole; over others they end as partial results, one a block, which a finishing
+ * stage folds.
  */
+import * as ix from '../index/expr.ts'
 import { operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import { computeDType, isFloat } from '../types/dtype.ts'
@@ -17,13 +19,13 @@ export interface MatrixRole {
   readonly n: readonly string[]
   readonly k: readonly string[]
   readonly swap: boolean
-  /** Reductions over the depth that its loop carries beside the product. */
+  /** Reductions over the depth that ride with the product. */
   readonly riding: ReadonlySet<ValueId>
 }
 
 export interface Beside {
   readonly ok: true
-  /** Folds over the depth, carried through its loop. */
+  /** Folds over the depth, each made by the first program along the axes it lacks. */
   readonly riding: ReadonlySet<ValueId>
   /** Folds over rows and columns whose partial results a finishing stage makes whole. */
   readonly split: ReadonlySet<ValueId>
@@ -59,8 +61,6 @@ export function reductionsBeside(a: Analysis, matrix: MatrixRole): Beside | Refu
       const aligned = axes.every((x) => results.has(x) || matrix.k.includes(x)) && sides.length < 2
       if (!aligned || a.folds.has(op.arg) || op.axes.length !== matrix.k.length || !whole)
         return refuse(code, 'the reduction does not run over the depth of the product alone')
-      if (ordered && size(matrix.k) > target.dotBlock.k)
-        return refuse('strict-order', 'the sum would be taken block by block of the depth')
       riding.add(l.id)
       continue
     }
@@ -71,6 +71,18 @@ export function reductionsBeside(a: Analysis, matrix: MatrixRole): Beside | Refu
     if (ordered) return refuse('strict-order', 'the sum would be taken block by block of the result')
     split.add(l.id)
   }
+  // A riding fold is known to the programs that make it alone.
+  const sinks = [
+    ...a.body.stores.map((s) => ({ id: s.value, axes: s.index.flatMap((e) => [...ix.axesOf(e)]) })),
+    ...[...split].flatMap((id) => {
+      const l = lets.get(id)
+      return l?.op.kind === 'reduce' ? [{ id, axes: lets.get(l.op.arg)?.axes ?? [] }] : []
+    }),
+  ]
+  for (const id of riding)
+    for (const sink of sinks)
+      if (sink.axes.some((x) => lets.get(id)?.axes.includes(x) !== true) && ancestorsOf([sink.id], lets).has(id))
+        return refuse('reduction-in-prologue', 'the reduction would be computed again for every block of the product')
   if (!canFinish(a, split))
     return refuse('reduction-of-contraction', 'what follows the reduction needs blocks of the product that are gone')
   return { ok: true, riding, split }

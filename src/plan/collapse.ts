@@ -2,9 +2,8 @@
 
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
-import { substitutePredicate } from '../index/predicate.ts'
-import type { LetStmt, TileOp } from '../kernel/ir.ts'
-import { expressionsOf } from '../kernel/walk.ts'
+import type { LetStmt } from '../kernel/ir.ts'
+import { expressionsOf, mapExpressions } from '../kernel/walk.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Body, BodyStore, BodyTensor } from './body.ts'
 
@@ -89,24 +88,6 @@ export function flatten(body: Body): Body {
   return { ...body, lets, stores, loads }
 }
 
-function substituteOp(op: TileOp, map: (a: ix.Atom) => Expr | undefined): TileOp {
-  const sub = (e: Expr): Expr => ix.substitute(e, map)
-  switch (op.kind) {
-    case 'index':
-      return { ...op, expr: sub(op.expr) }
-    case 'predicate':
-      return { ...op, predicate: substitutePredicate(op.predicate, map) }
-    case 'load':
-      return { ...op, index: op.index.map(sub), mask: substitutePredicate(op.mask, map) }
-    case 'random':
-      return { ...op, counter: sub(op.counter) }
-    case 'reduce':
-      return op.position === undefined ? op : { ...op, position: sub(op.position) }
-    default:
-      return op
-  }
-}
-
 function merge(body: Body, outer: string, inner: string): Body {
   const extent = (name: string): number => body.axes.find((a) => a.name === name)?.extent ?? 1
   const total = extent(outer) * extent(inner)
@@ -116,7 +97,7 @@ function merge(body: Body, outer: string, inner: string): Body {
   const without = (axes: readonly string[]): readonly string[] =>
     axes.includes(outer) ? axes.filter((a) => a !== outer) : axes
   const lets = body.lets.map((l): LetStmt => {
-    const op = substituteOp(l.op, map)
+    const op = mapExpressions(l.op, (e) => ix.substitute(e, map))
     return {
       ...l,
       axes: without(l.axes),

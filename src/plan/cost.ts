@@ -3,6 +3,7 @@
  * of its own: a value is evaluated once for every point of its axes and of the grid around it.
  */
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
+import { ancestorsOf } from '../kernel/walk.ts'
 import { scalarInfo } from '../scalar/ops.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, pointsOf, tensorBytes } from './body.ts'
@@ -98,8 +99,8 @@ function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
 }
 
 /**
- * How often each operand statement of a matrix product is evaluated, and each that rides in its loop: once for every block of
- * the other side.
+ * How often each operand statement of a matrix product is evaluated: once for every block of the other side, and once more
+ * for a reduction that rides with the product.
  */
 function prologueRepeats(
   matrix: NonNullable<Roles['matrix']>,
@@ -123,11 +124,6 @@ function prologueRepeats(
   const [rowBlocks, columnBlocks] = [Math.ceil(size(matrix.m) / m), Math.ceil(size(matrix.n) / n)]
   mark(matrix.swap ? dot.op.b : dot.op.a, columnBlocks)
   mark(matrix.swap ? dot.op.a : dot.op.b, rowBlocks)
-  for (const id of matrix.riding) {
-    const axes = lets.get(id)?.axes ?? []
-    const onRows = axes.some((a) => matrix.m.includes(a))
-    const onColumns = axes.some((a) => matrix.n.includes(a))
-    mark(id, (onRows ? 1 : rowBlocks) * (onColumns ? 1 : columnBlocks))
-  }
+  for (const id of matrix.riding) for (const dep of ancestorsOf([id], lets)) out.set(dep, (out.get(dep) ?? 0) + 1)
   return out
 }

@@ -92,6 +92,31 @@ describe('refusals', () => {
     expect(r.refused.map((x) => x.code)).toContain('cycle')
   })
 
+  const product = [
+    [300, 280],
+    [280, 320],
+  ]
+  const codes = (build: (y: Node) => Node[], mode: 'fast' | 'strict' = 'fast'): string[] =>
+    compileGraph(
+      trace(product, (p) => build(c.matmul(at(p, 0), at(p, 1)))),
+      { mode, target: wasmTarget, verify: true },
+    ).report.refused.map((x) => x.code)
+
+  test('rows of a product wider than a block, needed again after their reduction', () => {
+    expect(codes((y) => [c.softmax(y)])).toContain('reduction-of-contraction')
+  })
+
+  test('a sum of a product in strict mode, which blocks would take in another order', () => {
+    expect(codes((y) => [c.sum(y)], 'strict')).toContain('strict-order')
+    expect(codes((y) => [c.reduceMax(y)], 'strict')).toEqual([])
+  })
+
+  test('a reduction that an operand of a product depends on', () => {
+    const r = compile(trace(product, (p) => [c.matmul(c.softmax(at(p, 0)), at(p, 1))]))
+    expect(r.totals.kernels).toBe(2)
+    expect(r.refused.map((x) => x.code)).toContain('reduction-in-prologue')
+  })
+
   test('a merge across an effect', () => {
     const seen: Node[] = []
     const r = compile(
