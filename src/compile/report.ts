@@ -12,6 +12,7 @@ import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Kept } from './assemble.ts'
 import { operationTraffic } from './operations.ts'
+import { regionReport, withInner } from './regionReport.ts'
 
 const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
 
@@ -85,6 +86,24 @@ function storedBools({ bits, unpacked }: FusionPlan): StoredBoolReport[] {
   return all.sort((a, b) => b.bytes - a.bytes)
 }
 
+/** Reports of a plan's kernels, in order; control flow holds those inside. */
+function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): KernelReport[] {
+  return plan.groups.flatMap((g, i) => {
+    const inners = assembled.inners[i]
+    if (g.kind === 'region' && inners !== undefined)
+      return inners.length === 0
+        ? []
+        : [
+            regionReport(
+              g.node.op,
+              { name: g.node.op, operations: operationsOf([g.node]), primitives: [g.node.op] },
+              inners.map(({ role, trips, kept }) => ({ role, trips, kernels: kernelReports(kept) })),
+            ),
+          ]
+    return g.kind === 'kernel' && assembled.launches[i] === undefined ? [] : [kernelReport(g, assembled.launches[i])]
+  })
+}
+
 export function makeReport(
   name: string,
   { source, plan, assembled }: Kept,
@@ -93,11 +112,10 @@ export function makeReport(
   rewrites: FusionReport['rewrites'],
   compileMs: number,
 ): FusionReport {
-  const kernels = plan.groups.flatMap((g, i) =>
-    g.kind === 'kernel' && assembled.launches[i] === undefined ? [] : [kernelReport(g, assembled.launches[i])],
-  )
+  const kernels = kernelReports({ plan, assembled })
+  const once = withInner(kernels)
   const traffic = operationTraffic(source)
-  const launches = kernels.filter((k) => k.kind !== 'effect')
+  const launches = once.filter((k) => k.kind !== 'effect')
   const report: FusionReport = {
     name,
     target: target.name,
@@ -120,7 +138,7 @@ export function makeReport(
     memory: assembled.memory,
     totals: {
       kernels: launches.length,
-      stages: kernels.reduce((n, k) => n + k.stages.length, 0),
+      stages: once.reduce((n, k) => n + k.stages.length, 0),
       operations: traffic.operations,
       bytes: kernels.reduce((n, k) => n + k.bytesRead + k.bytesWritten, 0),
       bytesOpByOp: traffic.bytes,

@@ -15,7 +15,7 @@ export interface StageReport {
 
 export interface KernelReport {
   readonly name: string
-  /** 'elementwise', 'reduction', 'matrix', 'scatter', or a boundary: 'opaque', 'effect'. */
+  /** 'elementwise', 'reduction', 'matrix', 'scatter', or a boundary: 'opaque', 'effect', 'cond', 'while', 'loop'. */
   readonly kind: string
   readonly operations: readonly OperationReport[]
   /** Primitives computed in the kernel. */
@@ -30,6 +30,17 @@ export interface KernelReport {
   /** Programs of the grid. */
   readonly programs: number
   readonly stages: readonly StageReport[]
+  /** The graphs inside control flow. Its traffic, arithmetic and time above are of a run: all steps where their number is known. */
+  readonly inner?: readonly InnerReport[]
+}
+
+/** A graph inside control flow, compiled as a program of its own. */
+export interface InnerReport {
+  readonly role: 'then' | 'otherwise' | 'test' | 'body'
+  /** Times it runs in one run of what is around it, where that is known before running. */
+  readonly trips?: number
+  /** Its kernels; traffic, arithmetic and time of one step. */
+  readonly kernels: readonly KernelReport[]
 }
 
 export interface RefusalReport {
@@ -80,7 +91,7 @@ export interface FusionReport {
   readonly rewrites: readonly { readonly rule: string; readonly count: number }[]
   readonly memory: MemoryReport
   readonly totals: {
-    /** Grid launches (stages are counted apart). */
+    /** Grid launches (stages are counted apart); those inside control flow each once, however often they run. */
     readonly kernels: number
     readonly stages: number
     readonly operations: number

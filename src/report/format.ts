@@ -1,5 +1,5 @@
 /** The fusion report as text for people. */
-import type { FusionReport, KernelReport } from './data.ts'
+import type { FusionReport, InnerReport, KernelReport } from './data.ts'
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB']
 
@@ -19,6 +19,10 @@ export const showMs = (ms: number): string => (ms >= 100 ? ms.toFixed(0) : ms >=
 /** `1 kernel`, `2 kernels`. */
 export const counted = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
 
+/** How often a graph inside control flow runs: `body, 10 steps`. */
+export const innerTitle = ({ role, trips }: InnerReport): string =>
+  trips === undefined ? role : `${role}, ${counted(trips, 'step')}`
+
 function kernelLines(k: KernelReport, index: number): string[] {
   const ops = k.operations.map((o) => o.name)
   const named = [...new Set(ops)].map((n) =>
@@ -28,6 +32,8 @@ function kernelLines(k: KernelReport, index: number): string[] {
     `  ${String(index + 1).padStart(3)}  ${k.kind.padEnd(11)} ${named.join(' + ') || k.name}`,
     `       read ${showBytes(k.bytesRead)}, write ${showBytes(k.bytesWritten)}, ${k.intensity.toFixed(1)} flop/B, modelled ${showMs(k.modelledMs)} ms, ${counted(k.programs, 'program')}`,
   ]
+  for (const i of k.inner ?? [])
+    lines.push(`       ${innerTitle(i)}:`, ...i.kernels.flatMap(kernelLines).map((line) => `      ${line}`))
   for (const s of k.stages) lines.push(`       + ${s.stage} stage ${s.name} (${showBytes(s.bytes)})`)
   return lines
 }
@@ -40,7 +46,9 @@ export function formatReport(r: FusionReport): string {
     `  memory traffic ${showBytes(r.totals.bytes)}; operation by operation ${showBytes(r.totals.bytesOpByOp)}; saved ${showBytes(saved)} (${((100 * saved) / Math.max(1, r.totals.bytesOpByOp)).toFixed(0)}%)`,
     `  peak memory ${showBytes(r.memory.peakBytes)} (intermediates ${showBytes(r.memory.arenaBytes)}, ${showBytes(r.memory.unsharedBytes)} without reuse; ${r.memory.inPlace} in place)`,
     '',
-    'kernels',
+    r.kernels.some((k) => k.inner !== undefined)
+      ? 'kernels (inside control flow counted once, measured by the step)'
+      : 'kernels',
     ...r.kernels.flatMap(kernelLines),
   ]
   if (r.recomputed.length > 0) {

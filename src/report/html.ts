@@ -1,7 +1,7 @@
 /** The fusion report as a page that stands alone: the picture, and what it cannot show, in tables. */
-import type { FusionReport } from './data.ts'
-import { counted, showBytes, showMs } from './format.ts'
-import { countedRefusals, escapeMarkup, reportPicture } from './svg.ts'
+import type { FusionReport, KernelReport } from './data.ts'
+import { counted, innerTitle, showBytes, showMs } from './format.ts'
+import { countedOperations, countedRefusals, escapeMarkup, reportPicture } from './svg.ts'
 
 const style = `
 body { font: 15px/1.5 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; margin: 2rem auto; max-width: 980px; padding: 0 1rem; color: #1d2433; background: #fff; }
@@ -45,6 +45,26 @@ function totals(r: FusionReport): string {
   return `<div class="bars">${bar('before', 'operation by operation', r.totals.bytesOpByOp)}${bar('after', 'fused', r.totals.bytes)}</div>`
 }
 
+/** The kernels inside control flow, by the step. */
+function innerRows(kernels: readonly KernelReport[], around = ''): Cell[][] {
+  return kernels.flatMap((k) =>
+    (k.inner ?? []).flatMap((i) => {
+      const place = `${around}${k.kind} ${innerTitle(i)}`
+      return i.kernels.flatMap((x): Cell[][] => [
+        [
+          place,
+          x.kind,
+          countedOperations(x).join(', ') || x.name,
+          { number: showBytes(x.bytesRead) },
+          { number: showBytes(x.bytesWritten) },
+          { number: `${showMs(x.modelledMs)} ms` },
+        ],
+        ...innerRows([x], `${place} / `),
+      ])
+    }),
+  )
+}
+
 /** The page of a report. It loads nothing. */
 export function reportPage(r: FusionReport): string {
   const stages = r.totals.stages > 0 ? ` and ${counted(r.totals.stages, 'stage')}` : ''
@@ -57,6 +77,9 @@ export function reportPage(r: FusionReport): string {
     `<p class="quiet">Peak memory ${showBytes(memory.peakBytes)}: intermediates ${showBytes(memory.arenaBytes)}, ${showBytes(memory.unsharedBytes)} without reuse; ${memory.inPlace} written in place.</p>`,
     section('Kernels', reportPicture(r)),
   ]
+  const inside = innerRows(r.kernels)
+  if (inside.length > 0)
+    parts.push(section('Inside control flow', table(['in', 'kernel', 'operations', 'read', 'written', 'modelled'], inside)))
   if (refusals.length > 0)
     parts.push(
       section(

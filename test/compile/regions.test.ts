@@ -5,6 +5,7 @@ import type { Compiled } from '../../src/compile/index.ts'
 import { condNodes, loopNodes, whileNodes } from '../../src/compose/control.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
+import { reportPage } from '../../src/report/html.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import type { RegionStep } from '../../src/runtime/region.ts'
 import { at, check, type Input, trace } from './support.ts'
@@ -208,5 +209,26 @@ describe('while', () => {
     const apart = trace([scalar, row], (p) => [c.add(at(p, 0), c.full([], 1, 'i32')), c.flip(at(p, 1), [0])])
     const { program } = run([row], (p) => whileNodes(below(limit), apart, [], [c.full([], 0, 'i32'), c.exp(at(p, 0))]))
     expect(region(program, 'while').carries.map((x) => x.spare === undefined)).toEqual([true, false])
+  })
+})
+
+describe('reports', () => {
+  test('kernels inside are listed with their steps and counted once', () => {
+    const body = trace([row, row], (p) => [c.add(c.exp(at(p, 0)), at(p, 1)), c.tanh(c.mul(at(p, 0), at(p, 0)))])
+    const graph = trace([row, matrix], (p) => {
+      const { carries, sequences } = loopNodes(body, { length: 5 }, [], [c.neg(at(p, 0))], [at(p, 1)])
+      return [...carries, c.exp(at(sequences, 0))]
+    })
+    const { report } = check(graph)
+    const loop = report.kernels.find((k) => k.kind === 'loop')
+    expect(loop?.inner?.map((i) => [i.role, i.trips, i.kernels.length])).toEqual([['body', 5, 1]])
+    const [step] = loop?.inner?.[0]?.kernels ?? []
+    // A row of the carry and of the sequence in, the next carry and an element out, of four bytes each.
+    expect([step?.bytesRead, step?.bytesWritten]).toEqual([2 * 28, 2 * 28])
+    expect([loop?.bytesRead, loop?.bytesWritten]).toEqual([5 * 2 * 28, 5 * 2 * 28])
+    expect(report.totals.kernels).toBe(3)
+    expect(report.totals.bytes).toBeLessThanOrEqual(report.totals.bytesOpByOp)
+    expect(String(report)).toContain('body, 5 steps:')
+    expect(reportPage(report)).toContain('loop body, 5 steps')
   })
 })
