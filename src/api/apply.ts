@@ -58,8 +58,9 @@ export function traceCall(
   f: AnyFunction,
   args: readonly unknown[],
   described: readonly Argument[] = argumentsOf(name, args),
+  differentiated = true,
 ): TracedCall {
-  const traced = traceFunction(f, args, { name, program: false })
+  const traced = traceFunction(f, args, { name, program: false, differentiated })
   const outputs = traced.places.flatMap((p) => traced.graph.outputs[p] ?? [])
   return {
     name,

@@ -134,7 +134,7 @@ function batched(f: AnyFunction, args: readonly unknown[], inAxes: unknown, outA
     })
     return rebuildTree(a.tree, taker(specs))
   })
-  const call = traceCall('vmap', f, examples, described)
+  const call = traceCall('vmap', f, examples, described, false)
   const outputAxes = named('vmap', () => readOutAxes(call.result, call.outputs, outAxes))
   const made = applyGraph('vmap', call.operands, (nodes) => {
     const operands = nodes.map((node, i): BatchedNode => {

@@ -9,8 +9,10 @@ export type { HostArray } from '../types/host.ts'
 export type { Shape } from '../types/shape.ts'
 export { type AssociativeScanOptions, associativeScan } from './associativeScan.ts'
 export { type BatchAxes, type VmapOptions, vmap } from './batching.ts'
+export { checkpoint } from './checkpoint.ts'
 export { cond, foriLoop, type LoopOptions, scan, whileLoop } from './control.ts'
 export * from './creation.ts'
+export { customJvp, customVjp } from './custom.ts'
 export {
   type ArgNums,
   type ArgumentsAt,

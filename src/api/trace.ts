@@ -14,6 +14,8 @@ export interface Purpose {
    * closes over pending tensors and those of enclosing traces too.
    */
   readonly program: boolean
+  /** Whether the graph is differentiated in its arguments. */
+  readonly differentiated?: boolean
 }
 
 /** One run of a function under `jit` or a transform. `Captured` stands for the tensors it closes over. */

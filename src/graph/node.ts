@@ -146,15 +146,21 @@ export interface TensorType {
   readonly dtype: DType
 }
 
-/** A user's derivative of a `custom` function. Float inputs and outputs alone have tangents and cotangents, in order. */
-export type CustomRule =
+/** The graphs of a derivative rule. Float inputs and outputs alone have tangents and cotangents, in order. */
+export type RuleGraphs =
   /** Parameters: the inputs, then the tangents. Outputs: the outputs, then their tangents (linear in the tangents). */
-  | { readonly kind: 'jvp'; readonly name: string; readonly graph: Graph }
+  | { readonly kind: 'jvp'; readonly graph: Graph }
   /**
    * `forward`: the inputs to the outputs, then the residuals. `backward`: the residuals, then the cotangents of the outputs,
    * to the gradients of the inputs.
    */
-  | { readonly kind: 'vjp'; readonly name: string; readonly forward: Graph; readonly backward: Graph }
+  | { readonly kind: 'vjp'; readonly forward: Graph; readonly backward: Graph }
+
+/**
+ * A user's derivative of a `custom` function. The graphs of a `deferred` rule are made when a derivative asks for them, no
+ * sooner: it is the rule of a function that is called in its own rule.
+ */
+export type CustomRule = RuleGraphs & { readonly name: string; readonly deferred?: true }
 
 export type OpName = keyof AttrsByOp
 

@@ -68,6 +68,7 @@ export function graphsInside(node: Node): readonly GraphInside[] {
       return [{ role: 'body', graph: node.attrs.body }]
     case 'custom': {
       const { body, rule } = node.attrs
+      if (rule.deferred === true) return [{ role: 'body', graph: body }]
       const rules =
         rule.kind === 'jvp'
           ? [{ role: 'derivative', graph: rule.graph }]

@@ -2,10 +2,18 @@
  * Batching rules of ops with graphs inside. A condition that differs within the batch runs both branches and selects; a while
  * loop whose test does runs as long as any element's test holds, and elements that are done keep their carry.
  */
-import { byRole, condNodes, customLinearNodes, customNodes, loopNodes, whileNodes } from '../../compose/control.ts'
+import {
+  byRole,
+  condNodes,
+  customLinearNodes,
+  customNodes,
+  deferredRule,
+  loopNodes,
+  whileNodes,
+} from '../../compose/control.ts'
 import { moveAxis } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
-import type { CustomRule, Graph, Node } from '../../graph/node.ts'
+import type { CustomRule, Graph, Node, RuleGraphs } from '../../graph/node.ts'
 import { graphBetween } from '../../graph/subgraph.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { at } from '../rule.ts'
@@ -165,13 +173,16 @@ function wholeGradients(
 function batchRule(call: RegionBatching<'custom'>, floats: readonly boolean[]): CustomRule {
   const { node, batched } = call
   const { rule, body } = node.attrs
-  if (rule.kind === 'jvp') return { ...rule, graph: wholly(call, rule.graph, [...batched, ...floats]) }
-  const residuals = rule.forward.outputs.slice(body.outputs.length).map(() => true)
-  return {
-    ...rule,
-    forward: wholly(call, rule.forward, batched),
-    backward: wholeGradients(call, rule.backward, residuals, floats),
+  const make = (): RuleGraphs => {
+    if (rule.kind === 'jvp') return { kind: 'jvp', graph: wholly(call, rule.graph, [...batched, ...floats]) }
+    const residuals = rule.forward.outputs.slice(body.outputs.length).map(() => true)
+    return {
+      kind: 'vjp',
+      forward: wholly(call, rule.forward, batched),
+      backward: wholeGradients(call, rule.backward, residuals, floats),
+    }
   }
+  return rule.deferred === true ? deferredRule(rule.name, rule.kind, make) : { name: rule.name, ...make() }
 }
 
 export const regionBatching: RegionBatchRules = {
