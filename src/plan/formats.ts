@@ -12,17 +12,10 @@ import { sizeOf } from '../types/shape.ts'
 import { type Body, type BodyTensor, pointsOf } from './body.ts'
 import { standingInputs } from './clusters.ts'
 import { costOf } from './cost.ts'
-import type { KernelGroup, PlannedGroup } from './plan.ts'
+import type { KernelGroup, PlannedGroup, Unpacked } from './plan.ts'
 import { dataInputs } from './region.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
 import type { TargetInfo } from './target.ts'
-
-/** A bool between kernels that stands in memory a byte an element, and why. */
-export interface Unpacked {
-  readonly node: Node
-  readonly code: 'no-whole-bytes' | 'fixed-blocks' | 'programs-too-large' | 'saves-little'
-  readonly detail: string
-}
 
 export interface Formats {
   readonly groups: readonly PlannedGroup[]

@@ -2,7 +2,6 @@
 import type { Node } from '../graph/node.ts'
 import type { Body } from './body.ts'
 import type { KernelCost } from './cost.ts'
-import type { Unpacked } from './formats.ts'
 import type { RefusalCode } from './refusal.ts'
 import type { Roles } from './roles.ts'
 
@@ -42,6 +41,13 @@ export interface Recomputed {
   readonly node: Node
   readonly consumers: number
   readonly savedBytes: number
+}
+
+/** A bool between kernels that stands in memory a byte an element, and why. */
+export interface Unpacked {
+  readonly node: Node
+  readonly code: 'no-whole-bytes' | 'fixed-blocks' | 'programs-too-large' | 'saves-little'
+  readonly detail: string
 }
 
 export interface FusionPlan {
