@@ -17,9 +17,7 @@ import { drawDigits, side } from './digitImages.mjs'
 import { makeRandom } from './random.mjs'
 import { main } from './run.mjs'
 
-export const batch = 64
-const trained = 4096
-const unseen = 1024
+const config = { batch: 64, trained: 4096, unseen: 1024 }
 
 /** Weights drawn with the variance of He et al. 2015, biases of zero. */
 export function makeParameters(seed) {
@@ -65,7 +63,8 @@ export function accuracy(params, { images, labels }) {
 }
 
 /** Trains; yields the loss of each step, returns what was reached. */
-export function* train({ steps, seed }) {
+export function* train({ steps, seed, setup = config }) {
+  const { batch, trained, unseen } = setup
   const data = drawDigits(1000 + seed, trained)
   const test = drawDigits(900_000 + seed, unseen)
   const draw = makeRandom(seed)

@@ -1,29 +1,37 @@
 /**
  * The laws of a pendulum from noisy readings of its angle, by Gauss-Newton: `node examples/training/pendulum.mjs`. There are
- * three parameters and thousands of readings, so the Jacobian costs three passes in forward mode, thousands in reverse.
+ * three parameters and hundreds of readings, so the Jacobian costs three passes in forward mode, hundreds in reverse.
  */
-import { abs, jacfwd, jacrev, jit, linspace, random, sin, stack, tensor, tree } from 'sinter'
+import { abs, jacfwd, jacrev, jit, linspace, random, scan, sin, stack, tensor, tree, zerosLike } from 'sinter'
 import { main } from './run.mjs'
 
 export const truth = { gravity: 9.81, friction: 0.15, drag: 0.08 }
 const names = Object.keys(truth)
 const noise = 0.05
 
-/** Angles [times, pendulums] of pendulums of 1 m let go at different angles, by the semi-implicit Euler method. */
-export function simulate({ gravity, friction, drag }, { pendulums = 64, times = 40, dt = 0.05 } = {}) {
-  let angle = linspace(0.2, 2.8, pendulums)
-  let velocity = angle.mul(0)
-  const seen = []
-  for (let i = 0; i < times; i++) {
-    const force = sin(angle)
-      .mul(gravity)
-      .add(velocity.mul(friction))
-      .add(velocity.mul(abs(velocity)).mul(drag))
-    velocity = velocity.sub(force.mul(dt))
-    angle = angle.add(velocity.mul(dt))
-    seen.push(angle)
-  }
-  return stack(seen)
+/**
+ * Angles [readings, pendulums] of pendulums of 1 m let go at different angles, by the semi-implicit Euler method: one loop of
+ * time steps, of which every few are read.
+ */
+export function simulate({ gravity, friction, drag }, { pendulums = 16, readings = 40, every = 10, seconds = 4 } = {}) {
+  const steps = readings * every
+  const dt = seconds / steps
+  const start = linspace(0.2, 2.8, pendulums)
+  const [, angles] = scan(
+    ([angle, velocity]) => {
+      const force = sin(angle)
+        .mul(gravity)
+        .add(velocity.mul(friction))
+        .add(velocity.mul(abs(velocity)).mul(drag))
+      const faster = velocity.sub(force.mul(dt))
+      const further = angle.add(faster.mul(dt))
+      return [[further, faster], further]
+    },
+    [start, zerosLike(start)],
+    null,
+    { length: steps },
+  )
+  return angles.slice([every - 1, null, every])
 }
 
 /** Residuals in units of the noise, and J^T J and J^T r of their Jacobian in the parameters: one program. */

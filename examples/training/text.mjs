@@ -38,7 +38,14 @@ export function readText() {
   const blocks = Array.from({ length: Math.ceil(codes.length / 4096) }, (_, i) =>
     codes.subarray(i * 4096, (i + 1) * 4096),
   )
-  const joined = (parts) => Int32Array.from(parts.flatMap((part) => [...part]))
+  const joined = (parts) => {
+    const out = new Int32Array(parts.reduce((n, part) => n + part.length, 0))
+    parts.reduce((at, part) => {
+      out.set(part, at)
+      return at + part.length
+    }, 0)
+    return out
+  }
   return {
     alphabet,
     train: joined(blocks.filter((_, i) => i % 10 !== 9)),
