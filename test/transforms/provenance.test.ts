@@ -1,6 +1,7 @@
 /** What the planner reads of origins: which nodes transposition built, which were traced in a checkpointed region. */
 import { describe, expect, it } from 'vitest'
 import { operationTraffic } from '../../src/compile/operations.ts'
+import { customNodes } from '../../src/compose/control.ts'
 import { log, mul, tanh } from '../../src/compose/index.ts'
 import { backwardOrigin, inCheckpoint, makeOrigin, type Origin, withOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
@@ -49,6 +50,32 @@ describe('variants of an origin', () => {
       expect(named('again', () => log(x))).toBe(a)
       expect(named('outside', () => log(b)).origin.checkpoint).toBeUndefined()
     })
+  })
+})
+
+describe('functions with rules', () => {
+  it('what a backward function computes is backward, whether or not it depends on a cotangent', () => {
+    const one = (build: (x: Node) => readonly Node[]): Graph =>
+      withContext(() => {
+        const x = param(0, [3], 'f32')
+        return { params: [x], outputs: build(x), effects: [] }
+      })
+    const backward = withContext((): Graph => {
+      const [x, ct] = [param(0, [3], 'f32'), param(1, [3], 'f32')]
+      const kept = named('kept', () => log(x))
+      return { params: [x, ct], outputs: [named('given', () => mul(kept, ct))], effects: [] }
+    })
+    const rule = { kind: 'vjp', name: 'f', forward: one((x) => [tanh(x), x]), backward } as const
+    const graph = one((x) =>
+      customNodes(
+        one((v) => [tanh(v)]),
+        rule,
+        [x],
+      ),
+    )
+    const phases = (name: string): unknown[] => named1(vjpGraph(graph, [0]), name).map((o) => o.phase)
+    expect(phases('kept')).toEqual(['backward'])
+    expect(phases('given')).toEqual(['backward'])
   })
 })
 

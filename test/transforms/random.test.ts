@@ -13,6 +13,7 @@ import { sizeOf } from '../../src/types/shape.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
 import { tameData } from '../random/values.ts'
+import { enclosed } from './enclose.ts'
 import { elementAt, evaluate, expectClose, numbersOf } from './support.ts'
 
 interface Case {
@@ -123,9 +124,12 @@ function checkLoop(c: Case, rng: Rng): void {
 const programs = 500
 
 describe('random programs', () => {
-  it(`${programs} of them through stacks of up to two transforms`, () => {
+  it.each([
+    ['plain', programs],
+    ['in regions', programs / 2],
+  ] as const)('%s, %i of them through stacks of up to two transforms', (kind, count) => {
     let compared = 0
-    for (let seed = 0; seed < programs; seed++) {
+    for (let seed = 0; seed < count; seed++) {
       const rng = makeRng(seed + 1)
       const { graph, inputs } = randomGraph(seed, {
         operations: 8,
@@ -137,7 +141,8 @@ describe('random programs', () => {
         if (data === undefined) throw new Error('no data')
         return data
       })
-      let c: Case = { graph, inputs: byPosition }
+      let c: Case = { graph: kind === 'plain' ? graph : enclosed(graph, rng), inputs: byPosition }
+      verifyGraph(c.graph)
       const names: string[] = []
       try {
         for (let depth = rng.int(0, 2); depth > 0; depth--) {
@@ -154,6 +159,6 @@ describe('random programs', () => {
         })
       }
     }
-    expect(compared).toBeGreaterThan(programs * 0.8)
+    expect(compared).toBeGreaterThan(count * 0.8)
   })
 })
