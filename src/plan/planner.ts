@@ -222,17 +222,19 @@ export class Planner {
 
   /** Merges along edges until none gains, largest saving first. */
   mergeEdges(): void {
-    // Largest saving last; among equals the smaller groups, whose trials are cheap.
-    const queue: { saving: number; size: number; a: number; b: number }[] = []
+    // Largest saving last; among equals what follows a matrix product (its epilogue costs least), then the smaller groups,
+    // whose trials are cheap.
+    const queue: { saving: number; epilogue: number; size: number; a: number; b: number }[] = []
     type Entry = (typeof queue)[number]
-    const order = (p: Entry, q: Entry): number => p.saving - q.saving || q.size - p.size
+    const order = (p: Entry, q: Entry): number => p.saving - q.saving || p.epilogue - q.epilogue || q.size - p.size
     const push = (a: number, b: number): void => {
       const from = this.groups.get(a)
       const to = this.groups.get(b)
       if (from === undefined || to === undefined) return
       let saving = 0
       for (const n of from.outputs) if (to.inputs.has(n)) saving += bytesOf(n)
-      queue.push({ saving, size: from.members.size + to.members.size, a, b })
+      const epilogue = from.made?.roles.kind === 'matrix' ? 1 : 0
+      queue.push({ saving, epilogue, size: from.members.size + to.members.size, a, b })
     }
     for (const id of this.links.ids()) for (const s of this.links.successors(id)) push(id, s)
     queue.sort(order)

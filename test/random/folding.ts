@@ -195,6 +195,36 @@ function linear(b: Builder): Tracked | undefined {
   return arithmetic('mul', shifted, scale)
 }
 
+/** x @ w of a few blocks, with folds of what goes in and what comes out: along its depth, its rows, its columns or all. */
+function foldedProduct(b: Builder): Tracked | undefined {
+  const dtype = b.dtype(isFloat)
+  if (dtype === undefined) return undefined
+  const [m, k, n] = [b.rng.pick([2, 7, 12, 33]), b.rng.pick([2, 5, 11]), b.rng.pick([4, 9, 19, 34])]
+  if (!b.fits([m, n]) || !b.fits([m, k]) || !b.fits([k, n])) return undefined
+  const [x, w] = [b.param([m, k], dtype), b.param([k, n], dtype)]
+  const top = magnitude(x) * magnitude(w)
+  const y = tracked(compose.matmul(x.node, w.node), -k * top, k * top, accumulation(dtype, k, top))
+  if (y === undefined) return undefined
+  const shaped =
+    b.rng.chance(0.5) || magnitude(y) > 50 ? y : composite(compose.gelu(y.node), -1, magnitude(y) + 1, y, 4, 8)
+  if (shaped === undefined) return undefined
+  const fold = (t: Tracked, axes: readonly number[]): Tracked | undefined => {
+    const count = extentOf(t, axes)
+    const combiner = b.rng.pick(['sum', 'max', 'min'] as const)
+    const node = makeNode('reduce', [t.node], { combiner, axes })
+    if (combiner !== 'sum') return tracked(node, t.lo, t.hi, t.error)
+    const error = count * t.error + accumulation(dtype, count, magnitude(t))
+    return tracked(node, Math.min(0, count * t.lo), Math.max(0, count * t.hi), error)
+  }
+  const made = [
+    fold(shaped, b.rng.pick([[0], [1], [0, 1]])),
+    b.rng.chance(0.5) ? fold(w, [0]) : fold(x, [1]),
+    b.rng.chance(0.5) ? fold(shaped, [b.rng.int(0, 1)]) : undefined,
+  ]
+  for (const t of made) if (t !== undefined) b.pool.push(t)
+  return shaped
+}
+
 function convolved(b: Builder): Tracked | undefined {
   const dtype = b.dtype(isFloat)
   if (dtype === undefined) return undefined
@@ -261,6 +291,7 @@ export const foldingSteps: readonly Step[] = [
   { name: 'activation', weight: 3, apply: activated },
   { name: 'contract', weight: 4, apply: contracted },
   { name: 'linear', weight: 3, apply: linear },
+  { name: 'folded product', weight: 2, apply: foldedProduct },
   { name: 'conv', weight: 1.5, apply: convolved },
   { name: 'pool', weight: 1, apply: pooled },
   { name: 'random', weight: 1, apply: random },
