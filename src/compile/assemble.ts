@@ -12,6 +12,7 @@ import type { Program, ProgramBuffer } from '../runtime/program.ts'
 import { sizeOf } from '../types/shape.ts'
 import { Assembly } from './assembly.ts'
 import { type Interval, planMemory } from './memory.ts'
+import type { Passes } from './planGraph.ts'
 import { addRegion, type CompileInner, type Inner } from './regions.ts'
 import { hostFor, renameStep, touched } from './steps.ts'
 
@@ -96,6 +97,7 @@ function addGroup(
 export interface Kept {
   readonly source: Graph
   readonly plan: FusionPlan
+  readonly passes: Passes | undefined
   readonly assembled: Assembled
 }
 

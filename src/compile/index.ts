@@ -5,7 +5,6 @@ import type { Graph, Node } from '../graph/node.ts'
 import { verifyGraph } from '../graph/verify.ts'
 import { verifyKernel } from '../kernel/verify.ts'
 import type { FusionPlan } from '../plan/plan.ts'
-import { planFusion } from '../plan/planFusion.ts'
 import { readersFirst } from '../plan/readersFirst.ts'
 import { storageOf } from '../plan/region.ts'
 import type { TargetInfo } from '../plan/target.ts'
@@ -14,6 +13,7 @@ import { rewriteGraph } from '../rewrite/index.ts'
 import type { Program } from '../runtime/program.ts'
 import type { HostArray } from '../types/host.ts'
 import { assemble, type Kept, type Reuse } from './assemble.ts'
+import { type Budgets, type PlannedGraph, planGraph } from './planGraph.ts'
 import { makeReport } from './report.ts'
 
 export interface CompileOptions {
@@ -24,6 +24,8 @@ export interface CompileOptions {
   readonly donated?: readonly boolean[]
   /** `false` gives every operation a kernel of its own: what fusion is compared with. */
   readonly fuse?: boolean
+  /** Values are computed again to stay inside. */
+  readonly budgets?: Budgets | undefined
   /** Verify every intermediate form (tests). */
   readonly verify?: boolean
 }
@@ -31,7 +33,7 @@ export interface CompileOptions {
 export interface Compiled {
   readonly program: Program
   readonly report: FusionReport
-  /** The graph after rewriting. */
+  /** The graph that was planned: after rewriting, with copies of what the backward pass computes again. */
   readonly graph: Graph
   readonly plan: FusionPlan
 }
@@ -50,28 +52,41 @@ function compileProgram(
   name: string,
   options: CompileOptions,
   reuse: Reuse,
+  budgets: Budgets = {},
 ): Kept & { readonly graph: Graph; readonly applied: FusionReport['rewrites'] } {
   const { mode, target, fuse = true, verify = false } = options
   if (verify) verifyGraph(graph)
   const rewritten = rewriteGraph(graph, { mode, fold: (node) => fold(node, mode) })
   if (verify) verifyGraph(rewritten.graph)
-  const planned = planFusion(rewritten.graph, target, mode, fuse)
-  const { params, outputs } = rewritten.graph
-  const donors = params.filter((_, i) => reuse.donated[i] === true || reuse.over.includes(i))
-  const plan = { ...planned, groups: readersFirst(planned.groups, donors, new Set(outputs.map(storageOf))) }
-  const assembled = assemble(name, rewritten.graph, plan, target, mode, reuse, (inner, label, over) => {
-    const kept = compileProgram(inner, label, options, { donated: [], over })
-    return { program: kept.assembled.program, kept }
-  })
-  if (verify) for (const s of assembled.program.steps) if (s.kind === 'kernel') verifyKernel(s.kernel)
-  return { source: graph, plan, assembled, graph: rewritten.graph, applied: rewritten.applied }
+  const made = new Map<FusionPlan, Kept>()
+  const assembleOnce = (planned: PlannedGraph): Kept => {
+    const have = made.get(planned.plan)
+    if (have !== undefined) return have
+    const { params, outputs } = planned.graph
+    const donors = params.filter((_, i) => reuse.donated[i] === true || reuse.over.includes(i))
+    const groups = readersFirst(planned.plan.groups, donors, new Set(outputs.map(storageOf)))
+    const plan = { ...planned.plan, groups }
+    const assembled = assemble(name, planned.graph, plan, target, mode, reuse, (inner, label, over) => {
+      const kept = compileProgram(inner, label, options, { donated: [], over })
+      return { program: kept.assembled.program, kept }
+    })
+    const kept = { source: graph, plan, assembled, passes: planned.passes }
+    made.set(planned.plan, kept)
+    return kept
+  }
+  const arenaOf = (p: PlannedGraph): number => assembleOnce(p).assembled.memory.arenaBytes
+  const planned = planGraph(rewritten.graph, target, mode, fuse, budgets, arenaOf)
+  if (verify) verifyGraph(planned.graph)
+  const kept = assembleOnce(planned)
+  if (verify) for (const s of kept.assembled.program.steps) if (s.kind === 'kernel') verifyKernel(s.kernel)
+  return { ...kept, graph: planned.graph, applied: rewritten.applied }
 }
 
 /** Compiles a graph for a target. */
 export function compileGraph(graph: Graph, options: CompileOptions): Compiled {
-  const { mode, target, name = 'program', donated = [] } = options
+  const { mode, target, name = 'program', donated = [], budgets } = options
   const started = performance.now()
-  const made = compileProgram(graph, name, options, { donated, over: [] })
+  const made = compileProgram(graph, name, options, { donated, over: [] }, budgets)
   const elapsed = performance.now() - started
   const report = makeReport(name, made, target, mode, made.applied, elapsed)
   return { program: made.assembled.program, report, graph: made.graph, plan: made.plan }

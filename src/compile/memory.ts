@@ -19,33 +19,64 @@ export interface MemoryPlan {
 
 const align = (n: number): number => Math.ceil((n + 64) / 64) * 64
 
-/** First fit over lifetimes, larger first at a step. Every block keeps 64 bytes behind its data (vector tails read over). */
-export function planMemory(intervals: readonly Interval[]): MemoryPlan {
-  const offsets = new Map<number, number>()
-  const placed: { from: number; to: number; start: number; end: number }[] = []
-  let arenaBytes = 0
+/** Buffers that follow each other in one place: alive from the first's beginning to the last's end. */
+interface Block {
+  readonly buffers: number[]
+  readonly bytes: number
+  readonly from: number
+  to: number
+}
+
+/** Joins every buffer with the one whose bytes it takes over. */
+function blocksOf(intervals: readonly Interval[]): { readonly blocks: readonly Block[]; readonly inPlace: number } {
+  const holder = new Map<number, Block>()
+  const blocks: Block[] = []
   let inPlace = 0
-  const order = [...intervals].sort((a, b) => a.from - b.from || b.bytes - a.bytes)
-  const at = new Map(order.map((i) => [i.buffer, i]))
-  for (const i of order) {
-    const host = i.over === undefined ? undefined : at.get(i.over)
-    const hostStart = host === undefined ? undefined : offsets.get(host.buffer)
-    if (host !== undefined && hostStart !== undefined && host.to === i.from && host.bytes === i.bytes) {
-      offsets.set(i.buffer, hostStart)
-      placed.push({ from: i.from, to: i.to, start: hostStart, end: hostStart + align(i.bytes) })
+  for (const i of [...intervals].sort((a, b) => a.from - b.from)) {
+    const host = i.over === undefined ? undefined : holder.get(i.over)
+    if (host !== undefined && host.to === i.from && host.bytes === i.bytes) {
+      host.buffers.push(i.buffer)
+      host.to = i.to
+      holder.set(i.buffer, host)
       inPlace++
       continue
     }
-    const size = align(i.bytes)
-    const busy = placed.filter((p) => p.from <= i.to && p.to >= i.from).sort((a, b) => a.start - b.start)
+    const block = { buffers: [i.buffer], bytes: i.bytes, from: i.from, to: i.to }
+    blocks.push(block)
+    holder.set(i.buffer, block)
+  }
+  return { blocks, inPlace }
+}
+
+/** Places blocks one after another, each in the first gap among those alive at the same time. */
+function firstFit(blocks: readonly Block[]): { readonly starts: ReadonlyMap<Block, number>; readonly end: number } {
+  const starts = new Map<Block, number>()
+  const placed: { readonly block: Block; readonly start: number; readonly end: number }[] = []
+  let end = 0
+  for (const block of blocks) {
+    const size = align(block.bytes)
+    const busy = placed.filter((p) => p.block.from <= block.to && p.block.to >= block.from)
     let start = 0
-    for (const p of busy) {
+    for (const p of busy.sort((a, b) => a.start - b.start)) {
       if (p.start - start >= size) break
       start = Math.max(start, p.end)
     }
-    offsets.set(i.buffer, start)
-    placed.push({ from: i.from, to: i.to, start, end: start + size })
-    arenaBytes = Math.max(arenaBytes, start + size)
+    starts.set(block, start)
+    placed.push({ block, start, end: start + size })
+    end = Math.max(end, start + size)
   }
-  return { offsets, arenaBytes, inPlace }
+  return { starts, end }
+}
+
+/**
+ * Offsets by first fit, once in the order of time and once the largest blocks first; the smaller arena wins. Every block keeps
+ * 64 bytes behind its data (vector tails read over).
+ */
+export function planMemory(intervals: readonly Interval[]): MemoryPlan {
+  const { blocks, inPlace } = blocksOf(intervals)
+  const bySize = firstFit([...blocks].sort((a, b) => b.bytes - a.bytes || a.from - b.from))
+  const byTime = firstFit([...blocks].sort((a, b) => a.from - b.from || b.bytes - a.bytes))
+  const { starts, end } = bySize.end < byTime.end ? bySize : byTime
+  const offsets = new Map([...starts].flatMap(([block, start]) => block.buffers.map((b) => [b, start] as const)))
+  return { offsets, arenaBytes: end, inPlace }
 }

@@ -12,6 +12,7 @@ import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Kept } from './assemble.ts'
 import { operationTraffic } from './operations.ts'
+import { passesReport } from './passesReport.ts'
 import { regionReport, withInner } from './regionReport.ts'
 
 const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
@@ -106,7 +107,7 @@ function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): K
 
 export function makeReport(
   name: string,
-  { source, plan, assembled }: Kept,
+  { source, plan, assembled, passes }: Kept,
   target: TargetInfo,
   mode: 'fast' | 'strict',
   rewrites: FusionReport['rewrites'],
@@ -134,6 +135,7 @@ export function makeReport(
       savedBytes: r.savedBytes,
     })),
     storedBools: storedBools(plan),
+    ...(passes === undefined ? {} : { passes: passesReport(passes, describe) }),
     rewrites,
     memory: assembled.memory,
     totals: {

@@ -63,13 +63,16 @@ function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const grid = matrix === undefined ? [...roles.parallel] : []
   const prologue = matrix === undefined ? new Map<ValueId, number>() : prologueRepeats(matrix, lets, target, size)
+  // A value without axes is evaluated once a program, outside its loops.
+  const once = roles.kind === 'elementwise' ? Math.ceil(size(grid) / target.elementBlock) : size(grid)
   let flops = 0
   let special = 0
   let compute = 0
   for (const l of body.lets) {
     const op = l.op
     const repeats = prologue.get(l.id)
-    const points = repeats !== undefined ? size(l.axes) * repeats : size(new Set([...l.axes, ...grid]))
+    const points =
+      repeats !== undefined ? size(l.axes) * repeats : l.axes.length === 0 ? once : size(new Set([...l.axes, ...grid]))
     if (op.kind === 'scalar') {
       const { cost } = scalarInfo(op.op)
       if (cost === 'special') {

@@ -9,18 +9,29 @@ import { topologicalOrder } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { chains, demandedNodes, withResults } from './clusters.ts'
 import { decideFormats, storedBytes } from './formats.ts'
+import { orderGroups } from './order.ts'
 import type { FusionPlan, PlannedGroup } from './plan.ts'
-import { Planner } from './planner.ts'
-import { isFree } from './region.ts'
+import { type Apart, Planner } from './planner.ts'
+import { isFree, storageOf } from './region.ts'
+import { spreadSingles } from './singles.ts'
 import type { TargetInfo } from './target.ts'
-/** Plans a graph for a target. Without `fuse` every node is a kernel of its own. */
-export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse = true): FusionPlan {
+
+/** Plans a graph for a target. Without `fuse` every node is a kernel of its own; no kernel holds both sides of `apart`. */
+export function planFusion(
+  graph: Graph,
+  target: TargetInfo,
+  mode: NumericsMode,
+  fuse = true,
+  apart?: Apart,
+): FusionPlan {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
   const demanded = demandedNodes(graph, nodes)
   const stands = (n: Node): boolean => n.op === 'param' || n.op === 'result' || (n.op === 'constant' && !isFree(n))
   const units = nodes.filter((n) => !stands(n) && (!isFree(n) || demanded.has(n)))
-  const clusters = fuse ? chains(units, demanded, target) : units.map((n) => new Set([n]))
-  const planner = new Planner(withResults(clusters, nodes), demanded, target, mode)
+  const { clusters, recomputed } = fuse
+    ? spreadSingles(chains(units, demanded, target), demanded, target)
+    : { clusters: units.map((n) => new Set([n])), recomputed: [] }
+  const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, recomputed, apart)
   if (fuse) {
     planner.mergeEdges()
     planner.mergeSiblings()
@@ -52,8 +63,9 @@ export function planFusion(graph: Graph, target: TargetInfo, mode: NumericsMode,
     for (const n of g.kind === 'kernel' ? g.members : [g.node, ...g.results])
       holders.set(n, [...(holders.get(n) ?? []), g])
   const kernels = (n: Node): PlannedGroup[] => holders.get(n) ?? []
+  const results = new Set(graph.outputs.map(storageOf))
   return {
-    groups,
+    groups: fuse ? orderGroups(groups, results, bits) : groups,
     bits,
     unpacked,
     refused: [...planner.refused.values()].filter((r) => !kernels(r.from).some((g) => kernels(r.to).includes(g))),

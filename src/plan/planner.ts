@@ -31,6 +31,14 @@ interface Group {
   made: Omit<KernelGroup, 'kind' | 'members' | 'outputs'> | undefined
 }
 
+/** Values of a forward pass that a backward pass computes again: the copies must not be made in the forward pass. */
+export interface Apart {
+  readonly early: ReadonlySet<Node>
+  /** Copies, and what each is a copy of. */
+  readonly copies: ReadonlyMap<Node, Node>
+  readonly backward: ReadonlySet<Node>
+}
+
 export const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
 
 export class Planner {
@@ -39,12 +47,13 @@ export class Planner {
   readonly home = new Map<Node, number>()
   readonly demanded: ReadonlySet<Node>
   readonly refused = new Map<string, RefusedMerge>()
-  readonly recomputed: Recomputed[] = []
+  readonly recomputed: Recomputed[]
   private readonly users = new Map<Node, Set<number>>()
   private readonly target: TargetInfo
   private readonly mode: NumericsMode
   /** Bools that are packed if they are stored. */
   readonly packable: ReadonlySet<Node>
+  private readonly apart: Apart | undefined
   private nextId = 0
 
   constructor(
@@ -52,11 +61,15 @@ export class Planner {
     demanded: ReadonlySet<Node>,
     target: TargetInfo,
     mode: NumericsMode,
+    recomputed: readonly Recomputed[] = [],
+    apart?: Apart,
   ) {
     this.target = target
     this.mode = mode
     this.demanded = demanded
     this.packable = packableNodes(clusters, demanded, target)
+    this.recomputed = [...recomputed]
+    this.apart = apart
     for (const members of clusters) {
       const [n] = members
       if (n === undefined) continue
@@ -151,12 +164,28 @@ export class Planner {
   private quickRefusal(a: Group, b: Group): Refused | undefined {
     for (const g of [a, b])
       if (g.boundary !== undefined) return refuse(`${g.boundary}-boundary`, `${[...g.members][0]?.op} stands alone`)
+    if (this.mixes(a, b))
+      return refuse(
+        'computed-again',
+        'one computes again for the backward pass what the other computes for the forward pass',
+      )
     const ka = a.made?.roles.kind
     const kb = b.made?.roles.kind
     if (ka === 'matrix' && kb === 'matrix') return refuse('two-contractions', 'a kernel holds one matrix product')
     if (this.links.hasIndirectPath(a.id, b.id) || this.links.hasIndirectPath(b.id, a.id))
       return refuse('cycle', 'another kernel stands between the two')
     return undefined
+  }
+
+  /** Whether a merge would bring what is computed again next to what it was computed first with. */
+  private mixes(a: Group, b: Group): boolean {
+    const { apart } = this
+    if (apart === undefined) return false
+    const all = [...a.members, ...b.members]
+    const copied = all.flatMap((n) => apart.copies.get(n) ?? [])
+    if (copied.length === 0) return false
+    if (copied.some((n) => a.members.has(n) || b.members.has(n))) return true
+    return all.some((n) => apart.early.has(n)) && !all.some((n) => apart.backward.has(n))
   }
 
   /** Merges two groups if that is a kernel and modelled faster. */
@@ -341,7 +370,7 @@ export class Planner {
     }
   }
 
-  /** Cheap test before a sibling trial: the same number of points, and no matrix product beside anything. */
+  /** Cheap test before a sibling trial: the same number of points, or those of an operand or the result of a matrix product. */
   private alike(a: Group, b: Group): boolean {
     const points = (g: Group): number => (g.made?.body.axes ?? []).reduce((n, x) => n * x.extent, 1)
     const product = a.made?.roles.matrix ?? b.made?.roles.matrix

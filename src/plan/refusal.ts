@@ -11,6 +11,8 @@ export type RefusalCode =
   | 'scatter-boundary'
   /** One side is control flow, with graphs inside that are planned for themselves. */
   | 'region-boundary'
+  /** The backward pass computes a value again instead of keeping it: it does so in a kernel of its own time. */
+  | 'computed-again'
   /** Recomputing the producer costs more than storing and reading its result. */
   | 'recompute-cost'
   /** Random bits read through padding have no counter there. */
@@ -27,10 +29,10 @@ export type RefusalCode =
   | 'reduction-in-prologue'
   /** What follows a reduction of a contraction's result needs that result again, or no partial results of it exist. */
   | 'reduction-of-contraction'
-  /** Two contractions. */
-  | 'two-contractions'
   /** In strict mode a reduction would fold in another order than it does alone. */
   | 'strict-order'
+  /** Two contractions. */
+  | 'two-contractions'
   /** A reduction's partial results would be as large as what it reads. */
   | 'partials-too-large'
   /** A result whose axes do not line up with the kernel's. */

@@ -10,6 +10,7 @@ import { familyOf, opDef, scalarOf } from '../graph/table.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { standingInputs } from './clusters.ts'
+import { storedBytes } from './formats.ts'
 import { FlowNetwork } from './minCut.ts'
 import type { Phases } from './phases.ts'
 import type { FusionPlan, PlannedGroup } from './plan.ts'
@@ -19,9 +20,16 @@ import type { TargetInfo } from './target.ts'
 /** A value the forward pass leaves in memory for the backward pass. */
 export interface SavedValue {
   readonly node: Node
+  readonly form: 'plain' | 'bits'
   readonly bytes: number
   /** It is a result of the program: kept anyway. */
   readonly result: boolean
+}
+
+/** What keeping a value costs, and computing it again from what else is kept: modelled seconds. */
+export interface Choice {
+  readonly keep: number
+  readonly again: number
 }
 
 /**
@@ -29,8 +37,6 @@ export interface SavedValue {
  * read, what lies between has pushed it out of every cache, and it kept others out. Measured in bench/NOTES.md.
  */
 export const residentPrice = 2
-
-const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
 
 const membersOf = (group: PlannedGroup): Iterable<Node> => (group.kind === 'kernel' ? group.members : [group.node])
 
@@ -45,12 +51,40 @@ export function savedBetween(graph: Graph, plan: FusionPlan, phases: Phases): Sa
         if (phases.early.has(m)) continue
         for (const x of [...dataInputs(m), ...standingInputs(m)]) {
           const n = storageOf(x)
-          if (stored.has(n)) saved.set(n, { node: n, bytes: bytesOf(n), result: results.has(n) })
+          if (stored.has(n))
+            saved.set(n, {
+              node: n,
+              form: plan.bits.has(n) ? 'bits' : 'plain',
+              bytes: storedBytes(n, plan.bits),
+              result: results.has(n),
+            })
         }
       }
     for (const n of g.kind === 'kernel' ? g.outputs : [g.node]) if (!phases.backward.has(n)) stored.add(storageOf(n))
   }
   return [...saved.values()]
+}
+
+/** Bytes of a value if it is kept. */
+const keptBytes = (n: Node, target: TargetInfo): number =>
+  n.dtype === 'bool' && target.packBools ? Math.ceil(sizeOf(n.shape) / 8) : sizeOf(n.shape) * dtypeBytes(n.dtype)
+
+/** What a choice about a value was between, given the others that are kept. */
+export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: TargetInfo): Choice {
+  const keep = (2 * keptBytes(node, target)) / target.bandwidth
+  const stack = [node]
+  const seen = new Set(stack)
+  let again = 0
+  for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+    again += arithmetic(n, target)
+    for (const x of n.inputs) {
+      if (seen.has(x)) continue
+      seen.add(x)
+      if (kept.has(x) || x.op === 'param') again += keptBytes(x, target) / target.bandwidth
+      else stack.push(x)
+    }
+  }
+  return { keep, again }
 }
 
 /** Modelled seconds of arithmetic of a node, operands at hand. */
@@ -135,7 +169,7 @@ export function valuesToRecompute(
     }
     const v = { enter: net.vertex(), leave: net.vertex() }
     vertices.set(n, v)
-    const move = bytesOf(n) / target.bandwidth
+    const move = keptBytes(n, target) / target.bandwidth
     const fixed = n.op === 'param' || n.op === 'constant'
     const again =
       fixed || opDef(n).boundary !== undefined ? Number.POSITIVE_INFINITY : early.has(n) ? arithmetic(n, target) : 0

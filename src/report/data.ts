@@ -65,8 +65,34 @@ export interface StoredBoolReport {
   /** One bit an element, or one byte. */
   readonly form: 'bits' | 'bytes'
   readonly bytes: number
-  /** Of bytes: why not bits (src/plan/formats.ts lists the codes). */
+  /** Of bytes: why not bits (src/plan/plan.ts lists the codes). */
   readonly why?: { readonly code: string; readonly detail: string }
+}
+
+/** A value of the forward pass that the backward pass needs. */
+export interface SavedReport {
+  readonly value: string
+  readonly shape: readonly number[]
+  /** As it stands in memory; `bits`: one bit an element. */
+  readonly form: 'plain' | 'bits'
+  readonly bytes: number
+  /** `kept`: it stands in memory between the passes. `result`: it does anyway. `again`: the backward pass computes it again. */
+  readonly choice: 'kept' | 'result' | 'again'
+  /** Modelled milliseconds of writing and reading it, and of computing it again from what is kept. */
+  readonly keepMs: number
+  readonly againMs: number
+}
+
+/** What stands between the forward and the backward pass. */
+export interface PassesReport {
+  readonly values: readonly SavedReport[]
+  /** Bytes of values kept, results of the program not counted. */
+  readonly savedBytes: number
+  /** Modelled milliseconds more than without computing anything again (negative: less). */
+  readonly extraMs: number
+  /** Bytes of intermediate values at once, with and without computing values again (before buffers are laid out). */
+  readonly liveBytes: number
+  readonly liveBytesKeepingAll: number
 }
 
 export interface MemoryReport {
@@ -87,6 +113,8 @@ export interface FusionReport {
   readonly refused: readonly RefusalReport[]
   readonly recomputed: readonly RecomputedReport[]
   readonly storedBools: readonly StoredBoolReport[]
+  /** Absent where nothing is differentiated in reverse mode. */
+  readonly passes?: PassesReport
   /** Rewrite rules that fired. */
   readonly rewrites: readonly { readonly rule: string; readonly count: number }[]
   readonly memory: MemoryReport

@@ -1,5 +1,5 @@
 /** The fusion report as text for people. */
-import type { FusionReport, InnerReport, KernelReport } from './data.ts'
+import type { FusionReport, InnerReport, KernelReport, PassesReport, SavedReport } from './data.ts'
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB']
 
@@ -38,6 +38,21 @@ function kernelLines(k: KernelReport, index: number): string[] {
   return lines
 }
 
+/** The section on what stands between the passes. */
+function passesLines(p: PassesReport): string[] {
+  const why = (v: SavedReport): string => {
+    if (v.choice === 'result') return 'a result of the program'
+    const costs = `keeping ${showMs(v.keepMs)} ms, computing again ${showMs(v.againMs)} ms`
+    return v.choice === 'kept' ? `kept: ${costs}` : `computed again: ${costs}`
+  }
+  const more = `${p.extraMs < 0 ? '-' : '+'}${showMs(Math.abs(p.extraMs))} ms`
+  return [
+    '',
+    `between forward and backward: ${showBytes(p.savedBytes)} kept; intermediates ${showBytes(p.liveBytes)} at most, ${showBytes(p.liveBytesKeepingAll)} computing nothing again (${more})`,
+    ...p.values.map((v) => `  ${v.value} [${v.shape.join(', ')}] ${v.form}, ${showBytes(v.bytes)}: ${why(v)}`),
+  ]
+}
+
 /** Prints a report. */
 export function formatReport(r: FusionReport): string {
   const saved = r.totals.bytesOpByOp - r.totals.bytes
@@ -56,6 +71,7 @@ export function formatReport(r: FusionReport): string {
     for (const c of r.recomputed)
       lines.push(`  ${c.value} in ${counted(c.consumers, 'kernel')}, saves ${showBytes(c.savedBytes)}`)
   }
+  if (r.passes !== undefined && r.passes.values.length > 0) lines.push(...passesLines(r.passes))
   if (r.storedBools.length > 0) {
     lines.push('', 'bools between kernels')
     for (const b of r.storedBools)

@@ -79,7 +79,9 @@ export function reportPage(r: FusionReport): string {
   ]
   const inside = innerRows(r.kernels)
   if (inside.length > 0)
-    parts.push(section('Inside control flow', table(['in', 'kernel', 'operations', 'read', 'written', 'modelled'], inside)))
+    parts.push(
+      section('Inside control flow', table(['in', 'kernel', 'operations', 'read', 'written', 'modelled'], inside)),
+    )
   if (refusals.length > 0)
     parts.push(
       section(
@@ -104,6 +106,23 @@ export function reportPage(r: FusionReport): string {
         table(
           ['value', 'in kernels', 'saves'],
           r.recomputed.map((c) => [c.value, { number: String(c.consumers) }, { number: showBytes(c.savedBytes) }]),
+        ),
+      ),
+    )
+  if (r.passes !== undefined && r.passes.values.length > 0)
+    parts.push(
+      section(
+        'Between forward and backward',
+        table(
+          ['value', 'form', 'bytes', 'choice', 'keeping, ms', 'computing again, ms'],
+          r.passes.values.map((v) => [
+            `${v.value} [${v.shape.join(', ')}]`,
+            v.form,
+            { number: showBytes(v.bytes) },
+            v.choice,
+            { number: showMs(v.keepMs) },
+            { number: showMs(v.againMs) },
+          ]),
         ),
       ),
     )

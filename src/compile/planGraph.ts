@@ -1,0 +1,168 @@
+/** Planning with a view to memory: fusion, then what the backward pass computes again, then fusion of that; under a budget. */
+import { UserError } from '../diagnostics/errors.ts'
+import type { Graph, Node } from '../graph/node.ts'
+import type { NumericsMode } from '../kernel/ir.ts'
+import { liveBytes } from '../plan/liveness.ts'
+import { type Phases, phasesOf } from '../plan/phases.ts'
+import type { FusionPlan } from '../plan/plan.ts'
+import { planFusion } from '../plan/planFusion.ts'
+import { isFree } from '../plan/region.ts'
+import { rematerialise } from '../plan/rematerialise.ts'
+import {
+  type Choice,
+  choiceOf,
+  residentPrice,
+  type SavedValue,
+  savedBetween,
+  valuesToRecompute,
+} from '../plan/saved.ts'
+import type { TargetInfo } from '../plan/target.ts'
+
+/** What stands between the forward and the backward pass of a plan. */
+export interface Passes {
+  readonly saved: readonly (SavedValue & { readonly choice: Choice })[]
+  /** Forward values that are not kept: the backward pass computes them again. */
+  readonly again: readonly (SavedValue & { readonly choice: Choice })[]
+  /** Modelled seconds the plan takes longer than the one that keeps what it likes (negative: it is faster). */
+  readonly extraSeconds: number
+  /** Bytes of intermediate values at once, in this plan and in the one that keeps what it likes. */
+  readonly liveBytes: number
+  readonly liveBytesKeepingAll: number
+}
+
+export interface PlannedGraph {
+  /** The graph that was planned: with copies of what is computed again. */
+  readonly graph: Graph
+  readonly plan: FusionPlan
+  /** Undefined where nothing is differentiated in reverse. */
+  readonly passes: Passes | undefined
+}
+
+const secondsOf = (plan: FusionPlan): number =>
+  plan.groups.reduce((t, g) => t + (g.kind === 'kernel' ? g.cost.seconds : 0), 0)
+
+const bytesKept = (saved: readonly SavedValue[]): number => saved.reduce((n, s) => n + (s.result ? 0 : s.bytes), 0)
+
+/** Plans a graph at several prices of memory; what does not depend on the price is done once. */
+class MemoryPlanner {
+  private readonly graph: Graph
+  private readonly target: TargetInfo
+  private readonly mode: NumericsMode
+  private readonly phases: Phases | undefined
+  private readonly plan: FusionPlan
+  private readonly saved: readonly SavedValue[]
+
+  constructor(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse: boolean) {
+    this.graph = graph
+    this.target = target
+    this.mode = mode
+    this.plan = planFusion(graph, target, mode, fuse)
+    this.phases = phasesOf(graph)
+    this.saved = this.phases === undefined ? [] : savedBetween(graph, this.plan, this.phases)
+  }
+
+  /** The plan that keeps what is fastest kernel by kernel. */
+  keeping(): PlannedGraph {
+    const { graph, plan, saved, phases } = this
+    return { graph, plan, passes: phases === undefined ? undefined : this.describe(graph, plan, saved, []) }
+  }
+
+  /** The plan where a resident byte costs `price` times the moving of it. */
+  at(price: number): PlannedGraph {
+    const { graph, target, mode, phases, plan, saved } = this
+    if (phases === undefined || bytesKept(saved) === 0) return this.keeping()
+    const values = valuesToRecompute(graph, phases, target, plan, price)
+    const again = saved.filter((s) => !s.result && values.has(s.node))
+    if (again.length === 0) return this.keeping()
+    const made = rematerialise(graph, phases, values)
+    const early = new Set([...phases.early].filter((n) => !isFree(n)))
+    const next = planFusion(made.graph, target, mode, true, { early, copies: made.copies, backward: made.backward })
+    const nextPhases = phasesOf(made.graph)
+    const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)
+    const gain = ((bytesKept(saved) - bytesKept(kept)) * price) / target.bandwidth
+    const forced = again.some((s) => s.node.origin.checkpoint !== undefined)
+    if (secondsOf(next) - secondsOf(plan) > gain && !forced) return this.keeping()
+    return { graph: made.graph, plan: next, passes: this.describe(made.graph, next, kept, again) }
+  }
+
+  private describe(graph: Graph, plan: FusionPlan, saved: readonly SavedValue[], again: readonly SavedValue[]): Passes {
+    const kept = new Set<Node>(saved.map((s) => s.node))
+    const withChoice = (s: SavedValue): SavedValue & { readonly choice: Choice } => ({
+      ...s,
+      choice: choiceOf(s.node, kept, this.target),
+    })
+    return {
+      saved: saved.map(withChoice),
+      again: again.map(withChoice),
+      extraSeconds: secondsOf(plan) - secondsOf(this.plan),
+      liveBytes: liveBytes(graph, plan),
+      liveBytesKeepingAll: liveBytes(this.graph, this.plan),
+    }
+  }
+}
+
+/** Limits of a program's memory, in bytes. */
+export interface Budgets {
+  /** Of intermediate values at once. */
+  readonly memory?: number | undefined
+  /** Of what the forward pass keeps for the backward pass. */
+  readonly saved?: number | undefined
+}
+
+/** The last price a budget sweeps, each the double of the one before: all that can be computed again is. */
+const steepest = 2 ** 14
+/** Halvings of the last interval of prices. */
+const refinements = 4
+
+/**
+ * Plans a graph inside its budgets, as `arenaOf` measures the intermediate values of a plan; at the default price of memory
+ * without any. Throws E_OUT_OF_MEMORY with the least it can reach.
+ */
+export function planGraph(
+  graph: Graph,
+  target: TargetInfo,
+  mode: NumericsMode,
+  fuse: boolean,
+  budgets: Budgets,
+  arenaOf: (planned: PlannedGraph) => number,
+): PlannedGraph {
+  const planner = new MemoryPlanner(graph, target, mode, fuse)
+  const first = fuse ? planner.at(residentPrice) : planner.keeping()
+  const measures = [
+    { what: 'intermediate values at once', budget: budgets.memory, of: arenaOf },
+    {
+      what: 'values kept for the backward pass',
+      budget: budgets.saved,
+      of: (p: PlannedGraph): number => bytesKept(p.passes?.saved ?? []),
+    },
+  ].flatMap(({ what, budget, of }) => (budget === undefined ? [] : [{ what, budget, of }]))
+  if (measures.length === 0) return first
+  const over = (p: PlannedGraph): typeof measures => measures.filter((m) => m.of(p) > m.budget)
+  const least = measures.map((m) => m.of(first))
+  let planned = first
+  let price = residentPrice
+  while (fuse && over(planned).length > 0 && price < steepest) {
+    price *= 2
+    planned = planner.at(price)
+    measures.forEach((m, i) => {
+      least[i] = Math.min(least[i] ?? 0, m.of(planned))
+    })
+  }
+  const [failed] = over(planned)
+  if (failed === undefined) {
+    // The least price that fits recomputes least.
+    let tooLow = price / 2
+    for (let step = 0; step < refinements && planned !== first; step++) {
+      const middle = Math.sqrt(tooLow * price)
+      const tried = planner.at(middle)
+      if (over(tried).length > 0) tooLow = middle
+      else [price, planned] = [middle, tried]
+    }
+    return planned
+  }
+  throw new UserError(
+    'E_OUT_OF_MEMORY',
+    `${failed.what} take ${least[measures.indexOf(failed)]} bytes, more than the budget of ${failed.budget}`,
+    { help: 'this is the least that computing values again reaches: raise the budget, or use smaller batches' },
+  )
+}

@@ -1,0 +1,81 @@
+/**
+ * The order of a plan's kernels: as early as data allows what frees more memory than it takes, else what most still depends
+ * on. So values come shortly before they are read, and die shortly after they are made.
+ */
+import { invariant } from '../diagnostics/errors.ts'
+import type { Node } from '../graph/node.ts'
+import { standingInputs } from './clusters.ts'
+import { storedBytes } from './formats.ts'
+import type { PlannedGroup } from './plan.ts'
+import { dataInputs, storageOf } from './region.ts'
+
+/** Nodes a group reads from memory or as an order of effects. */
+function readsOf(g: PlannedGroup): Set<Node> {
+  const members = g.kind === 'kernel' ? [...g.members] : [g.node]
+  return new Set(
+    members.flatMap((m) => [...dataInputs(m), ...standingInputs(m), ...m.inputs]).flatMap((x) => [x, storageOf(x)]),
+  )
+}
+
+/** The groups in an order that respects data and effects; `results` outlive the program whatever the order. */
+export function orderGroups(
+  groups: readonly PlannedGroup[],
+  results: ReadonlySet<Node>,
+  bits: ReadonlySet<Node>,
+): PlannedGroup[] {
+  const home = new Map<Node, number>()
+  groups.forEach((g, i) => {
+    for (const o of g.kind === 'kernel' ? g.outputs : [g.node, ...g.results]) home.set(o, i)
+  })
+  const reads = groups.map((g, i) => [...readsOf(g)].filter((n) => home.has(n) && home.get(n) !== i))
+  const readers = new Map<Node, Set<number>>()
+  const succ = groups.map(() => new Set<number>())
+  reads.forEach((nodes, i) => {
+    for (const n of nodes) {
+      readers.set(n, (readers.get(n) ?? new Set()).add(i))
+      succ[home.get(n) ?? i]?.add(i)
+    }
+  })
+  const waiting = groups.map((_, i) => new Set((reads[i] ?? []).map((n) => home.get(n) ?? -1)).size)
+  const height = groups.map(() => 0)
+  // Groups come in an order that respects data: heights from the last back.
+  for (let i = groups.length - 1; i >= 0; i--)
+    for (const s of succ[i] ?? []) height[i] = Math.max(height[i] ?? 0, 1 + (height[s] ?? 0))
+
+  const bytes = (n: Node): number => (results.has(n) ? 0 : storedBytes(n, bits))
+  /** Bytes a group takes less those that die with it. */
+  const net = (i: number): number => {
+    const g = groups[i]
+    let sum = 0
+    for (const o of g?.kind === 'kernel' ? g.outputs : (g?.results ?? [])) sum += bytes(o)
+    for (const n of reads[i] ?? []) if (readers.get(n)?.size === 1) sum -= bytes(n)
+    return sum
+  }
+  const ready = groups.flatMap((_, i) => (waiting[i] === 0 ? [i] : []))
+  const out: PlannedGroup[] = []
+  while (ready.length > 0) {
+    let best = 0
+    let [bestNet, bestHeight] = [Number.POSITIVE_INFINITY, -1]
+    ready.forEach((i, at) => {
+      const n = Math.min(0, net(i))
+      const h = height[i] ?? 0
+      if (n < bestNet || (n === bestNet && (h > bestHeight || (h === bestHeight && i < (ready[best] ?? i))))) {
+        best = at
+        bestNet = n
+        bestHeight = h
+      }
+    })
+    const [i] = ready.splice(best, 1)
+    const g = i === undefined ? undefined : groups[i]
+    if (i === undefined || g === undefined) break
+    out.push(g)
+    for (const n of reads[i] ?? []) readers.get(n)?.delete(i)
+    for (const s of succ[i] ?? []) {
+      const left = (waiting[s] ?? 0) - 1
+      waiting[s] = left
+      if (left === 0) ready.push(s)
+    }
+  }
+  invariant(out.length === groups.length, 'the groups of a plan depend on each other')
+  return out
+}
