@@ -18,6 +18,7 @@ let nextId = 1
 let nextRegion = 1
 let current: Origin | undefined
 let region: number | undefined
+let backward = false
 
 export const unknownOrigin: Origin = { id: 0, name: 'unknown' }
 
@@ -53,7 +54,8 @@ function inRegion(origin: Origin, checkpoint: number): Origin {
 /** The origin that nodes built now belong to. */
 export function currentOrigin(): Origin {
   const origin = current ?? unknownOrigin
-  return region === undefined ? origin : inRegion(origin, region)
+  const placed = region === undefined ? origin : inRegion(origin, region)
+  return backward ? backwardOrigin(placed) : placed
 }
 
 /** Runs `body` so that nodes built inside belong to one user call; an enclosing call keeps its claim. */
@@ -86,5 +88,16 @@ export function inCheckpoint<T>(body: () => T): T {
     return body()
   } finally {
     region = undefined
+  }
+}
+
+/** Runs `body` so that nodes built inside, whatever their origin, are parts of a backward pass. */
+export function inBackward<T>(body: () => T): T {
+  const outer = backward
+  backward = true
+  try {
+    return body()
+  } finally {
+    backward = outer
   }
 }

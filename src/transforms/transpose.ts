@@ -1,7 +1,7 @@
 /** Transposing the linear part of a graph: cotangents from results back to what they are linear in. */
 import { add } from '../compose/elementwise.ts'
 import { InternalError, invariant } from '../diagnostics/errors.ts'
-import { backwardOrigin, inOrigin } from '../diagnostics/origin.ts'
+import { inBackward, inOrigin } from '../diagnostics/origin.ts'
 import { param, withContext } from '../graph/build.ts'
 import type { Graph, Node, NodeOf, OpName } from '../graph/node.ts'
 import { isRegion, type RegionOp, regionResults } from '../graph/ops/region.ts'
@@ -92,15 +92,17 @@ export function transposeLinear(results: readonly LinearResult[], inputs: readon
     if (isRegion(node)) {
       const all = ofResults.get(node)
       if (all === undefined) continue
-      inOrigin(backwardOrigin(node.origin), () =>
-        transposeRegion(node, { cotangents: all, isLinear, give, inside: transposeInside }),
+      inBackward(() =>
+        inOrigin(node.origin, () =>
+          transposeRegion(node, { cotangents: all, isLinear, give, inside: transposeInside }),
+        ),
       )
       continue
     }
     const cotangent = cotangents.get(node)
     if (cotangent === undefined || given.has(node)) continue
     if (node.op === 'result') giveResult(node, cotangent)
-    else inOrigin(backwardOrigin(node.origin), () => transposeNode(node, { cotangent, isLinear, give }))
+    else inBackward(() => inOrigin(node.origin, () => transposeNode(node, { cotangent, isLinear, give })))
   }
   return inputs.map((n) => cotangents.get(n))
 }
