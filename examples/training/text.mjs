@@ -174,9 +174,9 @@ export function sample(params, alphabet, beginning, { length, seed, temperature 
 const bits = (nats) => (nats / Math.LN2).toFixed(2)
 
 /** Trains; yields the loss of each step in nats per character, returns what was reached and a sample. */
-export function* train({ steps, seed, setup = config }) {
+export function* train({ steps, seed, setup = config, data = readText() }) {
   const { context, batch } = setup
-  const { alphabet, train, heldOut } = readText()
+  const { alphabet, train, heldOut } = data
   const draw = makeRandom(seed)
   const optimizer = makeOptimizer(steps)
   let params = makeParameters(seed, alphabet.length, setup)
