@@ -7,27 +7,14 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
-import type { Backend } from '../../src/runtime/backend.ts'
-import type { Program } from '../../src/runtime/program.ts'
-import { readElement } from '../../src/scalar/host.ts'
-import type { DType } from '../../src/types/dtype.ts'
+import { wasmTarget } from '../../src/plan/target.ts'
 import type { HostArray } from '../../src/types/host.ts'
-import { sizeOf } from '../../src/types/shape.ts'
+import { difference, execute, smallBlocks } from './execute.ts'
 import { type RandomProgram, randomGraph } from './graphs.ts'
 
 const count = Number(process.env.SINTER_PROGRAMS ?? 1000)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const perTest = 50
-
-/** Small blocks: many programs even on small tensors, tails everywhere, split reductions. */
-const blocks: TargetInfo = {
-  ...wasmTarget,
-  elementBlock: 24,
-  dotBlock: { m: 8, n: 16, k: 5 },
-  minPrograms: 6,
-  rowBytes: 1 << 16,
-}
 
 const one = createWasmBackend({ threads: 1 })
 const two = createWasmBackend({ threads: 2, shareAbove: 0 })
@@ -35,35 +22,6 @@ afterAll(() => {
   one.dispose()
   two.dispose()
 })
-
-function execute(backend: Backend, program: Program, p: RandomProgram): HostArray[] {
-  const executable = backend.prepare(program)
-  const inputs = p.inputs.map((data) => {
-    const b = backend.alloc(data.byteLength)
-    backend.write(b, data)
-    return b
-  })
-  const outputs = executable.run(inputs)
-  const got = outputs.map((b, i) => {
-    const node = p.graph.outputs[i]
-    return backend.readSync(b, node?.dtype ?? 'f32', sizeOf(node?.shape ?? []))
-  })
-  for (const b of [...inputs, ...outputs]) backend.free(b)
-  executable.dispose()
-  return got
-}
-
-/** Where two arrays differ by more than a bound; without one, bit for bit (any NaN for any NaN). */
-function difference(actual: HostArray, expected: HostArray, dtype: DType, bound?: number): string | undefined {
-  for (let i = 0; i < expected.length; i++) {
-    const a = readElement(actual, dtype, i)
-    const e = readElement(expected, dtype, i)
-    if (Object.is(a, e)) continue
-    if (bound !== undefined && (a === e || Math.abs(Number(a) - Number(e)) <= bound)) continue
-    return `element ${i}: ${a}, expected ${e} (bound ${bound}, ${dtype})`
-  }
-  return undefined
-}
 
 function check(
   seed: number,
@@ -96,13 +54,13 @@ describe('random programs', () => {
         check(seed, 'strict unfused', p, alone, reference, false)
         check(seed, 'strict fused against unfused', p, execute(one, strict, p), alone, true)
         check(seed, 'strict fused on two threads', p, execute(two, strict, p), alone, true)
-        const small = compiled('strict', true, blocks)
+        const small = compiled('strict', true, smallBlocks)
         check(seed, 'strict, small blocks, two threads', p, execute(two, small, p), alone, true)
         check(
           seed,
           'fast, small blocks, two threads',
           p,
-          execute(two, compiled('fast', true, blocks), p),
+          execute(two, compiled('fast', true, smallBlocks), p),
           reference,
           false,
         )

@@ -1,0 +1,61 @@
+/**
+ * Seeded random programs full of comparisons, run operation by operation and fused, so that bools stand between kernels as
+ * bits: written in rows of every length and read through every kind of view. SINTER_PROGRAMS sets how many (default 300).
+ */
+import { afterAll, describe, expect, test } from 'vitest'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import { wasmTarget } from '../../src/plan/target.ts'
+import { difference, execute, smallBlocks } from './execute.ts'
+import { randomGraph } from './graphs.ts'
+
+const count = Number(process.env.SINTER_PROGRAMS ?? 300)
+const perTest = 50
+
+const one = createWasmBackend({ threads: 1 })
+const three = createWasmBackend({ threads: 3, shareAbove: 0 })
+afterAll(() => {
+  one.dispose()
+  three.dispose()
+})
+
+const only = [
+  ...['compare', 'logic', 'select', 'cast', 'arithmetic', 'reduce', 'contract'],
+  ...['reshape', 'permute', 'broadcast', 'slice', 'flip', 'pad', 'concat', 'window', 'gather'],
+]
+
+describe('random programs of bools', () => {
+  let packed = 0
+  for (let from = 0; from < count; from += perTest) {
+    const until = Math.min(from + perTest, count)
+    test(`seeds ${from} to ${until - 1}`, () => {
+      for (let seed = from; seed < until; seed++) {
+        const p = randomGraph(seed, { only, dtypes: ['bool', 'bool', 'f32', 'i32'], operations: 14, maxElements: 900 })
+        const reference = evaluateGraph(p.graph, p.inputs, { rounding: 'dtype' }).map(toHostArray)
+        for (const fuse of [true, false])
+          for (const mode of ['fast', 'strict'] as const)
+            for (const [backend, target] of [
+              [one, wasmTarget],
+              [three, smallBlocks],
+            ] as const) {
+              const { program } = compileGraph(p.graph, { mode, target, fuse, verify: true })
+              const got = execute(backend, program, p)
+              if (program.buffers.some((b) => b.format === 'bits')) packed++
+              reference.forEach((e, i) => {
+                const dtype = p.graph.outputs[i]?.dtype ?? 'f32'
+                const a = got[i]
+                const why = a === undefined ? 'no result' : difference(a, e, dtype, p.tolerances[i] ?? 0)
+                expect(
+                  why,
+                  `seed ${seed}, ${mode}, fuse ${fuse}, ${target === smallBlocks ? 'small' : 'whole'} blocks, output ${i}`,
+                ).toBeUndefined()
+              })
+            }
+      }
+    })
+  }
+  test('bits are common among them', () => {
+    expect(packed).toBeGreaterThan(count / 2)
+  })
+})
