@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { topologicalOrder } from '../../src/graph/traverse.ts'
+import { rewriteGraph } from '../../src/rewrite/index.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
-import { checkProgram, countOps, graphOf, type Program } from './support.ts'
+import { checkProgram, countOps, evaluate, graphOf, numbersOf, type Program } from './support.ts'
 
 const rows = { shape: [3, 5], distinct: true }
 const image = { shape: [2, 4, 7, 6], distinct: true }
@@ -194,6 +195,28 @@ describe('form', () => {
 
   it('cross-entropy needs no scatter', () => {
     expect(countOps(gradientOf(programOf('crossEntropy'))).get('scatter')).toBeUndefined()
+  })
+
+  it.each(['softmax', 'logSoftmax', 'logSumExp', 'crossEntropy'])('%s: its anchor has no derivative', (name) => {
+    const { graph } = rewriteGraph(gradientOf(programOf(name)), { mode: 'strict' })
+    const ops = countOps(graph)
+    // Cross-entropy compares positions with the label, nothing compares with the maximum.
+    expect(ops.get('eq') ?? 0).toBe(name === 'crossEntropy' ? 1 : 0)
+    expect(ops.get('bitcast')).toBeUndefined()
+  })
+
+  it('rows with infinities', () => {
+    const x = Float64Array.of(-Infinity, 1, 1, -Infinity, -Infinity, -Infinity, Infinity, 0, 0)
+    const input = { inputs: [{ shape: [3, 3] }] }
+    const at = (f: (x: Node) => Node): number[] => {
+      const [y] = evaluate(graphOf({ ...input, build: f }), [x])
+      return y === undefined ? [] : numbersOf(y, 'f64')
+    }
+    expect(at((v) => c.softmax(v))).toEqual([0, 0.5, 0.5, NaN, NaN, NaN, NaN, 0, 0])
+    expect(at((v) => c.logSumExp(v, 1)).slice(1)).toEqual([-Infinity, Infinity])
+    const gradient = gradientOf({ ...input, build: (v) => c.logSumExp(v, 1) })
+    const [g] = evaluate(gradient, [x, Float64Array.of(1, 1, 1)])
+    expect(g === undefined ? [] : numbersOf(g, 'f64').slice(0, 3)).toEqual([0, 0.5, 0.5])
   })
 
   it('derivatives come from results', () => {

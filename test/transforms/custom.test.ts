@@ -224,3 +224,35 @@ describe('a vjp rule', () => {
     }
   })
 })
+
+describe('rules that do not fit', () => {
+  const body = inner([{ shape: [3] }], (x) => [c.exp(x)])
+  const two: readonly { readonly shape: readonly number[] }[] = [{ shape: [3] }, { shape: [3] }]
+  it.each<readonly [string, CustomRule, string]>([
+    ['no tangent', { kind: 'jvp', name: 'mine', graph: inner(two, (x) => [c.exp(x)]) }, 'E_STRUCTURE'],
+    [
+      'a tangent of another shape',
+      { kind: 'jvp', name: 'mine', graph: inner(two, (x, t) => [c.exp(x), c.sum(t)]) },
+      'E_SHAPE',
+    ],
+    [
+      'a gradient of another shape',
+      { kind: 'vjp', name: 'mine', forward: body, backward: inner([{ shape: [3] }], (g) => [c.sum(g)]) },
+      'E_SHAPE',
+    ],
+    [
+      'residuals nobody takes',
+      {
+        kind: 'vjp',
+        name: 'mine',
+        forward: inner([{ shape: [3] }], (x) => [c.exp(x), x]),
+        backward: inner([{ shape: [3] }], (g) => [g]),
+      },
+      'E_STRUCTURE',
+    ],
+  ])('%s', (_, rule, code) => {
+    expect(() => graphOf({ inputs: [{ shape: [3] }], build: (x) => c.customNodes(body, rule, [at(x)]) })).toThrow(
+      expect.objectContaining({ code, message: expect.stringContaining('mine') }),
+    )
+  })
+})

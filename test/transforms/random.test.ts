@@ -3,9 +3,11 @@
  * differences where it can be, batching against a loop.
  */
 import { describe, expect, it } from 'vitest'
-import type { Graph } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
+import { rewriteGraph } from '../../src/rewrite/index.ts'
 import { jvpGraph, vjpGraph, vmapGraph } from '../../src/transforms/index.ts'
 import { isFloat } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'
@@ -121,6 +123,25 @@ function checkLoop(c: Case, rng: Rng): void {
   })
 }
 
+/** Exact rewriting of a transformed program keeps every bit, inside its regions too. */
+function checkRewriting({ graph, inputs }: Case): void {
+  const fold = (node: Node): HostArray => {
+    const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding: 'dtype' })
+    if (value === undefined) throw new Error('no value')
+    return toHostArray(value)
+  }
+  const { graph: after } = rewriteGraph(graph, { mode: 'strict', fold })
+  verifyGraph(after)
+  const run = (g: Graph): HostArray[] => {
+    const byIndex: HostArray[] = []
+    g.params.forEach((p, i) => {
+      byIndex[p.attrs.index] = inputs[i] ?? new Float64Array(0)
+    })
+    return evaluateGraph(g, byIndex, { rounding: 'dtype' }).map(toHostArray)
+  }
+  expect(run(after)).toEqual(run(graph))
+}
+
 const programs = 500
 
 describe('random programs', () => {
@@ -153,6 +174,7 @@ describe('random programs', () => {
         }
         if (checkDuality(c, rng)) compared++
         checkLoop(c, rng)
+        if (kind !== 'plain') checkRewriting(c)
       } catch (cause) {
         throw new Error(`seed ${seed} through ${names.join(', ')}: ${cause instanceof Error ? cause.message : cause}`, {
           cause,

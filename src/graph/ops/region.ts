@@ -1,5 +1,6 @@
 /** Ops with graphs inside: control flow, functions with derivative rules of their own, and `result`, which reads their values. */
 import { invariant, UserError } from '../../diagnostics/errors.ts'
+import { isFloat } from '../../types/dtype.ts'
 import { sameShape, showShape } from '../../types/shape.ts'
 import type { AttrsByOp, Graph, Node, NodeOf, TensorType } from '../node.ts'
 import type { OpDef } from '../op.ts'
@@ -29,6 +30,32 @@ const element = (t: TensorType): TensorType => ({ shape: t.shape.slice(1), dtype
 function closed(g: Graph, what: string): void {
   if (g.effects.length > 0)
     throw new UserError('E_UNSUPPORTED', `an effect inside ${what}`, { help: 'inspect its results instead' })
+}
+
+const floatsOf = (types: readonly TensorType[]): TensorType[] => types.filter((t) => isFloat(t.dtype))
+
+/** Throws unless a function's derivative rule has the parameters and outputs its kind promises. */
+function expectRule({ body, rule }: AttrsByOp['custom']): void {
+  const { name } = rule
+  const count = body.outputs.length
+  if (rule.kind === 'jvp') {
+    closed(rule.graph, `the derivative of ${name}`)
+    expectTypes(rule.graph.params, [...body.params, ...floatsOf(body.params)], `inputs of the derivative of ${name}`)
+    expectTypes(
+      rule.graph.outputs,
+      [...body.outputs, ...floatsOf(body.outputs)],
+      `results of the derivative of ${name}`,
+    )
+    return
+  }
+  const { forward, backward } = rule
+  closed(forward, `the forward rule of ${name}`)
+  closed(backward, `the backward rule of ${name}`)
+  expectTypes(forward.params, body.params, `inputs of the forward rule of ${name}`)
+  expectTypes(forward.outputs.slice(0, count), body.outputs, `results of the forward rule of ${name}`)
+  const given = [...forward.outputs.slice(count), ...floatsOf(body.outputs)]
+  expectTypes(backward.params, given, `inputs of the backward rule of ${name}`)
+  expectTypes(backward.outputs, floatsOf(body.params), `gradients of the backward rule of ${name}`)
 }
 
 /** Ops that hold graphs: all of the family but `result`. */
@@ -156,6 +183,7 @@ export const regionOps: {
     infer: (inputs, a) => {
       closed(a.body, a.rule.name)
       expectTypes(inputs, a.body.params, `operands of ${a.rule.name}`)
+      expectRule(a)
       return handle
     },
     key: (a) => `${identity(a.body)},${identity(a.rule)}`,

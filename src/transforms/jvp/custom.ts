@@ -1,5 +1,5 @@
 /** Functions with derivative rules of their own. */
-import { customLinearNodes } from '../../compose/control.ts'
+import { customLinearNodes, resultsOf } from '../../compose/control.ts'
 import { zeros } from '../../compose/source.ts'
 import type { Node } from '../../graph/node.ts'
 import { inlineOutputs } from '../../graph/subgraph.ts'
@@ -39,7 +39,7 @@ export function customLinearJvp({ node, tangents }: RegionCall<'customLinear'>):
   const { residuals, ...attrs } = node.attrs
   const known = node.inputs.slice(0, residuals)
   const own = node.inputs.slice(residuals)
-  const outputs = customLinearNodes(attrs, known, own)
+  const outputs = resultsOf(node)
   if (present(tangents.slice(0, residuals)).length > 0)
     return refuse(
       node,

@@ -4,7 +4,6 @@
  */
 import { byRole, condNodes, loopNodes, resultsOf } from '../../compose/control.ts'
 import { zeros } from '../../compose/source.ts'
-import { makeNode } from '../../graph/build.ts'
 import type { Node } from '../../graph/node.ts'
 import { graphBetween, inlineOutputs } from '../../graph/subgraph.ts'
 import { topologicalOrder } from '../../graph/traverse.ts'
@@ -159,6 +158,5 @@ export function linearLoop(call: RegionCall<'loop'>): RegionDerivative {
 
 /** The values from a loop of their own, so that they do not depend on tangents; the tangents from one that cannot be transposed. */
 export function linearWhile(call: RegionCall<'while'>): RegionDerivative {
-  const values = makeNode('while', call.node.inputs, call.node.attrs)
-  return { outputs: resultsOf(values), tangents: jointWhile(call).tangents }
+  return { outputs: resultsOf(call.node), tangents: jointWhile(call).tangents }
 }
