@@ -1,11 +1,12 @@
 /** What an op handler sees: one ONNX node with its inputs, attributes, operator-set version, and host values on demand. */
 import { UserError } from '../diagnostics/errors.ts'
-import type { Node } from '../graph/node.ts'
+import type { Node, TensorType } from '../graph/node.ts'
 import { readElement } from '../scalar/host.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import { normaliseAxis } from '../types/shape.ts'
 import { isCoded, type Value } from './codes.ts'
 import { type AttributeProto, attributeType, type GraphProto, type NodeProto, type TensorProto } from './proto.ts'
+import type { StepBody } from './stepBody.ts'
 import { dtypeOfElement, elementTypeName, type HostTensor } from './tensors.ts'
 
 /** Thrown by a handler for what the importer cannot express; the importer collects all of them before it gives up. */
@@ -24,6 +25,11 @@ export interface ImportServices {
   tensor(proto: TensorProto): HostTensor
   /** Imports a subgraph in the scope of the node that holds it; gives its outputs. */
   subgraph(graph: GraphProto, inputs: readonly Node[]): readonly Node[]
+  /**
+   * Imports a subgraph once for all steps, on parameters of the given types. Undefined where it cannot be: it asks for the value
+   * of a parameter, or is unsupported on values known at run time alone.
+   */
+  stepBody(graph: GraphProto, types: readonly TensorType[]): StepBody | undefined
 }
 
 const utf8 = new TextDecoder()

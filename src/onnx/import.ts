@@ -6,7 +6,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { inOrigin, makeOrigin } from '../diagnostics/origin.ts'
 import { makeNode, withContext } from '../graph/build.ts'
-import type { Graph, Node, NodeOf } from '../graph/node.ts'
+import type { Graph, Node, NodeOf, TensorType } from '../graph/node.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { type Shape, sizeOf } from '../types/shape.ts'
@@ -20,8 +20,9 @@ import { findHandler } from './ops/index.ts'
 import { isUnsupported, Problems } from './problems.ts'
 import type { FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto } from './proto.ts'
 import { type Binding, poisoned, Scope } from './scope.ts'
+import { mark, type StepBody, stepBody, stepParams } from './stepBody.ts'
 import { type ExternalLoader, type HostTensor, tensorFromProto } from './tensors.ts'
-import { HostValues, NeedsInputValues } from './values.ts'
+import { HostValues, NeedsInputValues, NeedsStepValue } from './values.ts'
 
 export interface ImportOptions extends InputOptions {
   /** Computes a node that depends on constants only (the caller gives its reference evaluator). */
@@ -180,6 +181,7 @@ class ImportPass {
       ownValue: (node) => this.values.ownValue(node),
       tensor: (proto) => this.tensor(proto),
       subgraph: (graph, args) => this.subgraph(graph, args, scope, opsets, depth),
+      stepBody: (graph, types) => this.stepBody(graph, types, scope, opsets, depth),
     }
     const context = new OpContext(n, opsets.get(domain) ?? 1, inputs, services)
     const where = n.name || n.output.find((o) => o !== '')
@@ -240,6 +242,27 @@ class ImportPass {
     const out = fn.output.map((name) => scope.find(name))
     if (out.includes(poisoned)) return undefined
     return out.filter((x) => x !== poisoned)
+  }
+
+  private stepBody(
+    graph: GraphProto,
+    types: readonly TensorType[],
+    outer: Scope,
+    opsets: Opsets,
+    depth: number,
+  ): StepBody | undefined {
+    const since = mark()
+    const params = stepParams(types)
+    for (const p of params) this.values.markStep(p)
+    const problems = this.problems.count
+    try {
+      const outputs = this.subgraph(graph, params, outer, opsets, depth)
+      if (this.problems.count === problems) return stepBody(params, outputs, since)
+    } catch (error) {
+      if (!(error instanceof NeedsStepValue || error instanceof Unsupported)) throw error
+    }
+    this.problems.back(problems)
+    return undefined
   }
 
   private subgraph(

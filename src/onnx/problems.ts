@@ -20,6 +20,15 @@ export class Problems {
       this.list.push({ op, name, reason })
   }
 
+  get count(): number {
+    return this.list.length
+  }
+
+  /** Forgets what was recorded after there were `count`. */
+  back(count: number): void {
+    this.list.length = count
+  }
+
   /** Throws E_ONNX_UNSUPPORTED if anything was recorded. */
   report(): void {
     if (this.list.length === 0) return

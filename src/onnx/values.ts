@@ -17,6 +17,9 @@ export class NeedsInputValues extends Error {
   }
 }
 
+/** A value is asked for that differs from step to step. */
+export class NeedsStepValue extends Error {}
+
 /** Elements up to which a computed tensor is evaluated during import. */
 const heaviest = 2 ** 24
 
@@ -38,6 +41,11 @@ export class HostValues {
   /** `own`: the value of a parameter that the model itself has a value for. */
   nameParam(node: Node, name: string, own?: HostTensor): void {
     this.params.set(node, { name, own })
+  }
+
+  /** A parameter of a graph inside control flow: it has no value during the import. */
+  markStep(node: Node): void {
+    this.params.set(node, { name: '', own: undefined })
   }
 
   /** The model's own value of a parameter. */
@@ -97,13 +105,14 @@ export class HostValues {
     return found
   }
 
-  /** The value of a node. Throws NeedsInputValues when it depends on inputs. */
+  /** The value of a node. Throws NeedsInputValues when it depends on inputs, NeedsStepValue inside control flow. */
   get(node: Node, reader: string): HostTensor {
     if (node.op === 'constant') return node.attrs
     const have = this.known.get(node)
     if (have !== undefined) return have
     if (!this.isStatic(node)) {
       const names = this.paramsBehind(node).map((p) => p.name)
+      if (names.includes('')) throw new NeedsStepValue(`${reader} needs a value of a step`)
       if (names.length === 0) throw new InternalError(`${reader} asks for a value that is no function of inputs`)
       throw new NeedsInputValues(names, reader)
     }

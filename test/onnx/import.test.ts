@@ -211,7 +211,7 @@ describe('value specialisation', () => {
     expect(model.graph.outputs[0]?.shape).toEqual([2, 12])
   })
 
-  it('selects between branches of one shape instead of folding the condition', () => {
+  it('takes a branch of one shape at run time instead of folding the condition', () => {
     const branch = (op: string) => ({
       graph: {
         nodes: [{ op, in: ['x'], out: [`${op}_out`] }],
