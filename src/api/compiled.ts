@@ -20,8 +20,8 @@ export function createCompiledDevice(name: DeviceName, backend: Backend, target:
       backend.free(buffer)
     },
     memory: () => backend.memory(),
-    compile: (graph, { mode, donated, name: label }) => {
-      const { program, report } = compileGraph(graph, { mode, target, donated, name: label })
+    compile: (graph, { mode, donated, name: label, budgets }) => {
+      const { program, report } = compileGraph(graph, { mode, target, donated, name: label, budgets })
       const executable = backend.prepare(program)
       return {
         run: (inputs) => executable.run(inputs),

@@ -9,7 +9,7 @@ import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
 import { callSite } from './callsite.ts'
-import { boundTo, evaluateNodes, leafOf, pendingSize, readersOf } from './lazy.ts'
+import { boundTo, evaluateNodes, leafOf, pendingSize, readersOf, wasRead } from './lazy.ts'
 import { track } from './scope.ts'
 import { retain, type Storage } from './storage.ts'
 import { leaked, type Purpose, Trace } from './trace.ts'
@@ -92,7 +92,7 @@ export const stateOf = (t: TensorCore): State => read(t)
 
 /** Evaluates what is still pending and reads a storage. */
 function settle(storage: Storage): void {
-  if (pending.size === 0) return
+  if (pending.size === 0 || !wasRead(storage)) return
   const waiting = [...pending].flatMap((ref) => {
     const t = ref.deref()
     const state = t === undefined ? undefined : read(t)

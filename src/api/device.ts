@@ -1,4 +1,5 @@
 /** What the library needs of a device: memory for tensors, and programs compiled from graphs. */
+import type { Budgets } from '../compile/planGraph.ts'
 import type { Graph } from '../graph/node.ts'
 import type { FusionReport } from '../report/data.ts'
 import type { DeviceBuffer } from '../runtime/backend.ts'
@@ -18,6 +19,8 @@ export interface CompileRequest {
   /** Inputs whose memory the program may take over. */
   readonly donated: readonly boolean[]
   readonly name: string
+  /** Limits of intermediate memory. */
+  readonly budgets?: Budgets
 }
 
 /** A program ready to run. */

@@ -1,8 +1,10 @@
 /** `jit`: a function of tensors compiled once per input signature. */
+import type { Budgets } from '../compile/planGraph.ts'
 import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import type { DeviceBuffer } from '../runtime/backend.ts'
+import { type ByteSize, byteSize } from './bytes.ts'
 import { currentTrace, donate, storageOf, type TensorCore } from './core.ts'
 import type { Compiled, Device, DeviceName, Mode } from './device.ts'
 import { deviceOr } from './session.ts'
@@ -19,6 +21,14 @@ export interface JitOptions {
   readonly mode?: Mode
   /** Device to run on; the current one unless given. */
   readonly device?: DeviceName
+  /**
+   * Most bytes of intermediate values at once (inputs and results are the caller's): `512MB`, `1GiB` or a number. Values the
+   * backward pass needs are computed again to stay inside. Throws E_OUT_OF_MEMORY with the least that can be reached. The
+   * reference device keeps no plan and takes no budget.
+   */
+  readonly memoryBudget?: ByteSize
+  /** Most bytes that stand between a forward pass and its backward pass. Otherwise as `memoryBudget`. */
+  readonly savedBudget?: ByteSize
 }
 
 /** A fusion report that prints itself. */
@@ -55,6 +65,7 @@ class Jitted {
   readonly #f: (...args: never[]) => unknown
   readonly #name: string
   readonly #options: JitOptions
+  readonly #budgets: Budgets
   /** Most recently used first. */
   readonly #entries: Entry[] = []
 
@@ -62,6 +73,11 @@ class Jitted {
     this.#f = f
     this.#name = f.name === '' ? 'program' : f.name
     this.#options = options
+    const { memoryBudget, savedBudget } = options
+    this.#budgets = {
+      memory: memoryBudget === undefined ? undefined : byteSize(memoryBudget, 'memoryBudget'),
+      saved: savedBudget === undefined ? undefined : byteSize(savedBudget, 'savedBudget'),
+    }
   }
 
   call(args: readonly unknown[]): unknown {
@@ -117,7 +133,12 @@ class Jitted {
     const entry: Entry = {
       args: structure,
       device,
-      compiled: device.compile(traced.graph, { mode: this.#options.mode ?? 'fast', donated: all, name: this.#name }),
+      compiled: device.compile(traced.graph, {
+        mode: this.#options.mode ?? 'fast',
+        donated: all,
+        name: this.#name,
+        budgets: this.#budgets,
+      }),
       donated,
       donates: donated.includes(true),
       captured: traced.captured,
@@ -197,7 +218,8 @@ function rejectAliases(entry: Entry, leaves: readonly Tensor[]): void {
 /**
  * Compiles a function of tensors. The function runs once per input signature (structure, shapes, dtypes, static values) to
  * be traced; calls with a known signature only run the program. Concrete tensors it closes over are passed at each call.
- * Throws E_STRUCTURE for arguments that are no trees of tensors and static values.
+ * Throws E_STRUCTURE for arguments that are no trees of tensors and static values, E_ARGUMENT for budgets that are no amounts
+ * of memory.
  */
 export function jit<A extends readonly unknown[], R>(
   f: (...args: A) => R,

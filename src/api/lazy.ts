@@ -36,6 +36,9 @@ export function leafOf(storage: Storage): Node {
   return leaf
 }
 
+/** Whether a lazy graph was ever built on a storage. */
+export const wasRead = (storage: Storage): boolean => eldest.has(storage)
+
 /** The value of a node, if it is known. */
 export const boundTo = (node: Node): Storage | undefined => bindings.get(node)
 
