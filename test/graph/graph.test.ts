@@ -137,3 +137,32 @@ it('prints a graph', () => {
     effects %7"
   `)
 })
+
+it('prints graphs inside below their node', () => {
+  const [h, x] = [param(0, [2], 'f32'), param(1, [2], 'f32')]
+  const sum = makeNode('add', [h, x], {})
+  const body: Graph = { params: [h, x], outputs: [sum, sum], effects: [] }
+  const [init, xs] = [param(0, [2], 'f32'), param(1, [5, 2], 'f32')]
+  const loop = withOrigin('scan', 'model.ts:9:1', () =>
+    makeNode('loop', [init, xs], { body, length: 5, reverse: true, consts: 0, carries: 1 }),
+  )
+  const outputs = [makeNode('result', [loop], { index: 0 }), makeNode('result', [loop], { index: 1 })]
+  const graph = { params: [init, xs], outputs, effects: [] }
+  verifyGraph(graph)
+  expect(printGraph(graph)).toMatchInlineSnapshot(`
+    "%0 f32[2] = param 0
+    %1 f32[5, 2] = param 1
+    %2 bool[] = loop %0, %1 length=5 reverse consts=0 carries=1   # scan at model.ts:9:1
+      body:
+        %0 f32[2] = param 0
+        %1 f32[2] = param 1
+        %2 f32[2] = add %0, %1
+        return %2, %2
+    %3 f32[2] = result %2 0
+    %4 f32[5, 2] = result %2 1
+    return %3, %4"
+  `)
+  const handled: Graph = { ...graph, outputs: [loop] }
+  expect(() => verifyGraph(handled)).toThrow(/handle/)
+  expect(() => verifyGraph({ ...graph, outputs: [makeNode('not', [loop], {})] })).toThrow(/handle/)
+})

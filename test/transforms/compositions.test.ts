@@ -212,7 +212,7 @@ describe('form', () => {
       const [y] = evaluate(graphOf({ ...input, build: f }), [x])
       return y === undefined ? [] : numbersOf(y, 'f64')
     }
-    expect(at((v) => c.softmax(v))).toEqual([0, 0.5, 0.5, NaN, NaN, NaN, NaN, 0, 0])
+    expect(at((v) => c.softmax(v))).toEqual([0, 0.5, 0.5, ...Array<number>(6).fill(NaN)])
     expect(at((v) => c.logSumExp(v, 1)).slice(1)).toEqual([-Infinity, Infinity])
     const gradient = gradientOf({ ...input, build: (v) => c.logSumExp(v, 1) })
     const [g] = evaluate(gradient, [x, Float64Array.of(1, 1, 1)])

@@ -1,5 +1,6 @@
 /** Control flow through the transforms: against written-out programs, nested, to higher orders, and what is refused. */
 import { describe, expect, it } from 'vitest'
+import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { withOrigin } from '../../src/diagnostics/origin.ts'
 import { param } from '../../src/graph/build.ts'
@@ -8,6 +9,7 @@ import { regionResults } from '../../src/graph/ops/region.ts'
 import { inlineOutputs } from '../../src/graph/subgraph.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
+import { wasmTarget } from '../../src/plan/target.ts'
 import { rewriteGraph } from '../../src/rewrite/index.ts'
 import { jvpGraph, linearizeGraph, vjpGraph, vmapGraph } from '../../src/transforms/index.ts'
 import { isFloat } from '../../src/types/dtype.ts'
@@ -140,6 +142,15 @@ describe('what loops keep', () => {
     const loops = loopsOf(forward)
     expect(loops.map(sequences)).toEqual([[]])
     expect(loops.map((n) => n.attrs.carries)).toEqual([2])
+  })
+
+  it('compiled, forward mode needs as much memory for many steps as for few', () => {
+    const arena = (length: number): number => {
+      const long = graphOf({ inputs: [...recurrentInputs, { shape: [length, 3] }], build: looped(recurrent(length)) })
+      const forward = jvpGraph({ ...long, outputs: long.outputs.slice(0, 1) }, [true, true, true, false, false])
+      return compileGraph(forward, { mode: 'fast', target: wasmTarget, verify: true }).program.arenaBytes
+    }
+    expect(arena(1000)).toBe(arena(10))
   })
 
   it('reverse mode keeps a row a step: constants, and what follows from them alone, are handed over once', () => {
