@@ -1,0 +1,104 @@
+/** Checkpointed functions: the values and derivatives of the function itself, less kept for the backward pass. */
+import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
+import { traceFunction } from '../../src/api/traceFunction.ts'
+import { withContext } from '../../src/graph/build.ts'
+import * as s from '../../src/index.ts'
+import { linearizeGraph } from '../../src/transforms/index.ts'
+
+beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+afterAll(() => s.setDevice('reference'))
+
+const f64 = (data: s.TensorData): s.Tensor => s.tensor(data, { dtype: 'f64' })
+const numbers = (x: s.Tensor): number[] => Array.from<number | bigint, number>(x.dataSync(), Number)
+const expectClose = (got: s.Tensor, want: s.Tensor): void => {
+  expect(got.shape).toEqual(want.shape)
+  const values = numbers(want)
+  numbers(got).forEach((v, i) => {
+    expect(v).toBeCloseTo(values[i] ?? Number.NaN, 10)
+  })
+}
+
+type Layer = { readonly w: s.Tensor; readonly b: s.Tensor }
+const layer = (x: s.Tensor, { w, b }: Layer): s.Tensor => s.tanh(s.sin(x.matmul(w)).mul(2).add(b))
+const x = f64([
+  [0.3, -0.8],
+  [1.1, 0.4],
+  [-0.2, 0.9],
+])
+const p: Layer = {
+  w: f64([
+    [0.4, -0.9],
+    [0.7, 0.2],
+  ]),
+  b: f64([0.1, -0.3]),
+}
+type Wrap = typeof plain
+const plain = <A extends readonly unknown[], R>(f: (...args: A) => R): ((...args: A) => R) => f
+
+describe('checkpoint keeps values, derivatives and types', () => {
+  const stack =
+    (wrap: Wrap) =>
+    (q: Layer, v: s.Tensor): s.Tensor => {
+      const f = wrap(layer)
+      return f(f(v, q), q).sum()
+    }
+  const nested = (wrap: Wrap) => {
+    const inner = wrap((v: s.Tensor) => s.exp(s.sin(v)))
+    return wrap((v: s.Tensor) => inner(inner(v)).mul(v).sum())
+  }
+  it('in every transform', () => {
+    const f = s.checkpoint(layer)
+    expectTypeOf(f).toEqualTypeOf<(x: s.Tensor, p: Layer) => s.Tensor>()
+    expectClose(f(x, p), layer(x, p))
+    expectClose(s.jit(f)(x, p), layer(x, p))
+    const [a, b] = [stack(plain), stack(s.checkpoint)]
+    for (const run of [s.grad, (g: typeof a) => s.jit(s.grad(g))]) {
+      const [want, got] = [run(a)(p, x), run(b)(p, x)]
+      expectClose(got.w, want.w)
+      expectClose(got.b, want.b)
+    }
+    const [na, nb] = [nested(plain), nested(s.checkpoint)]
+    const v = f64([0.2, -0.5, 1.4])
+    expectClose(s.jvp(nb, [v], [v])[1], s.jvp(na, [v], [v])[1])
+    expectClose(s.vjp(nb, v)[1](f64(2))[0], s.vjp(na, v)[1](f64(2))[0])
+    expectClose(s.hessian(nb)(v), s.hessian(na)(v))
+    expectClose(s.vmap(s.grad(nb))(s.stack([v, v.mul(2)])), s.vmap(s.grad(na))(s.stack([v, v.mul(2)])))
+  })
+  it('in the steps of a scan', () => {
+    const run =
+      (wrap: Wrap) =>
+      (v: s.Tensor): s.Tensor => {
+        const step = wrap((c: s.Tensor, u: s.Tensor) => s.sin(s.exp(c.mul(u))).add(u))
+        return s.scan((c: s.Tensor, u: s.Tensor) => [step(c, u), null], v.slice(0), v)[0].sum()
+      }
+    expectClose(s.jit(s.grad(run(s.checkpoint)))(x), s.grad(run(plain))(x))
+  })
+})
+
+describe('what is kept', () => {
+  const residuals = (wrap: Wrap): number => {
+    const f = wrap((v: s.Tensor) => s.tanh(s.exp(s.sin(v))))
+    const { graph } = traceFunction((v: s.Tensor) => f(f(v)).mul(3), [s.spec([4])])
+    return withContext(() => linearizeGraph(graph, [true])).residuals
+  }
+  it('a linearised function keeps what enters its regions', () => {
+    expect(residuals(plain)).toBeGreaterThan(2)
+    // The argument, and what goes from one region to the next.
+    expect(residuals(s.checkpoint)).toBe(2)
+  })
+  it('between the passes of a program what is inside a region is computed again', () => {
+    const rows = 256
+    const bytes = rows * 64 * 4
+    const block = (v: s.Tensor, w: s.Tensor): s.Tensor => s.tanh(v.matmul(w)).matmul(w.T).add(v)
+    const run = (wrap: Wrap) => {
+      const f = wrap(block)
+      const loss = (w: s.Tensor, v: s.Tensor): s.Tensor => s.square(f(f(f(v, w), w), w)).sum()
+      return s.jit(s.valueAndGrad(loss)).explain(s.spec([64, 256]), s.spec([rows, 64])).passes
+    }
+    const [all, less] = [run(plain), run(s.checkpoint)]
+    // Each tanh is four times as wide as what goes from block to block.
+    expect(all?.savedBytes).toBe(15 * bytes)
+    expect(less?.savedBytes).toBeLessThanOrEqual(3 * bytes)
+    expect(less?.liveBytes).toBeLessThan(all?.liveBytes ?? 0)
+  })
+})
