@@ -13,7 +13,8 @@ function walk(body: readonly Stmt[], visit: (s: LetStmt | StoreStmt, inLoop: boo
 /**
  * Input parameter `read` may share memory with output parameter `write` of its format when every load of the one is at the
  * position the other is stored at, so a point reads only what it overwrites itself; and either nothing but elementwise work
- * stands in the kernel, or no other store needs what was read: this one comes after every load it needs.
+ * stands in the kernel, or no other store needs what was read: this one comes after every load it needs. (Where a mask lets one
+ * of several programs store, the others may read either value: they put it nowhere.)
  */
 export function mayShare(kernel: Kernel, read: string, write: string): boolean {
   if (kernel.parts.length !== 1) return false
