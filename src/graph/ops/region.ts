@@ -38,6 +38,8 @@ const floatsOf = (types: readonly TensorType[]): TensorType[] => types.filter((t
 function expectRule({ body, rule }: AttrsByOp['custom']): void {
   const { name } = rule
   const count = body.outputs.length
+  // Asking a deferred rule for its graphs would make them.
+  if (rule.deferred === true) return
   if (rule.kind === 'jvp') {
     closed(rule.graph, `the derivative of ${name}`)
     expectTypes(rule.graph.params, [...body.params, ...floatsOf(body.params)], `inputs of the derivative of ${name}`)
