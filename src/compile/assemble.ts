@@ -6,7 +6,8 @@ import type { Launch } from '../lower/launch.ts'
 import { lowerGroup } from '../lower/lowerGroup.ts'
 import { packBits } from '../lower/packed.ts'
 import { lowerScatter } from '../lower/scatter.ts'
-import type { BoundaryGroup, FusionPlan, KernelGroup } from '../plan/plan.ts'
+import { lowerUnion } from '../lower/union.ts'
+import { type FusionPlan, membersOf, type PlannedGroup } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { Program, ProgramBuffer } from '../runtime/program.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -40,7 +41,7 @@ const kernelName = (nodes: Iterable<Node>, index: number): string => {
 
 function addGroup(
   a: Assembly,
-  group: KernelGroup | BoundaryGroup,
+  group: PlannedGroup,
   launch: number,
   target: TargetInfo,
   mode: NumericsMode,
@@ -52,9 +53,12 @@ function addGroup(
         return undefined
       }
       const made = packBits(lowerGroup(kernelName(group.members, launch), group, target, mode), a.bits)
-      const partials = made.partials.map((p) => a.buffer(p.dtype, p.shape, { kind: 'unplaced' }))
-      a.kernel(made.main, 'main', launch, partials)
-      for (const f of made.finishing) a.kernel(f, 'finishing', launch, partials)
+      a.launch(made, launch)
+      return made
+    }
+    case 'union': {
+      const made = packBits(lowerUnion(kernelName(membersOf(group), launch), group, target, mode), a.bits)
+      a.launch(made, launch)
       return made
     }
     case 'scatter': {
@@ -64,7 +68,7 @@ function addGroup(
       a.steps.push({ kind: 'copy', from: a.of(x), to: a.of(node) })
       if (sizeOf(updates.shape) === 0 || sizeOf(x.shape) === 0) return undefined
       const made = lowerScatter(kernelName([node], launch), node, mode)
-      a.kernel(made.main, 'main', launch, [])
+      a.launch(made, launch)
       return made
     }
     case 'opaque': {

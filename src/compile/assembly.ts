@@ -1,7 +1,7 @@
 /** A launch plan while it is assembled: steps, buffers and their roles, before memory is planned. */
 import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import type { Binding, BoundKernel } from '../lower/launch.ts'
+import type { Binding, BoundKernel, Launch } from '../lower/launch.ts'
 import { storedBytes } from '../plan/formats.ts'
 import { storageOf } from '../plan/region.ts'
 import type { BufferSource, ProgramBuffer, ProgramStep } from '../runtime/program.ts'
@@ -51,7 +51,14 @@ export class Assembly {
     return id
   }
 
-  kernel(bound: BoundKernel, stage: 'main' | 'finishing', launch: number, partials: readonly number[]): void {
+  /** Steps of a launch, with buffers for its partial results. */
+  launch(made: Launch, number: number): void {
+    const partials = made.partials.map((p) => this.buffer(p.dtype, p.shape, { kind: 'unplaced' }))
+    this.kernel(made.main, 'main', number, partials)
+    for (const f of made.finishing) this.kernel(f, 'finishing', number, partials)
+  }
+
+  private kernel(bound: BoundKernel, stage: 'main' | 'finishing', launch: number, partials: readonly number[]): void {
     const at = (b: Binding): number => {
       if (b.kind === 'node') return this.of(b.node)
       const id = partials[b.index]

@@ -5,8 +5,6 @@ import type { Graph, Node } from '../graph/node.ts'
 import { verifyGraph } from '../graph/verify.ts'
 import { verifyKernel } from '../kernel/verify.ts'
 import type { FusionPlan } from '../plan/plan.ts'
-import { readersFirst } from '../plan/readersFirst.ts'
-import { storageOf } from '../plan/region.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { FusionReport } from '../report/data.ts'
 import { rewriteGraph } from '../rewrite/index.ts'
@@ -62,10 +60,7 @@ function compileProgram(
   const assembleOnce = (planned: PlannedGraph): Kept => {
     const have = made.get(planned.plan)
     if (have !== undefined) return have
-    const { params, outputs } = planned.graph
-    const donors = params.filter((_, i) => reuse.donated[i] === true || reuse.over.includes(i))
-    const groups = readersFirst(planned.plan.groups, donors, new Set(outputs.map(storageOf)))
-    const plan = { ...planned.plan, groups }
+    const { plan } = planned
     const assembled = assemble(name, planned.graph, plan, target, mode, reuse, (inner, label, over) => {
       const kept = compileProgram(inner, label, options, { donated: [], over })
       return { program: kept.assembled.program, kept }
@@ -75,7 +70,8 @@ function compileProgram(
     return kept
   }
   const arenaOf = (p: PlannedGraph): number => assembleOnce(p).assembled.memory.arenaBytes
-  const planned = planGraph(rewritten.graph, target, mode, fuse, budgets, arenaOf)
+  const donated = graph.params.map((_, i) => reuse.donated[i] === true || reuse.over.includes(i))
+  const planned = planGraph(rewritten.graph, target, mode, fuse, donated, budgets, arenaOf)
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)
   if (verify) for (const s of kept.assembled.program.steps) if (s.kind === 'kernel') verifyKernel(s.kernel)

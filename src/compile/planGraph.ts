@@ -39,7 +39,7 @@ export interface PlannedGraph {
 }
 
 const secondsOf = (plan: FusionPlan): number =>
-  plan.groups.reduce((t, g) => t + (g.kind === 'kernel' ? g.cost.seconds : 0), 0)
+  plan.groups.reduce((t, g) => t + (g.kind === 'kernel' || g.kind === 'union' ? g.cost.seconds : 0), 0)
 
 const bytesKept = (saved: readonly SavedValue[]): number => saved.reduce((n, s) => n + (s.result ? 0 : s.bytes), 0)
 
@@ -48,15 +48,17 @@ class MemoryPlanner {
   private readonly graph: Graph
   private readonly target: TargetInfo
   private readonly mode: NumericsMode
+  private readonly donated: readonly boolean[]
   private readonly phases: Phases | undefined
   private readonly plan: FusionPlan
   private readonly saved: readonly SavedValue[]
 
-  constructor(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse: boolean) {
+  constructor(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse: boolean, donated: readonly boolean[]) {
     this.graph = graph
+    this.donated = donated
     this.target = target
     this.mode = mode
-    this.plan = planFusion(graph, target, mode, fuse)
+    this.plan = planFusion(graph, target, mode, fuse, donated)
     this.phases = phasesOf(graph)
     this.saved = this.phases === undefined ? [] : savedBetween(graph, this.plan, this.phases)
   }
@@ -76,7 +78,8 @@ class MemoryPlanner {
     if (again.length === 0) return this.keeping()
     const made = rematerialise(graph, phases, values)
     const early = new Set([...phases.early].filter((n) => !isFree(n)))
-    const next = planFusion(made.graph, target, mode, true, { early, copies: made.copies, backward: made.backward })
+    const apart = { early, copies: made.copies, backward: made.backward }
+    const next = planFusion(made.graph, target, mode, true, this.donated, apart)
     const nextPhases = phasesOf(made.graph)
     const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)
     const gain = ((bytesKept(saved) - bytesKept(kept)) * price) / target.bandwidth
@@ -115,7 +118,7 @@ const steepest = 2 ** 14
 const refinements = 4
 
 /**
- * Plans a graph inside its budgets, as `arenaOf` measures the intermediate values of a plan; at the default price of memory
+ * Plans a graph inside its budgets (`donated`: inputs that may be overwritten, by number), as `arenaOf` measures the intermediate values of a plan; at the default price of memory
  * without any. Throws E_OUT_OF_MEMORY with the least it can reach.
  */
 export function planGraph(
@@ -123,10 +126,11 @@ export function planGraph(
   target: TargetInfo,
   mode: NumericsMode,
   fuse: boolean,
+  donated: readonly boolean[],
   budgets: Budgets,
   arenaOf: (planned: PlannedGraph) => number,
 ): PlannedGraph {
-  const planner = new MemoryPlanner(graph, target, mode, fuse)
+  const planner = new MemoryPlanner(graph, target, mode, fuse, donated)
   const first = fuse ? planner.at(residentPrice) : planner.keeping()
   const measures = [
     { what: 'intermediate values at once', budget: budgets.memory, of: arenaOf },

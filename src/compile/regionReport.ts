@@ -34,6 +34,7 @@ export function regionReport(
   return {
     ...head,
     kind,
+    parts: 1,
     bytesRead,
     bytesWritten,
     flops,

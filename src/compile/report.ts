@@ -4,7 +4,7 @@ import { gridSize } from '../kernel/ir.ts'
 import { hostLength } from '../kernel/memory.ts'
 import type { Launch } from '../lower/launch.ts'
 import { storedBytes } from '../plan/formats.ts'
-import type { FusionPlan, PlannedGroup } from '../plan/plan.ts'
+import { type FusionPlan, membersOf, type PlannedGroup, type UnionGroup } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { FusionReport, KernelReport, OperationReport, StageReport, StoredBoolReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
@@ -32,17 +32,25 @@ function stagesOf(launch: Launch | undefined): StageReport[] {
   }))
 }
 
+/** The kind of a union is that of its parts, where they agree. */
+function kindOf(group: UnionGroup): string {
+  const kinds = new Set(group.parts.map((g) => g.roles.kind))
+  return kinds.size === 1 ? ([...kinds][0] ?? 'union') : 'union'
+}
+
 function kernelReport(group: PlannedGroup, launch: Launch | undefined): KernelReport {
   const programs = launch?.main.kernel.parts.reduce((n, p) => n + gridSize(p), 0) ?? 1
   const stages = stagesOf(launch)
-  if (group.kind === 'kernel') {
-    const { cost, roles, members } = group
+  if (group.kind === 'kernel' || group.kind === 'union') {
+    const { cost } = group
+    const members = membersOf(group)
     const bytes = cost.bytesRead + cost.bytesWritten
     return {
       name: launch?.main.kernel.name ?? 'empty',
-      kind: roles.kind,
+      kind: group.kind === 'union' ? kindOf(group) : group.roles.kind,
+      parts: group.kind === 'union' ? group.parts.length : 1,
       operations: operationsOf(members),
-      primitives: [...members].sort((a, b) => a.id - b.id).map((n) => n.op),
+      primitives: members.sort((a, b) => a.id - b.id).map((n) => n.op),
       bytesRead: cost.bytesRead,
       bytesWritten: cost.bytesWritten,
       flops: cost.flops,
@@ -59,6 +67,7 @@ function kernelReport(group: PlannedGroup, launch: Launch | undefined): KernelRe
   return {
     name: launch?.main.kernel.name ?? node.op,
     kind: group.kind,
+    parts: 1,
     operations: operationsOf([node]),
     primitives: [node.op],
     bytesRead,

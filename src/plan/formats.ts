@@ -12,13 +12,13 @@ import { sizeOf } from '../types/shape.ts'
 import { type Body, type BodyTensor, pointsOf } from './body.ts'
 import { standingInputs } from './clusters.ts'
 import { costOf } from './cost.ts'
-import type { KernelGroup, PlannedGroup, Unpacked } from './plan.ts'
+import type { KernelGroup, SingleGroup, Unpacked } from './plan.ts'
 import { dataInputs } from './region.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
 import type { TargetInfo } from './target.ts'
 
 export interface Formats {
-  readonly groups: readonly PlannedGroup[]
+  readonly groups: readonly SingleGroup[]
   /** Nodes that stand in memory one bit an element. */
   readonly bits: ReadonlySet<Node>
   readonly unpacked: readonly Unpacked[]
@@ -65,7 +65,7 @@ export function withFormats(body: Body, bits: ReadonlySet<Node>): Body {
 
 /** Decides what is packed among what the groups store; the groups come back with the formats and costs that follow. */
 export function decideFormats(
-  groups: readonly PlannedGroup[],
+  groups: readonly SingleGroup[],
   packable: ReadonlySet<Node>,
   target: TargetInfo,
 ): Formats {
@@ -85,7 +85,7 @@ export function decideFormats(
   const plain = new Set(unpacked.map((u) => u.node))
   const touches = (g: KernelGroup): boolean =>
     g.outputs.some((n) => plain.has(n)) || [...g.body.loads.values()].some((t) => plain.has(t.node))
-  const settled = groups.map((g): PlannedGroup => {
+  const settled = groups.map((g): SingleGroup => {
     if (g.kind !== 'kernel' || !touches(g)) return g
     const body = withFormats(g.body, bits)
     const segments = g.segments.map((s) => (s === g.body ? body : withFormats(s, bits)))

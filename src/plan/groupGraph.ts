@@ -56,22 +56,91 @@ export class GroupGraph {
 
   /** Topological order; among the ready, the least by `rank` first. Throws where there is a cycle. */
   order(rank: (id: number) => number): number[] {
-    const waiting = new Map(this.ids().map((id) => [id, this.predecessors(id).size]))
-    const ready = this.ids().filter((id) => waiting.get(id) === 0)
+    const ids = this.ids()
+    const place = new Map([...ids].sort((p, q) => rank(p) - rank(q)).map((id, i) => [id, i]))
+    const waiting = new Map(ids.map((id) => [id, this.predecessors(id).size]))
+    const ready = new Heap()
+    const at = new Map<number, number>()
+    const push = (id: number): void => {
+      const key = place.get(id) ?? 0
+      at.set(key, id)
+      ready.push(key)
+    }
+    for (const id of ids) if (waiting.get(id) === 0) push(id)
     const out: number[] = []
-    while (ready.length > 0) {
-      let best = 0
-      for (let i = 1; i < ready.length; i++) if (rank(ready[i] ?? 0) < rank(ready[best] ?? 0)) best = i
-      const [id] = ready.splice(best, 1)
+    for (let key = ready.pop(); key !== undefined; key = ready.pop()) {
+      const id = at.get(key)
       if (id === undefined) break
       out.push(id)
       for (const s of this.successors(id)) {
         const left = (waiting.get(s) ?? 0) - 1
         waiting.set(s, left)
-        if (left === 0) ready.push(s)
+        if (left === 0) push(s)
       }
     }
     if (out.length !== this.succ.size) throw new Error('the group graph has a cycle')
     return out
+  }
+
+  /**
+   * For each group the most groups that count on a path from it to an end, itself among them. Groups that count and have the
+   * same number have no path between them, and one group in the place of all of them leaves the graph acyclic.
+   */
+  countToEnd(counts: (id: number) => boolean): Map<number, number> {
+    const out = new Map<number, number>()
+    for (const id of this.order(() => 0).reverse()) {
+      let most = 0
+      for (const s of this.successors(id)) most = Math.max(most, out.get(s) ?? 0)
+      out.set(id, most + (counts(id) ? 1 : 0))
+    }
+    return out
+  }
+
+  /** The graph with each set of groups as one, named by `nameOf` (others keep their number). */
+  contracted(nameOf: ReadonlyMap<number, number>): GroupGraph {
+    const out = new GroupGraph()
+    const name = (id: number): number => nameOf.get(id) ?? id
+    for (const id of this.ids()) if (!out.has(name(id))) out.add(name(id))
+    for (const id of this.ids()) for (const s of this.successors(id)) out.connect(name(id), name(s))
+    return out
+  }
+}
+
+/** A binary heap of numbers, least first. */
+class Heap {
+  private readonly items: number[] = []
+
+  push(x: number): void {
+    const { items } = this
+    let i = items.length
+    items.push(x)
+    while (i > 0) {
+      const up = (i - 1) >> 1
+      const above = items[up] ?? x
+      if (above <= x) break
+      items[i] = above
+      items[up] = x
+      i = up
+    }
+  }
+
+  pop(): number | undefined {
+    const { items } = this
+    const top = items[0]
+    const last = items.pop()
+    if (last === undefined || items.length === 0) return top
+    let i = 0
+    for (;;) {
+      const left = 2 * i + 1
+      const a = items[left]
+      if (a === undefined) break
+      const b = items[left + 1]
+      const [child, value] = b !== undefined && b < a ? [left + 1, b] : [left, a]
+      if (value >= last) break
+      items[i] = value
+      i = child
+    }
+    items[i] = last
+    return top
   }
 }

@@ -2,7 +2,7 @@
 import type { Graph, Node } from '../graph/node.ts'
 import { standingInputs } from './clusters.ts'
 import { storedBytes } from './formats.ts'
-import type { FusionPlan } from './plan.ts'
+import { type FusionPlan, membersOf, storedBy } from './plan.ts'
 import { dataInputs, storageOf } from './region.ts'
 
 /** The most bytes of stored values alive between two kernels' beginnings; inputs and results of the graph are not counted. */
@@ -10,14 +10,13 @@ export function liveBytes(graph: Graph, plan: FusionPlan): number {
   const results = new Set(graph.outputs.map(storageOf))
   const last = new Map<Node, number>()
   plan.groups.forEach((g, i) => {
-    const members = g.kind === 'kernel' ? [...g.members] : [g.node]
-    for (const m of members) for (const x of [...dataInputs(m), ...standingInputs(m)]) last.set(storageOf(x), i)
+    for (const m of membersOf(g)) for (const x of [...dataInputs(m), ...standingInputs(m)]) last.set(storageOf(x), i)
   })
   const ends = new Map<number, number>()
   let live = 0
   let peak = 0
   plan.groups.forEach((g, i) => {
-    for (const o of g.kind === 'kernel' ? g.outputs : [g.node, ...g.results]) {
+    for (const o of storedBy(g)) {
       const bytes = results.has(o) ? 0 : storedBytes(o, plan.bits)
       const end = Math.max(i, last.get(o) ?? i)
       live += bytes

@@ -6,11 +6,11 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
 import { standingInputs } from './clusters.ts'
 import { storedBytes } from './formats.ts'
-import type { PlannedGroup } from './plan.ts'
+import type { SingleGroup } from './plan.ts'
 import { dataInputs, storageOf } from './region.ts'
 
 /** Nodes a group reads from memory or as an order of effects. */
-function readsOf(g: PlannedGroup): Set<Node> {
+function readsOf(g: SingleGroup): Set<Node> {
   const members = g.kind === 'kernel' ? [...g.members] : [g.node]
   return new Set(
     members.flatMap((m) => [...dataInputs(m), ...standingInputs(m), ...m.inputs]).flatMap((x) => [x, storageOf(x)]),
@@ -19,10 +19,10 @@ function readsOf(g: PlannedGroup): Set<Node> {
 
 /** The groups in an order that respects data and effects; `results` outlive the program whatever the order. */
 export function orderGroups(
-  groups: readonly PlannedGroup[],
+  groups: readonly SingleGroup[],
   results: ReadonlySet<Node>,
   bits: ReadonlySet<Node>,
-): PlannedGroup[] {
+): SingleGroup[] {
   const home = new Map<Node, number>()
   groups.forEach((g, i) => {
     for (const o of g.kind === 'kernel' ? g.outputs : [g.node, ...g.results]) home.set(o, i)
@@ -52,7 +52,7 @@ export function orderGroups(
     return sum
   }
   const ready = groups.flatMap((_, i) => (waiting[i] === 0 ? [i] : []))
-  const out: PlannedGroup[] = []
+  const out: SingleGroup[] = []
   while (ready.length > 0) {
     let best = 0
     let [bestNet, bestHeight] = [Number.POSITIVE_INFINITY, -1]

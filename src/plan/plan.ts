@@ -24,7 +24,29 @@ export interface BoundaryGroup {
   readonly results: readonly Node[]
 }
 
-export type PlannedGroup = KernelGroup | BoundaryGroup
+/** Kernels with no path between them, launched as one: a disjoint union of their grids. */
+export interface UnionGroup {
+  readonly kind: 'union'
+  readonly parts: readonly KernelGroup[]
+  readonly cost: KernelCost
+}
+
+/** What planning makes before independent kernels are joined. */
+export type SingleGroup = KernelGroup | BoundaryGroup
+
+export type PlannedGroup = SingleGroup | UnionGroup
+
+/** The nodes a group computes. */
+export function membersOf(group: PlannedGroup): Node[] {
+  switch (group.kind) {
+    case 'kernel':
+      return [...group.members]
+    case 'union':
+      return group.parts.flatMap((g) => [...g.members])
+    default:
+      return [group.node, ...group.results]
+  }
+}
 
 /** A merge that was considered and not made. */
 export interface RefusedMerge {
@@ -59,3 +81,21 @@ export interface FusionPlan {
   readonly bits: ReadonlySet<Node>
   readonly unpacked: readonly Unpacked[]
 }
+
+/** The nodes a group puts into memory. */
+export function storedBy(group: PlannedGroup): readonly Node[] {
+  switch (group.kind) {
+    case 'kernel':
+      return group.outputs
+    case 'union':
+      return group.parts.flatMap((g) => g.outputs)
+    case 'effect':
+      return []
+    default:
+      return [group.node, ...group.results]
+  }
+}
+
+/** The groups of a plan, unions as their parts. */
+export const singleGroups = (plan: FusionPlan): SingleGroup[] =>
+  plan.groups.flatMap((g): readonly SingleGroup[] => (g.kind === 'union' ? g.parts : [g]))

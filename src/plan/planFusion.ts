@@ -10,18 +10,24 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { chains, demandedNodes, withResults } from './clusters.ts'
 import { decideFormats, storedBytes } from './formats.ts'
 import { orderGroups } from './order.ts'
-import type { FusionPlan, PlannedGroup } from './plan.ts'
+import { type FusionPlan, membersOf, type PlannedGroup, type SingleGroup } from './plan.ts'
 import { type Apart, Planner } from './planner.ts'
+import { overwrites, readersFirst } from './readersFirst.ts'
 import { isFree, storageOf } from './region.ts'
 import { spreadSingles } from './singles.ts'
 import type { TargetInfo } from './target.ts'
+import { joinIndependent } from './unions.ts'
 
-/** Plans a graph for a target. Without `fuse` every node is a kernel of its own; no kernel holds both sides of `apart`. */
+/**
+ * Plans a graph for a target. Without `fuse` every node is a kernel of its own. Kernels that may put results over `donated`
+ * parameters (by number) come after all that read them, where data allows; no kernel holds both sides of `apart`.
+ */
 export function planFusion(
   graph: Graph,
   target: TargetInfo,
   mode: NumericsMode,
   fuse = true,
+  donated: readonly boolean[] = [],
   apart?: Apart,
 ): FusionPlan {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
@@ -46,29 +52,49 @@ export function planFusion(
     for (const n of g.members) least = Math.min(least, n.id)
     ranks.set(g.id, least)
   }
-  const chosen = planner.links
-    .order((id) => ranks.get(id) ?? 0)
-    .flatMap((id): PlannedGroup[] => {
-      const g = planner.groups.get(id)
-      if (g === undefined) return []
-      const [node] = g.members
-      if (g.boundary !== undefined && node !== undefined)
-        return [{ kind: g.boundary, node, results: [...g.members].filter((m) => m.op === 'result') }]
-      invariant(g.made !== undefined, 'a kernel group without body')
-      return [{ kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }]
-    })
-  const { groups, bits, unpacked } = decideFormats(chosen, planner.packable, target)
+  const order = planner.links.order((id) => ranks.get(id) ?? 0)
+  const chosen = order.map((id): SingleGroup => {
+    const g = planner.groups.get(id)
+    invariant(g !== undefined, 'a group without number')
+    const [node] = g.members
+    if (g.boundary !== undefined && node !== undefined)
+      return { kind: g.boundary, node, results: [...g.members].filter((m) => m.op === 'result') }
+    invariant(g.made !== undefined, 'a kernel group without body')
+    return { kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }
+  })
+  const { groups: settled, bits, unpacked } = decideFormats(chosen, planner.packable, target)
+  const results = new Set(graph.outputs.map(storageOf))
+  const idOf = new Map(settled.map((g, i) => [g, order[i] ?? -1]))
+  const donors = graph.params.filter((_, i) => donated[i] === true)
+  const inOrder = readersFirst(fuse ? orderGroups(settled, results, bits) : settled, donors, results)
+  for (const [reader, heir] of overwrites(inOrder, donors, results))
+    planner.links.connect(idOf.get(reader) ?? -1, idOf.get(heir) ?? -1)
+  const { groups, refused } = fuse
+    ? joinIndependent({
+        groups: new Map([...idOf].map(([g, id]) => [id, g])),
+        links: planner.links,
+        order: inOrder.map((g) => idOf.get(g) ?? -1),
+        mark: (g) => ([...g.members].some((n) => apart?.backward.has(n)) ? 'backward' : ''),
+        results,
+        bytes: (n) => storedBytes(n, bits),
+        target,
+      })
+    : { groups: inOrder, refused: [] }
   const holders = new Map<Node, PlannedGroup[]>()
   for (const g of groups)
-    for (const n of g.kind === 'kernel' ? g.members : [g.node, ...g.results])
-      holders.set(n, [...(holders.get(n) ?? []), g])
+    for (const n of membersOf(g)) {
+      const list = holders.get(n)
+      if (list === undefined) holders.set(n, [g])
+      else if (!list.includes(g)) list.push(g)
+    }
   const kernels = (n: Node): PlannedGroup[] => holders.get(n) ?? []
-  const results = new Set(graph.outputs.map(storageOf))
   return {
-    groups: fuse ? orderGroups(groups, results, bits) : groups,
+    groups,
     bits,
     unpacked,
-    refused: [...planner.refused.values()].filter((r) => !kernels(r.from).some((g) => kernels(r.to).includes(g))),
+    refused: [...planner.refused.values(), ...refused].filter(
+      (r) => !kernels(r.from).some((g) => kernels(r.to).includes(g)),
+    ),
     // Later merges may have joined some of the kernels that compute a value again.
     recomputed: planner.recomputed.flatMap((r) => {
       const consumers = Math.min(r.consumers, kernels(r.node).length)

@@ -6,12 +6,12 @@ import type { Node } from '../graph/node.ts'
 import * as ix from '../index/expr.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import type { KernelGroup, PlannedGroup } from './plan.ts'
+import { type KernelGroup, membersOf, type SingleGroup } from './plan.ts'
 import { dataInputs, storageOf } from './region.ts'
 
 /** Nodes whose buffers a group fills, and those whose buffers it reads (some may be its own). */
-function traffic(g: PlannedGroup): { readonly fills: ReadonlySet<Node>; readonly reads: ReadonlySet<Node> } {
-  const members = g.kind === 'kernel' ? [...g.members] : [g.node, ...g.results]
+function traffic(g: SingleGroup): { readonly fills: ReadonlySet<Node>; readonly reads: ReadonlySet<Node> } {
+  const members = membersOf(g)
   const reads = new Set(members.flatMap((n) => [...n.inputs, ...dataInputs(n)]).flatMap((x) => [x, storageOf(x)]))
   return { fills: new Set(g.kind === 'kernel' ? g.outputs : members), reads }
 }
@@ -35,12 +35,12 @@ function mayReplace(g: KernelGroup, input: Node, results: ReadonlySet<Node>): bo
 
 /** The groups in an order that respects data (as the given one does) and lets results take over donated inputs. */
 export function readersFirst(
-  groups: readonly PlannedGroup[],
+  groups: readonly SingleGroup[],
   donated: readonly Node[],
   results: ReadonlySet<Node>,
-): readonly PlannedGroup[] {
+): readonly SingleGroup[] {
   const known = new Map(groups.map((g) => [g, traffic(g)]))
-  const touches = (a: PlannedGroup, of: ReadonlySet<PlannedGroup>): boolean =>
+  const touches = (a: SingleGroup, of: ReadonlySet<SingleGroup>): boolean =>
     [...of].some((b) => [...(known.get(b)?.fills ?? [])].some((n) => known.get(a)?.reads.has(n)))
   let order = [...groups]
   for (const input of donated) {
@@ -51,7 +51,7 @@ export function readersFirst(
       if (heir.kind !== 'kernel' || !mayReplace(heir, input, results)) continue
       const from = order.indexOf(heir)
       // The heir and what depends on it move behind the last reader, unless a reader is among them.
-      const late = new Set<PlannedGroup>([heir])
+      const late = new Set<SingleGroup>([heir])
       for (const g of order.slice(from + 1, last + 1)) if (touches(g, late)) late.add(g)
       if (readers.some((r) => r !== heir && late.has(r))) continue
       const between = order.slice(from, last + 1)
@@ -65,4 +65,19 @@ export function readersFirst(
     }
   }
   return order
+}
+
+/** Pairs of a reader of a donated input and the kernel after it, in the given order, that may put a result over that input. */
+export function overwrites(
+  order: readonly SingleGroup[],
+  donated: readonly Node[],
+  results: ReadonlySet<Node>,
+): (readonly [reader: SingleGroup, heir: SingleGroup])[] {
+  const readers = new Map<Node, SingleGroup[]>(donated.map((x) => [x, []]))
+  for (const g of order) for (const x of traffic(g).reads) readers.get(x)?.push(g)
+  return [...readers].flatMap(([input, of]) => {
+    const heir = of.pop()
+    if (heir?.kind !== 'kernel' || !mayReplace(heir, input, results)) return []
+    return of.map((reader) => [reader, heir] as const)
+  })
 }

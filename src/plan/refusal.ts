@@ -37,6 +37,10 @@ export type RefusalCode =
   | 'partials-too-large'
   /** A result whose axes do not line up with the kernel's. */
   | 'unaligned-output'
+  /** More code than one launch of the target should hold. */
+  | 'too-much-code'
+  /** Launched together, intermediates would live for longer than the program's peak of memory allows. */
+  | 'longer-lifetimes'
   /** The merged kernel is modelled no faster than the two. */
   | 'no-gain'
 

@@ -13,7 +13,7 @@ import { standingInputs } from './clusters.ts'
 import { storedBytes } from './formats.ts'
 import { FlowNetwork } from './minCut.ts'
 import type { Phases } from './phases.ts'
-import type { FusionPlan, PlannedGroup } from './plan.ts'
+import { type FusionPlan, membersOf, singleGroups } from './plan.ts'
 import { dataInputs, isFree, storageOf } from './region.ts'
 import type { TargetInfo } from './target.ts'
 
@@ -38,15 +38,13 @@ export interface Choice {
  */
 export const residentPrice = 2
 
-const membersOf = (group: PlannedGroup): Iterable<Node> => (group.kind === 'kernel' ? group.members : [group.node])
-
 /** Forward values that stand in memory for kernels of the backward pass other than those that make them. */
 export function savedBetween(graph: Graph, plan: FusionPlan, phases: Phases): SavedValue[] {
   const results = new Set(graph.outputs.map(storageOf))
   const stored = new Set<Node>()
   const saved = new Map<Node, SavedValue>()
-  for (const g of plan.groups) {
-    if ([...membersOf(g)].some((n) => phases.backward.has(n)))
+  for (const g of singleGroups(plan)) {
+    if (membersOf(g).some((n) => phases.backward.has(n)))
       for (const m of membersOf(g)) {
         if (phases.early.has(m)) continue
         for (const x of [...dataInputs(m), ...standingInputs(m)]) {
@@ -150,7 +148,7 @@ export function valuesToRecompute(
   const results = new Set(graph.outputs)
   const stored = new Set<Node>()
   const kernels = new Map<Node, ReadonlySet<Node>[]>()
-  for (const g of plan.groups) {
+  for (const g of singleGroups(plan)) {
     if (g.kind !== 'kernel') continue
     for (const o of g.outputs) stored.add(storageOf(o))
     for (const n of g.members) kernels.set(n, [...(kernels.get(n) ?? []), g.members])

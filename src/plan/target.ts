@@ -20,6 +20,9 @@ export interface TargetInfo {
   readonly maxBuffers: number
   /** Most statements of one kernel (code size). */
   readonly maxStatements: number
+  /** The same of a union of independent kernels: it may bind more where parameters stand in a table. */
+  readonly maxUnionBuffers: number
+  readonly maxUnionStatements: number
   /** Bytes of scratch a program may hold for a row that stays resident. */
   readonly rowBytes: number
   /** Block of a matrix product a program computes: rows, columns, depth of one step. */
@@ -44,6 +47,8 @@ export const wasmTarget: TargetInfo = {
   launch: 0.5e-6,
   maxBuffers: 64,
   maxStatements: 600,
+  maxUnionBuffers: 16384,
+  maxUnionStatements: 65536,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
   elementBlock: 16384,

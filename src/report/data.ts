@@ -15,8 +15,13 @@ export interface StageReport {
 
 export interface KernelReport {
   readonly name: string
-  /** 'elementwise', 'reduction', 'matrix', 'scatter', or a boundary: 'opaque', 'effect', 'cond', 'while', 'loop'. */
+  /**
+   * 'elementwise', 'reduction', 'matrix', 'scatter', 'union' (of different kinds), or a boundary: 'opaque', 'effect', 'cond',
+   * 'while', 'loop'.
+   */
   readonly kind: string
+  /** Independent kernels launched as this one. */
+  readonly parts: number
   readonly operations: readonly OperationReport[]
   /** Primitives computed in the kernel. */
   readonly primitives: readonly string[]

@@ -23,14 +23,31 @@ export const counted = (n: number, noun: string): string => `${n} ${noun}${n ===
 export const innerTitle = ({ role, trips }: InnerReport): string =>
   trips === undefined ? role : `${role}, ${counted(trips, 'step')}`
 
+/** Operations of a kernel with repeats counted: `Relu x2`. */
+export function countedOperations(k: KernelReport): string[] {
+  const counts = new Map<string, number>()
+  for (const o of k.operations) counts.set(o.name, (counts.get(o.name) ?? 0) + 1)
+  return [...counts].map(([name, n]) => (n > 1 ? `${name} x${n}` : name))
+}
+
+/** Equal refusals with their number, in order of first appearance. */
+export function countedRefusals(r: FusionReport): { refusal: FusionReport['refused'][number]; count: number }[] {
+  const out = new Map<string, { refusal: FusionReport['refused'][number]; count: number }>()
+  for (const refusal of r.refused) {
+    const key = [refusal.from, refusal.to, refusal.code, refusal.detail].join('\0')
+    const have = out.get(key)
+    if (have === undefined) out.set(key, { refusal, count: 1 })
+    else have.count++
+  }
+  return [...out.values()]
+}
+
 function kernelLines(k: KernelReport, index: number): string[] {
-  const ops = k.operations.map((o) => o.name)
-  const named = [...new Set(ops)].map((n) =>
-    ops.filter((o) => o === n).length > 1 ? `${n} x${ops.filter((o) => o === n).length}` : n,
-  )
+  const named = countedOperations(k)
+  const parts = k.parts > 1 ? `${counted(k.parts, 'part')}, ` : ''
   const lines = [
     `  ${String(index + 1).padStart(3)}  ${k.kind.padEnd(11)} ${named.join(' + ') || k.name}`,
-    `       read ${showBytes(k.bytesRead)}, write ${showBytes(k.bytesWritten)}, ${k.intensity.toFixed(1)} flop/B, modelled ${showMs(k.modelledMs)} ms, ${counted(k.programs, 'program')}`,
+    `       ${parts}read ${showBytes(k.bytesRead)}, write ${showBytes(k.bytesWritten)}, ${k.intensity.toFixed(1)} flop/B, modelled ${showMs(k.modelledMs)} ms, ${counted(k.programs, 'program')}`,
   ]
   for (const i of k.inner ?? [])
     lines.push(`       ${innerTitle(i)}:`, ...i.kernels.flatMap(kernelLines).map((line) => `      ${line}`))
@@ -81,9 +98,9 @@ export function formatReport(r: FusionReport): string {
   }
   if (r.refused.length > 0) {
     lines.push('', 'not fused')
-    for (const f of r.refused)
+    for (const { refusal: f, count } of countedRefusals(r))
       lines.push(
-        `  ${f.from} -> ${f.to}: ${f.code} (${f.detail}${f.lossMs === undefined ? '' : `; would lose ${showMs(f.lossMs)} ms`})`,
+        `  ${f.from} -> ${f.to}: ${f.code} (${f.detail}${f.lossMs === undefined ? '' : `; would lose ${showMs(f.lossMs)} ms`})${count > 1 ? `, ${count} times` : ''}`,
       )
   }
   return lines.join('\n')

@@ -1,7 +1,7 @@
 /** The fusion report as a page that stands alone: the picture, and what it cannot show, in tables. */
 import type { FusionReport, KernelReport } from './data.ts'
-import { counted, innerTitle, showBytes, showMs } from './format.ts'
-import { countedOperations, countedRefusals, escapeMarkup, reportPicture } from './svg.ts'
+import { counted, countedOperations, countedRefusals, innerTitle, showBytes, showMs } from './format.ts'
+import { escapeMarkup, reportPicture } from './svg.ts'
 
 const style = `
 body { font: 15px/1.5 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; margin: 2rem auto; max-width: 980px; padding: 0 1rem; color: #1d2433; background: #fff; }

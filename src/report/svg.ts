@@ -1,6 +1,6 @@
 /** The fusion report as an SVG picture: kernels as boxes around their operations, arrows for what they read and write. */
 import type { FusionReport, KernelReport } from './data.ts'
-import { counted, showBytes, showMs } from './format.ts'
+import { counted, countedOperations, countedRefusals, showBytes, showMs } from './format.ts'
 
 export interface PictureOptions {
   /** Draw the totals and the refused merges too, so that the picture stands alone. */
@@ -24,13 +24,6 @@ const colours: Readonly<Record<string, string>> = {
   scatter: '#b83260',
 }
 const otherColour = '#667085'
-
-/** Operations of a kernel with repeats counted: `Relu x2`. */
-export function countedOperations(k: KernelReport): string[] {
-  const counts = new Map<string, number>()
-  for (const o of k.operations) counts.set(o.name, (counts.get(o.name) ?? 0) + 1)
-  return [...counts].map(([name, n]) => (n > 1 ? `${name} x${n}` : name))
-}
 
 interface Chip {
   readonly text: string
@@ -93,7 +86,7 @@ function drawKernel(k: KernelReport, index: number, top: number, most: number): 
   const bottom = stagesTop + k.stages.length * 16 + 6
   const height = Math.max(bottom - top, 64)
   const middle = top + height / 2
-  const title = `${index + 1}  ${k.kind}`
+  const title = `${index + 1}  ${k.kind}${k.parts > 1 ? `, ${counted(k.parts, 'part')}` : ''}`
   const facts = `${showMs(k.modelledMs)} ms modelled, ${k.intensity.toFixed(1)} flop/B`
   const parts = [
     `<rect class="kernel" x="${box.left}" y="${top}" width="${box.right - box.left}" height="${height}" rx="8"/>`,
@@ -129,18 +122,6 @@ function drawTotals(r: FusionReport, top: number): Drawn {
     bar(top + 96, 'fused', totals.bytes, 'after'),
   ]
   return { markup: parts.join('\n'), height: 146 }
-}
-
-/** Equal refusals with their number, in order of first appearance. */
-export function countedRefusals(r: FusionReport): { refusal: FusionReport['refused'][number]; count: number }[] {
-  const out = new Map<string, { refusal: FusionReport['refused'][number]; count: number }>()
-  for (const refusal of r.refused) {
-    const key = [refusal.from, refusal.to, refusal.code, refusal.detail].join('\0')
-    const have = out.get(key)
-    if (have === undefined) out.set(key, { refusal, count: 1 })
-    else have.count++
-  }
-  return [...out.values()]
 }
 
 function drawRefusals(r: FusionReport, top: number): Drawn {

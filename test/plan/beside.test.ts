@@ -141,7 +141,7 @@ const cases: readonly Case[] = [
       return [c.sum(y, 0), c.add(c.sum(y, 1), 1), c.mul(c.sum(c.square(y)), c.reduceMax(y))]
     },
     fast: 1,
-    strict: 3,
+    strict: 2,
     stages: 3,
   },
   {

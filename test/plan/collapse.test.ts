@@ -8,6 +8,7 @@ import { lowerStraight } from '../../src/lower/straight.ts'
 import type { Body } from '../../src/plan/body.ts'
 import { buildBody } from '../../src/plan/buildBody.ts'
 import { collapse } from '../../src/plan/collapse.ts'
+import { singleGroups } from '../../src/plan/plan.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
 import { analyse } from '../../src/plan/roles.ts'
 import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
@@ -55,7 +56,7 @@ test('random programs give the same bits', () => {
   let collapsed = 0
   for (let seed = 0; seed < 150; seed++) {
     const { graph } = randomGraph(seed)
-    for (const g of planFusion(graph, wasmTarget, 'strict').groups) {
+    for (const g of singleGroups(planFusion(graph, wasmTarget, 'strict'))) {
       if (g.kind !== 'kernel' || g.outputs.some((o) => sizeOf(o.shape) === 0)) continue
       const body = bodyOf(g.members, g.outputs)
       const less = collapse(body)

@@ -4,7 +4,7 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { inOrigin, makeOrigin } from '../../src/diagnostics/origin.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import type { FusionPlan } from '../../src/plan/plan.ts'
+import { type FusionPlan, membersOf, singleGroups } from '../../src/plan/plan.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
 import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
 import { at, check, trace } from '../compile/support.ts'
@@ -22,7 +22,7 @@ const target: TargetInfo = {
 }
 
 const holdersOf = (plan: FusionPlan, n: Node): number[] =>
-  plan.groups.flatMap((g, i) => ((g.kind === 'kernel' ? g.members.has(n) : g.node === n) ? [i] : []))
+  plan.groups.flatMap((g, i) => (membersOf(g).includes(n) ? [i] : []))
 
 function expectConsistent(plan: FusionPlan): void {
   for (const r of plan.refused) {
@@ -34,21 +34,23 @@ function expectConsistent(plan: FusionPlan): void {
   for (const r of plan.recomputed) {
     expect(holdersOf(plan, r.node).length).toBeGreaterThanOrEqual(2)
     expect(r.consumers).toBeLessThanOrEqual(holdersOf(plan, r.node).length)
-    for (const g of plan.groups) if (g.kind === 'kernel') expect(g.outputs).not.toContain(r.node)
+    for (const g of singleGroups(plan)) if (g.kind === 'kernel') expect(g.outputs).not.toContain(r.node)
   }
   const stored = new Set<Node>()
   for (const g of plan.groups) {
-    if (g.kind !== 'kernel') {
-      stored.add(g.node)
-      continue
+    const parts = g.kind === 'kernel' ? [g] : g.kind === 'union' ? g.parts : []
+    // No part reads what another stores.
+    for (const p of parts)
+      for (const { node } of p.body.loads.values())
+        expect(node.op === 'param' || node.op === 'constant' || stored.has(node)).toBe(true)
+    for (const p of parts) {
+      expect(new Set(p.body.stores.map((s) => s.node))).toEqual(new Set(p.outputs))
+      for (const o of p.outputs) {
+        expect(stored.has(o)).toBe(false)
+        stored.add(o)
+      }
     }
-    for (const { node } of g.body.loads.values())
-      expect(node.op === 'param' || node.op === 'constant' || stored.has(node)).toBe(true)
-    expect(new Set(g.body.stores.map((s) => s.node))).toEqual(new Set(g.outputs))
-    for (const o of g.outputs) {
-      expect(stored.has(o)).toBe(false)
-      stored.add(o)
-    }
+    if (parts.length === 0) for (const n of membersOf(g)) stored.add(n)
   }
 }
 
