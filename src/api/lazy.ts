@@ -7,10 +7,10 @@ import { invariant } from '../diagnostics/errors.ts'
 import { inOrigin } from '../diagnostics/origin.ts'
 import { makeNode, param, withContext } from '../graph/build.ts'
 import type { AttrsByOp, Graph, Node, NodeOf, OpName } from '../graph/node.ts'
-import { type OpDef, opTable } from '../graph/table.ts'
 import { toHost } from '../scalar/host.ts'
 import type { DType } from '../types/dtype.ts'
 import type { Compiled, Device } from './device.ts'
+import { attributesKey } from './graphKey.ts'
 import { freeScalars, scalarsKey } from './scalars.ts'
 import { currentDevice } from './session.ts'
 import { retain, Storage } from './storage.ts'
@@ -103,9 +103,6 @@ export function readersOf(storage: Storage, nodes: readonly Node[]): boolean[] {
   return nodes.map((n) => known(n) === true)
 }
 
-/** The key of a node's attributes within its op. */
-const attrsKey = (node: Node): string => (opTable[node.op] as OpDef<OpName>).key(node.attrs as AttrsByOp[OpName])
-
 const maxPrograms = 256
 const programs = new Map<string, Compiled>()
 
@@ -142,7 +139,7 @@ function structureOf(device: Device, order: readonly Node[], roots: readonly Nod
   const lines = order.map((n) => {
     if (bindings.has(n)) return `${n.dtype}[${n.shape.join()}]`
     if (n.op === 'full') return `full ${n.dtype}[${n.shape.join()}]`
-    return `${n.op}(${n.inputs.map(place).join()})${attrsKey(n)}`
+    return `${n.op}(${n.inputs.map(place).join()})${attributesKey(n)}`
   })
   return `${deviceId(device)};${lines.join(';')}>${roots.map(place).join()}`
 }

@@ -6,6 +6,7 @@ import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import { reportPage } from '../report/html.ts'
 import { reportPicture } from '../report/svg.ts'
+import { kernelsOf } from '../runtime/region.ts'
 import type { Console } from './console.ts'
 import { writeBytes } from './files.ts'
 import { loadModel } from './load.ts'
@@ -27,7 +28,7 @@ export interface ExplainOptions {
 export async function explainCommand(path: string, options: ExplainOptions, console: Console): Promise<number> {
   const model = await loadModel(path, parseInputs(options.input, options.shape))
   const compiled = compile(model.graph, { name: model.name, mode: options.mode, fuse: !options.unfused })
-  const kernels = compiled.program.steps.flatMap((s) => (s.kind === 'kernel' ? [printKernel(s.kernel)] : []))
+  const kernels = kernelsOf(compiled.program).map(({ step }) => printKernel(step.kernel))
   const pictures = [
     [options.html, reportPage],
     [options.svg, (r: FusionReport) => reportPicture(r, { alone: true })],

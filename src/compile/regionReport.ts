@@ -1,6 +1,6 @@
 /** Reports of control flow: the kernels inside, how often they run, and what they amount to in one run. */
 import type { KernelReport } from '../report/data.ts'
-import type { InnerRole } from '../runtime/region.ts'
+import type { InnerRole } from '../runtime/program.ts'
 
 /** The reports of a graph inside control flow. */
 export interface InnerKernels {

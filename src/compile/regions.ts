@@ -3,8 +3,8 @@ import { InternalError, invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { regionResults } from '../graph/ops/region.ts'
 import type { BoundaryGroup } from '../plan/plan.ts'
-import type { Program } from '../runtime/program.ts'
-import { type CarryPlace, type InnerProgram, type InnerRole, writesOver } from '../runtime/region.ts'
+import type { CarryPlace, InnerProgram, InnerRole, Program } from '../runtime/program.ts'
+import { writesOver } from '../runtime/region.ts'
 import type { Assembly } from './assembly.ts'
 
 /**

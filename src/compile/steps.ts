@@ -1,9 +1,9 @@
 /** Which buffers a step touches, steps on other buffers, and which buffer a step may write over. */
 import type { Kernel } from '../kernel/ir.ts'
-import type { ProgramStep } from '../runtime/program.ts'
-import { type CarryPlace, type InnerProgram, writesOver } from '../runtime/region.ts'
+import type { CarryPlace, InnerProgram, ProgramStep } from '../runtime/program.ts'
+import { writesOver } from '../runtime/region.ts'
 import { dtypeBytes } from '../types/dtype.ts'
-import { mayShare } from './inPlace.ts'
+import { loadedBeside, mayShare } from './inPlace.ts'
 
 /** The step with every buffer replaced. */
 export function renameStep(s: ProgramStep, to: (b: number) => number): ProgramStep {
@@ -106,9 +106,17 @@ function kernelHost(
 ): number | undefined {
   const out = kernel.params[write]
   if (out === undefined || out.access !== 'write') return undefined
+  const beside = loadedBeside(kernel, out.name)
   for (const [i, p] of kernel.params.entries()) {
     const b = buffers[i]
-    if (b === undefined || p.access !== 'read' || dtypeBytes(p.dtype) !== dtypeBytes(out.dtype) || !free(b)) continue
+    if (
+      b === undefined ||
+      !beside.has(p.name) ||
+      p.access !== 'read' ||
+      dtypeBytes(p.dtype) !== dtypeBytes(out.dtype) ||
+      !free(b)
+    )
+      continue
     if (mayShare(kernel, p.name, out.name)) return b
   }
   return undefined

@@ -5,7 +5,6 @@
 import type { Kernel } from '../kernel/ir.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
-import type { RegionStep } from './region.ts'
 
 /**
  * Where a buffer's memory comes from. `temp` offsets are bytes into one arena of `arenaBytes`, 64-byte aligned. The output of
@@ -27,15 +26,17 @@ export interface ProgramBuffer {
 
 export type Stage = 'packing' | 'main' | 'finishing'
 
+/** `buffers[i]` is bound to the kernel's parameter i. One `launch` number groups a main kernel with its packing and finishing stages. */
+export interface KernelStep {
+  readonly kind: 'kernel'
+  readonly stage: Stage
+  readonly launch: number
+  readonly kernel: Kernel
+  readonly buffers: readonly number[]
+}
+
 export type ProgramStep =
-  /** `buffers[i]` is bound to the kernel's parameter i. One `launch` number groups a main kernel with its packing and finishing stages. */
-  | {
-      readonly kind: 'kernel'
-      readonly stage: Stage
-      readonly launch: number
-      readonly kernel: Kernel
-      readonly buffers: readonly number[]
-    }
+  | KernelStep
   /** Copies a whole buffer (an input passed through to an output; the base of a scatter). */
   | { readonly kind: 'copy'; readonly from: number; readonly to: number }
   /** A user's kernel on host views. */
@@ -53,7 +54,6 @@ export type ProgramStep =
       readonly call: (data: HostArray, shape: readonly number[], dtype: DType) => void
       readonly buffer: number
     }
-  /** Control flow (region.ts). */
   | RegionStep
 
 export interface Program {
@@ -68,3 +68,71 @@ export interface Program {
   readonly outputs: readonly number[]
   readonly arenaBytes: number
 }
+
+/*
+ * Control flow: steps with programs inside. An inner program's inputs and outputs stand in buffers of the program around it; its arena
+ * is one of them. So nothing is allocated and nothing copied while it runs: carries change places, and elements of sequences are
+ * read and written where the sequences stand.
+ */
+
+/** A program inside a step. Its inputs and outputs get new places every time it runs. */
+export interface InnerProgram {
+  readonly program: Program
+  /** The buffer that is its arena; undefined where it needs none. */
+  readonly arena: number | undefined
+}
+
+/**
+ * A value that steps carry. The first step reads it from `init`, the last leaves it in `result`. With a `spare`, steps write
+ * `result` and `spare` in turns; without, every step may write over what it reads (the body's output says so: `over`).
+ */
+export interface CarryPlace {
+  readonly init: number
+  readonly result: number
+  readonly spare: number | undefined
+}
+
+/** One of two programs on the same operands, by a bool scalar. */
+export interface CondStep {
+  readonly kind: 'cond'
+  readonly name: string
+  readonly test: number
+  readonly whenTrue: InnerProgram
+  readonly whenFalse: InnerProgram
+  readonly operands: readonly number[]
+  readonly results: readonly number[]
+}
+
+/**
+ * Inputs of `test` and `body`: constants, then carries. `flag` is the buffer of the test's one output. The host reads it
+ * between steps; a loop whose test never fails does not end.
+ */
+export interface WhileStep {
+  readonly kind: 'while'
+  readonly name: string
+  readonly test: InnerProgram
+  readonly body: InnerProgram
+  readonly flag: number
+  readonly consts: readonly number[]
+  readonly carries: readonly CarryPlace[]
+}
+
+/**
+ * `length` (at least 1) steps. Inputs of `body`: constants, carries, then one element of each sequence; outputs: carries, then
+ * one element of each of `results`. Element i of a buffer begins at i times the bytes of the body's input or output.
+ */
+export interface LoopStep {
+  readonly kind: 'loop'
+  readonly name: string
+  readonly body: InnerProgram
+  readonly length: number
+  readonly reverse: boolean
+  readonly consts: readonly number[]
+  readonly carries: readonly CarryPlace[]
+  readonly sequences: readonly number[]
+  readonly results: readonly number[]
+}
+
+export type RegionStep = CondStep | WhileStep | LoopStep
+
+export type InnerRole = 'then' | 'otherwise' | 'test' | 'body'

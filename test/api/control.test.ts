@@ -260,6 +260,20 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
     expect(codeOf(() => s.foriLoop(0, 2, (_, c) => t(Number(c.item())), t(1)))).toBe('E_NOT_CONCRETE')
   })
 
+  test('outside jit equal control flow is compiled once', () => {
+    const run = (k: number): unknown => s.foriLoop(0, 3, (i, c) => c.mul(t([k, 2])).add(i), t([1, 1])).tolist()
+    const want = (k: number): number[] => [((k + 0) * k + 1) * k + 2, ((2 + 0) * 2 + 1) * 2 + 2]
+    const scoped = (k: number): void =>
+      s.tidy(() => {
+        expect(run(k)).toEqual(want(k))
+      })
+    scoped(2)
+    const before = s.memory().used
+    scoped(2)
+    expect(s.memory().used).toBe(before)
+    scoped(3)
+  })
+
   test('memory comes back', () => {
     const f = s.jit((x: s.Tensor) => s.foriLoop(0, 5, (i, c) => s.matmul(c, x).add(i.astype('f32')), x))
     const x = s.ones([8, 8])

@@ -6,8 +6,7 @@ import { condNodes, loopNodes, whileNodes } from '../../src/compose/control.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { reportPage } from '../../src/report/html.ts'
-import type { Program } from '../../src/runtime/program.ts'
-import type { RegionStep } from '../../src/runtime/region.ts'
+import type { Program, RegionStep } from '../../src/runtime/program.ts'
 import { at, check, type Input, trace } from './support.ts'
 
 const backend = createWasmBackend({ threads: 1 })
@@ -176,6 +175,22 @@ describe('loop', () => {
         })
     }
   })
+})
+
+test('kernels of steps shared between threads', () => {
+  const shared = createWasmBackend({ threads: 2, shareAbove: 0 })
+  try {
+    const wide: Input = { shape: [37, 301] }
+    const body = trace([wide, wide], (p) => [c.tanh(c.add(at(p, 0), at(p, 1))), c.sum(at(p, 0), [1])])
+    const graph = trace([wide, { shape: [9, 37, 301] }], (p) => {
+      const r = loopNodes(body, { length: 9 }, [], [at(p, 0)], [at(p, 1)])
+      return [...r.carries, ...r.sequences]
+    })
+    check(graph, {}, shared)
+    check(graph, { mode: 'strict' }, shared)
+  } finally {
+    shared.dispose()
+  }
 })
 
 describe('cond', () => {

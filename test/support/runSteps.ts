@@ -1,7 +1,7 @@
 /** Runs the steps of a launch plan through the kernel interpreter, on views of buffers; control flow included. */
 import { interpretKernel } from '../../src/kernel/interpret.ts'
-import type { Program } from '../../src/runtime/program.ts'
-import { type InnerProgram, writtenPlace } from '../../src/runtime/region.ts'
+import type { InnerProgram, Program } from '../../src/runtime/program.ts'
+import { writtenPlace } from '../../src/runtime/region.ts'
 import { type HostArray, hostArray, hostView } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 

@@ -5,10 +5,11 @@ import { mathImports } from '../../codegen/wasm/lanes.ts'
 import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
+import { kernelsOf } from '../../runtime/region.ts'
 import type { Device, WasmBuffer } from './device.ts'
 import { setEngineFlag } from './host.ts'
 import type { KernelFunction } from './pool.ts'
-import { bufferOf, kernelsOf, overlap, type Preparation, Prepared, programsOf, scatters } from './prepared.ts'
+import { bufferOf, overlap, type Preparation, Prepared, programsOf, scatters } from './prepared.ts'
 import { estimateNanoseconds } from './work.ts'
 
 /** Kernels with at least this much work (nanoseconds a run) are compiled by the optimising compiler at once. */

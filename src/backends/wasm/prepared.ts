@@ -2,14 +2,19 @@
 import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
 import { gridSize } from '../../kernel/ir.ts'
 import type { StepTime } from '../../runtime/backend.ts'
-import type { Program, ProgramBuffer, ProgramStep } from '../../runtime/program.ts'
-import { innerPrograms, type RegionStep } from '../../runtime/region.ts'
+import type {
+  InnerProgram,
+  KernelStep as Kernel,
+  Program,
+  ProgramBuffer,
+  ProgramStep,
+  RegionStep,
+} from '../../runtime/program.ts'
 import { type HostArray, hostArray, hostView } from '../../types/host.ts'
 import type { Device } from './device.ts'
 import type { KernelFunction } from './pool.ts'
-import { prepareRegion, type Region } from './regions.ts'
+import { type Placed, prepareRegion, type Region } from './regions.ts'
 
-type Kernel = Extract<ProgramStep, { kind: 'kernel' }>
 type HostStep = Exclude<ProgramStep, { kind: 'kernel' } | RegionStep>
 
 /** A kernel compiled. */
@@ -44,17 +49,7 @@ type PreparedStep =
   | { readonly kind: 'host'; readonly step: HostStep }
   | { readonly kind: 'region'; readonly region: Region }
 
-/** The kernels of a program and of the programs inside it, each once. */
-export function kernelsOf(program: Program): { readonly step: Kernel; readonly program: Program }[] {
-  return program.steps.flatMap((step) => {
-    if (step.kind === 'kernel') return [{ step, program }]
-    if (step.kind === 'cond' || step.kind === 'while' || step.kind === 'loop')
-      return innerPrograms(step).flatMap((x) => kernelsOf(x.inner.program))
-    return []
-  })
-}
-
-export class Prepared {
+export class Prepared implements Placed {
   readonly program: Program
   /** Address of each buffer; those of inputs and outputs are bound before a run. */
   readonly addresses: Float64Array
@@ -93,11 +88,18 @@ export class Prepared {
         case 'cond':
         case 'while':
         case 'loop':
-          return { kind: 'region', region: prepareRegion(this, step, preparation) }
+          return { kind: 'region', region: prepareRegion(this, step, device, (inner) => this.inside(inner)) }
         default:
           return { kind: 'host', step }
       }
     })
+  }
+
+  /** An inner program at the arena that this one has for it. */
+  private inside({ program, arena }: InnerProgram): Prepared {
+    if (arena === undefined) return new Prepared(program, 0, this.with)
+    invariant(bufferOf(this.program, arena).source.kind === 'temp', 'the arena of a region is no intermediate')
+    return new Prepared(program, this.address(arena), this.with)
   }
 
   address(b: number): number {
@@ -210,15 +212,4 @@ function guarded(name: string, call: () => void): void {
       cause,
     })
   }
-}
-
-/** An inner program at the arena that the program around it has for it. */
-export function prepareInner(
-  around: Prepared,
-  inner: { readonly program: Program; readonly arena: number | undefined },
-  preparation: Preparation,
-): Prepared {
-  if (inner.arena === undefined) return new Prepared(inner.program, 0, preparation)
-  invariant(bufferOf(around.program, inner.arena).source.kind === 'temp', 'the arena of a region is no intermediate')
-  return new Prepared(inner.program, around.address(inner.arena), preparation)
 }

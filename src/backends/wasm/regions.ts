@@ -1,46 +1,55 @@
 /** Control flow run: inner programs bound to buffers of the program around them, step by step. Nothing is allocated here. */
-import { type CondStep, type LoopStep, type RegionStep, type WhileStep, writtenPlace } from '../../runtime/region.ts'
-import { bufferOf, type Preparation, type Prepared, prepareInner } from './prepared.ts'
+import type { CondStep, InnerProgram, LoopStep, Program, RegionStep, WhileStep } from '../../runtime/program.ts'
+import { writtenPlace } from '../../runtime/region.ts'
+import type { Device } from './device.ts'
+
+/** A program whose buffers have addresses. */
+export interface Placed {
+  readonly program: Program
+  address(buffer: number): number
+  /** Says where an input or output stands in the next run; `words` is memory. */
+  bind(buffer: number, address: number, words: Uint32Array): void
+  run(): void
+}
 
 /** A region ready to run; where its operands stand is read from the program around it at each run. */
 export interface Region {
   run(): void
 }
 
-export function prepareRegion(around: Prepared, step: RegionStep, preparation: Preparation): Region {
+type Place = (inner: InnerProgram) => Placed
+
+/** `place` prepares the programs inside. */
+export function prepareRegion(around: Placed, step: RegionStep, device: Device, place: Place): Region {
   switch (step.kind) {
     case 'cond':
-      return cond(around, step, preparation)
+      return cond(around, step, device, place)
     case 'while':
-      return whileLoop(around, step, preparation)
+      return whileLoop(around, step, device, place)
     case 'loop':
-      return loop(around, step, preparation)
+      return loop(around, step, device, place)
   }
 }
+
+const bytesOf = (p: Program, buffer: number): number => p.buffers[buffer]?.bytes ?? 0
 
 /** A bool scalar in memory. */
 const holds = (words: Uint32Array, address: number): boolean =>
   (((words[address >>> 2] ?? 0) >>> (8 * (address & 3))) & 0xff) !== 0
 
 /** Binds inputs from number `first` on to buffers of the program around. */
-function bindInputs(
-  p: Prepared,
-  first: number,
-  around: Prepared,
-  buffers: readonly number[],
-  words: Uint32Array,
-): void {
+function bindInputs(p: Placed, first: number, around: Placed, buffers: readonly number[], words: Uint32Array): void {
   buffers.forEach((b, i) => {
     p.bind(p.program.inputs[first + i] ?? -1, around.address(b), words)
   })
 }
 
-function cond(around: Prepared, step: CondStep, preparation: Preparation): Region {
-  const whenTrue = prepareInner(around, step.whenTrue, preparation)
-  const whenFalse = prepareInner(around, step.whenFalse, preparation)
+function cond(around: Placed, step: CondStep, device: Device, place: Place): Region {
+  const whenTrue = place(step.whenTrue)
+  const whenFalse = place(step.whenFalse)
   return {
     run: () => {
-      const words = preparation.device.words()
+      const words = device.words()
       const taken = holds(words, around.address(step.test)) ? whenTrue : whenFalse
       bindInputs(taken, 0, around, step.operands, words)
       step.results.forEach((b, i) => {
@@ -51,14 +60,13 @@ function cond(around: Prepared, step: CondStep, preparation: Preparation): Regio
   }
 }
 
-function whileLoop(around: Prepared, step: WhileStep, preparation: Preparation): Region {
-  const { device } = preparation
-  const test = prepareInner(around, step.test, preparation)
-  const body = prepareInner(around, step.body, preparation)
+function whileLoop(around: Placed, step: WhileStep, device: Device, place: Place): Region {
+  const test = place(step.test)
+  const body = place(step.body)
   const first = step.consts.length
   const carries = step.carries.map((c, i) => ({
     ...c,
-    bytes: bufferOf(around.program, c.result).bytes,
+    bytes: bytesOf(around.program, c.result),
     tested: test.program.inputs[first + i] ?? -1,
     read: body.program.inputs[first + i] ?? -1,
     written: body.program.outputs[i] ?? -1,
@@ -94,10 +102,9 @@ function whileLoop(around: Prepared, step: WhileStep, preparation: Preparation):
   }
 }
 
-function loop(around: Prepared, step: LoopStep, preparation: Preparation): Region {
-  const { device } = preparation
+function loop(around: Placed, step: LoopStep, device: Device, place: Place): Region {
   const { length, reverse } = step
-  const body = prepareInner(around, step.body, preparation)
+  const body = place(step.body)
   const { inputs, outputs } = body.program
   const firstCarry = step.consts.length
   const firstSequence = firstCarry + step.carries.length
@@ -110,7 +117,7 @@ function loop(around: Prepared, step: LoopStep, preparation: Preparation): Regio
   const elements = [
     ...step.sequences.map((buffer, i) => ({ buffer, inner: inputs[firstSequence + i] ?? -1 })),
     ...step.results.map((buffer, i) => ({ buffer, inner: outputs[step.carries.length + i] ?? -1 })),
-  ].map((x) => ({ ...x, bytes: bufferOf(body.program, x.inner).bytes, base: 0 }))
+  ].map((x) => ({ ...x, bytes: bytesOf(body.program, x.inner), base: 0 }))
   return {
     run: () => {
       bindInputs(body, 0, around, step.consts, device.words())
