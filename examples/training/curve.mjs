@@ -16,13 +16,13 @@ function smoothed(values, span) {
   })
 }
 
-/** The picture: each value thin, their running mean thick, on a logarithmic axis where all values are positive. */
+/** The picture: each value thin, their running mean thick, on a logarithmic axis where they span much. */
 export function drawCurve(losses, { title, label = 'loss' }) {
   const finite = losses.filter(Number.isFinite)
-  const positive = finite.every((v) => v > 0)
-  const [low, high] = [Math.min(...finite), Math.max(...finite)]
+  const [low, high] = finite.length === 0 ? [0, 1] : [Math.min(...finite), Math.max(...finite)]
+  const logarithmic = low > 0 && high > 30 * low
   const x = scaleLinear([1, Math.max(2, losses.length)], [margin.left, width - margin.right])
-  const y = (positive ? scaleLog() : scaleLinear())
+  const y = (logarithmic ? scaleLog() : scaleLinear())
     .domain(low < high ? [low, high] : [low * 0.9, high * 1.1])
     .range([height - margin.bottom, margin.top])
     .nice()
@@ -31,7 +31,9 @@ export function drawCurve(losses, { title, label = 'loss' }) {
       (_, i) => x(i + 1),
       (v) => y(v),
     ).defined(Number.isFinite)(values) ?? ''
-  const few = y.ticks(5)
+  // The format leaves out what would crowd.
+  const shown = y.tickFormat(5)
+  const few = y.ticks(5).filter((v) => shown(v) !== '')
   const text = (at, content, more = '') => `<text ${at} ${more}>${escaped(content)}</text>`
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" fill="#444">`,

@@ -145,4 +145,5 @@ it('draws a curve', () => {
   expect(svg).toContain('a &lt; b')
   expect(svg).not.toContain('NaN')
   expect(svg.match(/<path /g)?.length).toBe(2)
+  expect(drawCurve([Number.NaN], { title: '' })).not.toContain('NaN')
 })
