@@ -30,6 +30,7 @@ const floors = {
   lower: [...upToPlan, reportData],
   runtime: upToKernel,
   'codegen/wasm': upToKernel,
+  'codegen/simt': upToKernel,
   'backends/wasm': [...upToKernel, 'runtime', 'codegen/wasm', reportData],
   'backends/reference': [...upToGraph, reportData],
 }

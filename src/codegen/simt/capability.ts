@@ -1,0 +1,63 @@
+/** What a device can do, and whether it can run a kernel: asked before planning as well as before emission. */
+import { UserError } from '../../diagnostics/errors.ts'
+import { type Expr, flatten, rangeOf, visitAtoms } from '../../index/expr.ts'
+import type { Kernel } from '../../kernel/ir.ts'
+import { expressionsOf } from '../../kernel/walk.ts'
+import type { DType } from '../../types/dtype.ts'
+import { allStmts } from './facts.ts'
+
+export interface SimtCaps {
+  /** Most threads of a block. */
+  readonly maxThreads: number
+  /** Bytes of shared memory a block may declare. */
+  readonly maxSharedBytes: number
+  /** log2 of the lanes that exchange registers (5 on CUDA; subgroups of a known size on WebGPU); 0 without. */
+  readonly laneBits: number
+  /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */
+  readonly writable?: (param: string) => boolean
+  /** Parameters that may share memory with another one (CUDA). */
+  readonly mayAlias?: (param: string) => boolean
+}
+
+export const cudaCaps: SimtCaps = { maxThreads: 1024, maxSharedBytes: 227 * 1024, laneBits: 5 }
+/** WebGPU's default limits. */
+export const webgpuCaps: SimtCaps = { maxThreads: 256, maxSharedBytes: 16384, laneBits: 0 }
+
+/** Why a dialect cannot hold values of a dtype, or undefined. */
+export function unsupportedDType(dialect: 'cuda' | 'wgsl', dtype: DType): string | undefined {
+  if (dialect === 'wgsl' && dtype === 'f64') return 'WebGPU has no 64-bit floats'
+  return undefined
+}
+
+/** Throws E_UNSUPPORTED naming the operation that a dialect lacks. */
+export function checkKernel(kernel: Kernel, dialect: 'cuda' | 'wgsl', _caps: SimtCaps): void {
+  const fail = (what: string, why: string): never => {
+    throw new UserError('E_UNSUPPORTED', `${what} of the kernel ${kernel.name}: ${why}`, {
+      help: 'use another dtype, or run this program on another device',
+    })
+  }
+  const check = (dtype: DType, what: string): void => {
+    const why = unsupportedDType(dialect, dtype)
+    if (why !== undefined) fail(what, why)
+  }
+  for (const p of kernel.params) check(p.dtype, `the parameter ${p.name}`)
+  const params = new Map(kernel.params.map((p) => [p.name, p]))
+  const fits = (e: Expr, what: string): void => {
+    if (dialect === 'cuda') return
+    const r = rangeOf(e)
+    if (r.hi >= 2 ** 31 || r.lo < -(2 ** 31)) fail(what, 'its index does not fit 32 bits, which is all WebGPU has')
+    visitAtoms(e, (a) => {
+      if (a.kind === 'div' || a.kind === 'mod') fits(a.of, what)
+    })
+  }
+  for (const part of kernel.parts)
+    for (const s of allStmts(part.body)) {
+      if (s.kind === 'let') {
+        const what = `the operation ${s.op.kind === 'scalar' ? s.op.op : s.op.kind}`
+        check(s.dtype, what)
+        for (const e of expressionsOf(s.op)) fits(e, what)
+        if (s.op.kind === 'load') fits(flatten(s.op.index, params.get(s.op.param)?.shape ?? []), what)
+      } else if (s.kind === 'store')
+        fits(flatten(s.index, params.get(s.param)?.shape ?? []), `the store into ${s.param}`)
+    }
+}

@@ -1,0 +1,15 @@
+/** What the lowering hands to the printer of a dialect. */
+import type { Kernel } from '../../kernel/ir.ts'
+import type { SimtCaps } from './capability.ts'
+import type { S, SharedArray } from './ir.ts'
+
+/** Declarations and the code of one thread. */
+export interface ThreadCode {
+  readonly kernel: Kernel
+  readonly threads: number
+  readonly programs: number
+  readonly shared: readonly SharedArray[]
+  readonly body: readonly S[]
+  readonly caps: SimtCaps
+  readonly summary: readonly string[]
+}

@@ -1,0 +1,261 @@
+/** CUDA C++: prints thread code for NVRTC or nvcc, without headers. */
+import type { KernelParam } from '../../../kernel/ir.ts'
+import type { DType } from '../../../types/dtype.ts'
+import type { ThreadCode } from '../code.ts'
+import { type Ex, type S, type Type, typeBytes } from '../ir.ts'
+import type { Dialect } from '../scope.ts'
+import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
+import { decimal, Printer } from './print.ts'
+
+export const cudaDialect: Dialect = { name: 'cuda', bytes: true, wideIndex: true, f64: true }
+
+const types: Readonly<Record<Type, string>> = {
+  bool: 'bool',
+  i32: 'int',
+  u32: 'unsigned',
+  f32: 'float',
+  f64: 'double',
+  i64: 'long long',
+  u64: 'unsigned long long',
+}
+
+const memoryTypes: Readonly<Record<DType, string>> = {
+  f32: 'float',
+  f64: 'double',
+  f16: 'unsigned short',
+  bf16: 'unsigned short',
+  i8: 'signed char',
+  i16: 'short',
+  i32: 'int',
+  i64: 'long long',
+  u8: 'unsigned char',
+  u16: 'unsigned short',
+  u32: 'unsigned',
+  u64: 'unsigned long long',
+  bool: 'unsigned char',
+}
+
+const memoryType = (p: KernelParam): string => (p.format === 'plain' ? memoryTypes[p.dtype] : 'unsigned char')
+
+const vectorOf = (t: Type, n: number): string =>
+  n === 1 ? types[t] : `${t === 'f32' ? 'float' : t === 'i32' ? 'int' : 'uint'}${n}`
+
+const components = ['x', 'y', 'z', 'w']
+
+class CudaPrinter extends Printer {
+  private readonly params: ReadonlyMap<string, KernelParam>
+  private readonly strict: boolean
+
+  constructor(code: ThreadCode) {
+    super(cudaLibrary, cudaInline)
+    this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
+    this.strict = code.kernel.mode === 'strict'
+  }
+
+  protected type(t: Type): string {
+    return types[t]
+  }
+
+  protected literal(t: Type, value: number | bigint | boolean): string {
+    switch (t) {
+      case 'bool':
+        return value ? 'true' : 'false'
+      case 'i32':
+        return value === -2147483648 ? '(-2147483647 - 1)' : String(value)
+      case 'u32':
+        return `${value}u`
+      case 'i64':
+        return value === -(1n << 63n) ? '(-9223372036854775807ll - 1)' : `${value}ll`
+      case 'u64':
+        return `${value}ull`
+      case 'f32':
+      case 'f64': {
+        const x = Number(value)
+        const double = t === 'f64'
+        if (Number.isNaN(x)) return double ? '__longlong_as_double(0x7ff8000000000000ll)' : '__int_as_float(0x7fc00000)'
+        if (x === Number.POSITIVE_INFINITY || x === Number.NEGATIVE_INFINITY) {
+          const inf = double ? '__longlong_as_double(0x7ff0000000000000ll)' : '__int_as_float(0x7f800000)'
+          return x < 0 ? `-${inf}` : inf
+        }
+        return double
+          ? Object.is(x, -0)
+            ? '-0.0'
+            : decimal(x)
+          : `${Object.is(x, -0) ? '-0.0' : decimal(Math.fround(x))}f`
+      }
+    }
+  }
+
+  protected castText(to: Type, _from: Type, a: string): string {
+    return `(${types[to]})(${a})`
+  }
+
+  protected bitcastText(to: Type, from: Type, a: string): string {
+    const key = `${from}>${to}`
+    const f: Readonly<Record<string, string>> = {
+      'f32>u32': '__float_as_uint',
+      'f32>i32': '__float_as_int',
+      'u32>f32': '__uint_as_float',
+      'i32>f32': '__int_as_float',
+      'f64>i64': '__double_as_longlong',
+      'i64>f64': '__longlong_as_double',
+    }
+    const name = f[key]
+    if (name !== undefined) return `${name}(${a})`
+    if (key === 'f64>u64') return `(unsigned long long)__double_as_longlong(${a})`
+    if (key === 'u64>f64') return `__longlong_as_double((long long)(${a}))`
+    return `(${types[to]})(${a})`
+  }
+
+  protected selectText(_type: Type, cond: string, a: string, b: string): string {
+    return `(${cond} ? ${a} : ${b})`
+  }
+
+  protected operator(e: Extract<Ex, { k: 'bin' | 'neg' | 'not' }>): string | undefined {
+    if (!this.strict || e.k !== 'bin' || e.a.type !== e.type) return undefined
+    if (e.type !== 'f32' && e.type !== 'f64') return undefined
+    const name = { '+': 'add', '-': 'sub', '*': 'mul' }[e.op as '+']
+    if (name === undefined) return undefined
+    return `__${e.type === 'f32' ? 'f' : 'd'}${name}_rn(${this.ex(e.a)}, ${this.ex(e.b)})`
+  }
+
+  private param(name: string): KernelParam {
+    const p = this.params.get(name)
+    if (p === undefined) throw new Error(`no parameter ${name}`)
+    return p
+  }
+
+  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' }>): string {
+    switch (e.k) {
+      case 'load': {
+        const p = this.param(e.param)
+        const at = `${e.param}[${this.ex(e.index)}]`
+        if (p.format !== 'plain') return at
+        if (p.dtype === 'f16') return this.fn('f16_value', at)
+        if (p.dtype === 'bf16') return `__uint_as_float((unsigned)${at} << 16)`
+        if (p.dtype === 'bool') return `(${at} != 0)`
+        return at
+      }
+      case 'word':
+        return `((const unsigned*)${e.param})[${this.ex(e.index)}]`
+      case 'comp':
+        return e.words === 1 ? e.of : `${e.of}.${components[e.at]}`
+      case 'shuffle':
+        if (e.type === 'bool') return `(bool)__shfl_xor_sync(0xffffffffu, (int)(${this.ex(e.a)}), ${e.mask})`
+        return `__shfl_xor_sync(0xffffffffu, ${this.ex(e.a)}, ${e.mask})`
+    }
+  }
+
+  private fn(name: string, ...args: readonly string[]): string {
+    const plain = cudaInline[name]
+    if (plain !== undefined) return plain(...args)
+    this.use(name)
+    return `${name}(${args.join(', ')})`
+  }
+
+  protected special(s: S): void {
+    switch (s.k) {
+      case 'let':
+        this.line(`const ${types[s.value.type]} ${s.name} = ${this.ex(s.value)};`)
+        break
+      case 'var':
+        this.line(`${types[s.type]} ${s.name}${s.value === undefined ? '' : ` = ${this.ex(s.value)}`};`)
+        break
+      case 'array':
+        this.line(`${types[s.type]} ${s.name}[${s.length}];`)
+        break
+      case 'for':
+        if (s.unroll) this.line('#pragma unroll')
+        this.line(
+          `for (int ${s.name} = ${this.ex(s.from)}; ${s.name} < ${this.ex(s.to)}; ${s.step === 1 ? `++${s.name}` : `${s.name} += ${s.step}`}) {`,
+        )
+        this.indented(() => this.stmts(s.body))
+        this.line('}')
+        break
+      case 'barrier':
+        this.line('__syncthreads();')
+        break
+      case 'vload': {
+        const t = vectorOf(s.type, s.words)
+        this.line(`const ${t} ${s.name} = ${this.pointer(s.param, t, s.words, this.ex(s.index), true)};`)
+        break
+      }
+      case 'vstore': {
+        const [first] = s.values
+        const t = vectorOf(first?.type ?? 'u32', s.values.length)
+        const values = s.values.map((x) => this.ex(x)).join(', ')
+        const made = s.values.length === 1 ? values : `make_${t}(${values})`
+        this.line(`${this.pointer(s.param, t, s.values.length, this.ex(s.index), false)} = ${made};`)
+        break
+      }
+      case 'store':
+        this.line(`${s.param}[${this.ex(s.index)}] = ${this.stored(this.param(s.param), s.value)};`)
+        break
+      case 'storeBits':
+        this.line(
+          `${this.fn('store_bits', `(unsigned*)${s.param} + (${this.ex(s.index)})`, this.ex(s.mask), this.ex(s.bits))};`,
+        )
+        break
+      case 'uniform':
+        this.line(`const ${types[s.value.type]} ${s.name} = ${this.ex(s.value)};`)
+        break
+      default:
+    }
+  }
+
+  /** A vector in memory; `words` counts from the parameter's start. */
+  private pointer(param: string, type: string, words: number, index: string, read: boolean): string {
+    const base = read ? `(const ${type}*)` : `(${type}*)`
+    const at = words === 1 ? `(${index})` : `((${index}) >> ${Math.log2(words)})`
+    return `(${base}${param})[${at.slice(1, -1)}]`
+  }
+
+  private stored(p: KernelParam, value: Ex): string {
+    const x = this.ex(value)
+    if (p.format !== 'plain') return `(unsigned char)(${x})`
+    if (p.dtype === 'f16') return `(unsigned short)${this.fn('f16_bits', x)}`
+    if (p.dtype === 'bf16') return `(unsigned short)${this.fn('bf16_bits', x)}`
+    return typeBytes(value.type) === 4 && ['i8', 'u8', 'i16', 'u16', 'bool'].includes(p.dtype)
+      ? `(${memoryTypes[p.dtype]})(${x})`
+      : x
+  }
+}
+
+export function printCuda(code: ThreadCode, dynamic: boolean): string {
+  const p = new CudaPrinter(code)
+  const { kernel } = code
+  const aliased = new Set(kernel.params.filter((x) => code.caps.mayAlias?.(x.name) === true).map((x) => x.name))
+  const pointers = kernel.params.map((x) => {
+    const read = x.access === 'read' ? 'const ' : ''
+    return `${read}${memoryType(x)}* ${aliased.has(x.name) ? '' : '__restrict__ '}${x.name}`
+  })
+  p.line(`extern "C" __global__ void __launch_bounds__(${code.threads}) ${kernel.name}(`)
+  p.indented(() => {
+    for (const [i, x] of pointers.entries()) p.line(`${x}${i + 1 < pointers.length ? ',' : ') {'}`)
+  })
+  if (pointers.length === 0) p.line(') {')
+  p.indented(() => {
+    if (dynamic) p.line('extern __shared__ __align__(16) unsigned char shared_memory[];')
+    let offset = 0
+    for (const a of code.shared) {
+      const t = types[a.type]
+      if (dynamic) {
+        p.line(`${t}* const ${a.name} = (${t}*)(shared_memory + ${offset});`)
+        offset += Math.ceil((a.length * typeBytes(a.type)) / 16) * 16
+      } else p.line(`__shared__ __align__(16) ${t} ${a.name}[${a.length}];`)
+    }
+    p.line('const int tid = threadIdx.x;')
+    p.line('const int program = blockIdx.x;')
+    for (const s of code.summary) p.line(`// ${s}`)
+    p.stmts(code.body)
+  })
+  p.line('}')
+  const head = [
+    `// Kernel ${kernel.name}: ${code.programs} blocks of ${code.threads} threads.`,
+    ...kernel.params.map(
+      (x) =>
+        `//   ${x.access} ${x.name}: ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}`,
+    ),
+  ]
+  return [...head, '', ...p.libraryText().map((f) => `${f}\n`), p.text, ''].join('\n')
+}

@@ -1,0 +1,164 @@
+/** Functions that CUDA code calls: what the language has under another name, and what docs/numerics.md asks beyond it. */
+import type { Inline, Library } from './print.ts'
+
+const fn = (head: string, body: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({
+  code: `__device__ __forceinline__ ${head} {\n  ${body}\n}`,
+  uses,
+})
+
+const same = (name: string) => (a?: string, b?: string) => `${name}(${b === undefined ? a : `${a}, ${b}`})`
+
+const mathNames = [
+  'floor',
+  'ceil',
+  'trunc',
+  'sqrt',
+  'rsqrt',
+  'exp',
+  'expm1',
+  'log',
+  'log1p',
+  'sin',
+  'cos',
+  'tan',
+  'asin',
+  'acos',
+  'atan',
+  'sinh',
+  'cosh',
+  'tanh',
+  'asinh',
+  'acosh',
+  'atanh',
+  'erf',
+  'pow',
+  'atan2',
+] as const
+
+const math = Object.fromEntries(
+  mathNames.flatMap((n) => [
+    [`f32_${n}`, same(`${n}f`)],
+    [`f64_${n}`, same(n)],
+  ]),
+)
+
+export const cudaInline: Inline = {
+  ...math,
+  f32_abs: same('fabsf'),
+  f64_abs: same('fabs'),
+  f32_round: same('rintf'),
+  f64_round: same('rint'),
+  f32_rem: same('fmodf'),
+  f64_rem: same('fmod'),
+  f32_div: same('__fdiv_rn'),
+  f64_div: same('__ddiv_rn'),
+  f32_to_i32: same('__float2int_rz'),
+  f32_to_u32: same('__float2uint_rz'),
+}
+
+const integers = (t: 'int' | 'unsigned' | 'long long' | 'unsigned long long', p: string): Library => {
+  const signed = t === 'int' || t === 'long long'
+  const u = t === 'int' ? 'unsigned' : t === 'long long' ? 'unsigned long long' : t
+  const bits = t.includes('long') ? 64 : 32
+  const wrap = (op: string): string => `return (${t})((${u})a ${op} (${u})b);`
+  const head = (name: string): string => `${t} ${p}_${name}(${t} a, ${t} b)`
+  const one = (name: string): string => `${t} ${p}_${name}(${t} a)`
+  return {
+    [`${p}_add`]: fn(head('add'), wrap('+')),
+    [`${p}_sub`]: fn(head('sub'), wrap('-')),
+    [`${p}_mul`]: fn(head('mul'), wrap('*')),
+    [`${p}_abs`]: fn(one('abs'), signed ? `return a < 0 ? (${t})(0 - (${u})a) : a;` : 'return a;'),
+    [`${p}_sign`]: fn(one('sign'), signed ? 'return (a > 0) - (a < 0);' : 'return a != 0;'),
+    [`${p}_max`]: fn(head('max'), 'return a > b ? a : b;'),
+    [`${p}_min`]: fn(head('min'), 'return a < b ? a : b;'),
+    [`${p}_div`]: fn(head('div'), `return b == 0 ? 0 : ${signed ? `b == -1 ? (${t})(0 - (${u})a) : ` : ''}a / b;`),
+    [`${p}_rem`]: fn(head('rem'), `return b == 0 ? a : ${signed ? 'b == -1 ? 0 : ' : ''}a % b;`),
+    [`${p}_pow`]: fn(
+      head('pow'),
+      `${signed ? `if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) ? -1 : 1) : 0;\n  ` : ''}${u} r = 1, s = (${u})a;\n  for (${u} e = (${u})b; e != 0; e >>= 1) {\n    if (e & 1) r *= s;\n    s *= s;\n  }\n  return (${t})r;`,
+    ),
+    [`${p}_shl`]: fn(head('shl'), `return (${u})b < ${bits} ? (${t})((${u})a << (${u})b) : 0;`),
+    [`${p}_shr`]: fn(
+      head('shr'),
+      signed ? `return a >> ((${u})b < ${bits} ? (${u})b : ${bits - 1});` : `return b < ${bits} ? a >> b : 0;`,
+    ),
+    [`${p}_floor_div`]: fn(head('floor_div'), 'return a / b - (a % b < 0);'),
+    [`${p}_floor_mod`]: fn(head('floor_mod'), `const ${t} r = a % b;\n  return r < 0 ? r + b : r;`),
+  }
+}
+
+const floats = (t: 'float' | 'double', p: 'f32' | 'f64'): Library => {
+  const s = t === 'float' ? 'f' : ''
+  const c = (x: string): string => `${x}${s}`
+  const inf = t === 'float' ? '__int_as_float(0x7f800000)' : '__longlong_as_double(0x7ff0000000000000ll)'
+  const extreme = (name: 'max' | 'min', op: '>' | '<'): Library[string] =>
+    t === 'float'
+      ? fn(
+          `float f32_${name}(float a, float b)`,
+          `float r;\n  asm("${name}.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));\n  return r;`,
+        )
+      : fn(
+          `double f64_${name}(double a, double b)`,
+          `if (a != a) return a;\n  if (b != b) return b;\n  if (a == b) return signbit(a) ? ${name === 'max' ? 'b : a' : 'a : b'};\n  return a ${op} b ? a : b;`,
+        )
+  return {
+    [`${p}_max`]: extreme('max', '>'),
+    [`${p}_min`]: extreme('min', '<'),
+    [`${p}_isnan`]: fn(`bool ${p}_isnan(${t} a)`, 'return a != a;'),
+    [`${p}_isinf`]: fn(`bool ${p}_isinf(${t} a)`, `return fabs${s}(a) == ${inf};`),
+    [`${p}_sign`]: fn(
+      `${t} ${p}_sign(${t} a)`,
+      `return a > ${c('0.0')} ? ${c('1.0')} : a < ${c('0.0')} ? ${c('-1.0')} : a;`,
+    ),
+    [`${p}_sigmoid`]: fn(`${t} ${p}_sigmoid(${t} a)`, `return ${c('1.0')} / (${c('1.0')} + exp${s}(-a));`),
+    [`${p}_to_i64`]: fn(`long long ${p}_to_i64(${t} a)`, `return a != a ? 0 : __${t}2ll_rz(a);`),
+    [`${p}_to_u64`]: fn(`unsigned long long ${p}_to_u64(${t} a)`, `return a > ${c('0.0')} ? __${t}2ull_rz(a) : 0;`),
+  }
+}
+
+export const cudaLibrary: Library = {
+  ...integers('int', 'i32'),
+  ...integers('unsigned', 'u32'),
+  ...integers('long long', 'i64'),
+  ...integers('unsigned long long', 'u64'),
+  ...floats('float', 'f32'),
+  ...floats('double', 'f64'),
+  f64_to_i32: fn('int f64_to_i32(double a)', 'return a != a ? 0 : __double2int_rz(a);'),
+  f64_to_u32: fn('unsigned f64_to_u32(double a)', 'return a > 0.0 ? __double2uint_rz(a) : 0u;'),
+  f16_value: fn(
+    'float f16_value(unsigned bits)',
+    'float r;\n  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((unsigned short)bits));\n  return r;',
+  ),
+  f16_bits: fn(
+    'unsigned f16_bits(float a)',
+    'unsigned short r;\n  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(a));\n  return r;',
+  ),
+  bf16_bits: fn(
+    'unsigned bf16_bits(float a)',
+    'unsigned short r;\n  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(a));\n  return r;',
+  ),
+  round_f16: fn('float round_f16(float a)', 'return f16_value(f16_bits(a));', ['f16_bits', 'f16_value']),
+  round_bf16: fn('float round_bf16(float a)', 'return __uint_as_float(bf16_bits(a) << 16);', ['bf16_bits']),
+  store_bits: {
+    code: '// Replaces the bits of a mask in a word whose other bits belong to other threads.\n__device__ __forceinline__ void store_bits(unsigned* word, unsigned mask, unsigned bits) {\n  atomicAnd(word, ~mask);\n  if (bits != 0u) atomicOr(word, bits);\n}',
+  },
+  threefry: {
+    code: `// Threefry-2x32, 20 rounds: the first word.
+__device__ __forceinline__ unsigned threefry(unsigned k0, unsigned k1, unsigned c0, unsigned c1) {
+  const unsigned k[3] = {k0, k1, 0x1bd11bdau ^ k0 ^ k1};
+  const unsigned r[8] = {13, 15, 26, 6, 17, 29, 16, 24};
+  unsigned x = c0 + k0, y = c1 + k1;
+  #pragma unroll
+  for (unsigned i = 0; i < 20; ++i) {
+    x += y;
+    y = __funnelshift_l(y, y, r[i & 7]) ^ x;
+    if ((i & 3) == 3) {
+      const unsigned s = (i >> 2) + 1;
+      x += k[s % 3];
+      y += k[(s + 1) % 3] + s;
+    }
+  }
+  return x;
+}`,
+  },
+}

@@ -1,0 +1,323 @@
+/**
+ * WGSL: prints thread code for WebGPU. Parameters are arrays of 32-bit words or of vectors of them, as their accesses ask;
+ * 64-bit integers are pairs of words. Loops over registers are repeated in place, so that register arrays have constant indices.
+ */
+import { InternalError } from '../../../diagnostics/errors.ts'
+import type { KernelParam } from '../../../kernel/ir.ts'
+import { dtypeBits } from '../../../types/dtype.ts'
+import type { ThreadCode } from '../code.ts'
+import { type Binary, bin, type Ex, isWideType, type S, type Type, uint, visitStatements } from '../ir.ts'
+import type { Dialect } from '../scope.ts'
+import { decimal, Printer } from './print.ts'
+import { wgslInline, wgslLibrary } from './wgslLibrary.ts'
+
+export const wgslDialect: Dialect = { name: 'wgsl', bytes: false, wideIndex: false, f64: false }
+
+const types: Readonly<Record<Type, string>> = {
+  bool: 'bool',
+  i32: 'i32',
+  u32: 'u32',
+  f32: 'f32',
+  f64: 'f64',
+  i64: 'vec2<u32>',
+  u64: 'vec2<u32>',
+}
+
+/** How a parameter is declared. */
+interface Words {
+  readonly type: 'f32' | 'i32' | 'u32'
+  readonly width: number
+  readonly atomic: boolean
+}
+
+function wordsOf(p: KernelParam, body: readonly S[]): Words {
+  const type = p.format === 'plain' && (p.dtype === 'f32' || p.dtype === 'i32') ? p.dtype : 'u32'
+  let loads = 1
+  let stores = 4
+  let stored = false
+  let atomic = false
+  visitStatements(body, (s) => {
+    if (s.k === 'vload' && s.param === p.name) loads = Math.max(loads, s.words)
+    if (s.k === 'vstore' && s.param === p.name) {
+      stores = Math.min(stores, s.values.length)
+      stored = true
+    }
+    if (s.k === 'store' && s.param === p.name) {
+      stores = 1
+      stored = true
+    }
+    if (s.k === 'storeBits' && s.param === p.name) atomic = true
+  })
+  return { type, width: atomic ? 1 : stored ? stores : loads, atomic }
+}
+
+const components = ['x', 'y', 'z', 'w']
+
+class WgslPrinter extends Printer {
+  private readonly words: ReadonlyMap<string, Words>
+  private readonly params: ReadonlyMap<string, KernelParam>
+  usesSubgroups = false
+
+  constructor(code: ThreadCode) {
+    super(wgslLibrary, wgslInline)
+    this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
+    this.words = new Map(code.kernel.params.map((p) => [p.name, wordsOf(p, code.body)]))
+  }
+
+  wordsOf(name: string): Words {
+    const w = this.words.get(name)
+    if (w === undefined) throw new InternalError(`no parameter ${name}`)
+    return w
+  }
+
+  type(t: Type): string {
+    return types[t]
+  }
+
+  protected literal(t: Type, value: number | bigint | boolean): string {
+    switch (t) {
+      case 'bool':
+        return value ? 'true' : 'false'
+      case 'i32':
+        return value === -2147483648 ? 'i32(-2147483648)' : String(value)
+      case 'u32':
+        return `${value}u`
+      case 'i64':
+      case 'u64': {
+        const bits = BigInt.asUintN(64, BigInt(value))
+        return `vec2<u32>(${bits & 0xffffffffn}u, ${bits >> 32n}u)`
+      }
+      default:
+        return this.float(Math.fround(Number(value)))
+    }
+  }
+
+  private float(x: number): string {
+    if (!Number.isFinite(x)) {
+      this.use('special_values')
+      return `bitcast<f32>(${Number.isNaN(x) ? 'nan_bits' : x > 0 ? 'infinity_bits' : 'minus_infinity_bits'})`
+    }
+    if (Object.is(x, -0)) return 'bitcast<f32>(0x80000000u)'
+    if (x !== 0 && Math.abs(x) < 2 ** -126) {
+      const bits = new Uint32Array(Float32Array.of(x).buffer)[0] ?? 0
+      return `bitcast<f32>(${bits}u)`
+    }
+    return decimal(x)
+  }
+
+  protected castText(to: Type, from: Type, a: string): string {
+    if (isWideType(to)) {
+      if (isWideType(from)) return a
+      if (from === 'i32') return this.named('i32_to_i64', a)
+      if (from === 'f32') return this.named(`f32_to_${to}`, a)
+      return `vec2<u32>(u32(${a}), 0u)`
+    }
+    if (isWideType(from)) {
+      if (to === 'i32') return `bitcast<i32>(${a}.x)`
+      if (to === 'u32') return `${a}.x`
+      return this.named(`${from}_to_f32`, a)
+    }
+    return `${types[to]}(${a})`
+  }
+
+  private named(name: string, ...args: readonly string[]): string {
+    this.use(name)
+    return `${name}(${args.join(', ')})`
+  }
+
+  protected bitcastText(to: Type, _from: Type, a: string): string {
+    return `bitcast<${types[to]}>(${a})`
+  }
+
+  protected selectText(_type: Type, cond: string, a: string, b: string): string {
+    return `select(${b}, ${a}, ${cond})`
+  }
+
+  protected operator(e: Extract<Ex, { k: 'bin' | 'neg' | 'not' }>): string | undefined {
+    if (e.k === 'bin' && isWideType(e.a.type)) return this.wideOperator(e.op, e.a, e.b)
+    return undefined
+  }
+
+  private wideOperator(op: Binary, x: Ex, y: Ex): string {
+    const [a, b] = [this.ex(x), this.ex(y)]
+    switch (op) {
+      case '==':
+        return `all(${a} == ${b})`
+      case '!=':
+        return `any(${a} != ${b})`
+      case '<':
+        return this.named(`${x.type}_lt`, a, b)
+      case '>':
+        return this.named(`${x.type}_lt`, b, a)
+      case '<=':
+        return `!${this.named(`${x.type}_lt`, b, a)}`
+      case '>=':
+        return `!${this.named(`${x.type}_lt`, a, b)}`
+      case '+':
+        return this.named(`${x.type}_add`, a, b)
+      case '-':
+        return this.named(`${x.type}_sub`, a, b)
+      case '*':
+        return this.named(`${x.type}_mul`, a, b)
+      case '&':
+      case '|':
+      case '^':
+        return `(${a} ${op} ${b})`
+      default:
+        throw new InternalError(`${op} on 64-bit integers in WGSL`)
+    }
+  }
+
+  /** One word of a parameter. */
+  private word(param: string, index: Ex): string {
+    const w = this.wordsOf(param)
+    if (w.atomic) return `atomicLoad(&${param}[${this.ex(index)}])`
+    if (w.width === 1) return `${param}[${this.ex(index)}]`
+    const lane = bin('&', index, { k: 'lit', type: 'i32', value: w.width - 1 })
+    return `${param}[${this.ex(bin('>>', index, uint(Math.log2(w.width))))}][${this.ex(lane)}]`
+  }
+
+  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' }>): string {
+    switch (e.k) {
+      case 'load': {
+        const p = this.params.get(e.param)
+        if (p !== undefined && dtypeBits(p.dtype) === 64) {
+          const at = bin('*', e.index, { k: 'lit', type: 'i32', value: 2 })
+          return `vec2<u32>(${this.word(e.param, at)}, ${this.word(e.param, bin('+', at, { k: 'lit', type: 'i32', value: 1 }))})`
+        }
+        return this.word(e.param, e.index)
+      }
+      case 'word': {
+        const text = this.word(e.param, e.index)
+        return this.wordsOf(e.param).type === 'u32' ? text : `bitcast<u32>(${text})`
+      }
+      case 'comp':
+        return e.words === 1 ? e.of : `${e.of}.${components[e.at]}`
+      case 'shuffle':
+        this.usesSubgroups = true
+        if (e.type === 'bool') return `(subgroupShuffleXor(u32(${this.ex(e.a)}), ${e.mask}u) != 0u)`
+        return `subgroupShuffleXor(${this.ex(e.a)}, ${e.mask}u)`
+    }
+  }
+
+  protected special(s: S): void {
+    switch (s.k) {
+      case 'let':
+        this.line(`let ${s.name} = ${this.ex(s.value)};`)
+        break
+      case 'var':
+        this.line(
+          `var ${s.name}${s.value === undefined ? `: ${types[s.type]}` : `: ${types[s.type]} = ${this.ex(s.value)}`};`,
+        )
+        break
+      case 'array':
+        this.line(`var ${s.name}: array<${types[s.type]}, ${s.length}>;`)
+        break
+      case 'for':
+        if (s.unroll) {
+          this.repeat(s, true)
+          break
+        }
+        this.line(`for (var ${s.name} = ${this.ex(s.from)}; ${s.name} < ${this.ex(s.to)}; ${s.name} += ${s.step}) {`)
+        this.indented(() => this.stmts(s.body))
+        this.line('}')
+        break
+      case 'barrier':
+        this.line('workgroupBarrier();')
+        break
+      case 'vload':
+        this.line(`let ${s.name} = ${this.vector(s.param, s.index, s.words)};`)
+        break
+      case 'vstore':
+        this.storeVector(s)
+        break
+      case 'store':
+        this.storeWord(s)
+        break
+      case 'storeBits': {
+        const word = this.ex(s.index)
+        this.line(`atomicAnd(&${s.param}[${word}], ~(${this.ex(s.mask)}));`)
+        this.line(`atomicOr(&${s.param}[${word}], ${this.ex(s.bits)});`)
+        break
+      }
+      case 'uniform':
+        this.line('if (tid == 0) {')
+        this.indented(() => this.line(`${s.slot}[0] = ${this.ex(s.value)};`))
+        this.line('}')
+        this.line(`let ${s.name} = workgroupUniformLoad(&${s.slot}[0]);`)
+        break
+      default:
+    }
+  }
+
+  private vector(param: string, index: Ex, n: number): string {
+    const w = this.wordsOf(param)
+    if (!w.atomic && w.width === n) return `${param}[${this.ex(bin('>>', index, uint(Math.log2(n))))}]`
+    const parts = Array.from({ length: n }, (_, i) =>
+      this.word(param, bin('+', index, { k: 'lit', type: 'i32', value: i })),
+    )
+    return n === 1 ? (parts[0] ?? '') : `vec${n}<${w.type}>(${parts.join(', ')})`
+  }
+
+  private storeVector(s: Extract<S, { k: 'vstore' }>): void {
+    const w = this.wordsOf(s.param)
+    const values = s.values.map((x) => (x.type === w.type ? this.ex(x) : `bitcast<${w.type}>(${this.ex(x)})`))
+    const at = (i: number): Ex => bin('+', s.index, { k: 'lit', type: 'i32', value: i })
+    if (w.atomic || w.width === 1) {
+      values.forEach((x, i) => {
+        const place = `${s.param}[${this.ex(at(i))}]`
+        this.line(w.atomic ? `atomicStore(&${place}, ${x});` : `${place} = ${x};`)
+      })
+      return
+    }
+    for (let i = 0; i < values.length; i += w.width) {
+      const place = `${s.param}[${this.ex(bin('>>', at(i), uint(Math.log2(w.width))))}]`
+      this.line(`${place} = vec${w.width}<${w.type}>(${values.slice(i, i + w.width).join(', ')});`)
+    }
+  }
+
+  private storeWord(s: Extract<S, { k: 'store' }>): void {
+    const w = this.wordsOf(s.param)
+    if (isWideType(s.value.type)) {
+      const at = bin('*', s.index, { k: 'lit', type: 'i32', value: 2 })
+      const value = this.ex(s.value)
+      this.line(`${s.param}[${this.ex(at)}] = (${value}).x;`)
+      this.line(`${s.param}[${this.ex(bin('+', at, { k: 'lit', type: 'i32', value: 1 }))}] = (${value}).y;`)
+      return
+    }
+    const x = s.value.type === w.type ? this.ex(s.value) : `bitcast<${w.type}>(${this.ex(s.value)})`
+    this.line(`${s.param}[${this.ex(s.index)}] = ${x};`)
+  }
+}
+
+export function printWgsl(code: ThreadCode): string {
+  const p = new WgslPrinter(code)
+  const { kernel } = code
+  p.line(`@compute @workgroup_size(${code.threads})`)
+  p.line(
+    `fn ${kernel.name}(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) block: vec3<u32>, @builtin(num_workgroups) blocks: vec3<u32>) {`,
+  )
+  p.indented(() => {
+    p.line('let tid = i32(thread);')
+    p.line('let program = i32(block.x + block.y * blocks.x);')
+    for (const s of code.summary) p.line(`// ${s}`)
+    p.line(`if (program >= ${code.programs}) {`)
+    p.indented(() => p.line('return;'))
+    p.line('}')
+    p.stmts(code.body)
+  })
+  p.line('}')
+  const declarations = kernel.params.map((x, i) => {
+    const w = p.wordsOf(x.name)
+    const written = x.access !== 'read' || w.atomic || code.caps.writable?.(x.name) === true
+    const one = w.atomic ? 'atomic<u32>' : w.width === 1 ? w.type : `vec${w.width}<${w.type}>`
+    return `// ${x.access} ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}
+@group(0) @binding(${i}) var<storage, ${written ? 'read_write' : 'read'}> ${x.name}: array<${one}>;`
+  })
+  const shared = code.shared.map((a) => `var<workgroup> ${a.name}: array<${types[a.type]}, ${a.length}>;`)
+  const head = [
+    ...(p.usesSubgroups ? ['enable subgroups;', ''] : []),
+    `// Kernel ${kernel.name}: ${code.programs} workgroups of ${code.threads} threads.`,
+  ]
+  return [...head, ...declarations, ...shared, '', ...p.libraryText().map((f) => `${f}\n`), p.text, ''].join('\n')
+}

@@ -1,0 +1,155 @@
+/**
+ * Functions that WGSL code calls, except the special functions (wgslMath.ts). WGSL may assume that there are no NaN and leaves
+ * the rounding of conversions open, so what docs/numerics.md pins is done on bits.
+ */
+import type { Inline, Library } from './print.ts'
+import { wgslMath } from './wgslMath.ts'
+import { wgslWide } from './wgslWide.ts'
+
+const fn = (code: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({ code, uses })
+
+const same = (name: string) => (a?: string, b?: string) => `${name}(${b === undefined ? a : `${a}, ${b}`})`
+const infix = (op: string) => (a?: string, b?: string) => `(${a} ${op} ${b})`
+
+export const wgslInline: Inline = {
+  f32_abs: same('abs'),
+  f32_floor: same('floor'),
+  f32_ceil: same('ceil'),
+  f32_trunc: same('trunc'),
+  f32_round: same('round'),
+  f32_sqrt: same('sqrt'),
+  f32_rsqrt: (a) => `(1.0 / sqrt(${a}))`,
+  f32_div: infix('/'),
+  ...Object.fromEntries(
+    (['i32', 'u32'] as const).flatMap((t) => [
+      [`${t}_add`, infix('+')],
+      [`${t}_sub`, infix('-')],
+      [`${t}_mul`, infix('*')],
+      [`${t}_max`, same('max')],
+      [`${t}_min`, same('min')],
+      [`${t}_sign`, t === 'i32' ? same('sign') : (a?: string) => `min(${a}, 1u)`],
+    ]),
+  ),
+  i32_abs: same('abs'),
+}
+
+const extreme = (name: 'max' | 'min'): Library[string] =>
+  fn(
+    `fn f32_${name}(a: f32, b: f32) -> f32 {
+  let zero = bitcast<f32>(bitcast<u32>(a) ${name === 'max' ? '&' : '|'} bitcast<u32>(b));
+  let m = select(${name}(a, b), zero, a == 0.0 && b == 0.0);
+  return select(select(m, b, f32_isnan(b)), a, f32_isnan(a));
+}`,
+    ['f32_isnan'],
+  )
+
+const power = (t: 'i32' | 'u32'): Library[string] =>
+  fn(`fn ${t}_pow(a: ${t}, b: ${t}) -> ${t} {
+${t === 'i32' ? '  if (b < 0) { return select(select(0, select(1, -1, (b & 1) != 0), a == -1), 1, a == 1); }\n' : ''}  var r = ${t}(1);
+  var s = a;
+  for (var e = u32(b); e != 0u; e = e >> 1u) {
+    if ((e & 1u) != 0u) { r = r * s; }
+    s = s * s;
+  }
+  return r;
+}`)
+
+export const wgslLibrary: Library = {
+  ...wgslMath,
+  ...wgslWide,
+  special_values: fn(
+    'var<private> infinity_bits: u32 = 0x7f800000u;\nvar<private> minus_infinity_bits: u32 = 0xff800000u;\nvar<private> nan_bits: u32 = 0x7fc00000u;',
+  ),
+  f32_isnan: fn('fn f32_isnan(a: f32) -> bool {\n  return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u;\n}'),
+  f32_isinf: fn('fn f32_isinf(a: f32) -> bool {\n  return (bitcast<u32>(a) & 0x7fffffffu) == 0x7f800000u;\n}'),
+  f32_max: extreme('max'),
+  f32_min: extreme('min'),
+  f32_sign: fn('fn f32_sign(a: f32) -> f32 {\n  return select(select(a, -1.0, a < 0.0), 1.0, a > 0.0);\n}'),
+  f32_to_i32: fn(
+    `fn f32_to_i32(a: f32) -> i32 {
+  if (f32_isnan(a)) { return 0; }
+  if (a >= 2147483648.0) { return 2147483647; }
+  if (a <= -2147483648.0) { return i32(-2147483648); }
+  return i32(a);
+}`,
+    ['f32_isnan'],
+  ),
+  f32_to_u32: fn(
+    `fn f32_to_u32(a: f32) -> u32 {
+  if (f32_isnan(a) || a <= 0.0) { return 0u; }
+  if (a >= 4294967296.0) { return 0xffffffffu; }
+  return u32(a);
+}`,
+    ['f32_isnan'],
+  ),
+  i32_div: fn(`fn i32_div(a: i32, b: i32) -> i32 {
+  if (b == 0) { return 0; }
+  if (b == -1) { return -a; }
+  return a / b;
+}`),
+  i32_rem: fn(`fn i32_rem(a: i32, b: i32) -> i32 {
+  if (b == 0) { return a; }
+  if (b == -1) { return 0; }
+  return a % b;
+}`),
+  u32_div: fn('fn u32_div(a: u32, b: u32) -> u32 {\n  if (b == 0u) { return 0u; }\n  return a / b;\n}'),
+  u32_rem: fn('fn u32_rem(a: u32, b: u32) -> u32 {\n  if (b == 0u) { return a; }\n  return a % b;\n}'),
+  i32_pow: power('i32'),
+  u32_pow: power('u32'),
+  i32_floor_div: fn('fn i32_floor_div(a: i32, b: i32) -> i32 {\n  return a / b - select(0, 1, a % b < 0);\n}'),
+  i32_floor_mod: fn(
+    'fn i32_floor_mod(a: i32, b: i32) -> i32 {\n  let r = a % b;\n  return select(r, r + b, r < 0);\n}',
+  ),
+  f16_value: fn(`fn f16_value(h: u32) -> f32 {
+  let sign = (h & 0x8000u) << 16u;
+  let magnitude = h & 0x7fffu;
+  var bits = (magnitude << 13u) + 0x38000000u;
+  if (magnitude >= 0x7c00u) { bits = 0x7f800000u | (magnitude << 13u); }
+  if (magnitude < 0x400u) { bits = bitcast<u32>(f32(magnitude) * 5.9604644775390625e-8); }
+  return bitcast<f32>(sign | bits);
+}`),
+  f16_bits: fn(`fn f16_bits(a: f32) -> u32 {
+  let bits = bitcast<u32>(a);
+  let sign = (bits >> 16u) & 0x8000u;
+  let magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) { return sign | 0x7e00u; }
+  if (magnitude >= 0x47800000u) { return sign | 0x7c00u; }
+  if (magnitude < 0x33000000u) { return sign; }
+  if (magnitude < 0x38800000u) {
+    let shift = 126u - (magnitude >> 23u);
+    let m = (magnitude & 0x7fffffu) | 0x800000u;
+    let half = 1u << (shift - 1u);
+    let q = m >> shift;
+    let rest = m & ((1u << shift) - 1u);
+    return sign | (q + select(0u, 1u, rest > half || (rest == half && (q & 1u) != 0u)));
+  }
+  let q = (magnitude - 0x38000000u) >> 13u;
+  let rest = magnitude & 0x1fffu;
+  return sign | (q + select(0u, 1u, rest > 0x1000u || (rest == 0x1000u && (q & 1u) != 0u)));
+}`),
+  bf16_bits: fn(`fn bf16_bits(a: f32) -> u32 {
+  let bits = bitcast<u32>(a);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) { return (bits >> 16u) | 0x40u; }
+  return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
+}`),
+  round_f16: fn('fn round_f16(a: f32) -> f32 {\n  return f16_value(f16_bits(a));\n}', ['f16_bits', 'f16_value']),
+  round_bf16: fn('fn round_bf16(a: f32) -> f32 {\n  return bitcast<f32>(bf16_bits(a) << 16u);\n}', ['bf16_bits']),
+  threefry: fn(`// Threefry-2x32, 20 rounds: the first word.
+fn threefry(k0: u32, k1: u32, c0: u32, c1: u32) -> u32 {
+  let k = array<u32, 3>(k0, k1, 0x1bd11bdau ^ k0 ^ k1);
+  let r = array<u32, 8>(13u, 15u, 26u, 6u, 17u, 29u, 16u, 24u);
+  var x = c0 + k0;
+  var y = c1 + k1;
+  for (var i = 0u; i < 20u; i++) {
+    x += y;
+    let n = r[i & 7u];
+    y = ((y << n) | (y >> (32u - n))) ^ x;
+    if ((i & 3u) == 3u) {
+      let s = (i >> 2u) + 1u;
+      x += k[s % 3u];
+      y += k[(s + 1u) % 3u] + s;
+    }
+  }
+  return x;
+}`),
+}

@@ -1,0 +1,353 @@
+/**
+ * Folds: registers first, in the order of the nest; then lanes of a warp by a butterfly of exchanges; then warps through shared
+ * memory. Every thread ends with the result. The tree is fixed, so results are the same from run to run. In strict mode float
+ * sums have no thread bits: every thread folds in order, by chunks of 1024 (docs/numerics.md, "Modes").
+ */
+import { invariant } from '../../diagnostics/errors.ts'
+import { axis, axis as axisExpr, flatten, sub as subExpr } from '../../index/expr.ts'
+import type { LetStmt } from '../../kernel/ir.ts'
+import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
+import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
+import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
+import { foldAxes } from './facts.ts'
+import {
+  add,
+  and,
+  type Block,
+  bin,
+  type Ex,
+  eq,
+  int,
+  mul,
+  regType,
+  type SharedArray,
+  select,
+  shared,
+  type Type,
+  v,
+} from './ir.ts'
+import type { Point } from './point.ts'
+import {
+  declare,
+  digitOf,
+  forRegisters,
+  type Held,
+  inside,
+  type Lanes,
+  type Registers,
+  registerAt,
+  registerIndex,
+  type Scope,
+  tid,
+} from './scope.ts'
+
+/** Strict sums fold by chunks of so many indices. */
+const strictChunk = 1024
+
+/** A running fold over the kept axes' registers. */
+export interface Accumulator {
+  readonly let: LetStmt
+  readonly kept: readonly string[]
+  readonly values: Registers
+  /** Positions of an arg-fold; below 0 there is no candidate yet. */
+  readonly positions: Registers | undefined
+  /** Sums of finished chunks in strict mode. */
+  readonly totals: Registers | undefined
+  readonly dtype: DType
+}
+
+const combinerOf = (l: LetStmt): 'sum' | 'prod' | 'max' | 'min' | 'argmax' | 'argmin' =>
+  l.op.kind === 'reduce' ? l.op.combiner : 'sum'
+
+function identityOf(acc: Accumulator): Ex {
+  const c = combinerOf(acc.let)
+  if (isArgCombiner(c)) return constant(acc.dtype, extreme(acc.dtype, c === 'argmax' ? 'least' : 'greatest'))
+  return constant(acc.dtype, combinerIdentity(c, acc.dtype))
+}
+
+export function makeAccumulator(scope: Scope, l: LetStmt): Accumulator {
+  const { part, unit } = scope
+  const kept = part.axesOf(l.id)
+  const length = scope.registers(kept)
+  const c = combinerOf(l)
+  const dtype = computeDType(l.op.kind === 'reduce' ? part.dtypeOf(l.op.arg) : l.dtype)
+  const make = (wish: string, type: Type): Registers => ({ name: unit.name(wish), type, length })
+  const folded = foldAxes(l).reduce((n, a) => n * part.axis(a).size, 1)
+  const chunked =
+    unit.mode === 'strict' &&
+    l.op.kind === 'reduce' &&
+    isFloat(dtype) &&
+    (c === 'sum' || c === 'prod') &&
+    folded > strictChunk
+  const wish = l.op.kind === 'dot' ? 'dot' : c
+  return {
+    let: l,
+    kept,
+    dtype,
+    values: make(`${wish}_${l.id}`, regType(dtype)),
+    positions: isArgCombiner(c) ? make(`at_${l.id}`, 'i32') : undefined,
+    totals: chunked ? make(`total_${l.id}`, regType(dtype)) : undefined,
+  }
+}
+
+/** Whether the fold continues a dot's accumulator from its start, rather than adding it at the end. */
+const startsFrom = (scope: Scope, l: LetStmt): boolean => scope.layout.bitsOf(foldAxes(l)).length === 0
+
+/** Declares and initialises. */
+export function openAccumulator(scope: Scope, acc: Accumulator, point: (lanes: Lanes) => Point, out: Block): void {
+  declare(acc.values, out)
+  if (acc.positions !== undefined) declare(acc.positions, out)
+  if (acc.totals !== undefined) declare(acc.totals, out)
+  const op = acc.let.op
+  const start = op.kind === 'dot' && op.acc !== undefined && startsFrom(scope, acc.let) ? op.acc : undefined
+  forRegisters(scope, acc.kept, out, (lanes, body) => {
+    const i = registerIndex(scope.layout, acc.kept, lanes)
+    const value = start === undefined ? identityOf(acc) : point(lanes).read(start)
+    body.push({ k: 'assign', to: registerAt(acc.values, i), value })
+    if (acc.positions !== undefined) body.push({ k: 'assign', to: registerAt(acc.positions, i), value: int(-1) })
+    if (acc.totals !== undefined) body.push({ k: 'assign', to: registerAt(acc.totals, i), value: identityOf(acc) })
+  })
+}
+
+/** Folds one point. */
+export function accumulate(acc: Accumulator, p: Point, out: Block): void {
+  const { scope, lanes } = p
+  const l = acc.let
+  const op = l.op
+  const i = registerIndex(scope.layout, acc.kept, lanes)
+  const to = registerAt(acc.values, i)
+  const valid = inside(scope, scope.part.spreadOnly(foldAxes(l)), lanes)
+  const always = valid.k === 'lit' && valid.value === true
+  if (op.kind === 'dot') {
+    const wide = (id: number): Ex => castFor(scope.part.dtypeOf(id), acc.dtype, p.read(id))
+    const product = scalarEx('mul', acc.dtype, acc.dtype, [wide(op.a), wide(op.b)], 'fast')
+    const next = scalarEx('add', acc.dtype, acc.dtype, [to, product], 'fast')
+    guarded(always, valid, [{ k: 'assign', to, value: next }], out)
+    return
+  }
+  invariant(op.kind === 'reduce', 'only folds accumulate')
+  const x = p.read(op.arg)
+  const { combiner } = op
+  if (isArgCombiner(combiner)) {
+    invariant(acc.positions !== undefined, 'an arg-fold without positions')
+    const q = registerAt(acc.positions, i)
+    const along = op.axes[0] ?? ''
+    const position = p.expr(op.position ?? axisExpr(along, Math.max(2, scope.part.axis(along).extent)))
+    const value = scope.unit.name(`x_${l.id}`)
+    const place = scope.unit.name(`p_${l.id}`)
+    out.push({ k: 'let', name: value, value: x }, { k: 'let', name: place, value: position })
+    const [vx, vp] = [v(x.type, value), v('i32', place)]
+    const wins = and(valid, beatsEx(combiner, op.last === true, vx, vp, to, q))
+    out.push({
+      k: 'if',
+      cond: wins,
+      body: [
+        { k: 'assign', to, value: vx },
+        { k: 'assign', to: q, value: vp },
+      ],
+      otherwise: [],
+    })
+    return
+  }
+  if (acc.totals !== undefined) flushChunk(acc, combiner, p, i, out)
+  const step = always ? x : select(valid, x, identityOf(acc))
+  out.push({ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, step) })
+}
+
+const castFor = (from: DType, to: DType, x: Ex): Ex => (regType(from) === regType(to) ? x : castEx(from, to, x))
+
+function guarded(always: boolean, cond: Ex, body: Block, out: Block): void {
+  if (always) out.push(...body)
+  else out.push({ k: 'if', cond, body, otherwise: [] })
+}
+
+/** Strict: every 1024 indices the running sum goes to the total. */
+function flushChunk(acc: Accumulator, combiner: 'sum' | 'prod' | 'max' | 'min', p: Point, i: Ex, out: Block): void {
+  const { totals } = acc
+  invariant(totals !== undefined, 'no chunks')
+  const { part } = p.scope
+  const axes = foldAxes(acc.let)
+  const relative = axes.map((a) => subExpr(axis(a, part.axis(a).extent), axis(`${a}.start`, part.axis(a).extent)))
+  const at = p.expr(
+    flatten(
+      relative,
+      axes.map((a) => part.axis(a).size),
+    ),
+  )
+  const first = and(bin('!=', at, int(0)), eq(bin('&', at, int(strictChunk - 1)), int(0)))
+  const [sum, total] = [registerAt(acc.values, i), registerAt(totals, i)]
+  out.push({
+    k: 'if',
+    cond: first,
+    body: [
+      { k: 'assign', to: total, value: mergeEx(combiner, acc.dtype, total, sum) },
+      { k: 'assign', to: sum, value: identityOf(acc) },
+    ],
+    otherwise: [],
+  })
+}
+
+/** Merges the threads' partial results and gives where the result is held. */
+export function closeAccumulator(scope: Scope, acc: Accumulator, point: (lanes: Lanes) => Point, out: Block): Held {
+  const l = acc.let
+  const bits = scope.layout.bitsOf(foldAxes(l))
+  if (acc.totals !== undefined) {
+    const { totals } = acc
+    const c = combinerOf(l)
+    invariant(!isArgCombiner(c), 'arg-folds have no totals')
+    forRegisters(scope, acc.kept, out, (lanes, body) => {
+      const i = registerIndex(scope.layout, acc.kept, lanes)
+      const to = registerAt(acc.values, i)
+      body.push({ k: 'assign', to, value: mergeEx(c, acc.dtype, registerAt(totals, i), to) })
+    })
+  }
+  if (bits.length > 0) exchange(scope, acc, bits, out)
+  return finish(scope, acc, point, out)
+}
+
+/** Rounding, the accumulator a dot starts from, positions in their dtype. */
+function finish(scope: Scope, acc: Accumulator, point: (lanes: Lanes) => Point, out: Block): Held {
+  const l = acc.let
+  const held = (registers: Registers): Held => ({ kind: 'registers', registers, layout: scope.layout, axes: acc.kept })
+  const each = (emit: (i: Ex, lanes: Lanes, body: Block) => void): void =>
+    forRegisters(scope, acc.kept, out, (lanes, body) => emit(registerIndex(scope.layout, acc.kept, lanes), lanes, body))
+  if (acc.positions !== undefined) {
+    const { positions } = acc
+    const t = regType(l.dtype)
+    const result: Registers = { name: scope.unit.name(`arg_${l.id}`), type: t, length: positions.length }
+    declare(result, out)
+    each((i, _, body) => {
+      const at = registerAt(positions, i)
+      const known = select(bin('<', at, int(0)), int(0), at)
+      body.push({ k: 'assign', to: registerAt(result, i), value: castEx('i32', l.dtype, known) })
+    })
+    return held(result)
+  }
+  const op = l.op
+  if (op.kind === 'dot' && op.acc !== undefined && !startsFrom(scope, l)) {
+    const from = op.acc
+    each((i, lanes, body) => {
+      const to = registerAt(acc.values, i)
+      body.push({
+        k: 'assign',
+        to,
+        value: scalarEx('add', acc.dtype, acc.dtype, [point(lanes).read(from), to], 'fast'),
+      })
+    })
+  }
+  if (scope.unit.mode === 'strict' && acc.dtype !== l.dtype)
+    each((i, _, body) => {
+      const to = registerAt(acc.values, i)
+      body.push({ k: 'assign', to, value: roundTo(l.dtype, to) })
+    })
+  return held(acc.values)
+}
+
+/** What merging one partial result into another does. */
+function mergeInto(
+  acc: Accumulator,
+  to: Ex,
+  at: Ex | undefined,
+  x: Ex,
+  q: Ex | undefined,
+  scope: Scope,
+  out: Block,
+): void {
+  const c = combinerOf(acc.let)
+  if (!isArgCombiner(c)) {
+    out.push({ k: 'assign', to, value: mergeEx(c, acc.dtype, to, x) })
+    return
+  }
+  invariant(at !== undefined && q !== undefined, 'an arg-fold without positions')
+  const [nx, nq] = [scope.unit.name('other'), scope.unit.name('other_at')]
+  out.push({ k: 'let', name: nx, value: x }, { k: 'let', name: nq, value: q })
+  const [vx, vq] = [v(x.type, nx), v('i32', nq)]
+  const last = acc.let.op.kind === 'reduce' && acc.let.op.last === true
+  out.push({
+    k: 'if',
+    cond: beatsEx(c, last, vx, vq, to, at),
+    body: [
+      { k: 'assign', to, value: vx },
+      { k: 'assign', to: at, value: vq },
+    ],
+    otherwise: [],
+  })
+}
+
+/** Of so many warps every thread reads all partial results; more are first folded by a tree. */
+const mostRead = 3
+
+function exchange(scope: Scope, acc: Accumulator, bits: readonly number[], out: Block): void {
+  const { unit, layout } = scope
+  const laneBits = bits.filter((b) => b < unit.limits.laneBits)
+  const far = bits.filter((b) => b >= unit.limits.laneBits)
+  forRegisters(scope, acc.kept, out, (lanes, body) => {
+    const i = registerIndex(layout, acc.kept, lanes)
+    const to = registerAt(acc.values, i)
+    const at = acc.positions === undefined ? undefined : registerAt(acc.positions, i)
+    for (const b of [...laneBits].reverse()) {
+      const other = (x: Ex): Ex => ({ k: 'shuffle', type: x.type, a: x, mask: 2 ** b })
+      mergeInto(acc, to, at, other(to), at === undefined ? undefined : other(at), scope, body)
+    }
+  })
+  if (far.length === 0) return
+  // A slot for each thread but for the lanes that agree now; the digits of `far` stand at the end.
+  const rest = Array.from({ length: Math.log2(layout.threads) }, (_, b) => b).filter(
+    (b) => !laneBits.includes(b) && !far.includes(b),
+  )
+  const groups = 2 ** rest.length
+  const members = 2 ** far.length
+  const length = groups * members * acc.values.length
+  const values = unit.scratch(acc.values.type, length)
+  const positions = acc.positions === undefined ? undefined : unit.scratch('i32', length, '_at')
+  const member = digitOf(far)
+  const place = (i: Ex, m: Ex): Ex => add(mul(add(mul(i, int(groups)), digitOf(rest)), int(members)), m)
+  const each = (emit: (i: Ex, body: Block) => void): void =>
+    forRegisters(scope, acc.kept, out, (lanes, body) => emit(registerIndex(layout, acc.kept, lanes), body))
+  const put = (a: SharedArray, index: Ex, value: Ex, body: Block): void => {
+    body.push({ k: 'assign', to: shared(a, index), value })
+  }
+  each((i, body) => {
+    const taken: Block = []
+    put(values, place(i, member), registerAt(acc.values, i), taken)
+    if (positions !== undefined && acc.positions !== undefined)
+      put(positions, place(i, member), registerAt(acc.positions, i), taken)
+    const mask = laneBits.reduce((m, b) => m | (1 << b), 0)
+    if (mask === 0) body.push(...taken)
+    else body.push({ k: 'if', cond: eq(bin('&', tid, int(mask)), int(0)), body: taken, otherwise: [] })
+  })
+  out.push({ k: 'barrier' })
+  let left = far.length
+  for (; left > mostRead; left--) {
+    const half = 2 ** (left - 1)
+    each((i, body) => {
+      const taken: Block = []
+      const [mine, theirs] = [place(i, member), place(i, add(member, int(half)))]
+      mergeInto(
+        acc,
+        shared(values, mine),
+        positions === undefined ? undefined : shared(positions, mine),
+        shared(values, theirs),
+        positions === undefined ? undefined : shared(positions, theirs),
+        scope,
+        taken,
+      )
+      body.push({ k: 'if', cond: bin('<', member, int(half)), body: taken, otherwise: [] })
+    })
+    out.push({ k: 'barrier' })
+  }
+  each((i, body) => {
+    const to = registerAt(acc.values, i)
+    const at = acc.positions === undefined ? undefined : registerAt(acc.positions, i)
+    for (let m = 0; m < 2 ** left; m++) {
+      const x = shared(values, place(i, int(m)))
+      const q = positions === undefined ? undefined : shared(positions, place(i, int(m)))
+      if (m > 0) mergeInto(acc, to, at, x, q, scope, body)
+      else {
+        body.push({ k: 'assign', to, value: x })
+        if (at !== undefined && q !== undefined) body.push({ k: 'assign', to: at, value: q })
+      }
+    }
+  })
+  out.push({ k: 'barrier' })
+}

@@ -1,0 +1,390 @@
+/**
+ * Thread-level code: typed expressions and statements of one thread of a block, the common form that the dialects print.
+ * Constructors fold constants, so that index arithmetic on literals disappears.
+ */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { DType } from '../../types/dtype.ts'
+
+/** Register types. Half precision lives in f32, narrow integers in i32 and u32 (wrapped after every operation). */
+export type Type = 'bool' | 'i32' | 'u32' | 'f32' | 'f64' | 'i64' | 'u64'
+
+export type Binary =
+  | '+'
+  | '-'
+  | '*'
+  | '/'
+  | '%'
+  | '&'
+  | '|'
+  | '^'
+  | '<<'
+  | '>>'
+  | '<'
+  | '<='
+  | '>'
+  | '>='
+  | '=='
+  | '!='
+  | '&&'
+  | '||'
+
+export type Ex =
+  | { readonly k: 'lit'; readonly type: Type; readonly value: number | bigint | boolean }
+  | { readonly k: 'var'; readonly type: Type; readonly name: string }
+  /** Element of a register array: the index is a constant once loops are unrolled. */
+  | { readonly k: 'elem'; readonly type: Type; readonly array: string; readonly index: Ex }
+  /** Element of an array in memory shared by the block. */
+  | { readonly k: 'shared'; readonly type: Type; readonly array: string; readonly index: Ex }
+  | { readonly k: 'neg' | 'not'; readonly type: Type; readonly a: Ex }
+  | { readonly k: 'bin'; readonly type: Type; readonly op: Binary; readonly a: Ex; readonly b: Ex }
+  /** Conversion between number types (`bool` to 0 or 1); the operand is in range. */
+  | { readonly k: 'cast'; readonly type: Type; readonly a: Ex }
+  /** The same bits as another type of the same width. */
+  | { readonly k: 'bitcast'; readonly type: Type; readonly a: Ex }
+  | { readonly k: 'select'; readonly type: Type; readonly cond: Ex; readonly a: Ex; readonly b: Ex }
+  /** A function of the dialect's library, by name. */
+  | { readonly k: 'call'; readonly type: Type; readonly fn: string; readonly args: readonly Ex[] }
+  /** Element of a parameter whose elements the dialect can address (`index` counts elements). */
+  | { readonly k: 'load'; readonly type: Type; readonly param: string; readonly index: Ex }
+  /** 32-bit word of a parameter. */
+  | { readonly k: 'word'; readonly type: 'u32'; readonly param: string; readonly index: Ex }
+  /** Component of what a `vload` read. */
+  | { readonly k: 'comp'; readonly type: Type; readonly of: string; readonly words: number; readonly at: number }
+  /** The value of another lane of the warp: the one whose number differs in `mask`. */
+  | { readonly k: 'shuffle'; readonly type: Type; readonly a: Ex; readonly mask: number }
+
+export type S =
+  | { readonly k: 'comment'; readonly text: string }
+  /** An immutable value. */
+  | { readonly k: 'let'; readonly name: string; readonly value: Ex }
+  | { readonly k: 'var'; readonly name: string; readonly type: Type; readonly value: Ex | undefined }
+  | { readonly k: 'array'; readonly name: string; readonly type: Type; readonly length: number }
+  /** `to` is a var, elem or shared expression. */
+  | { readonly k: 'assign'; readonly to: Ex; readonly value: Ex }
+  | {
+      readonly k: 'for'
+      readonly name: string
+      readonly from: Ex
+      readonly to: Ex
+      readonly step: number
+      /** Constant bounds; the body is to be repeated in place. */
+      readonly unroll: boolean
+      readonly body: readonly S[]
+    }
+  | { readonly k: 'if'; readonly cond: Ex; readonly body: readonly S[]; readonly otherwise: readonly S[] }
+  | { readonly k: 'barrier' }
+  /** Aligned read of 1, 2 or 4 words (`index` counts words), each of the given type. */
+  | {
+      readonly k: 'vload'
+      readonly name: string
+      readonly param: string
+      readonly index: Ex
+      readonly words: number
+      readonly type: Type
+    }
+  | { readonly k: 'vstore'; readonly param: string; readonly index: Ex; readonly values: readonly Ex[] }
+  /** Write of one element the dialect can address. */
+  | { readonly k: 'store'; readonly param: string; readonly index: Ex; readonly value: Ex }
+  /** Replaces the bits of `mask` in a word that other threads may be writing other bits of. */
+  | { readonly k: 'storeBits'; readonly param: string; readonly index: Ex; readonly mask: Ex; readonly bits: Ex }
+  /** `name` = what thread 0 holds of `value`, the same in the whole block; a barrier. */
+  | { readonly k: 'uniform'; readonly name: string; readonly value: Ex; readonly slot: string }
+  | { readonly k: 'return' }
+
+/** An array in shared memory. */
+export interface SharedArray {
+  readonly name: string
+  readonly type: Type
+  readonly length: number
+}
+
+/** Where a straight run of statements is collected. */
+export type Block = S[]
+
+export const typeBytes = (t: Type): number => (t === 'f64' || t === 'i64' || t === 'u64' ? 8 : 4)
+
+/** The register type of a dtype. */
+export function regType(d: DType): Type {
+  switch (d) {
+    case 'f16':
+    case 'bf16':
+      return 'f32'
+    case 'i8':
+    case 'i16':
+      return 'i32'
+    case 'u8':
+    case 'u16':
+      return 'u32'
+    default:
+      return d
+  }
+}
+
+export const isWideType = (t: Type): boolean => t === 'i64' || t === 'u64'
+const isNarrowInt = (t: Type): boolean => t === 'i32' || t === 'u32'
+
+export function lit(type: Type, value: number | bigint | boolean): Ex {
+  if (type === 'i64' || type === 'u64') return { k: 'lit', type, value: BigInt(value) }
+  if (type === 'bool') return { k: 'lit', type, value: Boolean(value) }
+  return { k: 'lit', type, value: Number(value) }
+}
+export const int = (value: number): Ex => lit('i32', value)
+export const uint = (value: number): Ex => lit('u32', value >>> 0)
+export const yes: Ex = lit('bool', true)
+export const no: Ex = lit('bool', false)
+export const v = (type: Type, name: string): Ex => ({ k: 'var', type, name })
+
+/** The number a narrow integer literal is. */
+export const constantOf = (e: Ex): number | undefined =>
+  e.k === 'lit' && isNarrowInt(e.type) ? Number(e.value) : undefined
+
+const wrap = (t: Type, n: number): number => (t === 'u32' ? n >>> 0 : n | 0)
+
+function foldBinary(op: Binary, t: Type, a: number, b: number): Ex | undefined {
+  switch (op) {
+    case '+':
+      return lit(t, wrap(t, a + b))
+    case '-':
+      return lit(t, wrap(t, a - b))
+    case '*':
+      return lit(t, t === 'u32' ? Math.imul(a, b) >>> 0 : Math.imul(a, b))
+    case '/':
+      return b === 0 ? undefined : lit(t, wrap(t, Math.trunc(a / b)))
+    case '%':
+      return b === 0 ? undefined : lit(t, wrap(t, a % b))
+    case '&':
+      return lit(t, wrap(t, a & b))
+    case '|':
+      return lit(t, wrap(t, a | b))
+    case '^':
+      return lit(t, wrap(t, a ^ b))
+    case '<<':
+      return lit(t, wrap(t, a << b))
+    case '>>':
+      return lit(t, t === 'u32' ? (a >>> b) >>> 0 : a >> b)
+    case '<':
+      return lit('bool', a < b)
+    case '<=':
+      return lit('bool', a <= b)
+    case '>':
+      return lit('bool', a > b)
+    case '>=':
+      return lit('bool', a >= b)
+    case '==':
+      return lit('bool', a === b)
+    case '!=':
+      return lit('bool', a !== b)
+    default:
+      return undefined
+  }
+}
+
+const isCompare = (op: Binary): boolean => ['<', '<=', '>', '>=', '==', '!=', '&&', '||'].includes(op)
+
+/** An operation on two operands of one type (the count of a shift is u32). */
+export function bin(op: Binary, a: Ex, b: Ex): Ex {
+  const t = a.type
+  if (op === '&&') {
+    if (a.k === 'lit') return a.value === true ? b : no
+    if (b.k === 'lit') return b.value === true ? a : no
+  }
+  if (op === '||') {
+    if (a.k === 'lit') return a.value === true ? yes : b
+    if (b.k === 'lit') return b.value === true ? yes : a
+  }
+  const [x, y] = [constantOf(a), constantOf(b)]
+  if (x !== undefined && y !== undefined) {
+    const folded = foldBinary(op, t, x, y)
+    if (folded !== undefined) return folded
+  }
+  if (isNarrowInt(t)) {
+    if (y === 0 && (op === '+' || op === '-' || op === '|' || op === '^' || op === '<<' || op === '>>')) return a
+    if (x === 0 && (op === '+' || op === '|')) return b
+    if (y === 1 && (op === '*' || op === '/')) return a
+    if (x === 1 && op === '*') return b
+    if ((x === 0 || y === 0) && op === '*') return lit(t, 0)
+    if (y === 1 && op === '%') return lit(t, 0)
+    // (a + c) + d = a + (c + d)
+    if (op === '+' && y !== undefined && a.k === 'bin' && a.op === '+') {
+      const c = constantOf(a.b)
+      if (c !== undefined) return bin('+', a.a, lit(t, wrap(t, c + y)))
+    }
+    if (op === '+' && x !== undefined && y === undefined) return bin('+', b, a)
+  }
+  return { k: 'bin', type: isCompare(op) ? 'bool' : t, op, a, b }
+}
+
+export const add = (a: Ex, b: Ex): Ex => bin('+', a, b)
+export const sub = (a: Ex, b: Ex): Ex => bin('-', a, b)
+export const mul = (a: Ex, b: Ex): Ex => bin('*', a, b)
+export const lt = (a: Ex, b: Ex): Ex => bin('<', a, b)
+export const ge = (a: Ex, b: Ex): Ex => bin('>=', a, b)
+export const eq = (a: Ex, b: Ex): Ex => bin('==', a, b)
+export const and = (...all: readonly (Ex | undefined)[]): Ex =>
+  all.reduce<Ex>((x, y) => (y === undefined ? x : bin('&&', x, y)), yes)
+export const not = (a: Ex): Ex =>
+  a.k === 'lit' && a.type === 'bool' ? lit('bool', a.value !== true) : { k: 'not', type: a.type, a }
+export const neg = (a: Ex): Ex => ({ k: 'neg', type: a.type, a })
+
+export function select(cond: Ex, a: Ex, b: Ex): Ex {
+  if (cond.k === 'lit') return cond.value === true ? a : b
+  return { k: 'select', type: a.type, cond, a, b }
+}
+
+export function cast(type: Type, a: Ex): Ex {
+  if (a.type === type) return a
+  const c = constantOf(a)
+  if (c !== undefined && isNarrowInt(type)) return lit(type, wrap(type, c))
+  if (c !== undefined && isWideType(type)) return lit(type, BigInt(c))
+  return { k: 'cast', type, a }
+}
+
+export const bitcast = (type: Type, a: Ex): Ex => (a.type === type ? a : { k: 'bitcast', type, a })
+export const call = (type: Type, fn: string, ...args: readonly Ex[]): Ex => ({ k: 'call', type, fn, args })
+
+/** Register or shared array element. */
+export const elem = (type: Type, array: string, index: Ex): Ex => ({ k: 'elem', type, array, index })
+export const shared = (a: SharedArray, index: Ex): Ex => ({ k: 'shared', type: a.type, array: a.name, index })
+
+/** Rebuilds an expression, folding again, with variables replaced. */
+export function substituteVars(e: Ex, map: ReadonlyMap<string, Ex>): Ex {
+  const go = (x: Ex): Ex => substituteVars(x, map)
+  switch (e.k) {
+    case 'lit':
+    case 'comp':
+      return e
+    case 'var':
+      return map.get(e.name) ?? e
+    case 'elem':
+    case 'shared':
+    case 'load':
+    case 'word':
+      return { ...e, index: go(e.index) }
+    case 'neg':
+      return neg(go(e.a))
+    case 'not':
+      return not(go(e.a))
+    case 'bin':
+      return bin(e.op, go(e.a), go(e.b))
+    case 'cast':
+      return cast(e.type, go(e.a))
+    case 'bitcast':
+      return bitcast(e.type, go(e.a))
+    case 'select':
+      return select(go(e.cond), go(e.a), go(e.b))
+    case 'call':
+      return { ...e, args: e.args.map(go) }
+    case 'shuffle':
+      return { ...e, a: go(e.a) }
+  }
+}
+
+/** Visits every expression of statements, operands after what they are in. */
+export function visitExpressions(stmts: readonly S[], visit: (e: Ex) => void): void {
+  const go = (e: Ex): void => {
+    visit(e)
+    for (const x of childrenOf(e)) go(x)
+  }
+  for (const s of stmts) {
+    for (const e of expressionsIn(s)) go(e)
+    for (const b of bodiesOf(s)) visitExpressions(b, visit)
+  }
+}
+
+export function visitStatements(stmts: readonly S[], visit: (s: S) => void): void {
+  for (const s of stmts) {
+    visit(s)
+    for (const b of bodiesOf(s)) visitStatements(b, visit)
+  }
+}
+
+function childrenOf(e: Ex): readonly Ex[] {
+  switch (e.k) {
+    case 'lit':
+    case 'var':
+    case 'comp':
+      return []
+    case 'elem':
+    case 'shared':
+    case 'load':
+    case 'word':
+      return [e.index]
+    case 'neg':
+    case 'not':
+    case 'cast':
+    case 'bitcast':
+    case 'shuffle':
+      return [e.a]
+    case 'bin':
+      return [e.a, e.b]
+    case 'select':
+      return [e.cond, e.a, e.b]
+    case 'call':
+      return e.args
+  }
+}
+
+function expressionsIn(s: S): readonly Ex[] {
+  switch (s.k) {
+    case 'let':
+    case 'uniform':
+      return [s.value]
+    case 'var':
+      return s.value === undefined ? [] : [s.value]
+    case 'assign':
+      return [s.to, s.value]
+    case 'for':
+      return [s.from, s.to]
+    case 'if':
+      return [s.cond]
+    case 'vload':
+      return [s.index]
+    case 'vstore':
+      return [s.index, ...s.values]
+    case 'store':
+      return [s.index, s.value]
+    case 'storeBits':
+      return [s.index, s.mask, s.bits]
+    default:
+      return []
+  }
+}
+
+const bodiesOf = (s: S): readonly (readonly S[])[] =>
+  s.k === 'for' ? [s.body] : s.k === 'if' ? [s.body, s.otherwise] : []
+
+/** A statement with variables replaced in it. */
+export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
+  const go = (e: Ex): Ex => substituteVars(e, map)
+  const all = (b: readonly S[]): S[] => b.map((t) => substituteIn(t, map))
+  switch (s.k) {
+    case 'let':
+    case 'uniform':
+      return { ...s, value: go(s.value) }
+    case 'var':
+      return s.value === undefined ? s : { ...s, value: go(s.value) }
+    case 'assign':
+      return { ...s, to: go(s.to), value: go(s.value) }
+    case 'for':
+      return { ...s, from: go(s.from), to: go(s.to), body: all(s.body) }
+    case 'if':
+      return { ...s, cond: go(s.cond), body: all(s.body), otherwise: all(s.otherwise) }
+    case 'vload':
+      return { ...s, index: go(s.index) }
+    case 'vstore':
+      return { ...s, index: go(s.index), values: s.values.map(go) }
+    case 'store':
+      return { ...s, index: go(s.index), value: go(s.value) }
+    case 'storeBits':
+      return { ...s, index: go(s.index), mask: go(s.mask), bits: go(s.bits) }
+    default:
+      return s
+  }
+}
+
+/** Bounds of a loop to be unrolled. */
+export function countOf(s: Extract<S, { k: 'for' }>): number {
+  const [from, to] = [constantOf(s.from), constantOf(s.to)]
+  invariant(from !== undefined && to !== undefined && s.step === 1, `the loop ${s.name} has no constant bounds`)
+  return Math.max(0, to - from)
+}

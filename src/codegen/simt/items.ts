@@ -1,0 +1,19 @@
+/** Work of a statement list, as the lowering passes it into loops. */
+import type { LetStmt, Stmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
+import type { Accumulator } from './fold.ts'
+import type { Block } from './ir.ts'
+import type { Scope, SharedTile } from './scope.ts'
+
+export type Item =
+  | { readonly kind: 'stmt'; readonly stmt: Stmt }
+  /** A fold's part inside a loop over chunks. */
+  | { readonly kind: 'accumulate'; readonly acc: Accumulator }
+  /** The writing of a staged tile. */
+  | { readonly kind: 'fill'; readonly let: LetStmt; readonly to: SharedTile }
+  /** A store whose points may meet, under a layout that walks them in order. */
+  | { readonly kind: 'ordered'; readonly store: StoreStmt }
+
+/** Emits a statement list; `exports` are values needed after it. */
+export type LowerItems = (scope: Scope, items: readonly Item[], exports: ReadonlySet<ValueId>, out: Block) => void
+
+export const itemsOf = (stmts: readonly Stmt[]): Item[] => stmts.map((stmt) => ({ kind: 'stmt', stmt }))

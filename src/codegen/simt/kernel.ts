@@ -1,0 +1,178 @@
+/** A kernel of the kernel IR as source code of a SIMT dialect: one block of threads a program. */
+import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
+import { checkKernel, type SimtCaps } from './capability.ts'
+import type { ThreadCode } from './code.ts'
+import { cudaDialect, printCuda } from './dialects/cuda.ts'
+import { printWgsl, wgslDialect } from './dialects/wgsl.ts'
+import {
+  add,
+  type Block,
+  bin,
+  call,
+  type Ex,
+  int,
+  lt,
+  mul,
+  type S,
+  sub,
+  typeBytes,
+  v,
+  visitExpressions,
+  visitStatements,
+} from './ir.ts'
+import { itemsOf } from './items.ts'
+import { lowerItems } from './lower.ts'
+import { type Limits, Part } from './part.ts'
+import { type AxisRange, Scope, Unit } from './scope.ts'
+
+export interface Binding {
+  readonly name: string
+  readonly access: 'read' | 'write' | 'update'
+  readonly binding: number
+}
+
+export type DialectName = 'cuda' | 'wgsl'
+
+/** Source code with what launching it takes. */
+export interface KernelSource {
+  readonly dialect: DialectName
+  readonly source: string
+  readonly entry: string
+  /** Threads of a block. */
+  readonly threads: number
+  /** Blocks to launch, one a program. */
+  readonly programs: number
+  /** Shared memory the source declares. */
+  readonly sharedBytes: number
+  /** Shared memory to give at launch (CUDA beyond 48 KB), else 0. */
+  readonly dynamicSharedBytes: number
+  /**
+   * What is bound, in order: pointers (CUDA), bindings of group 0 (WGSL, where parameters that the code does not touch have
+   * none). Buffers are 16-byte aligned and whole multiples of 16 bytes.
+   */
+  readonly bindings: readonly Binding[]
+}
+
+const program: Ex = v('i32', 'program')
+
+export function emitKernel(kernel: Kernel, dialect: DialectName, caps: SimtCaps): KernelSource {
+  checkKernel(kernel, dialect, caps)
+  const limits: Limits = { maxThreads: caps.maxThreads, laneBits: caps.laneBits, registers: 32 }
+  const unit = new Unit(dialect === 'cuda' ? cudaDialect : wgslDialect, limits, kernel.mode, kernel.params, [
+    'tid',
+    'program',
+    kernel.name,
+  ])
+  const parts = kernel.parts.map((p) => new Part(p, kernel.mode, unit.params))
+  const threads = Math.max(...parts.map((p) => p.mainLayout(limits).threads), 32)
+  const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
+  const summary: string[] = []
+  let first = 0
+  const bodies: { readonly end: number; readonly body: Block }[] = []
+  for (const [i, part] of kernel.parts.entries()) {
+    const info = parts[i]
+    if (info === undefined || gridSize(part) === 0) continue
+    const body: Block = []
+    lowerPart(unit, info, part, first, threads, body, summary)
+    first += gridSize(part)
+    bodies.push({ end: first, body })
+  }
+  const body = bodies.reduceRight<readonly S[]>(
+    (otherwise, b) =>
+      b.end === programs && otherwise.length === 0 && bodies.length === 1
+        ? b.body
+        : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
+    [],
+  )
+  const code: ThreadCode = { kernel, threads, programs, shared: unit.shared, body, caps, summary }
+  const touched = touchedParams(body)
+  const sharedBytes = unit.shared.reduce((n, a) => n + a.length * typeBytes(a.type), 0)
+  const dynamic = dialect === 'cuda' && sharedBytes > 48 * 1024
+  return {
+    dialect,
+    source: dialect === 'cuda' ? printCuda(code, dynamic) : printWgsl(code),
+    entry: kernel.name,
+    threads,
+    programs,
+    sharedBytes,
+    dynamicSharedBytes: dynamic ? sharedBytes : 0,
+    bindings: kernel.params
+      .map(({ name, access }, binding) => ({ name, access, binding }))
+      .filter((b) => dialect === 'cuda' || touched.has(b.name)),
+  }
+}
+
+/** Parameters that code reads or writes. */
+function touchedParams(body: readonly S[]): Set<string> {
+  const out = new Set<string>()
+  visitStatements(body, (s) => {
+    if (s.k === 'vload' || s.k === 'vstore' || s.k === 'store' || s.k === 'storeBits') out.add(s.param)
+  })
+  visitExpressions(body, (e) => {
+    if (e.k === 'load' || e.k === 'word') out.add(e.param)
+  })
+  return out
+}
+
+/** The code of one part: its program's blocks of the grid's axes, then its statements. */
+function lowerPart(
+  unit: Unit,
+  info: Part,
+  part: KernelPart,
+  first: number,
+  threads: number,
+  out: Block,
+  summary: string[],
+): void {
+  const layout = info.mainLayout(unit.limits, threads)
+  for (const a of layout.axes.values()) {
+    const pieces = [
+      a.chunks > 1 ? `${a.chunks} chunks` : '',
+      a.reps > 1 ? `${a.reps} repeats` : '',
+      a.bits.length > 0 ? `${2 ** a.bits.length} threads` : '',
+      a.vec > 1 ? `${a.vec} side by side` : '',
+    ].filter((x) => x !== '')
+    summary.push(
+      `axis ${a.name}: ${a.size} of ${info.axis(a.name).extent} a program${pieces.length > 0 ? ` = ${pieces.join(' x ')}` : ''}`,
+    )
+  }
+  const ranges = new Map<string, AxisRange>()
+  let rest = sub(program, int(first))
+  if (part.grid.length > 1 && rest.k !== 'var') {
+    const name = unit.name('rest')
+    out.push({ k: 'let', name, value: rest })
+    rest = v('i32', name)
+  }
+  let open = [...part.grid].filter((g) => Math.ceil(info.axis(g.axis).extent / g.block) > 1)
+  for (const { axis, block } of [...open].reverse()) {
+    const { extent, tail } = info.axis(axis)
+    const blocks = Math.ceil(extent / block)
+    open = open.filter((g) => g.axis !== axis)
+    const index = open.length === 0 ? rest : bin('%', rest, int(blocks))
+    const name = unit.name(block === 1 ? axis : `${axis}_start`)
+    out.push({ k: 'let', name, value: mul(index, int(block)) })
+    if (open.length > 0) {
+      const left = unit.name('rest')
+      out.push({ k: 'let', name: left, value: bin('/', rest, int(blocks)) })
+      rest = v('i32', left)
+    }
+    const start = v('i32', name)
+    let end = add(start, int(block))
+    if (tail) {
+      const last = unit.name(`${axis}_end`)
+      out.push({ k: 'let', name: last, value: call('i32', 'i32_min', end, int(extent)) })
+      end = v('i32', last)
+    }
+    ranges.set(axis, { start, end })
+  }
+  const scope = new Scope(unit, info, layout, new Map(), ranges, new Map())
+  const own = [...layout.axes.keys()].filter((a) => info.axis(a).role !== 'loop')
+  lowerItems(scope.openWhole(own, out), itemsOf(part.body), new Set(), out)
+}
+
+/** Blocks along each dispatch dimension for a number of programs: x at most `most`, the rest along y. */
+export function dispatchSize(programs: number, most: number): readonly [number, number] {
+  if (programs <= most) return [programs, 1]
+  const rows = Math.ceil(programs / most)
+  return [Math.ceil(programs / rows), rows]
+}

@@ -1,0 +1,87 @@
+/** Kernel loops: an axis in blocks, in order, with tiles carried in registers. */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Carry, LetStmt, LoopStmt, ValueId } from '../../kernel/ir.ts'
+import { allStmts } from './facts.ts'
+import { add, type Block, call, type Ex, int, regType, v } from './ir.ts'
+import { itemsOf, type LowerItems } from './items.ts'
+import { Point } from './point.ts'
+import { declare, forRegisters, type Held, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
+
+/** Copies a tile into registers. */
+function copyInto(scope: Scope, to: Registers, axes: readonly string[], id: ValueId, out: Block): void {
+  forRegisters(scope, axes, out, (lanes, body) => {
+    const value = new Point(scope, lanes).read(id)
+    body.push({ k: 'assign', to: registerAt(to, registerIndex(scope.layout, axes, lanes)), value })
+  })
+}
+
+const heldIn = (scope: Scope, registers: Registers, axes: readonly string[]): Held => ({
+  kind: 'registers',
+  registers,
+  layout: scope.layout,
+  axes,
+})
+
+/** `before`: statements outside the loop that are computed inside. */
+export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[], lower: LowerItems, out: Block): void {
+  const { part, unit } = scope
+  const extent = part.axis(s.axis).extent
+  const bound = (id: ValueId | undefined, otherwise: number, wish: string): Ex => {
+    if (id === undefined) return int(otherwise)
+    const x = new Point(scope, new Map()).read(id)
+    const clamped = call('i32', 'i32_min', call('i32', 'i32_max', x, int(0)), int(extent))
+    const name = unit.name(wish)
+    out.push({ k: 'uniform', name, value: clamped, slot: unit.scratch('i32', 1, '_bound').name })
+    return v('i32', name)
+  }
+  const from = bound(s.from, 0, `${s.axis}_from`)
+  const to = bound(s.to, extent, `${s.axis}_to`)
+  const carried = new Map<Carry, Registers>()
+  for (const c of s.carries) {
+    const axes = part.axesOf(c.param)
+    const r: Registers = { name: unit.name(`carry_${c.param}`), type: regType(c.dtype), length: scope.registers(axes) }
+    declare(r, out)
+    copyInto(scope, r, axes, c.init, out)
+    carried.set(c, r)
+  }
+  const start = unit.name(`${s.axis}_start`)
+  const body: Block = []
+  const ranges = new Map(scope.ranges)
+  const whole = to.k === 'lit' && from.k === 'lit' && extent % s.block === 0
+  const next = add(v('i32', start), int(s.block))
+  const end = unit.name(`${s.axis}_end`)
+  if (!whole) body.push({ k: 'let', name: end, value: call('i32', 'i32_min', next, to) })
+  ranges.set(s.axis, { start: v('i32', start), end: whole ? next : v('i32', end) })
+  const inner = scope.child({ ranges }).openWhole([s.axis], body)
+  for (const [c, r] of carried) inner.held.set(c.param, heldIn(scope, r, part.axesOf(c.param)))
+  if ([...allStmts(s.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage')) body.push({ k: 'barrier' })
+  const exports = new Set(s.carries.map((c) => c.next))
+  lower(inner, itemsOf([...before, ...s.body]), exports, body)
+  passOn(inner, s.carries, carried, body)
+  out.push({ k: 'for', name: start, from, to, step: s.block, unroll: false, body })
+  for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
+}
+
+/** Next values into the carried registers: through copies where a next value is itself a carried one. */
+function passOn(scope: Scope, carries: readonly Carry[], carried: ReadonlyMap<Carry, Registers>, body: Block): void {
+  const { part, unit } = scope
+  const params = new Set(carries.map((c) => c.param))
+  const moves: { readonly to: Registers; readonly axes: readonly string[]; readonly id: ValueId }[] = []
+  for (const c of carries) {
+    const r = carried.get(c)
+    invariant(r !== undefined, 'a carry without registers')
+    const axes = part.axesOf(c.param)
+    if (c.next === c.param) continue
+    if (!params.has(c.next)) {
+      moves.push({ to: r, axes, id: c.next })
+      continue
+    }
+    const copy: Registers = { ...r, name: unit.name(`${r.name}_next`) }
+    declare(copy, body)
+    copyInto(scope, copy, axes, c.next, body)
+    const id = -1 - c.param
+    scope.held.set(id, heldIn(scope, copy, axes))
+    moves.push({ to: r, axes, id })
+  }
+  for (const m of moves) copyInto(scope, m.to, m.axes, m.id, body)
+}

@@ -1,0 +1,467 @@
+/**
+ * Lowering of statement lists. A value that varies along an axis cut into chunks is not computed when it is defined but inside
+ * the loop over chunks of whatever needs it (a fold over the axis, a store, a staging): a *root*. Roots over the same axes that do
+ * not wait for each other share a loop, so dependent folds over a row too long for registers become passes over it.
+ */
+import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
+import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
+import { mergeEx, roundTo } from './arith.ts'
+import { foldAxes } from './facts.ts'
+import { type Accumulator, accumulate, closeAccumulator, makeAccumulator, openAccumulator } from './fold.ts'
+import { type Block, v } from './ir.ts'
+import { type Item, itemsOf, type LowerItems } from './items.ts'
+import { spanOf } from './layout.ts'
+import { lowerLoop } from './loop.ts'
+import { groupOf, loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } from './memory.ts'
+import { lowerOrderedStore, orderedNeeds } from './ordered.ts'
+import { storeValues } from './part.ts'
+import { Point } from './point.ts'
+import { lowerScan } from './scan.ts'
+import { type Lanes, type Loop, loopsOf, type Scope, type SharedTile } from './scope.ts'
+import { fillPoint, lowerOwnStage, makeStage } from './stage.ts'
+import { emitRun, keyOf, type Step, type Token } from './steps.ts'
+
+/** A fold, store or filling whose points run over chunked axes. */
+interface Root {
+  readonly item: Item
+  readonly over: readonly string[]
+  readonly needs: readonly Token[]
+  /** Statements to compute inside the loop. */
+  readonly closure: readonly LetStmt[]
+  readonly after: readonly Token[]
+  readonly isStore: boolean
+}
+
+export const lowerItems: LowerItems = (scope, items, exports, out) => {
+  new ListLowering(scope, exports, out).run(items)
+}
+
+class ListLowering {
+  private readonly scope: Scope
+  private readonly exports: ReadonlySet<ValueId>
+  private readonly out: Block
+  private readonly virtual = new Map<ValueId, LetStmt>()
+  private steps: Step[] = []
+  private roots: Root[] = []
+  private readonly done = new Set<Token>()
+  private nextToken = -1
+
+  constructor(scope: Scope, exports: ReadonlySet<ValueId>, out: Block) {
+    this.scope = scope
+    this.exports = exports
+    this.out = out
+  }
+
+  run(items: readonly Item[]): void {
+    for (const item of items) this.add(item)
+    while (this.steps.length > 0 || this.roots.length > 0) {
+      if (this.emitNextRun()) continue
+      if (this.emitNextPhase()) continue
+      throw new InternalError('statements of a kernel wait for each other')
+    }
+  }
+
+  private token(): Token {
+    return this.nextToken--
+  }
+
+  private isDone = (t: Token): boolean => this.done.has(t) || (t >= 0 && this.scope.held.has(t))
+
+  /** What must stand before values can be read: chunked ones are replaced by what they rest on. */
+  private needsOf(ids: Iterable<ValueId>): { readonly needs: Token[]; readonly closure: LetStmt[] } {
+    const needs = new Set<Token>()
+    const closure = new Set<ValueId>()
+    const stack = [...ids]
+    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+      const l = this.virtual.get(id)
+      if (l === undefined) needs.add(id)
+      else if (!closure.has(id)) {
+        closure.add(id)
+        stack.push(...operandsOf(l.op))
+      }
+    }
+    return { needs: [...needs], closure: [...this.virtual.values()].filter((l) => closure.has(l.id)) }
+  }
+
+  private chunked(axes: Iterable<string>): string[] {
+    return this.scope.layout
+      .spread(axes)
+      .map((a) => a.name)
+      .filter(this.scope.isChunked)
+  }
+
+  private add(item: Item): void {
+    switch (item.kind) {
+      case 'accumulate':
+        this.addAccumulate(item.acc, item)
+        break
+      case 'fill':
+        this.addFill(item.let, item.to, [])
+        break
+      case 'ordered':
+        this.addOrdered(item.store)
+        break
+      case 'stmt':
+        if (item.stmt.kind === 'let') this.addLet(item.stmt)
+        else if (item.stmt.kind === 'store') this.addStore(item.stmt)
+        else this.addLoop(item.stmt)
+    }
+  }
+
+  private addLet(l: LetStmt): void {
+    const { scope } = this
+    const { part } = scope
+    if (scope.held.has(l.id)) return
+    if (l.op.kind === 'stage') {
+      this.addStage(l)
+      return
+    }
+    if (this.chunked(part.axesOf(l.id)).length > 0) {
+      this.virtual.set(l.id, l)
+      return
+    }
+    if (l.op.kind === 'reduce' || l.op.kind === 'dot') this.addFold(l)
+    else if (l.op.kind === 'scan') {
+      const { arg } = l.op
+      this.block(this.needsOf([arg]).needs, [l.id], 2, (out) => lowerScan(scope, l, out))
+    } else if (l.op.kind === 'load') this.addLoad(l)
+    else this.point(l.id, part.axesOf(l.id), operandsOf(l.op), l.op.kind, (p) => p.pointwise(l))
+  }
+
+  private loops(axes: Iterable<string>, without?: string): Loop[] {
+    return this.scope.layout.spread(axes).flatMap((a) => loopsOf(this.scope.layout, a.name, without))
+  }
+
+  private point(
+    id: ValueId,
+    axes: Iterable<string>,
+    operands: readonly ValueId[],
+    name: string,
+    value: (p: Point, out: Block) => ReturnType<Point['pointwise']>,
+  ): void {
+    const l = this.scope.part.lets.get(id)
+    const wish = l?.op.kind === 'scalar' ? l.op.op : name
+    this.steps.push({
+      kind: 'point',
+      loops: this.loops(axes),
+      needs: operands,
+      gives: id,
+      after: [],
+      rank: 1,
+      emit: value,
+      name: `${wish}_${id}`,
+    })
+  }
+
+  private block(needs: readonly Token[], after: readonly Token[], rank: number, emit: (out: Block) => void): void {
+    this.steps.push({
+      kind: 'block',
+      loops: [],
+      needs,
+      after,
+      rank,
+      name: 'block',
+      emit: (_, out) => {
+        emit(out)
+        return undefined
+      },
+    })
+  }
+
+  private addLoad(l: LetStmt): void {
+    const { scope } = this
+    invariant(l.op.kind === 'load', 'not a load')
+    const access = l.op
+    const axes = scope.part.axesOf(l.id)
+    const group = groupOf(scope, access, axes)
+    if (group === undefined) {
+      this.point(l.id, axes, operandsOf(l.op), access.param, (p, out) =>
+        loadElement(p, l, access, axes, otherOf(l), out),
+      )
+      return
+    }
+    this.steps.push({
+      kind: 'point',
+      loops: this.loops(axes, group.axis),
+      needs: operandsOf(l.op),
+      gives: l.id,
+      wide: true,
+      after: [],
+      rank: 0,
+      name: `${access.param}_${l.id}`,
+      emit: (p, out, to) => {
+        invariant(to !== undefined, 'a wide load without registers')
+        loadGroups(p, l, access, axes, group, to, otherOf(l), out)
+        return undefined
+      },
+    })
+  }
+
+  /** Points in a scope that reads values of its own lists only. */
+  private pointAt = (lanes: Lanes): Point => new Point(this.scope, lanes)
+
+  private addFold(l: LetStmt): void {
+    const { scope, out } = this
+    const acc = makeAccumulator(scope, l)
+    const opened = this.token()
+    const folded = this.token()
+    const from = l.op.kind === 'dot' && l.op.acc !== undefined ? [l.op.acc] : []
+    this.block(from, [opened], 1, () => openAccumulator(scope, acc, this.pointAt, out))
+    this.addAccumulate(acc, { kind: 'accumulate', acc }, opened, folded)
+    this.block([folded, ...from], [l.id], 2, () => {
+      scope.held.set(l.id, closeAccumulator(scope, acc, this.pointAt, out))
+    })
+  }
+
+  private addAccumulate(acc: Accumulator, item: Item, opened?: Token, folded?: Token): void {
+    const { scope } = this
+    const l = acc.let
+    const operands =
+      l.op.kind === 'reduce' ? [l.op.arg, ...operandsOf(l.op)] : l.op.kind === 'dot' ? [l.op.a, l.op.b] : []
+    const before = opened === undefined ? [] : [opened]
+    const after = folded === undefined ? [] : [folded]
+    const nest = scope.part.nestOf(l)
+    const over = this.chunked(nest)
+    if (over.length > 0) {
+      this.addRoot(item, nest, operands, before, after, false, scope.unit.mode === 'strict' ? foldAxes(l) : [])
+      return
+    }
+    const strict = scope.unit.mode === 'strict'
+    const loops = strict
+      ? [...this.loops(acc.kept), ...foldAxes(l).flatMap((a) => loopsOf(scope.layout, a))]
+      : this.loops(nest)
+    this.steps.push({
+      kind: 'point',
+      loops,
+      needs: [...operands, ...before],
+      after,
+      rank: 1,
+      name: 'fold',
+      emit: (p, out) => {
+        accumulate(acc, p, out)
+        return undefined
+      },
+    })
+  }
+
+  private addRoot(
+    item: Item,
+    nest: readonly string[],
+    operands: readonly ValueId[],
+    before: readonly Token[],
+    after: readonly Token[],
+    isStore: boolean,
+    order: readonly string[] = [],
+  ): void {
+    const { needs, closure } = this.needsOf(operands)
+    const inside = new Set(closure.flatMap((l) => this.chunked(foldAxes(l))))
+    const over = this.chunked(nest).filter((a) => !inside.has(a))
+    if (over.length === 0)
+      throw new UserError('E_UNSUPPORTED', 'folds along two axes that both exceed a program need each other', {
+        help: 'choose smaller blocks',
+      })
+    const rank = (a: string): number => order.indexOf(a)
+    over.sort((a, b) => (rank(a) >= 0 && rank(b) >= 0 ? rank(a) - rank(b) : 0))
+    this.roots.push({ item, over, needs: [...needs, ...before], closure, after, isStore })
+  }
+
+  private addStore(s: StoreStmt): void {
+    const { scope } = this
+    if (scope.part.isOrdered(s)) {
+      this.block(orderedNeeds(scope, s), [], 4, (out) => lowerOrderedStore(scope, s, lowerItems, out))
+      return
+    }
+    const axes = scope.part.storeAxes(s)
+    const operands = storeValues(s)
+    if (this.chunked(axes).length > 0) {
+      this.addRoot({ kind: 'stmt', stmt: s }, axes, operands, [], [], true)
+      return
+    }
+    const group = groupOf(scope, s, axes)
+    this.steps.push({
+      kind: 'point',
+      loops: this.loops(axes, group?.axis),
+      needs: operands,
+      after: [],
+      rank: 3,
+      name: 'store',
+      emit: (p, out) => {
+        if (group === undefined) storeOne(p, s, axes, true, out)
+        else storeGroups(p, s, axes, group, out)
+        return undefined
+      },
+    })
+  }
+
+  private addOrdered(s: StoreStmt): void {
+    const { scope } = this
+    const axes = scope.part.storeAxes(s)
+    if (this.chunked(axes).length > 0) {
+      this.addRoot({ kind: 'ordered', store: s }, axes, storeValues(s), [], [], true, axes)
+      return
+    }
+    const { combiner } = s
+    this.steps.push({
+      kind: 'point',
+      loops: this.loops(axes),
+      needs: storeValues(s),
+      after: [],
+      rank: 3,
+      name: 'store',
+      emit: (p, out) => {
+        const { dtype } = scope.unit.param(s.param)
+        if (combiner === undefined) storeOne(p, s, axes, true, out)
+        else storeMerged(p, s, axes, (old, x) => roundTo(dtype, mergeEx(combiner, dtype, old, x)), out)
+        return undefined
+      },
+    })
+  }
+
+  private addStage(l: LetStmt): void {
+    const { scope } = this
+    invariant(l.op.kind === 'stage', 'not a stage')
+    if (scope.part.ownStages.has(l.id)) {
+      const { rest } = scope.part.closureOf([l.op.of])
+      this.block([...rest], [l.id], 0, (out) => {
+        scope.held.set(l.id, lowerOwnStage(scope, l, lowerItems, out))
+      })
+      return
+    }
+    const to = makeStage(scope, l)
+    const filled = this.token()
+    this.addFill(l, to, [filled])
+    this.block([filled], [l.id], 0, (out) => {
+      out.push({ k: 'barrier' })
+      scope.held.set(l.id, to)
+    })
+  }
+
+  private addFill(l: LetStmt, to: SharedTile, after: readonly Token[]): void {
+    invariant(l.op.kind === 'stage', 'not a stage')
+    const { of } = l.op
+    const axes = this.scope.part.axesOf(l.id)
+    if (this.chunked(axes).length > 0) {
+      this.addRoot({ kind: 'fill', let: l, to }, axes, [of], [], after, false)
+      return
+    }
+    this.steps.push({
+      kind: 'point',
+      loops: this.loops(axes),
+      needs: [of],
+      after,
+      rank: 1,
+      name: 'fill',
+      emit: (p, out) => {
+        fillPoint(p, axes, of, to, out)
+        return undefined
+      },
+    })
+  }
+
+  private addLoop(s: LoopStmt): void {
+    const { scope, out } = this
+    const inner = new Set<ValueId>()
+    const outer = new Set<ValueId>()
+    const visit = (stmts: readonly Stmt[]): void => {
+      for (const t of stmts) {
+        if (t.kind === 'let') {
+          inner.add(t.id)
+          for (const o of operandsOf(t.op)) outer.add(o)
+        } else if (t.kind === 'store') for (const o of storeValues(t)) outer.add(o)
+        else {
+          for (const c of t.carries) {
+            inner.add(c.param).add(c.result)
+            outer.add(c.init).add(c.next)
+          }
+          for (const b of [t.from, t.to]) if (b !== undefined) outer.add(b)
+          visit(t.body)
+        }
+      }
+    }
+    visit([s])
+    const { needs, closure } = this.needsOf([...outer].filter((id) => !inner.has(id)))
+    const hasStores = [...storesIn(s.body)].length > 0
+    this.block(
+      needs,
+      s.carries.map((c) => c.result),
+      hasStores ? 3 : 2,
+      () => lowerLoop(scope, s, closure, lowerItems, out),
+    )
+  }
+
+  /** Emits the next nest of ready steps; false if none is ready. */
+  private emitNextRun(): boolean {
+    const ready = this.steps.filter((s) => s.needs.every(this.isDone))
+    const [first] = ready.sort((a, b) => a.rank - b.rank)
+    if (first === undefined) return false
+    if (first.rank >= 3 && this.roots.some((r) => !r.isStore && r.needs.every(this.isDone))) return false
+    const run: Step[] = [first]
+    if (first.kind === 'point') {
+      const key = keyOf(first)
+      const here = new Set<Token>(first.gives === undefined ? [] : [first.gives])
+      for (const s of this.steps) {
+        if (s === first || s.kind !== 'point' || keyOf(s) !== key) continue
+        if (!s.needs.every((t) => this.isDone(t) || here.has(t))) continue
+        run.push(s)
+        if (s.gives !== undefined) here.add(s.gives)
+      }
+      run.sort((a, b) => this.steps.indexOf(a) - this.steps.indexOf(b))
+    }
+    const chosen = new Set(run)
+    this.steps = this.steps.filter((s) => !chosen.has(s))
+    const wanted = new Set<Token>(this.exports)
+    for (const s of this.steps) for (const t of s.needs) wanted.add(t)
+    for (const r of this.roots) for (const t of r.needs) wanted.add(t)
+    emitRun(this.scope, run, (id) => wanted.has(id), this.out)
+    for (const s of run) {
+      if (s.gives !== undefined) this.done.add(s.gives)
+      for (const t of s.after) this.done.add(t)
+    }
+    return true
+  }
+
+  /** Emits a loop over chunks with all roots that can share it. */
+  private emitNextPhase(): boolean {
+    const ready = this.roots.filter((r) => r.needs.every(this.isDone))
+    const first = ready.find((r) => !r.isStore) ?? ready[0]
+    if (first === undefined) return false
+    const key = first.over.join()
+    const phase = ready.filter((r) => r.over.join() === key)
+    this.roots = this.roots.filter((r) => !phase.includes(r))
+    const closure = new Set(phase.flatMap((r) => r.closure.map((l) => l.id)))
+    const items: Item[] = [
+      ...itemsOf([...this.virtual.values()].filter((l) => closure.has(l.id))),
+      ...phase.map((r) => r.item),
+    ]
+    emitChunks(this.scope, first.over, items, this.out)
+    for (const r of phase) for (const t of r.after) this.done.add(t)
+    return true
+  }
+}
+
+function* storesIn(body: readonly Stmt[]): Generator<StoreStmt> {
+  for (const s of body) {
+    if (s.kind === 'store') yield s
+    else if (s.kind === 'loop') yield* storesIn(s.body)
+  }
+}
+
+/** Loops over the chunks of axes, outermost first, with items inside. */
+export function emitChunks(scope: Scope, over: readonly string[], items: readonly Item[], out: Block): void {
+  const [axis, ...rest] = over
+  if (axis === undefined) {
+    lowerItems(scope, items, new Set(), out)
+    return
+  }
+  const a = scope.layout.axis(axis)
+  const span = spanOf(a)
+  const { start, end } = scope.range(axis)
+  const name = scope.unit.name(`${axis}_at`)
+  const body: Block = []
+  const bases = new Map(scope.bases)
+  bases.set(axis, scope.baseOf(a, v('i32', name), body))
+  const exact = span === 1 ? new Set([...scope.exact, axis]) : scope.exact
+  emitChunks(scope.child({ bases, exact }), rest, items, body)
+  const from = start
+  out.push({ k: 'for', name, from, to: end, step: span, unroll: false, body })
+}

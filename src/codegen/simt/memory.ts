@@ -1,0 +1,345 @@
+/**
+ * Loads and stores: 16-byte accesses where index maps prove them aligned and side by side, single elements elsewhere. Elements
+ * narrower than a word are packed where one thread owns the word, and replaced bit by bit where others may be writing beside it.
+ */
+import type { Expr } from '../../index/expr.ts'
+import type { Predicate } from '../../index/predicate.ts'
+import type { KernelParam, LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
+import { bitsOf, castEx, constant, fromBits } from './arith.ts'
+import { flatIndex, isUniform, motionOf } from './facts.ts'
+import { and, type Block, bin, cast, type Ex, int, lt, not, regType, uint, v, yes } from './ir.ts'
+import { Point } from './point.ts'
+import { insideAlong, type Lanes, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
+import { elementBits } from './words.ts'
+
+interface Access {
+  readonly param: string
+  readonly index: readonly Expr[]
+  readonly mask: Predicate
+  readonly maskValue?: ValueId
+}
+
+/** How an access goes side by side: `n` elements at a time along `axis`. */
+export interface Group {
+  readonly axis: string
+  readonly n: number
+  /** A group is inside the range of the axis whole or not at all. */
+  readonly whole: boolean
+}
+
+/** The widest aligned group of an access over some axes. */
+export function groupOf(scope: Scope, access: Access, axes: readonly string[]): Group | undefined {
+  const { part, layout } = scope
+  const p = scope.unit.param(access.param)
+  const bits = elementBits(p)
+  if (bits > 32) return undefined
+  const flat = flatIndex(access.index, p.shape)
+  for (const axis of axes) {
+    const a = layout.find(axis)
+    if (a === undefined || a.vec === 1) continue
+    const along = (id: ValueId): boolean => part.axesOf(id).includes(axis)
+    if (access.maskValue !== undefined && along(access.maskValue)) continue
+    for (let n = a.vec; n > 1; n /= 2) {
+      if (n * bits > 128 || (n * bits < 32 && !(bits < 8 && n * bits === 8))) continue
+      const m = motionOf(flat, axis, n, part.alignment, along)
+      if (m?.stride !== 1 || m.divisor % n !== 0 || !part.canGroup(axis, n)) continue
+      if (!isUniform(access.mask, axis, n, part.alignment, along)) continue
+      const info = part.axis(axis)
+      const whole = info.extent % n === 0 && (info.role !== 'loop' || info.alignment % n === 0)
+      return { axis, n, whole: whole || !scope.needsCheck(axis) }
+    }
+  }
+  return undefined
+}
+
+const withLane = (lanes: Lanes, axis: string, lane: number): Lanes =>
+  new Map([...lanes, [axis, { rep: lanes.get(axis)?.rep ?? int(0), lane: int(lane) }]])
+
+/** Whether an access takes place at a point. */
+function allowed(point: Point, access: Access, axes: readonly string[], checked?: string): Ex {
+  const { scope, lanes } = point
+  return and(
+    ...axes.filter((a) => a !== checked).map((a) => insideAlong(scope, a, lanes)),
+    access.maskValue === undefined ? undefined : point.read(access.maskValue),
+    point.predicate(access.mask),
+  )
+}
+
+/** Element `at` of a parameter. */
+export function elementAt(scope: Scope, p: KernelParam, at: Ex): Ex {
+  const bits = elementBits(p)
+  const t = regType(p.dtype)
+  const bytes = scope.unit.dialect.bytes
+  if (p.format === 'plain' && (bytes || bits >= 32)) return { k: 'load', type: t, param: p.name, index: at }
+  const unit = p.format !== 'plain' && bytes ? 8 : 32
+  const each = unit / bits
+  const place = bin('>>', at, uint(Math.log2(each)))
+  const word: Ex =
+    unit === 8
+      ? { k: 'load', type: 'u32', param: p.name, index: place }
+      : { k: 'word', type: 'u32', param: p.name, index: place }
+  const shift = bin('*', bin('&', cast('u32', at), uint(each - 1)), uint(bits))
+  return fromField(p, bin('>>', word, shift))
+}
+
+/** The value in the low bits of a word. */
+function fromField(p: KernelParam, word: Ex): Ex {
+  if (p.format === 'bits') return not(bin('==', bin('&', word, uint(1)), uint(0)))
+  if (p.format === 'int4') return bin('>>', bin('<<', cast('i32', word), uint(28)), uint(28))
+  return fromBits(p.dtype, word, false)
+}
+
+/** One element, guarded; the value elsewhere is `other`. */
+export function loadElement(
+  point: Point,
+  l: LetStmt,
+  access: Access,
+  axes: readonly string[],
+  other: Ex,
+  out: Block,
+): Ex {
+  const { scope } = point
+  const p = scope.unit.param(access.param)
+  const cond = allowed(point, access, axes)
+  const element = elementAt(scope, p, point.position(flatIndex(access.index, p.shape)))
+  if (cond.k === 'lit' && cond.value === true) return element
+  const name = scope.unit.name(`${access.param}_${l.id}`)
+  out.push({ k: 'var', name, type: regType(l.dtype), value: other })
+  out.push({ k: 'if', cond, body: [{ k: 'assign', to: v(regType(l.dtype), name), value: element }], otherwise: [] })
+  return v(regType(l.dtype), name)
+}
+
+/** All lanes of a vector, in groups, into registers. */
+export function loadGroups(
+  point: Point,
+  l: LetStmt,
+  access: Access,
+  axes: readonly string[],
+  group: Group,
+  to: Registers,
+  other: Ex,
+  out: Block,
+): void {
+  const { scope } = point
+  const p = scope.unit.param(access.param)
+  const flat = flatIndex(access.index, p.shape)
+  const vec = scope.layout.axis(group.axis).vec
+  const target = (lane: number): Ex =>
+    registerAt(to, registerIndex(scope.layout, scope.part.axesOf(l.id), withLane(point.lanes, group.axis, lane)))
+  for (let lane = 0; lane < vec; lane += group.n) {
+    const at = new Point(scope, withLane(point.lanes, group.axis, lane), point.here)
+    const body: Block = []
+    loadGroup(at, p, flat, group.n, (i) => target(lane + i), body)
+    const rest = allowed(at, access, axes, group.axis)
+    const first = insideAlong(scope, group.axis, at.lanes)
+    const end = scope.range(group.axis).end
+    const lastLanes = withLane(point.lanes, group.axis, lane + group.n - 1)
+    const full = group.whole ? first : insideAlong(scope, group.axis, lastLanes)
+    const cond = and(rest, full)
+    if (cond.k === 'lit' && cond.value === true) {
+      out.push(...body)
+      continue
+    }
+    for (let i = 0; i < group.n; i++) out.push({ k: 'assign', to: target(lane + i), value: other })
+    const otherwise: Block = []
+    if (!group.whole && first !== undefined) {
+      const single: Block = []
+      for (let i = 0; i < group.n; i++) {
+        const lanes = withLane(point.lanes, group.axis, lane + i)
+        const one = new Point(scope, lanes, point.here)
+        const inside = insideAlong(scope, group.axis, lanes) ?? lt(int(0), end)
+        const element = elementAt(scope, p, one.position(flat))
+        single.push({
+          k: 'if',
+          cond: inside,
+          body: [{ k: 'assign', to: target(lane + i), value: element }],
+          otherwise: [],
+        })
+      }
+      otherwise.push({ k: 'if', cond: and(rest, first), body: single, otherwise: [] })
+    }
+    out.push({ k: 'if', cond, body: body, otherwise })
+  }
+}
+
+const wordType = (p: KernelParam): 'f32' | 'i32' | 'u32' => (p.dtype === 'f32' || p.dtype === 'i32' ? p.dtype : 'u32')
+
+function loadGroup(point: Point, p: KernelParam, flat: Expr, n: number, target: (i: number) => Ex, out: Block): void {
+  const { scope } = point
+  const bits = elementBits(p)
+  const words = (n * bits) / 32
+  const at = point.position(flat)
+  if (words < 1) {
+    // Less than a word: shift it down and take the fields.
+    const each = 32 / bits
+    const name = scope.unit.name(`${p.name}_w`)
+    const shift = bin('*', bin('&', cast('u32', at), uint(each - 1)), uint(bits))
+    const bytes = scope.unit.dialect.bytes && n * bits === 8
+    const word: Ex = bytes
+      ? { k: 'load', type: 'u32', param: p.name, index: bin('>>', at, uint(Math.log2(8 / bits))) }
+      : bin('>>', { k: 'word', type: 'u32', param: p.name, index: bin('>>', at, uint(Math.log2(each))) }, shift)
+    out.push({ k: 'let', name, value: word })
+    for (let i = 0; i < n; i++)
+      out.push({ k: 'assign', to: target(i), value: fromField(p, bin('>>', v('u32', name), uint(i * bits))) })
+    return
+  }
+  const type = wordType(p)
+  const name = scope.unit.name(`${p.name}_w`)
+  out.push({ k: 'vload', name, param: p.name, index: toWords(at, bits), words, type })
+  for (let i = 0; i < n; i++) {
+    const w = Math.floor((i * bits) / 32)
+    const word: Ex = { k: 'comp', type, of: name, words, at: w }
+    const value =
+      bits === 32 ? (p.dtype === type ? word : fromBits(p.dtype, word, true)) : fieldOf(p, word, (i * bits) % 32)
+    out.push({ k: 'assign', to: target(i), value })
+  }
+}
+
+/** The element at a bit of a word. */
+function fieldOf(p: KernelParam, word: Ex, shift: number): Ex {
+  if (p.dtype === 'bf16' && shift === 16) return { k: 'bitcast', type: 'f32', a: bin('&', word, uint(0xffff0000)) }
+  return fromField(p, bin('>>', word, uint(shift)))
+}
+
+/** Words from elements: the position is a multiple of what a word holds. */
+function toWords(at: Ex, bits: number): Ex {
+  const each = 32 / bits
+  return each === 1 ? at : bin('>>', at, uint(Math.log2(each)))
+}
+
+/** The value's bits in memory. */
+function fieldBits(p: KernelParam, x: Ex): Ex {
+  if (p.format === 'bits') return cast('u32', x)
+  if (p.format === 'int4') return bin('&', cast('u32', x), uint(15))
+  return bitsOf(p.dtype, x)
+}
+
+/** Writes one element at a point. */
+function storeElement(point: Point, s: StoreStmt, value: Ex, out: Block): void {
+  const { scope } = point
+  const p = scope.unit.param(s.param)
+  const at = point.position(flatIndex(s.index, p.shape))
+  const bits = elementBits(p)
+  if (p.format === 'plain' && (scope.unit.dialect.bytes || bits >= 32)) {
+    out.push({ k: 'store', param: p.name, index: at, value })
+    return
+  }
+  const each = 32 / bits
+  const shift = bin('*', bin('&', cast('u32', at), uint(each - 1)), uint(bits))
+  out.push({
+    k: 'storeBits',
+    param: p.name,
+    index: bin('>>', at, uint(Math.log2(each))),
+    mask: bin('<<', uint(2 ** bits - 1), shift),
+    bits: bin('<<', fieldBits(p, value), shift),
+  })
+}
+
+/** The stored value in the parameter's dtype. */
+const stored = (point: Point, s: StoreStmt, x: Ex): Ex => {
+  const p = point.scope.unit.param(s.param)
+  const dtype = point.scope.part.dtypeOf(s.value)
+  return dtype === p.dtype ? x : castEx(dtype, p.dtype, x)
+}
+
+export function storeOne(point: Point, s: StoreStmt, axes: readonly string[], once: boolean, out: Block): void {
+  const cond = and(once ? point.scope.owner(axes) : undefined, allowed(point, s, axes))
+  const body: Block = []
+  storeElement(point, s, stored(point, s, point.read(s.value)), body)
+  if (cond.k === 'lit' && cond.value === true) out.push(...body)
+  else out.push({ k: 'if', cond, body: body, otherwise: [] })
+}
+
+/** Merges into what stands at a place. */
+export function storeMerged(
+  point: Point,
+  s: StoreStmt,
+  axes: readonly string[],
+  merge: (old: Ex, x: Ex) => Ex,
+  out: Block,
+): void {
+  const { scope } = point
+  const p = scope.unit.param(s.param)
+  const body: Block = []
+  const old = elementAt(scope, p, point.position(flatIndex(s.index, p.shape)))
+  storeElement(point, s, merge(old, stored(point, s, point.read(s.value))), body)
+  out.push({ k: 'if', cond: and(scope.owner(axes), allowed(point, s, axes)), body: body, otherwise: [] })
+}
+
+export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[], group: Group, out: Block): void {
+  const { scope } = point
+  const p = scope.unit.param(s.param)
+  const flat = flatIndex(s.index, p.shape)
+  const vec = scope.layout.axis(group.axis).vec
+  for (let lane = 0; lane < vec; lane += group.n) {
+    const lanesAt = (i: number): Lanes => withLane(point.lanes, group.axis, lane + i)
+    const pointAt = (i: number): Point => new Point(scope, lanesAt(i), point.here)
+    const at = pointAt(0)
+    const values = Array.from({ length: group.n }, (_, i) => {
+      const q = pointAt(i)
+      return stored(q, s, q.read(s.value))
+    })
+    const body: Block = []
+    storeGroup(at, p, flat, values, body)
+    const rest = and(scope.owner(axes), allowed(at, s, axes, group.axis))
+    const first = insideAlong(scope, group.axis, at.lanes)
+    const full = group.whole ? first : insideAlong(scope, group.axis, lanesAt(group.n - 1))
+    const cond = and(rest, full)
+    if (cond.k === 'lit' && cond.value === true) {
+      out.push(...body)
+      continue
+    }
+    const otherwise: Block = []
+    if (!group.whole && first !== undefined) {
+      const single: Block = []
+      values.forEach((x, i) => {
+        const one: Block = []
+        storeElement(pointAt(i), s, x, one)
+        single.push({ k: 'if', cond: insideAlong(scope, group.axis, lanesAt(i)) ?? yes, body: one, otherwise: [] })
+      })
+      otherwise.push({ k: 'if', cond: and(rest, first), body: single, otherwise: [] })
+    }
+    out.push({ k: 'if', cond, body: body, otherwise })
+  }
+}
+
+function storeGroup(point: Point, p: KernelParam, flat: Expr, values: readonly Ex[], out: Block): void {
+  const bits = elementBits(p)
+  const at = point.position(flat)
+  const n = values.length
+  if (bits === 32) {
+    out.push({ k: 'vstore', param: p.name, index: at, values })
+    return
+  }
+  const words: Ex[] = []
+  const each = Math.min(n, 32 / bits)
+  for (let w = 0; w < n; w += each) {
+    let word: Ex = uint(0)
+    for (let i = 0; i < each; i++) {
+      const x = values[w + i]
+      if (x === undefined) continue
+      const field = bin('<<', fieldBits(p, x), uint(i * bits))
+      word = i === 0 ? field : bin('|', word, field)
+    }
+    words.push(word)
+  }
+  if (n * bits >= 32) {
+    out.push({ k: 'vstore', param: p.name, index: toWords(at, bits), values: words })
+    return
+  }
+  const [word = uint(0)] = words
+  if (point.scope.unit.dialect.bytes && p.format !== 'plain' && n * bits === 8) {
+    out.push({ k: 'store', param: p.name, index: bin('>>', at, uint(Math.log2(8 / bits))), value: word })
+    return
+  }
+  const shift = bin('*', bin('&', cast('u32', at), uint(32 / bits - 1)), uint(bits))
+  out.push({
+    k: 'storeBits',
+    param: p.name,
+    index: bin('>>', at, uint(Math.log2(32 / bits))),
+    mask: bin('<<', uint(2 ** (n * bits) - 1), shift),
+    bits: bin('<<', word, shift),
+  })
+}
+
+export const otherOf = (l: LetStmt): Ex => constant(l.dtype, l.op.kind === 'load' ? l.op.other : 0)

@@ -1,0 +1,158 @@
+/** One point of a loop nest: reading values there, index expressions and predicates, and pointwise operations. */
+import { InternalError, invariant } from '../../diagnostics/errors.ts'
+import { type Atom, type Expr, rangeOf } from '../../index/expr.ts'
+import type { Predicate } from '../../index/predicate.ts'
+import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { constant, scalarEx } from './arith.ts'
+import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Type, uint } from './ir.ts'
+import { coordinate, type Held, type Lanes, registerAt, registerIndex, type Scope, sharedIndex } from './scope.ts'
+
+const int32 = 2 ** 31
+
+export class Point {
+  readonly scope: Scope
+  readonly lanes: Lanes
+  /** Values computed at this very point. */
+  readonly here: Map<ValueId, Ex>
+
+  constructor(scope: Scope, lanes: Lanes, here: Map<ValueId, Ex> = new Map()) {
+    this.scope = scope
+    this.lanes = lanes
+    this.here = here
+  }
+
+  read(id: ValueId): Ex {
+    const own = this.here.get(id)
+    if (own !== undefined) return own
+    const held = this.scope.held.get(id)
+    invariant(held !== undefined, `%${id} is not held`)
+    return this.readHeld(held)
+  }
+
+  private readHeld(h: Held): Ex {
+    switch (h.kind) {
+      case 'scalar':
+        return h.value
+      case 'registers':
+        invariant(
+          h.layout === this.scope.layout || h.axes.length === 0,
+          `${h.registers.name} lies under another layout`,
+        )
+        return registerAt(h.registers, registerIndex(h.layout, h.axes, this.lanes))
+      case 'shared':
+        return shared(
+          h.array,
+          sharedIndex(this.scope, h, () => undefined, this.lanes),
+        )
+    }
+  }
+
+  /** A staged tile at other coordinates. */
+  readAt(id: ValueId, index: Readonly<Record<string, Expr>>): Ex {
+    const held = this.scope.held.get(id)
+    invariant(held?.kind === 'shared', `%${id} is not staged`)
+    const at = (axis: string): Ex | undefined => {
+      const e = index[axis]
+      return e === undefined ? undefined : this.expr(e)
+    }
+    return shared(held.array, sharedIndex(this.scope, held, at, this.lanes))
+  }
+
+  /** Value of an index expression, as an i32 where its range allows, else i64. */
+  expr(e: Expr, type: Type = 'i32'): Ex {
+    let out: Ex = lit(type, e.offset)
+    let first = true
+    for (const { atom, coef } of e.terms) {
+      const term = mul(this.atom(atom, type), lit(type, coef))
+      out = first && e.offset === 0 ? term : add(out, term)
+      first = false
+    }
+    return out
+  }
+
+  private atom(a: Atom, type: Type): Ex {
+    switch (a.kind) {
+      case 'axis':
+        return cast(type, coordinate(this.scope, a.name, this.lanes))
+      case 'value':
+        return cast(type, this.read(a.id))
+      case 'div':
+      case 'mod':
+        return this.quotient(a.kind, a.of, a.by, type)
+    }
+  }
+
+  /** Floor quotient or remainder by a constant; unsigned where the operand cannot be negative. */
+  private quotient(kind: 'div' | 'mod', of: Expr, by: number, type: Type): Ex {
+    const r = rangeOf(of)
+    const fits = r.lo > -int32 && r.hi < int32
+    const x = this.expr(of, fits ? 'i32' : type)
+    const shift = Math.log2(by)
+    let y: Ex
+    if (x.type === 'i32' && Number.isInteger(shift))
+      y = kind === 'div' ? bin('>>', x, uint(shift)) : bin('&', x, int(by - 1))
+    else if (x.type === 'i32' && r.lo >= 0) y = cast('i32', bin(kind === 'div' ? '/' : '%', cast('u32', x), uint(by)))
+    else if (r.lo >= 0) y = bin(kind === 'div' ? '/' : '%', x, lit(x.type, by))
+    else y = call(x.type, `${x.type}_floor_${kind}`, x, lit(x.type, by))
+    return cast(type, y)
+  }
+
+  /** A flattened position: its type is wide where 32 bits do not hold it. */
+  position(flat: Expr): Ex {
+    const r = rangeOf(flat)
+    const wide = r.hi >= int32 || r.lo < -int32
+    invariant(!wide || this.scope.unit.dialect.wideIndex, 'a position beyond 32 bits')
+    return this.expr(flat, wide ? 'i64' : 'i32')
+  }
+
+  predicate(p: Predicate): Ex {
+    return and(
+      ...p.map((b) => {
+        const r = rangeOf(b.expr)
+        const x = this.expr(b.expr)
+        const low = r.lo >= b.lo ? undefined : bin('>=', x, int(b.lo))
+        const high = r.hi < b.hi ? undefined : lt(x, int(b.hi))
+        return and(low, high)
+      }),
+    )
+  }
+
+  /** A pointwise operation that touches no memory. */
+  pointwise(l: LetStmt): Ex {
+    const { op } = l
+    switch (op.kind) {
+      case 'const':
+        return constant(l.dtype, op.value)
+      case 'index': {
+        const r = rangeOf(op.expr)
+        const wide = r.hi >= int32 || r.lo < -int32
+        const x = this.expr(op.expr, wide && this.scope.unit.dialect.wideIndex ? 'i64' : 'i32')
+        return scalarEx('cast', x.type === 'i64' ? 'i64' : 'i32', l.dtype, [x], this.scope.unit.mode)
+      }
+      case 'predicate':
+        return this.predicate(op.predicate)
+      case 'scalar': {
+        const [first] = op.args
+        const data = op.op === 'select' ? op.args[1] : first
+        invariant(data !== undefined, `${op.op} without operands`)
+        return scalarEx(
+          op.op,
+          this.scope.part.dtypeOf(data),
+          l.dtype,
+          op.args.map((a) => this.read(a)),
+          this.scope.unit.mode,
+        )
+      }
+      case 'random': {
+        const wide = rangeOf(op.counter).hi >= 2 * int32
+        const at = this.expr(op.counter, wide ? 'i64' : 'i32')
+        const high = wide ? cast('u32', bin('>>', at, uint(32))) : uint(0)
+        return call('u32', 'threefry', this.read(op.k0), this.read(op.k1), high, cast('u32', at))
+      }
+      case 'at':
+        return this.readAt(op.of, op.index)
+      default:
+        throw new InternalError(`${op.kind} is not pointwise`)
+    }
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * Scans: each thread folds its vector, the block scans the threads' totals in shared memory (W. D. Hillis, G. L. Steele: Data
+ * Parallel Algorithms, 1986), and what went before is added, one register repeat after another. In strict mode one thread walks
+ * the line in order.
+ */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { LetStmt } from '../../kernel/ir.ts'
+import { combinerIdentity } from '../../scalar/ops.ts'
+import { computeDType, isFloat } from '../../types/dtype.ts'
+import { constant, mergeEx, roundTo } from './arith.ts'
+import { add, and, type Block, bin, type Ex, eq, int, mul, regType, select, shared, sub, v } from './ir.ts'
+import { type AxisLayout, spanOf, threadsOf } from './layout.ts'
+import { Point } from './point.ts'
+import {
+  coordinate,
+  declare,
+  digitOf,
+  forRegisters,
+  insideAlong,
+  type Lanes,
+  type Registers,
+  registerAt,
+  registerIndex,
+  type Scope,
+} from './scope.ts'
+
+export function lowerScan(scope: Scope, l: LetStmt, out: Block): void {
+  const { part, unit } = scope
+  invariant(l.op.kind === 'scan', 'not a scan')
+  const axes = part.axesOf(l.id)
+  const result: Registers = {
+    name: unit.name(`scan_${l.id}`),
+    type: regType(l.dtype),
+    length: scope.registers(axes),
+  }
+  declare(result, out)
+  scope.held.set(l.id, { kind: 'registers', registers: result, layout: scope.layout, axes })
+  const a = scope.layout.find(l.op.axis)
+  if (a === undefined || unit.mode === 'strict') scanInOrder(scope, l, result, a, out)
+  else scanByThreads(scope, l, result, a, out)
+}
+
+const at = (lanes: Lanes, a: AxisLayout, rep: number, lane: number): Lanes =>
+  new Map([...lanes, [a.name, { rep: int(rep), lane: int(lane) }]])
+
+function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout, out: Block): void {
+  const { part, unit, layout } = scope
+  invariant(l.op.kind === 'scan', 'not a scan')
+  const { combiner, reverse, exclusive, arg } = l.op
+  const dtype = computeDType(l.dtype)
+  const t = regType(l.dtype)
+  const identity = constant(dtype, combinerIdentity(combiner, dtype))
+  const merge = (x: Ex, y: Ex): Ex => mergeEx(combiner, dtype, x, y)
+  const others = part.axesOf(l.id).filter((x) => x !== a.name)
+  const axes = part.axesOf(l.id)
+  const threads = threadsOf(a)
+  const rest = Array.from({ length: Math.log2(layout.threads) }, (_, b) => b).filter((b) => !a.bits.includes(b))
+  const line = unit.scratch(t, layout.threads, '_scan')
+  const own = digitOf(a.bits)
+  const digit = reverse ? sub(int(threads - 1), own) : own
+  const place = (d: Ex): Ex => add(mul(digitOf(rest), int(threads)), d)
+  const order = (n: number): number[] => Array.from({ length: n }, (_, i) => (reverse ? n - 1 - i : i))
+  forRegisters(
+    scope,
+    layout.spread(others).map((x) => x.name),
+    out,
+    (lanes, body) => {
+      const carry = unit.name('before')
+      body.push({ k: 'var', name: carry, type: t, value: identity })
+      for (const rep of order(a.reps)) {
+        const total = unit.name('total')
+        body.push({ k: 'var', name: total, type: t, value: identity })
+        for (const lane of order(a.vec)) {
+          const here = at(lanes, a, rep, lane)
+          const x = new Point(scope, here).read(arg)
+          const valid = insideAlong(scope, a.name, here)
+          const to = registerAt(result, registerIndex(layout, axes, here))
+          if (exclusive) body.push({ k: 'assign', to, value: v(t, total) })
+          const term = valid === undefined ? x : select(valid, x, identity)
+          body.push({ k: 'assign', to: v(t, total), value: merge(v(t, total), term) })
+          if (!exclusive) body.push({ k: 'assign', to, value: v(t, total) })
+        }
+        const before = unit.name('lower')
+        if (threads === 1) body.push({ k: 'let', name: before, value: v(t, carry) })
+        else {
+          body.push({ k: 'assign', to: shared(line, place(digit)), value: v(t, total) }, { k: 'barrier' })
+          for (let step = 1; step < threads; step *= 2) {
+            const sum = unit.name('sum')
+            const mine = shared(line, place(digit))
+            const theirs = shared(line, place(sub(digit, int(step))))
+            body.push({ k: 'var', name: sum, type: t, value: mine })
+            body.push({
+              k: 'if',
+              cond: bin('>=', digit, int(step)),
+              body: [{ k: 'assign', to: v(t, sum), value: merge(theirs, v(t, sum)) }],
+              otherwise: [],
+            })
+            body.push({ k: 'barrier' }, { k: 'assign', to: mine, value: v(t, sum) }, { k: 'barrier' })
+          }
+          const preceding = unit.name('preceding')
+          body.push({ k: 'var', name: preceding, type: t, value: identity })
+          body.push({
+            k: 'if',
+            cond: bin('>', digit, int(0)),
+            body: [{ k: 'assign', to: v(t, preceding), value: shared(line, place(sub(digit, int(1)))) }],
+            otherwise: [],
+          })
+          body.push({ k: 'let', name: before, value: merge(v(t, carry), v(t, preceding)) })
+          body.push({ k: 'assign', to: v(t, carry), value: merge(v(t, carry), shared(line, place(int(threads - 1)))) })
+          body.push({ k: 'barrier' })
+        }
+        for (let lane = 0; lane < a.vec; lane++) {
+          const to = registerAt(result, registerIndex(layout, axes, at(lanes, a, rep, lane)))
+          body.push({ k: 'assign', to, value: merge(v(t, before), to) })
+        }
+        if (threads === 1) body.push({ k: 'assign', to: v(t, carry), value: merge(v(t, carry), v(t, total)) })
+      }
+    },
+  )
+}
+
+/** One thread a line: through shared memory where the line is spread over threads. */
+function scanInOrder(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout | undefined, out: Block): void {
+  const { part, unit, layout } = scope
+  invariant(l.op.kind === 'scan', 'not a scan')
+  const { combiner, reverse, exclusive, arg, axis } = l.op
+  const t = regType(l.dtype)
+  const dtype = computeDType(l.dtype)
+  const identity = constant(dtype, combinerIdentity(combiner, dtype))
+  const rounded = (x: Ex): Ex => (isFloat(l.dtype) ? roundTo(l.dtype, x) : x)
+  const axes = part.axesOf(l.id)
+  const others = axes.filter((x) => x !== axis)
+  if (a === undefined) {
+    // A single index: the identity before it, itself after it.
+    forRegisters(scope, others, out, (lanes, body) => {
+      const x = new Point(scope, lanes).read(arg)
+      body.push({
+        k: 'assign',
+        to: registerAt(result, registerIndex(layout, axes, lanes)),
+        value: exclusive ? identity : mergeEx(combiner, dtype, identity, x),
+      })
+    })
+    return
+  }
+  const length = spanOf(a)
+  const rest = Array.from({ length: Math.log2(layout.threads) }, (_, b) => b).filter((b) => !a.bits.includes(b))
+  const line = unit.scratch(t, length * 2 ** rest.length, '_scan')
+  const { start, end } = scope.range(axis)
+  const place = (i: Ex): Ex => add(mul(digitOf(rest), int(length)), i)
+  forRegisters(scope, others, out, (lanes, body) => {
+    forRegisters(scope, [axis], body, (mine, fill) => {
+      const here: Lanes = new Map([...lanes, ...mine])
+      const index = sub(coordinate(scope, axis, here), start)
+      fill.push({ k: 'assign', to: shared(line, place(index)), value: new Point(scope, here).read(arg) })
+    })
+    body.push({ k: 'barrier' })
+    const [acc, step, i] = [unit.name('running'), unit.name('x'), unit.name('i')]
+    const size = sub(end, start)
+    const cell = shared(line, place(reverse ? sub(sub(size, int(1)), v('i32', i)) : v('i32', i)))
+    const walk: Block = [
+      { k: 'let', name: step, value: mergeEx(combiner, dtype, v(t, acc), cell) },
+      { k: 'assign', to: cell, value: rounded(exclusive ? v(t, acc) : v(t, step)) },
+      { k: 'assign', to: v(t, acc), value: v(t, step) },
+    ]
+    body.push({
+      k: 'if',
+      cond: and(eq(digitOf(a.bits), int(0))),
+      body: [
+        { k: 'var', name: acc, type: t, value: identity },
+        { k: 'for', name: i, from: int(0), to: size, step: 1, unroll: false, body: walk },
+      ],
+      otherwise: [],
+    })
+    body.push({ k: 'barrier' })
+    forRegisters(scope, [axis], body, (mine, take) => {
+      const here: Lanes = new Map([...lanes, ...mine])
+      const index = sub(coordinate(scope, axis, here), start)
+      take.push({
+        k: 'assign',
+        to: registerAt(result, registerIndex(layout, axes, here)),
+        value: shared(line, place(index)),
+      })
+    })
+    body.push({ k: 'barrier' })
+  })
+}

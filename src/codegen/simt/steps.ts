@@ -1,0 +1,81 @@
+/**
+ * Steps and runs: the work of a scope as steps with the values they need and give. Steps over the same loops become one loop
+ * nest; a value used beyond its run lies in a register array, others are names inside the loop.
+ */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { ValueId } from '../../kernel/ir.ts'
+import { type Block, type Ex, regType, v } from './ir.ts'
+import { Point } from './point.ts'
+import { declare, emitLoops, type Loop, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
+
+/** What a step waits for: a value, or (below zero) the end of another step. */
+export type Token = number
+
+export interface Step {
+  /** Loops of the nest, outermost first; a block step has none and stands alone. */
+  readonly kind: 'point' | 'block'
+  readonly loops: readonly Loop[]
+  readonly needs: readonly Token[]
+  /** The value computed at each point, if the step computes one. */
+  readonly gives?: ValueId
+  /** Its registers are written lane by lane: `emit` does it, into the given array. */
+  readonly wide?: boolean
+  /** Available once the nest is done. */
+  readonly after: readonly Token[]
+  /** Lower goes first among ready steps. */
+  readonly rank: number
+  /** A point step's code; its value, if it gives one that is not wide. */
+  readonly emit: (point: Point, out: Block, to?: Registers) => Ex | undefined
+  readonly name: string
+}
+
+export const keyOf = (s: Step): string =>
+  s.kind === 'block' ? '' : `|${s.loops.map((l) => `${l.axis}.${l.over}`).join(' ')}`
+
+/** Emits steps that share loops as one nest; `later` says which values are needed afterwards. */
+export function emitRun(scope: Scope, run: readonly Step[], later: (id: ValueId) => boolean, out: Block): void {
+  const [first] = run
+  invariant(first !== undefined, 'an empty run')
+  if (first.kind === 'block') {
+    first.emit(new Point(scope, new Map()), out)
+    return
+  }
+  const arrays = new Map<ValueId, Registers>()
+  for (const s of run) {
+    if (s.gives === undefined) continue
+    const axes = scope.part.axesOf(s.gives)
+    const length = scope.registers(axes)
+    if (s.wide !== true && (first.loops.length === 0 || !later(s.gives))) continue
+    const registers: Registers = {
+      name: scope.unit.name(s.name),
+      type: regType(scope.part.dtypeOf(s.gives)),
+      length,
+    }
+    declare(registers, out)
+    arrays.set(s.gives, registers)
+    scope.held.set(s.gives, { kind: 'registers', registers, layout: scope.layout, axes })
+  }
+  emitLoops(scope, first.loops, out, (lanes, body) => {
+    const here = new Map<ValueId, Ex>()
+    const point = new Point(scope, lanes, here)
+    for (const s of run) {
+      const registers = s.gives === undefined ? undefined : arrays.get(s.gives)
+      const value = s.emit(point, body, registers)
+      if (s.gives === undefined || s.wide === true) continue
+      invariant(value !== undefined, `${s.name} gives no value`)
+      const named = value.k === 'lit' || value.k === 'var' ? value : nameIt(scope, s, value, body)
+      if (first.loops.length === 0) scope.held.set(s.gives, { kind: 'scalar', value: named })
+      else here.set(s.gives, named)
+      if (registers !== undefined) {
+        const axes = scope.part.axesOf(s.gives)
+        body.push({ k: 'assign', to: registerAt(registers, registerIndex(scope.layout, axes, lanes)), value: named })
+      }
+    }
+  })
+}
+
+function nameIt(scope: Scope, s: Step, value: Ex, body: Block): Ex {
+  const name = scope.unit.name(s.name)
+  body.push({ k: 'let', name, value })
+  return v(value.type, name)
+}
