@@ -94,6 +94,9 @@ export function decideFormats(
   return { groups: settled, bits, unpacked }
 }
 
+/** Elements of rows that programs hold several of. */
+const tinyRows = 1024
+
 type Why = Omit<Unpacked, 'node'>
 
 /** Why a kernel keeps one of its results as bytes; `chosen` are those to be packed, it among them. */
@@ -137,6 +140,12 @@ function refuseBlocks(roles: Roles, body: Body, blocks: WholeByteBlocks, target:
     return { code: 'fixed-blocks', detail: `partial results are cut every ${splitBy.block} of ${splitBy.axis}` }
   const held = new Set([...roles.row, ...roles.reduced].filter((a) => !folded.includes(a)))
   const points = least(roles.parallel) * size(held)
+  // Rows that stay resident are computed one at a time, unless they are tiny (reductionPoints in src/lower/blocks.ts).
+  if (roles.row.size > 0 && least(roles.parallel) > 1 && points > tinyRows)
+    return {
+      code: 'programs-too-large',
+      detail: `bytes hold ${least(roles.parallel)} rows, which would not stay in the cache`,
+    }
   const programs = [...roles.parallel].reduce((t, a) => t * Math.ceil(size([a]) / (blocks.get(a) ?? 1)), 1)
   const all = size(roles.extents.keys())
   if (

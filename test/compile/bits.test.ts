@@ -218,6 +218,18 @@ describe('what is not packed', () => {
     expect(forms(made)).toEqual(['bytes 24'])
     expect(made.report.storedBools[0]?.why?.code).toBe('saves-little')
   })
+  test('rows beside their softmax that fill bytes only eight at a time, too long for the cache together', () => {
+    const graph = trace([{ shape: [24, 301] }, { shape: [301, 9] }, { shape: [24, 9] }], (p) => {
+      const m = above(c.softmax(at(p, 0)), 0.003)
+      return [
+        c.matmul(masked(m, at(p, 0)), at(p, 1)),
+        c.matmul(c.permute(masked(m, c.mul(at(p, 0), 2)), [1, 0]), at(p, 2)),
+      ]
+    })
+    const made = check(graph, {}, one)
+    expect(made.report.storedBools.map((b) => b.why?.code)).toEqual(['programs-too-large'])
+    expect(packed(made)).toEqual([])
+  })
   test('anything on a target without packed bools', () => {
     const graph = products(64, 64)
     const made = check(graph, { target: { ...wasmTarget, packBools: false } }, one)

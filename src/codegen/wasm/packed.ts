@@ -76,8 +76,14 @@ export function loadPackedLanes(
   const pattern = lanePattern(values, e, j)
   const run = pattern.kind === 'affine' && pattern.stride === 1 ? pattern : undefined
   const at: readonly Index[] =
-    run === undefined || guarded ? [0, 1, 2, 3].map((l) => laneLocal(values, e, j, l, a.depth)) : []
+    (run === undefined && (pattern.kind !== 'affine' || p.format !== 'bits')) || guarded
+      ? [0, 1, 2, 3].map((l) => laneLocal(values, e, j, l, a.depth))
+      : []
   const lane = (into: Reg, l: number): void => setLane(f, into, l, () => pushElement(values, base, p, at[l] ?? 0))
+  if (run === undefined && pattern.kind === 'affine' && p.format === 'bits') {
+    const first = scope.index(addConst(pattern.at, pattern.extra))
+    return { whole: () => strideLanes(values, base, first, pattern.stride), lane }
+  }
   if (run === undefined) return { whole: () => gatherLanes(values, base, p, at), lane }
   if (p.format === 'bits' && !masked && run.extra + 4 <= wordBits) {
     const first = scope.index(run.at)
@@ -129,6 +135,47 @@ function nibbleLanes(values: Point, word: Reg): Reg {
     f.i32Const(28)
     f.op('i32x4.shr_s')
   })
+}
+
+/** Four bits at equal distances; beyond the last valid one nothing is read. */
+function strideLanes(values: Point, base: Local, first: Index, stride: number): Reg {
+  const { f } = values
+  f.push(first)
+  f.op('i32x4.splat')
+  f.i32x4Const(0, stride, 2 * stride, 3 * stride)
+  f.op('i32x4.add')
+  const position = f.toLocal('v128')
+  f.get(position)
+  f.i32Const(3)
+  f.op('i32x4.shr_u')
+  f.get(base)
+  f.ops('i32x4.splat', 'i32x4.add')
+  const address = f.toLocal('v128')
+  const byte = (l: number): void => {
+    f.get(address)
+    f.lane('i32x4.extract_lane', l)
+    f.load('i32.load8_u', 1)
+  }
+  const bytes = makeReg(f, 'i32', 4, () => {
+    byte(0)
+    f.op('i32x4.splat')
+  })
+  forValidLanes(values, (l) => {
+    if (l > 0) setLane(f, bytes, l, () => byte(l))
+  })
+  // Byte k of the table is bit k; the zeros above a lane's byte hide what it picks for them.
+  const out = makeReg(f, 'bool', 4, () => {
+    f.get(part(bytes, 0))
+    f.i32x4Const(0x08040201, 0x80402010 | 0, 0, 0)
+    f.get(position)
+    f.i32x4Const(7)
+    f.ops('v128.and', 'i8x16.swizzle', 'v128.and')
+    f.i32x4Const(0)
+    f.op('i32x4.ne')
+  })
+  f.release(position, address)
+  releaseReg(f, bytes)
+  return out
 }
 
 /** Four elements that stand apart; beyond the last valid one nothing is read. */
