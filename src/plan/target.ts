@@ -55,3 +55,41 @@ export const wasmTarget: TargetInfo = {
   packBools: true,
   minPrograms: 16,
 }
+
+/** An NVIDIA H200 through CUDA (4.2 TB/s measured; dense bf16 through mma.sync). */
+export const cudaTarget: TargetInfo = {
+  ...wasmTarget,
+  name: 'cuda',
+  bandwidth: 4.2e12,
+  matrixRate: 4e14,
+  simpleRate: 2.5e13,
+  divideRate: 3e12,
+  specialRate: 2.5e12,
+  randomRate: 4e11,
+  launch: 3e-6,
+  maxBuffers: 400,
+  maxStatements: 400,
+  maxUnionBuffers: 400,
+  maxUnionStatements: 2000,
+  rowBytes: 128 << 10,
+  dotBlock: { m: 128, n: 128, k: 32 },
+  elementBlock: 4096,
+  packBools: false,
+  minPrograms: 528,
+}
+
+/** A discrete GPU through WebGPU, whose stage may bind `storageBuffers` buffers (8 by default). */
+export const webgpuTarget = (storageBuffers = 8): TargetInfo => ({
+  ...cudaTarget,
+  name: 'webgpu',
+  matrixRate: 2e13,
+  launch: 5e-6,
+  maxBuffers: storageBuffers,
+  maxStatements: 300,
+  maxUnionBuffers: storageBuffers,
+  maxUnionStatements: 600,
+  rowBytes: 32 << 10,
+  dotBlock: { m: 64, n: 64, k: 16 },
+  elementBlock: 2048,
+  minPrograms: 264,
+})

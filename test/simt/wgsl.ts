@@ -120,9 +120,14 @@ export async function runWgsl(
     const invalid = await device.popErrorScope()
     if (invalid !== null) throw new Error(`${k.name}: ${invalid.message}\n${source.source}`)
   }
+  const written = new Set(kernels.flatMap((k) => k.params.filter((p) => p.access !== 'read').map((p) => p.name)))
   for (const [name, data] of Object.entries(buffers)) {
     const from = memory.get(name)
     if (from === undefined) continue
+    if (!written.has(name)) {
+      from.destroy()
+      continue
+    }
     const to = device.createBuffer({ size: from.size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST })
     const encoder = device.createCommandEncoder()
     encoder.copyBufferToBuffer(from, 0, to, 0, from.size)
