@@ -4,7 +4,7 @@ import pc from 'picocolors'
 import type { KernelReport } from '../report/data.ts'
 import { counted, showBytes, showMs } from '../report/format.ts'
 import type { StepTime } from '../runtime/backend.ts'
-import type { Program } from '../runtime/program.ts'
+import type { Program, ProgramStep } from '../runtime/program.ts'
 import type { Console } from './console.ts'
 import type { DeviceName } from './devices.ts'
 import { fillInputs, loadModel } from './load.ts'
@@ -64,6 +64,10 @@ export interface BenchResult {
   readonly otherMs: number
 }
 
+/** The name reports give control flow. */
+const controlName = (s: ProgramStep): string | undefined =>
+  s.kind === 'cond' || s.kind === 'while' || s.kind === 'loop' ? s.name : undefined
+
 /** Milliseconds of each launch in one profiled run; `other` are steps outside launches. */
 export function launchTimes(
   program: Program,
@@ -75,7 +79,7 @@ export function launchTimes(
   let other = 0
   for (const t of times) {
     const step = program.steps[t.step]
-    const name = step?.kind === 'kernel' ? names.get(step.launch) : undefined
+    const name = step === undefined ? undefined : step.kind === 'kernel' ? names.get(step.launch) : controlName(step)
     if (name === undefined) other += t.ms
     else byKernel.set(name, (byKernel.get(name) ?? 0) + t.ms)
   }

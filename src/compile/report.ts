@@ -98,6 +98,9 @@ function storedBools({ bits, unpacked }: FusionPlan): StoredBoolReport[] {
 
 /** Reports of a plan's kernels, in order; control flow holds those inside. */
 function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): KernelReport[] {
+  const names = assembled.program.steps.flatMap((s) =>
+    s.kind === 'cond' || s.kind === 'while' || s.kind === 'loop' ? [s.name] : [],
+  )
   return plan.groups.flatMap((g, i) => {
     const inners = assembled.inners[i]
     if (g.kind === 'region' && inners !== undefined)
@@ -106,7 +109,7 @@ function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): K
         : [
             regionReport(
               g.node.op,
-              { name: g.node.op, operations: operationsOf([g.node]), primitives: [g.node.op] },
+              { name: names.shift() ?? g.node.op, operations: operationsOf([g.node]), primitives: [g.node.op] },
               inners.map(({ role, trips, kept }) => ({ role, trips, kernels: kernelReports(kept) })),
             ),
           ]
