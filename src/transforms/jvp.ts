@@ -33,7 +33,12 @@ function tangentOf<O extends Exclude<OpName, RegionOp>>(node: NodeOf<O>, tangent
   const rule = (jvpRules as JvpRules)[node.op]
   if (rule === 'zero') return undefined
   if (typeof rule === 'object')
-    return refuse(node as Node, 'the derivative', rule.unsupported, 'stop the gradient before it (stopGradient)')
+    return refuse(
+      node as Node,
+      'the derivative',
+      rule.unsupported,
+      rule.help ?? 'stop the gradient before it (stopGradient)',
+    )
   return rule(node, tangents)
 }
 

@@ -6,9 +6,12 @@ import { isFloat } from '../types/dtype.ts'
 /** A gap in a rule table, with the reason users read. */
 export interface Unsupported {
   readonly unsupported: string
+  /** What to do about it. */
+  readonly help?: string
 }
 
-export const unsupported = (why: string): Unsupported => ({ unsupported: why })
+export const unsupported = (why: string, help?: string): Unsupported =>
+  help === undefined ? { unsupported: why } : { unsupported: why, help }
 
 /** Throws E_UNSUPPORTED for a node a transform cannot go through. */
 export function refuse(node: Node, transform: string, why: string, help?: string): never {

@@ -428,7 +428,7 @@ describe('errors', () => {
     expect(messageOf(() => grad((u: s.Tensor) => s.opaque(kernel, u).sum())(v))).toMatchInlineSnapshot(`
       "UserError: [E_UNSUPPORTED] the derivative of mystery (opaque): a kernel of the user has no derivative of its own
         at test/api/derivatives.test.ts
-        help: stop the gradient before it (stopGradient)"
+        help: give it a rule (customJvp, customVjp), or stop the gradient before it (stopGradient)"
     `)
   })
   it('tangents of another structure or type', () => {

@@ -44,7 +44,10 @@ export const contractionJvp: JvpRules<'contract'> = {
 }
 
 export const boundaryJvp: JvpRules<'opaque' | 'inspect'> = {
-  opaque: unsupported('a kernel of the user has no derivative of its own'),
+  opaque: unsupported(
+    'a kernel of the user has no derivative of its own',
+    'give it a rule (customJvp, customVjp), or stop the gradient before it (stopGradient)',
+  ),
   // The tangent is not seen by the callback.
   inspect: (_, [t]) => t,
 }
