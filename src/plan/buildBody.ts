@@ -75,7 +75,7 @@ function reducedAlongside(b: Instances, tiles: Tiles, region: Region, root: Node
     }
     const [x] = n.inputs
     const { axes } = n.attrs
-    for (const { index, mask } of x === undefined ? [] : b.instancesOf(x)) {
+    for (const { index, mask } of x === undefined ? [] : b.instancesNear(x)) {
       const kept = index.filter((_, d) => !axes.includes(d) && x?.shape[d] !== 1)
       const dims = kept.flatMap((e) => tiles.dimOf(e) ?? [])
       const wide = root.shape.filter((e) => e !== 1)

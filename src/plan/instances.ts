@@ -85,6 +85,20 @@ export class Instances {
     return this.instances.get(node) ?? []
   }
 
+  /** Instances of a node, else of the elementwise operands of its shape that it would be computed from. */
+  instancesNear(node: Node): readonly Instance[] {
+    const stack = [node]
+    const seen = new Set<Node>()
+    for (let n = stack.shift(); n !== undefined; n = stack.shift()) {
+      const have = this.instancesOf(n)
+      if (have.length > 0) return have
+      if (seen.has(n) || familyOf(n) !== 'elementwise' || !this.region.members.has(n)) continue
+      seen.add(n)
+      stack.push(...n.inputs)
+    }
+    return []
+  }
+
   private load(node: Node, index: readonly Expr[], mask: Predicate, other: Scalar): ValueId {
     let name = this.loadNames.get(node)
     if (name === undefined) {
@@ -308,7 +322,7 @@ export class Instances {
   ): { index: Expr[]; dims: BoundDim[] } {
     const dims: BoundDim[] = []
     const index: Expr[] = []
-    const known = this.instancesOf(x)
+    const known = this.instancesNear(x)
     x.shape.forEach((extent, d) => {
       const fixed = kept(d)
       if (fixed !== undefined) {
