@@ -11,7 +11,7 @@ export function linearNodes(order: readonly Node[], inputs: readonly Node[]): Se
 }
 
 /** Made again where it is used instead of being handed over: generated values, and views that would only be stored larger or again. */
-const isRemade = (n: Node): boolean =>
+export const isRemade = (n: Node): boolean =>
   n.op === 'full' || n.op === 'iota' || n.op === 'constant' || n.op === 'broadcast' || n.op === 'reshape'
 
 /** The values of checkpointed regions that are read inside their region alone: they are computed again, not handed over. */

@@ -161,6 +161,21 @@ describe('what loops keep', () => {
     expect(kept === undefined ? 0 : sequences(kept).length).toBeLessThanOrEqual(3)
   })
 
+  it('what a few cheap operations make of results the loop gives is not kept beside them', () => {
+    // tanh' is 1 - y^2 of the y that is stacked, relu' a comparison with it.
+    const body = inner([{ shape: [3] }, { shape: [3] }], (h, x) => {
+      const y = c.tanh(c.add(h, x))
+      const z = c.relu(c.sub(y, x))
+      return [c.add(y, z), y, z]
+    })
+    const build = looped({ body, length: 6, consts: 0, carries: 1 })
+    const rows = graphOf({ inputs: [{ shape: [3] }, { shape: [6, 3] }], build })
+    const reverse = vjpGraph(rows, [0, 1])
+    const [kept] = loopsOf(rewritten(reverse)).filter((n) => !n.attrs.reverse)
+    expect(kept === undefined ? [] : sequences(kept)).toEqual([3, 3])
+    checkGrads(rows, drawInputs({ inputs: [{ shape: [3] }, { shape: [6, 3] }], build }, makeRng(2)), makeRng(3), 2)
+  })
+
   it('a loop no tangent enters stays as it is', () => {
     const build: Program['build'] = (x, y) => [
       c.mul(at(x), at(looped(growing)(at(y), at(y), at(y), c.ones([], 'f64'))[0])),

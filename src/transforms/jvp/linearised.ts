@@ -6,9 +6,10 @@ import { byRole, condNodes, loopNodes, resultsOf } from '../../compose/control.t
 import { zeros } from '../../compose/source.ts'
 import type { Node } from '../../graph/node.ts'
 import { graphBetween, inlineOutputs } from '../../graph/subgraph.ts'
+import { scalarOf } from '../../graph/table.ts'
 import { topologicalOrder } from '../../graph/traverse.ts'
 import { sameShape } from '../../types/shape.ts'
-import { residualsOf } from '../linear.ts'
+import { isRemade, residualsOf } from '../linear.ts'
 import { at, operand } from '../rule.ts'
 import { jointWhile } from './joint.ts'
 import { carryDerivative, flags, present, spreadTo, tangentsAt } from './places.ts'
@@ -101,6 +102,33 @@ function handOver(
   return handed
 }
 
+function isCheap(n: Node): boolean {
+  const cost = scalarOf(n)?.cost
+  return cost === 'simple' || cost === 'free' || isRemade(n)
+}
+
+/** Most operations worth repeating at each step instead of keeping their result. */
+const remadeAtMost = 8
+
+/**
+ * What stands for residuals that change from step to step: those that a few cheap operations make of constants, elements of
+ * sequences and what the loop gives in any case (`kept`) are made again from these.
+ */
+function fromKept(residuals: readonly Node[], kept: ReadonlySet<Node>): Node[] {
+  const bottomsOf = (r: Node): Node[] | undefined => {
+    const bottoms = new Set<Node>()
+    const waiting = [r]
+    for (let steps = 0; ; steps++) {
+      const n = waiting.pop()
+      if (n === undefined) return [...bottoms]
+      if (kept.has(n)) bottoms.add(n)
+      else if (steps < remadeAtMost && isCheap(n)) waiting.push(...n.inputs)
+      else return undefined
+    }
+  }
+  return [...new Set(residuals.flatMap((r) => bottomsOf(r) ?? [r]))]
+}
+
 const pick = (nodes: readonly Node[], from: readonly Node[], to: readonly Node[]): Node[] =>
   nodes.map((n) => at(to, from.indexOf(n), 'input'))
 
@@ -117,7 +145,8 @@ export function linearLoop(call: RegionCall<'loop'>): RegionDerivative {
     ...tangentsAt(moved, inside.tangents, inside.outputs),
     ...tangentsAt(has, inside.tangents.slice(count), inside.outputs.slice(count)),
   ]
-  const handed = handOver(residualsOf(results, present(inside.directions)), own)
+  const kept = new Set<Node>([...own.consts, ...own.sequences, ...inside.outputs.slice(count)])
+  const handed = handOver(fromKept(residualsOf(results, present(inside.directions)), kept), own)
 
   const values = loopNodes(
     graphBetween(inside.params, [...inside.outputs, ...handed.stepwise]),
