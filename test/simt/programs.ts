@@ -14,7 +14,8 @@ export async function executeWgsl(
   const buffers = program.buffers.map((b): HostArray => {
     const { source } = b
     const elements = b.format === 'plain' ? sizeOf(b.shape) : b.bytes
-    if (source.kind === 'temp') return hostView(b.format === 'plain' ? b.dtype : 'u8', arena.buffer, source.offset, elements)
+    if (source.kind === 'temp')
+      return hostView(b.format === 'plain' ? b.dtype : 'u8', arena.buffer, source.offset, elements)
     if (source.kind === 'constant') return source.data
     const given = source.kind === 'input' ? inputs[source.index] : undefined
     const data = hostArray(b.dtype, sizeOf(b.shape))

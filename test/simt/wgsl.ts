@@ -76,6 +76,16 @@ async function pipelineOf(device: GPUDevice, source: KernelSource): Promise<GPUC
   return pipeline
 }
 
+/** A kernel of independent parts that binds more buffers than a stage may, as a kernel a part. */
+function withinBindings(k: Kernel, most: number): Kernel[] {
+  if (k.params.length <= most) return [k]
+  return k.parts.map((part, i) => {
+    const text = JSON.stringify(part.body)
+    const params = k.params.filter((p) => text.includes(`"param":"${p.name}"`))
+    return { ...k, name: `${k.name}_${i}`, params, parts: [part] }
+  })
+}
+
 /** Runs kernels in order on buffers by parameter name, in place. */
 export async function runWgsl(
   machine: Machine,
@@ -96,7 +106,7 @@ export async function runWgsl(
     device.queue.writeBuffer(buffer, 0, bytes)
     memory.set(name, buffer)
   }
-  for (const k of kernels) {
+  for (const k of kernels.flatMap((x) => withinBindings(x, device.limits.maxStorageBuffersPerShaderStage))) {
     const source = emitKernel(k, 'wgsl', caps)
     if (source.programs === 0) continue
     const pipeline = await pipelineOf(device, source)

@@ -73,16 +73,23 @@ export type S =
     }
   | { readonly k: 'if'; readonly cond: Ex; readonly body: readonly S[]; readonly otherwise: readonly S[] }
   | { readonly k: 'barrier' }
-  /** Aligned read of 1, 2 or 4 words (`index` counts words), each of the given type. */
+  /** Aligned read of 1, 2 or 4 words, each of the given type; `index` counts elements of `bits` bits. */
   | {
       readonly k: 'vload'
       readonly name: string
       readonly param: string
       readonly index: Ex
+      readonly bits: number
       readonly words: number
       readonly type: Type
     }
-  | { readonly k: 'vstore'; readonly param: string; readonly index: Ex; readonly values: readonly Ex[] }
+  | {
+      readonly k: 'vstore'
+      readonly param: string
+      readonly index: Ex
+      readonly bits: number
+      readonly values: readonly Ex[]
+    }
   /** Write of one element the dialect can address. */
   | { readonly k: 'store'; readonly param: string; readonly index: Ex; readonly value: Ex }
   /** Replaces the bits of `mask` in a word that other threads may be writing other bits of. */
@@ -245,6 +252,33 @@ export const call = (type: Type, fn: string, ...args: readonly Ex[]): Ex => ({ k
 /** Register or shared array element. */
 export const elem = (type: Type, array: string, index: Ex): Ex => ({ k: 'elem', type, array, index })
 export const shared = (a: SharedArray, index: Ex): Ex => ({ k: 'shared', type: a.type, array: a.name, index })
+
+/** e / n where every part of e is seen to be a multiple of n. */
+function exactQuotient(e: Ex, n: number): Ex | undefined {
+  const c = constantOf(e)
+  if (c !== undefined) return c % n === 0 ? lit(e.type, c / n) : undefined
+  if (e.k !== 'bin') return undefined
+  if (e.op === '*') {
+    const by = constantOf(e.b)
+    return by !== undefined && by % n === 0 ? bin('*', e.a, lit(e.type, by / n)) : undefined
+  }
+  if (e.op !== '+') return undefined
+  const [a, b] = [exactQuotient(e.a, n), exactQuotient(e.b, n)]
+  return a === undefined || b === undefined ? undefined : bin('+', a, b)
+}
+
+/** Floor quotient by a power of two; multiples in a sum are divided apart, so that constants stay constants. */
+export function quotient(e: Ex, n: number): Ex {
+  if (n === 1) return e
+  const exact = exactQuotient(e, n)
+  if (exact !== undefined) return exact
+  if (e.k === 'bin' && e.op === '+') {
+    const [a, b] = [exactQuotient(e.a, n), exactQuotient(e.b, n)]
+    if (b !== undefined) return bin('+', quotient(e.a, n), b)
+    if (a !== undefined) return bin('+', a, quotient(e.b, n))
+  }
+  return bin('>>', e, uint(Math.log2(n)))
+}
 
 /** Rebuilds an expression, folding again, with variables replaced. */
 export function substituteVars(e: Ex, map: ReadonlyMap<string, Ex>): Ex {

@@ -7,7 +7,7 @@ import type { Predicate } from '../../index/predicate.ts'
 import type { KernelParam, LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { bitsOf, castEx, constant, fromBits } from './arith.ts'
 import { flatIndex, isUniform, motionOf } from './facts.ts'
-import { and, type Block, bin, cast, type Ex, int, lt, not, regType, uint, v, yes } from './ir.ts'
+import { and, type Block, bin, call, cast, type Ex, int, lt, not, regType, uint, v, yes } from './ir.ts'
 import { Point } from './point.ts'
 import { insideAlong, type Lanes, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
 import { elementBits } from './words.ts'
@@ -185,7 +185,7 @@ function loadGroup(point: Point, p: KernelParam, flat: Expr, n: number, target: 
   }
   const type = wordType(p)
   const name = scope.unit.name(`${p.name}_w`)
-  out.push({ k: 'vload', name, param: p.name, index: toWords(at, bits), words, type })
+  out.push({ k: 'vload', name, param: p.name, index: at, bits, words, type })
   for (let i = 0; i < n; i++) {
     const w = Math.floor((i * bits) / 32)
     const word: Ex = { k: 'comp', type, of: name, words, at: w }
@@ -199,12 +199,6 @@ function loadGroup(point: Point, p: KernelParam, flat: Expr, n: number, target: 
 function fieldOf(p: KernelParam, word: Ex, shift: number): Ex {
   if (p.dtype === 'bf16' && shift === 16) return { k: 'bitcast', type: 'f32', a: bin('&', word, uint(0xffff0000)) }
   return fromField(p, bin('>>', word, uint(shift)))
-}
-
-/** Words from elements: the position is a multiple of what a word holds. */
-function toWords(at: Ex, bits: number): Ex {
-  const each = 32 / bits
-  return each === 1 ? at : bin('>>', at, uint(Math.log2(each)))
 }
 
 /** The value's bits in memory. */
@@ -308,12 +302,17 @@ function storeGroup(point: Point, p: KernelParam, flat: Expr, values: readonly E
   const at = point.position(flat)
   const n = values.length
   if (bits === 32) {
-    out.push({ k: 'vstore', param: p.name, index: at, values })
+    out.push({ k: 'vstore', param: p.name, index: at, bits, values })
     return
   }
   const words: Ex[] = []
   const each = Math.min(n, 32 / bits)
   for (let w = 0; w < n; w += each) {
+    const [low, high] = [values[w], values[w + 1]]
+    if ((p.dtype === 'bf16' || p.dtype === 'f16') && each === 2 && low !== undefined && high !== undefined) {
+      words.push(call('u32', `${p.dtype}_pair`, low, high))
+      continue
+    }
     let word: Ex = uint(0)
     for (let i = 0; i < each; i++) {
       const x = values[w + i]
@@ -324,7 +323,7 @@ function storeGroup(point: Point, p: KernelParam, flat: Expr, values: readonly E
     words.push(word)
   }
   if (n * bits >= 32) {
-    out.push({ k: 'vstore', param: p.name, index: toWords(at, bits), values: words })
+    out.push({ k: 'vstore', param: p.name, index: at, bits, values: words })
     return
   }
   const [word = uint(0)] = words

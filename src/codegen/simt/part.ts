@@ -130,6 +130,17 @@ export class Part {
     return this.spreadOnly(new Set([...l.axes, ...foldAxes(l)]))
   }
 
+  /** Whether a half-precision value goes nowhere but into memory of its dtype, whose store rounds it. */
+  isRoundedByStores(id: ValueId): boolean {
+    const l = this.lets.get(id)
+    if (l === undefined || (l.dtype !== 'f16' && l.dtype !== 'bf16')) return false
+    for (const x of this.lets.values()) if (operandsOf(x.op).includes(id)) return false
+    for (const x of this.loops) if (x.carries.some((c) => c.init === id || c.next === id)) return false
+    return this.stores.every(
+      (s) => !storeValues(s).includes(id) || (this.params.get(s.param)?.dtype === l.dtype && s.combiner === undefined),
+    )
+  }
+
   /** Stores that may meet at one place: they are walked in order by one thread a place. */
   isOrdered(s: StoreStmt): boolean {
     return s.combiner !== undefined || s.index.some((e) => valuesOf(e).size > 0)

@@ -2,7 +2,7 @@
 import type { KernelParam } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
 import type { ThreadCode } from '../code.ts'
-import { type Ex, type S, type Type, typeBytes } from '../ir.ts'
+import { type Ex, quotient, type S, type Type, typeBytes } from '../ir.ts'
 import type { Dialect } from '../scope.ts'
 import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
 import { decimal, Printer } from './print.ts'
@@ -63,7 +63,7 @@ class CudaPrinter extends Printer {
       case 'i32':
         return value === -2147483648 ? '(-2147483647 - 1)' : String(value)
       case 'u32':
-        return `${value}u`
+        return Number(value) > 0xffffff ? `0x${Number(value).toString(16)}u` : `${value}u`
       case 'i64':
         return value === -(1n << 63n) ? '(-9223372036854775807ll - 1)' : `${value}ll`
       case 'u64':
@@ -177,7 +177,7 @@ class CudaPrinter extends Printer {
         break
       case 'vload': {
         const t = vectorOf(s.type, s.words)
-        this.line(`const ${t} ${s.name} = ${this.pointer(s.param, t, s.words, this.ex(s.index), true)};`)
+        this.line(`const ${t} ${s.name} = ${this.vector(s.param, t, s.index, s.bits, true)};`)
         break
       }
       case 'vstore': {
@@ -185,7 +185,7 @@ class CudaPrinter extends Printer {
         const t = vectorOf(first?.type ?? 'u32', s.values.length)
         const values = s.values.map((x) => this.ex(x)).join(', ')
         const made = s.values.length === 1 ? values : `make_${t}(${values})`
-        this.line(`${this.pointer(s.param, t, s.values.length, this.ex(s.index), false)} = ${made};`)
+        this.line(`${this.vector(s.param, t, s.index, s.bits, false)} = ${made};`)
         break
       }
       case 'store':
@@ -203,11 +203,10 @@ class CudaPrinter extends Printer {
     }
   }
 
-  /** A vector in memory; `words` counts from the parameter's start. */
-  private pointer(param: string, type: string, words: number, index: string, read: boolean): string {
-    const base = read ? `(const ${type}*)` : `(${type}*)`
-    const at = words === 1 ? `(${index})` : `((${index}) >> ${Math.log2(words)})`
-    return `(${base}${param})[${at.slice(1, -1)}]`
+  /** A vector in memory at an element of a parameter. */
+  private vector(param: string, type: string, index: Ex, bits: number, read: boolean): string {
+    const at = bits < 8 ? quotient(index, 8 / bits) : index
+    return `*(${read ? 'const ' : ''}${type}*)(${param} + ${this.operand(at)})`
   }
 
   private stored(p: KernelParam, value: Ex): string {

@@ -137,6 +137,14 @@ export const cudaLibrary: Library = {
     'unsigned bf16_bits(float a)',
     'unsigned short r;\n  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(a));\n  return r;',
   ),
+  f16_pair: fn(
+    'unsigned f16_pair(float low, float high)',
+    'unsigned r;\n  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',
+  ),
+  bf16_pair: fn(
+    'unsigned bf16_pair(float low, float high)',
+    'unsigned r;\n  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',
+  ),
   round_f16: fn('float round_f16(float a)', 'return f16_value(f16_bits(a));', ['f16_bits', 'f16_value']),
   round_bf16: fn('float round_bf16(float a)', 'return __uint_as_float(bf16_bits(a) << 16);', ['bf16_bits']),
   store_bits: {

@@ -6,7 +6,7 @@ import { InternalError } from '../../../diagnostics/errors.ts'
 import type { KernelParam } from '../../../kernel/ir.ts'
 import { dtypeBits } from '../../../types/dtype.ts'
 import type { ThreadCode } from '../code.ts'
-import { type Binary, bin, type Ex, isWideType, type S, type Type, uint, visitStatements } from '../ir.ts'
+import { type Binary, bin, type Ex, isWideType, quotient, type S, type Type, visitStatements } from '../ir.ts'
 import type { Dialect } from '../scope.ts'
 import { decimal, Printer } from './print.ts'
 import { wgslInline, wgslLibrary } from './wgslLibrary.ts'
@@ -174,7 +174,7 @@ class WgslPrinter extends Printer {
     if (w.atomic) return `atomicLoad(&${param}[${this.ex(index)}])`
     if (w.width === 1) return `${param}[${this.ex(index)}]`
     const lane = bin('&', index, { k: 'lit', type: 'i32', value: w.width - 1 })
-    return `${param}[${this.ex(bin('>>', index, uint(Math.log2(w.width))))}][${this.ex(lane)}]`
+    return `${param}[${this.ex(quotient(index, w.width))}][${this.ex(lane)}]`
   }
 
   protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' }>): string {
@@ -226,7 +226,7 @@ class WgslPrinter extends Printer {
         this.line('workgroupBarrier();')
         break
       case 'vload':
-        this.line(`let ${s.name} = ${this.vector(s.param, s.index, s.words)};`)
+        this.line(`let ${s.name} = ${this.vector(s.param, quotient(s.index, 32 / s.bits), s.words)};`)
         break
       case 'vstore':
         this.storeVector(s)
@@ -252,7 +252,7 @@ class WgslPrinter extends Printer {
 
   private vector(param: string, index: Ex, n: number): string {
     const w = this.wordsOf(param)
-    if (!w.atomic && w.width === n) return `${param}[${this.ex(bin('>>', index, uint(Math.log2(n))))}]`
+    if (!w.atomic && w.width === n) return `${param}[${this.ex(quotient(index, n))}]`
     const parts = Array.from({ length: n }, (_, i) =>
       this.word(param, bin('+', index, { k: 'lit', type: 'i32', value: i })),
     )
@@ -262,7 +262,8 @@ class WgslPrinter extends Printer {
   private storeVector(s: Extract<S, { k: 'vstore' }>): void {
     const w = this.wordsOf(s.param)
     const values = s.values.map((x) => (x.type === w.type ? this.ex(x) : `bitcast<${w.type}>(${this.ex(x)})`))
-    const at = (i: number): Ex => bin('+', s.index, { k: 'lit', type: 'i32', value: i })
+    const first = quotient(s.index, 32 / s.bits)
+    const at = (i: number): Ex => bin('+', first, { k: 'lit', type: 'i32', value: i })
     if (w.atomic || w.width === 1) {
       values.forEach((x, i) => {
         const place = `${s.param}[${this.ex(at(i))}]`
@@ -271,7 +272,7 @@ class WgslPrinter extends Printer {
       return
     }
     for (let i = 0; i < values.length; i += w.width) {
-      const place = `${s.param}[${this.ex(bin('>>', at(i), uint(Math.log2(w.width))))}]`
+      const place = `${s.param}[${this.ex(quotient(at(i), w.width))}]`
       this.line(`${place} = vec${w.width}<${w.type}>(${values.slice(i, i + w.width).join(', ')});`)
     }
   }

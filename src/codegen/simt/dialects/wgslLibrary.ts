@@ -132,6 +132,12 @@ export const wgslLibrary: Library = {
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return (bits >> 16u) | 0x40u; }
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }`),
+  f16_pair: fn('fn f16_pair(low: f32, high: f32) -> u32 {\n  return f16_bits(low) | (f16_bits(high) << 16u);\n}', [
+    'f16_bits',
+  ]),
+  bf16_pair: fn('fn bf16_pair(low: f32, high: f32) -> u32 {\n  return bf16_bits(low) | (bf16_bits(high) << 16u);\n}', [
+    'bf16_bits',
+  ]),
   round_f16: fn('fn round_f16(a: f32) -> f32 {\n  return f16_value(f16_bits(a));\n}', ['f16_bits', 'f16_value']),
   round_bf16: fn('fn round_bf16(a: f32) -> f32 {\n  return bitcast<f32>(bf16_bits(a) << 16u);\n}', ['bf16_bits']),
   threefry: fn(`// Threefry-2x32, 20 rounds: the first word.

@@ -1,0 +1,87 @@
+/** CUDA sources of hard cases and of workloads compile for a Hopper GPU and keep everything in registers. */
+import { execFile, execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { describe, expect, test } from 'vitest'
+import { cudaCaps } from '../../src/codegen/simt/capability.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import type { Kernel } from '../../src/kernel/ir.ts'
+import { cudaTarget } from '../../src/plan/target.ts'
+import { loadKernels } from '../kernel/hard-cases/case.ts'
+import { hardCases } from '../kernel/hard-cases/cases.ts'
+import { workloads } from './workloads.ts'
+
+const run = promisify(execFile)
+
+function findCompiler(): string | undefined {
+  try {
+    execFileSync('nvcc', ['--version'], { stdio: 'ignore' })
+    return 'nvcc'
+  } catch {
+    return undefined
+  }
+}
+
+const nvcc = findCompiler()
+
+interface Usage {
+  readonly registers: number
+  readonly stack: number
+  readonly spills: number
+}
+
+/** Compiles sources in one unit, each in a namespace of its own; what each kernel uses, by number. */
+async function compile(sources: readonly string[], folder: string, name: string): Promise<Map<number, Usage>> {
+  const file = join(folder, `${name}.cu`)
+  writeFileSync(file, sources.map((s, i) => `namespace n${i} {\n${s}\n}`).join('\n'))
+  const args = ['-cubin', '-arch=sm_90a', '--resource-usage', '-o', join(folder, `${name}.cubin`), file]
+  const { stdout, stderr } = await run(nvcc ?? 'nvcc', args, { maxBuffer: 1 << 26 })
+  const out = new Map<number, Usage>()
+  const pattern =
+    /Compiling entry function 'k(\d+)_[\s\S]*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads[\s\S]*?Used (\d+) registers/g
+  for (const [, i, stack, stores, loads, registers] of `${stdout}${stderr}`.matchAll(pattern))
+    out.set(Number(i), { registers: Number(registers), stack: Number(stack), spills: Number(stores) + Number(loads) })
+  return out
+}
+
+const numbered = (kernels: readonly Kernel[]): string[] =>
+  kernels.map((k, i) => emitKernel({ ...k, name: `k${i}_${k.name}` }, 'cuda', cudaCaps).source)
+
+async function check(kernels: readonly Kernel[], batches: number): Promise<void> {
+  const sources = numbered(kernels)
+  const folder = mkdtempSync(join(tmpdir(), 'sinter-cuda-'))
+  try {
+    const cut = Array.from({ length: batches }, (_, b) => sources.filter((_x, i) => i % batches === b))
+    const usages = await Promise.all(cut.map((s, b) => compile(s, folder, `batch${b}`)))
+    const found = new Map(usages.flatMap((u) => [...u]))
+    expect([...found.keys()].sort((a, b) => a - b)).toEqual(kernels.map((_, i) => i))
+    for (const [i, u] of found) {
+      expect(u, kernels[i]?.name).toMatchObject({ stack: 0, spills: 0 })
+      expect(u.registers, kernels[i]?.name).toBeLessThanOrEqual(168)
+    }
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+describe.skipIf(nvcc === undefined)('CUDA sources compile (skipped where nvcc is missing)', () => {
+  test('hard cases', { timeout: 240_000 }, async () => {
+    const kernels = hardCases.flatMap((c) =>
+      loadKernels(c.file).flatMap((k): Kernel[] => [k, { ...k, mode: 'strict', name: `${k.name}_strict` }]),
+    )
+    expect(kernels.length).toBeGreaterThanOrEqual(60)
+    await check(kernels, 2)
+  })
+
+  test('workloads', { timeout: 240_000 }, async () => {
+    const kernels = Object.values(workloads()).flatMap((graph) =>
+      compileGraph(graph, { mode: 'fast', target: cudaTarget }).program.steps.flatMap((s) =>
+        s.kind === 'kernel' ? [s.kernel] : [],
+      ),
+    )
+    await check(kernels, 2)
+  })
+})
