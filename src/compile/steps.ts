@@ -65,6 +65,18 @@ export function touched(s: ProgramStep): readonly number[] {
   return all
 }
 
+const counts = new WeakMap<ProgramStep, ReadonlyMap<number, number>>()
+
+/** How often a step uses each buffer. */
+function usesOf(s: ProgramStep): ReadonlyMap<number, number> {
+  const have = counts.get(s)
+  if (have !== undefined) return have
+  const made = new Map<number, number>()
+  for (const b of touched(s)) made.set(b, (made.get(b) ?? 0) + 1)
+  counts.set(s, made)
+  return made
+}
+
 /**
  * The buffer that a step may write `write` over: one whose memory is needed no more once the step has written there. `dies`
  * says which buffers nothing reads after the step.
@@ -75,8 +87,7 @@ export function hostFor(
   dies: (buffer: number) => boolean,
   bytes: (buffer: number) => number,
 ): number | undefined {
-  const free = (b: number): boolean =>
-    b !== write && dies(b) && bytes(b) === bytes(write) && touched(s).filter((x) => x === b).length === 1
+  const free = (b: number): boolean => b !== write && dies(b) && bytes(b) === bytes(write) && usesOf(s).get(b) === 1
   switch (s.kind) {
     case 'kernel':
       return kernelHost(s.kernel, s.buffers, s.buffers.indexOf(write), free)

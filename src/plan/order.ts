@@ -11,10 +11,14 @@ import { dataInputs, storageOf } from './region.ts'
 
 /** Nodes a group reads from memory or as an order of effects. */
 function readsOf(g: SingleGroup): Set<Node> {
-  const members = g.kind === 'kernel' ? [...g.members] : [g.node]
-  return new Set(
-    members.flatMap((m) => [...dataInputs(m), ...standingInputs(m), ...m.inputs]).flatMap((x) => [x, storageOf(x)]),
-  )
+  if (g.kind !== 'kernel')
+    return new Set(
+      [...dataInputs(g.node), ...standingInputs(g.node), ...g.node.inputs].flatMap((x) => [x, storageOf(x)]),
+    )
+  // What a kernel computes itself, views among it, it does not read, though another may store it.
+  const { members } = g
+  const read = [...members].flatMap((m) => dataInputs(m)).filter((x) => !members.has(x))
+  return new Set(read.flatMap((x) => [x, storageOf(x)]).filter((x) => !members.has(x)))
 }
 
 /** The groups in an order that respects data and effects; `results` outlive the program whatever the order. */

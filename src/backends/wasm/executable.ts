@@ -56,8 +56,10 @@ export class WasmExecutable implements Executable {
         invariant(number !== undefined && typeof run === 'function', `no function k${number}`)
         const programs = programsOf(step)
         const work = estimateNanoseconds(step.kernel)
-        if (work > optimisedAbove) compileOptimised(run as KernelFunction)
-        const native = compiled.functions[number]?.imports.every((name) => Object.hasOwn(Math, name)) ?? false
+        const code = compiled.functions[number]
+        if (work > optimisedAbove)
+          for (const name of code?.bodies ?? []) compileOptimised(instance.exports[name] as KernelFunction)
+        const native = code?.imports.every((name) => Object.hasOwn(Math, name)) ?? false
         return {
           run: run as KernelFunction,
           number,

@@ -33,6 +33,8 @@ export interface CompiledFunction {
   readonly scratch: number
   /** Names it imports from `math`. */
   readonly imports: readonly string[]
+  /** Exported names of the functions that hold its code: its own, or those of its parts, which it calls. */
+  readonly bodies: readonly string[]
 }
 
 export interface CompiledModule {
@@ -57,28 +59,93 @@ export function compileModule(jobs: readonly KernelJob[], options: ModuleOptions
   module.importMemory('env', 'memory', options.memory)
   const functions: CompiledFunction[] = []
   for (const job of jobs) {
-    const env: Env = { mode: job.kernel.mode, relaxed: options.relaxed, module }
-    module.function(
-      job.name,
-      ['i32', 'i32', 'i32', 'i32'],
-      [],
-      (f) => {
-        module.names.clear()
-        const scratch = emitKernel(f, env, job)
-        functions.push({ scratch, imports: [...module.names] })
-      },
-      { export: true },
-    )
+    module.names.clear()
+    const code = emitKernel(job, { mode: job.kernel.mode, relaxed: options.relaxed, module })
+    functions.push({ ...code, imports: [...module.names] })
   }
   return { bytes: module.finish(), functions }
 }
 
-function emitKernel(f: FunctionBuilder, env: Env, job: KernelJob): number {
-  const { kernel } = job
+const signature = ['i32', 'i32', 'i32', 'i32'] as const
+
+/** A part with programs, and how many programs come before its own. */
+interface Placed {
+  readonly part: KernelPart
+  readonly offset: number
+  readonly size: number
+}
+
+/** The parameters of a kernel, their places in the table, and which may share memory. */
+interface ParamAccess {
+  readonly params: Values['params']
+  readonly order: ReadonlyMap<string, number>
+  readonly mayAlias: (a: string, b: string) => boolean
+}
+
+/** The function of a kernel; of several parts, each is a function of its own (the engine's compilers like small ones). */
+function emitKernel(job: KernelJob, env: Env): { readonly scratch: number; readonly bodies: readonly string[] } {
+  let programs = 0
+  const placed = job.kernel.parts.flatMap((part): Placed[] => {
+    const size = gridSize(part)
+    programs += size
+    return size === 0 ? [] : [{ part, offset: programs - size, size }]
+  })
+  const params = new Map(job.kernel.params.map((p) => [p.name, p]))
+  const order = new Map(job.kernel.params.map((p, i) => [p.name, i]))
+  const mayAlias = (a: string, b: string): boolean => {
+    const [i, j] = [order.get(a), order.get(b)]
+    return i !== undefined && j !== undefined && job.mayAlias(i, j)
+  }
+  const access: ParamAccess = { params, order, mayAlias }
+  let scratch = 0
+  const define = (name: string, body: (f: FunctionBuilder) => void): FuncRef =>
+    env.module.function(name, signature, [], body, { export: true })
+  const [only, second] = placed
+  if (second === undefined) {
+    define(job.name, (f) => {
+      if (only !== undefined) scratch = emitPart(f, env, access, only)
+    })
+    return { scratch, bodies: [job.name] }
+  }
+  const bodies: string[] = []
+  const parts = placed.map((p, i) => {
+    const name = `${job.name}.${i}`
+    bodies.push(name)
+    const of = define(name, (f) => {
+      scratch = Math.max(scratch, emitPart(f, env, access, p))
+    })
+    return { of, offset: p.offset }
+  })
+  define(job.name, (f) => callParts(f, parts))
+  return { scratch, bodies }
+}
+
+/** Calls the parts with programs among [start, end), found by halving. */
+function callParts(f: FunctionBuilder, parts: readonly { readonly of: FuncRef; readonly offset: number }[]): void {
+  const half = parts.length >> 1
+  const [first, middle] = [parts[0], parts[half]]
+  if (first === undefined || middle === undefined) return
+  if (half === 0) {
+    for (let i = 0; i < signature.length; i++) f.get(f.param(i))
+    f.call(first.of)
+    return
+  }
+  f.get(f.param(1))
+  f.i32Const(middle.offset)
+  f.op('i32.lt_s')
+  f.if(() => callParts(f, parts.slice(0, half)))
+  f.get(f.param(2))
+  f.i32Const(middle.offset)
+  f.op('i32.gt_s')
+  f.if(() => callParts(f, parts.slice(half)))
+}
+
+/** Emits a function that runs a part's own programs among [start, end); the scratch bytes it needs. */
+function emitPart(f: FunctionBuilder, env: Env, access: ParamAccess, { part, offset, size }: Placed): number {
+  const { params, order, mayAlias } = access
   const scope = new Scope(f)
-  const params = new Map(kernel.params.map((p) => [p.name, p]))
-  const order = new Map(kernel.params.map((p, i) => [p.name, i]))
   const [table, start, end, scratchBase] = [f.param(0), f.param(1), f.param(2), f.param(3)]
+  const scratch = new Scratch()
   scope.push()
   const base = (name: string): Local => {
     const i = order.get(name)
@@ -88,39 +155,6 @@ function emitKernel(f: FunctionBuilder, env: Env, job: KernelJob): number {
       f.load('i32.load', 4, 4 * i)
     })
   }
-  const mayAlias = (a: string, b: string): boolean => {
-    const [i, j] = [order.get(a), order.get(b)]
-    return i !== undefined && j !== undefined && job.mayAlias(i, j)
-  }
-  let bytes = 0
-  let offset = 0
-  for (const part of kernel.parts) {
-    const size = gridSize(part)
-    const scratch = new Scratch()
-    if (size > 0) emitPart(scope, env, part, { params, base, start, end, scratchBase, offset, size, scratch, mayAlias })
-    bytes = Math.max(bytes, scratch.bytes)
-    offset += size
-  }
-  f.splice(scope.pop().fragment)
-  return bytes
-}
-
-interface PartContext {
-  readonly params: Values['params']
-  readonly base: (name: string) => Local
-  readonly start: Local
-  readonly end: Local
-  readonly scratchBase: Local
-  /** Programs of the parts before. */
-  readonly offset: number
-  readonly size: number
-  readonly scratch: Scratch
-  readonly mayAlias: (a: string, b: string) => boolean
-}
-
-function emitPart(scope: Scope, env: Env, part: KernelPart, c: PartContext): void {
-  const { f } = scope
-  scope.forget()
   const loops = loopAxes(part.body)
   const blocks = new Map(part.grid.map((g) => [g.axis, g.block]))
   const views = new Map<string, AxisView>()
@@ -131,22 +165,24 @@ function emitPart(scope: Scope, env: Env, part: KernelPart, c: PartContext): voi
   }
   // A loop's axis is bound inside the loop alone; its extent is known everywhere.
   for (const name of loops) if (blocks.has(name)) invariant(false, `${name} is both a grid and a loop axis`)
-  const values = new Values(scope, env, c.params, definitionsOf(part.body), new Axes(views), c.base, c.scratchBase)
+  const values = new Values(scope, env, params, definitionsOf(part.body), new Axes(views), base, scratchBase)
   const first = f.local('i32')
   const last = f.local('i32')
   const program = f.local('i32')
   // The part's own programs among [start, end).
   scope.here(() => {
-    clamp(f, c.start, c.offset, 0, 'max')
+    clamp(f, start, offset, 0, 'max')
     f.set(first)
-    clamp(f, c.end, c.offset, c.size, 'min')
+    clamp(f, end, offset, size, 'min')
     f.set(last)
   })
   scope.push()
   bindGrid(values, part, program)
-  emitLevel(values, part.body, { mayAlias: c.mayAlias, scratch: c.scratch })
+  emitLevel(values, part.body, { mayAlias, scratch })
   const { fragment } = scope.pop()
   scope.here(() => f.forLoop(program, first, last, 1, () => f.splice(fragment)))
+  f.splice(scope.pop().fragment)
+  return scratch.bytes
 }
 
 /** Pushes max or min of `x - offset` and a bound. */

@@ -46,14 +46,6 @@ export class Scope {
     return frame
   }
 
-  /** Forgets what the innermost frame has computed: another part's values may have the same names. */
-  forget(): void {
-    this.version++
-    const { memo, regs } = this.frame(this.depth)
-    memo.clear()
-    regs.clear()
-  }
-
   /** Closes the innermost frame; the caller splices its code where it belongs. */
   pop(): Frame {
     this.version++
