@@ -120,12 +120,13 @@ function boolOp(op: ScalarOp, a: Ex, b: Ex | undefined): Ex {
   if (op === 'not') return not(a)
   invariant(b !== undefined, `${op} takes two operands`)
   switch (op) {
+    // Both sides are evaluated: one may be an exchange between lanes.
     case 'and':
     case 'min':
-      return bin('&&', a, b)
+      return bin('&', a, b)
     case 'or':
     case 'max':
-      return bin('||', a, b)
+      return bin('|', a, b)
     case 'xor':
       return bin('!=', cast('u32', a), cast('u32', b))
     default:

@@ -44,21 +44,25 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
     copyInto(scope, r, axes, c.init, out)
     carried.set(c, r)
   }
-  const start = unit.name(`${s.axis}_start`)
   const body: Block = []
+  // A single block needs no loop.
+  const single = extent > 0 && from.k === 'lit' && to.k === 'lit' && Number(to.value) - Number(from.value) <= s.block
+  const counter = unit.name(`${s.axis}_start`)
+  const start: Ex = single ? from : v('i32', counter)
   const ranges = new Map(scope.ranges)
   const whole = to.k === 'lit' && from.k === 'lit' && extent % s.block === 0
-  const next = add(v('i32', start), int(s.block))
+  const next = add(start, int(s.block))
   const end = unit.name(`${s.axis}_end`)
-  if (!whole) body.push({ k: 'let', name: end, value: call('i32', 'i32_min', next, to) })
-  ranges.set(s.axis, { start: v('i32', start), end: whole ? next : v('i32', end) })
+  if (!whole && !single) body.push({ k: 'let', name: end, value: call('i32', 'i32_min', next, to) })
+  ranges.set(s.axis, { start, end: single ? to : whole ? next : v('i32', end) })
   const inner = scope.child({ ranges }).openWhole([s.axis], body)
   for (const [c, r] of carried) inner.held.set(c.param, heldIn(scope, r, part.axesOf(c.param)))
   if ([...allStmts(s.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage')) body.push({ k: 'barrier' })
   const exports = new Set(s.carries.map((c) => c.next))
   lower(inner, itemsOf([...before, ...s.body]), exports, body)
   passOn(inner, s.carries, carried, body)
-  out.push({ k: 'for', name: start, from, to, step: s.block, unroll: false, body })
+  if (single) out.push(...body)
+  else out.push({ k: 'for', name: counter, from, to, step: s.block, unroll: false, body })
   for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
 }
 

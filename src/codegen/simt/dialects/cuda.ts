@@ -147,8 +147,6 @@ class CudaPrinter extends Printer {
   }
 
   private fn(name: string, ...args: readonly string[]): string {
-    const plain = cudaInline[name]
-    if (plain !== undefined) return plain(...args)
     this.use(name)
     return `${name}(${args.join(', ')})`
   }

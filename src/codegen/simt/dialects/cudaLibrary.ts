@@ -6,8 +6,6 @@ const fn = (head: string, body: string, uses: readonly string[] = []): { code: s
   uses,
 })
 
-const same = (name: string) => (a?: string, b?: string) => `${name}(${b === undefined ? a : `${a}, ${b}`})`
-
 const mathNames = [
   'floor',
   'ceil',
@@ -37,23 +35,23 @@ const mathNames = [
 
 const math = Object.fromEntries(
   mathNames.flatMap((n) => [
-    [`f32_${n}`, same(`${n}f`)],
-    [`f64_${n}`, same(n)],
+    [`f32_${n}`, `${n}f`],
+    [`f64_${n}`, n],
   ]),
 )
 
 export const cudaInline: Inline = {
   ...math,
-  f32_abs: same('fabsf'),
-  f64_abs: same('fabs'),
-  f32_round: same('rintf'),
-  f64_round: same('rint'),
-  f32_rem: same('fmodf'),
-  f64_rem: same('fmod'),
-  f32_div: same('__fdiv_rn'),
-  f64_div: same('__ddiv_rn'),
-  f32_to_i32: same('__float2int_rz'),
-  f32_to_u32: same('__float2uint_rz'),
+  f32_abs: 'fabsf',
+  f64_abs: 'fabs',
+  f32_round: 'rintf',
+  f64_round: 'rint',
+  f32_rem: 'fmodf',
+  f64_rem: 'fmod',
+  f32_div: '__fdiv_rn',
+  f64_div: '__ddiv_rn',
+  f32_to_i32: '__float2int_rz',
+  f32_to_u32: '__float2uint_rz',
 }
 
 const integers = (t: 'int' | 'unsigned' | 'long long' | 'unsigned long long', p: string): Library => {

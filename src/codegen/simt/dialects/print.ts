@@ -10,8 +10,8 @@ export interface LibraryFunction {
 
 export type Library = Readonly<Record<string, LibraryFunction>>
 
-/** Short for one value or several operands: how a call is printed in place. */
-export type Inline = Readonly<Record<string, (...args: readonly string[]) => string>>
+/** Calls printed in place: another function's name, or text made of operands (in parentheses where they need them). */
+export type Inline = Readonly<Record<string, string | ((...operands: readonly string[]) => string)>>
 
 const tight = new Set(['+', '*'])
 
@@ -102,9 +102,10 @@ export abstract class Printer {
   }
 
   call(fn: string, args: readonly Ex[]): string {
-    const texts = args.map((a) => this.ex(a))
     const plain = this.inline[fn]
-    if (plain !== undefined) return plain(...texts)
+    if (typeof plain === 'function') return plain(...args.map((a) => this.operand(a)))
+    const texts = args.map((a) => this.ex(a))
+    if (plain !== undefined) return `${plain}(${texts.join(', ')})`
     this.use(fn)
     return `${fn}(${texts.join(', ')})`
   }

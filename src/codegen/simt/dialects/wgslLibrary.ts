@@ -8,16 +8,15 @@ import { wgslWide } from './wgslWide.ts'
 
 const fn = (code: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({ code, uses })
 
-const same = (name: string) => (a?: string, b?: string) => `${name}(${b === undefined ? a : `${a}, ${b}`})`
 const infix = (op: string) => (a?: string, b?: string) => `(${a} ${op} ${b})`
 
 export const wgslInline: Inline = {
-  f32_abs: same('abs'),
-  f32_floor: same('floor'),
-  f32_ceil: same('ceil'),
-  f32_trunc: same('trunc'),
-  f32_round: same('round'),
-  f32_sqrt: same('sqrt'),
+  f32_abs: 'abs',
+  f32_floor: 'floor',
+  f32_ceil: 'ceil',
+  f32_trunc: 'trunc',
+  f32_round: 'round',
+  f32_sqrt: 'sqrt',
   f32_rsqrt: (a) => `(1.0 / sqrt(${a}))`,
   f32_div: infix('/'),
   ...Object.fromEntries(
@@ -25,12 +24,12 @@ export const wgslInline: Inline = {
       [`${t}_add`, infix('+')],
       [`${t}_sub`, infix('-')],
       [`${t}_mul`, infix('*')],
-      [`${t}_max`, same('max')],
-      [`${t}_min`, same('min')],
-      [`${t}_sign`, t === 'i32' ? same('sign') : (a?: string) => `min(${a}, 1u)`],
+      [`${t}_max`, 'max'],
+      [`${t}_min`, 'min'],
+      [`${t}_sign`, t === 'i32' ? 'sign' : (a?: string) => `min(${a}, 1u)`],
     ]),
   ),
-  i32_abs: same('abs'),
+  i32_abs: 'abs',
 }
 
 const extreme = (name: 'max' | 'min'): Library[string] =>
