@@ -124,10 +124,15 @@ function arithmetic(node: Node, target: TargetInfo): number {
   }
 }
 
-/** Whether a checkpoint forbids keeping a value: everything of the forward pass that reads it is in the same region. */
-function insideCheckpoint(node: Node, users: readonly Node[], phases: Phases): boolean {
+/**
+ * What a checkpoint says of a value: `inside`, what only its own region reads on the forward pass, must not be kept; what
+ * leaves the region (`exit`) must, or all regions before would be computed again at once.
+ */
+function checkpointRole(node: Node, users: readonly Node[], phases: Phases): 'inside' | 'exit' | undefined {
   const region = node.origin.checkpoint
-  return region !== undefined && users.every((u) => phases.backward.has(u) || u.origin.checkpoint === region)
+  if (region === undefined || isFree(node)) return undefined
+  const own = !phases.early.has(node) || users.every((u) => phases.backward.has(u) || u.origin.checkpoint === region)
+  return own ? 'inside' : 'exit'
 }
 
 /**
@@ -155,7 +160,14 @@ export function valuesToRecompute(
   }
   const handed = (x: Node, to: Node): boolean => kernels.get(to)?.every((members) => members.has(x)) ?? false
   const users = new Map<Node, Node[]>()
-  for (const n of nodes) for (const x of n.inputs) users.set(x, [...(users.get(x) ?? []), n])
+  for (const n of nodes) {
+    if (isFree(n)) continue
+    for (const x of dataInputs(n)) {
+      const have = users.get(x)
+      if (have === undefined) users.set(x, [n])
+      else have.push(n)
+    }
+  }
   const vertices = new Map<Node, { readonly enter: number; readonly leave: number }>()
   for (const n of nodes) {
     if (backward.has(n)) {
@@ -169,16 +181,20 @@ export function valuesToRecompute(
     vertices.set(n, v)
     const move = keptBytes(n, target) / target.bandwidth
     const fixed = n.op === 'param' || n.op === 'constant'
+    const result = results.has(n)
+    const role = result || opDef(n).boundary !== undefined ? undefined : checkpointRole(n, users.get(n) ?? [], phases)
     const again =
-      fixed || opDef(n).boundary !== undefined ? Number.POSITIVE_INFINITY : early.has(n) ? arithmetic(n, target) : 0
-    if (again > 0) net.connect(source, v.enter, again)
-    const free = fixed || stored.has(n) || results.has(n)
-    const keep =
-      isFree(n) && !fixed
+      fixed || opDef(n).boundary !== undefined || role === 'exit'
         ? Number.POSITIVE_INFINITY
-        : Number.isFinite(again) && insideCheckpoint(n, users.get(n) ?? [], phases) && !results.has(n)
-          ? Number.POSITIVE_INFINITY
-          : move * ((free ? 1 : 2) + (fixed || results.has(n) ? 0 : price))
+        : early.has(n)
+          ? arithmetic(n, target)
+          : 0
+    if (again > 0) net.connect(source, v.enter, again)
+    const free = fixed || stored.has(n) || result
+    const keep =
+      role === 'inside' || (isFree(n) && !fixed)
+        ? Number.POSITIVE_INFINITY
+        : move * ((free ? 1 : 2) + (fixed || result ? 0 : price))
     net.connect(v.enter, v.leave, keep)
     for (const x of n.inputs) {
       const u = vertices.get(x)

@@ -75,6 +75,27 @@ describe('checkpoint keeps values, derivatives and types', () => {
   })
 })
 
+describe('a deep network', () => {
+  it('keeps what enters its checkpointed blocks, and has one block at a time in memory', () => {
+    const [depth, rows, width] = [12, 512, 64]
+    const report = (wrap: Wrap): s.Explanation => {
+      const block = wrap((v: s.Tensor, w: s.Tensor) =>
+        s.nn.gelu(s.nn.layerNorm(v).matmul(w).add(0.1)).matmul(w.T).add(v),
+      )
+      const loss = (v: s.Tensor, ws: readonly s.Tensor[]): s.Tensor => {
+        const y = ws.reduce((h, w) => block(h, w), v)
+        return y.mul(y).sum()
+      }
+      const ws = Array.from({ length: depth }, () => s.spec([width, 4 * width]))
+      return s.jit(s.valueAndGrad(loss, { argnums: [0, 1] })).explain(s.spec([rows, width]), ws)
+    }
+    const [kept, again] = [report(plain), report(s.checkpoint)]
+    expect(again.passes?.savedBytes).toBeLessThanOrEqual(depth * rows * width * 4)
+    expect(again.memory.arenaBytes).toBeLessThan(kept.memory.arenaBytes / 4)
+    expect(again.totals.modelledMs).toBeLessThan(1.5 * kept.totals.modelledMs)
+  })
+})
+
 describe('what is kept', () => {
   const residuals = (wrap: Wrap): number => {
     const f = wrap((v: s.Tensor) => s.tanh(s.exp(s.sin(v))))
