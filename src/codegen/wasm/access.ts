@@ -23,6 +23,7 @@ import {
   emitScalarOp,
   emitSplat,
   isPair,
+  makeReg,
   type Reg,
   releaseReg,
 } from './lanes.ts'
@@ -159,6 +160,12 @@ export function loadLanes(values: Point, a: Access, dtype: DType, j: number): Re
   })
 }
 
+/** Four words 8 or 12 bytes apart, picked from the vector that begins with the first and the one that ends with the last. */
+const sparseLanes: Readonly<Record<number, readonly [number, number, number, number]>> = {
+  8: [0, 2, 5, 7],
+  12: [0, 3, 4, 7],
+}
+
 /** A reader of four lanes at `base + offset + e` (bytes). */
 export function laneReader(
   values: Point,
@@ -206,6 +213,19 @@ export function laneReader(
       f.release(x)
       return r
     }
+    return { whole, lane }
+  }
+  const sparse = affine === undefined ? undefined : sparseLanes[affine.stride]
+  if (affine !== undefined && sparse !== undefined && bytes === 4 && values.vector?.limit === undefined) {
+    const at = addressOf(values, base, affine.at, affine.extra, offset)
+    const whole = (): Reg =>
+      makeReg(f, dtype, 4, () => {
+        for (const further of [0, 3 * affine.stride - 12]) {
+          f.push(at.local)
+          f.load('v128.load', 4, at.offset + further)
+        }
+        f.shuffle32(...sparse)
+      })
     return { whole, lane }
   }
   const [first] = addresses()

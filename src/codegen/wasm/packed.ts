@@ -82,7 +82,14 @@ export function loadPackedLanes(
   const lane = (into: Reg, l: number): void => setLane(f, into, l, () => pushElement(values, base, p, at[l] ?? 0))
   if (run === undefined && pattern.kind === 'affine' && p.format === 'bits') {
     const first = scope.index(addConst(pattern.at, pattern.extra))
-    return { whole: () => strideLanes(values, base, first, pattern.stride), lane }
+    const near = pattern.stride >= 0 && pattern.stride <= wordStride && !guarded
+    return {
+      whole: () =>
+        near
+          ? spreadLanes(values, base, p, first, pattern.stride)
+          : strideLanes(values, base, first, pattern.stride),
+      lane,
+    }
   }
   if (run === undefined) return { whole: () => gatherLanes(values, base, p, at), lane }
   if (p.format === 'bits' && !masked && run.extra + 4 <= wordBits) {
@@ -135,6 +142,24 @@ function nibbleLanes(values: Point, word: Reg): Reg {
     f.i32Const(28)
     f.op('i32x4.shr_s')
   })
+}
+
+/** Greatest distance of bits whose four lie in the word that begins with the first one's byte. */
+const wordStride = 8
+
+/** Four bits at equal distances within a word. */
+function spreadLanes(values: Point, base: Local, p: KernelParam, first: Index, stride: number): Reg {
+  const { f } = values
+  const word = loadWord(values, base, p, first)
+  const out = makeReg(f, 'bool', 4, () => {
+    f.get(part(word, 0))
+    f.i32x4Const(1, 1 << stride, 1 << (2 * stride), 1 << (3 * stride))
+    f.op('v128.and')
+    f.i32x4Const(0)
+    f.op('i32x4.ne')
+  })
+  releaseReg(f, word)
+  return out
 }
 
 /** Four bits at equal distances; beyond the last valid one nothing is read. */

@@ -121,6 +121,9 @@ function touchCost(values: Values, t: Touch, axis: string): number {
   if (s === undefined) return 6 + guard
   if (s === 0) return t.write ? 4 : 0.2
   if (s === t.unit) return 1 + guard
+  // Words near each other come in two vectors (`laneReader`), bits in one word (`loadPackedLanes`).
+  if (!t.write && t.packed === true && s > 0 && s <= 8) return 2 + guard
+  if (!t.write && t.unit === 4 && (s === 8 || s === 12)) return 2 + guard
   return 5 + guard
 }
 
