@@ -1,5 +1,5 @@
 /** Loads and stores of tile values: contiguous, strided, gathered, masked, packed formats; whole steps and partial ones. */
-import { type Expr, flatten, mul } from '../../index/expr.ts'
+import { asConstant, type Expr, flatten, mul, sub } from '../../index/expr.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
@@ -229,6 +229,27 @@ export function laneReader(
     return { whole, lane }
   }
   const [first] = addresses()
+  const pair = p.kind === 'lanes' ? p.lanes.map((l) => asConstant(sub(l, p.lanes[0] ?? l))) : []
+  if (
+    first !== undefined &&
+    bytes === 4 &&
+    pair[1] === 0 &&
+    pair[2] === 4 &&
+    pair[3] === 4 &&
+    values.vector?.limit === undefined
+  ) {
+    const whole = (): Reg =>
+      makeReg(f, dtype, 4, () => {
+        f.push(first.local)
+        f.load('v128.load64_splat', 4, first.offset)
+        const twice = f.toLocal('v128')
+        f.get(twice)
+        f.get(twice)
+        f.shuffle32(0, 0, 1, 1)
+        f.release(twice)
+      })
+    return { whole, lane }
+  }
   const whole = (): Reg => {
     const out = first === undefined ? allocReg(f, dtype, 4) : loadSplat(values, dtype, first)
     forValidLanes(values, (l) => {

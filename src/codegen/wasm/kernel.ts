@@ -9,6 +9,7 @@ import { gridSize, type Kernel, type KernelPart, type Stmt, type ValueId } from 
 import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
 import type { Env } from './lanes.ts'
 import { bindBlock, emitLevel, Scratch } from './level.ts'
+import { joinPairs } from './pairs.ts'
 import { Scope } from './scope.ts'
 import { Axes, type AxisView, blockView, type Def, localView } from './tile.ts'
 import { Values } from './values.ts'
@@ -85,12 +86,12 @@ interface ParamAccess {
 /** The function of a kernel; of several parts, each is a function of its own (the engine's compilers like small ones). */
 function emitKernel(job: KernelJob, env: Env): { readonly scratch: number; readonly bodies: readonly string[] } {
   let programs = 0
+  const params = new Map(job.kernel.params.map((p) => [p.name, p]))
   const placed = job.kernel.parts.flatMap((part): Placed[] => {
     const size = gridSize(part)
     programs += size
-    return size === 0 ? [] : [{ part, offset: programs - size, size }]
+    return size === 0 ? [] : [{ part: joinPairs(part, params), offset: programs - size, size }]
   })
-  const params = new Map(job.kernel.params.map((p) => [p.name, p]))
   const order = new Map(job.kernel.params.map((p, i) => [p.name, i]))
   const mayAlias = (a: string, b: string): boolean => {
     const [i, j] = [order.get(a), order.get(b)]
