@@ -13,13 +13,15 @@ export interface SimtCaps {
   readonly maxSharedBytes: number
   /** log2 of the lanes that exchange registers (5 on CUDA; subgroups of a known size on WebGPU); 0 without. */
   readonly laneBits: number
+  /** Matrix products of 16-bit floats through mma.sync, asynchronous copies (CUDA from compute capability 8.0). */
+  readonly tensorCores?: boolean
   /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */
   readonly writable?: (param: string) => boolean
   /** Parameters that may share memory with another one (CUDA). */
   readonly mayAlias?: (param: string) => boolean
 }
 
-export const cudaCaps: SimtCaps = { maxThreads: 1024, maxSharedBytes: 227 * 1024, laneBits: 5 }
+export const cudaCaps: SimtCaps = { maxThreads: 1024, maxSharedBytes: 227 * 1024, laneBits: 5, tensorCores: true }
 /** WebGPU's default limits. */
 export const webgpuCaps: SimtCaps = { maxThreads: 256, maxSharedBytes: 16384, laneBits: 0 }
 

@@ -50,6 +50,8 @@ export type Ex =
   | { readonly k: 'word'; readonly type: 'u32'; readonly param: string; readonly index: Ex }
   /** Component of what a `vload` read. */
   | { readonly k: 'comp'; readonly type: Type; readonly of: string; readonly words: number; readonly at: number }
+  /** Where an element of a shared array or of a parameter stands (CUDA). */
+  | { readonly k: 'address'; readonly type: Type; readonly of: string; readonly index: Ex }
   /** The value of another lane of the warp: the one whose number differs in `mask`. */
   | { readonly k: 'shuffle'; readonly type: Type; readonly a: Ex; readonly mask: number }
 
@@ -96,17 +98,26 @@ export type S =
   | { readonly k: 'storeBits'; readonly param: string; readonly index: Ex; readonly mask: Ex; readonly bits: Ex }
   /** `name` = what thread 0 holds of `value`, the same in the whole block; a barrier. */
   | { readonly k: 'uniform'; readonly name: string; readonly value: Ex; readonly slot: string }
-  | { readonly k: 'return' }
+  /** A library procedure; variables among the arguments may be assigned (CUDA). */
+  | { readonly k: 'call'; readonly fn: string; readonly args: readonly Ex[] }
+  /** Aligned write of words into a shared array of half-precision elements (`index` counts elements). */
+  | { readonly k: 'fill'; readonly array: string; readonly index: Ex; readonly words: readonly Ex[] }
 
 /** An array in shared memory. */
 export interface SharedArray {
   readonly name: string
   readonly type: Type
   readonly length: number
+  /** Elements of 16 bits, which only tensor cores read. */
+  readonly half?: boolean
 }
 
 /** Where a straight run of statements is collected. */
 export type Block = S[]
+
+/** Bytes of a shared array. */
+export const sharedBytes = (a: SharedArray): number =>
+  Math.ceil((a.length * (a.half === true ? 2 : typeBytes(a.type))) / 16) * 16
 
 export const typeBytes = (t: Type): number => (t === 'f64' || t === 'i64' || t === 'u64' ? 8 : 4)
 
@@ -293,6 +304,7 @@ export function substituteVars(e: Ex, map: ReadonlyMap<string, Ex>): Ex {
     case 'shared':
     case 'load':
     case 'word':
+    case 'address':
       return { ...e, index: go(e.index) }
     case 'neg':
       return neg(go(e.a))
@@ -342,6 +354,7 @@ function childrenOf(e: Ex): readonly Ex[] {
     case 'shared':
     case 'load':
     case 'word':
+    case 'address':
       return [e.index]
     case 'neg':
     case 'not':
@@ -379,6 +392,10 @@ function expressionsIn(s: S): readonly Ex[] {
       return [s.index, s.value]
     case 'storeBits':
       return [s.index, s.mask, s.bits]
+    case 'call':
+      return s.args
+    case 'fill':
+      return [s.index, ...s.words]
     default:
       return []
   }
@@ -411,6 +428,10 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
       return { ...s, index: go(s.index), value: go(s.value) }
     case 'storeBits':
       return { ...s, index: go(s.index), mask: go(s.mask), bits: go(s.bits) }
+    case 'call':
+      return { ...s, args: s.args.map(go) }
+    case 'fill':
+      return { ...s, index: go(s.index), words: s.words.map(go) }
     default:
       return s
   }

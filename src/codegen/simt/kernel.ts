@@ -8,6 +8,7 @@ import {
   add,
   type Block,
   bin,
+  sharedBytes as bytesOfShared,
   call,
   type Ex,
   int,
@@ -15,7 +16,6 @@ import {
   mul,
   type S,
   sub,
-  typeBytes,
   v,
   visitExpressions,
   visitStatements,
@@ -57,13 +57,18 @@ const program: Ex = v('i32', 'program')
 
 export function emitKernel(kernel: Kernel, dialect: DialectName, caps: SimtCaps): KernelSource {
   checkKernel(kernel, dialect, caps)
-  const limits: Limits = { maxThreads: caps.maxThreads, laneBits: caps.laneBits, registers: 32 }
+  const limits: Limits = {
+    maxThreads: caps.maxThreads,
+    laneBits: caps.laneBits,
+    registers: 32,
+    tensorCores: caps.tensorCores === true,
+  }
   const unit = new Unit(dialect === 'cuda' ? cudaDialect : wgslDialect, limits, kernel.mode, kernel.params, [
     'tid',
     'program',
     kernel.name,
   ])
-  const parts = kernel.parts.map((p) => new Part(p, kernel.mode, unit.params))
+  const parts = kernel.parts.map((p) => new Part(p, kernel.mode, unit.params, limits))
   const threads = Math.max(...parts.map((p) => p.mainLayout(limits).threads), 32)
   const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
   const summary: string[] = []
@@ -86,7 +91,7 @@ export function emitKernel(kernel: Kernel, dialect: DialectName, caps: SimtCaps)
   )
   const code: ThreadCode = { kernel, threads, programs, shared: unit.shared, body, caps, summary }
   const touched = touchedParams(body)
-  const sharedBytes = unit.shared.reduce((n, a) => n + a.length * typeBytes(a.type), 0)
+  const sharedBytes = unit.shared.reduce((n, a) => n + bytesOfShared(a), 0)
   const dynamic = dialect === 'cuda' && sharedBytes > 48 * 1024
   return {
     dialect,

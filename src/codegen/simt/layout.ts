@@ -81,6 +81,8 @@ export interface LayoutRequest {
   /** Axes folded somewhere; those of them that what depends on the fold needs again. */
   readonly folded: ReadonlySet<string>
   readonly rows: ReadonlySet<string>
+  /** Vectors and thread bits that a matrix instruction asks for. */
+  readonly forced?: ReadonlyMap<string, { readonly vec: number; readonly bits: readonly number[] }>
   readonly threads: number
   /** Registers a tile may take. */
   readonly registers: number
@@ -101,7 +103,7 @@ export function chooseLayout(q: LayoutRequest): Layout {
   const names = [...q.sizes.keys()]
   const size = (a: string): number => q.sizes.get(a) ?? 1
   const total = log2Ceil(q.threads)
-  const vec = new Map<string, number>()
+  const vec = new Map<string, number>([...(q.forced ?? [])].map(([a, f]) => [a, f.vec]))
   for (const a of [...q.contiguous, ...names]) {
     if (vec.has(a)) continue
     const taken = names.some((b) => b !== a && meet(a, b) && (vec.get(b) ?? 1) > 1)
@@ -112,8 +114,9 @@ export function chooseLayout(q: LayoutRequest): Layout {
     return at < 0 ? q.contiguous.length : at
   }
   const order = [...names].sort((a, b) => rank(a) - rank(b) || size(b) - size(a))
-  const bits = new Map<string, number[]>()
+  const bits = new Map<string, readonly number[]>([...(q.forced ?? [])].map(([a, f]) => [a, f.bits]))
   for (const a of order) {
+    if (q.forced?.has(a) === true) continue
     if (q.serial.has(a)) {
       bits.set(a, [])
       continue

@@ -2,10 +2,20 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Carry, LetStmt, LoopStmt, ValueId } from '../../kernel/ir.ts'
 import { allStmts } from './facts.ts'
-import { add, type Block, call, type Ex, int, regType, v } from './ir.ts'
+import { add, type Block, bin, call, type Ex, int, lt, quotient, regType, sub, v } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
 import { Point } from './point.ts'
-import { declare, forRegisters, type Held, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
+import {
+  declare,
+  forRegisters,
+  type Held,
+  type Registers,
+  registerAt,
+  registerIndex,
+  type Scope,
+  type SharedTile,
+} from './scope.ts'
+import { copyOf, makeRing, startCopy } from './stage.ts'
 
 /** Copies a tile into registers. */
 function copyInto(scope: Scope, to: Registers, axes: readonly string[], id: ValueId, out: Block): void {
@@ -55,15 +65,72 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
   const end = unit.name(`${s.axis}_end`)
   if (!whole && !single) body.push({ k: 'let', name: end, value: call('i32', 'i32_min', next, to) })
   ranges.set(s.axis, { start, end: single ? to : whole ? next : v('i32', end) })
+  const ring =
+    single || !whole
+      ? undefined
+      : openRing(scope, s, before, Number(from.k === 'lit' ? from.value : 0), start, out, body)
   const inner = scope.child({ ranges }).openWhole([s.axis], body)
+  for (const [id, tile] of ring ?? []) inner.held.set(id, tile)
   for (const [c, r] of carried) inner.held.set(c.param, heldIn(scope, r, part.axesOf(c.param)))
-  if ([...allStmts(s.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage')) body.push({ k: 'barrier' })
+  if (ring === undefined && [...allStmts(s.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage'))
+    body.push({ k: 'barrier' })
   const exports = new Set(s.carries.map((c) => c.next))
   lower(inner, itemsOf([...before, ...s.body]), exports, body)
   passOn(inner, s.carries, carried, body)
   if (single) out.push(...body)
   else out.push({ k: 'for', name: counter, from, to, step: s.block, unroll: false, body })
   for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
+}
+
+/** Tiles under way or in use. */
+const ringTiles = 3
+
+/**
+ * Where every stage of a loop only copies blocks of parameters, the copies run ahead: a ring of tiles, filled in the background
+ * while earlier ones are multiplied. Emits the first copies before the loop and the next ones at its body's head; the tiles.
+ */
+function openRing(
+  scope: Scope,
+  s: LoopStmt,
+  before: readonly LetStmt[],
+  from: number,
+  start: Ex,
+  out: Block,
+  body: Block,
+): Map<ValueId, SharedTile> | undefined {
+  const stages = [...allStmts(s.body)].flatMap((t) => (t.kind === 'let' && t.op.kind === 'stage' ? [t] : []))
+  const copies = stages.map((l) => copyOf(scope, l))
+  if (stages.length === 0 || before.length > 0 || s.body.some((t) => t.kind === 'loop')) return undefined
+  const all = copies.flatMap((c) => (c === undefined ? [] : [c]))
+  if (all.length !== stages.length) return undefined
+  const rings = all.map((c) => makeRing(scope, c, ringTiles))
+  const end = int(scope.part.axis(s.axis).extent)
+  const begin = (at: Ex, slot: Ex, to: Block): void => {
+    const there = scope.child({ ranges: new Map([...scope.ranges, [s.axis, { start: at, end }]]), exact: new Set() })
+    for (const [i, c] of all.entries()) {
+      const tile = rings[i]?.(slot)
+      if (tile !== undefined) startCopy(there, c, tile, lt(at, end), to)
+    }
+    to.push({ k: 'call', fn: 'copy_commit', args: [] })
+  }
+  for (let i = 0; i + 1 < ringTiles; i++) begin(int(from + i * s.block), int(i), out)
+  const ahead0 = sub(start, int(from))
+  const step = Number.isInteger(Math.log2(s.block)) ? quotient(ahead0, s.block) : bin('/', ahead0, int(s.block))
+  const slot = (ahead: number): Ex => {
+    const name = scope.unit.name('slot')
+    body.push({ k: 'let', name, value: bin('%', add(step, int(ahead)), int(ringTiles)) })
+    return v('i32', name)
+  }
+  body.push({ k: 'call', fn: `copy_wait_${ringTiles - 2}`, args: [] }, { k: 'barrier' })
+  begin(add(start, int((ringTiles - 1) * s.block)), slot(ringTiles - 1), body)
+  const now = slot(0)
+  return new Map(
+    all.map((c, i): [ValueId, SharedTile] => {
+      const tile = rings[i]?.(now)
+      invariant(tile !== undefined, 'a ring without tile')
+      return [c.let.id, tile]
+    }),
+  )
 }
 
 /** Next values into the carried registers: through copies where a next value is itself a carried one. */

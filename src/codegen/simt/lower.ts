@@ -13,12 +13,13 @@ import { type Item, itemsOf, type LowerItems } from './items.ts'
 import { spanOf } from './layout.ts'
 import { lowerLoop } from './loop.ts'
 import { groupOf, loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } from './memory.ts'
+import { multiplyTiles } from './multiply.ts'
 import { lowerOrderedStore, orderedNeeds } from './ordered.ts'
 import { storeValues } from './part.ts'
 import { Point } from './point.ts'
 import { lowerScan } from './scan.ts'
 import { type Lanes, type Loop, loopsOf, type Scope, type SharedTile } from './scope.ts'
-import { fillPoint, lowerOwnStage, makeStage } from './stage.ts'
+import { fillHalf, fillPoint, fillVector, lowerOwnStage, makeStage } from './stage.ts'
 import { emitRun, keyOf, type Step, type Token } from './steps.ts'
 
 /** A fold, store or filling whose points run over chunked axes. */
@@ -207,7 +208,10 @@ class ListLowering {
     const folded = this.token()
     const from = l.op.kind === 'dot' && l.op.acc !== undefined ? [l.op.acc] : []
     this.block(from, [opened], 1, () => openAccumulator(scope, acc, this.pointAt, out))
-    this.addAccumulate(acc, { kind: 'accumulate', acc }, opened, folded)
+    const product = scope.part.products.get(l.id)
+    if (product !== undefined)
+      this.block([opened, product.a, product.b], [folded], 2, () => multiplyTiles(scope, acc, product, out))
+    else this.addAccumulate(acc, { kind: 'accumulate', acc }, opened, folded)
     this.block([folded, ...from], [l.id], 2, () => {
       scope.held.set(l.id, closeAccumulator(scope, acc, this.pointAt, out))
     })
@@ -344,15 +348,17 @@ class ListLowering {
       this.addRoot({ kind: 'fill', let: l, to }, axes, [of], [], after, false)
       return
     }
+    const product = to.array.half === true ? this.scope.part.productOn(l.id) : undefined
     this.steps.push({
       kind: 'point',
-      loops: this.loops(axes),
+      loops: this.loops(axes, product === undefined ? undefined : fillVector(this.scope, to)),
       needs: [of],
       after,
       rank: 1,
       name: 'fill',
       emit: (p, out) => {
-        fillPoint(p, axes, of, to, out)
+        if (product === undefined) fillPoint(p, axes, of, to, out)
+        else fillHalf(p, of, to, product.dtype, out)
         return undefined
       },
     })

@@ -341,4 +341,10 @@ function storeGroup(point: Point, p: KernelParam, flat: Expr, values: readonly E
   })
 }
 
+/** The parameter and the position of a load at a point. */
+export const positionOf = (p: Point, access: Access): { readonly param: string; readonly at: Ex } => ({
+  param: access.param,
+  at: p.position(flatIndex(access.index, p.scope.unit.param(access.param).shape)),
+})
+
 export const otherOf = (l: LetStmt): Ex => constant(l.dtype, l.op.kind === 'load' ? l.op.other : 0)

@@ -14,6 +14,7 @@ import {
 import { isFloat } from '../../types/dtype.ts'
 import { allStmts, flatIndex, foldAxes, isUniform, motionOf, storeAxes } from './facts.ts'
 import { chooseLayout, type Layout, type Nest } from './layout.ts'
+import { type Product, productLayout, productOf } from './product.ts'
 import { bytesPerElement } from './words.ts'
 
 export interface AxisInfo {
@@ -34,6 +35,7 @@ export interface Limits {
   /** Lanes that exchange registers: log2 of their number; 0 where they cannot. */
   readonly laneBits: number
   readonly registers: number
+  readonly tensorCores: boolean
 }
 
 /** Values whose computation can be repeated anywhere: everything but folds, scans, carries and what loops give. */
@@ -53,10 +55,12 @@ export class Part {
   readonly loops: LoopStmt[] = []
   /** Stages that are filled under a layout of their own. */
   readonly ownStages = new Set<ValueId>()
+  /** Product sums on tensor cores. */
+  readonly products = new Map<ValueId, Product>()
   /** Values that the main layout computes. */
   private readonly main = new Set<ValueId>()
 
-  constructor(part: KernelPart, mode: NumericsMode, params: ReadonlyMap<string, KernelParam>) {
+  constructor(part: KernelPart, mode: NumericsMode, params: ReadonlyMap<string, KernelParam>, limits: Limits) {
     this.part = part
     this.mode = mode
     this.params = params
@@ -104,6 +108,11 @@ export class Part {
       } else this.axes.set(name, { name, extent, size: extent, role: 'local', alignment: 0, tail: false })
     }
     this.classify()
+    if (limits.tensorCores && mode === 'fast')
+      for (const l of this.lets.values()) {
+        const plan = productOf(this, l)
+        if (plan !== undefined) this.products.set(l.id, plan)
+      }
   }
 
   axis(name: string): AxisInfo {
@@ -193,6 +202,11 @@ export class Part {
     return this.lets.get(id)?.op.kind === 'stage'
   }
 
+  /** The product whose operand a staged tile is. */
+  productOn(stage: ValueId): Product | undefined {
+    return [...this.products.values()].find((p) => p.a === stage || p.b === stage)
+  }
+
   isMain(id: ValueId): boolean {
     return this.main.has(id)
   }
@@ -231,7 +245,20 @@ export class Part {
       nests.push({ axes })
     }
     for (const s of stores) nests.push({ axes: this.storeAxes(s) })
-    return this.layoutOf(nests, lets, stores, serial, folded, this.rows(lets, stores), limits, undefined, threads)
+    const [product] = this.products.values()
+    const wanted = product === undefined ? undefined : product.threads
+    return this.layoutOf(
+      nests,
+      lets,
+      stores,
+      serial,
+      folded,
+      this.rows(lets, stores),
+      limits,
+      undefined,
+      threads ?? wanted,
+      product,
+    )
   }
 
   /** The layout under which a stage is filled. */
@@ -270,6 +297,7 @@ export class Part {
     limits: Limits,
     only?: readonly string[],
     threads?: number,
+    product?: Product,
   ): Layout {
     const used = new Set(nests.flatMap((n) => n.axes))
     const sizes = new Map(
@@ -277,7 +305,9 @@ export class Part {
     )
     const resident = only === undefined ? this.residentAxes() : new Set<string>()
     const { vec, contiguous } = this.contiguity(lets, stores, [...sizes.keys()])
+    const spread = threads ?? this.threadsFor(nests, serial, rows, limits)
     return chooseLayout({
+      ...(product === undefined ? {} : { forced: productLayout(product, spread) }),
       sizes,
       nests,
       vec,
@@ -286,7 +316,7 @@ export class Part {
       serial,
       folded,
       rows,
-      threads: threads ?? this.threadsFor(nests, serial, rows, limits),
+      threads: spread,
       registers: limits.registers,
     })
   }

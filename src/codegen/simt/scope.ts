@@ -73,8 +73,8 @@ export class Unit {
   }
 
   /** A shared array of its own. */
-  share(wish: string, type: Type, length: number): SharedArray {
-    const a = { name: this.name(wish), type, length: Math.max(1, length) }
+  share(wish: string, type: Type, length: number, half = false): SharedArray {
+    const a: SharedArray = { name: this.name(wish), type, length: Math.max(1, length), ...(half ? { half } : {}) }
     this.shared.push(a)
     return a
   }
@@ -117,6 +117,8 @@ export interface SharedTile {
   readonly array: SharedArray
   readonly axes: readonly string[]
   readonly strides: readonly number[]
+  /** Where the tile begins in the array (a ring of tiles). */
+  readonly offset?: Ex
 }
 
 /** Where a value is. */
@@ -343,7 +345,7 @@ export function registerIndex(layout: Layout, axes: readonly string[], lanes: La
 
 /** The place of a point in a shared array. */
 export function sharedIndex(scope: Scope, held: SharedTile, at: (axis: string) => Ex | undefined, lanes: Lanes): Ex {
-  let out: Ex = int(0)
+  let out: Ex = held.offset ?? int(0)
   held.axes.forEach((axis, i) => {
     const index = at(axis) ?? sub(coordinate(scope, axis, lanes), scope.range(axis).start)
     out = add(out, mul(index, int(held.strides[i] ?? 0)))

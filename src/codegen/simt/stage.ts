@@ -2,11 +2,22 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
-import { and, type Block, regType, shared } from './ir.ts'
+import { and, type Block, call, type Ex, int, lit, mul, regType, select, shared } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
-import { spanOf } from './layout.ts'
-import type { Point } from './point.ts'
-import { inside, type Scope, type SharedTile, sharedIndex } from './scope.ts'
+import { type Layout, spanOf } from './layout.ts'
+import { groupOf, positionOf } from './memory.ts'
+import { Point } from './point.ts'
+import type { Product } from './product.ts'
+import {
+  emitLoops,
+  inside,
+  insideAlong,
+  type Lanes,
+  loopsOf,
+  type Scope,
+  type SharedTile,
+  sharedIndex,
+} from './scope.ts'
 
 /** The shared array of a stage: row-major, with room behind it for what registers beyond the range may ask for. */
 export function makeStage(scope: Scope, l: LetStmt): SharedTile {
@@ -22,6 +33,24 @@ export function makeStage(scope: Scope, l: LetStmt): SharedTile {
   return { kind: 'shared', array, axes, strides }
 }
 
+/** Elements that pad the rows of a tile of a product, against bank conflicts. */
+const padding = 8
+
+/** A tile of 16-bit elements for a product: the axis its loads are contiguous along comes last. `copies` tiles, one after another. */
+function makeProductStage(scope: Scope, l: LetStmt, layout: Layout, product: Product, copies: number): SharedTile {
+  const { part, unit } = scope
+  const own = product.a === l.id ? product.rows : product.columns
+  const vector = [...layout.axes.values()].find((a) => a.vec > 1)?.name
+  const last = vector ?? (product.a === l.id ? product.depth : own)
+  const axes = [last === own ? product.depth : own, last]
+  const pitch = part.axis(last).size + padding
+  const array = unit.share(`tile_${l.id}`, 'f32', part.axis(axes[0] ?? '').size * pitch * copies, true)
+  return { kind: 'shared', array, axes, strides: [pitch, 1] }
+}
+
+/** Elements of one of the tiles in an array of several. */
+const tileLength = (tile: SharedTile, copies: number): number => tile.array.length / copies
+
 /** Writes one point of a tile. */
 export function fillPoint(p: Point, axes: readonly string[], of: ValueId, to: SharedTile, out: Block): void {
   const { scope, lanes } = p
@@ -35,12 +64,113 @@ export function fillPoint(p: Point, axes: readonly string[], of: ValueId, to: Sh
   else out.push({ k: 'if', cond, body, otherwise: [] })
 }
 
+/** The lanes of a vector axis of a tile of 16-bit elements; undefined where it has none. */
+export const fillVector = (scope: Scope, to: SharedTile): string | undefined => {
+  const last = to.axes[1]
+  return last !== undefined && (scope.layout.find(last)?.vec ?? 1) > 1 ? last : undefined
+}
+
+/** Writes the vector (or element) of a product's tile at a point: what lies outside the range is zero. */
+export function fillHalf(p: Point, of: ValueId, to: SharedTile, dtype: 'bf16' | 'f16', out: Block): void {
+  const { scope, lanes } = p
+  const axis = fillVector(scope, to)
+  const at = (lane: number): Lanes =>
+    axis === undefined ? lanes : new Map([...lanes, [axis, { rep: lanes.get(axis)?.rep ?? int(0), lane: int(lane) }]])
+  const value = (lane: number): Ex => {
+    const point = new Point(scope, at(lane), p.here)
+    return select(inside(scope, to.axes, at(lane)), point.read(of), lit('f32', 0))
+  }
+  const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
+  const words: Ex[] = []
+  for (let i = 0; i < n; i += 2)
+    words.push(n === 1 ? call('u32', `${dtype}_bits`, value(0)) : call('u32', `${dtype}_pair`, value(i), value(i + 1)))
+  const index = sharedIndex(scope, to, () => undefined, at(0))
+  const body: Block = []
+  if (n === 1) body.push({ k: 'assign', to: shared(to.array, index), value: words[0] ?? int(0) })
+  else
+    for (let i = 0; i < words.length; i += 4)
+      body.push({
+        k: 'fill',
+        array: to.array.name,
+        index: i === 0 ? index : addWords(index, i),
+        words: words.slice(i, i + 4),
+      })
+  const owner = scope.owner(to.axes)
+  if (owner === undefined) out.push(...body)
+  else out.push({ k: 'if', cond: owner, body, otherwise: [] })
+}
+
+const addWords = (index: Ex, words: number): Ex => ({ k: 'bin', type: 'i32', op: '+', a: index, b: int(2 * words) })
+
+/** A stage that only copies 16-byte groups of a parameter: they can be copied in the background. */
+interface Copy {
+  readonly let: LetStmt
+  readonly load: LetStmt
+  readonly layout: Layout
+}
+
+export function copyOf(scope: Scope, l: LetStmt): Copy | undefined {
+  const { part, unit } = scope
+  const product = part.productOn(l.id)
+  if (l.op.kind !== 'stage' || product === undefined) return undefined
+  const load = part.lets.get(l.op.of)
+  if (load?.op.kind !== 'load' || load.op.other !== 0 || unit.param(load.op.param).dtype !== product.dtype)
+    return undefined
+  if (unit.param(load.op.param).format !== 'plain') return undefined
+  const layout = part.stageLayout(l, unit.limits, scope.layout.threads)
+  if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
+  const group = groupOf(scope.child({ layout, bases: new Map() }), load.op, part.axesOf(l.id))
+  const whole = group?.n === 8 && group.whole && layout.axis(group.axis).vec === 8
+  return whole ? { let: l, load, layout } : undefined
+}
+
+/** Starts the copies of a tile; where `exists` fails there is no such block, and the tile becomes zero. */
+export function startCopy(scope: Scope, copy: Copy, to: SharedTile, exists: Ex, out: Block): void {
+  const { op } = copy.load
+  invariant(op.kind === 'load', 'not a load')
+  const inner = scope.child({ layout: copy.layout, bases: new Map() }).openWhole(copy.layout.axes.keys(), out)
+  const axis = to.axes[1] ?? ''
+  const loops = copy.layout.spread(to.axes).flatMap((a) => loopsOf(copy.layout, a.name, axis))
+  emitLoops(inner, loops, out, (lanes, body) => {
+    const p = new Point(inner, lanes)
+    const there = and(
+      exists,
+      ...to.axes.map((a) => insideAlong(inner, a, lanes)),
+      op.maskValue === undefined ? undefined : p.read(op.maskValue),
+      p.predicate(op.mask),
+    )
+    const index = sharedIndex(inner, to, () => undefined, lanes)
+    const { param, at } = positionOf(p, op)
+    const call_: Block[number] = {
+      k: 'call',
+      fn: 'copy_async',
+      args: [
+        { k: 'address', type: 'u32', of: to.array.name, index },
+        { k: 'address', type: 'u32', of: param, index: select(there, at, int(0)) },
+        there,
+      ],
+    }
+    const owner = inner.owner(to.axes)
+    body.push(owner === undefined ? call_ : { k: 'if', cond: owner, body: [call_], otherwise: [] })
+  })
+}
+
+/** A ring of tiles for a copied stage. */
+export function makeRing(scope: Scope, copy: Copy, copies: number): (slot: Ex) => SharedTile {
+  const product = scope.part.productOn(copy.let.id)
+  invariant(product !== undefined, 'a copied stage without product')
+  const tile = makeProductStage(scope, copy.let, copy.layout, product, copies)
+  const length = tileLength(tile, copies)
+  return (slot) => ({ ...tile, offset: mul(slot, int(length)) })
+}
+
 /** Fills a tile under a layout of its own: everything pure that it needs is computed there. */
 export function lowerOwnStage(scope: Scope, l: LetStmt, lower: LowerItems, out: Block): SharedTile {
   invariant(l.op.kind === 'stage', 'not a stage')
   const { part, unit } = scope
   const layout = part.stageLayout(l, unit.limits, scope.layout.threads)
-  const to = makeStage(scope, l)
+  const product = part.productOn(l.id)
+  const to = product === undefined ? makeStage(scope, l) : makeProductStage(scope, l, layout, product, 1)
   const { lets } = part.closureOf([l.op.of])
   const inner = scope.child({ layout, bases: new Map() })
   for (const x of lets) if (part.axesOf(x.id).length > 0) inner.held.delete(x.id)

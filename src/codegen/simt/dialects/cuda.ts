@@ -2,7 +2,7 @@
 import type { KernelParam } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
 import type { ThreadCode } from '../code.ts'
-import { type Ex, quotient, type S, type Type, typeBytes } from '../ir.ts'
+import { type Ex, quotient, type S, sharedBytes, type Type, typeBytes } from '../ir.ts'
 import type { Dialect } from '../scope.ts'
 import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
 import { decimal, Printer } from './print.ts'
@@ -125,7 +125,7 @@ class CudaPrinter extends Printer {
     return p
   }
 
-  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' }>): string {
+  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' | 'address' }>): string {
     switch (e.k) {
       case 'load': {
         const p = this.param(e.param)
@@ -143,6 +143,8 @@ class CudaPrinter extends Printer {
       case 'shuffle':
         if (e.type === 'bool') return `(bool)__shfl_xor_sync(0xffffffffu, (int)(${this.ex(e.a)}), ${e.mask})`
         return `__shfl_xor_sync(0xffffffffu, ${this.ex(e.a)}, ${e.mask})`
+      case 'address':
+        return `${e.of} + ${this.operand(e.index)}`
     }
   }
 
@@ -194,6 +196,13 @@ class CudaPrinter extends Printer {
           `${this.fn('store_bits', `(unsigned*)${s.param} + (${this.ex(s.index)})`, this.ex(s.mask), this.ex(s.bits))};`,
         )
         break
+      case 'fill': {
+        const t = vectorOf('u32', s.words.length)
+        const words = s.words.map((x) => this.ex(x)).join(', ')
+        const value = s.words.length === 1 ? words : `make_${t}(${words})`
+        this.line(`*(${t}*)(${s.array} + ${this.operand(s.index)}) = ${value};`)
+        break
+      }
       case 'uniform':
         this.line(`const ${types[s.value.type]} ${s.name} = ${this.ex(s.value)};`)
         break
@@ -235,10 +244,10 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
     if (dynamic) p.line('extern __shared__ __align__(16) unsigned char shared_memory[];')
     let offset = 0
     for (const a of code.shared) {
-      const t = types[a.type]
+      const t = a.half === true ? 'unsigned short' : types[a.type]
       if (dynamic) {
         p.line(`${t}* const ${a.name} = (${t}*)(shared_memory + ${offset});`)
-        offset += Math.ceil((a.length * typeBytes(a.type)) / 16) * 16
+        offset += sharedBytes(a)
       } else p.line(`__shared__ __align__(16) ${t} ${a.name}[${a.length}];`)
     }
     p.line('const int tid = threadIdx.x;')

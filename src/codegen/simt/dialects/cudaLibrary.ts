@@ -145,6 +145,54 @@ export const cudaLibrary: Library = {
   ),
   round_f16: fn('float round_f16(float a)', 'return f16_value(f16_bits(a));', ['f16_bits', 'f16_value']),
   round_bf16: fn('float round_bf16(float a)', 'return __uint_as_float(bf16_bits(a) << 16);', ['bf16_bits']),
+  ...Object.fromEntries(
+    (['', '_transposed'] as const).map((trans) => [
+      `load_matrices${trans}`,
+      {
+        code: `// Four 8 x 8 matrices of 16-bit elements: lane i gives the address of row i % 8 of matrix i / 8.
+__device__ __forceinline__ void load_matrices${trans}(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const unsigned short* row) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4${trans === '' ? '' : '.trans'}.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(address));
+}`,
+      },
+    ]),
+  ),
+  ...Object.fromEntries(
+    (['bf16', 'f16'] as const).map((t) => [
+      `multiply_${t}`,
+      {
+        code: `// A 16 x 8 tile of the result plus a 16 x 16 tile times a 16 x 8 tile, on tensor cores.
+__device__ __forceinline__ void multiply_${t}(float& c0, float& c1, float& c2, float& c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.${t}.${t}.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}`,
+      },
+    ]),
+  ),
+  copy_async: {
+    code: `// Copies 16 bytes into shared memory in the background; zeros where there is nothing to copy.
+__device__ __forceinline__ void copy_async(unsigned short* to, const unsigned short* from, bool there) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
+}`,
+  },
+  copy_commit: {
+    code: `// Ends a group of background copies.
+__device__ __forceinline__ void copy_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}`,
+  },
+  ...Object.fromEntries(
+    [0, 1, 2].map((n) => [
+      `copy_wait_${n}`,
+      {
+        code: `// Waits until at most ${n} groups of copies are under way.
+__device__ __forceinline__ void copy_wait_${n}() {
+  asm volatile("cp.async.wait_group ${n};" ::: "memory");
+}`,
+      },
+    ]),
+  ),
   store_bits: {
     code: '// Replaces the bits of a mask in a word whose other bits belong to other threads.\n__device__ __forceinline__ void store_bits(unsigned* word, unsigned mask, unsigned bits) {\n  atomicAnd(word, ~mask);\n  if (bits != 0u) atomicOr(word, bits);\n}',
   },

@@ -32,7 +32,7 @@ export abstract class Printer {
   protected abstract castText(to: Type, from: Type, a: string): string
   protected abstract bitcastText(to: Type, from: Type, a: string): string
   protected abstract selectText(type: Type, cond: string, a: string, b: string): string
-  protected abstract memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' }>): string
+  protected abstract memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' | 'address' }>): string
   /** Statements whose form differs. */
   protected abstract special(s: S): void
   /** Operators that a dialect writes as calls; undefined: plain. */
@@ -147,8 +147,8 @@ export abstract class Printer {
       case 'if':
         this.printIf(s)
         break
-      case 'return':
-        this.line('return;')
+      case 'call':
+        this.line(`${this.call(s.fn, s.args)};`)
         break
       default:
         this.special(s)

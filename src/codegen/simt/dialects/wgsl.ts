@@ -177,7 +177,7 @@ class WgslPrinter extends Printer {
     return `${param}[${this.ex(quotient(index, w.width))}][${this.ex(lane)}]`
   }
 
-  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' }>): string {
+  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' | 'address' }>): string {
     switch (e.k) {
       case 'load': {
         const p = this.params.get(e.param)
@@ -197,6 +197,8 @@ class WgslPrinter extends Printer {
         this.usesSubgroups = true
         if (e.type === 'bool') return `(subgroupShuffleXor(u32(${this.ex(e.a)}), ${e.mask}u) != 0u)`
         return `subgroupShuffleXor(${this.ex(e.a)}, ${e.mask}u)`
+      case 'address':
+        throw new InternalError('WGSL has no addresses')
     }
   }
 
