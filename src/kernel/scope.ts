@@ -1,4 +1,5 @@
 /** What the verifier knows at a statement: parameters, axes and the values in scope. */
+import type { Expr } from '../index/expr.ts'
 import type { DType } from '../types/dtype.ts'
 import type { AxisRole } from './axes.ts'
 import type { KernelParam, ValueId } from './ir.ts'
@@ -8,6 +9,8 @@ export interface TileInfo {
   readonly dtype: DType
   readonly axes: readonly string[]
   readonly staged: boolean
+  /** What an index tile is the value of. */
+  readonly expr?: Expr
 }
 
 /** The state of verifying a part, at a statement. */
@@ -22,6 +25,8 @@ export interface VerifyScope {
   /** Every id defined in the part so far. */
   readonly defined: Set<ValueId>
   readonly grid: readonly { readonly axis: string; readonly block: number }[]
+  /** Loop axes cut among the programs of a grid axis: no two programs take the same index. */
+  readonly shares: ReadonlyMap<string, string>
   /** Throws the error, naming the statement at hand. */
   readonly fail: (message: string, help?: string) => never
 }

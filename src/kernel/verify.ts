@@ -3,6 +3,7 @@
  * access, loops and carries, and every index provably inside its buffer.
  */
 import { UserError } from '../diagnostics/errors.ts'
+import { asConstant, sub } from '../index/expr.ts'
 import type { DType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type AxisRole, rolesOf } from './axes.ts'
@@ -68,7 +69,7 @@ function verifyPart(
     onGrid.add(axis)
   }
   const values = new Map<ValueId, TileInfo>()
-  const shared = { params, declared, values, defined: new Set<ValueId>(), grid: part.grid }
+  const shared = { params, declared, values, defined: new Set<ValueId>(), grid: part.grid, shares: new Map() }
   verifyBody(part.body, rolesOf(part), shared, (s) => failAt(kernel, prefix + showStmt(s)))
   const bits = new Set([...params.values()].flatMap((p) => (p.format === 'bits' ? [p.name] : [])))
   if (bits.size === 0 || (kernel.parts.length === 1 && gridSize(part) === 1)) return
@@ -94,7 +95,7 @@ function verifyBody(
     const scope: VerifyScope = { ...shared, roles, fail: failOf(s) }
     switch (s.kind) {
       case 'let':
-        define(scope, s.id, verifyLet(s, scope))
+        define(scope, s.id, { ...verifyLet(s, scope), ...(s.op.kind === 'index' ? { expr: s.op.expr } : {}) })
         break
       case 'store':
         verifyStore(s, scope)
@@ -136,10 +137,24 @@ function verifyLoop(s: LoopStmt, scope: VerifyScope, shared: Shared, failOf: (s:
   for (const c of s.carries) define(scope, c.param, { dtype: c.dtype, axes: c.axes, staged: false })
   const inside: AxisRole = { role: 'loop', extent, block: s.block, aligned: s.from === undefined }
   const roles = new Map([...scope.roles, [s.axis, inside]])
-  verifyBody(s.body, roles, shared, failOf)
+  const owner = programOf(s, scope)
+  const shares = owner === undefined ? shared.shares : new Map([...shared.shares, [s.axis, owner]])
+  verifyBody(s.body, roles, { ...shared, shares }, failOf)
   for (const c of s.carries) checkCarried(scope, c.next, c, 'passes on')
   for (const id of [...values.keys()]) if (!outside.has(id)) values.delete(id)
   for (const c of s.carries) define(scope, c.result, { dtype: c.dtype, axes: c.axes, staged: false })
+}
+
+/** The grid axis whose programs share a loop's range out among them: program p takes [c p, c p + c) or less. */
+function programOf(s: LoopStmt, { values, grid }: VerifyScope): string | undefined {
+  const from = s.from === undefined ? undefined : values.get(s.from)?.expr
+  const to = s.to === undefined ? undefined : values.get(s.to)?.expr
+  const [term, second] = from?.terms ?? []
+  if (from === undefined || to === undefined || term?.atom.kind !== 'axis' || second !== undefined) return undefined
+  const width = asConstant(sub(to, from))
+  const { name } = term.atom
+  const owner = grid.find((g) => g.block === 1 && (name === g.axis || name === `${g.axis}.start`))
+  return width !== undefined && width <= term.coef ? owner?.axis : undefined
 }
 
 function checkCarried(

@@ -163,6 +163,7 @@ function requireDistinct(s: StoreStmt, value: TileInfo, named: AxisSet, scope: V
   const starts = startAxes([...s.index, ...s.mask.map((b) => b.expr)])
   for (const { axis, block } of scope.grid) {
     if (named.has(axis) || starts.has(axis) || (scope.declared.get(axis) ?? 0) <= block) continue
+    if ([...named].some((a) => scope.shares.get(a) === axis)) continue
     scope.fail(`every program along ${axis} stores to the same elements of ${s.param}`, help)
   }
 }

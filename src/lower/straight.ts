@@ -8,10 +8,12 @@ import type { Body } from '../plan/body.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { dependsOn } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
+import { computeDType } from '../types/dtype.ts'
 import { parallelGrid, reductionPoints } from './blocks.ts'
 import { axesUsed, kernelOf, recompute, zeroOf } from './kernelOf.ts'
 import type { Launch, PartialBuffer } from './launch.ts'
 import { Params } from './params.ts'
+import { rowLoop } from './rowLoop.ts'
 
 /** Lowers a body that holds no matrix product. */
 export function lowerStraight(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
@@ -171,11 +173,14 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
       : { ...roles, reduced: new Set([...roles.reduced].filter((a) => a !== splitBy.axis)) }
   const grid = [
     ...cut,
-    ...parallelGrid(body, mainRoles, splitBy === 'every-index' ? 1 : Math.max(1, target.elementBlock / splitBy.block)),
+    ...parallelGrid(body, mainRoles, splitBy === 'every-index' ? 1 : Math.max(target.columnBlock, target.elementBlock / splitBy.block)),
   ]
   const own = body.stores.filter((s) => !after.has(s.value))
   const live = liveLets(mainLets, [...extra.map((s) => s.value), ...own.map((s) => s.value)])
-  const main = kernelOf(name, body, grid, live, mode, params, extra, own)
+  const main =
+    splitBy !== 'every-index' && roles.row.size > 0 && partials.every((p) => computeDType(p.dtype) === p.dtype)
+      ? rowLoop(name, { ...body, stores: own }, roles, splitBy, live, extra, mode, target, params)
+      : kernelOf(name, body, grid, live, mode, params, extra, own)
   const finishing = kernelOf(
     `${name}_finish`,
     finishBody,

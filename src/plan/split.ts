@@ -15,6 +15,9 @@ import type { TargetInfo } from './target.ts'
  */
 export type SplitBy = { readonly axis: string; readonly block: number } | 'every-index' | 'result-blocks'
 
+/** Elements below a cut reduction for each element of its partial results. */
+const partialShare = 16
+
 /** What the analysis of a body knows. */
 export interface Analysis {
   readonly body: Body
@@ -26,6 +29,8 @@ export interface Analysis {
   readonly lets: ReadonlyMap<ValueId, LetStmt>
   /** Values with a fold in or below them. */
   readonly folds: ReadonlySet<ValueId>
+  /** Neighbours in memory lie along an axis that is not reduced: a program takes blocks of columns. */
+  readonly byColumns: boolean
   /** Whether a store names all the given axes. */
   readonly aligned: (s: BodyStore, axes: Iterable<string>) => boolean
 }
@@ -39,12 +44,10 @@ export const foldAxes = (l: LetStmt): readonly string[] =>
 const whole: Split = { ok: true, split: new Set(), splitBy: undefined }
 
 export function splitReductions(a: Analysis): Split | Refused {
+  const cut = splitAxis(a)
+  if (cut.split.size > 0 && canFinish(a, cut.split)) return cut
   const rows = splitRows(a)
-  if (!rows.ok) return rows
-  const chosen = rows.split.size > 0 ? rows : splitAxis(a)
-  if (chosen.split.size === 0) return whole
-  if (canFinish(a, chosen.split)) return chosen
-  if (chosen.splitBy !== 'every-index') return whole
+  if (!rows.ok || rows.split.size === 0 || canFinish(a, rows.split)) return rows
   return refuse('partials-too-large', 'the finishing stage would need rows of the main kernel')
 }
 
@@ -95,18 +98,24 @@ function splitRows(a: Analysis): Split | Refused {
   return { ok: true, split, splitBy: 'every-index' }
 }
 
-/** Plain reductions over one long axis, where the parallel axes give too few programs. */
+/**
+ * Reductions over one long axis, where the parallel axes give too few programs. Rows may stand below them: a program holds
+ * whole rows, and some of them. Strict mode keeps sums in one piece.
+ */
 function splitAxis(a: Analysis): Split {
   const { target } = a
-  const programs = size(a, a.parallel)
+  const columns = a.byColumns ? target.columnBlock : 1
+  const points = size(a, a.parallel)
+  const programs = Math.ceil(points / columns)
   if (programs >= target.minPrograms) return whole
+  const pointsBelow = (l: LetStmt): number =>
+    l.op.kind === 'reduce' ? programs * size(a, new Set([...l.op.axes, ...(a.lets.get(l.op.arg)?.axes ?? [])])) : 0
   const long = a.body.lets.filter(
     (l) =>
       l.op.kind === 'reduce' &&
       !l.op.combiner.startsWith('arg') &&
       !l.op.axes.some((x) => a.row.has(x)) &&
-      !a.folds.has(l.op.arg) &&
-      programs * size(a, l.op.axes) > 16 * target.elementBlock &&
+      pointsBelow(l) > 16 * target.elementBlock &&
       !(a.mode === 'strict' && (l.op.combiner === 'sum' || l.op.combiner === 'prod')),
   )
   const [first] = long
@@ -114,11 +123,16 @@ function splitAxis(a: Analysis): Split {
   const extent = (x: string): number => a.extents.get(x) ?? 1
   const [axis] = [...first.op.axes].sort((p, q) => extent(q) - extent(p))
   if (axis === undefined) return whole
-  const split = new Set(long.filter((l) => l.op.kind === 'reduce' && l.op.axes.includes(axis)).map((l) => l.id))
+  const split = new Set<ValueId>()
+  for (const l of long)
+    if (l.op.kind === 'reduce' && l.op.axes.includes(axis) && !follows(l, split, a.lets)) split.add(l.id)
   if (!mayCut(a, split, new Set([axis]))) return whole
-  const inner = (programs * size(a, first.op.axes)) / extent(axis)
-  const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024))
-  return { ok: true, split, splitBy: { axis, block } }
+  // A program covers about a block of elements, and partial results stay a small part of what is read.
+  const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
+  const kept = [...split].reduce((n, id) => n + programs * size(a, a.lets.get(id)?.axes ?? []), 0)
+  const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
+  const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest)
+  return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
 }
 
 /** Whether a statement uses a cut reduction. */

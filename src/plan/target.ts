@@ -27,12 +27,20 @@ export interface TargetInfo {
   readonly rowBytes: number
   /** Block of a matrix product a program computes: rows, columns, depth of one step. */
   readonly dotBlock: { readonly m: number; readonly n: number; readonly k: number }
+  /** Elements of the rows a program works on at once where it goes through many. */
+  readonly rowsAtOnce: number
   /** Elements an elementwise program covers. */
   readonly elementBlock: number
   /** Bools between kernels are stored one bit an element. */
   readonly packBools: boolean
+  /** Bytes that intermediate buffers are aligned to in their arena. */
+  readonly alignment: number
   /** Fewest programs that keep the target busy. */
   readonly minPrograms: number
+  /** Rows of fewer elements than `below` share a program, up to `points` elements. */
+  readonly shortRows: { readonly below: number; readonly points: number }
+  /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
+  readonly columnBlock: number
 }
 
 /** WebAssembly with 128-bit SIMD on one core of a server CPU (bench/NOTES.md has the measurements behind the rates). */
@@ -51,9 +59,13 @@ export const wasmTarget: TargetInfo = {
   maxUnionStatements: 65536,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
+  rowsAtOnce: 8192,
   elementBlock: 16384,
   packBools: true,
+  alignment: 64,
   minPrograms: 16,
+  shortRows: { below: 64, points: 1024 },
+  columnBlock: 1,
 }
 
 /** An NVIDIA H200 through CUDA (4.2 TB/s measured; dense bf16 through mma.sync). */
@@ -71,15 +83,20 @@ export const cudaTarget: TargetInfo = {
   maxStatements: 400,
   maxUnionBuffers: 400,
   maxUnionStatements: 2000,
-  rowBytes: 128 << 10,
+  // Longer than registers hold: such rows are read again, mostly from the second-level cache.
+  rowBytes: 1 << 20,
   dotBlock: { m: 128, n: 128, k: 32 },
+  rowsAtOnce: 4096,
   elementBlock: 4096,
   packBools: false,
   minPrograms: 528,
 }
 
-/** A discrete GPU through WebGPU, whose stage may bind `storageBuffers` buffers (8 by default). */
-export const webgpuTarget = (storageBuffers = 8): TargetInfo => ({
+/**
+ * A discrete GPU through WebGPU, by the limits of its adapter: buffers a stage may bind (8 by default), bytes of workgroup
+ * memory, bytes that bindings must be aligned to.
+ */
+export const webgpuTarget = (storageBuffers = 8, sharedBytes = 16384, alignment = 256): TargetInfo => ({
   ...cudaTarget,
   name: 'webgpu',
   matrixRate: 2e13,
@@ -88,8 +105,10 @@ export const webgpuTarget = (storageBuffers = 8): TargetInfo => ({
   maxStatements: 300,
   maxUnionBuffers: storageBuffers,
   maxUnionStatements: 600,
-  rowBytes: 32 << 10,
+  rowBytes: Math.min(32 << 10, 2 * sharedBytes),
   dotBlock: { m: 64, n: 64, k: 16 },
+  alignment,
+  rowsAtOnce: 2048,
   elementBlock: 2048,
   minPrograms: 264,
 })

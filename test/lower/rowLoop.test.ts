@@ -1,0 +1,114 @@
+/** Column sums over rows that are reduced themselves: one kernel with a loop over some rows, and a finishing stage. */
+import { afterAll, describe, expect, test } from 'vitest'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
+import { param, withContext } from '../../src/graph/build.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
+import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import { vjpGraph } from '../../src/transforms/index.ts'
+import { type HostArray, hostArray } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { makeRng } from '../random/rng.ts'
+import { interpretProgram } from '../support/interpretProgram.ts'
+
+/** Small blocks: many programs, loops that end inside a block. */
+const small: TargetInfo = { ...wasmTarget, elementBlock: 64, rowsAtOnce: 48, minPrograms: 1024 }
+
+function graphOf(shapes: readonly (readonly number[])[], body: (p: readonly Node[]) => Node[]): Graph {
+  return withContext(() => {
+    const params = shapes.map((shape, i) => param(i, shape, 'f32'))
+    return { params, outputs: body(params), effects: [] }
+  })
+}
+
+const at = (p: readonly Node[], i: number): Node => {
+  const n = p[i]
+  if (n === undefined) throw new Error(`no parameter ${i}`)
+  return n
+}
+
+const layerNormGradient = (rows: number, columns: number): Graph =>
+  vjpGraph(
+    graphOf([[rows, columns], [columns], [columns]], (p) => [
+      c.layerNorm(at(p, 0), { scale: at(p, 1), bias: at(p, 2) }),
+    ]),
+    [0, 1, 2],
+  )
+
+/** Sum, product, maximum and minimum of columns of a softmax, whose rows are results too. */
+const foldsOfRows = (rows: number, columns: number): Graph =>
+  graphOf([[rows, columns]], (p) => {
+    const y = c.softmax(at(p, 0))
+    return [y, c.sum(y, [0]), c.reduceMax(y, [0]), c.reduceMin(y, [0]), c.prod(c.add(y, c.full([], 0.9, 'f32')), [0])]
+  })
+
+const backends = [createWasmBackend({ threads: 1 }), createWasmBackend({ threads: 2, shareAbove: 0 })]
+afterAll(() => {
+  for (const b of backends) b.dispose()
+})
+
+function inputsOf(graph: Graph): HostArray[] {
+  const rng = makeRng(23)
+  return graph.params.map((p) => {
+    const out = hostArray(p.dtype, sizeOf(p.shape))
+    for (let i = 0; i < out.length; i++) out[i] = rng.unit() * 3 - 1.5
+    return out
+  })
+}
+
+function expectClose(graph: Graph, got: readonly HostArray[], inputs: readonly HostArray[]): void {
+  evaluateGraph(graph, inputs, { rounding: 'f64' })
+    .map(toHostArray)
+    .forEach((want, o) => {
+      want.forEach((w, i) => {
+        expect(Math.abs(Number(got[o]?.[i]) - Number(w)), `result ${o}, element ${i}`).toBeLessThan(
+          1e-4 * (1 + Math.abs(Number(w))),
+        )
+      })
+    })
+}
+
+describe('one kernel and one finishing stage', () => {
+  for (const [name, make] of [
+    ['layer normalisation, both passes', layerNormGradient],
+    ['folds of the columns of a softmax', foldsOfRows],
+  ] as const)
+    for (const [rows, columns] of [
+      [150, 53],
+      [70, 33],
+      [301, 7],
+    ] as const)
+      test(`${name}, ${rows} x ${columns}`, () => {
+        const graph = make(rows, columns)
+        const inputs = inputsOf(graph)
+        const { program, report } = compileGraph(graph, { mode: 'fast', target: small, verify: true })
+        expect([report.totals.kernels, report.totals.stages], report.toString()).toEqual([1, 1])
+        const main = program.steps.flatMap((s) => (s.kind === 'kernel' && s.stage === 'main' ? [s.kernel] : []))
+        expect(main[0]?.parts[0]?.body.some((s) => s.kind === 'loop')).toBe(true)
+        expectClose(graph, interpretProgram(program, inputs, 'f64'), inputs)
+        for (const backend of backends) {
+          const executable = backend.prepare(program)
+          const buffers = inputs.map((d) => {
+            const b = backend.alloc(d.byteLength)
+            backend.write(b, d)
+            return b
+          })
+          const out = executable.run(buffers)
+          expectClose(
+            graph,
+            out.map((b, i) => backend.readSync(b, 'f32', sizeOf(graph.outputs[i]?.shape ?? []))),
+            inputs,
+          )
+          executable.dispose()
+        }
+      })
+
+  test('on tensors that do not fit a cache, reading each once', () => {
+    const { report } = compileGraph(layerNormGradient(4096, 1024), { mode: 'fast', target: wasmTarget, verify: true })
+    expect([report.totals.kernels, report.totals.stages]).toEqual([1, 1])
+    // x, its adjoint, the result and the gradient, and the vectors.
+    expect(report.totals.bytes).toBe(4 * (4 * 4096 * 1024 + 4 * 1024))
+  })
+})
