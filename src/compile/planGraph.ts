@@ -17,6 +17,7 @@ import {
   valuesToRecompute,
 } from '../plan/saved.ts'
 import type { TargetInfo } from '../plan/target.ts'
+import { Trials } from '../plan/trials.ts'
 
 /** What stands between the forward and the backward pass of a plan. */
 export interface Passes {
@@ -52,13 +53,14 @@ class MemoryPlanner {
   private readonly phases: Phases | undefined
   private readonly plan: FusionPlan
   private readonly saved: readonly SavedValue[]
+  private readonly trials = new Trials()
 
   constructor(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse: boolean, donated: readonly boolean[]) {
     this.graph = graph
     this.donated = donated
     this.target = target
     this.mode = mode
-    this.plan = planFusion(graph, target, mode, fuse, donated)
+    this.plan = planFusion(graph, target, mode, fuse, donated, undefined, this.trials)
     this.phases = phasesOf(graph)
     this.saved = this.phases === undefined ? [] : savedBetween(graph, this.plan, this.phases)
   }
@@ -78,8 +80,8 @@ class MemoryPlanner {
     if (again.length === 0) return this.keeping()
     const made = rematerialise(graph, phases, values)
     const early = new Set([...phases.early].filter((n) => !isFree(n)))
-    const apart = { early, copies: made.copies, backward: made.backward }
-    const next = planFusion(made.graph, target, mode, true, this.donated, apart)
+    const apart = { early, copies: made.copies, backward: made.backward, originals: made.originals }
+    const next = planFusion(made.graph, target, mode, true, this.donated, apart, this.trials)
     const nextPhases = phasesOf(made.graph)
     const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)
     const gain = ((bytesKept(saved) - bytesKept(kept)) * price) / target.bandwidth

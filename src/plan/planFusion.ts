@@ -16,11 +16,13 @@ import { overwrites, readersFirst } from './readersFirst.ts'
 import { isFree, storageOf } from './region.ts'
 import { spreadSingles } from './singles.ts'
 import type { TargetInfo } from './target.ts'
+import { Trials } from './trials.ts'
 import { joinIndependent } from './unions.ts'
 
 /**
  * Plans a graph for a target. Without `fuse` every node is a kernel of its own. Kernels that may put results over `donated`
- * parameters (by number) come after all that read them, where data allows; no kernel holds both sides of `apart`.
+ * parameters (by number) come after all that read them, where data allows; no kernel holds both sides of `apart`. `trials` are
+ * remembered from plannings for the same target in the same mode.
  */
 export function planFusion(
   graph: Graph,
@@ -29,6 +31,7 @@ export function planFusion(
   fuse = true,
   donated: readonly boolean[] = [],
   apart?: Apart,
+  trials = new Trials(),
 ): FusionPlan {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
   const demanded = demandedNodes(graph, nodes)
@@ -37,7 +40,7 @@ export function planFusion(
   const { clusters, recomputed } = fuse
     ? spreadSingles(chains(units, demanded, target), demanded, target)
     : { clusters: units.map((n) => new Set([n])), recomputed: [] }
-  const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, recomputed, apart)
+  const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, recomputed, trials, apart)
   if (fuse) {
     planner.mergeEdges()
     planner.mergeSiblings()

@@ -9,18 +9,20 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { pointsOf } from './body.ts'
+import { leastSecondsWith, leastSecondsWithout, tooLarge } from './bounds.ts'
 import { buildBody } from './buildBody.ts'
 import { ancestorsWithin, standingInputs } from './clusters.ts'
 import { collapse } from './collapse.ts'
 import { costOf } from './cost.ts'
 import { packableNodes, withFormats } from './formats.ts'
 import { GroupGraph } from './groupGraph.ts'
-import type { BoundaryGroup, KernelGroup, Recomputed, RefusedMerge } from './plan.ts'
+import type { BoundaryGroup, Recomputed, RefusedMerge } from './plan.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { dataInputs } from './region.ts'
 import { analyse } from './roles.ts'
 import { segmentsOf } from './segments.ts'
 import type { TargetInfo } from './target.ts'
+import type { Made, Originals, Outcome, Trials } from './trials.ts'
 
 interface Group {
   readonly id: number
@@ -28,7 +30,7 @@ interface Group {
   readonly boundary: BoundaryGroup['kind'] | undefined
   outputs: readonly Node[]
   inputs: ReadonlySet<Node>
-  made: Omit<KernelGroup, 'kind' | 'members' | 'outputs'> | undefined
+  made: Made | undefined
 }
 
 /** Values of a forward pass that a backward pass computes again: the copies must not be made in the forward pass. */
@@ -37,7 +39,21 @@ export interface Apart {
   /** Copies, and what each is a copy of. */
   readonly copies: ReadonlyMap<Node, Node>
   readonly backward: ReadonlySet<Node>
+  /** What nodes stand for in the graph without copies. */
+  readonly originals: Originals
 }
+
+const none: Originals = new Map()
+
+const dearAgain = (kernels: number): Refused =>
+  refuse('recompute-cost', `computing it again in ${kernels} kernels costs more than storing it`)
+
+const unlimited = (target: TargetInfo): TargetInfo => ({
+  ...target,
+  maxBuffers: Infinity,
+  maxStatements: Infinity,
+  rowBytes: Infinity,
+})
 
 export const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
 
@@ -54,6 +70,7 @@ export class Planner {
   /** Bools that are packed if they are stored. */
   readonly packable: ReadonlySet<Node>
   private readonly apart: Apart | undefined
+  private readonly trials: Trials
   private nextId = 0
 
   constructor(
@@ -61,7 +78,8 @@ export class Planner {
     demanded: ReadonlySet<Node>,
     target: TargetInfo,
     mode: NumericsMode,
-    recomputed: readonly Recomputed[] = [],
+    recomputed: readonly Recomputed[],
+    trials: Trials,
     apart?: Apart,
   ) {
     this.target = target
@@ -70,6 +88,7 @@ export class Planner {
     this.packable = packableNodes(clusters, demanded, target)
     this.recomputed = [...recomputed]
     this.apart = apart
+    this.trials = trials
     for (const members of clusters) {
       const [n] = members
       if (n === undefined) continue
@@ -136,18 +155,18 @@ export class Planner {
     return out
   }
 
-  private make(
-    members: ReadonlySet<Node>,
-    outputs: readonly Node[],
-    single = false,
-  ): ({ readonly ok: true } & NonNullable<Group['made']>) | Refused {
+  private make(members: ReadonlySet<Node>, outputs: readonly Node[], single = false): Outcome {
+    if (single) return this.build(members, outputs, unlimited(this.target))
+    return this.trials.of(members, outputs, this.packable, this.apart?.originals ?? none, () =>
+      this.build(members, outputs, this.target),
+    )
+  }
+
+  private build(members: ReadonlySet<Node>, outputs: readonly Node[], limits: TargetInfo): Outcome {
     const built = buildBody({ members, outputs })
     if (!built.ok) return built
-    const target = single
-      ? { ...this.target, maxBuffers: Infinity, maxStatements: Infinity, rowBytes: Infinity }
-      : this.target
     const body = withFormats(collapse(built.body), this.packable)
-    const roles = analyse(body, target, this.mode)
+    const roles = analyse(body, limits, this.mode)
     if (!roles.ok) return roles
     const segments = roles.roles.kind === 'elementwise' ? segmentsOf(body) : [body]
     return { ok: true, body, segments, roles: roles.roles, cost: costOf(body, segments, roles.roles, this.target) }
@@ -201,7 +220,7 @@ export class Planner {
       (n) => this.home.get(n) === a.id || this.home.get(n) === b.id,
       new Set([a.id, b.id]),
     )
-    const made = this.make(members, outputs)
+    const made = tooLarge(a, b, members, outputs, this.target) ?? this.make(members, outputs)
     if (!made.ok) {
       this.note(a, b, made, undefined)
       return undefined
@@ -226,7 +245,7 @@ export class Planner {
   /** Puts new groups in the place of old ones. */
   private replace(
     old: readonly Group[],
-    fresh: readonly { readonly members: ReadonlySet<Node>; readonly made: NonNullable<Group['made']> }[],
+    fresh: readonly { readonly members: ReadonlySet<Node>; readonly made: Made }[],
   ): Group[] {
     const homes = new Map<Node, boolean>()
     for (const g of old) for (const n of g.members) if (this.home.get(n) === g.id) homes.set(n, true)
@@ -303,6 +322,15 @@ export class Planner {
       if (f !== 'elementwise' && f !== 'random' && f !== 'gather' && f !== 'view') return false
     }
     const rest = this.prune(g, o)
+    const before = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.seconds ?? 0), 0)
+    const least =
+      (rest.members.size === g.members.size ? leastSecondsWithout(g, o, this.target) : 0) +
+      consumers.reduce((t, c) => t + leastSecondsWith(c, o, chain, this.target), 0)
+    const [first] = consumers
+    if (least >= before && first !== undefined) {
+      this.note(g, first, dearAgain(consumers.length), least - before)
+      return false
+    }
     const fresh: { members: ReadonlySet<Node>; made: NonNullable<Group['made']> }[] = []
     let after = 0
     if (rest.members.size > 0) {
@@ -323,17 +351,13 @@ export class Planner {
       after += made.cost.seconds
       compute += c.made?.cost.compute ?? 0
     }
-    const before = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.seconds ?? 0), 0)
     if (after >= before) {
-      const first = consumers[0]
       const dearer = fresh.reduce((t, f) => t + f.made.cost.compute, 0) > 1.01 * compute
       if (first !== undefined)
         this.note(
           g,
           first,
-          dearer
-            ? refuse('recompute-cost', `computing it again in ${consumers.length} kernels costs more than storing it`)
-            : refuse('no-gain', 'nothing is saved by computing it again'),
+          dearer ? dearAgain(consumers.length) : refuse('no-gain', 'nothing is saved by computing it again'),
           after - before,
         )
       return false
