@@ -24,6 +24,8 @@ export interface Roles {
   readonly split: ReadonlySet<ValueId>
   /** How `split` reductions are cut: blocks of an axis, or every index of the reduced axes (`rows` below them). */
   readonly splitBy: SplitBy | undefined
+  /** Times a program goes through rows that do not stay resident. */
+  readonly passes?: number
 }
 
 const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'scan' || l.op.kind === 'dot'
@@ -133,7 +135,10 @@ export function analyse(
   const [matrix, second] = body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
   if (second !== undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
   if (matrix !== undefined && body.axes.every((a) => a.extent > 0)) {
-    const beside = reductionsBeside({ body, target, mode, extents, row, parallel, lets, folds, aligned }, matrix)
+    const beside = reductionsBeside(
+      { body, target, mode, extents, row, parallel, lets, folds, byColumns: false, aligned },
+      matrix,
+    )
     if (!beside.ok) return beside
     const { riding, split } = beside
     const own = new Set(lets.get(matrix.id)?.axes)
@@ -159,13 +164,30 @@ export function analyse(
     return refuse('unaligned-output', 'a result would be stored by several programs')
   if (reduced.size === 0) return { ok: true, roles: { kind: 'elementwise', extents, row, reduced, parallel, ...none } }
 
-  if (row.size > 0 && size(row) * 4 > target.rowBytes)
+  const long = row.size > 0 && size(row) * 4 > target.rowBytes
+  if (long && target.rereadShare === undefined)
     return refuse('row-too-long', `rows of ${size(row)} elements do not stay resident`)
 
-  const cut = splitReductions({ body, target, mode, extents, row, parallel, lets, folds, aligned })
+  const contiguous = unitAxis(body)
+  const byColumns = contiguous !== undefined && parallel.has(contiguous)
+  const cut = splitReductions({ body, target, mode, extents, row, parallel, lets, folds, byColumns, aligned })
   if (!cut.ok) return cut
   const { split, splitBy } = cut
-  return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy } }
+  const passes = long ? passesOver(body, row) : 1
+  return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy, passes } }
+}
+
+/** How often a program goes through rows it does not hold: once more after every fold that what follows depends on. */
+function passesOver(body: Body, row: ReadonlySet<string>): number {
+  const depth = new Map<ValueId, number>()
+  let passes = 1
+  for (const l of body.lets) {
+    const below = operandsOf(l.op).reduce((n, o) => Math.max(n, depth.get(o) ?? 0), 0)
+    const folds = foldAxes(l).some((a) => row.has(a))
+    if (folds || l.axes.some((a) => row.has(a))) passes = Math.max(passes, below + 1)
+    depth.set(l.id, folds ? below + 1 : below)
+  }
+  return passes
 }
 
 /** Roles of a body whose axes are all parallel. */

@@ -25,6 +25,8 @@ export interface TargetInfo {
   readonly maxUnionStatements: number
   /** Bytes of scratch a program may hold for a row that stays resident. */
   readonly rowBytes: number
+  /** Time of reading a row's elements once more, of that of the first time; absent where rows that do not stay resident are refused. */
+  readonly rereadShare?: number
   /** Block of a matrix product a program computes: rows, columns, depth of one step. */
   readonly dotBlock: { readonly m: number; readonly n: number; readonly k: number }
   /** Elements of the rows a program works on at once where it goes through many. */
@@ -83,20 +85,23 @@ export const cudaTarget: TargetInfo = {
   maxStatements: 400,
   maxUnionBuffers: 400,
   maxUnionStatements: 2000,
-  // Longer than registers hold: such rows are read again, mostly from the second-level cache.
-  rowBytes: 1 << 20,
+  rowBytes: 128 << 10,
+  // Mostly from the second-level cache.
+  rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 32 },
   rowsAtOnce: 4096,
   elementBlock: 4096,
   packBools: false,
   minPrograms: 528,
+  shortRows: { below: 1024, points: 2048 },
+  columnBlock: 64,
 }
 
 /**
  * A discrete GPU through WebGPU, by the limits of its adapter: buffers a stage may bind (8 by default), bytes of workgroup
  * memory, bytes that bindings must be aligned to.
  */
-export const webgpuTarget = (storageBuffers = 8, sharedBytes = 16384, alignment = 256): TargetInfo => ({
+export const webgpuTarget = (storageBuffers = 8, _sharedBytes = 16384, alignment = 256): TargetInfo => ({
   ...cudaTarget,
   name: 'webgpu',
   matrixRate: 2e13,
@@ -105,7 +110,6 @@ export const webgpuTarget = (storageBuffers = 8, sharedBytes = 16384, alignment 
   maxStatements: 300,
   maxUnionBuffers: storageBuffers,
   maxUnionStatements: 600,
-  rowBytes: Math.min(32 << 10, 2 * sharedBytes),
   dotBlock: { m: 64, n: 64, k: 16 },
   alignment,
   rowsAtOnce: 2048,
