@@ -1,6 +1,7 @@
 /** Runs kernels compiled to WebAssembly on host buffers, without a backend. */
 import { compileModule } from '../../src/codegen/wasm/kernel.ts'
 import { mathImports } from '../../src/codegen/wasm/lanes.ts'
+import { readMargin } from '../../src/codegen/wasm/pack.ts'
 import { gridSize, type Kernel } from '../../src/kernel/ir.ts'
 import type { HostArray } from '../../src/types/host.ts'
 
@@ -18,7 +19,7 @@ const align = (n: number): number => Math.ceil(n / 64) * 64
 /** Runs kernels in order on buffers by parameter name. */
 export function runKernels(kernels: readonly Kernel[], buffers: Buffers, options: RunOptions = {}): void {
   const at = new Map<string, number>()
-  let top = 4096
+  let top = readMargin
   for (const [name, data] of Object.entries(buffers)) {
     at.set(name, top)
     top = align(top + data.byteLength) + 64
@@ -32,7 +33,7 @@ export function runKernels(kernels: readonly Kernel[], buffers: Buffers, options
     kernels.map((kernel, i) => ({ kernel, name: `k${i}`, mayAlias: () => false })),
     { relaxed: false, memory: { min: 1, max: 65536, shared: false } },
   )
-  const pages = Math.ceil((top + Math.max(...functions.map((f) => f.scratch)) + 4096) / 65536)
+  const pages = Math.ceil((top + Math.max(...functions.map((f) => f.scratch)) + readMargin) / 65536)
   const memory = new WebAssembly.Memory({ initial: pages, maximum: 65536 })
   // Junk everywhere: nothing may rely on fresh memory.
   new Uint8Array(memory.buffer).fill(0x7f)

@@ -1,4 +1,6 @@
 /** The device of the WebAssembly backend: one linear memory, its allocator, the threads on it, scratch for each thread. */
+
+import { readMargin } from '../../codegen/wasm/pack.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
 import type { HostArray } from '../../types/host.ts'
@@ -58,9 +60,9 @@ export class Device {
     this.maxPages = Math.ceil(limit / page)
     const initial = Math.min(this.maxPages, 64)
     this.memory = new WebAssembly.Memory({ initial, maximum: this.maxPages, shared: this.shared })
-    // Vectors may read a little below a buffer: nothing lives at the very bottom.
+    // Copies may read a little below a buffer: none lives at the very bottom.
     const control = 1024
-    this.heap = new Heap(this.memory, control + controlBytes + 64, limit)
+    this.heap = new Heap(this.memory, control + controlBytes + readMargin, limit)
     this.view = new Uint32Array(this.memory.buffer)
     this.pool = this.shared
       ? Pool.create({

@@ -2,6 +2,7 @@
  * The allocator of the backend's one linear memory: 64-byte aligned blocks with at least 64 bytes of padding behind the
  * last element, best fit in segregated free lists, neighbours coalesced.
  */
+import { readMargin } from '../../codegen/wasm/pack.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 
 const alignment = 64
@@ -32,7 +33,7 @@ export class Heap {
   private readonly lists: Set<Block>[] = []
   private readonly taken = new Map<number, Block>()
 
-  /** Hands out memory from `base` up to `limit` bytes. */
+  /** Hands out memory from `base` on; memory ends `readMargin` bytes behind it, `limit` included. */
   constructor(memory: WebAssembly.Memory, base: number, limit: number) {
     this.memory = memory
     this.top = Math.ceil(base / alignment) * alignment
@@ -95,7 +96,7 @@ export class Heap {
     const spare = this.last?.free === true ? this.last : undefined
     const start = spare?.address ?? this.top
     const end = start + size
-    if (end > this.limit || !this.grow(end)) this.fail(bytes)
+    if (end + readMargin > this.limit || !this.grow(end + readMargin)) this.fail(bytes)
     if (spare !== undefined) {
       this.unlist(spare)
       spare.size = size

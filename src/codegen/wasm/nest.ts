@@ -6,7 +6,9 @@ import type { Local } from './builder.ts'
 import { Accumulator, startOfFold, stepInTile } from './fold.ts'
 import { addressOf } from './lane_index.ts'
 import { makeReg, type Reg } from './lanes.ts'
+import { axisBounds, countedLoop } from './loops.ts'
 import type { Fold, Nest, Root } from './nests.ts'
+import { emitPacking, packingOf } from './pack.ts'
 import { type Fetch, type NestSchedule, scheduleNest } from './schedule.ts'
 import type { Index } from './scope.ts'
 import { emitStore, emitTileStore } from './store.ts'
@@ -20,7 +22,15 @@ export interface FoldPlaces {
 }
 
 export function emitNest(values: Values, nest: Nest, places: FoldPlaces): void {
-  new NestEmitter(values, nest, scheduleNest(values, nest), places).emit()
+  const packing = packingOf(values, nest)
+  if (packing === undefined) {
+    new NestEmitter(values, nest, scheduleNest(values, nest), places).emit()
+    return
+  }
+  const level = values.scope.depth
+  emitPacking(values, packing)
+  for (const r of nest.roots)
+    if (r.kind === 'keep' && r.home) values.setHome(r.id, { kind: 'tile', tile: r.tile, depth: level, round: false })
 }
 
 class NestEmitter {
@@ -285,40 +295,3 @@ function wholeEnd(values: Values, start: Index, count: Index, wide: number): Ind
 }
 
 const indexKey = (x: Index): string => (typeof x === 'number' ? `#${x}` : String(x.index))
-
-/** First index, end and number of indices of an axis in this program. */
-export function axisBounds(values: Values, axis: string): { start: Index; end: Index; count: Index } {
-  const view = values.axes.view(axis)
-  const { scope } = values
-  if (!view.moves && view.counts?.length === 1) return { start: 0, end: view.max, count: view.max }
-  return {
-    start: scope.axisPosition(`${axis}.start`),
-    end: scope.axisPosition(`${axis}.end`),
-    count: scope.axisPosition(`${axis}.count`),
-  }
-}
-
-/** One index at a time. */
-export function countedLoop(values: Values, axis: string, body: () => void, reverse = false): void {
-  const { scope, f } = values
-  const { start, end } = axisBounds(values, axis)
-  const counter = f.local('i32')
-  scope.push()
-  if (!reverse) scope.bind(axis, counter)
-  else {
-    const mirrored = f.local('i32')
-    scope.here(() => {
-      f.push(start)
-      f.push(end)
-      f.i32Const(1)
-      f.ops('i32.sub', 'i32.add')
-      f.get(counter)
-      f.op('i32.sub')
-      f.set(mirrored)
-    })
-    scope.bind(axis, mirrored)
-  }
-  body()
-  const { fragment } = scope.pop()
-  scope.here(() => f.forLoop(counter, start, end, 1, () => f.splice(fragment)))
-}
