@@ -45,9 +45,12 @@ export function reductionPoints(body: Body, roles: Roles, target: TargetInfo): n
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
   const local = Math.max(1, size(new Set([...roles.row, ...roles.reduced])))
   const unit = unitAxis(body)
-  // Rows contiguous along what is reduced: one at a time, unless they are tiny.
-  if (unit === undefined || !roles.parallel.has(unit)) return local >= 64 ? 1 : Math.max(1, Math.floor(1024 / local))
   const share = Math.ceil(size(roles.parallel) / target.minPrograms)
+  // Rows contiguous along what is reduced: one at a time, unless they are short.
+  if (unit === undefined || !roles.parallel.has(unit)) {
+    const { below, points } = target.shortRows
+    return local >= below ? 1 : Math.max(1, Math.floor(points / local))
+  }
   // Nothing stays resident: wide blocks read whole lines.
   if (roles.row.size === 0) return Math.max(64, Math.min(512, share))
   const fit = Math.floor((8 * target.elementBlock) / local)

@@ -109,7 +109,7 @@ function splitAxis(a: Analysis): Split {
   const programs = Math.ceil(points / columns)
   if (programs >= target.minPrograms) return whole
   const pointsBelow = (l: LetStmt): number =>
-    l.op.kind === 'reduce' ? programs * size(a, new Set([...l.op.axes, ...(a.lets.get(l.op.arg)?.axes ?? [])])) : 0
+    l.op.kind === 'reduce' ? points * size(a, new Set([...l.op.axes, ...(a.lets.get(l.op.arg)?.axes ?? [])])) : 0
   const long = a.body.lets.filter(
     (l) =>
       l.op.kind === 'reduce' &&
@@ -129,9 +129,12 @@ function splitAxis(a: Analysis): Split {
   if (!mayCut(a, split, new Set([axis]))) return whole
   // A program covers about a block of elements, and partial results stay a small part of what is read.
   const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
-  const kept = [...split].reduce((n, id) => n + programs * size(a, a.lets.get(id)?.axes ?? []), 0)
+  const kept = [...split].reduce((n, id) => n + points * size(a, a.lets.get(id)?.axes ?? []), 0)
   const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
-  const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest)
+  // By columns, as few partial results as keep the target busy.
+  const parts = Math.ceil((2 * target.minPrograms) / programs)
+  const busy = columns > 1 ? Math.ceil(extent(axis) / parts) : 1
+  const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest, busy)
   return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
 }
 
