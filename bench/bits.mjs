@@ -48,7 +48,7 @@ const ways = [true, false].map((packBools) => {
 })
 for (let run = 0; run < 3 + Number(options.runs); run++)
   for (const w of run % 2 === 0 ? ways : [...ways].reverse()) {
-    const { outputs, times } = backend.profile(w.executable, inputs)
+    const { outputs, times } = await backend.profile(w.executable, inputs)
     for (const b of outputs) backend.free(b)
     if (run >= 3) for (const { step, ms } of times) w.times[step].push(ms)
   }

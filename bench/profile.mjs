@@ -38,7 +38,7 @@ const upload = (data) => {
   return b
 }
 
-function profileRow(row) {
+async function profileRow(row) {
   const compiled = compileGraph(traced(row, functionsOf(lib)[row.name])(), settings)
   const executable = backend.prepare(compiled.program)
   const inputs = inputsOf(row).map(upload)
@@ -48,7 +48,7 @@ function profileRow(row) {
     const start = performance.now()
     for (const b of executable.run(inputs)) backend.free(b)
     whole = Math.min(whole, performance.now() - start)
-    const { outputs, times } = backend.profile(executable, inputs)
+    const { outputs, times } = await backend.profile(executable, inputs)
     for (const { step, ms } of times) best[step] = Math.min(best[step], ms)
     for (const b of outputs) backend.free(b)
   }
@@ -106,6 +106,6 @@ for (const name of positionals) {
   const row = rows.find((r) => r.name === name)
   if (row === undefined) throw new Error(`unknown row '${name}'`)
   if (row.fresh) profileCompile(row)
-  else profileRow(row)
+  else await profileRow(row)
 }
 backend.dispose()

@@ -1,12 +1,18 @@
 /** A device that compiles: graphs become launch plans, which a backend prepares and runs. */
 
+import { type Capabilities, checkCapabilities } from '../compile/capability.ts'
 import { compileGraph } from '../compile/index.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Device, DeviceName } from './device.ts'
 
-/** A device of a backend and the description of its target. */
-export function createCompiledDevice(name: DeviceName, backend: Backend, target: TargetInfo): Device {
+/** A device of a backend, the description of its target, and what it cannot run (nothing unless given). */
+export function createCompiledDevice(
+  name: DeviceName,
+  backend: Backend,
+  target: TargetInfo,
+  capabilities?: Capabilities,
+): Device {
   return {
     name,
     upload: (data) => {
@@ -19,8 +25,10 @@ export function createCompiledDevice(name: DeviceName, backend: Backend, target:
     free: (buffer) => {
       backend.free(buffer)
     },
+    copy: (buffer) => backend.copy(buffer),
     memory: () => backend.memory(),
     compile: (graph, { mode, donated, name: label, budgets }) => {
+      if (capabilities !== undefined) checkCapabilities(graph, name, capabilities)
       const { program, report } = compileGraph(graph, { mode, target, donated, name: label, budgets })
       const executable = backend.prepare(program)
       return {

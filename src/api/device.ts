@@ -7,8 +7,11 @@ import type { Program } from '../runtime/program.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 
-/** Devices of this build. `reference` evaluates graphs in float64, slowly: the oracle. */
-export type DeviceName = 'wasm' | 'reference'
+/**
+ * Kinds of devices. `reference` evaluates graphs in float64, slowly: the oracle. `cuda` and `webgpu` are opened by the entry
+ * points `sinter/cuda` and `sinter/webgpu`.
+ */
+export type DeviceName = 'wasm' | 'reference' | 'cuda' | 'webgpu'
 
 /** `fast` may reassociate reductions and keep intermediates wide; `strict` gives the bits of running each operation alone. */
 export type Mode = 'fast' | 'strict'
@@ -40,6 +43,8 @@ export interface Device {
   readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray
   read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray>
   free(buffer: DeviceBuffer): void
+  /** A copy on the device. */
+  copy(buffer: DeviceBuffer): DeviceBuffer
   compile(graph: Graph, request: CompileRequest): Compiled
   /** Bytes in use and the limit. */
   memory(): { readonly used: number; readonly limit: number }

@@ -20,7 +20,7 @@ export interface JitOptions {
   /** `fast` (default) or `strict`: bits equal to running each operation alone. */
   readonly mode?: Mode
   /** Device to run on; the current one unless given. */
-  readonly device?: DeviceName
+  readonly device?: DeviceName | Device
   /**
    * Most bytes of intermediate values at once (inputs and results are the caller's): `512MB`, `1GiB` or a number. Values the
    * backward pass needs are computed again to stay inside. Throws E_OUT_OF_MEMORY with the least that can be reached. The
@@ -164,7 +164,7 @@ function donatedBuffer(t: Tensor, device: Device): { readonly buffer: DeviceBuff
   const storage = donate(t)
   if (storage.refs > 0) {
     // Someone else holds the value: the program gets a copy.
-    return { buffer: device.upload(storage.readSync()), settle: () => {} }
+    return { buffer: device.copy(storage.on(device)), settle: () => {} }
   }
   return { buffer: storage.on(device), settle: () => storage.surrender() }
 }

@@ -41,6 +41,7 @@ export function createReferenceDevice(): Device {
     readSync,
     read: async (buffer, dtype, n) => readSync(buffer, dtype, n),
     free,
+    copy: (buffer) => hold(dataOf(buffer).slice()),
     memory: () => ({ used, limit: Number.POSITIVE_INFINITY }),
     compile: (graph: Graph, request: CompileRequest): Compiled => ({
       run: (inputs) => {

@@ -10,9 +10,15 @@ import { createReferenceDevice } from './reference.ts'
 /** Options of a device: threads and a memory limit in bytes, where the device has them. */
 export type DeviceOptions = WasmOptions
 
-const makers: Record<DeviceName, (options: DeviceOptions) => Device> = {
+/** The devices that the main entry can make; others are opened by entry points of their own. */
+const makers: Readonly<Partial<Record<DeviceName, (options: DeviceOptions) => Device>>> = {
   wasm: (options) => createCompiledDevice('wasm', createWasmBackend(options), wasmTarget),
   reference: createReferenceDevice,
+}
+
+const openers: Readonly<Partial<Record<DeviceName, string>>> = {
+  cuda: "import { cuda } from 'sinter/cuda', then setDevice(cuda())",
+  webgpu: "import { webgpu } from 'sinter/webgpu', then setDevice(await webgpu())",
 }
 
 const open = new Map<DeviceName, Device>()
@@ -20,12 +26,24 @@ let current: Device | undefined
 
 function deviceNamed(name: DeviceName, options?: DeviceOptions): Device {
   const make = Object.hasOwn(makers, name) ? makers[name] : undefined
-  if (make === undefined)
-    throw new UserError('E_DEVICE', `there is no device "${String(name)}"`, {
-      help: `use one of ${Object.keys(makers).join(', ')}`,
-    })
-  const device = (options === undefined ? open.get(name) : undefined) ?? make(options ?? {})
+  const have = options === undefined || make === undefined ? open.get(name) : undefined
+  if (have !== undefined) return have
+  if (make === undefined) {
+    const opener = Object.hasOwn(openers, name) ? openers[name] : undefined
+    throw opener === undefined
+      ? new UserError('E_DEVICE', `there is no device "${String(name)}"`, {
+          help: `use one of ${[...Object.keys(makers), ...Object.keys(openers)].join(', ')}`,
+        })
+      : new UserError('E_DEVICE', `the device "${name}" has not been opened`, { help: opener })
+  }
+  const device = make(options ?? {})
   open.set(name, device)
+  return device
+}
+
+/** Makes an opened device known by its name. */
+export function registerDevice(device: Device): Device {
+  open.set(device.name, device)
   return device
 }
 
@@ -36,15 +54,16 @@ export function currentDevice(): Device {
 }
 
 /** The device of a name, or the current one. */
-export const deviceOr = (name: DeviceName | undefined): Device =>
-  name === undefined ? currentDevice() : deviceNamed(name)
+export const deviceOr = (device: DeviceName | Device | undefined): Device =>
+  device === undefined ? currentDevice() : typeof device === 'object' ? device : deviceNamed(device)
 
 /**
- * Chooses the device that operations run on from now on; tensors elsewhere are copied when they are used. With options it
- * is a new device. Throws E_DEVICE for a name this build does not have.
+ * Chooses the device that operations run on from now on, by name or as an entry point gave it (`setDevice(cuda())`); tensors
+ * elsewhere are copied when they are used. With options it is a new device. Throws E_DEVICE for a name this build does not have
+ * and for one that has to be opened first.
  */
-export function setDevice(name: DeviceName, options?: DeviceOptions): void {
-  current = deviceNamed(name, options)
+export function setDevice(device: DeviceName | Device, options?: DeviceOptions): void {
+  current = typeof device === 'object' ? device : deviceNamed(device, options)
 }
 
 /** The name of the device operations run on. */

@@ -104,22 +104,20 @@ function measuredKernel(k: KernelReport, ms: number, machine: MachineLimits): Me
 }
 
 /** Runs two programs in turn until the time is over, at least `least` times each. */
-export function interleave(
+export async function interleave(
   programs: readonly BoundProgram[],
   seconds: number,
   least: number,
   tick: (share: number) => void = () => {},
-): number[][] {
-  for (const p of programs) for (let i = 0; i < 3; i++) p.time()
+): Promise<number[][]> {
+  for (const p of programs) for (let i = 0; i < 3; i++) await p.time()
   const times = programs.map((): number[] => [])
   const started = performance.now()
   for (let run = 0; ; run++) {
     const share = (performance.now() - started) / (seconds * 1e3)
     if (run >= least && share >= 1) return times
     tick(Math.min(1, share))
-    programs.forEach((p, i) => {
-      times[i]?.push(p.time())
-    })
+    for (const [i, p] of programs.entries()) times[i]?.push(await p.time())
   }
 }
 
@@ -130,7 +128,7 @@ export async function measureModel(path: string, options: BenchOptions, console:
   const model = await loadModel(path, parseInputs(options.input, options.shape))
   const { tensors } = fillInputs(model, options.seed)
   const threads = options.threads ?? availableParallelism()
-  const session = new Session(options.device, { threads })
+  const session = await Session.open(options.device, { threads })
   try {
     const { name, graph } = model
     const { mode } = options
@@ -138,8 +136,8 @@ export async function measureModel(path: string, options: BenchOptions, console:
     const fused = session.bind(graph, { name, mode }, tensors)
     const unfused = session.bind(graph, { name: `${name}_unfused`, mode, fuse: false }, tensors)
     console.progress('measuring what this machine can do')
-    const machine = measureMachine(session, console)
-    const [fusedTimes = [], unfusedTimes = []] = interleave(
+    const machine = await measureMachine(session, console)
+    const [fusedTimes = [], unfusedTimes = []] = await interleave(
       [fused, unfused],
       options.seconds * 0.7,
       fewestRuns,
@@ -149,7 +147,7 @@ export async function measureModel(path: string, options: BenchOptions, console:
     const until = performance.now() + options.seconds * 300
     while (profiles.length < fewestRuns || performance.now() < until) {
       console.progress(`measuring each kernel: run ${profiles.length + 1}`)
-      profiles.push(launchTimes(fused.compiled.program, fused.profile()))
+      profiles.push(launchTimes(fused.compiled.program, await fused.profile()))
     }
     console.progress(undefined)
     const { report } = fused.compiled

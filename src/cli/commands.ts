@@ -141,7 +141,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     .command('devices')
     .description('which devices work here, and why others do not')
     .option('--json', 'print plain data')
-    .action((o: Raw) => done(devicesCommand({ json: flag(o, 'json') }, console)))
+    .action(async (o: Raw) => done(await devicesCommand({ json: flag(o, 'json') }, console)))
 
   program
     .command('demo')

@@ -128,14 +128,14 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
   const input = [images]
   const readAt = outputNames.indexOf('digit')
 
-  const oracle = new Session('reference')
+  const oracle = await Session.open('reference')
   const threads = availableParallelism()
-  const session = new Session(options.device, { threads })
+  const session = await Session.open(options.device, { threads })
   try {
     console.line(`${pc.bold('Sinter')} reads digits with a transformer: ${modelPath}`)
     console.line()
     const prepared = session.prepare(graph, { name, mode: 'fast' })
-    const fused = prepared.run(input)
+    const fused = await prepared.run(input)
     const read = fused[readAt]
     if (read === undefined) throw new UserError('E_FILE', `${modelPath} has no output "digit"`)
     const digits = numbers(read)
@@ -148,9 +148,9 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
     describeFusion(prepared.compiled?.report ?? compile(graph, { name, mode: 'fast' }).report, console)
 
     const unfusedPrepared = session.prepare(graph, { name, mode: 'fast', fuse: false })
-    const unfused = unfusedPrepared.run(input)
+    const unfused = await unfusedPrepared.run(input)
     unfusedPrepared.dispose()
-    const reference = oracle.prepare(graph, { name, mode: 'fast' }).run(input)
+    const reference = await oracle.prepare(graph, { name, mode: 'fast' }).run(input)
     const agree = compareResults(outputNames, { fused, unfused, reference }, console)
 
     if (options.device !== 'reference') {
@@ -158,7 +158,7 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
         `${pc.bold('Measured')} on ${options.device}, ${counted(threads, 'thread')}: medians of interleaved runs`,
       )
       for (const m of [model, ...(await Promise.all(programs.map((f) => loadModel(example(f)))))])
-        measure(session, m, options.seconds ?? 1, console)
+        await measure(session, m, options.seconds ?? 1, console)
     }
     console.line(pc.bold('Next'))
     for (const [command, what] of next) console.line(`  ${command.padEnd(68)}  ${pc.dim(what)}`)
@@ -169,12 +169,12 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
 }
 
 /** One program, fused and unfused in turn. */
-function measure(session: Session, model: LoadedModel, seconds: number, console: Console): void {
+async function measure(session: Session, model: LoadedModel, seconds: number, console: Console): Promise<void> {
   const { name, graph } = model
   const { tensors } = fillInputs(model, 0)
   const fused = session.bind(graph, { name, mode: 'fast' }, tensors)
   const unfused = session.bind(graph, { name, mode: 'fast', fuse: false }, tensors)
-  const [fusedTimes = [], unfusedTimes = []] = interleave([fused, unfused], seconds, 5, (share) =>
+  const [fusedTimes = [], unfusedTimes = []] = await interleave([fused, unfused], seconds, 5, (share) =>
     console.progress(`measuring ${name}, fused and unfused in turn: ${(share * 100).toFixed(0)}%`),
   )
   console.progress(undefined)

@@ -1,22 +1,51 @@
 /** The devices of this build: how each is opened, and why the others are missing. */
 import { availableParallelism } from 'node:os'
 import pc from 'picocolors'
+import { createCudaBackend, theCompiler, theDriver } from '../backends/cuda/backend.ts'
 import { createWasmBackend } from '../backends/wasm/backend.ts'
 import { hasRelaxedSimd } from '../backends/wasm/host.ts'
+import { createWebgpuBackend, webgpuCapabilities } from '../backends/webgpu/backend.ts'
+import type { Capabilities } from '../compile/capability.ts'
+import { InternalError, UserError } from '../diagnostics/errors.ts'
+import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Console } from './console.ts'
 
-export const deviceNames = ['wasm', 'reference'] as const
+export const deviceNames = ['wasm', 'reference', 'cuda', 'webgpu'] as const
 
 export type DeviceName = (typeof deviceNames)[number]
 
-/** Opens the backend of a device; undefined for the reference device, which evaluates graphs without a backend. */
-export function createBackend(device: DeviceName, options: { readonly threads?: number }): Backend | undefined {
+/** A backend with what compiling for it goes by. */
+export interface OpenDevice {
+  readonly backend: Backend
+  readonly target: TargetInfo
+  readonly capabilities: Capabilities | undefined
+}
+
+/** What is compiled for a device without opening it. */
+export function targetOf(device: DeviceName): TargetInfo {
+  return device === 'cuda' ? cudaTarget : device === 'webgpu' ? webgpuTarget() : wasmTarget
+}
+
+/**
+ * Opens a device; undefined for the reference device, which evaluates graphs without a backend. Throws E_DEVICE naming what is
+ * missing.
+ */
+export async function openDevice(
+  device: DeviceName,
+  options: { readonly threads?: number },
+): Promise<OpenDevice | undefined> {
   switch (device) {
     case 'wasm':
-      return createWasmBackend(options)
+      return { backend: createWasmBackend(options), target: wasmTarget, capabilities: undefined }
     case 'reference':
       return undefined
+    case 'cuda':
+      return { backend: createCudaBackend(), target: cudaTarget, capabilities: undefined }
+    case 'webgpu': {
+      const backend = await createWebgpuBackend()
+      return { backend, target: webgpuTarget(...backend.planningLimits), capabilities: webgpuCapabilities }
+    }
   }
 }
 
@@ -50,8 +79,8 @@ export interface DeviceStatus {
   readonly help?: string
 }
 
-/** Every device, those of later versions included. */
-export function deviceStatus(): DeviceStatus[] {
+/** Every device: what it offers, or what is missing here. */
+export async function deviceStatus(): Promise<DeviceStatus[]> {
   const { simd, relaxedSimd, threads } = wasmFeatures()
   const cores = availableParallelism()
   return [
@@ -77,19 +106,50 @@ export function deviceStatus(): DeviceStatus[] {
       works: true,
       detail: 'evaluates graphs node by node in float64: slow, the oracle of the others',
     },
-    {
-      name: 'webgpu',
-      works: false,
-      detail: 'not in this version',
-      help: 'use wasm; WebGPU comes with a later version',
-    },
-    { name: 'cuda', works: false, detail: 'not in this version', help: 'use wasm; CUDA comes with a later version' },
+    await webgpuStatus(),
+    ...cudaStatus(),
   ]
 }
 
+/** A device that throws when it is opened. */
+function missing(name: string, error: unknown): DeviceStatus {
+  if (!(error instanceof UserError)) throw new InternalError(`opening ${name} failed`, error)
+  return { name, works: false, detail: error.summary, ...(error.help === undefined ? {} : { help: error.help }) }
+}
+
+/** Every GPU the driver sees, or what is missing. */
+function cudaStatus(): DeviceStatus[] {
+  try {
+    const driver = theDriver()
+    const compiler = theCompiler()
+    const devices = driver.devices()
+    if (devices.length === 0)
+      return [{ name: 'cuda', works: false, detail: 'the NVIDIA driver sees no GPU', help: 'nvidia-smi says more' }]
+    const with_ = `driver for CUDA ${(driver.version / 1000).toFixed(0)}.${(driver.version % 1000) / 10}, NVRTC ${compiler.version}`
+    return devices.map((d) => ({
+      name: devices.length === 1 ? 'cuda' : `cuda:${d.index}`,
+      works: true,
+      detail: `${d.name}, compute capability ${(d.capability / 10).toFixed(1)}, ${(d.memory / 2 ** 30).toFixed(0)} GiB, ${with_}`,
+    }))
+  } catch (error) {
+    return [missing('cuda', error)]
+  }
+}
+
+async function webgpuStatus(): Promise<DeviceStatus> {
+  try {
+    const backend = await createWebgpuBackend()
+    const detail = backend.description
+    backend.dispose()
+    return { name: 'webgpu', works: true, detail }
+  } catch (error) {
+    return missing('webgpu', error)
+  }
+}
+
 /** `sinter devices`. */
-export function devicesCommand(options: { readonly json: boolean }, console: Console): number {
-  const list = deviceStatus()
+export async function devicesCommand(options: { readonly json: boolean }, console: Console): Promise<number> {
+  const list = await deviceStatus()
   if (options.json) {
     console.line(JSON.stringify({ devices: list }, undefined, 2))
     return 0

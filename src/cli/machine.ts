@@ -32,22 +32,22 @@ const productGraph = (): Graph =>
   })
 
 /** The best of several runs: a limit is what the machine can do undisturbed. */
-function best(p: BoundProgram, runs: number): number {
-  p.time()
+async function best(p: BoundProgram, runs: number): Promise<number> {
+  await p.time()
   let ms = Number.POSITIVE_INFINITY
-  for (let i = 0; i < runs; i++) ms = Math.min(ms, p.time())
+  for (let i = 0; i < runs; i++) ms = Math.min(ms, await p.time())
   p.dispose()
   return ms / 1e3
 }
 
 /** Measures the session's device. */
-export function measureMachine(session: Session, console: Console): MachineLimits {
+export async function measureMachine(session: Session, console: Console): Promise<MachineLimits> {
   console.progress('measuring this machine: a copy of 64 MB')
   const zeros = { data: new Float32Array(streamElements), shape: [streamElements], dtype: 'f32' as const }
-  const stream = best(session.bind(streamGraph(), { name: 'stream', mode: 'fast' }, [zeros]), 7)
+  const stream = await best(session.bind(streamGraph(), { name: 'stream', mode: 'fast' }, [zeros]), 7)
   console.progress('measuring this machine: a matrix product')
   const shape: Shape = [matrixSize, matrixSize]
   const operands = [drawTensor(shape, 'f32', 0, 0), drawTensor(shape, 'f32', 0, 1)]
-  const product = best(session.bind(productGraph(), { name: 'product', mode: 'fast' }, operands), 15)
+  const product = await best(session.bind(productGraph(), { name: 'product', mode: 'fast' }, operands), 15)
   return { bandwidth: (2 * 4 * streamElements) / stream, flops: (2 * matrixSize ** 3) / product }
 }

@@ -34,11 +34,11 @@ export async function runCommand(path: string, options: RunOptions, console: Con
       const type = p === undefined ? '' : ` ${showType(p)}`
       console.note(pc.yellow(`input ${name}${type} is drawn at random (seed ${options.seed})`))
     }
-  const session = new Session(options.device, options.threads === undefined ? {} : { threads: options.threads })
+  const session = await Session.open(options.device, options.threads === undefined ? {} : { threads: options.threads })
   try {
     const prepared = session.prepare(model.graph, { name: model.name, mode: options.mode })
     const started = performance.now()
-    const outputs = prepared.run(tensors)
+    const outputs = await prepared.run(tensors)
     const ms = performance.now() - started
     const totals = prepared.compiled?.report.totals
     const files = outputs.map((t, i) => {

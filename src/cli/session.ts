@@ -1,13 +1,14 @@
 /** A session: one open device; graphs are compiled for it and run on host arrays. Shared by all commands. */
 import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
+import { checkCapabilities } from '../compile/capability.ts'
 import { type Compiled, compileGraph } from '../compile/index.ts'
 import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
 import type { HostTensor } from '../onnx/index.ts'
-import { wasmTarget } from '../plan/target.ts'
+import { type TargetInfo, wasmTarget } from '../plan/target.ts'
 import type { Backend, DeviceBuffer, StepTime } from '../runtime/backend.ts'
 import { sizeOf } from '../types/shape.ts'
-import { createBackend, type DeviceName } from './devices.ts'
+import { type DeviceName, type OpenDevice, openDevice } from './devices.ts'
 
 export type Mode = 'fast' | 'strict'
 
@@ -18,18 +19,21 @@ export interface PrepareOptions {
   readonly fuse?: boolean
 }
 
-/** Compiles a graph as every command does. */
-export const compile = (graph: Graph, { name, mode, fuse = true }: PrepareOptions): Compiled =>
-  compileGraph(graph, { name, mode, fuse, target: wasmTarget })
+/** Compiles a graph as every command does, for WebAssembly unless another target is given. */
+export const compile = (
+  graph: Graph,
+  { name, mode, fuse = true }: PrepareOptions,
+  target: TargetInfo = wasmTarget,
+): Compiled => compileGraph(graph, { name, mode, fuse, target })
 
 /** A program with its inputs on the device: what a benchmark runs again and again. */
 export interface BoundProgram {
   /** Runs once; gives the milliseconds it took. */
-  time(): number
+  time(): Promise<number>
   /** Runs once with a clock around every step. */
-  profile(): readonly StepTime[]
+  profile(): Promise<readonly StepTime[]>
   /** The outputs of one run. */
-  outputs(): HostTensor[]
+  outputs(): Promise<HostTensor[]>
   dispose(): void
 }
 
@@ -37,32 +41,44 @@ export interface BoundProgram {
 export interface PreparedModel {
   /** What was compiled; undefined on the reference device, which evaluates the graph as it is. */
   readonly compiled: Compiled | undefined
-  run(inputs: readonly HostTensor[]): HostTensor[]
+  run(inputs: readonly HostTensor[]): Promise<HostTensor[]>
   dispose(): void
 }
 
 export class Session {
   readonly device: DeviceName
-  readonly #backend: Backend | undefined
+  readonly #open: OpenDevice | undefined
 
-  constructor(device: DeviceName, options: { readonly threads?: number } = {}) {
+  private constructor(device: DeviceName, open: OpenDevice | undefined) {
     this.device = device
-    this.#backend = createBackend(device, options)
+    this.#open = open
+  }
+
+  /** Opens a device. Throws E_DEVICE naming what is missing. */
+  static async open(device: DeviceName, options: { readonly threads?: number } = {}): Promise<Session> {
+    return new Session(device, await openDevice(device, options))
+  }
+
+  /** Compiles a graph for the device. */
+  #compile({ target, capabilities }: OpenDevice, graph: Graph, options: PrepareOptions): Compiled {
+    if (capabilities !== undefined) checkCapabilities(graph, this.device, capabilities)
+    return compile(graph, options, target)
   }
 
   /** Makes a graph ready to run. */
   prepare(graph: Graph, options: PrepareOptions): PreparedModel {
-    const backend = this.#backend
-    if (backend === undefined)
-      return { compiled: undefined, run: (inputs) => evaluateOn(graph, inputs, options.mode), dispose: () => {} }
-    const compiled = compile(graph, options)
+    const open = this.#open
+    if (open === undefined)
+      return { compiled: undefined, run: async (inputs) => evaluateOn(graph, inputs, options.mode), dispose: () => {} }
+    const { backend } = open
+    const compiled = this.#compile(open, graph, options)
     const executable = backend.prepare(compiled.program)
     return {
       compiled,
-      run: (inputs) => {
+      run: async (inputs) => {
         const bound = bind(backend, graph, executable, inputs)
         try {
-          return bound.outputs()
+          return await bound.outputs()
         } finally {
           bound.dispose()
         }
@@ -73,12 +89,13 @@ export class Session {
 
   /** Compiles a graph and binds its inputs, to run it many times. Throws E_DEVICE on the reference device. */
   bind(graph: Graph, options: PrepareOptions, inputs: readonly HostTensor[]): BoundProgram & { compiled: Compiled } {
-    const backend = this.#backend
-    if (backend === undefined)
+    const open = this.#open
+    if (open === undefined)
       throw new UserError('E_DEVICE', `the device ${this.device} runs no kernels, so there is nothing to measure`, {
         help: 'measure on --device wasm',
       })
-    const compiled = compile(graph, options)
+    const { backend } = open
+    const compiled = this.#compile(open, graph, options)
     const executable = backend.prepare(compiled.program)
     const bound = bind(backend, graph, executable, inputs)
     return {
@@ -93,7 +110,7 @@ export class Session {
 
   /** Gives the device back. */
   close(): void {
-    this.#backend?.dispose()
+    this.#open?.backend.dispose()
   }
 }
 
@@ -124,27 +141,32 @@ function bind(backend: Backend, graph: Graph, executable: Executable, inputs: re
     throw error
   }
   return {
-    time: () => {
+    time: async () => {
       const started = performance.now()
       const outputs = executable.run(buffers)
+      await backend.settled()
       const ms = performance.now() - started
       release(outputs)
       return ms
     },
-    profile: () => {
-      const { outputs, times } = backend.profile(executable, buffers)
+    profile: async () => {
+      const { outputs, times } = await backend.profile(executable, buffers)
       release(outputs)
       return times
     },
-    outputs: () => {
+    outputs: async () => {
       const outputs = executable.run(buffers)
-      const tensors = graph.outputs.map((n, i): HostTensor => {
-        const b = outputs[i]
-        invariant(b !== undefined, 'a program with too few outputs')
-        return { data: backend.readSync(b, n.dtype, sizeOf(n.shape)), shape: n.shape, dtype: n.dtype }
-      })
-      release(outputs)
-      return tensors
+      try {
+        const tensors: HostTensor[] = []
+        for (const [i, n] of graph.outputs.entries()) {
+          const b = outputs[i]
+          invariant(b !== undefined, 'a program with too few outputs')
+          tensors.push({ data: await backend.read(b, n.dtype, sizeOf(n.shape)), shape: n.shape, dtype: n.dtype })
+        }
+        return tensors
+      } finally {
+        release(outputs)
+      }
     },
     dispose: () => release(buffers),
   }

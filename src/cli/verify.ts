@@ -49,7 +49,9 @@ export function findCases(dirs: readonly string[]): string[] {
 const casesPerJob = 16
 
 async function runAll(cases: readonly string[], options: VerifyOptions, console: Console): Promise<CaseResult[]> {
-  const jobs = options.jobs ?? Math.max(1, Math.min(availableParallelism(), Math.floor(cases.length / casesPerJob)))
+  // Processes would share a GPU's memory and gain nothing: the work is on the device.
+  const parallel = options.device === 'cuda' || options.device === 'webgpu' ? 1 : availableParallelism()
+  const jobs = options.jobs ?? Math.max(1, Math.min(parallel, Math.floor(cases.length / casesPerJob)))
   const caseOptions: CaseOptions = {
     mode: options.mode,
     tolerance: options.tolerance,
@@ -70,14 +72,16 @@ async function runAll(cases: readonly string[], options: VerifyOptions, console:
       timeout: options.timeout,
       onResult,
     })
-  const session = new Session(options.device)
+  const session = await Session.open(options.device)
   try {
-    return cases.map((dir) => {
+    const results: CaseResult[] = []
+    for (const dir of cases) {
       console.progress(`${done} of ${cases.length}  ${basename(dir)}`)
-      const r = runCase(dir, session, caseOptions)
+      const r = await runCase(dir, session, caseOptions)
       onResult(r)
-      return r
-    })
+      results.push(r)
+    }
+    return results
   } finally {
     session.close()
   }

@@ -191,7 +191,7 @@ export function assemble(
     const host = s === undefined ? undefined : hostFor(s, b, dying, bytes)
     intervals.push({ buffer: b, bytes: d.bytes, from, to, ...(host === undefined ? {} : { over: host }) })
   })
-  const memory = planMemory(oneHeirEach(intervals))
+  const memory = planMemory(oneHeirEach(intervals), target.alignment)
   const buffers = a.buffers.map(
     (d, b): ProgramBuffer => ({
       dtype: d.dtype,

@@ -17,7 +17,8 @@ export interface MemoryPlan {
   readonly inPlace: number
 }
 
-const align = (n: number): number => Math.ceil((n + 64) / 64) * 64
+/** The block of `n` bytes with what is kept behind them. */
+const align = (n: number, alignment: number): number => Math.ceil((n + 64) / alignment) * alignment
 
 /** Buffers that follow each other in one place: alive from the first's beginning to the last's end. */
 interface Block {
@@ -49,12 +50,15 @@ function blocksOf(intervals: readonly Interval[]): { readonly blocks: readonly B
 }
 
 /** Places blocks one after another, each in the first gap among those alive at the same time. */
-function firstFit(blocks: readonly Block[]): { readonly starts: ReadonlyMap<Block, number>; readonly end: number } {
+function firstFit(
+  blocks: readonly Block[],
+  alignment: number,
+): { readonly starts: ReadonlyMap<Block, number>; readonly end: number } {
   const starts = new Map<Block, number>()
   const placed: { readonly block: Block; readonly start: number; readonly end: number }[] = []
   let end = 0
   for (const block of blocks) {
-    const size = align(block.bytes)
+    const size = align(block.bytes, alignment)
     const busy = placed.filter((p) => p.block.from <= block.to && p.block.to >= block.from)
     let start = 0
     for (const p of busy.sort((a, b) => a.start - b.start)) {
@@ -70,12 +74,18 @@ function firstFit(blocks: readonly Block[]): { readonly starts: ReadonlyMap<Bloc
 
 /**
  * Offsets by first fit, once in the order of time and once the largest blocks first; the smaller arena wins. Every block keeps
- * 64 bytes behind its data (vector tails read over).
+ * 64 bytes behind its data (vector tails read over). Offsets are multiples of `alignment`.
  */
-export function planMemory(intervals: readonly Interval[]): MemoryPlan {
+export function planMemory(intervals: readonly Interval[], alignment = 64): MemoryPlan {
   const { blocks, inPlace } = blocksOf(intervals)
-  const bySize = firstFit([...blocks].sort((a, b) => b.bytes - a.bytes || a.from - b.from))
-  const byTime = firstFit([...blocks].sort((a, b) => a.from - b.from || b.bytes - a.bytes))
+  const bySize = firstFit(
+    [...blocks].sort((a, b) => b.bytes - a.bytes || a.from - b.from),
+    alignment,
+  )
+  const byTime = firstFit(
+    [...blocks].sort((a, b) => a.from - b.from || b.bytes - a.bytes),
+    alignment,
+  )
   const { starts, end } = bySize.end < byTime.end ? bySize : byTime
   const offsets = new Map([...starts].flatMap(([block, start]) => block.buffers.map((b) => [b, start] as const)))
   return { offsets, arenaBytes: end, inPlace }

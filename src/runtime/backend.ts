@@ -33,15 +33,19 @@ export interface Backend {
   alloc(bytes: number): DeviceBuffer
   free(buffer: DeviceBuffer): void
   write(buffer: DeviceBuffer, data: HostArray): void
-  /** A copy of `n` elements. */
+  /** A copy of the memory on the device. */
+  copy(buffer: DeviceBuffer): DeviceBuffer
+  /** A copy of `n` elements. Throws E_DEVICE on a device that cannot be waited for (WebGPU). */
   readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray
   read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray>
   prepare(program: Program): Executable
+  /** Resolves when everything started so far is done. */
+  settled(): Promise<void>
   /** Runs with a clock around every step (benchmarks). */
   profile(
     executable: Executable,
     inputs: readonly DeviceBuffer[],
-  ): { readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }
+  ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }>
   /** Bytes in use and the limit. */
   memory(): { readonly used: number; readonly limit: number }
   dispose(): void

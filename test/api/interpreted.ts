@@ -69,7 +69,13 @@ export function interpretedBackend(): Backend {
     readSync,
     read: async (b, dtype, n) => readSync(b, dtype, n),
     prepare: (program) => ({ program, run: (inputs) => run(program, inputs), residentBytes: 0, dispose: () => {} }),
-    profile: (executable, inputs) => ({ outputs: executable.run(inputs), times: [] }),
+    copy: (b) => {
+      const to = alloc(bytesOf(b).bytes)
+      new Uint8Array(to.memory).set(new Uint8Array(bytesOf(b).memory))
+      return to
+    },
+    settled: async () => {},
+    profile: async (executable, inputs) => ({ outputs: executable.run(inputs), times: [] }),
     memory: () => ({ used, limit: 2 ** 32 }),
     dispose: () => {},
   }

@@ -47,14 +47,23 @@ class WasmBackend implements Backend {
     return this.readSync(buffer, dtype, n)
   }
 
+  copy(buffer: DeviceBuffer): DeviceBuffer {
+    const from = this.device.own(buffer)
+    const to = this.device.adopt(this.device.heap.alloc(from.bytes), from.bytes)
+    this.device.copy(from.address, to.address, from.bytes)
+    return to
+  }
+
+  async settled(): Promise<void> {}
+
   prepare(program: Program): Executable {
     return new WasmExecutable(this.device, program)
   }
 
-  profile(
+  async profile(
     executable: Executable,
     inputs: readonly DeviceBuffer[],
-  ): { readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] } {
+  ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }> {
     if (!(executable instanceof WasmExecutable)) throw new InternalError('an executable of another backend')
     return executable.profile(inputs)
   }

@@ -4,9 +4,9 @@ import type { ChildSetup } from './pool.ts'
 import { runCase } from './runCase.ts'
 
 const setup = JSON.parse(process.argv[2] ?? '') as ChildSetup
-const session = new Session(setup.device, { threads: setup.threads })
+const opened = Session.open(setup.device, { threads: setup.threads })
 
-process.on('message', (dir: string) => {
-  process.send?.(runCase(dir, session, setup.options))
+process.on('message', async (dir: string) => {
+  process.send?.(await runCase(dir, await opened, setup.options))
 })
 process.on('disconnect', () => process.exit(0))

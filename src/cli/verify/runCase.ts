@@ -105,7 +105,13 @@ interface SetResult {
   readonly kernels: number | undefined
 }
 
-function runSet(bytes: Uint8Array, path: string, dir: string, session: Session, options: CaseOptions): SetResult {
+async function runSet(
+  bytes: Uint8Array,
+  path: string,
+  dir: string,
+  session: Session,
+  options: CaseOptions,
+): Promise<SetResult> {
   const proto = decodeModel(bytes)
   const values = readInputs(proto, dir)
   const model = importModel(bytes, path, { values, shapes: new Map() })
@@ -118,7 +124,7 @@ function runSet(bytes: Uint8Array, path: string, dir: string, session: Session, 
   try {
     const names = model.inputs.map((p) => p.name)
     checkNothingFolded(proto, model.specialised, names, model.graph, prepared.compiled?.program)
-    const outputs = prepared.run(inputs)
+    const outputs = await prepared.run(inputs)
     const wanted = numbered(dir, 'output')
     if (wanted.length === 0) throw new UserError('E_FILE', `${basename(dir)} has no expected output`)
     wanted.forEach((file, i) => {
@@ -135,7 +141,7 @@ function runSet(bytes: Uint8Array, path: string, dir: string, session: Session, 
 }
 
 /** Runs every data set of a case; never throws. */
-export function runCase(dir: string, session: Session, options: CaseOptions): CaseResult {
+export async function runCase(dir: string, session: Session, options: CaseOptions): Promise<CaseResult> {
   const started = performance.now()
   const name = basename(dir)
   let done: SetResult = { specialised: [], kernels: undefined }
@@ -151,7 +157,7 @@ export function runCase(dir: string, session: Session, options: CaseOptions): Ca
     const bytes = readBytes(path)
     const sets = readdirSync(dir).filter((d) => /^test_data_set_\d+$/.test(d))
     if (sets.length === 0) throw new UserError('E_FILE', 'the case has no test_data_set folder')
-    for (const set of sets.sort()) done = runSet(bytes, path, join(dir, set), session, options)
+    for (const set of sets.sort()) done = await runSet(bytes, path, join(dir, set), session, options)
     return result({ status: 'passed' })
   } catch (error) {
     const { code, message } =

@@ -1,0 +1,144 @@
+/** Kernels compiled and loaded: modules by source, in the process and on disk. */
+import { createHash, randomUUID } from 'node:crypto'
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import type { KernelSource } from '../../codegen/simt/kernel.ts'
+import { InternalError, UserError } from '../../diagnostics/errors.ts'
+import { type CudaCompiler, type CudaContext, DriverError, type FunctionAttributes } from './driver.ts'
+
+/** A kernel loaded on a device. */
+export interface LoadedKernel {
+  readonly fn: number
+  readonly source: KernelSource
+}
+
+/** What a kernel takes of the device. */
+export interface KernelResources extends FunctionAttributes {
+  readonly name: string
+  readonly threads: number
+  readonly blocks: number
+  /** Shared memory of a block, dynamic included. */
+  readonly blockSharedBytes: number
+  /** Threads a multiprocessor holds, of 2048. */
+  readonly residentThreads: number
+}
+
+/** The user's cache folder for compiled kernels; undefined where SINTER_CACHE is `off`. */
+export function cacheFolder(): string | undefined {
+  const { SINTER_CACHE, XDG_CACHE_HOME, LOCALAPPDATA } = process.env
+  if (SINTER_CACHE === 'off') return undefined
+  if (SINTER_CACHE !== undefined && SINTER_CACHE !== '') return join(SINTER_CACHE, 'cuda')
+  const base = process.platform === 'win32' ? LOCALAPPDATA : XDG_CACHE_HOME
+  return join(base !== undefined && base !== '' ? base : join(homedir(), '.cache'), 'sinter', 'cuda')
+}
+
+/** The newest architecture the compiler knows of those whose code runs on a device: the same generation, no newer revision. */
+export function architectureFor(capability: number, known: readonly number[]): number {
+  if (known.length === 0) return capability
+  const fit = known.filter((a) => Math.floor(a / 10) === Math.floor(capability / 10) && a <= capability)
+  if (fit.length > 0) return Math.max(...fit)
+  throw new UserError(
+    'E_DEVICE',
+    `this NVRTC makes no code for compute capability ${(capability / 10).toFixed(1)} (it knows ${known.join(', ')})`,
+    { help: 'install the CUDA toolkit that came with the driver, or a later one' },
+  )
+}
+
+export class KernelCache {
+  private readonly context: CudaContext
+  private readonly compiler: CudaCompiler
+  private readonly folder: string | undefined
+  private readonly options: readonly string[]
+  private readonly loaded = new Map<string, { readonly module: number; readonly kernel: LoadedKernel }>()
+  /** Kernels compiled, and those found on disk. */
+  compiled = 0
+  found = 0
+
+  constructor(context: CudaContext, compiler: CudaCompiler, folder: string | undefined = cacheFolder()) {
+    this.context = context
+    this.compiler = compiler
+    this.folder = folder
+    const architecture = architectureFor(context.properties.capability, compiler.architectures)
+    this.options = [`--gpu-architecture=sm_${architecture}`, '--std=c++17', '-default-device']
+  }
+
+  /** The kernel of a source, compiled if it is new. */
+  load(source: KernelSource): LoadedKernel {
+    const have = this.loaded.get(source.source)
+    if (have !== undefined) return { ...have.kernel, source }
+    const module = this.module(source)
+    const fn = this.context.getFunction(module, source.entry)
+    if (source.dynamicSharedBytes > 0) this.context.allowSharedBytes(fn, source.dynamicSharedBytes)
+    const kernel = { fn, source }
+    this.loaded.set(source.source, { module, kernel })
+    return kernel
+  }
+
+  resources({ fn, source }: LoadedKernel): KernelResources {
+    const a = this.context.attributes(fn)
+    const blocks = this.context.occupancy(fn, source.threads, source.dynamicSharedBytes)
+    return {
+      ...a,
+      name: source.entry,
+      threads: source.threads,
+      blocks: source.programs,
+      blockSharedBytes: a.sharedBytes + source.dynamicSharedBytes,
+      residentThreads: blocks * source.threads,
+    }
+  }
+
+  private module(source: KernelSource): number {
+    const file = this.fileOf(source.source)
+    const image = file === undefined ? undefined : read(file)
+    if (image !== undefined) {
+      try {
+        const module = this.context.loadModule(image)
+        this.found++
+        return module
+      } catch (e) {
+        // A damaged file: compile again and replace it.
+        if (!(e instanceof DriverError)) throw e
+      }
+    }
+    const { image: fresh, log } = this.compiler.compile(source.source, `${source.entry}.cu`, this.options)
+    if (fresh === undefined)
+      throw new InternalError(`the CUDA code of kernel ${source.entry} does not compile:\n${log}\n\n${source.source}`)
+    this.compiled++
+    if (file !== undefined && this.folder !== undefined) write(this.folder, file, fresh)
+    return this.context.loadModule(fresh)
+  }
+
+  private fileOf(source: string): string | undefined {
+    if (this.folder === undefined) return undefined
+    const key = createHash('sha256')
+      .update([this.compiler.version, ...this.options, source].join('\n'))
+      .digest('hex')
+    return join(this.folder, `${key}.cubin`)
+  }
+
+  dispose(): void {
+    for (const { module } of this.loaded.values()) this.context.unloadModule(module)
+    this.loaded.clear()
+  }
+}
+
+function read(file: string): Uint8Array | undefined {
+  try {
+    return readFileSync(file)
+  } catch {
+    return undefined
+  }
+}
+
+/** Other processes see the whole file or none. A cache that cannot be written is no error. */
+function write(folder: string, file: string, image: Uint8Array): void {
+  const partial = `${file}.${randomUUID()}`
+  try {
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(partial, image)
+    renameSync(partial, file)
+  } catch {
+    rmSync(partial, { force: true })
+  }
+}

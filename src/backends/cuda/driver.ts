@@ -1,0 +1,126 @@
+/**
+ * What the CUDA backend needs of a driver, a compiler and a device. Everything above this file is tested against a driver that
+ * records calls as well as on a GPU. Addresses and handles are numbers (device pointers stay below 2^53).
+ */
+
+/** A driver call that failed: the name of the error and of the call. */
+export class DriverError extends Error {
+  readonly error: string
+  readonly call: string
+
+  constructor(call: string, error: string, description: string) {
+    super(`${call}: ${error} (${description})`)
+    this.name = 'DriverError'
+    this.error = error
+    this.call = call
+  }
+}
+
+/** Whether a failed call says that memory is short. */
+export const isOutOfMemory = (e: unknown): boolean => e instanceof DriverError && e.error === 'CUDA_ERROR_OUT_OF_MEMORY'
+
+export interface DeviceProperties {
+  readonly index: number
+  readonly name: string
+  /** Compute capability: 90 is 9.0. */
+  readonly capability: number
+  readonly multiprocessors: number
+  /** Bytes of memory. */
+  readonly memory: number
+  /** Bytes of shared memory a block may ask for. */
+  readonly sharedBytes: number
+  readonly l2Bytes: number
+}
+
+/** Memory of the host that the device copies from and to at full speed. */
+export interface Pinned {
+  readonly address: number
+  readonly bytes: Uint8Array
+}
+
+/** What a compiled kernel takes of a multiprocessor. */
+export interface FunctionAttributes {
+  readonly registers: number
+  /** Bytes a thread keeps in local memory: spills, and arrays that have no registers. */
+  readonly localBytes: number
+  readonly sharedBytes: number
+  readonly maxThreads: number
+}
+
+/** The 8-byte arguments of a launch, in memory that does not move. */
+export interface Arguments {
+  readonly length: number
+  set(i: number, value: number): void
+}
+
+export interface Launch {
+  readonly fn: number
+  readonly grid: number
+  readonly threads: number
+  /** Dynamic shared memory. */
+  readonly sharedBytes: number
+  readonly args: Arguments
+}
+
+/** Launches that run one after another, started by one call. */
+export interface GraphRun {
+  launch(): void
+  /** Takes over the arguments of a launch. */
+  update(launch: number): void
+  dispose(): void
+}
+
+/** An open device: one context, one stream. Calls throw DriverError. */
+export interface CudaContext {
+  readonly properties: DeviceProperties
+  memAlloc(bytes: number): number
+  memFree(address: number): void
+  memInfo(): { readonly free: number; readonly total: number }
+  hostAlloc(bytes: number): Pinned
+  hostFree(p: Pinned): void
+  /** Copies on the stream. */
+  toDevice(to: number, from: number, bytes: number): void
+  toHost(to: number, from: number, bytes: number): void
+  copy(to: number, from: number, bytes: number): void
+  synchronize(): void
+  createEvent(): number
+  record(event: number): void
+  waitFor(event: number): void
+  isDone(event: number): boolean
+  /** Milliseconds between two recorded events. */
+  elapsed(from: number, to: number): number
+  destroyEvent(event: number): void
+  loadModule(image: Uint8Array): number
+  unloadModule(module: number): void
+  getFunction(module: number, name: string): number
+  attributes(fn: number): FunctionAttributes
+  /** Allows launches with more than 48 KB of dynamic shared memory. */
+  allowSharedBytes(fn: number, bytes: number): void
+  /** Blocks of a kernel that a multiprocessor holds. */
+  occupancy(fn: number, threads: number, sharedBytes: number): number
+  makeArguments(length: number): Arguments
+  launch(l: Launch): void
+  /** Launches in order as a graph, with the arguments they have now. */
+  makeGraph(launches: readonly Launch[]): GraphRun
+  dispose(): void
+}
+
+export interface CudaDriver {
+  /** What the driver supports: 13000 is CUDA 13.0. */
+  readonly version: number
+  devices(): DeviceProperties[]
+  open(index: number): CudaContext
+}
+
+export interface CompileOutcome {
+  /** The compiled image, where there were no errors. */
+  readonly image: Uint8Array | undefined
+  readonly log: string
+}
+
+export interface CudaCompiler {
+  readonly version: string
+  /** Compute capabilities it makes machine code for. */
+  readonly architectures: readonly number[]
+  compile(source: string, name: string, options: readonly string[]): CompileOutcome
+}

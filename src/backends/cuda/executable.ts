@@ -1,0 +1,175 @@
+/** A program prepared for a CUDA device with its kernels, constants and arena; and its runs. */
+import { InternalError, UserError } from '../../diagnostics/errors.ts'
+import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import { type Base, bufferOf, commandsOf, type Place } from '../../runtime/commands.ts'
+import type { Program } from '../../runtime/program.ts'
+import type { KernelResources } from './compile.ts'
+import { type CudaBuffer, type CudaDevice, guarded } from './device.ts'
+import { Prepared, type Work } from './prepared.ts'
+
+/** Kernels read and write 16 bytes at a time. */
+const alignment = 16
+
+export class CudaExecutable implements Executable {
+  readonly program: Program
+  readonly residentBytes: number
+  private readonly device: CudaDevice
+  private readonly places: readonly Place[]
+  private readonly prepared: Prepared
+  private readonly works: readonly Work[]
+  private readonly owned: number[] = []
+  private readonly inputs: readonly { readonly base: number; readonly index: number }[]
+  private readonly fresh: readonly { readonly base: number; readonly bytes: number }[]
+  private disposed = false
+
+  constructor(device: CudaDevice, program: Program) {
+    this.device = device
+    this.program = program
+    const { bases, commands, places } = commandsOf(program, { alignment })
+    this.places = places
+    let resident = 0
+    const take = (bytes: number): number => {
+      const a = device.pool.alloc(bytes)
+      this.owned.push(a)
+      resident += bytes
+      return a
+    }
+    const moving = new Set(bases.flatMap((b, i) => (b.kind === 'input' || b.kind === 'output' ? [i] : [])))
+    this.inputs = bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
+    this.fresh = bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes }] : []))
+    try {
+      const addresses = Float64Array.from(bases, (b) => this.place(b, take))
+      this.prepared = new Prepared(device, addresses, moving)
+      this.works = this.prepared.prepare(commands)
+    } catch (e) {
+      for (const a of this.owned) device.pool.release(a)
+      throw e
+    }
+    this.residentBytes = resident
+  }
+
+  private place(b: Base, take: (bytes: number) => number): number {
+    if (b.kind === 'input' || b.kind === 'output') return 0
+    const address = take(b.bytes)
+    if (b.kind === 'constant') this.device.copyIn(address, b.data)
+    return address
+  }
+
+  run(inputs: readonly DeviceBuffer[]): DeviceBuffer[] {
+    return guarded(this.device.context.properties.name, () => this.execute(inputs, () => this.prepared.run(this.works)))
+  }
+
+  /** Runs launch by launch with an event around every step. */
+  profile(inputs: readonly DeviceBuffer[]): { outputs: DeviceBuffer[]; times: StepTime[] } {
+    let times: StepTime[] = []
+    const outputs = this.execute(inputs, () => {
+      times = this.timed()
+    })
+    return { outputs, times }
+  }
+
+  private timed(): StepTime[] {
+    const { context } = this.device
+    const marks: { readonly event: number; readonly top: number }[] = []
+    const mark = (top: number): void => {
+      if (marks.at(-1)?.top === top) return
+      const event = context.createEvent()
+      context.record(event)
+      marks.push({ event, top })
+    }
+    try {
+      for (const w of this.works) {
+        if (w.kind === 'host') {
+          mark(w.top)
+          w.run()
+          continue
+        }
+        for (const l of w.section.launches) {
+          mark(l.top)
+          context.launch(l)
+        }
+      }
+      mark(-1)
+      context.synchronize()
+      const ms = new Map<number, number>()
+      marks.forEach((m, i) => {
+        const next = marks[i + 1]
+        if (next !== undefined) ms.set(m.top, (ms.get(m.top) ?? 0) + context.elapsed(m.event, next.event))
+      })
+      return [...ms].map(([step, time]) => ({ step, ms: time }))
+    } finally {
+      for (const m of marks) context.destroyEvent(m.event)
+    }
+  }
+
+  /** What each kernel takes of the device. */
+  resources(): KernelResources[] {
+    const loaded = [...this.prepared.kernels.values()].flatMap((v) => [...v.values()])
+    return loaded.map((k) => this.device.kernels.resources(k))
+  }
+
+  private execute(inputs: readonly DeviceBuffer[], run: () => void): DeviceBuffer[] {
+    const { device, program, prepared } = this
+    if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
+    const given = inputs.map((b) => device.own(b))
+    const taken: number[] = []
+    try {
+      for (const { base, bytes } of this.fresh) {
+        const address = device.pool.alloc(bytes)
+        taken.push(address)
+        prepared.bind(base, address)
+      }
+      for (const { base, index } of this.inputs) {
+        const have = given[index]
+        if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
+        prepared.bind(base, have.address)
+      }
+      run()
+      return this.results(given, taken)
+    } catch (e) {
+      for (const a of taken) device.pool.release(a)
+      throw e
+    }
+  }
+
+  private address(buffer: number): number {
+    const p = this.places[buffer]
+    return p === undefined ? 0 : (this.prepared.addresses[p.base] ?? 0) + p.offset
+  }
+
+  /** The outputs as device buffers; donated inputs that are not among them are freed. */
+  private results(given: readonly CudaBuffer[], taken: number[]): DeviceBuffer[] {
+    const { device, program } = this
+    const handed = new Set<number>()
+    const donated = new Map(program.inputs.map((b, i) => [b, program.donated[i] === true ? given[i] : undefined]))
+    const outputs: DeviceBuffer[] = []
+    for (const b of program.outputs) {
+      const { bytes, source } = bufferOf(program, b)
+      const address = this.address(b)
+      if ((source.kind === 'output' || donated.get(b) !== undefined) && !handed.has(address)) {
+        handed.add(address)
+        outputs.push(device.adopt(address, bytes))
+        continue
+      }
+      const copy = device.pool.alloc(bytes)
+      taken.push(copy)
+      handed.add(copy)
+      if (bytes > 0) device.context.copy(copy, address, bytes)
+      outputs.push(device.adopt(copy, bytes))
+    }
+    for (const buffer of donated.values()) {
+      if (buffer === undefined || !buffer.alive) continue
+      buffer.alive = false
+      if (!handed.has(buffer.address)) device.pool.release(buffer.address)
+    }
+    for (const a of taken) if (!handed.has(a)) device.pool.release(a)
+    return outputs
+  }
+
+  dispose(): void {
+    if (this.disposed) return
+    this.disposed = true
+    this.prepared.dispose()
+    for (const a of this.owned) this.device.pool.release(a)
+  }
+}

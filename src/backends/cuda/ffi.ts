@@ -1,0 +1,392 @@
+/** The CUDA driver API through the FFI library, behind the interface of `driver.ts`. */
+import { UserError } from '../../diagnostics/errors.ts'
+import {
+  type Arguments,
+  type CudaContext,
+  type CudaDriver,
+  type DeviceProperties,
+  DriverError,
+  type FunctionAttributes,
+  type GraphRun,
+  type Launch,
+  type Pinned,
+} from './driver.ts'
+import {
+  type Ffi,
+  loadDriverLibrary,
+  loadFfi,
+  type NativeArgument,
+  type NativeFunction,
+  type NativeLibrary,
+} from './library.ts'
+
+const u64 = 'uint64_t'
+const u32 = 'uint32_t'
+
+/** The functions in use, with their types. Names carry the version suffix of the ABI they are declared with. */
+const signatures = {
+  cuInit: [u32],
+  cuDriverGetVersion: ['void*'],
+  cuDeviceGetCount: ['void*'],
+  cuDeviceGet: ['void*', 'int'],
+  cuDeviceGetName: ['void*', 'int', 'int'],
+  cuDeviceTotalMem_v2: ['void*', 'int'],
+  cuDeviceGetAttribute: ['void*', 'int', 'int'],
+  cuDevicePrimaryCtxRetain: ['void*', 'int'],
+  cuDevicePrimaryCtxRelease_v2: ['int'],
+  cuCtxSetCurrent: [u64],
+  cuStreamCreate: ['void*', u32],
+  cuStreamSynchronize: [u64],
+  cuStreamDestroy_v2: [u64],
+  cuMemAlloc_v2: ['void*', u64],
+  cuMemFree_v2: [u64],
+  cuMemGetInfo_v2: ['void*', 'void*'],
+  cuMemHostAlloc: ['void*', u64, u32],
+  cuMemFreeHost: [u64],
+  cuMemcpyHtoDAsync_v2: [u64, u64, u64, u64],
+  cuMemcpyDtoHAsync_v2: [u64, u64, u64, u64],
+  cuMemcpyDtoDAsync_v2: [u64, u64, u64, u64],
+  cuEventCreate: ['void*', u32],
+  cuEventRecord: [u64, u64],
+  cuEventSynchronize: [u64],
+  cuEventQuery: [u64],
+  cuEventElapsedTime: ['void*', u64, u64],
+  cuEventDestroy_v2: [u64],
+  cuModuleLoadData: ['void*', 'void*'],
+  cuModuleUnload: [u64],
+  cuModuleGetFunction: ['void*', u64, 'str'],
+  cuFuncGetAttribute: ['void*', 'int', u64],
+  cuFuncSetAttribute: [u64, 'int', 'int'],
+  cuOccupancyMaxActiveBlocksPerMultiprocessor: ['void*', u64, 'int', u64],
+  cuLaunchKernel: [u64, u32, u32, u32, u32, u32, u32, u32, u64, u64, u64],
+  cuGraphCreate: ['void*', u32],
+  cuGraphAddKernelNode: ['void*', u64, 'void*', u64, 'void*'],
+  cuGraphInstantiateWithFlags: ['void*', u64, u64],
+  cuGraphExecKernelNodeSetParams: [u64, u64, 'void*'],
+  cuGraphLaunch: [u64, u64],
+  cuGraphExecDestroy: [u64],
+  cuGraphDestroy: [u64],
+} as const
+
+type Name = keyof typeof signatures
+type Argument = NativeArgument
+
+const attribute = { multiprocessors: 16, l2Bytes: 38, major: 75, minor: 76, sharedOptin: 97 } as const
+const functionAttribute = { maxThreads: 0, shared: 1, local: 3, registers: 4, maxDynamicShared: 8 } as const
+
+const notReady = 600
+
+/** The driver's functions, checked. */
+class Calls {
+  private readonly functions = new Map<Name, NativeFunction>()
+  private readonly library: NativeLibrary
+  private readonly errorName: NativeFunction
+  private readonly errorString: NativeFunction
+  readonly ffi: Ffi
+
+  constructor(ffi: Ffi, library: NativeLibrary) {
+    this.ffi = ffi
+    this.library = library
+    this.errorName = library.func('cuGetErrorName', 'int', ['int', 'void*'])
+    this.errorString = library.func('cuGetErrorString', 'int', ['int', 'void*'])
+  }
+
+  /** A function, bound when it is first asked for: old drivers lack new ones. */
+  fn(name: Name): NativeFunction {
+    const have = this.functions.get(name)
+    if (have !== undefined) return have
+    const made = this.library.func(name, 'int', signatures[name])
+    this.functions.set(name, made)
+    return made
+  }
+
+  call(name: Name, ...args: readonly Argument[]): void {
+    const code = this.fn(name)(...args)
+    if (code !== 0) this.fail(name, code)
+  }
+
+  fail(name: Name, code: number): never {
+    const error = this.text(this.errorName, code) ?? `CUDA error ${code}`
+    throw new DriverError(name, error, this.text(this.errorString, code) ?? 'no description')
+  }
+
+  private text(of: NativeFunction, code: number): string | undefined {
+    const at = new BigUint64Array(1)
+    if (of(code, at) !== 0 || at[0] === undefined || at[0] === 0n) return undefined
+    const bytes = new Uint8Array(this.ffi.view(at[0], 128))
+    const end = bytes.indexOf(0)
+    return new TextDecoder().decode(bytes.slice(0, end < 0 ? bytes.length : end))
+  }
+
+  /** What a call writes into its first argument, an address or handle. */
+  handle(name: Name, ...args: readonly Argument[]): number {
+    const out = new BigUint64Array(1)
+    this.call(name, out, ...args)
+    return Number(out[0])
+  }
+
+  /** The same of a 32-bit integer. */
+  integer(name: Name, ...args: readonly Argument[]): number {
+    const out = new Int32Array(1)
+    this.call(name, out, ...args)
+    return out[0] ?? 0
+  }
+
+  /** Address of memory that stays where it is as long as the view lives. */
+  address(view: ArrayBufferView): number {
+    return Number(this.ffi.address(view))
+  }
+}
+
+/** Opens the driver. Throws E_DEVICE where there is none. */
+export function openDriver(): CudaDriver {
+  const ffi = loadFfi()
+  const calls = new Calls(ffi, loadDriverLibrary(ffi))
+  try {
+    calls.call('cuInit', 0)
+    const version = calls.integer('cuDriverGetVersion')
+    const count = calls.integer('cuDeviceGetCount')
+    const devices = (): DeviceProperties[] => Array.from({ length: count }, (_, i) => propertiesOf(calls, i))
+    return { version, devices, open: (index) => new Context(calls, propertiesOf(calls, index)) }
+  } catch (e) {
+    if (!(e instanceof DriverError)) throw e
+    throw new UserError('E_DEVICE', `the NVIDIA driver does not start: ${e.message}`, {
+      help: 'nvidia-smi shows whether the driver sees a GPU',
+      cause: e,
+    })
+  }
+}
+
+function propertiesOf(calls: Calls, index: number): DeviceProperties {
+  const device = calls.integer('cuDeviceGet', index)
+  const name = new Uint8Array(256)
+  calls.call('cuDeviceGetName', name, 256, device)
+  const get = (a: number): number => calls.integer('cuDeviceGetAttribute', a, device)
+  return {
+    index,
+    name: new TextDecoder().decode(name.slice(0, name.indexOf(0))),
+    capability: 10 * get(attribute.major) + get(attribute.minor),
+    multiprocessors: get(attribute.multiprocessors),
+    memory: calls.handle('cuDeviceTotalMem_v2', device),
+    sharedBytes: get(attribute.sharedOptin),
+    l2Bytes: get(attribute.l2Bytes),
+  }
+}
+
+/** Values, and behind them the addresses of the values, as the driver wants arguments. */
+class NativeArguments implements Arguments {
+  readonly length: number
+  /** Address of the table of addresses. */
+  readonly table: number
+  private readonly words: Uint32Array
+
+  constructor(calls: Calls, length: number) {
+    this.length = length
+    const memory = new ArrayBuffer(Math.max(16 * length, 128))
+    this.words = new Uint32Array(memory)
+    const start = calls.address(this.words)
+    this.table = start + 8 * length
+    for (let i = 0; i < length; i++) this.set(length + i, start + 8 * i)
+  }
+
+  set(i: number, value: number): void {
+    this.words[2 * i] = value >>> 0
+    this.words[2 * i + 1] = Math.floor(value / 2 ** 32)
+  }
+}
+
+const tableOf = (args: Arguments): number => {
+  if (args instanceof NativeArguments) return args.table
+  throw new TypeError('arguments of another driver')
+}
+
+let current: Context | undefined
+
+class Context implements CudaContext {
+  readonly properties: DeviceProperties
+  private readonly calls: Calls
+  private readonly context: number
+  private readonly stream: number
+
+  constructor(calls: Calls, properties: DeviceProperties) {
+    this.calls = calls
+    this.properties = properties
+    this.context = calls.handle('cuDevicePrimaryCtxRetain', calls.integer('cuDeviceGet', properties.index))
+    this.activate()
+    this.stream = calls.handle('cuStreamCreate', 1)
+  }
+
+  /** Makes this device the one that calls mean. */
+  private activate(): void {
+    if (current === this) return
+    this.calls.call('cuCtxSetCurrent', this.context)
+    current = this
+  }
+
+  private call(name: Name, ...args: readonly Argument[]): void {
+    this.activate()
+    this.calls.call(name, ...args)
+  }
+
+  private handle(name: Name, ...args: readonly Argument[]): number {
+    this.activate()
+    return this.calls.handle(name, ...args)
+  }
+
+  memAlloc(bytes: number): number {
+    return this.handle('cuMemAlloc_v2', bytes)
+  }
+
+  memFree(address: number): void {
+    this.call('cuMemFree_v2', address)
+  }
+
+  memInfo(): { free: number; total: number } {
+    const out = new BigUint64Array(2)
+    this.call('cuMemGetInfo_v2', out.subarray(0, 1), out.subarray(1, 2))
+    return { free: Number(out[0]), total: Number(out[1]) }
+  }
+
+  hostAlloc(bytes: number): Pinned {
+    const address = this.handle('cuMemHostAlloc', bytes, 0)
+    return { address, bytes: new Uint8Array(this.calls.ffi.view(BigInt(address), bytes)) }
+  }
+
+  hostFree(p: Pinned): void {
+    this.call('cuMemFreeHost', p.address)
+  }
+
+  toDevice(to: number, from: number, bytes: number): void {
+    this.call('cuMemcpyHtoDAsync_v2', to, from, bytes, this.stream)
+  }
+
+  toHost(to: number, from: number, bytes: number): void {
+    this.call('cuMemcpyDtoHAsync_v2', to, from, bytes, this.stream)
+  }
+
+  copy(to: number, from: number, bytes: number): void {
+    this.call('cuMemcpyDtoDAsync_v2', to, from, bytes, this.stream)
+  }
+
+  synchronize(): void {
+    this.call('cuStreamSynchronize', this.stream)
+  }
+
+  createEvent(): number {
+    return this.handle('cuEventCreate', 0)
+  }
+
+  record(event: number): void {
+    this.call('cuEventRecord', event, this.stream)
+  }
+
+  waitFor(event: number): void {
+    this.call('cuEventSynchronize', event)
+  }
+
+  isDone(event: number): boolean {
+    this.activate()
+    const code = this.calls.fn('cuEventQuery')(event)
+    if (code !== 0 && code !== notReady) this.calls.fail('cuEventQuery', code)
+    return code === 0
+  }
+
+  elapsed(from: number, to: number): number {
+    const out = new Float32Array(1)
+    this.call('cuEventElapsedTime', out, from, to)
+    return out[0] ?? 0
+  }
+
+  destroyEvent(event: number): void {
+    this.call('cuEventDestroy_v2', event)
+  }
+
+  loadModule(image: Uint8Array): number {
+    return this.handle('cuModuleLoadData', image)
+  }
+
+  unloadModule(module: number): void {
+    this.call('cuModuleUnload', module)
+  }
+
+  getFunction(module: number, name: string): number {
+    return this.handle('cuModuleGetFunction', module, name)
+  }
+
+  attributes(fn: number): FunctionAttributes {
+    this.activate()
+    const get = (a: number): number => this.calls.integer('cuFuncGetAttribute', a, fn)
+    return {
+      registers: get(functionAttribute.registers),
+      localBytes: get(functionAttribute.local),
+      sharedBytes: get(functionAttribute.shared),
+      maxThreads: get(functionAttribute.maxThreads),
+    }
+  }
+
+  allowSharedBytes(fn: number, bytes: number): void {
+    this.call('cuFuncSetAttribute', fn, functionAttribute.maxDynamicShared, bytes)
+  }
+
+  occupancy(fn: number, threads: number, sharedBytes: number): number {
+    this.activate()
+    return this.calls.integer('cuOccupancyMaxActiveBlocksPerMultiprocessor', fn, threads, sharedBytes)
+  }
+
+  makeArguments(length: number): Arguments {
+    return new NativeArguments(this.calls, length)
+  }
+
+  launch(l: Launch): void {
+    this.call('cuLaunchKernel', l.fn, l.grid, 1, 1, l.threads, 1, 1, l.sharedBytes, this.stream, tableOf(l.args), 0)
+  }
+
+  makeGraph(launches: readonly Launch[]): GraphRun {
+    this.activate()
+    const { calls, stream } = this
+    const graph = calls.handle('cuGraphCreate', 0)
+    try {
+      const nodes: number[] = []
+      const before = new BigUint64Array(1)
+      for (const l of launches) {
+        const node = calls.handle('cuGraphAddKernelNode', graph, before, nodes.length > 0 ? 1 : 0, nodeParameters(l))
+        nodes.push(node)
+        before[0] = BigInt(node)
+      }
+      const exec = calls.handle('cuGraphInstantiateWithFlags', graph, 0)
+      return {
+        launch: () => this.call('cuGraphLaunch', exec, stream),
+        update: (i) => {
+          const [node, l] = [nodes[i], launches[i]]
+          if (node !== undefined && l !== undefined)
+            this.call('cuGraphExecKernelNodeSetParams', exec, node, nodeParameters(l))
+        },
+        dispose: () => {
+          this.call('cuGraphExecDestroy', exec)
+          this.call('cuGraphDestroy', graph)
+        },
+      }
+    } catch (e) {
+      calls.call('cuGraphDestroy', graph)
+      throw e
+    }
+  }
+
+  dispose(): void {
+    this.synchronize()
+    this.call('cuStreamDestroy_v2', this.stream)
+    this.calls.call('cuDevicePrimaryCtxRelease_v2', this.calls.integer('cuDeviceGet', this.properties.index))
+    if (current === this) current = undefined
+  }
+}
+
+/** CUDA_KERNEL_NODE_PARAMS (version 1): function, grid, block, shared bytes, table of arguments. */
+function nodeParameters(l: Launch): Uint8Array {
+  const bytes = new Uint8Array(new ArrayBuffer(72))
+  const view = new DataView(bytes.buffer)
+  view.setBigUint64(0, BigInt(l.fn), true)
+  const dims = [l.grid, 1, 1, l.threads, 1, 1, l.sharedBytes]
+  for (const [i, d] of dims.entries()) view.setUint32(8 + 4 * i, d, true)
+  view.setBigUint64(40, BigInt(tableOf(l.args)), true)
+  return bytes
+}

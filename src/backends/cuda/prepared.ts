@@ -1,0 +1,244 @@
+/** The commands of a launch plan made ready: kernels compiled, arguments in place, launches gathered into sections. */
+import { cudaCaps } from '../../codegen/simt/capability.ts'
+import { emitKernel } from '../../codegen/simt/kernel.ts'
+import { UserError } from '../../diagnostics/errors.ts'
+import type { Kernel } from '../../kernel/ir.ts'
+import { type BoundBuffer, type Command, elementsOf, overlapping, type Place } from '../../runtime/commands.ts'
+import type { KernelStep } from '../../runtime/program.ts'
+import { type HostArray, hostArray } from '../../types/host.ts'
+import type { LoadedKernel } from './compile.ts'
+import { copyBlocks, copyKernel } from './copy.ts'
+import type { CudaDevice } from './device.ts'
+import { Section, type SectionLaunch } from './section.ts'
+
+/** What runs between sections, on the host. */
+export interface HostWork {
+  readonly kind: 'host'
+  readonly top: number
+  readonly run: () => void
+}
+
+export type Work = { readonly kind: 'section'; readonly section: Section } | HostWork
+
+/** An argument that holds the address of a base. */
+interface Use {
+  readonly launch: SectionLaunch
+  readonly argument: number
+  readonly offset: number
+}
+
+export class Prepared {
+  /** Address of each base. */
+  readonly addresses: Float64Array
+  readonly kernels = new Map<Kernel, Map<string, LoadedKernel>>()
+  private readonly device: CudaDevice
+  /** Bases that change from run to run. */
+  private readonly moving: ReadonlySet<number>
+  private readonly uses = new Map<number, Use[]>()
+  private readonly sections: Section[] = []
+
+  constructor(device: CudaDevice, addresses: Float64Array, moving: ReadonlySet<number>) {
+    this.device = device
+    this.addresses = addresses
+    this.moving = moving
+  }
+
+  /** Says where a base stands in the next run. */
+  bind(base: number, address: number): void {
+    if (this.addresses[base] === address) return
+    this.addresses[base] = address
+    for (const { launch, argument, offset } of this.uses.get(base) ?? []) launch.args.set(argument, address + offset)
+  }
+
+  private at(p: Place): number {
+    return (this.addresses[p.base] ?? 0) + p.offset
+  }
+
+  /** The commands as works. `passing` works run once and are not remembered. */
+  prepare(commands: readonly Command[], passing = false): Work[] {
+    const works: Work[] = []
+    let launches: SectionLaunch[] = []
+    const close = (): void => {
+      if (launches.length === 0) return
+      const section = new Section(this.device.context, launches)
+      if (!passing) this.sections.push(section)
+      works.push({ kind: 'section', section })
+      launches = []
+    }
+    for (const c of commands) {
+      if (c.kind === 'launch') {
+        const kernel = this.kernel(c.step, c.places)
+        if (kernel.source.programs > 0)
+          launches.push(this.makeLaunch(kernel, kernel.source.programs, c.places, [], c.top, passing))
+        continue
+      }
+      if (c.kind === 'copy') {
+        const kernel = this.device.kernels.load(copyKernel)
+        const { bytes } = c.to
+        launches.push(this.makeLaunch(kernel, copyBlocks(bytes), [c.to, c.from], [bytes], c.top, passing))
+        continue
+      }
+      close()
+      works.push({ kind: 'host', top: c.top, run: this.hostWork(c, passing) })
+    }
+    close()
+    return works
+  }
+
+  private makeLaunch(
+    { fn, source }: LoadedKernel,
+    grid: number,
+    places: readonly Place[],
+    values: readonly number[],
+    top: number,
+    passing: boolean,
+  ): SectionLaunch {
+    const args = this.device.context.makeArguments(places.length + values.length)
+    const bound = [...new Set(places.map((p) => p.base))].filter((b) => this.moving.has(b))
+    const sharedBytes = source.dynamicSharedBytes
+    const launch: SectionLaunch = {
+      fn,
+      grid,
+      threads: source.threads,
+      sharedBytes,
+      args,
+      top,
+      name: source.entry,
+      bound,
+    }
+    places.forEach((p, argument) => {
+      args.set(argument, this.at(p))
+      if (passing || !this.moving.has(p.base)) return
+      const list = this.uses.get(p.base) ?? []
+      this.uses.set(p.base, list)
+      list.push({ launch, argument, offset: p.offset })
+    })
+    values.forEach((v, i) => {
+      args.set(places.length + i, v)
+    })
+    return launch
+  }
+
+  /** The kernel of a step; its code depends on which parameters share memory. */
+  private kernel(step: KernelStep, places: readonly Place[]): LoadedKernel {
+    const shared = sharing(step, places)
+    const key = [...shared].join()
+    const variants = this.kernels.get(step.kernel) ?? new Map<string, LoadedKernel>()
+    this.kernels.set(step.kernel, variants)
+    const have = variants.get(key)
+    if (have !== undefined) return have
+    const { sharedBytes } = this.device.context.properties
+    const source = emitKernel(step.kernel, 'cuda', {
+      ...cudaCaps,
+      maxSharedBytes: Math.min(cudaCaps.maxSharedBytes, sharedBytes),
+      mayAlias: (p) => shared.has(p),
+    })
+    const made = this.device.kernels.load(source)
+    variants.set(key, made)
+    return made
+  }
+
+  private hostWork(c: Exclude<Command, { kind: 'launch' | 'copy' }>, passing: boolean): () => void {
+    switch (c.kind) {
+      case 'inspect':
+        return () => {
+          callback(c.step.label, () => c.step.call(this.read(c.buffer), c.buffer.buffer.shape, c.buffer.buffer.dtype))
+        }
+      case 'opaque':
+        return () => {
+          const { place, buffer } = c.output
+          const result = hostArray(buffer.dtype, elementsOf(buffer))
+          callback(c.step.name, () =>
+            c.step.run(
+              c.inputs.map((b) => this.read(b)),
+              result,
+            ),
+          )
+          this.device.copyIn(this.at(place), result)
+        }
+      case 'cond': {
+        const whenTrue = this.prepare(c.whenTrue, passing)
+        const whenFalse = this.prepare(c.whenFalse, passing)
+        return () => this.run(this.holds(c.test) ? whenTrue : whenFalse)
+      }
+      case 'while': {
+        const rounds = c.rounds.map((r) => ({
+          test: this.prepare(r.test, passing),
+          body: this.prepare(r.body, passing),
+          finish: this.prepare(r.finish, passing),
+          next: r.next,
+        }))
+        return () => {
+          for (let state = rounds[0]; state !== undefined; state = rounds[state.next]) {
+            this.run(state.test)
+            if (!this.holds(c.flag)) {
+              this.run(state.finish)
+              return
+            }
+            this.run(state.body)
+          }
+        }
+      }
+      case 'repeat':
+        return () => {
+          for (let t = 0; t < c.length; t++) this.run(this.prepare(c.at(t), true))
+        }
+    }
+  }
+
+  run(works: readonly Work[]): void {
+    for (const w of works) {
+      if (w.kind === 'section') w.section.run(this.addresses)
+      else w.run()
+    }
+  }
+
+  /** Whether a bool scalar in memory is true. */
+  private holds(p: Place): boolean {
+    const out = new Uint8Array(1)
+    this.device.copyOut(this.at(p), out)
+    return out[0] !== 0
+  }
+
+  private read({ place, buffer }: BoundBuffer): HostArray {
+    const out = hostArray(buffer.dtype, elementsOf(buffer))
+    this.device.copyOut(this.at(place), out)
+    return out
+  }
+
+  dispose(): void {
+    for (const s of this.sections) s.dispose()
+  }
+}
+
+/** Parameters of a kernel that share memory with another one, one of the two written. */
+function sharing(step: KernelStep, places: readonly Place[]): ReadonlySet<string> {
+  const byBase = new Map<number, { readonly name: string; readonly written: boolean; readonly place: Place }[]>()
+  step.kernel.params.forEach(({ name, access }, i) => {
+    const place = places[i]
+    if (place === undefined) return
+    const list = byBase.get(place.base) ?? []
+    byBase.set(place.base, list)
+    list.push({ name, written: access !== 'read', place })
+  })
+  const out = new Set<string>()
+  for (const list of byBase.values())
+    list.forEach((a, i) => {
+      for (const b of list.slice(i + 1))
+        if ((a.written || b.written) && overlapping(a.place, b.place)) {
+          out.add(a.name)
+          out.add(b.name)
+        }
+    })
+  return out
+}
+
+function callback(name: string, call: () => void): void {
+  try {
+    call()
+  } catch (cause) {
+    throw new UserError('E_CALLBACK', `${name} threw: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    })
+  }
+}

@@ -1,0 +1,91 @@
+/** Launches that run one after another: kernel by kernel the first time, as one graph from the second run on. */
+import type { CudaContext, GraphRun, Launch } from './driver.ts'
+
+export interface SectionLaunch extends Launch {
+  /** Step of the program it belongs to. */
+  readonly top: number
+  /** Kernel's name, for reports. */
+  readonly name: string
+  /** Bases whose address its arguments hold, where they change from run to run. */
+  readonly bound: readonly number[]
+}
+
+/** A graph and the addresses its launches hold. */
+interface Variant {
+  readonly graph: GraphRun
+  readonly addresses: Float64Array
+}
+
+/**
+ * Calls in a row usually alternate between few sets of addresses (the pool gives freed memory out again), so that many graphs
+ * are kept; a call with other addresses updates the one used longest ago.
+ */
+const maxVariants = 4
+
+export class Section {
+  readonly launches: readonly SectionLaunch[]
+  private readonly context: CudaContext
+  /** Bases whose addresses change, in the order of `addresses`. */
+  private readonly bases: readonly number[]
+  private readonly variants: Variant[] = []
+  private runs = 0
+
+  constructor(context: CudaContext, launches: readonly SectionLaunch[]) {
+    this.context = context
+    this.launches = launches
+    this.bases = [...new Set(launches.flatMap((l) => l.bound))]
+  }
+
+  /** `addresses` by base; the launches' arguments hold them already. */
+  run(addresses: Float64Array): void {
+    if (this.launches.length === 1 || this.runs++ === 0) {
+      for (const l of this.launches) this.context.launch(l)
+      return
+    }
+    this.variant(addresses).graph.launch()
+  }
+
+  private variant(addresses: Float64Array): Variant {
+    const { bases, variants } = this
+    const at = variants.findIndex((v) => bases.every((b, i) => v.addresses[i] === addresses[b]))
+    const have = variants[at]
+    if (have !== undefined) {
+      if (at > 0) {
+        variants.splice(at, 1)
+        variants.unshift(have)
+      }
+      return have
+    }
+    const made = variants.length < maxVariants ? this.make(addresses) : this.updated(addresses)
+    variants.unshift(made)
+    return made
+  }
+
+  private make(addresses: Float64Array): Variant {
+    return {
+      graph: this.context.makeGraph(this.launches),
+      addresses: Float64Array.from(this.bases, (b) => addresses[b] ?? 0),
+    }
+  }
+
+  private updated(addresses: Float64Array): Variant {
+    const v = this.variants.pop()
+    if (v === undefined) return this.make(addresses)
+    const changed = new Set<number>()
+    this.bases.forEach((b, i) => {
+      const now = addresses[b] ?? 0
+      if (v.addresses[i] === now) return
+      v.addresses[i] = now
+      changed.add(b)
+    })
+    this.launches.forEach((l, i) => {
+      if (l.bound.some((b) => changed.has(b))) v.graph.update(i)
+    })
+    return v
+  }
+
+  dispose(): void {
+    for (const v of this.variants) v.graph.dispose()
+    this.variants.length = 0
+  }
+}

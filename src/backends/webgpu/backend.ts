@@ -1,0 +1,147 @@
+/** The WebGPU backend: kernels in WGSL, in browsers and in Node through Dawn. */
+import { InternalError, UserError } from '../../diagnostics/errors.ts'
+import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import type { Program } from '../../runtime/program.ts'
+import { type DType, dtypeBytes } from '../../types/dtype.ts'
+import { type HostArray, hostView } from '../../types/host.ts'
+import { WebgpuDevice } from './device.ts'
+import { copyBuffer, WebgpuExecutable } from './executable.ts'
+import { mapRead, openAdapter, openGpu, usage } from './host.ts'
+
+export { webgpuCapabilities } from './unsupported.ts'
+
+export interface WebgpuOptions {
+  /** Which adapter, where there are several. */
+  readonly powerPreference?: 'low-power' | 'high-performance'
+  /** Most bytes of memory. */
+  readonly memoryLimit?: number
+}
+
+const wanted = [
+  'maxStorageBuffersPerShaderStage',
+  'maxComputeWorkgroupStorageSize',
+  'maxComputeInvocationsPerWorkgroup',
+  'maxComputeWorkgroupSizeX',
+  'maxBufferSize',
+  'maxStorageBufferBindingSize',
+  'minStorageBufferOffsetAlignment',
+] as const
+
+/** Opens a device with all its adapter offers. Throws E_DEVICE naming what is missing. */
+export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<WebgpuBackend> {
+  const adapter = await openAdapter(await openGpu(), options.powerPreference)
+  const features = (['subgroups', 'timestamp-query'] as const).filter((f) => adapter.features.has(f))
+  const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = adapter.info
+  const device = await adapter.requestDevice({
+    requiredFeatures: features,
+    requiredLimits: Object.fromEntries(wanted.map((l) => [l, adapter.limits[l]])),
+  })
+  const laneBits = features.includes('subgroups') && least > 0 && least === most ? Math.log2(least) : 0
+  const { vendor, architecture, description } = adapter.info
+  const name = description !== '' ? description : [vendor, architecture].filter((x) => x !== '').join(' ')
+  return new WebgpuBackend(new WebgpuDevice(device, laneBits, options.memoryLimit), name)
+}
+
+export class WebgpuBackend implements Backend {
+  readonly name = 'webgpu'
+  /** The adapter, and what it offers. */
+  readonly description: string
+  private readonly device: WebgpuDevice
+
+  constructor(device: WebgpuDevice, adapter: string) {
+    this.device = device
+    const { maxStorageBuffersPerShaderStage, maxStorageBufferBindingSize } = device.gpu.limits
+    this.description = [
+      adapter,
+      `${maxStorageBuffersPerShaderStage} buffers a kernel`,
+      `${(maxStorageBufferBindingSize / 2 ** 20).toFixed(0)} MiB a buffer`,
+      device.caps.laneBits > 0 ? `subgroups of ${2 ** device.caps.laneBits}` : 'no subgroups of fixed size',
+    ].join(', ')
+  }
+
+  /** What planning respects: buffers of a stage, workgroup memory, alignment of bindings. */
+  get planningLimits(): [storageBuffers: number, sharedBytes: number, alignment: number] {
+    const { limits } = this.device.gpu
+    return [
+      limits.maxStorageBuffersPerShaderStage,
+      limits.maxComputeWorkgroupStorageSize,
+      Math.max(64, limits.minStorageBufferOffsetAlignment),
+    ]
+  }
+
+  alloc(bytes: number): DeviceBuffer {
+    return this.device.adopt(this.device.take(bytes), bytes)
+  }
+
+  free(buffer: DeviceBuffer): void {
+    const b = this.device.own(buffer)
+    b.alive = false
+    this.device.release(b.buffer)
+  }
+
+  write(buffer: DeviceBuffer, data: HostArray): void {
+    const b = this.device.own(buffer)
+    if (data.byteLength > b.bytes) throw new InternalError(`${data.byteLength} bytes into a buffer of ${b.bytes}`)
+    this.device.check()
+    this.device.write(b.buffer, data)
+  }
+
+  copy(buffer: DeviceBuffer): DeviceBuffer {
+    const from = this.device.own(buffer)
+    const to = this.device.adopt(this.device.take(from.bytes), from.bytes)
+    copyBuffer(this.device, from.buffer, 0, to.buffer, from.bytes)
+    return to
+  }
+
+  readSync(): HostArray {
+    throw new UserError('E_DEVICE', 'values on a WebGPU device cannot be read synchronously', {
+      help: 'await tensor.data() reads them',
+    })
+  }
+
+  async read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray> {
+    const { gpu } = this.device
+    const b = this.device.own(buffer)
+    this.device.check()
+    const bytes = n * dtypeBytes(dtype)
+    const size = Math.max(4, Math.ceil(bytes / 4) * 4)
+    const to = gpu.createBuffer({ size, usage: usage.mapRead | usage.copyTarget })
+    copyBuffer(this.device, b.buffer, 0, to, bytes)
+    try {
+      await to.mapAsync(mapRead)
+    } catch (cause) {
+      await this.device.checked()
+      throw new UserError('E_DEVICE', 'the WebGPU device gave no values back', { cause })
+    }
+    const data = to.getMappedRange().slice(0, bytes)
+    to.destroy()
+    await this.device.checked()
+    return hostView(dtype, data, 0, n)
+  }
+
+  async settled(): Promise<void> {
+    await this.device.gpu.queue.onSubmittedWorkDone()
+    await this.device.checked()
+  }
+
+  prepare(program: Program): Executable {
+    this.device.check()
+    return new WebgpuExecutable(this.device, program)
+  }
+
+  async profile(
+    executable: Executable,
+    inputs: readonly DeviceBuffer[],
+  ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }> {
+    if (!(executable instanceof WebgpuExecutable)) throw new InternalError('an executable of another backend')
+    return executable.profile(inputs)
+  }
+
+  memory(): { readonly used: number; readonly limit: number } {
+    return { used: this.device.used, limit: this.device.limit }
+  }
+
+  dispose(): void {
+    this.device.dispose()
+  }
+}

@@ -1,0 +1,184 @@
+/** A program prepared for WebGPU with its pipelines, constants and arena; and its runs. */
+import { InternalError, UserError } from '../../diagnostics/errors.ts'
+import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import { bufferOf, commandsOf, type Place } from '../../runtime/commands.ts'
+import type { Program } from '../../runtime/program.ts'
+import type { WebgpuBuffer, WebgpuDevice } from './device.ts'
+import { mapRead, usage } from './host.ts'
+import { Prepared, type Work } from './prepared.ts'
+
+export class WebgpuExecutable implements Executable {
+  readonly program: Program
+  readonly residentBytes: number
+  private readonly device: WebgpuDevice
+  private readonly places: readonly Place[]
+  private readonly prepared: Prepared
+  private readonly works: readonly Work[]
+  private readonly owned: GPUBuffer[] = []
+  private readonly inputs: readonly { readonly base: number; readonly index: number }[]
+  private readonly fresh: readonly { readonly base: number; readonly bytes: number }[]
+  private disposed = false
+
+  constructor(device: WebgpuDevice, program: Program) {
+    this.device = device
+    this.program = program
+    const list = commandsOf(program, { alignment: device.gpu.limits.minStorageBufferOffsetAlignment })
+    this.places = list.places
+    let resident = 0
+    const take = (bytes: number): GPUBuffer => {
+      const b = device.take(bytes)
+      this.owned.push(b)
+      resident += bytes
+      return b
+    }
+    this.prepared = new Prepared(device, list, take)
+    this.inputs = list.bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
+    this.fresh = list.bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes }] : []))
+    try {
+      this.works = this.prepared.prepare(list.commands)
+      list.bases.forEach((b, i) => {
+        if (b.kind === 'input' || b.kind === 'output') return
+        const buffer = take(b.bytes)
+        if (b.kind === 'constant') device.write(buffer, b.data)
+        this.prepared.buffers[i] = buffer
+      })
+    } catch (e) {
+      for (const b of this.owned) device.release(b)
+      throw e
+    }
+    this.residentBytes = resident
+  }
+
+  run(inputs: readonly DeviceBuffer[]): DeviceBuffer[] {
+    return this.execute(inputs, () => this.prepared.run(this.works))
+  }
+
+  /** Runs with timestamps around every step, or (without the feature) step by step on the host's clock. */
+  async profile(inputs: readonly DeviceBuffer[]): Promise<{ outputs: DeviceBuffer[]; times: StepTime[] }> {
+    const { gpu } = this.device
+    if (!gpu.features.has('timestamp-query')) return this.profileByHost(inputs)
+    const tops = [...new Set(this.works.map((w) => w.top))]
+    const count = 2 * tops.length
+    const querySet = gpu.createQuerySet({ type: 'timestamp', count: Math.max(2, count) })
+    const seen = new Set<number>()
+    const outputs = this.execute(inputs, () =>
+      this.prepared.run(this.works, (top) => {
+        if (seen.has(top)) return undefined
+        seen.add(top)
+        const at = 2 * tops.indexOf(top)
+        return { querySet, beginningOfPassWriteIndex: at, endOfPassWriteIndex: at + 1 }
+      }),
+    )
+    const size = 8 * Math.max(2, count)
+    const resolved = gpu.createBuffer({ size, usage: usage.queryResolve | usage.copySource })
+    const read = gpu.createBuffer({ size, usage: usage.mapRead | usage.copyTarget })
+    const encoder = gpu.createCommandEncoder()
+    encoder.resolveQuerySet(querySet, 0, Math.max(2, count), resolved, 0)
+    encoder.copyBufferToBuffer(resolved, 0, read, 0, size)
+    gpu.queue.submit([encoder.finish()])
+    await read.mapAsync(mapRead)
+    const ns = new BigUint64Array(read.getMappedRange()).slice()
+    for (const b of [resolved, read]) b.destroy()
+    querySet.destroy()
+    const times = tops.map((step, i) => ({
+      step,
+      ms: seen.has(step) ? Number((ns[2 * i + 1] ?? 0n) - (ns[2 * i] ?? 0n)) / 1e6 : 0,
+    }))
+    return { outputs, times }
+  }
+
+  private async profileByHost(
+    inputs: readonly DeviceBuffer[],
+  ): Promise<{ outputs: DeviceBuffer[]; times: StepTime[] }> {
+    const { queue } = this.device.gpu
+    const tops = [...new Set(this.works.map((w) => w.top))]
+    const times: StepTime[] = []
+    let waits: Promise<void> = Promise.resolve()
+    await queue.onSubmittedWorkDone()
+    const outputs = this.execute(inputs, () => {
+      let last = performance.now()
+      for (const step of tops) {
+        this.prepared.run(this.works.filter((w) => w.top === step))
+        const done = queue.onSubmittedWorkDone()
+        waits = waits.then(async () => {
+          await done
+          const now = performance.now()
+          times.push({ step, ms: now - last })
+          last = now
+        })
+      }
+    })
+    await waits
+    return { outputs, times }
+  }
+
+  private execute(inputs: readonly DeviceBuffer[], run: () => void): DeviceBuffer[] {
+    const { device, program, prepared } = this
+    if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
+    device.check()
+    const given = inputs.map((b) => device.own(b))
+    const taken: GPUBuffer[] = []
+    try {
+      for (const { base, bytes } of this.fresh) {
+        const buffer = device.take(bytes)
+        taken.push(buffer)
+        prepared.buffers[base] = buffer
+      }
+      for (const { base, index } of this.inputs) {
+        const have = given[index]
+        if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
+        prepared.buffers[base] = have.buffer
+      }
+      run()
+      return this.results(given, taken)
+    } catch (e) {
+      for (const b of taken) device.release(b)
+      throw e
+    }
+  }
+
+  /** The outputs as device buffers; donated inputs that are not among them are freed. */
+  private results(given: readonly WebgpuBuffer[], taken: GPUBuffer[]): DeviceBuffer[] {
+    const { device, program } = this
+    const handed = new Set<GPUBuffer>()
+    const donated = new Map(program.inputs.map((b, i) => [b, program.donated[i] === true ? given[i] : undefined]))
+    const outputs: DeviceBuffer[] = []
+    for (const b of program.outputs) {
+      const { bytes, source } = bufferOf(program, b)
+      const place = this.places[b]
+      if (place === undefined) throw new InternalError(`program ${program.name} has no buffer ${b}`)
+      const buffer = this.prepared.at(place.base)
+      if ((source.kind === 'output' || donated.get(b) !== undefined) && !handed.has(buffer)) {
+        handed.add(buffer)
+        outputs.push(device.adopt(buffer, bytes))
+        continue
+      }
+      const copy = device.take(bytes)
+      taken.push(copy)
+      handed.add(copy)
+      copyBuffer(device, buffer, place.offset, copy, bytes)
+      outputs.push(device.adopt(copy, bytes))
+    }
+    for (const buffer of donated.values()) {
+      if (buffer === undefined || !buffer.alive) continue
+      buffer.alive = false
+      if (!handed.has(buffer.buffer)) device.release(buffer.buffer)
+    }
+    for (const b of taken) if (!handed.has(b)) device.release(b)
+    return outputs
+  }
+
+  dispose(): void {
+    if (this.disposed) return
+    this.disposed = true
+    for (const b of this.owned) this.device.release(b)
+  }
+}
+
+/** Copies bytes (to a whole word) from a place to the beginning of another buffer. */
+export function copyBuffer(device: WebgpuDevice, from: GPUBuffer, offset: number, to: GPUBuffer, bytes: number): void {
+  if (bytes === 0) return
+  const encoder = device.gpu.createCommandEncoder()
+  encoder.copyBufferToBuffer(from, offset, to, 0, Math.ceil(bytes / 4) * 4)
+  device.gpu.queue.submit([encoder.finish()])
+}

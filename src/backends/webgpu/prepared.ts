@@ -1,0 +1,238 @@
+/** The commands of a launch plan made ready for WebGPU: pipelines, bind groups, and commands encoded. */
+import { dispatchSize, emitKernel } from '../../codegen/simt/kernel.ts'
+import { InternalError } from '../../diagnostics/errors.ts'
+import type { Command, commandsOf, Place } from '../../runtime/commands.ts'
+import type { KernelStep } from '../../runtime/program.ts'
+import { shareParams } from './aliases.ts'
+import { byteCopy } from './byteCopy.ts'
+import type { WebgpuDevice } from './device.ts'
+import { refuseHostStep } from './unsupported.ts'
+
+type CommandList = ReturnType<typeof commandsOf>
+
+/** What is bound: a place, or a buffer of the backend's own. */
+type Bound = { readonly binding: number } & ({ readonly place: Place } | { readonly own: GPUBuffer })
+
+/** A kernel to dispatch. */
+export interface Dispatch {
+  readonly kind: 'dispatch'
+  readonly top: number
+  readonly pipeline: GPUComputePipeline
+  readonly name: string
+  readonly size: readonly [number, number]
+  readonly bound: readonly Bound[]
+  /** Copied from places before. */
+  readonly before: readonly { readonly from: Place; readonly to: GPUBuffer }[]
+  /** Bind groups by the buffers in them, used last first. */
+  readonly groups: { readonly key: string; readonly group: GPUBindGroup }[]
+}
+
+interface BufferCopy {
+  readonly kind: 'copy'
+  readonly top: number
+  readonly from: Place
+  readonly to: Place
+  /** Between places of one buffer, which WebGPU does not copy directly. */
+  readonly through: GPUBuffer | undefined
+}
+
+interface Repeat {
+  readonly kind: 'repeat'
+  readonly top: number
+  readonly length: number
+  readonly at: (step: number) => Work[]
+}
+
+export type Work = Dispatch | BufferCopy | Repeat
+
+type BufferCopyArguments = [from: GPUBuffer, fromOffset: number, to: GPUBuffer, toOffset: number, bytes: number]
+
+/** Buffers of tensors alternate between few; more bind groups than this are not kept. */
+const maxGroups = 8
+
+const padded = (bytes: number): number => Math.max(16, Math.ceil(bytes / 16) * 16)
+
+export class Prepared {
+  readonly buffers: (GPUBuffer | undefined)[]
+  private readonly device: WebgpuDevice
+  private readonly take: (bytes: number) => GPUBuffer
+
+  constructor(device: WebgpuDevice, list: CommandList, take: (bytes: number) => GPUBuffer) {
+    this.device = device
+    this.buffers = list.bases.map(() => undefined)
+    this.take = take
+  }
+
+  at(base: number): GPUBuffer {
+    const b = this.buffers[base]
+    if (b === undefined) throw new InternalError(`base ${base} has no buffer`)
+    return b
+  }
+
+  prepare(commands: readonly Command[]): Work[] {
+    return commands.flatMap((c): Work[] => {
+      switch (c.kind) {
+        case 'launch':
+          return this.dispatch(c.step, c.places, c.top)
+        case 'copy':
+          return [this.copy(c.from, c.to, c.top)]
+        case 'repeat':
+          return [{ kind: 'repeat', top: c.top, length: c.length, at: (t) => this.prepare(c.at(t)) }]
+        default:
+          return refuseHostStep(c.step)
+      }
+    })
+  }
+
+  /** Whole words are copied by the queue, other bytes by a kernel. */
+  private copy(from: Place, to: Place, top: number): Work {
+    // Bytes behind a whole buffer are its own.
+    const whole = to.offset % 4 === 0 && from.offset % 4 === 0
+    if (whole && (to.bytes % 4 === 0 || (to.offset % 16 === 0 && from.offset % 16 === 0 && isAlone(to))))
+      return { kind: 'copy', top, from, to, through: from.base === to.base ? this.take(to.bytes) : undefined }
+    const words = this.device.scoped('a copy', () => {
+      const buffer = this.take(16)
+      this.device.write(buffer, new Uint32Array([from.offset, to.offset, to.bytes, 0]))
+      return buffer
+    })
+    const pipeline = this.device.pipeline(byteCopy)
+    const all = (p: Place): Place => ({ base: p.base, offset: 0, bytes: Math.ceil((p.offset + p.bytes) / 16) * 16 })
+    return {
+      kind: 'dispatch',
+      top,
+      pipeline,
+      name: byteCopy.entry,
+      size: dispatchSize(
+        Math.ceil((to.bytes + 3) / 4 / byteCopy.threads) + 1,
+        this.device.gpu.limits.maxComputeWorkgroupsPerDimension,
+      ),
+      bound: [
+        { binding: 0, place: all(from) },
+        { binding: 1, place: all(to) },
+        { binding: 2, own: words },
+      ],
+      before: [],
+      groups: [],
+    }
+  }
+
+  private dispatch(step: KernelStep, given: readonly Place[], top: number): Work[] {
+    const { kernel, places, writable, copied } = shareParams(step.kernel, given)
+    const { device } = this
+    const source = emitKernel(kernel, 'wgsl', { ...device.caps, writable: (p) => writable.has(p) })
+    if (source.programs === 0) return []
+    const before: { from: Place; to: GPUBuffer }[] = []
+    const placeOf = new Map(kernel.params.map((p, i) => [p.name, places[i]]))
+    const bound = source.bindings.map(({ name, binding }): Bound => {
+      const place = placeOf.get(name)
+      if (place === undefined) throw new InternalError(`kernel ${kernel.name} has no place for ${name}`)
+      if (!copied.has(name)) return { binding, place }
+      const own = this.take(place.bytes)
+      before.push({ from: place, to: own })
+      return { binding, own }
+    })
+    return [
+      {
+        kind: 'dispatch',
+        top,
+        pipeline: device.pipeline(source),
+        name: kernel.name,
+        size: dispatchSize(source.programs, device.gpu.limits.maxComputeWorkgroupsPerDimension),
+        bound,
+        before,
+        groups: [],
+      },
+    ]
+  }
+
+  private copyInto(from: Place, to: GPUBuffer, offset: number): BufferCopyArguments {
+    return [this.at(from.base), from.offset, to, offset, Math.ceil(from.bytes / 4) * 4]
+  }
+
+  private copies({ from, to, through }: BufferCopy): BufferCopyArguments[] {
+    const target = this.at(to.base)
+    if (through === undefined) return [this.copyInto(from, target, to.offset)]
+    return [this.copyInto(from, through, 0), [through, 0, target, to.offset, Math.ceil(to.bytes / 4) * 4]]
+  }
+
+  private group(d: Dispatch): GPUBindGroup {
+    const key = d.bound.map((b) => ('own' in b ? '' : this.device.id(this.at(b.place.base)))).join()
+    const at = d.groups.findIndex((g) => g.key === key)
+    const have = d.groups[at]
+    if (have !== undefined) {
+      if (at > 0) {
+        d.groups.splice(at, 1)
+        d.groups.unshift(have)
+      }
+      return have.group
+    }
+    const group = this.device.scoped(`the buffers of kernel ${d.name}`, () =>
+      this.device.gpu.createBindGroup({
+        layout: d.pipeline.getBindGroupLayout(0),
+        entries: d.bound.map((b) => {
+          if ('own' in b) return { binding: b.binding, resource: { buffer: b.own } }
+          const buffer = this.at(b.place.base)
+          const { offset } = b.place
+          return {
+            binding: b.binding,
+            resource: { buffer, offset, size: Math.min(padded(b.place.bytes), buffer.size - offset) },
+          }
+        }),
+      }),
+    )
+    d.groups.unshift({ key, group })
+    if (d.groups.length > maxGroups) d.groups.pop()
+    return group
+  }
+
+  /** Encodes works; `timestamps` gives what a pass of a step writes. Long loops submit as they go. */
+  run(works: readonly Work[], timestamps?: (top: number) => GPUComputePassTimestampWrites | undefined): void {
+    const { gpu } = this.device
+    const state: { encoder: GPUCommandEncoder; pass: GPUComputePassEncoder | undefined; top: number } = {
+      encoder: gpu.createCommandEncoder(),
+      pass: undefined,
+      top: -1,
+    }
+    const endPass = (): void => {
+      state.pass?.end()
+      state.pass = undefined
+    }
+    const submit = (): void => {
+      endPass()
+      gpu.queue.submit([state.encoder.finish()])
+    }
+    const encode = (list: readonly Work[]): void => {
+      for (const w of list) {
+        if (w.kind === 'repeat') {
+          for (let t = 0; t < w.length; t++) {
+            encode(w.at(t))
+            if (t % 256 !== 255) continue
+            submit()
+            state.encoder = gpu.createCommandEncoder()
+          }
+          continue
+        }
+        const copies = w.kind === 'copy' ? this.copies(w) : w.before.map((c) => this.copyInto(c.from, c.to, 0))
+        if (copies.length > 0) endPass()
+        for (const c of copies) state.encoder.copyBufferToBuffer(...c)
+        if (w.kind === 'copy') continue
+        if (timestamps !== undefined && state.top !== w.top) endPass()
+        state.top = w.top
+        if (state.pass === undefined) {
+          const timestampWrites = timestamps?.(w.top)
+          state.pass = state.encoder.beginComputePass(timestampWrites === undefined ? {} : { timestampWrites })
+        }
+        state.pass.setPipeline(w.pipeline)
+        state.pass.setBindGroup(0, this.group(w))
+        state.pass.dispatchWorkgroups(...w.size)
+      }
+    }
+    this.device.scoped('the commands of a program', () => {
+      encode(works)
+      submit()
+    })
+  }
+}
+
+/** Whether the bytes behind a place, to a whole word, belong to it: places of buffers begin at multiples of 16 bytes. */
+const isAlone = (p: Place): boolean => p.offset % 16 === 0

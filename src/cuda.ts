@@ -1,0 +1,37 @@
+/** The entry point `sinter/cuda`: NVIDIA GPUs from Node, through the driver API and NVRTC. */
+import { createCompiledDevice } from './api/compiled.ts'
+import type { Device } from './api/device.ts'
+import { registerDevice } from './api/session.ts'
+import { type CudaOptions, createCudaBackend } from './backends/cuda/backend.ts'
+import { cudaTarget } from './plan/target.ts'
+
+export type { Device } from './api/device.ts'
+
+/** Which GPU, and how much of it. */
+export interface CudaDeviceOptions {
+  /** Which device, counted from 0. */
+  readonly index?: number
+  /** Most bytes of its memory; all of it unless given. */
+  readonly memoryLimit?: number
+  /** Folder where compiled kernels are kept; the user's cache folder unless given. */
+  readonly cacheFolder?: string
+}
+
+const open = new Map<string, Device>()
+
+/**
+ * An NVIDIA GPU as a device: `setDevice(cuda())`. Calls with equal options give the same device; from then on its name is
+ * `'cuda'`. Throws E_DEVICE naming what is missing: the package `koffi`, the driver, NVRTC, or the device.
+ */
+export function cuda(options: CudaDeviceOptions = {}): Device {
+  const { index = 0, memoryLimit, cacheFolder } = options
+  const key = JSON.stringify([index, memoryLimit, cacheFolder])
+  const settings: CudaOptions = {
+    index,
+    ...(memoryLimit === undefined ? {} : { memoryLimit }),
+    ...(cacheFolder === undefined ? {} : { cacheFolder }),
+  }
+  const device = open.get(key) ?? createCompiledDevice('cuda', createCudaBackend(settings), cudaTarget)
+  open.set(key, device)
+  return registerDevice(device)
+}

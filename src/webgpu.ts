@@ -1,0 +1,28 @@
+/** The entry point `sinter/webgpu`: GPUs in browsers, and in Node through the package `webgpu`. */
+import { createCompiledDevice } from './api/compiled.ts'
+import type { Device } from './api/device.ts'
+import { registerDevice } from './api/session.ts'
+import { createWebgpuBackend, webgpuCapabilities } from './backends/webgpu/backend.ts'
+import { webgpuTarget } from './plan/target.ts'
+
+export type { Device } from './api/device.ts'
+
+/** Which adapter, and how much memory. */
+export interface WebgpuDeviceOptions {
+  /** Which adapter, where there are several. */
+  readonly powerPreference?: 'low-power' | 'high-performance'
+  /** Most bytes of memory. */
+  readonly memoryLimit?: number
+}
+
+/**
+ * A GPU as a device: `setDevice(await webgpu())`; from then on its name is `'webgpu'`. Every call opens a new one (after a
+ * device is lost, that is the way back). WebGPU cannot wait, so values are read with `await tensor.data()` alone. Throws E_DEVICE
+ * naming what is missing.
+ */
+export async function webgpu(options: WebgpuDeviceOptions = {}): Promise<Device> {
+  const backend = await createWebgpuBackend(options)
+  return registerDevice(
+    createCompiledDevice('webgpu', backend, webgpuTarget(...backend.planningLimits), webgpuCapabilities),
+  )
+}

@@ -1,0 +1,179 @@
+/** The library on the WebGPU device: results against the float64 reference, memory, errors, and a device that goes away. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import * as api from '../../src/index.ts'
+import { setDevice, type Tensor, tensor } from '../../src/index.ts'
+import { webgpu } from '../../src/webgpu.ts'
+import { openSoftware } from './software.ts'
+
+let device: Awaited<ReturnType<typeof openSoftware>> = 'not opened'
+
+beforeAll(async () => {
+  device = await openSoftware()
+})
+beforeEach(({ skip }) => {
+  skip(typeof device === 'string', String(device))
+  if (typeof device !== 'string') setDevice(device)
+})
+afterAll(() => setDevice('wasm'))
+
+/** What a function of tensors gives on a device, flattened. */
+async function values(on: Parameters<typeof setDevice>[0], f: () => Tensor | readonly Tensor[]): Promise<number[][]> {
+  setDevice(on)
+  const out = f()
+  const list: readonly Tensor[] = Array.isArray(out) ? out : [out as Tensor]
+  return Promise.all(list.map(async (t) => Array.from(await t.data(), Number)))
+}
+
+const noise = (n: number, seed: number): number[] =>
+  Array.from({ length: n }, (_, i) => Math.sin(seed * 12.9898 + i * 78.233) * 1.7)
+
+async function same(f: () => Tensor | readonly Tensor[], tolerance = 1e-5): Promise<void> {
+  if (typeof device === 'string') return
+  const got = await values(device, f)
+  const want = await values('reference', f)
+  expect(got.length).toBe(want.length)
+  want.forEach((w, k) => {
+    const g = got[k] ?? []
+    expect(g.length).toBe(w.length)
+    w.forEach((x, i) => {
+      const y = g[i] ?? Number.NaN
+      const near = Object.is(x, y) || Math.abs(x - y) <= tolerance * (1 + Math.abs(x))
+      expect(near || (Number.isNaN(x) && Number.isNaN(y)), `output ${k}[${i}]: ${y}, not ${x}`).toBe(true)
+    })
+  })
+}
+
+describe('results', () => {
+  test('elementwise', () =>
+    same(() => {
+      const x = tensor(noise(1037, 1))
+      return [x.exp().add(1).log(), x.mul(x).sub(0.5).tanh(), x.greater(0)]
+    }))
+
+  test('reductions and softmax, odd sizes', () =>
+    same(() => {
+      const x = tensor(noise(37 * 61, 2)).reshape([37, 61])
+      return [x.sum(), x.mean(0), x.max(1), x.softmax(-1), x.argmax(1)]
+    }))
+
+  test('matrix product with an epilogue', () =>
+    same(() => {
+      const a = tensor(noise(33 * 47, 3)).reshape([33, 47])
+      const b = tensor(noise(47 * 29, 4)).reshape([47, 29])
+      return a
+        .matmul(b)
+        .add(tensor(noise(29, 5)))
+        .relu()
+    }, 1e-4))
+
+  test('gradient', () =>
+    same(() => {
+      const w = tensor(noise(20 * 9, 6)).reshape([20, 9])
+      const x = tensor(noise(15 * 20, 7)).reshape([15, 20])
+      return api.grad((v: Tensor) => api.tanh(x.matmul(v)).sum())(w)
+    }, 1e-4))
+
+  test('random bits are those of the reference', () => same(() => api.random.uniform(api.random.key(7), [513]), 0))
+
+  test('half precision', () =>
+    same(() => {
+      const x = tensor(noise(300, 8), { dtype: 'f16' })
+      return x.mul(2).add(x).astype('f32')
+    }, 2e-3))
+
+  test('empty tensors', () => same(() => tensor([]).add(1)))
+
+  test('a loop of known length with sequences', () =>
+    same(() => {
+      const xs = tensor(noise(7 * 5, 9)).reshape([7, 5])
+      const f = api.jit((s: Tensor) => {
+        const [c, ys] = api.scan((carry: Tensor, x: Tensor) => [carry.mul(0.5).add(x), carry.sum()], api.zeros([5]), s)
+        return [c, ys] as const
+      })
+      return [...f(xs)] as Tensor[]
+    }))
+})
+
+describe('jit', () => {
+  test('many calls, results kept', async () => {
+    const f = api.jit((x: Tensor, y: Tensor) => x.mul(y).sum(-1).exp())
+    const kept: Tensor[] = []
+    for (let i = 0; i < 5; i++) kept.push(f(tensor([[i, 1]]), tensor([[1, i]])))
+    const got = await Promise.all(kept.map(async (t) => (await t.data())[0]))
+    got.forEach((v, i) => {
+      expect(Number(v)).toBeCloseTo(Math.exp(2 * i), 2)
+    })
+  })
+
+  test('a donated argument is written over', async () => {
+    const step = api.jit((p: Tensor, g: Tensor) => p.sub(g.mul(0.5)), { donate: [0] })
+    let p = tensor([1, 2, 3, 4])
+    const g = tensor([2, 2, 2, 2])
+    const first = p
+    for (let i = 0; i < 3; i++) p = step(p, g)
+    expect(Array.from(await p.data(), Number)).toEqual([-2, -1, 0, 1])
+    await expect(async () => first.data()).rejects.toThrow('E_DISPOSED')
+  })
+
+  test('a donated argument someone else holds is copied', async () => {
+    const twice = api.jit((x: Tensor) => {
+      const y = x.add(1)
+      return [y, y] as const
+    })
+    const [p, alias] = twice(tensor([0, 1, 2]))
+    const step = api.jit((x: Tensor) => x.add(1), { donate: [0] })
+    expect(Array.from(await step(p).data(), Number)).toEqual([2, 3, 4])
+    expect(Array.from(await alias.data(), Number)).toEqual([1, 2, 3])
+  })
+
+  test('the report names the target', () => {
+    const f = api.jit((x: Tensor) => x.softmax(-1))
+    expect(f.explain(api.spec([64, 64], 'f32')).target).toBe('webgpu')
+  })
+})
+
+describe('errors', () => {
+  test('values cannot be read synchronously', () => {
+    const x = tensor([1, 2]).add(1)
+    expect(() => x.dataSync()).toThrowErrorMatchingInlineSnapshot(`
+      [UserError: [E_DEVICE] values on a WebGPU device cannot be read synchronously
+        help: await tensor.data() reads them]
+    `)
+  })
+
+  test('64-bit floats are refused with the operation and the call', () => {
+    const f = api.jit((x: Tensor) => x.astype('f64').exp())
+    let message = ''
+    try {
+      f(tensor([1]))
+    } catch (e) {
+      message = String(e)
+    }
+    expect(message).toContain('E_UNSUPPORTED')
+    expect(message).toContain('WebGPU has no 64-bit floats')
+    expect(message).toContain('device.test.ts')
+  })
+
+  test('a while loop is refused before anything runs', () => {
+    const f = api.jit((x: Tensor) =>
+      api.whileLoop(
+        (v: Tensor) => v.sum().less(10),
+        (v: Tensor) => v.mul(2),
+        x,
+      ),
+    )
+    expect(() => f(tensor([1, 1]))).toThrow(/E_UNSUPPORTED.*WebGPU cannot wait/s)
+  })
+
+  test('a buffer beyond the limit', async () => {
+    const small = await webgpu({ memoryLimit: 1 << 20 })
+    setDevice(small)
+    expect(() =>
+      api
+        .zeros([1 << 20])
+        .add(1)
+        .dataSync(),
+    ).toThrow('E_OUT_OF_MEMORY')
+    expect(Array.from(await tensor([1]).add(1).data(), Number)).toEqual([2])
+  })
+})
