@@ -85,9 +85,7 @@ export function loadPackedLanes(
     const near = pattern.stride >= 0 && pattern.stride <= wordStride && !guarded
     return {
       whole: () =>
-        near
-          ? spreadLanes(values, base, p, first, pattern.stride)
-          : strideLanes(values, base, first, pattern.stride),
+        near ? spreadLanes(values, base, p, first, pattern.stride) : strideLanes(values, base, first, pattern.stride),
       lane,
     }
   }
