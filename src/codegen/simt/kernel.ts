@@ -63,11 +63,14 @@ export function emitKernel(kernel: Kernel, dialect: DialectName, caps: SimtCaps)
     registers: 32,
     tensorCores: caps.tensorCores === true,
   }
-  const unit = new Unit(dialect === 'cuda' ? cudaDialect : wgslDialect, limits, kernel.mode, kernel.params, [
-    'tid',
-    'program',
-    kernel.name,
-  ])
+  const unit = new Unit(
+    dialect === 'cuda' ? cudaDialect : wgslDialect,
+    limits,
+    kernel.mode,
+    kernel.params,
+    ['tid', 'program', kernel.name],
+    caps.mayAlias,
+  )
   const parts = kernel.parts.map((p) => new Part(p, kernel.mode, unit.params, limits))
   const threads = Math.max(...parts.map((p) => p.mainLayout(limits).threads), 32)
   const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)

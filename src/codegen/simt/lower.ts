@@ -31,6 +31,8 @@ interface Root {
   readonly closure: readonly LetStmt[]
   readonly after: readonly Token[]
   readonly isStore: boolean
+  /** A store over memory that other passes read: after all of them. */
+  readonly isLate: boolean
 }
 
 export const lowerItems: LowerItems = (scope, items, exports, out) => {
@@ -266,7 +268,16 @@ class ListLowering {
       })
     const rank = (a: string): number => order.indexOf(a)
     over.sort((a, b) => (rank(a) >= 0 && rank(b) >= 0 ? rank(a) - rank(b) : 0))
-    this.roots.push({ item, over, needs: [...needs, ...before], closure, after, isStore })
+    const store = item.kind === 'stmt' && item.stmt.kind === 'store' ? item.stmt : undefined
+    const isLate = store !== undefined && this.overwrites(store.param)
+    this.roots.push({ item, over, needs: [...needs, ...before], closure, after, isStore, isLate })
+  }
+
+  /** Whether a parameter shares memory with one that is read. */
+  private overwrites(param: string): boolean {
+    const { part, unit } = this.scope
+    if (unit.mayAlias(param)) return true
+    return [...part.lets.values()].some((l) => l.op.kind === 'load' && l.op.param === param)
   }
 
   private addStore(s: StoreStmt): void {
@@ -400,7 +411,7 @@ class ListLowering {
     const ready = this.steps.filter((s) => s.needs.every(this.isDone))
     const [first] = ready.sort((a, b) => a.rank - b.rank)
     if (first === undefined) return false
-    if (first.rank >= 3 && this.roots.some((r) => !r.isStore && r.needs.every(this.isDone))) return false
+    if (first.rank >= 3 && this.roots.some((r) => r.needs.every(this.isDone))) return false
     const run: Step[] = [first]
     if (first.kind === 'point') {
       const key = keyOf(first)
@@ -429,10 +440,11 @@ class ListLowering {
   /** Emits a loop over chunks with all roots that can share it. */
   private emitNextPhase(): boolean {
     const ready = this.roots.filter((r) => r.needs.every(this.isDone))
-    const first = ready.find((r) => !r.isStore) ?? ready[0]
+    const first = ready.find((r) => !r.isStore) ?? ready.find((r) => !r.isLate) ?? ready[0]
     if (first === undefined) return false
     const key = first.over.join()
-    const phase = ready.filter((r) => r.over.join() === key)
+    const last = first.isLate || this.roots.every((r) => r.isLate || (ready.includes(r) && r.over.join() === key))
+    const phase = ready.filter((r) => r.over.join() === key && (last || !r.isLate))
     this.roots = this.roots.filter((r) => !phase.includes(r))
     const closure = new Set(phase.flatMap((r) => r.closure.map((l) => l.id)))
     const items: Item[] = [

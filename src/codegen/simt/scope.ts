@@ -42,6 +42,8 @@ export class Unit {
   readonly mode: NumericsMode
   readonly params: ReadonlyMap<string, KernelParam>
   readonly shared: SharedArray[] = []
+  /** Whether a parameter may share memory with another. */
+  readonly mayAlias: (param: string) => boolean
   private readonly names = new Set<string>()
 
   constructor(
@@ -50,7 +52,9 @@ export class Unit {
     mode: NumericsMode,
     params: readonly KernelParam[],
     reserved: Iterable<string>,
+    mayAlias: (param: string) => boolean = () => false,
   ) {
+    this.mayAlias = mayAlias
     this.dialect = dialect
     this.limits = limits
     this.mode = mode

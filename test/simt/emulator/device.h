@@ -1,0 +1,218 @@
+// CUDA on the host, for tests: a thread of the host a thread of the block, barriers for blocks and warps, and plain code for the
+// instructions that the printed sources reach through inline assembly.
+#include <atomic>
+#include <barrier>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+using std::signbit;
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __restrict__
+#define __shared__ static
+#define __align__(x) __attribute__((aligned(x)))
+
+struct Index { int x; };
+static thread_local Index threadIdx, blockIdx;
+struct alignas(8) float2 { float x, y; };
+struct alignas(8) uint2 { unsigned x, y; };
+struct alignas(8) int2 { int x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+struct alignas(16) int4 { int x, y, z, w; };
+static float2 make_float2(float a, float b) { return {a, b}; }
+static uint2 make_uint2(unsigned a, unsigned b) { return {a, b}; }
+static int2 make_int2(int a, int b) { return {a, b}; }
+static float4 make_float4(float a, float b, float c, float d) { return {a, b, c, d}; }
+static uint4 make_uint4(unsigned a, unsigned b, unsigned c, unsigned d) { return {a, b, c, d}; }
+static int4 make_int4(int a, int b, int c, int d) { return {a, b, c, d}; }
+
+template <class To, class From> static To bits(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+static float __int_as_float(int a) { return bits<float>(a); }
+static float __uint_as_float(unsigned a) { return bits<float>(a); }
+static int __float_as_int(float a) { return bits<int>(a); }
+static unsigned __float_as_uint(float a) { return bits<unsigned>(a); }
+static double __longlong_as_double(long long a) { return bits<double>(a); }
+static long long __double_as_longlong(double a) { return bits<long long>(a); }
+static float __fadd_rn(float a, float b) { return a + b; }
+static float __fsub_rn(float a, float b) { return a - b; }
+static float __fmul_rn(float a, float b) { return a * b; }
+static float __fdiv_rn(float a, float b) { return a / b; }
+static double __dadd_rn(double a, double b) { return a + b; }
+static double __dsub_rn(double a, double b) { return a - b; }
+static double __dmul_rn(double a, double b) { return a * b; }
+static double __ddiv_rn(double a, double b) { return a / b; }
+static float rsqrtf(float a) { return 1 / sqrtf(a); }
+static double rsqrt(double a) { return 1 / sqrt(a); }
+
+// Conversions truncate and saturate.
+template <class To, class From> static To truncated(From a, From least, From beyond, To low, To high) {
+  if (a != a) return 0;
+  if (a <= least) return low;
+  return a >= beyond ? high : (To)a;
+}
+static int __float2int_rz(float a) { return truncated<int>(a, -2147483648.f, 2147483648.f, INT32_MIN, INT32_MAX); }
+static int __double2int_rz(double a) { return truncated<int>(a, -2147483648., 2147483648., INT32_MIN, INT32_MAX); }
+static unsigned __float2uint_rz(float a) { return truncated<unsigned>(a, 0.f, 4294967296.f, 0, UINT32_MAX); }
+static unsigned __double2uint_rz(double a) { return truncated<unsigned>(a, 0., 4294967296., 0, UINT32_MAX); }
+static long long __float2ll_rz(float a) { return truncated<long long>(a, -0x1p63f, 0x1p63f, INT64_MIN, INT64_MAX); }
+static long long __double2ll_rz(double a) { return truncated<long long>(a, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX); }
+static unsigned long long __float2ull_rz(float a) {
+  return truncated<unsigned long long>(a, 0.f, 0x1p64f, 0, UINT64_MAX);
+}
+static unsigned long long __double2ull_rz(double a) {
+  return truncated<unsigned long long>(a, 0., 0x1p64, 0, UINT64_MAX);
+}
+static unsigned __funnelshift_l(unsigned low, unsigned high, unsigned n) {
+  n &= 31;
+  return n == 0 ? high : (high << n) | (low >> (32 - n));
+}
+static unsigned atomicAnd(unsigned* p, unsigned v) { return std::atomic_ref<unsigned>(*p).fetch_and(v); }
+static unsigned atomicOr(unsigned* p, unsigned v) { return std::atomic_ref<unsigned>(*p).fetch_or(v); }
+
+static std::unique_ptr<std::barrier<>> block_barrier;
+static std::vector<std::unique_ptr<std::barrier<>>> warp_barriers;
+static void __syncthreads() { block_barrier->arrive_and_wait(); }
+static int warp() { return threadIdx.x / 32; }
+static int lane() { return threadIdx.x % 32; }
+static void sync_warp() { warp_barriers[warp()]->arrive_and_wait(); }
+
+static uint64_t exchanged[32][32];
+template <class V> static V __shfl_xor_sync(unsigned, V value, int mask) {
+  memcpy(&exchanged[warp()][lane()], &value, sizeof value);
+  sync_warp();
+  V other;
+  memcpy(&other, &exchanged[warp()][lane() ^ mask], sizeof other);
+  sync_warp();
+  return other;
+}
+
+static float f32_max(float a, float b) {
+  if (a != a || b != b) return NAN;
+  if (a == b) return signbit(a) ? b : a;
+  return a > b ? a : b;
+}
+static float f32_min(float a, float b) {
+  if (a != a || b != b) return NAN;
+  if (a == b) return signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+static unsigned bf16_bits(float a) {
+  const unsigned u = bits<unsigned>(a);
+  return (u & 0x7fffffff) > 0x7f800000 ? 0x7fff : (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+}
+static float f16_value(unsigned h) { return (float)bits<_Float16>((unsigned short)h); }
+static unsigned f16_bits(float a) { return bits<unsigned short>((_Float16)a); }
+static unsigned bf16_pair(float a, float b) { return bf16_bits(a) | (bf16_bits(b) << 16); }
+static unsigned f16_pair(float a, float b) { return f16_bits(a) | (f16_bits(b) << 16); }
+
+// Background copies happen at once.
+static void copy_async(unsigned short* to, const unsigned short* from, bool there) {
+  if (((uintptr_t)to | (uintptr_t)from) % 16 != 0) abort();
+  if (there) memcpy(to, from, 16);
+  else memset(to, 0, 16);
+}
+static void copy_commit() {}
+static void copy_wait_0() {}
+static void copy_wait_1() {}
+static void copy_wait_2() {}
+
+// PTX ISA, ldmatrix .m8n8.x4: lane i gives the address of row i % 8 of matrix i / 8.
+static const unsigned short* rows[32][32];
+static void load_four(unsigned* out, const unsigned short* row, bool transposed) {
+  if ((uintptr_t)row % 16 != 0) abort();
+  rows[warp()][lane()] = row;
+  sync_warp();
+  const int group = lane() >> 2, pair = (lane() & 3) * 2;
+  for (int q = 0; q < 4; ++q) {
+    const unsigned short* const* m = rows[warp()] + 8 * q;
+    const unsigned low = transposed ? m[pair][group] : m[group][pair];
+    const unsigned high = transposed ? m[pair + 1][group] : m[group][pair + 1];
+    out[q] = low | (high << 16);
+  }
+  sync_warp();
+}
+static void load_matrices(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const unsigned short* row) {
+  unsigned o[4];
+  load_four(o, row, false);
+  a = o[0], b = o[1], c = o[2], d = o[3];
+}
+static void load_matrices_transposed(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const unsigned short* row) {
+  unsigned o[4];
+  load_four(o, row, true);
+  a = o[0], b = o[1], c = o[2], d = o[3];
+}
+
+// PTX ISA, mma.m16n8k16 with 16-bit operands: which lane and register hold an element.
+static unsigned fragments[32][32][6];
+template <class Value>
+static void multiply(float** c, const unsigned (&registers)[6], Value value) {
+  memcpy(fragments[warp()][lane()], registers, sizeof registers);
+  sync_warp();
+  for (int i = 0; i < 4; ++i) {
+    const int row = (lane() >> 2) + 8 * (i >> 1), column = 2 * (lane() & 3) + (i & 1);
+    float sum = *c[i];
+    for (int k = 0; k < 16; ++k) {
+      const unsigned a = fragments[warp()][(row % 8) * 4 + (k % 8) / 2][(k < 8 ? 0 : 2) + (row >= 8 ? 1 : 0)];
+      const unsigned b = fragments[warp()][column * 4 + (k % 8) / 2][4 + (k < 8 ? 0 : 1)];
+      const int shift = 16 * (k & 1);
+      sum += value((a >> shift) & 0xffff) * value((b >> shift) & 0xffff);
+    }
+    *c[i] = sum;
+  }
+  sync_warp();
+}
+#define MULTIPLY(name, value)                                                                                          \
+  static void name(float& c0, float& c1, float& c2, float& c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3,     \
+                   unsigned b0, unsigned b1) {                                                                         \
+    float* c[4] = {&c0, &c1, &c2, &c3};                                                                                \
+    multiply(c, {a0, a1, a2, a3, b0, b1}, value);                                                                      \
+  }
+MULTIPLY(multiply_bf16, [](unsigned h) { return __uint_as_float(h << 16); })
+MULTIPLY(multiply_f16, [](unsigned h) { return f16_value(h); })
+
+static unsigned char shared_memory[1 << 18] __attribute__((aligned(64)));
+
+// A file in memory of whole 64-byte lines, junk behind its end.
+static unsigned char* read_file(const char* name, long& size) {
+  FILE* f = fopen(name, "rb");
+  fseek(f, 0, SEEK_END);
+  size = ftell(f);
+  rewind(f);
+  const size_t room = (size / 64 + 2) * 64;
+  unsigned char* p = (unsigned char*)aligned_alloc(64, room);
+  memset(p, 0x7f, room);
+  if (fread(p, 1, size, f) != (size_t)size) abort();
+  fclose(f);
+  return p;
+}
+
+// Runs the blocks of a grid one after another on a team of threads.
+template <class Kernel> static void launch(int blocks, int threads, Kernel kernel) {
+  block_barrier = std::make_unique<std::barrier<>>(threads);
+  warp_barriers.clear();
+  for (int i = 0; i < threads / 32; ++i) warp_barriers.push_back(std::make_unique<std::barrier<>>(32));
+  std::vector<std::thread> team;
+  for (int t = 0; t < threads; ++t)
+    team.emplace_back([=] {
+      threadIdx.x = t;
+      for (int b = 0; b < blocks; ++b) {
+        blockIdx.x = b;
+        kernel();
+        __syncthreads();
+      }
+    });
+  for (std::thread& t : team) t.join();
+}
