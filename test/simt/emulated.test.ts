@@ -1,11 +1,20 @@
-/** CUDA sources run on the host (emulator/): the hard cases, and matrix products on tensor cores in every form of their operands. */
+/**
+ * CUDA sources run on the host (emulator/): the hard cases, matrix products on tensor cores in every form of their operands, and
+ * random programs. SINTER_SIMT_PROGRAMS sets how many, SINTER_SIMT_FIRST where they start.
+ */
 import { describe, expect, test } from 'vitest'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { compileGraph } from '../../src/compile/index.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { cudaTarget, type TargetInfo } from '../../src/plan/target.ts'
 import { loadKernels } from '../kernel/hard-cases/case.ts'
 import { hardCases } from '../kernel/hard-cases/cases.ts'
+import { difference } from '../random/execute.ts'
+import { randomGraph } from '../random/graphs.ts'
 import { type Buffers, Emulated, hasCompiler } from './emulator/emulator.ts'
+import { execute } from './programs.ts'
 
 interface ProductCase {
   readonly name: string
@@ -144,6 +153,14 @@ function operand(dtype: ProductCase['dtype'], n: number, seed: number): Float32A
   )
 }
 
+/** Blocks small enough that small tensors have tails and several programs. */
+const smallBlocks: TargetInfo = {
+  ...cudaTarget,
+  elementBlock: 40,
+  dotBlock: { m: 16, n: 16, k: 16 },
+  minPrograms: 6,
+}
+
 describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is missing)', () => {
   test('hard cases', { timeout: 180_000 }, () => {
     const lists = hardCases.map((c) => loadKernels(c.file))
@@ -185,6 +202,33 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
       // Sums of multiples of 1/32 are exact in any order.
       expect(got.y, c.name).toEqual(want.y)
     })
+    emulated.dispose()
+  })
+
+  test('random programs', { timeout: 240_000 }, async () => {
+    const count = Number(process.env.SINTER_SIMT_PROGRAMS ?? 48)
+    const first = Number(process.env.SINTER_SIMT_FIRST ?? 0)
+    const programs = Array.from({ length: count }, (_, i) => {
+      const seed = first + i
+      const random = randomGraph(seed, { maxElements: 300 })
+      const mode = seed % 5 === 4 ? 'strict' : 'fast'
+      const target = seed % 2 === 0 ? smallBlocks : cudaTarget
+      return { seed, random, program: compileGraph(random.graph, { mode, target }).program }
+    })
+    const kernels = programs.flatMap(({ program }) =>
+      program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : [])),
+    )
+    const emulated = new Emulated(kernels)
+    for (const { seed, random, program } of programs) {
+      const expected = evaluateGraph(random.graph, random.inputs, { rounding: 'dtype' }).map(toHostArray)
+      const got = await execute(program, random.inputs, (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
+      expected.forEach((e, i) => {
+        const a = got[i]
+        const dtype = random.graph.outputs[i]?.dtype ?? 'f32'
+        const why = a === undefined ? 'no result' : difference(a, e, dtype, random.tolerances[i] ?? 0)
+        expect(why, `seed ${seed}, output ${i}`).toBeUndefined()
+      })
+    }
     emulated.dispose()
   })
 })

@@ -1,14 +1,22 @@
-/** Runs launch plans kernel by kernel on the software WebGPU device; buffers stand on the host between kernels. */
+/** Runs launch plans kernel by kernel (on the software WebGPU device, or anything else); buffers stand on the host in between. */
+import type { Kernel } from '../../src/kernel/ir.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { type HostArray, hostArray, hostView } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { type Machine, type RunOptions, runWgsl } from './wgsl.ts'
 
-export async function executeWgsl(
+export const executeWgsl = (
   machine: Machine,
   program: Program,
   inputs: readonly HostArray[],
   options: RunOptions = {},
+): Promise<HostArray[]> => execute(program, inputs, (k, buffers) => runWgsl(machine, [k], buffers, options))
+
+/** Runs a launch plan of kernels and copies. */
+export async function execute(
+  program: Program,
+  inputs: readonly HostArray[],
+  run: (kernel: Kernel, buffers: Record<string, HostArray>) => Promise<void> | void,
 ): Promise<HostArray[]> {
   const arena = new Uint8Array(program.arenaBytes).fill(0x7f)
   const buffers = program.buffers.map((b): HostArray => {
@@ -31,7 +39,7 @@ export async function executeWgsl(
     if (s.kind === 'copy') at(s.to).set(at(s.from) as never)
     else if (s.kind === 'kernel') {
       const named = Object.fromEntries(s.kernel.params.map((p, i) => [p.name, at(s.buffers[i])]))
-      await runWgsl(machine, [s.kernel], named, options)
+      await run(s.kernel, named)
     } else throw new Error(`a ${s.kind} step`)
   }
   return program.outputs.map(at)
