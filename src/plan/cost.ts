@@ -22,31 +22,31 @@ export interface KernelCost {
   readonly compute: number
 }
 
-/** Elements of a tensor that a load touches. */
-function footprint(l: LetStmt, size: number, extents: ReadonlyMap<string, number>): number {
-  const points = pointsOf(extents, l.axes)
-  return Math.min(size, points)
-}
-
 /** Modelled cost of a body scheduled by its roles; `segments` are its ranges where branches cut it, else the body alone. */
 export function costOf(body: Body, segments: readonly Body[], roles: Roles, target: TargetInfo): KernelCost {
-  const reads = new Map<string, number>()
+  // Loads at the same places share what they read; loads at others read more, up to the whole tensor.
+  const reads = new Map<string, Map<string, number>>()
   for (const l of body.lets) {
     if (l.op.kind !== 'load') continue
-    const size = sizeOf(body.loads.get(l.op.param)?.shape ?? [])
-    reads.set(l.op.param, Math.max(reads.get(l.op.param) ?? 0, footprint(l, size, roles.extents)))
+    const places = reads.get(l.op.param) ?? new Map<string, number>()
+    reads.set(l.op.param, places)
+    const place = l.op.index.map((e) => e.key).join()
+    places.set(place, Math.max(places.get(place) ?? 0, pointsOf(roles.extents, l.axes)))
   }
   let bytesRead = 0
-  for (const [name, n] of reads) {
+  for (const [name, places] of reads) {
     const t = body.loads.get(name)
-    if (t !== undefined) bytesRead += tensorBytes(t, n)
+    if (t === undefined) continue
+    const points = [...places.values()].reduce((n, p) => n + p, 0)
+    bytesRead += tensorBytes(t, Math.min(sizeOf(t.shape), points))
   }
   const bytesWritten = body.stores.reduce((n, s) => n + tensorBytes(s, sizeOf(s.node.shape)), 0)
   const works =
     segments.length === 1 ? [workOf(body, roles, target)] : segments.map((s) => workOf(s, elementwiseRoles(s), target))
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   const compute = total((w) => w.compute)
-  const seconds = Math.max((bytesRead + bytesWritten) / target.bandwidth, compute) + target.launch
+  const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
+  const seconds = Math.max((bytesRead + again + bytesWritten) / target.bandwidth, compute) + target.launch
   return { bytesRead, bytesWritten, flops: total((w) => w.flops), special: total((w) => w.special), seconds, compute }
 }
 

@@ -13,7 +13,7 @@ import { leastSecondsWith, leastSecondsWithout, tooLarge } from './bounds.ts'
 import { buildBody } from './buildBody.ts'
 import { ancestorsWithin, standingInputs } from './clusters.ts'
 import { collapse } from './collapse.ts'
-import { costOf } from './cost.ts'
+import { costOf, type KernelCost } from './cost.ts'
 import { packableNodes, withFormats } from './formats.ts'
 import { GroupGraph } from './groupGraph.ts'
 import type { BoundaryGroup, Recomputed, RefusedMerge } from './plan.ts'
@@ -56,6 +56,10 @@ const unlimited = (target: TargetInfo): TargetInfo => ({
 })
 
 export const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
+
+/** Whether reading a tensor once instead of twice is a part of two kernels' traffic. What saves launches alone is a union's matter. */
+const worthSharing = (bytes: number, a: KernelCost, b: KernelCost): boolean =>
+  64 * bytes >= Math.min(a.bytesRead + a.bytesWritten, b.bytesRead + b.bytesWritten)
 
 export class Planner {
   readonly groups = new Map<number, Group>()
@@ -385,6 +389,7 @@ export class Planner {
           const a = this.groups.get(seen[i] ?? -1)
           const b = this.groups.get(seen[j] ?? -1)
           if (a?.made === undefined || b?.made === undefined || !this.alike(a, b)) continue
+          if (!worthSharing(bytesOf(leaf), a.made.cost, b.made.cost)) continue
           const merged = this.tryMerge(a, b)
           if (merged === undefined) continue
           seen[i] = merged.id
