@@ -24,6 +24,7 @@ import { follows } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { combinerIdentity, isArgCombiner } from '../scalar/ops.ts'
 import { byStoreStride } from './blocks.ts'
+import { cutDepth } from './depth.ts'
 import { type CutFold, finishingStages } from './finish.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
@@ -111,7 +112,8 @@ function depthLoops(
   return made
 }
 
-export function lowerMatrix(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
+export function lowerMatrix(name: string, planned: Body, found: Roles, target: TargetInfo, mode: NumericsMode): Launch {
+  const { body, roles } = cutDepth(planned, found)
   const { matrix } = roles
   invariant(matrix !== undefined, 'no matrix product')
   const extent = (a: string): number => roles.extents.get(a) ?? 1

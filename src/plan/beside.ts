@@ -21,6 +21,8 @@ export interface MatrixRole {
   readonly swap: boolean
   /** Reductions over the depth that ride with the product. */
   readonly riding: ReadonlySet<ValueId>
+  /** An axis of the depth and the number of equal parts it is cut into, each a program of its own. */
+  readonly parts?: { readonly axis: string; readonly parts: number } | undefined
 }
 
 export interface Beside {

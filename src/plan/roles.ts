@@ -9,6 +9,7 @@ import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type MatrixRole, reductionsBeside } from './beside.ts'
 import { type Body, pointsOf } from './body.ts'
+import { depthParts } from './depth.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { foldAxes, follows, type SplitBy, splitReductions } from './split.ts'
 import type { TargetInfo } from './target.ts'
@@ -135,10 +136,8 @@ export function analyse(
   const [matrix, second] = body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
   if (second !== undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
   if (matrix !== undefined && body.axes.every((a) => a.extent > 0)) {
-    const beside = reductionsBeside(
-      { body, target, mode, extents, row, parallel, lets, folds, byColumns: false, aligned },
-      matrix,
-    )
+    const analysis = { body, target, mode, extents, row, parallel, lets, folds, byColumns: false, aligned }
+    const beside = reductionsBeside(analysis, matrix)
     if (!beside.ok) return beside
     const { riding, split } = beside
     const own = new Set(lets.get(matrix.id)?.axes)
@@ -154,7 +153,7 @@ export function analyse(
       row,
       reduced,
       parallel,
-      matrix: { ...matrix, riding },
+      matrix: { ...matrix, riding, parts: depthParts(analysis, { ...matrix, riding }) },
       split,
       splitBy: split.size > 0 ? 'result-blocks' : undefined,
     }

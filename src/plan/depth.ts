@@ -1,0 +1,47 @@
+/**
+ * The depth of a matrix product cut into parts: where the result has few blocks and the depth is long, each part of the
+ * depth is a program of its own; a finishing stage adds their results and computes what follows.
+ */
+import type { LetStmt, ValueId } from '../kernel/ir.ts'
+import type { MatrixRole } from './beside.ts'
+import { pointsOf } from './body.ts'
+import { type Analysis, canFinish, foldAxes, follows } from './split.ts'
+
+/** An axis of the depth, and the number of equal parts it is cut into. */
+export interface DepthParts {
+  readonly axis: string
+  readonly parts: number
+}
+
+/** Shorter products (modelled seconds) stay whole: a finishing stage costs a few microseconds. */
+const leastSeconds = 1e-4
+/** Partial results may take this share of the product's time to write and read. */
+const mostTraffic = 0.06
+
+/** How the depth is cut, if it is: in parts that give the target programs enough without costing much. */
+export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefined {
+  const { target, extents, lets, body, mode } = a
+  const dot = lets.get(matrix.id)
+  if (mode === 'strict' || matrix.riding.size > 0 || dot === undefined) return undefined
+  const cut = new Set([matrix.id])
+  const apart = body.lets.some((l) => foldAxes(l).length > 0 && l.id !== matrix.id)
+  const late = body.stores.every((s) => s.value === matrix.id || isAfter(lets.get(s.value), cut, lets))
+  if (apart || !late || body.stores.some((s) => s.node.dtype === 'bool') || !canFinish(a, cut)) return undefined
+  const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
+  const { m, n } = target.dotBlock
+  const [rows, columns, depth] = [size(matrix.m), size(matrix.n), size(matrix.k)]
+  const programs = size(matrix.batch) * Math.ceil(rows / m) * Math.ceil(columns / n)
+  const points = size(matrix.batch) * rows * columns
+  const seconds = (2 * points * depth) / target.matrixRate
+  const wanted = Math.ceil(target.minPrograms / 2 / programs)
+  const most = Math.min(4 * wanted, (mostTraffic * seconds * target.bandwidth) / (8 * points))
+  if (wanted < 2 || most < 2 || seconds < leastSeconds) return undefined
+  const [axis] = [...matrix.k].sort((p, q) => (extents.get(q) ?? 1) - (extents.get(p) ?? 1))
+  const extent = extents.get(axis ?? '') ?? 1
+  const even = Array.from({ length: Math.floor(most) }, (_, i) => i + 1).filter((p) => p > 1 && extent % p === 0)
+  const parts = even.find((p) => p >= wanted) ?? even.at(-1)
+  return axis === undefined || parts === undefined ? undefined : { axis, parts }
+}
+
+const isAfter = (l: LetStmt | undefined, cut: ReadonlySet<ValueId>, lets: ReadonlyMap<ValueId, LetStmt>): boolean =>
+  l !== undefined && follows(l, cut, lets)
