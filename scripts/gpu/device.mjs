@@ -1,0 +1,84 @@
+/** The device a check runs on: its backend, and the library's device over it, which remembers what it prepared. */
+import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { registerDevice } from '../../src/api/session.ts'
+import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
+import { cudaTarget, webgpuTarget } from '../../src/plan/target.ts'
+
+/** Programs prepared, with the inputs of their last run. */
+class Recorded {
+  constructor(backend) {
+    this.backend = backend
+    this.last = undefined
+    for (const name of [
+      'alloc',
+      'free',
+      'write',
+      'read',
+      'readSync',
+      'copy',
+      'settled',
+      'profile',
+      'memory',
+      'dispose',
+    ])
+      this[name] = (...args) => backend[name](...args)
+  }
+
+  get name() {
+    return this.backend.name
+  }
+
+  prepare(program) {
+    const executable = this.backend.prepare(program)
+    return {
+      program,
+      residentBytes: executable.residentBytes,
+      run: (inputs) => {
+        this.last = { executable, inputs }
+        return executable.run(inputs)
+      },
+      dispose: () => executable.dispose(),
+    }
+  }
+}
+
+export async function openDevice(name, index) {
+  if (name === 'cuda') {
+    const backend = createCudaBackend({ index })
+    const recorded = new Recorded(backend)
+    const { properties } = backend
+    return {
+      name,
+      backend,
+      recorded,
+      target: cudaTarget,
+      capabilities: undefined,
+      description: properties,
+      l2Bytes: properties.l2Bytes,
+      device: registerDevice(createCompiledDevice('cuda', recorded, cudaTarget)),
+      /** Milliseconds of what `body` starts. */
+      time: async (body) => backend.timed(body),
+    }
+  }
+  const backend = await createWebgpuBackend({ powerPreference: 'high-performance' })
+  const recorded = new Recorded(backend)
+  const target = webgpuTarget(...backend.planningLimits)
+  return {
+    name,
+    backend,
+    recorded,
+    target,
+    capabilities: webgpuCapabilities,
+    description: backend.description,
+    l2Bytes: 60 << 20,
+    device: registerDevice(createCompiledDevice('webgpu', recorded, target, webgpuCapabilities)),
+    time: async (body) => {
+      await backend.settled()
+      const start = performance.now()
+      body()
+      await backend.settled()
+      return performance.now() - start
+    },
+  }
+}

@@ -1,0 +1,106 @@
+/** Checks and measures a GPU; bundled by scripts/gpu-check.mjs, so that it runs where only Node and the native packages are. */
+import { writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { Session } from '../../src/cli/session.ts'
+import { runCase } from '../../src/cli/verify/runCase.ts'
+import { findCases } from '../../src/cli/verify.ts'
+import { checkDevice } from './correct.mjs'
+import { openDevice } from './device.mjs'
+import { measureCopy, measureRow } from './measure.mjs'
+import { rows } from './rows.mjs'
+
+const { values: options } = parseArgs({
+  options: {
+    device: { type: 'string', default: 'cuda' },
+    index: { type: 'string', default: '0' },
+    /** Correctness of kernels (cases), of rows at small sizes, of random programs; measurements (bench); ONNX cases (verify). */
+    parts: { type: 'string', default: 'cases,rows,random,bench,verify' },
+    /** Rows by name; all unless given. */
+    rows: { type: 'string' },
+    seeds: { type: 'string', default: '200' },
+    /** Folders of ONNX cases. */
+    cases: { type: 'string', multiple: true, default: [] },
+    /** Seconds of measuring a row. */
+    seconds: { type: 'string', default: '2' },
+    out: { type: 'string' },
+  },
+})
+
+const result = { started: new Date().toISOString() }
+const save = () => {
+  if (options.out !== undefined) writeFileSync(options.out, JSON.stringify(result, undefined, 1))
+}
+
+const open = await openDevice(options.device, Number(options.index))
+result.device = {
+  name: open.name,
+  ...(typeof open.description === 'string' ? { adapter: open.description } : open.description),
+}
+console.log(JSON.stringify(result.device))
+const parts = options.parts.split(',')
+
+const wanted = options.rows?.split(',')
+if (['cases', 'rows', 'random'].some((p) => parts.includes(p))) {
+  const start = performance.now()
+  result.correct = await checkDevice(open, {
+    parts,
+    wanted,
+    seeds: Number(options.seeds),
+    report: (name, why) => {
+      if (why !== undefined) console.log(`WRONG ${name}: ${why.split('\n').slice(0, 12).join('\n      ')}`)
+    },
+  })
+  const wrong = result.correct.filter((r) => r.why !== undefined).length
+  console.log(
+    `correctness: ${result.correct.length - wrong} right, ${wrong} wrong, ${((performance.now() - start) / 1e3).toFixed(1)} s`,
+  )
+  save()
+}
+
+if (parts.includes('bench')) {
+  result.copy = await measureCopy(open)
+  const ceiling = Math.max(...Object.values(result.copy))
+  console.log(
+    `copy GB/s: ${Object.entries(result.copy)
+      .map(([k, v]) => `${k} ${v.toFixed(0)}`)
+      .join(', ')}`,
+  )
+  console.log('  ms       floor    share   host ms  kernels  planned GB  floor GB  first ms  row')
+  result.rows = []
+  for (const row of rows) {
+    if (wanted !== undefined && !wanted.includes(row.name)) continue
+    try {
+      const r = await measureRow(open, row, ceiling, Number(options.seconds))
+      result.rows.push(r)
+      const tflops = r.tflops === undefined ? '' : `  ${r.tflops.toFixed(0)} Tflop/s`
+      console.log(
+        `  ${r.ms.toFixed(4)}  ${r.floorMs.toFixed(4)}  ${(100 * r.share).toFixed(1).padStart(5)}%  ${r.hostMs.toFixed(4)}  ${String(r.kernels).padStart(7)}  ${r.plannedGB.toFixed(3).padStart(10)}  ${r.floorGB.toFixed(3).padStart(8)}  ${r.firstMs.toFixed(0).padStart(8)}  ${row.title}${tflops}`,
+      )
+      for (const s of r.steps)
+        if (r.steps.length > 1) console.log(`      ${s.ms.toFixed(4)} ms  ${s.stage ?? s.kind} ${s.kernel ?? ''}`)
+      for (const k of r.resources)
+        console.log(
+          `      ${k.name}: ${k.blocks} x ${k.threads}, ${k.registers} registers, ${k.localBytes} B local, ${k.blockSharedBytes} B shared, ${k.residentThreads} threads resident`,
+        )
+    } catch (e) {
+      result.rows.push({ name: row.name, error: String(e) })
+      console.log(`  FAILED ${row.title}: ${String(e).split('\n').slice(0, 12).join('\n      ')}`)
+    }
+    save()
+  }
+}
+
+if (parts.includes('verify') && options.cases.length > 0) {
+  const session = await Session.open(options.device)
+  const tolerance = { rtol: 1e-3, atol: 1e-4 }
+  result.verify = []
+  for (const dir of findCases(options.cases)) {
+    const r = await runCase(dir, session, { mode: 'fast', tolerance, skipUnsupported: true })
+    result.verify.push(r)
+    if (r.status === 'failed') console.log(`FAIL ${r.name}: [${r.code}] ${(r.message ?? '').slice(0, 300)}`)
+  }
+  const count = (status) => result.verify.filter((r) => r.status === status).length
+  console.log(`ONNX: ${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`)
+}
+save()
+process.exit(0)

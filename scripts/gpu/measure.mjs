@@ -1,0 +1,132 @@
+/** Measures rows on a device: many calls between two marks of its clock, with inputs in rotation so that the cache does not serve them. */
+
+import { copyBlocks, copyKernel } from '../../src/backends/cuda/copy.ts'
+import * as api from '../../src/index.ts'
+import { kernelsOf } from '../../src/runtime/region.ts'
+import { leaves, makeInputs } from './rows.mjs'
+
+const median = (list) => {
+  const sorted = [...list].sort((a, b) => a - b)
+  return sorted[sorted.length >> 1]
+}
+
+const size = (shape) => shape.reduce((a, b) => a * b, 1)
+
+/** Bytes a second, read and written: the driver's copy, the copy kernel, and a negation through the compiler. */
+export async function measureCopy(open) {
+  const bytes = 1 << 30
+  const best = async (body, n = 10) => {
+    body()
+    const times = []
+    for (let i = 0; i < 7; i++)
+      times.push(
+        (await open.time(() => {
+          for (let k = 0; k < n; k++) body()
+        })) / n,
+      )
+    return (2 * bytes) / median(times) / 1e9
+  }
+  const out = {}
+  if (open.name === 'cuda') {
+    const { backend } = open
+    const [from, to] = [backend.alloc(bytes), backend.alloc(bytes)]
+    const device = from.device
+    out.driver = await best(() => device.context.copy(to.address, from.address, bytes))
+    const { fn, source } = device.kernels.load(copyKernel)
+    const args = device.context.makeArguments(3)
+    args.set(0, to.address)
+    args.set(1, from.address)
+    args.set(2, bytes)
+    const launch = { fn, grid: copyBlocks(bytes), threads: source.threads, sharedBytes: 0, args }
+    out.kernel = await best(() => device.context.launch(launch))
+    backend.free(from)
+    backend.free(to)
+  }
+  api.setDevice(open.device)
+  const x = api.evaluate(api.zeros([bytes / 4]))
+  const neg = api.jit((v) => v.neg())
+  out.compiled = await best(() => neg(x).dispose())
+  x.dispose()
+  return out
+}
+
+/** One row; `copy` is the ceiling in GB/s. */
+export async function measureRow(open, row, copy, seconds) {
+  api.setDevice(open.device)
+  const specs = row.specs(false)
+  const inputBytes = specs.reduce((n, [shape, dtype = 'f32']) => n + size(shape) * (dtype === 'bf16' ? 2 : 4), 0)
+  const donate = row.donates?.(specs.length)
+  const sets = row.latency || donate ? 1 : Math.max(2, Math.min(8, Math.ceil((4 * open.l2Bytes) / inputBytes)))
+  const inputs = Array.from({ length: sets }, (_, i) => makeInputs(specs, 100 + i).map((t) => api.evaluate(t)))
+  const f = api.jit(row.f, donate === undefined ? {} : { donate })
+  const compileStart = performance.now()
+  const explained = f.explain(...inputs[0])
+  const compileMs = performance.now() - compileStart
+  let turn = 0
+  const call = () => {
+    const args = inputs[turn++ % sets]
+    const out = f(...args)
+    if (row.next !== undefined) inputs[0] = row.next(args, leaves(out))
+    else for (const t of leaves(out)) t.dispose()
+  }
+  const firstStart = performance.now()
+  call()
+  await open.backend.settled()
+  const firstMs = performance.now() - firstStart
+  for (let i = 0; i < 2 * sets + 2; i++) call()
+  const once = await open.time(call)
+  const calls = Math.max(sets, Math.min(row.latency ? 2000 : 200, Math.round(25 / Math.max(once, 1e-3))))
+  const times = []
+  const hosts = []
+  const until = performance.now() + seconds * 1e3
+  while (times.length < 5 || (performance.now() < until && times.length < 50)) {
+    let host = 0
+    const ms = await open.time(() => {
+      const start = performance.now()
+      for (let i = 0; i < calls; i++) call()
+      host = performance.now() - start
+    })
+    times.push(ms / calls)
+    hosts.push(host / calls)
+  }
+  const ms = median(times)
+  const floorBytes = row.floor(specs)
+  const floorMs = floorBytes / copy / 1e6
+  const flops = row.flops?.(specs)
+  const steps = []
+  const resources = []
+  if (donate === undefined) {
+    const { executable, inputs: bound } = open.recorded.last
+    const kernels = kernelsOf(executable.program).map(({ step }) => step)
+    const { outputs, times: stepTimes } = await open.backend.profile(executable, bound)
+    for (const b of outputs) open.backend.free(b)
+    for (const t of stepTimes) {
+      const s = executable.program.steps[t.step]
+      steps.push({ step: t.step, kind: s?.kind, stage: s?.stage, kernel: s?.kernel?.name, ms: t.ms })
+    }
+    if (open.name === 'cuda') resources.push(...open.backend.resources(executable))
+    steps.kernels = kernels.length
+  }
+  for (const set of inputs) for (const t of set) t.dispose()
+  const { totals } = explained
+  return {
+    name: row.name,
+    title: row.title,
+    ms,
+    best: Math.min(...times),
+    hostMs: median(hosts),
+    floorMs,
+    share: floorMs / ms,
+    ...(flops === undefined ? {} : { tflops: flops / ms / 1e9 }),
+    floorGB: floorBytes / 1e9,
+    plannedGB: totals.bytes / 1e9,
+    gbPerSecond: floorBytes / ms / 1e6,
+    kernels: totals.kernels,
+    steps: [...steps],
+    resources,
+    compileMs,
+    firstMs,
+    calls,
+    batches: times.length,
+  }
+}

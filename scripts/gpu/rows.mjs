@@ -1,0 +1,246 @@
+/** The rows of the GPU benchmark: plain expressions at the sizes of published comparisons, with the bytes or flops of their floor. */
+import * as api from '../../src/index.ts'
+
+const { nn, random, where, concat, tree } = api
+const bytesOf = { f32: 4, bf16: 2, i32: 4, u32: 4 }
+const size = (shape) => shape.reduce((a, b) => a * b, 1)
+const f32 = (x) => x.astype('f32')
+const bf16 = (x) => x.astype('bf16')
+const rms = (h) => h.square().mean(-1, true).add(1e-6).rsqrt()
+
+/** Inputs: [shape, dtype, kind], kind a distribution; made on the device. */
+export function makeInputs(specs, seed) {
+  const keys = random.split(random.key(seed), Math.max(2, specs.length))
+  return specs.map(([shape, dtype = 'f32', kind = 'normal'], i) => {
+    if (kind === 'key') return random.key(seed + 17)
+    if (Array.isArray(kind)) return random.integers(keys[i], shape, kind[0], kind[1])
+    return kind === 'uniform' ? random.uniform(keys[i], shape, dtype) : random.normal(keys[i], shape, dtype)
+  })
+}
+
+const bytes = (...specs) => specs.reduce((n, [shape, dtype = 'f32']) => n + size(shape) * bytesOf[dtype], 0)
+
+/**
+ * A row: `specs(scale)` gives inputs at the size measured (`scale` undefined) or small ones for the comparison with the
+ * reference; `f` is the program; `floor(specs)` the bytes any implementation moves; `tolerance` of the comparison.
+ */
+export const rows = [
+  {
+    name: 'log_exp',
+    title: 'log(exp(x)+1), 128M f32',
+    specs: (small) => [[[small ? 10007 : 1 << 27]]],
+    f: (x) => x.exp().add(1).log(),
+    floor: ([x]) => 2 * bytes(x),
+  },
+  {
+    name: 'silu_mul',
+    title: 'SiLU(a) * b, 16k x 11008 bf16',
+    specs: (small) => [[small ? [37, 2 * 203] : [16384, 22016], 'bf16']],
+    f: (x) => {
+      const half = x.shape[1] / 2
+      return nn.silu(x.slice(null, [0, half])).mul(x.slice(null, [half, 2 * half]))
+    },
+    floor: ([x]) => 1.5 * bytes(x),
+  },
+  {
+    name: 'sum_exp',
+    title: 'sum(exp(x)), 128M f32',
+    specs: (small) => [[[small ? 70001 : 1 << 27]]],
+    f: (x) => x.exp().sum(),
+    floor: ([x]) => bytes(x),
+    tolerance: 1e-4,
+  },
+  {
+    name: 'add_rmsnorm',
+    title: 'residual add + RMSNorm, both outputs, 16k x 4k bf16',
+    specs: (small) => {
+      const shape = small ? [35, 517] : [16384, 4096]
+      return [
+        [shape, 'bf16'],
+        [shape, 'bf16'],
+        [[shape[1]], 'bf16'],
+      ]
+    },
+    f: (x, r, w) => {
+      const s = x.add(r)
+      const h = f32(s)
+      return [bf16(h.mul(rms(h))).mul(w), s]
+    },
+    floor: ([x]) => 4 * bytes(x),
+  },
+  {
+    name: 'softmax',
+    title: 'softmax 16k x 4k bf16',
+    specs: (small) => [[small ? [33, 701] : [16384, 4096], 'bf16']],
+    f: (x) => x.softmax(-1),
+    floor: ([x]) => 2 * bytes(x),
+  },
+  {
+    name: 'layernorm',
+    title: 'layernorm 16k x 4k bf16',
+    specs: (small) => {
+      const shape = small ? [33, 701] : [16384, 4096]
+      return [
+        [shape, 'bf16'],
+        [[shape[1]], 'bf16'],
+        [[shape[1]], 'bf16'],
+      ]
+    },
+    f: (x, scale, bias) => nn.layerNorm(x, { scale, bias }),
+    floor: ([x]) => 2 * bytes(x),
+  },
+  {
+    name: 'layernorm_backward',
+    title: 'layernorm forward + backward, 16k x 4k bf16',
+    specs: (small) => {
+      const shape = small ? [33, 701] : [16384, 4096]
+      return [
+        [shape, 'bf16'],
+        [[shape[1]], 'bf16'],
+        [[shape[1]], 'bf16'],
+        [shape, 'bf16'],
+      ]
+    },
+    f: (x, scale, bias, g) => {
+      const [y, pull] = api.vjp((a, s, b) => nn.layerNorm(a, { scale: s, bias: b }), x, scale, bias)
+      return [y, ...pull(g)]
+    },
+    floor: ([x]) => 5 * bytes(x),
+    tolerance: 6e-2,
+  },
+  {
+    name: 'rmsnorm_rope',
+    title: 'per-head RMSNorm + RoPE, 16k x 40 x 128 bf16',
+    specs: (small) => {
+      const t = small ? 19 : 16384
+      return [
+        [[t, small ? 3 : 40, 128], 'bf16'],
+        [[128], 'bf16'],
+        [[t, 1, 64], 'f32'],
+        [[t, 1, 64], 'f32'],
+      ]
+    },
+    f: (qk, w, cos, sin) => {
+      const x = f32(qk)
+      const h = x.mul(rms(x)).mul(f32(w))
+      const [a, b] = h.split(2, -1)
+      return bf16(concat([a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin))], -1))
+    },
+    floor: ([x, , c, s]) => 2 * bytes(x) + bytes(c, s),
+  },
+  {
+    name: 'gelu_dropout',
+    title: 'bias + GELU + dropout, 16k x 4k bf16',
+    specs: (small) => {
+      const shape = small ? [31, 523] : [16384, 4096]
+      return [
+        [shape, 'bf16'],
+        [[shape[1]], 'bf16'],
+        [[2], 'u32', 'key'],
+      ]
+    },
+    f: (x, b, key) => nn.dropout(nn.gelu(x.add(b)), key, 0.1),
+    floor: ([x]) => 2 * bytes(x),
+  },
+  {
+    name: 'cross_entropy',
+    title: 'cross-entropy forward + backward, 4k x 128256 bf16',
+    specs: (small) => [
+      [small ? [13, 1283] : [4096, 128256], 'bf16'],
+      [[small ? 13 : 4096], 'i32', [0, small ? 1283 : 128256]],
+    ],
+    f: (x, t) => api.valueAndGrad((l) => nn.crossEntropy(f32(l), t).mean())(x),
+    floor: ([x]) => 3 * bytes(x),
+  },
+  {
+    name: 'relu_bias_backward',
+    title: 'ReLU backward with the bias gradient, 16k x 4k bf16',
+    specs: (small) => {
+      const shape = small ? [131, 257] : [16384, 4096]
+      return [
+        [shape, 'bf16'],
+        [shape, 'bf16'],
+      ]
+    },
+    f: (y, g) => {
+      const d = where(y.greater(0), g, 0)
+      return [d, f32(d).sum(0)]
+    },
+    floor: ([x]) => 3 * bytes(x),
+  },
+  {
+    name: 'adamw',
+    title: 'AdamW, 200 tensors of 1M f32',
+    specs: (small) => {
+      const n = small ? 5 : 200
+      return Array.from({ length: 4 * n }, (_, i) => [
+        [small ? 1000 + 37 * (i % n) : 1 << 20],
+        'f32',
+        i >= 3 * n ? 'uniform' : 'normal',
+      ])
+    },
+    /** Parameters, gradients, first and second moments. */
+    f: (...all) => {
+      const n = all.length / 4
+      const part = (k) => all.slice(k * n, (k + 1) * n)
+      const state = { step: api.tensor(3, { dtype: 'i32' }), first: part(2), second: part(3) }
+      const next = api.optim.adamw({ learningRate: 1e-3 }).update(part(1), state, part(0))
+      return [...next.params, ...next.state.first, ...next.state.second]
+    },
+    donates: (n) => Array.from({ length: n }, (_, i) => i).filter((i) => i < n / 4 || i >= n / 2),
+    /** The arguments of the next step: what came out, and the gradients again. */
+    next: (args, out) => {
+      const n = args.length / 4
+      return [...out.slice(0, n), ...args.slice(n, 2 * n), ...out.slice(n)]
+    },
+    floor: (specs) => (7 / 4) * bytes(...specs),
+    tolerance: 1e-4,
+  },
+  {
+    name: 'matmul_gelu',
+    title: 'gelu(x @ w + b), 8k x 4k x 4k bf16',
+    specs: (small) => {
+      const [m, k, n] = small ? [65, 47, 83] : [8192, 4096, 4096]
+      return [
+        [[m, k], 'bf16'],
+        [[k, n], 'bf16'],
+        [[n], 'bf16'],
+      ]
+    },
+    f: (x, w, b) => nn.gelu(x.matmul(w).add(b), 'tanh'),
+    floor: ([x, w, b]) => 2 * bytes(x) + bytes(w, b),
+    flops: ([[[m, k]], [[, n]]]) => 2 * m * k * n,
+    tolerance: 8e-2,
+  },
+  {
+    name: 'chain100',
+    title: '100 dependent elementwise operations on 1024 elements',
+    specs: () => [[[1024]]],
+    f: (x) => {
+      let y = x
+      for (let i = 0; i < 50; i++) y = y.mul(0.99).add(0.01)
+      return y
+    },
+    floor: ([x]) => 2 * bytes(x),
+    latency: true,
+  },
+  {
+    name: 'tanh_means',
+    title: '50 steps of tanh and of subtracting the mean along alternating axes, 1024 x 32',
+    specs: () => [[[1024, 32]]],
+    f: (x) => {
+      let y = x
+      for (let i = 0; i < 50; i++) {
+        y = y.tanh()
+        y = y.sub(y.mean(i % 2, true))
+      }
+      return y
+    },
+    floor: ([x]) => 2 * bytes(x),
+    latency: true,
+    tolerance: 1e-4,
+  },
+]
+
+/** The tensors of a result, whatever its structure. */
+export const leaves = (result) => tree.leaves(result)
