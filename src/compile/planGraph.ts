@@ -53,15 +53,17 @@ class MemoryPlanner {
   private readonly phases: Phases | undefined
   private readonly plan: FusionPlan
   private readonly saved: readonly SavedValue[]
-  private readonly trials = new Trials()
+  /** Undefined where a graph is planned once. */
+  private readonly trials: Trials | undefined
 
   constructor(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse: boolean, donated: readonly boolean[]) {
     this.graph = graph
     this.donated = donated
     this.target = target
     this.mode = mode
-    this.plan = planFusion(graph, target, mode, fuse, donated, undefined, this.trials)
     this.phases = phasesOf(graph)
+    this.trials = this.phases === undefined ? undefined : new Trials()
+    this.plan = planFusion(graph, target, mode, fuse, donated, undefined, this.trials)
     this.saved = this.phases === undefined ? [] : savedBetween(graph, this.plan, this.phases)
   }
 

@@ -46,21 +46,40 @@ export const atomKey = (a: Atom): string => {
 
 const termKey = (t: Term): string => (t.coef === 1 ? atomKey(t.atom) : `${t.coef}*${atomKey(t.atom)}`)
 
-function make(terms: Term[], offset: number): Expr {
-  const by = new Map<string, Term>()
-  for (const t of terms) {
-    const k = atomKey(t.atom)
-    const have = by.get(k)
-    by.set(k, have === undefined ? t : { atom: t.atom, coef: have.coef + t.coef })
-  }
-  const kept = [...by.entries()]
-    .filter(([, t]) => t.coef !== 0)
-    .sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0))
-    .map(([, t]) => t)
-  const parts = kept.map(termKey)
+/** The expression of terms that are in order. */
+function make(terms: readonly Term[], offset: number): Expr {
+  let key = ''
+  for (const t of terms) key = key === '' ? termKey(t) : `${key}+${termKey(t)}`
   const whole = offset + 0
-  if (whole !== 0 || parts.length === 0) parts.push(String(whole))
-  return { terms: kept, offset: whole, key: parts.join('+') }
+  if (key === '') key = String(whole)
+  else if (whole !== 0) key = `${key}+${whole}`
+  return { terms, offset: whole, key }
+}
+
+/** The terms of a sum. */
+function sumOf(a: readonly Term[], b: readonly Term[]): readonly Term[] {
+  if (a.length === 0) return b
+  if (b.length === 0) return a
+  const out: Term[] = []
+  let i = 0
+  let j = 0
+  for (;;) {
+    const p = a[i]
+    const q = b[j]
+    if (p === undefined && q === undefined) return out
+    const [pk, qk] = [p === undefined ? '' : atomKey(p.atom), q === undefined ? '' : atomKey(q.atom)]
+    if (p !== undefined && (q === undefined || pk < qk)) {
+      out.push(p)
+      i++
+    } else if (q !== undefined && (p === undefined || qk < pk)) {
+      out.push(q)
+      j++
+    } else if (p !== undefined && q !== undefined) {
+      if (p.coef + q.coef !== 0) out.push({ atom: p.atom, coef: p.coef + q.coef })
+      i++
+      j++
+    }
+  }
 }
 
 export const constant = (v: number): Expr => make([], v)
@@ -72,7 +91,11 @@ export const axis = (name: string, extent: number): Expr =>
 
 export const value = (id: number, extent: number): Expr => make([{ atom: { kind: 'value', id, extent }, coef: 1 }], 0)
 
-export const add = (a: Expr, b: Expr): Expr => recombine(make([...a.terms, ...b.terms], a.offset + b.offset))
+export function add(a: Expr, b: Expr): Expr {
+  if (a.terms.length === 0 && a.offset === 0) return recombine(b)
+  if (b.terms.length === 0 && b.offset === 0) return recombine(a)
+  return recombine(make(sumOf(a.terms, b.terms), a.offset + b.offset))
+}
 
 /** c*(x % m) + c*m*(x / m) = c*x, wherever both stand in a sum: a reshape there and back again is the identity. */
 function recombine(e: Expr): Expr {
@@ -94,10 +117,11 @@ function recombine(e: Expr): Expr {
   return e
 }
 
-export const addConst = (a: Expr, c: number): Expr => (c === 0 ? a : make([...a.terms], a.offset + c))
+export const addConst = (a: Expr, c: number): Expr => (c === 0 ? a : make(a.terms, a.offset + c))
 
 export function mul(a: Expr, c: number): Expr {
   if (c === 1) return a
+  if (c === 0 || (a.terms.length === 0 && a.offset === 0)) return zero
   return make(
     a.terms.map((t) => ({ atom: t.atom, coef: t.coef * c })),
     a.offset * c,
@@ -186,7 +210,7 @@ export function div(e: Expr, by: number): Expr {
 
 /** floor((g*x + c) / (g*m)) = floor((x + floor(c/g)) / m): the smaller form, where a factor g > 1 exists. */
 function scaleDown(e: Expr, by: number): { e: Expr; by: number } | undefined {
-  const linear = make([...e.terms], 0)
+  const linear = make(e.terms, 0)
   const g = commonDivisor(linear, by)
   if (g <= 1) return dropSmall(e, by)
   return {
@@ -240,7 +264,7 @@ export function mod(e: Expr, by: number): Expr {
   )
     return mod(only.atom.of, by)
   // (g*x + y) % (g*m) = g*(x % m) + y when 0 <= y < g.
-  const common = commonDivisor(make([...rest.terms], 0), by)
+  const common = commonDivisor(make(rest.terms, 0), by)
   const coefs = [...new Set([common, ...rest.terms.map((t) => Math.abs(t.coef))])].sort((a, b) => b - a)
   for (const g of coefs) {
     if (g <= 1 || by % g !== 0) continue
@@ -253,6 +277,7 @@ export function mod(e: Expr, by: number): Expr {
 
 /** Rebuilds an expression with atoms replaced (and everything simplified again). `undefined` keeps the atom. */
 export function substitute(e: Expr, map: (a: Atom) => Expr | undefined): Expr {
+  if (!touches(e, map)) return e
   let out = constant(e.offset)
   for (const t of e.terms) {
     const to = map(t.atom)
@@ -274,6 +299,11 @@ export function substitute(e: Expr, map: (a: Atom) => Expr | undefined): Expr {
   return out
 }
 
+const touches = (e: Expr, map: (a: Atom) => Expr | undefined): boolean =>
+  e.terms.some(
+    ({ atom }) => map(atom) !== undefined || ((atom.kind === 'div' || atom.kind === 'mod') && touches(atom.of, map)),
+  )
+
 /** Visits every atom, outermost first. */
 export function visitAtoms(e: Expr, visit: (a: Atom) => void): void {
   for (const t of e.terms) {
@@ -282,22 +312,30 @@ export function visitAtoms(e: Expr, visit: (a: Atom) => void): void {
   }
 }
 
+const noAxes: ReadonlySet<string> = new Set()
+const noValues: ReadonlySet<number> = new Set()
+const axesMemo = new WeakMap<Expr, ReadonlySet<string>>()
+
 /** Names of the axes an expression depends on directly (data-dependent values aside). */
-export function axesOf(e: Expr): Set<string> {
+export function axesOf(e: Expr): ReadonlySet<string> {
+  if (e.terms.length === 0) return noAxes
+  const have = axesMemo.get(e)
+  if (have !== undefined) return have
   const out = new Set<string>()
   visitAtoms(e, (a) => {
     if (a.kind === 'axis') out.add(a.name)
   })
+  axesMemo.set(e, out)
   return out
 }
 
 /** Ids of the tile values an expression depends on. */
-export function valuesOf(e: Expr): Set<number> {
-  const out = new Set<number>()
+export function valuesOf(e: Expr): ReadonlySet<number> {
+  let out: Set<number> | undefined
   visitAtoms(e, (a) => {
-    if (a.kind === 'value') out.add(a.id)
+    if (a.kind === 'value') out = (out ?? new Set<number>()).add(a.id)
   })
-  return out
+  return out ?? noValues
 }
 
 /** Its integer value under bindings of axes and values. */

@@ -169,7 +169,7 @@ export function gridSize(part: KernelPart): number {
 }
 
 /** Operand value ids of a tile operation, index expressions' values included. */
-export function operandsOf(op: TileOp): ValueId[] {
+export function operandsOf(op: TileOp): readonly ValueId[] {
   switch (op.kind) {
     case 'const':
       return []
@@ -178,13 +178,14 @@ export function operandsOf(op: TileOp): ValueId[] {
     case 'predicate':
       return predicateValues(op.predicate)
     case 'load':
+      if (op.mask.length === 0 && op.maskValue === undefined) return exprValues(op.index)
       return [
         ...exprValues(op.index),
         ...predicateValues(op.mask),
         ...(op.maskValue === undefined ? [] : [op.maskValue]),
       ]
     case 'scalar':
-      return [...op.args]
+      return op.args
     case 'random':
       return [op.k0, op.k1, ...exprValues([op.counter])]
     case 'reduce':
@@ -202,14 +203,15 @@ export function operandsOf(op: TileOp): ValueId[] {
 
 function exprValues(exprs: readonly Expr[]): ValueId[] {
   const out: ValueId[] = []
-  const walk = (e: Expr): void => {
-    for (const { atom } of e.terms) {
-      if (atom.kind === 'value') out.push(atom.id)
-      else if (atom.kind !== 'axis') walk(atom.of)
-    }
-  }
-  exprs.forEach(walk)
+  for (const e of exprs) addValues(e, out)
   return out
+}
+
+function addValues(e: Expr, out: ValueId[]): void {
+  for (const { atom } of e.terms) {
+    if (atom.kind === 'value') out.push(atom.id)
+    else if (atom.kind !== 'axis') addValues(atom.of, out)
+  }
 }
 
 const predicateValues = (p: Predicate): ValueId[] => exprValues(p.map((b) => b.expr))

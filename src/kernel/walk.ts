@@ -12,7 +12,7 @@ export function expressionsOf(op: TileOp): readonly Expr[] {
     case 'predicate':
       return op.predicate.map((b) => b.expr)
     case 'load':
-      return [...op.index, ...op.mask.map((b) => b.expr)]
+      return op.mask.length === 0 ? op.index : [...op.index, ...op.mask.map((b) => b.expr)]
     case 'random':
       return [op.counter]
     case 'reduce':

@@ -42,9 +42,17 @@ function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]
     stores.map((s) => s.value),
   )
   for (const l of used) tiles.checkSplits(expressionsOf(l.op))
-  const axisNames = new Set(
-    used.flatMap((l) => [...l.axes, ...(l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : [])]),
-  )
+  const axisNames = new Set<string>()
+  const listed = new Set<readonly string[]>()
+  const list = (axes: readonly string[]): void => {
+    if (listed.has(axes)) return
+    listed.add(axes)
+    for (const a of axes) axisNames.add(a)
+  }
+  for (const l of used) {
+    list(l.axes)
+    if (l.op.kind === 'reduce' || l.op.kind === 'dot') list(l.op.axes)
+  }
   for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) axisNames.add(a)
   const loaded = new Set(used.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
   return {

@@ -124,9 +124,33 @@ function* candidates(body: Body): Iterable<{ outer: string; inner: string; exten
           yield { outer: o.atom.name, inner: i.atom.name, extent: i.atom.extent }
 }
 
+/** Whether any two axes stand together in every statement: others do not collapse. */
+function anyTogether(body: Body): boolean {
+  // Axes by the statements they stand in: parts of one class so far are split where a statement has some of them.
+  let classes: (readonly string[])[] = [body.axes.map((a) => a.name)]
+  const seen = new Set<readonly string[]>()
+  const split = (axes: readonly string[]): void => {
+    if (seen.has(axes)) return
+    seen.add(axes)
+    classes = classes.flatMap((c) => {
+      const inside = c.filter((a) => axes.includes(a))
+      return inside.length === 0 || inside.length === c.length
+        ? [c]
+        : [inside, c.filter((a) => !axes.includes(a))].filter((p) => p.length > 1)
+    })
+  }
+  for (const { axes, op } of body.lets) {
+    split(axes)
+    if (op.kind === 'reduce' || op.kind === 'dot') split(op.axes)
+    else if (op.kind === 'scan') split([op.axis])
+    if (classes.length === 0) return false
+  }
+  return classes.length > 0
+}
+
 /** The body with every collapsible pair of axes joined (flat addressing where any was). */
 export function collapse(body: Body): Body {
-  if (body.axes.length < 2 || body.axes.some((a) => a.extent === 0)) return body
+  if (body.axes.length < 2 || body.axes.some((a) => a.extent === 0) || !anyTogether(body)) return body
   let current = flatten(body)
   let changed = false
   for (let again = true; again; ) {

@@ -60,19 +60,29 @@ interface Work {
 function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
   const { extents, matrix } = roles
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
-  const lets = new Map(body.lets.map((l) => [l.id, l]))
   const grid = matrix === undefined ? [...roles.parallel] : []
-  const prologue = matrix === undefined ? new Map<ValueId, number>() : prologueRepeats(matrix, lets, target, size)
+  const prologue =
+    matrix === undefined
+      ? new Map<ValueId, number>()
+      : prologueRepeats(matrix, new Map(body.lets.map((l) => [l.id, l])), target, size)
   // A value without axes is evaluated once a program, outside its loops.
   const once = roles.kind === 'elementwise' ? Math.ceil(size(grid) / target.elementBlock) : size(grid)
+  // Statements share their lists of axes.
+  const known = new Map<readonly string[], number>()
+  const around = (axes: readonly string[]): number => {
+    const have = known.get(axes)
+    if (have !== undefined) return have
+    const n = size(new Set([...axes, ...grid]))
+    known.set(axes, n)
+    return n
+  }
   let flops = 0
   let special = 0
   let compute = 0
   for (const l of body.lets) {
     const op = l.op
     const repeats = prologue.get(l.id)
-    const points =
-      repeats !== undefined ? size(l.axes) * repeats : l.axes.length === 0 ? once : size(new Set([...l.axes, ...grid]))
+    const points = repeats !== undefined ? size(l.axes) * repeats : l.axes.length === 0 ? once : around(l.axes)
     if (op.kind === 'scalar') {
       const { cost } = scalarInfo(op.op)
       if (cost === 'special') {

@@ -33,6 +33,9 @@ export class GroupGraph {
 
   /** Whether `to` can be reached from `from` through at least one group in between. */
   hasIndirectPath(from: number, to: number): boolean {
+    let entered = false
+    for (const p of this.predecessors(to)) entered ||= p !== from
+    if (!entered) return false
     const stack = [...this.successors(from)].filter((s) => s !== to)
     const seen = new Set(stack)
     for (let n = stack.pop(); n !== undefined; n = stack.pop()) {

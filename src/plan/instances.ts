@@ -30,9 +30,22 @@ export class Refusal {
 
 /** A node at an index map. Where the mask does not hold the value is anything. */
 interface Instance {
+  readonly key: string
   readonly index: readonly Expr[]
   readonly mask: Predicate
   readonly value: ValueId
+}
+
+const orders = new WeakMap<Node, readonly number[]>()
+
+/** Operands by number, those with fewer reductions first, so that later reductions find the axes of the full rows. */
+function shallowFirst(node: Node): readonly number[] {
+  const have = orders.get(node)
+  if (have !== undefined) return have
+  const depths = node.inputs.map(reductionDepth)
+  const order = node.inputs.map((_, i) => i).sort((a, b) => (depths[a] ?? 0) - (depths[b] ?? 0))
+  orders.set(node, order)
+  return order
 }
 
 /** Evaluates a region's nodes at index maps into tiles. */
@@ -40,7 +53,6 @@ export class Instances {
   readonly tiles: Tiles
   readonly loads = new Map<string, Node>()
   private readonly loadNames = new Map<Node, string>()
-  private readonly memo = new Map<Node, Map<string, ValueId>>()
   private readonly positions = new Map<string, ValueId>()
   /** Keys of index maps: operands are evaluated at the very map of their user. */
   private readonly keys = new WeakMap<readonly Expr[], { readonly mask: Predicate; readonly key: string }>()
@@ -59,23 +71,22 @@ export class Instances {
       `${node.op} of rank ${node.shape.length} at ${index.length} coordinates`,
     )
     const key = this.keyOf(index, mask)
-    const memo = this.memo.get(node) ?? new Map<string, ValueId>()
-    const have = memo.get(key)
-    if (have !== undefined) return have
+    for (const i of this.instances.get(node) ?? []) if (i.key === key) return i.value
     const id =
       this.region.members.has(node) || isFree(node) ? this.compute(node, index, mask) : this.load(node, index, mask, 0)
-    memo.set(key, id)
-    this.memo.set(node, memo)
-    const list = this.instances.get(node) ?? []
-    list.push({ index, mask, value: id })
-    this.instances.set(node, list)
+    const instance = { key, index, mask, value: id }
+    const list = this.instances.get(node)
+    if (list === undefined) this.instances.set(node, [instance])
+    else list.push(instance)
     return id
   }
 
   private keyOf(index: readonly Expr[], mask: Predicate): string {
     const have = this.keys.get(index)
     if (have?.mask === mask) return have.key
-    const key = `${index.map((e) => e.key).join()}|${predicateKey(mask)}`
+    let key = ''
+    for (const e of index) key += `${e.key},`
+    if (mask.length > 0) key += `|${predicateKey(mask)}`
     this.keys.set(index, { mask, key })
     return key
   }
@@ -140,9 +151,7 @@ export class Instances {
     const op = opDef(node).scalar
     invariant(op !== undefined, `${node.op} has no scalar operation`)
     const args = new Array<ValueId>(node.inputs.length)
-    // Those with fewer reductions first, so that later reductions find the axes of the full rows.
-    const order = node.inputs.map((x, i) => ({ i, depth: reductionDepth(x) })).sort((a, b) => a.depth - b.depth)
-    for (const { i } of order) {
+    for (const i of shallowFirst(node)) {
       const x = node.inputs[i]
       if (x !== undefined) args[i] = this.value(x, index, mask)
     }

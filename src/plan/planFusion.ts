@@ -16,7 +16,7 @@ import { overwrites, readersFirst } from './readersFirst.ts'
 import { isFree, storageOf } from './region.ts'
 import { spreadSingles } from './singles.ts'
 import type { TargetInfo } from './target.ts'
-import { Trials } from './trials.ts'
+import type { Trials } from './trials.ts'
 import { joinIndependent } from './unions.ts'
 
 /**
@@ -31,7 +31,7 @@ export function planFusion(
   fuse = true,
   donated: readonly boolean[] = [],
   apart?: Apart,
-  trials = new Trials(),
+  trials?: Trials,
 ): FusionPlan {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
   const demanded = demandedNodes(graph, nodes)

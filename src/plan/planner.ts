@@ -31,6 +31,14 @@ interface Group {
   outputs: readonly Node[]
   inputs: ReadonlySet<Node>
   made: Made | undefined
+  marks: Marks | undefined
+}
+
+/** What a group computes for which pass, and what it computes again. */
+interface Marks {
+  readonly copied: readonly Node[]
+  readonly early: boolean
+  readonly backward: boolean
 }
 
 /** Values of a forward pass that a backward pass computes again: the copies must not be made in the forward pass. */
@@ -44,6 +52,21 @@ export interface Apart {
 }
 
 const none: Originals = new Map()
+
+function marksOf(g: Group, apart: Apart): Marks {
+  if (g.marks !== undefined) return g.marks
+  const copied: Node[] = []
+  let early = false
+  let backward = false
+  for (const n of g.members) {
+    const original = apart.copies.get(n)
+    if (original !== undefined) copied.push(original)
+    early ||= apart.early.has(n)
+    backward ||= apart.backward.has(n)
+  }
+  g.marks = { copied, early, backward }
+  return g.marks
+}
 
 const dearAgain = (kernels: number): Refused =>
   refuse('recompute-cost', `computing it again in ${kernels} kernels costs more than storing it`)
@@ -74,7 +97,7 @@ export class Planner {
   /** Bools that are packed if they are stored. */
   readonly packable: ReadonlySet<Node>
   private readonly apart: Apart | undefined
-  private readonly trials: Trials
+  private readonly trials: Trials | undefined
   private nextId = 0
 
   constructor(
@@ -83,7 +106,7 @@ export class Planner {
     target: TargetInfo,
     mode: NumericsMode,
     recomputed: readonly Recomputed[],
-    trials: Trials,
+    trials?: Trials,
     apart?: Apart,
   ) {
     this.target = target
@@ -105,6 +128,7 @@ export class Planner {
         outputs: [],
         inputs: new Set(),
         made: undefined,
+        marks: undefined,
       })
     }
     for (const g of this.groups.values()) this.refresh(g)
@@ -160,10 +184,9 @@ export class Planner {
   }
 
   private make(members: ReadonlySet<Node>, outputs: readonly Node[], single = false): Outcome {
-    if (single) return this.build(members, outputs, unlimited(this.target))
-    return this.trials.of(members, outputs, this.packable, this.apart?.originals ?? none, () =>
-      this.build(members, outputs, this.target),
-    )
+    const build = (): Outcome => this.build(members, outputs, single ? unlimited(this.target) : this.target)
+    if (this.trials === undefined) return build()
+    return this.trials.of({ members, outputs, single }, this.packable, this.apart?.originals ?? none, build)
   }
 
   private build(members: ReadonlySet<Node>, outputs: readonly Node[], limits: TargetInfo): Outcome {
@@ -204,11 +227,11 @@ export class Planner {
   private mixes(a: Group, b: Group): boolean {
     const { apart } = this
     if (apart === undefined) return false
-    const all = [...a.members, ...b.members]
-    const copied = all.flatMap((n) => apart.copies.get(n) ?? [])
-    if (copied.length === 0) return false
-    if (copied.some((n) => a.members.has(n) || b.members.has(n))) return true
-    return all.some((n) => apart.early.has(n)) && !all.some((n) => apart.backward.has(n))
+    const [p, q] = [marksOf(a, apart), marksOf(b, apart)]
+    if (p.copied.length + q.copied.length === 0) return false
+    if (p.copied.some((n) => a.members.has(n) || b.members.has(n))) return true
+    if (q.copied.some((n) => a.members.has(n) || b.members.has(n))) return true
+    return (p.early || q.early) && !p.backward && !q.backward
   }
 
   /** Merges two groups if that is a kernel and modelled faster. */
@@ -263,6 +286,7 @@ export class Planner {
         outputs: [],
         inputs: new Set(),
         made: f.made,
+        marks: undefined,
       }
       this.insert(g)
       for (const n of f.members) if (homes.delete(n)) this.home.set(n, g.id)
@@ -290,16 +314,32 @@ export class Planner {
     }
     for (const id of this.links.ids()) for (const s of this.links.successors(id)) push(id, s)
     queue.sort(order)
+    /** The last entry moves to its place, behind its equals. */
+    const settle = (): void => {
+      const last = queue.pop()
+      if (last === undefined) return
+      let [low, high] = [0, queue.length]
+      while (low < high) {
+        const middle = (low + high) >> 1
+        const there = queue[middle]
+        if (there !== undefined && order(there, last) <= 0) low = middle + 1
+        else high = middle
+      }
+      queue.splice(low, 0, last)
+    }
+    const add = (a: number, b: number): void => {
+      const before = queue.length
+      push(a, b)
+      if (queue.length > before) settle()
+    }
     for (let top = queue.pop(); top !== undefined; top = queue.pop()) {
       const a = this.groups.get(top.a)
       const b = this.groups.get(top.b)
       if (a === undefined || b === undefined) continue
       const merged = this.tryMerge(a, b)
       if (merged === undefined) continue
-      const at = queue.length
-      for (const p of this.links.predecessors(merged.id)) push(p, merged.id)
-      for (const s of this.links.successors(merged.id)) push(merged.id, s)
-      if (queue.length > at) queue.sort(order)
+      for (const p of this.links.predecessors(merged.id)) add(p, merged.id)
+      for (const s of this.links.successors(merged.id)) add(merged.id, s)
     }
   }
 
@@ -382,6 +422,8 @@ export class Planner {
   /** Groups that read the same tensor over the same axes become one kernel with several results. */
   mergeSiblings(): void {
     const leaves = [...this.users.keys()].filter((n) => bytesOf(n) > 0).sort((p, q) => bytesOf(q) - bytesOf(p))
+    // Pairs refused: no merge of others changes that.
+    const refused = new Set<string>()
     for (const leaf of leaves) {
       const seen = [...(this.users.get(leaf) ?? [])]
       for (let i = 0; i < seen.length; i++) {
@@ -390,8 +432,13 @@ export class Planner {
           const b = this.groups.get(seen[j] ?? -1)
           if (a?.made === undefined || b?.made === undefined || !this.alike(a, b)) continue
           if (!worthSharing(bytesOf(leaf), a.made.cost, b.made.cost)) continue
+          const pair = a.id < b.id ? `${a.id},${b.id}` : `${b.id},${a.id}`
+          if (refused.has(pair)) continue
           const merged = this.tryMerge(a, b)
-          if (merged === undefined) continue
+          if (merged === undefined) {
+            refused.add(pair)
+            continue
+          }
           seen[i] = merged.id
           seen.splice(j--, 1)
         }
@@ -401,7 +448,11 @@ export class Planner {
 
   /** Cheap test before a sibling trial: the same number of points, or those of an operand or the result of a matrix product. */
   private alike(a: Group, b: Group): boolean {
-    const points = (g: Group): number => (g.made?.body.axes ?? []).reduce((n, x) => n * x.extent, 1)
+    const points = (g: Group): number => {
+      let n = 1
+      for (const x of g.made?.body.axes ?? []) n *= x.extent
+      return n
+    }
     const product = a.made?.roles.matrix ?? b.made?.roles.matrix
     if (product === undefined) return points(a) === points(b)
     if (a.made?.roles.matrix !== undefined && b.made?.roles.matrix !== undefined) return false

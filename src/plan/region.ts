@@ -54,6 +54,8 @@ const depths = new WeakMap<Node, number>()
 
 /** Reductions, scans and contractions on the way from a node down to its sources, the node among them. */
 export function reductionDepth(node: Node): number {
+  const have = depths.get(node)
+  if (have !== undefined) return have
   const stack = [node]
   for (let n = stack.at(-1); n !== undefined; n = stack.at(-1)) {
     const open = n.inputs.filter((x) => !depths.has(x))

@@ -86,6 +86,13 @@ function storeUnit(body: Body): string | undefined {
   return [...ix.axesOf(flat)].find((a) => ix.strideOf(flat, a) === 1)
 }
 
+function unionOf(a: ReadonlySet<string> | undefined, b: ReadonlySet<string> | undefined): typeof a {
+  if (a === undefined || a === b) return b
+  if (b === undefined) return a
+  for (const x of b) if (!a.has(x)) return new Set([...a, ...b])
+  return a
+}
+
 /** Roles of a body on a target, or why no kernel of it can compute the body. */
 export function analyse(
   body: Body,
@@ -104,25 +111,31 @@ export function analyse(
   const lets = new Map(body.lets.map((l) => [l.id, l]))
 
   // What lies below each value: axes folded away, and whether any fold is there.
-  const below = new Map<ValueId, Set<string>>()
+  const below = new Map<ValueId, ReadonlySet<string>>()
   const folds = new Set<ValueId>()
   const row = new Set<string>()
   const reduced = new Set<string>()
   for (const l of body.lets) {
-    const mine = new Set<string>()
+    let mine: ReadonlySet<string> | undefined
     let has = isFold(l)
-    for (const o of operandsOf(l.op)) {
-      for (const a of below.get(o) ?? []) mine.add(a)
-      has ||= folds.has(o)
+    if (folds.size > 0)
+      for (const o of operandsOf(l.op)) {
+        has ||= folds.has(o)
+        mine = unionOf(mine, below.get(o))
+      }
+    if (!has) continue
+    folds.add(l.id)
+    const own = foldAxes(l)
+    if (mine !== undefined) {
+      for (const a of l.axes) if (mine.has(a)) row.add(a)
+      for (const a of own) if (mine.has(a)) row.add(a)
     }
-    for (const a of [...l.axes, ...foldAxes(l)]) if (mine.has(a)) row.add(a)
-    for (const a of foldAxes(l)) {
-      mine.add(a)
+    for (const a of own) {
       reduced.add(a)
       if (l.op.kind === 'scan') row.add(a)
     }
-    below.set(l.id, mine)
-    if (has) folds.add(l.id)
+    mine = unionOf(mine, own.length === 0 ? undefined : new Set(own))
+    if (mine !== undefined) below.set(l.id, mine)
   }
   for (const s of body.stores)
     for (const e of s.index) for (const a of ix.axesOf(e)) if (below.get(s.value)?.has(a)) row.add(a)
@@ -133,7 +146,7 @@ export function analyse(
   }
   const none = { split: new Set<ValueId>(), splitBy: undefined }
   const unit = storeUnit(body)
-  const [matrix, second] = body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
+  const [matrix, second] = folds.size === 0 ? [] : body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
   if (second !== undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
   if (matrix !== undefined && body.axes.every((a) => a.extent > 0)) {
     const analysis = { body, target, mode, extents, row, parallel, lets, folds, byColumns: false, aligned }

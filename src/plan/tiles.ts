@@ -102,6 +102,21 @@ export class Tiles {
     return [...this.extents.keys()].filter((a) => set.has(a))
   }
 
+  /** The axes of some values together. */
+  private axesOfValues(ids: readonly ValueId[]): readonly string[] {
+    let most: readonly string[] = []
+    for (const id of ids) {
+      const { axes } = this.letOf(id)
+      if (axes.length > most.length) most = axes
+    }
+    for (const id of ids) {
+      const { axes } = this.letOf(id)
+      if (axes !== most && axes.some((a) => !most.includes(a)))
+        return this.ordered(ids.flatMap((i) => this.letOf(i).axes))
+    }
+    return most
+  }
+
   axesOfExprs(exprs: readonly Expr[]): Set<string> {
     const out = new Set<string>()
     for (const e of exprs) {
@@ -115,12 +130,7 @@ export class Tiles {
     const key = `s:${op}:${dtype}:${args.join()}`
     const have = this.memo.get(key)
     if (have !== undefined) return have
-    const id = this.emit(
-      { kind: 'scalar', op, args },
-      dtype,
-      this.ordered(args.flatMap((a) => this.letOf(a).axes)),
-      node,
-    )
+    const id = this.emit({ kind: 'scalar', op, args }, dtype, this.axesOfValues(args), node)
     this.memo.set(key, id)
     return id
   }

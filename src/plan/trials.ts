@@ -7,7 +7,7 @@ import type { Node } from '../graph/node.ts'
 import type { Body, BodyTensor } from './body.ts'
 import type { KernelGroup } from './plan.ts'
 import type { Refused } from './refusal.ts'
-import { dataInputs, isFree } from './region.ts'
+import { dataInputs, isFree, type Region } from './region.ts'
 
 /** What a region is as a kernel. */
 export type Made = Omit<KernelGroup, 'kind' | 'members' | 'outputs'>
@@ -22,15 +22,15 @@ export class Trials {
   private readonly outcomes = new Map<string, { readonly outcome: Outcome; readonly of: Originals }>()
   private statements = 0
 
-  /** The outcome for a region, remembered or from `build`. The formats of what it touches follow from `packable`. */
+  /** The outcome for a region (`single`: one without limits), remembered or from `build`. The formats of what it touches follow from `packable`. */
   of(
-    members: ReadonlySet<Node>,
-    outputs: readonly Node[],
+    region: Region & { readonly single: boolean },
     packable: ReadonlySet<Node>,
     originals: Originals,
     build: () => Outcome,
   ): Outcome {
-    const key = keyOf(members, outputs, packable, originals)
+    const { members } = region
+    const key = keyOf(region, packable, originals)
     if (key === undefined) return build()
     const have = this.outcomes.get(key)
     if (have !== undefined) {
@@ -49,8 +49,7 @@ export type Originals = ReadonlyMap<Node, Node>
 
 /** Equal for regions that are the same kernel; undefined where two nodes of a region stand for one. */
 function keyOf(
-  members: ReadonlySet<Node>,
-  outputs: readonly Node[],
+  { members, outputs, single }: Region & { readonly single: boolean },
   packable: ReadonlySet<Node>,
   originals: Originals,
 ): string | undefined {
@@ -69,7 +68,7 @@ function keyOf(
   const stored = [...outputs].sort((p, q) => p.id - q.id).map((n) => (originals.get(n) ?? n).id)
   const packed: number[] = []
   for (const x of [...inputs, ...outputs]) if (packable.has(x)) packed.push((originals.get(x) ?? x).id)
-  return `${ids.sort((p, q) => p - q).join()}>${stored.join()}|${packed.sort((p, q) => p - q).join()}`
+  return `${single ? 'single ' : ''}${ids.sort((p, q) => p - q).join()}>${stored.join()}|${packed.sort((p, q) => p - q).join()}`
 }
 
 /** An outcome for the nodes of one region, in the nodes of another that stand for the same. */

@@ -82,7 +82,7 @@ function readersIn(loop: LoopStmt): Map<ValueId, Reader[]> {
 /** Everything an inner loop names. */
 function innerReads(loop: LoopStmt): ValueId[] {
   const own = loop.carries.flatMap((c) => [c.init, c.next])
-  const body = loop.body.flatMap((s): ValueId[] => {
+  const body = loop.body.flatMap((s): readonly ValueId[] => {
     if (s.kind === 'let') return operandsOf(s.op)
     if (s.kind === 'loop') return innerReads(s)
     return [s.value, ...(s.maskValue === undefined ? [] : [s.maskValue])]
