@@ -5,6 +5,7 @@ import { benchCommand } from './bench.ts'
 import { type Console, exitCodes, processConsole, reportError, UsageError } from './console.ts'
 import { demoCommand } from './demo.ts'
 import { deviceNames, devicesCommand } from './devices.ts'
+import { emitCommand, emitTargets } from './emit.ts'
 import { explainCommand } from './explain.ts'
 import { parseAmount, parseDevice, parseMode, parseWhole } from './options.ts'
 import { runCommand } from './run.ts'
@@ -96,6 +97,23 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
           console,
         ),
       )
+    })
+
+  model('emit', 'write every kernel as a source file, with how it is launched')
+    .requiredOption('-t, --target <target>', `one of ${emitTargets.join(', ')}`)
+    .requiredOption('-o, --out <folder>', 'where the files go')
+    .action(async (path: string, o: Raw) => {
+      const target = emitTargets.find((t) => t === text(o, 'target'))
+      if (target === undefined)
+        throw new UsageError(`there is no target "${text(o, 'target')}"`, `use one of ${emitTargets.join(', ')}`)
+      const options = {
+        ...readModelInputs(o),
+        mode: mode(o),
+        target,
+        out: text(o, 'out') ?? '.',
+        json: flag(o, 'json'),
+      }
+      done(await emitCommand(path, options, console))
     })
 
   model('bench', 'measure a model, fused against unfused, kernel by kernel')

@@ -1,0 +1,66 @@
+/** `sinter emit`: kernels as source files, and the plan that launches them. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { sinter } from './support.ts'
+
+const example = 'examples/residual.ts'
+
+let folder = ''
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sinter-'))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+interface Plan {
+  readonly kernels: readonly {
+    readonly file: string
+    readonly entry: string
+    readonly blocks: number
+    readonly threads: number
+    readonly parameters: readonly { readonly name: string; readonly buffer: number; readonly bytes: number }[]
+  }[]
+  readonly program: { readonly buffers: readonly unknown[]; readonly steps: readonly { readonly kernel?: number }[] }
+}
+
+const plan = (): Plan => JSON.parse(readFileSync(join(folder, 'program.json'), 'utf8')) as Plan
+
+test.each([
+  ['cuda', '.cu', '__global__'],
+  ['wgsl', '.wgsl', '@compute'],
+])('%s: a file a kernel, launched as the plan says', async (target, extension, mark) => {
+  const r = await sinter('emit', example, '--target', target, '-o', folder)
+  expect(r.code, r.err).toBe(0)
+  const { kernels, program } = plan()
+  expect(kernels.length).toBeGreaterThan(0)
+  expect(readdirSync(folder).filter((f) => f.endsWith(extension)).length).toBe(kernels.length)
+  for (const k of kernels) {
+    const source = readFileSync(join(folder, k.file), 'utf8')
+    expect(source).toContain(mark)
+    expect(source).toContain(` ${k.entry}(`)
+    expect(source).toContain(target === 'cuda' ? `__launch_bounds__(${k.threads})` : `@workgroup_size(${k.threads})`)
+    expect(k.blocks).toBeGreaterThan(0)
+    for (const p of k.parameters) {
+      expect(source).toContain(p.name)
+      expect(program.buffers[p.buffer]).toMatchObject({ bytes: p.bytes })
+    }
+  }
+  expect(program.steps.map((s) => s.kernel).sort()).toEqual(kernels.map((_, i) => i))
+})
+
+test('wasm: one valid module with a function a kernel', async () => {
+  const r = await sinter('emit', example, '--target', 'wasm', '-o', folder)
+  expect(r.code, r.err).toBe(0)
+  const module = new WebAssembly.Module(readFileSync(join(folder, 'kernels.wasm')))
+  const functions = WebAssembly.Module.exports(module)
+    .filter((e) => e.kind === 'function')
+    .map((e) => e.name)
+  expect(functions).toEqual(expect.arrayContaining(plan().kernels.map((k) => k.entry)))
+})
+
+test('a target there is not', async () => {
+  const r = await sinter('emit', example, '--target', 'metal', '-o', folder)
+  expect(r.code).not.toBe(0)
+  expect(r.err).toContain('there is no target "metal"')
+})
