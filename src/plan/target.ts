@@ -90,7 +90,7 @@ export const cudaTarget: TargetInfo = {
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 32 },
   rowsAtOnce: 4096,
-  elementBlock: 4096,
+  elementBlock: 2048,
   packBools: false,
   minPrograms: 528,
   shortRows: { below: 1024, points: 2048 },
