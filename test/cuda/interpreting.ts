@@ -1,0 +1,129 @@
+/** A CUDA driver that runs kernels with the interpreter on memory of the host: the whole backend but the device's own code. */
+import type { CudaCompiler, CudaContext, CudaDriver, Launch, Pinned } from '../../src/backends/cuda/driver.ts'
+import { cudaCaps } from '../../src/codegen/simt/capability.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { interpretKernel } from '../../src/kernel/interpret.ts'
+import type { Kernel, KernelParam } from '../../src/kernel/ir.ts'
+import type { Program } from '../../src/runtime/program.ts'
+import { kernelsOf } from '../../src/runtime/region.ts'
+import { type HostArray, hostView } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { fakeDevice, valuesOf } from './fake.ts'
+
+/** The code without what depends on sharing of memory. */
+const plain = (source: string): string => source.replaceAll('__restrict__ ', '')
+
+export interface InterpretingDevice {
+  readonly driver: CudaDriver
+  readonly compiler: CudaCompiler
+  readonly calls: string[]
+  /** Makes the kernels of a program known. */
+  learn(program: Program): void
+}
+
+export function interpretingDevice(): InterpretingDevice {
+  const fake = fakeDevice()
+  const recorded = fake.driver.open(0)
+  const known = new Map<string, Kernel>()
+  const memory = new Map<number, Uint8Array>()
+  const host = new Map<number, Uint8Array>()
+  const modules = new Map<number, string>()
+  const functions = new Map<number, { readonly name: string; readonly source: string }>()
+  let nextHost = 4096
+
+  const at = (address: number): { readonly block: Uint8Array; readonly offset: number } => {
+    for (const [start, block] of memory)
+      if (address >= start && address < start + block.length) return { block, offset: address - start }
+    throw new Error(`no memory at ${address}`)
+  }
+  const bytesAt = (address: number, bytes: number): Uint8Array => {
+    const { block, offset } = at(address)
+    return block.subarray(offset, offset + bytes)
+  }
+  const pinned = (address: number, bytes: number): Uint8Array => {
+    const found = host.get(address)
+    if (found === undefined) throw new Error(`no host memory at ${address}`)
+    return found.subarray(0, bytes)
+  }
+  const view = (p: KernelParam, address: number): HostArray => {
+    const { block, offset } = at(address)
+    if (address % 16 !== 0) throw new Error(`${p.name} stands at ${address}, which is not aligned`)
+    return p.format === 'plain'
+      ? hostView(p.dtype, block.buffer, block.byteOffset + offset, sizeOf(p.shape))
+      : block.subarray(offset)
+  }
+  const runLaunch = (fn: number, args: readonly number[]): void => {
+    const f = functions.get(fn)
+    if (f === undefined) throw new Error(`no function ${fn}`)
+    if (f.name === 'copy_bytes') {
+      const [to = 0, from = 0, bytes = 0] = args
+      bytesAt(to, bytes).set(bytesAt(from, bytes).slice())
+      return
+    }
+    const kernel = known.get(plain(f.source))
+    if (kernel === undefined) throw new Error(`kernel ${f.name} is not known`)
+    const buffers = Object.fromEntries(kernel.params.map((p, i) => [p.name, view(p, args[i] ?? 0)]))
+    interpretKernel(kernel, buffers, { rounding: 'dtype' })
+  }
+  const context: CudaContext = {
+    ...recorded,
+    memAlloc: (bytes) => {
+      const address = recorded.memAlloc(bytes)
+      // Junk: nothing may rely on what fresh memory holds.
+      memory.set(address, new Uint8Array(bytes).fill(0x7f))
+      return address
+    },
+    memFree: (address) => {
+      memory.delete(address)
+      recorded.memFree(address)
+    },
+    hostAlloc: (bytes): Pinned => {
+      const p = { address: nextHost, bytes: new Uint8Array(bytes) }
+      nextHost += bytes + 4096
+      host.set(p.address, p.bytes)
+      return p
+    },
+    toDevice: (to, from, bytes) => bytesAt(to, bytes).set(pinned(from, bytes)),
+    toHost: (to, from, bytes) => pinned(to, bytes).set(bytesAt(from, bytes)),
+    copy: (to, from, bytes) => bytesAt(to, bytes).set(bytesAt(from, bytes).slice()),
+    loadModule: (image) => {
+      const module = recorded.loadModule(image)
+      modules.set(module, new TextDecoder().decode(image))
+      return module
+    },
+    getFunction: (module, name) => {
+      const fn = recorded.getFunction(module, name)
+      functions.set(fn, { name, source: modules.get(module) ?? '' })
+      return fn
+    },
+    launch: (l: Launch) => {
+      recorded.launch(l)
+      runLaunch(l.fn, valuesOf(l))
+    },
+    makeGraph: (launches) => {
+      const graph = recorded.makeGraph(launches)
+      const held = launches.map((l) => ({ fn: l.fn, args: valuesOf(l) }))
+      return {
+        launch: () => {
+          graph.launch()
+          for (const h of held) runLaunch(h.fn, h.args)
+        },
+        update: (i) => {
+          graph.update(i)
+          const l = launches[i]
+          if (l !== undefined) held[i] = { fn: l.fn, args: valuesOf(l) }
+        },
+        dispose: () => graph.dispose(),
+      }
+    },
+  }
+  return {
+    driver: { ...fake.driver, open: () => context },
+    compiler: fake.compiler,
+    calls: fake.calls,
+    learn: (program) => {
+      for (const { step } of kernelsOf(program))
+        known.set(plain(emitKernel(step.kernel, 'cuda', cudaCaps).source), step.kernel)
+    },
+  }
+}
