@@ -194,7 +194,8 @@ export function castEx(from: DType, to: DType, x: Ex): Ex {
   }
   if (isFloat(to)) {
     if (isFloat(from)) return from === to && to !== 'f64' ? roundTo(to, x) : roundTo(to, cast(t, x))
-    return roundTo(to, cast(t, x))
+    // Narrow unsigned numbers are exact as signed ones, which convert in one instruction everywhere.
+    return roundTo(to, cast(t, from === 'u8' || from === 'u16' ? cast('i32', x) : x))
   }
   if (isFloat(from)) {
     if (isWideType(t)) return call(t, `${x.type}_to_${t}`, x)
@@ -268,7 +269,9 @@ function bitcastEx(from: DType, to: DType, x: Ex): Ex {
     if (isInteger(from) && isInteger(to)) return cast(t, x)
     return bitcast(t, x)
   }
-  return fromBits(to, bitsOf(from, x), true)
+  // A NaN keeps its bits.
+  const bits = from === 'f16' || from === 'bf16' ? call('u32', `${from}_bits_exact`, x) : bitsOf(from, x)
+  return fromBits(to, bits, true)
 }
 
 /** What two partial results of a combiner merge to. */

@@ -1,4 +1,5 @@
 /** A kernel of the kernel IR as source code of a SIMT dialect: one block of threads a program. */
+import { UserError } from '../../diagnostics/errors.ts'
 import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
 import { checkKernel, type SimtCaps } from './capability.ts'
 import type { ThreadCode } from './code.ts'
@@ -95,6 +96,12 @@ export function emitKernel(kernel: Kernel, dialect: DialectName, caps: SimtCaps)
   const code: ThreadCode = { kernel, threads, programs, shared: unit.shared, body, caps, summary }
   const touched = touchedParams(body)
   const sharedBytes = unit.shared.reduce((n, a) => n + bytesOfShared(a), 0)
+  if (sharedBytes > caps.maxSharedBytes)
+    throw new UserError(
+      'E_UNSUPPORTED',
+      `the kernel ${kernel.name} needs ${sharedBytes} bytes of memory shared by a block; the device has ${caps.maxSharedBytes}`,
+      { help: 'plan for a target with smaller blocks' },
+    )
   const dynamic = dialect === 'cuda' && sharedBytes > 48 * 1024
   return {
     dialect,

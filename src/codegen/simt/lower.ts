@@ -3,7 +3,7 @@
  * the loop over chunks of whatever needs it (a fold over the axis, a store, a staging): a *root*. Roots over the same axes that do
  * not wait for each other share a loop, so dependent folds over a row too long for registers become passes over it.
  */
-import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
+import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { mergeEx, roundTo } from './arith.ts'
 import { foldAxes } from './facts.ts'
@@ -262,15 +262,37 @@ class ListLowering {
     const { needs, closure } = this.needsOf(operands)
     const inside = new Set(closure.flatMap((l) => this.chunked(foldAxes(l))))
     const over = this.chunked(nest).filter((a) => !inside.has(a))
-    if (over.length === 0)
-      throw new UserError('E_UNSUPPORTED', 'folds along two axes that both exceed a program need each other', {
-        help: 'choose smaller blocks',
-      })
+    if (over.length === 0) {
+      // Folds along these axes need each other: one of them is made whole in shared memory first.
+      const fold = closure.find((l) => this.chunked(foldAxes(l)).some((a) => nest.includes(a)))
+      invariant(fold !== undefined, 'no axis to walk and no fold in the way')
+      this.materialise(fold)
+      this.addRoot(item, nest, operands, before, after, isStore, order)
+      return
+    }
     const rank = (a: string): number => order.indexOf(a)
     over.sort((a, b) => (rank(a) >= 0 && rank(b) >= 0 ? rank(a) - rank(b) : 0))
     const store = item.kind === 'stmt' && item.stmt.kind === 'store' ? item.stmt : undefined
     const isLate = store !== undefined && this.overwrites(store.param)
     this.roots.push({ item, over, needs: [...needs, ...before], closure, after, isStore, isLate })
+  }
+
+  /** Computes a value that varies along cut axes once, into shared memory. */
+  private materialise(l: LetStmt): void {
+    const { scope } = this
+    const to = makeStage(scope, l)
+    const [free, filled] = [this.token(), this.token()]
+    const barrier = (out: Block): void => {
+      out.push({ k: 'barrier' })
+    }
+    this.block([], [free], 1, barrier)
+    const fill: Item = { kind: 'fill', let: { ...l, op: { kind: 'stage', of: l.id } }, to }
+    this.addRoot(fill, scope.part.axesOf(l.id), [l.id], [free], [filled], false)
+    this.block([filled], [l.id], 0, (out) => {
+      barrier(out)
+      scope.held.set(l.id, to)
+    })
+    this.virtual.delete(l.id)
   }
 
   /** Whether a parameter shares memory with one that is read. */
@@ -448,7 +470,7 @@ class ListLowering {
     this.roots = this.roots.filter((r) => !phase.includes(r))
     const closure = new Set(phase.flatMap((r) => r.closure.map((l) => l.id)))
     const items: Item[] = [
-      ...itemsOf([...this.virtual.values()].filter((l) => closure.has(l.id))),
+      ...itemsOf([...this.scope.part.lets.values()].filter((l) => closure.has(l.id))),
       ...phase.map((r) => r.item),
     ]
     emitChunks(this.scope, first.over, items, this.out)

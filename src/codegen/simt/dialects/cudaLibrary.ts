@@ -135,6 +135,14 @@ export const cudaLibrary: Library = {
     'unsigned bf16_bits(float a)',
     'unsigned short r;\n  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(a));\n  return r;',
   ),
+  f16_bits_exact: fn(
+    'unsigned f16_bits_exact(float a)',
+    'const unsigned u = __float_as_uint(a);\n  return a != a ? ((u >> 16) & 0x8000u) | 0x7c00u | ((u >> 13) & 0x3ffu) : f16_bits(a);',
+    ['f16_bits'],
+  ),
+  bf16_bits_exact: fn('unsigned bf16_bits_exact(float a)', 'return a != a ? __float_as_uint(a) >> 16 : bf16_bits(a);', [
+    'bf16_bits',
+  ]),
   f16_pair: fn(
     'unsigned f16_pair(float low, float high)',
     'unsigned r;\n  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',

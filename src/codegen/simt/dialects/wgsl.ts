@@ -117,6 +117,7 @@ class WgslPrinter extends Printer {
       if (to === 'u32') return `${a}.x`
       return this.named(`${from}_to_f32`, a)
     }
+    if (to === 'f32' && from === 'u32') return this.named('u32_to_f32', a)
     return `${types[to]}(${a})`
   }
 

@@ -81,6 +81,10 @@ export const wgslLibrary: Library = {
 }`,
     ['f32_isnan'],
   ),
+  u32_to_f32: fn(`// One rounding: both halves are exact.
+fn u32_to_f32(a: u32) -> f32 {
+  return f32(i32(a >> 16u)) * 65536.0 + f32(i32(a & 0xffffu));
+}`),
   i32_div: fn(`fn i32_div(a: i32, b: i32) -> i32 {
   if (b == 0) { return 0; }
   if (b == -1) { return -a; }
@@ -131,6 +135,21 @@ export const wgslLibrary: Library = {
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return (bits >> 16u) | 0x40u; }
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }`),
+  f16_bits_exact: fn(
+    `fn f16_bits_exact(a: f32) -> u32 {
+  let u = bitcast<u32>(a);
+  if (f32_isnan(a)) { return ((u >> 16u) & 0x8000u) | 0x7c00u | ((u >> 13u) & 0x3ffu); }
+  return f16_bits(a);
+}`,
+    ['f16_bits', 'f32_isnan'],
+  ),
+  bf16_bits_exact: fn(
+    `fn bf16_bits_exact(a: f32) -> u32 {
+  if (f32_isnan(a)) { return bitcast<u32>(a) >> 16u; }
+  return bf16_bits(a);
+}`,
+    ['bf16_bits', 'f32_isnan'],
+  ),
   f16_pair: fn('fn f16_pair(low: f32, high: f32) -> u32 {\n  return f16_bits(low) | (f16_bits(high) << 16u);\n}', [
     'f16_bits',
   ]),

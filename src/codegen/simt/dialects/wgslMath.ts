@@ -104,6 +104,7 @@ fn half_exp(x: f32) -> f32 {
     'expm1',
     `if (f32_isnan(x) || x == 0.0) { return x; }
   if (x > 88.8) { return f32_exp(x); }
+  if (abs(x) < 2.4e-4) { return fma(0.5 * x, x, x); }
   return 2.0 * half_expm1(max(x, -17.5));`,
     ['half_expm1', 'f32_exp'],
   ),
@@ -148,11 +149,12 @@ fn half_exp(x: f32) -> f32 {
   ),
   ...unary(
     'log1p',
-    `let u = 1.0 + x;
-  let back = u - 1.0;
-  let d = (1.0 - (u - back)) + (x - back);
-  let c = d / u;
-  return f32_log(u) + select(0.0, c, abs(c) < 1.0);`,
+    // The polynomial of log where it holds for x itself: what 1 + x loses would show.
+    `if (x > -0.2928 && x < 0.4142) {
+    let z = x * x;
+    return fma(x * z, ${poly('x', logTerms)}, fma(-0.5, z, x));
+  }
+  return f32_log(1.0 + x);`,
     ['f32_log'],
   ),
   ...unary(
@@ -319,10 +321,9 @@ fn f32_pow(x: f32, y: f32) -> f32 {
   // s = (m - 1) / (m + 1) in two floats; log m = 2 s + s^3 (2/3 + 2/5 s^2 + ...).
   let f = m - 1.0;
   let g = m + 1.0;
-  let g_rest = m - (g - 1.0);
   let s = f / g;
-  let sg = exact_product(s, g);
-  let s_rest = (((f - sg.x) - sg.y) - s * g_rest) / g;
+  let sm = exact_product(s, m);
+  let s_rest = (((f - sm.x) - s) - sm.y) / g;
   let z = s * s;
   let tail = s * z * fma(z, fma(z, fma(z, 0.2222222, 0.28571430), 0.4), 0.6666667);
   let high = 2.0 * s;

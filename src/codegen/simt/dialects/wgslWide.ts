@@ -154,14 +154,17 @@ ${t === 'i64' ? `  if ((b.y >> 31u) != 0u) {\n    if (a.x == 1u && a.y == 0u) { 
   i32_to_i64: fn(
     `fn i32_to_i64(a: i32) -> ${pair} {\n  return ${pair}(bitcast<u32>(a), select(0u, 0xffffffffu, a < 0));\n}`,
   ),
-  u64_to_f32: fn(`fn u64_to_f32(a: ${pair}) -> f32 {
-  if (a.y == 0u) { return f32(a.x); }
+  u64_to_f32: fn(
+    `fn u64_to_f32(a: ${pair}) -> f32 {
+  if (a.y == 0u) { return u32_to_f32(a.x); }
   // The upper 32 bits with what is cut off as a sticky bit, so that one rounding is left.
   let n = countLeadingZeros(a.y);
   let high = select((a.y << n) | (a.x >> (32u - n)), a.y, n == 0u);
   let rest = a.x << n;
-  return f32(high | select(0u, 1u, rest != 0u)) * bitcast<f32>((127u + 32u - n) << 23u);
-}`),
+  return u32_to_f32(high | select(0u, 1u, rest != 0u)) * bitcast<f32>((127u + 32u - n) << 23u);
+}`,
+    ['u32_to_f32'],
+  ),
   i64_to_f32: fn(
     `fn i64_to_f32(a: ${pair}) -> f32 {
   let r = u64_to_f32(i64_abs(a));

@@ -1,0 +1,88 @@
+// Kernel softmax: 512 blocks of 64 threads.
+//   read x: f32[512, 1024]
+//   write y: f32[512, 1024]
+
+__device__ __forceinline__ float f32_max(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+
+extern "C" __global__ void __launch_bounds__(64) softmax(
+  const float* __restrict__ x,
+  float* __restrict__ y) {
+  __shared__ __align__(16) float partial_f32[2];
+  const int tid = threadIdx.x;
+  const int program = blockIdx.x;
+  // axis c: 1024 of 1024 a program = 4 repeats x 64 threads x 4 side by side
+  const int r = program;
+  const int c0 = (tid & 63) * 4;
+  float x_0[16];
+  #pragma unroll
+  for (int c_r = 0; c_r < 4; ++c_r) {
+    const float4 x_w = *(const float4*)(x + (c0 + c_r * 256 + r * 1024));
+    x_0[c_r * 4] = x_w.x;
+    x_0[c_r * 4 + 1] = x_w.y;
+    x_0[c_r * 4 + 2] = x_w.z;
+    x_0[c_r * 4 + 3] = x_w.w;
+  }
+  float max_1;
+  max_1 = -__int_as_float(0x7f800000);
+  #pragma unroll
+  for (int c_r_2 = 0; c_r_2 < 4; ++c_r_2) {
+    #pragma unroll
+    for (int c_v = 0; c_v < 4; ++c_v) {
+      max_1 = f32_max(max_1, x_0[c_r_2 * 4 + c_v]);
+    }
+  }
+  float sum_4;
+  sum_4 = 0.0f;
+  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 16));
+  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 8));
+  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 4));
+  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 2));
+  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 1));
+  if ((tid & 31) == 0) {
+    partial_f32[(tid >> 5u) & 1] = max_1;
+  }
+  __syncthreads();
+  max_1 = partial_f32[0];
+  max_1 = f32_max(max_1, partial_f32[1]);
+  __syncthreads();
+  float exp_3[16];
+  #pragma unroll
+  for (int c_r_3 = 0; c_r_3 < 4; ++c_r_3) {
+    #pragma unroll
+    for (int c_v_2 = 0; c_v_2 < 4; ++c_v_2) {
+      const float sub_2 = x_0[c_r_3 * 4 + c_v_2] - max_1;
+      const float exp_3_2 = expf(sub_2);
+      exp_3[c_r_3 * 4 + c_v_2] = exp_3_2;
+      sum_4 = sum_4 + exp_3_2;
+    }
+  }
+  sum_4 = sum_4 + __shfl_xor_sync(0xffffffffu, sum_4, 16);
+  sum_4 = sum_4 + __shfl_xor_sync(0xffffffffu, sum_4, 8);
+  sum_4 = sum_4 + __shfl_xor_sync(0xffffffffu, sum_4, 4);
+  sum_4 = sum_4 + __shfl_xor_sync(0xffffffffu, sum_4, 2);
+  sum_4 = sum_4 + __shfl_xor_sync(0xffffffffu, sum_4, 1);
+  if ((tid & 31) == 0) {
+    partial_f32[(tid >> 5u) & 1] = sum_4;
+  }
+  __syncthreads();
+  sum_4 = partial_f32[0];
+  sum_4 = sum_4 + partial_f32[1];
+  __syncthreads();
+  float div_5[16];
+  #pragma unroll
+  for (int c_r_4 = 0; c_r_4 < 4; ++c_r_4) {
+    #pragma unroll
+    for (int c_v_3 = 0; c_v_3 < 4; ++c_v_3) {
+      const float div_5_2 = __fdiv_rn(exp_3[c_r_4 * 4 + c_v_3], sum_4);
+      div_5[c_r_4 * 4 + c_v_3] = div_5_2;
+    }
+  }
+  #pragma unroll
+  for (int c_r_5 = 0; c_r_5 < 4; ++c_r_5) {
+    *(float4*)(y + (c0 + c_r_5 * 256 + r * 1024)) = make_float4(div_5[c_r_5 * 4], div_5[c_r_5 * 4 + 1], div_5[c_r_5 * 4 + 2], div_5[c_r_5 * 4 + 3]);
+  }
+}

@@ -1,0 +1,306 @@
+// Kernel softmax: 512 workgroups of 64 threads.
+// read f32[512, 1024]
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+// write f32[512, 1024]
+@group(0) @binding(1) var<storage, read_write> y: array<vec4<f32>>;
+var<workgroup> partial_f32: array<f32, 64>;
+
+fn f32_isnan(a: f32) -> bool {
+  return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u;
+}
+
+// 2^n for n from -127 (zero) to 128 (infinity).
+fn power_of_two(n: i32) -> f32 {
+  return bitcast<f32>(u32(n + 127) << 23u);
+}
+
+fn f32_exp(x: f32) -> f32 {
+  if (f32_isnan(x)) { return x; }
+  let a = clamp(x, -87.9, 88.9);
+  let n = floor(a * 1.44269502);
+  let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
+  return fma(fma(fma(fma(fma(fma(0.0019467656966298819, r, 0.007796867750585079), r, 0.041911039501428604), r, 0.1666117012500763), r, 0.5000055432319641), r, 0.9999998211860657), r, 1.0) * power_of_two(i32(n));
+}
+
+fn f32_max(a: f32, b: f32) -> f32 {
+  let zero = bitcast<f32>(bitcast<u32>(a) & bitcast<u32>(b));
+  let m = select(max(a, b), zero, a == 0.0 && b == 0.0);
+  return select(select(m, b, f32_isnan(b)), a, f32_isnan(a));
+}
+
+var<private> infinity_bits: u32 = 0x7f800000u;
+var<private> minus_infinity_bits: u32 = 0xff800000u;
+var<private> nan_bits: u32 = 0x7fc00000u;
+
+@compute @workgroup_size(64)
+fn softmax(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) block: vec3<u32>, @builtin(num_workgroups) blocks: vec3<u32>) {
+  let tid = i32(thread);
+  let program = i32(block.x + block.y * blocks.x);
+  // axis c: 1024 of 1024 a program = 4 repeats x 64 threads x 4 side by side
+  if (program >= 512) {
+    return;
+  }
+  let r = program;
+  let c0 = (tid & 63) * 4;
+  var x_0: array<f32, 16>;
+  {
+    let x_w = x[(c0 >> 2u) + r * 256];
+    x_0[0] = x_w.x;
+    x_0[1] = x_w.y;
+    x_0[2] = x_w.z;
+    x_0[3] = x_w.w;
+  }
+  {
+    let x_w = x[(c0 >> 2u) + 64 + r * 256];
+    x_0[4] = x_w.x;
+    x_0[5] = x_w.y;
+    x_0[6] = x_w.z;
+    x_0[7] = x_w.w;
+  }
+  {
+    let x_w = x[(c0 >> 2u) + 128 + r * 256];
+    x_0[8] = x_w.x;
+    x_0[9] = x_w.y;
+    x_0[10] = x_w.z;
+    x_0[11] = x_w.w;
+  }
+  {
+    let x_w = x[(c0 >> 2u) + 192 + r * 256];
+    x_0[12] = x_w.x;
+    x_0[13] = x_w.y;
+    x_0[14] = x_w.z;
+    x_0[15] = x_w.w;
+  }
+  var max_1: f32;
+  max_1 = bitcast<f32>(minus_infinity_bits);
+  max_1 = f32_max(max_1, x_0[0]);
+  max_1 = f32_max(max_1, x_0[1]);
+  max_1 = f32_max(max_1, x_0[2]);
+  max_1 = f32_max(max_1, x_0[3]);
+  max_1 = f32_max(max_1, x_0[4]);
+  max_1 = f32_max(max_1, x_0[5]);
+  max_1 = f32_max(max_1, x_0[6]);
+  max_1 = f32_max(max_1, x_0[7]);
+  max_1 = f32_max(max_1, x_0[8]);
+  max_1 = f32_max(max_1, x_0[9]);
+  max_1 = f32_max(max_1, x_0[10]);
+  max_1 = f32_max(max_1, x_0[11]);
+  max_1 = f32_max(max_1, x_0[12]);
+  max_1 = f32_max(max_1, x_0[13]);
+  max_1 = f32_max(max_1, x_0[14]);
+  max_1 = f32_max(max_1, x_0[15]);
+  var sum_4: f32;
+  sum_4 = 0.0;
+  partial_f32[tid & 63] = max_1;
+  workgroupBarrier();
+  if ((tid & 63) < 32) {
+    partial_f32[tid & 63] = f32_max(partial_f32[tid & 63], partial_f32[(tid & 63) + 32]);
+  }
+  workgroupBarrier();
+  if ((tid & 63) < 16) {
+    partial_f32[tid & 63] = f32_max(partial_f32[tid & 63], partial_f32[(tid & 63) + 16]);
+  }
+  workgroupBarrier();
+  if ((tid & 63) < 8) {
+    partial_f32[tid & 63] = f32_max(partial_f32[tid & 63], partial_f32[(tid & 63) + 8]);
+  }
+  workgroupBarrier();
+  max_1 = partial_f32[0];
+  max_1 = f32_max(max_1, partial_f32[1]);
+  max_1 = f32_max(max_1, partial_f32[2]);
+  max_1 = f32_max(max_1, partial_f32[3]);
+  max_1 = f32_max(max_1, partial_f32[4]);
+  max_1 = f32_max(max_1, partial_f32[5]);
+  max_1 = f32_max(max_1, partial_f32[6]);
+  max_1 = f32_max(max_1, partial_f32[7]);
+  workgroupBarrier();
+  var exp_3: array<f32, 16>;
+  {
+    let sub_2 = x_0[0] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[0] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[1] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[1] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[2] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[2] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[3] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[3] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[4] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[4] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[5] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[5] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[6] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[6] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[7] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[7] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[8] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[8] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[9] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[9] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[10] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[10] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[11] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[11] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[12] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[12] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[13] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[13] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[14] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[14] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  {
+    let sub_2 = x_0[15] - max_1;
+    let exp_3_2 = f32_exp(sub_2);
+    exp_3[15] = exp_3_2;
+    sum_4 = sum_4 + exp_3_2;
+  }
+  partial_f32[tid & 63] = sum_4;
+  workgroupBarrier();
+  if ((tid & 63) < 32) {
+    partial_f32[tid & 63] = partial_f32[tid & 63] + partial_f32[(tid & 63) + 32];
+  }
+  workgroupBarrier();
+  if ((tid & 63) < 16) {
+    partial_f32[tid & 63] = partial_f32[tid & 63] + partial_f32[(tid & 63) + 16];
+  }
+  workgroupBarrier();
+  if ((tid & 63) < 8) {
+    partial_f32[tid & 63] = partial_f32[tid & 63] + partial_f32[(tid & 63) + 8];
+  }
+  workgroupBarrier();
+  sum_4 = partial_f32[0];
+  sum_4 = sum_4 + partial_f32[1];
+  sum_4 = sum_4 + partial_f32[2];
+  sum_4 = sum_4 + partial_f32[3];
+  sum_4 = sum_4 + partial_f32[4];
+  sum_4 = sum_4 + partial_f32[5];
+  sum_4 = sum_4 + partial_f32[6];
+  sum_4 = sum_4 + partial_f32[7];
+  workgroupBarrier();
+  var div_5: array<f32, 16>;
+  {
+    let div_5_2 = (exp_3[0] / sum_4);
+    div_5[0] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[1] / sum_4);
+    div_5[1] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[2] / sum_4);
+    div_5[2] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[3] / sum_4);
+    div_5[3] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[4] / sum_4);
+    div_5[4] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[5] / sum_4);
+    div_5[5] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[6] / sum_4);
+    div_5[6] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[7] / sum_4);
+    div_5[7] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[8] / sum_4);
+    div_5[8] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[9] / sum_4);
+    div_5[9] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[10] / sum_4);
+    div_5[10] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[11] / sum_4);
+    div_5[11] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[12] / sum_4);
+    div_5[12] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[13] / sum_4);
+    div_5[13] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[14] / sum_4);
+    div_5[14] = div_5_2;
+  }
+  {
+    let div_5_2 = (exp_3[15] / sum_4);
+    div_5[15] = div_5_2;
+  }
+  y[(c0 >> 2u) + r * 256] = vec4<f32>(div_5[0], div_5[1], div_5[2], div_5[3]);
+  y[(c0 >> 2u) + 64 + r * 256] = vec4<f32>(div_5[4], div_5[5], div_5[6], div_5[7]);
+  y[(c0 >> 2u) + 128 + r * 256] = vec4<f32>(div_5[8], div_5[9], div_5[10], div_5[11]);
+  y[(c0 >> 2u) + 192 + r * 256] = vec4<f32>(div_5[12], div_5[13], div_5[14], div_5[15]);
+}
