@@ -6,11 +6,11 @@
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { mergeEx, roundTo } from './arith.ts'
-import { foldAxes } from './facts.ts'
+import { emitChunks } from './chunks.ts'
+import { allStmts, foldAxes } from './facts.ts'
 import { type Accumulator, accumulate, closeAccumulator, makeAccumulator, openAccumulator } from './fold.ts'
-import { type Block, v } from './ir.ts'
+import type { Block } from './ir.ts'
 import { type Item, itemsOf, type LowerItems } from './items.ts'
-import { spanOf } from './layout.ts'
 import { lowerLoop } from './loop.ts'
 import { groupOf, loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } from './memory.ts'
 import { multiplyTiles } from './multiply.ts'
@@ -419,7 +419,7 @@ class ListLowering {
     }
     visit([s])
     const { needs, closure } = this.needsOf([...outer].filter((id) => !inner.has(id)))
-    const hasStores = [...storesIn(s.body)].length > 0
+    const hasStores = [...allStmts(s.body)].some((t) => t.kind === 'store')
     this.block(
       needs,
       s.carries.map((c) => c.result),
@@ -473,35 +473,8 @@ class ListLowering {
       ...itemsOf([...this.scope.part.lets.values()].filter((l) => closure.has(l.id))),
       ...phase.map((r) => r.item),
     ]
-    emitChunks(this.scope, first.over, items, this.out)
+    emitChunks(this.scope, first.over, items, lowerItems, this.out)
     for (const r of phase) for (const t of r.after) this.done.add(t)
     return true
   }
-}
-
-function* storesIn(body: readonly Stmt[]): Generator<StoreStmt> {
-  for (const s of body) {
-    if (s.kind === 'store') yield s
-    else if (s.kind === 'loop') yield* storesIn(s.body)
-  }
-}
-
-/** Loops over the chunks of axes, outermost first, with items inside. */
-export function emitChunks(scope: Scope, over: readonly string[], items: readonly Item[], out: Block): void {
-  const [axis, ...rest] = over
-  if (axis === undefined) {
-    lowerItems(scope, items, new Set(), out)
-    return
-  }
-  const a = scope.layout.axis(axis)
-  const span = spanOf(a)
-  const { start, end } = scope.range(axis)
-  const name = scope.unit.name(`${axis}_at`)
-  const body: Block = []
-  const bases = new Map(scope.bases)
-  bases.set(axis, scope.baseOf(a, v('i32', name), body))
-  const exact = span === 1 ? new Set([...scope.exact, axis]) : scope.exact
-  emitChunks(scope.child({ bases, exact }), rest, items, body)
-  const from = start
-  out.push({ k: 'for', name, from, to: end, step: span, unroll: false, body })
 }
