@@ -4,6 +4,7 @@ import type { Node } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
 import * as ix from '../index/expr.ts'
 import { always } from '../index/predicate.ts'
+import type { LetStmt } from '../kernel/ir.ts'
 import { expressionsOf, liveLets } from '../kernel/walk.ts'
 import { sizeOf } from '../types/shape.ts'
 import { coversOnce } from './bijection.ts'
@@ -37,26 +38,22 @@ function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]
     const index = dims.map((d) => d.expr)
     stores.push({ node: root, shape: root.shape, value: b.value(root, index, always), index })
   }
+  return bodyOf(b, tiles, stores)
+}
+
+/** The body of some stores: what they need of what was evaluated. */
+function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body {
   const used = liveLets(
     tiles.lets,
     stores.map((s) => s.value),
   )
-  for (const l of used) tiles.checkSplits(expressionsOf(l.op))
-  const axisNames = new Set<string>()
-  const listed = new Set<readonly string[]>()
-  const list = (axes: readonly string[]): void => {
-    if (listed.has(axes)) return
-    listed.add(axes)
-    for (const a of axes) axisNames.add(a)
-  }
-  for (const l of used) {
-    list(l.axes)
-    if (l.op.kind === 'reduce' || l.op.kind === 'dot') list(l.op.axes)
-  }
-  for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) axisNames.add(a)
-  const loaded = new Set(used.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
+  for (const l of used) if (l.op.kind !== 'scalar') tiles.checkSplits(expressionsOf(l.op))
+  const names = axesOfStatements(used)
+  for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) names.add(a)
+  const loaded = new Set<string>()
+  for (const { op } of used) if (op.kind === 'load') loaded.add(op.param)
   return {
-    axes: [...tiles.extents].filter(([name]) => axisNames.has(name)).map(([name, extent]) => ({ name, extent })),
+    axes: [...tiles.extents].filter(([name]) => names.has(name)).map(([name, extent]) => ({ name, extent })),
     lets: used,
     stores,
     loads: new Map(
@@ -64,6 +61,22 @@ function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]
     ),
     origin: tiles.origin,
   }
+}
+
+function axesOfStatements(lets: readonly LetStmt[]): Set<string> {
+  const out = new Set<string>()
+  // Statements share their lists of axes.
+  const seen = new Set<readonly string[]>()
+  const take = (axes: readonly string[]): void => {
+    if (seen.has(axes)) return
+    seen.add(axes)
+    for (const a of axes) out.add(a)
+  }
+  for (const { axes, op } of lets) {
+    take(axes)
+    if (op.kind === 'reduce' || op.kind === 'dot') take(op.axes)
+  }
+  return out
 }
 
 /**

@@ -43,8 +43,12 @@ function direction(e: Expr): string {
   return e.terms.map((t) => `${t.coef / scale}*${ix.atomKey(t.atom)}`).join('+')
 }
 
+const isMasked = (body: Body, param: string): boolean =>
+  body.lets.some(({ op }) => op.kind === 'load' && op.param === param && op.mask.length > 0)
+
 /** Dimensions of a loaded tensor in runs: a dimension some mask bounds stands alone (its bound must stay visible), others join. */
 function runs(body: Body, param: string, rank: number): number[][] {
+  if (!isMasked(body, param)) return [Array.from({ length: rank }, (_, d) => d)].filter((g) => g.length > 0)
   const masked = new Set<number>()
   for (const { op } of body.lets) {
     if (op.kind !== 'load' || op.param !== param) continue
@@ -94,8 +98,15 @@ function merge(body: Body, outer: string, inner: string): Body {
   const joined = ix.axis(inner, total)
   const map = (a: ix.Atom): Expr | undefined =>
     a.kind !== 'axis' ? undefined : a.name === outer ? ix.zero : a.name === inner ? joined : undefined
-  const without = (axes: readonly string[]): readonly string[] =>
-    axes.includes(outer) ? axes.filter((a) => a !== outer) : axes
+  // Statements go on sharing their lists of axes.
+  const kept = new Map<readonly string[], readonly string[]>()
+  const without = (axes: readonly string[]): readonly string[] => {
+    const have = kept.get(axes)
+    if (have !== undefined) return have
+    const rest = axes.includes(outer) ? axes.filter((a) => a !== outer) : axes
+    kept.set(axes, rest)
+    return rest
+  }
   const lets = body.lets.map((l): LetStmt => {
     const op = mapExpressions(l.op, (e) => ix.substitute(e, map))
     return {
