@@ -22,8 +22,8 @@ export function parallelGrid(body: Body, roles: Roles, points: number): GridAxis
   const extent = (a: string): number => roles.extents.get(a) ?? 1
   const inner = byStoreStride(body, roles.parallel)
   const blocks = new Map<string, number>()
-  const read = unitAxis(body, (a) => roles.parallel.has(a))
   const [first] = inner
+  const read = axisAcross(body, roles, first) ?? unitAxis(body, (a) => roles.parallel.has(a))
   if (read !== undefined && first !== undefined && read !== first && points >= 64) {
     const side = Math.max(16, 2 ** Math.floor(Math.log2(Math.sqrt(points))))
     blocks.set(first, Math.min(side, extent(first)))
@@ -38,6 +38,18 @@ export function parallelGrid(body: Body, roles: Roles, points: number): GridAxis
     }
   }
   return [...roles.parallel].map((axis) => ({ axis, block: blocks.get(axis) ?? 1 }))
+}
+
+/** The axis that a load of everything is contiguous along, where stores are contiguous along another one it strides over. */
+function axisAcross(body: Body, roles: Roles, first: string | undefined): string | undefined {
+  if (roles.kind !== 'elementwise' || first === undefined) return undefined
+  for (const l of body.lets) {
+    if (l.op.kind !== 'load' || pointsOf(roles.extents, l.axes) < pointsOf(roles.extents, roles.parallel)) continue
+    const flat = ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])
+    const across = l.axes.find((a) => a !== first && ix.strideOf(flat, a) === 1)
+    if (across !== undefined && (ix.strideOf(flat, first) ?? 1) > 1) return across
+  }
+  return undefined
 }
 
 /** Points of the parallel axes a program of a reduction covers. */

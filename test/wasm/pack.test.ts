@@ -146,3 +146,20 @@ describe.each([
     }
   })
 })
+
+describe.each([1, 3, 4, 5, 8, 15, 16, 33, 70])('%i rows read across', (n) => {
+  test.each(['1', 'a/4', 'a/16, b/16', 'b/6', 'a, b/32'])('grid %s', (grid) => {
+    for (const m of [4, 7, 16, 37])
+      for (const dtype of ['f32', 'i32', 'f16', 'f64'])
+        compare(
+          k(
+            ` %0 ${dtype}{a, b} = load x[b, a]\n %1 ${dtype}{a, b} = load u[a, b]\n %2 ${dtype}{a, b} = mul %0, %1
+ %3 ${dtype}{a, b} = load x[b + 1, a - 2] where 0 <= b < ${m - 1} and 2 <= a < ${n} else 3\n %4 ${dtype}{a, b} = sub %2, %3
+ %5 ${dtype}{a} = load u[a, 0]\n %6 ${dtype}{a, b} = add %4, %5\n store y[a, b] = %6\n store z[a, b] = %0`,
+            ` param x: ${dtype}[${m}, ${n}] read\n param u: ${dtype}[${n}, ${m}] read\n param y: ${dtype}[${n}, ${m}] write\n param z: ${dtype}[${n}, ${m}] write`,
+            `a: ${n}, b: ${m}`,
+            grid,
+          ),
+        )
+  })
+})

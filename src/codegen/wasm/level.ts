@@ -14,6 +14,7 @@ import { part } from './reg.ts'
 import { emitScan } from './scan.ts'
 import type { Index } from './scope.ts'
 import { type Axes, type AxisView, blockView, type Tile } from './tile.ts'
+import { transposedLoads } from './transposed.ts'
 import type { Values } from './values.ts'
 
 /** Scratch memory of a kernel: tiles side by side. */
@@ -91,6 +92,7 @@ class LevelEmitter {
   private readonly targets = new Map<ValueId, ProductTarget>()
   private readonly tiles = new Map<ValueId, Tile>()
   private readonly layouts = new Map<ValueId, Omit<Tile, 'offset'>>()
+  private readonly copied = new Set<ValueId>()
 
   constructor(values: Values, stmts: readonly Stmt[], options: LevelOptions, carried: ReadonlyMap<ValueId, Tile>) {
     this.values = values
@@ -104,6 +106,10 @@ class LevelEmitter {
         this.layouts.set(p.a, operandLayout(p, 'a', this.rowsAreContiguous(p), values.axes))
       if (p.directB === undefined && !values.homes.has(p.b))
         this.layouts.set(p.b, operandLayout(p, 'b', false, values.axes))
+    }
+    for (const [id, layout] of transposedLoads(values, stmts)) {
+      this.layouts.set(id, layout)
+      this.copied.add(id)
     }
   }
 
@@ -150,6 +156,7 @@ class LevelEmitter {
       mayAlias: this.options.mayAlias,
       productInit: (p) => this.targets.get(p.id)?.init,
       needsStage: (id) => staged.has(id),
+      copied: this.copied,
     }
     this.loadEarly()
     for (const step of planLevel(stmts, ctx, finals)) {

@@ -70,6 +70,8 @@ export interface LevelContext {
   productInit(product: Product): Root | undefined
   /** Whether anything but a product that reads around it uses a staged value. */
   needsStage(id: ValueId): boolean
+  /** Loads that stand in scratch however cheap they are. */
+  readonly copied: ReadonlySet<ValueId>
 }
 
 export const sameSet = (a: readonly string[], b: readonly string[]): boolean =>
@@ -339,7 +341,7 @@ const isFold = (s: LetStmt, ctx: LevelContext): boolean =>
   foldOf(s, ctx) !== undefined || (s.op.kind === 'stage' && ctx.axes.varying(s.axes).length > 0)
 
 function chooseKept(stmts: readonly Stmt[], ctx: LevelContext, p: Placement): Set<ValueId> {
-  const kept = new Set<ValueId>()
+  const kept = new Set<ValueId>(ctx.copied)
   // Operands of products that are not read in place stand in scratch.
   for (const { a, b, directA, directB } of ctx.products.values()) {
     if (directA === undefined && !ctx.hasHome(a)) kept.add(a)

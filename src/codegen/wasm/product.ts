@@ -159,12 +159,19 @@ export function operandLayout(
   contiguousRows: boolean,
   axes: Axes,
 ): Omit<Tile, 'offset'> {
-  const lines = 64 / tileBytes(product.compute)
-  const order =
-    which === 'b' ? [product.k, product.n] : contiguousRows ? [product.k, product.m] : [product.m, product.k]
-  const [outer = [], inner = []] = order
+  const { m, n, k, compute } = product
+  return rowLayout(which === 'b' ? [k, n] : contiguousRows ? [k, m] : [m, k], compute, axes)
+}
+
+/** Rows of the inner axes, an odd number of cache lines apart. */
+export function rowLayout(
+  [outer, inner]: readonly [readonly string[], readonly string[]],
+  dtype: DType,
+  axes: Axes,
+): Omit<Tile, 'offset'> {
+  const lines = 64 / tileBytes(dtype)
   const row = Math.ceil(sizeOf(inner, axes) / lines)
-  return axes.layout([...outer, ...inner], product.compute, {
+  return axes.layout([...outer, ...inner], dtype, {
     at: inner[0] ?? '',
     pad: lines * (row % 2 === 0 ? row + 1 : row),
   })
