@@ -82,6 +82,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     })
 
   model('explain', 'what is fused, what is not, why, and how many bytes that saves')
+    .option('--device <device>', 'what to compile for; on cuda, what kernels take of the GPU too', 'wasm')
     .option('--unfused', 'every operation a kernel of its own')
     .option('--kernels', 'print the kernel IR')
     .option('--graph', 'print the graph before and after the passes')
@@ -89,7 +90,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     .option('--svg <file>', 'write the picture alone')
     .action(async (path: string, o: Raw) => {
       const flags = { unfused: flag(o, 'unfused'), kernels: flag(o, 'kernels'), graph: flag(o, 'graph') }
-      const options = { ...readModelInputs(o), mode: mode(o), ...flags, json: flag(o, 'json') }
+      const options = { ...readModelInputs(o), device: device(o), mode: mode(o), ...flags, json: flag(o, 'json') }
       done(
         await explainCommand(
           path,

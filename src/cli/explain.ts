@@ -1,13 +1,19 @@
 /** `sinter explain`: the fusion report of a model, with the graph and the kernels behind it on demand. */
 
+import { createCudaBackend } from '../backends/cuda/backend.ts'
+import type { KernelResources } from '../backends/cuda/compile.ts'
+import { webgpuCapabilities } from '../backends/webgpu/unsupported.ts'
+import { checkCapabilities } from '../compile/capability.ts'
 import { printGraph } from '../graph/print.ts'
 import { printKernel } from '../kernel/print.ts'
 import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import { reportPage } from '../report/html.ts'
 import { reportPicture } from '../report/svg.ts'
+import type { Program } from '../runtime/program.ts'
 import { kernelsOf } from '../runtime/region.ts'
 import type { Console } from './console.ts'
+import { type DeviceName, targetOf } from './devices.ts'
 import { writeBytes } from './files.ts'
 import { loadModel } from './load.ts'
 import { parseInputs } from './options.ts'
@@ -16,6 +22,8 @@ import { compile, type Mode } from './session.ts'
 export interface ExplainOptions {
   readonly input: readonly string[]
   readonly shape: readonly string[]
+  /** What it is compiled for; on cuda the kernels are built too, and what they take of the device is told. */
+  readonly device: DeviceName
   readonly mode: Mode
   readonly unfused: boolean
   readonly kernels: boolean
@@ -25,9 +33,38 @@ export interface ExplainOptions {
   readonly json: boolean
 }
 
+/** Registers, spills, shared memory and occupancy of a program's kernels on the GPU of this machine. */
+function kernelResources(program: Program): KernelResources[] {
+  const backend = createCudaBackend()
+  try {
+    const executable = backend.prepare(program)
+    const found = backend.resources(executable)
+    executable.dispose()
+    return found
+  } finally {
+    backend.dispose()
+  }
+}
+
+/** Threads a multiprocessor has room for. */
+const fullOccupancy = 2048
+
+function printResources(resources: readonly KernelResources[], console: Console): void {
+  console.line(
+    '\non this GPU: registers a thread, bytes a thread keeps in local memory (spills), shared memory a block',
+  )
+  for (const r of resources)
+    console.line(
+      `  ${r.name.padEnd(28)} ${String(r.blocks).padStart(8)} x ${String(r.threads).padEnd(5)} ${String(r.registers).padStart(4)} registers  ${String(r.localBytes).padStart(5)} B local  ${String(r.blockSharedBytes).padStart(7)} B shared  ${((100 * r.residentThreads) / fullOccupancy).toFixed(0).padStart(3)}% occupancy`,
+    )
+}
+
 export async function explainCommand(path: string, options: ExplainOptions, console: Console): Promise<number> {
   const model = await loadModel(path, parseInputs(options.input, options.shape))
-  const compiled = compile(model.graph, { name: model.name, mode: options.mode, fuse: !options.unfused })
+  const settings = { name: model.name, mode: options.mode, fuse: !options.unfused }
+  if (options.device === 'webgpu') checkCapabilities(model.graph, options.device, webgpuCapabilities)
+  const compiled = compile(model.graph, settings, targetOf(options.device))
+  const resources = options.device === 'cuda' ? kernelResources(compiled.program) : undefined
   const kernels = kernelsOf(compiled.program).map(({ step }) => printKernel(step.kernel))
   const pictures = [
     [options.html, reportPage],
@@ -44,11 +81,13 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
       specialised: model.specialised,
       ...(options.graph ? { graph: { before: printGraph(model.graph), after: printGraph(compiled.graph) } } : {}),
       ...(options.kernels ? { kernelText: kernels } : {}),
+      ...(resources === undefined ? {} : { resources }),
     }
     console.line(JSON.stringify(data, undefined, 2))
     return 0
   }
   console.line(formatReport(compiled.report))
+  if (resources !== undefined) printResources(resources, console)
   for (const name of model.specialised) console.line(`\ncompiled for the value of input ${name}`)
   if (options.graph) {
     console.line(`\ngraph before the passes\n\n${printGraph(model.graph)}`)
