@@ -14,7 +14,7 @@ import ts from 'typescript'
 
 const LINES_WARN = 400
 const LINES_FAIL = 500
-const ENTRIES = ['src/index.ts', 'src/models/index.ts']
+const ENTRIES = ['src/index.ts', 'src/models/index.ts', 'src/cuda.ts', 'src/webgpu.ts']
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 const problems = []
