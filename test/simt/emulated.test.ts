@@ -4,6 +4,8 @@
  */
 import { describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { cudaCaps } from '../../src/codegen/simt/capability.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
@@ -203,6 +205,55 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
       expect(got.y, c.name).toEqual(want.y)
     })
     emulated.dispose()
+  })
+
+  test('a union of equal parts in a table of pointers', { timeout: 120_000 }, () => {
+    const tensors = [0, 1, 2, 3, 4, 5]
+    const kernel = parseKernel(`kernel step {
+      param rate: f32[] read
+      ${tensors.map((i) => `param p${i}: f32[70] update\n      param g${i}: f32[70] read`).join('\n      ')}
+      param q: f32[9] update
+      ${tensors
+        .map(
+          (i) => `part {
+        axes i: 70
+        grid i/32
+        %0 f32 = load rate[]
+        %1 f32{i} = load p${i}[i]
+        %2 f32{i} = load g${i}[i]
+        %3 f32{i} = mul %0, %2
+        %4 f32{i} = sub %1, %3
+        store p${i}[i] = %4
+      }`,
+        )
+        .join('\n      ')}
+      part {
+        axes i: 9
+        grid i/9
+        %0 f32{i} = load q[i]
+        %1 f32{i} = neg %0
+        store q[i] = %1
+      }
+    }`)
+    const make = (): Buffers => ({
+      rate: Float32Array.of(0.5),
+      q: operand('f32', 9, 99),
+      ...Object.fromEntries(
+        tensors.flatMap((i) => [
+          [`p${i}`, operand('f32', 70, i + 1)],
+          [`g${i}`, operand('f32', 70, i + 50)],
+        ]),
+      ),
+    })
+    const source = emitKernel(kernel, 'cuda', { ...cudaCaps, pointerTable: true })
+    expect(source.table).toEqual(tensors.flatMap((i) => [`p${i}`, `g${i}`]))
+    expect(source.bindings.map((b) => b.name)).toEqual(['rate', 'q'])
+    const [want, got] = [make(), make()]
+    interpretKernel(kernel, want)
+    const emulated = new Emulated([kernel])
+    emulated.run(0, got)
+    emulated.dispose()
+    expect(got).toEqual(want)
   })
 
   test('random programs', { timeout: 240_000 }, async () => {

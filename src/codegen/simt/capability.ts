@@ -15,6 +15,8 @@ export interface SimtCaps {
   readonly laneBits: number
   /** Matrix products of 16-bit floats through mma.sync, asynchronous copies (CUDA from compute capability 8.0). */
   readonly tensorCores?: boolean
+  /** Parameters of unions may stand in a table of pointers (CUDA): `KernelSource.table`. */
+  readonly pointerTable?: boolean
   /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */
   readonly writable?: (param: string) => boolean
   /** Parameters that may share memory with another one (CUDA). */

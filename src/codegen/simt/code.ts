@@ -10,6 +10,8 @@ export interface ThreadCode {
   readonly programs: number
   readonly shared: readonly SharedArray[]
   readonly body: readonly S[]
+  /** Parameters that are passed in a table of pointers, not one by one. */
+  readonly tabled: ReadonlySet<string>
   readonly caps: SimtCaps
   readonly summary: readonly string[]
 }

@@ -98,6 +98,8 @@ export type S =
   | { readonly k: 'storeBits'; readonly param: string; readonly index: Ex; readonly mask: Ex; readonly bits: Ex }
   /** `name` = what thread 0 holds of `value`, the same in the whole block; a barrier. */
   | { readonly k: 'uniform'; readonly name: string; readonly value: Ex; readonly slot: string }
+  /** A parameter under its name, from the table of pointers at an index (CUDA). */
+  | { readonly k: 'pointer'; readonly param: string; readonly index: Ex }
   /** A library procedure; variables among the arguments may be assigned (CUDA). */
   | { readonly k: 'call'; readonly fn: string; readonly args: readonly Ex[] }
   /** Aligned write of words into a shared array of half-precision elements (`index` counts elements). */
@@ -394,6 +396,8 @@ function expressionsIn(s: S): readonly Ex[] {
       return [s.index, s.mask, s.bits]
     case 'call':
       return s.args
+    case 'pointer':
+      return [s.index]
     case 'fill':
       return [s.index, ...s.words]
     default:
@@ -430,6 +434,8 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
       return { ...s, index: go(s.index), mask: go(s.mask), bits: go(s.bits) }
     case 'call':
       return { ...s, args: s.args.map(go) }
+    case 'pointer':
+      return { ...s, index: go(s.index) }
     case 'fill':
       return { ...s, index: go(s.index), words: s.words.map(go) }
     default:

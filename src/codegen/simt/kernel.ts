@@ -25,6 +25,7 @@ import { itemsOf } from './items.ts'
 import { lowerItems } from './lower.ts'
 import { type Limits, Part } from './part.ts'
 import { type AxisRange, Scope, Unit } from './scope.ts'
+import { type PartGroup, unionOf } from './union.ts'
 
 export interface Binding {
   readonly name: string
@@ -52,6 +53,11 @@ export interface KernelSource {
    * none). Buffers are 16-byte aligned and whole multiples of 16 bytes.
    */
   readonly bindings: readonly Binding[]
+  /**
+   * Parameters whose addresses stand in a table in device memory, in order; one more pointer, the last, is the table's address.
+   * Absent: there is no table and no such pointer.
+   */
+  readonly table?: readonly string[]
 }
 
 const program: Ex = v('i32', 'program')
@@ -72,18 +78,20 @@ export function emitKernel(kernel: Kernel, dialect: DialectName, caps: SimtCaps)
     ['tid', 'program', kernel.name],
     caps.mayAlias,
   )
-  const parts = kernel.parts.map((p) => new Part(p, kernel.mode, unit.params, limits))
-  const threads = Math.max(...parts.map((p) => p.mainLayout(limits).threads), 32)
+  const union = unionOf(kernel, dialect === 'cuda' && caps.pointerTable === true)
+  const groups = union.groups.map((g) => ({ ...g, info: new Part(g.part, kernel.mode, unit.params, limits) }))
+  const threads = Math.max(...groups.map((g) => g.info.mainLayout(limits).threads), 32)
   const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
   const summary: string[] = []
   let first = 0
   const bodies: { readonly end: number; readonly body: Block }[] = []
-  for (const [i, part] of kernel.parts.entries()) {
-    const info = parts[i]
-    if (info === undefined || gridSize(part) === 0) continue
+  for (const g of groups) {
+    const size = gridSize(g.part)
+    if (size === 0) continue
     const body: Block = []
-    lowerPart(unit, info, part, first, threads, body, summary)
-    first += gridSize(part)
+    const own = memberOf(unit, g, sub(program, int(first)), size, body)
+    lowerPart(unit, g.info, g.part, own, threads, body, summary)
+    first += g.count * size
     bodies.push({ end: first, body })
   }
   const body = bodies.reduceRight<readonly S[]>(
@@ -93,7 +101,8 @@ export function emitKernel(kernel: Kernel, dialect: DialectName, caps: SimtCaps)
         : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
     [],
   )
-  const code: ThreadCode = { kernel, threads, programs, shared: unit.shared, body, caps, summary }
+  const tabled = new Set(union.table)
+  const code: ThreadCode = { kernel, threads, programs, shared: unit.shared, body, tabled, caps, summary }
   const touched = touchedParams(body)
   const sharedBytes = unit.shared.reduce((n, a) => n + bytesOfShared(a), 0)
   if (sharedBytes > caps.maxSharedBytes)
@@ -113,8 +122,22 @@ export function emitKernel(kernel: Kernel, dialect: DialectName, caps: SimtCaps)
     dynamicSharedBytes: dynamic ? sharedBytes : 0,
     bindings: kernel.params
       .map(({ name, access }, binding) => ({ name, access, binding }))
-      .filter((b) => dialect === 'cuda' || touched.has(b.name)),
+      .filter((b) => (dialect === 'cuda' ? !tabled.has(b.name) : touched.has(b.name))),
+    ...(union.table.length === 0 ? {} : { table: union.table }),
   }
+}
+
+/** The program's number in its part; names the parameters of the part among equal ones. */
+function memberOf(unit: Unit, g: PartGroup, rest: Ex, size: number, out: Block): Ex {
+  if (g.count === 1) return rest
+  const [member, own] = [unit.name('member'), unit.name('own')]
+  out.push({ k: 'let', name: member, value: bin('/', rest, int(size)) })
+  out.push({ k: 'let', name: own, value: bin('%', rest, int(size)) })
+  g.varying.forEach((param, i) => {
+    const row = mul(v('i32', member), int(g.varying.length))
+    out.push({ k: 'pointer', param, index: add(row, int(g.offset + i)) })
+  })
+  return v('i32', own)
 }
 
 /** Parameters that code reads or writes. */
@@ -134,7 +157,7 @@ function lowerPart(
   unit: Unit,
   info: Part,
   part: KernelPart,
-  first: number,
+  own: Ex,
   threads: number,
   out: Block,
   summary: string[],
@@ -152,7 +175,7 @@ function lowerPart(
     )
   }
   const ranges = new Map<string, AxisRange>()
-  let rest = sub(program, int(first))
+  let rest = own
   if (part.grid.length > 1 && rest.k !== 'var') {
     const name = unit.name('rest')
     out.push({ k: 'let', name, value: rest })
@@ -181,8 +204,8 @@ function lowerPart(
     ranges.set(axis, { start, end })
   }
   const scope = new Scope(unit, info, layout, new Map(), ranges, new Map())
-  const own = [...layout.axes.keys()].filter((a) => info.axis(a).role !== 'loop')
-  lowerItems(scope.openWhole(own, out), itemsOf(part.body), new Set(), out)
+  const held = [...layout.axes.keys()].filter((a) => info.axis(a).role !== 'loop')
+  lowerItems(scope.openWhole(held, out), itemsOf(part.body), new Set(), out)
 }
 
 /** Blocks along each dispatch dimension for a number of programs: x at most `most`, the rest along y. */

@@ -42,7 +42,9 @@ function typesOf(source: string): string[] {
 
 function entryCode(source: KernelSource, i: number): string {
   const types = typesOf(source.source)
-  const args = types.map((t, j) => `(${t})data[${j}]`).join(', ')
+  const direct = source.bindings.length
+  const table = source.table === undefined ? [] : [`(const unsigned long long*)(data.data() + ${direct})`]
+  const args = [...types.slice(0, direct).map((t, j) => `(${t})data[${j}]`), ...table].join(', ')
   return `if (which == ${i}) launch(${source.programs}, ${source.threads}, [=] { n${i}::${source.entry}(${args}); });`
 }
 
@@ -52,7 +54,9 @@ export class Emulated {
   private readonly sources: readonly KernelSource[]
 
   constructor(kernels: readonly Kernel[]) {
-    this.sources = kernels.map((k, i) => emitKernel({ ...k, name: `k${i}_${k.name}` }, 'cuda', cudaCaps))
+    this.sources = kernels.map((k, i) =>
+      emitKernel({ ...k, name: `k${i}_${k.name}` }, 'cuda', { ...cudaCaps, pointerTable: true }),
+    )
     const spaces = this.sources.map((s, i) => `namespace n${i} {\n${withoutAssembly(s.source)}\n}`)
     const main = `int main(int count, char** names) {
   const int which = atoi(names[1]);
@@ -77,12 +81,14 @@ export class Emulated {
   run(i: number, buffers: Buffers): void {
     const source = this.sources[i]
     if (source === undefined || source.programs === 0) return
-    const files = source.bindings.map((b) => {
-      const file = join(this.folder, `${b.binding}.bin`)
-      const data = buffers[b.name]
-      if (data === undefined) throw new Error(`no buffer ${b.name}`)
+    // The parameters in the table follow the others: their addresses in memory are the table.
+    const named = [...source.bindings.map((b) => b.name), ...(source.table ?? [])]
+    const files = named.map((name, n) => {
+      const file = join(this.folder, `${n}.bin`)
+      const data = buffers[name]
+      if (data === undefined) throw new Error(`no buffer ${name}`)
       writeFileSync(file, new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
-      return { file, data, written: b.access !== 'read' }
+      return { file, data, written: source.bindings.find((b) => b.name === name)?.access !== 'read' }
     })
     execFileSync(join(this.folder, 'run'), [String(i), ...files.map((f) => f.file)], { stdio: 'inherit' })
     for (const { file, data, written } of files)

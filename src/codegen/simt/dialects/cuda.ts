@@ -196,6 +196,12 @@ class CudaPrinter extends Printer {
           `${this.fn('store_bits', `(unsigned*)${s.param} + (${this.ex(s.index)})`, this.ex(s.mask), this.ex(s.bits))};`,
         )
         break
+      case 'pointer': {
+        const p = this.param(s.param)
+        const t = `${p.access === 'read' ? 'const ' : ''}${memoryType(p)}*`
+        this.line(`${t} __restrict__ const ${s.param} = (${t})table[${this.ex(s.index)}];`)
+        break
+      }
       case 'fill': {
         const t = vectorOf('u32', s.words.length)
         const words = s.words.map((x) => this.ex(x)).join(', ')
@@ -231,10 +237,13 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
   const p = new CudaPrinter(code)
   const { kernel } = code
   const aliased = new Set(kernel.params.filter((x) => code.caps.mayAlias?.(x.name) === true).map((x) => x.name))
-  const pointers = kernel.params.map((x) => {
-    const read = x.access === 'read' ? 'const ' : ''
-    return `${read}${memoryType(x)}* ${aliased.has(x.name) ? '' : '__restrict__ '}${x.name}`
-  })
+  const pointers = kernel.params
+    .filter((x) => !code.tabled.has(x.name))
+    .map((x) => {
+      const read = x.access === 'read' ? 'const ' : ''
+      return `${read}${memoryType(x)}* ${aliased.has(x.name) ? '' : '__restrict__ '}${x.name}`
+    })
+  if (code.tabled.size > 0) pointers.push('const unsigned long long* __restrict__ table')
   p.line(`extern "C" __global__ void __launch_bounds__(${code.threads}) ${kernel.name}(`)
   p.indented(() => {
     for (const [i, x] of pointers.entries()) p.line(`${x}${i + 1 < pointers.length ? ',' : ') {'}`)
