@@ -267,10 +267,13 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
   p.line('}')
   const head = [
     `// Kernel ${kernel.name}: ${code.programs} blocks of ${code.threads} threads.`,
-    ...kernel.params.map(
-      (x) =>
-        `//   ${x.access} ${x.name}: ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}`,
-    ),
+    ...kernel.params
+      .filter((x) => !code.tabled.has(x.name))
+      .map(
+        (x) =>
+          `//   ${x.access} ${x.name}: ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}`,
+      ),
   ]
+  if (code.tabled.size > 0) head.push(`//   table: addresses of ${code.tabled.size} parameters`)
   return [...head, '', ...p.libraryText().map((f) => `${f}\n`), p.text, ''].join('\n')
 }
