@@ -3,7 +3,7 @@
  * depth is a program of its own; a finishing stage adds their results and computes what follows.
  */
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
-import type { MatrixRole } from './beside.ts'
+import { leastRows, type MatrixRole } from './beside.ts'
 import { pointsOf } from './body.ts'
 import { type Analysis, canFinish, foldAxes, follows } from './split.ts'
 
@@ -28,14 +28,13 @@ export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefi
   const late = body.stores.every((s) => s.value === matrix.id || isAfter(lets.get(s.value), cut, lets))
   if (apart || !late || body.stores.some((s) => s.node.dtype === 'bool') || !canFinish(a, cut)) return undefined
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
-  const { m, n } = target.dotBlock
   const [rows, columns, depth] = [size(matrix.m), size(matrix.n), size(matrix.k)]
-  const programs = size(matrix.batch) * Math.ceil(rows / m) * Math.ceil(columns / n)
+  const programs = size(matrix.batch) * Math.ceil(rows / leastRows) * Math.ceil(columns / target.dotBlock.n)
   const points = size(matrix.batch) * rows * columns
   const seconds = (2 * points * depth) / target.matrixRate
   const wanted = Math.ceil(target.minPrograms / 2 / programs)
   const most = Math.min(4 * wanted, (mostTraffic * seconds * target.bandwidth) / (8 * points))
-  if (wanted < 2 || most < 2 || seconds < leastSeconds) return undefined
+  if (4 * programs >= target.minPrograms || most < 2 || seconds < leastSeconds) return undefined
   const [axis] = [...matrix.k].sort((p, q) => (extents.get(q) ?? 1) - (extents.get(p) ?? 1))
   const extent = extents.get(axis ?? '') ?? 1
   const even = Array.from({ length: Math.floor(most) }, (_, i) => i + 1).filter((p) => p > 1 && extent % p === 0)

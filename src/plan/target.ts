@@ -49,7 +49,7 @@ export interface TargetInfo {
 export const wasmTarget: TargetInfo = {
   name: 'wasm',
   bandwidth: 11e9,
-  matrixRate: 36e9,
+  matrixRate: 50e9,
   simpleRate: 8e9,
   divideRate: 3e9,
   specialRate: 1.3e9,
