@@ -1,7 +1,7 @@
 /** A CUDA driver that runs kernels with the interpreter on memory of the host: the whole backend but the device's own code. */
 import type { CudaCompiler, CudaContext, CudaDriver, Launch, Pinned } from '../../src/backends/cuda/driver.ts'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
-import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { capsOf } from '../../src/backends/cuda/prepared.ts'
+import { emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel, KernelParam } from '../../src/kernel/ir.ts'
 import type { Program } from '../../src/runtime/program.ts'
@@ -19,12 +19,14 @@ export interface InterpretingDevice {
   readonly calls: string[]
   /** Makes the kernels of a program known. */
   learn(program: Program): void
+  /** Kernels known that take a table of pointers. */
+  tables(): number
 }
 
 export function interpretingDevice(): InterpretingDevice {
   const fake = fakeDevice()
   const recorded = fake.driver.open(0)
-  const known = new Map<string, Kernel>()
+  const known = new Map<string, { readonly kernel: Kernel; readonly source: KernelSource }>()
   const memory = new Map<number, Uint8Array>()
   const host = new Map<number, Uint8Array>()
   const modules = new Map<number, string>()
@@ -60,9 +62,15 @@ export function interpretingDevice(): InterpretingDevice {
       bytesAt(to, bytes).set(bytesAt(from, bytes).slice())
       return
     }
-    const kernel = known.get(plain(f.source))
-    if (kernel === undefined) throw new Error(`kernel ${f.name} is not known`)
-    const buffers = Object.fromEntries(kernel.params.map((p, i) => [p.name, view(p, args[i] ?? 0)]))
+    const found = known.get(plain(f.source))
+    if (found === undefined) throw new Error(`kernel ${f.name} is not known`)
+    const { kernel, source } = found
+    const addresses = new Map(source.bindings.map((b, i) => [b.name, args[i] ?? 0]))
+    ;(source.table ?? []).forEach((name, i) => {
+      const bytes = bytesAt((args[source.bindings.length] ?? 0) + 8 * i, 8).slice()
+      addresses.set(name, Number(new BigUint64Array(bytes.buffer)[0]))
+    })
+    const buffers = Object.fromEntries(kernel.params.map((p) => [p.name, view(p, addresses.get(p.name) ?? 0)]))
     interpretKernel(kernel, buffers, { rounding: 'dtype' })
   }
   const context: CudaContext = {
@@ -121,9 +129,12 @@ export function interpretingDevice(): InterpretingDevice {
     driver: { ...fake.driver, open: () => context },
     compiler: fake.compiler,
     calls: fake.calls,
+    tables: () => [...known.values()].filter((k) => (k.source.table ?? []).length > 0).length,
     learn: (program) => {
-      for (const { step } of kernelsOf(program))
-        known.set(plain(emitKernel(step.kernel, 'cuda', cudaCaps).source), step.kernel)
+      for (const { step } of kernelsOf(program)) {
+        const source = emitKernel(step.kernel, 'cuda', capsOf(recorded.properties))
+        known.set(plain(source.source), { kernel: step.kernel, source })
+      }
     },
   }
 }

@@ -92,6 +92,13 @@ test('several kernels', () => {
   expect(kinds(program).length).toBeGreaterThan(2)
 })
 
+test('a union of many small tensors, whose addresses stand in a table', () => {
+  const inputs = Array.from({ length: 24 }, (): Input => ({ shape: [301] }))
+  const program = check(trace(inputs, (p) => p.slice(0, 12).map((x, i) => c.add(c.mul(x, 0.9), at(p, 12 + i)))))
+  expect(kinds(program)).toEqual(['kernel'])
+  expect(device.tables()).toBeGreaterThan(0)
+})
+
 test('a donated input becomes the output', () => {
   const program = check(
     trace([row, row], (p) => [c.add(at(p, 0), at(p, 1)), at(p, 1)]),

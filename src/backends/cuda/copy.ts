@@ -34,6 +34,7 @@ export const copyKernel: KernelSource = {
     { name: 'to', access: 'write', binding: 0 },
     { name: 'from', access: 'read', binding: 1 },
   ],
+  table: [],
 }
 
 /** Blocks for a number of bytes: four 16-byte words a thread. */

@@ -39,7 +39,7 @@ export class CudaExecutable implements Executable {
     this.fresh = bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes }] : []))
     try {
       const addresses = Float64Array.from(bases, (b) => this.place(b, take))
-      this.prepared = new Prepared(device, addresses, moving)
+      this.prepared = new Prepared(device, addresses, moving, take)
       this.works = this.prepared.prepare(commands)
     } catch (e) {
       for (const a of this.owned) device.pool.release(a)
@@ -84,6 +84,7 @@ export class CudaExecutable implements Executable {
           w.run()
           continue
         }
+        w.section.refresh()
         for (const l of w.section.launches) {
           mark(l.top)
           context.launch(l)

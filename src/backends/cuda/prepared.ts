@@ -1,7 +1,7 @@
 /** The commands of a launch plan made ready: kernels compiled, arguments in place, launches gathered into sections. */
-import { cudaCaps } from '../../codegen/simt/capability.ts'
+import { cudaCaps, type SimtCaps } from '../../codegen/simt/capability.ts'
 import { emitKernel } from '../../codegen/simt/kernel.ts'
-import { UserError } from '../../diagnostics/errors.ts'
+import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { type BoundBuffer, type Command, elementsOf, overlapping, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
@@ -9,7 +9,9 @@ import { type HostArray, hostArray } from '../../types/host.ts'
 import type { LoadedKernel } from './compile.ts'
 import { copyBlocks, copyKernel } from './copy.ts'
 import type { CudaDevice } from './device.ts'
+import type { DeviceProperties } from './driver.ts'
 import { Section, type SectionLaunch } from './section.ts'
+import { DeviceTable } from './table.ts'
 
 /** What runs between sections, on the host. */
 export interface HostWork {
@@ -20,12 +22,25 @@ export interface HostWork {
 
 export type Work = { readonly kind: 'section'; readonly section: Section } | HostWork
 
-/** An argument that holds the address of a base. */
+/** Arguments, or a table of pointers. */
+interface Slots {
+  set(i: number, value: number): void
+}
+
+/** A place of arguments or of a table that holds the address of a base. */
 interface Use {
-  readonly launch: SectionLaunch
-  readonly argument: number
+  readonly slots: Slots
+  readonly index: number
   readonly offset: number
 }
+
+/** What the code generator may use on a device. */
+export const capsOf = ({ capability, sharedBytes }: DeviceProperties): SimtCaps => ({
+  ...cudaCaps,
+  maxSharedBytes: Math.min(cudaCaps.maxSharedBytes, sharedBytes),
+  tensorCores: capability >= 80,
+  pointerTable: true,
+})
 
 export class Prepared {
   /** Address of each base. */
@@ -36,18 +51,28 @@ export class Prepared {
   private readonly moving: ReadonlySet<number>
   private readonly uses = new Map<number, Use[]>()
   private readonly sections: Section[] = []
+  private readonly take: (bytes: number) => number
+  /** Memory of what runs once. */
+  private transient: number[] = []
 
-  constructor(device: CudaDevice, addresses: Float64Array, moving: ReadonlySet<number>) {
+  /** `take` gives memory until the executable is disposed of. */
+  constructor(
+    device: CudaDevice,
+    addresses: Float64Array,
+    moving: ReadonlySet<number>,
+    take: (bytes: number) => number,
+  ) {
     this.device = device
     this.addresses = addresses
     this.moving = moving
+    this.take = take
   }
 
   /** Says where a base stands in the next run. */
   bind(base: number, address: number): void {
     if (this.addresses[base] === address) return
     this.addresses[base] = address
-    for (const { launch, argument, offset } of this.uses.get(base) ?? []) launch.args.set(argument, address + offset)
+    for (const { slots, index, offset } of this.uses.get(base) ?? []) slots.set(index, address + offset)
   }
 
   private at(p: Place): number {
@@ -68,14 +93,13 @@ export class Prepared {
     for (const c of commands) {
       if (c.kind === 'launch') {
         const kernel = this.kernel(c.step, c.places)
-        if (kernel.source.programs > 0)
-          launches.push(this.makeLaunch(kernel, kernel.source.programs, c.places, [], c.top, passing))
+        if (kernel.source.programs > 0) launches.push(this.kernelLaunch(kernel, c.step, c.places, c.top, passing))
         continue
       }
       if (c.kind === 'copy') {
         const kernel = this.device.kernels.load(copyKernel)
         const { bytes } = c.to
-        launches.push(this.makeLaunch(kernel, copyBlocks(bytes), [c.to, c.from], [bytes], c.top, passing))
+        launches.push(this.makeLaunch(kernel, copyBlocks(bytes), [c.to, c.from], [bytes], undefined, c.top, passing))
         continue
       }
       close()
@@ -85,38 +109,58 @@ export class Prepared {
     return works
   }
 
+  private kernelLaunch(
+    kernel: LoadedKernel,
+    step: KernelStep,
+    places: readonly Place[],
+    top: number,
+    passing: boolean,
+  ): SectionLaunch {
+    const { bindings, programs, table: tabled = [] } = kernel.source
+    const byName = new Map(step.kernel.params.map((p, i) => [p.name, places[i]]))
+    const placeOf = (name: string): Place => {
+      const place = byName.get(name)
+      if (place === undefined) throw new InternalError(`kernel ${step.kernel.name} has no place for ${name}`)
+      return place
+    }
+    const direct = bindings.map((b) => placeOf(b.name))
+    if (tabled.length === 0) return this.makeLaunch(kernel, programs, direct, [], undefined, top, passing)
+    const bytes = 8 * tabled.length
+    const address = passing ? this.device.pool.alloc(bytes) : this.take(bytes)
+    if (passing) this.transient.push(address)
+    const table = new DeviceTable(this.device, address, tabled.length)
+    this.fill(table, tabled.map(placeOf), passing)
+    return this.makeLaunch(kernel, programs, direct, [address], table, top, passing)
+  }
+
+  /** Puts the addresses of places into slots, now and whenever they change. */
+  private fill(slots: Slots, places: readonly Place[], passing: boolean): void {
+    places.forEach((p, index) => {
+      slots.set(index, this.at(p))
+      if (passing || !this.moving.has(p.base)) return
+      const list = this.uses.get(p.base) ?? []
+      this.uses.set(p.base, list)
+      list.push({ slots, index, offset: p.offset })
+    })
+  }
+
   private makeLaunch(
     { fn, source }: LoadedKernel,
     grid: number,
     places: readonly Place[],
     values: readonly number[],
+    table: DeviceTable | undefined,
     top: number,
     passing: boolean,
   ): SectionLaunch {
     const args = this.device.context.makeArguments(places.length + values.length)
     const bound = [...new Set(places.map((p) => p.base))].filter((b) => this.moving.has(b))
     const sharedBytes = source.dynamicSharedBytes
-    const launch: SectionLaunch = {
-      fn,
-      grid,
-      threads: source.threads,
-      sharedBytes,
-      args,
-      top,
-      name: source.entry,
-      bound,
-    }
-    places.forEach((p, argument) => {
-      args.set(argument, this.at(p))
-      if (passing || !this.moving.has(p.base)) return
-      const list = this.uses.get(p.base) ?? []
-      this.uses.set(p.base, list)
-      list.push({ launch, argument, offset: p.offset })
-    })
+    this.fill(args, places, passing)
     values.forEach((v, i) => {
       args.set(places.length + i, v)
     })
-    return launch
+    return { fn, grid, threads: source.threads, sharedBytes, args, top, name: source.entry, bound, table }
   }
 
   /** The kernel of a step; its code depends on which parameters share memory. */
@@ -127,10 +171,8 @@ export class Prepared {
     this.kernels.set(step.kernel, variants)
     const have = variants.get(key)
     if (have !== undefined) return have
-    const { sharedBytes } = this.device.context.properties
     const source = emitKernel(step.kernel, 'cuda', {
-      ...cudaCaps,
-      maxSharedBytes: Math.min(cudaCaps.maxSharedBytes, sharedBytes),
+      ...capsOf(this.device.context.properties),
       mayAlias: (p) => shared.has(p),
     })
     const made = this.device.kernels.load(source)
@@ -181,7 +223,11 @@ export class Prepared {
       }
       case 'repeat':
         return () => {
-          for (let t = 0; t < c.length; t++) this.run(this.prepare(c.at(t), true))
+          for (let t = 0; t < c.length; t++) {
+            this.run(this.prepare(c.at(t), true))
+            for (const a of this.transient) this.device.pool.release(a)
+            this.transient = []
+          }
         }
     }
   }

@@ -1,6 +1,12 @@
 /** Launches that run one after another: kernel by kernel the first time, as one graph from the second run on. */
 import type { CudaContext, GraphRun, Launch } from './driver.ts'
 
+/** Addresses in device memory, for kernels with more parameters than arguments; written again when they change. */
+export interface PointerTable {
+  /** Brings device memory up to date, before the launches of this run. */
+  refresh(): void
+}
+
 export interface SectionLaunch extends Launch {
   /** Step of the program it belongs to. */
   readonly top: number
@@ -8,6 +14,7 @@ export interface SectionLaunch extends Launch {
   readonly name: string
   /** Bases whose address its arguments hold, where they change from run to run. */
   readonly bound: readonly number[]
+  readonly table: PointerTable | undefined
 }
 
 /** A graph and the addresses its launches hold. */
@@ -28,21 +35,29 @@ export class Section {
   /** Bases whose addresses change, in the order of `addresses`. */
   private readonly bases: readonly number[]
   private readonly variants: Variant[] = []
+  private readonly tables: readonly PointerTable[]
   private runs = 0
 
   constructor(context: CudaContext, launches: readonly SectionLaunch[]) {
     this.context = context
     this.launches = launches
+    this.tables = launches.flatMap((l) => l.table ?? [])
     this.bases = [...new Set(launches.flatMap((l) => l.bound))]
   }
 
   /** `addresses` by base; the launches' arguments hold them already. */
   run(addresses: Float64Array): void {
+    this.refresh()
     if (this.launches.length === 1 || this.runs++ === 0) {
       for (const l of this.launches) this.context.launch(l)
       return
     }
     this.variant(addresses).graph.launch()
+  }
+
+  /** Brings tables of pointers up to date. */
+  refresh(): void {
+    for (const t of this.tables) t.refresh()
   }
 
   private variant(addresses: Float64Array): Variant {
