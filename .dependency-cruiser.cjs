@@ -113,7 +113,8 @@ module.exports = {
     ...ownerRules,
     {
       name: 'runtime-dependencies',
-      comment: 'src imports only what package.json lists under dependencies, and koffi, which is optional, where it has its owner.',
+      comment:
+        'src imports only what package.json lists under dependencies, and koffi, which is optional, where it has its owner.',
       severity: 'error',
       from: { path: '^src/' },
       to: {

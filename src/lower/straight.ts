@@ -173,7 +173,11 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
       : { ...roles, reduced: new Set([...roles.reduced].filter((a) => a !== splitBy.axis)) }
   const grid = [
     ...cut,
-    ...parallelGrid(body, mainRoles, splitBy === 'every-index' ? 1 : Math.max(target.columnBlock, target.elementBlock / splitBy.block)),
+    ...parallelGrid(
+      body,
+      mainRoles,
+      splitBy === 'every-index' ? 1 : Math.max(target.columnBlock, target.elementBlock / splitBy.block),
+    ),
   ]
   const own = body.stores.filter((s) => !after.has(s.value))
   const live = liveLets(mainLets, [...extra.map((s) => s.value), ...own.map((s) => s.value)])
