@@ -137,7 +137,10 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     .option('--rtol <number>', 'relative tolerance', String(defaultTolerance.rtol))
     .option('--atol <number>', 'absolute tolerance', String(defaultTolerance.atol))
     .option('--mode <mode>', 'fast or strict', 'fast')
-    .option('--skip-unsupported', 'count models with unsupported operators as skipped, not failed')
+    .option(
+      '--skip-unsupported',
+      'count models with operators or dtypes that are not supported (here, or by the device) as skipped, not failed',
+    )
     .option('--json', 'print plain data')
     .action(async (dirs: string[], o: Raw) => {
       const tolerance = {

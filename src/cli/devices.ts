@@ -119,6 +119,19 @@ function missing(name: string, error: unknown): DeviceStatus {
 
 /** Every GPU the driver sees, or what is missing. */
 function cudaStatus(): DeviceStatus[] {
+  // Each is asked by itself: what is missing is told at once, not one after another.
+  const lacking: DeviceStatus[] = []
+  for (const open of [theDriver, theCompiler])
+    try {
+      open()
+    } catch (error) {
+      const status = missing('cuda', error)
+      if (!lacking.some((s) => s.detail === status.detail)) lacking.push(status)
+    }
+  if (lacking.length > 0) {
+    const help = lacking.map((s) => s.help ?? '').join('; ')
+    return [{ name: 'cuda', works: false, detail: lacking.map((s) => s.detail).join('; '), help }]
+  }
   try {
     const driver = theDriver()
     const compiler = theCompiler()

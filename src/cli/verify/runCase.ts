@@ -162,7 +162,7 @@ export async function runCase(dir: string, session: Session, options: CaseOption
   } catch (error) {
     const { code, message } =
       error instanceof CaseFailure ? { code: error.code, message: error.message } : errorData(error)
-    const skipped = options.skipUnsupported && code === 'E_ONNX_UNSUPPORTED'
+    const skipped = options.skipUnsupported && (code === 'E_ONNX_UNSUPPORTED' || code === 'E_UNSUPPORTED')
     return result({ status: skipped ? 'skipped' : 'failed', code, message: message.replace(/\s*\n\s*/g, ' ') })
   }
 }
