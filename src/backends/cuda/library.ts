@@ -51,12 +51,18 @@ function loadFirst(ffi: Ffi, paths: readonly string[]): { library?: NativeLibrar
 
 const windows = process.platform === 'win32'
 
+/** A library that the user names (SINTER_LIBCUDA, SINTER_NVRTC), before the usual places. */
+const named = (variable: string): string[] => {
+  const path = process.env[variable]
+  return path === undefined || path === '' ? [] : [path]
+}
+
 /** Throws E_DEVICE without an NVIDIA driver. */
 export function loadDriverLibrary(ffi: Ffi): NativeLibrary {
   const places = windows
     ? ['nvcuda.dll']
     : ['libcuda.so.1', 'libcuda.so', '/usr/local/nvidia/lib64/libcuda.so.1', '/usr/lib/wsl/lib/libcuda.so.1']
-  const { library, reasons } = loadFirst(ffi, places)
+  const { library, reasons } = loadFirst(ffi, [...named('SINTER_LIBCUDA'), ...places])
   if (library !== undefined) return library
   throw new UserError('E_DEVICE', `no NVIDIA driver: ${reasons[0] ?? ''}`, {
     help: 'install the NVIDIA driver (libcuda.so.1 must be on the library path; in a container, start it with GPU access)',
@@ -99,6 +105,7 @@ export function loadCompilerLibrary(ffi: Ffi): { readonly library: NativeLibrary
     ? ['nvrtc64_130_0.dll', 'nvrtc64_120_0.dll']
     : ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']
   const paths = [
+    ...named('SINTER_NVRTC'),
     ...names,
     ...toolkitFolders().flatMap((f) => {
       const have = inside(f)
