@@ -2,7 +2,7 @@
 import { condNodes, customNodes, loopNodes, whileNodes } from '../../../src/compose/control.ts'
 import { makeNode, param } from '../../../src/graph/build.ts'
 import type { Graph, Node } from '../../../src/graph/node.ts'
-import type { DType } from '../../../src/types/dtype.ts'
+import { type DType, isFloat } from '../../../src/types/dtype.ts'
 import type { Draw, Example } from '../support.ts'
 
 const make = makeNode
@@ -39,7 +39,11 @@ export const regionExamples: Readonly<Record<string, Example>> = {
   'inline-custom': (d) => {
     const dtype = d.number()
     const body = inner(2, dtype, (x, y) => [add(x, y), mul(x, y), twice(x)])
-    const rule = { kind: 'jvp', name: 'mine', graph: body } as const
+    const tangents = (x: Node, y: Node, s: Node, t: Node): Node[] => [add(s, t), add(mul(x, t), mul(s, y)), add(s, s)]
+    const graph = isFloat(dtype)
+      ? inner(4, dtype, (x, y, s, t) => [add(x, y), mul(x, y), twice(x), ...tangents(x, y, s, t)])
+      : body
+    const rule = { kind: 'jvp', name: 'mine', graph } as const
     return d.graph(...customNodes(body, rule, [d.param(shape, dtype), d.param(shape, dtype)]).slice(d.rng.int(0, 2)))
   },
   'cond-of-literal': (d) => {
