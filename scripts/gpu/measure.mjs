@@ -12,7 +12,7 @@ const median = (list) => {
 
 const size = (shape) => shape.reduce((a, b) => a * b, 1)
 
-/** Bytes a second, read and written: the driver's copy, the copy kernel, and a negation through the compiler. */
+/** GB a second, read and written: the driver's copy, the copy kernel, and a negation through the compiler. */
 export async function measureCopy(open) {
   const bytes = 1 << 30
   const best = async (body, n = 10) => {
@@ -24,7 +24,7 @@ export async function measureCopy(open) {
           for (let k = 0; k < n; k++) body()
         })) / n,
       )
-    return (2 * bytes) / median(times) / 1e9
+    return (2 * bytes) / median(times) / 1e6
   }
   const out = {}
   if (open.name === 'cuda') {
