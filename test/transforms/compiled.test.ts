@@ -1,4 +1,4 @@
-/** Random programs in regions, differentiated and batched, through the whole compiler: the reference's results on one thread and two. */
+/** Random programs, plain and in regions, through stacks of transforms and the whole compiler: the reference's results on one thread and two. */
 import { afterAll, describe, expect, it } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
@@ -27,26 +27,33 @@ afterAll(() => {
 
 const floats = (g: Graph): number[] => g.params.flatMap((p, i) => (isFloat(p.dtype) ? [i] : []))
 
-const transforms: readonly ((g: Graph) => Graph)[] = [
+type Transform = (g: Graph) => Graph
+const reverse: Transform = (g) => vjpGraph(g, floats(g))
+const forward: Transform = (g) =>
+  jvpGraph(
+    g,
+    g.params.map((p) => isFloat(p.dtype)),
+  )
+const batch: Transform = (g) =>
+  vmapGraph(
+    g,
+    g.params.map((_, i) => (i === 0 ? 0 : null)),
+    g.outputs.map(() => 0),
+    2,
+  )
+const after =
+  (outer: Transform, inner: Transform): Transform =>
+  (g) =>
+    outer(inner(g))
+
+const transforms: readonly Transform[] = [
   (g) => g,
-  (g) => vjpGraph(g, floats(g)),
-  (g) =>
-    jvpGraph(
-      g,
-      g.params.map((p) => isFloat(p.dtype)),
-    ),
-  (g) =>
-    vmapGraph(
-      g,
-      g.params.map((_, i) => (i === 0 ? 0 : null)),
-      g.outputs.map(() => 0),
-      2,
-    ),
-  (g) =>
-    jvpGraph(
-      vjpGraph(g, floats(g)),
-      g.params.map((p) => isFloat(p.dtype)),
-    ),
+  reverse,
+  forward,
+  batch,
+  after(forward, reverse),
+  after(batch, reverse),
+  after(reverse, batch),
 ]
 
 /** Data by parameter index. */
@@ -65,15 +72,16 @@ function precision(graph: Graph): number {
   )
 }
 
-const programs = Number(process.env.SINTER_REGION_PROGRAMS ?? 40)
+const programs = Number(process.env.SINTER_STACKS ?? 500)
+const each = 50
 
-describe('random programs in regions', () => {
-  it(`${programs} of them, compiled`, () => {
+describe('random programs through stacks of transforms, compiled', () => {
+  it.each(Array.from({ length: Math.ceil(programs / each) }, (_, i) => i * each))('seeds from %i', (first) => {
     let compared = 0
-    for (let seed = 0; seed < programs; seed++) {
+    for (let seed = first; seed < first + each; seed++) {
       const rng = makeRng(seed + 100)
       const plain = randomGraph(seed, { operations: 6, dtypes: ['f64', 'f64', 'i32', 'bool'], maxElements: 60 }).graph
-      const graph = (transforms[seed % transforms.length] ?? ((g) => g))(enclosed(plain, rng))
+      const graph = (transforms[seed % transforms.length] ?? ((g) => g))(seed % 2 === 0 ? plain : enclosed(plain, rng))
       const inputs = inputsFor(graph, rng)
       try {
         const reference = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
@@ -96,6 +104,6 @@ describe('random programs in regions', () => {
         throw new Error(`seed ${seed}: ${cause instanceof Error ? cause.message : cause}`, { cause })
       }
     }
-    expect(compared).toBeGreaterThan(programs * 0.7)
+    expect(compared).toBeGreaterThan(each * 0.7)
   })
 })
