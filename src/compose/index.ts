@@ -1,5 +1,4 @@
 /** Operations composed of the graph's primitives: what the importer and the library are both written in. */
-export * from './associative.ts'
 export * from './attention.ts'
 export * from './contract.ts'
 export * from './control.ts'
