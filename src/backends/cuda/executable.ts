@@ -1,8 +1,9 @@
 /** A program prepared for a CUDA device with its kernels, constants and arena; and its runs. */
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
-import { type Base, bufferOf, commandsOf, type Place } from '../../runtime/commands.ts'
+import { type Base, commandsOf, type Place } from '../../runtime/commands.ts'
 import type { Program } from '../../runtime/program.ts'
+import { handOut } from '../../runtime/results.ts'
 import type { KernelResources } from './compile.ts'
 import { type CudaBuffer, type CudaDevice, guarded } from './device.ts'
 import { Prepared, type Work } from './prepared.ts'
@@ -138,33 +139,18 @@ export class CudaExecutable implements Executable {
     return p === undefined ? 0 : (this.prepared.addresses[p.base] ?? 0) + p.offset
   }
 
-  /** The outputs as device buffers; donated inputs that are not among them are freed. */
   private results(given: readonly CudaBuffer[], taken: number[]): DeviceBuffer[] {
-    const { device, program } = this
-    const handed = new Set<number>()
-    const donated = new Map(program.inputs.map((b, i) => [b, program.donated[i] === true ? given[i] : undefined]))
-    const outputs: DeviceBuffer[] = []
-    for (const b of program.outputs) {
-      const { bytes, source } = bufferOf(program, b)
-      const address = this.address(b)
-      if ((source.kind === 'output' || donated.get(b) !== undefined) && !handed.has(address)) {
-        handed.add(address)
-        outputs.push(device.adopt(address, bytes))
-        continue
-      }
-      const copy = device.pool.alloc(bytes)
-      taken.push(copy)
-      handed.add(copy)
-      if (bytes > 0) device.context.copy(copy, address, bytes)
-      outputs.push(device.adopt(copy, bytes))
-    }
-    for (const buffer of donated.values()) {
-      if (buffer === undefined || !buffer.alive) continue
-      buffer.alive = false
-      if (!handed.has(buffer.address)) device.pool.release(buffer.address)
-    }
-    for (const a of taken) if (!handed.has(a)) device.pool.release(a)
-    return outputs
+    const { device } = this
+    const inputs = given.map((buffer) => ({ memory: buffer.address, buffer }))
+    return handOut(this.program, inputs, taken, {
+      at: (b) => this.address(b),
+      alloc: (bytes) => device.pool.alloc(bytes),
+      free: (a) => device.pool.release(a),
+      copy: (b, to, bytes) => {
+        if (bytes > 0) device.context.copy(to, this.address(b), bytes)
+      },
+      adopt: (a, bytes) => device.adopt(a, bytes),
+    })
   }
 
   dispose(): void {

@@ -6,6 +6,7 @@ import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
 import { kernelsOf } from '../../runtime/region.ts'
+import { handOut } from '../../runtime/results.ts'
 import type { Device, WasmBuffer } from './device.ts'
 import { setEngineFlag } from './host.ts'
 import type { KernelFunction } from './pool.ts'
@@ -126,35 +127,16 @@ export class WasmExecutable implements Executable {
     }
   }
 
-  /** The outputs as device buffers; donated inputs that are not among them are freed. */
   private results(given: readonly WasmBuffer[], taken: number[]): DeviceBuffer[] {
-    const { device, program } = this
-    const handed = new Set<number>()
-    const donated = new Map(program.inputs.map((b, i) => [b, program.donated[i] === true ? given[i] : undefined]))
-    const outputs: DeviceBuffer[] = []
-    for (const b of program.outputs) {
-      const { bytes, source } = bufferOf(program, b)
-      const own = source.kind === 'output' || donated.get(b) !== undefined
-      const address = this.prepared.address(b)
-      if (own && !handed.has(address)) {
-        handed.add(address)
-        outputs.push(device.adopt(address, bytes))
-        continue
-      }
-      const copy = device.heap.alloc(bytes)
-      taken.push(copy)
-      handed.add(copy)
-      device.copy(address, copy, bytes)
-      outputs.push(device.adopt(copy, bytes))
-    }
-    for (const buffer of donated.values()) {
-      if (buffer === undefined || !buffer.alive) continue
-      buffer.alive = false
-      if (!handed.has(buffer.address)) device.heap.free(buffer.address)
-    }
-    // Outputs of the table that the program does not hand out.
-    for (const a of taken) if (!handed.has(a)) device.heap.free(a)
-    return outputs
+    const { device, prepared } = this
+    const inputs = given.map((buffer) => ({ memory: buffer.address, buffer }))
+    return handOut(this.program, inputs, taken, {
+      at: (b) => prepared.address(b),
+      alloc: (bytes) => device.heap.alloc(bytes),
+      free: (a) => device.heap.free(a),
+      copy: (b, to, bytes) => device.copy(prepared.address(b), to, bytes),
+      adopt: (a, bytes) => device.adopt(a, bytes),
+    })
   }
 
   dispose(): void {

@@ -1,8 +1,9 @@
 /** A program prepared for WebGPU with its pipelines, constants and arena; and its runs. */
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
-import { bufferOf, commandsOf, type Place } from '../../runtime/commands.ts'
+import { commandsOf, type Place } from '../../runtime/commands.ts'
 import type { Program } from '../../runtime/program.ts'
+import { handOut } from '../../runtime/results.ts'
 import type { WebgpuBuffer, WebgpuDevice } from './device.ts'
 import { mapRead, usage } from './host.ts'
 import { Prepared, type Work } from './prepared.ts'
@@ -137,35 +138,21 @@ export class WebgpuExecutable implements Executable {
     }
   }
 
-  /** The outputs as device buffers; donated inputs that are not among them are freed. */
   private results(given: readonly WebgpuBuffer[], taken: GPUBuffer[]): DeviceBuffer[] {
-    const { device, program } = this
-    const handed = new Set<GPUBuffer>()
-    const donated = new Map(program.inputs.map((b, i) => [b, program.donated[i] === true ? given[i] : undefined]))
-    const outputs: DeviceBuffer[] = []
-    for (const b of program.outputs) {
-      const { bytes, source } = bufferOf(program, b)
+    const { device, program, prepared } = this
+    const placeOf = (b: number): Place => {
       const place = this.places[b]
       if (place === undefined) throw new InternalError(`program ${program.name} has no buffer ${b}`)
-      const buffer = this.prepared.at(place.base)
-      if ((source.kind === 'output' || donated.get(b) !== undefined) && !handed.has(buffer)) {
-        handed.add(buffer)
-        outputs.push(device.adopt(buffer, bytes))
-        continue
-      }
-      const copy = device.take(bytes)
-      taken.push(copy)
-      handed.add(copy)
-      copyBuffer(device, buffer, place.offset, copy, bytes)
-      outputs.push(device.adopt(copy, bytes))
+      return place
     }
-    for (const buffer of donated.values()) {
-      if (buffer === undefined || !buffer.alive) continue
-      buffer.alive = false
-      if (!handed.has(buffer.buffer)) device.release(buffer.buffer)
-    }
-    for (const b of taken) if (!handed.has(b)) device.release(b)
-    return outputs
+    const inputs = given.map((buffer) => ({ memory: buffer.buffer, buffer }))
+    return handOut(program, inputs, taken, {
+      at: (b) => prepared.at(placeOf(b).base),
+      alloc: (bytes) => device.take(bytes),
+      free: (m) => device.release(m),
+      copy: (b, to, bytes) => copyBuffer(device, prepared.at(placeOf(b).base), placeOf(b).offset, to, bytes),
+      adopt: (m, bytes) => device.adopt(m, bytes),
+    })
   }
 
   dispose(): void {
