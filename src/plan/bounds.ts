@@ -1,9 +1,11 @@
 /** Bounds that spare trials: what a kernel must touch, hold and cost at least, from kernels it would be made of. */
+
 import type { Node } from '../graph/node.ts'
 import { familyOf, scalarOf } from '../graph/table.ts'
 import { sizeOf } from '../types/shape.ts'
 import { coversOnce } from './bijection.ts'
 import { type Body, tensorBytes } from './body.ts'
+import { rateOf } from './cost.ts'
 import { type Refused, refuse } from './refusal.ts'
 import type { TargetInfo } from './target.ts'
 import type { Made } from './trials.ts'
@@ -105,15 +107,4 @@ function neededWhole(g: Bounded, value: Node): boolean {
 }
 
 /** Seconds of one evaluation of an elementwise node. */
-function secondsOf(n: Node, target: TargetInfo): number {
-  switch (scalarOf(n)?.cost) {
-    case 'special':
-      return 1 / target.specialRate
-    case 'divide':
-      return 1 / target.divideRate
-    case 'simple':
-      return 1 / target.simpleRate
-    default:
-      return 0
-  }
-}
+const secondsOf = (n: Node, target: TargetInfo): number => 1 / rateOf(scalarOf(n)?.cost ?? 'free', target)

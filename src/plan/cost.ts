@@ -4,7 +4,7 @@
  */
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
-import { scalarInfo } from '../scalar/ops.ts'
+import { type ScalarInfo, scalarInfo } from '../scalar/ops.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, pointsOf, tensorBytes } from './body.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
@@ -50,6 +50,20 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   return { bytesRead, bytesWritten, flops: total((w) => w.flops), special: total((w) => w.special), seconds, compute }
 }
 
+/** Elementwise operations of a class a second. */
+export function rateOf(cost: ScalarInfo['cost'], target: TargetInfo): number {
+  switch (cost) {
+    case 'special':
+      return target.specialRate
+    case 'divide':
+      return target.divideRate
+    case 'simple':
+      return target.simpleRate
+    case 'free':
+      return Number.POSITIVE_INFINITY
+  }
+}
+
 interface Work {
   readonly flops: number
   readonly special: number
@@ -85,16 +99,9 @@ function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
     const points = repeats !== undefined ? size(l.axes) * repeats : l.axes.length === 0 ? once : around(l.axes)
     if (op.kind === 'scalar') {
       const { cost } = scalarInfo(op.op)
-      if (cost === 'special') {
-        special += points
-        compute += points / target.specialRate
-      } else if (cost === 'divide') {
-        flops += points
-        compute += points / target.divideRate
-      } else if (cost === 'simple') {
-        flops += points
-        compute += points / target.simpleRate
-      }
+      if (cost === 'special') special += points
+      else if (cost !== 'free') flops += points
+      compute += points / rateOf(cost, target)
     } else if (op.kind === 'random') {
       special += points
       compute += points / target.randomRate

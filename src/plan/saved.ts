@@ -5,11 +5,13 @@
  * that stay resident. Cutting source -> v_in computes v again: it costs its arithmetic. An edge u_out -> v_in that is never
  * cut makes the inputs of what is computed again available. A memory budget is a higher price (src/compile/budget.ts).
  */
+
 import type { Graph, Node } from '../graph/node.ts'
 import { familyOf, opDef, scalarOf } from '../graph/table.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { standingInputs } from './clusters.ts'
+import { rateOf } from './cost.ts'
 import { storedBytes } from './formats.ts'
 import { FlowNetwork } from './minCut.ts'
 import type { Phases } from './phases.ts'
@@ -89,18 +91,8 @@ export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: TargetInfo
 function arithmetic(node: Node, target: TargetInfo): number {
   const points = sizeOf(node.shape)
   switch (familyOf(node)) {
-    case 'elementwise': {
-      const cost = scalarOf(node)?.cost
-      const rate =
-        cost === 'special'
-          ? target.specialRate
-          : cost === 'divide'
-            ? target.divideRate
-            : cost === 'simple'
-              ? target.simpleRate
-              : 0
-      return rate === 0 ? 0 : points / rate
-    }
+    case 'elementwise':
+      return points / rateOf(scalarOf(node)?.cost ?? 'free', target)
     case 'random':
       return points / target.randomRate
     case 'gather':

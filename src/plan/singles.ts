@@ -2,9 +2,11 @@
  * Single values computed again in every cluster that uses them. Stored by a kernel of their own, or by one of their users,
  * they would tie kernels together that are independent otherwise, for a few operations a program.
  */
+
 import type { Node } from '../graph/node.ts'
 import { familyOf, scalarOf } from '../graph/table.ts'
 import { sizeOf } from '../types/shape.ts'
+import { rateOf } from './cost.ts'
 import type { Recomputed } from './plan.ts'
 import { bytesOf } from './planner.ts'
 import { dataInputs } from './region.ts'
@@ -16,9 +18,8 @@ const isElementwise = (c: Cluster): boolean => [...c].every((n) => familyOf(n) =
 
 /** Seconds that evaluating the nodes once takes. */
 function secondsOf(nodes: Iterable<Node>, target: TargetInfo): number {
-  const rates = { free: Infinity, simple: target.simpleRate, divide: target.divideRate, special: target.specialRate }
   let seconds = 0
-  for (const n of nodes) seconds += 1 / rates[scalarOf(n)?.cost ?? 'free']
+  for (const n of nodes) seconds += 1 / rateOf(scalarOf(n)?.cost ?? 'free', target)
   return seconds
 }
 

@@ -98,10 +98,10 @@ export const cudaTarget: TargetInfo = {
 }
 
 /**
- * A discrete GPU through WebGPU, by the limits of its adapter: buffers a stage may bind (8 by default), bytes of workgroup
- * memory, bytes that bindings must be aligned to.
+ * A discrete GPU through WebGPU, by the limits of its adapter: buffers a stage may bind (8 by default), bytes that bindings
+ * must be aligned to.
  */
-export const webgpuTarget = (storageBuffers = 8, _sharedBytes = 16384, alignment = 256): TargetInfo => ({
+export const webgpuTarget = (storageBuffers = 8, alignment = 256): TargetInfo => ({
   ...cudaTarget,
   name: 'webgpu',
   matrixRate: 2e13,

@@ -60,13 +60,9 @@ export class WebgpuBackend implements Backend {
   }
 
   /** What planning respects: buffers of a stage, workgroup memory, alignment of bindings. */
-  get planningLimits(): [storageBuffers: number, sharedBytes: number, alignment: number] {
+  get planningLimits(): [storageBuffers: number, alignment: number] {
     const { limits } = this.device.gpu
-    return [
-      limits.maxStorageBuffersPerShaderStage,
-      limits.maxComputeWorkgroupStorageSize,
-      Math.max(64, limits.minStorageBufferOffsetAlignment),
-    ]
+    return [limits.maxStorageBuffersPerShaderStage, Math.max(64, limits.minStorageBufferOffsetAlignment)]
   }
 
   alloc(bytes: number): DeviceBuffer {
