@@ -4,8 +4,9 @@ import { traceFunction } from '../../src/api/traceFunction.ts'
 import { withContext } from '../../src/graph/build.ts'
 import * as s from '../../src/index.ts'
 import { linearizeGraph } from '../../src/transforms/index.ts'
+import { chooseDevice } from '../support/device.ts'
 
-beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+beforeAll(() => chooseDevice('wasm', { threads: 1 }))
 afterAll(() => s.setDevice('reference'))
 
 const f64 = (data: s.TensorData): s.Tensor => s.tensor(data, { dtype: 'f64' })

@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { useDevice } from '../../src/api/session.ts'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 import { interpretedDevice } from './interpreted.ts'
 
 const { jit, spec, tensor } = s
 
 const devices = {
   interpreted: () => useDevice(interpretedDevice()),
-  'wasm, one thread': () => s.setDevice('wasm', { threads: 1 }),
+  'wasm, one thread': () => chooseDevice('wasm', { threads: 1 }),
   'wasm, two threads': () => s.setDevice('wasm', { threads: 2 }),
 }
 

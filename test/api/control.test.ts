@@ -1,6 +1,7 @@
 /** Control flow of the library: against plain JavaScript loops, on every device, under jit and the transforms. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 import { messageOf } from './messages.ts'
 
 const t = (x: Parameters<typeof s.tensor>[0]): s.Tensor => s.tensor(x)
@@ -15,7 +16,7 @@ const ways: readonly (readonly [string, <A extends readonly unknown[], R>(f: (..
 ]
 
 describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
-  beforeAll(() => s.setDevice(device, { threads: 1 }))
+  beforeAll(() => chooseDevice(device, { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
 
   describe.each(ways)('%s', (_, way) => {
@@ -285,7 +286,7 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
 })
 
 describe('derivatives and batches', () => {
-  beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+  beforeAll(() => chooseDevice('wasm', { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
   const rnn = (w: s.Tensor, xs: s.Tensor): s.Tensor => {
     const [h] = s.scan((c: s.Tensor, x: s.Tensor) => [c.mul(w).add(x).tanh(), null] as const, s.zeros([2]), xs)

@@ -1,10 +1,11 @@
 /** Control flow under transforms, jit, donation and strict mode, and in odd shapes and dtypes. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 
 const t = (x: Parameters<typeof s.tensor>[0]): s.Tensor => s.tensor(x)
 
-beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+beforeAll(() => chooseDevice('wasm', { threads: 1 }))
 afterAll(() => s.setDevice('reference'))
 
 describe('transforms', () => {

@@ -1,9 +1,10 @@
 /** Functions with derivative rules of their own, compiled, in float64: values, orders, batches, closures, errors. */
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 import { messageOf } from './messages.ts'
 
-beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+beforeAll(() => chooseDevice('wasm', { threads: 1 }))
 afterAll(() => s.setDevice('reference'))
 
 const f64 = (data: s.TensorData): s.Tensor => s.tensor(data, { dtype: 'f64' })

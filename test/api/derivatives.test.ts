@@ -1,6 +1,7 @@
 /** Derivatives as users call them: compiled, in float64, against differences and the reference device. */
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 import { messageOf } from './messages.ts'
 
 const { grad, jit, tensor, valueAndGrad } = s
@@ -60,7 +61,7 @@ const losses: Readonly<Record<string, (v: s.Tensor) => s.Tensor>> = {
 }
 
 describe.each(['wasm', 'reference'] as const)('gradients on %s', (device) => {
-  beforeAll(() => s.setDevice(device, { threads: 1 }))
+  beforeAll(() => chooseDevice(device, { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
 
   it.each(Object.entries(losses))('%s: lazy, jitted, forward and by differences', (_, f) => {
@@ -232,7 +233,7 @@ describe.each(['wasm', 'reference'] as const)('gradients on %s', (device) => {
 })
 
 describe('one kernel', () => {
-  beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+  beforeAll(() => chooseDevice('wasm', { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
   it('grad of sum(tanh(a*x+b)) in x, a and b', () => {
     const f = (u: s.Tensor, a: s.Tensor, b: s.Tensor): s.Tensor => s.tanh(a.mul(u).add(b)).sum()
@@ -262,7 +263,7 @@ describe('one kernel', () => {
 })
 
 describe('outside jit', () => {
-  beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+  beforeAll(() => chooseDevice('wasm', { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
   it('a gradient of many nodes is evaluated at once, and equals the jitted one', () => {
     const deep = (v: s.Tensor): s.Tensor => {
@@ -309,7 +310,7 @@ describe('outside jit', () => {
 })
 
 describe('training', () => {
-  beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+  beforeAll(() => chooseDevice('wasm', { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
   it('an MLP learns XOR with plain SGD to a loss below 0.01', () => {
     const inputs = tensor([

@@ -1,6 +1,7 @@
 /** Optimisers against plain numbers, schedules against their formulas, trees and what is refused. */
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 import { messageOf } from './messages.ts'
 
 const { grad, jit, optim, tensor } = s
@@ -119,7 +120,7 @@ const start = sizes.map((n, i) => values(i + 1, n, 2))
 const f32 = (rows: readonly (readonly number[])[]): number[][] => rows.map((row) => row.map(Math.fround))
 
 describe.each(['wasm', 'reference'] as const)('optimisers on %s', (device) => {
-  beforeAll(() => s.setDevice(device, { threads: 1 }))
+  beforeAll(() => chooseDevice(device, { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
 
   describe.each(Object.entries(cases))('%s', (name, { make, plain }) => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 
 const t = s.tensor
 const x = [-1.5, -0.5, 0.25, 2]
@@ -46,7 +47,7 @@ const unaries: readonly [string, Unary, (v: number) => number, readonly number[]
 ]
 
 describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
-  beforeAll(() => s.setDevice(device, { threads: 1 }))
+  beforeAll(() => chooseDevice(device, { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
 
   describe('functions of one operand', () => {

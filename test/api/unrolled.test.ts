@@ -1,8 +1,9 @@
 /** A recurrence written out step by step, differentiated: kernels that compute again what others store. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 
-beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+beforeAll(() => chooseDevice('wasm', { threads: 1 }))
 afterAll(() => s.setDevice('reference'))
 
 const [batch, width, steps] = [2, 32, 6]
@@ -34,7 +35,7 @@ it('the gradient of a written-out LSTM is that of the reference', () => {
   const want = s
     .grad(lstm, { argnums: [0, 1, 2] })(...given)
     .map((g) => g.dataSync())
-  s.setDevice('wasm')
+  chooseDevice('wasm', { threads: 1 })
   got.forEach((g, i) => {
     g.forEach((v, j) => {
       expect(Math.abs(Number(v) - Number(want[i]?.[j]))).toBeLessThan(1e-4)

@@ -1,6 +1,7 @@
 /** vmap as users call it: against a loop, nested, over trees, among the other transforms. */
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 import { messageOf } from './messages.ts'
 
 const { grad, jit, tensor, vmap } = s
@@ -26,7 +27,7 @@ const looped = (n: number, f: (i: number) => s.Tensor, axis = 0): s.Tensor =>
   )
 
 describe.each(['wasm', 'reference'] as const)('vmap on %s', (device) => {
-  beforeAll(() => s.setDevice(device, { threads: 1 }))
+  beforeAll(() => chooseDevice(device, { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
 
   it('is a loop over examples, lazily and jitted', () => {

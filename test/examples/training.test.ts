@@ -6,8 +6,9 @@ import * as digits from '../../examples/training/digits.mjs'
 import * as pendulum from '../../examples/training/pendulum.mjs'
 import * as text from '../../examples/training/text.mjs'
 import * as s from '../../src/index.ts'
+import { chooseDevice } from '../support/device.ts'
 
-beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+beforeAll(() => chooseDevice('wasm', { threads: 1 }))
 afterAll(() => s.setDevice('reference'))
 
 /** Runs a training to its end: the loss of each step, and the lines that sum it up. */

@@ -5,6 +5,7 @@ import { importOnnx, type OnnxModel } from '../../src/models/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
 import { messageOf } from '../api/messages.ts'
 import { makeRng } from '../random/rng.ts'
+import { chooseDevice } from '../support/device.ts'
 import { encodeModel, type TensorSpec } from './encode.ts'
 
 const { FLOAT, INT64 } = tensorType
@@ -52,7 +53,7 @@ const target = x
   .mul(x.slice(null, [1, 2]))
   .evaluate()
 
-beforeAll(() => s.setDevice('wasm', { threads: 1 }))
+beforeAll(() => chooseDevice('wasm', { threads: 1 }))
 afterAll(() => s.setDevice('reference'))
 
 describe('fine-tuning', () => {

@@ -21,6 +21,7 @@ import {
 import { pullBack, pushForward } from '../../src/transforms/index.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
+import { chooseDevice } from '../support/device.ts'
 import { archivesPresent, models, unpack } from './archives.ts'
 
 const directions = 2
@@ -121,7 +122,7 @@ describe.skipIf(!archivesPresent('ONNX GRADIENTS'))('gradients of ONNX models', 
   let root = ''
   beforeAll(() => {
     root = unpack(['onnx-models'])
-    s.setDevice('wasm', { threads: 1 })
+    chooseDevice('wasm', { threads: 1 })
   }, 120_000)
   afterAll(() => {
     rmSync(root, { recursive: true, force: true })

@@ -1,17 +1,16 @@
 /** Derivatives of plain expressions contract back to few kernels: counts and results on WebAssembly. */
 import { afterAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
+import { compiledBackend, compiledTarget } from '../support/device.ts'
 
 type Spec = readonly [shape: readonly number[], dtype?: DType, limit?: number]
 
@@ -69,7 +68,7 @@ const cases: readonly Case[] = [
   },
 ]
 
-const backend = createWasmBackend({ threads: 1 })
+const backend = compiledBackend({ threads: 1 })
 afterAll(() => backend.dispose())
 
 function forward(k: Case): Graph {
@@ -106,7 +105,7 @@ describe('kernels of derivatives', () => {
       const graph = vjpGraph(forward(k), k.wrt)
       const inputs = data(graph, k.inputs)
       const expected = evaluateGraph(graph, inputs, { rounding: 'f64' }).map(toHostArray)
-      const { program, report } = compileGraph(graph, { mode: 'fast', target: wasmTarget, verify: true })
+      const { program, report } = compileGraph(graph, { mode: 'fast', target: compiledTarget, verify: true })
       const executable = backend.prepare(program)
       const buffers = inputs.map((d) => {
         const b = backend.alloc(d.byteLength)
@@ -127,7 +126,7 @@ describe('kernels of derivatives', () => {
 
     test(`${k.name}, large`, () => {
       const graph = vjpGraph(forward(large(k)), k.wrt)
-      const { report } = compileGraph(graph, { mode: 'fast', target: wasmTarget, verify: true })
+      const { report } = compileGraph(graph, { mode: 'fast', target: compiledTarget, verify: true })
       expect(report.totals.kernels, report.toString()).toBeLessThanOrEqual(k.kernels)
     })
   }

@@ -1,12 +1,10 @@
 /** A training step is few kernels: a perceptron of three layers with its SGD update, over donated parameters in place. */
 import { afterAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { pullBack } from '../../src/transforms/index.ts'
@@ -14,6 +12,7 @@ import type { DType } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
+import { compiledBackend, compiledTarget } from '../support/device.ts'
 
 interface Sizes {
   readonly batch: number
@@ -85,15 +84,15 @@ function run(backend: Backend, program: Program, graph: Graph, inputs: readonly 
   return outputs
 }
 
-const one = createWasmBackend({ threads: 1 })
-const two = createWasmBackend({ threads: 2, shareAbove: 0 })
+const one = compiledBackend({ threads: 1 })
+const two = compiledBackend({ threads: 2, shareAbove: 0 })
 afterAll(() => {
   one.dispose()
   two.dispose()
 })
 
 const donated = [false, false, ...weights.map(() => true)]
-const options = { target: wasmTarget, verify: true, donated } as const
+const options = { target: compiledTarget, verify: true, donated } as const
 
 describe('a step of SGD on three layers: eight contractions', () => {
   for (const [name, sizes, inPlace] of [

@@ -1,19 +1,19 @@
 /** Independent kernels launched as one: optimiser steps over unequal tensors, dependence, memory, limits and memory in place. */
 import { afterAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import type { TargetInfo } from '../../src/plan/target.ts'
 import { formatReport } from '../../src/report/format.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, check, expectClose, type Input, trace } from '../compile/support.ts'
+import { compiledBackend, compiledTarget } from '../support/device.ts'
 
-const one = createWasmBackend({ threads: 1 })
-const two = createWasmBackend({ threads: 2, shareAbove: 0 })
+const one = compiledBackend({ threads: 1 })
+const two = compiledBackend({ threads: 2, shareAbove: 0 })
 afterAll(() => {
   one.dispose()
   two.dispose()
@@ -81,7 +81,7 @@ describe('AdamW over 200 unequal tensors', () => {
   for (const mode of ['fast', 'strict'] as const)
     for (const given of [donated, []])
       test(`is one kernel, ${mode}, ${given.length > 0 ? 'donated' : 'inputs kept'}`, () => {
-        const compiled = compileGraph(graph, { mode, target: wasmTarget, donated: given, verify: mode === 'fast' })
+        const compiled = compileGraph(graph, { mode, target: compiledTarget, donated: given, verify: mode === 'fast' })
         const { report, program } = compiled
         expect([report.totals.kernels, report.totals.stages]).toEqual([1, 0])
         expect(program.steps.filter((s) => s.kind === 'kernel')).toHaveLength(1)
@@ -92,7 +92,7 @@ describe('AdamW over 200 unequal tensors', () => {
       })
 
   test('the report counts its parts instead of listing them', () => {
-    const { report } = compileGraph(graph, { mode: 'fast', target: wasmTarget })
+    const { report } = compileGraph(graph, { mode: 'fast', target: compiledTarget })
     expect(report.kernels[0]?.parts).toBeGreaterThan(100)
     const text = formatReport(report)
     expect(text).toContain(`${report.kernels[0]?.parts} parts, read`)
@@ -191,8 +191,8 @@ describe('memory', () => {
       }
       return out
     })
-    const options = { mode: 'fast', target: wasmTarget } as const
-    const alone = compileGraph(graph, { ...options, target: { ...wasmTarget, maxUnionBuffers: 1 } })
+    const options = { mode: 'fast', target: compiledTarget } as const
+    const alone = compileGraph(graph, { ...options, target: { ...compiledTarget, maxUnionBuffers: 1 } })
     const joined = compileGraph(graph, options)
     expect(alone.report.totals.kernels).toBe(12)
     expect(joined.report.memory.arenaBytes).toBeLessThanOrEqual(alone.report.memory.arenaBytes * (1 + 1 / 32))
@@ -206,7 +206,7 @@ describe('limits', () => {
     (p) => p.map((x) => c.exp(x)),
   )
   const kernels = (target: Partial<TargetInfo>, options: Partial<CompileOptions> = {}): Compiled =>
-    check(graph, { target: { ...wasmTarget, ...target }, ...options }, one)
+    check(graph, { target: { ...compiledTarget, ...target }, ...options }, one)
 
   test('of buffers', () => {
     const { report } = kernels({ maxUnionBuffers: 12 })
@@ -227,7 +227,7 @@ describe('limits', () => {
 })
 
 test('cut reductions keep one finishing stage between them', () => {
-  const target: TargetInfo = { ...wasmTarget, elementBlock: 32, minPrograms: 4, rowBytes: 1 << 16 }
+  const target: TargetInfo = { ...compiledTarget, elementBlock: 32, minPrograms: 4, rowBytes: 1 << 16 }
   const graph = trace([{ shape: [1500] }, { shape: [2100] }, { shape: [40] }], (p) =>
     p.map((x) => c.sqrt(c.sum(c.exp(x)))),
   )

@@ -4,17 +4,16 @@
  */
 import { afterAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
+import { compiledBackend, compiledTarget } from '../support/device.ts'
 import { difference, execute, smallBlocks } from './execute.ts'
 import { randomGraph } from './graphs.ts'
 
 const count = Number(process.env.SINTER_PROGRAMS ?? 300)
 const perTest = 50
 
-const one = createWasmBackend({ threads: 1 })
-const three = createWasmBackend({ threads: 3, shareAbove: 0 })
+const one = compiledBackend({ threads: 1 })
+const three = compiledBackend({ threads: 3, shareAbove: 0 })
 afterAll(() => {
   one.dispose()
   three.dispose()
@@ -36,7 +35,7 @@ describe('random programs of bools', () => {
         for (const fuse of [true, false])
           for (const mode of ['fast', 'strict'] as const)
             for (const [backend, target] of [
-              [one, wasmTarget],
+              [one, compiledTarget],
               [three, smallBlocks],
             ] as const) {
               const { program } = compileGraph(p.graph, { mode, target, fuse, verify: true })

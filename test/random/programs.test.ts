@@ -5,10 +5,9 @@
  */
 import { afterAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
 import type { HostArray } from '../../src/types/host.ts'
+import { compiledBackend, compiledTarget } from '../support/device.ts'
 import { difference, execute, smallBlocks } from './execute.ts'
 import { type RandomProgram, randomGraph } from './graphs.ts'
 
@@ -16,8 +15,8 @@ const count = Number(process.env.SINTER_PROGRAMS ?? 1000)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const perTest = 50
 
-const one = createWasmBackend({ threads: 1 })
-const two = createWasmBackend({ threads: 2, shareAbove: 0 })
+const one = compiledBackend({ threads: 1 })
+const two = compiledBackend({ threads: 2, shareAbove: 0 })
 afterAll(() => {
   one.dispose()
   two.dispose()
@@ -45,7 +44,7 @@ describe('random programs', () => {
       for (let seed = from; seed < Math.min(from + perTest, first + count); seed++) {
         const p = randomGraph(seed)
         const reference = evaluateGraph(p.graph, p.inputs, { rounding: 'dtype' }).map(toHostArray)
-        const compiled = (mode: 'fast' | 'strict', fuse: boolean, target = wasmTarget) =>
+        const compiled = (mode: 'fast' | 'strict', fuse: boolean, target = compiledTarget) =>
           compileGraph(p.graph, { mode, target, fuse, verify: true }).program
         check(seed, 'fast fused', p, execute(one, compiled('fast', true), p), reference, false)
         check(seed, 'fast unfused', p, execute(one, compiled('fast', false), p), reference, false)

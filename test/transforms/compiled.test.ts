@@ -1,12 +1,10 @@
 /** Random programs, plain and in regions, through stacks of transforms and the whole compiler: the reference's results on one thread and two. */
 import { afterAll, describe, expect, it } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { graphsInside } from '../../src/graph/ops/region.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
 import { jvpGraph, vjpGraph, vmapGraph } from '../../src/transforms/index.ts'
 import { isFloat } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'
@@ -15,11 +13,12 @@ import { execute } from '../random/execute.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
 import { tameData } from '../random/values.ts'
+import { compiledBackend, compiledTarget } from '../support/device.ts'
 import { enclosed } from './enclose.ts'
 import { expectClose, numbersOf } from './support.ts'
 
-const one = createWasmBackend({ threads: 1 })
-const two = createWasmBackend({ threads: 2, shareAbove: 0 })
+const one = compiledBackend({ threads: 1 })
+const two = compiledBackend({ threads: 2, shareAbove: 0 })
 afterAll(() => {
   one.dispose()
   two.dispose()
@@ -93,7 +92,7 @@ describe('random programs through stacks of transforms, compiled', () => {
           [one, 'strict', false],
           [two, 'strict', true],
         ] as const) {
-          const { program } = compileGraph(graph, { mode, target: wasmTarget, fuse, verify: true })
+          const { program } = compileGraph(graph, { mode, target: compiledTarget, fuse, verify: true })
           const got = execute(backend, program, { graph, inputs, tolerances: [] })
           graph.outputs.forEach((y, i) => {
             const mine = numbersOf(got[i] ?? new Float64Array(0), y.dtype)

@@ -1,0 +1,31 @@
+/**
+ * The device that tests of compiled programs run on: WebAssembly, or with SINTER_TEST_DEVICE=cuda the GPU of this machine. Tests
+ * that are about WebAssembly itself (its threads, its memory) choose it directly.
+ */
+import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
+import { cuda } from '../../src/cuda.ts'
+import { setDevice } from '../../src/index.ts'
+import { cudaTarget, type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import type { Backend } from '../../src/runtime/backend.ts'
+
+interface Options {
+  readonly threads: number
+  readonly shareAbove?: number
+}
+
+const wanted = process.env.SINTER_TEST_DEVICE ?? 'wasm'
+if (wanted !== 'wasm' && wanted !== 'cuda') throw new Error(`SINTER_TEST_DEVICE is cuda or wasm, not ${wanted}`)
+
+/** Chooses the reference device, or where `wasm` is asked for the device of this run. */
+export function chooseDevice(name: 'wasm' | 'reference', options: Options): void {
+  if (name === 'wasm' && wanted === 'cuda') setDevice(cuda())
+  else setDevice(name, options)
+}
+
+/** The target that programs of this run are planned for. */
+export const compiledTarget: TargetInfo = wanted === 'cuda' ? cudaTarget : wasmTarget
+
+/** A backend that programs of this run are executed on; one for WebAssembly has these options. */
+export const compiledBackend = (options: Options): Backend =>
+  wanted === 'cuda' ? createCudaBackend() : createWasmBackend(options)
