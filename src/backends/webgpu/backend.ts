@@ -6,7 +6,7 @@ import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostView } from '../../types/host.ts'
 import { WebgpuDevice } from './device.ts'
 import { copyBuffer, WebgpuExecutable } from './executable.ts'
-import { mapRead, openAdapter, openGpu, usage } from './host.ts'
+import { type DeviceLimits, limitNames, mapRead, openAdapter, openGpu, usage } from './host.ts'
 
 export { webgpuCapabilities } from './unsupported.ts'
 
@@ -15,31 +15,33 @@ export interface WebgpuOptions {
   readonly powerPreference?: 'low-power' | 'high-performance'
   /** Most bytes of memory. */
   readonly memoryLimit?: number
+  /** The specification's default limits, or limits tighter than the adapter's; all the adapter offers unless given. */
+  readonly limits?: 'default' | Partial<DeviceLimits>
+  /** Options of Dawn (Node), for instance `enable-dawn-features=allow_unsafe_apis`; those of the first device hold. */
+  readonly dawn?: readonly string[]
 }
-
-const wanted = [
-  'maxStorageBuffersPerShaderStage',
-  'maxComputeWorkgroupStorageSize',
-  'maxComputeInvocationsPerWorkgroup',
-  'maxComputeWorkgroupSizeX',
-  'maxBufferSize',
-  'maxStorageBufferBindingSize',
-  'minStorageBufferOffsetAlignment',
-] as const
 
 /** Opens a device with all its adapter offers. Throws E_DEVICE naming what is missing. */
 export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<WebgpuBackend> {
-  const adapter = await openAdapter(await openGpu(), options.powerPreference)
+  const adapter = await openAdapter(await openGpu(options.dawn), options.powerPreference)
   const features = (['subgroups', 'timestamp-query'] as const).filter((f) => adapter.features.has(f))
   const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = adapter.info
   const device = await adapter.requestDevice({
     requiredFeatures: features,
-    requiredLimits: Object.fromEntries(wanted.map((l) => [l, adapter.limits[l]])),
+    requiredLimits:
+      options.limits === 'default' ? {} : Object.fromEntries(limitNames.map((l) => [l, adapter.limits[l]])),
   })
   const laneBits = features.includes('subgroups') && least > 0 && least === most ? Math.log2(least) : 0
   const { vendor, architecture, description } = adapter.info
   const name = description !== '' ? description : [vendor, architecture].filter((x) => x !== '').join(' ')
-  return new WebgpuBackend(new WebgpuDevice(device, laneBits, options.memoryLimit), name)
+  const tighter = typeof options.limits === 'object' ? options.limits : {}
+  const limits = { ...limitsOf(device), ...tighter }
+  return new WebgpuBackend(new WebgpuDevice(device, limits, laneBits, options.memoryLimit), name)
+}
+
+function limitsOf({ limits }: GPUDevice): DeviceLimits {
+  const get = (name: keyof DeviceLimits): [keyof DeviceLimits, number] => [name, limits[name]]
+  return Object.fromEntries(limitNames.map(get)) as DeviceLimits
 }
 
 export class WebgpuBackend implements Backend {
@@ -50,7 +52,7 @@ export class WebgpuBackend implements Backend {
 
   constructor(device: WebgpuDevice, adapter: string) {
     this.device = device
-    const { maxStorageBuffersPerShaderStage, maxStorageBufferBindingSize } = device.gpu.limits
+    const { maxStorageBuffersPerShaderStage, maxStorageBufferBindingSize } = device.limits
     this.description = [
       adapter,
       `${maxStorageBuffersPerShaderStage} buffers a kernel`,
@@ -61,7 +63,7 @@ export class WebgpuBackend implements Backend {
 
   /** What planning respects: buffers of a stage, workgroup memory, alignment of bindings. */
   get planningLimits(): [storageBuffers: number, alignment: number] {
-    const { limits } = this.device.gpu
+    const { limits } = this.device
     return [limits.maxStorageBuffersPerShaderStage, Math.max(64, limits.minStorageBufferOffsetAlignment)]
   }
 
@@ -103,6 +105,7 @@ export class WebgpuBackend implements Backend {
     const size = Math.max(4, Math.ceil(bytes / 4) * 4)
     const to = gpu.createBuffer({ size, usage: usage.mapRead | usage.copyTarget })
     copyBuffer(this.device, b.buffer, 0, to, bytes)
+    this.device.recorder.flush()
     try {
       await to.mapAsync(mapRead)
     } catch (cause) {
@@ -116,6 +119,7 @@ export class WebgpuBackend implements Backend {
   }
 
   async settled(): Promise<void> {
+    this.device.recorder.flush()
     await this.device.gpu.queue.onSubmittedWorkDone()
     await this.device.checked()
   }
@@ -134,7 +138,7 @@ export class WebgpuBackend implements Backend {
   }
 
   memory(): { readonly used: number; readonly limit: number } {
-    return { used: this.device.used, limit: this.device.limit }
+    return { used: this.device.pool.used, limit: this.device.pool.limit }
   }
 
   dispose(): void {

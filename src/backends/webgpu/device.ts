@@ -1,9 +1,11 @@
-/** An open WebGPU device: its limits, pool of buffers, pipelines, and what went wrong with it. */
+/** An open WebGPU device: its limits, pool of buffers, pipelines, commands on their way, and what went wrong with it. */
 import { type SimtCaps, webgpuCaps } from '../../codegen/simt/capability.ts'
 import type { KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
-import { usage } from './host.ts'
+import { type DeviceLimits, usage } from './host.ts'
+import { BufferPool } from './memory.ts'
+import { Recorder } from './recorder.ts'
 
 /** Memory of a tensor. */
 export class WebgpuBuffer implements DeviceBuffer {
@@ -19,49 +21,53 @@ export class WebgpuBuffer implements DeviceBuffer {
   }
 }
 
-/** Sizes are rounded to four steps an octave, so that buffers find another use. */
-function roomFor(bytes: number): number {
-  const least = Math.max(256, bytes)
-  const step = 2 ** Math.max(8, Math.floor(Math.log2(least)) - 2)
-  return Math.ceil(least / step) * step
-}
-
-const mib = (n: number): string => `${(n / 2 ** 20).toFixed(1)} MiB`
-
 export class WebgpuDevice {
   readonly gpu: GPUDevice
+  readonly limits: DeviceLimits
   readonly caps: SimtCaps
-  readonly limit: number
-  used = 0
-  private readonly ids = new WeakMap<GPUBuffer, number>()
-  private nextId = 1
-  private readonly spare = new Map<number, GPUBuffer[]>()
-  private spareBytes = 0
+  readonly pool: BufferPool<GPUBuffer>
+  readonly recorder: Recorder
   private readonly pipelines = new Map<string, GPUComputePipeline>()
   private lostBecause: string | undefined
   private failure: Error | undefined
   /** Checks under way: errors arrive later than the calls that cause them. */
   private readonly checks = new Set<Promise<void>>()
 
-  constructor(gpu: GPUDevice, laneBits: number, memoryLimit: number | undefined) {
+  /** `limits` are those of the device, or tighter ones. */
+  constructor(gpu: GPUDevice, limits: DeviceLimits, laneBits: number, memoryLimit: number | undefined) {
     this.gpu = gpu
-    this.limit = memoryLimit ?? Number.POSITIVE_INFINITY
+    this.limits = limits
     this.caps = {
-      maxThreads: Math.min(
-        webgpuCaps.maxThreads,
-        gpu.limits.maxComputeInvocationsPerWorkgroup,
-        gpu.limits.maxComputeWorkgroupSizeX,
+      maxThreads: floorPowerOfTwo(
+        Math.min(webgpuCaps.maxThreads, limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX),
       ),
-      maxSharedBytes: gpu.limits.maxComputeWorkgroupStorageSize,
+      maxSharedBytes: limits.maxComputeWorkgroupStorageSize,
       laneBits,
     }
+    this.recorder = new Recorder(gpu, (cause) => {
+      this.failure ??= new InternalError(`WebGPU takes no commands: ${String(cause)}`)
+    })
+    this.pool = new BufferPool<GPUBuffer>(
+      {
+        create: (size) =>
+          this.scoped(`a buffer of ${(size / 2 ** 20).toFixed(1)} MiB`, () =>
+            gpu.createBuffer({ size, usage: usage.storage | usage.copySource | usage.copyTarget }),
+          ),
+        destroy: (b) => this.recorder.destroy(b),
+        maxBufferBytes: Math.floor(limits.maxBufferSize / 16) * 16,
+      },
+      memoryLimit,
+    )
     void gpu.lost.then((info) => {
+      this.pool.drop()
+      this.pipelines.clear()
       this.lostBecause = info.message === '' ? info.reason : `${info.reason}: ${info.message}`
     })
     gpu.onuncapturederror = (event) => this.fail('a command', event.error)
   }
 
   private fail(what: string, error: GPUError): void {
+    if (isOutOfMemory(error)) this.pool.exhausted()
     this.failure ??= isOutOfMemory(error)
       ? new UserError('E_OUT_OF_MEMORY', `the WebGPU device has no memory left for ${what}`, {
           help: 'free tensors you no longer need, or set a memoryBudget on jit',
@@ -108,55 +114,15 @@ export class WebgpuDevice {
     }
   }
 
-  /** Distinguishes buffers. */
-  id(buffer: GPUBuffer): number {
-    const have = this.ids.get(buffer)
-    if (have !== undefined) return have
-    this.ids.set(buffer, this.nextId)
-    return this.nextId++
-  }
-
   /** A buffer of at least a size. Throws E_OUT_OF_MEMORY beyond the limits of the device. */
   take(bytes: number): GPUBuffer {
     this.check()
-    const size = roomFor(bytes)
-    const { maxBufferSize, maxStorageBufferBindingSize } = this.gpu.limits
-    const most = Math.min(maxBufferSize, maxStorageBufferBindingSize)
-    if (bytes > most || this.used + size > this.limit)
-      throw new UserError(
-        'E_OUT_OF_MEMORY',
-        bytes > most
-          ? `${mib(bytes)} in one buffer: this WebGPU device binds at most ${mib(most)}`
-          : `no room for ${mib(bytes)}: ${mib(this.used)} of ${mib(this.limit)} are in use`,
-        { help: 'work on smaller pieces, free tensors you no longer need, or donate inputs to jit' },
-      )
-    this.used += size
-    const spare = this.spare.get(size)?.pop()
-    if (spare !== undefined) {
-      this.spareBytes -= size
-      return spare
-    }
-    return this.scoped(`a buffer of ${mib(bytes)}`, () =>
-      this.gpu.createBuffer({
-        size: Math.min(size, Math.floor(maxBufferSize / 16) * 16),
-        usage: usage.storage | usage.copySource | usage.copyTarget,
-      }),
-    )
+    return this.pool.take(bytes)
   }
 
-  /** Gives a buffer back; work that was submitted still sees it. */
+  /** Gives a buffer back; work that was recorded still sees it. */
   release(buffer: GPUBuffer): void {
-    const { size } = buffer
-    this.used -= size
-    // No more lies unused than is in use, beyond what is small.
-    if (this.spareBytes + size > Math.max(this.used, 64 << 20)) {
-      buffer.destroy()
-      return
-    }
-    const list = this.spare.get(size) ?? []
-    this.spare.set(size, list)
-    list.push(buffer)
-    this.spareBytes += size
+    this.pool.release(buffer)
   }
 
   own(b: DeviceBuffer): WebgpuBuffer {
@@ -189,6 +155,8 @@ export class WebgpuDevice {
     const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
     const whole = bytes.length & ~3
     const { queue } = this.gpu
+    // The queue writes at once: after what is recorded.
+    this.recorder.flush()
     if (whole > 0) queue.writeBuffer(buffer, 0, bytes as Uint8Array<ArrayBuffer>, 0, whole)
     if (whole === bytes.length) return
     const tail = new Uint8Array(4)
@@ -197,11 +165,13 @@ export class WebgpuDevice {
   }
 
   dispose(): void {
-    for (const b of [...this.spare.values()].flat()) b.destroy()
-    this.spare.clear()
+    this.recorder.flush()
+    this.pool.trim()
     this.gpu.destroy()
   }
 }
 
 /** The class of the error has a global in browsers only. */
 const isOutOfMemory = (e: GPUError): boolean => e.constructor.name === 'GPUOutOfMemoryError'
+
+const floorPowerOfTwo = (n: number): number => 2 ** Math.floor(Math.log2(n))

@@ -23,7 +23,7 @@ export class WebgpuExecutable implements Executable {
   constructor(device: WebgpuDevice, program: Program) {
     this.device = device
     this.program = program
-    const list = commandsOf(program, { alignment: device.gpu.limits.minStorageBufferOffsetAlignment })
+    const list = commandsOf(program, { alignment: device.limits.minStorageBufferOffsetAlignment })
     this.places = list.places
     let resident = 0
     const take = (bytes: number): GPUBuffer => {
@@ -63,12 +63,14 @@ export class WebgpuExecutable implements Executable {
     const querySet = gpu.createQuerySet({ type: 'timestamp', count: Math.max(2, count) })
     const seen = new Set<number>()
     const outputs = this.execute(inputs, () =>
-      this.prepared.run(this.works, (top) => {
-        if (seen.has(top)) return undefined
-        seen.add(top)
-        const at = 2 * tops.indexOf(top)
-        return { querySet, beginningOfPassWriteIndex: at, endOfPassWriteIndex: at + 1 }
-      }),
+      this.device.recorder.timed(() =>
+        this.prepared.run(this.works, (top) => {
+          if (seen.has(top)) return undefined
+          seen.add(top)
+          const at = 2 * tops.indexOf(top)
+          return { querySet, beginningOfPassWriteIndex: at, endOfPassWriteIndex: at + 1 }
+        }),
+      ),
     )
     const size = 8 * Math.max(2, count)
     const resolved = gpu.createBuffer({ size, usage: usage.queryResolve | usage.copySource })
@@ -95,11 +97,13 @@ export class WebgpuExecutable implements Executable {
     const tops = [...new Set(this.works.map((w) => w.top))]
     const times: StepTime[] = []
     let waits: Promise<void> = Promise.resolve()
+    this.device.recorder.flush()
     await queue.onSubmittedWorkDone()
     const outputs = this.execute(inputs, () => {
       let last = performance.now()
       for (const step of tops) {
         this.prepared.run(this.works.filter((w) => w.top === step))
+        this.device.recorder.flush()
         const done = queue.onSubmittedWorkDone()
         waits = waits.then(async () => {
           await done
@@ -164,8 +168,5 @@ export class WebgpuExecutable implements Executable {
 
 /** Copies bytes (to a whole word) from a place to the beginning of another buffer. */
 export function copyBuffer(device: WebgpuDevice, from: GPUBuffer, offset: number, to: GPUBuffer, bytes: number): void {
-  if (bytes === 0) return
-  const encoder = device.gpu.createCommandEncoder()
-  encoder.copyBufferToBuffer(from, offset, to, 0, Math.ceil(bytes / 4) * 4)
-  device.gpu.queue.submit([encoder.finish()])
+  if (bytes > 0) device.recorder.copy(from, offset, to, 0, Math.ceil(bytes / 4) * 4)
 }

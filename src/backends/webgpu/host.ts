@@ -12,6 +12,20 @@ export const usage = {
 } as const
 export const mapRead = 1
 
+/** Limits that plans and kernels respect. */
+export const limitNames = [
+  'maxStorageBuffersPerShaderStage',
+  'maxComputeWorkgroupStorageSize',
+  'maxComputeInvocationsPerWorkgroup',
+  'maxComputeWorkgroupSizeX',
+  'maxComputeWorkgroupsPerDimension',
+  'maxBufferSize',
+  'maxStorageBufferBindingSize',
+  'minStorageBufferOffsetAlignment',
+] as const
+
+export type DeviceLimits = Readonly<Record<(typeof limitNames)[number], number>>
+
 interface DawnModule {
   create(options: readonly string[]): GPU
 }
@@ -19,8 +33,8 @@ interface DawnModule {
 /** Dawn's objects end with the GPU object: it is kept. */
 let dawn: GPU | undefined
 
-/** Throws E_DEVICE naming what is missing. */
-export async function openGpu(): Promise<GPU> {
+/** Throws E_DEVICE naming what is missing. `options` go to Dawn where it is opened by this call. */
+export async function openGpu(options: readonly string[] = []): Promise<GPU> {
   const host: { readonly navigator?: { readonly gpu?: GPU } } = globalThis as never
   const own = host.navigator?.gpu
   if (own !== undefined) return own
@@ -40,7 +54,7 @@ export async function openGpu(): Promise<GPU> {
       cause,
     })
   }
-  dawn = module.create([])
+  dawn = module.create(options)
   return dawn
 }
 

@@ -23,8 +23,8 @@ export interface Dispatch {
   readonly bound: readonly Bound[]
   /** Copied from places before. */
   readonly before: readonly { readonly from: Place; readonly to: GPUBuffer }[]
-  /** Bind groups by the buffers in them, used last first. */
-  readonly groups: { readonly key: string; readonly group: GPUBindGroup }[]
+  /** Bind groups by the buffers of their places, used last first. */
+  readonly groups: { readonly buffers: readonly GPUBuffer[]; readonly group: GPUBindGroup }[]
 }
 
 interface BufferCopy {
@@ -48,7 +48,7 @@ export type Work = Dispatch | BufferCopy | Repeat
 type BufferCopyArguments = [from: GPUBuffer, fromOffset: number, to: GPUBuffer, toOffset: number, bytes: number]
 
 /** Buffers of tensors alternate between few; more bind groups than this are not kept. */
-const maxGroups = 8
+const maxGroups = 16
 
 const padded = (bytes: number): number => Math.max(16, Math.ceil(bytes / 16) * 16)
 
@@ -56,6 +56,7 @@ export class Prepared {
   readonly buffers: (GPUBuffer | undefined)[]
   private readonly device: WebgpuDevice
   private readonly take: (bytes: number) => GPUBuffer
+  private isTried = false
 
   constructor(device: WebgpuDevice, list: CommandList, take: (bytes: number) => GPUBuffer) {
     this.device = device
@@ -104,7 +105,7 @@ export class Prepared {
       name: byteCopy.entry,
       size: dispatchSize(
         Math.ceil((to.bytes + 3) / 4 / byteCopy.threads) + 1,
-        this.device.gpu.limits.maxComputeWorkgroupsPerDimension,
+        this.device.limits.maxComputeWorkgroupsPerDimension,
       ),
       bound: [
         { binding: 0, place: all(from) },
@@ -137,7 +138,7 @@ export class Prepared {
         top,
         pipeline: device.pipeline(source),
         name: kernel.name,
-        size: dispatchSize(source.programs, device.gpu.limits.maxComputeWorkgroupsPerDimension),
+        size: dispatchSize(source.programs, device.limits.maxComputeWorkgroupsPerDimension),
         bound,
         before,
         groups: [],
@@ -156,13 +157,13 @@ export class Prepared {
   }
 
   private group(d: Dispatch): GPUBindGroup {
-    const key = d.bound.map((b) => ('own' in b ? '' : this.device.id(this.at(b.place.base)))).join()
-    const at = d.groups.findIndex((g) => g.key === key)
-    const have = d.groups[at]
-    if (have !== undefined) {
-      if (at > 0) {
-        d.groups.splice(at, 1)
-        d.groups.unshift(have)
+    const { groups } = d
+    for (let i = 0; i < groups.length; i++) {
+      const have = groups[i]
+      if (have === undefined || !this.stands(d, have.buffers)) continue
+      if (i > 0) {
+        groups.splice(i, 1)
+        groups.unshift(have)
       }
       return have.group
     }
@@ -180,57 +181,58 @@ export class Prepared {
         }),
       }),
     )
-    d.groups.unshift({ key, group })
-    if (d.groups.length > maxGroups) d.groups.pop()
+    const buffers = d.bound.flatMap((b) => ('own' in b ? [] : [this.at(b.place.base)]))
+    groups.unshift({ buffers, group })
+    if (groups.length > maxGroups) groups.pop()
     return group
   }
 
-  /** Encodes works; `timestamps` gives what a pass of a step writes. Long loops submit as they go. */
+  /** Whether the places of a dispatch lie in these buffers now. */
+  private stands(d: Dispatch, buffers: readonly GPUBuffer[]): boolean {
+    let i = 0
+    for (const b of d.bound) if (!('own' in b) && this.buffers[b.place.base] !== buffers[i++]) return false
+    return true
+  }
+
+  /** Records works; `timestamps` gives what a pass of a step writes. */
   run(works: readonly Work[], timestamps?: (top: number) => GPUComputePassTimestampWrites | undefined): void {
-    const { gpu } = this.device
-    const state: { encoder: GPUCommandEncoder; pass: GPUComputePassEncoder | undefined; top: number } = {
-      encoder: gpu.createCommandEncoder(),
-      pass: undefined,
-      top: -1,
+    // What is wrong with the commands themselves shows when they are first submitted.
+    if (this.isTried) this.record(works, timestamps)
+    else {
+      const { recorder } = this.device
+      recorder.flush()
+      this.device.scoped('the commands of a program', () => {
+        this.record(works, timestamps)
+        recorder.flush()
+      })
+      this.isTried = true
     }
-    const endPass = (): void => {
-      state.pass?.end()
-      state.pass = undefined
-    }
-    const submit = (): void => {
-      endPass()
-      gpu.queue.submit([state.encoder.finish()])
-    }
-    const encode = (list: readonly Work[]): void => {
-      for (const w of list) {
-        if (w.kind === 'repeat') {
-          for (let t = 0; t < w.length; t++) {
-            encode(w.at(t))
-            if (t % 256 !== 255) continue
-            submit()
-            state.encoder = gpu.createCommandEncoder()
-          }
-          continue
-        }
-        const copies = w.kind === 'copy' ? this.copies(w) : w.before.map((c) => this.copyInto(c.from, c.to, 0))
-        if (copies.length > 0) endPass()
-        for (const c of copies) state.encoder.copyBufferToBuffer(...c)
-        if (w.kind === 'copy') continue
-        if (timestamps !== undefined && state.top !== w.top) endPass()
-        state.top = w.top
-        if (state.pass === undefined) {
-          const timestampWrites = timestamps?.(w.top)
-          state.pass = state.encoder.beginComputePass(timestampWrites === undefined ? {} : { timestampWrites })
-        }
-        state.pass.setPipeline(w.pipeline)
-        state.pass.setBindGroup(0, this.group(w))
-        state.pass.dispatchWorkgroups(...w.size)
+  }
+
+  private record(
+    works: readonly Work[],
+    timestamps: ((top: number) => GPUComputePassTimestampWrites | undefined) | undefined,
+  ): void {
+    const { recorder } = this.device
+    let top = -1
+    for (const w of works) {
+      if (w.kind === 'repeat') {
+        for (let t = 0; t < w.length; t++) this.record(w.at(t), timestamps)
+        continue
       }
+      if (w.kind === 'copy') {
+        for (const c of this.copies(w)) recorder.copy(...c)
+        continue
+      }
+      for (const c of w.before) recorder.copy(...this.copyInto(c.from, c.to, 0))
+      if (timestamps !== undefined && top !== w.top) {
+        const writes = timestamps(w.top)
+        if (writes === undefined) recorder.endPass()
+        else recorder.beginTimed(writes)
+        top = w.top
+      }
+      recorder.dispatch(w.pipeline, this.group(w), w.size[0], w.size[1])
     }
-    this.device.scoped('the commands of a program', () => {
-      encode(works)
-      submit()
-    })
   }
 }
 
