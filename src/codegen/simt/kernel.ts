@@ -22,6 +22,7 @@ import {
   visitStatements,
 } from './ir.ts'
 import { itemsOf } from './items.ts'
+import { separateLoops } from './loopAxes.ts'
 import { lowerItems } from './lower.ts'
 import { type Limits, Part } from './part.ts'
 import { type AxisRange, Scope, Unit } from './scope.ts'
@@ -62,7 +63,8 @@ export interface KernelSource {
 
 const program: Ex = v('i32', 'program')
 
-export function emitKernel(kernel: Kernel, dialect: DialectName, caps: SimtCaps): KernelSource {
+export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps): KernelSource {
+  const kernel = { ...given, parts: given.parts.map(separateLoops) }
   checkKernel(kernel, dialect, caps)
   const limits: Limits = {
     maxThreads: caps.maxThreads,
