@@ -6,7 +6,8 @@
  *   node FOLDER/gpu-check.mjs [options]            runs it where Node and the native packages (koffi, webgpu) are
  *
  * Options: --device cuda|webgpu, --index N, --parts cases,rows,random,bench,verify, --rows NAME,NAME, --seeds N, --cases FOLDER (repeatable),
- * --seconds N, --out FILE.json
+ * --seconds N,
+ * --peers torch,jax (measured in turn with the library, through python3), --out FILE.json
  */
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync } from 'node:fs'
@@ -28,6 +29,7 @@ async function pack(folder) {
   await bundle.write({ file: join(folder, 'gpu-check.mjs'), format: 'esm', codeSplitting: false })
   await bundle.close()
   const cases = join(root, 'test', 'kernel', 'hard-cases')
+  cpSync(join(root, 'scripts', 'gpu', 'peers.py'), join(folder, 'peers.py'))
   for (const f of readdirSync(cases)) if (f.endsWith('.kernel')) cpSync(join(cases, f), join(folder, f))
   return join(folder, 'gpu-check.mjs')
 }

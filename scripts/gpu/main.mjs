@@ -1,5 +1,7 @@
 /** Checks and measures a GPU; bundled by scripts/gpu-check.mjs, so that it runs where only Node and the native packages are. */
 import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { Session } from '../../src/cli/session.ts'
 import { runCase } from '../../src/cli/verify/runCase.ts'
@@ -7,6 +9,7 @@ import { findCases } from '../../src/cli/verify.ts'
 import { checkDevice } from './correct.mjs'
 import { openDevice } from './device.mjs'
 import { measureCopy, measureRow } from './measure.mjs'
+import { Peer } from './peers.mjs'
 import { rows } from './rows.mjs'
 
 const { values: options } = parseArgs({
@@ -20,6 +23,8 @@ const { values: options } = parseArgs({
     seeds: { type: 'string', default: '200' },
     /** Folders of ONNX cases. */
     cases: { type: 'string', multiple: true, default: [] },
+    /** Peers to measure in turn with the library: torch, jax. */
+    peers: { type: 'string' },
     /** Seconds of measuring a row. */
     seconds: { type: 'string', default: '2' },
     out: { type: 'string' },
@@ -58,24 +63,33 @@ if (['cases', 'rows', 'random'].some((p) => parts.includes(p))) {
 }
 
 if (parts.includes('bench')) {
+  const script = join(dirname(fileURLToPath(import.meta.url)), 'peers.py')
+  const peers = (options.peers?.split(',') ?? []).map((name) => new Peer(name, script))
+  if (peers.length > 0) result.ceilings = Object.assign({}, ...(await Promise.all(peers.map((p) => p.ask({})))))
   result.copy = await measureCopy(open)
   const ceiling = Math.max(...Object.values(result.copy))
   console.log(
     `copy GB/s: ${Object.entries(result.copy)
       .map(([k, v]) => `${k} ${v.toFixed(0)}`)
-      .join(', ')}`,
+      .join(', ')}${result.ceilings === undefined ? '' : `; peers: ${JSON.stringify(result.ceilings)}`}`,
   )
   console.log('  ms       floor    share   host ms  kernels  planned GB  floor GB  first ms  row')
   result.rows = []
   for (const row of rows) {
     if (wanted !== undefined && !wanted.includes(row.name)) continue
     try {
-      const r = await measureRow(open, row, ceiling, Number(options.seconds))
+      const r = await measureRow(open, row, ceiling, Number(options.seconds), peers)
       result.rows.push(r)
       const tflops = r.tflops === undefined ? '' : `  ${r.tflops.toFixed(0)} Tflop/s`
       console.log(
         `  ${r.ms.toFixed(4)}  ${r.floorMs.toFixed(4)}  ${(100 * r.share).toFixed(1).padStart(5)}%  ${r.hostMs.toFixed(4)}  ${String(r.kernels).padStart(7)}  ${r.plannedGB.toFixed(3).padStart(10)}  ${r.floorGB.toFixed(3).padStart(8)}  ${r.firstMs.toFixed(0).padStart(8)}  ${row.title}${tflops}`,
       )
+      for (const [system, { ms, first }] of Object.entries(r.peers))
+        console.log(
+          typeof first === 'string'
+            ? `      ${system}: ${first}`
+            : `      ${system}: ${ms.toFixed(4)} ms, ${((100 * r.floorMs) / ms).toFixed(1)}%, ${(ms / r.ms).toFixed(2)} x; first call ${first.toFixed(2)} s`,
+        )
       for (const s of r.steps)
         if (r.steps.length > 1) console.log(`      ${s.ms.toFixed(4)} ms  ${s.stage ?? s.kind} ${s.kernel ?? ''}`)
       for (const k of r.resources)
@@ -88,6 +102,7 @@ if (parts.includes('bench')) {
     }
     save()
   }
+  for (const p of peers) p.close()
 }
 
 if (parts.includes('verify') && options.cases.length > 0) {

@@ -50,8 +50,12 @@ export async function measureCopy(open) {
   return out
 }
 
-/** One row; `copy` is the ceiling in GB/s. */
-export async function measureRow(open, row, copy, seconds) {
+/**
+ * One row; `copy` is the ceiling in GB/s. Peers measure a batch of as many calls after each of the library's batches, so that
+ * all see the same machine.
+ */
+export async function measureRow(open, row, copy, seconds, peers) {
+  const peersReady = Promise.all(peers.map((p) => p.ask({ row: row.name })))
   api.setDevice(open.device)
   const specs = row.specs(false)
   const inputBytes = specs.reduce((n, [shape, dtype = 'f32']) => n + size(shape) * (dtype === 'bf16' ? 2 : 4), 0)
@@ -76,8 +80,10 @@ export async function measureRow(open, row, copy, seconds) {
   for (let i = 0; i < 2 * sets + 2; i++) call()
   const once = await open.time(call)
   const calls = Math.max(sets, Math.min(row.latency ? 2000 : 200, Math.round(25 / Math.max(once, 1e-3))))
+  const firsts = Object.assign({}, ...(await peersReady).map((answer) => answer.systems))
   const times = []
   const hosts = []
+  const theirs = {}
   const until = performance.now() + seconds * 1e3
   while (times.length < 5 || (performance.now() < until && times.length < 50)) {
     let host = 0
@@ -88,6 +94,11 @@ export async function measureRow(open, row, copy, seconds) {
     })
     times.push(ms / calls)
     hosts.push(host / calls)
+    for (const p of peers)
+      for (const [system, t] of Object.entries(await p.ask({ measure: calls }))) {
+        theirs[system] ??= []
+        theirs[system].push(t)
+      }
   }
   const ms = median(times)
   const floorBytes = row.floor(specs)
@@ -128,5 +139,8 @@ export async function measureRow(open, row, copy, seconds) {
     firstMs,
     calls,
     batches: times.length,
+    peers: Object.fromEntries(
+      Object.entries(firsts).map(([system, first]) => [system, { ms: median(theirs[system] ?? [Number.NaN]), first }]),
+    ),
   }
 }

@@ -24,7 +24,7 @@ const bytes = (...specs) => specs.reduce((n, [shape, dtype = 'f32']) => n + size
  * A row: `specs(scale)` gives inputs at the size measured (`scale` undefined) or small ones for the comparison with the
  * reference; `f` is the program; `floor(specs)` the bytes any implementation moves; `tolerance` of the comparison.
  */
-export const rows = [
+const measured = [
   {
     name: 'log_exp',
     title: 'log(exp(x)+1), 128M f32',
@@ -240,6 +240,24 @@ export const rows = [
     latency: true,
     tolerance: 1e-4,
   },
+]
+
+/** A row of a transformer's activations at four times the tokens. */
+const fourTimes = (row) => ({
+  ...row,
+  name: `${row.name}_4x`,
+  title: `${row.title}, four times the rows`,
+  specs: (small) =>
+    small
+      ? row.specs(true)
+      : row.specs(false).map(([[n, ...rest], ...more]) => [[n === 16384 ? 4 * n : n, ...rest], ...more]),
+})
+
+export const rows = [
+  ...measured,
+  ...measured
+    .filter((r) => ['add_rmsnorm', 'softmax', 'layernorm', 'layernorm_backward', 'rmsnorm_rope'].includes(r.name))
+    .map(fourTimes),
 ]
 
 /** The tensors of a result, whatever its structure. */
