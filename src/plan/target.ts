@@ -39,6 +39,8 @@ export interface TargetInfo {
   readonly alignment: number
   /** Fewest programs that keep the target busy. */
   readonly minPrograms: number
+  /** Parts of a union that are the same code count once: their parameters and extents stand in a table. */
+  readonly sharesUnionCode: boolean
   /** Rows of fewer elements than `below` share a program, up to `points` elements. */
   readonly shortRows: { readonly below: number; readonly points: number }
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
@@ -83,8 +85,10 @@ export const cudaTarget: TargetInfo = {
   launch: 3e-6,
   maxBuffers: 400,
   maxStatements: 400,
-  maxUnionBuffers: 400,
-  maxUnionStatements: 2000,
+  sharesUnionCode: false,
+  maxUnionBuffers: 16384,
+  maxUnionStatements: 400,
+  sharesUnionCode: true,
   rowBytes: 128 << 10,
   // Mostly from the second-level cache.
   rereadShare: 0.4,
@@ -116,3 +120,4 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256): TargetInfo =>
   elementBlock: 2048,
   minPrograms: 264,
 })
+  sharesUnionCode: false,

@@ -5,6 +5,7 @@
 import type { Node } from '../graph/node.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { GroupGraph } from './groupGraph.ts'
+import { outlineOf } from './outline.ts'
 import { OrderPeak, read } from './peak.ts'
 import {
   type KernelGroup,
@@ -92,19 +93,29 @@ function mayJoin(g: SingleGroup | undefined): g is KernelGroup {
 const statementsOf = (g: KernelGroup): number =>
   g.segments.reduce((n, body) => n + body.lets.length + body.stores.length, 0)
 
+/** A union that others may join. */
+interface Open {
+  readonly ids: number[]
+  readonly buffers: Set<Node>
+  statements: number
+  readonly outlines: Set<string>
+}
+
 /** The unions that the graph allows, cut where a kernel of the target ends. */
 function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
   const { target, links } = s
   const level = links.countToEnd((id) => mayJoin(s.groups.get(id)))
-  const open = new Map<string, { readonly ids: number[]; readonly buffers: Set<Node>; statements: number }>()
+  const open = new Map<string, Open>()
   const out: number[][] = []
   for (const id of s.order) {
     const g = s.groups.get(id)
     if (!mayJoin(g)) continue
     const at = `${level.get(id) ?? 0} ${s.mark?.(g) ?? ''}`
     const own = new Set([...read(g), ...storedBy(g)].map(storageOf))
-    const statements = statementsOf(g)
     const now = open.get(at)
+    // Code that stands in the union already is shared where the target can.
+    const outline = target.sharesUnionCode ? outlineOf(g) : undefined
+    const statements = outline !== undefined && now?.outlines.has(outline) === true ? 0 : statementsOf(g)
     const buffers = (now?.buffers.size ?? 0) + [...own].filter((n) => now?.buffers.has(n) !== true).length
     const why =
       now === undefined
@@ -118,11 +129,17 @@ function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
       now.ids.push(id)
       for (const n of own) now.buffers.add(n)
       now.statements += statements
+      if (outline !== undefined) now.outlines.add(outline)
       continue
     }
     if (now !== undefined && why !== undefined) note(s, [...now.ids.slice(-1), id], why, refused)
     const ids = [id]
-    open.set(at, { ids, buffers: own, statements })
+    open.set(at, {
+      ids,
+      buffers: own,
+      statements: statementsOf(g),
+      outlines: new Set(outline === undefined ? [] : [outline]),
+    })
     out.push(ids)
   }
   return out.filter((ids) => ids.length > 1)

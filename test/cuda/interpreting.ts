@@ -66,9 +66,11 @@ export function interpretingDevice(): InterpretingDevice {
     if (found === undefined) throw new Error(`kernel ${f.name} is not known`)
     const { kernel, source } = found
     const addresses = new Map(source.bindings.map((b, i) => [b.name, args[i] ?? 0]))
-    ;(source.table ?? []).forEach((name, i) => {
+    ;(source.table ?? []).forEach((entry, i) => {
       const bytes = bytesAt((args[source.bindings.length] ?? 0) + 8 * i, 8).slice()
-      addresses.set(name, Number(new BigUint64Array(bytes.buffer)[0]))
+      const word = Number(new BigUint64Array(bytes.buffer)[0])
+      if (typeof entry === 'string') addresses.set(entry, word)
+      else if (word !== entry) throw new Error(`word ${i} of a table is ${word}, not ${entry}`)
     })
     const buffers = Object.fromEntries(kernel.params.map((p) => [p.name, view(p, addresses.get(p.name) ?? 0)]))
     interpretKernel(kernel, buffers, { rounding: 'dtype' })

@@ -218,6 +218,16 @@ describe('limits', () => {
     expect(report.kernels.map((k) => k.parts)).toEqual(Array.from({ length: 10 }, () => 3))
     expect(report.refused.map((r) => r.code)).toContain('too-much-code')
   })
+  test('of code, where equal parts count once', () => {
+    const { report } = kernels({ maxUnionStatements: 9, sharesUnionCode: true })
+    expect(report.kernels.map((k) => k.parts)).toEqual([30])
+    const other = trace(
+      Array.from({ length: 30 }, (_, i) => ({ shape: [5 + i] })),
+      (p) => p.map((x, i) => c.mul(x, i + 2)),
+    )
+    const target = { ...compiledTarget, maxUnionStatements: 9, sharesUnionCode: true }
+    expect(check(other, { target }, one).report.kernels.length).toBeGreaterThan(9)
+  })
   test('where launches cost nothing, nothing is joined', () => {
     expect(kernels({ launch: 0 }).report.totals.kernels).toBe(30)
   })

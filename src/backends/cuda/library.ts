@@ -1,7 +1,7 @@
 /** Finds and loads native libraries: the FFI library (optional dependency `koffi`), the driver, NVRTC. */
 import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { dirname, isAbsolute, join } from 'node:path'
 import { UserError } from '../../diagnostics/errors.ts'
 
 type NativeType = 'int' | 'uint32_t' | 'uint64_t' | 'void*' | 'str' | 'float'
@@ -99,6 +99,22 @@ function toolkitFolders(): string[] {
   return folders.filter((f) => existsSync(f))
 }
 
+/** Names of a library as the system finds them, then in the toolkit's folders. */
+function placesOf(names: readonly string[]): string[] {
+  const inFolders = toolkitFolders().flatMap((f) => {
+    const have = inside(f)
+    return names.filter((n) => have.includes(n)).map((n) => join(f, n))
+  })
+  return [...names, ...inFolders]
+}
+
+/** NVRTC looks for its builtins on the library path alone; those beside it are found when they are loaded already. */
+function loadBuiltins(ffi: Ffi, nvrtc: string): void {
+  if (windows || !isAbsolute(nvrtc)) return
+  const folder = dirname(nvrtc)
+  for (const f of inside(folder)) if (/^libnvrtc-builtins\.so\./.test(f)) loadFirst(ffi, [join(folder, f)])
+}
+
 /** Throws E_DEVICE without NVRTC. */
 export function loadCompilerLibrary(ffi: Ffi): { readonly library: NativeLibrary; readonly path: string } {
   const names = windows
@@ -113,7 +129,10 @@ export function loadCompilerLibrary(ffi: Ffi): { readonly library: NativeLibrary
     }),
   ]
   const { library, path, reasons } = loadFirst(ffi, paths)
-  if (library !== undefined && path !== undefined) return { library, path }
+  if (library !== undefined && path !== undefined) {
+    loadBuiltins(ffi, path)
+    return { library, path }
+  }
   throw new UserError('E_DEVICE', `no NVRTC (CUDA's run-time compiler, version 12 or later): ${reasons[0] ?? ''}`, {
     help: 'install the CUDA toolkit, or the NVRTC package of your system, and set CUDA_HOME to its folder',
   })

@@ -29,6 +29,21 @@ interface Slots {
 
 /** A place of arguments or of a table that holds the address of a base. */
 interface Use {
+/** Addresses that a library's call is given. */
+class AddressList implements Slots {
+  readonly values: number[]
+
+  constructor(length: number) {
+    this.values = new Array<number>(length).fill(0)
+  }
+
+  set(i: number, value: number): void {
+    this.values[i] = value
+  }
+}
+
+type ProductCommand = Extract<Command, { kind: 'product' }>
+
   readonly slots: Slots
   readonly index: number
   readonly offset: number
@@ -116,6 +131,35 @@ export class Prepared {
     top: number,
     passing: boolean,
   ): SectionLaunch {
+  /** A library's product. Throws ProductRefused where the library has no algorithm for it. */
+  private productCall({ step, top, a, b, out }: ProductCommand, passing: boolean): SectionLaunch {
+    const { products } = this.device
+    if (products === undefined) throw new InternalError(`product ${step.name} on a device without a library`)
+    const { product, calls } = step
+    const offsets = calls.map((c) => ({
+      a: c.a * dtypeBytes(product.a.dtype),
+      b: c.b * dtypeBytes(product.b.dtype),
+      out: c.out * dtypeBytes(product.out.dtype),
+    }))
+    // Bases are aligned as the pool aligns its blocks.
+    const run = products.find(product, {
+      a: alignmentOf([a.offset, ...offsets.map((o) => o.a)]),
+      b: alignmentOf([b.offset, ...offsets.map((o) => o.b)]),
+      out: alignmentOf([out.offset, ...offsets.map((o) => o.out)]),
+    })
+    const places = [a, b, out]
+    const at = new AddressList(places.length)
+    places.forEach((p, i) => {
+      this.fill(at, i, p, passing)
+    })
+    const bound = [...new Set(places.map((p) => p.base))].filter((base) => this.moving.has(base))
+    const enqueue = (stream: number): void => {
+      const [x = 0, y = 0, to = 0] = at.values
+      for (const o of offsets) run(x + o.a, y + o.b, to + o.out, stream)
+    }
+    return { enqueue, top, name: step.name, bound, table: undefined }
+  }
+
     const { bindings, programs, table: tabled = [] } = kernel.source
     const byName = new Map(step.kernel.params.map((p, i) => [p.name, places[i]]))
     const placeOf = (name: string): Place => {
@@ -129,19 +173,20 @@ export class Prepared {
     const address = passing ? this.device.pool.alloc(bytes) : this.take(bytes)
     if (passing) this.transient.push(address)
     const table = new DeviceTable(this.device, address, tabled.length)
-    this.fill(table, tabled.map(placeOf), passing)
+    tabled.forEach((entry, i) => {
+      if (typeof entry === 'number') table.set(i, entry)
+      else this.fill(table, i, placeOf(entry), passing)
+    })
     return this.makeLaunch(kernel, programs, direct, [address], table, top, passing)
   }
 
-  /** Puts the addresses of places into slots, now and whenever they change. */
-  private fill(slots: Slots, places: readonly Place[], passing: boolean): void {
-    places.forEach((p, index) => {
-      slots.set(index, this.at(p))
-      if (passing || !this.moving.has(p.base)) return
-      const list = this.uses.get(p.base) ?? []
-      this.uses.set(p.base, list)
-      list.push({ slots, index, offset: p.offset })
-    })
+  /** Puts the address of a place into a slot, now and whenever it changes. */
+  private fill(slots: Slots, index: number, p: Place, passing: boolean): void {
+    slots.set(index, this.at(p))
+    if (passing || !this.moving.has(p.base)) return
+    const list = this.uses.get(p.base) ?? []
+    this.uses.set(p.base, list)
+    list.push({ slots, index, offset: p.offset })
   }
 
   private makeLaunch(
@@ -156,7 +201,9 @@ export class Prepared {
     const args = this.device.context.makeArguments(places.length + values.length)
     const bound = [...new Set(places.map((p) => p.base))].filter((b) => this.moving.has(b))
     const sharedBytes = source.dynamicSharedBytes
-    this.fill(args, places, passing)
+    places.forEach((p, i) => {
+      this.fill(args, i, p, passing)
+    })
     values.forEach((v, i) => {
       args.set(places.length + i, v)
     })

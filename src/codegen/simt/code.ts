@@ -10,8 +10,10 @@ export interface ThreadCode {
   readonly programs: number
   readonly shared: readonly SharedArray[]
   readonly body: readonly S[]
-  /** Parameters that are passed in a table of pointers, not one by one. */
+  /** Parameters that are passed in a table, not one by one. */
   readonly tabled: ReadonlySet<string>
+  /** Words of the table; 0: there is none. */
+  readonly table: number
   readonly caps: SimtCaps
   readonly summary: readonly string[]
 }

@@ -98,8 +98,12 @@ export type S =
   | { readonly k: 'storeBits'; readonly param: string; readonly index: Ex; readonly mask: Ex; readonly bits: Ex }
   /** `name` = what thread 0 holds of `value`, the same in the whole block; a barrier. */
   | { readonly k: 'uniform'; readonly name: string; readonly value: Ex; readonly slot: string }
-  /** A parameter under its name, from the table of pointers at an index (CUDA). */
-  | { readonly k: 'pointer'; readonly param: string; readonly index: Ex }
+  /** A parameter under its name, from the table at an index; it may share memory with others where `aliased` (CUDA). */
+  | { readonly k: 'pointer'; readonly param: string; readonly aliased: boolean; readonly index: Ex }
+  /** A number from the table at an index (CUDA). */
+  | { readonly k: 'entry'; readonly name: string; readonly index: Ex }
+  /** The last of `count` numbers, ascending from 0, in the table at `firsts` that is not beyond `program` (CUDA). */
+  | { readonly k: 'member'; readonly name: string; readonly firsts: number; readonly count: number; readonly program: Ex }
   /** A library procedure; variables among the arguments may be assigned (CUDA). */
   | { readonly k: 'call'; readonly fn: string; readonly args: readonly Ex[] }
   /** Aligned write of words into a shared array of half-precision elements (`index` counts elements). */
@@ -419,7 +423,12 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
     case 'var':
       return s.value === undefined ? s : { ...s, value: go(s.value) }
     case 'assign':
+    case 'entry':
       return { ...s, to: go(s.to), value: go(s.value) }
+    case 'member':
+      return [s.program]
+    case 'push':
+      return [s.index, s.rank, s.value]
     case 'for':
       return { ...s, from: go(s.from), to: go(s.to), body: all(s.body) }
     case 'if':
@@ -449,3 +458,8 @@ export function countOf(s: Extract<S, { k: 'for' }>): number {
   invariant(from !== undefined && to !== undefined && s.step === 1, `the loop ${s.name} has no constant bounds`)
   return Math.max(0, to - from)
 }
+    case 'entry':
+    case 'member':
+      return { ...s, program: go(s.program) }
+    case 'push':
+      return { ...s, index: go(s.index), rank: go(s.rank), value: go(s.value) }

@@ -24,9 +24,10 @@ import {
 import { itemsOf } from './items.ts'
 import { separateLoops } from './loopAxes.ts'
 import { lowerItems } from './lower.ts'
+import { type Member, memberOf } from './member.ts'
 import { type Limits, Part } from './part.ts'
 import { type AxisRange, Scope, Unit } from './scope.ts'
-import { type PartGroup, unionOf } from './union.ts'
+import { type PartGroup, type TableEntry, unionOf } from './union.ts'
 
 export interface Binding {
   readonly name: string
@@ -55,10 +56,10 @@ export interface KernelSource {
    */
   readonly bindings: readonly Binding[]
   /**
-   * Parameters whose addresses stand in a table in device memory, in order; one more pointer, the last, is the table's address.
-   * Absent: there is no table and no such pointer.
+   * A table of 8-byte words in device memory: addresses of parameters and numbers, in order; one more pointer, the last, is the
+   * table's address. Absent: there is no table and no such pointer.
    */
-  readonly table?: readonly string[]
+  readonly table?: readonly TableEntry[]
 }
 
 const program: Ex = v('i32', 'program')
@@ -73,14 +74,16 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     tensorCores: caps.tensorCores === true,
   }
   const unit = new Unit(
+  const mayAlias = caps.mayAlias ?? (() => false)
+  const union = unionOf(kernel, dialect === 'cuda' && caps.pointerTable === true, mayAlias)
+  const aliased = new Set(union.groups.flatMap((g) => [...g.aliased]))
     dialect === 'cuda' ? cudaDialect : wgslDialect,
     limits,
     kernel.mode,
     kernel.params,
-    ['tid', 'program', kernel.name],
-    caps.mayAlias,
+    ['tid', 'program', 'table', kernel.name],
+    (p) => aliased.has(p) || mayAlias(p),
   )
-  const union = unionOf(kernel, dialect === 'cuda' && caps.pointerTable === true)
   const groups = union.groups.map((g) => ({ ...g, info: new Part(g.part, kernel.mode, unit.params, limits) }))
   const threads = Math.max(...groups.map((g) => g.info.mainLayout(limits).threads), 32)
   const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
@@ -88,12 +91,10 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
   let first = 0
   const bodies: { readonly end: number; readonly body: Block }[] = []
   for (const g of groups) {
-    const size = gridSize(g.part)
-    if (size === 0) continue
     const body: Block = []
-    const own = memberOf(unit, g, sub(program, int(first)), size, body)
-    lowerPart(unit, g.info, g.part, own, threads, body, summary)
-    first += g.count * size
+    const member = memberOf(unit, g, sub(program, int(first)), body)
+    lowerPart(unit, g.info, g.part, member, threads, body, summary)
+    first += g.programs
     bodies.push({ end: first, body })
   }
   const body = bodies.reduceRight<readonly S[]>(
@@ -103,8 +104,18 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
         : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
     [],
   )
-  const tabled = new Set(union.table)
-  const code: ThreadCode = { kernel, threads, programs, shared: unit.shared, body, tabled, caps, summary }
+  const { table, tabled } = union
+  const code: ThreadCode = {
+    kernel,
+    threads,
+    programs,
+    shared: unit.shared,
+    body,
+    tabled,
+    table: table.length,
+    caps,
+    summary,
+  }
   const touched = touchedParams(body)
   const sharedBytes = unit.shared.reduce((n, a) => n + bytesOfShared(a), 0)
   if (sharedBytes > caps.maxSharedBytes)
@@ -125,21 +136,8 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     bindings: kernel.params
       .map(({ name, access }, binding) => ({ name, access, binding }))
       .filter((b) => (dialect === 'cuda' ? !tabled.has(b.name) : touched.has(b.name))),
-    ...(union.table.length === 0 ? {} : { table: union.table }),
+    ...(table.length === 0 ? {} : { table }),
   }
-}
-
-/** The program's number in its part; names the parameters of the part among equal ones. */
-function memberOf(unit: Unit, g: PartGroup, rest: Ex, size: number, out: Block): Ex {
-  if (g.count === 1) return rest
-  const [member, own] = [unit.name('member'), unit.name('own')]
-  out.push({ k: 'let', name: member, value: bin('/', rest, int(size)) })
-  out.push({ k: 'let', name: own, value: bin('%', rest, int(size)) })
-  g.varying.forEach((param, i) => {
-    const row = mul(v('i32', member), int(g.varying.length))
-    out.push({ k: 'pointer', param, index: add(row, int(g.offset + i)) })
-  })
-  return v('i32', own)
 }
 
 /** Parameters that code reads or writes. */
@@ -159,7 +157,7 @@ function lowerPart(
   unit: Unit,
   info: Part,
   part: KernelPart,
-  own: Ex,
+  { own, ends }: Member,
   threads: number,
   out: Block,
   summary: string[],
@@ -200,7 +198,7 @@ function lowerPart(
     let end = add(start, int(block))
     if (tail) {
       const last = unit.name(`${axis}_end`)
-      out.push({ k: 'let', name: last, value: call('i32', 'i32_min', end, int(extent)) })
+      out.push({ k: 'let', name: last, value: call('i32', 'i32_min', end, ends.get(axis) ?? int(extent)) })
       end = v('i32', last)
     }
     ranges.set(axis, { start, end })

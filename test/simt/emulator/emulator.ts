@@ -40,12 +40,23 @@ function typesOf(source: string): string[] {
     .filter((p) => p !== '')
 }
 
+/** Buffers of a kernel: arguments in order, then those that stand in the table alone. */
+const namesOf = (source: KernelSource): string[] => [
+  ...new Set([...source.bindings.map((b) => b.name), ...(source.table ?? []).filter((e) => typeof e === 'string')]),
+]
+
 function entryCode(source: KernelSource, i: number): string {
   const types = typesOf(source.source)
-  const direct = source.bindings.length
-  const table = source.table === undefined ? [] : [`(const unsigned long long*)(data.data() + ${direct})`]
-  const args = [...types.slice(0, direct).map((t, j) => `(${t})data[${j}]`), ...table].join(', ')
-  return `if (which == ${i}) launch(${source.programs}, ${source.threads}, [=] { n${i}::${source.entry}(${args}); });`
+  const names = namesOf(source)
+  const words = (source.table ?? []).map((e) =>
+    typeof e === 'string' ? `(unsigned long long)data[${names.indexOf(e)}]` : `${e}ull`,
+  )
+  const table = source.table === undefined ? [] : ['table.data()']
+  const args = [...types.slice(0, source.bindings.length).map((t, j) => `(${t})data[${j}]`), ...table].join(', ')
+  return `if (which == ${i}) {
+    const std::vector<unsigned long long> table{${words.join(', ')}};
+    launch(${source.programs}, ${source.threads}, [=] { n${i}::${source.entry}(${args}); });
+  }`
 }
 
 /** Kernels built into one program. */
@@ -81,9 +92,7 @@ export class Emulated {
   run(i: number, buffers: Buffers): void {
     const source = this.sources[i]
     if (source === undefined || source.programs === 0) return
-    // The parameters in the table follow the others: their addresses in memory are the table.
-    const named = [...source.bindings.map((b) => b.name), ...(source.table ?? [])]
-    const files = named.map((name, n) => {
+    const files = namesOf(source).map((name, n) => {
       const file = join(this.folder, `${n}.bin`)
       const data = buffers[name]
       if (data === undefined) throw new Error(`no buffer ${name}`)

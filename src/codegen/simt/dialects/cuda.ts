@@ -199,12 +199,20 @@ class CudaPrinter extends Printer {
       case 'pointer': {
         const p = this.param(s.param)
         const t = `${p.access === 'read' ? 'const ' : ''}${memoryType(p)}*`
-        this.line(`${t} __restrict__ const ${s.param} = (${t})table[${this.ex(s.index)}];`)
+        this.line(`${t} ${s.aliased ? '' : '__restrict__ '}const ${s.param} = (${t})table[${this.ex(s.index)}];`)
         break
       }
       case 'fill': {
         const t = vectorOf('u32', s.words.length)
         const words = s.words.map((x) => this.ex(x)).join(', ')
+      case 'entry':
+        this.line(`const int ${s.name} = (int)table[${this.ex(s.index)}];`)
+        break
+      case 'member':
+        this.line(
+          `const int ${s.name} = ${this.fn('member_of', `table + ${s.firsts}`, `${s.count}`, this.ex(s.program))};`,
+        )
+        break
         const value = s.words.length === 1 ? words : `make_${t}(${words})`
         this.line(`*(${t}*)(${s.array} + ${this.operand(s.index)}) = ${value};`)
         break
@@ -243,7 +251,7 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
       const read = x.access === 'read' ? 'const ' : ''
       return `${read}${memoryType(x)}* ${aliased.has(x.name) ? '' : '__restrict__ '}${x.name}`
     })
-  if (code.tabled.size > 0) pointers.push('const unsigned long long* __restrict__ table')
+  if (code.table > 0) pointers.push('const unsigned long long* __restrict__ table')
   p.line(`extern "C" __global__ void __launch_bounds__(${code.threads}) ${kernel.name}(`)
   p.indented(() => {
     for (const [i, x] of pointers.entries()) p.line(`${x}${i + 1 < pointers.length ? ',' : ') {'}`)
@@ -274,6 +282,6 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
           `//   ${x.access} ${x.name}: ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}`,
       ),
   ]
-  if (code.tabled.size > 0) head.push(`//   table: addresses of ${code.tabled.size} parameters`)
+  if (code.table > 0) head.push(`//   table: ${code.table} words, addresses of parameters and numbers`)
   return [...head, '', ...p.libraryText().map((f) => `${f}\n`), p.text, ''].join('\n')
 }

@@ -219,6 +219,18 @@ __device__ __forceinline__ unsigned threefry(unsigned k0, unsigned k1, unsigned 
       x += k[s % 3];
       y += k[(s + 1) % 3] + s;
     }
+  member_of: {
+    code: `// The last of ascending numbers, the first of them 0, that is not beyond another one.
+__device__ __forceinline__ int member_of(const unsigned long long* numbers, int count, int x) {
+  int low = 0, high = count;
+  while (high - low > 1) {
+    const int middle = (low + high) >> 1;
+    if ((int)numbers[middle] <= x) low = middle;
+    else high = middle;
+  }
+  return low;
+}`,
+  },
   }
   return x;
 }`,

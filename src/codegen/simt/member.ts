@@ -1,0 +1,43 @@
+/** Which part of a group of equal ones a program works on: found by the program's number, described by its row of the table. */
+import { add, type Block, bin, type Ex, int, mul, v } from './ir.ts'
+import type { Unit } from './scope.ts'
+import type { PartGroup } from './union.ts'
+
+export interface Member {
+  /** The program's number among those of its part. */
+  readonly own: Ex
+  /** Extents of axes that the code does not know. */
+  readonly ends: ReadonlyMap<string, Ex>
+}
+
+/** `rest` is the program's number in the group. */
+export function memberOf(unit: Unit, g: PartGroup, rest: Ex, out: Block): Member {
+  let row: Ex = int(0)
+  let own = rest
+  if (g.count > 1) {
+    const [member, inside] = [unit.name('member'), unit.name('own')]
+    row = v('i32', member)
+    own = v('i32', inside)
+    if (g.firsts === undefined) {
+      const size = int(g.programs / g.count)
+      out.push({ k: 'let', name: member, value: bin('/', rest, size) })
+      out.push({ k: 'let', name: inside, value: bin('%', rest, size) })
+    } else {
+      const first = unit.name('first')
+      out.push({ k: 'member', name: member, firsts: g.firsts, count: g.count, program: rest })
+      out.push({ k: 'entry', name: first, index: add(row, int(g.firsts)) })
+      out.push({ k: 'let', name: inside, value: bin('-', rest, v('i32', first)) })
+    }
+  }
+  const at = (i: number): Ex => add(mul(row, int(g.stride)), int(g.offset + i))
+  g.varying.forEach((param, i) => {
+    out.push({ k: 'pointer', param, aliased: g.aliased.has(param), index: at(i) })
+  })
+  const ends = new Map<string, Ex>()
+  if (g.extentOf !== undefined) {
+    const name = unit.name(`${g.extentOf}_extent`)
+    out.push({ k: 'entry', name, index: at(g.stride - 1) })
+    ends.set(g.extentOf, v('i32', name))
+  }
+  return { own, ends }
+}
