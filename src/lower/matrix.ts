@@ -57,6 +57,13 @@ function blockRole(axes: readonly string[], extent: (a: string) => number, targe
   return out
 }
 
+/** Blocks of a role that is one axis, in whole grains (beyond the extent if need be); `even`: of nearly equal share. */
+function blockGrains(axis: string, extent: number, target: number, grains: readonly number[], even: boolean): Blocked {
+  const share = even ? Math.ceil(extent / Math.ceil(extent / target)) : Math.min(extent, target)
+  const grain = Math.max(...grains.filter((g, i) => i === 0 || g <= share))
+  return { axis, block: Math.ceil(share / grain) * grain }
+}
+
 /** Rows of a block: fewer than the target's where the grid would otherwise have too few programs to share out evenly. */
 function rowTarget(
   m: readonly string[],
@@ -121,9 +128,16 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: T
   invariant(dot?.op.kind === 'dot', 'the matrix product is no dot')
   const m = byStoreStride(body, matrix.m).reverse()
   const n = byStoreStride(body, matrix.n).reverse()
-  const columns = blockRole(n, extent, target.dotBlock.n, 16)
-  const rows = blockRole(m, extent, rowTarget(m, matrix.batch, columns, extent, target), 8)
-  const depth = blockRole(matrix.k, extent, target.dotBlock.k, 8)
+  const blocksOf = (axes: readonly string[], most: number, quantum: number, even: boolean): Blocked[] => {
+    const { grains } = target.dotBlock
+    const [axis] = axes
+    return grains === undefined || axes.length > 1 || axis === undefined
+      ? blockRole(axes, extent, most, quantum)
+      : [blockGrains(axis, extent(axis), most, grains, even)]
+  }
+  const columns = blocksOf(n, target.dotBlock.n, 16, true)
+  const rows = blocksOf(m, rowTarget(m, matrix.batch, columns, extent, target), 8, true)
+  const depth = blocksOf(matrix.k, target.dotBlock.k, 8, false)
   const blocks: GridAxis[] = [...matrix.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns]
 
   const lets = new Map(body.lets.map((l) => [l.id, l]))
@@ -211,9 +225,9 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: T
   for (const [p, t] of body.loads)
     if (loaded.has(p)) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   const stores = own.map(
-    (s, i): Stmt => ({
+    (s): Stmt => ({
       kind: 'store',
-      param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
+      param: params.stored(s),
       index: s.index,
       mask: once(axesOf(s.index)),
       value: s.value,

@@ -1,4 +1,18 @@
 /** Targets as data: what the cost model and the schedules know of a machine. */
+import type { ProductDType } from '../types/product.ts'
+
+/** A library of matrix products on a machine. */
+export interface LibraryInfo {
+  readonly name: string
+  /** Operations a second of a large product, by the dtype of its operands. */
+  readonly rate: Readonly<Record<ProductDType, number>>
+  /** Seconds of a call beside its work. */
+  readonly launch: number
+  /** Products of fewer operations are kernels. */
+  readonly leastFlops: number
+  /** Products (by `productKey`) that it was found to have no algorithm for, and why. */
+  readonly refused?: ReadonlyMap<string, string>
+}
 
 export interface TargetInfo {
   readonly name: string
@@ -6,6 +20,8 @@ export interface TargetInfo {
   readonly bandwidth: number
   /** Multiply-adds (counted as two operations) a second in a matrix product. */
   readonly matrixRate: number
+  /** The same of operands that are not 16-bit floats, where matrix units take only those; `matrixRate` unless given. */
+  readonly plainMatrixRate?: number
   /** Simple elementwise operations a second, vectorised. */
   readonly simpleRate: number
   /** Divisions and square roots a second. */
@@ -23,12 +39,20 @@ export interface TargetInfo {
   /** The same of a union of independent kernels: it may bind more where parameters stand in a table. */
   readonly maxUnionBuffers: number
   readonly maxUnionStatements: number
+  /** Parts of a union that are the same code count once: their parameters and extents stand in a table. */
+  readonly sharesUnionCode: boolean
   /** Bytes of scratch a program may hold for a row that stays resident. */
   readonly rowBytes: number
   /** Time of reading a row's elements once more, of that of the first time; absent where rows that do not stay resident are refused. */
   readonly rereadShare?: number
   /** Block of a matrix product a program computes: rows, columns, depth of one step. */
-  readonly dotBlock: { readonly m: number; readonly n: number; readonly k: number }
+  readonly dotBlock: {
+    readonly m: number
+    readonly n: number
+    readonly k: number
+    /** What blocks are multiples of (the largest that is not more than the block), beyond the extent if need be: matrix units. */
+    readonly grains?: readonly number[]
+  }
   /** Elements of the rows a program works on at once where it goes through many. */
   readonly rowsAtOnce: number
   /** Elements an elementwise program covers. */
@@ -39,12 +63,12 @@ export interface TargetInfo {
   readonly alignment: number
   /** Fewest programs that keep the target busy. */
   readonly minPrograms: number
-  /** Parts of a union that are the same code count once: their parameters and extents stand in a table. */
-  readonly sharesUnionCode: boolean
   /** Rows of fewer elements than `below` share a program, up to `points` elements. */
   readonly shortRows: { readonly below: number; readonly points: number }
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
   readonly columnBlock: number
+  /** Matrix products by a library of the machine, in fast mode; absent where there is none. */
+  readonly library?: LibraryInfo
 }
 
 /** WebAssembly with 128-bit SIMD on one core of a server CPU (bench/NOTES.md has the measurements behind the rates). */
@@ -61,6 +85,7 @@ export const wasmTarget: TargetInfo = {
   maxStatements: 600,
   maxUnionBuffers: 16384,
   maxUnionStatements: 65536,
+  sharesUnionCode: false,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
   rowsAtOnce: 8192,
@@ -78,6 +103,7 @@ export const cudaTarget: TargetInfo = {
   name: 'cuda',
   bandwidth: 4.2e12,
   matrixRate: 4e14,
+  plainMatrixRate: 2e13,
   simpleRate: 2.5e13,
   divideRate: 3e12,
   specialRate: 2.5e12,
@@ -85,14 +111,13 @@ export const cudaTarget: TargetInfo = {
   launch: 3e-6,
   maxBuffers: 400,
   maxStatements: 400,
-  sharesUnionCode: false,
   maxUnionBuffers: 16384,
   maxUnionStatements: 400,
   sharesUnionCode: true,
   rowBytes: 128 << 10,
   // Mostly from the second-level cache.
   rereadShare: 0.4,
-  dotBlock: { m: 128, n: 128, k: 32 },
+  dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64] },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   packBools: false,
@@ -100,6 +125,18 @@ export const cudaTarget: TargetInfo = {
   shortRows: { below: 1024, points: 2048 },
   columnBlock: 64,
 }
+
+/** cuBLASLt on an H200: what large products reach on random data (bench/NOTES.md). f32 is summed and multiplied as f32. */
+export const cublasLt: LibraryInfo = {
+  name: 'cuBLASLt',
+  rate: { bf16: 7.2e14, f16: 7.2e14, f32: 4.5e13, f64: 5.5e13 },
+  launch: 4e-6,
+  leastFlops: 5e8,
+}
+
+/** An NVIDIA GPU with cuBLASLt or without. */
+export const cudaTargetWith = (library: boolean): TargetInfo =>
+  library ? { ...cudaTarget, library: cublasLt } : cudaTarget
 
 /**
  * A discrete GPU through WebGPU, by the limits of its adapter: buffers a stage may bind (8 by default), bytes that bindings
@@ -114,10 +151,10 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256): TargetInfo =>
   maxStatements: 300,
   maxUnionBuffers: storageBuffers,
   maxUnionStatements: 600,
+  sharesUnionCode: false,
   dotBlock: { m: 64, n: 64, k: 16 },
   alignment,
   rowsAtOnce: 2048,
   elementBlock: 2048,
   minPrograms: 264,
 })
-  sharesUnionCode: false,

@@ -137,7 +137,7 @@ describe('kernels', () => {
   test('are compiled once, for the architecture, and kept on disk', () => {
     const first = prepared(rowKernel())
     expect(first.fake.sources.length).toBe(1)
-    expect(first.fake.sources[0]?.options).toContain('--gpu-architecture=sm_90')
+    expect(first.fake.sources[0]?.options).toContain('--gpu-architecture=sm_90a')
     first.backend.prepare(first.program)
     expect(first.fake.sources.length).toBe(1)
     expect(readdirSync(folder).length).toBe(1)

@@ -60,7 +60,9 @@ async function check(kernels: readonly Kernel[], batches: number): Promise<void>
     expect([...found.keys()].sort((a, b) => a - b)).toEqual(kernels.map((_, i) => i))
     for (const [i, u] of found) {
       expect(u, kernels[i]?.name).toMatchObject({ stack: 0, spills: 0 })
-      expect(u.registers, kernels[i]?.name).toBeLessThanOrEqual(168)
+      // A thread of a warp group's product holds 128 results: two blocks of 128 threads fill a multiprocessor's registers.
+      const most = sources[i]?.includes('multiply_group_') === true ? 255 : 168
+      expect(u.registers, kernels[i]?.name).toBeLessThanOrEqual(most)
     }
   } finally {
     rmSync(folder, { recursive: true })

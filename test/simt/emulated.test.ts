@@ -95,6 +95,20 @@ const forms: ProductCase[] = [
     dtype: 'bf16',
     prologue: true,
   },
+  // Blocks of warp groups.
+  ...(
+    [
+      ['groups', [128, 128, 192], [128, 128, 64], 'm, k', 'k, n', 'bf16', false],
+      ['groups, a transposed', [128, 128, 192], [128, 128, 64], 'k, m', 'k, n', 'bf16', false],
+      ['groups, b transposed', [128, 64, 192], [128, 64, 64], 'm, k', 'n, k', 'f16', false],
+      ['groups, both transposed', [64, 128, 256], [64, 128, 128], 'k, m', 'n, k', 'f16', false],
+      ['two groups', [256, 128, 128], [256, 128, 64], 'm, k', 'k, n', 'bf16', false],
+      ['two groups of one piece', [128, 256, 128], [128, 256, 64], 'k, m', 'k, n', 'bf16', false],
+      ['groups with aligned tails', [200, 136, 104], [128, 128, 64], 'm, k', 'k, n', 'bf16', false],
+      ['groups with tails and a prologue', [130, 70, 67], [128, 64, 64], 'm, k', 'k, n', 'bf16', true],
+      ['groups with fewer indices than a block', [120, 88, 40], [128, 128, 64], 'm, k', 'n, k', 'bf16', false],
+    ] as const
+  ).map(([name, sizes, blocks, a, b, dtype, prologue]) => ({ name, sizes, blocks, a, b, dtype, prologue })),
   {
     name: 'single precision',
     sizes: [70, 41, 75],

@@ -60,7 +60,9 @@ export class KernelCache {
     this.compiler = compiler
     this.folder = folder
     const architecture = architectureFor(context.properties.capability, compiler.architectures)
-    this.options = [`--gpu-architecture=sm_${architecture}`, '--std=c++17', '-default-device']
+    // Instructions of one generation alone (warp groups) are behind their own name.
+    const own = architecture === 90 && context.properties.capability === 90 ? 'a' : ''
+    this.options = [`--gpu-architecture=sm_${architecture}${own}`, '--std=c++17', '-default-device']
   }
 
   /** The kernel of a source, compiled if it is new. */

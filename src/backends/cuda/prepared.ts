@@ -5,11 +5,13 @@ import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { type BoundBuffer, type Command, elementsOf, overlapping, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import type { LoadedKernel } from './compile.ts'
 import { copyBlocks, copyKernel } from './copy.ts'
 import type { CudaDevice } from './device.ts'
 import type { DeviceProperties } from './driver.ts'
+import { alignmentOf } from './products.ts'
 import { Section, type SectionLaunch } from './section.ts'
 import { DeviceTable } from './table.ts'
 
@@ -27,8 +29,6 @@ interface Slots {
   set(i: number, value: number): void
 }
 
-/** A place of arguments or of a table that holds the address of a base. */
-interface Use {
 /** Addresses that a library's call is given. */
 class AddressList implements Slots {
   readonly values: number[]
@@ -44,6 +44,8 @@ class AddressList implements Slots {
 
 type ProductCommand = Extract<Command, { kind: 'product' }>
 
+/** A place of arguments or of a table that holds the address of a base. */
+interface Use {
   readonly slots: Slots
   readonly index: number
   readonly offset: number
@@ -54,6 +56,7 @@ export const capsOf = ({ capability, sharedBytes }: DeviceProperties): SimtCaps 
   ...cudaCaps,
   maxSharedBytes: Math.min(cudaCaps.maxSharedBytes, sharedBytes),
   tensorCores: capability >= 80,
+  warpGroups: capability === 90,
   pointerTable: true,
 })
 
@@ -117,6 +120,10 @@ export class Prepared {
         launches.push(this.makeLaunch(kernel, copyBlocks(bytes), [c.to, c.from], [bytes], undefined, c.top, passing))
         continue
       }
+      if (c.kind === 'product') {
+        launches.push(this.productCall(c, passing))
+        continue
+      }
       close()
       works.push({ kind: 'host', top: c.top, run: this.hostWork(c, passing) })
     }
@@ -124,13 +131,6 @@ export class Prepared {
     return works
   }
 
-  private kernelLaunch(
-    kernel: LoadedKernel,
-    step: KernelStep,
-    places: readonly Place[],
-    top: number,
-    passing: boolean,
-  ): SectionLaunch {
   /** A library's product. Throws ProductRefused where the library has no algorithm for it. */
   private productCall({ step, top, a, b, out }: ProductCommand, passing: boolean): SectionLaunch {
     const { products } = this.device
@@ -160,6 +160,13 @@ export class Prepared {
     return { enqueue, top, name: step.name, bound, table: undefined }
   }
 
+  private kernelLaunch(
+    kernel: LoadedKernel,
+    step: KernelStep,
+    places: readonly Place[],
+    top: number,
+    passing: boolean,
+  ): SectionLaunch {
     const { bindings, programs, table: tabled = [] } = kernel.source
     const byName = new Map(step.kernel.params.map((p, i) => [p.name, places[i]]))
     const placeOf = (name: string): Place => {
@@ -227,7 +234,7 @@ export class Prepared {
     return made
   }
 
-  private hostWork(c: Exclude<Command, { kind: 'launch' | 'copy' }>, passing: boolean): () => void {
+  private hostWork(c: Exclude<Command, { kind: 'launch' | 'copy' | 'product' }>, passing: boolean): () => void {
     switch (c.kind) {
       case 'inspect':
         return () => {

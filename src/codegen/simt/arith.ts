@@ -195,7 +195,9 @@ export function castEx(from: DType, to: DType, x: Ex): Ex {
   if (isFloat(to)) {
     if (isFloat(from)) return from === to && to !== 'f64' ? roundTo(to, x) : roundTo(to, cast(t, x))
     // Narrow unsigned numbers are exact as signed ones, which convert in one instruction everywhere.
-    return roundTo(to, cast(t, from === 'u8' || from === 'u16' ? cast('i32', x) : x))
+    const value = cast(t, from === 'u8' || from === 'u16' ? cast('i32', x) : x)
+    // Eight bits are exact in every float.
+    return from === 'i8' || from === 'u8' || from === 'bool' ? value : roundTo(to, value)
   }
   if (isFloat(from)) {
     if (isWideType(t)) return call(t, `${x.type}_to_${t}`, x)

@@ -15,6 +15,8 @@ export interface SimtCaps {
   readonly laneBits: number
   /** Matrix products of 16-bit floats through mma.sync, asynchronous copies (CUDA from compute capability 8.0). */
   readonly tensorCores?: boolean
+  /** Matrix products of four warps at once from shared memory (wgmma, CUDA compute capability 9.0). */
+  readonly warpGroups?: boolean
   /** Parameters of unions may stand in a table of pointers (CUDA): `KernelSource.table`. */
   readonly pointerTable?: boolean
   /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */
@@ -23,7 +25,13 @@ export interface SimtCaps {
   readonly mayAlias?: (param: string) => boolean
 }
 
-export const cudaCaps: SimtCaps = { maxThreads: 1024, maxSharedBytes: 227 * 1024, laneBits: 5, tensorCores: true }
+export const cudaCaps: SimtCaps = {
+  maxThreads: 1024,
+  maxSharedBytes: 227 * 1024,
+  laneBits: 5,
+  tensorCores: true,
+  warpGroups: true,
+}
 /** WebGPU's default limits. */
 export const webgpuCaps: SimtCaps = { maxThreads: 256, maxSharedBytes: 16384, laneBits: 0 }
 

@@ -48,7 +48,7 @@ export type Ex =
   | { readonly k: 'load'; readonly type: Type; readonly param: string; readonly index: Ex }
   /** 32-bit word of a parameter. */
   | { readonly k: 'word'; readonly type: 'u32'; readonly param: string; readonly index: Ex }
-  /** Component of what a `vload` read. */
+  /** Component of what a `vload` read or `words` gave. */
   | { readonly k: 'comp'; readonly type: Type; readonly of: string; readonly words: number; readonly at: number }
   /** Where an element of a shared array or of a parameter stands (CUDA). */
   | { readonly k: 'address'; readonly type: Type; readonly of: string; readonly index: Ex }
@@ -85,6 +85,8 @@ export type S =
       readonly words: number
       readonly type: Type
     }
+  /** Two words that a library function gives, to be read by `comp`. */
+  | { readonly k: 'words'; readonly name: string; readonly fn: string; readonly args: readonly Ex[] }
   | {
       readonly k: 'vstore'
       readonly param: string
@@ -103,9 +105,17 @@ export type S =
   /** A number from the table at an index (CUDA). */
   | { readonly k: 'entry'; readonly name: string; readonly index: Ex }
   /** The last of `count` numbers, ascending from 0, in the table at `firsts` that is not beyond `program` (CUDA). */
-  | { readonly k: 'member'; readonly name: string; readonly firsts: number; readonly count: number; readonly program: Ex }
+  | {
+      readonly k: 'member'
+      readonly name: string
+      readonly firsts: number
+      readonly count: number
+      readonly program: Ex
+    }
   /** A library procedure; variables among the arguments may be assigned (CUDA). */
   | { readonly k: 'call'; readonly fn: string; readonly args: readonly Ex[] }
+  /** Write into a shared array of another block of the cluster, by its number there (CUDA). */
+  | { readonly k: 'push'; readonly array: string; readonly index: Ex; readonly rank: Ex; readonly value: Ex }
   /** Aligned write of words into a shared array of half-precision elements (`index` counts elements). */
   | { readonly k: 'fill'; readonly array: string; readonly index: Ex; readonly words: readonly Ex[] }
 
@@ -116,6 +126,8 @@ export interface SharedArray {
   readonly length: number
   /** Elements of 16 bits, which only tensor cores read. */
   readonly half?: boolean
+  /** Bytes its address is a multiple of (16 if absent). */
+  readonly align?: number
 }
 
 /** Where a straight run of statements is collected. */
@@ -124,6 +136,21 @@ export type Block = S[]
 /** Bytes of a shared array. */
 export const sharedBytes = (a: SharedArray): number =>
   Math.ceil((a.length * (a.half === true ? 2 : typeBytes(a.type))) / 16) * 16
+
+/** Where shared arrays stand behind one another, and the bytes they take together. */
+export function placeShared(arrays: readonly SharedArray[]): {
+  readonly offsets: readonly number[]
+  readonly bytes: number
+} {
+  let bytes = 0
+  const offsets = arrays.map((a) => {
+    const align = a.align ?? 16
+    const at = Math.ceil(bytes / align) * align
+    bytes = at + sharedBytes(a)
+    return at
+  })
+  return { offsets, bytes }
+}
 
 export const typeBytes = (t: Type): number => (t === 'f64' || t === 'i64' || t === 'u64' ? 8 : 4)
 
@@ -399,9 +426,15 @@ function expressionsIn(s: S): readonly Ex[] {
     case 'storeBits':
       return [s.index, s.mask, s.bits]
     case 'call':
+    case 'words':
       return s.args
     case 'pointer':
+    case 'entry':
       return [s.index]
+    case 'member':
+      return [s.program]
+    case 'push':
+      return [s.index, s.rank, s.value]
     case 'fill':
       return [s.index, ...s.words]
     default:
@@ -423,12 +456,7 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
     case 'var':
       return s.value === undefined ? s : { ...s, value: go(s.value) }
     case 'assign':
-    case 'entry':
       return { ...s, to: go(s.to), value: go(s.value) }
-    case 'member':
-      return [s.program]
-    case 'push':
-      return [s.index, s.rank, s.value]
     case 'for':
       return { ...s, from: go(s.from), to: go(s.to), body: all(s.body) }
     case 'if':
@@ -442,9 +470,15 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
     case 'storeBits':
       return { ...s, index: go(s.index), mask: go(s.mask), bits: go(s.bits) }
     case 'call':
+    case 'words':
       return { ...s, args: s.args.map(go) }
     case 'pointer':
+    case 'entry':
       return { ...s, index: go(s.index) }
+    case 'member':
+      return { ...s, program: go(s.program) }
+    case 'push':
+      return { ...s, index: go(s.index), rank: go(s.rank), value: go(s.value) }
     case 'fill':
       return { ...s, index: go(s.index), words: s.words.map(go) }
     default:
@@ -458,8 +492,3 @@ export function countOf(s: Extract<S, { k: 'for' }>): number {
   invariant(from !== undefined && to !== undefined && s.step === 1, `the loop ${s.name} has no constant bounds`)
   return Math.max(0, to - from)
 }
-    case 'entry':
-    case 'member':
-      return { ...s, program: go(s.program) }
-    case 'push':
-      return { ...s, index: go(s.index), rank: go(s.rank), value: go(s.value) }

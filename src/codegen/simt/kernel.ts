@@ -9,12 +9,12 @@ import {
   add,
   type Block,
   bin,
-  sharedBytes as bytesOfShared,
   call,
   type Ex,
   int,
   lt,
   mul,
+  placeShared,
   type S,
   sub,
   v,
@@ -72,11 +72,12 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     laneBits: caps.laneBits,
     registers: 32,
     tensorCores: caps.tensorCores === true,
+    warpGroups: caps.tensorCores === true && caps.warpGroups === true,
   }
-  const unit = new Unit(
   const mayAlias = caps.mayAlias ?? (() => false)
   const union = unionOf(kernel, dialect === 'cuda' && caps.pointerTable === true, mayAlias)
   const aliased = new Set(union.groups.flatMap((g) => [...g.aliased]))
+  const unit = new Unit(
     dialect === 'cuda' ? cudaDialect : wgslDialect,
     limits,
     kernel.mode,
@@ -117,7 +118,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     summary,
   }
   const touched = touchedParams(body)
-  const sharedBytes = unit.shared.reduce((n, a) => n + bytesOfShared(a), 0)
+  const sharedBytes = placeShared(unit.shared).bytes
   if (sharedBytes > caps.maxSharedBytes)
     throw new UserError(
       'E_UNSUPPORTED',

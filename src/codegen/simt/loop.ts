@@ -66,9 +66,9 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
   if (!whole && !single) body.push({ k: 'let', name: end, value: call('i32', 'i32_min', next, to) })
   ranges.set(s.axis, { start, end: single ? to : whole ? next : v('i32', end) })
   const ring =
-    single || !whole
+    single || from.k !== 'lit' || to.k !== 'lit'
       ? undefined
-      : openRing(scope, s, before, Number(from.k === 'lit' ? from.value : 0), start, out, body)
+      : openRing(scope, s, before, Number(from.value), start, out, body)
   const inner = scope.child({ ranges }).openWhole([s.axis], body)
   for (const [id, tile] of ring ?? []) inner.held.set(id, tile)
   for (const [c, r] of carried) inner.held.set(c.param, heldIn(scope, r, part.axesOf(c.param)))
@@ -107,10 +107,14 @@ function openRing(
   const end = int(scope.part.axis(s.axis).extent)
   const begin = (at: Ex, slot: Ex, to: Block): void => {
     const there = scope.child({ ranges: new Map([...scope.ranges, [s.axis, { start: at, end }]]), exact: new Set() })
+    const copies: Block = []
     for (const [i, c] of all.entries()) {
       const tile = rings[i]?.(slot)
-      if (tile !== undefined) startCopy(there, c, tile, lt(at, end), to)
+      if (tile !== undefined) startCopy(there, c, tile, copies)
     }
+    const exists = lt(at, end)
+    if (exists.k !== 'lit') to.push({ k: 'if', cond: exists, body: copies, otherwise: [] })
+    else if (exists.value === true) to.push(...copies)
     to.push({ k: 'call', fn: 'copy_commit', args: [] })
   }
   for (let i = 0; i + 1 < ringTiles; i++) begin(int(from + i * s.block), int(i), out)
@@ -121,9 +125,17 @@ function openRing(
     body.push({ k: 'let', name, value: bin('%', add(step, int(ahead)), int(ringTiles)) })
     return v('i32', name)
   }
-  body.push({ k: 'call', fn: `copy_wait_${ringTiles - 2}`, args: [] }, { k: 'barrier' })
-  begin(add(start, int((ringTiles - 1) * s.block)), slot(ringTiles - 1), body)
-  const now = slot(0)
+  body.push({ k: 'call', fn: `copy_wait_${ringTiles - 2}`, args: [] })
+  const products = new Set(stages.flatMap((l) => scope.part.productOn(l.id) ?? []))
+  const [product] = products
+  const inGroups = product?.groups !== undefined
+  if (inGroups) body.push({ k: 'call', fn: 'tile_written', args: [] })
+  body.push({ k: 'barrier' })
+  const [later, now] = [slot(ringTiles - 1), slot(0)]
+  const next: Block = []
+  begin(add(start, int((ringTiles - 1) * s.block)), later, next)
+  if (inGroups && products.size === 1) scope.unit.meanwhile.set(product.dot, next)
+  else body.push(...next)
   return new Map(
     all.map((c, i): [ValueId, SharedTile] => {
       const tile = rings[i]?.(now)

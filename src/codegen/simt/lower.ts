@@ -7,8 +7,9 @@ import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { mergeEx, roundTo } from './arith.ts'
 import { emitChunks } from './chunks.ts'
+import type { Accumulator } from './exchange.ts'
 import { allStmts, foldAxes } from './facts.ts'
-import { type Accumulator, accumulate, closeAccumulator, makeAccumulator, openAccumulator } from './fold.ts'
+import { accumulate, closeAccumulators, makeAccumulator, openAccumulator } from './fold.ts'
 import type { Block } from './ir.ts'
 import { type Item, itemsOf, type LowerItems } from './items.ts'
 import { lowerLoop } from './loop.ts'
@@ -17,8 +18,9 @@ import { multiplyTiles } from './multiply.ts'
 import { lowerOrderedStore, orderedNeeds } from './ordered.ts'
 import { storeValues } from './part.ts'
 import { Point } from './point.ts'
+import { callGroupOf, randomGroups } from './random.ts'
 import { lowerScan } from './scan.ts'
-import { type Lanes, type Loop, loopsOf, type Scope, type SharedTile } from './scope.ts'
+import { type Lanes, type Loop, loopsOf, type Registers, type Scope, type SharedTile } from './scope.ts'
 import { fillHalf, fillPoint, fillVector, lowerOwnStage, makeStage } from './stage.ts'
 import { emitRun, keyOf, type Step, type Token } from './steps.ts'
 
@@ -48,6 +50,8 @@ class ListLowering {
   private roots: Root[] = []
   private readonly done = new Set<Token>()
   private nextToken = -1
+  /** What follows a matrix product's loop is not computed before it: the registers are the loop's. */
+  private least = 0
 
   constructor(scope: Scope, exports: ReadonlySet<ValueId>, out: Block) {
     this.scope = scope
@@ -128,6 +132,7 @@ class ListLowering {
       const { arg } = l.op
       this.block(this.needsOf([arg]).needs, [l.id], 2, (out) => lowerScan(scope, l, out))
     } else if (l.op.kind === 'load') this.addLoad(l)
+    else if (l.op.kind === 'random') this.addRandom(l)
     else this.point(l.id, part.axesOf(l.id), operandsOf(l.op), l.op.kind, (p) => p.pointwise(l))
   }
 
@@ -150,7 +155,7 @@ class ListLowering {
       needs: operands,
       gives: id,
       after: [],
-      rank: 1,
+      rank: Math.max(1, this.least),
       emit: value,
       name: `${wish}_${id}`,
     })
@@ -183,18 +188,39 @@ class ListLowering {
       )
       return
     }
+    this.wide(l, axes, group.axis, 0, access.param, (p, to, out) =>
+      loadGroups(p, l, access, axes, group, to, otherOf(l), out),
+    )
+  }
+
+  private addRandom(l: LetStmt): void {
+    const axes = this.scope.part.axesOf(l.id)
+    const group = callGroupOf(this.scope, l)
+    if (group === undefined) this.point(l.id, axes, operandsOf(l.op), l.op.kind, (p) => p.pointwise(l))
+    else this.wide(l, axes, group.axis, 1, 'random', (p, to, out) => randomGroups(p, l, group, to, out))
+  }
+
+  /** A step that writes the lanes of an axis one by one. */
+  private wide(
+    l: LetStmt,
+    axes: Iterable<string>,
+    axis: string,
+    rank: number,
+    wish: string,
+    emit: (p: Point, to: Registers, out: Block) => void,
+  ): void {
     this.steps.push({
       kind: 'point',
-      loops: this.loops(axes, group.axis),
+      loops: this.loops(axes, axis),
       needs: operandsOf(l.op),
       gives: l.id,
       wide: true,
       after: [],
-      rank: 0,
-      name: `${access.param}_${l.id}`,
+      rank: Math.max(rank, this.least),
+      name: `${wish}_${l.id}`,
       emit: (p, out, to) => {
-        invariant(to !== undefined, 'a wide load without registers')
-        loadGroups(p, l, access, axes, group, to, otherOf(l), out)
+        invariant(to !== undefined, 'lanes without registers')
+        emit(p, to, out)
         return undefined
       },
     })
@@ -214,8 +240,15 @@ class ListLowering {
     if (product !== undefined)
       this.block([opened, product.a, product.b], [folded], 2, () => multiplyTiles(scope, acc, product, out))
     else this.addAccumulate(acc, { kind: 'accumulate', acc }, opened, folded)
-    this.block([folded, ...from], [l.id], 2, () => {
-      scope.held.set(l.id, closeAccumulator(scope, acc, this.pointAt, out))
+    this.steps.push({
+      kind: 'block',
+      loops: [],
+      needs: [folded, ...from],
+      after: [l.id],
+      rank: 2,
+      name: 'close',
+      closes: acc,
+      emit: () => undefined,
     })
   }
 
@@ -419,7 +452,9 @@ class ListLowering {
     }
     visit([s])
     const { needs, closure } = this.needsOf([...outer].filter((id) => !inner.has(id)))
-    const hasStores = [...allStmts(s.body)].some((t) => t.kind === 'store')
+    const all = [...allStmts(s.body)]
+    const hasStores = all.some((t) => t.kind === 'store')
+    if (all.some((t) => t.kind === 'let' && scope.part.products.has(t.id))) this.least = 2
     this.block(
       needs,
       s.carries.map((c) => c.result),
@@ -435,7 +470,9 @@ class ListLowering {
     if (first === undefined) return false
     if (first.rank >= 3 && this.roots.some((r) => r.needs.every(this.isDone))) return false
     const run: Step[] = [first]
-    if (first.kind === 'point') {
+    if (first.closes !== undefined) {
+      run.push(...ready.filter((s) => s !== first && s.closes !== undefined))
+    } else if (first.kind === 'point') {
       const key = keyOf(first)
       const here = new Set<Token>(first.gives === undefined ? [] : [first.gives])
       for (const s of this.steps) {
@@ -451,7 +488,13 @@ class ListLowering {
     const wanted = new Set<Token>(this.exports)
     for (const s of this.steps) for (const t of s.needs) wanted.add(t)
     for (const r of this.roots) for (const t of r.needs) wanted.add(t)
-    emitRun(this.scope, run, (id) => wanted.has(id), this.out)
+    const closing = run.flatMap((s) => s.closes ?? [])
+    if (closing.length > 0)
+      closeAccumulators(this.scope, closing, this.pointAt, this.out).forEach((held, i) => {
+        const id = closing[i]?.let.id
+        if (id !== undefined) this.scope.held.set(id, held)
+      })
+    else emitRun(this.scope, run, (id) => wanted.has(id), this.out)
     for (const s of run) {
       if (s.gives !== undefined) this.done.add(s.gives)
       for (const t of s.after) this.done.add(t)

@@ -1,9 +1,10 @@
 /** The code of matrix products on tensor cores: fragments from shared tiles, one instruction a tile (product.ts has the layout). */
 import { invariant } from '../../diagnostics/errors.ts'
-import type { Accumulator } from './fold.ts'
+import type { Accumulator } from './exchange.ts'
 import { add, type Block, bin, type Ex, elem, int, mul, uint, v } from './ir.ts'
 import type { Product } from './product.ts'
 import { digitOf, type Lanes, registerAt, registerIndex, type Scope, type SharedTile, tid } from './scope.ts'
+import { panelElements } from './swizzle.ts'
 
 /** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
 function blockOf(scope: Scope, axis: string, laneBits: number, rep: Ex): Ex {
@@ -23,6 +24,10 @@ const address = (tile: SharedTile, first: Ex, second: Ex): Ex => {
 export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: Block): void {
   const [ta, tb] = [scope.held.get(p.a), scope.held.get(p.b)]
   invariant(ta?.kind === 'shared' && tb?.kind === 'shared', 'the operands of a product are not staged')
+  if (p.groups !== undefined) {
+    multiplyInGroups(scope, acc, p, p.groups, ta, tb, out)
+    return
+  }
   const { unit, layout } = scope
   const rowTiles = layout.axis(p.rows).reps / 2
   const columnTiles = layout.axis(p.columns).reps
@@ -78,4 +83,72 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
 const nameOf = (e: Ex): string => {
   invariant(e.k === 'var', 'not a variable')
   return e.name
+}
+
+/** The same by groups of four warps: started, and waited for after what can go on meanwhile. */
+function multiplyInGroups(
+  scope: Scope,
+  acc: Accumulator,
+  p: Product,
+  groups: NonNullable<Product['groups']>,
+  ta: SharedTile,
+  tb: SharedTile,
+  out: Block,
+): void {
+  const { unit } = scope
+  const registers = acc.values.length / groups.pieces
+  const depthLast = (t: SharedTile): boolean => t.axes[1] === p.depth
+  const results = (at: Ex): Ex => ({ k: 'address', type: 'u32', of: acc.values.name, index: at })
+  const place = (t: SharedTile, at: Ex): Ex => ({
+    k: 'address',
+    type: 'u32',
+    of: t.array.name,
+    index: add(at, t.offset ?? int(0)),
+  })
+  const step = v('i32', unit.name(`${p.depth}_step`))
+  const piece = v('i32', unit.name('piece'))
+  // In a panel of the depth a step is 16 elements of a row; in panels of rows or columns it is 16 rows.
+  const along = (t: SharedTile, rows: number): Ex => {
+    const panel = bin('>>', step, uint(2))
+    return depthLast(t)
+      ? add(mul(bin('&', step, int(3)), int(16)), mul(panel, int(rows * panelElements)))
+      : mul(step, int(16 * panelElements))
+  }
+  const group = digitOf(Array.from({ length: Math.log2(groups.count) }, (_, i) => 7 + i))
+  const rows64 = add(mul(group, int(groups.pieces)), piece)
+  const rowPlace = mul(rows64, int(panelElements * (depthLast(ta) ? panelElements : p.depthSize)))
+  const order = `${depthLast(ta) ? 'k' : 'm'}${depthLast(tb) ? 'k' : 'n'}`
+  const call: Block = [
+    {
+      k: 'call',
+      fn: `multiply_group_${p.dtype}_${p.columnSize}_${order}`,
+      args: [
+        results(mul(piece, int(registers))),
+        place(ta, add(rowPlace, along(ta, p.rowSize))),
+        place(tb, along(tb, p.columnSize)),
+        int(depthLast(tb) ? 16 : 2 * panelElements * p.depthSize),
+      ],
+    },
+  ]
+  const pieces: Block = [
+    { k: 'for', name: nameOf(piece), from: int(0), to: int(groups.pieces), step: 1, unroll: true, body: call },
+  ]
+  const hold: Block[number] = { k: 'call', fn: `hold_${acc.values.length}`, args: [results(int(0))] }
+  const plain = (fn: string): Block[number] => ({ k: 'call', fn, args: [] })
+  out.push({
+    k: 'comment',
+    text: `dot %${p.dot} on tensor cores: ${groups.count} groups of warps, ${groups.pieces} x 64 rows each`,
+  })
+  out.push(hold, plain('group_begin'))
+  out.push({
+    k: 'for',
+    name: nameOf(step),
+    from: int(0),
+    to: int(p.depthSize / 16),
+    step: 1,
+    unroll: true,
+    body: pieces,
+  })
+  out.push(plain('group_commit'), ...(unit.meanwhile.get(p.dot) ?? []), plain('group_wait'), hold)
+  unit.meanwhile.delete(p.dot)
 }

@@ -36,6 +36,7 @@ export interface Limits {
   readonly laneBits: number
   readonly registers: number
   readonly tensorCores: boolean
+  readonly warpGroups: boolean
 }
 
 /** Values whose computation can be repeated anywhere: everything but folds, scans, carries and what loops give. */
@@ -80,21 +81,24 @@ export class Part {
           }
       }
     }
+    // Blocks beyond an extent are held whole where products are padded to what tensor cores take.
+    const isPadded = limits.tensorCores && [...this.lets.values()].some((l) => l.op.kind === 'dot')
+    const held = (block: number, extent: number): number => (isPadded ? block : Math.min(block, extent))
     for (const { name, extent } of part.axes) {
       const block = blocks.get(name)
       const loops = this.loops.filter((l) => l.axis === name)
       if (block !== undefined) {
-        const size = Math.min(block, extent)
+        const size = held(block, extent)
         this.axes.set(name, {
           name,
           extent,
           size,
           role: 'grid',
           alignment: block,
-          tail: extent % block !== 0 && block < extent,
+          tail: extent % size !== 0,
         })
       } else if (loops.length > 0) {
-        const size = Math.min(extent, Math.max(...loops.map((l) => l.block)))
+        const size = held(Math.max(...loops.map((l) => l.block)), extent)
         const plain = loops.every((l) => l.from === undefined && l.to === undefined && l.block === loops[0]?.block)
         const alignment = loops.every((l) => l.from === undefined) ? (loops[0]?.block ?? 1) : 1
         this.axes.set(name, {
@@ -103,14 +107,14 @@ export class Part {
           size,
           role: 'loop',
           alignment: plain ? alignment : 1,
-          tail: !plain || (extent % size !== 0 && size < extent),
+          tail: !plain || extent % size !== 0,
         })
       } else this.axes.set(name, { name, extent, size: extent, role: 'local', alignment: 0, tail: false })
     }
     this.classify()
     if (limits.tensorCores && mode === 'fast')
       for (const l of this.lets.values()) {
-        const plan = productOf(this, l)
+        const plan = productOf(this, l, limits.warpGroups)
         if (plan !== undefined) this.products.set(l.id, plan)
       }
   }

@@ -6,6 +6,7 @@
  */
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import type { DType } from '../../types/dtype.ts'
+import { panelElements, type Swizzle } from './swizzle.ts'
 
 /** What is asked of the part a product stands in. */
 interface Surroundings {
@@ -29,13 +30,16 @@ export interface Product {
   readonly b: ValueId
   readonly dtype: 'bf16' | 'f16'
   readonly threads: number
+  /** Groups of four warps, each with `pieces` times 64 rows and all columns; absent: warps of 16 x 8 tiles. */
+  readonly groups?: { readonly count: number; readonly pieces: number }
 }
 
-/** Accumulator registers a thread aims at. */
+/** Accumulator registers a thread aims at; of a warp group's thread. */
 const registersPerThread = 64
+const registersInGroup = 128
 
 /** The plan of a product sum that tensor cores can do. */
-export function productOf(part: Surroundings, l: LetStmt): Product | undefined {
+export function productOf(part: Surroundings, l: LetStmt, warpGroups: boolean): Product | undefined {
   const { op } = l
   if (op.kind !== 'dot' || l.dtype !== 'f32') return undefined
   const dtype = part.dtypeOf(op.a)
@@ -57,6 +61,7 @@ export function productOf(part: Surroundings, l: LetStmt): Product | undefined {
   if (size(rows) % 16 !== 0 || size(columns) % 16 !== 0 || size(depth) % 16 !== 0) return undefined
   if (part.axis(depth).role !== 'loop') return undefined
   const threads = 2 ** Math.ceil(Math.log2((size(rows) * size(columns)) / registersPerThread))
+  const groups = warpGroups ? groupsOf(size(rows), size(columns), size(depth)) : undefined
   return {
     dot: l.id,
     rows,
@@ -68,8 +73,29 @@ export function productOf(part: Surroundings, l: LetStmt): Product | undefined {
     a: swap ? op.b : op.a,
     b: swap ? op.a : op.b,
     dtype,
-    threads: Math.min(256, Math.max(32, threads)),
+    ...(groups === undefined
+      ? { threads: Math.min(256, Math.max(32, threads)) }
+      : { threads: 128 * groups.count, groups }),
   }
+}
+
+/** How groups of four warps share a block: powers of two of 64 rows, and columns in whole panels of shared memory. */
+function groupsOf(rows: number, columns: number, depth: number): Product['groups'] {
+  const pieces = rows / panelElements
+  if (!Number.isInteger(Math.log2(pieces)) || columns % panelElements !== 0 || depth % panelElements !== 0)
+    return undefined
+  const most = Math.floor((2 * registersInGroup) / columns)
+  const each = Math.min(pieces, most)
+  return each < 1 || pieces / each > 2 ? undefined : { count: pieces / each, pieces: each }
+}
+
+/** The tile of an operand whose rows (or columns) come first or last, for warp groups. */
+export function swizzleOf(p: Product, isRows: boolean, depthLast: boolean): Swizzle | undefined {
+  if (p.groups === undefined) return undefined
+  const { count, pieces } = p.groups
+  const rows = depthLast ? (isRows ? p.rowSize : p.columnSize) : p.depthSize
+  if (!isRows) return { rows }
+  return { rows, order: { axis: depthLast ? 0 : 1, groups: Math.log2(count), pieces: Math.log2(pieces) } }
 }
 
 /** Warps along rows and columns: tiles of a warp as square as they go. */
@@ -78,6 +104,13 @@ export function productLayout(
   threads: number,
 ): Map<string, { readonly vec: number; readonly bits: readonly number[] }> {
   const warpBits = Math.log2(threads) - 5
+  if (p.groups !== undefined) {
+    const rows = Array.from({ length: 3 + warpBits }, (_, i) => 2 + i)
+    return new Map([
+      [p.rows, { vec: 1, bits: rows }],
+      [p.columns, { vec: 2, bits: [0, 1] }],
+    ])
+  }
   let best = { rows: 0, columns: 0, cost: Number.POSITIVE_INFINITY }
   for (let r = 0; r <= warpBits; r++)
     for (let c = 0; r + c <= warpBits; c++) {

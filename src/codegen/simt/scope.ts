@@ -24,6 +24,7 @@ import {
 } from './ir.ts'
 import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from './layout.ts'
 import type { Limits, Part } from './part.ts'
+import { type Swizzle, swizzled } from './swizzle.ts'
 
 /** What a dialect can do, as far as it changes the code that is made. */
 export interface Dialect {
@@ -42,8 +43,14 @@ export class Unit {
   readonly mode: NumericsMode
   readonly params: ReadonlyMap<string, KernelParam>
   readonly shared: SharedArray[] = []
+  /** Blocks that run a program together. */
+  readonly cluster: number
+  /** Exchanges between the blocks so far. */
+  exchanges = 0
   /** Whether a parameter may share memory with another. */
   readonly mayAlias: (param: string) => boolean
+  /** Code that goes between the start of a product and the wait for it, by the product. */
+  readonly meanwhile = new Map<ValueId, Block>()
   private readonly names = new Set<string>()
 
   constructor(
@@ -53,7 +60,9 @@ export class Unit {
     params: readonly KernelParam[],
     reserved: Iterable<string>,
     mayAlias: (param: string) => boolean = () => false,
+    cluster = 1,
   ) {
+    this.cluster = cluster
     this.mayAlias = mayAlias
     this.dialect = dialect
     this.limits = limits
@@ -77,8 +86,8 @@ export class Unit {
   }
 
   /** A shared array of its own. */
-  share(wish: string, type: Type, length: number, half = false): SharedArray {
-    const a: SharedArray = { name: this.name(wish), type, length: Math.max(1, length), ...(half ? { half } : {}) }
+  share(wish: string, type: Type, length: number, like: Pick<SharedArray, 'half' | 'align'> = {}): SharedArray {
+    const a: SharedArray = { name: this.name(wish), type, length: Math.max(1, length), ...like }
     this.shared.push(a)
     return a
   }
@@ -123,6 +132,8 @@ export interface SharedTile {
   readonly strides: readonly number[]
   /** Where the tile begins in the array (a ring of tiles). */
   readonly offset?: Ex
+  /** Places other than by the strides: tiles for warp groups. */
+  readonly swizzle?: Swizzle
 }
 
 /** Where a value is. */
@@ -350,8 +361,12 @@ export function registerIndex(layout: Layout, axes: readonly string[], lanes: La
 /** The place of a point in a shared array. */
 export function sharedIndex(scope: Scope, held: SharedTile, at: (axis: string) => Ex | undefined, lanes: Lanes): Ex {
   let out: Ex = held.offset ?? int(0)
+  const indexOf = (axis: string): Ex => at(axis) ?? sub(coordinate(scope, axis, lanes), scope.range(axis).start)
+  const [outer, inner] = held.axes
+  if (held.swizzle !== undefined && outer !== undefined && inner !== undefined)
+    return add(out, swizzled(held.swizzle, indexOf(outer), indexOf(inner)))
   held.axes.forEach((axis, i) => {
-    const index = at(axis) ?? sub(coordinate(scope, axis, lanes), scope.range(axis).start)
+    const index = indexOf(axis)
     out = add(out, mul(index, int(held.strides[i] ?? 0)))
   })
   return out

@@ -7,7 +7,7 @@ import { itemsOf, type LowerItems } from './items.ts'
 import { type Layout, spanOf } from './layout.ts'
 import { groupOf, positionOf } from './memory.ts'
 import { Point } from './point.ts'
-import type { Product } from './product.ts'
+import { type Product, swizzleOf } from './product.ts'
 import {
   emitLoops,
   inside,
@@ -33,6 +33,9 @@ export function makeStage(scope: Scope, l: LetStmt): SharedTile {
   return { kind: 'shared', array, axes, strides }
 }
 
+/** Swizzled tiles begin at multiples of what the swizzle permutes. */
+const swizzleBytes = 1024
+
 /** Elements that pad the rows of a tile of a product, against bank conflicts. */
 const padding = 8
 
@@ -43,9 +46,11 @@ function makeProductStage(scope: Scope, l: LetStmt, layout: Layout, product: Pro
   const vector = [...layout.axes.values()].find((a) => a.vec > 1)?.name
   const last = vector ?? (product.a === l.id ? product.depth : own)
   const axes = [last === own ? product.depth : own, last]
-  const pitch = part.axis(last).size + padding
-  const array = unit.share(`tile_${l.id}`, 'f32', part.axis(axes[0] ?? '').size * pitch * copies, true)
-  return { kind: 'shared', array, axes, strides: [pitch, 1] }
+  const swizzle = swizzleOf(product, product.a === l.id, last === product.depth)
+  const pitch = part.axis(last).size + (swizzle === undefined ? padding : 0)
+  const like = { half: true, ...(swizzle === undefined ? {} : { align: swizzleBytes }) }
+  const array = unit.share(`tile_${l.id}`, 'f32', part.axis(axes[0] ?? '').size * pitch * copies, like)
+  return { kind: 'shared', array, axes, strides: [pitch, 1], ...(swizzle === undefined ? {} : { swizzle }) }
 }
 
 /** Elements of one of the tiles in an array of several. */
@@ -92,15 +97,13 @@ export function fillHalf(p: Point, of: ValueId, to: SharedTile, dtype: 'bf16' | 
       body.push({
         k: 'fill',
         array: to.array.name,
-        index: i === 0 ? index : addWords(index, i),
+        index: i === 0 ? index : sharedIndex(scope, to, () => undefined, at(2 * i)),
         words: words.slice(i, i + 4),
       })
   const owner = scope.owner(to.axes)
   if (owner === undefined) out.push(...body)
   else out.push({ k: 'if', cond: owner, body, otherwise: [] })
 }
-
-const addWords = (index: Ex, words: number): Ex => ({ k: 'bin', type: 'i32', op: '+', a: index, b: int(2 * words) })
 
 /** A stage that only copies 16-byte groups of a parameter: they can be copied in the background. */
 interface Copy {
@@ -117,15 +120,17 @@ export function copyOf(scope: Scope, l: LetStmt): Copy | undefined {
   if (load?.op.kind !== 'load' || load.op.other !== 0 || unit.param(load.op.param).dtype !== product.dtype)
     return undefined
   if (unit.param(load.op.param).format !== 'plain') return undefined
-  const layout = part.stageLayout(l, unit.limits, scope.layout.threads)
+  // What is copied needs no registers.
+  const limits = { ...unit.limits, registers: Number.POSITIVE_INFINITY }
+  const layout = part.stageLayout(l, limits, scope.layout.threads)
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
   const group = groupOf(scope.child({ layout, bases: new Map() }), load.op, part.axesOf(l.id))
   const whole = group?.n === 8 && group.whole && layout.axis(group.axis).vec === 8
   return whole ? { let: l, load, layout } : undefined
 }
 
-/** Starts the copies of a tile; where `exists` fails there is no such block, and the tile becomes zero. */
-export function startCopy(scope: Scope, copy: Copy, to: SharedTile, exists: Ex, out: Block): void {
+/** Starts the copies of a tile; what lies outside the range becomes zero. */
+export function startCopy(scope: Scope, copy: Copy, to: SharedTile, out: Block): void {
   const { op } = copy.load
   invariant(op.kind === 'load', 'not a load')
   const inner = scope.child({ layout: copy.layout, bases: new Map() }).openWhole(copy.layout.axes.keys(), out)
@@ -134,7 +139,6 @@ export function startCopy(scope: Scope, copy: Copy, to: SharedTile, exists: Ex, 
   emitLoops(inner, loops, out, (lanes, body) => {
     const p = new Point(inner, lanes)
     const there = and(
-      exists,
       ...to.axes.map((a) => insideAlong(inner, a, lanes)),
       op.maskValue === undefined ? undefined : p.read(op.maskValue),
       p.predicate(op.mask),
@@ -177,6 +181,7 @@ export function lowerOwnStage(scope: Scope, l: LetStmt, lower: LowerItems, out: 
   out.push({ k: 'comment', text: `stage %${l.id} {${l.axes.join(', ')}}` })
   const open = inner.openWhole(layout.axes.keys(), out)
   lower(open, [...itemsOf(lets), { kind: 'fill', let: l, to }], new Set(), out)
+  if (to.swizzle !== undefined) out.push({ k: 'call', fn: 'tile_written', args: [] })
   out.push({ k: 'barrier' })
   return to
 }

@@ -183,7 +183,53 @@ static void multiply(float** c, const unsigned (&registers)[6], Value value) {
 MULTIPLY(multiply_bf16, [](unsigned h) { return __uint_as_float(h << 16); })
 MULTIPLY(multiply_f16, [](unsigned h) { return f16_value(h); })
 
-static unsigned char shared_memory[1 << 18] __attribute__((aligned(64)));
+// PTX ISA, wgmma.m64nNk16: warp w of a group has rows 16 w to 16 w + 15. Tiles are panels of 128 bytes a row whose 16-byte pieces
+// are permuted by the row (128-byte swizzle); `panel` bytes from one panel to the next where rows or columns are side by side.
+static unsigned tile_element(const unsigned short* tile, int row, int k, bool transposed, int panel) {
+  uintptr_t at = (uintptr_t)tile;
+  at += transposed ? row / 64 * (uintptr_t)panel + k * 128 + row % 64 * 2 : row * 128 + k * 2;
+  at ^= ((at >> 7) & 7) << 4;
+  return *(const unsigned short*)at;
+}
+template <int columns, bool m_last, bool n_last, class Value>
+static void multiply_group(float* c, const unsigned short* a, const unsigned short* b, int b_panel, Value value) {
+  for (int i = 0; i < columns / 2; ++i) {
+    const int half = i / (columns / 4), pair = i % (columns / 4);
+    const int row = warp() % 4 * 16 + half * 8 + lane() / 4, column = pair / 2 * 8 + lane() % 4 * 2 + pair % 2;
+    for (int k = 0; k < 16; ++k)
+      c[i] += value(tile_element(a, row, k, m_last, 16)) * value(tile_element(b, column, k, n_last, b_panel));
+  }
+}
+#define MULTIPLY_GROUP(dtype, n, order, m_last, n_last)                                                                \
+  static void multiply_group_##dtype##_##n##_##order(float* c, const unsigned short* a, const unsigned short* b,       \
+                                                     int b_panel) {                                                    \
+    multiply_group<n, m_last, n_last>(c, a, b, b_panel, [](unsigned h) { return dtype##_value(h); });                  \
+  }
+#define MULTIPLY_GROUPS(dtype, n)                                                                                      \
+  MULTIPLY_GROUP(dtype, n, kk, false, false)                                                                           \
+  MULTIPLY_GROUP(dtype, n, kn, false, true)                                                                            \
+  MULTIPLY_GROUP(dtype, n, mk, true, false)                                                                            \
+  MULTIPLY_GROUP(dtype, n, mn, true, true)
+static float bf16_value(unsigned h) { return __uint_as_float(h << 16); }
+MULTIPLY_GROUPS(bf16, 64)
+MULTIPLY_GROUPS(bf16, 128)
+MULTIPLY_GROUPS(bf16, 192)
+MULTIPLY_GROUPS(bf16, 256)
+MULTIPLY_GROUPS(f16, 64)
+MULTIPLY_GROUPS(f16, 128)
+MULTIPLY_GROUPS(f16, 192)
+MULTIPLY_GROUPS(f16, 256)
+static void hold_32(float*) {}
+static void hold_64(float*) {}
+static void hold_96(float*) {}
+static void hold_128(float*) {}
+static void group_begin() {}
+static void group_commit() {}
+// The next copies into a tile come after a barrier, as do the next results.
+static void group_wait() {}
+static void tile_written() {}
+
+static unsigned char shared_memory[1 << 18] __attribute__((aligned(1024)));
 
 // A file in memory of whole 64-byte lines, junk behind its end.
 static unsigned char* read_file(const char* name, long& size) {

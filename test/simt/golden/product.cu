@@ -111,20 +111,22 @@ extern "C" __global__ void __launch_bounds__(64) product(
     copy_wait_1();
     __syncthreads();
     const int slot = ((k_start >> 5u) + 2) % 3;
-    const int m0_4 = m_start + ((tid >> 2u) & 15);
-    const int k0_5 = k_start + 64 + (tid & 3) * 8;
-    #pragma unroll
-    for (int m_r_5 = 0; m_r_5 < 4; ++m_r_5) {
-      copy_async(tile_4 + (slot * 2560 + ((m0_4 + m_r_5 * 16) - m_start) * 40 + (k0_5 - (k_start + 64))), x + (((k_start + 64) < 512 ? k0_5 + (m0_4 + m_r_5 * 16) * 512 : 0)), (k_start + 64) < 512);
-    }
-    const int k0_6 = k_start + 64 + ((tid >> 3u) & 7);
-    const int n0_4 = n_start + (tid & 7) * 8;
-    #pragma unroll
-    for (int k_r_3 = 0; k_r_3 < 4; ++k_r_3) {
-      copy_async(tile_6 + (slot * 2304 + ((k0_6 + k_r_3 * 8) - (k_start + 64)) * 72 + (n0_4 - n_start)), w + (((k_start + 64) < 512 ? (k0_6 + k_r_3 * 8) * 256 + n0_4 : 0)), (k_start + 64) < 512);
+    const int slot_2 = (k_start >> 5u) % 3;
+    if ((k_start + 64) < 512) {
+      const int m0_4 = m_start + ((tid >> 2u) & 15);
+      const int k0_5 = k_start + 64 + (tid & 3) * 8;
+      #pragma unroll
+      for (int m_r_5 = 0; m_r_5 < 4; ++m_r_5) {
+        copy_async(tile_4 + (slot * 2560 + ((m0_4 + m_r_5 * 16) - m_start) * 40 + (k0_5 - (k_start + 64))), x + (k0_5 + (m0_4 + m_r_5 * 16) * 512), true);
+      }
+      const int k0_6 = k_start + 64 + ((tid >> 3u) & 7);
+      const int n0_4 = n_start + (tid & 7) * 8;
+      #pragma unroll
+      for (int k_r_3 = 0; k_r_3 < 4; ++k_r_3) {
+        copy_async(tile_6 + (slot * 2304 + ((k0_6 + k_r_3 * 8) - (k_start + 64)) * 72 + (n0_4 - n_start)), w + ((k0_6 + k_r_3 * 8) * 256 + n0_4), true);
+      }
     }
     copy_commit();
-    const int slot_2 = (k_start >> 5u) % 3;
     float dot_7[64];
     #pragma unroll
     for (int m_r_6 = 0; m_r_6 < 8; ++m_r_6) {

@@ -2,7 +2,7 @@
 import type { KernelParam } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
 import type { ThreadCode } from '../code.ts'
-import { type Ex, quotient, type S, sharedBytes, type Type, typeBytes } from '../ir.ts'
+import { type Ex, placeShared, quotient, type S, type Type, typeBytes } from '../ir.ts'
 import type { Dialect } from '../scope.ts'
 import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
 import { decimal, Printer } from './print.ts'
@@ -180,6 +180,9 @@ class CudaPrinter extends Printer {
         this.line(`const ${t} ${s.name} = ${this.vector(s.param, t, s.index, s.bits, true)};`)
         break
       }
+      case 'words':
+        this.line(`const uint2 ${s.name} = ${this.call(s.fn, s.args)};`)
+        break
       case 'vstore': {
         const [first] = s.values
         const t = vectorOf(first?.type ?? 'u32', s.values.length)
@@ -202,9 +205,6 @@ class CudaPrinter extends Printer {
         this.line(`${t} ${s.aliased ? '' : '__restrict__ '}const ${s.param} = (${t})table[${this.ex(s.index)}];`)
         break
       }
-      case 'fill': {
-        const t = vectorOf('u32', s.words.length)
-        const words = s.words.map((x) => this.ex(x)).join(', ')
       case 'entry':
         this.line(`const int ${s.name} = (int)table[${this.ex(s.index)}];`)
         break
@@ -213,6 +213,9 @@ class CudaPrinter extends Printer {
           `const int ${s.name} = ${this.fn('member_of', `table + ${s.firsts}`, `${s.count}`, this.ex(s.program))};`,
         )
         break
+      case 'fill': {
+        const t = vectorOf('u32', s.words.length)
+        const words = s.words.map((x) => this.ex(x)).join(', ')
         const value = s.words.length === 1 ? words : `make_${t}(${words})`
         this.line(`*(${t}*)(${s.array} + ${this.operand(s.index)}) = ${value};`)
         break
@@ -258,15 +261,14 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
   })
   if (pointers.length === 0) p.line(') {')
   p.indented(() => {
-    if (dynamic) p.line('extern __shared__ __align__(16) unsigned char shared_memory[];')
-    let offset = 0
-    for (const a of code.shared) {
+    const align = Math.max(16, ...code.shared.map((a) => a.align ?? 16))
+    if (dynamic) p.line(`extern __shared__ __align__(${align}) unsigned char shared_memory[];`)
+    const { offsets } = placeShared(code.shared)
+    code.shared.forEach((a, i) => {
       const t = a.half === true ? 'unsigned short' : types[a.type]
-      if (dynamic) {
-        p.line(`${t}* const ${a.name} = (${t}*)(shared_memory + ${offset});`)
-        offset += sharedBytes(a)
-      } else p.line(`__shared__ __align__(16) ${t} ${a.name}[${a.length}];`)
-    }
+      if (dynamic) p.line(`${t}* const ${a.name} = (${t}*)(shared_memory + ${offsets[i]});`)
+      else p.line(`__shared__ __align__(${a.align ?? 16}) ${t} ${a.name}[${a.length}];`)
+    })
     p.line('const int tid = threadIdx.x;')
     p.line('const int program = blockIdx.x;')
     for (const s of code.summary) p.line(`// ${s}`)

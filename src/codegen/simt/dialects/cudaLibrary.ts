@@ -1,4 +1,5 @@
 /** Functions that CUDA code calls: what the language has under another name, and what docs/numerics.md asks beyond it. */
+import { cudaGroups } from './cudaGroups.ts'
 import type { Inline, Library } from './print.ts'
 
 const fn = (head: string, body: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({
@@ -114,6 +115,22 @@ const floats = (t: 'float' | 'double', p: 'f32' | 'f64'): Library => {
   }
 }
 
+/** Element `at` of a call of the generator, by the bits of an element. */
+const random: Library = Object.fromEntries(
+  ([8, 16, 32] as const).map((width) => {
+    const inWord = 32 / width
+    const field = width === 32 ? 'word' : `(word >> ((at & ${inWord - 1}u) * ${width}u)) & ${2 ** width - 1}u`
+    return [
+      `random_u${width}`,
+      fn(
+        `unsigned random_u${width}(unsigned k0, unsigned k1, unsigned c0, unsigned c1, unsigned at)`,
+        `const uint2 words = threefry(k0, k1, c0, c1);\n  const unsigned word = (at & ${inWord}u) != 0u ? words.y : words.x;\n  return ${field};`,
+        ['threefry'],
+      ),
+    ]
+  }),
+)
+
 export const cudaLibrary: Library = {
   ...integers('int', 'i32'),
   ...integers('unsigned', 'u32'),
@@ -177,6 +194,7 @@ __device__ __forceinline__ void multiply_${t}(float& c0, float& c1, float& c2, f
       },
     ]),
   ),
+  ...cudaGroups,
   copy_async: {
     code: `// Copies 16 bytes into shared memory in the background; zeros where there is nothing to copy.
 __device__ __forceinline__ void copy_async(unsigned short* to, const unsigned short* from, bool there) {
@@ -201,24 +219,6 @@ __device__ __forceinline__ void copy_wait_${n}() {
       },
     ]),
   ),
-  store_bits: {
-    code: '// Replaces the bits of a mask in a word whose other bits belong to other threads.\n__device__ __forceinline__ void store_bits(unsigned* word, unsigned mask, unsigned bits) {\n  atomicAnd(word, ~mask);\n  if (bits != 0u) atomicOr(word, bits);\n}',
-  },
-  threefry: {
-    code: `// Threefry-2x32, 20 rounds: the first word.
-__device__ __forceinline__ unsigned threefry(unsigned k0, unsigned k1, unsigned c0, unsigned c1) {
-  const unsigned k[3] = {k0, k1, 0x1bd11bdau ^ k0 ^ k1};
-  const unsigned r[8] = {13, 15, 26, 6, 17, 29, 16, 24};
-  unsigned x = c0 + k0, y = c1 + k1;
-  #pragma unroll
-  for (unsigned i = 0; i < 20; ++i) {
-    x += y;
-    y = __funnelshift_l(y, y, r[i & 7]) ^ x;
-    if ((i & 3) == 3) {
-      const unsigned s = (i >> 2) + 1;
-      x += k[s % 3];
-      y += k[(s + 1) % 3] + s;
-    }
   member_of: {
     code: `// The last of ascending numbers, the first of them 0, that is not beyond another one.
 __device__ __forceinline__ int member_of(const unsigned long long* numbers, int count, int x) {
@@ -231,8 +231,27 @@ __device__ __forceinline__ int member_of(const unsigned long long* numbers, int 
   return low;
 }`,
   },
+  store_bits: {
+    code: '// Replaces the bits of a mask in a word whose other bits belong to other threads.\n__device__ __forceinline__ void store_bits(unsigned* word, unsigned mask, unsigned bits) {\n  atomicAnd(word, ~mask);\n  if (bits != 0u) atomicOr(word, bits);\n}',
+  },
+  ...random,
+  threefry: {
+    code: `// Threefry-2x32, 20 rounds.
+__device__ __forceinline__ uint2 threefry(unsigned k0, unsigned k1, unsigned c0, unsigned c1) {
+  const unsigned k[3] = {k0, k1, 0x1bd11bdau ^ k0 ^ k1};
+  const unsigned r[8] = {13, 15, 26, 6, 17, 29, 16, 24};
+  unsigned x = c0 + k0, y = c1 + k1;
+  #pragma unroll
+  for (unsigned i = 0; i < 20; ++i) {
+    x += y;
+    y = __funnelshift_l(y, y, r[i & 7]) ^ x;
+    if ((i & 3) == 3) {
+      const unsigned s = (i >> 2) + 1;
+      x += k[s % 3];
+      y += k[(s + 1) % 3] + s;
+    }
   }
-  return x;
+  return make_uint2(x, y);
 }`,
   },
 }
