@@ -164,9 +164,8 @@ function standIn(members: readonly Member[], block: number, of: number | 'exact'
   const largest = members.reduce((a, b) => (b.extent > a.extent ? b : a), first)
   const { part, free } = largest
   if (isRegular(members)) return part
-  let extent = largest.extent
-  if (of === 'exact') extent = Math.ceil(extent / block) * block
-  else
+  let extent = Math.ceil(largest.extent / block) * block
+  if (of !== 'exact')
     do extent++
     while (divisorOf(extent) !== of || extent % block === 0)
   return {
