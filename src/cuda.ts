@@ -1,9 +1,9 @@
-/** The entry point `sinter/cuda`: NVIDIA GPUs from Node, through the driver API and NVRTC. */
+/** The entry point `sinter/cuda`: NVIDIA GPUs from Node, through the driver API, NVRTC and cuBLASLt. */
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'
 import { registerDevice } from './api/session.ts'
 import { type CudaOptions, createCudaBackend } from './backends/cuda/backend.ts'
-import { cudaTarget } from './plan/target.ts'
+import { cudaTargetWith } from './plan/target.ts'
 
 export type { Device } from './api/device.ts'
 
@@ -15,23 +15,31 @@ export interface CudaDeviceOptions {
   readonly memoryLimit?: number
   /** Folder where compiled kernels are kept; the user's cache folder unless given. */
   readonly cacheFolder?: string
+  /** `false`: products are kernels of this library alone, even where cuBLASLt is found. */
+  readonly library?: boolean
 }
 
 const open = new Map<string, Device>()
+
+function openCuda(settings: CudaOptions): Device {
+  const backend = createCudaBackend(settings)
+  return createCompiledDevice('cuda', backend, cudaTargetWith(backend.hasLibrary))
+}
 
 /**
  * An NVIDIA GPU as a device: `setDevice(cuda())`. Calls with equal options give the same device; from then on its name is
  * `'cuda'`. Throws E_DEVICE naming what is missing: the package `koffi`, the driver, NVRTC, or the device.
  */
 export function cuda(options: CudaDeviceOptions = {}): Device {
-  const { index = 0, memoryLimit, cacheFolder } = options
-  const key = JSON.stringify([index, memoryLimit, cacheFolder])
+  const { index = 0, memoryLimit, cacheFolder, library = true } = options
+  const key = JSON.stringify([index, memoryLimit, cacheFolder, library])
   const settings: CudaOptions = {
     index,
     ...(memoryLimit === undefined ? {} : { memoryLimit }),
     ...(cacheFolder === undefined ? {} : { cacheFolder }),
+    ...(library ? {} : { products: 'none' }),
   }
-  const device = open.get(key) ?? createCompiledDevice('cuda', createCudaBackend(settings), cudaTarget)
+  const device = open.get(key) ?? openCuda(settings)
   open.set(key, device)
   return registerDevice(device)
 }

@@ -2,6 +2,7 @@
 
 import { type Capabilities, checkCapabilities } from '../compile/capability.ts'
 import { compileGraph } from '../compile/index.ts'
+import { compileFor } from '../compile/prepare.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Device, DeviceName } from './device.ts'
@@ -13,6 +14,7 @@ export function createCompiledDevice(
   target: TargetInfo,
   capabilities?: Capabilities,
 ): Device {
+  let known = target
   return {
     name,
     upload: (data) => {
@@ -29,8 +31,12 @@ export function createCompiledDevice(
     memory: () => backend.memory(),
     compile: (graph, { mode, donated, name: label, budgets }) => {
       if (capabilities !== undefined) checkCapabilities(graph, name, capabilities)
-      const { program, report } = compileGraph(graph, { mode, target, donated, name: label, budgets })
-      const executable = backend.prepare(program)
+      const made = compileFor(backend, known, (target) =>
+        compileGraph(graph, { mode, target, donated, name: label, budgets }),
+      )
+      known = made.target
+      const { executable, compiled } = made
+      const { program, report } = compiled
       return {
         run: (inputs) => executable.run(inputs),
         report,

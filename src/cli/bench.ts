@@ -64,9 +64,9 @@ export interface BenchResult {
   readonly otherMs: number
 }
 
-/** The name reports give control flow. */
+/** The name reports give control flow and library calls. */
 const controlName = (s: ProgramStep): string | undefined =>
-  s.kind === 'cond' || s.kind === 'while' || s.kind === 'loop' ? s.name : undefined
+  s.kind === 'cond' || s.kind === 'while' || s.kind === 'loop' || s.kind === 'product' ? s.name : undefined
 
 /** Milliseconds of each launch in one profiled run; `other` are steps outside launches. */
 export function launchTimes(

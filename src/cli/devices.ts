@@ -1,13 +1,13 @@
 /** The devices of this build: how each is opened, and why the others are missing. */
 import { availableParallelism } from 'node:os'
 import pc from 'picocolors'
-import { createCudaBackend, theCompiler, theDriver } from '../backends/cuda/backend.ts'
+import { createCudaBackend, theCompiler, theDriver, theProducts } from '../backends/cuda/backend.ts'
 import { createWasmBackend } from '../backends/wasm/backend.ts'
 import { hasRelaxedSimd } from '../backends/wasm/host.ts'
 import { createWebgpuBackend, webgpuCapabilities } from '../backends/webgpu/backend.ts'
 import type { Capabilities } from '../compile/capability.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
-import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../plan/target.ts'
+import { cudaTarget, cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Console } from './console.ts'
 
@@ -40,8 +40,10 @@ export async function openDevice(
       return { backend: createWasmBackend(options), target: wasmTarget, capabilities: undefined }
     case 'reference':
       return undefined
-    case 'cuda':
-      return { backend: createCudaBackend(), target: cudaTarget, capabilities: undefined }
+    case 'cuda': {
+      const backend = createCudaBackend()
+      return { backend, target: cudaTargetWith(backend.hasLibrary), capabilities: undefined }
+    }
     case 'webgpu': {
       const backend = await createWebgpuBackend()
       return { backend, target: webgpuTarget(...backend.planningLimits), capabilities: webgpuCapabilities }
@@ -135,14 +137,18 @@ function cudaStatus(): DeviceStatus[] {
   try {
     const driver = theDriver()
     const compiler = theCompiler()
+    const products = theProducts()
+    const help =
+      'missing' in products ? `large matrix products run faster with cuBLASLt: ${products.missing}` : undefined
     const devices = driver.devices()
     if (devices.length === 0)
       return [{ name: 'cuda', works: false, detail: 'the NVIDIA driver sees no GPU', help: 'nvidia-smi says more' }]
-    const with_ = `driver for CUDA ${(driver.version / 1000).toFixed(0)}.${(driver.version % 1000) / 10}, NVRTC ${compiler.version}`
+    const with_ = `driver for CUDA ${(driver.version / 1000).toFixed(0)}.${(driver.version % 1000) / 10}, NVRTC ${compiler.version}, ${'missing' in products ? 'no cuBLASLt' : `cuBLASLt ${products.version}`}`
     return devices.map((d) => ({
       name: devices.length === 1 ? 'cuda' : `cuda:${d.index}`,
       works: true,
       detail: `${d.name}, compute capability ${(d.capability / 10).toFixed(1)}, ${(d.memory / 2 ** 30).toFixed(0)} GiB, ${with_}`,
+      ...(help === undefined ? {} : { help }),
     }))
   } catch (error) {
     return [missing('cuda', error)]

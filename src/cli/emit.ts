@@ -80,6 +80,10 @@ function describe(program: Program, kernelNumber: (s: KernelStep) => number): un
           return { kernel: kernelNumber(s), stage: s.stage, buffers: s.buffers }
         case 'copy':
           return { copy: { from: s.from, to: s.to } }
+        case 'product': {
+          const { product, calls, a, b, out } = s
+          return { product: { ...product, calls }, buffers: { a, b, out } }
+        }
         case 'opaque':
         case 'inspect':
           return { host: s.kind }

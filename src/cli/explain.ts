@@ -4,20 +4,23 @@ import { createCudaBackend } from '../backends/cuda/backend.ts'
 import type { KernelResources } from '../backends/cuda/compile.ts'
 import { webgpuCapabilities } from '../backends/webgpu/unsupported.ts'
 import { checkCapabilities } from '../compile/capability.ts'
+import type { Compiled } from '../compile/index.ts'
+import { compileFor } from '../compile/prepare.ts'
+import type { Graph } from '../graph/node.ts'
 import { printGraph } from '../graph/print.ts'
 import { printKernel } from '../kernel/print.ts'
+import { cudaTargetWith } from '../plan/target.ts'
 import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import { reportPage } from '../report/html.ts'
 import { reportPicture } from '../report/svg.ts'
-import type { Program } from '../runtime/program.ts'
 import { kernelsOf } from '../runtime/region.ts'
 import type { Console } from './console.ts'
 import { type DeviceName, targetOf } from './devices.ts'
 import { writeBytes } from './files.ts'
 import { loadModel } from './load.ts'
 import { parseInputs } from './options.ts'
-import { compile, type Mode } from './session.ts'
+import { compile, type Mode, type PrepareOptions } from './session.ts'
 
 export interface ExplainOptions {
   readonly input: readonly string[]
@@ -33,14 +36,15 @@ export interface ExplainOptions {
   readonly json: boolean
 }
 
-/** Registers, spills, shared memory and occupancy of a program's kernels on the GPU of this machine. */
-function kernelResources(program: Program): KernelResources[] {
+/** A graph compiled for the GPU of this machine: registers, spills, shared memory and occupancy of its kernels. */
+function compileForGpu(graph: Graph, settings: PrepareOptions): { compiled: Compiled; resources: KernelResources[] } {
   const backend = createCudaBackend()
   try {
-    const executable = backend.prepare(program)
-    const found = backend.resources(executable)
+    const target = cudaTargetWith(backend.hasLibrary)
+    const { compiled, executable } = compileFor(backend, target, (t) => compile(graph, settings, t))
+    const resources = backend.resources(executable)
     executable.dispose()
-    return found
+    return { compiled, resources }
   } finally {
     backend.dispose()
   }
@@ -63,8 +67,10 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
   const model = await loadModel(path, parseInputs(options.input, options.shape))
   const settings = { name: model.name, mode: options.mode, fuse: !options.unfused }
   if (options.device === 'webgpu') checkCapabilities(model.graph, options.device, webgpuCapabilities)
-  const compiled = compile(model.graph, settings, targetOf(options.device))
-  const resources = options.device === 'cuda' ? kernelResources(compiled.program) : undefined
+  const { compiled, resources } =
+    options.device === 'cuda'
+      ? compileForGpu(model.graph, settings)
+      : { compiled: compile(model.graph, settings, targetOf(options.device)), resources: undefined }
   const kernels = kernelsOf(compiled.program).map(({ step }) => printKernel(step.kernel))
   const pictures = [
     [options.html, reportPage],

@@ -1,7 +1,7 @@
 /** `sinter run`: a model on given or random inputs; prints what comes out. */
 import { join } from 'node:path'
 import pc from 'picocolors'
-import { counted } from '../report/format.ts'
+import { counted, countedLaunches } from '../report/format.ts'
 import type { Console } from './console.ts'
 import type { DeviceName } from './devices.ts'
 import { writeBytes } from './files.ts'
@@ -67,9 +67,7 @@ export async function runCommand(path: string, options: RunOptions, console: Con
       console.line(JSON.stringify(report, undefined, 2))
     } else {
       const how =
-        totals === undefined
-          ? ''
-          : `${counted(totals.operations, 'operation')} in ${counted(totals.kernels, 'kernel')}, `
+        totals === undefined ? '' : `${counted(totals.operations, 'operation')} in ${countedLaunches(totals)}, `
       console.line(`${pc.bold(model.name)}: ${how}${ms.toFixed(1)} ms on ${options.device}`)
       for (const name of model.specialised) console.line(`  compiled for the value of input ${name}`)
       for (const { name, file, t } of files) {

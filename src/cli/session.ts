@@ -2,6 +2,7 @@
 import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
 import { checkCapabilities } from '../compile/capability.ts'
 import { type Compiled, compileGraph } from '../compile/index.ts'
+import { type CompiledFor, compileFor } from '../compile/prepare.ts'
 import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
 import type { HostTensor } from '../onnx/index.ts'
@@ -59,10 +60,14 @@ export class Session {
     return new Session(device, await openDevice(device, options))
   }
 
-  /** Compiles a graph for the device. */
-  #compile({ target, capabilities }: OpenDevice, graph: Graph, options: PrepareOptions): Compiled {
+  /** Compiles a graph for the device and makes it ready. */
+  #compile(
+    { backend, target, capabilities }: OpenDevice,
+    graph: Graph,
+    options: PrepareOptions,
+  ): CompiledFor<Compiled> {
     if (capabilities !== undefined) checkCapabilities(graph, this.device, capabilities)
-    return compile(graph, options, target)
+    return compileFor(backend, target, (t) => compile(graph, options, t))
   }
 
   /** Makes a graph ready to run. */
@@ -71,8 +76,7 @@ export class Session {
     if (open === undefined)
       return { compiled: undefined, run: async (inputs) => evaluateOn(graph, inputs, options.mode), dispose: () => {} }
     const { backend } = open
-    const compiled = this.#compile(open, graph, options)
-    const executable = backend.prepare(compiled.program)
+    const { compiled, executable } = this.#compile(open, graph, options)
     return {
       compiled,
       run: async (inputs) => {
@@ -95,8 +99,7 @@ export class Session {
         help: 'measure on --device wasm',
       })
     const { backend } = open
-    const compiled = this.#compile(open, graph, options)
-    const executable = backend.prepare(compiled.program)
+    const { compiled, executable } = this.#compile(open, graph, options)
     const bound = bind(backend, graph, executable, inputs)
     return {
       ...bound,

@@ -52,6 +52,10 @@ function addGroup(
         for (const n of group.outputs) a.of(n)
         return undefined
       }
+      if (group.called !== undefined) {
+        a.product(kernelName(group.members, launch), group, group.called, launch)
+        return undefined
+      }
       const made = packBits(lowerGroup(kernelName(group.members, launch), group, target, mode), a.bits)
       a.launch(made, launch)
       return made

@@ -3,6 +3,7 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
 import type { Binding, BoundKernel, Launch } from '../lower/launch.ts'
 import { storedBytes } from '../plan/formats.ts'
+import type { KernelGroup, LibraryCall } from '../plan/plan.ts'
 import { storageOf } from '../plan/region.ts'
 import type { BufferSource, ProgramBuffer, ProgramStep } from '../runtime/program.ts'
 import { dtypeBytes } from '../types/dtype.ts'
@@ -56,6 +57,20 @@ export class Assembly {
     const partials = made.partials.map((p) => this.buffer(p.dtype, p.shape, { kind: 'unplaced' }))
     this.kernel(made.main, 'main', number, partials)
     for (const f of made.finishing) this.kernel(f, 'finishing', number, partials)
+  }
+
+  /** The library call of a group. */
+  product(name: string, { body, outputs }: KernelGroup, call: LibraryCall, launch: number): void {
+    const operand = (param: string): number => {
+      const tensor = body.loads.get(param)
+      invariant(tensor !== undefined, `the product has no operand ${param}`)
+      return this.of(tensor.node)
+    }
+    const [out] = outputs
+    invariant(out !== undefined, 'a product without result')
+    const { product, calls } = call
+    const [a, b] = [operand(call.a), operand(call.b)]
+    this.steps.push({ kind: 'product', name, launch, product, calls, a, b, out: this.of(out) })
   }
 
   private kernel(bound: BoundKernel, stage: 'main' | 'finishing', launch: number, partials: readonly number[]): void {

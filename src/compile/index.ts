@@ -8,6 +8,7 @@ import type { FusionPlan } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { FusionReport } from '../report/data.ts'
 import { rewriteGraph } from '../rewrite/index.ts'
+import { verifyProduct } from '../runtime/product.ts'
 import type { Program } from '../runtime/program.ts'
 import type { HostArray } from '../types/host.ts'
 import { assemble, type Kept, type Reuse } from './assemble.ts'
@@ -74,7 +75,12 @@ function compileProgram(
   const planned = planGraph(rewritten.graph, target, mode, fuse, donated, budgets, arenaOf)
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)
-  if (verify) for (const s of kept.assembled.program.steps) if (s.kind === 'kernel') verifyKernel(s.kernel)
+  if (verify) {
+    const { program } = kept.assembled
+    for (const s of program.steps)
+      if (s.kind === 'kernel') verifyKernel(s.kernel)
+      else if (s.kind === 'product') verifyProduct(s, program)
+  }
   return { ...kept, graph: planned.graph, applied: rewritten.applied }
 }
 

@@ -6,8 +6,16 @@ import type { Launch } from '../lower/launch.ts'
 import { storedBytes } from '../plan/formats.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type UnionGroup } from '../plan/plan.ts'
 import type { TargetInfo } from '../plan/target.ts'
-import type { FusionReport, KernelReport, OperationReport, StageReport, StoredBoolReport } from '../report/data.ts'
+import type {
+  FusionReport,
+  KernelReport,
+  LibraryReport,
+  OperationReport,
+  StageReport,
+  StoredBoolReport,
+} from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
+import type { ProductStep } from '../runtime/program.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Kept } from './assemble.ts'
@@ -38,16 +46,29 @@ function kindOf(group: UnionGroup): string {
   return kinds.size === 1 ? ([...kinds][0] ?? 'union') : 'union'
 }
 
-function kernelReport(group: PlannedGroup, launch: Launch | undefined): KernelReport {
+function libraryOf(group: PlannedGroup): LibraryReport | undefined {
+  if (group.kind !== 'kernel' || group.choice === undefined) return undefined
+  const { library, seconds, kernelSeconds, refused } = group.choice
+  return {
+    name: library,
+    choice: group.called !== undefined ? 'call' : refused !== undefined ? 'refused' : 'kernel',
+    callMs: seconds * 1e3,
+    kernelMs: kernelSeconds * 1e3,
+    ...(refused === undefined ? {} : { detail: refused }),
+  }
+}
+
+function kernelReport(group: PlannedGroup, launch: Launch | undefined, step: ProductStep | undefined): KernelReport {
   const programs = launch?.main.kernel.parts.reduce((n, p) => n + gridSize(p), 0) ?? 1
   const stages = stagesOf(launch)
   if (group.kind === 'kernel' || group.kind === 'union') {
     const { cost } = group
     const members = membersOf(group)
     const bytes = cost.bytesRead + cost.bytesWritten
+    const library = libraryOf(group)
     return {
-      name: launch?.main.kernel.name ?? 'empty',
-      kind: group.kind === 'union' ? kindOf(group) : group.roles.kind,
+      name: launch?.main.kernel.name ?? step?.name ?? 'empty',
+      kind: group.kind === 'union' ? kindOf(group) : library?.choice === 'call' ? 'library' : group.roles.kind,
       parts: group.kind === 'union' ? group.parts.length : 1,
       operations: operationsOf(members),
       primitives: members.sort((a, b) => a.id - b.id).map((n) => n.op),
@@ -59,6 +80,7 @@ function kernelReport(group: PlannedGroup, launch: Launch | undefined): KernelRe
       modelledMs: cost.seconds * 1e3,
       programs,
       stages,
+      ...(library === undefined ? {} : { library }),
     }
   }
   const { node } = group
@@ -101,6 +123,9 @@ function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): K
   const names = assembled.program.steps.flatMap((s) =>
     s.kind === 'cond' || s.kind === 'while' || s.kind === 'loop' ? [s.name] : [],
   )
+  const products = new Map(
+    assembled.program.steps.flatMap((s) => (s.kind === 'product' ? [[s.launch, s] as const] : [])),
+  )
   return plan.groups.flatMap((g, i) => {
     const inners = assembled.inners[i]
     if (g.kind === 'region' && inners !== undefined)
@@ -113,7 +138,11 @@ function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): K
               inners.map(({ role, trips, kept }) => ({ role, trips, kernels: kernelReports(kept) })),
             ),
           ]
-    return g.kind === 'kernel' && assembled.launches[i] === undefined ? [] : [kernelReport(g, assembled.launches[i])]
+    const launch = assembled.launches[i]
+    const product = products.get(i)
+    return g.kind === 'kernel' && launch === undefined && product === undefined
+      ? []
+      : [kernelReport(g, launch, product)]
   })
 }
 
@@ -128,7 +157,8 @@ export function makeReport(
   const kernels = kernelReports({ plan, assembled })
   const once = withInner(kernels)
   const traffic = operationTraffic(source)
-  const launches = once.filter((k) => k.kind !== 'effect')
+  const launches = once.filter((k) => k.kind !== 'effect' && k.kind !== 'library')
+  const libraryCalls = once.filter((k) => k.kind === 'library').length
   const report: FusionReport = {
     name,
     target: target.name,
@@ -152,6 +182,7 @@ export function makeReport(
     memory: assembled.memory,
     totals: {
       kernels: launches.length,
+      ...(libraryCalls > 0 ? { libraryCalls } : {}),
       stages: once.reduce((n, k) => n + k.stages.length, 0),
       operations: traffic.operations,
       bytes: kernels.reduce((n, k) => n + k.bytesRead + k.bytesWritten, 0),

@@ -19,6 +19,8 @@ export function renameStep(s: ProgramStep, to: (b: number) => number): ProgramSt
   switch (s.kind) {
     case 'kernel':
       return { ...s, buffers: s.buffers.map(to) }
+    case 'product':
+      return { ...s, a: to(s.a), b: to(s.b), out: to(s.out) }
     case 'copy':
       return { ...s, from: to(s.from), to: to(s.to) }
     case 'opaque':
@@ -102,6 +104,8 @@ export function hostFor(
       const apart = s.kind === 'while' || s.length % 2 === 0
       return apart || writesOver(s.body.program, i, s.consts.length + i) ? carry.init : undefined
     }
+    // A library reads its operands while it writes.
+    case 'product':
     case 'opaque':
     case 'inspect':
     case 'cond':

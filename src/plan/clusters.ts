@@ -1,6 +1,7 @@
 /** What planning starts from: which nodes must stand in memory, and the groups that need no trial. */
 import type { Graph, Node } from '../graph/node.ts'
 import { familyOf, opDef } from '../graph/table.ts'
+import { dtypeBytes } from '../types/dtype.ts'
 import { dataInputs, storageOf } from './region.ts'
 import type { TargetInfo } from './target.ts'
 
@@ -21,7 +22,7 @@ export function ancestorsWithin(root: Node, members: ReadonlySet<Node>): Set<Nod
  * Elementwise nodes joined with the one elementwise node that uses them: always legal and never a loss, so it needs no trial
  * (trials are what planning costs).
  */
-export function chains(units: readonly Node[], demanded: ReadonlySet<Node>, target: TargetInfo): Set<Node>[] {
+function chains(units: readonly Node[], demanded: ReadonlySet<Node>, target: TargetInfo): Set<Node>[] {
   const isUnit = new Set(units)
   const users = new Map<Node, Set<Node>>()
   for (const n of units)
@@ -54,6 +55,48 @@ export function chains(units: readonly Node[], demanded: ReadonlySet<Node>, targ
     cluster.set(n, into)
   }
   return [...new Set(cluster.values())].map((c) => c.members)
+}
+
+/**
+ * A contraction of two tensors that are widened for it alone, with both casts: either one alone would leave operands of different
+ * dtypes, which no library takes. Never a loss, since kernels widen what they load.
+ */
+function withOperandCasts(clusters: readonly Set<Node>[], demanded: ReadonlySet<Node>): Set<Node>[] {
+  const users = new Map<Node, number>()
+  const alone = new Map<Node, Set<Node>>()
+  for (const c of clusters) {
+    const [n] = c
+    if (c.size === 1 && n !== undefined) alone.set(n, c)
+    for (const m of c) for (const x of dataInputs(m)) users.set(x, (users.get(x) ?? 0) + 1)
+  }
+  const taken = new Set<Set<Node>>()
+  for (const [n, c] of alone) {
+    if (familyOf(n) !== 'contraction') continue
+    const operands = [...new Set(dataInputs(n))]
+    const [from] = operands[0]?.inputs ?? []
+    const widened = operands.every(
+      (x) =>
+        x.op === 'cast' &&
+        alone.has(x) &&
+        !demanded.has(x) &&
+        users.get(x) === 1 &&
+        x.inputs[0]?.dtype === from?.dtype &&
+        dtypeBytes(x.inputs[0]?.dtype ?? x.dtype) < dtypeBytes(x.dtype),
+    )
+    if (!widened || operands.length !== new Set(n.inputs).size) continue
+    for (const x of operands) {
+      c.add(x)
+      const own = alone.get(x)
+      if (own !== undefined) taken.add(own)
+    }
+  }
+  return clusters.filter((c) => !taken.has(c))
+}
+
+/** The groups that need no trial. */
+export function startingClusters(units: readonly Node[], demanded: ReadonlySet<Node>, target: TargetInfo): Set<Node>[] {
+  const joined = chains(units, demanded, target)
+  return target.library === undefined ? joined : withOperandCasts(joined, demanded)
 }
 
 /** The clusters, those of regions with the results that are used of them, so that a region's group is home to its results. */

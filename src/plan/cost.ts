@@ -6,7 +6,7 @@ import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import { type ScalarInfo, scalarInfo } from '../scalar/ops.ts'
 import { sizeOf } from '../types/shape.ts'
-import { type Body, pointsOf, tensorBytes } from './body.ts'
+import { type Body, pointsOf, storedTensors, tensorBytes } from './body.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
 import type { TargetInfo } from './target.ts'
 
@@ -24,23 +24,9 @@ export interface KernelCost {
 
 /** Modelled cost of a body scheduled by its roles; `segments` are its ranges where branches cut it, else the body alone. */
 export function costOf(body: Body, segments: readonly Body[], roles: Roles, target: TargetInfo): KernelCost {
-  // Loads at the same places share what they read; loads at others read more, up to the whole tensor.
-  const reads = new Map<string, Map<string, number>>()
-  for (const l of body.lets) {
-    if (l.op.kind !== 'load') continue
-    const places = reads.get(l.op.param) ?? new Map<string, number>()
-    reads.set(l.op.param, places)
-    const place = l.op.index.map((e) => e.key).join()
-    places.set(place, Math.max(places.get(place) ?? 0, pointsOf(roles.extents, l.axes)))
-  }
-  let bytesRead = 0
-  for (const [name, places] of reads) {
-    const t = body.loads.get(name)
-    if (t === undefined) continue
-    const points = [...places.values()].reduce((n, p) => n + p, 0)
-    bytesRead += tensorBytes(t, Math.min(sizeOf(t.shape), points))
-  }
-  const bytesWritten = body.stores.reduce((n, s) => n + tensorBytes(s, sizeOf(s.node.shape)), 0)
+  // Ranges run one after the other: each reads for itself.
+  const bytesRead = segments.reduce((n, s) => n + bytesReadBy(s), 0)
+  const bytesWritten = storedTensors(body).reduce((n, s) => n + tensorBytes(s, sizeOf(s.node.shape)), 0)
   const works =
     segments.length === 1 ? [workOf(body, roles, target)] : segments.map((s) => workOf(s, elementwiseRoles(s), target))
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
@@ -48,6 +34,27 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
   const seconds = Math.max((bytesRead + again + bytesWritten) / target.bandwidth, compute) + target.launch
   return { bytesRead, bytesWritten, flops: total((w) => w.flops), special: total((w) => w.special), seconds, compute }
+}
+
+/** Loads at the same places share what they read; loads at others read more, up to the whole tensor. */
+function bytesReadBy(body: Body): number {
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  const reads = new Map<string, Map<string, number>>()
+  for (const l of body.lets) {
+    if (l.op.kind !== 'load') continue
+    const places = reads.get(l.op.param) ?? new Map<string, number>()
+    reads.set(l.op.param, places)
+    const place = l.op.index.map((e) => e.key).join()
+    places.set(place, Math.max(places.get(place) ?? 0, pointsOf(extents, l.axes)))
+  }
+  let bytes = 0
+  for (const [name, places] of reads) {
+    const t = body.loads.get(name)
+    if (t === undefined) continue
+    const points = [...places.values()].reduce((n, p) => n + p, 0)
+    bytes += tensorBytes(t, Math.min(sizeOf(t.shape), points))
+  }
+  return bytes
 }
 
 /** Elementwise operations of a class a second. */
@@ -112,10 +119,17 @@ function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
     } else if (op.kind === 'dot') {
       const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes]))
       flops += n
-      compute += n / (matrix?.id === l.id ? target.matrixRate : target.simpleRate)
+      compute += n / (matrix?.id === l.id ? productRate(op, body, target) : target.simpleRate)
     }
   }
   return { flops, special, compute }
+}
+
+/** Multiply-adds a second of a product by the dtypes of its operands. */
+function productRate(op: Extract<LetStmt['op'], { kind: 'dot' }>, body: Body, target: TargetInfo): number {
+  const { matrixRate, plainMatrixRate = matrixRate } = target
+  const half = (id: ValueId): boolean => body.lets.some((l) => l.id === id && (l.dtype === 'bf16' || l.dtype === 'f16'))
+  return half(op.a) && half(op.b) ? matrixRate : plainMatrixRate
 }
 
 /**

@@ -1,9 +1,27 @@
 /** What planning gives: the groups of nodes that are kernels, and what was decided about values between them. */
 import type { Node } from '../graph/node.ts'
+import type { ProductCalls } from '../types/product.ts'
 import type { Body } from './body.ts'
 import type { KernelCost } from './cost.ts'
 import type { RefusalCode } from './refusal.ts'
 import type { Roles } from './roles.ts'
+
+/** A library call in the place of a kernel. */
+export interface LibraryCall extends ProductCalls {
+  /** Parameters of the body that the operands are. */
+  readonly a: string
+  readonly b: string
+}
+
+/** How a product might be computed by the target's library. */
+export interface LibraryChoice {
+  readonly library: string
+  /** Modelled seconds of the call, and of a kernel of its own. */
+  readonly seconds: number
+  readonly kernelSeconds: number
+  /** Why the library has no algorithm for it. */
+  readonly refused?: string
+}
 
 export interface KernelGroup {
   readonly kind: 'kernel'
@@ -14,6 +32,10 @@ export interface KernelGroup {
   readonly segments: readonly Body[]
   readonly roles: Roles
   readonly cost: KernelCost
+  /** What the target's library would do of it, where it is a product alone. */
+  readonly choice?: LibraryChoice
+  /** The library computes it: `cost` is that of its call. */
+  readonly called?: LibraryCall
 }
 
 /** A node that is a step of its own. */

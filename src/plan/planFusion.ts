@@ -7,7 +7,7 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { topologicalOrder } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
-import { chains, demandedNodes, withResults } from './clusters.ts'
+import { demandedNodes, startingClusters, withResults } from './clusters.ts'
 import { decideFormats, storedBytes } from './formats.ts'
 import { orderGroups } from './order.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type SingleGroup } from './plan.ts'
@@ -38,7 +38,7 @@ export function planFusion(
   const stands = (n: Node): boolean => n.op === 'param' || n.op === 'result' || (n.op === 'constant' && !isFree(n))
   const units = nodes.filter((n) => !stands(n) && (!isFree(n) || demanded.has(n)))
   const { clusters, recomputed } = fuse
-    ? spreadSingles(chains(units, demanded, target), demanded, target)
+    ? spreadSingles(startingClusters(units, demanded, target), demanded, target)
     : { clusters: units.map((n) => new Set([n])), recomputed: [] }
   const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, recomputed, trials, apart)
   if (fuse) {

@@ -8,7 +8,7 @@ import { familyOf, opDef } from '../graph/table.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import { pointsOf } from './body.ts'
+import { type Body, pointsOf } from './body.ts'
 import { leastSecondsWith, leastSecondsWithout, tooLarge } from './bounds.ts'
 import { buildBody } from './buildBody.ts'
 import { ancestorsWithin, standingInputs } from './clusters.ts'
@@ -16,11 +16,12 @@ import { collapse } from './collapse.ts'
 import { costOf, type KernelCost } from './cost.ts'
 import { packableNodes, withFormats } from './formats.ts'
 import { GroupGraph } from './groupGraph.ts'
+import { withLibrary } from './library.ts'
 import type { BoundaryGroup, Recomputed, RefusedMerge } from './plan.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { dataInputs } from './region.ts'
 import { analyse } from './roles.ts'
-import { segmentsOf } from './segments.ts'
+import { partsOf, segmentsOf } from './segments.ts'
 import type { TargetInfo } from './target.ts'
 import type { Made, Originals, Outcome, Trials } from './trials.ts'
 
@@ -77,6 +78,10 @@ const unlimited = (target: TargetInfo): TargetInfo => ({
   maxStatements: Infinity,
   rowBytes: Infinity,
 })
+
+/** Less time, or as much with less arithmetic under it. */
+const isCheaper = (a: KernelCost, b: KernelCost): boolean =>
+  a.seconds < b.seconds || (a.seconds === b.seconds && a.compute < b.compute)
 
 export const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
 
@@ -190,13 +195,25 @@ export class Planner {
   }
 
   private build(members: ReadonlySet<Node>, outputs: readonly Node[], limits: TargetInfo): Outcome {
-    const built = buildBody({ members, outputs })
-    if (!built.ok) return built
-    const body = withFormats(collapse(built.body), this.packable)
-    const roles = analyse(body, limits, this.mode)
-    if (!roles.ok) return roles
-    const segments = roles.roles.kind === 'elementwise' ? segmentsOf(body) : [body]
-    return { ok: true, body, segments, roles: roles.roles, cost: costOf(body, segments, roles.roles, this.target) }
+    const whole = buildBody({ members, outputs }, this.mode)
+    const made = whole.ok ? this.judge(whole.body, limits) : whole
+    if (!whole.branches) return made
+    // Where a kernel joins or reads pieces, its results may be better bound range by range.
+    const inPieces = buildBody({ members, outputs }, this.mode, true)
+    const other = inPieces.ok ? this.judge(inPieces.body, limits) : inPieces
+    return other.ok && (!made.ok || isCheaper(other.cost, made.cost)) ? other : made
+  }
+
+  /** What a body is as a kernel. */
+  private judge(built: Body, limits: TargetInfo): Outcome {
+    const body = withFormats(collapse(built), this.packable)
+    const analysed = analyse(body, limits, this.mode)
+    if (!analysed.ok) return analysed
+    const { roles } = analysed
+    const cut = body.stores.some((s) => s.pieces !== undefined)
+    const segments = roles.kind !== 'elementwise' ? [body] : cut ? partsOf(body) : segmentsOf(body)
+    const cost = costOf(body, segments, roles, this.target)
+    return withLibrary({ ok: true, body, segments, roles, cost }, this.target, this.mode)
   }
 
   private note(a: Group, b: Group, why: Refused, loss: number | undefined): void {
@@ -256,12 +273,15 @@ export class Planner {
     const loss = made.cost.seconds - before
     if (loss >= 0) {
       const recompute = made.cost.compute > 1.01 * ((a.made?.cost.compute ?? 0) + (b.made?.cost.compute ?? 0))
+      const library = a.made?.called ?? b.made?.called
       this.note(
         a,
         b,
-        recompute
-          ? refuse('recompute-cost', 'the producer would be evaluated more than once an element')
-          : refuse('no-gain', 'nothing is saved'),
+        library !== undefined && made.called === undefined
+          ? refuse('library-product', 'the library computes the product alone faster than one kernel does both')
+          : recompute
+            ? refuse('recompute-cost', 'the producer would be evaluated more than once an element')
+            : refuse('no-gain', 'nothing is saved'),
         loss,
       )
       return undefined
@@ -296,8 +316,8 @@ export class Planner {
     return made
   }
 
-  /** Merges along edges until none gains, largest saving first. */
-  mergeEdges(): void {
+  /** Merges along edges (those of some groups, where told) until none gains, largest saving first. */
+  mergeEdges(among: Iterable<number> = this.links.ids()): void {
     // Largest saving last; among equals what follows a matrix product (its epilogue costs least), then the smaller groups,
     // whose trials are cheap.
     const queue: { saving: number; epilogue: number; size: number; a: number; b: number }[] = []
@@ -312,7 +332,9 @@ export class Planner {
       const epilogue = from.made?.roles.kind === 'matrix' ? 1 : 0
       queue.push({ saving, epilogue, size: from.members.size + to.members.size, a, b })
     }
-    for (const id of this.links.ids()) for (const s of this.links.successors(id)) push(id, s)
+    const from = new Set(among)
+    for (const id of this.links.ids())
+      for (const s of this.links.successors(id)) if (from.has(id) || from.has(s)) push(id, s)
     queue.sort(order)
     /** The last entry moves to its place, behind its equals. */
     const settle = (): void => {
@@ -419,8 +441,9 @@ export class Planner {
     return { members, outputs }
   }
 
-  /** Groups that read the same tensor over the same axes become one kernel with several results. */
+  /** Groups that read the same tensor over the same axes become one kernel with several results, which may then join what they read. */
   mergeSiblings(): void {
+    const joined = new Set<number>()
     const leaves = [...this.users.keys()].filter((n) => bytesOf(n) > 0).sort((p, q) => bytesOf(q) - bytesOf(p))
     // Pairs refused: no merge of others changes that.
     const refused = new Set<string>()
@@ -439,11 +462,13 @@ export class Planner {
             refused.add(pair)
             continue
           }
+          joined.add(merged.id)
           seen[i] = merged.id
           seen.splice(j--, 1)
         }
       }
     }
+    this.mergeEdges([...joined].filter((id) => this.groups.has(id)))
   }
 
   /** Cheap test before a sibling trial: the same number of points, or those of an operand or the result of a matrix product. */

@@ -15,7 +15,7 @@ export type RefusalCode =
   | 'computed-again'
   /** Recomputing the producer costs more than storing and reading its result. */
   | 'recompute-cost'
-  /** Random bits read through padding have no counter there. */
+  /** Random bits read through padding have no place there. */
   | 'random-in-padding'
   /** More buffers than a kernel of the target may bind. */
   | 'too-many-buffers'
@@ -41,6 +41,8 @@ export type RefusalCode =
   | 'too-much-code'
   /** Launched together, intermediates would live for longer than the program's peak of memory allows. */
   | 'longer-lifetimes'
+  /** A library of the target computes the product alone, and that is modelled faster. */
+  | 'library-product'
   /** The merged kernel is modelled no faster than the two. */
   | 'no-gain'
 

@@ -53,6 +53,11 @@ export interface TargetInfo {
     /** What blocks are multiples of (the largest that is not more than the block), beyond the extent if need be: matrix units. */
     readonly grains?: readonly number[]
   }
+  /**
+   * When the depth of a product with few blocks is cut: its modelled seconds (less, and a finishing stage costs more than it brings),
+   * and the share of them that writing and reading partial results may take.
+   */
+  readonly depthSplit: { readonly leastSeconds: number; readonly mostTraffic: number }
   /** Elements of the rows a program works on at once where it goes through many. */
   readonly rowsAtOnce: number
   /** Elements an elementwise program covers. */
@@ -88,6 +93,7 @@ export const wasmTarget: TargetInfo = {
   sharesUnionCode: false,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
+  depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06 },
   rowsAtOnce: 8192,
   elementBlock: 16384,
   packBools: true,
@@ -118,6 +124,8 @@ export const cudaTarget: TargetInfo = {
   // Mostly from the second-level cache.
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64] },
+  // Partial results stay in the second-level cache.
+  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.2 },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   packBools: false,

@@ -16,8 +16,8 @@ export interface StageReport {
 export interface KernelReport {
   readonly name: string
   /**
-   * 'elementwise', 'reduction', 'matrix', 'scatter', 'union' (of different kinds), or a boundary: 'opaque', 'effect', 'cond',
-   * 'while', 'loop'.
+   * 'elementwise', 'reduction', 'matrix', 'scatter', 'union' (of different kinds), 'library' (a call of the device's library of
+   * matrix products), or a boundary: 'opaque', 'effect', 'cond', 'while', 'loop'.
    */
   readonly kind: string
   /** Independent kernels launched as this one. */
@@ -35,8 +35,21 @@ export interface KernelReport {
   /** Programs of the grid. */
   readonly programs: number
   readonly stages: readonly StageReport[]
+  /** Of a matrix product: what the device's library would do of it, where there is one. */
+  readonly library?: LibraryReport
   /** The graphs inside control flow. Its traffic, arithmetic and time above are of a run: all steps where their number is known. */
   readonly inner?: readonly InnerReport[]
+}
+
+/** A matrix product by the device's library or by a kernel. */
+export interface LibraryReport {
+  readonly name: string
+  /** `refused`: the library has no algorithm for it, for the reason `detail`. */
+  readonly choice: 'call' | 'kernel' | 'refused'
+  /** Modelled milliseconds of a call, and of a kernel that computes the product alone. */
+  readonly callMs: number
+  readonly kernelMs: number
+  readonly detail?: string
 }
 
 /** A graph inside control flow, compiled as a program of its own. */
@@ -126,6 +139,8 @@ export interface FusionReport {
   readonly totals: {
     /** Grid launches (stages are counted apart); those inside control flow each once, however often they run. */
     readonly kernels: number
+    /** Calls of the device's library, which launches kernels of its own; absent where there are none. */
+    readonly libraryCalls?: number
     readonly stages: number
     readonly operations: number
     readonly bytes: number

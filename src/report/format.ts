@@ -1,5 +1,5 @@
 /** The fusion report as text for people. */
-import type { FusionReport, InnerReport, KernelReport, PassesReport, SavedReport } from './data.ts'
+import type { FusionReport, InnerReport, KernelReport, LibraryReport, PassesReport, SavedReport } from './data.ts'
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB']
 
@@ -18,6 +18,20 @@ export const showMs = (ms: number): string => (ms >= 100 ? ms.toFixed(0) : ms >=
 
 /** `1 kernel`, `2 kernels`. */
 export const counted = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
+
+/** `2 kernels and 1 library call`. */
+export const countedLaunches = ({ kernels, libraryCalls = 0 }: FusionReport['totals']): string =>
+  libraryCalls === 0
+    ? counted(kernels, 'kernel')
+    : `${counted(kernels, 'kernel')} and ${counted(libraryCalls, 'library call')}`
+
+/** Who computes a matrix product, and what the other would take. */
+export function libraryLine({ name, choice, callMs, kernelMs, detail }: LibraryReport): string {
+  if (choice === 'refused') return `a kernel of its own: ${detail ?? `${name} has no algorithm`}`
+  const other =
+    choice === 'call' ? `a kernel is modelled at ${showMs(kernelMs)} ms` : `${name} is modelled at ${showMs(callMs)} ms`
+  return choice === 'call' ? `a call of ${name}; ${other}` : `a kernel of its own; ${other}`
+}
 
 /** How often a graph inside control flow runs: `body, 10 steps`. */
 export const innerTitle = ({ role, trips }: InnerReport): string =>
@@ -49,6 +63,7 @@ function kernelLines(k: KernelReport, index: number): string[] {
     `  ${String(index + 1).padStart(3)}  ${k.kind.padEnd(11)} ${named.join(' + ') || k.name}`,
     `       ${parts}read ${showBytes(k.bytesRead)}, write ${showBytes(k.bytesWritten)}, ${k.intensity.toFixed(1)} flop/B, modelled ${showMs(k.modelledMs)} ms, ${counted(k.programs, 'program')}`,
   ]
+  if (k.library !== undefined) lines.push(`       ${libraryLine(k.library)}`)
   for (const i of k.inner ?? [])
     lines.push(`       ${innerTitle(i)}:`, ...i.kernels.flatMap(kernelLines).map((line) => `      ${line}`))
   for (const s of k.stages) lines.push(`       + ${s.stage} stage ${s.name} (${showBytes(s.bytes)})`)
@@ -74,7 +89,7 @@ function passesLines(p: PassesReport): string[] {
 export function formatReport(r: FusionReport): string {
   const saved = r.totals.bytesOpByOp - r.totals.bytes
   const lines = [
-    `${r.name}: ${counted(r.totals.operations, 'operation')} in ${counted(r.totals.kernels, 'kernel')}${r.totals.stages > 0 ? ` (+ ${counted(r.totals.stages, 'stage')})` : ''} for ${r.target}, ${r.mode}`,
+    `${r.name}: ${counted(r.totals.operations, 'operation')} in ${countedLaunches(r.totals)}${r.totals.stages > 0 ? ` (+ ${counted(r.totals.stages, 'stage')})` : ''} for ${r.target}, ${r.mode}`,
     `  memory traffic ${showBytes(r.totals.bytes)}; operation by operation ${showBytes(r.totals.bytesOpByOp)}; saved ${showBytes(saved)} (${((100 * saved) / Math.max(1, r.totals.bytesOpByOp)).toFixed(0)}%)`,
     `  peak memory ${showBytes(r.memory.peakBytes)} (intermediates ${showBytes(r.memory.arenaBytes)}, ${showBytes(r.memory.unsharedBytes)} without reuse; ${r.memory.inPlace} in place)`,
     '',

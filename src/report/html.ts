@@ -1,6 +1,14 @@
 /** The fusion report as a page that stands alone: the picture, and what it cannot show, in tables. */
 import type { FusionReport, KernelReport } from './data.ts'
-import { counted, countedOperations, countedRefusals, innerTitle, showBytes, showMs } from './format.ts'
+import {
+  counted,
+  countedLaunches,
+  countedOperations,
+  countedRefusals,
+  innerTitle,
+  showBytes,
+  showMs,
+} from './format.ts'
 import { escapeMarkup, reportPicture } from './svg.ts'
 
 const style = `
@@ -72,7 +80,7 @@ export function reportPage(r: FusionReport): string {
   const { memory } = r
   const parts = [
     `<h1>${escapeMarkup(r.name)}</h1>`,
-    `<p>${counted(r.totals.operations, 'operation')} in ${counted(r.totals.kernels, 'kernel')}${stages} for ${escapeMarkup(r.target)}, ${r.mode}; modelled ${showMs(r.totals.modelledMs)} ms.</p>`,
+    `<p>${counted(r.totals.operations, 'operation')} in ${countedLaunches(r.totals)}${stages} for ${escapeMarkup(r.target)}, ${r.mode}; modelled ${showMs(r.totals.modelledMs)} ms.</p>`,
     totals(r),
     `<p class="quiet">Peak memory ${showBytes(memory.peakBytes)}: intermediates ${showBytes(memory.arenaBytes)}, ${showBytes(memory.unsharedBytes)} without reuse; ${memory.inPlace} written in place.</p>`,
     section('Kernels', reportPicture(r)),

@@ -1,6 +1,6 @@
 /** The fusion report as an SVG picture: kernels as boxes around their operations, arrows for what they read and write. */
 import type { FusionReport, KernelReport } from './data.ts'
-import { counted, countedOperations, countedRefusals, showBytes, showMs } from './format.ts'
+import { counted, countedLaunches, countedOperations, countedRefusals, showBytes, showMs } from './format.ts'
 
 export interface PictureOptions {
   /** Draw the totals and the refused merges too, so that the picture stands alone. */
@@ -114,7 +114,7 @@ function drawTotals(r: FusionReport, top: number): Drawn {
     `<rect class="${cls}" x="${memory.left}" y="${y}" width="${((full * bytes) / most).toFixed(1)}" height="26" rx="5"/>${text(memory.left + 10, y + 18, `${label}: ${showBytes(bytes)}`, 'class="barlabel"')}`
   const saved =
     totals.bytesOpByOp <= 0 ? 0 : Math.round((100 * (totals.bytesOpByOp - totals.bytes)) / totals.bytesOpByOp)
-  const headline = `${counted(totals.operations, 'operation')} in ${counted(totals.kernels, 'kernel')}; ${saved}% of the memory traffic saved`
+  const headline = `${counted(totals.operations, 'operation')} in ${countedLaunches(totals)}; ${saved}% of the memory traffic saved`
   const parts = [
     text(memory.left, top + 24, r.name, 'class="title"'),
     text(memory.left, top + 48, headline, 'class="headline"'),

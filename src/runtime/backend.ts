@@ -27,6 +27,18 @@ export interface StepTime {
   readonly ms: number
 }
 
+/** The library of the device has no algorithm for a product of a program: the plan must do without that call. */
+export class ProductRefused extends Error {
+  /** The product, as `productKey` names it. */
+  readonly key: string
+
+  constructor(key: string, reason: string) {
+    super(reason)
+    this.name = 'ProductRefused'
+    this.key = key
+  }
+}
+
 export interface Backend {
   readonly name: string
   /** Uninitialised memory. Throws E_OUT_OF_MEMORY naming the remedy. */
@@ -38,6 +50,7 @@ export interface Backend {
   /** A copy of `n` elements. Throws E_DEVICE on a device that cannot be waited for (WebGPU). */
   readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray
   read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray>
+  /** Throws ProductRefused where the device's library cannot make one of the program's products. */
   prepare(program: Program): Executable
   /** Resolves when everything started so far is done. */
   settled(): Promise<void>

@@ -9,6 +9,7 @@ import type {
   InnerProgram,
   KernelStep,
   LoopStep,
+  ProductStep,
   Program,
   ProgramBuffer,
   ProgramStep,
@@ -37,6 +38,14 @@ export type InspectStep = Extract<ProgramStep, { kind: 'inspect' }>
 /** `top` is the step of the outermost program it belongs to. */
 export type Command =
   | { readonly kind: 'launch'; readonly top: number; readonly step: KernelStep; readonly places: readonly Place[] }
+  | {
+      readonly kind: 'product'
+      readonly top: number
+      readonly step: ProductStep
+      readonly a: Place
+      readonly b: Place
+      readonly out: Place
+    }
   | { readonly kind: 'copy'; readonly top: number; readonly from: Place; readonly to: Place }
   | {
       readonly kind: 'opaque'
@@ -178,6 +187,8 @@ class Writer {
     switch (step.kind) {
       case 'kernel':
         return [{ kind: 'launch', top, step, places: step.buffers.map((b) => around.at(b)) }]
+      case 'product':
+        return [{ kind: 'product', top, step, a: around.at(step.a), b: around.at(step.b), out: around.at(step.out) }]
       case 'copy': {
         const [from, to] = [around.at(step.from), around.at(step.to)]
         return copied(from, to, top)

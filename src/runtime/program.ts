@@ -5,6 +5,7 @@
 import type { Kernel } from '../kernel/ir.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
+import type { ProductCalls } from '../types/product.ts'
 
 /**
  * Where a buffer's memory comes from. `temp` offsets are bytes into one arena of `arenaBytes`, 64-byte aligned. The output of
@@ -35,8 +36,22 @@ export interface KernelStep {
   readonly buffers: readonly number[]
 }
 
+/**
+ * A matrix product by the library of the device: buffers `a` and `b` (which may be one) into `out`. Plans for targets without a
+ * library have none.
+ */
+export interface ProductStep extends ProductCalls {
+  readonly kind: 'product'
+  readonly name: string
+  readonly launch: number
+  readonly a: number
+  readonly b: number
+  readonly out: number
+}
+
 export type ProgramStep =
   | KernelStep
+  | ProductStep
   /** Copies a whole buffer (an input passed through to an output; the base of a scatter). */
   | { readonly kind: 'copy'; readonly from: number; readonly to: number }
   /** A user's kernel on host views. */

@@ -7,7 +7,12 @@ import {
   type DeviceProperties,
   DriverError,
   type Launch,
+  type ProductAlignment,
+  type ProductLibrary,
+  type StreamWork,
 } from '../../src/backends/cuda/driver.ts'
+import { ProductRefused } from '../../src/runtime/backend.ts'
+import { describeProduct, productKey, type StridedProduct } from '../../src/types/product.ts'
 
 class FakeArguments implements Arguments {
   readonly values: number[]
@@ -23,9 +28,56 @@ class FakeArguments implements Arguments {
 
 export const valuesOf = (l: Launch): number[] => (l.args instanceof FakeArguments ? [...l.args.values] : [])
 
+/** What is put on the stream: done at once, or held while a graph is captured. */
+export class Stream {
+  private held: (() => void)[] | undefined
+
+  put(work: () => void): void {
+    if (this.held === undefined) work()
+    else this.held.push(work)
+  }
+
+  capture(body: () => void): readonly (() => void)[] {
+    this.held = []
+    try {
+      body()
+      return this.held
+    } finally {
+      this.held = undefined
+    }
+  }
+}
+
+/** A library whose products are done by `multiply`; those that `refuses` gives a reason for are refused. */
+export function productLibrary(
+  stream: Stream,
+  multiply: (product: StridedProduct, a: number, b: number, out: number) => void,
+  refuses: (product: StridedProduct, alignment: ProductAlignment) => string | undefined = () => undefined,
+): ProductLibrary {
+  return {
+    version: '13.0.0',
+    open: () => ({
+      find: (product, alignment) => {
+        const why = refuses(product, alignment)
+        if (why !== undefined) throw new ProductRefused(productKey(product), why)
+        return {
+          workspaceBytes: 1024,
+          enqueue: (a, b, out, workspace, on) => {
+            if (workspace === 0 || on !== 0x77) throw new Error(`workspace ${workspace}, stream ${on}`)
+            stream.put(() => multiply(product, a, b, out))
+          },
+        }
+      },
+      dispose: () => {},
+    }),
+  }
+}
+
 export interface FakeDevice {
   readonly driver: CudaDriver
   readonly compiler: CudaCompiler
+  readonly stream: Stream
+  readonly products: ProductLibrary
   /** Calls in order, with what matters of them. */
   readonly calls: string[]
   /** Sources compiled, by entry point. */
@@ -57,8 +109,13 @@ export function fakeDevice(memory = 1 << 30, capability = 90): FakeDevice {
     for (const [start, bytes] of blocks) if (address >= start && address < start + bytes) return
     throw new DriverError(call, 'CUDA_ERROR_INVALID_VALUE', `no memory at ${address}`)
   }
-  const launch = (l: Launch): void => {
-    launched.push({ fn: l.fn, args: valuesOf(l) })
+  const stream = new Stream()
+  const launch = (l: StreamWork): void => {
+    if ('enqueue' in l) l.enqueue(0x77)
+    else {
+      const args = valuesOf(l)
+      stream.put(() => launched.push({ fn: l.fn, args }))
+    }
   }
   const context: CudaContext = {
     properties,
@@ -116,20 +173,23 @@ export function fakeDevice(memory = 1 << 30, capability = 90): FakeDevice {
     },
     makeGraph: (launches) => {
       calls.push(`graph of ${launches.length}`)
-      const held = launches.map((l) => ({ fn: l.fn, args: valuesOf(l) }))
+      const held = launches.map((l) => stream.capture(() => launch(l)))
       return {
         launch: () => {
           calls.push('launch graph')
-          launched.push(...held)
+          for (const works of held) for (const work of works) work()
         },
-        update: (i) => {
-          calls.push(`update ${i}`)
-          const l = launches[i]
-          if (l !== undefined) held[i] = { fn: l.fn, args: valuesOf(l) }
+        update: (changed) => {
+          calls.push(`update ${changed.join()}`)
+          for (const i of changed) {
+            const l = launches[i]
+            if (l !== undefined) held[i] = stream.capture(() => launch(l))
+          }
         },
         dispose: () => calls.push('dispose graph'),
       }
     },
+    activate: () => {},
     dispose: () => calls.push('close'),
   }
   return {
@@ -144,6 +204,11 @@ export function fakeDevice(memory = 1 << 30, capability = 90): FakeDevice {
           : { image: new TextEncoder().encode(source), log: '' }
       },
     },
+    stream,
+    products: productLibrary(stream, (product, ...addresses) => {
+      calls.push(`product ${describeProduct(product)}`)
+      launched.push({ fn: 0, args: addresses })
+    }),
     calls,
     sources,
     launched,

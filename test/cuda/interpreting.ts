@@ -1,14 +1,24 @@
 /** A CUDA driver that runs kernels with the interpreter on memory of the host: the whole backend but the device's own code. */
-import type { CudaCompiler, CudaContext, CudaDriver, Launch, Pinned } from '../../src/backends/cuda/driver.ts'
+import type {
+  CudaCompiler,
+  CudaContext,
+  CudaDriver,
+  Pinned,
+  ProductLibrary,
+  StreamWork,
+} from '../../src/backends/cuda/driver.ts'
 import { capsOf } from '../../src/backends/cuda/prepared.ts'
 import { emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel, KernelParam } from '../../src/kernel/ir.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import { dtypeBytes } from '../../src/types/dtype.ts'
 import { type HostArray, hostView } from '../../src/types/host.ts'
+import { describeProduct, type StridedMatrix } from '../../src/types/product.ts'
 import { sizeOf } from '../../src/types/shape.ts'
-import { fakeDevice, valuesOf } from './fake.ts'
+import { fakeDevice, productLibrary, valuesOf } from './fake.ts'
+import { multiply } from './multiply.ts'
 
 /** The code without what depends on sharing of memory. */
 const plain = (source: string): string => source.replaceAll('__restrict__ ', '')
@@ -16,6 +26,7 @@ const plain = (source: string): string => source.replaceAll('__restrict__ ', '')
 export interface InterpretingDevice {
   readonly driver: CudaDriver
   readonly compiler: CudaCompiler
+  readonly products: ProductLibrary
   readonly calls: string[]
   /** Makes the kernels of a program known. */
   learn(program: Program): void
@@ -23,7 +34,8 @@ export interface InterpretingDevice {
   tables(): number
 }
 
-export function interpretingDevice(): InterpretingDevice {
+/** `refuses` gives the reasons for which its library has no algorithm. */
+export function interpretingDevice(refuses?: Parameters<typeof productLibrary>[2]): InterpretingDevice {
   const fake = fakeDevice()
   const recorded = fake.driver.open(0)
   const known = new Map<string, { readonly kernel: Kernel; readonly source: KernelSource }>()
@@ -75,6 +87,27 @@ export function interpretingDevice(): InterpretingDevice {
     const buffers = Object.fromEntries(kernel.params.map((p) => [p.name, view(p, addresses.get(p.name) ?? 0)]))
     interpretKernel(kernel, buffers, { rounding: 'dtype' })
   }
+  const run = (l: StreamWork): void => {
+    if ('enqueue' in l) {
+      l.enqueue(0x77)
+      return
+    }
+    const args = valuesOf(l)
+    fake.stream.put(() => runLaunch(l.fn, args))
+  }
+  const matrix = (x: StridedMatrix, address: number): HostArray => {
+    const { block, offset } = at(address)
+    const elements = Math.floor((block.length - offset) / dtypeBytes(x.dtype))
+    return hostView(x.dtype, block.buffer, block.byteOffset + offset, elements)
+  }
+  const products = productLibrary(
+    fake.stream,
+    (p, a, b, out) => {
+      fake.calls.push(`product ${describeProduct(p)}`)
+      multiply(p, matrix(p.a, a), matrix(p.b, b), matrix(p.out, out))
+    },
+    refuses,
+  )
   const context: CudaContext = {
     ...recorded,
     memAlloc: (bytes) => {
@@ -106,22 +139,24 @@ export function interpretingDevice(): InterpretingDevice {
       functions.set(fn, { name, source: modules.get(module) ?? '' })
       return fn
     },
-    launch: (l: Launch) => {
-      recorded.launch(l)
-      runLaunch(l.fn, valuesOf(l))
+    launch: (l) => {
+      if (!('enqueue' in l)) recorded.launch(l)
+      run(l)
     },
     makeGraph: (launches) => {
-      const graph = recorded.makeGraph(launches)
-      const held = launches.map((l) => ({ fn: l.fn, args: valuesOf(l) }))
+      const graph = recorded.makeGraph(launches.filter((l) => !('enqueue' in l)))
+      const held = launches.map((l) => fake.stream.capture(() => run(l)))
       return {
         launch: () => {
           graph.launch()
-          for (const h of held) runLaunch(h.fn, h.args)
+          for (const works of held) for (const work of works) work()
         },
-        update: (i) => {
-          graph.update(i)
-          const l = launches[i]
-          if (l !== undefined) held[i] = { fn: l.fn, args: valuesOf(l) }
+        update: (changed) => {
+          fake.calls.push(`update ${changed.join()}`)
+          for (const i of changed) {
+            const l = launches[i]
+            if (l !== undefined) held[i] = fake.stream.capture(() => run(l))
+          }
         },
         dispose: () => graph.dispose(),
       }
@@ -130,6 +165,7 @@ export function interpretingDevice(): InterpretingDevice {
   return {
     driver: { ...fake.driver, open: () => context },
     compiler: fake.compiler,
+    products,
     calls: fake.calls,
     tables: () => [...known.values()].filter((k) => (k.source.table ?? []).length > 0).length,
     learn: (program) => {

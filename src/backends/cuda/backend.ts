@@ -5,8 +5,9 @@ import type { Program } from '../../runtime/program.ts'
 import type { DType } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import type { KernelResources } from './compile.ts'
+import { openProducts } from './cublasLt.ts'
 import { CudaDevice, guarded } from './device.ts'
-import type { CudaCompiler, CudaDriver, DeviceProperties } from './driver.ts'
+import type { CudaCompiler, CudaDriver, DeviceProperties, ProductLibrary } from './driver.ts'
 import { CudaExecutable } from './executable.ts'
 import { openDriver } from './ffi.ts'
 import { openCompiler } from './nvrtc.ts'
@@ -21,6 +22,8 @@ export interface CudaOptions {
   /** Another driver and compiler (tests). */
   readonly driver?: CudaDriver
   readonly compiler?: CudaCompiler
+  /** Another library of matrix products, or none; cuBLASLt where it is found unless given. */
+  readonly products?: ProductLibrary | 'none'
 }
 
 let driver: CudaDriver | undefined
@@ -38,6 +41,20 @@ export function theCompiler(): CudaCompiler {
   return compiler
 }
 
+let products: ReturnType<typeof openProducts> | undefined
+
+/** cuBLASLt of this process, or why there is none: products are kernels then. */
+export function theProducts(): ProductLibrary | { readonly missing: string } {
+  products ??= openProducts()
+  return products
+}
+
+function productsOf(options: CudaOptions): ProductLibrary | undefined {
+  if (options.products === 'none' || (options.driver !== undefined && options.products === undefined)) return undefined
+  const found = options.products ?? theProducts()
+  return 'missing' in found ? undefined : found
+}
+
 /** Opens a device. Throws E_DEVICE naming what is missing: the package koffi, the driver, NVRTC, or the device. */
 export function createCudaBackend(options: CudaOptions = {}): CudaBackend {
   const open = options.driver ?? theDriver()
@@ -49,9 +66,10 @@ export function createCudaBackend(options: CudaOptions = {}): CudaBackend {
     })
   const compiler = options.compiler ?? theCompiler()
   const { memoryLimit, cacheFolder } = options
+  const products = productsOf(options)
   return guarded(
     'the CUDA driver',
-    () => new CudaBackend(new CudaDevice(open.open(index), compiler, { memoryLimit, cacheFolder })),
+    () => new CudaBackend(new CudaDevice(open.open(index), compiler, { memoryLimit, cacheFolder, products })),
   )
 }
 
@@ -68,6 +86,11 @@ export class CudaBackend implements Backend {
 
   get properties(): DeviceProperties {
     return this.device.context.properties
+  }
+
+  /** Whether products may be library calls. */
+  get hasLibrary(): boolean {
+    return this.device.products !== undefined
   }
 
   private guard<T>(body: () => T): T {

@@ -2,8 +2,16 @@
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
 import { KernelCache } from './compile.ts'
-import { type CudaCompiler, type CudaContext, DriverError, isOutOfMemory, type Pinned } from './driver.ts'
+import {
+  type CudaCompiler,
+  type CudaContext,
+  DriverError,
+  isOutOfMemory,
+  type Pinned,
+  type ProductLibrary,
+} from './driver.ts'
 import { MemoryPool } from './memory.ts'
+import { Products } from './products.ts'
 
 /** Memory of a tensor. */
 export class CudaBuffer implements DeviceBuffer {
@@ -32,17 +40,21 @@ export interface CudaDeviceOptions {
   readonly memoryLimit?: number | undefined
   /** Where compiled kernels are kept; undefined: the user's cache folder. */
   readonly cacheFolder?: string | undefined
+  /** Matrix products; undefined: the device has kernels alone. */
+  readonly products?: ProductLibrary | undefined
 }
 
 export class CudaDevice {
   readonly context: CudaContext
   readonly pool: MemoryPool
   readonly kernels: KernelCache
+  readonly products: Products | undefined
   private chunks: readonly Chunk[] | undefined
 
   constructor(context: CudaContext, compiler: CudaCompiler, options: CudaDeviceOptions = {}) {
     this.context = context
     this.pool = new MemoryPool(context, options.memoryLimit)
+    this.products = options.products === undefined ? undefined : new Products(options.products, context, this.pool)
     this.kernels =
       options.cacheFolder === undefined
         ? new KernelCache(context, compiler)
@@ -126,6 +138,7 @@ export class CudaDevice {
     }
     this.chunks = undefined
     this.kernels.dispose()
+    this.products?.dispose()
     this.pool.trim()
     this.context.dispose()
   }

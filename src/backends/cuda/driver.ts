@@ -3,6 +3,8 @@
  * records calls as well as on a GPU. Addresses and handles are numbers (device pointers stay below 2^53).
  */
 
+import type { StridedProduct } from '../../types/product.ts'
+
 /** A driver call that failed: the name of the error and of the call. */
 export class DriverError extends Error {
   readonly error: string
@@ -62,11 +64,18 @@ export interface Launch {
   readonly args: Arguments
 }
 
+/** A library's call, which puts kernels of its own on the stream. */
+export interface StreamCall {
+  readonly enqueue: (stream: number) => void
+}
+
+export type StreamWork = Launch | StreamCall
+
 /** Launches that run one after another, started by one call. */
 export interface GraphRun {
   launch(): void
-  /** Takes over the arguments of a launch. */
-  update(launch: number): void
+  /** Takes over the arguments of launches. */
+  update(launches: readonly number[]): void
   dispose(): void
 }
 
@@ -99,9 +108,11 @@ export interface CudaContext {
   /** Blocks of a kernel that a multiprocessor holds. */
   occupancy(fn: number, threads: number, sharedBytes: number): number
   makeArguments(length: number): Arguments
-  launch(l: Launch): void
+  launch(l: StreamWork): void
   /** Launches in order as a graph, with the arguments they have now. */
-  makeGraph(launches: readonly Launch[]): GraphRun
+  makeGraph(launches: readonly StreamWork[]): GraphRun
+  /** Makes this device the one that calls of libraries mean. */
+  activate(): void
   dispose(): void
 }
 
@@ -110,6 +121,35 @@ export interface CudaDriver {
   readonly version: number
   devices(): DeviceProperties[]
   open(index: number): CudaContext
+}
+
+/** Bytes that the addresses of a product's matrices are multiples of. */
+export interface ProductAlignment {
+  readonly a: number
+  readonly b: number
+  readonly out: number
+}
+
+/** A product with the algorithm the library chose for it. */
+export interface FoundProduct {
+  /** Bytes of device memory it works in. */
+  readonly workspaceBytes: number
+  /** Puts the product on a stream; arguments are addresses of the matrices and of the workspace. */
+  enqueue(a: number, b: number, out: number, workspace: number, stream: number): void
+}
+
+/** Matrix products on an open device. */
+export interface ProductHandle {
+  /** Throws ProductRefused where there is no algorithm, DriverError where the library fails. */
+  find(product: StridedProduct, alignment: ProductAlignment, workspaceBytes: number): FoundProduct
+  dispose(): void
+}
+
+/** A library of matrix products (cuBLASLt). */
+export interface ProductLibrary {
+  readonly version: string
+  /** For the device of the context. */
+  open(context: CudaContext): ProductHandle
 }
 
 export interface CompileOutcome {

@@ -10,6 +10,7 @@ import {
   type GraphRun,
   type Launch,
   type Pinned,
+  type StreamWork,
 } from './driver.ts'
 import {
   type Ffi,
@@ -63,6 +64,9 @@ const signatures = {
   cuGraphAddKernelNode: ['void*', u64, 'void*', u64, 'void*'],
   cuGraphInstantiateWithFlags: ['void*', u64, u64],
   cuGraphExecKernelNodeSetParams: [u64, u64, 'void*'],
+  cuGraphExecUpdate_v2: [u64, u64, 'void*'],
+  cuStreamBeginCapture_v2: [u64, 'int'],
+  cuStreamEndCapture: [u64, 'void*'],
   cuGraphLaunch: [u64, u64],
   cuGraphExecDestroy: [u64],
   cuGraphDestroy: [u64],
@@ -75,6 +79,8 @@ const attribute = { multiprocessors: 16, l2Bytes: 38, major: 75, minor: 76, shar
 const functionAttribute = { maxThreads: 0, shared: 1, local: 3, registers: 4, maxDynamicShared: 8 } as const
 
 const notReady = 600
+/** CU_STREAM_CAPTURE_MODE_RELAXED: what a library asks of the driver meanwhile is not held against it. */
+const relaxed = 2
 
 /** The driver's functions, checked. */
 class Calls {
@@ -216,8 +222,7 @@ class Context implements CudaContext {
     this.stream = calls.handle('cuStreamCreate', 1)
   }
 
-  /** Makes this device the one that calls mean. */
-  private activate(): void {
+  activate(): void {
     if (current === this) return
     this.calls.call('cuCtxSetCurrent', this.context)
     current = this
@@ -337,12 +342,57 @@ class Context implements CudaContext {
     return new NativeArguments(this.calls, length)
   }
 
-  launch(l: Launch): void {
+  launch(l: StreamWork): void {
+    if ('enqueue' in l) {
+      this.activate()
+      l.enqueue(this.stream)
+      return
+    }
     this.call('cuLaunchKernel', l.fn, l.grid, 1, 1, l.threads, 1, 1, l.sharedBytes, this.stream, tableOf(l.args), 0)
   }
 
-  makeGraph(launches: readonly Launch[]): GraphRun {
+  makeGraph(launches: readonly StreamWork[]): GraphRun {
     this.activate()
+    const kernels = launches.flatMap((l) => ('enqueue' in l ? [] : [l]))
+    return kernels.length < launches.length ? this.capturedGraph(launches) : this.kernelGraph(kernels)
+  }
+
+  /** The graph of what launches put on the stream, none of which runs. */
+  private capture(launches: readonly StreamWork[]): number {
+    const graph = new BigUint64Array(1)
+    this.call('cuStreamBeginCapture_v2', this.stream, relaxed)
+    try {
+      for (const l of launches) this.launch(l)
+    } finally {
+      this.call('cuStreamEndCapture', this.stream, graph)
+    }
+    return Number(graph[0])
+  }
+
+  /** A graph with library calls, whose nodes only the library knows: other arguments are captured again. */
+  private capturedGraph(launches: readonly StreamWork[]): GraphRun {
+    const { calls, stream } = this
+    let graph = this.capture(launches)
+    let exec = calls.handle('cuGraphInstantiateWithFlags', graph, 0)
+    return {
+      launch: () => this.call('cuGraphLaunch', exec, stream),
+      update: () => {
+        const next = this.capture(launches)
+        this.call('cuGraphDestroy', graph)
+        graph = next
+        if (calls.fn('cuGraphExecUpdate_v2')(exec, graph, new Uint8Array(new ArrayBuffer(72))) === 0) return
+        // The library took other kernels.
+        this.call('cuGraphExecDestroy', exec)
+        exec = calls.handle('cuGraphInstantiateWithFlags', graph, 0)
+      },
+      dispose: () => {
+        this.call('cuGraphExecDestroy', exec)
+        this.call('cuGraphDestroy', graph)
+      },
+    }
+  }
+
+  private kernelGraph(launches: readonly Launch[]): GraphRun {
     const { calls, stream } = this
     const graph = calls.handle('cuGraphCreate', 0)
     try {
@@ -356,10 +406,12 @@ class Context implements CudaContext {
       const exec = calls.handle('cuGraphInstantiateWithFlags', graph, 0)
       return {
         launch: () => this.call('cuGraphLaunch', exec, stream),
-        update: (i) => {
-          const [node, l] = [nodes[i], launches[i]]
-          if (node !== undefined && l !== undefined)
-            this.call('cuGraphExecKernelNodeSetParams', exec, node, nodeParameters(l))
+        update: (changed) => {
+          for (const i of changed) {
+            const [node, l] = [nodes[i], launches[i]]
+            if (node !== undefined && l !== undefined)
+              this.call('cuGraphExecKernelNodeSetParams', exec, node, nodeParameters(l))
+          }
         },
         dispose: () => {
           this.call('cuGraphExecDestroy', exec)

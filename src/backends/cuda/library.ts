@@ -1,4 +1,4 @@
-/** Finds and loads native libraries: the FFI library (optional dependency `koffi`), the driver, NVRTC. */
+/** Finds and loads native libraries: the FFI library (optional dependency `koffi`), the driver, NVRTC, cuBLASLt. */
 import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, isAbsolute, join } from 'node:path'
@@ -51,7 +51,7 @@ function loadFirst(ffi: Ffi, paths: readonly string[]): { library?: NativeLibrar
 
 const windows = process.platform === 'win32'
 
-/** A library that the user names (SINTER_LIBCUDA, SINTER_NVRTC), before the usual places. */
+/** A library that the user names (SINTER_LIBCUDA, SINTER_NVRTC, SINTER_CUBLASLT), before the usual places. */
 const named = (variable: string): string[] => {
   const path = process.env[variable]
   return path === undefined || path === '' ? [] : [path]
@@ -77,7 +77,7 @@ const inside = (folder: string): string[] => {
   }
 }
 
-/** Folders where NVRTC usually lies, the user's own settings first. */
+/** Folders where NVRTC and cuBLASLt usually lie, the user's own settings first. */
 function toolkitFolders(): string[] {
   const roots = [process.env.CUDA_HOME, process.env.CUDA_PATH, '/usr/local/cuda', '/opt/cuda'].filter(
     (r): r is string => r !== undefined && r !== '',
@@ -94,7 +94,7 @@ function toolkitFolders(): string[] {
   if (environment !== undefined)
     for (const python of inside(join(environment, 'lib'))) {
       const nvidia = join(environment, 'lib', python, 'site-packages', 'nvidia')
-      folders.push(join(nvidia, 'cuda_nvrtc', 'lib'), join(nvidia, 'cu13', 'lib'))
+      folders.push(join(nvidia, 'cuda_nvrtc', 'lib'), join(nvidia, 'cublas', 'lib'), join(nvidia, 'cu13', 'lib'))
     }
   return folders.filter((f) => existsSync(f))
 }
@@ -120,14 +120,7 @@ export function loadCompilerLibrary(ffi: Ffi): { readonly library: NativeLibrary
   const names = windows
     ? ['nvrtc64_130_0.dll', 'nvrtc64_120_0.dll']
     : ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']
-  const paths = [
-    ...named('SINTER_NVRTC'),
-    ...names,
-    ...toolkitFolders().flatMap((f) => {
-      const have = inside(f)
-      return names.filter((n) => have.includes(n)).map((n) => join(f, n))
-    }),
-  ]
+  const paths = [...named('SINTER_NVRTC'), ...placesOf(names)]
   const { library, path, reasons } = loadFirst(ffi, paths)
   if (library !== undefined && path !== undefined) {
     loadBuiltins(ffi, path)
@@ -136,4 +129,14 @@ export function loadCompilerLibrary(ffi: Ffi): { readonly library: NativeLibrary
   throw new UserError('E_DEVICE', `no NVRTC (CUDA's run-time compiler, version 12 or later): ${reasons[0] ?? ''}`, {
     help: 'install the CUDA toolkit, or the NVRTC package of your system, and set CUDA_HOME to its folder',
   })
+}
+
+/** cuBLASLt, or why there is none; SINTER_CUBLASLT=off leaves it out. */
+export function loadProductLibrary(ffi: Ffi): NativeLibrary | { readonly missing: string } {
+  if (process.env.SINTER_CUBLASLT === 'off') return { missing: 'SINTER_CUBLASLT is off' }
+  const names = windows
+    ? ['cublasLt64_13.dll', 'cublasLt64_12.dll']
+    : ['libcublasLt.so.13', 'libcublasLt.so.12', 'libcublasLt.so']
+  const { library, reasons } = loadFirst(ffi, [...named('SINTER_CUBLASLT'), ...placesOf(names)])
+  return library ?? { missing: reasons[0] ?? 'not found' }
 }

@@ -1,5 +1,5 @@
 /** Launches that run one after another: kernel by kernel the first time, as one graph from the second run on. */
-import type { CudaContext, GraphRun, Launch } from './driver.ts'
+import type { CudaContext, GraphRun, StreamWork } from './driver.ts'
 
 /** Addresses in device memory, for kernels with more parameters than arguments; written again when they change. */
 export interface PointerTable {
@@ -7,7 +7,7 @@ export interface PointerTable {
   refresh(): void
 }
 
-export interface SectionLaunch extends Launch {
+export type SectionLaunch = StreamWork & {
   /** Step of the program it belongs to. */
   readonly top: number
   /** Kernel's name, for reports. */
@@ -93,9 +93,7 @@ export class Section {
       v.addresses[i] = now
       changed.add(b)
     })
-    this.launches.forEach((l, i) => {
-      if (l.bound.some((b) => changed.has(b))) v.graph.update(i)
-    })
+    v.graph.update(this.launches.flatMap((l, i) => (l.bound.some((b) => changed.has(b)) ? [i] : [])))
     return v
   }
 

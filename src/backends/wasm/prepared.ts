@@ -5,6 +5,7 @@ import type { StepTime } from '../../runtime/backend.ts'
 import type {
   InnerProgram,
   KernelStep as Kernel,
+  ProductStep,
   Program,
   ProgramBuffer,
   ProgramStep,
@@ -15,7 +16,7 @@ import type { Device } from './device.ts'
 import type { KernelFunction } from './pool.ts'
 import { type Placed, prepareRegion, type Region } from './regions.ts'
 
-type HostStep = Exclude<ProgramStep, { kind: 'kernel' } | RegionStep>
+type HostStep = Exclude<ProgramStep, { kind: 'kernel' } | ProductStep | RegionStep>
 
 /** A kernel compiled. */
 export interface CompiledKernel {
@@ -89,6 +90,8 @@ export class Prepared implements Placed {
         case 'while':
         case 'loop':
           return { kind: 'region', region: prepareRegion(this, step, device, (inner) => this.inside(inner)) }
+        case 'product':
+          throw new InternalError(`${step.name} is a library call: WebAssembly has no library`)
         default:
           return { kind: 'host', step }
       }

@@ -1,0 +1,35 @@
+/** Compiling for a backend: products that its library turns out to have no algorithm for become kernels. */
+import type { LibraryInfo, TargetInfo } from '../plan/target.ts'
+import { type Backend, type Executable, ProductRefused } from '../runtime/backend.ts'
+import type { Program } from '../runtime/program.ts'
+
+export interface CompiledFor<C> {
+  readonly compiled: C
+  readonly executable: Executable
+  /** The target with what the library refused: later compilations need not ask again. */
+  readonly target: TargetInfo
+}
+
+/** Compiles by `compile` and prepares; what the library refuses is told to the planner, whose report says so. */
+export function compileFor<C extends { readonly program: Program }>(
+  backend: Backend,
+  target: TargetInfo,
+  compile: (target: TargetInfo) => C,
+): CompiledFor<C> {
+  let current = target
+  for (;;) {
+    const compiled = compile(current)
+    try {
+      return { compiled, executable: backend.prepare(compiled.program), target: current }
+    } catch (e) {
+      const { library } = current
+      if (!(e instanceof ProductRefused) || library === undefined || library.refused?.has(e.key) === true) throw e
+      current = { ...current, library: refusing(library, e) }
+    }
+  }
+}
+
+const refusing = (library: LibraryInfo, e: ProductRefused): LibraryInfo => ({
+  ...library,
+  refused: new Map([...(library.refused ?? []), [e.key, e.message]]),
+})

@@ -1,0 +1,68 @@
+/** What holds of every library call of a launch plan: its matrices lie inside their buffers and have the layouts of the contract. */
+import { InternalError } from '../diagnostics/errors.ts'
+import type { DType } from '../types/dtype.ts'
+import type { StridedMatrix } from '../types/product.ts'
+import { bufferOf, elementsOf } from './commands.ts'
+import type { ProductStep, Program } from './program.ts'
+
+/** Throws E_INTERNAL naming what is wrong with a product of a program. */
+export function verifyProduct(step: ProductStep, program: Program): void {
+  const { product, calls, name } = step
+  const { batches, m, n, k, a, b, out } = product
+  const check = (holds: boolean, what: string): void => {
+    if (!holds) throw new InternalError(`product ${name}: ${what}`)
+  }
+  check(
+    [batches, m, n, k].every((d) => Number.isInteger(d) && d > 0),
+    'an extent is no positive integer',
+  )
+  check(calls.length > 0, 'it has no calls')
+  const sums: DType = a.dtype === 'f64' ? 'f64' : 'f32'
+  check(a.dtype === b.dtype && (out.dtype === a.dtype || out.dtype === sums), 'the dtypes do not go together')
+  const inside = (
+    what: string,
+    matrix: StridedMatrix,
+    rows: number,
+    columns: number,
+    buffer: number,
+    offsets: readonly number[],
+  ): void => {
+    const { dtype, format, source } = bufferOf(program, buffer)
+    const [lines, length] = matrix.order === 'rows' ? [rows, columns] : [columns, rows]
+    check(dtype === matrix.dtype && format === 'plain', `${what} is ${matrix.dtype}, its buffer ${dtype} (${format})`)
+    check(matrix.leading >= length, `lines of ${what} overlap`)
+    const last = (batches - 1) * matrix.batch + (lines - 1) * matrix.leading + length - 1
+    const within = offsets.every((o) => o >= 0 && o + last < elementsOf(bufferOf(program, buffer)))
+    check(within, `${what} reaches beyond its buffer`)
+    if (what === 'the result')
+      check(
+        source.kind !== 'constant' && (batches === 1 || matrix.batch > 0),
+        'results would be stored over each other',
+      )
+  }
+  inside(
+    'the first operand',
+    a,
+    m,
+    k,
+    step.a,
+    calls.map((c) => c.a),
+  )
+  inside(
+    'the second operand',
+    b,
+    k,
+    n,
+    step.b,
+    calls.map((c) => c.b),
+  )
+  inside(
+    'the result',
+    out,
+    m,
+    n,
+    step.out,
+    calls.map((c) => c.out),
+  )
+  check(step.out !== step.a && step.out !== step.b, 'the result stands over an operand')
+}

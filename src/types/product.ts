@@ -1,0 +1,58 @@
+/** Strided matrix products: what a call of a matrix library computes. Below planner and backends alike. */
+import type { DType } from './dtype.ts'
+
+export type ProductDType = Extract<DType, 'bf16' | 'f16' | 'f32' | 'f64'>
+
+export const isProductDType = (d: DType): d is ProductDType => d === 'bf16' || d === 'f16' || d === 'f32' || d === 'f64'
+
+/**
+ * A matrix of every batch inside a buffer; offsets and strides count elements. `rows`: the elements of a row are neighbours and
+ * rows stand `leading` apart; `columns`: the other way round.
+ */
+export interface StridedMatrix {
+  readonly dtype: ProductDType
+  readonly order: 'rows' | 'columns'
+  readonly leading: number
+  /** From one batch to the next; 0 where all share the matrix. */
+  readonly batch: number
+}
+
+/**
+ * out[b, i, j] = alpha * sum over l of a[b, i, l] * b[b, l, j] for batches b, i < m, j < n, l < k; summed in f32 (f64 of f64)
+ * in any order.
+ */
+export interface StridedProduct {
+  readonly batches: number
+  readonly m: number
+  readonly n: number
+  readonly k: number
+  readonly alpha: number
+  readonly a: StridedMatrix
+  readonly b: StridedMatrix
+  readonly out: StridedMatrix
+}
+
+/** Where the matrices of one call of several begin in their buffers. */
+export interface ProductOffsets {
+  readonly a: number
+  readonly b: number
+  readonly out: number
+}
+
+/** A product as calls of one shape. */
+export interface ProductCalls {
+  readonly product: StridedProduct
+  readonly calls: readonly ProductOffsets[]
+}
+
+/** Equal for products that one algorithm serves. */
+export function productKey({ batches, m, n, k, alpha, a, b, out }: StridedProduct): string {
+  const matrix = (x: StridedMatrix): string => `${x.dtype} ${x.order} ${x.leading} ${x.batch}`
+  return `${batches} x ${m} x ${n} x ${k} * ${alpha}: ${matrix(a)}, ${matrix(b)}, ${matrix(out)}`
+}
+
+/** `8192 x 4096 x 4096 bf16`, with the number of batches in front where there are several. */
+export function describeProduct({ batches, m, n, k, a, out }: StridedProduct): string {
+  const dtypes = a.dtype === out.dtype ? a.dtype : `${a.dtype} to ${out.dtype}`
+  return `${batches > 1 ? `${batches} of ` : ''}${m} x ${n} x ${k} ${dtypes}`
+}

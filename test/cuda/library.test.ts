@@ -1,0 +1,287 @@
+/** Matrix products by the device's library: which the planner gives it, and what comes back, on a library that computes plainly. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
+import { loopNodes } from '../../src/compose/control.ts'
+import * as c from '../../src/compose/index.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
+import * as api from '../../src/index.ts'
+import { cublasLt, cudaTarget, cudaTargetWith, type TargetInfo } from '../../src/plan/target.ts'
+import type { Backend } from '../../src/runtime/backend.ts'
+import type { ProductStep, Program } from '../../src/runtime/program.ts'
+import type { HostArray } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { at, expectClose, type Input, inputsOf, trace } from '../compile/support.ts'
+import { type InterpretingDevice, interpretingDevice } from './interpreting.ts'
+
+/** Where a product of a kernel costs far more than a call. */
+const eager: TargetInfo = {
+  ...cudaTarget,
+  matrixRate: 1e3,
+  plainMatrixRate: 1e3,
+  simpleRate: 1e6,
+  library: { ...cublasLt, leastFlops: 1, launch: 1e-9 },
+}
+
+const products = (p: Program): ProductStep[] => p.steps.flatMap((s) => (s.kind === 'product' ? [s] : []))
+const kinds = ({ report }: Compiled): string[] => report.kernels.map((k) => k.kind)
+
+describe('the planner', () => {
+  const compiled = (m: number, k: number, n: number, options: Partial<CompileOptions> = {}): Compiled =>
+    compileGraph(
+      trace(
+        [
+          { shape: [m, k], dtype: 'bf16' },
+          { shape: [k, n], dtype: 'bf16' },
+          { shape: [n], dtype: 'bf16' },
+        ],
+        (p) => c.gelu(c.add(c.matmul(at(p, 0), at(p, 1)), at(p, 2))),
+      ),
+      { mode: 'fast', target: cudaTargetWith(true), verify: true, ...options },
+    )
+
+  test('gives a large product to the library and computes what follows in a kernel', () => {
+    const made = compiled(8192, 4096, 4096)
+    expect(kinds(made)).toEqual(['library', 'elementwise'])
+    expect(made.report.totals).toMatchObject({ kernels: 1, libraryCalls: 1 })
+    expect(made.report.refused.map((r) => r.code)).toContain('library-product')
+    const [call] = made.report.kernels
+    expect(call?.library).toMatchObject({ name: 'cuBLASLt', choice: 'call' })
+    expect(call?.modelledMs).toBeCloseTo(0.386, 2)
+    expect(call?.library?.kernelMs).toBeGreaterThan(call?.library?.callMs ?? 0)
+    const text = String(made.report)
+    expect(text).toContain('in 1 kernel and 1 library call for cuda')
+    expect(text).toContain('a call of cuBLASLt; a kernel is modelled at')
+    expect(text).toContain('library-product')
+  })
+
+  test('computes small products in kernels, with what surrounds them', () => {
+    expect(kinds(compiled(64, 64, 64))).toEqual(['matrix'])
+    expect(kinds(compiled(256, 512, 512))).toEqual(['matrix'])
+  })
+
+  test('keeps to kernels in strict mode, and where there is no library', () => {
+    expect(kinds(compiled(8192, 4096, 4096, { mode: 'strict' }))).not.toContain('library')
+    expect(kinds(compiled(8192, 4096, 4096, { target: cudaTarget }))).toEqual(['matrix'])
+  })
+
+  test('says what the library refused', () => {
+    const [step] = products(compiled(8192, 4096, 4096).program)
+    if (step === undefined) throw new Error('no product')
+    const { a, b, out } = step.product
+    const matrix = (x: typeof a): string => `${x.dtype} ${x.order} ${x.leading} ${x.batch}`
+    const key = `1 x 8192 x 4096 x 4096 * 1: ${matrix(a)}, ${matrix(b)}, ${matrix(out)}`
+    const target = { ...cudaTarget, library: { ...cublasLt, refused: new Map([[key, 'none of its kernels fits']]) } }
+    const made = compiled(8192, 4096, 4096, { target, fuse: false })
+    expect(kinds(made)).toContain('matrix')
+    expect(String(made.report)).toContain('a kernel of its own: none of its kernels fits')
+  })
+})
+
+let device: InterpretingDevice
+let backend: CudaBackend
+const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
+beforeAll(() => {
+  device = interpretingDevice()
+  const { driver, compiler, products: library } = device
+  backend = createCudaBackend({ driver, compiler, products: library, cacheFolder: folder })
+})
+afterAll(() => {
+  backend.dispose()
+  rmSync(folder, { recursive: true })
+})
+
+/** Four runs with other inputs each, results kept: so that addresses change and graphs are captured again. */
+function check(graph: Graph, options: Partial<CompileOptions> = {}): Compiled {
+  const made = compileGraph(graph, { mode: 'fast', target: eager, verify: true, ...options })
+  const { program } = made
+  device.learn(program)
+  const executable = backend.prepare(program)
+  const kept: (() => void)[] = []
+  for (let run = 0; run < 7; run++) {
+    const inputs = inputsOf(graph).map((x) => rotated(x, run))
+    const buffers = inputs.map((data) => {
+      const b = backend.alloc(data.byteLength)
+      backend.write(b, data)
+      return b
+    })
+    const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+    const outputs = executable.run(buffers)
+    kept.push(() => {
+      const got = outputs.map((b, i) => {
+        const node = at(graph.outputs, i)
+        return backend.readSync(b, node.dtype, sizeOf(node.shape))
+      })
+      expectClose(got, want, graph, `run ${run}`)
+      for (const b of new Set([...outputs, ...buffers.filter((_, i) => program.donated[i] !== true)])) backend.free(b)
+    })
+  }
+  for (const k of kept) k()
+  executable.dispose()
+  return made
+}
+
+function rotated(x: HostArray, by: number): HostArray {
+  const out = x.slice()
+  for (let i = 0; i < x.length; i++) out[i] = x[(i + by) % x.length] as never
+  return out
+}
+
+const alone = (inputs: readonly Input[], f: (p: readonly Node[]) => Node): ProductStep => {
+  const made = check(trace(inputs, f))
+  expect(kinds(made)).toEqual(['library'])
+  const [step] = products(made.program)
+  if (step === undefined) throw new Error('no product')
+  return step
+}
+
+describe('products', () => {
+  const f32 = (...shape: number[]): Input => ({ shape })
+
+  test.each(['f32', 'f64', 'bf16', 'f16'] as const)('of odd sizes: %s', (dtype) => {
+    const { product } = alone(
+      [
+        { shape: [13, 7], dtype },
+        { shape: [7, 11], dtype },
+      ],
+      (p) => c.matmul(at(p, 0), at(p, 1)),
+    )
+    expect(product).toMatchObject({
+      m: 13,
+      n: 11,
+      k: 7,
+      batches: 1,
+      alpha: 1,
+      out: { dtype, order: 'rows', leading: 11 },
+    })
+  })
+
+  test('of transposed operands, and with a transposed result', () => {
+    const t = (x: Node): Node => c.transpose(x, [1, 0])
+    const one = alone([f32(7, 13), f32(11, 7)], (p) => c.matmul(t(at(p, 0)), t(at(p, 1))))
+    expect([one.product.a.order, one.product.b.order]).toEqual(['columns', 'columns'])
+    const two = alone([f32(13, 7), f32(11, 7)], (p) => t(c.matmul(at(p, 0), t(at(p, 1)))))
+    expect(two.product.out.order).toBe('columns')
+    alone([f32(13, 7)], (p) => c.matmul(at(p, 0), t(at(p, 0))))
+  })
+
+  test('of batches: shared operands, several strides, calls', () => {
+    expect(alone([f32(5, 6, 7), f32(5, 7, 4)], (p) => c.matmul(at(p, 0), at(p, 1))).product).toMatchObject({
+      batches: 5,
+      a: { batch: 42 },
+      b: { batch: 28 },
+      out: { batch: 24 },
+    })
+    // A shared second operand: batches are rows.
+    expect(alone([f32(5, 6, 7), f32(7, 4)], (p) => c.matmul(at(p, 0), at(p, 1))).product).toMatchObject({
+      batches: 1,
+      m: 30,
+    })
+    expect(alone([f32(6, 7), f32(5, 7, 4)], (p) => c.matmul(at(p, 0), at(p, 1))).product.a.batch).toBe(0)
+    // Heads beside each other in memory: one call a sequence.
+    const heads = alone([f32(3, 6, 2, 8), f32(3, 2, 5, 8)], (p) => c.einsum('bshd,bhtd->bhst', [at(p, 0), at(p, 1)]))
+    expect(heads.calls.length * heads.product.batches).toBe(6)
+    expect(heads.calls.length).toBeGreaterThan(1)
+  })
+
+  test('of slices', () => {
+    const step = alone([f32(20, 30), f32(16, 9)], (p) =>
+      c.matmul(c.sliceAxis(c.sliceAxis(at(p, 0), 0, 3, 13), 1, 5, 21), at(p, 1)),
+    )
+    expect(step.product).toMatchObject({ m: 10, k: 16, n: 9, a: { leading: 30 } })
+    expect(step.calls).toEqual([{ a: 95, b: 0, out: 0 }])
+  })
+
+  test('scaled by constants, of half precision into single', () => {
+    const half = (...shape: number[]): Input => ({ shape, dtype: 'bf16' })
+    const wide = (x: Node): Node => c.cast(x, 'f32')
+    const one = alone([half(13, 7), half(7, 11)], (p) => c.mul(c.matmul(wide(at(p, 0)), wide(at(p, 1))), 0.125))
+    expect(one.product).toMatchObject({ alpha: 0.125, a: { dtype: 'bf16' }, out: { dtype: 'f32' } })
+    const two = alone([half(13, 7), half(7, 11)], (p) => c.matmul(c.neg(at(p, 0)), at(p, 1)))
+    expect(two.product).toMatchObject({ alpha: -1, out: { dtype: 'bf16' } })
+  })
+
+  test('with work around them, whose results stand between kernels', () => {
+    const made = check(
+      trace([f32(13, 7), f32(7, 11), f32(11), f32(11, 5)], (p) => {
+        const h = c.gelu(c.add(c.matmul(c.exp(at(p, 0)), at(p, 1)), at(p, 2)))
+        return [c.softmax(c.matmul(h, at(p, 3)), -1), c.sum(h, [0])]
+      }),
+    )
+    expect(kinds(made).filter((k) => k === 'library').length).toBe(2)
+    expect(made.report.totals.kernels).toBeGreaterThanOrEqual(3)
+  })
+
+  test('what is more than a product of strided tensors is a kernel', () => {
+    for (const f of [
+      (p: readonly Node[]) => c.matmul(c.flip(at(p, 0), [1]), at(p, 1)),
+      (p: readonly Node[]) =>
+        c.matmul(
+          at(p, 0),
+          c.pad(c.sliceAxis(at(p, 1), 1, 0, 10), [
+            [0, 0],
+            [1, 0],
+          ]),
+        ),
+    ]) {
+      const made = check(trace([f32(13, 7), f32(7, 11)], f), { target: { ...eager, bandwidth: 1 } })
+      expect(kinds(made)).not.toContain('library')
+    }
+    // Sums over two axes that are not neighbours.
+    const made = check(trace([f32(5, 4, 6), f32(6, 9, 4)], (p) => c.einsum('ikl,ljk->ij', [at(p, 0), at(p, 1)])))
+    expect(kinds(made)).not.toContain('library')
+  })
+
+  test('whose operand is donated', () => {
+    const made = check(
+      trace([f32(9, 9), f32(9, 9)], (p) => [c.matmul(at(p, 0), at(p, 1)), c.exp(at(p, 0))]),
+      { donated: [true, false] },
+    )
+    expect(kinds(made)).toContain('library')
+  })
+
+  test('inside loops', () => {
+    const square: Input = { shape: [6, 6] }
+    const body = trace([square, square], (p) => {
+      const next = c.mul(c.matmul(at(p, 0), at(p, 1)), 0.1)
+      return [next, c.tanh(next)]
+    })
+    check(
+      trace([square, { shape: [5, 6, 6] }], (p) => {
+        const r = loopNodes(body, { length: 5 }, [], [c.exp(at(p, 0))], [at(p, 1)])
+        return [...r.carries, ...r.sequences]
+      }),
+    )
+    expect(device.calls.some((x) => x.startsWith('product'))).toBe(true)
+  })
+})
+
+test('what the library refuses becomes a kernel, and the report says so', () => {
+  const picky = interpretingDevice((p) => (p.n === 11 ? 'not of eleven columns' : undefined))
+  const { driver, compiler } = picky
+  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: folder })
+  const learning: Backend = Object.assign(Object.create(own) as Backend, {
+    prepare: (program: Program) => {
+      picky.learn(program)
+      return own.prepare(program)
+    },
+  })
+  api.setDevice(createCompiledDevice('cuda', learning, eager))
+  try {
+    const x = api.ones([13, 7])
+    const f = api.jit((a: api.Tensor, w: api.Tensor) => a.matmul(w))
+    expect(f(x, api.ones([7, 11])).tolist()).toEqual(Array.from({ length: 13 }, () => new Array(11).fill(7)))
+    const report = f.explain(x, api.ones([7, 11]))
+    expect(report.kernels.map((k) => [k.kind, k.library?.choice])).toEqual([['matrix', 'refused']])
+    expect(String(report)).toContain('not of eleven columns')
+    const other = f.explain(x, api.ones([7, 12]))
+    expect(other.kernels.map((k) => [k.kind, k.library?.choice])).toEqual([['library', 'call']])
+  } finally {
+    api.setDevice('wasm')
+  }
+})
