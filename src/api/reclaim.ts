@@ -6,8 +6,11 @@
 import type { Device } from './device.ts'
 
 const weighedFrom = 1 << 20
-const maxSpare = 8
-const spare: ArrayBuffer[] = []
+/** Enough for a step that hands over all its parameters: making one costs more than the rest of a call. */
+const maxSpare = 4096
+/** By size, the sizes used longest ago first. */
+const spare = new Map<number, ArrayBuffer[]>()
+let spares = 0
 
 const untouched = (bytes: number): ArrayBuffer | undefined => {
   try {
@@ -21,15 +24,29 @@ const untouched = (bytes: number): ArrayBuffer | undefined => {
 /** An array buffer nobody touches, for a large storage to hold: address space, not memory, but the engine counts it. */
 export function takeWeight(bytes: number): ArrayBuffer | undefined {
   if (bytes < weighedFrom) return undefined
-  const at = spare.findIndex((b) => b.byteLength === bytes)
-  return at >= 0 ? spare.splice(at, 1)[0] : untouched(bytes)
+  const have = spare.get(bytes)?.pop()
+  if (have === undefined) return untouched(bytes)
+  spares--
+  return have
 }
 
 /** Gives a weight back for the next storage of its size. */
 export function giveWeight(weight: ArrayBuffer | undefined): void {
   if (weight === undefined) return
-  spare.push(weight)
-  if (spare.length > maxSpare) spare.shift()
+  const bytes = weight.byteLength
+  const same = spare.get(bytes) ?? []
+  spare.delete(bytes)
+  spare.set(bytes, same)
+  same.push(weight)
+  if (++spares <= maxSpare) return
+  for (const [size, list] of spare) {
+    if (list.pop() === undefined) {
+      spare.delete(size)
+      continue
+    }
+    spares--
+    return
+  }
 }
 
 /** Lets the engine run other tasks. */
