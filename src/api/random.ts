@@ -1,5 +1,6 @@
 /** Random tensors: pure functions of a key, the same on every device and under every schedule (docs/numerics.md, "Random bits"). */
 import * as c from '../compose/index.ts'
+import type { RandomDType } from '../scalar/threefry.ts'
 import type { FloatDType } from '../types/dtype.ts'
 import type { Shape } from '../types/shape.ts'
 import { recordMany } from './core.ts'
@@ -22,8 +23,9 @@ export const split = (k: Tensor, count = 2): Tensor[] =>
 export const foldIn = (k: Tensor, data: number | bigint): Tensor =>
   two('random.foldIn', k, tensor(words(data)), (a, b) => c.foldIn(c.asNode(a), c.asNode(b)))
 
-/** Uniform u32 bits. */
-export const bits = (k: Tensor, shape: Shape): Tensor => one('random.bits', k, (a) => c.randomBits(a, [...shape]))
+/** Uniform bits: u32, or u16 and u8, which cost half and a quarter. */
+export const bits = (k: Tensor, shape: Shape, dtype: RandomDType = 'u32'): Tensor =>
+  one('random.bits', k, (a) => c.randomBits(a, [...shape], dtype))
 
 /** Uniform on [0, 1), of 24 random bits (f16: 11, bf16: 8). */
 export const uniform = (k: Tensor, shape: Shape, dtype: FloatDType = 'f32'): Tensor =>
@@ -33,7 +35,7 @@ export const uniform = (k: Tensor, shape: Shape, dtype: FloatDType = 'f32'): Ten
 export const normal = (k: Tensor, shape: Shape, dtype: FloatDType = 'f32'): Tensor =>
   one('random.normal', k, (a) => c.randomNormal(a, [...shape], dtype))
 
-/** true with probability `p`. */
+/** true with probability `p`, rounded to a multiple of 2^-16 (0 and 1 are exact). Throws E_ARGUMENT unless 0 <= p <= 1. */
 export const bernoulli = (k: Tensor, p: number, shape: Shape): Tensor =>
   one('random.bernoulli', k, (a) => c.bernoulli(a, p, [...shape]))
 

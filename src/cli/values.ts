@@ -2,7 +2,7 @@
 import type { HostTensor } from '../onnx/index.ts'
 import { readElement, toHost } from '../scalar/host.ts'
 import type { Scalar } from '../scalar/ops.ts'
-import { randomWord } from '../scalar/threefry.ts'
+import { randomElement } from '../scalar/threefry.ts'
 import { type DType, isFloat, isWide } from '../types/dtype.ts'
 import { type Shape, showShape, sizeOf } from '../types/shape.ts'
 
@@ -15,7 +15,7 @@ const integerRange = 8
  */
 export function drawTensor(shape: Shape, dtype: DType, seed: number, stream: number): HostTensor {
   const n = sizeOf(shape)
-  const unit = (i: number): number => (randomWord(seed >>> 0, stream, i) + 0.5) / 4294967296
+  const unit = (i: number): number => (randomElement('u32', seed >>> 0, stream, i) + 0.5) / 4294967296
   const draw = (i: number): Scalar => {
     if (dtype === 'bool') return unit(i) < 0.5
     if (isFloat(dtype)) return Math.sqrt(-2 * Math.log(unit(2 * i))) * Math.cos(2 * Math.PI * unit(2 * i + 1))

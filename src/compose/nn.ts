@@ -26,7 +26,7 @@ import {
   where,
 } from './elementwise.ts'
 import { pickAlongAxis, take } from './indexing.ts'
-import { bernoulli } from './random.ts'
+import { bernoulli, sixteenBitChance } from './random.ts'
 import { type Axes, logSumExp, mean, reduceMax, sum, variance } from './reduce.ts'
 import { stopGradient } from './stopGradient.ts'
 
@@ -179,11 +179,16 @@ export function groupNorm(x: Node, groups: number, options: BatchNormOptions = {
   })
 }
 
-/** Zeroes each element with probability `rate` and divides the others by 1 - rate. Throws E_ARGUMENT unless 0 <= rate < 1. */
+/**
+ * Zeroes each element with probability `rate` and divides the others by the probability of staying, 1 - rate as a multiple of
+ * 2^-16: the expectation is exact. Throws E_ARGUMENT unless 0 <= rate < 1.
+ */
 export function dropout(x: Node, key: Node, rate: number): Node {
   if (!(rate >= 0 && rate < 1))
     throw new UserError('E_ARGUMENT', `a dropout rate of ${rate}`, { help: 'give a rate in [0, 1)' })
-  return rate === 0 ? x : where(bernoulli(key, 1 - rate, x.shape), mul(x, 1 / (1 - rate)), 0)
+  if (rate === 0) return x
+  const kept = sixteenBitChance(1 - rate)
+  return where(bernoulli(key, kept / 65536, x.shape), mul(x, 65536 / kept), 0)
 }
 
 /** x @ w + b, with w [in, out]. */

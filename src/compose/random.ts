@@ -2,11 +2,12 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
+import type { RandomDType } from '../scalar/threefry.ts'
 import type { FloatDType } from '../types/dtype.ts'
 import type { Shape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
 import { add, binary, cast, compare, mul, sqrt, unary } from './elementwise.ts'
-import { constant } from './source.ts'
+import { constant, full } from './source.ts'
 import { slice } from './views.ts'
 
 /** A key from a seed: its high and low 32 bits. Throws E_ARGUMENT for a seed that is no whole number. */
@@ -17,8 +18,9 @@ export function key(seed: number | bigint): Node {
   return constant(Uint32Array.from([Number(bits >> 32n), Number(bits & 0xffffffffn)]), [2], 'u32')
 }
 
-/** Independent uniform u32 bits over a shape. Throws E_ARGUMENT for a key that is not u32[2]. */
-export const randomBits = (k: Node, shape: Shape): Node => makeNode('randomBits', [k], { shape })
+/** Independent uniform bits over a shape: u32, or u16 and u8, which cost half and a quarter. Throws E_ARGUMENT for a key that is not u32[2]. */
+export const randomBits = (k: Node, shape: Shape, dtype: RandomDType = 'u32'): Node =>
+  makeNode('randomBits', [k], { shape, dtype })
 
 /** `count` keys, independent of each other; the old key should not be used again. */
 export function splitKey(k: Node, count = 2): Node[] {
@@ -63,8 +65,20 @@ export function randomNormal(k: Node, shape: Shape, dtype: FloatDType = 'f32'): 
   return cast(mul(radius, unary('cos', angle)), dtype)
 }
 
-/** true with probability `p`, a number or a float tensor that broadcasts. */
-export const bernoulli = (k: Node, p: number | Node, shape: Shape): Node => compare('lt', randomUniform(k, shape), p)
+/** In 65536ths, a probability between 0 and 1 that 16 random bits stand for: never 0 and never 1. */
+export const sixteenBitChance = (p: number): number => Math.min(65535, Math.max(1, Math.round(p * 65536)))
+
+/**
+ * true with probability `p`. A number is rounded to a multiple of 2^-16 (0 and 1 are exact, nothing else becomes one of them) and
+ * costs 16 random bits an element; of a float tensor, which broadcasts, 24 bits count. Throws E_ARGUMENT for a number outside [0, 1].
+ */
+export function bernoulli(k: Node, p: number | Node, shape: Shape): Node {
+  if (typeof p !== 'number') return compare('lt', randomUniform(k, shape), p)
+  if (!(p >= 0 && p <= 1))
+    throw new UserError('E_ARGUMENT', `a probability of ${p}`, { help: 'give a number in [0, 1]' })
+  if (p === 0 || p === 1) return full(shape, p === 1, 'bool')
+  return compare('lt', randomBits(k, shape, 'u16'), sixteenBitChance(p))
+}
 
 /** Whole numbers from low to high (exclusive), i32; the bias of reducing 32 bits modulo the range is below 2^-32 times it. Throws E_ARGUMENT on an empty range. */
 export function randomInteger(k: Node, shape: Shape, low: number, high: number): Node {

@@ -4,6 +4,7 @@
  */
 import type { Origin } from '../diagnostics/origin.ts'
 import type { BinaryName, Combiner, Scalar, UnaryName } from '../scalar/ops.ts'
+import type { RandomDType } from '../scalar/threefry.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
@@ -48,7 +49,7 @@ export type AttrsByOp = {
   /** Index along `axis`. */
   iota: { readonly axis: number; readonly shape: Shape; readonly dtype: DType }
   /** u32 bits: Threefry-2x32 of a u32[2] key at each row-major index. Input: key. */
-  randomBits: { readonly shape: Shape }
+  randomBits: { readonly shape: Shape; readonly dtype: RandomDType }
 
   reshape: { readonly shape: Shape }
   /** Output axis i is input axis perm[i]. */

@@ -5,7 +5,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { type Expr, visitAtoms } from '../index/expr.ts'
 import type { Predicate } from '../index/predicate.ts'
-import { randomWord, roundTo } from '../scalar/eval.ts'
+import { isRandomDType, randomElement, roundTo } from '../scalar/eval.ts'
 import { combinerOp, type Scalar } from '../scalar/ops.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
@@ -174,8 +174,9 @@ function pointwise(op: PointwiseOp, dtype: DType, points: Points, program: Progr
       return scalarAt(op, dtype, points, program)
     case 'random': {
       const [k0, k1] = [points.reader(op.k0), points.reader(op.k1)]
-      const counter = points.expr(op.counter)
-      return () => randomWord(Number(k0()), Number(k1()), counter())
+      const index = points.expr(op.index)
+      if (!isRandomDType(dtype)) throw new UserError('E_KERNEL_INVALID', `random bits of ${dtype}`)
+      return () => randomElement(dtype, Number(k0()), Number(k1()), index())
     }
     case 'stage':
       return points.reader(op.of)

@@ -56,8 +56,8 @@ export type TileOp =
     }
   /** One scalar operation per point; operands broadcast by axis. */
   | { readonly kind: 'scalar'; readonly op: ScalarOp; readonly args: readonly ValueId[] }
-  /** Threefry-2x32 of key (k0, k1) and counter (hi 32 bits, low 32 bits) of a non-negative index; its first word. */
-  | { readonly kind: 'random'; readonly k0: ValueId; readonly k1: ValueId; readonly counter: Expr }
+  /** Element `index`, which is not negative, of the random bits of key (k0, k1), in the value's dtype (`randomElement`). */
+  | { readonly kind: 'random'; readonly k0: ValueId; readonly k1: ValueId; readonly index: Expr }
   /**
    * Folds `axes` (all of the tile's points along them inside the program). `position` is the logical index reported by an
    * arg-combiner; ties go to the least (greatest, if `last`) position. An empty fold gives the identity.
@@ -187,7 +187,7 @@ export function operandsOf(op: TileOp): readonly ValueId[] {
     case 'scalar':
       return op.args
     case 'random':
-      return [op.k0, op.k1, ...exprValues([op.counter])]
+      return [op.k0, op.k1, ...exprValues([op.index])]
     case 'reduce':
       return [op.arg, ...(op.position === undefined ? [] : exprValues([op.position]))]
     case 'scan':

@@ -223,7 +223,7 @@ function readOp(c: Cursor, dtype: DType): TileOp {
       c.expect(',')
       const k1 = c.valueId()
       c.expect('at')
-      return { kind: 'random', k0, k1, counter: c.expr() }
+      return { kind: 'random', k0, k1, index: c.expr() }
     }
     case 'reduce':
       return readReduce(c)

@@ -2,6 +2,7 @@
 import { axis, type Expr, sub, visitAtoms } from '../index/expr.ts'
 import { isNever, type Predicate } from '../index/predicate.ts'
 import { isArgCombiner } from '../scalar/ops.ts'
+import { isRandomDType, randomDTypes } from '../scalar/threefry.ts'
 import { isInteger } from '../types/dtype.ts'
 import { type AxisRole, startOf } from './axes.ts'
 import { dotDTypeFault, foldDTypeFault, isScalarOf, scalarDTypeFault } from './dtypes.ts'
@@ -65,10 +66,10 @@ function verifyOp(s: LetStmt, scope: VerifyScope): AxisSet {
     case 'random': {
       const keys = [lookup(scope, op.k0), lookup(scope, op.k1)]
       for (const k of keys) if (k.dtype !== 'u32') fail(`a random key is u32, not ${k.dtype}`)
-      if (s.dtype !== 'u32') fail(`random bits are u32, not ${s.dtype}`)
-      const range = rangeInProgram(op.counter, [], scope.roles)
-      if (range.lo < 0 && !isEmpty(scope)) fail(`the counter ${showExpr(op.counter)} may be negative`)
-      return union(axesOfExprs([op.counter], scope), ...keys.map((k) => k.axes))
+      if (!isRandomDType(s.dtype)) fail(`random bits are ${randomDTypes.join(', ')}, not ${s.dtype}`)
+      const range = rangeInProgram(op.index, [], scope.roles)
+      if (range.lo < 0 && !isEmpty(scope)) fail(`the index ${showExpr(op.index)} may be negative`)
+      return union(axesOfExprs([op.index], scope), ...keys.map((k) => k.axes))
     }
     case 'reduce': {
       const arg = lookup(scope, op.arg)

@@ -14,7 +14,7 @@ export function expressionsOf(op: TileOp): readonly Expr[] {
     case 'load':
       return op.mask.length === 0 ? op.index : [...op.index, ...op.mask.map((b) => b.expr)]
     case 'random':
-      return [op.counter]
+      return [op.index]
     case 'reduce':
       return op.position === undefined ? [] : [op.position]
     case 'at':
@@ -35,7 +35,7 @@ export function mapExpressions(op: TileOp, map: (e: Expr) => Expr): TileOp {
     case 'load':
       return { ...op, index: op.index.map(map), mask: bounds(op.mask) }
     case 'random':
-      return { ...op, counter: map(op.counter) }
+      return { ...op, index: map(op.index) }
     case 'reduce':
       return op.position === undefined ? op : { ...op, position: map(op.position) }
     case 'at':

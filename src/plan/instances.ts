@@ -188,16 +188,16 @@ export class Instances {
     invariant(key !== undefined, 'random bits without key')
     const k0 = this.value(key, [ix.constant(0)], mask)
     const k1 = this.value(key, [ix.constant(1)], mask)
-    const counter = ix.flatten(index, node.shape)
-    const { lo, hi } = ix.rangeOf(counter)
-    if (lo < 0 || hi >= sizeOf(node.shape))
+    const at = ix.flatten(index, node.shape)
+    const { lo, hi } = ix.rangeOf(at)
+    if (lo < 0 || hi >= Math.max(1, sizeOf(node.shape)))
       throw new Refusal(refuse('random-in-padding', 'random bits would be drawn outside their tensor'))
     const axes = this.tiles.ordered([
-      ...this.tiles.axesOfExprs([counter]),
+      ...this.tiles.axesOfExprs([at]),
       ...this.tiles.letOf(k0).axes,
       ...this.tiles.letOf(k1).axes,
     ])
-    return this.tiles.emit({ kind: 'random', k0, k1, counter }, 'u32', axes, node)
+    return this.tiles.emit({ kind: 'random', k0, k1, index: at }, node.dtype, axes, node)
   }
 
   private view(node: Node, index: readonly Expr[], mask: Predicate): ValueId {

@@ -87,7 +87,7 @@ function restrict(body: Body, name: string, from: number, to: number): Body {
       case 'index':
         return { ...op, expr: sub(op.expr) }
       case 'random':
-        return { ...op, k0: at(op.k0), k1: at(op.k1), counter: sub(op.counter) }
+        return { ...op, k0: at(op.k0), k1: at(op.k1), index: sub(op.index) }
       case 'dot':
         return { ...op, a: at(op.a), b: at(op.b) }
       case 'reduce':

@@ -11,7 +11,15 @@ import type { Scalar, ScalarOp } from './ops.ts'
 
 export { roundFloat, roundTo } from './cast.ts'
 export { erf, erfc } from './float.ts'
-export { randomWord, threefry2x32 } from './threefry.ts'
+export {
+  elementsPerCall,
+  isRandomDType,
+  type RandomDType,
+  randomDTypes,
+  randomElement,
+  randomWidth,
+  threefry2x32,
+} from './threefry.ts'
 
 const isKey = <T extends object>(table: T, key: PropertyKey): key is keyof T => Object.hasOwn(table, key)
 

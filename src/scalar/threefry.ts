@@ -24,6 +24,29 @@ export function threefry2x32(k0: number, k1: number, c0: number, c1: number): [n
   return [x >>> 0, y >>> 0]
 }
 
-/** Random bits of a non-negative 53-bit index: word 0 of Threefry with counter (high 32 bits, low 32 bits). */
-export const randomWord = (k0: number, k1: number, index: number): number =>
-  threefry2x32(k0, k1, Math.floor(index / 4294967296), index >>> 0)[0]
+/** Dtypes that random bits are drawn in. */
+export type RandomDType = 'u8' | 'u16' | 'u32'
+
+export const randomDTypes: readonly RandomDType[] = ['u8', 'u16', 'u32']
+
+export const isRandomDType = (d: string): d is RandomDType => randomDTypes.some((x) => x === d)
+
+/** Bits of an element. */
+export const randomWidth = (d: RandomDType): 8 | 16 | 32 => (({ u8: 8, u16: 16, u32: 32 }) as const)[d]
+
+/** Elements that the 64 bits of one call of the generator make. */
+export const elementsPerCall = (d: RandomDType): 2 | 4 | 8 => (({ u8: 8, u16: 4, u32: 2 }) as const)[d]
+
+/**
+ * Element `index` (a non-negative 53-bit number) of the random bits of a key: the words of the calls with counters 0, 1, 2 ...
+ * (high 32 bits, low 32 bits) one after the other, cut into elements from the lowest bit of each word up.
+ */
+export function randomElement(dtype: RandomDType, k0: number, k1: number, index: number): number {
+  const width = randomWidth(dtype)
+  const each = elementsPerCall(dtype)
+  const call = Math.floor(index / each)
+  const at = index % each
+  const words = threefry2x32(k0, k1, Math.floor(call / 4294967296), call >>> 0)
+  const word = words[at < each / 2 ? 0 : 1]
+  return width === 32 ? word : (word >>> (width * (at % (32 / width)))) & (2 ** width - 1)
+}

@@ -22,7 +22,8 @@ describe('shape rules', () => {
     ['select', () => made('select', [of([2], 'bool'), of([2], 'i8'), of([2], 'i8')], {}), 'i8[2]'],
     ['cast', () => made('cast', [x], { dtype: 'u64' }), 'u64[2,3,5]'],
     ['bitcast', () => made('bitcast', [x], { dtype: 'u32' }), 'u32[2,3,5]'],
-    ['randomBits', () => made('randomBits', [of([2], 'u32')], { shape: [7] }), 'u32[7]'],
+    ['randomBits', () => made('randomBits', [of([2], 'u32')], { shape: [7], dtype: 'u32' }), 'u32[7]'],
+    ['randomBits, narrow', () => made('randomBits', [of([2], 'u32')], { shape: [7], dtype: 'u16' }), 'u16[7]'],
     ['reshape', () => made('reshape', [x], { shape: [30] }), 'f32[30]'],
     ['permute', () => made('permute', [x], { perm: [2, 0, 1] }), 'f32[5,2,3]'],
     ['broadcast', () => made('broadcast', [of([3, 1])], { shape: [2, 3, 4], dims: [1, 2] }), 'f32[2,3,4]'],
@@ -68,7 +69,7 @@ describe('refusals', () => {
     ['E_DTYPE', 'a condition that is no bool', () => makeNode('select', [x, x, x], {})],
     ['E_ARGUMENT', 'too few operands', () => makeNode('add', [x], {})],
     ['E_DTYPE', 'bitcast across widths', () => makeNode('bitcast', [x], { dtype: 'i8' })],
-    ['E_ARGUMENT', 'a key that is none', () => makeNode('randomBits', [of([2], 'i32')], { shape: [1] })],
+    ['E_ARGUMENT', 'a key that is none', () => makeNode('randomBits', [of([2], 'i32')], { shape: [1], dtype: 'u32' })],
     [
       'E_OVERFLOW',
       'more elements than fit',

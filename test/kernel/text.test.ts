@@ -84,7 +84,7 @@ const opArb = (dtype: DType): fc.Arbitrary<TileOp> =>
           .array(ids, { minLength: scalarInfo(op).arity, maxLength: scalarInfo(op).arity })
           .map((args) => ({ kind: 'scalar' as const, op, args })),
       ),
-    fc.record({ kind: fc.constant('random' as const), k0: ids, k1: ids, counter: exprArb }),
+    fc.record({ kind: fc.constant('random' as const), k0: ids, k1: ids, index: exprArb }),
     merged(
       fc.record({
         kind: fc.constant('reduce' as const),

@@ -86,13 +86,13 @@ describe('dtypes', () => {
   })
   test('random bits of another dtype', () => {
     expect(verdict('%0 u32 = const 1\n %1 i32{r} = random %0, %0 at r')).toThrowErrorMatchingInlineSnapshot(`
-      [UserError: [E_KERNEL_INVALID] random bits are u32, not i32
+      [UserError: [E_KERNEL_INVALID] random bits are u8, u16, u32, not i32
         at kernel bad: %1 i32{r} = random %0, %0 at r]
     `)
   })
   test('a negative counter', () => {
     expect(verdict('%0 u32 = const 1\n %1 u32{r} = random %0, %0 at r - 1')).toThrowErrorMatchingInlineSnapshot(`
-      [UserError: [E_KERNEL_INVALID] the counter r - 1 may be negative
+      [UserError: [E_KERNEL_INVALID] the index r - 1 may be negative
         at kernel bad: %1 u32{r} = random %0, %0 at r - 1]
     `)
   })

@@ -1,6 +1,7 @@
 /** Steps of random programs: reductions, scans, normalisations, contractions, convolutions, pooling, random numbers. */
 import * as compose from '../../src/compose/index.ts'
 import { makeNode } from '../../src/graph/build.ts'
+import { randomDTypes, randomWidth } from '../../src/scalar/threefry.ts'
 import { computeDType, isFloat } from '../../src/types/dtype.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import type { Builder, Step } from './builder.ts'
@@ -276,7 +277,10 @@ function pooled(b: Builder): Tracked | undefined {
 
 function random(b: Builder): Tracked | undefined {
   const key = b.key()
-  if (b.rng.chance(0.3)) return tracked(makeNode('randomBits', [key.node], { shape: b.shape() }), 0, 2 ** 32 - 1, 0)
+  if (b.rng.chance(0.3)) {
+    const dtype = b.rng.pick(randomDTypes)
+    return tracked(makeNode('randomBits', [key.node], { shape: b.shape(), dtype }), 0, 2 ** randomWidth(dtype) - 1, 0)
+  }
   const x = b.find((t) => t.node.dtype === 'f32')
   if (x === undefined || b.rng.chance(0.4)) return tracked(compose.randomUniform(key.node, b.shape(), 'f32'), 0, 1, 0)
   const y = compose.dropout(x.node, key.node, 0.25)

@@ -50,10 +50,10 @@ describe('sources', () => {
   })
   it('random bits count row-major', () => {
     const key = lit([0, 0], [2], 'u32')
-    const [first, ...rest] = run('randomBits', [key], { shape: [2, 2] })
+    const [first, ...rest] = run('randomBits', [key], { shape: [2, 2], dtype: 'u32' })
     expect(first).toBe(0x6b200159)
     expect(new Set(rest).size).toBe(3)
-    expect(run('randomBits', [key], { shape: [4] })).toEqual([first, ...rest])
+    expect(run('randomBits', [key], { shape: [4], dtype: 'u32' })).toEqual([first, ...rest])
   })
 })
 

@@ -1,6 +1,6 @@
 /** Threefry-2x32-20 against the known-answer vectors published with Random123 (kat_vectors, "threefry2x32 20"). */
-import { expect, it } from 'vitest'
-import { randomWord, threefry2x32 } from '../../src/scalar/threefry.ts'
+import { describe, expect, it } from 'vitest'
+import { elementsPerCall, randomDTypes, randomElement, randomWidth, threefry2x32 } from '../../src/scalar/threefry.ts'
 
 it.each([
   { key: [0, 0], counter: [0, 0], words: [0x6b200159, 0x99ba4efe] },
@@ -12,7 +12,22 @@ it.each([
   expect(threefry2x32(k0, k1, c0, c1)).toEqual(words)
 })
 
-it('counts with the index, high word first', () => {
-  expect(randomWord(7, 9, 5)).toBe(threefry2x32(7, 9, 0, 5)[0])
-  expect(randomWord(7, 9, 2 ** 32 * 3 + 11)).toBe(threefry2x32(7, 9, 3, 11)[0])
+describe('elements', () => {
+  it('are the words of the known-answer call, cut from the lowest bit up', () => {
+    const drawn = (dtype: 'u8' | 'u16' | 'u32'): number[] =>
+      Array.from({ length: elementsPerCall(dtype) }, (_, i) => randomElement(dtype, 0, 0, i))
+    expect(drawn('u32')).toEqual([0x6b200159, 0x99ba4efe])
+    expect(drawn('u16')).toEqual([0x0159, 0x6b20, 0x4efe, 0x99ba])
+    expect(drawn('u8')).toEqual([0x59, 0x01, 0x20, 0x6b, 0xfe, 0x4e, 0xba, 0x99])
+  })
+
+  it('count calls in 64 bits, high word first', () => {
+    for (const dtype of randomDTypes) {
+      const each = elementsPerCall(dtype)
+      const mask = 2 ** randomWidth(dtype) - 1
+      const low = (c0: number, c1: number): number => (threefry2x32(7, 9, c0, c1)[0] & mask) >>> 0
+      expect(randomElement(dtype, 7, 9, 5 * each)).toBe(low(0, 5))
+      expect(randomElement(dtype, 7, 9, (2 ** 32 * 3 + 11) * each)).toBe(low(3, 11))
+    }
+  })
 })

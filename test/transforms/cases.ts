@@ -203,10 +203,10 @@ export const opCases = {
   ],
   randomBits: [
     constant('randomBits', [{ shape: [2], dtype: 'u32', lo: 0, hi: 4e9 }], (k) =>
-      make('randomBits', [k], { shape: [3, 5] }),
+      make('randomBits', [k], { shape: [3, 5], dtype: 'u32' }),
     ),
     smooth('random noise', [{ shape: [2], dtype: 'u32', lo: 0, hi: 4e9 }, { shape: [5] }], (k, x) =>
-      mul(x, cast(make('randomBits', [k], { shape: [5] }), 'f64')),
+      mul(x, cast(make('randomBits', [k], { shape: [5], dtype: 'u32' }), 'f64')),
     ),
   ],
   reshape: [smooth('reshape', [{ shape: [3, 4, 5] }], (x) => make('reshape', [x], { shape: [5, 12] }))],

@@ -195,7 +195,7 @@ describe('batches', () => {
   it('give the bits of each key alone in f32 programs too', () => {
     const graph: Graph = graphOf({
       inputs: [{ shape: [2], dtype: 'u32' }],
-      build: (k) => makeNode('randomBits', [k], { shape: [3, 3] }),
+      build: (k) => makeNode('randomBits', [k], { shape: [3, 3], dtype: 'u32' }),
     })
     const keys = Uint32Array.from([0, 0, 0xffffffff, 1, 0x13198a2e, 0x03707344])
     const [bits] = evaluateGraph(vmapGraph(graph, [0], [0], 3), [keys]).map(toHostArray)

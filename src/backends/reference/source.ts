@@ -1,7 +1,7 @@
 /** Sources of the reference backend: literals, iota, random bits. */
 import type { NodeOf } from '../../graph/node.ts'
 import { castScalar, roundTo } from '../../scalar/cast.ts'
-import { randomWord } from '../../scalar/threefry.ts'
+import { randomElement } from '../../scalar/threefry.ts'
 import { rowMajorStrides, sizeOf } from '../../types/shape.ts'
 import { allocate, filled, isNarrow, narrow, type RefTensor } from './tensor.ts'
 
@@ -25,6 +25,6 @@ export function iota(node: NodeOf<'iota'>): RefTensor {
 export function randomBits(key: RefTensor, node: NodeOf<'randomBits'>): RefTensor {
   const [k0 = 0, k1 = 0] = narrow(key)
   const data = new Float64Array(sizeOf(node.shape))
-  for (let i = 0; i < data.length; i++) data[i] = randomWord(k0, k1, i)
+  for (let i = 0; i < data.length; i++) data[i] = randomElement(node.attrs.dtype, k0, k1, i)
   return { dtype: node.dtype, shape: node.shape, data }
 }

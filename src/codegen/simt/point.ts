@@ -2,7 +2,8 @@
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import { type Atom, type Expr, rangeOf } from '../../index/expr.ts'
 import type { Predicate } from '../../index/predicate.ts'
-import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
+import { elementsPerCall, isRandomDType, type RandomDType } from '../../scalar/threefry.ts'
 import { constant, scalarEx } from './arith.ts'
 import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Type, uint } from './ir.ts'
 import { coordinate, type Held, type Lanes, registerAt, registerIndex, type Scope, sharedIndex } from './scope.ts'
@@ -117,6 +118,20 @@ export class Point {
     )
   }
 
+  /** Arguments of the generator's call that an element of random bits is in, and the element's number in the call. */
+  randomCall(
+    op: Extract<TileOp, { kind: 'random' }>,
+    dtype: RandomDType,
+  ): { readonly args: readonly Ex[]; readonly at: Ex } {
+    const each = elementsPerCall(dtype)
+    const shift = Math.log2(each)
+    const wide = rangeOf(op.index).hi >= 2 * int32
+    const index = this.expr(op.index, wide ? 'i64' : 'i32')
+    const low = wide ? cast('u32', bin('>>', index, uint(shift))) : bin('>>', cast('u32', index), uint(shift))
+    const high = wide ? cast('u32', bin('>>', index, uint(32 + shift))) : uint(0)
+    return { args: [this.read(op.k0), this.read(op.k1), high, low], at: bin('&', cast('u32', index), uint(each - 1)) }
+  }
+
   /** A pointwise operation that touches no memory. */
   pointwise(l: LetStmt): Ex {
     const { op } = l
@@ -148,10 +163,9 @@ export class Point {
         )
       }
       case 'random': {
-        const wide = rangeOf(op.counter).hi >= 2 * int32
-        const at = this.expr(op.counter, wide ? 'i64' : 'i32')
-        const high = wide ? cast('u32', bin('>>', at, uint(32))) : uint(0)
-        return call('u32', 'threefry', this.read(op.k0), this.read(op.k1), high, cast('u32', at))
+        invariant(isRandomDType(l.dtype), 'random bits are unsigned')
+        const { args, at } = this.randomCall(op, l.dtype)
+        return call('u32', `random_${l.dtype}`, ...args, at)
       }
       case 'at':
         return this.readAt(op.of, op.index)

@@ -12,6 +12,7 @@ import {
   type Term,
 } from '../../index/expr.ts'
 import type { Bound, Predicate } from '../../index/predicate.ts'
+import { startOf } from '../../kernel/axes.ts'
 import { operandsOf } from '../../kernel/ir.ts'
 import { type DType, isWide } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
@@ -46,6 +47,23 @@ export function lanePattern(values: Point, e: Expr, j: number): LanePattern {
   if (step !== undefined && steps.every((s, i) => s === i * step))
     return { kind: 'affine', at: first, extra: 0, stride: step }
   return { kind: 'lanes', lanes }
+}
+
+/** A power of two, at most 8, that divides an expression at the first lane of every step. */
+export function alignmentOf(values: Point, e: Expr): number {
+  const power = (n: number): number => (n % 8 === 0 ? 8 : n & -n)
+  const v = values.vector
+  let least = power(e.offset)
+  for (const { atom, coef } of e.terms) {
+    let own = 1
+    if (atom.kind === 'axis') {
+      const block = startOf(atom.name)
+      if (atom.name === v?.name) own = Math.min(power(values.axes.view(v.name).aligned), 4 * v.copies)
+      else if (block !== undefined) own = power(values.axes.view(block).aligned)
+    }
+    least = Math.min(least, power(power(coef) * own))
+  }
+  return least
 }
 
 /** The address of `base + e + extra + offset`; what is constant goes into the immediate where no partial sum can be negative. */

@@ -1,10 +1,9 @@
 /** Elements in packed formats: bools eight to a byte, signed 4-bit integers two to a byte. */
 import { invariant } from '../../diagnostics/errors.ts'
 import { addConst, type Expr, flatten } from '../../index/expr.ts'
-import { startOf } from '../../kernel/axes.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
 import type { Local } from './builder.ts'
-import { forValidLanes, laneLocal, lanePattern } from './lane_index.ts'
+import { alignmentOf, forValidLanes, laneLocal, lanePattern } from './lane_index.ts'
 import { makeReg, pushLane, type Reg, releaseReg, setLane } from './lanes.ts'
 import type { Access, LaneReader, Point } from './point.ts'
 import { part } from './reg.ts'
@@ -217,23 +216,6 @@ function gatherLanes(values: Point, base: Local, p: KernelParam, at: readonly In
   f.op('i32x4.neg')
   f.set(part(out, 0))
   return { ...out, dtype: 'bool' }
-}
-
-/** A power of two, at most 8, that divides an expression at the first lane of every step. */
-function alignmentOf(values: Point, e: Expr): number {
-  const power = (n: number): number => (n % 8 === 0 ? 8 : n & -n)
-  const v = values.vector
-  let least = power(e.offset)
-  for (const { atom, coef } of e.terms) {
-    let own = 1
-    if (atom.kind === 'axis') {
-      const block = startOf(atom.name)
-      if (atom.name === v?.name) own = Math.min(power(values.axes.view(v.name).aligned), 4 * v.copies)
-      else if (block !== undefined) own = power(values.axes.view(block).aligned)
-    }
-    least = Math.min(least, power(power(coef) * own))
-  }
-  return least
 }
 
 /** A store of consecutive bits: how copies go together, and the position of the first of them. */

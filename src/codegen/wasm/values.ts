@@ -9,23 +9,16 @@ import { operandsOf } from '../../kernel/ir.ts'
 import { expressionsOf } from '../../kernel/walk.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
+import { isRandomDType } from '../../scalar/threefry.ts'
 import { isWide } from '../../types/dtype.ts'
 import { laneReader, loadElement, loadLanes } from './access.ts'
 import type { Local } from './builder.ts'
 import { addressOf, exprElement, exprLanes, predicateElement, predicateLanes } from './lane_index.ts'
-import {
-  copyReg,
-  type Env,
-  emitConst,
-  emitLoadConvert,
-  emitScalarOp,
-  emitSplat,
-  emitThreefry,
-  type Reg,
-} from './lanes.ts'
+import { copyReg, type Env, emitConst, emitLoadConvert, emitScalarOp, emitSplat, type Reg } from './lanes.ts'
 import { emitCast } from './math/cast.ts'
 import { emitRoundTo } from './math/half.ts'
 import type { Access, Point, VectorAxis } from './point.ts'
+import { randomElement, randomLanes } from './random.ts'
 import { part } from './reg.ts'
 import type { Scope } from './scope.ts'
 import { type Axes, type Def, namedAxes, type Tile } from './tile.ts'
@@ -243,9 +236,8 @@ export class Values implements Point {
         return scope.keep(d, key, () => emitScalarOp(f, env, op.op, this.def(last).dtype, dtype, args))
       }
       case 'random': {
-        const [k0, k1] = [operand(op.k0), operand(op.k1)]
-        const low = lanes === 4 ? exprLanes(this, op.counter, j) : exprElement(this, op.counter)
-        return scope.keep(d, key, () => emitThreefry(f, env, k0, k1, emitConst(f, 'u32', lanes, 0), low))
+        invariant(isRandomDType(dtype), 'random bits are unsigned')
+        return lanes === 4 ? randomLanes(this, op, dtype, d, key, j) : randomElement(this, op, dtype, d, key)
       }
       case 'reduce':
         return this.single(op, dtype, d, key, lanes, j)

@@ -66,8 +66,8 @@ export const sourceOps: {
       if (key === undefined || key.dtype !== 'u32' || key.shape.length !== 1 || key.shape[0] !== 2)
         throw new UserError('E_ARGUMENT', 'a random key is u32[2]', { help: 'make one with random.key(seed)' })
       sizeOf(a.shape)
-      return { shape: a.shape, dtype: 'u32' }
+      return { shape: a.shape, dtype: a.dtype }
     },
-    key: (a) => `[${a.shape.join()}]`,
+    key: (a) => `${a.dtype}[${a.shape.join()}]`,
   },
 }

@@ -2,11 +2,12 @@
  * Random bits of a batch of keys: the generator of src/scalar/threefry.ts written out in elementwise operations, so that
  * every element of the batch has the bits its key gives alone.
  */
-import { binary } from '../../compose/elementwise.ts'
+import { binary, cast, compare, where } from '../../compose/elementwise.ts'
 import { full, iota } from '../../compose/source.ts'
 import { reshape } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
 import type { Node } from '../../graph/node.ts'
+import { elementsPerCall, type RandomDType, randomWidth } from '../../scalar/threefry.ts'
 import { type Shape, sizeOf } from '../../types/shape.ts'
 import { operand } from '../rule.ts'
 import { sliceOne } from '../shift.ts'
@@ -19,16 +20,20 @@ const add = (a: Node, b: Node): Node => makeNode('add', [a, b], {})
 const xor = (a: Node, b: Node): Node => makeNode('xor', [a, b], {})
 const rotate = (x: Node, by: number): Node => makeNode('or', [binary('shl', x, by), binary('shr', x, 32 - by)], {})
 
-/** Word 0 for keys u32[size, 2] and the row-major index of `shape` as counter (0, index). */
-function batchedBits(keys: Node, size: number, shape: Shape): Node {
+/** Elements for keys u32[size, 2], numbered by the row-major index of `shape` (`randomElement`). */
+function batchedBits(keys: Node, size: number, shape: Shape, dtype: RandomDType): Node {
   const n = sizeOf(shape)
   const whole = [size, n]
   const word = (i: number): Node => makeNode('broadcast', [sliceOne(keys, 1, i, i + 1)], { shape: whole, dims: [0, 1] })
   const [k0, k1] = [word(0), word(1)]
   const schedule = [k0, k1, xor(xor(k0, k1), full(whole, parity, 'u32'))]
   const subkey = (i: number): Node => schedule[i % 3] ?? k0
+  const index = iota(whole, 1, 'u32')
+  const each = elementsPerCall(dtype)
+  const width = randomWidth(dtype)
+  const has = (bit: number): Node => compare('ne', binary('and', index, bit), 0)
   let x = k0
-  let y = add(iota(whole, 1, 'u32'), k1)
+  let y = add(binary('shr', index, Math.log2(each)), k1)
   for (let round = 0; round < 20; round++) {
     x = add(x, y)
     y = xor(rotate(y, rotations[round & 7] ?? 0), x)
@@ -38,9 +43,12 @@ function batchedBits(keys: Node, size: number, shape: Shape): Node {
       y = add(add(y, subkey(s + 1)), full(whole, s, 'u32'))
     }
   }
-  return reshape(x, [size, ...shape])
+  let bits = where(has(each / 2), y, x)
+  for (let shift = 16; shift >= width; shift /= 2) bits = where(has(shift / width), binary('shr', bits, shift), bits)
+  return reshape(cast(bits, dtype), [size, ...shape])
 }
 
 export const randomBatching: BatchRules<'randomBits'> = {
-  randomBits: ({ node, inputs, size }) => batchedBits(operand({ op: 'randomBits', inputs }, 0), size, node.attrs.shape),
+  randomBits: ({ node, inputs, size }) =>
+    batchedBits(operand({ op: 'randomBits', inputs }, 0), size, node.attrs.shape, node.attrs.dtype),
 }

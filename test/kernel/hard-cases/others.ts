@@ -1,5 +1,5 @@
 /** Hard cases of the rest: views, random bits, recurrences, disjoint unions, packed formats, data-dependent indices. */
-import { threefry2x32 } from '../../../src/scalar/eval.ts'
+import { type RandomDType, randomElement } from '../../../src/scalar/eval.ts'
 import { type Buffers, type HardCase, junk, noise, random, range, reader } from './case.ts'
 
 const recurrence = (b: Buffers): number[] => {
@@ -49,9 +49,35 @@ export const otherCases: readonly HardCase[] = [
       return {
         y: range(259, (i) => {
           const [r, c] = [Math.floor(i / 37), i % 37]
-          const kept = threefry2x32(0xdeadbeef, 7, 0, i)[0] >= 1288490188
+          const kept = randomElement('u16', 0xdeadbeef, 7, i) >= 19661
           return (kept ? (x(r, c) * s(c)) / 0.7 : 0) + res(r, c)
         }),
+      }
+    },
+  },
+  {
+    name: 'random bits of every width, where threads hold neighbours of a call and where they do not',
+    file: 'random_bits',
+    buffers: () => ({
+      key: Uint32Array.of(5, 0xfedcba98),
+      words: new Uint32Array(5 * 48),
+      halves: new Uint16Array(5 * 48),
+      bytes: new Uint8Array(5 * 48),
+      odd: new Uint16Array(5 * 48),
+      odd8: new Uint8Array(5 * 48),
+      turned: new Uint32Array(5 * 48),
+    }),
+    expected: () => {
+      const bits = (dtype: RandomDType, at: (i: number) => number): number[] =>
+        range(240, (i) => randomElement(dtype, 5, 0xfedcba98, at(i)))
+      const column = (i: number): number => 5 * (i % 48) + Math.floor(i / 48)
+      return {
+        words: bits('u32', (i) => i),
+        halves: bits('u16', (i) => i),
+        bytes: bits('u8', (i) => i),
+        odd: bits('u16', (i) => i + 3),
+        odd8: bits('u8', (i) => i + 2),
+        turned: bits('u32', column),
       }
     },
   },

@@ -199,7 +199,7 @@ export abstract class Printer {
 function declares(body: readonly S[]): boolean {
   return body.some((s) => {
     if (s.k === 'if' && s.cond.k === 'lit') return declares(s.cond.value === true ? s.body : s.otherwise)
-    return s.k === 'let' || s.k === 'var' || s.k === 'vload' || s.k === 'array' || s.k === 'uniform'
+    return ['let', 'var', 'vload', 'words', 'array', 'uniform'].includes(s.k)
   })
 }
 

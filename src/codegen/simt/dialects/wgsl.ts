@@ -231,6 +231,9 @@ class WgslPrinter extends Printer {
       case 'vload':
         this.line(`let ${s.name} = ${this.vector(s.param, quotient(s.index, 32 / s.bits), s.words)};`)
         break
+      case 'words':
+        this.line(`let ${s.name} = ${this.call(s.fn, s.args)};`)
+        break
       case 'vstore':
         this.storeVector(s)
         break

@@ -32,15 +32,25 @@ export const wgslInline: Inline = {
   i32_abs: 'abs',
 }
 
-const extreme = (name: 'max' | 'min'): Library[string] =>
-  fn(
+/** NaN shows in the sum (as infinities of both signs do); what needs care then, and zeros, goes the long way. */
+const extreme = (name: 'max' | 'min'): Library => ({
+  [`f32_${name}`]: fn(
     `fn f32_${name}(a: f32, b: f32) -> f32 {
+  let m = ${name}(a, b);
+  if (f32_isnan(a + b) || m == 0.0) { return special_${name}(a, b); }
+  return m;
+}`,
+    ['f32_isnan', `special_${name}`],
+  ),
+  [`special_${name}`]: fn(
+    `fn special_${name}(a: f32, b: f32) -> f32 {
   let zero = bitcast<f32>(bitcast<u32>(a) ${name === 'max' ? '&' : '|'} bitcast<u32>(b));
   let m = select(${name}(a, b), zero, a == 0.0 && b == 0.0);
   return select(select(m, b, f32_isnan(b)), a, f32_isnan(a));
 }`,
     ['f32_isnan'],
-  )
+  ),
+})
 
 const power = (t: 'i32' | 'u32'): Library[string] =>
   fn(`fn ${t}_pow(a: ${t}, b: ${t}) -> ${t} {
@@ -53,6 +63,25 @@ ${t === 'i32' ? '  if (b < 0) { return select(select(0, select(1, -1, (b & 1) !=
   return r;
 }`)
 
+/** Element `at` of a call of the generator, by the bits of an element. */
+const random: Library = Object.fromEntries(
+  ([8, 16, 32] as const).map((width) => {
+    const inWord = 32 / width
+    const field = width === 32 ? 'word' : `(word >> ((at & ${inWord - 1}u) * ${width}u)) & ${2 ** width - 1}u`
+    return [
+      `random_u${width}`,
+      fn(
+        `fn random_u${width}(k0: u32, k1: u32, c0: u32, c1: u32, at: u32) -> u32 {
+  let words = threefry(k0, k1, c0, c1);
+  let word = select(words.x, words.y, (at & ${inWord}u) != 0u);
+  return ${field};
+}`,
+        ['threefry'],
+      ),
+    ]
+  }),
+)
+
 export const wgslLibrary: Library = {
   ...wgslMath,
   ...wgslWide,
@@ -61,8 +90,8 @@ export const wgslLibrary: Library = {
   ),
   f32_isnan: fn('fn f32_isnan(a: f32) -> bool {\n  return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u;\n}'),
   f32_isinf: fn('fn f32_isinf(a: f32) -> bool {\n  return (bitcast<u32>(a) & 0x7fffffffu) == 0x7f800000u;\n}'),
-  f32_max: extreme('max'),
-  f32_min: extreme('min'),
+  ...extreme('max'),
+  ...extreme('min'),
   f32_sign: fn('fn f32_sign(a: f32) -> f32 {\n  return select(select(a, -1.0, a < 0.0), 1.0, a > 0.0);\n}'),
   f32_to_i32: fn(
     `fn f32_to_i32(a: f32) -> i32 {
@@ -153,13 +182,20 @@ fn u32_to_f32(a: u32) -> f32 {
   f16_pair: fn('fn f16_pair(low: f32, high: f32) -> u32 {\n  return f16_bits(low) | (f16_bits(high) << 16u);\n}', [
     'f16_bits',
   ]),
-  bf16_pair: fn('fn bf16_pair(low: f32, high: f32) -> u32 {\n  return bf16_bits(low) | (bf16_bits(high) << 16u);\n}', [
-    'bf16_bits',
-  ]),
+  bf16_pair: fn(
+    `fn bf16_pair(low: f32, high: f32) -> u32 {
+  let a = bitcast<u32>(low);
+  let b = bitcast<u32>(high);
+  if (max(a & 0x7fffffffu, b & 0x7fffffffu) > 0x7f800000u) { return bf16_bits(low) | (bf16_bits(high) << 16u); }
+  return ((a + 0x7fffu + ((a >> 16u) & 1u)) >> 16u) | ((b + 0x7fffu + ((b >> 16u) & 1u)) & 0xffff0000u);
+}`,
+    ['bf16_bits'],
+  ),
   round_f16: fn('fn round_f16(a: f32) -> f32 {\n  return f16_value(f16_bits(a));\n}', ['f16_bits', 'f16_value']),
   round_bf16: fn('fn round_bf16(a: f32) -> f32 {\n  return bitcast<f32>(bf16_bits(a) << 16u);\n}', ['bf16_bits']),
-  threefry: fn(`// Threefry-2x32, 20 rounds: the first word.
-fn threefry(k0: u32, k1: u32, c0: u32, c1: u32) -> u32 {
+  ...random,
+  threefry: fn(`// Threefry-2x32, 20 rounds.
+fn threefry(k0: u32, k1: u32, c0: u32, c1: u32) -> vec2<u32> {
   let k = array<u32, 3>(k0, k1, 0x1bd11bdau ^ k0 ^ k1);
   let r = array<u32, 8>(13u, 15u, 26u, 6u, 17u, 29u, 16u, 24u);
   var x = c0 + k0;
@@ -174,6 +210,6 @@ fn threefry(k0: u32, k1: u32, c0: u32, c1: u32) -> u32 {
       y += k[(s + 1u) % 3u] + s;
     }
   }
-  return x;
+  return vec2<u32>(x, y);
 }`),
 }

@@ -1,19 +1,19 @@
 /** Threefry-2x32 with 20 rounds on u32 registers: the same words as `src/scalar/threefry.ts` (Salmon et al., SC 2011). */
 import type { FunctionBuilder, WasmOp } from '../builder.ts'
-import { type Env, makeReg, part, type Reg } from '../reg.ts'
+import { part, type Reg } from '../reg.ts'
 
 const rotations = [13, 15, 26, 6, 17, 29, 16, 24] as const
 const parity = 0x1bd11bda
 
-/** Word 0 for key (k0, k1) and counter (high, low) 32 bits of the index; all of one lane count, dtype u32 (or i32). */
-export function emitThreefry(f: FunctionBuilder, _env: Env, k0: Reg, k1: Reg, counterHigh: Reg, counterLow: Reg): Reg {
+/** The words for key (k0, k1) and counter (0, low); all of one lane count, dtype u32 (or i32). */
+export function emitThreefry(f: FunctionBuilder, k0: Reg, k1: Reg, counter: Reg): readonly [Reg, Reg] {
   const { lanes } = k0
   const vector = lanes === 4
   const type = vector ? 'v128' : 'i32'
   const add: WasmOp = vector ? 'i32x4.add' : 'i32.add'
   const xor: WasmOp = vector ? 'v128.xor' : 'i32.xor'
   const constant = (n: number): void => (vector ? f.i32x4Const(n) : f.i32Const(n))
-  const [a, b, high, low] = [part(k0, 0), part(k1, 0), part(counterHigh, 0), part(counterLow, 0)]
+  const [a, b, low] = [part(k0, 0), part(k1, 0), part(counter, 0)]
   const x = f.local(type)
   const y = f.local(type)
   const k2 = f.local(type)
@@ -26,9 +26,7 @@ export function emitThreefry(f: FunctionBuilder, _env: Env, k0: Reg, k1: Reg, co
   f.get(b)
   f.op(xor)
   f.set(k2)
-  f.get(high)
   f.get(a)
-  f.op(add)
   f.set(x)
   f.get(low)
   f.get(b)
@@ -64,7 +62,9 @@ export function emitThreefry(f: FunctionBuilder, _env: Env, k0: Reg, k1: Reg, co
     f.op(add)
     f.set(y)
   }
-  const out = makeReg(f, 'u32', lanes, () => f.get(x))
-  f.release(x, y, k2)
-  return out
+  f.release(k2)
+  return [
+    { dtype: 'u32', lanes, locals: [x] },
+    { dtype: 'u32', lanes, locals: [y] },
+  ]
 }

@@ -1,0 +1,68 @@
+/**
+ * Random bits: elements of the calls of the generator (`randomElement` of src/scalar/threefry.ts). Where a thread holds
+ * neighbouring elements of a call, it makes the call once.
+ */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { LetStmt } from '../../kernel/ir.ts'
+import { elementsPerCall, isRandomDType, randomWidth } from '../../scalar/threefry.ts'
+import { motionOf } from './facts.ts'
+import { type Block, bin, type Ex, eq, int, select, uint } from './ir.ts'
+import { Point } from './point.ts'
+import { type Lanes, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
+
+/** Neighbours that share a call: `n` at a time along `axis`. */
+export interface CallGroup {
+  readonly axis: string
+  readonly n: number
+}
+
+/** The widest groups of elements whose calls a thread can share. */
+export function callGroupOf(scope: Scope, l: LetStmt): CallGroup | undefined {
+  const { op, dtype } = l
+  if (op.kind !== 'random' || !isRandomDType(dtype)) return undefined
+  const { part, layout } = scope
+  for (const axis of part.axesOf(l.id)) {
+    const vec = layout.find(axis)?.vec ?? 1
+    const along = (id: number): boolean => part.axesOf(id).includes(axis)
+    if (vec === 1 || along(op.k0) || along(op.k1)) continue
+    for (let n = Math.min(vec, elementsPerCall(dtype)); n > 1; n /= 2) {
+      const m = motionOf(op.index, axis, n, part.alignment, along)
+      if (m?.stride === 1 && m.divisor % n === 0 && part.canGroup(axis, n)) return { axis, n }
+    }
+  }
+  return undefined
+}
+
+/** All lanes of a vector into registers: a call for each group. */
+export function randomGroups(point: Point, l: LetStmt, { axis, n }: CallGroup, to: Registers, out: Block): void {
+  const { op, dtype } = l
+  invariant(op.kind === 'random' && isRandomDType(dtype), 'not random bits')
+  const { scope } = point
+  const each = elementsPerCall(dtype)
+  const width = randomWidth(dtype)
+  const inWord = 32 / width
+  const axes = scope.part.axesOf(l.id)
+  const lanesAt = (lane: number): Lanes =>
+    new Map([...point.lanes, [axis, { rep: point.lanes.get(axis)?.rep ?? int(0), lane: int(lane) }]])
+  for (let lane = 0; lane < scope.layout.axis(axis).vec; lane += n) {
+    const { args, at } = new Point(scope, lanesAt(lane), point.here).randomCall(op, dtype)
+    const name = scope.unit.name('words')
+    out.push({ k: 'words', name, fn: 'threefry', args })
+    const word = (i: number): Ex => ({ k: 'comp', type: 'u32', of: name, words: 2, at: i })
+    for (let i = 0; i < n; i++) {
+      const own =
+        n === each ? word(i < each / 2 ? 0 : 1) : select(eq(bin('&', at, uint(each / 2)), uint(0)), word(0), word(1))
+      const shift =
+        n >= inWord
+          ? uint((i % inWord) * width)
+          : bin('*', bin('+', bin('&', at, uint(inWord - 1)), uint(i)), uint(width))
+      const down = bin('>>', own, shift)
+      const isClean = width === 32 || (n >= inWord && i % inWord === inWord - 1)
+      out.push({
+        k: 'assign',
+        to: registerAt(to, registerIndex(scope.layout, axes, lanesAt(lane + i))),
+        value: isClean ? down : bin('&', down, uint(2 ** width - 1)),
+      })
+    }
+  }
+}
