@@ -62,6 +62,16 @@ function halfPiParts(): number[] {
 const signed = 'bitcast<u32>(x) & 0x80000000u'
 const copysign = (y: string): string => `bitcast<f32>((bitcast<u32>(${y}) & 0x7fffffffu) | (${signed}))`
 
+/**
+ * The floor of a / ln 2 (+ `more`) without conversions, which GPUs do at a fraction of their rate: a sum with 1.5 * 2^15 has steps of
+ * 2^-8, and its bits above them are the floor. Cutting bits off also keeps compilers from taking the sum apart again.
+ */
+const stepsOf = (a: string, more = 0): string =>
+  `bitcast<u32>(fma(${a}, 1.44269502, ${text(49152 + more)})) & 0xffffff00u`
+const wholeOf = (t: string): string => `bitcast<f32>(${t}) - 49152.0`
+/** 2^(floor + bias - 127), from zero to infinity. */
+const powerOf = (t: string, bias: number): string => `bitcast<f32>((${t} << 15u) + ${(bias * 2 ** 23) >>> 0}u)`
+
 const unary = (name: string, body: string, uses: readonly string[] = []): Library => ({
   [`f32_${name}`]: fn(`fn f32_${name}(x: f32) -> f32 {\n  ${body}\n}`, ['f32_isnan', ...uses]),
 })
@@ -72,33 +82,32 @@ export const wgslMath: Library = {
   ),
   ...unary(
     'exp',
-    `if (f32_isnan(x)) { return x; }
-  let a = clamp(x, -87.9, 88.9);
-  let n = floor(a * 1.44269502);
+    `let a = clamp(x, -87.9, 88.9);
+  let t = ${stepsOf('a')};
+  let n = ${wholeOf('t')};
   let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
-  return ${poly('r', expTerms)} * power_of_two(i32(n));`,
-    ['power_of_two'],
+  return select(${poly('r', expTerms)} * ${powerOf('t', 127)}, x, f32_isnan(x));`,
   ),
   half_expm1: fn(
     `// (e^x - 1) / 2 for x from -17.5 to 88.8.
 fn half_expm1(x: f32) -> f32 {
-  let n = floor(fma(x, 1.44269502, 0.5));
+  let t = ${stepsOf('x', 0.5)};
+  let n = ${wholeOf('t')};
   let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, x));
   let p = fma(r * r, ${poly('r', expm1Terms)}, r);
-  let s = power_of_two(i32(n) - 1);
+  let s = ${powerOf('t', 126)};
   return fma(s, p, s - 0.5);
 }`,
-    ['power_of_two'],
   ),
   half_exp: fn(
     `// e^|x| / 2.
 fn half_exp(x: f32) -> f32 {
   let a = min(abs(x), 89.6);
-  let n = floor(a * 1.44269502);
+  let t = ${stepsOf('a')};
+  let n = ${wholeOf('t')};
   let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
-  return ${poly('r', expTerms)} * power_of_two(i32(n) - 1);
+  return ${poly('r', expTerms)} * ${powerOf('t', 126)};
 }`,
-    ['power_of_two'],
   ),
   ...unary(
     'expm1',
@@ -110,10 +119,9 @@ fn half_exp(x: f32) -> f32 {
   ),
   ...unary(
     'tanh',
-    `if (f32_isnan(x)) { return x; }
-  let a = min(abs(x), 10.0);
+    `let a = min(abs(x), 10.0);
   let h = half_expm1(a + a);
-  return ${copysign('h / (h + 1.0)')};`,
+  return select(${copysign('h / (h + 1.0)')}, x, f32_isnan(x));`,
     ['half_expm1'],
   ),
   ...unary('sigmoid', 'return 1.0 / (1.0 + f32_exp(-x));', ['f32_exp']),
@@ -135,12 +143,18 @@ fn half_exp(x: f32) -> f32 {
   ),
   ...unary(
     'log',
-    `if (f32_isnan(x) || x < 0.0) { return bitcast<f32>(nan_bits); }
-  if (x == 0.0) { return bitcast<f32>(minus_infinity_bits); }
-  if (f32_isinf(x)) { return x; }
-  let tiny = x < 1.17549435e-38;
-  let offset = bitcast<i32>(select(x, x * 8388608.0, tiny)) - 0x3f3504f3;
-  let e = f32((offset >> 23u) - select(0, 23, tiny));
+    `var a = x;
+  var scale = 0;
+  // Zero, subnormal, negative, infinite, or NaN.
+  if (bitcast<u32>(x) - 0x00800000u >= 0x7f000000u) {
+    if (f32_isnan(x) || x < 0.0) { return bitcast<f32>(nan_bits); }
+    if (x == 0.0) { return bitcast<f32>(minus_infinity_bits); }
+    if (f32_isinf(x)) { return x; }
+    a = x * 8388608.0;
+    scale = 23;
+  }
+  let offset = bitcast<i32>(a) - 0x3f3504f3;
+  let e = bitcast<f32>((offset >> 23u) - scale + 0x4b400000) - 12582912.0;
   let f = bitcast<f32>((offset & 0x7fffff) + 0x3f3504f3) - 1.0;
   let z = f * f;
   let cubic = fma(e, -2.1219444e-4, ${poly('f', logTerms)} * (f * z));
@@ -185,10 +199,9 @@ fn half_exp(x: f32) -> f32 {
   ),
   ...unary(
     'erf',
-    `if (f32_isnan(x)) { return x; }
-  let a = clamp(x, -3.925, 3.925);
+    `let a = clamp(x, -3.925, 3.925);
   let z = a * a;
-  return clamp(a * ${poly('z', erfAbove)} / ${poly('z', erfBelow)}, -1.0, 1.0);`,
+  return select(clamp(a * ${poly('z', erfAbove)} / ${poly('z', erfBelow)}, -1.0, 1.0), x, f32_isnan(x));`,
   ),
   arc_tangent: fn(`fn arc_tangent(t: f32) -> f32 {
   let z = t * t;
