@@ -3,7 +3,7 @@ import { createCompiledDevice } from '../../src/api/compiled.ts'
 import { registerDevice } from '../../src/api/session.ts'
 import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
-import { cudaTarget, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTargetWith, webgpuTarget } from '../../src/plan/target.ts'
 
 /** Programs prepared, with the inputs of their last run. */
 class Recorded {
@@ -48,15 +48,16 @@ export async function openDevice(name, index) {
     const backend = createCudaBackend({ index })
     const recorded = new Recorded(backend)
     const { properties } = backend
+    const target = cudaTargetWith(backend.hasLibrary)
     return {
       name,
       backend,
       recorded,
-      target: cudaTarget,
+      target,
       capabilities: undefined,
       description: properties,
       l2Bytes: properties.l2Bytes,
-      device: registerDevice(createCompiledDevice('cuda', recorded, cudaTarget)),
+      device: registerDevice(createCompiledDevice('cuda', recorded, target)),
       /** Milliseconds of what `body` starts. */
       time: async (body) => backend.timed(body),
     }

@@ -8,6 +8,7 @@ import { runCase } from '../../src/cli/verify/runCase.ts'
 import { findCases } from '../../src/cli/verify.ts'
 import { checkDevice } from './correct.mjs'
 import { openDevice } from './device.mjs'
+import { checkLibrary } from './library.mjs'
 import { measureCopy, measureRow } from './measure.mjs'
 import { Peer } from './peers.mjs'
 import { rows } from './rows.mjs'
@@ -16,7 +17,8 @@ const { values: options } = parseArgs({
   options: {
     device: { type: 'string', default: 'cuda' },
     index: { type: 'string', default: '0' },
-    /** Correctness of kernels (cases), of rows at small sizes, of random programs; measurements (bench); ONNX cases (verify). */
+    /** Correctness of kernels (cases), of rows at small sizes, of random programs; products by the library and their
+     * rates (library); measurements (bench); ONNX cases (verify). */
     parts: { type: 'string', default: 'cases,rows,random,bench,verify' },
     /** Rows by name; all unless given. */
     rows: { type: 'string' },
@@ -36,12 +38,15 @@ const save = () => {
   if (options.out !== undefined) writeFileSync(options.out, JSON.stringify(result, undefined, 1))
 }
 
+const opened = performance.now()
 const open = await openDevice(options.device, Number(options.index))
 result.device = {
   name: open.name,
   ...(typeof open.description === 'string' ? { adapter: open.description } : open.description),
 }
-console.log(JSON.stringify(result.device))
+console.log(
+  `${JSON.stringify(result.device)}, opened in ${(performance.now() - opened).toFixed(0)} ms, library: ${open.target.library?.name ?? 'none'}`,
+)
 const parts = options.parts.split(',')
 
 const wanted = options.rows?.split(',')
@@ -59,6 +64,17 @@ if (['cases', 'rows', 'random'].some((p) => parts.includes(p))) {
   console.log(
     `correctness: ${result.correct.length - wrong} right, ${wrong} wrong, ${((performance.now() - start) / 1e3).toFixed(1)} s`,
   )
+  save()
+}
+
+if (parts.includes('library')) {
+  result.library = await checkLibrary(open, {
+    seconds: Number(options.seconds) / 4,
+    report: (name, why) => {
+      if (why !== undefined) console.log(`WRONG ${name}: ${why}`)
+    },
+  })
+  console.log(`library: ${result.library.filter((r) => r.why === undefined).length} of ${result.library.length}`)
   save()
 }
 

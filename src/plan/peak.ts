@@ -33,7 +33,8 @@ export class OrderPeak {
         {
           reads: known(read(g)),
           writes: known(storedBy(g)),
-          inPlace: g.kind === 'kernel' && (g.roles.kind === 'elementwise' || g.outputs.length === 1),
+          inPlace:
+            g.kind === 'kernel' && g.called === undefined && (g.roles.kind === 'elementwise' || g.outputs.length === 1),
         },
       ]),
     )

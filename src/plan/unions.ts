@@ -87,7 +87,12 @@ type Union = readonly number[]
  * blocks need the registers and the scratch that a launch must then set aside for every part.
  */
 function mayJoin(g: SingleGroup | undefined): g is KernelGroup {
-  return g?.kind === 'kernel' && g.roles.kind !== 'matrix' && g.outputs.some((n) => sizeOf(n.shape) > 0)
+  return (
+    g?.kind === 'kernel' &&
+    g.called === undefined &&
+    g.roles.kind !== 'matrix' &&
+    g.outputs.some((n) => sizeOf(n.shape) > 0)
+  )
 }
 
 const statementsOf = (g: KernelGroup): number =>

@@ -88,7 +88,13 @@ export interface FakeDevice {
   allocated(): number
 }
 
-export function fakeDevice(memory = 1 << 30, capability = 90): FakeDevice {
+/** `localBytes` says what a thread of a compiled source keeps in local memory. */
+export function fakeDevice(
+  memory = 1 << 30,
+  capability = 90,
+  localBytes: (source: string) => number = () => 0,
+): FakeDevice {
+  const modules = new Map<number, string>()
   const calls: string[] = []
   const sources: FakeDevice['sources'] = []
   const launched: FakeDevice['launched'] = []
@@ -156,14 +162,21 @@ export function fakeDevice(memory = 1 << 30, capability = 90): FakeDevice {
     destroyEvent: () => {},
     loadModule: (image) => {
       if (image.length === 0) throw new DriverError('cuModuleLoadData', 'CUDA_ERROR_INVALID_IMAGE', 'damaged')
+      modules.set(handles, new TextDecoder().decode(image))
       return handles++
     },
     unloadModule: () => {},
-    getFunction: (_module, name) => {
+    getFunction: (module, name) => {
       calls.push(`function ${name}`)
+      modules.set(handles, modules.get(module) ?? '')
       return handles++
     },
-    attributes: () => ({ registers: 40, localBytes: 0, sharedBytes: 1024, maxThreads: 1024 }),
+    attributes: (fn) => ({
+      registers: 40,
+      localBytes: localBytes(modules.get(fn) ?? ''),
+      sharedBytes: 1024,
+      maxThreads: 1024,
+    }),
     allowSharedBytes: (_fn, bytes) => calls.push(`allow ${bytes}`),
     occupancy: () => 6,
     makeArguments: (length) => new FakeArguments(length),

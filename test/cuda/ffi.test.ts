@@ -4,30 +4,36 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/compiled.ts'
-import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import type { Device } from '../../src/api/device.ts'
+import { type CudaBackend, createCudaBackend, theDriver } from '../../src/backends/cuda/backend.ts'
+import { openProducts } from '../../src/backends/cuda/cublasLt.ts'
+import { guarded } from '../../src/backends/cuda/device.ts'
 import { loadFfi } from '../../src/backends/cuda/library.ts'
 import * as api from '../../src/index.ts'
-import { cudaTarget } from '../../src/plan/target.ts'
+import { cudaTarget, cudaTargetWith, type TargetInfo } from '../../src/plan/target.ts'
+import { toHost } from '../../src/scalar/host.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
 let missing: string | undefined
 let backend: CudaBackend
 
-function build(source: string, to: string): void {
-  const file = fileURLToPath(new URL(`./stub/${source}`, import.meta.url))
-  const r = spawnSync('cc', ['-shared', '-fPIC', '-w', '-o', join(folder, to), file], { encoding: 'utf8' })
+function build(sources: readonly string[], to: string): void {
+  const files = sources.map((f) => fileURLToPath(new URL(`./stub/${f}`, import.meta.url)))
+  const r = spawnSync('cc', ['-shared', '-fPIC', '-w', '-o', join(folder, to), ...files], { encoding: 'utf8' })
   if (r.error !== undefined) missing = 'no C compiler (cc) to build the driver with'
   else if (r.status !== 0) throw new Error(r.stderr)
 }
 
 beforeAll(() => {
-  build('driver.c', 'libcuda.so.1')
-  build('compiler.c', 'libnvrtc.so.13')
+  // One library: products are put on the driver's stream.
+  build(['driver.c', 'products.c'], 'libcuda.so.1')
+  build(['compiler.c'], 'libnvrtc.so.13')
   if (missing !== undefined) return
   process.env.SINTER_LIBCUDA = join(folder, 'libcuda.so.1')
   process.env.SINTER_NVRTC = join(folder, 'libnvrtc.so.13')
+  process.env.SINTER_CUBLASLT = join(folder, 'libcuda.so.1')
   backend = createCudaBackend({ cacheFolder: join(folder, 'cache') })
   api.setDevice(createCompiledDevice('cuda', backend, cudaTarget))
 })
@@ -73,6 +79,96 @@ test('launches, then graphs', () => {
   const kept = Array.from({ length: 6 }, () => f(x))
   expect(kept.length).toBe(6)
   expect(counts().updates).toBeGreaterThan(0)
+})
+
+/** Where a product of a kernel costs far more than a call. */
+const eager = (): TargetInfo => {
+  const target = cudaTargetWith(backend.hasLibrary)
+  if (target.library === undefined) throw new Error('no library')
+  return {
+    ...target,
+    matrixRate: 1e3,
+    plainMatrixRate: 1e3,
+    simpleRate: 1e6,
+    library: { ...target.library, leastFlops: 1, launch: 0 },
+  }
+}
+
+const stubProducts = (): { objects: number; products: number } => {
+  const out = new Int32Array(2)
+  loadFfi().load(join(folder, 'libcuda.so.1')).func('stubProducts', 'int', ['void*'])(out)
+  const [objects = 0, products = 0] = out
+  return { objects, products }
+}
+
+describe('products', () => {
+  type Program = (a: api.Tensor, b: api.Tensor) => api.Tensor
+  const t = (x: api.Tensor): api.Tensor => x.transpose([1, 0])
+  const cases: readonly [string, readonly number[], readonly number[], Program][] = [
+    ['of rows', [5, 7], [7, 9], (a, b) => a.matmul(b)],
+    ['transposed', [7, 5], [9, 7], (a, b) => t(a).matmul(t(b))],
+    ['with transposed results', [5, 7], [9, 7], (a, b) => t(a.matmul(t(b)))],
+    ['of batches, scaled', [3, 5, 7], [3, 7, 9], (a, b) => a.matmul(b).mul(-0.5)],
+    ['of heads', [2, 5, 3, 8], [2, 3, 6, 8], (q, k) => api.einsum('bshd,bhtd->bhst', q, k)],
+    ['of slices', [9, 12], [7, 9], (a, b) => a.slice([2, 7], [3, 10]).matmul(b)],
+  ]
+
+  const numbers = (shape: readonly number[], shift: number): number[] =>
+    Array.from({ length: shape.reduce((x, y) => x * y, 1) }, (_, i) => ((i * 7 + shift) % 11) - 5)
+
+  test.each(['f32', 'f64', 'bf16'] as const)('%s: layouts, by calls and by captured graphs', (dtype) => {
+    const device = createCompiledDevice('cuda', backend, eager())
+    const { objects } = stubProducts()
+    const tensor = (on: Device | 'reference', values: readonly number[], shape: readonly number[]): api.Tensor => {
+      api.setDevice(on)
+      return api.tensor(toHost(values, dtype), { shape, dtype })
+    }
+    for (const [name, first, second, f] of cases) {
+      const g = api.jit((a: api.Tensor, b: api.Tensor, c: api.Tensor) => [f(a, b), f(c, b)])
+      const kept: (() => void)[] = []
+      for (let i = 0; i < 7; i++) {
+        const values = [numbers(first, i), numbers(second, i), numbers(first, i + 3)] as const
+        const args = (on: Device | 'reference'): [api.Tensor, api.Tensor, api.Tensor] => [
+          tensor(on, values[0], first),
+          tensor(on, values[1], second),
+          tensor(on, values[2], first),
+        ]
+        const [a, b, c] = args('reference')
+        const want = [f(a, b).tolist(), f(c, b).tolist()]
+        const got = g(...args(device))
+        kept.push(() => expect([name, i, ...got.map((y) => y.tolist())]).toEqual([name, i, ...want]))
+        if (i === 0) expect(g.explain(...args(device)).totals).toMatchObject({ kernels: 0, libraryCalls: 2 })
+      }
+      for (const k of kept) k()
+    }
+    api.setDevice(createCompiledDevice('cuda', backend, cudaTarget))
+    // A description a product, a layout a matrix; wishes are given back.
+    expect(stubProducts().objects - objects).toBeLessThanOrEqual(4 * cases.length)
+    expect(stubProducts().products).toBeGreaterThanOrEqual(14 * cases.length)
+  })
+
+  test('one that the library has no algorithm for is a kernel, and the report says why', () => {
+    api.setDevice(createCompiledDevice('cuda', backend, eager()))
+    try {
+      const report = api.jit((a: api.Tensor, b: api.Tensor) => a.matmul(b)).explain(api.ones([5, 7]), api.ones([7, 11]))
+      expect(String(report)).toContain(
+        'a kernel of its own: cuBLASLt has no algorithm for 5 x 11 x 7 f32: CUBLAS_STATUS_NOT_SUPPORTED',
+      )
+    } finally {
+      api.setDevice(createCompiledDevice('cuda', backend, cudaTarget))
+    }
+  })
+
+  test('what the library reports is a clear error', () => {
+    const handle = openProducts()
+    if ('missing' in handle) throw new Error(handle.missing)
+    expect(handle.version).toBe('13.1.0')
+    const matrix = { dtype: 'f32', order: 'columns', leading: 2, batch: 0 } as const
+    const product = { batches: 1, m: 4, n: 4, k: 4, alpha: 1, a: matrix, b: matrix, out: matrix }
+    const context = theDriver().open(0)
+    const find = (): unknown => handle.open(context).find(product, { a: 4, b: 4, out: 4 }, 1 << 20)
+    expect(() => guarded('Stub GPU', find)).toThrow(/E_DEVICE.*Stub GPU.*cublasLtMatrixLayoutCreate.*INVALID_VALUE/)
+  })
 })
 
 test('memory beyond what the driver has is a clear error', () => {

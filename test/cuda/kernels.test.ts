@@ -1,0 +1,120 @@
+/** Kernels of a program: compiled together, on threads, and emitted again with smaller tiles where registers spill. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import { compileOnThreads } from '../../src/backends/cuda/parallel.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
+import type { Graph } from '../../src/graph/node.ts'
+import { cudaTarget } from '../../src/plan/target.ts'
+import type { Executable } from '../../src/runtime/backend.ts'
+import { at, trace } from '../compile/support.ts'
+import { type FakeDevice, fakeDevice } from './fake.ts'
+
+let folder = ''
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sinter-'))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+function prepare(graph: Graph, fake: FakeDevice): { backend: CudaBackend; executable: Executable } {
+  const backend = createCudaBackend({ driver: fake.driver, compiler: fake.compiler, cacheFolder: folder })
+  const { program } = compileGraph(graph, { mode: 'fast', target: cudaTarget })
+  return { backend, executable: backend.prepare(program) }
+}
+
+const rows = trace([{ shape: [64, 8192] }], (p) => c.softmax(at(p, 0), -1))
+
+/** Elements of the longest register array. */
+const longest = (source: string): number =>
+  Math.max(0, ...[...source.matchAll(/^\s*float \w+\[(\d+)\];$/gm)].map((m) => Number(m[1])))
+
+describe('spills', () => {
+  test('lead to smaller tiles, and resources say so', () => {
+    const fake = fakeDevice(1 << 30, 90, (source) => (longest(source) > 16 ? 256 : 0))
+    const { backend, executable } = prepare(rows, fake)
+    expect(fake.sources.map((s) => longest(s.source))).toEqual([32, 16])
+    expect(backend.resources(executable)).toMatchObject([{ localBytes: 0, replanned: { registers: 16, spilled: 256 } }])
+    executable.run([backend.alloc(64 * 8192 * 4)])
+    expect(fake.launched).toHaveLength(1)
+    // Again, from the disk.
+    const again = fakeDevice(1 << 30, 90, (source) => (longest(source) > 16 ? 256 : 0))
+    const second = prepare(rows, again)
+    expect(again.sources).toHaveLength(0)
+    expect(second.backend.resources(second.executable)).toMatchObject([{ replanned: { registers: 16 } }])
+  })
+
+  test('that smaller tiles do not help leave the kernel as it was', () => {
+    const { backend, executable } = prepare(
+      rows,
+      fakeDevice(1 << 30, 90, () => 128),
+    )
+    const [r] = backend.resources(executable)
+    expect(r).toMatchObject({ localBytes: 128 })
+    expect(r?.replanned).toBeUndefined()
+  })
+
+  test('what trigonometric functions keep in memory is none', () => {
+    const fake = fakeDevice(1 << 30, 90, () => 40)
+    prepare(
+      trace([{ shape: [1 << 20] }], (p) => c.unary('cos', at(p, 0))),
+      fake,
+    )
+    expect(fake.sources).toHaveLength(1)
+  })
+})
+
+test('new kernels of a program are compiled in one go', () => {
+  const fake = fakeDevice()
+  const batches: number[] = []
+  const compiler: typeof fake.compiler = {
+    ...fake.compiler,
+    compileAll: (jobs, options) => {
+      batches.push(jobs.length)
+      return jobs.map((j) => fake.compiler.compile(j.source, j.name, options))
+    },
+  }
+  const graph = trace([{ shape: [4096, 4096] }], (p) => {
+    const x = c.softmax(at(p, 0), -1)
+    return [c.softmax(c.matmul(x, x), -1), c.sum(c.exp(c.softmax(c.transpose(x), -1)))]
+  })
+  const { executable } = prepare(graph, { ...fake, compiler })
+  const kernels = executable.program.steps.filter((s) => s.kind === 'kernel').length
+  expect(kernels).toBeGreaterThan(2)
+  expect(batches).toEqual([kernels])
+})
+
+describe('compiling on threads', () => {
+  const code = `
+    const { threadId } = require('node:worker_threads')
+    const compile = (source, name, options) => {
+      if (source.includes('throws')) throw new Error('no compiler')
+      return { image: new Uint8Array([source.length, threadId]), log: setup + name + options.join() }
+    }`
+  const here = ({ source }: { readonly source: string }) => ({ image: new Uint8Array([source.length, 0]), log: 'here' })
+
+  test('outcomes come in the order of the jobs, whoever made them', () => {
+    const jobs = Array.from({ length: 40 }, (_, i) => ({ source: 'x'.repeat(i), name: `k${i}` }))
+    const slow = (job: { readonly source: string }) => {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)
+      return here(job)
+    }
+    const got = compileOnThreads(jobs, ['-a', '-b'], { code, setup: 'with ', here: slow })
+    expect(got.map((o) => o.image?.[0])).toEqual(jobs.map((_, i) => i))
+    for (const [i, o] of got.entries()) expect(o.log).toBe(o.image?.[1] === 0 ? 'here' : `with k${i}-a,-b`)
+  })
+
+  test('a job that fails there is an outcome like another', () => {
+    const jobs = Array.from({ length: 8 }, (_, i) => ({ source: 'throws', name: `k${i}` }))
+    const got = compileOnThreads(jobs, [], { code, setup: '', here })
+    for (const o of got) expect(['here', 'Error: no compiler']).toContain(o.log)
+  })
+
+  test('threads that do not start leave the work to the caller', () => {
+    const jobs = Array.from({ length: 6 }, (_, i) => ({ source: 'y'.repeat(i), name: `k${i}` }))
+    const got = compileOnThreads(jobs, [], { code: 'throw new Error("broken")', setup: '', here })
+    expect(got.map((o) => o.log)).toEqual(jobs.map(() => 'here'))
+  })
+})
