@@ -174,7 +174,8 @@ function emitSimt({ step, program }: Found, name: string, target: 'cuda' | 'wgsl
   return {
     file,
     entry: source.entry,
-    blocks: source.programs,
+    blocks: source.programs * source.cluster,
+    ...(source.cluster > 1 ? { cluster: source.cluster } : {}),
     threads: source.threads,
     sharedBytes: source.sharedBytes,
     dynamicSharedBytes: source.dynamicSharedBytes,

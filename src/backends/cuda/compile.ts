@@ -18,6 +18,8 @@ export interface KernelResources extends FunctionAttributes {
   readonly name: string
   readonly threads: number
   readonly blocks: number
+  /** Blocks that run a program together. */
+  readonly cluster: number
   /** Shared memory of a block, dynamic included. */
   readonly blockSharedBytes: number
   /** Threads a multiprocessor holds, of 2048. */
@@ -84,7 +86,8 @@ export class KernelCache {
       ...a,
       name: source.entry,
       threads: source.threads,
-      blocks: source.programs,
+      blocks: source.programs * source.cluster,
+      cluster: source.cluster,
       blockSharedBytes: a.sharedBytes + source.dynamicSharedBytes,
       residentThreads: blocks * source.threads,
     }

@@ -28,6 +28,7 @@ export const copyKernel: KernelSource = {
   entry: 'copy_bytes',
   threads,
   programs: 1,
+  cluster: 1,
   sharedBytes: 0,
   dynamicSharedBytes: 0,
   bindings: [

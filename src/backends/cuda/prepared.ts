@@ -54,6 +54,7 @@ interface Use {
 /** What the code generator may use on a device. */
 export const capsOf = ({ capability, sharedBytes }: DeviceProperties): SimtCaps => ({
   ...cudaCaps,
+  clusters: capability >= 90 ? (cudaCaps.clusters ?? 1) : 1,
   maxSharedBytes: Math.min(cudaCaps.maxSharedBytes, sharedBytes),
   tensorCores: capability >= 80,
   warpGroups: capability === 90,
@@ -167,7 +168,8 @@ export class Prepared {
     top: number,
     passing: boolean,
   ): SectionLaunch {
-    const { bindings, programs, table: tabled = [] } = kernel.source
+    const { bindings, programs, cluster, table: tabled = [] } = kernel.source
+    const blocks = programs * cluster
     const byName = new Map(step.kernel.params.map((p, i) => [p.name, places[i]]))
     const placeOf = (name: string): Place => {
       const place = byName.get(name)
@@ -175,7 +177,7 @@ export class Prepared {
       return place
     }
     const direct = bindings.map((b) => placeOf(b.name))
-    if (tabled.length === 0) return this.makeLaunch(kernel, programs, direct, [], undefined, top, passing)
+    if (tabled.length === 0) return this.makeLaunch(kernel, blocks, direct, [], undefined, top, passing)
     const bytes = 8 * tabled.length
     const address = passing ? this.device.pool.alloc(bytes) : this.take(bytes)
     if (passing) this.transient.push(address)
@@ -184,7 +186,7 @@ export class Prepared {
       if (typeof entry === 'number') table.set(i, entry)
       else this.fill(table, i, placeOf(entry), passing)
     })
-    return this.makeLaunch(kernel, programs, direct, [address], table, top, passing)
+    return this.makeLaunch(kernel, blocks, direct, [address], table, top, passing)
   }
 
   /** Puts the address of a place into a slot, now and whenever it changes. */

@@ -17,8 +17,12 @@ export interface SimtCaps {
   readonly tensorCores?: boolean
   /** Matrix products of four warps at once from shared memory (wgmma, CUDA compute capability 9.0). */
   readonly warpGroups?: boolean
+  /** Most blocks of a cluster (CUDA from compute capability 9.0); absent: there are none. */
+  readonly clusters?: number
   /** Parameters of unions may stand in a table of pointers (CUDA): `KernelSource.table`. */
   readonly pointerTable?: boolean
+  /** Registers a tile of a loop nest may take (32 unless given); fewer where a kernel spilled. */
+  readonly registers?: number
   /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */
   readonly writable?: (param: string) => boolean
   /** Parameters that may share memory with another one (CUDA). */
@@ -31,6 +35,7 @@ export const cudaCaps: SimtCaps = {
   laneBits: 5,
   tensorCores: true,
   warpGroups: true,
+  clusters: 8,
 }
 /** WebGPU's default limits. */
 export const webgpuCaps: SimtCaps = { maxThreads: 256, maxSharedBytes: 16384, laneBits: 0 }

@@ -6,7 +6,10 @@ import type { S, SharedArray } from './ir.ts'
 /** Declarations and the code of one thread. */
 export interface ThreadCode {
   readonly kernel: Kernel
+  /** Threads of a block, blocks of a program, blocks that registers leave room for on a multiprocessor. */
   readonly threads: number
+  readonly cluster: number
+  readonly together: number
   readonly programs: number
   readonly shared: readonly SharedArray[]
   readonly body: readonly S[]

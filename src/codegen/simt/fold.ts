@@ -1,7 +1,7 @@
 /**
- * Folds: registers first, in the order of the nest; then lanes of a warp by a butterfly of exchanges; then warps through shared
- * memory. Every thread ends with the result. The tree is fixed, so results are the same from run to run. In strict mode float
- * sums have no thread bits: every thread folds in order, by chunks of 1024 (docs/numerics.md, "Modes").
+ * Folds: registers first, in the order of the nest; then threads (exchange.ts). Every thread ends with the result. The tree is
+ * fixed, so results are the same from run to run. In strict mode float sums have no thread bits: every thread folds in order, by
+ * chunks of 1024 (docs/numerics.md, "Modes").
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { axis, axis as axisExpr, flatten, sub as subExpr } from '../../index/expr.ts'
@@ -9,27 +9,12 @@ import type { LetStmt } from '../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
+import { type Accumulator, combinerOf, exchange } from './exchange.ts'
 import { foldAxes } from './facts.ts'
-import {
-  add,
-  and,
-  type Block,
-  bin,
-  type Ex,
-  eq,
-  int,
-  mul,
-  regType,
-  type SharedArray,
-  select,
-  shared,
-  type Type,
-  v,
-} from './ir.ts'
+import { and, type Block, bin, type Ex, eq, int, regType, select, type Type, v } from './ir.ts'
 import type { Point } from './point.ts'
 import {
   declare,
-  digitOf,
   forRegisters,
   type Held,
   inside,
@@ -38,26 +23,10 @@ import {
   registerAt,
   registerIndex,
   type Scope,
-  tid,
 } from './scope.ts'
 
 /** Strict sums fold by chunks of so many indices. */
 const strictChunk = 1024
-
-/** A running fold over the kept axes' registers. */
-export interface Accumulator {
-  readonly let: LetStmt
-  readonly kept: readonly string[]
-  readonly values: Registers
-  /** Positions of an arg-fold; below 0 there is no candidate yet. */
-  readonly positions: Registers | undefined
-  /** Sums of finished chunks in strict mode. */
-  readonly totals: Registers | undefined
-  readonly dtype: DType
-}
-
-const combinerOf = (l: LetStmt): 'sum' | 'prod' | 'max' | 'min' | 'argmax' | 'argmin' =>
-  l.op.kind === 'reduce' ? l.op.combiner : 'sum'
 
 function identityOf(acc: Accumulator): Ex {
   const c = combinerOf(acc.let)
@@ -187,13 +156,17 @@ function flushChunk(acc: Accumulator, combiner: 'sum' | 'prod' | 'max' | 'min', 
   })
 }
 
-/** Merges the threads' partial results and gives where the result is held. */
-export function closeAccumulator(scope: Scope, acc: Accumulator, point: (lanes: Lanes) => Point, out: Block): Held {
-  const l = acc.let
-  const bits = scope.layout.bitsOf(foldAxes(l))
-  if (acc.totals !== undefined) {
+/** Merges the threads' partial results and gives where the results are held. */
+export function closeAccumulators(
+  scope: Scope,
+  accs: readonly Accumulator[],
+  point: (lanes: Lanes) => Point,
+  out: Block,
+): Held[] {
+  for (const acc of accs) {
     const { totals } = acc
-    const c = combinerOf(l)
+    if (totals === undefined) continue
+    const c = combinerOf(acc.let)
     invariant(!isArgCombiner(c), 'arg-folds have no totals')
     forRegisters(scope, acc.kept, out, (lanes, body) => {
       const i = registerIndex(scope.layout, acc.kept, lanes)
@@ -201,8 +174,8 @@ export function closeAccumulator(scope: Scope, acc: Accumulator, point: (lanes: 
       body.push({ k: 'assign', to, value: mergeEx(c, acc.dtype, registerAt(totals, i), to) })
     })
   }
-  if (bits.length > 0) exchange(scope, acc, bits, out)
-  return finish(scope, acc, point, out)
+  exchange(scope, accs, out)
+  return accs.map((acc) => finish(scope, acc, point, out))
 }
 
 /** Rounding, the accumulator a dot starts from, positions in their dtype. */
@@ -241,113 +214,4 @@ function finish(scope: Scope, acc: Accumulator, point: (lanes: Lanes) => Point, 
       body.push({ k: 'assign', to, value: roundTo(l.dtype, to) })
     })
   return held(acc.values)
-}
-
-/** What merging one partial result into another does. */
-function mergeInto(
-  acc: Accumulator,
-  to: Ex,
-  at: Ex | undefined,
-  x: Ex,
-  q: Ex | undefined,
-  scope: Scope,
-  out: Block,
-): void {
-  const c = combinerOf(acc.let)
-  if (!isArgCombiner(c)) {
-    out.push({ k: 'assign', to, value: mergeEx(c, acc.dtype, to, x) })
-    return
-  }
-  invariant(at !== undefined && q !== undefined, 'an arg-fold without positions')
-  const [nx, nq] = [scope.unit.name('other'), scope.unit.name('other_at')]
-  out.push({ k: 'let', name: nx, value: x }, { k: 'let', name: nq, value: q })
-  const [vx, vq] = [v(x.type, nx), v('i32', nq)]
-  const last = acc.let.op.kind === 'reduce' && acc.let.op.last === true
-  out.push({
-    k: 'if',
-    cond: beatsEx(c, last, vx, vq, to, at),
-    body: [
-      { k: 'assign', to, value: vx },
-      { k: 'assign', to: at, value: vq },
-    ],
-    otherwise: [],
-  })
-}
-
-/** Of so many warps every thread reads all partial results; more are first folded by a tree. */
-const mostRead = 3
-
-function exchange(scope: Scope, acc: Accumulator, bits: readonly number[], out: Block): void {
-  const { unit, layout } = scope
-  const laneBits = bits.filter((b) => b < unit.limits.laneBits)
-  const far = bits.filter((b) => b >= unit.limits.laneBits)
-  forRegisters(scope, acc.kept, out, (lanes, body) => {
-    const i = registerIndex(layout, acc.kept, lanes)
-    const to = registerAt(acc.values, i)
-    const at = acc.positions === undefined ? undefined : registerAt(acc.positions, i)
-    for (const b of [...laneBits].reverse()) {
-      const other = (x: Ex): Ex => ({ k: 'shuffle', type: x.type, a: x, mask: 2 ** b })
-      mergeInto(acc, to, at, other(to), at === undefined ? undefined : other(at), scope, body)
-    }
-  })
-  if (far.length === 0) return
-  // A slot for each thread but for the lanes that agree now; the digits of `far` stand at the end.
-  const rest = Array.from({ length: Math.log2(layout.threads) }, (_, b) => b).filter(
-    (b) => !laneBits.includes(b) && !far.includes(b),
-  )
-  const groups = 2 ** rest.length
-  const members = 2 ** far.length
-  const length = groups * members * acc.values.length
-  const values = unit.scratch(acc.values.type, length)
-  const positions = acc.positions === undefined ? undefined : unit.scratch('i32', length, '_at')
-  const member = digitOf(far)
-  const place = (i: Ex, m: Ex): Ex => add(mul(add(mul(i, int(groups)), digitOf(rest)), int(members)), m)
-  const each = (emit: (i: Ex, body: Block) => void): void =>
-    forRegisters(scope, acc.kept, out, (lanes, body) => emit(registerIndex(layout, acc.kept, lanes), body))
-  const put = (a: SharedArray, index: Ex, value: Ex, body: Block): void => {
-    body.push({ k: 'assign', to: shared(a, index), value })
-  }
-  each((i, body) => {
-    const taken: Block = []
-    put(values, place(i, member), registerAt(acc.values, i), taken)
-    if (positions !== undefined && acc.positions !== undefined)
-      put(positions, place(i, member), registerAt(acc.positions, i), taken)
-    const mask = laneBits.reduce((m, b) => m | (1 << b), 0)
-    if (mask === 0) body.push(...taken)
-    else body.push({ k: 'if', cond: eq(bin('&', tid, int(mask)), int(0)), body: taken, otherwise: [] })
-  })
-  out.push({ k: 'barrier' })
-  let left = far.length
-  for (; left > mostRead; left--) {
-    const half = 2 ** (left - 1)
-    each((i, body) => {
-      const taken: Block = []
-      const [mine, theirs] = [place(i, member), place(i, add(member, int(half)))]
-      mergeInto(
-        acc,
-        shared(values, mine),
-        positions === undefined ? undefined : shared(positions, mine),
-        shared(values, theirs),
-        positions === undefined ? undefined : shared(positions, theirs),
-        scope,
-        taken,
-      )
-      body.push({ k: 'if', cond: bin('<', member, int(half)), body: taken, otherwise: [] })
-    })
-    out.push({ k: 'barrier' })
-  }
-  each((i, body) => {
-    const to = registerAt(acc.values, i)
-    const at = acc.positions === undefined ? undefined : registerAt(acc.positions, i)
-    for (let m = 0; m < 2 ** left; m++) {
-      const x = shared(values, place(i, int(m)))
-      const q = positions === undefined ? undefined : shared(positions, place(i, int(m)))
-      if (m > 0) mergeInto(acc, to, at, x, q, scope, body)
-      else {
-        body.push({ k: 'assign', to, value: x })
-        if (at !== undefined && q !== undefined) body.push({ k: 'assign', to: at, value: q })
-      }
-    }
-  })
-  out.push({ k: 'barrier' })
 }

@@ -114,8 +114,15 @@ export type S =
     }
   /** A library procedure; variables among the arguments may be assigned (CUDA). */
   | { readonly k: 'call'; readonly fn: string; readonly args: readonly Ex[] }
-  /** Write into a shared array of another block of the cluster, by its number there (CUDA). */
-  | { readonly k: 'push'; readonly array: string; readonly index: Ex; readonly rank: Ex; readonly value: Ex }
+  /** Write into a shared array of another block of the cluster, by its number there, told to that block's meeting (CUDA). */
+  | {
+      readonly k: 'push'
+      readonly array: string
+      readonly index: Ex
+      readonly rank: Ex
+      readonly value: Ex
+      readonly meeting: Ex
+    }
   /** Aligned write of words into a shared array of half-precision elements (`index` counts elements). */
   | { readonly k: 'fill'; readonly array: string; readonly index: Ex; readonly words: readonly Ex[] }
 

@@ -5,6 +5,7 @@ import { checkKernel, type SimtCaps } from './capability.ts'
 import type { ThreadCode } from './code.ts'
 import { cudaDialect, printCuda } from './dialects/cuda.ts'
 import { printWgsl, wgslDialect } from './dialects/wgsl.ts'
+import { openCluster } from './exchange.ts'
 import {
   add,
   type Block,
@@ -27,6 +28,7 @@ import { lowerItems } from './lower.ts'
 import { type Member, memberOf } from './member.ts'
 import { type Limits, Part } from './part.ts'
 import { type AxisRange, Scope, Unit } from './scope.ts'
+import { type Team, teamOf } from './team.ts'
 import { type PartGroup, type TableEntry, unionOf } from './union.ts'
 
 export interface Binding {
@@ -44,8 +46,9 @@ export interface KernelSource {
   readonly entry: string
   /** Threads of a block. */
   readonly threads: number
-  /** Blocks to launch, one a program. */
   readonly programs: number
+  /** Blocks that run a program: `programs * cluster` of them are launched. */
+  readonly cluster: number
   /** Shared memory the source declares. */
   readonly sharedBytes: number
   /** Shared memory to give at launch (CUDA beyond 48 KB), else 0. */
@@ -70,13 +73,20 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
   const limits: Limits = {
     maxThreads: caps.maxThreads,
     laneBits: caps.laneBits,
-    registers: 32,
+    registers: caps.registers ?? 32,
     tensorCores: caps.tensorCores === true,
     warpGroups: caps.tensorCores === true && caps.warpGroups === true,
+    clusters: caps.clusters ?? 1,
   }
   const mayAlias = caps.mayAlias ?? (() => false)
   const union = unionOf(kernel, dialect === 'cuda' && caps.pointerTable === true, mayAlias)
   const aliased = new Set(union.groups.flatMap((g) => [...g.aliased]))
+  const params = new Map(kernel.params.map((p) => [p.name, p]))
+  const groups = union.groups.map((g) => ({ ...g, info: new Part(g.part, kernel.mode, params, limits) }))
+  const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
+  const parts = groups.map((g) => g.info)
+  const team = teamOfAll(parts, programs, limits)
+  const { threads, cluster } = team
   const unit = new Unit(
     dialect === 'cuda' ? cudaDialect : wgslDialect,
     limits,
@@ -84,31 +94,30 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     kernel.params,
     ['tid', 'program', 'table', kernel.name],
     (p) => aliased.has(p) || mayAlias(p),
+    cluster,
   )
-  const groups = union.groups.map((g) => ({ ...g, info: new Part(g.part, kernel.mode, unit.params, limits) }))
-  const threads = Math.max(...groups.map((g) => g.info.mainLayout(limits).threads), 32)
-  const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
   const summary: string[] = []
   let first = 0
   const bodies: { readonly end: number; readonly body: Block }[] = []
   for (const g of groups) {
     const body: Block = []
     const member = memberOf(unit, g, sub(program, int(first)), body)
-    lowerPart(unit, g.info, g.part, member, threads, body, summary)
+    lowerPart(unit, g.info, g.part, member, threads * cluster, body, summary)
     first += g.programs
     bodies.push({ end: first, body })
   }
-  const body = bodies.reduceRight<readonly S[]>(
+  const joined = bodies.reduceRight<readonly S[]>(
     (otherwise, b) =>
       b.end === programs && otherwise.length === 0 && bodies.length === 1
         ? b.body
         : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
     [],
   )
+  const body: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
   const { table, tabled } = union
   const code: ThreadCode = {
     kernel,
-    threads,
+    ...team,
     programs,
     shared: unit.shared,
     body,
@@ -132,6 +141,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     entry: kernel.name,
     threads,
     programs,
+    cluster,
     sharedBytes,
     dynamicSharedBytes: dynamic ? sharedBytes : 0,
     bindings: kernel.params
@@ -139,6 +149,13 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
       .filter((b) => (dialect === 'cuda' ? !tabled.has(b.name) : touched.has(b.name))),
     ...(table.length === 0 ? {} : { table }),
   }
+}
+
+/** The threads and blocks of a kernel's programs; the parts of a union run in one block each. */
+function teamOfAll(parts: readonly Part[], programs: number, limits: Limits): Team {
+  const [only] = parts
+  if (only !== undefined && parts.length === 1) return teamOf(only, programs, limits)
+  return { threads: Math.max(...parts.map((p) => p.mainLayout(limits).threads), 32), cluster: 1, together: 1 }
 }
 
 /** Parameters that code reads or writes. */

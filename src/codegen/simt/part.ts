@@ -11,6 +11,7 @@ import {
   type StoreStmt,
   type ValueId,
 } from '../../kernel/ir.ts'
+import { scalarInfo } from '../../scalar/ops.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { allStmts, flatIndex, foldAxes, isUniform, motionOf, storeAxes } from './facts.ts'
 import { chooseLayout, type Layout, type Nest } from './layout.ts'
@@ -37,6 +38,8 @@ export interface Limits {
   readonly registers: number
   readonly tensorCores: boolean
   readonly warpGroups: boolean
+  /** Most blocks that run a program together; 1: blocks run alone. */
+  readonly clusters: number
 }
 
 /** Values whose computation can be repeated anywhere: everything but folds, scans, carries and what loops give. */
@@ -227,9 +230,27 @@ export class Part {
     return out
   }
 
+  /** Axes folded and needed again by what depends on the fold. */
+  rowAxes(): Set<string> {
+    return this.rows(
+      this.mainLets(),
+      this.stores.filter((s) => !this.isOrdered(s)),
+    )
+  }
+
+  /** Whether a value is better computed again than kept: a few operations on scalars and indices. */
+  isCheap(l: LetStmt): boolean {
+    if (l.op.kind === 'scalar') return ['free', 'simple'].includes(scalarInfo(l.op.op).cost)
+    return l.op.kind === 'const' || l.op.kind === 'index' || l.op.kind === 'predicate'
+  }
+
+  private mainLets(): LetStmt[] {
+    return [...this.lets.values()].filter((l) => this.main.has(l.id) && !this.ownStages.has(l.id))
+  }
+
   /** The layout of the part's own statements. */
   mainLayout(limits: Limits, threads?: number): Layout {
-    const lets = [...this.lets.values()].filter((l) => this.main.has(l.id) && !this.ownStages.has(l.id))
+    const lets = this.mainLets()
     const stores = this.stores.filter((s) => !this.isOrdered(s))
     const nests: Nest[] = []
     const serial = this.strictAxes()

@@ -4,6 +4,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { ValueId } from '../../kernel/ir.ts'
+import type { Accumulator } from './exchange.ts'
 import { type Block, type Ex, regType, v } from './ir.ts'
 import { Point } from './point.ts'
 import { declare, emitLoops, type Loop, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
@@ -27,6 +28,8 @@ export interface Step {
   /** A point step's code; its value, if it gives one that is not wide. */
   readonly emit: (point: Point, out: Block, to?: Registers) => Ex | undefined
   readonly name: string
+  /** A block step that merges the threads' parts of a fold: those that are ready share their barriers. */
+  readonly closes?: Accumulator
 }
 
 export const keyOf = (s: Step): string =>

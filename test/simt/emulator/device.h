@@ -2,12 +2,14 @@
 // instructions that the printed sources reach through inline assembly.
 #include <atomic>
 #include <barrier>
+#include <condition_variable>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 using std::signbit;
@@ -82,14 +84,17 @@ static unsigned __funnelshift_l(unsigned low, unsigned high, unsigned n) {
 static unsigned atomicAnd(unsigned* p, unsigned v) { return std::atomic_ref<unsigned>(*p).fetch_and(v); }
 static unsigned atomicOr(unsigned* p, unsigned v) { return std::atomic_ref<unsigned>(*p).fetch_or(v); }
 
-static std::unique_ptr<std::barrier<>> block_barrier;
-static std::vector<std::unique_ptr<std::barrier<>>> warp_barriers;
-static void __syncthreads() { block_barrier->arrive_and_wait(); }
-static int warp() { return threadIdx.x / 32; }
+// The block's number in its cluster, and warps of a block.
+static thread_local int block_rank;
+static int block_warps;
+static std::vector<std::unique_ptr<std::barrier<>>> block_barriers, warp_barriers;
+static std::unique_ptr<std::barrier<>> cluster_barrier;
+static void __syncthreads() { block_barriers[block_rank]->arrive_and_wait(); }
+static int warp() { return block_rank * block_warps + threadIdx.x / 32; }
 static int lane() { return threadIdx.x % 32; }
 static void sync_warp() { warp_barriers[warp()]->arrive_and_wait(); }
 
-static uint64_t exchanged[32][32];
+static uint64_t exchanged[256][32];
 template <class V> static V __shfl_xor_sync(unsigned, V value, int mask) {
   memcpy(&exchanged[warp()][lane()], &value, sizeof value);
   sync_warp();
@@ -124,6 +129,14 @@ static void copy_async(unsigned short* to, const unsigned short* from, bool ther
   if (there) memcpy(to, from, 16);
   else memset(to, 0, 16);
 }
+template <int words> static void copy_words(unsigned* to, const void* from, bool there) {
+  if (((uintptr_t)to | (uintptr_t)from) % (4 * words) != 0) abort();
+  if (there) memcpy(to, from, 4 * words);
+  else memset(to, 0, 4 * words);
+}
+static void copy_words_1(unsigned* to, const void* from, bool there) { copy_words<1>(to, from, there); }
+static void copy_words_2(unsigned* to, const void* from, bool there) { copy_words<2>(to, from, there); }
+static void copy_words_4(unsigned* to, const void* from, bool there) { copy_words<4>(to, from, there); }
 static void copy_commit() {}
 static void copy_wait_0() {}
 static void copy_wait_1() {}
@@ -229,7 +242,49 @@ static void group_commit() {}
 static void group_wait() {}
 static void tile_written() {}
 
-static unsigned char shared_memory[1 << 18] __attribute__((aligned(1024)));
+static unsigned char shared_memories[8][1 << 18] __attribute__((aligned(1024)));
+
+// Blocks of a cluster: all are under way, and a push lands at once.
+static void cluster_arrive() {}
+static void cluster_wait() { cluster_barrier->arrive_and_wait(); }
+static std::mutex meeting_lock;
+static std::condition_variable meeting_changed;
+struct Meeting { int bytes; short pending, phase; };
+static Meeting& meeting_at(const void* at, int rank) {
+  return *(Meeting*)(shared_memories[rank] + ((const unsigned char*)at - shared_memories[block_rank]));
+}
+static void settle(Meeting& m) {
+  if (m.bytes != 0 || m.pending != 0) return;
+  m.pending = 1;
+  m.phase ^= 1;
+  meeting_changed.notify_all();
+}
+static void meeting_open(unsigned long long* at) { meeting_at(at, block_rank) = {0, 1, 0}; }
+static void meeting_expect(unsigned long long* at, int bytes) {
+  std::lock_guard<std::mutex> hold(meeting_lock);
+  Meeting& m = meeting_at(at, block_rank);
+  m.bytes += bytes;
+  m.pending -= 1;
+  settle(m);
+}
+static void meeting_wait(unsigned long long* at, int parity) {
+  std::unique_lock<std::mutex> hold(meeting_lock);
+  const Meeting& m = meeting_at(at, block_rank);
+  meeting_changed.wait(hold, [&] { return m.phase != parity; });
+}
+template <class V> static void push_value(V* at, V value, unsigned long long* meeting, int rank) {
+  std::lock_guard<std::mutex> hold(meeting_lock);
+  memcpy(shared_memories[rank] + ((unsigned char*)at - shared_memories[block_rank]), &value, sizeof value);
+  Meeting& m = meeting_at(meeting, rank);
+  m.bytes -= sizeof value;
+  settle(m);
+}
+#define push_f32 push_value<float>
+#define push_f64 push_value<double>
+#define push_i32 push_value<int>
+#define push_u32 push_value<unsigned>
+#define push_i64 push_value<long long>
+#define push_u64 push_value<unsigned long long>
 
 // A file in memory of whole 64-byte lines, junk behind its end.
 static unsigned char* read_file(const char* name, long& size) {
@@ -245,19 +300,24 @@ static unsigned char* read_file(const char* name, long& size) {
   return p;
 }
 
-// Runs the blocks of a grid one after another on a team of threads.
-template <class Kernel> static void launch(int blocks, int threads, Kernel kernel) {
-  block_barrier = std::make_unique<std::barrier<>>(threads);
+// Runs the clusters of a grid one after another on a team of threads.
+template <class Kernel> static void launch(int programs, int cluster, int threads, Kernel kernel) {
+  const auto barrier = [](int count) { return std::make_unique<std::barrier<>>(count); };
+  block_warps = threads / 32;
+  cluster_barrier = barrier(cluster * threads);
+  block_barriers.clear();
+  for (int i = 0; i < cluster; ++i) block_barriers.push_back(barrier(threads));
   warp_barriers.clear();
-  for (int i = 0; i < threads / 32; ++i) warp_barriers.push_back(std::make_unique<std::barrier<>>(32));
+  for (int i = 0; i < cluster * block_warps; ++i) warp_barriers.push_back(barrier(32));
   std::vector<std::thread> team;
-  for (int t = 0; t < threads; ++t)
+  for (int t = 0; t < cluster * threads; ++t)
     team.emplace_back([=] {
-      threadIdx.x = t;
-      for (int b = 0; b < blocks; ++b) {
-        blockIdx.x = b;
+      block_rank = t / threads;
+      threadIdx.x = t % threads;
+      for (int p = 0; p < programs; ++p) {
+        blockIdx.x = p * cluster + block_rank;
         kernel();
-        __syncthreads();
+        cluster_barrier->arrive_and_wait();
       }
     });
   for (std::thread& t : team) t.join();

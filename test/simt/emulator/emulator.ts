@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { cudaCaps } from '../../../src/codegen/simt/capability.ts'
+import { cudaCaps, type SimtCaps } from '../../../src/codegen/simt/capability.ts'
 import { emitKernel, type KernelSource } from '../../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
 import type { HostArray } from '../../../src/types/host.ts'
@@ -29,7 +29,18 @@ const withoutAssembly = (source: string): string =>
     .split('\n\n')
     .filter((f) => !f.includes('asm'))
     .join('\n\n')
-    .replace(/extern __shared__.*\n/, '')
+    .replace(/__cluster_dims__\([^)]*\) /, '')
+    .replace(/extern __shared__.*\n/, 'unsigned char* const shared_memory = shared_memories[block_rank];\n')
+
+/** Shared arrays in memory that the blocks of a cluster have each for themselves. */
+function placed(source: string): string {
+  let at = 0
+  return source.replace(/__shared__ __align__\((\d+)\) (.+) (\w+)\[(\d+)\];/g, (_, align, type, name, length) => {
+    const first = Math.ceil(at / Number(align)) * Number(align)
+    at = first + 8 * Number(length)
+    return `${type}* const ${name} = (${type}*)(shared_memories[block_rank] + ${first});`
+  })
+}
 
 /** The parameters' types, as declared. */
 function typesOf(source: string): string[] {
@@ -46,7 +57,7 @@ const namesOf = (source: KernelSource): string[] => [
 ]
 
 function entryCode(source: KernelSource, i: number): string {
-  const types = typesOf(source.source)
+  const types = typesOf(source.source.replace(/__cluster_dims__\([^)]*\) /, ''))
   const names = namesOf(source)
   const words = (source.table ?? []).map((e) =>
     typeof e === 'string' ? `(unsigned long long)data[${names.indexOf(e)}]` : `${e}ull`,
@@ -55,7 +66,7 @@ function entryCode(source: KernelSource, i: number): string {
   const args = [...types.slice(0, source.bindings.length).map((t, j) => `(${t})data[${j}]`), ...table].join(', ')
   return `if (which == ${i}) {
     const std::vector<unsigned long long> table{${words.join(', ')}};
-    launch(${source.programs}, ${source.threads}, [=] { n${i}::${source.entry}(${args}); });
+    launch(${source.programs}, ${source.cluster}, ${source.threads}, [=] { n${i}::${source.entry}(${args}); });
   }`
 }
 
@@ -64,11 +75,9 @@ export class Emulated {
   private readonly folder = mkdtempSync(join(tmpdir(), 'sinter-emulator-'))
   private readonly sources: readonly KernelSource[]
 
-  constructor(kernels: readonly Kernel[]) {
-    this.sources = kernels.map((k, i) =>
-      emitKernel({ ...k, name: `k${i}_${k.name}` }, 'cuda', { ...cudaCaps, pointerTable: true }),
-    )
-    const spaces = this.sources.map((s, i) => `namespace n${i} {\n${withoutAssembly(s.source)}\n}`)
+  constructor(kernels: readonly Kernel[], caps: SimtCaps = { ...cudaCaps, pointerTable: true }) {
+    this.sources = kernels.map((k, i) => emitKernel({ ...k, name: `k${i}_${k.name}` }, 'cuda', caps))
+    const spaces = this.sources.map((s, i) => `namespace n${i} {\n${placed(withoutAssembly(s.source))}\n}`)
     const main = `int main(int count, char** names) {
   const int which = atoi(names[1]);
   std::vector<long> sizes(count);

@@ -213,6 +213,11 @@ class CudaPrinter extends Printer {
           `const int ${s.name} = ${this.fn('member_of', `table + ${s.firsts}`, `${s.count}`, this.ex(s.program))};`,
         )
         break
+      case 'push':
+        this.line(
+          `${this.fn(`push_${s.value.type}`, `${s.array} + ${this.operand(s.index)}`, this.ex(s.value), this.ex(s.meeting), this.ex(s.rank))};`,
+        )
+        break
       case 'fill': {
         const t = vectorOf('u32', s.words.length)
         const words = s.words.map((x) => this.ex(x)).join(', ')
@@ -255,7 +260,10 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
       return `${read}${memoryType(x)}* ${aliased.has(x.name) ? '' : '__restrict__ '}${x.name}`
     })
   if (code.table > 0) pointers.push('const unsigned long long* __restrict__ table')
-  p.line(`extern "C" __global__ void __launch_bounds__(${code.threads}) ${kernel.name}(`)
+  const { threads, cluster, together } = code
+  const bounds = `__launch_bounds__(${together > 1 ? `${threads}, ${together}` : threads})`
+  const shape = cluster > 1 ? `__cluster_dims__(${cluster}, 1, 1) ` : ''
+  p.line(`extern "C" __global__ void ${shape}${bounds} ${kernel.name}(`)
   p.indented(() => {
     for (const [i, x] of pointers.entries()) p.line(`${x}${i + 1 < pointers.length ? ',' : ') {'}`)
   })
@@ -269,14 +277,21 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
       if (dynamic) p.line(`${t}* const ${a.name} = (${t}*)(shared_memory + ${offsets[i]});`)
       else p.line(`__shared__ __align__(${a.align ?? 16}) ${t} ${a.name}[${a.length}];`)
     })
-    p.line('const int tid = threadIdx.x;')
-    p.line('const int program = blockIdx.x;')
+    if (cluster > 1) {
+      p.line(`const int tid = (blockIdx.x & ${cluster - 1}) * ${threads} + threadIdx.x;`)
+      p.line(`const int program = blockIdx.x / ${cluster};`)
+    } else {
+      p.line('const int tid = threadIdx.x;')
+      p.line('const int program = blockIdx.x;')
+    }
     for (const s of code.summary) p.line(`// ${s}`)
     p.stmts(code.body)
   })
   p.line('}')
   const head = [
-    `// Kernel ${kernel.name}: ${code.programs} blocks of ${code.threads} threads.`,
+    cluster > 1
+      ? `// Kernel ${kernel.name}: ${code.programs} clusters of ${cluster} blocks of ${threads} threads.`
+      : `// Kernel ${kernel.name}: ${code.programs} blocks of ${threads} threads.`,
     ...kernel.params
       .filter((x) => !code.tabled.has(x.name))
       .map(

@@ -1,4 +1,5 @@
 /** Functions that CUDA code calls: what the language has under another name, and what docs/numerics.md asks beyond it. */
+import { cudaCluster } from './cudaCluster.ts'
 import { cudaGroups } from './cudaGroups.ts'
 import type { Inline, Library } from './print.ts'
 
@@ -231,6 +232,7 @@ __device__ __forceinline__ int member_of(const unsigned long long* numbers, int 
   return low;
 }`,
   },
+  ...cudaCluster,
   store_bits: {
     code: '// Replaces the bits of a mask in a word whose other bits belong to other threads.\n__device__ __forceinline__ void store_bits(unsigned* word, unsigned mask, unsigned bits) {\n  atomicAnd(word, ~mask);\n  if (bits != 0u) atomicOr(word, bits);\n}',
   },

@@ -1,0 +1,67 @@
+/**
+ * How the blocks of a cluster exchange values (PTX ISA: barrier.cluster, mbarrier, st.async; compute capability 9.0): pushes into
+ * another block's shared memory are counted there in bytes, so nobody waits for more than the data.
+ */
+import type { Library } from './print.ts'
+
+const fn = (note: string, head: string, body: string): { code: string } => ({
+  code: `${note === '' ? '' : `// ${note}\n`}__device__ __forceinline__ void ${head} {\n  ${body}\n}`,
+})
+
+const address = (name: string): string => `(unsigned)__cvta_generic_to_shared(${name})`
+
+const types = {
+  f32: ['float', 'f'],
+  f64: ['double', 'd'],
+  i32: ['int', 'r'],
+  u32: ['unsigned', 'r'],
+  i64: ['long long', 'l'],
+  u64: ['unsigned long long', 'l'],
+} as const
+
+const ptx = (t: string): string => t.replace('i', 's')
+
+export const cudaCluster: Library = {
+  cluster_arrive: fn(
+    'Says to the other blocks of the cluster that this one runs.',
+    'cluster_arrive()',
+    'asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");',
+  ),
+  cluster_wait: fn(
+    'Waits until all blocks of the cluster run.',
+    'cluster_wait()',
+    'asm volatile("barrier.cluster.wait.acquire;" ::: "memory");',
+  ),
+  meeting_open: fn(
+    'A meeting of the blocks of a cluster: over when the bytes expected have landed.',
+    'meeting_open(unsigned long long* m)',
+    `asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(${address('m')}) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");`,
+  ),
+  meeting_expect: fn(
+    '',
+    'meeting_expect(unsigned long long* m, int bytes)',
+    `asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(${address('m')}), "r"(bytes) : "memory");`,
+  ),
+  meeting_wait: fn(
+    '',
+    'meeting_wait(unsigned long long* m, int parity)',
+    `unsigned over;
+  do {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }" : "=r"(over) : "r"(${address('m')}), "r"(parity) : "memory");
+  } while (over == 0u);`,
+  ),
+  ...Object.fromEntries(
+    Object.entries(types).map(([t, [type, constraint]]) => [
+      `push_${t}`,
+      fn(
+        'Writes to the same place in the shared memory of another block of the cluster, and tells its meeting.',
+        `push_${t}(${type}* at, ${type} value, unsigned long long* m, int rank)`,
+        `unsigned there, meeting;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(${address('at')}), "r"(rank));
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(meeting) : "r"(${address('m')}), "r"(rank));
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.${ptx(t)} [%0], %1, [%2];" :: "r"(there), "${constraint}"(value), "r"(meeting) : "memory");`,
+      ),
+    ]),
+  ),
+}

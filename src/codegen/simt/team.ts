@@ -1,0 +1,133 @@
+/**
+ * How many threads run a program, and in how many blocks. One block is the rule. A cluster of blocks (CUDA, compute capability
+ * 9.0) runs a program whose row does not stay in one block's registers, and a program with so much arithmetic that spreading it
+ * pays for the barriers of the cluster, where there are few programs. What is private to a block (stages, scans, products, loops,
+ * stores that walk in order) stays in one.
+ */
+import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { scalarInfo } from '../../scalar/ops.ts'
+import { foldAxes } from './facts.ts'
+import { type Layout, registersOf } from './layout.ts'
+import { type Limits, type Part, storeValues } from './part.ts'
+
+export interface Team {
+  /** Threads of a block. */
+  readonly threads: number
+  /** Blocks that run a program together. */
+  readonly cluster: number
+  /** Blocks that registers must leave room for on a multiprocessor. */
+  readonly together: number
+}
+
+/** Registers of a thread that row tiles may take, by the registers a thread may have. */
+const rowShare = { 64: 40, 128: 96 } as const
+
+/** Programs times blocks beyond which the device is busy anyway. */
+const mostBlocks = 96
+
+/** Seconds of a merge over a cluster, and operations a second of one multiprocessor. */
+const mergeSeconds = 0.8e-6
+const operationRate = 128 * 1.7e9
+
+/** Operations that an elementwise operation is worth. */
+const operations = { free: 0, simple: 1, divide: 10, special: 20 } as const
+
+export function teamOf(part: Part, programs: number, limits: Limits): Team {
+  const layout = part.mainLayout(limits)
+  const block: Team = { threads: Math.max(layout.threads, 32), cluster: 1, together: 1 }
+  if (limits.clusters < 2 || !isShareable(part)) return block
+  const cut = [...part.rowAxes()].some((a) => (layout.find(a)?.chunks ?? 1) > 1)
+  return (cut ? teamForRow(part, limits) : teamForWork(part, programs, layout, limits)) ?? block
+}
+
+/** Whether everything the program does may be spread over blocks. */
+function isShareable(part: Part): boolean {
+  if (part.loops.length > 0 || part.products.size > 0 || part.stores.some((s) => part.isOrdered(s))) return false
+  for (const l of part.lets.values())
+    if (l.op.kind === 'stage' || l.op.kind === 'scan' || l.op.kind === 'at') return false
+  return true
+}
+
+/** Whether every block has work of its own and nothing is cut into chunks. */
+function fills(layout: Layout, team: Team): boolean {
+  const first = Math.log2(team.threads)
+  const used = new Set([...layout.axes.values()].flatMap((a) => a.bits))
+  for (let b = first; b < Math.log2(team.threads * team.cluster); b++) if (!used.has(b)) return false
+  return [...layout.axes.values()].every((a) => a.chunks === 1)
+}
+
+/** The fewest threads that hold the rows; half blocks where two of them fit a multiprocessor. */
+function teamForRow(part: Part, limits: Limits): Team | undefined {
+  const tiles = tilesAcrossFolds(part)
+  const half = limits.maxThreads / 2
+  for (let threads = 2 * half; threads <= limits.clusters * limits.maxThreads; threads *= 2) {
+    const layout = part.mainLayout(limits, threads)
+    const values = tiles * Math.max(...[...part.rowAxes()].map((a) => registersOf(layout.axis(a))))
+    const candidates: readonly (Team & { readonly most: number })[] = [
+      { threads: half, cluster: threads / half, together: 2, most: rowShare[64] },
+      { threads: half, cluster: threads / half, together: 1, most: rowShare[128] },
+      { threads: 2 * half, cluster: threads / (2 * half), together: 1, most: rowShare[64] },
+    ]
+    for (const { most, ...team } of candidates)
+      if (team.cluster > 1 && team.cluster <= limits.clusters && values <= most && fills(layout, team)) return team
+  }
+  return undefined
+}
+
+/** The blocks that finish a program soonest, where that is clearly sooner than one block. */
+function teamForWork(part: Part, programs: number, layout: Layout, limits: Limits): Team | undefined {
+  const one = workOf(part) / operationRate
+  const threads = Math.min(layout.threads, limits.maxThreads / 2)
+  let best: { readonly team: Team; readonly seconds: number } | undefined
+  for (let cluster = 2; cluster <= limits.clusters && cluster * programs <= mostBlocks; cluster *= 2) {
+    const team: Team = { threads, cluster, together: 1 }
+    const spread = part.mainLayout(limits, threads * cluster)
+    if (!fills(spread, team)) continue
+    const merges = foldsOf(part).filter((l) => spread.bitsOf(foldAxes(l)).some((b) => 2 ** b >= threads)).length
+    const seconds = one / cluster + merges * mergeSeconds
+    if (seconds < 0.7 * one && one - seconds > 2e-6 && seconds < (best?.seconds ?? Number.POSITIVE_INFINITY))
+      best = { team, seconds }
+  }
+  return best?.team
+}
+
+const foldsOf = (part: Part): LetStmt[] =>
+  [...part.lets.values()].filter((l) => l.op.kind === 'reduce' || l.op.kind === 'dot')
+
+/** Operations of one program. */
+function workOf(part: Part): number {
+  let sum = 0
+  for (const l of part.lets.values()) {
+    const points = part.nestOf(l).reduce((n, a) => n * part.axis(a).size, 1)
+    const each = l.op.kind === 'scalar' ? operations[scalarInfo(l.op.op).cost] : l.op.kind === 'random' ? 40 : 1
+    sum += points * each
+  }
+  return sum
+}
+
+/** Most tiles along rows that are computed before a fold and used again after it; what is cheap to compute again is none. */
+function tilesAcrossFolds(part: Part): number {
+  const rows = part.rowAxes()
+  const isTile = (id: ValueId): boolean => part.axesOf(id).some((a) => rows.has(a))
+  const cheap = new Set<ValueId>()
+  for (const l of part.lets.values())
+    if (part.isCheap(l) && operandsOf(l.op).every((o) => !isTile(o) || cheap.has(o))) cheap.add(l.id)
+  const after = (fold: ValueId): Set<ValueId> => {
+    const out = new Set([fold])
+    for (const l of part.lets.values()) if (operandsOf(l.op).some((o) => out.has(o))) out.add(l.id)
+    return out
+  }
+  let most = 1
+  for (const fold of foldsOf(part)) {
+    if (!foldAxes(fold).some((a) => rows.has(a))) continue
+    const later = after(fold.id)
+    const held = new Set<ValueId>()
+    const use = (ids: readonly ValueId[]): void => {
+      for (const id of ids) if (isTile(id) && !later.has(id) && !cheap.has(id)) held.add(id)
+    }
+    for (const l of part.lets.values()) if (later.has(l.id)) use(operandsOf(l.op))
+    for (const s of part.stores) if (storeValues(s).some((id) => later.has(id))) use(storeValues(s))
+    most = Math.max(most, held.size)
+  }
+  return most
+}
