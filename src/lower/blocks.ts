@@ -1,7 +1,7 @@
 /** Choosing grids: which axes a program holds a block of, and how much. */
 import * as ix from '../index/expr.ts'
 import type { GridAxis } from '../kernel/ir.ts'
-import { type Body, pointsOf } from '../plan/body.ts'
+import { type Body, heldPoints, pointsOf } from '../plan/body.ts'
 import { type Roles, unitAxis } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -55,7 +55,7 @@ function axisAcross(body: Body, roles: Roles, first: string | undefined): string
 /** Points of the parallel axes a program of a reduction covers. */
 export function reductionPoints(body: Body, roles: Roles, target: TargetInfo): number {
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
-  const local = Math.max(1, size(new Set([...roles.row, ...roles.reduced])))
+  const local = heldPoints(body, roles.extents, new Set([...roles.row, ...roles.reduced]))
   const unit = unitAxis(body)
   const share = Math.ceil(size(roles.parallel) / target.minPrograms)
   // Rows contiguous along what is reduced: one at a time, unless they are short.

@@ -22,9 +22,9 @@ export function kernelOf(
   for (const [p, t] of body.loads)
     if (used.has(p) && !params.list.some((x) => x.name === p))
       params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
-  const tail: Stmt[] = stores.map((s, i) => ({
+  const tail: Stmt[] = stores.map((s) => ({
     kind: 'store',
-    param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
+    param: params.stored(s),
     index: s.index,
     mask: [],
     value: s.value,

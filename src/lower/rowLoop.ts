@@ -15,7 +15,7 @@ import {
   type StoreStmt,
   type ValueId,
 } from '../kernel/ir.ts'
-import { type Body, pointsOf } from '../plan/body.ts'
+import { type Body, heldPoints } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { combinerIdentity, combinerOp } from '../scalar/ops.ts'
@@ -93,15 +93,15 @@ export function rowLoop(
   })
   const from = bound(first)
   const to = bound(ix.addConst(first, block))
-  const width = Math.max(1, pointsOf(roles.extents, roles.row))
+  const width = heldPoints(body, roles.extents, roles.row)
   const rows = Math.max(1, Math.min(block, Math.floor(target.rowsAtOnce / width)))
   const used = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
   for (const [p, t] of body.loads)
     if (used.has(p)) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   const stores = body.stores.map(
-    (s, i): StoreStmt => ({
+    (s): StoreStmt => ({
       kind: 'store',
-      param: params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node }),
+      param: params.stored(s),
       index: s.index,
       mask: [],
       value: s.value,

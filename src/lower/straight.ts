@@ -30,12 +30,10 @@ export function lowerSegments(name: string, segments: readonly Body[], target: T
     for (const [p, t] of body.loads)
       if (!params.list.some((x) => x.name === p) && body.lets.some((l) => l.op.kind === 'load' && l.op.param === p))
         params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
-  segments[0]?.stores.forEach((s, i) => {
-    params.add(`y${i}`, s.shape, s.node.dtype, 'write', { kind: 'node', node: s.node })
-  })
+  for (const body of segments) for (const s of body.stores) params.stored(s)
   const parts = segments.map((body): KernelPart => {
     const stores = body.stores.map(
-      (s, i): Stmt => ({ kind: 'store', param: `y${i}`, index: s.index, mask: [], value: s.value }),
+      (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: [], value: s.value }),
     )
     return {
       axes: body.axes,

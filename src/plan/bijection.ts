@@ -1,5 +1,5 @@
 /** Whether an index map visits every element of a tensor exactly once. */
-import { type Expr, flatten } from '../index/expr.ts'
+import { type Expr, flatten, rangeOf } from '../index/expr.ts'
 import { sizeOf } from '../types/shape.ts'
 
 /**
@@ -20,4 +20,22 @@ export function coversOnce(index: readonly Expr[], shape: readonly number[]): bo
     radix *= d.extent
   }
   return radix === size
+}
+
+/** True when the coordinates stay inside a shape and visit no element twice. (Sufficient, as above.) */
+export function visitsOnce(index: readonly Expr[], shape: readonly number[]): boolean {
+  const inside = index.every((e, d) => {
+    const { lo, hi } = rangeOf(e)
+    return lo >= 0 && hi < (shape[d] ?? 1)
+  })
+  if (!inside) return false
+  const digits = flatten(index, shape)
+    .terms.map((t) => ({ coef: t.coef, extent: t.atom.kind === 'axis' ? t.atom.extent : -1 }))
+    .sort((a, b) => a.coef - b.coef)
+  let most = 0
+  for (const d of digits) {
+    if (d.extent < 0 || d.coef <= most) return false
+    most += d.coef * (d.extent - 1)
+  }
+  return true
 }

@@ -4,7 +4,7 @@ import type { Node } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
 import * as ix from '../index/expr.ts'
 import { always } from '../index/predicate.ts'
-import type { LetStmt } from '../kernel/ir.ts'
+import type { LetStmt, NumericsMode } from '../kernel/ir.ts'
 import { expressionsOf, liveLets } from '../kernel/walk.ts'
 import { sizeOf } from '../types/shape.ts'
 import { coversOnce } from './bijection.ts'
@@ -12,21 +12,35 @@ import type { Body, BodyStore } from './body.ts'
 import { Instances, Refusal } from './instances.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { isFree, type Region } from './region.ts'
-import { type BoundDim, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
+import { type Bindings, type BoundDim, CoverAxis, CutAxis, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
 
-function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]>, kept: ReadonlySet<string>): Body {
-  const tiles = new Tiles(splits, kept)
-  const b = new Instances(region, tiles)
+/** A dimension of a result: the ranges it is stored in, one that is whole or several. */
+interface RootDim {
+  readonly extent: number
+  readonly pieces: readonly BoundDim[]
+}
+
+/** Stores of one result at most. */
+const mostPieces = 8
+
+interface Attempt {
+  readonly body: Body
+  /** Whether results or folds in pieces might make another kernel of it. */
+  readonly branches: boolean
+}
+
+function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
+  const { tiles } = b
   const roots = [...region.outputs].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape) || q.id - p.id)
   const stores: BodyStore[] = []
-  const rootDims: BoundDim[][] = []
+  const rootDims: RootDim[][] = []
   for (const root of roots) {
     const found = b.instancesOf(root).find((s) => s.mask.length === 0 && coversOnce(s.index, root.shape))
     if (found !== undefined) {
       stores.push({ node: root, shape: root.shape, value: found.value, index: found.index })
       continue
     }
-    const dims = reducedAlongside(b, tiles, region, root) ?? bindRoot(tiles, root, rootDims)
+    const dims = reducedAlongside(b, tiles, region, root, rootDims) ?? bindRoot(tiles, root, rootDims)
     if (dims === undefined)
       throw new Refusal(
         refuse(
@@ -35,10 +49,22 @@ function buildOnce(region: Region, splits: ReadonlyMap<string, readonly number[]
         ),
       )
     rootDims.push(dims)
-    const index = dims.map((d) => d.expr)
-    stores.push({ node: root, shape: root.shape, value: b.value(root, index, always), index })
+    const cut = new Set(dims.flatMap((d) => (d.pieces.length > 1 ? d.pieces.flatMap((p) => p.axes) : [])))
+    const indexes = dims.reduce<readonly (readonly ix.Expr[])[]>(
+      (all, d) => all.flatMap((index) => d.pieces.map((p) => [...index, p.expr])),
+      [[]],
+    )
+    if (indexes.length > mostPieces)
+      throw new Refusal(refuse('too-many-live-values', `a result would be stored in ${indexes.length} pieces`))
+    for (const index of indexes) {
+      const value = b.value(root, index, always)
+      const pieces = [...cut].filter((a) => index.some((e) => ix.axesOf(e).has(a)))
+      stores.push({ node: root, shape: root.shape, value, index, ...(indexes.length > 1 ? { pieces } : {}) })
+    }
   }
-  return bodyOf(b, tiles, stores)
+  const cover = b.findCover()
+  if (cover !== undefined && bindings.cuts !== undefined) throw cover
+  return { body: bodyOf(b, tiles, stores), branches: b.undecided || cover !== undefined }
 }
 
 /** The body of some stores: what they need of what was evaluated. */
@@ -83,7 +109,20 @@ function axesOfStatements(lets: readonly LetStmt[]): Set<string> {
  * Axes for a result of a reduction whose operand is evaluated already: those the operand keeps, so that it need not be
  * evaluated at another index map. The way down to the reduction leads through elementwise operations and reshapes.
  */
-function reducedAlongside(b: Instances, tiles: Tiles, region: Region, root: Node): BoundDim[] | undefined {
+function reducedAlongside(
+  b: Instances,
+  tiles: Tiles,
+  region: Region,
+  root: Node,
+  earlier: readonly (readonly RootDim[])[],
+): RootDim[] | undefined {
+  const cut = earlier.flat().filter((d) => d.pieces.length > 1)
+  const dimOf = (e: ix.Expr): RootDim | undefined => {
+    const whole = tiles.dimOf(e)
+    if (whole !== undefined && !cut.some((d) => d.pieces.some((p) => p.expr.key === e.key)))
+      return { extent: whole.extent, pieces: [whole] }
+    return cut.find((d) => d.pieces.some((p) => p.expr.key === e.key))
+  }
   const size = sizeOf(root.shape)
   const stack = [root]
   const seen = new Set<Node>()
@@ -98,26 +137,28 @@ function reducedAlongside(b: Instances, tiles: Tiles, region: Region, root: Node
     const { axes } = n.attrs
     for (const { index, mask } of x === undefined ? [] : b.instancesNear(x)) {
       const kept = index.filter((_, d) => !axes.includes(d) && x?.shape[d] !== 1)
-      const dims = kept.flatMap((e) => tiles.dimOf(e) ?? [])
+      const dims = kept.flatMap((e) => dimOf(e) ?? [])
       const wide = root.shape.filter((e) => e !== 1)
       if (mask.length > 0 || dims.length !== wide.length || dims.some((d, i) => d.extent !== wide[i])) continue
       const rest = [...dims]
-      return root.shape.map((e) => (e === 1 ? undefined : rest.shift()) ?? { expr: ix.zero, axes: [], extent: 1 })
+      return root.shape.map((e) => (e === 1 ? undefined : rest.shift()) ?? single)
     }
   }
   return undefined
 }
 
+const single: RootDim = { extent: 1, pieces: [{ expr: ix.zero, axes: [], extent: 1 }] }
+
 /** Axes for a result: those of an earlier result where extents line up, else (for the first, or a scalar) fresh ones. */
-function bindRoot(tiles: Tiles, root: Node, earlier: readonly BoundDim[][]): BoundDim[] | undefined {
-  if (earlier.length === 0) return root.shape.map((n, d) => tiles.freshDim(`root.${d}`, n))
-  if (root.shape.every((n) => n === 1)) return root.shape.map(() => ({ expr: ix.zero, axes: [], extent: 1 }))
+function bindRoot(tiles: Tiles, root: Node, earlier: readonly (readonly RootDim[])[]): RootDim[] | undefined {
+  if (earlier.length === 0) return root.shape.map((n, d) => ({ extent: n, pieces: tiles.rootDim(`root.${d}`, n) }))
+  if (root.shape.every((n) => n === 1)) return root.shape.map(() => single)
   for (const dims of earlier) {
-    const out: BoundDim[] = []
+    const out: RootDim[] = []
     let at = 0
     for (const n of root.shape) {
       if (n === 1) {
-        out.push({ expr: ix.zero, axes: [], extent: 1 })
+        out.push(single)
         continue
       }
       while (at < dims.length && dims[at]?.extent !== n) at++
@@ -130,20 +171,42 @@ function bindRoot(tiles: Tiles, root: Node, earlier: readonly BoundDim[][]): Bou
   return undefined
 }
 
-/** Builds a region's body, or says why it cannot be one kernel. */
-export function buildBody(region: Region): { readonly ok: true; readonly body: Body } | Refused {
-  const splits = new Map<string, readonly number[]>()
-  const kept = new Set<string>()
+export type Built = { readonly ok: true; readonly body: Body; readonly branches: boolean }
+
+/**
+ * Builds a region's body, or says why it cannot be one kernel. `inPieces`: results are stored range by range where branches
+ * change, and folds run over the pieces in which the kernel reads what they fold. `branches` tells of a body built whole (or
+ * refused) that this might make a difference.
+ */
+export function buildBody(
+  region: Region,
+  mode: NumericsMode = 'fast',
+  inPieces = false,
+): Built | (Refused & { readonly branches: boolean }) {
+  const bindings: Bindings = {
+    splits: new Map(),
+    kept: new Set(),
+    covers: new Map(),
+    ...(inPieces ? { cuts: new Map<string, readonly number[]>() } : {}),
+  }
   for (let attempt = 0; ; attempt++) {
+    const instances = new Instances(region, new Tiles(bindings), mode)
     try {
-      return { ok: true, body: buildOnce(region, splits, kept) }
+      return { ok: true, ...buildOnce(region, bindings, instances) }
     } catch (e) {
-      if (e instanceof Refusal) return e.refused
+      if (e instanceof Refusal) return { ...e.refused, branches: instances.undecided }
       invariant(attempt < 64, 'splitting of axes does not end')
-      if (e instanceof SplitAxis) splits.set(e.key, e.factors)
+      if (e instanceof CoverAxis) {
+        bindings.covers.set(e.key, e.pieces)
+        continue
+      }
+      // Axes get other names: what folds run over is found again.
+      bindings.covers.clear()
+      if (e instanceof SplitAxis) bindings.splits.set(e.key, e.factors)
+      else if (e instanceof CutAxis) bindings.cuts?.set(e.key, e.edges)
       else if (e instanceof KeepAxis) {
-        kept.add(e.key)
-        splits.delete(e.key)
+        bindings.kept.add(e.key)
+        bindings.splits.delete(e.key)
       } else throw e
     }
   }

@@ -115,7 +115,11 @@ function merge(body: Body, outer: string, inner: string): Body {
       op: op.kind === 'reduce' || op.kind === 'dot' ? { ...op, axes: without(op.axes) } : op,
     }
   })
-  const stores = body.stores.map((s) => ({ ...s, index: s.index.map((e) => ix.substitute(e, map)) }))
+  const stores = body.stores.map((s) => ({
+    ...s,
+    index: s.index.map((e) => ix.substitute(e, map)),
+    ...(s.pieces === undefined ? {} : { pieces: [...new Set(s.pieces.map((a) => (a === outer ? inner : a)))] }),
+  }))
   const axes = body.axes
     .filter((a) => a.name !== outer)
     .map((a) => (a.name === inner ? { name: inner, extent: total } : a))

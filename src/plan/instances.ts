@@ -9,16 +9,17 @@ import { familyOf, opDef } from '../graph/table.ts'
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import { always, type Bound, conjoin, decideBound, isNever, type Predicate, predicateKey } from '../index/predicate.ts'
-import type { TileOp, ValueId } from '../kernel/ir.ts'
+import type { NumericsMode, TileOp, ValueId } from '../kernel/ir.ts'
 import { roundTo } from '../scalar/eval.ts'
 import { readElement } from '../scalar/host.ts'
 import { combinerIdentity, isArgCombiner, type Scalar } from '../scalar/ops.ts'
-import { computeDType, isWide } from '../types/dtype.ts'
+import { computeDType, isFloat, isWide } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import { coversOnce } from './bijection.ts'
+import { coversOnce, visitsOnce } from './bijection.ts'
+import { alike, type Cover, coverOf, foldPieces, offsetsAlong, readAlong } from './cover.ts'
 import { type Refused, refuse } from './refusal.ts'
-import { isFree, type Region, reductionDepth } from './region.ts'
-import type { BoundDim, Tiles } from './tiles.ts'
+import { isFree, type Region, shallowFirst } from './region.ts'
+import { type BoundDim, CoverAxis, type Tiles } from './tiles.ts'
 
 /** Carries a refusal out of the evaluation. */
 export class Refusal {
@@ -36,16 +37,12 @@ interface Instance {
   readonly value: ValueId
 }
 
-const orders = new WeakMap<Node, readonly number[]>()
-
-/** Operands by number, those with fewer reductions first, so that later reductions find the axes of the full rows. */
-function shallowFirst(node: Node): readonly number[] {
-  const have = orders.get(node)
-  if (have !== undefined) return have
-  const depths = node.inputs.map(reductionDepth)
-  const order = node.inputs.map((_, i) => i).sort((a, b) => (depths[a] ?? 0) - (depths[b] ?? 0))
-  orders.set(node, order)
-  return order
+/** A dimension that a fold runs over on axes of its own. */
+interface OwnFold {
+  readonly key: string
+  readonly operand: Node
+  readonly index: readonly Expr[]
+  readonly d: number
 }
 
 /** Evaluates a region's nodes at index maps into tiles. */
@@ -58,10 +55,28 @@ export class Instances {
   private readonly keys = new WeakMap<readonly Expr[], { readonly mask: Predicate; readonly key: string }>()
   private readonly instances = new Map<Node, Instance[]>()
   private readonly region: Region
+  private readonly mode: NumericsMode
+  private readonly ownFolds: OwnFold[] = []
+  /** Whether a branch was met that an index does not decide. */
+  undecided = false
 
-  constructor(region: Region, tiles: Tiles) {
+  constructor(region: Region, tiles: Tiles, mode: NumericsMode) {
     this.region = region
     this.tiles = tiles
+    this.mode = mode
+  }
+
+  /** Pieces that the kernel reads, and that a fold on axes of its own might run over instead. */
+  findCover(): CoverAxis | undefined {
+    for (const { key, operand, index, d } of this.ownFolds) {
+      const read = readAlong(operand, index, d, this.region.members, (n) => this.instancesOf(n))
+      const cover = coverOf(
+        read.flatMap((e) => this.tiles.pieceOf(e) ?? []),
+        operand.shape[d] ?? 1,
+      )
+      if (cover !== undefined) return new CoverAxis(key, cover)
+    }
+    return undefined
   }
 
   /** The value of a node at coordinates, where `mask` holds (elsewhere anything, but memory is not touched). */
@@ -262,6 +277,8 @@ export class Instances {
     const padding = (): ValueId => this.tiles.constant(node.attrs.value, node.dtype, node)
     if (own.length === 0) return this.value(x, inner, mask)
     if (isNever(own)) return padding()
+    this.undecided = true
+    for (const b of own) this.tiles.cutAt(b.expr, [b.lo, b.hi])
     const both = conjoin(mask, ...own)
     const v = this.value(x, inner, both)
     const { op, dtype, axes } = this.tiles.letOf(v)
@@ -279,17 +296,21 @@ export class Instances {
   private concat(node: NodeOf<'concat'>, index: readonly Expr[], mask: Predicate): ValueId {
     const { axis } = node.attrs
     const at = index[axis] ?? ix.zero
-    let offset = 0
+    const edges = offsetsAlong(node.inputs, axis)
     const parts: { readonly p: Predicate; readonly v: ValueId }[] = []
-    for (const x of node.inputs) {
+    for (const [i, x] of node.inputs.entries()) {
       const n = x.shape[axis] ?? 0
+      const offset = edges[i] ?? 0
       const bound = { expr: at, lo: offset, hi: offset + n }
+      if (decideBound(bound) === 'unknown') {
+        this.undecided = true
+        this.tiles.cutAt(at, edges)
+      }
       if (n > 0 && decideBound(bound) !== 'false') {
         const p = conjoin(always, bound)
-        const inner = index.map((e, i) => (i === axis ? ix.addConst(e, -offset) : e))
+        const inner = index.with(axis, ix.addConst(at, -offset))
         parts.push({ p, v: this.value(x, inner, conjoin(mask, ...p)) })
       }
-      offset += n
     }
     const last = parts.pop()
     if (last === undefined) return this.tiles.constant(isWide(node.dtype) ? 0n : 0, node.dtype, node)
@@ -328,14 +349,20 @@ export class Instances {
     kept: (d: number) => Expr | undefined,
     key: (d: number) => string,
     avoid: Set<string>,
+    covered?: number,
   ): { index: Expr[]; dims: BoundDim[] } {
     const dims: BoundDim[] = []
     const index: Expr[] = []
     const known = this.instancesNear(x)
+    const own: number[] = []
     x.shape.forEach((extent, d) => {
       const fixed = kept(d)
       if (fixed !== undefined) {
         index.push(fixed)
+        return
+      }
+      if (d === covered) {
+        index.push(ix.zero)
         return
       }
       const options = extent === 1 ? [] : this.tiles.candidates(extent, avoid)
@@ -344,11 +371,15 @@ export class Instances {
       for (const a of dim.axes) avoid.add(a)
       dims.push(dim)
       index.push(dim.expr)
+      if (extent > 1 && best === undefined && this.tiles.coverOf(key(d)) === undefined) own.push(d)
     })
+    for (const d of own) this.ownFolds.push({ key: key(d), operand: x, index, d })
     return { index, dims }
   }
 
   private requireOnce(node: Node, index: readonly Expr[], mask: Predicate): void {
+    // A result in pieces has its reductions in pieces.
+    if (this.tiles.mayCut && node.op === 'reduce' && visitsOnce(index, node.shape)) return
     if (mask.length > 0 || !coversOnce(index, node.shape))
       throw new Refusal(refuse('reduction-recomputed', `${node.op} would be evaluated more than once an element`))
   }
@@ -361,9 +392,19 @@ export class Instances {
     let next = 0
     const kept = (d: number): Expr | undefined => (axes.includes(d) ? undefined : (index[next++] ?? ix.zero))
     const avoid = this.tiles.axesOfExprs([...index, ...mask.map((b) => b.expr)])
-    const { index: inner, dims } = this.bindReduced(x, kept, (d) => `${node.id}.${d}`, avoid)
+    const cover = this.coverOf(node)
+    const { index: inner, dims } = this.bindReduced(x, kept, (d) => `${node.id}.${d}`, avoid, cover?.d)
+    if (cover !== undefined)
+      return foldPieces(
+        this.tiles,
+        node,
+        cover,
+        dims.flatMap((b) => b.axes),
+        (e) => this.value(x, inner.with(cover.d, e), always),
+      )
     const over = dims.flatMap((d) => d.axes)
-    const arg = this.tiles.spread(this.value(x, inner, mask), over, node)
+    // What the index map reaches is there: nothing need be masked.
+    const arg = this.tiles.spread(this.value(x, inner, this.tiles.mayCut ? always : mask), over, node)
     const position = isArgCombiner(combiner) ? dims[0]?.expr : undefined
     if (over.length === 0)
       return position === undefined ? arg : this.tiles.constant(isWide(node.dtype) ? 0n : 0, node.dtype, node)
@@ -377,6 +418,21 @@ export class Instances {
       ...(last === true ? { last } : {}),
     }
     return this.tiles.emit(op, node.dtype, out, node)
+  }
+
+  /** The pieces that a reduced dimension is to run over, where the reduction may be made of theirs. */
+  private coverOf(node: NodeOf<'reduce'>): Cover | undefined {
+    const { combiner, axes } = node.attrs
+    if (isArgCombiner(combiner)) return undefined
+    for (const d of axes) {
+      const pieces = this.tiles.coverOf(`${node.id}.${d}`)
+      if (pieces === undefined) continue
+      if (!isFloat(node.dtype) || (combiner !== 'sum' && combiner !== 'prod')) return { d, pieces }
+      if (this.mode === 'fast') return computeDType(node.dtype) === node.dtype ? { d, pieces } : undefined
+      // The number of the piece as one more axis keeps the order.
+      return axes.length === 1 && alike(pieces) ? { d, pieces, digit: this.tiles.digitOf(pieces) } : undefined
+    }
+    return undefined
   }
 
   private scan(node: NodeOf<'scan'>, index: readonly Expr[], mask: Predicate): ValueId {

@@ -70,3 +70,15 @@ export function reductionDepth(node: Node): number {
   }
   return depths.get(node) ?? 0
 }
+
+const orders = new WeakMap<Node, readonly number[]>()
+
+/** Operands by number, those with fewer reductions first, so that later reductions find the axes of the full rows. */
+export function shallowFirst(node: Node): readonly number[] {
+  const have = orders.get(node)
+  if (have !== undefined) return have
+  const depths = node.inputs.map(reductionDepth)
+  const order = node.inputs.map((_, i) => i).sort((a, b) => (depths[a] ?? 0) - (depths[b] ?? 0))
+  orders.set(node, order)
+  return order
+}

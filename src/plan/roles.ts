@@ -5,10 +5,11 @@
 import * as ix from '../index/expr.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
+import { ancestorsOf } from '../kernel/walk.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type MatrixRole, reductionsBeside } from './beside.ts'
-import { type Body, pointsOf } from './body.ts'
+import { type Body, heldPoints, pointsOf, storedTensors } from './body.ts'
 import { depthParts } from './depth.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { foldAxes, follows, type SplitBy, splitReductions } from './split.ts'
@@ -99,15 +100,12 @@ export function analyse(
   target: TargetInfo,
   mode: NumericsMode,
 ): { readonly ok: true; readonly roles: Roles } | Refused {
-  if (body.loads.size + body.stores.length > target.maxBuffers)
-    return refuse(
-      'too-many-buffers',
-      `${body.loads.size + body.stores.length} buffers, the target binds ${target.maxBuffers}`,
-    )
+  const buffers = body.loads.size + storedTensors(body).length
+  if (buffers > target.maxBuffers)
+    return refuse('too-many-buffers', `${buffers} buffers, the target binds ${target.maxBuffers}`)
   if (body.lets.length > target.maxStatements)
     return refuse('too-many-live-values', `${body.lets.length} statements, the target takes ${target.maxStatements}`)
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
-  const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
   const lets = new Map(body.lets.map((l) => [l.id, l]))
 
   // What lies below each value: axes folded away, and whether any fold is there.
@@ -139,6 +137,7 @@ export function analyse(
   }
   for (const s of body.stores)
     for (const e of s.index) for (const a of ix.axesOf(e)) if (below.get(s.value)?.has(a)) row.add(a)
+  for (const a of heldPieces(body, lets, folds, new Set([...row, ...reduced]))) row.add(a)
   const parallel = new Set(body.axes.map((a) => a.name).filter((a) => !reduced.has(a) && !row.has(a)))
   const aligned = (s: Body['stores'][number], axes: Iterable<string>): boolean => {
     const own = new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))
@@ -172,13 +171,15 @@ export function analyse(
     }
     return { ok: true, roles }
   }
-  if (!body.stores.every((s) => aligned(s, parallel)))
+  const apart = folds.size === 0 && body.stores.some((s) => s.pieces !== undefined)
+  if (!apart && !body.stores.every((s) => aligned(s, parallel)))
     return refuse('unaligned-output', 'a result would be stored by several programs')
   if (reduced.size === 0) return { ok: true, roles: { kind: 'elementwise', extents, row, reduced, parallel, ...none } }
 
-  const long = row.size > 0 && size(row) * 4 > target.rowBytes
+  const held = heldPoints(body, extents, row)
+  const long = row.size > 0 && held * 4 > target.rowBytes
   if (long && target.rereadShare === undefined)
-    return refuse('row-too-long', `rows of ${size(row)} elements do not stay resident`)
+    return refuse('row-too-long', `rows of ${held} elements do not stay resident`)
 
   const contiguous = unitAxis(body)
   const byColumns = contiguous !== undefined && parallel.has(contiguous)
@@ -187,6 +188,33 @@ export function analyse(
   const { split, splitBy } = cut
   const passes = long ? passesOver(body, row) : 1
   return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy, passes } }
+}
+
+/**
+ * Axes of results in pieces that a program must hold whole: those of a result whose row is held, or that depends on a fold
+ * which is the same along them.
+ */
+function heldPieces(
+  body: Body,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  folds: ReadonlySet<ValueId>,
+  rows: ReadonlySet<string>,
+): Set<string> {
+  const out = new Set<string>()
+  if (folds.size === 0 || body.stores.every((s) => s.pieces === undefined)) return out
+  const whole = new Set<unknown>()
+  for (const s of body.stores) {
+    if (s.pieces === undefined) continue
+    if (s.pieces.some((a) => rows.has(a))) whole.add(s.node)
+    for (const id of ancestorsOf([s.value], lets)) {
+      const l = lets.get(id)
+      if (l === undefined || !isFold(l)) continue
+      const own = [...l.axes, ...foldAxes(l)]
+      if (s.pieces.some((a) => !own.includes(a))) whole.add(s.node)
+    }
+  }
+  for (const s of body.stores) if (whole.has(s.node)) for (const a of s.pieces ?? []) if (!rows.has(a)) out.add(a)
+  return out
 }
 
 /** How often a program goes through rows it does not hold: once more after every fold that what follows depends on. */

@@ -8,7 +8,7 @@ import * as ix from '../index/expr.ts'
 import { isNever, type Predicate, substitutePredicate } from '../index/predicate.ts'
 import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/ir.ts'
 import { expressionsOf, liveLets } from '../kernel/walk.ts'
-import type { Body } from './body.ts'
+import type { Body, BodyStore } from './body.ts'
 import { collapse, flatten } from './collapse.ts'
 
 /** Most ranges an axis is cut into. */
@@ -37,6 +37,24 @@ export function segmentsOf(body: Body): Body[] {
   const masked = segments.some((s) => s.lets.some((l) => l.op.kind === 'load' && l.op.mask.length > 0))
   // Without masks every tensor is flat in every range: they address it alike.
   return masked ? segments : segments.map((s) => collapse(flatten(s)))
+}
+
+/** The parts of an elementwise body whose results stand in pieces: stores over the same axes are a part. */
+export function partsOf(body: Body): Body[] {
+  const groups = new Map<string, BodyStore[]>()
+  for (const s of body.stores) {
+    const key = [...new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))].sort().join()
+    groups.set(key, [...(groups.get(key) ?? []), s])
+  }
+  if (groups.size === 1) return [body]
+  return [...groups.entries()].map(([key, stores]) => {
+    const own = key.split(',')
+    const lets = liveLets(
+      body.lets,
+      stores.map((s) => s.value),
+    )
+    return { ...body, axes: body.axes.filter((a) => own.includes(a.name)), lets, stores }
+  })
 }
 
 /** The body over the indices [from, to) of an axis, with what that decides simplified away. */

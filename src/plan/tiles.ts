@@ -16,6 +16,15 @@ export interface BoundDim {
   readonly extent: number
 }
 
+/** The indices offset + stride * base of a dimension, base a whole dimension of a result. */
+export interface Piece {
+  readonly base: Expr
+  readonly axes: readonly string[]
+  readonly extent: number
+  readonly stride: number
+  readonly offset: number
+}
+
 /** Thrown inside the builder when an axis must be split: `key` names the dimension, `factors` its new digits. */
 export class SplitAxis {
   readonly key: string
@@ -34,6 +43,38 @@ export class KeepAxis {
   }
 }
 
+/** Thrown when a result must be bound in pieces: `key` names the dimension (or its digit), `edges` where its ranges begin. */
+export class CutAxis {
+  readonly key: string
+  readonly edges: readonly number[]
+  constructor(key: string, edges: readonly number[]) {
+    this.key = key
+    this.edges = edges
+  }
+}
+
+/** Thrown when a fold should run over the pieces in which the kernel reads what it folds. */
+export class CoverAxis {
+  readonly key: string
+  readonly pieces: readonly Piece[]
+  constructor(key: string, pieces: readonly Piece[]) {
+    this.key = key
+    this.pieces = pieces
+  }
+}
+
+/** What earlier attempts found of how dimensions are to be bound. */
+export interface Bindings {
+  /** Digits of dimensions, by their key. */
+  readonly splits: Map<string, readonly number[]>
+  /** Dimensions that stay one axis. */
+  readonly kept: Set<string>
+  /** Where the ranges of results' dimensions (or digits of them) begin; absent: results are bound whole. */
+  readonly cuts?: Map<string, readonly number[]>
+  /** The pieces that folded dimensions are read in. */
+  readonly covers: Map<string, readonly Piece[]>
+}
+
 const axisLetters = 'ijklmnpqrstuvwxyzabcdefgh'
 
 export class Tiles {
@@ -43,18 +84,100 @@ export class Tiles {
   private readonly memo = new Map<string, ValueId>()
   private readonly bound: BoundDim[] = []
   private readonly keys = new Map<string, { key: string; factors: readonly number[] }>()
-  private readonly splits: ReadonlyMap<string, readonly number[]>
-  private readonly kept: ReadonlySet<string>
+  private readonly bindings: Bindings
+  /** Dimensions of results, and the pieces of those that are cut, by key. */
+  private readonly roots = new Map<string, BoundDim>()
+  private readonly digits = new Map<string, BoundDim>()
   private nextAxis = 0
 
-  constructor(splits: ReadonlyMap<string, readonly number[]>, kept: ReadonlySet<string>) {
-    this.splits = splits
-    this.kept = kept
+  constructor(bindings: Bindings) {
+    this.bindings = bindings
+  }
+
+  /** Whether dimensions of results may be cut. */
+  get mayCut(): boolean {
+    return this.bindings.cuts !== undefined
+  }
+
+  /** A dimension of a result: one piece, or where it is cut one for each range. Ranges of one extent share their axes. */
+  rootDim(key: string, extent: number): readonly BoundDim[] {
+    const { splits, cuts } = this.bindings
+    const factors = splits.get(key)
+    if (factors?.some((_, i) => cuts?.has(`${key}/${i}`)) === true) {
+      let out: readonly BoundDim[] = [{ expr: ix.zero, axes: [], extent: 1 }]
+      let stride = extent
+      factors.forEach((f, i) => {
+        stride /= f
+        const digit = this.rootDim(`${key}/${i}`, f)
+        out = out.flatMap((o) =>
+          digit.map((p) => ({
+            expr: ix.add(o.expr, ix.mul(p.expr, stride)),
+            axes: [...o.axes, ...p.axes],
+            extent: o.extent * p.extent,
+          })),
+        )
+      })
+      return out
+    }
+    const edges = cuts?.get(key)
+    if (edges === undefined) {
+      const dim = this.roots.get(key) ?? this.freshDim(key, extent)
+      this.roots.set(key, dim)
+      return [dim]
+    }
+    return edges.flatMap((from, i) => {
+      const n = (edges[i + 1] ?? extent) - from
+      return this.rootDim(`${key}:${n}`, n).map((p) => ({ ...p, expr: ix.addConst(p.expr, from) }))
+    })
+  }
+
+  /** Where branches of a result's dimension change at `edges` of an expression: asks that it be cut, if it can be. */
+  cutAt(e: Expr, edges: readonly number[]): void {
+    const { cuts } = this.bindings
+    if (cuts === undefined) return
+    this.checkSplits([e])
+    const [t, second] = e.terms
+    if (t === undefined || second !== undefined || t.coef !== 1 || t.atom.kind !== 'axis') return
+    const { name, extent } = t.atom
+    const made = this.keys.get(name)
+    if (made === undefined || !this.roots.has(made.key)) return
+    const inside = edges.map((at) => at - e.offset).filter((at) => at > 0 && at < extent)
+    if (inside.length === 0) return
+    const key = made.factors.length === 1 ? made.key : `${made.key}/${this.positionInKey(name, made.key)}`
+    throw new CutAxis(key, [0, ...new Set(inside.sort((p, q) => p - q))])
+  }
+
+  /** The pieces a folded dimension is to run over, if earlier attempts found them. */
+  coverOf(key: string): readonly Piece[] | undefined {
+    return this.bindings.covers.get(key)
+  }
+
+  /** An axis that numbers the pieces of a cover. */
+  digitOf(pieces: readonly Piece[]): BoundDim {
+    const key = pieces.map((p) => `${p.base.key}*${p.stride}+${p.offset}`).join()
+    const have = this.digits.get(key) ?? this.freshDim(`pieces of ${key}`, pieces.length)
+    this.digits.set(key, have)
+    return have
+  }
+
+  /** A range of indices: an expression over axes of results at a stride, and where it begins. */
+  pieceOf(e: Expr): Piece | undefined {
+    const [t] = e.terms
+    if (t === undefined) return { base: ix.zero, axes: [], extent: 1, stride: 1, offset: e.offset }
+    const stride = e.terms.reduce((g, u) => Math.min(g, u.coef), t.coef)
+    if (stride < 1 || e.terms.some((u) => u.coef % stride !== 0)) return undefined
+    const scaled = e.terms.reduce((sum, u) => {
+      const { atom } = u
+      return atom.kind === 'axis' ? ix.add(sum, ix.mul(ix.axis(atom.name, atom.extent), u.coef / stride)) : sum
+    }, ix.zero)
+    const dim = [...this.roots.values()].find((d) => d.axes.length > 0 && d.expr.key === scaled.key)
+    if (dim === undefined) return undefined
+    return { base: dim.expr, axes: dim.axes, extent: dim.extent, stride, offset: e.offset }
   }
 
   /** A dimension on fresh axes. */
   freshDim(key: string, extent: number): BoundDim {
-    const factors = this.splits.get(key) ?? [extent]
+    const factors = this.bindings.splits.get(key) ?? [extent]
     const axes: string[] = []
     let expr = ix.zero
     let stride = extent
@@ -183,7 +306,7 @@ export class Tiles {
         const by = atom.by % t.coef === 0 ? atom.by / t.coef : 0
         const { name, extent } = t.atom
         const made = this.keys.get(name)
-        if (by <= 1 || extent % by !== 0 || made === undefined || this.kept.has(made.key)) return
+        if (by <= 1 || extent % by !== 0 || made === undefined || this.bindings.kept.has(made.key)) return
         const at = this.positionInKey(name, made.key)
         throw new SplitAxis(made.key, [...made.factors.slice(0, at), extent / by, by, ...made.factors.slice(at + 1)])
       })

@@ -47,7 +47,8 @@ const tensorsOf = (body: Body): Map<Node, HostArray> => {
 }
 
 function bodyOf(members: ReadonlySet<Node>, outputs: readonly Node[]): Body {
-  const built = buildBody({ members, outputs })
+  const whole = buildBody({ members, outputs })
+  const built = whole.ok ? whole : buildBody({ members, outputs }, 'strict', true)
   if (!built.ok) throw new Error(built.detail)
   return built.body
 }

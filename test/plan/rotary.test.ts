@@ -1,0 +1,183 @@
+/**
+ * Rotary embeddings and other rows that are normalised whole and used in pieces: one kernel on every target, forward; the
+ * gradients in as few as the table says; results against the reference at odd sizes, in both modes.
+ */
+import { afterAll, describe, expect, test } from 'vitest'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
+import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import { vjpGraph } from '../../src/transforms/index.ts'
+import { at, check, inputsOf, trace } from '../compile/support.ts'
+import { smallBlocks } from '../random/execute.ts'
+import { compiledBackend } from '../support/device.ts'
+import { interpretProgram } from '../support/interpretProgram.ts'
+import { type Rotary, rmsNorm, rotaries } from '../support/rotary.ts'
+
+const targets: readonly TargetInfo[] = [wasmTarget, cudaTarget, webgpuTarget()]
+const large = [4096, 40, 128] as const
+const backend = compiledBackend({ threads: 1 })
+afterAll(() => backend.dispose())
+
+const gradient = (r: Rotary, graph: Graph): Graph => {
+  const whole = vjpGraph(graph, r.wrt)
+  return { ...whole, outputs: whole.outputs.slice(-r.wrt.length) }
+}
+
+const kernels = (graph: Graph, target: TargetInfo, mode: 'fast' | 'strict' = 'fast'): string => {
+  const { report } = compileGraph(graph, { mode, target, verify: true })
+  return `${report.totals.kernels} + ${report.totals.stages}`
+}
+
+/** Extents of rows that the pieces of a program divide. */
+const rowsOf = (r: Rotary): readonly number[] => (r.name.includes('partly') ? [12, 36, 132] : [2, 6, 34, 130])
+
+describe('kernels', () => {
+  for (const r of rotaries('f32'))
+    for (const target of targets) {
+      test(`${r.name}, ${target.name}`, () => {
+        const graph = trace(r.inputs(...large), r.build)
+        expect(kernels(graph, target)).toBe('1 + 0')
+        expect(kernels(graph, target, 'strict')).toBe('1 + 0')
+        // The gradient of the weight is a sum over all rows: partial results and a finishing stage.
+        expect(kernels(gradient(r, graph), target)).toBe(r.name.includes('norm') ? '1 + 1' : '1 + 0')
+      })
+    }
+
+  for (const r of rotaries('bf16'))
+    for (const target of targets.slice(1)) {
+      test(`${r.name}, bf16, ${target.name}`, () => {
+        expect(kernels(trace(r.inputs(...large), r.build), target)).toBe('1 + 0')
+      })
+    }
+
+  test('a row is read once: both halves of a pair in one program', () => {
+    const [r] = rotaries('f32')
+    if (r === undefined) throw new Error('no program')
+    const { program } = compileGraph(trace(r.inputs(...large), r.build), { mode: 'fast', target: cudaTarget })
+    const [step] = program.steps
+    if (step?.kind !== 'kernel') throw new Error('no kernel')
+    expect(step.kernel.parts).toHaveLength(1)
+    const lets = at(step.kernel.parts, 0).body.filter((s) => s.kind === 'let')
+    expect(lets.filter(({ op }) => op.kind === 'load' && op.param === 'x2')).toHaveLength(2)
+    expect(lets.filter(({ op }) => op.kind === 'reduce')).toHaveLength(1)
+  })
+})
+
+describe('results', () => {
+  for (const r of rotaries('f32'))
+    for (const d of rowsOf(r)) {
+      test(`${r.name}, rows of ${d}`, () => {
+        const graph = trace(r.inputs(5, 3, d), r.build)
+        for (const g of [graph, gradient(r, graph)])
+          for (const target of [...targets, smallBlocks])
+            for (const mode of ['fast', 'strict'] as const)
+              check(g, { target, mode }, target === wasmTarget || target === smallBlocks ? backend : undefined)
+      })
+    }
+
+  test('in strict mode fused equals unfused bit for bit', () => {
+    for (const r of rotaries('f32')) {
+      const graph = trace(r.inputs(3, 2, 36), r.build)
+      const inputs = inputsOf(graph)
+      const run = (fuse: boolean) =>
+        interpretProgram(compileGraph(graph, { mode: 'strict', target: wasmTarget, fuse }).program, inputs)
+      expect(run(true), r.name).toEqual(run(false))
+    }
+  })
+
+  test('rows of nothing', () => {
+    for (const r of rotaries('f32'))
+      for (const [t, h] of [
+        [0, 3],
+        [4, 0],
+      ])
+        check(trace(r.inputs(t ?? 0, h ?? 0, 8), r.build), {}, backend)
+  })
+})
+
+describe('other folds of rows in pieces', () => {
+  const count = (inputs: readonly (readonly number[])[], build: (p: readonly Node[]) => Node | Node[]): number => {
+    const graph = trace(
+      inputs.map((shape) => ({ shape })),
+      build,
+    )
+    check(graph, { mode: 'strict' }, backend)
+    return check(graph, {}, backend).report.totals.kernels
+  }
+  const halves = (x: Node): [Node, Node] => [c.sliceAxis(x, 1, 0, 24), c.sliceAxis(x, 1, 24, 48)]
+
+  test('softmax of a row, its halves exchanged', () => {
+    expect(count([[37, 48]], (p) => c.concat(halves(c.softmax(at(p, 0))).reverse(), 1))).toBe(1)
+  })
+  test('layer normalisation, one half gated by the other', () => {
+    expect(
+      count([[37, 48]], (p) => {
+        const [a, b] = halves(c.layerNorm(at(p, 0)))
+        return c.mul(a, c.sigmoid(b))
+      }),
+    ).toBe(1)
+  })
+  test('a maximum along a row, taken from unlike ranges of it', () => {
+    expect(
+      count([[37, 48]], (p) => {
+        const x = at(p, 0)
+        const y = c.sub(x, c.reduceMax(x, 1, true))
+        return c.concat([c.exp(c.sliceAxis(y, 1, 0, 16)), c.sliceAxis(y, 1, 16, 48)], 1)
+      }),
+    ).toBe(1)
+  })
+  test('two softmaxes side by side', () => {
+    expect(
+      count(
+        [
+          [37, 24],
+          [37, 24],
+        ],
+        (p) => c.concat([c.softmax(at(p, 0)), c.softmax(at(p, 1))], 1),
+      ),
+    ).toBe(1)
+    expect(
+      count(
+        [
+          [37, 24],
+          [37, 24],
+        ],
+        (p) => c.concat([c.softmax(at(p, 0)), c.softmax(at(p, 1))], 0),
+      ),
+    ).toBe(1)
+  })
+  test('softmax beside what is not folded', () => {
+    expect(
+      count(
+        [
+          [37, 24],
+          [37, 9],
+        ],
+        (p) => c.concat([c.softmax(at(p, 0)), c.tanh(at(p, 1))], 1),
+      ),
+    ).toBe(1)
+  })
+  test('the norm of joined tensors', () => {
+    expect(count([[37, 24], [37, 24], [48]], (p) => rmsNorm(c.concat([at(p, 0), at(p, 1)], 1), at(p, 2)))).toBe(1)
+  })
+  test('the position of the greatest, beside both halves', () => {
+    expect(
+      count([[37, 48]], (p) => {
+        const y = c.sub(at(p, 0), c.reduceMax(at(p, 0), 1, true))
+        return [c.concat(halves(y).reverse(), 1), c.argmax(at(p, 0), 1)]
+      }),
+    ).toBe(1)
+  })
+  test('softmaxes of unlike numbers of rows stay apart', () => {
+    expect(
+      count(
+        [
+          [37, 24],
+          [11, 24],
+        ],
+        (p) => c.concat([c.softmax(at(p, 0)), c.softmax(at(p, 1))], 0),
+      ),
+    ).toBeGreaterThan(1)
+  })
+})
