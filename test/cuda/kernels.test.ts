@@ -33,17 +33,17 @@ const longest = (source: string): number =>
 
 describe('spills', () => {
   test('lead to smaller tiles, and resources say so', () => {
-    const fake = fakeDevice(1 << 30, 90, (source) => (longest(source) > 16 ? 256 : 0))
+    const fake = fakeDevice(1 << 30, 90, (source) => (longest(source) > 8 ? 256 : 0))
     const { backend, executable } = prepare(rows, fake)
-    expect(fake.sources.map((s) => longest(s.source))).toEqual([32, 16])
-    expect(backend.resources(executable)).toMatchObject([{ localBytes: 0, replanned: { registers: 16, spilled: 256 } }])
+    expect(fake.sources.map((s) => longest(s.source))).toEqual([16, 8])
+    expect(backend.resources(executable)).toMatchObject([{ localBytes: 0, replanned: { registers: 8, spilled: 256 } }])
     executable.run([backend.alloc(64 * 8192 * 4)])
     expect(fake.launched).toHaveLength(1)
     // Again, from the disk.
-    const again = fakeDevice(1 << 30, 90, (source) => (longest(source) > 16 ? 256 : 0))
+    const again = fakeDevice(1 << 30, 90, (source) => (longest(source) > 8 ? 256 : 0))
     const second = prepare(rows, again)
     expect(again.sources).toHaveLength(0)
-    expect(second.backend.resources(second.executable)).toMatchObject([{ replanned: { registers: 16 } }])
+    expect(second.backend.resources(second.executable)).toMatchObject([{ replanned: { registers: 8 } }])
   })
 
   test('that smaller tiles do not help leave the kernel as it was', () => {

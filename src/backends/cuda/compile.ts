@@ -11,6 +11,8 @@ import { type CudaCompiler, type CudaContext, DriverError, type FunctionAttribut
 export interface LoadedKernel {
   readonly fn: number
   readonly source: KernelSource
+  /** Emitted again because it spilled: the registers its tiles may take now, and the bytes a thread kept in memory before. */
+  readonly replanned?: { readonly registers: number; readonly spilled: number }
 }
 
 /** What a kernel takes of the device. */
@@ -24,6 +26,14 @@ export interface KernelResources extends FunctionAttributes {
   readonly blockSharedBytes: number
   /** Threads a multiprocessor holds, of 2048. */
   readonly residentThreads: number
+  readonly replanned?: LoadedKernel['replanned']
+}
+
+/** Milliseconds that kernels took so far: emitted, compiled, loaded. */
+export interface KernelTimes {
+  emit: number
+  compile: number
+  load: number
 }
 
 /** The user's cache folder for compiled kernels; undefined where SINTER_CACHE is `off`. */
@@ -56,6 +66,7 @@ export class KernelCache {
   /** Kernels compiled, and those found on disk. */
   compiled = 0
   found = 0
+  readonly times: KernelTimes = { emit: 0, compile: 0, load: 0 }
 
   constructor(context: CudaContext, compiler: CudaCompiler, folder: string | undefined = cacheFolder()) {
     this.context = context
@@ -69,17 +80,43 @@ export class KernelCache {
 
   /** The kernel of a source, compiled if it is new. */
   load(source: KernelSource): LoadedKernel {
-    const have = this.loaded.get(source.source)
-    if (have !== undefined) return { ...have.kernel, source }
-    const module = this.module(source)
-    const fn = this.context.getFunction(module, source.entry)
-    if (source.dynamicSharedBytes > 0) this.context.allowSharedBytes(fn, source.dynamicSharedBytes)
-    const kernel = { fn, source }
-    this.loaded.set(source.source, { module, kernel })
-    return kernel
+    const [made] = this.loadAll([source])
+    if (made === undefined) throw new InternalError(`kernel ${source.entry} was not loaded`)
+    return made
   }
 
-  resources({ fn, source }: LoadedKernel): KernelResources {
+  /** The kernels of sources in order; those that are new are compiled together. */
+  loadAll(sources: readonly KernelSource[]): LoadedKernel[] {
+    const fresh = new Map<string, KernelSource>()
+    for (const s of sources) {
+      if (this.loaded.has(s.source) || fresh.has(s.source)) continue
+      const module = this.timed('load', () => this.kept(s))
+      if (module === undefined) fresh.set(s.source, s)
+      else this.add(s, module)
+    }
+    this.compile([...fresh.values()])
+    return sources.map((source) => {
+      const have = this.loaded.get(source.source)
+      if (have === undefined) throw new InternalError(`kernel ${source.entry} was not loaded`)
+      return { ...have.kernel, source }
+    })
+  }
+
+  /** Bytes a thread keeps in local memory because registers are too few. */
+  spills({ fn, source }: LoadedKernel): number {
+    return Math.max(0, this.context.attributes(fn).localBytes - localBytesOf(source.source))
+  }
+
+  timed<T>(what: keyof KernelTimes, body: () => T): T {
+    const start = performance.now()
+    try {
+      return body()
+    } finally {
+      this.times[what] += performance.now() - start
+    }
+  }
+
+  resources({ fn, source, replanned }: LoadedKernel): KernelResources {
     const a = this.context.attributes(fn)
     const blocks = this.context.occupancy(fn, source.threads, source.dynamicSharedBytes)
     return {
@@ -90,28 +127,55 @@ export class KernelCache {
       cluster: source.cluster,
       blockSharedBytes: a.sharedBytes + source.dynamicSharedBytes,
       residentThreads: blocks * source.threads,
+      ...(replanned === undefined ? {} : { replanned }),
     }
   }
 
-  private module(source: KernelSource): number {
+  private add(source: KernelSource, module: number): void {
+    const fn = this.context.getFunction(module, source.entry)
+    if (source.dynamicSharedBytes > 0) this.context.allowSharedBytes(fn, source.dynamicSharedBytes)
+    this.loaded.set(source.source, { module, kernel: { fn, source } })
+  }
+
+  /** The module of a source that is on disk. */
+  private kept(source: KernelSource): number | undefined {
     const file = this.fileOf(source.source)
     const image = file === undefined ? undefined : read(file)
-    if (image !== undefined) {
-      try {
-        const module = this.context.loadModule(image)
-        this.found++
-        return module
-      } catch (e) {
-        // A damaged file: compile again and replace it.
-        if (!(e instanceof DriverError)) throw e
-      }
+    if (image === undefined) return undefined
+    try {
+      const module = this.context.loadModule(image)
+      this.found++
+      return module
+    } catch (e) {
+      // A damaged file: compile again and replace it.
+      if (!(e instanceof DriverError)) throw e
+      return undefined
     }
-    const { image: fresh, log } = this.compiler.compile(source.source, `${source.entry}.cu`, this.options)
-    if (fresh === undefined)
-      throw new InternalError(`the CUDA code of kernel ${source.entry} does not compile:\n${log}\n\n${source.source}`)
-    this.compiled++
-    if (file !== undefined && this.folder !== undefined) write(this.folder, file, fresh)
-    return this.context.loadModule(fresh)
+  }
+
+  private compile(sources: readonly KernelSource[]): void {
+    const { compiler, options } = this
+    const jobs = sources.map((s) => ({ source: s.source, name: `${s.entry}.cu` }))
+    const outcomes = this.timed('compile', () =>
+      jobs.length > 1 && compiler.compileAll !== undefined
+        ? compiler.compileAll(jobs, options)
+        : jobs.map((j) => compiler.compile(j.source, j.name, options)),
+    )
+    sources.forEach((source, i) => {
+      const outcome = outcomes[i]
+      const image = outcome?.image
+      if (image === undefined)
+        throw new InternalError(
+          `the CUDA code of kernel ${source.entry} does not compile:\n${outcome?.log ?? ''}\n\n${source.source}`,
+        )
+      this.compiled++
+      const file = this.fileOf(source.source)
+      if (file !== undefined && this.folder !== undefined) write(this.folder, file, image)
+      this.add(
+        source,
+        this.timed('load', () => this.context.loadModule(image)),
+      )
+    })
   }
 
   private fileOf(source: string): string | undefined {
@@ -127,6 +191,9 @@ export class KernelCache {
     this.loaded.clear()
   }
 }
+
+/** Local memory of library functions: arguments of trigonometric functions are reduced in an array. */
+const localBytesOf = (source: string): number => (/\b(sin|cos|tan)f?\(/.test(source) ? 48 : 0)
 
 function read(file: string): Uint8Array | undefined {
   try {

@@ -164,3 +164,8 @@ export interface CudaCompiler {
   readonly architectures: readonly number[]
   compile(source: string, name: string, options: readonly string[]): CompileOutcome
 }
+  /** Many at once, where that is faster. */
+  compileAll?(
+    jobs: readonly { readonly source: string; readonly name: string }[],
+    options: readonly string[],
+  ): CompileOutcome[]

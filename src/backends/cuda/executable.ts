@@ -41,6 +41,7 @@ export class CudaExecutable implements Executable {
     try {
       const addresses = Float64Array.from(bases, (b) => this.place(b, take))
       this.prepared = new Prepared(device, addresses, moving, take)
+      this.prepared.kernels.prepare(commands)
       this.works = this.prepared.prepare(commands)
     } catch (e) {
       for (const a of this.owned) device.pool.release(a)
@@ -106,8 +107,7 @@ export class CudaExecutable implements Executable {
 
   /** What each kernel takes of the device. */
   resources(): KernelResources[] {
-    const loaded = [...this.prepared.kernels.values()].flatMap((v) => [...v.values()])
-    return loaded.map((k) => this.device.kernels.resources(k))
+    return this.prepared.kernels.all().map((k) => this.device.kernels.resources(k))
   }
 
   private execute(inputs: readonly DeviceBuffer[], run: () => void): DeviceBuffer[] {

@@ -24,6 +24,9 @@ export interface Ffi {
 
 const require = createRequire(import.meta.url)
 
+/** Where the FFI library lies, for threads that load it too. */
+export const ffiPath = (): string => require.resolve('koffi')
+
 /** Throws E_DEVICE where koffi is not installed. */
 export function loadFfi(): Ffi {
   try {

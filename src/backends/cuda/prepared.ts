@@ -1,9 +1,7 @@
 /** The commands of a launch plan made ready: kernels compiled, arguments in place, launches gathered into sections. */
 import { cudaCaps, type SimtCaps } from '../../codegen/simt/capability.ts'
-import { emitKernel } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
-import type { Kernel } from '../../kernel/ir.ts'
-import { type BoundBuffer, type Command, elementsOf, overlapping, type Place } from '../../runtime/commands.ts'
+import { type BoundBuffer, type Command, elementsOf, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
@@ -12,6 +10,7 @@ import { copyBlocks, copyKernel } from './copy.ts'
 import type { CudaDevice } from './device.ts'
 import type { DeviceProperties } from './driver.ts'
 import { alignmentOf } from './products.ts'
+import { StepKernels } from './kernels.ts'
 import { Section, type SectionLaunch } from './section.ts'
 import { DeviceTable } from './table.ts'
 
@@ -64,7 +63,7 @@ export const capsOf = ({ capability, sharedBytes }: DeviceProperties): SimtCaps 
 export class Prepared {
   /** Address of each base. */
   readonly addresses: Float64Array
-  readonly kernels = new Map<Kernel, Map<string, LoadedKernel>>()
+  readonly kernels: StepKernels
   private readonly device: CudaDevice
   /** Bases that change from run to run. */
   private readonly moving: ReadonlySet<number>
@@ -86,6 +85,7 @@ export class Prepared {
     this.moving = moving
     this.take = take
   }
+    this.kernels = new StepKernels(device.kernels, capsOf(device.context.properties))
 
   /** Says where a base stands in the next run. */
   bind(base: number, address: number): void {
@@ -111,7 +111,7 @@ export class Prepared {
     }
     for (const c of commands) {
       if (c.kind === 'launch') {
-        const kernel = this.kernel(c.step, c.places)
+        const kernel = this.kernels.of(c.step, c.places)
         if (kernel.source.programs > 0) launches.push(this.kernelLaunch(kernel, c.step, c.places, c.top, passing))
         continue
       }
@@ -216,24 +216,7 @@ export class Prepared {
     values.forEach((v, i) => {
       args.set(places.length + i, v)
     })
-    return { fn, grid, threads: source.threads, sharedBytes, args, top, name: source.entry, bound, table }
-  }
-
-  /** The kernel of a step; its code depends on which parameters share memory. */
-  private kernel(step: KernelStep, places: readonly Place[]): LoadedKernel {
-    const shared = sharing(step, places)
-    const key = [...shared].join()
-    const variants = this.kernels.get(step.kernel) ?? new Map<string, LoadedKernel>()
-    this.kernels.set(step.kernel, variants)
-    const have = variants.get(key)
-    if (have !== undefined) return have
-    const source = emitKernel(step.kernel, 'cuda', {
-      ...capsOf(this.device.context.properties),
-      mayAlias: (p) => shared.has(p),
-    })
-    const made = this.device.kernels.load(source)
-    variants.set(key, made)
-    return made
+    return { fn, grid, threads: source.threads, sharedBytes, args, top, name: source.entry, bound, touches, table }
   }
 
   private hostWork(c: Exclude<Command, { kind: 'launch' | 'copy' | 'product' }>, passing: boolean): () => void {
@@ -311,28 +294,6 @@ export class Prepared {
   dispose(): void {
     for (const s of this.sections) s.dispose()
   }
-}
-
-/** Parameters of a kernel that share memory with another one, one of the two written. */
-function sharing(step: KernelStep, places: readonly Place[]): ReadonlySet<string> {
-  const byBase = new Map<number, { readonly name: string; readonly written: boolean; readonly place: Place }[]>()
-  step.kernel.params.forEach(({ name, access }, i) => {
-    const place = places[i]
-    if (place === undefined) return
-    const list = byBase.get(place.base) ?? []
-    byBase.set(place.base, list)
-    list.push({ name, written: access !== 'read', place })
-  })
-  const out = new Set<string>()
-  for (const list of byBase.values())
-    list.forEach((a, i) => {
-      for (const b of list.slice(i + 1))
-        if ((a.written || b.written) && overlapping(a.place, b.place)) {
-          out.add(a.name)
-          out.add(b.name)
-        }
-    })
-  return out
 }
 
 function callback(name: string, call: () => void): void {
