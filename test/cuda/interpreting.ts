@@ -143,13 +143,18 @@ export function interpretingDevice(refuses?: Parameters<typeof productLibrary>[2
       if (!('enqueue' in l)) recorded.launch(l)
       run(l)
     },
-    makeGraph: (launches) => {
-      const graph = recorded.makeGraph(launches.filter((l) => !('enqueue' in l)))
+    makeGraph: (launches, after) => {
+      const graph = recorded.makeGraph(
+        launches.filter((l) => !('enqueue' in l)),
+        [],
+      )
+      // Library calls are captured, one after another; kernels run in the order furthest from the list's that the edges allow.
+      const order = launches.some((l) => 'enqueue' in l) ? [...launches.keys()] : lastFirst(after)
       const held = launches.map((l) => fake.stream.capture(() => run(l)))
       return {
         launch: () => {
           graph.launch()
-          for (const works of held) for (const work of works) work()
+          for (const i of order) for (const work of held[i] ?? []) work()
         },
         update: (changed) => {
           fake.calls.push(`update ${changed.join()}`)
@@ -175,4 +180,15 @@ export function interpretingDevice(refuses?: Parameters<typeof productLibrary>[2
       }
     },
   }
+}
+
+/** Launches in an order that their edges allow: of those that may run, always the last one. */
+function lastFirst(after: readonly (readonly number[])[]): number[] {
+  const left = [...after.keys()]
+  const order: number[] = []
+  while (left.length > 0) {
+    const at = left.findLastIndex((i) => (after[i] ?? []).every((j) => order.includes(j)))
+    order.push(...left.splice(Math.max(0, at), 1))
+  }
+  return order
 }

@@ -351,10 +351,10 @@ class Context implements CudaContext {
     this.call('cuLaunchKernel', l.fn, l.grid, 1, 1, l.threads, 1, 1, l.sharedBytes, this.stream, tableOf(l.args), 0)
   }
 
-  makeGraph(launches: readonly StreamWork[]): GraphRun {
+  makeGraph(launches: readonly StreamWork[], after: readonly (readonly number[])[]): GraphRun {
     this.activate()
     const kernels = launches.flatMap((l) => ('enqueue' in l ? [] : [l]))
-    return kernels.length < launches.length ? this.capturedGraph(launches) : this.kernelGraph(kernels)
+    return kernels.length < launches.length ? this.capturedGraph(launches) : this.kernelGraph(kernels, after)
   }
 
   /** The graph of what launches put on the stream, none of which runs. */
@@ -392,17 +392,15 @@ class Context implements CudaContext {
     }
   }
 
-  private kernelGraph(launches: readonly Launch[]): GraphRun {
+  private kernelGraph(launches: readonly Launch[], after: readonly (readonly number[])[]): GraphRun {
     const { calls, stream } = this
     const graph = calls.handle('cuGraphCreate', 0)
     try {
       const nodes: number[] = []
-      const before = new BigUint64Array(1)
-      for (const l of launches) {
-        const node = calls.handle('cuGraphAddKernelNode', graph, before, nodes.length > 0 ? 1 : 0, nodeParameters(l))
-        nodes.push(node)
-        before[0] = BigInt(node)
-      }
+      launches.forEach((l, i) => {
+        const before = BigUint64Array.from(after[i] ?? [], (j) => BigInt(nodes[j] ?? 0))
+        nodes.push(calls.handle('cuGraphAddKernelNode', graph, before, before.length, nodeParameters(l)))
+      })
       const exec = calls.handle('cuGraphInstantiateWithFlags', graph, 0)
       return {
         launch: () => this.call('cuGraphLaunch', exec, stream),

@@ -1,4 +1,5 @@
 /** Launches that run one after another: kernel by kernel the first time, as one graph from the second run on. */
+import { dependenciesOf, type Touch } from './dependencies.ts'
 import type { CudaContext, GraphRun, StreamWork } from './driver.ts'
 
 /** Addresses in device memory, for kernels with more parameters than arguments; written again when they change. */
@@ -14,6 +15,8 @@ export type SectionLaunch = StreamWork & {
   readonly name: string
   /** Bases whose address its arguments hold, where they change from run to run. */
   readonly bound: readonly number[]
+  /** Memory it reads and writes. */
+  readonly touches: readonly Touch[]
   readonly table: PointerTable | undefined
 }
 
@@ -78,7 +81,7 @@ export class Section {
 
   private make(addresses: Float64Array): Variant {
     return {
-      graph: this.context.makeGraph(this.launches),
+      graph: this.context.makeGraph(this.launches, dependenciesOf(this.launches.map((l) => l.touches))),
       addresses: Float64Array.from(this.bases, (b) => addresses[b] ?? 0),
     }
   }
