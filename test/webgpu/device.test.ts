@@ -66,6 +66,16 @@ describe('results', () => {
         .relu()
     }, 1e-4))
 
+  // Branches for the second side of each `and` would take the software adapter's compiler minutes.
+  test('a matrix product with odd edges is compiled in seconds', async () => {
+    const start = performance.now()
+    await same(() => {
+      const a = tensor(noise(33 * 47, 10)).reshape([33, 47])
+      return a.matmul(tensor(noise(47 * 29, 11)).reshape([47, 29]))
+    }, 1e-4)
+    expect(performance.now() - start).toBeLessThan(20_000)
+  })
+
   test('gradient', () =>
     same(() => {
       const w = tensor(noise(20 * 9, 6)).reshape([20, 9])

@@ -15,7 +15,10 @@ fn bf16_bits(a: f32) -> u32 {
 }
 
 fn bf16_pair(low: f32, high: f32) -> u32 {
-  return bf16_bits(low) | (bf16_bits(high) << 16u);
+  let a = bitcast<u32>(low);
+  let b = bitcast<u32>(high);
+  if (max(a & 0x7fffffffu, b & 0x7fffffffu) > 0x7f800000u) { return bf16_bits(low) | (bf16_bits(high) << 16u); }
+  return ((a + 0x7fffu + ((a >> 16u) & 1u)) >> 16u) | ((b + 0x7fffu + ((b >> 16u) & 1u)) & 0xffff0000u);
 }
 
 @compute @workgroup_size(256)

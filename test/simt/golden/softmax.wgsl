@@ -9,23 +9,24 @@ fn f32_isnan(a: f32) -> bool {
   return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u;
 }
 
-// 2^n for n from -127 (zero) to 128 (infinity).
-fn power_of_two(n: i32) -> f32 {
-  return bitcast<f32>(u32(n + 127) << 23u);
+fn f32_exp(x: f32) -> f32 {
+  let a = clamp(x, -87.9, 88.9);
+  let t = bitcast<u32>(fma(a, 1.44269502, 49152.0)) & 0xffffff00u;
+  let n = bitcast<f32>(t) - 49152.0;
+  let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
+  return select(fma(fma(fma(fma(fma(fma(0.0019467656966298819, r, 0.007796867750585079), r, 0.041911039501428604), r, 0.1666117012500763), r, 0.5000055432319641), r, 0.9999998211860657), r, 1.0) * bitcast<f32>((t << 15u) + 1065353216u), x, f32_isnan(x));
 }
 
-fn f32_exp(x: f32) -> f32 {
-  if (f32_isnan(x)) { return x; }
-  let a = clamp(x, -87.9, 88.9);
-  let n = floor(a * 1.44269502);
-  let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
-  return fma(fma(fma(fma(fma(fma(0.0019467656966298819, r, 0.007796867750585079), r, 0.041911039501428604), r, 0.1666117012500763), r, 0.5000055432319641), r, 0.9999998211860657), r, 1.0) * power_of_two(i32(n));
+fn special_max(a: f32, b: f32) -> f32 {
+  let zero = bitcast<f32>(bitcast<u32>(a) & bitcast<u32>(b));
+  let m = select(max(a, b), zero, (a == 0.0) & (b == 0.0));
+  return select(select(m, b, f32_isnan(b)), a, f32_isnan(a));
 }
 
 fn f32_max(a: f32, b: f32) -> f32 {
-  let zero = bitcast<f32>(bitcast<u32>(a) & bitcast<u32>(b));
-  let m = select(max(a, b), zero, a == 0.0 && b == 0.0);
-  return select(select(m, b, f32_isnan(b)), a, f32_isnan(a));
+  let m = max(a, b);
+  if (f32_isnan(a + b) | (m == 0.0)) { return special_max(a, b); }
+  return m;
 }
 
 var<private> infinity_bits: u32 = 0x7f800000u;

@@ -135,7 +135,11 @@ class WgslPrinter extends Printer {
   }
 
   protected operator(e: Extract<Ex, { k: 'bin' | 'neg' | 'not' }>): string | undefined {
-    if (e.k === 'bin' && isWideType(e.a.type)) return this.wideOperator(e.op, e.a, e.b)
+    if (e.k !== 'bin') return undefined
+    // Both sides are values without effects. Branches for the second would cost more, and SwiftShader takes minutes to compile many.
+    if (e.op === '&&' || e.op === '||')
+      return `(${this.operand(e.a)} ${e.op === '&&' ? '&' : '|'} ${this.operand(e.b)})`
+    if (isWideType(e.a.type)) return this.wideOperator(e.op, e.a, e.b)
     return undefined
   }
 

@@ -2,6 +2,7 @@
  * Functions that WGSL code calls, except the special functions (wgslMath.ts). WGSL may assume that there are no NaN and leaves
  * the rounding of conversions open, so what docs/numerics.md pins is done on bits.
  */
+import { randomDTypes, randomWidth, roundsOf } from '../../../scalar/threefry.ts'
 import type { Inline, Library } from './print.ts'
 import { wgslMath } from './wgslMath.ts'
 import { wgslWide } from './wgslWide.ts'
@@ -30,6 +31,8 @@ export const wgslInline: Inline = {
     ]),
   ),
   i32_abs: 'abs',
+  i8_float: 'f32',
+  u8_float: 'f32',
 }
 
 /** NaN shows in the sum (as infinities of both signs do); what needs care then, and zeros, goes the long way. */
@@ -37,7 +40,7 @@ const extreme = (name: 'max' | 'min'): Library => ({
   [`f32_${name}`]: fn(
     `fn f32_${name}(a: f32, b: f32) -> f32 {
   let m = ${name}(a, b);
-  if (f32_isnan(a + b) || m == 0.0) { return special_${name}(a, b); }
+  if (f32_isnan(a + b) | (m == 0.0)) { return special_${name}(a, b); }
   return m;
 }`,
     ['f32_isnan', `special_${name}`],
@@ -45,7 +48,7 @@ const extreme = (name: 'max' | 'min'): Library => ({
   [`special_${name}`]: fn(
     `fn special_${name}(a: f32, b: f32) -> f32 {
   let zero = bitcast<f32>(bitcast<u32>(a) ${name === 'max' ? '&' : '|'} bitcast<u32>(b));
-  let m = select(${name}(a, b), zero, a == 0.0 && b == 0.0);
+  let m = select(${name}(a, b), zero, (a == 0.0) & (b == 0.0));
   return select(select(m, b, f32_isnan(b)), a, f32_isnan(a));
 }`,
     ['f32_isnan'],
@@ -65,18 +68,20 @@ ${t === 'i32' ? '  if (b < 0) { return select(select(0, select(1, -1, (b & 1) !=
 
 /** Element `at` of a call of the generator, by the bits of an element. */
 const random: Library = Object.fromEntries(
-  ([8, 16, 32] as const).map((width) => {
+  randomDTypes.map((dtype) => {
+    const width = randomWidth(dtype)
+    const generator = `threefry_${roundsOf(dtype)}`
     const inWord = 32 / width
     const field = width === 32 ? 'word' : `(word >> ((at & ${inWord - 1}u) * ${width}u)) & ${2 ** width - 1}u`
     return [
-      `random_u${width}`,
+      `random_${dtype}`,
       fn(
-        `fn random_u${width}(k0: u32, k1: u32, c0: u32, c1: u32, at: u32) -> u32 {
-  let words = threefry(k0, k1, c0, c1);
+        `fn random_${dtype}(k0: u32, k1: u32, c0: u32, c1: u32, at: u32) -> u32 {
+  let words = ${generator}(k0, k1, c0, c1);
   let word = select(words.x, words.y, (at & ${inWord}u) != 0u);
   return ${field};
 }`,
-        ['threefry'],
+        [generator],
       ),
     ]
   }),
@@ -104,7 +109,7 @@ export const wgslLibrary: Library = {
   ),
   f32_to_u32: fn(
     `fn f32_to_u32(a: f32) -> u32 {
-  if (f32_isnan(a) || a <= 0.0) { return 0u; }
+  if (f32_isnan(a) | (a <= 0.0)) { return 0u; }
   if (a >= 4294967296.0) { return 0xffffffffu; }
   return u32(a);
 }`,
@@ -153,11 +158,11 @@ fn u32_to_f32(a: u32) -> f32 {
     let half = 1u << (shift - 1u);
     let q = m >> shift;
     let rest = m & ((1u << shift) - 1u);
-    return sign | (q + select(0u, 1u, rest > half || (rest == half && (q & 1u) != 0u)));
+    return sign | (q + select(0u, 1u, (rest > half) | ((rest == half) & ((q & 1u) != 0u))));
   }
   let q = (magnitude - 0x38000000u) >> 13u;
   let rest = magnitude & 0x1fffu;
-  return sign | (q + select(0u, 1u, rest > 0x1000u || (rest == 0x1000u && (q & 1u) != 0u)));
+  return sign | (q + select(0u, 1u, (rest > 0x1000u) | ((rest == 0x1000u) & ((q & 1u) != 0u))));
 }`),
   bf16_bits: fn(`fn bf16_bits(a: f32) -> u32 {
   let bits = bitcast<u32>(a);
@@ -194,13 +199,16 @@ fn u32_to_f32(a: u32) -> f32 {
   round_f16: fn('fn round_f16(a: f32) -> f32 {\n  return f16_value(f16_bits(a));\n}', ['f16_bits', 'f16_value']),
   round_bf16: fn('fn round_bf16(a: f32) -> f32 {\n  return bitcast<f32>(bf16_bits(a) << 16u);\n}', ['bf16_bits']),
   ...random,
-  threefry: fn(`// Threefry-2x32, 20 rounds.
-fn threefry(k0: u32, k1: u32, c0: u32, c1: u32) -> vec2<u32> {
+  ...Object.fromEntries(
+    ([13, 20] as const).map((rounds) => [
+      `threefry_${rounds}`,
+      fn(`// Threefry-2x32, ${rounds} rounds.
+fn threefry_${rounds}(k0: u32, k1: u32, c0: u32, c1: u32) -> vec2<u32> {
   let k = array<u32, 3>(k0, k1, 0x1bd11bdau ^ k0 ^ k1);
   let r = array<u32, 8>(13u, 15u, 26u, 6u, 17u, 29u, 16u, 24u);
   var x = c0 + k0;
   var y = c1 + k1;
-  for (var i = 0u; i < 20u; i++) {
+  for (var i = 0u; i < ${rounds}u; i++) {
     x += y;
     let n = r[i & 7u];
     y = ((y << n) | (y >> (32u - n))) ^ x;
@@ -212,4 +220,6 @@ fn threefry(k0: u32, k1: u32, c0: u32, c1: u32) -> vec2<u32> {
   }
   return vec2<u32>(x, y);
 }`),
+    ]),
+  ),
 }

@@ -77,6 +77,15 @@ const unary = (name: string, body: string, uses: readonly string[] = []): Librar
 })
 
 export const wgslMath: Library = {
+  f32_erf_coarse: fn(
+    `fn f32_erf_coarse(a: f32, c0: f32, c1: f32, c2: f32, c3: f32, c4: f32) -> f32 {
+  let t = abs(a);
+  let p = fma(fma(fma(fma(c4, t, c3), t, c2), t, c1), t, c0);
+  let r = 1.0 - exp2(max(p * t, -126.0));
+  return select(bitcast<f32>(bitcast<u32>(r) | (bitcast<u32>(a) & 0x80000000u)), a, f32_isnan(a));
+}`,
+    ['f32_isnan'],
+  ),
   power_of_two: fn(
     '// 2^n for n from -127 (zero) to 128 (infinity).\nfn power_of_two(n: i32) -> f32 {\n  return bitcast<f32>(u32(n + 127) << 23u);\n}',
   ),
@@ -111,7 +120,7 @@ fn half_exp(x: f32) -> f32 {
   ),
   ...unary(
     'expm1',
-    `if (f32_isnan(x) || x == 0.0) { return x; }
+    `if (f32_isnan(x) | (x == 0.0)) { return x; }
   if (x > 88.8) { return f32_exp(x); }
   if (abs(x) < 2.4e-4) { return fma(0.5 * x, x, x); }
   return 2.0 * half_expm1(max(x, -17.5));`,
@@ -147,7 +156,7 @@ fn half_exp(x: f32) -> f32 {
   var scale = 0;
   // Zero, subnormal, negative, infinite, or NaN.
   if (bitcast<u32>(x) - 0x00800000u >= 0x7f000000u) {
-    if (f32_isnan(x) || x < 0.0) { return bitcast<f32>(nan_bits); }
+    if (f32_isnan(x) | (x < 0.0)) { return bitcast<f32>(nan_bits); }
     if (x == 0.0) { return bitcast<f32>(minus_infinity_bits); }
     if (f32_isinf(x)) { return x; }
     a = x * 8388608.0;
@@ -164,7 +173,7 @@ fn half_exp(x: f32) -> f32 {
   ...unary(
     'log1p',
     // The polynomial of log where it holds for x itself: what 1 + x loses would show.
-    `if (x > -0.2928 && x < 0.4142) {
+    `if ((x > -0.2928) & (x < 0.4142)) {
     let z = x * x;
     return fma(x * z, ${poly('x', logTerms)}, fma(-0.5, z, x));
   }
@@ -183,7 +192,7 @@ fn half_exp(x: f32) -> f32 {
   ),
   ...unary(
     'acosh',
-    `if (f32_isnan(x) || x < 1.0) { return bitcast<f32>(nan_bits); }
+    `if (f32_isnan(x) | (x < 1.0)) { return bitcast<f32>(nan_bits); }
   let big = x > 1073741824.0;
   let t = x - 1.0;
   let w = t + sqrt(t * (t + 2.0));
@@ -193,7 +202,7 @@ fn half_exp(x: f32) -> f32 {
   ...unary(
     'atanh',
     `let a = abs(x);
-  if (f32_isnan(x) || a > 1.0) { return bitcast<f32>(nan_bits); }
+  if (f32_isnan(x) | (a > 1.0)) { return bitcast<f32>(nan_bits); }
   return ${copysign('0.5 * f32_log1p((a + a) / (1.0 - a))')};`,
     ['f32_log1p', 'special_values'],
   ),
@@ -217,7 +226,7 @@ fn half_exp(x: f32) -> f32 {
   ),
   f32_atan2: fn(
     `fn f32_atan2(y: f32, x: f32) -> f32 {
-  if (f32_isnan(x) || f32_isnan(y)) { return bitcast<f32>(nan_bits); }
+  if (f32_isnan(x) | f32_isnan(y)) { return bitcast<f32>(nan_bits); }
   let ax = abs(x);
   let ay = abs(y);
   let steep = ay > ax;
@@ -240,7 +249,7 @@ fn half_exp(x: f32) -> f32 {
   ...unary(
     'asin',
     `let a = abs(x);
-  if (f32_isnan(x) || a > 1.0) { return bitcast<f32>(nan_bits); }
+  if (f32_isnan(x) | (a > 1.0)) { return bitcast<f32>(nan_bits); }
   if (a > 0.5) {
     let p = 2.0 * arc_sine(sqrt((1.0 - a) * 0.5));
     return ${copysign('(1.57079637 - p) - 4.371139e-8')};
@@ -251,7 +260,7 @@ fn half_exp(x: f32) -> f32 {
   ...unary(
     'acos',
     `let a = abs(x);
-  if (f32_isnan(x) || a > 1.0) { return bitcast<f32>(nan_bits); }
+  if (f32_isnan(x) | (a > 1.0)) { return bitcast<f32>(nan_bits); }
   if (a > 0.5) {
     let p = 2.0 * arc_sine(sqrt((1.0 - a) * 0.5));
     return select(p, (3.14159274 - p) - 8.742278e-8, x < 0.0);
@@ -275,25 +284,25 @@ ${halfPiParts()
   ),
   ...unary(
     'sin',
-    `if (f32_isnan(x) || f32_isinf(x)) { return bitcast<f32>(nan_bits); }
+    `if (f32_isnan(x) | f32_isinf(x)) { return bitcast<f32>(nan_bits); }
   let p = circular(abs(x));
-  let y = select(p.x, p.y, p.z == 1.0 || p.z == 3.0);
+  let y = select(p.x, p.y, (p.z == 1.0) | (p.z == 3.0));
   return bitcast<f32>(bitcast<u32>(select(y, -y, p.z >= 2.0)) ^ (${signed}));`,
     ['f32_isinf', 'circular', 'special_values'],
   ),
   ...unary(
     'cos',
-    `if (f32_isnan(x) || f32_isinf(x)) { return bitcast<f32>(nan_bits); }
+    `if (f32_isnan(x) | f32_isinf(x)) { return bitcast<f32>(nan_bits); }
   let p = circular(abs(x));
-  let y = select(p.y, p.x, p.z == 1.0 || p.z == 3.0);
-  return select(y, -y, p.z == 1.0 || p.z == 2.0);`,
+  let y = select(p.y, p.x, (p.z == 1.0) | (p.z == 3.0));
+  return select(y, -y, (p.z == 1.0) | (p.z == 2.0));`,
     ['f32_isinf', 'circular', 'special_values'],
   ),
   ...unary(
     'tan',
-    `if (f32_isnan(x) || f32_isinf(x)) { return bitcast<f32>(nan_bits); }
+    `if (f32_isnan(x) | f32_isinf(x)) { return bitcast<f32>(nan_bits); }
   let p = circular(abs(x));
-  let odd = p.z == 1.0 || p.z == 3.0;
+  let odd = (p.z == 1.0) | (p.z == 3.0);
   let y = select(p.x, -p.y, odd) / select(p.y, p.x, odd);
   return bitcast<f32>(bitcast<u32>(y) ^ (${signed}));`,
     ['f32_isinf', 'circular', 'special_values'],
@@ -312,21 +321,21 @@ fn exact_product(a: f32, b: f32) -> vec2<f32> {
   f32_pow: fn(
     `// 2^(y log2 x), the logarithm and the product in two floats each.
 fn f32_pow(x: f32, y: f32) -> f32 {
-  if (y == 0.0 || x == 1.0) { return 1.0; }
-  if (f32_isnan(x) || f32_isnan(y)) { return bitcast<f32>(nan_bits); }
+  if ((y == 0.0) | (x == 1.0)) { return 1.0; }
+  if (f32_isnan(x) | f32_isnan(y)) { return bitcast<f32>(nan_bits); }
   let a = abs(x);
   let whole = trunc(y) == y;
-  let odd = whole && trunc(y * 0.5) != y * 0.5;
+  let odd = whole & (trunc(y * 0.5) != y * 0.5);
   let sign = select(0u, bitcast<u32>(x) & 0x80000000u, odd);
   if (f32_isinf(y)) {
     if (a == 1.0) { return 1.0; }
     return select(0.0, bitcast<f32>(infinity_bits), (a > 1.0) == (y > 0.0));
   }
-  if (a == 0.0 || f32_isinf(a)) {
+  if ((a == 0.0) | f32_isinf(a)) {
     let grows = (a == 0.0) != (y > 0.0);
     return bitcast<f32>(sign | select(0u, infinity_bits, grows));
   }
-  if (x < 0.0 && !whole) { return bitcast<f32>(nan_bits); }
+  if ((x < 0.0) & !whole) { return bitcast<f32>(nan_bits); }
   let tiny = a < 1.17549435e-38;
   let offset = bitcast<i32>(select(a, a * 8388608.0, tiny)) - 0x3f3504f3;
   let e = f32((offset >> 23u) - select(0, 23, tiny));
@@ -364,7 +373,7 @@ fn f32_pow(x: f32, y: f32) -> f32 {
 fn f32_rem(x: f32, y: f32) -> f32 {
   let a = bitcast<u32>(x) & 0x7fffffffu;
   let b = bitcast<u32>(y) & 0x7fffffffu;
-  if (b == 0u || a >= 0x7f800000u || b > 0x7f800000u) { return bitcast<f32>(nan_bits); }
+  if ((b == 0u) | (a >= 0x7f800000u) | (b > 0x7f800000u)) { return bitcast<f32>(nan_bits); }
   if (a < b) { return x; }
   let sign = bitcast<u32>(x) & 0x80000000u;
   var ea = i32(a >> 23u);

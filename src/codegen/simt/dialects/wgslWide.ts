@@ -76,7 +76,7 @@ fn u64_divide(a: ${pair}, b: ${pair}) -> vec4<u32> {
     let bit = (word >> u32(i & 31i)) & 1u;
     let carry = r.y >> 31u;
     r = ${pair}((r.x << 1u) | bit, (r.y << 1u) | (r.x >> 31u));
-    if (carry != 0u || !u64_lt(r, b)) {
+    if ((carry != 0u) | !u64_lt(r, b)) {
       r = u64_sub(r, b);
       if (i >= 32i) { q.y |= 1u << u32(i - 32i); } else { q.x |= 1u << u32(i); }
     }
@@ -117,7 +117,7 @@ fn u64_divide(a: ${pair}, b: ${pair}) -> vec4<u32> {
   ),
   ...both('shl', (t) =>
     fn(`fn ${t}_shl(a: ${pair}, count: ${pair}) -> ${pair} {
-  if (count.y != 0u || count.x >= 64u) { return ${pair}(0u, 0u); }
+  if ((count.y != 0u) | (count.x >= 64u)) { return ${pair}(0u, 0u); }
   let n = count.x & 31u;
   if (count.x >= 32u) { return ${pair}(0u, a.x << n); }
   if (n == 0u) { return a; }
@@ -127,7 +127,7 @@ fn u64_divide(a: ${pair}, b: ${pair}) -> vec4<u32> {
   ...both('shr', (t) =>
     fn(`fn ${t}_shr(a: ${pair}, count: ${pair}) -> ${pair} {
   let fill = ${t === 'i64' ? 'select(0u, 0xffffffffu, (a.y >> 31u) != 0u)' : '0u'};
-  if (count.y != 0u || count.x >= 64u) { return ${pair}(fill, fill); }
+  if ((count.y != 0u) | (count.x >= 64u)) { return ${pair}(fill, fill); }
   let n = count.x & 31u;
   var r = a;
   if (count.x >= 32u) { r = ${pair}(a.y, fill); }
@@ -138,7 +138,7 @@ fn u64_divide(a: ${pair}, b: ${pair}) -> vec4<u32> {
   ...both('pow', (t) =>
     fn(
       `fn ${t}_pow(a: ${pair}, b: ${pair}) -> ${pair} {
-${t === 'i64' ? `  if ((b.y >> 31u) != 0u) {\n    if (a.x == 1u && a.y == 0u) { return a; }\n    if (a.x == 0xffffffffu && a.y == 0xffffffffu) { return select(${pair}(1u, 0u), a, (b.x & 1u) != 0u); }\n    return ${pair}(0u, 0u);\n  }\n` : ''}  var r = ${pair}(1u, 0u);
+${t === 'i64' ? `  if ((b.y >> 31u) != 0u) {\n    if ((a.x == 1u) & (a.y == 0u)) { return a; }\n    if ((a.x == 0xffffffffu) & (a.y == 0xffffffffu)) { return select(${pair}(1u, 0u), a, (b.x & 1u) != 0u); }\n    return ${pair}(0u, 0u);\n  }\n` : ''}  var r = ${pair}(1u, 0u);
   var s = a;
   var e = b;
   while ((e.x | e.y) != 0u) {
@@ -174,7 +174,7 @@ ${t === 'i64' ? `  if ((b.y >> 31u) != 0u) {\n    if (a.x == 1u && a.y == 0u) { 
   ),
   f32_to_u64: fn(
     `fn f32_to_u64(a: f32) -> ${pair} {
-  if (f32_isnan(a) || a <= 0.0) { return ${pair}(0u, 0u); }
+  if (f32_isnan(a) | (a <= 0.0)) { return ${pair}(0u, 0u); }
   if (a >= 18446744073709551616.0) { return ${pair}(0xffffffffu, 0xffffffffu); }
   let high = floor(a * 2.3283064365386963e-10);
   return ${pair}(u32(a - high * 4294967296.0), u32(high));
