@@ -8,6 +8,7 @@ import { runCase } from '../../src/cli/verify/runCase.ts'
 import { findCases } from '../../src/cli/verify.ts'
 import { checkDevice } from './correct.mjs'
 import { openDevice } from './device.mjs'
+import { measureFirst, programs } from './first.mjs'
 import { checkLibrary } from './library.mjs'
 import { measureCopy, measureRow } from './measure.mjs'
 import { Peer } from './peers.mjs'
@@ -18,7 +19,7 @@ const { values: options } = parseArgs({
     device: { type: 'string', default: 'cuda' },
     index: { type: 'string', default: '0' },
     /** Correctness of kernels (cases), of rows at small sizes, of random programs; products by the library and their
-     * rates (library); measurements (bench); ONNX cases (verify). */
+     * rates (library); measurements (bench); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
     parts: { type: 'string', default: 'cases,rows,random,bench,verify' },
     /** Rows by name; all unless given. */
     rows: { type: 'string' },
@@ -48,6 +49,17 @@ console.log(
   `${JSON.stringify(result.device)}, opened in ${(performance.now() - opened).toFixed(0)} ms, library: ${open.target.library?.name ?? 'none'}`,
 )
 const parts = options.parts.split(',')
+
+if (parts.includes('first') && open.name === 'cuda') {
+  result.first = programs.map((p) => measureFirst(open, p))
+  for (const r of result.first)
+    console.log(
+      `first call: ${r.seconds.toFixed(2)} s (${Object.entries(r.parts)
+        .map(([k, x]) => `${k} ${x.toFixed(2)}`)
+        .join(', ')}), ${r.kernels} kernels and ${r.stages} stages: ${r.title}`,
+    )
+  save()
+}
 
 const wanted = options.rows?.split(',')
 if (['cases', 'rows', 'random'].some((p) => parts.includes(p))) {

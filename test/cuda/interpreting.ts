@@ -1,4 +1,6 @@
 /** A CUDA driver that runs kernels with the interpreter on memory of the host: the whole backend but the device's own code. */
+
+import { commonCode } from '../../src/backends/cuda/compile.ts'
 import type {
   CudaCompiler,
   CudaContext,
@@ -176,7 +178,7 @@ export function interpretingDevice(refuses?: Parameters<typeof productLibrary>[2
     learn: (program) => {
       for (const { step } of kernelsOf(program)) {
         const source = emitKernel(step.kernel, 'cuda', capsOf(recorded.properties))
-        known.set(plain(source.source), { kernel: step.kernel, source })
+        known.set(plain(commonCode(source).text), { kernel: step.kernel, source })
       }
     },
   }

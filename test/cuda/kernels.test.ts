@@ -86,6 +86,20 @@ test('new kernels of a program are compiled in one go', () => {
   expect(batches).toEqual([kernels])
 })
 
+test('layers that are alike are compiled once', () => {
+  const fake = fakeDevice()
+  const graph = trace([{ shape: [128, 128] }, { shape: [128, 128] }], (p) => {
+    let x = at(p, 0)
+    for (let i = 0; i < 8; i++) x = c.softmax(c.matmul(x, at(p, 1)), -1)
+    return x
+  })
+  const { backend, executable } = prepare(graph, fake)
+  const kernels = executable.program.steps.filter((s) => s.kind === 'kernel').length
+  expect(kernels).toBeGreaterThanOrEqual(8)
+  expect(fake.sources.length).toBeLessThanOrEqual(Math.ceil(kernels / 2))
+  expect(new Set(backend.resources(executable).map((r) => r.name)).size).toBe(kernels)
+})
+
 describe('compiling on threads', () => {
   const code = `
     const { threadId } = require('node:worker_threads')

@@ -4,7 +4,7 @@ import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/
 import type { Program } from '../../runtime/program.ts'
 import type { DType } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
-import type { KernelResources } from './compile.ts'
+import type { KernelResources, KernelTimes } from './compile.ts'
 import { openProducts } from './cublasLt.ts'
 import { CudaDevice, guarded } from './device.ts'
 import type { CudaCompiler, CudaDriver, DeviceProperties, ProductLibrary } from './driver.ts'
@@ -156,6 +156,11 @@ export class CudaBackend implements Backend {
     inputs: readonly DeviceBuffer[],
   ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }> {
     return this.guard(() => own(executable).profile(inputs))
+  }
+
+  /** Milliseconds that kernels of this device took so far. */
+  get kernelTimes(): Readonly<KernelTimes> {
+    return this.device.kernels.times
   }
 
   /** Registers, spills, shared memory and occupancy of an executable's kernels. */

@@ -57,12 +57,28 @@ export function architectureFor(capability: number, known: readonly number[]): n
   )
 }
 
+/**
+ * The code under a name that does not tell which kernel of a program it is, so that layers that are alike are compiled once;
+ * and that name.
+ */
+export function commonCode({ source, entry }: KernelSource): { readonly text: string; readonly entry: string } {
+  const common = entry.replace(/^k\d+_/, 'kernel_')
+  return { text: common === entry ? source : source.replace(new RegExp(`\\b${entry}\\b`, 'g'), common), entry: common }
+}
+
+interface Code {
+  readonly source: KernelSource
+  readonly text: string
+  readonly entry: string
+}
+
 export class KernelCache {
   private readonly context: CudaContext
   private readonly compiler: CudaCompiler
   private readonly folder: string | undefined
   private readonly options: readonly string[]
-  private readonly loaded = new Map<string, { readonly module: number; readonly kernel: LoadedKernel }>()
+  /** By code. */
+  private readonly loaded = new Map<string, { readonly module: number; readonly fn: number }>()
   /** Kernels compiled, and those found on disk. */
   compiled = 0
   found = 0
@@ -87,18 +103,19 @@ export class KernelCache {
 
   /** The kernels of sources in order; those that are new are compiled together. */
   loadAll(sources: readonly KernelSource[]): LoadedKernel[] {
-    const fresh = new Map<string, KernelSource>()
-    for (const s of sources) {
-      if (this.loaded.has(s.source) || fresh.has(s.source)) continue
-      const module = this.timed('load', () => this.kept(s))
-      if (module === undefined) fresh.set(s.source, s)
-      else this.add(s, module)
+    const fresh = new Map<string, Code>()
+    const codes = sources.map((source): Code => ({ ...commonCode(source), source }))
+    for (const code of codes) {
+      if (this.loaded.has(code.text) || fresh.has(code.text)) continue
+      const module = this.timed('load', () => this.kept(code))
+      if (module === undefined) fresh.set(code.text, code)
+      else this.add(code, module)
     }
     this.compile([...fresh.values()])
-    return sources.map((source) => {
-      const have = this.loaded.get(source.source)
+    return codes.map(({ source, text }) => {
+      const have = this.loaded.get(text)
       if (have === undefined) throw new InternalError(`kernel ${source.entry} was not loaded`)
-      return { ...have.kernel, source }
+      return { fn: have.fn, source }
     })
   }
 
@@ -131,15 +148,15 @@ export class KernelCache {
     }
   }
 
-  private add(source: KernelSource, module: number): void {
-    const fn = this.context.getFunction(module, source.entry)
+  private add({ source, text, entry }: Code, module: number): void {
+    const fn = this.context.getFunction(module, entry)
     if (source.dynamicSharedBytes > 0) this.context.allowSharedBytes(fn, source.dynamicSharedBytes)
-    this.loaded.set(source.source, { module, kernel: { fn, source } })
+    this.loaded.set(text, { module, fn })
   }
 
-  /** The module of a source that is on disk. */
-  private kept(source: KernelSource): number | undefined {
-    const file = this.fileOf(source.source)
+  /** The module of a code that is on disk. */
+  private kept({ text }: Code): number | undefined {
+    const file = this.fileOf(text)
     const image = file === undefined ? undefined : read(file)
     if (image === undefined) return undefined
     try {
@@ -153,26 +170,26 @@ export class KernelCache {
     }
   }
 
-  private compile(sources: readonly KernelSource[]): void {
+  private compile(codes: readonly Code[]): void {
     const { compiler, options } = this
-    const jobs = sources.map((s) => ({ source: s.source, name: `${s.entry}.cu` }))
+    const jobs = codes.map((c) => ({ source: c.text, name: `${c.entry}.cu` }))
     const outcomes = this.timed('compile', () =>
       jobs.length > 1 && compiler.compileAll !== undefined
         ? compiler.compileAll(jobs, options)
         : jobs.map((j) => compiler.compile(j.source, j.name, options)),
     )
-    sources.forEach((source, i) => {
+    codes.forEach((code, i) => {
       const outcome = outcomes[i]
       const image = outcome?.image
       if (image === undefined)
         throw new InternalError(
-          `the CUDA code of kernel ${source.entry} does not compile:\n${outcome?.log ?? ''}\n\n${source.source}`,
+          `the CUDA code of kernel ${code.source.entry} does not compile:\n${outcome?.log ?? ''}\n\n${code.text}`,
         )
       this.compiled++
-      const file = this.fileOf(source.source)
+      const file = this.fileOf(code.text)
       if (file !== undefined && this.folder !== undefined) write(this.folder, file, image)
       this.add(
-        source,
+        code,
         this.timed('load', () => this.context.loadModule(image)),
       )
     })
