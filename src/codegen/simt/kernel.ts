@@ -74,6 +74,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     maxThreads: caps.maxThreads,
     laneBits: caps.laneBits,
     registers: caps.registers ?? 32,
+    values: dialect === 'cuda' ? 16 : 8,
     tensorCores: caps.tensorCores === true,
     warpGroups: caps.tensorCores === true && caps.warpGroups === true,
     clusters: caps.clusters ?? 1,

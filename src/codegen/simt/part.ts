@@ -36,6 +36,8 @@ export interface Limits {
   /** Lanes that exchange registers: log2 of their number; 0 where they cannot. */
   readonly laneBits: number
   readonly registers: number
+  /** Values of a tile that a thread should hold. */
+  readonly values: number
   readonly tensorCores: boolean
   readonly warpGroups: boolean
   /** Most blocks that run a program together; 1: blocks run alone. */
@@ -346,7 +348,7 @@ export class Part {
     })
   }
 
-  /** Enough threads that each holds about 16 values of the largest nest. */
+  /** Enough threads that each holds about `values` values of the largest nest, 16 of a product's. */
   private threadsFor(
     nests: readonly Nest[],
     serial: ReadonlySet<string>,
@@ -355,13 +357,11 @@ export class Part {
   ): number {
     let most = 1
     for (const n of nests) {
+      const values = n.kept === undefined ? limits.values : 16
       const axes = (n.kept ?? n.axes).filter((a) => n.kept !== undefined || !serial.has(a))
-      most = Math.max(
-        most,
-        axes.reduce((p, a) => p * this.axis(a).size, 1),
-      )
+      most = Math.max(most, axes.reduce((p, a) => p * this.axis(a).size, 1) / values)
     }
-    const want = 2 ** Math.ceil(Math.log2(Math.max(1, most / 16)))
+    const want = 2 ** Math.ceil(Math.log2(most))
     const limit = rows.size > 0 ? limits.maxThreads : Math.min(limits.maxThreads, 256)
     return Math.min(limit, Math.max(32, want))
   }

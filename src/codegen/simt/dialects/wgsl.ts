@@ -6,7 +6,17 @@ import { InternalError } from '../../../diagnostics/errors.ts'
 import type { KernelParam } from '../../../kernel/ir.ts'
 import { dtypeBits } from '../../../types/dtype.ts'
 import type { ThreadCode } from '../code.ts'
-import { type Binary, bin, type Ex, isWideType, quotient, type S, type Type, visitStatements } from '../ir.ts'
+import {
+  type Binary,
+  bin,
+  type Ex,
+  isWideType,
+  quotient,
+  type S,
+  type Type,
+  visitExpressions,
+  visitStatements,
+} from '../ir.ts'
 import type { Dialect } from '../scope.ts'
 import { decimal, Printer } from './print.ts'
 import { wgslInline, wgslLibrary } from './wgslLibrary.ts'
@@ -56,10 +66,15 @@ const components = ['x', 'y', 'z', 'w']
 class WgslPrinter extends Printer {
   private readonly words: ReadonlyMap<string, Words>
   private readonly params: ReadonlyMap<string, KernelParam>
+  private readonly isFast: boolean
+  /** Reciprocals of variables, in loops that divide by them again and again. */
+  private readonly reciprocals = new Map<string, string>()
+  private reciprocalCount = 0
   usesSubgroups = false
 
   constructor(code: ThreadCode) {
     super(wgslLibrary, wgslInline)
+    this.isFast = code.kernel.mode === 'fast'
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
     this.words = new Map(code.kernel.params.map((p) => [p.name, wordsOf(p, code.body)]))
   }
@@ -222,7 +237,7 @@ class WgslPrinter extends Printer {
         break
       case 'for':
         if (s.unroll) {
-          this.repeat(s, true)
+          this.withReciprocals(s, () => this.repeat(s, true))
           break
         }
         this.line(`for (var ${s.name} = ${this.ex(s.from)}; ${s.name} < ${this.ex(s.to)}; ${s.name} += ${s.step}) {`)
@@ -258,6 +273,28 @@ class WgslPrinter extends Printer {
         break
       default:
     }
+  }
+
+  override call(fn: string, args: readonly Ex[]): string {
+    const [a, b] = args
+    const reciprocal = fn === 'f32_div' && b?.k === 'var' ? this.reciprocals.get(b.name) : undefined
+    if (reciprocal === undefined || a === undefined) return super.call(fn, args)
+    return `(${this.operand(a)} * ${reciprocal})`
+  }
+
+  /**
+   * Repeated division by what a loop does not change is multiplication by its reciprocal, taken once: WGSL bounds both for divisors
+   * of ordinary size alone.
+   */
+  private withReciprocals(s: Extract<S, { k: 'for' }>, body: () => void): void {
+    const found = this.isFast ? invariantDivisors(s).filter((d) => !this.reciprocals.has(d)) : []
+    for (const d of found) {
+      const name = `reciprocal_${this.reciprocalCount++}`
+      this.line(`let ${name} = 1.0 / ${d};`)
+      this.reciprocals.set(d, name)
+    }
+    body()
+    for (const d of found) this.reciprocals.delete(d)
   }
 
   private vector(param: string, index: Ex, n: number): string {
@@ -299,6 +336,21 @@ class WgslPrinter extends Printer {
     const x = s.value.type === w.type ? this.ex(s.value) : `bitcast<${w.type}>(${this.ex(s.value)})`
     this.line(`${s.param}[${this.ex(s.index)}] = ${x};`)
   }
+}
+
+/** Variables from outside a loop that it divides floats by. */
+function invariantDivisors(s: Extract<S, { k: 'for' }>): string[] {
+  const out = new Set<string>()
+  visitExpressions([s], (e) => {
+    const by = e.k === 'call' && e.fn === 'f32_div' ? e.args[1] : undefined
+    if (by?.k === 'var') out.add(by.name)
+  })
+  if (out.size === 0) return []
+  visitStatements([s], (t) => {
+    if (t.k === 'assign' && t.to.k === 'var') out.delete(t.to.name)
+    if ('name' in t) out.delete(t.name)
+  })
+  return [...out]
 }
 
 export function printWgsl(code: ThreadCode): string {
