@@ -64,7 +64,7 @@ function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
   }
   const cover = b.findCover()
   if (cover !== undefined && bindings.cuts !== undefined) throw cover
-  return { body: bodyOf(b, tiles, stores), branches: b.undecided || cover !== undefined }
+  return { body: bodyOf(b, tiles, stores), branches: b.branches || cover !== undefined }
 }
 
 /** The body of some stores: what they need of what was evaluated. */
@@ -194,7 +194,7 @@ export function buildBody(
     try {
       return { ok: true, ...buildOnce(region, bindings, instances) }
     } catch (e) {
-      if (e instanceof Refusal) return { ...e.refused, branches: instances.undecided }
+      if (e instanceof Refusal) return { ...e.refused, branches: instances.branches }
       invariant(attempt < 64, 'splitting of axes does not end')
       if (e instanceof CoverAxis) {
         bindings.covers.set(e.key, e.pieces)

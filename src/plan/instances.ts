@@ -57,8 +57,8 @@ export class Instances {
   private readonly region: Region
   private readonly mode: NumericsMode
   private readonly ownFolds: OwnFold[] = []
-  /** Whether a branch was met that an index does not decide. */
-  undecided = false
+  /** Whether a branch was met that a result bound in pieces would decide. */
+  branches = false
 
   constructor(region: Region, tiles: Tiles, mode: NumericsMode) {
     this.region = region
@@ -277,8 +277,7 @@ export class Instances {
     const padding = (): ValueId => this.tiles.constant(node.attrs.value, node.dtype, node)
     if (own.length === 0) return this.value(x, inner, mask)
     if (isNever(own)) return padding()
-    this.undecided = true
-    for (const b of own) this.tiles.cutAt(b.expr, [b.lo, b.hi])
+    for (const b of own) if (this.tiles.cutAt(b.expr, [b.lo, b.hi])) this.branches = true
     const both = conjoin(mask, ...own)
     const v = this.value(x, inner, both)
     const { op, dtype, axes } = this.tiles.letOf(v)
@@ -302,10 +301,7 @@ export class Instances {
       const n = x.shape[axis] ?? 0
       const offset = edges[i] ?? 0
       const bound = { expr: at, lo: offset, hi: offset + n }
-      if (decideBound(bound) === 'unknown') {
-        this.undecided = true
-        this.tiles.cutAt(at, edges)
-      }
+      if (decideBound(bound) === 'unknown' && this.tiles.cutAt(at, edges)) this.branches = true
       if (n > 0 && decideBound(bound) !== 'false') {
         const p = conjoin(always, bound)
         const inner = index.with(axis, ix.addConst(at, -offset))

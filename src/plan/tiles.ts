@@ -131,18 +131,22 @@ export class Tiles {
     })
   }
 
-  /** Where branches of a result's dimension change at `edges` of an expression: asks that it be cut, if it can be. */
-  cutAt(e: Expr, edges: readonly number[]): void {
+  /**
+   * Where branches of a result's dimension change at `edges` of an expression: asks that it be cut, if it can be. Where results
+   * are bound whole, whether it could be.
+   */
+  cutAt(e: Expr, edges: readonly number[]): boolean {
     const { cuts } = this.bindings
-    if (cuts === undefined) return
+    if (cuts === undefined)
+      return [...ix.axesOf(e)].every((a) => this.roots.has(this.keys.get(a)?.key ?? '')) && ix.valuesOf(e).size === 0
     this.checkSplits([e])
     const [t, second] = e.terms
-    if (t === undefined || second !== undefined || t.coef !== 1 || t.atom.kind !== 'axis') return
+    if (t === undefined || second !== undefined || t.coef !== 1 || t.atom.kind !== 'axis') return false
     const { name, extent } = t.atom
     const made = this.keys.get(name)
-    if (made === undefined || !this.roots.has(made.key)) return
+    if (made === undefined || !this.roots.has(made.key)) return false
     const inside = edges.map((at) => at - e.offset).filter((at) => at > 0 && at < extent)
-    if (inside.length === 0) return
+    if (inside.length === 0) return false
     const key = made.factors.length === 1 ? made.key : `${made.key}/${this.positionInKey(name, made.key)}`
     throw new CutAxis(key, [0, ...new Set(inside.sort((p, q) => p - q))])
   }
