@@ -138,6 +138,21 @@ const product = (label, dtype, m, k, n) => ({
   flops: 2 * m * k * n,
 })
 
+/** Ten products one after another, so that the launch of one graph is shared. */
+const chained = (n, rows = n) => ({
+  label: `10 of ${rows} x ${n} x ${n} bf16, dependent`,
+  specs: [
+    [[rows, n], 'bf16'],
+    [[n, n], 'bf16'],
+  ],
+  f: (x, w) => {
+    let y = x
+    for (let i = 0; i < 10; i++) y = y.matmul(w)
+    return y
+  },
+  flops: 20 * rows * n * n,
+})
+
 /** Products whose rates the model's constants come from. */
 const rated = [
   product('', 'bf16', 8192, 8192, 8192),
@@ -147,6 +162,10 @@ const rated = [
   product('', 'bf16', 2048, 2048, 2048),
   product('', 'bf16', 1024, 1024, 1024),
   product('', 'bf16', 512, 512, 512),
+  chained(512),
+  chained(1024),
+  chained(2048),
+  chained(4096, 16),
   product('', 'bf16', 16, 8192, 8192),
   product('', 'f32', 4096, 4096, 4096),
   product('', 'f32', 1024, 1024, 1024),

@@ -2,10 +2,11 @@
  * Which bodies a call of a matrix library computes, and what it costs: one sum of products of two tensors read through strides,
  * scaled by constants, stored once. Everything else around a product is for kernels.
  */
+import { familyOf } from '../graph/table.ts'
 import * as ix from '../index/expr.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import type { DType } from '../types/dtype.ts'
-import { isFloat } from '../types/dtype.ts'
+import { dtypeBytes, isFloat } from '../types/dtype.ts'
 import {
   isProductDType,
   type ProductCalls,
@@ -53,13 +54,26 @@ interface Scaled {
   readonly scale: number
 }
 
-const widens = (from: DType, to: DType): boolean => from === to || ((from === 'bf16' || from === 'f16') && to === 'f32')
+const widens = (from: DType, { dtype }: LetStmt): boolean =>
+  from === dtype || ((from === 'bf16' || from === 'f16') && dtype === 'f32')
+
+/**
+ * A result is rounded where it is stored. What the user's conversion rounds is rounded before it is scaled, and one that is
+ * widened again is better widened by what reads it.
+ */
+const narrows =
+  (body: Body) =>
+  (from: DType, cast: LetStmt, scale: number): boolean => {
+    const own = body.origin.get(cast.id)
+    const free = scale === 1 || (own !== undefined && familyOf(own) === 'contraction')
+    return isFloat(cast.dtype) && dtypeBytes(cast.dtype) <= dtypeBytes(from) && free
+  }
 
 /** Takes multiplications and divisions by constants, and casts that `mayCast` allows, off a value. */
 function scaled(
   id: ValueId,
   lets: ReadonlyMap<ValueId, LetStmt>,
-  mayCast: (from: DType, to: DType) => boolean,
+  mayCast: (from: DType, cast: LetStmt, scale: number) => boolean,
 ): Scaled | undefined {
   let at = lets.get(id)
   let scale = 1
@@ -68,7 +82,7 @@ function scaled(
     const [x, y] = [lets.get(args[0] ?? -1), lets.get(args[1] ?? -1)]
     if (x === undefined) return undefined
     if (op === 'cast') {
-      if (!mayCast(x.dtype, at.dtype)) return undefined
+      if (!mayCast(x.dtype, at, scale)) return undefined
       at = x
       continue
     }
@@ -131,7 +145,7 @@ export function callOf(body: Body): LibraryCall | undefined {
   const [store, second] = body.stores
   if (store === undefined || second !== undefined || store.format === 'bits') return undefined
   const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const result = scaled(store.value, lets, (from, to) => isFloat(from) && isFloat(to))
+  const result = scaled(store.value, lets, narrows(body))
   if (result?.of.op.kind !== 'dot' || result.of.op.acc !== undefined) return undefined
   const { dtype } = result.of
   const a = operandOf(result.of.op.a, body, lets)

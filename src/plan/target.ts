@@ -28,7 +28,7 @@ export interface TargetInfo {
   readonly divideRate: number
   /** Special functions (exp, log, tanh, erf ...) a second. */
   readonly specialRate: number
-  /** Random words (Threefry-2x32) a second. */
+  /** Calls of the generator of random bits (64 bits each; Threefry-2x32) a second. */
   readonly randomRate: number
   /** Seconds from one kernel to the next. */
   readonly launch: number
@@ -62,6 +62,8 @@ export interface TargetInfo {
   readonly rowsAtOnce: number
   /** Elements an elementwise program covers. */
   readonly elementBlock: number
+  /** Rows that an elementwise program takes of tensors beside one that is the same in all rows. */
+  readonly sharedRows: number
   /** Bools between kernels are stored one bit an element. */
   readonly packBools: boolean
   /** Bytes that intermediate buffers are aligned to in their arena. */
@@ -96,6 +98,7 @@ export const wasmTarget: TargetInfo = {
   depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06 },
   rowsAtOnce: 8192,
   elementBlock: 16384,
+  sharedRows: 1,
   packBools: true,
   alignment: 64,
   minPrograms: 16,
@@ -109,7 +112,7 @@ export const cudaTarget: TargetInfo = {
   name: 'cuda',
   bandwidth: 4.2e12,
   matrixRate: 4e14,
-  plainMatrixRate: 2e13,
+  plainMatrixRate: 3.8e13,
   simpleRate: 2.5e13,
   divideRate: 3e12,
   specialRate: 2.5e12,
@@ -128,6 +131,7 @@ export const cudaTarget: TargetInfo = {
   depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.2 },
   rowsAtOnce: 4096,
   elementBlock: 2048,
+  sharedRows: 2,
   packBools: false,
   minPrograms: 528,
   shortRows: { below: 1024, points: 2048 },
@@ -137,7 +141,7 @@ export const cudaTarget: TargetInfo = {
 /** cuBLASLt on an H200: what large products reach on random data (bench/NOTES.md). f32 is summed and multiplied as f32. */
 export const cublasLt: LibraryInfo = {
   name: 'cuBLASLt',
-  rate: { bf16: 7.2e14, f16: 7.2e14, f32: 4.5e13, f64: 5.5e13 },
+  rate: { bf16: 7e14, f16: 6.9e14, f32: 5e13, f64: 6e13 },
   launch: 4e-6,
   leastFlops: 5e8,
 }
