@@ -19,6 +19,7 @@ export interface BenchOptions {
   readonly mode: Mode
   readonly seed: number
   readonly threads?: number
+  readonly index?: number
   /** Seconds of measuring, beyond warming up. */
   readonly seconds: number
   readonly json: boolean
@@ -128,7 +129,8 @@ export async function measureModel(path: string, options: BenchOptions, console:
   const model = await loadModel(path, parseInputs(options.input, options.shape))
   const { tensors } = fillInputs(model, options.seed)
   const threads = options.threads ?? availableParallelism()
-  const session = await Session.open(options.device, { threads })
+  const { index } = options
+  const session = await Session.open(options.device, { threads, ...(index === undefined ? {} : { index }) })
   try {
     const { name, graph } = model
     const { mode } = options

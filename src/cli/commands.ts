@@ -7,7 +7,7 @@ import { demoCommand } from './demo.ts'
 import { deviceNames, devicesCommand } from './devices.ts'
 import { emitCommand, emitTargets } from './emit.ts'
 import { explainCommand } from './explain.ts'
-import { parseAmount, parseDevice, parseMode, parseWhole } from './options.ts'
+import { parseAmount, parseDevice, parseIndex, parseMode, parseWhole } from './options.ts'
 import { runCommand } from './run.ts'
 import { defaultTolerance } from './values.ts'
 import { verifyCommand } from './verify.ts'
@@ -38,6 +38,8 @@ const device = (o: Raw) => parseDevice(text(o, 'device') ?? 'wasm')
 const mode = (o: Raw) => parseMode(text(o, 'mode') ?? 'fast')
 const seed = (o: Raw) => parseWhole(text(o, 'seed') ?? '0', '--seed', 0)
 const threads = (o: Raw) => parsed(o, 'threads', (s, n) => parseWhole(s, n, 1))
+
+const index = (o: Raw) => parsed(o, 'index', (s) => parseIndex(s, device(o)))
 
 const version = (): string => {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
@@ -73,16 +75,18 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
 
   model('run', 'run a model and describe its outputs; missing inputs are drawn at random')
     .option('--device <device>', devices, 'wasm')
+    .option('--index <number>', 'which of several GPUs (cuda)')
     .option('--threads <count>', 'threads of the device')
     .option('--out <folder>', 'write the outputs as .npy files')
     .option('--seed <number>', 'seed of random inputs', '0')
     .action(async (path: string, o: Raw) => {
       const options = { ...readModelInputs(o), device: device(o), mode: mode(o), seed: seed(o), json: flag(o, 'json') }
-      done(await runCommand(path, { ...options, ...threads(o), ...parsed(o, 'out', (s) => s) }, console))
+      done(await runCommand(path, { ...options, ...threads(o), ...index(o), ...parsed(o, 'out', (s) => s) }, console))
     })
 
   model('explain', 'what is fused, what is not, why, and how many bytes that saves')
     .option('--device <device>', 'what to compile for; on cuda, what kernels take of the GPU too', 'wasm')
+    .option('--index <number>', 'which of several GPUs (cuda)')
     .option('--unfused', 'every operation a kernel of its own')
     .option('--kernels', 'print the kernel IR')
     .option('--graph', 'print the graph before and after the passes')
@@ -94,7 +98,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
       done(
         await explainCommand(
           path,
-          { ...options, ...parsed(o, 'html', (s) => s), ...parsed(o, 'svg', (s) => s) },
+          { ...options, ...index(o), ...parsed(o, 'html', (s) => s), ...parsed(o, 'svg', (s) => s) },
           console,
         ),
       )
@@ -119,19 +123,21 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
 
   model('bench', 'measure a model, fused against unfused, kernel by kernel')
     .option('--device <device>', devices, 'wasm')
+    .option('--index <number>', 'which of several GPUs (cuda)')
     .option('--threads <count>', 'threads of the device')
     .option('--seconds <number>', 'how long to measure', '4')
     .option('--seed <number>', 'seed of random inputs', '0')
     .action(async (path: string, o: Raw) => {
       const seconds = parseAmount(text(o, 'seconds') ?? '4', '--seconds')
       const options = { ...readModelInputs(o), device: device(o), mode: mode(o), seed: seed(o), seconds }
-      done(await benchCommand(path, { ...options, ...threads(o), json: flag(o, 'json') }, console))
+      done(await benchCommand(path, { ...options, ...threads(o), ...index(o), json: flag(o, 'json') }, console))
     })
 
   program
     .command('verify CASE_DIR...')
     .description("run cases in the layout of ONNX's backend tests, or folders of them")
     .option('--device <device>', devices, 'wasm')
+    .option('--index <number>', 'which of several GPUs (cuda)')
     .option('--jobs <count>', 'processes to run cases in')
     .option('--timeout <seconds>', 'how long a case may take, with processes', '120')
     .option('--rtol <number>', 'relative tolerance', String(defaultTolerance.rtol))
@@ -150,6 +156,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
       const options = {
         device: device(o),
         mode: mode(o),
+        ...index(o),
         ...parsed(o, 'jobs', (s, n) => parseWhole(s, n, 1)),
         timeout: parseAmount(text(o, 'timeout') ?? '', '--timeout'),
         tolerance,

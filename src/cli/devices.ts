@@ -22,6 +22,12 @@ export interface OpenDevice {
   readonly capabilities: Capabilities | undefined
 }
 
+export interface OpenOptions {
+  readonly threads?: number
+  /** Which of several GPUs (CUDA), counted from 0. */
+  readonly index?: number
+}
+
 /** What is compiled for a device without opening it. */
 export function targetOf(device: DeviceName): TargetInfo {
   return device === 'cuda' ? cudaTarget : device === 'webgpu' ? webgpuTarget() : wasmTarget
@@ -31,17 +37,14 @@ export function targetOf(device: DeviceName): TargetInfo {
  * Opens a device; undefined for the reference device, which evaluates graphs without a backend. Throws E_DEVICE naming what is
  * missing.
  */
-export async function openDevice(
-  device: DeviceName,
-  options: { readonly threads?: number },
-): Promise<OpenDevice | undefined> {
+export async function openDevice(device: DeviceName, options: OpenOptions): Promise<OpenDevice | undefined> {
   switch (device) {
     case 'wasm':
       return { backend: createWasmBackend(options), target: wasmTarget, capabilities: undefined }
     case 'reference':
       return undefined
     case 'cuda': {
-      const backend = createCudaBackend()
+      const backend = createCudaBackend(options)
       return { backend, target: cudaTargetWith(backend.hasLibrary), capabilities: undefined }
     }
     case 'webgpu': {

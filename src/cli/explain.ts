@@ -27,6 +27,7 @@ export interface ExplainOptions {
   readonly shape: readonly string[]
   /** What it is compiled for; on cuda the kernels are built too, and what they take of the device is told. */
   readonly device: DeviceName
+  readonly index?: number
   readonly mode: Mode
   readonly unfused: boolean
   readonly kernels: boolean
@@ -37,8 +38,12 @@ export interface ExplainOptions {
 }
 
 /** A graph compiled for the GPU of this machine: registers, spills, shared memory and occupancy of its kernels. */
-function compileForGpu(graph: Graph, settings: PrepareOptions): { compiled: Compiled; resources: KernelResources[] } {
-  const backend = createCudaBackend()
+function compileForGpu(
+  graph: Graph,
+  settings: PrepareOptions,
+  index: number | undefined,
+): { compiled: Compiled; resources: KernelResources[] } {
+  const backend = createCudaBackend(index === undefined ? {} : { index })
   try {
     const target = cudaTargetWith(backend.hasLibrary)
     const { compiled, executable } = compileFor(backend, target, (t) => compile(graph, settings, t))
@@ -53,14 +58,19 @@ function compileForGpu(graph: Graph, settings: PrepareOptions): { compiled: Comp
 /** Threads a multiprocessor has room for. */
 const fullOccupancy = 2048
 
-function printResources(resources: readonly KernelResources[], console: Console): void {
+export function printResources(resources: readonly KernelResources[], console: Pick<Console, 'line'>): void {
   console.line(
     '\non this GPU: registers a thread, bytes a thread keeps in local memory (spills), shared memory a block',
   )
-  for (const r of resources)
+  for (const r of resources) {
     console.line(
       `  ${r.name.padEnd(28)} ${String(r.blocks).padStart(8)} x ${String(r.threads).padEnd(5)} ${String(r.registers).padStart(4)} registers  ${String(r.localBytes).padStart(5)} B local  ${String(r.blockSharedBytes).padStart(7)} B shared  ${((100 * r.residentThreads) / fullOccupancy).toFixed(0).padStart(3)}% occupancy`,
     )
+    if (r.replanned !== undefined)
+      console.line(
+        `    planned again with tiles of ${r.replanned.registers} registers: ${r.replanned.spilled} B a thread were spilled before`,
+      )
+  }
 }
 
 export async function explainCommand(path: string, options: ExplainOptions, console: Console): Promise<number> {
@@ -69,7 +79,7 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
   if (options.device === 'webgpu') checkCapabilities(model.graph, options.device, webgpuCapabilities)
   const { compiled, resources } =
     options.device === 'cuda'
-      ? compileForGpu(model.graph, settings)
+      ? compileForGpu(model.graph, settings, options.index)
       : { compiled: compile(model.graph, settings, targetOf(options.device)), resources: undefined }
   const kernels = kernelsOf(compiled.program).map(({ step }) => printKernel(step.kernel))
   const pictures = [

@@ -46,6 +46,13 @@ export function parseDevice(text: string): DeviceName {
   return name
 }
 
+/** The number of a GPU, for the device that has numbers. */
+export function parseIndex(text: string, device: DeviceName): number {
+  if (device !== 'cuda')
+    throw new UsageError(`--index ${text} on ${device}, whose devices have no numbers`, 'use it with --device cuda')
+  return parseWhole(text, '--index', 0)
+}
+
 export function parseMode(text: string): Mode {
   if (text !== 'fast' && text !== 'strict') throw new UsageError(`there is no mode "${text}"`, 'use fast or strict')
   return text

@@ -19,6 +19,7 @@ export interface RunOptions {
   readonly seed: number
   readonly out?: string
   readonly threads?: number
+  readonly index?: number
   readonly json: boolean
 }
 
@@ -34,7 +35,7 @@ export async function runCommand(path: string, options: RunOptions, console: Con
       const type = p === undefined ? '' : ` ${showType(p)}`
       console.note(pc.yellow(`input ${name}${type} is drawn at random (seed ${options.seed})`))
     }
-  const session = await Session.open(options.device, options.threads === undefined ? {} : { threads: options.threads })
+  const session = await Session.open(options.device, options)
   try {
     const prepared = session.prepare(model.graph, { name: model.name, mode: options.mode })
     const started = performance.now()

@@ -9,7 +9,7 @@ import type { HostTensor } from '../onnx/index.ts'
 import { type TargetInfo, wasmTarget } from '../plan/target.ts'
 import type { Backend, DeviceBuffer, StepTime } from '../runtime/backend.ts'
 import { sizeOf } from '../types/shape.ts'
-import { type DeviceName, type OpenDevice, openDevice } from './devices.ts'
+import { type DeviceName, type OpenDevice, type OpenOptions, openDevice } from './devices.ts'
 
 export type Mode = 'fast' | 'strict'
 
@@ -56,7 +56,7 @@ export class Session {
   }
 
   /** Opens a device. Throws E_DEVICE naming what is missing. */
-  static async open(device: DeviceName, options: { readonly threads?: number } = {}): Promise<Session> {
+  static async open(device: DeviceName, options: OpenOptions = {}): Promise<Session> {
     return new Session(device, await openDevice(device, options))
   }
 

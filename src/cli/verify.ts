@@ -17,6 +17,7 @@ export interface VerifyOptions {
   readonly mode: Mode
   /** Processes; chosen by the number of cases and cores unless given. */
   readonly jobs?: number
+  readonly index?: number
   /** Seconds a case may take, where processes run the cases. */
   readonly timeout: number
   readonly tolerance: Tolerance
@@ -68,11 +69,12 @@ async function runAll(cases: readonly string[], options: VerifyOptions, console:
       jobs,
       device: options.device,
       threads: 1,
+      ...(options.index === undefined ? {} : { index: options.index }),
       options: caseOptions,
       timeout: options.timeout,
       onResult,
     })
-  const session = await Session.open(options.device)
+  const session = await Session.open(options.device, options.index === undefined ? {} : { index: options.index })
   try {
     const results: CaseResult[] = []
     for (const dir of cases) {

@@ -93,8 +93,8 @@ export interface Round {
 export interface CommandList {
   readonly bases: readonly Base[]
   readonly commands: readonly Command[]
-  /** Place of each buffer of the program. */
-  readonly places: readonly Place[]
+  /** Place of each buffer of the program; none for outputs that stand in other buffers (taken over memory). */
+  readonly places: readonly (Place | undefined)[]
 }
 
 export interface CommandOptions {
@@ -120,7 +120,10 @@ export const elementsOf = (b: ProgramBuffer): number => b.shape.reduce((n, d) =>
 export function commandsOf(program: Program, options: CommandOptions): CommandList {
   const writer = new Writer(options)
   const arena = program.arenaBytes > 0 ? writer.base({ kind: 'arena', bytes: program.arenaBytes }) : undefined
-  const places = program.buffers.map((b, i) => writer.placeOf(b, i, arena))
+  const handedOut = new Set(program.outputs)
+  const places = program.buffers.map((b, i) =>
+    b.source.kind === 'output' && !handedOut.has(i) ? undefined : writer.placeOf(b, i, arena),
+  )
   const commands = program.steps.flatMap((step, top) => writer.step(new Bound(program, places), step, top))
   return { bases: writer.bases, commands, places }
 }

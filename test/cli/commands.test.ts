@@ -165,6 +165,17 @@ describe('explain', () => {
   })
 })
 
+describe('the number of a GPU', () => {
+  it.each(['run', 'explain', 'bench'])('%s: for devices that have numbers', async (command) => {
+    const r = await sinter(command, affine, '--index', '1')
+    expect(r.code).toBe(2)
+    expect(r.err).toContain('--index 1 on wasm')
+    const bad = await sinter(command, affine, '--device', 'cuda', '--index', 'two')
+    expect(bad.code).toBe(2)
+    expect(bad.err).toContain('--index two is not a whole number')
+  })
+})
+
 describe('devices', () => {
   it('says what works and what to do', async () => {
     const r = await sinter('devices')

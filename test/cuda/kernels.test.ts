@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { compileOnThreads } from '../../src/backends/cuda/parallel.ts'
+import { printResources } from '../../src/cli/explain.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
@@ -37,6 +38,9 @@ describe('spills', () => {
     const { backend, executable } = prepare(rows, fake)
     expect(fake.sources.map((s) => longest(s.source))).toEqual([16, 8])
     expect(backend.resources(executable)).toMatchObject([{ localBytes: 0, replanned: { registers: 8, spilled: 256 } }])
+    const lines: string[] = []
+    printResources(backend.resources(executable), { line: (text) => lines.push(text) })
+    expect(lines.join('\n')).toContain('planned again with tiles of 8 registers: 256 B a thread were spilled before')
     executable.run([backend.alloc(64 * 8192 * 4)])
     expect(fake.launched).toHaveLength(1)
     // Again, from the disk.

@@ -15,7 +15,7 @@ export class CudaExecutable implements Executable {
   readonly program: Program
   readonly residentBytes: number
   private readonly device: CudaDevice
-  private readonly places: readonly Place[]
+  private readonly places: readonly (Place | undefined)[]
   private readonly prepared: Prepared
   private readonly works: readonly Work[]
   private readonly owned: number[] = []

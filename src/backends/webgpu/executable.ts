@@ -12,7 +12,7 @@ export class WebgpuExecutable implements Executable {
   readonly program: Program
   readonly residentBytes: number
   private readonly device: WebgpuDevice
-  private readonly places: readonly Place[]
+  private readonly places: readonly (Place | undefined)[]
   private readonly prepared: Prepared
   private readonly works: readonly Work[]
   private readonly owned: GPUBuffer[] = []

@@ -4,7 +4,7 @@ import type { ChildSetup } from './pool.ts'
 import { runCase } from './runCase.ts'
 
 const setup = JSON.parse(process.argv[2] ?? '') as ChildSetup
-const opened = Session.open(setup.device, { threads: setup.threads })
+const opened = Session.open(setup.device, setup)
 
 process.on('message', async (dir: string) => {
   process.send?.(await runCase(dir, await opened, setup.options))

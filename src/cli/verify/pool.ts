@@ -9,6 +9,7 @@ import type { CaseOptions, CaseResult } from './runCase.ts'
 export interface ChildSetup {
   readonly device: DeviceName
   readonly threads: number
+  readonly index?: number
   readonly options: CaseOptions
 }
 
@@ -42,8 +43,13 @@ const lost = (dir: string, message: string, ms: number): CaseResult => ({
 
 /** Runs all cases; results come in the order of the cases. */
 export async function runPool(dirs: readonly string[], options: PoolOptions): Promise<CaseResult[]> {
-  const { device, threads, jobs, timeout, onResult } = options
-  const setup: ChildSetup = { device, threads, options: options.options }
+  const { device, threads, index, jobs, timeout, onResult } = options
+  const setup: ChildSetup = {
+    device,
+    threads,
+    options: options.options,
+    ...(index === undefined ? {} : { index }),
+  }
   const results = new Array<CaseResult | undefined>(dirs.length)
   let next = 0
 
