@@ -60,14 +60,38 @@ fn softmax(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) 
   }
   var max_1: f32;
   max_1 = bitcast<f32>(minus_infinity_bits);
-  max_1 = f32_max(max_1, x_0[0]);
-  max_1 = f32_max(max_1, x_0[1]);
-  max_1 = f32_max(max_1, x_0[2]);
-  max_1 = f32_max(max_1, x_0[3]);
-  max_1 = f32_max(max_1, x_0[4]);
-  max_1 = f32_max(max_1, x_0[5]);
-  max_1 = f32_max(max_1, x_0[6]);
-  max_1 = f32_max(max_1, x_0[7]);
+  {
+    var best = max_1;
+    var total = max_1;
+    best = max(best, x_0[0]);
+    total = total + x_0[0];
+    best = max(best, x_0[1]);
+    total = total + x_0[1];
+    best = max(best, x_0[2]);
+    total = total + x_0[2];
+    best = max(best, x_0[3]);
+    total = total + x_0[3];
+    best = max(best, x_0[4]);
+    total = total + x_0[4];
+    best = max(best, x_0[5]);
+    total = total + x_0[5];
+    best = max(best, x_0[6]);
+    total = total + x_0[6];
+    best = max(best, x_0[7]);
+    total = total + x_0[7];
+    if (f32_isnan(total) | (best == 0.0)) {
+      best = max_1;
+      best = special_max(best, x_0[0]);
+      best = special_max(best, x_0[1]);
+      best = special_max(best, x_0[2]);
+      best = special_max(best, x_0[3]);
+      best = special_max(best, x_0[4]);
+      best = special_max(best, x_0[5]);
+      best = special_max(best, x_0[6]);
+      best = special_max(best, x_0[7]);
+    }
+    max_1 = best;
+  }
   var sum_4: f32;
   sum_4 = 0.0;
   partial_f32[tid & 127] = max_1;

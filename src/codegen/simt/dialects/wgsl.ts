@@ -9,10 +9,13 @@ import type { ThreadCode } from '../code.ts'
 import {
   type Binary,
   bin,
+  countOf,
   type Ex,
+  int,
   isWideType,
   quotient,
   type S,
+  substituteVars,
   type Type,
   visitExpressions,
   visitStatements,
@@ -237,7 +240,9 @@ class WgslPrinter extends Printer {
         break
       case 'for':
         if (s.unroll) {
-          this.withReciprocals(s, () => this.repeat(s, true))
+          const extreme = extremeOf(s)
+          if (extreme === undefined) this.withReciprocals(s, () => this.repeat(s, true))
+          else this.extreme(extreme)
           break
         }
         this.line(`for (var ${s.name} = ${this.ex(s.from)}; ${s.name} < ${this.ex(s.to)}; ${s.name} += ${s.step}) {`)
@@ -297,6 +302,30 @@ class WgslPrinter extends Printer {
     for (const d of found) this.reciprocals.delete(d)
   }
 
+  /** Folds a register array by `max` or `min` alone; NaN and zeros, whose signs count, go through it again. */
+  private extreme({ to, name, of }: Extreme): void {
+    const values = of.map((x) => this.ex(x))
+    this.use('f32_isnan')
+    this.use(`special_${name}`)
+    this.line('{')
+    this.indented(() => {
+      this.line(`var best = ${to};`)
+      this.line(`var total = ${to};`)
+      for (const x of values) {
+        this.line(`best = ${name}(best, ${x});`)
+        this.line(`total = total + ${x};`)
+      }
+      this.line('if (f32_isnan(total) | (best == 0.0)) {')
+      this.indented(() => {
+        this.line(`best = ${to};`)
+        for (const x of values) this.line(`best = special_${name}(best, ${x});`)
+      })
+      this.line('}')
+      this.line(`${to} = best;`)
+    })
+    this.line('}')
+  }
+
   private vector(param: string, index: Ex, n: number): string {
     const w = this.wordsOf(param)
     if (!w.atomic && w.width === n) return `${param}[${this.ex(quotient(index, n))}]`
@@ -318,6 +347,12 @@ class WgslPrinter extends Printer {
       })
       return
     }
+    const rounded = s.values.flatMap((x) => (x.k === 'call' && x.fn === 'bf16_pair' ? x.args : []))
+    if (w.width === 4 && values.length === 4 && rounded.length === 8) {
+      const place = `${s.param}[${this.ex(quotient(first, 4))}]`
+      this.line(`${place} = ${this.named('bf16_eight', ...rounded.map((x) => this.ex(x)))};`)
+      return
+    }
     for (let i = 0; i < values.length; i += w.width) {
       const place = `${s.param}[${this.ex(quotient(at(i), w.width))}]`
       this.line(`${place} = vec${w.width}<${w.type}>(${values.slice(i, i + w.width).join(', ')});`)
@@ -336,6 +371,33 @@ class WgslPrinter extends Printer {
     const x = s.value.type === w.type ? this.ex(s.value) : `bitcast<${w.type}>(${this.ex(s.value)})`
     this.line(`${s.param}[${this.ex(s.index)}] = ${x};`)
   }
+}
+
+interface Extreme {
+  readonly to: string
+  readonly name: 'max' | 'min'
+  readonly of: readonly Ex[]
+}
+
+/** What a nest of loops folds into a variable by max or min, if it does nothing else and that several times. */
+function extremeOf(s: Extract<S, { k: 'for' }>): Extreme | undefined {
+  const [only] = s.body
+  if (s.body.length !== 1 || only === undefined) return undefined
+  const one = only.k === 'for' ? (only.unroll ? extremeOf(only) : undefined) : foldOf(only)
+  if (one === undefined) return undefined
+  const of = Array.from({ length: countOf(s) }, (_, i) =>
+    one.of.map((x) => substituteVars(x, new Map([[s.name, int(i)]]))),
+  )
+  return { ...one, of: of.flat() }
+}
+
+function foldOf(s: S): Extreme | undefined {
+  if (s.k !== 'assign' || s.to.k !== 'var' || s.value.k !== 'call') return undefined
+  const { fn, args } = s.value
+  const [a, b] = args
+  if (a?.k !== 'var' || a.name !== s.to.name || b?.k !== 'elem') return undefined
+  if (fn !== 'f32_max' && fn !== 'f32_min') return undefined
+  return { to: s.to.name, name: fn === 'f32_max' ? 'max' : 'min', of: [b] }
 }
 
 /** Variables from outside a loop that it divides floats by. */

@@ -31,8 +31,6 @@ export const wgslInline: Inline = {
     ]),
   ),
   i32_abs: 'abs',
-  i8_float: 'f32',
-  u8_float: 'f32',
 }
 
 /** NaN shows in the sum (as infinities of both signs do); what needs care then, and zeros, goes the long way. */
@@ -189,12 +187,26 @@ fn u32_to_f32(a: u32) -> f32 {
   ]),
   bf16_pair: fn(
     `fn bf16_pair(low: f32, high: f32) -> u32 {
+  if (f32_isnan(low + high)) { return bf16_bits(low) | (bf16_bits(high) << 16u); }
+  return bf16_numbers(low, high);
+}`,
+    ['bf16_bits', 'bf16_numbers', 'f32_isnan'],
+  ),
+  bf16_numbers: fn(`// Two that are not NaN.
+fn bf16_numbers(low: f32, high: f32) -> u32 {
   let a = bitcast<u32>(low);
   let b = bitcast<u32>(high);
-  if (max(a & 0x7fffffffu, b & 0x7fffffffu) > 0x7f800000u) { return bf16_bits(low) | (bf16_bits(high) << 16u); }
   return ((a + 0x7fffu + ((a >> 16u) & 1u)) >> 16u) | ((b + 0x7fffu + ((b >> 16u) & 1u)) & 0xffff0000u);
+}`),
+  bf16_eight: fn(
+    `// NaN shows in the sum (as infinities of both signs do).
+fn bf16_eight(a: f32, b: f32, c: f32, d: f32, e: f32, f: f32, g: f32, h: f32) -> vec4<u32> {
+  if (f32_isnan(((a + b) + (c + d)) + ((e + f) + (g + h)))) {
+    return vec4<u32>(bf16_pair(a, b), bf16_pair(c, d), bf16_pair(e, f), bf16_pair(g, h));
+  }
+  return vec4<u32>(bf16_numbers(a, b), bf16_numbers(c, d), bf16_numbers(e, f), bf16_numbers(g, h));
 }`,
-    ['bf16_bits'],
+    ['bf16_pair'],
   ),
   round_f16: fn('fn round_f16(a: f32) -> f32 {\n  return f16_value(f16_bits(a));\n}', ['f16_bits', 'f16_value']),
   round_bf16: fn('fn round_bf16(a: f32) -> f32 {\n  return bitcast<f32>(bf16_bits(a) << 16u);\n}', ['bf16_bits']),
