@@ -142,8 +142,8 @@ export const cudaTarget: TargetInfo = {
 export const cublasLt: LibraryInfo = {
   name: 'cuBLASLt',
   rate: { bf16: 7e14, f16: 6.9e14, f32: 5e13, f64: 6e13 },
-  launch: 4e-6,
-  leastFlops: 5e8,
+  launch: 2.5e-6,
+  leastFlops: 1e8,
 }
 
 /** An NVIDIA GPU with cuBLASLt or without. */

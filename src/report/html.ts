@@ -6,6 +6,7 @@ import {
   countedOperations,
   countedRefusals,
   innerTitle,
+  libraryLine,
   showBytes,
   showMs,
 } from './format.ts'
@@ -73,6 +74,10 @@ function innerRows(kernels: readonly KernelReport[], around = ''): Cell[][] {
   )
 }
 
+/** Kernels with those inside control flow. */
+const withInside = (kernels: readonly KernelReport[]): KernelReport[] =>
+  kernels.flatMap((k) => [k, ...withInside((k.inner ?? []).flatMap((i) => i.kernels))])
+
 /** The page of a report. It loads nothing. */
 export function reportPage(r: FusionReport): string {
   const stages = r.totals.stages > 0 ? ` and ${counted(r.totals.stages, 'stage')}` : ''
@@ -89,6 +94,22 @@ export function reportPage(r: FusionReport): string {
   if (inside.length > 0)
     parts.push(
       section('Inside control flow', table(['in', 'kernel', 'operations', 'read', 'written', 'modelled'], inside)),
+    )
+  const products = withInside(r.kernels).flatMap((k) => (k.library === undefined ? [] : [{ k, library: k.library }]))
+  if (products.length > 0)
+    parts.push(
+      section(
+        'Matrix products and the library',
+        table(
+          ['kernel', 'operations', 'modelled', 'computed by'],
+          products.map(({ k, library }): Cell[] => [
+            k.name,
+            countedOperations(k).join(', '),
+            { number: `${showMs(k.modelledMs)} ms` },
+            libraryLine(library),
+          ]),
+        ),
+      ),
     )
   if (refusals.length > 0)
     parts.push(

@@ -12,6 +12,7 @@ import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import * as api from '../../src/index.ts'
 import { cublasLt, cudaTarget, cudaTargetWith, type TargetInfo } from '../../src/plan/target.ts'
+import { reportPage } from '../../src/report/html.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { ProductStep, Program } from '../../src/runtime/program.ts'
 import type { HostArray } from '../../src/types/host.ts'
@@ -58,6 +59,7 @@ describe('the planner', () => {
     expect(text).toContain('in 1 kernel and 1 library call for cuda')
     expect(text).toContain('a call of cuBLASLt; a kernel is modelled at')
     expect(text).toContain('library-product')
+    expect(reportPage(made.report)).toContain('Matrix products and the library')
   })
 
   test('computes small products in kernels, with what surrounds them', () => {
