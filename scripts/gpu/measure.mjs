@@ -58,7 +58,7 @@ export async function measureRow(open, row, copy, seconds, peers) {
   const peersReady = Promise.all(peers.map((p) => p.ask({ row: row.name })))
   api.setDevice(open.device)
   const specs = row.specs(false)
-  const inputBytes = specs.reduce((n, [shape, dtype = 'f32']) => n + size(shape) * (dtype === 'bf16' ? 2 : 4), 0)
+  const inputBytes = specs.reduce((n, [shape, dtype = 'f32']) => n + size(shape) * (dtype === 'bf16' ? 2 : dtype === 'i8' ? 1 : 4), 0)
   const donate = row.donates?.(specs.length)
   const sets = row.latency || donate ? 1 : Math.max(2, Math.min(8, Math.ceil((4 * open.l2Bytes) / inputBytes)))
   const inputs = Array.from({ length: sets }, (_, i) => makeInputs(specs, 100 + i).map((t) => api.evaluate(t)))
@@ -113,7 +113,7 @@ export async function measureRow(open, row, copy, seconds, peers) {
     for (const b of outputs) open.backend.free(b)
     for (const t of stepTimes) {
       const s = executable.program.steps[t.step]
-      steps.push({ step: t.step, kind: s?.kind, stage: s?.stage, kernel: s?.kernel?.name, ms: t.ms })
+      steps.push({ step: t.step, kind: s?.kind, stage: s?.stage, kernel: s?.kernel?.name ?? s?.name, ms: t.ms })
     }
     if (open.name === 'cuda') resources.push(...open.backend.resources(executable))
     steps.kernels = kernels.length

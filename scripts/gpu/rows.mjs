@@ -2,7 +2,7 @@
 import * as api from '../../src/index.ts'
 
 const { nn, random, where, concat, tree } = api
-const bytesOf = { f32: 4, bf16: 2, i32: 4, u32: 4 }
+const bytesOf = { f32: 4, bf16: 2, i32: 4, u32: 4, i8: 1 }
 const size = (shape) => shape.reduce((a, b) => a * b, 1)
 const f32 = (x) => x.astype('f32')
 const bf16 = (x) => x.astype('bf16')
@@ -16,12 +16,29 @@ export function makeInputs(specs, seed) {
   const keys = specs.map((_, i) => random.key(seed * 4096 + i))
   return specs.map(([shape, dtype = 'f32', kind = 'normal'], i) => {
     if (kind === 'key') return random.key(seed + 17)
-    if (Array.isArray(kind)) return random.integers(keys[i], shape, kind[0], kind[1])
+    if (Array.isArray(kind)) return random.integers(keys[i], shape, kind[0], kind[1]).astype(dtype)
     return kind === 'uniform' ? random.uniform(keys[i], shape, dtype) : random.normal(keys[i], shape, dtype)
   })
 }
 
 const bytes = (...specs) => specs.reduce((n, [shape, dtype = 'f32']) => n + size(shape) * bytesOf[dtype], 0)
+
+/** Few rows times weights, of int8 with a scale for every column or of bf16: bound by the bytes of the weights. */
+const fewRows = (name, m, k, n, dtype) => ({
+  name,
+  title: `${m} rows times ${dtype} weights${dtype === 'i8' ? ' with scales' : ''}, ${k} x ${n}`,
+  specs: (small) => {
+    const [rows, depth, columns] = small ? [Math.min(m, 5), 83, 61] : [m, k, n]
+    return [
+      [[rows, depth], 'bf16'],
+      [[depth, columns], dtype, dtype === 'i8' ? [-127, 128] : 'normal'],
+      ...(dtype === 'i8' ? [[[columns], 'bf16', [1, 3]]] : []),
+    ]
+  },
+  f: (x, w, scale) => x.matmul(scale === undefined ? w : w.astype('bf16').mul(scale)),
+  floor: (specs) => bytes(...specs) + 2 * specs[0][0][0] * specs[1][0][1],
+  flops: ([[[rows, depth]], [[, columns]]]) => 2 * rows * depth * columns,
+})
 
 /**
  * A row: `specs(scale)` gives inputs at the size measured (`scale` undefined) or small ones for the comparison with the
@@ -203,7 +220,7 @@ const measured = [
     name: 'matmul_gelu',
     title: 'gelu(x @ w + b), 8k x 4k x 4k bf16',
     specs: (small) => {
-      const [m, k, n] = small ? [65, 47, 83] : [8192, 4096, 4096]
+      const [m, k, n] = small ? [200, 328, 264] : [8192, 4096, 4096]
       return [
         [[m, k], 'bf16'],
         [[k, n], 'bf16'],
@@ -212,6 +229,24 @@ const measured = [
     },
     f: (x, w, b) => nn.gelu(x.matmul(w).add(b), 'tanh'),
     floor: ([x, w, b]) => 2 * bytes(x) + bytes(w, b),
+    flops: ([[[m, k]], [[, n]]]) => 2 * m * k * n,
+    tolerance: 8e-2,
+  },
+  fewRows('int8_matmul', 16, 8192, 8192, 'i8'),
+  fewRows('int8_matmul_wide', 16, 4096, 14336, 'i8'),
+  fewRows('bf16_matmul_few', 16, 8192, 8192, 'bf16'),
+  {
+    name: 'matmul',
+    title: 'x @ w, 8k x 8k x 8k bf16: the ceiling of matrix products',
+    specs: (small) => {
+      const [m, k, n] = small ? [65, 47, 83] : [8192, 8192, 8192]
+      return [
+        [[m, k], 'bf16'],
+        [[k, n], 'bf16'],
+      ]
+    },
+    f: (x, w) => x.matmul(w),
+    floor: ([x, w]) => 2 * bytes(x) + bytes(w),
     flops: ([[[m, k]], [[, n]]]) => 2 * m * k * n,
     tolerance: 8e-2,
   },

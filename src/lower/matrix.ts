@@ -23,8 +23,10 @@ import type { Roles } from '../plan/roles.ts'
 import { follows } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { combinerIdentity, isArgCombiner } from '../scalar/ops.ts'
+import { dtypeBytes } from '../types/dtype.ts'
 import { byStoreStride } from './blocks.ts'
 import { cutDepth } from './depth.ts'
+import { factorsOut } from './factors.ts'
 import { type CutFold, finishingStages } from './finish.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
@@ -120,12 +122,13 @@ function depthLoops(
 }
 
 export function lowerMatrix(name: string, planned: Body, found: Roles, target: TargetInfo, mode: NumericsMode): Launch {
-  const { body, roles } = cutDepth(planned, found)
+  const { body, roles } = cutDepth(factorsOut(planned, found, mode), found)
   const { matrix } = roles
   invariant(matrix !== undefined, 'no matrix product')
   const extent = (a: string): number => roles.extents.get(a) ?? 1
   const dot = body.lets.find((l) => l.id === matrix.id)
   invariant(dot?.op.kind === 'dot', 'the matrix product is no dot')
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
   const m = byStoreStride(body, matrix.m).reverse()
   const n = byStoreStride(body, matrix.n).reverse()
   const blocksOf = (axes: readonly string[], most: number, quantum: number, even: boolean): Blocked[] => {
@@ -137,10 +140,11 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: T
   }
   const columns = blocksOf(n, target.dotBlock.n, 16, true)
   const rows = blocksOf(m, rowTarget(m, matrix.batch, columns, extent, target), 8, true)
-  const depth = blocksOf(matrix.k, target.dotBlock.k, 8, false)
+  // A step of matrix units' 16-bit operands; of wider ones as many bytes.
+  const wider = target.dotBlock.grains === undefined ? 1 : dtypeBytes(lets.get(dot.op.a)?.dtype ?? 'f32') / 2
+  const depth = blocksOf(matrix.k, Math.ceil(target.dotBlock.k / Math.max(1, wider)), 8, false)
   const blocks: GridAxis[] = [...matrix.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns]
 
-  const lets = new Map(body.lets.map((l) => [l.id, l]))
   const riders = body.lets.filter((l) => matrix.riding.has(l.id))
   const operand = ancestorsOf(operandsOf(dot.op), lets)
   const ridden = ancestorsOf(

@@ -3,8 +3,9 @@
  * depth is a program of its own; a finishing stage adds their results and computes what follows.
  */
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
+import { sizeOf } from '../types/shape.ts'
 import { leastRows, type MatrixRole } from './beside.ts'
-import { pointsOf } from './body.ts'
+import { pointsOf, tensorBytes } from './body.ts'
 import { type Analysis, canFinish, foldAxes, follows } from './split.ts'
 
 /** An axis of the depth, and the number of equal parts it is cut into. */
@@ -12,11 +13,6 @@ export interface DepthParts {
   readonly axis: string
   readonly parts: number
 }
-
-/** Shorter products (modelled seconds) stay whole: a finishing stage costs a few microseconds. */
-const leastSeconds = 1e-4
-/** Partial results may take this share of the product's time to write and read. */
-const mostTraffic = 0.06
 
 /** How the depth is cut, if it is: in parts that give the target programs enough without costing much. */
 export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefined {
@@ -31,7 +27,9 @@ export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefi
   const [rows, columns, depth] = [size(matrix.m), size(matrix.n), size(matrix.k)]
   const programs = size(matrix.batch) * Math.ceil(rows / leastRows) * Math.ceil(columns / target.dotBlock.n)
   const points = size(matrix.batch) * rows * columns
-  const seconds = (2 * points * depth) / target.matrixRate
+  const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
+  const seconds = Math.max((2 * points * depth) / target.matrixRate, bytes / target.bandwidth)
+  const { leastSeconds, mostTraffic } = target.depthSplit
   const wanted = Math.ceil(target.minPrograms / 2 / programs)
   const most = Math.min(4 * wanted, (mostTraffic * seconds * target.bandwidth) / (8 * points))
   if (4 * programs >= target.minPrograms || most < 2 || seconds < leastSeconds) return undefined

@@ -197,7 +197,7 @@ export function castEx(from: DType, to: DType, x: Ex): Ex {
     // Narrow unsigned numbers are exact as signed ones, which convert in one instruction everywhere.
     const value = cast(t, from === 'u8' || from === 'u16' ? cast('i32', x) : x)
     // Eight bits are exact in every float.
-    return from === 'i8' || from === 'u8' || from === 'bool' ? value : roundTo(to, value)
+    return from === 'bool' || from === 'i8' || from === 'u8' ? value : roundTo(to, value)
   }
   if (isFloat(from)) {
     if (isWideType(t)) return call(t, `${x.type}_to_${t}`, x)

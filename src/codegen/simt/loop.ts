@@ -1,6 +1,7 @@
 /** Kernel loops: an axis in blocks, in order, with tiles carried in registers. */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Carry, LetStmt, LoopStmt, ValueId } from '../../kernel/ir.ts'
+import { type AheadPlan, aheadOf, makeAhead, startAhead } from './ahead.ts'
 import { allStmts } from './facts.ts'
 import { add, type Block, bin, call, type Ex, int, lt, quotient, regType, sub, v } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
@@ -15,7 +16,7 @@ import {
   type Scope,
   type SharedTile,
 } from './scope.ts'
-import { copyOf, makeRing, startCopy } from './stage.ts'
+import { type Copy, copyBytes, copyOf, makeRing, startCopy } from './stage.ts'
 
 /** Copies a tile into registers. */
 function copyInto(scope: Scope, to: Registers, axes: readonly string[], id: ValueId, out: Block): void {
@@ -76,18 +77,22 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
     body.push({ k: 'barrier' })
   const exports = new Set(s.carries.map((c) => c.next))
   lower(inner, itemsOf([...before, ...s.body]), exports, body)
+  unit.aheads.clear()
   passOn(inner, s.carries, carried, body)
   if (single) out.push(...body)
   else out.push({ k: 'for', name: counter, from, to, step: s.block, unroll: false, body })
   for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
 }
 
-/** Tiles under way or in use. */
-const ringTiles = 3
+/** Blocks under way or in use. */
+const ring = 3
+/** Most bytes of a block that loads ahead of its use. */
+const mostRingBytes = 48 << 10
 
 /**
- * Where every stage of a loop only copies blocks of parameters, the copies run ahead: a ring of tiles, filled in the background
- * while earlier ones are multiplied. Emits the first copies before the loop and the next ones at its body's head; the tiles.
+ * Where every stage of a loop copies blocks of parameters, or is computed from blocks that can be copied, the copies run ahead: a ring
+ * of tiles (or of what threads will read), filled in the background while earlier blocks are multiplied. Emits the first copies before
+ * the loop and the next ones at its body's head, or while tensor cores are at work; the tiles of the stages that only copy.
  */
 function openRing(
   scope: Scope,
@@ -98,51 +103,51 @@ function openRing(
   out: Block,
   body: Block,
 ): Map<ValueId, SharedTile> | undefined {
+  const { part, unit } = scope
   const stages = [...allStmts(s.body)].flatMap((t) => (t.kind === 'let' && t.op.kind === 'stage' ? [t] : []))
-  const copies = stages.map((l) => copyOf(scope, l))
   if (stages.length === 0 || before.length > 0 || s.body.some((t) => t.kind === 'loop')) return undefined
-  const all = copies.flatMap((c) => (c === undefined ? [] : [c]))
-  if (all.length !== stages.length) return undefined
-  const rings = all.map((c) => makeRing(scope, c, ringTiles))
-  const end = int(scope.part.axis(s.axis).extent)
+  const copies: Copy[] = []
+  const plans: AheadPlan[] = []
+  for (const l of stages) {
+    const copy = copyOf(scope, l)
+    const plan = copy === undefined ? aheadOf(scope, l, s.axis) : undefined
+    if (copy !== undefined) copies.push(copy)
+    else if (plan !== undefined) plans.push(plan)
+    else return undefined
+  }
+  const bytes = copies.reduce((n, c) => n + copyBytes(scope, c), 0) + plans.reduce((n, p) => n + p.bytes, 0)
+  if (plans.length > 0 && bytes > mostRingBytes) return undefined
+  const tiles = copies.map((c) => ({ copy: c, at: makeRing(scope, c, ring) }))
+  const [laterName, nowName] = [unit.name('slot'), unit.name('slot')]
+  const [later, now] = [v('i32', laterName), v('i32', nowName)]
+  const aheads = plans.map((p) => makeAhead(scope, p, ring, now))
+  const end = int(part.axis(s.axis).extent)
   const begin = (at: Ex, slot: Ex, to: Block): void => {
     const there = scope.child({ ranges: new Map([...scope.ranges, [s.axis, { start: at, end }]]), exact: new Set() })
-    const copies: Block = []
-    for (const [i, c] of all.entries()) {
-      const tile = rings[i]?.(slot)
-      if (tile !== undefined) startCopy(there, c, tile, copies)
-    }
+    const started: Block = []
+    for (const t of tiles) startCopy(there, t.copy, t.at(slot), started)
+    for (const a of aheads) startAhead(there, a, slot, started)
     const exists = lt(at, end)
-    if (exists.k !== 'lit') to.push({ k: 'if', cond: exists, body: copies, otherwise: [] })
-    else if (exists.value === true) to.push(...copies)
+    if (exists.k !== 'lit') to.push({ k: 'if', cond: exists, body: started, otherwise: [] })
+    else if (exists.value === true) to.push(...started)
     to.push({ k: 'call', fn: 'copy_commit', args: [] })
   }
-  for (let i = 0; i + 1 < ringTiles; i++) begin(int(from + i * s.block), int(i), out)
-  const ahead0 = sub(start, int(from))
-  const step = Number.isInteger(Math.log2(s.block)) ? quotient(ahead0, s.block) : bin('/', ahead0, int(s.block))
-  const slot = (ahead: number): Ex => {
-    const name = scope.unit.name('slot')
-    body.push({ k: 'let', name, value: bin('%', add(step, int(ahead)), int(ringTiles)) })
-    return v('i32', name)
-  }
-  body.push({ k: 'call', fn: `copy_wait_${ringTiles - 2}`, args: [] })
-  const products = new Set(stages.flatMap((l) => scope.part.productOn(l.id) ?? []))
-  const [product] = products
+  for (let i = 0; i + 1 < ring; i++) begin(int(from + i * s.block), int(i), out)
+  const done = sub(start, int(from))
+  const step = Number.isInteger(Math.log2(s.block)) ? quotient(done, s.block) : bin('/', done, int(s.block))
+  const slot = (ahead: number): Ex => bin('%', add(step, int(ahead)), int(ring))
+  body.push({ k: 'call', fn: `copy_wait_${ring - 2}`, args: [] })
+  const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
   const inGroups = product?.groups !== undefined
   if (inGroups) body.push({ k: 'call', fn: 'tile_written', args: [] })
   body.push({ k: 'barrier' })
-  const [later, now] = [slot(ringTiles - 1), slot(0)]
+  body.push({ k: 'let', name: laterName, value: slot(ring - 1) }, { k: 'let', name: nowName, value: slot(0) })
   const next: Block = []
-  begin(add(start, int((ringTiles - 1) * s.block)), later, next)
-  if (inGroups && products.size === 1) scope.unit.meanwhile.set(product.dot, next)
+  begin(add(start, int((ring - 1) * s.block)), later, next)
+  if (inGroups && others.length === 0) unit.meanwhile.set(product.dot, next)
   else body.push(...next)
-  return new Map(
-    all.map((c, i): [ValueId, SharedTile] => {
-      const tile = rings[i]?.(now)
-      invariant(tile !== undefined, 'a ring without tile')
-      return [c.let.id, tile]
-    }),
-  )
+  for (const a of aheads) unit.aheads.set(a.stage.id, a)
+  return new Map(tiles.map((t): [ValueId, SharedTile] => [t.copy.let.id, t.at(now)]))
 }
 
 /** Next values into the carried registers: through copies where a next value is itself a carried one. */

@@ -5,11 +5,13 @@
  */
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
+import { readAhead } from './ahead.ts'
 import { mergeEx, roundTo } from './arith.ts'
 import { emitChunks } from './chunks.ts'
 import type { Accumulator } from './exchange.ts'
 import { allStmts, foldAxes } from './facts.ts'
-import { accumulate, closeAccumulators, makeAccumulator, openAccumulator } from './fold.ts'
+import { floatingFor, floatingSteps, seldomOf } from './floating.ts'
+import { accumulate, closeAccumulators, makeAccumulator, openAccumulator, termsOf } from './fold.ts'
 import type { Block } from './ir.ts'
 import { type Item, itemsOf, type LowerItems } from './items.ts'
 import { lowerLoop } from './loop.ts'
@@ -23,6 +25,7 @@ import { lowerScan } from './scan.ts'
 import { type Lanes, type Loop, loopsOf, type Registers, type Scope, type SharedTile } from './scope.ts'
 import { fillHalf, fillPoint, fillVector, lowerOwnStage, makeStage } from './stage.ts'
 import { emitRun, keyOf, type Step, type Token } from './steps.ts'
+import { Gaps, interleavedStep, loadStrided, stridedOf } from './strided.ts'
 
 /** A fold, store or filling whose points run over chunked axes. */
 interface Root {
@@ -47,9 +50,11 @@ class ListLowering {
   private readonly out: Block
   private readonly virtual = new Map<ValueId, LetStmt>()
   private steps: Step[] = []
+  private readonly gaps = new Gaps()
   private roots: Root[] = []
   private readonly done = new Set<Token>()
   private nextToken = -1
+  private floating = new Map<Token, Step>()
   /** What follows a matrix product's loop is not computed before it: the registers are the loop's. */
   private least = 0
 
@@ -61,12 +66,25 @@ class ListLowering {
 
   run(items: readonly Item[]): void {
     for (const item of items) this.add(item)
+    for (const s of this.gaps.rest()) this.addStore(s, true)
+    if (this.scope.unit.dialect.name === 'cuda') this.setFloating()
     while (this.steps.length > 0 || this.roots.length > 0) {
       if (this.emitNextRun()) continue
       if (this.emitNextPhase()) continue
       throw new InternalError('statements of a kernel wait for each other')
     }
   }
+
+  /** Takes steps out whose values float. */
+  private setFloating(): void {
+    const kept = new Set<Token>([...this.exports, ...this.roots.flatMap((r) => r.needs)])
+    this.floating = floatingSteps(this.scope, this.steps, (id) => kept.has(id))
+    const out = new Set(this.floating.values())
+    this.steps = this.steps.filter((s) => !out.has(s))
+  }
+
+  /** Whether a value can be read, or computed anywhere. */
+  private isReady = (t: Token): boolean => this.isDone(t) || this.floating.get(t)?.needs.every(this.isReady) === true
 
   private token(): Token {
     return this.nextToken--
@@ -181,7 +199,19 @@ class ListLowering {
     invariant(l.op.kind === 'load', 'not a load')
     const access = l.op
     const axes = scope.part.axesOf(l.id)
+    const copied = readAhead(scope, l.id)
+    if (copied !== undefined) {
+      this.wide(l, axes, copied.axis, 0, access.param, copied.emit)
+      return
+    }
     const group = groupOf(scope, access, axes)
+    const strided = group === undefined ? stridedOf(scope, access, axes) : undefined
+    if (strided !== undefined) {
+      this.wide(l, axes, strided.axis, 0, access.param, (p, to, out) =>
+        loadStrided(p, l, access, axes, strided, to, otherOf(l), out),
+      )
+      return
+    }
     if (group === undefined) {
       this.point(l.id, axes, operandsOf(l.op), access.param, (p, out) =>
         loadElement(p, l, access, axes, otherOf(l), out),
@@ -235,7 +265,9 @@ class ListLowering {
     const opened = this.token()
     const folded = this.token()
     const from = l.op.kind === 'dot' && l.op.acc !== undefined ? [l.op.acc] : []
-    this.block(from, [opened], 1, () => openAccumulator(scope, acc, this.pointAt, out))
+    // Before the nests that fold, so that those share theirs with what they fold.
+    const rank = scope.unit.dialect.name === 'cuda' ? 0.5 : 1
+    this.block(from, [opened], rank, () => openAccumulator(scope, acc, this.pointAt, out))
     const product = scope.part.products.get(l.id)
     if (product !== undefined)
       this.block([opened, product.a, product.b], [folded], 2, () => multiplyTiles(scope, acc, product, out))
@@ -256,7 +288,11 @@ class ListLowering {
     const { scope } = this
     const l = acc.let
     const operands =
-      l.op.kind === 'reduce' ? [l.op.arg, ...operandsOf(l.op)] : l.op.kind === 'dot' ? [l.op.a, l.op.b] : []
+      l.op.kind === 'reduce'
+        ? [l.op.arg, ...operandsOf(l.op), ...termsOf(scope, l)]
+        : l.op.kind === 'dot'
+          ? [l.op.a, l.op.b]
+          : []
     const before = opened === undefined ? [] : [opened]
     const after = folded === undefined ? [] : [folded]
     const nest = scope.part.nestOf(l)
@@ -335,7 +371,8 @@ class ListLowering {
     return [...part.lets.values()].some((l) => l.op.kind === 'load' && l.op.param === param)
   }
 
-  private addStore(s: StoreStmt): void {
+  /** `alone`: no other store fills the gaps that this one leaves. */
+  private addStore(s: StoreStmt, alone = false): void {
     const { scope } = this
     if (scope.part.isOrdered(s)) {
       this.block(orderedNeeds(scope, s), [], 4, (out) => lowerOrderedStore(scope, s, lowerItems, out))
@@ -348,6 +385,12 @@ class ListLowering {
       return
     }
     const group = groupOf(scope, s, axes)
+    const strided = alone || group !== undefined ? undefined : stridedOf(scope, s, axes)
+    if (strided !== undefined) {
+      const stores = this.gaps.take(s, axes, strided)
+      if (stores !== 'waits') this.steps.push(interleavedStep(stores, axes, strided, this.loops(axes, strided.axis)))
+      return
+    }
     this.steps.push({
       kind: 'point',
       loops: this.loops(axes, group?.axis),
@@ -465,7 +508,7 @@ class ListLowering {
 
   /** Emits the next nest of ready steps; false if none is ready. */
   private emitNextRun(): boolean {
-    const ready = this.steps.filter((s) => s.needs.every(this.isDone))
+    const ready = this.steps.filter((s) => s.needs.every(this.isReady))
     const [first] = ready.sort((a, b) => a.rank - b.rank)
     if (first === undefined) return false
     if (first.rank >= 3 && this.roots.some((r) => r.needs.every(this.isDone))) return false
@@ -477,11 +520,12 @@ class ListLowering {
       const here = new Set<Token>(first.gives === undefined ? [] : [first.gives])
       for (const s of this.steps) {
         if (s === first || s.kind !== 'point' || keyOf(s) !== key) continue
-        if (!s.needs.every((t) => this.isDone(t) || here.has(t))) continue
+        if (!s.needs.every((t) => this.isReady(t) || here.has(t))) continue
         run.push(s)
         if (s.gives !== undefined) here.add(s.gives)
       }
       run.sort((a, b) => this.steps.indexOf(a) - this.steps.indexOf(b))
+      run.unshift(...floatingFor(run, this.floating))
     }
     const chosen = new Set(run)
     this.steps = this.steps.filter((s) => !chosen.has(s))
@@ -494,12 +538,16 @@ class ListLowering {
         const id = closing[i]?.let.id
         if (id !== undefined) this.scope.held.set(id, held)
       })
-    else emitRun(this.scope, run, (id) => wanted.has(id), this.out)
+    else emitRun(this.scope, run, (id) => wanted.has(id) && !this.floating.has(id), this.out, this.seldom(run))
     for (const s of run) {
-      if (s.gives !== undefined) this.done.add(s.gives)
+      if (s.gives !== undefined && !this.floating.has(s.gives)) this.done.add(s.gives)
       for (const t of s.after) this.done.add(t)
     }
     return true
+  }
+
+  private seldom(run: readonly Step[]): ReturnType<typeof seldomOf> {
+    return this.floating.size === 0 ? undefined : seldomOf(this.scope, run)
   }
 
   /** Emits a loop over chunks with all roots that can share it. */

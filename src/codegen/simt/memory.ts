@@ -9,7 +9,8 @@ import { bitsOf, castEx, constant, fromBits } from './arith.ts'
 import { flatIndex, isUniform, motionOf } from './facts.ts'
 import { and, type Block, bin, call, cast, type Ex, int, lt, not, regType, uint, v, yes } from './ir.ts'
 import { Point } from './point.ts'
-import { insideAlong, type Lanes, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
+import { insideAlong, type Lanes, type Registers, registerAt, registerIndex, type Scope, withLane } from './scope.ts'
+import { prefetch } from './upcoming.ts'
 import { elementBits } from './words.ts'
 
 interface Access {
@@ -52,11 +53,8 @@ export function groupOf(scope: Scope, access: Access, axes: readonly string[]): 
   return undefined
 }
 
-const withLane = (lanes: Lanes, axis: string, lane: number): Lanes =>
-  new Map([...lanes, [axis, { rep: lanes.get(axis)?.rep ?? int(0), lane: int(lane) }]])
-
 /** Whether an access takes place at a point. */
-function allowed(point: Point, access: Access, axes: readonly string[], checked?: string): Ex {
+export function allowed(point: Point, access: Access, axes: readonly string[], checked?: string): Ex {
   const { scope, lanes } = point
   return and(
     ...axes.filter((a) => a !== checked).map((a) => insideAlong(scope, a, lanes)),
@@ -130,6 +128,8 @@ export function loadGroups(
     const at = new Point(scope, withLane(point.lanes, group.axis, lane), point.here)
     const body: Block = []
     loadGroup(at, p, flat, group.n, (i) => target(lane + i), body)
+    const { upcoming } = scope.unit
+    if (upcoming !== undefined) prefetch(upcoming, p, flat, at.position(flat), body)
     const rest = allowed(at, access, axes, group.axis)
     const first = insideAlong(scope, group.axis, at.lanes)
     const end = scope.range(group.axis).end
@@ -162,7 +162,8 @@ export function loadGroups(
   }
 }
 
-const wordType = (p: KernelParam): 'f32' | 'i32' | 'u32' => (p.dtype === 'f32' || p.dtype === 'i32' ? p.dtype : 'u32')
+export const wordType = (p: KernelParam): 'f32' | 'i32' | 'u32' =>
+  p.dtype === 'f32' || p.dtype === 'i32' ? p.dtype : 'u32'
 
 function loadGroup(point: Point, p: KernelParam, flat: Expr, n: number, target: (i: number) => Ex, out: Block): void {
   const { scope } = point
@@ -186,17 +187,48 @@ function loadGroup(point: Point, p: KernelParam, flat: Expr, n: number, target: 
   const type = wordType(p)
   const name = scope.unit.name(`${p.name}_w`)
   out.push({ k: 'vload', name, param: p.name, index: at, bits, words, type })
+  takeFields(scope, p, name, n, target, out)
+}
+
+/** The elements of a group from the words that hold them. */
+export function takeFields(
+  scope: Scope,
+  p: KernelParam,
+  name: string,
+  n: number,
+  target: (i: number) => Ex,
+  out: Block,
+): void {
+  const { bytes } = scope.unit.dialect
+  const bits = elementBits(p)
+  const words = (n * bits) / 32
+  const type = wordType(p)
   for (let i = 0; i < n; i++) {
     const w = Math.floor((i * bits) / 32)
     const word: Ex = { k: 'comp', type, of: name, words, at: w }
     const value =
-      bits === 32 ? (p.dtype === type ? word : fromBits(p.dtype, word, true)) : fieldOf(p, word, (i * bits) % 32)
+      bits === 32 ? (p.dtype === type ? word : fromBits(p.dtype, word, true)) : fieldOf(p, word, (i * bits) % 32, bytes)
     out.push({ k: 'assign', to: target(i), value })
   }
 }
 
+/** Loads a run of elements in words; gives each by its number. */
+export function wideFields(point: Point, p: KernelParam, flat: Expr, n: number, out: Block): (i: number) => Ex {
+  const bits = elementBits(p)
+  const words = (n * bits) / 32
+  const type = wordType(p)
+  const name = point.scope.unit.name(`${p.name}_w`)
+  out.push({ k: 'vload', name, param: p.name, index: point.position(flat), bits, words, type })
+  return (i) => {
+    const word: Ex = { k: 'comp', type, of: name, words, at: Math.floor((i * bits) / 32) }
+    if (bits === 32) return p.dtype === type ? word : fromBits(p.dtype, word, true)
+    return fieldOf(p, word, (i * bits) % 32, point.scope.unit.dialect.bytes)
+  }
+}
+
 /** The element at a bit of a word. */
-function fieldOf(p: KernelParam, word: Ex, shift: number): Ex {
+function fieldOf(p: KernelParam, word: Ex, shift: number, bytes: boolean): Ex {
+  if (bytes && p.format === 'plain' && p.dtype === 'i8') return call('i32', `i8_at_${shift / 8}`, word)
   if (p.dtype === 'bf16' && shift === 16) return { k: 'bitcast', type: 'f32', a: bin('&', word, uint(0xffff0000)) }
   return fromField(p, bin('>>', word, uint(shift)))
 }
@@ -230,7 +262,7 @@ function storeElement(point: Point, s: StoreStmt, value: Ex, out: Block): void {
 }
 
 /** The stored value in the parameter's dtype. */
-const stored = (point: Point, s: StoreStmt, x: Ex): Ex => {
+export const storedValue = (point: Point, s: StoreStmt, x: Ex): Ex => {
   const p = point.scope.unit.param(s.param)
   const dtype = point.scope.part.dtypeOf(s.value)
   return dtype === p.dtype ? x : castEx(dtype, p.dtype, x)
@@ -239,7 +271,7 @@ const stored = (point: Point, s: StoreStmt, x: Ex): Ex => {
 export function storeOne(point: Point, s: StoreStmt, axes: readonly string[], once: boolean, out: Block): void {
   const cond = and(once ? point.scope.owner(axes) : undefined, allowed(point, s, axes))
   const body: Block = []
-  storeElement(point, s, stored(point, s, point.read(s.value)), body)
+  storeElement(point, s, storedValue(point, s, point.read(s.value)), body)
   if (cond.k === 'lit' && cond.value === true) out.push(...body)
   else out.push({ k: 'if', cond, body: body, otherwise: [] })
 }
@@ -256,7 +288,7 @@ export function storeMerged(
   const p = scope.unit.param(s.param)
   const body: Block = []
   const old = elementAt(scope, p, point.position(flatIndex(s.index, p.shape)))
-  storeElement(point, s, merge(old, stored(point, s, point.read(s.value))), body)
+  storeElement(point, s, merge(old, storedValue(point, s, point.read(s.value))), body)
   out.push({ k: 'if', cond: and(scope.owner(axes), allowed(point, s, axes)), body: body, otherwise: [] })
 }
 
@@ -271,7 +303,7 @@ export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[],
     const at = pointAt(0)
     const values = Array.from({ length: group.n }, (_, i) => {
       const q = pointAt(i)
-      return stored(q, s, q.read(s.value))
+      return storedValue(q, s, q.read(s.value))
     })
     const body: Block = []
     storeGroup(at, p, flat, values, body)
@@ -297,7 +329,7 @@ export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[],
   }
 }
 
-function storeGroup(point: Point, p: KernelParam, flat: Expr, values: readonly Ex[], out: Block): void {
+export function storeGroup(point: Point, p: KernelParam, flat: Expr, values: readonly Ex[], out: Block): void {
   const bits = elementBits(p)
   const at = point.position(flat)
   const n = values.length

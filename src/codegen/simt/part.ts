@@ -13,7 +13,7 @@ import {
 } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { allStmts, flatIndex, foldAxes, isUniform, motionOf, storeAxes } from './facts.ts'
+import { allStmts, flatIndex, foldAxes, isUniform, motionOf, runOf, storeAxes } from './facts.ts'
 import { chooseLayout, type Layout, type Nest } from './layout.ts'
 import { type Product, productLayout, productOf } from './product.ts'
 import { bytesPerElement } from './words.ts'
@@ -432,11 +432,22 @@ export class Part {
       for (const a of axes) {
         const along = (id: ValueId): boolean => this.axesOf(id).includes(a)
         const unit = motionOf(flat, a, 1, this.alignment, along)
-        if (unit?.stride !== 1) continue
         const bytes = bytesPerElement(p)
-        if (bytes > 4) continue
+        if (unit === undefined || unit.stride < 1 || unit.stride > 4 || bytes > 4) continue
         const points = axes.reduce((n, x) => n * this.axis(x).size, 1)
-        weight.set(a, (weight.get(a) ?? 0) + factor * points * bytes)
+        const weigh = (w: number): Map<string, number> =>
+          weight.set(a, (weight.get(a) ?? 0) + w * factor * points * bytes)
+        if (unit.stride > 1) {
+          for (let n = 8; n > 1; n /= 2) {
+            const run = runOf(flat, a, n, 8 * bytes, this.alignment, along)
+            if (run === undefined || !this.canGroup(a, n) || !isUniform(mask, a, n, this.alignment, along)) continue
+            width.set(a, Math.max(width.get(a) ?? 1, n))
+            weigh(1 / run.stride)
+            break
+          }
+          continue
+        }
+        weigh(1)
         for (let n = Math.min(8, Math.max(1, Math.floor(16 / bytes))); n > 1; n /= 2) {
           if (!this.canGroup(a, n)) continue
           const m = motionOf(flat, a, n, this.alignment, along)

@@ -36,6 +36,8 @@ export interface Product {
 
 /** Accumulator registers a thread aims at; of a warp group's thread. */
 const registersPerThread = 64
+/** Of small blocks, whose threads are few to bring the operands. */
+const fewRegisters = 16
 const registersInGroup = 128
 
 /** The plan of a product sum that tensor cores can do. */
@@ -60,7 +62,8 @@ export function productOf(part: Surroundings, l: LetStmt, warpGroups: boolean): 
   const [rows, columns] = swap ? [q, p] : [p, q]
   if (size(rows) % 16 !== 0 || size(columns) % 16 !== 0 || size(depth) % 16 !== 0) return undefined
   if (part.axis(depth).role !== 'loop') return undefined
-  const threads = 2 ** Math.ceil(Math.log2((size(rows) * size(columns)) / registersPerThread))
+  const share = (registers: number): number => 2 ** Math.ceil(Math.log2((size(rows) * size(columns)) / registers))
+  const threads = Math.max(share(registersPerThread), Math.min(128, share(fewRegisters)))
   const groups = warpGroups ? groupsOf(size(rows), size(columns), size(depth)) : undefined
   return {
     dot: l.id,

@@ -5,6 +5,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { KernelParam, NumericsMode, ValueId } from '../../kernel/ir.ts'
+import type { Ahead } from './ahead.ts'
 import {
   add,
   and,
@@ -25,6 +26,7 @@ import {
 import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from './layout.ts'
 import type { Limits, Part } from './part.ts'
 import { type Swizzle, swizzled } from './swizzle.ts'
+import type { Upcoming } from './upcoming.ts'
 
 /** What a dialect can do, as far as it changes the code that is made. */
 export interface Dialect {
@@ -47,10 +49,15 @@ export class Unit {
   readonly cluster: number
   /** Exchanges between the blocks so far. */
   exchanges = 0
+  /** The program whose rows are asked for early. */
+  upcoming: Upcoming | undefined
   /** Whether a parameter may share memory with another. */
   readonly mayAlias: (param: string) => boolean
   /** Code that goes between the start of a product and the wait for it, by the product. */
   readonly meanwhile = new Map<ValueId, Block>()
+  /** Stages of the current loop whose loads were copied ahead; the one that is computed now. */
+  readonly aheads = new Map<ValueId, Ahead>()
+  ahead: Ahead | undefined
   private readonly names = new Set<string>()
 
   constructor(
@@ -271,6 +278,9 @@ export class Scope {
 /** Registers of a loop nest's current point: repeat and vector lane by axis. */
 export type Lanes = ReadonlyMap<string, { readonly rep: Ex; readonly lane: Ex }>
 
+export const withLane = (lanes: Lanes, axis: string, lane: number): Lanes =>
+  new Map([...lanes, [axis, { rep: lanes.get(axis)?.rep ?? int(0), lane: int(lane) }]])
+
 /** The index of an axis at a point, as a global index. */
 export function coordinate(scope: Scope, axis: string, lanes: Lanes): Ex {
   const of = startOf(axis)
@@ -287,8 +297,19 @@ export function coordinate(scope: Scope, axis: string, lanes: Lanes): Ex {
 }
 
 /** Whether the point lies inside the program's range along an axis; undefined where it always does. */
-export const insideAlong = (scope: Scope, axis: string, lanes: Lanes): Ex | undefined =>
-  scope.needsCheck(axis) ? lt(coordinate(scope, axis, lanes), scope.range(axis).end) : undefined
+export function insideAlong(scope: Scope, axis: string, lanes: Lanes): Ex | undefined {
+  if (!scope.needsCheck(axis)) return undefined
+  const at = lanes.get(axis)
+  // Of a vector that is inside whole or not at all one test serves all lanes.
+  const lane = at !== undefined && isWholeVector(scope, axis) ? new Map([[axis, { ...at, lane: int(0) }]]) : lanes
+  return lt(coordinate(scope, axis, lane), scope.range(axis).end)
+}
+
+function isWholeVector(scope: Scope, axis: string): boolean {
+  const vec = scope.layout.find(axis)?.vec ?? 1
+  const { extent, alignment } = scope.part.axis(axis)
+  return vec > 1 && scope.unit.dialect.name === 'cuda' && extent % vec === 0 && alignment % vec === 0
+}
 
 export const inside = (scope: Scope, axes: Iterable<string>, lanes: Lanes): Ex =>
   and(...[...axes].map((a) => insideAlong(scope, a, lanes)))

@@ -106,7 +106,7 @@ export function fillHalf(p: Point, of: ValueId, to: SharedTile, dtype: 'bf16' | 
 }
 
 /** A stage that only copies 16-byte groups of a parameter: they can be copied in the background. */
-interface Copy {
+export interface Copy {
   readonly let: LetStmt
   readonly load: LetStmt
   readonly layout: Layout
@@ -159,6 +159,12 @@ export function startCopy(scope: Scope, copy: Copy, to: SharedTile, out: Block):
   })
 }
 
+/** Bytes of a copied stage's tile. */
+export function copyBytes(scope: Scope, copy: Copy): number {
+  const { part } = scope
+  return 2 * part.axesOf(copy.let.id).reduce((n, a) => n * part.axis(a).size, 1)
+}
+
 /** A ring of tiles for a copied stage. */
 export function makeRing(scope: Scope, copy: Copy, copies: number): (slot: Ex) => SharedTile {
   const product = scope.part.productOn(copy.let.id)
@@ -172,7 +178,8 @@ export function makeRing(scope: Scope, copy: Copy, copies: number): (slot: Ex) =
 export function lowerOwnStage(scope: Scope, l: LetStmt, lower: LowerItems, out: Block): SharedTile {
   invariant(l.op.kind === 'stage', 'not a stage')
   const { part, unit } = scope
-  const layout = part.stageLayout(l, unit.limits, scope.layout.threads)
+  const ahead = unit.aheads.get(l.id)
+  const layout = ahead?.layout ?? part.stageLayout(l, unit.limits, scope.layout.threads)
   const product = part.productOn(l.id)
   const to = product === undefined ? makeStage(scope, l) : makeProductStage(scope, l, layout, product, 1)
   const { lets } = part.closureOf([l.op.of])
@@ -180,7 +187,9 @@ export function lowerOwnStage(scope: Scope, l: LetStmt, lower: LowerItems, out: 
   for (const x of lets) if (part.axesOf(x.id).length > 0) inner.held.delete(x.id)
   out.push({ k: 'comment', text: `stage %${l.id} {${l.axes.join(', ')}}` })
   const open = inner.openWhole(layout.axes.keys(), out)
+  unit.ahead = ahead
   lower(open, [...itemsOf(lets), { kind: 'fill', let: l, to }], new Set(), out)
+  unit.ahead = undefined
   if (to.swizzle !== undefined) out.push({ k: 'call', fn: 'tile_written', args: [] })
   out.push({ k: 'barrier' })
   return to

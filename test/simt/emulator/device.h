@@ -81,6 +81,10 @@ static unsigned __funnelshift_l(unsigned low, unsigned high, unsigned n) {
   n &= 31;
   return n == 0 ? high : (high << n) | (low >> (32 - n));
 }
+static int i8_at_0(unsigned word) { return (int8_t)word; }
+static int i8_at_1(unsigned word) { return (int8_t)(word >> 8); }
+static int i8_at_2(unsigned word) { return (int8_t)(word >> 16); }
+static int i8_at_3(unsigned word) { return (int8_t)(word >> 24); }
 static unsigned atomicAnd(unsigned* p, unsigned v) { return std::atomic_ref<unsigned>(*p).fetch_and(v); }
 static unsigned atomicOr(unsigned* p, unsigned v) { return std::atomic_ref<unsigned>(*p).fetch_or(v); }
 
@@ -120,6 +124,7 @@ static unsigned bf16_bits(float a) {
 }
 static float f16_value(unsigned h) { return (float)bits<_Float16>((unsigned short)h); }
 static unsigned f16_bits(float a) { return bits<unsigned short>((_Float16)a); }
+static float f32_exp2_flushed(float a) { return exp2f(a); }
 static unsigned bf16_pair(float a, float b) { return bf16_bits(a) | (bf16_bits(b) << 16); }
 static unsigned f16_pair(float a, float b) { return f16_bits(a) | (f16_bits(b) << 16); }
 

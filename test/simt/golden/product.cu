@@ -1,4 +1,4 @@
-// Kernel product: 16 blocks of 64 threads.
+// Kernel product: 16 blocks of 128 threads.
 //   read x: bf16[256, 512]
 //   read w: bf16[512, 256]
 //   write y: bf16[256, 256]
@@ -43,7 +43,7 @@ __device__ __forceinline__ void multiply_bf16(float& c0, float& c1, float& c2, f
     : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-extern "C" __global__ void __launch_bounds__(64) product(
+extern "C" __global__ void __launch_bounds__(128) product(
   const unsigned short* __restrict__ x,
   const unsigned short* __restrict__ w,
   unsigned short* __restrict__ y) {
@@ -51,17 +51,17 @@ extern "C" __global__ void __launch_bounds__(64) product(
   __shared__ __align__(16) unsigned short tile_6[6912];
   const int tid = threadIdx.x;
   const int program = blockIdx.x;
-  // axis m: 64 of 256 a program = 8 repeats x 8 threads
+  // axis m: 64 of 256 a program = 4 repeats x 16 threads
   // axis n: 64 of 256 a program = 4 repeats x 8 threads x 2 side by side
   // axis k: 32 of 512 a program = 32 chunks
   const int n_start = (program % 4) * 64;
   const int rest = program / 4;
   const int m_start = rest * 64;
-  const int m0 = m_start + ((tid >> 2u) & 7);
+  const int m0 = m_start + ((((tid >> 6u) & 1) << 3u) | ((tid >> 2u) & 7));
   const int n0 = n_start + ((((tid >> 5u) & 1) << 2u) | (tid & 3)) * 2;
-  float const_0[64];
+  float const_0[32];
   #pragma unroll
-  for (int m_r = 0; m_r < 8; ++m_r) {
+  for (int m_r = 0; m_r < 4; ++m_r) {
     #pragma unroll
     for (int n_r = 0; n_r < 4; ++n_r) {
       #pragma unroll
@@ -70,9 +70,9 @@ extern "C" __global__ void __launch_bounds__(64) product(
       }
     }
   }
-  float carry_2[64];
+  float carry_2[32];
   #pragma unroll
-  for (int m_r_2 = 0; m_r_2 < 8; ++m_r_2) {
+  for (int m_r_2 = 0; m_r_2 < 4; ++m_r_2) {
     #pragma unroll
     for (int n_r_2 = 0; n_r_2 < 4; ++n_r_2) {
       #pragma unroll
@@ -81,30 +81,30 @@ extern "C" __global__ void __launch_bounds__(64) product(
       }
     }
   }
-  const int m0_2 = m_start + ((tid >> 2u) & 15);
+  const int m0_2 = m_start + ((tid >> 2u) & 31);
   const int k0 = (tid & 3) * 8;
   #pragma unroll
-  for (int m_r_3 = 0; m_r_3 < 4; ++m_r_3) {
-    copy_async(tile_4 + (((m0_2 + m_r_3 * 16) - m_start) * 40 + k0), x + (k0 + (m0_2 + m_r_3 * 16) * 512), true);
+  for (int m_r_3 = 0; m_r_3 < 2; ++m_r_3) {
+    copy_async(tile_4 + (((m0_2 + m_r_3 * 32) - m_start) * 40 + k0), x + (k0 + (m0_2 + m_r_3 * 32) * 512), true);
   }
-  const int k0_2 = (tid >> 3u) & 7;
+  const int k0_2 = (tid >> 3u) & 15;
   const int n0_2 = n_start + (tid & 7) * 8;
   #pragma unroll
-  for (int k_r = 0; k_r < 4; ++k_r) {
-    copy_async(tile_6 + ((k0_2 + k_r * 8) * 72 + (n0_2 - n_start)), w + ((k0_2 + k_r * 8) * 256 + n0_2), true);
+  for (int k_r = 0; k_r < 2; ++k_r) {
+    copy_async(tile_6 + ((k0_2 + k_r * 16) * 72 + (n0_2 - n_start)), w + ((k0_2 + k_r * 16) * 256 + n0_2), true);
   }
   copy_commit();
-  const int m0_3 = m_start + ((tid >> 2u) & 15);
+  const int m0_3 = m_start + ((tid >> 2u) & 31);
   const int k0_3 = (tid & 3) * 8 + 32;
   #pragma unroll
-  for (int m_r_4 = 0; m_r_4 < 4; ++m_r_4) {
-    copy_async(tile_4 + (((m0_3 + m_r_4 * 16) - m_start) * 40 + 2560 + (k0_3 - 32)), x + (k0_3 + (m0_3 + m_r_4 * 16) * 512), true);
+  for (int m_r_4 = 0; m_r_4 < 2; ++m_r_4) {
+    copy_async(tile_4 + (((m0_3 + m_r_4 * 32) - m_start) * 40 + 2560 + (k0_3 - 32)), x + (k0_3 + (m0_3 + m_r_4 * 32) * 512), true);
   }
-  const int k0_4 = ((tid >> 3u) & 7) + 32;
+  const int k0_4 = ((tid >> 3u) & 15) + 32;
   const int n0_3 = n_start + (tid & 7) * 8;
   #pragma unroll
-  for (int k_r_2 = 0; k_r_2 < 4; ++k_r_2) {
-    copy_async(tile_6 + (((k0_4 + k_r_2 * 8) - 32) * 72 + 2304 + (n0_3 - n_start)), w + ((k0_4 + k_r_2 * 8) * 256 + n0_3), true);
+  for (int k_r_2 = 0; k_r_2 < 2; ++k_r_2) {
+    copy_async(tile_6 + (((k0_4 + k_r_2 * 16) - 32) * 72 + 2304 + (n0_3 - n_start)), w + ((k0_4 + k_r_2 * 16) * 256 + n0_3), true);
   }
   copy_commit();
   for (int k_start = 0; k_start < 512; k_start += 32) {
@@ -113,23 +113,23 @@ extern "C" __global__ void __launch_bounds__(64) product(
     const int slot = ((k_start >> 5u) + 2) % 3;
     const int slot_2 = (k_start >> 5u) % 3;
     if ((k_start + 64) < 512) {
-      const int m0_4 = m_start + ((tid >> 2u) & 15);
+      const int m0_4 = m_start + ((tid >> 2u) & 31);
       const int k0_5 = k_start + 64 + (tid & 3) * 8;
       #pragma unroll
-      for (int m_r_5 = 0; m_r_5 < 4; ++m_r_5) {
-        copy_async(tile_4 + (slot * 2560 + ((m0_4 + m_r_5 * 16) - m_start) * 40 + (k0_5 - (k_start + 64))), x + (k0_5 + (m0_4 + m_r_5 * 16) * 512), true);
+      for (int m_r_5 = 0; m_r_5 < 2; ++m_r_5) {
+        copy_async(tile_4 + (slot * 2560 + ((m0_4 + m_r_5 * 32) - m_start) * 40 + (k0_5 - (k_start + 64))), x + (k0_5 + (m0_4 + m_r_5 * 32) * 512), true);
       }
-      const int k0_6 = k_start + 64 + ((tid >> 3u) & 7);
+      const int k0_6 = k_start + 64 + ((tid >> 3u) & 15);
       const int n0_4 = n_start + (tid & 7) * 8;
       #pragma unroll
-      for (int k_r_3 = 0; k_r_3 < 4; ++k_r_3) {
-        copy_async(tile_6 + (slot * 2304 + ((k0_6 + k_r_3 * 8) - (k_start + 64)) * 72 + (n0_4 - n_start)), w + ((k0_6 + k_r_3 * 8) * 256 + n0_4), true);
+      for (int k_r_3 = 0; k_r_3 < 2; ++k_r_3) {
+        copy_async(tile_6 + (slot * 2304 + ((k0_6 + k_r_3 * 16) - (k_start + 64)) * 72 + (n0_4 - n_start)), w + ((k0_6 + k_r_3 * 16) * 256 + n0_4), true);
       }
     }
     copy_commit();
-    float dot_7[64];
+    float dot_7[32];
     #pragma unroll
-    for (int m_r_6 = 0; m_r_6 < 8; ++m_r_6) {
+    for (int m_r_6 = 0; m_r_6 < 4; ++m_r_6) {
       #pragma unroll
       for (int n_r_3 = 0; n_r_3 < 4; ++n_r_3) {
         #pragma unroll
@@ -138,21 +138,21 @@ extern "C" __global__ void __launch_bounds__(64) product(
         }
       }
     }
-    // dot %7 on tensor cores: 4 x 4 tiles of 16 x 8 a warp
+    // dot %7 on tensor cores: 2 x 4 tiles of 16 x 8 a warp
     #pragma unroll
     for (int k_step = 0; k_step < 2; ++k_step) {
-      unsigned a_7[16];
+      unsigned a_7[8];
       unsigned b_7[8];
       #pragma unroll
-      for (int row_tile = 0; row_tile < 4; ++row_tile) {
-        load_matrices(a_7[row_tile * 4], a_7[row_tile * 4 + 1], a_7[row_tile * 4 + 2], a_7[row_tile * 4 + 3], tile_4 + (((row_tile * 2 + ((tid >> 3u) & 1)) * 8 + (tid & 7)) * 40 + (k_step * 16 + ((tid >> 4u) & 1) * 8) + slot_2 * 2560));
+      for (int row_tile = 0; row_tile < 2; ++row_tile) {
+        load_matrices(a_7[row_tile * 4], a_7[row_tile * 4 + 1], a_7[row_tile * 4 + 2], a_7[row_tile * 4 + 3], tile_4 + ((((row_tile * 2 + ((tid >> 3u) & 1)) * 2 + ((tid >> 6u) & 1)) * 8 + (tid & 7)) * 40 + (k_step * 16 + ((tid >> 4u) & 1) * 8) + slot_2 * 2560));
       }
       #pragma unroll
       for (int column_pair = 0; column_pair < 2; ++column_pair) {
         load_matrices_transposed(b_7[column_pair * 4], b_7[column_pair * 4 + 1], b_7[column_pair * 4 + 2], b_7[column_pair * 4 + 3], tile_6 + ((k_step * 16 + ((tid >> 3u) & 1) * 8 + (tid & 7)) * 72 + ((column_pair * 2 + ((tid >> 4u) & 1)) * 2 + ((tid >> 5u) & 1)) * 8 + slot_2 * 2304));
       }
       #pragma unroll
-      for (int row_tile_2 = 0; row_tile_2 < 4; ++row_tile_2) {
+      for (int row_tile_2 = 0; row_tile_2 < 2; ++row_tile_2) {
         #pragma unroll
         for (int column_tile = 0; column_tile < 4; ++column_tile) {
           multiply_bf16(dot_7[row_tile_2 * 2 * 8 + column_tile * 2], dot_7[row_tile_2 * 2 * 8 + (column_tile * 2 + 1)], dot_7[(row_tile_2 * 2 + 1) * 8 + column_tile * 2], dot_7[(row_tile_2 * 2 + 1) * 8 + (column_tile * 2 + 1)], a_7[row_tile_2 * 4], a_7[row_tile_2 * 4 + 1], a_7[row_tile_2 * 4 + 2], a_7[row_tile_2 * 4 + 3], b_7[column_tile * 2], b_7[column_tile * 2 + 1]);
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(64) product(
       }
     }
     #pragma unroll
-    for (int m_r_7 = 0; m_r_7 < 8; ++m_r_7) {
+    for (int m_r_7 = 0; m_r_7 < 4; ++m_r_7) {
       #pragma unroll
       for (int n_r_4 = 0; n_r_4 < 4; ++n_r_4) {
         #pragma unroll
@@ -170,9 +170,9 @@ extern "C" __global__ void __launch_bounds__(64) product(
       }
     }
   }
-  float cast_8[64];
+  float cast_8[32];
   #pragma unroll
-  for (int m_r_8 = 0; m_r_8 < 8; ++m_r_8) {
+  for (int m_r_8 = 0; m_r_8 < 4; ++m_r_8) {
     #pragma unroll
     for (int n_r_5 = 0; n_r_5 < 4; ++n_r_5) {
       #pragma unroll
@@ -183,10 +183,10 @@ extern "C" __global__ void __launch_bounds__(64) product(
     }
   }
   #pragma unroll
-  for (int m_r_9 = 0; m_r_9 < 8; ++m_r_9) {
+  for (int m_r_9 = 0; m_r_9 < 4; ++m_r_9) {
     #pragma unroll
     for (int n_r_6 = 0; n_r_6 < 4; ++n_r_6) {
-      *(unsigned*)(y + ((m0 + m_r_9 * 8) * 256 + (n0 + n_r_6 * 16))) = bf16_pair(cast_8[m_r_9 * 8 + n_r_6 * 2], cast_8[m_r_9 * 8 + (n_r_6 * 2 + 1)]);
+      *(unsigned*)(y + ((m0 + m_r_9 * 16) * 256 + (n0 + n_r_6 * 16))) = bf16_pair(cast_8[m_r_9 * 8 + n_r_6 * 2], cast_8[m_r_9 * 8 + (n_r_6 * 2 + 1)]);
     }
   }
 }

@@ -1,4 +1,6 @@
 /** Functions that CUDA code calls: what the language has under another name, and what docs/numerics.md asks beyond it. */
+
+import { randomDTypes, randomWidth, roundsOf } from '../../../scalar/threefry.ts'
 import { cudaCluster } from './cudaCluster.ts'
 import { cudaGroups } from './cudaGroups.ts'
 import type { Inline, Library } from './print.ts'
@@ -118,15 +120,17 @@ const floats = (t: 'float' | 'double', p: 'f32' | 'f64'): Library => {
 
 /** Element `at` of a call of the generator, by the bits of an element. */
 const random: Library = Object.fromEntries(
-  ([8, 16, 32] as const).map((width) => {
+  randomDTypes.map((dtype) => {
+    const width = randomWidth(dtype)
+    const generator = `threefry_${roundsOf(dtype)}`
     const inWord = 32 / width
     const field = width === 32 ? 'word' : `(word >> ((at & ${inWord - 1}u) * ${width}u)) & ${2 ** width - 1}u`
     return [
-      `random_u${width}`,
+      `random_${dtype}`,
       fn(
-        `unsigned random_u${width}(unsigned k0, unsigned k1, unsigned c0, unsigned c1, unsigned at)`,
-        `const uint2 words = threefry(k0, k1, c0, c1);\n  const unsigned word = (at & ${inWord}u) != 0u ? words.y : words.x;\n  return ${field};`,
-        ['threefry'],
+        `unsigned random_${dtype}(unsigned k0, unsigned k1, unsigned c0, unsigned c1, unsigned at)`,
+        `const uint2 words = ${generator}(k0, k1, c0, c1);\n  const unsigned word = (at & ${inWord}u) != 0u ? words.y : words.x;\n  return ${field};`,
+        [generator],
       ),
     ]
   }),
@@ -141,6 +145,26 @@ export const cudaLibrary: Library = {
   ...floats('double', 'f64'),
   f64_to_i32: fn('int f64_to_i32(double a)', 'return a != a ? 0 : __double2int_rz(a);'),
   f64_to_u32: fn('unsigned f64_to_u32(double a)', 'return a > 0.0 ? __double2uint_rz(a) : 0u;'),
+  // Subnormal operands and results are zero.
+  f32_exp2_flushed: fn(
+    'float f32_exp2_flushed(float a)',
+    'float r;\n  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));\n  return r;',
+  ),
+  f32_erf_coarse: fn(
+    'float f32_erf_coarse(float a, float c0, float c1, float c2, float c3, float c4)',
+    'const float t = fabsf(a);\n  const float p = fmaf(fmaf(fmaf(fmaf(c4, t, c3), t, c2), t, c1), t, c0);\n  return copysignf(1.0f - f32_exp2_flushed(p * t), a);',
+    ['f32_exp2_flushed'],
+  ),
+  // A signed byte of a word, by one permutation of bytes.
+  ...Object.fromEntries(
+    [0, 1, 2, 3].map((i) => [
+      `i8_at_${i}`,
+      fn(
+        `int i8_at_${i}(unsigned word)`,
+        `int r;\n  asm("prmt.b32 %0, %1, 0, 0x${(0x888 + 0x111 * i).toString(16)}${i};" : "=r"(r) : "r"(word));\n  return r;`,
+      ),
+    ]),
+  ),
   f16_value: fn(
     'float f16_value(unsigned bits)',
     'float r;\n  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((unsigned short)bits));\n  return r;',
@@ -203,6 +227,18 @@ __device__ __forceinline__ void copy_async(unsigned short* to, const unsigned sh
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
 }`,
   },
+  ...Object.fromEntries(
+    [1, 2, 4].map((n) => [
+      `copy_words_${n}`,
+      {
+        code: `// Copies ${4 * n} bytes into shared memory in the background; zeros where there is nothing to copy.
+__device__ __forceinline__ void copy_words_${n}(unsigned* to, const void* from, bool there) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.${n === 4 ? 'cg' : 'ca'}.shared.global [%0], [%1], ${4 * n}, %2;" :: "r"(address), "l"(from), "r"(there ? ${4 * n} : 0) : "memory");
+}`,
+      },
+    ]),
+  ),
   copy_commit: {
     code: `// Ends a group of background copies.
 __device__ __forceinline__ void copy_commit() {
@@ -233,18 +269,27 @@ __device__ __forceinline__ int member_of(const unsigned long long* numbers, int 
 }`,
   },
   ...cudaCluster,
+  prefetch: {
+    code: `// Asks for the line of memory around an address, into the second-level cache.
+__device__ __forceinline__ void prefetch(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" :: "l"(at));
+}`,
+  },
   store_bits: {
     code: '// Replaces the bits of a mask in a word whose other bits belong to other threads.\n__device__ __forceinline__ void store_bits(unsigned* word, unsigned mask, unsigned bits) {\n  atomicAnd(word, ~mask);\n  if (bits != 0u) atomicOr(word, bits);\n}',
   },
   ...random,
-  threefry: {
-    code: `// Threefry-2x32, 20 rounds.
-__device__ __forceinline__ uint2 threefry(unsigned k0, unsigned k1, unsigned c0, unsigned c1) {
+  ...Object.fromEntries(
+    ([13, 20] as const).map((rounds) => [
+      `threefry_${rounds}`,
+      {
+        code: `// Threefry-2x32, ${rounds} rounds.
+__device__ __forceinline__ uint2 threefry_${rounds}(unsigned k0, unsigned k1, unsigned c0, unsigned c1) {
   const unsigned k[3] = {k0, k1, 0x1bd11bdau ^ k0 ^ k1};
   const unsigned r[8] = {13, 15, 26, 6, 17, 29, 16, 24};
   unsigned x = c0 + k0, y = c1 + k1;
   #pragma unroll
-  for (unsigned i = 0; i < 20; ++i) {
+  for (unsigned i = 0; i < ${rounds}; ++i) {
     x += y;
     y = __funnelshift_l(y, y, r[i & 7]) ^ x;
     if ((i & 3) == 3) {
@@ -255,5 +300,7 @@ __device__ __forceinline__ uint2 threefry(unsigned k0, unsigned k1, unsigned c0,
   }
   return make_uint2(x, y);
 }`,
-  },
+      },
+    ]),
+  ),
 }

@@ -1,0 +1,166 @@
+/**
+ * Loads ahead of a loop: what a stage of a matrix product computes from is copied in the background, block after block, while earlier
+ * blocks are multiplied. A thread copies what it will read itself, so its copies need no barrier.
+ */
+import { invariant } from '../../diagnostics/errors.ts'
+import { valuesOf } from '../../index/expr.ts'
+import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { add, and, type Block, type Ex, int, mul, type SharedArray, select } from './ir.ts'
+import type { Layout } from './layout.ts'
+import { type Group, groupOf, positionOf, takeFields, wordType } from './memory.ts'
+import { Point } from './point.ts'
+import {
+  emitLoops,
+  insideAlong,
+  type Lanes,
+  loopsOf,
+  type Registers,
+  registerAt,
+  registerIndex,
+  type Scope,
+  tid,
+  withLane,
+} from './scope.ts'
+import { elementBits } from './words.ts'
+
+/** A load whose groups a thread copies ahead. */
+export interface LoadAhead {
+  readonly let: LetStmt
+  readonly group: Group
+  /** Words of a group, groups of a thread. */
+  readonly words: number
+  readonly groups: number
+  /** Where the copies are: by slot of the ring, group and thread. */
+  readonly array: SharedArray
+}
+
+/** A stage that is computed from loads ahead, under a layout of its own. */
+export interface Ahead {
+  readonly stage: LetStmt
+  readonly layout: Layout
+  readonly loads: readonly LoadAhead[]
+  /** The slot of the block that is computed now. */
+  readonly slot: Ex
+}
+
+export interface AheadPlan {
+  readonly stage: LetStmt
+  readonly layout: Layout
+  readonly plans: readonly Omit<LoadAhead, 'array'>[]
+  /** Bytes of a block's loads. */
+  readonly bytes: number
+}
+
+/** Registers for the values of a stage that is loaded ahead. */
+const mostRegisters = 64
+
+/** What can be copied ahead for a stage of a loop over an axis, if all that varies along it can. */
+export function aheadOf(scope: Scope, l: LetStmt, axis: string): AheadPlan | undefined {
+  const { part, unit } = scope
+  if (l.op.kind !== 'stage' || !part.ownStages.has(l.id) || part.productOn(l.id) === undefined) return undefined
+  const layout = part.stageLayout(l, { ...unit.limits, registers: mostRegisters }, scope.layout.threads)
+  if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
+  const inner = scope.child({ layout, bases: new Map() })
+  const loads: Omit<LoadAhead, 'array'>[] = []
+  for (const x of part.closureOf([l.op.of]).lets) {
+    if (x.op.kind !== 'load' || !part.axesOf(x.id).includes(axis)) continue
+    const { op } = x
+    const known = [...op.index, ...op.mask.map((b) => b.expr)].every((e) => valuesOf(e).size === 0)
+    const param = unit.param(op.param)
+    const group = groupOf(inner, op, part.axesOf(x.id))
+    const bits = elementBits(param)
+    if (!known || op.maskValue !== undefined || op.other !== 0 || param.format !== 'plain' || group?.whole !== true)
+      return undefined
+    const words = (group.n * bits) / 32
+    if (!Number.isInteger(words)) return undefined
+    const elements = layout.spread(part.axesOf(x.id)).reduce((n, a) => n * a.reps * a.vec, 1)
+    loads.push({ let: x, group, words, groups: elements / group.n })
+  }
+  const bytes = loads.reduce((n, x) => n + x.groups * x.words * 4, 0) * layout.threads
+  return loads.length === 0 ? undefined : { stage: l, layout, plans: loads, bytes }
+}
+
+/** Makes room for the copies of some blocks. */
+export function makeAhead(scope: Scope, plan: AheadPlan, copies: number, slot: Ex): Ahead {
+  const loads = plan.plans.map((x) => {
+    const length = x.groups * x.words * plan.layout.threads * copies
+    return { ...x, array: scope.unit.share(`ahead_${x.let.id}`, 'u32', length) }
+  })
+  return { stage: plan.stage, layout: plan.layout, loads, slot }
+}
+
+/** The word at which a thread's copy of a group begins. */
+function wordOf(layout: Layout, x: LoadAhead, axes: readonly string[], slot: Ex, lanes: Lanes): Ex {
+  let group: Ex = int(0)
+  for (const a of layout.spread(axes)) {
+    const at = lanes.get(a.name)
+    const grouped = a.name === x.group.axis
+    const within = grouped ? a.vec / x.group.n : a.vec
+    const lane = at?.lane ?? int(0)
+    invariant(!grouped || lane.k === 'lit', 'groups of lanes are written out')
+    const piece = grouped && lane.k === 'lit' ? int(Number(lane.value) / x.group.n) : lane
+    group = add(mul(group, int(a.reps * within)), add(mul(at?.rep ?? int(0), int(within)), piece))
+  }
+  const place = add(mul(add(mul(slot, int(x.groups)), group), int(layout.threads)), tid)
+  return mul(place, int(x.words))
+}
+
+/** Starts the copies of a block; what lies outside the range becomes zero. */
+export function startAhead(scope: Scope, ahead: Ahead, slot: Ex, out: Block): void {
+  for (const x of ahead.loads) {
+    const { op } = x.let
+    invariant(op.kind === 'load', 'not a load')
+    const axes = scope.part.axesOf(x.let.id)
+    const inner = scope.child({ layout: ahead.layout, bases: new Map() }).openWhole(axes, out)
+    const loops = ahead.layout.spread(axes).flatMap((a) => loopsOf(ahead.layout, a.name, x.group.axis))
+    const { vec } = ahead.layout.axis(x.group.axis)
+    emitLoops(inner, loops, out, (lanes, body) => {
+      for (let lane = 0; lane < vec; lane += x.group.n) {
+        const at = withLane(lanes, x.group.axis, lane)
+        const p = new Point(inner, at)
+        const there = and(...axes.map((a) => insideAlong(inner, a, at)), p.predicate(op.mask))
+        const { param, at: from } = positionOf(p, op)
+        const to = wordOf(ahead.layout, x, axes, slot, at)
+        body.push({
+          k: 'call',
+          fn: `copy_words_${x.words}`,
+          args: [
+            { k: 'address', type: 'u32', of: x.array.name, index: to },
+            { k: 'address', type: 'u32', of: param, index: select(there, from, int(0)) },
+            there,
+          ],
+        })
+      }
+    })
+  }
+}
+
+/** The blocks' current copies, while a stage is computed under its layout. */
+const copyOf = (scope: Scope, id: ValueId): LoadAhead | undefined =>
+  scope.unit.ahead?.layout === scope.layout ? scope.unit.ahead.loads.find((l) => l.let.id === id) : undefined
+
+/** How a load that was copied ahead is read from there, into registers; undefined where it was not. */
+export function readAhead(
+  scope: Scope,
+  id: ValueId,
+): { readonly axis: string; readonly emit: (p: Point, to: Registers, out: Block) => void } | undefined {
+  const { ahead } = scope.unit
+  const x = copyOf(scope, id)
+  if (ahead === undefined || x?.let.op.kind !== 'load') return undefined
+  const { group, words } = x
+  const param = scope.unit.param(x.let.op.param)
+  const axes = scope.part.axesOf(id)
+  const emit = (p: Point, to: Registers, out: Block): void => {
+    const { vec } = scope.layout.axis(group.axis)
+    for (let lane = 0; lane < vec; lane += group.n) {
+      const lanes = withLane(p.lanes, group.axis, lane)
+      const name = scope.unit.name(`${param.name}_w`)
+      const index = wordOf(ahead.layout, x, axes, ahead.slot, lanes)
+      out.push({ k: 'vload', name, param: x.array.name, index, bits: 32, words, type: wordType(param) })
+      const target = (i: number): Ex =>
+        registerAt(to, registerIndex(scope.layout, axes, withLane(p.lanes, group.axis, lane + i)))
+      takeFields(scope, param, name, group.n, target, out)
+    }
+  }
+  return { axis: group.axis, emit }
+}
