@@ -71,6 +71,10 @@ const apply = (op: UnaryName | BinaryName, inputs: readonly Node[]): Node => mak
 /** Numeric conversion; no node when the dtype is already right. */
 export const cast = (x: Node, dtype: DType): Node => (x.dtype === dtype ? x : makeNode('cast', [x], { dtype }))
 
+/** A result in its dtype: a conversion whose rounding `fast` may skip where it is used in the same kernel. */
+export const settle = (x: Node, dtype: DType): Node =>
+  x.dtype === dtype ? x : makeNode('cast', [x], { dtype, loose: true })
+
 /** Same bits as another dtype of the same width. Throws E_DTYPE when the widths differ. */
 export const bitcast = (x: Node, dtype: DType): Node => (x.dtype === dtype ? x : makeNode('bitcast', [x], { dtype }))
 

@@ -18,6 +18,7 @@ import {
   mul,
   neg,
   scalarLike,
+  settle,
   sqrt,
   square,
   sub,
@@ -33,7 +34,7 @@ import { stopGradient } from './stopGradient.ts'
 /** Runs `f` in f32 for half precision, giving the operand's dtype back; integers become f32. */
 function inCompute(x: Node, f: (x: Node) => Node): Node {
   if (!isFloat(x.dtype)) return f(cast(x, 'f32'))
-  return cast(f(cast(x, computeDType(x.dtype))), x.dtype)
+  return settle(f(cast(x, computeDType(x.dtype))), x.dtype)
 }
 
 /** max(x, 0). */
@@ -188,7 +189,7 @@ export function dropout(x: Node, key: Node, rate: number): Node {
     throw new UserError('E_ARGUMENT', `a dropout rate of ${rate}`, { help: 'give a rate in [0, 1)' })
   if (rate === 0) return x
   const kept = sixteenBitChance(1 - rate)
-  return where(bernoulli(key, kept / 65536, x.shape), mul(x, 65536 / kept), 0)
+  return inCompute(x, (v) => where(bernoulli(key, kept / 65536, v.shape), mul(v, 65536 / kept), 0))
 }
 
 /** x @ w + b, with w [in, out]. */

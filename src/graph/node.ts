@@ -35,8 +35,11 @@ type NoAttrs = Record<never, never>
 export type AttrsByOp = {
   [K in UnaryName | BinaryName | 'select']: NoAttrs
 } & {
-  /** Numeric conversion (docs/numerics.md, "Casts"). */
-  cast: { readonly dtype: DType }
+  /**
+   * Numeric conversion (docs/numerics.md, "Casts"). `loose`: the conversion of a result to its dtype, whose rounding `fast` may skip
+   * inside a kernel.
+   */
+  cast: { readonly dtype: DType; readonly loose?: true }
   /** Same bits, other dtype of the same width. */
   bitcast: { readonly dtype: DType }
 

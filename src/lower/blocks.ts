@@ -16,9 +16,9 @@ export function byStoreStride(body: Body, axes: Iterable<string>): string[] {
 
 /**
  * Grid over the parallel axes. A program covers about `points` points of them, contiguous ones first; where two axes are
- * contiguous in different tensors (a transpose), a square block of both.
+ * contiguous in different tensors (a transpose), a square block of both; where something is read that all rows share, `rows` rows.
  */
-export function parallelGrid(body: Body, roles: Roles, points: number): GridAxis[] {
+export function parallelGrid(body: Body, roles: Roles, points: number, rows = 1): GridAxis[] {
   const extent = (a: string): number => roles.extents.get(a) ?? 1
   const inner = byStoreStride(body, roles.parallel)
   const blocks = new Map<string, number>()
@@ -28,6 +28,9 @@ export function parallelGrid(body: Body, roles: Roles, points: number): GridAxis
     const side = Math.max(16, 2 ** Math.floor(Math.log2(Math.sqrt(points))))
     blocks.set(first, Math.min(side, extent(first)))
     blocks.set(read, Math.min(side, extent(read)))
+  } else if (first !== undefined && rows > 1 && sharesRows(body, roles, inner, points, rows)) {
+    blocks.set(first, points / rows)
+    blocks.set(inner[1] ?? first, rows)
   } else {
     let left = points
     for (const a of inner) {
@@ -38,6 +41,13 @@ export function parallelGrid(body: Body, roles: Roles, points: number): GridAxis
     }
   }
   return [...roles.parallel].map((axis) => ({ axis, block: blocks.get(axis) ?? 1 }))
+}
+
+/** Whether rows are long and the next axis has several of them that read something together. */
+function sharesRows(body: Body, roles: Roles, [first, next]: readonly string[], points: number, rows: number): boolean {
+  if (first === undefined || next === undefined) return false
+  if ((roles.extents.get(first) ?? 1) < points || (roles.extents.get(next) ?? 1) < rows) return false
+  return body.lets.some((l) => l.op.kind === 'load' && l.axes.includes(first) && !l.axes.includes(next))
 }
 
 /** The axis that a load of everything is contiguous along, where stores are contiguous along another one it strides over. */

@@ -19,7 +19,8 @@ import { rowLoop } from './rowLoop.ts'
 export function lowerStraight(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
   if (roles.split.size > 0) return lowerSplit(name, body, roles, target, mode)
   const points = roles.kind === 'elementwise' ? target.elementBlock : reductionPoints(body, roles, target)
-  const main = kernelOf(name, body, parallelGrid(body, roles, points), body.lets, mode, new Params(), [])
+  const rows = roles.kind === 'elementwise' ? target.sharedRows : 1
+  const main = kernelOf(name, body, parallelGrid(body, roles, points, rows), body.lets, mode, new Params(), [])
   return { main, finishing: [], partials: [] }
 }
 

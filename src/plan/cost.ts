@@ -5,6 +5,8 @@
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import { type ScalarInfo, scalarInfo } from '../scalar/ops.ts'
+import { elementsPerCall, isRandomDType } from '../scalar/threefry.ts'
+import type { DType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from './body.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
@@ -55,6 +57,11 @@ function bytesReadBy(body: Body): number {
     bytes += tensorBytes(t, Math.min(sizeOf(t.shape), points))
   }
   return bytes
+}
+
+/** Seconds that random bits of a dtype take. */
+export function randomSeconds(elements: number, dtype: DType, target: TargetInfo): number {
+  return elements / (target.randomRate * (isRandomDType(dtype) ? elementsPerCall(dtype) : 1))
 }
 
 /** Elementwise operations of a class a second. */
@@ -111,7 +118,7 @@ function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
       compute += points / rateOf(cost, target)
     } else if (op.kind === 'random') {
       special += points
-      compute += points / target.randomRate
+      compute += randomSeconds(points, l.dtype, target)
     } else if (op.kind === 'reduce' || op.kind === 'scan') {
       const n = size(new Set([...l.axes, ...grid, ...(op.kind === 'reduce' ? op.axes : [])])) * (repeats ?? 1)
       flops += n

@@ -20,6 +20,7 @@ import { alike, type Cover, coverOf, foldPieces, offsetsAlong, readAlong } from 
 import { type Refused, refuse } from './refusal.ts'
 import { isFree, type Region, shallowFirst } from './region.ts'
 import { type BoundDim, CoverAxis, type Tiles } from './tiles.ts'
+import { unrounded } from './unrounded.ts'
 
 /** Carries a refusal out of the evaluation. */
 export class Refusal {
@@ -165,6 +166,8 @@ export class Instances {
   private elementwise(node: Node, index: readonly Expr[], mask: Predicate): ValueId {
     const op = opDef(node).scalar
     invariant(op !== undefined, `${node.op} has no scalar operation`)
+    const wide = this.mode === 'fast' ? unrounded(node, (x) => this.region.members.has(x)) : undefined
+    if (wide !== undefined) return this.value(wide, index, mask)
     const args = new Array<ValueId>(node.inputs.length)
     for (const i of shallowFirst(node)) {
       const x = node.inputs[i]

@@ -11,7 +11,7 @@ import { familyOf, opDef, scalarOf } from '../graph/table.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { standingInputs } from './clusters.ts'
-import { rateOf } from './cost.ts'
+import { randomSeconds, rateOf } from './cost.ts'
 import { storedBytes } from './formats.ts'
 import { FlowNetwork } from './minCut.ts'
 import type { Phases } from './phases.ts'
@@ -94,7 +94,7 @@ function arithmetic(node: Node, target: TargetInfo): number {
     case 'elementwise':
       return points / rateOf(scalarOf(node)?.cost ?? 'free', target)
     case 'random':
-      return points / target.randomRate
+      return randomSeconds(points, node.dtype, target)
     case 'gather':
       return points / target.simpleRate
     case 'reduction':

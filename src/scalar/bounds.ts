@@ -115,3 +115,6 @@ export function withinBound(op: ScalarOp, dtype: DType, actual: number, expected
   const slack = Math.max(bound.absolute ?? 0, flushes(bound) ? 2 ** leastExponent : 0)
   return Math.abs(actual - expected) <= Math.max(units * ulpOf(dtype, expected), slack)
 }
+
+/** Absolute error of a function whose uses ask for no more (docs/numerics.md, "Error bounds"). */
+export const coarseError = 2 ** -19

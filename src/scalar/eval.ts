@@ -18,6 +18,7 @@ export {
   randomDTypes,
   randomElement,
   randomWidth,
+  roundsOf,
   threefry2x32,
 } from './threefry.ts'
 

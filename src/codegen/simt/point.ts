@@ -6,6 +6,7 @@ import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { elementsPerCall, isRandomDType, type RandomDType } from '../../scalar/threefry.ts'
 import { constant, scalarEx } from './arith.ts'
 import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Type, uint } from './ir.ts'
+import { coarseForm } from './precision.ts'
 import { coordinate, type Held, type Lanes, registerAt, registerIndex, type Scope, sharedIndex } from './scope.ts'
 
 const int32 = 2 ** 31
@@ -154,6 +155,8 @@ export class Point {
           const x = this.read(data)
           if (x.type === 'f32') return x
         }
+        const coarse = coarseForm(this.scope.part, l, (id) => this.read(id))
+        if (coarse !== undefined) return coarse
         return scalarEx(
           op.op,
           this.scope.part.dtypeOf(data),

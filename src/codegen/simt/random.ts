@@ -4,7 +4,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
-import { elementsPerCall, isRandomDType, randomWidth } from '../../scalar/threefry.ts'
+import { elementsPerCall, isRandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
 import { motionOf } from './facts.ts'
 import { type Block, bin, type Ex, eq, int, select, uint } from './ir.ts'
 import { Point } from './point.ts'
@@ -47,7 +47,7 @@ export function randomGroups(point: Point, l: LetStmt, { axis, n }: CallGroup, t
   for (let lane = 0; lane < scope.layout.axis(axis).vec; lane += n) {
     const { args, at } = new Point(scope, lanesAt(lane), point.here).randomCall(op, dtype)
     const name = scope.unit.name('words')
-    out.push({ k: 'words', name, fn: 'threefry', args })
+    out.push({ k: 'words', name, fn: `threefry_${roundsOf(dtype)}`, args })
     const word = (i: number): Ex => ({ k: 'comp', type: 'u32', of: name, words: 2, at: i })
     for (let i = 0; i < n; i++) {
       const own =

@@ -6,7 +6,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { addConst } from '../../index/expr.ts'
 import type { TileOp } from '../../kernel/ir.ts'
-import { elementsPerCall, type RandomDType, randomWidth } from '../../scalar/threefry.ts'
+import { elementsPerCall, type RandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
 import type { FunctionBuilder } from './builder.ts'
 import { alignmentOf, exprElement, exprLanes, lanePattern } from './lane_index.ts'
 import { emitThreefry, type Lanes, makeReg, type Reg, releaseReg } from './lanes.ts'
@@ -47,7 +47,7 @@ function anyElement(f: FunctionBuilder, dtype: RandomDType, k0: Reg, k1: Reg, at
   const each = elementsPerCall(dtype)
   const width = randomWidth(dtype)
   const call = makeReg(f, 'u32', lanes, () => shiftedRight(f, at, Math.log2(each)))
-  const words = emitThreefry(f, k0, k1, call)
+  const words = emitThreefry(f, k0, k1, call, roundsOf(dtype))
   let word = chosen(f, at, each / 2, words[1], words[0])
   releaseReg(f, call, ...words)
   for (let shift = 16; shift >= width; shift /= 2) {
@@ -144,7 +144,7 @@ function sharedCalls(
           f.i32x4Const(4 * group, 4 * group + 1, 4 * group + 2, 4 * group + 3)
           f.op('i32x4.add')
         })
-        const out = emitThreefry(f, k0, k1, call)
+        const out = emitThreefry(f, k0, k1, call, roundsOf(dtype))
         releaseReg(f, call)
         return out
       }
@@ -171,7 +171,7 @@ function sharedCalls(
   const [k0, k1] = [values.element(op.k0), values.element(op.k1)]
   return () => {
     const call = makeReg(f, 'u32', 1, () => shiftedRight(f, at, log2))
-    const words = emitThreefry(f, k0, k1, call)
+    const words = emitThreefry(f, k0, k1, call, roundsOf(dtype))
     // Both words where the four elements are all of the call, else the word that they are.
     const both = makeReg(f, 'u32', 4, () => {
       const word = each === 4 ? words[0] : chosen(f, at, each / 2, words[1], words[0])

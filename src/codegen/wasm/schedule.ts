@@ -2,6 +2,7 @@
 import { type Expr, flatten, strideOf, valuesOf } from '../../index/expr.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
+import { elementsPerCall, isRandomDType } from '../../scalar/threefry.ts'
 import { dtypeClass } from '../../types/dtype.ts'
 import { bytePosition } from './access.ts'
 import type { Nest, Root } from './nests.ts'
@@ -49,12 +50,19 @@ interface Work {
   readonly touches: readonly Touch[]
   /** Instructions' worth of arithmetic a point. */
   readonly arithmetic: number
+  /** Copies whose random bits four calls side by side make. */
+  readonly callCopies: number
 }
+
+/** What random bits count for, and how much beside them leaves registers for copies that share calls. */
+const randomArithmetic = 60
+const mostBesideCalls = 24
 
 /** What one point of a nest touches and computes. */
 function workOf(values: Values, roots: readonly Root[]): Work {
   const touches: Touch[] = []
   let arithmetic = 0
+  let callCopies = 1
   const seen = new Set<ValueId>()
   const tile = (t: Tile, write: boolean): void => {
     touches.push({ position: values.axes.tileIndex(t), masked: false, write, unit: t.dtype === 'f64' ? 8 : 4 })
@@ -82,8 +90,11 @@ function workOf(values: Values, roots: readonly Root[]): Work {
       touches.push({ param: op.param, ...placeOf(p, op.index), masked, write: false })
     } else if (op.kind === 'scalar')
       arithmetic += { free: 0, simple: 1, divide: 4, special: 16 }[scalarInfo(op.op).cost]
-    else if (op.kind === 'random') arithmetic += 60
-    else if (op.kind !== 'const') arithmetic += 1
+    else if (op.kind === 'random') {
+      arithmetic += randomArithmetic
+      const { dtype } = values.def(id)
+      if (isRandomDType(dtype)) callCopies = Math.max(callCopies, elementsPerCall(dtype))
+    } else if (op.kind !== 'const') arithmetic += 1
   }
   for (const r of roots) {
     if (r.kind === 'fold') {
@@ -101,7 +112,7 @@ function workOf(values: Values, roots: readonly Root[]): Work {
       touches.push({ param: s.param, ...placeOf(p, s.index), masked: s.mask.length > 0, write: true })
     }
   }
-  return { touches, arithmetic }
+  return { touches, arithmetic, callCopies }
 }
 
 /** Where an access of a parameter stands, in bytes, or in elements of a packed format. */
@@ -193,7 +204,8 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
         : 1
   // Two groups of four bits make a byte that is stored whole.
   const rowOfBits = work.touches.some((t) => t.packed && t.write && strideOf(t.position, vector ?? '') === 1)
-  let copies = scatter ? 1 : rowOfBits ? Math.max(2, wanted) : wanted
+  const sharing = folds === 0 && work.callCopies <= 4 && work.arithmetic <= randomArithmetic + mostBesideCalls
+  let copies = scatter ? 1 : Math.max(wanted, rowOfBits ? 2 : 1, sharing ? work.callCopies : 1)
   while (copies > 1 && n < 4 * copies) copies /= 2
   return {
     order,

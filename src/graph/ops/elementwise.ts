@@ -55,7 +55,7 @@ const convert = (op: 'cast' | 'bitcast'): OpDef<'cast'> & OpDef<'bitcast'> => ({
       throw new UserError('E_DTYPE', `bitcast of ${x.dtype} to ${attrs.dtype}: widths differ`)
     return { shape: x.shape, dtype: attrs.dtype }
   },
-  key: (a) => a.dtype,
+  key: (a: AttrsByOp['cast']) => (a.loose === true ? `${a.dtype}, loose` : a.dtype),
 })
 
 export const elementwiseOps = { ...plainOps, cast: convert('cast'), bitcast: convert('bitcast') }

@@ -7,7 +7,7 @@ import { full, iota } from '../../compose/source.ts'
 import { reshape } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
 import type { Node } from '../../graph/node.ts'
-import { elementsPerCall, type RandomDType, randomWidth } from '../../scalar/threefry.ts'
+import { elementsPerCall, type RandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
 import { type Shape, sizeOf } from '../../types/shape.ts'
 import { operand } from '../rule.ts'
 import { sliceOne } from '../shift.ts'
@@ -34,7 +34,7 @@ function batchedBits(keys: Node, size: number, shape: Shape, dtype: RandomDType)
   const has = (bit: number): Node => compare('ne', binary('and', index, bit), 0)
   let x = k0
   let y = add(binary('shr', index, Math.log2(each)), k1)
-  for (let round = 0; round < 20; round++) {
+  for (let round = 0; round < roundsOf(dtype); round++) {
     x = add(x, y)
     y = xor(rotate(y, rotations[round & 7] ?? 0), x)
     if ((round & 3) === 3) {

@@ -1,4 +1,4 @@
-/** Threefry-2x32 with 20 rounds on u32 registers: the same words as `src/scalar/threefry.ts` (Salmon et al., SC 2011). */
+/** Threefry-2x32 on u32 registers: the same words as `src/scalar/threefry.ts` (Salmon et al., SC 2011). */
 import type { FunctionBuilder, WasmOp } from '../builder.ts'
 import { part, type Reg } from '../reg.ts'
 
@@ -6,7 +6,7 @@ const rotations = [13, 15, 26, 6, 17, 29, 16, 24] as const
 const parity = 0x1bd11bda
 
 /** The words for key (k0, k1) and counter (0, low); all of one lane count, dtype u32 (or i32). */
-export function emitThreefry(f: FunctionBuilder, k0: Reg, k1: Reg, counter: Reg): readonly [Reg, Reg] {
+export function emitThreefry(f: FunctionBuilder, k0: Reg, k1: Reg, counter: Reg, rounds: number): readonly [Reg, Reg] {
   const { lanes } = k0
   const vector = lanes === 4
   const type = vector ? 'v128' : 'i32'
@@ -32,7 +32,7 @@ export function emitThreefry(f: FunctionBuilder, k0: Reg, k1: Reg, counter: Reg)
   f.get(b)
   f.op(add)
   f.set(y)
-  for (let round = 0; round < 20; round++) {
+  for (let round = 0; round < rounds; round++) {
     const r = rotations[(round % 8) as 0] ?? 0
     f.get(x)
     f.get(y)

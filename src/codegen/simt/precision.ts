@@ -1,0 +1,121 @@
+/**
+ * Precision that the uses of a value ask for. In `fast` mode a function whose result is only added to constants of magnitude at
+ * least 1, and of which nothing but half precision leaves the kernel, is asked for absolute accuracy alone: it is computed to
+ * `coarseError` of src/scalar/bounds.ts (docs/numerics.md, "Error bounds").
+ */
+import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
+import { call, type Ex, lit } from './ir.ts'
+import type { Part } from './part.ts'
+
+/** erf(x) = sign(x) (1 - 2^(|x| p(|x|))): coefficients of p, the lowest first, by least absolute error of the result (6.0e-7). */
+const erfExponent = [
+  -1.6278890371322632, -0.9185094237327576, -0.1486654281616211, 0.029589857906103134, -0.002944102045148611,
+] as const
+
+/** Functions that have a coarse form, as forms of `scale` times an operand. */
+const coarse: Readonly<Partial<Record<ScalarOp, (x: Ex, scale: number) => Ex>>> = {
+  erf: (x, scale) =>
+    call('f32', 'f32_erf_coarse', x, ...erfExponent.map((c, i) => lit('f32', Math.fround(c * scale ** (i + 1))))),
+}
+
+/** Continuous operations that errors pass as they are, or grow by a factor that the operands show. */
+const isTame = (op: ScalarOp): boolean => {
+  const { cost, discontinuous } = scalarInfo(op)
+  return discontinuous !== true && cost !== 'special'
+}
+
+/** How the values of a part are used. */
+class Uses {
+  private readonly part: Part
+  private readonly users = new Map<ValueId, LetStmt[]>()
+  private readonly half = new Map<ValueId, boolean>()
+
+  constructor(part: Part) {
+    this.part = part
+    for (const l of part.lets.values())
+      for (const id of new Set(operandsOf(l.op))) {
+        const have = this.users.get(id)
+        if (have === undefined) this.users.set(id, [l])
+        else have.push(l)
+      }
+  }
+
+  private usersOf(id: ValueId): readonly LetStmt[] {
+    return this.users.get(id) ?? []
+  }
+
+  private isCarried(id: ValueId): boolean {
+    return this.part.loops.some((x) => x.carries.some((c) => c.init === id || c.next === id))
+  }
+
+  /** Whether arithmetic leads from a value to half precision on every way. */
+  private endsInHalf(id: ValueId): boolean {
+    const known = this.half.get(id)
+    if (known !== undefined) return known
+    const { part } = this
+    const dtype = part.dtypeOf(id)
+    const isHalf = dtype === 'f16' || dtype === 'bf16'
+    const ends =
+      isHalf ||
+      (dtype === 'f32' &&
+        !this.isCarried(id) &&
+        part.stores.every((s) => {
+          const to = part.params.get(s.param)?.dtype
+          return s.value !== id || to === 'f16' || to === 'bf16'
+        }) &&
+        this.usersOf(id).every(
+          (l) => l.op.kind === 'scalar' && (l.op.op === 'cast' || isTame(l.op.op)) && this.endsInHalf(l.id),
+        ))
+    this.half.set(id, ends)
+    return ends
+  }
+
+  /** Whether a value is only added to constants of magnitude at least 1, in what ends in half precision. */
+  isAbsolute(id: ValueId): boolean {
+    if (this.part.dtypeOf(id) !== 'f32' || this.isCarried(id) || this.part.stores.some((s) => s.value === id))
+      return false
+    const users = this.usersOf(id)
+    return users.length > 0 && users.every((l) => this.isSumWithConstant(l, id) && this.endsInHalf(l.id))
+  }
+
+  private isSumWithConstant(l: LetStmt, id: ValueId): boolean {
+    if (l.op.kind !== 'scalar' || (l.op.op !== 'add' && l.op.op !== 'sub')) return false
+    const others = l.op.args.filter((a) => a !== id)
+    const [other] = others
+    return others.length === 1 && other !== undefined && Math.abs(this.constantOf(other) ?? 0) >= 1
+  }
+
+  constantOf(id: ValueId): number | undefined {
+    const op = this.part.lets.get(id)?.op
+    return op?.kind === 'const' ? Number(op.value) : undefined
+  }
+
+  /** A value as a positive constant times another. */
+  scaled(id: ValueId): { readonly of: ValueId; readonly by: number } {
+    const op = this.part.lets.get(id)?.op
+    if (op?.kind === 'scalar' && op.op === 'mul') {
+      const [a, b] = op.args
+      for (const [of, c] of [[a, b] as const, [b, a] as const]) {
+        const by = c === undefined ? undefined : this.constantOf(c)
+        if (of !== undefined && by !== undefined && by >= 2 ** -6 && by <= 2 ** 6) return { of, by }
+      }
+    }
+    return { of: id, by: 1 }
+  }
+}
+
+const usesOfParts = new WeakMap<Part, Uses>()
+
+/** The coarse form of a function, where its uses ask for no more; `read` reads a value at the point. */
+export function coarseForm(part: Part, l: LetStmt, read: (id: ValueId) => Ex): Ex | undefined {
+  if (part.mode !== 'fast' || l.op.kind !== 'scalar') return undefined
+  const form = coarse[l.op.op]
+  const [x] = l.op.args
+  if (form === undefined || x === undefined) return undefined
+  const uses = usesOfParts.get(part) ?? new Uses(part)
+  usesOfParts.set(part, uses)
+  if (!uses.isAbsolute(l.id)) return undefined
+  const { of, by } = uses.scaled(x)
+  return form(read(of), by)
+}

@@ -1,0 +1,112 @@
+/** Coarse forms of functions: where they are used, and their error. */
+import { expect, test } from 'vitest'
+import { cudaCaps } from '../../src/codegen/simt/capability.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import type { Kernel } from '../../src/kernel/ir.ts'
+import { parseKernels } from '../../src/kernel/parse.ts'
+import { coarseError } from '../../src/scalar/bounds.ts'
+import { evalScalar } from '../../src/scalar/eval.ts'
+import { Emulated, hasCompiler } from './emulator/emulator.ts'
+import { openDevice, runWgsl } from './wgsl.ts'
+
+const n = 4099
+
+function only(text: string): Kernel {
+  const [k] = parseKernels(text)
+  if (k === undefined) throw new Error('no kernel')
+  return k
+}
+
+/** (1 + erf(s x)) - want, times 2^16, in half precision. */
+const difference = only(`kernel difference {
+  param x: f32[${n}] read
+  param want: f32[${n}] read
+  param y: f16[${n}] write
+  axes i: ${n}
+  grid i/512
+  %0 f32{i} = load x[i]
+  %1 f32 = const 0.75
+  %2 f32{i} = mul %0, %1
+  %3 f32{i} = erf %2
+  %4 f32 = const 1
+  %5 f32{i} = add %3, %4
+  %6 f32{i} = load want[i]
+  %7 f32{i} = sub %5, %6
+  %8 f32 = const 65536
+  %9 f32{i} = mul %7, %8
+  %10 f16{i} = cast %9
+  store y[i] = %10
+}`)
+
+function buffers(): { x: Float32Array; want: Float32Array; y: Uint16Array } {
+  const x = Float32Array.from({ length: n }, (_, i) => (i - 2048) / 300)
+  x.set([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0, 1e-30, -1e30, 3e38], 4000)
+  const want = x.map((v) => 1 + Number(evalScalar('erf', 'f32', 'f32', [Math.fround(v * 0.75)])))
+  return { x, want, y: new Uint16Array(n) }
+}
+
+const halfValue = (bits: number): number => {
+  const e = (bits >> 10) & 31
+  const m = bits & 1023
+  const size =
+    e === 31 ? (m === 0 ? Number.POSITIVE_INFINITY : Number.NaN) : e === 0 ? m * 2 ** -24 : (1024 + m) * 2 ** (e - 25)
+  return bits & 0x8000 ? -size : size
+}
+
+function check(b: { x: Float32Array; y: Uint16Array }): void {
+  const errors = [...b.y].map((bits) => halfValue(bits) / 65536)
+  b.x.forEach((v, i) => {
+    // The sum with 1 and its reference round too.
+    if (Number.isNaN(v)) expect(errors[i]).toBeNaN()
+    else expect(Math.abs(errors[i] ?? Number.NaN), `at ${v}`).toBeLessThanOrEqual(coarseError + 2 ** -23)
+  })
+  expect(Math.max(...errors.filter((e) => !Number.isNaN(e)))).toBeGreaterThan(2 ** -22)
+}
+
+test('erf in WGSL', async ({ skip }) => {
+  const machine = await openDevice()
+  skip(typeof machine === 'string', String(machine))
+  if (typeof machine === 'string') return
+  const b = buffers()
+  await runWgsl(machine, [difference], { ...b })
+  check(b)
+})
+
+test.skipIf(!hasCompiler())('erf in CUDA on the host (skipped where g++ is missing)', () => {
+  const emulated = new Emulated([difference])
+  const b = buffers()
+  emulated.run(0, { ...b })
+  emulated.dispose()
+  check(b)
+})
+
+const isCoarse = (k: Kernel): boolean => emitKernel(k, 'cuda', cudaCaps).source.includes('erf_coarse(')
+
+const using = (uses: string, mode: Kernel['mode'] = 'fast'): boolean =>
+  isCoarse({
+    ...only(`kernel uses {
+  param x: f32[64] read
+  param y: f32[64] write
+  param z: bf16[64] write
+  axes i: 64
+  grid i/64
+  %0 f32{i} = load x[i]
+  %1 f32{i} = erf %0
+  %2 f32 = const 1
+${uses}
+}`),
+    mode,
+  })
+
+test('where uses ask for absolute accuracy in half precision alone', () => {
+  const sum = '  %3 f32{i} = add %1, %2\n'
+  expect(using(`${sum}  %4 bf16{i} = cast %3\n  store z[i] = %4`)).toBe(true)
+  expect(using(`${sum}  %4 f32{i} = mul %3, %0\n  %5 bf16{i} = cast %4\n  store z[i] = %5`)).toBe(true)
+  // Full precision leaves, relative accuracy counts, or the mode is strict.
+  expect(using(`${sum}  store y[i] = %3`)).toBe(false)
+  expect(using(`${sum}  %4 bf16{i} = cast %3\n  store z[i] = %4\n  store y[i] = %1`)).toBe(false)
+  expect(using('  %3 bf16{i} = cast %1\n  store z[i] = %3')).toBe(false)
+  expect(using('  %3 f32{i} = add %1, %0\n  %4 bf16{i} = cast %3\n  store z[i] = %4')).toBe(false)
+  expect(using(`${sum}  %4 f32{i} = log %3\n  %5 bf16{i} = cast %4\n  store z[i] = %5`)).toBe(false)
+  expect(using(`${sum}  %4 bf16{i} = cast %3\n  store z[i] = %4`, 'strict')).toBe(false)
+})
