@@ -1,5 +1,5 @@
 /** What index expressions say of memory: strides within groups of neighbouring indices, alignment, axes of statements. */
-import { axesOf, type Expr, flatten, valuesOf } from '../../index/expr.ts'
+import { addConst, axesOf, type Expr, flatten, valuesOf } from '../../index/expr.ts'
 import type { Predicate } from '../../index/predicate.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { LetStmt, Stmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
@@ -49,6 +49,32 @@ export function motionOf(
     }
   }
   return { stride, divisor }
+}
+
+/** Elements `stride` apart: number `residue` of each group of `stride` neighbours in a run that begins at `base`. */
+export interface Run {
+  readonly stride: number
+  readonly residue: number
+  readonly base: Expr
+}
+
+/** The run of elements that groups of `n` indices of an axis lie in, if it is aligned to whole words. */
+export function runOf(
+  flat: Expr,
+  axis: string,
+  n: number,
+  bits: number,
+  alignment: Alignment,
+  along: (value: ValueId) => boolean,
+): Run | undefined {
+  const stride = motionOf(flat, axis, 1, alignment, along)?.stride
+  if (stride !== 2 && stride !== 4) return undefined
+  const wide = n * stride
+  if (wide * bits > 128 || wide * bits < 32) return undefined
+  const residue = ((flat.offset % stride) + stride) % stride
+  const base = addConst(flat, -residue)
+  const m = motionOf(base, axis, n, alignment, along)
+  return m?.stride === stride && m.divisor % wide === 0 ? { stride, residue, base } : undefined
 }
 
 /** Whether a predicate holds for all or none of each aligned group of `n` indices of an axis. */
