@@ -2,13 +2,14 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
-import { and, type Block, call, type Ex, int, lit, mul, regType, select, shared } from './ir.ts'
+import { and, type Block, call, type Ex, int, lit, lt, mul, regType, select, shared, sub } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
 import { type Layout, spanOf } from './layout.ts'
 import { groupOf, positionOf } from './memory.ts'
 import { Point } from './point.ts'
 import { type Product, swizzleOf } from './product.ts'
 import {
+  coordinate,
   emitLoops,
   inside,
   insideAlong,
@@ -100,9 +101,16 @@ export function fillHalf(p: Point, of: ValueId, to: SharedTile, dtype: 'bf16' | 
         index: i === 0 ? index : sharedIndex(scope, to, () => undefined, at(2 * i)),
         words: words.slice(i, i + 4),
       })
-  const owner = scope.owner(to.axes)
-  if (owner === undefined) out.push(...body)
-  else out.push({ k: 'if', cond: owner, body, otherwise: [] })
+  const cond = and(scope.owner(to.axes), ...to.axes.map((a) => withinTile(scope, a, at(0))))
+  if (cond.k === 'lit' && cond.value === true) out.push(...body)
+  else out.push({ k: 'if', cond, body, otherwise: [] })
+}
+
+/** Whether a point lies in the tile along an axis whose threads reach beyond it; undefined where none does. */
+function withinTile(scope: Scope, axis: string, lanes: Lanes): Ex | undefined {
+  const a = scope.layout.find(axis)
+  if (a === undefined || a.chunks * spanOf(a) <= a.size) return undefined
+  return lt(sub(coordinate(scope, axis, lanes), scope.range(axis).start), int(a.size))
 }
 
 /** A stage that only copies 16-byte groups of a parameter: they can be copied in the background. */
