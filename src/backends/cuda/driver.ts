@@ -71,7 +71,7 @@ export interface StreamCall {
 
 export type StreamWork = Launch | StreamCall
 
-/** Launches that run one after another, started by one call. */
+/** Launches started by one call; each waits for those it has to follow. */
 export interface GraphRun {
   launch(): void
   /** Takes over the arguments of launches. */
@@ -110,7 +110,8 @@ export interface CudaContext {
   makeArguments(length: number): Arguments
   launch(l: StreamWork): void
   /** Launches in order as a graph, with the arguments they have now. */
-  makeGraph(launches: readonly StreamWork[]): GraphRun
+  /** `after`: by launch, the launches it waits for. */
+  makeGraph(launches: readonly StreamWork[], after: readonly (readonly number[])[]): GraphRun
   /** Makes this device the one that calls of libraries mean. */
   activate(): void
   dispose(): void
@@ -163,9 +164,9 @@ export interface CudaCompiler {
   /** Compute capabilities it makes machine code for. */
   readonly architectures: readonly number[]
   compile(source: string, name: string, options: readonly string[]): CompileOutcome
-}
   /** Many at once, where that is faster. */
   compileAll?(
     jobs: readonly { readonly source: string; readonly name: string }[],
     options: readonly string[],
   ): CompileOutcome[]
+}

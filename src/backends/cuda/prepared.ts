@@ -7,10 +7,11 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import type { LoadedKernel } from './compile.ts'
 import { copyBlocks, copyKernel } from './copy.ts'
+import type { Touch } from './dependencies.ts'
 import type { CudaDevice } from './device.ts'
 import type { DeviceProperties } from './driver.ts'
-import { alignmentOf } from './products.ts'
 import { StepKernels } from './kernels.ts'
+import { alignmentOf } from './products.ts'
 import { Section, type SectionLaunch } from './section.ts'
 import { DeviceTable } from './table.ts'
 
@@ -51,8 +52,9 @@ interface Use {
 }
 
 /** What the code generator may use on a device. */
-export const capsOf = ({ capability, sharedBytes }: DeviceProperties): SimtCaps => ({
+export const capsOf = ({ capability, sharedBytes, multiprocessors }: DeviceProperties): SimtCaps => ({
   ...cudaCaps,
+  multiprocessors,
   clusters: capability >= 90 ? (cudaCaps.clusters ?? 1) : 1,
   maxSharedBytes: Math.min(cudaCaps.maxSharedBytes, sharedBytes),
   tensorCores: capability >= 80,
@@ -84,8 +86,8 @@ export class Prepared {
     this.addresses = addresses
     this.moving = moving
     this.take = take
-  }
     this.kernels = new StepKernels(device.kernels, capsOf(device.context.properties))
+  }
 
   /** Says where a base stands in the next run. */
   bind(base: number, address: number): void {
@@ -118,7 +120,12 @@ export class Prepared {
       if (c.kind === 'copy') {
         const kernel = this.device.kernels.load(copyKernel)
         const { bytes } = c.to
-        launches.push(this.makeLaunch(kernel, copyBlocks(bytes), [c.to, c.from], [bytes], undefined, c.top, passing))
+        launches.push(
+          this.makeLaunch(kernel, copyBlocks(bytes), [c.to, c.from], [bytes], undefined, c.top, passing, [
+            { place: c.to, written: true },
+            { place: c.from, written: false },
+          ]),
+        )
         continue
       }
       if (c.kind === 'product') {
@@ -158,7 +165,8 @@ export class Prepared {
       const [x = 0, y = 0, to = 0] = at.values
       for (const o of offsets) run(x + o.a, y + o.b, to + o.out, stream)
     }
-    return { enqueue, top, name: step.name, bound, table: undefined }
+    const touches = places.map((place, i) => ({ place, written: i === 2 }))
+    return { enqueue, top, name: step.name, bound, touches, table: undefined }
   }
 
   private kernelLaunch(
@@ -171,13 +179,14 @@ export class Prepared {
     const { bindings, programs, cluster, table: tabled = [] } = kernel.source
     const blocks = programs * cluster
     const byName = new Map(step.kernel.params.map((p, i) => [p.name, places[i]]))
+    const touches = places.map((place, i) => ({ place, written: step.kernel.params[i]?.access !== 'read' }))
     const placeOf = (name: string): Place => {
       const place = byName.get(name)
       if (place === undefined) throw new InternalError(`kernel ${step.kernel.name} has no place for ${name}`)
       return place
     }
     const direct = bindings.map((b) => placeOf(b.name))
-    if (tabled.length === 0) return this.makeLaunch(kernel, blocks, direct, [], undefined, top, passing)
+    if (tabled.length === 0) return this.makeLaunch(kernel, blocks, direct, [], undefined, top, passing, touches)
     const bytes = 8 * tabled.length
     const address = passing ? this.device.pool.alloc(bytes) : this.take(bytes)
     if (passing) this.transient.push(address)
@@ -186,7 +195,7 @@ export class Prepared {
       if (typeof entry === 'number') table.set(i, entry)
       else this.fill(table, i, placeOf(entry), passing)
     })
-    return this.makeLaunch(kernel, blocks, direct, [address], table, top, passing)
+    return this.makeLaunch(kernel, blocks, direct, [address], table, top, passing, touches)
   }
 
   /** Puts the address of a place into a slot, now and whenever it changes. */
@@ -206,6 +215,7 @@ export class Prepared {
     table: DeviceTable | undefined,
     top: number,
     passing: boolean,
+    touches: readonly Touch[],
   ): SectionLaunch {
     const args = this.device.context.makeArguments(places.length + values.length)
     const bound = [...new Set(places.map((p) => p.base))].filter((b) => this.moving.has(b))

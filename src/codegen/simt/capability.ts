@@ -19,6 +19,8 @@ export interface SimtCaps {
   readonly warpGroups?: boolean
   /** Most blocks of a cluster (CUDA from compute capability 9.0); absent: there are none. */
   readonly clusters?: number
+  /** Multiprocessors of the device (CUDA). */
+  readonly multiprocessors?: number
   /** Parameters of unions may stand in a table of pointers (CUDA): `KernelSource.table`. */
   readonly pointerTable?: boolean
   /** Registers a tile of a loop nest may take (32 unless given); fewer where a kernel spilled. */
@@ -36,6 +38,7 @@ export const cudaCaps: SimtCaps = {
   tensorCores: true,
   warpGroups: true,
   clusters: 8,
+  multiprocessors: 132,
 }
 /** WebGPU's default limits. */
 export const webgpuCaps: SimtCaps = { maxThreads: 256, maxSharedBytes: 16384, laneBits: 0 }

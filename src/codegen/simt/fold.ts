@@ -5,7 +5,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { axis, axis as axisExpr, flatten, sub as subExpr } from '../../index/expr.ts'
-import type { LetStmt } from '../../kernel/ir.ts'
+import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
@@ -119,8 +119,33 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
     return
   }
   if (acc.totals !== undefined) flushChunk(acc, combiner, p, i, out)
+  const only = combiner === 'sum' ? onlyWhere(scope, op.arg) : undefined
+  if (only !== undefined) {
+    // A sum that starts at 0 is never -0, so that adding 0 changes nothing.
+    const where = and(valid, p.read(only.where))
+    if (where.k === 'lit' && where.value !== true) return
+    guarded(false, where, [{ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, p.read(only.value)) }], out)
+    return
+  }
   const step = always ? x : select(valid, x, identityOf(acc))
   out.push({ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, step) })
+}
+
+/** Values that accumulating reads besides operands. */
+export function termsOf(scope: Scope, l: LetStmt): ValueId[] {
+  const only = l.op.kind === 'reduce' && l.op.combiner === 'sum' ? onlyWhere(scope, l.op.arg) : undefined
+  return only === undefined ? [] : [only.where, only.value]
+}
+
+/** Where the term of a sum is no constant zero, if it is a choice between a value and zero. */
+function onlyWhere(scope: Scope, term: ValueId): { readonly where: ValueId; readonly value: ValueId } | undefined {
+  const { lets } = scope.part
+  const op = lets.get(term)?.op
+  if (scope.unit.dialect.name !== 'cuda' || op?.kind !== 'scalar' || op.op !== 'select') return undefined
+  const [where, value, otherwise] = op.args
+  if (where === undefined || value === undefined || otherwise === undefined) return undefined
+  const zero = lets.get(otherwise)?.op
+  return zero?.kind === 'const' && Object.is(zero.value, 0) ? { where, value } : undefined
 }
 
 const castFor = (from: DType, to: DType, x: Ex): Ex => (regType(from) === regType(to) ? x : castEx(from, to, x))

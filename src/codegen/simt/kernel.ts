@@ -30,6 +30,7 @@ import { type Limits, Part } from './part.ts'
 import { type AxisRange, Scope, Unit } from './scope.ts'
 import { type Team, teamOf } from './team.ts'
 import { type PartGroup, type TableEntry, unionOf } from './union.ts'
+import { upcomingOf } from './upcoming.ts'
 
 export interface Binding {
   readonly name: string
@@ -103,6 +104,14 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
   for (const g of groups) {
     const body: Block = []
     const member = memberOf(unit, g, sub(program, int(first)), body)
+    if (groups.length === 1 && g.count === 1)
+      unit.upcoming = upcomingOf(
+        g.info,
+        g.info.mainLayout(limits, threads * cluster),
+        team,
+        programs,
+        caps.multiprocessors ?? 0,
+      )
     lowerPart(unit, g.info, g.part, member, threads * cluster, body, summary)
     first += g.programs
     bodies.push({ end: first, body })

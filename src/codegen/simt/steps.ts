@@ -5,7 +5,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { ValueId } from '../../kernel/ir.ts'
 import type { Accumulator } from './exchange.ts'
-import { type Block, type Ex, regType, v } from './ir.ts'
+import { type Block, type Ex, no, regType, v } from './ir.ts'
 import { Point } from './point.ts'
 import { declare, emitLoops, type Loop, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
 
@@ -35,8 +35,17 @@ export interface Step {
 export const keyOf = (s: Step): string =>
   s.kind === 'block' ? '' : `|${s.loops.map((l) => `${l.axis}.${l.over}`).join(' ')}`
 
-/** Emits steps that share loops as one nest; `later` says which values are needed afterwards. */
-export function emitRun(scope: Scope, run: readonly Step[], later: (id: ValueId) => boolean, out: Block): void {
+/**
+ * Emits steps that share loops as one nest; `later` says which values are needed afterwards. Where a condition holds seldom the
+ * nest is there twice, with and without it.
+ */
+export function emitRun(
+  scope: Scope,
+  run: readonly Step[],
+  later: (id: ValueId) => boolean,
+  out: Block,
+  seldom?: { readonly id: ValueId; readonly holds: Ex },
+): void {
   const [first] = run
   invariant(first !== undefined, 'an empty run')
   if (first.kind === 'block') {
@@ -58,16 +67,37 @@ export function emitRun(scope: Scope, run: readonly Step[], later: (id: ValueId)
     arrays.set(s.gives, registers)
     scope.held.set(s.gives, { kind: 'registers', registers, layout: scope.layout, axes })
   }
-  emitLoops(scope, first.loops, out, (lanes, body) => {
-    const here = new Map<ValueId, Ex>()
+  const nest = (known: ReadonlyMap<ValueId, Ex>, to: Block): void => emitNest(scope, run, arrays, known, to)
+  if (seldom === undefined || arrays.has(seldom.id)) {
+    nest(new Map(), out)
+    return
+  }
+  const [body, otherwise]: [Block, Block] = [[], []]
+  nest(new Map(), body)
+  nest(new Map([[seldom.id, no]]), otherwise)
+  out.push({ k: 'if', cond: seldom.holds, body, otherwise })
+}
+
+/** One nest with the code of all steps; `known`: values that are known beforehand. */
+function emitNest(
+  scope: Scope,
+  run: readonly Step[],
+  arrays: ReadonlyMap<ValueId, Registers>,
+  known: ReadonlyMap<ValueId, Ex>,
+  out: Block,
+): void {
+  const loops = run[0]?.loops ?? []
+  emitLoops(scope, loops, out, (lanes, body) => {
+    const here = new Map(known)
     const point = new Point(scope, lanes, here)
     for (const s of run) {
+      if (s.gives !== undefined && known.has(s.gives)) continue
       const registers = s.gives === undefined ? undefined : arrays.get(s.gives)
       const value = s.emit(point, body, registers)
       if (s.gives === undefined || s.wide === true) continue
       invariant(value !== undefined, `${s.name} gives no value`)
       const named = value.k === 'lit' || value.k === 'var' ? value : nameIt(scope, s, value, body)
-      if (first.loops.length === 0) scope.held.set(s.gives, { kind: 'scalar', value: named })
+      if (loops.length === 0) scope.held.set(s.gives, { kind: 'scalar', value: named })
       else here.set(s.gives, named)
       if (registers !== undefined) {
         const axes = scope.part.axesOf(s.gives)

@@ -22,6 +22,9 @@ export interface Team {
 /** Registers of a thread that row tiles may take, by the registers a thread may have. */
 const rowShare = { 64: 40, 128: 96 } as const
 
+/** Registers of a row that leave room for a second block of all threads. */
+const fewRegisters = 16
+
 /** Programs times blocks beyond which the device is busy anyway. */
 const mostBlocks = 96
 
@@ -36,8 +39,11 @@ export function teamOf(part: Part, programs: number, limits: Limits): Team {
   const layout = part.mainLayout(limits)
   const block: Team = { threads: Math.max(layout.threads, 32), cluster: 1, together: 1 }
   if (limits.clusters < 2 || !isShareable(part)) return block
-  const cut = [...part.rowAxes()].some((a) => (layout.find(a)?.chunks ?? 1) > 1)
-  return (cut ? teamForRow(part, limits) : teamForWork(part, programs, layout, limits)) ?? block
+  const rows = [...part.rowAxes()].flatMap((a) => layout.find(a) ?? [])
+  const cut = rows.some((a) => a.chunks > 1)
+  // A block of all threads with many registers stands alone on its multiprocessor, which idles at its barriers.
+  const alone = layout.threads === limits.maxThreads && rows.some((a) => registersOf(a) > fewRegisters)
+  return (cut || alone ? teamForRow(part, limits) : teamForWork(part, programs, layout, limits)) ?? block
 }
 
 /** Whether everything the program does may be spread over blocks. */

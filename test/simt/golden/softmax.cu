@@ -28,6 +28,8 @@ extern "C" __global__ void __launch_bounds__(64) softmax(
   }
   float max_1;
   max_1 = -__int_as_float(0x7f800000);
+  float sum_4;
+  sum_4 = 0.0f;
   #pragma unroll
   for (int c_r_2 = 0; c_r_2 < 4; ++c_r_2) {
     #pragma unroll
@@ -35,8 +37,6 @@ extern "C" __global__ void __launch_bounds__(64) softmax(
       max_1 = f32_max(max_1, x_0[c_r_2 * 4 + c_v]);
     }
   }
-  float sum_4;
-  sum_4 = 0.0f;
   max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 16));
   max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 8));
   max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 4));
