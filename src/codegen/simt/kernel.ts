@@ -1,6 +1,7 @@
 /** A kernel of the kernel IR as source code of a SIMT dialect: one block of threads a program. */
 import { UserError } from '../../diagnostics/errors.ts'
 import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
+import { rollPart } from '../../kernel/roll.ts'
 import { checkKernel, type SimtCaps } from './capability.ts'
 import type { ThreadCode } from './code.ts'
 import { cudaDialect, printCuda } from './dialects/cuda.ts'
@@ -29,7 +30,7 @@ import { type Member, memberOf } from './member.ts'
 import { type Limits, Part } from './part.ts'
 import { type AxisRange, Scope, Unit } from './scope.ts'
 import { type Team, teamOf } from './team.ts'
-import { type PartGroup, type TableEntry, unionOf } from './union.ts'
+import { type TableEntry, unionOf } from './union.ts'
 import { upcomingOf } from './upcoming.ts'
 
 export interface Binding {
@@ -69,7 +70,7 @@ export interface KernelSource {
 const program: Ex = v('i32', 'program')
 
 export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps): KernelSource {
-  const kernel = { ...given, parts: given.parts.map(separateLoops) }
+  const kernel = { ...given, parts: given.parts.map((p) => separateLoops(rollPart(p))) }
   checkKernel(kernel, dialect, caps)
   const limits: Limits = {
     maxThreads: caps.maxThreads,
