@@ -21,7 +21,7 @@ import type { BoundaryGroup, Recomputed, RefusedMerge } from './plan.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { dataInputs } from './region.ts'
 import { analyse } from './roles.ts'
-import { partsOf, segmentsOf } from './segments.ts'
+import { interleaves, partsOf, segmentsOf } from './segments.ts'
 import type { TargetInfo } from './target.ts'
 import type { Made, Originals, Outcome, Trials } from './trials.ts'
 
@@ -79,9 +79,11 @@ const unlimited = (target: TargetInfo): TargetInfo => ({
   rowBytes: Infinity,
 })
 
-/** Less time, or as much with less arithmetic under it. */
-const isCheaper = (a: KernelCost, b: KernelCost): boolean =>
-  a.seconds < b.seconds || (a.seconds === b.seconds && a.compute < b.compute)
+/** Less time; or as much with less arithmetic under it, or with neighbours in one program that are in several of the other's. */
+function isCheaper(a: Made, b: Made): boolean {
+  if (a.cost.seconds !== b.cost.seconds) return a.cost.seconds < b.cost.seconds
+  return a.cost.compute < b.cost.compute || (a.segments.length < b.segments.length && interleaves(a.body))
+}
 
 export const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
 
@@ -201,7 +203,7 @@ export class Planner {
     // Where a kernel joins or reads pieces, its results may be better bound range by range.
     const inPieces = buildBody({ members, outputs }, this.mode, true)
     const other = inPieces.ok ? this.judge(inPieces.body, limits) : inPieces
-    return other.ok && (!made.ok || isCheaper(other.cost, made.cost)) ? other : made
+    return other.ok && (!made.ok || isCheaper(other, made)) ? other : made
   }
 
   /** What a body is as a kernel. */

@@ -39,6 +39,12 @@ export function segmentsOf(body: Body): Body[] {
   return masked ? segments : segments.map((s) => collapse(flatten(s)))
 }
 
+/** Whether ranges of a result lie between each other: none of a store's axes moves by one element. */
+export const interleaves = (body: Body): boolean =>
+  body.stores.some(
+    (s) => s.pieces !== undefined && ix.flatten(s.index, s.shape).terms.every((t) => Math.abs(t.coef) > 1),
+  )
+
 /** The parts of an elementwise body whose results stand in pieces: stores over the same axes are a part. */
 export function partsOf(body: Body): Body[] {
   const groups = new Map<string, BodyStore[]>()
