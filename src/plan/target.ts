@@ -152,9 +152,9 @@ export const cudaTargetWith = (library: boolean): TargetInfo =>
 
 /**
  * A discrete GPU through WebGPU, by the limits of its adapter: buffers a stage may bind (8 by default), bytes that bindings
- * must be aligned to.
+ * must be aligned to, threads of a workgroup.
  */
-export const webgpuTarget = (storageBuffers = 8, alignment = 256): TargetInfo => ({
+export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256): TargetInfo => ({
   ...cudaTarget,
   name: 'webgpu',
   matrixRate: 2e13,
@@ -166,6 +166,8 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256): TargetInfo =>
   sharesUnionCode: false,
   dotBlock: { m: 64, n: 64, k: 16 },
   alignment,
+  // As many words as the threads of a workgroup hold in 32 registers each.
+  rowBytes: 128 * threads,
   rowsAtOnce: 2048,
   elementBlock: 2048,
   minPrograms: 264,

@@ -61,10 +61,14 @@ export class WebgpuBackend implements Backend {
     ].join(', ')
   }
 
-  /** What planning respects: buffers of a stage, workgroup memory, alignment of bindings. */
-  get planningLimits(): [storageBuffers: number, alignment: number] {
-    const { limits } = this.device
-    return [limits.maxStorageBuffersPerShaderStage, Math.max(64, limits.minStorageBufferOffsetAlignment)]
+  /** What planning respects: buffers of a stage, alignment of bindings, threads of a workgroup (`webgpuTarget`). */
+  get planningLimits(): [storageBuffers: number, alignment: number, threads: number] {
+    const { limits, caps } = this.device
+    return [
+      limits.maxStorageBuffersPerShaderStage,
+      Math.max(64, limits.minStorageBufferOffsetAlignment),
+      caps.maxThreads,
+    ]
   }
 
   alloc(bytes: number): DeviceBuffer {
