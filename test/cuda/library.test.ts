@@ -18,6 +18,8 @@ import type { ProductStep, Program } from '../../src/runtime/program.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, expectClose, type Input, inputsOf, trace } from '../compile/support.ts'
+import { difference } from '../random/execute.ts'
+import { randomGraph } from '../random/graphs.ts'
 import { type InterpretingDevice, interpretingDevice } from './interpreting.ts'
 
 /** Where a product of a kernel costs far more than a call. */
@@ -282,6 +284,37 @@ describe('products', () => {
     )
     expect(device.calls.some((x) => x.startsWith('product'))).toBe(true)
   })
+})
+
+test('random programs', { timeout: 120_000 }, () => {
+  let calls = 0
+  for (let seed = 0; seed < 60; seed++) {
+    const { graph, inputs, tolerances } = randomGraph(seed, { maxElements: 300 })
+    const { program } = compileGraph(graph, { mode: seed % 5 === 4 ? 'strict' : 'fast', target: eager, verify: true })
+    if (products(program).length === 0) continue
+    calls += products(program).length
+    device.learn(program)
+    const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+    const executable = backend.prepare(program)
+    const buffers = inputs.map((data) => {
+      const b = backend.alloc(data.byteLength)
+      backend.write(b, data)
+      return b
+    })
+    for (let run = 0; run < 2; run++) {
+      const outputs = executable.run(buffers)
+      outputs.forEach((b, i) => {
+        const node = at(graph.outputs, i)
+        const got = backend.readSync(b, node.dtype, sizeOf(node.shape))
+        const why = difference(got, at(want, i), node.dtype, tolerances[i] ?? 0)
+        expect(why, `seed ${seed}, run ${run}, output ${i}`).toBeUndefined()
+      })
+      for (const b of outputs) backend.free(b)
+    }
+    for (const b of buffers) backend.free(b)
+    executable.dispose()
+  }
+  expect(calls).toBeGreaterThan(5)
 })
 
 test('what the library refuses becomes a kernel, and the report says so', () => {
