@@ -14,6 +14,7 @@ import {
   type Block,
   bin,
   call,
+  constantOf,
   type Ex,
   eq,
   int,
@@ -93,12 +94,17 @@ interface Slots {
   /** Where the fold's slots begin in each. */
   readonly first: number
   readonly firstAt: number
+  /** Added to both. */
+  readonly from?: Ex
 }
 
-const slot = (s: Slots, index: Ex): Partial => ({
-  value: shared(s.values, add(index, int(s.first))),
-  at: s.positions === undefined ? undefined : shared(s.positions, add(index, int(s.firstAt))),
-})
+const slot = (s: Slots, index: Ex): Partial => {
+  const at = s.from === undefined ? index : add(s.from, index)
+  return {
+    value: shared(s.values, add(at, int(s.first))),
+    at: s.positions === undefined ? undefined : shared(s.positions, add(at, int(s.firstAt))),
+  }
+}
 
 /** A fold with the thread bits that it runs over, by how far they reach. */
 interface Spread {
@@ -239,11 +245,33 @@ const mostFolded = 16
 /** What blocks of a cluster wait for each other with: barriers that count the bytes that have landed. */
 const meetings = (unit: Unit): SharedArray => unit.scratch('u64', 2, '_meetings')
 
+/** The number of the exchange, where loops make it a variable. */
+const roundName = 'exchange_round'
+
 /** Before anything else, where a kernel's blocks exchange: the meetings begin, and each block says that it runs. */
 export function openCluster(unit: Unit, threads: number): Block {
   const at = (i: number): Ex => ({ k: 'address', type: 'u64', of: meetings(unit).name, index: int(i) })
   const open = [0, 1].map((i): Block[number] => ({ k: 'call', fn: 'meeting_open', args: [at(i)] }))
-  return [guard(eq(bin('&', tid, int(threads - 1)), int(0)), open), { k: 'call', fn: 'cluster_arrive', args: [] }]
+  const arrive: Block = [
+    guard(eq(bin('&', tid, int(threads - 1)), int(0)), open),
+    { k: 'call', fn: 'cluster_arrive', args: [] },
+  ]
+  if (!unit.loops) return arrive
+  const round: Block[number] = { k: 'var', name: roundName, type: 'i32', value: int(0) }
+  return [...arrive, { k: 'call', fn: 'cluster_wait', args: [] }, round]
+}
+
+/** Slots that the results of all folds of a part take where they land: what any exchange takes is less. */
+function landingRoom(scope: Scope, blockBits: number): number {
+  const { part, layout } = scope
+  let room = 0
+  for (const l of part.lets.values()) {
+    if (l.op.kind !== 'reduce' && l.op.kind !== 'dot') continue
+    const bits = layout.bitsOf(foldAxes(l))
+    const rest = blockBits - bits.filter((b) => b < blockBits).length
+    room += scope.registers(part.axesOf(l.id)) * 2 ** (rest + bits.filter((b) => b >= blockBits).length)
+  }
+  return room
 }
 
 /**
@@ -256,10 +284,13 @@ function exchangeInCluster(scope: Scope, folds: readonly Spread[], blockBits: nu
   const { unit } = scope
   const round = unit.exchanges++
   const slotsFor = allotter(scope, '')
-  const landingFor = allotter(scope, round % 2 === 0 ? '_even' : '_odd')
+  const number = v('i32', roundName)
+  const parity = unit.loops ? bin('&', number, int(1)) : int(round % 2)
+  const phase = unit.loops ? bin('&', bin('>>', number, uint(1)), int(1)) : int((round >> 1) % 2)
+  const landingFor = landings(scope, blockBits, parity)
   const wholeFor = allotter(scope, '_whole')
   const threads = 2 ** blockBits
-  const meeting: Ex = { k: 'address', type: 'u64', of: meetings(unit).name, index: int(round % 2) }
+  const meeting: Ex = { k: 'address', type: 'u64', of: meetings(unit).name, index: parity }
   const local = bin('&', tid, int(threads - 1))
   const all = folds.map((s): Wide => {
     const { acc } = s
@@ -290,13 +321,13 @@ function exchangeInCluster(scope: Scope, folds: readonly Spread[], blockBits: nu
   }
   out.push({ k: 'barrier' })
   // Before the first push every block must run.
-  if (round === 0) out.push({ k: 'call', fn: 'cluster_wait', args: [] })
+  if (round === 0 && !unit.loops) out.push({ k: 'call', fn: 'cluster_wait', args: [] })
   const bytes = all.reduce((n, w) => n + w.results * w.count * bytesOf(w.acc), 0)
   out.push(guard(eq(local, int(0)), [{ k: 'call', fn: 'meeting_expect', args: [meeting, int(bytes)] }]))
   for (const w of all)
     if (w.own === undefined) pushOwn(scope, { ...w, meeting }, blockBits, out)
     else foldAndPush(scope, { ...w, meeting }, w.own, blockBits, out)
-  out.push({ k: 'call', fn: 'meeting_wait', args: [meeting, int((round >> 1) % 2)] })
+  out.push({ k: 'call', fn: 'meeting_wait', args: [meeting, phase] })
   for (const w of all) {
     const { whole } = w
     if (whole === undefined) continue
@@ -318,6 +349,20 @@ function exchangeInCluster(scope: Scope, folds: readonly Spread[], blockBits: nu
         for (let f = 0; f < w.count; f++)
           take(scope, w.acc, held, slot(w.landing, add(result, int(f * w.results))), f, body)
     })
+  if (unit.loops) out.push({ k: 'assign', to: number, value: add(number, int(1)) })
+}
+
+/** Where results land: one array for even and one for odd exchanges, or both in one where the number is a variable. */
+function landings(scope: Scope, blockBits: number, parity: Ex): (acc: Accumulator, length: number) => Slots {
+  if (!scope.unit.loops) return allotter(scope, constantOf(parity) === 0 ? '_even' : '_odd')
+  const room = landingRoom(scope, blockBits)
+  const slotsFor = allotter(scope, '_landing')
+  return (acc, length) => {
+    const slots = slotsFor(acc, length)
+    scope.unit.scratch(acc.values.type, 2 * room, '_landing')
+    if (slots.positions !== undefined) scope.unit.scratch('i32', 2 * room, '_landing_at')
+    return { ...slots, from: mul(parity, int(room)) }
+  }
 }
 
 const bytesOf = (acc: Accumulator): number => typeBytes(acc.values.type) + (acc.positions === undefined ? 0 : 4)
@@ -367,7 +412,8 @@ function push(
   out: Block,
 ): void {
   const { landing } = w
-  const index = add(mul(digitOf(w.blocks), int(w.results)), r)
+  const own = add(mul(digitOf(w.blocks), int(w.results)), r)
+  const index = landing.from === undefined ? own : add(landing.from, own)
   for (let f = 0; f < w.count; f += step) {
     const rank = rankOf(scope, w, add(l, int(f)), blockBits)
     const body: Block = []

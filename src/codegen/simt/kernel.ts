@@ -95,10 +95,11 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     limits,
     kernel.mode,
     kernel.params,
-    ['tid', 'program', 'table', kernel.name],
+    ['tid', 'program', 'table', 'exchange_round', kernel.name],
     (p) => aliased.has(p) || mayAlias(p),
     cluster,
   )
+  unit.loops = parts.some((p) => p.loops.length > 0)
   const summary: string[] = []
   let first = 0
   const bodies: { readonly end: number; readonly body: Block }[] = []

@@ -47,6 +47,8 @@ export class Unit {
   readonly shared: SharedArray[] = []
   /** Blocks that run a program together. */
   readonly cluster: number
+  /** Whether the kernel has loops: exchanges between blocks inside have no fixed number. */
+  loops = false
   /** Exchanges between the blocks so far. */
   exchanges = 0
   /** The program whose rows are asked for early. */

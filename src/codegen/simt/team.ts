@@ -2,9 +2,9 @@
  * How many threads run a program, and in how many blocks. One block is the rule. A cluster of blocks (CUDA, compute capability
  * 9.0) runs a program whose row does not stay in one block's registers, and a program with so much arithmetic that spreading it
  * pays for the barriers of the cluster, where there are few programs. What is private to a block (stages, scans, products, loops,
- * stores that walk in order) stays in one.
+ * stores that walk in order) stays in one, and so do rows that loops go over.
  */
-import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { type LetStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
 import { foldAxes } from './facts.ts'
 import { type Layout, registersOf } from './layout.ts'
@@ -39,6 +39,7 @@ export function teamOf(part: Part, programs: number, limits: Limits): Team {
   const layout = part.mainLayout(limits)
   const block: Team = { threads: Math.max(layout.threads, 32), cluster: 1, together: 1 }
   if (limits.clusters < 2 || !isShareable(part)) return block
+  if (part.loops.length > 0) return teamForWork(part, programs, layout, limits) ?? block
   const rows = [...part.rowAxes()].flatMap((a) => layout.find(a) ?? [])
   const cut = rows.some((a) => a.chunks > 1)
   // A block of all threads with many registers stands alone on its multiprocessor, which idles at its barriers.
@@ -48,7 +49,12 @@ export function teamOf(part: Part, programs: number, limits: Limits): Team {
 
 /** Whether everything the program does may be spread over blocks. */
 function isShareable(part: Part): boolean {
-  if (part.loops.length > 0 || part.products.size > 0 || part.stores.some((s) => part.isOrdered(s))) return false
+  if (
+    part.loops.some((l) => l.from !== undefined || l.to !== undefined) ||
+    part.products.size > 0 ||
+    part.stores.some((s) => part.isOrdered(s))
+  )
+    return false
   for (const l of part.lets.values())
     if (l.op.kind === 'stage' || l.op.kind === 'scan' || l.op.kind === 'at') return false
   return true
@@ -89,7 +95,9 @@ function teamForWork(part: Part, programs: number, layout: Layout, limits: Limit
     const team: Team = { threads, cluster, together: 1 }
     const spread = part.mainLayout(limits, threads * cluster)
     if (!fills(spread, team)) continue
-    const merges = foldsOf(part).filter((l) => spread.bitsOf(foldAxes(l)).some((b) => 2 ** b >= threads)).length
+    const merges = timesOf(part, (l) =>
+      isFold(l) && spread.bitsOf(foldAxes(l)).some((b) => 2 ** b >= threads) ? 1 : 0,
+    )
     const seconds = one / cluster + merges * mergeSeconds
     if (seconds < 0.7 * one && one - seconds > 2e-6 && seconds < (best?.seconds ?? Number.POSITIVE_INFINITY))
       best = { team, seconds }
@@ -97,18 +105,27 @@ function teamForWork(part: Part, programs: number, layout: Layout, limits: Limit
   return best?.team
 }
 
-const foldsOf = (part: Part): LetStmt[] =>
-  [...part.lets.values()].filter((l) => l.op.kind === 'reduce' || l.op.kind === 'dot')
+const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'dot'
+
+const foldsOf = (part: Part): LetStmt[] => [...part.lets.values()].filter(isFold)
+
+/** Sum over the statements of a program as often as they run. */
+function timesOf(part: Part, each: (l: LetStmt) => number): number {
+  const sum = (body: readonly Stmt[]): number =>
+    body.reduce((n, s) => {
+      if (s.kind === 'let') return n + each(s)
+      if (s.kind === 'loop') return n + Math.ceil(part.axis(s.axis).extent / s.block) * sum(s.body)
+      return n
+    }, 0)
+  return sum(part.part.body)
+}
 
 /** Operations of one program. */
 function workOf(part: Part): number {
-  let sum = 0
-  for (const l of part.lets.values()) {
+  return timesOf(part, (l) => {
     const points = part.nestOf(l).reduce((n, a) => n * part.axis(a).size, 1)
-    const each = l.op.kind === 'scalar' ? operations[scalarInfo(l.op.op).cost] : l.op.kind === 'random' ? 40 : 1
-    sum += points * each
-  }
-  return sum
+    return points * (l.op.kind === 'scalar' ? operations[scalarInfo(l.op.op).cost] : l.op.kind === 'random' ? 40 : 1)
+  })
 }
 
 /** Most tiles along rows that are computed before a fold and used again after it; what is cheap to compute again is none. */
