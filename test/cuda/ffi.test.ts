@@ -159,6 +159,23 @@ describe('products', () => {
     }
   })
 
+  test('a call that fails while it is captured leaves the stream usable', () => {
+    const context = theDriver().open(0)
+    const broken = (): void => {
+      throw new Error('broken on the way')
+    }
+    expect(() => context.makeGraph([{ enqueue: broken }], [[]])).toThrow('broken on the way')
+    let streams = 0
+    const note = (stream: number): void => {
+      streams = stream
+    }
+    const graph = context.makeGraph([{ enqueue: note }], [[]])
+    graph.launch()
+    graph.update([0])
+    graph.dispose()
+    expect(streams).toBe(0x77)
+  })
+
   test('what the library reports is a clear error', () => {
     const handle = openProducts()
     if ('missing' in handle) throw new Error(handle.missing)

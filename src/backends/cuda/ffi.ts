@@ -361,19 +361,37 @@ class Context implements CudaContext {
   private capture(launches: readonly StreamWork[]): number {
     const graph = new BigUint64Array(1)
     this.call('cuStreamBeginCapture_v2', this.stream, relaxed)
+    let failed: { readonly error: unknown } | undefined
     try {
       for (const l of launches) this.launch(l)
-    } finally {
-      this.call('cuStreamEndCapture', this.stream, graph)
+    } catch (error) {
+      failed = { error }
     }
-    return Number(graph[0])
+    // The stream must leave the capture, whatever happened.
+    const code = this.calls.fn('cuStreamEndCapture')(this.stream, graph)
+    const made = Number(graph[0])
+    if (failed !== undefined) {
+      if (code === 0 && made !== 0) this.call('cuGraphDestroy', made)
+      throw failed.error
+    }
+    if (code !== 0) this.calls.fail('cuStreamEndCapture', code)
+    return made
+  }
+
+  private instantiate(graph: number): number {
+    try {
+      return this.handle('cuGraphInstantiateWithFlags', graph, 0)
+    } catch (e) {
+      this.call('cuGraphDestroy', graph)
+      throw e
+    }
   }
 
   /** A graph with library calls, whose nodes only the library knows: other arguments are captured again. */
   private capturedGraph(launches: readonly StreamWork[]): GraphRun {
     const { calls, stream } = this
     let graph = this.capture(launches)
-    let exec = calls.handle('cuGraphInstantiateWithFlags', graph, 0)
+    let exec = this.instantiate(graph)
     return {
       launch: () => this.call('cuGraphLaunch', exec, stream),
       update: () => {
@@ -383,7 +401,7 @@ class Context implements CudaContext {
         if (calls.fn('cuGraphExecUpdate_v2')(exec, graph, new Uint8Array(new ArrayBuffer(72))) === 0) return
         // The library took other kernels.
         this.call('cuGraphExecDestroy', exec)
-        exec = calls.handle('cuGraphInstantiateWithFlags', graph, 0)
+        exec = this.instantiate(graph)
       },
       dispose: () => {
         this.call('cuGraphExecDestroy', exec)
