@@ -6,10 +6,12 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import type { PlannedGroup } from '../../src/plan/plan.ts'
 import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import { at, check, inputsOf, trace } from '../compile/support.ts'
 import { smallBlocks } from '../random/execute.ts'
+import { makeRng } from '../random/rng.ts'
 import { compiledBackend } from '../support/device.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
 import { type Rotary, rmsNorm, rotaries } from '../support/rotary.ts'
@@ -180,4 +182,62 @@ describe('other folds of rows in pieces', () => {
       ),
     ).toBeGreaterThan(1)
   })
+})
+
+/** A row normalised whole, taken apart, its pieces changed and put together in another order, with what else may be stored. */
+function randomPieces(seed: number): { readonly graph: Graph; readonly cut: boolean } {
+  const rng = makeRng(seed)
+  const parts = rng.int(2, 4)
+  const kind = rng.pick(['ranges', 'like ranges', 'runs'] as const)
+  const sizes = Array.from({ length: parts }, () => (kind === 'ranges' ? rng.int(1, 9) : 4 * rng.int(1, 3)))
+  const one = sizes[0] ?? 4
+  const width = kind === 'ranges' ? sizes.reduce((a, b) => a + b, 0) : parts * one
+  const rows = rng.int(1, 9)
+  const graph = trace([{ shape: [rows, 3, width] }, { shape: [width] }], (p) => {
+    const x = rng.chance(0.5) ? at(p, 0) : c.tanh(at(p, 0))
+    const whole = rng.pick([
+      () => rmsNorm(x, at(p, 1)),
+      () => c.softmax(x),
+      () => c.sub(x, c.reduceMax(x, -1, true)),
+      () => c.layerNorm(x),
+      () => c.mul(x, at(p, 1)),
+    ])()
+    let next = 0
+    const pieces = sizes.map((n, k) => {
+      if (kind === 'runs') return c.sliceAxis(whole, -1, k, width, parts)
+      const from = kind === 'ranges' ? next : k * one
+      next += n
+      return c.sliceAxis(whole, -1, from, kind === 'ranges' ? next : from + one)
+    })
+    const changed = pieces.map((y, k) => {
+      const other = pieces[(k + 1) % parts]
+      if (kind !== 'ranges' && other !== undefined && rng.chance(0.7)) return c.sub(c.mul(y, 0.5), other)
+      return rng.chance(0.5) ? c.neg(y) : c.sigmoid(y)
+    })
+    if (rng.chance(0.5)) changed.reverse()
+    const joined = kind === 'runs' && rng.chance(0.7) ? c.reshape(c.stack(changed, -1), x.shape) : c.concat(changed, -1)
+    const out: Node[] = [joined]
+    if (rng.chance(0.3)) out.push(whole)
+    if (rng.chance(0.3)) out.push(c.sum(joined, [0, 1]))
+    if (rng.chance(0.3)) out.push(c.sum(c.mul(x, x), -1))
+    if (rng.chance(0.2)) out.push(c.argmax(joined, -1))
+    return out
+  })
+  return { graph, cut: compileGraph(graph, { mode: 'fast', target: cudaTarget }).plan.groups.some(storesPieces) }
+}
+
+const storesPieces = (g: PlannedGroup): boolean =>
+  g.kind === 'kernel' && g.body.stores.some((s) => s.pieces !== undefined)
+
+test('random rows in pieces', { timeout: 120_000 }, () => {
+  let cut = 0
+  for (let seed = 0; seed < 100; seed++) {
+    const made = randomPieces(seed)
+    if (made.cut) cut++
+    for (const mode of ['fast', 'strict'] as const) {
+      check(made.graph, { mode, target: cudaTarget })
+      check(made.graph, { mode, target: seed % 2 === 0 ? smallBlocks : wasmTarget }, backend)
+    }
+  }
+  expect(cut).toBeGreaterThan(60)
 })
