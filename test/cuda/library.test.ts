@@ -69,6 +69,13 @@ describe('the planner', () => {
     expect(kinds(compiled(256, 512, 512))).toEqual(['matrix'])
   })
 
+  test('keeps an epilogue that costs more apart than the library saves', () => {
+    const made = compiled(8192, 64, 8192)
+    expect(kinds(made)).toEqual(['matrix'])
+    // The product alone is a call.
+    expect(kinds(compiled(8192, 64, 8192, { fuse: false }))).toContain('library')
+  })
+
   test('keeps to kernels in strict mode, and where there is no library', () => {
     expect(kinds(compiled(8192, 4096, 4096, { mode: 'strict' }))).not.toContain('library')
     expect(kinds(compiled(8192, 4096, 4096, { target: cudaTarget }))).toEqual(['matrix'])
