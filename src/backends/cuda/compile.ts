@@ -209,8 +209,9 @@ export class KernelCache {
   }
 }
 
-/** Local memory of library functions: arguments of trigonometric functions are reduced in an array. */
-const localBytesOf = (source: string): number => (/\b(sin|cos|tan)f?\(/.test(source) ? 48 : 0)
+/** Local memory of library functions: arguments of trigonometric functions are reduced in an array; calls have frames. */
+const localBytesOf = (source: string): number =>
+  (/\b(sin|cos|tan)f?\(/.test(source) ? 48 : 0) + (source.includes('__noinline__') ? 64 : 0)
 
 function read(file: string): Uint8Array | undefined {
   try {

@@ -4,8 +4,9 @@ import type { DType } from '../../../types/dtype.ts'
 import type { ThreadCode } from '../code.ts'
 import { type Ex, placeShared, quotient, type S, type Type, typeBytes } from '../ir.ts'
 import type { Dialect } from '../scope.ts'
+import { calledApart } from './apart.ts'
 import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
-import { decimal, Printer } from './print.ts'
+import { decimal, type Inline, type Library, Printer } from './print.ts'
 
 export const cudaDialect: Dialect = { name: 'cuda', bytes: true, wideIndex: true, f64: true }
 
@@ -42,12 +43,31 @@ const vectorOf = (t: Type, n: number): string =>
 
 const components = ['x', 'y', 'z', 'w']
 
+const twoArguments = new Set(['pow', 'atan2'])
+
+/** The library with functions that are called instead of standing in place. */
+function withApart(names: ReadonlySet<string>): [Library, Inline] {
+  const library = { ...cudaLibrary }
+  for (const name of names) {
+    const [have, plain] = [cudaLibrary[name], cudaInline[name]]
+    if (have !== undefined) library[name] = { ...have, code: have.code.replace('__forceinline__', '__noinline__') }
+    else if (typeof plain === 'string') {
+      const t = name.startsWith('f64') ? 'double' : 'float'
+      const two = twoArguments.has(name.slice(4))
+      library[name] = {
+        code: `__device__ __noinline__ ${t} ${name}(${t} a${two ? `, ${t} b` : ''}) {\n  return ${plain}(a${two ? ', b' : ''});\n}`,
+      }
+    }
+  }
+  return [library, Object.fromEntries(Object.entries(cudaInline).filter(([name]) => !names.has(name)))]
+}
+
 class CudaPrinter extends Printer {
   private readonly params: ReadonlyMap<string, KernelParam>
   private readonly strict: boolean
 
   constructor(code: ThreadCode) {
-    super(cudaLibrary, cudaInline)
+    super(...withApart(calledApart(code.body)))
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
     this.strict = code.kernel.mode === 'strict'
   }
