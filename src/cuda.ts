@@ -23,7 +23,7 @@ const open = new Map<string, Device>()
 
 function openCuda(settings: CudaOptions): Device {
   const backend = createCudaBackend(settings)
-  return createCompiledDevice('cuda', backend, cudaTargetWith(backend.hasLibrary))
+  return createCompiledDevice('cuda', backend, cudaTargetWith(backend.hasLibrary, backend.hasClusters))
 }
 
 /**

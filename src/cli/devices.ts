@@ -45,7 +45,7 @@ export async function openDevice(device: DeviceName, options: OpenOptions): Prom
       return undefined
     case 'cuda': {
       const backend = createCudaBackend(options)
-      return { backend, target: cudaTargetWith(backend.hasLibrary), capabilities: undefined }
+      return { backend, target: cudaTargetWith(backend.hasLibrary, backend.hasClusters), capabilities: undefined }
     }
     case 'webgpu': {
       const backend = await createWebgpuBackend()

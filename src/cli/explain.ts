@@ -45,7 +45,7 @@ function compileForGpu(
 ): { compiled: Compiled; resources: KernelResources[] } {
   const backend = createCudaBackend(index === undefined ? {} : { index })
   try {
-    const target = cudaTargetWith(backend.hasLibrary)
+    const target = cudaTargetWith(backend.hasLibrary, backend.hasClusters)
     const { compiled, executable } = compileFor(backend, target, (t) => compile(graph, settings, t))
     const resources = backend.resources(executable)
     executable.dispose()

@@ -177,8 +177,7 @@ export function analyse(
   if (reduced.size === 0) return { ok: true, roles: { kind: 'elementwise', extents, row, reduced, parallel, ...none } }
 
   const held = heldPoints(body, extents, row)
-  const long = row.size > 0 && held * 4 > target.rowBytes
-  if (long && target.rereadShare === undefined)
+  if (row.size > 0 && held * 4 > target.rowBytes && target.rereadShare === undefined)
     return refuse('row-too-long', `rows of ${held} elements do not stay resident`)
 
   const contiguous = unitAxis(body)
@@ -186,7 +185,10 @@ export function analyse(
   const cut = splitReductions({ body, target, mode, extents, row, parallel, lets, folds, byColumns, aligned })
   if (!cut.ok) return cut
   const { split, splitBy } = cut
-  const passes = long ? passesOver(body, row) : 1
+  const loops = split.size > 0 && splitBy !== 'every-index'
+  const inBlock = mode === 'strict' || loops || body.lets.some((l) => l.op.kind === 'scan')
+  const room = inBlock ? (target.blockRowBytes ?? target.rowBytes) : target.rowBytes
+  const passes = row.size > 0 && held * 4 > room ? passesOver(body, row) : 1
   return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy, passes } }
 }
 

@@ -43,6 +43,8 @@ export interface TargetInfo {
   readonly sharesUnionCode: boolean
   /** Bytes of scratch a program may hold for a row that stays resident. */
   readonly rowBytes: number
+  /** The same where a row must stay in one block of threads, if that is less: scans, strict sums, rows under cut reductions. */
+  readonly blockRowBytes?: number
   /** Time of reading a row's elements once more, of that of the first time; absent where rows that do not stay resident are refused. */
   readonly rereadShare?: number
   /** Block of a matrix product a program computes: rows, columns, depth of one step. */
@@ -123,7 +125,9 @@ export const cudaTarget: TargetInfo = {
   maxUnionBuffers: 16384,
   maxUnionStatements: 400,
   sharesUnionCode: true,
-  rowBytes: 128 << 10,
+  // Eight blocks of 1024 threads with 32 words each.
+  rowBytes: 1 << 20,
+  blockRowBytes: 128 << 10,
   // Mostly from the second-level cache.
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64] },
@@ -147,8 +151,11 @@ export const cublasLt: LibraryInfo = {
 }
 
 /** An NVIDIA GPU with cuBLASLt or without. */
-export const cudaTargetWith = (library: boolean): TargetInfo =>
-  library ? { ...cudaTarget, library: cublasLt } : cudaTarget
+export const cudaTargetWith = (library: boolean, clusters = true): TargetInfo => ({
+  ...cudaTarget,
+  ...(library ? { library: cublasLt } : {}),
+  ...(clusters ? {} : { rowBytes: cudaTarget.blockRowBytes ?? cudaTarget.rowBytes }),
+})
 
 /**
  * A discrete GPU through WebGPU, by the limits of its adapter: buffers a stage may bind (8 by default), bytes that bindings
@@ -168,6 +175,7 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256)
   alignment,
   // As many words as the threads of a workgroup hold in 32 registers each.
   rowBytes: 128 * threads,
+  blockRowBytes: 128 * threads,
   rowsAtOnce: 2048,
   elementBlock: 2048,
   minPrograms: 264,

@@ -88,6 +88,11 @@ export class CudaBackend implements Backend {
     return this.device.context.properties
   }
 
+  /** Whether blocks of a cluster can run a program together. */
+  get hasClusters(): boolean {
+    return this.properties.capability >= 90
+  }
+
   /** Whether products may be library calls. */
   get hasLibrary(): boolean {
     return this.device.products !== undefined
