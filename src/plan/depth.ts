@@ -29,14 +29,17 @@ export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefi
   const points = size(matrix.batch) * rows * columns
   const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
   const seconds = Math.max((2 * points * depth) / target.matrixRate, bytes / target.bandwidth)
-  const { leastSeconds, mostTraffic } = target.depthSplit
-  const wanted = Math.ceil(target.minPrograms / 2 / programs)
+  const { leastSeconds, mostTraffic, fill, units } = target.depthSplit
+  const wanted = Math.ceil((fill * target.minPrograms) / programs)
   const most = Math.min(4 * wanted, (mostTraffic * seconds * target.bandwidth) / (8 * points))
   if (4 * programs >= target.minPrograms || most < 2 || seconds < leastSeconds) return undefined
   const [axis] = [...matrix.k].sort((p, q) => (extents.get(q) ?? 1) - (extents.get(p) ?? 1))
   const extent = extents.get(axis ?? '') ?? 1
   const even = Array.from({ length: Math.floor(most) }, (_, i) => i + 1).filter((p) => p > 1 && extent % p === 0)
-  const parts = even.find((p) => p >= wanted) ?? even.at(-1)
+  // Programs that share out evenly: the unit with most of them has little more than its share.
+  const balanced = (p: number): boolean => (9 / 10) * Math.ceil((programs * p) / units) <= (programs * p) / units
+  const enough = even.filter((p) => p >= wanted)
+  const parts = enough.find(balanced) ?? enough[0] ?? even.at(-1)
   return axis === undefined || parts === undefined ? undefined : { axis, parts }
 }
 

@@ -57,9 +57,15 @@ export interface TargetInfo {
   }
   /**
    * When the depth of a product with few blocks is cut: its modelled seconds (less, and a finishing stage costs more than it brings),
-   * and the share of them that writing and reading partial results may take.
+   * and the share of them that writing and reading partial results may take. Parts until there are `fill` of `minPrograms`, which
+   * `units` of the machine share.
    */
-  readonly depthSplit: { readonly leastSeconds: number; readonly mostTraffic: number }
+  readonly depthSplit: {
+    readonly leastSeconds: number
+    readonly mostTraffic: number
+    readonly fill: number
+    readonly units: number
+  }
   /** Elements of the rows a program works on at once where it goes through many. */
   readonly rowsAtOnce: number
   /** Elements an elementwise program covers. */
@@ -97,7 +103,7 @@ export const wasmTarget: TargetInfo = {
   sharesUnionCode: false,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
-  depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06 },
+  depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06, fill: 0.5, units: 1 },
   rowsAtOnce: 8192,
   elementBlock: 16384,
   sharedRows: 1,
@@ -113,7 +119,7 @@ export const cudaTarget: TargetInfo = {
   ...wasmTarget,
   name: 'cuda',
   bandwidth: 4.2e12,
-  matrixRate: 4e14,
+  matrixRate: 4.7e14,
   plainMatrixRate: 3.8e13,
   simpleRate: 2.5e13,
   divideRate: 3e12,
@@ -132,7 +138,7 @@ export const cudaTarget: TargetInfo = {
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64] },
   // Partial results stay in the second-level cache.
-  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.2 },
+  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, fill: 0.75, units: 132 },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,

@@ -106,6 +106,8 @@ const forms: ProductCase[] = [
       ['two groups of one piece', [128, 256, 128], [128, 256, 64], 'k, m', 'k, n', 'bf16', false],
       ['groups with aligned tails', [200, 136, 104], [128, 128, 64], 'm, k', 'k, n', 'bf16', false],
       ['groups with tails and a prologue', [130, 70, 67], [128, 64, 64], 'm, k', 'k, n', 'bf16', true],
+      ['groups with a prologue', [128, 128, 192], [128, 128, 64], 'm, k', 'k, n', 'bf16', true],
+      ['blocks that are no power of two', [96, 80, 144], [48, 80, 48], 'm, k', 'k, n', 'bf16', false],
       ['groups with fewer indices than a block', [120, 88, 40], [128, 128, 64], 'm, k', 'n, k', 'bf16', false],
     ] as const
   ).map(([name, sizes, blocks, a, b, dtype, prologue]) => ({ name, sizes, blocks, a, b, dtype, prologue })),

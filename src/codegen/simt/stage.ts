@@ -162,8 +162,9 @@ export function startCopy(scope: Scope, copy: Copy, to: SharedTile, out: Block):
         there,
       ],
     }
-    const owner = inner.owner(to.axes)
-    body.push(owner === undefined ? call_ : { k: 'if', cond: owner, body: [call_], otherwise: [] })
+    const mine = and(inner.owner(to.axes), ...to.axes.map((a) => withinTile(inner, a, lanes)))
+    const always = mine.k === 'lit' && mine.value === true
+    body.push(always ? call_ : { k: 'if', cond: mine, body: [call_], otherwise: [] })
   })
 }
 
