@@ -17,6 +17,7 @@ import { computeDType, isFloat, isWide } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { coversOnce, visitsOnce } from './bijection.ts'
 import { alike, type Cover, coverOf, foldPieces, offsetsAlong, readAlong } from './cover.ts'
+import { joinLiterals } from './literals.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { isFree, type Region, shallowFirst } from './region.ts'
 import { type BoundDim, CoverAxis, type Tiles } from './tiles.ts'
@@ -173,7 +174,8 @@ export class Instances {
       const x = node.inputs[i]
       if (x !== undefined) args[i] = this.value(x, index, mask)
     }
-    return this.tiles.scalar(op, args, node.dtype, node)
+    const joined = this.mode === 'fast' && op === 'mul' ? joinLiterals(this.tiles, args, node) : undefined
+    return joined ?? this.tiles.scalar(op, args, node.dtype, node)
   }
 
   private source(node: Node, index: readonly Expr[]): ValueId {

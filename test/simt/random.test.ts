@@ -1,0 +1,96 @@
+/** Random bits in CUDA on the host and in WGSL: the same as the reference's in every width, through views, in rows and under vmap. */
+import { expect, test } from 'vitest'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
+import { withOrigin } from '../../src/diagnostics/origin.ts'
+import { param, withContext } from '../../src/graph/build.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
+import { cudaTarget, wasmTarget } from '../../src/plan/target.ts'
+import type { Program } from '../../src/runtime/program.ts'
+import { randomDTypes } from '../../src/scalar/threefry.ts'
+import { vmapGraph } from '../../src/transforms/index.ts'
+import type { HostArray } from '../../src/types/host.ts'
+import { Emulated, hasCompiler } from './emulator/emulator.ts'
+import { execute, executeWgsl } from './programs.ts'
+import { openDevice } from './wgsl.ts'
+
+const trace = (build: (key: Node) => Node[]): Graph =>
+  withOrigin('random', undefined, () =>
+    withContext(() => {
+      const key = param(0, [2], 'u32')
+      return { params: [key], outputs: build(key), effects: [] }
+    }),
+  )
+
+/** Elements as bits, so that no rounding hides one. */
+const views = (key: Node): Node[] =>
+  randomDTypes.flatMap((dtype) => {
+    const wide = (x: Node): Node => c.cast(x, 'u32')
+    const odd = c.randomBits(key, [5, 53], dtype)
+    const even = c.randomBits(key, [6, 64], dtype)
+    return [
+      c.randomBits(key, [1], dtype),
+      odd,
+      even,
+      c.add(wide(c.sliceAxis(even, 1, 3, 59)), 1),
+      c.add(wide(c.sliceAxis(even, 1, 8, 40)), 1),
+      c.add(wide(c.sliceAxis(odd, 1, 1, 53, 2)), 1),
+      c.add(wide(c.flip(even)), 1),
+      c.add(wide(c.transpose(odd)), 1),
+      c.max(wide(c.randomBits(c.randomBits(key, [2]), [3, 40], dtype)), 7),
+      c.sum(wide(even), 1),
+      c.randomBits(key, [0], dtype),
+    ]
+  })
+
+const programs: Readonly<Record<string, Graph>> = {
+  views: trace(views),
+  masks: trace((key) => [
+    c.bernoulli(key, 0.3, [7, 33]),
+    c.dropout(c.full([9, 64], 1, 'bf16'), key, 0.1),
+    c.sum(c.mul(c.cast(c.bernoulli(key, 0.5, [6, 300]), 'i32'), c.cast(c.bernoulli(key, 0.5, [6, 300]), 'i32')), 1),
+    c.sliceAxis(c.dropout(c.full([4, 130], 3, 'f32'), key, 0.4), 1, 5, 127),
+  ]),
+  vmap: vmapGraph(
+    trace((key) => randomDTypes.map((dtype) => c.randomBits(key, [3, 7], dtype))),
+    [0],
+    randomDTypes.map(() => 0),
+    3,
+  ),
+}
+
+const keysOf = (g: Graph): HostArray =>
+  Uint32Array.from({ length: g.params[0]?.shape.length === 2 ? 6 : 2 }, (_, i) => (0x9e3779b9 * (i + 1)) >>> 0)
+
+const expected = (g: Graph): HostArray[] => evaluateGraph(g, [keysOf(g)], { rounding: 'dtype' }).map(toHostArray)
+
+const compiled = (mode: 'fast' | 'strict'): { name: string; graph: Graph; program: Program }[] =>
+  Object.entries(programs).flatMap(([name, graph]) =>
+    [cudaTarget, { ...cudaTarget, elementBlock: 64 }, { ...wasmTarget, packBools: false }].map((target) => ({
+      name: `${name}, ${mode}, ${target.name} ${target.elementBlock}`,
+      graph,
+      program: compileGraph(graph, { mode, target }).program,
+    })),
+  )
+
+test.skipIf(!hasCompiler())('in CUDA on the host (skipped where g++ is missing)', { timeout: 240_000 }, async () => {
+  const all = [...compiled('fast'), ...compiled('strict')]
+  const kernels = all.flatMap((p) => p.program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : [])))
+  const emulated = new Emulated(kernels)
+  for (const { name, graph, program } of all) {
+    const got = await execute(program, [keysOf(graph)], (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
+    expect(got, name).toEqual(expected(graph))
+  }
+  emulated.dispose()
+})
+
+test('in WGSL', { timeout: 240_000 }, async ({ skip }) => {
+  const machine = await openDevice()
+  skip(typeof machine === 'string', String(machine))
+  if (typeof machine === 'string') return
+  for (const { name, graph, program } of compiled('fast')) {
+    const got = await executeWgsl(machine, program, [keysOf(graph)])
+    expect(got, name).toEqual(expected(graph))
+  }
+})
