@@ -104,7 +104,7 @@ export type S =
   | { readonly k: 'pointer'; readonly param: string; readonly aliased: boolean; readonly index: Ex }
   /** A number from the table at an index (CUDA). */
   | { readonly k: 'entry'; readonly name: string; readonly index: Ex }
-  /** The last of `count` numbers, ascending from 0, in the table at `firsts` that is not beyond `program` (CUDA). */
+  /** The last of `count` numbers, ascending from 0, in the table at `firsts` that is not beyond `index` (CUDA). */
   | {
       readonly k: 'member'
       readonly name: string

@@ -24,7 +24,7 @@ export function memberOf(unit: Unit, g: PartGroup, rest: Ex, out: Block): Member
       out.push({ k: 'let', name: inside, value: bin('%', rest, size) })
     } else {
       const first = unit.name('first')
-      out.push({ k: 'member', name: member, firsts: g.firsts, count: g.count, program: rest })
+      out.push({ k: 'member', name: member, firsts: g.firsts, count: g.count, index: rest })
       out.push({ k: 'entry', name: first, index: add(row, int(g.firsts)) })
       out.push({ k: 'let', name: inside, value: bin('-', rest, v('i32', first)) })
     }

@@ -230,7 +230,7 @@ class CudaPrinter extends Printer {
         break
       case 'member':
         this.line(
-          `const int ${s.name} = ${this.fn('member_of', `table + ${s.firsts}`, `${s.count}`, this.ex(s.program))};`,
+          `const int ${s.name} = ${this.fn('member_of', `table + ${s.firsts}`, `${s.count}`, this.ex(s.index))};`,
         )
         break
       case 'push':
