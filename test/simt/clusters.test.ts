@@ -10,7 +10,7 @@ import { emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
-import { cudaTarget } from '../../src/plan/target.ts'
+import { cudaTarget, cudaTargetWith } from '../../src/plan/target.ts'
 import { writeElement } from '../../src/scalar/host.ts'
 import { type DType, isFloat } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
@@ -125,6 +125,20 @@ const emit = (kernel: Kernel, caps: SimtCaps): KernelSource => emitKernel(kernel
 describe('clusters', () => {
   test.each(compiled)('$name', ({ kernels, caps, clusters }) => {
     expect(kernels.map((k) => emit(k, caps).cluster)).toEqual(clusters)
+  })
+
+  test('the plan counts a row that a cluster holds as read once', () => {
+    const perByte = (columns: number, mode: 'fast' | 'strict', target = cudaTarget): number => {
+      const { graph } = api.program(({ x }) => x.softmax(-1), row(columns, 'f32', 4096), 'case').trace()
+      const [kernel] = compileGraph(graph, { mode, target }).report.kernels
+      if (kernel === undefined) throw new Error('no kernel')
+      return (1e-3 * kernel.modelledMs * target.bandwidth) / (kernel.bytesRead + kernel.bytesWritten)
+    }
+    expect(perByte(131072, 'fast')).toBeLessThan(1.02)
+    expect(perByte(262144, 'fast')).toBeLessThan(1.02)
+    expect(perByte(262148, 'fast')).toBeGreaterThan(1.3)
+    expect(perByte(131072, 'strict')).toBeGreaterThan(1.3)
+    expect(perByte(131072, 'fast', cudaTargetWith(false, false))).toBeGreaterThan(1.3)
   })
 
   test('a device without clusters has none', () => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import * as api from '../../src/api/index.ts'
 import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
@@ -85,5 +86,27 @@ describe.skipIf(nvcc === undefined)('CUDA sources compile (skipped where nvcc is
       ),
     )
     await check(kernels, 2)
+  })
+
+  test('clusters of blocks', { timeout: 120_000 }, async () => {
+    const logits = { x: { shape: [4096, 128256], dtype: 'bf16' }, t: { shape: [4096], dtype: 'i32' } } as const
+    const programs = [
+      api.program(
+        ({ x, t }) => api.valueAndGrad((l: api.Tensor) => api.nn.crossEntropy(l.astype('f32'), t).mean())(x),
+        logits,
+        'cross_entropy',
+      ),
+      api.program(({ x }) => x.softmax(-1), { x: { shape: [64, 32768], dtype: 'bf16' } }, 'softmax'),
+      api.program(({ x }) => x.softmax(-1), { x: { shape: [64, 262144], dtype: 'bf16' } }, 'long_softmax'),
+      api.program(({ x }) => x.sub(x.mean(-1, true)).div(x.abs().max(-1, true)), { x: { shape: [64, 99999] } }, 'odd'),
+    ]
+    const kernels = programs.flatMap((p) =>
+      compileGraph(p.trace().graph, { mode: 'fast', target: cudaTarget }).program.steps.flatMap((s) =>
+        s.kind === 'kernel' ? [s.kernel] : [],
+      ),
+    )
+    const clusters = kernels.map((k) => emitKernel(k, 'cuda', cudaCaps).cluster)
+    expect(clusters.filter((n) => n > 1)).toEqual([8, 2, 8, 8])
+    await check(kernels, 1)
   })
 })
