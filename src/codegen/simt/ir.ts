@@ -110,7 +110,7 @@ export type S =
       readonly name: string
       readonly firsts: number
       readonly count: number
-      readonly program: Ex
+      readonly index: Ex
     }
   /** A library procedure; variables among the arguments may be assigned (CUDA). */
   | { readonly k: 'call'; readonly fn: string; readonly args: readonly Ex[] }
@@ -437,9 +437,8 @@ function expressionsIn(s: S): readonly Ex[] {
       return s.args
     case 'pointer':
     case 'entry':
-      return [s.index]
     case 'member':
-      return [s.program]
+      return [s.index]
     case 'push':
       return [s.index, s.rank, s.value]
     case 'fill':
@@ -481,9 +480,8 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
       return { ...s, args: s.args.map(go) }
     case 'pointer':
     case 'entry':
-      return { ...s, index: go(s.index) }
     case 'member':
-      return { ...s, program: go(s.program) }
+      return { ...s, index: go(s.index) }
     case 'push':
       return { ...s, index: go(s.index), rank: go(s.rank), value: go(s.value) }
     case 'fill':
