@@ -39,7 +39,7 @@ describe('spills', () => {
     expect(fake.sources.map((s) => longest(s.source))).toEqual([16, 8])
     expect(backend.resources(executable)).toMatchObject([{ localBytes: 0, replanned: { registers: 8, spilled: 256 } }])
     const lines: string[] = []
-    printResources(backend.resources(executable), { line: (text) => lines.push(text) })
+    printResources(backend.resources(executable), { line: (text = '') => lines.push(text) })
     expect(lines.join('\n')).toContain('planned again with tiles of 8 registers: 256 B a thread were spilled before')
     executable.run([backend.alloc(64 * 8192 * 4)])
     expect(fake.launched).toHaveLength(1)
