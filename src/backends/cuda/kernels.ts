@@ -14,6 +14,9 @@ type Launched = Extract<Command, { kind: 'launch' }>
 /** Registers a tile may take, one after another, where more than that spill. */
 const smallerTiles = [16, 8]
 
+/** A few words kept in the first-level cache cost less than smaller tiles, and than compiling again. */
+const toleratedBytes = 32
+
 export class StepKernels {
   private readonly cache: KernelCache
   private readonly caps: SimtCaps
@@ -80,13 +83,13 @@ export class StepKernels {
     )
   }
 
-  /** Puts kernels with smaller tiles in the place of those whose registers spill, where they spill nothing. */
+  /** Puts kernels with smaller tiles in the place of those whose registers spill, where they do not. */
   private shrink(steps: readonly { readonly step: KernelStep; readonly shared: ReadonlySet<string> }[]): void {
     let left = steps.flatMap(({ step, shared }) => {
       const kernel = this.made.get(step.kernel)?.get(keyOf(shared))
       if (kernel === undefined || kernel.source.programs === 0) return []
       const spilled = this.cache.spills(kernel)
-      return spilled > 0 ? [{ step, shared, spilled, last: kernel.source.source }] : []
+      return spilled > toleratedBytes ? [{ step, shared, spilled, last: kernel.source.source }] : []
     })
     for (const registers of smallerTiles) {
       const tried = left.flatMap((k) => {
@@ -97,7 +100,7 @@ export class StepKernels {
       const solved = new Set<KernelStep>()
       tried.forEach(({ step, shared, spilled }, i) => {
         const kernel = loaded[i]
-        if (kernel === undefined || this.cache.spills(kernel) > 0) return
+        if (kernel === undefined || this.cache.spills(kernel) > toleratedBytes) return
         this.keep(step, shared, { ...kernel, replanned: { registers, spilled } })
         solved.add(step)
       })
