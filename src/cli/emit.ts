@@ -164,7 +164,7 @@ function emitSimt({ step, program }: Found, name: string, target: 'cuda' | 'wgsl
     }),
   )
   const source = emitKernel(kernel, target, {
-    ...(target === 'cuda' ? cudaCaps : webgpuCaps),
+    ...(target === 'cuda' ? { ...cudaCaps, pointerTable: true } : webgpuCaps),
     mayAlias: (p) => shared.has(p),
     writable: (p) => joined.writable.has(p),
   })
@@ -180,6 +180,8 @@ function emitSimt({ step, program }: Found, name: string, target: 'cuda' | 'wgsl
     sharedBytes: source.sharedBytes,
     dynamicSharedBytes: source.dynamicSharedBytes,
     parameters: parameters(step, program, kernel.params).map((p) => ({ ...p, binding: bindings.get(p.name) })),
+    // 8-byte words, whose address is the last argument: parameters (their addresses) by name, and numbers.
+    ...(source.table === undefined ? {} : { table: source.table }),
   }
 }
 

@@ -1,5 +1,5 @@
 /** `sinter emit`: kernels as source files, and the plan that launches them. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -19,6 +19,7 @@ interface Plan {
     readonly entry: string
     readonly blocks: number
     readonly threads: number
+    readonly table?: readonly (string | number)[]
     readonly parameters: readonly { readonly name: string; readonly buffer: number; readonly bytes: number }[]
   }[]
   readonly program: { readonly buffers: readonly unknown[]; readonly steps: readonly { readonly kernel?: number }[] }
@@ -47,6 +48,30 @@ test.each([
     }
   }
   expect(program.steps.map((s) => s.kernel).sort()).toEqual(kernels.map((_, i) => i))
+})
+
+test('cuda: equal parts read addresses and extents from a table', async () => {
+  const module = join(folder, 'step.ts')
+  writeFileSync(
+    module,
+    `import { program, type Tensor } from 'sinter'
+const sizes = [4000, 5000, 6000, 7000, 8000]
+const inputs = Object.fromEntries(sizes.flatMap((n, i) => [['p' + i, { shape: [n] }], ['g' + i, { shape: [n] }]]))
+export default program(
+  (x: Record<string, Tensor>) => Object.fromEntries(sizes.map((_, i) => ['q' + i, x['p' + i].sub(x['g' + i].mul(0.1))])),
+  inputs,
+)
+`,
+  )
+  const r = await sinter('emit', module, '--target', 'cuda', '-o', folder)
+  expect(r.code, r.err).toBe(0)
+  const { kernels } = plan()
+  expect(kernels).toHaveLength(1)
+  const [k] = kernels
+  const words = k?.table ?? []
+  expect(new Set(words.filter((w) => typeof w === 'string'))).toEqual(new Set(k?.parameters.map((p) => p.name)))
+  for (const n of [4000, 5000, 6000, 7000, 8000]) expect(words).toContain(n)
+  expect(readFileSync(join(folder, k?.file ?? ''), 'utf8').length).toBeLessThan(12_000)
 })
 
 test('wasm: one valid module with a function a kernel', async () => {
