@@ -3,17 +3,15 @@
  * the loop over chunks of whatever needs it (a fold over the axis, a store, a staging): a *root*. Roots over the same axes that do
  * not wait for each other share a loop, so dependent folds over a row too long for registers become passes over it.
  */
-import { InternalError, invariant } from '../../diagnostics/errors.ts'
+import { invariant } from '../../diagnostics/errors.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { readAhead } from './ahead.ts'
 import { mergeEx, roundTo } from './arith.ts'
-import { emitChunks } from './chunks.ts'
 import type { Accumulator } from './exchange.ts'
 import { allStmts, foldAxes } from './facts.ts'
-import { floatingFor, floatingSteps, seldomOf } from './floating.ts'
-import { accumulate, closeAccumulators, makeAccumulator, openAccumulator, termsOf } from './fold.ts'
+import { accumulate, makeAccumulator, openAccumulator, termsOf } from './fold.ts'
 import type { Block } from './ir.ts'
-import { type Item, itemsOf, type LowerItems } from './items.ts'
+import type { Item, LowerItems } from './items.ts'
 import { lowerLoop } from './loop.ts'
 import { groupOf, loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } from './memory.ts'
 import { multiplyTiles } from './multiply.ts'
@@ -22,23 +20,11 @@ import { storeValues } from './part.ts'
 import { Point } from './point.ts'
 import { callGroupOf, randomGroups } from './random.ts'
 import { lowerScan } from './scan.ts'
+import { Schedule } from './schedule.ts'
 import { type Lanes, type Loop, loopsOf, type Registers, type Scope, type SharedTile } from './scope.ts'
 import { fillHalf, fillPoint, fillVector, lowerOwnStage, makeStage } from './stage.ts'
-import { emitRun, keyOf, type Step, type Token } from './steps.ts'
+import type { Token } from './steps.ts'
 import { Gaps, interleavedStep, loadStrided, stridedOf } from './strided.ts'
-
-/** A fold, store or filling whose points run over chunked axes. */
-interface Root {
-  readonly item: Item
-  readonly over: readonly string[]
-  readonly needs: readonly Token[]
-  /** Statements to compute inside the loop. */
-  readonly closure: readonly LetStmt[]
-  readonly after: readonly Token[]
-  readonly isStore: boolean
-  /** A store over memory that other passes read: after all of them. */
-  readonly isLate: boolean
-}
 
 export const lowerItems: LowerItems = (scope, items, exports, out) => {
   new ListLowering(scope, exports, out).run(items)
@@ -46,51 +32,24 @@ export const lowerItems: LowerItems = (scope, items, exports, out) => {
 
 class ListLowering {
   private readonly scope: Scope
-  private readonly exports: ReadonlySet<ValueId>
   private readonly out: Block
   private readonly virtual = new Map<ValueId, LetStmt>()
-  private steps: Step[] = []
   private readonly gaps = new Gaps()
-  private roots: Root[] = []
-  private readonly done = new Set<Token>()
-  private nextToken = -1
-  private floating = new Map<Token, Step>()
+  private readonly schedule: Schedule
   /** What follows a matrix product's loop is not computed before it: the registers are the loop's. */
   private least = 0
 
   constructor(scope: Scope, exports: ReadonlySet<ValueId>, out: Block) {
     this.scope = scope
-    this.exports = exports
+    this.schedule = new Schedule(scope, exports, out, lowerItems)
     this.out = out
   }
 
   run(items: readonly Item[]): void {
     for (const item of items) this.add(item)
     for (const s of this.gaps.rest()) this.addStore(s, true)
-    if (this.scope.unit.dialect.name === 'cuda') this.setFloating()
-    while (this.steps.length > 0 || this.roots.length > 0) {
-      if (this.emitNextRun()) continue
-      if (this.emitNextPhase()) continue
-      throw new InternalError('statements of a kernel wait for each other')
-    }
+    this.schedule.run()
   }
-
-  /** Takes steps out whose values float. */
-  private setFloating(): void {
-    const kept = new Set<Token>([...this.exports, ...this.roots.flatMap((r) => r.needs)])
-    this.floating = floatingSteps(this.scope, this.steps, (id) => kept.has(id))
-    const out = new Set(this.floating.values())
-    this.steps = this.steps.filter((s) => !out.has(s))
-  }
-
-  /** Whether a value can be read, or computed anywhere. */
-  private isReady = (t: Token): boolean => this.isDone(t) || this.floating.get(t)?.needs.every(this.isReady) === true
-
-  private token(): Token {
-    return this.nextToken--
-  }
-
-  private isDone = (t: Token): boolean => this.done.has(t) || (t >= 0 && this.scope.held.has(t))
 
   /** What must stand before values can be read: chunked ones are replaced by what they rest on. */
   private needsOf(ids: Iterable<ValueId>): { readonly needs: Token[]; readonly closure: LetStmt[] } {
@@ -167,7 +126,7 @@ class ListLowering {
   ): void {
     const l = this.scope.part.lets.get(id)
     const wish = l?.op.kind === 'scalar' ? l.op.op : name
-    this.steps.push({
+    this.schedule.steps.push({
       kind: 'point',
       loops: this.loops(axes),
       needs: operands,
@@ -180,7 +139,7 @@ class ListLowering {
   }
 
   private block(needs: readonly Token[], after: readonly Token[], rank: number, emit: (out: Block) => void): void {
-    this.steps.push({
+    this.schedule.steps.push({
       kind: 'block',
       loops: [],
       needs,
@@ -239,7 +198,7 @@ class ListLowering {
     wish: string,
     emit: (p: Point, to: Registers, out: Block) => void,
   ): void {
-    this.steps.push({
+    this.schedule.steps.push({
       kind: 'point',
       loops: this.loops(axes, axis),
       needs: operandsOf(l.op),
@@ -262,8 +221,8 @@ class ListLowering {
   private addFold(l: LetStmt): void {
     const { scope, out } = this
     const acc = makeAccumulator(scope, l)
-    const opened = this.token()
-    const folded = this.token()
+    const opened = this.schedule.token()
+    const folded = this.schedule.token()
     const from = l.op.kind === 'dot' && l.op.acc !== undefined ? [l.op.acc] : []
     // Before the nests that fold, so that those share theirs with what they fold.
     const rank = scope.unit.dialect.name === 'cuda' ? 0.5 : 1
@@ -272,7 +231,7 @@ class ListLowering {
     if (product !== undefined)
       this.block([opened, product.a, product.b], [folded], 2, () => multiplyTiles(scope, acc, product, out))
     else this.addAccumulate(acc, { kind: 'accumulate', acc }, opened, folded)
-    this.steps.push({
+    this.schedule.steps.push({
       kind: 'block',
       loops: [],
       needs: [folded, ...from],
@@ -305,7 +264,7 @@ class ListLowering {
     const loops = strict
       ? [...this.loops(acc.kept), ...foldAxes(l).flatMap((a) => loopsOf(scope.layout, a))]
       : this.loops(nest)
-    this.steps.push({
+    this.schedule.steps.push({
       kind: 'point',
       loops,
       needs: [...operands, ...before],
@@ -343,14 +302,14 @@ class ListLowering {
     over.sort((a, b) => (rank(a) >= 0 && rank(b) >= 0 ? rank(a) - rank(b) : 0))
     const store = item.kind === 'stmt' && item.stmt.kind === 'store' ? item.stmt : undefined
     const isLate = store !== undefined && this.overwrites(store.param)
-    this.roots.push({ item, over, needs: [...needs, ...before], closure, after, isStore, isLate })
+    this.schedule.roots.push({ item, over, needs: [...needs, ...before], closure, after, isStore, isLate })
   }
 
   /** Computes a value that varies along cut axes once, into shared memory. */
   private materialise(l: LetStmt): void {
     const { scope } = this
     const to = makeStage(scope, l)
-    const [free, filled] = [this.token(), this.token()]
+    const [free, filled] = [this.schedule.token(), this.schedule.token()]
     const barrier = (out: Block): void => {
       out.push({ k: 'barrier' })
     }
@@ -388,10 +347,11 @@ class ListLowering {
     const strided = alone || group !== undefined ? undefined : stridedOf(scope, s, axes)
     if (strided !== undefined) {
       const stores = this.gaps.take(s, axes, strided)
-      if (stores !== 'waits') this.steps.push(interleavedStep(stores, axes, strided, this.loops(axes, strided.axis)))
+      if (stores !== 'waits')
+        this.schedule.steps.push(interleavedStep(stores, axes, strided, this.loops(axes, strided.axis)))
       return
     }
-    this.steps.push({
+    this.schedule.steps.push({
       kind: 'point',
       loops: this.loops(axes, group?.axis),
       needs: operands,
@@ -414,7 +374,7 @@ class ListLowering {
       return
     }
     const { combiner } = s
-    this.steps.push({
+    this.schedule.steps.push({
       kind: 'point',
       loops: this.loops(axes),
       needs: storeValues(s),
@@ -441,7 +401,7 @@ class ListLowering {
       return
     }
     const to = makeStage(scope, l)
-    const filled = this.token()
+    const filled = this.schedule.token()
     this.addFill(l, to, [filled])
     this.block([filled], [l.id], 0, (out) => {
       out.push({ k: 'barrier' })
@@ -458,7 +418,7 @@ class ListLowering {
       return
     }
     const product = to.array.half === true ? this.scope.part.productOn(l.id) : undefined
-    this.steps.push({
+    this.schedule.steps.push({
       kind: 'point',
       loops: this.loops(axes, product === undefined ? undefined : fillVector(this.scope, to)),
       needs: [of],
@@ -504,68 +464,5 @@ class ListLowering {
       hasStores ? 3 : 2,
       () => lowerLoop(scope, s, closure, lowerItems, out),
     )
-  }
-
-  /** Emits the next nest of ready steps; false if none is ready. */
-  private emitNextRun(): boolean {
-    const ready = this.steps.filter((s) => s.needs.every(this.isReady))
-    const [first] = ready.sort((a, b) => a.rank - b.rank)
-    if (first === undefined) return false
-    if (first.rank >= 3 && this.roots.some((r) => r.needs.every(this.isDone))) return false
-    const run: Step[] = [first]
-    if (first.closes !== undefined) {
-      run.push(...ready.filter((s) => s !== first && s.closes !== undefined))
-    } else if (first.kind === 'point') {
-      const key = keyOf(first)
-      const here = new Set<Token>(first.gives === undefined ? [] : [first.gives])
-      for (const s of this.steps) {
-        if (s === first || s.kind !== 'point' || keyOf(s) !== key) continue
-        if (!s.needs.every((t) => this.isReady(t) || here.has(t))) continue
-        run.push(s)
-        if (s.gives !== undefined) here.add(s.gives)
-      }
-      run.sort((a, b) => this.steps.indexOf(a) - this.steps.indexOf(b))
-      run.unshift(...floatingFor(run, this.floating))
-    }
-    const chosen = new Set(run)
-    this.steps = this.steps.filter((s) => !chosen.has(s))
-    const wanted = new Set<Token>(this.exports)
-    for (const s of this.steps) for (const t of s.needs) wanted.add(t)
-    for (const r of this.roots) for (const t of r.needs) wanted.add(t)
-    const closing = run.flatMap((s) => s.closes ?? [])
-    if (closing.length > 0)
-      closeAccumulators(this.scope, closing, this.pointAt, this.out).forEach((held, i) => {
-        const id = closing[i]?.let.id
-        if (id !== undefined) this.scope.held.set(id, held)
-      })
-    else emitRun(this.scope, run, (id) => wanted.has(id) && !this.floating.has(id), this.out, this.seldom(run))
-    for (const s of run) {
-      if (s.gives !== undefined && !this.floating.has(s.gives)) this.done.add(s.gives)
-      for (const t of s.after) this.done.add(t)
-    }
-    return true
-  }
-
-  private seldom(run: readonly Step[]): ReturnType<typeof seldomOf> {
-    return this.floating.size === 0 ? undefined : seldomOf(this.scope, run)
-  }
-
-  /** Emits a loop over chunks with all roots that can share it. */
-  private emitNextPhase(): boolean {
-    const ready = this.roots.filter((r) => r.needs.every(this.isDone))
-    const first = ready.find((r) => !r.isStore) ?? ready.find((r) => !r.isLate) ?? ready[0]
-    if (first === undefined) return false
-    const key = first.over.join()
-    const last = first.isLate || this.roots.every((r) => r.isLate || (ready.includes(r) && r.over.join() === key))
-    const phase = ready.filter((r) => r.over.join() === key && (last || !r.isLate))
-    this.roots = this.roots.filter((r) => !phase.includes(r))
-    const closure = new Set(phase.flatMap((r) => r.closure.map((l) => l.id)))
-    const items: Item[] = [
-      ...itemsOf([...this.scope.part.lets.values()].filter((l) => closure.has(l.id))),
-      ...phase.map((r) => r.item),
-    ]
-    emitChunks(this.scope, first.over, items, lowerItems, this.out)
-    for (const r of phase) for (const t of r.after) this.done.add(t)
-    return true
   }
 }

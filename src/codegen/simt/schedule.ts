@@ -1,0 +1,137 @@
+/**
+ * The order of a statement list's code: nests of steps that are ready, folds that end together, and loops over chunks with the
+ * roots that can share them.
+ */
+import { InternalError } from '../../diagnostics/errors.ts'
+import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { emitChunks } from './chunks.ts'
+import { floatingFor, floatingSteps, seldomOf } from './floating.ts'
+import { closeAccumulators } from './fold.ts'
+import type { Block } from './ir.ts'
+import { type Item, itemsOf, type LowerItems } from './items.ts'
+import { Point } from './point.ts'
+import type { Scope } from './scope.ts'
+import { emitRun, keyOf, type Step, type Token } from './steps.ts'
+
+/** A fold, store or filling whose points run over chunked axes. */
+export interface Root {
+  readonly item: Item
+  readonly over: readonly string[]
+  readonly needs: readonly Token[]
+  /** Statements to compute inside the loop. */
+  readonly closure: readonly LetStmt[]
+  readonly after: readonly Token[]
+  readonly isStore: boolean
+  /** A store over memory that other passes read: after all of them. */
+  readonly isLate: boolean
+}
+
+export class Schedule {
+  steps: Step[] = []
+  roots: Root[] = []
+  private readonly scope: Scope
+  private readonly exports: ReadonlySet<ValueId>
+  private readonly out: Block
+  private readonly lower: LowerItems
+  private readonly done = new Set<Token>()
+  private nextToken = -1
+  private floating = new Map<Token, Step>()
+
+  constructor(scope: Scope, exports: ReadonlySet<ValueId>, out: Block, lower: LowerItems) {
+    this.scope = scope
+    this.exports = exports
+    this.out = out
+    this.lower = lower
+  }
+
+  token(): Token {
+    return this.nextToken--
+  }
+
+  /** Whether a value stands, or a step has ended. */
+  private isDone = (t: Token): boolean => this.done.has(t) || (t >= 0 && this.scope.held.has(t))
+
+  /** Emits everything. */
+  run(): void {
+    if (this.scope.unit.dialect.name === 'cuda') this.setFloating()
+    while (this.steps.length > 0 || this.roots.length > 0) {
+      if (this.emitNextRun()) continue
+      if (this.emitNextPhase()) continue
+      throw new InternalError('statements of a kernel wait for each other')
+    }
+  }
+
+  /** Takes steps out whose values float. */
+  private setFloating(): void {
+    const kept = new Set<Token>([...this.exports, ...this.roots.flatMap((r) => r.needs)])
+    this.floating = floatingSteps(this.scope, this.steps, (id) => kept.has(id))
+    const out = new Set(this.floating.values())
+    this.steps = this.steps.filter((s) => !out.has(s))
+  }
+
+  /** Whether a value can be read, or computed anywhere. */
+  private isReady = (t: Token): boolean => this.isDone(t) || this.floating.get(t)?.needs.every(this.isReady) === true
+
+  /** Emits the next nest of ready steps; false if none is ready. */
+  private emitNextRun(): boolean {
+    const ready = this.steps.filter((s) => s.needs.every(this.isReady))
+    const [first] = ready.sort((a, b) => a.rank - b.rank)
+    if (first === undefined) return false
+    if (first.rank >= 3 && this.roots.some((r) => r.needs.every(this.isDone))) return false
+    const run: Step[] = [first]
+    if (first.closes !== undefined) {
+      run.push(...ready.filter((s) => s !== first && s.closes !== undefined))
+    } else if (first.kind === 'point') {
+      const key = keyOf(first)
+      const here = new Set<Token>(first.gives === undefined ? [] : [first.gives])
+      for (const s of this.steps) {
+        if (s === first || s.kind !== 'point' || keyOf(s) !== key) continue
+        if (!s.needs.every((t) => this.isReady(t) || here.has(t))) continue
+        run.push(s)
+        if (s.gives !== undefined) here.add(s.gives)
+      }
+      run.sort((a, b) => this.steps.indexOf(a) - this.steps.indexOf(b))
+      run.unshift(...floatingFor(run, this.floating))
+    }
+    const chosen = new Set(run)
+    this.steps = this.steps.filter((s) => !chosen.has(s))
+    const wanted = new Set<Token>(this.exports)
+    for (const s of this.steps) for (const t of s.needs) wanted.add(t)
+    for (const r of this.roots) for (const t of r.needs) wanted.add(t)
+    const closing = run.flatMap((s) => s.closes ?? [])
+    if (closing.length > 0)
+      closeAccumulators(this.scope, closing, (lanes) => new Point(this.scope, lanes), this.out).forEach((held, i) => {
+        const id = closing[i]?.let.id
+        if (id !== undefined) this.scope.held.set(id, held)
+      })
+    else emitRun(this.scope, run, (id) => wanted.has(id) && !this.floating.has(id), this.out, this.seldom(run))
+    for (const s of run) {
+      if (s.gives !== undefined && !this.floating.has(s.gives)) this.done.add(s.gives)
+      for (const t of s.after) this.done.add(t)
+    }
+    return true
+  }
+
+  private seldom(run: readonly Step[]): ReturnType<typeof seldomOf> {
+    return this.floating.size === 0 ? undefined : seldomOf(this.scope, run)
+  }
+
+  /** Emits a loop over chunks with all roots that can share it. */
+  private emitNextPhase(): boolean {
+    const ready = this.roots.filter((r) => r.needs.every(this.isDone))
+    const first = ready.find((r) => !r.isStore) ?? ready.find((r) => !r.isLate) ?? ready[0]
+    if (first === undefined) return false
+    const key = first.over.join()
+    const last = first.isLate || this.roots.every((r) => r.isLate || (ready.includes(r) && r.over.join() === key))
+    const phase = ready.filter((r) => r.over.join() === key && (last || !r.isLate))
+    this.roots = this.roots.filter((r) => !phase.includes(r))
+    const closure = new Set(phase.flatMap((r) => r.closure.map((l) => l.id)))
+    const items: Item[] = [
+      ...itemsOf([...this.scope.part.lets.values()].filter((l) => closure.has(l.id))),
+      ...phase.map((r) => r.item),
+    ]
+    emitChunks(this.scope, first.over, items, this.lower, this.out)
+    for (const r of phase) for (const t of r.after) this.done.add(t)
+    return true
+  }
+}
