@@ -46,6 +46,13 @@ describe('kernels', () => {
       })
     }
 
+  for (const r of rotaries('f32'))
+    if (r.name === 'norm, halves' || r.name === 'norm, partly')
+      test(`${r.name}, forward and backward`, () => {
+        const both = vjpGraph(trace(r.inputs(...large), r.build), r.wrt)
+        for (const target of targets) expect(kernels(both, target), target.name).toBe('1 + 1')
+      })
+
   for (const r of rotaries('bf16'))
     for (const target of targets.slice(1)) {
       test(`${r.name}, bf16, ${target.name}`, () => {
