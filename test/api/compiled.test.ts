@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { useDevice } from '../../src/api/session.ts'
 import * as s from '../../src/index.ts'
-import { chooseDevice } from '../support/device.ts'
+import { chooseDevice, onGpu } from '../support/device.ts'
 import { interpretedDevice } from './interpreted.ts'
 
 const { jit, spec, tensor } = s
@@ -33,7 +33,8 @@ describe.each(Object.entries(devices))('compiled programs: %s', (_, choose) => {
     expect(String(report)).toContain('matmul')
     expect(Object.keys(report)).not.toContain('toString')
   })
-  it('explain from specs, without memory', () => {
+  // Planned for a GPU the product may be a library's, with its result between.
+  it.skipIf(onGpu)('explain from specs, without memory', () => {
     const f = jit((x: s.Tensor, w: s.Tensor, b: s.Tensor) => s.gelu(s.matmul(x, w).add(b)))
     const before = s.memory().used
     const r = f.explain(spec([4096, 4096]), spec([4096, 4096]), spec([4096]))

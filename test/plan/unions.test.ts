@@ -214,7 +214,7 @@ describe('limits', () => {
     expect(report.refused.map((r) => r.code)).toContain('too-many-buffers')
   })
   test('of code', () => {
-    const { report } = kernels({ maxUnionStatements: 9 })
+    const { report } = kernels({ maxUnionStatements: 9, sharesUnionCode: false })
     expect(report.kernels.map((k) => k.parts)).toEqual(Array.from({ length: 10 }, () => 3))
     expect(report.refused.map((r) => r.code)).toContain('too-much-code')
   })

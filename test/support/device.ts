@@ -17,15 +17,17 @@ interface Options {
 const wanted = process.env.SINTER_TEST_DEVICE ?? 'wasm'
 if (wanted !== 'wasm' && wanted !== 'cuda') throw new Error(`SINTER_TEST_DEVICE is cuda or wasm, not ${wanted}`)
 
+/** Whether programs of this run are compiled for a GPU. */
+export const onGpu = wanted === 'cuda'
+
 /** Chooses the reference device, or where `wasm` is asked for the device of this run. */
 export function chooseDevice(name: 'wasm' | 'reference', options: Options): void {
-  if (name === 'wasm' && wanted === 'cuda') setDevice(cuda())
+  if (name === 'wasm' && onGpu) setDevice(cuda())
   else setDevice(name, options)
 }
 
 /** The target that programs of this run are planned for. */
-export const compiledTarget: TargetInfo = wanted === 'cuda' ? cudaTarget : wasmTarget
+export const compiledTarget: TargetInfo = onGpu ? cudaTarget : wasmTarget
 
 /** A backend that programs of this run are executed on; one for WebAssembly has these options. */
-export const compiledBackend = (options: Options): Backend =>
-  wanted === 'cuda' ? createCudaBackend() : createWasmBackend(options)
+export const compiledBackend = (options: Options): Backend => (onGpu ? createCudaBackend() : createWasmBackend(options))

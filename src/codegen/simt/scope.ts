@@ -4,8 +4,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { startOf } from '../../kernel/axes.ts'
-import type { KernelParam, NumericsMode, ValueId } from '../../kernel/ir.ts'
-import type { Ahead } from './ahead.ts'
+import type { KernelParam, LetStmt, NumericsMode, ValueId } from '../../kernel/ir.ts'
 import {
   add,
   and,
@@ -36,6 +35,29 @@ export interface Dialect {
   /** Addresses beyond 32 bits. */
   readonly wideIndex: boolean
   readonly f64: boolean
+  /** Its compiler evaluates functions of constants in arithmetic of its own. */
+  readonly foldsConstants: boolean
+}
+
+/** A load whose groups of `n` elements along an axis a thread copies before they are needed (ahead.ts). */
+export interface LoadAhead {
+  readonly let: LetStmt
+  readonly axis: string
+  readonly n: number
+  /** Words of a group, groups of a thread. */
+  readonly words: number
+  readonly groups: number
+  /** Where the copies are: by slot of the ring, group and thread. */
+  readonly array: SharedArray
+}
+
+/** A stage that is computed from loads ahead, under a layout of its own. */
+export interface Ahead {
+  readonly stage: LetStmt
+  readonly layout: Layout
+  readonly loads: readonly LoadAhead[]
+  /** The slot of the block that is computed now. */
+  readonly slot: Ex
 }
 
 /** Names and shared memory of one kernel. */

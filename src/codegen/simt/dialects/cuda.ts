@@ -8,7 +8,7 @@ import { calledApart } from './apart.ts'
 import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
 import { decimal, type Inline, type Library, Printer } from './print.ts'
 
-export const cudaDialect: Dialect = { name: 'cuda', bytes: true, wideIndex: true, f64: true }
+export const cudaDialect: Dialect = { name: 'cuda', bytes: true, wideIndex: true, f64: true, foldsConstants: true }
 
 const types: Readonly<Record<Type, string>> = {
   bool: 'bool',

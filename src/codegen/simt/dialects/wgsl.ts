@@ -24,7 +24,7 @@ import type { Dialect } from '../scope.ts'
 import { decimal, Printer } from './print.ts'
 import { wgslInline, wgslLibrary } from './wgslLibrary.ts'
 
-export const wgslDialect: Dialect = { name: 'wgsl', bytes: false, wideIndex: false, f64: false }
+export const wgslDialect: Dialect = { name: 'wgsl', bytes: false, wideIndex: false, f64: false, foldsConstants: false }
 
 const types: Readonly<Record<Type, string>> = {
   bool: 'bool',
