@@ -64,7 +64,7 @@ export function printResources(resources: readonly KernelResources[], console: P
   )
   for (const r of resources) {
     console.line(
-      `  ${r.name.padEnd(28)} ${String(r.blocks).padStart(8)} x ${String(r.threads).padEnd(5)} ${String(r.registers).padStart(4)} registers  ${String(r.localBytes).padStart(5)} B local  ${String(r.blockSharedBytes).padStart(7)} B shared  ${((100 * r.residentThreads) / fullOccupancy).toFixed(0).padStart(3)}% occupancy`,
+      `  ${r.name.padEnd(28)} ${String(r.blocks).padStart(8)} x ${String(r.threads).padEnd(5)} ${String(r.registers).padStart(4)} registers  ${String(r.localBytes).padStart(5)} B local  ${String(r.blockSharedBytes).padStart(7)} B shared  ${((100 * r.residentThreads) / fullOccupancy).toFixed(0).padStart(3)}% occupancy${r.cluster > 1 ? `, clusters of ${r.cluster} blocks` : ''}`,
     )
     if (r.replanned !== undefined)
       console.line(
