@@ -145,6 +145,7 @@ async function rowCase(open, row) {
 export async function checkDevice(open, { parts, wanted, seeds, report }) {
   const results = []
   const check = async (name, body) => {
+    const start = performance.now()
     let why
     try {
       why = await body()
@@ -153,6 +154,8 @@ export async function checkDevice(open, { parts, wanted, seeds, report }) {
     }
     results.push({ name, ...(why === undefined ? {} : { why }) })
     report(name, why)
+    const seconds = (performance.now() - start) / 1e3
+    if (seconds > 3) console.log(`slow: ${name} took ${seconds.toFixed(1)} s`)
   }
   if (parts.includes('cases'))
     for (const c of hardCases)

@@ -12,6 +12,7 @@ import { verifyProduct } from '../runtime/product.ts'
 import type { Program } from '../runtime/program.ts'
 import type { HostArray } from '../types/host.ts'
 import { assemble, type Kept, type Reuse } from './assemble.ts'
+import { boundOperands } from './operands.ts'
 import { type Budgets, type PlannedGraph, planGraph } from './planGraph.ts'
 import { makeReport } from './report.ts'
 
@@ -72,7 +73,8 @@ function compileProgram(
   }
   const arenaOf = (p: PlannedGraph): number => assembleOnce(p).assembled.memory.arenaBytes
   const donated = graph.params.map((_, i) => reuse.donated[i] === true || reuse.over.includes(i))
-  const planned = planGraph(rewritten.graph, target, mode, fuse, donated, budgets, arenaOf)
+  const bounded = boundOperands(rewritten.graph, Math.max(target.maxBuffers, target.maxUnionBuffers) - 1)
+  const planned = planGraph(bounded, target, mode, fuse, donated, budgets, arenaOf)
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)
   if (verify) {

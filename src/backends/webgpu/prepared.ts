@@ -1,8 +1,9 @@
 /** The commands of a launch plan made ready for WebGPU: pipelines, bind groups, and commands encoded. */
 import { dispatchSize, emitKernel } from '../../codegen/simt/kernel.ts'
-import { InternalError } from '../../diagnostics/errors.ts'
+import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { Command, commandsOf, Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
+import { showShape } from '../../types/shape.ts'
 import { shareParams } from './aliases.ts'
 import { byteCopy } from './byteCopy.ts'
 import type { WebgpuDevice } from './device.ts'
@@ -124,6 +125,16 @@ export class Prepared {
     if (source.programs === 0) return []
     const before: { from: Place; to: GPUBuffer }[] = []
     const placeOf = new Map(kernel.params.map((p, i) => [p.name, places[i]]))
+    const most = device.limits.maxStorageBufferBindingSize
+    kernel.params.forEach((p, i) => {
+      const bytes = padded(places[i]?.bytes ?? 0)
+      if (bytes <= most) return
+      throw new UserError(
+        'E_UNSUPPORTED',
+        `a tensor ${p.dtype}${showShape(p.shape)} of the kernel ${kernel.name} has ${bytes} bytes; this WebGPU device binds at most ${most} at once`,
+        { help: 'work on smaller pieces of it' },
+      )
+    })
     const bound = source.bindings.map(({ name, binding }): Bound => {
       const place = placeOf.get(name)
       if (place === undefined) throw new InternalError(`kernel ${kernel.name} has no place for ${name}`)

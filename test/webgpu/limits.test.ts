@@ -1,0 +1,112 @@
+/** Devices at WebGPU's default limits and at tighter ones: plans and kernels stay inside, and what cannot is named. */
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { createWebgpuBackend, type WebgpuOptions, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
+import type { Tensor } from '../../src/index.ts'
+import * as api from '../../src/index.ts'
+import { webgpuTarget } from '../../src/plan/target.ts'
+import type { Executable } from '../../src/runtime/backend.ts'
+import type { Program } from '../../src/runtime/program.ts'
+import { kernelsOf } from '../../src/runtime/region.ts'
+import { openSoftware } from './software.ts'
+
+let missing: string | undefined
+beforeAll(async () => {
+  const device = await openSoftware()
+  if (typeof device === 'string') missing = device
+})
+beforeEach(({ skip }) => skip(missing !== undefined, missing))
+
+/** A device that keeps the programs it prepared. */
+async function open(limits: NonNullable<WebgpuOptions['limits']>) {
+  const backend = await createWebgpuBackend({ limits })
+  const programs: Program[] = []
+  const prepare = backend.prepare.bind(backend)
+  backend.prepare = (program: Program): Executable => {
+    programs.push(program)
+    return prepare(program)
+  }
+  const target = webgpuTarget(...backend.planningLimits)
+  return { device: createCompiledDevice('webgpu', backend, target, webgpuCapabilities), programs, target }
+}
+
+const noise = (n: number, seed: number): number[] =>
+  Array.from({ length: n }, (_, i) => Math.sin(seed * 12.9898 + i * 78.233) * 1.7)
+const make = (shape: readonly number[], seed: number): Tensor =>
+  api
+    .tensor(
+      noise(
+        shape.reduce((a, b) => a * b, 1),
+        seed,
+      ),
+    )
+    .reshape([...shape])
+
+interface Case {
+  readonly f: (...x: Tensor[]) => Tensor
+  readonly shapes: readonly (readonly number[])[]
+}
+
+const many = Array.from({ length: 21 }, (_, i) => [3 + i, 5])
+const cases: Readonly<Record<string, Case>> = {
+  'a sum of many operands': { f: (...x) => x.map((t) => t.sum()).reduce((a, b) => a.add(b)), shapes: many },
+  'a concatenation of many operands': { f: (...x) => api.concat(x, 0).exp().sum(1), shapes: many },
+  'a long row': { f: (x) => x.softmax(-1), shapes: [[3, 9001]] },
+  'a matrix product': {
+    f: (a, b) => a.matmul(b).relu(),
+    shapes: [
+      [70, 33],
+      [33, 65],
+    ],
+  },
+  'many programs': { f: (x) => x.exp().add(1), shapes: [[100_003]] },
+}
+
+async function results({ f, shapes }: Case, device: Parameters<typeof api.setDevice>[0]): Promise<number[]> {
+  api.setDevice(device)
+  const out = api.jit(f)(...shapes.map((s, i) => make(s, i + 1)))
+  return Array.from(await out.data(), Number)
+}
+
+describe.each([
+  ['the default limits', 'default'],
+  [
+    'tight limits',
+    {
+      maxStorageBuffersPerShaderStage: 4,
+      maxComputeInvocationsPerWorkgroup: 100,
+      maxComputeWorkgroupsPerDimension: 7,
+      maxComputeWorkgroupStorageSize: 16384,
+    },
+  ],
+] as const)('%s', (_, limits) => {
+  test.each(Object.entries(cases))('%s', async (_name, c) => {
+    const { device, programs, target } = await open(limits)
+    const want = await results(c, 'reference')
+    const got = await results(c, device)
+    expect(got.length).toBe(want.length)
+    want.forEach((w, i) => {
+      expect(Math.abs((got[i] ?? Number.NaN) - w), `element ${i}`).toBeLessThanOrEqual(1e-4 * (1 + Math.abs(w)))
+    })
+    expect(programs.length).toBeGreaterThan(0)
+    for (const p of programs)
+      for (const { step } of kernelsOf(p)) expect(step.kernel.params.length).toBeLessThanOrEqual(target.maxBuffers)
+  })
+})
+
+test('a tensor beyond what a kernel may bind is named', async () => {
+  const { device } = await open({ maxStorageBufferBindingSize: 4096 })
+  api.setDevice(device)
+  const f = api.jit((x: Tensor) => x.exp())
+  expect(() => f(make([40, 31], 1))).toThrow(
+    /E_UNSUPPORTED.*a tensor f32\[1240\] of the kernel \S+ has 4960 bytes; this WebGPU device binds at most 4096/s,
+  )
+  expect(Array.from(await f(make([3], 1)).data(), Number).length).toBe(3)
+})
+
+test('a buffer beyond what the device has is refused', async () => {
+  const { device } = await open({ maxBufferSize: 1 << 16 })
+  api.setDevice(device)
+  expect(() => api.evaluate(make([200, 100], 1).add(1))).toThrow(/E_OUT_OF_MEMORY.*buffers of at most 0\.1 MiB/s)
+  expect(Array.from(await make([2], 1).add(1).data(), Number).length).toBe(2)
+})
