@@ -5,14 +5,16 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { valuesOf } from '../../index/expr.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
-import { add, and, type Block, type Ex, int, mul, type SharedArray, select } from './ir.ts'
+import { add, and, type Block, type Ex, int, mul, select } from './ir.ts'
 import type { Layout } from './layout.ts'
-import { type Group, groupOf, positionOf, takeFields, wordType } from './memory.ts'
+import { groupOf, positionOf, takeFields, wordType } from './memory.ts'
 import { Point } from './point.ts'
 import {
+  type Ahead,
   emitLoops,
   insideAlong,
   type Lanes,
+  type LoadAhead,
   loopsOf,
   type Registers,
   registerAt,
@@ -22,26 +24,6 @@ import {
   withLane,
 } from './scope.ts'
 import { elementBits } from './words.ts'
-
-/** A load whose groups a thread copies ahead. */
-export interface LoadAhead {
-  readonly let: LetStmt
-  readonly group: Group
-  /** Words of a group, groups of a thread. */
-  readonly words: number
-  readonly groups: number
-  /** Where the copies are: by slot of the ring, group and thread. */
-  readonly array: SharedArray
-}
-
-/** A stage that is computed from loads ahead, under a layout of its own. */
-export interface Ahead {
-  readonly stage: LetStmt
-  readonly layout: Layout
-  readonly loads: readonly LoadAhead[]
-  /** The slot of the block that is computed now. */
-  readonly slot: Ex
-}
 
 export interface AheadPlan {
   readonly stage: LetStmt
@@ -74,7 +56,7 @@ export function aheadOf(scope: Scope, l: LetStmt, axis: string): AheadPlan | und
     const words = (group.n * bits) / 32
     if (!Number.isInteger(words)) return undefined
     const elements = layout.spread(part.axesOf(x.id)).reduce((n, a) => n * a.reps * a.vec, 1)
-    loads.push({ let: x, group, words, groups: elements / group.n })
+    loads.push({ let: x, axis: group.axis, n: group.n, words, groups: elements / group.n })
   }
   const bytes = loads.reduce((n, x) => n + x.groups * x.words * 4, 0) * layout.threads
   return loads.length === 0 ? undefined : { stage: l, layout, plans: loads, bytes }
@@ -94,11 +76,11 @@ function wordOf(layout: Layout, x: LoadAhead, axes: readonly string[], slot: Ex,
   let group: Ex = int(0)
   for (const a of layout.spread(axes)) {
     const at = lanes.get(a.name)
-    const grouped = a.name === x.group.axis
-    const within = grouped ? a.vec / x.group.n : a.vec
+    const grouped = a.name === x.axis
+    const within = grouped ? a.vec / x.n : a.vec
     const lane = at?.lane ?? int(0)
     invariant(!grouped || lane.k === 'lit', 'groups of lanes are written out')
-    const piece = grouped && lane.k === 'lit' ? int(Number(lane.value) / x.group.n) : lane
+    const piece = grouped && lane.k === 'lit' ? int(Number(lane.value) / x.n) : lane
     group = add(mul(group, int(a.reps * within)), add(mul(at?.rep ?? int(0), int(within)), piece))
   }
   const place = add(mul(add(mul(slot, int(x.groups)), group), int(layout.threads)), tid)
@@ -112,11 +94,11 @@ export function startAhead(scope: Scope, ahead: Ahead, slot: Ex, out: Block): vo
     invariant(op.kind === 'load', 'not a load')
     const axes = scope.part.axesOf(x.let.id)
     const inner = scope.child({ layout: ahead.layout, bases: new Map() }).openWhole(axes, out)
-    const loops = ahead.layout.spread(axes).flatMap((a) => loopsOf(ahead.layout, a.name, x.group.axis))
-    const { vec } = ahead.layout.axis(x.group.axis)
+    const loops = ahead.layout.spread(axes).flatMap((a) => loopsOf(ahead.layout, a.name, x.axis))
+    const { vec } = ahead.layout.axis(x.axis)
     emitLoops(inner, loops, out, (lanes, body) => {
-      for (let lane = 0; lane < vec; lane += x.group.n) {
-        const at = withLane(lanes, x.group.axis, lane)
+      for (let lane = 0; lane < vec; lane += x.n) {
+        const at = withLane(lanes, x.axis, lane)
         const p = new Point(inner, at)
         const there = and(...axes.map((a) => insideAlong(inner, a, at)), p.predicate(op.mask))
         const { param, at: from } = positionOf(p, op)
@@ -147,20 +129,20 @@ export function readAhead(
   const { ahead } = scope.unit
   const x = copyOf(scope, id)
   if (ahead === undefined || x?.let.op.kind !== 'load') return undefined
-  const { group, words } = x
+  const { axis, n, words } = x
   const param = scope.unit.param(x.let.op.param)
   const axes = scope.part.axesOf(id)
   const emit = (p: Point, to: Registers, out: Block): void => {
-    const { vec } = scope.layout.axis(group.axis)
-    for (let lane = 0; lane < vec; lane += group.n) {
-      const lanes = withLane(p.lanes, group.axis, lane)
+    const { vec } = scope.layout.axis(axis)
+    for (let lane = 0; lane < vec; lane += n) {
+      const lanes = withLane(p.lanes, axis, lane)
       const name = scope.unit.name(`${param.name}_w`)
       const index = wordOf(ahead.layout, x, axes, ahead.slot, lanes)
       out.push({ k: 'vload', name, param: x.array.name, index, bits: 32, words, type: wordType(param) })
       const target = (i: number): Ex =>
-        registerAt(to, registerIndex(scope.layout, axes, withLane(p.lanes, group.axis, lane + i)))
-      takeFields(scope, param, name, group.n, target, out)
+        registerAt(to, registerIndex(scope.layout, axes, withLane(p.lanes, axis, lane + i)))
+      takeFields(scope, param, name, n, target, out)
     }
   }
-  return { axis: group.axis, emit }
+  return { axis, emit }
 }
