@@ -117,7 +117,9 @@ describe.skipIf(!hasCompiler)('on the host (skipped where g++ is missing)', () =
       [1000, 1037, 1074, 1111, 1148].map((n) => ({ shape: [n] })),
       (p) => p.map((x) => c.exp(x)),
     )
-    const kernels = [elementwise, small, rows, short, step([[9], [5000], [33, 3], [2048], [64]])].flatMap((g) => kernelsOf(g))
+    const kernels = [elementwise, small, rows, short, step([[9], [5000], [33, 3], [2048], [64]])].flatMap((g) =>
+      kernelsOf(g),
+    )
     kernels.push(...kernelsOf(halves))
     expect(kernels.filter((k) => emitted(k).source.includes('member_of')).length).toBeGreaterThanOrEqual(3)
     expect(kernels.filter((k) => emitted(k).source.includes('extent')).length).toBeGreaterThanOrEqual(4)
