@@ -67,6 +67,14 @@ function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
   return { body: bodyOf(b, tiles, stores), branches: b.branches || cover !== undefined }
 }
 
+/** A dimension for an extent: the whole of an earlier result's, or the axes its ranges share. */
+function fits(tiles: Tiles, d: RootDim | undefined, extent: number): RootDim | undefined {
+  if (d === undefined || d.extent === extent) return d
+  const range = d.pieces.length > 1 ? d.pieces.find((p) => p.extent === extent) : undefined
+  const piece = range === undefined ? undefined : tiles.pieceOf(range.expr)
+  return piece === undefined ? undefined : { extent, pieces: [{ expr: piece.base, axes: piece.axes, extent }] }
+}
+
 /** The body of some stores: what they need of what was evaluated. */
 function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body {
   const used = liveLets(
@@ -161,8 +169,8 @@ function bindRoot(tiles: Tiles, root: Node, earlier: readonly (readonly RootDim[
         out.push(single)
         continue
       }
-      while (at < dims.length && dims[at]?.extent !== n) at++
-      const d = dims[at++]
+      while (at < dims.length && fits(tiles, dims[at], n) === undefined) at++
+      const d = fits(tiles, dims[at++], n)
       if (d === undefined) break
       out.push(d)
     }
