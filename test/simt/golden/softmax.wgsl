@@ -5,6 +5,13 @@
 @group(0) @binding(1) var<storage, read_write> y: array<vec4<f32>>;
 var<workgroup> partial_f32: array<f32, 128>;
 
+// a / b with r = 1 / b: the residual corrects the product, unless it is infinite or NaN.
+fn f32_div_by(a: f32, b: f32, r: f32) -> f32 {
+  let q = a * r;
+  let rest = fma(-q, b, a);
+  return select(q, fma(rest, r, q), (bitcast<u32>(rest) & 0x7fffffffu) < 0x7f800000u);
+}
+
 fn f32_isnan(a: f32) -> bool {
   return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u;
 }
@@ -200,35 +207,35 @@ fn softmax(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) 
   var div_5: array<f32, 8>;
   let reciprocal_0 = 1.0 / sum_4;
   {
-    let div_5_2 = (exp_3[0] * reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[0], sum_4, reciprocal_0);
     div_5[0] = div_5_2;
   }
   {
-    let div_5_2 = (exp_3[1] * reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[1], sum_4, reciprocal_0);
     div_5[1] = div_5_2;
   }
   {
-    let div_5_2 = (exp_3[2] * reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[2], sum_4, reciprocal_0);
     div_5[2] = div_5_2;
   }
   {
-    let div_5_2 = (exp_3[3] * reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[3], sum_4, reciprocal_0);
     div_5[3] = div_5_2;
   }
   {
-    let div_5_2 = (exp_3[4] * reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[4], sum_4, reciprocal_0);
     div_5[4] = div_5_2;
   }
   {
-    let div_5_2 = (exp_3[5] * reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[5], sum_4, reciprocal_0);
     div_5[5] = div_5_2;
   }
   {
-    let div_5_2 = (exp_3[6] * reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[6], sum_4, reciprocal_0);
     div_5[6] = div_5_2;
   }
   {
-    let div_5_2 = (exp_3[7] * reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[7], sum_4, reciprocal_0);
     div_5[7] = div_5_2;
   }
   y[(c0 >> 2u) + r * 256] = vec4<f32>(div_5[0], div_5[1], div_5[2], div_5[3]);

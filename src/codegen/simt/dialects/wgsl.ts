@@ -283,13 +283,12 @@ class WgslPrinter extends Printer {
   override call(fn: string, args: readonly Ex[]): string {
     const [a, b] = args
     const reciprocal = fn === 'f32_div' && b?.k === 'var' ? this.reciprocals.get(b.name) : undefined
-    if (reciprocal === undefined || a === undefined) return super.call(fn, args)
-    return `(${this.operand(a)} * ${reciprocal})`
+    if (reciprocal === undefined || a === undefined || b?.k !== 'var') return super.call(fn, args)
+    return this.named('f32_div_by', this.ex(a), b.name, reciprocal)
   }
 
   /**
-   * Repeated division by what a loop does not change is multiplication by its reciprocal, taken once: WGSL bounds both for divisors
-   * of ordinary size alone.
+   * Repeated division by what a loop does not change is multiplication by its reciprocal, taken once, with one step of correction.
    */
   private withReciprocals(s: Extract<S, { k: 'for' }>, body: () => void): void {
     const found = this.isFast ? invariantDivisors(s).filter((d) => !this.reciprocals.has(d)) : []

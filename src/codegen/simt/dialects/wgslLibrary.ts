@@ -96,6 +96,12 @@ export const wgslLibrary: Library = {
   ...extreme('max'),
   ...extreme('min'),
   f32_sign: fn('fn f32_sign(a: f32) -> f32 {\n  return select(select(a, -1.0, a < 0.0), 1.0, a > 0.0);\n}'),
+  f32_div_by: fn(`// a / b with r = 1 / b: the residual corrects the product, unless it is infinite or NaN.
+fn f32_div_by(a: f32, b: f32, r: f32) -> f32 {
+  let q = a * r;
+  let rest = fma(-q, b, a);
+  return select(q, fma(rest, r, q), (bitcast<u32>(rest) & 0x7fffffffu) < 0x7f800000u);
+}`),
   f32_to_i32: fn(
     `fn f32_to_i32(a: f32) -> i32 {
   if (f32_isnan(a)) { return 0; }
