@@ -23,6 +23,7 @@ using std::signbit;
 #define __align__(x) __attribute__((aligned(x)))
 
 struct Index { int x; };
+static volatile struct { int z; } gridDim = {1};
 static thread_local Index threadIdx, blockIdx;
 struct alignas(8) float2 { float x, y; };
 struct alignas(8) uint2 { unsigned x, y; };
@@ -126,8 +127,6 @@ static unsigned bf16_bits(float a) {
 static float f16_value(unsigned h) { return (float)bits<_Float16>((unsigned short)h); }
 static unsigned f16_bits(float a) { return bits<unsigned short>((_Float16)a); }
 static float f32_exp2_flushed(float a) { return exp2f(a); }
-static float f32_runtime(float a) { volatile float r = a; return r; }
-static double f64_runtime(double a) { volatile double r = a; return r; }
 static unsigned bf16_pair(float a, float b) { return bf16_bits(a) | (bf16_bits(b) << 16); }
 static unsigned f16_pair(float a, float b) { return f16_bits(a) | (f16_bits(b) << 16); }
 

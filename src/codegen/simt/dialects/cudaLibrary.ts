@@ -145,11 +145,11 @@ export const cudaLibrary: Library = {
   ...floats('double', 'f64'),
   f64_to_i32: fn('int f64_to_i32(double a)', 'return a != a ? 0 : __double2int_rz(a);'),
   f64_to_u32: fn('unsigned f64_to_u32(double a)', 'return a > 0.0 ? __double2uint_rz(a) : 0u;'),
-  // The value, which the compiler cannot know.
-  f32_runtime: fn('float f32_runtime(float a)', 'float r;\n  asm("mov.f32 %0, %1;" : "=f"(r) : "f"(a));\n  return r;'),
+  // The value itself, which no compiler knows: a grid has one layer, but only the launch says so.
+  f32_runtime: fn('float f32_runtime(float a)', 'return __int_as_float(__float_as_int(a) ^ (int)(gridDim.z - 1));'),
   f64_runtime: fn(
     'double f64_runtime(double a)',
-    'double r;\n  asm("mov.f64 %0, %1;" : "=d"(r) : "d"(a));\n  return r;',
+    'return __longlong_as_double(__double_as_longlong(a) ^ (long long)(gridDim.z - 1));',
   ),
   // Subnormal operands and results are zero.
   f32_exp2_flushed: fn(
