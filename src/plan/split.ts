@@ -131,8 +131,8 @@ function splitAxis(a: Analysis): Split {
   const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
   const kept = [...split].reduce((n, id) => n + points * size(a, a.lets.get(id)?.axes ?? []), 0)
   const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
-  // By columns, as few partial results as keep the target busy.
-  const parts = Math.ceil((2 * target.minPrograms) / programs)
+  // By columns, as few partial results as keep the target busy; no more programs than that, which would run on almost alone.
+  const parts = Math.max(1, Math.floor((2 * target.minPrograms) / programs))
   const busy = columns > 1 ? Math.ceil(extent(axis) / parts) : 1
   const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest, busy)
   return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
