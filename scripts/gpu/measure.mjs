@@ -58,7 +58,10 @@ export async function measureRow(open, row, copy, seconds, peers) {
   const peersReady = Promise.all(peers.map((p) => p.ask({ row: row.name })))
   api.setDevice(open.device)
   const specs = row.specs(false)
-  const inputBytes = specs.reduce((n, [shape, dtype = 'f32']) => n + size(shape) * (dtype === 'bf16' ? 2 : dtype === 'i8' ? 1 : 4), 0)
+  const inputBytes = specs.reduce(
+    (n, [shape, dtype = 'f32']) => n + size(shape) * (dtype === 'bf16' ? 2 : dtype === 'i8' ? 1 : 4),
+    0,
+  )
   const donate = row.donates?.(specs.length)
   const sets = row.latency || donate ? 1 : Math.max(2, Math.min(8, Math.ceil((4 * open.l2Bytes) / inputBytes)))
   const inputs = Array.from({ length: sets }, (_, i) => makeInputs(specs, 100 + i).map((t) => api.evaluate(t)))
