@@ -76,12 +76,16 @@ let server: Server | undefined
 let browser: ChildProcess | undefined
 const profile = mkdtempSync(join(tmpdir(), 'sinter-chromium-'))
 afterAll(async () => {
-  const ended = new Promise((done) => (browser === undefined ? done(undefined) : browser.once('exit', done)))
-  browser?.kill('SIGKILL')
-  await ended
+  const running = browser?.pid !== undefined && browser.exitCode === null && browser.signalCode === null
+  if (running && browser?.pid !== undefined) {
+    const ended = new Promise((done) => browser?.once('exit', done))
+    // With the processes it started, which write into the profile.
+    process.kill(-browser.pid, 'SIGKILL')
+    await ended
+  }
   server?.close()
   server?.closeAllConnections()
-  rmSync(profile, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
+  rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
 })
 
 /** Opens the page and waits for what it posts. */
@@ -123,7 +127,7 @@ function openPage(): Promise<Report> {
           `--user-data-dir=${profile}`,
           `http://127.0.0.1:${port}/`,
         ],
-        { stdio: ['ignore', 'ignore', 'pipe'] },
+        { stdio: ['ignore', 'ignore', 'pipe'], detached: true },
       )
       browser.stderr?.on('data', (text: Buffer) => {
         log += text.toString()
