@@ -1,7 +1,6 @@
 /**
- * ONNX's node cases on WebGPU (the software adapter): every fourth, those of dtypes and operators it lacks skipped. Runs when
- * SINTER_SHARED names the folder that holds `onnx/onnx-node-cases.tar.xz`. All of them, and the models:
- * `sinter verify --device webgpu --skip-unsupported FOLDER/*`.
+ * ONNX's node cases on WebGPU (the software adapter), those of dtypes and operators it lacks skipped. Runs when SINTER_SHARED
+ * names the folder that holds `onnx/onnx-node-cases.tar.xz`. SINTER_WEBGPU_CASES=4 takes every fourth.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -18,7 +17,7 @@ const present = archive !== undefined && existsSync(archive)
 if (!present)
   console.warn('\n*** ONNX CASES NOT RUN ON WEBGPU: SINTER_SHARED names no folder with onnx/*.tar.xz. ***\n')
 
-const every = Number(process.env.SINTER_WEBGPU_CASES ?? 4)
+const every = Number(process.env.SINTER_WEBGPU_CASES ?? 1)
 
 /**
  * Cases that differ on every device, WebAssembly too: bf16 attention by a step of bf16 (fused intermediates are not rounded), other
@@ -52,7 +51,7 @@ test.skipIf(!present)(
       (c) => c.code !== 'E_ONNX_UNSUPPORTED' && !(differing.test(c.name) && c.code === 'MISMATCH'),
     )
     expect(wrong.map((c) => `${c.name}: [${c.code}] ${c.message}`)).toEqual([])
-    expect(data.passed).toBeGreaterThan(0.7 * cases.length)
+    expect(data.passed).toBeGreaterThan(0.9 * cases.length)
   },
-  300_000,
+  600_000,
 )
