@@ -36,6 +36,13 @@ function atomRangeUnder(a: Atom, mask: Predicate): Range {
   return r
 }
 
+/** Whole factors by which an expression may hold another one: those at which a term of both goes away. */
+function multiples(e: Expr, part: Expr): Set<number> {
+  const coefs = new Map(part.terms.map((t) => [atomKey(t.atom), t.coef]))
+  const ratios = e.terms.map((t) => t.coef / (coefs.get(atomKey(t.atom)) ?? 0))
+  return new Set(ratios.filter((q) => Number.isInteger(q)))
+}
+
 /** Inclusive bounds of an expression where a mask holds (an empty range where it cannot hold). */
 export function rangeUnder(e: Expr, mask: Predicate): Range {
   let r: Range = { lo: e.offset, hi: e.offset }
@@ -53,17 +60,14 @@ export function rangeUnder(e: Expr, mask: Predicate): Range {
       r = intersect(r, { lo: Math.floor(whole.lo / t.atom.by), hi: Math.floor(whole.hi / t.atom.by) })
     }
   for (const b of mask) {
-    // e = rest + b.expr, or e = rest - b.expr, with rest the simpler.
-    const plus = sub(e, b.expr)
-    const minus = add(e, b.expr)
+    // e = rest + q * b.expr with rest the simpler.
     const others = mask.filter((o) => o !== b)
-    if (plus.terms.length < e.terms.length) {
-      const rest = rangeUnder(plus, others)
-      r = intersect(r, { lo: rest.lo + b.lo, hi: rest.hi + b.hi - 1 })
-    }
-    if (minus.terms.length < e.terms.length) {
-      const rest = rangeUnder(minus, others)
-      r = intersect(r, { lo: rest.lo - (b.hi - 1), hi: rest.hi - b.lo })
+    for (const q of multiples(e, b.expr)) {
+      const rest = sub(e, mul(b.expr, q))
+      if (rest.terms.length >= e.terms.length) continue
+      const of = rangeUnder(rest, others)
+      const [lo, hi] = q > 0 ? [q * b.lo, q * (b.hi - 1)] : [q * (b.hi - 1), q * b.lo]
+      r = intersect(r, { lo: of.lo + lo, hi: of.hi + hi })
     }
   }
   return r

@@ -315,6 +315,11 @@ describe('memory', () => {
         help: mask it: where 0 <= c + 1 < 10]
     `)
   })
+  test('a mask on a fraction of the index', () => {
+    expect(verdict('%0 f32{r, c, k} = load x[r, 2*c + 2*k - 2] where 0 <= c + k - 1 < 5 else 0')).not.toThrow()
+    expect(verdict('%0 f32{r, c, k} = load x[r, 2*c + 2*k - 2] where 0 <= c + k - 1 < 6 else 0')).toThrow('[0, 10]')
+    expect(verdict('%0 f32{r, c, k} = load x[r, 8 - 2*c - 2*k] where 0 <= c + k < 5 else 0')).not.toThrow()
+  })
   test('an index value of too large an extent', () => {
     expect(verdict('%0 i32{r} = load n[r]\n %1 f32{r} = load u[%0:11]')).toThrowErrorMatchingInlineSnapshot(`
       [UserError: [E_KERNEL_INVALID] index 0 of u, %0:11, ranges over [0, 10], outside [0, 10)

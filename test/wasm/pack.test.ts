@@ -46,11 +46,13 @@ describe.each(sizes)('%i x %i, depth %i', (m, n, depth) => {
         ['x[m, k]', `${m}, ${depth}`],
         ['x[k, m]', `${depth}, ${m}`],
         ['x[m, k, 1]', `${m}, ${depth}, 3`],
+        [`x[${m - 1} - m, k]`, `${m}, ${depth}`],
       ])
         for (const [b, bshape] of [
           ['w[k, n]', `${depth}, ${n}`],
           ['w[n, k]', `${n}, ${depth}`],
           ['w[k, n, 2]', `${depth}, ${n}, 3`],
+          [`w[${n - 1} - n, k]`, `${n}, ${depth}`],
         ])
           compare(
             product(

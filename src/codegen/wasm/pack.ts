@@ -254,16 +254,19 @@ function emitTranspose(
   const strip = (rows: 1 | 4): void => {
     f.get(source)
     f.set(s)
+    // Rows that go backwards are counted from the last one: offsets are not negative.
+    const first = rowStride < 0 ? rows - 1 : 0
+    if (first > 0) move(values, s, first * rowStride)
     f.get(target)
     f.set(t)
     const pieces = (columns: 1 | 4): void => {
-      if (rows === 4 && columns === 4) transposeBlock(values, s, t, rowStride, targetStride)
+      if (rows === 4 && columns === 4) transposeBlock(values, s, t, first, rowStride, targetStride)
       else
         for (let r = 0; r < rows; r++)
           for (let c = 0; c < columns; c++) {
             f.get(t)
             f.get(s)
-            f.load('i32.load', 4, r * rowStride + word * c)
+            f.load('i32.load', 4, (r - first) * rowStride + word * c)
             f.store('i32.store', 4, word * r + c * targetStride)
           }
       move(values, s, word * columns)
@@ -301,11 +304,19 @@ function emitTranspose(
   f.release(s, t, i, j)
 }
 
-function transposeBlock(values: Values, s: Local, t: Local, rowStride: number, targetStride: number): void {
+/** `s` stands at row `first` of the block. */
+function transposeBlock(
+  values: Values,
+  s: Local,
+  t: Local,
+  first: number,
+  rowStride: number,
+  targetStride: number,
+): void {
   const { f } = values
   const rows = [0, 1, 2, 3].map((r) => {
     f.get(s)
-    f.load('v128.load', 4, r * rowStride)
+    f.load('v128.load', 4, (r - first) * rowStride)
     return f.toLocal('v128')
   })
   const mixed = (a: number, b: number, lanes: readonly [number, number, number, number]): Local => {
