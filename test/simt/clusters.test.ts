@@ -99,6 +99,23 @@ const cases: readonly Case[] = [
     [4],
     { tolerance: 1e-4 },
   ),
+  make('a sum over the warps of a large block', row(16384, 'f32', 4), ({ x }) => x.div(x.square().sum(-1, true)), [1], {
+    caps: { maxThreads: 1024, clusters: 1 },
+  }),
+  make(
+    'folds along axes that share the blocks out',
+    { x: { shape: [8, 256] } },
+    ({ x }) => {
+      let y = x
+      for (let i = 0; i < 6; i++) {
+        for (let k = 0; k < 12; k++) y = y.mul(0.99).tanh()
+        y = y.sub(y.mean(i % 2, true))
+      }
+      return y
+    },
+    [8],
+    { tolerance: 1e-4 },
+  ),
 ]
 
 function inputsOf(graph: Graph): HostArray[] {

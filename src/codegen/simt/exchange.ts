@@ -209,12 +209,12 @@ function exchangeInBlock(scope: Scope, folds: readonly Spread[], out: Block): vo
   out.push({ k: 'barrier' })
   for (let left = Math.max(...all.map((s) => s.warps.length)); left > mostRead; left--) {
     const half = 2 ** (left - 1)
-    for (const { acc, warps, place, member } of all) {
+    for (const { acc, lanes, warps, place, member } of all) {
       if (warps.length < left) continue
       eachRegister(scope, acc, out, (i, _, body) => {
         const taken: Block = []
         mergeInto(acc, place(i, member), place(i, add(member, int(half))), scope, taken)
-        body.push({ k: 'if', cond: bin('<', member, int(half)), body: taken, otherwise: [] })
+        onOneLane(lanes, [guard(bin('<', member, int(half)), taken)], body)
       })
     }
     out.push({ k: 'barrier' })
@@ -278,7 +278,8 @@ function landingRoom(scope: Scope, blockBits: number): number {
  * Each block folds its part and pushes it into the shared memory of all blocks that share the result; what lands there is counted,
  * and a block goes on when it has all parts. Where they land alternates from one exchange to the next, so none is overwritten
  * before it was read: a block pushes for the second time into one place when it has what this block pushed in between, which this
- * block did behind a barrier of its own that lies behind the reading.
+ * block did behind a barrier of its own that lies behind the reading. Where the exchange in between is not among all blocks, a
+ * barrier of the cluster tells it instead.
  */
 function exchangeInCluster(scope: Scope, folds: readonly Spread[], blockBits: number, out: Block): void {
   const { unit } = scope
@@ -322,6 +323,8 @@ function exchangeInCluster(scope: Scope, folds: readonly Spread[], blockBits: nu
   out.push({ k: 'barrier' })
   // Before the first push every block must run.
   if (round === 0 && !unit.loops) out.push({ k: 'call', fn: 'cluster_wait', args: [] })
+  const isPartial = (round > 0 || unit.loops) && all.every((w) => w.count < unit.cluster)
+  if (isPartial) out.push({ k: 'call', fn: 'cluster_release', args: [] })
   const bytes = all.reduce((n, w) => n + w.results * w.count * bytesOf(w.acc), 0)
   out.push(guard(eq(local, int(0)), [{ k: 'call', fn: 'meeting_expect', args: [meeting, int(bytes)] }]))
   for (const w of all)
@@ -349,6 +352,7 @@ function exchangeInCluster(scope: Scope, folds: readonly Spread[], blockBits: nu
         for (let f = 0; f < w.count; f++)
           take(scope, w.acc, held, slot(w.landing, add(result, int(f * w.results))), f, body)
     })
+  if (isPartial) out.push({ k: 'call', fn: 'cluster_wait', args: [] })
   if (unit.loops) out.push({ k: 'assign', to: number, value: add(number, int(1)) })
 }
 

@@ -2,6 +2,7 @@
 // instructions that the printed sources reach through inline assembly.
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <condition_variable>
 #include <cmath>
 #include <cstdint>
@@ -253,6 +254,7 @@ static unsigned char shared_memories[8][1 << 18] __attribute__((aligned(1024)));
 
 // Blocks of a cluster: all are under way, and a push lands at once.
 static void cluster_arrive() {}
+static void cluster_release() {}
 static void cluster_wait() { cluster_barrier->arrive_and_wait(); }
 static std::mutex meeting_lock;
 static std::condition_variable meeting_changed;
@@ -274,10 +276,14 @@ static void meeting_expect(unsigned long long* at, int bytes) {
   m.pending -= 1;
   settle(m);
 }
+// The first block reads late, so that what others push too early shows.
 static void meeting_wait(unsigned long long* at, int parity) {
-  std::unique_lock<std::mutex> hold(meeting_lock);
-  const Meeting& m = meeting_at(at, block_rank);
-  meeting_changed.wait(hold, [&] { return m.phase != parity; });
+  {
+    std::unique_lock<std::mutex> hold(meeting_lock);
+    const Meeting& m = meeting_at(at, block_rank);
+    meeting_changed.wait(hold, [&] { return m.phase != parity; });
+  }
+  if (block_rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 template <class V> static void push_value(V* at, V value, unsigned long long* meeting, int rank) {
   std::lock_guard<std::mutex> hold(meeting_lock);

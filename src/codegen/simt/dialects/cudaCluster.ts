@@ -27,8 +27,13 @@ export const cudaCluster: Library = {
     'cluster_arrive()',
     'asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");',
   ),
+  cluster_release: fn(
+    'Says to the other blocks of the cluster that this thread has read what they wrote so far.',
+    'cluster_release()',
+    'asm volatile("barrier.cluster.arrive.release;" ::: "memory");',
+  ),
   cluster_wait: fn(
-    'Waits until all blocks of the cluster run.',
+    'Waits until all threads of the cluster have said so.',
     'cluster_wait()',
     'asm volatile("barrier.cluster.wait.acquire;" ::: "memory");',
   ),
