@@ -5,6 +5,7 @@
 import { familyOf } from '../graph/table.ts'
 import * as ix from '../index/expr.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
+import { isModerate } from '../scalar/moderate.ts'
 import type { DType } from '../types/dtype.ts'
 import { dtypeBytes, isFloat } from '../types/dtype.ts'
 import {
@@ -66,7 +67,9 @@ const narrows =
   (from: DType, cast: LetStmt, scale: number): boolean => {
     const own = body.origin.get(cast.id)
     const free = scale === 1 || (own !== undefined && familyOf(own) === 'contraction')
-    return isFloat(cast.dtype) && dtypeBytes(cast.dtype) <= dtypeBytes(from) && free
+    // f16 and bf16 are no narrower than each other: rounding to the one is not skipped on the way to the other.
+    const narrow = dtypeBytes(cast.dtype) < dtypeBytes(from) || cast.dtype === from
+    return isFloat(cast.dtype) && narrow && free
   }
 
 /** Takes multiplications and divisions by constants, and casts that `mayCast` allows, off a value. */
@@ -103,7 +106,7 @@ function scaled(
       at = x
     } else return undefined
   }
-  return at === undefined || !Number.isFinite(scale) ? undefined : { of: at, scale }
+  return at === undefined ? undefined : { of: at, scale }
 }
 
 /** A tensor's flat position as an offset and a stride for every axis; undefined where it is anything else. */
@@ -158,6 +161,8 @@ export function callOf(body: Body): LibraryCall | undefined {
   const call = arrange(axes)
   if (call === undefined) return undefined
   const alpha = result.scale * a.scale * b.scale
+  // Sums of what is not scaled yet stay in range; and nothing scaled by zero is read, not even a NaN.
+  if (![result.scale, a.scale, b.scale, alpha].every(isModerate)) return undefined
   return { ...call, product: { ...call.product, alpha }, a: a.param, b: b.param }
 }
 

@@ -1,6 +1,7 @@
 /** Literals of products that meet inside a kernel, where rounding between them was left out (`unrounded`). */
 import type { Node } from '../graph/node.ts'
 import type { ValueId } from '../kernel/ir.ts'
+import { isModerate } from '../scalar/moderate.ts'
 import type { Tiles } from './tiles.ts'
 
 /** (x K) y L -> (x K L) y; undefined where a product has another form. In `fast`, as the rewrite rules do it between nodes. */
@@ -27,7 +28,7 @@ function factorsOf(tiles: Tiles, id: ValueId): readonly ValueId[] | undefined {
   return op.kind === 'scalar' && op.op === 'mul' ? op.args : undefined
 }
 
-/** The factor that is no literal, and the literal. */
+/** The factor that is no literal, and the literal: one whose product with another loses nothing. */
 function withLiteral(tiles: Tiles, args: readonly ValueId[]): readonly [ValueId, number] | undefined {
   const [a, b] = args
   if (a === undefined || b === undefined) return undefined
@@ -36,7 +37,7 @@ function withLiteral(tiles: Tiles, args: readonly ValueId[]): readonly [ValueId,
     [b, a],
   ] as const) {
     const { op } = tiles.letOf(k)
-    if (op.kind === 'const' && typeof op.value === 'number' && Number.isFinite(op.value)) return [x, op.value]
+    if (op.kind === 'const' && typeof op.value === 'number' && isModerate(op.value)) return [x, op.value]
   }
   return undefined
 }

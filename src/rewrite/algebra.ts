@@ -1,6 +1,7 @@
 /** Algebra of elementwise operations as data: each rule a pattern and what stands in its place. */
 import type { Node } from '../graph/node.ts'
 import { evalScalar, roundTo } from '../scalar/eval.ts'
+import { isModerate } from '../scalar/moderate.ts'
 import { type BinaryName, extreme, type Scalar } from '../scalar/ops.ts'
 import { type DType, type DTypeClass, isFloat } from '../types/dtype.ts'
 import { fullOf } from './facts.ts'
@@ -62,9 +63,6 @@ function isExactReciprocal(dtype: DType, v: Scalar): boolean {
   const mantissa = Math.abs(v) / 2 ** Math.floor(Math.log2(Math.abs(v)))
   return mantissa === 1 && Number.isFinite(r) && Object.is(roundTo(dtype, r), r)
 }
-
-/** Magnitudes whose products and reciprocals neither overflow nor lose bits. */
-const isModerate = (v: Scalar): boolean => typeof v === 'number' && Math.abs(v) > 2 ** -60 && Math.abs(v) < 2 ** 60
 
 const sameSign = (a: Scalar, b: Scalar): boolean =>
   Number(a) >= 0 === Number(b) >= 0 && Math.abs(Number(a) + Number(b)) < 2 ** 60

@@ -230,6 +230,26 @@ describe('products', () => {
     expect(products(made.program).map((s) => s.product.alpha)).toEqual([1])
   })
 
+  test('whose scale is zero, or so large or small that sums would leave the range, are not scaled by the library', () => {
+    for (const by of [0, 1e-30, 1e30, Number.POSITIVE_INFINITY]) {
+      const made = compileGraph(
+        trace([f32(13, 7), f32(7, 11)], (p) => c.mul(c.matmul(at(p, 0), at(p, 1)), by)),
+        { mode: 'fast', target: eager, verify: true },
+      )
+      expect(products(made.program).every((s) => s.product.alpha === 1)).toBe(true)
+    }
+  })
+
+  test('whose result the user rounds to one half precision and then to the other are rounded twice', () => {
+    const half: Input[] = [
+      { shape: [13, 7], dtype: 'f16' },
+      { shape: [7, 11], dtype: 'f16' },
+    ]
+    const wide = (x: Node): Node => c.cast(x, 'f32')
+    const made = check(trace(half, (p) => c.cast(c.cast(c.matmul(wide(at(p, 0)), wide(at(p, 1))), 'bf16'), 'f16')))
+    expect(kinds(made)).not.toEqual(['library'])
+  })
+
   test('independent ones are never one kernel', () => {
     const f64 = (...shape: number[]): Input => ({ shape, dtype: 'f64' })
     const made = check(
