@@ -118,3 +118,6 @@ export function withinBound(op: ScalarOp, dtype: DType, actual: number, expected
 
 /** Absolute error of a function whose uses ask for no more (docs/numerics.md, "Error bounds"). */
 export const coarseError = 2 ** -19
+
+/** Relative error of one whose uses keep it relative until it is rounded to half precision. */
+export const coarseRelativeError = 2 ** -14

@@ -76,6 +76,10 @@ export interface ScalarInfo {
   readonly idempotent?: true
   /** Discontinuous: the oracle must round its operands to their dtype before it is compared. */
   readonly discontinuous?: true
+  /** Relative errors of the operands pass to the result and at most add up. */
+  readonly proportional?: true
+  /** No result is below zero. */
+  readonly nonnegative?: true
 }
 
 const num: readonly DTypeClass[] = ['float', 'signed', 'unsigned']
@@ -101,16 +105,16 @@ const compare = (extra: Partial<ScalarInfo> = {}): ScalarInfo => ({
 })
 
 export const scalarOps = {
-  neg: { arity: 1, result: 'same', on: num, cost: 'simple' },
-  abs: { arity: 1, result: 'same', on: num, cost: 'simple', idempotent: true },
+  neg: { arity: 1, result: 'same', on: num, cost: 'simple', proportional: true },
+  abs: { arity: 1, result: 'same', on: num, cost: 'simple', idempotent: true, proportional: true, nonnegative: true },
   sign: { arity: 1, result: 'same', on: num, cost: 'simple', monotone: true, idempotent: true, discontinuous: true },
   floor: { arity: 1, result: 'same', on: num, cost: 'simple', monotone: true, idempotent: true, discontinuous: true },
   ceil: { arity: 1, result: 'same', on: num, cost: 'simple', monotone: true, idempotent: true, discontinuous: true },
   round: { arity: 1, result: 'same', on: num, cost: 'simple', monotone: true, idempotent: true, discontinuous: true },
   trunc: { arity: 1, result: 'same', on: num, cost: 'simple', monotone: true, idempotent: true, discontinuous: true },
-  sqrt: { arity: 1, result: 'same', on: float, cost: 'divide', monotone: true },
-  rsqrt: { arity: 1, result: 'same', on: float, cost: 'divide' },
-  exp: special({ monotone: true }),
+  sqrt: { arity: 1, result: 'same', on: float, cost: 'divide', monotone: true, proportional: true, nonnegative: true },
+  rsqrt: { arity: 1, result: 'same', on: float, cost: 'divide', proportional: true, nonnegative: true },
+  exp: special({ monotone: true, nonnegative: true }),
   expm1: special({ monotone: true }),
   log: special({ monotone: true }),
   log1p: special({ monotone: true }),
@@ -127,18 +131,18 @@ export const scalarOps = {
   acosh: special({ monotone: true }),
   atanh: special({ monotone: true }),
   erf: special({ monotone: true }),
-  sigmoid: special({ monotone: true }),
+  sigmoid: special({ monotone: true, nonnegative: true }),
   not: { arity: 1, result: 'same', on: bits, cost: 'simple' },
   isnan: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true },
   isinf: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true },
   add: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true },
   sub: { arity: 2, result: 'same', on: num, cost: 'simple' },
-  mul: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true },
-  div: { arity: 2, result: 'same', on: num, cost: 'divide' },
+  mul: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true, proportional: true },
+  div: { arity: 2, result: 'same', on: num, cost: 'divide', proportional: true },
   rem: { arity: 2, result: 'same', on: num, cost: 'divide', discontinuous: true },
   pow: { arity: 2, result: 'same', on: num, cost: 'special' },
-  max: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true },
-  min: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true },
+  max: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true },
+  min: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true },
   atan2: { arity: 2, result: 'same', on: float, cost: 'special' },
   and: { arity: 2, result: 'same', on: bits, cost: 'simple', commutative: true },
   or: { arity: 2, result: 'same', on: bits, cost: 'simple', commutative: true },
@@ -151,7 +155,7 @@ export const scalarOps = {
   le: compare(),
   gt: compare(),
   ge: compare(),
-  select: { arity: 3, result: 'same', on: any, cost: 'simple' },
+  select: { arity: 3, result: 'same', on: any, cost: 'simple', proportional: true },
   cast: { arity: 1, result: 'attr', on: any, cost: 'simple', discontinuous: true },
   bitcast: { arity: 1, result: 'attr', on: any, cost: 'free', discontinuous: true },
 } as const satisfies Record<ScalarOp, ScalarInfo>

@@ -4,7 +4,7 @@ import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernels } from '../../src/kernel/parse.ts'
-import { coarseError } from '../../src/scalar/bounds.ts'
+import { coarseError, coarseRelativeError } from '../../src/scalar/bounds.ts'
 import { evalScalar } from '../../src/scalar/eval.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'
 import { openDevice, runWgsl } from './wgsl.ts'
@@ -109,4 +109,99 @@ test('where uses ask for absolute accuracy in half precision alone', () => {
   expect(using('  %3 f32{i} = add %1, %0\n  %4 bf16{i} = cast %3\n  store z[i] = %4')).toBe(false)
   expect(using(`${sum}  %4 f32{i} = log %3\n  %5 bf16{i} = cast %4\n  store z[i] = %5`)).toBe(false)
   expect(using(`${sum}  %4 bf16{i} = cast %3\n  store z[i] = %4`, 'strict')).toBe(false)
+})
+
+/** exp(s x) times 1 in half precision. */
+const exponential = only(`kernel exponential {
+  param x: f32[${n}] read
+  param y: bf16[${n}] write
+  axes i: ${n}
+  grid i/512
+  %0 f32{i} = load x[i]
+  %1 f32 = const 0.75
+  %2 f32{i} = mul %0, %1
+  %3 f32{i} = exp %2
+  %4 bf16{i} = cast %3
+  store y[i] = %4
+}`)
+
+function exponents(): { x: Float32Array; y: Uint16Array } {
+  const x = Float32Array.from({ length: n }, (_, i) => (i - 2048) / 18)
+  x.set([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0, 1e-30, -1e30, 3e38], 4000)
+  return { x, y: new Uint16Array(n) }
+}
+
+const bf16Value = (bits: number): number => new Float32Array(Uint32Array.of(bits << 16).buffer)[0] ?? Number.NaN
+
+function checkExponential(b: { x: Float32Array; y: Uint16Array }): void {
+  b.x.forEach((v, i) => {
+    const want = Math.exp(0.75 * v)
+    const got = bf16Value(b.y[i] ?? 0)
+    if (Number.isNaN(want)) expect(got, `at ${v}`).toBeNaN()
+    else if (want > 3.39e38) expect(got, `at ${v}`).toBe(Number.POSITIVE_INFINITY)
+    else if (want < 2 ** -126) expect(got, `at ${v}`).toBeLessThanOrEqual(2 ** -126)
+    else expect(Math.abs(got / want - 1), `at ${v}`).toBeLessThanOrEqual(coarseRelativeError + 2 ** -8)
+  })
+  // Where the result is a power of two between two neighbours of half precision, rounding adds least.
+  const errors = [...b.x].map((v, i) => Math.abs(bf16Value(b.y[i] ?? 0) / Math.exp(0.75 * v) - 1))
+  expect(errors.filter((e) => e < coarseRelativeError).length).toBeGreaterThan(10)
+}
+
+test('exp in WGSL', async ({ skip }) => {
+  const machine = await openDevice()
+  skip(typeof machine === 'string', String(machine))
+  if (typeof machine === 'string') return
+  const b = exponents()
+  await runWgsl(machine, [exponential], { ...b })
+  checkExponential(b)
+})
+
+test.skipIf(!hasCompiler())('exp in CUDA on the host (skipped where g++ is missing)', () => {
+  const emulated = new Emulated([exponential])
+  const b = exponents()
+  emulated.run(0, { ...b })
+  emulated.dispose()
+  checkExponential(b)
+})
+
+const coarseExponential = (uses: string, mode: Kernel['mode'] = 'fast'): boolean =>
+  emitKernel(
+    {
+      ...only(`kernel uses {
+  param x: f32[64] read
+  param y: f32[64] write
+  param s: f32[] write
+  param z: bf16[64] write
+  axes i: 64
+  grid 1
+  %0 f32{i} = load x[i]
+  %1 f32{i} = exp %0
+  %2 f32 = const 1
+${uses}
+}`),
+      mode,
+    },
+    'cuda',
+    cudaCaps,
+  ).source.includes('exp_coarse(')
+
+test('where a relative error stays one up to half precision', () => {
+  const quotient =
+    '  %3 f32 = reduce sum %1 over i\n  %4 f32{i} = div %1, %3\n  %5 bf16{i} = cast %4\n  store z[i] = %5'
+  expect(coarseExponential(quotient)).toBe(true)
+  expect(
+    coarseExponential('  %3 f32{i} = add %2, %1\n  %4 f32{i} = div %0, %3\n  %5 bf16{i} = cast %4\n  store z[i] = %5'),
+  ).toBe(true)
+  expect(coarseExponential('  %3 bf16{i} = cast %1\n  store z[i] = %3')).toBe(true)
+  // Full precision leaves, a difference or a logarithm lays the error bare, or the mode is strict.
+  expect(coarseExponential(`${quotient}\n  store s[] = %3`)).toBe(false)
+  expect(coarseExponential('  %3 f32{i} = sub %1, %2\n  %4 bf16{i} = cast %3\n  store z[i] = %4')).toBe(false)
+  expect(coarseExponential('  %3 f32{i} = add %1, %0\n  %4 bf16{i} = cast %3\n  store z[i] = %4')).toBe(false)
+  expect(coarseExponential('  %3 f32{i} = log %1\n  %4 bf16{i} = cast %3\n  store z[i] = %4')).toBe(false)
+  expect(
+    coarseExponential(
+      '  %3 f32{i} = sub %1, %0\n  %4 f32 = reduce sum %3 over i\n  %5 bf16 = cast %4\n  store z[0] = %5',
+    ),
+  ).toBe(false)
+  expect(coarseExponential(quotient, 'strict')).toBe(false)
 })

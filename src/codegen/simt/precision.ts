@@ -1,10 +1,11 @@
 /**
  * Precision that the uses of a value ask for. In `fast` mode a function whose result is only added to constants of magnitude at
  * least 1, and of which nothing but half precision leaves the kernel, is asked for absolute accuracy alone: it is computed to
- * `coarseError` of src/scalar/bounds.ts (docs/numerics.md, "Error bounds").
+ * `coarseError` of src/scalar/bounds.ts. One whose relative error stays what it is until it is rounded to half precision is
+ * computed to `coarseRelativeError` (docs/numerics.md, "Error bounds").
  */
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
+import { combinerOp, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import { call, type Ex, lit } from './ir.ts'
 import type { Part } from './part.ts'
 
@@ -13,10 +14,24 @@ const erfExponent = [
   -1.6278890371322632, -0.9185094237327576, -0.1486654281616211, 0.029589857906103134, -0.002944102045148611,
 ] as const
 
-/** Functions that have a coarse form, as forms of `scale` times an operand. */
-const coarse: Readonly<Partial<Record<ScalarOp, (x: Ex, scale: number) => Ex>>> = {
-  erf: (x, scale) =>
-    call('f32', 'f32_erf_coarse', x, ...erfExponent.map((c, i) => lit('f32', Math.fround(c * scale ** (i + 1))))),
+/** The coarse form of a function. */
+interface Coarse {
+  /** The error that it keeps below its bound. */
+  readonly error: 'absolute' | 'relative'
+  /** The function of `scale` times an operand. */
+  readonly form: (x: Ex, scale: number) => Ex
+}
+
+const coarse: Readonly<Partial<Record<ScalarOp, Coarse>>> = {
+  erf: {
+    error: 'absolute',
+    form: (x, scale) =>
+      call('f32', 'f32_erf_coarse', x, ...erfExponent.map((c, i) => lit('f32', Math.fround(c * scale ** (i + 1))))),
+  },
+  exp: {
+    error: 'relative',
+    form: (x, scale) => call('f32', 'f32_exp_coarse', x, lit('f32', Math.fround(scale * Math.LOG2E))),
+  },
 }
 
 /** Continuous operations that errors pass as they are, or grow by a factor that the operands show. */
@@ -30,6 +45,7 @@ class Uses {
   private readonly part: Part
   private readonly users = new Map<ValueId, LetStmt[]>()
   private readonly half = new Map<ValueId, boolean>()
+  private readonly relative = new Map<ValueId, boolean>()
 
   constructor(part: Part) {
     this.part = part
@@ -53,22 +69,66 @@ class Uses {
   private endsInHalf(id: ValueId): boolean {
     const known = this.half.get(id)
     if (known !== undefined) return known
-    const { part } = this
-    const dtype = part.dtypeOf(id)
-    const isHalf = dtype === 'f16' || dtype === 'bf16'
     const ends =
-      isHalf ||
-      (dtype === 'f32' &&
-        !this.isCarried(id) &&
-        part.stores.every((s) => {
-          const to = part.params.get(s.param)?.dtype
-          return s.value !== id || to === 'f16' || to === 'bf16'
-        }) &&
+      this.isHalf(id) ||
+      (this.leavesAsHalf(id) &&
         this.usersOf(id).every(
           (l) => l.op.kind === 'scalar' && (l.op.op === 'cast' || isTame(l.op.op)) && this.endsInHalf(l.id),
         ))
     this.half.set(id, ends)
     return ends
+  }
+
+  private isHalf(id: ValueId): boolean {
+    const dtype = this.part.dtypeOf(id)
+    return dtype === 'f16' || dtype === 'bf16'
+  }
+
+  /** Whether an f32 value leaves the part as half precision, if it does. */
+  private leavesAsHalf(id: ValueId): boolean {
+    const { part } = this
+    return (
+      part.dtypeOf(id) === 'f32' &&
+      !this.isCarried(id) &&
+      part.stores.every((s) => {
+        const to = part.params.get(s.param)?.dtype
+        return s.value !== id || to === 'f16' || to === 'bf16'
+      })
+    )
+  }
+
+  /** Whether a relative error of a value stays one on every way to half precision. */
+  isRelative(id: ValueId): boolean {
+    const known = this.relative.get(id)
+    if (known !== undefined) return known
+    const stays =
+      this.isHalf(id) ||
+      (this.leavesAsHalf(id) && this.usersOf(id).every((l) => this.keepsRelative(l) && this.isRelative(l.id)))
+    this.relative.set(id, stays)
+    return stays
+  }
+
+  private keepsRelative({ op }: LetStmt): boolean {
+    if (op.kind === 'reduce')
+      return op.combiner === 'max' || op.combiner === 'min' || (op.combiner === 'sum' && this.isNonnegative(op.arg))
+    if (op.kind !== 'scalar') return false
+    if (op.op === combinerOp.sum) return op.args.every((a) => this.isNonnegative(a))
+    return op.op === 'cast' || scalarInfo(op.op).proportional === true
+  }
+
+  /** Whether a value is known to be no less than zero. */
+  private isNonnegative(id: ValueId): boolean {
+    const op = this.part.lets.get(id)?.op
+    switch (op?.kind) {
+      case 'const':
+        return Number(op.value) >= 0
+      case 'scalar':
+        return scalarInfo(op.op).nonnegative === true
+      case 'reduce':
+        return (op.combiner === 'sum' || op.combiner === 'max' || op.combiner === 'min') && this.isNonnegative(op.arg)
+      default:
+        return false
+    }
   }
 
   /** Whether a value is only added to constants of magnitude at least 1, in what ends in half precision. */
@@ -112,10 +172,10 @@ export function coarseForm(part: Part, l: LetStmt, read: (id: ValueId) => Ex): E
   if (part.mode !== 'fast' || l.op.kind !== 'scalar') return undefined
   const form = coarse[l.op.op]
   const [x] = l.op.args
-  if (form === undefined || x === undefined) return undefined
+  if (form === undefined || x === undefined || l.dtype !== 'f32') return undefined
   const uses = usesOfParts.get(part) ?? new Uses(part)
   usesOfParts.set(part, uses)
-  if (!uses.isAbsolute(l.id)) return undefined
+  if (!(form.error === 'absolute' ? uses.isAbsolute(l.id) : uses.isRelative(l.id))) return undefined
   const { of, by } = uses.scaled(x)
-  return form(read(of), by)
+  return form.form(read(of), by)
 }

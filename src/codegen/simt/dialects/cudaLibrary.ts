@@ -156,6 +156,7 @@ export const cudaLibrary: Library = {
     'float f32_exp2_flushed(float a)',
     'float r;\n  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));\n  return r;',
   ),
+  f32_exp_coarse: fn('float f32_exp_coarse(float a, float k)', 'return f32_exp2_flushed(a * k);', ['f32_exp2_flushed']),
   f32_erf_coarse: fn(
     'float f32_erf_coarse(float a, float c0, float c1, float c2, float c3, float c4)',
     'const float t = fabsf(a);\n  const float p = fmaf(fmaf(fmaf(fmaf(c4, t, c3), t, c2), t, c1), t, c0);\n  return copysignf(1.0f - f32_exp2_flushed(p * t), a);',

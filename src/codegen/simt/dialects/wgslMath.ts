@@ -86,13 +86,21 @@ export const wgslMath: Library = {
 }`,
     ['f32_isnan'],
   ),
+  // 2^(a k); zero far below.
+  f32_exp_coarse: fn(
+    `fn f32_exp_coarse(a: f32, k: f32) -> f32 {
+  return select(exp2(max(a * k, -200.0)), a, f32_isnan(a));
+}`,
+    ['f32_isnan'],
+  ),
   power_of_two: fn(
     '// 2^n for n from -127 (zero) to 128 (infinity).\nfn power_of_two(n: i32) -> f32 {\n  return bitcast<f32>(u32(n + 127) << 23u);\n}',
   ),
   ...unary(
     'exp',
+    // Beyond 127 the rest carries the result over the greatest number.
     `let a = clamp(x, -87.9, 88.9);
-  let t = ${stepsOf('a')};
+  let t = min(${stepsOf('a')}, bitcast<u32>(${text(49152 + 127)}));
   let n = ${wholeOf('t')};
   let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
   return select(${poly('r', expTerms)} * ${powerOf('t', 127)}, x, f32_isnan(x));`,
