@@ -6,7 +6,7 @@ import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt, StoreStmt, Valu
 import { liveLets } from '../kernel/walk.ts'
 import type { Body } from '../plan/body.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
-import { dependsOn } from '../plan/split.ts'
+import { dependsOn, foldAxes } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { computeDType } from '../types/dtype.ts'
 import { parallelGrid, reductionPoints } from './blocks.ts'
@@ -144,7 +144,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
     lets: [...again, ...finishLets],
     stores: body.stores.filter((s) => after.has(s.value)),
   }
-  const folded = new Set(finishLets.flatMap((l) => (l.op.kind === 'reduce' ? l.op.axes : [])))
+  const folded = new Set(finishLets.flatMap(foldAxes))
   const finishNames = axesUsed(finishBody.lets, [])
   const finishRoles: Roles = {
     kind: 'reduction',

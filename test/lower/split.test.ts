@@ -48,6 +48,17 @@ describe('one long axis', () => {
     expect(stages([long], (p) => c.sqrt(c.add(c.mean(c.mul(at(p, 0), at(p, 0)), 0), 1e-3))).kernels).toHaveLength(2)
   })
 
+  test('folds of every kind that follow run over whole axes of the finishing stage', () => {
+    const inputs: Input[] = [
+      { shape: [600, 80], dtype: 'i32' },
+      { shape: [80, 3], dtype: 'i32' },
+    ]
+    const product = stages(inputs, (p) => c.matmul(c.reduceMax(at(p, 0), [0]), at(p, 1)))
+    expect(product.kernels.map((k) => k.stage)).toEqual(['main', 'finishing'])
+    const running = stages(inputs, (p) => c.cumsum(c.reduceMax(at(p, 0), [0]), 0))
+    expect(running.kernels[0]?.programs).toBeGreaterThan(1)
+  })
+
   test('an elementwise result beside it is stored by the main kernel', () => {
     const { kernels, groups } = stages([long], (p) => {
       const e = c.exp(at(p, 0))
