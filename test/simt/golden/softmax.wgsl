@@ -5,6 +5,11 @@
 @group(0) @binding(1) var<storage, read_write> y: array<vec4<f32>>;
 var<workgroup> partial_f32: array<f32, 128>;
 
+// What keeps the reciprocal of a divisor from being subnormal.
+fn divisor_scale(b: f32) -> f32 {
+  return select(1.0, 0.25, abs(b) > 4.2535296e37);
+}
+
 // a / b with r = 1 / b: the residual corrects the product, unless it is infinite or NaN.
 fn f32_div_by(a: f32, b: f32, r: f32) -> f32 {
   let q = a * r;
@@ -18,7 +23,7 @@ fn f32_isnan(a: f32) -> bool {
 
 fn f32_exp(x: f32) -> f32 {
   let a = clamp(x, -87.9, 88.9);
-  let t = bitcast<u32>(fma(a, 1.44269502, 49152.0)) & 0xffffff00u;
+  let t = min(bitcast<u32>(fma(a, 1.44269502, 49152.0)) & 0xffffff00u, bitcast<u32>(49279.0));
   let n = bitcast<f32>(t) - 49152.0;
   let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
   return select(fma(fma(fma(fma(fma(fma(0.0019467656966298819, r, 0.007796867750585079), r, 0.041911039501428604), r, 0.1666117012500763), r, 0.5000055432319641), r, 0.9999998211860657), r, 1.0) * bitcast<f32>((t << 15u) + 1065353216u), x, f32_isnan(x));
@@ -205,37 +210,39 @@ fn softmax(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) 
   sum_4 = sum_4 + partial_f32[7];
   workgroupBarrier();
   var div_5: array<f32, 8>;
-  let reciprocal_0 = 1.0 / sum_4;
+  let reciprocal_scale_0 = divisor_scale(sum_4);
+  let reciprocal_divisor_0 = sum_4 * reciprocal_scale_0;
+  let reciprocal_0 = 1.0 / reciprocal_divisor_0;
   {
-    let div_5_2 = f32_div_by(exp_3[0], sum_4, reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[0] * reciprocal_scale_0, reciprocal_divisor_0, reciprocal_0);
     div_5[0] = div_5_2;
   }
   {
-    let div_5_2 = f32_div_by(exp_3[1], sum_4, reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[1] * reciprocal_scale_0, reciprocal_divisor_0, reciprocal_0);
     div_5[1] = div_5_2;
   }
   {
-    let div_5_2 = f32_div_by(exp_3[2], sum_4, reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[2] * reciprocal_scale_0, reciprocal_divisor_0, reciprocal_0);
     div_5[2] = div_5_2;
   }
   {
-    let div_5_2 = f32_div_by(exp_3[3], sum_4, reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[3] * reciprocal_scale_0, reciprocal_divisor_0, reciprocal_0);
     div_5[3] = div_5_2;
   }
   {
-    let div_5_2 = f32_div_by(exp_3[4], sum_4, reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[4] * reciprocal_scale_0, reciprocal_divisor_0, reciprocal_0);
     div_5[4] = div_5_2;
   }
   {
-    let div_5_2 = f32_div_by(exp_3[5], sum_4, reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[5] * reciprocal_scale_0, reciprocal_divisor_0, reciprocal_0);
     div_5[5] = div_5_2;
   }
   {
-    let div_5_2 = f32_div_by(exp_3[6], sum_4, reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[6] * reciprocal_scale_0, reciprocal_divisor_0, reciprocal_0);
     div_5[6] = div_5_2;
   }
   {
-    let div_5_2 = f32_div_by(exp_3[7], sum_4, reciprocal_0);
+    let div_5_2 = f32_div_by(exp_3[7] * reciprocal_scale_0, reciprocal_divisor_0, reciprocal_0);
     div_5[7] = div_5_2;
   }
   y[(c0 >> 2u) + r * 256] = vec4<f32>(div_5[0], div_5[1], div_5[2], div_5[3]);

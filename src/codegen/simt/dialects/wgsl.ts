@@ -70,8 +70,8 @@ class WgslPrinter extends Printer {
   private readonly words: ReadonlyMap<string, Words>
   private readonly params: ReadonlyMap<string, KernelParam>
   private readonly isFast: boolean
-  /** Reciprocals of variables, in loops that divide by them again and again. */
-  private readonly reciprocals = new Map<string, string>()
+  /** Variables that loops divide by again and again: the number of what was made of each beforehand. */
+  private readonly reciprocals = new Map<string, number>()
   private reciprocalCount = 0
   usesSubgroups = false
 
@@ -282,9 +282,14 @@ class WgslPrinter extends Printer {
 
   override call(fn: string, args: readonly Ex[]): string {
     const [a, b] = args
-    const reciprocal = fn === 'f32_div' && b?.k === 'var' ? this.reciprocals.get(b.name) : undefined
-    if (reciprocal === undefined || a === undefined || b?.k !== 'var') return super.call(fn, args)
-    return this.named('f32_div_by', this.ex(a), b.name, reciprocal)
+    const n = fn === 'f32_div' && b?.k === 'var' ? this.reciprocals.get(b.name) : undefined
+    if (n === undefined || a === undefined) return super.call(fn, args)
+    return this.named(
+      'f32_div_by',
+      `${this.operand(a)} * reciprocal_scale_${n}`,
+      `reciprocal_divisor_${n}`,
+      `reciprocal_${n}`,
+    )
   }
 
   /**
@@ -293,9 +298,11 @@ class WgslPrinter extends Printer {
   private withReciprocals(s: Extract<S, { k: 'for' }>, body: () => void): void {
     const found = this.isFast ? invariantDivisors(s).filter((d) => !this.reciprocals.has(d)) : []
     for (const d of found) {
-      const name = `reciprocal_${this.reciprocalCount++}`
-      this.line(`let ${name} = 1.0 / ${d};`)
-      this.reciprocals.set(d, name)
+      const n = this.reciprocalCount++
+      this.line(`let reciprocal_scale_${n} = ${this.named('divisor_scale', d)};`)
+      this.line(`let reciprocal_divisor_${n} = ${d} * reciprocal_scale_${n};`)
+      this.line(`let reciprocal_${n} = 1.0 / reciprocal_divisor_${n};`)
+      this.reciprocals.set(d, n)
     }
     body()
     for (const d of found) this.reciprocals.delete(d)

@@ -96,6 +96,10 @@ export const wgslLibrary: Library = {
   ...extreme('max'),
   ...extreme('min'),
   f32_sign: fn('fn f32_sign(a: f32) -> f32 {\n  return select(select(a, -1.0, a < 0.0), 1.0, a > 0.0);\n}'),
+  divisor_scale: fn(`// What keeps the reciprocal of a divisor from being subnormal.
+fn divisor_scale(b: f32) -> f32 {
+  return select(1.0, 0.25, abs(b) > 4.2535296e37);
+}`),
   f32_div_by: fn(`// a / b with r = 1 / b: the residual corrects the product, unless it is infinite or NaN.
 fn f32_div_by(a: f32, b: f32, r: f32) -> f32 {
   let q = a * r;
