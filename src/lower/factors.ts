@@ -67,7 +67,9 @@ function factor(
   if (op === 'cast' && x !== undefined) {
     const inner = factor(x, lets, depth, fresh)
     const rest = lets.get(inner.rest)
-    if (!isFloat(l.dtype) || inner.factors.length === 0 || rest?.op.kind !== 'scalar') return none
+    // A narrowing conversion is the user's rounding of the scaled value.
+    const widens = rest !== undefined && dtypeBits(l.dtype) > dtypeBits(rest.dtype) && isFloat(l.dtype)
+    if (!widens || inner.factors.length === 0 || rest.op.kind !== 'scalar') return none
     // The integer is exact in both dtypes.
     const made: LetStmt = { ...rest, id: fresh(), dtype: l.dtype }
     return { rest: made.id, factors: inner.factors, made: [...inner.made, made] }

@@ -45,6 +45,15 @@ describe.each([
     expect(within).toBe(0)
   })
 
+  test('a scaled weight that the user rounds is rounded', () => {
+    const build: Build = (p) => {
+      const w = c.mul(c.cast(at(p, 1), 'f32'), at(p, 2))
+      return c.matmul(at(p, 0), c.cast(w, 'bf16'))
+    }
+    const [x, ...others] = int8
+    check(trace([{ shape: x?.shape ?? [], dtype: 'bf16' }, ...others], build), { mode: 'fast', target })
+  })
+
   test('scales along the depth stay', () => {
     const inputs: Input[] = [{ shape: [6, 90] }, { shape: [90, 14], dtype: 'i8' }, { shape: [90, 1] }]
     const build: Build = (p) => c.matmul(at(p, 0), c.mul(c.cast(at(p, 1), 'f32'), at(p, 2)))
