@@ -205,3 +205,25 @@ test('where a relative error stays one up to half precision', () => {
   ).toBe(false)
   expect(coarseExponential(quotient, 'strict')).toBe(false)
 })
+
+test('a scaled operand that stands outside the loop', () => {
+  const kernel = only(`kernel outside {
+  param x: f32[64] read
+  param w: f32[8] read
+  param y: f16[64, 8] write
+  axes i: 64, c: 8
+  grid i/64
+  %0 f32 = const 0.5
+  %1 f32{i} = load x[i]
+  %2 f32{i} = abs %1
+  %3 f32{i} = mul %2, %0
+  loop c/4 {
+    %4 f32{i} = exp %3
+    %5 f32{c} = load w[c]
+    %6 f32{i, c} = mul %4, %5
+    %7 f16{i, c} = cast %6
+    store y[i, c] = %7
+  }
+}`)
+  expect(emitKernel(kernel, 'cuda', cudaCaps).source).toContain('= f32_exp_coarse(mul_3[')
+})

@@ -31,15 +31,22 @@ export class Point {
     return this.readHeld(held)
   }
 
+  /** Whether a value can be read here. */
+  holds(id: ValueId): boolean {
+    const h = this.here.has(id) || this.scope.held.get(id)
+    return h === true || (h !== undefined && (h.kind !== 'registers' || this.isUnderLayout(h)))
+  }
+
+  private isUnderLayout(h: Extract<Held, { kind: 'registers' }>): boolean {
+    return h.layout === this.scope.layout || h.axes.length === 0
+  }
+
   private readHeld(h: Held): Ex {
     switch (h.kind) {
       case 'scalar':
         return h.value
       case 'registers':
-        invariant(
-          h.layout === this.scope.layout || h.axes.length === 0,
-          `${h.registers.name} lies under another layout`,
-        )
+        invariant(this.isUnderLayout(h), `${h.registers.name} lies under another layout`)
         return registerAt(h.registers, registerIndex(h.layout, h.axes, this.lanes))
       case 'shared':
         return shared(
@@ -160,7 +167,7 @@ export class Point {
           const x = this.read(data)
           if (x.type === 'f32') return x
         }
-        const coarse = coarseForm(this.scope.part, l, (id) => this.read(id))
+        const coarse = coarseForm(this, l)
         if (coarse !== undefined) return coarse
         return scalarEx(
           op.op,

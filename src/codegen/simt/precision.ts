@@ -167,8 +167,16 @@ class Uses {
 
 const usesOfParts = new WeakMap<Part, Uses>()
 
-/** The coarse form of a function, where its uses ask for no more; `read` reads a value at the point. */
-export function coarseForm(part: Part, l: LetStmt, read: (id: ValueId) => Ex): Ex | undefined {
+/** Where values are read. */
+interface Place {
+  readonly scope: { readonly part: Part }
+  holds(id: ValueId): boolean
+  read(id: ValueId): Ex
+}
+
+/** The coarse form of a function at a place, where its uses ask for no more. */
+export function coarseForm(at: Place, l: LetStmt): Ex | undefined {
+  const { part } = at.scope
   if (part.mode !== 'fast' || l.op.kind !== 'scalar') return undefined
   const form = coarse[l.op.op]
   const [x] = l.op.args
@@ -177,5 +185,5 @@ export function coarseForm(part: Part, l: LetStmt, read: (id: ValueId) => Ex): E
   usesOfParts.set(part, uses)
   if (!(form.error === 'absolute' ? uses.isAbsolute(l.id) : uses.isRelative(l.id))) return undefined
   const { of, by } = uses.scaled(x)
-  return form.form(read(of), by)
+  return at.holds(of) ? form.form(at.read(of), by) : form.form(at.read(x), 1)
 }
