@@ -106,3 +106,17 @@ test('sizes are at most an eighth above what is asked for', () => {
     expect(sizeClass(sizeClass(n))).toBe(sizeClass(n))
   }
 })
+
+test('a buffer that turned out to have no memory is not given out again', () => {
+  const { pool, live, consistent } = open()
+  const held = pool.take(100 * mib)
+  const hollow = pool.take(300 * mib)
+  pool.exhausted(hollow)
+  expect(() => pool.take(mib)).toThrow('E_OUT_OF_MEMORY')
+  pool.release(hollow)
+  expect([...live]).toEqual([held])
+  consistent()
+  // As much as did not fit is not asked for again; less is.
+  expect(() => pool.take(300 * mib)).toThrow('E_OUT_OF_MEMORY')
+  expect(pool.take(200 * mib)).not.toBe(hollow)
+})

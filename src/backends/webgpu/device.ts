@@ -50,8 +50,10 @@ export class WebgpuDevice {
     this.pool = new BufferPool<GPUBuffer>(
       {
         create: (size) =>
-          this.scoped(`a buffer of ${(size / 2 ** 20).toFixed(1)} MiB`, () =>
-            gpu.createBuffer({ size, usage: usage.storage | usage.copySource | usage.copyTarget }),
+          this.scoped(
+            `a buffer of ${(size / 2 ** 20).toFixed(1)} MiB`,
+            () => gpu.createBuffer({ size, usage: usage.storage | usage.copySource | usage.copyTarget }),
+            (made) => made,
           ),
         destroy: (b) => this.recorder.destroy(b),
         maxBufferBytes: Math.floor(limits.maxBufferSize / 16) * 16,
@@ -66,8 +68,8 @@ export class WebgpuDevice {
     gpu.onuncapturederror = (event) => this.fail('a command', event.error)
   }
 
-  private fail(what: string, error: GPUError): void {
-    if (isOutOfMemory(error)) this.pool.exhausted()
+  private fail(what: string, error: GPUError, made?: GPUBuffer): void {
+    if (isOutOfMemory(error)) this.pool.exhausted(made)
     this.failure ??= isOutOfMemory(error)
       ? new UserError('E_OUT_OF_MEMORY', `the WebGPU device has no memory left for ${what}`, {
           help: 'free tensors you no longer need, or set a memoryBudget on jit',
@@ -93,19 +95,22 @@ export class WebgpuDevice {
     this.check()
   }
 
-  /** Runs calls whose errors are reported under a name. */
-  scoped<T>(what: string, body: () => T): T {
+  /** Runs calls whose errors are reported under a name; `buffer` tells of a result the buffer that may be without memory. */
+  scoped<T>(what: string, body: () => T, buffer?: (made: T) => GPUBuffer): T {
     const { gpu } = this
     gpu.pushErrorScope('out-of-memory')
     gpu.pushErrorScope('validation')
+    let made: GPUBuffer | undefined
     try {
-      return body()
+      const result = body()
+      made = buffer?.(result)
+      return result
     } finally {
       for (let scope = 0; scope < 2; scope++) {
         const check = gpu
           .popErrorScope()
           .then((e) => {
-            if (e !== null) this.fail(what, e)
+            if (e !== null) this.fail(what, e, made)
           })
           .catch(() => {})
         this.checks.add(check)

@@ -42,6 +42,8 @@ export class BufferPool<B extends { readonly size: number }> {
   /** Released longest ago first. */
   private readonly spare = new Set<B>()
   private readonly bySize = new Map<number, B[]>()
+  /** Buffers that turned out to have no memory. */
+  private readonly hollow = new WeakSet<B>()
   /** Peaks of use in the last period and in this one. */
   private before = 0
   private peak = 0
@@ -74,6 +76,10 @@ export class BufferPool<B extends { readonly size: number }> {
   release(buffer: B): void {
     const { size } = buffer
     this.used -= size
+    if (this.hollow.has(buffer)) {
+      this.source.destroy(buffer)
+      return
+    }
     this.spare.add(buffer)
     const list = this.bySize.get(size)
     if (list === undefined) this.bySize.set(size, [buffer])
@@ -88,10 +94,14 @@ export class BufferPool<B extends { readonly size: number }> {
     this.shrink(0)
   }
 
-  /** The device ran out of memory: it is not asked for as much again, and what lies unused goes back to it. */
-  exhausted(): void {
+  /**
+   * The device ran out of memory (for a buffer that was taken, where told: it is not given out again): it is not asked for as
+   * much again, and what lies unused goes back to it.
+   */
+  exhausted(buffer?: B): void {
     const reserved = this.used + this.spareBytes
-    this.learned = Math.min(this.learned, reserved)
+    this.learned = Math.min(this.learned, buffer === undefined ? reserved : reserved - 1)
+    if (buffer !== undefined) this.hollow.add(buffer)
     this.trim()
   }
 
