@@ -440,7 +440,7 @@ function expressionsIn(s: S): readonly Ex[] {
     case 'member':
       return [s.index]
     case 'push':
-      return [s.index, s.rank, s.value]
+      return [s.index, s.rank, s.value, s.meeting]
     case 'fill':
       return [s.index, ...s.words]
     default:
@@ -483,7 +483,7 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
     case 'member':
       return { ...s, index: go(s.index) }
     case 'push':
-      return { ...s, index: go(s.index), rank: go(s.rank), value: go(s.value) }
+      return { ...s, index: go(s.index), rank: go(s.rank), value: go(s.value), meeting: go(s.meeting) }
     case 'fill':
       return { ...s, index: go(s.index), words: s.words.map(go) }
     default:

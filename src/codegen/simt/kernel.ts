@@ -106,13 +106,13 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
   for (const g of groups) {
     const body: Block = []
     const member = memberOf(unit, g, sub(program, int(first)), body)
-    if (groups.length === 1 && g.count === 1)
+    if (groups.length === 1 && g.count === 1 && caps.multiprocessors !== undefined)
       unit.upcoming = upcomingOf(
         g.info,
         g.info.mainLayout(limits, threads * cluster),
         team,
         programs,
-        caps.multiprocessors ?? 0,
+        caps.multiprocessors,
       )
     lowerPart(unit, g.info, g.part, member, threads * cluster, body, summary)
     first += g.programs

@@ -145,6 +145,8 @@ template <int words> static void copy_words(unsigned* to, const void* from, bool
 static void copy_words_1(unsigned* to, const void* from, bool there) { copy_words<1>(to, from, there); }
 static void copy_words_2(unsigned* to, const void* from, bool there) { copy_words<2>(to, from, there); }
 static void copy_words_4(unsigned* to, const void* from, bool there) { copy_words<4>(to, from, there); }
+// What is asked for early can be read.
+static void prefetch(const void* at) { *(volatile const char*)at; }
 static void copy_commit() {}
 static void copy_wait_0() {}
 static void copy_wait_1() {}
