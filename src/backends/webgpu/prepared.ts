@@ -56,7 +56,7 @@ const padded = (bytes: number): number => Math.max(16, Math.ceil(bytes / 16) * 1
 export class Prepared {
   readonly buffers: (GPUBuffer | undefined)[]
   private readonly device: WebgpuDevice
-  private readonly take: (bytes: number) => GPUBuffer
+  private take: (bytes: number) => GPUBuffer
   private isTried = false
 
   constructor(device: WebgpuDevice, list: CommandList, take: (bytes: number) => GPUBuffer) {
@@ -220,6 +220,23 @@ export class Prepared {
     }
   }
 
+  /** Works that are prepared and recorded once: their own buffers go back at once, since what is recorded still sees them. */
+  private passing(body: () => void): void {
+    const { take, device } = this
+    const taken: GPUBuffer[] = []
+    this.take = (bytes) => {
+      const buffer = device.take(bytes)
+      taken.push(buffer)
+      return buffer
+    }
+    try {
+      body()
+    } finally {
+      this.take = take
+      for (const b of taken) device.release(b)
+    }
+  }
+
   private record(
     works: readonly Work[],
     timestamps: ((top: number) => GPUComputePassTimestampWrites | undefined) | undefined,
@@ -228,7 +245,7 @@ export class Prepared {
     let top = -1
     for (const w of works) {
       if (w.kind === 'repeat') {
-        for (let t = 0; t < w.length; t++) this.record(w.at(t), timestamps)
+        for (let t = 0; t < w.length; t++) this.passing(() => this.record(w.at(t), timestamps))
         continue
       }
       if (w.kind === 'copy') {
