@@ -7,6 +7,7 @@ import { createCompiledDevice } from '../../src/api/compiled.ts'
 import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
+import { compileFor } from '../../src/compile/prepare.ts'
 import { loopNodes } from '../../src/compose/control.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
@@ -367,4 +368,27 @@ test('what the library refuses becomes a kernel, and the report says so', () => 
   } finally {
     api.setDevice('wasm')
   }
+})
+
+test('what the library refuses inside a long loop shows when the program is prepared', () => {
+  const picky = interpretingDevice((p) => (p.n === 3 ? 'not of three columns' : undefined))
+  const { driver, compiler } = picky
+  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: folder })
+  const square: Input = { shape: [3, 3] }
+  const body = trace([square, square], (p) => [c.tanh(c.matmul(at(p, 0), at(p, 1)))])
+  const graph = trace([square, { shape: [5000, 3, 3] }], (p) => [
+    ...loopNodes(body, { length: 5000 }, [], [at(p, 0)], [at(p, 1)]).carries,
+  ])
+  const { program } = compileGraph(graph, { mode: 'fast', target: eager })
+  picky.learn(program)
+  const before = own.memory().used
+  expect(() => own.prepare(program)).toThrow('not of three columns')
+  expect(own.memory().used).toBe(before)
+  const { executable } = compileFor(own, eager, (target) => {
+    const made = compileGraph(graph, { mode: 'fast', target })
+    picky.learn(made.program)
+    return made
+  })
+  executable.dispose()
+  own.dispose()
 })

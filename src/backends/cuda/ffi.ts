@@ -401,9 +401,12 @@ class Context implements CudaContext {
         if (calls.fn('cuGraphExecUpdate_v2')(exec, graph, new Uint8Array(new ArrayBuffer(72))) === 0) return
         // The library took other kernels.
         this.call('cuGraphExecDestroy', exec)
+        exec = 0
         exec = this.instantiate(graph)
       },
       dispose: () => {
+        // Where it could not be made again, the graph went with it.
+        if (exec === 0) return
         this.call('cuGraphExecDestroy', exec)
         this.call('cuGraphDestroy', graph)
       },

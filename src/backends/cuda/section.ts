@@ -99,7 +99,12 @@ export class Section {
       v.addresses[i] = now
       changed.add(b)
     })
-    v.graph.update(this.launches.flatMap((l, i) => (l.bound.some((b) => changed.has(b)) ? [i] : [])))
+    try {
+      v.graph.update(this.launches.flatMap((l, i) => (l.bound.some((b) => changed.has(b)) ? [i] : [])))
+    } catch (e) {
+      v.graph.dispose()
+      throw e
+    }
     return v
   }
 
