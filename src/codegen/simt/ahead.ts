@@ -3,7 +3,6 @@
  * blocks are multiplied. A thread copies what it will read itself, so its copies need no barrier.
  */
 import { invariant } from '../../diagnostics/errors.ts'
-import { valuesOf } from '../../index/expr.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { add, and, type Block, type Ex, int, mul, select } from './ir.ts'
 import type { Layout } from './layout.ts'
@@ -23,6 +22,7 @@ import {
   tid,
   withLane,
 } from './scope.ts'
+import { isPlaced } from './stage.ts'
 import { elementBits } from './words.ts'
 
 export interface AheadPlan {
@@ -47,11 +47,16 @@ export function aheadOf(scope: Scope, l: LetStmt, axis: string): AheadPlan | und
   for (const x of part.closureOf([l.op.of]).lets) {
     if (x.op.kind !== 'load' || !part.axesOf(x.id).includes(axis)) continue
     const { op } = x
-    const known = [...op.index, ...op.mask.map((b) => b.expr)].every((e) => valuesOf(e).size === 0)
     const param = unit.param(op.param)
     const group = groupOf(inner, op, part.axesOf(x.id))
     const bits = elementBits(param)
-    if (!known || op.maskValue !== undefined || op.other !== 0 || param.format !== 'plain' || group?.whole !== true)
+    if (
+      !isPlaced(scope, op) ||
+      op.maskValue !== undefined ||
+      !Object.is(op.other, 0) ||
+      param.format !== 'plain' ||
+      group?.whole !== true
+    )
       return undefined
     const words = (group.n * bits) / 32
     if (!Number.isInteger(words)) return undefined

@@ -13,7 +13,8 @@ import { insideAlong, type Lanes, type Registers, registerAt, registerIndex, typ
 import { prefetch } from './upcoming.ts'
 import { elementBits } from './words.ts'
 
-interface Access {
+/** An access to a parameter. */
+export interface Access {
   readonly param: string
   readonly index: readonly Expr[]
   readonly mask: Predicate

@@ -1,11 +1,12 @@
 /** Staging: tiles in shared memory, filled under the layout that suits their loads. */
 import { invariant } from '../../diagnostics/errors.ts'
+import { valuesOf } from '../../index/expr.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
 import { and, type Block, call, type Ex, int, lit, lt, mul, regType, select, shared, sub } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
 import { type Layout, spanOf } from './layout.ts'
-import { groupOf, positionOf } from './memory.ts'
+import { type Access, groupOf, positionOf } from './memory.ts'
 import { Point } from './point.ts'
 import { type Product, swizzleOf } from './product.ts'
 import {
@@ -125,9 +126,9 @@ export function copyOf(scope: Scope, l: LetStmt): Copy | undefined {
   const product = part.productOn(l.id)
   if (l.op.kind !== 'stage' || product === undefined) return undefined
   const load = part.lets.get(l.op.of)
-  if (load?.op.kind !== 'load' || load.op.other !== 0 || unit.param(load.op.param).dtype !== product.dtype)
+  if (load?.op.kind !== 'load' || !Object.is(load.op.other, 0) || unit.param(load.op.param).dtype !== product.dtype)
     return undefined
-  if (unit.param(load.op.param).format !== 'plain') return undefined
+  if (unit.param(load.op.param).format !== 'plain' || !isPlaced(scope, load.op)) return undefined
   // What is copied needs no registers.
   const limits = { ...unit.limits, registers: Number.POSITIVE_INFINITY }
   const layout = part.stageLayout(l, limits, scope.layout.threads)
@@ -135,6 +136,13 @@ export function copyOf(scope: Scope, l: LetStmt): Copy | undefined {
   const group = groupOf(scope.child({ layout, bases: new Map() }), load.op, part.axesOf(l.id))
   const whole = group?.n === 8 && group.whole && layout.axis(group.axis).vec === 8
   return whole ? { let: l, load, layout } : undefined
+}
+
+/** Whether where and when an access takes place is known before what varies inside the loop. */
+export function isPlaced(scope: Scope, { index, mask, maskValue }: Access): boolean {
+  const values = [...index, ...mask.map((b) => b.expr)].flatMap((e) => [...valuesOf(e)])
+  if (maskValue !== undefined) values.push(maskValue)
+  return values.every((id) => scope.part.axesOf(id).length === 0 && scope.held.has(id))
 }
 
 /** Starts the copies of a tile; what lies outside the range becomes zero. */

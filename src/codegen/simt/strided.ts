@@ -2,12 +2,11 @@
  * Interleaved accesses: an axis that moves by 2 or 4 elements (pairs, quadruples of neighbours). A load takes the whole run in
  * wide words and keeps its own elements; stores that fill each other's gaps are written together.
  */
-import type { Expr } from '../../index/expr.ts'
-import { type Predicate, predicateKey } from '../../index/predicate.ts'
+import { predicateKey } from '../../index/predicate.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { flatIndex, isUniform, type Run, runOf } from './facts.ts'
 import { and, type Block, type Ex, type S } from './ir.ts'
-import { allowed, storedValue, storeGroup, wideFields } from './memory.ts'
+import { type Access, allowed, storedValue, storeGroup, wideFields } from './memory.ts'
 import { storeValues } from './part.ts'
 import { Point } from './point.ts'
 import {
@@ -22,13 +21,6 @@ import {
 } from './scope.ts'
 import type { Step } from './steps.ts'
 import { elementBits } from './words.ts'
-
-interface Access {
-  readonly param: string
-  readonly index: readonly Expr[]
-  readonly mask: Predicate
-  readonly maskValue?: ValueId
-}
 
 /** Groups of `n` indices of `axis`, and where they lie. */
 export interface Strided extends Run {
