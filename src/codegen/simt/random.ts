@@ -8,7 +8,7 @@ import { elementsPerCall, isRandomDType, randomWidth, roundsOf } from '../../sca
 import { motionOf } from './facts.ts'
 import { type Block, bin, type Ex, eq, int, select, uint } from './ir.ts'
 import { Point } from './point.ts'
-import { type Lanes, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
+import { type Lanes, type Registers, registerAt, registerIndex, type Scope, withLane } from './scope.ts'
 
 /** Neighbours that share a call: `n` at a time along `axis`. */
 export interface CallGroup {
@@ -42,8 +42,7 @@ export function randomGroups(point: Point, l: LetStmt, { axis, n }: CallGroup, t
   const width = randomWidth(dtype)
   const inWord = 32 / width
   const axes = scope.part.axesOf(l.id)
-  const lanesAt = (lane: number): Lanes =>
-    new Map([...point.lanes, [axis, { rep: point.lanes.get(axis)?.rep ?? int(0), lane: int(lane) }]])
+  const lanesAt = (lane: number): Lanes => withLane(point.lanes, axis, lane)
   for (let lane = 0; lane < scope.layout.axis(axis).vec; lane += n) {
     const { args, at } = new Point(scope, lanesAt(lane), point.here).randomCall(op, dtype)
     const name = scope.unit.name('words')

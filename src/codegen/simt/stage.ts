@@ -19,6 +19,7 @@ import {
   type Scope,
   type SharedTile,
   sharedIndex,
+  withLane,
 } from './scope.ts'
 
 /** The shared array of a stage: row-major, with room behind it for what registers beyond the range may ask for. */
@@ -81,8 +82,7 @@ export const fillVector = (scope: Scope, to: SharedTile): string | undefined => 
 export function fillHalf(p: Point, of: ValueId, to: SharedTile, dtype: 'bf16' | 'f16', out: Block): void {
   const { scope, lanes } = p
   const axis = fillVector(scope, to)
-  const at = (lane: number): Lanes =>
-    axis === undefined ? lanes : new Map([...lanes, [axis, { rep: lanes.get(axis)?.rep ?? int(0), lane: int(lane) }]])
+  const at = (lane: number): Lanes => (axis === undefined ? lanes : withLane(lanes, axis, lane))
   const value = (lane: number): Ex => {
     const point = new Point(scope, at(lane), p.here)
     return select(inside(scope, to.axes, at(lane)), point.read(of), lit('f32', 0))
