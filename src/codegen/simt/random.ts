@@ -6,7 +6,7 @@ import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { elementsPerCall, isRandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
 import { motionOf } from './facts.ts'
-import { type Block, bin, type Ex, eq, int, select, uint } from './ir.ts'
+import { type Block, bin, type Ex, eq, select, uint } from './ir.ts'
 import { Point } from './point.ts'
 import { type Lanes, type Registers, registerAt, registerIndex, type Scope, withLane } from './scope.ts'
 
