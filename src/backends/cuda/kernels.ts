@@ -97,14 +97,14 @@ export class StepKernels {
         return source.source === k.last ? [] : [{ ...k, source }]
       })
       const loaded = this.cache.loadAll(tried.map((k) => k.source))
-      const solved = new Set<KernelStep>()
+      const solved = new Set<ReadonlySet<string>>()
       tried.forEach(({ step, shared, spilled }, i) => {
         const kernel = loaded[i]
         if (kernel === undefined || this.cache.spills(kernel) > toleratedBytes) return
         this.keep(step, shared, { ...kernel, replanned: { registers, spilled } })
-        solved.add(step)
+        solved.add(shared)
       })
-      left = left.filter((k) => !solved.has(k.step))
+      left = left.filter((k) => !solved.has(k.shared))
     }
   }
 }
