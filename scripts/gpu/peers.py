@@ -15,6 +15,12 @@ import time
 SETS_BYTES = 240 << 20  # Inputs in rotation: four times the second-level cache.
 
 
+def chain100(x):
+    for _ in range(50):
+        x = x * 0.99 + 0.01
+    return x
+
+
 def torch_rows():
     import torch
     import torch.nn.functional as F
@@ -56,11 +62,6 @@ def torch_rows():
     def relu_backward(y, g):
         d = torch.where(y > 0, g, 0)
         return d, d.float().sum(0)
-
-    def chain100(x):
-        for _ in range(50):
-            x = x * 0.99 + 0.01
-        return x
 
     def tanh_means(x):
         for i in range(50):
@@ -180,11 +181,6 @@ def jax_rows():
     def relu_backward(y, g):
         d = jnp.where(y > 0, g, 0)
         return d, d.astype(jnp.float32).sum(0)
-
-    def chain100(x):
-        for _ in range(50):
-            x = x * 0.99 + 0.01
-        return x
 
     def tanh_means(x):
         for i in range(50):

@@ -1,9 +1,9 @@
 /** Functions that CUDA code calls: what the language has under another name, and what docs/numerics.md asks beyond it. */
 
-import { randomDTypes, randomWidth, roundsOf } from '../../../scalar/threefry.ts'
 import { cudaCluster } from './cudaCluster.ts'
 import { cudaGroups } from './cudaGroups.ts'
 import type { Inline, Library } from './print.ts'
+import { randomLibrary } from './randomLibrary.ts'
 
 const fn = (head: string, body: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({
   code: `__device__ __forceinline__ ${head} {\n  ${body}\n}`,
@@ -118,22 +118,12 @@ const floats = (t: 'float' | 'double', p: 'f32' | 'f64'): Library => {
   }
 }
 
-/** Element `at` of a call of the generator, by the bits of an element. */
-const random: Library = Object.fromEntries(
-  randomDTypes.map((dtype) => {
-    const width = randomWidth(dtype)
-    const generator = `threefry_${roundsOf(dtype)}`
-    const inWord = 32 / width
-    const field = width === 32 ? 'word' : `(word >> ((at & ${inWord - 1}u) * ${width}u)) & ${2 ** width - 1}u`
-    return [
-      `random_${dtype}`,
-      fn(
-        `unsigned random_${dtype}(unsigned k0, unsigned k1, unsigned c0, unsigned c1, unsigned at)`,
-        `const uint2 words = ${generator}(k0, k1, c0, c1);\n  const unsigned word = (at & ${inWord}u) != 0u ? words.y : words.x;\n  return ${field};`,
-        [generator],
-      ),
-    ]
-  }),
+const random = randomLibrary(({ name, generator, wordBit, field }) =>
+  fn(
+    `unsigned ${name}(unsigned k0, unsigned k1, unsigned c0, unsigned c1, unsigned at)`,
+    `const uint2 words = ${generator}(k0, k1, c0, c1);\n  const unsigned word = (at & ${wordBit}) != 0u ? words.y : words.x;\n  return ${field};`,
+    [generator],
+  ),
 )
 
 export const cudaLibrary: Library = {

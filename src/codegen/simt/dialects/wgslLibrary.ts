@@ -2,8 +2,8 @@
  * Functions that WGSL code calls, except the special functions (wgslMath.ts). WGSL may assume that there are no NaN and leaves
  * the rounding of conversions open, so what docs/numerics.md pins is done on bits.
  */
-import { randomDTypes, randomWidth, roundsOf } from '../../../scalar/threefry.ts'
 import type { Inline, Library } from './print.ts'
+import { randomLibrary } from './randomLibrary.ts'
 import { wgslMath } from './wgslMath.ts'
 import { wgslWide } from './wgslWide.ts'
 
@@ -64,25 +64,15 @@ ${t === 'i32' ? '  if (b < 0) { return select(select(0, select(1, -1, (b & 1) !=
   return r;
 }`)
 
-/** Element `at` of a call of the generator, by the bits of an element. */
-const random: Library = Object.fromEntries(
-  randomDTypes.map((dtype) => {
-    const width = randomWidth(dtype)
-    const generator = `threefry_${roundsOf(dtype)}`
-    const inWord = 32 / width
-    const field = width === 32 ? 'word' : `(word >> ((at & ${inWord - 1}u) * ${width}u)) & ${2 ** width - 1}u`
-    return [
-      `random_${dtype}`,
-      fn(
-        `fn random_${dtype}(k0: u32, k1: u32, c0: u32, c1: u32, at: u32) -> u32 {
+const random = randomLibrary(({ name, generator, wordBit, field }) =>
+  fn(
+    `fn ${name}(k0: u32, k1: u32, c0: u32, c1: u32, at: u32) -> u32 {
   let words = ${generator}(k0, k1, c0, c1);
-  let word = select(words.x, words.y, (at & ${inWord}u) != 0u);
+  let word = select(words.x, words.y, (at & ${wordBit}) != 0u);
   return ${field};
 }`,
-        [generator],
-      ),
-    ]
-  }),
+    [generator],
+  ),
 )
 
 export const wgslLibrary: Library = {
