@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { extname, join, normalize, resolve } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { encodeModel } from '../onnx/encode.ts'
+import { absent } from '../support/softwareDriver.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 const chromium = process.env.SINTER_CHROMIUM ?? '/usr/bin/chromium'
@@ -141,8 +142,8 @@ function openPage(): Promise<Report> {
 test(
   'programs on WebGPU in Chromium equal those on WebAssembly',
   async ({ skip }) => {
-    skip(!existsSync(chromium), `no Chromium at ${chromium}`)
-    skip(!existsSync(join(root, 'dist', 'webgpu.js')), 'no build of the package: npm run build')
+    if (!existsSync(chromium)) skip(absent(`no Chromium at ${chromium}`))
+    if (!existsSync(join(root, 'dist', 'webgpu.js'))) skip(absent('no build of the package: npm run build'))
     const { results, isolated } = await openPage()
     expect(results.flatMap((r) => (r.error === undefined ? [] : [`${r.name}: ${r.error}`]))).toEqual([])
     expect(isolated).toBe(true)

@@ -1,13 +1,11 @@
 /** Runs kernels compiled to WGSL through Dawn on a software Vulkan driver (SwiftShader), without a backend. */
-import { existsSync } from 'node:fs'
 import { type SimtCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { dispatchSize, emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import type { HostArray } from '../../src/types/host.ts'
+import { absent, chooseDriver } from '../support/softwareDriver.ts'
 
 export type Buffers = Record<string, HostArray>
-
-const driver = '/usr/lib/chromium/vk_swiftshader_icd.json'
 
 export interface Machine {
   readonly device: GPUDevice
@@ -25,16 +23,14 @@ export function openDevice(): Promise<Machine | string> {
 }
 
 async function open(): Promise<Machine | string> {
-  if (process.env.VK_DRIVER_FILES === undefined) {
-    if (!existsSync(driver)) return `no software Vulkan driver: ${driver} is missing (Debian package chromium)`
-    process.env.VK_DRIVER_FILES = driver
-  }
+  const missing = chooseDriver()
+  if (missing !== undefined) return missing
   const { create, globals } = await import('webgpu')
   Object.assign(globalThis, globals)
   // Dawn's objects end with the GPU object: it is kept.
   gpu = create([])
   const adapter = await gpu.requestAdapter()
-  if (adapter === null) return 'no WebGPU adapter (is libvulkan1 installed?)'
+  if (adapter === null) return absent('no WebGPU adapter (is libvulkan1 installed?)')
   const subgroups = adapter.features.has('subgroups')
   const device = await adapter.requestDevice({
     requiredFeatures: subgroups ? ['subgroups'] : [],
