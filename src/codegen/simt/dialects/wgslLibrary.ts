@@ -28,6 +28,9 @@ export const wgslInline: Inline = {
       [`${t}_max`, 'max'],
       [`${t}_min`, 'min'],
       [`${t}_sign`, t === 'i32' ? 'sign' : (a?: string) => `min(${a}, 1u)`],
+      [`${t}_lanes_max`, 'subgroupMax'],
+      [`${t}_lanes_min`, 'subgroupMin'],
+      [`${t}_lanes_sum`, 'subgroupAdd'],
     ]),
   ),
   i32_abs: 'abs',
@@ -53,6 +56,16 @@ const extreme = (name: 'max' | 'min'): Library => ({
   ),
 })
 
+const key = (what: string, name: 'max' | 'min', nan: string): Library[string] =>
+  fn(
+    `// ${what}
+fn f32_${name}_key(a: f32) -> i32 {
+  let b = bitcast<i32>(a);
+  return select(b ^ ((b >> 31u) & 0x7fffffff), ${nan}, f32_isnan(a));
+}`,
+    ['f32_isnan'],
+  )
+
 const power = (t: 'i32' | 'u32'): Library[string] =>
   fn(`fn ${t}_pow(a: ${t}, b: ${t}) -> ${t} {
 ${t === 'i32' ? '  if (b < 0) { return select(select(0, select(1, -1, (b & 1) != 0), a == -1), 1, a == 1); }\n' : ''}  var r = ${t}(1);
@@ -75,6 +88,26 @@ const random = randomLibrary(({ name, generator, wordBit, field }) =>
   ),
 )
 
+/** Threefry-2x32 without a loop: an array that a variable indexes would lie in memory. */
+function threefry(rounds: number): Library[string] {
+  const turns = [13, 15, 26, 6, 17, 29, 16, 24]
+  const lines: string[] = []
+  for (let i = 0; i < rounds; i++) {
+    const n = turns[i % turns.length] ?? 0
+    lines.push('x += y;', `y = ((y << ${n}u) | (y >> ${32 - n}u)) ^ x;`)
+    const s = (i + 1) / 4
+    if (Number.isInteger(s)) lines.push(`x += k${s % 3};`, `y += k${(s + 1) % 3} + ${s}u;`)
+  }
+  return fn(`// Threefry-2x32, ${rounds} rounds.
+fn threefry_${rounds}(k0: u32, k1: u32, c0: u32, c1: u32) -> vec2<u32> {
+  let k2 = 0x1bd11bdau ^ k0 ^ k1;
+  var x = c0 + k0;
+  var y = c1 + k1;
+  ${lines.join('\n  ')}
+  return vec2<u32>(x, y);
+}`)
+}
+
 export const wgslLibrary: Library = {
   ...wgslMath,
   ...wgslWide,
@@ -85,6 +118,9 @@ export const wgslLibrary: Library = {
   f32_isinf: fn('fn f32_isinf(a: f32) -> bool {\n  return (bitcast<u32>(a) & 0x7fffffffu) == 0x7f800000u;\n}'),
   ...extreme('max'),
   ...extreme('min'),
+  f32_max_key: key('Integers in the order of floats; NaN is above all.', 'max', '0x7fffffff'),
+  f32_min_key: key('Integers in the order of floats; NaN is below all.', 'min', 'i32(-2147483648)'),
+  f32_of_key: fn('fn f32_of_key(k: i32) -> f32 {\n  return bitcast<f32>(k ^ ((k >> 31u) & 0x7fffffff));\n}'),
   f32_sign: fn('fn f32_sign(a: f32) -> f32 {\n  return select(select(a, -1.0, a < 0.0), 1.0, a > 0.0);\n}'),
   divisor_scale: fn(`// What keeps the reciprocal of a divisor from being subnormal.
 fn divisor_scale(b: f32) -> f32 {
@@ -164,8 +200,8 @@ fn u32_to_f32(a: u32) -> f32 {
 }`),
   bf16_bits: fn(`fn bf16_bits(a: f32) -> u32 {
   let bits = bitcast<u32>(a);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) { return (bits >> 16u) | 0x40u; }
-  return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
+  let rounded = bits + 0x7fffu + ((bits >> 16u) & 1u);
+  return select(rounded, bits | 0x400000u, (bits & 0x7fffffffu) > 0x7f800000u) >> 16u;
 }`),
   f16_bits_exact: fn(
     `fn f16_bits_exact(a: f32) -> u32 {
@@ -211,27 +247,5 @@ fn bf16_eight(a: f32, b: f32, c: f32, d: f32, e: f32, f: f32, g: f32, h: f32) ->
   round_f16: fn('fn round_f16(a: f32) -> f32 {\n  return f16_value(f16_bits(a));\n}', ['f16_bits', 'f16_value']),
   round_bf16: fn('fn round_bf16(a: f32) -> f32 {\n  return bitcast<f32>(bf16_bits(a) << 16u);\n}', ['bf16_bits']),
   ...random,
-  ...Object.fromEntries(
-    ([13, 20] as const).map((rounds) => [
-      `threefry_${rounds}`,
-      fn(`// Threefry-2x32, ${rounds} rounds.
-fn threefry_${rounds}(k0: u32, k1: u32, c0: u32, c1: u32) -> vec2<u32> {
-  let k = array<u32, 3>(k0, k1, 0x1bd11bdau ^ k0 ^ k1);
-  let r = array<u32, 8>(13u, 15u, 26u, 6u, 17u, 29u, 16u, 24u);
-  var x = c0 + k0;
-  var y = c1 + k1;
-  for (var i = 0u; i < ${rounds}u; i++) {
-    x += y;
-    let n = r[i & 7u];
-    y = ((y << n) | (y >> (32u - n))) ^ x;
-    if ((i & 3u) == 3u) {
-      let s = (i >> 2u) + 1u;
-      x += k[s % 3u];
-      y += k[(s + 1u) % 3u] + s;
-    }
-  }
-  return vec2<u32>(x, y);
-}`),
-    ]),
-  ),
+  ...Object.fromEntries(([13, 20] as const).map((rounds) => [`threefry_${rounds}`, threefry(rounds)])),
 }
