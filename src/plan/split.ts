@@ -131,9 +131,9 @@ function splitAxis(a: Analysis): Split {
   const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
   const kept = [...split].reduce((n, id) => n + points * size(a, a.lets.get(id)?.axes ?? []), 0)
   const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
-  // By columns, as few partial results as keep the target busy; no more programs than that, which would run on almost alone.
-  const parts = Math.max(1, Math.floor((2 * target.minPrograms) / programs))
-  const busy = columns > 1 ? Math.ceil(extent(axis) / parts) : 1
+  // By columns, as few partial results as keep the target busy to the end; rows, as many programs as run at once.
+  const most = columns > 1 ? 4 * target.minPrograms : a.row.size > 0 ? target.rowPrograms : undefined
+  const busy = most === undefined ? 1 : Math.ceil(extent(axis) / Math.max(1, Math.floor(most / programs)))
   const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest, busy)
   return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
 }

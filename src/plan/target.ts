@@ -78,6 +78,8 @@ export interface TargetInfo {
   readonly alignment: number
   /** Fewest programs that keep the target busy. */
   readonly minPrograms: number
+  /** Programs that go through rows of a tensor one after another: as many as run at once. Absent: however many suit the rows. */
+  readonly rowPrograms?: number
   /** Rows of fewer elements than `below` share a program, up to `points` elements. */
   readonly shortRows: { readonly below: number; readonly points: number }
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
@@ -144,8 +146,9 @@ export const cudaTarget: TargetInfo = {
   sharedRows: 2,
   packBools: false,
   minPrograms: 528,
+  rowPrograms: 264,
   shortRows: { below: 1024, points: 2048 },
-  columnBlock: 64,
+  columnBlock: 128,
 }
 
 /** cuBLASLt on an H200: what large products reach on random data (bench/NOTES.md). f32 is summed and multiplied as f32. */

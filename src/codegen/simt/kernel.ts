@@ -2,6 +2,7 @@
 import { UserError } from '../../diagnostics/errors.ts'
 import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
 import { rollPart } from '../../kernel/roll.ts'
+import { withoutIdleBarriers } from './barriers.ts'
 import { checkKernel, type SimtCaps } from './capability.ts'
 import type { ThreadCode } from './code.ts'
 import { cudaDialect, printCuda } from './dialects/cuda.ts'
@@ -77,6 +78,8 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     laneBits: caps.laneBits,
     registers: caps.registers ?? 32,
     values: dialect === 'cuda' ? 16 : 8,
+    // Without a bound on registers fewer threads are resident: each should have more loads on their way.
+    rowThreads: dialect === 'cuda' ? caps.maxThreads : 128,
     tensorCores: caps.tensorCores === true,
     warpGroups: caps.tensorCores === true && caps.warpGroups === true,
     clusters: caps.clusters ?? 1,
@@ -125,7 +128,8 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
         : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
     [],
   )
-  const body: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
+  const whole: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
+  const body = withoutIdleBarriers(whole, new Set(unit.shared.map((a) => a.name)))
   const { table, tabled } = union
   const code: ThreadCode = {
     kernel,

@@ -12,6 +12,7 @@ import { allStmts, foldAxes } from './facts.ts'
 import { accumulate, makeAccumulator, openAccumulator, termsOf } from './fold.ts'
 import type { Block } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'
+import { foldsBefore } from './late.ts'
 import { lowerLoop } from './loop.ts'
 import { groupOf, loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } from './memory.ts'
 import { multiplyTiles } from './multiply.ts'
@@ -38,6 +39,8 @@ class ListLowering {
   private readonly schedule: Schedule
   /** What follows a matrix product's loop is not computed before it: the registers are the loop's. */
   private least = 0
+  /** Values that this list computes. */
+  private readonly list = new Set<ValueId>()
 
   constructor(scope: Scope, exports: ReadonlySet<ValueId>, out: Block) {
     this.scope = scope
@@ -46,6 +49,7 @@ class ListLowering {
   }
 
   run(items: readonly Item[]): void {
+    for (const item of items) if (item.kind === 'stmt' && item.stmt.kind === 'let') this.list.add(item.stmt.id)
     for (const item of items) this.add(item)
     for (const s of this.gaps.rest()) this.addStore(s, true)
     this.schedule.run()
@@ -177,9 +181,9 @@ class ListLowering {
       )
       return
     }
-    this.wide(l, axes, group.axis, 0, access.param, (p, to, out) =>
-      loadGroups(p, l, access, axes, group, to, otherOf(l), out),
-    )
+    const emit = (p: Point, to: Registers, out: Block): void =>
+      loadGroups(p, l, access, axes, group, to, otherOf(l), out)
+    this.wide(l, axes, group.axis, 0, access.param, emit, foldsBefore(scope.part, l, this.list))
   }
 
   private addRandom(l: LetStmt): void {
@@ -197,11 +201,12 @@ class ListLowering {
     rank: number,
     wish: string,
     emit: (p: Point, to: Registers, out: Block) => void,
+    besides: readonly Token[] = [],
   ): void {
     this.schedule.steps.push({
       kind: 'point',
       loops: this.loops(axes, axis),
-      needs: operandsOf(l.op),
+      needs: [...operandsOf(l.op), ...besides],
       gives: l.id,
       wide: true,
       after: [],

@@ -38,6 +38,8 @@ export interface Limits {
   readonly registers: number
   /** Values of a tile that a thread should hold. */
   readonly values: number
+  /** Threads that share a row as long as its values fit their registers; more only beyond. */
+  readonly rowThreads: number
   readonly tensorCores: boolean
   readonly warpGroups: boolean
   /** Most blocks that run a program together; 1: blocks run alone. */
@@ -362,8 +364,9 @@ export class Part {
       most = Math.max(most, axes.reduce((p, a) => p * this.axis(a).size, 1) / values)
     }
     const want = 2 ** Math.ceil(Math.log2(most))
-    const limit = rows.size > 0 ? limits.maxThreads : Math.min(limits.maxThreads, 256)
-    return Math.min(limit, Math.max(32, want))
+    const { rowThreads, registers, values } = limits
+    const row = most * values <= rowThreads * registers && this.loops.length === 0 ? rowThreads : limits.maxThreads
+    return Math.min(rows.size > 0 ? row : 256, limits.maxThreads, Math.max(32, want))
   }
 
   /** Axes that tiles outlive a statement list along: carried, scanned, or used inside a loop of another axis. */
