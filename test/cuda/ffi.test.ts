@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/compiled.ts'
 import type { Device } from '../../src/api/device.ts'
-import { type CudaBackend, createCudaBackend, theDriver } from '../../src/backends/cuda/backend.ts'
+import { type CudaBackend, type CudaOptions, createCudaBackend, theDriver } from '../../src/backends/cuda/backend.ts'
 import { openProducts } from '../../src/backends/cuda/cublasLt.ts'
 import { guarded } from '../../src/backends/cuda/device.ts'
 import { loadFfi } from '../../src/backends/cuda/library.ts'
@@ -79,6 +79,44 @@ test('launches, then graphs', () => {
   const kept = Array.from({ length: 6 }, () => f(x))
   expect(kept.length).toBe(6)
   expect(counts().updates).toBeGreaterThan(0)
+})
+
+/** Programmatic edges since the last call; from now on the driver refuses them or does not. */
+const earlyEdges = (refuse = false): number =>
+  loadFfi().load(join(folder, 'libcuda.so.1')).func('stubEarlyEdges', 'int', ['int'])(refuse ? 1 : 0)
+
+describe('kernels that start early', () => {
+  /** Runs to the second graph of a sum of all elements: a kernel and the finishing stage behind it. */
+  const sums = (options: CudaOptions = {}): CudaBackend => {
+    const own = createCudaBackend({ cacheFolder: join(folder, 'cache'), ...options })
+    api.setDevice(createCompiledDevice('cuda', own, cudaTarget))
+    const f = api.jit((x: api.Tensor) => x.exp().sum())
+    const x = api.tensor(new Float32Array(1 << 20))
+    for (let i = 0; i < 3; i++) f(x).dispose()
+    return own
+  }
+  afterEach(() => {
+    earlyEdges()
+    api.setDevice(createCompiledDevice('cuda', backend, cudaTarget))
+  })
+
+  test('an edge from a kernel to its finishing stage', () => {
+    earlyEdges()
+    sums()
+    expect(earlyEdges()).toBe(1)
+    sums({ earlyStart: 'exit' })
+    expect(earlyEdges()).toBe(1)
+    sums({ earlyStart: 'never' })
+    expect(earlyEdges()).toBe(0)
+  })
+
+  test('a driver that refuses such edges gets plain ones', () => {
+    const { graphs } = counts()
+    earlyEdges(true)
+    sums()
+    expect(counts().graphs - graphs).toBe(2)
+    expect(earlyEdges()).toBe(0)
+  })
 })
 
 /** Where a product of a kernel costs far more than a call. */

@@ -6,7 +6,7 @@ import type { DType } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import type { KernelResources, KernelTimes } from './compile.ts'
 import { openProducts } from './cublasLt.ts'
-import { CudaDevice, guarded } from './device.ts'
+import { CudaDevice, type EarlyStart, guarded } from './device.ts'
 import type { CudaCompiler, CudaDriver, DeviceProperties, ProductLibrary } from './driver.ts'
 import { CudaExecutable } from './executable.ts'
 import { openDriver } from './ffi.ts'
@@ -24,6 +24,12 @@ export interface CudaOptions {
   readonly compiler?: CudaCompiler
   /** Another library of matrix products, or none; cuBLASLt where it is found unless given. */
   readonly products?: ProductLibrary | 'none'
+  /**
+   * When a kernel of a graph lets those that follow it start, which wait by themselves for its end (compute capability 9.0):
+   * as soon as all its blocks run (`start`), when they have begun to work (`work`, the default), when they have ended (`exit`), or
+   * never before the driver has seen the end (`never`).
+   */
+  readonly earlyStart?: EarlyStart
 }
 
 let driver: CudaDriver | undefined
@@ -65,11 +71,12 @@ export function createCudaBackend(options: CudaOptions = {}): CudaBackend {
       help: count === 0 ? 'nvidia-smi shows whether the driver sees a GPU' : `use an index below ${count}`,
     })
   const compiler = options.compiler ?? theCompiler()
-  const { memoryLimit, cacheFolder } = options
+  const { memoryLimit, cacheFolder, earlyStart } = options
   const products = productsOf(options)
   return guarded(
     'the CUDA driver',
-    () => new CudaBackend(new CudaDevice(open.open(index), compiler, { memoryLimit, cacheFolder, products })),
+    () =>
+      new CudaBackend(new CudaDevice(open.open(index), compiler, { memoryLimit, cacheFolder, products, earlyStart })),
   )
 }
 

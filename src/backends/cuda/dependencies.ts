@@ -17,7 +17,10 @@ interface Access extends Touch {
 const covers = (a: Place, b: Place): boolean =>
   a.base === b.base && a.offset <= b.offset && a.offset + a.bytes >= b.offset + b.bytes
 
-/** For each launch, in order, the earlier ones it follows directly: those that no other one of them follows already. */
+/**
+ * For each launch, in order, the earlier ones it follows directly: those that no other one of them follows already. A launch that
+ * starts early waits for these to end, and each of them ended after those it follows itself, so they need no edge.
+ */
 export function dependenciesOf(launches: readonly (readonly Touch[])[]): number[][] {
   /** What has been done to each base since it was last written over. */
   const byBase = new Map<number, Access[]>()

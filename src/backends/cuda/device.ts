@@ -1,4 +1,5 @@
 /** An open CUDA device: its context, memory pool, kernels, and copies through pinned memory. */
+import type { LaunchDependents } from '../../codegen/simt/capability.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
 import { KernelCache } from './compile.ts'
@@ -36,12 +37,16 @@ interface Chunk {
   busy: boolean
 }
 
+/** When kernels of a graph let those behind them start, which wait for their end (`LaunchDependents`); `never`: the driver starts them. */
+export type EarlyStart = LaunchDependents | 'never'
+
 export interface CudaDeviceOptions {
   readonly memoryLimit?: number | undefined
   /** Where compiled kernels are kept; undefined: the user's cache folder. */
   readonly cacheFolder?: string | undefined
   /** Matrix products; undefined: the device has kernels alone. */
   readonly products?: ProductLibrary | undefined
+  readonly earlyStart?: EarlyStart | undefined
 }
 
 export class CudaDevice {
@@ -49,10 +54,12 @@ export class CudaDevice {
   readonly pool: MemoryPool
   readonly kernels: KernelCache
   readonly products: Products | undefined
+  readonly earlyStart: EarlyStart | undefined
   private chunks: readonly Chunk[] | undefined
 
   constructor(context: CudaContext, compiler: CudaCompiler, options: CudaDeviceOptions = {}) {
     this.context = context
+    this.earlyStart = options.earlyStart
     this.pool = new MemoryPool(context, options.memoryLimit)
     this.products = options.products === undefined ? undefined : new Products(options.products, context, this.pool)
     this.kernels =

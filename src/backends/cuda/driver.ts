@@ -62,6 +62,11 @@ export interface Launch {
   /** Dynamic shared memory. */
   readonly sharedBytes: number
   readonly args: Arguments
+  /**
+   * The kernel itself waits for those it follows before it touches memory that they may write: in a graph it may start before they
+   * have ended.
+   */
+  readonly waits: boolean
 }
 
 /** A library's call, which puts kernels of its own on the stream. */

@@ -1,5 +1,6 @@
 /** The CUDA driver API through the FFI library, behind the interface of `driver.ts`. */
 import { UserError } from '../../diagnostics/errors.ts'
+import { type CallName, Calls } from './calls.ts'
 import {
   type Arguments,
   type CudaContext,
@@ -8,72 +9,12 @@ import {
   DriverError,
   type FunctionAttributes,
   type GraphRun,
+  isOutOfMemory,
   type Launch,
   type Pinned,
   type StreamWork,
 } from './driver.ts'
-import {
-  type Ffi,
-  loadDriverLibrary,
-  loadFfi,
-  type NativeArgument,
-  type NativeFunction,
-  type NativeLibrary,
-} from './library.ts'
-
-const u64 = 'uint64_t'
-const u32 = 'uint32_t'
-
-/** The functions in use, with their types. Names carry the version suffix of the ABI they are declared with. */
-const signatures = {
-  cuInit: [u32],
-  cuDriverGetVersion: ['void*'],
-  cuDeviceGetCount: ['void*'],
-  cuDeviceGet: ['void*', 'int'],
-  cuDeviceGetName: ['void*', 'int', 'int'],
-  cuDeviceTotalMem_v2: ['void*', 'int'],
-  cuDeviceGetAttribute: ['void*', 'int', 'int'],
-  cuDevicePrimaryCtxRetain: ['void*', 'int'],
-  cuDevicePrimaryCtxRelease_v2: ['int'],
-  cuCtxSetCurrent: [u64],
-  cuStreamCreate: ['void*', u32],
-  cuStreamSynchronize: [u64],
-  cuStreamDestroy_v2: [u64],
-  cuMemAlloc_v2: ['void*', u64],
-  cuMemFree_v2: [u64],
-  cuMemGetInfo_v2: ['void*', 'void*'],
-  cuMemHostAlloc: ['void*', u64, u32],
-  cuMemFreeHost: [u64],
-  cuMemcpyHtoDAsync_v2: [u64, u64, u64, u64],
-  cuMemcpyDtoHAsync_v2: [u64, u64, u64, u64],
-  cuMemcpyDtoDAsync_v2: [u64, u64, u64, u64],
-  cuEventCreate: ['void*', u32],
-  cuEventRecord: [u64, u64],
-  cuEventSynchronize: [u64],
-  cuEventQuery: [u64],
-  cuEventElapsedTime: ['void*', u64, u64],
-  cuEventDestroy_v2: [u64],
-  cuModuleLoadData: ['void*', 'void*'],
-  cuModuleUnload: [u64],
-  cuModuleGetFunction: ['void*', u64, 'str'],
-  cuFuncGetAttribute: ['void*', 'int', u64],
-  cuFuncSetAttribute: [u64, 'int', 'int'],
-  cuOccupancyMaxActiveBlocksPerMultiprocessor: ['void*', u64, 'int', u64],
-  cuLaunchKernel: [u64, u32, u32, u32, u32, u32, u32, u32, u64, u64, u64],
-  cuGraphCreate: ['void*', u32],
-  cuGraphAddKernelNode: ['void*', u64, 'void*', u64, 'void*'],
-  cuGraphInstantiateWithFlags: ['void*', u64, u64],
-  cuGraphExecKernelNodeSetParams: [u64, u64, 'void*'],
-  cuGraphExecUpdate_v2: [u64, u64, 'void*'],
-  cuStreamBeginCapture_v2: [u64, 'int'],
-  cuStreamEndCapture: [u64, 'void*'],
-  cuGraphLaunch: [u64, u64],
-  cuGraphExecDestroy: [u64],
-  cuGraphDestroy: [u64],
-} as const
-
-type Name = keyof typeof signatures
-type Argument = NativeArgument
+import { loadDriverLibrary, loadFfi, type NativeArgument } from './library.ts'
 
 const attribute = { multiprocessors: 16, l2Bytes: 38, major: 75, minor: 76, sharedOptin: 97 } as const
 const functionAttribute = { maxThreads: 0, shared: 1, local: 3, registers: 4, maxDynamicShared: 8 } as const
@@ -81,68 +22,6 @@ const functionAttribute = { maxThreads: 0, shared: 1, local: 3, registers: 4, ma
 const notReady = 600
 /** CU_STREAM_CAPTURE_MODE_RELAXED: what a library asks of the driver meanwhile is not held against it. */
 const relaxed = 2
-
-/** The driver's functions, checked. */
-class Calls {
-  private readonly functions = new Map<Name, NativeFunction>()
-  private readonly library: NativeLibrary
-  private readonly errorName: NativeFunction
-  private readonly errorString: NativeFunction
-  readonly ffi: Ffi
-
-  constructor(ffi: Ffi, library: NativeLibrary) {
-    this.ffi = ffi
-    this.library = library
-    this.errorName = library.func('cuGetErrorName', 'int', ['int', 'void*'])
-    this.errorString = library.func('cuGetErrorString', 'int', ['int', 'void*'])
-  }
-
-  /** A function, bound when it is first asked for: old drivers lack new ones. */
-  fn(name: Name): NativeFunction {
-    const have = this.functions.get(name)
-    if (have !== undefined) return have
-    const made = this.library.func(name, 'int', signatures[name])
-    this.functions.set(name, made)
-    return made
-  }
-
-  call(name: Name, ...args: readonly Argument[]): void {
-    const code = this.fn(name)(...args)
-    if (code !== 0) this.fail(name, code)
-  }
-
-  fail(name: Name, code: number): never {
-    const error = this.text(this.errorName, code) ?? `CUDA error ${code}`
-    throw new DriverError(name, error, this.text(this.errorString, code) ?? 'no description')
-  }
-
-  private text(of: NativeFunction, code: number): string | undefined {
-    const at = new BigUint64Array(1)
-    if (of(code, at) !== 0 || at[0] === undefined || at[0] === 0n) return undefined
-    const bytes = new Uint8Array(this.ffi.view(at[0], 128))
-    const end = bytes.indexOf(0)
-    return new TextDecoder().decode(bytes.slice(0, end < 0 ? bytes.length : end))
-  }
-
-  /** What a call writes into its first argument, an address or handle. */
-  handle(name: Name, ...args: readonly Argument[]): number {
-    const out = new BigUint64Array(1)
-    this.call(name, out, ...args)
-    return Number(out[0])
-  }
-
-  /** The same of a 32-bit integer. */
-  integer(name: Name, ...args: readonly Argument[]): number {
-    const out = new Int32Array(1)
-    this.call(name, out, ...args)
-    return out[0] ?? 0
-  }
-
-  /** Address of memory that stays where it is as long as the view lives. */
-  address(view: ArrayBufferView): number {
-    return Number(this.ffi.address(view))
-  }
-}
 
 /** Opens the driver. Throws E_DEVICE where there is none. */
 export function openDriver(): CudaDriver {
@@ -206,6 +85,12 @@ const tableOf = (args: Arguments): number => {
   throw new TypeError('arguments of another driver')
 }
 
+interface BuiltGraph {
+  readonly graph: number
+  readonly nodes: readonly number[]
+  readonly exec: number
+}
+
 let current: Context | undefined
 
 class Context implements CudaContext {
@@ -213,6 +98,8 @@ class Context implements CudaContext {
   private readonly calls: Calls
   private readonly context: number
   private readonly stream: number
+  /** The driver has edges of graphs along which a kernel starts before the other has ended. */
+  private startsEarly: boolean
 
   constructor(calls: Calls, properties: DeviceProperties) {
     this.calls = calls
@@ -220,6 +107,7 @@ class Context implements CudaContext {
     this.context = calls.handle('cuDevicePrimaryCtxRetain', calls.integer('cuDeviceGet', properties.index))
     this.activate()
     this.stream = calls.handle('cuStreamCreate', 1)
+    this.startsEarly = calls.has('cuGraphAddDependencies_v2')
   }
 
   activate(): void {
@@ -228,12 +116,12 @@ class Context implements CudaContext {
     current = this
   }
 
-  private call(name: Name, ...args: readonly Argument[]): void {
+  private call(name: CallName, ...args: readonly NativeArgument[]): void {
     this.activate()
     this.calls.call(name, ...args)
   }
 
-  private handle(name: Name, ...args: readonly Argument[]): number {
+  private handle(name: CallName, ...args: readonly NativeArgument[]): number {
     this.activate()
     return this.calls.handle(name, ...args)
   }
@@ -413,33 +301,65 @@ class Context implements CudaContext {
     }
   }
 
-  private kernelGraph(launches: readonly Launch[], after: readonly (readonly number[])[]): GraphRun {
-    const { calls, stream } = this
+  /**
+   * A graph of kernels ready to run. All edges into a kernel that waits by itself are programmatic where `early` says so: such a
+   * kernel may start before those it follows have ended.
+   */
+  private builtGraph(launches: readonly Launch[], after: readonly (readonly number[])[], early: boolean): BuiltGraph {
+    const { calls } = this
     const graph = calls.handle('cuGraphCreate', 0)
+    const nodes: number[] = []
     try {
-      const nodes: number[] = []
       launches.forEach((l, i) => {
         const before = BigUint64Array.from(after[i] ?? [], (j) => BigInt(nodes[j] ?? 0))
-        nodes.push(calls.handle('cuGraphAddKernelNode', graph, before, before.length, nodeParameters(l)))
+        const programmatic = early && l.waits && before.length > 0
+        const node = calls.handle(
+          'cuGraphAddKernelNode',
+          graph,
+          before,
+          programmatic ? 0 : before.length,
+          nodeParameters(l),
+        )
+        nodes.push(node)
+        if (!programmatic) return
+        const to = new BigUint64Array(before.length).fill(BigInt(node))
+        calls.call('cuGraphAddDependencies_v2', graph, before, to, programmaticEdges(before.length), before.length)
       })
-      const exec = calls.handle('cuGraphInstantiateWithFlags', graph, 0)
-      return {
-        launch: () => this.call('cuGraphLaunch', exec, stream),
-        update: (changed) => {
-          for (const i of changed) {
-            const [node, l] = [nodes[i], launches[i]]
-            if (node !== undefined && l !== undefined)
-              this.call('cuGraphExecKernelNodeSetParams', exec, node, nodeParameters(l))
-          }
-        },
-        dispose: () => {
-          this.call('cuGraphExecDestroy', exec)
-          this.call('cuGraphDestroy', graph)
-        },
-      }
     } catch (e) {
       calls.call('cuGraphDestroy', graph)
       throw e
+    }
+    return { graph, nodes, exec: this.instantiate(graph) }
+  }
+
+  private build(launches: readonly Launch[], after: readonly (readonly number[])[]): BuiltGraph {
+    if (!this.startsEarly || !launches.some((l) => l.waits)) return this.builtGraph(launches, after, false)
+    try {
+      return this.builtGraph(launches, after, true)
+    } catch (e) {
+      if (!(e instanceof DriverError) || isOutOfMemory(e)) throw e
+      const built = this.builtGraph(launches, after, false)
+      // The driver takes the graph without such edges: no more of them.
+      this.startsEarly = false
+      return built
+    }
+  }
+
+  private kernelGraph(launches: readonly Launch[], after: readonly (readonly number[])[]): GraphRun {
+    const { graph, nodes, exec } = this.build(launches, after)
+    return {
+      launch: () => this.call('cuGraphLaunch', exec, this.stream),
+      update: (changed) => {
+        for (const i of changed) {
+          const [node, l] = [nodes[i], launches[i]]
+          if (node !== undefined && l !== undefined)
+            this.call('cuGraphExecKernelNodeSetParams', exec, node, nodeParameters(l))
+        }
+      },
+      dispose: () => {
+        this.call('cuGraphExecDestroy', exec)
+        this.call('cuGraphDestroy', graph)
+      },
     }
   }
 
@@ -459,5 +379,13 @@ function nodeParameters(l: Launch): Uint8Array {
   const dims = [l.grid, 1, 1, l.threads, 1, 1, l.sharedBytes]
   for (const [i, d] of dims.entries()) view.setUint32(8 + 4 * i, d, true)
   view.setBigUint64(40, BigInt(tableOf(l.args)), true)
+  return bytes
+}
+
+/** CUgraphEdgeData of edges of the programmatic type: from_port, to_port, type, reserved[5]. */
+function programmaticEdges(count: number): Uint8Array {
+  const [port, type] = [1, 1]
+  const bytes = new Uint8Array(8 * count)
+  for (let i = 0; i < count; i++) bytes.set([port, 0, type], 8 * i)
   return bytes
 }

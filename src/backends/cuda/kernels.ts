@@ -17,49 +17,67 @@ const smallerTiles = [16, 8]
 /** A few words kept in the first-level cache cost less than smaller tiles, and than compiling again. */
 const toleratedBytes = 32
 
+/** What the code of a step depends on beside its kernel. */
+interface Variant {
+  /** Parameters that share memory with another one, one of the two written. */
+  readonly shared: ReadonlySet<string>
+  /** Parameters whose memory kernels of the program write; none where kernels do not start early. */
+  readonly changing: ReadonlySet<string>
+}
+
+interface Wanted {
+  readonly step: KernelStep
+  readonly variant: Variant
+}
+
 export class StepKernels {
+  /** Whether the kernels wait by themselves for those they follow. */
+  readonly waits: boolean
   private readonly cache: KernelCache
   private readonly caps: SimtCaps
-  /** By kernel, then by the parameters that share memory. */
+  /** By kernel, then by variant. */
   private readonly made = new Map<Kernel, Map<string, LoadedKernel>>()
+  /** Bases that the program writes. */
+  private written: ReadonlySet<number> = new Set()
 
   constructor(cache: KernelCache, caps: SimtCaps) {
     this.cache = cache
     this.caps = caps
+    this.waits = caps.launchDependents !== undefined
   }
 
-  /** Compiles the kernels that commands launch, all at once. */
+  /** Compiles the kernels that the commands of a program launch, all at once. Comes before `of`. */
   prepare(commands: readonly Command[]): void {
-    const wanted: { readonly step: KernelStep; readonly shared: ReadonlySet<string>; readonly source: KernelSource }[] =
-      []
+    this.written = writtenBases(commands)
+    const wanted: (Wanted & { readonly source: KernelSource })[] = []
     const seen = new Map<Kernel, Set<string>>()
     for (const { step, places } of launchesOf(commands)) {
-      const shared = sharing(step, places)
-      const key = keyOf(shared)
+      const variant = this.variantOf(step, places)
+      const key = keyOf(variant)
       const keys = seen.get(step.kernel) ?? new Set()
       seen.set(step.kernel, keys)
       if (keys.has(key) || this.made.get(step.kernel)?.has(key) === true) continue
       keys.add(key)
-      wanted.push({ step, shared, source: this.emit(step, shared) })
+      wanted.push({ step, variant, source: this.emit(step, variant) })
     }
     const loaded = this.cache.loadAll(wanted.map((w) => w.source))
-    wanted.forEach(({ step, shared }, i) => {
+    wanted.forEach((w, i) => {
       const kernel = loaded[i]
-      if (kernel !== undefined) this.keep(step, shared, kernel)
+      if (kernel !== undefined) this.keep(w, kernel)
     })
-    this.shrink(wanted.map(({ step, shared }) => ({ step, shared })))
+    this.shrink(wanted)
   }
 
-  /** The kernel of a step; its code depends on which parameters share memory. */
+  /** The kernel of a step; its code depends on the memory its parameters stand in. */
   of(step: KernelStep, places: readonly Place[]): LoadedKernel {
-    const shared = sharing(step, places)
-    const key = keyOf(shared)
+    const variant = this.variantOf(step, places)
+    const key = keyOf(variant)
     const find = (): LoadedKernel | undefined => this.made.get(step.kernel)?.get(key)
     const have = find()
     if (have !== undefined) return have
-    const made = this.cache.load(this.emit(step, shared))
-    this.keep(step, shared, made)
-    this.shrink([{ step, shared }])
+    const made = this.cache.load(this.emit(step, variant))
+    this.keep({ step, variant }, made)
+    this.shrink([{ step, variant }])
     return find() ?? made
   }
 
@@ -67,66 +85,95 @@ export class StepKernels {
     return [...this.made.values()].flatMap((v) => [...v.values()])
   }
 
-  private keep({ kernel }: KernelStep, shared: ReadonlySet<string>, made: LoadedKernel): void {
-    const variants = this.made.get(kernel) ?? new Map<string, LoadedKernel>()
-    this.made.set(kernel, variants)
-    variants.set(keyOf(shared), made)
+  private variantOf(step: KernelStep, places: readonly Place[]): Variant {
+    const changing = step.kernel.params.filter((_, i) => this.waits && this.written.has(places[i]?.base ?? -1))
+    return { shared: sharing(step, places), changing: new Set(changing.map((p) => p.name)) }
   }
 
-  private emit({ kernel }: KernelStep, shared: ReadonlySet<string>, registers?: number): KernelSource {
+  private keep({ step, variant }: Wanted, made: LoadedKernel): void {
+    const variants = this.made.get(step.kernel) ?? new Map<string, LoadedKernel>()
+    this.made.set(step.kernel, variants)
+    variants.set(keyOf(variant), made)
+  }
+
+  private emit({ kernel }: KernelStep, { shared, changing }: Variant, registers?: number): KernelSource {
     return this.cache.timed('emit', () =>
       emitKernel(kernel, 'cuda', {
         ...this.caps,
         mayAlias: (p) => shared.has(p),
+        changing: (p) => changing.has(p),
         ...(registers === undefined ? {} : { registers }),
       }),
     )
   }
 
   /** Puts kernels with smaller tiles in the place of those whose registers spill, where they do not. */
-  private shrink(steps: readonly { readonly step: KernelStep; readonly shared: ReadonlySet<string> }[]): void {
-    let left = steps.flatMap(({ step, shared }) => {
-      const kernel = this.made.get(step.kernel)?.get(keyOf(shared))
+  private shrink(steps: readonly Wanted[]): void {
+    let left = steps.flatMap(({ step, variant }) => {
+      const kernel = this.made.get(step.kernel)?.get(keyOf(variant))
       if (kernel === undefined || kernel.source.programs === 0) return []
       const spilled = this.cache.spills(kernel)
-      return spilled > toleratedBytes ? [{ step, shared, spilled, last: kernel.source.source }] : []
+      return spilled > toleratedBytes ? [{ step, variant, spilled, last: kernel.source.source }] : []
     })
     for (const registers of smallerTiles) {
       const tried = left.flatMap((k) => {
-        const source = this.emit(k.step, k.shared, registers)
+        const source = this.emit(k.step, k.variant, registers)
         return source.source === k.last ? [] : [{ ...k, source }]
       })
       const loaded = this.cache.loadAll(tried.map((k) => k.source))
-      const solved = new Set<ReadonlySet<string>>()
-      tried.forEach(({ step, shared, spilled }, i) => {
+      const solved = new Set<Variant>()
+      tried.forEach(({ step, variant, spilled }, i) => {
         const kernel = loaded[i]
         if (kernel === undefined || this.cache.spills(kernel) > toleratedBytes) return
-        this.keep(step, shared, { ...kernel, replanned: { registers, spilled } })
-        solved.add(shared)
+        this.keep({ step, variant }, { ...kernel, replanned: { registers, spilled } })
+        solved.add(variant)
       })
-      left = left.filter((k) => !solved.has(k.shared))
+      left = left.filter((k) => !solved.has(k.variant))
     }
   }
 }
 
-const keyOf = (shared: ReadonlySet<string>): string => [...shared].join()
+const keyOf = ({ shared, changing }: Variant): string => `${[...shared].join()};${[...changing].join()}`
 
-/** Launches among commands, those of control flow included (of a long loop's steps the first). */
-function launchesOf(commands: readonly Command[]): Launched[] {
-  return commands.flatMap((c): Launched[] => {
+/** Commands with those inside control flow; of a long loop the given steps. */
+function flattened(commands: readonly Command[], stepsOf: (length: number) => readonly number[]): Command[] {
+  return commands.flatMap((c): Command[] => {
     switch (c.kind) {
-      case 'launch':
-        return [c]
       case 'cond':
-        return [...launchesOf(c.whenTrue), ...launchesOf(c.whenFalse)]
+        return [c, ...flattened([...c.whenTrue, ...c.whenFalse], stepsOf)]
       case 'while':
-        return c.rounds.flatMap((r) => [...launchesOf(r.test), ...launchesOf(r.body), ...launchesOf(r.finish)])
+        return [
+          c,
+          ...flattened(
+            c.rounds.flatMap((r) => [...r.test, ...r.body, ...r.finish]),
+            stepsOf,
+          ),
+        ]
       case 'repeat':
-        return c.length > 0 ? launchesOf(c.at(0)) : []
+        return [c, ...stepsOf(c.length).flatMap((t) => (t < c.length ? flattened(c.at(t), stepsOf) : []))]
       default:
-        return []
+        return [c]
     }
   })
+}
+
+/** Launches among commands, those of control flow included (of a long loop's steps the first). */
+const launchesOf = (commands: readonly Command[]): Launched[] =>
+  flattened(commands, () => [0]).filter((c) => c.kind === 'launch')
+
+/** Bases that commands write; carries of a long loop change places until its last step. */
+export function writtenBases(commands: readonly Command[]): Set<number> {
+  const out = new Set<number>()
+  for (const c of flattened(commands, (length) => [...new Set([0, 1, length - 1])].filter((t) => t >= 0))) {
+    if (c.kind === 'launch')
+      c.places.forEach((p, i) => {
+        if (c.step.kernel.params[i]?.access !== 'read') out.add(p.base)
+      })
+    else if (c.kind === 'product') out.add(c.out.base)
+    else if (c.kind === 'copy') out.add(c.to.base)
+    else if (c.kind === 'opaque') out.add(c.output.place.base)
+  }
+  return out
 }
 
 /** Parameters of a kernel that share memory with another one, one of the two written. */

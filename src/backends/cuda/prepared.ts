@@ -8,7 +8,7 @@ import { type HostArray, hostArray } from '../../types/host.ts'
 import type { LoadedKernel } from './compile.ts'
 import { copyBlocks, copyKernel } from './copy.ts'
 import type { Touch } from './dependencies.ts'
-import type { CudaDevice } from './device.ts'
+import type { CudaDevice, EarlyStart } from './device.ts'
 import type { DeviceProperties } from './driver.ts'
 import { StepKernels } from './kernels.ts'
 import { alignmentOf } from './products.ts'
@@ -51,8 +51,11 @@ interface Use {
   readonly offset: number
 }
 
-/** What the code generator may use on a device. */
-export const capsOf = ({ capability, sharedBytes, multiprocessors }: DeviceProperties): SimtCaps => ({
+/** What the code generator may use on a device; `earlyStart`: when kernels let others start, where the device can. */
+export const capsOf = (
+  { capability, sharedBytes, multiprocessors }: DeviceProperties,
+  earlyStart: EarlyStart = 'work',
+): SimtCaps => ({
   ...cudaCaps,
   multiprocessors,
   clusters: capability >= 90 ? (cudaCaps.clusters ?? 1) : 1,
@@ -60,6 +63,7 @@ export const capsOf = ({ capability, sharedBytes, multiprocessors }: DevicePrope
   tensorCores: capability >= 80,
   warpGroups: capability === 90,
   pointerTable: true,
+  ...(capability >= 90 && earlyStart !== 'never' ? { launchDependents: earlyStart } : {}),
 })
 
 export class Prepared {
@@ -86,7 +90,7 @@ export class Prepared {
     this.addresses = addresses
     this.moving = moving
     this.take = take
-    this.kernels = new StepKernels(device.kernels, capsOf(device.context.properties))
+    this.kernels = new StepKernels(device.kernels, capsOf(device.context.properties, device.earlyStart))
   }
 
   /** Says where a base stands in the next run. */
@@ -121,10 +125,20 @@ export class Prepared {
         const kernel = this.device.kernels.load(copyKernel)
         const { bytes } = c.to
         launches.push(
-          this.makeLaunch(kernel, copyBlocks(bytes), [c.to, c.from], [bytes], undefined, c.top, passing, [
-            { place: c.to, written: true },
-            { place: c.from, written: false },
-          ]),
+          this.makeLaunch(
+            kernel,
+            copyBlocks(bytes),
+            [c.to, c.from],
+            [bytes],
+            undefined,
+            c.top,
+            passing,
+            [
+              { place: c.to, written: true },
+              { place: c.from, written: false },
+            ],
+            false,
+          ),
         )
         continue
       }
@@ -186,7 +200,8 @@ export class Prepared {
       return place
     }
     const direct = bindings.map((b) => placeOf(b.name))
-    if (tabled.length === 0) return this.makeLaunch(kernel, blocks, direct, [], undefined, top, passing, touches)
+    const { waits } = this.kernels
+    if (tabled.length === 0) return this.makeLaunch(kernel, blocks, direct, [], undefined, top, passing, touches, waits)
     const bytes = 8 * tabled.length
     const address = passing ? this.device.pool.alloc(bytes) : this.take(bytes)
     if (passing) this.transient.push(address)
@@ -195,7 +210,7 @@ export class Prepared {
       if (typeof entry === 'number') table.set(i, entry)
       else this.fill(table, i, placeOf(entry), passing)
     })
-    return this.makeLaunch(kernel, blocks, direct, [address], table, top, passing, touches)
+    return this.makeLaunch(kernel, blocks, direct, [address], table, top, passing, touches, waits)
   }
 
   /** Puts the address of a place into a slot, now and whenever it changes. */
@@ -216,6 +231,7 @@ export class Prepared {
     top: number,
     passing: boolean,
     touches: readonly Touch[],
+    waits: boolean,
   ): SectionLaunch {
     const args = this.device.context.makeArguments(places.length + values.length)
     const bound = [...new Set(places.map((p) => p.base))].filter((b) => this.moving.has(b))
@@ -226,7 +242,8 @@ export class Prepared {
     values.forEach((v, i) => {
       args.set(places.length + i, v)
     })
-    return { fn, grid, threads: source.threads, sharedBytes, args, top, name: source.entry, bound, touches, table }
+    const { threads, entry: name } = source
+    return { fn, grid, threads, sharedBytes, args, waits, top, name, bound, touches, table }
   }
 
   private hostWork(c: Exclude<Command, { kind: 'launch' | 'copy' | 'product' }>, passing: boolean): () => void {

@@ -6,6 +6,12 @@ import { expressionsOf } from '../../kernel/walk.ts'
 import type { DType } from '../../types/dtype.ts'
 import { allStmts } from './facts.ts'
 
+/**
+ * When a kernel lets those that follow it in a graph be launched, which wait by themselves for it to end: as soon as all of its
+ * blocks run (`start`), when what comes before it has ended too (`work`), or when its blocks have ended (`exit`).
+ */
+export type LaunchDependents = 'start' | 'work' | 'exit'
+
 export interface SimtCaps {
   /** Most threads of a block. */
   readonly maxThreads: number
@@ -29,6 +35,10 @@ export interface SimtCaps {
   readonly writable?: (param: string) => boolean
   /** Parameters that may share memory with another one (CUDA). */
   readonly mayAlias?: (param: string) => boolean
+  /** Kernels wait for those before them in a graph and may be launched early (CUDA from compute capability 9.0); absent: they do not. */
+  readonly launchDependents?: LaunchDependents
+  /** Parameters whose memory the kernels waited for may write (all unless given): nothing of it is read before the wait. */
+  readonly changing?: (param: string) => boolean
 }
 
 export const cudaCaps: SimtCaps = {

@@ -33,6 +33,12 @@ int cuStreamBeginCapture_v2(void*s,int mode){ if(s!=(void*)0x77||capturing||mode
 int cuStreamEndCapture(void*s,G**g){ if(!capturing) return 1; *g=capturing; capturing=0; return 0;}
 int cuGraphCreate(G**g,u32 f){*g=calloc(1,sizeof(G));return 0;}
 int cuGraphAddKernelNode(void**n,G*g,void**deps,size_t nd,const KP*p){ for(u64 q=0;q<nd;q++) if(!deps[q]||(u64)deps[q]>(u64)g->count) return 1; if(p->gy!=1||p->bz!=1||p->extra) return 1; g->n[g->count++].k=*p; *n=(void*)(u64)g->count; return 0;}
+/* Edges of the programmatic type, and whether graphs with them are refused. */
+static int early, refusing;
+int stubEarlyEdges(int refuse){ refusing=refuse; int n=early; early=0; return n; }
+typedef struct {unsigned char from,to,type,reserved[5];} Edge;
+int cuGraphAddDependencies_v2(G*g,void**from,void**to,const Edge*e,size_t n){ static const Edge want={1,0,1}; if(refusing) return 801;
+  for(size_t i=0;i<n;i++) if(!from[i]||from[i]>=to[i]||(u64)to[i]>(u64)g->count||memcmp(&e[i],&want,8)) return 1; early+=n; return 0;}
 int cuGraphInstantiateWithFlags(G**e,G*g,u64 f){*e=malloc(sizeof(G));**e=*g;return 0;} int cuGraphExecKernelNodeSetParams(G*e,void*n,const KP*p){e->n[(u64)n-1].k=*p;updates++;return 0;}
 int cuGraphExecUpdate_v2(G*e,G*g,void*info){ if(e->count!=g->count) return 910; *e=*g; updates++; return 0;}
 int cuGraphLaunch(G*e,void*s){graphs++;for(int i=0;i<e->count;i++){Node*n=&e->n[i]; if(n->work) n->work(n->data); else run(n->k.params?*(u64*)n->k.params[0]:n->first);}return 0;}

@@ -1,10 +1,12 @@
 /** CUDA C++: prints thread code for NVRTC or nvcc, without headers. */
 import type { KernelParam } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
+import type { SimtCaps } from '../capability.ts'
 import type { ThreadCode } from '../code.ts'
 import { type Ex, placeShared, quotient, type S, type Type, typeBytes } from '../ir.ts'
 import type { Dialect } from '../scope.ts'
 import { calledApart } from './apart.ts'
+import { cudaDependents } from './cudaDependents.ts'
 import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
 import { decimal, type Inline, type Library, Printer } from './print.ts'
 
@@ -47,7 +49,7 @@ const twoArguments = new Set(['pow', 'atan2'])
 
 /** The library with functions that are called instead of standing in place. */
 function withApart(names: ReadonlySet<string>): [Library, Inline] {
-  const library = { ...cudaLibrary }
+  const library = { ...cudaLibrary, ...cudaDependents }
   for (const name of names) {
     const [have, plain] = [cudaLibrary[name], cudaInline[name]]
     if (have !== undefined) library[name] = { ...have, code: have.code.replace('__forceinline__', '__noinline__') }
@@ -62,14 +64,24 @@ function withApart(names: ReadonlySet<string>): [Library, Inline] {
   return [library, Object.fromEntries(Object.entries(cudaInline).filter(([name]) => !names.has(name)))]
 }
 
+/**
+ * Whether memory that a parameter only reads may be written while the kernel waits. Constant memory without aliases is read by
+ * loads that neither a compiler nor the cache of a multiprocessor holds back for the wait.
+ */
+const changes = (p: KernelParam, caps: SimtCaps): boolean =>
+  caps.launchDependents !== undefined && p.access === 'read' && (caps.changing?.(p.name) ?? true)
+
 class CudaPrinter extends Printer {
   private readonly params: ReadonlyMap<string, KernelParam>
   private readonly strict: boolean
+  /** Memory whose address stands in the table may be written by kernels before this one. */
+  private readonly tableChanges: boolean
 
   constructor(code: ThreadCode) {
     super(...withApart(calledApart(code.body)))
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
     this.strict = code.kernel.mode === 'strict'
+    this.tableChanges = code.kernel.params.some((p) => code.tabled.has(p.name) && changes(p, code.caps))
   }
 
   protected type(t: Type): string {
@@ -222,7 +234,8 @@ class CudaPrinter extends Printer {
       case 'pointer': {
         const p = this.param(s.param)
         const t = `${p.access === 'read' ? 'const ' : ''}${memoryType(p)}*`
-        this.line(`${t} ${s.aliased ? '' : '__restrict__ '}const ${s.param} = (${t})table[${this.ex(s.index)}];`)
+        const alone = !s.aliased && !(this.tableChanges && p.access === 'read')
+        this.line(`${t} ${alone ? '__restrict__ ' : ''}const ${s.param} = (${t})table[${this.ex(s.index)}];`)
         break
       }
       case 'entry':
@@ -252,6 +265,11 @@ class CudaPrinter extends Printer {
     }
   }
 
+  /** A call of a library function as a statement. */
+  callLine(name: string): void {
+    this.line(`${this.fn(name)};`)
+  }
+
   /** A vector in memory at an element of a parameter. */
   private vector(param: string, type: string, index: Ex, bits: number, read: boolean): string {
     const at = bits < 8 ? quotient(index, 8 / bits) : index
@@ -277,7 +295,7 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
     .filter((x) => !code.tabled.has(x.name))
     .map((x) => {
       const read = x.access === 'read' ? 'const ' : ''
-      return `${read}${memoryType(x)}* ${aliased.has(x.name) ? '' : '__restrict__ '}${x.name}`
+      return `${read}${memoryType(x)}* ${aliased.has(x.name) || changes(x, code.caps) ? '' : '__restrict__ '}${x.name}`
     })
   if (code.table > 0) pointers.push('const unsigned long long* __restrict__ table')
   const { threads, cluster, together } = code
@@ -305,6 +323,11 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
       p.line('const int program = blockIdx.x;')
     }
     for (const s of code.summary) p.line(`// ${s}`)
+    // First of all: whatever touches memory stands behind the wait.
+    const dependents = code.caps.launchDependents
+    if (dependents === 'start') p.callLine('launch_dependents')
+    if (dependents !== undefined) p.callLine('wait_for_kernels')
+    if (dependents === 'work') p.callLine('launch_dependents')
     p.stmts(code.body)
   })
   p.line('}')
