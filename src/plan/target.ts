@@ -146,7 +146,6 @@ export const cudaTarget: TargetInfo = {
   sharedRows: 2,
   packBools: false,
   minPrograms: 528,
-  rowPrograms: 264,
   shortRows: { below: 1024, points: 2048 },
   columnBlock: 128,
 }
@@ -188,4 +187,6 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256)
   rowsAtOnce: 2048,
   elementBlock: 2048,
   minPrograms: 264,
+  rowPrograms: 264,
+  columnBlock: 64,
 })

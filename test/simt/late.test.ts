@@ -69,3 +69,23 @@ test.skipIf(!hasCompiler())('and compute the same (skipped where g++ is missing)
     }
   }
 })
+
+test.each(['cuda', 'wgsl'] as const)('not for a fold that is computed in chunks, in %s', (dialect) => {
+  const kernel = parseKernel(`kernel centre {
+  param x: f32[33, 701] read
+  param w: f32[701] read
+  param y: f32[33, 701] write
+  param z: f32[701] write
+  axes r: 33, c: 701
+  grid 1
+  %0 f32{r, c} = load x[r, c]
+  %1 f32{c} = load w[c]
+  %2 f32{r} = reduce sum %0 over c
+  %3 f32{r, c} = mul %0, %2
+  %4 f32{r, c} = mul %3, %1
+  %5 f32{c} = reduce sum %0 over r
+  store y[r, c] = %4
+  store z[c] = %5
+}`)
+  expect(emitKernel(kernel, dialect, dialect === 'cuda' ? cudaCaps : webgpuCaps).source).toContain('centre')
+})

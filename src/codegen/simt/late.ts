@@ -6,13 +6,24 @@
 import { axesOf as axesIn } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { foldAxes } from './facts.ts'
 import { type Part, storeValues } from './part.ts'
+import type { Scope } from './scope.ts'
 
 const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'dot' || l.op.kind === 'scan'
 
-/** Folds that every use of a load's value needs besides; `list`: the values of the statement list that the load stands in. */
-export function foldsBefore(part: Part, load: LetStmt, list: ReadonlySet<ValueId>): ValueId[] {
-  if (load.op.kind !== 'load' || !isShared(part, load)) return []
+/**
+ * Folds that every use of a load's value needs besides; `list`: the values of the statement list that the load stands in. Only folds
+ * over several warps count: others are soon done.
+ */
+export function foldsBefore(
+  { part, layout, unit, isChunked }: Scope,
+  load: LetStmt,
+  list: ReadonlySet<ValueId>,
+): ValueId[] {
+  if (load.op.kind !== 'load' || !isShared(part, load) || [...layout.axes.keys()].some(isChunked)) return []
+  const waits = (l: LetStmt): boolean =>
+    isFold(l) && list.has(l.id) && layout.bitsOf(foldAxes(l)).some((b) => b >= unit.limits.laneBits)
   const needed = new Map<ValueId, ReadonlySet<ValueId>>()
   const foldsOf = (id: ValueId): ReadonlySet<ValueId> => {
     const have = needed.get(id)
@@ -21,7 +32,7 @@ export function foldsBefore(part: Part, load: LetStmt, list: ReadonlySet<ValueId
     const l = part.lets.get(id)
     if (l !== undefined) {
       for (const o of operandsOf(l.op)) for (const f of foldsOf(o)) out.add(f)
-      if (isFold(l) && list.has(id)) out.add(id)
+      if (waits(l)) out.add(id)
     }
     needed.set(id, out)
     return out

@@ -183,7 +183,7 @@ class ListLowering {
     }
     const emit = (p: Point, to: Registers, out: Block): void =>
       loadGroups(p, l, access, axes, group, to, otherOf(l), out)
-    this.wide(l, axes, group.axis, 0, access.param, emit, foldsBefore(scope.part, l, this.list))
+    this.wide(l, axes, group.axis, 0, access.param, emit, foldsBefore(scope, l, this.list))
   }
 
   private addRandom(l: LetStmt): void {
