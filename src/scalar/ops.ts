@@ -80,6 +80,10 @@ export interface ScalarInfo {
   readonly proportional?: true
   /** No result is below zero. */
   readonly nonnegative?: true
+  /** Arithmetic that a NaN among the operands goes through on every target. */
+  readonly passesNaN?: true
+  /** The result is an operand (after the condition of `select`), or one with its sign changed: bits are kept or NaN stays NaN. */
+  readonly chooses?: true
 }
 
 const num: readonly DTypeClass[] = ['float', 'signed', 'unsigned']
@@ -105,8 +109,18 @@ const compare = (extra: Partial<ScalarInfo> = {}): ScalarInfo => ({
 })
 
 export const scalarOps = {
-  neg: { arity: 1, result: 'same', on: num, cost: 'simple', proportional: true },
-  abs: { arity: 1, result: 'same', on: num, cost: 'simple', idempotent: true, proportional: true, nonnegative: true },
+  neg: { arity: 1, result: 'same', on: num, cost: 'simple', proportional: true, passesNaN: true, chooses: true },
+  abs: {
+    arity: 1,
+    result: 'same',
+    on: num,
+    cost: 'simple',
+    idempotent: true,
+    proportional: true,
+    nonnegative: true,
+    passesNaN: true,
+    chooses: true,
+  },
   sign: { arity: 1, result: 'same', on: num, cost: 'simple', monotone: true, idempotent: true, discontinuous: true },
   floor: { arity: 1, result: 'same', on: num, cost: 'simple', monotone: true, idempotent: true, discontinuous: true },
   ceil: { arity: 1, result: 'same', on: num, cost: 'simple', monotone: true, idempotent: true, discontinuous: true },
@@ -135,14 +149,14 @@ export const scalarOps = {
   not: { arity: 1, result: 'same', on: bits, cost: 'simple' },
   isnan: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true },
   isinf: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true },
-  add: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true },
-  sub: { arity: 2, result: 'same', on: num, cost: 'simple' },
-  mul: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true, proportional: true },
-  div: { arity: 2, result: 'same', on: num, cost: 'divide', proportional: true },
+  add: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true, passesNaN: true },
+  sub: { arity: 2, result: 'same', on: num, cost: 'simple', passesNaN: true },
+  mul: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true, proportional: true, passesNaN: true },
+  div: { arity: 2, result: 'same', on: num, cost: 'divide', proportional: true, passesNaN: true },
   rem: { arity: 2, result: 'same', on: num, cost: 'divide', discontinuous: true },
   pow: { arity: 2, result: 'same', on: num, cost: 'special' },
-  max: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true },
-  min: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true },
+  max: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true, chooses: true },
+  min: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true, chooses: true },
   atan2: { arity: 2, result: 'same', on: float, cost: 'special' },
   and: { arity: 2, result: 'same', on: bits, cost: 'simple', commutative: true },
   or: { arity: 2, result: 'same', on: bits, cost: 'simple', commutative: true },
@@ -155,7 +169,7 @@ export const scalarOps = {
   le: compare(),
   gt: compare(),
   ge: compare(),
-  select: { arity: 3, result: 'same', on: any, cost: 'simple', proportional: true },
+  select: { arity: 3, result: 'same', on: any, cost: 'simple', proportional: true, chooses: true },
   cast: { arity: 1, result: 'attr', on: any, cost: 'simple', discontinuous: true },
   bitcast: { arity: 1, result: 'attr', on: any, cost: 'free', discontinuous: true },
 } as const satisfies Record<ScalarOp, ScalarInfo>

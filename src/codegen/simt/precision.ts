@@ -6,7 +6,7 @@
  */
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { combinerOp, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
-import { call, type Ex, lit } from './ir.ts'
+import { bin, call, type Ex, lit, regType } from './ir.ts'
 import type { Part } from './part.ts'
 
 /** erf(x) = sign(x) (1 - 2^(|x| p(|x|))): coefficients of p, the lowest first, by least absolute error of the result (6.0e-7). */
@@ -14,24 +14,46 @@ const erfExponent = [
   -1.6278890371322632, -0.9185094237327576, -0.1486654281616211, 0.029589857906103134, -0.002944102045148611,
 ] as const
 
+/** Errors that stay below their bounds. */
+type ErrorKind = 'absolute' | 'relative'
+
 /** The coarse form of a function. */
 interface Coarse {
-  /** The error that it keeps below its bound. */
-  readonly error: 'absolute' | 'relative'
+  /** The errors that it keeps below their bounds. */
+  readonly keeps: readonly ErrorKind[]
   /** The function of `scale` times an operand. */
-  readonly form: (x: Ex, scale: number) => Ex
+  readonly form: (x: Ex, scale: number, guard: 'coarse' | 'unguarded') => Ex
 }
 
-const coarse: Readonly<Partial<Record<ScalarOp, Coarse>>> = {
-  erf: {
-    error: 'absolute',
-    form: (x, scale) =>
-      call('f32', 'f32_erf_coarse', x, ...erfExponent.map((c, i) => lit('f32', Math.fround(c * scale ** (i + 1))))),
-  },
-  exp: {
-    error: 'relative',
-    form: (x, scale) => call('f32', 'f32_exp_coarse', x, lit('f32', Math.fround(scale * Math.LOG2E))),
-  },
+const f32 = (x: number): Ex => lit('f32', Math.fround(x))
+
+/** A library function of an operand and numbers that hold its scale. */
+const scaledCall =
+  (name: string, numbers: (scale: number) => readonly number[]): Coarse['form'] =>
+  (x, scale, guard) =>
+    call('f32', `f32_${name}_${guard}`, x, ...numbers(scale).map(f32))
+
+/** A library function that passes NaN on. */
+const plainCall =
+  (name: string): Coarse['form'] =>
+  (x, scale) =>
+    call('f32', `f32_${name}`, scale === 1 ? x : bin('*', x, f32(scale)))
+
+/**
+ * Coarse forms, the cheapest first. `_coarse` functions pass NaN on; `_unguarded` ones need not, and serve where a NaN operand
+ * reaches all results on other ways.
+ */
+const coarse: Readonly<Partial<Record<ScalarOp, readonly Coarse[]>>> = {
+  erf: [{ keeps: ['absolute'], form: scaledCall('erf', (s) => erfExponent.map((c, i) => c * s ** (i + 1))) }],
+  exp: [{ keeps: ['relative'], form: scaledCall('exp', (s) => [s * Math.LOG2E]) }],
+  sigmoid: [{ keeps: ['absolute', 'relative'], form: scaledCall('sigmoid', (s) => [-s * Math.LOG2E]) }],
+  tanh: [
+    { keeps: ['absolute'], form: scaledCall('tanh', (s) => [2 * s * Math.LOG2E]) },
+    { keeps: ['absolute', 'relative'], form: plainCall('tanh_near') },
+  ],
+  expm1: [{ keeps: ['relative'], form: plainCall('expm1_coarse') }],
+  log: [{ keeps: ['relative'], form: plainCall('log_coarse') }],
+  log1p: [{ keeps: ['relative'], form: plainCall('log1p_coarse') }],
 }
 
 /** Continuous operations that errors pass as they are, or grow by a factor that the operands show. */
@@ -131,12 +153,43 @@ class Uses {
     }
   }
 
-  /** Whether a value is only added to constants of magnitude at least 1, in what ends in half precision. */
-  isAbsolute(id: ValueId): boolean {
-    if (this.part.dtypeOf(id) !== 'f32' || this.isCarried(id) || this.part.stores.some((s) => s.value === id))
-      return false
-    const users = this.usersOf(id)
-    return users.length > 0 && users.every((l) => this.isSumWithConstant(l, id) && this.endsInHalf(l.id))
+  /** Whether the uses of a value take results with these errors. */
+  allows(id: ValueId, errors: readonly ErrorKind[]): boolean {
+    const relative = errors.includes('relative')
+    const absolute = errors.includes('absolute')
+    if (this.isHalf(id)) return relative
+    if (!this.leavesAsHalf(id) || (!relative && this.part.stores.some((s) => s.value === id))) return false
+    return this.usersOf(id).every(
+      (l) =>
+        (relative && this.keepsRelative(l) && this.isRelative(l.id)) ||
+        (absolute && this.isSumWithConstant(l, id) && this.endsInHalf(l.id)),
+    )
+  }
+
+  /** Whether NaN in `root` reaches everything that a function's value goes to on other ways. */
+  isCovered(id: ValueId, root: ValueId, seen = new Set<ValueId>()): boolean {
+    if (seen.has(id)) return true
+    seen.add(id)
+    if (this.isCarried(id) || this.part.stores.some((s) => s.value === id)) return false
+    return this.usersOf(id).every((l) => {
+      const args = this.passedOn(l)
+      return args.some((a) => this.isFrom(a, root)) || (args.length > 0 && this.isCovered(l.id, root, seen))
+    })
+  }
+
+  /** Operands whose NaN arithmetic passes on: no function, for its coarse form may count on another one's. */
+  private passedOn({ op, dtype }: LetStmt): readonly ValueId[] {
+    if (op.kind !== 'scalar' || regType(dtype) !== 'f32') return []
+    const isCleared = op.args.some((a) => this.constantOf(a) === 0)
+    return scalarInfo(op.op).passesNaN === true && !isCleared ? op.args : []
+  }
+
+  /** Whether arithmetic leads from `root` to a value. */
+  private isFrom(id: ValueId, root: ValueId, seen = new Set<ValueId>()): boolean {
+    if (id === root) return true
+    const l = seen.has(id) ? undefined : this.part.lets.get(id)
+    seen.add(id)
+    return l !== undefined && this.passedOn(l).some((a) => this.isFrom(a, root, seen))
   }
 
   private isSumWithConstant(l: LetStmt, id: ValueId): boolean {
@@ -178,12 +231,14 @@ interface Place {
 export function coarseForm(at: Place, l: LetStmt): Ex | undefined {
   const { part } = at.scope
   if (part.mode !== 'fast' || l.op.kind !== 'scalar') return undefined
-  const form = coarse[l.op.op]
+  const forms = coarse[l.op.op]
   const [x] = l.op.args
-  if (form === undefined || x === undefined || l.dtype !== 'f32') return undefined
+  if (forms === undefined || x === undefined) return undefined
   const uses = usesOfParts.get(part) ?? new Uses(part)
   usesOfParts.set(part, uses)
-  if (!(form.error === 'absolute' ? uses.isAbsolute(l.id) : uses.isRelative(l.id))) return undefined
+  const form = forms.find((f) => uses.allows(l.id, f.keeps))?.form
+  if (form === undefined) return undefined
   const { of, by } = uses.scaled(x)
-  return at.holds(of) ? form.form(at.read(of), by) : form.form(at.read(x), 1)
+  const guard = uses.isCovered(l.id, of) ? 'unguarded' : 'coarse'
+  return at.holds(of) ? form(at.read(of), by, guard) : form(at.read(x), 1, guard)
 }

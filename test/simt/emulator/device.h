@@ -128,6 +128,8 @@ static unsigned bf16_bits(float a) {
 static float f16_value(unsigned h) { return (float)bits<_Float16>((unsigned short)h); }
 static unsigned f16_bits(float a) { return bits<unsigned short>((_Float16)a); }
 static float f32_exp2_flushed(float a) { return exp2f(a); }
+static float f32_log2_flushed(float a) { return log2f(a); }
+static float f32_reciprocal_flushed(float a) { return 1.0f / a; }
 static unsigned bf16_pair(float a, float b) { return bf16_bits(a) | (bf16_bits(b) << 16); }
 static unsigned f16_pair(float a, float b) { return f16_bits(a) | (f16_bits(b) << 16); }
 

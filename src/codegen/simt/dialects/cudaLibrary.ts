@@ -1,6 +1,7 @@
 /** Functions that CUDA code calls: what the language has under another name, and what docs/numerics.md asks beyond it. */
 
 import { cudaCluster } from './cudaCluster.ts'
+import { cudaCoarse } from './cudaCoarse.ts'
 import { cudaGroups } from './cudaGroups.ts'
 import type { Inline, Library } from './print.ts'
 import { randomLibrary } from './randomLibrary.ts'
@@ -141,17 +142,7 @@ export const cudaLibrary: Library = {
     'double f64_runtime(double a)',
     'return __longlong_as_double(__double_as_longlong(a) ^ (long long)(gridDim.z - 1));',
   ),
-  // Subnormal operands and results are zero.
-  f32_exp2_flushed: fn(
-    'float f32_exp2_flushed(float a)',
-    'float r;\n  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));\n  return r;',
-  ),
-  f32_exp_coarse: fn('float f32_exp_coarse(float a, float k)', 'return f32_exp2_flushed(a * k);', ['f32_exp2_flushed']),
-  f32_erf_coarse: fn(
-    'float f32_erf_coarse(float a, float c0, float c1, float c2, float c3, float c4)',
-    'const float t = fabsf(a);\n  const float p = fmaf(fmaf(fmaf(fmaf(c4, t, c3), t, c2), t, c1), t, c0);\n  return copysignf(1.0f - f32_exp2_flushed(p * t), a);',
-    ['f32_exp2_flushed'],
-  ),
+  ...cudaCoarse,
   // A signed byte of a word, by one permutation of bytes.
   ...Object.fromEntries(
     [0, 1, 2, 3].map((i) => [

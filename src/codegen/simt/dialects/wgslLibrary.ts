@@ -4,6 +4,7 @@
  */
 import type { Inline, Library } from './print.ts'
 import { randomLibrary } from './randomLibrary.ts'
+import { wgslCoarse } from './wgslCoarse.ts'
 import { wgslMath } from './wgslMath.ts'
 import { wgslWide } from './wgslWide.ts'
 
@@ -109,6 +110,7 @@ fn threefry_${rounds}(k0: u32, k1: u32, c0: u32, c1: u32) -> vec2<u32> {
 }
 
 export const wgslLibrary: Library = {
+  ...wgslCoarse,
   ...wgslMath,
   ...wgslWide,
   special_values: fn(

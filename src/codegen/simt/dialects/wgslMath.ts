@@ -77,22 +77,6 @@ const unary = (name: string, body: string, uses: readonly string[] = []): Librar
 })
 
 export const wgslMath: Library = {
-  f32_erf_coarse: fn(
-    `fn f32_erf_coarse(a: f32, c0: f32, c1: f32, c2: f32, c3: f32, c4: f32) -> f32 {
-  let t = abs(a);
-  let p = fma(fma(fma(fma(c4, t, c3), t, c2), t, c1), t, c0);
-  let r = 1.0 - exp2(max(p * t, -126.0));
-  return select(bitcast<f32>(bitcast<u32>(r) | (bitcast<u32>(a) & 0x80000000u)), a, f32_isnan(a));
-}`,
-    ['f32_isnan'],
-  ),
-  // 2^(a k); zero far below.
-  f32_exp_coarse: fn(
-    `fn f32_exp_coarse(a: f32, k: f32) -> f32 {
-  return select(exp2(max(a * k, -200.0)), a, f32_isnan(a));
-}`,
-    ['f32_isnan'],
-  ),
   power_of_two: fn(
     '// 2^n for n from -127 (zero) to 128 (infinity).\nfn power_of_two(n: i32) -> f32 {\n  return bitcast<f32>(u32(n + 127) << 23u);\n}',
   ),
