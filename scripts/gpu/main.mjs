@@ -8,6 +8,7 @@ import { runCase } from '../../src/cli/verify/runCase.ts'
 import { findCases } from '../../src/cli/verify.ts'
 import { checkDevice } from './correct.mjs'
 import { openDevice } from './device.mjs'
+import { measureEarlyStart } from './early.mjs'
 import { measureFirst, programs } from './first.mjs'
 import { checkLibrary } from './library.mjs'
 import { measureCopy, measureRow } from './measure.mjs'
@@ -19,7 +20,7 @@ const { values: options } = parseArgs({
     device: { type: 'string', default: 'cuda' },
     index: { type: 'string', default: '0' },
     /** Correctness of kernels (cases), of rows at small sizes, of random programs; products by the library and their
-     * rates (library); measurements (bench); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
+     * rates (library); kernels that start early (early); measurements (bench); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
     parts: { type: 'string', default: 'cases,rows,random,bench,verify' },
     /** Rows by name; all unless given. */
     rows: { type: 'string' },
@@ -87,6 +88,18 @@ if (parts.includes('library')) {
     },
   })
   console.log(`library: ${result.library.filter((r) => r.why === undefined).length} of ${result.library.length}`)
+  save()
+}
+
+if (parts.includes('early') && open.name === 'cuda') {
+  result.early = await measureEarlyStart(open, {
+    wanted,
+    index: Number(options.index),
+    seconds: Number(options.seconds),
+    report: (name, why) => {
+      if (why !== undefined) console.log(`WRONG ${name}: ${why}`)
+    },
+  })
   save()
 }
 
