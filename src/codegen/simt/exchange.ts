@@ -4,10 +4,9 @@
  * barriers. The order is fixed and the same in every block.
  */
 import { invariant } from '../../diagnostics/errors.ts'
-import type { LetStmt } from '../../kernel/ir.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
-import type { DType } from '../../types/dtype.ts'
-import { beatsEx, mergeEx } from './arith.ts'
+import { type Accumulator, combinerOf, foldsLanes, fromKeys, keysOf } from './accumulator.ts'
+import { beatsEx, mergeEx, wrapTo } from './arith.ts'
 import { foldAxes } from './facts.ts'
 import {
   add,
@@ -37,21 +36,6 @@ import {
   tid,
   type Unit,
 } from './scope.ts'
-
-/** A running fold over the kept axes' registers. */
-export interface Accumulator {
-  readonly let: LetStmt
-  readonly kept: readonly string[]
-  readonly values: Registers
-  /** Positions of an arg-fold; below 0 there is no candidate yet. */
-  readonly positions: Registers | undefined
-  /** Sums of finished chunks in strict mode. */
-  readonly totals: Registers | undefined
-  readonly dtype: DType
-}
-
-export const combinerOf = (l: LetStmt): 'sum' | 'prod' | 'max' | 'min' | 'argmax' | 'argmin' =>
-  l.op.kind === 'reduce' ? l.op.combiner : 'sum'
 
 /** A partial result: a value, with its position where the fold has positions. */
 interface Partial {
@@ -151,6 +135,13 @@ function eachRegister(
 }
 
 function butterfly(scope: Scope, acc: Accumulator, to: Partial, bits: readonly number[], out: Block): void {
+  const c = combinerOf(acc.let)
+  const { type } = to.value
+  if (foldsLanes(scope, bits) && (type === 'i32' || type === 'u32') && (c === 'max' || c === 'min' || c === 'sum')) {
+    const value = wrapTo(acc.dtype, call(type, `${type}_lanes_${c}`, to.value))
+    out.push({ k: 'assign', to: to.value, value })
+    return
+  }
   for (const b of [...bits].reverse()) {
     const other = (x: Ex): Ex => ({ k: 'shuffle', type: x.type, a: x, mask: 2 ** b })
     mergeInto(acc, to, { value: other(to.value), at: to.at === undefined ? undefined : other(to.at) }, scope, out)
@@ -171,10 +162,14 @@ export function exchange(scope: Scope, accs: readonly Accumulator[], out: Block)
   const { unit, layout } = scope
   const { laneBits } = unit.limits
   const blockBits = Math.log2(layout.threads / unit.cluster)
-  const spread = accs.flatMap((acc): Spread[] => {
-    const bits = layout.bitsOf(foldAxes(acc.let))
+  const back: Block = []
+  const spread = accs.flatMap((given): Spread[] => {
+    const bits = layout.bitsOf(foldAxes(given.let))
     if (bits.length === 0) return []
     const lanes = bits.filter((b) => b < laneBits)
+    const keys = keysOf(scope, given, lanes, out)
+    if (keys !== undefined) fromKeys(scope, given, keys, back)
+    const acc = keys ?? given
     const warps = bits.filter((b) => b >= laneBits && b < blockBits)
     const rest = range(0, blockBits).filter((b) => !lanes.includes(b) && !warps.includes(b))
     return [{ acc, lanes, warps, blocks: bits.filter((b) => b >= blockBits), rest }]
@@ -185,13 +180,21 @@ export function exchange(scope: Scope, accs: readonly Accumulator[], out: Block)
   const far = spread.filter((s) => s.blocks.length > 0)
   if (near.length > 0) exchangeInBlock(scope, near, out)
   if (far.length > 0) exchangeInCluster(scope, far, blockBits, out)
+  out.push(...back)
 }
 
 /** Of so many warps every thread reads all partial results; more are first folded by a tree. */
 const mostRead = 3
 
+/** Bytes of slots of which there are two sets, so that an exchange does not wait until the one before it is read (barriers.ts). */
+const mostTwice = 1024
+
 function exchangeInBlock(scope: Scope, folds: readonly Spread[], out: Block): void {
-  const slotsFor = allotter(scope, '')
+  const room = folds.reduce(
+    (n, s) => n + 2 ** (s.rest.length + s.warps.length) * s.acc.values.length * bytesOf(s.acc),
+    0,
+  )
+  const slotsFor = allotter(scope, room <= mostTwice && scope.unit.blockExchanges++ % 2 === 1 ? '_other' : '')
   // A slot for each thread but for the lanes that agree now; the digits of warps stand at the end.
   const all = folds.map((s) => {
     const [groups, members] = [2 ** s.rest.length, 2 ** s.warps.length]
@@ -225,7 +228,7 @@ function exchangeInBlock(scope: Scope, folds: readonly Spread[], out: Block): vo
         if (m === 0) assign(held, place(i, int(m)), body)
         else mergeInto(acc, held, place(i, int(m)), scope, body)
     })
-  out.push({ k: 'barrier' })
+  out.push({ k: 'barrier', reuse: true })
 }
 
 /** A fold's results in a block: `results` of them, register by register and group by group. */

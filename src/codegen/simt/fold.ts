@@ -8,8 +8,9 @@ import { axis, axis as axisExpr, flatten, sub as subExpr } from '../../index/exp
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
+import { type Accumulator, combinerOf } from './accumulator.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
-import { type Accumulator, combinerOf, exchange } from './exchange.ts'
+import { exchange } from './exchange.ts'
 import { foldAxes } from './facts.ts'
 import { and, type Block, bin, type Ex, eq, int, regType, select, type Type, v } from './ir.ts'
 import type { Point } from './point.ts'
@@ -129,6 +130,13 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
   }
   const step = always ? x : select(valid, x, identityOf(acc))
   out.push({ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, step) })
+}
+
+/** Whether a nest of its own folds maxima or minima of floats with one test for NaN a batch (WGSL, whose own say nothing of NaN). */
+export function isBatched(scope: Scope, acc: Accumulator): boolean {
+  const c = combinerOf(acc.let)
+  if (scope.unit.dialect.name !== 'wgsl' || acc.values.type !== 'f32' || (c !== 'max' && c !== 'min')) return false
+  return scope.registers(foldAxes(acc.let)) > 1
 }
 
 /** Values that accumulating reads besides operands. */

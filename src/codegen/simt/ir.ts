@@ -74,7 +74,8 @@ export type S =
       readonly body: readonly S[]
     }
   | { readonly k: 'if'; readonly cond: Ex; readonly body: readonly S[]; readonly otherwise: readonly S[] }
-  | { readonly k: 'barrier' }
+  /** `reuse`: it guards slots just read against what is written there next. */
+  | { readonly k: 'barrier'; readonly reuse?: boolean }
   /** Aligned read of 1, 2 or 4 words, each of the given type; `index` counts elements of `bits` bits. */
   | {
       readonly k: 'vload'
@@ -448,7 +449,7 @@ function expressionsIn(s: S): readonly Ex[] {
   }
 }
 
-const bodiesOf = (s: S): readonly (readonly S[])[] =>
+export const bodiesOf = (s: S): readonly (readonly S[])[] =>
   s.k === 'for' ? [s.body] : s.k === 'if' ? [s.body, s.otherwise] : []
 
 /** A statement with variables replaced in it. */

@@ -1,6 +1,6 @@
 /** Work of a statement list, as the lowering passes it into loops. */
 import type { LetStmt, Stmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
-import type { Accumulator } from './exchange.ts'
+import type { Accumulator } from './accumulator.ts'
 import type { Block } from './ir.ts'
 import type { Scope, SharedTile } from './scope.ts'
 

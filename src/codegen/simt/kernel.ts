@@ -2,6 +2,7 @@
 import { UserError } from '../../diagnostics/errors.ts'
 import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
 import { rollPart } from '../../kernel/roll.ts'
+import { withoutIdleBarriers } from './barriers.ts'
 import { checkKernel, type SimtCaps } from './capability.ts'
 import type { ThreadCode } from './code.ts'
 import { cudaDialect, printCuda } from './dialects/cuda.ts'
@@ -127,7 +128,8 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
         : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
     [],
   )
-  const body: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
+  const whole: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
+  const body = withoutIdleBarriers(whole, new Set(unit.shared.map((a) => a.name)))
   const { table, tabled } = union
   const code: ThreadCode = {
     kernel,

@@ -5,11 +5,11 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
+import type { Accumulator } from './accumulator.ts'
 import { readAhead } from './ahead.ts'
 import { mergeEx, roundTo } from './arith.ts'
-import type { Accumulator } from './exchange.ts'
 import { allStmts, foldAxes } from './facts.ts'
-import { accumulate, makeAccumulator, openAccumulator, termsOf } from './fold.ts'
+import { accumulate, isBatched, makeAccumulator, openAccumulator, termsOf } from './fold.ts'
 import type { Block } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'
 import { foldsBefore } from './late.ts'
@@ -276,6 +276,7 @@ class ListLowering {
       after,
       rank: 1,
       name: 'fold',
+      ...(isBatched(scope, acc) ? { like: 'extremes' } : {}),
       emit: (p, out) => {
         accumulate(acc, p, out)
         return undefined

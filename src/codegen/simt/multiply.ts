@@ -1,6 +1,6 @@
 /** The code of matrix products on tensor cores: fragments from shared tiles, one instruction a tile (product.ts has the layout). */
 import { invariant } from '../../diagnostics/errors.ts'
-import type { Accumulator } from './exchange.ts'
+import type { Accumulator } from './accumulator.ts'
 import { add, type Block, bin, type Ex, elem, int, mul, uint, v } from './ir.ts'
 import type { Product } from './product.ts'
 import { digitOf, type Lanes, registerAt, registerIndex, type Scope, type SharedTile, tid } from './scope.ts'

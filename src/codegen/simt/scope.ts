@@ -71,8 +71,9 @@ export class Unit {
   readonly cluster: number
   /** Whether the kernel has loops: exchanges between blocks inside have no fixed number. */
   loops = false
-  /** Exchanges between the blocks so far. */
+  /** Exchanges between the blocks so far, and between warps that share one of two sets of slots. */
   exchanges = 0
+  blockExchanges = 0
   /** The program whose rows are asked for early. */
   upcoming: Upcoming | undefined
   /** Whether a parameter may share memory with another. */
@@ -332,7 +333,7 @@ export function insideAlong(scope: Scope, axis: string, lanes: Lanes): Ex | unde
 function isWholeVector(scope: Scope, axis: string): boolean {
   const vec = scope.layout.find(axis)?.vec ?? 1
   const { extent, alignment } = scope.part.axis(axis)
-  return vec > 1 && scope.unit.dialect.name === 'cuda' && extent % vec === 0 && alignment % vec === 0
+  return vec > 1 && extent % vec === 0 && alignment % vec === 0
 }
 
 export const inside = (scope: Scope, axes: Iterable<string>, lanes: Lanes): Ex =>

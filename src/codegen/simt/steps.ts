@@ -4,7 +4,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { ValueId } from '../../kernel/ir.ts'
-import type { Accumulator } from './exchange.ts'
+import type { Accumulator } from './accumulator.ts'
 import { type Block, type Ex, no, regType, v } from './ir.ts'
 import { Point } from './point.ts'
 import { declare, emitLoops, type Loop, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
@@ -21,6 +21,8 @@ export interface Step {
   readonly gives?: ValueId
   /** Its registers are written lane by lane: `emit` does it, into the given array. */
   readonly wide?: boolean
+  /** It shares nests with its like alone. */
+  readonly like?: string
   /** Available once the nest is done. */
   readonly after: readonly Token[]
   /** Lower goes first among ready steps. */
@@ -33,7 +35,7 @@ export interface Step {
 }
 
 export const keyOf = (s: Step): string =>
-  s.kind === 'block' ? '' : `|${s.loops.map((l) => `${l.axis}.${l.over}`).join(' ')}`
+  s.kind === 'block' ? '' : `${s.like ?? ''}|${s.loops.map((l) => `${l.axis}.${l.over}`).join(' ')}`
 
 /**
  * Emits steps that share loops as one nest; `later` says which values are needed afterwards. Where a condition holds seldom the

@@ -111,6 +111,20 @@ template <class V> static V __shfl_xor_sync(unsigned, V value, int mask) {
   return other;
 }
 
+template <class V, class F> static V reduce_warp(V value, F fold) {
+  for (int mask = 16; mask > 0; mask /= 2) value = fold(value, __shfl_xor_sync(0xffffffffu, value, mask));
+  return value;
+}
+template <class V> static V __reduce_max_sync(unsigned, V value) {
+  return reduce_warp(value, [](V a, V b) { return a > b ? a : b; });
+}
+template <class V> static V __reduce_min_sync(unsigned, V value) {
+  return reduce_warp(value, [](V a, V b) { return a < b ? a : b; });
+}
+template <class V> static V __reduce_add_sync(unsigned, V value) {
+  return reduce_warp(value, [](V a, V b) { return (V)((unsigned)a + (unsigned)b); });
+}
+
 static float f32_max(float a, float b) {
   if (a != a || b != b) return NAN;
   if (a == b) return signbit(a) ? b : a;

@@ -10,8 +10,8 @@ var<workgroup> tile_6: array<f32, 2048>;
 
 fn bf16_bits(a: f32) -> u32 {
   let bits = bitcast<u32>(a);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) { return (bits >> 16u) | 0x40u; }
-  return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
+  let rounded = bits + 0x7fffu + ((bits >> 16u) & 1u);
+  return select(rounded, bits | 0x400000u, (bits & 0x7fffffffu) > 0x7f800000u) >> 16u;
 }
 
 // Two that are not NaN.

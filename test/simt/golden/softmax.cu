@@ -8,10 +8,24 @@ __device__ __forceinline__ float f32_max(float a, float b) {
   return r;
 }
 
+__device__ __forceinline__ int f32_max_key(float a) {
+  const int b = __float_as_int(a);
+  return a != a ? 0x7fffffff : b ^ ((b >> 31) & 0x7fffffff);
+}
+
+__device__ __forceinline__ float f32_of_key(int k) {
+  return __int_as_float(k ^ ((k >> 31) & 0x7fffffff));
+}
+
+__device__ __forceinline__ int i32_max(int a, int b) {
+  return a > b ? a : b;
+}
+
 extern "C" __global__ void __launch_bounds__(64) softmax(
   const float* __restrict__ x,
   float* __restrict__ y) {
-  __shared__ __align__(16) float partial_f32[2];
+  __shared__ __align__(16) int partial_i32[2];
+  __shared__ __align__(16) float partial_other_f32[2];
   const int tid = threadIdx.x;
   const int program = blockIdx.x;
   // axis c: 1024 of 1024 a program = 4 repeats x 64 threads x 4 side by side
@@ -37,18 +51,16 @@ extern "C" __global__ void __launch_bounds__(64) softmax(
       max_1 = f32_max(max_1, x_0[c_r_2 * 4 + c_v]);
     }
   }
-  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 16));
-  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 8));
-  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 4));
-  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 2));
-  max_1 = f32_max(max_1, __shfl_xor_sync(0xffffffffu, max_1, 1));
+  int key_1;
+  key_1 = f32_max_key(max_1);
+  key_1 = __reduce_max_sync(0xffffffffu, key_1);
   if ((tid & 31) == 0) {
-    partial_f32[(tid >> 5u) & 1] = max_1;
+    partial_i32[(tid >> 5u) & 1] = key_1;
   }
   __syncthreads();
-  max_1 = partial_f32[0];
-  max_1 = f32_max(max_1, partial_f32[1]);
-  __syncthreads();
+  key_1 = partial_i32[0];
+  key_1 = i32_max(key_1, partial_i32[1]);
+  max_1 = f32_of_key(key_1);
   float exp_3[16];
   #pragma unroll
   for (int c_r_3 = 0; c_r_3 < 4; ++c_r_3) {
@@ -66,12 +78,11 @@ extern "C" __global__ void __launch_bounds__(64) softmax(
   sum_4 = sum_4 + __shfl_xor_sync(0xffffffffu, sum_4, 2);
   sum_4 = sum_4 + __shfl_xor_sync(0xffffffffu, sum_4, 1);
   if ((tid & 31) == 0) {
-    partial_f32[(tid >> 5u) & 1] = sum_4;
+    partial_other_f32[(tid >> 5u) & 1] = sum_4;
   }
   __syncthreads();
-  sum_4 = partial_f32[0];
-  sum_4 = sum_4 + partial_f32[1];
-  __syncthreads();
+  sum_4 = partial_other_f32[0];
+  sum_4 = sum_4 + partial_other_f32[1];
   float div_5[16];
   #pragma unroll
   for (int c_r_4 = 0; c_r_4 < 4; ++c_r_4) {

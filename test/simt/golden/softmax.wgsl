@@ -3,7 +3,8 @@
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 // write f32[512, 1024]
 @group(0) @binding(1) var<storage, read_write> y: array<vec4<f32>>;
-var<workgroup> partial_f32: array<f32, 128>;
+var<workgroup> partial_i32: array<i32, 128>;
+var<workgroup> partial_other_f32: array<f32, 128>;
 
 // What keeps the reciprocal of a divisor from being subnormal.
 fn divisor_scale(b: f32) -> f32 {
@@ -29,16 +30,20 @@ fn f32_exp(x: f32) -> f32 {
   return select(fma(fma(fma(fma(fma(fma(0.0019467656966298819, r, 0.007796867750585079), r, 0.041911039501428604), r, 0.1666117012500763), r, 0.5000055432319641), r, 0.9999998211860657), r, 1.0) * bitcast<f32>((t << 15u) + 1065353216u), x, f32_isnan(x));
 }
 
+// Integers in the order of floats; NaN is above all.
+fn f32_max_key(a: f32) -> i32 {
+  let b = bitcast<i32>(a);
+  return select(b ^ ((b >> 31u) & 0x7fffffff), 0x7fffffff, f32_isnan(a));
+}
+
+fn f32_of_key(k: i32) -> f32 {
+  return bitcast<f32>(k ^ ((k >> 31u) & 0x7fffffff));
+}
+
 fn special_max(a: f32, b: f32) -> f32 {
   let zero = bitcast<f32>(bitcast<u32>(a) & bitcast<u32>(b));
   let m = select(max(a, b), zero, (a == 0.0) & (b == 0.0));
   return select(select(m, b, f32_isnan(b)), a, f32_isnan(a));
-}
-
-fn f32_max(a: f32, b: f32) -> f32 {
-  let m = max(a, b);
-  if (f32_isnan(a + b) | (m == 0.0)) { return special_max(a, b); }
-  return m;
 }
 
 var<private> infinity_bits: u32 = 0x7f800000u;
@@ -75,22 +80,10 @@ fn softmax(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) 
   {
     var best = max_1;
     var total = max_1;
-    best = max(best, x_0[0]);
-    total = total + x_0[0];
-    best = max(best, x_0[1]);
-    total = total + x_0[1];
-    best = max(best, x_0[2]);
-    total = total + x_0[2];
-    best = max(best, x_0[3]);
-    total = total + x_0[3];
-    best = max(best, x_0[4]);
-    total = total + x_0[4];
-    best = max(best, x_0[5]);
-    total = total + x_0[5];
-    best = max(best, x_0[6]);
-    total = total + x_0[6];
-    best = max(best, x_0[7]);
-    total = total + x_0[7];
+    best = max(best, max(max(x_0[0], x_0[1]), max(x_0[2], x_0[3])));
+    total = total + ((x_0[0] + x_0[1]) + (x_0[2] + x_0[3]));
+    best = max(best, max(max(x_0[4], x_0[5]), max(x_0[6], x_0[7])));
+    total = total + ((x_0[4] + x_0[5]) + (x_0[6] + x_0[7]));
     if (f32_isnan(total) | (best == 0.0)) {
       best = max_1;
       best = special_max(best, x_0[0]);
@@ -106,33 +99,35 @@ fn softmax(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) 
   }
   var sum_4: f32;
   sum_4 = 0.0;
-  partial_f32[tid & 127] = max_1;
+  var key_1: i32;
+  key_1 = f32_max_key(max_1);
+  partial_i32[tid & 127] = key_1;
   workgroupBarrier();
   if ((tid & 127) < 64) {
-    partial_f32[tid & 127] = f32_max(partial_f32[tid & 127], partial_f32[(tid & 127) + 64]);
+    partial_i32[tid & 127] = max(partial_i32[tid & 127], partial_i32[(tid & 127) + 64]);
   }
   workgroupBarrier();
   if ((tid & 127) < 32) {
-    partial_f32[tid & 127] = f32_max(partial_f32[tid & 127], partial_f32[(tid & 127) + 32]);
+    partial_i32[tid & 127] = max(partial_i32[tid & 127], partial_i32[(tid & 127) + 32]);
   }
   workgroupBarrier();
   if ((tid & 127) < 16) {
-    partial_f32[tid & 127] = f32_max(partial_f32[tid & 127], partial_f32[(tid & 127) + 16]);
+    partial_i32[tid & 127] = max(partial_i32[tid & 127], partial_i32[(tid & 127) + 16]);
   }
   workgroupBarrier();
   if ((tid & 127) < 8) {
-    partial_f32[tid & 127] = f32_max(partial_f32[tid & 127], partial_f32[(tid & 127) + 8]);
+    partial_i32[tid & 127] = max(partial_i32[tid & 127], partial_i32[(tid & 127) + 8]);
   }
   workgroupBarrier();
-  max_1 = partial_f32[0];
-  max_1 = f32_max(max_1, partial_f32[1]);
-  max_1 = f32_max(max_1, partial_f32[2]);
-  max_1 = f32_max(max_1, partial_f32[3]);
-  max_1 = f32_max(max_1, partial_f32[4]);
-  max_1 = f32_max(max_1, partial_f32[5]);
-  max_1 = f32_max(max_1, partial_f32[6]);
-  max_1 = f32_max(max_1, partial_f32[7]);
-  workgroupBarrier();
+  key_1 = partial_i32[0];
+  key_1 = max(key_1, partial_i32[1]);
+  key_1 = max(key_1, partial_i32[2]);
+  key_1 = max(key_1, partial_i32[3]);
+  key_1 = max(key_1, partial_i32[4]);
+  key_1 = max(key_1, partial_i32[5]);
+  key_1 = max(key_1, partial_i32[6]);
+  key_1 = max(key_1, partial_i32[7]);
+  max_1 = f32_of_key(key_1);
   var exp_3: array<f32, 8>;
   {
     let sub_2 = x_0[0] - max_1;
@@ -182,33 +177,32 @@ fn softmax(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) 
     exp_3[7] = exp_3_2;
     sum_4 = sum_4 + exp_3_2;
   }
-  partial_f32[tid & 127] = sum_4;
+  partial_other_f32[tid & 127] = sum_4;
   workgroupBarrier();
   if ((tid & 127) < 64) {
-    partial_f32[tid & 127] = partial_f32[tid & 127] + partial_f32[(tid & 127) + 64];
+    partial_other_f32[tid & 127] = partial_other_f32[tid & 127] + partial_other_f32[(tid & 127) + 64];
   }
   workgroupBarrier();
   if ((tid & 127) < 32) {
-    partial_f32[tid & 127] = partial_f32[tid & 127] + partial_f32[(tid & 127) + 32];
+    partial_other_f32[tid & 127] = partial_other_f32[tid & 127] + partial_other_f32[(tid & 127) + 32];
   }
   workgroupBarrier();
   if ((tid & 127) < 16) {
-    partial_f32[tid & 127] = partial_f32[tid & 127] + partial_f32[(tid & 127) + 16];
+    partial_other_f32[tid & 127] = partial_other_f32[tid & 127] + partial_other_f32[(tid & 127) + 16];
   }
   workgroupBarrier();
   if ((tid & 127) < 8) {
-    partial_f32[tid & 127] = partial_f32[tid & 127] + partial_f32[(tid & 127) + 8];
+    partial_other_f32[tid & 127] = partial_other_f32[tid & 127] + partial_other_f32[(tid & 127) + 8];
   }
   workgroupBarrier();
-  sum_4 = partial_f32[0];
-  sum_4 = sum_4 + partial_f32[1];
-  sum_4 = sum_4 + partial_f32[2];
-  sum_4 = sum_4 + partial_f32[3];
-  sum_4 = sum_4 + partial_f32[4];
-  sum_4 = sum_4 + partial_f32[5];
-  sum_4 = sum_4 + partial_f32[6];
-  sum_4 = sum_4 + partial_f32[7];
-  workgroupBarrier();
+  sum_4 = partial_other_f32[0];
+  sum_4 = sum_4 + partial_other_f32[1];
+  sum_4 = sum_4 + partial_other_f32[2];
+  sum_4 = sum_4 + partial_other_f32[3];
+  sum_4 = sum_4 + partial_other_f32[4];
+  sum_4 = sum_4 + partial_other_f32[5];
+  sum_4 = sum_4 + partial_other_f32[6];
+  sum_4 = sum_4 + partial_other_f32[7];
   var div_5: array<f32, 8>;
   let reciprocal_scale_0 = divisor_scale(sum_4);
   let reciprocal_divisor_0 = sum_4 * reciprocal_scale_0;

@@ -55,6 +55,17 @@ export const cudaInline: Inline = {
   f64_rem: 'fmod',
   f32_div: '__fdiv_rn',
   f64_div: '__ddiv_rn',
+  ...Object.fromEntries(
+    (['i32', 'u32'] as const).flatMap((t) =>
+      (
+        [
+          ['max', 'max'],
+          ['min', 'min'],
+          ['sum', 'add'],
+        ] as const
+      ).map(([name, op]) => [`${t}_lanes_${name}`, (a?: string) => `__reduce_${op}_sync(0xffffffffu, ${a})`]),
+    ),
+  ),
   f32_to_i32: '__float2int_rz',
   f32_to_u32: '__float2uint_rz',
 }
@@ -127,7 +138,17 @@ const random = randomLibrary(({ name, generator, wordBit, field }) =>
   ),
 )
 
+/** Integers in the order of floats; NaN is beyond all. */
+const key = (name: 'max' | 'min', nan: string): Library[string] =>
+  fn(
+    `int f32_${name}_key(float a)`,
+    `const int b = __float_as_int(a);\n  return a != a ? ${nan} : b ^ ((b >> 31) & 0x7fffffff);`,
+  )
+
 export const cudaLibrary: Library = {
+  f32_max_key: key('max', '0x7fffffff'),
+  f32_min_key: key('min', '(int)0x80000000'),
+  f32_of_key: fn('float f32_of_key(int k)', 'return __int_as_float(k ^ ((k >> 31) & 0x7fffffff));'),
   ...integers('int', 'i32'),
   ...integers('unsigned', 'u32'),
   ...integers('long long', 'i64'),

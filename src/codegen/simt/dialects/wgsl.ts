@@ -240,9 +240,9 @@ class WgslPrinter extends Printer {
         break
       case 'for':
         if (s.unroll) {
-          const extreme = extremeOf(s)
-          if (extreme === undefined) this.withReciprocals(s, () => this.repeat(s, true))
-          else this.extreme(extreme)
+          const extremes = extremesOf(s)
+          if (extremes === undefined) this.withReciprocals(s, () => this.repeat(s, true))
+          else for (const e of extremes) this.extreme(e)
           break
         }
         this.line(`for (var ${s.name} = ${this.ex(s.from)}; ${s.name} < ${this.ex(s.to)}; ${s.name} += ${s.step}) {`)
@@ -282,6 +282,7 @@ class WgslPrinter extends Printer {
 
   override call(fn: string, args: readonly Ex[]): string {
     const [a, b] = args
+    if (/_lanes_/.test(fn)) this.usesSubgroups = true
     const n = fn === 'f32_div' && b?.k === 'var' ? this.reciprocals.get(b.name) : undefined
     if (n === undefined || a === undefined) return super.call(fn, args)
     return this.named(
@@ -308,18 +309,22 @@ class WgslPrinter extends Printer {
     for (const d of found) this.reciprocals.delete(d)
   }
 
-  /** Folds a register array by `max` or `min` alone; NaN and zeros, whose signs count, go through it again. */
-  private extreme({ to, name, of }: Extreme): void {
-    const values = of.map((x) => this.ex(x))
+  /** Folds values by `max` or `min` alone; NaN and zeros, whose signs count, go through them again. */
+  private extreme(e: Extreme): void {
+    const { name } = e
+    const to = this.ex(e.to)
+    const values = e.of.map((x) => this.ex(x.taken))
     this.use('f32_isnan')
     this.use(`special_${name}`)
     this.line('{')
     this.indented(() => {
       this.line(`var best = ${to};`)
       this.line(`var total = ${to};`)
-      for (const x of values) {
-        this.line(`best = ${name}(best, ${x});`)
-        this.line(`total = total + ${x};`)
+      // What is not there may show as NaN in the sum, which costs time alone.
+      const sums = e.of.map((x) => this.ex(x.value))
+      for (let i = 0; i < values.length; i += 4) {
+        this.line(`best = ${name}(best, ${inPairs(values.slice(i, i + 4), (a, b) => `${name}(${a}, ${b})`)});`)
+        this.line(`total = total + ${inPairs(sums.slice(i, i + 4), (a, b) => `(${a} + ${b})`)};`)
       }
       this.line('if (f32_isnan(total) | (best == 0.0)) {')
       this.indented(() => {
@@ -379,31 +384,49 @@ class WgslPrinter extends Printer {
   }
 }
 
+/** Up to four texts in two halves, so that steps do not wait for each other. */
+function inPairs(x: readonly string[], join: (a: string, b: string) => string): string {
+  const [a = '', b, c, d] = x
+  const first = b === undefined ? a : join(a, b)
+  return c === undefined ? first : join(first, d === undefined ? c : join(c, d))
+}
+
 interface Extreme {
-  readonly to: string
+  readonly to: Ex
   readonly name: 'max' | 'min'
-  readonly of: readonly Ex[]
+  /** What is folded, and the value without the test whether it is there. */
+  readonly of: readonly { readonly taken: Ex; readonly value: Ex }[]
 }
 
-/** What a nest of loops folds into a variable by max or min, if it does nothing else and that several times. */
-function extremeOf(s: Extract<S, { k: 'for' }>): Extreme | undefined {
-  const [only] = s.body
-  if (s.body.length !== 1 || only === undefined) return undefined
-  const one = only.k === 'for' ? (only.unroll ? extremeOf(only) : undefined) : foldOf(only)
-  if (one === undefined) return undefined
-  const of = Array.from({ length: countOf(s) }, (_, i) =>
-    one.of.map((x) => substituteVars(x, new Map([[s.name, int(i)]]))),
-  )
-  return { ...one, of: of.flat() }
+/** What a nest of loops folds by max or min, by place, if it does nothing else and that several times. */
+function extremesOf(s: Extract<S, { k: 'for' }>): Extreme[] | undefined {
+  const places = new Map<string, Extreme>()
+  const collect = (stmts: readonly S[], at: ReadonlyMap<string, Ex>): boolean =>
+    stmts.every((t) => {
+      if (t.k === 'for' && t.unroll)
+        return Array.from({ length: countOf(t) }, (_, i) => i).every((i) =>
+          collect(t.body, new Map([...at, [t.name, int(i)]])),
+        )
+      const one = foldOf(t, at)
+      if (one === undefined) return false
+      const key = JSON.stringify([one.to, one.name])
+      places.set(key, { ...one, of: [...(places.get(key)?.of ?? []), ...one.of] })
+      return true
+    })
+  if (!collect([s], new Map())) return undefined
+  const all = [...places.values()]
+  return all.some((e) => e.of.length > 1) ? all : undefined
 }
 
-function foldOf(s: S): Extreme | undefined {
-  if (s.k !== 'assign' || s.to.k !== 'var' || s.value.k !== 'call') return undefined
+function foldOf(s: S, at: ReadonlyMap<string, Ex>): Extreme | undefined {
+  if (s.k !== 'assign' || (s.to.k !== 'var' && s.to.k !== 'elem') || s.value.k !== 'call') return undefined
   const { fn, args } = s.value
-  const [a, b] = args
-  if (a?.k !== 'var' || a.name !== s.to.name || b?.k !== 'elem') return undefined
   if (fn !== 'f32_max' && fn !== 'f32_min') return undefined
-  return { to: s.to.name, name: fn === 'f32_max' ? 'max' : 'min', of: [b] }
+  const [from, to, taken] = [args[0], s.to, args[1]].map((x) => (x === undefined ? x : substituteVars(x, at)))
+  if (from === undefined || to === undefined || JSON.stringify(from) !== JSON.stringify(to)) return undefined
+  const value = taken?.k === 'select' && taken.b.k === 'lit' ? taken.a : taken
+  if (taken === undefined || value?.k !== 'elem' || (to.k === 'elem' && to.array === value.array)) return undefined
+  return { to, name: fn === 'f32_max' ? 'max' : 'min', of: [{ taken, value }] }
 }
 
 /** Variables from outside a loop that it divides floats by. */

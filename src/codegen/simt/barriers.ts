@@ -1,0 +1,83 @@
+/**
+ * Barriers that nothing waits for. An exchange between warps ends with a barrier that guards its slots against what is written
+ * there next (`reuse`); where that lies behind another barrier, as where two exchanges in a row have slots of their own, or
+ * nothing follows, it is left out.
+ */
+import { bodiesOf, type S, visitExpressions, visitStatements } from './ir.ts'
+
+/** Shared arrays that code reads and writes. */
+interface Uses {
+  readonly reads: ReadonlySet<string>
+  readonly writes: ReadonlySet<string>
+}
+
+const none: Uses = { reads: new Set(), writes: new Set() }
+
+const both = (a: Uses, b: Uses): Uses => ({
+  reads: new Set([...a.reads, ...b.reads]),
+  writes: new Set([...a.writes, ...b.writes]),
+})
+
+const meet = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean => [...a].some((x) => b.has(x))
+
+const conflict = (a: Uses, b: Uses): boolean =>
+  meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes)
+
+const hasBarrier = (s: S): boolean => s.k === 'barrier' || bodiesOf(s).some((b) => b.some(hasBarrier))
+
+/** What statements do, their barriers aside. What a procedure is given the place of may be read and written. */
+function usesOf(stmts: readonly S[], arrays: ReadonlySet<string>): Uses {
+  const [reads, writes] = [new Set<string>(), new Set<string>()]
+  const touch = (name: string): void => {
+    if (!arrays.has(name)) return
+    reads.add(name)
+    writes.add(name)
+  }
+  visitExpressions(stmts, (e) => {
+    if (e.k === 'shared') reads.add(e.array)
+    else if (e.k === 'address') touch(e.of)
+    else if (e.k === 'var') touch(e.name)
+  })
+  visitStatements(stmts, (s) => {
+    if (s.k === 'assign' && s.to.k === 'shared') writes.add(s.to.array)
+    else if (s.k === 'push' || s.k === 'fill') touch(s.array)
+    else if (s.k === 'uniform') touch(s.slot)
+  })
+  return { reads, writes }
+}
+
+/**
+ * Statements without the barriers that separate nothing. Of any two accesses that conflict across barriers in this list one barrier
+ * stays: a barrier goes only if nothing since the last one that stays conflicts with anything up to the next one. Loops with barriers
+ * stay as they are (their end meets their beginning) and count as if they had none; so do branches, whose own lists are searched.
+ */
+export function withoutIdleBarriers(
+  stmts: readonly S[],
+  arrays: ReadonlySet<string>,
+  before: Uses = none,
+  after: Uses = none,
+): readonly S[] {
+  /** What runs from a place up to the next barrier. */
+  const upToBarrier = (from: number): Uses => {
+    const end = stmts.findIndex((s, i) => i >= from && s.k === 'barrier')
+    const rest = usesOf(stmts.slice(from, end < 0 ? undefined : end), arrays)
+    return end < 0 ? both(rest, after) : rest
+  }
+  const out: S[] = []
+  let since = before
+  stmts.forEach((s, i) => {
+    if (s.k === 'barrier') {
+      if (s.reuse === true && !conflict(since, upToBarrier(i + 1))) return
+      since = none
+      out.push(s)
+      return
+    }
+    if (s.k === 'if' && hasBarrier(s)) {
+      const next = upToBarrier(i + 1)
+      const search = (b: readonly S[]): readonly S[] => withoutIdleBarriers(b, arrays, since, next)
+      out.push({ ...s, body: search(s.body), otherwise: search(s.otherwise) })
+    } else out.push(s)
+    since = both(since, usesOf([s], arrays))
+  })
+  return out
+}
