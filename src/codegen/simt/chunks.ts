@@ -1,5 +1,7 @@
 /** Loops over the chunks of axes that registers do not hold at once. */
-import { type Block, v } from './ir.ts'
+
+import type { Stmt } from '../../kernel/ir.ts'
+import { type Block, constantOf, type Ex, int, v } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'
 import { spanOf } from './layout.ts'
 import type { Scope } from './scope.ts'
@@ -21,11 +23,49 @@ export function emitChunks(
   const span = spanOf(a)
   const { start, end } = scope.range(axis)
   const name = scope.unit.name(`${axis}_at`)
+  const chunk = (at: Ex, isWhole: boolean, to: Block): void => {
+    const bases = new Map(scope.bases)
+    bases.set(axis, scope.baseOf(a, at, to))
+    const exact = isWhole ? new Set([...scope.exact, axis]) : scope.exact
+    emitChunks(scope.child({ bases, exact }), rest, items, lower, to)
+  }
+  const whole = rest.length === 0 ? wholeChunks(scope, axis, items) : undefined
   const body: Block = []
-  const bases = new Map(scope.bases)
-  bases.set(axis, scope.baseOf(a, v('i32', name), body))
-  const exact = span === 1 ? new Set([...scope.exact, axis]) : scope.exact
-  emitChunks(scope.child({ bases, exact }), rest, items, lower, body)
-  const from = start
-  out.push({ k: 'for', name, from, to: end, step: span, unroll: false, body })
+  chunk(v('i32', name), span === 1 || whole !== undefined, body)
+  out.push({ k: 'for', name, from: start, to: whole ?? end, step: span, unroll: false, body })
+  if (whole !== undefined) chunk(whole, false, out)
+}
+
+/** So many whole chunks pay for code of their own, without tests for the end, */
+const fewestWhole = 4
+/** and where it is there so many operations at most. */
+const mostRepeated = 512
+
+/** Where whole chunks end, if the last one is not whole and gets code of its own. */
+function wholeChunks(scope: Scope, axis: string, items: readonly Item[]): Ex | undefined {
+  const range = scope.range(axis)
+  const [start, end] = [constantOf(range.start), constantOf(range.end)]
+  const span = spanOf(scope.layout.axis(axis))
+  if (span === 1 || start === undefined || end === undefined || (end - start) % span === 0) return undefined
+  const whole = Math.floor((end - start) / span)
+  if (whole < fewestWhole) return undefined
+  let operations = 0
+  for (const item of items) {
+    // What has tiles in shared memory is there once.
+    if (item.kind === 'fill' || item.kind === 'ordered') return undefined
+    if (item.kind === 'stmt' && !isPlain(item.stmt)) return undefined
+    operations += scope.registers(pointsOf(scope, item))
+  }
+  return operations > mostRepeated ? undefined : int(start + whole * span)
+}
+
+const isPlain = (s: Stmt): boolean =>
+  s.kind === 'store' || (s.kind === 'let' && !['reduce', 'dot', 'scan', 'stage'].includes(s.op.kind))
+
+/** The axes that an item runs over. */
+function pointsOf(scope: Scope, item: Exclude<Item, { kind: 'fill' | 'ordered' }>): Iterable<string> {
+  const { part } = scope
+  if (item.kind === 'accumulate') return part.nestOf(item.acc.let)
+  const s = item.stmt
+  return s.kind === 'let' ? part.axesOf(s.id) : s.kind === 'store' ? part.storeAxes(s) : []
 }
