@@ -75,14 +75,21 @@ export class WebgpuExecutable implements Executable {
     const size = 8 * Math.max(2, count)
     const resolved = gpu.createBuffer({ size, usage: usage.queryResolve | usage.copySource })
     const read = gpu.createBuffer({ size, usage: usage.mapRead | usage.copyTarget })
-    const encoder = gpu.createCommandEncoder()
-    encoder.resolveQuerySet(querySet, 0, Math.max(2, count), resolved, 0)
-    encoder.copyBufferToBuffer(resolved, 0, read, 0, size)
-    gpu.queue.submit([encoder.finish()])
-    await read.mapAsync(mapRead)
-    const ns = new BigUint64Array(read.getMappedRange()).slice()
-    for (const b of [resolved, read]) b.destroy()
-    querySet.destroy()
+    let ns: BigUint64Array
+    try {
+      const encoder = gpu.createCommandEncoder()
+      encoder.resolveQuerySet(querySet, 0, Math.max(2, count), resolved, 0)
+      encoder.copyBufferToBuffer(resolved, 0, read, 0, size)
+      gpu.queue.submit([encoder.finish()])
+      await read.mapAsync(mapRead)
+      ns = new BigUint64Array(read.getMappedRange()).slice()
+    } catch (cause) {
+      await this.device.checked()
+      throw new UserError('E_DEVICE', 'the WebGPU device gave no times back', { cause })
+    } finally {
+      for (const b of [resolved, read]) b.destroy()
+      querySet.destroy()
+    }
     const times = tops.map((step, i) => ({
       step,
       ms: seen.has(step) ? Number((ns[2 * i + 1] ?? 0n) - (ns[2 * i] ?? 0n)) / 1e6 : 0,
