@@ -4,9 +4,10 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { takeFields, wordType } from './fields.ts'
 import { add, and, type Block, type Ex, int, mul, select } from './ir.ts'
 import type { Layout } from './layout.ts'
-import { groupOf, positionOf, takeFields, wordType } from './memory.ts'
+import { groupOf, positionOf } from './memory.ts'
 import { Point } from './point.ts'
 import {
   type Ahead,

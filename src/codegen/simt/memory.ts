@@ -5,9 +5,11 @@
 import type { Expr } from '../../index/expr.ts'
 import type { Predicate } from '../../index/predicate.ts'
 import type { KernelParam, LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
-import { bitsOf, castEx, constant, fromBits } from './arith.ts'
+import { castEx, constant } from './arith.ts'
+import { isExactIn } from './exact.ts'
 import { flatIndex, isUniform, motionOf } from './facts.ts'
-import { and, type Block, bin, call, cast, type Ex, int, lt, not, regType, uint, v, yes } from './ir.ts'
+import { elementAt, fieldBits, fromField, takeFields, takeFieldsOf, wordType } from './fields.ts'
+import { and, type Block, bin, call, cast, type Ex, int, lit, lt, regType, uint, v, yes } from './ir.ts'
 import { Point } from './point.ts'
 import { insideAlong, type Lanes, type Registers, registerAt, registerIndex, type Scope, withLane } from './scope.ts'
 import { prefetch } from './upcoming.ts'
@@ -64,30 +66,6 @@ export function allowed(point: Point, access: Access, axes: readonly string[], c
   )
 }
 
-/** Element `at` of a parameter. */
-export function elementAt(scope: Scope, p: KernelParam, at: Ex): Ex {
-  const bits = elementBits(p)
-  const t = regType(p.dtype)
-  const bytes = scope.unit.dialect.bytes
-  if (p.format === 'plain' && (bytes || bits >= 32)) return { k: 'load', type: t, param: p.name, index: at }
-  const unit = p.format !== 'plain' && bytes ? 8 : 32
-  const each = unit / bits
-  const place = bin('>>', at, uint(Math.log2(each)))
-  const word: Ex =
-    unit === 8
-      ? { k: 'load', type: 'u32', param: p.name, index: place }
-      : { k: 'word', type: 'u32', param: p.name, index: place }
-  const shift = bin('*', bin('&', cast('u32', at), uint(each - 1)), uint(bits))
-  return fromField(p, bin('>>', word, shift))
-}
-
-/** The value in the low bits of a word. */
-function fromField(p: KernelParam, word: Ex): Ex {
-  if (p.format === 'bits') return not(bin('==', bin('&', word, uint(1)), uint(0)))
-  if (p.format === 'int4') return bin('>>', bin('<<', cast('i32', word), uint(28)), uint(28))
-  return fromBits(p.dtype, word, false)
-}
-
 /** One element, guarded; the value elsewhere is `other`. */
 export function loadElement(
   point: Point,
@@ -127,16 +105,21 @@ export function loadGroups(
     registerAt(to, registerIndex(scope.layout, scope.part.axesOf(l.id), withLane(point.lanes, group.axis, lane)))
   for (let lane = 0; lane < vec; lane += group.n) {
     const at = new Point(scope, withLane(point.lanes, group.axis, lane), point.here)
-    const body: Block = []
-    loadGroup(at, p, flat, group.n, (i) => target(lane + i), body)
-    const { upcoming } = scope.unit
-    if (upcoming !== undefined) prefetch(upcoming, p, flat, at.position(flat), body)
     const rest = allowed(at, access, axes, group.axis)
     const first = insideAlong(scope, group.axis, at.lanes)
     const end = scope.range(group.axis).end
     const lastLanes = withLane(point.lanes, group.axis, lane + group.n - 1)
     const full = group.whole ? first : insideAlong(scope, group.axis, lastLanes)
     const cond = and(rest, full)
+    const body: Block = []
+    const { upcoming } = scope.unit
+    const takes = (i: number): Ex => target(lane + i)
+    if (group.whole && cond.k !== 'lit' && isZeroBits(other) && elementBits(p) < 32 && group.n * elementBits(p) >= 32) {
+      loadWords(at, p, flat, group.n, cond, takes, out)
+      continue
+    }
+    loadGroup(at, p, flat, group.n, takes, body)
+    if (upcoming !== undefined) prefetch(upcoming, p, flat, at.position(flat), body)
     if (cond.k === 'lit' && cond.value === true) {
       out.push(...body)
       continue
@@ -163,8 +146,34 @@ export function loadGroups(
   }
 }
 
-export const wordType = (p: KernelParam): 'f32' | 'i32' | 'u32' =>
-  p.dtype === 'f32' || p.dtype === 'i32' ? p.dtype : 'u32'
+const isZeroBits = (x: Ex): boolean => x.k === 'lit' && (x.value === false || Object.is(Number(x.value), 0))
+
+/** A guarded group whose words are zero elsewhere: nothing but the load waits for the condition. */
+function loadWords(
+  point: Point,
+  p: KernelParam,
+  flat: Expr,
+  n: number,
+  cond: Ex,
+  target: (i: number) => Ex,
+  out: Block,
+): void {
+  const { scope } = point
+  const bits = elementBits(p)
+  const words = (n * bits) / 32
+  const at = point.position(flat)
+  const name = scope.unit.name(`${p.name}_w`)
+  const type = wordType(p)
+  const all = Array.from({ length: words }, () => scope.unit.name(`${p.name}_word`))
+  for (const w of all) out.push({ k: 'var', name: w, type, value: lit(type, 0) })
+  const body: Block = [{ k: 'vload', name, param: p.name, index: at, bits, words, type }]
+  all.forEach((w, i) => {
+    body.push({ k: 'assign', to: v(type, w), value: { k: 'comp', type, of: name, words, at: i } })
+  })
+  if (scope.unit.upcoming !== undefined) prefetch(scope.unit.upcoming, p, flat, at, body)
+  out.push({ k: 'if', cond, body, otherwise: [] })
+  takeFieldsOf(scope, p, (i) => v(type, all[i] ?? name), n, target, out)
+}
 
 function loadGroup(point: Point, p: KernelParam, flat: Expr, n: number, target: (i: number) => Ex, out: Block): void {
   const { scope } = point
@@ -189,56 +198,6 @@ function loadGroup(point: Point, p: KernelParam, flat: Expr, n: number, target: 
   const name = scope.unit.name(`${p.name}_w`)
   out.push({ k: 'vload', name, param: p.name, index: at, bits, words, type })
   takeFields(scope, p, name, n, target, out)
-}
-
-/** The elements of a group from the words that hold them. */
-export function takeFields(
-  scope: Scope,
-  p: KernelParam,
-  name: string,
-  n: number,
-  target: (i: number) => Ex,
-  out: Block,
-): void {
-  const { bytes } = scope.unit.dialect
-  const bits = elementBits(p)
-  const words = (n * bits) / 32
-  const type = wordType(p)
-  for (let i = 0; i < n; i++) {
-    const w = Math.floor((i * bits) / 32)
-    const word: Ex = { k: 'comp', type, of: name, words, at: w }
-    const value =
-      bits === 32 ? (p.dtype === type ? word : fromBits(p.dtype, word, true)) : fieldOf(p, word, (i * bits) % 32, bytes)
-    out.push({ k: 'assign', to: target(i), value })
-  }
-}
-
-/** Loads a run of elements in words; gives each by its number. */
-export function wideFields(point: Point, p: KernelParam, flat: Expr, n: number, out: Block): (i: number) => Ex {
-  const bits = elementBits(p)
-  const words = (n * bits) / 32
-  const type = wordType(p)
-  const name = point.scope.unit.name(`${p.name}_w`)
-  out.push({ k: 'vload', name, param: p.name, index: point.position(flat), bits, words, type })
-  return (i) => {
-    const word: Ex = { k: 'comp', type, of: name, words, at: Math.floor((i * bits) / 32) }
-    if (bits === 32) return p.dtype === type ? word : fromBits(p.dtype, word, true)
-    return fieldOf(p, word, (i * bits) % 32, point.scope.unit.dialect.bytes)
-  }
-}
-
-/** The element at a bit of a word. */
-function fieldOf(p: KernelParam, word: Ex, shift: number, bytes: boolean): Ex {
-  if (bytes && p.format === 'plain' && p.dtype === 'i8') return call('i32', `i8_at_${shift / 8}`, word)
-  if (p.dtype === 'bf16' && shift === 16) return { k: 'bitcast', type: 'f32', a: bin('&', word, uint(0xffff0000)) }
-  return fromField(p, bin('>>', word, uint(shift)))
-}
-
-/** The value's bits in memory. */
-function fieldBits(p: KernelParam, x: Ex): Ex {
-  if (p.format === 'bits') return cast('u32', x)
-  if (p.format === 'int4') return bin('&', cast('u32', x), uint(15))
-  return bitsOf(p.dtype, x)
 }
 
 /** Writes one element at a point. */
@@ -266,8 +225,12 @@ function storeElement(point: Point, s: StoreStmt, value: Ex, out: Block): void {
 export const storedValue = (point: Point, s: StoreStmt, x: Ex): Ex => {
   const p = point.scope.unit.param(s.param)
   const dtype = point.scope.part.dtypeOf(s.value)
-  return dtype === p.dtype ? x : castEx(dtype, p.dtype, x)
+  return dtype === p.dtype || isPacked(point.scope, s) ? x : castEx(dtype, p.dtype, x)
 }
+
+/** Whether a store keeps the bits of values that are bf16 already. */
+export const isPacked = ({ part, unit }: Scope, s: StoreStmt): boolean =>
+  unit.param(s.param).dtype === 'bf16' && s.combiner === undefined && isExactIn(part, s.value, 'bf16')
 
 export function storeOne(point: Point, s: StoreStmt, axes: readonly string[], once: boolean, out: Block): void {
   const cond = and(once ? point.scope.owner(axes) : undefined, allowed(point, s, axes))
@@ -307,7 +270,7 @@ export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[],
       return storedValue(q, s, q.read(s.value))
     })
     const body: Block = []
-    storeGroup(at, p, flat, values, body)
+    storeGroup(at, p, flat, values, body, isPacked(scope, s))
     const rest = and(scope.owner(axes), allowed(at, s, axes, group.axis))
     const first = insideAlong(scope, group.axis, at.lanes)
     const full = group.whole ? first : insideAlong(scope, group.axis, lanesAt(group.n - 1))
@@ -330,7 +293,15 @@ export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[],
   }
 }
 
-export function storeGroup(point: Point, p: KernelParam, flat: Expr, values: readonly Ex[], out: Block): void {
+/** `packed`: the values have the parameter's precision already. */
+export function storeGroup(
+  point: Point,
+  p: KernelParam,
+  flat: Expr,
+  values: readonly Ex[],
+  out: Block,
+  packed = false,
+): void {
   const bits = elementBits(p)
   const at = point.position(flat)
   const n = values.length
@@ -343,7 +314,7 @@ export function storeGroup(point: Point, p: KernelParam, flat: Expr, values: rea
   for (let w = 0; w < n; w += each) {
     const [low, high] = [values[w], values[w + 1]]
     if ((p.dtype === 'bf16' || p.dtype === 'f16') && each === 2 && low !== undefined && high !== undefined) {
-      words.push(call('u32', `${p.dtype}_pair`, low, high))
+      words.push(call('u32', packed ? 'high_halves' : `${p.dtype}_pair`, low, high))
       continue
     }
     let word: Ex = uint(0)

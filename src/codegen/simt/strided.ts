@@ -5,8 +5,9 @@
 import { predicateKey } from '../../index/predicate.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { flatIndex, isUniform, type Run, runOf } from './facts.ts'
+import { wideFields } from './fields.ts'
 import { and, type Block, type Ex, type S } from './ir.ts'
-import { type Access, allowed, storedValue, storeGroup, wideFields } from './memory.ts'
+import { type Access, allowed, isPacked, storedValue, storeGroup } from './memory.ts'
 import { storeValues } from './part.ts'
 import { Point } from './point.ts'
 import {
@@ -140,7 +141,8 @@ function storeInterleaved(
       for (const x of stores) values.push(storedValue(q, x, q.read(x.value)))
     }
     const body: Block = []
-    storeGroup(at, p, s.base, values, body)
+    const packed = stores.every((x) => isPacked(scope, x))
+    storeGroup(at, p, s.base, values, body, packed)
     const inside = insideAlong(scope, s.axis, at.lanes)
     const cond = and(scope.owner(axes), allowed(at, first, axes, s.axis), inside)
     if (cond.k === 'lit' && cond.value === true) out.push(...body)

@@ -198,6 +198,10 @@ export const cudaLibrary: Library = {
     'unsigned f16_pair(float low, float high)',
     'unsigned r;\n  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',
   ),
+  high_halves: fn(
+    'unsigned high_halves(float low, float high)',
+    'return (__float_as_uint(low) >> 16) | (__float_as_uint(high) & 0xffff0000u);',
+  ),
   bf16_pair: fn(
     'unsigned bf16_pair(float low, float high)',
     'unsigned r;\n  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',

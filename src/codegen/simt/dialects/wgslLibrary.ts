@@ -230,6 +230,9 @@ fn u32_to_f32(a: u32) -> f32 {
 }`,
     ['bf16_bits', 'bf16_numbers', 'f32_isnan'],
   ),
+  high_halves: fn(`fn high_halves(low: f32, high: f32) -> u32 {
+  return (bitcast<u32>(low) >> 16u) | (bitcast<u32>(high) & 0xffff0000u);
+}`),
   bf16_numbers: fn(`// Two that are not NaN.
 fn bf16_numbers(low: f32, high: f32) -> u32 {
   let a = bitcast<u32>(low);
