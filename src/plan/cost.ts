@@ -34,8 +34,24 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   const compute = total((w) => w.compute)
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
-  const seconds = Math.max((bytesRead + again + bytesWritten) / target.bandwidth, compute) + target.launch
+  const busy = Math.max((bytesRead + again + bytesWritten) / target.bandwidth, compute)
+  const seconds = busy / shareOf(roles, target) + target.launch
   return { bytesRead, bytesWritten, flops: total((w) => w.flops), special: total((w) => w.special), seconds, compute }
+}
+
+/** The share of the target that a kernel's programs keep busy, where they hold rows and are few. */
+function shareOf(roles: Roles, target: TargetInfo): number {
+  const { programShare } = target
+  if (programShare === undefined || roles.kind !== 'reduction' || roles.row.size === 0) return 1
+  const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
+  const { splitBy } = roles
+  const cut =
+    splitBy === undefined || splitBy === 'result-blocks'
+      ? 1
+      : splitBy === 'every-index'
+        ? size(roles.reduced)
+        : Math.ceil((roles.extents.get(splitBy.axis) ?? 1) / splitBy.block)
+  return Math.min(1, programShare * Math.max(1, size(roles.parallel)) * cut)
 }
 
 /** Loads at the same places share what they read; loads at others read more, up to the whole tensor. */

@@ -189,6 +189,8 @@ export function analyse(
   const inBlock = mode === 'strict' || loops || body.lets.some((l) => l.op.kind === 'scan')
   const room = inBlock ? (target.blockRowBytes ?? target.rowBytes) : target.rowBytes
   const passes = row.size > 0 && held * 4 > room ? passesOver(body, row) : 1
+  if (passes > 1 && foldsAcross(body, row))
+    return refuse('row-too-long', `tiles of ${held} elements, folded along several axes, do not stay resident`)
   return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy, passes } }
 }
 
@@ -230,6 +232,16 @@ function passesOver(body: Body, row: ReadonlySet<string>): number {
     depth.set(l.id, folds ? below + 1 : below)
   }
   return passes
+}
+
+/** Whether rows are folded along some of their axes here and along others there: each fold's results would have to be held as well. */
+function foldsAcross(body: Body, row: ReadonlySet<string>): boolean {
+  const sets = new Set<string>()
+  for (const l of body.lets) {
+    const axes = foldAxes(l).filter((a) => row.has(a))
+    if (axes.length > 0) sets.add(axes.sort().join())
+  }
+  return sets.size > 1
 }
 
 /** Roles of a body whose axes are all parallel. */

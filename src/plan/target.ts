@@ -82,6 +82,8 @@ export interface TargetInfo {
   readonly rowPrograms?: number
   /** Rows of fewer elements than `below` share a program, up to `points` elements. */
   readonly shortRows: { readonly below: number; readonly points: number }
+  /** The share of bandwidth and arithmetic that one program can use. Absent: a program uses all there is. */
+  readonly programShare?: number
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
   readonly columnBlock: number
   /** Matrix products by a library of the machine, in fast mode; absent where there is none. */
@@ -146,6 +148,8 @@ export const cudaTarget: TargetInfo = {
   sharedRows: 2,
   packBools: false,
   minPrograms: 528,
+  // A cluster of eight blocks, or a block that streams.
+  programShare: 0.06,
   shortRows: { below: 1024, points: 2048 },
   columnBlock: 128,
 }
@@ -187,6 +191,7 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256)
   rowsAtOnce: 2048,
   elementBlock: 2048,
   minPrograms: 264,
+  programShare: 0.012,
   rowPrograms: 264,
   columnBlock: 64,
 })

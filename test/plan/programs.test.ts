@@ -1,10 +1,13 @@
-/** How many programs cut reductions leave on a GPU. */
-import { expect, test } from 'vitest'
+/** How many programs the kernels of reductions have on a GPU. */
+import { describe, expect, test } from 'vitest'
+import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
+import type { Node } from '../../src/graph/node.ts'
 import { gridSize } from '../../src/kernel/ir.ts'
 import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
-import { trace } from '../compile/support.ts'
+import { type Input, trace } from '../compile/support.ts'
 
 /** Programs of the main kernel of the sums of columns of relu(x), stored too. */
 function columnSums(rows: number, columns: number, target: TargetInfo): number {
@@ -31,3 +34,52 @@ test.each([
     }
   },
 )
+
+/** Programs of every main kernel; every kernel must have code. */
+function programsOf(target: TargetInfo, inputs: readonly Input[], build: (x: Node) => Node): number[] {
+  const graph = trace(inputs, ([x]) => {
+    if (x === undefined) throw new Error('no input')
+    return build(x)
+  })
+  const { program } = compileGraph(graph, { target, mode: 'fast' })
+  return program.steps.flatMap((s) => {
+    if (s.kind !== 'kernel') return []
+    if (target.name === 'cuda') emitKernel(s.kernel, 'cuda', cudaCaps)
+    else emitKernel(s.kernel, 'wgsl', webgpuCaps)
+    return s.stage === 'main' ? [s.kernel.parts.reduce((n, p) => n + gridSize(p), 0)] : []
+  })
+}
+
+const targets = [
+  ['cuda', cudaTarget],
+  ['webgpu', webgpuTarget(16)],
+] as const
+
+describe.each(targets)('rows of few programs on %s', (_, target) => {
+  const centred = (x: Node): Node => c.tanh(c.sub(x, c.sum(x)))
+
+  test('a small tensor over its own sum is one program', () => {
+    expect(programsOf(target, [{ shape: [1000] }], (x) => centred(centred(x)))).toEqual([1])
+  })
+
+  test('a large one is not: its sum is a kernel of many programs', () => {
+    const all = programsOf(target, [{ shape: [1 << 20] }], (x) => centred(centred(x)))
+    expect(all).toHaveLength(3)
+    for (const n of all) expect(n).toBeGreaterThan(128)
+  })
+
+  test('long rows: one kernel where there are many, cut where there are few', () => {
+    const softmax = (x: Node): Node => c.softmax(x, 1)
+    expect(programsOf(target, [{ shape: [256, 1 << 17] }], softmax)).toEqual([256])
+    for (const n of programsOf(target, [{ shape: [2, 1 << 22] }], softmax)) expect(n).toBeGreaterThan(500)
+  })
+
+  test.each([64, 181, 300, 700, 2048])('normalising along alternating axes of %i squared has code', (n) => {
+    const all = programsOf(target, [{ shape: [n, n] }], (x) => {
+      let y = x
+      for (let i = 0; i < 6; i++) y = c.softmax(y, i % 2)
+      return y
+    })
+    expect(all).toHaveLength(n === 64 || (target.name === 'cuda' && n <= 300) ? 1 : 6)
+  })
+})
