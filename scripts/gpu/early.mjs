@@ -71,6 +71,7 @@ function running(row, device, l2Bytes) {
   const f = api.jit(row.f)
   let turn = 0
   const call = () => {
+    api.setDevice(device)
     for (const t of leaves(f(...inputs[turn++ % sets]))) t.dispose()
   }
   const { totals } = f.explain(...inputs[0])
@@ -80,6 +81,7 @@ function running(row, device, l2Bytes) {
     kernels: totals.kernels,
     stages: totals.stages ?? 0,
     async result() {
+      api.setDevice(device)
       const out = leaves(f(...inputs[0]))
       const read = []
       for (const t of out)

@@ -41,15 +41,13 @@ function webgpuCopy({ backend }, bytes) {
   }
 }
 
-/** Works until the device's clocks have come up: a device that was idle is several times slower at first. */
-async function warm(open, body) {
+/** Works until the device's clocks have come up (at most some seconds): one that was idle is several times slower at first. */
+async function warm(open, seconds, body) {
   let fastest = Number.POSITIVE_INFINITY
   let steady = 0
-  const until = performance.now() + 10e3
-  while (steady < 10 && performance.now() < until) {
-    const ms = await open.time(() => {
-      for (let i = 0; i < 200; i++) body()
-    })
+  const until = performance.now() + 1e3 * seconds
+  while (steady < 8 && performance.now() < until) {
+    const ms = await open.time(body)
     steady = ms < 0.98 * fastest ? 0 : ms < 1.02 * fastest ? steady + 1 : steady
     fastest = Math.min(fastest, ms)
   }
@@ -87,7 +85,9 @@ export async function measureCopy(open) {
     backend.free(to)
   } else {
     const { copy, end } = webgpuCopy(open, bytes)
-    await warm(open, copy)
+    await warm(open, 10, () => {
+      for (let i = 0; i < 100; i++) copy()
+    })
     out.kernel = await best(copy)
     end()
   }
@@ -132,6 +132,9 @@ export async function measureRow(open, row, copy, seconds, peers) {
   for (let i = 0; i < 2 * sets + 2; i++) call()
   const once = await open.time(call)
   const calls = Math.max(sets, Math.min(row.latency ? 2000 : 200, Math.round(25 / Math.max(once, 1e-3))))
+  await warm(open, 2, () => {
+    for (let i = 0; i < calls; i++) call()
+  })
   const firsts = Object.assign({}, ...(await peersReady).map((answer) => answer.systems))
   const times = []
   const hosts = []
