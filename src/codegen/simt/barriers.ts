@@ -1,7 +1,7 @@
 /**
  * Barriers that nothing waits for. An exchange between warps ends with a barrier that guards its slots against what is written
  * there next (`reuse`); where that lies behind another barrier, as where two exchanges in a row have slots of their own, or
- * nothing follows, it is left out.
+ * nothing follows, it is left out. The end of a loop's body is followed by its beginning.
  */
 import { bodiesOf, type S, visitExpressions, visitStatements } from './ir.ts'
 
@@ -46,10 +46,20 @@ function usesOf(stmts: readonly S[], arrays: ReadonlySet<string>): Uses {
   return { reads, writes }
 }
 
+/** What a body does before its first barrier. */
+function firstPhase(body: readonly S[]): readonly S[] {
+  const end = body.findIndex((s) => s.k === 'barrier')
+  return end < 0 ? body : body.slice(0, end)
+}
+
+/** What a body does after the last barrier that is sure to stay. */
+const lastPhase = (body: readonly S[]): readonly S[] =>
+  body.slice(body.findLastIndex((s) => s.k === 'barrier' && s.reuse !== true) + 1)
+
 /**
  * Statements without the barriers that separate nothing. Of any two accesses that conflict across barriers in this list one barrier
- * stays: a barrier goes only if nothing since the last one that stays conflicts with anything up to the next one. Loops with barriers
- * stay as they are (their end meets their beginning) and count as if they had none; so do branches, whose own lists are searched.
+ * stays: a barrier goes only if nothing since the last one that stays conflicts with anything up to the next one. Loops and branches
+ * with barriers count as if they had none; their own lists are searched, a loop's between its end and its beginning.
  */
 export function withoutIdleBarriers(
   stmts: readonly S[],
@@ -76,6 +86,10 @@ export function withoutIdleBarriers(
       const next = upToBarrier(i + 1)
       const search = (b: readonly S[]): readonly S[] => withoutIdleBarriers(b, arrays, since, next)
       out.push({ ...s, body: search(s.body), otherwise: search(s.otherwise) })
+    } else if (s.k === 'for' && hasBarrier(s)) {
+      const first = both(since, usesOf(lastPhase(s.body), arrays))
+      const last = both(usesOf(firstPhase(s.body), arrays), upToBarrier(i + 1))
+      out.push({ ...s, body: withoutIdleBarriers(s.body, arrays, first, last) })
     } else out.push(s)
     since = both(since, usesOf([s], arrays))
   })
