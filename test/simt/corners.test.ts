@@ -74,3 +74,36 @@ test.for([1, 2 ** -118, 2 ** 64, 1.5 * 2 ** 125, 3e38, -3.4e38])(
     expect(wrong).toEqual([])
   },
 )
+
+test.for(
+  (['max', 'min'] as const).flatMap((op) =>
+    ['0.0', '-0.0', '1.5', '-2.0', 'inf', '-inf'].map((number) => [op, number] as const),
+  ),
+)('%s of a value and %s', async ([op, number], { skip }) => {
+  const machine = await openDevice()
+  skip(typeof machine === 'string', String(machine))
+  if (typeof machine === 'string') return
+  const special = [0x7fc00000, 0xffc00001, 0x7f800001, 0xffffffff, 0x7f800000, 0xff800000, 0, 0x80000000]
+  const values = new Float32Array(Uint32Array.from(special).buffer)
+  const x = Float32Array.from([...values, 1.5, -2, 1, -1, 3e38, -3e38, 1e-37, -1e-37])
+  const y = new Float32Array(x.length)
+  const z = new Float32Array(x.length)
+  const kernel = only(`kernel beside {
+  param x: f32[${x.length}] read
+  param y: f32[${x.length}] write
+  param z: f32[${x.length}] write
+  axes i: ${x.length}
+  grid i/256
+  %0 f32{i} = load x[i]
+  %1 f32 = const ${number}
+  %2 f32{i} = ${op} %0, %1
+  %3 f32{i} = ${op} %1, %0
+  store y[i] = %2
+  store z[i] = %3
+}`)
+  await runWgsl(machine, [kernel], { x, y, z })
+  const other = Number(number.replace('inf', 'Infinity'))
+  const want = [...x].map((v) => Math[op](v, other))
+  expect([...y]).toEqual(want)
+  expect([...z]).toEqual(want)
+})

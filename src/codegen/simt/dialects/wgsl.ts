@@ -22,6 +22,7 @@ import {
 } from '../ir.ts'
 import type { Dialect } from '../scope.ts'
 import { decimal, Printer } from './print.ts'
+import { extremeOfLiteral } from './wgslExtremes.ts'
 import { wgslInline, wgslLibrary } from './wgslLibrary.ts'
 
 export const wgslDialect: Dialect = { name: 'wgsl', bytes: false, wideIndex: false, f64: false, foldsConstants: false }
@@ -115,7 +116,11 @@ class WgslPrinter extends Printer {
       this.use('special_values')
       return `bitcast<f32>(${Number.isNaN(x) ? 'nan_bits' : x > 0 ? 'infinity_bits' : 'minus_infinity_bits'})`
     }
-    if (Object.is(x, -0)) return 'bitcast<f32>(0x80000000u)'
+    if (Object.is(x, -0)) {
+      // As a constant expression it may be taken for the other zero.
+      this.use('minus_zero')
+      return 'bitcast<f32>(minus_zero_bits)'
+    }
     if (x !== 0 && Math.abs(x) < 2 ** -126) {
       const bits = new Uint32Array(Float32Array.of(x).buffer)[0] ?? 0
       return `bitcast<f32>(${bits}u)`
@@ -281,6 +286,8 @@ class WgslPrinter extends Printer {
   }
 
   override call(fn: string, args: readonly Ex[]): string {
+    const extreme = extremeOfLiteral(fn, args)
+    if (extreme !== undefined) return super.call(extreme.name, extreme.args)
     const [a, b] = args
     if (/_lanes_/.test(fn)) this.usesSubgroups = true
     const n = fn === 'f32_div' && b?.k === 'var' ? this.reciprocals.get(b.name) : undefined

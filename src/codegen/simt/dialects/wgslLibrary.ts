@@ -5,6 +5,7 @@
 import type { Inline, Library } from './print.ts'
 import { randomLibrary } from './randomLibrary.ts'
 import { wgslCoarse } from './wgslCoarse.ts'
+import { wgslExtremes } from './wgslExtremes.ts'
 import { wgslMath } from './wgslMath.ts'
 import { wgslWide } from './wgslWide.ts'
 
@@ -36,36 +37,6 @@ export const wgslInline: Inline = {
   ),
   i32_abs: 'abs',
 }
-
-/** NaN shows in the sum (as infinities of both signs do); what needs care then, and zeros, goes the long way. */
-const extreme = (name: 'max' | 'min'): Library => ({
-  [`f32_${name}`]: fn(
-    `fn f32_${name}(a: f32, b: f32) -> f32 {
-  let m = ${name}(a, b);
-  if (f32_isnan(a + b) | (m == 0.0)) { return special_${name}(a, b); }
-  return m;
-}`,
-    ['f32_isnan', `special_${name}`],
-  ),
-  [`special_${name}`]: fn(
-    `fn special_${name}(a: f32, b: f32) -> f32 {
-  let zero = bitcast<f32>(bitcast<u32>(a) ${name === 'max' ? '&' : '|'} bitcast<u32>(b));
-  let m = select(${name}(a, b), zero, (a == 0.0) & (b == 0.0));
-  return select(select(m, b, f32_isnan(b)), a, f32_isnan(a));
-}`,
-    ['f32_isnan'],
-  ),
-})
-
-const key = (what: string, name: 'max' | 'min', nan: string): Library[string] =>
-  fn(
-    `// ${what}
-fn f32_${name}_key(a: f32) -> i32 {
-  let b = bitcast<i32>(a);
-  return select(b ^ ((b >> 31u) & 0x7fffffff), ${nan}, f32_isnan(a));
-}`,
-    ['f32_isnan'],
-  )
 
 const power = (t: 'i32' | 'u32'): Library[string] =>
   fn(`fn ${t}_pow(a: ${t}, b: ${t}) -> ${t} {
@@ -116,13 +87,10 @@ export const wgslLibrary: Library = {
   special_values: fn(
     'var<private> infinity_bits: u32 = 0x7f800000u;\nvar<private> minus_infinity_bits: u32 = 0xff800000u;\nvar<private> nan_bits: u32 = 0x7fc00000u;',
   ),
+  minus_zero: fn('var<private> minus_zero_bits: u32 = 0x80000000u;'),
   f32_isnan: fn('fn f32_isnan(a: f32) -> bool {\n  return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u;\n}'),
   f32_isinf: fn('fn f32_isinf(a: f32) -> bool {\n  return (bitcast<u32>(a) & 0x7fffffffu) == 0x7f800000u;\n}'),
-  ...extreme('max'),
-  ...extreme('min'),
-  f32_max_key: key('Integers in the order of floats; NaN is above all.', 'max', '0x7fffffff'),
-  f32_min_key: key('Integers in the order of floats; NaN is below all.', 'min', 'i32(-2147483648)'),
-  f32_of_key: fn('fn f32_of_key(k: i32) -> f32 {\n  return bitcast<f32>(k ^ ((k >> 31u) & 0x7fffffff));\n}'),
+  ...wgslExtremes,
   f32_sign: fn('fn f32_sign(a: f32) -> f32 {\n  return select(select(a, -1.0, a < 0.0), 1.0, a > 0.0);\n}'),
   divisor_scale: fn(`// What keeps the reciprocal of a divisor from being subnormal.
 fn divisor_scale(b: f32) -> f32 {
