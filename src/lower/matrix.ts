@@ -17,7 +17,7 @@ import {
   type ValueId,
 } from '../kernel/ir.ts'
 import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
-import { leastRows } from '../plan/beside.ts'
+import { columnTarget, leastRows } from '../plan/beside.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
 import { follows } from '../plan/split.ts'
@@ -138,7 +138,9 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: T
       ? blockRole(axes, extent, most, quantum)
       : [blockGrains(axis, extent(axis), most, grains, even)]
   }
-  const columns = blocksOf(n, target.dotBlock.n, 16, true)
+  const points = (axes: readonly string[]): number => axes.reduce((p, a) => p * extent(a), 1)
+  const columnsAtMost = columnTarget(target, points(matrix.batch), points(m), points(n))
+  const columns = blocksOf(n, columnsAtMost, 16, true)
   const rows = blocksOf(m, rowTarget(m, matrix.batch, columns, extent, target), 8, true)
   // A step of matrix units' 16-bit operands; of wider ones as many bytes.
   const wider = target.dotBlock.grains === undefined ? 1 : dtypeBytes(lets.get(dot.op.a)?.dtype ?? 'f32') / 2

@@ -10,6 +10,7 @@ import { computeDType, isFloat } from '../types/dtype.ts'
 import { pointsOf } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { type Analysis, canFinish, dependsOn, follows } from './split.ts'
+import type { TargetInfo } from './target.ts'
 
 /** A matrix product inside a body: its statement and the roles of its axes. `swap`: the second operand supplies the rows. */
 export interface MatrixRole {
@@ -35,6 +36,14 @@ export interface Beside {
 
 /** Fewest rows a block of a product has, if there are as many. */
 export const leastRows = 64
+
+/** Columns of a block: fewer where the grid would otherwise have too few programs. */
+export function columnTarget(target: TargetInfo, batch: number, rows: number, columns: number): number {
+  const { n, fewColumns } = target.dotBlock
+  const programs = batch * Math.ceil(rows / leastRows) * Math.ceil(columns / n)
+  // All columns of a row in one program may be counted on.
+  return fewColumns === undefined || columns <= n || 2 * programs >= target.minPrograms ? n : fewColumns
+}
 
 export function reductionsBeside(a: Analysis, matrix: MatrixRole): Beside | Refused {
   const { target, extents, lets } = a

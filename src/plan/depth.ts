@@ -4,7 +4,7 @@
  */
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
 import { sizeOf } from '../types/shape.ts'
-import { leastRows, type MatrixRole } from './beside.ts'
+import { columnTarget, leastRows, type MatrixRole } from './beside.ts'
 import { pointsOf, tensorBytes } from './body.ts'
 import { type Analysis, canFinish, foldAxes, follows } from './split.ts'
 
@@ -25,7 +25,10 @@ export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefi
   if (apart || !late || body.stores.some((s) => s.node.dtype === 'bool') || !canFinish(a, cut)) return undefined
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
   const [rows, columns, depth] = [size(matrix.m), size(matrix.n), size(matrix.k)]
-  const programs = size(matrix.batch) * Math.ceil(rows / leastRows) * Math.ceil(columns / target.dotBlock.n)
+  const programs =
+    size(matrix.batch) *
+    Math.ceil(rows / leastRows) *
+    Math.ceil(columns / columnTarget(target, size(matrix.batch), rows, columns))
   const points = size(matrix.batch) * rows * columns
   const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
   const seconds = Math.max((2 * points * depth) / target.matrixRate, bytes / target.bandwidth)

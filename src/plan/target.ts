@@ -54,6 +54,8 @@ export interface TargetInfo {
     readonly k: number
     /** What blocks are multiples of (the largest that is not more than the block), beyond the extent if need be: matrix units. */
     readonly grains?: readonly number[]
+    /** Columns of a block where there are more than `n` of them and the grid would otherwise have too few programs. */
+    readonly fewColumns?: number
   }
   /**
    * When the depth of a product with few blocks is cut: its modelled seconds (less, and a finishing stage costs more than it brings),
@@ -171,19 +173,21 @@ export const cudaTargetWith = (library: boolean, clusters = true): TargetInfo =>
 
 /**
  * A discrete GPU through WebGPU, by the limits of its adapter: buffers a stage may bind (8 by default), bytes that bindings
- * must be aligned to, threads of a workgroup.
+ * must be aligned to, threads of a workgroup, bytes they share.
  */
-export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256): TargetInfo => ({
+export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256, sharedBytes = 16384): TargetInfo => ({
   ...cudaTarget,
   name: 'webgpu',
-  matrixRate: 2e13,
+  matrixRate: 4e13,
+  plainMatrixRate: 4e13,
   launch: 5e-6,
   maxBuffers: storageBuffers,
   maxStatements: 300,
   maxUnionBuffers: storageBuffers,
   maxUnionStatements: 600,
   sharesUnionCode: false,
-  dotBlock: { m: 64, n: 64, k: 16 },
+  // Both tiles of a step take half of the shared memory at most.
+  dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64 },
   alignment,
   // As many words as the threads of a workgroup hold in 32 registers each.
   rowBytes: 128 * threads,

@@ -61,13 +61,14 @@ export class WebgpuBackend implements Backend {
     ].join(', ')
   }
 
-  /** What planning respects: buffers of a stage, alignment of bindings, threads of a workgroup (`webgpuTarget`). */
-  get planningLimits(): [storageBuffers: number, alignment: number, threads: number] {
+  /** What planning respects: buffers of a stage, alignment of bindings, threads of a workgroup, bytes they share (`webgpuTarget`). */
+  get planningLimits(): [storageBuffers: number, alignment: number, threads: number, sharedBytes: number] {
     const { limits, caps } = this.device
     return [
       limits.maxStorageBuffersPerShaderStage,
       Math.max(64, limits.minStorageBufferOffsetAlignment),
       caps.maxThreads,
+      caps.maxSharedBytes,
     ]
   }
 

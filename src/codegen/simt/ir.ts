@@ -4,6 +4,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { DType } from '../../types/dtype.ts'
+import { mapVector, operandsOfVector, type VectorOp } from './vectors.ts'
 
 /** Register types. Half precision lives in f32, narrow integers in i32 and u32 (wrapped after every operation). */
 export type Type = 'bool' | 'i32' | 'u32' | 'f32' | 'f64' | 'i64' | 'u64'
@@ -126,6 +127,7 @@ export type S =
     }
   /** Aligned write of words into a shared array of half-precision elements (`index` counts elements). */
   | { readonly k: 'fill'; readonly array: string; readonly index: Ex; readonly words: readonly Ex[] }
+  | { readonly k: 'vector'; readonly of: VectorOp }
 
 /** An array in shared memory. */
 export interface SharedArray {
@@ -134,31 +136,14 @@ export interface SharedArray {
   readonly length: number
   /** Elements of 16 bits, which only tensor cores read. */
   readonly half?: boolean
+  /** Elements of a row, where the array is rows of vectors of four (vectors.ts). */
+  readonly pitch?: number
   /** Bytes its address is a multiple of (16 if absent). */
   readonly align?: number
 }
 
 /** Where a straight run of statements is collected. */
 export type Block = S[]
-
-/** Bytes of a shared array. */
-export const sharedBytes = (a: SharedArray): number =>
-  Math.ceil((a.length * (a.half === true ? 2 : typeBytes(a.type))) / 16) * 16
-
-/** Where shared arrays stand behind one another, and the bytes they take together. */
-export function placeShared(arrays: readonly SharedArray[]): {
-  readonly offsets: readonly number[]
-  readonly bytes: number
-} {
-  let bytes = 0
-  const offsets = arrays.map((a) => {
-    const align = a.align ?? 16
-    const at = Math.ceil(bytes / align) * align
-    bytes = at + sharedBytes(a)
-    return at
-  })
-  return { offsets, bytes }
-}
 
 export const typeBytes = (t: Type): number => (t === 'f64' || t === 'i64' || t === 'u64' ? 8 : 4)
 
@@ -444,6 +429,8 @@ function expressionsIn(s: S): readonly Ex[] {
       return [s.index, s.rank, s.value, s.meeting]
     case 'fill':
       return [s.index, ...s.words]
+    case 'vector':
+      return operandsOfVector(s.of)
     default:
       return []
   }
@@ -487,6 +474,8 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
       return { ...s, index: go(s.index), rank: go(s.rank), value: go(s.value), meeting: go(s.meeting) }
     case 'fill':
       return { ...s, index: go(s.index), words: s.words.map(go) }
+    case 'vector':
+      return { ...s, of: mapVector(s.of, go) }
     default:
       return s
   }

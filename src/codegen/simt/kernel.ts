@@ -17,7 +17,6 @@ import {
   int,
   lt,
   mul,
-  placeShared,
   type S,
   sub,
   v,
@@ -30,6 +29,7 @@ import { lowerItems } from './lower.ts'
 import { type Member, memberOf } from './member.ts'
 import { type Limits, Part } from './part.ts'
 import { type AxisRange, Scope, Unit } from './scope.ts'
+import { placeShared } from './shared.ts'
 import { type Team, teamOf } from './team.ts'
 import { type TableEntry, unionOf } from './union.ts'
 import { upcomingOf } from './upcoming.ts'
@@ -83,6 +83,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     tensorCores: caps.tensorCores === true,
     warpGroups: caps.tensorCores === true && caps.warpGroups === true,
     clusters: caps.clusters ?? 1,
+    vectorTileBytes: dialect === 'wgsl' ? caps.maxSharedBytes / 2 : 0,
   }
   const mayAlias = caps.mayAlias ?? (() => false)
   const union = unionOf(kernel, dialect === 'cuda' && caps.pointerTable === true, mayAlias)

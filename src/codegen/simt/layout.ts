@@ -82,11 +82,16 @@ export interface LayoutRequest {
   readonly folded: ReadonlySet<string>
   readonly rows: ReadonlySet<string>
   /** Vectors and thread bits that a matrix instruction asks for. */
-  readonly forced?: ReadonlyMap<string, { readonly vec: number; readonly bits: readonly number[] }>
+  readonly forced?: ReadonlyMap<string, { readonly vec: number; readonly bits: readonly number[] }> | undefined
+  /** An axis that neighbouring threads spread; vectors of others are no longer than leave work to all threads. */
+  readonly first?: string
   readonly threads: number
   /** Registers a tile may take. */
   readonly registers: number
 }
+
+/** The least multiple of a number that is not less. */
+export const roundUp = (n: number, to: number): number => Math.ceil(n / to) * to
 
 const log2Ceil = (n: number): number => (n <= 1 ? 0 : Math.ceil(Math.log2(n)))
 
@@ -107,9 +112,11 @@ export function chooseLayout(q: LayoutRequest): Layout {
   for (const a of [...q.contiguous, ...names]) {
     if (vec.has(a)) continue
     const taken = names.some((b) => b !== a && meet(a, b) && (vec.get(b) ?? 1) > 1)
-    vec.set(a, taken || q.serial.has(a) ? 1 : (q.vec.get(a) ?? 1))
+    const widest = Math.min(q.vec.get(a) ?? 1, q.first === undefined ? Number.POSITIVE_INFINITY : evenShare(q))
+    vec.set(a, taken || q.serial.has(a) ? 1 : widest)
   }
   const rank = (a: string): number => {
+    if (a === q.first) return -1
     const at = q.contiguous.indexOf(a)
     return at < 0 ? q.contiguous.length : at
   }
@@ -155,6 +162,12 @@ export function chooseLayout(q: LayoutRequest): Layout {
     }),
   )
   return new Layout(axes, 2 ** total)
+}
+
+/** The longest vector with which every thread has one of the points, four at least. */
+function evenShare(q: LayoutRequest): number {
+  const points = [...q.sizes.values()].reduce((n, size) => n * size, 1)
+  return Math.max(4, 2 ** Math.floor(Math.log2(points / q.threads)))
 }
 
 /** Cuts axes into chunks until every nest's tiles fit; repeats are evened out over the chunks. */

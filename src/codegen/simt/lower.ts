@@ -16,6 +16,7 @@ import { foldsBefore } from './late.ts'
 import { lowerLoop } from './loop.ts'
 import { groupOf, loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } from './memory.ts'
 import { multiplyTiles } from './multiply.ts'
+import { fillAxis, fillVectors, multiplyVectors } from './multiplyVectors.ts'
 import { lowerOrderedStore, orderedNeeds } from './ordered.ts'
 import { storeValues } from './part.ts'
 import { Point } from './point.ts'
@@ -233,8 +234,13 @@ class ListLowering {
     const rank = scope.unit.dialect.name === 'cuda' ? 0.5 : 1
     this.block(from, [opened], rank, () => openAccumulator(scope, acc, this.pointAt, out))
     const product = scope.part.products.get(l.id)
+    const vectors = scope.part.vectorProduct
     if (product !== undefined)
       this.block([opened, product.a, product.b], [folded], 2, () => multiplyTiles(scope, acc, product, out))
+    else if (vectors?.dot === l.id)
+      this.block([opened, vectors.a.stage, vectors.b.stage], [folded], 2, () =>
+        multiplyVectors(scope, acc, vectors, out),
+      )
     else this.addAccumulate(acc, { kind: 'accumulate', acc }, opened, folded)
     this.schedule.steps.push({
       kind: 'block',
@@ -424,15 +430,19 @@ class ListLowering {
       return
     }
     const product = to.array.half === true ? this.scope.part.productOn(l.id) : undefined
+    const vectors = to.array.pitch === undefined ? undefined : this.scope.part.vectorProduct
+    const together =
+      product !== undefined ? fillVector(this.scope, to) : vectors === undefined ? undefined : fillAxis(this.scope, to)
     this.schedule.steps.push({
       kind: 'point',
-      loops: this.loops(axes, product === undefined ? undefined : fillVector(this.scope, to)),
+      loops: this.loops(axes, together),
       needs: [of],
       after,
       rank: 1,
       name: 'fill',
       emit: (p, out) => {
-        if (product === undefined) fillPoint(p, axes, of, to, out)
+        if (vectors !== undefined) fillVectors(p, vectors, l, to, out)
+        else if (product === undefined) fillPoint(p, axes, of, to, out)
         else fillHalf(p, of, to, product.dtype, out)
         return undefined
       },
@@ -463,7 +473,8 @@ class ListLowering {
     const { needs, closure } = this.needsOf([...outer].filter((id) => !inner.has(id)))
     const all = [...allStmts(s.body)]
     const hasStores = all.some((t) => t.kind === 'store')
-    if (all.some((t) => t.kind === 'let' && scope.part.products.has(t.id))) this.least = 2
+    const { products, vectorProduct } = scope.part
+    if (all.some((t) => t.kind === 'let' && (products.has(t.id) || vectorProduct?.dot === t.id))) this.least = 2
     this.block(
       needs,
       s.carries.map((c) => c.result),

@@ -14,8 +14,9 @@ import {
 import { scalarInfo } from '../../scalar/ops.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { allStmts, flatIndex, foldAxes, isUniform, motionOf, runOf, storeAxes } from './facts.ts'
-import { chooseLayout, type Layout, type Nest } from './layout.ts'
+import { chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
 import { type Product, productLayout, productOf } from './product.ts'
+import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 import { bytesPerElement } from './words.ts'
 
 export interface AxisInfo {
@@ -44,6 +45,8 @@ export interface Limits {
   readonly warpGroups: boolean
   /** Most blocks that run a program together; 1: blocks run alone. */
   readonly clusters: number
+  /** Shared memory that tiles of products read in vectors of four may take; 0: there are none. */
+  readonly vectorTileBytes: number
 }
 
 /** Values whose computation can be repeated anywhere: everything but folds, scans, carries and what loops give. */
@@ -65,6 +68,8 @@ export class Part {
   readonly ownStages = new Set<ValueId>()
   /** Product sums on tensor cores. */
   readonly products = new Map<ValueId, Product>()
+  /** The product sum whose tiles are read in vectors. */
+  readonly vectorProduct: VectorProduct | undefined
   /** Values that the main layout computes. */
   private readonly main = new Set<ValueId>()
 
@@ -124,6 +129,10 @@ export class Part {
         const plan = productOf(this, l, limits.warpGroups)
         if (plan !== undefined) this.products.set(l.id, plan)
       }
+    const dots = mode === 'fast' ? [...this.lets.values()].filter((l) => l.op.kind === 'dot') : []
+    const [dot] = dots
+    if (dot !== undefined && dots.length === 1 && this.products.size === 0)
+      this.vectorProduct = vectorProductOf(this, dot, limits)
   }
 
   axis(name: string): AxisInfo {
@@ -275,26 +284,21 @@ export class Part {
     }
     for (const s of stores) nests.push({ axes: this.storeAxes(s) })
     const [product] = this.products.values()
-    const wanted = product === undefined ? undefined : product.threads
-    return this.layoutOf(
-      nests,
-      lets,
-      stores,
-      serial,
-      folded,
-      this.rows(lets, stores),
-      limits,
-      undefined,
-      threads ?? wanted,
-      product,
-    )
+    const wanted = product?.threads ?? this.vectorProduct?.threads
+    const spread = threads ?? wanted
+    const forced = product === undefined ? this.vectorProduct?.layout(spread ?? 0) : productLayout(product, spread ?? 0)
+    return this.layoutOf(nests, lets, stores, serial, folded, this.rows(lets, stores), limits, undefined, spread, {
+      forced,
+    })
   }
 
   /** The layout under which a stage is filled. */
   stageLayout(l: LetStmt, limits: Limits, threads: number): Layout {
     const { lets } = this.closureOf(l.op.kind === 'stage' ? [l.op.of] : [])
     const axes = this.spreadOnly(l.axes)
-    return this.layoutOf([{ axes }], lets, [], new Set(), new Set(), new Set(), limits, axes, threads)
+    const own = this.vectorProduct?.operandOf(l.id)?.vector
+    const first = own === undefined ? {} : { first: own }
+    return this.layoutOf([{ axes }], lets, [], new Set(), new Set(), new Set(), limits, axes, threads, first)
   }
 
   /** The layout of an ordered store: axes that lead to places of their own are spread over threads, the others walked. */
@@ -326,7 +330,7 @@ export class Part {
     limits: Limits,
     only?: readonly string[],
     threads?: number,
-    product?: Product,
+    asked: Pick<LayoutRequest, 'forced' | 'first'> = {},
   ): Layout {
     const used = new Set(nests.flatMap((n) => n.axes))
     const sizes = new Map(
@@ -336,7 +340,7 @@ export class Part {
     const { vec, contiguous } = this.contiguity(lets, stores, [...sizes.keys()])
     const spread = threads ?? this.threadsFor(nests, serial, rows, limits)
     return chooseLayout({
-      ...(product === undefined ? {} : { forced: productLayout(product, spread) }),
+      ...asked,
       sizes,
       nests,
       vec,

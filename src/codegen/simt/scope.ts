@@ -118,7 +118,12 @@ export class Unit {
   }
 
   /** A shared array of its own. */
-  share(wish: string, type: Type, length: number, like: Pick<SharedArray, 'half' | 'align'> = {}): SharedArray {
+  share(
+    wish: string,
+    type: Type,
+    length: number,
+    like: Pick<SharedArray, 'half' | 'align' | 'pitch'> = {},
+  ): SharedArray {
     const a: SharedArray = { name: this.name(wish), type, length: Math.max(1, length), ...like }
     this.shared.push(a)
     return a
@@ -338,6 +343,13 @@ function isWholeVector(scope: Scope, axis: string): boolean {
 
 export const inside = (scope: Scope, axes: Iterable<string>, lanes: Lanes): Ex =>
   and(...[...axes].map((a) => insideAlong(scope, a, lanes)))
+
+/** Whether a point lies in the tile along an axis whose threads reach beyond it; undefined where none does. */
+export function withinTile(scope: Scope, axis: string, lanes: Lanes): Ex | undefined {
+  const a = scope.layout.find(axis)
+  if (a === undefined || a.chunks * spanOf(a) <= a.size) return undefined
+  return lt(sub(coordinate(scope, axis, lanes), scope.range(axis).start), int(a.size))
+}
 
 /** Emits a statement for each register of a tile over axes, in the given order. */
 export function forRegisters(

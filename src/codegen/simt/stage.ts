@@ -3,14 +3,14 @@ import { invariant } from '../../diagnostics/errors.ts'
 import { valuesOf } from '../../index/expr.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
-import { and, type Block, call, type Ex, int, lit, lt, mul, regType, select, shared, sub } from './ir.ts'
+import { and, type Block, call, type Ex, int, lit, mul, regType, select, shared } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
 import { type Layout, spanOf } from './layout.ts'
 import { type Access, groupOf, positionOf } from './memory.ts'
+import { makeVectorStage } from './multiplyVectors.ts'
 import { Point } from './point.ts'
 import { type Product, swizzleOf } from './product.ts'
 import {
-  coordinate,
   emitLoops,
   inside,
   insideAlong,
@@ -19,6 +19,7 @@ import {
   type Scope,
   type SharedTile,
   sharedIndex,
+  withinTile,
   withLane,
 } from './scope.ts'
 
@@ -107,13 +108,6 @@ export function fillHalf(p: Point, of: ValueId, to: SharedTile, dtype: 'bf16' | 
   else out.push({ k: 'if', cond, body, otherwise: [] })
 }
 
-/** Whether a point lies in the tile along an axis whose threads reach beyond it; undefined where none does. */
-function withinTile(scope: Scope, axis: string, lanes: Lanes): Ex | undefined {
-  const a = scope.layout.find(axis)
-  if (a === undefined || a.chunks * spanOf(a) <= a.size) return undefined
-  return lt(sub(coordinate(scope, axis, lanes), scope.range(axis).start), int(a.size))
-}
-
 /** A stage that only copies 16-byte groups of a parameter: they can be copied in the background. */
 export interface Copy {
   readonly let: LetStmt
@@ -198,7 +192,14 @@ export function lowerOwnStage(scope: Scope, l: LetStmt, lower: LowerItems, out: 
   const ahead = unit.aheads.get(l.id)
   const layout = ahead?.layout ?? part.stageLayout(l, unit.limits, scope.layout.threads)
   const product = part.productOn(l.id)
-  const to = product === undefined ? makeStage(scope, l) : makeProductStage(scope, l, layout, product, 1)
+  const { vectorProduct } = part
+  const inVectors = vectorProduct?.operandOf(l.id) !== undefined
+  const to =
+    vectorProduct !== undefined && inVectors
+      ? makeVectorStage(scope, l, vectorProduct)
+      : product === undefined
+        ? makeStage(scope, l)
+        : makeProductStage(scope, l, layout, product, 1)
   const { lets } = part.closureOf([l.op.of])
   const inner = scope.child({ layout, bases: new Map() })
   for (const x of lets) if (part.axesOf(x.id).length > 0) inner.held.delete(x.id)
@@ -208,6 +209,7 @@ export function lowerOwnStage(scope: Scope, l: LetStmt, lower: LowerItems, out: 
   lower(open, [...itemsOf(lets), { kind: 'fill', let: l, to }], new Set(), out)
   unit.ahead = undefined
   if (to.swizzle !== undefined) out.push({ k: 'call', fn: 'tile_written', args: [] })
-  out.push({ k: 'barrier' })
+  // The product waits for both of its operands at once.
+  if (!inVectors) out.push({ k: 'barrier' })
   return to
 }

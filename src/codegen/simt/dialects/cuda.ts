@@ -3,8 +3,10 @@ import type { KernelParam } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
 import type { SimtCaps } from '../capability.ts'
 import type { ThreadCode } from '../code.ts'
-import { type Ex, placeShared, quotient, type S, type Type, typeBytes } from '../ir.ts'
+import { add, type Ex, int, mul, quotient, type S, type SharedArray, type Type, typeBytes } from '../ir.ts'
 import type { Dialect } from '../scope.ts'
+import { placeShared } from '../shared.ts'
+import type { VectorOp } from '../vectors.ts'
 import { calledApart } from './apart.ts'
 import { cudaDependents } from './cudaDependents.ts'
 import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
@@ -258,10 +260,35 @@ class CudaPrinter extends Printer {
         this.line(`*(${t}*)(${s.array} + ${this.operand(s.index)}) = ${value};`)
         break
       }
+      case 'vector':
+        this.vectorOp(s.of)
+        break
       case 'uniform':
         this.line(`const ${types[s.value.type]} ${s.name} = ${this.ex(s.value)};`)
         break
       default:
+    }
+  }
+
+  private vectorOp(o: VectorOp): void {
+    const place = (array: SharedArray, row: Ex, at: Ex): string =>
+      `${array.name} + ${this.operand(add(mul(row, int(array.pitch ?? 1)), at))}`
+    const made = (values: readonly Ex[]): string => `make_float4(${values.map((x) => this.ex(x)).join(', ')})`
+    switch (o.op) {
+      case 'read':
+        this.line(`const float4 ${o.name} = *(const float4*)(${place(o.array, o.row, mul(o.at, int(4)))});`)
+        break
+      case 'write':
+        this.line(`*(float4*)(${place(o.array, o.row, o.at)}) = ${made(o.values)};`)
+        break
+      case 'put':
+        this.line(`*(${place(o.array, o.row, o.at)}) = ${this.ex(o.value)};`)
+        break
+      case 'var':
+        this.line(`float4 ${o.name} = ${made(o.values)};`)
+        break
+      case 'multiplyAdd':
+        for (const c of components) this.line(`${o.to}.${c} += ${this.operand(o.a)} * ${o.b}.${c};`)
     }
   }
 

@@ -199,6 +199,7 @@ export abstract class Printer {
 function declares(body: readonly S[]): boolean {
   return body.some((s) => {
     if (s.k === 'if' && s.cond.k === 'lit') return declares(s.cond.value === true ? s.body : s.otherwise)
+    if (s.k === 'vector') return s.of.op === 'read' || s.of.op === 'var'
     return ['let', 'var', 'vload', 'words', 'array', 'uniform'].includes(s.k)
   })
 }

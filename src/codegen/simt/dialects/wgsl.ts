@@ -24,6 +24,7 @@ import type { Dialect } from '../scope.ts'
 import { decimal, Printer } from './print.ts'
 import { extremeOfLiteral } from './wgslExtremes.ts'
 import { wgslInline, wgslLibrary } from './wgslLibrary.ts'
+import { sharedType, vectorText } from './wgslVectors.ts'
 
 export const wgslDialect: Dialect = { name: 'wgsl', bytes: false, wideIndex: false, f64: false, foldsConstants: false }
 
@@ -275,6 +276,15 @@ class WgslPrinter extends Printer {
         this.line(`atomicOr(&${s.param}[${word}], ${this.ex(s.bits)});`)
         break
       }
+      case 'vector':
+        this.line(
+          vectorText(
+            s.of,
+            (e) => this.ex(e),
+            (e) => this.operand(e),
+          ),
+        )
+        break
       case 'uniform':
         this.line('if (tid == 0) {')
         this.indented(() => this.line(`${s.slot}[0] = ${this.ex(s.value)};`))
@@ -475,7 +485,7 @@ export function printWgsl(code: ThreadCode): string {
     return `// ${x.access} ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}
 @group(0) @binding(${i}) var<storage, ${written ? 'read_write' : 'read'}> ${x.name}: array<${one}>;`
   })
-  const shared = code.shared.map((a) => `var<workgroup> ${a.name}: array<${types[a.type]}, ${a.length}>;`)
+  const shared = code.shared.map((a) => `var<workgroup> ${a.name}: ${sharedType(types[a.type], a)};`)
   const head = [
     ...(p.usesSubgroups ? ['enable subgroups;', ''] : []),
     `// Kernel ${kernel.name}: ${code.programs} workgroups of ${code.threads} threads.`,
