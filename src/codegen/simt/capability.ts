@@ -8,7 +8,8 @@ import { allStmts } from './facts.ts'
 
 /**
  * When a kernel lets those that follow it in a graph be launched, which wait by themselves for it to end: as soon as all of its
- * blocks run (`start`), when what comes before it has ended too (`work`), or when its blocks have ended (`exit`).
+ * blocks run (`start`), when what comes before it has ended too and its blocks all run at once (`work`), or when its blocks have ended
+ * (`exit`).
  */
 export type LaunchDependents = 'start' | 'work' | 'exit'
 

@@ -77,7 +77,8 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     maxThreads: caps.maxThreads,
     laneBits: caps.laneBits,
     registers: caps.registers ?? 32,
-    values: dialect === 'cuda' ? 16 : 8,
+    values: 16,
+    rowValues: dialect === 'cuda' ? 16 : 8,
     // Without a bound on registers fewer threads are resident: each should have more loads on their way.
     rowThreads: dialect === 'cuda' ? caps.maxThreads : 128,
     tensorCores: caps.tensorCores === true,

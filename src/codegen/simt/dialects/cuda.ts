@@ -354,7 +354,9 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
     const dependents = code.caps.launchDependents
     if (dependents === 'start') p.callLine('launch_dependents')
     if (dependents !== undefined) p.callLine('wait_for_kernels')
-    if (dependents === 'work') p.callLine('launch_dependents')
+    // Blocks launched early gather on the multiprocessors that are free first: only behind kernels whose blocks all run at once.
+    const few = code.programs * code.cluster <= 2 * (code.caps.multiprocessors ?? 1)
+    if (dependents === 'work' && few) p.callLine('launch_dependents')
     p.stmts(code.body)
   })
   p.line('}')
