@@ -42,6 +42,8 @@ test('the wait comes before any access, the launch of those behind where it is a
   expect(order(emit({ launchDependents: 'exit' }))).toEqual(['wait_for_kernels', 'access'])
   expect(order(emit({ launchDependents: 'work' }))).toEqual(['wait_for_kernels', 'launch_dependents', 'access'])
   expect(order(emit({ launchDependents: 'start' }))).toEqual(['launch_dependents', 'wait_for_kernels', 'access'])
+  // More blocks than run at once: those behind come at the end.
+  expect(order(emit({ launchDependents: 'work', multiprocessors: 2 }))).toEqual(['wait_for_kernels', 'access'])
 })
 
 test('memory that may change is not declared constant', () => {
