@@ -68,7 +68,7 @@ export function printResources(resources: readonly KernelResources[], console: P
     )
     if (r.replanned !== undefined)
       console.line(
-        `    planned again with tiles of ${r.replanned.registers} registers: ${r.replanned.spilled} B a thread were spilled before`,
+        `    planned again ${r.replanned.registers === undefined ? 'without loads ahead of loops' : `with tiles of ${r.replanned.registers} registers`}: ${r.replanned.spilled} B a thread were spilled before`,
       )
   }
 }

@@ -11,8 +11,11 @@ import { type CudaCompiler, type CudaContext, DriverError, type FunctionAttribut
 export interface LoadedKernel {
   readonly fn: number
   readonly source: KernelSource
-  /** Emitted again because it spilled: the registers its tiles may take now, and the bytes a thread kept in memory before. */
-  readonly replanned?: { readonly registers: number; readonly spilled: number }
+  /**
+   * Emitted again because it spilled: the registers its tiles may take now, or without loads ahead of its loops, and the bytes a
+   * thread kept in memory before.
+   */
+  readonly replanned?: { readonly registers?: number; readonly loadsAhead?: boolean; readonly spilled: number }
 }
 
 /** What a kernel takes of the device. */

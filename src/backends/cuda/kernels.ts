@@ -1,5 +1,5 @@
 /**
- * The kernels of a launch plan: emitted for what their parameters share, compiled together, and emitted again with smaller tiles
+ * The kernels of a launch plan: emitted for what their parameters share, compiled together, and emitted again in a lighter form
  * where registers spill.
  */
 import type { SimtCaps } from '../../codegen/simt/capability.ts'
@@ -11,8 +11,12 @@ import type { KernelCache, LoadedKernel } from './compile.ts'
 
 type Launched = Extract<Command, { kind: 'launch' }>
 
-/** Registers a tile may take, one after another, where more than that spill. */
-const smallerTiles = [16, 8]
+/** What is tried where registers spill, one after another: loops that load as they go, then fewer registers for a tile. */
+const lighterForms: readonly Pick<SimtCaps, 'loadsAhead' | 'registers'>[] = [
+  { loadsAhead: false },
+  { registers: 16 },
+  { registers: 8 },
+]
 
 /** A few words kept in the first-level cache cost less than smaller tiles, and than compiling again. */
 const toleratedBytes = 32
@@ -96,18 +100,18 @@ export class StepKernels {
     variants.set(keyOf(variant), made)
   }
 
-  private emit({ kernel }: KernelStep, { shared, changing }: Variant, registers?: number): KernelSource {
+  private emit({ kernel }: KernelStep, { shared, changing }: Variant, form: Partial<SimtCaps> = {}): KernelSource {
     return this.cache.timed('emit', () =>
       emitKernel(kernel, 'cuda', {
         ...this.caps,
         mayAlias: (p) => shared.has(p),
         changing: (p) => changing.has(p),
-        ...(registers === undefined ? {} : { registers }),
+        ...form,
       }),
     )
   }
 
-  /** Puts kernels with smaller tiles in the place of those whose registers spill, where they do not. */
+  /** Puts kernels of a lighter form in the place of those whose registers spill, where they do not. */
   private shrink(steps: readonly Wanted[]): void {
     let left = steps.flatMap(({ step, variant }) => {
       const kernel = this.made.get(step.kernel)?.get(keyOf(variant))
@@ -115,9 +119,9 @@ export class StepKernels {
       const spilled = this.cache.spills(kernel)
       return spilled > toleratedBytes ? [{ step, variant, spilled, last: kernel.source.source }] : []
     })
-    for (const registers of smallerTiles) {
+    for (const form of lighterForms) {
       const tried = left.flatMap((k) => {
-        const source = this.emit(k.step, k.variant, registers)
+        const source = this.emit(k.step, k.variant, form)
         return source.source === k.last ? [] : [{ ...k, source }]
       })
       const loaded = this.cache.loadAll(tried.map((k) => k.source))
@@ -125,7 +129,7 @@ export class StepKernels {
       tried.forEach(({ step, variant, spilled }, i) => {
         const kernel = loaded[i]
         if (kernel === undefined || this.cache.spills(kernel) > toleratedBytes) return
-        this.keep({ step, variant }, { ...kernel, replanned: { registers, spilled } })
+        this.keep({ step, variant }, { ...kernel, replanned: { ...form, spilled } })
         solved.add(variant)
       })
       left = left.filter((k) => !solved.has(k.variant))

@@ -15,6 +15,8 @@ import {
   insideAlong,
   type Lanes,
   type LoadAhead,
+  type LoadStmt,
+  type LoadsAhead,
   loopsOf,
   type Registers,
   registerAt,
@@ -26,10 +28,13 @@ import {
 import { isPlaced } from './stage.ts'
 import { elementBits } from './words.ts'
 
+/** A load that can be made before it is needed, its place for the words aside. */
+export type LoadPlan = Omit<LoadAhead, 'array'>
+
 export interface AheadPlan {
   readonly stage: LetStmt
   readonly layout: Layout
-  readonly plans: readonly Omit<LoadAhead, 'array'>[]
+  readonly plans: readonly LoadPlan[]
   /** Bytes of a block's loads. */
   readonly bytes: number
 }
@@ -44,29 +49,34 @@ export function aheadOf(scope: Scope, l: LetStmt, axis: string): AheadPlan | und
   const layout = part.stageLayout(l, { ...unit.limits, registers: mostRegisters }, scope.layout.threads)
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
   const inner = scope.child({ layout, bases: new Map() })
-  const loads: Omit<LoadAhead, 'array'>[] = []
+  const loads: LoadPlan[] = []
   for (const x of part.closureOf([l.op.of]).lets) {
     if (x.op.kind !== 'load' || !part.axesOf(x.id).includes(axis)) continue
-    const { op } = x
-    const param = unit.param(op.param)
-    const group = groupOf(inner, op, part.axesOf(x.id))
-    const bits = elementBits(param)
-    if (
-      !isPlaced(scope, op) ||
-      op.maskValue !== undefined ||
-      !Object.is(op.other, 0) ||
-      param.format !== 'plain' ||
-      group?.whole !== true
-    )
-      return undefined
-    const words = (group.n * bits) / 32
-    if (!Number.isInteger(words)) return undefined
-    const elements = layout.spread(part.axesOf(x.id)).reduce((n, a) => n * a.reps * a.vec, 1)
-    loads.push({ let: x, axis: group.axis, n: group.n, words, groups: elements / group.n })
+    const load = isPlaced(scope, x.op) ? loadPlanOf(inner, x) : undefined
+    if (load === undefined) return undefined
+    loads.push(load)
   }
   const bytes = loads.reduce((n, x) => n + x.groups * x.words * 4, 0) * layout.threads
   return loads.length === 0 ? undefined : { stage: l, layout, plans: loads, bytes }
 }
+
+/** How a load goes in whole groups of words, zeros where it has nothing to load; undefined where it does not. */
+export function loadPlanOf(scope: Scope, l: LetStmt): LoadPlan | undefined {
+  const { part, unit, layout } = scope
+  if (!isLoad(l)) return undefined
+  const { op } = l
+  const axes = part.axesOf(l.id)
+  const group = groupOf(scope, op, axes)
+  const param = unit.param(op.param)
+  if (op.maskValue !== undefined || !Object.is(op.other, 0) || param.format !== 'plain' || group?.whole !== true)
+    return undefined
+  const words = (group.n * elementBits(param)) / 32
+  if (!Number.isInteger(words)) return undefined
+  const elements = layout.spread(axes).reduce((n, a) => n * a.reps * a.vec, 1)
+  return { let: l, axis: group.axis, n: group.n, words, groups: elements / group.n }
+}
+
+const isLoad = (l: LetStmt): l is LoadStmt => l.op.kind === 'load'
 
 /** Makes room for the copies of some blocks. */
 export function makeAhead(scope: Scope, plan: AheadPlan, copies: number, slot: Ex): Ahead {
@@ -77,8 +87,13 @@ export function makeAhead(scope: Scope, plan: AheadPlan, copies: number, slot: E
   return { stage: plan.stage, layout: plan.layout, loads, slot }
 }
 
-/** The word at which a thread's copy of a group begins. */
-function wordOf(layout: Layout, x: LoadAhead, axes: readonly string[], slot: Ex, lanes: Lanes): Ex {
+/** The number of a group among a thread's. */
+export function groupNumber(
+  layout: Layout,
+  x: Pick<LoadPlan, 'axis' | 'n'>,
+  axes: readonly string[],
+  lanes: Lanes,
+): Ex {
   let group: Ex = int(0)
   for (const a of layout.spread(axes)) {
     const at = lanes.get(a.name)
@@ -89,12 +104,18 @@ function wordOf(layout: Layout, x: LoadAhead, axes: readonly string[], slot: Ex,
     const piece = grouped && lane.k === 'lit' ? int(Number(lane.value) / x.n) : lane
     group = add(mul(group, int(a.reps * within)), add(mul(at?.rep ?? int(0), int(within)), piece))
   }
+  return group
+}
+
+/** The word at which a thread's copy of a group begins. */
+function wordOf(layout: Layout, x: LoadAhead, axes: readonly string[], slot: Ex, lanes: Lanes): Ex {
+  const group = groupNumber(layout, x, axes, lanes)
   const place = add(mul(add(mul(slot, int(x.groups)), group), int(layout.threads)), tid)
   return mul(place, int(x.words))
 }
 
 /** Starts the copies of a block; what lies outside the range becomes zero. */
-export function startAhead(scope: Scope, ahead: Ahead, slot: Ex, out: Block): void {
+export function startAhead(scope: Scope, ahead: LoadsAhead, slot: Ex, out: Block): void {
   for (const x of ahead.loads) {
     const { op } = x.let
     invariant(op.kind === 'load', 'not a load')

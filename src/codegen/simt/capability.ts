@@ -32,6 +32,8 @@ export interface SimtCaps {
   readonly pointerTable?: boolean
   /** Registers a tile of a loop nest may take (32 unless given); fewer where a kernel spilled. */
   readonly registers?: number
+  /** Whether loops may load ahead of what they compute (yes unless given). */
+  readonly loadsAhead?: boolean
   /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */
   readonly writable?: (param: string) => boolean
   /** Parameters that may share memory with another one (CUDA). */

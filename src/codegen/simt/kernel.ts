@@ -105,6 +105,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     cluster,
   )
   unit.loops = parts.some((p) => p.loops.length > 0)
+  unit.loadsAhead = caps.loadsAhead !== false
   const summary: string[] = []
   let first = 0
   const bodies: { readonly end: number; readonly body: Block }[] = []

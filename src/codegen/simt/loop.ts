@@ -5,6 +5,7 @@ import { type AheadPlan, aheadOf, makeAhead, startAhead } from './ahead.ts'
 import { allStmts } from './facts.ts'
 import { add, type Block, bin, call, type Ex, int, lt, quotient, regType, sub, v } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
+import { openPipeline } from './pipeline.ts'
 import { Point } from './point.ts'
 import {
   declare,
@@ -70,13 +71,25 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
     single || from.k !== 'lit' || to.k !== 'lit'
       ? undefined
       : openRing(scope, s, before, Number(from.value), start, out, body)
+  const pipeline =
+    single || ring !== undefined || before.length > 0
+      ? undefined
+      : openPipeline(scope, { loop: s, from, to, start }, out, body)
   const inner = scope.child({ ranges }).openWhole([s.axis], body)
   for (const [id, tile] of ring ?? []) inner.held.set(id, tile)
   for (const [c, r] of carried) inner.held.set(c.param, heldIn(scope, r, part.axesOf(c.param)))
   if (ring === undefined && [...allStmts(s.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage'))
     body.push({ k: 'barrier' })
   const exports = new Set(s.carries.map((c) => c.next))
+  if (pipeline !== undefined) {
+    unit.ahead = pipeline.ring
+    unit.wordsAhead = pipeline.words ?? new Map()
+  }
   lower(inner, itemsOf([...before, ...s.body]), exports, body)
+  if (pipeline !== undefined) {
+    unit.ahead = undefined
+    unit.wordsAhead = new Map()
+  }
   unit.aheads.clear()
   passOn(inner, s.carries, carried, body)
   if (single) out.push(...body)

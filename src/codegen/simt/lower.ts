@@ -19,6 +19,7 @@ import { multiplyTiles } from './multiply.ts'
 import { fillAxis, fillVectors, multiplyVectors } from './multiplyVectors.ts'
 import { lowerOrderedStore, orderedNeeds } from './ordered.ts'
 import { storeValues } from './part.ts'
+import { readWords } from './pipeline.ts'
 import { Point } from './point.ts'
 import { callGroupOf, randomGroups } from './random.ts'
 import { lowerScan } from './scan.ts'
@@ -163,7 +164,7 @@ class ListLowering {
     invariant(l.op.kind === 'load', 'not a load')
     const access = l.op
     const axes = scope.part.axesOf(l.id)
-    const copied = readAhead(scope, l.id)
+    const copied = readAhead(scope, l.id) ?? readWords(scope, l.id)
     if (copied !== undefined) {
       this.wide(l, axes, copied.axis, 0, access.param, copied.emit)
       return

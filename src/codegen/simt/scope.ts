@@ -4,7 +4,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { startOf } from '../../kernel/axes.ts'
-import type { KernelParam, LetStmt, NumericsMode, ValueId } from '../../kernel/ir.ts'
+import type { KernelParam, LetStmt, NumericsMode, TileOp, ValueId } from '../../kernel/ir.ts'
 import {
   add,
   and,
@@ -39,9 +39,11 @@ export interface Dialect {
   readonly foldsConstants: boolean
 }
 
+export type LoadStmt = LetStmt & { readonly op: Extract<TileOp, { kind: 'load' }> }
+
 /** A load whose groups of `n` elements along an axis a thread copies before they are needed (ahead.ts). */
 export interface LoadAhead {
-  readonly let: LetStmt
+  readonly let: LoadStmt
   readonly axis: string
   readonly n: number
   /** Words of a group, groups of a thread. */
@@ -51,13 +53,22 @@ export interface LoadAhead {
   readonly array: SharedArray
 }
 
-/** A stage that is computed from loads ahead, under a layout of its own. */
-export interface Ahead {
-  readonly stage: LetStmt
+/** Loads ahead under a layout. */
+export interface LoadsAhead {
   readonly layout: Layout
   readonly loads: readonly LoadAhead[]
   /** The slot of the block that is computed now. */
   readonly slot: Ex
+}
+
+/** A stage that is computed from loads ahead, under a layout of its own. */
+export interface Ahead extends LoadsAhead {
+  readonly stage: LetStmt
+}
+
+/** A load whose words a thread has in registers, by group (pipeline.ts). */
+export interface WordsAhead extends Omit<LoadAhead, 'array'> {
+  readonly registers: Registers
 }
 
 /** Names and shared memory of one kernel. */
@@ -82,7 +93,10 @@ export class Unit {
   readonly meanwhile = new Map<ValueId, Block>()
   /** Stages of the current loop whose loads were copied ahead; the one that is computed now. */
   readonly aheads = new Map<ValueId, Ahead>()
-  ahead: Ahead | undefined
+  ahead: LoadsAhead | undefined
+  /** Whether loops may load ahead; loads of the current loop whose words were loaded one iteration early. */
+  loadsAhead = true
+  wordsAhead: ReadonlyMap<ValueId, WordsAhead> = new Map()
   private readonly names = new Set<string>()
 
   constructor(

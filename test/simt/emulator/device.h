@@ -13,6 +13,9 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
 using std::signbit;
 #define __device__
 #define __global__
@@ -317,14 +320,16 @@ template <class V> static void push_value(V* at, V value, unsigned long long* me
 #define push_i64 push_value<long long>
 #define push_u64 push_value<unsigned long long>
 
-// A file in memory of whole 64-byte lines, junk behind its end.
+// A file in memory of whole 64-byte lines, junk behind its end and nothing beyond: no access goes further.
 static unsigned char* read_file(const char* name, long& size) {
   FILE* f = fopen(name, "rb");
   fseek(f, 0, SEEK_END);
   size = ftell(f);
   rewind(f);
-  const size_t room = (size / 64 + 2) * 64;
-  unsigned char* p = (unsigned char*)aligned_alloc(64, room);
+  const size_t page = sysconf(_SC_PAGESIZE), room = (size / 64 + 1) * 64, pages = (room / page + 1) * page;
+  unsigned char* all = (unsigned char*)mmap(nullptr, pages + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED || mprotect(all + page, pages, PROT_READ | PROT_WRITE) != 0) abort();
+  unsigned char* p = all + page + pages - room;
   memset(p, 0x7f, room);
   if (fread(p, 1, size, f) != (size_t)size) abort();
   fclose(f);

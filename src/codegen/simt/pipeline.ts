@@ -1,0 +1,252 @@
+/**
+ * Loops that load while they compute: where an iteration meets at barriers, its loads would wait for the iteration before and all of
+ * the block for them. What a later iteration loads is therefore on its way while this one computes: copied in the background into
+ * a ring of shared memory, or, where nothing copies in the background, loaded into registers one iteration early, packed as it
+ * stands in memory. A thread reads only words that it loaded itself, so that none of this needs a barrier.
+ */
+import { axesOf as axesIn, valuesOf } from '../../index/expr.ts'
+import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { groupNumber, type LoadPlan, loadPlanOf, startAhead } from './ahead.ts'
+import { allStmts, foldAxes } from './facts.ts'
+import { takeFieldsOf, wordType } from './fields.ts'
+import { add, and, type Block, bin, call, constantOf, type Ex, int, lit, lt, mul, quotient, sub, v } from './ir.ts'
+import { positionOf } from './memory.ts'
+import { Point } from './point.ts'
+import {
+  declare,
+  emitLoops,
+  insideAlong,
+  type LoadsAhead,
+  loopsOf,
+  type Registers,
+  registerAt,
+  registerIndex,
+  type Scope,
+  type WordsAhead,
+  withLane,
+} from './scope.ts'
+import { placeShared } from './shared.ts'
+
+/** Iterations from which a loop is worth it. */
+const fewestIterations = 4
+
+/** Bytes of shared memory that rings may take: of a thread, and of a block with everything else it has there. */
+const mostThreadBytes = 256
+const mostBlockBytes = 72 << 10
+
+/** Registers that a loop may hold, words loaded early included, where nothing bounds what its compiler takes. */
+const mostRegisters = 96
+
+/** Where a loop begins, ends, and stands now. */
+export interface Course {
+  readonly loop: LoopStmt
+  readonly from: Ex
+  readonly to: Ex
+  readonly start: Ex
+}
+
+/**
+ * Begins the loads of a loop's first iterations, before it, and those of later ones, at its body's head. Returns what the body's
+ * loads are read from; undefined where the loop loads as it goes.
+ */
+export function openPipeline(scope: Scope, course: Course, out: Block, body: Block): Pipeline | undefined {
+  const { unit } = scope
+  if (!isWorthwhile(scope, course)) return undefined
+  const plans = course.loop.body.flatMap((t) => (t.kind === 'let' ? (planOf(scope, course.loop, t) ?? []) : []))
+  if (plans.length === 0) return undefined
+  return unit.dialect.name === 'cuda' && unit.limits.tensorCores
+    ? openRing(scope, course, plans, out, body)
+    : openRegisters(scope, course, plans, out, body)
+}
+
+/** What the loads of a loop's body are read from. */
+export interface Pipeline {
+  readonly ring?: LoadsAhead
+  readonly words?: ReadonlyMap<ValueId, WordsAhead>
+}
+
+/** Whether threads of several warps meet in each of some iterations, and the loop is no product's. */
+function isWorthwhile({ part, layout, unit }: Scope, { loop, from, to }: Course): boolean {
+  if (!unit.loadsAhead || unit.cluster > 1 || [...layout.axes.values()].some((a) => a.chunks > 1)) return false
+  const extent = (constantOf(to) ?? part.axis(loop.axis).extent) - (constantOf(from) ?? 0)
+  if (extent < fewestIterations * loop.block) return false
+  const inside = [...allStmts(loop.body)]
+  if (inside.some((t) => t.kind === 'loop' || (t.kind === 'let' && t.op.kind === 'stage'))) return false
+  return inside.some((t) => t.kind === 'let' && layout.bitsOf(foldAxes(t)).some((b) => b >= unit.limits.laneBits))
+}
+
+/** A load of a loop's body that can be made early: nothing of its place is computed in the loop, and nobody writes there. */
+function planOf(scope: Scope, loop: LoopStmt, l: LetStmt): LoadPlan | undefined {
+  const { part, unit } = scope
+  if (l.op.kind !== 'load' || !part.isMain(l.id)) return undefined
+  if (unit.param(l.op.param).access !== 'read' || unit.mayAlias(l.op.param)) return undefined
+  const exprs = [...l.op.index, ...l.op.mask.map((b) => b.expr)]
+  if (exprs.some((e) => valuesOf(e).size > 0) || !exprs.some((e) => axesIn(e).has(loop.axis))) return undefined
+  return loadPlanOf(scope, l)
+}
+
+/** The range of an iteration that begins at a place, as a scope. */
+function scopeAt(scope: Scope, { loop, to }: Course, at: Ex): Scope {
+  const whole = constantOf(to) !== undefined && scope.part.axis(loop.axis).extent % loop.block === 0
+  const next = add(at, int(loop.block))
+  const end = whole ? next : call('i32', 'i32_min', next, to)
+  return scope.child({ ranges: new Map([...scope.ranges, [loop.axis, { start: at, end }]]), exact: new Set() })
+}
+
+/** Emits something for the iteration that begins at a place, if there is one. */
+function whereThere(at: Ex, { to }: Course, out: Block, emit: (body: Block) => void): void {
+  const there: Block = []
+  emit(there)
+  const exists = lt(at, to)
+  if (exists.k !== 'lit') out.push({ k: 'if', cond: exists, body: there, otherwise: [] })
+  else if (exists.value === true) out.push(...there)
+}
+
+/** As many loads as fit a number of bytes a thread. */
+function fitting(plans: readonly LoadPlan[], bytes: number): LoadPlan[] {
+  let left = bytes
+  return plans.filter((p) => {
+    const own = p.groups * p.words * 4
+    if (own > left) return false
+    left -= own
+    return true
+  })
+}
+
+function openRing(
+  scope: Scope,
+  course: Course,
+  all: readonly LoadPlan[],
+  out: Block,
+  body: Block,
+): Pipeline | undefined {
+  const { unit, layout } = scope
+  const { loop, from, start } = course
+  const room = Math.floor((mostBlockBytes - placeShared(unit.shared).bytes) / layout.threads)
+  const bytes = Math.min(mostThreadBytes, room)
+  const whole = all.reduce((n, p) => n + p.groups * p.words * 4, 0)
+  const slots = 3 * whole <= bytes ? 3 : 2
+  const plans = fitting(all, bytes / slots)
+  if (plans.length === 0) return undefined
+  const [laterName, nowName] = [unit.name('slot'), unit.name('slot')]
+  const loads = plans.map((p) => {
+    const length = p.groups * p.words * layout.threads * slots
+    return { ...p, array: unit.share(`ahead_${p.let.id}`, 'u32', length) }
+  })
+  const ring: LoadsAhead = { layout, loads, slot: v('i32', nowName) }
+  const begin = (at: Ex, slot: Ex, to: Block): void => {
+    whereThere(at, course, to, (there) => startAhead(scopeAt(scope, course, at), ring, slot, there))
+    to.push({ k: 'call', fn: 'copy_commit', args: [] })
+  }
+  for (let i = 0; i + 1 < slots; i++) begin(add(from, int(i * loop.block)), int(i), out)
+  const done = sub(start, from)
+  const step = Number.isInteger(Math.log2(loop.block)) ? quotient(done, loop.block) : bin('/', done, int(loop.block))
+  const slot = (ahead: number): Ex => bin('%', add(step, int(ahead)), int(slots))
+  body.push({ k: 'call', fn: `copy_wait_${slots - 2}`, args: [] })
+  body.push({ k: 'let', name: laterName, value: slot(slots - 1) }, { k: 'let', name: nowName, value: slot(0) })
+  begin(add(start, int((slots - 1) * loop.block)), v('i32', laterName), body)
+  return { ring }
+}
+
+function openRegisters(
+  scope: Scope,
+  course: Course,
+  all: readonly LoadPlan[],
+  out: Block,
+  body: Block,
+): Pipeline | undefined {
+  const { unit } = scope
+  const plans = fitting(all, 4 * (mostRegisters - heldBy(scope, course.loop)))
+  if (plans.length === 0) return undefined
+  const words = new Map<ValueId, WordsAhead>()
+  const early = plans.map((plan) => {
+    const { param } = plan.let.op
+    const type = wordType(unit.param(param))
+    const length = plan.groups * plan.words
+    const registers: Registers = { name: unit.name(`${param}_ahead`), type, length }
+    const now: Registers = { name: unit.name(`${param}_now`), type, length }
+    declare(registers, out)
+    declare(now, body)
+    for (let i = 0; i < length; i++)
+      body.push({ k: 'assign', to: registerAt(now, int(i)), value: registerAt(registers, int(i)) })
+    words.set(plan.let.id, { ...plan, registers: now })
+    return { plan, registers }
+  })
+  const begin = (at: Ex, to: Block): void =>
+    whereThere(at, course, to, (there) => {
+      const inner = scopeAt(scope, course, at)
+      for (const { plan, registers } of early) loadWords(inner, plan, registers, there)
+    })
+  begin(course.from, out)
+  begin(add(course.start, int(course.loop.block)), body)
+  return { words }
+}
+
+/** Registers of what a loop's body holds: what it carries, reads from outside, and loads. */
+function heldBy(scope: Scope, loop: LoopStmt): number {
+  const { part } = scope
+  const ids = new Set<ValueId>(loop.carries.map((c) => c.param))
+  for (const t of allStmts(loop.body)) {
+    if (t.kind !== 'let') continue
+    if (t.op.kind === 'load') ids.add(t.id)
+    for (const o of operandsOf(t.op)) if (scope.held.get(o)?.kind === 'registers') ids.add(o)
+  }
+  return [...ids].reduce((n, id) => n + scope.registers(part.axesOf(id)), 0)
+}
+
+/** Loads the words of an iteration's groups; what lies outside the range becomes zero. */
+function loadWords(scope: Scope, plan: LoadPlan, to: Registers, out: Block): void {
+  const { unit, part, layout } = scope
+  const { op } = plan.let
+  const p = unit.param(op.param)
+  const axes = part.axesOf(plan.let.id)
+  const inner = scope.child({ bases: new Map() }).openWhole(axes, out)
+  const loops = layout.spread(axes).flatMap((a) => loopsOf(layout, a.name, plan.axis))
+  const { vec } = layout.axis(plan.axis)
+  emitLoops(inner, loops, out, (lanes, body) => {
+    for (let lane = 0; lane < vec; lane += plan.n) {
+      const at = withLane(lanes, plan.axis, lane)
+      const point = new Point(inner, at)
+      const there = and(...axes.map((a) => insideAlong(inner, a, at)), point.predicate(op.mask))
+      const name = unit.name(`${p.name}_w`)
+      const { type } = to
+      const bits = (plan.words * 32) / plan.n
+      const place = (i: number): Ex =>
+        registerAt(to, add(mul(groupNumber(layout, plan, axes, at), int(plan.words)), int(i)))
+      const load: Block = [
+        { k: 'vload', name, param: p.name, index: positionOf(point, op).at, bits, words: plan.words, type },
+      ]
+      const all = Array.from({ length: plan.words }, (_, i) => i)
+      for (const i of all)
+        load.push({ k: 'assign', to: place(i), value: { k: 'comp', type, of: name, words: plan.words, at: i } })
+      if (there.k === 'lit' && there.value === true) {
+        body.push(...load)
+        continue
+      }
+      for (const i of all) body.push({ k: 'assign', to: place(i), value: lit(type, 0) })
+      body.push({ k: 'if', cond: there, body: load, otherwise: [] })
+    }
+  })
+}
+
+/** How a load is read whose words this thread loaded an iteration early; undefined where it did not. */
+export function readWords(
+  scope: Scope,
+  id: ValueId,
+): { readonly axis: string; readonly emit: (p: Point, to: Registers, out: Block) => void } | undefined {
+  const x = scope.unit.wordsAhead.get(id)
+  if (x?.let.op.kind !== 'load') return undefined
+  const { axis, n, words } = x
+  const param = scope.unit.param(x.let.op.param)
+  const axes = scope.part.axesOf(id)
+  const emit = (p: Point, to: Registers, out: Block): void => {
+    const { vec } = scope.layout.axis(axis)
+    for (let lane = 0; lane < vec; lane += n) {
+      const first = mul(groupNumber(scope.layout, x, axes, withLane(p.lanes, axis, lane)), int(words))
+      const target = (i: number): Ex =>
+        registerAt(to, registerIndex(scope.layout, axes, withLane(p.lanes, axis, lane + i)))
+      takeFieldsOf(scope, param, (i) => registerAt(x.registers, add(first, int(i))), n, target, out)
+    }
+  }
+  return { axis, emit }
+}

@@ -1,0 +1,160 @@
+/** Loops that load while they compute: which do, what they compute, and that they read nothing beyond their rows. */
+import { describe, expect, test } from 'vitest'
+import { cudaCaps, type SimtCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { interpretKernel } from '../../src/kernel/interpret.ts'
+import type { Kernel } from '../../src/kernel/ir.ts'
+import { parseKernel } from '../../src/kernel/parse.ts'
+import { numberToBf16 } from '../../src/scalar/half.ts'
+import { type Buffers, Emulated, hasCompiler } from './emulator/emulator.ts'
+import { openDevice, runWgsl } from './wgsl.ts'
+
+interface Shape {
+  readonly rows: number
+  readonly columns: number
+  /** Rows of an iteration. */
+  readonly block?: number
+  readonly dtype?: 'bf16' | 'f32'
+  /** The index of a row of x by its number. */
+  readonly place?: string
+}
+
+/** First and last rows of the programs: some, one, none, beyond the end, backwards. */
+const first = [0, 7, 8, 8, 9, 5]
+const last = [7, 8, 8, 9, 1000, 3]
+const programs = first.length
+
+/** Programs that go over rows, from and to numbers in memory: each row less its sum, each column's products added up. */
+const rowsKernel = ({ rows, columns, block = 1, dtype = 'bf16', place = 'r' }: Shape): Kernel =>
+  parseKernel(`kernel rows {
+  param x: ${dtype}[${rows}, ${columns}] read
+  param g: ${dtype}[${rows}, ${columns}] read
+  param first: i32[${programs}] read
+  param last: i32[${programs}] read
+  param y: f32[${programs}, ${rows}, ${columns}] write
+  param s: f32[${programs}, ${columns}] write
+  axes p: ${programs}, r: ${rows}, c: ${columns}
+  grid p
+  %0 i32{p} = load first[p]
+  %1 i32{p} = load last[p]
+  %2 f32{p, c} = const 0
+  %3 = loop r${block === 1 ? '' : `/${block}`} from %0 to %1 {
+    carry %4 f32{p, c} = %2
+    %5 ${dtype}{r, c} = load x[${place}, c]
+    %6 ${dtype}{r, c} = load g[r, c]
+    %7 f32{r, c} = cast %5
+    %8 f32{r, c} = cast %6
+    %9 f32{r} = reduce sum %7 over c
+    %10 f32{r, c} = sub %8, %9
+    %11 f32{r} = reduce max %10 over c
+    %12 f32{r, c} = add %7, %11
+    store y[p, r, c] = %12
+    %13 f32{r, c} = mul %7, %8
+    %14 f32{c} = reduce sum %13 over r
+    %15 f32{p, c} = add %4, %14
+    next %15
+  }
+  store s[p, c] = %3
+}`)
+
+/** Small integers: sums of them are exact in any order. */
+function buffersOf({ rows, columns, dtype = 'bf16' }: Shape): Buffers {
+  const numbers = (seed: number): Buffers[string] => {
+    const x = Float32Array.from({ length: rows * columns }, (_, i) => ((i * 7919 + seed * 104729) % 17) - 8)
+    return dtype === 'f32' ? x : Uint16Array.from(x, numberToBf16)
+  }
+  return {
+    x: numbers(1),
+    g: numbers(2),
+    first: Int32Array.from(first),
+    last: Int32Array.from(last),
+    y: new Float32Array(programs * rows * columns).fill(77),
+    s: new Float32Array(programs * columns).fill(77),
+  }
+}
+
+const shapes: readonly (readonly [string, Shape])[] = [
+  ['rows one by one', { rows: 13, columns: 2048 }],
+  ['columns that do not fill the threads', { rows: 13, columns: 2040 }],
+  ['two groups of a thread', { rows: 13, columns: 4096 }],
+  ['f32', { rows: 13, columns: 1024, dtype: 'f32' }],
+  ['backwards', { rows: 13, columns: 1024, place: '12 - r' }],
+  ['blocks of rows', { rows: 20, columns: 1024, block: 4 }],
+]
+
+const ring = 'copy_words_'
+const early = /x_ahead/
+
+const wanted = (shape: Shape): Buffers => {
+  const want = buffersOf(shape)
+  interpretKernel(rowsKernel(shape), want)
+  return want
+}
+
+describe.skipIf(!hasCompiler())('in CUDA on the host (skipped where g++ is missing)', () => {
+  test.each<[string, SimtCaps]>([
+    ['in the background', cudaCaps],
+    ['into registers', { ...cudaCaps, tensorCores: false }],
+  ])('%s', { timeout: 120_000 }, (_, caps) => {
+    const emulated = new Emulated(
+      shapes.map(([, shape]) => rowsKernel(shape)),
+      caps,
+    )
+    shapes.forEach(([name, shape], i) => {
+      const got = buffersOf(shape)
+      emulated.run(i, got)
+      expect(got, name).toEqual(wanted(shape))
+    })
+    emulated.dispose()
+  })
+})
+
+describe.each(shapes)('%s', (_, shape) => {
+  const kernel = rowsKernel(shape)
+  test('loads ahead', () => {
+    const { source } = emitKernel(kernel, 'cuda', cudaCaps)
+    expect(source).toContain(ring)
+    expect(emitKernel(kernel, 'cuda', { ...cudaCaps, loadsAhead: false }).source).not.toContain(ring)
+    expect(emitKernel(kernel, 'wgsl', { ...webgpuCaps, loadsAhead: false }).source).not.toMatch(early)
+  })
+
+  test('in WGSL', { timeout: 60_000 }, async ({ skip }) => {
+    const machine = await openDevice()
+    if (typeof machine === 'string') return skip(machine)
+    const got = buffersOf(shape)
+    await runWgsl(machine, [kernel], got, { subgroups: true })
+    expect(got).toEqual(wanted(shape))
+  })
+})
+
+describe('which loops', () => {
+  const count = (source: string, what: string): number => source.split(what).length - 1
+
+  test('three rows are under way, two where three do not fit, of some loads where two of all do not', () => {
+    const found = (columns: number, dtype: 'bf16' | 'f32'): (string | undefined)[] => {
+      const { source } = emitKernel(rowsKernel({ rows: 64, columns, dtype }), 'cuda', { ...cudaCaps, maxThreads: 128 })
+      const waits = [...source.matchAll(/^ +(copy_wait_\d)\(\);/gm)].map((m) => m[1])
+      return [...waits, ...['x', 'g'].filter((p) => new RegExp(`copy_words_4\\(.*, ${p} \\+ `).test(source))]
+    }
+    expect(found(1024, 'bf16')).toEqual(['copy_wait_1', 'x', 'g'])
+    expect(found(1024, 'f32')).toEqual(['copy_wait_0', 'x', 'g'])
+    expect(found(4096, 'f32')).toEqual(['copy_wait_0', 'x'])
+  })
+
+  test('WGSL: where the words fit the registers beside what the loop holds', () => {
+    const source = (columns: number): string =>
+      emitKernel(rowsKernel({ rows: 64, columns }), 'wgsl', { ...webgpuCaps, maxSharedBytes: 32768 }).source
+    expect(source(2048)).toMatch(early)
+    expect(source(8192)).not.toMatch(early)
+  })
+
+  test('not what another parameter overwrites, short loops, or those without exchanges between warps', () => {
+    const kernel = rowsKernel({ rows: 64, columns: 1024 })
+    const aliased = emitKernel(kernel, 'cuda', { ...cudaCaps, mayAlias: (p) => p === 'x' || p === 'y' }).source
+    const free = emitKernel(kernel, 'cuda', cudaCaps).source
+    expect(count(aliased, ', g + ')).toBeGreaterThan(0)
+    expect([count(free, ', x + ') > 0, count(aliased, ', x + ')]).toEqual([true, 0])
+    expect(emitKernel(rowsKernel({ rows: 3, columns: 1024 }), 'cuda', cudaCaps).source).not.toContain(ring)
+    expect(emitKernel(rowsKernel({ rows: 64, columns: 128 }), 'cuda', cudaCaps).source).not.toContain(ring)
+  })
+})
