@@ -140,8 +140,8 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: T
   }
   const points = (axes: readonly string[]): number => axes.reduce((p, a) => p * extent(a), 1)
   const columnsAtMost = columnTarget(target, points(matrix.batch), points(m), points(n))
-  const columns = blocksOf(n, columnsAtMost, 16, true)
-  const rows = blocksOf(m, rowTarget(m, matrix.batch, columns, extent, target), 8, true)
+  const columns = blocksOf(n, columnsAtMost, target.dotBlock.quantum ?? 16, true)
+  const rows = blocksOf(m, rowTarget(m, matrix.batch, columns, extent, target), target.dotBlock.quantum ?? 8, true)
   // A step of matrix units' 16-bit operands; of wider ones as many bytes.
   const wider = target.dotBlock.grains === undefined ? 1 : dtypeBytes(lets.get(dot.op.a)?.dtype ?? 'f32') / 2
   const depth = blocksOf(matrix.k, Math.ceil(target.dotBlock.k / Math.max(1, wider)), 8, false)

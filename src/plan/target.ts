@@ -56,6 +56,8 @@ export interface TargetInfo {
     readonly grains?: readonly number[]
     /** Columns of a block where there are more than `n` of them and the grid would otherwise have too few programs. */
     readonly fewColumns?: number
+    /** What rows and columns of a block are multiples of where it does not hold all of an axis (8 and 16 unless given). */
+    readonly quantum?: number
   }
   /**
    * When the depth of a product with few blocks is cut: its modelled seconds (less, and a finishing stage costs more than it brings),
@@ -187,7 +189,7 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256,
   maxUnionStatements: 600,
   sharesUnionCode: false,
   // Both tiles of a step take half of the shared memory at most.
-  dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64 },
+  dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64, quantum: 32 },
   alignment,
   // As many words as the threads of a workgroup hold in 32 registers each.
   rowBytes: 128 * threads,

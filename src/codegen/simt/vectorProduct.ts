@@ -79,10 +79,8 @@ export function vectorProductOf(
   const size = (axes: readonly string[]): number => axes.reduce((n, x) => n * part.axis(x).size, 1)
   const results = size(kept)
   if (results < leastResults) return undefined
-  const work = part.part.axes.reduce(
-    (n, x) => n * (kept.includes(x.name) || op.axes.includes(x.name) ? x.extent : 1),
-    1,
-  )
+  const nest = new Set([...l.axes, ...op.axes])
+  const work = part.part.axes.reduce((n, x) => n * (nest.has(x.name) ? x.extent : 1), 1)
   const each = work >= large ? mostResults : fewResults
   const share = (n: number): number => 2 ** Math.ceil(Math.log2(results / n))
   const threads = Math.min(limits.maxThreads, 256, Math.max(32, share(each), Math.min(128, share(fewResults))))
