@@ -200,4 +200,5 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256,
   programShare: 0.012,
   rowPrograms: 264,
   columnBlock: 64,
+  shortRows: { below: 1024, points: 1024 },
 })

@@ -78,9 +78,8 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     laneBits: caps.laneBits,
     registers: caps.registers ?? 32,
     values: 16,
-    rowValues: dialect === 'cuda' ? 16 : 8,
     // Without a bound on registers fewer threads are resident: each should have more loads on their way.
-    rowThreads: dialect === 'cuda' ? caps.maxThreads : 128,
+    fewThreads: dialect === 'cuda' ? caps.maxThreads : 128,
     tensorCores: caps.tensorCores === true,
     warpGroups: caps.tensorCores === true && caps.warpGroups === true,
     clusters: caps.clusters ?? 1,

@@ -37,11 +37,10 @@ export interface Limits {
   /** Lanes that exchange registers: log2 of their number; 0 where they cannot. */
   readonly laneBits: number
   readonly registers: number
-  /** Values of a tile that a thread should hold; of one with rows, which exchange theirs. */
+  /** Values of a tile that a thread should hold. */
   readonly values: number
-  readonly rowValues: number
-  /** Threads that share a row as long as its values fit their registers; more only beyond. */
-  readonly rowThreads: number
+  /** Threads of a block as long as their registers hold its tiles; more only beyond. */
+  readonly fewThreads: number
   readonly tensorCores: boolean
   readonly warpGroups: boolean
   /** Most blocks that run a program together; 1: blocks run alone. */
@@ -362,17 +361,17 @@ export class Part {
     rows: ReadonlySet<string>,
     limits: Limits,
   ): number {
-    const own = rows.size > 0 ? limits.rowValues : limits.values
     let most = 1
     for (const n of nests) {
-      const values = n.kept === undefined ? own : 16
+      const values = n.kept === undefined ? limits.values : 16
       const axes = (n.kept ?? n.axes).filter((a) => n.kept !== undefined || !serial.has(a))
       most = Math.max(most, axes.reduce((p, a) => p * this.axis(a).size, 1) / values)
     }
     const want = 2 ** Math.ceil(Math.log2(most))
-    const { rowThreads, registers } = limits
-    const row = most * own <= rowThreads * registers && this.loops.length === 0 ? rowThreads : limits.maxThreads
-    return Math.min(rows.size > 0 ? row : 256, limits.maxThreads, Math.max(32, want))
+    const { fewThreads, registers, values } = limits
+    const isPlain = this.loops.length === 0 && nests.every((n) => n.kept === undefined)
+    const few = isPlain && (rows.size === 0 || most * values <= fewThreads * registers) ? fewThreads : limits.maxThreads
+    return Math.min(rows.size > 0 ? few : Math.min(few, 256), limits.maxThreads, Math.max(32, want))
   }
 
   /** Axes that tiles outlive a statement list along: carried, scanned, or used inside a loop of another axis. */
