@@ -62,8 +62,12 @@ function axisAcross(body: Body, roles: Roles, first: string | undefined): string
   return undefined
 }
 
-/** Points of the parallel axes a program of a reduction covers. */
-export function reductionPoints(body: Body, roles: Roles, target: TargetInfo): number {
+/** Columns of a program that reads whole lines from memory, and of one that reads partial results, which the last cache holds. */
+const lineColumns = 64
+const cachedColumns = 16
+
+/** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
+export function reductionPoints(body: Body, roles: Roles, target: TargetInfo, partial = false): number {
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
   const local = heldPoints(body, roles.extents, new Set([...roles.row, ...roles.reduced]))
   const unit = unitAxis(body)
@@ -73,8 +77,9 @@ export function reductionPoints(body: Body, roles: Roles, target: TargetInfo): n
     const { below, points } = target.shortRows
     return local >= below ? 1 : Math.max(1, Math.floor(points / local))
   }
-  // Nothing stays resident: wide blocks read whole lines.
-  if (roles.row.size === 0) return Math.max(64, Math.min(512, share))
+  // Nothing stays resident: wide blocks read whole lines. Few programs that wait for a cache leave most of its bandwidth.
+  const least = partial && target.programShare !== undefined ? cachedColumns : lineColumns
+  if (roles.row.size === 0) return Math.max(least, Math.min(512, share))
   const fit = Math.floor((8 * target.elementBlock) / local)
   return Math.max(16, Math.min(fit, 512, Math.max(16, share)))
 }

@@ -94,7 +94,7 @@ export function finishingStages(
       split: new Set(),
       splitBy: undefined,
     }
-    const grid = parallelGrid(stage, roles, reductionPoints(stage, roles, target))
+    const grid = parallelGrid(stage, roles, reductionPoints(stage, roles, target, true))
     const suffix = i === 0 ? '' : `${i + 1}`
     return kernelOf(`${name}_finish${suffix}`, stage, grid, lets, mode, params, [])
   })

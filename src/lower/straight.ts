@@ -187,7 +187,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
   const finishing = kernelOf(
     `${name}_finish`,
     finishBody,
-    parallelGrid(finishBody, finishRoles, reductionPoints(finishBody, finishRoles, target)),
+    parallelGrid(finishBody, finishRoles, reductionPoints(finishBody, finishRoles, target, true)),
     finishBody.lets,
     mode,
     finishParams,
