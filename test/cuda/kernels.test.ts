@@ -50,6 +50,27 @@ describe('spills', () => {
     expect(second.backend.resources(second.executable)).toMatchObject([{ replanned: { registers: 8 } }])
   })
 
+  test('of a loop that loads ahead lead to one that does not', () => {
+    const normal = trace(
+      [
+        { shape: [4096, 4096], dtype: 'bf16' },
+        { shape: [4096, 4096], dtype: 'bf16' },
+      ],
+      (p) => {
+        const x = at(p, 0)
+        const y = c.sub(x, c.sum(x, [-1], true))
+        return [y, c.sum(c.mul(y, at(p, 1)), [0])]
+      },
+    )
+    const fake = fakeDevice(1 << 30, 90, (source) => (source.includes('copy_words') ? 256 : 0))
+    const { backend, executable } = prepare(normal, fake)
+    const [r] = backend.resources(executable)
+    expect(r).toMatchObject({ localBytes: 0, replanned: { loadsAhead: false, spilled: 256 } })
+    const lines: string[] = []
+    printResources([...backend.resources(executable)], { line: (text = '') => lines.push(text) })
+    expect(lines.join('\n')).toContain('planned again without loads ahead of loops: 256 B a thread were spilled before')
+  })
+
   test('that smaller tiles do not help leave the kernel as it was', () => {
     const { backend, executable } = prepare(
       rows,
