@@ -88,6 +88,36 @@ describe.skipIf(nvcc === undefined)('CUDA sources compile (skipped where nvcc is
     await check(kernels, 2)
   })
 
+  test('a loop over rows that loads ahead leaves room for two blocks', { timeout: 120_000 }, async () => {
+    const [x, weights] = [
+      { shape: [16384, 4096], dtype: 'bf16' },
+      { shape: [4096], dtype: 'bf16' },
+    ] as const
+    const backward = api.program(
+      ({ a, scale, bias, g }) => {
+        const [y, pull] = api.vjp((p, s, b) => api.nn.layerNorm(p, { scale: s, bias: b }), a, scale, bias)
+        return [y, ...pull(g)]
+      },
+      { a: x, scale: weights, bias: weights, g: x },
+      'backward',
+    )
+    const [kernel] = compileGraph(backward.trace().graph, { mode: 'fast', target: cudaTarget }).program.steps.flatMap(
+      (s) => (s.kind === 'kernel' ? [s.kernel] : []),
+    )
+    if (kernel === undefined) throw new Error('no kernel')
+    const { source, threads, sharedBytes } = emitKernel({ ...kernel, name: 'k0_rows' }, 'cuda', cudaCaps)
+    expect(source).toContain('copy_words_4(')
+    expect(2 * sharedBytes).toBeLessThan(cudaCaps.maxSharedBytes)
+    const folder = mkdtempSync(join(tmpdir(), 'sinter-cuda-'))
+    try {
+      const used = (await compile([source], folder, 'rows')).get(0)
+      expect(used).toMatchObject({ stack: 0, spills: 0 })
+      expect(2 * threads * (used?.registers ?? 255)).toBeLessThanOrEqual(65536)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
   test('clusters of blocks', { timeout: 120_000 }, async () => {
     const logits = { x: { shape: [4096, 128256], dtype: 'bf16' }, t: { shape: [4096], dtype: 'i32' } } as const
     const programs = [
