@@ -107,7 +107,7 @@ function buffersOf(c: Case): Buffers {
   }
 }
 
-const caps = { ...webgpuCaps, maxSharedBytes: 32768 }
+const caps = { ...webgpuCaps, maxSharedBytes: 32768, leastProduct: 0 }
 let machine: Machine | string
 
 beforeAll(async () => {
@@ -152,6 +152,13 @@ test('large products are repeated in place, four reads for 64 multiply-adds; sma
   expect(large?.threads).toBe(256)
   expect([count(large?.source, reads), count(large?.source, sums)]).toEqual([16 * 4, 16 * 16])
   expect([count(small?.source, reads), count(small?.source, sums)]).toEqual([4 * 4, 4 * 16])
+})
+
+test('small products are not worth the code', () => {
+  const [c] = cases
+  if (c === undefined) throw new Error('no case')
+  const { source } = emitKernel(kernelOf(c), 'wgsl', { ...caps, leastProduct: 2 ** 22 })
+  expect(source).toContain('var<workgroup> tile_6: array<f32, ')
 })
 
 test('NaN and infinities stay in their rows and columns', { timeout: 60_000 }, async ({ skip }) => {

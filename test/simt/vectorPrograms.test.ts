@@ -112,7 +112,9 @@ describe.each(cases)('$name', (x) => {
   test('reads tiles in vectors within the memory of the device', () => {
     for (const maxSharedBytes of [16384, 32768]) {
       const sources = compiled(x, 'fast', maxSharedBytes).steps.flatMap((s) =>
-        s.kind === 'kernel' ? [emitKernel(s.kernel, 'wgsl', { ...webgpuCaps, maxSharedBytes }).source] : [],
+        s.kind === 'kernel'
+          ? [emitKernel(s.kernel, 'wgsl', { ...webgpuCaps, maxSharedBytes, leastProduct: 0 }).source]
+          : [],
       )
       expect(sources.some((s) => /tile_\d+: array<array<vec4<f32>/.test(s))).toBe(true)
     }
@@ -124,7 +126,11 @@ describe.each(cases)('$name', (x) => {
     const graph = graphOf(x)
     const inputs = x.specs.map((s, i) => dataOf(s, i + 1))
     const [want] = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
-    const [got] = await executeWgsl(machine, compiled(x, mode, 16384), inputs)
+    const [got] = await executeWgsl(
+      { ...machine, limits: { ...machine.limits, leastProduct: 0 } },
+      compiled(x, mode, 16384),
+      inputs,
+    )
     const dtype = graph.outputs[0]?.dtype ?? 'f32'
     const why = got === undefined || want === undefined ? 'no result' : difference(got, want, dtype, x.tolerance ?? 0)
     expect(why).toBeUndefined()

@@ -30,6 +30,8 @@ export interface SimtCaps {
   readonly multiprocessors?: number
   /** Parameters of unions may stand in a table of pointers (CUDA): `KernelSource.table`. */
   readonly pointerTable?: boolean
+  /** Multiply-adds of a product for whose tiles to be read in vectors (2^22 unless given): the code takes longer to compile. */
+  readonly leastProduct?: number
   /** Registers a tile of a loop nest may take (32 unless given); fewer where a kernel spilled. */
   readonly registers?: number
   /** Whether loops may load ahead of what they compute (yes unless given). */

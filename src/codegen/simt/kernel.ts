@@ -83,6 +83,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     tensorCores: caps.tensorCores === true,
     warpGroups: caps.tensorCores === true && caps.warpGroups === true,
     clusters: caps.clusters ?? 1,
+    leastProduct: caps.leastProduct ?? 2 ** 22,
     vectorTileBytes: dialect === 'wgsl' ? caps.maxSharedBytes / 2 : 0,
   }
   const mayAlias = caps.mayAlias ?? (() => false)

@@ -47,6 +47,8 @@ export interface Limits {
   readonly clusters: number
   /** Shared memory that tiles of products read in vectors of four may take; 0: there are none. */
   readonly vectorTileBytes: number
+  /** Multiply-adds of a product that is worth the code. */
+  readonly leastProduct: number
 }
 
 /** Values whose computation can be repeated anywhere: everything but folds, scans, carries and what loops give. */

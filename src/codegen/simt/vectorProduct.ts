@@ -55,7 +55,7 @@ const large = 2 ** 29
 export function vectorProductOf(
   part: Surroundings,
   l: LetStmt,
-  limits: { readonly maxThreads: number; readonly vectorTileBytes: number },
+  limits: { readonly maxThreads: number; readonly vectorTileBytes: number; readonly leastProduct: number },
 ): VectorProduct | undefined {
   const { op } = l
   if (op.kind !== 'dot' || l.dtype !== 'f32' || op.a === op.b || op.acc === undefined) return undefined
@@ -81,6 +81,7 @@ export function vectorProductOf(
   if (results < leastResults) return undefined
   const nest = new Set([...l.axes, ...op.axes])
   const work = part.part.axes.reduce((n, x) => n * (nest.has(x.name) ? x.extent : 1), 1)
+  if (work < limits.leastProduct) return undefined
   const each = work >= large ? mostResults : fewResults
   const share = (n: number): number => 2 ** Math.ceil(Math.log2(results / n))
   const threads = Math.min(limits.maxThreads, 256, Math.max(32, share(each), Math.min(128, share(fewResults))))
