@@ -9,31 +9,34 @@ import { gridSize } from '../../src/kernel/ir.ts'
 import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
 import { type Input, trace } from '../compile/support.ts'
 
-/** Programs of the main kernel of the sums of columns of relu(x), stored too. */
-function columnSums(rows: number, columns: number, target: TargetInfo): number {
+/** Programs of a kernel of the sums of columns of relu(x), stored too: the main one, or the one that adds partial sums. */
+function columnSums(rows: number, columns: number, target: TargetInfo, stage: 'main' | 'finishing' = 'main'): number {
   const graph = trace([{ shape: [rows, columns], dtype: 'bf16' }], ([x]) => {
     if (x === undefined) throw new Error('no input')
     const y = c.relu(x)
     return [y, c.sum(c.cast(y, 'f32'), [0])]
   })
   const { program } = compileGraph(graph, { target, mode: 'fast' })
-  const [main] = program.steps.flatMap((s) => (s.kind === 'kernel' && s.stage === 'main' ? [s.kernel] : []))
+  const [main] = program.steps.flatMap((s) => (s.kind === 'kernel' && s.stage === stage ? [s.kernel] : []))
   return main?.parts.reduce((n, p) => n + gridSize(p), 0) ?? 0
 }
 
 test.each([
   ['cuda', cudaTarget],
   ['webgpu', webgpuTarget(16)],
-] as const)(
-  'sums of columns on %s: several rounds of what runs at once',
-  (_, target) => {
-    for (const rows of [16384, 10007]) {
-      const programs = columnSums(rows, 4096, target)
-      expect(programs).toBeLessThanOrEqual(4 * target.minPrograms)
-      expect(programs).toBeGreaterThan(3 * target.minPrograms)
-    }
-  },
-)
+] as const)('sums of columns on %s: several rounds of what runs at once', (_, target) => {
+  for (const rows of [16384, 10007]) {
+    const programs = columnSums(rows, 4096, target)
+    expect(programs).toBeLessThanOrEqual(4 * target.minPrograms)
+    expect(programs).toBeGreaterThan(3 * target.minPrograms)
+  }
+})
+
+test('partial sums of columns are added by programs of 16 columns where one program cannot use all of a cache', () => {
+  expect(columnSums(16384, 4096, cudaTarget, 'finishing')).toBe(4096 / 16)
+  expect(columnSums(16384, 4096, webgpuTarget(16), 'finishing')).toBe(4096 / 16)
+  expect(columnSums(16384, 65536, cudaTarget, 'finishing')).toBeLessThanOrEqual(2 * cudaTarget.minPrograms)
+})
 
 /** Programs of every main kernel; every kernel must have code. */
 function programsOf(target: TargetInfo, inputs: readonly Input[], build: (x: Node) => Node): number[] {
