@@ -18,9 +18,6 @@ export type SplitBy = { readonly axis: string; readonly block: number } | 'every
 /** Elements below a cut reduction for each element of its partial results. */
 const partialShare = 16
 
-/** Rows that blocks of columns are multiples of. */
-const rowChunk = 64
-
 /** What the analysis of a body knows. */
 export interface Analysis {
   readonly body: Body
@@ -136,9 +133,7 @@ function splitAxis(a: Analysis): Split {
   const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
   // By columns, as few partial results as keep the target busy to the end; rows, as many programs as run at once.
   const most = columns > 1 ? 4 * target.minPrograms : a.row.size > 0 ? target.rowPrograms : undefined
-  const share = most === undefined ? 1 : Math.ceil(extent(axis) / Math.max(1, Math.floor(most / programs)))
-  // Whole chunks of rows need no tests for the block's end.
-  const busy = columns > 1 && share > rowChunk ? Math.ceil(share / rowChunk) * rowChunk : share
+  const busy = most === undefined ? 1 : Math.ceil(extent(axis) / Math.max(1, Math.floor(most / programs)))
   const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest, busy)
   return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
 }
