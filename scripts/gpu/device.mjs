@@ -60,6 +60,8 @@ export async function openDevice(name, index) {
       device: registerDevice(createCompiledDevice('cuda', recorded, target)),
       /** Milliseconds of what `body` starts. */
       time: async (body) => backend.timed(body),
+      /** Milliseconds of work to measure at once. */
+      batchMs: 25,
     }
   }
   const backend = await createWebgpuBackend({
@@ -78,6 +80,8 @@ export async function openDevice(name, index) {
     description: backend.description,
     l2Bytes: 60 << 20,
     device: registerDevice(createCompiledDevice('webgpu', recorded, target, webgpuCapabilities)),
+    // The host hears of the end of work a millisecond late.
+    batchMs: 150,
     time: async (body) => {
       await backend.settled()
       const start = performance.now()

@@ -57,7 +57,7 @@ async function warm(open, seconds, body) {
 export async function measureCopy(open) {
   const most = open.backend.device?.limits?.maxStorageBufferBindingSize ?? Number.POSITIVE_INFINITY
   const bytes = Math.min(1 << 30, 2 ** Math.floor(Math.log2(most)))
-  const best = async (body, n = 10) => {
+  const best = async (body, n = open.batchMs) => {
     body()
     const times = []
     for (let i = 0; i < 7; i++)
@@ -131,7 +131,8 @@ export async function measureRow(open, row, copy, seconds, peers) {
   const firstMs = performance.now() - firstStart
   for (let i = 0; i < 2 * sets + 2; i++) call()
   const once = await open.time(call)
-  const calls = Math.max(sets, Math.min(row.latency ? 2000 : 200, Math.round(25 / Math.max(once, 1e-3))))
+  const most = (row.latency ? 80 : 8) * open.batchMs
+  const calls = Math.max(sets, Math.min(most, Math.round(open.batchMs / Math.max(once, 1e-3))))
   await warm(open, 2, () => {
     for (let i = 0; i < calls; i++) call()
   })
