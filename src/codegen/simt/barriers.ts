@@ -3,7 +3,8 @@
  * there next (`reuse`); where that lies behind another barrier, as where two exchanges in a row have slots of their own, or
  * nothing follows, it is left out. The end of a loop's body is followed by its beginning.
  */
-import { bodiesOf, type S, visitExpressions, visitStatements } from './ir.ts'
+import type { S } from './ir.ts'
+import { bodiesOf, visitExpressions, visitStatements } from './walk.ts'
 
 /** Shared arrays that code reads and writes. */
 interface Uses {
@@ -42,6 +43,8 @@ function usesOf(stmts: readonly S[], arrays: ReadonlySet<string>): Uses {
     if (s.k === 'assign' && s.to.k === 'shared') writes.add(s.to.array)
     else if (s.k === 'push' || s.k === 'fill') touch(s.array)
     else if (s.k === 'uniform') touch(s.slot)
+    else if (s.k === 'vector' && s.of.op === 'read') reads.add(s.of.array.name)
+    else if (s.k === 'vector' && (s.of.op === 'write' || s.of.op === 'put')) writes.add(s.of.array.name)
   })
   return { reads, writes }
 }

@@ -8,21 +8,7 @@ import type { ThreadCode } from './code.ts'
 import { cudaDialect, printCuda } from './dialects/cuda.ts'
 import { printWgsl, wgslDialect } from './dialects/wgsl.ts'
 import { openCluster } from './exchange.ts'
-import {
-  add,
-  type Block,
-  bin,
-  call,
-  type Ex,
-  int,
-  lt,
-  mul,
-  type S,
-  sub,
-  v,
-  visitExpressions,
-  visitStatements,
-} from './ir.ts'
+import { add, type Block, bin, call, type Ex, int, lt, mul, type S, sub, v } from './ir.ts'
 import { itemsOf } from './items.ts'
 import { separateLoops } from './loopAxes.ts'
 import { lowerItems } from './lower.ts'
@@ -33,6 +19,7 @@ import { placeShared } from './shared.ts'
 import { type Team, teamOf } from './team.ts'
 import { type TableEntry, unionOf } from './union.ts'
 import { upcomingOf } from './upcoming.ts'
+import { visitExpressions, visitStatements } from './walk.ts'
 
 export interface Binding {
   readonly name: string

@@ -2,7 +2,8 @@
  * Which special functions a kernel calls instead of holding their code in place. Loops over registers are unrolled, so the code of
  * a function that stands in many of them is there many times; compilers take seconds over it.
  */
-import { countOf, type Ex, type S, visitExpressions } from '../ir.ts'
+import type { Ex, S } from '../ir.ts'
+import { countOf, visitExpressions } from '../walk.ts'
 
 /** Code of functions in place, about a millisecond of compilation each. */
 const weights: Readonly<Record<string, number>> = {

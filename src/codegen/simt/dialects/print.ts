@@ -1,6 +1,7 @@
 /** What the printers of all dialects share: statements with indentation, operators with parentheses, libraries of functions. */
 import { InternalError } from '../../../diagnostics/errors.ts'
-import { countOf, type Ex, int, type S, substituteIn, type Type } from '../ir.ts'
+import { type Ex, int, type S, type Type } from '../ir.ts'
+import { countOf, substituteIn } from '../walk.ts'
 
 /** A library function: its source, and the functions it calls. */
 export interface LibraryFunction {

@@ -6,21 +6,9 @@ import { InternalError } from '../../../diagnostics/errors.ts'
 import type { KernelParam } from '../../../kernel/ir.ts'
 import { dtypeBits } from '../../../types/dtype.ts'
 import type { ThreadCode } from '../code.ts'
-import {
-  type Binary,
-  bin,
-  countOf,
-  type Ex,
-  int,
-  isWideType,
-  quotient,
-  type S,
-  substituteVars,
-  type Type,
-  visitExpressions,
-  visitStatements,
-} from '../ir.ts'
+import { type Binary, bin, type Ex, int, isWideType, quotient, type S, type Type } from '../ir.ts'
 import type { Dialect } from '../scope.ts'
+import { countOf, substituteVars, visitExpressions, visitStatements } from '../walk.ts'
 import { decimal, Printer } from './print.ts'
 import { extremeOfLiteral } from './wgslExtremes.ts'
 import { wgslInline, wgslLibrary } from './wgslLibrary.ts'
