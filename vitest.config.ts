@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import LongFirst from './test/sequencer.ts'
 
 export default defineConfig({
   // Examples import the library by name: in tests, its sources.
@@ -9,6 +10,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     pool: 'forks',
+    sequence: { sequencer: LongFirst },
     maxWorkers: Math.min(8, Math.max(2, availableParallelism())),
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -9,7 +9,7 @@ import { compiledBackend, compiledTarget } from '../support/device.ts'
 import { difference, execute, smallBlocks } from './execute.ts'
 import { randomGraph } from './graphs.ts'
 
-const count = Number(process.env.SINTER_PROGRAMS ?? 300)
+const count = Number(process.env.SINTER_PROGRAMS ?? 200)
 const perTest = 50
 
 const one = compiledBackend({ threads: 1 })

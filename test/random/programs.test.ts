@@ -11,7 +11,7 @@ import { compiledBackend, compiledTarget } from '../support/device.ts'
 import { difference, execute, smallBlocks } from './execute.ts'
 import { type RandomProgram, randomGraph } from './graphs.ts'
 
-const count = Number(process.env.SINTER_PROGRAMS ?? 1000)
+const count = Number(process.env.SINTER_PROGRAMS ?? 600)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const perTest = 50
 

@@ -71,7 +71,7 @@ function precision(graph: Graph): number {
   )
 }
 
-const programs = Number(process.env.SINTER_STACKS ?? 500)
+const programs = Number(process.env.SINTER_STACKS ?? 300)
 const each = 50
 
 describe('random programs through stacks of transforms, compiled', () => {
