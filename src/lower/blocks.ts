@@ -62,9 +62,8 @@ function axisAcross(body: Body, roles: Roles, first: string | undefined): string
   return undefined
 }
 
-/** Columns of a program that reads whole lines from memory, and of one that reads partial results, which the last cache holds. */
+/** Columns of a program that reads whole lines from memory. */
 const lineColumns = 64
-const cachedColumns = 16
 
 /** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
 export function reductionPoints(body: Body, roles: Roles, target: TargetInfo, partial = false): number {
@@ -77,8 +76,8 @@ export function reductionPoints(body: Body, roles: Roles, target: TargetInfo, pa
     const { below, points } = target.shortRows
     return local >= below ? 1 : Math.max(1, Math.floor(points / local))
   }
-  // Nothing stays resident: wide blocks read whole lines. Few programs that wait for a cache leave most of its bandwidth.
-  const least = partial && target.programShare !== undefined ? cachedColumns : lineColumns
+  // Nothing stays resident: wide blocks read whole lines.
+  const least = partial ? target.partialColumns : lineColumns
   if (roles.row.size === 0) return Math.max(least, Math.min(512, share))
   const fit = Math.floor((8 * target.elementBlock) / local)
   return Math.max(16, Math.min(fit, 512, Math.max(16, share)))

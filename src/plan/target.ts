@@ -90,6 +90,8 @@ export interface TargetInfo {
   readonly programShare?: number
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
   readonly columnBlock: number
+  /** The same of a finishing stage, whose partial results come from the last cache. */
+  readonly partialColumns: number
   /** Matrix products by a library of the machine, in fast mode; absent where there is none. */
   readonly library?: LibraryInfo
 }
@@ -120,6 +122,7 @@ export const wasmTarget: TargetInfo = {
   minPrograms: 16,
   shortRows: { below: 64, points: 1024 },
   columnBlock: 1,
+  partialColumns: 64,
 }
 
 /** An NVIDIA H200 through CUDA (4.2 TB/s measured; dense bf16 through mma.sync). */
@@ -156,6 +159,8 @@ export const cudaTarget: TargetInfo = {
   programShare: 0.06,
   shortRows: { below: 1024, points: 2048 },
   columnBlock: 128,
+  // Few programs that wait for a cache leave most of its bandwidth.
+  partialColumns: 16,
 }
 
 /** cuBLASLt on an H200: what large products reach on random data (bench/NOTES.md). f32 is summed and multiplied as f32. */

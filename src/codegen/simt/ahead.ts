@@ -4,7 +4,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
-import { takeFields, wordType } from './fields.ts'
+import { takeFieldsOf, wordType } from './fields.ts'
 import { add, and, type Block, type Ex, int, mul, select } from './ir.ts'
 import type { Layout } from './layout.ts'
 import { groupOf, positionOf } from './memory.ts'
@@ -56,7 +56,7 @@ export function aheadOf(scope: Scope, l: LetStmt, axis: string): AheadPlan | und
     if (load === undefined) return undefined
     loads.push(load)
   }
-  const bytes = loads.reduce((n, x) => n + x.groups * x.words * 4, 0) * layout.threads
+  const bytes = threadBytes(loads) * layout.threads
   return loads.length === 0 ? undefined : { stage: l, layout, plans: loads, bytes }
 }
 
@@ -78,13 +78,19 @@ export function loadPlanOf(scope: Scope, l: LetStmt): LoadPlan | undefined {
 
 const isLoad = (l: LetStmt): l is LoadStmt => l.op.kind === 'load'
 
+/** Bytes of a thread's words of some loads. */
+export const threadBytes = (plans: readonly LoadPlan[]): number => plans.reduce((n, x) => n + x.groups * x.words * 4, 0)
+
 /** Makes room for the copies of some blocks. */
-export function makeAhead(scope: Scope, plan: AheadPlan, copies: number, slot: Ex): Ahead {
-  const loads = plan.plans.map((x) => {
-    const length = x.groups * x.words * plan.layout.threads * copies
+export function shareCopies(scope: Scope, plans: readonly LoadPlan[], layout: Layout, copies: number): LoadAhead[] {
+  return plans.map((x) => {
+    const length = x.groups * x.words * layout.threads * copies
     return { ...x, array: scope.unit.share(`ahead_${x.let.id}`, 'u32', length) }
   })
-  return { stage: plan.stage, layout: plan.layout, loads, slot }
+}
+
+export function makeAhead(scope: Scope, { stage, layout, plans }: AheadPlan, copies: number, slot: Ex): Ahead {
+  return { stage, layout, loads: shareCopies(scope, plans, layout, copies), slot }
 }
 
 /** The number of a group among a thread's. */
@@ -114,62 +120,90 @@ function wordOf(layout: Layout, x: LoadAhead, axes: readonly string[], slot: Ex,
   return mul(place, int(x.words))
 }
 
+/** Walks a load's groups: `emit` gets the point of each, its lanes, and whether there is something to load. */
+export function forGroups(
+  scope: Scope,
+  plan: LoadPlan,
+  out: Block,
+  emit: (p: Point, lanes: Lanes, there: Ex, body: Block) => void,
+): void {
+  const { layout, part } = scope
+  const axes = part.axesOf(plan.let.id)
+  const inner = scope.child({ bases: new Map() }).openWhole(axes, out)
+  const loops = layout.spread(axes).flatMap((a) => loopsOf(layout, a.name, plan.axis))
+  const { vec } = layout.axis(plan.axis)
+  emitLoops(inner, loops, out, (lanes, body) => {
+    for (let lane = 0; lane < vec; lane += plan.n) {
+      const at = withLane(lanes, plan.axis, lane)
+      const p = new Point(inner, at)
+      emit(p, at, and(...axes.map((a) => insideAlong(inner, a, at)), p.predicate(plan.let.op.mask)), body)
+    }
+  })
+}
+
 /** Starts the copies of a block; what lies outside the range becomes zero. */
-export function startAhead(scope: Scope, ahead: LoadsAhead, slot: Ex, out: Block): void {
-  for (const x of ahead.loads) {
-    const { op } = x.let
-    invariant(op.kind === 'load', 'not a load')
+export function startAhead(scope: Scope, { layout, loads }: LoadsAhead, slot: Ex, out: Block): void {
+  for (const x of loads) {
     const axes = scope.part.axesOf(x.let.id)
-    const inner = scope.child({ layout: ahead.layout, bases: new Map() }).openWhole(axes, out)
-    const loops = ahead.layout.spread(axes).flatMap((a) => loopsOf(ahead.layout, a.name, x.axis))
-    const { vec } = ahead.layout.axis(x.axis)
-    emitLoops(inner, loops, out, (lanes, body) => {
-      for (let lane = 0; lane < vec; lane += x.n) {
-        const at = withLane(lanes, x.axis, lane)
-        const p = new Point(inner, at)
-        const there = and(...axes.map((a) => insideAlong(inner, a, at)), p.predicate(op.mask))
-        const { param, at: from } = positionOf(p, op)
-        const to = wordOf(ahead.layout, x, axes, slot, at)
-        body.push({
-          k: 'call',
-          fn: `copy_words_${x.words}`,
-          args: [
-            { k: 'address', type: 'u32', of: x.array.name, index: to },
-            { k: 'address', type: 'u32', of: param, index: select(there, from, int(0)) },
-            there,
-          ],
-        })
-      }
+    forGroups(scope.child({ layout }), x, out, (p, lanes, there, body) => {
+      const { param, at: from } = positionOf(p, x.let.op)
+      body.push({
+        k: 'call',
+        fn: `copy_words_${x.words}`,
+        args: [
+          { k: 'address', type: 'u32', of: x.array.name, index: wordOf(layout, x, axes, slot, lanes) },
+          { k: 'address', type: 'u32', of: param, index: select(there, from, int(0)) },
+          there,
+        ],
+      })
     })
   }
+}
+
+/** How a load is read, along an axis, into registers. */
+export interface WideRead {
+  readonly axis: string
+  readonly emit: (p: Point, to: Registers, out: Block) => void
+}
+
+/** Reads a load's elements from words that the thread has already; `wordsAt` gives those of the group at a point, by number. */
+export function readGroups(
+  scope: Scope,
+  plan: LoadPlan,
+  wordsAt: (lanes: Lanes, out: Block) => (i: number) => Ex,
+): WideRead {
+  const { axis, n } = plan
+  const param = scope.unit.param(plan.let.op.param)
+  const axes = scope.part.axesOf(plan.let.id)
+  const emit = (p: Point, to: Registers, out: Block): void => {
+    const { vec } = scope.layout.axis(axis)
+    for (let lane = 0; lane < vec; lane += n) {
+      const words = wordsAt(withLane(p.lanes, axis, lane), out)
+      const target = (i: number): Ex =>
+        registerAt(to, registerIndex(scope.layout, axes, withLane(p.lanes, axis, lane + i)))
+      takeFieldsOf(scope, param, words, n, target, out)
+    }
+  }
+  return { axis, emit }
 }
 
 /** The blocks' current copies, while a stage is computed under its layout. */
 const copyOf = (scope: Scope, id: ValueId): LoadAhead | undefined =>
   scope.unit.ahead?.layout === scope.layout ? scope.unit.ahead.loads.find((l) => l.let.id === id) : undefined
 
-/** How a load that was copied ahead is read from there, into registers; undefined where it was not. */
-export function readAhead(
-  scope: Scope,
-  id: ValueId,
-): { readonly axis: string; readonly emit: (p: Point, to: Registers, out: Block) => void } | undefined {
-  const { ahead } = scope.unit
+/** How a load that was copied ahead is read from there; undefined where it was not. */
+export function readAhead(scope: Scope, id: ValueId): WideRead | undefined {
+  const { unit, layout, part } = scope
+  const { ahead } = unit
   const x = copyOf(scope, id)
-  if (ahead === undefined || x?.let.op.kind !== 'load') return undefined
-  const { axis, n, words } = x
-  const param = scope.unit.param(x.let.op.param)
-  const axes = scope.part.axesOf(id)
-  const emit = (p: Point, to: Registers, out: Block): void => {
-    const { vec } = scope.layout.axis(axis)
-    for (let lane = 0; lane < vec; lane += n) {
-      const lanes = withLane(p.lanes, axis, lane)
-      const name = scope.unit.name(`${param.name}_w`)
-      const index = wordOf(ahead.layout, x, axes, ahead.slot, lanes)
-      out.push({ k: 'vload', name, param: x.array.name, index, bits: 32, words, type: wordType(param) })
-      const target = (i: number): Ex =>
-        registerAt(to, registerIndex(scope.layout, axes, withLane(p.lanes, axis, lane + i)))
-      takeFields(scope, param, name, n, target, out)
-    }
-  }
-  return { axis, emit }
+  if (ahead === undefined || x === undefined) return undefined
+  const { words } = x
+  const param = unit.param(x.let.op.param)
+  const type = wordType(param)
+  return readGroups(scope, x, (lanes, out) => {
+    const name = unit.name(`${param.name}_w`)
+    const index = wordOf(layout, x, part.axesOf(id), ahead.slot, lanes)
+    out.push({ k: 'vload', name, param: x.array.name, index, bits: 32, words, type })
+    return (at) => ({ k: 'comp', type, of: name, words, at })
+  })
 }

@@ -23,7 +23,8 @@ export function foldsBefore(
 ): ValueId[] {
   if (load.op.kind !== 'load' || !isShared(part, load) || [...layout.axes.keys()].some(isChunked)) return []
   const waits = (l: LetStmt): boolean =>
-    isFold(l) && list.has(l.id) && layout.bitsOf(foldAxes(l)).some((b) => b >= unit.limits.laneBits)
+    list.has(l.id) && layout.bitsOf(foldAxes(l)).some((b) => b >= unit.limits.laneBits)
+  if (![...part.lets.values()].some(waits)) return []
   const needed = new Map<ValueId, ReadonlySet<ValueId>>()
   const foldsOf = (id: ValueId): ReadonlySet<ValueId> => {
     const have = needed.get(id)
@@ -38,8 +39,13 @@ export function foldsBefore(
     return out
   }
   const union = (ids: Iterable<ValueId>): ReadonlySet<ValueId> => new Set([...ids].flatMap((o) => [...foldsOf(o)]))
+  const known = new Map<ValueId, ReadonlySet<ValueId> | undefined>()
   /** Undefined where some use needs no fold, or stands in another list. */
   const ofUses = (id: ValueId): ReadonlySet<ValueId> | undefined => {
+    if (!known.has(id)) known.set(id, meetOfUses(id))
+    return known.get(id)
+  }
+  const meetOfUses = (id: ValueId): ReadonlySet<ValueId> | undefined => {
     let out: ReadonlySet<ValueId> | undefined
     const meet = (s: ReadonlySet<ValueId>): void => {
       out = out === undefined ? s : new Set([...out].filter((f) => s.has(f)))

@@ -6,25 +6,22 @@
  */
 import { axesOf as axesIn, valuesOf } from '../../index/expr.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { groupNumber, type LoadPlan, loadPlanOf, startAhead } from './ahead.ts'
-import { allStmts, foldAxes } from './facts.ts'
-import { takeFieldsOf, wordType } from './fields.ts'
-import { add, and, type Block, bin, call, constantOf, type Ex, int, lit, lt, mul, quotient, sub, v } from './ir.ts'
-import { positionOf } from './memory.ts'
-import { Point } from './point.ts'
 import {
-  declare,
-  emitLoops,
-  insideAlong,
-  type LoadsAhead,
-  loopsOf,
-  type Registers,
-  registerAt,
-  registerIndex,
-  type Scope,
-  type WordsAhead,
-  withLane,
-} from './scope.ts'
+  forGroups,
+  groupNumber,
+  type LoadPlan,
+  loadPlanOf,
+  readGroups,
+  shareCopies,
+  startAhead,
+  threadBytes,
+  type WideRead,
+} from './ahead.ts'
+import { allStmts, foldAxes } from './facts.ts'
+import { wordType } from './fields.ts'
+import { add, type Block, bin, call, constantOf, type Ex, int, lit, lt, mul, quotient, sub, v } from './ir.ts'
+import { positionOf } from './memory.ts'
+import { declare, type LoadsAhead, type Registers, registerAt, type Scope, type WordsAhead } from './scope.ts'
 import { placeShared } from './shared.ts'
 
 /** Iterations from which a loop is worth it. */
@@ -106,7 +103,7 @@ function whereThere(at: Ex, { to }: Course, out: Block, emit: (body: Block) => v
 function fitting(plans: readonly LoadPlan[], bytes: number): LoadPlan[] {
   let left = bytes
   return plans.filter((p) => {
-    const own = p.groups * p.words * 4
+    const own = threadBytes([p])
     if (own > left) return false
     left -= own
     return true
@@ -124,15 +121,11 @@ function openRing(
   const { loop, from, start } = course
   const room = Math.floor((mostBlockBytes - placeShared(unit.shared).bytes) / layout.threads)
   const bytes = Math.min(mostThreadBytes, room)
-  const whole = all.reduce((n, p) => n + p.groups * p.words * 4, 0)
-  const slots = 3 * whole <= bytes ? 3 : 2
+  const slots = 3 * threadBytes(all) <= bytes ? 3 : 2
   const plans = fitting(all, bytes / slots)
   if (plans.length === 0) return undefined
   const [laterName, nowName] = [unit.name('slot'), unit.name('slot')]
-  const loads = plans.map((p) => {
-    const length = p.groups * p.words * layout.threads * slots
-    return { ...p, array: unit.share(`ahead_${p.let.id}`, 'u32', length) }
-  })
+  const loads = shareCopies(scope, plans, layout, slots)
   const ring: LoadsAhead = { layout, loads, slot: v('i32', nowName) }
   const begin = (at: Ex, slot: Ex, to: Block): void => {
     whereThere(at, course, to, (there) => startAhead(scopeAt(scope, course, at), ring, slot, there))
@@ -198,55 +191,33 @@ function heldBy(scope: Scope, loop: LoopStmt): number {
 function loadWords(scope: Scope, plan: LoadPlan, to: Registers, out: Block): void {
   const { unit, part, layout } = scope
   const { op } = plan.let
-  const p = unit.param(op.param)
+  const { words } = plan
+  const { type } = to
+  const param = unit.param(op.param).name
   const axes = part.axesOf(plan.let.id)
-  const inner = scope.child({ bases: new Map() }).openWhole(axes, out)
-  const loops = layout.spread(axes).flatMap((a) => loopsOf(layout, a.name, plan.axis))
-  const { vec } = layout.axis(plan.axis)
-  emitLoops(inner, loops, out, (lanes, body) => {
-    for (let lane = 0; lane < vec; lane += plan.n) {
-      const at = withLane(lanes, plan.axis, lane)
-      const point = new Point(inner, at)
-      const there = and(...axes.map((a) => insideAlong(inner, a, at)), point.predicate(op.mask))
-      const name = unit.name(`${p.name}_w`)
-      const { type } = to
-      const bits = (plan.words * 32) / plan.n
-      const place = (i: number): Ex =>
-        registerAt(to, add(mul(groupNumber(layout, plan, axes, at), int(plan.words)), int(i)))
-      const load: Block = [
-        { k: 'vload', name, param: p.name, index: positionOf(point, op).at, bits, words: plan.words, type },
-      ]
-      const all = Array.from({ length: plan.words }, (_, i) => i)
-      for (const i of all)
-        load.push({ k: 'assign', to: place(i), value: { k: 'comp', type, of: name, words: plan.words, at: i } })
-      if (there.k === 'lit' && there.value === true) {
-        body.push(...load)
-        continue
-      }
-      for (const i of all) body.push({ k: 'assign', to: place(i), value: lit(type, 0) })
-      body.push({ k: 'if', cond: there, body: load, otherwise: [] })
+  const all = Array.from({ length: words }, (_, i) => i)
+  forGroups(scope, plan, out, (p, lanes, there, body) => {
+    const name = unit.name(`${param}_w`)
+    const first = mul(groupNumber(layout, plan, axes, lanes), int(words))
+    const place = (i: number): Ex => registerAt(to, add(first, int(i)))
+    const bits = (words * 32) / plan.n
+    const load: Block = [{ k: 'vload', name, param, index: positionOf(p, op).at, bits, words, type }]
+    for (const at of all) load.push({ k: 'assign', to: place(at), value: { k: 'comp', type, of: name, words, at } })
+    if (there.k === 'lit' && there.value === true) {
+      body.push(...load)
+      return
     }
+    for (const i of all) body.push({ k: 'assign', to: place(i), value: lit(type, 0) })
+    body.push({ k: 'if', cond: there, body: load, otherwise: [] })
   })
 }
 
 /** How a load is read whose words this thread loaded an iteration early; undefined where it did not. */
-export function readWords(
-  scope: Scope,
-  id: ValueId,
-): { readonly axis: string; readonly emit: (p: Point, to: Registers, out: Block) => void } | undefined {
+export function readWords(scope: Scope, id: ValueId): WideRead | undefined {
   const x = scope.unit.wordsAhead.get(id)
-  if (x?.let.op.kind !== 'load') return undefined
-  const { axis, n, words } = x
-  const param = scope.unit.param(x.let.op.param)
-  const axes = scope.part.axesOf(id)
-  const emit = (p: Point, to: Registers, out: Block): void => {
-    const { vec } = scope.layout.axis(axis)
-    for (let lane = 0; lane < vec; lane += n) {
-      const first = mul(groupNumber(scope.layout, x, axes, withLane(p.lanes, axis, lane)), int(words))
-      const target = (i: number): Ex =>
-        registerAt(to, registerIndex(scope.layout, axes, withLane(p.lanes, axis, lane + i)))
-      takeFieldsOf(scope, param, (i) => registerAt(x.registers, add(first, int(i))), n, target, out)
-    }
-  }
-  return { axis, emit }
+  if (x === undefined) return undefined
+  return readGroups(scope, x, (lanes) => {
+    const first = mul(groupNumber(scope.layout, x, scope.part.axesOf(id), lanes), int(x.words))
+    return (i) => registerAt(x.registers, add(first, int(i)))
+  })
 }

@@ -11,6 +11,8 @@ export interface LibraryFunction {
 
 export type Library = Readonly<Record<string, LibraryFunction>>
 
+export const fn = (code: string, uses: readonly string[] = []): LibraryFunction => ({ code, uses })
+
 /** Calls printed in place: another function's name, or text made of operands (in parentheses where they need them). */
 export type Inline = Readonly<Record<string, string | ((...operands: readonly string[]) => string)>>
 

@@ -2,9 +2,7 @@
  * Coarse forms of functions in WGSL (precision.ts says where they serve, docs/numerics.md how far they are off), on the exponential
  * and logarithm of the hardware: exp2 within 3 + 2 |x| units in the last place, log2 within 2^-21 or 3 units.
  */
-import type { Library } from './print.ts'
-
-const fn = (code: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({ code, uses })
+import { fn, type Library } from './print.ts'
 
 /** `_unguarded`, whose result for NaN is any; and `_coarse`, which passes NaN on: exp2 of a driver need not. */
 function pair(name: string, numbers: readonly string[], body: string): Library {

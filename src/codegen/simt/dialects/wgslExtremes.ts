@@ -1,8 +1,6 @@
 /** The greater and the lesser of floats in WGSL, which may assume that there are no NaN and leaves open which of two zeros it takes. */
 import type { Ex } from '../ir.ts'
-import type { Library } from './print.ts'
-
-const fn = (code: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({ code, uses })
+import { fn, type Library } from './print.ts'
 
 /** NaN shows in the sum (as infinities of both signs do); what needs care then, and zeros, goes the long way. */
 const extreme = (name: 'max' | 'min'): Library => ({

@@ -2,14 +2,12 @@
  * Functions that WGSL code calls, except the special functions (wgslMath.ts). WGSL may assume that there are no NaN and leaves
  * the rounding of conversions open, so what docs/numerics.md pins is done on bits.
  */
-import type { Inline, Library } from './print.ts'
+import { fn, type Inline, type Library } from './print.ts'
 import { randomLibrary } from './randomLibrary.ts'
 import { wgslCoarse } from './wgslCoarse.ts'
 import { wgslExtremes } from './wgslExtremes.ts'
 import { wgslMath } from './wgslMath.ts'
 import { wgslWide } from './wgslWide.ts'
-
-const fn = (code: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({ code, uses })
 
 const infix = (op: string) => (a?: string, b?: string) => `(${a} ${op} ${b})`
 

@@ -2,9 +2,7 @@
  * Special functions in WGSL within the bounds of docs/numerics.md: WGSL's own leave far more room. The formulas and fitted
  * coefficients are those of the WebAssembly lowering (Cody & Waite reductions, minimax polynomials).
  */
-import type { Library } from './print.ts'
-
-const fn = (code: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({ code, uses })
+import { fn, type Library } from './print.ts'
 
 /** Horner's scheme in a variable, highest power first. */
 function poly(x: string, terms: readonly number[]): string {

@@ -1,7 +1,5 @@
 /** 64-bit integers in WGSL: pairs of words, the low one first. */
-import type { Library } from './print.ts'
-
-const fn = (code: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({ code, uses })
+import { fn, type Library } from './print.ts'
 
 const both = (name: string, make: (t: 'i64' | 'u64') => Library[string]): Library => ({
   [`i64_${name}`]: make('i64'),
