@@ -6,7 +6,8 @@ import { createCompiledDevice } from '../../src/api/compiled.ts'
 import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import * as api from '../../src/index.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
-import { leaves, makeInputs, rows } from './rows.mjs'
+import { median } from './measure.mjs'
+import { leaves, makeInputs, rows, size } from './rows.mjs'
 
 const settings = ['never', 'exit', 'work', 'start']
 
@@ -54,9 +55,6 @@ const chains = [
     (y, [w]) => y.matmul(w).mul(0.015),
   ),
 ]
-
-const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1]
-const size = (shape) => shape.reduce((a, b) => a * b, 1)
 
 /** Most elements of results that are compared. */
 const compared = 1 << 22

@@ -3,14 +3,12 @@
 import { copyBlocks, copyKernel } from '../../src/backends/cuda/copy.ts'
 import * as api from '../../src/index.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
-import { leaves, makeInputs } from './rows.mjs'
+import { leaves, makeInputs, size } from './rows.mjs'
 
-const median = (list) => {
+export const median = (list) => {
   const sorted = [...list].sort((a, b) => a - b)
   return sorted[sorted.length >> 1]
 }
-
-const size = (shape) => shape.reduce((a, b) => a * b, 1)
 
 /** A copy by hand, of two 16-byte words a thread. */
 const copyShader = `

@@ -3,7 +3,7 @@ import * as api from '../../src/index.ts'
 
 const { nn, random, where, concat, tree } = api
 const bytesOf = { f32: 4, bf16: 2, i32: 4, u32: 4, i8: 1 }
-const size = (shape) => shape.reduce((a, b) => a * b, 1)
+export const size = (shape) => shape.reduce((a, b) => a * b, 1)
 const f32 = (x) => x.astype('f32')
 const bf16 = (x) => x.astype('bf16')
 const rms = (h) => h.square().mean(-1, true).add(1e-6).rsqrt()

@@ -6,9 +6,10 @@ import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { coarseError, coarseRelativeError } from '../../src/scalar/bounds.ts'
 import { evalScalar } from '../../src/scalar/eval.ts'
+import { bf16ToNumber } from '../../src/scalar/half.ts'
 import type { ScalarOp } from '../../src/scalar/ops.ts'
-import { Emulated, hasCompiler } from './emulator/emulator.ts'
-import { type Buffers, openDevice, runWgsl } from './wgsl.ts'
+import { inBothDialects } from './dialects.ts'
+import type { Buffers } from './wgsl.ts'
 
 const n = 4099
 const special = [
@@ -24,7 +25,6 @@ const special = [
   -3e38,
   -1,
 ]
-const bf16Value = (bits: number): number => new Float32Array(Uint32Array.of(bits << 16).buffer)[0] ?? Number.NaN
 
 /** Operands close by zero, close by one, and far out. */
 const operands = (): Float32Array => {
@@ -86,7 +86,7 @@ function checkRelative(op: ScalarOp, b: Buffers): void {
   const want = wanted(op, b.x as Float32Array)
   want.forEach((w, i) => {
     const at = `${op}(${b.x?.[i]})`
-    const [y, high, low] = [b.y, b.high, b.low].map((a) => bf16Value(Number(a?.[i])))
+    const [y, high, low] = [b.y, b.high, b.low].map((a) => bf16ToNumber(Number(a?.[i])))
     if (Number.isNaN(w)) expect(y, at).toBeNaN()
     else if (isMeasured(w)) {
       expect(high, at).toBe(1 + 2 ** -7)
@@ -133,7 +133,7 @@ function absoluteBuffers(op: ScalarOp): Buffers {
 
 function checkAbsolute(op: ScalarOp, b: Buffers): void {
   b.x?.forEach((v, i) => {
-    const error = bf16Value(Number(b.y?.[i])) / 65536
+    const error = bf16ToNumber(Number(b.y?.[i])) / 65536
     if (Number.isNaN(v)) expect(error).toBeNaN()
     else expect(Math.abs(error), `${op}(${v})`).toBeLessThanOrEqual(coarseError + 2 ** -22)
   })
@@ -167,22 +167,7 @@ describe.each(cases)('$name', ({ kernel, buffers, check }) => {
     expect(emitKernel({ ...kernel, mode: 'strict' }, 'cuda', cudaCaps).source).not.toMatch(/_coarse|_near/)
   })
 
-  test('in WGSL', async ({ skip }) => {
-    const machine = await openDevice()
-    skip(typeof machine === 'string', String(machine))
-    if (typeof machine === 'string') return
-    const b = buffers()
-    await runWgsl(machine, [kernel], b)
-    check(b)
-  })
-
-  test.skipIf(!hasCompiler())('in CUDA on the host (skipped where g++ is missing)', () => {
-    const emulated = new Emulated([kernel])
-    const b = buffers()
-    emulated.run(0, b)
-    emulated.dispose()
-    check(b)
-  })
+  inBothDialects('', kernel, buffers, check)
 })
 
 const kernelOf = (body: string): Kernel =>
@@ -247,7 +232,7 @@ function siluBuffers(): { x: Float32Array; w: Float32Array; y: Uint16Array } {
 function checkSilu({ x, y }: { x: Float32Array; y: Uint16Array }): void {
   x.forEach((v, i) => {
     const want = (3 * v) / (1 + Math.exp(-v))
-    const got = bf16Value(y[i] ?? 0)
+    const got = bf16ToNumber(y[i] ?? 0)
     if (Number.isNaN(want)) expect(got, `at ${v}`).toBeNaN()
     else if (Math.abs(want) > 3.39e38)
       expect(got, `at ${v}`).toBe(want > 0 ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY)
@@ -255,19 +240,4 @@ function checkSilu({ x, y }: { x: Float32Array; y: Uint16Array }): void {
   })
 }
 
-test('SiLU in WGSL', async ({ skip }) => {
-  const machine = await openDevice()
-  skip(typeof machine === 'string', String(machine))
-  if (typeof machine === 'string') return
-  const b = siluBuffers()
-  await runWgsl(machine, [silu], { ...b })
-  checkSilu(b)
-})
-
-test.skipIf(!hasCompiler())('SiLU in CUDA on the host (skipped where g++ is missing)', () => {
-  const emulated = new Emulated([silu])
-  const b = siluBuffers()
-  emulated.run(0, { ...b })
-  emulated.dispose()
-  checkSilu(b)
-})
+inBothDialects('SiLU', silu, siluBuffers, checkSilu)

@@ -4,8 +4,7 @@ import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { Emulated, hasCompiler } from './emulator/emulator.ts'
-import { openDevice, runWgsl } from './wgsl.ts'
+import { inBothDialects } from './dialects.ts'
 
 const n = 1000
 
@@ -50,22 +49,7 @@ function check({ x, w, y }: { x: Uint16Array; w: Uint16Array; y: Uint16Array }, 
   })
 }
 
-test('in WGSL', async ({ skip }) => {
-  const machine = await openDevice()
-  skip(typeof machine === 'string', String(machine))
-  if (typeof machine === 'string') return
-  const b = buffers()
-  await runWgsl(machine, [choice], { ...b })
-  check(b, true)
-})
-
-test.skipIf(!hasCompiler())('in CUDA on the host (skipped where g++ is missing)', () => {
-  const emulated = new Emulated([choice])
-  const b = buffers()
-  emulated.run(0, { ...b })
-  emulated.dispose()
-  check(b, false)
-})
+inBothDialects('', choice, buffers, (b, dialect) => check(b, dialect === 'wgsl'))
 
 test('where values are known to be bf16', () => {
   const rounds = (k: Kernel): boolean[] =>

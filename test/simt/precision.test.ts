@@ -3,22 +3,16 @@ import { expect, test } from 'vitest'
 import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
-import { parseKernels } from '../../src/kernel/parse.ts'
+import { parseKernel } from '../../src/kernel/parse.ts'
 import { coarseError, coarseRelativeError } from '../../src/scalar/bounds.ts'
 import { evalScalar } from '../../src/scalar/eval.ts'
-import { Emulated, hasCompiler } from './emulator/emulator.ts'
-import { openDevice, runWgsl } from './wgsl.ts'
+import { bf16ToNumber, f16ToNumber } from '../../src/scalar/half.ts'
+import { inBothDialects } from './dialects.ts'
 
 const n = 4099
 
-function only(text: string): Kernel {
-  const [k] = parseKernels(text)
-  if (k === undefined) throw new Error('no kernel')
-  return k
-}
-
 /** (1 + erf(s x)) - want, times 2^16, in half precision. */
-const difference = only(`kernel difference {
+const difference = parseKernel(`kernel difference {
   param x: f32[${n}] read
   param want: f32[${n}] read
   param y: f16[${n}] write
@@ -45,16 +39,8 @@ function buffers(): { x: Float32Array; want: Float32Array; y: Uint16Array } {
   return { x, want, y: new Uint16Array(n) }
 }
 
-const halfValue = (bits: number): number => {
-  const e = (bits >> 10) & 31
-  const m = bits & 1023
-  const size =
-    e === 31 ? (m === 0 ? Number.POSITIVE_INFINITY : Number.NaN) : e === 0 ? m * 2 ** -24 : (1024 + m) * 2 ** (e - 25)
-  return bits & 0x8000 ? -size : size
-}
-
 function check(b: { x: Float32Array; y: Uint16Array }): void {
-  const errors = [...b.y].map((bits) => halfValue(bits) / 65536)
+  const errors = [...b.y].map((bits) => f16ToNumber(bits) / 65536)
   b.x.forEach((v, i) => {
     // The sum with 1 and its reference round too.
     if (Number.isNaN(v)) expect(errors[i]).toBeNaN()
@@ -63,28 +49,13 @@ function check(b: { x: Float32Array; y: Uint16Array }): void {
   expect(Math.max(...errors.filter((e) => !Number.isNaN(e)))).toBeGreaterThan(2 ** -22)
 }
 
-test('erf in WGSL', async ({ skip }) => {
-  const machine = await openDevice()
-  skip(typeof machine === 'string', String(machine))
-  if (typeof machine === 'string') return
-  const b = buffers()
-  await runWgsl(machine, [difference], { ...b })
-  check(b)
-})
-
-test.skipIf(!hasCompiler())('erf in CUDA on the host (skipped where g++ is missing)', () => {
-  const emulated = new Emulated([difference])
-  const b = buffers()
-  emulated.run(0, { ...b })
-  emulated.dispose()
-  check(b)
-})
+inBothDialects('erf', difference, buffers, check)
 
 const isCoarse = (k: Kernel): boolean => /erf_(coarse|unguarded)\(/.test(emitKernel(k, 'cuda', cudaCaps).source)
 
 const using = (uses: string, mode: Kernel['mode'] = 'fast'): boolean =>
   isCoarse({
-    ...only(`kernel uses {
+    ...parseKernel(`kernel uses {
   param x: f32[64] read
   param y: f32[64] write
   param z: bf16[64] write
@@ -112,7 +83,7 @@ test('where uses ask for absolute accuracy in half precision alone', () => {
 })
 
 /** exp(s x) times 1 in half precision. */
-const exponential = only(`kernel exponential {
+const exponential = parseKernel(`kernel exponential {
   param x: f32[${n}] read
   param y: bf16[${n}] write
   axes i: ${n}
@@ -131,44 +102,27 @@ function exponents(): { x: Float32Array; y: Uint16Array } {
   return { x, y: new Uint16Array(n) }
 }
 
-const bf16Value = (bits: number): number => new Float32Array(Uint32Array.of(bits << 16).buffer)[0] ?? Number.NaN
-
 function checkExponential(b: { x: Float32Array; y: Uint16Array }): void {
   b.x.forEach((v, i) => {
     const want = Math.exp(0.75 * v)
-    const got = bf16Value(b.y[i] ?? 0)
+    const got = bf16ToNumber(b.y[i] ?? 0)
     if (Number.isNaN(want)) expect(got, `at ${v}`).toBeNaN()
     else if (want > 3.39e38) expect(got, `at ${v}`).toBe(Number.POSITIVE_INFINITY)
     else if (want < 2 ** -126) expect(got, `at ${v}`).toBeLessThanOrEqual(2 ** -126)
     else expect(Math.abs(got / want - 1), `at ${v}`).toBeLessThanOrEqual(coarseRelativeError + 2 ** -8)
   })
   // Where the result is a power of two between two neighbours of half precision, rounding adds least.
-  const errors = [...b.x].map((v, i) => Math.abs(bf16Value(b.y[i] ?? 0) / Math.exp(0.75 * v) - 1))
+  const errors = [...b.x].map((v, i) => Math.abs(bf16ToNumber(b.y[i] ?? 0) / Math.exp(0.75 * v) - 1))
   expect(errors.filter((e) => e < coarseRelativeError).length).toBeGreaterThan(10)
 }
 
-test('exp in WGSL', async ({ skip }) => {
-  const machine = await openDevice()
-  skip(typeof machine === 'string', String(machine))
-  if (typeof machine === 'string') return
-  const b = exponents()
-  await runWgsl(machine, [exponential], { ...b })
-  checkExponential(b)
-})
-
-test.skipIf(!hasCompiler())('exp in CUDA on the host (skipped where g++ is missing)', () => {
-  const emulated = new Emulated([exponential])
-  const b = exponents()
-  emulated.run(0, { ...b })
-  emulated.dispose()
-  checkExponential(b)
-})
+inBothDialects('exp', exponential, exponents, checkExponential)
 
 const coarseExponential = (uses: string, mode: Kernel['mode'] = 'fast'): boolean =>
   /exp_(coarse|unguarded)\(/.test(
     emitKernel(
       {
-        ...only(`kernel uses {
+        ...parseKernel(`kernel uses {
   param x: f32[64] read
   param y: f32[64] write
   param s: f32[] write
@@ -209,7 +163,7 @@ test('where a relative error stays one up to half precision', () => {
 })
 
 test('a scaled operand that stands outside the loop', () => {
-  const kernel = only(`kernel outside {
+  const kernel = parseKernel(`kernel outside {
   param x: f32[64] read
   param w: f32[8] read
   param y: f16[64, 8] write
