@@ -240,7 +240,7 @@ export function storeOne(point: Point, s: StoreStmt, axes: readonly string[], on
   else out.push({ k: 'if', cond, body: body, otherwise: [] })
 }
 
-/** Merges into what stands at a place. */
+/** Merges into what stands at a place; that is read first, since bits are cleared before they are replaced. */
 export function storeMerged(
   point: Point,
   s: StoreStmt,
@@ -250,9 +250,9 @@ export function storeMerged(
 ): void {
   const { scope } = point
   const p = scope.unit.param(s.param)
-  const body: Block = []
-  const old = elementAt(scope, p, point.position(flatIndex(s.index, p.shape)))
-  storeElement(point, s, merge(old, storedValue(point, s, point.read(s.value))), body)
+  const old = scope.unit.name(`${p.name}_old`)
+  const body: Block = [{ k: 'let', name: old, value: elementAt(scope, p, point.position(flatIndex(s.index, p.shape))) }]
+  storeElement(point, s, merge(v(regType(p.dtype), old), storedValue(point, s, point.read(s.value))), body)
   out.push({ k: 'if', cond: and(scope.owner(axes), allowed(point, s, axes)), body: body, otherwise: [] })
 }
 
