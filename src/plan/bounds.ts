@@ -7,6 +7,7 @@ import { coversOnce } from './bijection.ts'
 import { type Body, tensorBytes } from './body.ts'
 import { rateOf } from './cost.ts'
 import { type Refused, refuse } from './refusal.ts'
+import type { Region } from './region.ts'
 import type { TargetInfo } from './target.ts'
 import type { Made } from './trials.ts'
 
@@ -17,12 +18,11 @@ export interface Bounded {
   readonly made: Made | undefined
 }
 
-/** Why the merge of two groups would be too large for a target, where that is certain. */
+/** Why the region that two groups would be as one is too large for a target, where that is certain. */
 export function tooLarge(
   a: Bounded,
   b: Bounded,
-  members: ReadonlySet<Node>,
-  outputs: readonly Node[],
+  { members, outputs }: Region,
   target: TargetInfo,
 ): Refused | undefined {
   let statements = 0

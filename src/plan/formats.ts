@@ -7,13 +7,12 @@ import type { Node } from '../graph/node.ts'
 import { opDef } from '../graph/table.ts'
 import { flatten } from '../index/expr.ts'
 import { joinBlocks, type WholeByteBlocks, wholeByteBlocks } from '../kernel/wholeBytes.ts'
-import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, type BodyTensor, pointsOf } from './body.ts'
 import { standingInputs } from './clusters.ts'
 import { costOf } from './cost.ts'
 import type { KernelGroup, SingleGroup, Unpacked } from './plan.ts'
-import { dataInputs } from './region.ts'
+import { bytesOf, dataInputs } from './region.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
 import type { TargetInfo } from './target.ts'
 
@@ -26,7 +25,7 @@ export interface Formats {
 
 /** Bytes of a node in memory, given the nodes that are packed. */
 export const storedBytes = (node: Node, bits: ReadonlySet<Node>): number =>
-  bits.has(node) ? Math.ceil(sizeOf(node.shape) / 8) : sizeOf(node.shape) * dtypeBytes(node.dtype)
+  bits.has(node) ? Math.ceil(sizeOf(node.shape) / 8) : bytesOf(node)
 
 /** Bools that nothing but kernels would write and read: neither results nor what boundaries touch. */
 export function packableNodes(

@@ -7,13 +7,16 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { topologicalOrder } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
+import type { Apart } from './apart.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
 import { decideFormats, storedBytes } from './formats.ts'
 import { orderGroups } from './order.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type SingleGroup } from './plan.ts'
-import { type Apart, Planner } from './planner.ts'
+import { Planner } from './planner.ts'
 import { overwrites, readersFirst } from './readersFirst.ts'
+import { recomputeCheap } from './recompute.ts'
 import { isFree, storageOf } from './region.ts'
+import { mergeSiblings } from './siblings.ts'
 import { spreadSingles } from './singles.ts'
 import type { TargetInfo } from './target.ts'
 import type { Trials } from './trials.ts'
@@ -43,21 +46,21 @@ export function planFusion(
   const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, recomputed, trials, apart)
   if (fuse) {
     planner.mergeEdges()
-    planner.mergeSiblings()
-    if (planner.recomputeCheap()) {
+    mergeSiblings(planner)
+    if (recomputeCheap(planner)) {
       planner.mergeEdges()
-      planner.mergeSiblings()
+      mergeSiblings(planner)
     }
   }
   const ranks = new Map<number, number>()
-  for (const g of planner.groups.values()) {
+  for (const g of planner.groups.all.values()) {
     let least = Number.POSITIVE_INFINITY
     for (const n of g.members) least = Math.min(least, n.id)
     ranks.set(g.id, least)
   }
-  const order = planner.links.order((id) => ranks.get(id) ?? 0)
+  const order = planner.groups.links.order((id) => ranks.get(id) ?? 0)
   const chosen = order.map((id): SingleGroup => {
-    const g = planner.groups.get(id)
+    const g = planner.groups.all.get(id)
     invariant(g !== undefined, 'a group without number')
     const [node] = g.members
     if (g.boundary !== undefined && node !== undefined)
@@ -71,11 +74,11 @@ export function planFusion(
   const donors = graph.params.filter((_, i) => donated[i] === true)
   const inOrder = readersFirst(fuse ? orderGroups(settled, results, bits) : settled, donors, results)
   for (const [reader, heir] of overwrites(inOrder, donors, results))
-    planner.links.connect(idOf.get(reader) ?? -1, idOf.get(heir) ?? -1)
+    planner.groups.links.connect(idOf.get(reader) ?? -1, idOf.get(heir) ?? -1)
   const { groups, refused } = fuse
     ? joinIndependent({
         groups: new Map([...idOf].map(([g, id]) => [id, g])),
-        links: planner.links,
+        links: planner.groups.links,
         order: inOrder.map((g) => idOf.get(g) ?? -1),
         mark: (g) => ([...g.members].some((n) => apart?.backward.has(n)) ? 'backward' : ''),
         results,

@@ -4,6 +4,7 @@
  */
 import type { Node } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
+import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 
 export interface Region {
@@ -20,6 +21,9 @@ export function isFree(node: Node): boolean {
   if (node.op === 'constant') return sizeOf(node.shape) === 1
   return family === 'source' && node.op !== 'param'
 }
+
+/** Bytes of a node's elements, none of them packed. */
+export const bytesOf = (node: Node): number => sizeOf(node.shape) * dtypeBytes(node.dtype)
 
 /** The node whose buffer holds a node's elements in the same order: reshapes and effects are the same memory. */
 export function storageOf(node: Node): Node {

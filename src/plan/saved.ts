@@ -8,7 +8,6 @@
 
 import type { Graph, Node } from '../graph/node.ts'
 import { familyOf, opDef, scalarOf } from '../graph/table.ts'
-import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { standingInputs } from './clusters.ts'
 import { randomSeconds, rateOf } from './cost.ts'
@@ -16,7 +15,7 @@ import { storedBytes } from './formats.ts'
 import { FlowNetwork } from './minCut.ts'
 import type { Phases } from './phases.ts'
 import { type FusionPlan, membersOf, singleGroups } from './plan.ts'
-import { dataInputs, isFree, storageOf } from './region.ts'
+import { bytesOf, dataInputs, isFree, storageOf } from './region.ts'
 import type { TargetInfo } from './target.ts'
 
 /** A value the forward pass leaves in memory for the backward pass. */
@@ -67,7 +66,7 @@ export function savedBetween(graph: Graph, plan: FusionPlan, phases: Phases): Sa
 
 /** Bytes of a value if it is kept. */
 const keptBytes = (n: Node, target: TargetInfo): number =>
-  n.dtype === 'bool' && target.packBools ? Math.ceil(sizeOf(n.shape) / 8) : sizeOf(n.shape) * dtypeBytes(n.dtype)
+  n.dtype === 'bool' && target.packBools ? Math.ceil(sizeOf(n.shape) / 8) : bytesOf(n)
 
 /** What a choice about a value was between, given the others that are kept. */
 export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: TargetInfo): Choice {

@@ -8,8 +8,7 @@ import { familyOf, scalarOf } from '../graph/table.ts'
 import { sizeOf } from '../types/shape.ts'
 import { rateOf } from './cost.ts'
 import type { Recomputed } from './plan.ts'
-import { bytesOf } from './planner.ts'
-import { dataInputs } from './region.ts'
+import { bytesOf, dataInputs } from './region.ts'
 import type { TargetInfo } from './target.ts'
 
 type Cluster = ReadonlySet<Node>

@@ -1,0 +1,129 @@
+/** The groups of a plan while it is made: which nodes each computes and stores, what it reads, and who depends on whom. */
+import type { Node } from '../graph/node.ts'
+import { opDef } from '../graph/table.ts'
+import { standingInputs } from './clusters.ts'
+import { GroupGraph } from './groupGraph.ts'
+import type { BoundaryGroup } from './plan.ts'
+import { dataInputs, type Region } from './region.ts'
+import type { Made } from './trials.ts'
+
+export interface Group {
+  readonly id: number
+  readonly members: ReadonlySet<Node>
+  readonly boundary: BoundaryGroup['kind'] | undefined
+  /** Members that are stored. */
+  outputs: readonly Node[]
+  /** Nodes it reads that others compute, or that stand in memory from the beginning. */
+  readonly inputs: ReadonlySet<Node>
+  /** What it is as a kernel; boundaries are none. */
+  made: Made | undefined
+}
+
+/** What replaces groups. */
+export interface FreshGroup {
+  readonly members: ReadonlySet<Node>
+  readonly made: Made
+}
+
+/** Nodes that a group of these members reads. */
+function inputsOf(members: ReadonlySet<Node>, boundary: Group['boundary']): Set<Node> {
+  const inputs = new Set<Node>()
+  for (const m of members) for (const x of dataInputs(m)) if (!members.has(x)) inputs.add(x)
+  // Kernels read through a view that is stored; boundaries read what is stored.
+  if (boundary !== undefined)
+    for (const m of members) for (const x of standingInputs(m)) if (!members.has(x)) inputs.add(x)
+  return inputs
+}
+
+export class Groups {
+  /** By number. */
+  readonly all = new Map<number, Group>()
+  readonly links = new GroupGraph()
+  /** The group that stores a node where anything asks for it; others may compute it again. */
+  private readonly home = new Map<Node, number>()
+  private readonly users = new Map<Node, Set<number>>()
+  private readonly demanded: ReadonlySet<Node>
+  private nextId = 0
+
+  /** A group for each cluster; `demanded` nodes are stored whoever uses them. */
+  constructor(clusters: readonly ReadonlySet<Node>[], demanded: ReadonlySet<Node>) {
+    this.demanded = demanded
+    for (const members of clusters) {
+      const [n] = members
+      if (n === undefined) continue
+      const g = this.insert(members, opDef(n).boundary, undefined)
+      for (const m of members) this.home.set(m, g.id)
+    }
+    for (const g of this.all.values()) this.refresh(g)
+  }
+
+  /** Nodes that groups read. */
+  read(): Node[] {
+    return [...this.users.keys()]
+  }
+
+  /** Numbers of the groups that read a node. */
+  usersOf(node: Node): number[] {
+    return [...(this.users.get(node) ?? [])]
+  }
+
+  /** What the groups would compute and store as one. */
+  joined(a: Group, b: Group): Region {
+    const members = new Set([...a.members, ...b.members])
+    return { members, outputs: this.outputsOf(members, new Set([a.id, b.id])) }
+  }
+
+  /** Puts new groups, which compute all that the old ones did, in their place. */
+  replace(old: readonly Group[], fresh: readonly FreshGroup[]): Group[] {
+    const homeless = new Set<Node>()
+    for (const g of old) for (const n of g.members) if (this.home.get(n) === g.id) homeless.add(n)
+    for (const g of old) this.drop(g)
+    const made = fresh.map((f) => {
+      const g = this.insert(f.members, undefined, f.made)
+      for (const n of f.members) if (homeless.delete(n)) this.home.set(n, g.id)
+      return g
+    })
+    for (const g of made) this.refresh(g)
+    return made
+  }
+
+  private insert(members: ReadonlySet<Node>, boundary: Group['boundary'], made: Made | undefined): Group {
+    const g: Group = { id: this.nextId++, members, boundary, outputs: [], inputs: inputsOf(members, boundary), made }
+    this.all.set(g.id, g)
+    this.links.add(g.id)
+    for (const x of g.inputs) {
+      const set = this.users.get(x) ?? new Set()
+      set.add(g.id)
+      this.users.set(x, set)
+    }
+    return g
+  }
+
+  private drop(g: Group): void {
+    this.all.delete(g.id)
+    this.links.remove(g.id)
+    for (const x of g.inputs) this.users.get(x)?.delete(g.id)
+  }
+
+  /** Outputs and links of a group, once all groups beside it stand. */
+  private refresh(g: Group): void {
+    g.outputs = this.outputsOf(g.members, new Set([g.id]))
+    for (const x of g.inputs) {
+      const from = this.home.get(x)
+      if (from !== undefined) this.links.connect(from, g.id)
+    }
+    for (const m of g.members)
+      if (this.home.get(m) === g.id) for (const u of this.users.get(m) ?? []) this.links.connect(g.id, u)
+  }
+
+  /** Members at home in some groups that others use or that must stand in memory. */
+  private outputsOf(members: ReadonlySet<Node>, inside: ReadonlySet<number>): Node[] {
+    const out: Node[] = []
+    for (const n of members) {
+      const home = this.home.get(n)
+      if (home === undefined || !inside.has(home)) continue
+      if (this.demanded.has(n) || this.usersOf(n).some((u) => !inside.has(u))) out.push(n)
+    }
+    return out
+  }
+}

@@ -1,0 +1,79 @@
+/** What a region would be as a kernel on a target: its body, the roles of its axes and its cost, or why it is none. */
+import type { Node } from '../graph/node.ts'
+import type { NumericsMode } from '../kernel/ir.ts'
+import type { Body } from './body.ts'
+import { buildBody } from './buildBody.ts'
+import { collapse } from './collapse.ts'
+import { costOf } from './cost.ts'
+import { withFormats } from './formats.ts'
+import { withLibrary } from './library.ts'
+import type { Region } from './region.ts'
+import { analyse } from './roles.ts'
+import { interleaves, partsOf, segmentsOf } from './segments.ts'
+import type { TargetInfo } from './target.ts'
+import type { Made, Originals, Outcome, Trials } from './trials.ts'
+
+/** A target that refuses nothing for its size. */
+const unlimited = (target: TargetInfo): TargetInfo => ({
+  ...target,
+  maxBuffers: Infinity,
+  maxStatements: Infinity,
+  rowBytes: Infinity,
+})
+
+/** Less time; or as much with less arithmetic under it, or with neighbours in one program that are in several of the other's. */
+function isCheaper(a: Made, b: Made): boolean {
+  if (a.cost.seconds !== b.cost.seconds) return a.cost.seconds < b.cost.seconds
+  return a.cost.compute < b.cost.compute || (a.segments.length < b.segments.length && interleaves(a.body))
+}
+
+export class Judge {
+  private readonly target: TargetInfo
+  private readonly mode: NumericsMode
+  private readonly packable: ReadonlySet<Node>
+  private readonly trials: Trials | undefined
+  private readonly originals: Originals
+
+  /** `packable`: bools that are packed if they are stored. Outcomes are remembered in `trials`, nodes as what they stand for. */
+  constructor(
+    target: TargetInfo,
+    mode: NumericsMode,
+    packable: ReadonlySet<Node>,
+    trials: Trials | undefined,
+    originals: Originals,
+  ) {
+    this.target = target
+    this.mode = mode
+    this.packable = packable
+    this.trials = trials
+    this.originals = originals
+  }
+
+  /** What a region is as a kernel; `single`: it need not be less than what the target has room for. */
+  of(region: Region, single = false): Outcome {
+    const build = (): Outcome => this.build(region, single ? unlimited(this.target) : this.target)
+    if (this.trials === undefined) return build()
+    return this.trials.of({ ...region, single }, this.packable, this.originals, build)
+  }
+
+  private build(region: Region, limits: TargetInfo): Outcome {
+    const whole = buildBody(region, this.mode)
+    const made = whole.ok ? this.kernelOf(whole.body, limits) : whole
+    if (!whole.branches) return made
+    // Where a kernel joins or reads pieces, its results may be better bound range by range.
+    const inPieces = buildBody(region, this.mode, true)
+    const other = inPieces.ok ? this.kernelOf(inPieces.body, limits) : inPieces
+    return other.ok && (!made.ok || isCheaper(other, made)) ? other : made
+  }
+
+  private kernelOf(built: Body, limits: TargetInfo): Outcome {
+    const body = withFormats(collapse(built), this.packable)
+    const analysed = analyse(body, limits, this.mode)
+    if (!analysed.ok) return analysed
+    const { roles } = analysed
+    const cut = body.stores.some((s) => s.pieces !== undefined)
+    const segments = roles.kind !== 'elementwise' ? [body] : cut ? partsOf(body) : segmentsOf(body)
+    const cost = costOf(body, segments, roles, this.target)
+    return withLibrary({ ok: true, body, segments, roles, cost }, this.target, this.mode)
+  }
+}
