@@ -11,7 +11,7 @@ import { openDevice } from './device.mjs'
 import { measureEarlyStart } from './early.mjs'
 import { measureFirst, programs } from './first.mjs'
 import { checkLibrary } from './library.mjs'
-import { measureCopy, measureRow } from './measure.mjs'
+import { measureRow, openCopy } from './measure.mjs'
 import { Peer } from './peers.mjs'
 import { rows } from './rows.mjs'
 
@@ -107,23 +107,23 @@ if (parts.includes('bench')) {
   const script = join(dirname(fileURLToPath(import.meta.url)), 'peers.py')
   const peers = (options.peers?.split(',') ?? []).map((name) => new Peer(name, script))
   if (peers.length > 0) result.ceilings = Object.assign({}, ...(await Promise.all(peers.map((p) => p.ask({})))))
-  result.copy = await measureCopy(open)
-  const ceiling = Math.max(...Object.values(result.copy))
+  const copy = await openCopy(open)
+  result.copy = copy.rates
   console.log(
     `copy GB/s: ${Object.entries(result.copy)
       .map(([k, v]) => `${k} ${v.toFixed(0)}`)
       .join(', ')}${result.ceilings === undefined ? '' : `; peers: ${JSON.stringify(result.ceilings)}`}`,
   )
-  console.log('  ms       floor    share   host ms  kernels  planned GB  floor GB  first ms  row')
+  console.log('  ms       floor    share   copy GB/s  host ms  kernels  planned GB  floor GB  first ms  row')
   result.rows = []
   for (const row of rows) {
     if (wanted !== undefined && !wanted.includes(row.name)) continue
     try {
-      const r = await measureRow(open, row, ceiling, Number(options.seconds), peers)
+      const r = await measureRow(open, row, copy, Number(options.seconds), peers)
       result.rows.push(r)
       const tflops = r.tflops === undefined ? '' : `  ${r.tflops.toFixed(0)} Tflop/s`
       console.log(
-        `  ${r.ms.toFixed(4)}  ${r.floorMs.toFixed(4)}  ${(100 * r.share).toFixed(1).padStart(5)}%  ${r.hostMs.toFixed(4)}  ${String(r.kernels).padStart(7)}  ${r.plannedGB.toFixed(3).padStart(10)}  ${r.floorGB.toFixed(3).padStart(8)}  ${r.firstMs.toFixed(0).padStart(8)}  ${row.title}${tflops}`,
+        `  ${r.ms.toFixed(4)}  ${r.floorMs.toFixed(4)}  ${(100 * r.share).toFixed(1).padStart(5)}%  ${r.copyRate.toFixed(0).padStart(9)}  ${r.hostMs.toFixed(4)}  ${String(r.kernels).padStart(7)}  ${r.plannedGB.toFixed(3).padStart(10)}  ${r.floorGB.toFixed(3).padStart(8)}  ${r.firstMs.toFixed(0).padStart(8)}  ${row.title}${tflops}`,
       )
       for (const [system, { ms, first }] of Object.entries(r.peers))
         console.log(
@@ -143,6 +143,7 @@ if (parts.includes('bench')) {
     }
     save()
   }
+  copy.end()
   for (const p of peers) p.close()
 }
 

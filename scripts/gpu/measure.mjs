@@ -23,7 +23,7 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) b: vec3<
   y[i + 256u] = second;
 }`
 
-/** What copies a gibibyte by hand on a WebGPU device, and what frees its buffers. */
+/** Copies by hand on a WebGPU device: what copies `bytes` once, and what frees its buffers. */
 function webgpuCopy({ backend }, bytes) {
   const [from, to] = [backend.alloc(bytes), backend.alloc(bytes)]
   const { device } = from
@@ -31,7 +31,26 @@ function webgpuCopy({ backend }, bytes) {
   const entries = [from, to].map(({ buffer }, binding) => ({ binding, resource: { buffer, size: bytes } }))
   const group = device.gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries })
   return {
-    copy: () => device.recorder.dispatch(pipeline, group, bytes >> 18, 32),
+    ways: { kernel: () => device.recorder.dispatch(pipeline, group, bytes >> 18, 32) },
+    end: () => {
+      backend.free(from)
+      backend.free(to)
+    },
+  }
+}
+
+/** The same on a CUDA device: the driver's copy and a kernel. */
+function cudaCopy({ backend }, bytes) {
+  const [from, to] = [backend.alloc(bytes), backend.alloc(bytes)]
+  const { context, kernels } = from.device
+  const { fn, source } = kernels.load(copyKernel)
+  const args = context.makeArguments(3)
+  args.set(0, to.address)
+  args.set(1, from.address)
+  args.set(2, bytes)
+  const launch = { fn, grid: copyBlocks(bytes), threads: source.threads, sharedBytes: 0, args }
+  return {
+    ways: { driver: () => context.copy(to.address, from.address, bytes), kernel: () => context.launch(launch) },
     end: () => {
       backend.free(from)
       backend.free(to)
@@ -51,55 +70,43 @@ async function warm(open, seconds, body) {
   }
 }
 
-/** GB a second, read and written: the driver's copy, a copy kernel, and a negation through the compiler. */
-export async function measureCopy(open) {
+/**
+ * Copies: GB a second, read and written, of the driver's copy, a copy kernel, and a negation through the compiler; and the best
+ * of the first two, to be measured in turn with rows.
+ */
+export async function openCopy(open) {
   const most = open.backend.device?.limits?.maxStorageBufferBindingSize ?? Number.POSITIVE_INFINITY
   const bytes = Math.min(1 << 30, 2 ** Math.floor(Math.log2(most)))
-  const best = async (body, n = open.batchMs) => {
-    body()
-    const times = []
-    for (let i = 0; i < 7; i++)
-      times.push(
-        (await open.time(() => {
-          for (let k = 0; k < n; k++) body()
-        })) / n,
-      )
-    return (2 * bytes) / median(times) / 1e6
-  }
-  const out = {}
-  if (open.name === 'cuda') {
-    const { backend } = open
-    const [from, to] = [backend.alloc(bytes), backend.alloc(bytes)]
-    const device = from.device
-    out.driver = await best(() => device.context.copy(to.address, from.address, bytes))
-    const { fn, source } = device.kernels.load(copyKernel)
-    const args = device.context.makeArguments(3)
-    args.set(0, to.address)
-    args.set(1, from.address)
-    args.set(2, bytes)
-    const launch = { fn, grid: copyBlocks(bytes), threads: source.threads, sharedBytes: 0, args }
-    out.kernel = await best(() => device.context.launch(launch))
-    backend.free(from)
-    backend.free(to)
-  } else {
-    const { copy, end } = webgpuCopy(open, bytes)
-    await warm(open, 10, () => {
-      for (let i = 0; i < 100; i++) copy()
+  const { ways, end } = open.name === 'cuda' ? cudaCopy(open, bytes) : webgpuCopy(open, bytes)
+  const rateOf = async (body, n) => {
+    const ms = await open.time(() => {
+      for (let k = 0; k < n; k++) body()
     })
-    out.kernel = await best(copy)
-    end()
+    return (2 * bytes * n) / ms / 1e6
   }
+  const typical = async (body) => {
+    body()
+    const rates = []
+    for (let i = 0; i < 7; i++) rates.push(await rateOf(body, open.batchMs))
+    return median(rates)
+  }
+  await warm(open, 10, () => {
+    for (let i = 0; i < 2 * open.batchMs; i++) ways.kernel()
+  })
+  const rates = {}
+  for (const [way, body] of Object.entries(ways)) rates[way] = await typical(body)
+  const best = Object.keys(ways).reduce((a, b) => (rates[b] > rates[a] ? b : a))
   api.setDevice(open.device)
   const x = api.evaluate(api.zeros([bytes / 4]))
   const neg = api.jit((v) => v.neg())
-  out.compiled = await best(() => neg(x).dispose())
+  rates.compiled = await typical(() => neg(x).dispose())
   x.dispose()
-  return out
+  return { rates, measure: () => rateOf(ways[best], open.batchMs), end }
 }
 
 /**
- * One row; `copy` is the ceiling in GB/s. Peers measure a batch of as many calls after each of the library's batches, so that
- * all see the same machine.
+ * One row. The copy that is its ceiling and peers (a batch of as many calls) are measured after each of the library's batches, so
+ * that all see the same machine.
  */
 export async function measureRow(open, row, copy, seconds, peers) {
   const peersReady = Promise.all(peers.map((p) => p.ask({ row: row.name })))
@@ -128,9 +135,19 @@ export async function measureRow(open, row, copy, seconds, peers) {
   await open.backend.settled()
   const firstMs = performance.now() - firstStart
   for (let i = 0; i < 2 * sets + 2; i++) call()
-  const once = await open.time(call)
   const most = (row.latency ? 80 : 8) * open.batchMs
-  const calls = Math.max(sets, Math.min(most, Math.round(open.batchMs / Math.max(once, 1e-3))))
+  // Calls of a batch: one call alone may take much longer than its work.
+  let calls = sets
+  for (;;) {
+    const ms = await open.time(() => {
+      for (let i = 0; i < calls; i++) call()
+    })
+    if (calls >= most || ms >= open.batchMs / 2) {
+      calls = Math.max(sets, Math.min(most, Math.round((calls * open.batchMs) / ms)))
+      break
+    }
+    calls = Math.min(most, 2 * calls)
+  }
   await warm(open, 2, () => {
     for (let i = 0; i < calls; i++) call()
   })
@@ -138,6 +155,7 @@ export async function measureRow(open, row, copy, seconds, peers) {
   const times = []
   const hosts = []
   const theirs = {}
+  const copies = []
   const until = performance.now() + seconds * 1e3
   while (times.length < 5 || (performance.now() < until && times.length < 50)) {
     let host = 0
@@ -148,6 +166,7 @@ export async function measureRow(open, row, copy, seconds, peers) {
     })
     times.push(ms / calls)
     hosts.push(host / calls)
+    copies.push(await copy.measure())
     for (const p of peers)
       for (const [system, t] of Object.entries(await p.ask({ measure: calls }))) {
         theirs[system] ??= []
@@ -156,7 +175,8 @@ export async function measureRow(open, row, copy, seconds, peers) {
   }
   const ms = median(times)
   const floorBytes = row.floor(specs)
-  const floorMs = floorBytes / copy / 1e6
+  const copyRate = median(copies)
+  const floorMs = floorBytes / copyRate / 1e6
   const flops = row.flops?.(specs)
   const steps = []
   const resources = []
@@ -179,6 +199,7 @@ export async function measureRow(open, row, copy, seconds, peers) {
     title: row.title,
     ms,
     best: Math.min(...times),
+    copyRate,
     hostMs: median(hosts),
     floorMs,
     share: floorMs / ms,

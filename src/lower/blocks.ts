@@ -4,6 +4,7 @@ import type { GridAxis } from '../kernel/ir.ts'
 import { type Body, heldPoints, pointsOf } from '../plan/body.ts'
 import { type Roles, unitAxis } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
+import { type DType, dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 
 /** Parallel axes from the one that moves least in memory to the one that moves most, by the largest store. */
@@ -62,6 +63,32 @@ function axisAcross(body: Body, roles: Roles, first: string | undefined): string
   return undefined
 }
 
+/**
+ * Short rows of a program, of which there would be `rows`: more of them where they share much of what they read, so that it is
+ * read for many at once; all of the next axis, or parts of one length.
+ */
+function withShared(body: Body, roles: Roles, target: TargetInfo, rows: number): number {
+  const [next] = byStoreStride(body, roles.parallel)
+  if (next === undefined) return rows
+  const bytes = (l: { readonly dtype: DType; readonly axes: readonly string[] }): number =>
+    pointsOf(
+      roles.extents,
+      l.axes.filter((a) => !roles.parallel.has(a)),
+    ) * dtypeBytes(l.dtype)
+  let shared = 0
+  let own = 0
+  for (const l of body.lets)
+    if (l.op.kind === 'load') {
+      if (l.axes.includes(next)) own += bytes(l)
+      else shared += bytes(l)
+    }
+  const extent = roles.extents.get(next) ?? 1
+  if (shared < own || rows >= extent || target.sharingRows === 1) return rows
+  const parts = Math.ceil(extent / (target.sharingRows * rows))
+  const isBusy = (pointsOf(roles.extents, roles.parallel) / extent) * parts >= target.minPrograms
+  return isBusy ? Math.ceil(extent / parts) : rows
+}
+
 /** Columns of a program that reads whole lines from memory. */
 const lineColumns = 64
 
@@ -74,7 +101,7 @@ export function reductionPoints(body: Body, roles: Roles, target: TargetInfo, pa
   // Rows contiguous along what is reduced: one at a time, unless they are short.
   if (unit === undefined || !roles.parallel.has(unit)) {
     const { below, points } = target.shortRows
-    return local >= below ? 1 : Math.max(1, Math.floor(points / local))
+    return local >= below ? 1 : withShared(body, roles, target, Math.max(1, Math.floor(points / local)))
   }
   // Nothing stays resident: wide blocks read whole lines.
   const least = partial ? target.partialColumns : lineColumns

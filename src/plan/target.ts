@@ -86,6 +86,8 @@ export interface TargetInfo {
   readonly rowPrograms?: number
   /** Rows of fewer elements than `below` share a program, up to `points` elements. */
   readonly shortRows: { readonly below: number; readonly points: number }
+  /** Times as many rows share a program where they share much of what they read, as long as enough programs remain. */
+  readonly sharingRows: number
   /** The share of bandwidth and arithmetic that one program can use. Absent: a program uses all there is. */
   readonly programShare?: number
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
@@ -121,6 +123,7 @@ export const wasmTarget: TargetInfo = {
   alignment: 64,
   minPrograms: 16,
   shortRows: { below: 64, points: 1024 },
+  sharingRows: 1,
   columnBlock: 1,
   partialColumns: 64,
 }
@@ -158,6 +161,7 @@ export const cudaTarget: TargetInfo = {
   // A cluster of eight blocks, or a block that streams.
   programShare: 0.06,
   shortRows: { below: 1024, points: 2048 },
+  sharingRows: 1,
   columnBlock: 128,
   // Few programs that wait for a cache leave most of its bandwidth.
   partialColumns: 16,
@@ -206,4 +210,6 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256,
   rowPrograms: 264,
   columnBlock: 64,
   shortRows: { below: 1024, points: 1024 },
+  // A token's heads with its angles.
+  sharingRows: 5,
 })

@@ -34,6 +34,11 @@ export class Layout {
     this.threads = threads
   }
 
+  /** Points that axes other than `names` are spread over, of each that they have. */
+  paddingBeside(names: ReadonlySet<string>): number {
+    return [...this.axes.values()].reduce((n, a) => (names.has(a.name) ? n : (n * spanOf(a) * a.chunks) / a.size), 1)
+  }
+
   /** The layout of an axis; undefined for a scalar one. */
   find(name: string): AxisLayout | undefined {
     return this.axes.get(name)
@@ -144,6 +149,7 @@ export function chooseLayout(q: LayoutRequest): Layout {
     names.map((a) => [a, Math.max(1, Math.ceil(size(a) / ((vec.get(a) ?? 1) * 2 ** (bits.get(a) ?? []).length)))]),
   )
   for (const a of names) if (q.serial.has(a) && !q.resident.has(a)) reps.set(a, 1)
+  for (const a of names) if (passesRows(q, a) && (reps.get(a) ?? 1) > mostRowsHeld) reps.set(a, 1)
   fitRegisters(q, vec, reps)
   const axes = new Map(
     names.map((a): [string, AxisLayout] => {
@@ -169,6 +175,15 @@ function evenShare(q: LayoutRequest): number {
   const points = [...q.sizes.values()].reduce((n, size) => n * size, 1)
   return Math.max(4, 2 ** Math.floor(Math.log2(points / q.threads)))
 }
+
+/** Rows that a thread holds parts of at once; those of more pass one by one, whose registers serve the next. */
+const mostRowsHeld = 4
+
+/** Whether a thread holds, along an axis, parts of rows that are folded and read again. */
+const passesRows = (q: LayoutRequest, a: string): boolean =>
+  !q.folded.has(a) &&
+  !q.resident.has(a) &&
+  q.nests.some((n) => n.kept === undefined && n.axes.includes(a) && n.axes.some((r) => q.rows.has(r)))
 
 /** Cuts axes into chunks until every nest's tiles fit; repeats are evened out over the chunks. */
 function fitRegisters(q: LayoutRequest, vec: ReadonlyMap<string, number>, reps: Map<string, number>): void {

@@ -340,20 +340,29 @@ export class Part {
     )
     const resident = only === undefined ? this.residentAxes() : new Set<string>()
     const { vec, contiguous } = this.contiguity(lets, stores, [...sizes.keys()])
-    const spread = threads ?? this.threadsFor(nests, serial, rows, limits)
-    return chooseLayout({
-      ...asked,
-      sizes,
-      nests,
-      vec,
-      contiguous,
-      resident,
-      serial,
-      folded,
-      rows,
-      threads: spread,
-      registers: limits.registers,
-    })
+    const spreadOver = (threads: number): Layout =>
+      chooseLayout({
+        ...asked,
+        sizes,
+        nests,
+        vec,
+        contiguous,
+        resident,
+        serial,
+        folded,
+        rows,
+        threads,
+        registers: limits.registers,
+      })
+    const most = threads ?? this.threadsFor(nests, serial, rows, limits)
+    const least = threads ?? Math.max(32, most / 4)
+    let best = spreadOver(most)
+    // Fewer threads where they have more work each instead of some having none.
+    for (let n = most / 2; n >= least; n /= 2) {
+      const next = spreadOver(n)
+      if (next.paddingBeside(folded) < 0.9 * best.paddingBeside(folded)) best = next
+    }
+    return best
   }
 
   /** Enough threads that each holds about `values` values of the largest nest, 16 of a product's. */

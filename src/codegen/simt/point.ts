@@ -7,6 +7,7 @@ import { elementsPerCall, isRandomDType, type RandomDType } from '../../scalar/t
 import { constant, scalarEx } from './arith.ts'
 import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Type, uint } from './ir.ts'
 import { coarseForm } from './precision.ts'
+import { isPositiveNormal } from './ranges.ts'
 import { coordinate, type Held, type Lanes, registerAt, registerIndex, type Scope, sharedIndex } from './scope.ts'
 
 const int32 = 2 ** 31
@@ -169,6 +170,8 @@ export class Point {
         }
         const coarse = coarseForm(this, l)
         if (coarse !== undefined) return coarse
+        if (op.op === 'log' && isPositiveNormal(this.scope.part, data))
+          return call('f32', 'f32_log_normal', this.read(data))
         return scalarEx(
           op.op,
           this.scope.part.dtypeOf(data),

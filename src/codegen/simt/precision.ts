@@ -8,6 +8,7 @@ import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { combinerOp, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import { bin, call, type Ex, lit, regType } from './ir.ts'
 import type { Part } from './part.ts'
+import { isNonnegative } from './ranges.ts'
 
 /** erf(x) = sign(x) (1 - 2^(|x| p(|x|))): coefficients of p, the lowest first, by least absolute error of the result (6.0e-7). */
 const erfExponent = [
@@ -132,25 +133,12 @@ class Uses {
 
   private keepsRelative({ op }: LetStmt): boolean {
     if (op.kind === 'reduce')
-      return op.combiner === 'max' || op.combiner === 'min' || (op.combiner === 'sum' && this.isNonnegative(op.arg))
+      return (
+        op.combiner === 'max' || op.combiner === 'min' || (op.combiner === 'sum' && isNonnegative(this.part, op.arg))
+      )
     if (op.kind !== 'scalar') return false
-    if (op.op === combinerOp.sum) return op.args.every((a) => this.isNonnegative(a))
+    if (op.op === combinerOp.sum) return op.args.every((a) => isNonnegative(this.part, a))
     return op.op === 'cast' || scalarInfo(op.op).proportional === true
-  }
-
-  /** Whether a value is known to be no less than zero. */
-  private isNonnegative(id: ValueId): boolean {
-    const op = this.part.lets.get(id)?.op
-    switch (op?.kind) {
-      case 'const':
-        return Number(op.value) >= 0
-      case 'scalar':
-        return scalarInfo(op.op).nonnegative === true
-      case 'reduce':
-        return (op.combiner === 'sum' || op.combiner === 'max' || op.combiner === 'min') && this.isNonnegative(op.arg)
-      default:
-        return false
-    }
   }
 
   /** Whether the uses of a value take results with these errors. */

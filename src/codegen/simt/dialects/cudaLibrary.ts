@@ -47,6 +47,7 @@ const math = Object.fromEntries(
 
 export const cudaInline: Inline = {
   ...math,
+  f32_log_normal: 'logf',
   f32_abs: 'fabsf',
   f64_abs: 'fabs',
   f32_round: 'rintf',

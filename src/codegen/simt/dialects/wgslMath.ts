@@ -81,7 +81,7 @@ export const wgslMath: Library = {
   ...unary(
     'exp',
     // Beyond 127 the rest carries the result over the greatest number.
-    `let a = clamp(x, -87.9, 88.9);
+    `let a = max(x, -87.9);
   let t = min(${stepsOf('a')}, bitcast<u32>(${text(49152 + 127)}));
   let n = ${wholeOf('t')};
   let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
@@ -140,6 +140,22 @@ fn half_exp(x: f32) -> f32 {
   return h + 0.25 / h;`,
     ['half_exp'],
   ),
+  log_steps: fn(`// The logarithm of a normal number, times 2^-scale.
+fn log_steps(a: f32, scale: i32) -> f32 {
+  let offset = bitcast<i32>(a) - 0x3f3504f3;
+  let e = bitcast<f32>((offset >> 23u) - scale + 0x4b400000) - 12582912.0;
+  let f = bitcast<f32>((offset & 0x7fffff) + 0x3f3504f3) - 1.0;
+  let z = f * f;
+  let cubic = fma(e, -2.1219444e-4, ${poly('f', logTerms)} * (f * z));
+  return fma(e, 0.693359375, f + fma(-0.5, z, cubic));
+}`),
+  f32_log_normal: fn(
+    `// Of a normal number, infinity or NaN.
+fn f32_log_normal(x: f32) -> f32 {
+  return select(log_steps(x, 0), x, bitcast<u32>(x) >= 0x7f800000u);
+}`,
+    ['log_steps'],
+  ),
   ...unary(
     'log',
     `var a = x;
@@ -152,13 +168,8 @@ fn half_exp(x: f32) -> f32 {
     a = x * 8388608.0;
     scale = 23;
   }
-  let offset = bitcast<i32>(a) - 0x3f3504f3;
-  let e = bitcast<f32>((offset >> 23u) - scale + 0x4b400000) - 12582912.0;
-  let f = bitcast<f32>((offset & 0x7fffff) + 0x3f3504f3) - 1.0;
-  let z = f * f;
-  let cubic = fma(e, -2.1219444e-4, ${poly('f', logTerms)} * (f * z));
-  return fma(e, 0.693359375, f + fma(-0.5, z, cubic));`,
-    ['f32_isinf', 'special_values'],
+  return log_steps(a, scale);`,
+    ['f32_isinf', 'log_steps', 'special_values'],
   ),
   ...unary(
     'log1p',
