@@ -36,6 +36,7 @@ import {
   tid,
   type Unit,
 } from './scope.ts'
+import { placeShared } from './shared.ts'
 
 /** A partial result: a value, with its position where the fold has positions. */
 interface Partial {
@@ -178,7 +179,7 @@ export function exchange(scope: Scope, accs: readonly Accumulator[], out: Block)
     eachRegister(scope, acc, out, (_, held, body) => butterfly(scope, acc, held, lanes, body))
   const near = spread.filter((s) => s.blocks.length === 0 && s.warps.length > 0)
   const far = spread.filter((s) => s.blocks.length > 0)
-  if (near.length > 0) exchangeInBlock(scope, near, out)
+  for (const folds of batches(scope, near)) exchangeInBlock(scope, folds, out)
   if (far.length > 0) exchangeInCluster(scope, far, blockBits, out)
   out.push(...back)
 }
@@ -189,11 +190,30 @@ const mostRead = 3
 /** Bytes of slots of which there are two sets, so that an exchange does not wait until the one before it is read (barriers.ts). */
 const mostTwice = 1024
 
+/** Bytes of a fold's slots in its block. */
+const roomOf = ({ acc, rest, warps }: Spread): number =>
+  2 ** (rest.length + warps.length) * acc.values.length * bytesOf(acc)
+
+/** Folds that exchange together: all of them, where the shared memory that tiles leave has room for their slots at once. */
+function batches({ unit }: Scope, folds: readonly Spread[]): Spread[][] {
+  const tiles = placeShared(unit.shared.filter((a) => !a.name.startsWith('partial'))).bytes
+  const types = new Set(folds.flatMap(({ acc }) => [acc.values.type, ...(acc.positions === undefined ? [] : ['at'])]))
+  const most = (unit.sharedBytes - tiles) / Math.max(1, types.size)
+  const out: Spread[][] = []
+  let room = Number.POSITIVE_INFINITY
+  for (const fold of folds) {
+    room += roomOf(fold)
+    if (room > most) {
+      out.push([])
+      room = roomOf(fold)
+    }
+    out.at(-1)?.push(fold)
+  }
+  return out
+}
+
 function exchangeInBlock(scope: Scope, folds: readonly Spread[], out: Block): void {
-  const room = folds.reduce(
-    (n, s) => n + 2 ** (s.rest.length + s.warps.length) * s.acc.values.length * bytesOf(s.acc),
-    0,
-  )
+  const room = folds.reduce((n, s) => n + roomOf(s), 0)
   const slotsFor = allotter(scope, room <= mostTwice && scope.unit.blockExchanges++ % 2 === 1 ? '_other' : '')
   // A slot for each thread but for the lanes that agree now; the digits of warps stand at the end.
   const all = folds.map((s) => {

@@ -93,6 +93,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
   )
   unit.loops = parts.some((p) => p.loops.length > 0)
   unit.loadsAhead = caps.loadsAhead !== false
+  unit.sharedBytes = caps.maxSharedBytes
   const summary: string[] = []
   let first = 0
   const bodies: { readonly end: number; readonly body: Block }[] = []

@@ -85,6 +85,8 @@ export class Unit {
   /** Exchanges between the blocks so far, and between warps that share one of two sets of slots. */
   exchanges = 0
   blockExchanges = 0
+  /** Most bytes of shared memory. */
+  sharedBytes = Number.POSITIVE_INFINITY
   /** The program whose rows are asked for early. */
   upcoming: Upcoming | undefined
   /** Whether a parameter may share memory with another. */
