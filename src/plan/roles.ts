@@ -9,6 +9,7 @@ import { ancestorsOf } from '../kernel/walk.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type MatrixRole, reductionsBeside } from './beside.ts'
+import { mostBuffers } from './bindings.ts'
 import { type Body, heldPoints, pointsOf, storedTensors } from './body.ts'
 import { depthParts } from './depth.ts'
 import { type Refused, refuse } from './refusal.ts'
@@ -152,6 +153,8 @@ export function analyse(
     const beside = reductionsBeside(analysis, matrix)
     if (!beside.ok) return beside
     const { riding, split } = beside
+    const over = tooManyBound(body, split, target)
+    if (over !== undefined) return over
     const own = new Set(lets.get(matrix.id)?.axes)
     for (const s of body.stores) {
       const value = lets.get(s.value)
@@ -185,6 +188,8 @@ export function analyse(
   const cut = splitReductions({ body, target, mode, extents, row, parallel, lets, folds, byColumns, aligned })
   if (!cut.ok) return cut
   const { split, splitBy } = cut
+  const over = tooManyBound(body, split, target)
+  if (over !== undefined) return over
   const loops = split.size > 0 && splitBy !== 'every-index'
   const inBlock = mode === 'strict' || loops || body.lets.some((l) => l.op.kind === 'scan')
   const room = inBlock ? (target.blockRowBytes ?? target.rowBytes) : target.rowBytes
@@ -192,6 +197,14 @@ export function analyse(
   if (passes > 1 && foldsAcross(body, row))
     return refuse('row-too-long', `tiles of ${held} elements, folded along several axes, do not stay resident`)
   return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy, passes } }
+}
+
+/** Why the kernels of a body with reductions that are cut bind too much, the partial results counted; undefined: they do not. */
+function tooManyBound(body: Body, split: ReadonlySet<ValueId>, target: TargetInfo): Refused | undefined {
+  if (body.loads.size + storedTensors(body).length + split.size <= target.maxBuffers) return undefined
+  const most = mostBuffers(body, split)
+  if (most <= target.maxBuffers) return undefined
+  return refuse('too-many-buffers', `${most} buffers with partial results, the target binds ${target.maxBuffers}`)
 }
 
 /**

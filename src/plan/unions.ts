@@ -4,9 +4,10 @@
  */
 import type { Node } from '../graph/node.ts'
 import { sizeOf } from '../types/shape.ts'
+import { bindingsOf } from './bindings.ts'
 import type { GroupGraph } from './groupGraph.ts'
 import { outlineOf } from './outline.ts'
-import { OrderPeak, read } from './peak.ts'
+import { OrderPeak } from './peak.ts'
 import {
   type KernelGroup,
   type PlannedGroup,
@@ -16,7 +17,6 @@ import {
   type UnionGroup,
 } from './plan.ts'
 import { type Refused, refuse } from './refusal.ts'
-import { storageOf } from './region.ts'
 import type { TargetInfo } from './target.ts'
 
 /** Intermediates may grow by this much: planning memory by lifetimes is no more exact. */
@@ -101,10 +101,26 @@ const statementsOf = (g: KernelGroup): number =>
 /** A union that others may join. */
 interface Open {
   readonly ids: number[]
-  readonly buffers: Set<Node>
+  readonly main: Set<string>
+  readonly finish: Set<string>
   statements: number
   readonly outlines: Set<string>
 }
+
+/** What a kernel and its finishing stage bind. */
+function boundBy(g: KernelGroup): { readonly main: Set<string>; readonly finish: Set<string> } {
+  const [main, finish] = [new Set<string>(), new Set<string>()]
+  for (const body of g.segments) {
+    const own = bindingsOf(body, g.roles.split)
+    for (const b of own.main) main.add(b)
+    for (const b of own.finish) finish.add(b)
+  }
+  return { main, finish }
+}
+
+/** Size of a union of sets. */
+const together = (a: ReadonlySet<string> | undefined, b: ReadonlySet<string>): number =>
+  [...b].reduce((n, x) => (a?.has(x) === true ? n : n + 1), a?.size ?? 0)
 
 /** The unions that the graph allows, cut where a kernel of the target ends. */
 function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
@@ -116,12 +132,12 @@ function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
     const g = s.groups.get(id)
     if (!mayJoin(g)) continue
     const at = `${level.get(id) ?? 0} ${s.mark?.(g) ?? ''}`
-    const own = new Set([...read(g), ...storedBy(g)].map(storageOf))
+    const own = boundBy(g)
     const now = open.get(at)
     // Code that stands in the union already is shared where the target can.
     const outline = target.sharesUnionCode ? outlineOf(g) : undefined
     const statements = outline !== undefined && now?.outlines.has(outline) === true ? 0 : statementsOf(g)
-    const buffers = (now?.buffers.size ?? 0) + [...own].filter((n) => now?.buffers.has(n) !== true).length
+    const buffers = Math.max(together(now?.main, own.main), together(now?.finish, own.finish))
     const why =
       now === undefined
         ? undefined
@@ -132,7 +148,8 @@ function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
             : undefined
     if (now !== undefined && why === undefined) {
       now.ids.push(id)
-      for (const n of own) now.buffers.add(n)
+      for (const b of own.main) now.main.add(b)
+      for (const b of own.finish) now.finish.add(b)
       now.statements += statements
       if (outline !== undefined) now.outlines.add(outline)
       continue
@@ -141,7 +158,7 @@ function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
     const ids = [id]
     open.set(at, {
       ids,
-      buffers: own,
+      ...own,
       statements: statementsOf(g),
       outlines: new Set(outline === undefined ? [] : [outline]),
     })

@@ -43,7 +43,7 @@ const make = (shape: readonly number[], seed: number): Tensor =>
     .reshape([...shape])
 
 interface Case {
-  readonly f: (...x: Tensor[]) => Tensor
+  readonly f: (...x: Tensor[]) => Tensor | Tensor[]
   readonly shapes: readonly (readonly number[])[]
 }
 
@@ -59,13 +59,42 @@ const cases: Readonly<Record<string, Case>> = {
       [33, 65],
     ],
   },
+  'many sums of one tensor, which end as partial results': {
+    f: (x) =>
+      Array.from({ length: 9 }, (_, i) =>
+        x
+          .mul(i + 1)
+          .sin()
+          .sum(),
+      ),
+    shapes: [[40_003]],
+  },
+  'column sums beside a matrix product': {
+    f: (a) =>
+      Array.from({ length: 5 }, (_, i) =>
+        a
+          .matmul(a)
+          .mul(i + 1)
+          .sin()
+          .sum(0),
+      ),
+    shapes: [[150, 150]],
+  },
+  'a tensor read in two shapes': {
+    f: (x, y) => [x.sum(0), x.sum(1), x.max(0), x.max(1), x.min(0), api.concat([x, y], 0)],
+    shapes: [
+      [33, 3],
+      [33, 3],
+    ],
+  },
   'many programs': { f: (x) => x.exp().add(1), shapes: [[100_003]] },
 }
 
 async function results({ f, shapes }: Case, device: Parameters<typeof api.setDevice>[0]): Promise<number[]> {
   api.setDevice(device)
   const out = api.jit(f)(...shapes.map((s, i) => make(s, i + 1)))
-  return Array.from(await out.data(), Number)
+  const data = await Promise.all([out].flat().map((t) => t.data()))
+  return data.flatMap((d) => Array.from(d, Number))
 }
 
 describe.each([
