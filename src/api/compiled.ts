@@ -39,6 +39,9 @@ export function createCompiledDevice(
       const { program, report } = compiled
       return {
         run: (inputs) => executable.run(inputs),
+        get hasBegun() {
+          return executable.hasBegun
+        },
         report,
         program,
         dispose: () => {

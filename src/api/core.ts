@@ -112,13 +112,17 @@ export function release(storage: Storage): void {
   if (storage.refs === 0) storage.free()
 }
 
-/** Marks a tensor as given to a program; its storage, which the caller takes over if nobody else holds it. */
-export function donate(t: TensorCore): Storage {
+/** The storage of a tensor that is to be donated: what is pending on it is evaluated, since its memory may be written over. */
+export function settledStorage(t: TensorCore): Storage {
   const storage = storageOf(t, 'donation')
   settle(storage)
+  return storage
+}
+
+/** Marks a tensor as given to a program, which holds its storage in its place no longer. */
+export function donate(t: TensorCore, storage: Storage): void {
   write(t, { kind: 'gone', why: 'donated' })
   storage.refs--
-  return storage
 }
 
 function gone(t: TensorCore, why: 'disposed' | 'donated', what: string): UserError {

@@ -30,6 +30,8 @@ export interface CompileRequest {
 export interface Compiled {
   /** Fresh buffers for the outputs; donated inputs are consumed. */
   run(inputs: readonly DeviceBuffer[]): DeviceBuffer[]
+  /** Whether the last run got as far as writing memory: if it threw before, donated inputs hold what they held. */
+  readonly hasBegun: boolean
   /** The fusion report and the launch plan; undefined on a device that compiles nothing. */
   readonly report: FusionReport | undefined
   readonly program: Program | undefined

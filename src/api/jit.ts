@@ -5,7 +5,7 @@ import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import type { DeviceBuffer } from '../runtime/backend.ts'
 import { type ByteSize, byteSize } from './bytes.ts'
-import { currentTrace, donate, storageOf, type TensorCore } from './core.ts'
+import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from './core.ts'
 import type { Compiled, Device, DeviceName, Mode } from './device.ts'
 import { deviceOr } from './session.ts'
 import { retain, Storage } from './storage.ts'
@@ -159,35 +159,66 @@ class Jitted {
   }
 }
 
-/** Storages of donated arguments: their buffers, for the program to take. */
-function donatedBuffer(t: Tensor, device: Device): { readonly buffer: DeviceBuffer; readonly settle: () => void } {
-  const storage = donate(t)
-  if (storage.refs > 0) {
-    // Someone else holds the value: the program gets a copy.
-    return { buffer: device.copy(storage.on(device)), settle: () => {} }
+/** A donated argument of a call. */
+interface Donation {
+  readonly tensor: Tensor
+  readonly storage: Storage
+  /** What the program gets where someone else holds the value too. */
+  readonly copy: DeviceBuffer | undefined
+}
+
+/** Ends donated arguments: their memory is the program's now. */
+function give(donations: readonly Donation[]): void {
+  for (const { tensor, storage, copy } of donations) {
+    donate(tensor, storage)
+    if (copy === undefined) storage.surrender()
+    else if (storage.refs === 0) storage.free()
   }
-  return { buffer: storage.on(device), settle: () => storage.surrender() }
+}
+
+/** Donated arguments of a call that failed: they stay, unless the program may have written over them. */
+function keep(donations: readonly Donation[], { compiled, device }: Entry, ran: boolean): void {
+  for (const { tensor, storage, copy } of donations) {
+    if (copy !== undefined) device.free(copy)
+    else if (ran && compiled.hasBegun) {
+      donate(tensor, storage)
+      storage.free()
+    }
+  }
+}
+
+const usedOn = (t: Tensor, device: Device): DeviceBuffer => storageOf(t, 'a jitted call').on(device)
+
+/** The buffer of a donated argument, which is given only when the program has run. */
+function lend(tensor: Tensor, device: Device, donations: Donation[]): DeviceBuffer {
+  const storage = settledStorage(tensor)
+  const buffer = storage.on(device)
+  const copy = storage.refs > 1 ? device.copy(buffer) : undefined
+  donations.push({ tensor, storage, copy })
+  return copy ?? buffer
 }
 
 /** Runs a compiled signature. This is the path whose cost every call pays: no strings, no structure built but the result. */
 function run(entry: Entry, leaves: readonly Tensor[]): unknown {
-  const { device, donated, captured, places, outputs } = entry
+  const { device, captured, places, outputs } = entry
   const inputs: DeviceBuffer[] = []
-  let after: (() => void)[] | undefined
+  const donations: Donation[] = []
   if (entry.donates && new Set(leaves).size !== leaves.length) rejectAliases(entry, leaves)
-  for (let i = 0; i < leaves.length; i++) {
-    const t = leaves[i]
-    if (t === undefined) continue
-    if (donated[i] === true) {
-      const given = donatedBuffer(t, device)
-      after ??= []
-      after.push(given.settle)
-      inputs.push(given.buffer)
-    } else inputs.push(storageOf(t, 'a jitted call').on(device))
+  let buffers: readonly DeviceBuffer[]
+  let ran = false
+  try {
+    for (let i = 0; i < leaves.length; i++) {
+      const t = leaves[i]
+      if (t !== undefined) inputs.push(entry.donated[i] === true ? lend(t, device, donations) : usedOn(t, device))
+    }
+    for (const t of captured) inputs.push(storageOf(t, 'a jitted call that closes over it: use').on(device))
+    ran = true
+    buffers = entry.compiled.run(inputs)
+  } catch (error) {
+    keep(donations, entry, ran)
+    throw error
   }
-  for (const t of captured) inputs.push(storageOf(t, 'a jitted call that closes over it: use').on(device))
-  const buffers = entry.compiled.run(inputs)
-  if (after !== undefined) for (const settle of after) settle()
+  give(donations)
   const storages: Storage[] = []
   for (let i = 0; i < outputs.length; i++) {
     const [buffer, type] = [buffers[i], outputs[i]]

@@ -52,6 +52,7 @@ export function createReferenceDevice(): Device {
         })
         return outputs
       },
+      hasBegun: false,
       report: undefined,
       program: undefined,
       dispose: () => {},

@@ -16,6 +16,8 @@ export interface Executable {
    * DeviceBuffer is dead afterwards, and may come back as an output). Throws UserError; the device stays usable.
    */
   run(inputs: readonly DeviceBuffer[]): DeviceBuffer[]
+  /** Whether the last run got as far as writing memory: if it threw before, donated inputs hold what they held. */
+  readonly hasBegun: boolean
   /** Bytes held by constants and the arena. */
   readonly residentBytes: number
   dispose(): void

@@ -68,7 +68,13 @@ export function interpretedBackend(): Backend {
     },
     readSync,
     read: async (b, dtype, n) => readSync(b, dtype, n),
-    prepare: (program) => ({ program, run: (inputs) => run(program, inputs), residentBytes: 0, dispose: () => {} }),
+    prepare: (program) => ({
+      program,
+      run: (inputs) => run(program, inputs),
+      hasBegun: true,
+      residentBytes: 0,
+      dispose: () => {},
+    }),
     copy: (b) => {
       const to = alloc(bytesOf(b).bytes)
       new Uint8Array(to.memory).set(new Uint8Array(bytesOf(b).memory))

@@ -170,6 +170,14 @@ describe('donation', () => {
     expect(codeOf(() => f(a, a))).toBe('E_ARGUMENT')
     expect(codeOf(() => jit((x: s.Tensor) => x, { donate: [1] })(a))).toBe('E_ARGUMENT')
   })
+  it('takes nothing for a call that fails before it runs', () => {
+    const add = jit((x: s.Tensor, y: s.Tensor) => x.add(y), { donate: [0] })
+    const x = add(tensor([1]), tensor([1]))
+    const gone = tensor([1])
+    gone.dispose()
+    expect(codeOf(() => add(x, gone))).toBe('E_DISPOSED')
+    expect(x.tolist()).toEqual([2])
+  })
   it('a loop of donations keeps memory level', () => {
     const step = jit((x: s.Tensor) => x.mul(0.5).add(1), { donate: [0] })
     let x = step(s.zeros([1000]))

@@ -27,6 +27,26 @@ describe('1,000 synchronous steps over 64 MB', () => {
     expect(s.memory().used).toBeLessThan(200 << 20)
     x.dispose()
   })
+  it('a step that finds no memory leaves what was donated to it', () => {
+    const step = s.jit((p: s.Tensor) => s.concat([p, p, p, p], 0).mul(2), { donate: [0] })
+    step.compile(s.spec([elements]))
+    const x = s.ones([elements]).evaluate()
+    const others = Array.from({ length: 6 }, () => s.ones([elements]).evaluate())
+    const { used } = s.memory()
+    expect(codeOf(() => step(x))).toBe('E_OUT_OF_MEMORY')
+    expect(s.memory().used).toBe(used)
+    for (const t of others) t.dispose()
+    expect(step(x).slice(elements).item()).toBe(2)
+  })
+  it('a step that fails while it runs has taken what was donated to it', () => {
+    const fail = (): void => {
+      throw new Error('no')
+    }
+    const x = s.ones([4]).evaluate()
+    const step = s.jit((p: s.Tensor) => s.inspect(p.add(1), fail).add(1), { donate: [0] })
+    expect(codeOf(() => step(x))).toBe('E_CALLBACK')
+    expect(x.disposed).toBe(true)
+  })
   it('in a scope', () => {
     const step = s.jit((x: s.Tensor) => x.mul(0.5).add(1))
     let x = s.zeros([elements]).evaluate()

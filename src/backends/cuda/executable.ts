@@ -22,6 +22,7 @@ export class CudaExecutable implements Executable {
   private readonly inputs: readonly { readonly base: number; readonly index: number }[]
   private readonly fresh: readonly { readonly base: number; readonly bytes: number }[]
   private disposed = false
+  hasBegun = false
 
   constructor(device: CudaDevice, program: Program) {
     this.device = device
@@ -113,6 +114,7 @@ export class CudaExecutable implements Executable {
   private execute(inputs: readonly DeviceBuffer[], run: () => void): DeviceBuffer[] {
     const { device, program, prepared } = this
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
+    this.hasBegun = false
     const given = inputs.map((b) => device.own(b))
     const taken: number[] = []
     try {
@@ -126,6 +128,7 @@ export class CudaExecutable implements Executable {
         if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
         prepared.bind(base, have.address)
       }
+      this.hasBegun = true
       run()
       return this.results(given, taken)
     } catch (e) {

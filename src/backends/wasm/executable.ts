@@ -26,6 +26,7 @@ export class WasmExecutable implements Executable {
   /** Buffers that a run allocates. */
   private readonly fresh: readonly number[]
   private disposed = false
+  hasBegun = false
 
   constructor(device: Device, program: Program) {
     this.device = device
@@ -106,6 +107,7 @@ export class WasmExecutable implements Executable {
   private execute(inputs: readonly DeviceBuffer[], run: () => void): DeviceBuffer[] {
     const { device, program, prepared } = this
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
+    this.hasBegun = false
     const given = inputs.map((b) => device.own(b))
     const taken: number[] = []
     try {
@@ -119,6 +121,7 @@ export class WasmExecutable implements Executable {
         if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
         prepared.bind(b, have.address, words)
       })
+      this.hasBegun = true
       run()
       return this.results(given, taken)
     } catch (e) {

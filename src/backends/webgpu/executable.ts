@@ -19,6 +19,7 @@ export class WebgpuExecutable implements Executable {
   private readonly inputs: readonly { readonly base: number; readonly index: number }[]
   private readonly fresh: readonly { readonly base: number; readonly bytes: number }[]
   private disposed = false
+  hasBegun = false
 
   constructor(device: WebgpuDevice, program: Program) {
     this.device = device
@@ -128,6 +129,7 @@ export class WebgpuExecutable implements Executable {
     const { device, program, prepared } = this
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
     device.check()
+    this.hasBegun = false
     const given = inputs.map((b) => device.own(b))
     const taken: GPUBuffer[] = []
     try {
@@ -141,6 +143,7 @@ export class WebgpuExecutable implements Executable {
         if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
         prepared.buffers[base] = have.buffer
       }
+      this.hasBegun = true
       run()
       return this.results(given, taken)
     } catch (e) {
