@@ -2,10 +2,15 @@
 import { describe, expect, test } from 'vitest'
 import { cudaCaps, type SimtCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { webgpuTarget } from '../../src/plan/target.ts'
 import { numberToBf16 } from '../../src/scalar/half.ts'
+import { vjpGraph } from '../../src/transforms/index.ts'
+import { at, trace } from '../compile/support.ts'
 import { type Buffers, Emulated, hasCompiler } from './emulator/emulator.ts'
 import { openDevice, runWgsl } from './wgsl.ts'
 
@@ -145,7 +150,25 @@ describe('which loops', () => {
     const source = (columns: number): string =>
       emitKernel(rowsKernel({ rows: 64, columns }), 'wgsl', { ...webgpuCaps, maxSharedBytes: 32768 }).source
     expect(source(2048)).toMatch(early)
-    expect(source(8192)).not.toMatch(early)
+    expect(source(16384)).not.toMatch(early)
+  })
+
+  test('WGSL: layer normalisation, forward and backward', () => {
+    const graph = trace(
+      [
+        { shape: [16384, 4096], dtype: 'bf16' },
+        { shape: [4096], dtype: 'bf16' },
+        { shape: [4096], dtype: 'bf16' },
+      ],
+      (p) => c.layerNorm(at(p, 0), { scale: at(p, 1), bias: at(p, 2) }),
+    )
+    const { program } = compileGraph(vjpGraph(graph, [0, 1, 2]), {
+      mode: 'fast',
+      target: webgpuTarget(12, 256, 256, 32768),
+    })
+    const [step] = program.steps
+    if (step?.kind !== 'kernel') throw new Error('no kernel')
+    expect(emitKernel(step.kernel, 'wgsl', { ...webgpuCaps, laneBits: 5 }).source).toMatch(/x0_ahead[\s\S]*x2_ahead/)
   })
 
   test('not what another parameter overwrites, short loops, or those without exchanges between warps', () => {

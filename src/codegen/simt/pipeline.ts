@@ -32,7 +32,7 @@ const mostThreadBytes = 256
 const mostBlockBytes = 72 << 10
 
 /** Registers that a loop may hold, words loaded early included, where nothing bounds what its compiler takes. */
-const mostRegisters = 96
+const mostRegisters = 120
 
 /** Where a loop begins, ends, and stands now. */
 export interface Course {
