@@ -1,4 +1,5 @@
 /** The entry point `sinter/cuda`: NVIDIA GPUs from Node, through the driver API, NVRTC and cuBLASLt. */
+import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'
 import { registerDevice } from './api/session.ts'
@@ -11,8 +12,8 @@ export type { Device } from './api/device.ts'
 export interface CudaDeviceOptions {
   /** Which device, counted from 0. */
   readonly index?: number
-  /** Most bytes of its memory; all of it unless given. */
-  readonly memoryLimit?: number
+  /** Most bytes of its memory (`16GiB` or a number); all of it unless given. */
+  readonly memoryLimit?: ByteSize
   /** Folder where compiled kernels are kept; the user's cache folder unless given. */
   readonly cacheFolder?: string
   /** `false`: products are kernels of this library alone, even where cuBLASLt is found. */
@@ -28,10 +29,12 @@ function openCuda(settings: CudaOptions): Device {
 
 /**
  * An NVIDIA GPU as a device: `setDevice(cuda())`. Calls with equal options give the same device; from then on its name is
- * `'cuda'`. Throws E_DEVICE naming what is missing: the package `koffi`, the driver, NVRTC, or the device.
+ * `'cuda'`. Throws E_DEVICE naming what is missing: the package `koffi`, the driver, NVRTC, or the device,
+ * E_ARGUMENT for a memory limit that is none.
  */
 export function cuda(options: CudaDeviceOptions = {}): Device {
-  const { index = 0, memoryLimit, cacheFolder, library = true } = options
+  const { index = 0, cacheFolder, library = true } = options
+  const memoryLimit = options.memoryLimit === undefined ? undefined : byteSize(options.memoryLimit, 'memoryLimit')
   const key = JSON.stringify([index, memoryLimit, cacheFolder, library])
   const settings: CudaOptions = {
     index,

@@ -1,8 +1,10 @@
 /** The entry point `sinter/webgpu`: GPUs in browsers, and in Node through the package `webgpu`. */
+import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'
 import { registerDevice } from './api/session.ts'
 import { createWebgpuBackend, webgpuCapabilities } from './backends/webgpu/backend.ts'
+import { UserError } from './diagnostics/errors.ts'
 import { webgpuTarget } from './plan/target.ts'
 
 export type { Device } from './api/device.ts'
@@ -11,17 +13,25 @@ export type { Device } from './api/device.ts'
 export interface WebgpuDeviceOptions {
   /** Which adapter, where there are several. */
   readonly powerPreference?: 'low-power' | 'high-performance'
-  /** Most bytes of memory. */
-  readonly memoryLimit?: number
+  /** Most bytes of memory: `512MB`, `1GiB` or a number. */
+  readonly memoryLimit?: ByteSize
 }
 
 /**
  * A GPU as a device: `setDevice(await webgpu())`; from then on its name is `'webgpu'`. Every call opens a new one (after a
  * device is lost, that is the way back). WebGPU cannot wait, so values are read with `await tensor.data()` alone. Throws E_DEVICE
- * naming what is missing.
+ * naming what is missing, E_ARGUMENT for options that are none.
  */
 export async function webgpu(options: WebgpuDeviceOptions = {}): Promise<Device> {
-  const backend = await createWebgpuBackend(options)
+  const { powerPreference, memoryLimit } = options
+  if (powerPreference !== undefined && powerPreference !== 'low-power' && powerPreference !== 'high-performance')
+    throw new UserError('E_ARGUMENT', `there is no powerPreference ${JSON.stringify(powerPreference)}`, {
+      help: "use 'low-power' or 'high-performance'",
+    })
+  const backend = await createWebgpuBackend({
+    ...(powerPreference === undefined ? {} : { powerPreference }),
+    ...(memoryLimit === undefined ? {} : { memoryLimit: byteSize(memoryLimit, 'memoryLimit') }),
+  })
   return registerDevice(
     createCompiledDevice('webgpu', backend, webgpuTarget(...backend.planningLimits), webgpuCapabilities),
   )

@@ -53,17 +53,29 @@ export function currentDevice(): Device {
   return current
 }
 
+/** A device as an entry point gave it. Throws E_ARGUMENT for another object, such as a promise that was not awaited. */
+function given(device: object | null): Device {
+  if (isDevice(device)) return device
+  const what = device instanceof Promise ? 'a promise' : device === null ? 'null' : 'an object that is no device'
+  throw new UserError('E_ARGUMENT', `a device is needed, not ${what}`, {
+    help: "setDevice(await webgpu()), setDevice(cuda()), setDevice('wasm')",
+  })
+}
+
+const isDevice = (x: object | null): x is Device => x !== null && 'compile' in x && typeof x.compile === 'function'
+
 /** The device of a name, or the current one. */
 export const deviceOr = (device: DeviceName | Device | undefined): Device =>
-  device === undefined ? currentDevice() : typeof device === 'object' ? device : deviceNamed(device)
+  device === undefined ? currentDevice() : typeof device === 'object' ? given(device) : deviceNamed(device)
 
 /**
  * Chooses the device that operations run on from now on, by name or as an entry point gave it (`setDevice(cuda())`); tensors
- * elsewhere are copied when they are used. With options it is a new device. Throws E_DEVICE for a name this build does not have
- * and for one that has to be opened first.
+ * elsewhere are copied when they are used (but for those on WebGPU, which cannot wait: E_DEVICE says how to copy them). With options
+ * it is a new device. Throws E_DEVICE for a name this build does not have and for one that has to be opened first, E_ARGUMENT for
+ * what is no device.
  */
 export function setDevice(device: DeviceName | Device, options?: DeviceOptions): void {
-  current = typeof device === 'object' ? device : deviceNamed(device, options)
+  current = typeof device === 'object' ? given(device) : deviceNamed(device, options)
 }
 
 /** The name of the device operations run on. */

@@ -1,9 +1,10 @@
 /** Storage: the value of a concrete tensor, on the host or on a device, shared by the tensors that hold it. */
-import { invariant } from '../diagnostics/errors.ts'
+import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { DeviceBuffer } from '../runtime/backend.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
-import { type Shape, sizeOf } from '../types/shape.ts'
+import { type Shape, showShape, sizeOf } from '../types/shape.ts'
+import { callSite } from './callsite.ts'
 import type { Device } from './device.ts'
 import { giveWeight, reclaim, takeWeight } from './reclaim.ts'
 
@@ -69,19 +70,40 @@ export class Storage {
   on(device: Device): DeviceBuffer {
     const have = this.#allocation
     if (have?.buffer !== undefined && have.device === device) return have.buffer
-    const buffer = device.upload(this.#host ?? this.readSync())
+    const buffer = device.upload(this.#host ?? this.#valueFor(device))
     if (have !== undefined) freeAllocation(have)
     this.#host = undefined
     this.#own(device, buffer)
     return buffer
   }
 
-  /** A copy of its elements. */
+  /** A copy of its elements. Throws E_DEVICE where the device cannot be waited for. */
   readSync(): HostArray {
     if (this.#host !== undefined) return this.#host.slice()
     const a = this.#allocation
     invariant(a?.buffer !== undefined, 'a storage without value is read')
-    return a.device.readSync(a.buffer, this.dtype, this.size)
+    try {
+      return a.device.readSync(a.buffer, this.dtype, this.size)
+    } catch (error) {
+      throw placed(error)
+    }
+  }
+
+  /** A copy of its elements for a device that is not its own. */
+  #valueFor(device: Device): HostArray {
+    try {
+      return this.readSync()
+    } catch (error) {
+      const from = this.#allocation?.device
+      if (!(error instanceof UserError) || error.code !== 'E_DEVICE' || from === undefined) throw error
+      const to = from.name === device.name ? `another ${device.name} device` : `the device ${device.name}`
+      const what = `a tensor ${this.dtype}${showShape(this.shape)} of the device ${from.name} is used on ${to}`
+      throw new UserError(error.code, `${what}: ${error.summary}`, {
+        help: 'copy it there first: tensor(await x.data(), { shape: x.shape, dtype: x.dtype })',
+        ...(error.where === undefined ? {} : { where: error.where }),
+        cause: error,
+      })
+    }
   }
 
   /** A copy of its elements; when memory is crowded, collected tensors are freed meanwhile. */
@@ -111,6 +133,18 @@ export class Storage {
     giveWeight(this.#weight)
     this.#weight = undefined
   }
+}
+
+/** An error of a device, with the user's call that met it. */
+function placed(error: unknown): unknown {
+  if (!(error instanceof UserError) || error.where !== undefined) return error
+  const { code, summary, help } = error
+  const where = callSite()
+  return new UserError(code, summary, {
+    ...(where === undefined ? {} : { where }),
+    ...(help === undefined ? {} : { help }),
+    cause: error,
+  })
 }
 
 /** One more tensor holds it. */

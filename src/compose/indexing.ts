@@ -116,7 +116,17 @@ export function gatherND(x: Node, indices: Node, batchDims = 0): Node {
   return makeNode('gather', [x, ...tuple], { shape, sources })
 }
 
-/** x with updates[p] combined into x[.., indices[p], ..] at the axis, other coordinates those of p (ONNX ScatterElements). Throws E_SHAPE. */
+const combiners: ReadonlySet<string> = new Set<ScatterCombiner>(['set', 'sum', 'prod', 'max', 'min'])
+
+/** Throws E_ARGUMENT for a name that callers without types may give. */
+function checkCombiner(name: ScatterCombiner): void {
+  if (combiners.has(name)) return
+  throw new UserError('E_ARGUMENT', `there is no combiner ${JSON.stringify(name)}`, {
+    help: `use one of ${[...combiners].join(', ')}`,
+  })
+}
+
+/** x with updates[p] combined into x[.., indices[p], ..] at the axis, other coordinates those of p (ONNX ScatterElements). Throws E_SHAPE, E_ARGUMENT. */
 export function scatterElements(
   x: Node,
   indices: Node,
@@ -124,13 +134,15 @@ export function scatterElements(
   axis: number,
   combiner: ScatterCombiner = 'set',
 ): Node {
+  checkCombiner(combiner)
   const a = normaliseAxis(axis, x.shape.length)
   const sources = x.shape.map((_, i): IndexSource => (i === a ? { input: 0 } : { axis: i }))
   return makeNode('scatter', [x, cast(updates, x.dtype), asIndex(indices, x.shape[a] ?? 0)], { sources, combiner })
 }
 
-/** x with updates[p, ..rest] combined into x[indices[p, :], ..rest] (ONNX ScatterND). Throws E_SHAPE. */
+/** x with updates[p, ..rest] combined into x[indices[p, :], ..rest] (ONNX ScatterND). Throws E_SHAPE, E_ARGUMENT. */
 export function scatterND(x: Node, indices: Node, updates: Node, combiner: ScatterCombiner = 'set'): Node {
+  checkCombiner(combiner)
   const k = indices.shape.at(-1) ?? 0
   const points = [...indices.shape.slice(0, -1), ...x.shape.slice(k)]
   const { tuple, sources } = coordinates(x, indices, points, 0)

@@ -33,6 +33,18 @@ test('shapes that overflow, and what follows them', () => {
   expect([...ones([3]).add(1).dataSync()]).toEqual([2, 2, 2])
 })
 
+test('what is no device, or no combiner', () => {
+  const before = s.getDevice()
+  const promise = Promise.resolve() as never
+  expect(codeOf(() => s.setDevice(promise))).toBe('E_ARGUMENT')
+  expect(codeOf(() => s.setDevice({} as never))).toBe('E_ARGUMENT')
+  expect(codeOf(() => jit((x: Tensor) => x.add(1), { device: promise })(ones([2])))).toBe('E_ARGUMENT')
+  expect(s.getDevice()).toBe(before)
+  const at = tensor([[0]], { dtype: 'i32' })
+  expect(codeOf(() => s.scatterND(ones([3]), at, ones([1]), 'add' as 'sum'))).toBe('E_ARGUMENT')
+  expect(codeOf(() => s.scatterAlongAxis(ones([3, 1]), at, ones([1, 1]), 0, 'mul' as 'prod'))).toBe('E_ARGUMENT')
+})
+
 test('slices, axes and reshapes out of range', () => {
   const x = ones([4, 5])
   expect(codeOf(() => x.sum(2))).toBe('E_AXIS')
