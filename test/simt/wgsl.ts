@@ -3,7 +3,7 @@ import { type SimtCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { dispatchSize, emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import type { HostArray } from '../../src/types/host.ts'
-import { absent, chooseDriver } from '../support/softwareDriver.ts'
+import { absent, chooseDriver, dawnOptions } from '../support/softwareDriver.ts'
 
 export type Buffers = Record<string, HostArray>
 
@@ -28,7 +28,7 @@ async function open(): Promise<Machine | string> {
   const { create, globals } = await import('webgpu')
   Object.assign(globalThis, globals)
   // Dawn's objects end with the GPU object: it is kept.
-  gpu = create([])
+  gpu = create([...dawnOptions])
   const adapter = await gpu.requestAdapter()
   if (adapter === null) return absent('no WebGPU adapter (is libvulkan1 installed?)')
   const subgroups = adapter.features.has('subgroups')

@@ -1,7 +1,4 @@
-/**
- * ONNX models on WebGPU (the software adapter, which takes minutes to compile them all): every third of ten, all with
- * SINTER_WEBGPU_CASES=1. Runs when SINTER_SHARED names the folder that holds `onnx/onnx-models.tar.xz`.
- */
+/** ONNX models on WebGPU (the software adapter). Runs when SINTER_SHARED names the folder that holds `onnx/onnx-models.tar.xz`. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -11,23 +8,21 @@ import { archivesPresent, models, unpack } from '../onnx/archives.ts'
 import { openSoftware } from './software.ts'
 
 const present = archivesPresent('ONNX MODELS ON WEBGPU')
-const every = Number(process.env.SINTER_WEBGPU_CASES ?? 3)
-const some = models.filter((_, i) => i % every === 0)
 const root = present ? unpack(['onnx-models']) : ''
 afterAll(() => {
   if (present) rmSync(root, { recursive: true, force: true })
 })
 
 test.skipIf(!present)(
-  `${some.length} of ten pass`,
+  'all pass',
   async ({ skip }) => {
     const device = await openSoftware()
     skip(typeof device === 'string', String(device))
-    const r = await sinter('verify', '--device', 'webgpu', '--jobs', '1', '--json', ...some.map((m) => join(root, m)))
+    const r = await sinter('verify', '--device', 'webgpu', '--jobs', '1', '--json', ...models.map((m) => join(root, m)))
     const data = JSON.parse(r.out)
     const failed = (data.cases as CaseResult[]).filter((c) => c.status !== 'passed')
     expect(failed.map((c) => `${c.name}: [${c.code}] ${c.message}`)).toEqual([])
-    expect(data.passed).toBe(some.length)
+    expect(data.passed).toBe(models.length)
   },
   600_000,
 )

@@ -1,6 +1,6 @@
 /**
  * ONNX's node cases on WebGPU (the software adapter), those of dtypes and operators it lacks skipped. Runs when SINTER_SHARED
- * names the folder that holds `onnx/onnx-node-cases.tar.xz`. SINTER_WEBGPU_CASES=1 takes every one instead of every third.
+ * names the folder that holds `onnx/onnx-node-cases.tar.xz`.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -17,8 +17,6 @@ const present = archive !== undefined && existsSync(archive)
 if (!present)
   console.warn('\n*** ONNX CASES NOT RUN ON WEBGPU: SINTER_SHARED names no folder with onnx/*.tar.xz. ***\n')
 
-const every = Number(process.env.SINTER_WEBGPU_CASES ?? 3)
-
 /**
  * Cases that differ on every device, WebAssembly too: bf16 attention by a step of bf16 (fused intermediates are not rounded), other
  * random generators, a quotient next to a tie.
@@ -34,7 +32,7 @@ test.skipIf(!present)(
     const device = await openSoftware()
     skip(typeof device === 'string', String(device))
     execFileSync('tar', ['-xJf', archive ?? '', '-C', root])
-    const cases = readdirSync(root).filter((d, i) => d.startsWith('test_') && i % every === 0)
+    const cases = readdirSync(root).filter((d) => d.startsWith('test_'))
     const r = await sinter(
       'verify',
       '--device',
