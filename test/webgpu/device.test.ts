@@ -169,10 +169,9 @@ describe('jit', () => {
 describe('errors', () => {
   test('values cannot be read synchronously', () => {
     const x = tensor([1, 2]).add(1)
-    expect(() => x.dataSync()).toThrowErrorMatchingInlineSnapshot(`
-      [UserError: [E_DEVICE] values on a WebGPU device cannot be read synchronously
-        help: await tensor.data() reads them]
-    `)
+    expect(() => x.dataSync()).toThrow(
+      /E_DEVICE\] values on a WebGPU device cannot be read synchronously\n {2}at .*device\.test\.ts.*await tensor\.data\(\) reads them/s,
+    )
   })
 
   test('64-bit floats are refused with the operation and the call', () => {
