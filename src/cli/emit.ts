@@ -1,9 +1,9 @@
-/** `sinter emit`: the kernels of a model as standalone source files, with what launching them takes. */
+/** `sinter emit`: the kernels of a model as standalone source files, its constants, and what launching them takes. */
 import { join } from 'node:path'
 import { shareParams } from '../backends/webgpu/aliases.ts'
 import { webgpuCapabilities } from '../backends/webgpu/unsupported.ts'
 import { cudaCaps, webgpuCaps } from '../codegen/simt/capability.ts'
-import { emitKernel } from '../codegen/simt/kernel.ts'
+import { dispatchSize, emitKernel } from '../codegen/simt/kernel.ts'
 import { compileModule } from '../codegen/wasm/kernel.ts'
 import { checkCapabilities } from '../compile/capability.ts'
 import { InternalError } from '../diagnostics/errors.ts'
@@ -11,8 +11,9 @@ import { printKernel } from '../kernel/print.ts'
 import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../plan/target.ts'
 import { counted } from '../report/format.ts'
 import { bufferOf, commandsOf, overlapping } from '../runtime/commands.ts'
-import type { BufferSource, KernelStep, Program } from '../runtime/program.ts'
+import type { BufferSource, KernelStep, Program, RegionStep } from '../runtime/program.ts'
 import { innerPrograms, kernelsOf } from '../runtime/region.ts'
+import type { HostArray } from '../types/host.ts'
 import type { Console } from './console.ts'
 import { writeBytes } from './files.ts'
 import { loadModel } from './load.ts'
@@ -36,44 +37,92 @@ interface BufferRecord {
   readonly kind: 'input' | 'output' | 'constant' | 'intermediate'
   /** Number of the input or output. */
   readonly index?: number
-  /** Bytes into the arena. */
+  /** Bytes into the arena; of a constant, into the file that holds it. */
   readonly offset?: number
+  readonly file?: string
   readonly dtype: string
   readonly shape: readonly number[]
   readonly format: string
   readonly bytes: number
 }
 
-function placing(source: BufferSource, output: number): Pick<BufferRecord, 'kind' | 'index' | 'offset'> {
+/** Constants and inputs of known value in one file, each once and at a multiple of 16 bytes. */
+class Constants {
+  readonly file = 'constants.bin'
+  private readonly places = new Map<HostArray, number>()
+  private size = 0
+
+  /** Where a constant stands. */
+  place(data: HostArray): number {
+    const have = this.places.get(data)
+    if (have !== undefined) return have
+    const at = this.size
+    this.places.set(data, at)
+    this.size = Math.ceil((at + data.byteLength) / 16) * 16
+    return at
+  }
+
+  /** Writes them, if there are any. Throws E_FILE. */
+  write(folder: string): void {
+    if (this.places.size === 0) return
+    const all = new Uint8Array(this.size)
+    for (const [data, at] of this.places) all.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), at)
+    writeBytes(join(folder, this.file), all)
+  }
+}
+
+function placing(
+  source: BufferSource,
+  output: number,
+  constants: Constants,
+): Pick<BufferRecord, 'kind' | 'index' | 'offset' | 'file'> {
   switch (source.kind) {
     case 'input':
       return { kind: 'input', index: source.index }
     case 'output':
       return { kind: 'output', index: output }
     case 'constant':
-      return { kind: 'constant' }
+      return { kind: 'constant', file: constants.file, offset: constants.place(source.data) }
     case 'temp':
       return { kind: 'intermediate', offset: source.offset }
   }
 }
 
-const bufferRecords = (program: Program): BufferRecord[] =>
+const bufferRecords = (program: Program, constants: Constants): BufferRecord[] =>
   program.buffers.map(({ dtype, shape, format, bytes, source }, i) => ({
-    ...placing(source, program.outputs.indexOf(i)),
+    ...placing(source, program.outputs.indexOf(i), constants),
     dtype,
     shape,
     format,
     bytes,
   }))
 
+/** The buffers a step of control flow works on, by the names of src/runtime/program.ts. */
+function controlOf(s: RegionStep): object {
+  switch (s.kind) {
+    case 'cond': {
+      const { test, operands, results } = s
+      return { test, operands, results }
+    }
+    case 'while': {
+      const { flag, consts, carries } = s
+      return { flag, consts, carries }
+    }
+    case 'loop': {
+      const { length, reverse, consts, carries, sequences, results } = s
+      return { length, reverse, consts, carries, sequences, results }
+    }
+  }
+}
+
 /** A program's steps in order, with control flow as programs inside. */
-function describe(program: Program, kernelNumber: (s: KernelStep) => number): unknown {
+function describe(program: Program, kernelNumber: (s: KernelStep) => number, constants: Constants): unknown {
   return {
     name: program.name,
     arenaBytes: program.arenaBytes,
     inputs: program.inputs,
     outputs: program.outputs,
-    buffers: bufferRecords(program),
+    buffers: bufferRecords(program, constants),
     steps: program.steps.map((s) => {
       switch (s.kind) {
         case 'kernel':
@@ -91,10 +140,11 @@ function describe(program: Program, kernelNumber: (s: KernelStep) => number): un
           return {
             control: s.kind,
             name: s.name,
-            ...(s.kind === 'loop' ? { length: s.length } : {}),
+            ...controlOf(s),
             programs: innerPrograms(s).map(({ role, inner }) => ({
               role,
-              program: describe(inner.program, kernelNumber),
+              arena: inner.arena,
+              program: describe(inner.program, kernelNumber, constants),
             })),
           }
       }
@@ -127,20 +177,31 @@ export async function emitCommand(path: string, options: EmitOptions, console: C
   const found = kernelsOf(program)
   const numbers = new Map(found.map(({ step }, i) => [step, i]))
   const files = fileNames(found.map(({ step }) => step))
+  const constants = new Constants()
   const kernels =
     target === 'wasm' ? emitWasm(found, files, out) : found.map((k, i) => emitSimt(k, files[i] ?? '', target, out))
   const plan = {
     target,
     mode,
-    inputs: model.inputs.map(({ name, shape, dtype }) => ({ name, shape, dtype })),
+    // Values that were given or closed over stand in a file as constants do.
+    inputs: model.inputs.map(({ name, shape, dtype }) => {
+      const value = model.values.get(name)
+      const place = value === undefined ? {} : { file: constants.file, offset: constants.place(value.data) }
+      return { name, shape, dtype, ...place }
+    }),
     outputs: model.outputNames,
     kernels,
-    program: describe(program, (s) => {
-      const n = numbers.get(s)
-      if (n === undefined) throw new InternalError(`kernel ${s.kernel.name} is not in the plan`)
-      return n
-    }),
+    program: describe(
+      program,
+      (s) => {
+        const n = numbers.get(s)
+        if (n === undefined) throw new InternalError(`kernel ${s.kernel.name} is not in the plan`)
+        return n
+      },
+      constants,
+    ),
   }
+  constants.write(out)
   writeBytes(join(out, 'program.json'), utf8(`${JSON.stringify(plan, undefined, 2)}\n`))
   if (options.json) console.line(JSON.stringify(plan, undefined, 2))
   else
@@ -149,6 +210,9 @@ export async function emitCommand(path: string, options: EmitOptions, console: C
     )
   return 0
 }
+
+/** WebGPU's default limit of a dimension: further blocks continue along the second. */
+const mostWorkgroups = 65535
 
 type Found = ReturnType<typeof kernelsOf>[number]
 
@@ -175,6 +239,7 @@ function emitSimt({ step, program }: Found, name: string, target: 'cuda' | 'wgsl
     file,
     entry: source.entry,
     blocks: source.programs * source.cluster,
+    ...(target === 'wgsl' ? { dispatch: dispatchSize(source.programs, mostWorkgroups) } : {}),
     ...(source.cluster > 1 ? { cluster: source.cluster } : {}),
     threads: source.threads,
     sharedBytes: source.sharedBytes,

@@ -74,6 +74,23 @@ export default program(
   expect(readFileSync(join(folder, k?.file ?? ''), 'utf8').length).toBeLessThan(12_000)
 })
 
+test.each(['cuda', 'wgsl', 'wasm'])('%s: the constants of a model stand in a file', async (target) => {
+  const r = await sinter('emit', 'examples/digits/digits.onnx', '--target', target, '-o', folder)
+  expect(r.code, r.err).toBe(0)
+  const { buffers } = plan().program as { buffers: readonly Record<'kind' | 'file' | 'offset' | 'bytes', unknown>[] }
+  const constants = buffers.filter((b) => b.kind === 'constant')
+  const size = readFileSync(join(folder, 'constants.bin')).length
+  let end = 0
+  for (const { file, offset, bytes } of constants.sort((a, b) => Number(a.offset) - Number(b.offset))) {
+    expect(file).toBe('constants.bin')
+    expect(Number(offset)).toBeGreaterThanOrEqual(end)
+    end = Number(offset) + Number(bytes)
+  }
+  expect(constants.length).toBeGreaterThan(20)
+  expect(size - end).toBeGreaterThanOrEqual(0)
+  expect(size - end).toBeLessThan(16)
+})
+
 test('wasm: one valid module with a function a kernel', async () => {
   const r = await sinter('emit', example, '--target', 'wasm', '-o', folder)
   expect(r.code, r.err).toBe(0)
