@@ -9,8 +9,8 @@ import { expressionsOf, liveLets } from '../kernel/walk.ts'
 import { sizeOf } from '../types/shape.ts'
 import { coversOnce } from './bijection.ts'
 import type { Body, BodyStore } from './body.ts'
-import { Instances, Refusal } from './instances.ts'
-import { type Refused, refuse } from './refusal.ts'
+import { Instances } from './instances.ts'
+import { Refusal, type Refused, refuse } from './refusal.ts'
 import { isFree, type Region } from './region.ts'
 import { type Bindings, type BoundDim, CoverAxis, CutAxis, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
 
@@ -62,7 +62,7 @@ function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
       stores.push({ node: root, shape: root.shape, value, index, ...(indexes.length > 1 ? { pieces } : {}) })
     }
   }
-  const cover = b.findCover()
+  const cover = b.folds.findCover()
   if (cover !== undefined && bindings.cuts !== undefined) throw cover
   return { body: bodyOf(b, tiles, stores), branches: b.branches || cover !== undefined }
 }

@@ -1,54 +1,30 @@
 /**
  * Instances: a region's nodes evaluated at index maps over named axes. One node may have several instances in a kernel
- * (`x @ x.T` reads x at [m, k] and at [n, k]); equal maps share one. Views are composition of maps. With buildBody.ts this is
- * the one piece of code that decides which regions can be a kernel: the planner asks it, the lowering uses what it built.
+ * (`x @ x.T` reads x at [m, k] and at [n, k]); equal maps share one. With views.ts, folds.ts and buildBody.ts this is the one
+ * piece of code that decides which regions can be a kernel: the planner asks it, the lowering uses what it built.
  */
-import { invariant, unreachable } from '../diagnostics/errors.ts'
+import { invariant } from '../diagnostics/errors.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
 import { familyOf, opDef } from '../graph/table.ts'
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
-import { always, type Bound, conjoin, decideBound, isNever, type Predicate, predicateKey } from '../index/predicate.ts'
-import type { NumericsMode, TileOp, ValueId } from '../kernel/ir.ts'
-import { roundTo } from '../scalar/eval.ts'
+import { type Predicate, predicateKey } from '../index/predicate.ts'
+import type { NumericsMode, ValueId } from '../kernel/ir.ts'
 import { readElement } from '../scalar/host.ts'
-import { combinerIdentity, isArgCombiner, type Scalar } from '../scalar/ops.ts'
-import { computeDType, isFloat, isWide } from '../types/dtype.ts'
+import type { Scalar } from '../scalar/ops.ts'
+import { isWide } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import { coversOnce, visitsOnce } from './bijection.ts'
-import { alike, type Cover, coverOf, foldPieces, offsetsAlong, readAlong } from './cover.ts'
+import type { Evaluation, Instance } from './evaluation.ts'
+import { Folds } from './folds.ts'
 import { joinLiterals } from './literals.ts'
-import { type Refused, refuse } from './refusal.ts'
+import { Refusal, refuse } from './refusal.ts'
 import { isFree, type Region, shallowFirst } from './region.ts'
-import { type BoundDim, CoverAxis, type Tiles } from './tiles.ts'
+import type { Tiles } from './tiles.ts'
 import { unrounded } from './unrounded.ts'
-
-/** Carries a refusal out of the evaluation. */
-export class Refusal {
-  readonly refused: Refused
-  constructor(refused: Refused) {
-    this.refused = refused
-  }
-}
-
-/** A node at an index map. Where the mask does not hold the value is anything. */
-interface Instance {
-  readonly key: string
-  readonly index: readonly Expr[]
-  readonly mask: Predicate
-  readonly value: ValueId
-}
-
-/** A dimension that a fold runs over on axes of its own. */
-interface OwnFold {
-  readonly key: string
-  readonly operand: Node
-  readonly index: readonly Expr[]
-  readonly d: number
-}
+import { viewed } from './views.ts'
 
 /** Evaluates a region's nodes at index maps into tiles. */
-export class Instances {
+export class Instances implements Evaluation {
   readonly tiles: Tiles
   readonly loads = new Map<string, Node>()
   private readonly loadNames = new Map<Node, string>()
@@ -56,32 +32,18 @@ export class Instances {
   /** Keys of index maps: operands are evaluated at the very map of their user. */
   private readonly keys = new WeakMap<readonly Expr[], { readonly mask: Predicate; readonly key: string }>()
   private readonly instances = new Map<Node, Instance[]>()
-  private readonly region: Region
-  private readonly mode: NumericsMode
-  private readonly ownFolds: OwnFold[] = []
-  /** Whether a branch was met that a result bound in pieces would decide. */
+  readonly folds: Folds
+  readonly region: Region
+  readonly mode: NumericsMode
   branches = false
 
   constructor(region: Region, tiles: Tiles, mode: NumericsMode) {
     this.region = region
     this.tiles = tiles
     this.mode = mode
+    this.folds = new Folds(this)
   }
 
-  /** Pieces that the kernel reads, and that a fold on axes of its own might run over instead. */
-  findCover(): CoverAxis | undefined {
-    for (const { key, operand, index, d } of this.ownFolds) {
-      const read = readAlong(operand, index, d, this.region.members, (n) => this.instancesOf(n))
-      const cover = coverOf(
-        read.flatMap((e) => this.tiles.pieceOf(e) ?? []),
-        operand.shape[d] ?? 1,
-      )
-      if (cover !== undefined) return new CoverAxis(key, cover)
-    }
-    return undefined
-  }
-
-  /** The value of a node at coordinates, where `mask` holds (elsewhere anything, but memory is not touched). */
   value(node: Node, index: readonly Expr[], mask: Predicate): ValueId {
     invariant(
       index.length === node.shape.length,
@@ -108,12 +70,10 @@ export class Instances {
     return key
   }
 
-  /** Instances of a node so far. */
   instancesOf(node: Node): readonly Instance[] {
     return this.instances.get(node) ?? []
   }
 
-  /** Instances of a node, else of the elementwise operands of its shape that it would be computed from. */
   instancesNear(node: Node): readonly Instance[] {
     const stack = [node]
     const seen = new Set<Node>()
@@ -148,15 +108,15 @@ export class Instances {
       case 'random':
         return this.random(node, index, mask)
       case 'view':
-        return this.view(node, index, mask)
+        return viewed(this, node, index, mask)
       case 'gather':
         return this.gather(node as NodeOf<'gather'>, index, mask)
       case 'reduction':
-        return this.reduce(node as NodeOf<'reduce'>, index, mask)
+        return this.folds.reduce(node as NodeOf<'reduce'>, index, mask)
       case 'scan':
-        return this.scan(node as NodeOf<'scan'>, index, mask)
+        return this.folds.scan(node as NodeOf<'scan'>, index, mask)
       case 'contraction':
-        return this.contract(node as NodeOf<'contract'>, index, mask)
+        return this.folds.contract(node as NodeOf<'contract'>, index, mask)
       case 'scatter':
       case 'boundary':
       case 'region':
@@ -220,107 +180,6 @@ export class Instances {
     return this.tiles.emit({ kind: 'random', k0, k1, index: at }, node.dtype, axes, node)
   }
 
-  private view(node: Node, index: readonly Expr[], mask: Predicate): ValueId {
-    const [x] = node.inputs
-    invariant(x !== undefined, 'a view without input')
-    const at = (i: number): Expr => index[i] ?? ix.zero
-    switch (node.op) {
-      case 'reshape':
-        return this.value(x, ix.unflatten(ix.flatten(index, node.shape), x.shape), mask)
-      case 'permute': {
-        const inner = new Array<Expr>(x.shape.length).fill(ix.zero)
-        node.attrs.perm.forEach((p, i) => {
-          inner[p] = at(i)
-        })
-        return this.value(x, inner, mask)
-      }
-      case 'broadcast':
-        return this.value(
-          x,
-          node.attrs.dims.map((d, i) => (x.shape[i] === 1 ? ix.zero : at(d))),
-          mask,
-        )
-      case 'slice':
-        return this.value(
-          x,
-          x.shape.map((_, i) => ix.addConst(ix.mul(at(i), node.attrs.step[i] ?? 1), node.attrs.start[i] ?? 0)),
-          mask,
-        )
-      case 'flip':
-        return this.value(
-          x,
-          x.shape.map((n, i) => (node.attrs.axes.includes(i) ? ix.sub(ix.constant(n - 1), at(i)) : at(i))),
-          mask,
-        )
-      case 'window': {
-        const { axis, stride, dilation } = node.attrs
-        const inner = x.shape.map((_, i) =>
-          i < axis ? at(i) : i > axis ? at(i + 1) : ix.add(ix.mul(at(axis), stride), ix.mul(at(axis + 1), dilation)),
-        )
-        return this.value(x, inner, mask)
-      }
-      case 'pad':
-        return this.pad(node, x, index, mask)
-      case 'concat':
-        return this.concat(node, index, mask)
-      default:
-        throw unreachable(node as never, 'view')
-    }
-  }
-
-  private pad(node: NodeOf<'pad'>, x: Node, index: readonly Expr[], mask: Predicate): ValueId {
-    const bounds: Bound[] = []
-    const inner = x.shape.map((n, i) => {
-      const e = ix.addConst(index[i] ?? ix.zero, -(node.attrs.low[i] ?? 0))
-      const step = (node.attrs.interior[i] ?? 0) + 1
-      if (step > 1) bounds.push({ expr: ix.mod(e, step), lo: 0, hi: 1 })
-      const q = ix.div(e, step)
-      bounds.push({ expr: q, lo: 0, hi: n })
-      return q
-    })
-    const own = conjoin(always, ...bounds)
-    const padding = (): ValueId => this.tiles.constant(node.attrs.value, node.dtype, node)
-    if (own.length === 0) return this.value(x, inner, mask)
-    if (isNever(own)) return padding()
-    for (const b of own) if (this.tiles.cutAt(b.expr, [b.lo, b.hi])) this.branches = true
-    const both = conjoin(mask, ...own)
-    const v = this.value(x, inner, both)
-    const { op, dtype, axes } = this.tiles.letOf(v)
-    // A load under exactly this mask gives the padding itself.
-    if (op.kind === 'load' && predicateKey(op.mask) === predicateKey(both))
-      return this.tiles.emit(
-        { ...op, other: roundTo(node.dtype, node.attrs.value) },
-        dtype,
-        axes,
-        this.tiles.origin.get(v) ?? node,
-      )
-    return this.tiles.scalar('select', [this.tiles.predicate(own, node), v, padding()], node.dtype, node)
-  }
-
-  private concat(node: NodeOf<'concat'>, index: readonly Expr[], mask: Predicate): ValueId {
-    const { axis } = node.attrs
-    const at = index[axis] ?? ix.zero
-    const edges = offsetsAlong(node.inputs, axis)
-    const parts: { readonly p: Predicate; readonly v: ValueId }[] = []
-    for (const [i, x] of node.inputs.entries()) {
-      const n = x.shape[axis] ?? 0
-      const offset = edges[i] ?? 0
-      const bound = { expr: at, lo: offset, hi: offset + n }
-      if (decideBound(bound) === 'unknown' && this.tiles.cutAt(at, edges)) this.branches = true
-      if (n > 0 && decideBound(bound) !== 'false') {
-        const p = conjoin(always, bound)
-        const inner = index.with(axis, ix.addConst(at, -offset))
-        parts.push({ p, v: this.value(x, inner, conjoin(mask, ...p)) })
-      }
-    }
-    const last = parts.pop()
-    if (last === undefined) return this.tiles.constant(isWide(node.dtype) ? 0n : 0, node.dtype, node)
-    return parts.reduceRight(
-      (rest, { p, v }) => this.tiles.scalar('select', [this.tiles.predicate(p, node), v, rest], node.dtype, node),
-      last.v,
-    )
-  }
-
   private gather(node: NodeOf<'gather'>, index: readonly Expr[], mask: Predicate): ValueId {
     const [x, ...indices] = node.inputs
     invariant(x !== undefined, 'gather without input')
@@ -342,151 +201,5 @@ export class Instances {
       return ix.value(source.dtype === 'i32' ? clamped : this.tiles.scalar('cast', [clamped], 'i32', node), n)
     })
     return this.value(x, inner, mask)
-  }
-
-  /** Binds the reduced dimensions of an input: to axes where that very instance exists, else to any free axes, else to fresh ones. */
-  private bindReduced(
-    x: Node,
-    kept: (d: number) => Expr | undefined,
-    key: (d: number) => string,
-    avoid: Set<string>,
-    covered?: number,
-  ): { index: Expr[]; dims: BoundDim[] } {
-    const dims: BoundDim[] = []
-    const index: Expr[] = []
-    const known = this.instancesNear(x)
-    const own: number[] = []
-    x.shape.forEach((extent, d) => {
-      const fixed = kept(d)
-      if (fixed !== undefined) {
-        index.push(fixed)
-        return
-      }
-      if (d === covered) {
-        index.push(ix.zero)
-        return
-      }
-      const options = extent === 1 ? [] : this.tiles.candidates(extent, avoid)
-      const best = options.find((o) => known.some((k) => k.index[d]?.key === o.expr.key)) ?? options[0]
-      const dim = extent === 1 ? { expr: ix.zero, axes: [], extent: 1 } : (best ?? this.tiles.freshDim(key(d), extent))
-      for (const a of dim.axes) avoid.add(a)
-      dims.push(dim)
-      index.push(dim.expr)
-      if (extent > 1 && best === undefined && this.tiles.coverOf(key(d)) === undefined) own.push(d)
-    })
-    for (const d of own) this.ownFolds.push({ key: key(d), operand: x, index, d })
-    return { index, dims }
-  }
-
-  private requireOnce(node: Node, index: readonly Expr[], mask: Predicate): void {
-    // A result in pieces has its reductions in pieces.
-    if (this.tiles.mayCut && node.op === 'reduce' && visitsOnce(index, node.shape)) return
-    if (mask.length > 0 || !coversOnce(index, node.shape))
-      throw new Refusal(refuse('reduction-recomputed', `${node.op} would be evaluated more than once an element`))
-  }
-
-  private reduce(node: NodeOf<'reduce'>, index: readonly Expr[], mask: Predicate): ValueId {
-    const [x] = node.inputs
-    invariant(x !== undefined, 'reduce without input')
-    this.requireOnce(node, index, mask)
-    const { combiner, axes, last } = node.attrs
-    let next = 0
-    const kept = (d: number): Expr | undefined => (axes.includes(d) ? undefined : (index[next++] ?? ix.zero))
-    const avoid = this.tiles.axesOfExprs([...index, ...mask.map((b) => b.expr)])
-    const cover = this.coverOf(node)
-    const { index: inner, dims } = this.bindReduced(x, kept, (d) => `${node.id}.${d}`, avoid, cover?.d)
-    if (cover !== undefined)
-      return foldPieces(
-        this.tiles,
-        node,
-        cover,
-        dims.flatMap((b) => b.axes),
-        (e) => this.value(x, inner.with(cover.d, e), always),
-      )
-    const over = dims.flatMap((d) => d.axes)
-    // What the index map reaches is there: nothing need be masked.
-    const arg = this.tiles.spread(this.value(x, inner, this.tiles.mayCut ? always : mask), over, node)
-    const position = isArgCombiner(combiner) ? dims[0]?.expr : undefined
-    if (over.length === 0)
-      return position === undefined ? arg : this.tiles.constant(isWide(node.dtype) ? 0n : 0, node.dtype, node)
-    const out = this.tiles.letOf(arg).axes.filter((a) => !over.includes(a))
-    const op: TileOp = {
-      kind: 'reduce',
-      combiner,
-      arg,
-      axes: over,
-      ...(position === undefined ? {} : { position }),
-      ...(last === true ? { last } : {}),
-    }
-    return this.tiles.emit(op, node.dtype, out, node)
-  }
-
-  /** The pieces that a reduced dimension is to run over, where the reduction may be made of theirs. */
-  private coverOf(node: NodeOf<'reduce'>): Cover | undefined {
-    const { combiner, axes } = node.attrs
-    if (isArgCombiner(combiner)) return undefined
-    for (const d of axes) {
-      const pieces = this.tiles.coverOf(`${node.id}.${d}`)
-      if (pieces === undefined) continue
-      if (!isFloat(node.dtype) || (combiner !== 'sum' && combiner !== 'prod')) return { d, pieces }
-      if (this.mode === 'fast') return computeDType(node.dtype) === node.dtype ? { d, pieces } : undefined
-      // The number of the piece as one more axis keeps the order.
-      return axes.length === 1 && alike(pieces) ? { d, pieces, digit: this.tiles.digitOf(pieces) } : undefined
-    }
-    return undefined
-  }
-
-  private scan(node: NodeOf<'scan'>, index: readonly Expr[], mask: Predicate): ValueId {
-    const [x] = node.inputs
-    invariant(x !== undefined, 'scan without input')
-    this.requireOnce(node, index, mask)
-    const { axis, combiner, reverse, exclusive } = node.attrs
-    const along = ix.asAxis(index[axis] ?? ix.zero)
-    const arg = this.tiles.spread(this.value(x, index, mask), along === undefined ? [] : [along.name], node)
-    if (along === undefined) {
-      this.tiles.rejoin(index[axis] ?? ix.zero)
-      if ((x.shape[axis] ?? 0) > 1) throw new Refusal(refuse('unaligned-output', 'a scan needs an axis of its own'))
-      if (exclusive) return this.tiles.constant(combinerIdentity(combiner, node.dtype), node.dtype, node)
-      return arg
-    }
-    return this.tiles.emit(
-      { kind: 'scan', combiner, arg, axis: along.name, reverse, exclusive },
-      node.dtype,
-      this.tiles.ordered([...this.tiles.letOf(arg).axes, along.name]),
-      node,
-    )
-  }
-
-  private contract(node: NodeOf<'contract'>, index: readonly Expr[], mask: Predicate): ValueId {
-    const [a, b] = node.inputs
-    invariant(a !== undefined && b !== undefined, 'a contraction without operands')
-    this.requireOnce(node, index, mask)
-    const { lhs, rhs, out } = node.attrs
-    const at = new Map<string, Expr>([...out].map((l, i) => [l, index[i] ?? ix.zero]))
-    const over: string[] = []
-    const bind = (labels: string, x: Node): Expr[] =>
-      [...labels].map((l, d) => {
-        const have = at.get(l)
-        if (have !== undefined) return have
-        const dim = this.tiles.freshDim(`${node.id}.${l}`, x.shape[d] ?? 1)
-        over.push(...dim.axes)
-        at.set(l, dim.expr)
-        return dim.expr
-      })
-    const operand = (labels: string, x: Node): ValueId => {
-      const exprs = bind(labels, x)
-      return this.tiles.spread(this.value(x, exprs, mask), [...this.tiles.axesOfExprs(exprs)], node)
-    }
-    const va = operand(lhs, a)
-    const vb = operand(rhs, b)
-    const free = new Set([...this.tiles.letOf(va).axes, ...this.tiles.letOf(vb).axes].filter((x) => !over.includes(x)))
-    const acc = computeDType(node.dtype)
-    const dot = this.tiles.emit(
-      { kind: 'dot', a: va, b: vb, axes: this.tiles.ordered(over) },
-      acc,
-      this.tiles.ordered(free),
-      node,
-    )
-    return acc === node.dtype ? dot : this.tiles.scalar('cast', [dot], node.dtype, node)
   }
 }

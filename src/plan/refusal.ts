@@ -53,3 +53,11 @@ export interface Refused {
 }
 
 export const refuse = (code: RefusalCode, detail: string): Refused => ({ ok: false, code, detail })
+
+/** Carries a refusal out of the evaluation. */
+export class Refusal {
+  readonly refused: Refused
+  constructor(refused: Refused) {
+    this.refused = refused
+  }
+}
