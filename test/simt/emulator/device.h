@@ -1,20 +1,13 @@
-// CUDA on the host, for tests: a thread of the host a thread of the block, barriers for blocks and warps, and plain code for the
-// instructions that the printed sources reach through inline assembly.
-#include <atomic>
-#include <barrier>
-#include <chrono>
-#include <condition_variable>
+// CUDA on the host, for tests: a fiber a thread of the block, barriers for blocks and warps, and plain code for the instructions that
+// the printed sources reach through inline assembly.
 #include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
-
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 using std::signbit;
 #define __device__
@@ -28,7 +21,40 @@ using std::signbit;
 
 struct Index { int x; };
 static volatile struct { int z; } gridDim = {1};
-static thread_local Index threadIdx, blockIdx;
+
+// A thread: it runs until it waits for what is no longer `seen` at `awaited`; one that is `late` goes on when no other can.
+struct Fiber {
+  Index thread, block;
+  int rank;
+  bool late, done;
+  const short* awaited;
+  short seen;
+  jmp_buf at;
+};
+static Fiber* current;
+#define threadIdx current->thread
+#define blockIdx current->block
+#define block_rank current->rank
+static jmp_buf scheduler;
+static __attribute__((noinline)) void give_way() {
+  if (_setjmp(current->at) == 0) _longjmp(scheduler, 1);
+}
+static void wait_while(const short* at, short seen) {
+  current->awaited = at;
+  current->seen = seen;
+  if (*at == seen) give_way();
+}
+
+// Threads take turns in order of their numbers, and in the opposite order once a barrier of a block has let them go: a thread that
+// writes without a barrier what another reads does so too early or too late in one of the two.
+static int direction = 1;
+struct Barrier { int count, arrived; short turn; };
+static void arrive_and_wait(Barrier& b, bool turns) {
+  if (++b.arrived < b.count) return wait_while(&b.turn, b.turn);
+  b.arrived = 0;
+  ++b.turn;
+  if (turns) direction = -direction;
+}
 struct alignas(8) float2 { float x, y; };
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(8) int2 { int x, y; };
@@ -91,18 +117,23 @@ static int i8_at_0(unsigned word) { return (int8_t)word; }
 static int i8_at_1(unsigned word) { return (int8_t)(word >> 8); }
 static int i8_at_2(unsigned word) { return (int8_t)(word >> 16); }
 static int i8_at_3(unsigned word) { return (int8_t)(word >> 24); }
-static unsigned atomicAnd(unsigned* p, unsigned v) { return std::atomic_ref<unsigned>(*p).fetch_and(v); }
-static unsigned atomicOr(unsigned* p, unsigned v) { return std::atomic_ref<unsigned>(*p).fetch_or(v); }
+static unsigned atomicAnd(unsigned* p, unsigned v) {
+  const unsigned old = *p;
+  *p = old & v;
+  return old;
+}
+static unsigned atomicOr(unsigned* p, unsigned v) {
+  const unsigned old = *p;
+  *p = old | v;
+  return old;
+}
 
-// The block's number in its cluster, and warps of a block.
-static thread_local int block_rank;
 static int block_warps;
-static std::vector<std::unique_ptr<std::barrier<>>> block_barriers, warp_barriers;
-static std::unique_ptr<std::barrier<>> cluster_barrier;
-static void __syncthreads() { block_barriers[block_rank]->arrive_and_wait(); }
+static Barrier block_barriers[8], warp_barriers[256], cluster_barrier;
+static void __syncthreads() { arrive_and_wait(block_barriers[block_rank], true); }
 static int warp() { return block_rank * block_warps + threadIdx.x / 32; }
 static int lane() { return threadIdx.x % 32; }
-static void sync_warp() { warp_barriers[warp()]->arrive_and_wait(); }
+static void sync_warp() { arrive_and_wait(warp_barriers[warp()], false); }
 
 static uint64_t exchanged[256][32];
 template <class V> static V __shfl_xor_sync(unsigned, V value, int mask) {
@@ -276,9 +307,7 @@ static unsigned char shared_memories[8][1 << 18] __attribute__((aligned(1024)));
 // Blocks of a cluster: all are under way, and a push lands at once.
 static void cluster_arrive() {}
 static void cluster_release() {}
-static void cluster_wait() { cluster_barrier->arrive_and_wait(); }
-static std::mutex meeting_lock;
-static std::condition_variable meeting_changed;
+static void cluster_wait() { arrive_and_wait(cluster_barrier, true); }
 struct Meeting { int bytes; short pending, phase; };
 static Meeting& meeting_at(const void* at, int rank) {
   return *(Meeting*)(shared_memories[rank] + ((const unsigned char*)at - shared_memories[block_rank]));
@@ -287,11 +316,9 @@ static void settle(Meeting& m) {
   if (m.bytes != 0 || m.pending != 0) return;
   m.pending = 1;
   m.phase ^= 1;
-  meeting_changed.notify_all();
 }
 static void meeting_open(unsigned long long* at) { meeting_at(at, block_rank) = {0, 1, 0}; }
 static void meeting_expect(unsigned long long* at, int bytes) {
-  std::lock_guard<std::mutex> hold(meeting_lock);
   Meeting& m = meeting_at(at, block_rank);
   m.bytes += bytes;
   m.pending -= 1;
@@ -299,15 +326,11 @@ static void meeting_expect(unsigned long long* at, int bytes) {
 }
 // The first block reads late, so that what others push too early shows.
 static void meeting_wait(unsigned long long* at, int parity) {
-  {
-    std::unique_lock<std::mutex> hold(meeting_lock);
-    const Meeting& m = meeting_at(at, block_rank);
-    meeting_changed.wait(hold, [&] { return m.phase != parity; });
-  }
-  if (block_rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  wait_while(&meeting_at(at, block_rank).phase, parity);
+  current->late = block_rank == 0;
+  if (current->late) give_way();
 }
 template <class V> static void push_value(V* at, V value, unsigned long long* meeting, int rank) {
-  std::lock_guard<std::mutex> hold(meeting_lock);
   memcpy(shared_memories[rank] + ((unsigned char*)at - shared_memories[block_rank]), &value, sizeof value);
   Meeting& m = meeting_at(meeting, rank);
   m.bytes -= sizeof value;
@@ -336,25 +359,75 @@ static unsigned char* read_file(const char* name, long& size) {
   return p;
 }
 
-// Runs the clusters of a grid one after another on a team of threads.
-template <class Kernel> static void launch(int programs, int cluster, int threads, Kernel kernel) {
-  const auto barrier = [](int count) { return std::make_unique<std::barrier<>>(count); };
+static int launched_programs, launched_cluster;
+static void (*launched)();
+static void fiber_main() {
+  for (int p = 0; p < launched_programs; ++p) {
+    blockIdx.x = p * launched_cluster + block_rank;
+    launched();
+    arrive_and_wait(cluster_barrier, true);
+  }
+  current->done = true;
+  _longjmp(scheduler, 1);
+}
+
+// The next thread that can go on, from a place on.
+static int next_fiber(const Fiber* team, int count, int from) {
+  int late = -1;
+  for (int i = 1; i <= count; ++i) {
+    const int at = (from + (direction * i) % count + count) % count;
+    const Fiber& f = team[at];
+    if (f.done || (f.awaited != nullptr && *f.awaited == f.seen)) continue;
+    if (!f.late) return at;
+    if (late < 0) late = at;
+  }
+  return late;
+}
+
+// Runs the clusters of a grid one after another on a team of fibers.
+static void launch(int programs, int cluster, int threads, void (*kernel)()) {
+  const int count = cluster * threads;
+  launched = kernel;
+  launched_programs = programs;
+  launched_cluster = cluster;
   block_warps = threads / 32;
-  cluster_barrier = barrier(cluster * threads);
-  block_barriers.clear();
-  for (int i = 0; i < cluster; ++i) block_barriers.push_back(barrier(threads));
-  warp_barriers.clear();
-  for (int i = 0; i < cluster * block_warps; ++i) warp_barriers.push_back(barrier(32));
-  std::vector<std::thread> team;
-  for (int t = 0; t < cluster * threads; ++t)
-    team.emplace_back([=] {
-      block_rank = t / threads;
-      threadIdx.x = t % threads;
-      for (int p = 0; p < programs; ++p) {
-        blockIdx.x = p * cluster + block_rank;
-        kernel();
-        cluster_barrier->arrive_and_wait();
-      }
-    });
-  for (std::thread& t : team) t.join();
+  cluster_barrier.count = count;
+  for (int i = 0; i < cluster; ++i) block_barriers[i].count = threads;
+  for (int i = 0; i < cluster * block_warps; ++i) warp_barriers[i].count = 32;
+  // A page that nothing may touch below each stack.
+  const size_t stack = 1 << 20, page = sysconf(_SC_PAGESIZE);
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  char* stacks = (char*)mmap(nullptr, count * stack, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (stacks == MAP_FAILED) abort();
+  Fiber* team = (Fiber*)calloc(count, sizeof(Fiber));
+  // A fiber begins in a context of its own; from its first wait on it is left and entered by jumps.
+  static ucontext_t from, begun;
+  bool* started = (bool*)calloc(count, 1);
+  volatile int at = count / 2, left = count;
+  while (left > 0) {
+    const int next = next_fiber(team, count, at);
+    if (next < 0) {
+      fprintf(stderr, "all threads wait\n");
+      abort();
+    }
+    at = next;
+    current = team + next;
+    current->late = false;
+    current->awaited = nullptr;
+    if (_setjmp(scheduler) == 0) {
+      if (started[next]) _longjmp(current->at, 1);
+      started[next] = true;
+      current->thread.x = next % threads;
+      current->rank = next / threads;
+      char* low = stacks + next * stack;
+      if (mprotect(low, page, PROT_NONE) != 0) abort();
+      getcontext(&begun);
+      begun.uc_stack.ss_sp = low;
+      begun.uc_stack.ss_size = stack;
+      begun.uc_link = nullptr;
+      makecontext(&begun, fiber_main, 0);
+      swapcontext(&from, &begun);
+    }
+    if (current->done) left = left - 1;
+  }
 }

@@ -1,4 +1,4 @@
-/** Runs printed CUDA sources on the host: compiled as C++ against device.h, blocks one after another, a host thread a thread. */
+/** Runs printed CUDA sources on the host: compiled as C++ against device.h, blocks one after another, a fiber a thread. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,14 +13,18 @@ export type Buffers = Record<string, HostArray>
 
 const header = fileURLToPath(new URL('./device.h', import.meta.url))
 
-/** Whether there is a C++20 compiler to build with. */
+let found: boolean | undefined
+
+/** Whether there is a C++ compiler to build with. */
 export function hasCompiler(): boolean {
-  try {
-    execFileSync('g++', ['-std=c++20', '-E', '-x', 'c++', '/dev/null'], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
+  if (found === undefined)
+    try {
+      execFileSync('g++', ['--version'], { stdio: 'ignore' })
+      found = true
+    } catch {
+      found = false
+    }
+  return found
 }
 
 /** Kernels run one after another: none waits for another, nor lets it start. */
@@ -32,6 +36,7 @@ const withoutAssembly = (source: string): string =>
     .split('\n\n')
     .filter((f) => !f.includes('asm'))
     .join('\n\n')
+    .replace('extern "C" ', '')
     .replace(/__cluster_dims__\([^)]*\) /, '')
     .replace(/extern __shared__.*\n/, 'unsigned char* const shared_memory = shared_memories[block_rank];\n')
 
@@ -59,18 +64,25 @@ const namesOf = (source: KernelSource): string[] => [
   ...new Set([...source.bindings.map((b) => b.name), ...(source.table ?? []).filter((e) => typeof e === 'string')]),
 ]
 
-function entryCode(source: KernelSource, i: number): string {
+/** A kernel in a namespace of its own, and the function that runs it on the program's buffers. */
+function runnable(source: KernelSource): (i: number) => string {
   const types = typesOf(source.source.replace(/__cluster_dims__\([^)]*\) /, ''))
   const names = namesOf(source)
   const words = (source.table ?? []).map((e) =>
     typeof e === 'string' ? `(unsigned long long)data[${names.indexOf(e)}]` : `${e}ull`,
   )
-  const table = source.table === undefined ? [] : ['table.data()']
+  const table = source.table === undefined ? [] : ['table']
   const args = [...types.slice(0, source.bindings.length).map((t, j) => `(${t})data[${j}]`), ...table].join(', ')
-  return `if (which == ${i}) {
-    const std::vector<unsigned long long> table{${words.join(', ')}};
-    launch(${source.programs}, ${source.cluster}, ${source.threads}, [=] { n${i}::${source.entry}(${args}); });
-  }`
+  const code = placed(withoutAssembly(source.source))
+  return (i) => `namespace n${i} {
+${code}
+static unsigned long long table[${words.length + 1}];
+static void once() { ${source.entry}(${args}); }
+static void run() {
+  ${words.map((w, j) => `table[${j}] = ${w};`).join('\n  ')}
+  launch(${source.programs}, ${source.cluster}, ${source.threads}, once);
+}
+}`
 }
 
 /** Kernels built into one program. */
@@ -78,15 +90,25 @@ export class Emulated {
   private readonly folder = mkdtempSync(join(tmpdir(), 'sinter-emulator-'))
   private readonly sources: readonly KernelSource[]
 
+  /** Which of the program's kernels each is: kernels of one code are one. */
+  private readonly numbers: readonly number[]
+
   constructor(kernels: readonly Kernel[], caps: SimtCaps = { ...cudaCaps, pointerTable: true }) {
-    this.sources = kernels.map((k, i) => emitKernel({ ...k, name: `k${i}_${k.name}` }, 'cuda', caps))
-    const spaces = this.sources.map((s, i) => `namespace n${i} {\n${placed(withoutAssembly(s.source))}\n}`)
+    this.sources = kernels.map((k) => emitKernel(k, 'cuda', caps))
+    const texts = this.sources.map((s) => runnable(s))
+    const unlike = new Map<string, number>()
+    this.numbers = texts.map((text) => {
+      const number = unlike.get(text(0)) ?? unlike.size
+      unlike.set(text(0), number)
+      return number
+    })
+    const spaces = [...unlike.values()].map((number) => texts[this.numbers.indexOf(number)]?.(number) ?? '')
     const main = `int main(int count, char** names) {
-  const int which = atoi(names[1]);
-  std::vector<long> sizes(count);
-  std::vector<unsigned char*> data;
-  for (int i = 2; i < count; ++i) data.push_back(read_file(names[i], sizes[i]));
-  ${this.sources.map(entryCode).join('\n  ')}
+  static long sizes[1024];
+  for (int i = 2; i < count; ++i) data[i - 2] = read_file(names[i], sizes[i]);
+  switch (atoi(names[1])) {
+    ${[...unlike.values()].map((i) => `case ${i}: n${i}::run(); break;`).join('\n    ')}
+  }
   for (int i = 2; i < count; ++i) {
     FILE* f = fopen(names[i], "wb");
     fwrite(data[i - 2], 1, sizes[i], f);
@@ -95,8 +117,9 @@ export class Emulated {
 }
 `
     const file = join(this.folder, 'kernels.cpp')
-    writeFileSync(file, [`#include ${JSON.stringify(header)}`, alone, ...spaces, main].join('\n'))
-    const args = ['-std=c++20', '-O1', '-w', '-ffp-contract=off', '-pthread', '-o', join(this.folder, 'run'), file]
+    const buffers = 'static unsigned char* data[1024];'
+    writeFileSync(file, [`#include ${JSON.stringify(header)}`, alone, buffers, ...spaces, main].join('\n'))
+    const args = ['-std=c++14', '-O1', '-w', '-ffp-contract=off', '-o', join(this.folder, 'run'), file]
     execFileSync('g++', args, { stdio: ['ignore', 'inherit', 'inherit'] })
   }
 
@@ -111,7 +134,7 @@ export class Emulated {
       writeFileSync(file, new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
       return { file, data, written: source.bindings.find((b) => b.name === name)?.access !== 'read' }
     })
-    execFileSync(join(this.folder, 'run'), [String(i), ...files.map((f) => f.file)], { stdio: 'inherit' })
+    execFileSync(join(this.folder, 'run'), [String(this.numbers[i]), ...files.map((f) => f.file)], { stdio: 'inherit' })
     for (const { file, data, written } of files)
       if (written) new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(readFileSync(file))
   }
