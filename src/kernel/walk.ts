@@ -2,7 +2,7 @@
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import { always, conjoin, type Predicate } from '../index/predicate.ts'
-import { type LetStmt, operandsOf, type TileOp, type ValueId } from './ir.ts'
+import { type LetStmt, operandsOf, type StoreStmt, type TileOp, type ValueId } from './ir.ts'
 
 /** The index expressions of an operation, those of its mask or predicate among them. */
 export function expressionsOf(op: TileOp): readonly Expr[] {
@@ -94,3 +94,16 @@ export function ancestorsOf(roots: Iterable<ValueId>, lets: ReadonlyMap<ValueId,
   }
   return out
 }
+
+/** Operand value ids of a store: what it stores, its mask, and those of its index expressions. */
+export const storeOperands = (s: StoreStmt): ValueId[] => [
+  s.value,
+  ...operandsOf({
+    kind: 'load',
+    param: s.param,
+    index: s.index,
+    mask: s.mask,
+    other: 0,
+    ...(s.maskValue === undefined ? {} : { maskValue: s.maskValue }),
+  }),
+]

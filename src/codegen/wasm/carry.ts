@@ -1,5 +1,6 @@
 /** Where the state of a loop stands: registers for single elements, tiles otherwise; and which tiles update in place. */
 import { type Carry, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
+import { storeOperands } from '../../kernel/walk.ts'
 import type { Reg } from './lanes.ts'
 import { type Product, resultLayoutOf } from './product.ts'
 import type { Tile } from './tile.ts'
@@ -69,11 +70,7 @@ function readersIn(loop: LoopStmt): Map<ValueId, Reader[]> {
   }
   for (const s of loop.body) {
     if (s.kind === 'let') for (const id of operandsOf(s.op)) note(id, s)
-    else if (s.kind === 'store') {
-      note(s.value, s)
-      if (s.maskValue !== undefined) note(s.maskValue, s)
-      for (const id of operandsOf({ kind: 'load', param: s.param, index: s.index, mask: s.mask, other: 0 })) note(id, s)
-    } else for (const id of innerReads(s)) note(id, s)
+    else for (const id of s.kind === 'store' ? storeOperands(s) : innerReads(s)) note(id, s)
   }
   for (const c of loop.carries) note(c.next, 'next')
   return out

@@ -8,10 +8,11 @@ import { loopAxes } from '../../kernel/axes.ts'
 import { gridSize, type Kernel, type KernelPart, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
 import type { Env } from './lanes.ts'
-import { bindBlock, emitLevel, Scratch } from './level.ts'
+import { emitLevel } from './level.ts'
+import { bindBlock } from './loops.ts'
 import { joinPairs } from './pairs.ts'
 import { Scope } from './scope.ts'
-import { Axes, type AxisView, blockView, type Def, localView } from './tile.ts'
+import { Axes, type AxisView, blockView, type Def, localView, Scratch } from './tile.ts'
 import { Values } from './values.ts'
 
 export interface KernelJob {

@@ -1,41 +1,22 @@
 /** Emission of one level of statements (a part's body, a loop's body): products found, steps planned and emitted in order. */
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
-import { axis as axisExpr, constant, type Expr, substitute } from '../../index/expr.ts'
 import { type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
-import { computeDType, type DType } from '../../types/dtype.ts'
+import { storeOperands } from '../../kernel/walk.ts'
+import type { DType } from '../../types/dtype.ts'
 import { carryPlan } from './carry.ts'
-import { emitProduct } from './gemm.ts'
-import { addressOf } from './lane_index.ts'
 import { assignReg, copyReg } from './lanes.ts'
+import { planLevel } from './levelPlan.ts'
+import { emitPlaced, findProducts, type ProductTarget, rowsAreContiguous, targetOf } from './levelProducts.ts'
+import { bindBlock } from './loops.ts'
 import { emitNest } from './nest.ts'
-import { foldOf, type LevelContext, outerValues, planLevel, type Root } from './nests.ts'
-import { operandLayout, type Product, productOf, resultLayoutOf, tileStride } from './product.ts'
+import { foldOf, type LevelContext, outerValues, type Root } from './nests.ts'
+import { operandLayout, type Product } from './product.ts'
 import { part } from './reg.ts'
 import { emitScan } from './scan.ts'
 import type { Index } from './scope.ts'
-import { type Axes, type AxisView, blockView, type Tile } from './tile.ts'
+import { type AxisView, blockView, type Scratch, type Tile } from './tile.ts'
 import { transposedLoads } from './transposed.ts'
 import type { Values } from './values.ts'
-
-/** Scratch memory of a kernel: tiles side by side. */
-export class Scratch {
-  /** The first bytes take words that are written to no purpose. */
-  bytes = 64
-
-  place(layout: Omit<Tile, 'offset'>): Tile {
-    const offset = this.bytes
-    // Whole vectors may be read and written past the last element.
-    this.bytes = Math.ceil((offset + layout.bytes + 64) / 64) * 64
-    return { ...layout, offset }
-  }
-}
-
-/** Where a product accumulates. */
-interface ProductTarget {
-  readonly tile: Tile
-  readonly fresh: boolean
-  readonly init: Root | undefined
-}
 
 export interface LevelOptions {
   readonly mayAlias: (a: string, b: string) => boolean
@@ -51,37 +32,6 @@ export function emitLevel(
   carried: ReadonlyMap<ValueId, Tile> = new Map(),
 ): void {
   new LevelEmitter(values, stmts, options, carried).emit(finals)
-}
-
-/** The matrix products among the dots of a level. */
-export function findProducts(values: Values, stmts: readonly Stmt[], axes: Axes): Map<ValueId, Product> {
-  const inLevel = new Map(stmts.flatMap((s) => (s.kind === 'let' ? [[s.id, s] as const] : [])))
-  const isPlaced = (id: ValueId): boolean => {
-    const s = inLevel.get(id)
-    if (s === undefined) return values.homes.has(id) || values.def(id).op === undefined
-    return ['reduce', 'dot', 'scan', 'stage'].includes(s.op.kind)
-  }
-  const out = new Map<ValueId, Product>()
-  const chosen = new Set<ValueId>()
-  for (const s of stmts) {
-    if (s.kind !== 'let') continue
-    const p = productOf(
-      s,
-      axes,
-      (id) => values.def(id),
-      (name) => values.paramOf(name),
-      isPlaced,
-    )
-    if (p === undefined) continue
-    // A tile has one layout: an operand two products would lay out serves the first.
-    const own = [p.directA === undefined ? p.a : undefined, p.directB === undefined ? p.b : undefined].filter(
-      (x) => x !== undefined,
-    )
-    if (own.some((id) => chosen.has(id))) continue
-    for (const id of own) chosen.add(id)
-    out.set(s.id, p)
-  }
-  return out
 }
 
 class LevelEmitter {
@@ -100,10 +50,10 @@ class LevelEmitter {
     this.options = options
     this.products = findProducts(values, stmts, values.axes)
     for (const p of this.products.values()) {
-      const target = this.targetOf(p, carried.get(p.id))
+      const target = targetOf(values, p, carried.get(p.id), options.scratch)
       this.targets.set(p.id, target)
       if (p.directA === undefined && !values.homes.has(p.a))
-        this.layouts.set(p.a, operandLayout(p, 'a', this.rowsAreContiguous(p), values.axes))
+        this.layouts.set(p.a, operandLayout(p, 'a', rowsAreContiguous(values, p), values.axes))
       if (p.directB === undefined && !values.homes.has(p.b))
         this.layouts.set(p.b, operandLayout(p, 'b', false, values.axes))
     }
@@ -111,28 +61,6 @@ class LevelEmitter {
       this.layouts.set(id, layout)
       this.copied.add(id)
     }
-  }
-
-  private targetOf(p: Product, carried: Tile | undefined): ProductTarget {
-    const { values } = this
-    const inPlace = p.acc !== undefined && values.homes.get(p.acc)
-    if (carried !== undefined && inPlace && inPlace.kind === 'tile' && inPlace.tile === carried)
-      return { tile: carried, fresh: false, init: undefined }
-    const tile = carried ?? this.options.scratch.place(resultLayoutOf(p, values.axes))
-    const init: Root | undefined =
-      p.acc === undefined
-        ? undefined
-        : { kind: 'keep', id: p.acc, tile, axes: values.axes.varying(p.axes), home: false }
-    return { tile, fresh: p.acc === undefined, init }
-  }
-
-  /** Whether the rows of operand `a` are what its source is contiguous along. */
-  private rowsAreContiguous(p: Product): boolean {
-    const { op } = this.values.def(p.a)
-    const m = p.m.at(-1)
-    if (op?.kind !== 'load' || m === undefined) return false
-    const last = op.index.at(-1)
-    return last?.terms.some((t) => t.atom.kind === 'axis' && t.atom.name === m && t.coef === 1) ?? false
   }
 
   private readonly makeTile = (id: ValueId, axes: readonly string[], dtype: DType): Tile => {
@@ -196,89 +124,9 @@ class LevelEmitter {
   }
 
   private product(p: Product): void {
-    const { values } = this
-    const { f, scope, axes, env } = values
     const target = this.targets.get(p.id)
     invariant(target !== undefined, `product %${p.id} has no tile`)
-    const atStart = (e: Expr): Expr =>
-      substitute(e, (x) => {
-        if (x.kind !== 'axis' || ![...p.m, ...p.n, ...p.k].includes(x.name)) return undefined
-        return axes.view(x.name).moves ? axisExpr(`${x.name}.start`, x.extent) : constant(0)
-      })
-    const pointer = (base: Parameters<typeof addressOf>[1], e: Expr, offset: number) => {
-      const at = addressOf(values, base, e, 0, offset)
-      if (at.offset === 0) return at.local
-      const l = f.local('i32')
-      scope.here(() => {
-        f.get(at.local)
-        f.i32Const(at.offset)
-        f.op('i32.add')
-        f.set(l)
-      })
-      return l
-    }
-    const operand = (id: ValueId, direct: Product['directA'], outer: readonly string[]) => {
-      if (direct !== undefined)
-        return {
-          at: pointer(values.baseOf(direct.param), atStart(direct.flat), 0),
-          outer: direct.outer,
-          inner: direct.inner,
-        }
-      const { tile } = values.homeTile(id)
-      return {
-        at: pointer(values.scratch, constant(0), tile.offset),
-        outer: tileStride(tile, outer),
-        inner: tileStride(tile, p.k),
-      }
-    }
-    const a = operand(p.a, p.directA, p.m)
-    const b = operand(p.b, p.directB, p.n)
-    const rows = this.roleCount(p.m)
-    const depth = this.roleCount(p.k)
-    const place = {
-      a: a.at,
-      b: b.at,
-      c: pointer(values.scratch, constant(0), target.tile.offset),
-      rows: rows.count,
-      columns: this.roleCount(p.n).count,
-      depth: depth.count,
-    }
-    scope.here(() =>
-      emitProduct(
-        f,
-        {
-          compute: p.compute,
-          fused: env.relaxed && env.mode === 'fast' && p.compute !== 'i32',
-          aRow: a.outer,
-          aDepth: a.inner,
-          bRow: b.inner,
-          cRow: tileStride(target.tile, p.m),
-          fresh: target.fresh,
-          rowCounts: rows.counts,
-        },
-        place,
-      ),
-    )
-    const round = env.mode === 'strict' && computeDType(p.dtype) !== p.dtype
-    values.setHome(p.id, { kind: 'tile', tile: target.tile, depth: scope.depth, round })
-  }
-
-  /** Number of indices of a role in this program, and the numbers possible. */
-  private roleCount(role: readonly string[]): { count: Index; counts: readonly number[] | undefined } {
-    const { axes, scope } = this.values
-    const [outer, ...inner] = role.map((a) => axes.view(a))
-    if (outer === undefined) return { count: 1, counts: [1] }
-    const unit = inner.reduce((n, v) => n * v.max, 1)
-    const counts = outer.counts?.map((n) => n * unit)
-    const [only] = counts ?? []
-    if (counts?.length === 1 && only !== undefined) return { count: only, counts }
-    const count = scope.axisPosition(`${outer.name}.count`)
-    if (typeof count === 'number') return { count: count * unit, counts }
-    const depth = scope.axisDepth(`${outer.name}.count`)
-    return {
-      count: scope.once(depth, `role:${outer.name}:${unit}`, 'i32', () => scope.pushScaled(count, unit)),
-      counts,
-    }
+    emitPlaced(this.values, p, target)
   }
 
   /** A loop's bound: it narrows the axis, never widens it. */
@@ -387,45 +235,6 @@ class LevelEmitter {
   }
 }
 
-/** Binds a blocked axis to its block from `start` on. */
-export function bindBlock(values: Values, view: AxisView, block: number, start: Index, limit: Index): void {
-  const { scope, f } = values
-  const { name } = view
-  scope.bind(`${name}.start`, start)
-  if (view.max <= 1) scope.bind(name, start)
-  if (typeof start === 'number') {
-    scope.bind(`${name}.end`, start + view.max)
-    scope.bind(`${name}.count`, view.max)
-    return
-  }
-  const single = view.counts?.length === 1
-  const end = scope.once(scope.depth, `end:${name}`, 'i32', () => {
-    f.get(start)
-    f.i32Const(single ? view.max : block)
-    f.op('i32.add')
-    if (single) return
-    const whole = f.toLocal('i32')
-    f.get(whole)
-    f.push(limit)
-    f.get(whole)
-    f.push(limit)
-    f.op('i32.lt_s')
-    f.op('select')
-    f.release(whole)
-  })
-  scope.bind(`${name}.end`, end)
-  scope.bind(
-    `${name}.count`,
-    single
-      ? view.max
-      : scope.once(scope.depth, `count:${name}`, 'i32', () => {
-          f.get(end)
-          f.get(start)
-          f.op('i32.sub')
-        }),
-  )
-}
-
 function definedIn(stmts: readonly Stmt[]): ValueId[] {
   return stmts.flatMap((s) => {
     if (s.kind === 'let') return [s.id]
@@ -441,9 +250,7 @@ function stagedUses(stmts: readonly Stmt[], products: ReadonlyMap<ValueId, Produ
       if (!products.has(s.id)) for (const id of operandsOf(s.op)) out.add(id)
       else if (s.op.kind === 'dot' && s.op.acc !== undefined) out.add(s.op.acc)
     } else if (s.kind === 'store') {
-      out.add(s.value)
-      if (s.maskValue !== undefined) out.add(s.maskValue)
-      for (const id of operandsOf({ kind: 'load', param: s.param, index: s.index, mask: s.mask, other: 0 })) out.add(id)
+      for (const id of storeOperands(s)) out.add(id)
     } else for (const id of outerValues(s)) out.add(id)
   }
   return out

@@ -1,5 +1,7 @@
-/** Loops over an axis, one index at a time, and the bounds of an axis in a program. */
+/** Loops over an axis, one index at a time, and the bounds of an axis and of its blocks in a program. */
+import { axis as axisExpr, constant, type Expr, substitute } from '../../index/expr.ts'
 import type { Index } from './scope.ts'
+import type { AxisView } from './tile.ts'
 import type { Values } from './values.ts'
 
 /** First index, end and number of indices of an axis in this program. */
@@ -13,6 +15,13 @@ export function axisBounds(values: Values, axis: string): { start: Index; end: I
     count: scope.axisPosition(`${axis}.count`),
   }
 }
+
+/** An expression with some axes at the start of their blocks. */
+export const atStart = (values: Values, e: Expr, names: readonly string[]): Expr =>
+  substitute(e, (a) => {
+    if (a.kind !== 'axis' || !names.includes(a.name)) return undefined
+    return values.axes.view(a.name).moves ? axisExpr(`${a.name}.start`, a.extent) : constant(0)
+  })
 
 /** One index at a time. */
 export function countedLoop(values: Values, axis: string, body: () => void, reverse = false): void {
@@ -37,4 +46,43 @@ export function countedLoop(values: Values, axis: string, body: () => void, reve
   body()
   const { fragment } = scope.pop()
   scope.here(() => f.forLoop(counter, start, end, 1, () => f.splice(fragment)))
+}
+
+/** Binds a blocked axis to its block from `start` on. */
+export function bindBlock(values: Values, view: AxisView, block: number, start: Index, limit: Index): void {
+  const { scope, f } = values
+  const { name } = view
+  scope.bind(`${name}.start`, start)
+  if (view.max <= 1) scope.bind(name, start)
+  if (typeof start === 'number') {
+    scope.bind(`${name}.end`, start + view.max)
+    scope.bind(`${name}.count`, view.max)
+    return
+  }
+  const single = view.counts?.length === 1
+  const end = scope.once(scope.depth, `end:${name}`, 'i32', () => {
+    f.get(start)
+    f.i32Const(single ? view.max : block)
+    f.op('i32.add')
+    if (single) return
+    const whole = f.toLocal('i32')
+    f.get(whole)
+    f.push(limit)
+    f.get(whole)
+    f.push(limit)
+    f.op('i32.lt_s')
+    f.op('select')
+    f.release(whole)
+  })
+  scope.bind(`${name}.end`, end)
+  scope.bind(
+    `${name}.count`,
+    single
+      ? view.max
+      : scope.once(scope.depth, `count:${name}`, 'i32', () => {
+          f.get(end)
+          f.get(start)
+          f.op('i32.sub')
+        }),
+  )
 }

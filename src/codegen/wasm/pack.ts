@@ -3,7 +3,7 @@
  * vectors, others are transposed in blocks of four by four. Padding is filled in afterwards, so the copy itself has no
  * masks: it may read a little beyond the parameter, where other memory stands.
  */
-import { axis as axisExpr, constant, type Expr, rangeOf, strideOf, substitute, valuesOf } from '../../index/expr.ts'
+import { type Expr, rangeOf, strideOf, valuesOf } from '../../index/expr.ts'
 import { always, conjoin, type Predicate } from '../../index/predicate.ts'
 import type { KernelParam, ValueId } from '../../kernel/ir.ts'
 import type { Scalar } from '../../scalar/ops.ts'
@@ -12,12 +12,13 @@ import { sizeOf } from '../../types/shape.ts'
 import { bytePosition } from './access.ts'
 import type { Local } from './builder.ts'
 import { addressOf, predicateElement } from './lane_index.ts'
-import { axisBounds, countedLoop } from './loops.ts'
+import { atStart, axisBounds, countedLoop } from './loops.ts'
 import type { Nest } from './nests.ts'
 import { part } from './reg.ts'
 import type { Index } from './scope.ts'
 import { namedAxes, type Tile } from './tile.ts'
 import type { Values } from './values.ts'
+import { emitCopy, emitFill, emitTranspose, word } from './words.ts'
 
 /** Bytes in front of and behind every parameter that lie in memory: copies may read them. */
 export const readMargin = 16384
@@ -46,8 +47,6 @@ export interface Packing {
   /** Contiguous in memory, where that is another run. */
   readonly across: Run | undefined
 }
-
-const word = 4
 
 /** How the nest is a copy of memory into a tile, if it is one. */
 export function packingOf(values: Values, nest: Nest): Packing | undefined {
@@ -127,8 +126,8 @@ export function emitPacking(values: Values, p: Packing): void {
     const m = p.across === undefined ? 1 : runCount(values, p.across)
     scope.here(() => {
       const [source, target] = [shifted(values, from), shifted(values, to)]
-      if (p.across === undefined) emitCopy(values, source, target, n)
-      else emitTranspose(values, source, target, n, m, p.along.from, p.across.to)
+      if (p.across === undefined) emitCopy(f, source, target, n)
+      else emitTranspose(f, source, target, n, m, p.along.from, p.across.to)
       f.release(source, target)
     })
   })
@@ -142,13 +141,6 @@ function loops(values: Values, axes: readonly string[], body: () => void): void 
   if (first === undefined) body()
   else countedLoop(values, first, () => loops(values, rest, body))
 }
-
-/** An expression with some axes at the start of their blocks. */
-const atStart = (values: Values, e: Expr, names: readonly string[]): Expr =>
-  substitute(e, (a) => {
-    if (a.kind !== 'axis' || !names.includes(a.name)) return undefined
-    return values.axes.view(a.name).moves ? axisExpr(`${a.name}.start`, a.extent) : constant(0)
-  })
 
 /** Elements of a run: its outermost axis may have any number of indices. */
 function runCount(values: Values, run: Run): Index {
@@ -172,176 +164,6 @@ function shifted(values: Values, at: { readonly local: Local; readonly offset: n
     f.op('i32.add')
   }
   return f.toLocal('i32')
-}
-
-function move(values: Values, l: Local, by: number): void {
-  const { f } = values
-  f.get(l)
-  f.i32Const(by)
-  f.op('i32.add')
-  f.set(l)
-}
-
-/** Elements a run of known length may have to be written out without a loop. */
-const writtenOut = 64
-
-/** Copies `n` words; the pointers move behind them. */
-function emitCopy(values: Values, source: Local, target: Local, n: Index): void {
-  const { f } = values
-  const piece = (load: 'v128.load' | 'i64.load' | 'i32.load', at: number): void => {
-    f.get(target)
-    f.get(source)
-    f.load(load, 4, at)
-    if (load === 'v128.load') f.store('v128.store', 4, at)
-    else f.store(load === 'i64.load' ? 'i64.store' : 'i32.store', 4, at)
-  }
-  const written = (count: number): void => {
-    let at = 0
-    for (; at + 4 <= count; at += 4) piece('v128.load', word * at)
-    if (count - at >= 2) {
-      piece('i64.load', word * at)
-      at += 2
-    }
-    if (at < count) piece('i32.load', word * at)
-  }
-  if (typeof n === 'number' && n <= writtenOut) {
-    written(n)
-    return
-  }
-  const steps = (count: Index, step: number): void => {
-    const i = f.local('i32')
-    f.forLoop(i, step - 1, count, step, () => {
-      written(step)
-      move(values, source, word * step)
-      move(values, target, word * step)
-    })
-    f.release(i)
-  }
-  if (typeof n === 'number') {
-    steps(n - (n % 16), 16)
-    written(n % 16)
-    return
-  }
-  steps(n, 16)
-  f.push(n)
-  f.i32Const(15)
-  f.op('i32.and')
-  const left = f.toLocal('i32')
-  steps(left, 4)
-  f.get(left)
-  f.i32Const(3)
-  f.op('i32.and')
-  f.set(left)
-  steps(left, 1)
-  f.release(left)
-}
-
-/**
- * `n` rows of `m` words, `rowStride` bytes apart, become `m` rows of `n` words, `targetStride` apart: blocks of four by four
- * in registers, words one by one at the edges.
- */
-function emitTranspose(
-  values: Values,
-  source: Local,
-  target: Local,
-  n: Index,
-  m: Index,
-  rowStride: number,
-  targetStride: number,
-): void {
-  const { f } = values
-  const [s, t, i, j] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')]
-  const strip = (rows: 1 | 4): void => {
-    f.get(source)
-    f.set(s)
-    // Rows that go backwards are counted from the last one: offsets are not negative.
-    const first = rowStride < 0 ? rows - 1 : 0
-    if (first > 0) move(values, s, first * rowStride)
-    f.get(target)
-    f.set(t)
-    const pieces = (columns: 1 | 4): void => {
-      if (rows === 4 && columns === 4) transposeBlock(values, s, t, first, rowStride, targetStride)
-      else
-        for (let r = 0; r < rows; r++)
-          for (let c = 0; c < columns; c++) {
-            f.get(t)
-            f.get(s)
-            f.load('i32.load', 4, (r - first) * rowStride + word * c)
-            f.store('i32.store', 4, word * r + c * targetStride)
-          }
-      move(values, s, word * columns)
-      move(values, t, columns * targetStride)
-    }
-    f.i32Const(0)
-    f.set(j)
-    whole(j, m, 4, () => pieces(4))
-    whole(j, m, 1, () => pieces(1))
-    move(values, source, rows * rowStride)
-    move(values, target, rows * word)
-  }
-  /** Steps on from where the counter stands, as long as whole ones fit. */
-  const whole = (counter: Local, count: Index, step: number, body: () => void): void => {
-    const fits = (): void => {
-      f.get(counter)
-      f.push(count)
-      f.i32Const(step - 1)
-      f.ops('i32.sub', 'i32.lt_s')
-    }
-    fits()
-    f.if(() =>
-      f.loop((again) => {
-        body()
-        move(values, counter, step)
-        fits()
-        f.brIf(again)
-      }),
-    )
-  }
-  f.i32Const(0)
-  f.set(i)
-  whole(i, n, 4, () => strip(4))
-  whole(i, n, 1, () => strip(1))
-  f.release(s, t, i, j)
-}
-
-/** `s` stands at row `first` of the block. */
-function transposeBlock(
-  values: Values,
-  s: Local,
-  t: Local,
-  first: number,
-  rowStride: number,
-  targetStride: number,
-): void {
-  const { f } = values
-  const rows = [0, 1, 2, 3].map((r) => {
-    f.get(s)
-    f.load('v128.load', 4, (r - first) * rowStride)
-    return f.toLocal('v128')
-  })
-  const mixed = (a: number, b: number, lanes: readonly [number, number, number, number]): Local => {
-    const [x, y] = [rows[a], rows[b]]
-    if (x !== undefined) f.get(x)
-    if (y !== undefined) f.get(y)
-    f.shuffle32(...lanes)
-    return f.toLocal('v128')
-  }
-  const low01 = mixed(0, 1, [0, 4, 1, 5])
-  const low23 = mixed(2, 3, [0, 4, 1, 5])
-  const high01 = mixed(0, 1, [2, 6, 3, 7])
-  const high23 = mixed(2, 3, [2, 6, 3, 7])
-  const column = (c: number, a: Local, b: Local, lanes: readonly [number, number, number, number]): void => {
-    f.get(t)
-    f.get(a)
-    f.get(b)
-    f.shuffle32(...lanes)
-    f.store('v128.store', 4, c * targetStride)
-  }
-  column(0, low01, low23, [0, 1, 4, 5])
-  column(1, low01, low23, [2, 3, 6, 7])
-  column(2, high01, high23, [0, 1, 4, 5])
-  column(3, high01, high23, [2, 3, 6, 7])
-  f.release(...rows, low01, low23, high01, high23)
 }
 
 /** Fills what a bound leaves out. */
@@ -371,7 +193,7 @@ function emitPadding(values: Values, p: Packing, bound: Predicate): void {
         const n = unit === undefined ? 1 : axisBounds(values, unit).count
         scope.here(() => {
           const target = shifted(values, to)
-          emitFill(values, target, n, bits)
+          emitFill(f, target, n, bits)
           f.release(target)
         })
       },
@@ -389,36 +211,4 @@ function emitPadding(values: Values, p: Packing, bound: Predicate): void {
 function wordOf(dtype: Tile['dtype'], value: Scalar): number {
   if (dtype === 'f32') return new Int32Array(Float32Array.of(Number(value)).buffer)[0] ?? 0
   return Number(value) | 0
-}
-
-/** Writes a word `n` times; the pointer moves. */
-function emitFill(values: Values, target: Local, n: Index, bits: number): void {
-  const { f } = values
-  const steps = (count: Index, step: 1 | 4): void => {
-    const i = f.local('i32')
-    f.forLoop(i, step - 1, count, step, () => {
-      f.get(target)
-      if (step === 4) {
-        f.i32x4Const(bits)
-        f.store('v128.store', 4)
-      } else {
-        f.i32Const(bits)
-        f.store('i32.store', 4)
-      }
-      move(values, target, word * step)
-    })
-    f.release(i)
-  }
-  if (typeof n === 'number') {
-    if (n >= 4) steps(n - (n % 4), 4)
-    if (n % 4 > 0) steps(n % 4, 1)
-    return
-  }
-  steps(n, 4)
-  f.push(n)
-  f.i32Const(3)
-  f.op('i32.and')
-  const left = f.toLocal('i32')
-  steps(left, 1)
-  f.release(left)
 }

@@ -17,7 +17,7 @@ import {
   type StoreStmt,
   type ValueId,
 } from '../../kernel/ir.ts'
-import { liveLets, mapExpressions, renameOperands } from '../../kernel/walk.ts'
+import { liveLets, mapExpressions, renameOperands, storeOperands } from '../../kernel/walk.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
 
 interface Pair {
@@ -112,12 +112,6 @@ function joinPair(part: KernelPart, pair: Pair, params: ReadonlyMap<string, Kern
     return { ...l, op: { ...op, arg, axes: op.axes.toSpliced(from, 2, joined.name) } }
   }
 }
-
-const storeOperands = (s: StoreStmt): ValueId[] => [
-  s.value,
-  ...(s.maskValue === undefined ? [] : [s.maskValue]),
-  ...operandsOf({ kind: 'load', param: s.param, index: s.index, mask: s.mask, other: 0 }),
-]
 
 /** Copies of values over a joined axis. */
 class Copier {

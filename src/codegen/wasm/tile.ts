@@ -1,4 +1,4 @@
-/** What code generation knows of a kernel part: axes as a program sees them, value definitions, tiles in scratch. */
+/** What code generation knows of a kernel part: axes as a program sees them, value definitions, tiles and their places in scratch. */
 import { InternalError } from '../../diagnostics/errors.ts'
 import { add, addConst, axis, constant, type Expr, mul, sub, visitAtoms } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
@@ -138,4 +138,17 @@ export function namedAxes(exprs: Iterable<Expr>): Set<string> {
       if (a.kind === 'axis' && startOf(a.name) === undefined) out.add(a.name)
     })
   return out
+}
+
+/** Scratch memory of a kernel: tiles side by side. */
+export class Scratch {
+  /** The first bytes take words that are written to no purpose. */
+  bytes = 64
+
+  place(layout: Omit<Tile, 'offset'>): Tile {
+    const offset = this.bytes
+    // Whole vectors may be read and written past the last element.
+    this.bytes = Math.ceil((offset + layout.bytes + 64) / 64) * 64
+    return { ...layout, offset }
+  }
 }

@@ -1,0 +1,144 @@
+/**
+ * Which values of a level stand in scratch. A value is computed again in every nest that needs it, unless that costs more than
+ * keeping it, or memory it is loaded from may be overwritten in between.
+ */
+import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
+import { scalarInfo } from '../../scalar/ops.ts'
+import { foldOf, type LevelContext, type Placement } from './nests.ts'
+import { type Def, tileBytes } from './tile.ts'
+
+/** Instructions' worth of computing one element again, operands included; a read of scratch costs 1. */
+class Costs {
+  private readonly memo = new Map<ValueId, number>()
+  private readonly ctx: LevelContext
+  private readonly kept: ReadonlySet<ValueId>
+
+  constructor(ctx: LevelContext, kept: ReadonlySet<ValueId>) {
+    this.ctx = ctx
+    this.kept = kept
+  }
+
+  of(id: ValueId): number {
+    const known = this.memo.get(id)
+    if (known !== undefined) return known
+    const { op } = this.ctx.def(id)
+    const own = op === undefined || this.ctx.hasHome(id) || this.kept.has(id) ? 1 : this.own(op)
+    const inputs = op === undefined || this.ctx.hasHome(id) || this.kept.has(id) ? [] : operandsOf(op)
+    const cost = inputs.reduce((n, i) => n + this.of(i), own)
+    this.memo.set(id, cost)
+    return cost
+  }
+
+  private own(op: NonNullable<Def['op']>): number {
+    switch (op.kind) {
+      case 'const':
+      case 'stage':
+        return 0
+      case 'load':
+        return op.mask.length > 0 || op.maskValue !== undefined ? 4 : 1
+      case 'random':
+        return 30
+      case 'scalar':
+        return { free: 0, simple: 1, divide: 4, special: 12 }[scalarInfo(op.op).cost]
+      default:
+        return 1
+    }
+  }
+}
+
+/** Above this cost a value needed by several nests is kept in scratch. */
+const keepAbove = 4
+/** Larger tiles than this many bytes are recomputed unless that is dear. */
+const largeTile = 256 * 1024
+const keepLargeAbove = 24
+
+/** Folds and stages have places of their own. */
+const isFold = (s: LetStmt, ctx: LevelContext): boolean =>
+  foldOf(s, ctx) !== undefined || (s.op.kind === 'stage' && ctx.axes.varying(s.axes).length > 0)
+
+/** Steps in which each inline value of the level is computed. */
+function usingSteps(stmts: readonly Stmt[], ctx: LevelContext, p: Placement, kept: ReadonlySet<ValueId>): StepSets {
+  const using = new StepSets(p.uses)
+  for (const s of [...stmts].reverse())
+    if (s.kind === 'let' && !p.at.has(s) && !kept.has(s.id) && !isFold(s, ctx)) using.pass(s, false)
+  return using
+}
+
+/** Values that are kept, given the steps of a level where none is. */
+export function chooseKept(stmts: readonly Stmt[], ctx: LevelContext, p: Placement): Set<ValueId> {
+  const kept = new Set<ValueId>(ctx.copied)
+  // Operands of products that are not read in place stand in scratch.
+  for (const { a, b, directA, directB } of ctx.products.values()) {
+    if (directA === undefined && !ctx.hasHome(a)) kept.add(a)
+    if (directB === undefined && !ctx.hasHome(b)) kept.add(b)
+  }
+  const costs = new Costs(ctx, kept)
+  const using = new StepSets(p.uses)
+  for (const s of [...stmts].reverse()) {
+    if (s.kind !== 'let' || isFold(s, ctx) || p.at.has(s) || ctx.hasHome(s.id)) continue
+    const steps = using.of(s.id)
+    const varying = ctx.axes.varying(s.axes)
+    const inLoop = [...steps].some((i) => p.steps[i]?.kind === 'loop')
+    if (varying.length > 0 && !kept.has(s.id) && (steps.size > 1 || inLoop)) {
+      const bytes = varying.reduce((n, a) => n * ctx.axes.view(a).max, tileBytes(s.dtype))
+      if (costs.of(s.id) > (bytes > largeTile ? keepLargeAbove : keepAbove)) kept.add(s.id)
+    }
+    // What is kept is computed once, in the first step that needs it.
+    using.pass(s, kept.has(s.id))
+  }
+  return kept
+}
+
+/** The steps that compute each value. */
+class StepSets {
+  private readonly sets = new Map<ValueId, Set<number>>()
+
+  constructor(uses: Placement['uses']) {
+    for (const u of uses) for (const id of u.ids) this.add(id, u.step)
+  }
+
+  private add(id: ValueId, step: number): void {
+    const have = this.sets.get(id)
+    if (have === undefined) this.sets.set(id, new Set([step]))
+    else have.add(step)
+  }
+
+  of(id: ValueId): ReadonlySet<number> {
+    return this.sets.get(id) ?? new Set()
+  }
+
+  /** A value's operands are computed where it is; consumers come first, so one pass from the end settles every value. */
+  pass(s: LetStmt, once: boolean): void {
+    const steps = [...this.of(s.id)]
+    for (const id of operandsOf(s.op)) for (const step of once ? [Math.min(...steps)] : steps) this.add(id, step)
+  }
+}
+
+/** Loads that would run after a store into memory they may share: those values must be kept before. */
+export function hazards(
+  stmts: readonly Stmt[],
+  ctx: LevelContext,
+  p: Placement,
+  kept: ReadonlySet<ValueId>,
+): ValueId[] {
+  const storedAt: { param: string; step: number }[] = []
+  p.steps.forEach((s, step) => {
+    if (s.kind === 'nest') for (const r of s.roots) if (r.kind === 'store') storedAt.push({ param: r.stmt.param, step })
+    if (s.kind === 'loop') for (const param of storesIn(s.stmt)) storedAt.push({ param, step })
+  })
+  if (storedAt.length === 0) return []
+  const using = usingSteps(stmts, ctx, p, kept)
+  const out: ValueId[] = []
+  for (const s of stmts) {
+    if (s.kind !== 'let' || s.op.kind !== 'load' || kept.has(s.id)) continue
+    const { param } = s.op
+    if (ctx.axes.varying(s.axes).length === 0) continue
+    const last = Math.max(-1, ...using.of(s.id))
+    if (storedAt.some((w) => w.step < last && ctx.mayAlias(w.param, param))) out.push(s.id)
+  }
+  return out
+}
+
+function storesIn(loop: LoopStmt): string[] {
+  return loop.body.flatMap((s) => (s.kind === 'store' ? [s.param] : s.kind === 'loop' ? storesIn(s) : []))
+}
