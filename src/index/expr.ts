@@ -4,57 +4,23 @@
  * the ranges of the axes (an axis of extent n ranges over [0, n)).
  */
 import { invariant } from '../diagnostics/errors.ts'
+import { type Atom, atomKey, type Expr, floorMod, make, rangeOf, type Term } from './form.ts'
 
-/** Inclusive bounds of an expression. */
-export interface Range {
-  readonly lo: number
-  readonly hi: number
-}
-
-export type Atom =
-  /** A named axis; `extent` bounds it. */
-  | { readonly kind: 'axis'; readonly name: string; readonly extent: number }
-  /** An integer tile value of the kernel, already clamped to [0, extent). */
-  | { readonly kind: 'value'; readonly id: number; readonly extent: number }
-  | { readonly kind: 'div'; readonly of: Expr; readonly by: number }
-  | { readonly kind: 'mod'; readonly of: Expr; readonly by: number }
-
-export interface Term {
-  readonly atom: Atom
-  readonly coef: number
-}
-
-/** offset + sum of coef * atom; terms sorted by key, no zero coefficients, no repeated atoms. */
-export interface Expr {
-  readonly terms: readonly Term[]
-  readonly offset: number
-  readonly key: string
-}
-
-export const atomKey = (a: Atom): string => {
-  switch (a.kind) {
-    case 'axis':
-      return a.name
-    case 'value':
-      return `%${a.id}`
-    case 'div':
-      return `(${a.of.key})/${a.by}`
-    case 'mod':
-      return `(${a.of.key})%${a.by}`
-  }
-}
-
-const termKey = (t: Term): string => (t.coef === 1 ? atomKey(t.atom) : `${t.coef}*${atomKey(t.atom)}`)
-
-/** The expression of terms that are in order. */
-function make(terms: readonly Term[], offset: number): Expr {
-  let key = ''
-  for (const t of terms) key = key === '' ? termKey(t) : `${key}+${termKey(t)}`
-  const whole = offset + 0
-  if (key === '') key = String(whole)
-  else if (whole !== 0) key = `${key}+${whole}`
-  return { terms, offset: whole, key }
-}
+export {
+  type Atom,
+  asAxis,
+  asConstant,
+  atomKey,
+  axesOf,
+  type Expr,
+  evaluate,
+  type Range,
+  rangeOf,
+  strideOf,
+  type Term,
+  valuesOf,
+  visitAtoms,
+} from './form.ts'
 
 /** The terms of a sum. */
 function sumOf(a: readonly Term[], b: readonly Term[]): readonly Term[] {
@@ -129,39 +95,6 @@ export function mul(a: Expr, c: number): Expr {
 }
 
 export const sub = (a: Expr, b: Expr): Expr => add(a, mul(b, -1))
-
-function atomRange(a: Atom): Range {
-  switch (a.kind) {
-    case 'axis':
-    case 'value':
-      return { lo: 0, hi: Math.max(0, a.extent - 1) }
-    case 'div': {
-      const r = rangeOf(a.of)
-      return { lo: Math.floor(r.lo / a.by), hi: Math.floor(r.hi / a.by) }
-    }
-    case 'mod':
-      return { lo: 0, hi: a.by - 1 }
-  }
-}
-
-/** Inclusive bounds, exact for sums of distinct axes. */
-export function rangeOf(e: Expr): Range {
-  let lo = e.offset
-  let hi = e.offset
-  for (const t of e.terms) {
-    const r = atomRange(t.atom)
-    if (t.coef > 0) {
-      lo += t.coef * r.lo
-      hi += t.coef * r.hi
-    } else {
-      lo += t.coef * r.hi
-      hi += t.coef * r.lo
-    }
-  }
-  return { lo, hi }
-}
-
-const floorMod = (a: number, b: number): number => a - b * Math.floor(a / b)
 
 /** Splits e = by * quotient + rest, taking multiples of `by` out of every coefficient; those of `rest` are below `by`. */
 function splitMultiples(e: Expr, by: number): { quotient: Expr; rest: Expr } {
@@ -303,84 +236,6 @@ const touches = (e: Expr, map: (a: Atom) => Expr | undefined): boolean =>
   e.terms.some(
     ({ atom }) => map(atom) !== undefined || ((atom.kind === 'div' || atom.kind === 'mod') && touches(atom.of, map)),
   )
-
-/** Visits every atom, outermost first. */
-export function visitAtoms(e: Expr, visit: (a: Atom) => void): void {
-  for (const t of e.terms) {
-    visit(t.atom)
-    if (t.atom.kind === 'div' || t.atom.kind === 'mod') visitAtoms(t.atom.of, visit)
-  }
-}
-
-const noAxes: ReadonlySet<string> = new Set()
-const noValues: ReadonlySet<number> = new Set()
-const axesMemo = new WeakMap<Expr, ReadonlySet<string>>()
-
-/** Names of the axes an expression depends on directly (data-dependent values aside). */
-export function axesOf(e: Expr): ReadonlySet<string> {
-  if (e.terms.length === 0) return noAxes
-  const have = axesMemo.get(e)
-  if (have !== undefined) return have
-  const out = new Set<string>()
-  visitAtoms(e, (a) => {
-    if (a.kind === 'axis') out.add(a.name)
-  })
-  axesMemo.set(e, out)
-  return out
-}
-
-/** Ids of the tile values an expression depends on. */
-export function valuesOf(e: Expr): ReadonlySet<number> {
-  let out: Set<number> | undefined
-  visitAtoms(e, (a) => {
-    if (a.kind === 'value') out = (out ?? new Set<number>()).add(a.id)
-  })
-  return out ?? noValues
-}
-
-/** Its integer value under bindings of axes and values. */
-export function evaluate(e: Expr, axisAt: (name: string) => number, valueAt: (id: number) => number): number {
-  let v = e.offset
-  for (const t of e.terms) v += t.coef * evaluateAtom(t.atom, axisAt, valueAt)
-  return v
-}
-
-function evaluateAtom(a: Atom, axisAt: (name: string) => number, valueAt: (id: number) => number): number {
-  switch (a.kind) {
-    case 'axis':
-      return axisAt(a.name)
-    case 'value':
-      return valueAt(a.id)
-    case 'div':
-      return Math.floor(evaluate(a.of, axisAt, valueAt) / a.by)
-    case 'mod':
-      return floorMod(evaluate(a.of, axisAt, valueAt), a.by)
-  }
-}
-
-/** The constant an expression is, if it is one. */
-export const asConstant = (e: Expr): number | undefined => (e.terms.length === 0 ? e.offset : undefined)
-
-/** The axis an expression is (coefficient 1, no offset), if it is one. */
-export function asAxis(e: Expr): { name: string; extent: number } | undefined {
-  const t = e.terms[0]
-  return e.terms.length === 1 && e.offset === 0 && t !== undefined && t.coef === 1 && t.atom.kind === 'axis'
-    ? t.atom
-    : undefined
-}
-
-/**
- * The change of an expression when an axis moves by one, if it is the same everywhere: the axis' coefficient, or undefined
- * when the axis stands inside a quotient or remainder (data-dependent values count as not depending on the axis: ask valuesOf).
- */
-export function strideOf(e: Expr, name: string): number | undefined {
-  let stride = 0
-  for (const t of e.terms) {
-    if (t.atom.kind === 'axis' && t.atom.name === name) stride += t.coef
-    else if ((t.atom.kind === 'div' || t.atom.kind === 'mod') && axesOf(t.atom.of).has(name)) return undefined
-  }
-  return stride
-}
 
 /** Row-major position of coordinates in a shape. */
 export function flatten(index: readonly Expr[], shape: readonly number[]): Expr {
