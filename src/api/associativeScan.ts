@@ -5,7 +5,8 @@ import { argumentsOf, taker } from './apply.ts'
 import { expectSame } from './bodies.ts'
 import { named } from './core.ts'
 import { concat, stack } from './creation.ts'
-import type { SliceArgument, Tensor } from './tensor.ts'
+import type { SliceArgument } from './slicing.ts'
+import type { Tensor } from './tensor.ts'
 import { describe, rebuildTree, TensorSpec, type TreeSpec } from './tree.ts'
 
 /** Options of `associativeScan`. */

@@ -1,104 +1,27 @@
-/** Tensors: values with operations as methods. Functions of the same names take tensors and numbers alike. */
+/** Tensors: values (elements.ts) with operations as methods. Functions of the same names take tensors and numbers alike. */
 
-import type { Axes, Operand, PadMode, ScanOptions, SliceSpec } from '../compose/index.ts'
+import type { Axes, Operand, PadMode, ScanOptions } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
-import { UserError } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import { bf16Values, f16Values } from '../scalar/half.ts'
-import { readElement } from '../scalar/host.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
-import type { HostArray } from '../types/host.ts'
-import { type Shape, showShape, sizeOf } from '../types/shape.ts'
-import { type LiveState, record, recordMany, stateOf, storageOf, TensorCore, typeOfState } from './core.ts'
-import { formatElements, type NestedList, nestedList } from './print.ts'
+import type { Shape } from '../types/shape.ts'
+import { type LiveState, record, recordMany, typeOfState } from './core.ts'
+import { TensorElements } from './elements.ts'
+import { type SliceArgument, sliceNode } from './slicing.ts'
 
 /** A tensor, or a host value that takes the dtype of the tensor beside it. */
 export type TensorLike = Tensor | Scalar
-
-/** Half precision as the numbers it stands for; everything else as it is. */
-function decoded(data: HostArray, dtype: DType): HostArray {
-  if (dtype !== 'f16' && dtype !== 'bf16') return data
-  const table = dtype === 'f16' ? f16Values() : bf16Values()
-  return Float32Array.from(data as Uint16Array, (bits) => table[bits] ?? 0)
-}
 
 /**
  * A value: shape, dtype and elements. Outside `jit` operations are lazy: they record, and reading a value compiles and runs
  * what it needs as one fused program. Inside `jit` they trace.
  */
-export class Tensor extends TensorCore {
+export class Tensor extends TensorElements {
   /** Tensors are made by functions (`tensor`, `zeros`, ...), not by hand. */
   constructor(state: LiveState) {
     const { shape, dtype } = typeOfState(state)
     super(shape, dtype, state)
-  }
-
-  /** Number of elements. */
-  get size(): number {
-    return sizeOf(this.shape)
-  }
-
-  /** Number of axes. */
-  get rank(): number {
-    return this.shape.length
-  }
-
-  /** Whether the tensor's memory was given back or donated. */
-  get disposed(): boolean {
-    return stateOf(this).kind === 'gone'
-  }
-
-  /**
-   * The elements in row-major order as a typed array of the dtype (f16 and bf16: Float32Array, bool: Uint8Array of 0 and 1).
-   * Throws E_DISPOSED, inside jit E_NOT_CONCRETE, for a tensor kept from a finished trace E_LEAKED_TRACER.
-   */
-  async data(): Promise<HostArray> {
-    return decoded(await storageOf(this, 'data()').read(), this.dtype)
-  }
-
-  /** `data()` without waiting. */
-  dataSync(): HostArray {
-    return decoded(storageOf(this, 'dataSync()').readSync(), this.dtype)
-  }
-
-  /** The one element: bigint for 64-bit integers, boolean for bool, number otherwise. Throws E_SHAPE unless the size is 1. */
-  item(): Scalar {
-    if (this.size !== 1)
-      throw new UserError('E_SHAPE', `item() of shape ${showShape(this.shape)}`, {
-        help: 'index or reduce it to one element first',
-      })
-    return readElement(storageOf(this, 'item()').readSync(), this.dtype, 0)
-  }
-
-  /** The elements as nested lists; a scalar tensor gives the element. */
-  tolist(): NestedList {
-    return nestedList(storageOf(this, 'tolist()').readSync(), this.dtype, this.shape)
-  }
-
-  /** Dtype, shape and elements (long axes cut); a tensor without a value says so. */
-  override toString(): string {
-    const type = `${this.dtype}${showShape(this.shape)}`
-    const state = stateOf(this)
-    if (state.kind === 'traced') return `Tensor(${type}, inside ${state.trace.purpose.name})`
-    if (state.kind === 'gone') return `Tensor(${type}, disposed)`
-    return `Tensor(${type})\n${formatElements(storageOf(this, 'toString()').readSync(), this.dtype, this.shape)}`
-  }
-
-  /** What `console.log` of Node.js prints. */
-  [Symbol.for('nodejs.util.inspect.custom')](): string {
-    return this.toString()
-  }
-
-  /** Evaluates the tensor now and gives it back. */
-  evaluate(): this {
-    if (stateOf(this).kind !== 'traced') storageOf(this, 'evaluate()')
-    return this
-  }
-
-  /** Frees the memory now; see `dispose`. Reading afterwards throws E_DISPOSED. */
-  override dispose(): void {
-    super.dispose()
   }
 
   // Arithmetic: NumPy broadcasting and promotion; E_SHAPE where shapes do not broadcast.
@@ -442,20 +365,6 @@ export class Tensor extends TensorCore {
   softmax(axes: Axes = -1): Tensor {
     return one('softmax', this, (a) => c.softmax(a, axes))
   }
-}
-
-/** One axis of `slice`: [start, stop, step], an index, or null for the whole. */
-export type SliceArgument = number | null | readonly [start?: number | null, stop?: number | null, step?: number | null]
-
-function sliceNode(x: Node, specs: readonly SliceArgument[]): Node {
-  const whole = c.slice(
-    x,
-    specs.map((s): SliceSpec | undefined => {
-      if (typeof s === 'number' || s === null) return undefined
-      return { start: s[0] ?? undefined, stop: s[1] ?? undefined, step: s[2] ?? undefined }
-    }),
-  )
-  return specs.reduceRight<Node>((y, s, i) => (typeof s === 'number' ? c.selectAt(y, i, s) : y), whole)
 }
 
 /** A tensor in a state. */

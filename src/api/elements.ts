@@ -1,0 +1,82 @@
+/** What a tensor holds: its elements evaluated, read and shown. */
+import { UserError } from '../diagnostics/errors.ts'
+import { bf16Values, f16Values } from '../scalar/half.ts'
+import { readElement } from '../scalar/host.ts'
+import type { Scalar } from '../scalar/ops.ts'
+import type { DType } from '../types/dtype.ts'
+import type { HostArray } from '../types/host.ts'
+import { showShape, sizeOf } from '../types/shape.ts'
+import { stateOf, storageOf, TensorCore } from './core.ts'
+import { formatElements, type NestedList, nestedList } from './print.ts'
+
+/** Half precision as the numbers it stands for; everything else as it is. */
+function decoded(data: HostArray, dtype: DType): HostArray {
+  if (dtype !== 'f16' && dtype !== 'bf16') return data
+  const table = dtype === 'f16' ? f16Values() : bf16Values()
+  return Float32Array.from(data as Uint16Array, (bits) => table[bits] ?? 0)
+}
+
+/** A tensor without operations: its size and its elements; `Tensor` adds the operations. */
+export abstract class TensorElements extends TensorCore {
+  /** Number of elements. */
+  get size(): number {
+    return sizeOf(this.shape)
+  }
+
+  /** Number of axes. */
+  get rank(): number {
+    return this.shape.length
+  }
+
+  /** Whether the tensor's memory was given back or donated. */
+  get disposed(): boolean {
+    return stateOf(this).kind === 'gone'
+  }
+
+  /**
+   * The elements in row-major order as a typed array of the dtype (f16 and bf16: Float32Array, bool: Uint8Array of 0 and 1).
+   * Throws E_DISPOSED, inside jit E_NOT_CONCRETE, for a tensor kept from a finished trace E_LEAKED_TRACER.
+   */
+  async data(): Promise<HostArray> {
+    return decoded(await storageOf(this, 'data()').read(), this.dtype)
+  }
+
+  /** `data()` without waiting. */
+  dataSync(): HostArray {
+    return decoded(storageOf(this, 'dataSync()').readSync(), this.dtype)
+  }
+
+  /** The one element: bigint for 64-bit integers, boolean for bool, number otherwise. Throws E_SHAPE unless the size is 1. */
+  item(): Scalar {
+    if (this.size !== 1)
+      throw new UserError('E_SHAPE', `item() of shape ${showShape(this.shape)}`, {
+        help: 'index or reduce it to one element first',
+      })
+    return readElement(storageOf(this, 'item()').readSync(), this.dtype, 0)
+  }
+
+  /** The elements as nested lists; a scalar tensor gives the element. */
+  tolist(): NestedList {
+    return nestedList(storageOf(this, 'tolist()').readSync(), this.dtype, this.shape)
+  }
+
+  /** Dtype, shape and elements (long axes cut); a tensor without a value says so. */
+  override toString(): string {
+    const type = `${this.dtype}${showShape(this.shape)}`
+    const state = stateOf(this)
+    if (state.kind === 'traced') return `Tensor(${type}, inside ${state.trace.purpose.name})`
+    if (state.kind === 'gone') return `Tensor(${type}, disposed)`
+    return `Tensor(${type})\n${formatElements(storageOf(this, 'toString()').readSync(), this.dtype, this.shape)}`
+  }
+
+  /** What `console.log` of Node.js prints. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    return this.toString()
+  }
+
+  /** Evaluates the tensor now and gives it back. */
+  evaluate(): this {
+    if (stateOf(this).kind !== 'traced') storageOf(this, 'evaluate()')
+    return this
+  }
+}
