@@ -129,7 +129,7 @@ export function forGroups(
 ): void {
   const { layout, part } = scope
   const axes = part.axesOf(plan.let.id)
-  const inner = scope.child({ bases: new Map() }).openWhole(axes, out)
+  const inner = scope.openWhole(axes, out)
   const loops = layout.spread(axes).flatMap((a) => loopsOf(layout, a.name, plan.axis))
   const { vec } = layout.axis(plan.axis)
   emitLoops(inner, loops, out, (lanes, body) => {

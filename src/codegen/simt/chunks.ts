@@ -1,9 +1,10 @@
 /** Loops over the chunks of axes that registers do not hold at once. */
 
-import type { Stmt } from '../../kernel/ir.ts'
+import type { LetStmt, Stmt } from '../../kernel/ir.ts'
 import { type Block, constantOf, type Ex, int, v } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'
 import { spanOf } from './layout.ts'
+import { type Course, openChunkPipeline } from './pipeline.ts'
 import type { Scope } from './scope.ts'
 
 /** Loops over the chunks of axes, outermost first, with items inside. */
@@ -23,18 +24,32 @@ export function emitChunks(
   const span = spanOf(a)
   const { start, end } = scope.range(axis)
   const name = scope.unit.name(`${axis}_at`)
-  const chunk = (at: Ex, isWhole: boolean, to: Block): void => {
+  const chunkAt = (at: Ex, isWhole: boolean, to: Block): Scope => {
     const bases = new Map(scope.bases)
     bases.set(axis, scope.baseOf(a, at, to))
-    const exact = isWhole ? new Set([...scope.exact, axis]) : scope.exact
-    emitChunks(scope.child({ bases, exact }), rest, items, lower, to)
+    return scope.child({ bases, exact: isWhole ? new Set([...scope.exact, axis]) : scope.exact })
   }
   const whole = rest.length === 0 ? wholeChunks(scope, axis, items) : undefined
+  const isWhole = span === 1 || whole !== undefined
   const body: Block = []
-  chunk(v('i32', name), span === 1 || whole !== undefined, body)
-  out.push({ k: 'for', name, from: start, to: whole ?? end, step: span, unroll: false, body })
-  if (whole !== undefined) chunk(whole, false, out)
+  const course: Course = {
+    from: start,
+    to: whole ?? end,
+    start: v('i32', name),
+    step: span,
+    scopeAt: (at, to) => chunkAt(at, isWhole, to),
+  }
+  const ahead = rest.length === 0 ? openChunkPipeline(scope, axis, letsOf(items), course, out, body) : undefined
+  const { unit } = scope
+  if (ahead?.words !== undefined) unit.wordsAhead = ahead.words
+  emitChunks(chunkAt(course.start, isWhole, body), rest, items, lower, body)
+  if (ahead !== undefined) unit.wordsAhead = new Map()
+  out.push({ k: 'for', name, from: start, to: course.to, step: span, unroll: false, body })
+  if (whole !== undefined) emitChunks(chunkAt(whole, false, out), rest, items, lower, out)
 }
+
+const letsOf = (items: readonly Item[]): LetStmt[] =>
+  items.flatMap((x) => (x.kind === 'stmt' && x.stmt.kind === 'let' ? x.stmt : []))
 
 /** So many whole chunks pay for code of their own, without tests for the end, */
 const fewestWhole = 4

@@ -74,7 +74,7 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
   const pipeline =
     single || ring !== undefined || before.length > 0
       ? undefined
-      : openPipeline(scope, { loop: s, from, to, start }, out, body)
+      : openPipeline(scope, s, { from, to, start }, out, body)
   const inner = scope.child({ ranges }).openWhole([s.axis], body)
   for (const [id, tile] of ring ?? []) inner.held.set(id, tile)
   for (const [c, r] of carried) inner.held.set(c.param, heldIn(scope, r, part.axesOf(c.param)))

@@ -34,26 +34,71 @@ const mostBlockBytes = 72 << 10
 /** Registers that a loop may hold, words loaded early included, where nothing bounds what its compiler takes. */
 const mostRegisters = 120
 
-/** Where a loop begins, ends, and stands now. */
+/** Bytes that a thread loads for a chunk, up to which its loads leave memory idle. */
+const mostChunkBytes = 64
+
+/** Where a loop begins, ends, and stands now, in steps of so many indices. */
 export interface Course {
-  readonly loop: LoopStmt
   readonly from: Ex
   readonly to: Ex
   readonly start: Ex
+  readonly step: number
+  /** The scope of the iteration that begins at a place. */
+  readonly scopeAt: (at: Ex, out: Block) => Scope
+}
+
+/** A kernel loop and its course. */
+interface Rows {
+  readonly loop: LoopStmt
+  readonly course: Course
 }
 
 /**
  * Begins the loads of a loop's first iterations, before it, and those of later ones, at its body's head. Returns what the body's
  * loads are read from; undefined where the loop loads as it goes.
  */
-export function openPipeline(scope: Scope, course: Course, out: Block, body: Block): Pipeline | undefined {
+export function openPipeline(
+  scope: Scope,
+  loop: LoopStmt,
+  range: Pick<Course, 'from' | 'to' | 'start'>,
+  out: Block,
+  body: Block,
+): Pipeline | undefined {
   const { unit } = scope
-  if (!isWorthwhile(scope, course)) return undefined
-  const plans = course.loop.body.flatMap((t) => (t.kind === 'let' ? (planOf(scope, course.loop, t) ?? []) : []))
+  const course: Course = {
+    ...range,
+    step: loop.block,
+    scopeAt: (at) => iterationScope(scope, loop, range.to, at),
+  }
+  if (!isWorthwhile(scope, { loop, course })) return undefined
+  const plans = loop.body.flatMap((t) => (t.kind === 'let' ? (planOf(scope, loop.axis, t) ?? []) : []))
   if (plans.length === 0) return undefined
   return unit.dialect.name === 'cuda' && unit.limits.tensorCores
     ? openRing(scope, course, plans, out, body)
-    : openRegisters(scope, course, plans, out, body)
+    : openRegisters(scope, course, plans, heldBy(scope, loop), out, body)
+}
+
+/**
+ * The same of a loop over the chunks of an axis, whose statements are `lets`, where nothing copies in the background and registers
+ * are what a driver gives: its threads wait for what each chunk loads.
+ */
+export function openChunkPipeline(
+  scope: Scope,
+  axis: string,
+  lets: readonly LetStmt[],
+  course: Course,
+  out: Block,
+  body: Block,
+): Pipeline | undefined {
+  const { unit } = scope
+  if (!unit.loadsAhead || unit.dialect.name === 'cuda' || unit.wordsAhead.size > 0) return undefined
+  if (scope.layout.axis(axis).size < fewestIterations * course.step) return undefined
+  const plans = lets.flatMap((l) => planOf(scope, axis, l) ?? [])
+  if (plans.length === 0 || threadBytes(plans) > mostChunkBytes) return undefined
+  const loads = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? l.id : [])))
+  const ids = new Set([...loads, ...lets.flatMap((l) => operandsOf(l.op))])
+  const held = [...ids].filter((id) => scope.held.get(id)?.kind === 'registers' || loads.has(id))
+  return openRegisters(scope, course, plans, registersOf(scope, held), out, body)
 }
 
 /** What the loads of a loop's body are read from. */
@@ -63,7 +108,7 @@ export interface Pipeline {
 }
 
 /** Whether threads of several warps meet in each of some iterations, and the loop is no product's. */
-function isWorthwhile({ part, layout, unit }: Scope, { loop, from, to }: Course): boolean {
+function isWorthwhile({ part, layout, unit }: Scope, { loop, course: { from, to } }: Rows): boolean {
   if (!unit.loadsAhead || unit.cluster > 1 || [...layout.axes.values()].some((a) => a.chunks > 1)) return false
   const extent = (constantOf(to) ?? part.axis(loop.axis).extent) - (constantOf(from) ?? 0)
   if (extent < fewestIterations * loop.block) return false
@@ -73,17 +118,17 @@ function isWorthwhile({ part, layout, unit }: Scope, { loop, from, to }: Course)
 }
 
 /** A load of a loop's body that can be made early: nothing of its place is computed in the loop, and nobody writes there. */
-function planOf(scope: Scope, loop: LoopStmt, l: LetStmt): LoadPlan | undefined {
+function planOf(scope: Scope, axis: string, l: LetStmt): LoadPlan | undefined {
   const { part, unit } = scope
   if (l.op.kind !== 'load' || !part.isMain(l.id)) return undefined
   if (unit.param(l.op.param).access !== 'read' || unit.mayAlias(l.op.param)) return undefined
   const exprs = [...l.op.index, ...l.op.mask.map((b) => b.expr)]
-  if (exprs.some((e) => valuesOf(e).size > 0) || !exprs.some((e) => axesIn(e).has(loop.axis))) return undefined
+  if (exprs.some((e) => valuesOf(e).size > 0) || !exprs.some((e) => axesIn(e).has(axis))) return undefined
   return loadPlanOf(scope, l)
 }
 
-/** The range of an iteration that begins at a place, as a scope. */
-function scopeAt(scope: Scope, { loop, to }: Course, at: Ex): Scope {
+/** The range of a loop's iteration that begins at a place, as a scope. */
+function iterationScope(scope: Scope, loop: LoopStmt, to: Ex, at: Ex): Scope {
   const whole = constantOf(to) !== undefined && scope.part.axis(loop.axis).extent % loop.block === 0
   const next = add(at, int(loop.block))
   const end = whole ? next : call('i32', 'i32_min', next, to)
@@ -118,7 +163,7 @@ function openRing(
   body: Block,
 ): Pipeline | undefined {
   const { unit, layout } = scope
-  const { loop, from, start } = course
+  const { from, start } = course
   const room = Math.floor((mostBlockBytes - placeShared(unit.shared).bytes) / layout.threads)
   const bytes = Math.min(mostThreadBytes, room)
   const slots = 3 * threadBytes(all) <= bytes ? 3 : 2
@@ -128,16 +173,16 @@ function openRing(
   const loads = shareCopies(scope, plans, layout, slots)
   const ring: LoadsAhead = { layout, loads, slot: v('i32', nowName) }
   const begin = (at: Ex, slot: Ex, to: Block): void => {
-    whereThere(at, course, to, (there) => startAhead(scopeAt(scope, course, at), ring, slot, there))
+    whereThere(at, course, to, (there) => startAhead(course.scopeAt(at, there), ring, slot, there))
     to.push({ k: 'call', fn: 'copy_commit', args: [] })
   }
-  for (let i = 0; i + 1 < slots; i++) begin(add(from, int(i * loop.block)), int(i), out)
+  for (let i = 0; i + 1 < slots; i++) begin(add(from, int(i * course.step)), int(i), out)
   const done = sub(start, from)
-  const step = Number.isInteger(Math.log2(loop.block)) ? quotient(done, loop.block) : bin('/', done, int(loop.block))
+  const step = Number.isInteger(Math.log2(course.step)) ? quotient(done, course.step) : bin('/', done, int(course.step))
   const slot = (ahead: number): Ex => bin('%', add(step, int(ahead)), int(slots))
   body.push({ k: 'call', fn: `copy_wait_${slots - 2}`, args: [] })
   body.push({ k: 'let', name: laterName, value: slot(slots - 1) }, { k: 'let', name: nowName, value: slot(0) })
-  begin(add(start, int((slots - 1) * loop.block)), v('i32', laterName), body)
+  begin(add(start, int((slots - 1) * course.step)), v('i32', laterName), body)
   return { ring }
 }
 
@@ -145,11 +190,12 @@ function openRegisters(
   scope: Scope,
   course: Course,
   all: readonly LoadPlan[],
+  held: number,
   out: Block,
   body: Block,
 ): Pipeline | undefined {
   const { unit } = scope
-  const plans = fitting(all, 4 * (mostRegisters - heldBy(scope, course.loop)))
+  const plans = fitting(all, 4 * (mostRegisters - held))
   if (plans.length === 0) return undefined
   const words = new Map<ValueId, WordsAhead>()
   const early = plans.map((plan) => {
@@ -167,25 +213,27 @@ function openRegisters(
   })
   const begin = (at: Ex, to: Block): void =>
     whereThere(at, course, to, (there) => {
-      const inner = scopeAt(scope, course, at)
+      const inner = course.scopeAt(at, there)
       for (const { plan, registers } of early) loadWords(inner, plan, registers, there)
     })
   begin(course.from, out)
-  begin(add(course.start, int(course.loop.block)), body)
+  begin(add(course.start, int(course.step)), body)
   return { words }
 }
 
 /** Registers of what a loop's body holds: what it carries, reads from outside, and loads. */
 function heldBy(scope: Scope, loop: LoopStmt): number {
-  const { part } = scope
   const ids = new Set<ValueId>(loop.carries.map((c) => c.param))
   for (const t of allStmts(loop.body)) {
     if (t.kind !== 'let') continue
     if (t.op.kind === 'load') ids.add(t.id)
     for (const o of operandsOf(t.op)) if (scope.held.get(o)?.kind === 'registers') ids.add(o)
   }
-  return [...ids].reduce((n, id) => n + scope.registers(part.axesOf(id)), 0)
+  return registersOf(scope, ids)
 }
+
+const registersOf = (scope: Scope, ids: Iterable<ValueId>): number =>
+  [...ids].reduce((n, id) => n + scope.registers(scope.part.axesOf(id)), 0)
 
 /** Loads the words of an iteration's groups; what lies outside the range becomes zero. */
 function loadWords(scope: Scope, plan: LoadPlan, to: Registers, out: Block): void {
