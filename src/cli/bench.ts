@@ -52,7 +52,8 @@ export interface BenchResult {
   readonly model: string
   readonly device: DeviceName
   readonly mode: Mode
-  readonly threads: number
+  /** Threads of the device, where they are the host's (wasm). */
+  readonly threads?: number
   readonly machine: MachineLimits
   readonly runs: number
   readonly fused: { readonly ms: number; readonly kernels: number; readonly bytes: number; readonly modelledMs: number }
@@ -128,9 +129,9 @@ const fewestRuns = 5
 export async function measureModel(path: string, options: BenchOptions, console: Console): Promise<BenchResult> {
   const model = await loadModel(path, parseInputs(options.input, options.shape))
   const { tensors } = fillInputs(model, options.seed)
-  const threads = options.threads ?? availableParallelism()
+  const threads = options.device === 'wasm' ? { threads: options.threads ?? availableParallelism() } : {}
   const { index } = options
-  const session = await Session.open(options.device, { threads, ...(index === undefined ? {} : { index }) })
+  const session = await Session.open(options.device, { ...threads, ...(index === undefined ? {} : { index }) })
   try {
     const { name, graph } = model
     const { mode } = options
@@ -163,7 +164,7 @@ export async function measureModel(path: string, options: BenchOptions, console:
       model: name,
       device: options.device,
       mode,
-      threads,
+      ...threads,
       machine,
       runs: fusedTimes.length,
       fused: { ms, ...totalsOf(report), modelledMs: report.totals.modelledMs },
@@ -197,7 +198,7 @@ export function kernelTitle(operations: readonly string[], fallback: string, wid
 /** Prints a measurement. */
 export function printBench(r: BenchResult, console: Console): void {
   console.line(
-    `${pc.bold(r.model)} on ${r.device}, ${counted(r.threads, 'thread')}, ${r.mode}; medians of ${r.runs} interleaved runs`,
+    `${pc.bold(r.model)} on ${r.device}, ${r.threads === undefined ? '' : `${counted(r.threads, 'thread')}, `}${r.mode}; medians of ${r.runs} interleaved runs`,
   )
   console.line(
     `this machine, measured now on the same device: copy ${giga(r.machine.bandwidth).trim()} GB/s, matrix product ${giga(r.machine.flops).trim()} Gflop/s`,

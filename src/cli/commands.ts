@@ -7,7 +7,7 @@ import { demoCommand } from './demo.ts'
 import { deviceNames, devicesCommand } from './devices.ts'
 import { emitCommand, emitTargets } from './emit.ts'
 import { explainCommand } from './explain.ts'
-import { parseAmount, parseDevice, parseIndex, parseMode, parseWhole } from './options.ts'
+import { parseAmount, parseDevice, parseIndex, parseMode, parseThreads, parseWhole } from './options.ts'
 import { runCommand } from './run.ts'
 import { defaultTolerance } from './values.ts'
 import { verifyCommand } from './verify.ts'
@@ -37,7 +37,7 @@ const readModelInputs = (o: Raw) => ({ input: list(o, 'input'), shape: list(o, '
 const device = (o: Raw) => parseDevice(text(o, 'device') ?? 'wasm')
 const mode = (o: Raw) => parseMode(text(o, 'mode') ?? 'fast')
 const seed = (o: Raw) => parseWhole(text(o, 'seed') ?? '0', '--seed', 0)
-const threads = (o: Raw) => parsed(o, 'threads', (s, n) => parseWhole(s, n, 1))
+const threads = (o: Raw) => parsed(o, 'threads', (s) => parseThreads(s, device(o)))
 
 const index = (o: Raw) => parsed(o, 'index', (s) => parseIndex(s, device(o)))
 
@@ -76,7 +76,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
   model('run', 'run a model and describe its outputs; missing inputs are drawn at random')
     .option('--device <device>', devices, 'wasm')
     .option('--index <number>', 'which of several GPUs (cuda)')
-    .option('--threads <count>', 'threads of the device')
+    .option('--threads <count>', 'threads of the device (wasm)')
     .option('--out <folder>', 'write the outputs as .npy files')
     .option('--seed <number>', 'seed of random inputs', '0')
     .action(async (path: string, o: Raw) => {
@@ -124,7 +124,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
   model('bench', 'measure a model, fused against unfused, kernel by kernel')
     .option('--device <device>', devices, 'wasm')
     .option('--index <number>', 'which of several GPUs (cuda)')
-    .option('--threads <count>', 'threads of the device')
+    .option('--threads <count>', 'threads of the device (wasm)')
     .option('--seconds <number>', 'how long to measure', '4')
     .option('--seed <number>', 'seed of random inputs', '0')
     .action(async (path: string, o: Raw) => {

@@ -155,7 +155,7 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
 
     if (options.device !== 'reference') {
       console.line(
-        `${pc.bold('Measured')} on ${options.device}, ${counted(threads, 'thread')}: medians of interleaved runs`,
+        `${pc.bold('Measured')} on ${options.device}${options.device === 'wasm' ? `, ${counted(threads, 'thread')}` : ''}: medians of interleaved runs`,
       )
       for (const m of [model, ...(await Promise.all(programs.map((f) => loadModel(example(f)))))])
         await measure(session, m, options.seconds ?? 1, console)

@@ -53,6 +53,16 @@ export function parseIndex(text: string, device: DeviceName): number {
   return parseWhole(text, '--index', 0)
 }
 
+/** A number of threads, for the device that runs on the host's. */
+export function parseThreads(text: string, device: DeviceName): number {
+  if (device !== 'wasm')
+    throw new UsageError(
+      `--threads ${text} on ${device}, which has no threads of the host`,
+      'use it with --device wasm',
+    )
+  return parseWhole(text, '--threads', 1)
+}
+
 export function parseMode(text: string): Mode {
   if (text !== 'fast' && text !== 'strict') throw new UsageError(`there is no mode "${text}"`, 'use fast or strict')
   return text

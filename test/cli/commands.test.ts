@@ -176,6 +176,14 @@ describe('the number of a GPU', () => {
   })
 })
 
+describe('threads', () => {
+  it.each(['run', 'bench'])('%s: for the device that runs on them', async (command) => {
+    const r = await sinter(command, affine, '--device', 'webgpu', '--threads', '3')
+    expect(r.code).toBe(2)
+    expect(r.err).toContain('--threads 3 on webgpu')
+  })
+})
+
 describe('devices', () => {
   it('says what works and what to do', async () => {
     const r = await sinter('devices')
