@@ -79,7 +79,9 @@ describe('whole', () => {
     expect(stages(pair(16, 1021, 16), product)).toEqual(whole)
   })
   test('where the result has blocks enough', () => {
-    expect(stages(pair(900, 256, 900), product, { target: { ...target, matrixRate: 1e9 } })).toEqual(whole)
+    const inputs = pair(40, 1024, 40)
+    expect(stages(inputs, product)).toHaveLength(2)
+    expect(stages(inputs, product, { target: { ...target, minPrograms: 4 } })).toEqual(whole)
   })
   test('where the product is short', () => {
     expect(stages(pair(16, 1024, 16), product, { target: wasmTarget })).toEqual(whole)

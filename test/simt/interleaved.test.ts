@@ -14,6 +14,7 @@ import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target
 import type { Program } from '../../src/runtime/program.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import type { DType } from '../../src/types/dtype.ts'
+import type { HostArray } from '../../src/types/host.ts'
 import { at, expectClose, inputsOf, trace } from '../compile/support.ts'
 import { difference } from '../random/execute.ts'
 import { rotaries } from '../support/rotary.ts'
@@ -24,6 +25,11 @@ import { type Machine, openDevice } from './wgsl.ts'
 interface Case {
   readonly name: string
   readonly graph: Graph
+}
+
+interface Evaluated extends Case {
+  readonly inputs: readonly HostArray[]
+  readonly want: readonly HostArray[]
 }
 
 /** Element `k` of every run of `n` neighbours. */
@@ -70,13 +76,21 @@ const cases = (): Case[] => [
   },
 ]
 
+const evaluated = (): Evaluated[] =>
+  cases().map((k) => {
+    const inputs = inputsOf(k.graph)
+    return { ...k, inputs, want: evaluateGraph(k.graph, inputs, { rounding: 'dtype' }).map(toHostArray) }
+  })
+
 const small = (target: TargetInfo): TargetInfo => ({ ...target, elementBlock: 40, minPrograms: 6 })
+
+const all = evaluated()
 
 const kernelsOf = (p: Program): Kernel[] => p.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
 
 describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is missing)', () => {
   test('agree with the reference', { timeout: 240_000 }, async () => {
-    const runs = cases().flatMap((k) =>
+    const runs = all.flatMap((k) =>
       (['fast', 'strict'] as const).flatMap((mode) =>
         [cudaTarget, small(cudaTarget)].map((target) => ({
           ...k,
@@ -86,9 +100,7 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
     )
     const kernels = runs.flatMap((r) => kernelsOf(r.program))
     const emulated = new Emulated(kernels)
-    for (const { name, graph, program } of runs) {
-      const inputs = inputsOf(graph)
-      const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+    for (const { name, graph, program, inputs, want } of runs) {
       const got = await execute(program, inputs, (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
       expectClose(got, want, graph, name)
     }
@@ -104,10 +116,8 @@ describe('WGSL', () => {
   test('agrees with the reference', { timeout: 240_000 }, async ({ skip }) => {
     skip(typeof machine === 'string', String(machine))
     if (typeof machine === 'string') return
-    for (const { name, graph } of cases()) {
+    for (const { name, graph, inputs, want } of all) {
       const { program } = compileGraph(graph, { mode: 'fast', target: webgpuTarget(12), verify: true })
-      const inputs = inputsOf(graph)
-      const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
       const got = await executeWgsl(machine, program, inputs)
       if (graph.outputs.every((o) => o.dtype === 'f32')) expectClose(got, want, graph, name)
       else
