@@ -60,13 +60,20 @@ export abstract class TensorElements extends TensorCore {
     return nestedList(storageOf(this, 'tolist()').readSync(), this.dtype, this.shape)
   }
 
-  /** Dtype, shape and elements (long axes cut); a tensor without a value says so. */
+  /** Dtype, shape and elements (long axes cut); a tensor without a value, or on a device that cannot be waited for, says so. */
   override toString(): string {
     const type = `${this.dtype}${showShape(this.shape)}`
     const state = stateOf(this)
     if (state.kind === 'traced') return `Tensor(${type}, inside ${state.trace.purpose.name})`
     if (state.kind === 'gone') return `Tensor(${type}, disposed)`
-    return `Tensor(${type})\n${formatElements(storageOf(this, 'toString()').readSync(), this.dtype, this.shape)}`
+    const storage = storageOf(this, 'toString()')
+    try {
+      return `Tensor(${type})\n${formatElements(storage.readSync(), this.dtype, this.shape)}`
+    } catch (error) {
+      // Printing a tensor must not end a program.
+      if (error instanceof UserError && error.code === 'E_DEVICE') return `Tensor(${type}, ${error.summary})`
+      throw error
+    }
   }
 
   /** What `console.log` of Node.js prints. */

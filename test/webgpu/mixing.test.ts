@@ -50,6 +50,12 @@ test.for(['f32', 'f16', 'bf16', 'bool', 'i8', 'u32', 'i64'] as const)(
   },
 )
 
+test('a tensor of WebGPU is shown without its elements', () => {
+  setDevice(first)
+  const x = tensor([1, 2]).add(1)
+  expect(`${x}`).toBe('Tensor(f32[2], values on a WebGPU device cannot be read synchronously)')
+})
+
 test('options that are none', async () => {
   await expect(webgpu({ memoryLimit: -5 })).rejects.toThrow('E_ARGUMENT')
   await expect(webgpu({ powerPreference: 'most' as 'low-power' })).rejects.toThrow('E_ARGUMENT')
