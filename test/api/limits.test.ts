@@ -36,7 +36,9 @@ describe('1,000 synchronous steps over 64 MB', () => {
     expect(codeOf(() => step(x))).toBe('E_OUT_OF_MEMORY')
     expect(s.memory().used).toBe(used)
     for (const t of others) t.dispose()
-    expect(step(x).slice(elements).item()).toBe(2)
+    const y = step(x)
+    expect(y.slice(elements).item()).toBe(2)
+    y.dispose()
   })
   it('a step that fails while it runs has taken what was donated to it', () => {
     const fail = (): void => {
