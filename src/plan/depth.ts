@@ -32,10 +32,10 @@ export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefi
   const points = size(matrix.batch) * rows * columns
   const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
   const seconds = Math.max((2 * points * depth) / target.matrixRate, bytes / target.bandwidth)
-  const { leastSeconds, mostTraffic, fill, units } = target.depthSplit
+  const { leastSeconds, mostTraffic, below, fill, units } = target.depthSplit
   const wanted = Math.ceil((fill * target.minPrograms) / programs)
   const most = Math.min(4 * wanted, (mostTraffic * seconds * target.bandwidth) / (8 * points))
-  if (4 * programs >= target.minPrograms || most < 2 || seconds < leastSeconds) return undefined
+  if (programs >= below * target.minPrograms || most < 2 || seconds < leastSeconds) return undefined
   const [axis] = [...matrix.k].sort((p, q) => (extents.get(q) ?? 1) - (extents.get(p) ?? 1))
   const extent = extents.get(axis ?? '') ?? 1
   const even = Array.from({ length: Math.floor(most) }, (_, i) => i + 1).filter((p) => p > 1 && extent % p === 0)

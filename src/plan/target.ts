@@ -60,13 +60,14 @@ export interface TargetInfo {
     readonly quantum?: number
   }
   /**
-   * When the depth of a product with few blocks is cut: its modelled seconds (less, and a finishing stage costs more than it brings),
-   * and the share of them that writing and reading partial results may take. Parts until there are `fill` of `minPrograms`, which
-   * `units` of the machine share.
+   * When the depth of a product with few blocks (`below` of `minPrograms`) is cut: its modelled seconds (less, and a finishing stage
+   * costs more than it brings), and the share of them that writing and reading partial results may take. Parts until there are
+   * `fill` of `minPrograms`, which `units` of the machine share.
    */
   readonly depthSplit: {
     readonly leastSeconds: number
     readonly mostTraffic: number
+    readonly below: number
     readonly fill: number
     readonly units: number
   }
@@ -115,7 +116,7 @@ export const wasmTarget: TargetInfo = {
   sharesUnionCode: false,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
-  depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06, fill: 0.5, units: 1 },
+  depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06, below: 0.25, fill: 0.5, units: 1 },
   rowsAtOnce: 8192,
   elementBlock: 16384,
   sharedRows: 1,
@@ -152,7 +153,7 @@ export const cudaTarget: TargetInfo = {
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64] },
   // Partial results stay in the second-level cache.
-  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, fill: 0.75, units: 132 },
+  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 0.25, fill: 0.75, units: 132 },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,
@@ -197,6 +198,8 @@ export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256,
   maxUnionBuffers: storageBuffers,
   maxUnionStatements: 600,
   sharesUnionCode: false,
+  // Blocks have few threads, and wait for each step of the depth.
+  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 1, fill: 2, units: 132 },
   // Both tiles of a step take half of the shared memory at most.
   dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64, quantum: 32 },
   alignment,

@@ -1,10 +1,10 @@
 /** Products whose depth is cut into parts, a program each: partial results, a finishing stage, and products that stay whole. */
 import { describe, expect, test } from 'vitest'
-import type { CompileOptions } from '../../src/compile/index.ts'
+import { type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { gridSize } from '../../src/kernel/ir.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import { type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 import { at, check, type Input, trace } from '../compile/support.ts'
 
 /** Small products take long. */
@@ -35,6 +35,25 @@ describe('few blocks and much depth', () => {
       ['main', parts],
       ['finishing', expect.any(Number)],
     ])
+  })
+
+  test.each([
+    [8192, 8192, 512],
+    [4096, 14336, 448],
+  ])('16 rows times %i x %i weights through WebGPU: programs enough', (k, n, programs) => {
+    const graph = trace(
+      [
+        { shape: [16, k], dtype: 'bf16' },
+        { shape: [k, n], dtype: 'i8' },
+      ],
+      (p) => c.matmul(at(p, 0), c.cast(at(p, 1), 'bf16')),
+    )
+    const { program } = compileGraph(graph, { mode: 'fast', target: webgpuTarget(8, 256, 256, 32768) })
+    const sizes = program.steps.flatMap((s) =>
+      s.kind === 'kernel' ? s.kernel.parts.reduce((sum, p) => sum + gridSize(p), 0) : [],
+    )
+    expect(sizes).toHaveLength(2)
+    expect(at(sizes, 0)).toBe(programs)
   })
 
   test('transposed operands, and what follows in the finishing stage', () => {
