@@ -2,8 +2,8 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const long = [
-  'test/webgpu/models',
   'test/webgpu/onnx',
+  'test/webgpu/models',
   'test/random/programs',
   'test/simt/interleaved',
   'test/wasm/pack',

@@ -119,7 +119,7 @@ export class Emulated {
     const file = join(this.folder, 'kernels.cpp')
     const buffers = 'static unsigned char* data[1024];'
     writeFileSync(file, [`#include ${JSON.stringify(header)}`, alone, buffers, ...spaces, main].join('\n'))
-    const args = ['-std=c++14', '-O1', '-w', '-ffp-contract=off', '-o', join(this.folder, 'run'), file]
+    const args = ['-std=c++14', '-Og', '-w', '-ffp-contract=off', '-o', join(this.folder, 'run'), file]
     execFileSync('g++', args, { stdio: ['ignore', 'inherit', 'inherit'] })
   }
 
