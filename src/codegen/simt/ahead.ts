@@ -2,12 +2,14 @@
  * Loads ahead of a loop: what a stage of a matrix product computes from is copied in the background, block after block, while earlier
  * blocks are multiplied. A thread copies what it will read itself, so its copies need no barrier.
  */
+
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { takeFieldsOf, wordType } from './fields.ts'
 import { add, and, type Block, type Ex, int, mul, select } from './ir.ts'
 import type { Layout } from './layout.ts'
 import { groupOf, positionOf } from './memory.ts'
+import { stageLayout } from './partLayout.ts'
 import { Point } from './point.ts'
 import {
   type Ahead,
@@ -46,7 +48,7 @@ const mostRegisters = 64
 export function aheadOf(scope: Scope, l: LetStmt, axis: string): AheadPlan | undefined {
   const { part, unit } = scope
   if (l.op.kind !== 'stage' || !part.ownStages.has(l.id) || part.productOn(l.id) === undefined) return undefined
-  const layout = part.stageLayout(l, { ...unit.limits, registers: mostRegisters }, scope.layout.threads)
+  const layout = stageLayout(part, l, { ...unit.limits, registers: mostRegisters }, scope.layout.threads)
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
   const inner = scope.child({ layout, bases: new Map() })
   const loads: LoadPlan[] = []

@@ -92,9 +92,6 @@ export function isUniform(
   })
 }
 
-/** Whether a number is a multiple of n, where 0 stands for the number 0. */
-export const isMultiple = (divisor: number, n: number): boolean => divisor % n === 0
-
 /** Axes that expressions depend on, those of the values in them included; block starts are no dependence. */
 export function axesOfExprs(exprs: Iterable<Expr>, axesOfValue: (id: ValueId) => readonly string[]): Set<string> {
   const out = new Set<string>()
@@ -112,6 +109,13 @@ export function storeAxes(s: StoreStmt, axesOfValue: (id: ValueId) => readonly s
   for (const a of axesOfExprs([...s.mask.map((b) => b.expr), ...s.index], axesOfValue)) out.add(a)
   return [...out]
 }
+
+/** The values a store reads: what it writes, what guards it, what its places come from. */
+export const storeValues = (s: StoreStmt): ValueId[] => [
+  s.value,
+  ...(s.maskValue === undefined ? [] : [s.maskValue]),
+  ...[...s.index, ...s.mask.map((b) => b.expr)].flatMap((e) => [...valuesOf(e)]),
+]
 
 /** The axes an operation folds. */
 export function foldAxes(l: LetStmt): readonly string[] {

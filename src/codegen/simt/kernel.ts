@@ -1,4 +1,5 @@
 /** A kernel of the kernel IR as source code of a SIMT dialect: one block of threads a program. */
+
 import { UserError } from '../../diagnostics/errors.ts'
 import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
 import { rollPart } from '../../kernel/roll.ts'
@@ -14,6 +15,7 @@ import { separateLoops } from './loopAxes.ts'
 import { lowerItems } from './lower.ts'
 import { type Member, memberOf } from './member.ts'
 import { type Limits, Part } from './part.ts'
+import { mainLayout } from './partLayout.ts'
 import { type AxisRange, Scope, Unit } from './scope.ts'
 import { placeShared } from './shared.ts'
 import { type Team, teamOf } from './team.ts'
@@ -103,7 +105,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     if (groups.length === 1 && g.count === 1 && caps.multiprocessors !== undefined)
       unit.upcoming = upcomingOf(
         g.info,
-        g.info.mainLayout(limits, threads * cluster),
+        mainLayout(g.info, limits, threads * cluster),
         team,
         programs,
         caps.multiprocessors,
@@ -162,7 +164,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
 function teamOfAll(parts: readonly Part[], programs: number, limits: Limits): Team {
   const [only] = parts
   if (only !== undefined && parts.length === 1) return teamOf(only, programs, limits)
-  return { threads: Math.max(...parts.map((p) => p.mainLayout(limits).threads), 32), cluster: 1, together: 1 }
+  return { threads: Math.max(...parts.map((p) => mainLayout(p, limits).threads), 32), cluster: 1, together: 1 }
 }
 
 /** Parameters that code reads or writes. */
@@ -187,7 +189,7 @@ function lowerPart(
   out: Block,
   summary: string[],
 ): void {
-  const layout = info.mainLayout(unit.limits, threads)
+  const layout = mainLayout(info, unit.limits, threads)
   for (const a of layout.axes.values()) {
     const pieces = [
       a.chunks > 1 ? `${a.chunks} chunks` : '',

@@ -6,8 +6,8 @@
 import { axesOf as axesIn } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { foldAxes } from './facts.ts'
-import { type Part, storeValues } from './part.ts'
+import { foldAxes, storeValues } from './facts.ts'
+import type { Part } from './part.ts'
 import type { Scope } from './scope.ts'
 
 const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'dot' || l.op.kind === 'scan'

@@ -6,8 +6,9 @@ import type { Expr } from '../../index/expr.ts'
 import type { Predicate } from '../../index/predicate.ts'
 import type { KernelParam, LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { castEx, constant } from './arith.ts'
+import { isSideBySide, variesAlong } from './contiguity.ts'
 import { isExactIn } from './exact.ts'
-import { flatIndex, isUniform, motionOf } from './facts.ts'
+import { flatIndex } from './facts.ts'
 import { elementAt, fieldBits, fromField, takeFields, takeFieldsOf, wordType } from './fields.ts'
 import { and, type Block, bin, call, cast, type Ex, int, lit, lt, regType, uint, v, yes } from './ir.ts'
 import { Point } from './point.ts'
@@ -41,19 +42,19 @@ export function groupOf(scope: Scope, access: Access, axes: readonly string[]): 
   for (const axis of axes) {
     const a = layout.find(axis)
     if (a === undefined || a.vec === 1) continue
-    const along = (id: ValueId): boolean => part.axesOf(id).includes(axis)
-    if (access.maskValue !== undefined && along(access.maskValue)) continue
+    if (access.maskValue !== undefined && variesAlong(part, axis)(access.maskValue)) continue
     for (let n = a.vec; n > 1; n /= 2) {
       if (n * bits > 128 || (n * bits < 32 && !(bits < 8 && n * bits === 8))) continue
-      const m = motionOf(flat, axis, n, part.alignment, along)
-      if (m?.stride !== 1 || m.divisor % n !== 0 || !part.canGroup(axis, n)) continue
-      if (!isUniform(access.mask, axis, n, part.alignment, along)) continue
-      const info = part.axis(axis)
-      const whole = info.extent % n === 0 && (info.role !== 'loop' || info.alignment % n === 0)
-      return { axis, n, whole: whole || !scope.needsCheck(axis) }
+      if (isSideBySide(part, flat, access.mask, axis, n)) return { axis, n, whole: isWhole(scope, axis, n) }
     }
   }
   return undefined
+}
+
+/** Whether aligned groups of `n` indices are inside the range of an axis whole or not at all. */
+export function isWhole(scope: Scope, axis: string, n: number): boolean {
+  const { extent, role, alignment } = scope.part.axis(axis)
+  return (extent % n === 0 && (role !== 'loop' || alignment % n === 0)) || !scope.needsCheck(axis)
 }
 
 /** Whether an access takes place at a point. */

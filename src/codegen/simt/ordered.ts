@@ -2,11 +2,13 @@
  * Stores whose points may meet at one place (a combiner, an index from data): walked in row-major order by one thread a place.
  * Axes that lead to places of their own are spread over the threads.
  */
+
 import { UserError } from '../../diagnostics/errors.ts'
 import type { StoreStmt } from '../../kernel/ir.ts'
+import { storeValues } from './facts.ts'
 import type { Block } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
-import { storeValues } from './part.ts'
+import { orderedLayout } from './partLayout.ts'
 import type { Scope } from './scope.ts'
 
 /** Values that an ordered store rests on and that are not computed again under its own layout. */
@@ -22,7 +24,7 @@ export function lowerOrderedStore(scope: Scope, s: StoreStmt, lower: LowerItems,
         `the store into ${s.param} may meet a place more than once and rests on folded or carried tiles`,
       )
   const nests = lets.map((l) => ({ axes: part.nestOf(l) }))
-  const layout = part.orderedLayout(s, nests, unit.limits, scope.layout.threads)
+  const layout = orderedLayout(part, s, nests, unit.limits, scope.layout.threads)
   const inner = scope.child({ layout, bases: new Map() })
   for (const l of lets) inner.held.delete(l.id)
   out.push({ k: 'comment', text: `store ${s.param}, in order` })

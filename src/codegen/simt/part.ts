@@ -1,5 +1,5 @@
 /** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
-import { asAxis, valuesOf } from '../../index/expr.ts'
+import { valuesOf } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
 import {
   type KernelParam,
@@ -12,12 +12,9 @@ import {
   type ValueId,
 } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
-import { isFloat } from '../../types/dtype.ts'
-import { allStmts, flatIndex, foldAxes, isUniform, motionOf, runOf, storeAxes } from './facts.ts'
-import { chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
-import { type Product, productLayout, productOf } from './product.ts'
+import { allStmts, foldAxes, storeAxes, storeValues } from './facts.ts'
+import { type Product, productOf } from './product.ts'
 import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
-import { bytesPerElement } from './words.ts'
 
 export interface AxisInfo {
   readonly name: string
@@ -203,7 +200,7 @@ export class Part {
         this.ownStages.add(l.id)
     }
     const stack: ValueId[] = []
-    for (const s of this.stores) if (!this.isOrdered(s)) stack.push(...storeValues(s))
+    for (const s of this.mainStores()) stack.push(...storeValues(s))
     for (const l of this.loops)
       stack.push(...l.carries.flatMap((c) => [c.init, c.next]), ...[l.from, l.to].filter((x) => x !== undefined))
     for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
@@ -233,24 +230,9 @@ export class Part {
     return this.main.has(id)
   }
 
-  /** Axes whose float sums must be folded in order. */
-  private strictAxes(): Set<string> {
-    const out = new Set<string>()
-    if (this.mode !== 'strict') return out
-    for (const l of this.lets.values()) {
-      if (l.op.kind === 'dot' && isFloat(l.dtype)) for (const a of l.op.axes) out.add(a)
-      if (l.op.kind === 'reduce' && isFloat(l.dtype) && (l.op.combiner === 'sum' || l.op.combiner === 'prod'))
-        for (const a of l.op.axes) out.add(a)
-    }
-    return out
-  }
-
-  /** Axes folded and needed again by what depends on the fold. */
-  rowAxes(): Set<string> {
-    return this.rows(
-      this.mainLets(),
-      this.stores.filter((s) => !this.isOrdered(s)),
-    )
+  /** Stores that run under the part's main layout. */
+  mainStores(): StoreStmt[] {
+    return this.stores.filter((s) => !this.isOrdered(s))
   }
 
   /** Whether a value is better computed again than kept: a few operations on scalars and indices. */
@@ -259,227 +241,14 @@ export class Part {
     return l.op.kind === 'const' || l.op.kind === 'index' || l.op.kind === 'predicate'
   }
 
-  private mainLets(): LetStmt[] {
+  /** Statements that run under the part's main layout. */
+  mainLets(): LetStmt[] {
     return [...this.lets.values()].filter((l) => this.main.has(l.id) && !this.ownStages.has(l.id))
-  }
-
-  /** The layout of the part's own statements. */
-  mainLayout(limits: Limits, threads?: number): Layout {
-    const lets = this.mainLets()
-    const stores = this.stores.filter((s) => !this.isOrdered(s))
-    const nests: Nest[] = []
-    const serial = this.strictAxes()
-    const folded = new Set<string>()
-    const size = (names: readonly string[]): number => names.reduce((n, a) => n * this.axis(a).size, 1)
-    for (const l of lets) {
-      const axes = this.nestOf(l)
-      for (const a of foldAxes(l)) folded.add(a)
-      if (l.op.kind === 'dot') {
-        const kept = this.spreadOnly(l.axes)
-        if (size(kept) >= 16) {
-          for (const a of l.op.axes) serial.add(a)
-          nests.push({ axes, kept })
-          continue
-        }
-      }
-      nests.push({ axes })
-    }
-    for (const s of stores) nests.push({ axes: this.storeAxes(s) })
-    const [product] = this.products.values()
-    const wanted = product?.threads ?? this.vectorProduct?.threads
-    const spread = threads ?? wanted
-    const forced = product === undefined ? this.vectorProduct?.layout(spread ?? 0) : productLayout(product, spread ?? 0)
-    return this.layoutOf(nests, lets, stores, serial, folded, this.rows(lets, stores), limits, undefined, spread, {
-      forced,
-    })
-  }
-
-  /** The layout under which a stage is filled. */
-  stageLayout(l: LetStmt, limits: Limits, threads: number): Layout {
-    const { lets } = this.closureOf(l.op.kind === 'stage' ? [l.op.of] : [])
-    const axes = this.spreadOnly(l.axes)
-    const own = this.vectorProduct?.operandOf(l.id)?.vector
-    const first = own === undefined ? {} : { first: own }
-    return this.layoutOf([{ axes }], lets, [], new Set(), new Set(), new Set(), limits, axes, threads, first)
-  }
-
-  /** The layout of an ordered store: axes that lead to places of their own are spread over threads, the others walked. */
-  orderedLayout(s: StoreStmt, nests: readonly Nest[], limits: Limits, threads: number): Layout {
-    const axes = [...new Set([...this.storeAxes(s), ...nests.flatMap((n) => n.axes)])]
-    const own = new Set(s.index.flatMap((e) => asAxis(e)?.name ?? []))
-    const serial = new Set(axes.filter((a) => !own.has(a)))
-    const ordered = [...this.part.axes.map((a) => a.name)].filter((a) => axes.includes(a))
-    return this.layoutOf(
-      [{ axes: ordered }, ...nests],
-      [],
-      [],
-      serial,
-      serial,
-      new Set(),
-      { ...limits, registers: 1 },
-      ordered,
-      threads,
-    )
-  }
-
-  private layoutOf(
-    nests: readonly Nest[],
-    lets: readonly LetStmt[],
-    stores: readonly StoreStmt[],
-    serial: ReadonlySet<string>,
-    folded: ReadonlySet<string>,
-    rows: ReadonlySet<string>,
-    limits: Limits,
-    only?: readonly string[],
-    threads?: number,
-    asked: Pick<LayoutRequest, 'forced' | 'first'> = {},
-  ): Layout {
-    const used = new Set(nests.flatMap((n) => n.axes))
-    const sizes = new Map(
-      (only ?? this.part.axes.map((a) => a.name)).filter((a) => used.has(a)).map((a) => [a, this.axis(a).size]),
-    )
-    const resident = only === undefined ? this.residentAxes() : new Set<string>()
-    const { vec, contiguous } = this.contiguity(lets, stores, [...sizes.keys()])
-    const spreadOver = (threads: number): Layout =>
-      chooseLayout({
-        ...asked,
-        sizes,
-        nests,
-        vec,
-        contiguous,
-        resident,
-        serial,
-        folded,
-        rows,
-        threads,
-        registers: limits.registers,
-      })
-    const most = threads ?? this.threadsFor(nests, serial, rows, limits)
-    const least = threads ?? Math.max(32, most / 4)
-    let best = spreadOver(most)
-    // Fewer threads where they have more work each instead of some having none.
-    for (let n = most / 2; n >= least; n /= 2) {
-      const next = spreadOver(n)
-      if (next.paddingBeside(folded) < 0.9 * best.paddingBeside(folded)) best = next
-    }
-    return best
-  }
-
-  /** Enough threads that each holds about `values` values of the largest nest, 16 of a product's. */
-  private threadsFor(
-    nests: readonly Nest[],
-    serial: ReadonlySet<string>,
-    rows: ReadonlySet<string>,
-    limits: Limits,
-  ): number {
-    let most = 1
-    for (const n of nests) {
-      const values = n.kept === undefined ? limits.values : 16
-      const axes = (n.kept ?? n.axes).filter((a) => n.kept !== undefined || !serial.has(a))
-      most = Math.max(most, axes.reduce((p, a) => p * this.axis(a).size, 1) / values)
-    }
-    const want = 2 ** Math.ceil(Math.log2(most))
-    const { fewThreads, registers, values } = limits
-    const isPlain = this.loops.length === 0 && nests.every((n) => n.kept === undefined)
-    const few = isPlain && (rows.size === 0 || most * values <= fewThreads * registers) ? fewThreads : limits.maxThreads
-    return Math.min(rows.size > 0 ? few : Math.min(few, 256), limits.maxThreads, Math.max(32, want))
-  }
-
-  /** Axes that tiles outlive a statement list along: carried, scanned, or used inside a loop of another axis. */
-  private residentAxes(): Set<string> {
-    const out = new Set<string>()
-    for (const l of this.lets.values()) if (l.op.kind === 'scan') out.add(l.op.axis)
-    for (const loop of this.loops) {
-      const inner = new Set([...allStmts([loop])].flatMap((s) => (s.kind === 'loop' ? [s.axis] : [])))
-      for (const c of loop.carries) for (const a of c.axes) out.add(a)
-      for (const s of allStmts(loop.body)) {
-        if (s.kind === 'let' && this.isMain(s.id) && !this.ownStages.has(s.id))
-          for (const a of this.outside(s.axes, inner)) out.add(a)
-        if (s.kind === 'store' && !this.isOrdered(s)) for (const a of this.outside(this.storeAxes(s), inner)) out.add(a)
-      }
-    }
-    return out
-  }
-
-  /** Axes that are in scope outside the loops `inner`, other than local ones that only folds inside run over. */
-  private outside(axes: Iterable<string>, inner: ReadonlySet<string>): string[] {
-    return this.spreadOnly(axes).filter((a) => !inner.has(a) && this.axis(a).role === 'grid')
-  }
-
-  /** Folded axes that what depends on the fold runs over again. */
-  private rows(lets: readonly LetStmt[], stores: readonly StoreStmt[]): Set<string> {
-    const after = new Map<ValueId, Set<string>>()
-    const out = new Set<string>()
-    const meet = (ids: Iterable<ValueId>, axes: Iterable<string>): Set<string> => {
-      const have = new Set<string>()
-      for (const id of ids) for (const a of after.get(id) ?? []) have.add(a)
-      for (const a of axes) if (have.has(a)) out.add(a)
-      return have
-    }
-    for (const l of lets) {
-      const have = meet(operandsOf(l.op), this.nestOf(l))
-      for (const a of this.spreadOnly(foldAxes(l))) have.add(a)
-      after.set(l.id, have)
-    }
-    for (const s of stores) meet(storeValues(s), this.storeAxes(s))
-    return out
   }
 
   alignment = (name: string): number => {
     const of = startOf(name)
     return of === undefined ? 1 : this.axis(of).role === 'local' ? 0 : this.axis(of).alignment
-  }
-
-  /** Widest vectors of axes by their accesses, and the axes by the bytes they move side by side. */
-  private contiguity(
-    lets: readonly LetStmt[],
-    stores: readonly StoreStmt[],
-    names: readonly string[],
-  ): { vec: Map<string, number>; contiguous: string[] } {
-    const weight = new Map<string, number>()
-    const width = new Map<string, number>()
-    const take = (
-      param: string,
-      index: StoreStmt['index'],
-      axes: readonly string[],
-      mask: StoreStmt['mask'],
-      factor: number,
-    ): void => {
-      const p = this.params.get(param)
-      if (p === undefined) return
-      const flat = flatIndex(index, p.shape)
-      for (const a of axes) {
-        const along = (id: ValueId): boolean => this.axesOf(id).includes(a)
-        const unit = motionOf(flat, a, 1, this.alignment, along)
-        const bytes = bytesPerElement(p)
-        if (unit === undefined || unit.stride < 1 || unit.stride > 4 || bytes > 4) continue
-        const points = axes.reduce((n, x) => n * this.axis(x).size, 1)
-        const weigh = (w: number): Map<string, number> =>
-          weight.set(a, (weight.get(a) ?? 0) + w * factor * points * bytes)
-        if (unit.stride > 1) {
-          for (let n = 8; n > 1; n /= 2) {
-            const run = runOf(flat, a, n, 8 * bytes, this.alignment, along)
-            if (run === undefined || !this.canGroup(a, n) || !isUniform(mask, a, n, this.alignment, along)) continue
-            width.set(a, Math.max(width.get(a) ?? 1, n))
-            weigh(1 / run.stride)
-            break
-          }
-          continue
-        }
-        weigh(1)
-        for (let n = Math.min(8, Math.max(1, Math.floor(16 / bytes))); n > 1; n /= 2) {
-          if (!this.canGroup(a, n)) continue
-          const m = motionOf(flat, a, n, this.alignment, along)
-          if (m?.stride !== 1 || m.divisor % n !== 0 || !isUniform(mask, a, n, this.alignment, along)) continue
-          width.set(a, Math.max(width.get(a) ?? 1, n))
-          break
-        }
-      }
-    }
-    for (const l of lets) if (l.op.kind === 'load') take(l.op.param, l.op.index, this.axesOf(l.id), l.op.mask, 1)
-    for (const s of stores) take(s.param, s.index, this.storeAxes(s), s.mask, 2)
-    const contiguous = names.filter((a) => weight.has(a)).sort((a, b) => (weight.get(b) ?? 0) - (weight.get(a) ?? 0))
-    return { vec: width, contiguous }
   }
 
   /** Groups of n indices do not straddle two programs' blocks. */
@@ -489,9 +258,3 @@ export class Part {
     return a.role === 'loop' ? a.alignment % n === 0 : a.size === a.extent || a.alignment % n === 0
   }
 }
-
-export const storeValues = (s: StoreStmt): ValueId[] => [
-  s.value,
-  ...(s.maskValue === undefined ? [] : [s.maskValue]),
-  ...[...s.index, ...s.mask.map((b) => b.expr)].flatMap((e) => [...valuesOf(e)]),
-]

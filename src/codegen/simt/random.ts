@@ -5,7 +5,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { elementsPerCall, isRandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
-import { motionOf } from './facts.ts'
+import { isSideBySide, variesAlong } from './contiguity.ts'
 import { type Block, bin, type Ex, eq, select, uint } from './ir.ts'
 import { Point } from './point.ts'
 import { type Lanes, type Registers, registerAt, registerIndex, type Scope, withLane } from './scope.ts'
@@ -23,11 +23,10 @@ export function callGroupOf(scope: Scope, l: LetStmt): CallGroup | undefined {
   const { part, layout } = scope
   for (const axis of part.axesOf(l.id)) {
     const vec = layout.find(axis)?.vec ?? 1
-    const along = (id: number): boolean => part.axesOf(id).includes(axis)
+    const along = variesAlong(part, axis)
     if (vec === 1 || along(op.k0) || along(op.k1)) continue
     for (let n = Math.min(vec, elementsPerCall(dtype)); n > 1; n /= 2) {
-      const m = motionOf(op.index, axis, n, part.alignment, along)
-      if (m?.stride === 1 && m.divisor % n === 0 && part.canGroup(axis, n)) return { axis, n }
+      if (isSideBySide(part, op.index, [], axis, n)) return { axis, n }
     }
   }
   return undefined

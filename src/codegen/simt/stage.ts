@@ -1,4 +1,5 @@
 /** Staging: tiles in shared memory, filled under the layout that suits their loads. */
+
 import { invariant } from '../../diagnostics/errors.ts'
 import { valuesOf } from '../../index/expr.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
@@ -8,6 +9,7 @@ import { itemsOf, type LowerItems } from './items.ts'
 import { type Layout, spanOf } from './layout.ts'
 import { type Access, groupOf, positionOf } from './memory.ts'
 import { makeVectorStage } from './multiplyVectors.ts'
+import { stageLayout } from './partLayout.ts'
 import { Point } from './point.ts'
 import { type Product, swizzleOf } from './product.ts'
 import {
@@ -125,7 +127,7 @@ export function copyOf(scope: Scope, l: LetStmt): Copy | undefined {
   if (unit.param(load.op.param).format !== 'plain' || !isPlaced(scope, load.op)) return undefined
   // What is copied needs no registers.
   const limits = { ...unit.limits, registers: Number.POSITIVE_INFINITY }
-  const layout = part.stageLayout(l, limits, scope.layout.threads)
+  const layout = stageLayout(part, l, limits, scope.layout.threads)
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
   const group = groupOf(scope.child({ layout, bases: new Map() }), load.op, part.axesOf(l.id))
   const whole = group?.n === 8 && group.whole && layout.axis(group.axis).vec === 8
@@ -190,7 +192,7 @@ export function lowerOwnStage(scope: Scope, l: LetStmt, lower: LowerItems, out: 
   invariant(l.op.kind === 'stage', 'not a stage')
   const { part, unit } = scope
   const ahead = unit.aheads.get(l.id)
-  const layout = ahead?.layout ?? part.stageLayout(l, unit.limits, scope.layout.threads)
+  const layout = ahead?.layout ?? stageLayout(part, l, unit.limits, scope.layout.threads)
   const product = part.productOn(l.id)
   const { vectorProduct } = part
   const inVectors = vectorProduct?.operandOf(l.id) !== undefined

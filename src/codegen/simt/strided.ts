@@ -3,12 +3,12 @@
  * wide words and keeps its own elements; stores that fill each other's gaps are written together.
  */
 import { predicateKey } from '../../index/predicate.ts'
-import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
-import { flatIndex, isUniform, type Run, runOf } from './facts.ts'
+import type { LetStmt, StoreStmt } from '../../kernel/ir.ts'
+import { runAlong, variesAlong } from './contiguity.ts'
+import { flatIndex, type Run, storeValues } from './facts.ts'
 import { wideFields } from './fields.ts'
 import { and, type Block, type Ex, type S } from './ir.ts'
-import { type Access, allowed, isPacked, storedValue, storeGroup } from './memory.ts'
-import { storeValues } from './part.ts'
+import { type Access, allowed, isPacked, isWhole, storedValue, storeGroup } from './memory.ts'
 import { Point } from './point.ts'
 import {
   insideAlong,
@@ -39,16 +39,10 @@ export function stridedOf(scope: Scope, access: Access, axes: readonly string[])
   for (const axis of axes) {
     const a = layout.find(axis)
     if (a === undefined) continue
-    const along = (id: ValueId): boolean => part.axesOf(id).includes(axis)
-    if (access.maskValue !== undefined && along(access.maskValue)) continue
+    if (access.maskValue !== undefined && variesAlong(part, axis)(access.maskValue)) continue
     for (let n = a.vec; n >= 1; n /= 2) {
-      const run = runOf(flat, axis, n, bits, part.alignment, along)
-      if (run === undefined || !part.canGroup(axis, n) || !isUniform(access.mask, axis, n, part.alignment, along))
-        continue
-      // Groups are inside the range of the axis whole or not at all.
-      const info = part.axis(axis)
-      const whole = info.extent % n === 0 && (info.role !== 'loop' || info.alignment % n === 0)
-      if (whole || !scope.needsCheck(axis)) return { axis, n, ...run }
+      const run = runAlong(part, flat, access.mask, axis, n, bits)
+      if (run !== undefined && isWhole(scope, axis, n)) return { axis, n, ...run }
     }
   }
   return undefined

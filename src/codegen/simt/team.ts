@@ -4,11 +4,13 @@
  * pays for the barriers of the cluster, where there are few programs. What is private to a block (stages, scans, products, loops,
  * stores that walk in order) stays in one, and so do rows that loops go over.
  */
+
 import { type LetStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
-import { foldAxes } from './facts.ts'
+import { foldAxes, storeValues } from './facts.ts'
 import { type Layout, registersOf } from './layout.ts'
-import { type Limits, type Part, storeValues } from './part.ts'
+import type { Limits, Part } from './part.ts'
+import { mainLayout, rowAxes } from './partLayout.ts'
 
 export interface Team {
   /** Threads of a block. */
@@ -36,11 +38,11 @@ const operationRate = 128 * 1.7e9
 const operations = { free: 0, simple: 1, divide: 10, special: 20 } as const
 
 export function teamOf(part: Part, programs: number, limits: Limits): Team {
-  const layout = part.mainLayout(limits)
+  const layout = mainLayout(part, limits)
   const block: Team = { threads: Math.max(layout.threads, 32), cluster: 1, together: 1 }
   if (limits.clusters < 2 || !isShareable(part)) return block
   if (part.loops.length > 0) return teamForWork(part, programs, layout, limits) ?? block
-  const rows = [...part.rowAxes()].flatMap((a) => layout.find(a) ?? [])
+  const rows = [...rowAxes(part)].flatMap((a) => layout.find(a) ?? [])
   const cut = rows.some((a) => a.chunks > 1)
   // A block of all threads with many registers stands alone on its multiprocessor, which idles at its barriers.
   const alone = layout.threads === limits.maxThreads && rows.some((a) => registersOf(a) > fewRegisters)
@@ -73,8 +75,8 @@ function teamForRow(part: Part, limits: Limits): Team | undefined {
   const tiles = tilesAcrossFolds(part)
   const half = limits.maxThreads / 2
   for (let threads = 2 * half; threads <= limits.clusters * limits.maxThreads; threads *= 2) {
-    const layout = part.mainLayout(limits, threads)
-    const values = tiles * Math.max(...[...part.rowAxes()].map((a) => registersOf(layout.axis(a))))
+    const layout = mainLayout(part, limits, threads)
+    const values = tiles * Math.max(...[...rowAxes(part)].map((a) => registersOf(layout.axis(a))))
     const candidates: readonly (Team & { readonly most: number })[] = [
       { threads: half, cluster: threads / half, together: 2, most: rowShare[64] },
       { threads: half, cluster: threads / half, together: 1, most: rowShare[128] },
@@ -93,7 +95,7 @@ function teamForWork(part: Part, programs: number, layout: Layout, limits: Limit
   let best: { readonly team: Team; readonly seconds: number } | undefined
   for (let cluster = 2; cluster <= limits.clusters && cluster * programs <= mostBlocks; cluster *= 2) {
     const team: Team = { threads, cluster, together: 1 }
-    const spread = part.mainLayout(limits, threads * cluster)
+    const spread = mainLayout(part, limits, threads * cluster)
     if (!fills(spread, team)) continue
     const merges = timesOf(part, (l) =>
       isFold(l) && spread.bitsOf(foldAxes(l)).some((b) => 2 ** b >= threads) ? 1 : 0,
@@ -130,7 +132,7 @@ function workOf(part: Part): number {
 
 /** Most tiles along rows that are computed before a fold and used again after it; what is cheap to compute again is none. */
 function tilesAcrossFolds(part: Part): number {
-  const rows = part.rowAxes()
+  const rows = rowAxes(part)
   const isTile = (id: ValueId): boolean => part.axesOf(id).some((a) => rows.has(a))
   const cheap = new Set<ValueId>()
   for (const l of part.lets.values())

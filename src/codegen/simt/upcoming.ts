@@ -3,12 +3,14 @@
  * multiprocessor, so that memory would idle while they compute. Each program therefore asks for the row of the one that will take
  * its place, into the second-level cache.
  */
+
 import type { Expr } from '../../index/expr.ts'
 import { strideOf, valuesOf } from '../../index/expr.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
 import { add, type Block, type Ex, int, lit, lt, v } from './ir.ts'
 import type { Layout } from './layout.ts'
 import type { Part } from './part.ts'
+import { rowAxes } from './partLayout.ts'
 import type { Team } from './team.ts'
 
 /** The program that comes later: so many indices further along a grid axis, if there is one. */
@@ -33,7 +35,7 @@ export function upcomingOf(
 ): Upcoming | undefined {
   const [axis, second] = part.part.grid.filter((g) => Math.ceil(part.axis(g.axis).extent / g.block) > 1)
   if (axis === undefined || second !== undefined || layout.threads < fewestThreads) return undefined
-  const rows = part.rowAxes()
+  const rows = rowAxes(part)
   if (rows.size === 0 || [...rows].some((a) => (layout.find(a)?.chunks ?? 1) > 1)) return undefined
   const blocks = team.cluster > 1 ? team.together : Math.floor(residentThreads / team.threads)
   const ahead = Math.ceil((multiprocessors * blocks) / team.cluster)
