@@ -34,6 +34,9 @@ class Recorded {
     return {
       program,
       residentBytes: executable.residentBytes,
+      get hasBegun() {
+        return executable.hasBegun
+      },
       run: (inputs) => {
         this.last = { executable, inputs }
         return executable.run(inputs)
