@@ -74,6 +74,21 @@ export default program(
   expect(readFileSync(join(folder, k?.file ?? ''), 'utf8').length).toBeLessThan(12_000)
 })
 
+test('wgsl: an index beyond 32 bits is named with a remedy that helps', async () => {
+  const module = join(folder, 'large.ts')
+  writeFileSync(
+    module,
+    `import { program } from 'sinter'
+export default program(({ x }) => x.exp().mul(2), { x: { shape: [50000, 50000] } })
+`,
+  )
+  const r = await sinter('emit', module, '--target', 'wgsl', '-o', join(folder, 'out'))
+  expect(r.code).toBe(1)
+  expect(r.err).toContain('its index does not fit 32 bits, which is all WebGPU has')
+  expect(r.err).toContain('work on smaller pieces of the tensor, or run this program on another device')
+  expect(r.err).not.toContain('another dtype')
+})
+
 test.each(['cuda', 'wgsl', 'wasm'])('%s: the constants of a model stand in a file', async (target) => {
   const r = await sinter('emit', 'examples/digits/digits.onnx', '--target', target, '-o', folder)
   expect(r.code, r.err).toBe(0)

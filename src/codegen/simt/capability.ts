@@ -66,21 +66,22 @@ export function unsupportedDType(dialect: 'cuda' | 'wgsl', dtype: DType): string
 
 /** Throws E_UNSUPPORTED naming the operation that a dialect lacks. */
 export function checkKernel(kernel: Kernel, dialect: 'cuda' | 'wgsl', _caps: SimtCaps): void {
-  const fail = (what: string, why: string): never => {
+  const fail = (what: string, why: string, remedy: string): never => {
     throw new UserError('E_UNSUPPORTED', `${what} of the kernel ${kernel.name}: ${why}`, {
-      help: 'use another dtype, or run this program on another device',
+      help: `${remedy}, or run this program on another device`,
     })
   }
   const check = (dtype: DType, what: string): void => {
     const why = unsupportedDType(dialect, dtype)
-    if (why !== undefined) fail(what, why)
+    if (why !== undefined) fail(what, why, 'use another dtype')
   }
   for (const p of kernel.params) check(p.dtype, `the parameter ${p.name}`)
   const params = new Map(kernel.params.map((p) => [p.name, p]))
   const fits = (e: Expr, what: string): void => {
     if (dialect === 'cuda') return
     const r = rangeOf(e)
-    if (r.hi >= 2 ** 31 || r.lo < -(2 ** 31)) fail(what, 'its index does not fit 32 bits, which is all WebGPU has')
+    if (r.hi >= 2 ** 31 || r.lo < -(2 ** 31))
+      fail(what, 'its index does not fit 32 bits, which is all WebGPU has', 'work on smaller pieces of the tensor')
     visitAtoms(e, (a) => {
       if (a.kind === 'div' || a.kind === 'mod') fits(a.of, what)
     })
