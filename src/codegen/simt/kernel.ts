@@ -8,7 +8,7 @@ import { checkKernel, type SimtCaps } from './capability.ts'
 import type { ThreadCode } from './code.ts'
 import { cudaDialect, printCuda } from './dialects/cuda.ts'
 import { printWgsl, wgslDialect } from './dialects/wgsl.ts'
-import { openCluster } from './exchange.ts'
+import { openCluster, roundName } from './exchangeInCluster.ts'
 import { add, type Block, bin, call, type Ex, int, lt, mul, type S, sub, v } from './ir.ts'
 import { itemsOf } from './items.ts'
 import { separateLoops } from './loopAxes.ts'
@@ -89,7 +89,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     limits,
     kernel.mode,
     kernel.params,
-    ['tid', 'program', 'table', 'exchange_round', kernel.name],
+    ['tid', 'program', 'table', roundName, kernel.name],
     (p) => aliased.has(p) || mayAlias(p),
     cluster,
   )

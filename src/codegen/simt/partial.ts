@@ -1,0 +1,142 @@
+/**
+ * PartialResult results of folds: how one is merged into another, how the lanes of a warp merge theirs by a butterfly, and the slots in
+ * shared memory through which warps and blocks hand theirs over.
+ */
+import { invariant } from '../../diagnostics/errors.ts'
+import { isArgCombiner } from '../../scalar/ops.ts'
+import { type Accumulator, combinerOf, foldsLanes } from './accumulator.ts'
+import { beatsEx, mergeEx, wrapTo } from './arith.ts'
+import { add, type Block, bin, call, type Ex, eq, int, type SharedArray, shared, typeBytes, v } from './ir.ts'
+import { forRegisters, registerAt, registerIndex, type Scope, tid } from './scope.ts'
+
+/** A partial result: a value, with its position where the fold has positions. */
+export interface PartialResult {
+  readonly value: Ex
+  readonly at: Ex | undefined
+}
+
+/** What merging one partial result into another does. */
+export function mergeInto(acc: Accumulator, to: PartialResult, from: PartialResult, scope: Scope, out: Block): void {
+  const c = combinerOf(acc.let)
+  if (!isArgCombiner(c)) {
+    out.push({ k: 'assign', to: to.value, value: mergeEx(c, acc.dtype, to.value, from.value) })
+    return
+  }
+  invariant(to.at !== undefined && from.at !== undefined, 'an arg-fold without positions')
+  const [nx, nq] = [scope.unit.name('other'), scope.unit.name('other_at')]
+  out.push({ k: 'let', name: nx, value: from.value }, { k: 'let', name: nq, value: from.at })
+  const [vx, vq] = [v(from.value.type, nx), v('i32', nq)]
+  const last = acc.let.op.kind === 'reduce' && acc.let.op.last === true
+  out.push({
+    k: 'if',
+    cond: beatsEx(c, last, vx, vq, to.value, to.at),
+    body: [
+      { k: 'assign', to: to.value, value: vx },
+      { k: 'assign', to: to.at, value: vq },
+    ],
+    otherwise: [],
+  })
+}
+
+export function assign(to: PartialResult, from: PartialResult, out: Block): void {
+  out.push({ k: 'assign', to: to.value, value: from.value })
+  if (to.at !== undefined && from.at !== undefined) out.push({ k: 'assign', to: to.at, value: from.at })
+}
+
+/** Slots of partial results in shared memory: one array of values, one of positions. */
+export interface Slots {
+  readonly values: SharedArray
+  readonly positions: SharedArray | undefined
+  /** Where the fold's slots begin in each. */
+  readonly first: number
+  readonly firstAt: number
+  /** Added to both. */
+  readonly from?: Ex
+}
+
+export const slot = (s: Slots, index: Ex): PartialResult => {
+  const at = s.from === undefined ? index : add(s.from, index)
+  return {
+    value: shared(s.values, add(at, int(s.first))),
+    at: s.positions === undefined ? undefined : shared(s.positions, add(at, int(s.firstAt))),
+  }
+}
+
+/** A fold with the thread bits that it runs over, by how far they reach. */
+export interface Spread {
+  readonly acc: Accumulator
+  readonly lanes: readonly number[]
+  readonly warps: readonly number[]
+  readonly blocks: readonly number[]
+  /** Bits of the block's threads that the fold keeps apart, but for those that agree now. */
+  readonly rest: readonly number[]
+}
+
+/** Hands out slots in shared memory for several folds at once. */
+export function allotter(scope: Scope, which: string): (acc: Accumulator, length: number) => Slots {
+  const used = new Map<string, number>()
+  const take = (type: Ex['type'], suffix: string, length: number): { array: SharedArray; first: number } => {
+    const key = `${suffix}_${type}`
+    const first = used.get(key) ?? 0
+    used.set(key, first + length)
+    return { array: scope.unit.scratch(type, first + length, suffix), first }
+  }
+  return (acc, length) => {
+    const values = take(acc.values.type, which, length)
+    const positions = acc.positions === undefined ? undefined : take('i32', `${which}_at`, length)
+    return {
+      values: values.array,
+      positions: positions?.array,
+      first: values.first,
+      firstAt: positions?.first ?? 0,
+    }
+  }
+}
+
+export function eachRegister(
+  scope: Scope,
+  acc: Accumulator,
+  out: Block,
+  emit: (i: Ex, held: PartialResult, body: Block) => void,
+): void {
+  forRegisters(scope, acc.kept, out, (lanes, body) => {
+    const i = registerIndex(scope.layout, acc.kept, lanes)
+    const at = acc.positions === undefined ? undefined : registerAt(acc.positions, i)
+    emit(i, { value: registerAt(acc.values, i), at }, body)
+  })
+}
+
+export function butterfly(
+  scope: Scope,
+  acc: Accumulator,
+  to: PartialResult,
+  bits: readonly number[],
+  out: Block,
+): void {
+  const c = combinerOf(acc.let)
+  const { type } = to.value
+  if (foldsLanes(scope, bits) && (type === 'i32' || type === 'u32') && (c === 'max' || c === 'min' || c === 'sum')) {
+    const value = wrapTo(acc.dtype, call(type, `${type}_lanes_${c}`, to.value))
+    out.push({ k: 'assign', to: to.value, value })
+    return
+  }
+  for (const b of [...bits].reverse()) {
+    const other = (x: Ex): Ex => ({ k: 'shuffle', type: x.type, a: x, mask: 2 ** b })
+    mergeInto(acc, to, { value: other(to.value), at: to.at === undefined ? undefined : other(to.at) }, scope, out)
+  }
+}
+
+export const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i)
+
+/** Statements for the threads whose folded lanes are all zero: one of those that agree. */
+export function onOneLane(lanes: readonly number[], body: Block, out: Block): void {
+  const mask = lanes.reduce((m, b) => m | (1 << b), 0)
+  if (mask === 0) out.push(...body)
+  else out.push({ k: 'if', cond: eq(bin('&', tid, int(mask)), int(0)), body, otherwise: [] })
+}
+
+/** Bytes of one partial result. */
+export const bytesOf = (acc: Accumulator): number => typeBytes(acc.values.type) + (acc.positions === undefined ? 0 : 4)
+
+/** Statements under a condition. */
+export const guard = (cond: Ex, body: Block): Block[number] => ({ k: 'if', cond, body, otherwise: [] })
