@@ -13,6 +13,9 @@ const upToPlan = [...upToGraph, 'kernel', 'plan']
 /** Report data: plain records that the passes fill in and `report` renders. */
 const reportData = 'report/data.ts'
 
+/** Making folders, for what writes files. */
+const folders = 'backends/folders.ts'
+
 /** For each folder, the folders (or single files) below it. A folder may always import from itself. */
 const floors = {
   util: [],
@@ -33,7 +36,7 @@ const floors = {
   'codegen/simt': upToKernel,
   'backends/wasm': [...upToKernel, 'runtime', 'codegen/wasm', reportData],
   'backends/webgpu': [...upToKernel, 'runtime', 'codegen/simt', reportData],
-  'backends/cuda': [...upToKernel, 'runtime', 'codegen/simt', reportData],
+  'backends/cuda': [...upToKernel, 'runtime', 'codegen/simt', reportData, folders],
   'backends/reference': [...upToGraph, reportData],
 }
 
@@ -48,7 +51,8 @@ floors.api = [...shared, 'compile']
 floors.models = [...shared, 'compile', 'api', 'onnx']
 floors['webgpu.ts'] = [...shared, 'compile', 'api', 'backends/webgpu']
 floors['cuda.ts'] = [...shared, 'compile', 'api', 'backends/cuda']
-floors.cli = [...middle, 'compile', 'api', 'onnx', 'index.ts']
+floors.cli = [...middle, 'compile', 'api', 'onnx', 'index.ts', folders]
+floors[folders] = []
 
 const escapeDots = (text) => text.replace(/[.]/g, '\\.')
 const within = (place) => (place.endsWith('.ts') ? `^src/${escapeDots(place)}$` : `^src/${escapeDots(place)}/`)

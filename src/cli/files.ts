@@ -1,6 +1,7 @@
 /** Reading and writing files: what the operating system refuses becomes E_FILE. */
-import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, readSync, realpathSync, writeFileSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync, readSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
+import { makeFolder } from '../backends/folders.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { ExternalLoader } from '../onnx/index.ts'
 
@@ -10,16 +11,25 @@ const reasons: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is not a folder',
   EACCES: 'permission is denied',
   EPERM: 'permission is denied',
+  EROFS: 'the file system is read-only',
+  ENAMETOOLONG: 'its name is too long',
   ENOSPC: 'the disk is full',
   ERR_FS_FILE_TOO_LARGE: 'it is too large',
 }
 
-/** What went wrong with a path, as E_FILE. */
-export function fileError(verb: string, path: string, cause: unknown): UserError {
+/** Those that read otherwise where something is written. */
+const writeReasons: Readonly<Record<string, string>> = { ENOENT: 'the file system has no place for it' }
+
+/** What went wrong with a path, as E_FILE; `before` stands before the reason. */
+export function fileError(verb: 'read' | 'write', path: string, cause: unknown, before = ''): UserError {
   if (cause instanceof UserError) return cause
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
-  const why = reasons[code] ?? (cause instanceof Error ? cause.message : String(cause))
-  return new UserError('E_FILE', `cannot ${verb} ${path}: ${why}`, { cause })
+  const known = (verb === 'write' ? writeReasons[code] : undefined) ?? reasons[code]
+  const why = known ?? (cause instanceof Error ? cause.message : String(cause))
+  return new UserError('E_FILE', `cannot ${verb} ${path}: ${before}${why}`, {
+    cause,
+    ...(verb === 'write' ? { help: 'give a path in a folder that you may write to' } : {}),
+  })
 }
 
 /** A whole file. Throws E_FILE. */
@@ -33,8 +43,13 @@ export function readBytes(path: string): Uint8Array {
 
 /** Writes a file, making its folder. Throws E_FILE. */
 export function writeBytes(path: string, data: Uint8Array | string): void {
+  const folder = dirname(path)
   try {
-    mkdirSync(dirname(path), { recursive: true })
+    makeFolder(folder)
+  } catch (cause) {
+    throw fileError('write', path, cause, `the folder ${folder} cannot be made: `)
+  }
+  try {
     writeFileSync(path, data)
   } catch (cause) {
     throw fileError('write', path, cause)

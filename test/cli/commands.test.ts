@@ -1,5 +1,5 @@
 /** The commands, called as the shell would: results, exit codes, and errors as text and as data. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { readNpy, writeNpy } from '../../src/cli/npy.ts'
@@ -162,6 +162,25 @@ describe('explain', () => {
     const r = await sinter('explain', affine, '--html', join(dir, 'taken'))
     expect(r.code).toBe(1)
     expect(r.err).toContain('it is a folder')
+  })
+})
+
+describe('folders that cannot be made', () => {
+  const blocked = join(file('blocked', ''), 'deep', 'deeper')
+  // Node's own recursion never ends there.
+  const places = existsSync('/proc/self') ? [blocked, '/proc/nope', '/proc/nope/deeper'] : [blocked]
+  it.each(places)('%s is refused at once', async (place) => {
+    for (const args of [
+      ['emit', affine, '-t', 'wasm', '-o', place],
+      ['run', affine, '--out', place],
+      ['explain', affine, '--html', join(place, 'report.html')],
+    ]) {
+      const r = await sinter(...args)
+      expect(r.code).toBe(1)
+      expect(r.err).toContain('error [E_FILE] cannot write ')
+      expect(r.err).toContain(`the folder ${place} cannot be made: `)
+      expect(r.err).toContain('help: give a path in a folder that you may write to')
+    }
   })
 })
 

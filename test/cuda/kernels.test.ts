@@ -1,5 +1,5 @@
 /** Kernels of a program: compiled together, on threads, and emitted again with smaller tiles where registers spill. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -123,6 +123,16 @@ test('layers that are alike are compiled once', () => {
   expect(kernels).toBeGreaterThanOrEqual(8)
   expect(fake.sources.length).toBeLessThanOrEqual(Math.ceil(kernels / 2))
   expect(new Set(backend.resources(executable).map((r) => r.name)).size).toBe(kernels)
+})
+
+// Node's own recursive making of folders never ends in /proc.
+test.skipIf(!existsSync('/proc/self'))('a cache folder that cannot be made costs only the cache', () => {
+  const fake = fakeDevice()
+  const { driver, compiler } = fake
+  const backend = createCudaBackend({ driver, compiler, cacheFolder: '/proc/nope/cache' })
+  const { program } = compileGraph(rows, { mode: 'fast', target: cudaTarget })
+  backend.prepare(program).run([backend.alloc(64 * 8192 * 4)])
+  expect(fake.launched).toHaveLength(1)
 })
 
 describe('compiling on threads', () => {

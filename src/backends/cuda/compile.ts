@@ -1,10 +1,11 @@
 /** Kernels compiled and loaded: modules by source, in the process and on disk. */
 import { createHash, randomUUID } from 'node:crypto'
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
+import { makeFolder } from '../folders.ts'
 import { type CudaCompiler, type CudaContext, DriverError, type FunctionAttributes } from './driver.ts'
 
 /** A kernel loaded on a device. */
@@ -228,7 +229,7 @@ function read(file: string): Uint8Array | undefined {
 function write(folder: string, file: string, image: Uint8Array): void {
   const partial = `${file}.${randomUUID()}`
   try {
-    mkdirSync(folder, { recursive: true })
+    makeFolder(folder)
     writeFileSync(partial, image)
     renameSync(partial, file)
   } catch {
