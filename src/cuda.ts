@@ -2,8 +2,10 @@
 import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'
+import { checkOptions } from './api/options.ts'
 import { registerDevice } from './api/session.ts'
 import { type CudaOptions, createCudaBackend } from './backends/cuda/backend.ts'
+import { UserError } from './diagnostics/errors.ts'
 import { cudaTargetWith } from './plan/target.ts'
 
 export type { Device } from './api/device.ts'
@@ -30,10 +32,15 @@ function openCuda(settings: CudaOptions): Device {
 /**
  * An NVIDIA GPU as a device: `setDevice(cuda())`. Calls with equal options give the same device; from then on its name is
  * `'cuda'`. Throws E_DEVICE naming what is missing: the package `koffi`, the driver, NVRTC, or the device,
- * E_ARGUMENT for a memory limit that is none.
+ * E_ARGUMENT for options that are none.
  */
 export function cuda(options: CudaDeviceOptions = {}): Device {
+  checkOptions(options, 'cuda', '{ index: 0 }')
   const { index = 0, cacheFolder, library = true } = options
+  if (cacheFolder !== undefined && typeof cacheFolder !== 'string')
+    throw new UserError('E_ARGUMENT', `cacheFolder is ${String(cacheFolder)}, which is no path`, {
+      help: 'give the path of a folder',
+    })
   const memoryLimit = options.memoryLimit === undefined ? undefined : byteSize(options.memoryLimit, 'memoryLimit')
   const key = JSON.stringify([index, memoryLimit, cacheFolder, library])
   const settings: CudaOptions = {

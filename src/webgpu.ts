@@ -2,6 +2,7 @@
 import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'
+import { checkOptions } from './api/options.ts'
 import { registerDevice } from './api/session.ts'
 import { createWebgpuBackend, webgpuCapabilities } from './backends/webgpu/backend.ts'
 import { UserError } from './diagnostics/errors.ts'
@@ -23,6 +24,7 @@ export interface WebgpuDeviceOptions {
  * naming what is missing, E_ARGUMENT for options that are none.
  */
 export async function webgpu(options: WebgpuDeviceOptions = {}): Promise<Device> {
+  checkOptions(options, 'webgpu', "{ memoryLimit: '1GiB' }")
   const { powerPreference, memoryLimit } = options
   if (powerPreference !== undefined && powerPreference !== 'low-power' && powerPreference !== 'high-performance')
     throw new UserError('E_ARGUMENT', `there is no powerPreference ${JSON.stringify(powerPreference)}`, {

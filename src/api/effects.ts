@@ -5,7 +5,7 @@ import type { Node, OpaqueKernel } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
-import { currentTrace, nodeIn, record, storageOf, type TensorTrace } from './core.ts'
+import { currentTrace, named, nodeIn, record, storageOf, type TensorTrace } from './core.ts'
 import { formatElements } from './print.ts'
 import { many, type Tensor, wrap } from './tensor.ts'
 
@@ -59,7 +59,30 @@ export function inspect(x: Tensor, callback: Inspector | string = 'inspect'): Te
   )
 }
 
-/** A user's kernel applied to tensors: `shapeRule` gives the result's shape and dtype, `run` fills it from row-major host views. */
+/** Throws E_ARGUMENT for what is no kernel of the user. */
+function checkKernel(kernel: Partial<OpaqueKernel> | null | undefined): void {
+  const wrong =
+    typeof kernel !== 'object' || kernel === null
+      ? `the kernel is ${kernel === null || kernel === undefined ? String(kernel) : `a ${typeof kernel}`}`
+      : typeof kernel.name !== 'string'
+        ? 'the kernel has no name'
+        : typeof kernel.shapeRule !== 'function'
+          ? `the kernel "${kernel.name}" has no function shapeRule`
+          : typeof kernel.run !== 'function'
+            ? `the kernel "${kernel.name}" has no function run`
+            : undefined
+  if (wrong !== undefined)
+    throw new UserError('E_ARGUMENT', wrong, {
+      help: 'give { name, shapeRule: (inputs) => ({ shape, dtype }), run: (inputs, output) => { ... } }',
+    })
+}
+
+/**
+ * A user's kernel applied to tensors: `shapeRule` gives the result's shape and dtype, `run` fills it from row-major host views.
+ * Throws E_ARGUMENT for what is no kernel and for a shape rule that gives something else, E_SHAPE and E_DTYPE for a shape or dtype
+ * that is none; E_CALLBACK when `run` throws.
+ */
 export function opaque(kernel: OpaqueKernel, ...inputs: readonly Tensor[]): Tensor {
+  named('opaque', () => checkKernel(kernel))
   return many(kernel.name, inputs, (nodes) => c.opaque(kernel, ...nodes))
 }

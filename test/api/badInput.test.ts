@@ -4,8 +4,10 @@
  */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it, test } from 'vitest'
+import { cuda } from '../../src/cuda.ts'
 import * as s from '../../src/index.ts'
 import { jit, ones, type Tensor, take, tensor, UserError, zeros } from '../../src/index.ts'
+import { webgpu } from '../../src/webgpu.ts'
 
 const codeOf = (f: () => unknown): string => {
   try {
@@ -51,6 +53,22 @@ test('slices, axes and reshapes out of range', () => {
   expect(codeOf(() => x.reshape([3, 7]))).toBe('E_SHAPE')
   expect(codeOf(() => x.matmul(ones([4, 5])))).toBe('E_SHAPE')
 })
+
+const raise = (error: unknown): never => {
+  throw error
+}
+
+/** Code and summary of the error of a call, which has a remedy. */
+function codeAndSummary(f: () => unknown): string {
+  try {
+    f()
+  } catch (e) {
+    if (!(e instanceof UserError)) throw e
+    expect(e.help).toBeDefined()
+    return `${e.code} ${e.summary}`
+  }
+  return 'no error'
+}
 
 const source = readFileSync(new URL(import.meta.url), 'utf8').split('\n')
 
@@ -204,5 +222,64 @@ describe('derivatives and batches that cannot be', () => {
         .grad((x: Tensor) => s.square(x).sum())(v)
         .tolist(),
     ).toEqual([2, 4])
+  })
+})
+
+describe('kernels of the user that are none', () => {
+  const shapeRule = kernel.shapeRule
+  const giving = (result: unknown): s.OpaqueKernel => ({ name: 'odd', shapeRule: () => result as never, run: () => {} })
+  const cases: readonly (readonly [what: string, message: string, kernel: unknown])[] = [
+    ['null', 'E_ARGUMENT opaque: the kernel is null', null],
+    ['nothing', 'E_ARGUMENT opaque: the kernel is undefined', undefined],
+    ['a function', 'E_ARGUMENT opaque: the kernel is a function', () => {}],
+    ['without a name', 'E_ARGUMENT opaque: the kernel has no name', { shapeRule, run: () => {} }],
+    [
+      'without a shape rule',
+      'E_ARGUMENT opaque: the kernel "odd" has no function shapeRule',
+      { name: 'odd', run: () => {} },
+    ],
+    ['without code', 'E_ARGUMENT opaque: the kernel "odd" has no function run', { name: 'odd', shapeRule, run: 3 }],
+    [
+      'whose shape rule gives nothing',
+      'E_ARGUMENT odd: the shape rule of the kernel "odd" gives no shape',
+      giving(undefined),
+    ],
+    [
+      'whose shape rule gives a size',
+      'E_ARGUMENT odd: the shape rule of the kernel "odd" gives no shape',
+      giving({ shape: 2, dtype: 'f32' }),
+    ],
+    [
+      'whose shape rule gives no dtype',
+      'E_DTYPE odd: the shape rule of the kernel "odd" gives the dtype undefined',
+      giving({ shape: [2] }),
+    ],
+    [
+      'whose shape rule gives a fraction',
+      'E_SHAPE odd: extent 0.5 in shape [0.5] is not a whole number',
+      giving({ shape: [0.5], dtype: 'f32' }),
+    ],
+  ]
+  it.each(cases)('%s', (_, message, odd) => {
+    expect(failure(() => s.opaque(odd as s.OpaqueKernel, v) /* here */)).toBe(message)
+    expect(failure(() => jit((x: Tensor) => s.opaque(odd as s.OpaqueKernel, x) /* here */)(v))).toBe(message)
+  })
+})
+
+describe('options of a GPU that are none', () => {
+  it.each([
+    ['null', null],
+    ['a number', 3],
+    ['an array', []],
+    ['a string', 'fast'],
+  ])('%s', async (what, options) => {
+    expect(codeAndSummary(() => cuda(options as never))).toBe(`E_ARGUMENT the options of cuda are ${what}`)
+    const error = await webgpu(options as never).catch((e: unknown) => e)
+    expect(codeAndSummary(() => raise(error))).toBe(`E_ARGUMENT the options of webgpu are ${what}`)
+  })
+  it('a cache folder that is no path', () => {
+    expect(codeAndSummary(() => cuda({ cacheFolder: 3 as never }))).toBe(
+      'E_ARGUMENT cacheFolder is 3, which is no path',
+    )
   })
 })
