@@ -62,7 +62,7 @@ const value = (field, name, shape) =>
     message(2, message(1, int(1, FLOAT), message(2, ...shape.map((d) => message(1, int(1, d)))))),
   )
 
-function model({ nodes, inputs, outputs, constants }) {
+export function model({ nodes, inputs, outputs, constants }) {
   const graph = [
     ...nodes.map(node),
     text(2, 'row'),
@@ -78,7 +78,7 @@ function model({ nodes, inputs, outputs, constants }) {
   ])
 }
 
-const scalar = (name, x) => [name, [], new Float32Array([x])]
+export const scalar = (name, x) => [name, [], new Float32Array([x])]
 
 function chain(names) {
   const nodes = []
