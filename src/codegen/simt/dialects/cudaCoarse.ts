@@ -2,16 +2,12 @@
  * Coarse forms of functions in CUDA (precision.ts says where they serve, docs/numerics.md how far they are off), on approximations
  * of the hardware that take subnormal operands and results for zero. All pass NaN on.
  */
+import { device } from './cudaFunction.ts'
 import type { Library } from './print.ts'
 
-const fn = (head: string, body: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({
-  code: `__device__ __forceinline__ float ${head} {\n  ${body}\n}`,
-  uses,
-})
-
 const approximation = (name: string, instruction: string): Library => ({
-  [`f32_${name}_flushed`]: fn(
-    `f32_${name}_flushed(float a)`,
+  [`f32_${name}_flushed`]: device(
+    `float f32_${name}_flushed(float a)`,
     `float r;\n  asm("${instruction} %0, %1;" : "=f"(r) : "f"(a));\n  return r;`,
   ),
 })
@@ -20,7 +16,7 @@ const pair = (name: string, numbers: readonly string[], body: string, uses: read
   Object.fromEntries(
     ['unguarded', 'coarse'].map((guard) => [
       `f32_${name}_${guard}`,
-      fn(`f32_${name}_${guard}(${['a', ...numbers].map((x) => `float ${x}`).join(', ')})`, body, uses),
+      device(`float f32_${name}_${guard}(${['a', ...numbers].map((x) => `float ${x}`).join(', ')})`, body, uses),
     ]),
   )
 
@@ -43,28 +39,28 @@ export const cudaCoarse: Library = {
     'f32_exp2_flushed',
     'f32_reciprocal_flushed',
   ]),
-  f32_tanh_near: fn(
-    'f32_tanh_near(float a)',
+  f32_tanh_near: device(
+    'float f32_tanh_near(float a)',
     'return fabsf(a) < 0.0625f ? a * fmaf(a * a, -0.33333334f, 1.0f) : f32_tanh_coarse(a, 2.8853901f);',
     ['f32_tanh_coarse'],
   ),
-  f32_expm1_coarse: fn(
-    'f32_expm1_coarse(float a)',
+  f32_expm1_coarse: device(
+    'float f32_expm1_coarse(float a)',
     'const float near = a * fmaf(a, fmaf(a, fmaf(a, 0.041666668f, 0.16666667f), 0.5f), 1.0f);\n  return fabsf(a) < 0.125f ? near : f32_exp_coarse(a, 1.44269502f) - 1.0f;',
     ['f32_exp_coarse'],
   ),
-  log_near: fn(
-    'log_near(float y, float f)',
+  log_near: device(
+    'float log_near(float y, float f)',
     'return fabsf(f) < 0.03125f ? f * fmaf(f, fmaf(f, 0.33333334f, -0.5f), 1.0f) : f32_log2_flushed(y) * 0.69314718f;',
     ['f32_log2_flushed'],
   ),
-  f32_log_coarse: fn(
-    'f32_log_coarse(float a)',
+  f32_log_coarse: device(
+    'float f32_log_coarse(float a)',
     '// Zero, subnormal, negative, infinite, or NaN.\n  if (__float_as_uint(a) - 0x00800000u >= 0x7f000000u) return logf(a);\n  return log_near(a, a - 1.0f);',
     ['log_near'],
   ),
-  f32_log1p_coarse: fn(
-    'f32_log1p_coarse(float a)',
+  f32_log1p_coarse: device(
+    'float f32_log1p_coarse(float a)',
     'const float y = 1.0f + a;\n  if (__float_as_uint(y) - 0x00800000u >= 0x7f000000u) return logf(y);\n  return log_near(y, a);',
     ['log_near'],
   ),

@@ -2,14 +2,10 @@
 
 import { cudaCluster } from './cudaCluster.ts'
 import { cudaCoarse } from './cudaCoarse.ts'
+import { device } from './cudaFunction.ts'
 import { cudaGroups } from './cudaGroups.ts'
 import type { Inline, Library } from './print.ts'
 import { randomLibrary } from './randomLibrary.ts'
-
-const fn = (head: string, body: string, uses: readonly string[] = []): { code: string; uses: readonly string[] } => ({
-  code: `__device__ __forceinline__ ${head} {\n  ${body}\n}`,
-  uses,
-})
 
 const mathNames = [
   'floor',
@@ -79,26 +75,26 @@ const integers = (t: 'int' | 'unsigned' | 'long long' | 'unsigned long long', p:
   const head = (name: string): string => `${t} ${p}_${name}(${t} a, ${t} b)`
   const one = (name: string): string => `${t} ${p}_${name}(${t} a)`
   return {
-    [`${p}_add`]: fn(head('add'), wrap('+')),
-    [`${p}_sub`]: fn(head('sub'), wrap('-')),
-    [`${p}_mul`]: fn(head('mul'), wrap('*')),
-    [`${p}_abs`]: fn(one('abs'), signed ? `return a < 0 ? (${t})(0 - (${u})a) : a;` : 'return a;'),
-    [`${p}_sign`]: fn(one('sign'), signed ? 'return (a > 0) - (a < 0);' : 'return a != 0;'),
-    [`${p}_max`]: fn(head('max'), 'return a > b ? a : b;'),
-    [`${p}_min`]: fn(head('min'), 'return a < b ? a : b;'),
-    [`${p}_div`]: fn(head('div'), `return b == 0 ? 0 : ${signed ? `b == -1 ? (${t})(0 - (${u})a) : ` : ''}a / b;`),
-    [`${p}_rem`]: fn(head('rem'), `return b == 0 ? a : ${signed ? 'b == -1 ? 0 : ' : ''}a % b;`),
-    [`${p}_pow`]: fn(
+    [`${p}_add`]: device(head('add'), wrap('+')),
+    [`${p}_sub`]: device(head('sub'), wrap('-')),
+    [`${p}_mul`]: device(head('mul'), wrap('*')),
+    [`${p}_abs`]: device(one('abs'), signed ? `return a < 0 ? (${t})(0 - (${u})a) : a;` : 'return a;'),
+    [`${p}_sign`]: device(one('sign'), signed ? 'return (a > 0) - (a < 0);' : 'return a != 0;'),
+    [`${p}_max`]: device(head('max'), 'return a > b ? a : b;'),
+    [`${p}_min`]: device(head('min'), 'return a < b ? a : b;'),
+    [`${p}_div`]: device(head('div'), `return b == 0 ? 0 : ${signed ? `b == -1 ? (${t})(0 - (${u})a) : ` : ''}a / b;`),
+    [`${p}_rem`]: device(head('rem'), `return b == 0 ? a : ${signed ? 'b == -1 ? 0 : ' : ''}a % b;`),
+    [`${p}_pow`]: device(
       head('pow'),
       `${signed ? `if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) ? -1 : 1) : 0;\n  ` : ''}${u} r = 1, s = (${u})a;\n  for (${u} e = (${u})b; e != 0; e >>= 1) {\n    if (e & 1) r *= s;\n    s *= s;\n  }\n  return (${t})r;`,
     ),
-    [`${p}_shl`]: fn(head('shl'), `return (${u})b < ${bits} ? (${t})((${u})a << (${u})b) : 0;`),
-    [`${p}_shr`]: fn(
+    [`${p}_shl`]: device(head('shl'), `return (${u})b < ${bits} ? (${t})((${u})a << (${u})b) : 0;`),
+    [`${p}_shr`]: device(
       head('shr'),
       signed ? `return a >> ((${u})b < ${bits} ? (${u})b : ${bits - 1});` : `return b < ${bits} ? a >> b : 0;`,
     ),
-    [`${p}_floor_div`]: fn(head('floor_div'), 'return a / b - (a % b < 0);'),
-    [`${p}_floor_mod`]: fn(head('floor_mod'), `const ${t} r = a % b;\n  return r < 0 ? r + b : r;`),
+    [`${p}_floor_div`]: device(head('floor_div'), 'return a / b - (a % b < 0);'),
+    [`${p}_floor_mod`]: device(head('floor_mod'), `const ${t} r = a % b;\n  return r < 0 ? r + b : r;`),
   }
 }
 
@@ -108,31 +104,31 @@ const floats = (t: 'float' | 'double', p: 'f32' | 'f64'): Library => {
   const inf = t === 'float' ? '__int_as_float(0x7f800000)' : '__longlong_as_double(0x7ff0000000000000ll)'
   const extreme = (name: 'max' | 'min', op: '>' | '<'): Library[string] =>
     t === 'float'
-      ? fn(
+      ? device(
           `float f32_${name}(float a, float b)`,
           `float r;\n  asm("${name}.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));\n  return r;`,
         )
-      : fn(
+      : device(
           `double f64_${name}(double a, double b)`,
           `if (a != a) return a;\n  if (b != b) return b;\n  if (a == b) return signbit(a) ? ${name === 'max' ? 'b : a' : 'a : b'};\n  return a ${op} b ? a : b;`,
         )
   return {
     [`${p}_max`]: extreme('max', '>'),
     [`${p}_min`]: extreme('min', '<'),
-    [`${p}_isnan`]: fn(`bool ${p}_isnan(${t} a)`, 'return a != a;'),
-    [`${p}_isinf`]: fn(`bool ${p}_isinf(${t} a)`, `return fabs${s}(a) == ${inf};`),
-    [`${p}_sign`]: fn(
+    [`${p}_isnan`]: device(`bool ${p}_isnan(${t} a)`, 'return a != a;'),
+    [`${p}_isinf`]: device(`bool ${p}_isinf(${t} a)`, `return fabs${s}(a) == ${inf};`),
+    [`${p}_sign`]: device(
       `${t} ${p}_sign(${t} a)`,
       `return a > ${c('0.0')} ? ${c('1.0')} : a < ${c('0.0')} ? ${c('-1.0')} : a;`,
     ),
-    [`${p}_sigmoid`]: fn(`${t} ${p}_sigmoid(${t} a)`, `return ${c('1.0')} / (${c('1.0')} + exp${s}(-a));`),
-    [`${p}_to_i64`]: fn(`long long ${p}_to_i64(${t} a)`, `return a != a ? 0 : __${t}2ll_rz(a);`),
-    [`${p}_to_u64`]: fn(`unsigned long long ${p}_to_u64(${t} a)`, `return a > ${c('0.0')} ? __${t}2ull_rz(a) : 0;`),
+    [`${p}_sigmoid`]: device(`${t} ${p}_sigmoid(${t} a)`, `return ${c('1.0')} / (${c('1.0')} + exp${s}(-a));`),
+    [`${p}_to_i64`]: device(`long long ${p}_to_i64(${t} a)`, `return a != a ? 0 : __${t}2ll_rz(a);`),
+    [`${p}_to_u64`]: device(`unsigned long long ${p}_to_u64(${t} a)`, `return a > ${c('0.0')} ? __${t}2ull_rz(a) : 0;`),
   }
 }
 
 const random = randomLibrary(({ name, generator, wordBit, field }) =>
-  fn(
+  device(
     `unsigned ${name}(unsigned k0, unsigned k1, unsigned c0, unsigned c1, unsigned at)`,
     `const uint2 words = ${generator}(k0, k1, c0, c1);\n  const unsigned word = (at & ${wordBit}) != 0u ? words.y : words.x;\n  return ${field};`,
     [generator],
@@ -141,7 +137,7 @@ const random = randomLibrary(({ name, generator, wordBit, field }) =>
 
 /** Integers in the order of floats; NaN is beyond all. */
 const key = (name: 'max' | 'min', nan: string): Library[string] =>
-  fn(
+  device(
     `int f32_${name}_key(float a)`,
     `const int b = __float_as_int(a);\n  return a != a ? ${nan} : b ^ ((b >> 31) & 0x7fffffff);`,
   )
@@ -149,18 +145,18 @@ const key = (name: 'max' | 'min', nan: string): Library[string] =>
 export const cudaLibrary: Library = {
   f32_max_key: key('max', '0x7fffffff'),
   f32_min_key: key('min', '(int)0x80000000'),
-  f32_of_key: fn('float f32_of_key(int k)', 'return __int_as_float(k ^ ((k >> 31) & 0x7fffffff));'),
+  f32_of_key: device('float f32_of_key(int k)', 'return __int_as_float(k ^ ((k >> 31) & 0x7fffffff));'),
   ...integers('int', 'i32'),
   ...integers('unsigned', 'u32'),
   ...integers('long long', 'i64'),
   ...integers('unsigned long long', 'u64'),
   ...floats('float', 'f32'),
   ...floats('double', 'f64'),
-  f64_to_i32: fn('int f64_to_i32(double a)', 'return a != a ? 0 : __double2int_rz(a);'),
-  f64_to_u32: fn('unsigned f64_to_u32(double a)', 'return a > 0.0 ? __double2uint_rz(a) : 0u;'),
+  f64_to_i32: device('int f64_to_i32(double a)', 'return a != a ? 0 : __double2int_rz(a);'),
+  f64_to_u32: device('unsigned f64_to_u32(double a)', 'return a > 0.0 ? __double2uint_rz(a) : 0u;'),
   // The value itself, which no compiler knows: a grid has one layer, but only the launch says so.
-  f32_runtime: fn('float f32_runtime(float a)', 'return __int_as_float(__float_as_int(a) ^ (int)(gridDim.z - 1));'),
-  f64_runtime: fn(
+  f32_runtime: device('float f32_runtime(float a)', 'return __int_as_float(__float_as_int(a) ^ (int)(gridDim.z - 1));'),
+  f64_runtime: device(
     'double f64_runtime(double a)',
     'return __longlong_as_double(__double_as_longlong(a) ^ (long long)(gridDim.z - 1));',
   ),
@@ -169,46 +165,48 @@ export const cudaLibrary: Library = {
   ...Object.fromEntries(
     [0, 1, 2, 3].map((i) => [
       `i8_at_${i}`,
-      fn(
+      device(
         `int i8_at_${i}(unsigned word)`,
         `int r;\n  asm("prmt.b32 %0, %1, 0, 0x${(0x888 + 0x111 * i).toString(16)}${i};" : "=r"(r) : "r"(word));\n  return r;`,
       ),
     ]),
   ),
-  f16_value: fn(
+  f16_value: device(
     'float f16_value(unsigned bits)',
     'float r;\n  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((unsigned short)bits));\n  return r;',
   ),
-  f16_bits: fn(
+  f16_bits: device(
     'unsigned f16_bits(float a)',
     'unsigned short r;\n  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(a));\n  return r;',
   ),
-  bf16_bits: fn(
+  bf16_bits: device(
     'unsigned bf16_bits(float a)',
     'unsigned short r;\n  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(a));\n  return r;',
   ),
-  f16_bits_exact: fn(
+  f16_bits_exact: device(
     'unsigned f16_bits_exact(float a)',
     'const unsigned u = __float_as_uint(a);\n  return a != a ? ((u >> 16) & 0x8000u) | 0x7c00u | ((u >> 13) & 0x3ffu) : f16_bits(a);',
     ['f16_bits'],
   ),
-  bf16_bits_exact: fn('unsigned bf16_bits_exact(float a)', 'return a != a ? __float_as_uint(a) >> 16 : bf16_bits(a);', [
-    'bf16_bits',
-  ]),
-  f16_pair: fn(
+  bf16_bits_exact: device(
+    'unsigned bf16_bits_exact(float a)',
+    'return a != a ? __float_as_uint(a) >> 16 : bf16_bits(a);',
+    ['bf16_bits'],
+  ),
+  f16_pair: device(
     'unsigned f16_pair(float low, float high)',
     'unsigned r;\n  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',
   ),
-  high_halves: fn(
+  high_halves: device(
     'unsigned high_halves(float low, float high)',
     'return (__float_as_uint(low) >> 16) | (__float_as_uint(high) & 0xffff0000u);',
   ),
-  bf16_pair: fn(
+  bf16_pair: device(
     'unsigned bf16_pair(float low, float high)',
     'unsigned r;\n  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',
   ),
-  round_f16: fn('float round_f16(float a)', 'return f16_value(f16_bits(a));', ['f16_bits', 'f16_value']),
-  round_bf16: fn('float round_bf16(float a)', 'return __uint_as_float(bf16_bits(a) << 16);', ['bf16_bits']),
+  round_f16: device('float round_f16(float a)', 'return f16_value(f16_bits(a));', ['f16_bits', 'f16_value']),
+  round_bf16: device('float round_bf16(float a)', 'return __uint_as_float(bf16_bits(a) << 16);', ['bf16_bits']),
   ...Object.fromEntries(
     (['', '_transposed'] as const).map((trans) => [
       `load_matrices${trans}`,
