@@ -1,7 +1,7 @@
 /**
- * Lowering of statement lists. A value that varies along an axis cut into chunks is not computed when it is defined but inside
- * the loop over chunks of whatever needs it (a fold over the axis, a store, a staging): a *root*. Roots over the same axes that do
- * not wait for each other share a loop, so dependent folds over a row too long for registers become passes over it.
+ * Lowering of statement lists: each statement becomes steps over loops of registers, or, where its axes are cut into chunks, a
+ * *root* (roots.ts). Roots over the same axes that do not wait for each other share a loop, so dependent folds over a row too long
+ * for registers become passes over it.
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
@@ -21,6 +21,7 @@ import { lowerOrderedStore, orderedNeeds } from './ordered.ts'
 import { readWords } from './pipeline.ts'
 import { Point } from './point.ts'
 import { callGroupOf, randomGroups } from './random.ts'
+import { Roots } from './roots.ts'
 import { lowerScan } from './scan.ts'
 import { Schedule } from './schedule.ts'
 import { type Lanes, type Loop, loopsOf, type Registers, type Scope, type SharedTile } from './scope.ts'
@@ -35,9 +36,9 @@ export const lowerItems: LowerItems = (scope, items, exports, out) => {
 class ListLowering {
   private readonly scope: Scope
   private readonly out: Block
-  private readonly virtual = new Map<ValueId, LetStmt>()
   private readonly gaps = new Gaps()
   private readonly schedule: Schedule
+  private readonly roots: Roots
   /** What follows a matrix product's loop is not computed before it: the registers are the loop's. */
   private least = 0
   /** Values that this list computes. */
@@ -46,6 +47,7 @@ class ListLowering {
   constructor(scope: Scope, exports: ReadonlySet<ValueId>, out: Block) {
     this.scope = scope
     this.schedule = new Schedule(scope, exports, out, lowerItems)
+    this.roots = new Roots(scope, this.schedule)
     this.out = out
   }
 
@@ -54,29 +56,6 @@ class ListLowering {
     for (const item of items) this.add(item)
     for (const s of this.gaps.rest()) this.addStore(s, true)
     this.schedule.run()
-  }
-
-  /** What must stand before values can be read: chunked ones are replaced by what they rest on. */
-  private needsOf(ids: Iterable<ValueId>): { readonly needs: Token[]; readonly closure: LetStmt[] } {
-    const needs = new Set<Token>()
-    const closure = new Set<ValueId>()
-    const stack = [...ids]
-    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
-      const l = this.virtual.get(id)
-      if (l === undefined) needs.add(id)
-      else if (!closure.has(id)) {
-        closure.add(id)
-        stack.push(...operandsOf(l.op))
-      }
-    }
-    return { needs: [...needs], closure: [...this.virtual.values()].filter((l) => closure.has(l.id)) }
-  }
-
-  private chunked(axes: Iterable<string>): string[] {
-    return this.scope.layout
-      .spread(axes)
-      .map((a) => a.name)
-      .filter(this.scope.isChunked)
   }
 
   private add(item: Item): void {
@@ -105,14 +84,14 @@ class ListLowering {
       this.addStage(l)
       return
     }
-    if (this.chunked(part.axesOf(l.id)).length > 0) {
-      this.virtual.set(l.id, l)
+    if (this.roots.isChunked(part.axesOf(l.id))) {
+      this.roots.define(l)
       return
     }
     if (l.op.kind === 'reduce' || l.op.kind === 'dot') this.addFold(l)
     else if (l.op.kind === 'scan') {
       const { arg } = l.op
-      this.block(this.needsOf([arg]).needs, [l.id], 2, (out) => lowerScan(scope, l, out))
+      this.schedule.block(this.roots.needsOf([arg]).needs, [l.id], 2, (out) => lowerScan(scope, l, out))
     } else if (l.op.kind === 'load') this.addLoad(l)
     else if (l.op.kind === 'random') this.addRandom(l)
     else this.point(l.id, part.axesOf(l.id), operandsOf(l.op), l.op.kind, (p) => p.pointwise(l))
@@ -140,21 +119,6 @@ class ListLowering {
       rank: Math.max(1, this.least),
       emit: value,
       name: `${wish}_${id}`,
-    })
-  }
-
-  private block(needs: readonly Token[], after: readonly Token[], rank: number, emit: (out: Block) => void): void {
-    this.schedule.steps.push({
-      kind: 'block',
-      loops: [],
-      needs,
-      after,
-      rank,
-      name: 'block',
-      emit: (_, out) => {
-        emit(out)
-        return undefined
-      },
     })
   }
 
@@ -232,13 +196,13 @@ class ListLowering {
     const from = l.op.kind === 'dot' && l.op.acc !== undefined ? [l.op.acc] : []
     // Before the nests that fold, so that those share theirs with what they fold.
     const rank = scope.unit.dialect.name === 'cuda' ? 0.5 : 1
-    this.block(from, [opened], rank, () => openAccumulator(scope, acc, this.pointAt, out))
+    this.schedule.block(from, [opened], rank, () => openAccumulator(scope, acc, this.pointAt, out))
     const product = scope.part.products.get(l.id)
     const vectors = scope.part.vectorProduct
     if (product !== undefined)
-      this.block([opened, product.a, product.b], [folded], 2, () => multiplyTiles(scope, acc, product, out))
+      this.schedule.block([opened, product.a, product.b], [folded], 2, () => multiplyTiles(scope, acc, product, out))
     else if (vectors?.dot === l.id)
-      this.block([opened, vectors.a.stage, vectors.b.stage], [folded], 2, () =>
+      this.schedule.block([opened, vectors.a.stage, vectors.b.stage], [folded], 2, () =>
         multiplyVectors(scope, acc, vectors, out),
       )
     else this.addAccumulate(acc, { kind: 'accumulate', acc }, opened, folded)
@@ -266,93 +230,31 @@ class ListLowering {
     const before = opened === undefined ? [] : [opened]
     const after = folded === undefined ? [] : [folded]
     const nest = scope.part.nestOf(l)
-    const over = this.chunked(nest)
-    if (over.length > 0) {
-      this.addRoot(item, nest, operands, before, after, false, scope.unit.mode === 'strict' ? foldAxes(l) : [])
+    const strict = scope.unit.mode === 'strict'
+    if (this.roots.isChunked(nest)) {
+      this.roots.add({ item, nest, operands, before, after, isStore: false, order: strict ? foldAxes(l) : [] })
       return
     }
-    const strict = scope.unit.mode === 'strict'
     const loops = strict
       ? [...this.loops(acc.kept), ...foldAxes(l).flatMap((a) => loopsOf(scope.layout, a))]
       : this.loops(nest)
-    this.schedule.steps.push({
-      kind: 'point',
-      loops,
-      needs: [...operands, ...before],
-      after,
-      rank: 1,
-      name: 'fold',
-      ...(isBatched(scope, acc) ? { like: 'extremes' } : {}),
-      emit: (p, out) => {
-        accumulate(acc, p, out)
-        return undefined
-      },
-    })
-  }
-
-  private addRoot(
-    item: Item,
-    nest: readonly string[],
-    operands: readonly ValueId[],
-    before: readonly Token[],
-    after: readonly Token[],
-    isStore: boolean,
-    order: readonly string[] = [],
-  ): void {
-    const { needs, closure } = this.needsOf(operands)
-    const inside = new Set(closure.flatMap((l) => this.chunked(foldAxes(l))))
-    const over = this.chunked(nest).filter((a) => !inside.has(a))
-    if (over.length === 0) {
-      // Folds along these axes need each other: one of them is made whole in shared memory first.
-      const fold = closure.find((l) => this.chunked(foldAxes(l)).some((a) => nest.includes(a)))
-      invariant(fold !== undefined, 'no axis to walk and no fold in the way')
-      this.materialise(fold)
-      this.addRoot(item, nest, operands, before, after, isStore, order)
-      return
-    }
-    const rank = (a: string): number => order.indexOf(a)
-    over.sort((a, b) => (rank(a) >= 0 && rank(b) >= 0 ? rank(a) - rank(b) : 0))
-    const store = item.kind === 'stmt' && item.stmt.kind === 'store' ? item.stmt : undefined
-    const isLate = store !== undefined && this.overwrites(store.param)
-    this.schedule.roots.push({ item, over, needs: [...needs, ...before], closure, after, isStore, isLate })
-  }
-
-  /** Computes a value that varies along cut axes once, into shared memory. */
-  private materialise(l: LetStmt): void {
-    const { scope } = this
-    const to = makeStage(scope, l)
-    const [free, filled] = [this.schedule.token(), this.schedule.token()]
-    const barrier = (out: Block): void => {
-      out.push({ k: 'barrier' })
-    }
-    this.block([], [free], 1, barrier)
-    const fill: Item = { kind: 'fill', let: { ...l, op: { kind: 'stage', of: l.id } }, to }
-    this.addRoot(fill, scope.part.axesOf(l.id), [l.id], [free], [filled], false)
-    this.block([filled], [l.id], 0, (out) => {
-      barrier(out)
-      scope.held.set(l.id, to)
-    })
-    this.virtual.delete(l.id)
-  }
-
-  /** Whether a parameter shares memory with one that is read. */
-  private overwrites(param: string): boolean {
-    const { part, unit } = this.scope
-    if (unit.mayAlias(param)) return true
-    return [...part.lets.values()].some((l) => l.op.kind === 'load' && l.op.param === param)
+    const like = isBatched(scope, acc) ? { like: 'extremes' } : {}
+    this.schedule.points({ loops, needs: [...operands, ...before], after, rank: 1, name: 'fold', ...like }, (p, out) =>
+      accumulate(acc, p, out),
+    )
   }
 
   /** `alone`: no other store fills the gaps that this one leaves. */
   private addStore(s: StoreStmt, alone = false): void {
     const { scope } = this
     if (scope.part.isOrdered(s)) {
-      this.block(orderedNeeds(scope, s), [], 4, (out) => lowerOrderedStore(scope, s, lowerItems, out))
+      this.schedule.block(orderedNeeds(scope, s), [], 4, (out) => lowerOrderedStore(scope, s, lowerItems, out))
       return
     }
     const axes = scope.part.storeAxes(s)
     const operands = storeValues(s)
-    if (this.chunked(axes).length > 0) {
-      this.addRoot({ kind: 'stmt', stmt: s }, axes, operands, [], [], true)
+    if (this.roots.isChunked(axes)) {
+      this.roots.add({ item: { kind: 'stmt', stmt: s }, nest: axes, operands, isStore: true })
       return
     }
     const group = groupOf(scope, s, axes)
@@ -363,42 +265,26 @@ class ListLowering {
         this.schedule.steps.push(interleavedStep(stores, axes, strided, this.loops(axes, strided.axis)))
       return
     }
-    this.schedule.steps.push({
-      kind: 'point',
-      loops: this.loops(axes, group?.axis),
-      needs: operands,
-      after: [],
-      rank: 3,
-      name: 'store',
-      emit: (p, out) => {
-        if (group === undefined) storeOne(p, s, axes, true, out)
-        else storeGroups(p, s, axes, group, out)
-        return undefined
-      },
+    const loops = this.loops(axes, group?.axis)
+    this.schedule.points({ loops, needs: operands, after: [], rank: 3, name: 'store' }, (p, out) => {
+      if (group === undefined) storeOne(p, s, axes, true, out)
+      else storeGroups(p, s, axes, group, out)
     })
   }
 
   private addOrdered(s: StoreStmt): void {
     const { scope } = this
     const axes = scope.part.storeAxes(s)
-    if (this.chunked(axes).length > 0) {
-      this.addRoot({ kind: 'ordered', store: s }, axes, storeValues(s), [], [], true, axes)
+    const operands = storeValues(s)
+    if (this.roots.isChunked(axes)) {
+      this.roots.add({ item: { kind: 'ordered', store: s }, nest: axes, operands, isStore: true, order: axes })
       return
     }
     const { combiner } = s
-    this.schedule.steps.push({
-      kind: 'point',
-      loops: this.loops(axes),
-      needs: storeValues(s),
-      after: [],
-      rank: 3,
-      name: 'store',
-      emit: (p, out) => {
-        const { dtype } = scope.unit.param(s.param)
-        if (combiner === undefined) storeOne(p, s, axes, true, out)
-        else storeMerged(p, s, axes, (old, x) => roundTo(dtype, mergeEx(combiner, dtype, old, x)), out)
-        return undefined
-      },
+    const { dtype } = scope.unit.param(s.param)
+    this.schedule.points({ loops: this.loops(axes), needs: operands, after: [], rank: 3, name: 'store' }, (p, out) => {
+      if (combiner === undefined) storeOne(p, s, axes, true, out)
+      else storeMerged(p, s, axes, (old, x) => roundTo(dtype, mergeEx(combiner, dtype, old, x)), out)
     })
   }
 
@@ -407,7 +293,7 @@ class ListLowering {
     invariant(l.op.kind === 'stage', 'not a stage')
     if (scope.part.ownStages.has(l.id)) {
       const { rest } = scope.part.closureOf([l.op.of])
-      this.block([...rest], [l.id], 0, (out) => {
+      this.schedule.block([...rest], [l.id], 0, (out) => {
         scope.held.set(l.id, lowerOwnStage(scope, l, lowerItems, out))
       })
       return
@@ -415,7 +301,7 @@ class ListLowering {
     const to = makeStage(scope, l)
     const filled = this.schedule.token()
     this.addFill(l, to, [filled])
-    this.block([filled], [l.id], 0, (out) => {
+    this.schedule.block([filled], [l.id], 0, (out) => {
       out.push({ k: 'barrier' })
       scope.held.set(l.id, to)
     })
@@ -425,27 +311,19 @@ class ListLowering {
     invariant(l.op.kind === 'stage', 'not a stage')
     const { of } = l.op
     const axes = this.scope.part.axesOf(l.id)
-    if (this.chunked(axes).length > 0) {
-      this.addRoot({ kind: 'fill', let: l, to }, axes, [of], [], after, false)
+    if (this.roots.isChunked(axes)) {
+      this.roots.add({ item: { kind: 'fill', let: l, to }, nest: axes, operands: [of], after, isStore: false })
       return
     }
     const product = to.array.half === true ? this.scope.part.productOn(l.id) : undefined
     const vectors = to.array.pitch === undefined ? undefined : this.scope.part.vectorProduct
     const together =
       product !== undefined ? fillVector(this.scope, to) : vectors === undefined ? undefined : fillAxis(this.scope, to)
-    this.schedule.steps.push({
-      kind: 'point',
-      loops: this.loops(axes, together),
-      needs: [of],
-      after,
-      rank: 1,
-      name: 'fill',
-      emit: (p, out) => {
-        if (vectors !== undefined) fillVectors(p, vectors, l, to, out)
-        else if (product === undefined) fillPoint(p, axes, of, to, out)
-        else fillHalf(p, of, to, product.dtype, out)
-        return undefined
-      },
+    const loops = this.loops(axes, together)
+    this.schedule.points({ loops, needs: [of], after, rank: 1, name: 'fill' }, (p, out) => {
+      if (vectors !== undefined) fillVectors(p, vectors, l, to, out)
+      else if (product === undefined) fillPoint(p, axes, of, to, out)
+      else fillHalf(p, of, to, product.dtype, out)
     })
   }
 
@@ -470,12 +348,12 @@ class ListLowering {
       }
     }
     visit([s])
-    const { needs, closure } = this.needsOf([...outer].filter((id) => !inner.has(id)))
+    const { needs, closure } = this.roots.needsOf([...outer].filter((id) => !inner.has(id)))
     const all = [...allStmts(s.body)]
     const hasStores = all.some((t) => t.kind === 'store')
     const { products, vectorProduct } = scope.part
     if (all.some((t) => t.kind === 'let' && (products.has(t.id) || vectorProduct?.dot === t.id))) this.least = 2
-    this.block(
+    this.schedule.block(
       needs,
       s.carries.map((c) => c.result),
       hasStores ? 3 : 2,

@@ -26,6 +26,9 @@ export interface Root {
   readonly isLate: boolean
 }
 
+/** Code at the points of a nest that gives no value. */
+type Valueless = Pick<Step, 'loops' | 'needs' | 'after' | 'rank' | 'name' | 'like'>
+
 export class Schedule {
   steps: Step[] = []
   roots: Root[] = []
@@ -46,6 +49,34 @@ export class Schedule {
 
   token(): Token {
     return this.nextToken--
+  }
+
+  /** Adds code that stands alone. */
+  block(needs: readonly Token[], after: readonly Token[], rank: number, emit: (out: Block) => void): void {
+    this.steps.push({
+      kind: 'block',
+      loops: [],
+      needs,
+      after,
+      rank,
+      name: 'block',
+      emit: (_, out) => {
+        emit(out)
+        return undefined
+      },
+    })
+  }
+
+  /** Adds code at each point of a nest that gives no value. */
+  points(step: Valueless, emit: (p: Point, out: Block) => void): void {
+    this.steps.push({
+      ...step,
+      kind: 'point',
+      emit: (p, out) => {
+        emit(p, out)
+        return undefined
+      },
+    })
   }
 
   /** Whether a value stands, or a step has ended. */
