@@ -30,7 +30,7 @@ async function pack(folder, build) {
     logLevel: 'silent',
     resolve: { alias: { 'sinter-build': build }, mainFields: ['module', 'main'] },
   })
-  await bundle.write({ file: join(folder, 'webgpu.mjs'), format: 'esm', codeSplitting: false, minify: true })
+  await bundle.write({ file: join(folder, 'webgpu.mjs'), format: 'esm', codeSplitting: false })
   await bundle.close()
   copyFileSync(join(ort, library), join(folder, library))
   const packed = join(folder, `${binary}.br`)
