@@ -85,7 +85,11 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     })
 
   model('explain', 'what is fused, what is not, why, and how many bytes that saves')
-    .option('--device <device>', 'what to compile for; on cuda, what kernels take of the GPU too', 'wasm')
+    .option(
+      '--device <device>',
+      "what to compile for: this machine's GPU where it opens (webgpu, cuda; with what kernels take of it on cuda)",
+      'wasm',
+    )
     .option('--index <number>', 'which of several GPUs (cuda)')
     .option('--unfused', 'every operation a kernel of its own')
     .option('--kernels', 'print the kernel IR')

@@ -7,7 +7,7 @@ import { hasRelaxedSimd } from '../backends/wasm/host.ts'
 import { createWebgpuBackend, webgpuCapabilities } from '../backends/webgpu/backend.ts'
 import type { Capabilities } from '../compile/capability.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
-import { cudaTarget, cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../plan/target.ts'
+import { cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Console } from './console.ts'
 
@@ -26,11 +26,6 @@ export interface OpenOptions {
   readonly threads?: number
   /** Which of several GPUs (CUDA), counted from 0. */
   readonly index?: number
-}
-
-/** What is compiled for a device without opening it. */
-export function targetOf(device: DeviceName): TargetInfo {
-  return device === 'cuda' ? cudaTarget : device === 'webgpu' ? webgpuTarget() : wasmTarget
 }
 
 /**
@@ -157,6 +152,9 @@ function cudaStatus(): DeviceStatus[] {
     return [missing('cuda', error)]
   }
 }
+
+/** What is missing for CUDA here, if anything. */
+export const cudaMissing = (): DeviceStatus | undefined => cudaStatus().find((s) => !s.works)
 
 async function webgpuStatus(): Promise<DeviceStatus> {
   try {

@@ -1,31 +1,25 @@
 /** `sinter explain`: the fusion report of a model, with the graph and the kernels behind it on demand. */
 
-import { createCudaBackend } from '../backends/cuda/backend.ts'
 import type { KernelResources } from '../backends/cuda/compile.ts'
-import { webgpuCapabilities } from '../backends/webgpu/unsupported.ts'
-import { checkCapabilities } from '../compile/capability.ts'
-import type { Compiled } from '../compile/index.ts'
-import { compileFor } from '../compile/prepare.ts'
-import type { Graph } from '../graph/node.ts'
 import { printGraph } from '../graph/print.ts'
 import { printKernel } from '../kernel/print.ts'
-import { cudaTargetWith } from '../plan/target.ts'
 import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import { reportPage } from '../report/html.ts'
 import { reportPicture } from '../report/svg.ts'
 import { kernelsOf } from '../runtime/region.ts'
 import type { Console } from './console.ts'
-import { type DeviceName, targetOf } from './devices.ts'
+import type { DeviceName } from './devices.ts'
 import { writeBytes } from './files.ts'
 import { loadModel } from './load.ts'
 import { parseInputs } from './options.ts'
-import { compile, type Mode, type PrepareOptions } from './session.ts'
+import { planFor, printPlannedFor } from './planned.ts'
+import type { Mode } from './session.ts'
 
 export interface ExplainOptions {
   readonly input: readonly string[]
   readonly shape: readonly string[]
-  /** What it is compiled for; on cuda the kernels are built too, and what they take of the device is told. */
+  /** What it is compiled for; on cuda the kernels are built too where a GPU opens, and what they take of it is told. */
   readonly device: DeviceName
   readonly index?: number
   readonly mode: Mode
@@ -35,24 +29,6 @@ export interface ExplainOptions {
   readonly html?: string
   readonly svg?: string
   readonly json: boolean
-}
-
-/** A graph compiled for the GPU of this machine: registers, spills, shared memory and occupancy of its kernels. */
-function compileForGpu(
-  graph: Graph,
-  settings: PrepareOptions,
-  index: number | undefined,
-): { compiled: Compiled; resources: KernelResources[] } {
-  const backend = createCudaBackend(index === undefined ? {} : { index })
-  try {
-    const target = cudaTargetWith(backend.hasLibrary, backend.hasClusters)
-    const { compiled, executable } = compileFor(backend, target, (t) => compile(graph, settings, t))
-    const resources = backend.resources(executable)
-    executable.dispose()
-    return { compiled, resources }
-  } finally {
-    backend.dispose()
-  }
 }
 
 /** Threads a multiprocessor has room for. */
@@ -76,11 +52,7 @@ export function printResources(resources: readonly KernelResources[], console: P
 export async function explainCommand(path: string, options: ExplainOptions, console: Console): Promise<number> {
   const model = await loadModel(path, parseInputs(options.input, options.shape))
   const settings = { name: model.name, mode: options.mode, fuse: !options.unfused }
-  if (options.device === 'webgpu') checkCapabilities(model.graph, options.device, webgpuCapabilities)
-  const { compiled, resources } =
-    options.device === 'cuda'
-      ? compileForGpu(model.graph, settings, options.index)
-      : { compiled: compile(model.graph, settings, targetOf(options.device)), resources: undefined }
+  const { compiled, resources, plannedFor } = await planFor(options.device, model.graph, settings, options.index)
   const kernels = kernelsOf(compiled.program).map(({ step }) => printKernel(step.kernel))
   const pictures = [
     [options.html, reportPage],
@@ -97,12 +69,14 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
       specialised: model.specialised,
       ...(options.graph ? { graph: { before: printGraph(model.graph), after: printGraph(compiled.graph) } } : {}),
       ...(options.kernels ? { kernelText: kernels } : {}),
+      ...(plannedFor === undefined ? {} : { plannedFor }),
       ...(resources === undefined ? {} : { resources }),
     }
     console.line(JSON.stringify(data, undefined, 2))
     return 0
   }
   console.line(formatReport(compiled.report))
+  if (plannedFor !== undefined) printPlannedFor(plannedFor, console)
   if (resources !== undefined) printResources(resources, console)
   for (const name of model.specialised) console.line(`\ncompiled for the value of input ${name}`)
   if (options.graph) {

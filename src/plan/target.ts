@@ -183,11 +183,16 @@ export const cudaTargetWith = (library: boolean, clusters = true): TargetInfo =>
   ...(clusters ? {} : { rowBytes: cudaTarget.blockRowBytes ?? cudaTarget.rowBytes }),
 })
 
-/**
- * A discrete GPU through WebGPU, by the limits of its adapter: buffers a stage may bind (8 by default), bytes that bindings
- * must be aligned to, threads of a workgroup, bytes they share.
- */
-export const webgpuTarget = (storageBuffers = 8, alignment = 256, threads = 256, sharedBytes = 16384): TargetInfo => ({
+/** WebGPU's default limits: buffers a stage may bind, bytes that bindings must be aligned to, threads of a workgroup, bytes they share. */
+export const webgpuDefaults = { storageBuffers: 8, alignment: 256, threads: 256, sharedBytes: 16384 }
+
+/** A discrete GPU through WebGPU, by the limits of its adapter (`webgpuDefaults` has the defaults). */
+export const webgpuTarget = (
+  storageBuffers = webgpuDefaults.storageBuffers,
+  alignment = webgpuDefaults.alignment,
+  threads = webgpuDefaults.threads,
+  sharedBytes = webgpuDefaults.sharedBytes,
+): TargetInfo => ({
   ...cudaTarget,
   name: 'webgpu',
   matrixRate: 4e13,

@@ -46,12 +46,15 @@ function limitsOf({ limits }: GPUDevice): DeviceLimits {
 
 export class WebgpuBackend implements Backend {
   readonly name = 'webgpu'
+  /** The adapter's name. */
+  readonly adapter: string
   /** The adapter, and what it offers. */
   readonly description: string
   private readonly device: WebgpuDevice
 
   constructor(device: WebgpuDevice, adapter: string) {
     this.device = device
+    this.adapter = adapter
     const { maxStorageBuffersPerShaderStage, maxStorageBufferBindingSize } = device.limits
     this.description = [
       adapter,

@@ -1,0 +1,122 @@
+/** What `explain` plans for: the GPU of this machine where it opens, what is usual for its kind elsewhere. */
+
+import { createCudaBackend } from '../backends/cuda/backend.ts'
+import type { KernelResources } from '../backends/cuda/compile.ts'
+import { createWebgpuBackend } from '../backends/webgpu/backend.ts'
+import { webgpuCapabilities } from '../backends/webgpu/unsupported.ts'
+import { checkCapabilities } from '../compile/capability.ts'
+import type { Compiled } from '../compile/index.ts'
+import { compileFor } from '../compile/prepare.ts'
+import { UserError } from '../diagnostics/errors.ts'
+import type { Graph } from '../graph/node.ts'
+import { cudaTarget, cudaTargetWith, webgpuDefaults, webgpuTarget } from '../plan/target.ts'
+import type { Console } from './console.ts'
+import { cudaMissing, type DeviceName } from './devices.ts'
+import { compile, type PrepareOptions } from './session.ts'
+
+/** The GPU that a plan is for. */
+export interface PlannedFor {
+  /** Its name; absent where no GPU opened and the plan is for what is usual. */
+  readonly gpu?: string
+  /** What of it the plan goes by. */
+  readonly limits: Readonly<Record<string, number | boolean>>
+  /** Both as text. */
+  readonly text: string
+  /** Why no GPU opened, what is missing for it, and what to do about it. */
+  readonly missing?: string
+  readonly help?: string
+}
+
+export interface Planned {
+  readonly compiled: Compiled
+  /** What kernels take of the GPU: CUDA, where it opens. */
+  readonly resources?: readonly KernelResources[]
+  /** Absent for devices that are no GPUs. */
+  readonly plannedFor?: PlannedFor
+}
+
+/** Compiles a graph to be explained. Throws E_UNSUPPORTED for what the device cannot run, E_DEVICE for a number no GPU has. */
+export async function planFor(
+  device: DeviceName,
+  graph: Graph,
+  settings: PrepareOptions,
+  index: number | undefined,
+): Promise<Planned> {
+  switch (device) {
+    case 'wasm':
+    case 'reference':
+      return { compiled: compile(graph, settings) }
+    case 'webgpu': {
+      checkCapabilities(graph, device, webgpuCapabilities)
+      const { limits, ...adapter } = await adapterLimits()
+      const { storageBuffers, alignment, threads, sharedBytes } = limits
+      const text = `${adapter.gpu ?? "WebGPU's default limits"}: ${storageBuffers} buffers a kernel, aligned to ${alignment} B; ${threads} threads a workgroup, which share ${sharedBytes} B`
+      const target = webgpuTarget(storageBuffers, alignment, threads, sharedBytes)
+      return { compiled: compile(graph, settings, target), plannedFor: { ...adapter, limits, text } }
+    }
+    case 'cuda':
+      return planForCuda(graph, settings, index)
+  }
+}
+
+type AdapterLimits = Pick<PlannedFor, 'gpu' | 'missing' | 'help'> & { readonly limits: typeof webgpuDefaults }
+
+/** What planning respects of this machine's adapter; WebGPU's default limits without one. */
+async function adapterLimits(): Promise<AdapterLimits> {
+  try {
+    const backend = await createWebgpuBackend()
+    const [storageBuffers, alignment, threads, sharedBytes] = backend.planningLimits
+    const gpu = backend.adapter
+    backend.dispose()
+    return { gpu, limits: { storageBuffers, alignment, threads, sharedBytes } }
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error
+    const { summary, help } = error
+    return { limits: webgpuDefaults, missing: summary, ...(help === undefined ? {} : { help }) }
+  }
+}
+
+/** Plans for CUDA go by the device's capability and by whether products may be library calls. */
+const cudaLimits = (gpu: string, capability: number, library: boolean): Pick<PlannedFor, 'limits' | 'text'> => ({
+  limits: { capability, library },
+  text: `${gpu}: compute capability ${(capability / 10).toFixed(1)}, ${library ? 'products by cuBLASLt where they are faster' : 'no cuBLASLt'}`,
+})
+
+function planForCuda(graph: Graph, settings: PrepareOptions, index: number | undefined): Planned {
+  const lacking = cudaMissing()
+  if (lacking !== undefined) {
+    const { detail, help } = lacking
+    const missing = `registers, spills and occupancy are missing: ${detail}`
+    return {
+      compiled: compile(graph, settings, cudaTarget),
+      plannedFor: {
+        ...cudaLimits('the default CUDA target', 90, false),
+        missing,
+        ...(help === undefined ? {} : { help }),
+      },
+    }
+  }
+  const backend = createCudaBackend(index === undefined ? {} : { index })
+  try {
+    const { hasLibrary, hasClusters, properties } = backend
+    const { compiled, executable } = compileFor(backend, cudaTargetWith(hasLibrary, hasClusters), (t) =>
+      compile(graph, settings, t),
+    )
+    const resources = backend.resources(executable)
+    executable.dispose()
+    return {
+      compiled,
+      resources,
+      plannedFor: { gpu: properties.name, ...cudaLimits(properties.name, properties.capability, hasLibrary) },
+    }
+  } finally {
+    backend.dispose()
+  }
+}
+
+/** Says what a plan is for, and what is missing here. */
+export function printPlannedFor({ text, missing, help }: PlannedFor, console: Pick<Console, 'line'>): void {
+  console.line(`\nplanned for ${text}`)
+  if (missing !== undefined) console.line(`  ${missing}`)
+  if (help !== undefined) console.line(`  ${help}`)
+}
