@@ -2,7 +2,8 @@
 import type { LetStmt } from '../../kernel/ir.ts'
 import type { DType } from '../../types/dtype.ts'
 import { type Block, call } from './ir.ts'
-import { declare, forRegisters, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
+import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
+import type { Scope } from './scope.ts'
 
 /** A running fold over the kept axes' registers. */
 export interface Accumulator {

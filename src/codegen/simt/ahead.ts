@@ -11,23 +11,10 @@ import type { Layout } from './layout.ts'
 import { groupOf, positionOf } from './memory.ts'
 import { stageLayout } from './partLayout.ts'
 import { Point } from './point.ts'
-import {
-  type Ahead,
-  emitLoops,
-  insideAlong,
-  type Lanes,
-  type LoadAhead,
-  type LoadStmt,
-  type LoadsAhead,
-  loopsOf,
-  type Registers,
-  registerAt,
-  registerIndex,
-  type Scope,
-  tid,
-  withLane,
-} from './scope.ts'
+import { emitLoops, type Lanes, loopsOf, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
+import { insideAlong, type Scope, tid } from './scope.ts'
 import { isPlaced } from './stage.ts'
+import type { Ahead, LoadAhead, LoadStmt, LoadsAhead } from './unit.ts'
 import { elementBits } from './words.ts'
 
 /** A load that can be made before it is needed, its place for the words aside. */

@@ -20,7 +20,9 @@ import {
   type Spread,
   slot,
 } from './partial.ts'
-import { declare, digitOf, type Registers, registerAt, type Scope, tid, type Unit } from './scope.ts'
+import { declare, type Registers, registerAt } from './registers.ts'
+import { digitOf, type Scope, tid } from './scope.ts'
+import type { Unit } from './unit.ts'
 
 /** A fold's results in a block: `results` of them, register by register and group by group. */
 interface Wide extends Spread {

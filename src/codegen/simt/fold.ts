@@ -14,17 +14,8 @@ import { exchange } from './exchange.ts'
 import { foldAxes } from './facts.ts'
 import { and, type Block, bin, type Ex, eq, int, regType, select, type Type, v } from './ir.ts'
 import type { Point } from './point.ts'
-import {
-  declare,
-  forRegisters,
-  type Held,
-  inside,
-  type Lanes,
-  type Registers,
-  registerAt,
-  registerIndex,
-  type Scope,
-} from './scope.ts'
+import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
+import { type Held, inside, type Scope } from './scope.ts'
 
 /** Strict sums fold by chunks of so many indices. */
 const strictChunk = 1024

@@ -7,16 +7,8 @@ import { add, type Block, bin, call, type Ex, int, lt, quotient, regType, sub, v
 import { itemsOf, type LowerItems } from './items.ts'
 import { openPipeline } from './pipeline.ts'
 import { Point } from './point.ts'
-import {
-  declare,
-  forRegisters,
-  type Held,
-  type Registers,
-  registerAt,
-  registerIndex,
-  type Scope,
-  type SharedTile,
-} from './scope.ts'
+import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
+import type { Held, Scope, SharedTile } from './scope.ts'
 import { type Copy, copyBytes, copyOf, makeRing, startCopy } from './stage.ts'
 
 /** Copies a tile into registers. */

@@ -1,7 +1,7 @@
 /** Which part of a group of equal ones a program works on: found by the program's number, described by its row of the table. */
 import { add, type Block, bin, type Ex, int, mul, v } from './ir.ts'
-import type { Unit } from './scope.ts'
 import type { PartGroup } from './union.ts'
+import type { Unit } from './unit.ts'
 
 export interface Member {
   /** The program's number among those of its part. */

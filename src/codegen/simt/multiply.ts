@@ -3,7 +3,8 @@ import { invariant } from '../../diagnostics/errors.ts'
 import type { Accumulator } from './accumulator.ts'
 import { add, type Block, bin, type Ex, elem, int, mul, uint, v } from './ir.ts'
 import type { Product } from './product.ts'
-import { digitOf, type Lanes, registerAt, registerIndex, type Scope, type SharedTile, tid } from './scope.ts'
+import { type Lanes, registerAt, registerIndex } from './registers.ts'
+import { digitOf, type Scope, type SharedTile, tid } from './scope.ts'
 import { panelElements } from './swizzle.ts'
 
 /** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */

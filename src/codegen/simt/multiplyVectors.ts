@@ -7,18 +7,8 @@ import { castEx } from './arith.ts'
 import { add, and, type Block, type Ex, int, lit, mul, select, sub, v } from './ir.ts'
 import { spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
-import {
-  coordinate,
-  digitOf,
-  inside,
-  type Lanes,
-  registerAt,
-  registerIndex,
-  type Scope,
-  type SharedTile,
-  withinTile,
-  withLane,
-} from './scope.ts'
+import { type Lanes, registerAt, registerIndex, withLane } from './registers.ts'
+import { coordinate, digitOf, inside, type Scope, type SharedTile, withinTile } from './scope.ts'
 import { lanes as four, type VectorOperand, type VectorProduct } from './vectorProduct.ts'
 
 /** Elements of a tile's row from one index of an axis to the next; `pitch` of the row. */

@@ -7,7 +7,8 @@ import { isArgCombiner } from '../../scalar/ops.ts'
 import { type Accumulator, combinerOf, foldsLanes } from './accumulator.ts'
 import { beatsEx, mergeEx, wrapTo } from './arith.ts'
 import { add, type Block, bin, call, type Ex, eq, int, type SharedArray, shared, typeBytes, v } from './ir.ts'
-import { forRegisters, registerAt, registerIndex, type Scope, tid } from './scope.ts'
+import { forRegisters, registerAt, registerIndex } from './registers.ts'
+import { type Scope, tid } from './scope.ts'
 
 /** A partial result: a value, with its position where the fold has positions. */
 export interface PartialResult {

@@ -21,8 +21,10 @@ import { allStmts, foldAxes } from './facts.ts'
 import { wordType } from './fields.ts'
 import { add, type Block, bin, call, constantOf, type Ex, int, lit, lt, mul, quotient, sub, v } from './ir.ts'
 import { positionOf } from './memory.ts'
-import { declare, type LoadsAhead, type Registers, registerAt, type Scope, type WordsAhead } from './scope.ts'
+import { declare, type Registers, registerAt } from './registers.ts'
+import type { Scope } from './scope.ts'
 import { placeShared } from './shared.ts'
+import type { LoadsAhead, WordsAhead } from './unit.ts'
 
 /** Iterations from which a loop is worth it. */
 const fewestIterations = 4

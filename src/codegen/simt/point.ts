@@ -8,7 +8,8 @@ import { constant, scalarEx } from './arith.ts'
 import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Type, uint } from './ir.ts'
 import { coarseForm } from './precision.ts'
 import { isPositiveNormal } from './ranges.ts'
-import { coordinate, type Held, type Lanes, registerAt, registerIndex, type Scope, sharedIndex } from './scope.ts'
+import { type Lanes, registerAt, registerIndex } from './registers.ts'
+import { coordinate, type Held, type Scope, sharedIndex } from './scope.ts'
 
 const int32 = 2 ** 31
 

@@ -8,7 +8,8 @@ import { elementsPerCall, isRandomDType, randomWidth, roundsOf } from '../../sca
 import { isSideBySide, variesAlong } from './contiguity.ts'
 import { type Block, bin, type Ex, eq, select, uint } from './ir.ts'
 import { Point } from './point.ts'
-import { type Lanes, type Registers, registerAt, registerIndex, type Scope, withLane } from './scope.ts'
+import { type Lanes, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
+import type { Scope } from './scope.ts'
 
 /** Neighbours that share a call: `n` at a time along `axis`. */
 export interface CallGroup {

@@ -11,18 +11,8 @@ import { constant, mergeEx, roundTo } from './arith.ts'
 import { add, and, type Block, bin, type Ex, eq, int, mul, regType, select, shared, sub, v } from './ir.ts'
 import { type AxisLayout, spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
-import {
-  coordinate,
-  declare,
-  digitOf,
-  forRegisters,
-  insideAlong,
-  type Lanes,
-  type Registers,
-  registerAt,
-  registerIndex,
-  type Scope,
-} from './scope.ts'
+import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
+import { coordinate, digitOf, insideAlong, type Scope } from './scope.ts'
 
 export function lowerScan(scope: Scope, l: LetStmt, out: Block): void {
   const { part, unit } = scope

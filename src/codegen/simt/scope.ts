@@ -1,181 +1,16 @@
 /**
- * The state of emission: names, shared arrays, and scopes. A scope knows under which layout code runs, which axes are at a
- * definite block or chunk, and where the values computed so far are held.
+ * Scopes of emission. A scope knows under which layout code runs, which axes are at a definite block or chunk, and where the values
+ * computed so far are held.
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { startOf } from '../../kernel/axes.ts'
-import type { KernelParam, LetStmt, NumericsMode, TileOp, ValueId } from '../../kernel/ir.ts'
-import {
-  add,
-  and,
-  type Block,
-  bin,
-  type Ex,
-  elem,
-  eq,
-  int,
-  lt,
-  mul,
-  type SharedArray,
-  sub,
-  type Type,
-  uint,
-  v,
-} from './ir.ts'
+import type { ValueId } from '../../kernel/ir.ts'
+import { add, and, type Block, bin, type Ex, eq, int, lt, mul, type SharedArray, sub, uint, v } from './ir.ts'
 import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from './layout.ts'
-import type { Limits, Part } from './part.ts'
+import type { Part } from './part.ts'
+import type { Lanes, Registers } from './registers.ts'
 import { type Swizzle, swizzled } from './swizzle.ts'
-import type { Upcoming } from './upcoming.ts'
-
-/** What a dialect can do, as far as it changes the code that is made. */
-export interface Dialect {
-  readonly name: 'cuda' | 'wgsl'
-  /** Single bytes and half words are addressable. */
-  readonly bytes: boolean
-  /** Addresses beyond 32 bits. */
-  readonly wideIndex: boolean
-  readonly f64: boolean
-  /** Its compiler evaluates functions of constants in arithmetic of its own. */
-  readonly foldsConstants: boolean
-}
-
-export type LoadStmt = LetStmt & { readonly op: Extract<TileOp, { kind: 'load' }> }
-
-/** A load whose groups of `n` elements along an axis a thread copies before they are needed (ahead.ts). */
-export interface LoadAhead {
-  readonly let: LoadStmt
-  readonly axis: string
-  readonly n: number
-  /** Words of a group, groups of a thread. */
-  readonly words: number
-  readonly groups: number
-  /** Where the copies are: by slot of the ring, group and thread. */
-  readonly array: SharedArray
-}
-
-/** Loads ahead under a layout. */
-export interface LoadsAhead {
-  readonly layout: Layout
-  readonly loads: readonly LoadAhead[]
-  /** The slot of the block that is computed now. */
-  readonly slot: Ex
-}
-
-/** A stage that is computed from loads ahead, under a layout of its own. */
-export interface Ahead extends LoadsAhead {
-  readonly stage: LetStmt
-}
-
-/** A load whose words a thread has in registers, by group (pipeline.ts). */
-export interface WordsAhead extends Omit<LoadAhead, 'array'> {
-  readonly registers: Registers
-}
-
-/** Names and shared memory of one kernel. */
-export class Unit {
-  readonly dialect: Dialect
-  readonly limits: Limits
-  readonly mode: NumericsMode
-  readonly params: ReadonlyMap<string, KernelParam>
-  readonly shared: SharedArray[] = []
-  /** Blocks that run a program together. */
-  readonly cluster: number
-  /** Whether the kernel has loops: exchanges between blocks inside have no fixed number. */
-  loops = false
-  /** Exchanges between the blocks so far, and between warps that share one of two sets of slots. */
-  exchanges = 0
-  blockExchanges = 0
-  /** Most bytes of shared memory. */
-  sharedBytes = Number.POSITIVE_INFINITY
-  /** The program whose rows are asked for early. */
-  upcoming: Upcoming | undefined
-  /** Whether a parameter may share memory with another. */
-  readonly mayAlias: (param: string) => boolean
-  /** Code that goes between the start of a product and the wait for it, by the product. */
-  readonly meanwhile = new Map<ValueId, Block>()
-  /** Stages of the current loop whose loads were copied ahead; the one that is computed now. */
-  readonly aheads = new Map<ValueId, Ahead>()
-  ahead: LoadsAhead | undefined
-  /** Whether loops may load ahead; loads of the current loop whose words were loaded one iteration early. */
-  loadsAhead = true
-  wordsAhead: ReadonlyMap<ValueId, WordsAhead> = new Map()
-  private readonly names = new Set<string>()
-
-  constructor(
-    dialect: Dialect,
-    limits: Limits,
-    mode: NumericsMode,
-    params: readonly KernelParam[],
-    reserved: Iterable<string>,
-    mayAlias: (param: string) => boolean = () => false,
-    cluster = 1,
-  ) {
-    this.cluster = cluster
-    this.mayAlias = mayAlias
-    this.dialect = dialect
-    this.limits = limits
-    this.mode = mode
-    this.params = new Map(params.map((p) => [p.name, p]))
-    for (const n of reserved) this.names.add(n)
-    for (const p of params) this.names.add(p.name)
-  }
-
-  param(name: string): KernelParam {
-    const p = this.params.get(name)
-    invariant(p !== undefined, `there is no parameter ${name}`)
-    return p
-  }
-
-  name(wish: string): string {
-    let name = wish
-    for (let i = 2; this.names.has(name); i++) name = `${wish}_${i}`
-    this.names.add(name)
-    return name
-  }
-
-  /** A shared array of its own. */
-  share(
-    wish: string,
-    type: Type,
-    length: number,
-    like: Pick<SharedArray, 'half' | 'align' | 'pitch'> = {},
-  ): SharedArray {
-    const a: SharedArray = { name: this.name(wish), type, length: Math.max(1, length), ...like }
-    this.shared.push(a)
-    return a
-  }
-
-  /** A shared array for partial results, used by one exchange after another. */
-  scratch(type: Type, length: number, which = ''): SharedArray {
-    const name = `partial${which}_${type}`
-    const at = this.shared.findIndex((a) => a.name === name)
-    const have = this.shared[at]
-    if (have === undefined) {
-      this.names.add(name)
-      const a = { name, type, length }
-      this.shared.push(a)
-      return a
-    }
-    const a = { ...have, length: Math.max(have.length, length) }
-    this.shared[at] = a
-    return a
-  }
-}
-
-/** A register array; one register is a plain variable. */
-export interface Registers {
-  readonly name: string
-  readonly type: Type
-  readonly length: number
-}
-
-export const registerAt = (r: Registers, index: Ex): Ex =>
-  r.length === 1 ? v(r.type, r.name) : elem(r.type, r.name, index)
-
-export function declare(r: Registers, out: Block): void {
-  if (r.length === 1) out.push({ k: 'var', name: r.name, type: r.type, value: undefined })
-  else out.push({ k: 'array', name: r.name, type: r.type, length: r.length })
-}
+import type { Unit } from './unit.ts'
 
 /** A tile in a shared array, row-major over axes by their index in the program's range. */
 export interface SharedTile {
@@ -321,12 +156,6 @@ export class Scope {
   }
 }
 
-/** Registers of a loop nest's current point: repeat and vector lane by axis. */
-export type Lanes = ReadonlyMap<string, { readonly rep: Ex; readonly lane: Ex }>
-
-export const withLane = (lanes: Lanes, axis: string, lane: number): Lanes =>
-  new Map([...lanes, [axis, { rep: lanes.get(axis)?.rep ?? int(0), lane: int(lane) }]])
-
 /** The index of an axis at a point, as a global index. */
 export function coordinate(scope: Scope, axis: string, lanes: Lanes): Ex {
   const of = startOf(axis)
@@ -365,71 +194,6 @@ export function withinTile(scope: Scope, axis: string, lanes: Lanes): Ex | undef
   const a = scope.layout.find(axis)
   if (a === undefined || a.chunks * spanOf(a) <= a.size) return undefined
   return lt(sub(coordinate(scope, axis, lanes), scope.range(axis).start), int(a.size))
-}
-
-/** Emits a statement for each register of a tile over axes, in the given order. */
-export function forRegisters(
-  scope: Scope,
-  axes: readonly string[],
-  out: Block,
-  emit: (lanes: Lanes, body: Block) => void,
-): void {
-  const loops: Loop[] = axes.flatMap((a) => loopsOf(scope.layout, a))
-  emitLoops(scope, loops, out, emit)
-}
-
-/** A loop of a nest: the repeats of an axis, or the lanes of its vectors. */
-export interface Loop {
-  readonly axis: string
-  readonly over: 'rep' | 'lane'
-  readonly count: number
-}
-
-export function loopsOf(layout: Layout, axis: string, without?: string): Loop[] {
-  const a = layout.find(axis)
-  if (a === undefined) return []
-  const out: Loop[] = []
-  if (a.reps > 1) out.push({ axis, over: 'rep', count: a.reps })
-  if (a.vec > 1 && axis !== without) out.push({ axis, over: 'lane', count: a.vec })
-  return out
-}
-
-/** Beyond this many repetitions loops stay loops, and arrays may lie in memory. */
-const mostUnrolled = 256
-
-export function emitLoops(
-  scope: Scope,
-  loops: readonly Loop[],
-  out: Block,
-  emit: (lanes: Lanes, body: Block) => void,
-): void {
-  const unroll = loops.reduce((n, l) => n * l.count, 1) <= mostUnrolled
-  const names = loops.map((l) => scope.unit.name(l.over === 'rep' ? `${l.axis}_r` : `${l.axis}_v`))
-  const lanes = new Map<string, { rep: Ex; lane: Ex }>()
-  loops.forEach((l, i) => {
-    const at = lanes.get(l.axis) ?? { rep: int(0), lane: int(0) }
-    lanes.set(l.axis, { ...at, [l.over]: v('i32', names[i] ?? '') })
-  })
-  let body: Block = []
-  emit(lanes, body)
-  for (let i = loops.length - 1; i >= 0; i--) {
-    const l = loops[i]
-    if (l === undefined) continue
-    body = [{ k: 'for', name: names[i] ?? '', from: int(0), to: int(l.count), step: 1, unroll, body }]
-  }
-  out.push(...body)
-}
-
-/** The place of a point in a register array. */
-export function registerIndex(layout: Layout, axes: readonly string[], lanes: Lanes): Ex {
-  let out: Ex = int(0)
-  for (const name of axes) {
-    const a = layout.axis(name)
-    const at = lanes.get(name)
-    out = mul(out, int(registersOf(a)))
-    if (at !== undefined) out = add(out, add(mul(at.rep, int(a.vec)), at.lane))
-  }
-  return out
 }
 
 /** The place of a point in a shared array. */

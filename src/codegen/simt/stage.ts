@@ -12,18 +12,8 @@ import { makeVectorStage } from './multiplyVectors.ts'
 import { stageLayout } from './partLayout.ts'
 import { Point } from './point.ts'
 import { type Product, swizzleOf } from './product.ts'
-import {
-  emitLoops,
-  inside,
-  insideAlong,
-  type Lanes,
-  loopsOf,
-  type Scope,
-  type SharedTile,
-  sharedIndex,
-  withinTile,
-  withLane,
-} from './scope.ts'
+import { emitLoops, type Lanes, loopsOf, withLane } from './registers.ts'
+import { inside, insideAlong, type Scope, type SharedTile, sharedIndex, withinTile } from './scope.ts'
 
 /** The shared array of a stage: row-major, with room behind it for what registers beyond the range may ask for. */
 export function makeStage(scope: Scope, l: LetStmt): SharedTile {

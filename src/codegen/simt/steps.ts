@@ -7,7 +7,8 @@ import type { ValueId } from '../../kernel/ir.ts'
 import type { Accumulator } from './accumulator.ts'
 import { type Block, type Ex, no, regType, v } from './ir.ts'
 import { Point } from './point.ts'
-import { declare, emitLoops, type Loop, type Registers, registerAt, registerIndex, type Scope } from './scope.ts'
+import { declare, emitLoops, type Loop, type Registers, registerAt, registerIndex } from './registers.ts'
+import type { Scope } from './scope.ts'
 
 /** What a step waits for: a value, or (below zero) the end of another step. */
 export type Token = number

@@ -10,16 +10,8 @@ import { wideFields } from './fields.ts'
 import { and, type Block, type Ex, type S } from './ir.ts'
 import { type Access, allowed, isPacked, isWhole, storedValue, storeGroup } from './memory.ts'
 import { Point } from './point.ts'
-import {
-  insideAlong,
-  type Lanes,
-  type Loop,
-  type Registers,
-  registerAt,
-  registerIndex,
-  type Scope,
-  withLane,
-} from './scope.ts'
+import { type Lanes, type Loop, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
+import { insideAlong, type Scope } from './scope.ts'
 import type { Step } from './steps.ts'
 import { elementBits } from './words.ts'
 

@@ -5,7 +5,7 @@
  */
 import type { ThreadCode } from '../code.ts'
 import { bin, type Ex, isWideType, quotient, type S } from '../ir.ts'
-import type { Dialect } from '../scope.ts'
+import type { Dialect } from '../unit.ts'
 import { visitExpressions, visitStatements } from '../walk.ts'
 import { WgslExpressions } from './wgslExpressions.ts'
 import { type Extreme, extremesOf } from './wgslExtremes.ts'

@@ -1,0 +1,143 @@
+/** What the code of one kernel shares while it is emitted: its dialect and limits, names, shared arrays, and what is loaded ahead. */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { KernelParam, LetStmt, NumericsMode, TileOp, ValueId } from '../../kernel/ir.ts'
+import type { Block, Ex, SharedArray, Type } from './ir.ts'
+import type { Layout } from './layout.ts'
+import type { Limits } from './part.ts'
+import type { Registers } from './registers.ts'
+import type { Upcoming } from './upcoming.ts'
+
+/** What a dialect can do, as far as it changes the code that is made. */
+export interface Dialect {
+  readonly name: 'cuda' | 'wgsl'
+  /** Single bytes and half words are addressable. */
+  readonly bytes: boolean
+  /** Addresses beyond 32 bits. */
+  readonly wideIndex: boolean
+  readonly f64: boolean
+  /** Its compiler evaluates functions of constants in arithmetic of its own. */
+  readonly foldsConstants: boolean
+}
+
+export type LoadStmt = LetStmt & { readonly op: Extract<TileOp, { kind: 'load' }> }
+
+/** A load whose groups of `n` elements along an axis a thread copies before they are needed (ahead.ts). */
+export interface LoadAhead {
+  readonly let: LoadStmt
+  readonly axis: string
+  readonly n: number
+  /** Words of a group, groups of a thread. */
+  readonly words: number
+  readonly groups: number
+  /** Where the copies are: by slot of the ring, group and thread. */
+  readonly array: SharedArray
+}
+
+/** Loads ahead under a layout. */
+export interface LoadsAhead {
+  readonly layout: Layout
+  readonly loads: readonly LoadAhead[]
+  /** The slot of the block that is computed now. */
+  readonly slot: Ex
+}
+
+/** A stage that is computed from loads ahead, under a layout of its own. */
+export interface Ahead extends LoadsAhead {
+  readonly stage: LetStmt
+}
+
+/** A load whose words a thread has in registers, by group (pipeline.ts). */
+export interface WordsAhead extends Omit<LoadAhead, 'array'> {
+  readonly registers: Registers
+}
+
+/** Names and shared memory of one kernel. */
+export class Unit {
+  readonly dialect: Dialect
+  readonly limits: Limits
+  readonly mode: NumericsMode
+  readonly params: ReadonlyMap<string, KernelParam>
+  readonly shared: SharedArray[] = []
+  /** Blocks that run a program together. */
+  readonly cluster: number
+  /** Whether the kernel has loops: exchanges between blocks inside have no fixed number. */
+  loops = false
+  /** Exchanges between the blocks so far, and between warps that share one of two sets of slots. */
+  exchanges = 0
+  blockExchanges = 0
+  /** Most bytes of shared memory. */
+  sharedBytes = Number.POSITIVE_INFINITY
+  /** The program whose rows are asked for early. */
+  upcoming: Upcoming | undefined
+  /** Whether a parameter may share memory with another. */
+  readonly mayAlias: (param: string) => boolean
+  /** Code that goes between the start of a product and the wait for it, by the product. */
+  readonly meanwhile = new Map<ValueId, Block>()
+  /** Stages of the current loop whose loads were copied ahead; the one that is computed now. */
+  readonly aheads = new Map<ValueId, Ahead>()
+  ahead: LoadsAhead | undefined
+  /** Whether loops may load ahead; loads of the current loop whose words were loaded one iteration early. */
+  loadsAhead = true
+  wordsAhead: ReadonlyMap<ValueId, WordsAhead> = new Map()
+  private readonly names = new Set<string>()
+
+  constructor(
+    dialect: Dialect,
+    limits: Limits,
+    mode: NumericsMode,
+    params: readonly KernelParam[],
+    reserved: Iterable<string>,
+    mayAlias: (param: string) => boolean = () => false,
+    cluster = 1,
+  ) {
+    this.cluster = cluster
+    this.mayAlias = mayAlias
+    this.dialect = dialect
+    this.limits = limits
+    this.mode = mode
+    this.params = new Map(params.map((p) => [p.name, p]))
+    for (const n of reserved) this.names.add(n)
+    for (const p of params) this.names.add(p.name)
+  }
+
+  param(name: string): KernelParam {
+    const p = this.params.get(name)
+    invariant(p !== undefined, `there is no parameter ${name}`)
+    return p
+  }
+
+  name(wish: string): string {
+    let name = wish
+    for (let i = 2; this.names.has(name); i++) name = `${wish}_${i}`
+    this.names.add(name)
+    return name
+  }
+
+  /** A shared array of its own. */
+  share(
+    wish: string,
+    type: Type,
+    length: number,
+    like: Pick<SharedArray, 'half' | 'align' | 'pitch'> = {},
+  ): SharedArray {
+    const a: SharedArray = { name: this.name(wish), type, length: Math.max(1, length), ...like }
+    this.shared.push(a)
+    return a
+  }
+
+  /** A shared array for partial results, used by one exchange after another. */
+  scratch(type: Type, length: number, which = ''): SharedArray {
+    const name = `partial${which}_${type}`
+    const at = this.shared.findIndex((a) => a.name === name)
+    const have = this.shared[at]
+    if (have === undefined) {
+      this.names.add(name)
+      const a = { name, type, length }
+      this.shared.push(a)
+      return a
+    }
+    const a = { ...have, length: Math.max(have.length, length) }
+    this.shared[at] = a
+    return a
+  }
+}
