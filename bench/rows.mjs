@@ -20,8 +20,9 @@ export function uniform(n, seed, low, high) {
 
 const size = (shape) => shape.reduce((a, b) => a * b, 1)
 
-/** Abramowitz and Stegun 7.1.6: erf(x) = 2/sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!. */
+/** Abramowitz and Stegun 7.1.6: erf(x) = 2/sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!; beyond 6 it is 1 in float64. */
 export function erf(x) {
+  if (Math.abs(x) > 6) return Math.sign(x)
   let term = x
   let sum = x
   for (let n = 1; n < 200 && Math.abs(term) > 1e-18 * Math.abs(sum); n++) {
