@@ -155,7 +155,7 @@ function print(row, results, copyRate) {
     const ratio = results.sinter?.ms === undefined ? '' : `${(r.ms / results.sinter.ms).toFixed(2)} x`
     const wrong = r.wrong ? `  WRONG: error ${r.smallError} small, ${r.error} here, over ${r.tolerance}` : ''
     const unread = r.unread === undefined ? '' : `  NOT CHECKED at this size: ${r.unread.split('\n')[0]}`
-    const times = `${r.ms.toFixed(4).padStart(10)} ms${share}${ratio.padStart(9)}`
+    const times = `${r.ms.toFixed(4).padStart(10)} ms${share}${ratio.padStart(11)}`
     console.log(
       `${title}${times}  best ${r.best.toFixed(4)}, host ${r.hostMs.toFixed(4)}, first ${r.firstMs.toFixed(0)} ms${wrong}${unread}`,
     )
