@@ -14,6 +14,7 @@ import { loadFfi } from '../../src/backends/cuda/library.ts'
 import * as api from '../../src/index.ts'
 import { cudaTarget, cudaTargetWith, type TargetInfo } from '../../src/plan/target.ts'
 import { toHost } from '../../src/scalar/host.ts'
+import { sinter } from '../cli/support.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
 let missing: string | undefined
@@ -52,6 +53,18 @@ const counts = (): { launches: number; updates: number; graphs: number } => {
 
 test('the device', () => {
   expect(backend.properties).toMatchObject({ name: 'Stub GPU', capability: 90, multiprocessors: 132, memory: 2 ** 34 })
+})
+
+test('explain plans for the device, and tells what kernels take of it', async () => {
+  process.env.SINTER_CACHE = join(folder, 'explain')
+  const { code, out, err } = await sinter('explain', 'examples/residual.ts', '--device', 'cuda')
+  expect(code, err).toBe(0)
+  expect(out).toContain('planned for Stub GPU: compute capability 9.0, products by cuBLASLt where they are faster')
+  expect(out).toMatch(/\d+ registers +\d+ B local/)
+  expect(out).not.toContain('missing')
+  const none = await sinter('explain', 'examples/residual.ts', '--device', 'cuda', '--index', '7')
+  expect(none.code).toBe(1)
+  expect(none.err).toContain('error [E_DEVICE] there is no CUDA device 7: the driver sees 1')
 })
 
 test('values go to the device and back, in pieces larger than the staging memory', async () => {
