@@ -11,7 +11,7 @@ import type { Layout } from './layout.ts'
 import { groupOf, positionOf } from './memory.ts'
 import { stageLayout } from './partLayout.ts'
 import { Point } from './point.ts'
-import { emitLoops, type Lanes, loopsOf, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
+import { emitLoops, type Lanes, loopsOf, type Registers, withLane } from './registers.ts'
 import { insideAlong, type Scope, tid } from './scope.ts'
 import { isPlaced } from './stage.ts'
 import type { Ahead, LoadAhead, LoadStmt, LoadsAhead } from './unit.ts'
@@ -165,12 +165,10 @@ export function readGroups(
   const param = scope.unit.param(plan.let.op.param)
   const axes = scope.part.axesOf(plan.let.id)
   const emit = (p: Point, to: Registers, out: Block): void => {
-    const { vec } = scope.layout.axis(axis)
-    for (let lane = 0; lane < vec; lane += n) {
-      const words = wordsAt(withLane(p.lanes, axis, lane), out)
-      const target = (i: number): Ex =>
-        registerAt(to, registerIndex(scope.layout, axes, withLane(p.lanes, axis, lane + i)))
-      takeFieldsOf(scope, param, words, n, target, out)
+    for (const { first, points } of p.laneGroups(axis, n)) {
+      const words = wordsAt(first.lanes, out)
+      const targets = points.map((q) => q.registerOf(to, axes))
+      takeFieldsOf(scope, param, words, targets, out)
     }
   }
   return { axis, emit }

@@ -20,8 +20,23 @@ export function elementAt(scope: Scope, p: KernelParam, at: Ex): Ex {
     unit === 8
       ? { k: 'load', type: 'u32', param: p.name, index: place }
       : { k: 'word', type: 'u32', param: p.name, index: place }
-  const shift = bin('*', bin('&', cast('u32', at), uint(each - 1)), uint(bits))
-  return fromField(p, bin('>>', word, shift))
+  return fromField(p, bin('>>', word, shiftOf(at, bits, unit)))
+}
+
+/** How far up in a word (or byte: `unit` bits) the element `at` of `bits` bits stands. */
+export const shiftOf = (at: Ex, bits: number, unit = 32): Ex =>
+  bin('*', bin('&', cast('u32', at), uint(unit / bits - 1)), uint(bits))
+
+/** Replaces bits of a word: `width` of them from the place of element `at` of `bits` bits on. */
+export function replaceBits(param: string, at: Ex, bits: number, width: number, value: Ex): Block[number] {
+  const shift = shiftOf(at, bits)
+  return {
+    k: 'storeBits',
+    param,
+    index: bin('>>', at, uint(Math.log2(32 / bits))),
+    mask: bin('<<', uint(2 ** width - 1), shift),
+    bits: bin('<<', value, shift),
+  }
 }
 
 /** The value in the low bits of a word. */
@@ -35,17 +50,10 @@ export const wordType = (p: KernelParam): 'f32' | 'i32' | 'u32' =>
   p.dtype === 'f32' || p.dtype === 'i32' ? p.dtype : 'u32'
 
 /** The elements of a group from the words that hold them. */
-export function takeFields(
-  scope: Scope,
-  p: KernelParam,
-  name: string,
-  n: number,
-  target: (i: number) => Ex,
-  out: Block,
-): void {
-  const words = (n * elementBits(p)) / 32
+export function takeFields(scope: Scope, p: KernelParam, name: string, targets: readonly Ex[], out: Block): void {
+  const words = (targets.length * elementBits(p)) / 32
   const type = wordType(p)
-  takeFieldsOf(scope, p, (at) => ({ k: 'comp', type, of: name, words, at }), n, target, out)
+  takeFieldsOf(scope, p, (at) => ({ k: 'comp', type, of: name, words, at }), targets, out)
 }
 
 /** The elements of a group from its words by number. */
@@ -53,21 +61,20 @@ export function takeFieldsOf(
   scope: Scope,
   p: KernelParam,
   wordAt: (at: number) => Ex,
-  n: number,
-  target: (i: number) => Ex,
+  targets: readonly Ex[],
   out: Block,
 ): void {
+  targets.forEach((to, i) => {
+    out.push({ k: 'assign', to, value: fieldAt(scope, p, wordAt, i) })
+  })
+}
+
+/** Element `i` of a group from its words by number. */
+function fieldAt(scope: Scope, p: KernelParam, wordAt: (at: number) => Ex, i: number): Ex {
   const bits = elementBits(p)
-  for (let i = 0; i < n; i++) {
-    const word = wordAt(Math.floor((i * bits) / 32))
-    const value =
-      bits < 32
-        ? fieldOf(p, word, (i * bits) % 32, scope.unit.dialect.bytes)
-        : p.dtype === word.type
-          ? word
-          : fromBits(p.dtype, word, true)
-    out.push({ k: 'assign', to: target(i), value })
-  }
+  const word = wordAt(Math.floor((i * bits) / 32))
+  if (bits < 32) return fieldOf(p, word, (i * bits) % 32, scope.unit.dialect.bytes)
+  return p.dtype === word.type ? word : fromBits(p.dtype, word, true)
 }
 
 /** Loads a run of elements in words; gives each by its number. */
@@ -77,11 +84,7 @@ export function wideFields(point: Point, p: KernelParam, flat: Expr, n: number, 
   const type = wordType(p)
   const name = point.scope.unit.name(`${p.name}_w`)
   out.push({ k: 'vload', name, param: p.name, index: point.position(flat), bits, words, type })
-  return (i) => {
-    const word: Ex = { k: 'comp', type, of: name, words, at: Math.floor((i * bits) / 32) }
-    if (bits === 32) return p.dtype === type ? word : fromBits(p.dtype, word, true)
-    return fieldOf(p, word, (i * bits) % 32, point.scope.unit.dialect.bytes)
-  }
+  return (i) => fieldAt(point.scope, p, (at) => ({ k: 'comp', type, of: name, words, at }), i)
 }
 
 /** The element at a bit of a word. */

@@ -12,7 +12,7 @@ import { type Accumulator, combinerOf } from './accumulator.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
 import { exchange } from './exchange.ts'
 import { foldAxes } from './facts.ts'
-import { and, type Block, bin, type Ex, eq, int, regType, select, type Type, v } from './ir.ts'
+import { and, type Block, bin, type Ex, eq, int, isYes, regType, select, type Type, v } from './ir.ts'
 import type { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
 import { type Held, inside, type Scope } from './scope.ts'
@@ -78,7 +78,7 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
   const i = registerIndex(scope.layout, acc.kept, lanes)
   const to = registerAt(acc.values, i)
   const valid = inside(scope, scope.part.spreadOnly(foldAxes(l)), lanes)
-  const always = valid.k === 'lit' && valid.value === true
+  const always = isYes(valid)
   if (op.kind === 'dot') {
     const wide = (id: number): Ex => castFor(scope.part.dtypeOf(id), acc.dtype, p.read(id))
     const product = scalarEx('mul', acc.dtype, acc.dtype, [wide(op.a), wide(op.b)], 'fast')

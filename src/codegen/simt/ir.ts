@@ -301,6 +301,13 @@ export function cast(type: Type, a: Ex): Ex {
 export const bitcast = (type: Type, a: Ex): Ex => (a.type === type ? a : { k: 'bitcast', type, a })
 export const call = (type: Type, fn: string, ...args: readonly Ex[]): Ex => ({ k: 'call', type, fn, args })
 
+/** Whether a condition is known to hold. */
+export const isYes = (e: Ex): boolean => e.k === 'lit' && e.value === true
+
+/** Statements under a condition; plain where it is known to hold. */
+export const when = (cond: Ex, body: Block, otherwise: Block = []): Block =>
+  isYes(cond) ? body : [{ k: 'if', cond, body, otherwise }]
+
 /** Register or shared array element. */
 export const elem = (type: Type, array: string, index: Ex): Ex => ({ k: 'elem', type, array, index })
 export const shared = (a: SharedArray, index: Ex): Ex => ({ k: 'shared', type: a.type, array: a.name, index })

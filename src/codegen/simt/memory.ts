@@ -9,10 +9,10 @@ import { castEx, constant } from './arith.ts'
 import { isSideBySide, variesAlong } from './contiguity.ts'
 import { isExactIn } from './exact.ts'
 import { flatIndex } from './facts.ts'
-import { elementAt, fieldBits, fromField, takeFields, takeFieldsOf, wordType } from './fields.ts'
-import { and, type Block, bin, call, cast, type Ex, int, lit, lt, regType, uint, v, yes } from './ir.ts'
-import { Point } from './point.ts'
-import { type Lanes, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
+import { elementAt, fieldBits, fromField, replaceBits, shiftOf, takeFields, takeFieldsOf, wordType } from './fields.ts'
+import { and, type Block, bin, call, type Ex, int, isYes, lit, lt, regType, uint, v, when, yes } from './ir.ts'
+import type { Point } from './point.ts'
+import type { Registers } from './registers.ts'
 import { insideAlong, type Scope } from './scope.ts'
 import { prefetch } from './upcoming.ts'
 import { elementBits } from './words.ts'
@@ -81,7 +81,7 @@ export function loadElement(
   const p = scope.unit.param(access.param)
   const cond = allowed(point, access, axes)
   const element = elementAt(scope, p, point.position(flatIndex(access.index, p.shape)))
-  if (cond.k === 'lit' && cond.value === true) return element
+  if (isYes(cond)) return element
   const name = scope.unit.name(`${access.param}_${l.id}`)
   out.push({ k: 'var', name, type: regType(l.dtype), value: other })
   out.push({ k: 'if', cond, body: [{ k: 'assign', to: v(regType(l.dtype), name), value: element }], otherwise: [] })
@@ -102,46 +102,34 @@ export function loadGroups(
   const { scope } = point
   const p = scope.unit.param(access.param)
   const flat = flatIndex(access.index, p.shape)
-  const vec = scope.layout.axis(group.axis).vec
-  const target = (lane: number): Ex =>
-    registerAt(to, registerIndex(scope.layout, scope.part.axesOf(l.id), withLane(point.lanes, group.axis, lane)))
-  for (let lane = 0; lane < vec; lane += group.n) {
-    const at = new Point(scope, withLane(point.lanes, group.axis, lane), point.here)
+  const own = scope.part.axesOf(l.id)
+  for (const { first: at, last, points } of point.laneGroups(group.axis, group.n)) {
+    const targets = points.map((q) => q.registerOf(to, own))
     const rest = allowed(at, access, axes, group.axis)
     const first = insideAlong(scope, group.axis, at.lanes)
     const end = scope.range(group.axis).end
-    const lastLanes = withLane(point.lanes, group.axis, lane + group.n - 1)
-    const full = group.whole ? first : insideAlong(scope, group.axis, lastLanes)
+    const full = group.whole ? first : insideAlong(scope, group.axis, last.lanes)
     const cond = and(rest, full)
     const body: Block = []
     const { upcoming } = scope.unit
-    const takes = (i: number): Ex => target(lane + i)
     if (group.whole && cond.k !== 'lit' && isZeroBits(other) && elementBits(p) < 32 && group.n * elementBits(p) >= 32) {
-      loadWords(at, p, flat, group.n, cond, takes, out)
+      loadWords(at, p, flat, cond, targets, out)
       continue
     }
-    loadGroup(at, p, flat, group.n, takes, body)
+    loadGroup(at, p, flat, targets, body)
     if (upcoming !== undefined) prefetch(upcoming, p, flat, at.position(flat), body)
-    if (cond.k === 'lit' && cond.value === true) {
+    if (isYes(cond)) {
       out.push(...body)
       continue
     }
-    for (let i = 0; i < group.n; i++) out.push({ k: 'assign', to: target(lane + i), value: other })
+    for (const t of targets) out.push({ k: 'assign', to: t, value: other })
     const otherwise: Block = []
     if (!group.whole && first !== undefined) {
-      const single: Block = []
-      for (let i = 0; i < group.n; i++) {
-        const lanes = withLane(point.lanes, group.axis, lane + i)
-        const one = new Point(scope, lanes, point.here)
-        const inside = insideAlong(scope, group.axis, lanes) ?? lt(int(0), end)
-        const element = elementAt(scope, p, one.position(flat))
-        single.push({
-          k: 'if',
-          cond: inside,
-          body: [{ k: 'assign', to: target(lane + i), value: element }],
-          otherwise: [],
-        })
-      }
+      const single = points.map((one): Block[number] => {
+        const inside = insideAlong(scope, group.axis, one.lanes) ?? lt(int(0), end)
+        const value = elementAt(scope, p, one.position(flat))
+        return { k: 'if', cond: inside, body: [{ k: 'assign', to: one.registerOf(to, own), value }], otherwise: [] }
+      })
       otherwise.push({ k: 'if', cond: and(rest, first), body: single, otherwise: [] })
     }
     out.push({ k: 'if', cond, body: body, otherwise })
@@ -151,16 +139,9 @@ export function loadGroups(
 const isZeroBits = (x: Ex): boolean => x.k === 'lit' && (x.value === false || Object.is(Number(x.value), 0))
 
 /** A guarded group whose words are zero elsewhere: nothing but the load waits for the condition. */
-function loadWords(
-  point: Point,
-  p: KernelParam,
-  flat: Expr,
-  n: number,
-  cond: Ex,
-  target: (i: number) => Ex,
-  out: Block,
-): void {
+function loadWords(point: Point, p: KernelParam, flat: Expr, cond: Ex, targets: readonly Ex[], out: Block): void {
   const { scope } = point
+  const n = targets.length
   const bits = elementBits(p)
   const words = (n * bits) / 32
   const at = point.position(flat)
@@ -174,32 +155,36 @@ function loadWords(
   })
   if (scope.unit.upcoming !== undefined) prefetch(scope.unit.upcoming, p, flat, at, body)
   out.push({ k: 'if', cond, body, otherwise: [] })
-  takeFieldsOf(scope, p, (i) => v(type, all[i] ?? name), n, target, out)
+  takeFieldsOf(scope, p, (i) => v(type, all[i] ?? name), targets, out)
 }
 
-function loadGroup(point: Point, p: KernelParam, flat: Expr, n: number, target: (i: number) => Ex, out: Block): void {
+function loadGroup(point: Point, p: KernelParam, flat: Expr, targets: readonly Ex[], out: Block): void {
   const { scope } = point
+  const n = targets.length
   const bits = elementBits(p)
   const words = (n * bits) / 32
   const at = point.position(flat)
   if (words < 1) {
     // Less than a word: shift it down and take the fields.
-    const each = 32 / bits
     const name = scope.unit.name(`${p.name}_w`)
-    const shift = bin('*', bin('&', cast('u32', at), uint(each - 1)), uint(bits))
     const bytes = scope.unit.dialect.bytes && n * bits === 8
     const word: Ex = bytes
       ? { k: 'load', type: 'u32', param: p.name, index: bin('>>', at, uint(Math.log2(8 / bits))) }
-      : bin('>>', { k: 'word', type: 'u32', param: p.name, index: bin('>>', at, uint(Math.log2(each))) }, shift)
+      : bin(
+          '>>',
+          { k: 'word', type: 'u32', param: p.name, index: bin('>>', at, uint(Math.log2(32 / bits))) },
+          shiftOf(at, bits),
+        )
     out.push({ k: 'let', name, value: word })
-    for (let i = 0; i < n; i++)
-      out.push({ k: 'assign', to: target(i), value: fromField(p, bin('>>', v('u32', name), uint(i * bits))) })
+    targets.forEach((to, i) => {
+      out.push({ k: 'assign', to, value: fromField(p, bin('>>', v('u32', name), uint(i * bits))) })
+    })
     return
   }
   const type = wordType(p)
   const name = scope.unit.name(`${p.name}_w`)
   out.push({ k: 'vload', name, param: p.name, index: at, bits, words, type })
-  takeFields(scope, p, name, n, target, out)
+  takeFields(scope, p, name, targets, out)
 }
 
 /** Writes one element at a point. */
@@ -212,15 +197,7 @@ function storeElement(point: Point, s: StoreStmt, value: Ex, out: Block): void {
     out.push({ k: 'store', param: p.name, index: at, value })
     return
   }
-  const each = 32 / bits
-  const shift = bin('*', bin('&', cast('u32', at), uint(each - 1)), uint(bits))
-  out.push({
-    k: 'storeBits',
-    param: p.name,
-    index: bin('>>', at, uint(Math.log2(each))),
-    mask: bin('<<', uint(2 ** bits - 1), shift),
-    bits: bin('<<', fieldBits(p, value), shift),
-  })
+  out.push(replaceBits(p.name, at, bits, bits, fieldBits(p, value)))
 }
 
 /** The stored value in the parameter's dtype. */
@@ -238,8 +215,7 @@ export function storeOne(point: Point, s: StoreStmt, axes: readonly string[], on
   const cond = and(once ? point.scope.owner(axes) : undefined, allowed(point, s, axes))
   const body: Block = []
   storeElement(point, s, storedValue(point, s, point.read(s.value)), body)
-  if (cond.k === 'lit' && cond.value === true) out.push(...body)
-  else out.push({ k: 'if', cond, body: body, otherwise: [] })
+  out.push(...when(cond, body))
 }
 
 /** Merges into what stands at a place; that is read first, since bits are cleared before they are replaced. */
@@ -262,32 +238,31 @@ export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[],
   const { scope } = point
   const p = scope.unit.param(s.param)
   const flat = flatIndex(s.index, p.shape)
-  const vec = scope.layout.axis(group.axis).vec
-  for (let lane = 0; lane < vec; lane += group.n) {
-    const lanesAt = (i: number): Lanes => withLane(point.lanes, group.axis, lane + i)
-    const pointAt = (i: number): Point => new Point(scope, lanesAt(i), point.here)
-    const at = pointAt(0)
-    const values = Array.from({ length: group.n }, (_, i) => {
-      const q = pointAt(i)
-      return storedValue(q, s, q.read(s.value))
-    })
+  for (const { first: at, last, points } of point.laneGroups(group.axis, group.n)) {
+    const stored = points.map((q) => ({ q, x: storedValue(q, s, q.read(s.value)) }))
     const body: Block = []
-    storeGroup(at, p, flat, values, body, isPacked(scope, s))
+    storeGroup(
+      at,
+      p,
+      flat,
+      stored.map(({ x }) => x),
+      body,
+      isPacked(scope, s),
+    )
     const rest = and(scope.owner(axes), allowed(at, s, axes, group.axis))
     const first = insideAlong(scope, group.axis, at.lanes)
-    const full = group.whole ? first : insideAlong(scope, group.axis, lanesAt(group.n - 1))
+    const full = group.whole ? first : insideAlong(scope, group.axis, last.lanes)
     const cond = and(rest, full)
-    if (cond.k === 'lit' && cond.value === true) {
+    if (isYes(cond)) {
       out.push(...body)
       continue
     }
     const otherwise: Block = []
     if (!group.whole && first !== undefined) {
-      const single: Block = []
-      values.forEach((x, i) => {
+      const single = stored.map(({ q, x }): Block[number] => {
         const one: Block = []
-        storeElement(pointAt(i), s, x, one)
-        single.push({ k: 'if', cond: insideAlong(scope, group.axis, lanesAt(i)) ?? yes, body: one, otherwise: [] })
+        storeElement(q, s, x, one)
+        return { k: 'if', cond: insideAlong(scope, group.axis, q.lanes) ?? yes, body: one, otherwise: [] }
       })
       otherwise.push({ k: 'if', cond: and(rest, first), body: single, otherwise: [] })
     }
@@ -337,14 +312,7 @@ export function storeGroup(
     out.push({ k: 'store', param: p.name, index: bin('>>', at, uint(Math.log2(8 / bits))), value: word })
     return
   }
-  const shift = bin('*', bin('&', cast('u32', at), uint(32 / bits - 1)), uint(bits))
-  out.push({
-    k: 'storeBits',
-    param: p.name,
-    index: bin('>>', at, uint(Math.log2(32 / bits))),
-    mask: bin('<<', uint(2 ** (n * bits) - 1), shift),
-    bits: bin('<<', word, shift),
-  })
+  out.push(replaceBits(p.name, at, bits, n * bits, word))
 }
 
 /** The parameter and the position of a load at a point. */

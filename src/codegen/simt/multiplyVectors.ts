@@ -4,7 +4,7 @@ import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
 import type { Accumulator } from './accumulator.ts'
 import { castEx } from './arith.ts'
-import { add, and, type Block, type Ex, int, lit, mul, select, sub, v } from './ir.ts'
+import { add, and, type Block, type Ex, int, lit, mul, select, sub, v, when } from './ir.ts'
 import { spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
 import { type Lanes, registerAt, registerIndex, withLane } from './registers.ts'
@@ -78,8 +78,7 @@ export function fillVectors(p: Point, product: VectorProduct, l: LetStmt, to: Sh
     }
   }
   const cond = and(scope.owner(to.axes), ...to.axes.map((a) => withinTile(scope, a, at(0))))
-  if (cond.k === 'lit' && cond.value === true) out.push(...body)
-  else out.push({ k: 'if', cond, body, otherwise: [] })
+  out.push(...when(cond, body))
 }
 
 /** A thread's vectors of an operand's tile: the registers each stands for, and its place in a row. */

@@ -19,7 +19,7 @@ import {
 } from './ahead.ts'
 import { allStmts, foldAxes } from './facts.ts'
 import { wordType } from './fields.ts'
-import { add, type Block, bin, call, constantOf, type Ex, int, lit, lt, mul, quotient, sub, v } from './ir.ts'
+import { add, type Block, bin, call, constantOf, type Ex, int, isYes, lit, lt, mul, quotient, sub, v } from './ir.ts'
 import { positionOf } from './memory.ts'
 import { declare, type Registers, registerAt } from './registers.ts'
 import type { Scope } from './scope.ts'
@@ -253,7 +253,7 @@ function loadWords(scope: Scope, plan: LoadPlan, to: Registers, out: Block): voi
     const bits = (words * 32) / plan.n
     const load: Block = [{ k: 'vload', name, param, index: positionOf(p, op).at, bits, words, type }]
     for (const at of all) load.push({ k: 'assign', to: place(at), value: { k: 'comp', type, of: name, words, at } })
-    if (there.k === 'lit' && there.value === true) {
+    if (isYes(there)) {
       body.push(...load)
       return
     }

@@ -8,10 +8,17 @@ import { constant, scalarEx } from './arith.ts'
 import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Type, uint } from './ir.ts'
 import { coarseForm } from './precision.ts'
 import { isPositiveNormal } from './ranges.ts'
-import { type Lanes, registerAt, registerIndex } from './registers.ts'
+import { type Lanes, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
 import { coordinate, type Held, type Scope, sharedIndex } from './scope.ts'
 
 const int32 = 2 ** 31
+
+/** Points of neighbouring lanes. */
+export interface LaneGroup {
+  readonly first: Point
+  readonly last: Point
+  readonly points: readonly Point[]
+}
 
 export class Point {
   readonly scope: Scope
@@ -23,6 +30,21 @@ export class Point {
     this.scope = scope
     this.lanes = lanes
     this.here = here
+  }
+
+  /** The points of the lanes of an axis's vectors, in groups of `n`. */
+  laneGroups(axis: string, n: number): LaneGroup[] {
+    const at = (lane: number): Point => new Point(this.scope, withLane(this.lanes, axis, lane), this.here)
+    const groups = Math.ceil(this.scope.layout.axis(axis).vec / n)
+    return Array.from({ length: groups }, (_, g) => {
+      const points = Array.from({ length: n }, (_, i) => at(g * n + i))
+      return { first: at(g * n), points, last: at(g * n + n - 1) }
+    })
+  }
+
+  /** The register of this point in an array over some axes. */
+  registerOf(to: Registers, axes: readonly string[]): Ex {
+    return registerAt(to, registerIndex(this.scope.layout, axes, this.lanes))
   }
 
   read(id: ValueId): Ex {

@@ -7,8 +7,8 @@ import type { LetStmt } from '../../kernel/ir.ts'
 import { elementsPerCall, isRandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
 import { isSideBySide, variesAlong } from './contiguity.ts'
 import { type Block, bin, type Ex, eq, select, uint } from './ir.ts'
-import { Point } from './point.ts'
-import { type Lanes, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
+import type { Point } from './point.ts'
+import type { Registers } from './registers.ts'
 import type { Scope } from './scope.ts'
 
 /** Neighbours that share a call: `n` at a time along `axis`. */
@@ -42,13 +42,12 @@ export function randomGroups(point: Point, l: LetStmt, { axis, n }: CallGroup, t
   const width = randomWidth(dtype)
   const inWord = 32 / width
   const axes = scope.part.axesOf(l.id)
-  const lanesAt = (lane: number): Lanes => withLane(point.lanes, axis, lane)
-  for (let lane = 0; lane < scope.layout.axis(axis).vec; lane += n) {
-    const { args, at } = new Point(scope, lanesAt(lane), point.here).randomCall(op, dtype)
+  for (const { first, points } of point.laneGroups(axis, n)) {
+    const { args, at } = first.randomCall(op, dtype)
     const name = scope.unit.name('words')
     out.push({ k: 'words', name, fn: `threefry_${roundsOf(dtype)}`, args })
     const word = (i: number): Ex => ({ k: 'comp', type: 'u32', of: name, words: 2, at: i })
-    for (let i = 0; i < n; i++) {
+    for (const [i, q] of points.entries()) {
       const own =
         n === each ? word(i < each / 2 ? 0 : 1) : select(eq(bin('&', at, uint(each / 2)), uint(0)), word(0), word(1))
       const shift =
@@ -59,7 +58,7 @@ export function randomGroups(point: Point, l: LetStmt, { axis, n }: CallGroup, t
       const isClean = width === 32 || (n >= inWord && i % inWord === inWord - 1)
       out.push({
         k: 'assign',
-        to: registerAt(to, registerIndex(scope.layout, axes, lanesAt(lane + i))),
+        to: q.registerOf(to, axes),
         value: isClean ? down : bin('&', down, uint(2 ** width - 1)),
       })
     }

@@ -4,7 +4,7 @@ import { invariant } from '../../diagnostics/errors.ts'
 import { valuesOf } from '../../index/expr.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
-import { and, type Block, call, type Ex, int, lit, mul, regType, select, shared } from './ir.ts'
+import { and, type Block, call, type Ex, int, lit, mul, regType, select, shared, when } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
 import { type Layout, spanOf } from './layout.ts'
 import { type Access, groupOf, positionOf } from './memory.ts'
@@ -61,8 +61,7 @@ export function fillPoint(p: Point, axes: readonly string[], of: ValueId, to: Sh
     sharedIndex(scope, to, () => undefined, lanes),
   )
   const body: Block = [{ k: 'assign', to: place, value: p.read(of) }]
-  if (cond.k === 'lit' && cond.value === true) out.push(...body)
-  else out.push({ k: 'if', cond, body, otherwise: [] })
+  out.push(...when(cond, body))
 }
 
 /** The lanes of a vector axis of a tile of 16-bit elements; undefined where it has none. */
@@ -96,8 +95,7 @@ export function fillHalf(p: Point, of: ValueId, to: SharedTile, dtype: 'bf16' | 
         words: words.slice(i, i + 4),
       })
   const cond = and(scope.owner(to.axes), ...to.axes.map((a) => withinTile(scope, a, at(0))))
-  if (cond.k === 'lit' && cond.value === true) out.push(...body)
-  else out.push({ k: 'if', cond, body, otherwise: [] })
+  out.push(...when(cond, body))
 }
 
 /** A stage that only copies 16-byte groups of a parameter: they can be copied in the background. */
@@ -157,8 +155,7 @@ export function startCopy(scope: Scope, copy: Copy, to: SharedTile, out: Block):
       ],
     }
     const mine = and(inner.owner(to.axes), ...to.axes.map((a) => withinTile(inner, a, lanes)))
-    const always = mine.k === 'lit' && mine.value === true
-    body.push(always ? call_ : { k: 'if', cond: mine, body: [call_], otherwise: [] })
+    body.push(...when(mine, [call_]))
   })
 }
 

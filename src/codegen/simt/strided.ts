@@ -7,10 +7,10 @@ import type { LetStmt, StoreStmt } from '../../kernel/ir.ts'
 import { runAlong, variesAlong } from './contiguity.ts'
 import { flatIndex, type Run, storeValues } from './facts.ts'
 import { wideFields } from './fields.ts'
-import { and, type Block, type Ex, type S } from './ir.ts'
+import { and, type Block, type Ex, isYes, type S, when } from './ir.ts'
 import { type Access, allowed, isPacked, isWhole, storedValue, storeGroup } from './memory.ts'
-import { Point } from './point.ts'
-import { type Lanes, type Loop, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
+import type { Point } from './point.ts'
+import type { Loop, Registers } from './registers.ts'
 import { insideAlong, type Scope } from './scope.ts'
 import type { Step } from './steps.ts'
 import { elementBits } from './words.ts'
@@ -50,8 +50,6 @@ interface Loaded {
 /** Runs by place, among the code of one point. */
 const loadedAt = new WeakMap<object, Map<string, Loaded>>()
 
-const lanesOf = (point: Point, s: Strided, lane: number): Lanes => withLane(point.lanes, s.axis, lane)
-
 /** All lanes of a vector into registers; what else lies in each run is there for others of the same point. */
 export function loadStrided(
   point: Point,
@@ -67,26 +65,25 @@ export function loadStrided(
   const p = scope.unit.param(access.param)
   const known = loadedAt.get(point.here) ?? new Map<string, Loaded>()
   loadedAt.set(point.here, known)
-  for (let lane = 0; lane < scope.layout.axis(s.axis).vec; lane += s.n) {
-    const at = new Point(scope, lanesOf(point, s, lane), point.here)
-    const key = [guardOf(access, axes), s.base.key, s.axis, s.n, s.stride, lane].join('|')
+  const own = scope.part.axesOf(l.id)
+  point.laneGroups(s.axis, s.n).forEach(({ first: at, points }, group) => {
+    const key = [guardOf(access, axes), s.base.key, s.axis, s.n, s.stride, group].join('|')
     let run = known.get(key)
     if (run === undefined) {
       const cond = and(allowed(at, access, axes, s.axis), insideAlong(scope, s.axis, at.lanes))
-      const always = cond.k === 'lit' && cond.value === true
+      const always = isYes(cond)
       const body: Block = always ? out : []
       const fields = wideFields(at, p, s.base, s.n * s.stride, body)
       run = { fields, body, test: always ? undefined : { k: 'if', cond, body, otherwise: [] } }
       if (run.test !== undefined) out.push(run.test)
       known.set(key, run)
     }
-    for (let i = 0; i < s.n; i++) {
-      const lanes = lanesOf(point, s, lane + i)
-      const target = registerAt(to, registerIndex(scope.layout, scope.part.axesOf(l.id), lanes))
+    for (const [i, q] of points.entries()) {
+      const target = q.registerOf(to, own)
       if (run.test !== undefined) out.splice(out.indexOf(run.test), 0, { k: 'assign', to: target, value: other })
       run.body.push({ k: 'assign', to: target, value: run.fields(i * s.stride + s.residue) })
     }
-  }
+  })
 }
 
 /** The step of stores, one for each residue, that fill their runs together. */
@@ -119,20 +116,14 @@ function storeInterleaved(
   if (first === undefined) return
   const { scope } = point
   const p = scope.unit.param(first.param)
-  for (let lane = 0; lane < scope.layout.axis(s.axis).vec; lane += s.n) {
-    const at = new Point(scope, lanesOf(point, s, lane), point.here)
-    const values: Ex[] = []
-    for (let i = 0; i < s.n; i++) {
-      const q = new Point(scope, lanesOf(point, s, lane + i), point.here)
-      for (const x of stores) values.push(storedValue(q, x, q.read(x.value)))
-    }
+  for (const { first: at, points } of point.laneGroups(s.axis, s.n)) {
+    const values = points.flatMap((q) => stores.map((x) => storedValue(q, x, q.read(x.value))))
     const body: Block = []
     const packed = stores.every((x) => isPacked(scope, x))
     storeGroup(at, p, s.base, values, body, packed)
     const inside = insideAlong(scope, s.axis, at.lanes)
     const cond = and(scope.owner(axes), allowed(at, first, axes, s.axis), inside)
-    if (cond.k === 'lit' && cond.value === true) out.push(...body)
-    else out.push({ k: 'if', cond, body, otherwise: [] })
+    out.push(...when(cond, body))
   }
 }
 
