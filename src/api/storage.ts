@@ -1,6 +1,6 @@
 /** Storage: the value of a concrete tensor, on the host or on a device, shared by the tensors that hold it. */
 import { invariant, UserError } from '../diagnostics/errors.ts'
-import type { DeviceBuffer } from '../runtime/backend.ts'
+import { CannotWait, type DeviceBuffer } from '../runtime/backend.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { type Shape, showShape, sizeOf } from '../types/shape.ts'
@@ -98,8 +98,12 @@ export class Storage {
       if (!(error instanceof UserError) || error.code !== 'E_DEVICE' || from === undefined) throw error
       const to = from.name === device.name ? `another ${device.name} device` : `the device ${device.name}`
       const what = `a tensor ${this.dtype}${showShape(this.shape)} of the device ${from.name} is used on ${to}`
+      const later = [error, error.cause].some((e) => e instanceof CannotWait)
+      const help = later
+        ? 'copy it there first: tensor(await x.data(), { shape: x.shape, dtype: x.dtype })'
+        : error.help
       throw new UserError(error.code, `${what}: ${error.summary}`, {
-        help: 'copy it there first: tensor(await x.data(), { shape: x.shape, dtype: x.dtype })',
+        ...(help === undefined ? {} : { help }),
         ...(error.where === undefined ? {} : { where: error.where }),
         cause: error,
       })

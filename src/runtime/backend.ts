@@ -1,4 +1,5 @@
 /** What every backend offers the layers above it: device buffers, prepared programs, runs. */
+import { UserError } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Program } from './program.ts'
@@ -41,6 +42,13 @@ export class ProductRefused extends Error {
   }
 }
 
+/** Values of a device that cannot be waited for were read synchronously: they can be read with `read`. */
+export class CannotWait extends UserError {
+  constructor(message: string, help: string) {
+    super('E_DEVICE', message, { help })
+  }
+}
+
 export interface Backend {
   readonly name: string
   /** Uninitialised memory. Throws E_OUT_OF_MEMORY naming the remedy. */
@@ -49,7 +57,7 @@ export interface Backend {
   write(buffer: DeviceBuffer, data: HostArray): void
   /** A copy of the memory on the device. */
   copy(buffer: DeviceBuffer): DeviceBuffer
-  /** A copy of `n` elements. Throws E_DEVICE on a device that cannot be waited for (WebGPU). */
+  /** A copy of `n` elements. Throws CannotWait on a device that cannot be waited for (WebGPU). */
   readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray
   read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray>
   /** Throws ProductRefused where the device's library cannot make one of the program's products. */

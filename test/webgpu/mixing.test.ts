@@ -1,6 +1,7 @@
 /** Tensors of several devices in one program of the user: what is copied, what cannot be, and how to copy it. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import type { Device } from '../../src/api/device.ts'
+import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import * as api from '../../src/index.ts'
 import { setDevice, type Tensor, tensor } from '../../src/index.ts'
 import { webgpu } from '../../src/webgpu.ts'
@@ -59,4 +60,31 @@ test('a tensor of WebGPU is shown without its elements', () => {
 test('options that are none', async () => {
   await expect(webgpu({ memoryLimit: -5 })).rejects.toThrow('E_ARGUMENT')
   await expect(webgpu({ powerPreference: 'most' as 'low-power' })).rejects.toThrow('E_ARGUMENT')
+})
+
+test('a tensor of a lost device is gone, on other devices too, and the rest goes on', async () => {
+  // The GPUDevice underneath, as the adapter gives it.
+  const adapter = await openAdapter(await openGpu())
+  const request = vi.spyOn(Object.getPrototypeOf(adapter) as GPUAdapter, 'requestDevice')
+  const lost = await webgpu()
+  const opened: GPUDevice = await request.mock.results[0]?.value
+  request.mockRestore()
+  setDevice(lost)
+  const f = api.jit((t: Tensor) => t.mul(2).add(1))
+  const x = tensor([1, 2]).add(1).evaluate()
+  expect(Array.from(await f(x).data(), Number)).toEqual([5, 7])
+  opened.destroy()
+  await opened.lost
+  const gone =
+    /E_DEVICE\].*the WebGPU device is lost \(destroyed.*its tensors are gone.*open it again, setDevice\(await webgpu\(\)\)/s
+  await expect(async () => x.data()).rejects.toThrow(gone)
+  expect(() => x.dataSync()).toThrow(gone)
+  expect(() => f(x)).toThrow(gone)
+  expect(`${x}`).toContain('the WebGPU device is lost')
+  for (const to of ['wasm', await webgpu()] as const) {
+    setDevice(to)
+    expect(() => f(x)).toThrow(gone)
+    expect(() => f(x)).not.toThrow('copy it there first')
+    expect(Array.from(await f(tensor([3, 4])).data(), Number)).toEqual([7, 9])
+  }
 })

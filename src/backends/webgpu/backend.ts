@@ -1,6 +1,6 @@
 /** The WebGPU backend: kernels in WGSL, in browsers and in Node through Dawn. */
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
-import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import { type Backend, CannotWait, type DeviceBuffer, type Executable, type StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostView } from '../../types/host.ts'
@@ -100,9 +100,8 @@ export class WebgpuBackend implements Backend {
   }
 
   readSync(): HostArray {
-    throw new UserError('E_DEVICE', 'values on a WebGPU device cannot be read synchronously', {
-      help: 'await tensor.data() reads them',
-    })
+    this.device.checkPresent()
+    throw new CannotWait('values on a WebGPU device cannot be read synchronously', 'await tensor.data() reads them')
   }
 
   async read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray> {

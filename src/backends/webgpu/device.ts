@@ -77,12 +77,17 @@ export class WebgpuDevice {
       : new InternalError(`WebGPU refuses ${what}: ${error.message}`)
   }
 
-  /** Throws E_DEVICE when the device is lost, and the error of an earlier call that came out since. */
-  check(): void {
+  /** Throws E_DEVICE when the device is lost. */
+  checkPresent(): void {
     if (this.lostBecause !== undefined)
       throw new UserError('E_DEVICE', `the WebGPU device is lost (${this.lostBecause}); its tensors are gone`, {
-        help: 'open it again: setDevice(await webgpu())',
+        help: 'open it again, setDevice(await webgpu()), and make the tensors again',
       })
+  }
+
+  /** Throws E_DEVICE when the device is lost, and the error of an earlier call that came out since. */
+  check(): void {
+    this.checkPresent()
     const { failure } = this
     if (failure === undefined) return
     this.failure = undefined
