@@ -6,14 +6,13 @@
 import { type Accumulator, fromKeys, keysOf } from './accumulator.ts'
 import { exchangeInCluster } from './exchangeInCluster.ts'
 import { foldAxes } from './facts.ts'
-import { add, type Block, bin, type Ex, int, mul } from './ir.ts'
+import { add, type Block, bin, type Ex, int, mul, when } from './ir.ts'
 import {
   allotter,
   assign,
   butterfly,
   bytesOf,
   eachRegister,
-  guard,
   mergeInto,
   onOneLane,
   type PartialResult,
@@ -103,7 +102,7 @@ function exchangeInBlock(scope: Scope, folds: readonly Spread[], out: Block): vo
       eachRegister(scope, acc, out, (i, _, body) => {
         const taken: Block = []
         mergeInto(acc, place(i, member), place(i, add(member, int(half))), scope, taken)
-        onOneLane(lanes, [guard(bin('<', member, int(half)), taken)], body)
+        onOneLane(lanes, when(bin('<', member, int(half)), taken), body)
       })
     }
     out.push({ k: 'barrier' })

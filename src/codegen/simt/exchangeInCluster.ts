@@ -4,14 +4,28 @@
  */
 import type { Accumulator } from './accumulator.ts'
 import { foldAxes } from './facts.ts'
-import { add, type Block, bin, call, constantOf, type Ex, eq, int, lt, mul, type SharedArray, uint, v } from './ir.ts'
+import {
+  add,
+  type Block,
+  bin,
+  call,
+  constantOf,
+  type Ex,
+  eq,
+  int,
+  lt,
+  mul,
+  type SharedArray,
+  uint,
+  v,
+  when,
+} from './ir.ts'
 import {
   allotter,
   assign,
   butterfly,
   bytesOf,
   eachRegister,
-  guard,
   mergeInto,
   onOneLane,
   type PartialResult,
@@ -54,7 +68,7 @@ export const roundName = 'exchange_round'
 export function openCluster(unit: Unit, threads: number): Block {
   const at = (i: number): Ex => ({ k: 'address', type: 'u64', of: meetings(unit).name, index: int(i) })
   const open = [0, 1].map((i): Block[number] => ({ k: 'call', fn: 'meeting_open', args: [at(i)] }))
-  const arrive: Block = [guard(eq(inBlock(threads), int(0)), open), { k: 'call', fn: 'cluster_arrive', args: [] }]
+  const arrive: Block = [...when(eq(inBlock(threads), int(0)), open), { k: 'call', fn: 'cluster_arrive', args: [] }]
   if (!unit.loops) return arrive
   const round: Block[number] = { k: 'var', name: roundName, type: 'i32', value: int(0) }
   return [...arrive, { k: 'call', fn: 'cluster_wait', args: [] }, round]
@@ -125,7 +139,7 @@ export function exchangeInCluster(scope: Scope, folds: readonly Spread[], blockB
   const isPartial = (round > 0 || unit.loops) && all.every((w) => w.count < unit.cluster)
   if (isPartial) out.push({ k: 'call', fn: 'cluster_release', args: [] })
   const bytes = all.reduce((n, w) => n + w.results * w.count * bytesOf(w.acc), 0)
-  out.push(guard(eq(local, int(0)), [{ k: 'call', fn: 'meeting_expect', args: [meeting, int(bytes)] }]))
+  out.push(...when(eq(local, int(0)), [{ k: 'call', fn: 'meeting_expect', args: [meeting, int(bytes)] }]))
   for (const w of all)
     if (w.own === undefined) pushOwn(scope, { ...w, meeting }, blockBits, out)
     else foldAndPush(scope, { ...w, meeting }, w.own, blockBits, out)
@@ -139,7 +153,7 @@ export function exchangeInCluster(scope: Scope, folds: readonly Spread[], blockB
       const sum = fresh(scope, w.acc, body)
       for (let f = 0; f < w.count; f++) take(scope, w.acc, sum, slot(w.landing, add(r, int(f * w.results))), f, body)
       assign(slot(whole, r), sum, body)
-      out.push(guard(lt(r, int(w.results)), body))
+      out.push(...when(lt(r, int(w.results)), body))
     }
   }
   if (all.some((w) => w.whole !== undefined)) out.push({ k: 'barrier' })
@@ -221,7 +235,7 @@ function push(
     }
     put(landing.values, landing.first, part.value)
     if (landing.positions !== undefined && part.at !== undefined) put(landing.positions, landing.firstAt, part.at)
-    if (step > w.count) out.push(guard(lt(l, int(w.count)), body))
+    if (step > w.count) out.push(...when(lt(l, int(w.count)), body))
     else out.push(...body)
   }
 }
@@ -257,9 +271,9 @@ function foldAndPush(scope: Scope, w: Pushing, own: Slots, blockBits: number, ou
     const pushed: Block = []
     push(scope, w, r, sum, l, lanes, blockBits, pushed)
     if (whole) body.push(...pushed)
-    else body.push(guard(lt(local, int(active)), pushed))
+    else body.push(...when(lt(local, int(active)), pushed))
     const reached = Math.ceil(active / warp) * warp
     if (reached === threads) out.push(...body)
-    else out.push(guard(lt(local, int(reached)), body))
+    else out.push(...when(lt(local, int(reached)), body))
   }
 }

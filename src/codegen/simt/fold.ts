@@ -12,7 +12,7 @@ import { type Accumulator, combinerOf } from './accumulator.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
 import { exchange } from './exchange.ts'
 import { foldAxes } from './facts.ts'
-import { and, type Block, bin, type Ex, eq, int, isYes, regType, select, type Type, v } from './ir.ts'
+import { and, type Block, bin, type Ex, eq, int, isYes, regType, select, type Type, v, when } from './ir.ts'
 import type { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
 import { type Held, inside, type Scope } from './scope.ts'
@@ -83,7 +83,7 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
     const wide = (id: number): Ex => castFor(scope.part.dtypeOf(id), acc.dtype, p.read(id))
     const product = scalarEx('mul', acc.dtype, acc.dtype, [wide(op.a), wide(op.b)], 'fast')
     const next = scalarEx('add', acc.dtype, acc.dtype, [to, product], 'fast')
-    guarded(always, valid, [{ k: 'assign', to, value: next }], out)
+    out.push(...when(valid, [{ k: 'assign', to, value: next }]))
     return
   }
   invariant(op.kind === 'reduce', 'only folds accumulate')
@@ -116,7 +116,7 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
     // A sum that starts at 0 is never -0, so that adding 0 changes nothing.
     const where = and(valid, p.read(only.where))
     if (where.k === 'lit' && where.value !== true) return
-    guarded(false, where, [{ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, p.read(only.value)) }], out)
+    out.push(...when(where, [{ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, p.read(only.value)) }]))
     return
   }
   const step = always ? x : select(valid, x, identityOf(acc))
@@ -148,11 +148,6 @@ function onlyWhere(scope: Scope, term: ValueId): { readonly where: ValueId; read
 }
 
 const castFor = (from: DType, to: DType, x: Ex): Ex => (regType(from) === regType(to) ? x : castEx(from, to, x))
-
-function guarded(always: boolean, cond: Ex, body: Block, out: Block): void {
-  if (always) out.push(...body)
-  else out.push({ k: 'if', cond, body, otherwise: [] })
-}
 
 /** Strict: every 1024 indices the running sum goes to the total. */
 function flushChunk(acc: Accumulator, combiner: 'sum' | 'prod' | 'max' | 'min', p: Point, i: Ex, out: Block): void {

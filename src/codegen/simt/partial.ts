@@ -6,7 +6,21 @@ import { invariant } from '../../diagnostics/errors.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
 import { type Accumulator, combinerOf, foldsLanes } from './accumulator.ts'
 import { beatsEx, mergeEx, wrapTo } from './arith.ts'
-import { add, type Block, bin, call, type Ex, eq, int, type SharedArray, shared, typeBytes, v } from './ir.ts'
+import {
+  add,
+  type Block,
+  bin,
+  call,
+  type Ex,
+  eq,
+  int,
+  type SharedArray,
+  shared,
+  typeBytes,
+  v,
+  when,
+  yes,
+} from './ir.ts'
 import { forRegisters, registerAt, registerIndex } from './registers.ts'
 import { type Scope, tid } from './scope.ts'
 
@@ -132,12 +146,8 @@ export const range = (from: number, to: number): number[] => Array.from({ length
 /** Statements for the threads whose folded lanes are all zero: one of those that agree. */
 export function onOneLane(lanes: readonly number[], body: Block, out: Block): void {
   const mask = lanes.reduce((m, b) => m | (1 << b), 0)
-  if (mask === 0) out.push(...body)
-  else out.push({ k: 'if', cond: eq(bin('&', tid, int(mask)), int(0)), body, otherwise: [] })
+  out.push(...when(mask === 0 ? yes : eq(bin('&', tid, int(mask)), int(0)), body))
 }
 
 /** Bytes of one partial result. */
 export const bytesOf = (acc: Accumulator): number => typeBytes(acc.values.type) + (acc.positions === undefined ? 0 : 4)
-
-/** Statements under a condition. */
-export const guard = (cond: Ex, body: Block): Block[number] => ({ k: 'if', cond, body, otherwise: [] })

@@ -28,7 +28,7 @@ const bitsAt = (x: Ex, from: number, count: number): Ex => bin('&', bin('>>', x,
  * The tile's row of a product's row. The layout counts (low digit first) lane rows, warps, groups, halves, pieces; the tile lane rows,
  * halves, warps, pieces, groups.
  */
-export function tileRow(row: Ex, { groups, pieces }: RowOrder): Ex {
+function tileRow(row: Ex, { groups, pieces }: RowOrder): Ex {
   const lanes = bin('&', row, int(7))
   const warps = bitsAt(row, 3, 2)
   const half = bitsAt(row, 5 + groups, 1)

@@ -5,7 +5,7 @@
 import type { Library, LibraryFunction } from './print.ts'
 
 /** Columns of one instruction. */
-export const groupColumns = Array.from({ length: 16 }, (_, i) => 16 * (i + 1))
+const groupColumns = Array.from({ length: 16 }, (_, i) => 16 * (i + 1))
 
 const lazy = (make: () => string, uses: readonly string[] = []): LibraryFunction => ({
   get code() {
