@@ -35,7 +35,7 @@ export interface Planned {
   readonly plannedFor?: PlannedFor
 }
 
-/** Compiles a graph to be explained. Throws E_UNSUPPORTED for what the device cannot run, E_DEVICE for a number no GPU has. */
+/** Compiles a graph to be explained. Throws E_UNSUPPORTED for what the device cannot run, E_DEVICE for the reference device and for a number no GPU has. */
 export async function planFor(
   device: DeviceName,
   graph: Graph,
@@ -44,8 +44,11 @@ export async function planFor(
 ): Promise<Planned> {
   switch (device) {
     case 'wasm':
-    case 'reference':
       return { compiled: compile(graph, settings) }
+    case 'reference':
+      throw new UserError('E_DEVICE', `the device ${device} compiles nothing, so there is nothing to explain`, {
+        help: 'explain for --device wasm, webgpu or cuda',
+      })
     case 'webgpu': {
       checkCapabilities(graph, device, webgpuCapabilities)
       const { limits, ...adapter } = await adapterLimits()

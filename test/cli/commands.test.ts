@@ -157,6 +157,12 @@ describe('explain', () => {
     expect(page.replaceAll('http://www.w3.org/2000/svg', '')).not.toMatch(/https?:|<script|<link/)
     expect(readFileSync(svg, 'utf8')).toMatch(/^<svg xmlns/)
   })
+  it('has nothing to say of the reference device', async () => {
+    const r = await sinter('explain', affine, '--device', 'reference')
+    expect(r.code).toBe(1)
+    expect(r.err).toContain('error [E_DEVICE] the device reference compiles nothing')
+    expect(r.err).toContain('help: explain for --device wasm')
+  })
   it('says where it cannot write', async () => {
     mkdirSync(join(dir, 'taken'))
     const r = await sinter('explain', affine, '--html', join(dir, 'taken'))
