@@ -55,7 +55,7 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
   const { compiled, resources, plannedFor } = await planFor(options.device, model.graph, settings, options.index)
   const kernels = kernelsOf(compiled.program).map(({ step }) => printKernel(step.kernel))
   const pictures = [
-    [options.html, reportPage],
+    [options.html, (r: FusionReport) => reportPage(r, plannedFor?.text)],
     [options.svg, (r: FusionReport) => reportPicture(r, { alone: true })],
   ] as const
   for (const [file, draw] of pictures) {

@@ -78,14 +78,15 @@ function innerRows(kernels: readonly KernelReport[], around = ''): Cell[][] {
 const withInside = (kernels: readonly KernelReport[]): KernelReport[] =>
   kernels.flatMap((k) => [k, ...withInside((k.inner ?? []).flatMap((i) => i.kernels))])
 
-/** The page of a report. It loads nothing. */
-export function reportPage(r: FusionReport): string {
+/** The page of a report; `plannedFor` names the GPU or the limits that the plan goes by. It loads nothing. */
+export function reportPage(r: FusionReport, plannedFor?: string): string {
   const stages = r.totals.stages > 0 ? ` and ${counted(r.totals.stages, 'stage')}` : ''
   const refusals = countedRefusals(r)
   const { memory } = r
   const parts = [
     `<h1>${escapeMarkup(r.name)}</h1>`,
     `<p>${counted(r.totals.operations, 'operation')} in ${countedLaunches(r.totals)}${stages} for ${escapeMarkup(r.target)}, ${r.mode}; modelled ${showMs(r.totals.modelledMs)} ms.</p>`,
+    ...(plannedFor === undefined ? [] : [`<p class="quiet">Planned for ${escapeMarkup(plannedFor)}.</p>`]),
     totals(r),
     `<p class="quiet">Peak memory ${showBytes(memory.peakBytes)}: intermediates ${showBytes(memory.arenaBytes)}, ${showBytes(memory.unsharedBytes)} without reuse; ${memory.inPlace} written in place.</p>`,
     section('Kernels', reportPicture(r)),
