@@ -1,14 +1,16 @@
 /** `checkpoint`: functions whose intermediate values are computed again for a derivative instead of being kept. */
 import { inCheckpoint } from '../diagnostics/origin.ts'
 import { currentTrace } from './core.ts'
+import { checkFunction } from './options.ts'
 
 /**
  * f, whose intermediate values are not kept between the forward and the backward pass of a derivative: the backward pass
  * computes them again from f's arguments and what f closes over. Values and derivatives are those of f; less memory is held
- * meanwhile, and f is computed once more. Inside another checkpointed function it is part of that one.
+ * meanwhile, and f is computed once more. Inside another checkpointed function it is part of that one. Throws E_ARGUMENT for what is
+ * no function.
  */
-export const checkpoint =
-  <A extends readonly unknown[], R>(f: (...args: A) => R): ((...args: A) => R) =>
-  (...args) =>
-    // Outside a trace there is no derivative to keep values for.
-    currentTrace() === undefined ? f(...args) : inCheckpoint(() => f(...args))
+export function checkpoint<A extends readonly unknown[], R>(f: (...args: A) => R): (...args: A) => R {
+  checkFunction(f, 'checkpoint')
+  // Outside a trace there is no derivative to keep values for.
+  return (...args) => (currentTrace() === undefined ? f(...args) : inCheckpoint(() => f(...args)))
+}

@@ -12,6 +12,7 @@ import { type Body, expectSame, traceBody } from './bodies.ts'
 import { callSite } from './callsite.ts'
 import { currentTrace, stateOf, storageOf, type TensorCore } from './core.ts'
 import { zeros } from './creation.ts'
+import { checkFunction } from './options.ts'
 import { readTangents, type Tangent, type Tangents, tangentTree } from './tangents.ts'
 import type { Tensor } from './tensor.ts'
 import { leavesOf, rebuildTree, TensorSpec, type TreeLeaf, type TreeSpec } from './tree.ts'
@@ -304,12 +305,13 @@ const nameOf = (f: AnyFunction, otherwise: string): string => (f.name === '' ? o
  * and boolean tensors; null in the tangent given stands for zeros. The rule is differentiated in its turn for higher orders, and
  * may call the function itself. What f and the rule close over is constant: tensors of an enclosing derivative are refused
  * (E_UNSUPPORTED). Without a derivative f compiles as if there were no rule. Throws E_STRUCTURE, E_SHAPE, E_DTYPE for a rule that gives
- * another type than f, E_UNSUPPORTED for an effect.
+ * another type than f, E_UNSUPPORTED for an effect, E_ARGUMENT for what is no function.
  */
 export function customJvp<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   rule: (primals: A, tangents: A) => readonly [value: R, tangent: Tangent<R>],
 ): (...args: A) => R {
+  for (const g of [f, rule]) checkFunction(g, 'customJvp')
   const custom: Custom = {
     kind: 'jvp',
     name: nameOf(f, 'customJvp'),
@@ -331,6 +333,7 @@ export function customVjp<A extends readonly unknown[], R, S>(
   forward: (...args: A) => readonly [value: R, residuals: S],
   backward: (residuals: S, cotangent: R) => Tangents<A>,
 ): (...args: A) => R {
+  for (const g of [f, forward, backward]) checkFunction(g, 'customVjp')
   const custom: Custom = {
     kind: 'vjp',
     name: nameOf(f, 'customVjp'),

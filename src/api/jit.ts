@@ -7,6 +7,7 @@ import type { DeviceBuffer } from '../runtime/backend.ts'
 import { type ByteSize, byteSize } from './bytes.ts'
 import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from './core.ts'
 import type { Compiled, Device, DeviceName, Mode } from './device.ts'
+import { checkFunction, checkOptions } from './options.ts'
 import { deviceOr } from './session.ts'
 import { retain, Storage } from './storage.ts'
 import { type Tensor, wrap } from './tensor.ts'
@@ -249,13 +250,15 @@ function rejectAliases(entry: Entry, leaves: readonly Tensor[]): void {
 /**
  * Compiles a function of tensors. The function runs once per input signature (structure, shapes, dtypes, static values) to
  * be traced; calls with a known signature only run the program. Concrete tensors it closes over are passed at each call.
- * Throws E_STRUCTURE for arguments that are no trees of tensors and static values, E_ARGUMENT for budgets that are no amounts
- * of memory.
+ * Throws E_STRUCTURE for arguments that are no trees of tensors and static values, E_ARGUMENT for what is no function, and for
+ * budgets that are no amounts of memory.
  */
 export function jit<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   options: JitOptions = {},
 ): JitFunction<A, R> {
+  checkFunction(f, 'jit')
+  checkOptions(options, 'jit', '{ donate: [0] }')
   const jitted = new Jitted(f as (...args: never[]) => unknown, options)
   const call = (...args: A): R => jitted.call(args) as R
   const explain = (...args: readonly unknown[]): Explanation => {

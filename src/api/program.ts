@@ -4,6 +4,7 @@ import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
 import { storageOf } from './core.ts'
+import { checkFunction } from './options.ts'
 import type { Tensor } from './tensor.ts'
 import { traceFunction } from './traceFunction.ts'
 import { spec, type TreeSpec } from './tree.ts'
@@ -53,14 +54,19 @@ function pathsOf(s: TreeSpec, path: string): string[] {
   }
 }
 
+function nameOf(fn: (inputs: never) => unknown): string {
+  checkFunction(fn, 'program')
+  return fn.name === '' ? 'program' : fn.name
+}
+
 /**
  * Makes the default export of a program module: `program(({ x, w }) => relu(matmul(x, w)), { x: { shape: [8, 4] }, ... })`.
- * Tracing it throws what the function throws.
+ * Tracing it throws what the function throws. Throws E_ARGUMENT for what is no function.
  */
 export function program<S extends Readonly<Record<string, InputSpec>>>(
   fn: (inputs: { [K in keyof S]: Tensor }) => unknown,
   specs: S,
-  name = fn.name === '' ? 'program' : fn.name,
+  name = nameOf(fn),
 ): ProgramModule {
   const full = Object.fromEntries(
     Object.entries(specs).map(([k, s]) => [k, { shape: s.shape, dtype: s.dtype ?? 'f32' }]),

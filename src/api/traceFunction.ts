@@ -2,6 +2,7 @@
 import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { named, nodeIn, type TensorCore, type TensorTrace, tracing } from './core.ts'
+import { checkFunction } from './options.ts'
 import { Tensor } from './tensor.ts'
 import type { Purpose } from './trace.ts'
 import { describe, rebuildTree, type TensorSpec, type TreeSpec } from './tree.ts'
@@ -43,12 +44,13 @@ function resultOf(
   return { structure, nodes }
 }
 
-/** Traces a function on arguments of which only shapes and dtypes count. Throws what the function throws, E_STRUCTURE, E_ARGUMENT for an async function. */
+/** Traces a function on arguments of which only shapes and dtypes count. Throws what the function throws, E_STRUCTURE, E_ARGUMENT for an async function and what is none. */
 export function traceFunction(
   f: (...args: never[]) => unknown,
   args: readonly unknown[],
   purpose: Purpose = ofJit,
 ): Traced {
+  named(purpose.name, () => checkFunction(f, purpose.name))
   const leavesOfArgument: number[] = []
   const specs = args.map((a, i) => {
     const leaves: (Tensor | TensorSpec)[] = []

@@ -47,6 +47,24 @@ test('what is no device, or no combiner', () => {
   expect(codeOf(() => s.scatterAlongAxis(ones([3, 1]), at, ones([1, 1]), 0, 'mul' as 'prod'))).toBe('E_ARGUMENT')
 })
 
+test('what is no function, and options that are none', () => {
+  const none = null as never
+  const x = ones([2])
+  const calls: (() => unknown)[] = [
+    () => jit(none),
+    () => jit(ones([2]) as never),
+    () => jit((y: Tensor) => y, none),
+    () => s.program(none, {}),
+    () => s.grad(none)(x),
+    () => s.vmap(none)(x),
+    () => s.vjp(none, x),
+    () => s.checkpoint(none),
+    () => s.customJvp((y: Tensor) => y, none),
+    () => s.customVjp(none, none, none),
+  ]
+  for (const call of calls) expect(codeOf(call)).toBe('E_ARGUMENT')
+})
+
 test('slices, axes and reshapes out of range', () => {
   const x = ones([4, 5])
   expect(codeOf(() => x.sum(2))).toBe('E_AXIS')
