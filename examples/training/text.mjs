@@ -21,17 +21,22 @@ import { main } from './run.mjs'
 
 export const config = { width: 96, heads: 4, layers: 2, context: 64, batch: 16 }
 
-/**
- * The text: every TypeScript file of src/, as positions in an alphabet of its ASCII characters (others read as `?`). Cut into
- * blocks of 4096 characters, every tenth of which is held out.
- */
+/** The text: every TypeScript file of src/. */
 export function readText() {
   const root = new URL('../../src/', import.meta.url)
   const files = readdirSync(root, { recursive: true })
     .map((name) => name.replaceAll('\\', '/'))
     .filter((name) => name.endsWith('.ts'))
     .sort()
-  const text = files.map((name) => readFileSync(new URL(name, root), 'utf8').replace(/[^ -~\n]/g, '?')).join('\n')
+  return encode(files.map((name) => readFileSync(new URL(name, root), 'utf8')).join('\n'))
+}
+
+/**
+ * A text as positions in an alphabet of its ASCII characters (others read as `?`). Cut into blocks of 4096 characters, every
+ * tenth of which is held out.
+ */
+export function encode(source) {
+  const text = source.replace(/[^ -~\n]/g, '?')
   const alphabet = [...new Set(text)].sort()
   const at = new Map(alphabet.map((c, i) => [c, i]))
   const codes = Int32Array.from(text, (c) => at.get(c))

@@ -75,19 +75,35 @@ describe('digits', () => {
 
 describe('text', () => {
   const small = { width: 16, heads: 2, layers: 1, context: 12, batch: 4 }
+  /** A text that stays what it is. */
+  const functions = Array.from(
+    { length: 1200 },
+    (_, i) => `export function f${i}(x: number): number {\n  return x * ${(i * i) % 97} + 1\n}\n`,
+  ).join('')
+
+  it('reads the sources', () => {
+    const { alphabet, train, heldOut } = text.readText()
+    expect(alphabet).toEqual(expect.arrayContaining(['\n', ' ', '{', 'a', '~']))
+    expect(train.length).toBeGreaterThan(8 * heldOut.length)
+    expect(heldOut.length).toBeGreaterThan(50_000)
+    for (const codes of [train, heldOut]) {
+      expect(Math.min(...codes.subarray(0, 4096))).toBeGreaterThanOrEqual(0)
+      expect(Math.max(...codes.subarray(0, 4096))).toBeLessThan(alphabet.length)
+    }
+  })
 
   it('learns within a few steps, and writes: the same from the same seed', () => {
-    const data = text.readText()
+    const data = text.encode(functions)
     const { alphabet } = data
-    const { losses, lines } = runAll(text.train({ steps: 24, seed: 1, setup: small, data }))
-    expect(losses.length).toBe(24)
+    const { losses, lines } = runAll(text.train({ steps: 48, seed: 1, setup: small, data }))
+    expect(losses.length).toBe(48)
     // The first guess is about uniform.
     expect(Math.abs((losses[0] ?? 0) - Math.log(alphabet.length))).toBeLessThan(0.3)
     expect(mean(losses.slice(-3))).toBeLessThan((losses[0] ?? 0) - 0.4)
     expect(lines[0]).toMatch(/held out \d\.\d{3} nats \(\d\.\d\d bits\)/)
     expect(lines[2]).toMatch(/^export function /)
     expect(lines[2]?.length).toBe(400)
-    expect(runAll(text.train({ steps: 24, seed: 1, setup: small, data }))).toEqual({ losses, lines })
+    expect(runAll(text.train({ steps: 48, seed: 1, setup: small, data }))).toEqual({ losses, lines })
   })
 
   it('sees no letter before its time', () => {
