@@ -23,25 +23,17 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) b: vec3<
   y[i + 256u] = second;
 }`
 
-/** Copies by hand on a WebGPU device: what copies `bytes` once, and what frees its buffers. */
-function webgpuCopy({ backend }, bytes) {
-  const [from, to] = [backend.alloc(bytes), backend.alloc(bytes)]
+/** A copy of `bytes` by hand on a WebGPU device. */
+function webgpuWays([from, to], bytes) {
   const { device } = from
   const pipeline = device.pipeline({ source: copyShader, entry: 'main' })
   const entries = [from, to].map(({ buffer }, binding) => ({ binding, resource: { buffer, size: bytes } }))
   const group = device.gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries })
-  return {
-    ways: { kernel: () => device.recorder.dispatch(pipeline, group, bytes >> 18, 32) },
-    end: () => {
-      backend.free(from)
-      backend.free(to)
-    },
-  }
+  return { kernel: () => device.recorder.dispatch(pipeline, group, bytes >> 18, 32) }
 }
 
-/** The same on a CUDA device: the driver's copy and a kernel. */
-function cudaCopy({ backend }, bytes) {
-  const [from, to] = [backend.alloc(bytes), backend.alloc(bytes)]
+/** The driver's copy of `bytes` and a kernel's on a CUDA device. */
+function cudaWays([from, to], bytes) {
   const { context, kernels } = from.device
   const { fn, source } = kernels.load(copyKernel)
   const args = context.makeArguments(3)
@@ -49,13 +41,7 @@ function cudaCopy({ backend }, bytes) {
   args.set(1, from.address)
   args.set(2, bytes)
   const launch = { fn, grid: copyBlocks(bytes), threads: source.threads, sharedBytes: 0, args }
-  return {
-    ways: { driver: () => context.copy(to.address, from.address, bytes), kernel: () => context.launch(launch) },
-    end: () => {
-      backend.free(from)
-      backend.free(to)
-    },
-  }
+  return { driver: () => context.copy(to.address, from.address, bytes), kernel: () => context.launch(launch) }
 }
 
 /** Works until the device's clocks have come up (at most some seconds): one that was idle is several times slower at first. */
@@ -77,7 +63,8 @@ async function warm(open, seconds, body) {
 export async function openCopy(open) {
   const most = open.backend.device?.limits?.maxStorageBufferBindingSize ?? Number.POSITIVE_INFINITY
   const bytes = Math.min(1 << 30, 2 ** Math.floor(Math.log2(most)))
-  const { ways, end } = open.name === 'cuda' ? cudaCopy(open, bytes) : webgpuCopy(open, bytes)
+  const buffers = [open.backend.alloc(bytes), open.backend.alloc(bytes)]
+  const ways = open.name === 'cuda' ? cudaWays(buffers, bytes) : webgpuWays(buffers, bytes)
   const rateOf = async (body, n) => {
     const ms = await open.time(() => {
       for (let k = 0; k < n; k++) body()
@@ -101,6 +88,9 @@ export async function openCopy(open) {
   const neg = api.jit((v) => v.neg())
   rates.compiled = await typical(() => neg(x).dispose())
   x.dispose()
+  const end = () => {
+    for (const b of buffers) open.backend.free(b)
+  }
   return { rates, measure: () => rateOf(ways[best], open.batchMs), end }
 }
 

@@ -6,6 +6,7 @@ import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
 import { currentTrace, named, nodeIn, record, storageOf, type TensorTrace } from './core.ts'
+import { kindOf } from './options.ts'
 import { formatElements } from './print.ts'
 import { many, type Tensor, wrap } from './tensor.ts'
 
@@ -63,7 +64,7 @@ export function inspect(x: Tensor, callback: Inspector | string = 'inspect'): Te
 function checkKernel(kernel: Partial<OpaqueKernel> | null | undefined): void {
   const wrong =
     typeof kernel !== 'object' || kernel === null
-      ? `the kernel is ${kernel === null || kernel === undefined ? String(kernel) : `a ${typeof kernel}`}`
+      ? `the kernel is ${kindOf(kernel)}`
       : typeof kernel.name !== 'string'
         ? 'the kernel has no name'
         : typeof kernel.shapeRule !== 'function'

@@ -68,6 +68,7 @@ function axisAcross(body: Body, roles: Roles, first: string | undefined): string
  * read for many at once; all of the next axis, or parts of one length.
  */
 function withShared(body: Body, roles: Roles, target: TargetInfo, rows: number): number {
+  const { sharing } = target.shortRows
   const [next] = byStoreStride(body, roles.parallel)
   if (next === undefined) return rows
   const bytes = (l: { readonly dtype: DType; readonly axes: readonly string[] }): number =>
@@ -83,8 +84,8 @@ function withShared(body: Body, roles: Roles, target: TargetInfo, rows: number):
       else shared += bytes(l)
     }
   const extent = roles.extents.get(next) ?? 1
-  if (shared < own || rows >= extent || target.sharingRows === 1) return rows
-  const parts = Math.ceil(extent / (target.sharingRows * rows))
+  if (shared < own || rows >= extent || sharing === 1) return rows
+  const parts = Math.ceil(extent / (sharing * rows))
   const isBusy = (pointsOf(roles.extents, roles.parallel) / extent) * parts >= target.minPrograms
   return isBusy ? Math.ceil(extent / parts) : rows
 }

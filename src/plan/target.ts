@@ -85,10 +85,11 @@ export interface TargetInfo {
   readonly minPrograms: number
   /** Programs that go through rows of a tensor one after another: as many as run at once. Absent: however many suit the rows. */
   readonly rowPrograms?: number
-  /** Rows of fewer elements than `below` share a program, up to `points` elements. */
-  readonly shortRows: { readonly below: number; readonly points: number }
-  /** Times as many rows share a program where they share much of what they read, as long as enough programs remain. */
-  readonly sharingRows: number
+  /**
+   * Rows of fewer elements than `below` share a program, up to `points` elements; `sharing` times as many where they share much of
+   * what they read, as long as enough programs remain.
+   */
+  readonly shortRows: { readonly below: number; readonly points: number; readonly sharing: number }
   /** The share of bandwidth and arithmetic that one program can use. Absent: a program uses all there is. */
   readonly programShare?: number
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
@@ -123,8 +124,7 @@ export const wasmTarget: TargetInfo = {
   packBools: true,
   alignment: 64,
   minPrograms: 16,
-  shortRows: { below: 64, points: 1024 },
-  sharingRows: 1,
+  shortRows: { below: 64, points: 1024, sharing: 1 },
   columnBlock: 1,
   partialColumns: 64,
 }
@@ -161,8 +161,7 @@ export const cudaTarget: TargetInfo = {
   minPrograms: 528,
   // A cluster of eight blocks, or a block that streams.
   programShare: 0.06,
-  shortRows: { below: 1024, points: 2048 },
-  sharingRows: 1,
+  shortRows: { below: 1024, points: 2048, sharing: 1 },
   columnBlock: 128,
   // Few programs that wait for a cache leave most of its bandwidth.
   partialColumns: 16,
@@ -217,7 +216,6 @@ export const webgpuTarget = (
   programShare: 0.03,
   rowPrograms: 264,
   columnBlock: 64,
-  shortRows: { below: 1024, points: 1024 },
-  // A token's heads with its angles.
-  sharingRows: 5,
+  // Five times: a token's heads with its angles.
+  shortRows: { below: 1024, points: 1024, sharing: 5 },
 })

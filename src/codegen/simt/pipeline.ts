@@ -49,12 +49,6 @@ export interface Course {
   readonly scopeAt: (at: Ex, out: Block) => Scope
 }
 
-/** A kernel loop and its course. */
-interface Rows {
-  readonly loop: LoopStmt
-  readonly course: Course
-}
-
 /**
  * Begins the loads of a loop's first iterations, before it, and those of later ones, at its body's head. Returns what the body's
  * loads are read from; undefined where the loop loads as it goes.
@@ -72,7 +66,7 @@ export function openPipeline(
     step: loop.block,
     scopeAt: (at) => iterationScope(scope, loop, range.to, at),
   }
-  if (!isWorthwhile(scope, { loop, course })) return undefined
+  if (!isWorthwhile(scope, loop, range)) return undefined
   const plans = loop.body.flatMap((t) => (t.kind === 'let' ? (planOf(scope, loop.axis, t) ?? []) : []))
   if (plans.length === 0) return undefined
   return unit.dialect.name === 'cuda' && unit.limits.tensorCores
@@ -110,7 +104,11 @@ export interface Pipeline {
 }
 
 /** Whether threads of several warps meet in each of some iterations, and the loop is no product's. */
-function isWorthwhile({ part, layout, unit }: Scope, { loop, course: { from, to } }: Rows): boolean {
+function isWorthwhile(
+  { part, layout, unit }: Scope,
+  loop: LoopStmt,
+  { from, to }: Pick<Course, 'from' | 'to'>,
+): boolean {
   if (!unit.loadsAhead || unit.cluster > 1 || [...layout.axes.values()].some((a) => a.chunks > 1)) return false
   const extent = (constantOf(to) ?? part.axis(loop.axis).extent) - (constantOf(from) ?? 0)
   if (extent < fewestIterations * loop.block) return false
