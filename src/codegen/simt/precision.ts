@@ -4,11 +4,12 @@
  * `coarseError` of src/scalar/bounds.ts. One whose relative error stays what it is until it is rounded to half precision is
  * computed to `coarseRelativeError` (docs/numerics.md, "Error bounds").
  */
-import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { combinerOp, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
+import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
+import { combinerOp, isArgCombiner, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import { bin, call, type Ex, lit, regType } from './ir.ts'
 import type { Part } from './part.ts'
 import { isNonnegative } from './ranges.ts'
+import type { Phase } from './scope.ts'
 
 /** erf(x) = sign(x) (1 - 2^(|x| p(|x|))): coefficients of p, the lowest first, by least absolute error of the result (6.0e-7). */
 const erfExponent = [
@@ -63,17 +64,20 @@ const isTame = (op: ScalarOp): boolean => {
   return discontinuous !== true && cost !== 'special'
 }
 
-/** How the values of a part are used. */
+/** How the values of a part are used: those that a loop over chunks computes for itself, by what it does alone. */
 class Uses {
   private readonly part: Part
+  private readonly phase: Phase | undefined
   private readonly users = new Map<ValueId, LetStmt[]>()
   private readonly half = new Map<ValueId, boolean>()
   private readonly relative = new Map<ValueId, boolean>()
 
-  constructor(part: Part) {
+  constructor(part: Part, phase: Phase | undefined) {
     this.part = part
+    this.phase = phase
     for (const l of part.lets.values())
       for (const id of new Set(operandsOf(l.op))) {
+        if (phase?.values.has(id) === true && !phase.values.has(l.id) && !phase.folds.has(l.id)) continue
         const have = this.users.get(id)
         if (have === undefined) this.users.set(id, [l])
         else have.push(l)
@@ -82,6 +86,12 @@ class Uses {
 
   private usersOf(id: ValueId): readonly LetStmt[] {
     return this.users.get(id) ?? []
+  }
+
+  /** The stores of a value. */
+  private storesOf(id: ValueId): readonly StoreStmt[] {
+    const { part, phase } = this
+    return part.stores.filter((s) => s.value === id && (phase?.values.has(id) !== true || phase.stores.has(s)))
   }
 
   private isCarried(id: ValueId): boolean {
@@ -113,9 +123,9 @@ class Uses {
     return (
       part.dtypeOf(id) === 'f32' &&
       !this.isCarried(id) &&
-      part.stores.every((s) => {
+      this.storesOf(id).every((s) => {
         const to = part.params.get(s.param)?.dtype
-        return s.value !== id || to === 'f16' || to === 'bf16'
+        return to === 'f16' || to === 'bf16'
       })
     )
   }
@@ -137,7 +147,9 @@ class Uses {
         op.combiner === 'max' || op.combiner === 'min' || (op.combiner === 'sum' && isNonnegative(this.part, op.arg))
       )
     if (op.kind !== 'scalar') return false
-    if (op.op === combinerOp.sum) return op.args.every((a) => isNonnegative(this.part, a))
+    if (op.op === combinerOp.sum && op.args.every((a) => isNonnegative(this.part, a))) return true
+    // Where the sum is small against the constant, errors are small against the constant.
+    if (op.op === 'add' || op.op === 'sub') return op.args.some((a) => this.isChoice(a))
     return op.op === 'cast' || scalarInfo(op.op).proportional === true
   }
 
@@ -146,7 +158,7 @@ class Uses {
     const relative = errors.includes('relative')
     const absolute = errors.includes('absolute')
     if (this.isHalf(id)) return relative
-    if (!this.leavesAsHalf(id) || (!relative && this.part.stores.some((s) => s.value === id))) return false
+    if (!this.leavesAsHalf(id) || (!relative && this.storesOf(id).length > 0)) return false
     return this.usersOf(id).every(
       (l) =>
         (relative && this.keepsRelative(l) && this.isRelative(l.id)) ||
@@ -158,7 +170,7 @@ class Uses {
   isCovered(id: ValueId, root: ValueId, seen = new Set<ValueId>()): boolean {
     if (seen.has(id)) return true
     seen.add(id)
-    if (this.isCarried(id) || this.part.stores.some((s) => s.value === id)) return false
+    if (this.isCarried(id) || this.storesOf(id).length > 0) return false
     return this.usersOf(id).every((l) => {
       const args = this.passedOn(l)
       return args.some((a) => this.isFrom(a, root)) || (args.length > 0 && this.isCovered(l.id, root, seen))
@@ -172,12 +184,24 @@ class Uses {
     return scalarInfo(op.op).passesNaN === true && !isCleared ? op.args : []
   }
 
-  /** Whether arithmetic leads from `root` to a value. */
-  private isFrom(id: ValueId, root: ValueId, seen = new Set<ValueId>()): boolean {
+  /** The same of a value that stands before this loop over chunks: folds and functions of one operand have passed NaN on too. */
+  private passedBefore(l: LetStmt): readonly ValueId[] {
+    const { op } = l
+    if (op.kind === 'reduce') return isArgCombiner(op.combiner) ? [] : [op.arg]
+    if (op.kind === 'scalar' && op.args.length === 1 && scalarInfo(op.op).cost === 'special') return op.args
+    return this.passedOn(l)
+  }
+
+  /** Whether NaN in `root` has reached a value; `before`: the value as it was before this loop over chunks. */
+  private isFrom(id: ValueId, root: ValueId, before = false, seen = new Set<ValueId>()): boolean {
     if (id === root) return true
     const l = seen.has(id) ? undefined : this.part.lets.get(id)
     seen.add(id)
-    return l !== undefined && this.passedOn(l).some((a) => this.isFrom(a, root, seen))
+    if (l === undefined) return false
+    const { phase } = this
+    const stands = before || (phase !== undefined && !phase.values.has(id) && !phase.folds.has(id))
+    const from = stands ? this.passedBefore(l) : this.passedOn(l)
+    return from.some((a) => this.isFrom(a, root, stands, seen))
   }
 
   private isSumWithConstant(l: LetStmt, id: ValueId): boolean {
@@ -185,6 +209,14 @@ class Uses {
     const others = l.op.args.filter((a) => a !== id)
     const [other] = others
     return others.length === 1 && other !== undefined && Math.abs(this.constantOf(other) ?? 0) >= 1
+  }
+
+  /** Whether a value is one of two constants, one of them zero. */
+  private isChoice(id: ValueId): boolean {
+    const op = this.part.lets.get(id)?.op
+    if (op?.kind !== 'scalar' || op.op !== 'select') return false
+    const [, a, b] = op.args.map((x) => this.constantOf(x))
+    return a !== undefined && b !== undefined && (a === 0 || b === 0)
   }
 
   constantOf(id: ValueId): number | undefined {
@@ -206,24 +238,24 @@ class Uses {
   }
 }
 
-const usesOfParts = new WeakMap<Part, Uses>()
+const known = new WeakMap<Part | Phase, Uses>()
 
 /** Where values are read. */
 interface Place {
-  readonly scope: { readonly part: Part }
+  readonly scope: { readonly part: Part; readonly phase: Phase | undefined }
   holds(id: ValueId): boolean
   read(id: ValueId): Ex
 }
 
 /** The coarse form of a function at a place, where its uses ask for no more. */
 export function coarseForm(at: Place, l: LetStmt): Ex | undefined {
-  const { part } = at.scope
+  const { part, phase } = at.scope
   if (part.mode !== 'fast' || l.op.kind !== 'scalar') return undefined
   const forms = coarse[l.op.op]
   const [x] = l.op.args
   if (forms === undefined || x === undefined) return undefined
-  const uses = usesOfParts.get(part) ?? new Uses(part)
-  usesOfParts.set(part, uses)
+  const uses = known.get(phase ?? part) ?? new Uses(part, phase)
+  known.set(phase ?? part, uses)
   const form = forms.find((f) => uses.allows(l.id, f.keeps))?.form
   if (form === undefined) return undefined
   const { of, by } = uses.scaled(x)

@@ -3,14 +3,14 @@
  * roots that can share them.
  */
 import { InternalError } from '../../diagnostics/errors.ts'
-import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { emitChunks } from './chunks.ts'
 import { floatingFor, floatingSteps, seldomOf } from './floating.ts'
 import { closeAccumulators } from './fold.ts'
 import type { Block } from './ir.ts'
 import { type Item, itemsOf, type LowerItems } from './items.ts'
 import { Point } from './point.ts'
-import type { Scope } from './scope.ts'
+import type { Phase, Scope } from './scope.ts'
 import { emitRun, keyOf, type Step, type Token } from './steps.ts'
 
 /** A fold, store or filling whose points run over chunked axes. */
@@ -161,8 +161,21 @@ export class Schedule {
       ...itemsOf([...this.scope.part.lets.values()].filter((l) => closure.has(l.id))),
       ...phase.map((r) => r.item),
     ]
-    emitChunks(this.scope, first.over, items, this.lower, this.out)
+    emitChunks(this.scope.child({ phase: phaseOf(closure, phase) }), first.over, items, this.lower, this.out)
     for (const r of phase) for (const t of r.after) this.done.add(t)
     return true
   }
+}
+
+/** What roots that share a loop over chunks compute `values` for; undefined where a tile that is filled goes elsewhere. */
+function phaseOf(values: ReadonlySet<ValueId>, roots: readonly Root[]): Phase | undefined {
+  const folds = new Set<ValueId>()
+  const stores = new Set<StoreStmt>()
+  for (const { item } of roots) {
+    if (item.kind === 'accumulate') folds.add(item.acc.let.id)
+    else if (item.kind === 'ordered') stores.add(item.store)
+    else if (item.kind === 'stmt' && item.stmt.kind === 'store') stores.add(item.stmt)
+    else return undefined
+  }
+  return { values, folds, stores }
 }

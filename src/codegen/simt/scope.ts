@@ -4,7 +4,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { startOf } from '../../kernel/axes.ts'
-import type { ValueId } from '../../kernel/ir.ts'
+import type { StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { add, and, type Block, bin, type Ex, eq, int, lt, mul, type SharedArray, sub, uint, v } from './ir.ts'
 import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from './layout.ts'
 import type { Part } from './part.ts'
@@ -42,6 +42,14 @@ export interface AxisRange {
   readonly end: Ex
 }
 
+/** What one loop over chunks does. Values along the chunked axes are computed anew in each loop that needs them. */
+export interface Phase {
+  readonly values: ReadonlySet<ValueId>
+  /** The folds and stores it computes them for. */
+  readonly folds: ReadonlySet<ValueId>
+  readonly stores: ReadonlySet<StoreStmt>
+}
+
 export const tid: Ex = v('i32', 'tid')
 
 /** The digit of the thread number that some bits make. */
@@ -69,6 +77,8 @@ export class Scope {
   readonly held: Map<ValueId, Held>
   /** Chunked axes inside whose loop this scope stands need no check for the tail. */
   readonly exact: ReadonlySet<string>
+  /** The loop over chunks that this scope stands in, if its values go nowhere else. */
+  readonly phase: Phase | undefined
 
   constructor(
     unit: Unit,
@@ -78,6 +88,7 @@ export class Scope {
     ranges: ReadonlyMap<string, AxisRange>,
     held: Map<ValueId, Held>,
     exact: ReadonlySet<string> = new Set(),
+    phase?: Phase,
   ) {
     this.unit = unit
     this.part = part
@@ -86,6 +97,7 @@ export class Scope {
     this.ranges = ranges
     this.held = held
     this.exact = exact
+    this.phase = phase
   }
 
   range(axis: string): AxisRange {
@@ -103,6 +115,7 @@ export class Scope {
     readonly bases?: ReadonlyMap<string, Ex>
     readonly ranges?: ReadonlyMap<string, AxisRange>
     readonly exact?: ReadonlySet<string>
+    readonly phase?: Phase | undefined
   }): Scope {
     return new Scope(
       this.unit,
@@ -112,6 +125,7 @@ export class Scope {
       change.ranges ?? this.ranges,
       new Map(this.held),
       change.exact ?? this.exact,
+      change.phase ?? this.phase,
     )
   }
 
