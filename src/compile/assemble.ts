@@ -160,6 +160,16 @@ export function assemble(
   })
   const bytes = (b: number): number => a.buffers[b]?.bytes ?? 0
 
+  // What is written over what: as the plan counts on, and besides what is found.
+  const planned = new Map([...plan.takeovers].map(([write, read]) => [a.of(write), a.of(read)]))
+  const promised = new Set(planned.values())
+  const hostOf = (i: number, b: number, mayHost: (x: number) => boolean): number | undefined => {
+    const s = a.steps[i]
+    const over = planned.get(b)
+    const dies = (x: number): boolean => last.get(x) === i && (over === undefined ? !promised.has(x) : x === over)
+    return s === undefined ? undefined : hostFor(s, b, (x) => dies(x) && mayHost(x), bytes)
+  }
+
   // Results over donated inputs, and where whoever runs the program may place them.
   let inPlace = 0
   const renamed = new Map<number, number>()
@@ -169,8 +179,7 @@ export function assemble(
       const at = outputs.indexOf(b)
       const draft = a.buffers[b]
       if (at < 0 || draft?.source.kind !== 'output' || first.get(b) !== i) continue
-      const dies = (x: number): boolean => last.get(x) === i
-      const host = hostFor(s, b, (x) => donors.has(x) && dies(x), bytes)
+      const host = hostOf(i, b, (x) => donors.has(x))
       if (host !== undefined) {
         donors.delete(host)
         renamed.set(b, host)
@@ -179,7 +188,7 @@ export function assemble(
         continue
       }
       const under = inputs[over[at] ?? -1]
-      const placed = hostFor(s, b, (x) => x === under && dies(x), bytes)
+      const placed = hostOf(i, b, (x) => x === under)
       if (placed !== undefined) draft.source = { kind: 'output', over: placed }
     }
   })
@@ -190,12 +199,16 @@ export function assemble(
     const from = first.get(b)
     const to = last.get(b)
     if (d.source.kind !== 'unplaced' || from === undefined || to === undefined) return
-    const s = a.steps[from]
-    const dying = (x: number): boolean => a.buffers[x]?.source.kind === 'unplaced' && last.get(x) === from
-    const host = s === undefined ? undefined : hostFor(s, b, dying, bytes)
+    const host = hostOf(from, b, (x) => a.buffers[x]?.source.kind === 'unplaced')
     intervals.push({ buffer: b, bytes: d.bytes, from, to, ...(host === undefined ? {} : { over: host }) })
   })
   const memory = planMemory(oneHeirEach(intervals), target.alignment)
+  for (const [write, read] of planned)
+    invariant(
+      renamed.get(write) === read ||
+        (memory.offsets.has(write) && memory.offsets.get(write) === memory.offsets.get(read)),
+      'the plan counts on memory that is not taken over',
+    )
   const buffers = a.buffers.map(
     (d, b): ProgramBuffer => ({
       dtype: d.dtype,

@@ -72,9 +72,11 @@ function compileProgram(
     return kept
   }
   const arenaOf = (p: PlannedGraph): number => assembleOnce(p).assembled.memory.arenaBytes
-  const donated = graph.params.map((_, i) => reuse.donated[i] === true || reuse.over.includes(i))
+  const overwritable = graph.params.map((_, i) =>
+    reuse.donated[i] === true ? 'donated' : reuse.over.includes(i) ? 'perhaps' : undefined,
+  )
   const bounded = boundOperands(rewritten.graph, Math.max(target.maxBuffers, target.maxUnionBuffers) - 1)
-  const planned = planGraph(bounded, target, mode, fuse, donated, budgets, arenaOf)
+  const planned = planGraph(bounded, target, mode, fuse, overwritable, budgets, arenaOf)
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)
   if (verify) {

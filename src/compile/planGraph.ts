@@ -5,7 +5,7 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { liveBytes } from '../plan/liveness.ts'
 import { type Phases, phasesOf } from '../plan/phases.ts'
 import type { FusionPlan } from '../plan/plan.ts'
-import { planFusion } from '../plan/planFusion.ts'
+import { type Overwritable, planFusion } from '../plan/planFusion.ts'
 import { isFree } from '../plan/region.ts'
 import { rematerialise } from '../plan/rematerialise.ts'
 import {
@@ -49,21 +49,27 @@ class MemoryPlanner {
   private readonly graph: Graph
   private readonly target: TargetInfo
   private readonly mode: NumericsMode
-  private readonly donated: readonly boolean[]
+  private readonly overwritable: readonly Overwritable[]
   private readonly phases: Phases | undefined
   private readonly plan: FusionPlan
   private readonly saved: readonly SavedValue[]
   /** Undefined where a graph is planned once. */
   private readonly trials: Trials | undefined
 
-  constructor(graph: Graph, target: TargetInfo, mode: NumericsMode, fuse: boolean, donated: readonly boolean[]) {
+  constructor(
+    graph: Graph,
+    target: TargetInfo,
+    mode: NumericsMode,
+    fuse: boolean,
+    overwritable: readonly Overwritable[],
+  ) {
     this.graph = graph
-    this.donated = donated
+    this.overwritable = overwritable
     this.target = target
     this.mode = mode
     this.phases = phasesOf(graph)
     this.trials = this.phases === undefined ? undefined : new Trials()
-    this.plan = planFusion(graph, target, mode, fuse, donated, undefined, this.trials)
+    this.plan = planFusion(graph, target, mode, fuse, overwritable, undefined, this.trials)
     this.saved = this.phases === undefined ? [] : savedBetween(graph, this.plan, this.phases)
   }
 
@@ -83,7 +89,7 @@ class MemoryPlanner {
     const made = rematerialise(graph, phases, values)
     const early = new Set([...phases.early].filter((n) => !isFree(n)))
     const apart = { early, copies: made.copies, backward: made.backward, originals: made.originals }
-    const next = planFusion(made.graph, target, mode, true, this.donated, apart, this.trials)
+    const next = planFusion(made.graph, target, mode, true, this.overwritable, apart, this.trials)
     const nextPhases = phasesOf(made.graph)
     const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)
     const gain = ((bytesKept(saved) - bytesKept(kept)) * price) / target.bandwidth
@@ -122,7 +128,7 @@ const steepest = 2 ** 14
 const refinements = 4
 
 /**
- * Plans a graph inside its budgets (`donated`: inputs that may be overwritten, by number), as `arenaOf` measures the intermediate values of a plan; at the default price of memory
+ * Plans a graph inside its budgets (`overwritable`: its inputs, by number), as `arenaOf` measures the intermediate values of a plan; at the default price of memory
  * without any. Throws E_OUT_OF_MEMORY with the least it can reach.
  */
 export function planGraph(
@@ -130,11 +136,11 @@ export function planGraph(
   target: TargetInfo,
   mode: NumericsMode,
   fuse: boolean,
-  donated: readonly boolean[],
+  overwritable: readonly Overwritable[],
   budgets: Budgets,
   arenaOf: (planned: PlannedGraph) => number,
 ): PlannedGraph {
-  const planner = new MemoryPlanner(graph, target, mode, fuse, donated)
+  const planner = new MemoryPlanner(graph, target, mode, fuse, overwritable)
   const first = fuse ? planner.at(residentPrice) : planner.keeping()
   const measures = [
     { what: 'intermediate values at once', budget: budgets.memory, of: arenaOf },

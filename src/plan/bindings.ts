@@ -1,8 +1,9 @@
 /** Buffers that the kernels of a body bind: with reductions that are cut, its main kernel and its finishing stages. */
-import { operandsOf, type ValueId } from '../kernel/ir.ts'
-import { ancestorsOf } from '../kernel/walk.ts'
-import { type Body, type BodyTensor, storedTensors } from './body.ts'
-import { follows } from './split.ts'
+import type { Node } from '../graph/node.ts'
+import type { ValueId } from '../kernel/ir.ts'
+import { type Body, type BodyStore, type BodyTensor, storedTensors } from './body.ts'
+import { storageOf } from './region.ts'
+import { type Stage, stagesOf } from './stages.ts'
 
 /** What each of the two binds, a key for every buffer: equal keys are joined where kernels are launched as one. */
 export interface Bindings {
@@ -10,43 +11,51 @@ export interface Bindings {
   readonly finish: ReadonlySet<string>
 }
 
+/** By the node of a buffer that is written, the node of the buffer it is written over. */
+export type Takeovers = ReadonlyMap<Node, Node>
+
+/** Whether two tensors are one parameter where they stand in one place. */
+export const isAlike = (a: BodyTensor, b: BodyTensor): boolean =>
+  a.node.dtype === b.node.dtype && a.format === b.format && a.shape.join() === b.shape.join()
+
 /** A tensor that is read with two shapes is bound twice. */
 const readKey = (t: BodyTensor): string => `read ${t.node.id} [${t.shape.join()}]`
 
-/** What a body binds whose reductions in `split` end as partial results. */
-export function bindingsOf(body: Body, split: ReadonlySet<ValueId>): Bindings {
-  const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const late = new Set(
-    split.size === 0 ? [] : body.lets.flatMap((l) => (split.has(l.id) || follows(l, split, lets) ? [l.id] : [])),
-  )
-  const [main, finish] = [new Set<string>(), new Set<string>()]
-  const [early, after] = [new Map(lets), new Map(lets)]
-  for (const id of late) early.delete(id)
-  for (const id of split) {
-    after.delete(id)
+/**
+ * What a body binds whose reductions in `split` end as partial results. A result that takes over what its kernel reads is the same
+ * binding, where `joined` says that the target makes it one.
+ */
+export function bindingsOf(body: Body, split: ReadonlySet<ValueId>, joined?: Takeovers): Bindings {
+  const stored = new Set(storedTensors(body))
+  const keys = (stage: Stage | undefined): Set<string> => {
+    const out = new Set<string>()
+    if (stage === undefined) return out
     const [first] = body.stores
     // Of one body alone.
-    const key = `partial ${first?.node.id} ${id}`
-    main.add(key)
-    finish.add(key)
-  }
-  for (const s of storedTensors(body)) (late.has(s.value) ? finish : main).add(`store ${s.node.id}`)
-  const read = (values: Iterable<ValueId>, among: typeof early, to: Set<string>): void => {
-    for (const id of ancestorsOf([...values], among)) {
-      const op = among.get(id)?.op
-      const tensor = op?.kind === 'load' ? body.loads.get(op.param) : undefined
-      if (tensor !== undefined) to.add(readKey(tensor))
+    for (const id of stage.partials) out.add(`partial ${first?.node.id} ${id}`)
+    const loads = new Map<string, BodyTensor>()
+    for (const { op } of stage.lets) {
+      const tensor = op.kind === 'load' ? body.loads.get(op.param) : undefined
+      if (tensor !== undefined) loads.set(readKey(tensor), tensor)
     }
+    for (const key of loads.keys()) out.add(key)
+    for (const s of stage.stores) {
+      if (!stored.has(s)) continue
+      const over = joined === undefined ? undefined : loadUnder(s, loads.values(), joined)
+      out.add(over === undefined ? `store ${s.node.id}` : readKey(over))
+    }
+    return out
   }
-  const values = (isLate: boolean): ValueId[] =>
-    body.stores.flatMap((s) => (late.has(s.value) === isLate ? [s.value] : []))
-  const cut = [...split].flatMap((id) => {
-    const l = lets.get(id)
-    return l === undefined ? [] : operandsOf(l.op)
-  })
-  read([...values(false), ...cut], early, main)
-  read(values(true), after, finish)
-  return { main, finish }
+  const { main, finish } = stagesOf(body, split)
+  return { main: keys(main), finish: keys(finish) }
+}
+
+/** What is loaded from the memory that a store takes over, where the two are one parameter. */
+function loadUnder(s: BodyStore, loads: Iterable<BodyTensor>, takeovers: Takeovers): BodyTensor | undefined {
+  const host = takeovers.get(storageOf(s.node))
+  if (host === undefined) return undefined
+  for (const t of loads) if (storageOf(t.node) === host && isAlike(s, t)) return t
+  return undefined
 }
 
 /** The most buffers that one kernel of a body binds. */

@@ -1,6 +1,7 @@
 /** What planning gives: the groups of nodes that are kernels, and what was decided about values between them. */
 import type { Node } from '../graph/node.ts'
 import type { ProductCalls } from '../types/product.ts'
+import type { Takeovers } from './bindings.ts'
 import type { Body } from './body.ts'
 import type { KernelCost } from './cost.ts'
 import type { RefusalCode } from './refusal.ts'
@@ -102,6 +103,8 @@ export interface FusionPlan {
   /** Values that stand in memory one bit an element; the other bools between kernels, and why they do not. */
   readonly bits: ReadonlySet<Node>
   readonly unpacked: readonly Unpacked[]
+  /** What the memory plan must write over what; it may write more in place. */
+  readonly takeovers: Takeovers
 }
 
 /** The nodes a group puts into memory. */

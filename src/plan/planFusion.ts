@@ -18,13 +18,17 @@ import { recomputeCheap } from './recompute.ts'
 import { isFree, storageOf } from './region.ts'
 import { mergeSiblings } from './siblings.ts'
 import { spreadSingles } from './singles.ts'
+import { planTakeovers } from './takeovers.ts'
 import type { TargetInfo } from './target.ts'
 import type { Trials } from './trials.ts'
 import { joinIndependent } from './unions.ts'
 
+/** Whether the memory of a parameter may be written over: as the plan likes, or if whoever runs the program sees fit. */
+export type Overwritable = 'donated' | 'perhaps' | undefined
+
 /**
- * Plans a graph for a target. Without `fuse` every node is a kernel of its own. Kernels that may put results over `donated`
- * parameters (by number) come after all that read them, where data allows; no kernel holds both sides of `apart`. `trials` are
+ * Plans a graph for a target. Without `fuse` every node is a kernel of its own. Kernels that may put results over parameters
+ * (`overwritable`, by number) come after all that read them, where data allows; no kernel holds both sides of `apart`. `trials` are
  * remembered from plannings for the same target in the same mode.
  */
 export function planFusion(
@@ -32,7 +36,7 @@ export function planFusion(
   target: TargetInfo,
   mode: NumericsMode,
   fuse = true,
-  donated: readonly boolean[] = [],
+  overwritable: readonly Overwritable[] = [],
   apart?: Apart,
   trials?: Trials,
 ): FusionPlan {
@@ -71,9 +75,11 @@ export function planFusion(
   const { groups: settled, bits, unpacked } = decideFormats(chosen, planner.packable, target)
   const results = new Set(graph.outputs.map(storageOf))
   const idOf = new Map(settled.map((g, i) => [g, order[i] ?? -1]))
-  const donors = graph.params.filter((_, i) => donated[i] === true)
+  const donors = graph.params.filter((_, i) => overwritable[i] !== undefined)
   const inOrder = readersFirst(fuse ? orderGroups(settled, results, bits) : settled, donors, results)
-  for (const [reader, heir] of overwrites(inOrder, donors, results))
+  const donated = new Set(graph.params.filter((_, i) => overwritable[i] === 'donated'))
+  const { takeovers, before } = planTakeovers({ order: inOrder, donated, results })
+  for (const [reader, heir] of [...overwrites(inOrder, donors, results), ...before])
     planner.groups.links.connect(idOf.get(reader) ?? -1, idOf.get(heir) ?? -1)
   const { groups, refused } = fuse
     ? joinIndependent({
@@ -83,6 +89,7 @@ export function planFusion(
         mark: (g) => ([...g.members].some((n) => apart?.backward.has(n)) ? 'backward' : ''),
         results,
         bytes: (n) => storedBytes(n, bits),
+        takeovers,
         target,
       })
     : { groups: inOrder, refused: [] }
@@ -98,6 +105,7 @@ export function planFusion(
     groups,
     bits,
     unpacked,
+    takeovers,
     refused: [...planner.refused.values(), ...refused].filter(
       (r) => !kernels(r.from).some((g) => kernels(r.to).includes(g)),
     ),

@@ -9,11 +9,22 @@ import { sizeOf } from '../types/shape.ts'
 import { type KernelGroup, membersOf, type SingleGroup } from './plan.ts'
 import { dataInputs, storageOf } from './region.ts'
 
+interface Traffic {
+  readonly fills: ReadonlySet<Node>
+  readonly reads: ReadonlySet<Node>
+}
+
+const known = new WeakMap<SingleGroup, Traffic>()
+
 /** Nodes whose buffers a group fills, and those whose buffers it reads (some may be its own). */
-function traffic(g: SingleGroup): { readonly fills: ReadonlySet<Node>; readonly reads: ReadonlySet<Node> } {
+export function traffic(g: SingleGroup): Traffic {
+  const have = known.get(g)
+  if (have !== undefined) return have
   const members = membersOf(g)
   const reads = new Set(members.flatMap((n) => [...n.inputs, ...dataInputs(n)]).flatMap((x) => [x, storageOf(x)]))
-  return { fills: new Set(g.kind === 'kernel' ? g.outputs : members), reads }
+  const made = { fills: new Set(g.kind === 'kernel' ? g.outputs : members), reads }
+  known.set(g, made)
+  return made
 }
 
 /** Whether a kernel reads an input only where it stores a result of the graph that fits the input's memory. */
@@ -39,12 +50,11 @@ export function readersFirst(
   donated: readonly Node[],
   results: ReadonlySet<Node>,
 ): readonly SingleGroup[] {
-  const known = new Map(groups.map((g) => [g, traffic(g)]))
   const touches = (a: SingleGroup, of: ReadonlySet<SingleGroup>): boolean =>
-    [...of].some((b) => [...(known.get(b)?.fills ?? [])].some((n) => known.get(a)?.reads.has(n)))
+    [...of].some((b) => [...traffic(b).fills].some((n) => traffic(a).reads.has(n)))
   let order = [...groups]
   for (const input of donated) {
-    const readers = order.filter((g) => known.get(g)?.reads.has(input))
+    const readers = order.filter((g) => traffic(g).reads.has(input))
     const final = readers.at(-1)
     const last = final === undefined ? -1 : order.indexOf(final)
     for (const heir of readers) {

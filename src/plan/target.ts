@@ -39,6 +39,8 @@ export interface TargetInfo {
   /** The same of a union of independent kernels: it may bind more where parameters stand in a table. */
   readonly maxUnionBuffers: number
   readonly maxUnionStatements: number
+  /** A result that is written over what its kernel reads, of the same dtype and shape, is one binding with it. */
+  readonly joinsOverwritten: boolean
   /** Parts of a union that are the same code count once: their parameters and extents stand in a table. */
   readonly sharesUnionCode: boolean
   /** Bytes of scratch a program may hold for a row that stays resident. */
@@ -114,6 +116,7 @@ export const wasmTarget: TargetInfo = {
   maxStatements: 600,
   maxUnionBuffers: 16384,
   maxUnionStatements: 65536,
+  joinsOverwritten: false,
   sharesUnionCode: false,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
@@ -201,6 +204,7 @@ export const webgpuTarget = (
   maxStatements: 300,
   maxUnionBuffers: storageBuffers,
   maxUnionStatements: 600,
+  joinsOverwritten: true,
   sharesUnionCode: false,
   // Blocks have few threads, and wait for each step of the depth.
   depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 1, fill: 2, units: 132 },

@@ -4,7 +4,7 @@
  */
 import type { Node } from '../graph/node.ts'
 import { sizeOf } from '../types/shape.ts'
-import { bindingsOf } from './bindings.ts'
+import { bindingsOf, type Takeovers } from './bindings.ts'
 import type { GroupGraph } from './groupGraph.ts'
 import { outlineOf } from './outline.ts'
 import { OrderPeak } from './peak.ts'
@@ -34,6 +34,8 @@ export interface Separate {
   /** Nodes stored in the program's results. */
   readonly results: ReadonlySet<Node>
   readonly bytes: (node: Node) => number
+  /** What is certain to be written over what. */
+  readonly takeovers: Takeovers
   readonly target: TargetInfo
 }
 
@@ -108,10 +110,14 @@ interface Open {
 }
 
 /** What a kernel and its finishing stage bind. */
-function boundBy(g: KernelGroup): { readonly main: Set<string>; readonly finish: Set<string> } {
+function boundBy(
+  g: KernelGroup,
+  { takeovers, target }: Separate,
+): { readonly main: Set<string>; readonly finish: Set<string> } {
+  const joined = target.joinsOverwritten ? takeovers : undefined
   const [main, finish] = [new Set<string>(), new Set<string>()]
   for (const body of g.segments) {
-    const own = bindingsOf(body, g.roles.split)
+    const own = bindingsOf(body, g.roles.split, joined)
     for (const b of own.main) main.add(b)
     for (const b of own.finish) finish.add(b)
   }
@@ -132,7 +138,7 @@ function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
     const g = s.groups.get(id)
     if (!mayJoin(g)) continue
     const at = `${level.get(id) ?? 0} ${s.mark?.(g) ?? ''}`
-    const own = boundBy(g)
+    const own = boundBy(g, s)
     const now = open.get(at)
     // Code that stands in the union already is shared where the target can.
     const outline = target.sharesUnionCode ? outlineOf(g) : undefined
