@@ -60,9 +60,14 @@ export async function openDevice(name, index) {
       capabilities: undefined,
       description: properties,
       l2Bytes: properties.l2Bytes,
+      sharedBytes: properties.sharedBytes,
       device: registerDevice(createCompiledDevice('cuda', recorded, target)),
       /** Milliseconds of what `body` starts. */
       time: async (body) => backend.timed(body),
+      /** Kernels prepared from now on may use so much shared memory. */
+      shareAtMost: (bytes) => {
+        properties.sharedBytes = bytes
+      },
       /** Milliseconds of work to measure at once. */
       batchMs: 25,
     }
@@ -82,7 +87,11 @@ export async function openDevice(name, index) {
     capabilities: webgpuCapabilities,
     description: backend.description,
     l2Bytes: 60 << 20,
+    sharedBytes: backend.device.caps.maxSharedBytes,
     device: registerDevice(createCompiledDevice('webgpu', recorded, target, webgpuCapabilities)),
+    shareAtMost: (bytes) => {
+      backend.device.caps = { ...backend.device.caps, maxSharedBytes: bytes }
+    },
     // The host hears of the end of work a millisecond late.
     batchMs: 150,
     time: async (body) => {

@@ -168,4 +168,13 @@ export const rowCases: readonly HardCase[] = [
       return { y: range(5, (r) => sum(range(length(r), (c) => x(r, c))) / length(r)) }
     },
   },
+  {
+    name: 'sums of sixteen powers of each column at once',
+    file: 'column_powers',
+    buffers: () => ({ x: random(14, 512 * 64), y: junk(16 * 64) }),
+    expected: (b) => {
+      const x = reader(b, 'x', 512, 64)
+      return { y: range(16, (k) => range(64, (c) => sum(range(512, (r) => x(r, c) ** (k + 1))))).flat() }
+    },
+  },
 ]
