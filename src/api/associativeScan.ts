@@ -37,12 +37,14 @@ export function associativeScan<T>(f: (a: T, b: T) => T, xs: T, options: Associa
   const lengthOf = (i: number): number => tensors[i]?.shape[axes[i] ?? 0] ?? 0
   const n = lengthOf(0)
   named(name, () => {
-    if (tensors.length === 0) throw new UserError('E_ARGUMENT', 'there are no tensors to scan')
+    if (tensors.length === 0)
+      throw new UserError('E_ARGUMENT', 'there are no tensors to scan', { help: 'pass a tensor, or a tree of them' })
     const other = leaves.findIndex((_, i) => lengthOf(i) !== n)
     if (other >= 0)
       throw new UserError(
         'E_SHAPE',
         `different lengths: ${leaves[0]?.path} of ${n}, ${leaves[other]?.path} of ${lengthOf(other)}`,
+        { help: 'tensors that are scanned together have one length along the axis' },
       )
   })
   const combine = (a: readonly Tensor[], b: readonly Tensor[]): Tensor[] => {

@@ -6,6 +6,8 @@ import { type BatchedNode, batchGraph } from '../transforms/index.ts'
 import { showShape } from '../types/shape.ts'
 import { type AnyFunction, type Argument, applyGraph, argumentsOf, taker, traceCall } from './apply.ts'
 import { named } from './core.ts'
+import { checkOptions } from './options.ts'
+import { placed } from './place.ts'
 import type { Tensor } from './tensor.ts'
 import { leavesOf, rebuildTree, TensorSpec, type TreeLeaf, type TreeSpec } from './tree.ts'
 
@@ -73,7 +75,9 @@ function normalAxis(axis: number | null, rank: number, what: string, leaf: TreeL
 /** The axis of each tensor of the arguments, and the size of the batch. Throws E_STRUCTURE, E_AXIS, E_SHAPE, E_ARGUMENT. */
 function readBatch(args: readonly Argument[], inAxes: unknown): { axes: (number | null)[]; size: number } {
   if (Array.isArray(inAxes) && inAxes.length !== args.length)
-    throw new UserError('E_STRUCTURE', `inAxes has ${inAxes.length} entries for ${args.length} arguments`)
+    throw new UserError('E_STRUCTURE', `inAxes has ${inAxes.length} entries for ${args.length} arguments`, {
+      help: 'give one for each argument; null marks those without a batch',
+    })
   if (!Array.isArray(inAxes) && inAxes !== null && typeof inAxes !== 'number')
     throw new UserError('E_STRUCTURE', `inAxes is ${describeAxes(inAxes)}`, {
       help: 'give an axis, null, or a list with an entry for each argument',
@@ -120,6 +124,7 @@ export function vmap<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   options: VmapOptions<A, R> = {},
 ): (...args: A) => R {
+  placed(() => checkOptions(options, 'vmap', '{ inAxes: 0 }'))
   const { inAxes = 0, outAxes = 0 } = options
   return (...args) => batched(f, args, inAxes, outAxes) as R
 }

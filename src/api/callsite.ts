@@ -1,26 +1,60 @@
-/** The user's call site: the first frame of the stack outside this folder and what lies below it. */
+/**
+ * The user's call site: the first frame of the stack that is not of this library.
+ *
+ * Which frames are ours the stack itself says: its first frame is this file's, under the name that every other frame has too
+ * (sources, `dist`, or `dist` seen through source maps). Where a bundler joined the library with other code, files say no more:
+ * what stands in the bundle's own file is left out, since a wrong place is worse than none.
+ */
 
 type StackError = ErrorConstructor & { stackTraceLimit?: number }
 
-const strip = (url: string): string => url.replace(/^file:\/\//, '')
+/** Packages that call back into this library when its own command runs. */
+const helpers = /\/node_modules\/(?:commander|jiti)\//
 
-/** The folder this library runs from (its `src` or `dist`): frames of it are ours. */
-const home = strip(new URL('..', import.meta.url).href)
+/** A file as users write it: no scheme, no escapes, no query. */
+function fileOf(url: string): string {
+  if (!url.startsWith('file://')) return url.replaceAll('\\', '/').replace(/\?.*$/, '')
+  const path = url.slice('file://'.length).replace(/^\/(?=[A-Za-z]:\/)/, '')
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}
 
-const place = /\(?((?:file:\/\/|https?:\/\/)?[^()\s]+:\d+:\d+)\)?$/
+/** File and position of a line of a stack (V8: `at f (file:1:2)`, `at file:1:2`; others: `f@file:1:2`). */
+function frameOf(line: string): { readonly file: string; readonly at: string } | undefined {
+  const [, text = ''] = /^\s*(?:at (?:async )?(?:.*? \()?|[^/]*@)?(.*?)\)?$/.exec(line) ?? []
+  const [, url, at] = /^(.+?)(:\d+:\d+)$/.exec(text) ?? []
+  return url === undefined || at === undefined || url.includes('<anonymous>') ? undefined : { file: fileOf(url), at }
+}
+
+/** The folder of the library, or its one file where it was bundled. */
+const homeOf = (self: string): string => /^(.*\/)api\/callsite\.[cm]?[jt]s$/.exec(self)?.[1] ?? self
+
+function search(limit: number): { readonly where: string | undefined; readonly whole: boolean } {
+  const E: StackError = Error
+  const before = E.stackTraceLimit
+  E.stackTraceLimit = limit
+  const { stack } = new Error('call site')
+  if (before !== undefined) E.stackTraceLimit = before
+  const lines = (stack ?? '').split('\n')
+  let home: string | undefined
+  let installed: string | undefined
+  for (const line of lines) {
+    const frame = frameOf(line)
+    if (frame === undefined) continue
+    const { file, at } = frame
+    home ??= homeOf(file)
+    if (file.startsWith(home) || file.startsWith('node:') || helpers.test(file)) continue
+    if (!file.includes('/node_modules/')) return { where: file + at, whole: true }
+    installed ??= file + at
+  }
+  return { where: installed, whole: lines.length <= limit }
+}
 
 /** `file:line:column` of the call into the library, or undefined where the engine does not say. */
 export function callSite(): string | undefined {
-  const E: StackError = Error
-  const limit = E.stackTraceLimit
-  E.stackTraceLimit = 16
-  const { stack } = new Error('call site')
-  if (limit !== undefined) E.stackTraceLimit = limit
-  for (const line of (stack ?? '').split('\n').slice(1)) {
-    const found = place.exec(line.trim())?.[1]
-    if (found === undefined) continue
-    const where = strip(found)
-    if (!where.startsWith(home) && !where.startsWith('node:')) return where
-  }
-  return undefined
+  const near = search(10)
+  return near.whole ? near.where : search(100).where
 }

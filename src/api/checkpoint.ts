@@ -2,6 +2,7 @@
 import { inCheckpoint } from '../diagnostics/origin.ts'
 import { currentTrace } from './core.ts'
 import { checkFunction } from './options.ts'
+import { placed } from './place.ts'
 
 /**
  * f, whose intermediate values are not kept between the forward and the backward pass of a derivative: the backward pass
@@ -10,7 +11,7 @@ import { checkFunction } from './options.ts'
  * no function.
  */
 export function checkpoint<A extends readonly unknown[], R>(f: (...args: A) => R): (...args: A) => R {
-  checkFunction(f, 'checkpoint')
+  placed(() => checkFunction(f, 'checkpoint'))
   // Outside a trace there is no derivative to keep values for.
   return (...args) => (currentTrace() === undefined ? f(...args) : inCheckpoint(() => f(...args)))
 }

@@ -6,6 +6,7 @@ import { compileFor } from '../compile/prepare.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Device, DeviceName } from './device.ts'
+import { largestOf, withLargest } from './largest.ts'
 
 /** A device of a backend, the description of its target, and what it cannot run (nothing unless given). */
 export function createCompiledDevice(
@@ -31,14 +32,26 @@ export function createCompiledDevice(
     memory: () => backend.memory(),
     compile: (graph, { mode, donated, name: label, budgets }) => {
       if (capabilities !== undefined) checkCapabilities(graph, name, capabilities)
-      const made = compileFor(backend, known, (target) =>
-        compileGraph(graph, { mode, target, donated, name: label, budgets }),
+      let largest: string | undefined
+      const named = <R>(body: () => R): R => {
+        try {
+          return body()
+        } catch (error) {
+          throw withLargest(error, largest)
+        }
+      }
+      const made = named(() =>
+        compileFor(backend, known, (target) => {
+          const compiled = compileGraph(graph, { mode, target, donated, name: label, budgets })
+          largest = largestOf(compiled)
+          return compiled
+        }),
       )
       known = made.target
       const { executable, compiled } = made
       const { program, report } = compiled
       return {
-        run: (inputs) => executable.run(inputs),
+        run: (inputs) => named(() => executable.run(inputs)),
         get hasBegun() {
           return executable.hasBegun
         },

@@ -11,6 +11,7 @@ import { type Argument, applyGraph, argumentsOf, taker } from './apply.ts'
 import { closeOver, dependsOn, expectSame, traceBody } from './bodies.ts'
 import { named } from './core.ts'
 import { arange, full } from './creation.ts'
+import { checkFunction, checkOptions } from './options.ts'
 import { Tensor } from './tensor.ts'
 import { leavesOf, rebuildTree, TensorSpec, type TreeSpec } from './tree.ts'
 
@@ -51,6 +52,7 @@ export function cond<Operands extends readonly unknown[], R>(
   elseF: (...operands: Operands) => R,
   ...operands: Operands
 ): R {
+  for (const f of [thenF, elseF]) named('cond', () => checkFunction(f, 'cond'))
   if (typeof pred === 'boolean') return pred ? thenF(...operands) : elseF(...operands)
   const [test, ...given] = argumentsOf('cond', [pred, ...operands])
   expectTest('cond', 'its condition', test?.tree ?? { kind: 'static', value: pred })
@@ -145,7 +147,10 @@ export function scan<C, X, Y>(
   const [carry, sequences] = argumentsOf('scan', [init, xs])
   if (carry === undefined || sequences === undefined)
     throw new UserError('E_ARGUMENT', 'scan takes a carry and sequences')
-  const length = named('scan', () => stepsOf(sequences, options.length))
+  const length = named('scan', () => {
+    checkOptions(options, 'scan', '{ length: 10 }')
+    return stepsOf(sequences, options.length)
+  })
   const element = specsOf(sequences.tree, (shape) => shape.slice(1))
   const body = traceBody('scan', f, [specsOf(carry.tree), element])
   const { result } = body

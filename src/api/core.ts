@@ -2,7 +2,6 @@
 
 import type { Operand } from '../compose/elementwise.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
-import { withOrigin } from '../diagnostics/origin.ts'
 import { withContext } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import type { Scalar } from '../scalar/ops.ts'
@@ -10,6 +9,8 @@ import type { DType } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
 import { callSite } from './callsite.ts'
 import { boundTo, evaluateNodes, leafOf, pendingSize, readersOf, wasRead } from './lazy.ts'
+import { isScalar, notOperand } from './options.ts'
+import { isOutermost, placed, within, withPlace } from './place.ts'
 import { track } from './scope.ts'
 import { retain, type Storage } from './storage.ts'
 import { leaked, type Purpose, Trace } from './trace.ts'
@@ -132,11 +133,9 @@ function gone(t: TensorCore, why: 'disposed' | 'donated', what: string): UserErr
       : 'the program it was donated to owns its memory: use its result instead'
   return new UserError('E_DISPOSED', `${what} of a ${why} tensor ${t.dtype}${showShape(t.shape)}`, {
     help,
-    ...withPlace(callSite()),
+    ...withPlace(),
   })
 }
-
-const withPlace = (where: string | undefined): { where?: string } => (where === undefined ? {} : { where })
 
 /** Evaluates pending tensors together in one program. */
 export function evaluateAll(tensors: readonly TensorCore[]): void {
@@ -146,7 +145,7 @@ export function evaluateAll(tensors: readonly TensorCore[]): void {
   })
   const unique = [...new Map(todo.map((x) => [x.t, x])).values()]
   if (unique.length === 0) return
-  evaluateNodes(unique.map((x) => x.node)).forEach((storage, i) => {
+  placed(() => evaluateNodes(unique.map((x) => x.node))).forEach((storage, i) => {
     const x = unique[i]
     if (x !== undefined) write(x.t, { kind: 'stored', storage })
   })
@@ -171,7 +170,7 @@ export function storageOf(t: TensorCore, what: string): Storage {
         `${what} of a tensor inside ${state.trace.purpose.name}: ${t.dtype}${showShape(t.shape)} has no value while the function is traced`,
         {
           help: 'return it, look at it with inspect(x, callback), or compute with where instead of branching on it',
-          ...withPlace(callSite()),
+          ...withPlace(),
         },
       )
     case 'lazy':
@@ -227,35 +226,18 @@ function lazyNode(t: TensorCore, what: string): { readonly node: Node; readonly 
   }
 }
 
-/** Adds the operation and its place to an error that knows neither. */
-function located(name: string, error: unknown): unknown {
-  if (!(error instanceof UserError) || error.where !== undefined) return error
-  const summary = error.summary.startsWith(name) ? error.summary : `${name}: ${error.summary}`
-  return new UserError(error.code, summary, {
-    ...withPlace(callSite()),
-    ...(error.help === undefined ? {} : { help: error.help }),
-    cause: error,
-  })
-}
-
-/** The operations of nested API calls belong to the outermost one. */
-let depth = 0
-
 /** Runs an operation under its name; errors say the name and the place of the outermost call. */
-export function named<R>(name: string, body: () => R): R {
-  const where = activeTrace !== undefined && depth === 0 ? callSite() : undefined
-  depth++
-  try {
-    return withOrigin(name, where, body)
-  } catch (error) {
-    throw depth === 1 ? located(name, error) : error
-  } finally {
-    depth--
-  }
-}
+export const named = <R>(name: string, body: () => R): R =>
+  within(name, activeTrace !== undefined && isOutermost() ? callSite() : undefined, body)
 
 /** A tensor's state when it has, or can get, a value. */
 export type LiveState = Exclude<State, { kind: 'gone' }>
+
+/** An operand that is no tensor. Throws E_ARGUMENT for what is no number either: callers in JavaScript may pass anything. */
+function scalar(x: Scalar): Scalar {
+  if (isScalar(x)) return x
+  throw notOperand(x)
+}
 
 /** Operands as nodes of the running trace or of the lazy graph, and what a result node makes there. */
 function enter(
@@ -265,12 +247,12 @@ function enter(
   const trace = activeTrace
   if (trace !== undefined)
     return {
-      inputs: operands.map((x) => (x instanceof TensorCore ? nodeIn(trace, x, name) : x)),
+      inputs: operands.map((x) => (x instanceof TensorCore ? nodeIn(trace, x, name) : scalar(x))),
       finish: (node) => ({ kind: 'traced', node, trace }),
     }
   let size = 1
   const inputs = operands.map((x) => {
-    if (!(x instanceof TensorCore)) return x
+    if (!(x instanceof TensorCore)) return scalar(x)
     const lazy = lazyNode(x, name)
     size += lazy.size
     return lazy.node

@@ -3,9 +3,10 @@ import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
-import type { Shape } from '../types/shape.ts'
+import { extentsOf, type Shape } from '../types/shape.ts'
 import { currentTrace, named } from './core.ts'
 import { literalOf, type TensorData, type TensorOptions } from './literal.ts'
+import { isScalar, kindOf } from './options.ts'
 import { Storage } from './storage.ts'
 import { many, none, one, type Tensor, type TensorLike, wrap } from './tensor.ts'
 
@@ -21,14 +22,21 @@ export function tensor(data: TensorData, options: TensorOptions = {}): Tensor {
 }
 
 /** A shape filled with zeros. */
-export const zeros = (shape: Shape, dtype: DType = 'f32'): Tensor => none('zeros', () => c.zeros([...shape], dtype))
+export const zeros = (shape: Shape, dtype: DType = 'f32'): Tensor =>
+  none('zeros', () => c.zeros(extentsOf(shape), dtype))
 /** A shape filled with ones. */
-export const ones = (shape: Shape, dtype: DType = 'f32'): Tensor => none('ones', () => c.ones([...shape], dtype))
+export const ones = (shape: Shape, dtype: DType = 'f32'): Tensor => none('ones', () => c.ones(extentsOf(shape), dtype))
 
 /** A shape filled with one value; without a dtype, f32 for numbers, bool for booleans, i64 for bigints. Throws E_OVERFLOW. */
 export function full(shape: Shape, value: Scalar, dtype?: DType): Tensor {
   const natural = typeof value === 'boolean' ? 'bool' : typeof value === 'bigint' ? 'i64' : 'f32'
-  return none('full', () => c.full([...shape], value, dtype ?? natural))
+  return none('full', () => {
+    if (!isScalar(value))
+      throw new UserError('E_ARGUMENT', `the value is ${kindOf(value)}`, {
+        help: 'give a number, a boolean or a bigint; broadcastTo repeats a tensor',
+      })
+    return c.full(extentsOf(shape), value, dtype ?? natural)
+  })
 }
 
 /** Zeros of another tensor's shape and dtype. */
@@ -64,7 +72,7 @@ export const linspace = (start: number, stop: number, count = 50): Tensor =>
 
 /** The index along an axis of a shape. */
 export const iota = (shape: Shape, axis: number, dtype: DType = 'i32'): Tensor =>
-  none('iota', () => c.iota([...shape], axis, dtype))
+  none('iota', () => c.iota(extentsOf(shape), axis, dtype))
 
 /** Ones on a diagonal. */
 export const eye = (rows: number, columns = rows, diagonal = 0, dtype: DType = 'f32'): Tensor =>

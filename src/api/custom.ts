@@ -13,6 +13,7 @@ import { callSite } from './callsite.ts'
 import { currentTrace, stateOf, storageOf, type TensorCore } from './core.ts'
 import { zeros } from './creation.ts'
 import { checkFunction } from './options.ts'
+import { placed } from './place.ts'
 import { readTangents, type Tangent, type Tangents, tangentTree } from './tangents.ts'
 import type { Tensor } from './tensor.ts'
 import { leavesOf, rebuildTree, TensorSpec, type TreeLeaf, type TreeSpec } from './tree.ts'
@@ -311,7 +312,7 @@ export function customJvp<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   rule: (primals: A, tangents: A) => readonly [value: R, tangent: Tangent<R>],
 ): (...args: A) => R {
-  for (const g of [f, rule]) checkFunction(g, 'customJvp')
+  for (const g of [f, rule]) placed(() => checkFunction(g, 'customJvp'))
   const custom: Custom = {
     kind: 'jvp',
     name: nameOf(f, 'customJvp'),
@@ -333,7 +334,7 @@ export function customVjp<A extends readonly unknown[], R, S>(
   forward: (...args: A) => readonly [value: R, residuals: S],
   backward: (residuals: S, cotangent: R) => Tangents<A>,
 ): (...args: A) => R {
-  for (const g of [f, forward, backward]) checkFunction(g, 'customVjp')
+  for (const g of [f, forward, backward]) placed(() => checkFunction(g, 'customVjp'))
   const custom: Custom = {
     kind: 'vjp',
     name: nameOf(f, 'customVjp'),

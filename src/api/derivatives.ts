@@ -16,6 +16,8 @@ import { isFloat } from '../types/dtype.ts'
 import { showShape } from '../types/shape.ts'
 import { type AnyFunction, type Argument, applyGraph, argumentsOf, type TracedCall, taker, traceCall } from './apply.ts'
 import { currentTrace, evaluateAll, named } from './core.ts'
+import { checkOptions } from './options.ts'
+import { placed } from './place.ts'
 import { readTangents, spread, type Tangent, type Tangents, tangentTree } from './tangents.ts'
 import { one, Tensor } from './tensor.ts'
 import { describe, rebuildTree, type TensorSpec } from './tree.ts'
@@ -56,7 +58,8 @@ export function chosenArguments(args: readonly Argument[], argnums: ArgNums): Ar
       throw new UserError('E_ARGUMENT', `argnums names argument ${i} of ${args.length}`, {
         help: 'positions count from 0',
       })
-    if (positions.indexOf(i) !== k) throw new UserError('E_ARGUMENT', `argnums names argument ${i} twice`)
+    if (positions.indexOf(i) !== k)
+      throw new UserError('E_ARGUMENT', `argnums names argument ${i} twice`, { help: 'name each position once' })
     if (a.leaves.length === 0)
       throw new UserError('E_ARGUMENT', `argument ${i} holds no tensor to differentiate in`, {
         help: 'numbers are static: pass tensor(x) instead',
@@ -143,6 +146,7 @@ export function grad<A extends readonly unknown[], const N extends ArgNums = 0>(
   options?: PlainGradOptions<N>,
 ): (...args: A) => ArgumentsAt<A, N>
 export function grad(f: AnyFunction, options: GradOptions & { readonly hasAux?: boolean } = {}): unknown {
+  placed(() => checkOptions(options, 'grad', '{ argnums: [0, 1] }'))
   return (...args: readonly unknown[]): unknown => {
     const { value, gradient } = valueAndGradient('grad', f, args, options)
     return options.hasAux === true && Array.isArray(value) ? [gradient, value[1]] : gradient
@@ -161,6 +165,7 @@ export function valueAndGrad<A extends readonly unknown[], const N extends ArgNu
   options?: PlainGradOptions<N>,
 ): (...args: A) => [value: Tensor, gradient: ArgumentsAt<A, N>]
 export function valueAndGrad(f: AnyFunction, options: GradOptions & { readonly hasAux?: boolean } = {}): unknown {
+  placed(() => checkOptions(options, 'valueAndGrad', '{ argnums: [0, 1] }'))
   return (...args: readonly unknown[]): unknown => {
     const { value, gradient } = valueAndGradient('valueAndGrad', f, args, options)
     return [value, gradient]

@@ -7,6 +7,7 @@ import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
 import { currentTrace, named, nodeIn, record, storageOf, type TensorTrace } from './core.ts'
 import { kindOf } from './options.ts'
+import { asUser, placed } from './place.ts'
 import { formatElements } from './print.ts'
 import { many, type Tensor, wrap } from './tensor.ts'
 
@@ -40,15 +41,17 @@ export function inspect(x: Tensor, callback: Inspector | string = 'inspect'): Te
   const trace = currentTrace()
   if (trace === undefined) {
     const data = storageOf(x, 'inspect').readSync()
-    try {
-      call(data, x.shape, x.dtype)
-    } catch (cause) {
-      throw new UserError(
-        'E_CALLBACK',
-        `the inspect callback "${label}" threw: ${cause instanceof Error ? cause.message : String(cause)}`,
-        { cause },
-      )
-    }
+    placed(() => {
+      try {
+        asUser(() => call(data, x.shape, x.dtype))
+      } catch (cause) {
+        throw new UserError(
+          'E_CALLBACK',
+          `the inspect callback "${label}" threw: ${cause instanceof Error ? cause.message : String(cause)}`,
+          { help: 'what it threw is the cause of this error', cause },
+        )
+      }
+    })
     return x
   }
   return wrap(

@@ -7,6 +7,7 @@ import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { showShape, sizeOf } from '../types/shape.ts'
 import { stateOf, storageOf, TensorCore } from './core.ts'
+import { located, placed } from './place.ts'
 import { formatElements, type NestedList, nestedList } from './print.ts'
 
 /** Half precision as the numbers it stands for; everything else as it is. */
@@ -38,7 +39,12 @@ export abstract class TensorElements extends TensorCore {
    * Throws E_DISPOSED, inside jit E_NOT_CONCRETE, for a tensor kept from a finished trace E_LEAKED_TRACER.
    */
   async data(): Promise<HostArray> {
-    return decoded(await storageOf(this, 'data()').read(), this.dtype)
+    const storage = storageOf(this, 'data()')
+    try {
+      return decoded(await storage.read(), this.dtype)
+    } catch (error) {
+      throw located(error)
+    }
   }
 
   /** `data()` without waiting. */
@@ -48,10 +54,12 @@ export abstract class TensorElements extends TensorCore {
 
   /** The one element: bigint for 64-bit integers, boolean for bool, number otherwise. Throws E_SHAPE unless the size is 1. */
   item(): Scalar {
-    if (this.size !== 1)
-      throw new UserError('E_SHAPE', `item() of shape ${showShape(this.shape)}`, {
-        help: 'index or reduce it to one element first',
-      })
+    placed(() => {
+      if (this.size !== 1)
+        throw new UserError('E_SHAPE', `item() of shape ${showShape(this.shape)}`, {
+          help: 'index or reduce it to one element first',
+        })
+    })
     return readElement(storageOf(this, 'item()').readSync(), this.dtype, 0)
   }
 

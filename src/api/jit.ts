@@ -8,6 +8,7 @@ import { type ByteSize, byteSize } from './bytes.ts'
 import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from './core.ts'
 import type { Compiled, Device, DeviceName, Mode } from './device.ts'
 import { checkFunction, checkOptions } from './options.ts'
+import { located, placed } from './place.ts'
 import { deviceOr } from './session.ts'
 import { retain, Storage } from './storage.ts'
 import { type Tensor, wrap } from './tensor.ts'
@@ -128,7 +129,9 @@ class Jitted {
     const given = new Set(this.#options.donate ?? [])
     for (const i of given)
       if (traced.leavesOfArgument[i] === undefined)
-        throw new UserError('E_ARGUMENT', `donate names argument ${i} of ${args.length}`)
+        throw new UserError('E_ARGUMENT', `donate names argument ${i} of ${args.length}`, {
+          help: 'positions count from 0',
+        })
     const donated = traced.leavesOfArgument.flatMap((n, i) => new Array<boolean>(n).fill(given.has(i)))
     const all = [...donated, ...traced.captured.map(() => false)]
     const entry: Entry = {
@@ -257,21 +260,30 @@ export function jit<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   options: JitOptions = {},
 ): JitFunction<A, R> {
-  checkFunction(f, 'jit')
-  checkOptions(options, 'jit', '{ donate: [0] }')
-  const jitted = new Jitted(f as (...args: never[]) => unknown, options)
-  const call = (...args: A): R => jitted.call(args) as R
-  const explain = (...args: readonly unknown[]): Explanation => {
-    const { compiled, device } = jitted.entryFor(args)
-    const { report } = compiled
-    if (report === undefined)
-      throw new UserError('E_DEVICE', `the device ${device.name} compiles nothing, so there is nothing to explain`, {
-        help: "explain on the device 'wasm'",
-      })
-    return explained(report)
+  const jitted = placed(() => {
+    checkFunction(f, 'jit')
+    checkOptions(options, 'jit', '{ donate: [0] }')
+    return new Jitted(f as (...args: never[]) => unknown, options)
+  })
+  const call = (...args: A): R => {
+    try {
+      return jitted.call(args) as R
+    } catch (error) {
+      throw located(error)
+    }
   }
+  const explain = (...args: readonly unknown[]): Explanation =>
+    placed(() => {
+      const { compiled, device } = jitted.entryFor(args)
+      const { report } = compiled
+      if (report === undefined)
+        throw new UserError('E_DEVICE', `the device ${device.name} compiles nothing, so there is nothing to explain`, {
+          help: "explain on the device 'wasm'",
+        })
+      return explained(report)
+    })
   const compile = (...args: readonly unknown[]): void => {
-    jitted.entryFor(args)
+    placed(() => jitted.entryFor(args))
   }
   return Object.assign(call, { explain, compile }) as JitFunction<A, R>
 }

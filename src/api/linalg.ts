@@ -10,46 +10,60 @@ import type {
 } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { Scalar } from '../scalar/ops.ts'
-import type { Shape } from '../types/shape.ts'
+import { extentsOf, type Shape } from '../types/shape.ts'
+import { named } from './core.ts'
+import { notOperand } from './options.ts'
 import { many, one, Tensor, type TensorLike, two } from './tensor.ts'
 
+/** The tensor whose method a call is. Throws E_ARGUMENT for what is none. */
+function self(name: string, x: Tensor): Tensor {
+  const given: unknown = x
+  if (given instanceof Tensor) return given
+  return named(name, () => {
+    throw notOperand(given)
+  })
+}
+
 /** The same elements in another shape; one extent may be -1. Throws E_SHAPE. */
-export const reshape = (x: Tensor, shape: Shape): Tensor => x.reshape(shape)
+export const reshape = (x: Tensor, shape: Shape): Tensor => self('reshape', x).reshape(shape)
 /** Axes reordered; without a list, reversed. */
-export const transpose = (x: Tensor, axes?: readonly number[]): Tensor => x.transpose(axes)
+export const transpose = (x: Tensor, axes?: readonly number[]): Tensor => self('transpose', x).transpose(axes)
 /** Two axes exchanged. */
-export const swapaxes = (x: Tensor, a: number, b: number): Tensor => x.swapaxes(a, b)
+export const swapaxes = (x: Tensor, a: number, b: number): Tensor => self('swapaxes', x).swapaxes(a, b)
 /** One axis moved to another place. */
-export const moveaxis = (x: Tensor, from: number, to: number): Tensor => x.moveaxis(from, to)
+export const moveaxis = (x: Tensor, from: number, to: number): Tensor => self('moveaxis', x).moveaxis(from, to)
 /** Axes of extent 1 repeated, leading axes added. Throws E_SHAPE. */
 export const broadcastTo = (x: TensorLike, shape: Shape): Tensor =>
-  one('broadcastTo', x, (a) => c.broadcastTo(a, shape))
+  one('broadcastTo', x, (a) => c.broadcastTo(a, extentsOf(shape)))
 /** Axes of extent 1 added at positions of the result. */
-export const expandDims = (x: Tensor, axes: number | readonly number[]): Tensor => x.expandDims(axes)
+export const expandDims = (x: Tensor, axes: number | readonly number[]): Tensor =>
+  self('expandDims', x).expandDims(axes)
 /** Axes of extent 1 dropped: those named, or all. */
-export const squeeze = (x: Tensor, axes?: number | readonly number[]): Tensor => x.squeeze(axes)
+export const squeeze = (x: Tensor, axes?: number | readonly number[]): Tensor => self('squeeze', x).squeeze(axes)
 /** Elements added around each axis (negative: cropped). */
 export const pad = (
   x: Tensor,
   widths: readonly (readonly [number, number])[],
   mode?: PadMode,
   value?: Scalar,
-): Tensor => x.pad(widths, mode, value)
+): Tensor => self('pad', x).pad(widths, mode, value)
 /** Axes reversed in direction: those named, or all. */
-export const flip = (x: Tensor, axes?: number | readonly number[]): Tensor => x.flip(axes)
+export const flip = (x: Tensor, axes?: number | readonly number[]): Tensor => self('flip', x).flip(axes)
 /** The whole repeated along each axis. */
-export const tile = (x: Tensor, reps: readonly number[]): Tensor => x.tile(reps)
+export const tile = (x: Tensor, reps: readonly number[]): Tensor => self('tile', x).tile(reps)
 /** Each element repeated along an axis, or of the flattened tensor. */
-export const repeat = (x: Tensor, times: number, axis?: number): Tensor => x.repeat(times, axis)
+export const repeat = (x: Tensor, times: number, axis?: number): Tensor => self('repeat', x).repeat(times, axis)
 /** Elements shifted along an axis, around the end. */
-export const roll = (x: Tensor, shift: number, axis: number): Tensor => x.roll(shift, axis)
+export const roll = (x: Tensor, shift: number, axis: number): Tensor => self('roll', x).roll(shift, axis)
 /** Equal parts along an axis, or parts of the given sizes. Throws E_SHAPE. */
-export const split = (x: Tensor, parts: number | readonly number[], axis = 0): Tensor[] => x.split(parts, axis)
+export const split = (x: Tensor, parts: number | readonly number[], axis = 0): Tensor[] =>
+  self('split', x).split(parts, axis)
 
 /** Elements at integer indices along an axis; negatives count from the end, out of range clamps. */
-export const take = (x: Tensor, indices: Tensor, axis = 0): Tensor => x.take(indices, axis)
+export const take = (x: Tensor, indices: Tensor, axis = 0): Tensor => self('take', x).take(indices, axis)
 /** Elements at indices of the same rank along an axis. */
-export const takeAlongAxis = (x: Tensor, indices: Tensor, axis: number): Tensor => x.takeAlongAxis(indices, axis)
+export const takeAlongAxis = (x: Tensor, indices: Tensor, axis: number): Tensor =>
+  self('takeAlongAxis', x).takeAlongAxis(indices, axis)
 /** Elements (or slices) at coordinates in the last axis of `indices`. */
 export const gatherND = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
   two('gatherND', x, indices, (a, i) => c.gatherND(c.asNode(a), c.asNode(i), batchDims))
@@ -81,9 +95,9 @@ export const triu = (x: Tensor, diagonal = 0): Tensor => one('triu', x, (a) => c
 export const diagonal = (x: Tensor, offset = 0): Tensor => one('diagonal', x, (a) => c.diagonal(a, offset))
 
 /** Matrix product with NumPy's broadcasting of leading axes. Throws E_SHAPE. */
-export const matmul = (a: Tensor, b: Tensor): Tensor => a.matmul(b)
+export const matmul = (a: Tensor, b: Tensor): Tensor => self('matmul', a).matmul(b)
 /** NumPy's dot: matmul; scalars multiply. */
-export const dot = (a: Tensor, b: Tensor): Tensor => a.dot(b)
+export const dot = (a: Tensor, b: Tensor): Tensor => self('dot', a).dot(b)
 /** Products of all pairs of elements. */
 export const outer = (a: Tensor, b: Tensor): Tensor => two('outer', a, b, (x, y) => c.outer(c.asNode(x), c.asNode(y)))
 /** Sum over pairs of axes. Throws E_SHAPE, E_AXIS. */

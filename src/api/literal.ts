@@ -3,9 +3,10 @@ import { UserError } from '../diagnostics/errors.ts'
 import { castScalar } from '../scalar/cast.ts'
 import { writeElement } from '../scalar/host.ts'
 import type { Scalar } from '../scalar/ops.ts'
-import type { DType } from '../types/dtype.ts'
+import { checkDType, type DType } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
-import { type Shape, showShape, sizeOf } from '../types/shape.ts'
+import { extentsOf, type Shape, showShape, sizeOf } from '../types/shape.ts'
+import { checkOptions } from './options.ts'
 
 /** What a tensor can be made of. */
 export type TensorData = Scalar | readonly TensorData[] | HostArray | Uint8ClampedArray
@@ -90,6 +91,8 @@ function encode(values: readonly Scalar[], dtype: DType): HostArray {
 
 /** A copy of host values. Values convert as casts do. Throws E_SHAPE for ragged lists or a shape of another size. */
 export function literalOf(data: TensorData, options: TensorOptions = {}): Literal {
+  checkOptions(options, 'tensor', "{ dtype: 'i32' }")
+  if (options.dtype !== undefined) checkDType(options.dtype)
   if (isTyped(data)) {
     const natural = naturalDType[data.constructor.name] ?? 'f32'
     const dtype = options.dtype ?? natural
@@ -104,10 +107,11 @@ export function literalOf(data: TensorData, options: TensorOptions = {}): Litera
   return shaped(values, options.shape ?? shape, dtype)
 }
 
-function shaped(data: HostArray, shape: Shape, dtype: DType): Literal {
+function shaped(data: HostArray, given: Shape, dtype: DType): Literal {
+  const shape = extentsOf(given)
   if (sizeOf(shape) !== data.length)
     throw new UserError('E_SHAPE', `${data.length} values for shape ${showShape(shape)}`, {
       help: `the shape holds ${sizeOf(shape)}`,
     })
-  return { data, shape: [...shape], dtype }
+  return { data, shape, dtype }
 }

@@ -3,7 +3,8 @@
 import type { AttentionOptions, Axes } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { Node } from '../graph/node.ts'
-import { recordMany } from './core.ts'
+import { named, recordMany } from './core.ts'
+import { checkOptions } from './options.ts'
 import { many, one, type Tensor, type TensorLike, two, wrap } from './tensor.ts'
 
 /** max(x, 0). */
@@ -48,10 +49,14 @@ interface NodeOptions {
 }
 
 /** Operands of a normalisation after the data, and the options as nodes. */
-function parameters(options: NormalisationOptions): {
+function parameters(
+  name: string,
+  options: NormalisationOptions,
+): {
   readonly operands: Tensor[]
   readonly read: (nodes: readonly Node[]) => NodeOptions
 } {
+  named(name, () => checkOptions(options, name, '{ scale, bias }'))
   const { scale, bias, epsilon } = options
   const operands = [scale, bias].filter((t): t is Tensor => t !== undefined)
   return {
@@ -68,7 +73,7 @@ const zero = (): Node => c.asNode(0)
 
 /** Zero mean and unit variance over axes (the last, unless given), then scale and bias (Ba et al. 2016). */
 export function layerNorm(x: Tensor, options: NormalisationOptions & { readonly axes?: Axes } = {}): Tensor {
-  const p = parameters(options)
+  const p = parameters('layerNorm', options)
   return many('layerNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
     c.layerNorm(a, { ...p.read(rest), axes: options.axes }),
   )
@@ -76,7 +81,7 @@ export function layerNorm(x: Tensor, options: NormalisationOptions & { readonly 
 
 /** x over its root mean square along axes (the last, unless given), then scale (Zhang and Sennrich 2019). */
 export function rmsNorm(x: Tensor, options: NormalisationOptions & { readonly axes?: Axes } = {}): Tensor {
-  const p = parameters(options)
+  const p = parameters('rmsNorm', options)
   return many('rmsNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
     c.rmsNorm(a, { ...p.read(rest), axes: options.axes }),
   )
@@ -84,7 +89,7 @@ export function rmsNorm(x: Tensor, options: NormalisationOptions & { readonly ax
 
 /** Inference: x normalised by running statistics per channel (axis 1), then scale and bias (Ioffe and Szegedy 2015). */
 export function batchNorm(x: Tensor, mean: Tensor, variance: Tensor, options: NormalisationOptions = {}): Tensor {
-  const p = parameters(options)
+  const p = parameters('batchNorm', options)
   return many('batchNorm', [x, mean, variance, ...p.operands], ([a = zero(), m = a, v = a, ...rest]) =>
     c.batchNorm(a, m, v, p.read(rest)),
   )
@@ -95,7 +100,7 @@ export function batchNormTraining(
   x: Tensor,
   options: NormalisationOptions = {},
 ): { output: Tensor; mean: Tensor; variance: Tensor } {
-  const p = parameters(options)
+  const p = parameters('batchNormTraining', options)
   const states = recordMany('batchNormTraining', [x, ...p.operands], (operands) => {
     const [a = zero(), ...rest] = operands.map(c.asNode)
     const r = c.batchNormTraining(a, p.read(rest))
@@ -107,7 +112,7 @@ export function batchNormTraining(
 
 /** Normalisation over groups of channels (axis 1), then scale and bias per channel (Wu and He 2018). Throws E_SHAPE. */
 export function groupNorm(x: Tensor, groups: number, options: NormalisationOptions = {}): Tensor {
-  const p = parameters(options)
+  const p = parameters('groupNorm', options)
   return many('groupNorm', [x, ...p.operands], ([a = zero(), ...rest]) => c.groupNorm(a, groups, p.read(rest)))
 }
 

@@ -5,6 +5,7 @@ import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
 import { storageOf } from './core.ts'
 import { checkFunction } from './options.ts'
+import { placed } from './place.ts'
 import type { Tensor } from './tensor.ts'
 import { traceFunction } from './traceFunction.ts'
 import { spec, type TreeSpec } from './tree.ts'
@@ -55,7 +56,7 @@ function pathsOf(s: TreeSpec, path: string): string[] {
 }
 
 function nameOf(fn: (inputs: never) => unknown): string {
-  checkFunction(fn, 'program')
+  placed(() => checkFunction(fn, 'program'))
   return fn.name === '' ? 'program' : fn.name
 }
 

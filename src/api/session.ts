@@ -5,6 +5,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import { wasmTarget } from '../plan/target.ts'
 import { createCompiledDevice } from './compiled.ts'
 import type { Device, DeviceName } from './device.ts'
+import { placed } from './place.ts'
 import { createReferenceDevice } from './reference.ts'
 
 /** Options of a device: threads and a memory limit in bytes, where the device has them. */
@@ -75,7 +76,7 @@ export const deviceOr = (device: DeviceName | Device | undefined): Device =>
  * what is no device.
  */
 export function setDevice(device: DeviceName | Device, options?: DeviceOptions): void {
-  current = typeof device === 'object' ? given(device) : deviceNamed(device, options)
+  current = placed(() => (typeof device === 'object' ? given(device) : deviceNamed(device, options)))
 }
 
 /** The name of the device operations run on. */

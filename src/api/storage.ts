@@ -4,8 +4,8 @@ import { CannotWait, type DeviceBuffer } from '../runtime/backend.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { type Shape, showShape, sizeOf } from '../types/shape.ts'
-import { callSite } from './callsite.ts'
 import type { Device } from './device.ts'
+import { located } from './place.ts'
 import { giveWeight, reclaim, takeWeight } from './reclaim.ts'
 
 /** Device memory with one owner; freeing twice is harmless. */
@@ -85,7 +85,7 @@ export class Storage {
     try {
       return a.device.readSync(a.buffer, this.dtype, this.size)
     } catch (error) {
-      throw placed(error)
+      throw located(error)
     }
   }
 
@@ -137,18 +137,6 @@ export class Storage {
     giveWeight(this.#weight)
     this.#weight = undefined
   }
-}
-
-/** An error of a device, with the user's call that met it. */
-function placed(error: unknown): unknown {
-  if (!(error instanceof UserError) || error.where !== undefined) return error
-  const { code, summary, help } = error
-  const where = callSite()
-  return new UserError(code, summary, {
-    ...(where === undefined ? {} : { where }),
-    ...(help === undefined ? {} : { help }),
-    cause: error,
-  })
 }
 
 /** One more tensor holds it. */

@@ -53,9 +53,13 @@ export function readTangents(s: TreeSpec, x: unknown, what: string, path: string
       if (x === null || !isFloat(s.dtype)) return [undefined]
       if (!(x instanceof Tensor)) throw mismatch(what, path, kindOf(x), 'a tensor')
       if (!sameShape(x.shape, s.shape))
-        throw new UserError('E_SHAPE', `${what}: ${path} is ${showType(x)}, the value ${showType(s)}`)
+        throw new UserError('E_SHAPE', `${what}: ${path} is ${showType(x)}, the value ${showType(s)}`, {
+          help: 'it has the shape and dtype of the value; null stands for zeros',
+        })
       if (x.dtype !== s.dtype)
-        throw new UserError('E_DTYPE', `${what}: ${path} is ${showType(x)}, the value ${showType(s)}`)
+        throw new UserError('E_DTYPE', `${what}: ${path} is ${showType(x)}, the value ${showType(s)}`, {
+          help: 'it has the shape and dtype of the value; null stands for zeros',
+        })
       return [x]
     }
     case 'list': {

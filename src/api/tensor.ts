@@ -5,7 +5,7 @@ import * as c from '../compose/index.ts'
 import type { Node } from '../graph/node.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
-import type { Shape } from '../types/shape.ts'
+import { extentsOf, type Shape } from '../types/shape.ts'
 import { type LiveState, record, recordMany, typeOfState } from './core.ts'
 import { TensorElements } from './elements.ts'
 import { type SliceArgument, sliceNode } from './slicing.ts'
@@ -277,7 +277,7 @@ export class Tensor extends TensorElements {
   // Shape: views cost nothing inside a program.
   /** The same elements in another shape; one extent may be -1. Throws E_SHAPE. */
   reshape(shape: Shape): Tensor {
-    return one('reshape', this, (a) => c.reshape(a, shape))
+    return one('reshape', this, (a) => c.reshape(a, extentsOf(shape)))
   }
   /** Axes reordered: output axis i is axis axes[i]; without a list, reversed. */
   transpose(axes?: readonly number[]): Tensor {
@@ -297,7 +297,7 @@ export class Tensor extends TensorElements {
   }
   /** Axes of extent 1 repeated, leading axes added. */
   broadcastTo(shape: Shape): Tensor {
-    return one('broadcastTo', this, (a) => c.broadcastTo(a, shape))
+    return one('broadcastTo', this, (a) => c.broadcastTo(a, extentsOf(shape)))
   }
   /** Axes of extent 1 added at positions of the result. */
   expandDims(axes: number | readonly number[]): Tensor {

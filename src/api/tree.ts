@@ -3,8 +3,9 @@
  * bigints, null, undefined and functions are static: part of the tree's structure.
  */
 import { UserError } from '../diagnostics/errors.ts'
-import type { DType } from '../types/dtype.ts'
-import { type Shape, sameShape, sizeOf } from '../types/shape.ts'
+import { checkDType, type DType } from '../types/dtype.ts'
+import { extentsOf, type Shape, sameShape, sizeOf } from '../types/shape.ts'
+import { placed } from './place.ts'
 import { Tensor } from './tensor.ts'
 
 /** A tensor's shape and dtype without a value: compiles and explains a function without allocating its arguments. */
@@ -12,14 +13,15 @@ export class TensorSpec {
   readonly shape: Shape
   readonly dtype: DType
   constructor(shape: Shape, dtype: DType) {
-    sizeOf(shape)
-    this.shape = [...shape]
+    this.shape = extentsOf(shape)
+    sizeOf(this.shape)
+    checkDType(dtype)
     this.dtype = dtype
   }
 }
 
-/** A tensor spec. Throws E_SHAPE, E_OVERFLOW for a shape that cannot be. */
-export const spec = (shape: Shape, dtype: DType = 'f32'): TensorSpec => new TensorSpec(shape, dtype)
+/** A tensor spec. Throws E_SHAPE, E_OVERFLOW for a shape that cannot be, E_DTYPE for a dtype there is not. */
+export const spec = (shape: Shape, dtype: DType = 'f32'): TensorSpec => placed(() => new TensorSpec(shape, dtype))
 
 /** A tree with specs where it may have tensors. */
 export type Abstract<T> = T extends Tensor
@@ -48,7 +50,10 @@ const maxDepth = 64
 
 /** The structure of a tree; its leaves go to `leaves` in order. Throws E_STRUCTURE for what is no tree. */
 export function describe(x: unknown, leaves: (Tensor | TensorSpec)[], path = 'argument', depth = 0): TreeSpec {
-  if (depth > maxDepth) throw new UserError('E_STRUCTURE', `${path} is nested deeper than ${maxDepth} or holds itself`)
+  if (depth > maxDepth)
+    throw new UserError('E_STRUCTURE', `${path} is nested deeper than ${maxDepth} or holds itself`, {
+      help: 'pass a tree without cycles',
+    })
   if (x instanceof Tensor || x instanceof TensorSpec) {
     leaves.push(x)
     return { kind: 'tensor', shape: x.shape, dtype: x.dtype }

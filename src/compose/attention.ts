@@ -70,7 +70,9 @@ export function attention(q: Node, k: Node, v: Node, options: AttentionOptions =
   const kvHeads = k.shape.at(-3) ?? 1
   const grouped = heads !== kvHeads && kvHeads !== 1 && heads !== 1
   if (grouped && heads % kvHeads !== 0)
-    throw new UserError('E_SHAPE', `${heads} query heads do not divide into ${kvHeads} key heads`)
+    throw new UserError('E_SHAPE', `${heads} query heads do not divide into ${kvHeads} key heads`, {
+      help: 'the number of query heads is a multiple of the number of key heads',
+    })
   const query = grouped ? reshape(q, [...q.shape.slice(0, -3), kvHeads, heads / kvHeads, queries, width]) : q
   // Labels: a queries, b keys, c width, d out; then one for each leading axis, and g for the group.
   const lead = q.shape
@@ -98,7 +100,10 @@ export function attention(q: Node, k: Node, v: Node, options: AttentionOptions =
 
 /** Rotation angles positions * base^(-2i / width): positions.shape + [width / 2], f32. Throws E_SHAPE for an odd width. */
 export function rotaryAngles(positions: Node, width: number, base = 10000): Node {
-  if (width % 2 !== 0) throw new UserError('E_SHAPE', `rotary embedding of an odd width ${width}`)
+  if (width % 2 !== 0)
+    throw new UserError('E_SHAPE', `rotary embedding of an odd width ${width}`, {
+      help: 'the last axis is rotated in pairs: its extent must be even',
+    })
   const rates = floats(Array.from({ length: width / 2 }, (_, i) => base ** ((-2 * i) / width)))
   return mul(expandDims(cast(positions, 'f32'), -1), rates)
 }

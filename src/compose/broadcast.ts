@@ -37,7 +37,10 @@ export function expandDims(x: Node, axes: number | readonly number[]): Node {
   const list = typeof axes === 'number' ? [axes] : axes
   const rank = x.shape.length + list.length
   const at = new Set(list.map((a) => normaliseAxis(a, rank)))
-  if (at.size !== list.length) throw new UserError('E_AXIS', `an axis is named twice in [${list.join(', ')}]`)
+  if (at.size !== list.length)
+    throw new UserError('E_AXIS', `an axis is named twice in [${list.join(', ')}]`, {
+      help: 'name each axis once; negatives count from the end',
+    })
   let from = 0
   const shape = Array.from({ length: rank }, (_, i) => (at.has(i) ? 1 : (x.shape[from++] ?? 1)))
   return reshape(x, shape)
@@ -51,7 +54,9 @@ export function squeeze(x: Node, axes?: number | readonly number[]): Node {
       : (typeof axes === 'number' ? [axes] : axes).map((a) => normaliseAxis(a, x.shape.length))
   for (const a of list ?? [])
     if (x.shape[a] !== 1)
-      throw new UserError('E_SHAPE', `cannot squeeze axis ${a} of ${showShape(x.shape)}: its extent is not 1`)
+      throw new UserError('E_SHAPE', `cannot squeeze axis ${a} of ${showShape(x.shape)}: its extent is not 1`, {
+        help: 'squeeze drops axes of extent 1 only: leave the others out, or reshape',
+      })
   return reshape(
     x,
     x.shape.filter((d, i) => (list === undefined ? d !== 1 : !list.includes(i))),

@@ -79,7 +79,9 @@ export function contractLabelled(a: Node, aLabels: string, b: Node, bLabels: str
   checkLabels(rhs)
   for (const l of out)
     if (!aLabels.includes(l) && !bLabels.includes(l))
-      throw new UserError('E_ARGUMENT', `output label "${l}" is in no operand`)
+      throw new UserError('E_ARGUMENT', `output label "${l}" is in no operand`, {
+        help: 'every letter of the output stands in an operand',
+      })
   for (const l of aLabels) {
     const m = extentOf(lhs, l)
     const n = extentOf(rhs, l)
@@ -145,11 +147,15 @@ export function einsum(spec: string, operands: readonly Node[]): Node {
   if (text.includes('.'))
     throw new UserError('E_UNSUPPORTED', `einsum "${spec}": an ellipsis`, { help: 'name the axes' })
   if (!/^[a-zA-Z]*(,[a-zA-Z]*)*(->[a-zA-Z]*)?$/.test(text))
-    throw new UserError('E_ARGUMENT', `einsum "${spec}" is not of the form "ij,jk->ik"`)
+    throw new UserError('E_ARGUMENT', `einsum "${spec}" is not of the form "ij,jk->ik"`, {
+      help: 'write a term for each operand, commas between them, and the result behind "->"',
+    })
   const [left = '', right] = text.split('->')
   const terms = left.split(',')
   if (terms.length !== operands.length)
-    throw new UserError('E_ARGUMENT', `einsum "${spec}" names ${terms.length} operands, not ${operands.length}`)
+    throw new UserError('E_ARGUMENT', `einsum "${spec}" names ${terms.length} operands, not ${operands.length}`, {
+      help: 'write one term for each operand',
+    })
   const all = terms.join('')
   const out =
     right ??
@@ -157,9 +163,15 @@ export function einsum(spec: string, operands: readonly Node[]): Node {
       .filter((l) => all.indexOf(l) === all.lastIndexOf(l))
       .sort()
       .join('')
-  if (new Set(out).size !== out.length) throw new UserError('E_ARGUMENT', `einsum "${spec}" repeats an output label`)
+  if (new Set(out).size !== out.length)
+    throw new UserError('E_ARGUMENT', `einsum "${spec}" repeats an output label`, {
+      help: 'name each axis of the result once',
+    })
   for (const l of out)
-    if (!all.includes(l)) throw new UserError('E_ARGUMENT', `einsum "${spec}": output label "${l}" is in no operand`)
+    if (!all.includes(l))
+      throw new UserError('E_ARGUMENT', `einsum "${spec}": output label "${l}" is in no operand`, {
+        help: 'every letter of the output stands in an operand',
+      })
   let done: Labelled | undefined
   operands.forEach((node, i) => {
     const next: Labelled = { node, labels: terms[i] ?? '' }
@@ -175,7 +187,8 @@ export function einsum(spec: string, operands: readonly Node[]): Node {
         : [...new Set(done.labels + next.labels)].filter((l) => later.includes(l)).join('')
     done = { node: contractLabelled(done.node, done.labels, next.node, next.labels, labels), labels }
   })
-  if (done === undefined) throw new UserError('E_ARGUMENT', 'einsum of no operands')
+  if (done === undefined)
+    throw new UserError('E_ARGUMENT', 'einsum of no operands', { help: 'pass a tensor for each term' })
   return arrange(
     dropLabels(done, (l) => !out.includes(l), 'sum'),
     out,
@@ -190,7 +203,9 @@ export function tensordot(a: Node, b: Node, axes: number | readonly [readonly nu
       ? [Array.from({ length: axes }, (_, i) => ra - axes + i), Array.from({ length: axes }, (_, i) => i)]
       : [axes[0], axes[1]]
   if (left.length !== right.length)
-    throw new UserError('E_ARGUMENT', `tensordot over ${left.length} and ${right.length} axes`)
+    throw new UserError('E_ARGUMENT', `tensordot over ${left.length} and ${right.length} axes`, {
+      help: 'name as many axes of the first as of the second',
+    })
   const aAxes = left.map((x) => normaliseAxis(x, ra))
   const bAxes = right.map((x) => normaliseAxis(x, b.shape.length))
   aAxes.forEach((x, i) => {
@@ -199,6 +214,7 @@ export function tensordot(a: Node, b: Node, axes: number | readonly [readonly nu
       throw new UserError(
         'E_SHAPE',
         `tensordot of axis ${x} of ${showShape(a.shape)} with axis ${y} of ${showShape(b.shape)}: extents differ`,
+        { help: 'axes that are summed together have one extent' },
       )
   })
   const aLabels = a.shape.map((_, i) => labelAt(i))

@@ -43,7 +43,10 @@ export function flatten(x: Node, start = 0, end = -1): Node {
   if (x.shape.length === 0) return reshape(x, [1])
   const s = normaliseAxis(start, x.shape.length)
   const e = normaliseAxis(end, x.shape.length)
-  if (s > e) throw new UserError('E_AXIS', `flatten from axis ${s} to ${e}`)
+  if (s > e)
+    throw new UserError('E_AXIS', `flatten from axis ${s} to ${e}`, {
+      help: 'the first axis stands before the last: negatives count from the end',
+    })
   return reshape(x, [
     ...x.shape.slice(0, s),
     x.shape.slice(s, e + 1).reduce((n, d) => n * d, 1),
@@ -75,7 +78,9 @@ const clampTo = (v: number, lo: number, hi: number): number => Math.min(Math.max
  */
 export function slice(x: Node, specs: readonly (SliceSpec | undefined)[]): Node {
   if (specs.length > x.shape.length)
-    throw new UserError('E_ARGUMENT', `${specs.length} slices for shape ${showShape(x.shape)}`)
+    throw new UserError('E_ARGUMENT', `${specs.length} slices for shape ${showShape(x.shape)}`, {
+      help: 'give at most one slice for each axis',
+    })
   const start: number[] = []
   const limit: number[] = []
   const step: number[] = []
@@ -122,7 +127,9 @@ export function selectAt(x: Node, axis: number, index: number): Node {
   const n = x.shape[a] ?? 0
   const i = index < 0 ? index + n : index
   if (!Number.isInteger(index) || i < 0 || i >= n)
-    throw new UserError('E_INDEX', `index ${index} is out of range on axis ${a} of ${showShape(x.shape)}`)
+    throw new UserError('E_INDEX', `index ${index} is out of range on axis ${a} of ${showShape(x.shape)}`, {
+      help: 'indices count from 0; negatives count from the end',
+    })
   return reshape(
     sliceAxis(x, a, i, i + 1),
     x.shape.filter((_, k) => k !== a),
@@ -143,7 +150,9 @@ export function pad(
   value: Scalar = 0,
 ): Node {
   if (widths.length !== x.shape.length)
-    throw new UserError('E_ARGUMENT', `${widths.length} padding widths for shape ${showShape(x.shape)}`)
+    throw new UserError('E_ARGUMENT', `${widths.length} padding widths for shape ${showShape(x.shape)}`, {
+      help: 'give a pair [before, after] for each axis',
+    })
   const cropped = slice(
     x,
     widths.map(([b, a], i) => ({ start: Math.max(0, -b), stop: Math.max(0, -b, (x.shape[i] ?? 0) - Math.max(0, -a)) })),
@@ -160,7 +169,9 @@ function padFromItself(x: Node, axis: number, before: number, after: number, mod
   if (before === 0 && after === 0) return x
   const n = x.shape[axis] ?? 0
   if (n === 0)
-    throw new UserError('E_SHAPE', `cannot pad the empty axis ${axis} of ${showShape(x.shape)} with its own elements`)
+    throw new UserError('E_SHAPE', `cannot pad the empty axis ${axis} of ${showShape(x.shape)} with its own elements`, {
+      help: 'pad it with a constant',
+    })
   const run = (count: number): Shape => x.shape.map((d, i) => (i === axis ? count : d))
   if (mode === 'edge' || n === 1) {
     const parts = [x]
@@ -200,7 +211,7 @@ export const padInterior = (
 /** Joins tensors along an existing axis after promotion. Throws E_SHAPE, E_ARGUMENT when there are none. */
 export function concat(parts: readonly Node[], axis = 0): Node {
   const [first] = parts
-  if (first === undefined) throw new UserError('E_ARGUMENT', 'concat of no tensors')
+  if (first === undefined) throw new UserError('E_ARGUMENT', 'concat of no tensors', { help: 'pass at least one' })
   const a = normaliseAxis(axis, first.shape.length)
   const dtype = commonDType(parts)
   const same = parts.map((p) => cast(p, dtype))

@@ -55,7 +55,9 @@ function perAxis(
   if (value === undefined) return new Array<number>(count).fill(fallback)
   if (typeof value === 'number') return new Array<number>(count).fill(value)
   if (value.length !== count)
-    throw new UserError('E_ARGUMENT', `${value.length} values of ${what} for ${count} spatial axes`)
+    throw new UserError('E_ARGUMENT', `${value.length} values of ${what} for ${count} spatial axes`, {
+      help: 'give one number, or one for each spatial axis',
+    })
   return [...value]
 }
 
@@ -78,7 +80,9 @@ export function paddingPairs(
       return padding === 'same' ? [less, total - less] : [total - less, less]
     })
   if (padding.length !== extents.length)
-    throw new UserError('E_ARGUMENT', `${padding.length} padding pairs for ${extents.length} spatial axes`)
+    throw new UserError('E_ARGUMENT', `${padding.length} padding pairs for ${extents.length} spatial axes`, {
+      help: 'give a pair [before, after] for each spatial axis',
+    })
   return [...padding]
 }
 
@@ -119,7 +123,10 @@ function contractWindows(view: Node, w: Node, groups: number): Node {
   const spatial = w.shape.length - 2
   const [n = 1, c = 1] = view.shape
   const [m = 1, perGroup = 1] = w.shape
-  if (m % groups !== 0) throw new UserError('E_SHAPE', `${m} output channels do not divide into ${groups} groups`)
+  if (m % groups !== 0)
+    throw new UserError('E_SHAPE', `${m} output channels do not divide into ${groups} groups`, {
+      help: 'the number of output channels is a multiple of the number of groups',
+    })
   const positions = Array.from({ length: spatial }, (_, i) => labelAt(4 + 2 * i))
   const offsets = Array.from({ length: spatial }, (_, i) => labelAt(5 + 2 * i))
   const places = positions.map((p, i) => p + (offsets[i] ?? '')).join('')
@@ -157,7 +164,9 @@ export function convTranspose(x: Node, w: Node, options: ConvTransposeOptions = 
   checkConv(x, w.shape[0] ?? 0, w, groups, 'transposed convolution')
   const [channels = 1, perGroup = 1, ...kernel] = w.shape
   if (channels % groups !== 0)
-    throw new UserError('E_SHAPE', `${channels} channels do not divide into ${groups} groups`)
+    throw new UserError('E_SHAPE', `${channels} channels do not divide into ${groups} groups`, {
+      help: 'the number of channels is a multiple of the number of groups',
+    })
   const count = kernel.length
   const stride = perAxis(options.stride, count, 1, 'stride')
   const dilation = perAxis(options.dilation, count, 1, 'dilation')

@@ -2,7 +2,7 @@
 
 import { UserError } from '../diagnostics/errors.ts'
 import { currentOrigin } from '../diagnostics/origin.ts'
-import type { DType } from '../types/dtype.ts'
+import { checkDType, type DType } from '../types/dtype.ts'
 import { type Shape, sizeOf } from '../types/shape.ts'
 import type { AttrsByOp, Node, NodeOf, OpName } from './node.ts'
 import { type OpDef, opTable } from './table.ts'
@@ -38,6 +38,7 @@ export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs
   const have = consed ? current?.table.get(key) : undefined
   if (have !== undefined) return have as NodeOf<O>
   const { shape, dtype } = def.infer(inputs, attrs)
+  checkDType(dtype)
   const node: NodeOf<O> = { id: nextId++, op, inputs, attrs, shape, dtype, origin: currentOrigin() }
   if (consed) current?.table.set(key, node as Node)
   return node

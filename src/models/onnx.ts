@@ -1,7 +1,8 @@
 /** ONNX models as functions of tensors: their float initialisers are parameters, so they differentiate and train. */
 import { applyGraph, taker } from '../api/apply.ts'
-import { callSite } from '../api/callsite.ts'
 import { storageOf } from '../api/core.ts'
+import { checkOptions, kindOf } from '../api/options.ts'
+import { placed, withPlace } from '../api/place.ts'
 import { Storage } from '../api/storage.ts'
 import { Tensor, wrap } from '../api/tensor.ts'
 import { TensorSpec } from '../api/tree.ts'
@@ -49,11 +50,11 @@ function chosen(
   wanted: readonly { readonly name: string; readonly param: NodeOf<'param'> }[],
   what: 'parameter' | 'input',
 ): Tensor[] {
-  const fail = (code: 'E_STRUCTURE' | 'E_SHAPE' | 'E_DTYPE', message: string, help: string): UserError => {
-    const where = callSite()
-    return new UserError(code, `model.apply: ${message}`, where === undefined ? { help } : { help, where })
-  }
+  const fail = (code: 'E_STRUCTURE' | 'E_SHAPE' | 'E_DTYPE', message: string, help: string): UserError =>
+    new UserError(code, `model.apply: ${message}`, { help, ...withPlace() })
   const names = new Set(wanted.map((w) => w.name))
+  if (typeof given !== 'object' || given === null)
+    throw fail('E_STRUCTURE', `the ${what}s are ${kindOf(given)}`, 'call model.apply(model.parameters, { x })')
   const list = [...names].slice(0, 8).join(', ') + (names.size > 8 ? ', ...' : '')
   const odd = Object.keys(given).find((k) => !names.has(k))
   if (odd !== undefined) throw fail('E_STRUCTURE', `the model has no ${what} "${odd}"`, `it has ${list || 'none'}`)
@@ -113,29 +114,49 @@ function modelOf(model: ImportedModel): OnnxModel {
   }
 }
 
+/** Runs the importer: an error at a node of the model says the call that imported it too. */
+function atNode<R>(body: () => R): R {
+  try {
+    return body()
+  } catch (error) {
+    if (!(error instanceof UserError) || error.where === undefined) throw error
+    const { code, summary, help } = error
+    const { where = '' } = withPlace()
+    throw new UserError(code, summary, {
+      where: where === '' ? error.where : `${error.where}, imported at ${where}`,
+      ...(help === undefined ? {} : { help }),
+      cause: error,
+    })
+  }
+}
+
 /**
  * A serialised ONNX model as a function of its parameters and inputs. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (listing
  * every node at fault), E_ONNX_INPUT (a shape or value of an input is missing), E_SHAPE and E_DTYPE (the model contradicts
  * itself).
  */
 export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxModel {
-  const { inputShapes, inputValues, external } = options
-  return modelOf(
-    importGraph(bytes, {
-      evaluate: evaluateConstant,
-      parameters: true,
-      ...(inputShapes === undefined ? {} : { inputShapes }),
-      ...(inputValues === undefined
-        ? {}
-        : {
-            inputValues: Object.fromEntries(
-              Object.entries(inputValues).map(([name, x]) => [
-                name,
-                { data: storageOf(x, 'importOnnx').readSync(), shape: x.shape, dtype: x.dtype },
-              ]),
-            ),
-          }),
-      ...(external === undefined ? {} : { external }),
-    }),
-  )
+  return placed(() => {
+    const given: unknown = bytes
+    if (!(given instanceof Uint8Array))
+      throw new UserError('E_ARGUMENT', `importOnnx takes the bytes of a model, and got ${kindOf(given)}`, {
+        help: 'read the file first: importOnnx(await readFile(path)), or new Uint8Array(await response.arrayBuffer())',
+      })
+    checkOptions(options, 'importOnnx', '{ inputShapes: { x: [1, 3] } }')
+    const { inputShapes, inputValues, external } = options
+    const values = Object.entries(inputValues ?? {}).map(([name, x]) => {
+      const data = storageOf(x, 'importOnnx').readSync()
+      return [name, { data, shape: x.shape, dtype: x.dtype }] as const
+    })
+    const model = atNode(() =>
+      importGraph(bytes, {
+        evaluate: evaluateConstant,
+        parameters: true,
+        inputValues: Object.fromEntries(values),
+        ...(inputShapes === undefined ? {} : { inputShapes }),
+        ...(external === undefined ? {} : { external }),
+      }),
+    )
+    return modelOf(model)
+  })
 }

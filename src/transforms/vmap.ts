@@ -120,7 +120,8 @@ export function vmapGraph(
   outAxes: readonly (number | null)[],
   size: number,
 ): Graph {
-  if (!Number.isInteger(size) || size < 0) throw new UserError('E_ARGUMENT', `vmap over a batch of ${size}`)
+  if (!Number.isInteger(size) || size < 0)
+    throw new UserError('E_ARGUMENT', `vmap over a batch of ${size}`, { help: 'its size is a whole number' })
   checkAxes(inAxes, graph.params, 1, 'input')
   checkAxes(outAxes, graph.outputs, 1, 'output')
   return withContext(() => {

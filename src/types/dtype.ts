@@ -1,5 +1,7 @@
 /** Element types: their widths, classes, host arrays and promotion lattice (docs/numerics.md, "Promotion"). */
 
+import { UserError } from '../diagnostics/errors.ts'
+
 export type DType =
   | 'f32'
   | 'f64'
@@ -44,11 +46,20 @@ const info = {
 
 export const allDTypes = Object.keys(info) as readonly DType[]
 
-export const dtypeClass = (d: DType): DTypeClass => info[d].class
-export const dtypeBytes = (d: DType): number => info[d].bytes
-export const dtypeBits = (d: DType): number => info[d].bits
-export const isFloat = (d: DType): d is FloatDType => info[d].class === 'float'
-export const isInteger = (d: DType): boolean => info[d].class === 'signed' || info[d].class === 'unsigned'
+/** What is known of a dtype. Throws E_DTYPE for a name that is none. */
+export function checkDType(d: DType): DTypeInfo {
+  const known: DTypeInfo | undefined = info[d]
+  if (known !== undefined) return known
+  throw new UserError('E_DTYPE', `there is no dtype ${typeof d === 'string' ? `"${String(d)}"` : String(d)}`, {
+    help: `use one of ${allDTypes.join(', ')}`,
+  })
+}
+
+export const dtypeClass = (d: DType): DTypeClass => checkDType(d).class
+export const dtypeBytes = (d: DType): number => checkDType(d).bytes
+export const dtypeBits = (d: DType): number => checkDType(d).bits
+export const isFloat = (d: DType): d is FloatDType => checkDType(d).class === 'float'
+export const isInteger = (d: DType): boolean => checkDType(d).class === 'signed' || checkDType(d).class === 'unsigned'
 /** 64-bit integers: host values are bigint. */
 export const isWide = (d: DType): boolean => d === 'i64' || d === 'u64'
 

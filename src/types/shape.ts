@@ -11,7 +11,9 @@ export function sizeOf(shape: Shape): number {
   let n = 1
   for (const d of shape) {
     if (!Number.isInteger(d) || d < 0)
-      throw new UserError('E_SHAPE', `extent ${d} in shape ${showShape(shape)} is not a whole number`)
+      throw new UserError('E_SHAPE', `extent ${d} in shape ${showShape(shape)} is not a whole number`, {
+        help: 'extents are whole numbers of at least 0',
+      })
     n *= d
   }
   if (n > maxElements || !Number.isSafeInteger(n))
@@ -19,6 +21,16 @@ export function sizeOf(shape: Shape): number {
       help: 'split the tensor',
     })
   return n
+}
+
+/** The extents of what shall be a shape. Throws E_SHAPE for what is no list; `sizeOf` checks the extents. */
+export function extentsOf(shape: Shape): number[] {
+  const given: unknown = shape
+  if (Array.isArray(given) || ArrayBuffer.isView(given)) return [...shape]
+  const what = typeof given === 'object' && given !== null ? 'an object' : String(given)
+  throw new UserError('E_SHAPE', `the shape is ${what}, not a list of extents`, {
+    help: typeof given === 'number' ? `write [${given}]` : 'write a list such as [2, 3]; [] is the shape of a scalar',
+  })
 }
 
 export const showShape = (shape: Shape): string => `[${shape.join(', ')}]`
@@ -69,8 +81,14 @@ export function normaliseAxis(axis: number, rank: number, what = 'axis'): number
 /** Distinct axes in ascending order; undefined means all. Throws E_AXIS. */
 export function normaliseAxes(axes: number | readonly number[] | undefined, rank: number): number[] {
   if (axes === undefined) return Array.from({ length: rank }, (_, i) => i)
+  const given: unknown = axes
+  if (typeof given !== 'number' && !Array.isArray(given))
+    throw new UserError('E_AXIS', `the axes are ${String(given)}`, { help: 'give an axis, or a list of axes' })
   const list = (typeof axes === 'number' ? [axes] : axes).map((a) => normaliseAxis(a, rank))
   const out = [...new Set(list)].sort((a, b) => a - b)
-  if (out.length !== list.length) throw new UserError('E_AXIS', `an axis is named twice in [${list.join(', ')}]`)
+  if (out.length !== list.length)
+    throw new UserError('E_AXIS', `an axis is named twice in [${list.join(', ')}]`, {
+      help: 'name each axis once; negatives count from the end',
+    })
   return out
 }

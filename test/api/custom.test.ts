@@ -393,11 +393,13 @@ describe('errors name the function and its call', () => {
     `)
     expect(messageOf(loss(ct(() => [x.slice([0, 2]), null])))).toMatchInlineSnapshot(`
       "UserError: [E_SHAPE] area: the gradient its backward function gives: argument 0 is f64[2], the value f64[3]
-        at test/api/custom.test.ts"
+        at test/api/custom.test.ts
+        help: it has the shape and dtype of the value; null stands for zeros"
     `)
     expect(messageOf(loss(ct(() => [x.astype('f32'), { c: null }])))).toMatchInlineSnapshot(`
       "UserError: [E_DTYPE] area: the gradient its backward function gives: argument 0 is f32[3], the value f64[3]
-        at test/api/custom.test.ts"
+        at test/api/custom.test.ts
+        help: it has the shape and dtype of the value; null stands for zeros"
     `)
   })
   it('a forward function that gives no pair, or another value', () => {
@@ -433,7 +435,8 @@ describe('errors name the function and its call', () => {
     `)
     expect(run(() => [{ y: x }, { y: x.sum() }])).toMatchInlineSnapshot(`
       "UserError: [E_SHAPE] customJvp: the tangent its rule gives: the result.y is f64[], the value f64[3]
-        at test/api/custom.test.ts"
+        at test/api/custom.test.ts
+        help: it has the shape and dtype of the value; null stands for zeros"
     `)
     expect(run(() => [{ y: x }, { y: 3 }])).toMatchInlineSnapshot(`
       "UserError: [E_STRUCTURE] customJvp: the tangent its rule gives does not have the structure of the values: the result.y is a number, not a tensor

@@ -412,7 +412,8 @@ describe('errors', () => {
     `)
     expect(messageOf(() => grad(total, { argnums: [0, 0] })(v))).toMatchInlineSnapshot(`
       "UserError: [E_ARGUMENT] grad: argnums names argument 0 twice
-        at test/api/derivatives.test.ts"
+        at test/api/derivatives.test.ts
+        help: name each position once"
     `)
     expect(messageOf(() => s.jacrev((u: s.Tensor) => s.argmax(u))(v))).toMatchInlineSnapshot(`
       "UserError: [E_DTYPE] jacrev: the derivative of the result, which is i32[]
@@ -452,12 +453,14 @@ describe('errors', () => {
     `)
     expect(messageOf(() => s.jvp(f, [p], [{ a: tensor([1, 2, 3]), b: [null] }]))).toMatchInlineSnapshot(`
       "UserError: [E_SHAPE] jvp: a tangent: argument 0.a is f32[3], the value f32[2]
-        at test/api/derivatives.test.ts"
+        at test/api/derivatives.test.ts
+        help: it has the shape and dtype of the value; null stands for zeros"
     `)
     const [, pull] = s.vjp(f, p)
     expect(messageOf(() => pull(v.astype('f64')))).toMatchInlineSnapshot(`
       "UserError: [E_DTYPE] vjp: the cotangent: the result is f64[2], the value f32[2]
-        at test/api/derivatives.test.ts"
+        at test/api/derivatives.test.ts
+        help: it has the shape and dtype of the value; null stands for zeros"
     `)
     const [, push] = s.linearize(f, p)
     expect(messageOf(() => push([v] as unknown as typeof p))).toMatchInlineSnapshot(`

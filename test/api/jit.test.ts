@@ -61,6 +61,7 @@ describe('signatures', () => {
     const f = jit((x: unknown) => tensor(x === undefined ? 1 : 2))
     expect(messageOf(() => f(Float32Array.of(1)))).toMatchInlineSnapshot(`
       "UserError: [E_STRUCTURE] arguments[0] is a Float32Array
+        at test/api/jit.test.ts
         help: make a tensor of it first: tensor(data)"
     `)
     expect(() => f({ a: [new Map()] })).toThrow(/E_STRUCTURE.*argument.*a\[0\] is a Map/)

@@ -187,7 +187,8 @@ describe('errors', () => {
   it('axes of another structure', () => {
     expect(messageOf(() => vmap(f, { inAxes: [0] as unknown as [0, 0] })(v, { c: m }))).toMatchInlineSnapshot(`
       "UserError: [E_STRUCTURE] vmap: inAxes has 1 entries for 2 arguments
-        at test/api/vmap.test.ts"
+        at test/api/vmap.test.ts
+        help: give one for each argument; null marks those without a batch"
     `)
     expect(messageOf(() => vmap(f, { inAxes: [0, [0] as unknown as 0] })(v, { c: m }))).toMatchInlineSnapshot(`
       "UserError: [E_STRUCTURE] vmap: inAxes does not have the structure of argument 1: it has an entry 0

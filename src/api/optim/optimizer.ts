@@ -5,7 +5,9 @@ import { showShape } from '../../types/shape.ts'
 import { taker } from '../apply.ts'
 import { named } from '../core.ts'
 import { zeros } from '../creation.ts'
-import type { Tensor, TensorLike } from '../tensor.ts'
+import { kindOf } from '../options.ts'
+import { asUser } from '../place.ts'
+import { Tensor, type TensorLike } from '../tensor.ts'
 import { leavesOf, rebuildTree, type TreeSpec } from '../tree.ts'
 import { leavesLike, readTree, type TensorTree } from '../zip.ts'
 import { check, nonNegative } from './check.ts'
@@ -89,11 +91,15 @@ const same = (a: DType, b: DType): boolean => a === b
 
 function rateAt(rate: LearningRate, step: Tensor, dtype: DType): TensorLike {
   if (typeof rate === 'number') return rate
-  const value = rate(step)
-  if (value.shape.length > 0 || !isFloat(value.dtype))
-    throw new UserError('E_ARGUMENT', `the schedule gives ${value.dtype}${showShape(value.shape)}`, {
-      help: 'return a float scalar',
-    })
+  const value: unknown = asUser(() => rate(step))
+  if (!(value instanceof Tensor) || value.shape.length > 0 || !isFloat(value.dtype))
+    throw new UserError(
+      'E_ARGUMENT',
+      `the schedule gives ${value instanceof Tensor ? `${value.dtype}${showShape(value.shape)}` : kindOf(value)}`,
+      {
+        help: 'return a float scalar',
+      },
+    )
   return value.astype(dtype)
 }
 
@@ -133,7 +139,7 @@ export function optimizer<Slots extends string>(rule: UpdateRule<Slots>): Optimi
       const help = `pass the state that init or the last update of this ${name} gave for these parameters`
       const [step, ...rest] = leavesLike(states, state, { path: 'state', like: 'the optimiser', help, accepts: same })
       const paths = leavesOf(structure, 'params').map((leaf) => leaf.path)
-      const decays = tensors.map((t, i) => rule.decays?.(t, paths[i] ?? '') ?? true)
+      const decays = tensors.map((t, i) => asUser(() => rule.decays?.(t, paths[i] ?? '')) ?? true)
       return { structure, tensors, given, step: step ?? zeros([], 'i32'), rest, decays }
     })
     const { structure, tensors, given, step, rest } = read

@@ -52,7 +52,9 @@ const convert = (op: 'cast' | 'bitcast'): OpDef<'cast'> & OpDef<'bitcast'> => ({
   infer: ([x], attrs: AttrsByOp['cast']) => {
     if (x === undefined) throw new UserError('E_ARGUMENT', `${op} takes one operand`)
     if (op === 'bitcast' && dtypeBits(x.dtype) !== dtypeBits(attrs.dtype))
-      throw new UserError('E_DTYPE', `bitcast of ${x.dtype} to ${attrs.dtype}: widths differ`)
+      throw new UserError('E_DTYPE', `bitcast of ${x.dtype} to ${attrs.dtype}: widths differ`, {
+        help: 'cast with astype, or take a dtype of the same width',
+      })
     return { shape: x.shape, dtype: attrs.dtype }
   },
   key: (a: AttrsByOp['cast']) => (a.loose === true ? `${a.dtype}, loose` : a.dtype),

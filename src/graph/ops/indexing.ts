@@ -35,7 +35,9 @@ export const indexingOps: { gather: OpDef<'gather'>; scatter: OpDef<'scatter'> }
       invariant(x !== undefined, 'gather without input')
       checkIndices(indices, a.shape, a.sources, x.shape.length)
       if (sizeOf(x.shape) === 0 && sizeOf(a.shape) > 0)
-        throw new UserError('E_INDEX', `gather from an empty tensor ${showShape(x.shape)}`)
+        throw new UserError('E_INDEX', `gather from an empty tensor ${showShape(x.shape)}`, {
+          help: 'there is nothing to take from it: test its shape first',
+        })
       return { shape: a.shape, dtype: x.dtype }
     },
     key: (a) => `${a.shape.join()}@${sourcesKey(a.sources)}`,
@@ -46,7 +48,10 @@ export const indexingOps: { gather: OpDef<'gather'>; scatter: OpDef<'scatter'> }
     boundary: 'scatter',
     infer: ([x, updates, ...indices], a) => {
       invariant(x !== undefined && updates !== undefined, 'scatter without inputs')
-      if (x.dtype !== updates.dtype) throw new UserError('E_DTYPE', `scatter of ${updates.dtype} into ${x.dtype}`)
+      if (x.dtype !== updates.dtype)
+        throw new UserError('E_DTYPE', `scatter of ${updates.dtype} into ${x.dtype}`, {
+          help: 'cast the updates with astype',
+        })
       if (x.dtype === 'bool' && (a.combiner === 'sum' || a.combiner === 'prod'))
         throw new UserError('E_DTYPE', `a scatter of bool with ${a.combiner}`, {
           help: 'cast to an integer dtype, or scatter with max or min',

@@ -19,8 +19,12 @@ export const reductionOps: { reduce: OpDef<'reduce'>; scan: OpDef<'scan'> } = {
       const shape = x.shape.filter((_, i) => !a.axes.includes(i))
       if (!isArgCombiner(a.combiner)) return { shape, dtype: x.dtype }
       const n = x.shape[a.axes[0] ?? 0]
-      if (a.axes.length !== 1) throw new UserError('E_AXIS', `${a.combiner} takes one axis`)
-      if (n === 0) throw new UserError('E_SHAPE', `${a.combiner} over an empty axis of ${showShape(x.shape)}`)
+      if (a.axes.length !== 1)
+        throw new UserError('E_AXIS', `${a.combiner} takes one axis`, { help: 'name one axis, or flatten first' })
+      if (n === 0)
+        throw new UserError('E_SHAPE', `${a.combiner} over an empty axis of ${showShape(x.shape)}`, {
+          help: 'it has no elements, so no result: test its shape first',
+        })
       return { shape, dtype: a.dtype ?? 'i32' }
     },
     key: (a) => `${a.combiner}${a.axes.join()}${a.dtype ?? ''}${a.last === true ? 'L' : ''}`,

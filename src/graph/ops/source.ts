@@ -42,7 +42,9 @@ export const sourceOps: {
     arity: 0,
     infer: (_, a) => {
       if (sizeOf(a.shape) !== a.data.length)
-        throw new UserError('E_SHAPE', `${a.data.length} values for shape [${a.shape.join(', ')}]`)
+        throw new UserError('E_SHAPE', `${a.data.length} values for shape [${a.shape.join(', ')}]`, {
+          help: 'the product of the extents is the number of values',
+        })
       return { shape: a.shape, dtype: a.dtype }
     },
     key: (a) => `${a.dtype}[${a.shape.join()}]${dataKey(a.data)}`,

@@ -26,7 +26,9 @@ export const viewOps: {
     infer: (inputs, a) => {
       const x = one(inputs)
       if (sizeOf(a.shape) !== sizeOf(x.shape))
-        throw new UserError('E_SHAPE', `cannot reshape ${showShape(x.shape)} to ${showShape(a.shape)}: sizes differ`)
+        throw new UserError('E_SHAPE', `cannot reshape ${showShape(x.shape)} to ${showShape(a.shape)}: sizes differ`, {
+          help: 'the sizes must be equal; one extent may be -1, which stands for what is left',
+        })
       return { shape: a.shape, dtype: x.dtype }
     },
     key: (a) => a.shape.join(),
@@ -42,7 +44,9 @@ export const viewOps: {
         seen.size !== a.perm.length ||
         a.perm.some((p) => x.shape[p] === undefined)
       )
-        throw new UserError('E_AXIS', `[${a.perm.join(', ')}] is no permutation of the axes of ${showShape(x.shape)}`)
+        throw new UserError('E_AXIS', `[${a.perm.join(', ')}] is no permutation of the axes of ${showShape(x.shape)}`, {
+          help: 'name every axis once, from 0',
+        })
       return { shape: a.perm.map((p) => x.shape[p] ?? 0), dtype: x.dtype }
     },
     key: (a) => a.perm.join(),
@@ -57,7 +61,10 @@ export const viewOps: {
         a.dims.length === x.shape.length &&
         new Set(a.dims).size === a.dims.length &&
         a.dims.every((d, i) => a.shape[d] !== undefined && (x.shape[i] === a.shape[d] || x.shape[i] === 1))
-      if (!ok) throw new UserError('E_SHAPE', `cannot broadcast ${showShape(x.shape)} to ${showShape(a.shape)}`)
+      if (!ok)
+        throw new UserError('E_SHAPE', `cannot broadcast ${showShape(x.shape)} to ${showShape(a.shape)}`, {
+          help: 'each trailing extent must be equal to the target, or 1',
+        })
       return { shape: a.shape, dtype: x.dtype }
     },
     key: (a) => `${a.shape.join()}<${a.dims.join()}`,
@@ -75,6 +82,7 @@ export const viewOps: {
           throw new UserError(
             'E_INDEX',
             `slice ${start}:${limit}:${step} is out of range on axis ${i} of ${showShape(x.shape)}`,
+            { help: 'start and end lie within the axis' },
           )
         return Math.ceil((limit - start) / step)
       })
@@ -118,11 +126,15 @@ export const viewOps: {
       const first = one(inputs)
       let total = 0
       for (const x of inputs) {
-        if (x.dtype !== first.dtype) throw new UserError('E_DTYPE', `concat of ${first.dtype} and ${x.dtype}`)
+        if (x.dtype !== first.dtype)
+          throw new UserError('E_DTYPE', `concat of ${first.dtype} and ${x.dtype}`, {
+            help: 'cast them to one dtype with astype',
+          })
         if (x.shape.length !== first.shape.length || x.shape.some((d, i) => i !== a.axis && d !== first.shape[i]))
           throw new UserError(
             'E_SHAPE',
             `concat of ${showShape(first.shape)} and ${showShape(x.shape)} along axis ${a.axis}`,
+            { help: 'the other axes must have equal extents' },
           )
         total += x.shape[a.axis] ?? 0
       }
@@ -140,9 +152,15 @@ export const viewOps: {
       const n = x.shape[a.axis] ?? 0
       const span = (a.size - 1) * a.dilation + 1
       if (a.size < 1 || a.stride < 1 || a.dilation < 1)
-        throw new UserError('E_ARGUMENT', `a window of size ${a.size}, stride ${a.stride}, dilation ${a.dilation}`)
+        throw new UserError('E_ARGUMENT', `a window of size ${a.size}, stride ${a.stride}, dilation ${a.dilation}`, {
+          help: 'size, stride and dilation are at least 1',
+        })
       if (span > n)
-        throw new UserError('E_SHAPE', `a window spanning ${span} does not fit axis ${a.axis} of ${showShape(x.shape)}`)
+        throw new UserError(
+          'E_SHAPE',
+          `a window spanning ${span} does not fit axis ${a.axis} of ${showShape(x.shape)}`,
+          { help: 'take a smaller window or dilation, or pad the axis first' },
+        )
       const count = Math.floor((n - span) / a.stride) + 1
       return { shape: [...x.shape.slice(0, a.axis), count, a.size, ...x.shape.slice(a.axis + 1)], dtype: x.dtype }
     },
