@@ -5,6 +5,7 @@
 import * as ix from '../index/expr.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
+import { streamedSum } from '../kernel/streams.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -193,9 +194,10 @@ export function analyse(
   const loops = split.size > 0 && splitBy !== 'every-index'
   const inBlock = mode === 'strict' || loops || body.lets.some((l) => l.op.kind === 'scan')
   const room = inBlock ? (target.blockRowBytes ?? target.rowBytes) : target.rowBytes
-  const passes = row.size > 0 && held * 4 > room ? passesOver(body, row) : 1
-  if (passes > 1 && foldsAcross(body, row))
+  const isCut = row.size > 0 && held * 4 > room
+  if (isCut && foldsAcross(body, row) && passesOver(body, lets, row, false) > 1)
     return refuse('row-too-long', `tiles of ${held} elements, folded along several axes, do not stay resident`)
+  const passes = isCut ? passesOver(body, lets, row, mode === 'fast') : 1
   return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy, passes } }
 }
 
@@ -234,16 +236,38 @@ function heldPieces(
   return out
 }
 
-/** How often a program goes through rows it does not hold: once more after every fold that what follows depends on. */
-function passesOver(body: Body, row: ReadonlySet<string>): number {
+/**
+ * How often a program goes through rows it does not hold: once more after every fold that what follows depends on. A sum that
+ * `streams` (src/kernel/streams.ts) joins the pass of its anchor where all else that it needs is there before.
+ */
+function passesOver(
+  body: Body,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  row: ReadonlySet<string>,
+  streams: boolean,
+): number {
+  /** Passes that end before a value is there. */
   const depth = new Map<ValueId, number>()
+  const depthOf = (ids: readonly ValueId[]): number => ids.reduce((n, o) => Math.max(n, depth.get(o) ?? 0), 0)
+  const operands = (id: ValueId): readonly ValueId[] => operandsOf(lets.get(id)?.op ?? { kind: 'const', value: 0 })
+  const beforeAnchor = (l: LetStmt): number | undefined => {
+    const streamed = streams ? streamedSum(l, lets) : undefined
+    if (streamed === undefined) return undefined
+    const { anchor, through, against } = streamed
+    const reads = [l.id, ...through].flatMap(operands).filter((id) => id !== against && !through.has(id))
+    const before = depthOf(operands(anchor))
+    return depthOf(reads) <= before ? before : undefined
+  }
   let passes = 1
   for (const l of body.lets) {
-    const below = operandsOf(l.op).reduce((n, o) => Math.max(n, depth.get(o) ?? 0), 0)
     const folds = foldAxes(l).some((a) => row.has(a))
-    if (folds || l.axes.some((a) => row.has(a))) passes = Math.max(passes, below + 1)
+    const below = (folds ? beforeAnchor(l) : undefined) ?? depthOf(operandsOf(l.op))
+    if (folds) passes = Math.max(passes, below + 1)
     depth.set(l.id, folds ? below + 1 : below)
   }
+  for (const s of body.stores)
+    if (s.index.some((e) => [...ix.axesOf(e)].some((a) => row.has(a))))
+      passes = Math.max(passes, depthOf([s.value]) + 1)
   return passes
 }
 

@@ -84,6 +84,14 @@ export interface ScalarInfo {
   readonly passesNaN?: true
   /** The result is an operand (after the condition of `select`), or one with its sign changed: bits are kept or NaN stays NaN. */
   readonly chooses?: true
+  /** The result is the sum of the operands with these signs. */
+  readonly terms?: readonly (1 | -1)[]
+  /** The result is the product of the operands to these powers. */
+  readonly factors?: readonly (1 | -1)[]
+  /** Sums in this operand become products: f(a + b) = f(a) f(b). */
+  readonly exponentialIn?: 0 | 1
+  /** One result for all finite operands. */
+  readonly sameWhereFinite?: true
 }
 
 const num: readonly DTypeClass[] = ['float', 'signed', 'unsigned']
@@ -109,7 +117,16 @@ const compare = (extra: Partial<ScalarInfo> = {}): ScalarInfo => ({
 })
 
 export const scalarOps = {
-  neg: { arity: 1, result: 'same', on: num, cost: 'simple', proportional: true, passesNaN: true, chooses: true },
+  neg: {
+    arity: 1,
+    result: 'same',
+    on: num,
+    cost: 'simple',
+    proportional: true,
+    passesNaN: true,
+    chooses: true,
+    terms: [-1],
+  },
   abs: {
     arity: 1,
     result: 'same',
@@ -128,7 +145,7 @@ export const scalarOps = {
   trunc: { arity: 1, result: 'same', on: num, cost: 'simple', monotone: true, idempotent: true, discontinuous: true },
   sqrt: { arity: 1, result: 'same', on: float, cost: 'divide', monotone: true, proportional: true, nonnegative: true },
   rsqrt: { arity: 1, result: 'same', on: float, cost: 'divide', proportional: true, nonnegative: true },
-  exp: special({ monotone: true, nonnegative: true }),
+  exp: special({ monotone: true, nonnegative: true, exponentialIn: 0 }),
   expm1: special({ monotone: true }),
   log: special({ monotone: true }),
   log1p: special({ monotone: true }),
@@ -147,14 +164,23 @@ export const scalarOps = {
   erf: special({ monotone: true }),
   sigmoid: special({ monotone: true, nonnegative: true }),
   not: { arity: 1, result: 'same', on: bits, cost: 'simple' },
-  isnan: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true },
-  isinf: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true },
-  add: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true, passesNaN: true },
-  sub: { arity: 2, result: 'same', on: num, cost: 'simple', passesNaN: true },
-  mul: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true, proportional: true, passesNaN: true },
-  div: { arity: 2, result: 'same', on: num, cost: 'divide', proportional: true, passesNaN: true },
+  isnan: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true, sameWhereFinite: true },
+  isinf: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true, sameWhereFinite: true },
+  add: { arity: 2, result: 'same', on: num, cost: 'simple', commutative: true, passesNaN: true, terms: [1, 1] },
+  sub: { arity: 2, result: 'same', on: num, cost: 'simple', passesNaN: true, terms: [1, -1] },
+  mul: {
+    arity: 2,
+    result: 'same',
+    on: num,
+    cost: 'simple',
+    commutative: true,
+    proportional: true,
+    passesNaN: true,
+    factors: [1, 1],
+  },
+  div: { arity: 2, result: 'same', on: num, cost: 'divide', proportional: true, passesNaN: true, factors: [1, -1] },
   rem: { arity: 2, result: 'same', on: num, cost: 'divide', discontinuous: true },
-  pow: { arity: 2, result: 'same', on: num, cost: 'special' },
+  pow: { arity: 2, result: 'same', on: num, cost: 'special', exponentialIn: 1 },
   max: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true, chooses: true },
   min: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true, chooses: true },
   atan2: { arity: 2, result: 'same', on: float, cost: 'special' },

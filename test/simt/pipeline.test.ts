@@ -203,7 +203,8 @@ describe('chunks of rows that stream, in WGSL', () => {
   }
 
   test('load one chunk early where a thread loads few words for one', () => {
-    expect(source(70_000, 'bf16').match(/var x0_ahead/g)).toHaveLength(3)
+    // The walk that sums as it finds the greatest value, and the one that stores.
+    expect(source(70_000, 'bf16').match(/var x0_ahead/g)).toHaveLength(2)
     expect(source(70_000, 'f32')).not.toMatch(/_ahead/)
     expect(source(20_000, 'bf16')).not.toMatch(/_ahead/)
   })

@@ -3,11 +3,14 @@ import type { LetStmt, Stmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import type { Accumulator } from './accumulator.ts'
 import type { Block } from './ir.ts'
 import type { Scope, SharedTile } from './scope.ts'
+import type { Stream } from './streaming.ts'
 
 export type Item =
   | { readonly kind: 'stmt'; readonly stmt: Stmt }
   /** A fold's part inside a loop over chunks. */
   | { readonly kind: 'accumulate'; readonly acc: Accumulator }
+  /** The same of a fold that is the anchor of streaming sums: the chunk's, and the sums moved to it. */
+  | { readonly kind: 'stream'; readonly stream: Stream }
   /** The writing of a staged tile. */
   | { readonly kind: 'fill'; readonly let: LetStmt; readonly to: SharedTile }
   /** A store whose points may meet, under a layout that walks them in order. */

@@ -28,6 +28,7 @@ import { Schedule } from './schedule.ts'
 import type { Scope, SharedTile } from './scope.ts'
 import { fillHalf, fillPoint, fillVector, lowerOwnStage, makeStage } from './stage.ts'
 import type { Token } from './steps.ts'
+import { againstOf, moveAnchor, type Stream } from './streaming.ts'
 import { Gaps, interleavedStep, loadStrided, stridedOf } from './strided.ts'
 
 export const lowerItems: LowerItems = (scope, items, exports, out) => {
@@ -63,6 +64,9 @@ class ListLowering {
     switch (item.kind) {
       case 'accumulate':
         this.addAccumulate(item.acc, item)
+        break
+      case 'stream':
+        this.addStream(item.stream)
         break
       case 'fill':
         this.addFill(item.let, item.to, [])
@@ -243,6 +247,12 @@ class ListLowering {
     this.schedule.points({ loops, needs: [...operands, ...before], after, rank: 1, name: 'fold', ...like }, (p, out) =>
       accumulate(acc, p, out),
     )
+  }
+
+  private addStream(stream: Stream): void {
+    const folded = this.schedule.token()
+    this.addAccumulate(stream.anchor, { kind: 'accumulate', acc: stream.anchor }, undefined, folded)
+    this.schedule.block([folded], againstOf(stream), 1, (out) => moveAnchor(this.scope, stream, out))
   }
 
   /** `alone`: no other store fills the gaps that this one leaves. */

@@ -11,6 +11,7 @@ import type { Schedule } from './schedule.ts'
 import type { Scope } from './scope.ts'
 import { makeStage } from './stage.ts'
 import type { Token } from './steps.ts'
+import { streamingOf } from './streaming.ts'
 
 /** Work whose points run over chunked axes. */
 export interface RootWork {
@@ -85,7 +86,9 @@ export class Roots {
     over.sort((a, b) => (rank(a) >= 0 && rank(b) >= 0 ? rank(a) - rank(b) : 0))
     const store = item.kind === 'stmt' && item.stmt.kind === 'store' ? item.stmt : undefined
     const isLate = store !== undefined && this.overwrites(store.param)
-    this.schedule.roots.push({ item, over, needs: [...needs, ...before], closure, after, isStore, isLate })
+    const streaming = item.kind === 'accumulate' ? streamingOf(this.scope, item.acc, closure, before) : undefined
+    const root = { item, over, needs: [...needs, ...before], closure, after, isStore, isLate }
+    this.schedule.roots.push(streaming === undefined ? root : { ...root, streaming })
   }
 
   /** Computes a value that varies along cut axes once, into shared memory. */

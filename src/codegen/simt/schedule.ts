@@ -4,6 +4,7 @@
  */
 import { InternalError } from '../../diagnostics/errors.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
+import type { Accumulator } from './accumulator.ts'
 import { emitChunks } from './chunks.ts'
 import { floatingFor, floatingSteps, seldomOf } from './floating.ts'
 import { closeAccumulators } from './fold.ts'
@@ -12,6 +13,7 @@ import { type Item, itemsOf, type LowerItems } from './items.ts'
 import { Point } from './point.ts'
 import type { Phase, Scope } from './scope.ts'
 import { emitRun, keyOf, type Step, type Token } from './steps.ts'
+import { closeStream, type Follower, openStream, type Stream, type Streaming } from './streaming.ts'
 
 /** A fold, store or filling whose points run over chunked axes. */
 export interface Root {
@@ -24,7 +26,11 @@ export interface Root {
   readonly isStore: boolean
   /** A store over memory that other passes read: after all of them. */
   readonly isLate: boolean
+  /** How it may join the loop of the fold that it waits for. */
+  readonly streaming?: Streaming
 }
+
+type StreamingRoot = Root & { readonly streaming: Streaming }
 
 /** Code at the points of a nest that gives no value. */
 type Valueless = Pick<Step, 'loops' | 'needs' | 'after' | 'rank' | 'name' | 'like'>
@@ -39,6 +45,8 @@ export class Schedule {
   private readonly done = new Set<Token>()
   private nextToken = -1
   private floating = new Map<Token, Step>()
+  /** Streaming sums that are not closed. */
+  private readonly streamed = new Map<Accumulator, { readonly stream: Stream; readonly follower: Follower }>()
 
   constructor(scope: Scope, exports: ReadonlySet<ValueId>, out: Block, lower: LowerItems) {
     this.scope = scope
@@ -130,6 +138,10 @@ export class Schedule {
     for (const s of this.steps) for (const t of s.needs) wanted.add(t)
     for (const r of this.roots) for (const t of r.needs) wanted.add(t)
     const closing = run.flatMap((s) => s.closes ?? [])
+    for (const acc of closing) {
+      const sum = this.streamed.get(acc)
+      if (sum !== undefined) closeStream(this.scope, sum.stream, sum.follower, this.out)
+    }
     if (closing.length > 0)
       closeAccumulators(this.scope, closing, (lanes) => new Point(this.scope, lanes), this.out).forEach((held, i) => {
         const id = closing[i]?.let.id
@@ -155,15 +167,46 @@ export class Schedule {
     const key = first.over.join()
     const last = first.isLate || this.roots.every((r) => r.isLate || (ready.includes(r) && r.over.join() === key))
     const phase = ready.filter((r) => r.over.join() === key && (last || !r.isLate))
-    this.roots = this.roots.filter((r) => !phase.includes(r))
-    const closure = new Set(phase.flatMap((r) => r.closure.map((l) => l.id)))
+    const joined = this.followersOf(phase, key)
+    this.roots = this.roots.filter((r) => !phase.includes(r) && !joined.some((f) => f.item === r.item))
+    const lets = [...phase.flatMap((r) => r.closure), ...joined.flatMap((r) => r.streaming.closure)]
+    const closure = new Set(lets.map((l) => l.id))
     const items: Item[] = [
       ...itemsOf([...this.scope.part.lets.values()].filter((l) => closure.has(l.id))),
-      ...phase.map((r) => r.item),
+      ...phase.map((r) => this.streamOf(r.item, joined) ?? r.item),
+      ...joined.map((r) => r.item),
     ]
-    emitChunks(this.scope.child({ phase: phaseOf(closure, phase) }), first.over, items, this.lower, this.out)
-    for (const r of phase) for (const t of r.after) this.done.add(t)
+    const all = [...phase, ...joined]
+    emitChunks(this.scope.child({ phase: phaseOf(closure, all) }), first.over, items, this.lower, this.out)
+    for (const r of all) for (const t of r.after) this.done.add(t)
     return true
+  }
+
+  /** Roots that may stream in the loop of some others. */
+  private followersOf(phase: readonly Root[], key: string): StreamingRoot[] {
+    const anchors = new Set(phase.flatMap((r) => (r.item.kind === 'accumulate' ? r.item.acc.let.id : [])))
+    return this.roots.flatMap((r) => {
+      const { streaming } = r
+      if (streaming === undefined || r.over.join() !== key || !anchors.has(streaming.streamed.anchor)) return []
+      return streaming.needs.every(this.isDone) ? { ...r, streaming } : []
+    })
+  }
+
+  /** A fold with the roots that stream against it. */
+  private streamOf(item: Item, joined: readonly StreamingRoot[]): Item | undefined {
+    if (item.kind !== 'accumulate') return undefined
+    const followers = joined.flatMap(({ item: own, streaming: { streamed } }): Follower[] =>
+      own.kind === 'accumulate' && streamed.anchor === item.acc.let.id ? [{ acc: own.acc, streamed }] : [],
+    )
+    if (followers.length === 0) return undefined
+    const stream = openStream(this.scope, item.acc, followers, this.out)
+    for (const follower of followers) this.streamed.set(follower.acc, { stream, follower })
+    const against = new Map(followers.map((f) => [f.acc, f.streamed.against]))
+    this.steps = this.steps.map((s) => {
+      const id = s.closes === undefined ? undefined : against.get(s.closes)
+      return id === undefined ? s : { ...s, needs: [...s.needs, id] }
+    })
+    return { kind: 'stream', stream }
   }
 }
 

@@ -1,0 +1,138 @@
+/**
+ * Streaming sums in a loop over chunks (src/kernel/streams.ts says which sums stream): the loop that finds an anchor also sums against
+ * it. Every thread has an anchor of its own, the greatest value that it met, and partial sums against that; a chunk moves the
+ * anchor once, before its terms are summed, and threads exchange nothing inside the loop. After it the sums are rescaled to what the
+ * terms are taken against, and exchanged.
+ */
+import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { type Streamed, streamedSum } from '../../kernel/streams.ts'
+import { type Accumulator, combinerOf } from './accumulator.ts'
+import { scalarEx } from './arith.ts'
+import { foldAxes } from './facts.ts'
+import { type Block, bin, type Ex, lit } from './ir.ts'
+import { Point } from './point.ts'
+import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
+import type { Scope } from './scope.ts'
+import type { Token } from './steps.ts'
+
+/** How a sum may join the loop of its anchor. */
+export interface Streaming {
+  readonly streamed: Streamed
+  /** What it waits for there. */
+  readonly needs: readonly Token[]
+  /** Statements to compute there. */
+  readonly closure: readonly LetStmt[]
+}
+
+/** A sum with how it streams. */
+export interface Follower {
+  readonly acc: Accumulator
+  readonly streamed: Streamed
+}
+
+/** A fold whose running result is an anchor, with the sums that are taken against it. */
+export interface Stream {
+  readonly anchor: Accumulator
+  /** The threads' anchors, finite or NaN, over the axes that the anchor's fold keeps. */
+  readonly running: Registers
+  readonly followers: readonly Follower[]
+}
+
+/**
+ * How a sum's part in a loop over chunks may join that of its anchor, if it may; `closure`: statements along chunked axes that it
+ * needs, `before`: what it waits for besides values.
+ */
+export function streamingOf(
+  scope: Scope,
+  acc: Accumulator,
+  closure: readonly LetStmt[],
+  before: readonly Token[],
+): Streaming | undefined {
+  const { unit, part, isChunked } = scope
+  const sum = acc.let
+  const streamed = unit.mode === 'fast' ? streamedSum(sum, part.lets) : undefined
+  if (streamed === undefined || closure.some((l) => foldAxes(l).some(isChunked))) return undefined
+  const own = new Set([...closure.map((l) => l.id), ...streamed.through])
+  const all = [...part.lets.values()].filter((l) => own.has(l.id))
+  const reads = [sum, ...all].flatMap((l) => operandsOf(l.op))
+  const needs = reads.filter((id) => !own.has(id) && id !== streamed.against)
+  return { streamed, needs: [...needs, ...before], closure: all }
+}
+
+const eachKept = (scope: Scope, acc: Accumulator, out: Block, emit: (p: Point, body: Block) => void): void =>
+  forRegisters(scope, acc.kept, out, (lanes, body) => emit(new Point(scope, lanes), body))
+
+/** The register of a point in a tile over what a fold keeps. */
+const at = (p: Point, to: Registers, acc: Accumulator): Ex =>
+  registerAt(to, registerIndex(p.scope.layout, acc.kept, p.lanes))
+
+/** The greatest finite number of a register type. */
+const greatest = (acc: Accumulator): Ex =>
+  lit(acc.values.type, acc.values.type === 'f64' ? Number.MAX_VALUE : 2 ** 128 - 2 ** 104)
+const least = (acc: Accumulator): Ex => lit(acc.values.type, -Number(literal(greatest(acc))))
+const literal = (e: Ex): number => (e.k === 'lit' ? Number(e.value) : Number.NaN)
+
+/** The threads' anchors, at the identity of the anchor's fold but finite: what is far from every number rescales sums of nothing. */
+export function openStream(scope: Scope, anchor: Accumulator, followers: readonly Follower[], out: Block): Stream {
+  const running: Registers = { ...anchor.values, name: scope.unit.name(`anchor_${anchor.let.id}`) }
+  declare(running, out)
+  const first = combinerOf(anchor.let) === 'max' ? least(anchor) : greatest(anchor)
+  eachKept(scope, anchor, out, (p, body) => body.push({ k: 'assign', to: at(p, running, anchor), value: first }))
+  return { anchor, running, followers }
+}
+
+/** What a sum against `from` is multiplied by to be one against `to`. */
+function rescaling({ acc, streamed }: Follower, from: Ex, to: Ex): Ex {
+  const { dtype } = acc
+  const apart = bin('-', from, to)
+  const exponent = streamed.rate === 1 ? apart : bin('*', apart, lit(apart.type, streamed.rate))
+  return scalarEx('exp', dtype, dtype, [exponent], 'fast')
+}
+
+function rescale(p: Point, follower: Follower, factor: Ex, out: Block): void {
+  const to = at(p, follower.acc.values, follower.acc)
+  out.push({ k: 'assign', to, value: bin('*', to, factor) })
+}
+
+/** Moves the anchors to what their fold has found, and the sums with them; from here on the terms read them. */
+export function moveAnchor(scope: Scope, stream: Stream, out: Block): void {
+  const { anchor, running, followers } = stream
+  const next: Registers = { ...running, name: scope.unit.name(`${running.name}_next`) }
+  declare(next, out)
+  eachKept(scope, anchor, out, (p, body) => {
+    const bounded = (op: 'max' | 'min', x: Ex, by: Ex): Ex => scalarEx(op, anchor.dtype, anchor.dtype, [x, by], 'fast')
+    const value = bounded('min', bounded('max', at(p, anchor.values, anchor), least(anchor)), greatest(anchor))
+    body.push({ k: 'assign', to: at(p, next, anchor), value })
+  })
+  const factors = new Map<number, Registers>()
+  for (const f of followers) {
+    const known = factors.get(f.streamed.rate)
+    const factor = known ?? { ...running, name: scope.unit.name(`rescale_${anchor.let.id}`) }
+    if (known === undefined) {
+      factors.set(f.streamed.rate, factor)
+      declare(factor, out)
+      eachKept(scope, anchor, out, (p, body) => {
+        const value = rescaling(f, at(p, running, anchor), at(p, next, anchor))
+        body.push({ k: 'assign', to: at(p, factor, anchor), value })
+      })
+    }
+    eachKept(scope, f.acc, out, (p, body) => rescale(p, f, at(p, factor, anchor), body))
+  }
+  eachKept(scope, anchor, out, (p, body) =>
+    body.push({ k: 'assign', to: at(p, running, anchor), value: at(p, next, anchor) }),
+  )
+  const { layout } = scope
+  for (const id of againstOf(stream))
+    scope.held.set(id, { kind: 'registers', registers: running, layout, axes: anchor.kept })
+}
+
+/** What the terms of a stream's sums are taken against. */
+export const againstOf = ({ followers }: Stream): ValueId[] => [...new Set(followers.map((f) => f.streamed.against))]
+
+/** Ends a sum's part in its stream: against the value that its terms name. */
+export function closeStream(scope: Scope, stream: Stream, follower: Follower, out: Block): void {
+  eachKept(scope, follower.acc, out, (p, body) => {
+    const from = at(p, stream.running, stream.anchor)
+    rescale(p, follower, rescaling(follower, from, p.read(follower.streamed.against)), body)
+  })
+}
