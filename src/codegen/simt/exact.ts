@@ -1,6 +1,6 @@
 /**
- * Values known to have a half dtype's precision already, though registers hold them in f32: what was loaded from it, literals
- * that it holds, and choices among such (`chooses` of the scalar table). A store packs their bits without rounding.
+ * Values known to have a half dtype's precision already, though registers hold them in f32: what was loaded from it, bits
+ * taken for it, literals that it holds, and choices among such (`chooses` of the scalar table). A store packs their bits without rounding.
  */
 import type { ValueId } from '../../kernel/ir.ts'
 import { roundTo } from '../../scalar/eval.ts'
@@ -31,6 +31,7 @@ function compute(part: Part, id: ValueId, dtype: 'bf16' | 'f16'): boolean {
     case 'load':
       return part.params.get(op.param)?.dtype === dtype && holds(op.other)
     case 'scalar': {
+      if (op.op === 'bitcast') return l.dtype === dtype
       if (op.op !== 'cast' && scalarInfo(op.op).chooses !== true) return false
       return op.args.slice(op.op === 'select' ? 1 : 0).every((a) => isExactIn(part, a, dtype))
     }

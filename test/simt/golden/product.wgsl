@@ -8,34 +8,15 @@
 var<workgroup> tile_4: array<f32, 2048>;
 var<workgroup> tile_6: array<f32, 2048>;
 
-fn bf16_bits(a: f32) -> u32 {
-  let bits = bitcast<u32>(a);
-  let rounded = bits + 0x7fffu + ((bits >> 16u) & 1u);
-  return select(rounded, bits | 0x400000u, (bits & 0x7fffffffu) > 0x7f800000u) >> 16u;
-}
-
-// Two that are not NaN.
-fn bf16_numbers(low: f32, high: f32) -> u32 {
-  let a = bitcast<u32>(low);
-  let b = bitcast<u32>(high);
-  return ((a + 0x7fffu + ((a >> 16u) & 1u)) >> 16u) | ((b + 0x7fffu + ((b >> 16u) & 1u)) & 0xffff0000u);
-}
-
-fn f32_isnan(a: f32) -> bool {
-  return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u;
+// The upper half is a to the nearest, ties to even: half a unit of it is added, less the last bit of f32 unless it is odd.
+fn bf16_rounded(a: f32) -> u32 {
+  let power = bitcast<f32>(bitcast<u32>(a) & 0xff800000u);
+  let odd = bitcast<f32>(bitcast<u32>(a) & 0xff810000u);
+  return bitcast<u32>(fma(odd, 1.52587890625e-5, fma(power, 0.00389087200164794921875, a)));
 }
 
 fn bf16_pair(low: f32, high: f32) -> u32 {
-  if (f32_isnan(low + high)) { return bf16_bits(low) | (bf16_bits(high) << 16u); }
-  return bf16_numbers(low, high);
-}
-
-// NaN shows in the sum (as infinities of both signs do).
-fn bf16_eight(a: f32, b: f32, c: f32, d: f32, e: f32, f: f32, g: f32, h: f32) -> vec4<u32> {
-  if (f32_isnan(((a + b) + (c + d)) + ((e + f) + (g + h)))) {
-    return vec4<u32>(bf16_pair(a, b), bf16_pair(c, d), bf16_pair(e, f), bf16_pair(g, h));
-  }
-  return vec4<u32>(bf16_numbers(a, b), bf16_numbers(c, d), bf16_numbers(e, f), bf16_numbers(g, h));
+  return (bf16_rounded(low) >> 16u) | (bf16_rounded(high) & 0xffff0000u);
 }
 
 @compute @workgroup_size(256)
@@ -251,6 +232,6 @@ fn product(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) 
     let cast_8_2 = carry_2[15];
     cast_8[15] = cast_8_2;
   }
-  y[m0 * 32 + ((n0 >> 1u) >> 2u)] = bf16_eight(cast_8[0], cast_8[1], cast_8[2], cast_8[3], cast_8[4], cast_8[5], cast_8[6], cast_8[7]);
-  y[(m0 + 32) * 32 + ((n0 >> 1u) >> 2u)] = bf16_eight(cast_8[8], cast_8[9], cast_8[10], cast_8[11], cast_8[12], cast_8[13], cast_8[14], cast_8[15]);
+  y[m0 * 32 + ((n0 >> 1u) >> 2u)] = vec4<u32>(bf16_pair(cast_8[0], cast_8[1]), bf16_pair(cast_8[2], cast_8[3]), bf16_pair(cast_8[4], cast_8[5]), bf16_pair(cast_8[6], cast_8[7]));
+  y[(m0 + 32) * 32 + ((n0 >> 1u) >> 2u)] = vec4<u32>(bf16_pair(cast_8[8], cast_8[9]), bf16_pair(cast_8[10], cast_8[11]), bf16_pair(cast_8[12], cast_8[13]), bf16_pair(cast_8[14], cast_8[15]));
 }

@@ -154,12 +154,6 @@ class WgslPrinter extends WgslExpressions {
       })
       return
     }
-    const rounded = s.values.flatMap((x) => (x.k === 'call' && x.fn === 'bf16_pair' ? x.args : []))
-    if (w.width === 4 && values.length === 4 && rounded.length === 8) {
-      const place = `${s.param}[${this.ex(quotient(first, 4))}]`
-      this.line(`${place} = ${this.named('bf16_eight', ...rounded.map((x) => this.ex(x)))};`)
-      return
-    }
     for (let i = 0; i < values.length; i += w.width) {
       const place = `${s.param}[${this.ex(quotient(at(i), w.width))}]`
       this.line(`${place} = vec${w.width}<${w.type}>(${values.slice(i, i + w.width).join(', ')});`)

@@ -166,11 +166,14 @@ fn u32_to_f32(a: u32) -> f32 {
   let rest = magnitude & 0x1fffu;
   return sign | (q + select(0u, 1u, (rest > 0x1000u) | ((rest == 0x1000u) & ((q & 1u) != 0u))));
 }`),
-  bf16_bits: fn(`fn bf16_bits(a: f32) -> u32 {
-  let bits = bitcast<u32>(a);
-  let rounded = bits + 0x7fffu + ((bits >> 16u) & 1u);
-  return select(rounded, bits | 0x400000u, (bits & 0x7fffffffu) > 0x7f800000u) >> 16u;
+  bf16_rounded:
+    fn(`// The upper half is a to the nearest, ties to even: half a unit of it is added, less the last bit of f32 unless it is odd.
+fn bf16_rounded(a: f32) -> u32 {
+  let power = bitcast<f32>(bitcast<u32>(a) & 0xff800000u);
+  let odd = bitcast<f32>(bitcast<u32>(a) & 0xff810000u);
+  return bitcast<u32>(fma(odd, 1.52587890625e-5, fma(power, 0.00389087200164794921875, a)));
 }`),
+  bf16_bits: fn('fn bf16_bits(a: f32) -> u32 {\n  return bf16_rounded(a) >> 16u;\n}', ['bf16_rounded']),
   f16_bits_exact: fn(
     `fn f16_bits_exact(a: f32) -> u32 {
   let u = bitcast<u32>(a);
@@ -179,44 +182,23 @@ fn u32_to_f32(a: u32) -> f32 {
 }`,
     ['f16_bits', 'f32_isnan'],
   ),
-  bf16_bits_exact: fn(
-    `fn bf16_bits_exact(a: f32) -> u32 {
-  if (f32_isnan(a)) { return bitcast<u32>(a) >> 16u; }
-  return bf16_bits(a);
-}`,
-    ['bf16_bits', 'f32_isnan'],
-  ),
+  bf16_bits_exact: fn('fn bf16_bits_exact(a: f32) -> u32 {\n  return bitcast<u32>(a) >> 16u;\n}'),
   f16_pair: fn('fn f16_pair(low: f32, high: f32) -> u32 {\n  return f16_bits(low) | (f16_bits(high) << 16u);\n}', [
     'f16_bits',
   ]),
   bf16_pair: fn(
     `fn bf16_pair(low: f32, high: f32) -> u32 {
-  if (f32_isnan(low + high)) { return bf16_bits(low) | (bf16_bits(high) << 16u); }
-  return bf16_numbers(low, high);
+  return (bf16_rounded(low) >> 16u) | (bf16_rounded(high) & 0xffff0000u);
 }`,
-    ['bf16_bits', 'bf16_numbers', 'f32_isnan'],
+    ['bf16_rounded'],
   ),
   high_halves: fn(`fn high_halves(low: f32, high: f32) -> u32 {
   return (bitcast<u32>(low) >> 16u) | (bitcast<u32>(high) & 0xffff0000u);
 }`),
-  bf16_numbers: fn(`// Two that are not NaN.
-fn bf16_numbers(low: f32, high: f32) -> u32 {
-  let a = bitcast<u32>(low);
-  let b = bitcast<u32>(high);
-  return ((a + 0x7fffu + ((a >> 16u) & 1u)) >> 16u) | ((b + 0x7fffu + ((b >> 16u) & 1u)) & 0xffff0000u);
-}`),
-  bf16_eight: fn(
-    `// NaN shows in the sum (as infinities of both signs do).
-fn bf16_eight(a: f32, b: f32, c: f32, d: f32, e: f32, f: f32, g: f32, h: f32) -> vec4<u32> {
-  if (f32_isnan(((a + b) + (c + d)) + ((e + f) + (g + h)))) {
-    return vec4<u32>(bf16_pair(a, b), bf16_pair(c, d), bf16_pair(e, f), bf16_pair(g, h));
-  }
-  return vec4<u32>(bf16_numbers(a, b), bf16_numbers(c, d), bf16_numbers(e, f), bf16_numbers(g, h));
-}`,
-    ['bf16_pair'],
-  ),
   round_f16: fn('fn round_f16(a: f32) -> f32 {\n  return f16_value(f16_bits(a));\n}', ['f16_bits', 'f16_value']),
-  round_bf16: fn('fn round_bf16(a: f32) -> f32 {\n  return bitcast<f32>(bf16_bits(a) << 16u);\n}', ['bf16_bits']),
+  round_bf16: fn('fn round_bf16(a: f32) -> f32 {\n  return bitcast<f32>(bf16_rounded(a) & 0xffff0000u);\n}', [
+    'bf16_rounded',
+  ]),
   ...random,
   ...Object.fromEntries(([13, 20] as const).map((rounds) => [`threefry_${rounds}`, threefry(rounds)])),
 }
