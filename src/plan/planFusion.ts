@@ -56,13 +56,7 @@ export function planFusion(
       mergeSiblings(planner)
     }
   }
-  const ranks = new Map<number, number>()
-  for (const g of planner.groups.all.values()) {
-    let least = Number.POSITIVE_INFINITY
-    for (const n of g.members) least = Math.min(least, n.id)
-    ranks.set(g.id, least)
-  }
-  const order = planner.groups.links.order((id) => ranks.get(id) ?? 0)
+  const order = planner.groups.links.order(programOrder(planner.groups.all.values()))
   const chosen = order.map((id): SingleGroup => {
     const g = planner.groups.all.get(id)
     invariant(g !== undefined, 'a group without number')
@@ -116,4 +110,15 @@ export function planFusion(
       return kernels(r.node).length < 2 ? [] : [{ ...r, consumers, savedBytes }]
     }),
   }
+}
+
+/** Ranks of groups by the program's order: by the first node of each, and where groups compute one node again by the last. */
+function programOrder(groups: Iterable<{ readonly id: number; readonly members: ReadonlySet<Node> }>) {
+  const spans = [...groups].map(({ id, members }) => {
+    let [first, last] = [Number.POSITIVE_INFINITY, 0]
+    for (const { id: n } of members) [first, last] = [Math.min(first, n), Math.max(last, n)]
+    return { id, first, last }
+  })
+  const ranks = new Map(spans.sort((a, b) => a.first - b.first || a.last - b.last).map(({ id }, i) => [id, i]))
+  return (id: number): number => ranks.get(id) ?? 0
 }

@@ -138,6 +138,24 @@ describe('optimiser steps', () => {
     }
   })
 
+  test('what all tensors read is one binding more, and neighbours stay together', () => {
+    const n = shapes.length
+    const inputs = [...Array.from({ length: 2 * n }, (_, i): Input => ({ shape: at(shapes, i % n) })), { shape: [] }]
+    const graph = trace(inputs, (all) => {
+      const count = c.add(at(all, 2 * n), 1)
+      const rate = c.div(0.1, c.sqrt(count))
+      return [...shapes.map((_, i) => c.sub(at(all, i), c.mul(at(all, n + i), rate))), count]
+    })
+    const made = planned(
+      graph,
+      16,
+      inputs.map((_, i) => i < n || i === 2 * n),
+    )
+    // The counter's kernel updates the scalar as well.
+    const others = full.filter((i) => at(shapes, i).length > 0)
+    expect(tensorsOf(made)).toEqual([[7], others.slice(0, 7), others.slice(7, 14), others.slice(14)])
+  })
+
   test('gradients that are donated as well change nothing', () => {
     const { graph } = step(adamw, 2)
     const made = planned(

@@ -1,0 +1,117 @@
+/** Optimiser steps on the WebGPU device: several, over unequal tensors, donated and kept; dispatches and bindings inside the limits. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { shareParams } from '../../src/backends/webgpu/aliases.ts'
+import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
+import type { Tensor } from '../../src/index.ts'
+import * as api from '../../src/index.ts'
+import { webgpuTarget } from '../../src/plan/target.ts'
+import type { Executable } from '../../src/runtime/backend.ts'
+import { commandsOf } from '../../src/runtime/commands.ts'
+import type { Program } from '../../src/runtime/program.ts'
+import { at } from '../compile/support.ts'
+import { openSoftware } from './software.ts'
+
+let missing: string | undefined
+beforeAll(async () => {
+  const device = await openSoftware()
+  if (typeof device === 'string') missing = device
+})
+beforeEach(({ skip }) => skip(missing !== undefined, missing))
+afterAll(() => api.setDevice('wasm'))
+
+/** A device of so many storage buffers a stage (or as many as the adapter has), and the programs it prepared. */
+async function open(most: number | undefined) {
+  const limits = most === undefined ? {} : { maxStorageBuffersPerShaderStage: most }
+  const backend = await createWebgpuBackend({ limits })
+  const programs: Program[] = []
+  const prepare = backend.prepare.bind(backend)
+  backend.prepare = (program: Program): Executable => {
+    programs.push(program)
+    return prepare(program)
+  }
+  const target = webgpuTarget(...backend.planningLimits)
+  return {
+    device: createCompiledDevice('webgpu', backend, target, webgpuCapabilities),
+    programs,
+    buffers: target.maxBuffers,
+  }
+}
+
+/** Buffers of every dispatch of a program. */
+const bindings = (program: Program): number[] =>
+  commandsOf(program, { alignment: 256 }).commands.flatMap((x) =>
+    x.kind === 'launch' ? [shareParams(x.step.kernel, x.places).kernel.params.length] : [],
+  )
+
+/** Unequal tensors, a scalar and an empty one among them. */
+const shapes = [[301], [37, 5], [0, 3], [], [64, 9], [1023], [2, 3, 4], [7], [129, 3], [5]]
+const full = shapes.filter((s) => !s.includes(0)).length
+
+const make = (shape: readonly number[], seed: number): Tensor => {
+  const n = shape.reduce((a, b) => a * b, 1)
+  return api
+    .tensor(Array.from({ length: n }, (_, i) => Math.sin(seed * 12.9898 + i * 78.233) * 1.7))
+    .reshape([...shape])
+}
+
+/** `shared`: buffers that all tensors of a launch read (the number of the step). */
+const cases = [
+  { name: 'AdamW', optimiser: api.optim.adamw({ learningRate: 1e-2 }), slots: 2, shared: 1 },
+  { name: 'momentum', optimiser: api.optim.sgd({ learningRate: 1e-2, momentum: 0.9 }), slots: 1, shared: 0 },
+]
+
+type Optimiser = (typeof cases)[number]['optimiser']
+
+const steps = 3
+
+/** Parameters and state after some steps with changing gradients. */
+async function train(optimiser: Optimiser, donate: readonly number[]): Promise<number[][]> {
+  const one = api.jit(
+    (params: Tensor[], state: ReturnType<typeof optimiser.init>, gradients: Tensor[]) =>
+      optimiser.update(gradients, state as never, params),
+    { donate },
+  )
+  let params = shapes.map((s, i) => make(s, i + 1))
+  let state = optimiser.init(params) as ReturnType<typeof optimiser.init>
+  for (let t = 0; t < steps; t++) {
+    const next = one(
+      params,
+      state,
+      shapes.map((s, i) => make(s, 100 * (t + 1) + i)),
+    )
+    params = next.params as Tensor[]
+    state = next.state as typeof state
+  }
+  const slots = Object.values(state).flat() as Tensor[]
+  return Promise.all([...params, ...slots].map(async (x) => Array.from(await x.data(), Number)))
+}
+
+describe.each([
+  ['as many as the adapter has', undefined],
+  ['the default', 8],
+] as const)('buffers of a kernel: %s', (_, most) => {
+  test.each(cases)('$name', async ({ optimiser, slots, shared }) => {
+    const { device, programs, buffers } = await open(most)
+    api.setDevice('reference')
+    const want = await train(optimiser, [])
+    for (const [donate, each] of [
+      [[0, 1], slots + 2],
+      [[], 2 * (slots + 1) + 1],
+    ] as const) {
+      programs.length = 0
+      api.setDevice(device)
+      const got = await train(optimiser, donate)
+      expect(got.map((x) => x.length)).toEqual(want.map((x) => x.length))
+      want.forEach((w, k) => {
+        for (const [i, x] of w.entries())
+          expect(Math.abs((got[k]?.[i] ?? Number.NaN) - x), `tensor ${k}[${i}]`).toBeLessThanOrEqual(
+            1e-5 * (1 + Math.abs(x)),
+          )
+      })
+      for (const p of programs) for (const n of bindings(p)) expect(n).toBeLessThanOrEqual(buffers)
+      const launches = bindings(at(programs, programs.length - 1)).length
+      expect(launches).toBeLessThanOrEqual(Math.ceil(full / Math.floor((buffers - shared) / each)) + 1)
+    }
+  })
+})
