@@ -1,6 +1,7 @@
 /** The pool of buffers, on buffers that only count. */
 import { expect, test } from 'vitest'
 import { BufferPool, sizeClass } from '../../src/backends/webgpu/memory.ts'
+import { makeRng } from '../random/rng.ts'
 
 interface Counted {
   readonly size: number
@@ -43,6 +44,41 @@ test('what is released is given out again at once', () => {
   expect(pool.take(100 * mib)).not.toBe(a)
   expect(created()).toBe(2)
   consistent()
+})
+
+test('a buffer that the caller knows is given out before others, where it is free and fits', () => {
+  const { pool, created, consistent } = open()
+  const [a, b, c] = [pool.take(mib), pool.take(mib), pool.take(mib)]
+  const large = pool.take(4 * mib)
+  for (const x of [a, b, c, large]) pool.release(x)
+  expect(pool.take(mib, [large, b, a])).toBe(b)
+  expect(pool.take(mib, [b, a])).toBe(a)
+  expect(pool.take(mib, [b, a])).toBe(c)
+  expect([b, a, c]).not.toContain(pool.take(mib, [b, a]))
+  expect(created()).toBe(5)
+  consistent()
+})
+
+test('whatever is taken and released, no buffer is given out twice', () => {
+  const { pool, live, consistent } = open(600 * mib)
+  const rng = makeRng(3)
+  const held: Counted[] = []
+  const seen: Counted[] = []
+  for (let i = 0; i < 4000; i++) {
+    if (held.length > 0 && rng.chance(0.5)) {
+      const [b] = held.splice(rng.int(0, held.length - 1), 1)
+      if (b !== undefined) pool.release(b)
+    } else if (pool.used < 500 * mib) {
+      const known = seen.length > 0 ? [rng.pick(seen), rng.pick(seen)] : []
+      const b = pool.take(rng.pick([1, 2, 3, 40]) * mib, known)
+      expect(held).not.toContain(b)
+      expect(live.has(b)).toBe(true)
+      held.push(b)
+      seen.push(b)
+    }
+    if (i % 500 === 499) pool.trim()
+    consistent()
+  }
 })
 
 test('large buffers of an earlier phase do not push out those in use', () => {

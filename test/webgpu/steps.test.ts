@@ -1,8 +1,9 @@
 /** Optimiser steps on the WebGPU device: several, over unequal tensors, donated and kept; dispatches and bindings inside the limits. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createCompiledDevice } from '../../src/api/compiled.ts'
 import { shareParams } from '../../src/backends/webgpu/aliases.ts'
 import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
+import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import type { Tensor } from '../../src/index.ts'
 import * as api from '../../src/index.ts'
 import { webgpuTarget } from '../../src/plan/target.ts'
@@ -114,4 +115,37 @@ describe.each([
       expect(launches).toBeLessThanOrEqual(Math.ceil(full / Math.floor((buffers - shared) / each)) + 1)
     }
   })
+})
+
+test.each([
+  ['donated', [0, 1]],
+  ['kept', []],
+] as const)('bind groups of a loop are made in its first steps: %s', async (_, donate) => {
+  const { device } = await open(8)
+  api.setDevice(device)
+  const gpu = await (await openAdapter(await openGpu())).requestDevice()
+  const made = vi.spyOn(Object.getPrototypeOf(gpu) as GPUDevice, 'createBindGroup')
+  gpu.destroy()
+  const one = api.jit(
+    (params: Tensor[], slots: Tensor[], gradients: Tensor[]) => {
+      const next = slots.map((v, i) => v.mul(0.9).add(at(gradients, i)))
+      return [params.map((p, i) => p.sub(at(next, i).mul(0.01))), next] as const
+    },
+    { donate },
+  )
+  const gradient = api.jit((params: Tensor[]) => params.map((p) => p.mul(2)))
+  let params = shapes.map((s, i) => make(s, i + 1))
+  let slots = shapes.map((s, i) => make(s, i + 50))
+  const counts: number[] = []
+  for (let t = 0; t < 8; t++) {
+    made.mockClear()
+    const gradients = gradient(params)
+    const next = one(params, slots, gradients)
+    for (const x of [...gradients, ...(donate.length === 0 ? [...params, ...slots] : [])]) x.dispose()
+    ;[params, slots] = [[...next[0]], [...next[1]]]
+    counts.push(made.mock.calls.length)
+  }
+  made.mockRestore()
+  expect(counts[0]).toBeGreaterThan(0)
+  expect(counts.slice(4)).toEqual([0, 0, 0, 0])
 })

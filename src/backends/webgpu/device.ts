@@ -124,10 +124,10 @@ export class WebgpuDevice {
     }
   }
 
-  /** A buffer of at least a size. Throws E_OUT_OF_MEMORY beyond the limits of the device. */
-  take(bytes: number): GPUBuffer {
+  /** A buffer of at least a size, rather one of `known`. Throws E_OUT_OF_MEMORY beyond the limits of the device. */
+  take(bytes: number, known?: readonly GPUBuffer[]): GPUBuffer {
     this.check()
-    return this.pool.take(bytes)
+    return this.pool.take(bytes, known)
   }
 
   /** Gives a buffer back; work that was recorded still sees it. */

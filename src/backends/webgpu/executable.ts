@@ -8,6 +8,24 @@ import type { WebgpuBuffer, WebgpuDevice } from './device.ts'
 import { mapRead, usage } from './host.ts'
 import { Prepared, type Work } from './prepared.ts'
 
+/** Memory of a result that every run takes anew. */
+interface Fresh {
+  readonly base: number
+  readonly bytes: number
+  /** Buffers of the last runs, the latest first: where one is free again, its bind groups are there too. */
+  readonly known: GPUBuffer[]
+}
+
+/** Most buffers of one result that are asked for again: a loop holds two or three at once. */
+const mostKnown = 4
+
+function remember(known: GPUBuffer[], buffer: GPUBuffer): void {
+  const at = known.indexOf(buffer)
+  if (at >= 0) known.splice(at, 1)
+  known.unshift(buffer)
+  if (known.length > mostKnown) known.pop()
+}
+
 export class WebgpuExecutable implements Executable {
   readonly program: Program
   readonly residentBytes: number
@@ -17,7 +35,7 @@ export class WebgpuExecutable implements Executable {
   private readonly works: readonly Work[]
   private readonly owned: GPUBuffer[] = []
   private readonly inputs: readonly { readonly base: number; readonly index: number }[]
-  private readonly fresh: readonly { readonly base: number; readonly bytes: number }[]
+  private readonly fresh: readonly Fresh[]
   private disposed = false
   hasBegun = false
 
@@ -35,7 +53,7 @@ export class WebgpuExecutable implements Executable {
     }
     this.prepared = new Prepared(device, list, take)
     this.inputs = list.bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
-    this.fresh = list.bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes }] : []))
+    this.fresh = list.bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes, known: [] }] : []))
     try {
       this.works = this.prepared.prepare(list.commands)
       list.bases.forEach((b, i) => {
@@ -133,9 +151,10 @@ export class WebgpuExecutable implements Executable {
     const given = inputs.map((b) => device.own(b))
     const taken: GPUBuffer[] = []
     try {
-      for (const { base, bytes } of this.fresh) {
-        const buffer = device.take(bytes)
+      for (const { base, bytes, known } of this.fresh) {
+        const buffer = device.take(bytes, known)
         taken.push(buffer)
+        remember(known, buffer)
         prepared.buffers[base] = buffer
       }
       for (const { base, index } of this.inputs) {

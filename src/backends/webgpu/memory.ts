@@ -39,8 +39,8 @@ export class BufferPool<B extends { readonly size: number }> {
   private readonly asked: number
   /** Most bytes that were reserved when the device ran out of memory. */
   private learned = Number.POSITIVE_INFINITY
-  /** Released longest ago first. */
-  private readonly spare = new Set<B>()
+  /** Not in use, released longest ago first, with their places in the lists of their sizes. */
+  private readonly spare = new Map<B, number>()
   private readonly bySize = new Map<number, B[]>()
   /** Buffers that turned out to have no memory. */
   private readonly hollow = new WeakSet<B>()
@@ -59,15 +59,18 @@ export class BufferPool<B extends { readonly size: number }> {
     return Math.min(this.asked, this.learned)
   }
 
-  /** A buffer of at least `bytes` bytes. Throws E_OUT_OF_MEMORY. */
-  take(bytes: number): B {
+  /**
+   * A buffer of at least `bytes` bytes; one of `known` (the first that is free and fits), where there is one: what a caller has had
+   * before, it has bind groups for. Throws E_OUT_OF_MEMORY.
+   */
+  take(bytes: number, known: readonly B[] = []): B {
     const { maxBufferBytes } = this.source
     if (bytes > maxBufferBytes)
       this.fail(`${mib(bytes)} in one buffer: this WebGPU device has buffers of at most ${mib(maxBufferBytes)}`)
     const size = Math.min(sizeClass(bytes), maxBufferBytes)
     if (this.used + size > this.limit)
       this.fail(`no room for ${mib(bytes)}: ${mib(this.used)} of ${mib(this.limit)} are in use`)
-    const buffer = this.reuse(size) ?? this.fresh(size)
+    const buffer = this.reuse(size, known) ?? this.fresh(size)
     this.used += buffer.size
     this.note()
     return buffer
@@ -80,10 +83,9 @@ export class BufferPool<B extends { readonly size: number }> {
       this.source.destroy(buffer)
       return
     }
-    this.spare.add(buffer)
-    const list = this.bySize.get(size)
-    if (list === undefined) this.bySize.set(size, [buffer])
-    else list.push(buffer)
+    const list = this.bySize.get(size) ?? []
+    this.bySize.set(size, list)
+    this.spare.set(buffer, list.push(buffer) - 1)
     this.spareBytes += size
     // Together no more than was in use at once lately, and a bit.
     this.shrink(Math.max(this.peak, this.before) + keptBytes - this.used)
@@ -112,15 +114,28 @@ export class BufferPool<B extends { readonly size: number }> {
     this.spareBytes = 0
   }
 
-  private reuse(size: number): B | undefined {
+  private reuse(size: number, known: readonly B[]): B | undefined {
+    const fits = known.find((b) => b.size >= size && b.size <= slack * size && this.spare.has(b))
+    if (fits !== undefined) return this.withdraw(fits)
     for (let c = size; c <= slack * size; c = sizeClass(c + 1)) {
-      const found = this.bySize.get(c)?.pop()
-      if (found === undefined) continue
-      this.spare.delete(found)
-      this.spareBytes -= found.size
-      return found
+      const found = this.bySize.get(c)?.at(-1)
+      if (found !== undefined) return this.withdraw(found)
     }
     return undefined
+  }
+
+  /** Takes a buffer out of those not in use; the last of its list takes its place there. */
+  private withdraw(b: B): B {
+    const list = this.bySize.get(b.size) ?? []
+    const place = this.spare.get(b)
+    const last = list.pop()
+    if (last !== undefined && last !== b && place !== undefined) {
+      list[place] = last
+      this.spare.set(last, place)
+    }
+    this.spare.delete(b)
+    this.spareBytes -= b.size
+    return b
   }
 
   private fresh(size: number): B {
@@ -130,13 +145,9 @@ export class BufferPool<B extends { readonly size: number }> {
 
   /** Ends buffers that are not in use until no more than so many bytes are. */
   private shrink(most: number): void {
-    for (const b of this.spare) {
+    for (const b of this.spare.keys()) {
       if (this.spareBytes <= most) break
-      this.spare.delete(b)
-      this.spareBytes -= b.size
-      const list = this.bySize.get(b.size) ?? []
-      list.splice(list.indexOf(b), 1)
-      this.source.destroy(b)
+      this.source.destroy(this.withdraw(b))
     }
   }
 
