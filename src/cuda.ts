@@ -3,6 +3,7 @@ import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'
 import { checkOptions } from './api/options.ts'
+import { placed } from './api/place.ts'
 import { registerDevice } from './api/session.ts'
 import { type CudaOptions, createCudaBackend } from './backends/cuda/backend.ts'
 import { UserError } from './diagnostics/errors.ts'
@@ -34,7 +35,9 @@ function openCuda(settings: CudaOptions): Device {
  * `'cuda'`. Throws E_DEVICE naming what is missing: the package `koffi`, the driver, NVRTC, or the device,
  * E_ARGUMENT for options that are none.
  */
-export function cuda(options: CudaDeviceOptions = {}): Device {
+export const cuda = (options: CudaDeviceOptions = {}): Device => placed(() => opened(options))
+
+function opened(options: CudaDeviceOptions): Device {
   checkOptions(options, 'cuda', '{ index: 0 }')
   const { index = 0, cacheFolder, library = true } = options
   if (cacheFolder !== undefined && typeof cacheFolder !== 'string')

@@ -3,6 +3,7 @@ import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'
 import { checkOptions } from './api/options.ts'
+import { located } from './api/place.ts'
 import { registerDevice } from './api/session.ts'
 import { createWebgpuBackend, webgpuCapabilities } from './backends/webgpu/backend.ts'
 import { UserError } from './diagnostics/errors.ts'
@@ -24,6 +25,14 @@ export interface WebgpuDeviceOptions {
  * naming what is missing, E_ARGUMENT for options that are none.
  */
 export async function webgpu(options: WebgpuDeviceOptions = {}): Promise<Device> {
+  try {
+    return await opened(options)
+  } catch (error) {
+    throw located(error)
+  }
+}
+
+async function opened(options: WebgpuDeviceOptions): Promise<Device> {
   checkOptions(options, 'webgpu', "{ memoryLimit: '1GiB' }")
   const { powerPreference, memoryLimit } = options
   if (powerPreference !== undefined && powerPreference !== 'low-power' && powerPreference !== 'high-performance')

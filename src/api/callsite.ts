@@ -32,29 +32,35 @@ function frameOf(line: string): { readonly file: string; readonly at: string } |
 /** The folder of the library, or its one file where it was bundled. */
 const homeOf = (self: string): string => /^(.*\/)api\/callsite\.[cm]?[jt]s$/.exec(self)?.[1] ?? self
 
-function search(limit: number): { readonly where: string | undefined; readonly whole: boolean } {
-  const E: StackError = Error
-  const before = E.stackTraceLimit
-  E.stackTraceLimit = limit
-  const { stack } = new Error('call site')
-  if (before !== undefined) E.stackTraceLimit = before
-  const lines = (stack ?? '').split('\n')
+/** The user's frame in a stack whose first frame is this file's; a frame of a package of others only where there is no other. */
+export function siteIn(stack: readonly string[]): { readonly where: string | undefined; readonly installed: boolean } {
   let home: string | undefined
   let installed: string | undefined
-  for (const line of lines) {
+  for (const line of stack) {
     const frame = frameOf(line)
     if (frame === undefined) continue
     const { file, at } = frame
     home ??= homeOf(file)
     if (file.startsWith(home) || file.startsWith('node:') || helpers.test(file)) continue
-    if (!file.includes('/node_modules/')) return { where: file + at, whole: true }
+    if (!file.includes('/node_modules/')) return { where: file + at, installed: false }
     installed ??= file + at
   }
-  return { where: installed, whole: lines.length <= limit }
+  return { where: installed, installed: true }
+}
+
+function stackOf(limit: number): string[] {
+  const E: StackError = Error
+  const before = E.stackTraceLimit
+  E.stackTraceLimit = limit
+  const { stack } = new Error('call site')
+  if (before !== undefined) E.stackTraceLimit = before
+  return (stack ?? '').split('\n')
 }
 
 /** `file:line:column` of the call into the library, or undefined where the engine does not say. */
 export function callSite(): string | undefined {
-  const near = search(10)
-  return near.whole ? near.where : search(100).where
+  // Mostly the frame is near; engines without a limit give all frames at once.
+  const near = stackOf(10)
+  const site = siteIn(near)
+  return site.installed && near.length > 10 ? siteIn(stackOf(100)).where : site.where
 }

@@ -190,6 +190,7 @@ export function foriLoop<C>(
   body: (i: Tensor, carry: C) => C,
   init: C,
 ): C {
+  named('foriLoop', () => checkFunction(body, 'foriLoop'))
   if (typeof lower === 'number' && typeof upper === 'number') return countedLoop(lower, upper, body, init)
   const [from, to] = named('foriLoop', () => bounds(lower, upper))
   const [, last] = runWhile<[Tensor, C]>(

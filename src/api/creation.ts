@@ -3,10 +3,10 @@ import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
-import { extentsOf, type Shape } from '../types/shape.ts'
+import { extentsOf, normaliseAxis, type Shape } from '../types/shape.ts'
 import { currentTrace, named } from './core.ts'
 import { literalOf, type TensorData, type TensorOptions } from './literal.ts'
-import { isScalar, kindOf } from './options.ts'
+import { checkList, isScalar, kindOf } from './options.ts'
 import { Storage } from './storage.ts'
 import { many, none, one, type Tensor, type TensorLike, wrap } from './tensor.ts'
 
@@ -68,18 +68,33 @@ export function arange(start: number, stop?: number, step = 1, dtype?: DType): T
 
 /** `count` values from start to stop, both included, evenly spaced (f32). */
 export const linspace = (start: number, stop: number, count = 50): Tensor =>
-  none('linspace', () => c.add(c.mul(c.iota([count], 0, 'f32'), count > 1 ? (stop - start) / (count - 1) : 0), start))
+  none('linspace', () => {
+    if (!Number.isFinite(start) || !Number.isFinite(stop))
+      throw new UserError('E_ARGUMENT', `linspace from ${String(start)} to ${String(stop)}`, {
+        help: 'give finite numbers',
+      })
+    return c.add(c.mul(c.iota([count], 0, 'f32'), count > 1 ? (stop - start) / (count - 1) : 0), start)
+  })
 
 /** The index along an axis of a shape. */
 export const iota = (shape: Shape, axis: number, dtype: DType = 'i32'): Tensor =>
-  none('iota', () => c.iota(extentsOf(shape), axis, dtype))
+  none('iota', () => {
+    const extents = extentsOf(shape)
+    return c.iota(extents, normaliseAxis(axis, extents.length), dtype)
+  })
 
 /** Ones on a diagonal. */
 export const eye = (rows: number, columns = rows, diagonal = 0, dtype: DType = 'f32'): Tensor =>
   none('eye', () => c.eye(rows, columns, diagonal, dtype))
 
+function listed(name: string, parts: readonly TensorLike[]): readonly TensorLike[] {
+  named(name, () => checkList(parts, 'its first argument', '[a, b]'))
+  return parts
+}
+
 /** Tensors joined along an existing axis. Throws E_SHAPE. */
 export const concat = (parts: readonly TensorLike[], axis = 0): Tensor =>
-  many('concat', parts, (xs) => c.concat(xs, axis))
+  many('concat', listed('concat', parts), (xs) => c.concat(xs, axis))
 /** Tensors of one shape joined along a new axis. Throws E_SHAPE. */
-export const stack = (parts: readonly TensorLike[], axis = 0): Tensor => many('stack', parts, (xs) => c.stack(xs, axis))
+export const stack = (parts: readonly TensorLike[], axis = 0): Tensor =>
+  many('stack', listed('stack', parts), (xs) => c.stack(xs, axis))

@@ -16,7 +16,7 @@ import { isFloat } from '../types/dtype.ts'
 import { showShape } from '../types/shape.ts'
 import { type AnyFunction, type Argument, applyGraph, argumentsOf, type TracedCall, taker, traceCall } from './apply.ts'
 import { currentTrace, evaluateAll, named } from './core.ts'
-import { checkOptions } from './options.ts'
+import { checkList, checkOptions } from './options.ts'
 import { placed } from './place.ts'
 import { readTangents, spread, type Tangent, type Tangents, tangentTree } from './tangents.ts'
 import { one, Tensor } from './tensor.ts'
@@ -199,6 +199,10 @@ export function jvp<A extends readonly unknown[], R>(
   tangents: Tangents<A>,
 ): [value: R, tangent: R]
 export function jvp(f: AnyFunction, primals: readonly unknown[], tangents: readonly unknown[]): unknown {
+  named('jvp', () => {
+    checkList(primals, 'the arguments', '[x]')
+    checkList(tangents, 'the tangents', '[dx], one for each argument')
+  })
   const described = argumentsOf('jvp', primals)
   const directions = argumentTangents('jvp', described, tangents)
   const call = traceCall('jvp', f, primals, described)

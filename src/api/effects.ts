@@ -6,10 +6,10 @@ import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
 import { currentTrace, named, nodeIn, record, storageOf, type TensorTrace } from './core.ts'
-import { kindOf } from './options.ts'
+import { checkFunction, kindOf, notOperand } from './options.ts'
 import { asUser, placed } from './place.ts'
 import { formatElements } from './print.ts'
-import { many, type Tensor, wrap } from './tensor.ts'
+import { many, Tensor, wrap } from './tensor.ts'
 
 /** A value seen by `inspect`: raw row-major elements (f16 and bf16 as bits), shape and dtype. */
 export type Inspector = (data: HostArray, shape: Shape, dtype: DType) => void
@@ -36,6 +36,10 @@ function previousEffect(trace: TensorTrace): Node | undefined {
  * once. Throws E_CALLBACK when the callback throws.
  */
 export function inspect(x: Tensor, callback: Inspector | string = 'inspect'): Tensor {
+  named('inspect', () => {
+    if (!((x as unknown) instanceof Tensor)) throw notOperand(x)
+    if (typeof callback !== 'string') checkFunction(callback, 'inspect')
+  })
   const label = typeof callback === 'string' ? callback : 'inspect'
   const call = typeof callback === 'string' ? print(label) : callback
   const trace = currentTrace()

@@ -7,7 +7,7 @@ import type { DeviceBuffer } from '../runtime/backend.ts'
 import { type ByteSize, byteSize } from './bytes.ts'
 import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from './core.ts'
 import type { Compiled, Device, DeviceName, Mode } from './device.ts'
-import { checkFunction, checkOptions } from './options.ts'
+import { checkChoice, checkFunction, checkList, checkOptions } from './options.ts'
 import { located, placed } from './place.ts'
 import { deviceOr } from './session.ts'
 import { retain, Storage } from './storage.ts'
@@ -263,6 +263,8 @@ export function jit<A extends readonly unknown[], R>(
   const jitted = placed(() => {
     checkFunction(f, 'jit')
     checkOptions(options, 'jit', '{ donate: [0] }')
+    if (options.donate !== undefined) checkList(options.donate, 'donate', '[0]')
+    if (options.mode !== undefined) checkChoice(options.mode, ['fast', 'strict'], 'mode')
     return new Jitted(f as (...args: never[]) => unknown, options)
   })
   const call = (...args: A): R => {

@@ -9,10 +9,11 @@ import type {
   ScatterCombiner,
 } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
+import { UserError } from '../diagnostics/errors.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import { extentsOf, type Shape } from '../types/shape.ts'
 import { named } from './core.ts'
-import { notOperand } from './options.ts'
+import { checkList, checkOptions, kindOf, notOperand } from './options.ts'
 import { many, one, Tensor, type TensorLike, two } from './tensor.ts'
 
 /** The tensor whose method a call is. Throws E_ARGUMENT for what is none. */
@@ -106,12 +107,24 @@ export const tensordot = (
   b: Tensor,
   axes: number | readonly [readonly number[], readonly number[]] = 2,
 ): Tensor => two('tensordot', a, b, (x, y) => c.tensordot(c.asNode(x), c.asNode(y), axes))
+function equation(spec: string): string {
+  const given: unknown = spec
+  if (typeof given === 'string') return given
+  throw new UserError('E_ARGUMENT', `einsum takes an equation first, and got ${kindOf(given)}`, {
+    help: "write einsum('ij,jk->ik', a, b)",
+  })
+}
+
 /** Einstein summation: `einsum('bij,bjk->bik', a, b)`. Throws E_UNSUPPORTED for an ellipsis or a label repeated in one operand. */
 export const einsum = (spec: string, ...operands: readonly Tensor[]): Tensor =>
-  many('einsum', operands, (xs) => c.einsum(spec, xs))
+  many('einsum', operands, (xs) => c.einsum(equation(spec), xs))
 
-const tensorBias = <O extends { readonly bias?: unknown }>(options: O): Tensor[] =>
-  options.bias instanceof Tensor ? [options.bias] : []
+/** The bias of a convolution, if there is one. Throws E_ARGUMENT for a bias that is no tensor, and for options that are none. */
+const biasOf = (name: string, options: { readonly bias?: Tensor }): Tensor[] =>
+  named(name, () => {
+    checkOptions(options, name, "{ padding: 'same' }")
+    return options.bias === undefined ? [] : [self('bias', options.bias)]
+  })
 
 /** Options of a convolution: stride, padding ('same', 'valid', a number or pairs), dilation, groups and a bias [out]. */
 export type ConvolutionOptions = Omit<ConvOptions, 'bias'> & { readonly bias?: Tensor }
@@ -120,8 +133,9 @@ export type TransposedOptions = Omit<ConvTransposeOptions, 'bias'> & { readonly 
 
 /** Convolution of x [batch, channels, ...spatial] with weights [out, channels / groups, ...spatial], any number of spatial axes. Throws E_SHAPE. */
 export function conv(x: Tensor, w: Tensor, options: ConvolutionOptions = {}): Tensor {
+  const given = biasOf('conv', options)
   const { bias: _, ...rest } = options
-  return many('conv', [x, w, ...tensorBias(options)], ([a = c.asNode(0), f = a, b]) =>
+  return many('conv', [x, w, ...given], ([a = c.asNode(0), f = a, b]) =>
     c.conv(a, f, b === undefined ? rest : { ...rest, bias: b }),
   )
 }
@@ -131,18 +145,24 @@ export const conv2d = (x: Tensor, w: Tensor, options: ConvolutionOptions = {}): 
 
 /** Transposed convolution: weights [channels, out / groups, ...spatial]. Throws E_SHAPE. */
 export function convTranspose(x: Tensor, w: Tensor, options: TransposedOptions = {}): Tensor {
+  const given = biasOf('convTranspose', options)
   const { bias: _, ...rest } = options
-  return many('convTranspose', [x, w, ...tensorBias(options)], ([a = c.asNode(0), f = a, b]) =>
+  return many('convTranspose', [x, w, ...given], ([a = c.asNode(0), f = a, b]) =>
     c.convTranspose(a, f, b === undefined ? rest : { ...rest, bias: b }),
   )
 }
 
+function windowOf(kernel: readonly number[]): readonly number[] {
+  checkList(kernel, 'the window', '[2, 2], an extent for each of the last axes')
+  return kernel
+}
+
 /** Largest element of each window over the last axes, one extent of `kernel` each; stride is the kernel unless given. */
 export const maxPool = (x: Tensor, kernel: readonly number[], options: PoolOptions = {}): Tensor =>
-  one('maxPool', x, (a) => c.maxPool(a, kernel, options))
+  one('maxPool', x, (a) => c.maxPool(a, windowOf(kernel), options))
 /** Mean of each window over the last axes. */
 export const averagePool = (x: Tensor, kernel: readonly number[], options: PoolOptions = {}): Tensor =>
-  one('averagePool', x, (a) => c.averagePool(a, kernel, options))
+  one('averagePool', x, (a) => c.averagePool(a, windowOf(kernel), options))
 /** Sliding windows: an axis becomes (count, size). */
 export const slidingWindow = (x: Tensor, axis: number, size: number, stride = 1, dilation = 1): Tensor =>
   one('slidingWindow', x, (a) => c.slidingWindow(a, axis, size, stride, dilation))

@@ -4,7 +4,7 @@ import type { AttentionOptions, Axes } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { Node } from '../graph/node.ts'
 import { named, recordMany } from './core.ts'
-import { checkOptions } from './options.ts'
+import { checkChoice, checkOptions } from './options.ts'
 import { many, one, type Tensor, type TensorLike, two, wrap } from './tensor.ts'
 
 /** max(x, 0). */
@@ -17,7 +17,10 @@ export const elu = (x: TensorLike, alpha = 1): Tensor => one('elu', x, (a) => c.
 export const selu = (x: TensorLike): Tensor => one('selu', x, (a) => c.selu(a))
 /** x times the normal distribution function, exact or by the tanh approximation (Hendrycks and Gimpel 2016). */
 export const gelu = (x: TensorLike, approximate: 'none' | 'tanh' = 'none'): Tensor =>
-  one('gelu', x, (a) => c.gelu(a, approximate))
+  one('gelu', x, (a) => {
+    checkChoice(approximate, ['none', 'tanh'], 'approximation')
+    return c.gelu(a, approximate)
+  })
 /** x * sigmoid(x). */
 export const silu = (x: TensorLike): Tensor => one('silu', x, c.silu)
 /** log(1 + e^x) without overflow. */
@@ -142,6 +145,7 @@ export function attention(
   v: Tensor,
   options: Omit<AttentionOptions, 'mask'> & { readonly mask?: Tensor } = {},
 ): Tensor {
+  named('attention', () => checkOptions(options, 'attention', '{ mask }'))
   const { mask, ...rest } = options
   return many('attention', mask === undefined ? [q, k, v] : [q, k, v, mask], ([a = zero(), b = a, d = a, m]) =>
     c.attention(a, b, d, { ...rest, mask: m }),
@@ -153,6 +157,7 @@ export function rotary(
   x: Tensor,
   options: { readonly positions?: Tensor; readonly base?: number; readonly interleaved?: boolean } = {},
 ): Tensor {
+  named('rotary', () => checkOptions(options, 'rotary', '{ base: 10000 }'))
   const { positions, ...rest } = options
   return many('rotary', positions === undefined ? [x] : [x, positions], ([a = zero(), p]) =>
     c.rotary(a, { ...rest, positions: p }),

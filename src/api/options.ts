@@ -8,6 +8,20 @@ export function kindOf(x: unknown): string {
   return Array.isArray(x) ? 'an array' : typeof x === 'object' ? 'an object' : `a ${typeof x}`
 }
 
+/** Throws E_ARGUMENT for what is no list; `example` shows one. */
+export function checkList(x: unknown, what: string, example: string): void {
+  if (Array.isArray(x) || ArrayBuffer.isView(x)) return
+  throw new UserError('E_ARGUMENT', `${what}: ${kindOf(x)}, not a list`, { help: `give a list such as ${example}` })
+}
+
+/** Throws E_ARGUMENT for what is none of the names. */
+export function checkChoice(x: unknown, names: readonly string[], what: string): void {
+  if (names.some((name) => name === x)) return
+  throw new UserError('E_ARGUMENT', `there is no ${what} ${typeof x === 'string' ? `"${x}"` : String(x)}`, {
+    help: `use one of ${names.join(', ')}`,
+  })
+}
+
 /** Whether a value is a number, a boolean or a bigint. */
 export const isScalar = (x: unknown): x is Scalar =>
   typeof x === 'number' || typeof x === 'boolean' || typeof x === 'bigint'

@@ -1,14 +1,16 @@
 /** Programs as files: a function with named input specs, loadable by the command line. */
+import { UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
+import { callSite } from './callsite.ts'
 import { storageOf } from './core.ts'
-import { checkFunction } from './options.ts'
-import { placed } from './place.ts'
+import { checkFunction, checkOptions } from './options.ts'
+import { placed, withPlace } from './place.ts'
 import type { Tensor } from './tensor.ts'
 import { traceFunction } from './traceFunction.ts'
-import { spec, type TreeSpec } from './tree.ts'
+import { TensorSpec, type TreeSpec } from './tree.ts'
 
 /** Shape and dtype (f32 unless given) of one named input. */
 export interface InputSpec {
@@ -55,6 +57,17 @@ function pathsOf(s: TreeSpec, path: string): string[] {
   }
 }
 
+/** Errors that no call inside the program says the place of are at the program's definition. */
+function definedAt<R>(where: string | undefined, body: () => R): R {
+  try {
+    return body()
+  } catch (error) {
+    if (!(error instanceof UserError) || error.where !== undefined) throw error
+    const { code, summary, help } = error
+    throw new UserError(code, summary, { ...withPlace(where), ...(help === undefined ? {} : { help }), cause: error })
+  }
+}
+
 function nameOf(fn: (inputs: never) => unknown): string {
   placed(() => checkFunction(fn, 'program'))
   return fn.name === '' ? 'program' : fn.name
@@ -69,17 +82,21 @@ export function program<S extends Readonly<Record<string, InputSpec>>>(
   specs: S,
   name = nameOf(fn),
 ): ProgramModule {
-  const full = Object.fromEntries(
-    Object.entries(specs).map(([k, s]) => [k, { shape: s.shape, dtype: s.dtype ?? 'f32' }]),
-  )
+  const where = callSite()
+  const full = placed(() => {
+    checkOptions(specs, name, '{ x: { shape: [8, 4] } }')
+    return Object.fromEntries(Object.entries(specs).map(([k, s]) => [k, { shape: s.shape, dtype: s.dtype ?? 'f32' }]))
+  })
   return {
     [brand]: true,
     name,
     specs: full,
     fn: fn as (inputs: never) => unknown,
     trace: () => {
-      const inputs = Object.fromEntries(Object.entries(full).map(([k, s]) => [k, spec(s.shape, s.dtype)]))
-      const traced = traceFunction(fn as (inputs: never) => unknown, [inputs])
+      const inputs = definedAt(where, () =>
+        Object.fromEntries(Object.entries(full).map(([k, s]) => [k, new TensorSpec(s.shape, s.dtype)])),
+      )
+      const traced = definedAt(where, () => traceFunction(fn as (inputs: never) => unknown, [inputs]))
       const paths = pathsOf(traced.result, '')
       const outputs = traced.graph.outputs.map((_, i) => paths[traced.places.indexOf(i)] ?? `output.${i}`)
       return {

@@ -5,6 +5,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import { wasmTarget } from '../plan/target.ts'
 import { createCompiledDevice } from './compiled.ts'
 import type { Device, DeviceName } from './device.ts'
+import { checkOptions } from './options.ts'
 import { placed } from './place.ts'
 import { createReferenceDevice } from './reference.ts'
 
@@ -37,9 +38,20 @@ function deviceNamed(name: DeviceName, options?: DeviceOptions): Device {
         })
       : new UserError('E_DEVICE', `the device "${name}" has not been opened`, { help: opener })
   }
+  if (options !== undefined) checkDeviceOptions(options)
   const device = make(options ?? {})
   open.set(name, device)
   return device
+}
+
+/** Throws E_ARGUMENT for options of a device that are none. */
+function checkDeviceOptions(options: DeviceOptions): void {
+  checkOptions(options, 'setDevice', '{ threads: 4 }')
+  for (const [name, value] of Object.entries(options))
+    if (value !== undefined && !(Number.isFinite(value) && Number(value) >= 0))
+      throw new UserError('E_ARGUMENT', `${name} is ${JSON.stringify(value)}`, {
+        help: name === 'memoryLimit' ? 'give a number of bytes' : 'give a number of at least 0',
+      })
 }
 
 /** Makes an opened device known by its name. */

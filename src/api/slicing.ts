@@ -1,13 +1,17 @@
-/** Python's slicing of a tensor's axes. */
-import type { SliceSpec } from '../compose/index.ts'
+/** Python's slicing of a tensor's axes; and the lists that calls on its axes take. */
+import type { PadMode, SliceSpec } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { Node } from '../graph/node.ts'
+import { checkChoice, checkList } from './options.ts'
 
 /** One axis of `slice`: [start, stop, step], an index, or null for the whole. */
 export type SliceArgument = number | null | readonly [start?: number | null, stop?: number | null, step?: number | null]
 
 /** Python's slicing of the leading axes. */
 export function sliceNode(x: Node, specs: readonly SliceArgument[]): Node {
+  for (const s of specs)
+    if (typeof s !== 'number' && s !== null)
+      checkList(s, 'one axis of the slice', '[start, stop], or an index, or null for the whole axis')
   const whole = c.slice(
     x,
     specs.map((s): SliceSpec | undefined => {
@@ -16,4 +20,27 @@ export function sliceNode(x: Node, specs: readonly SliceArgument[]): Node {
     }),
   )
   return specs.reduceRight<Node>((y, s, i) => (typeof s === 'number' ? c.selectAt(y, i, s) : y), whole)
+}
+
+/** The axes of a transposition. Throws E_ARGUMENT for what is no list. */
+export function axesList(axes: readonly number[] | undefined): readonly number[] | undefined {
+  if (axes !== undefined) checkList(axes, 'the axes', '[1, 0]')
+  return axes
+}
+
+/** How often each axis is repeated. Throws E_ARGUMENT for what is no list. */
+export function repetitions(reps: readonly number[]): readonly number[] {
+  checkList(reps, 'the repetitions', '[2, 1]')
+  return reps
+}
+
+/** The widths of padding. Throws E_ARGUMENT for what are no pairs, and for a mode there is not. */
+export function checkedWidths(
+  widths: readonly (readonly [number, number])[],
+  mode: PadMode,
+): readonly (readonly [number, number])[] {
+  checkList(widths, 'the padding', '[[1, 1], [0, 0]], a pair for each axis')
+  for (const pair of widths) checkList(pair, 'the padding of one axis', '[1, 1]: before and after')
+  checkChoice(mode, ['constant', 'edge', 'reflect', 'wrap'], 'mode of padding')
+  return widths
 }

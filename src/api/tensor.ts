@@ -8,7 +8,7 @@ import type { DType } from '../types/dtype.ts'
 import { extentsOf, type Shape } from '../types/shape.ts'
 import { type LiveState, record, recordMany, typeOfState } from './core.ts'
 import { TensorElements } from './elements.ts'
-import { type SliceArgument, sliceNode } from './slicing.ts'
+import { axesList, checkedWidths, repetitions, type SliceArgument, sliceNode } from './slicing.ts'
 
 /** A tensor, or a host value that takes the dtype of the tensor beside it. */
 export type TensorLike = Tensor | Scalar
@@ -281,7 +281,7 @@ export class Tensor extends TensorElements {
   }
   /** Axes reordered: output axis i is axis axes[i]; without a list, reversed. */
   transpose(axes?: readonly number[]): Tensor {
-    return one('transpose', this, (a) => c.transpose(a, axes))
+    return one('transpose', this, (a) => c.transpose(a, axesList(axes)))
   }
   /** Axes reversed. */
   get T(): Tensor {
@@ -317,7 +317,7 @@ export class Tensor extends TensorElements {
   }
   /** Elements added around each axis (negative: cropped). */
   pad(widths: readonly (readonly [number, number])[], mode: PadMode = 'constant', value: Scalar = 0): Tensor {
-    return one('pad', this, (a) => c.pad(a, widths, mode, value))
+    return one('pad', this, (a) => c.pad(a, checkedWidths(widths, mode), mode, value))
   }
   /** Axes reversed in direction: those named, or all. */
   flip(axes?: number | readonly number[]): Tensor {
@@ -325,7 +325,7 @@ export class Tensor extends TensorElements {
   }
   /** The whole repeated along each axis. */
   tile(reps: readonly number[]): Tensor {
-    return one('tile', this, (a) => c.tile(a, reps))
+    return one('tile', this, (a) => c.tile(a, repetitions(reps)))
   }
   /** Each element repeated along an axis, or of the flattened tensor. */
   repeat(times: number, axis?: number): Tensor {

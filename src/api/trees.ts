@@ -1,6 +1,7 @@
 /** The namespace `tree`: functions over nested arrays and plain objects with tensors as leaves. */
 import { taker } from './apply.ts'
 import { named } from './core.ts'
+import { checkFunction } from './options.ts'
 import type { Tensor } from './tensor.ts'
 import { rebuildTree } from './tree.ts'
 import { leavesLike, readTree } from './zip.ts'
@@ -33,6 +34,7 @@ export function map(
   ...others: readonly unknown[]
 ): unknown {
   const { structure, rows } = named('tree.map', () => {
+    checkFunction(f, 'tree.map')
     const { structure, tensors } = readTree(tree, 'tree')
     const beside = others.map((other, i) =>
       leavesLike(structure, other, {

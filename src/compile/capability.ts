@@ -21,10 +21,14 @@ export function checkCapabilities(graph: Graph, device: string, capabilities: Ca
     for (const n of nodesOf(next)) {
       const why = capabilities.op(n.op) ?? capabilities.dtype(n.dtype)
       if (why !== undefined) {
+        const { where } = n.origin
+        // Outside jit operations wait: the place of the error is where a value was asked for.
+        const later =
+          where === undefined && n.op !== 'param' ? '; inside jit this error says the line of the operation' : ''
         const name = n.op === 'param' ? 'an input' : n.origin.name === 'unknown' ? n.op : n.origin.name
         throw new UserError('E_UNSUPPORTED', `${name} cannot run on the device ${device}: ${why}`, {
-          help: "use another dtype or operation, or run it on another device, for instance setDevice('wasm')",
-          ...(n.origin.where === undefined ? {} : { where: n.origin.where }),
+          help: `use another dtype or operation, or run it on another device, for instance setDevice('wasm')${later}`,
+          ...(where === undefined ? {} : { where }),
         })
       }
       // Derivatives of rules are for transforms; what is left of them when a program is compiled does not run.

@@ -145,6 +145,10 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
     checkOptions(options, 'importOnnx', '{ inputShapes: { x: [1, 3] } }')
     const { inputShapes, inputValues, external } = options
     const values = Object.entries(inputValues ?? {}).map(([name, x]) => {
+      if (!((x as unknown) instanceof Tensor))
+        throw new UserError('E_ARGUMENT', `inputValues.${name} is ${kindOf(x)}, not a tensor`, {
+          help: 'make a tensor of it first: tensor(data)',
+        })
       const data = storageOf(x, 'importOnnx').readSync()
       return [name, { data, shape: x.shape, dtype: x.dtype }] as const
     })

@@ -60,7 +60,10 @@ export function requireDType(type: number, what: string): DType {
   return d
 }
 
-const bad = (message: string): UserError => new UserError('E_ONNX_MALFORMED', message)
+const bad = (message: string): UserError =>
+  new UserError('E_ONNX_MALFORMED', message, {
+    help: 'the exporter wrote a tensor that contradicts itself: export it again',
+  })
 
 /** Copies little-endian bytes to an aligned host array. */
 function fromBytes(bytes: Uint8Array, dtype: DType, n: number, name: string): HostArray {

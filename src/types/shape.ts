@@ -83,7 +83,9 @@ export function normaliseAxes(axes: number | readonly number[] | undefined, rank
   if (axes === undefined) return Array.from({ length: rank }, (_, i) => i)
   const given: unknown = axes
   if (typeof given !== 'number' && !Array.isArray(given))
-    throw new UserError('E_AXIS', `the axes are ${String(given)}`, { help: 'give an axis, or a list of axes' })
+    throw new UserError('E_AXIS', `the axes are ${typeof given === 'string' ? `"${given}"` : String(given)}`, {
+      help: 'give an axis, or a list of axes',
+    })
   const list = (typeof axes === 'number' ? [axes] : axes).map((a) => normaliseAxis(a, rank))
   const out = [...new Set(list)].sort((a, b) => a - b)
   if (out.length !== list.length)

@@ -7,6 +7,7 @@ import { isFloat } from '../../types/dtype.ts'
 import { named } from '../core.ts'
 import { full } from '../creation.ts'
 import { cos, exp, floorDivide, minimum, where } from '../math.ts'
+import { checkOptions } from '../options.ts'
 import { Tensor, type TensorLike } from '../tensor.ts'
 import { check, count, finite, nonNegative, positive } from './check.ts'
 
@@ -41,6 +42,7 @@ export interface RampOptions {
 
 /** from + (to - from) min(step, steps) / steps. Throws E_ARGUMENT. */
 export function linear(options: RampOptions): Schedule {
+  named('optim.linear', () => checkOptions(options, 'linear', '{ from: 1, to: 0, steps: 100 }'))
   const { from, to, steps } = options
   checked('optim.linear', options, { from: finite, to: finite, steps: count })
   return schedule('linear', (step) =>
@@ -52,6 +54,7 @@ export function linear(options: RampOptions): Schedule {
 
 /** to + (from - to) (1 + cos(pi min(step, steps) / steps)) / 2, with `to` 0 unless given (Loshchilov and Hutter 2017). Throws E_ARGUMENT. */
 export function cosineDecay(options: Omit<RampOptions, 'to'> & { readonly to?: number }): Schedule {
+  named('optim.cosineDecay', () => checkOptions(options, 'cosineDecay', '{ from: 1, steps: 100 }'))
   const { from, to = 0, steps } = options
   checked('optim.cosineDecay', { from, to, steps }, { from: finite, to: finite, steps: count })
   return schedule('cosineDecay', (step) =>
@@ -68,6 +71,7 @@ export function exponentialDecay(options: {
   readonly rate: number
   readonly steps: number
 }): Schedule {
+  named('optim.exponentialDecay', () => checkOptions(options, 'exponentialDecay', '{ from: 1, rate: 0.5, steps: 100 }'))
   const { from, rate, steps } = options
   checked('optim.exponentialDecay', options, { from: finite, rate: positive, steps: count })
   return schedule('exponentialDecay', (step) => exp(step.mul(Math.log(rate) / steps)).mul(from))
@@ -75,6 +79,7 @@ export function exponentialDecay(options: {
 
 /** from * rate^floor(step / every). Throws E_ARGUMENT. */
 export function stepDecay(options: { readonly from: number; readonly rate: number; readonly every: number }): Schedule {
+  named('optim.stepDecay', () => checkOptions(options, 'stepDecay', '{ from: 1, rate: 0.5, every: 100 }'))
   const { from, rate, every } = options
   checked('optim.stepDecay', options, { from: finite, rate: positive, every: count })
   return schedule('stepDecay', (step) => exp(floorDivide(step, every).mul(Math.log(rate))).mul(from))

@@ -2,6 +2,7 @@
 
 import { UserError } from '../../diagnostics/errors.ts'
 import { named } from '../core.ts'
+import { checkOptions } from '../options.ts'
 import type { Tensor } from '../tensor.ts'
 import { check, fraction, nonNegative } from './check.ts'
 import { type DecayMask, type LearningRate, type Optimizer, optimizer } from './optimizer.ts'
@@ -26,6 +27,7 @@ export interface SgdOptions {
 export function sgd(options: SgdOptions & { readonly momentum: number }): Optimizer<'velocity'>
 export function sgd(options: SgdOptions & { readonly momentum?: never }): Optimizer<never>
 export function sgd(options: SgdOptions): Optimizer<'velocity'> | Optimizer<never> {
+  named('optim.sgd', () => checkOptions(options, 'sgd', '{ learningRate: 0.1 }'))
   const { learningRate, momentum, nesterov = false, weightDecay = 0, decays } = options
   return named('optim.sgd', () => {
     check({ momentum: momentum ?? 0, weightDecay }, { momentum: fraction, weightDecay: nonNegative })

@@ -160,7 +160,10 @@ function userCall(what: string, body: () => void): void {
     body()
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause)
-    throw new UserError('E_CALLBACK', `${what} threw: ${message}`, { cause })
+    throw new UserError('E_CALLBACK', `${what} threw: ${message}`, {
+      help: 'what it threw is the cause of this error',
+      cause,
+    })
   }
 }
 

@@ -130,7 +130,10 @@ export class Heap {
       'E_OUT_OF_MEMORY',
       `no room for ${mb(bytes)}: ${mb(this.used)} of ${mb(this.limit)} are in use`,
       {
-        help: 'free tensors you no longer need: donate inputs to jit, wrap loops in tidy(), declare tensors with using, or call dispose()',
+        help:
+          bytes > this.limit
+            ? 'this alone is more than all its memory: use smaller tensors or batches, or give jit a memoryBudget'
+            : 'free tensors you no longer need: donate inputs to jit, wrap loops in tidy(), declare tensors with using, or call dispose()',
       },
     )
   }

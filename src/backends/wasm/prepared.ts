@@ -212,6 +212,7 @@ function guarded(name: string, call: () => void): void {
     call()
   } catch (cause) {
     throw new UserError('E_CALLBACK', `${name} threw: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      help: 'what it threw is the cause of this error',
       cause,
     })
   }
