@@ -170,6 +170,37 @@ const softmax = (n: number, dtype: DType): Kernel =>
   store y[r, c] = %7
 }`)
 
+/** The element of each row that its t names, beside its sum of exponentials. */
+const picked = (n: number): Kernel =>
+  parseKernel(`kernel picked {
+  param x: bf16[${rows.length}, ${n}] read
+  param t: i32[${rows.length}] read
+  param chosen: f32[${rows.length}] write
+  param total: f32[${rows.length}] write
+  param y: f32[${rows.length}, ${n}] write
+  axes r: ${rows.length}, c: ${n}
+  grid r
+  %0 bf16{r, c} = load x[r, c]
+  %1 f32{r, c} = cast %0
+  %2 i32{r} = load t[r]
+  %3 i32{c} = index c
+  %4 bool{r, c} = eq %2, %3
+  %5 f32 = const 0
+  %6 f32{r, c} = select %4, %1, %5
+  %7 f32{r} = reduce sum %6 over c
+  store chosen[r] = %7
+  %8 f32{r} = reduce max %1 over c
+  %9 f32{r, c} = sub %1, %8
+  %10 f32{r, c} = exp %9
+  %11 f32{r} = reduce sum %10 over c
+  store total[r] = %11
+  %12 f32 = const -1
+  %13 f32{r, c} = select %4, %12, %5
+  %14 f32{r, c} = div %10, %11
+  %15 f32{r, c} = add %13, %14
+  store y[r, c] = %15
+}`)
+
 /** What must not stream, or not in the anchor's loop. */
 const others = (n: number): Kernel =>
   parseKernel(`kernel others {
@@ -212,6 +243,9 @@ function dataFor(k: Kernel, n: number): Buffers {
       p.shape.reduce((a, b) => a * b, 1),
     )
     if (p.name === 'w') for (const [i, v] of wide.entries()) writeElement(data, p.dtype, i, i % 7 === 0 ? 0 : v + 1.1)
+    // The first, the last, and any other element; and one that is none.
+    else if (p.name === 't')
+      for (let i = 0; i < data.length; i++) writeElement(data, p.dtype, i, [0, n - 1, n, (i * 977) % n][i % 4] ?? 0)
     else if (p.access !== 'read') for (let i = 0; i < data.length; i++) writeElement(data, p.dtype, i, 77)
     else {
       const columns = p.shape[1] ?? 1
@@ -277,6 +311,7 @@ const cases: readonly Case[] = [
   named('sums of several rows a program', chunk + 100, 1, manySums(all, chunk + 100, 'f32', 3)),
   named('softmax in f32', 2 * chunk + 1, 2, softmax(2 * chunk + 1, 'f32')),
   named('softmax in bf16', 4 * chunk + 24, 2, softmax(4 * chunk + 24, 'bf16')),
+  named('an element of each row', 4 * chunk + 8, 2, picked(4 * chunk + 8)),
   named('columns', 1501, 1, columns(1501)),
   named('what does not stream', chunk + 5, 3, others(chunk + 5)),
 ]
@@ -289,6 +324,30 @@ describe('WGSL', () => {
     const buffers = dataFor(c.kernel, c.n)
     await runWgsl({ ...machine, limits: { ...machine.limits, maxThreads: 64 } }, [c.kernel], buffers)
     check(c.kernel, c.n, buffers)
+  })
+})
+
+describe('exact to what docs/numerics.md says', () => {
+  test.for([3, 30, 300])('exponents up to about -%i', async (scale, { skip }) => {
+    const machine = await openDevice()
+    skip(typeof machine === 'string', String(machine))
+    if (typeof machine === 'string') return
+    const n = 9 * chunk + 5
+    const k = manySums(['guarded'], n, 'f32')
+    const buffers = dataFor(k, n)
+    const x = buffers.x ?? new Float32Array(0)
+    noise(scale, x.length).forEach((v, i) => {
+      x[i] = v * scale
+    })
+    await runWgsl({ ...machine, limits: { ...machine.limits, maxThreads: 64 } }, [k], buffers)
+    // Each thread adds n / 64 terms one after another.
+    const bound = (3 + 2.5 * Math.log2(n)) * 2 ** -23 + (n / 64 + 8) * 2 ** -24
+    for (let r = 0; r < rows.length; r++) {
+      const row = Array.from(x.subarray(r * n, (r + 1) * n), Number)
+      const greatest = row.reduce((a, b) => Math.max(a, b))
+      const total = row.reduce((a, b) => a + Math.exp(b - greatest), 0)
+      expect(Math.abs(Number(buffers.guarded?.[r]) - total)).toBeLessThanOrEqual(bound * total)
+    }
   })
 })
 
@@ -324,6 +383,18 @@ describe('walks over a row', () => {
       ['wgsl', wgsl],
     ] as const)
       expect([dialect, walks(emitKernel(c.kernel, dialect, caps).source)]).toEqual([dialect, c.walks])
+  })
+
+  test('a choice for one index of the row is made where that index is', () => {
+    const n = 4 * chunk + 8
+    const source = emitKernel(picked(n), 'wgsl', wgsl).source
+    const [, body = ''] = source.split('for (var c_at')
+    const inside = body.slice(0, body.indexOf('var best'))
+    const branch = inside.slice(inside.indexOf('  if (((('))
+    // All choices of a chunk's 32 elements, and none beside the branch.
+    expect(branch.match(/select_\d+ = /g)).toHaveLength(32)
+    expect(branch).not.toContain('else')
+    expect(inside.slice(0, -branch.length)).not.toContain('== t_')
   })
 
   test('strict sums walk again, in order', () => {

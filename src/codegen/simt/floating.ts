@@ -50,6 +50,29 @@ export function floatingFor(run: readonly Step[], floating: ReadonlyMap<Token, S
   return [...out]
 }
 
+/** The steps of a run that a value bears upon, with the cheap ones that serve them alone; `later`: values needed after the run. */
+export function stepsOn(
+  scope: Scope,
+  run: readonly Step[],
+  id: ValueId,
+  later: (id: ValueId) => boolean,
+): readonly Step[] {
+  const on = new Set<Step>()
+  const values = new Set<Token>()
+  const add = (s: Step): void => {
+    on.add(s)
+    if (s.gives !== undefined) values.add(s.gives)
+  }
+  for (const s of run) if (s.gives === id || s.needs.some((t) => values.has(t))) add(s)
+  for (const s of [...run].reverse()) {
+    const l = s.gives === undefined ? undefined : scope.part.lets.get(s.gives)
+    if (l === undefined || on.has(s) || s.wide === true || later(l.id) || !scope.part.isCheap(l)) continue
+    const users = run.filter((u) => u.needs.includes(l.id))
+    if (users.length > 0 && users.every((u) => on.has(u))) add(s)
+  }
+  return run.filter((s) => on.has(s))
+}
+
 /** Most tests that are worth leaving conditions out. */
 const mostTests = 8
 

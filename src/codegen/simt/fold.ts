@@ -112,10 +112,11 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
   }
   if (acc.totals !== undefined) flushChunk(acc, combiner, p, i, out)
   const only = combiner === 'sum' ? onlyWhere(scope, op.arg) : undefined
-  if (only !== undefined) {
-    // A sum that starts at 0 is never -0, so that adding 0 changes nothing.
-    const where = and(valid, p.read(only.where))
-    if (where.k === 'lit' && where.value !== true) return
+  const where = only === undefined ? undefined : and(valid, p.read(only.where))
+  // A sum that starts at 0 is never -0, so that adding 0 changes nothing.
+  if (where?.k === 'lit' && where.value !== true) return
+  // A branch that a device takes for both outcomes: where that is a choice, it stays one.
+  if (only !== undefined && where !== undefined && scope.unit.dialect.name === 'cuda') {
     out.push(...when(where, [{ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, p.read(only.value)) }]))
     return
   }
@@ -140,7 +141,7 @@ export function termsOf(scope: Scope, l: LetStmt): ValueId[] {
 function onlyWhere(scope: Scope, term: ValueId): { readonly where: ValueId; readonly value: ValueId } | undefined {
   const { lets } = scope.part
   const op = lets.get(term)?.op
-  if (scope.unit.dialect.name !== 'cuda' || op?.kind !== 'scalar' || op.op !== 'select') return undefined
+  if (op?.kind !== 'scalar' || op.op !== 'select') return undefined
   const [where, value, otherwise] = op.args
   if (where === undefined || value === undefined || otherwise === undefined) return undefined
   const zero = lets.get(otherwise)?.op

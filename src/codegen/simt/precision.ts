@@ -161,9 +161,18 @@ class Uses {
     if (!this.leavesAsHalf(id) || (!relative && this.storesOf(id).length > 0)) return false
     return this.usersOf(id).every(
       (l) =>
+        (relative && this.isStreamedTerm(l, id)) ||
         (relative && this.keepsRelative(l) && this.isRelative(l.id)) ||
         (absolute && this.isSumWithConstant(l, id) && this.endsInHalf(l.id)),
     )
+  }
+
+  /**
+   * Whether a fold is a streaming sum of exponentials against their greatest: the terms that count are near 1, so that errors
+   * which grow with the exponent stay small (docs/numerics.md).
+   */
+  private isStreamedTerm(l: LetStmt, id: ValueId): boolean {
+    return this.phase?.streams.has(l.id) === true && l.op.kind === 'reduce' && l.op.arg === id
   }
 
   /** Whether NaN in `root` reaches everything that a function's value goes to on other ways. */
@@ -173,7 +182,12 @@ class Uses {
     if (this.isCarried(id) || this.storesOf(id).length > 0) return false
     return this.usersOf(id).every((l) => {
       const args = this.passedOn(l)
-      return args.some((a) => this.isFrom(a, root)) || (args.length > 0 && this.isCovered(l.id, root, seen))
+      // NaN in a term is NaN in its anchor, which rescales the sum.
+      return (
+        this.isStreamedTerm(l, id) ||
+        args.some((a) => this.isFrom(a, root)) ||
+        (args.length > 0 && this.isCovered(l.id, root, seen))
+      )
     })
   }
 

@@ -6,7 +6,7 @@ import { InternalError } from '../../diagnostics/errors.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import type { Accumulator } from './accumulator.ts'
 import { emitChunks } from './chunks.ts'
-import { floatingFor, floatingSteps, seldomOf } from './floating.ts'
+import { floatingFor, floatingSteps, seldomOf, stepsOn } from './floating.ts'
 import { closeAccumulators } from './fold.ts'
 import type { Block } from './ir.ts'
 import { type Item, itemsOf, type LowerItems } from './items.ts'
@@ -147,7 +147,7 @@ export class Schedule {
         const id = closing[i]?.let.id
         if (id !== undefined) this.scope.held.set(id, held)
       })
-    else emitRun(this.scope, run, (id) => wanted.has(id) && !this.floating.has(id), this.out, this.seldom(run))
+    else this.emit(run, (id) => wanted.has(id) && !this.floating.has(id))
     for (const s of run) {
       if (s.gives !== undefined && !this.floating.has(s.gives)) this.done.add(s.gives)
       for (const t of s.after) this.done.add(t)
@@ -155,8 +155,24 @@ export class Schedule {
     return true
   }
 
+  private emit(run: readonly Step[], later: (id: ValueId) => boolean): void {
+    const { scope, out } = this
+    const seldom = this.seldom(run)
+    if (seldom === undefined || scope.unit.dialect.name === 'cuda') {
+      emitRun(scope, run, later, out, seldom)
+      return
+    }
+    // Loops are repeated in place: only what the condition bears upon is there twice.
+    const apart = stepsOn(scope, run, seldom.id, later)
+    const common = run.filter((s) => !apart.includes(s))
+    const read = new Set(apart.flatMap((s) => s.needs))
+    if (common.length > 0) emitRun(scope, common, (id) => later(id) || read.has(id), out)
+    emitRun(scope, apart, later, out, seldom)
+  }
+
   private seldom(run: readonly Step[]): ReturnType<typeof seldomOf> {
-    return this.floating.size === 0 ? undefined : seldomOf(this.scope, run)
+    // Where conditions do not float their nest holds them anyway.
+    return this.scope.unit.dialect.name === 'cuda' && this.floating.size === 0 ? undefined : seldomOf(this.scope, run)
   }
 
   /** Emits a loop over chunks with all roots that can share it. */
@@ -177,7 +193,7 @@ export class Schedule {
       ...joined.map((r) => r.item),
     ]
     const all = [...phase, ...joined]
-    emitChunks(this.scope.child({ phase: phaseOf(closure, all) }), first.over, items, this.lower, this.out)
+    emitChunks(this.scope.child({ phase: phaseOf(closure, all, joined) }), first.over, items, this.lower, this.out)
     for (const r of all) for (const t of r.after) this.done.add(t)
     return true
   }
@@ -211,7 +227,11 @@ export class Schedule {
 }
 
 /** What roots that share a loop over chunks compute `values` for; undefined where a tile that is filled goes elsewhere. */
-function phaseOf(values: ReadonlySet<ValueId>, roots: readonly Root[]): Phase | undefined {
+function phaseOf(
+  values: ReadonlySet<ValueId>,
+  roots: readonly Root[],
+  joined: readonly Pick<Root, 'item'>[],
+): Phase | undefined {
   const folds = new Set<ValueId>()
   const stores = new Set<StoreStmt>()
   for (const { item } of roots) {
@@ -220,5 +240,6 @@ function phaseOf(values: ReadonlySet<ValueId>, roots: readonly Root[]): Phase | 
     else if (item.kind === 'stmt' && item.stmt.kind === 'store') stores.add(item.stmt)
     else return undefined
   }
-  return { values, folds, stores }
+  const streams = new Set(joined.flatMap(({ item }) => (item.kind === 'accumulate' ? item.acc.let.id : [])))
+  return { values, folds, stores, streams }
 }

@@ -48,6 +48,8 @@ export interface Phase {
   /** The folds and stores it computes them for. */
   readonly folds: ReadonlySet<ValueId>
   readonly stores: ReadonlySet<StoreStmt>
+  /** Those folds that stream (streaming.ts). */
+  readonly streams: ReadonlySet<ValueId>
 }
 
 export const tid: Ex = v('i32', 'tid')

@@ -5,10 +5,11 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { ValueId } from '../../kernel/ir.ts'
 import type { Accumulator } from './accumulator.ts'
-import { type Block, type Ex, no, regType, v } from './ir.ts'
+import { type Block, type Ex, no, regType, type S, v } from './ir.ts'
 import { Point } from './point.ts'
 import { declare, emitLoops, type Loop, type Registers, registerAt, registerIndex } from './registers.ts'
 import type { Scope } from './scope.ts'
+import { bodiesOf } from './walk.ts'
 
 /** What a step waits for: a value, or (below zero) the end of another step. */
 export type Token = number
@@ -78,8 +79,12 @@ export function emitRun(
   const [body, otherwise]: [Block, Block] = [[], []]
   nest(new Map(), body)
   nest(new Map([[seldom.id, no]]), otherwise)
-  out.push({ k: 'if', cond: seldom.holds, body, otherwise })
+  out.push({ k: 'if', cond: seldom.holds, body, otherwise: isIdle(otherwise) ? [] : otherwise })
 }
+
+/** Whether statements only name values. */
+const isIdle = (stmts: readonly S[]): boolean =>
+  stmts.every((s) => s.k === 'let' || ((s.k === 'for' || s.k === 'if') && bodiesOf(s).every(isIdle)))
 
 /** One nest with the code of all steps; `known`: values that are known beforehand. */
 function emitNest(
