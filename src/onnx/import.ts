@@ -17,7 +17,7 @@ import { functionKey, instantiate } from './functions.ts'
 import { type InputOptions, type ModelInput, modelInputs } from './inputs.ts'
 import { literal } from './nodes.ts'
 import { findHandler } from './ops/index.ts'
-import { isUnsupported, Problems } from './problems.ts'
+import { isUnsupported, Problems, remedyOf } from './problems.ts'
 import type { FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto } from './proto.ts'
 import { type Binding, poisoned, Scope } from './scope.ts'
 import { mark, type StepBody, stepBody, stepParams } from './stepBody.ts'
@@ -201,7 +201,7 @@ class ImportPass {
       if (error instanceof UserError && error.where === undefined)
         throw new UserError(error.code, error.summary, {
           where: `${n.opType} "${where ?? ''}"`,
-          ...(error.help === undefined ? {} : { help: error.help }),
+          help: error.help ?? remedyOf(error),
         })
       throw error
     }
@@ -226,7 +226,9 @@ class ImportPass {
     depth: number,
   ): readonly (Value | undefined)[] | undefined {
     if (depth >= maxCallDepth)
-      throw new UserError('E_ONNX_MALFORMED', `the calls of local function "${fn.name}" nest without end`)
+      throw new UserError('E_ONNX_MALFORMED', `the calls of local function "${fn.name}" nest without end`, {
+        help: 'functions of a model may not call themselves: export it again',
+      })
     const scope = new Scope()
     const absent = new Set<string>()
     fn.input.forEach((name, i) => {
@@ -272,7 +274,10 @@ class ImportPass {
     opsets: Opsets,
     depth: number,
   ): readonly Node[] {
-    if (depth >= maxCallDepth) throw new UserError('E_ONNX_MALFORMED', 'subgraphs nest without end')
+    if (depth >= maxCallDepth)
+      throw new UserError('E_ONNX_MALFORMED', 'subgraphs nest without end', {
+        help: 'export the model again',
+      })
     const scope = new Scope(outer, this.initialisers(graph))
     graph.input.forEach((v, i) => {
       const x = args[i]

@@ -12,6 +12,12 @@ interface Problem {
 export const isUnsupported = (error: unknown): error is UserError =>
   error instanceof UserError && (error.code === 'E_ONNX_UNSUPPORTED' || error.code === 'E_UNSUPPORTED')
 
+/** What to do about a node that contradicts itself, where its handler does not say. */
+export const remedyOf = (error: UserError): string =>
+  error.code === 'E_ONNX_MALFORMED'
+    ? 'the node is not as its operator is defined: export the model again, or check it with the ONNX checker'
+    : 'check that inputShapes and inputValues are those the model was exported for'
+
 export class Problems {
   private readonly list: Problem[] = []
 
