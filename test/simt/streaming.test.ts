@@ -18,7 +18,7 @@ import { noise } from '../kernel/hard-cases/case.ts'
 import { type Buffers, Emulated, hasCompiler } from './emulator/emulator.ts'
 import { openDevice, runWgsl } from './wgsl.ts'
 
-/** Blocks of 64 threads, so that a chunk has 2048 elements. */
+/** Blocks of 64 threads, so that a chunk has 2048 elements, or 1024 in WGSL where it is walked again. */
 const cuda: SimtCaps = { ...cudaCaps, maxThreads: 64, clusters: 1 }
 const wgsl: SimtCaps = { maxThreads: 64, maxSharedBytes: 16384, laneBits: 5 }
 const chunk = 2048
@@ -390,11 +390,26 @@ describe('walks over a row', () => {
     const source = emitKernel(picked(n), 'wgsl', wgsl).source
     const [, body = ''] = source.split('for (var c_at')
     const inside = body.slice(0, body.indexOf('var best'))
-    const branch = inside.slice(inside.indexOf('  if (((('))
-    // All choices of a chunk's 32 elements, and none beside the branch.
-    expect(branch.match(/select_\d+ = /g)).toHaveLength(32)
+    const branch = inside.slice(inside.indexOf('  if (('))
+    // The choices of all elements that a thread has of a chunk, and none beside the branch.
+    expect(branch.match(/select_\d+ = /g)).toHaveLength(branch.match(/sum_7 = /g)?.length ?? 0)
+    expect(branch.match(/select_\d+ = /g)?.length).toBeGreaterThan(8)
     expect(branch).not.toContain('else')
     expect(inside.slice(0, -branch.length)).not.toContain('== t_')
+  })
+
+  test('the second walk turns back where the first ended', () => {
+    const n = 2 * chunk + 1
+    /** Where the threads of each walk begin in a chunk, and how far it is to the next. */
+    const courses = (k: Kernel): (readonly [string, number])[] =>
+      emitKernel(k, 'cuda', cuda)
+        .source.split('for (int c_at')
+        .slice(1)
+        .map((body) => [/int c0\w* = (\S+)/.exec(body)?.[1] ?? '', Number(/ \+= (\d+)/.exec(body)?.[1])])
+    const [first, second] = courses(softmax(n, 'f32'))
+    const step = second?.[1] ?? 0
+    expect([first?.[0], second?.[0]]).toEqual(['c_at', `(${(Math.ceil(n / step) - 1) * step}`])
+    expect(courses({ ...softmax(n, 'f32'), mode: 'strict' }).every(([at]) => at.startsWith('c_at'))).toBe(true)
   })
 
   test('strict sums walk again, in order', () => {

@@ -67,6 +67,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     maxThreads: caps.maxThreads,
     laneBits: caps.laneBits,
     registers: caps.registers ?? 32,
+    walkedRegisters: Math.min(caps.registers ?? 32, dialect === 'wgsl' ? 16 : 32),
     values: 16,
     // Without a bound on registers fewer threads are resident: each should have more loads on their way.
     fewThreads: dialect === 'cuda' ? caps.maxThreads : 128,

@@ -91,8 +91,9 @@ export interface LayoutRequest {
   /** An axis that neighbouring threads spread; vectors of others are no longer than leave work to all threads. */
   readonly first?: string
   readonly threads: number
-  /** Registers a tile may take. */
+  /** Registers a tile may take; where a row is cut, fewer leave room for the loads of the next chunk. */
   readonly registers: number
+  readonly walkedRegisters: number
 }
 
 /** The least multiple of a number that is not less. */
@@ -197,7 +198,8 @@ function fitRegisters(q: LayoutRequest, vec: ReadonlyMap<string, number>, reps: 
     for (const a of candidates) {
       const have = reps.get(a) ?? 1
       if (registers() <= limit) break
-      const most = Math.max(1, Math.floor((limit * have) / registers()))
+      const room = q.rows.has(a) ? Math.min(limit, q.walkedRegisters) : limit
+      const most = Math.max(1, Math.floor((room * have) / registers()))
       const passes = Math.ceil(have / most)
       reps.set(a, Math.ceil(have / passes))
     }

@@ -34,6 +34,8 @@ export interface Limits {
   /** Lanes that exchange registers: log2 of their number; 0 where they cannot. */
   readonly laneBits: number
   readonly registers: number
+  /** The same of a tile along a row that is walked in chunks. */
+  readonly walkedRegisters: number
   /** Values of a tile that a thread should hold. */
   readonly values: number
   /** Threads of a block as long as their registers hold its tiles; more only beyond. */

@@ -109,9 +109,21 @@ function layoutOf(part: Part, wanted: Wanted, limits: Limits): Layout {
   )
   const resident = only === undefined ? residentAxes(part) : none
   const { vec, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()])
-  const { registers } = limits
-  const spreadOver = (n: number): Layout =>
-    chooseLayout({ ...asked, sizes, nests, vec, contiguous, resident, serial, folded, rows, threads: n, registers })
+  const { registers, walkedRegisters } = limits
+  const request = {
+    ...asked,
+    sizes,
+    nests,
+    vec,
+    contiguous,
+    resident,
+    serial,
+    folded,
+    rows,
+    registers,
+    walkedRegisters,
+  }
+  const spreadOver = (n: number): Layout => chooseLayout({ ...request, threads: n })
   const most = threads ?? threadsFor(part, nests, serial, rows, limits)
   const least = threads ?? Math.max(32, most / 4)
   let best = spreadOver(most)
