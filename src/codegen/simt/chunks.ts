@@ -1,19 +1,20 @@
 /** Loops over the chunks of axes that registers do not hold at once. */
 
 import type { LetStmt, Stmt } from '../../kernel/ir.ts'
-import { type Block, constantOf, type Ex, int, v } from './ir.ts'
+import { add, type Block, constantOf, type Ex, int, sub, v } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'
 import { spanOf } from './layout.ts'
 import { type Course, openChunkPipeline } from './pipeline.ts'
 import type { Scope } from './scope.ts'
 
-/** Loops over the chunks of axes, outermost first, with items inside. */
+/** Loops over the chunks of axes, outermost first, with items inside; `backward`: from the last chunk of the only axis. */
 export function emitChunks(
   scope: Scope,
   over: readonly string[],
   items: readonly Item[],
   lower: LowerItems,
   out: Block,
+  backward = false,
 ): void {
   const [axis, ...rest] = over
   if (axis === undefined) {
@@ -32,20 +33,32 @@ export function emitChunks(
   const whole = rest.length === 0 ? wholeChunks(scope, axis, items) : undefined
   const isWhole = span === 1 || whole !== undefined
   const body: Block = []
+  const last = backward && over.length === 1 ? lastChunk(start, whole ?? end, span) : undefined
+  const from = (at: Ex): Ex => (last === undefined ? at : sub(add(last, start), at))
+  const tail = (): void => {
+    if (whole !== undefined) emitChunks(chunkAt(whole, false, out), rest, items, lower, out)
+  }
   const course: Course = {
     from: start,
     to: whole ?? end,
     start: v('i32', name),
     step: span,
-    scopeAt: (at, to) => chunkAt(at, isWhole, to),
+    scopeAt: (at, to) => chunkAt(from(at), isWhole, to),
   }
+  if (last !== undefined) tail()
   const ahead = rest.length === 0 ? openChunkPipeline(scope, axis, letsOf(items), course, out, body) : undefined
   const { unit } = scope
   if (ahead?.words !== undefined) unit.wordsAhead = ahead.words
-  emitChunks(chunkAt(course.start, isWhole, body), rest, items, lower, body)
+  emitChunks(course.scopeAt(course.start, body), rest, items, lower, body)
   if (ahead !== undefined) unit.wordsAhead = new Map()
   out.push({ k: 'for', name, from: start, to: course.to, step: span, unroll: false, body })
-  if (whole !== undefined) emitChunks(chunkAt(whole, false, out), rest, items, lower, out)
+  if (last === undefined) tail()
+}
+
+/** Where the last chunk of a range begins, if that is known. */
+function lastChunk(start: Ex, end: Ex, span: number): Ex | undefined {
+  const [from, to] = [constantOf(start), constantOf(end)]
+  return from === undefined || to === undefined ? undefined : int(from + (Math.ceil((to - from) / span) - 1) * span)
 }
 
 const letsOf = (items: readonly Item[]): LetStmt[] =>

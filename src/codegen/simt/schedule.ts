@@ -45,6 +45,8 @@ export class Schedule {
   private readonly done = new Set<Token>()
   private nextToken = -1
   private floating = new Map<Token, Step>()
+  /** Loops over chunks so far, by their axes. */
+  private readonly walks = new Map<string, number>()
   /** Streaming sums that are not closed. */
   private readonly streamed = new Map<Accumulator, { readonly stream: Stream; readonly follower: Follower }>()
 
@@ -193,7 +195,12 @@ export class Schedule {
       ...joined.map((r) => r.item),
     ]
     const all = [...phase, ...joined]
-    emitChunks(this.scope.child({ phase: phaseOf(closure, all, joined) }), first.over, items, this.lower, this.out)
+    const inner = this.scope.child({ phase: phaseOf(closure, all, joined) })
+    // Every other walk turns back where the one before ended: what that read last is in the caches.
+    const walk = this.walks.get(key) ?? 0
+    this.walks.set(key, walk + 1)
+    const backward = walk % 2 === 1 && inner.unit.mode === 'fast' && inner.phase !== undefined
+    emitChunks(inner, first.over, items, this.lower, this.out, backward)
     for (const r of all) for (const t of r.after) this.done.add(t)
     return true
   }

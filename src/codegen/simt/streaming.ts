@@ -9,7 +9,7 @@ import { type Streamed, streamedSum } from '../../kernel/streams.ts'
 import { type Accumulator, combinerOf } from './accumulator.ts'
 import { scalarEx } from './arith.ts'
 import { foldAxes } from './facts.ts'
-import { type Block, bin, type Ex, lit } from './ir.ts'
+import { type Block, bin, bitcast, type Ex, int, lit, when, yes } from './ir.ts'
 import { Point } from './point.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
 import type { Scope } from './scope.ts'
@@ -104,26 +104,40 @@ export function moveAnchor(scope: Scope, stream: Stream, out: Block): void {
     const value = bounded('min', bounded('max', at(p, anchor.values, anchor), least(anchor)), greatest(anchor))
     body.push({ k: 'assign', to: at(p, next, anchor), value })
   })
+  const moves: Block = []
   const factors = new Map<number, Registers>()
   for (const f of followers) {
     const known = factors.get(f.streamed.rate)
     const factor = known ?? { ...running, name: scope.unit.name(`rescale_${anchor.let.id}`) }
     if (known === undefined) {
       factors.set(f.streamed.rate, factor)
-      declare(factor, out)
-      eachKept(scope, anchor, out, (p, body) => {
+      declare(factor, moves)
+      eachKept(scope, anchor, moves, (p, body) => {
         const value = rescaling(f, at(p, running, anchor), at(p, next, anchor))
         body.push({ k: 'assign', to: at(p, factor, anchor), value })
       })
     }
-    eachKept(scope, f.acc, out, (p, body) => rescale(p, f, at(p, factor, anchor), body))
+    eachKept(scope, f.acc, moves, (p, body) => rescale(p, f, at(p, factor, anchor), body))
   }
-  eachKept(scope, anchor, out, (p, body) =>
+  eachKept(scope, anchor, moves, (p, body) =>
     body.push({ k: 'assign', to: at(p, running, anchor), value: at(p, next, anchor) }),
   )
+  // Seldom: what is greatest in a row was soon met.
+  out.push(...when(differ(running, next), moves))
   const { layout } = scope
   for (const id of againstOf(stream))
     scope.held.set(id, { kind: 'registers', registers: running, layout, axes: anchor.kept })
+}
+
+/** Of more registers it is not asked whether they differ. */
+const mostCompared = 4
+
+/** Whether two arrays hold different bits: NaN is itself. */
+function differ(a: Registers, b: Registers): Ex {
+  if (a.length > mostCompared) return yes
+  const bits = (r: Registers, i: number): Ex => bitcast(r.type === 'f64' ? 'u64' : 'u32', registerAt(r, int(i)))
+  const all = Array.from({ length: a.length }, (_, i) => bin('!=', bits(a, i), bits(b, i)))
+  return all.reduce((x, y) => bin('||', x, y))
 }
 
 /** What the terms of a stream's sums are taken against. */
