@@ -323,6 +323,16 @@ export function recordGraph(
   })
 }
 
+/** Throws E_ARGUMENT for what is no state: data, say, given to `new Tensor`. */
+export function checkState(state: LiveState): void {
+  const given: Partial<LiveState> | null | undefined = state
+  if (given?.kind === undefined)
+    throw new UserError('E_ARGUMENT', 'new Tensor: tensors are made by functions', {
+      help: 'tensor([1, 2]), zeros([2, 3]), random.normal(key, [2, 3])',
+      ...withPlace(),
+    })
+}
+
 /** Shape and dtype of a live state. */
 export function typeOfState(state: LiveState): { readonly shape: Shape; readonly dtype: DType } {
   return state.kind === 'stored' ? state.storage : state.node

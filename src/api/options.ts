@@ -5,7 +5,11 @@ import type { Scalar } from '../scalar/ops.ts'
 /** What a value is, in words. */
 export function kindOf(x: unknown): string {
   if (x === null || x === undefined) return String(x)
-  return Array.isArray(x) ? 'an array' : typeof x === 'object' ? 'an object' : `a ${typeof x}`
+  if (Array.isArray(x)) return 'an array'
+  if (typeof x !== 'object') return `a ${typeof x}`
+  const name = x.constructor?.name ?? ''
+  if (name === '' || name === 'Object') return 'an object'
+  return `${/^[AEIOU]/.test(name) ? 'an' : 'a'} ${name}`
 }
 
 /** Throws E_ARGUMENT for what is no list; `example` shows one. */
@@ -29,7 +33,12 @@ export const isScalar = (x: unknown): x is Scalar =>
 /** An operand that is neither tensor nor number. */
 export function notOperand(x: unknown): UserError {
   const data = Array.isArray(x) || ArrayBuffer.isView(x)
-  return new UserError('E_ARGUMENT', `an operand is ${kindOf(x)}, not a tensor`, {
+  const what = kindOf(x)
+  if (what === 'a Tensor')
+    return new UserError('E_ARGUMENT', 'an operand is a tensor of another copy of this library', {
+      help: 'have one copy installed (npm ls sinter), or import it in one way, not both as a bundle and as a package',
+    })
+  return new UserError('E_ARGUMENT', `an operand is ${what}, not a tensor`, {
     help: data ? 'make a tensor of it first: tensor(data)' : 'pass a tensor; a number does where shapes broadcast',
   })
 }

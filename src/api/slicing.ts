@@ -1,17 +1,29 @@
 /** Python's slicing of a tensor's axes; and the lists that calls on its axes take. */
 import type { PadMode, SliceSpec } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
+import { UserError } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import { checkChoice, checkList } from './options.ts'
+import { checkChoice, checkList, kindOf } from './options.ts'
 
 /** One axis of `slice`: [start, stop, step], an index, or null for the whole. */
 export type SliceArgument = number | null | readonly [start?: number | null, stop?: number | null, step?: number | null]
+
+const showBound = (bound: unknown): string => (typeof bound === 'number' ? String(bound) : kindOf(bound))
+
+function checkedBounds(s: readonly unknown[]): readonly unknown[] {
+  checkList(s, 'one axis of the slice', '[start, stop], or an index, or null for the whole axis')
+  return s
+}
 
 /** Python's slicing of the leading axes. */
 export function sliceNode(x: Node, specs: readonly SliceArgument[]): Node {
   for (const s of specs)
     if (typeof s !== 'number' && s !== null)
-      checkList(s, 'one axis of the slice', '[start, stop], or an index, or null for the whole axis')
+      for (const bound of checkedBounds(s))
+        if (bound !== null && bound !== undefined && !Number.isInteger(bound))
+          throw new UserError('E_ARGUMENT', `a slice from, to or by ${showBound(bound)}`, {
+            help: 'bounds are whole numbers, or null for the end of the axis',
+          })
   const whole = c.slice(
     x,
     specs.map((s): SliceSpec | undefined => {

@@ -6,7 +6,7 @@ import type { Node } from '../graph/node.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 import { extentsOf, type Shape } from '../types/shape.ts'
-import { type LiveState, record, recordMany, typeOfState } from './core.ts'
+import { checkState, type LiveState, record, recordMany, typeOfState } from './core.ts'
 import { TensorElements } from './elements.ts'
 import { axesList, checkedWidths, repetitions, type SliceArgument, sliceNode } from './slicing.ts'
 
@@ -20,6 +20,7 @@ export type TensorLike = Tensor | Scalar
 export class Tensor extends TensorElements {
   /** Tensors are made by functions (`tensor`, `zeros`, ...), not by hand. */
   constructor(state: LiveState) {
+    checkState(state)
     const { shape, dtype } = typeOfState(state)
     super(shape, dtype, state)
   }

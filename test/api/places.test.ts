@@ -13,9 +13,12 @@ import { encodeModel } from '../onnx/encode.ts'
 
 type Wrong = readonly [what: string, message: string, program: () => unknown]
 
-const url = new URL('./wrongPrograms.mjs', import.meta.url)
+type Groups = Readonly<Record<string, readonly Wrong[]>>
+
+const urlOf = (name: string): string => new URL(name, import.meta.url).href
 // JavaScript has no types to import.
-const { wrongPrograms } = (await import(url.href)) as { wrongPrograms: Record<string, readonly Wrong[]> }
+const { wrongOperations } = (await import(urlOf('./wrongOperations.mjs'))) as { wrongOperations: Groups }
+const { wrongFunctions } = (await import(urlOf('./wrongFunctions.mjs'))) as { wrongFunctions: Groups }
 
 async function errorOf(f: () => unknown): Promise<UserError> {
   try {
@@ -34,7 +37,7 @@ function lineAt(where: string | undefined): string {
   return readFileSync(new URL(`./${file}`, import.meta.url), 'utf8').split('\n')[Number(line) - 1] ?? `no line ${where}`
 }
 
-describe.each(Object.entries(wrongPrograms))('%s', (_, programs) => {
+describe.each(Object.entries({ ...wrongOperations, ...wrongFunctions }))('%s', (_, programs) => {
   it.each(programs)('%s', async (_, message, program) => {
     const error = await errorOf(program)
     expect(`${error.code} ${error.summary}`).toBe(message)
@@ -52,6 +55,10 @@ it('a value that is awaited names the await', async () => {
   })
   expect(error.code).toBe('E_DISPOSED')
   expect(lineAt(error.where)).toContain('/* here */')
+})
+
+it('a tensor is text where text is wanted', () => {
+  expect(`${tensor([1])}`).toBe(tensor([1]).toString())
 })
 
 it("errors of the user's own pass as they are", () => {

@@ -8,6 +8,7 @@ import { named } from '../core.ts'
 import { full } from '../creation.ts'
 import { cos, exp, floorDivide, minimum, where } from '../math.ts'
 import { checkOptions } from '../options.ts'
+import { asUser } from '../place.ts'
 import { Tensor, type TensorLike } from '../tensor.ts'
 import { check, count, finite, nonNegative, positive } from './check.ts'
 
@@ -21,6 +22,9 @@ const schedule =
   (name: string, at: (step: Tensor) => Tensor): Schedule =>
   (step) =>
     named(name, () => at(number(step)))
+
+/** A schedule that was given to another. */
+const given = (inner: Schedule, step: Tensor): Tensor => asUser(() => inner(step))
 
 function checked(name: string, values: object, ranges: Parameters<typeof check>[1]): void {
   named(name, () => check({ ...values }, ranges))
@@ -110,7 +114,7 @@ export function piecewise(boundaries: readonly number[], pieces: readonly (numbe
     const pieceAt = (i: number): TensorLike => {
       const piece = pieces[i] ?? 0
       const start = boundaries[i - 1]
-      return typeof piece === 'number' ? piece : piece(start === undefined ? step : step.sub(start))
+      return typeof piece === 'number' ? piece : given(piece, start === undefined ? step : step.sub(start))
     }
     const last = pieceAt(boundaries.length)
     const whole = last instanceof Tensor ? last : full([], last, step.dtype)
@@ -126,7 +130,7 @@ export function linearWarmup(steps: number, after: number | Schedule): Schedule 
   checked('optim.linearWarmup', { steps }, { steps: count })
   if (typeof after === 'number') checked('optim.linearWarmup', { after }, { after: nonNegative })
   return schedule('linearWarmup', (step) => {
-    const target = typeof after === 'number' ? full([], after, step.dtype) : after(step.sub(steps).maximum(0))
+    const target = typeof after === 'number' ? full([], after, step.dtype) : given(after, step.sub(steps).maximum(0))
     return target.mul(minimum(step.add(1), steps).div(steps))
   })
 }
