@@ -152,7 +152,12 @@ function describe(program: Program, kernelNumber: (s: KernelStep) => number, con
   }
 }
 
-const targets: Readonly<Record<EmitTarget, TargetInfo>> = { cuda: cudaTarget, wgsl: webgpuTarget(), wasm: wasmTarget }
+const targets: Readonly<Record<EmitTarget, TargetInfo>> = {
+  cuda: cudaTarget,
+  // Every parameter is a storage buffer to whoever runs what is written.
+  wgsl: { ...webgpuTarget(), valueBuffers: 0 },
+  wasm: wasmTarget,
+}
 
 const utf8 = (s: string): Uint8Array => new TextEncoder().encode(s)
 

@@ -18,14 +18,24 @@ export type Takeovers = ReadonlyMap<Node, Node>
 export const isAlike = (a: BodyTensor, b: BodyTensor): boolean =>
   a.node.dtype === b.node.dtype && a.format === b.format && a.shape.join() === b.shape.join()
 
-/** A tensor that is read with two shapes is bound twice. */
-const readKey = (t: BodyTensor): string => `read ${t.node.id} [${t.shape.join()}]`
+/** What a target binds otherwise than as a buffer for every tensor. */
+export interface BindingRules {
+  /** A result that takes over what its kernel reads is the same binding. */
+  readonly joined?: Takeovers
+  /** Nodes that are values, bound apart from buffers. */
+  readonly isValue?: (node: Node) => boolean
+}
 
-/**
- * What a body binds whose reductions in `split` end as partial results. A result that takes over what its kernel reads is the same
- * binding, where `joined` says that the target makes it one.
- */
-export function bindingsOf(body: Body, split: ReadonlySet<ValueId>, joined?: Takeovers): Bindings {
+const value = 'value '
+
+/** How many of some keys are values. */
+export const valuesAmong = (keys: Iterable<string>): number => [...keys].filter((k) => k.startsWith(value)).length
+
+/** What a body binds whose reductions in `split` end as partial results. */
+export function bindingsOf(body: Body, split: ReadonlySet<ValueId>, { joined, isValue }: BindingRules = {}): Bindings {
+  // A tensor that is read with two shapes is bound twice.
+  const readKey = (t: BodyTensor): string =>
+    `${isValue?.(storageOf(t.node)) === true ? value : 'read '}${t.node.id} [${t.shape.join()}]`
   const stored = new Set(storedTensors(body))
   const keys = (stage: Stage | undefined): Set<string> => {
     const out = new Set<string>()

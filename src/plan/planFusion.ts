@@ -84,6 +84,7 @@ export function planFusion(
         results,
         bytes: (n) => storedBytes(n, bits),
         takeovers,
+        standsAlone: (n) => results.has(n) || (n.op === 'param' && overwritable[n.attrs.index] === undefined),
         target,
       })
     : { groups: inOrder, refused: [] }

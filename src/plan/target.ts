@@ -41,6 +41,8 @@ export interface TargetInfo {
   readonly maxUnionStatements: number
   /** A result that is written over what its kernel reads, of the same dtype and shape, is one binding with it. */
   readonly joinsOverwritten: boolean
+  /** Inputs and results of one 32-bit value that a union may read beside its buffers. */
+  readonly valueBuffers: number
   /** Parts of a union that are the same code count once: their parameters and extents stand in a table. */
   readonly sharesUnionCode: boolean
   /** Bytes of scratch a program may hold for a row that stays resident. */
@@ -117,6 +119,7 @@ export const wasmTarget: TargetInfo = {
   maxUnionBuffers: 16384,
   maxUnionStatements: 65536,
   joinsOverwritten: false,
+  valueBuffers: 0,
   sharesUnionCode: false,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
@@ -205,6 +208,8 @@ export const webgpuTarget = (
   maxUnionBuffers: storageBuffers,
   maxUnionStatements: 600,
   joinsOverwritten: true,
+  // Uniform buffers of a stage, on every device.
+  valueBuffers: 12,
   sharesUnionCode: false,
   // Blocks have few threads, and wait for each step of the depth.
   depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 1, fill: 2, units: 132 },

@@ -3,8 +3,9 @@
  * part computes what it would compute alone, so all it changes is the number of launches and when each part runs.
  */
 import type { Node } from '../graph/node.ts'
+import { isSingleWord } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import { bindingsOf, type Takeovers } from './bindings.ts'
+import { type BindingRules, bindingsOf, type Takeovers, valuesAmong } from './bindings.ts'
 import type { GroupGraph } from './groupGraph.ts'
 import { outlineOf } from './outline.ts'
 import { OrderPeak } from './peak.ts'
@@ -36,6 +37,8 @@ export interface Separate {
   readonly bytes: (node: Node) => number
   /** What is certain to be written over what. */
   readonly takeovers: Takeovers
+  /** Whether a node's memory is its own for all of the program, and nothing is written over it. */
+  readonly standsAlone: (node: Node) => boolean
   readonly target: TargetInfo
 }
 
@@ -112,21 +115,27 @@ interface Open {
 /** What a kernel and its finishing stage bind. */
 function boundBy(
   g: KernelGroup,
-  { takeovers, target }: Separate,
+  { takeovers, standsAlone, target }: Separate,
 ): { readonly main: Set<string>; readonly finish: Set<string> } {
-  const joined = target.joinsOverwritten ? takeovers : undefined
+  const isValue = (n: Node): boolean => standsAlone(n) && isSingleWord(n.dtype, sizeOf(n.shape))
+  const rules: BindingRules = {
+    ...(target.joinsOverwritten ? { joined: takeovers } : {}),
+    ...(target.valueBuffers > 0 ? { isValue } : {}),
+  }
   const [main, finish] = [new Set<string>(), new Set<string>()]
   for (const body of g.segments) {
-    const own = bindingsOf(body, g.roles.split, joined)
+    const own = bindingsOf(body, g.roles.split, rules)
     for (const b of own.main) main.add(b)
     for (const b of own.finish) finish.add(b)
   }
   return { main, finish }
 }
 
-/** Size of a union of sets. */
-const together = (a: ReadonlySet<string> | undefined, b: ReadonlySet<string>): number =>
-  [...b].reduce((n, x) => (a?.has(x) === true ? n : n + 1), a?.size ?? 0)
+/** Buffers of a union of sets, without the values that the target binds apart. */
+function together(a: ReadonlySet<string> | undefined, b: ReadonlySet<string>, { valueBuffers }: TargetInfo): number {
+  const all = [...b].reduce((n, x) => (a?.has(x) === true ? n : n + 1), a?.size ?? 0)
+  return valueBuffers === 0 ? all : all - Math.min(valueBuffers, valuesAmong(new Set([...(a ?? []), ...b])))
+}
 
 /** The unions that the graph allows, cut where a kernel of the target ends. */
 function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
@@ -143,7 +152,7 @@ function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
     // Code that stands in the union already is shared where the target can.
     const outline = target.sharesUnionCode ? outlineOf(g) : undefined
     const statements = outline !== undefined && now?.outlines.has(outline) === true ? 0 : statementsOf(g)
-    const buffers = Math.max(together(now?.main, own.main), together(now?.finish, own.finish))
+    const buffers = Math.max(together(now?.main, own.main, target), together(now?.finish, own.finish, target))
     const why =
       now === undefined
         ? undefined

@@ -90,3 +90,6 @@ export function promote(a: DType, b: DType): DType {
   const bits = Math.max(dtypeBits(signed), Math.min(64, dtypeBits(unsigned) * 2))
   return signedOfBits[bits] ?? 'i64'
 }
+
+/** Whether so many elements of a dtype are one value of 32 bits. */
+export const isSingleWord = (dtype: DType, elements: number): boolean => elements === 1 && dtypeBytes(dtype) === 4

@@ -2,11 +2,12 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { shareParams } from '../../src/backends/webgpu/aliases.ts'
+import { uniformParams } from '../../src/backends/webgpu/uniforms.ts'
 import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
-import { commandsOf } from '../../src/runtime/commands.ts'
+import { type Base, commandsOf, type Place } from '../../src/runtime/commands.ts'
 import type { KernelStep, Program } from '../../src/runtime/program.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
 import type { HostArray } from '../../src/types/host.ts'
@@ -36,11 +37,20 @@ function run(program: Program, graph: Graph, inputs: readonly HostArray[]): Host
   return got
 }
 
+/** Storage buffers that WebGPU binds for a kernel: those of the default limits beside uniform buffers. */
+function storageBuffers({ kernel }: KernelStep, places: readonly Place[], bases: readonly Base[]): number {
+  const shared = shareParams(kernel, places)
+  const uniform = uniformParams(shared, (base) => bases[base]?.kind === 'input' || bases[base]?.kind === 'output')
+  expect(uniform.size).toBeLessThanOrEqual(12)
+  return shared.kernel.params.length - uniform.size
+}
+
 /** What WebGPU binds in every launch of a program: main kernels and finishing stages. */
 function bindings(program: Program): { readonly step: KernelStep; readonly count: number }[] {
   expect(kernelsOf(program).every((k) => k.program === program)).toBe(true)
-  return commandsOf(program, { alignment: 256 }).commands.flatMap((x) =>
-    x.kind === 'launch' ? [{ step: x.step, count: shareParams(x.step.kernel, x.places).kernel.params.length }] : [],
+  const { commands, bases } = commandsOf(program, { alignment: 256 })
+  return commands.flatMap((x) =>
+    x.kind === 'launch' ? [{ step: x.step, count: storageBuffers(x.step, x.places, bases) }] : [],
   )
 }
 
@@ -119,7 +129,8 @@ describe('optimiser steps', () => {
         [donate, at(donated, k)],
         [[], at(kept, k)],
       ] as const) {
-        const made = planned(graph, most, given)
+        // Single values are tensors like others here.
+        const made = planned(graph, most, given, { valueBuffers: 0 })
         const groups = Array.from({ length: Math.ceil(full.length / each) }, (_, i) =>
           full.slice(i * each, (i + 1) * each),
         )
@@ -138,7 +149,10 @@ describe('optimiser steps', () => {
     }
   })
 
-  test('what all tensors read is one binding more, and neighbours stay together', () => {
+  test.each([
+    [7, 0],
+    [8, 12],
+  ])('what all tensors read is a buffer or a value beside them: %i together', (each, valueBuffers) => {
     const n = shapes.length
     const inputs = [...Array.from({ length: 2 * n }, (_, i): Input => ({ shape: at(shapes, i % n) })), { shape: [] }]
     const graph = trace(inputs, (all) => {
@@ -146,14 +160,12 @@ describe('optimiser steps', () => {
       const rate = c.div(0.1, c.sqrt(count))
       return [...shapes.map((_, i) => c.sub(at(all, i), c.mul(at(all, n + i), rate))), count]
     })
-    const made = planned(
-      graph,
-      16,
-      inputs.map((_, i) => i < n || i === 2 * n),
-    )
+    const donate = inputs.map((_, i) => i < n || i === 2 * n)
+    const made = planned(graph, 16, donate, { valueBuffers })
     // The counter's kernel updates the scalar as well.
     const others = full.filter((i) => at(shapes, i).length > 0)
-    expect(tensorsOf(made)).toEqual([[7], others.slice(0, 7), others.slice(7, 14), others.slice(14)])
+    const groups = [0, 1, 2].map((k) => others.slice(k * each, (k + 1) * each))
+    expect(tensorsOf(made)).toEqual([[7], ...groups])
   })
 
   test('gradients that are donated as well change nothing', () => {

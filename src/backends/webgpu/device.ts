@@ -52,7 +52,8 @@ export class WebgpuDevice {
         create: (size) =>
           this.scoped(
             `a buffer of ${(size / 2 ** 20).toFixed(1)} MiB`,
-            () => gpu.createBuffer({ size, usage: usage.storage | usage.copySource | usage.copyTarget }),
+            () =>
+              gpu.createBuffer({ size, usage: usage.storage | usage.uniform | usage.copySource | usage.copyTarget }),
             (made) => made,
           ),
         destroy: (b) => this.recorder.destroy(b),

@@ -7,6 +7,7 @@ import { showShape } from '../../types/shape.ts'
 import { shareParams } from './aliases.ts'
 import { byteCopy } from './byteCopy.ts'
 import type { WebgpuDevice } from './device.ts'
+import { uniformParams } from './uniforms.ts'
 import { refuseHostStep } from './unsupported.ts'
 
 type CommandList = ReturnType<typeof commandsOf>
@@ -56,12 +57,16 @@ const padded = (bytes: number): number => Math.max(16, Math.ceil(bytes / 16) * 1
 export class Prepared {
   readonly buffers: (GPUBuffer | undefined)[]
   private readonly device: WebgpuDevice
+  /** Whether a base is the buffer of an input, a result or a constant. */
+  private readonly isOwn: (base: number) => boolean
   private take: (bytes: number) => GPUBuffer
   private isTried = false
 
   constructor(device: WebgpuDevice, list: CommandList, take: (bytes: number) => GPUBuffer) {
     this.device = device
     this.buffers = list.bases.map(() => undefined)
+    const own = list.bases.map((b) => b.kind === 'input' || b.kind === 'output' || b.kind === 'constant')
+    this.isOwn = (base) => own[base] === true
     this.take = take
   }
 
@@ -119,9 +124,15 @@ export class Prepared {
   }
 
   private dispatch(step: KernelStep, given: readonly Place[], top: number): Work[] {
-    const { kernel, places, writable, copied } = shareParams(step.kernel, given)
+    const shared = shareParams(step.kernel, given)
+    const { kernel, places, writable, copied } = shared
     const { device } = this
-    const source = emitKernel(kernel, 'wgsl', { ...device.caps, writable: (p) => writable.has(p) })
+    const uniform = uniformParams(shared, (base) => this.isOwn(base))
+    const source = emitKernel(kernel, 'wgsl', {
+      ...device.caps,
+      writable: (p) => writable.has(p),
+      uniform: (p) => uniform.has(p),
+    })
     if (source.programs === 0) return []
     const before: { from: Place; to: GPUBuffer }[] = []
     const placeOf = new Map(kernel.params.map((p, i) => [p.name, places[i]]))

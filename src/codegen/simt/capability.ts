@@ -38,6 +38,8 @@ export interface SimtCaps {
   readonly loadsAhead?: boolean
   /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */
   readonly writable?: (param: string) => boolean
+  /** Parameters of one element of 32 bits that are bound as uniform buffers (WebGPU). */
+  readonly uniform?: (param: string) => boolean
   /** Parameters that may share memory with another one (CUDA). */
   readonly mayAlias?: (param: string) => boolean
   /** Kernels wait for those before them in a graph and may be launched early (CUDA from compute capability 9.0); absent: they do not. */

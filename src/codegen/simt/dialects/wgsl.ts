@@ -217,8 +217,11 @@ export function printWgsl(code: ThreadCode): string {
     const w = p.wordsOf(x.name)
     const written = x.access !== 'read' || w.atomic || code.caps.writable?.(x.name) === true
     const one = w.atomic ? 'atomic<u32>' : w.width === 1 ? w.type : `vec${w.width}<${w.type}>`
+    const declared = p.isUniform(x.name)
+      ? `var<uniform> ${x.name}: ${w.type};`
+      : `var<storage, ${written ? 'read_write' : 'read'}> ${x.name}: array<${one}>;`
     return `// ${x.access} ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}
-@group(0) @binding(${i}) var<storage, ${written ? 'read_write' : 'read'}> ${x.name}: array<${one}>;`
+@group(0) @binding(${i}) ${declared}`
   })
   const shared = code.shared.map((a) => `var<workgroup> ${a.name}: ${sharedType(p.type(a.type), a)};`)
   const head = [

@@ -26,6 +26,8 @@ const components = ['x', 'y', 'z', 'w']
 export abstract class WgslExpressions extends Printer {
   private readonly words: ReadonlyMap<string, Words>
   private readonly params: ReadonlyMap<string, KernelParam>
+  /** Parameters that are declared as the one value they are. */
+  readonly isUniform: (param: string) => boolean
   /** Whether what was printed exchanges values between the lanes of a subgroup. */
   usesSubgroups = false
 
@@ -33,6 +35,7 @@ export abstract class WgslExpressions extends Printer {
     super(wgslLibrary, wgslInline)
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
     this.words = new Map(code.kernel.params.map((p) => [p.name, wordsOf(p, code.body)]))
+    this.isUniform = (param) => code.caps.uniform?.(param) === true
   }
 
   wordsOf(name: string): Words {
@@ -150,6 +153,7 @@ export abstract class WgslExpressions extends Printer {
 
   /** One word of a parameter. */
   private word(param: string, index: Ex): string {
+    if (this.isUniform(param)) return param
     const w = this.wordsOf(param)
     if (w.atomic) return `atomicLoad(&${param}[${this.ex(index)}])`
     if (w.width === 1) return `${param}[${this.ex(index)}]`
@@ -192,7 +196,7 @@ export abstract class WgslExpressions extends Printer {
   /** So many words of a parameter from a place on, as one value. */
   protected vector(param: string, index: Ex, n: number): string {
     const w = this.wordsOf(param)
-    if (!w.atomic && w.width === n) return `${param}[${this.ex(quotient(index, n))}]`
+    if (!w.atomic && w.width === n && !this.isUniform(param)) return `${param}[${this.ex(quotient(index, n))}]`
     const parts = Array.from({ length: n }, (_, i) =>
       this.word(param, bin('+', index, { k: 'lit', type: 'i32', value: i })),
     )

@@ -1,0 +1,32 @@
+/**
+ * Single values bound as uniform buffers, of which a kernel may have more than its storage buffers: what all tensors of an optimiser
+ * step read (its number, a rate) takes no place of theirs.
+ */
+import type { KernelParam } from '../../kernel/ir.ts'
+import type { Place } from '../../runtime/commands.ts'
+import { isSingleWord } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
+import type { SharedParams } from './aliases.ts'
+
+/** Uniform buffers that every WebGPU device binds a stage. */
+export const uniformBuffers = 12
+
+/**
+ * Parameters that are one value, read alone, in memory of their own (`isOwn`, by base): with the memory of a program's intermediates
+ * a kernel may do something else at the same time.
+ */
+export function uniformParams(
+  { kernel, places, writable, copied }: SharedParams,
+  isOwn: (base: number) => boolean,
+): ReadonlySet<string> {
+  const mayBe = (p: KernelParam, at: Place | undefined): boolean =>
+    p.access === 'read' &&
+    p.format === 'plain' &&
+    isSingleWord(p.dtype, sizeOf(p.shape)) &&
+    !writable.has(p.name) &&
+    !copied.has(p.name) &&
+    at?.offset === 0 &&
+    isOwn(at.base)
+  const names = kernel.params.flatMap((p, i) => (mayBe(p, places[i]) ? [p.name] : []))
+  return new Set(names.slice(0, uniformBuffers))
+}
