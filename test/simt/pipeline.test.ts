@@ -207,6 +207,9 @@ describe('chunks of rows that stream, in WGSL', () => {
     expect(source(70_000, 'bf16').match(/var x0_ahead/g)).toHaveLength(2)
     expect(source(70_000, 'f32').match(/var x0_ahead/g)).toHaveLength(2)
     expect(source(10_000, 'bf16')).not.toMatch(/_ahead/)
+    // Stores that the compiler must not move the early loads past.
+    expect(source(70_000, 'bf16')).toMatch(/if \(program >= 0\) \{\n\s+y0\[/)
+    expect(source(10_000, 'bf16')).not.toContain('program >= 0')
   })
 
   test('none where it loads many', () => {

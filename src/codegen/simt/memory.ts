@@ -13,7 +13,7 @@ import { elementAt, fieldBits, fromField, replaceBits, shiftOf, takeFields, take
 import { and, type Block, bin, bitcast, call, type Ex, int, isYes, lit, lt, regType, uint, v, when, yes } from './ir.ts'
 import type { Point } from './point.ts'
 import type { Registers } from './registers.ts'
-import { insideAlong, type Scope } from './scope.ts'
+import { behindLoads, insideAlong, type Scope } from './scope.ts'
 import { prefetch } from './upcoming.ts'
 import { elementBits } from './words.ts'
 
@@ -253,7 +253,7 @@ export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[],
     const rest = and(scope.owner(axes), allowed(at, s, axes, group.axis))
     const first = insideAlong(scope, group.axis, at.lanes)
     const full = group.whole ? first : insideAlong(scope, group.axis, last.lanes)
-    const cond = and(rest, full)
+    const cond = and(rest, full, behindLoads(scope))
     if (isYes(cond)) {
       out.push(...body)
       continue

@@ -54,6 +54,13 @@ export interface Phase {
 
 export const tid: Ex = v('i32', 'tid')
 
+/**
+ * In a loop whose loads are made early into registers, a condition that holds always, which its compiler cannot know: stores behind
+ * it keep the compiler from moving the loads down to where they are used. Undefined elsewhere.
+ */
+export const behindLoads = ({ unit }: Scope): Ex | undefined =>
+  unit.wordsAhead.size > 0 ? bin('>=', v('i32', 'program'), int(0)) : undefined
+
 /** The digit of the thread number that some bits make. */
 export function digitOf(bits: readonly number[]): Ex {
   let out: Ex = int(0)

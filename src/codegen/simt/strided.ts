@@ -11,7 +11,7 @@ import { and, type Block, type Ex, isYes, type S, when } from './ir.ts'
 import { type Access, allowed, isPacked, isWhole, storedValue, storeGroup } from './memory.ts'
 import type { Point } from './point.ts'
 import type { Loop, Registers } from './registers.ts'
-import { insideAlong, type Scope } from './scope.ts'
+import { behindLoads, insideAlong, type Scope } from './scope.ts'
 import type { Step } from './steps.ts'
 import { elementBits } from './words.ts'
 
@@ -122,7 +122,7 @@ function storeInterleaved(
     const packed = stores.every((x) => isPacked(scope, x))
     storeGroup(at, p, s.base, values, body, packed)
     const inside = insideAlong(scope, s.axis, at.lanes)
-    const cond = and(scope.owner(axes), allowed(at, first, axes, s.axis), inside)
+    const cond = and(scope.owner(axes), allowed(at, first, axes, s.axis), inside, behindLoads(scope))
     out.push(...when(cond, body))
   }
 }
