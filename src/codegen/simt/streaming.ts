@@ -98,13 +98,13 @@ function rescale(p: Point, follower: Follower, factor: Ex, out: Block): void {
 export function moveAnchor(scope: Scope, stream: Stream, out: Block): void {
   const { anchor, running, followers } = stream
   const next: Registers = { ...running, name: scope.unit.name(`${running.name}_next`) }
-  declare(next, out)
-  eachKept(scope, anchor, out, (p, body) => {
+  const moves: Block = []
+  declare(next, moves)
+  eachKept(scope, anchor, moves, (p, body) => {
     const bounded = (op: 'max' | 'min', x: Ex, by: Ex): Ex => scalarEx(op, anchor.dtype, anchor.dtype, [x, by], 'fast')
     const value = bounded('min', bounded('max', at(p, anchor.values, anchor), least(anchor)), greatest(anchor))
     body.push({ k: 'assign', to: at(p, next, anchor), value })
   })
-  const moves: Block = []
   const factors = new Map<number, Registers>()
   for (const f of followers) {
     const known = factors.get(f.streamed.rate)
@@ -122,8 +122,8 @@ export function moveAnchor(scope: Scope, stream: Stream, out: Block): void {
   eachKept(scope, anchor, moves, (p, body) =>
     body.push({ k: 'assign', to: at(p, running, anchor), value: at(p, next, anchor) }),
   )
-  // Seldom: what is greatest in a row was soon met.
-  out.push(...when(differ(running, next), moves))
+  // Seldom: what is greatest in a row was soon met. (Where it is not finite, every time.)
+  out.push(...when(differ(running, anchor.values), moves))
   const { layout } = scope
   for (const id of againstOf(stream))
     scope.held.set(id, { kind: 'registers', registers: running, layout, axes: anchor.kept })
