@@ -140,8 +140,8 @@ class Terms {
   /** Anchors on the way are finite, and what is computed of them alone must be: no multiples beyond the anchor. */
   private linearIn(id: ValueId): Linear | undefined {
     const linear = this.findLinear(id)
-    const isFinite = linear === undefined || linear.x === -linear.anchor || Math.abs(linear.anchor) <= 1
-    return isFinite ? linear : undefined
+    const stays = linear === undefined || linear.x === -linear.anchor || Math.abs(linear.anchor) <= 1
+    return stays ? linear : undefined
   }
 
   private findLinear(id: ValueId): Linear | undefined {

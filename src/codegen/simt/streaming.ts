@@ -66,17 +66,18 @@ const eachKept = (scope: Scope, acc: Accumulator, out: Block, emit: (p: Point, b
 const at = (p: Point, to: Registers, acc: Accumulator): Ex =>
   registerAt(to, registerIndex(p.scope.layout, acc.kept, p.lanes))
 
-/** The greatest finite number of a register type. */
-const greatest = (acc: Accumulator): Ex =>
-  lit(acc.values.type, acc.values.type === 'f64' ? Number.MAX_VALUE : 2 ** 128 - 2 ** 104)
-const least = (acc: Accumulator): Ex => lit(acc.values.type, -Number(literal(greatest(acc))))
-const literal = (e: Ex): number => (e.k === 'lit' ? Number(e.value) : Number.NaN)
+/** The greatest and the least finite number of a fold's registers. */
+function boundsOf({ values: { type } }: Accumulator): { readonly most: Ex; readonly least: Ex } {
+  const most = type === 'f64' ? Number.MAX_VALUE : 2 ** 128 - 2 ** 104
+  return { most: lit(type, most), least: lit(type, -most) }
+}
 
 /** The threads' anchors, at the identity of the anchor's fold but finite: what is far from every number rescales sums of nothing. */
 export function openStream(scope: Scope, anchor: Accumulator, followers: readonly Follower[], out: Block): Stream {
   const running: Registers = { ...anchor.values, name: scope.unit.name(`anchor_${anchor.let.id}`) }
   declare(running, out)
-  const first = combinerOf(anchor.let) === 'max' ? least(anchor) : greatest(anchor)
+  const { most, least } = boundsOf(anchor)
+  const first = combinerOf(anchor.let) === 'max' ? least : most
   eachKept(scope, anchor, out, (p, body) => body.push({ k: 'assign', to: at(p, running, anchor), value: first }))
   return { anchor, running, followers }
 }
@@ -97,12 +98,13 @@ function rescale(p: Point, follower: Follower, factor: Ex, out: Block): void {
 /** Moves the anchors to what their fold has found, and the sums with them; from here on the terms read them. */
 export function moveAnchor(scope: Scope, stream: Stream, out: Block): void {
   const { anchor, running, followers } = stream
+  const { most, least } = boundsOf(anchor)
   const next: Registers = { ...running, name: scope.unit.name(`${running.name}_next`) }
   const moves: Block = []
   declare(next, moves)
   eachKept(scope, anchor, moves, (p, body) => {
     const bounded = (op: 'max' | 'min', x: Ex, by: Ex): Ex => scalarEx(op, anchor.dtype, anchor.dtype, [x, by], 'fast')
-    const value = bounded('min', bounded('max', at(p, anchor.values, anchor), least(anchor)), greatest(anchor))
+    const value = bounded('min', bounded('max', at(p, anchor.values, anchor), least), most)
     body.push({ k: 'assign', to: at(p, next, anchor), value })
   })
   const factors = new Map<number, Registers>()
