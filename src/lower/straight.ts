@@ -9,7 +9,7 @@ import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { dependsOn, foldAxes } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { computeDType } from '../types/dtype.ts'
-import { parallelGrid, reductionPoints } from './blocks.ts'
+import { elementPoints, parallelGrid, reductionPoints } from './blocks.ts'
 import { axesUsed, kernelOf, recompute, zeroOf } from './kernelOf.ts'
 import type { Launch, PartialBuffer } from './launch.ts'
 import { Params } from './params.ts'
@@ -18,7 +18,7 @@ import { rowLoop } from './rowLoop.ts'
 /** Lowers a body that holds no matrix product. */
 export function lowerStraight(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
   if (roles.split.size > 0) return lowerSplit(name, body, roles, target, mode)
-  const points = roles.kind === 'elementwise' ? target.elementBlock : reductionPoints(body, roles, target)
+  const points = roles.kind === 'elementwise' ? elementPoints(body, target) : reductionPoints(body, roles, target)
   const rows = roles.kind === 'elementwise' ? target.sharedRows : 1
   const main = kernelOf(name, body, parallelGrid(body, roles, points, rows), body.lets, mode, new Params(), [])
   return { main, finishing: [], partials: [] }
@@ -38,7 +38,7 @@ export function lowerSegments(name: string, segments: readonly Body[], target: T
     )
     return {
       axes: body.axes,
-      grid: parallelGrid(body, elementwiseRoles(body), target.elementBlock),
+      grid: parallelGrid(body, elementwiseRoles(body), elementPoints(body, target)),
       body: [...body.lets, ...stores],
     }
   })

@@ -79,6 +79,8 @@ export interface TargetInfo {
   readonly rowsAtOnce: number
   /** Elements an elementwise program covers. */
   readonly elementBlock: number
+  /** Bytes that it loads at most where a quarter of those elements is less: programs then write while others read. */
+  readonly elementBytes?: number
   /** Rows that an elementwise program takes of tensors beside one that is the same in all rows. */
   readonly sharedRows: number
   /** Bools between kernels are stored one bit an element. */
@@ -221,6 +223,8 @@ export const webgpuTarget = (
   blockRowBytes: 128 * threads,
   rowsAtOnce: 2048,
   elementBlock: 2048,
+  // Four words in flight a thread, of 128.
+  elementBytes: 8192,
   minPrograms: 264,
   programShare: 0.03,
   rowPrograms: 264,

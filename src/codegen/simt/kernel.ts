@@ -69,6 +69,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     registers: caps.registers ?? 32,
     walkedRegisters: Math.min(caps.registers ?? 32, dialect === 'wgsl' ? 16 : 32),
     values: 16,
+    elementValues: dialect === 'wgsl' ? 4 : 16,
     // Without a bound on registers fewer threads are resident: each should have more loads on their way.
     fewThreads: dialect === 'cuda' ? caps.maxThreads : 128,
     tensorCores: caps.tensorCores === true,

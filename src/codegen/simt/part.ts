@@ -36,8 +36,9 @@ export interface Limits {
   readonly registers: number
   /** The same of a tile along a row that is walked in chunks. */
   readonly walkedRegisters: number
-  /** Values of a tile that a thread should hold. */
+  /** Values of a tile that a thread should hold, and of what is elementwise alone. */
   readonly values: number
+  readonly elementValues: number
   /** Threads of a block as long as their registers hold its tiles; more only beyond. */
   readonly fewThreads: number
   readonly tensorCores: boolean

@@ -124,7 +124,7 @@ function layoutOf(part: Part, wanted: Wanted, limits: Limits): Layout {
     walkedRegisters,
   }
   const spreadOver = (n: number): Layout => chooseLayout({ ...request, threads: n })
-  const most = threads ?? threadsFor(part, nests, serial, rows, limits)
+  const most = threads ?? threadsFor(part, wanted, limits)
   const least = threads ?? Math.max(32, most / 4)
   let best = spreadOver(most)
   // Fewer threads where they have more work each instead of some having none.
@@ -135,22 +135,17 @@ function layoutOf(part: Part, wanted: Wanted, limits: Limits): Layout {
   return best
 }
 
-/** Enough threads that each holds about `values` values of the largest nest, 16 of a product's. */
-function threadsFor(
-  part: Part,
-  nests: readonly Nest[],
-  serial: ReadonlySet<string>,
-  rows: ReadonlySet<string>,
-  limits: Limits,
-): number {
+/** Enough threads that each holds about so many values of the largest nest as it should, 16 of a product's. */
+function threadsFor(part: Part, { nests, serial = none, rows = none, folded = none }: Wanted, limits: Limits): number {
+  const values = folded.size > 0 || part.loops.length > 0 ? limits.values : limits.elementValues
   let most = 1
   for (const n of nests) {
-    const values = n.kept === undefined ? limits.values : 16
+    const each = n.kept === undefined ? values : 16
     const axes = (n.kept ?? n.axes).filter((a) => n.kept !== undefined || !serial.has(a))
-    most = Math.max(most, axes.reduce((p, a) => p * part.axis(a).size, 1) / values)
+    most = Math.max(most, axes.reduce((p, a) => p * part.axis(a).size, 1) / each)
   }
   const want = 2 ** Math.ceil(Math.log2(most))
-  const { fewThreads, registers, values } = limits
+  const { fewThreads, registers } = limits
   const isPlain = part.loops.length === 0 && nests.every((n) => n.kept === undefined)
   const few = isPlain && (rows.size === 0 || most * values <= fewThreads * registers) ? fewThreads : limits.maxThreads
   return Math.min(rows.size > 0 ? few : Math.min(few, 256), limits.maxThreads, Math.max(32, want))
