@@ -207,7 +207,8 @@ function run(entry: Entry, leaves: readonly Tensor[]): unknown {
   const { device, captured, places, outputs } = entry
   const inputs: DeviceBuffer[] = []
   const donations: Donation[] = []
-  if (entry.donates && new Set(leaves).size !== leaves.length) rejectAliases(entry, leaves)
+  if (entry.donates && new Set([...leaves, ...captured]).size !== leaves.length + captured.length)
+    rejectAliases(entry, leaves)
   let buffers: readonly DeviceBuffer[]
   let ran = false
   try {
@@ -240,13 +241,15 @@ function run(entry: Entry, leaves: readonly Tensor[]): unknown {
   })
 }
 
-/** A donated tensor may be passed once only. */
-function rejectAliases(entry: Entry, leaves: readonly Tensor[]): void {
+/** A donated tensor may be passed once only, and not be closed over besides. */
+function rejectAliases({ donated, captured }: Entry, leaves: readonly Tensor[]): void {
+  const refuse = (summary: string): never => {
+    throw new UserError('E_ARGUMENT', summary, { help: 'pass a copy, or do not donate it' })
+  }
   leaves.forEach((t, i) => {
-    if (entry.donated[i] === true && leaves.some((u, j) => j !== i && u === t))
-      throw new UserError('E_ARGUMENT', 'a donated tensor is passed twice', {
-        help: 'pass a copy, or do not donate it',
-      })
+    if (donated[i] !== true) return
+    if (leaves.some((u, j) => j !== i && u === t)) refuse('a donated tensor is passed twice')
+    if (captured.includes(t)) refuse('a donated tensor is one that the function closes over')
   })
 }
 

@@ -47,6 +47,15 @@ export const wrongFunctions = {
         return f(v, v) /* here */
       },
     ],
+    [
+      'a donated tensor that the function closes over',
+      'E_ARGUMENT a donated tensor is one that the function closes over',
+      () => {
+        const own = ones([3])
+        const f = jit((x) => x.add(own.flip(0)), { donate: [0] })
+        return f(own) /* here */
+      },
+    ],
     ['an argument that is no tree', 'E_STRUCTURE arguments[0] is a Map', () => jit((x) => x)(new Map()) /* here */],
     ['a result that is no tree', 'E_STRUCTURE result is a Map', () => jit((_x) => new Map())(v) /* here */],
     ['an async function', 'E_ARGUMENT the jitted function is async', () => jit(async (x) => x)(v) /* here */],
