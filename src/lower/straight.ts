@@ -4,7 +4,7 @@ import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt, StoreStmt, ValueId } from '../kernel/ir.ts'
 import { liveLets } from '../kernel/walk.ts'
-import type { Body } from '../plan/body.ts'
+import type { Body, BodyStore } from '../plan/body.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { dependsOn, foldAxes } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
@@ -146,12 +146,14 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
   }
   const folded = new Set(finishLets.flatMap(foldAxes))
   const finishNames = axesUsed(finishBody.lets, [])
+  const names = (s: BodyStore, a: string): boolean => s.index.some((e) => ix.axesOf(e).has(a))
   const finishRoles: Roles = {
     kind: 'reduction',
     extents: new Map(finishAxes),
     row: new Set(),
     reduced: folded,
-    parallel: new Set([...finishNames].filter((a) => !folded.has(a))),
+    // A program holds whole what some results lack: else several programs would store those.
+    parallel: new Set([...finishNames].filter((a) => !folded.has(a) && finishBody.stores.every((s) => names(s, a)))),
     split: new Set(),
     splitBy: undefined,
   }

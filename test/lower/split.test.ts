@@ -48,6 +48,28 @@ describe('one long axis', () => {
     expect(stages([long], (p) => c.sqrt(c.add(c.mean(c.mul(at(p, 0), at(p, 0)), 0), 1e-3))).kernels).toHaveLength(2)
   })
 
+  test('results of unlike axes: a program of the finishing stage holds what one of them lacks, and stores each once', () => {
+    // Programs of the stage would hold 16 rows.
+    const few = {
+      ...target,
+      elementBlock: 256,
+      minPrograms: 64,
+      shortRows: { ...target.shortRows, points: 16, below: 16 },
+    }
+    const { groups, kernels } = stages(
+      [{ shape: [67, 900] }],
+      ([x]) => {
+        const squares = c.mul(x as Node, x as Node)
+        return [c.sum(squares, 1), c.sum(squares, [0, 1])]
+      },
+      { target: few },
+    )
+    expect(groups).toBe(1)
+    expect(kernels.map((k) => k.stage)).toEqual(['main', 'finishing'])
+    expect(kernels[0]?.programs).toBeGreaterThan(1)
+    expect(kernels[1]?.programs).toBe(1)
+  })
+
   test('folds of every kind that follow run over whole axes of the finishing stage', () => {
     const inputs: Input[] = [
       { shape: [600, 80], dtype: 'i32' },
