@@ -1,5 +1,6 @@
 /** The library on the WebGPU device: results against the float64 reference, memory, errors, and a device that goes away. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import * as api from '../../src/index.ts'
 import { setDevice, type Tensor, tensor } from '../../src/index.ts'
 import { webgpu } from '../../src/webgpu.ts'
@@ -208,5 +209,24 @@ describe('errors', () => {
         .dataSync(),
     ).toThrow('E_OUT_OF_MEMORY')
     expect(Array.from(await tensor([1]).add(1).data(), Number)).toEqual([2])
+  })
+
+  test('an error of an earlier call leaves what is donated to the next one', async () => {
+    const double = api.jit((x: Tensor) => x.mul(2), { donate: [0] })
+    let x = double(tensor([1, 2]))
+    await x.data()
+    class GPUOutOfMemoryError {
+      readonly message = 'none left'
+    }
+    const gpu = await (await openAdapter(await openGpu())).requestDevice()
+    const scopes = vi.spyOn(Object.getPrototypeOf(gpu) as GPUDevice, 'popErrorScope')
+    gpu.destroy()
+    scopes.mockResolvedValueOnce(new GPUOutOfMemoryError())
+    api.zeros([3001]).add(1).evaluate()
+    await new Promise((done) => setTimeout(done))
+    scopes.mockRestore()
+    expect(() => double(x)).toThrow('E_OUT_OF_MEMORY')
+    x = double(x)
+    expect(Array.from(await x.data(), Number)).toEqual([4, 8])
   })
 })

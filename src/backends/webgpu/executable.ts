@@ -145,9 +145,9 @@ export class WebgpuExecutable implements Executable {
 
   private execute(inputs: readonly DeviceBuffer[], run: () => void): DeviceBuffer[] {
     const { device, program, prepared } = this
+    this.hasBegun = false
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
     device.check()
-    this.hasBegun = false
     const given = inputs.map((b) => device.own(b))
     const taken: GPUBuffer[] = []
     try {
