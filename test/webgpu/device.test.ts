@@ -52,6 +52,23 @@ describe('results', () => {
       return [x.exp().add(1).log(), x.mul(x).sub(0.5).tanh(), x.greater(0)]
     }))
 
+  test.for(['f32', 'f16', 'bf16'] as const)(
+    'a literal zero times and over what is not finite or zero: %s',
+    async (dtype) => {
+      const x = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0, -0, 3, -3, 0.25]
+      const show = (v: number): string => (Object.is(v, -0) ? '-0' : String(v))
+      for (const mode of ['fast', 'strict'] as const)
+        for (const zero of [0, -0]) {
+          const f = api.jit((a: Tensor) => [a.mul(zero), api.full([8], zero, dtype).div(a), a.mul(2).mul(zero)], {
+            mode,
+          })
+          const got = await Promise.all(f(tensor(x).astype(dtype)).map((t) => t.data()))
+          const want = [x.map((v) => v * zero), x.map((v) => zero / v), x.map((v) => v * zero)]
+          expect(got.map((data) => Array.from(data, Number).map(show))).toEqual(want.map((w) => w.map(show)))
+        }
+    },
+  )
+
   test('reductions and softmax, odd sizes', () =>
     same(() => {
       const x = tensor(noise(37 * 61, 2)).reshape([37, 61])

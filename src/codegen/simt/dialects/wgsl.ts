@@ -7,7 +7,7 @@ import type { ThreadCode } from '../code.ts'
 import { bin, type Ex, isWideType, quotient, type S } from '../ir.ts'
 import type { Dialect } from '../unit.ts'
 import { visitExpressions, visitStatements } from '../walk.ts'
-import { WgslExpressions } from './wgslExpressions.ts'
+import { isZero, WgslExpressions } from './wgslExpressions.ts'
 import { type Extreme, extremesOf } from './wgslExtremes.ts'
 import { sharedType, vectorText } from './wgslVectors.ts'
 
@@ -89,7 +89,7 @@ class WgslPrinter extends WgslExpressions {
   override call(fn: string, args: readonly Ex[]): string {
     const [a, b] = args
     const n = fn === 'f32_div' && b?.k === 'var' ? this.reciprocals.get(b.name) : undefined
-    if (n === undefined || a === undefined) return super.call(fn, args)
+    if (n === undefined || a === undefined || isZero(a)) return super.call(fn, args)
     return this.named(
       'f32_div_by',
       `${this.operand(a)} * reciprocal_scale_${n}`,

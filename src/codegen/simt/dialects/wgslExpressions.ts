@@ -23,6 +23,9 @@ const types: Readonly<Record<Type, string>> = {
 
 const components = ['x', 'y', 'z', 'w']
 
+/** Whether an expression is a literal zero of either sign. */
+export const isZero = (e: Ex): e is Extract<Ex, { k: 'lit' }> => e.k === 'lit' && e.type === 'f32' && e.value === 0
+
 export abstract class WgslExpressions extends Printer {
   private readonly words: ReadonlyMap<string, Words>
   private readonly params: ReadonlyMap<string, KernelParam>
@@ -118,7 +121,14 @@ export abstract class WgslExpressions extends Printer {
     if (e.op === '&&' || e.op === '||')
       return `(${this.operand(e.a)} ${e.op === '&&' ? '&' : '|'} ${this.operand(e.b)})`
     if (isWideType(e.a.type)) return this.wideOperator(e.op, e.a, e.b)
+    if (e.op === '*') return this.ofZero('zero_times', e.a, e.b) ?? this.ofZero('zero_times', e.b, e.a)
     return undefined
+  }
+
+  /** What a literal zero makes of a float: compilers that assume there is no NaN take the result for zero. */
+  private ofZero(fn: string, zero: Ex, x: Ex): string | undefined {
+    if (!isZero(zero)) return undefined
+    return this.named(fn, Object.is(zero.value, -0) ? `-${this.operand(x)}` : this.ex(x))
   }
 
   private wideOperator(op: Binary, x: Ex, y: Ex): string {
@@ -189,6 +199,10 @@ export abstract class WgslExpressions extends Printer {
   override call(fn: string, args: readonly Ex[]): string {
     const extreme = extremeOfLiteral(fn, args)
     if (extreme !== undefined) return super.call(extreme.name, extreme.args)
+    const [a, b] = args
+    const quotientOfZero =
+      fn === 'f32_div' && a !== undefined && b !== undefined ? this.ofZero('zero_over', a, b) : undefined
+    if (quotientOfZero !== undefined) return quotientOfZero
     if (/_lanes_/.test(fn)) this.usesSubgroups = true
     return super.call(fn, args)
   }

@@ -88,6 +88,17 @@ export const wgslLibrary: Library = {
   minus_zero: fn('var<private> minus_zero_bits: u32 = 0x80000000u;'),
   f32_isnan: fn('fn f32_isnan(a: f32) -> bool {\n  return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u;\n}'),
   f32_isinf: fn('fn f32_isinf(a: f32) -> bool {\n  return (bitcast<u32>(a) & 0x7fffffffu) == 0x7f800000u;\n}'),
+  zero_times: fn(`// 0 * a
+fn zero_times(a: f32) -> f32 {
+  let bits = bitcast<u32>(a);
+  return bitcast<f32>(select(bits & 0x80000000u, 0x7fc00000u, (bits & 0x7f800000u) == 0x7f800000u));
+}`),
+  zero_over: fn(`// 0 / a
+fn zero_over(a: f32) -> f32 {
+  let bits = bitcast<u32>(a);
+  let magnitude = bits & 0x7fffffffu;
+  return bitcast<f32>(select(bits & 0x80000000u, 0x7fc00000u, (magnitude == 0u) | (magnitude > 0x7f800000u)));
+}`),
   ...wgslExtremes,
   f32_sign: fn('fn f32_sign(a: f32) -> f32 {\n  return select(select(a, -1.0, a < 0.0), 1.0, a > 0.0);\n}'),
   divisor_scale: fn(`// What keeps the reciprocal of a divisor from being subnormal.
