@@ -7,24 +7,32 @@
  * c > 0 for a greatest value (c < 0 for a least one), and x is what the anchor's fold takes: so no term exceeds G(x) against
  * any anchor on the way, and no rescaling grows anything. What the terms read may stand in for the anchor where that is not finite
  * (`select(isinf(m), 0, m)`), or be no less than it (`max(m, 0)`).
+ *
+ * A sum whose terms are polynomials in x - d, where d depends on the sum of x along the same axes, need not wait for it either: it is
+ * kept against the mean of the x that were met, and moves by Taylor's series (moments.ts). So nothing cancels, wherever x lies.
  */
 import { evalScalar } from '../scalar/eval.ts'
 import { combinerOp, type Scalar, scalarInfo } from '../scalar/ops.ts'
-import { type DType, dtypeBits, isFloat } from '../types/dtype.ts'
+import { computeDType, type DType, dtypeBits, isFloat } from '../types/dtype.ts'
 import { type LetStmt, operandsOf, type ValueId } from './ir.ts'
+import { type Moments, momentsOf } from './moments.ts'
 
 type Lets = ReadonlyMap<ValueId, LetStmt>
 
 export interface Streamed {
-  /** The fold whose running result is the anchor. */
+  /** The fold whose running result is the anchor, or (of a sum) divided by the number of terms is. */
   readonly anchor: ValueId
-  /** The value that the terms are taken against: the anchor, or what stands in for it. */
+  /** The value that the terms are taken against: the anchor, or what stands in for it; of a sum what follows from it. */
   readonly against: ValueId
-  /** Sums against `a` become sums against `b` by exp(rate (a - b)). */
-  readonly rate: number
   /** Values between that one and the sum: they differ from one anchor to the next. */
   readonly through: ReadonlySet<ValueId>
+  readonly law: Law
 }
+
+/** How sums against `a` become sums against `b`: times exp(rate (a - b)), or by the series of their terms. */
+export type Law =
+  | { readonly kind: 'exponential'; readonly rate: number }
+  | { readonly kind: 'polynomial'; readonly moments: Moments }
 
 /** x times one number plus the anchor times another. */
 interface Linear {
@@ -39,9 +47,11 @@ export function streamedSum(l: LetStmt, lets: Lets): Streamed | undefined {
   for (const anchor of lets.values()) {
     if (anchor.id === l.id) break
     const { op } = anchor
-    if (op.kind !== 'reduce' || (op.combiner !== 'max' && op.combiner !== 'min') || !isFloat(anchor.dtype)) continue
+    if (op.kind !== 'reduce' || !isFloat(anchor.dtype)) continue
     if (op.axes.length !== axes.length || !op.axes.every((a) => axes.includes(a))) continue
-    const found = new Terms(lets, anchor, op).streamed(arg)
+    const { combiner } = op
+    if (combiner !== 'max' && combiner !== 'min' && combiner !== 'sum') continue
+    const found = new Terms(lets, anchor, combiner, op).streamed(arg, l.dtype)
     if (found !== undefined) return found
   }
   return undefined
@@ -52,7 +62,7 @@ class Terms {
   private readonly lets: Lets
   private readonly anchor: LetStmt
   private readonly x: ValueId
-  private readonly combiner: 'max' | 'min'
+  private readonly combiner: 'max' | 'min' | 'sum'
   private readonly axes: readonly string[]
   /** Values that depend on the anchor. */
   private readonly after: ReadonlySet<ValueId>
@@ -60,19 +70,27 @@ class Terms {
   private readonly read = new Set<ValueId>()
   private readonly rates = new Map<ValueId, number | undefined>()
 
-  constructor(lets: Lets, anchor: LetStmt, op: Extract<LetStmt['op'], { kind: 'reduce' }>) {
+  constructor(
+    lets: Lets,
+    anchor: LetStmt,
+    combiner: 'max' | 'min' | 'sum',
+    op: { readonly arg: ValueId; readonly axes: readonly string[] },
+  ) {
     this.lets = lets
     this.anchor = anchor
     this.x = this.unwidened(op.arg)
-    this.combiner = op.combiner === 'max' ? 'max' : 'min'
+    this.combiner = combiner
     this.axes = op.axes
     this.after = after(lets, [anchor.id])
   }
 
-  streamed(term: ValueId): Streamed | undefined {
-    const rate = this.after.has(term) ? this.rateOf(term) : undefined
+  /** How the sum of terms streams, in a dtype. */
+  streamed(term: ValueId, dtype: DType): Streamed | undefined {
+    if (!this.after.has(term)) return undefined
+    const law = this.combiner === 'sum' ? this.polynomial(term, dtype) : this.exponential(term)
     const [against, second] = this.read
-    if (rate === undefined || against === undefined || second !== undefined) return undefined
+    if (law === undefined || against === undefined || second !== undefined) return undefined
+    if (law.kind === 'polynomial' && !this.isOf(computeDType(dtype), against)) return undefined
     const from = after(this.lets, [against])
     const through = new Set<ValueId>()
     const stack = [term]
@@ -81,7 +99,36 @@ class Terms {
       through.add(id)
       stack.push(...operandsOf(this.lets.get(id)?.op ?? { kind: 'const', value: 0 }))
     }
-    return { anchor: this.anchor.id, against, rate, through }
+    return { anchor: this.anchor.id, against, through, law }
+  }
+
+  private exponential(term: ValueId): Law | undefined {
+    const rate = this.rateOf(term)
+    return rate === undefined ? undefined : { kind: 'exponential', rate }
+  }
+
+  private polynomial(term: ValueId, dtype: DType): Law | undefined {
+    const work = computeDType(dtype)
+    if (computeDType(this.anchor.dtype) !== work) return undefined
+    const moments = momentsOf(term, {
+      lets: this.lets,
+      isLate: (id) => this.after.has(id),
+      slopeOf: (id) => {
+        const linear = this.linearIn(id)
+        return linear !== undefined && linear.x !== 0 && linear.x === -linear.anchor ? linear.x : undefined
+      },
+      constantOf: (id) => this.constantOf(id),
+      isWidening: (l) => this.isWidening(l),
+    })
+    if (moments === undefined || moments.series.length === 0) return undefined
+    const carried = moments.products.every(({ of }) => of.every((id) => this.isOf(work, id)))
+    return carried ? { kind: 'polynomial', moments } : undefined
+  }
+
+  /** Whether a value is computed in a dtype. */
+  private isOf(work: DType, id: ValueId): boolean {
+    const dtype = this.lets.get(id)?.dtype
+    return dtype !== undefined && computeDType(dtype) === work
   }
 
   /** The c of a value G(x) exp(c (x - anchor)). */
@@ -180,11 +227,16 @@ class Terms {
     return linear === undefined ? undefined : { x: by * linear.x, anchor: by * linear.anchor }
   }
 
-  /** Whether a value is the anchor where that is finite, or lies on its far side; and the same along the folded axes. */
+  /**
+   * Whether a value is the anchor where that is finite, or lies on its far side; and the same along the folded axes. For polynomials,
+   * which are kept against a mean, any value will do that is the same along them.
+   */
   private standsIn(id: ValueId): boolean {
     if (this.isAnchor(id)) return true
     const l = this.lets.get(id)
-    if (l?.op.kind !== 'scalar' || !this.after.has(id) || l.axes.some((a) => this.axes.includes(a))) return false
+    if (l === undefined || !this.after.has(id) || l.axes.some((a) => this.axes.includes(a))) return false
+    if (this.combiner === 'sum') return true
+    if (l.op.kind !== 'scalar') return false
     const { op, args } = l.op
     if (this.isWidening(l) || op === combinerOp[this.combiner]) return args.some((a) => this.standsIn(a))
     const [condition, yes, no] = args

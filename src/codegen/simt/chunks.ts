@@ -94,6 +94,7 @@ const isPlain = (s: Stmt): boolean =>
 function pointsOf(scope: Scope, item: Exclude<Item, { kind: 'fill' | 'ordered' }>): Iterable<string> {
   const { part } = scope
   if (item.kind === 'accumulate') return part.nestOf(item.acc.let)
+  if (item.kind === 'moments') return part.nestOf(item.carried.acc.let)
   if (item.kind === 'stream') return part.nestOf(item.stream.anchor.let)
   const s = item.stmt
   return s.kind === 'let' ? part.axesOf(s.id) : s.kind === 'store' ? part.storeAxes(s) : []

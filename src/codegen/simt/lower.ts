@@ -15,6 +15,7 @@ import type { Item, LowerItems } from './items.ts'
 import { foldsBefore } from './late.ts'
 import { lowerLoop } from './loop.ts'
 import { groupOf, loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } from './memory.ts'
+import { accumulateMoments, type Carried, countedAxes, countTerms } from './moments.ts'
 import { multiplyTiles } from './multiply.ts'
 import { fillAxis, fillVectors, multiplyVectors } from './multiplyVectors.ts'
 import { lowerOrderedStore, orderedNeeds } from './ordered.ts'
@@ -67,6 +68,9 @@ class ListLowering {
         break
       case 'stream':
         this.addStream(item.stream)
+        break
+      case 'moments':
+        this.addMoments(item.carried, item.moved)
         break
       case 'fill':
         this.addFill(item.let, item.to, [])
@@ -250,9 +254,25 @@ class ListLowering {
   }
 
   private addStream(stream: Stream): void {
+    const { anchor, mean } = stream
     const folded = this.schedule.token()
-    this.addAccumulate(stream.anchor, { kind: 'accumulate', acc: stream.anchor }, undefined, folded)
-    this.schedule.block([folded], againstOf(stream), 1, (out) => moveAnchor(this.scope, stream, out))
+    this.addAccumulate(anchor, { kind: 'accumulate', acc: anchor }, undefined, folded)
+    const counted = mean === undefined ? [] : [this.schedule.token()]
+    const loops = this.loops(countedAxes(this.scope, anchor))
+    if (mean !== undefined)
+      this.schedule.points({ loops, needs: [], after: counted, rank: 1, name: 'count' }, (p, out) =>
+        countTerms(anchor, mean.counts, p, out),
+      )
+    this.schedule.block([folded, ...counted], againstOf(stream), 1, (out) => moveAnchor(this.scope, stream, out))
+  }
+
+  private addMoments(carried: Carried, moved: readonly ValueId[]): void {
+    const { acc, moments } = carried
+    const loops = this.loops(this.scope.part.nestOf(acc.let))
+    const needs = [...moved, ...moments.products.flatMap(({ of }) => of)]
+    this.schedule.points({ loops, needs, after: [], rank: 1, name: 'fold' }, (p, out) =>
+      accumulateMoments(carried, p, out),
+    )
   }
 
   /** `alone`: no other store fills the gaps that this one leaves. */

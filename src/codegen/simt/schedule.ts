@@ -13,7 +13,7 @@ import { type Item, itemsOf, type LowerItems } from './items.ts'
 import { Point } from './point.ts'
 import type { Phase, Scope } from './scope.ts'
 import { emitRun, keyOf, type Step, type Token } from './steps.ts'
-import { closeStream, type Follower, openStream, type Stream, type Streaming } from './streaming.ts'
+import { againstOf, closeStream, type Follower, openStream, type Stream, type Streaming } from './streaming.ts'
 
 /** A fold, store or filling whose points run over chunked axes. */
 export interface Root {
@@ -189,10 +189,12 @@ export class Schedule {
     this.roots = this.roots.filter((r) => !phase.includes(r) && !joined.some((f) => f.item === r.item))
     const lets = [...phase.flatMap((r) => r.closure), ...joined.flatMap((r) => r.streaming.closure)]
     const closure = new Set(lets.map((l) => l.id))
+    const own = phase.map((r) => this.streamOf(r.item, joined) ?? r.item)
     const items: Item[] = [
       ...itemsOf([...this.scope.part.lets.values()].filter((l) => closure.has(l.id))),
-      ...phase.map((r) => this.streamOf(r.item, joined) ?? r.item),
+      ...own,
       ...joined.map((r) => r.item),
+      ...own.flatMap((item) => (item.kind === 'stream' ? momentsOf(item.stream) : [])),
     ]
     const all = [...phase, ...joined]
     const inner = this.scope.child({ phase: phaseOf(closure, all, joined) })
@@ -233,11 +235,14 @@ export class Schedule {
   }
 }
 
+const momentsOf = (stream: Stream): Item[] =>
+  (stream.mean?.carried ?? []).map((carried) => ({ kind: 'moments', carried, moved: againstOf(stream) }))
+
 /** What roots that share a loop over chunks compute `values` for; undefined where a tile that is filled goes elsewhere. */
 function phaseOf(
   values: ReadonlySet<ValueId>,
   roots: readonly Root[],
-  joined: readonly Pick<Root, 'item'>[],
+  joined: readonly StreamingRoot[],
 ): Phase | undefined {
   const folds = new Set<ValueId>()
   const stores = new Set<StoreStmt>()
@@ -247,6 +252,10 @@ function phaseOf(
     else if (item.kind === 'stmt' && item.stmt.kind === 'store') stores.add(item.stmt)
     else return undefined
   }
-  const streams = new Set(joined.flatMap(({ item }) => (item.kind === 'accumulate' ? item.acc.let.id : [])))
+  const streams = new Set(
+    joined.flatMap(({ item, streaming: { streamed } }) =>
+      item.kind === 'accumulate' && streamed.law.kind === 'exponential' ? item.acc.let.id : [],
+    ),
+  )
   return { values, folds, stores, streams }
 }

@@ -48,7 +48,7 @@ export interface Phase {
   /** The folds and stores it computes them for. */
   readonly folds: ReadonlySet<ValueId>
   readonly stores: ReadonlySet<StoreStmt>
-  /** Those folds that stream (streaming.ts). */
+  /** Those folds that are streaming sums of exponentials (streaming.ts). */
   readonly streams: ReadonlySet<ValueId>
 }
 

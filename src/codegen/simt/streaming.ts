@@ -2,7 +2,8 @@
  * Streaming sums in a loop over chunks (src/kernel/streams.ts says which sums stream): the loop that finds an anchor also sums against
  * it. Every thread has an anchor of its own, the greatest value that it met, and partial sums against that; a chunk moves the
  * anchor once, before its terms are summed, and threads exchange nothing inside the loop. After it the sums are rescaled to what the
- * terms are taken against, and exchanged.
+ * terms are taken against, and exchanged. Beside a sum the anchor is the mean of what the thread met, and sums move with their
+ * moments (moments.ts).
  */
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { type Streamed, streamedSum } from '../../kernel/streams.ts'
@@ -10,6 +11,7 @@ import { type Accumulator, combinerOf } from './accumulator.ts'
 import { scalarEx } from './arith.ts'
 import { foldAxes } from './facts.ts'
 import { type Block, bin, bitcast, type Ex, int, lit, when, yes } from './ir.ts'
+import { type Carried, type Counts, meanOf, moveMoments, openCounts, openMoments } from './moments.ts'
 import { Point } from './point.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
 import type { Scope } from './scope.ts'
@@ -30,12 +32,25 @@ export interface Follower {
   readonly streamed: Streamed
 }
 
+/** A sum that is rescaled by exp(rate (a - b)). */
+interface Rescaled extends Follower {
+  readonly rate: number
+}
+
 /** A fold whose running result is an anchor, with the sums that are taken against it. */
 export interface Stream {
   readonly anchor: Accumulator
   /** The threads' anchors, finite or NaN, over the axes that the anchor's fold keeps. */
   readonly running: Registers
   readonly followers: readonly Follower[]
+  /** Beside an anchor that is a sum. */
+  readonly mean: Mean | undefined
+}
+
+/** What sums against a mean carry. */
+export interface Mean {
+  readonly counts: Counts
+  readonly carried: readonly Carried[]
 }
 
 /**
@@ -77,16 +92,21 @@ export function openStream(scope: Scope, anchor: Accumulator, followers: readonl
   const running: Registers = { ...anchor.values, name: scope.unit.name(`anchor_${anchor.let.id}`) }
   declare(running, out)
   const { most, least } = boundsOf(anchor)
-  const first = combinerOf(anchor.let) === 'max' ? least : most
+  const combiner = combinerOf(anchor.let)
+  const first = combiner === 'sum' ? lit(running.type, 0) : combiner === 'max' ? least : most
   eachKept(scope, anchor, out, (p, body) => body.push({ k: 'assign', to: at(p, running, anchor), value: first }))
-  return { anchor, running, followers }
+  const carried = followers.flatMap(({ acc, streamed: { law } }) =>
+    law.kind === 'polynomial' ? openMoments(scope, acc, law.moments, out) : [],
+  )
+  const mean = combiner === 'sum' ? { counts: openCounts(scope, anchor, out), carried } : undefined
+  return { anchor, running, followers, mean }
 }
 
 /** What a sum against `from` is multiplied by to be one against `to`. */
-function rescaling({ acc, streamed }: Follower, from: Ex, to: Ex): Ex {
+function rescaling({ acc, rate }: Rescaled, from: Ex, to: Ex): Ex {
   const { dtype } = acc
   const apart = bin('-', from, to)
-  const exponent = streamed.rate === 1 ? apart : bin('*', apart, lit(apart.type, streamed.rate))
+  const exponent = rate === 1 ? apart : bin('*', apart, lit(apart.type, rate))
   return scalarEx('exp', dtype, dtype, [exponent], 'fast')
 }
 
@@ -95,40 +115,57 @@ function rescale(p: Point, follower: Follower, factor: Ex, out: Block): void {
   out.push({ k: 'assign', to, value: bin('*', to, factor) })
 }
 
+const rescaledOf = ({ followers }: Stream): Rescaled[] =>
+  followers.flatMap((f) => (f.streamed.law.kind === 'exponential' ? { ...f, rate: f.streamed.law.rate } : []))
+
 /** Moves the anchors to what their fold has found, and the sums with them; from here on the terms read them. */
 export function moveAnchor(scope: Scope, stream: Stream, out: Block): void {
-  const { anchor, running, followers } = stream
+  const { anchor, running, mean } = stream
   const { most, least } = boundsOf(anchor)
   const next: Registers = { ...running, name: scope.unit.name(`${running.name}_next`) }
   const moves: Block = []
   declare(next, moves)
   eachKept(scope, anchor, moves, (p, body) => {
     const bounded = (op: 'max' | 'min', x: Ex, by: Ex): Ex => scalarEx(op, anchor.dtype, anchor.dtype, [x, by], 'fast')
-    const value = bounded('min', bounded('max', at(p, anchor.values, anchor), least), most)
-    body.push({ k: 'assign', to: at(p, next, anchor), value })
+    const found = at(p, anchor.values, anchor)
+    const now = mean === undefined ? found : meanOf(anchor, found, mean.counts)
+    body.push({ k: 'assign', to: at(p, next, anchor), value: bounded('min', bounded('max', now, least), most) })
   })
-  const factors = new Map<number, Registers>()
-  for (const f of followers) {
-    const known = factors.get(f.streamed.rate)
-    const factor = known ?? { ...running, name: scope.unit.name(`rescale_${anchor.let.id}`) }
-    if (known === undefined) {
-      factors.set(f.streamed.rate, factor)
-      declare(factor, moves)
-      eachKept(scope, anchor, moves, (p, body) => {
-        const value = rescaling(f, at(p, running, anchor), at(p, next, anchor))
-        body.push({ k: 'assign', to: at(p, factor, anchor), value })
-      })
-    }
-    eachKept(scope, f.acc, moves, (p, body) => rescale(p, f, at(p, factor, anchor), body))
+  rescaleAll(scope, stream, next, moves)
+  if (mean !== undefined) {
+    const { met, summed } = mean.counts
+    for (const c of mean.carried)
+      eachKept(scope, c.acc, moves, (p, body) =>
+        moveMoments(p, c, summed, bin('-', at(p, next, anchor), at(p, running, anchor)), true, body),
+      )
+    moves.push({ k: 'assign', to: summed, value: met })
   }
   eachKept(scope, anchor, moves, (p, body) =>
     body.push({ k: 'assign', to: at(p, running, anchor), value: at(p, next, anchor) }),
   )
   // Seldom: what is greatest in a row was soon met. (Where it is not finite, every time.)
-  out.push(...when(differ(running, anchor.values), moves))
+  out.push(...when(mean === undefined ? differ(running, anchor.values) : yes, moves))
   const { layout } = scope
   for (const id of againstOf(stream))
     scope.held.set(id, { kind: 'registers', registers: running, layout, axes: anchor.kept })
+}
+
+function rescaleAll(scope: Scope, stream: Stream, next: Registers, out: Block): void {
+  const { anchor, running } = stream
+  const factors = new Map<number, Registers>()
+  for (const f of rescaledOf(stream)) {
+    const known = factors.get(f.rate)
+    const factor = known ?? { ...running, name: scope.unit.name(`rescale_${anchor.let.id}`) }
+    if (known === undefined) {
+      factors.set(f.rate, factor)
+      declare(factor, out)
+      eachKept(scope, anchor, out, (p, body) => {
+        const value = rescaling(f, at(p, running, anchor), at(p, next, anchor))
+        body.push({ k: 'assign', to: at(p, factor, anchor), value })
+      })
+    }
+    eachKept(scope, f.acc, out, (p, body) => rescale(p, f, at(p, factor, anchor), body))
+  }
 }
 
 /** Of more registers it is not asked whether they differ. */
@@ -147,8 +184,13 @@ export const againstOf = ({ followers }: Stream): ValueId[] => [...new Set(follo
 
 /** Ends a sum's part in its stream: against the value that its terms name. */
 export function closeStream(scope: Scope, stream: Stream, follower: Follower, out: Block): void {
+  const { against } = follower.streamed
+  const carried = stream.mean?.carried.find((c) => c.acc === follower.acc)
+  const rescaled = rescaledOf(stream).find((f) => f.acc === follower.acc)
   eachKept(scope, follower.acc, out, (p, body) => {
     const from = at(p, stream.running, stream.anchor)
-    rescale(p, follower, rescaling(follower, from, p.read(follower.streamed.against)), body)
+    if (rescaled !== undefined) rescale(p, follower, rescaling(rescaled, from, p.read(against)), body)
+    else if (carried !== undefined && stream.mean !== undefined)
+      moveMoments(p, carried, stream.mean.counts.summed, bin('-', p.read(against), from), false, body)
   })
 }
