@@ -40,7 +40,7 @@ function run(program: Program, graph: Graph, inputs: readonly HostArray[]): Host
 /** Storage buffers that WebGPU binds for a kernel: those of the default limits beside uniform buffers. */
 function storageBuffers({ kernel }: KernelStep, places: readonly Place[], bases: readonly Base[]): number {
   const shared = shareParams(kernel, places)
-  const uniform = uniformParams(shared, (base) => bases[base]?.kind === 'input' || bases[base]?.kind === 'output')
+  const uniform = uniformParams(shared, bases)
   expect(uniform.size).toBeLessThanOrEqual(12)
   return shared.kernel.params.length - uniform.size
 }

@@ -52,7 +52,7 @@ function emitted(program: Program): string[] {
   return commands.flatMap((x) => {
     if (x.kind !== 'launch') return []
     const shared = shareParams(x.step.kernel, x.places)
-    const uniform = uniformParams(shared, (base) => bases[base]?.kind === 'input' || bases[base]?.kind === 'output')
+    const uniform = uniformParams(shared, bases)
     const caps = {
       ...webgpuCaps,
       writable: (p: string) => shared.writable.has(p),

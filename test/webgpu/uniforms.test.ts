@@ -69,6 +69,10 @@ test('scalars of every dtype: those of 32 bits are values', async () => {
   expect(uniforms(code)).toEqual([3])
 })
 
+test('the planner counts on as many as the backend binds', () => {
+  expect(webgpuTarget().valueBuffers).toBe(uniformBuffers)
+})
+
 test('a value that is read behind a mask, in many places, and stored whole', async () => {
   const code = await same(
     () => [tensor([0.5]), vector(7, 2), vector(300, 3)],

@@ -57,16 +57,14 @@ const padded = (bytes: number): number => Math.max(16, Math.ceil(bytes / 16) * 1
 export class Prepared {
   readonly buffers: (GPUBuffer | undefined)[]
   private readonly device: WebgpuDevice
-  /** Whether a base is the buffer of an input, a result or a constant. */
-  private readonly isOwn: (base: number) => boolean
+  private readonly bases: CommandList['bases']
   private take: (bytes: number) => GPUBuffer
   private isTried = false
 
   constructor(device: WebgpuDevice, list: CommandList, take: (bytes: number) => GPUBuffer) {
     this.device = device
     this.buffers = list.bases.map(() => undefined)
-    const own = list.bases.map((b) => b.kind === 'input' || b.kind === 'output' || b.kind === 'constant')
-    this.isOwn = (base) => own[base] === true
+    this.bases = list.bases
     this.take = take
   }
 
@@ -127,7 +125,7 @@ export class Prepared {
     const shared = shareParams(step.kernel, given)
     const { kernel, places, writable, copied } = shared
     const { device } = this
-    const uniform = uniformParams(shared, (base) => this.isOwn(base))
+    const uniform = uniformParams(shared, this.bases)
     const source = emitKernel(kernel, 'wgsl', {
       ...device.caps,
       writable: (p) => writable.has(p),

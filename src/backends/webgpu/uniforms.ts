@@ -3,7 +3,7 @@
  * step read (its number, a rate) takes no place of theirs.
  */
 import type { KernelParam } from '../../kernel/ir.ts'
-import type { Place } from '../../runtime/commands.ts'
+import type { Base, Place } from '../../runtime/commands.ts'
 import { isSingleWord } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import type { SharedParams } from './aliases.ts'
@@ -11,13 +11,17 @@ import type { SharedParams } from './aliases.ts'
 /** Uniform buffers that every WebGPU device binds a stage. */
 export const uniformBuffers = 12
 
+/** Whether a base is the buffer of one input, result or constant. */
+const isOwn = (base: Base | undefined): boolean =>
+  base?.kind === 'input' || base?.kind === 'output' || base?.kind === 'constant'
+
 /**
- * Parameters that are one value, read alone, in memory of their own (`isOwn`, by base): with the memory of a program's intermediates
- * a kernel may do something else at the same time.
+ * Parameters that are one value, read alone, in memory of their own: with the memory of a program's intermediates a kernel may do
+ * something else at the same time.
  */
 export function uniformParams(
   { kernel, places, writable, copied }: SharedParams,
-  isOwn: (base: number) => boolean,
+  bases: readonly Base[],
 ): ReadonlySet<string> {
   const mayBe = (p: KernelParam, at: Place | undefined): boolean =>
     p.access === 'read' &&
@@ -26,7 +30,7 @@ export function uniformParams(
     !writable.has(p.name) &&
     !copied.has(p.name) &&
     at?.offset === 0 &&
-    isOwn(at.base)
+    isOwn(bases[at.base])
   const names = kernel.params.flatMap((p, i) => (mayBe(p, places[i]) ? [p.name] : []))
   return new Set(names.slice(0, uniformBuffers))
 }
