@@ -146,7 +146,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
   }
   const folded = new Set(finishLets.flatMap(foldAxes))
   const finishNames = axesUsed(finishBody.lets, [])
-  const names = (s: BodyStore, a: string): boolean => s.index.some((e) => ix.axesOf(e).has(a))
+  const names = ({ index }: Pick<BodyStore, 'index'>, a: string): boolean => index.some((e) => ix.axesOf(e).has(a))
   const finishRoles: Roles = {
     kind: 'reduction',
     extents: new Map(finishAxes),
@@ -168,10 +168,10 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
           ),
         ].map((axis) => ({ axis, block: 1 }))
       : [splitBy]
-  const mainRoles: Roles =
-    splitBy === 'every-index'
-      ? roles
-      : { ...roles, reduced: new Set([...roles.reduced].filter((a) => a !== splitBy.axis)) }
+  // Partial results lack the axes that only what follows them has.
+  const parallel = new Set([...roles.parallel].filter((a) => extra.every((s) => names(s, a))))
+  const reduced = new Set([...roles.reduced].filter((a) => splitBy === 'every-index' || a !== splitBy.axis))
+  const mainRoles: Roles = { ...roles, parallel, reduced }
   const grid = [
     ...cut,
     ...parallelGrid(
@@ -184,7 +184,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, 
   const live = liveLets(mainLets, [...extra.map((s) => s.value), ...own.map((s) => s.value)])
   const main =
     splitBy !== 'every-index' && roles.row.size > 0 && partials.every((p) => computeDType(p.dtype) === p.dtype)
-      ? rowLoop(name, { ...body, stores: own }, roles, splitBy, live, extra, mode, target, params)
+      ? rowLoop(name, { ...body, stores: own }, { ...roles, parallel }, splitBy, live, extra, mode, target, params)
       : kernelOf(name, body, grid, live, mode, params, extra, own)
   const finishing = kernelOf(
     `${name}_finish`,

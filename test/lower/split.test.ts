@@ -4,8 +4,9 @@ import type { CompileOptions } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { gridSize } from '../../src/kernel/ir.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import { type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 import { at, check, type Input, trace } from '../compile/support.ts'
+import { randomGraph } from '../random/graphs.ts'
 
 /** Few elements make many programs. */
 const target: TargetInfo = { ...wasmTarget, elementBlock: 32, minPrograms: 4, rowBytes: 1 << 16 }
@@ -117,4 +118,25 @@ test('a reduction over reduced rows keeps the rows whole and folds them in the f
   const { kernels, partials } = stages([{ shape: [60, 30] }], (p) => c.mean(c.logSoftmax(at(p, 0), 1), 0))
   expect(kernels.map((k) => k.stage)).toContain('main')
   for (const shape of partials) expect(shape.reduce((a, b) => a * b, 1)).toBeLessThanOrEqual(60 * 30)
+})
+
+test('partial results are stored once where what follows them has axes of its own', () => {
+  // A maximum over rows of a product, repeated along an axis beside the product's result.
+  const names = [
+    'arithmetic',
+    'reduce',
+    'reshape',
+    'broadcast',
+    'permute',
+    'concat',
+    'slice',
+    'contract',
+    'pad',
+    'select',
+  ]
+  const only = [...names, 'flip', 'cast', 'softmax', 'scan', 'scatter', 'gather', 'smooth']
+  const { graph } = randomGraph(20260, { only, operations: 18, dtypes: ['f32'] })
+  const small = { ...webgpuTarget(8), elementBlock: 24, minPrograms: 6, rowBytes: 64, blockRowBytes: 64 }
+  const { program } = check(graph, { target: small })
+  expect(program.steps.some((s) => s.kind === 'kernel' && s.stage === 'finishing')).toBe(true)
 })
