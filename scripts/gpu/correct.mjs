@@ -115,6 +115,26 @@ async function randomProgram(open, seed) {
   }
 }
 
+/** Rows that registers do not hold, walked in chunks. */
+const long = 300_001
+const longRows = [
+  { name: 'long softmax', specs: () => [[[3, long]]], f: (x) => x.softmax(-1) },
+  { name: 'long deviation', specs: () => [[[3, long], 'bf16']], f: (x) => x.astype('f32').std(-1) },
+  {
+    name: 'long layernorm',
+    specs: () => [[[3, long]], [[long]], [[long]]],
+    f: (x, scale, bias) => api.nn.layerNorm(x, { scale, bias }),
+  },
+  {
+    name: 'long cross_entropy',
+    specs: () => [
+      [[3, long], 'bf16'],
+      [[3], 'i32', [0, long]],
+    ],
+    f: (x, t) => api.valueAndGrad((l) => api.nn.crossEntropy(l.astype('f32'), t).mean())(x),
+  },
+]
+
 const numbers = (data) => Array.from(data, Number)
 
 async function rowCase(open, row) {
@@ -169,7 +189,7 @@ export async function checkDevice(open, { parts, wanted, seeds, report }) {
     open.shareAtMost(open.sharedBytes)
   }
   if (parts.includes('rows'))
-    for (const row of rows)
+    for (const row of [...rows, ...longRows])
       if (wanted === undefined || wanted.includes(row.name)) await check(`row ${row.name}`, () => rowCase(open, row))
   if (parts.includes('random'))
     for (let seed = 0; seed < seeds; seed++) await check(`random program ${seed}`, () => randomProgram(open, seed))
