@@ -188,12 +188,14 @@ function matched(all: readonly Pair[]): Takeover[] {
     if (p.isUsed) users.set(p.read, (users.get(p.read) ?? 0) + 1)
   }
   const usedIn = (of: readonly Pair[]): number => of.filter((p) => p.isUsed).length
-  const dearness = (p: Pair): number =>
-    (isAlike(p.write, p.read) ? 0 : 2e6) + (p.isUsed ? 0 : 1e6) + (users.get(p.read) ?? 0)
+  const better = (a: Pair, b: Pair): number =>
+    Number(isAlike(b.write, b.read)) - Number(isAlike(a.write, a.read)) ||
+    Number(b.isUsed) - Number(a.isUsed) ||
+    (users.get(a.read) ?? 0) - (users.get(b.read) ?? 0)
   const taken = new Set<BodyTensor>()
   const out: Takeover[] = []
   for (const of of [...options.values()].sort((a, b) => a.length - b.length || usedIn(a) - usedIn(b))) {
-    const [best] = of.filter((p) => !taken.has(p.read)).sort((a, b) => dearness(a) - dearness(b))
+    const [best] = of.filter((p) => !taken.has(p.read)).sort(better)
     if (best === undefined) continue
     taken.add(best.read)
     out.push([storageOf(best.write.node), storageOf(best.read.node)])
