@@ -85,15 +85,12 @@ describe('results', () => {
         .relu()
     }, 1e-4))
 
-  // Branches for the second side of each `and` would take the software adapter's compiler minutes.
-  test('a matrix product with odd edges is compiled in seconds', async () => {
-    const start = performance.now()
-    await same(() => {
+  // Branches for the second side of each `and` would take the software adapter's compiler minutes, and this test past its limit.
+  test('a matrix product with odd edges', () =>
+    same(() => {
       const a = tensor(noise(33 * 47, 10)).reshape([33, 47])
       return a.matmul(tensor(noise(47 * 29, 11)).reshape([47, 29]))
-    }, 1e-4)
-    expect(performance.now() - start).toBeLessThan(20_000)
-  })
+    }, 1e-4))
 
   test('gradient', () =>
     same(() => {
