@@ -59,6 +59,19 @@ export class InternalError extends Error {
   }
 }
 
+/** Runs a function of the user's; what it throws comes out as E_CALLBACK, with `what` threw it. */
+export function userCall(what: string, call: () => void): void {
+  try {
+    call()
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause)
+    throw new UserError('E_CALLBACK', `${what} threw: ${message}`, {
+      help: 'what it threw is the cause of this error',
+      cause,
+    })
+  }
+}
+
 /** Throws an InternalError unless the condition holds. */
 export function invariant(condition: unknown, message: string): asserts condition {
   if (!condition) throw new InternalError(message)

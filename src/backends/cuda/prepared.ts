@@ -1,6 +1,6 @@
 /** The commands of a launch plan made ready: kernels compiled, arguments in place, launches gathered into sections. */
 import { cudaCaps, type SimtCaps } from '../../codegen/simt/capability.ts'
-import { InternalError, UserError } from '../../diagnostics/errors.ts'
+import { InternalError, userCall } from '../../diagnostics/errors.ts'
 import { type BoundBuffer, type Command, elementsOf, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -250,13 +250,13 @@ export class Prepared {
     switch (c.kind) {
       case 'inspect':
         return () => {
-          callback(c.step.label, () => c.step.call(this.read(c.buffer), c.buffer.buffer.shape, c.buffer.buffer.dtype))
+          userCall(c.step.label, () => c.step.call(this.read(c.buffer), c.buffer.buffer.shape, c.buffer.buffer.dtype))
         }
       case 'opaque':
         return () => {
           const { place, buffer } = c.output
           const result = hostArray(buffer.dtype, elementsOf(buffer))
-          callback(c.step.name, () =>
+          userCall(c.step.name, () =>
             c.step.run(
               c.inputs.map((b) => this.read(b)),
               result,
@@ -330,16 +330,5 @@ export class Prepared {
 
   dispose(): void {
     for (const s of this.sections) s.dispose()
-  }
-}
-
-function callback(name: string, call: () => void): void {
-  try {
-    call()
-  } catch (cause) {
-    throw new UserError('E_CALLBACK', `${name} threw: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      help: 'what it threw is the cause of this error',
-      cause,
-    })
   }
 }

@@ -2,7 +2,7 @@
  * The reference backend: evaluates a graph node by node with plain loops. It knows neither index maps nor kernels, so it is
  * an independent oracle of everything below the graph.
  */
-import { invariant, UserError } from '../../diagnostics/errors.ts'
+import { invariant, UserError, userCall } from '../../diagnostics/errors.ts'
 import type { Graph, Node, NodeOf } from '../../graph/node.ts'
 import { isRegion } from '../../graph/ops/region.ts'
 import { scalarOf } from '../../graph/table.ts'
@@ -151,19 +151,6 @@ export function evaluateNode(node: Node, inputs: readonly RefTensor[], rounding:
       return runInspect(node, input(0))
     default:
       throw new UserError('E_UNSUPPORTED', `the reference backend does not know ${node.op}`)
-  }
-}
-
-/** Runs a user's function; what it throws comes out as E_CALLBACK. */
-function userCall(what: string, body: () => void): void {
-  try {
-    body()
-  } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause)
-    throw new UserError('E_CALLBACK', `${what} threw: ${message}`, {
-      help: 'what it threw is the cause of this error',
-      cause,
-    })
   }
 }
 

@@ -1,5 +1,5 @@
 /** A launch plan prepared for WebAssembly: addresses of its buffers, parameter tables of its kernels, and its steps run. */
-import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
+import { InternalError, invariant, userCall } from '../../diagnostics/errors.ts'
 import { gridSize } from '../../kernel/ir.ts'
 import type { StepTime } from '../../runtime/backend.ts'
 import type {
@@ -161,12 +161,12 @@ export class Prepared implements Placed {
     }
     if (s.kind === 'inspect') {
       const b = bufferOf(program, s.buffer)
-      guarded(s.label, () => s.call(this.read(s.buffer), b.shape, b.dtype))
+      userCall(s.label, () => s.call(this.read(s.buffer), b.shape, b.dtype))
       return
     }
     const out = bufferOf(program, s.output)
     const result = hostArray(out.dtype, elements(out))
-    guarded(s.name, () =>
+    userCall(s.name, () =>
       s.run(
         s.inputs.map((b) => this.read(b)),
         result,
@@ -206,14 +206,3 @@ export function overlap(program: Program, x: number, y: number): boolean {
 /** Whether programs of a kernel may write the same element. */
 export const scatters = (s: Kernel): boolean =>
   s.kernel.parts.some((p) => p.body.some((x) => x.kind === 'store' && x.combiner !== undefined))
-
-function guarded(name: string, call: () => void): void {
-  try {
-    call()
-  } catch (cause) {
-    throw new UserError('E_CALLBACK', `${name} threw: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      help: 'what it threw is the cause of this error',
-      cause,
-    })
-  }
-}
