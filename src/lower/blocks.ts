@@ -2,7 +2,7 @@
 import * as ix from '../index/expr.ts'
 import type { GridAxis } from '../kernel/ir.ts'
 import { type Body, heldPoints, pointsOf } from '../plan/body.ts'
-import { elementwiseRoles, type Roles, unitAxis } from '../plan/roles.ts'
+import { type Roles, unitAxis } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { type DType, dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -45,9 +45,8 @@ export function parallelGrid(body: Body, roles: Roles, points: number, rows = 1)
 }
 
 /** Elements of an elementwise program. */
-export function elementPoints(body: Body, target: TargetInfo): number {
+export function elementPoints(body: Body, { parallel }: Roles, target: TargetInfo): number {
   const { elementBlock, elementBytes = Number.POSITIVE_INFINITY } = target
-  const { parallel } = elementwiseRoles(body)
   let bytes = 0
   for (const l of body.lets)
     if (l.op.kind === 'load' && [...parallel].every((a) => l.axes.includes(a))) bytes += dtypeBytes(l.dtype)

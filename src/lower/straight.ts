@@ -18,7 +18,8 @@ import { rowLoop } from './rowLoop.ts'
 /** Lowers a body that holds no matrix product. */
 export function lowerStraight(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
   if (roles.split.size > 0) return lowerSplit(name, body, roles, target, mode)
-  const points = roles.kind === 'elementwise' ? elementPoints(body, target) : reductionPoints(body, roles, target)
+  const points =
+    roles.kind === 'elementwise' ? elementPoints(body, roles, target) : reductionPoints(body, roles, target)
   const rows = roles.kind === 'elementwise' ? target.sharedRows : 1
   const main = kernelOf(name, body, parallelGrid(body, roles, points, rows), body.lets, mode, new Params(), [])
   return { main, finishing: [], partials: [] }
@@ -33,12 +34,13 @@ export function lowerSegments(name: string, segments: readonly Body[], target: T
         params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   for (const body of segments) for (const s of body.stores) params.stored(s)
   const parts = segments.map((body): KernelPart => {
+    const roles = elementwiseRoles(body)
     const stores = body.stores.map(
       (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: [], value: s.value }),
     )
     return {
       axes: body.axes,
-      grid: parallelGrid(body, elementwiseRoles(body), elementPoints(body, target)),
+      grid: parallelGrid(body, roles, elementPoints(body, roles, target)),
       body: [...body.lets, ...stores],
     }
   })

@@ -10,7 +10,7 @@ import { isSideBySide, variesAlong } from './contiguity.ts'
 import { isExactIn } from './exact.ts'
 import { flatIndex } from './facts.ts'
 import { elementAt, fieldBits, fromField, replaceBits, shiftOf, takeFields, takeFieldsOf, wordType } from './fields.ts'
-import { and, type Block, bin, bitcast, call, type Ex, int, isYes, lit, lt, regType, uint, v, when, yes } from './ir.ts'
+import { and, type Block, bin, call, type Ex, int, isYes, lit, lt, regType, uint, v, when, yes } from './ir.ts'
 import type { Point } from './point.ts'
 import type { Registers } from './registers.ts'
 import { behindLoads, insideAlong, type Scope } from './scope.ts'
@@ -197,7 +197,7 @@ function storeElement(point: Point, s: StoreStmt, value: Ex, out: Block): void {
     out.push({ k: 'store', param: p.name, index: at, value })
     return
   }
-  const field = isPacked(scope, s) ? bin('>>', bitcast('u32', value), uint(16)) : fieldBits(p, value)
+  const field = isPacked(scope, s) ? call('u32', 'bf16_bits_exact', value) : fieldBits(p, value)
   out.push(replaceBits(p.name, at, bits, bits, field))
 }
 
