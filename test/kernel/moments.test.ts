@@ -1,18 +1,18 @@
 /** Which sums of polynomials stream against a mean, and that they obey the law of moving, in double precision. */
 import { describe, expect, test } from 'vitest'
-import type { LetStmt, ValueId } from '../../src/kernel/ir.ts'
+import type { ValueId } from '../../src/kernel/ir.ts'
 import { type Moments, momentsOf, type Polynomial } from '../../src/kernel/moments.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { type Streamed, streamedSum } from '../../src/kernel/streams.ts'
+import type { Streamed } from '../../src/kernel/streams.ts'
 import { evalScalar } from '../../src/scalar/eval.ts'
 import type { Scalar } from '../../src/scalar/ops.ts'
 import { makeRng } from '../random/rng.ts'
-
-type Lets = ReadonlyMap<ValueId, LetStmt>
+import { type Lets, letsOf, streamed, sumOf } from './streamedSums.ts'
 
 /** Statements after x (%0), w (%1), the row's v (%2), the sum of x (%3) and its mean (%5); the last one is the sum. */
 function bodyOf(text: string, dtype = 'f32'): Lets {
-  const k = parseKernel(`kernel k {
+  return letsOf(
+    parseKernel(`kernel k {
   param x: ${dtype}[4, 9] read
   param w: ${dtype}[4, 9] read
   param v: ${dtype}[4] read
@@ -26,17 +26,9 @@ function bodyOf(text: string, dtype = 'f32'): Lets {
   %5 ${dtype}{r} = mul %3, %4
   %8 ${dtype}{r, c} = sub %0, %5
 ${text.replaceAll('f32', dtype)}
-}`)
-  return new Map(k.parts.flatMap((p) => p.body.flatMap((s) => (s.kind === 'let' ? [[s.id, s] as const] : []))))
+}`),
+  )
 }
-
-const sumOf = (lets: Lets): LetStmt => {
-  const last = [...lets.values()].at(-1)
-  if (last === undefined) throw new Error('no statements')
-  return last
-}
-
-const streamed = (lets: Lets): Streamed | undefined => streamedSum(sumOf(lets), lets)
 
 function movesOf(s: Streamed | undefined): Moments {
   if (s?.law.kind !== 'polynomial') throw new Error('does not stream against a mean')

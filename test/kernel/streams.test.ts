@@ -6,12 +6,12 @@ import { type Streamed, streamedSum } from '../../src/kernel/streams.ts'
 import { evalScalar } from '../../src/scalar/eval.ts'
 import type { Scalar } from '../../src/scalar/ops.ts'
 import { makeRng } from '../random/rng.ts'
-
-type Lets = ReadonlyMap<ValueId, LetStmt>
+import { type Lets, letsOf, streamed, sumOf } from './streamedSums.ts'
 
 /** Statements after x (%0), w (%1), the row's v (%2), and the greatest x (%3); the last one is the sum. */
 function bodyOf(text: string, fold = 'max'): Lets {
-  const k = parseKernel(`kernel k {
+  return letsOf(
+    parseKernel(`kernel k {
   param x: f32[4, 9] read
   param w: f32[4, 9] read
   param v: f32[4] read
@@ -22,17 +22,9 @@ function bodyOf(text: string, fold = 'max'): Lets {
   %2 f32{r} = load v[r]
   %3 f32{r} = reduce ${fold} %0 over c
 ${text}
-}`)
-  return new Map(k.parts.flatMap((p) => p.body.flatMap((s) => (s.kind === 'let' ? [[s.id, s] as const] : []))))
+}`),
+  )
 }
-
-const sumOf = (lets: Lets): LetStmt => {
-  const last = [...lets.values()].at(-1)
-  if (last === undefined) throw new Error('no statements')
-  return last
-}
-
-const streamed = (lets: Lets): Streamed | undefined => streamedSum(sumOf(lets), lets)
 
 /** The rate of a sum of exponentials. */
 function rateOf(s: Streamed | undefined): number {

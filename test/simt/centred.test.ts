@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import * as api from '../../src/api/index.ts'
-import { cudaCaps, type SimtCaps } from '../../src/codegen/simt/capability.ts'
+import type { SimtCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
@@ -13,29 +13,8 @@ import { makeRng } from '../random/rng.ts'
 import { all, centred, check, dataFor, normalised, others, type SumName } from './centred.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'
 import { chunk } from './streamed.ts'
+import { type Case, cuda, named, threads, walks, wgsl } from './walks.ts'
 import { openDevice, runWgsl } from './wgsl.ts'
-
-const threads = 64
-const cuda: SimtCaps = { ...cudaCaps, maxThreads: threads, clusters: 1 }
-const wgsl: SimtCaps = { maxThreads: threads, maxSharedBytes: 16384, laneBits: 5 }
-
-/** Loops over the chunks of an axis. */
-const walks = (source: string): number => [...source.matchAll(/for \((?:var|int) c_at/g)].length
-
-interface Case {
-  readonly name: string
-  readonly kernel: Kernel
-  readonly n: number
-  /** Loops over chunks, in either dialect. */
-  readonly walks: number
-}
-
-const named = (name: string, n: number, count: number, kernel: Kernel): Case => ({
-  name: `${name} of ${n}`,
-  kernel,
-  n,
-  walks: count,
-})
 
 const cases: readonly Case[] = [
   named('sums of resident rows', 1999, 0, centred(all, 1999, 'f32')),

@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from 'vitest'
 import * as api from '../../src/api/index.ts'
-import { cudaCaps, type SimtCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
@@ -28,30 +27,8 @@ import {
   softmax,
   sums,
 } from './streamed.ts'
+import { type Case, cuda, named, walks, wgsl } from './walks.ts'
 import { openDevice, runWgsl } from './wgsl.ts'
-
-/** Blocks of 64 threads, so that a chunk has 2048 elements, or 1024 in WGSL where it is walked again. */
-const cuda: SimtCaps = { ...cudaCaps, maxThreads: 64, clusters: 1 }
-const wgsl: SimtCaps = { maxThreads: 64, maxSharedBytes: 16384, laneBits: 5 }
-
-/** Loops over the chunks of an axis. */
-const walks = (source: string, axis = 'c'): number =>
-  [...source.matchAll(new RegExp(`for \\((?:var|int) ${axis}_at`, 'g'))].length
-
-interface Case {
-  readonly name: string
-  readonly kernel: Kernel
-  readonly n: number
-  /** Loops over chunks, in either dialect. */
-  readonly walks: number
-}
-
-const named = (name: string, n: number, count: number, kernel: Kernel): Case => ({
-  name: `${name} of ${n}`,
-  kernel,
-  n,
-  walks: count,
-})
 
 const cases: readonly Case[] = [
   named('sums of resident rows', 1999, 0, manySums(all, 1999, 'f32')),

@@ -1,13 +1,9 @@
 /** Devices at WebGPU's default limits and at tighter ones: plans and kernels stay inside, and what cannot is named. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createCompiledDevice } from '../../src/api/compiled.ts'
-import { createWebgpuBackend, type WebgpuOptions, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
 import type { Tensor } from '../../src/index.ts'
 import * as api from '../../src/index.ts'
-import { webgpuTarget } from '../../src/plan/target.ts'
-import type { Executable } from '../../src/runtime/backend.ts'
-import type { Program } from '../../src/runtime/program.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import { openRecorded } from './recorded.ts'
 import { openSoftware } from './software.ts'
 
 let missing: string | undefined
@@ -16,19 +12,6 @@ beforeAll(async () => {
   if (typeof device === 'string') missing = device
 })
 beforeEach(({ skip }) => skip(missing !== undefined, missing))
-
-/** A device that keeps the programs it prepared. */
-async function open(limits: NonNullable<WebgpuOptions['limits']>) {
-  const backend = await createWebgpuBackend({ limits })
-  const programs: Program[] = []
-  const prepare = backend.prepare.bind(backend)
-  backend.prepare = (program: Program): Executable => {
-    programs.push(program)
-    return prepare(program)
-  }
-  const target = webgpuTarget(...backend.planningLimits)
-  return { device: createCompiledDevice('webgpu', backend, target, webgpuCapabilities), programs, target }
-}
 
 const noise = (n: number, seed: number): number[] =>
   Array.from({ length: n }, (_, i) => Math.sin(seed * 12.9898 + i * 78.233) * 1.7)
@@ -110,7 +93,7 @@ describe.each([
   ],
 ] as const)('%s', (_, limits) => {
   test.each(Object.entries(cases))('%s', async (_name, c) => {
-    const { device, programs, target } = await open(limits)
+    const { device, programs, target } = await openRecorded(limits)
     const want = await results(c, 'reference')
     const got = await results(c, device)
     expect(got.length).toBe(want.length)
@@ -124,7 +107,7 @@ describe.each([
 })
 
 test('a tensor beyond what a kernel may bind is named', async () => {
-  const { device } = await open({ maxStorageBufferBindingSize: 4096 })
+  const { device } = await openRecorded({ maxStorageBufferBindingSize: 4096 })
   api.setDevice(device)
   const f = api.jit((x: Tensor) => x.exp())
   expect(() => f(make([40, 31], 1))).toThrow(
@@ -134,7 +117,7 @@ test('a tensor beyond what a kernel may bind is named', async () => {
 })
 
 test('a buffer beyond what the device has is refused', async () => {
-  const { device } = await open({ maxBufferSize: 1 << 16 })
+  const { device } = await openRecorded({ maxBufferSize: 1 << 16 })
   api.setDevice(device)
   expect(() => api.evaluate(make([200, 100], 1).add(1))).toThrow(/E_OUT_OF_MEMORY.*buffers of at most 0\.1 MiB/s)
   expect(Array.from(await make([2], 1).add(1).data(), Number).length).toBe(2)

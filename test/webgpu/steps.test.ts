@@ -1,19 +1,16 @@
 /** Optimiser steps on the WebGPU device: several, over unequal tensors, donated and kept; dispatches and bindings inside the limits. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { createCompiledDevice } from '../../src/api/compiled.ts'
 import { shareParams } from '../../src/backends/webgpu/aliases.ts'
-import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
 import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import { uniformParams } from '../../src/backends/webgpu/uniforms.ts'
 import { webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Tensor } from '../../src/index.ts'
 import * as api from '../../src/index.ts'
-import { webgpuTarget } from '../../src/plan/target.ts'
-import type { Executable } from '../../src/runtime/backend.ts'
 import { commandsOf } from '../../src/runtime/commands.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { at } from '../compile/support.ts'
+import { openRecorded } from './recorded.ts'
 import { openSoftware } from './software.ts'
 
 let missing: string | undefined
@@ -24,23 +21,9 @@ beforeAll(async () => {
 beforeEach(({ skip }) => skip(missing !== undefined, missing))
 afterAll(() => api.setDevice('wasm'))
 
-/** A device of so many storage buffers a stage (or as many as the adapter has), and the programs it prepared. */
-async function open(most: number | undefined) {
-  const limits = most === undefined ? {} : { maxStorageBuffersPerShaderStage: most }
-  const backend = await createWebgpuBackend({ limits })
-  const programs: Program[] = []
-  const prepare = backend.prepare.bind(backend)
-  backend.prepare = (program: Program): Executable => {
-    programs.push(program)
-    return prepare(program)
-  }
-  const target = webgpuTarget(...backend.planningLimits)
-  return {
-    device: createCompiledDevice('webgpu', backend, target, webgpuCapabilities),
-    programs,
-    buffers: target.maxBuffers,
-  }
-}
+/** A device of so many storage buffers a stage (or as many as the adapter has). */
+const open = (most: number | undefined): ReturnType<typeof openRecorded> =>
+  openRecorded(most === undefined ? {} : { maxStorageBuffersPerShaderStage: most })
 
 /** Storage buffers of every dispatch of a program. */
 const bindings = (program: Program): number[] =>
@@ -109,7 +92,8 @@ describe.each([
   ['the default', 8],
 ] as const)('buffers of a kernel: %s', (_, most) => {
   test.each(cases)('$name', async ({ optimiser, slots }) => {
-    const { device, programs, buffers } = await open(most)
+    const { device, programs, target } = await open(most)
+    const buffers = target.maxBuffers
     api.setDevice('reference')
     const want = await train(optimiser, [])
     for (const [donate, each] of [

@@ -1,0 +1,18 @@
+/** A WebGPU device that keeps the programs it prepared. */
+import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { createWebgpuBackend, type WebgpuOptions, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
+import { webgpuTarget } from '../../src/plan/target.ts'
+import type { Executable } from '../../src/runtime/backend.ts'
+import type { Program } from '../../src/runtime/program.ts'
+
+export async function openRecorded(limits: NonNullable<WebgpuOptions['limits']>) {
+  const backend = await createWebgpuBackend({ limits })
+  const programs: Program[] = []
+  const prepare = backend.prepare.bind(backend)
+  backend.prepare = (program: Program): Executable => {
+    programs.push(program)
+    return prepare(program)
+  }
+  const target = webgpuTarget(...backend.planningLimits)
+  return { device: createCompiledDevice('webgpu', backend, target, webgpuCapabilities), programs, target }
+}
