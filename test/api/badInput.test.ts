@@ -8,15 +8,7 @@ import { cuda } from '../../src/cuda.ts'
 import * as s from '../../src/index.ts'
 import { jit, ones, type Tensor, take, tensor, UserError, zeros } from '../../src/index.ts'
 import { webgpu } from '../../src/webgpu.ts'
-
-const codeOf = (f: () => unknown): string => {
-  try {
-    f()
-  } catch (e) {
-    return e instanceof Error && 'code' in e ? String(e.code) : String(e)
-  }
-  return 'no error'
-}
+import { codeOf } from './messages.ts'
 
 test('gathered indices out of range clamp, also fused and inside jit', () => {
   const table = tensor([10, 20, 30], { dtype: 'f32' })

@@ -5,12 +5,11 @@ import { withContext } from '../../src/graph/build.ts'
 import * as s from '../../src/index.ts'
 import { linearizeGraph } from '../../src/transforms/index.ts'
 import { chooseDevice } from '../support/device.ts'
+import { f64, numbers } from './tensors.ts'
 
 beforeAll(() => chooseDevice('wasm', { threads: 1 }))
 afterAll(() => s.setDevice('reference'))
 
-const f64 = (data: s.TensorData): s.Tensor => s.tensor(data, { dtype: 'f64' })
-const numbers = (x: s.Tensor): number[] => Array.from<number | bigint, number>(x.dataSync(), Number)
 const expectClose = (got: s.Tensor, want: s.Tensor): void => {
   expect(got.shape).toEqual(want.shape)
   const values = numbers(want)

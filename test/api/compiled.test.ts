@@ -1,3 +1,4 @@
+/** Programs compiled for a device: what they give, report, donate and keep in order. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { useDevice } from '../../src/api/session.ts'
 import * as s from '../../src/index.ts'

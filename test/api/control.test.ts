@@ -2,11 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import * as s from '../../src/index.ts'
 import { chooseDevice } from '../support/device.ts'
-import { messageOf } from './messages.ts'
+import { codeOf, messageOf } from './messages.ts'
 
 const t = (x: Parameters<typeof s.tensor>[0]): s.Tensor => s.tensor(x)
-/** The code of the error that a call throws. */
-const codeOf = (f: () => unknown): string => /\[(E_\w+)\]/.exec(messageOf(f))?.[1] ?? messageOf(f)
 const close = (xs: readonly number[]) => xs.map((x) => expect.closeTo(x, 4))
 
 /** The function as it is, and jitted: both must give the same. */

@@ -1,21 +1,12 @@
+/** jit as users call it: signatures, closures, donation, effects, errors, and the types that follow. */
 import { beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import type { JitFunction } from '../../src/index.ts'
 import * as s from '../../src/index.ts'
-import { messageOf } from './messages.ts'
+import { codeOf, messageOf } from './messages.ts'
 
 beforeAll(() => s.setDevice('reference'))
 
 const { jit, tensor } = s
-
-const codeOf = (f: () => unknown): string => {
-  try {
-    f()
-  } catch (error) {
-    if (error instanceof s.UserError) return error.code
-    throw error
-  }
-  return 'no error'
-}
 
 describe('signatures', () => {
   it('traces once per structure, shape, dtype and static value', () => {

@@ -1,3 +1,4 @@
+/** Tensors outside jit: evaluated when a value is read, and freed when disposed, with their scope, or moved. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CompileRequest, Device } from '../../src/api/device.ts'
 import { createReferenceDevice } from '../../src/api/reference.ts'

@@ -1,19 +1,10 @@
 /** What the library promises on the WebAssembly device: memory over long loops, errors, the cost of a call. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as s from '../../src/index.ts'
+import { codeOf } from './messages.ts'
 
 beforeAll(() => s.setDevice('wasm', { threads: 1, memoryLimit: 640 << 20 }))
 afterAll(() => s.setDevice('reference'))
-
-const codeOf = (f: () => unknown): string => {
-  try {
-    f()
-  } catch (error) {
-    if (error instanceof s.UserError) return error.code
-    throw error
-  }
-  return 'no error'
-}
 
 const elements = (64 << 20) / 4
 

@@ -1,3 +1,4 @@
+/** Every operation of the public surface once, against values worked out by hand. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as s from '../../src/index.ts'
 import { chooseDevice } from '../support/device.ts'

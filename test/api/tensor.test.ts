@@ -1,3 +1,4 @@
+/** Tensors as users make, read, print and slice them, and how methods and functions agree. */
 import { beforeAll, describe, expect, it } from 'vitest'
 import * as s from '../../src/index.ts'
 import { messageOf } from './messages.ts'

@@ -3,11 +3,10 @@ import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import * as s from '../../src/index.ts'
 import { chooseDevice } from '../support/device.ts'
 import { messageOf } from './messages.ts'
+import { f64, numbers } from './tensors.ts'
 
 const { grad, jit, tensor, vmap } = s
 
-const f64 = (data: s.TensorData): s.Tensor => tensor(data, { dtype: 'f64' })
-const numbers = (x: s.Tensor): number[] => Array.from<number | bigint, number>(x.dataSync(), Number)
 const grid = (...shape: number[]): s.Tensor =>
   s.sin(s.arange(shape.reduce((n, k) => n * k, 1)).astype('f64')).reshape(shape)
 

@@ -1,3 +1,4 @@
+/** Products composed of contractions (matmul, einsum, tensordot, outer) against values worked out by hand. */
 import { describe, expect, it } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import { numbers, ramp } from './run.ts'

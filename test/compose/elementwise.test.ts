@@ -1,3 +1,4 @@
+/** Promotion, broadcasting and the functions composed of elementwise primitives. */
 import { describe, expect, it } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import { lit, numbers, ramp, run, typeOf } from './run.ts'

@@ -1,3 +1,4 @@
+/** Gathers, scatters and masks, with indices from the end and out of range. */
 import { describe, expect, it } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import { lit, numbers, ramp } from './run.ts'

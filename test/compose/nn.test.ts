@@ -1,3 +1,4 @@
+/** Activations, normalisations, attention, rotary embedding and random tensors against their definitions. */
 import { describe, expect, it } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'

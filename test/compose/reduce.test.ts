@@ -1,3 +1,4 @@
+/** Reductions, norms and scans: axes, dtypes, infinities. */
 import { describe, expect, it } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import { lit, numbers, ramp, run, typeOf } from './run.ts'

@@ -1,3 +1,4 @@
+/** Slices (as Python defines them), padding and shapes. */
 import { describe, expect, it } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import { lit, numbers, ramp } from './run.ts'

@@ -1,3 +1,4 @@
+/** Convolutions, their transposes and pooling against direct loops. */
 import { describe, expect, it } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import { lit, numbers, ramp } from './run.ts'

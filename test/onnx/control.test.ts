@@ -1,20 +1,18 @@
 /** If, Loop and Scan with conditions and trip counts of run time: control flow of the program, against plain loops. */
 import { afterAll, describe, expect, it } from 'vitest'
-import { evaluateConstant, evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { topologicalOrder } from '../../src/graph/traverse.ts'
-import { type ImportedModel, importOnnx } from '../../src/onnx/index.ts'
+import type { ImportedModel } from '../../src/onnx/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { check } from '../compile/support.ts'
-import { encodeModel, type ModelSpec } from './encode.ts'
+import { load } from './models.ts'
 
 const { FLOAT, INT64, BOOL } = tensorType
 const backend = createWasmBackend({ threads: 1 })
 afterAll(() => backend.dispose())
-
-const load = (m: ModelSpec): ImportedModel => importOnnx(encodeModel(m), { evaluate: evaluateConstant })
 
 const regions = (g: Graph): string[] =>
   topologicalOrder(g.outputs).flatMap((n) => (n.op === 'cond' || n.op === 'while' || n.op === 'loop' ? [n.op] : []))
