@@ -1,6 +1,10 @@
-/** What the library promises on the WebAssembly device: memory over long loops, errors, the cost of a call. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+/** What the library promises on the WebAssembly device: memory over long loops, errors, what a call does. */
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { createCompiledDevice } from '../../src/api/compiled.ts'
+import type { Device } from '../../src/api/device.ts'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import * as s from '../../src/index.ts'
+import { wasmTarget } from '../../src/plan/target.ts'
 import { codeOf } from './messages.ts'
 
 beforeAll(() => s.setDevice('wasm', { threads: 1, memoryLimit: 640 << 20 }))
@@ -98,15 +102,60 @@ describe('errors', () => {
   })
 })
 
-it('a call on 64 elements takes at most 20 us', () => {
-  const f = s.jit((x: s.Tensor, w: s.Tensor, b: s.Tensor) => s.relu(x.mul(w).add(b)))
-  const [x, w, b] = [s.ones([64]).evaluate(), s.ones([64]).evaluate(), s.ones([64]).evaluate()]
-  const batch = (): number => {
-    const started = performance.now()
-    for (let i = 0; i < 1000; i++) f(x, w, b).dispose()
-    return performance.now() - started
+/** How often a body looks at a stack. */
+function stacksRead(body: () => void): number {
+  const before = Error.prepareStackTrace
+  const stacks = vi.fn(() => '')
+  try {
+    Error.prepareStackTrace = stacks
+    body()
+  } finally {
+    Error.prepareStackTrace = before
   }
-  for (let i = 0; i < 5; i++) batch()
-  // The best of many batches: other processes share the machine.
-  expect(Math.min(...Array.from({ length: 20 }, batch))).toBeLessThan(20)
+  return stacks.mock.calls.length
+}
+
+it('a call of a known signature runs one program: nothing is traced, compiled, copied or kept', () => {
+  const inner = createCompiledDevice('wasm', createWasmBackend({ threads: 1 }), wasmTarget)
+  const calls: string[] = []
+  const counted = <A extends readonly unknown[], R>(name: string, f: (...args: A) => R): ((...args: A) => R) => {
+    return (...args) => {
+      calls.push(name)
+      return f(...args)
+    }
+  }
+  const compile: Device['compile'] = (graph, request) => {
+    const compiled = inner.compile(graph, request)
+    return { ...compiled, run: counted('run', compiled.run) }
+  }
+  const device: Device = {
+    ...inner,
+    upload: counted('upload', inner.upload),
+    readSync: counted('readSync', inner.readSync),
+    copy: counted('copy', inner.copy),
+    free: counted('free', inner.free),
+    compile: counted('compile', compile),
+  }
+  let traces = 0
+  const f = s.jit(
+    (x: s.Tensor, w: s.Tensor, b: s.Tensor) => {
+      traces++
+      return s.relu(x.mul(w).add(b))
+    },
+    { device },
+  )
+  s.setDevice(device)
+  const [x, w, b] = [s.ones([64]).evaluate(), s.ones([64]).evaluate(), s.ones([64]).evaluate()]
+  const call = (): void => f(x, w, b).dispose()
+  // Tracing looks for the user's lines; the calls after it must not.
+  expect(stacksRead(call)).toBeGreaterThan(0)
+  const used = inner.memory().used
+  calls.length = 0
+  const read = stacksRead(() => {
+    for (let i = 0; i < 100; i++) call()
+  })
+  expect([traces, read]).toEqual([1, 0])
+  expect(calls).toEqual(Array.from({ length: 100 }, () => ['run', 'free']).flat())
+  expect(inner.memory().used).toBe(used)
+  s.setDevice('wasm')
 })

@@ -69,7 +69,7 @@ function answer(path: string, response: ServerResponse): void {
 }
 
 interface Report {
-  readonly results: readonly { readonly name: string; readonly ms?: number; readonly error?: string }[]
+  readonly results: readonly { readonly name: string; readonly error?: string }[]
   readonly isolated?: boolean
 }
 

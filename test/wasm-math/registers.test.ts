@@ -1,6 +1,7 @@
 /** Memory forms of registers (whole, single lanes, partial vectors), constants, horizontal folds, multiply-add, Threefry. */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { type FunctionBuilder, type Local, ModuleBuilder } from '../../src/codegen/wasm/builder.ts'
+import { Bytes } from '../../src/codegen/wasm/encoder.ts'
 import * as L from '../../src/codegen/wasm/lanes.ts'
 import { evalScalar, roundTo, threefry2x32 } from '../../src/scalar/eval.ts'
 import { f16Values, numberToBf16, numberToF16 } from '../../src/scalar/half.ts'
@@ -265,30 +266,40 @@ test('constant shift counts agree with counts in registers', () => {
       }
 })
 
-test('a body of a hundred operations is emitted in a few milliseconds', () => {
-  const emit = (): number => {
+test('a long body costs as much an operation as a short one, in the same locals', () => {
+  /** A body of pairs of operations: its size after each pair, its locals, and the bytes written to make the module. */
+  const emit = (pairs: number) => {
+    const sizes: number[] = []
+    let locals = 0
+    const [byte, bytes] = [vi.spyOn(Bytes.prototype, 'byte'), vi.spyOn(Bytes.prototype, 'bytes')]
     const m = new ModuleBuilder()
     const env: L.Env = { mode: 'fast', relaxed: true, module: m }
     m.importMemory('env', 'memory', { min: 1 })
     m.function('run', ['i32'], [], (f, [p]) => {
       if (p === undefined) return
       let x = L.emitLoadConvert(f, env, 'f32', 4, p)
-      for (let i = 0; i < 100; i++) {
-        const y = L.emitScalarOp(f, env, i % 2 === 0 ? 'tanh' : 'add', 'f32', 'f32', i % 2 === 0 ? [x] : [x, x])
-        L.releaseReg(f, x)
-        x = y
+      for (let i = 0; i < pairs; i++) {
+        for (const op of ['tanh', 'add'] as const) {
+          const y = L.emitScalarOp(f, env, op, 'f32', 'f32', op === 'tanh' ? [x] : [x, x])
+          L.releaseReg(f, x)
+          x = y
+        }
+        sizes.push(f.size)
       }
       L.emitStoreConvert(f, env, x, p)
+      // Twenty locals empty the pool: the greatest index counts them all.
+      const drawn = Array.from({ length: 20 }, () => f.local('v128').index)
+      locals = Math.max(...drawn)
     })
-    const start = performance.now()
-    m.finish()
-    return performance.now() - start
+    const { length } = m.finish()
+    const written = byte.mock.calls.length + bytes.mock.calls.reduce((n, [b]) => n + b.length, 0)
+    vi.restoreAllMocks()
+    return { sizes, locals, length, written }
   }
-  const times = Array.from({ length: 5 }, () => {
-    const start = performance.now()
-    emit()
-    return performance.now() - start
-  })
-  console.log(`100 operations: ${Math.min(...times).toFixed(2)} ms`)
-  expect(Math.min(...times)).toBeLessThan(20)
+  const [short, long] = [emit(10), emit(200)]
+  const steps = long.sizes.slice(1).map((size, i) => size - (long.sizes[i] ?? 0))
+  expect(new Set(steps).size).toBe(1)
+  expect(long.locals).toBe(short.locals)
+  // Into the code of the body, the body, its section and the module: once each.
+  for (const { written, length } of [short, long]) expect(written).toBeLessThan(4 * length)
 })
