@@ -2,35 +2,20 @@
  * The benchmark rows: shapes and ranges of the inputs, the bytes and flops a perfect kernel needs, and a float64 oracle of
  * single output elements. Systems implement rows by name.
  */
+import {
+  convolution,
+  count,
+  gelu,
+  layernorm,
+  multiplyAdds,
+  pointwise,
+  product,
+  rmsnorm,
+  softmax,
+  sumexp,
+  uniform,
+} from './shared/oracle.mjs'
 import { trainingRows } from './training.mjs'
-
-/** Uniform f32 in [low, high), the same in every process. */
-export function uniform(n, seed, low, high) {
-  const out = new Float32Array(n)
-  let s = (Math.imul(seed + 1, 0x9e3779b1) >>> 0) | 1
-  const scale = (high - low) / 4294967296
-  for (let i = 0; i < n; i++) {
-    s ^= s << 13
-    s ^= s >>> 17
-    s ^= s << 5
-    out[i] = low + (s >>> 0) * scale
-  }
-  return out
-}
-
-const size = (shape) => shape.reduce((a, b) => a * b, 1)
-
-/** Abramowitz and Stegun 7.1.6: erf(x) = 2/sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!; beyond 6 it is 1 in float64. */
-export function erf(x) {
-  if (Math.abs(x) > 6) return Math.sign(x)
-  let term = x
-  let sum = x
-  for (let n = 1; n < 200 && Math.abs(term) > 1e-18 * Math.abs(sum); n++) {
-    term *= (2 * x * x) / (2 * n + 1)
-    sum += term
-  }
-  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum
-}
 
 /** The constants of `chain10`: y = x * a + b, five times. */
 export const chainConstants = [
@@ -41,26 +26,9 @@ export const chainConstants = [
   [1.05, 0.75],
 ]
 
-export const epsilon = 1e-5
-
 const M16 = 1 << 24
 const ROWS = 4096
 const COLS = 4096
-
-function rowStatistics(x, row) {
-  let mean = 0
-  for (let j = 0; j < COLS; j++) mean += x[row * COLS + j]
-  mean /= COLS
-  let variance = 0
-  for (let j = 0; j < COLS; j++) variance += (x[row * COLS + j] - mean) ** 2
-  return { mean, variance: variance / COLS }
-}
-
-function product(a, b, i, j, n, k) {
-  let sum = 0
-  for (let p = 0; p < k; p++) sum += a[i * k + p] * b[p * n + j]
-  return sum
-}
 
 /** How many pairs of operations the `compile100` program has, and the side of its square arrays. */
 const PAIRS = 50
@@ -127,7 +95,7 @@ const elementwise = (name, title, low, high, f, rest = {}) =>
     inputs: [{ shape: [M16], low, high }],
     outputs: [[M16]],
     bytes: 8 * M16,
-    expected: ([x], _, i) => f(x[i]),
+    expected: pointwise(f),
     ...rest,
   })
 
@@ -147,9 +115,7 @@ const matmul = (n) =>
   })
 
 export const rows = [
-  elementwise('chain10', '10 mul/add, 16M', -1, 1, (x) => chainConstants.reduce((y, [a, b]) => y * a + b, x), {
-    flops: 10 * M16,
-  }),
+  elementwise('chain10', '10 mul/add, 16M', -1, 1, multiplyAdds(chainConstants), { flops: 10 * M16 }),
   elementwise('exp', 'exp, 16M', -4, 4, Math.exp),
   elementwise('tanh', 'tanh, 16M', -4, 4, Math.tanh),
   row({
@@ -158,12 +124,7 @@ export const rows = [
     inputs: [{ shape: [ROWS, COLS], low: -4, high: 4 }],
     outputs: [[ROWS, COLS]],
     bytes: 8 * ROWS * COLS,
-    expected: ([x], _, i) => {
-      const start = i - (i % COLS)
-      let sum = 0
-      for (let j = 0; j < COLS; j++) sum += Math.exp(x[start + j])
-      return Math.exp(x[i]) / sum
-    },
+    expected: softmax(COLS),
   }),
   row({
     name: 'layernorm',
@@ -177,10 +138,7 @@ export const rows = [
     outputs: [[ROWS, COLS]],
     bytes: 8 * ROWS * COLS,
     tolerance: 1e-5,
-    expected: ([x, scale, bias], _, i) => {
-      const { mean, variance } = rowStatistics(x, Math.floor(i / COLS))
-      return ((x[i] - mean) / Math.sqrt(variance + epsilon)) * scale[i % COLS] + bias[i % COLS]
-    },
+    expected: layernorm(COLS),
   }),
   row({
     name: 'sumexp',
@@ -189,11 +147,7 @@ export const rows = [
     outputs: [[1]],
     bytes: 4 * M16,
     tolerance: 1e-4,
-    expected: ([x]) => {
-      let sum = 0
-      for (let j = 0; j < M16; j++) sum += Math.exp(x[j])
-      return sum
-    },
+    expected: sumexp,
   }),
   row({
     name: 'residual_rmsnorm',
@@ -210,13 +164,7 @@ export const rows = [
     ],
     bytes: 16 * ROWS * COLS,
     tolerance: 1e-5,
-    expected: ([x, r, scale], output, i) => {
-      if (output === 0) return x[i] + r[i]
-      const start = i - (i % COLS)
-      let sum = 0
-      for (let j = start; j < start + COLS; j++) sum += (x[j] + r[j]) ** 2
-      return ((x[i] + r[i]) / Math.sqrt(sum / COLS + epsilon)) * scale[i % COLS]
-    },
+    expected: rmsnorm(COLS),
   }),
   row({
     name: 'bias_gelu',
@@ -229,10 +177,7 @@ export const rows = [
     outputs: [[ROWS, COLS]],
     bytes: 8 * ROWS * COLS,
     tolerance: 1e-5,
-    expected: ([x, bias], _, i) => {
-      const v = x[i] + bias[i % COLS]
-      return 0.5 * v * (1 + erf(v / Math.SQRT2))
-    },
+    expected: ([x, bias], _, i) => gelu(x[i] + bias[i % COLS]),
   }),
   matmul(1024),
   matmul(1023),
@@ -283,18 +228,7 @@ export const rows = [
     bytes: 4 * (2 * 64 * 56 * 56 + 64 * 64 * 9),
     flops: 2 * 64 * 64 * 9 * 56 * 56,
     tolerance: 1e-4,
-    expected: ([x, w], _, i) => {
-      const [o, y0, x0] = [Math.floor(i / 3136), Math.floor((i % 3136) / 56), i % 56]
-      let sum = 0
-      for (let c = 0; c < 64; c++)
-        for (let dy = 0; dy < 3; dy++)
-          for (let dx = 0; dx < 3; dx++) {
-            const [yy, xx] = [y0 + dy - 1, x0 + dx - 1]
-            if (yy < 0 || yy > 55 || xx < 0 || xx > 55) continue
-            sum += x[c * 3136 + yy * 56 + xx] * w[((o * 64 + c) * 3 + dy) * 3 + dx]
-          }
-      return sum
-    },
+    expected: convolution([1, 64, 56, 56]),
   }),
   row({
     name: 'call64',
@@ -304,7 +238,7 @@ export const rows = [
     bytes: 512,
     unit: 'us',
     calls: 1000,
-    expected: ([x], _, i) => Math.tanh(2 * x[i] + 1),
+    expected: pointwise((x) => Math.tanh(2 * x + 1)),
   }),
   row({
     name: 'compile100',
@@ -322,5 +256,5 @@ export const rows = [
   ...trainingRows.map(row),
 ]
 
-export const inputsOf = (row) => row.inputs.map((p, i) => p.data?.() ?? uniform(size(p.shape), i + 1, p.low, p.high))
-export const outputSizes = (row) => row.outputs.map(size)
+export const inputsOf = (row) => row.inputs.map((p, i) => p.data?.() ?? uniform(count(p.shape), i + 1, p.low, p.high))
+export const outputSizes = (row) => row.outputs.map(count)

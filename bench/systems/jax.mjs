@@ -1,6 +1,7 @@
 /** jax-js: jitted functions on its WASM backend. Two threads need browser globals, given to it here on worker_threads. */
 import { Worker as NodeWorker } from 'node:worker_threads'
-import { chainConstants, compileProgram, epsilon } from '../rows.mjs'
+import { chainConstants, compileProgram } from '../rows.mjs'
+import { commonOf } from '../shared/jax.mjs'
 import { learningRate } from '../training.mjs'
 
 /** What jax-js looks for before it uses threads: Worker, Blob URLs, navigator.hardwareConcurrency. */
@@ -36,23 +37,20 @@ function provideWorkers(threads) {
 
 export async function open({ threads }) {
   if (threads > 1) provideWorkers(threads)
-  const { numpy: np, jit, nn, lax, valueAndGrad, blockUntilReady } = await import('@jax-js/jax')
+  const jax = await import('@jax-js/jax')
+  const { numpy: np, jit, nn, valueAndGrad, blockUntilReady } = jax
+  const { multiplyAdds, softmax, layernorm, sumexp, rmsnorm, matmul, conv, perceptron } = commonOf(jax)
 
   const crossEntropy = (logits, targets) => {
     const rows = targets.shape[0]
     return np.sum(nn.logSoftmax(logits, -1).mul(targets)).mul(-1 / rows)
   }
-  const perceptron = ([w1, b1, w2, b2, w3, b3], x) => {
-    const h1 = nn.relu(np.matmul(x, w1).add(b1))
-    const h2 = nn.relu(np.matmul(h1, w2).add(b2))
-    return np.matmul(h2, w3).add(b3)
-  }
   const convolution = (x, w, b) => {
-    const y = nn.relu(lax.conv(x, w, [1, 1], 'SAME').add(b.reshape([-1, 1, 1])))
+    const y = nn.relu(conv(x, w).add(b.reshape([-1, 1, 1])))
     const [n, c, h, v] = y.shape
     return np.max(y.reshape([n, c, h / 2, 2, v / 2, 2]), [3, 5])
   }
-  const convolutional = ([w1, b1, w2, b2, w3, b3], x) => {
+  const convolutional = (x, w1, b1, w2, b2, w3, b3) => {
     const features = w3.shape[0]
     const y = convolution(convolution(x, w1, b1), w2, b2)
     return np.matmul(y.reshape([-1, features]), w3).add(b3)
@@ -60,29 +58,25 @@ export async function open({ threads }) {
   const step =
     (model) =>
     (x, targets, ...parameters) => {
-      const loss = (p) => crossEntropy(model(p, x), targets)
+      const loss = (p) => crossEntropy(model(x, ...p), targets)
       const [value, gradients] = valueAndGrad(loss)(parameters.map((p) => p.ref))
       return [value, ...parameters.map((p, i) => p.sub(gradients[i].mul(learningRate)))]
     }
 
   const functions = {
-    chain10: (x) => chainConstants.reduce((y, [a, b]) => y.mul(a).add(b), x),
+    chain10: multiplyAdds(chainConstants),
     exp: (x) => np.exp(x),
     tanh: (x) => np.tanh(x),
-    softmax: (x) => nn.softmax(x, -1),
-    layernorm: (x, scale, bias) => nn.standardize(x, -1, { epsilon }).mul(scale).add(bias),
-    sumexp: (x) => np.sum(np.exp(x)),
-    residual_rmsnorm: (x, r, scale) => {
-      const h = x.add(r)
-      const mean = np.mean(np.square(h.ref), -1, { keepdims: true })
-      return [h.ref, h.div(np.sqrt(mean.add(epsilon))).mul(scale)]
-    },
+    softmax,
+    layernorm,
+    sumexp,
+    residual_rmsnorm: rmsnorm,
     bias_gelu: (x, bias) => nn.gelu(x.add(bias), { approximate: false }),
-    matmul1024: (a, b) => np.matmul(a, b),
-    matmul1023: (a, b) => np.matmul(a, b),
+    matmul1024: matmul,
+    matmul1023: matmul,
     linear_relu: (x, w, b) => nn.relu(np.matmul(x, w).add(b)),
     attention: (q, k, v) => np.matmul(nn.softmax(np.matmul(q, k.transpose()).mul(0.125), -1), v),
-    conv3x3: (x, w) => lax.conv(x, w, [1, 1], 'SAME'),
+    conv3x3: conv,
     call64: (x) => np.tanh(x.mul(2).add(1)),
     mlp_step: step(perceptron),
     conv_step: step(convolutional),

@@ -2,7 +2,8 @@
 
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { chainConstants, compileProgram, epsilon } from '../rows.mjs'
+import { chainConstants, compileProgram } from '../rows.mjs'
+import { commonOf } from '../shared/sinter.mjs'
 import { learningRate } from '../training.mjs'
 
 const defaultBuild = new URL('../../dist/', import.meta.url)
@@ -10,50 +11,45 @@ const defaultBuild = new URL('../../dist/', import.meta.url)
 /** The row functions on a build of the library. */
 export function functionsOf(lib) {
   const { nn } = lib
+  const { multiplyAdds, softmax, layernorm, sumexp, rmsnorm, matmul, conv, perceptron } = commonOf(lib)
   const crossEntropy = (logits, targets) =>
     nn
       .logSoftmax(logits)
       .mul(targets)
       .sum()
       .mul(-1 / targets.shape[0])
-  const perceptron = ([w1, b1, w2, b2, w3, b3], x) =>
-    x.matmul(w1).add(b1).relu().matmul(w2).add(b2).relu().matmul(w3).add(b3)
   const convolution = (x, w, b) => {
-    const y = lib
-      .conv2d(x, w, { padding: 'same' })
+    const y = conv(x, w)
       .add(b.reshape([b.shape[0], 1, 1]))
       .relu()
     const [n, c, h, v] = y.shape
     return y.reshape([n, c, h / 2, 2, v / 2, 2]).max([3, 5])
   }
-  const convolutional = ([w1, b1, w2, b2, w3, b3], x) => {
+  const convolutional = (x, w1, b1, w2, b2, w3, b3) => {
     const y = convolution(convolution(x, w1, b1), w2, b2)
     return y.reshape([y.shape[0], w3.shape[0]]).matmul(w3).add(b3)
   }
   const step =
     (model) =>
     (x, targets, ...parameters) => {
-      const loss = (p) => crossEntropy(model(p, x), targets)
+      const loss = (p) => crossEntropy(model(x, ...p), targets)
       const [value, gradients] = lib.valueAndGrad(loss)(parameters)
       return [value, ...parameters.map((p, i) => p.sub(gradients[i].mul(learningRate)))]
     }
   return {
-    chain10: (x) => chainConstants.reduce((y, [a, b]) => y.mul(a).add(b), x),
+    chain10: multiplyAdds(chainConstants),
     exp: (x) => x.exp(),
     tanh: (x) => x.tanh(),
-    softmax: (x) => x.softmax(-1),
-    layernorm: (x, scale, bias) => nn.layerNorm(x, { scale, bias, epsilon }),
-    sumexp: (x) => x.exp().sum(),
-    residual_rmsnorm: (x, r, scale) => {
-      const h = x.add(r)
-      return [h, nn.rmsNorm(h, { scale, epsilon })]
-    },
+    softmax,
+    layernorm,
+    sumexp,
+    residual_rmsnorm: rmsnorm,
     bias_gelu: (x, bias) => nn.gelu(x.add(bias)),
-    matmul1024: (a, b) => a.matmul(b),
-    matmul1023: (a, b) => a.matmul(b),
+    matmul1024: matmul,
+    matmul1023: matmul,
     linear_relu: (x, w, b) => x.matmul(w).add(b).relu(),
     attention: (q, k, v) => q.matmul(k.T).mul(0.125).softmax(-1).matmul(v),
-    conv3x3: (x, w) => lib.conv2d(x, w, { padding: 'same' }),
+    conv3x3: conv,
     call64: (x) => x.mul(2).add(1).tanh(),
     mlp_step: step(perceptron),
     conv_step: step(convolutional),

@@ -1,6 +1,7 @@
 /** One system in a process of its own: prepares a row, checks its results, and times batches of calls when asked. */
+import { count } from '../shared/oracle.mjs'
 import { provideWebgpu, queueDone } from './host.mjs'
-import { count, errorOf, inputsOf, rowsAt } from './rows.mjs'
+import { errorOf, inputsOf, rowsAt } from './rows.mjs'
 
 const openers = {
   copy: () => import('./copy.mjs'),

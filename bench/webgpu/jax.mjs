@@ -1,30 +1,20 @@
 /** jax-js on its WebGPU device: the rows as jitted functions. */
-import { chain, epsilon } from './rows.mjs'
+import { commonOf } from '../shared/jax.mjs'
+import { chain } from './rows.mjs'
 
 export async function open() {
-  const { numpy: np, jit, nn, lax, init, defaultDevice } = await import('@jax-js/jax')
+  const jax = await import('@jax-js/jax')
+  const { numpy: np, jit, nn, init, defaultDevice } = jax
   if (!(await init('webgpu')).includes('webgpu')) throw new Error('the webgpu device does not start')
   defaultDevice('webgpu')
 
+  const { multiplyAdds, perceptron, ...common } = commonOf(jax)
   const functions = {
+    ...common,
     logexp: (x) => np.log(np.exp(x).add(1)),
-    chain: (x) => chain.reduce((y, [a, b]) => y.mul(a).add(b), x),
-    softmax: (x) => nn.softmax(x, -1),
-    layernorm: (x, scale, bias) => nn.standardize(x, -1, { epsilon }).mul(scale).add(bias),
-    sumexp: (x) => np.sum(np.exp(x)),
-    rmsnorm: (x, r, scale) => {
-      const h = x.add(r)
-      const mean = np.mean(np.square(h.ref), -1, { keepdims: true })
-      return [h.ref, h.div(np.sqrt(mean.add(epsilon))).mul(scale)]
-    },
-    matmul: (x, w) => np.matmul(x, w),
+    chain: multiplyAdds(chain),
     linear_gelu: (x, w, b) => nn.gelu(np.matmul(x, w).add(b), { approximate: false }),
-    conv: (x, w) => lax.conv(x, w, [1, 1], 'SAME'),
-    mlp: (x, w1, b1, w2, b2, w3, b3) => {
-      const h1 = nn.relu(np.matmul(x, w1).add(b1))
-      const h2 = nn.relu(np.matmul(h1, w2).add(b2))
-      return np.matmul(h2, w3).add(b3)
-    },
+    mlp: perceptron,
   }
 
   function prepare(row, inputs) {

@@ -3,53 +3,47 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { brotliDecompressSync } from 'node:zlib'
-import { model, scalar } from '../onnx.mjs'
-import { chain, epsilon } from './rows.mjs'
+import {
+  conv,
+  layernorm,
+  matmul,
+  microsoft,
+  modelOfRow,
+  multiplyAdds,
+  rmsnorm,
+  scalar,
+  softmax,
+  sumexp,
+} from '../shared/onnx.mjs'
+import { chain } from './rows.mjs'
 
 /** Files beside the bundle: the library, and its WebAssembly, compressed. */
 export const ortFiles = { library: 'ort.webgpu.bundle.min.mjs', binary: 'ort-wasm-simd-threaded.asyncify.wasm' }
 
-const microsoft = 'com.microsoft'
-
-/** Nodes of a row: inputs are in0, in1 ..., results out0 ... Fused operators where it has them. */
+/** The nodes of a row. Fused operators where the library has them. */
 const graphs = {
-  logexp: () => ({
+  logexp: {
     nodes: [
       ['Exp', ['in0'], ['e']],
       ['Add', ['e', 'one'], ['a']],
       ['Log', ['a'], ['out0']],
     ],
     constants: [scalar('one', 1)],
-  }),
-  chain: () => ({
-    nodes: chain.flatMap((_, i) => [
-      ['Mul', [i === 0 ? 'in0' : `y${i - 1}`, `a${i}`], [`m${i}`]],
-      ['Add', [`m${i}`, `b${i}`], [i + 1 === chain.length ? 'out0' : `y${i}`]],
-    ]),
-    constants: chain.flatMap(([a, b], i) => [scalar(`a${i}`, a), scalar(`b${i}`, b)]),
-  }),
-  softmax: () => ({ nodes: [['Softmax', ['in0'], ['out0'], { axis: -1 }]] }),
-  layernorm: () => ({ nodes: [['LayerNormalization', ['in0', 'in1', 'in2'], ['out0'], { axis: -1, epsilon }]] }),
-  sumexp: () => ({
-    nodes: [
-      ['Exp', ['in0'], ['e']],
-      ['ReduceSum', ['e'], ['out0'], { keepdims: 1 }],
-    ],
-  }),
-  rmsnorm: () => ({
-    nodes: [
-      ['SkipSimplifiedLayerNormalization', ['in0', 'in1', 'in2'], ['out1', '', '', 'out0'], { epsilon }, microsoft],
-    ],
-  }),
-  matmul: () => ({ nodes: [['MatMul', ['in0', 'in1'], ['out0']]] }),
-  linear_gelu: () => ({
+  },
+  chain: multiplyAdds(chain),
+  softmax,
+  layernorm,
+  sumexp,
+  rmsnorm,
+  matmul,
+  linear_gelu: {
     nodes: [
       ['MatMul', ['in0', 'in1'], ['m']],
       ['BiasGelu', ['m', 'in2'], ['out0'], {}, microsoft],
     ],
-  }),
-  conv: () => ({ nodes: [['Conv', ['in0', 'in1'], ['out0'], { kernel_shape: [3, 3], pads: [1, 1, 1, 1] }]] }),
-  mlp: () => ({
+  },
+  conv,
+  mlp: {
     nodes: [
       ['Gemm', ['in0', 'in1', 'in2'], ['g1']],
       ['Relu', ['g1'], ['h1']],
@@ -57,19 +51,13 @@ const graphs = {
       ['Relu', ['g2'], ['h2']],
       ['Gemm', ['h2', 'in5', 'in6'], ['out0']],
     ],
-  }),
+  },
 }
 
 function modelOf(row, inputs) {
-  const { nodes, constants = [] } = graphs[row.name]()
-  const isWeight = (_, i) => row.weights.includes(i)
-  const named = row.inputs.map(({ shape }, i) => [`in${i}`, shape, inputs[i]])
-  return model({
-    nodes,
-    constants: [...constants, ...named.filter(isWeight)],
-    inputs: named.filter((_, i) => !isWeight(_, i)).map(([name, shape]) => [name, shape]),
-    outputs: row.outputs.map((shape, i) => [`out${i}`, shape]),
-  })
+  const shapes = row.inputs.map((p) => p.shape)
+  const outputs = row.outputs.map((shape, i) => [`out${i}`, shape])
+  return modelOfRow(row, graphs[row.name], shapes, inputs, outputs)
 }
 
 export async function open() {

@@ -2,9 +2,19 @@
  * Rows of the WebGPU benchmark at three sizes: shapes and ranges of f32 inputs, what a perfect kernel moves or computes, and
  * single elements of the results in float64. Systems implement rows by name.
  */
-import { erf, uniform } from '../rows.mjs'
-
-export const epsilon = 1e-5
+import {
+  convolution,
+  count,
+  gelu,
+  layernorm,
+  multiplyAdds,
+  pointwise,
+  product,
+  rmsnorm,
+  softmax,
+  sumexp,
+  uniform,
+} from '../shared/oracle.mjs'
 
 /** The multiply-adds of `chain`: each uses the result of the one before. */
 export const chain = Array.from({ length: 10 }, (_, i) => [1 + 0.03 * (i - 4.5), 0.25 * ((i % 3) - 1)])
@@ -17,49 +27,12 @@ export const sizes = {
 }
 const widths = { large: [784, 512, 512, 10], small: [784, 512, 512, 10], tiny: [48, 32, 32, 10] }
 
-export const count = (shape) => shape.reduce((a, b) => a * b, 1)
 const input = (shape, low = -1, high = 1) => ({ shape, low, high })
 
 /** One row's data; `weights` are positions of inputs that a model holds as constants. `bytes` where memory bounds the row. */
 const row = (r) => ({ weights: [], tolerance: 1e-5, ...r })
 
 const elements = (n) => (n >= 2 ** 20 ? `${n / 2 ** 20}M` : `${n}`)
-
-function statistics(x, start, columns) {
-  let mean = 0
-  for (let j = 0; j < columns; j++) mean += x[start + j] / columns
-  let variance = 0
-  for (let j = 0; j < columns; j++) variance += (x[start + j] - mean) ** 2 / columns
-  return { mean, variance }
-}
-
-function product(a, b, i, j, n, k) {
-  let sum = 0
-  for (let p = 0; p < k; p++) sum += a[i * k + p] * b[p * n + j]
-  return sum
-}
-
-const gelu = (v) => 0.5 * v * (1 + erf(v / Math.SQRT2))
-
-/** An element of a 3 x 3 convolution with padding of one. */
-function convolved([x, w], [, channels, height, width], i) {
-  const plane = height * width
-  const [image, o, y0, x0] = [
-    Math.floor(i / (channels * plane)),
-    Math.floor(i / plane) % channels,
-    Math.floor((i % plane) / width),
-    i % width,
-  ]
-  let sum = 0
-  for (let c = 0; c < channels; c++)
-    for (let dy = 0; dy < 3; dy++)
-      for (let dx = 0; dx < 3; dx++) {
-        const [yy, xx] = [y0 + dy - 1, x0 + dx - 1]
-        if (yy < 0 || yy >= height || xx < 0 || xx >= width) continue
-        sum += x[(image * channels + c) * plane + yy * width + xx] * w[((o * channels + c) * 3 + dy) * 3 + dx]
-      }
-  return sum
-}
 
 /** The perceptron's result for one image, in float64. */
 function perceptron([x, ...parameters], layers, image) {
@@ -87,7 +60,7 @@ export function rowsAt(size) {
       inputs: [input([n], -4, 4)],
       outputs: [[n]],
       bytes: 8 * n,
-      expected: ([x], _, i) => Math.log1p(Math.exp(x[i])),
+      expected: pointwise((x) => Math.log1p(Math.exp(x))),
     }),
     row({
       name: 'chain',
@@ -95,7 +68,7 @@ export function rowsAt(size) {
       inputs: [input([n])],
       outputs: [[n]],
       bytes: 8 * n,
-      expected: ([x], _, i) => chain.reduce((y, [a, b]) => y * a + b, x[i]),
+      expected: pointwise(multiplyAdds(chain)),
     }),
     row({
       name: 'softmax',
@@ -103,12 +76,7 @@ export function rowsAt(size) {
       inputs: [input(matrix, -4, 4)],
       outputs: [matrix],
       bytes: 8 * rows * columns,
-      expected: ([x], _, i) => {
-        const start = i - (i % columns)
-        let sum = 0
-        for (let j = 0; j < columns; j++) sum += Math.exp(x[start + j])
-        return Math.exp(x[i]) / sum
-      },
+      expected: softmax(columns),
     }),
     row({
       name: 'layernorm',
@@ -117,10 +85,7 @@ export function rowsAt(size) {
       weights: [1, 2],
       outputs: [matrix],
       bytes: 8 * rows * columns,
-      expected: ([x, scale, bias], _, i) => {
-        const { mean, variance } = statistics(x, i - (i % columns), columns)
-        return ((x[i] - mean) / Math.sqrt(variance + epsilon)) * scale[i % columns] + bias[i % columns]
-      },
+      expected: layernorm(columns),
     }),
     row({
       name: 'sumexp',
@@ -129,11 +94,7 @@ export function rowsAt(size) {
       outputs: [[1]],
       bytes: 4 * n,
       tolerance: 1e-4,
-      expected: ([x]) => {
-        let sum = 0
-        for (let j = 0; j < n; j++) sum += Math.exp(x[j])
-        return sum
-      },
+      expected: sumexp,
     }),
     row({
       name: 'rmsnorm',
@@ -142,13 +103,7 @@ export function rowsAt(size) {
       weights: [2],
       outputs: [matrix, matrix],
       bytes: 16 * rows * columns,
-      expected: ([x, r, scale], output, i) => {
-        if (output === 0) return x[i] + r[i]
-        const start = i - (i % columns)
-        let sum = 0
-        for (let j = start; j < start + columns; j++) sum += (x[j] + r[j]) ** 2
-        return ((x[i] + r[i]) / Math.sqrt(sum / columns + epsilon)) * scale[i % columns]
-      },
+      expected: rmsnorm(columns),
     }),
     row({
       name: 'matmul',
@@ -177,7 +132,7 @@ export function rowsAt(size) {
       outputs: [images],
       flops: 18 * channels * count(images),
       tolerance: 1e-4,
-      expected: (data, _, i) => convolved(data, images, i),
+      expected: convolution(images),
     }),
     row({
       name: 'mlp',

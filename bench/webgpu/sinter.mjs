@@ -1,23 +1,16 @@
 /** Sinter: the rows as jitted functions on the device of `sinter/webgpu`. */
 import * as lib from 'sinter-build/index.js'
 import { webgpu } from 'sinter-build/webgpu.js'
-import { chain, epsilon } from './rows.mjs'
+import { commonOf } from '../shared/sinter.mjs'
+import { chain } from './rows.mjs'
 
-const { nn } = lib
+const { multiplyAdds, perceptron, ...common } = commonOf(lib)
 const functions = {
+  ...common,
   logexp: (x) => x.exp().add(1).log(),
-  chain: (x) => chain.reduce((y, [a, b]) => y.mul(a).add(b), x),
-  softmax: (x) => x.softmax(-1),
-  layernorm: (x, scale, bias) => nn.layerNorm(x, { scale, bias, epsilon }),
-  sumexp: (x) => x.exp().sum(),
-  rmsnorm: (x, r, scale) => {
-    const h = x.add(r)
-    return [h, nn.rmsNorm(h, { scale, epsilon })]
-  },
-  matmul: (x, w) => x.matmul(w),
-  linear_gelu: (x, w, b) => nn.gelu(x.matmul(w).add(b)),
-  conv: (x, w) => lib.conv2d(x, w, { padding: 'same' }),
-  mlp: (x, w1, b1, w2, b2, w3, b3) => x.matmul(w1).add(b1).relu().matmul(w2).add(b2).relu().matmul(w3).add(b3),
+  chain: multiplyAdds(chain),
+  linear_gelu: (x, w, b) => lib.nn.gelu(x.matmul(w).add(b)),
+  mlp: perceptron,
 }
 
 export async function open() {
