@@ -72,6 +72,8 @@ export interface ScalarInfo {
   readonly commutative?: true
   /** Nondecreasing in its (only) operand: commutes with max and min. */
   readonly monotone?: true
+  /** f(-x) = -f(x). */
+  readonly odd?: true
   /** f(f(x)) = f(x). */
   readonly idempotent?: true
   /** Discontinuous: the oracle must round its operands to their dtype before it is compared. */
@@ -149,19 +151,19 @@ export const scalarOps = {
   expm1: special({ monotone: true }),
   log: special({ monotone: true }),
   log1p: special({ monotone: true }),
-  sin: special(),
+  sin: special({ odd: true }),
   cos: special(),
-  tan: special(),
-  asin: special({ monotone: true }),
+  tan: special({ odd: true }),
+  asin: special({ monotone: true, odd: true }),
   acos: special(),
-  atan: special({ monotone: true }),
-  sinh: special({ monotone: true }),
+  atan: special({ monotone: true, odd: true }),
+  sinh: special({ monotone: true, odd: true }),
   cosh: special(),
-  tanh: special({ monotone: true }),
-  asinh: special({ monotone: true }),
+  tanh: special({ monotone: true, odd: true }),
+  asinh: special({ monotone: true, odd: true }),
   acosh: special({ monotone: true }),
-  atanh: special({ monotone: true }),
-  erf: special({ monotone: true }),
+  atanh: special({ monotone: true, odd: true }),
+  erf: special({ monotone: true, odd: true }),
   sigmoid: special({ monotone: true, nonnegative: true }),
   not: { arity: 1, result: 'same', on: bits, cost: 'simple' },
   isnan: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true, sameWhereFinite: true },

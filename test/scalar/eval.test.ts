@@ -60,6 +60,11 @@ describe('every operation on every dtype', () => {
         const of = (...args: Scalar[]): Scalar => evalScalar(op, dtype, resultOf(op, dtype), args)
         if (info.commutative) for (const x of values) for (const y of values) expect(of(x, y)).toEqual(of(y, x))
         if (info.idempotent) for (const x of values) expect(of(of(x))).toEqual(of(x))
+        if (info.odd)
+          for (const x of values) {
+            const minus = evalScalar('neg', dtype, dtype, [x])
+            expect(of(minus), `${op} ${dtype} ${x}`).toEqual(evalScalar('neg', dtype, dtype, [of(x)]))
+          }
         if (!info.monotone) continue
         const ordered = values
           .filter((v) => !Number.isNaN(Number(v)) && !Number.isNaN(Number(of(v))))

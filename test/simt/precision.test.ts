@@ -51,7 +51,7 @@ function check(b: { x: Float32Array; y: Uint16Array }): void {
 
 inBothDialects('erf', difference, buffers, check)
 
-const isCoarse = (k: Kernel): boolean => /erf_(coarse|unguarded)\(/.test(emitKernel(k, 'cuda', cudaCaps).source)
+const isCoarse = (k: Kernel): boolean => /erf_(rest_)?(coarse|unguarded)\(/.test(emitKernel(k, 'cuda', cudaCaps).source)
 
 const using = (uses: string, mode: Kernel['mode'] = 'fast'): boolean =>
   isCoarse({

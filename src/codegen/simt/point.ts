@@ -6,6 +6,7 @@ import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { elementsPerCall, isRandomDType, type RandomDType } from '../../scalar/threefry.ts'
 import { constant, scalarEx } from './arith.ts'
 import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Type, uint } from './ir.ts'
+import { oddForm } from './odd.ts'
 import { coarseForm } from './precision.ts'
 import { isPositiveNormal } from './ranges.ts'
 import { type Lanes, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
@@ -191,7 +192,7 @@ export class Point {
           const x = this.read(data)
           if (x.type === 'f32') return x
         }
-        const coarse = coarseForm(this, l)
+        const coarse = oddForm(this, l) ?? coarseForm(this, l)
         if (coarse !== undefined) return coarse
         if (op.op === 'log' && isPositiveNormal(this.scope.part, data))
           return call('f32', 'f32_log_normal', this.read(data))

@@ -5,6 +5,7 @@
  * computed to `coarseRelativeError` (docs/numerics.md, "Error bounds").
  */
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
+import { isModerate } from '../../scalar/moderate.ts'
 import { combinerOp, isArgCombiner, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import { bin, call, type Ex, lit, regType } from './ir.ts'
 import type { Part } from './part.ts'
@@ -24,29 +25,47 @@ interface Coarse {
   /** The errors that it keeps below their bounds. */
   readonly keeps: readonly ErrorKind[]
   /** The function of `scale` times an operand. */
-  readonly form: (x: Ex, scale: number, guard: 'coarse' | 'unguarded') => Ex
+  readonly form: Form
+  /** 1 - f(scale |x|) of an odd function: of its sign, nothing is left. */
+  readonly rest?: Form
 }
+
+type Form = (x: Ex, scale: number, guard: 'coarse' | 'unguarded') => Ex
 
 const f32 = (x: number): Ex => lit('f32', Math.fround(x))
 
 /** A library function of an operand and numbers that hold its scale. */
 const scaledCall =
-  (name: string, numbers: (scale: number) => readonly number[]): Coarse['form'] =>
+  (name: string, numbers: (scale: number) => readonly number[]): Form =>
   (x, scale, guard) =>
     call('f32', `f32_${name}_${guard}`, x, ...numbers(scale).map(f32))
 
 /** A library function that passes NaN on. */
 const plainCall =
-  (name: string): Coarse['form'] =>
+  (name: string): Form =>
   (x, scale) =>
     call('f32', `f32_${name}`, scale === 1 ? x : bin('*', x, f32(scale)))
+
+/** The same of the operand's magnitude. */
+const ofMagnitude =
+  (form: Form): Form =>
+  (x, scale, guard) =>
+    form(call('f32', 'f32_abs', x), scale, guard)
+
+const erfNumbers = (scale: number): readonly number[] => erfExponent.map((c, i) => c * scale ** (i + 1))
 
 /**
  * Coarse forms, the cheapest first. `_coarse` functions pass NaN on; `_unguarded` ones need not, and serve where a NaN operand
  * reaches all results on other ways.
  */
 const coarse: Readonly<Partial<Record<ScalarOp, readonly Coarse[]>>> = {
-  erf: [{ keeps: ['absolute'], form: scaledCall('erf', (s) => erfExponent.map((c, i) => c * s ** (i + 1))) }],
+  erf: [
+    {
+      keeps: ['absolute'],
+      form: scaledCall('erf', erfNumbers),
+      rest: ofMagnitude(scaledCall('erf_rest', erfNumbers)),
+    },
+  ],
   exp: [{ keeps: ['relative'], form: scaledCall('exp', (s) => [s * Math.LOG2E]) }],
   sigmoid: [{ keeps: ['absolute', 'relative'], form: scaledCall('sigmoid', (s) => [-s * Math.LOG2E]) }],
   tanh: [
@@ -64,8 +83,14 @@ const isTame = (op: ScalarOp): boolean => {
   return discontinuous !== true && cost !== 'special'
 }
 
+/** `by` times another value. */
+interface Multiple {
+  readonly of: ValueId
+  readonly by: number
+}
+
 /** How the values of a part are used: those that a loop over chunks computes for itself, by what it does alone. */
-class Uses {
+export class Uses {
   private readonly part: Part
   private readonly phase: Phase | undefined
   private readonly users = new Map<ValueId, LetStmt[]>()
@@ -92,6 +117,12 @@ class Uses {
   private storesOf(id: ValueId): readonly StoreStmt[] {
     const { part, phase } = this
     return part.stores.filter((s) => s.value === id && (phase?.values.has(id) !== true || phase.stores.has(s)))
+  }
+
+  /** What alone uses a value, if that is one operation. */
+  onlyUser(id: ValueId): LetStmt | undefined {
+    const [user, ...more] = this.usersOf(id)
+    return more.length > 0 || this.isCarried(id) || this.storesOf(id).length > 0 ? undefined : user
   }
 
   private isCarried(id: ValueId): boolean {
@@ -238,41 +269,63 @@ class Uses {
     return op?.kind === 'const' ? Number(op.value) : undefined
   }
 
-  /** A value as a positive constant times another. */
-  scaled(id: ValueId): { readonly of: ValueId; readonly by: number } {
+  /** A value as a constant of moderate magnitude times another. */
+  multiple(id: ValueId): Multiple {
     const op = this.part.lets.get(id)?.op
-    if (op?.kind === 'scalar' && op.op === 'mul') {
-      const [a, b] = op.args
-      for (const [of, c] of [[a, b] as const, [b, a] as const]) {
-        const by = c === undefined ? undefined : this.constantOf(c)
-        if (of !== undefined && by !== undefined && by >= 2 ** -6 && by <= 2 ** 6) return { of, by }
+    const factors = op?.kind === 'scalar' ? scalarInfo(op.op).factors : undefined
+    if (op?.kind === 'scalar' && factors !== undefined)
+      for (const i of [0, 1]) {
+        const [of, other] = [op.args[i], op.args[1 - i]]
+        const c = factors[i] === 1 && other !== undefined ? this.constantOf(other) : undefined
+        if (of !== undefined && c !== undefined && isModerate(c)) return { of, by: c ** (factors[1 - i] ?? 1) }
       }
-    }
     return { of: id, by: 1 }
+  }
+
+  /** A value as a positive constant near 1 times another. */
+  scaled(id: ValueId): Multiple {
+    const m = this.multiple(id)
+    return m.by >= 2 ** -6 && m.by <= 2 ** 6 ? m : { of: id, by: 1 }
   }
 }
 
 const known = new WeakMap<Part | Phase, Uses>()
 
+export const usesIn = (part: Part, phase?: Phase): Uses => {
+  const uses = known.get(phase ?? part) ?? new Uses(part, phase)
+  known.set(phase ?? part, uses)
+  return uses
+}
+
 /** Where values are read. */
-interface Place {
+export interface Place {
   readonly scope: { readonly part: Part; readonly phase: Phase | undefined }
   holds(id: ValueId): boolean
   read(id: ValueId): Ex
 }
 
+/** The coarse form of a function that uses allow. */
+function coarseOf({ op, id }: LetStmt, uses: Uses): Coarse | undefined {
+  return op.kind === 'scalar' ? coarse[op.op]?.find((f) => uses.allows(id, f.keeps)) : undefined
+}
+
+function formAt(at: Place, l: LetStmt, form: Form | undefined): Ex | undefined {
+  const [x] = l.op.kind === 'scalar' ? l.op.args : []
+  if (form === undefined || x === undefined) return undefined
+  const uses = usesIn(at.scope.part, at.scope.phase)
+  const { of, by } = uses.scaled(x)
+  const guard = uses.isCovered(l.id, uses.multiple(x).of) ? 'unguarded' : 'coarse'
+  return at.holds(of) ? form(at.read(of), by, guard) : form(at.read(x), 1, guard)
+}
+
 /** The coarse form of a function at a place, where its uses ask for no more. */
 export function coarseForm(at: Place, l: LetStmt): Ex | undefined {
   const { part, phase } = at.scope
-  if (part.mode !== 'fast' || l.op.kind !== 'scalar') return undefined
-  const forms = coarse[l.op.op]
-  const [x] = l.op.args
-  if (forms === undefined || x === undefined) return undefined
-  const uses = known.get(phase ?? part) ?? new Uses(part, phase)
-  known.set(phase ?? part, uses)
-  const form = forms.find((f) => uses.allows(l.id, f.keeps))?.form
-  if (form === undefined) return undefined
-  const { of, by } = uses.scaled(x)
-  const guard = uses.isCovered(l.id, of) ? 'unguarded' : 'coarse'
-  return at.holds(of) ? form(at.read(of), by, guard) : form(at.read(x), 1, guard)
+  return part.mode === 'fast' ? formAt(at, l, coarseOf(l, usesIn(part, phase))?.form) : undefined
+}
+
+/** 1 - f(|x|) of an odd function f of x, at any place: if its uses in the whole part allow a coarse form that has this one beside it. */
+export function restOf(part: Part, l: LetStmt): ((at: Place) => Ex | undefined) | undefined {
+  const rest = part.mode === 'fast' ? coarseOf(l, usesIn(part))?.rest : undefined
+  return rest === undefined ? undefined : (at) => formAt(at, l, rest)
 }

@@ -24,11 +24,18 @@ export const cudaCoarse: Library = {
   ...approximation('exp2', 'ex2.approx.ftz.f32'),
   ...approximation('log2', 'lg2.approx.ftz.f32'),
   ...approximation('reciprocal', 'rcp.approx.ftz.f32'),
+  // 1 - erf(a) for a >= 0.
+  ...pair(
+    'erf_rest',
+    ['c0', 'c1', 'c2', 'c3', 'c4'],
+    'return f32_exp2_flushed(fmaf(fmaf(fmaf(fmaf(c4, a, c3), a, c2), a, c1), a, c0) * a);',
+    ['f32_exp2_flushed'],
+  ),
   ...pair(
     'erf',
     ['c0', 'c1', 'c2', 'c3', 'c4'],
-    'const float t = fabsf(a);\n  const float p = fmaf(fmaf(fmaf(fmaf(c4, t, c3), t, c2), t, c1), t, c0);\n  return copysignf(1.0f - f32_exp2_flushed(p * t), a);',
-    ['f32_exp2_flushed'],
+    'return copysignf(1.0f - f32_erf_rest_unguarded(fabsf(a), c0, c1, c2, c3, c4), a);',
+    ['f32_erf_rest_unguarded'],
   ),
   ...pair('exp', ['k'], 'return f32_exp2_flushed(a * k);', ['f32_exp2_flushed']),
   ...pair('sigmoid', ['k'], 'return f32_reciprocal_flushed(1.0f + f32_exp2_flushed(a * k));', [

@@ -46,6 +46,7 @@ export const cudaInline: Inline = {
   f32_log_normal: 'logf',
   f32_abs: 'fabsf',
   f64_abs: 'fabs',
+  f32_fma: 'fmaf',
   f32_round: 'rintf',
   f64_round: 'rint',
   f32_rem: 'fmodf',

@@ -5,11 +5,11 @@
 import { fn, type Library } from './print.ts'
 
 /** `_unguarded`, whose result for NaN is any; and `_coarse`, which passes NaN on: exp2 of a driver need not. */
-function pair(name: string, numbers: readonly string[], body: string): Library {
+function pair(name: string, numbers: readonly string[], body: string, uses: readonly string[] = []): Library {
   const params = ['a', ...numbers]
   const typed = params.map((p) => `${p}: f32`).join(', ')
   return {
-    [`f32_${name}_unguarded`]: fn(`fn f32_${name}_unguarded(${typed}) -> f32 {\n  ${body}\n}`),
+    [`f32_${name}_unguarded`]: fn(`fn f32_${name}_unguarded(${typed}) -> f32 {\n  ${body}\n}`, uses),
     [`f32_${name}_coarse`]: fn(
       `fn f32_${name}_coarse(${typed}) -> f32 {
   return select(f32_${name}_unguarded(${params.join(', ')}), a, f32_isnan(a));
@@ -20,12 +20,18 @@ function pair(name: string, numbers: readonly string[], body: string): Library {
 }
 
 export const wgslCoarse: Library = {
+  // 1 - erf(a) for a >= 0.
+  ...pair(
+    'erf_rest',
+    ['c0', 'c1', 'c2', 'c3', 'c4'],
+    'return exp2(fma(fma(fma(fma(c4, a, c3), a, c2), a, c1), a, c0) * a);',
+  ),
   ...pair(
     'erf',
     ['c0', 'c1', 'c2', 'c3', 'c4'],
-    `let t = abs(a);
-  let p = fma(fma(fma(fma(c4, t, c3), t, c2), t, c1), t, c0);
-  return bitcast<f32>(bitcast<u32>(1.0 - exp2(p * t)) | (bitcast<u32>(a) & 0x80000000u));`,
+    `let size = 1.0 - f32_erf_rest_unguarded(abs(a), c0, c1, c2, c3, c4);
+  return bitcast<f32>(bitcast<u32>(size) | (bitcast<u32>(a) & 0x80000000u));`,
+    ['f32_erf_rest_unguarded'],
   ),
   // 2^(a k)
   ...pair('exp', ['k'], 'return exp2(a * k);'),

@@ -13,6 +13,7 @@ const infix = (op: string) => (a?: string, b?: string) => `(${a} ${op} ${b})`
 
 export const wgslInline: Inline = {
   f32_abs: 'abs',
+  f32_fma: 'fma',
   f32_floor: 'floor',
   f32_ceil: 'ceil',
   f32_trunc: 'trunc',
