@@ -1,17 +1,15 @@
 /** Kernels with sums against a mean, the rows they are tested on, and what their results are held to. */
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { readElement, writeElement } from '../../src/scalar/host.ts'
+import { readElement } from '../../src/scalar/host.ts'
 import type { DType } from '../../src/types/dtype.ts'
-import { hostArray } from '../../src/types/host.ts'
 import { noise } from '../kernel/hard-cases/case.ts'
 import type { Buffers } from './emulator/emulator.ts'
-import { chunk } from './streamed.ts'
+import { buffersOf, chunk, type Row, storedSums } from './longRows.ts'
 
 const [inf, nan] = [Number.POSITIVE_INFINITY, Number.NaN]
 
-/** Rows: element i of n, given some noise in (-1, 1). */
-export const rows: readonly { readonly name: string; readonly at: (i: number, n: number, x: number) => number }[] = [
+export const rows: readonly Row[] = [
   { name: 'numbers about zero', at: (_, __, x) => 2 * x },
   { name: 'numbers about 1e4', at: (_, __, x) => 1e4 + 2 * x },
   { name: 'numbers about -1e6', at: (_, __, x) => -1e6 + 2 * x },
@@ -130,14 +128,7 @@ ${which.map((s) => `  param ${s}: f32[${rows.length}] write`).join('\n')}
   %5 f32{r} = mul %3, %4
   %8 f32{r, c} = sub %1, %5
   store mean[r] = %5
-${which
-  .map((s, i) => {
-    const { text } = sums[s]
-    const own = new Set([...text.matchAll(/(?<=^\s*%)\d+(?= [a-z])/gm)].map(([id]) => id))
-    const apart = text.replace(/%(\d+)/g, (whole, id) => (own.has(id) ? `%${100 * (i + 1) + Number(id)}` : whole))
-    return `  ${apart}\n  store ${s}[r] = %${100 * (i + 1) + 99}`
-  })
-  .join('\n')}
+${storedSums(which, (s) => sums[s].text)}
 }`)
 
 /** Layer normalisation, whose results take a walk of their own. */
@@ -194,19 +185,10 @@ export const others = (n: number): Kernel =>
 
 export function dataFor(k: Kernel, n: number): Buffers {
   const wide = noise(7, 2 * n)
-  const out: Buffers = {}
-  for (const p of k.params) {
-    const count = p.shape.reduce((a, b) => a * b, 1)
-    const data = hostArray(p.dtype, count)
-    for (let i = 0; i < count; i++) {
-      const noisy = wide[(i * 31 + Math.floor(i / n)) % wide.length] ?? 0
-      const row = rows[Math.floor(i / n)]
-      const value = p.access !== 'read' ? 77 : p.name === 'w' ? noisy : (row?.at(i % n, n, noisy) ?? 0)
-      writeElement(data, p.dtype, i, value)
-    }
-    out[p.name] = data
-  }
-  return out
+  return buffersOf(k, ({ name }, i) => {
+    const noisy = wide[(i * 31 + Math.floor(i / n)) % wide.length] ?? 0
+    return name === 'w' ? noisy : (rows[Math.floor(i / n)]?.at(i % n, n, noisy) ?? 0)
+  })
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Random bits in CUDA on the host and in WGSL: the same as the reference's in every width, through views, in rows and under vmap. */
 import { expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { withOrigin } from '../../src/diagnostics/origin.ts'
@@ -44,6 +45,28 @@ const views = (key: Node): Node[] =>
     ]
   })
 
+/** Masks of even and odd rows, as numbers, through the views that change which of two neighbours an element is. */
+const masks = (key: Node): Node[] =>
+  [
+    [6, 64],
+    [5, 53],
+    [3, 2, 40],
+    [7, 1],
+  ].flatMap((shape) => {
+    const m = c.cast(c.bernoulli(key, 0.4, shape), 'i32')
+    const last = shape.length - 1
+    const n = shape[last] ?? 1
+    return [
+      m,
+      c.add(c.flip(m), 1),
+      c.add(c.transpose(m), 1),
+      c.sum(m, last),
+      ...(n === 1 ? [] : [c.add(c.sliceAxis(m, last, 1, n), 1), c.add(c.sliceAxis(m, last, 0, n, 2), 1)]),
+      c.add(c.sliceAxis(m, 0, 1, 3), 1),
+      c.reshape(c.add(m, 1), [-1]),
+    ]
+  })
+
 const programs: Readonly<Record<string, Graph>> = {
   views: trace(views),
   masks: trace((key) => [
@@ -52,6 +75,13 @@ const programs: Readonly<Record<string, Graph>> = {
     c.sum(c.mul(c.cast(c.bernoulli(key, 0.5, [6, 300]), 'i32'), c.cast(c.bernoulli(key, 0.5, [6, 300]), 'i32')), 1),
     c.sliceAxis(c.dropout(c.full([4, 130], 3, 'f32'), key, 0.4), 1, 5, 127),
   ]),
+  maskViews: trace(masks),
+  vmapMasks: vmapGraph(
+    trace((key) => [c.bernoulli(key, 0.7, [3, 7]), c.bernoulli(key, 0.2, [4, 16])]),
+    [0],
+    [0, 0],
+    3,
+  ),
   vmap: vmapGraph(
     trace((key) => randomDTypes.map((dtype) => c.randomBits(key, [3, 7], dtype))),
     [0],
@@ -86,6 +116,22 @@ const compiled = (mode: 'fast' | 'strict'): Compiled[] =>
       want: expected[name],
     })),
   )
+
+test('a call of the generator serves the eight elements of a mask that a thread holds, which know their place in a pair', () => {
+  const graph = trace((key) => [c.dropout(c.full([64, 1024], 1, 'bf16'), key, 0.1)])
+  const { program } = compileGraph(graph, { mode: 'fast', target: cudaTarget })
+  const [step, ...more] = program.steps
+  if (step?.kind !== 'kernel') throw new Error('no kernel')
+  expect(more).toEqual([])
+  const body =
+    emitKernel(step.kernel, 'wgsl', { maxThreads: 256, maxSharedBytes: 16384, laneBits: 5 }).source.split(
+      '@compute',
+    )[1] ?? ''
+  const stored = body.match(/bf16_pair\(/g)?.length ?? 0
+  expect(stored).toBeGreaterThanOrEqual(4)
+  expect(body.match(/= threefry_13\(/g)).toHaveLength(stored / 4)
+  expect(body).not.toMatch(/random_u16|% 2|& 1u?\b/)
+})
 
 test.skipIf(!hasCompiler())('in CUDA on the host (skipped where g++ is missing)', { timeout: 240_000 }, async () => {
   const all = [...compiled('fast'), ...compiled('strict')]

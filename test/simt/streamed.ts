@@ -2,20 +2,17 @@
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { readElement, writeElement } from '../../src/scalar/host.ts'
+import { readElement } from '../../src/scalar/host.ts'
 import type { DType } from '../../src/types/dtype.ts'
-import { type HostArray, hostArray } from '../../src/types/host.ts'
+import type { HostArray } from '../../src/types/host.ts'
 import { noise } from '../kernel/hard-cases/case.ts'
 import type { Buffers } from './emulator/emulator.ts'
-
-/** Elements of a chunk in blocks of 64 threads; half as many in WGSL where they are walked again. */
-export const chunk = 2048
+import { buffersOf, chunk, type Row, storedSums } from './longRows.ts'
 
 const [inf, nan] = [Number.POSITIVE_INFINITY, Number.NaN]
 const most = 3.4028234663852886e38
 
-/** Rows: element i of n, given some noise in (-1, 1). */
-export const rows: readonly { readonly name: string; readonly at: (i: number, n: number, x: number) => number }[] = [
+export const rows: readonly Row[] = [
   { name: 'numbers', at: (_, __, x) => 5 * x },
   { name: 'far apart', at: (_, __, x) => 900 * x },
   { name: 'ascending', at: (i, n, x) => (30 * i) / n + x },
@@ -112,13 +109,7 @@ ${which.map((s) => `  param ${s}: f32[${rows.length}] write`).join('\n')}
   %10 f32{r, c} = sub %1, %3
   %11 f32{r, c} = exp %10
   %21 f32 = const 0
-${which
-  .map((s, i) => {
-    const own = new Set([...sums[s].matchAll(/(?<=^\s*%)\d+(?= [a-z])/gm)].map(([id]) => id))
-    const text = sums[s].replace(/%(\d+)/g, (whole, id) => (own.has(id) ? `%${100 * (i + 1) + Number(id)}` : whole))
-    return `  ${text}\n  store ${s}[r] = %${100 * (i + 1) + 99}`
-  })
-  .join('\n')}
+${storedSums(which, (s) => sums[s])}
 }`)
 
 /** Long columns, several in a thread: the anchors of each. */
@@ -246,29 +237,14 @@ export const others = (n: number): Kernel =>
 
 export function dataFor(k: Kernel, n: number): Buffers {
   const wide = noise(3, n)
-  const out: Buffers = {}
-  for (const p of k.params) {
-    const data = hostArray(
-      p.dtype,
-      p.shape.reduce((a, b) => a * b, 1),
-    )
-    if (p.name === 'w') for (const [i, v] of wide.entries()) writeElement(data, p.dtype, i, i % 7 === 0 ? 0 : v + 1.1)
+  return buffersOf(k, ({ name, shape }, i) => {
+    if (name === 'w') return i % 7 === 0 ? 0 : (wide[i] ?? 0) + 1.1
     // The first, the last, and any other element; and one that is none.
-    else if (p.name === 't')
-      for (let i = 0; i < data.length; i++) writeElement(data, p.dtype, i, [0, n - 1, n, (i * 977) % n][i % 4] ?? 0)
-    else if (p.access !== 'read') for (let i = 0; i < data.length; i++) writeElement(data, p.dtype, i, 77)
-    else {
-      const columns = p.shape[1] ?? 1
-      const across = columns === n
-      for (let i = 0; i < data.length; i++) {
-        const [line, at] = across ? [Math.floor(i / n), i % n] : [i % columns, Math.floor(i / columns)]
-        const row = rows[line % rows.length]
-        writeElement(data, p.dtype, i, row?.at(at, n, wide[(at * 31 + line) % n] ?? 0) ?? 0)
-      }
-    }
-    out[p.name] = data
-  }
-  return out
+    if (name === 't') return [0, n - 1, n, (i * 977) % n][i % 4] ?? 0
+    const columns = shape[1] ?? 1
+    const [line, at] = columns === n ? [Math.floor(i / n), i % n] : [i % columns, Math.floor(i / columns)]
+    return rows[line % rows.length]?.at(at, n, wide[(at * 31 + line) % n] ?? 0) ?? 0
+  })
 }
 
 /** Relative distance, where not both are the same infinity, NaN, or zero. */

@@ -5,16 +5,14 @@
 import { describe, expect, test } from 'vitest'
 import * as api from '../../src/api/index.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
-import { compileGraph } from '../../src/compile/index.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
-import { webgpuTarget } from '../../src/plan/target.ts'
 import { noise } from '../kernel/hard-cases/case.ts'
 import { makeRng } from '../random/rng.ts'
-import { Emulated, hasCompiler } from './emulator/emulator.ts'
+import { hasCompiler } from './emulator/emulator.ts'
+import { type Case, chunk, cuda, emulate, loopsOf, named, testLongRows, threads, walks, wgsl } from './longRows.ts'
 import {
   all,
   check,
-  chunk,
   columns,
   dataFor,
   looped,
@@ -27,7 +25,6 @@ import {
   softmax,
   sums,
 } from './streamed.ts'
-import { type Case, cuda, named, walks, wgsl } from './walks.ts'
 import { openDevice, runWgsl } from './wgsl.ts'
 
 const cases: readonly Case[] = [
@@ -47,16 +44,20 @@ const cases: readonly Case[] = [
   named('what does not stream', chunk + 5, 3, others(chunk + 5)),
 ]
 
-describe('WGSL', () => {
-  test.for(cases)('$name', async (c, { skip }) => {
-    const machine = await openDevice()
-    skip(typeof machine === 'string', String(machine))
-    if (typeof machine === 'string') return
-    const buffers = dataFor(c.kernel, c.n)
-    await runWgsl({ ...machine, limits: { ...machine.limits, maxThreads: 64 } }, [c.kernel], buffers)
-    check(c.kernel, c.n, buffers)
-  })
-})
+testLongRows(
+  {
+    cases,
+    random: (seed) => {
+      const rng = makeRng(seed)
+      const names = Object.keys(sums).filter((s): s is Sum => s in sums)
+      const n = rng.int(chunk + 1, 5 * chunk)
+      const which = rng.shuffle(names).slice(0, rng.int(1, 4))
+      return { n, kernel: manySums(which, n, rng.pick(['f32', 'f16', 'bf16']), rng.int(1, 3)) }
+    },
+    clustered: { n: 3 * chunk + 7, kernel: manySums([...all, ...more], 3 * chunk + 7, 'f32') },
+  },
+  { dataFor, check },
+)
 
 describe('exact to what docs/numerics.md says', () => {
   test.for([3, 30, 300])('exponents up to about -%i', async (scale, { skip }) => {
@@ -70,7 +71,7 @@ describe('exact to what docs/numerics.md says', () => {
     noise(scale, x.length).forEach((v, i) => {
       x[i] = v * scale
     })
-    await runWgsl({ ...machine, limits: { ...machine.limits, maxThreads: 64 } }, [k], buffers)
+    await runWgsl({ ...machine, limits: { ...machine.limits, maxThreads: threads } }, [k], buffers)
     // Each thread adds n / 64 terms one after another.
     const bound = (3 + 2.5 * Math.log2(n)) * 2 ** -23 + (n / 64 + 8) * 2 ** -24
     for (let r = 0; r < rows.length; r++) {
@@ -83,70 +84,15 @@ describe('exact to what docs/numerics.md says', () => {
 })
 
 describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is missing)', () => {
-  test('all', { timeout: 240_000 }, () => {
-    const emulated = new Emulated(
-      cases.map((c) => c.kernel),
-      cuda,
-    )
-    cases.forEach((c, i) => {
-      const buffers = dataFor(c.kernel, c.n)
-      emulated.run(i, buffers)
-      check(c.kernel, c.n, buffers)
-    })
-    emulated.dispose()
-  })
-
-  test('random sums', { timeout: 240_000 }, () => {
-    const random = Array.from({ length: 10 }, (_, seed) => {
-      const rng = makeRng(seed)
-      const names = Object.keys(sums).filter((s): s is Sum => s in sums)
-      const n = rng.int(chunk + 1, 5 * chunk)
-      const k = manySums(rng.shuffle(names).slice(0, rng.int(1, 4)), n, rng.pick(['f32', 'f16', 'bf16']), rng.int(1, 3))
-      return { n, k }
-    })
-    const emulated = new Emulated(
-      random.map(({ k }) => k),
-      cuda,
-    )
-    random.forEach(({ n, k }, i) => {
-      const buffers = dataFor(k, n)
-      emulated.run(i, buffers)
-      check(k, n, buffers)
-    })
-    emulated.dispose()
-  })
-
   test('in doubles', { timeout: 240_000 }, () => {
     const n = chunk + 77
-    const k = softmax(n, 'f64')
-    const emulated = new Emulated([k], cuda)
-    const buffers = dataFor(k, n)
-    emulated.run(0, buffers)
-    check(k, n, buffers)
-    emulated.dispose()
-    expect(walks(emitKernel(k, 'cuda', cuda).source)).toBe(2)
-  })
-
-  test('in clusters, where a row does not stay in one', { timeout: 240_000 }, () => {
-    const k = manySums([...all, ...more], 3 * chunk + 7, 'f32')
-    const caps = { ...cuda, maxThreads: 32, clusters: 2 }
-    const emulated = new Emulated([k], caps)
-    const buffers = dataFor(k, 3 * chunk + 7)
-    emulated.run(0, buffers)
-    check(k, 3 * chunk + 7, buffers)
-    emulated.dispose()
+    const kernel = softmax(n, 'f64')
+    emulate([{ n, kernel }], cuda, { dataFor, check })
+    expect(walks(emitKernel(kernel, 'cuda', cuda).source)).toBe(2)
   })
 })
 
 describe('walks over a row', () => {
-  test.each(cases)('$name', (c) => {
-    for (const [dialect, caps] of [
-      ['cuda', cuda],
-      ['wgsl', wgsl],
-    ] as const)
-      expect([dialect, walks(emitKernel(c.kernel, dialect, caps).source)]).toEqual([dialect, c.walks])
-  })
-
   test('a choice for one index of the row is made where that index is', () => {
     const n = 4 * chunk + 8
     const source = emitKernel(picked(n), 'wgsl', wgsl).source
@@ -180,25 +126,18 @@ describe('walks over a row', () => {
     expect(emitKernel(strict, 'cuda', cuda).source).not.toContain('anchor')
   })
 
-  /** The emitted kernels of a function of logits with so many classes. */
-  const emitted = (classes: number, f: (x: api.Tensor, t: api.Tensor) => unknown): string[] => {
-    const specs = { x: { shape: [64, classes], dtype: 'bf16' }, t: { shape: [64], dtype: 'i32' } } as const
-    const { graph } = api.program(({ x, t }: { x: api.Tensor; t: api.Tensor }) => f(x, t), specs, 'case').trace()
-    const { program } = compileGraph(graph, { mode: 'fast', target: webgpuTarget() })
-    const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
-    return kernels.map((k) => emitKernel(k, 'wgsl', { ...wgsl, maxThreads: 256 }).source)
-  }
-  const loops = (sources: readonly string[]): number[] =>
-    sources.map((s) => [...s.matchAll(/for \(var \w+_at\w* = 0/g)].length).filter((n) => n > 0)
+  /** Of logits with so many classes. */
+  const loops = (classes: number, f: (x: api.Tensor, t: api.Tensor) => unknown): number[] =>
+    loopsOf({ x: { shape: [64, classes], dtype: 'bf16' }, t: { shape: [64], dtype: 'i32' } }, ({ x, t }) => f(x, t))
 
   test('functions of long rows', () => {
     const of = (x: api.Tensor): api.Tensor => x.astype('f32')
-    expect(loops(emitted(32000, (x) => of(x).logsumexp(-1)))).toEqual([1])
-    expect(loops(emitted(32000, (x) => x.softmax(-1)))).toEqual([2])
-    expect(loops(emitted(32000, (x) => api.nn.logSoftmax(x, -1)))).toEqual([2])
+    expect(loops(32000, (x) => of(x).logsumexp(-1))).toEqual([1])
+    expect(loops(32000, (x) => x.softmax(-1))).toEqual([2])
+    expect(loops(32000, (x) => api.nn.logSoftmax(x, -1))).toEqual([2])
     expect(
-      loops(emitted(32000, (x, t) => api.valueAndGrad((l: api.Tensor) => api.nn.crossEntropy(of(l), t).mean())(x))),
+      loops(32000, (x, t) => api.valueAndGrad((l: api.Tensor) => api.nn.crossEntropy(of(l), t).mean())(x)),
     ).toEqual([2])
-    expect(loops(emitted(4096, (x) => x.softmax(-1)))).toEqual([])
+    expect(loops(4096, (x) => x.softmax(-1))).toEqual([])
   })
 })
