@@ -1,30 +1,13 @@
 /** Which sums stream, and that the terms of those that do obey the law of rescaling, in double precision. */
 import { describe, expect, test } from 'vitest'
-import type { LetStmt, ValueId } from '../../src/kernel/ir.ts'
+import type { ValueId } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { type Streamed, streamedSum } from '../../src/kernel/streams.ts'
-import { evalScalar } from '../../src/scalar/eval.ts'
-import type { Scalar } from '../../src/scalar/ops.ts'
 import { makeRng } from '../random/rng.ts'
-import { type Lets, letsOf, streamed, sumOf } from './streamedSums.ts'
+import { type Lets, letsOf, rowsOf, streamed, termOf, valueAt } from './streamedSums.ts'
 
 /** Statements after x (%0), w (%1), the row's v (%2), and the greatest x (%3); the last one is the sum. */
-function bodyOf(text: string, fold = 'max'): Lets {
-  return letsOf(
-    parseKernel(`kernel k {
-  param x: f32[4, 9] read
-  param w: f32[4, 9] read
-  param v: f32[4] read
-  axes r: 4, c: 9
-  grid r
-  %0 f32{r, c} = load x[r, c]
-  %1 f32{r, c} = load w[r, c]
-  %2 f32{r} = load v[r]
-  %3 f32{r} = reduce ${fold} %0 over c
-${text}
-}`),
-  )
-}
+const bodyOf = (text: string, fold = 'max'): Lets => rowsOf(`  %3 f32{r} = reduce ${fold} %0 over c\n${text}`)
 
 /** The rate of a sum of exponentials. */
 function rateOf(s: Streamed | undefined): number {
@@ -32,24 +15,8 @@ function rateOf(s: Streamed | undefined): number {
 }
 
 /** A term of the sum at a point, in double precision, against a given value. */
-function termAt(lets: Lets, s: Streamed, known: ReadonlyMap<ValueId, number>, against: number): number {
-  const values = new Map<ValueId, Scalar>([...known, [s.against, against]])
-  const value = (id: ValueId): Scalar => {
-    const have = values.get(id)
-    if (have !== undefined) return have
-    const l = lets.get(id)
-    if (l?.op.kind === 'const') return l.op.value
-    if (l?.op.kind !== 'scalar') throw new Error(`%${id} is not known`)
-    const { op, args } = l.op
-    const from = lets.get(args[op === 'select' ? 1 : 0] ?? id)?.dtype ?? 'f32'
-    const wide = (d: LetStmt['dtype']): LetStmt['dtype'] => (d === 'bool' ? d : 'f64')
-    const out = evalScalar(op, wide(from), wide(l.dtype), args.map(value))
-    values.set(id, out)
-    return out
-  }
-  const { op } = sumOf(lets)
-  return op.kind === 'reduce' ? Number(value(op.arg)) : Number.NaN
-}
+const termAt = (lets: Lets, s: Streamed, known: ReadonlyMap<ValueId, number>, against: number): number =>
+  valueAt(lets, termOf(lets), new Map([...known, [s.against, against]]))
 
 /** F(x, b) = F(x, a) r(a, b), r(a, a) = 1, r(a, b) r(b, e) = r(a, e), and no r grows towards the anchor. */
 function checkLaw(lets: Lets, s: Streamed, seed: number): void {
@@ -267,7 +234,7 @@ describe('what streams', () => {
   %4 f32{r} = reduce sum %3 over c, d
   %5 f32{r, d} = reduce sum %3 over c
 }`)
-    const lets: Lets = new Map(k.parts[0]?.body.flatMap((s) => (s.kind === 'let' ? [[s.id, s] as const] : [])))
+    const lets = letsOf(k)
     const at = (id: number): Streamed | undefined => {
       const l = lets.get(id)
       return l === undefined ? undefined : streamedSum(l, lets)
