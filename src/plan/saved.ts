@@ -173,7 +173,9 @@ export function valuesToRecompute(
     const move = keptBytes(n, target) / target.bandwidth
     const fixed = n.op === 'param' || n.op === 'constant'
     const result = results.has(n)
-    const role = result || opDef(n).boundary !== undefined ? undefined : checkpointRole(n, users.get(n) ?? [], phases)
+    // What stands in memory anyway (literals, closed-over tensors) belongs to no region, wherever it was first named.
+    const own = !result && !fixed && opDef(n).boundary === undefined
+    const role = own ? checkpointRole(n, users.get(n) ?? [], phases) : undefined
     const again =
       fixed || opDef(n).boundary !== undefined || role === 'exit'
         ? Number.POSITIVE_INFINITY

@@ -64,6 +64,18 @@ describe('checkpoint keeps values, derivatives and types', () => {
     expectClose(s.hessian(nb)(v), s.hessian(na)(v))
     expectClose(s.vmap(s.grad(nb))(s.stack([v, v.mul(2)])), s.vmap(s.grad(na))(s.stack([v, v.mul(2)])))
   })
+  it('with literals that the backward pass reads', () => {
+    const grid = (...shape: number[]): s.Tensor => s.sin(s.arange(shape.reduce((n, k) => n * k, 1))).reshape(shape)
+    const [v, w] = [grid(5, 6), grid(6, 6)]
+    const run = (wrap: Wrap) => {
+      const f = wrap((a: s.Tensor) => s.sin(a.matmul(w).mul(s.tensor([1, 2, 3, 4, 5, 6]))))
+      return s.jit(s.grad((a: s.Tensor) => s.softmax(f(a).matmul(w)).square().sum()))(v)
+    }
+    const want = numbers(run(plain))
+    numbers(run(s.checkpoint)).forEach((value, i) => {
+      expect(value).toBeCloseTo(want[i] ?? Number.NaN, 5)
+    })
+  })
   it('in the steps of a scan', () => {
     const run =
       (wrap: Wrap) =>
