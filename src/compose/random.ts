@@ -70,14 +70,14 @@ export const sixteenBitChance = (p: number): number => Math.min(65535, Math.max(
 
 /**
  * true with probability `p`. A number is rounded to a multiple of 2^-16 (0 and 1 are exact, nothing else becomes one of them) and
- * costs 16 random bits an element; of a float tensor, which broadcasts, 24 bits count. Throws E_ARGUMENT for a number outside [0, 1].
+ * costs 8 random bits an element; of a float tensor, which broadcasts, 24 bits count. Throws E_ARGUMENT for a number outside [0, 1].
  */
 export function bernoulli(k: Node, p: number | Node, shape: Shape): Node {
   if (typeof p !== 'number') return compare('lt', randomUniform(k, shape), p)
   if (!(p >= 0 && p <= 1))
     throw new UserError('E_ARGUMENT', `a probability of ${p}`, { help: 'give a number in [0, 1]' })
   if (p === 0 || p === 1) return full(shape, p === 1, 'bool')
-  return compare('lt', randomBits(k, shape, 'u16'), sixteenBitChance(p))
+  return makeNode('randomMask', [k], { shape, chance: sixteenBitChance(p) })
 }
 
 /** Whole numbers from low to high (exclusive), i32; the bias of reducing 32 bits modulo the range is below 2^-32 times it. Throws E_ARGUMENT on an empty range. */

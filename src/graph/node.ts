@@ -53,6 +53,8 @@ export type AttrsByOp = {
   iota: { readonly axis: number; readonly shape: Shape; readonly dtype: DType }
   /** u32 bits: Threefry-2x32 of a u32[2] key at each row-major index. Input: key. */
   randomBits: { readonly shape: Shape; readonly dtype: RandomDType }
+  /** true with a chance in 65536ths, from 1 to 65535, at each row-major index (`maskElement`). Input: key. */
+  randomMask: { readonly shape: Shape; readonly chance: number }
 
   reshape: { readonly shape: Shape }
   /** Output axis i is input axis perm[i]. */

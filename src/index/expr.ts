@@ -4,7 +4,7 @@
  * the ranges of the axes (an axis of extent n ranges over [0, n)).
  */
 import { invariant } from '../diagnostics/errors.ts'
-import { type Atom, atomKey, type Expr, floorMod, make, rangeOf, type Term } from './form.ts'
+import { type Atom, atomKey, type Expr, floorMod, make, rangeOf, type Term, visitAtoms } from './form.ts'
 
 export {
   type Atom,
@@ -236,6 +236,23 @@ const touches = (e: Expr, map: (a: Atom) => Expr | undefined): boolean =>
   e.terms.some(
     ({ atom }) => map(atom) !== undefined || ((atom.kind === 'div' || atom.kind === 'mod') && touches(atom.of, map)),
   )
+
+/** The x that an expression is the quotient floor(x / by) of, if a quotient by `by` stands in it. */
+export function dividend(e: Expr, by: number): Expr | undefined {
+  const quotient = e.terms.find((t) => t.coef === 1 && t.atom.kind === 'div' && t.atom.by === by)
+  if (quotient?.atom.kind !== 'div') return undefined
+  const others = e.terms.filter((t) => t !== quotient)
+  return add(mul(make(others, e.offset), by), quotient.atom.of)
+}
+
+/** Whether all quotients and remainders in an expression are by powers of two: bits of a position give them. */
+export function isBitwise(e: Expr): boolean {
+  let is = true
+  visitAtoms(e, (a) => {
+    if (a.kind === 'div' || a.kind === 'mod') is &&= Number.isInteger(Math.log2(a.by))
+  })
+  return is
+}
 
 /** Row-major position of coordinates in a shape. */
 export function flatten(index: readonly Expr[], shape: readonly number[]): Expr {

@@ -4,7 +4,7 @@ import type { Node } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
 import * as ix from '../index/expr.ts'
 import { always } from '../index/predicate.ts'
-import type { LetStmt, NumericsMode } from '../kernel/ir.ts'
+import type { LetStmt, NumericsMode, TileOp } from '../kernel/ir.ts'
 import { expressionsOf, liveLets } from '../kernel/walk.ts'
 import { sizeOf } from '../types/shape.ts'
 import { coversOnce } from './bijection.ts'
@@ -81,7 +81,7 @@ function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body 
     tiles.lets,
     stores.map((s) => s.value),
   )
-  for (const l of used) if (l.op.kind !== 'scalar') tiles.checkSplits(expressionsOf(l.op))
+  for (const l of used) if (asksForSplits(l.op)) tiles.checkSplits(expressionsOf(l.op))
   const names = axesOfStatements(used)
   for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) names.add(a)
   const loaded = new Set<string>()
@@ -96,6 +96,10 @@ function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body 
     origin: tiles.origin,
   }
 }
+
+/** Whether an operation is better off without quotients of axes: not random bits, nor positions that a bit operation gives. */
+const asksForSplits = (op: TileOp): boolean =>
+  op.kind === 'index' ? !ix.isBitwise(op.expr) : op.kind !== 'scalar' && op.kind !== 'random'
 
 function axesOfStatements(lets: readonly LetStmt[]): Set<string> {
   const out = new Set<string>()

@@ -2,6 +2,7 @@
  * The cost model: max(bytes / bandwidth, arithmetic / rates) + launch, from a body's instances. Recomputation needs no case
  * of its own: a value is evaluated once for every point of its axes and of the grid around it.
  */
+import { drawsAt } from '../kernel/draws.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import { type ScalarInfo, scalarInfo } from '../scalar/ops.ts'
@@ -75,9 +76,9 @@ function bytesReadBy(body: Body): number {
   return bytes
 }
 
-/** Seconds that random bits of a dtype take. */
+/** Seconds that random bits of a dtype take, or masks: two of their elements share sixteen bits. */
 export function randomSeconds(elements: number, dtype: DType, target: TargetInfo): number {
-  return elements / (target.randomRate * (isRandomDType(dtype) ? elementsPerCall(dtype) : 1))
+  return elements / (target.randomRate * (isRandomDType(dtype) ? elementsPerCall(dtype) : 2 * elementsPerCall('u16')))
 }
 
 /** Elementwise operations of a class a second. */
@@ -134,7 +135,7 @@ function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
       compute += points / rateOf(cost, target)
     } else if (op.kind === 'random') {
       special += points
-      compute += randomSeconds(points, l.dtype, target)
+      compute += randomSeconds(points / drawsAt(op.index).repeat, l.dtype, target)
     } else if (op.kind === 'reduce' || op.kind === 'scan') {
       const n = size(new Set([...l.axes, ...grid, ...(op.kind === 'reduce' ? op.axes : [])])) * (repeats ?? 1)
       flops += n

@@ -12,6 +12,7 @@ import { type Predicate, predicateKey } from '../index/predicate.ts'
 import type { NumericsMode, ValueId } from '../kernel/ir.ts'
 import { readElement } from '../scalar/host.ts'
 import type { Scalar } from '../scalar/ops.ts'
+import { secondFrom } from '../scalar/threefry.ts'
 import { isWide } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Evaluation, Instance } from './evaluation.ts'
@@ -177,7 +178,28 @@ export class Instances implements Evaluation {
       ...this.tiles.letOf(k0).axes,
       ...this.tiles.letOf(k1).axes,
     ])
+    if (node.op === 'randomMask') return this.randomMask(node as NodeOf<'randomMask'>, k0, k1, at)
     return this.tiles.emit({ kind: 'random', k0, k1, index: at }, node.dtype, axes, node)
+  }
+
+  /** Neighbours 2i and 2i + 1 of a mask from draw i (`maskElement`): as unsigned distance from where each begins to hold. */
+  private randomMask(node: NodeOf<'randomMask'>, k0: ValueId, k1: ValueId, at: Expr): ValueId {
+    const { tiles } = this
+    const { chance } = node.attrs
+    const index = ix.div(at, 2)
+    const axes = [...tiles.axesOfExprs([index]), ...tiles.letOf(k0).axes, ...tiles.letOf(k1).axes]
+    const draw = tiles.emit({ kind: 'random', k0, k1, index }, 'u16', tiles.ordered(axes), node)
+    const place = ix.mod(at, 2)
+    const axesOfPlace = tiles.ordered(tiles.axesOfExprs([place]))
+    const second = tiles.scalar(
+      'cast',
+      [tiles.emit({ kind: 'index', expr: place }, 'i32', axesOfPlace, node)],
+      'u32',
+      node,
+    )
+    const from = tiles.scalar('mul', [second, tiles.constant(secondFrom(chance), 'u32', node)], 'u32', node)
+    const distance = tiles.scalar('sub', [tiles.scalar('cast', [draw], 'u32', node), from], 'u32', node)
+    return tiles.scalar('lt', [distance, tiles.constant(chance, 'u32', node)], 'bool', node)
   }
 
   private gather(node: NodeOf<'gather'>, index: readonly Expr[], mask: Predicate): ValueId {

@@ -44,6 +44,19 @@ export const elementsPerCall = (d: RandomDType): 2 | 4 | 8 => (({ u8: 8, u16: 4,
 export const roundsOf = (d: RandomDType): 13 | 20 => (d === 'u16' ? 13 : 20)
 
 /**
+ * Two neighbours of a mask share a draw of sixteen bits. For a chance t in 65536ths the first holds for the draws from 0 to t, the
+ * second for as many from here on: draws that make both hold are the nearest number to t^2 / 65536, as if they were independent.
+ */
+export const secondFrom = (chance: number): number => chance - Math.round((chance * chance) / 65536)
+
+/** Element `index` of the mask that holds with a chance in 65536ths, drawn from the sixteen-bit elements of the random bits. */
+export function maskElement(chance: number, k0: number, k1: number, index: number): boolean {
+  const draw = randomElement('u16', k0, k1, Math.floor(index / 2))
+  const from = index % 2 === 0 ? 0 : secondFrom(chance)
+  return draw >= from && draw < from + chance
+}
+
+/**
  * Element `index` (a non-negative 53-bit number) of the random bits of a key: the words of the calls with counters 0, 1, 2 ...
  * (high 32 bits, low 32 bits) one after the other, cut into elements from the lowest bit of each word up.
  */

@@ -1,7 +1,14 @@
 /** Random tensors as users see them: the documented bits on the device of this run, and their distribution. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as s from '../../src/index.ts'
-import { elementsPerCall, randomDTypes, randomElement, randomWidth } from '../../src/scalar/threefry.ts'
+import {
+  elementsPerCall,
+  maskElement,
+  randomDTypes,
+  randomElement,
+  randomWidth,
+  secondFrom,
+} from '../../src/scalar/threefry.ts'
 import { chooseDevice } from '../support/device.ts'
 
 beforeAll(() => chooseDevice('wasm', { threads: 2, shareAbove: 0 }))
@@ -12,6 +19,9 @@ const key = (): s.Tensor => s.random.key(seed)
 const numbers = (x: s.Tensor): number[] => [x.tolist()].flat(9).map(Number)
 const elements = (dtype: (typeof randomDTypes)[number], n: number, from = 0): number[] =>
   Array.from({ length: n }, (_, i) => randomElement(dtype, 3, 9, from + i))
+
+const mask = (chance: number, n: number): number[] =>
+  Array.from({ length: n }, (_, i) => Number(maskElement(chance, 3, 9, i)))
 
 describe.each(randomDTypes)('bits of %s', (dtype) => {
   it.each([[[1]], [[7]], [[64]], [[3, 5]], [[33, 17]], [[8, 48]], [[2, 3, 129]], [[40000]]])('of shape %j', (shape) => {
@@ -69,8 +79,43 @@ describe.each(randomDTypes)('bits of %s', (dtype) => {
 describe('masks', () => {
   it.each([1e-9, 0.1, 0.25, 0.5, 0.9, 1 - 1e-9])('of probability %d', (p) => {
     const threshold = Math.min(65535, Math.max(1, Math.round(p * 65536)))
-    const mask = numbers(s.random.bernoulli(key(), p, [101, 53]))
-    expect(mask).toEqual(elements('u16', 101 * 53).map((v) => Number(v < threshold)))
+    expect(numbers(s.random.bernoulli(key(), p, [101, 53]))).toEqual(mask(threshold, 101 * 53))
+  })
+
+  it('hold for as many draws in both of two neighbours, and in both for as many as if they were independent', () => {
+    for (const chance of [1, 2, 66, 3277, 19661, 32768, 45875, 58982, 65470, 65535]) {
+      const from = secondFrom(chance)
+      expect(from).toBeGreaterThanOrEqual(0)
+      expect(from + chance).toBeLessThanOrEqual(65536)
+      expect(Math.abs((chance - from) / 65536 - (chance / 65536) ** 2)).toBeLessThanOrEqual(2 ** -17)
+    }
+  })
+
+  it.each([0.1, 0.5, 0.9])('of probability %d are independent from one element to the next', (p) => {
+    const n = 1 << 20
+    const all = numbers(s.random.bernoulli(key(), p, [n]).astype('u8'))
+    // Of each place in a pair with each distance: the four outcomes, chi-square of 3 degrees of freedom, below its 1 - 1e-6 quantile.
+    for (const [from, distance] of [
+      [0, 1],
+      [1, 1],
+      [0, 2],
+      [1, 2],
+      [0, 3],
+      [1, 8],
+      [0, 16],
+    ] as const) {
+      const counts = [0, 0, 0, 0]
+      for (let i = from; i + distance < n; i += 2) {
+        const outcome = 2 * (all[i] ?? 0) + (all[i + distance] ?? 0)
+        counts[outcome] = (counts[outcome] ?? 0) + 1
+      }
+      const total = counts.reduce((a, b) => a + b, 0)
+      const chi = [(1 - p) ** 2, p * (1 - p), p * (1 - p), p * p].reduce(
+        (sum, q, i) => sum + ((counts[i] ?? 0) - q * total) ** 2 / (q * total),
+        0,
+      )
+      expect(chi, `from ${from}, distance ${distance}`).toBeLessThan(30.7)
+    }
   })
 
   it('of probability 0 and 1 are exact, others are refused', () => {
@@ -89,7 +134,7 @@ describe('masks', () => {
     const x = s.full([37, 67], 3, dtype)
     const out = s.jit((a: s.Tensor, k: s.Tensor) => s.nn.dropout(a, k, rate))(x, key())
     const kept = Number(s.tensor((3 * 65536) / threshold, { dtype }).item())
-    const want = elements('u16', 37 * 67).map((v) => (v < threshold ? kept : 0))
+    const want = mask(threshold, 37 * 67).map((holds) => holds * kept)
     const wrong = numbers(out.astype('f32')).filter((v, i) => Math.abs(v - (want[i] ?? Number.NaN)) > 1e-5)
     expect(wrong).toEqual([])
   })
@@ -109,7 +154,7 @@ describe('masks', () => {
       return [d.notEqual(0).astype('i32').sum(1), s.nn.softmax(d, -1).notEqual(0).astype('i32').sum(1), d]
     }
     const x = s.full([13, 517], 2)
-    const want = elements('u16', 13 * 517).map((v) => Number(v < 49152))
+    const want = mask(49152, 13 * 517)
     for (const mode of ['fast', 'strict'] as const) {
       const [sums, , d] = s.jit(f, { mode })(x, key())
       expect(numbers(d ?? x).map((v) => Number(v !== 0))).toEqual(want)

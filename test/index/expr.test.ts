@@ -9,9 +9,11 @@ import {
   axis,
   constant,
   div,
+  dividend,
   type Expr,
   evaluate,
   flatten,
+  isBitwise,
   mod,
   mul,
   rangeOf,
@@ -181,6 +183,28 @@ describe('expressions', () => {
         }
       }),
     )
+  })
+
+  it('know what they are the quotient of', () => {
+    let found = 0
+    check(
+      fc.property(trees, extents, fc.integer({ min: 2, max: 4 }), (t, shape, by) => {
+        const { e, at } = build({ op: 'div', a: t, n: by }, shape)
+        const of = dividend(e, by)
+        if (of === undefined) return
+        found++
+        for (const p of points(shape)) expect(Math.floor(valueAt(of, p) / by)).toBe(at(p) + 0)
+      }),
+    )
+    expect(found).toBeGreaterThan(200)
+    expect(dividend(axis('i', 6), 2)).toBeUndefined()
+    expect(dividend(mul(div(axis('i', 6), 2), 3), 2)).toBeUndefined()
+  })
+
+  it('are bitwise where every quotient and remainder is by a power of two', () => {
+    const i = axis('i', 64)
+    expect([add(i, mul(axis('j', 3), 3)), mod(i, 8), div(add(i, mod(axis('j', 9), 4)), 2)].every(isBitwise)).toBe(true)
+    expect([mod(i, 3), div(i, 6), add(mod(i, 2), div(axis('j', 9), 3))].some(isBitwise)).toBe(false)
   })
 
   it('tell strides truly', () => {

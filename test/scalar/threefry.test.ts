@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   elementsPerCall,
+  maskElement,
   randomDTypes,
   randomElement,
   randomWidth,
@@ -29,6 +30,16 @@ describe('elements', () => {
     expect(drawn('u32')).toEqual([0x6b200159, 0x99ba4efe])
     expect(drawn('u16')).toEqual([0x5ec6, 0x9d1c, 0x0731, 0x8bd5])
     expect(drawn('u8')).toEqual([0x59, 0x01, 0x20, 0x6b, 0xfe, 0x4e, 0xba, 0x99])
+  })
+
+  it('of masks: two neighbours share a draw', () => {
+    // Draws 0x5ec6, 0x9d1c, 0x0731, 0x8bd5 against [0, t) and [t - t^2 / 65536, 2 t - t^2 / 65536): t = 0x8000 gives [0x4000, 0xc000).
+    const mask = (t: number): boolean[] => Array.from({ length: 8 }, (_, i) => maskElement(t, 0, 0, i))
+    expect(mask(0x8000)).toEqual([true, true, false, true, true, false, false, true])
+    // [0, 0xe666) and [0x170b, 0xfd71).
+    expect(mask(0xe666)).toEqual([true, true, true, true, true, false, true, true])
+    // [0, 0x1000) and [0x0f00, 0x1f00).
+    expect(mask(0x1000)).toEqual([false, false, false, false, true, false, false, false])
   })
 
   it('count calls in 64 bits, high word first', () => {

@@ -209,6 +209,14 @@ export const opCases = {
       mul(x, cast(make('randomBits', [k], { shape: [5], dtype: 'u32' }), 'f64')),
     ),
   ],
+  randomMask: [
+    constant('randomMask', [{ shape: [2], dtype: 'u32', lo: 0, hi: 4e9 }], (k) =>
+      make('randomMask', [k], { shape: [3, 5], chance: 20000 }),
+    ),
+    smooth('random choice', [{ shape: [2], dtype: 'u32', lo: 0, hi: 4e9 }, { shape: [5] }], (k, x) =>
+      mul(x, cast(make('randomMask', [k], { shape: [5], chance: 40000 }), 'f64')),
+    ),
+  ],
   reshape: [smooth('reshape', [{ shape: [3, 4, 5] }], (x) => make('reshape', [x], { shape: [5, 12] }))],
   permute: [smooth('permute', [{ shape: [3, 4, 5] }], (x) => make('permute', [x], { perm: [2, 0, 1] }))],
   broadcast: one(

@@ -239,7 +239,7 @@ describe('form', () => {
 
   it('dropout keeps no mask but its key', () => {
     const counts = countOps(gradientOf(programOf('dropout of gelu')))
-    expect(counts.get('randomBits')).toBe(1)
+    expect(counts.get('randomMask')).toBe(1)
     expect(counts.get('constant')).toBe(1)
   })
 })

@@ -14,7 +14,7 @@ import { elementwise } from './elementwise.ts'
 import { gather, scatter } from './indexing.ts'
 import { reduce, scan } from './reduction.ts'
 import { type ApplyGraph, evaluateRegion } from './region.ts'
-import { full, iota, randomBits } from './source.ts'
+import { full, iota, randomBits, randomMask } from './source.ts'
 import { fromHost, type RefTensor, type Rounding, toHostArray } from './tensor.ts'
 import { broadcast, concat, flip, pad, permute, reshape, slice, slidingWindow } from './view.ts'
 
@@ -119,6 +119,8 @@ export function evaluateNode(node: Node, inputs: readonly RefTensor[], rounding:
       return iota(node)
     case 'randomBits':
       return randomBits(input(0), node)
+    case 'randomMask':
+      return randomMask(input(0), node)
     case 'reshape':
       return reshape(input(0), node)
     case 'permute':

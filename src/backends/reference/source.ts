@@ -1,7 +1,7 @@
 /** Sources of the reference backend: literals, iota, random bits. */
 import type { NodeOf } from '../../graph/node.ts'
 import { castScalar, roundTo } from '../../scalar/cast.ts'
-import { randomElement } from '../../scalar/threefry.ts'
+import { maskElement, randomElement } from '../../scalar/threefry.ts'
 import { rowMajorStrides, sizeOf } from '../../types/shape.ts'
 import { allocate, filled, isNarrow, narrow, type RefTensor } from './tensor.ts'
 
@@ -26,5 +26,12 @@ export function randomBits(key: RefTensor, node: NodeOf<'randomBits'>): RefTenso
   const [k0 = 0, k1 = 0] = narrow(key)
   const data = new Float64Array(sizeOf(node.shape))
   for (let i = 0; i < data.length; i++) data[i] = randomElement(node.attrs.dtype, k0, k1, i)
+  return { dtype: node.dtype, shape: node.shape, data }
+}
+
+export function randomMask(key: RefTensor, node: NodeOf<'randomMask'>): RefTensor {
+  const [k0 = 0, k1 = 0] = narrow(key)
+  const data = new Float64Array(sizeOf(node.shape))
+  for (let i = 0; i < data.length; i++) data[i] = Number(maskElement(node.attrs.chance, k0, k1, i))
   return { dtype: node.dtype, shape: node.shape, data }
 }

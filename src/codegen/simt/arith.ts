@@ -156,6 +156,7 @@ function integerOp(op: ScalarOp, dtype: DType, a: Ex, b: Ex | undefined): Ex {
   }
   invariant(b !== undefined, `${op} takes two operands`)
   if (has(bitwise, op)) return bin(bitwise[op], a, b)
+  if (t === 'u32' && has(operators, op)) return bin(operators[op], a, b)
   switch (op) {
     case 'add':
     case 'sub':

@@ -21,6 +21,7 @@ import { fillAxis, fillVectors, multiplyVectors } from './multiplyVectors.ts'
 import { lowerOrderedStore, orderedNeeds } from './ordered.ts'
 import { readWords } from './pipeline.ts'
 import { Point } from './point.ts'
+import { isPosition } from './positions.ts'
 import { callGroupOf, randomGroups } from './random.ts'
 import { type Lanes, type Loop, loopsOf, type Registers } from './registers.ts'
 import { Roots } from './roots.ts'
@@ -97,7 +98,8 @@ class ListLowering {
       this.roots.define(l)
       return
     }
-    if (l.op.kind === 'reduce' || l.op.kind === 'dot') this.addFold(l)
+    if (isPosition(part, l)) scope.held.set(l.id, { kind: 'position', let: l })
+    else if (l.op.kind === 'reduce' || l.op.kind === 'dot') this.addFold(l)
     else if (l.op.kind === 'scan') {
       const { arg } = l.op
       this.schedule.block(this.roots.needsOf([arg]).needs, [l.id], 2, (out) => lowerScan(scope, l, out))

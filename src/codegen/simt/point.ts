@@ -70,6 +70,8 @@ export class Point {
     switch (h.kind) {
       case 'scalar':
         return h.value
+      case 'position':
+        return this.pointwise(h.let)
       case 'registers':
         invariant(this.isUnderLayout(h), `${h.registers.name} lies under another layout`)
         return registerAt(h.registers, registerIndex(h.layout, h.axes, this.lanes))
@@ -118,6 +120,8 @@ export class Point {
 
   /** Floor quotient or remainder by a constant; unsigned where the operand cannot be negative. */
   private quotient(kind: 'div' | 'mod', of: Expr, by: number, type: Type): Ex {
+    const residue = kind === 'mod' ? this.residue(of, by) : undefined
+    if (residue !== undefined) return cast(type, residue)
     const r = rangeOf(of)
     const fits = r.lo > -int32 && r.hi < int32
     const x = this.expr(of, fits ? 'i32' : type)
@@ -129,6 +133,22 @@ export class Point {
     else if (r.lo >= 0) y = bin(kind === 'div' ? '/' : '%', x, lit(x.type, by))
     else y = call(x.type, `${x.type}_floor_${kind}`, x, lit(x.type, by))
     return cast(type, y)
+  }
+
+  /** The remainder of an expression by a power of two, where lanes of vectors alone decide it: known once loops are unrolled. */
+  private residue(e: Expr, by: number): Ex | undefined {
+    const { part, layout } = this.scope
+    if (!Number.isInteger(Math.log2(by))) return undefined
+    let sum: Ex = int(e.offset % by)
+    for (const { atom, coef } of e.terms) {
+      if (coef % by === 0) continue
+      if (atom.kind !== 'axis') return undefined
+      const vec = layout.find(atom.name)?.vec ?? 1
+      const lane = this.lanes.get(atom.name)?.lane
+      if (lane === undefined || (coef * vec) % by !== 0 || !part.canGroup(atom.name, vec)) return undefined
+      sum = add(sum, mul(lane, int(coef % by)))
+    }
+    return bin('&', sum, int(by - 1))
   }
 
   /** A flattened position: its type is wide where 32 bits do not hold it. */

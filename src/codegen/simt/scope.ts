@@ -4,7 +4,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { startOf } from '../../kernel/axes.ts'
-import type { StoreStmt, ValueId } from '../../kernel/ir.ts'
+import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { add, and, type Block, bin, type Ex, eq, int, lt, mul, type SharedArray, sub, uint, v } from './ir.ts'
 import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from './layout.ts'
 import type { Part } from './part.ts'
@@ -35,6 +35,8 @@ export type Held =
       readonly axes: readonly string[]
     }
   | SharedTile
+  /** Not held: what bits of a position say is computed wherever it is read. */
+  | { readonly kind: 'position'; readonly let: LetStmt }
 
 /** The range of an axis that the program holds now. */
 export interface AxisRange {

@@ -186,6 +186,10 @@ export function exprLanes(values: Point, e: Expr, j: number): Reg {
   }
   const depth = scope.exprDepth(e)
   const p = lanePattern(values, e, j)
+  const known = p.kind === 'lanes' ? p.lanes.map(asConstant) : []
+  const [l0, l1, l2, l3] = known
+  if (l0 !== undefined && l1 !== undefined && l2 !== undefined && l3 !== undefined)
+    return scope.keep(0, key, () => makeReg(f, dtype, 4, () => f.i32x4Const(l0, l1, l2, l3)))
   if (p.kind === 'affine') {
     const at = scope.index(p.at)
     return scope.keep(depth, key, () =>

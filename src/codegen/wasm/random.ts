@@ -5,6 +5,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { addConst } from '../../index/expr.ts'
+import { drawsAt } from '../../kernel/draws.ts'
 import type { TileOp } from '../../kernel/ir.ts'
 import { elementsPerCall, type RandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
 import type { FunctionBuilder } from './builder.ts'
@@ -126,11 +127,13 @@ function sharedCalls(
 ): (() => Reg) | undefined {
   const { f, vector } = values
   if (vector === undefined || values.varies(op.k0) || values.varies(op.k1)) return undefined
-  const pattern = lanePattern(values, op.index, j)
+  const { position, repeat } = drawsAt(op.index)
+  const pattern = lanePattern(values, position, j)
   if (pattern.kind !== 'affine' || pattern.stride !== 1) return undefined
-  const each = elementsPerCall(dtype)
+  const each = elementsPerCall(dtype) * repeat
   const aligned = alignmentOf(values, pattern.at)
   const log2 = Math.log2(each)
+  const byteOf = (e: number): number => byteInWord(dtype, Math.floor(e / repeat))
   if (vector.copies % each === 0 && aligned >= each && pattern.extra === 4 * j) {
     const group = Math.floor(j / each)
     const words = callsAt(values, op, each, depth, group, () => {
@@ -153,7 +156,7 @@ function sharedCalls(
       const place = (e: number): number => {
         const call = Math.floor(e / each)
         const within = e % each
-        return (within < each / 2 ? 0 : 16) + 4 * call + byteInWord(dtype, within)
+        return (within < each / 2 ? 0 : 16) + 4 * call + byteOf(within)
       }
       const from = 4 * (j % each)
       return fields(
@@ -182,7 +185,7 @@ function sharedCalls(
         f.lane('i32x4.replace_lane', 1)
       } else releaseReg(f, word)
     })
-    const places = [0, 1, 2, 3].map((e) => (e < each / 2 ? 0 : 4) + byteInWord(dtype, e))
+    const places = [0, 1, 2, 3].map((e) => (e < each / 2 ? 0 : 4) + byteOf(e))
     const out = fields(f, dtype, places, both, both)
     releaseReg(f, call, both, ...words)
     return out

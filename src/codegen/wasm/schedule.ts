@@ -1,5 +1,6 @@
 /** Loop order, vector axis and unrolling of a nest, by a small cost model of its memory accesses. */
 import { type Expr, flatten, strideOf, valuesOf } from '../../index/expr.ts'
+import { drawsAt } from '../../kernel/draws.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
 import { elementsPerCall, isRandomDType } from '../../scalar/threefry.ts'
@@ -93,7 +94,7 @@ function workOf(values: Values, roots: readonly Root[]): Work {
     else if (op.kind === 'random') {
       arithmetic += randomArithmetic
       const { dtype } = values.def(id)
-      if (isRandomDType(dtype)) callCopies = Math.max(callCopies, elementsPerCall(dtype))
+      if (isRandomDType(dtype)) callCopies = Math.max(callCopies, elementsPerCall(dtype) * drawsAt(op.index).repeat)
     } else if (op.kind !== 'const') arithmetic += 1
   }
   for (const r of roots) {

@@ -10,12 +10,13 @@ const sameView =
   (node: NodeOf<O>, [t]: readonly Tangent[]): Tangent =>
     t === undefined ? undefined : (makeNode(op, [t], node.attrs) as Node)
 
-export const sourceJvp: JvpRules<'param' | 'constant' | 'full' | 'iota' | 'randomBits'> = {
+export const sourceJvp: JvpRules<'param' | 'constant' | 'full' | 'iota' | 'randomBits' | 'randomMask'> = {
   param: 'zero',
   constant: 'zero',
   full: 'zero',
   iota: 'zero',
   randomBits: 'zero',
+  randomMask: 'zero',
 }
 
 export const viewJvp: JvpRules<'reshape' | 'permute' | 'broadcast' | 'slice' | 'flip' | 'pad' | 'concat' | 'window'> = {

@@ -27,12 +27,15 @@ const reductionTranspose: TransposeRules<'reduce' | 'scan'> = {
     give(operand(node, 0), makeNode('scan', [cotangent], { ...node.attrs, reverse: !node.attrs.reverse })),
 }
 
-const sourceTranspose: TransposeRules<'param' | 'constant' | 'full' | 'iota' | 'randomBits' | 'opaque' | 'inspect'> = {
+const sourceTranspose: TransposeRules<
+  'param' | 'constant' | 'full' | 'iota' | 'randomBits' | 'randomMask' | 'opaque' | 'inspect'
+> = {
   param: 'nonlinear',
   constant: 'nonlinear',
   full: 'nonlinear',
   iota: 'nonlinear',
   randomBits: 'nonlinear',
+  randomMask: 'nonlinear',
   opaque: 'nonlinear',
   inspect: 'nonlinear',
 }

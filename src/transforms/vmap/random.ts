@@ -7,7 +7,7 @@ import { full, iota } from '../../compose/source.ts'
 import { reshape } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
 import type { Node } from '../../graph/node.ts'
-import { elementsPerCall, type RandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
+import { elementsPerCall, type RandomDType, randomWidth, roundsOf, secondFrom } from '../../scalar/threefry.ts'
 import { type Shape, sizeOf } from '../../types/shape.ts'
 import { operand } from '../rule.ts'
 import { sliceOne } from '../shift.ts'
@@ -48,7 +48,22 @@ function batchedBits(keys: Node, size: number, shape: Shape, dtype: RandomDType)
   return reshape(cast(bits, dtype), [size, ...shape])
 }
 
-export const randomBatching: BatchRules<'randomBits'> = {
+/** Masks for keys u32[size, 2], numbered likewise (`maskElement`). */
+function batchedMasks(keys: Node, size: number, shape: Shape, chance: number): Node {
+  const n = sizeOf(shape)
+  const pairs = Math.ceil(n / 2)
+  const each = (x: Node): Node => reshape(sliceOne(reshape(x, [size, 2 * pairs]), 1, 0, n), [size, ...shape])
+  const whole = [size, pairs, 2]
+  const draws = batchedBits(keys, size, [pairs], 'u16')
+  const draw = each(makeNode('broadcast', [draws], { shape: whole, dims: [0, 1] }))
+  const number = (t: number): Node => full(draw.shape, t, 'u32')
+  const from = makeNode('mul', [each(iota(whole, 2, 'u32')), number(secondFrom(chance))], {})
+  return compare('lt', makeNode('sub', [cast(draw, 'u32'), from], {}), number(chance))
+}
+
+export const randomBatching: BatchRules<'randomBits' | 'randomMask'> = {
+  randomMask: ({ node, inputs, size }) =>
+    batchedMasks(operand({ op: 'randomMask', inputs }, 0), size, node.attrs.shape, node.attrs.chance),
   randomBits: ({ node, inputs, size }) =>
     batchedBits(operand({ op: 'randomBits', inputs }, 0), size, node.attrs.shape, node.attrs.dtype),
 }
