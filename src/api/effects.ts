@@ -1,6 +1,6 @@
 /** Seeing values from inside compiled code, and users' own kernels. */
 import * as c from '../compose/index.ts'
-import { UserError } from '../diagnostics/errors.ts'
+import { callInspector, UserError } from '../diagnostics/errors.ts'
 import type { Node, OpaqueKernel } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
@@ -30,12 +30,6 @@ function previousEffect(trace: TensorTrace): Node | undefined {
   return trace.capture(wrap({ kind: 'traced', node: before, trace: outer }), before, before.shape, before.dtype)
 }
 
-/** What a thrown value says, in one line where it is an error of ours. */
-function messageOf(cause: unknown): string {
-  if (cause instanceof UserError) return `[${cause.code}] ${cause.summary}`
-  return cause instanceof Error ? cause.message : String(cause)
-}
-
 /**
  * x itself, seen by a callback (or printed under a label) whenever it is computed. Inside jit, effects run in the order they
  * were traced, even when nothing uses the result; fusion does not cross them. Outside, the value is computed and seen at
@@ -51,16 +45,7 @@ export function inspect(x: Tensor, callback: Inspector | string = 'inspect'): Te
   const trace = currentTrace()
   if (trace === undefined) {
     const data = storageOf(x, 'inspect').readSync()
-    placed(() => {
-      try {
-        asUser(() => call(data, x.shape, x.dtype))
-      } catch (cause) {
-        throw new UserError('E_CALLBACK', `the inspect callback "${label}" threw: ${messageOf(cause)}`, {
-          help: 'what it threw is the cause of this error',
-          cause,
-        })
-      }
-    })
+    placed(() => callInspector(label, () => asUser(() => call(data, x.shape, x.dtype))))
     return x
   }
   return wrap(

@@ -59,18 +59,30 @@ export class InternalError extends Error {
   }
 }
 
+/** What a thrown value says, in one line where it is an error of ours. */
+function messageOf(cause: unknown): string {
+  if (cause instanceof UserError) return `[${cause.code}] ${cause.summary}`
+  return cause instanceof Error ? cause.message : String(cause)
+}
+
 /** Runs a function of the user's; what it throws comes out as E_CALLBACK, with `what` threw it. */
 export function userCall(what: string, call: () => void): void {
   try {
     call()
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause)
-    throw new UserError('E_CALLBACK', `${what} threw: ${message}`, {
+    throw new UserError('E_CALLBACK', `${what} threw: ${messageOf(cause)}`, {
       help: 'what it threw is the cause of this error',
       cause,
     })
   }
 }
+
+/** Runs the callback of an inspect. Throws E_CALLBACK. */
+export const callInspector = (label: string, call: () => void): void =>
+  userCall(`the inspect callback "${label}"`, call)
+
+/** Runs a kernel of the user's. Throws E_CALLBACK. */
+export const callKernel = (name: string, call: () => void): void => userCall(`the opaque kernel "${name}"`, call)
 
 /** Throws an InternalError unless the condition holds. */
 export function invariant(condition: unknown, message: string): asserts condition {

@@ -196,13 +196,31 @@ describe('effects and opaque kernels', () => {
     s.inspect(tensor([1]).add(1), note('eager'))
     expect(seen.at(-1)).toBe('eager 2')
   })
-  it('a callback that throws is E_CALLBACK', () => {
-    const boom = (): void => {
-      throw new Error('boom')
-    }
-    expect(codeOf(() => s.inspect(tensor(1), boom))).toBe('E_CALLBACK')
-    expect(codeOf(() => jit((x: s.Tensor) => s.inspect(x, boom))(tensor(1)))).toBe('E_CALLBACK')
-  })
+  it.each(['reference', 'wasm'] as const)(
+    'what a function throws is E_CALLBACK, in the same words outside jit and in it, on %s',
+    (device) => {
+      s.setDevice(device)
+      const boom = (): never => {
+        throw new Error('boom')
+      }
+      const odd = (): void => {
+        tensor([1, 2]).add(tensor([1, 2, 3]))
+      }
+      const broken: s.OpaqueKernel = { name: 'broken', shapeRule: () => ({ shape: [], dtype: 'f32' }), run: boom }
+      const shapes = '[E_SHAPE] add: shapes [2] and [3] do not broadcast: 2 against 3 on axis 0'
+      const wanted = {
+        'the inspect callback "inspect" threw: boom': (x: s.Tensor) => s.inspect(x, boom),
+        [`the inspect callback "inspect" threw: ${shapes}`]: (x: s.Tensor) => s.inspect(x, odd),
+        'the opaque kernel "broken" threw: boom': (x: s.Tensor) => s.opaque(broken, x),
+      }
+      for (const [summary, f] of Object.entries(wanted))
+        for (const way of [f, jit(f)])
+          expect(() => way(tensor(1)).item()).toThrow(
+            expect.objectContaining({ code: 'E_CALLBACK', summary, help: 'what it threw is the cause of this error' }),
+          )
+      s.setDevice('reference')
+    },
+  )
   it('opaque kernels run on host views', () => {
     const reverse: s.OpaqueKernel = {
       name: 'reverse',

@@ -1,6 +1,6 @@
 /** The commands of a launch plan made ready: kernels compiled, arguments in place, launches gathered into sections. */
 import { cudaCaps, type SimtCaps } from '../../codegen/simt/capability.ts'
-import { InternalError, userCall } from '../../diagnostics/errors.ts'
+import { callInspector, callKernel, InternalError } from '../../diagnostics/errors.ts'
 import { type BoundBuffer, type Command, elementsOf, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -250,13 +250,15 @@ export class Prepared {
     switch (c.kind) {
       case 'inspect':
         return () => {
-          userCall(c.step.label, () => c.step.call(this.read(c.buffer), c.buffer.buffer.shape, c.buffer.buffer.dtype))
+          callInspector(c.step.label, () =>
+            c.step.call(this.read(c.buffer), c.buffer.buffer.shape, c.buffer.buffer.dtype),
+          )
         }
       case 'opaque':
         return () => {
           const { place, buffer } = c.output
           const result = hostArray(buffer.dtype, elementsOf(buffer))
-          userCall(c.step.name, () =>
+          callKernel(c.step.name, () =>
             c.step.run(
               c.inputs.map((b) => this.read(b)),
               result,

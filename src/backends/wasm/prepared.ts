@@ -1,5 +1,5 @@
 /** A launch plan prepared for WebAssembly: addresses of its buffers, parameter tables of its kernels, and its steps run. */
-import { InternalError, invariant, userCall } from '../../diagnostics/errors.ts'
+import { callInspector, callKernel, InternalError, invariant } from '../../diagnostics/errors.ts'
 import { gridSize } from '../../kernel/ir.ts'
 import type { StepTime } from '../../runtime/backend.ts'
 import type {
@@ -161,12 +161,12 @@ export class Prepared implements Placed {
     }
     if (s.kind === 'inspect') {
       const b = bufferOf(program, s.buffer)
-      userCall(s.label, () => s.call(this.read(s.buffer), b.shape, b.dtype))
+      callInspector(s.label, () => s.call(this.read(s.buffer), b.shape, b.dtype))
       return
     }
     const out = bufferOf(program, s.output)
     const result = hostArray(out.dtype, elements(out))
-    userCall(s.name, () =>
+    callKernel(s.name, () =>
       s.run(
         s.inputs.map((b) => this.read(b)),
         result,
