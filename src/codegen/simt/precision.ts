@@ -90,7 +90,7 @@ interface Multiple {
 }
 
 /** How the values of a part are used: those that a loop over chunks computes for itself, by what it does alone. */
-export class Uses {
+class Uses {
   private readonly part: Part
   private readonly phase: Phase | undefined
   private readonly users = new Map<ValueId, LetStmt[]>()
