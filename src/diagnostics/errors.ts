@@ -66,7 +66,7 @@ function messageOf(cause: unknown): string {
 }
 
 /** Runs a function of the user's; what it throws comes out as E_CALLBACK, with `what` threw it. */
-export function userCall(what: string, call: () => void): void {
+function userCall(what: string, call: () => void): void {
   try {
     call()
   } catch (cause) {

@@ -2,7 +2,7 @@
  * The reference backend: evaluates a graph node by node with plain loops. It knows neither index maps nor kernels, so it is
  * an independent oracle of everything below the graph.
  */
-import { invariant, UserError, userCall } from '../../diagnostics/errors.ts'
+import { callInspector, callKernel, invariant, UserError } from '../../diagnostics/errors.ts'
 import type { Graph, Node, NodeOf } from '../../graph/node.ts'
 import { isRegion } from '../../graph/ops/region.ts'
 import { scalarOf } from '../../graph/table.ts'
@@ -159,12 +159,12 @@ export function evaluateNode(node: Node, inputs: readonly RefTensor[], rounding:
 function runOpaque(node: NodeOf<'opaque'>, inputs: readonly RefTensor[]): RefTensor {
   const { kernel } = node.attrs
   const output = hostArray(node.dtype, sizeOf(node.shape))
-  userCall(`the opaque kernel "${kernel.name}"`, () => kernel.run(inputs.map(toHostArray), output))
+  callKernel(kernel.name, () => kernel.run(inputs.map(toHostArray), output))
   return fromHost(output, node.dtype, node.shape)
 }
 
 function runInspect(node: NodeOf<'inspect'>, x: RefTensor): RefTensor {
   const { callback } = node.attrs
-  userCall(`the inspect callback "${callback.label}"`, () => callback.call(toHostArray(x), x.shape, x.dtype))
+  callInspector(callback.label, () => callback.call(toHostArray(x), x.shape, x.dtype))
   return x
 }
