@@ -50,6 +50,8 @@ export interface Way {
   readonly mode?: 'fast' | 'strict'
   /** Moves the numbers of the inputs by about their roundoff. */
   readonly moved?: boolean
+  /** With less memory than it takes otherwise. */
+  readonly tight?: boolean
   /** Calls in a row. */
   readonly calls: number
 }
@@ -95,31 +97,85 @@ function twins(p: ApiProgram, values: ReadonlyMap<string, s.Tensor>): readonly [
 /** The same value held by two tensors. */
 const shared = s.jit((x: s.Tensor) => [x, x] as const)
 
+/** A value that must not change, and what it is. */
+interface Watched {
+  readonly name: string
+  readonly tensor: s.Tensor
+  readonly was: Held
+}
+
 /**
- * What each call gives. Donated arguments must be gone after it, the others must be what they were, and so must what holds the
- * value of a donated one too. In half of the programs two parameters get one tensor.
+ * A tensor to be donated that is not alone: another one holds its value too, or it is a view of another that is not evaluated
+ * yet, and something else waits for it as well.
+ */
+async function entangled(name: string, t: s.Tensor, how: number): Promise<readonly [s.Tensor, readonly Watched[]]> {
+  const was = await read(t)
+  if (how === 0) return [t, []]
+  if (how === 1) {
+    const [given, other] = shared(t)
+    return [given, [{ name: `what shares ${name}`, tensor: other, was }]]
+  }
+  const given = t.flatten().reshape(t.shape)
+  const flipped = { ...was, data: was.data.slice().reverse(), shape: [t.size] }
+  return [
+    given,
+    [
+      { name: `the base of ${name}`, tensor: t, was },
+      { name: `what waits for ${name}`, tensor: given.flatten().flip(0), was: flipped },
+    ],
+  ]
+}
+
+/** The function jitted, with less memory than it takes otherwise where `tight`. */
+function jitted(p: ApiProgram, f: (...args: s.Tensor[]) => s.Tensor[], way: Way, args: readonly s.Tensor[]): typeof f {
+  const options = { mode: way.mode ?? 'fast', donate: p.donate }
+  const plain = s.jit(f, options)
+  if (way.tight !== true) return plain
+  const report = plain.explain(...args)
+  if (String(report) === '') throw new Error('an empty report')
+  const budgets = {
+    memoryBudget: Math.floor(report.memory.arenaBytes * 0.7),
+    savedBudget: Math.floor((report.passes?.savedBytes ?? 0) / 2),
+  }
+  for (;;) {
+    const less = s.jit(f, { ...options, ...budgets })
+    try {
+      less.compile(...args)
+      return less
+    } catch (error) {
+      const least =
+        error instanceof s.UserError && error.code === 'E_OUT_OF_MEMORY' && /(.*) take (\d+) bytes/.exec(error.summary)
+      if (!least) throw error
+      const bytes = Number(least[2])
+      if (least[1]?.startsWith('values kept')) budgets.savedBudget = bytes
+      else budgets.memoryBudget = bytes
+    }
+  }
+}
+
+/**
+ * What each call gives. Donated arguments must be gone after it, the others must be what they were, and so must what is
+ * entangled with a donated one. In half of the programs two parameters get one tensor.
  */
 export async function results(p: ApiProgram, way: Way): Promise<Held[]> {
   useDevice(way.device)
   const data = (): Map<string, s.Tensor> => inputsOf(p, way.moved === true ? makeRng(p.seed) : undefined)
   const values = data()
   const donated = new Set(way.mode === undefined ? [] : p.donate)
-  const kept = new Map(values)
-  for (const i of donated) {
-    const name = p.params[i] ?? ''
-    const t = values.get(name)
-    if (t === undefined) continue
-    kept.delete(name)
-    if (i % 2 === 0) continue
-    const [given, other] = shared(t)
+  const watched: Watched[] = []
+  for (const [name, t] of values) {
+    const i = p.params.indexOf(name)
+    if (!donated.has(i)) {
+      watched.push({ name, tensor: t, was: await read(t) })
+      continue
+    }
+    const [given, others] = await entangled(name, t, i % 3)
     values.set(name, given)
-    kept.set(name, other)
+    watched.push(...others)
   }
-  const before = new Map<string, Held>()
-  for (const [name, t] of kept) before.set(name, await read(t))
   const f = functionOf(p, values)
-  const call = way.mode === undefined ? f : s.jit(f, { mode: way.mode, donate: [...donated] })
   const held: Held[] = []
+  let call = f
   let args = p.params.map((name) => values.get(name) ?? s.zeros([]))
   const [same, twin] = (p.seed % 2 === 0 ? twins(p, values) : undefined) ?? [0, 0]
   for (let i = 0; i < way.calls; i++) {
@@ -127,6 +183,7 @@ export async function results(p: ApiProgram, way: Way): Promise<Held[]> {
     const fresh = i > 0 ? data() : values
     args = args.map((t, k) => (t.disposed ? (fresh.get(p.params[k] ?? '') ?? t) : t))
     args[twin] = args[same] ?? s.zeros([])
+    if (i === 0 && way.mode !== undefined) call = jitted(p, f, way, args)
     const out = call(...args)
     for (const t of out) held.push(await read(t))
     for (const [k, t] of args.entries())
@@ -139,10 +196,8 @@ export async function results(p: ApiProgram, way: Way): Promise<Held[]> {
       return result
     })
   }
-  for (const [name, was] of before) {
-    const t = kept.get(name)
-    if (t !== undefined && !sameBytes(await read(t), was)) throw new Error(`the input ${name} is written over`)
-  }
+  for (const { name, tensor, was } of watched)
+    if (!sameBytes(await read(tensor), was)) throw new Error(`${name} is written over`)
   return held
 }
 
