@@ -2,7 +2,8 @@
  * Checks what the type checker and the linter do not:
  *
  * - every public function, class and constant has a doc comment;
- * - every source file starts with a comment that says what lives there, and is at most 500 lines long;
+ * - every file of the sources, tests and benchmarks starts with a comment that says what lives there, and is at most 500 lines long;
+ * - no test reads a clock: tests assert the work that is done, not how long it takes;
  * - every relative link of README.md and docs/ leads to a file, and every anchor to a heading.
  *
  * A file marked `@generated` in its first line may be of any length.
@@ -29,11 +30,13 @@ function filesUnder(folder, extension) {
   return readdirSync(path, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith(extension))
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+    .filter((file) => !file.includes(`${sep}node_modules${sep}`))
     .sort()
 }
 
-function checkSourceFiles() {
-  for (const path of filesUnder('src', '.ts')) {
+function checkFiles() {
+  const files = [...filesUnder('src', '.ts'), ...filesUnder('test', '.ts'), ...filesUnder('bench', '.mjs')]
+  for (const path of files) {
     const text = readFileSync(path, 'utf8').replace(/^#!.*\n/, '')
     const opening = /^\s*(\/\*[\s\S]*?\*\/|\/\/.*)/.exec(text)?.[1] ?? ''
     const words = opening.replace(/[/*]/g, '').trim()
@@ -44,6 +47,14 @@ function checkSourceFiles() {
     if (opening.includes('@generated')) continue
     if (lines > LINES_FAIL) problems.push(`${shown(path)} has ${lines} lines; at most ${LINES_FAIL} are allowed`)
     else if (lines > LINES_WARN) warnings.push(`${shown(path)} has ${lines} lines; aim at ${LINES_WARN}`)
+  }
+}
+
+function checkClocks() {
+  for (const path of filesUnder('test', '.ts')) {
+    const lines = readFileSync(path, 'utf8').split('\n')
+    const at = lines.findIndex((line) => /\b(?:performance|Date)\.now\b|\bhrtime\b/.test(line))
+    if (at >= 0) problems.push(`${shown(path)}:${at + 1} reads a clock`)
   }
 }
 
@@ -132,11 +143,12 @@ function checkLinks() {
   }
 }
 
-checkSourceFiles()
+checkFiles()
+checkClocks()
 checkPublicDocs()
 checkLinks()
 
 for (const warning of warnings) console.warn(`warning: ${warning}`)
 for (const problem of problems) console.error(`error: ${problem}`)
 if (problems.length > 0) process.exit(1)
-console.log('docs: headers, file sizes, public doc comments and links are in order')
+console.log('docs: headers, file sizes, tests without clocks, public doc comments and links are in order')
