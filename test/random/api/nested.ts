@@ -135,6 +135,7 @@ function batch(w: Writer, scope: Scope): Made {
   if (first === undefined) return undefined
   const axis = w.rng.int(0, first.value.rank - 1)
   const extent = first.value.shape[axis] ?? 1
+  if (extent > 40) return undefined
   const args: { readonly v: Var; readonly axis: number | null }[] = [{ v: first, axis }]
   for (const v of operands(w, scope, 2, (x) => x.value.size > 0)) {
     const at = v.value.shape.indexOf(extent)
@@ -281,6 +282,24 @@ function optimiser(w: Writer, scope: Scope): Made {
   return w.emitList(scope, `s.tree.leaves(${made}.update(${given}, { step: ${step}${slots} }, [${names(params)}]))`)
 }
 
+/** Many tensors of many shapes at once, as the parameters of a model. */
+function crowd(w: Writer, scope: Scope): Made {
+  if (scope.depth > 0) return undefined
+  const vars = Array.from({ length: w.rng.int(6, 20) }, () => {
+    const shape = w.rng.pick([[], [1], [3], [7], [33], [5, 7], [3, 33], [2, 3, 4], [1, 9], [0]])
+    const known = w.rng.chance(0.3) ? w.float(scope) : undefined
+    return known ?? w.input(shape, w.rng.pick(w.options.floats))
+  })
+  const f = w.rng.pick([
+    '(x, i) => s.tanh(x).mul(0.5).add(i)',
+    '(x, i) => s.sin(x).sub(x.mean())',
+    '(x, i, all) => s.sigmoid(x).add(all[0].mean())',
+    '(x, i) => (i % 2 === 0 ? x.square() : s.softmax(x.flatten(), 0))',
+    '(x, i) => s.grad((v) => s.sin(v).mul(i).sum())(x)',
+  ])
+  return w.emitList(scope, `[${names([...new Set(vars)])}].map(${f})`)
+}
+
 const shallow =
   (apply: (w: Writer, scope: Scope) => Made): Step[2] =>
   (w, scope) =>
@@ -298,4 +317,5 @@ export const nestedSteps: readonly Step[] = [
   [2, 'wrapped', shallow(wrapped)],
   [2, 'rule', shallow(rule)],
   [2, 'optimiser', shallow(optimiser)],
+  [1, 'crowd', crowd],
 ]

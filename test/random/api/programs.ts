@@ -65,7 +65,7 @@ export function apiProgram(seed: number, options: ProgramOptions = {}): ApiProgr
   const rng = makeRng(seed)
   const { floats = rng.pick(allFloats), integers = allIntegers } = options
   const long = rng.chance(0.02)
-  const w = new Writer(rng, { maxElements: long ? 150_000 : 900, floats, integers })
+  const w = new Writer(rng, { maxElements: long ? 150_000 : 900, floats, integers, special: rng.chance(0.12) })
   w.use([...valueSteps, ...structureSteps, ...nestedSteps])
   for (let i = rng.int(1, 3); i > 0; i--)
     w.input(extents(rng, long && i === 1), rng.pick(rng.chance(0.8) ? floats : integers))

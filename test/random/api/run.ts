@@ -206,9 +206,10 @@ export function sameBytes(a: Held, b: Held): boolean {
   return a.data.length === b.data.length && a.data.every((x, i) => Object.is(x, b.data[i]))
 }
 
+/** The largest finite magnitude. */
 function extremeOf({ data }: Held): number {
   let most = 0
-  for (const x of data) most = Math.max(most, Math.abs(Number(x)) || 0)
+  for (const x of data) if (Number.isFinite(Number(x))) most = Math.max(most, Math.abs(Number(x)))
   return most
 }
 

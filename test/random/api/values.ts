@@ -49,9 +49,16 @@ const meet = (a: readonly number[], b: readonly number[]): boolean =>
     return e === undefined || d === e || d === 1 || e === 1
   })
 
+/** Whether shapes broadcast to one that is not too large. */
+function near(w: Writer, a: readonly number[], b: readonly number[]): boolean {
+  const [long, short] = a.length >= b.length ? [a, b] : [b, a]
+  const shape = long.map((d, i) => Math.max(d, short[i - long.length + short.length] ?? 1))
+  return meet(a, b) && sizeOf(shape) <= 2 * w.options.maxElements
+}
+
 function partner(w: Writer, scope: Scope, x: Var, accept: (v: Var) => boolean): Var {
   const { value } = x
-  const found = w.rng.chance(0.8) ? w.find(scope, (v) => accept(v) && meet(v.value.shape, value.shape)) : undefined
+  const found = w.rng.chance(0.8) ? w.find(scope, (v) => accept(v) && near(w, v.value.shape, value.shape)) : undefined
   if (found !== undefined) return found
   const shape = value.shape.slice(w.rng.int(0, value.rank)).map((d) => (w.rng.chance(0.2) ? 1 : d))
   const own = w.like(scope, w.rng.chance(0.5) ? value.shape : shape, value.dtype, accept)
@@ -123,12 +130,12 @@ function logic(w: Writer, scope: Scope): Made {
 
 function selection(w: Writer, scope: Scope): Made {
   const p = w.find(scope, (v) => v.value.dtype === 'bool') ?? w.like(scope, [], 'bool')
-  const x = w.find(scope, (v) => meet(v.value.shape, p.value.shape))
+  const x = w.find(scope, (v) => near(w, v.value.shape, p.value.shape))
   if (x === undefined) return undefined
   const shape = x.value.rank >= p.value.rank ? x.value.shape : p.value.shape
   const y = w.find(
     scope,
-    (v) => meet(v.value.shape, shape) && meet(v.value.shape, p.value.shape) && meet(v.value.shape, x.value.shape),
+    (v) => near(w, v.value.shape, shape) && meet(v.value.shape, p.value.shape) && meet(v.value.shape, x.value.shape),
   )
   if (y === undefined || w.rng.chance(0.2)) return w.emit(scope, `s.where(${p.name}, ${x.name}, 0)`, x.exact)
   return w.emit(scope, `s.where(${p.name}, ${x.name}, ${y.name})`, x.exact && y.exact)
@@ -241,7 +248,7 @@ function product(w: Writer, scope: Scope): Made {
       `s.einsum('${w.rng.pick(['ij,ik->jk', 'ij,ik->kj', 'ij,ik->ijk', 'ij,ik->i'])}', ${x.name}, ${y.name})`,
     )
   }
-  if (kind === 4 && rank === 2) return w.emit(scope, `${x.name}.matmul(${x.name}.T)`)
+  if (kind === 4 && rank === 2 && (shape[0] ?? 0) < 300) return w.emit(scope, `${x.name}.matmul(${x.name}.T)`)
   if (kind === 5 && rank === 3) {
     const [, channels = 1, length = 1] = shape
     const [out, size] = [w.rng.int(1, 4), w.rng.int(1, 3)]
@@ -274,9 +281,10 @@ function randomness(w: Writer, scope: Scope): Made {
   const shape = JSON.stringify(x?.value.shape ?? [3])
   const kind = w.rng.int(0, 7)
   const dtype = w.rng.pick(w.options.floats)
-  if (kind <= 2 && x !== undefined)
+  if (kind <= 1 && x !== undefined)
     return w.emit(scope, `s.dropout(${x.name}, ${key.name}, ${w.rng.pick([0, 0.1, 0.5, 0.75])})`)
   if (kind === 3) return w.emitList(scope, `s.random.split(${key.name}, ${w.rng.int(1, 3)})`)
+  if (kind === 2) return w.emit(scope, `s.stack(s.random.split(${key.name}, ${w.rng.int(1, 4)}))`, true)
   if (kind === 4) return w.emit(scope, `s.random.foldIn(${key.name}, ${w.rng.int(0, 9)})`, true)
   if (kind === 5) return w.emit(scope, `s.random.uniform(${key.name}, ${shape}, '${dtype}')`)
   if (kind === 6)

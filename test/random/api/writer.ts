@@ -45,10 +45,13 @@ export interface WriterOptions {
   readonly maxElements: number
   readonly floats: readonly DType[]
   readonly integers: readonly DType[]
+  /** Inputs may hold NaN and infinities. */
+  readonly special: boolean
 }
 
 /** Functions that make the data of inputs, as a program's text begins with them. */
-export const prelude = `const noise = (i, k) => { const v = Math.sin(12.9898 * (i + 1) + 78.233 * k) * 43758.5453; return v - Math.floor(v) }
+export const prelude = `const odd = (x, i) => (i % 7 === 3 ? NaN : i % 11 === 5 ? Infinity : i % 13 === 8 ? -Infinity : x)
+const noise = (i, k) => { const v = Math.sin(12.9898 * (i + 1) + 78.233 * k) * 43758.5453; return v - Math.floor(v) }
 const real = (n, k, lo, hi) => Array.from({ length: n }, (_, i) => lo + (hi - lo) * noise(i, k))
 const whole = (n, k, lo, hi, unit = 1) => Array.from({ length: n }, (_, i) => (lo + Math.floor((hi - lo + 1) * noise(i, k))) * unit)`
 
@@ -62,6 +65,9 @@ export function evaluate(expression: string, names: Iterable<readonly [string, u
 /** Unit roundoff of a float dtype, with a little room. */
 export const roundoff = (dtype: DType): number =>
   ({ f64: 2 ** -50, f32: 2 ** -21, f16: 2 ** -9, bf16: 2 ** -6 })[dtype as string] ?? 0
+
+/** What a program that is well written may meet: no derivative, too many elements. */
+const refusals: readonly string[] = ['E_UNSUPPORTED', 'E_OVERFLOW']
 
 const literal = (x: unknown): string => JSON.stringify(x)
 const indent = (text: string): string => text.replaceAll('\n', '\n  ')
@@ -125,16 +131,7 @@ export class Writer {
     const k = this.inputs.length + 1
     const kind = this.rng.pick(['real', 'real', 'real', 'positive', 'quarters'] as const)
     const float = isFloat(dtype)
-    const signed = !dtype.startsWith('u')
-    const text =
-      data ??
-      (dtype === 'bool'
-        ? `whole(${n}, ${k}, 0, 1)`
-        : !float
-          ? `whole(${n}, ${k}, ${signed ? -6 : 0}, 9)`
-          : kind === 'quarters'
-            ? `whole(${n}, ${k}, -8, 8, 0.25)`
-            : `real(${n}, ${k}, ${kind === 'real' ? '-2, 2' : '0.25, 2'})`)
+    const text = data ?? this.#data(n, k, dtype, kind)
     const made = `s.tensor(${text}, { shape: ${literal(shape)}, dtype: '${dtype}' })`
     const name = `x${this.inputs.length}`
     const moves = float && (data === undefined ? kind !== 'quarters' : movable)
@@ -143,6 +140,14 @@ export class Writer {
     this.root.vars.push(v)
     this.root.names.set(name, v.value)
     return v
+  }
+
+  #data(n: number, k: number, dtype: DType, kind: 'real' | 'positive' | 'quarters'): string {
+    if (dtype === 'bool') return `whole(${n}, ${k}, 0, 1)`
+    if (!isFloat(dtype)) return `whole(${n}, ${k}, ${dtype.startsWith('u') ? 0 : -6}, 9)`
+    const special = this.options.special && this.rng.chance(0.4) ? '.map(odd)' : ''
+    if (kind === 'quarters') return `whole(${n}, ${k}, -8, 8, 0.25)${special}`
+    return `real(${n}, ${k}, ${kind === 'real' ? '-2, 2' : '0.25, 2'})${special}`
   }
 
   /** A new input of indices into an axis, some of them out of range. */
@@ -159,6 +164,11 @@ export class Writer {
     return known ?? this.input([2], 'u32', `whole(2, ${this.inputs.length + 1}, 0, 1000000)`)
   }
 
+  /** Whether a value counts for bounds: where there may be infinities, they do not. */
+  #counts(x: number): boolean {
+    return !this.options.special || Number.isFinite(x)
+  }
+
   #noiseOf(text: string): number {
     return Math.max(0, ...(text.match(/\b[tuxf]\d+\b/g) ?? []).map((n) => this.#noise.get(n) ?? 0))
   }
@@ -168,10 +178,11 @@ export class Writer {
     let lo = Number.POSITIVE_INFINITY
     let hi = Number.NEGATIVE_INFINITY
     for (const x of data) {
+      if (!this.#counts(Number(x))) continue
       lo = Math.min(lo, Number(x))
       hi = Math.max(hi, Number(x))
     }
-    const own = data.length === 0 ? 0 : roundoff(value.dtype) * Math.max(Math.abs(lo), Math.abs(hi))
+    const own = lo > hi ? 0 : roundoff(value.dtype) * Math.max(Math.abs(lo), Math.abs(hi))
     const noise = Math.max(own, this.#noiseOf(expression))
     this.#noise.set(name, noise)
     return { name, value, exact, lo, hi, noise }
@@ -187,20 +198,22 @@ export class Writer {
     const { dtype } = value
     if (value.size > this.options.maxElements) return undefined
     if (!isFloat(dtype)) return { ...v, exact: true }
-    if (value.size > 0 && !(Math.abs(v.lo) <= largest(dtype) && Math.abs(v.hi) <= largest(dtype))) return undefined
+    if (Number.isNaN(v.lo)) return undefined
+    if (v.lo <= v.hi && !(Math.abs(v.lo) <= largest(dtype) && Math.abs(v.hi) <= largest(dtype))) return undefined
     if (!v.exact) return v
     const [unit, most] = grid(dtype)
     const exact =
-      !scope.varying && Array.from(value.dataSync(), Number).every((x) => x % unit === 0 && Math.abs(x) <= most)
+      !scope.varying &&
+      Array.from(value.dataSync(), Number).every((x) => !this.#counts(x) || (x % unit === 0 && Math.abs(x) <= most))
     return { ...v, exact }
   }
 
-  /** Runs an expression: undefined where it is refused with the code E_UNSUPPORTED. */
+  /** Runs an expression: undefined where the library refuses it. */
   #run(scope: Scope, expression: string): unknown {
     try {
       return evaluate(expression, this.names(scope))
     } catch (error) {
-      if (error instanceof UserError && error.code === 'E_UNSUPPORTED') return undefined
+      if (error instanceof UserError && refusals.includes(error.code)) return undefined
       throw new Error(`while a program was written: ${expression}\nin ${this.textOf()}\n${String(error)}`, {
         cause: error,
       })
