@@ -118,6 +118,32 @@ describe('results', () => {
       })
       return [...f(xs)] as Tensor[]
     }))
+
+  describe('a loop whose kernels read one range of memory as two operands', () => {
+    const x = (): Tensor => tensor(noise(6, 12)).reshape([2, 3])
+
+    test('of two shapes', () =>
+      same(() =>
+        api.jit((v: Tensor) => {
+          const t = v.softmax()
+          const r = t.reshape([6])
+          const step = (c: Tensor): [Tensor, Tensor] => [api.tanh(c.add(t).add(r.reshape([2, 3]))), c.sum()]
+          return api.scan(step, v.cos(), null, { length: 3 })
+        })(x()),
+      ))
+
+    test('of one shape, the initial carry and a sequence', () =>
+      same(() =>
+        api.jit((v: Tensor) => {
+          const t = v.softmax()
+          const step = (c: Tensor, e: Tensor): [Tensor, Tensor] => [
+            api.tanh(c.mul(e.sum()).add(t.slice(0).sum())),
+            c.add(e),
+          ]
+          return api.scan(step, t, t)
+        })(x()),
+      ))
+  })
 })
 
 test('the steps of a long loop give their memory back', { timeout: 120_000 }, async () => {

@@ -1,6 +1,6 @@
 /**
- * Parameters that share memory. WebGPU binds no range twice where one of the two is written, so a result written over an
- * operand becomes one parameter that is read and written.
+ * Parameters that share memory. WebGPU binds no range twice where one of the two is declared writable, so a result written over an
+ * operand becomes one parameter that is read and written, and so do operands that are one range of a buffer written elsewhere.
  */
 import type { Kernel, KernelParam, Stmt } from '../../kernel/ir.ts'
 import { overlapping, type Place } from '../../runtime/commands.ts'
@@ -36,8 +36,18 @@ export function shareParams(kernel: Kernel, places: readonly Place[]): SharedPar
     else copied.add(b.param.name)
   }
   const targets = new Set(joined.values())
-  const left = bound.filter((b) => !joined.has(b.param.name))
   const writtenBases = new Set(written.map((w) => w.place.base))
+  // All of such a buffer is declared writable: a range of it that is only read is bound once too.
+  const once: Bound[] = []
+  for (const b of bound) {
+    const { name, access } = b.param
+    if (access !== 'read' || !writtenBases.has(b.place.base) || joined.has(name) || copied.has(name)) continue
+    const other = once.find((o) => overlapping(o.place, b.place))
+    if (other === undefined) once.push(b)
+    else if (sameMemory(b, other)) joined.set(name, other.param.name)
+    else copied.add(name)
+  }
+  const left = bound.filter((b) => !joined.has(b.param.name))
   return {
     kernel:
       joined.size === 0
