@@ -53,7 +53,7 @@ const meet = (a: readonly number[], b: readonly number[]): boolean =>
 function near(w: Writer, a: readonly number[], b: readonly number[]): boolean {
   const [long, short] = a.length >= b.length ? [a, b] : [b, a]
   const shape = long.map((d, i) => Math.max(d, short[i - long.length + short.length] ?? 1))
-  return meet(a, b) && sizeOf(shape) <= 2 * w.options.maxElements
+  return meet(a, b) && shape.reduce((n, d) => n * d, 1) <= 2 * w.options.maxElements
 }
 
 function partner(w: Writer, scope: Scope, x: Var, accept: (v: Var) => boolean): Var {
