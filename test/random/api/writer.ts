@@ -211,7 +211,7 @@ export class Writer {
   /** Runs an expression: undefined where the library refuses it. */
   #run(scope: Scope, expression: string): unknown {
     try {
-      return evaluate(expression, this.names(scope))
+      return s.evaluate(evaluate(expression, this.names(scope)))
     } catch (error) {
       if (error instanceof UserError && refusals.includes(error.code)) return undefined
       throw new Error(`while a program was written: ${expression}\nin ${this.textOf()}\n${String(error)}`, {
