@@ -16,6 +16,12 @@ export interface Cover {
   readonly digit?: BoundDim
 }
 
+/** The axes that a cover runs over. */
+export const axesOfCover = ({ pieces, digit }: Cover): string[] => [
+  ...pieces.flatMap((p) => p.axes),
+  ...(digit?.axes ?? []),
+]
+
 /** Where each of some nodes begins when they are joined along an axis. */
 export function offsetsAlong(nodes: readonly Node[], axis: number): number[] {
   let next = 0

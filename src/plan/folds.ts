@@ -11,7 +11,7 @@ import type { TileOp, ValueId } from '../kernel/ir.ts'
 import { combinerIdentity, isArgCombiner } from '../scalar/ops.ts'
 import { computeDType, isFloat, isWide } from '../types/dtype.ts'
 import { coversOnce, visitsOnce } from './bijection.ts'
-import { alike, type Cover, coverOf, foldPieces, readAlong } from './cover.ts'
+import { alike, axesOfCover, type Cover, coverOf, foldPieces, readAlong } from './cover.ts'
 import type { Evaluation } from './evaluation.ts'
 import { Refusal, refuse } from './refusal.ts'
 import { type BoundDim, CoverAxis, type Tiles } from './tiles.ts'
@@ -98,7 +98,8 @@ export class Folds {
     let next = 0
     const kept = (d: number): Expr | undefined => (axes.includes(d) ? undefined : (index[next++] ?? ix.zero))
     const avoid = this.tiles.axesOfExprs([...index, ...mask.map((b) => b.expr)])
-    const cover = this.coverOf(node)
+    const cover = this.coverOf(node, avoid)
+    for (const a of cover === undefined ? [] : axesOfCover(cover)) avoid.add(a)
     const { index: inner, dims } = this.bindReduced(x, kept, (d) => `${node.id}.${d}`, avoid, cover?.d)
     if (cover !== undefined)
       return foldPieces(
@@ -126,8 +127,16 @@ export class Folds {
     return this.tiles.emit(op, node.dtype, out, node)
   }
 
-  /** The pieces that a reduced dimension is to run over, where the reduction may be made of theirs. */
-  private coverOf(node: NodeOf<'reduce'>): Cover | undefined {
+  /**
+   * The pieces that a reduced dimension is to run over, where the reduction may be made of theirs. Pieces over axes that the result's
+   * own index runs over are no pieces for it.
+   */
+  private coverOf(node: NodeOf<'reduce'>, taken: ReadonlySet<string>): Cover | undefined {
+    const cover = this.piecesOf(node)
+    return cover === undefined || axesOfCover(cover).some((a) => taken.has(a)) ? undefined : cover
+  }
+
+  private piecesOf(node: NodeOf<'reduce'>): Cover | undefined {
     const { combiner, axes } = node.attrs
     if (isArgCombiner(combiner)) return undefined
     for (const d of axes) {

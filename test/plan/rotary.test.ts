@@ -249,3 +249,16 @@ test('random rows in pieces', { timeout: 120_000 }, () => {
   }
   expect(cut).toBeGreaterThan(60)
 })
+
+describe('a sum whose row is read in pieces as long as the result it is stored in', () => {
+  // The softmax is padded from 3 to 5, so 5 falls into pieces of 2 and 3: the second has the axis of the sums themselves.
+  const graph = trace([{ shape: [2, 3, 5] }], (inputs) => {
+    const x = at(inputs, 0)
+    const v = c.sum(x, [0, 2])
+    const rows = c.softmax(v)
+    return [c.sub(x, c.reshape(v, [3, 1])), rows, c.pad(rows, [[2, 0]])]
+  })
+  test.each([wasmTarget, smallBlocks])('%#', (target) => {
+    for (const mode of ['fast', 'strict'] as const) check(graph, { mode, target }, backend)
+  })
+})
