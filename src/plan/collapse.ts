@@ -2,29 +2,42 @@
 
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
-import type { LetStmt } from '../kernel/ir.ts'
+import type { LetStmt, ValueId } from '../kernel/ir.ts'
+import { isPosition } from '../kernel/positions.ts'
 import { expressionsOf, mapExpressions } from '../kernel/walk.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Body, BodyStore, BodyTensor } from './body.ts'
 
-/** Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it. */
-function alike(e: Expr, outer: string, inner: string, extent: number): boolean {
+/**
+ * Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it; in what
+ * a remainder is taken of, up to multiples of what it is taken by.
+ */
+function alike(e: Expr, outer: string, inner: string, extent: number, modulo?: number): boolean {
   let co = 0
   let ci = 0
-  for (const t of e.terms) {
-    if (t.atom.kind === 'axis') {
-      if (t.atom.name === outer) co = t.coef
-      else if (t.atom.name === inner) ci = t.coef
-    } else if (t.atom.kind !== 'value' && !alike(t.atom.of, outer, inner, extent)) return false
+  for (const { atom, coef } of e.terms) {
+    if (atom.kind === 'axis') {
+      if (atom.name === outer) co = coef
+      else if (atom.name === inner) ci = coef
+    } else if (atom.kind === 'mod') {
+      if (!alike(atom.of, outer, inner, extent, atom.by)) return false
+    } else if (atom.kind === 'div' && !alike(atom.of, outer, inner, extent)) {
+      // What a whole sum is the quotient of may be alike where its parts are not: i + floor((i + j) / 2) of 3 i + j.
+      const of = coef === 1 && modulo === undefined ? ix.dividend(e, atom.by) : undefined
+      return of !== undefined && alike(of, outer, inner, extent)
+    }
   }
-  return co === ci * extent
+  const difference = co - ci * extent
+  return modulo === undefined ? difference === 0 : difference % modulo === 0
 }
 
 const both = (axes: readonly string[], a: string, b: string): boolean => axes.includes(a) === axes.includes(b)
 
+const letsOf = (body: Body): ReadonlyMap<ValueId, LetStmt> => new Map(body.lets.map((l) => [l.id, l]))
+
 function collapsible(body: Body, outer: string, inner: string, extent: number): boolean {
   for (const l of body.lets) {
-    if (!both(l.axes, outer, inner)) return false
+    if (!both(l.axes, outer, inner) && !isPosition(letsOf(body), l)) return false
     if (l.op.kind === 'scan' && (l.op.axis === outer || l.op.axis === inner)) return false
     if (l.op.kind === 'reduce' || l.op.kind === 'dot') {
       if (!both(l.op.axes, outer, inner)) return false
@@ -154,7 +167,10 @@ function anyTogether(body: Body): boolean {
         : [inside, c.filter((a) => !axes.includes(a))].filter((p) => p.length > 1)
     })
   }
-  for (const { axes, op } of body.lets) {
+  const lets = letsOf(body)
+  for (const l of body.lets) {
+    const { axes, op } = l
+    if (isPosition(lets, l)) continue
     split(axes)
     if (op.kind === 'reduce' || op.kind === 'dot') split(op.axes)
     else if (op.kind === 'scan') split([op.axis])

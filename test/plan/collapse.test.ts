@@ -74,22 +74,54 @@ test('random programs give the same bits', () => {
   expect(collapsed).toBeGreaterThan(50)
 })
 
-describe('axes left', () => {
-  const axes = (inputs: readonly Input[], build: (p: readonly Node[]) => Node): number[] => {
-    const out = trace(inputs, build).outputs
-    const members = new Set<Node>()
-    const stack = [...out]
-    for (let n = stack.pop(); n !== undefined; n = stack.pop())
-      if (n.op !== 'param') {
-        members.add(n)
-        stack.push(...n.inputs)
-      }
-    return collapse(bodyOf(members, out)).axes.map((a) => a.extent)
+/** The results of a program and the body that computes all of it. */
+function wholeOf(inputs: readonly Input[], build: (p: readonly Node[]) => Node): [readonly Node[], Body] {
+  const out = trace(inputs, build).outputs
+  const members = new Set<Node>()
+  const stack = [...out]
+  for (let n = stack.pop(); n !== undefined; n = stack.pop())
+    if (n.op !== 'param') {
+      members.add(n)
+      stack.push(...n.inputs)
+    }
+  return [out, bodyOf(members, out)]
+}
+
+test('masks, two neighbours of which share a draw, are the same along one axis', () => {
+  for (const shape of [
+    [3, 4, 5],
+    [7, 9],
+    [6, 8],
+    [5, 1, 3],
+    [2, 3, 7, 3],
+  ]) {
+    const rest = shape.slice(1)
+    for (const view of [
+      (m: Node): Node => m,
+      (m: Node): Node => c.sliceAxis(m, 0, 1, shape[0] ?? 1),
+      (m: Node): Node => c.reshape(m, [-1, rest.reduce((a, b) => a * b, 1)]),
+    ]) {
+      const [out, body] = wholeOf([{ shape: [2], dtype: 'u32' }], (p) =>
+        c.cast(view(c.bernoulli(at(p, 0), 0.4, shape)), 'f32'),
+      )
+      const less = collapse(body)
+      expect(less.axes).toHaveLength(1)
+      const tensors = tensorsOf(body)
+      expect(run(less, out, tensors), String(shape)).toEqual(run(body, out, tensors))
+    }
   }
+})
+
+describe('axes left', () => {
+  const axes = (inputs: readonly Input[], build: (p: readonly Node[]) => Node): number[] =>
+    collapse(wholeOf(inputs, build)[1]).axes.map((a) => a.extent)
   const x: Input = { shape: [3, 4, 5] }
 
   test('elementwise work runs along one', () => {
     expect(axes([x, x], (p) => c.exp(c.add(at(p, 0), at(p, 1))))).toEqual([60])
+  })
+  test('a mask runs along one, also over odd rows', () => {
+    expect(axes([x, { shape: [2], dtype: 'u32' }], (p) => c.dropout(at(p, 0), at(p, 1), 0.1))).toEqual([60])
   })
   test('a row vector keeps rows and columns', () => {
     expect(axes([x, { shape: [5] }], (p) => c.add(at(p, 0), at(p, 1)))).toEqual([12, 5])

@@ -5,6 +5,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
+import { isPosition } from '../../kernel/positions.ts'
 import type { Accumulator } from './accumulator.ts'
 import { readAhead } from './ahead.ts'
 import { mergeEx, roundTo } from './arith.ts'
@@ -21,7 +22,6 @@ import { fillAxis, fillVectors, multiplyVectors } from './multiplyVectors.ts'
 import { lowerOrderedStore, orderedNeeds } from './ordered.ts'
 import { readWords } from './pipeline.ts'
 import { Point } from './point.ts'
-import { isPosition } from './positions.ts'
 import { callGroupOf, randomGroups } from './random.ts'
 import { type Lanes, type Loop, loopsOf, type Registers } from './registers.ts'
 import { Roots } from './roots.ts'
@@ -98,7 +98,7 @@ class ListLowering {
       this.roots.define(l)
       return
     }
-    if (isPosition(part, l)) scope.held.set(l.id, { kind: 'position', let: l })
+    if (isPosition(part.lets, l)) scope.held.set(l.id, { kind: 'position', let: l })
     else if (l.op.kind === 'reduce' || l.op.kind === 'dot') this.addFold(l)
     else if (l.op.kind === 'scan') {
       const { arg } = l.op

@@ -205,7 +205,7 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
         : 1
   // Two groups of four bits make a byte that is stored whole.
   const rowOfBits = work.touches.some((t) => t.packed && t.write && strideOf(t.position, vector ?? '') === 1)
-  const sharing = folds === 0 && work.callCopies <= 4 && work.arithmetic <= randomArithmetic + mostBesideCalls
+  const sharing = folds === 0 && work.callCopies <= 8 && work.arithmetic <= randomArithmetic + mostBesideCalls
   let copies = scatter ? 1 : Math.max(wanted, rowOfBits ? 2 : 1, sharing ? work.callCopies : 1)
   while (copies > 1 && n < 4 * copies) copies /= 2
   return {
