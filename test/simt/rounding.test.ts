@@ -1,7 +1,13 @@
 /** Rounding to bf16 in both dialects, stored alone, in groups, and inside a kernel: every upper half with the lower halves that decide. */
-import { expect } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
+import type { Node } from '../../src/graph/node.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { cudaTarget } from '../../src/plan/target.ts'
 import { bf16ToNumber, numberToBf16 } from '../../src/scalar/half.ts'
+import { at, trace } from '../compile/support.ts'
 import { inBothDialects } from './dialects.ts'
 
 const lows = [0, 1, 0x7fff, 0x8000, 0x8001, 0xc000, 0xffff]
@@ -53,4 +59,81 @@ inBothDialects('bf16', { ...kernel, mode: 'strict' }, buffers, (b, dialect) => {
       wrong = `${(bits[i] ?? 0).toString(16)} gives ${got}, not ${want}`
   }
   expect(wrong).toBe('')
+})
+
+const coarse = parseKernel(`kernel coarse {
+  param x: f32[${n}] read
+  param y: f32[1] read
+  param groups: bf16[${n}] write
+  axes i: ${n}
+  grid i/2048
+  %0 f32{i} = load x[i]
+  %1 f32 = load y[0]
+  %2 f32 = sigmoid %1
+  %3 f32{i} = mul %0, %2
+  %4 bf16{i} = cast %3
+  store groups[i] = %4
+}`)
+
+// sigmoid(100) is 1, so that what is rounded is known: to the nearest, where two are as near to either.
+inBothDialects(
+  'bf16 of what a coarse function leads to',
+  { ...coarse, mode: 'fast' },
+  () => {
+    const { x, groups } = buffers()
+    return { x, y: Float32Array.of(100), groups }
+  },
+  (b, dialect) => {
+    const bits = new Uint32Array(b.x.buffer)
+    let wrong = ''
+    for (let i = 0; i < n && wrong === ''; i++) {
+      const x = b.x[i] ?? 0
+      const isTie = ((bits[i] ?? 0) & 0xffff) === 0x8000
+      const [want, cut] = [bf16ToNumber(numberToBf16(x)), bf16ToNumber((bits[i] ?? 0) >>> 16)]
+      const away = bf16ToNumber(((bits[i] ?? 0) >>> 16) + 1)
+      const got = bf16ToNumber(b.groups[i] ?? 0)
+      const isSmall = dialect === 'wgsl' && Math.abs(x) < leastRounded
+      const isRight =
+        Object.is(got, want) ||
+        (dialect === 'wgsl' && isTie && Number.isFinite(x) && Object.is(got, away)) ||
+        (isSmall && (got === cut || (got === 0 && Math.abs(x) < 2 ** -126)))
+      if (!isRight) wrong = `${(bits[i] ?? 0).toString(16)} gives ${got}, not ${want}`
+    }
+    expect(wrong).toBe('')
+  },
+)
+
+describe('ties go either way', () => {
+  const source = (build: (x: Node, y: Node, mask: Node) => Node, mode: 'fast' | 'strict' = 'fast'): string => {
+    const graph = trace(
+      [
+        { shape: [8, 64], dtype: 'bf16' },
+        { shape: [8, 64], dtype: 'bf16' },
+        { shape: [8, 64], dtype: 'bool' },
+      ],
+      (p) => [build(at(p, 0), at(p, 1), at(p, 2))],
+    )
+    const kernels = compileGraph(graph, { mode, target: cudaTarget }).program.steps.flatMap((s) =>
+      s.kind === 'kernel' ? [s.kernel] : [],
+    )
+    return kernels
+      .map((k) => emitKernel(k, 'wgsl', { maxThreads: 256, maxSharedBytes: 16384, laneBits: 5 }).source)
+      .join('\n')
+  }
+  it.each<[string, (x: Node, y: Node, mask: Node) => Node]>([
+    ['a coarse function', (x) => c.gelu(x)],
+    ['a product with one', (x, y) => c.mul(c.silu(x), y)],
+    ['a choice between one and a literal', (x, _, mask) => c.where(mask, c.gelu(x), 0)],
+    ['a choice between one and what is exact', (x, y, mask) => c.where(mask, c.gelu(x), y)],
+  ])('of %s', (_, build) => {
+    expect(source(build)).toMatch(/bf16_coarse_pair\(/)
+    expect(source(build, 'strict')).not.toMatch(/bf16_coarse/)
+  })
+  it.each<[string, (x: Node, y: Node, mask: Node) => Node]>([
+    ['sums', (x, y) => c.add(x, y)],
+    ['a choice between a coarse function and a sum', (x, y, mask) => c.where(mask, c.gelu(x), c.add(x, y))],
+    ['what a coarse function only decides', (x, y) => c.where(c.compare('lt', c.gelu(x), y), c.add(x, y), 0)],
+  ])('but not of %s', (_, build) => {
+    expect(source(build)).not.toMatch(/bf16_coarse/)
+  })
 })

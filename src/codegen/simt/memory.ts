@@ -12,6 +12,7 @@ import { flatIndex } from './facts.ts'
 import { elementAt, fieldBits, fromField, replaceBits, shiftOf, takeFields, takeFieldsOf, wordType } from './fields.ts'
 import { and, type Block, bin, call, type Ex, int, isYes, lit, lt, regType, uint, v, when, yes } from './ir.ts'
 import type { Point } from './point.ts'
+import { usesIn } from './precision.ts'
 import type { Registers } from './registers.ts'
 import { behindLoads, insideAlong, type Scope } from './scope.ts'
 import { prefetch } from './upcoming.ts'
@@ -209,8 +210,24 @@ export const storedValue = (point: Point, s: StoreStmt, x: Ex): Ex => {
 }
 
 /** Whether a store keeps the bits of values that are bf16 already. */
-export const isPacked = ({ part, unit }: Scope, s: StoreStmt): boolean =>
+export const isPacked = ({ part, unit }: Pick<Scope, 'part' | 'unit'>, s: StoreStmt): boolean =>
   unit.param(s.param).dtype === 'bf16' && s.combiner === undefined && isExactIn(part, s.value, 'bf16')
+
+/**
+ * The function that packs two values of a store into a word. Where the values are coarse, in which of two directions ties of their
+ * rounding go says nothing: a dialect without conversions leaves them where that is the least work.
+ */
+export function packingOf({ part, unit, phase }: Scope, s: StoreStmt): string {
+  const { dtype } = unit.param(s.param)
+  if (isPacked({ part, unit }, s)) return 'high_halves'
+  const isCoarse =
+    dtype === 'bf16' &&
+    !unit.dialect.convertsHalf &&
+    unit.mode === 'fast' &&
+    s.combiner === undefined &&
+    usesIn(part, phase).isCoarse(s.value)
+  return isCoarse ? 'bf16_coarse_pair' : `${dtype}_pair`
+}
 
 export function storeOne(point: Point, s: StoreStmt, axes: readonly string[], once: boolean, out: Block): void {
   const cond = and(once ? point.scope.owner(axes) : undefined, allowed(point, s, axes))
@@ -248,7 +265,7 @@ export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[],
       flat,
       stored.map(({ x }) => x),
       body,
-      isPacked(scope, s),
+      packingOf(scope, s),
     )
     const rest = and(scope.owner(axes), allowed(at, s, axes, group.axis))
     const first = insideAlong(scope, group.axis, at.lanes)
@@ -271,14 +288,14 @@ export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[],
   }
 }
 
-/** `packed`: the values have the parameter's precision already. */
+/** `pair`: the function that packs two values of half precision. */
 export function storeGroup(
   point: Point,
   p: KernelParam,
   flat: Expr,
   values: readonly Ex[],
   out: Block,
-  packed = false,
+  pair = `${p.dtype}_pair`,
 ): void {
   const bits = elementBits(p)
   const at = point.position(flat)
@@ -292,7 +309,7 @@ export function storeGroup(
   for (let w = 0; w < n; w += each) {
     const [low, high] = [values[w], values[w + 1]]
     if ((p.dtype === 'bf16' || p.dtype === 'f16') && each === 2 && low !== undefined && high !== undefined) {
-      words.push(call('u32', packed ? 'high_halves' : `${p.dtype}_pair`, low, high))
+      words.push(call('u32', pair, low, high))
       continue
     }
     let word: Ex = uint(0)

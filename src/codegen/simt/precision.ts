@@ -7,6 +7,8 @@
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { isModerate } from '../../scalar/moderate.ts'
 import { combinerOp, isArgCombiner, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
+import { isFloat } from '../../types/dtype.ts'
+import { isExactIn } from './exact.ts'
 import { bin, call, type Ex, lit, regType } from './ir.ts'
 import type { Part } from './part.ts'
 import { isNonnegative } from './ranges.ts'
@@ -96,6 +98,7 @@ class Uses {
   private readonly users = new Map<ValueId, LetStmt[]>()
   private readonly half = new Map<ValueId, boolean>()
   private readonly relative = new Map<ValueId, boolean>()
+  private readonly coarse = new Map<ValueId, boolean>()
 
   constructor(part: Part, phase: Phase | undefined) {
     this.part = part
@@ -262,6 +265,23 @@ class Uses {
     if (op?.kind !== 'scalar' || op.op !== 'select') return false
     const [, a, b] = op.args.map((x) => this.constantOf(x))
     return a !== undefined && b !== undefined && (a === 0 || b === 0)
+  }
+
+  /** Whether the coarse form of a function leads to a value wherever it has more digits than bf16. */
+  isCoarse(id: ValueId): boolean {
+    const answer = this.coarse.get(id)
+    if (answer !== undefined) return answer
+    const l = this.part.lets.get(id)
+    if (l?.op.kind !== 'scalar' || !isFloat(l.dtype)) return false
+    const { op, args } = l.op
+    const data = op === 'select' ? args.slice(1) : args
+    const is =
+      coarseOf(l, this) !== undefined ||
+      ((op === 'cast' || isTame(op)) &&
+        data.some((a) => this.isCoarse(a)) &&
+        (scalarInfo(op).chooses !== true || data.every((a) => this.isCoarse(a) || isExactIn(this.part, a, 'bf16'))))
+    this.coarse.set(id, is)
+    return is
   }
 
   constantOf(id: ValueId): number | undefined {

@@ -8,7 +8,7 @@ import { runAlong, variesAlong } from './contiguity.ts'
 import { flatIndex, type Run, storeValues } from './facts.ts'
 import { wideFields } from './fields.ts'
 import { and, type Block, type Ex, isYes, type S, when } from './ir.ts'
-import { type Access, allowed, isPacked, isWhole, storedValue, storeGroup } from './memory.ts'
+import { type Access, allowed, isWhole, packingOf, storedValue, storeGroup } from './memory.ts'
 import type { Point } from './point.ts'
 import type { Loop, Registers } from './registers.ts'
 import { behindLoads, insideAlong, type Scope } from './scope.ts'
@@ -119,8 +119,9 @@ function storeInterleaved(
   for (const { first: at, points } of point.laneGroups(s.axis, s.n)) {
     const values = points.flatMap((q) => stores.map((x) => storedValue(q, x, q.read(x.value))))
     const body: Block = []
-    const packed = stores.every((x) => isPacked(scope, x))
-    storeGroup(at, p, s.base, values, body, packed)
+    const packings = new Set(stores.map((x) => packingOf(scope, x)))
+    const [packing] = packings
+    storeGroup(at, p, s.base, values, body, packings.size === 1 ? packing : undefined)
     const inside = insideAlong(scope, s.axis, at.lanes)
     const cond = and(scope.owner(axes), allowed(at, first, axes, s.axis), inside, behindLoads(scope))
     out.push(...when(cond, body))

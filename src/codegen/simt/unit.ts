@@ -17,6 +17,8 @@ export interface Dialect {
   readonly f64: boolean
   /** Its compiler evaluates functions of constants in arithmetic of its own. */
   readonly foldsConstants: boolean
+  /** Whether it has conversions to half precision; else they are written out. */
+  readonly convertsHalf: boolean
 }
 
 export type LoadStmt = LetStmt & { readonly op: Extract<TileOp, { kind: 'load' }> }

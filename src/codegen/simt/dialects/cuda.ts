@@ -12,7 +12,14 @@ import { cudaDependents } from './cudaDependents.ts'
 import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
 import { decimal, type Inline, type Library, Printer } from './print.ts'
 
-export const cudaDialect: Dialect = { name: 'cuda', bytes: true, wideIndex: true, f64: true, foldsConstants: true }
+export const cudaDialect: Dialect = {
+  name: 'cuda',
+  bytes: true,
+  wideIndex: true,
+  f64: true,
+  foldsConstants: true,
+  convertsHalf: true,
+}
 
 const types: Readonly<Record<Type, string>> = {
   bool: 'bool',

@@ -11,7 +11,14 @@ import { isZero, WgslExpressions } from './wgslExpressions.ts'
 import { type Extreme, extremesOf } from './wgslExtremes.ts'
 import { sharedType, vectorText } from './wgslVectors.ts'
 
-export const wgslDialect: Dialect = { name: 'wgsl', bytes: false, wideIndex: false, f64: false, foldsConstants: false }
+export const wgslDialect: Dialect = {
+  name: 'wgsl',
+  bytes: false,
+  wideIndex: false,
+  f64: false,
+  foldsConstants: false,
+  convertsHalf: false,
+}
 
 class WgslPrinter extends WgslExpressions {
   private readonly isFast: boolean

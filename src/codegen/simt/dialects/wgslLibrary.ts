@@ -204,6 +204,17 @@ fn bf16_rounded(a: f32) -> u32 {
 }`,
     ['bf16_rounded'],
   ),
+  bf16_coarse: fn(`// The upper half is a to the nearest, ties away from zero.
+fn bf16_coarse(a: f32) -> u32 {
+  let power = bitcast<f32>(bitcast<u32>(a) & 0xff800000u);
+  return bitcast<u32>(fma(power, 0.00390625, a));
+}`),
+  bf16_coarse_pair: fn(
+    `fn bf16_coarse_pair(low: f32, high: f32) -> u32 {
+  return (bf16_coarse(low) >> 16u) | (bf16_coarse(high) & 0xffff0000u);
+}`,
+    ['bf16_coarse'],
+  ),
   high_halves: fn(`fn high_halves(low: f32, high: f32) -> u32 {
   return (bitcast<u32>(low) >> 16u) | (bitcast<u32>(high) & 0xffff0000u);
 }`),
