@@ -7,6 +7,7 @@ import * as c from '../../src/compose/index.ts'
 import { withOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { parseKernel } from '../../src/kernel/parse.ts'
 import { cudaTarget, wasmTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { randomDTypes } from '../../src/scalar/threefry.ts'
@@ -131,6 +132,20 @@ test('a call of the generator serves the eight elements of a mask that a thread 
   expect(stored).toBeGreaterThanOrEqual(4)
   expect(body.match(/= threefry_13\(/g)).toHaveLength(stored / 4)
   expect(body).not.toMatch(/random_u16|% 2|& 1u?\b/)
+})
+
+test('code for what the place in a pair decides does not double with each operation on it', () => {
+  const doubled = Array.from({ length: 40 }, (_, k) => `%${k + 1} i32{i} = add %${k}, %${k}`)
+  const kernel = parseKernel(`kernel doubled {
+  param y: i32[4096] write
+  axes i: 4096
+  grid i/1024
+  %0 i32{i} = index i % 2
+  ${doubled.join('\n  ')}
+  store y[i] = %40
+}`)
+  const { source } = emitKernel(kernel, 'wgsl', { maxThreads: 256, maxSharedBytes: 16384, laneBits: 5 })
+  expect(source.length).toBeLessThan(20_000)
 })
 
 test.skipIf(!hasCompiler())('in CUDA on the host (skipped where g++ is missing)', { timeout: 240_000 }, async () => {
