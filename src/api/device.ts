@@ -28,7 +28,7 @@ export interface CompileRequest {
 
 /** A program ready to run. */
 export interface Compiled {
-  /** Fresh buffers for the outputs; donated inputs are consumed. */
+  /** Fresh buffers for the outputs; donated inputs are consumed, and may be outputs. */
   run(inputs: readonly DeviceBuffer[]): DeviceBuffer[]
   /** Whether the last run got as far as writing memory: if it threw before, donated inputs hold what they held. */
   readonly hasBegun: boolean

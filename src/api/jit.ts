@@ -171,18 +171,36 @@ interface Donation {
   readonly copy: DeviceBuffer | undefined
 }
 
-/** Ends donated arguments: their memory is the program's now. */
-function give(donations: readonly Donation[]): void {
-  for (const { tensor, storage, copy } of donations) {
+/** The donated arguments of a call, and the storages whose own buffers the program gets. */
+interface Donations {
+  readonly all: Donation[]
+  readonly lent: Map<DeviceBuffer, Storage>
+}
+
+/**
+ * The storages of a call's results, when the program has run: donated arguments end. A result in the memory of one takes over its
+ * storage where it is of the same type, so that a step of training makes none.
+ */
+function storagesOf({ device, outputs }: Entry, buffers: readonly DeviceBuffer[], { all, lent }: Donations): Storage[] {
+  for (const { tensor, storage, copy } of all) {
     donate(tensor, storage)
-    if (copy === undefined) storage.surrender()
-    else if (storage.refs === 0) storage.free()
+    if (copy !== undefined && storage.refs === 0) storage.free()
   }
+  const found = outputs.map(({ shape, dtype }, i) => {
+    const buffer = buffers[i]
+    invariant(buffer !== undefined, 'a program with too few outputs')
+    const storage = lent.get(buffer)
+    if (storage?.takeBack(shape, dtype) !== true) return { buffer, shape, dtype }
+    lent.delete(buffer)
+    return storage
+  })
+  for (const storage of lent.values()) storage.surrender()
+  return found.map((f) => (f instanceof Storage ? f : Storage.ofBuffer(device, f.buffer, f.shape, f.dtype)))
 }
 
 /** Donated arguments of a call that failed: they stay, unless the program may have written over them. */
-function keep(donations: readonly Donation[], { compiled, device }: Entry, ran: boolean): void {
-  for (const { tensor, storage, copy } of donations) {
+function keep({ all }: Donations, { compiled, device }: Entry, ran: boolean): void {
+  for (const { tensor, storage, copy } of all) {
     if (copy !== undefined) device.free(copy)
     else if (ran && compiled.hasBegun) {
       donate(tensor, storage)
@@ -194,21 +212,24 @@ function keep(donations: readonly Donation[], { compiled, device }: Entry, ran: 
 const usedOn = (t: Tensor, device: Device): DeviceBuffer => storageOf(t, 'a jitted call').on(device)
 
 /** The buffer of a donated argument, which is given only when the program has run. */
-function lend(tensor: Tensor, device: Device, donations: Donation[]): DeviceBuffer {
+function lend(tensor: Tensor, device: Device, { all, lent }: Donations): DeviceBuffer {
   const storage = settledStorage(tensor)
   const buffer = storage.on(device)
   const copy = storage.refs > 1 ? device.copy(buffer) : undefined
-  donations.push({ tensor, storage, copy })
+  if (copy === undefined) lent.set(buffer, storage)
+  all.push({ tensor, storage, copy })
   return copy ?? buffer
 }
 
+/** Whether a donated tensor may be among the others of a call: what tells for sure looks at every pair. */
+const mayRepeat = ({ donated }: Entry, inputs: readonly DeviceBuffer[], { all, lent }: Donations): boolean =>
+  lent.size < all.length || inputs.some((buffer, i) => donated[i] !== true && lent.has(buffer))
+
 /** Runs a compiled signature. This is the path whose cost every call pays: no strings, no structure built but the result. */
 function run(entry: Entry, leaves: readonly Tensor[]): unknown {
-  const { device, captured, places, outputs } = entry
+  const { device, captured, places } = entry
   const inputs: DeviceBuffer[] = []
-  const donations: Donation[] = []
-  if (entry.donates && new Set([...leaves, ...captured]).size !== leaves.length + captured.length)
-    rejectAliases(entry, leaves)
+  const donations: Donations = { all: [], lent: new Map() }
   let buffers: readonly DeviceBuffer[]
   let ran = false
   try {
@@ -217,19 +238,14 @@ function run(entry: Entry, leaves: readonly Tensor[]): unknown {
       if (t !== undefined) inputs.push(entry.donated[i] === true ? lend(t, device, donations) : usedOn(t, device))
     }
     for (const t of captured) inputs.push(storageOf(t, 'a jitted call that closes over it: use').on(device))
+    if (entry.donates && mayRepeat(entry, inputs, donations)) rejectAliases(entry, leaves)
     ran = true
     buffers = entry.compiled.run(inputs)
   } catch (error) {
     keep(donations, entry, ran)
     throw error
   }
-  give(donations)
-  const storages: Storage[] = []
-  for (let i = 0; i < outputs.length; i++) {
-    const [buffer, type] = [buffers[i], outputs[i]]
-    invariant(buffer !== undefined && type !== undefined, 'a program with too few outputs')
-    storages.push(Storage.ofBuffer(device, buffer, type.shape, type.dtype))
-  }
+  const storages = storagesOf(entry, buffers, donations)
   const taken = new Set<Storage>()
   let next = 0
   return rebuildTree(entry.result, () => {

@@ -3,7 +3,7 @@ import { invariant, UserError } from '../diagnostics/errors.ts'
 import { CannotWait, type DeviceBuffer } from '../runtime/backend.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
-import { type Shape, showShape, sizeOf } from '../types/shape.ts'
+import { type Shape, sameShape, showShape, sizeOf } from '../types/shape.ts'
 import type { Device } from './device.ts'
 import { located } from './place.ts'
 import { giveWeight, reclaim, takeWeight } from './reclaim.ts'
@@ -124,6 +124,13 @@ export class Storage {
     this.#host = undefined
     if (this.#allocation !== undefined) freeAllocation(this.#allocation)
     this.#dropWeight()
+  }
+
+  /** A result of a type came back in the buffer that was donated: whether this can be its storage, for one tensor. */
+  takeBack(shape: Shape, dtype: DType): boolean {
+    if (this.refs !== 0 || this.dtype !== dtype || !sameShape(this.shape, shape)) return false
+    this.refs = 1
+    return true
   }
 
   /** The device buffer now belongs to someone else (a program it was donated to). */

@@ -13,8 +13,8 @@ export interface DeviceBuffer {
 export interface Executable {
   readonly program: Program
   /**
-   * Runs the program; `inputs` by input number. Gives fresh buffers for the outputs; donated inputs are consumed (their
-   * DeviceBuffer is dead afterwards, and may come back as an output). Throws UserError; the device stays usable.
+   * Runs the program; `inputs` by input number. Gives fresh buffers for the outputs; a donated input is consumed: its
+   * DeviceBuffer is an output, where one stands in it, or dead afterwards. Throws UserError; the device stays usable.
    */
   run(inputs: readonly DeviceBuffer[]): DeviceBuffer[]
   /** Whether the last run got as far as writing memory: if it threw before, donated inputs hold what they held. */

@@ -3,55 +3,68 @@ import type { DeviceBuffer } from './backend.ts'
 import { bufferOf } from './commands.ts'
 import type { Program } from './program.ts'
 
-/** A backend's memory during a run; `M` names a piece of it. */
-export interface RunMemory<M> {
+/** A backend's memory during a run; `M` names a piece of it, `B` is a buffer of the caller. */
+export interface RunMemory<M, B> {
   /** Where a buffer of the program stands in this run. */
   readonly at: (buffer: number) => M
   readonly alloc: (bytes: number) => M
-  readonly free: (memory: M) => void
   /** Copies a buffer of the program. */
   readonly copy: (buffer: number, to: M, bytes: number) => void
-  readonly adopt: (memory: M, bytes: number) => DeviceBuffer
+  readonly adopt: (memory: M, bytes: number) => B
+  /** Frees a donated input. */
+  readonly end: (given: B) => void
 }
 
-/** An input as it was given. */
-export interface Given<M> {
-  readonly memory: M
-  readonly buffer: { alive: boolean }
+/** One output: a buffer of the program, and where its memory comes from: taken by the run, the donated input of a number, or a copy. */
+interface Outlet {
+  readonly buffer: number
+  readonly bytes: number
+  readonly from: 'taken' | 'copy' | number
+}
+
+/** Where the outputs of a program come from, which holds for all its runs. */
+export interface Outlets {
+  readonly outputs: readonly Outlet[]
+  /** Donated inputs in which no output stands. */
+  readonly spent: readonly number[]
+}
+
+/** Memory that a run takes or is given by donation becomes an output once; what else an output stands in is copied. */
+export function outletsOf(program: Program): Outlets {
+  const donated = new Map(program.inputs.flatMap((b, i) => (program.donated[i] === true ? [[b, i] as const] : [])))
+  const handed = new Set<number>()
+  const outputs = program.outputs.map((buffer): Outlet => {
+    const { bytes, source } = bufferOf(program, buffer)
+    const own = source.kind === 'output' ? 'taken' : donated.get(buffer)
+    if (own === undefined || handed.has(buffer)) return { buffer, bytes, from: 'copy' }
+    handed.add(buffer)
+    return { buffer, bytes, from: own }
+  })
+  return { outputs, spent: [...donated].flatMap(([b, i]) => (handed.has(b) ? [] : [i])) }
 }
 
 /**
- * The outputs of a run as device buffers. Memory the run took (`taken`) or was given by donation is handed out once; anything else is
- * copied. Donated inputs that are not among the outputs are freed, and so is what was taken and not handed out.
+ * The outputs of a run as device buffers: a donated input that an output stands in is that output. Donated inputs that are not among
+ * the outputs are freed. `taken` is the memory that the run took; what is taken for copies is added to it.
  */
-export function handOut<M>(
-  program: Program,
-  given: readonly Given<M>[],
+export function handOut<M, B extends DeviceBuffer>(
+  { outputs, spent }: Outlets,
+  given: readonly B[],
   taken: M[],
-  memory: RunMemory<M>,
-): DeviceBuffer[] {
-  const handed = new Set<M>()
-  const donated = new Map(program.inputs.map((b, i) => [b, program.donated[i] === true ? given[i] : undefined]))
-  const outputs: DeviceBuffer[] = []
-  for (const b of program.outputs) {
-    const { bytes, source } = bufferOf(program, b)
-    const own = memory.at(b)
-    if ((source.kind === 'output' || donated.get(b) !== undefined) && !handed.has(own)) {
-      handed.add(own)
-      outputs.push(memory.adopt(own, bytes))
-      continue
-    }
+  memory: RunMemory<M, B>,
+): B[] {
+  const handed = outputs.map(({ buffer, bytes, from }) => {
+    if (from === 'taken') return memory.adopt(memory.at(buffer), bytes)
+    const input = from === 'copy' ? undefined : given[from]
+    if (input !== undefined) return input
     const copy = memory.alloc(bytes)
     taken.push(copy)
-    handed.add(copy)
-    memory.copy(b, copy, bytes)
-    outputs.push(memory.adopt(copy, bytes))
+    memory.copy(buffer, copy, bytes)
+    return memory.adopt(copy, bytes)
+  })
+  for (const i of spent) {
+    const input = given[i]
+    if (input !== undefined) memory.end(input)
   }
-  for (const input of donated.values()) {
-    if (input?.buffer.alive !== true) continue
-    input.buffer.alive = false
-    if (!handed.has(input.memory)) memory.free(input.memory)
-  }
-  for (const m of taken) if (!handed.has(m)) memory.free(m)
-  return outputs
+  return handed
 }

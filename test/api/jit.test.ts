@@ -162,6 +162,76 @@ describe('donation', () => {
     expect(codeOf(() => f(a, a))).toBe('E_ARGUMENT')
     expect(codeOf(() => jit((x: s.Tensor) => x, { donate: [1] })(a))).toBe('E_ARGUMENT')
   })
+  it('refuses a donated tensor twice, also where its value is held elsewhere', () => {
+    const both = jit((x: s.Tensor, y: s.Tensor) => [x.add(y), x.sub(y)], { donate: [0, 1] })
+    const a = tensor([1, 2])
+    const same = a.reshape([2, 1]).evaluate()
+    expect(codeOf(() => both(a, a))).toBe('E_ARGUMENT')
+    const used = s.memory().used
+    expect(codeOf(() => both(a, a))).toBe('E_ARGUMENT')
+    expect(s.memory().used).toBe(used)
+    const [sum, difference] = both(a, tensor([1, 1]))
+    expect([sum?.tolist(), difference?.tolist(), same.tolist()]).toEqual([
+      [2, 3],
+      [0, 1],
+      [[1], [2]],
+    ])
+  })
+  it('results of any type in the memory of the arguments: dead tensors stay dead, and memory level', () => {
+    const turn = jit((x: s.Tensor, y: s.Tensor) => [y, x.add(1), x.reshape([3, 2]), y.bitcast('i32')], {
+      donate: [0, 1],
+    })
+    const make = () => [s.zeros([2, 3]).evaluate(), s.ones([2, 3]).evaluate()] as const
+    const once = (): void => {
+      const [x, y] = make()
+      const results = turn(x, y)
+      const [a, b, c, d] = results.map((t) => t.tolist())
+      const row = (v: number) => [v, v, v]
+      expect([a, b]).toEqual([
+        [row(1), row(1)],
+        [row(1), row(1)],
+      ])
+      expect(c).toEqual([
+        [0, 0],
+        [0, 0],
+        [0, 0],
+      ])
+      expect(d).toEqual([row(0x3f800000), row(0x3f800000)])
+      expect([x.disposed, y.disposed, ...results.map((t) => t.disposed)]).toEqual([
+        true,
+        true,
+        false,
+        false,
+        false,
+        false,
+      ])
+      for (const t of [x, y]) t.dispose()
+      expect(results[1]?.tolist()).toEqual([row(1), row(1)])
+      for (const t of results) t.dispose()
+    }
+    once()
+    const { used } = s.memory()
+    for (let i = 0; i < 5; i++) once()
+    expect(s.memory().used).toBe(used)
+  })
+  it("a result in an argument's memory can be donated again, disposed, and read by what is pending", () => {
+    const step = jit((x: s.Tensor) => x.mul(2), { donate: [0] })
+    let x = step(tensor([1, 2]))
+    const waiting = []
+    for (let i = 0; i < 4; i++) {
+      waiting.push(x.add(i))
+      x = step(x)
+    }
+    expect(waiting.map((t) => t.tolist())).toEqual([
+      [2, 4],
+      [5, 9],
+      [10, 18],
+      [19, 35],
+    ])
+    const later = x.add(1)
+    x.dispose()
+    expect(later.tolist()).toEqual([33, 65])
+  })
   it('takes nothing for a call that fails before it runs', () => {
     const add = jit((x: s.Tensor, y: s.Tensor) => x.add(y), { donate: [0] })
     const x = add(tensor([1]), tensor([1]))

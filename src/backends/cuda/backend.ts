@@ -114,9 +114,7 @@ export class CudaBackend implements Backend {
   }
 
   free(buffer: DeviceBuffer): void {
-    const b = this.device.own(buffer)
-    b.alive = false
-    this.device.pool.release(b.address)
+    this.device.end(this.device.own(buffer))
   }
 
   write(buffer: DeviceBuffer, data: HostArray): void {

@@ -75,6 +75,13 @@ export class CudaDevice {
     return b
   }
 
+  /** Frees the memory of a tensor; twice is harmless. */
+  end(b: CudaBuffer): void {
+    if (!b.alive) return
+    b.alive = false
+    this.pool.release(b.address)
+  }
+
   adopt(address: number, bytes: number): CudaBuffer {
     return new CudaBuffer(this, address, bytes)
   }

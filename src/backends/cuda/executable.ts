@@ -3,7 +3,7 @@ import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import { type Base, commandsOf, type Place } from '../../runtime/commands.ts'
 import type { Program } from '../../runtime/program.ts'
-import { handOut } from '../../runtime/results.ts'
+import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
 import type { KernelResources } from './compile.ts'
 import { type CudaBuffer, type CudaDevice, guarded } from './device.ts'
 import { Prepared, type Work } from './prepared.ts'
@@ -21,6 +21,7 @@ export class CudaExecutable implements Executable {
   private readonly owned: number[] = []
   private readonly inputs: readonly { readonly base: number; readonly index: number }[]
   private readonly fresh: readonly { readonly base: number; readonly bytes: number }[]
+  private readonly outlets: Outlets
   private disposed = false
   hasBegun = false
 
@@ -38,6 +39,7 @@ export class CudaExecutable implements Executable {
     }
     const moving = new Set(bases.flatMap((b, i) => (b.kind === 'input' || b.kind === 'output' ? [i] : [])))
     this.inputs = bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
+    this.outlets = outletsOf(program)
     this.fresh = bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes }] : []))
     try {
       const addresses = Float64Array.from(bases, (b) => this.place(b, take))
@@ -144,15 +146,14 @@ export class CudaExecutable implements Executable {
 
   private results(given: readonly CudaBuffer[], taken: number[]): DeviceBuffer[] {
     const { device } = this
-    const inputs = given.map((buffer) => ({ memory: buffer.address, buffer }))
-    return handOut(this.program, inputs, taken, {
+    return handOut(this.outlets, given, taken, {
       at: (b) => this.address(b),
       alloc: (bytes) => device.pool.alloc(bytes),
-      free: (a) => device.pool.release(a),
       copy: (b, to, bytes) => {
         if (bytes > 0) device.context.copy(to, this.address(b), bytes)
       },
       adopt: (a, bytes) => device.adopt(a, bytes),
+      end: (b) => device.end(b),
     })
   }
 

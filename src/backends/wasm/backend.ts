@@ -27,9 +27,7 @@ class WasmBackend implements Backend {
   }
 
   free(buffer: DeviceBuffer): void {
-    const b = this.device.own(buffer)
-    b.alive = false
-    this.device.heap.free(b.address)
+    this.device.end(this.device.own(buffer))
   }
 
   write(buffer: DeviceBuffer, data: HostArray): void {

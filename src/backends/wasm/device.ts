@@ -88,6 +88,13 @@ export class Device {
     return b
   }
 
+  /** Frees the memory of a tensor; twice is harmless. */
+  end(b: WasmBuffer): void {
+    if (!b.alive) return
+    b.alive = false
+    this.heap.free(b.address)
+  }
+
   adopt(address: number, bytes: number): WasmBuffer {
     return new WasmBuffer(this, address, bytes)
   }

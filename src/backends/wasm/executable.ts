@@ -6,7 +6,7 @@ import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
 import { kernelsOf } from '../../runtime/region.ts'
-import { handOut } from '../../runtime/results.ts'
+import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
 import type { Device, WasmBuffer } from './device.ts'
 import { setEngineFlag } from './host.ts'
 import type { KernelFunction } from './pool.ts'
@@ -25,6 +25,7 @@ export class WasmExecutable implements Executable {
   private readonly owned: readonly number[]
   /** Buffers that a run allocates. */
   private readonly fresh: readonly number[]
+  private readonly outlets: Outlets
   private disposed = false
   hasBegun = false
 
@@ -85,7 +86,9 @@ export class WasmExecutable implements Executable {
       throw e
     }
     this.residentBytes = resident
-    this.fresh = program.buffers.flatMap((b, i) => (b.source.kind === 'output' ? [i] : []))
+    const handedOut = new Set(program.outputs)
+    this.fresh = program.buffers.flatMap((b, i) => (b.source.kind === 'output' && handedOut.has(i) ? [i] : []))
+    this.outlets = outletsOf(program)
     this.moduleId = device.addModule(module)
     preparation.moduleId = this.moduleId
     device.reserveScratch(Math.max(0, ...compiled.functions.map((f) => f.scratch)))
@@ -132,13 +135,12 @@ export class WasmExecutable implements Executable {
 
   private results(given: readonly WasmBuffer[], taken: number[]): DeviceBuffer[] {
     const { device, prepared } = this
-    const inputs = given.map((buffer) => ({ memory: buffer.address, buffer }))
-    return handOut(this.program, inputs, taken, {
+    return handOut(this.outlets, given, taken, {
       at: (b) => prepared.address(b),
       alloc: (bytes) => device.heap.alloc(bytes),
-      free: (a) => device.heap.free(a),
       copy: (b, to, bytes) => device.copy(prepared.address(b), to, bytes),
       adopt: (a, bytes) => device.adopt(a, bytes),
+      end: (b) => device.end(b),
     })
   }
 

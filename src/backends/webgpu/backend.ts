@@ -80,9 +80,7 @@ export class WebgpuBackend implements Backend {
   }
 
   free(buffer: DeviceBuffer): void {
-    const b = this.device.own(buffer)
-    b.alive = false
-    this.device.release(b.buffer)
+    this.device.end(this.device.own(buffer))
   }
 
   write(buffer: DeviceBuffer, data: HostArray): void {

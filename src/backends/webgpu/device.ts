@@ -142,6 +142,13 @@ export class WebgpuDevice {
     return b
   }
 
+  /** Frees the memory of a tensor; twice is harmless. */
+  end(b: WebgpuBuffer): void {
+    if (!b.alive) return
+    b.alive = false
+    this.release(b.buffer)
+  }
+
   adopt(buffer: GPUBuffer, bytes: number): WebgpuBuffer {
     return new WebgpuBuffer(this, buffer, bytes)
   }

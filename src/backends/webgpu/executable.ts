@@ -3,7 +3,7 @@ import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import { commandsOf, type Place } from '../../runtime/commands.ts'
 import type { Program } from '../../runtime/program.ts'
-import { handOut } from '../../runtime/results.ts'
+import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
 import type { WebgpuBuffer, WebgpuDevice } from './device.ts'
 import { mapRead, usage } from './host.ts'
 import { Prepared, type Work } from './prepared.ts'
@@ -36,6 +36,7 @@ export class WebgpuExecutable implements Executable {
   private readonly owned: GPUBuffer[] = []
   private readonly inputs: readonly { readonly base: number; readonly index: number }[]
   private readonly fresh: readonly Fresh[]
+  private readonly outlets: Outlets
   private disposed = false
   hasBegun = false
 
@@ -52,6 +53,7 @@ export class WebgpuExecutable implements Executable {
       return b
     }
     this.prepared = new Prepared(device, list, take)
+    this.outlets = outletsOf(program)
     this.inputs = list.bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
     this.fresh = list.bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes, known: [] }] : []))
     try {
@@ -178,13 +180,12 @@ export class WebgpuExecutable implements Executable {
       if (place === undefined) throw new InternalError(`program ${program.name} has no buffer ${b}`)
       return place
     }
-    const inputs = given.map((buffer) => ({ memory: buffer.buffer, buffer }))
-    return handOut(program, inputs, taken, {
+    return handOut(this.outlets, given, taken, {
       at: (b) => prepared.at(placeOf(b).base),
       alloc: (bytes) => device.take(bytes),
-      free: (m) => device.release(m),
       copy: (b, to, bytes) => copyBuffer(device, prepared.at(placeOf(b).base), placeOf(b).offset, to, bytes),
       adopt: (m, bytes) => device.adopt(m, bytes),
+      end: (b) => device.end(b),
     })
   }
 

@@ -3,8 +3,10 @@
  * compute pass. They are submitted when there are enough of them, when something must come after them, and at the end of the task.
  */
 
-/** Dispatches and copies after which the device should start. */
+/** Dispatches and copies of a task after which the device should start. */
 const enough = 24
+/** Then it has work, and a submission costs the host as much as several dispatches: each is twice the one before, up to this. */
+const most = 96
 
 export class Recorder {
   private readonly gpu: GPUDevice
@@ -14,6 +16,7 @@ export class Recorder {
   private pipeline: GPUComputePipeline | undefined
   private group: GPUBindGroup | undefined
   private pending = 0
+  private batch = enough
   /** Buffers to end once what uses them is submitted. */
   private doomed: GPUBuffer[] = []
   private isTimed = false
@@ -102,6 +105,7 @@ export class Recorder {
 
   private readonly atTaskEnd = (): void => {
     this.isScheduled = false
+    this.batch = enough
     try {
       this.flush()
     } catch (cause) {
@@ -110,6 +114,8 @@ export class Recorder {
   }
 
   private count(): void {
-    if (++this.pending >= enough && !this.isTimed) this.flush()
+    if (++this.pending < this.batch || this.isTimed) return
+    this.flush()
+    this.batch = Math.min(most, 2 * this.batch)
   }
 }
