@@ -4,6 +4,7 @@ import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import type { DeviceBuffer } from '../runtime/backend.ts'
+import { outletsOf } from '../runtime/results.ts'
 import { type ByteSize, byteSize } from './bytes.ts'
 import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from './core.ts'
 import type { Compiled, Device, DeviceName, Mode } from './device.ts'
@@ -56,6 +57,8 @@ interface Entry {
   readonly captured: readonly TensorCore[]
   readonly result: TreeSpec
   readonly places: readonly number[]
+  /** Of each output of the program, the number of the donated argument whose memory it stands in. */
+  readonly standsIn: readonly (number | undefined)[]
   /** Type of each output of the program. */
   readonly outputs: readonly { readonly shape: readonly number[]; readonly dtype: Tensor['dtype'] }[]
 }
@@ -134,15 +137,18 @@ class Jitted {
         })
     const donated = traced.leavesOfArgument.flatMap((n, i) => new Array<boolean>(n).fill(given.has(i)))
     const all = [...donated, ...traced.captured.map(() => false)]
+    const compiled = device.compile(traced.graph, {
+      mode: this.#options.mode ?? 'fast',
+      donated: all,
+      name: this.#name,
+      budgets: this.#budgets,
+    })
+    const outlets = compiled.program === undefined ? [] : outletsOf(compiled.program).outputs
     const entry: Entry = {
       args: structure,
       device,
-      compiled: device.compile(traced.graph, {
-        mode: this.#options.mode ?? 'fast',
-        donated: all,
-        name: this.#name,
-        budgets: this.#budgets,
-      }),
+      compiled,
+      standsIn: outlets.map(({ from }) => (typeof from === 'number' ? from : undefined)),
       donated,
       donates: donated.includes(true),
       captured: traced.captured,
@@ -167,78 +173,85 @@ class Jitted {
 interface Donation {
   readonly tensor: Tensor
   readonly storage: Storage
+  readonly buffer: DeviceBuffer
   /** What the program gets where someone else holds the value too. */
   readonly copy: DeviceBuffer | undefined
 }
 
-/** The donated arguments of a call, and the storages whose own buffers the program gets. */
-interface Donations {
-  readonly all: Donation[]
-  readonly lent: Map<DeviceBuffer, Storage>
-}
+/** The donated arguments of a call, by number. */
+type Donations = (Donation | undefined)[]
 
 /**
  * The storages of a call's results, when the program has run: donated arguments end. A result in the memory of one takes over its
  * storage where it is of the same type, so that a step of training makes none.
  */
-function storagesOf({ device, outputs }: Entry, buffers: readonly DeviceBuffer[], { all, lent }: Donations): Storage[] {
-  for (const { tensor, storage, copy } of all) {
-    donate(tensor, storage)
-    if (copy !== undefined && storage.refs === 0) storage.free()
+function storagesOf(entry: Entry, buffers: readonly DeviceBuffer[], donations: Donations): Storage[] {
+  const { device, outputs, standsIn } = entry
+  for (const d of donations) if (d !== undefined) donate(d.tensor, d.storage)
+  const kept = outputs.map(({ shape, dtype }, i) => {
+    const d = donations[standsIn[i] ?? -1]
+    return d !== undefined && d.buffer === buffers[i] && d.storage.takeBack(shape, dtype) ? d.storage : undefined
+  })
+  for (const d of donations) {
+    if (d === undefined || d.storage.refs > 0) continue
+    if (d.copy === undefined) d.storage.surrender()
+    else d.storage.free()
   }
-  const found = outputs.map(({ shape, dtype }, i) => {
+  return outputs.map(({ shape, dtype }, i) => {
     const buffer = buffers[i]
     invariant(buffer !== undefined, 'a program with too few outputs')
-    const storage = lent.get(buffer)
-    if (storage?.takeBack(shape, dtype) !== true) return { buffer, shape, dtype }
-    lent.delete(buffer)
-    return storage
+    return kept[i] ?? Storage.ofBuffer(device, buffer, shape, dtype)
   })
-  for (const storage of lent.values()) storage.surrender()
-  return found.map((f) => (f instanceof Storage ? f : Storage.ofBuffer(device, f.buffer, f.shape, f.dtype)))
 }
 
 /** Donated arguments of a call that failed: they stay, unless the program may have written over them. */
-function keep({ all }: Donations, { compiled, device }: Entry, ran: boolean): void {
-  for (const { tensor, storage, copy } of all) {
-    if (copy !== undefined) device.free(copy)
+function keep(donations: Donations, { compiled, device }: Entry, ran: boolean): void {
+  for (const d of donations) {
+    if (d === undefined) continue
+    if (d.copy !== undefined) device.free(d.copy)
     else if (ran && compiled.hasBegun) {
-      donate(tensor, storage)
-      storage.free()
+      donate(d.tensor, d.storage)
+      d.storage.free()
     }
   }
 }
 
-const usedOn = (t: Tensor, device: Device): DeviceBuffer => storageOf(t, 'a jitted call').on(device)
-
-/** The buffer of a donated argument, which is given only when the program has run. */
-function lend(tensor: Tensor, device: Device, { all, lent }: Donations): DeviceBuffer {
+/** A donated argument, which is given only when the program has run. */
+function lend(tensor: Tensor, device: Device): Donation {
   const storage = settledStorage(tensor)
   const buffer = storage.on(device)
-  const copy = storage.refs > 1 ? device.copy(buffer) : undefined
-  if (copy === undefined) lent.set(buffer, storage)
-  all.push({ tensor, storage, copy })
-  return copy ?? buffer
+  return { tensor, storage, buffer, copy: storage.refs > 1 ? device.copy(buffer) : undefined }
 }
 
-/** Whether a donated tensor may be among the others of a call: what tells for sure looks at every pair. */
-const mayRepeat = ({ donated }: Entry, inputs: readonly DeviceBuffer[], { all, lent }: Donations): boolean =>
-  lent.size < all.length || inputs.some((buffer, i) => donated[i] !== true && lent.has(buffer))
+/** Jitted calls so far. */
+let calls = 0
 
 /** Runs a compiled signature. This is the path whose cost every call pays: no strings, no structure built but the result. */
 function run(entry: Entry, leaves: readonly Tensor[]): unknown {
-  const { device, captured, places } = entry
+  const { device, captured, donated, places } = entry
   const inputs: DeviceBuffer[] = []
-  const donations: Donations = { all: [], lent: new Map() }
+  const donations: Donations = []
+  const call = ++calls
+  let repeats = false
+  const use = (storage: Storage): Storage => {
+    repeats ||= storage.usedBy === call
+    storage.usedBy = call
+    return storage
+  }
   let buffers: readonly DeviceBuffer[]
   let ran = false
   try {
-    for (let i = 0; i < leaves.length; i++) {
-      const t = leaves[i]
-      if (t !== undefined) inputs.push(entry.donated[i] === true ? lend(t, device, donations) : usedOn(t, device))
-    }
-    for (const t of captured) inputs.push(storageOf(t, 'a jitted call that closes over it: use').on(device))
-    if (entry.donates && mayRepeat(entry, inputs, donations)) rejectAliases(entry, leaves)
+    leaves.forEach((t, i) => {
+      const d = donated[i] === true ? lend(t, device) : undefined
+      donations.push(d)
+      if (d === undefined) inputs.push(use(storageOf(t, 'a jitted call')).on(device))
+      else {
+        use(d.storage)
+        inputs.push(d.copy ?? d.buffer)
+      }
+    })
+    for (const t of captured) inputs.push(use(storageOf(t, 'a jitted call that closes over it: use')).on(device))
+    if (repeats && entry.donates) rejectAliases(entry, leaves)
     ran = true
     buffers = entry.compiled.run(inputs)
   } catch (error) {
@@ -246,13 +259,14 @@ function run(entry: Entry, leaves: readonly Tensor[]): unknown {
     throw error
   }
   const storages = storagesOf(entry, buffers, donations)
-  const taken = new Set<Storage>()
+  const uses = new Uint8Array(storages.length)
   let next = 0
   return rebuildTree(entry.result, () => {
-    const storage = storages[places[next++] ?? 0]
+    const place = places[next++] ?? 0
+    const storage = storages[place]
     invariant(storage !== undefined, 'a result without output')
-    if (taken.has(storage)) retain(storage)
-    taken.add(storage)
+    if (uses[place] !== 0) retain(storage)
+    uses[place] = 1
     return wrap({ kind: 'stored', storage })
   })
 }

@@ -28,6 +28,8 @@ export class Storage {
   readonly dtype: DType
   /** Tensors that hold it. */
   refs = 1
+  /** The jitted call that used it last, by number: a call that meets its own number was given the value twice. */
+  usedBy = 0
   #host: HostArray | undefined
   #allocation: Allocation | undefined
   #weight: ArrayBuffer | undefined

@@ -80,12 +80,13 @@ export const wgslMath: Library = {
   ),
   ...unary(
     'exp',
-    // Beyond 127 the rest carries the result over the greatest number.
-    `let a = max(x, -87.9);
-  let t = min(${stepsOf('a')}, bitcast<u32>(${text(49152 + 127)}));
-  let n = ${wholeOf('t')};
-  let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
-  return select(${poly('r', expTerms)} * ${powerOf('t', 127)}, x, f32_isnan(x));`,
+    // 2^n e^r, n a whole number from -125 to 127; beyond them r carries the result to zero and infinity. WGSL's power of two has a
+    // bound that grows with its operand: here that is half at most. What it makes of NaN is not said.
+    `let t = saturate(fma(x, 0.00572498025, 0.496031746));
+  let s = bitcast<u32>(fma(t, 252.0, 49154.5)) & 0xffffff00u;
+  let n = bitcast<f32>(s) - 49279.0;
+  let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, x));
+  return select(exp2(r * 1.44269502) * bitcast<f32>(s << 15u), x, f32_isnan(x));`,
   ),
   half_expm1: fn(
     `// (e^x - 1) / 2 for x from -17.5 to 88.8.
