@@ -176,7 +176,7 @@ function pointwise(op: PointwiseOp, dtype: DType, points: Points, program: Progr
       const [k0, k1] = [points.reader(op.k0), points.reader(op.k1)]
       const index = points.expr(op.index)
       if (!isRandomDType(dtype)) throw new UserError('E_KERNEL_INVALID', `random bits of ${dtype}`)
-      return () => randomElement(dtype, Number(k0()), Number(k1()), index())
+      return () => randomElement(dtype, Number(k0()), Number(k1()), index(), op.rounds)
     }
     case 'stage':
       return points.reader(op.of)

@@ -5,6 +5,7 @@
 import type { Expr } from '../index/expr.ts'
 import type { Predicate } from '../index/predicate.ts'
 import type { Combiner, Scalar, ScalarOp } from '../scalar/ops.ts'
+import type { Rounds } from '../scalar/threefry.ts'
 import type { DType } from '../types/dtype.ts'
 
 export type ValueId = number
@@ -57,7 +58,13 @@ export type TileOp =
   /** One scalar operation per point; operands broadcast by axis. */
   | { readonly kind: 'scalar'; readonly op: ScalarOp; readonly args: readonly ValueId[] }
   /** Element `index`, which is not negative, of the random bits of key (k0, k1), in the value's dtype (`randomElement`). */
-  | { readonly kind: 'random'; readonly k0: ValueId; readonly k1: ValueId; readonly index: Expr }
+  | {
+      readonly kind: 'random'
+      readonly k0: ValueId
+      readonly k1: ValueId
+      readonly index: Expr
+      readonly rounds: Rounds
+    }
   /**
    * Folds `axes` (all of the tile's points along them inside the program). `position` is the logical index reported by an
    * arg-combiner; ties go to the least (greatest, if `last`) position. An empty fold gives the identity.

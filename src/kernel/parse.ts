@@ -16,7 +16,7 @@
  *       next %ID, ...
  *     }
  *     OP:     const SCALAR | index INDEX | holds BOUNDS | load PARAM[INDEX, ...] [where MASK] [else SCALAR]
- *           | SCALAROP %ID, ... | random %K0, %K1 at INDEX | stage %ID | at %ID[AXIS: INDEX, ...]
+ *           | SCALAROP %ID, ... | random %K0, %K1 at INDEX [rounds 13] | stage %ID | at %ID[AXIS: INDEX, ...]
  *           | reduce COMBINER %ID over AXIS, ... [position INDEX] [first|last]
  *           | scan COMBINER %ID along AXIS [reverse] [exclusive] | dot %A, %B over AXIS, ... [acc %ID]
  *     INDEX:  sums of multiples of AXIS, AXIS.start, %ID:EXTENT, quotients by / and remainders by %
@@ -24,6 +24,7 @@
  */
 import type { Predicate } from '../index/predicate.ts'
 import { isScalarOp, type Scalar, scalarInfo } from '../scalar/ops.ts'
+import type { Rounds } from '../scalar/threefry.ts'
 import { allDTypes, type DType, isWide } from '../types/dtype.ts'
 import { Cursor } from './cursor.ts'
 import type {
@@ -223,7 +224,7 @@ function readOp(c: Cursor, dtype: DType): TileOp {
       c.expect(',')
       const k1 = c.valueId()
       c.expect('at')
-      return { kind: 'random', k0, k1, index: c.expr() }
+      return { kind: 'random', k0, k1, index: c.expr(), rounds: readRounds(c) }
     }
     case 'reduce':
       return readReduce(c)
@@ -254,6 +255,13 @@ function readOp(c: Cursor, dtype: DType): TileOp {
       return { kind: 'scalar', op: word, args }
     }
   }
+}
+
+/** Rounds of the generator, where they are not the usual ones. */
+function readRounds(c: Cursor): Rounds {
+  if (!c.accept('rounds')) return 20
+  const rounds = c.natural('a number of rounds')
+  return rounds === 13 || rounds === 20 ? rounds : c.fail('13 or 20 rounds')
 }
 
 function readReduce(c: Cursor): TileOp {

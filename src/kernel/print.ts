@@ -95,7 +95,7 @@ function showOp(op: TileOp, dtype: DType): string {
     case 'scalar':
       return `${op.op} ${op.args.map(id).join(', ')}`
     case 'random':
-      return `random ${id(op.k0)}, ${id(op.k1)} at ${showExpr(op.index)}`
+      return `random ${id(op.k0)}, ${id(op.k1)} at ${showExpr(op.index)}${op.rounds === 20 ? '' : ` rounds ${op.rounds}`}`
     case 'reduce': {
       const position = op.position === undefined ? '' : ` position ${showExpr(op.position)}`
       const last = op.last === undefined ? '' : op.last ? ' last' : ' first'

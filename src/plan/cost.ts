@@ -6,7 +6,7 @@ import { drawsAt } from '../kernel/draws.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import { type ScalarInfo, scalarInfo } from '../scalar/ops.ts'
-import { elementsPerCall, isRandomDType } from '../scalar/threefry.ts'
+import { elementsPerCall, isRandomDType, sharedByMask } from '../scalar/threefry.ts'
 import type { DType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from './body.ts'
@@ -76,9 +76,12 @@ function bytesReadBy(body: Body): number {
   return bytes
 }
 
-/** Seconds that random bits of a dtype take, or masks: two of their elements share sixteen bits. */
+/** Seconds that random bits of a dtype take, or masks: several of their elements share a word. */
 export function randomSeconds(elements: number, dtype: DType, target: TargetInfo): number {
-  return elements / (target.randomRate * (isRandomDType(dtype) ? elementsPerCall(dtype) : 2 * elementsPerCall('u16')))
+  return (
+    elements /
+    (target.randomRate * (isRandomDType(dtype) ? elementsPerCall(dtype) : sharedByMask * elementsPerCall('u32')))
+  )
 }
 
 /** Elementwise operations of a class a second. */

@@ -11,9 +11,9 @@ import * as ix from '../index/expr.ts'
 import { type Predicate, predicateKey } from '../index/predicate.ts'
 import type { NumericsMode, ValueId } from '../kernel/ir.ts'
 import { readElement } from '../scalar/host.ts'
-import type { Scalar } from '../scalar/ops.ts'
-import { secondFrom } from '../scalar/threefry.ts'
-import { isWide } from '../types/dtype.ts'
+import type { Scalar, ScalarOp } from '../scalar/ops.ts'
+import { maskMultipliers, maskRounds, secondFrom, sharedByMask } from '../scalar/threefry.ts'
+import { type DType, isWide } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Evaluation, Instance } from './evaluation.ts'
 import { Folds } from './folds.ts'
@@ -179,27 +179,33 @@ export class Instances implements Evaluation {
       ...this.tiles.letOf(k1).axes,
     ])
     if (node.op === 'randomMask') return this.randomMask(node as NodeOf<'randomMask'>, k0, k1, at)
-    return this.tiles.emit({ kind: 'random', k0, k1, index: at }, node.dtype, axes, node)
+    return this.tiles.emit({ kind: 'random', k0, k1, index: at, rounds: 20 }, node.dtype, axes, node)
   }
 
-  /** Neighbours 2i and 2i + 1 of a mask from draw i (`maskElement`): as unsigned distance from where each begins to hold. */
+  /** Elements of a mask that share a word (`maskElement`): its multiples, as unsigned distances from where each begins to hold. */
   private randomMask(node: NodeOf<'randomMask'>, k0: ValueId, k1: ValueId, at: Expr): ValueId {
     const { tiles } = this
     const { chance } = node.attrs
-    const index = ix.div(at, 2)
+    const u32 = (v: number): ValueId => tiles.constant(v, 'u32', node)
+    const scalar = (op: ScalarOp, a: ValueId, b: ValueId, dtype: DType = 'u32'): ValueId =>
+      tiles.scalar(op, [a, b], dtype, node)
+    const index = ix.div(at, sharedByMask)
     const axes = [...tiles.axesOfExprs([index]), ...tiles.letOf(k0).axes, ...tiles.letOf(k1).axes]
-    const draw = tiles.emit({ kind: 'random', k0, k1, index }, 'u16', tiles.ordered(axes), node)
-    const place = ix.mod(at, 2)
-    const axesOfPlace = tiles.ordered(tiles.axesOfExprs([place]))
-    const second = tiles.scalar(
+    const word = tiles.emit({ kind: 'random', k0, k1, index, rounds: maskRounds }, 'u32', tiles.ordered(axes), node)
+    const expr = ix.mod(at, sharedByMask)
+    const place = tiles.scalar(
       'cast',
-      [tiles.emit({ kind: 'index', expr: place }, 'i32', axesOfPlace, node)],
+      [tiles.emit({ kind: 'index', expr }, 'i32', tiles.ordered(tiles.axesOfExprs([expr])), node)],
       'u32',
       node,
     )
-    const from = tiles.scalar('mul', [second, tiles.constant(secondFrom(chance), 'u32', node)], 'u32', node)
-    const distance = tiles.scalar('sub', [tiles.scalar('cast', [draw], 'u32', node), from], 'u32', node)
-    return tiles.scalar('lt', [distance, tiles.constant(chance, 'u32', node)], 'bool', node)
+    // 1 or the multiplier, by a bit of the place.
+    const factor = (bit: number, multiplier: number): ValueId =>
+      scalar('add', scalar('mul', scalar('and', place, u32(bit)), u32((multiplier - 1) / bit)), u32(1))
+    const [m1, m2] = maskMultipliers
+    const drawn = scalar('mul', scalar('mul', word, factor(2, m1)), factor(4, m2))
+    const from = scalar('mul', scalar('and', place, u32(1)), u32(secondFrom(chance)))
+    return scalar('lt', scalar('sub', drawn, from), u32(chance * 65536), 'bool')
   }
 
   private gather(node: NodeOf<'gather'>, index: readonly Expr[], mask: Predicate): ValueId {

@@ -18,7 +18,6 @@ export {
   randomDTypes,
   randomElement,
   randomWidth,
-  roundsOf,
   threefry2x32,
 } from './threefry.ts'
 

@@ -37,35 +37,47 @@ export const randomWidth = (d: RandomDType): 8 | 16 | 32 => (({ u8: 8, u16: 16, 
 /** Elements that the 64 bits of one call of the generator make. */
 export const elementsPerCall = (d: RandomDType): 2 | 4 | 8 => (({ u8: 8, u16: 4, u32: 2 }) as const)[d]
 
-/**
- * Rounds of the generator. 20 leave a wide margin; sixteen-bit elements, which masks are drawn from at the rate of memory, stop
- * at 13, the fewest that pass BigCrush in the paper.
- */
-export const roundsOf = (d: RandomDType): 13 | 20 => (d === 'u16' ? 13 : 20)
+/** Rounds of the generator: 20 leave a wide margin. */
+export type Rounds = 13 | 20
+
+/** Masks are drawn at the rate of memory: 13 rounds are the fewest that pass BigCrush in the paper. */
+export const maskRounds = 13
+
+/** Neighbours in a mask that share a word of random bits. */
+export const sharedByMask = 8
 
 /**
- * Two neighbours of a mask share a draw of sixteen bits. For a chance t in 65536ths the first holds for the draws from 0 to t, the
- * second for as many from here on: draws that make both hold are the nearest number to t^2 / 65536, as if they were independent.
+ * Odd numbers: the words w, w m1, w m2 and w m1 m2 (mod 2^32) of all w are spread over four dimensions like a lattice whose least
+ * dual vector has a product of coordinates of 10^7 (10^8 in any two dimensions): as good as independent for what masks ask.
  */
-export const secondFrom = (chance: number): number => chance - Math.round((chance * chance) / 65536)
+export const maskMultipliers = [1709988947, 3969933621] as const
 
-/** Element `index` of the mask that holds with a chance in 65536ths, drawn from the sixteen-bit elements of the random bits. */
+/** Where of all words the second of a pair of a mask's elements begins to hold: both do for exactly chance^2 of the 2^32. */
+export const secondFrom = (chance: number): number => chance * (65536 - chance)
+
+/**
+ * Element `index` of the mask that holds with a chance in 65536ths. Eight neighbours share a word of the random bits, a pair each
+ * multiple of it: the first of a pair holds from 0, the second from `secondFrom` on, for as many of the 2^32 words as the chance says.
+ */
 export function maskElement(chance: number, k0: number, k1: number, index: number): boolean {
-  const draw = randomElement('u16', k0, k1, Math.floor(index / 2))
-  const from = index % 2 === 0 ? 0 : secondFrom(chance)
-  return draw >= from && draw < from + chance
+  const place = index % sharedByMask
+  const [m1, m2] = maskMultipliers
+  const word = randomElement('u32', k0, k1, Math.floor(index / sharedByMask), maskRounds)
+  const drawn = Math.imul(Math.imul(word, (place & 2) === 0 ? 1 : m1), (place & 4) === 0 ? 1 : m2)
+  const from = (place & 1) === 0 ? 0 : secondFrom(chance)
+  return (drawn - from) >>> 0 < chance * 65536
 }
 
 /**
  * Element `index` (a non-negative 53-bit number) of the random bits of a key: the words of the calls with counters 0, 1, 2 ...
  * (high 32 bits, low 32 bits) one after the other, cut into elements from the lowest bit of each word up.
  */
-export function randomElement(dtype: RandomDType, k0: number, k1: number, index: number): number {
+export function randomElement(dtype: RandomDType, k0: number, k1: number, index: number, rounds: Rounds = 20): number {
   const width = randomWidth(dtype)
   const each = elementsPerCall(dtype)
   const call = Math.floor(index / each)
   const at = index % each
-  const words = threefry2x32(k0, k1, Math.floor(call / 4294967296), call >>> 0, roundsOf(dtype))
+  const words = threefry2x32(k0, k1, Math.floor(call / 4294967296), call >>> 0, rounds)
   const word = words[at < each / 2 ? 0 : 1]
   return width === 32 ? word : (word >>> (width * (at % (32 / width)))) & (2 ** width - 1)
 }

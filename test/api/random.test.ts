@@ -8,6 +8,7 @@ import {
   randomElement,
   randomWidth,
   secondFrom,
+  sharedByMask,
 } from '../../src/scalar/threefry.ts'
 import { chooseDevice } from '../support/device.ts'
 
@@ -22,6 +23,12 @@ const elements = (dtype: (typeof randomDTypes)[number], n: number, from = 0): nu
 
 const mask = (chance: number, n: number): number[] =>
   Array.from({ length: n }, (_, i) => Number(maskElement(chance, 3, 9, i)))
+
+/** Deviation of counts of outcomes from their probabilities. */
+function chiSquare(counts: readonly number[], probabilities: readonly number[]): number {
+  const total = counts.reduce((a, b) => a + b, 0)
+  return probabilities.reduce((sum, q, i) => sum + ((counts[i] ?? 0) - q * total) ** 2 / (q * total), 0)
+}
 
 describe.each(randomDTypes)('bits of %s', (dtype) => {
   it.each([[[1]], [[7]], [[64]], [[3, 5]], [[33, 17]], [[8, 48]], [[2, 3, 129]], [[40000]]])('of shape %j', (shape) => {
@@ -82,40 +89,43 @@ describe('masks', () => {
     expect(numbers(s.random.bernoulli(key(), p, [101, 53]))).toEqual(mask(threshold, 101 * 53))
   })
 
-  it('hold for as many draws in both of two neighbours, and in both for as many as if they were independent', () => {
+  it('hold for as many words in both of a pair, and in both at once for as many as if they were independent', () => {
     for (const chance of [1, 2, 66, 3277, 19661, 32768, 45875, 58982, 65470, 65535]) {
       const from = secondFrom(chance)
+      const words = chance * 65536
       expect(from).toBeGreaterThanOrEqual(0)
-      expect(from + chance).toBeLessThanOrEqual(65536)
-      expect(Math.abs((chance - from) / 65536 - (chance / 65536) ** 2)).toBeLessThanOrEqual(2 ** -17)
+      expect(from + words).toBeLessThanOrEqual(2 ** 32)
+      expect(words - from).toBe(chance ** 2)
     }
   })
 
   it.each([0.1, 0.5, 0.9])('of probability %d are independent from one element to the next', (p) => {
     const n = 1 << 20
     const all = numbers(s.random.bernoulli(key(), p, [n]).astype('u8'))
-    // Of each place in a pair with each distance: the four outcomes, chi-square of 3 degrees of freedom, below its 1 - 1e-6 quantile.
-    for (const [from, distance] of [
-      [0, 1],
-      [1, 1],
-      [0, 2],
-      [1, 2],
-      [0, 3],
-      [1, 8],
-      [0, 16],
-    ] as const) {
-      const counts = [0, 0, 0, 0]
-      for (let i = from; i + distance < n; i += 2) {
-        const outcome = 2 * (all[i] ?? 0) + (all[i + distance] ?? 0)
-        counts[outcome] = (counts[outcome] ?? 0) + 1
+    // From each place among those that share a word, at each distance: the four outcomes, chi-square of 3 degrees of freedom, below
+    // its 1 - 1e-6 quantile.
+    for (let from = 0; from < sharedByMask; from++)
+      for (const distance of [1, 2, 3, 4, 5, 6, 7, 8, 16]) {
+        const counts = [0, 0, 0, 0]
+        for (let i = from; i + distance < n; i += sharedByMask) {
+          const outcome = 2 * (all[i] ?? 0) + (all[i + distance] ?? 0)
+          counts[outcome] = (counts[outcome] ?? 0) + 1
+        }
+        const expected = [(1 - p) ** 2, p * (1 - p), p * (1 - p), p * p]
+        expect(chiSquare(counts, expected), `from ${from}, distance ${distance}`).toBeLessThan(30.7)
       }
-      const total = counts.reduce((a, b) => a + b, 0)
-      const chi = [(1 - p) ** 2, p * (1 - p), p * (1 - p), p * p].reduce(
-        (sum, q, i) => sum + ((counts[i] ?? 0) - q * total) ** 2 / (q * total),
-        0,
-      )
-      expect(chi, `from ${from}, distance ${distance}`).toBeLessThan(30.7)
+  })
+
+  it('of those that share a word are independent together', () => {
+    const n = 1 << 21
+    const all = numbers(s.random.bernoulli(key(), 0.5, [n]).astype('u8'))
+    const counts = new Array<number>(256).fill(0)
+    for (let i = 0; i < n; i += sharedByMask) {
+      const outcome = Array.from({ length: sharedByMask }, (_, k) => all[i + k] ?? 0).reduce((o, b) => 2 * o + b, 0)
+      counts[outcome] = (counts[outcome] ?? 0) + 1
     }
+    const chi = chiSquare(counts, new Array<number>(256).fill(1 / 256))
+    expect(Math.abs(chi - 255)).toBeLessThan(5 * Math.sqrt(2 * 255))
   })
 
   it('of probability 0 and 1 are exact, others are refused', () => {

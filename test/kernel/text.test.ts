@@ -84,7 +84,13 @@ const opArb = (dtype: DType): fc.Arbitrary<TileOp> =>
           .array(ids, { minLength: scalarInfo(op).arity, maxLength: scalarInfo(op).arity })
           .map((args) => ({ kind: 'scalar' as const, op, args })),
       ),
-    fc.record({ kind: fc.constant('random' as const), k0: ids, k1: ids, index: exprArb }),
+    fc.record({
+      kind: fc.constant('random' as const),
+      k0: ids,
+      k1: ids,
+      index: exprArb,
+      rounds: fc.constantFrom(13 as const, 20 as const),
+    }),
     merged(
       fc.record({
         kind: fc.constant('reduce' as const),

@@ -87,11 +87,11 @@ function wholeOf(inputs: readonly Input[], build: (p: readonly Node[]) => Node):
   return [out, bodyOf(members, out)]
 }
 
-test('masks, two neighbours of which share a draw, are the same along one axis', () => {
+test('masks, eight neighbours of which share a word, are the same along one axis', () => {
   for (const shape of [
     [3, 4, 5],
     [7, 9],
-    [6, 8],
+    [6, 16],
     [5, 1, 3],
     [2, 3, 7, 3],
   ]) {

@@ -6,7 +6,6 @@ import {
   randomDTypes,
   randomElement,
   randomWidth,
-  roundsOf,
   threefry2x32,
 } from '../../src/scalar/threefry.ts'
 
@@ -28,25 +27,30 @@ describe('elements', () => {
     const drawn = (dtype: 'u8' | 'u16' | 'u32'): number[] =>
       Array.from({ length: elementsPerCall(dtype) }, (_, i) => randomElement(dtype, 0, 0, i))
     expect(drawn('u32')).toEqual([0x6b200159, 0x99ba4efe])
-    expect(drawn('u16')).toEqual([0x5ec6, 0x9d1c, 0x0731, 0x8bd5])
+    expect(drawn('u16')).toEqual([0x0159, 0x6b20, 0x4efe, 0x99ba])
     expect(drawn('u8')).toEqual([0x59, 0x01, 0x20, 0x6b, 0xfe, 0x4e, 0xba, 0x99])
   })
 
-  it('of masks: two neighbours share a draw', () => {
-    // Draws 0x5ec6, 0x9d1c, 0x0731, 0x8bd5 against [0, t) and [t - t^2 / 65536, 2 t - t^2 / 65536): t = 0x8000 gives [0x4000, 0xc000).
-    const mask = (t: number): boolean[] => Array.from({ length: 8 }, (_, i) => maskElement(t, 0, 0, i))
-    expect(mask(0x8000)).toEqual([true, true, false, true, true, false, false, true])
-    // [0, 0xe666) and [0x170b, 0xfd71).
-    expect(mask(0xe666)).toEqual([true, true, true, true, true, false, true, true])
-    // [0, 0x1000) and [0x0f00, 0x1f00).
-    expect(mask(0x1000)).toEqual([false, false, false, false, true, false, false, false])
+  it('of masks: eight neighbours share a word of 13 rounds, pairs of them a multiple of it', () => {
+    const words = [0x9d1c5ec6n, 0x8bd50731n]
+    const multipliers = [1n, 1709988947n, 3969933621n, 1709988947n * 3969933621n]
+    for (const t of [1, 0x1000, 0x8000, 0xe666, 0xffff]) {
+      const [size, second] = [BigInt(t) << 16n, BigInt(t) * BigInt(65536 - t)]
+      const want = words.flatMap((w) =>
+        multipliers.flatMap((m) => {
+          const drawn = BigInt.asUintN(32, w * m)
+          return [drawn < size, drawn >= second && drawn < second + size]
+        }),
+      )
+      expect(Array.from({ length: 16 }, (_, i) => maskElement(t, 0, 0, i))).toEqual(want)
+    }
   })
 
   it('count calls in 64 bits, high word first', () => {
     for (const dtype of randomDTypes) {
       const each = elementsPerCall(dtype)
       const mask = 2 ** randomWidth(dtype) - 1
-      const low = (c0: number, c1: number): number => (threefry2x32(7, 9, c0, c1, roundsOf(dtype))[0] & mask) >>> 0
+      const low = (c0: number, c1: number): number => (threefry2x32(7, 9, c0, c1)[0] & mask) >>> 0
       expect(randomElement(dtype, 7, 9, 5 * each)).toBe(low(0, 5))
       expect(randomElement(dtype, 7, 9, (2 ** 32 * 3 + 11) * each)).toBe(low(3, 11))
     }

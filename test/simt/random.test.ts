@@ -75,6 +75,18 @@ const programs: Readonly<Record<string, Graph>> = {
     c.dropout(c.full([9, 64], 1, 'bf16'), key, 0.1),
     c.sum(c.mul(c.cast(c.bernoulli(key, 0.5, [6, 300]), 'i32'), c.cast(c.bernoulli(key, 0.5, [6, 300]), 'i32')), 1),
     c.sliceAxis(c.dropout(c.full([4, 130], 3, 'f32'), key, 0.4), 1, 5, 127),
+    // Rows of an even and of an odd number of words.
+    c.dropout(c.full([16, 512], 1, 'f32'), key, 0.3),
+    c.dropout(c.full([16, 520], 1, 'f32'), key, 0.3),
+    ...[
+      [16, 520],
+      [2, 520],
+      [4, 72],
+    ].map(([rows = 0, n = 0]) =>
+      c.mul(c.dropout(c.full([rows, n], 1, 'f32'), key, 0.3), c.cast(c.randomBits(key, [n], 'u8'), 'f32')),
+    ),
+    c.dropout(c.full([6, 520], 1, 'bf16'), key, 0.3),
+    c.dropout(c.full([6, 528], 1, 'f16'), key, 0.3),
   ]),
   maskViews: trace(masks),
   vmapMasks: vmapGraph(
@@ -118,20 +130,27 @@ const compiled = (mode: 'fast' | 'strict'): Compiled[] =>
     })),
   )
 
-test('a call of the generator serves the eight elements of a mask that a thread holds, which know their place in a pair', () => {
+test('a call of the generator serves sixteen elements of a mask, eight of two threads, which know their places', () => {
   const graph = trace((key) => [c.dropout(c.full([64, 1024], 1, 'bf16'), key, 0.1)])
   const { program } = compileGraph(graph, { mode: 'fast', target: cudaTarget })
   const [step, ...more] = program.steps
   if (step?.kind !== 'kernel') throw new Error('no kernel')
+  const { kernel } = step
   expect(more).toEqual([])
-  const body =
-    emitKernel(step.kernel, 'wgsl', { maxThreads: 256, maxSharedBytes: 16384, laneBits: 5 }).source.split(
-      '@compute',
-    )[1] ?? ''
-  const stored = body.match(/bf16_pair\(/g)?.length ?? 0
-  expect(stored).toBeGreaterThanOrEqual(4)
-  expect(body.match(/= threefry_13\(/g)).toHaveLength(stored / 4)
-  expect(body).not.toMatch(/random_u16|% 2|& 1u?\b/)
+  const bodyOf = (laneBits: number): string =>
+    emitKernel(kernel, 'wgsl', { maxThreads: 256, maxSharedBytes: 16384, laneBits }).source.split('@compute')[1] ?? ''
+  const count = (body: string, what: RegExp): number => body.match(what)?.length ?? 0
+  for (const [laneBits, served] of [
+    [5, 16],
+    [0, 8],
+  ] as const) {
+    const body = bodyOf(laneBits)
+    const stored = 2 * count(body, /bf16_pair\(/g)
+    expect(stored).toBeGreaterThanOrEqual(16)
+    expect(count(body, /= threefry_13\(/g)).toBe(stored / served)
+    expect(count(body, /subgroupShuffleXor\(/g)).toBe(laneBits === 0 ? 0 : stored / 16)
+    expect(body).not.toMatch(/random_u32|% 8|& 7/)
+  }
 })
 
 test('code for what the place in a pair decides does not double with each operation on it', () => {

@@ -166,10 +166,13 @@ class ListLowering {
     const axes = this.scope.part.axesOf(l.id)
     const group = callGroupOf(this.scope, l)
     if (group === undefined) this.point(l.id, axes, operandsOf(l.op), l.op.kind, (p) => p.pointwise(l))
-    else this.wide(l, axes, group.axis, 1, 'random', (p, to, out) => randomGroups(p, l, group, to, out))
+    else {
+      const emit = (p: Point, to: Registers, out: Block): void => randomGroups(p, l, group, to, out)
+      this.wide(l, axes, group.axis, 1, 'random', emit, [], group.exchanged)
+    }
   }
 
-  /** A step that writes the lanes of an axis one by one. */
+  /** A step that writes the lanes of an axis one by one, and the repeats of an axis where one is given. */
   private wide(
     l: LetStmt,
     axes: Iterable<string>,
@@ -178,10 +181,11 @@ class ListLowering {
     wish: string,
     emit: (p: Point, to: Registers, out: Block) => void,
     besides: readonly Token[] = [],
+    repeats?: string,
   ): void {
     this.schedule.steps.push({
       kind: 'point',
-      loops: this.loops(axes, axis),
+      loops: this.loops(axes, axis).filter((loop) => loop.axis !== repeats || loop.over !== 'rep'),
       needs: [...operandsOf(l.op), ...besides],
       gives: l.id,
       wide: true,

@@ -43,6 +43,12 @@ export class Point {
     })
   }
 
+  /** The point of a repeat of an axis. */
+  atRepeat(axis: string, rep: number): Point {
+    const lanes = new Map([...this.lanes, [axis, { rep: int(rep), lane: this.lanes.get(axis)?.lane ?? int(0) }]])
+    return new Point(this.scope, lanes, this.here)
+  }
+
   /** The register of this point in an array over some axes. */
   registerOf(to: Registers, axes: readonly string[]): Ex {
     return registerAt(to, registerIndex(this.scope.layout, axes, this.lanes))
@@ -227,7 +233,7 @@ export class Point {
       case 'random': {
         invariant(isRandomDType(l.dtype), 'random bits are unsigned')
         const { args, at } = this.randomCall(op, l.dtype)
-        return call('u32', `random_${l.dtype}`, ...args, at)
+        return call('u32', `random_${l.dtype}_${op.rounds}`, ...args, at)
       }
       case 'at':
         return this.readAt(op.of, op.index)

@@ -1,22 +1,27 @@
 /**
  * Random bits: elements of the calls of the generator (`randomElement` of src/scalar/threefry.ts). Where a thread holds
- * neighbouring elements of a call, it makes the call once.
+ * neighbouring elements of a call, it makes the call once; where neighbouring threads hold halves of calls, they exchange words.
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { drawsAt } from '../../kernel/draws.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
-import { elementsPerCall, isRandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
+import { elementsPerCall, isRandomDType, randomWidth } from '../../scalar/threefry.ts'
 import { isSideBySide, variesAlong } from './contiguity.ts'
-import { type Block, bin, type Ex, eq, select, uint } from './ir.ts'
-import type { Point } from './point.ts'
+import { type Block, bin, type Ex, eq, int, select, uint, v } from './ir.ts'
+import type { LaneGroup, Point } from './point.ts'
 import type { Registers } from './registers.ts'
-import type { Scope } from './scope.ts'
+import { type Scope, tid } from './scope.ts'
 
 /** Neighbours that share a call: `n` at a time along `axis`, of which each `repeat` read one element of the call. */
 export interface CallGroup {
   readonly axis: string
   readonly n: number
   readonly repeat: number
+  /**
+   * An axis of which threads hold an even number of repeats, where neighbouring threads share calls: of the calls of two repeats
+   * each makes one, and they exchange words.
+   */
+  readonly exchanged: string | undefined
 }
 
 /** The widest groups of elements whose calls a thread can share. */
@@ -25,55 +30,136 @@ export function callGroupOf(scope: Scope, l: LetStmt): CallGroup | undefined {
   if (op.kind !== 'random' || !isRandomDType(dtype)) return undefined
   const { part, layout } = scope
   const { position, repeat } = drawsAt(op.index)
+  const inCall = repeat * elementsPerCall(dtype)
   for (const axis of part.axesOf(l.id)) {
     const vec = layout.find(axis)?.vec ?? 1
     const along = variesAlong(part, axis)
     if (vec === 1 || along(op.k0) || along(op.k1)) continue
-    for (let n = Math.min(vec, repeat * elementsPerCall(dtype)); n > 1; n /= 2) {
-      if (isSideBySide(part, position, [], axis, n)) return { axis, n, repeat }
+    for (let n = Math.min(vec, inCall); n > 1; n /= 2) {
+      if (!isSideBySide(part, position, [], axis, n)) continue
+      const isShared = 2 * n <= inCall && isSideBySide(part, position, [], axis, 2 * n)
+      return { axis, n, repeat, exchanged: isShared ? exchangedOf(scope, l, axis, n) : undefined }
     }
   }
   return undefined
 }
 
-/** All lanes of a vector into registers: a call for each group. */
-export function randomGroups(
+function exchangedOf({ part, layout, unit }: Scope, l: LetStmt, axis: string, n: number): string | undefined {
+  const { vec, bits } = layout.axis(axis)
+  const { laneBits } = unit.limits
+  if (vec !== n || bits[0] !== 0 || laneBits === 0 || layout.threads < 2 ** laneBits || l.op.kind !== 'random')
+    return undefined
+  const keys = [l.op.k0, l.op.k1]
+  return part.axesOf(l.id).find((a) => (layout.find(a)?.reps ?? 1) % 2 === 0 && !keys.some(variesAlong(part, a)))
+}
+
+type Call = ReturnType<Point['randomCall']>
+
+const callOf = (point: Point, l: LetStmt): Call => {
+  invariant(l.op.kind === 'random' && isRandomDType(l.dtype), 'not random bits')
+  return point.randomCall(l.op, l.dtype)
+}
+
+/** All lanes of a vector (and all repeats of the axis whose calls are exchanged) into registers: a call for each group. */
+export function randomGroups(point: Point, l: LetStmt, group: CallGroup, to: Registers, out: Block): void {
+  const { axis, n, exchanged } = group
+  if (exchanged === undefined) {
+    for (const lanes of point.laneGroups(axis, n)) {
+      const { args, at } = callOf(lanes.first, l)
+      const words = called(point, l, args, out)
+      fill(l, group, lanes, (e) => elementOf(l, group, words, at, e), to, out)
+    }
+    return
+  }
+  const { reps } = point.scope.layout.axis(exchanged)
+  for (let rep = 0; rep < reps; rep += 2) {
+    const [first, second] = [rep, rep + 1].flatMap((r) => point.atRepeat(exchanged, r).laneGroups(axis, n))
+    invariant(first !== undefined && second !== undefined, 'a thread holds one group of each repeat')
+    const calls = [callOf(first.first, l), callOf(second.first, l)] as const
+    const words = exchange(point, l, group, calls, out)
+    for (const [i, lanes] of [first, second].entries()) {
+      const word = words[i] ?? words[0]
+      fill(l, group, lanes, (e) => elementOf(l, group, [word, word], calls[i]?.at ?? uint(0), e), to, out)
+    }
+  }
+}
+
+/** Makes a call and gives its two words. */
+function called(point: Point, l: LetStmt, args: readonly Ex[], out: Block): readonly [Ex, Ex] {
+  invariant(l.op.kind === 'random', 'not random bits')
+  const name = point.scope.unit.name('words')
+  out.push({ k: 'words', name, fn: `threefry_${l.op.rounds}`, args })
+  const word = (at: number): Ex => ({ k: 'comp', type: 'u32', of: name, words: 2, at })
+  return [word(0), word(1)]
+}
+
+/**
+ * The words that two neighbouring threads need of two calls: even threads make the one call, odd threads the other. Both need the same
+ * word of each, or even threads the first and odd threads the second.
+ */
+function exchange(
   point: Point,
   l: LetStmt,
-  { axis, n, repeat }: CallGroup,
+  { n, repeat }: CallGroup,
+  [one, other]: readonly [Call, Call],
+  out: Block,
+): readonly [Ex, Ex] {
+  const named = (wish: string, value: Ex): Ex => {
+    const name = point.scope.unit.name(wish)
+    out.push({ k: 'let', name, value })
+    return v(value.type, name)
+  }
+  const even = eq(bin('&', tid, int(1)), int(0))
+  // The keys are the same, and the upper halves of counters that need none.
+  const args = one.args.map((a, i) => (i < 2 || a.k === 'lit' ? a : select(even, a, other.args[i] ?? a)))
+  const [x, y] = called(point, l, args, out)
+  const { inWord } = widthOf(l)
+  const needBoth = 2 * n > inWord * repeat
+  const isFirst = needBoth ? even : eq(bin('&', select(even, one.at, other.at), uint(inWord)), uint(0))
+  const kept = named('kept', select(isFirst, x, y))
+  const sent = needBoth ? select(even, y, x) : kept
+  const got = named('got', { k: 'shuffle', type: 'u32', a: sent, mask: 1 })
+  return [named('word', select(even, kept, got)), named('word', select(even, got, kept))]
+}
+
+/** Element `e` of a group whose first is element `at` of a call, by the call's words. */
+function elementOf(l: LetStmt, { n, repeat }: CallGroup, words: readonly [Ex, Ex], at: Ex, e: number): Ex {
+  const { width, inWord } = widthOf(l)
+  const elements = Math.ceil(n / repeat)
+  const [first, second] = words
+  const own =
+    elements === 2 * inWord
+      ? words[e < inWord ? 0 : 1]
+      : first === second
+        ? first
+        : select(eq(bin('&', at, uint(inWord)), uint(0)), first, second)
+  const place = e % inWord
+  const shift =
+    elements >= inWord ? uint(place * width) : bin('*', bin('+', bin('&', at, uint(inWord - 1)), uint(e)), uint(width))
+  const down = bin('>>', own, shift)
+  const isClean = width === 32 || (elements >= inWord && place === inWord - 1)
+  return isClean ? down : bin('&', down, uint(2 ** width - 1))
+}
+
+function widthOf({ dtype }: LetStmt): { readonly width: number; readonly inWord: number } {
+  invariant(isRandomDType(dtype), 'not random bits')
+  const width = randomWidth(dtype)
+  return { width, inWord: 32 / width }
+}
+
+/** The lanes of a group: `repeat` of them read one element. */
+function fill(
+  l: LetStmt,
+  { repeat }: CallGroup,
+  { points }: LaneGroup,
+  element: (e: number) => Ex,
   to: Registers,
   out: Block,
 ): void {
-  const { op, dtype } = l
-  invariant(op.kind === 'random' && isRandomDType(dtype), 'not random bits')
-  const { scope } = point
-  const each = elementsPerCall(dtype)
-  const width = randomWidth(dtype)
-  const inWord = 32 / width
-  const axes = scope.part.axesOf(l.id)
-  for (const { first, points } of point.laneGroups(axis, n)) {
-    const { args, at } = first.randomCall(op, dtype)
-    const name = scope.unit.name('words')
-    out.push({ k: 'words', name, fn: `threefry_${roundsOf(dtype)}`, args })
-    const word = (i: number): Ex => ({ k: 'comp', type: 'u32', of: name, words: 2, at: i })
-    const elements = n / repeat
-    const element = (i: number): Ex => {
-      const own =
-        elements === each
-          ? word(i < each / 2 ? 0 : 1)
-          : select(eq(bin('&', at, uint(each / 2)), uint(0)), word(0), word(1))
-      const shift =
-        elements >= inWord
-          ? uint((i % inWord) * width)
-          : bin('*', bin('+', bin('&', at, uint(inWord - 1)), uint(i)), uint(width))
-      const down = bin('>>', own, shift)
-      const isClean = width === 32 || (elements >= inWord && i % inWord === inWord - 1)
-      return isClean ? down : bin('&', down, uint(2 ** width - 1))
-    }
-    for (const [i, q] of points.entries()) {
-      const value = i % repeat === 0 ? element(i / repeat) : points[i - 1]?.registerOf(to, axes)
-      invariant(value !== undefined, 'a neighbour without the one before it')
-      out.push({ k: 'assign', to: q.registerOf(to, axes), value })
-    }
-  }
+  const registers = points.map((q) => q.registerOf(to, q.scope.part.axesOf(l.id)))
+  registers.forEach((r, i) => {
+    const value = i % repeat === 0 ? element(i / repeat) : registers[i - 1]
+    invariant(value !== undefined, 'a neighbour without the one before it')
+    out.push({ k: 'assign', to: r, value })
+  })
 }

@@ -49,16 +49,32 @@ export function lanePattern(values: Point, e: Expr, j: number): LanePattern {
   return { kind: 'lanes', lanes }
 }
 
-/** A power of two, at most 8, that divides an expression at the first lane of every step. */
+/** The lanes of a pattern that is the same in every step. */
+export function knownLanes(p: LanePattern): readonly number[] | undefined {
+  if (p.kind === 'data') return undefined
+  if (p.kind === 'affine') {
+    const at = asConstant(p.at)
+    return at === undefined ? undefined : [0, 1, 2, 3].map((l) => at + p.extra + l * p.stride)
+  }
+  const lanes = p.lanes.map(asConstant)
+  return lanes.every((v) => v !== undefined) ? lanes : undefined
+}
+
+const mostAligned = 64
+
+/** The largest power of two, at most `most`, that divides a number. */
+export const powerIn = (n: number, most = mostAligned): number => (n % most === 0 ? most : n & -n)
+
+/** A power of two, at most 64, that divides an expression at the first lane of every step. */
 export function alignmentOf(values: Point, e: Expr): number {
-  const power = (n: number): number => (n % 8 === 0 ? 8 : n & -n)
+  const power = powerIn
   const v = values.vector
   let least = power(e.offset)
   for (const { atom, coef } of e.terms) {
     let own = 1
     if (atom.kind === 'axis') {
       const block = startOf(atom.name)
-      if (atom.name === v?.name) own = Math.min(power(values.axes.view(v.name).aligned), 4 * v.copies)
+      if (atom.name === v?.name) own = v.unit
       else if (block !== undefined) own = power(values.axes.view(block).aligned)
     }
     least = Math.min(least, power(power(coef) * own))
@@ -173,6 +189,14 @@ export function exprElement(values: Point, e: Expr): Reg {
   return values.scope.keep(0, `c:${at}`, () => emitConst(values.f, indexDType(e), 1, at))
 }
 
+/** Known integers in the four lanes, made once: steps of different lengths know different ones of a value. */
+export function constantLanes(values: Point, dtype: DType, lanes: readonly number[]): Reg {
+  const { f, scope } = values
+  const [l0 = 0, l1 = l0, l2 = l0, l3 = l0] = lanes
+  const key = `k:${dtype}:${lanes.join()}`
+  return scope.find(key) ?? scope.keep(0, key, () => makeReg(f, dtype, 4, () => f.i32x4Const(l0, l1, l2, l3)))
+}
+
 /** The value of an expression in each lane of copy `j`. */
 export function exprLanes(values: Point, e: Expr, j: number): Reg {
   const { f, scope } = values
@@ -186,10 +210,8 @@ export function exprLanes(values: Point, e: Expr, j: number): Reg {
   }
   const depth = scope.exprDepth(e)
   const p = lanePattern(values, e, j)
-  const known = p.kind === 'lanes' ? p.lanes.map(asConstant) : []
-  const [l0, l1, l2, l3] = known
-  if (l0 !== undefined && l1 !== undefined && l2 !== undefined && l3 !== undefined)
-    return scope.keep(0, key, () => makeReg(f, dtype, 4, () => f.i32x4Const(l0, l1, l2, l3)))
+  const known = knownLanes(p)
+  if (known !== undefined) return constantLanes(values, dtype, known)
   if (p.kind === 'affine') {
     const at = scope.index(p.at)
     return scope.keep(depth, key, () =>
@@ -286,6 +308,6 @@ function atLane(values: Point, e: Expr, j: number, lane: number): Expr {
   const v = values.vector
   if (v === undefined) return e
   return substitute(e, (a) =>
-    a.kind === 'axis' && a.name === v.name ? values.axes.quad(v.name, v.aligned, 4 * j + lane) : undefined,
+    a.kind === 'axis' && a.name === v.name ? values.axes.inStep(v.name, v.unit, 4 * j + lane) : undefined,
   )
 }

@@ -4,7 +4,7 @@ import { axis as axisExpr, constant, substitute } from '../../index/expr.ts'
 import { computeDType } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
 import { Accumulator, startOfFold, stepInTile } from './fold.ts'
-import { addressOf } from './lane_index.ts'
+import { addressOf, powerIn } from './lane_index.ts'
 import { makeReg, type Reg } from './lanes.ts'
 import { axisBounds, countedLoop } from './loops.ts'
 import type { Fold, Nest, Root } from './nests.ts'
@@ -12,7 +12,7 @@ import { emitPacking, packingOf } from './pack.ts'
 import { type Fetch, type NestSchedule, scheduleNest } from './schedule.ts'
 import type { Index } from './scope.ts'
 import { emitStore, emitTileStore } from './store.ts'
-import type { Tile } from './tile.ts'
+import { type Tile, unitsOf } from './tile.ts'
 import type { Values } from './values.ts'
 
 /** Gives the result of a fold a place once the nest has run. */
@@ -185,7 +185,6 @@ export function vectorLoop(values: Values, axis: string, copies: number, body: (
   const { scope, f } = values
   const view = values.axes.view(axis)
   const { start, end, count } = axisBounds(values, axis)
-  const aligned = view.aligned % 4 === 0
   const wide = 4 * copies
   const counts = view.counts
   const always = counts?.every((n) => n % wide === 0) ?? false
@@ -195,17 +194,18 @@ export function vectorLoop(values: Values, axis: string, copies: number, body: (
     const counter = f.local('i32')
     scope.push()
     scope.bind(axis, counter)
-    if (aligned)
+    const unit = powerIn(view.aligned, 4 * n)
+    if (unit >= 4)
       scope.bind(
-        `${axis}.quad`,
-        scope.once(scope.depth, 'quad', 'i32', () => {
+        unitsOf(axis, unit),
+        scope.once(scope.depth, 'units', 'i32', () => {
           f.get(counter)
-          f.i32Const(2)
+          f.i32Const(Math.log2(unit))
           f.op('i32.shr_u')
         }),
       )
     const outer = values.vector
-    values.vector = { name: axis, copies: n, aligned, ...(partial ? limitOf(values, counter, end) : {}) }
+    values.vector = { name: axis, copies: n, unit, ...(partial ? limitOf(values, counter, end) : {}) }
     body()
     values.vector = outer
     const { fragment } = scope.pop()

@@ -1,6 +1,6 @@
 /** Elements in packed formats: bools eight to a byte, signed 4-bit integers two to a byte. */
 import { invariant } from '../../diagnostics/errors.ts'
-import { addConst, type Expr, flatten } from '../../index/expr.ts'
+import { addConst, type Expr, flatten, strideOf } from '../../index/expr.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
 import type { Local } from './builder.ts'
 import { alignmentOf, forValidLanes, laneLocal, lanePattern } from './lane_index.ts'
@@ -231,11 +231,14 @@ export interface BitRun {
 /** How the elements of copy `j` stand in a row of bits; undefined where they do not. */
 export function bitRun(values: Point, p: KernelParam, index: readonly Expr[], j: number): BitRun | undefined {
   if (p.format !== 'bits' || values.vector === undefined) return undefined
-  const pattern = lanePattern(values, flatten(index, p.shape), j)
+  const position = flatten(index, p.shape)
+  const pattern = lanePattern(values, position, j)
   if (pattern.kind !== 'affine' || pattern.stride !== 1) return undefined
-  const { copies, limit } = values.vector
+  const { name, copies, limit } = values.vector
   const aligned = alignmentOf(values, pattern.at)
-  const joined = limit === undefined && (copies === 2 || copies === 4) && aligned === 8 && pattern.extra === 4 * j
+  // Of all copies or of none.
+  const joinable = limit === undefined && (copies === 2 || copies === 4) && strideOf(position, name) === 1
+  const joined = joinable && aligned >= 8
   const at = values.scope.index(joined ? pattern.at : addConst(pattern.at, pattern.extra))
   return { copies: joined ? copies : 1, inByte: aligned >= 4 && pattern.extra % 4 === 0, at }
 }

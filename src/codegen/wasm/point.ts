@@ -15,8 +15,8 @@ export interface VectorAxis {
   /** In the last, partial step: the number of valid lanes, and their mask. */
   readonly limit?: Local
   readonly mask?: Reg
-  /** Steps begin at multiples of four. */
-  readonly aligned: boolean
+  /** The largest power of two, at most the elements of a step, that every step begins at a multiple of. */
+  readonly unit: number
 }
 
 /** A load or store through an index map and a mask, to be emitted in frame `depth` and remembered as `key`. */

@@ -1,13 +1,13 @@
 /**
  * Random bits: elements of the calls of the generator (`randomElement` of src/scalar/threefry.ts). Where four neighbouring
  * elements begin at a multiple of what a call makes, calls are shared: between the copies of a step if they are enough for four
- * calls side by side, else one call serves its elements.
+ * calls side by side, else one call serves its elements. Copies that read the same elements are one (`LaneValues`).
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { addConst } from '../../index/expr.ts'
 import { drawsAt } from '../../kernel/draws.ts'
 import type { TileOp } from '../../kernel/ir.ts'
-import { elementsPerCall, type RandomDType, randomWidth, roundsOf } from '../../scalar/threefry.ts'
+import { elementsPerCall, type RandomDType, type Rounds, randomWidth } from '../../scalar/threefry.ts'
 import type { FunctionBuilder } from './builder.ts'
 import { alignmentOf, exprElement, exprLanes, lanePattern } from './lane_index.ts'
 import { emitThreefry, type Lanes, makeReg, type Reg, releaseReg } from './lanes.ts'
@@ -23,7 +23,7 @@ type Words = readonly [Reg, Reg]
 export function randomElement(values: Point, op: RandomOp, dtype: RandomDType, depth: number, key: string): Reg {
   const [k0, k1] = [values.element(op.k0), values.element(op.k1)]
   const at = exprElement(values, op.index)
-  return values.scope.keep(depth, key, () => anyElement(values.f, dtype, k0, k1, at))
+  return values.scope.keep(depth, key, () => anyElement(values.f, dtype, k0, k1, at, op.rounds))
 }
 
 /** Four lanes of copy `j`. */
@@ -39,16 +39,16 @@ export function randomLanes(
   if (shared !== undefined) return values.scope.keep(depth, key, shared)
   const [k0, k1] = [values.lanes(op.k0, j), values.lanes(op.k1, j)]
   const at = exprLanes(values, op.index, j)
-  return values.scope.keep(depth, key, () => anyElement(values.f, dtype, k0, k1, at))
+  return values.scope.keep(depth, key, () => anyElement(values.f, dtype, k0, k1, at, op.rounds))
 }
 
 /** An element (in each lane) by a call of its own. */
-function anyElement(f: FunctionBuilder, dtype: RandomDType, k0: Reg, k1: Reg, at: Reg): Reg {
+function anyElement(f: FunctionBuilder, dtype: RandomDType, k0: Reg, k1: Reg, at: Reg, rounds: Rounds): Reg {
   const { lanes } = k0
   const each = elementsPerCall(dtype)
   const width = randomWidth(dtype)
   const call = makeReg(f, 'u32', lanes, () => shiftedRight(f, at, Math.log2(each)))
-  const words = emitThreefry(f, k0, k1, call, roundsOf(dtype))
+  const words = emitThreefry(f, k0, k1, call, rounds)
   let word = chosen(f, at, each / 2, words[1], words[0])
   releaseReg(f, call, ...words)
   for (let shift = 16; shift >= width; shift /= 2) {
@@ -147,7 +147,7 @@ function sharedCalls(
           f.i32x4Const(4 * group, 4 * group + 1, 4 * group + 2, 4 * group + 3)
           f.op('i32x4.add')
         })
-        const out = emitThreefry(f, k0, k1, call, roundsOf(dtype))
+        const out = emitThreefry(f, k0, k1, call, op.rounds)
         releaseReg(f, call)
         return out
       }
@@ -174,7 +174,7 @@ function sharedCalls(
   const [k0, k1] = [values.element(op.k0), values.element(op.k1)]
   return () => {
     const call = makeReg(f, 'u32', 1, () => shiftedRight(f, at, log2))
-    const words = emitThreefry(f, k0, k1, call, roundsOf(dtype))
+    const words = emitThreefry(f, k0, k1, call, op.rounds)
     // Both words where the four elements are all of the call, else the word that they are.
     const both = makeReg(f, 'u32', 4, () => {
       const word = each === 4 ? words[0] : chosen(f, at, each / 2, words[1], words[0])
@@ -202,7 +202,7 @@ function callsAt(
   make: () => () => Words,
 ): Words {
   const { scope } = values
-  const key = `T:${op.k0},${op.k1},${op.index.key},${each}.${group}`
+  const key = `T:${op.k0},${op.k1},${op.index.key},${each}.${op.rounds}.${group}`
   const found = [scope.find(`${key}x`), scope.find(`${key}y`)] as const
   if (found[0] !== undefined && found[1] !== undefined) return [found[0], found[1]]
   const emit = make()

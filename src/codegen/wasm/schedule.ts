@@ -53,17 +53,20 @@ interface Work {
   readonly arithmetic: number
   /** Copies whose random bits four calls side by side make. */
   readonly callCopies: number
+  /** Copies that read one element of random bits. */
+  readonly drawCopies: number
 }
 
-/** What random bits count for, and how much beside them leaves registers for copies that share calls. */
+/** What random bits count for, how many copies may share calls, and how much beside them may be written out for each. */
 const randomArithmetic = 60
-const mostBesideCalls = 24
+const mostCallCopies = 16
+const mostBesideCalls = 64
 
 /** What one point of a nest touches and computes. */
 function workOf(values: Values, roots: readonly Root[]): Work {
   const touches: Touch[] = []
   let arithmetic = 0
-  let callCopies = 1
+  let [callCopies, drawCopies] = [1, 1]
   const seen = new Set<ValueId>()
   const tile = (t: Tile, write: boolean): void => {
     touches.push({ position: values.axes.tileIndex(t), masked: false, write, unit: t.dtype === 'f64' ? 8 : 4 })
@@ -94,7 +97,9 @@ function workOf(values: Values, roots: readonly Root[]): Work {
     else if (op.kind === 'random') {
       arithmetic += randomArithmetic
       const { dtype } = values.def(id)
-      if (isRandomDType(dtype)) callCopies = Math.max(callCopies, elementsPerCall(dtype) * drawsAt(op.index).repeat)
+      const { repeat } = drawsAt(op.index)
+      if (isRandomDType(dtype)) callCopies = Math.max(callCopies, elementsPerCall(dtype) * repeat)
+      drawCopies = Math.max(drawCopies, repeat / 4)
     } else if (op.kind !== 'const') arithmetic += 1
   }
   for (const r of roots) {
@@ -113,7 +118,7 @@ function workOf(values: Values, roots: readonly Root[]): Work {
       touches.push({ param: s.param, ...placeOf(p, s.index), masked: s.mask.length > 0, write: true })
     }
   }
-  return { touches, arithmetic, callCopies }
+  return { touches, arithmetic, callCopies, drawCopies }
 }
 
 /** Where an access of a parameter stands, in bytes, or in elements of a packed format. */
@@ -205,8 +210,9 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
         : 1
   // Two groups of four bits make a byte that is stored whole.
   const rowOfBits = work.touches.some((t) => t.packed && t.write && strideOf(t.position, vector ?? '') === 1)
-  const sharing = folds === 0 && work.callCopies <= 8 && work.arithmetic <= randomArithmetic + mostBesideCalls
-  let copies = scatter ? 1 : Math.max(wanted, rowOfBits ? 2 : 1, sharing ? work.callCopies : 1)
+  const sharing =
+    folds === 0 && work.callCopies <= mostCallCopies && work.arithmetic <= randomArithmetic + mostBesideCalls
+  let copies = scatter ? 1 : Math.max(wanted, rowOfBits ? 2 : 1, sharing ? work.callCopies : work.drawCopies)
   while (copies > 1 && n < 4 * copies) copies /= 2
   return {
     order,

@@ -122,13 +122,16 @@ export class Axes {
     return e
   }
 
-  /** The index along a vector axis `k` after the start of the current step: four times `NAME.quad`, where steps are aligned. */
-  quad(name: string, aligned: boolean, k: number): Expr {
+  /** The index along a vector axis `k` after the start of the current step: a multiple of the unit that all steps begin at. */
+  inStep(name: string, unit: number, k: number): Expr {
     const { extent } = this.view(name)
-    if (!aligned) return addConst(axis(name, extent), k)
-    return addConst(mul(axis(`${name}.quad`, Math.ceil(extent / 4)), 4), k)
+    if (unit < 4) return addConst(axis(name, extent), k)
+    return addConst(mul(axis(unitsOf(name, unit), Math.ceil(extent / unit)), unit), k)
   }
 }
+
+/** The pseudo-axis that counts the units before the current step. */
+export const unitsOf = (name: string, unit: number): string => `${name}.by${unit}`
 
 /** Names of real axes in expressions: those of several indices matter to loops. */
 export function namedAxes(exprs: Iterable<Expr>): Set<string> {

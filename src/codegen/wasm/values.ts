@@ -13,13 +13,14 @@ import { isRandomDType } from '../../scalar/threefry.ts'
 import { isWide } from '../../types/dtype.ts'
 import { laneReader, loadElement, loadLanes } from './access.ts'
 import type { Local } from './builder.ts'
-import { addressOf, exprElement, exprLanes, predicateElement, predicateLanes } from './lane_index.ts'
+import { addressOf, constantLanes, exprElement, exprLanes, predicateElement, predicateLanes } from './lane_index.ts'
+import { LaneValues } from './lane_values.ts'
 import { copyReg, type Env, emitConst, emitLoadConvert, emitScalarOp, emitSplat, type Reg } from './lanes.ts'
 import { emitCast } from './math/cast.ts'
 import { emitRoundTo } from './math/half.ts'
 import type { Access, Point, VectorAxis } from './point.ts'
 import { randomElement, randomLanes } from './random.ts'
-import { part } from './reg.ts'
+import { part, regClass } from './reg.ts'
 import type { Scope } from './scope.ts'
 import { type Axes, type Def, namedAxes, type Tile } from './tile.ts'
 
@@ -36,6 +37,7 @@ export class Values implements Point {
   readonly homes = new Map<ValueId, Home>()
   axes: Axes
   vector: VectorAxis | undefined
+  private readonly known = new LaneValues(this, (id) => (this.homes.has(id) ? undefined : this.def(id)))
   private depths = new Map<ValueId, number>()
   private depthVersion = -1
   private reach = new Map<ValueId, ReadonlySet<string>>()
@@ -184,8 +186,9 @@ export class Values implements Point {
   /** Four lanes of a value in copy `j`. */
   lanes(id: ValueId, j: number): Reg {
     if (!this.varies(id)) return this.splat(id)
-    const key = `v:${id}.${j}`
-    return this.scope.find(key) ?? this.compute(id, key, 4, j)
+    const first = this.known.first(id, j)
+    const key = `v:${id}.${first}`
+    return this.scope.find(key) ?? this.compute(id, key, 4, first)
   }
 
   /** The value in copy `j`: four lanes under a vector axis, else one element. */
@@ -213,6 +216,8 @@ export class Values implements Point {
     const { op, dtype } = this.def(id)
     invariant(op !== undefined, `carried value %${id} has no place`)
     const { f, env, scope } = this
+    const known = lanes === 4 ? this.known.of(id, j) : undefined
+    if (known !== undefined) return constantLanes(this, dtype, known)
     const operand = (i: ValueId): Reg => (lanes === 4 ? this.lanes(i, j) : this.element(i))
     switch (op.kind) {
       case 'const':
@@ -230,6 +235,9 @@ export class Values implements Point {
         return lanes === 4 ? loadLanes(this, access, dtype, j) : loadElement(this, access, dtype)
       }
       case 'scalar': {
+        const equal = lanes === 4 && regClass(dtype) === 'int' ? this.known.operandOf(op.op, op.args, j) : undefined
+        // What stands in a place of its own may be overwritten before this value is read.
+        if (equal !== undefined && !this.homes.has(equal)) return this.lanes(equal, j)
         const args = op.args.map(operand)
         const last = op.args.at(-1)
         invariant(last !== undefined, `${op.op} without operands`)

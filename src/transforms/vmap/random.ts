@@ -7,7 +7,16 @@ import { full, iota } from '../../compose/source.ts'
 import { reshape } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
 import type { Node } from '../../graph/node.ts'
-import { elementsPerCall, type RandomDType, randomWidth, roundsOf, secondFrom } from '../../scalar/threefry.ts'
+import {
+  elementsPerCall,
+  maskMultipliers,
+  maskRounds,
+  type RandomDType,
+  type Rounds,
+  randomWidth,
+  secondFrom,
+  sharedByMask,
+} from '../../scalar/threefry.ts'
 import { type Shape, sizeOf } from '../../types/shape.ts'
 import { operand } from '../rule.ts'
 import { sliceOne } from '../shift.ts'
@@ -21,7 +30,7 @@ const xor = (a: Node, b: Node): Node => makeNode('xor', [a, b], {})
 const rotate = (x: Node, by: number): Node => makeNode('or', [binary('shl', x, by), binary('shr', x, 32 - by)], {})
 
 /** Elements for keys u32[size, 2], numbered by the row-major index of `shape` (`randomElement`). */
-function batchedBits(keys: Node, size: number, shape: Shape, dtype: RandomDType): Node {
+function batchedBits(keys: Node, size: number, shape: Shape, dtype: RandomDType, rounds: Rounds): Node {
   const n = sizeOf(shape)
   const whole = [size, n]
   const word = (i: number): Node => makeNode('broadcast', [sliceOne(keys, 1, i, i + 1)], { shape: whole, dims: [0, 1] })
@@ -34,7 +43,7 @@ function batchedBits(keys: Node, size: number, shape: Shape, dtype: RandomDType)
   const has = (bit: number): Node => compare('ne', binary('and', index, bit), 0)
   let x = k0
   let y = add(binary('shr', index, Math.log2(each)), k1)
-  for (let round = 0; round < roundsOf(dtype); round++) {
+  for (let round = 0; round < rounds; round++) {
     x = add(x, y)
     y = xor(rotate(y, rotations[round & 7] ?? 0), x)
     if ((round & 3) === 3) {
@@ -51,19 +60,27 @@ function batchedBits(keys: Node, size: number, shape: Shape, dtype: RandomDType)
 /** Masks for keys u32[size, 2], numbered likewise (`maskElement`). */
 function batchedMasks(keys: Node, size: number, shape: Shape, chance: number): Node {
   const n = sizeOf(shape)
-  const pairs = Math.ceil(n / 2)
-  const each = (x: Node): Node => reshape(sliceOne(reshape(x, [size, 2 * pairs]), 1, 0, n), [size, ...shape])
-  const whole = [size, pairs, 2]
-  const draws = batchedBits(keys, size, [pairs], 'u16')
-  const draw = each(makeNode('broadcast', [draws], { shape: whole, dims: [0, 1] }))
-  const number = (t: number): Node => full(draw.shape, t, 'u32')
-  const from = makeNode('mul', [each(iota(whole, 2, 'u32')), number(secondFrom(chance))], {})
-  return compare('lt', makeNode('sub', [cast(draw, 'u32'), from], {}), number(chance))
+  const words = Math.ceil(n / sharedByMask)
+  const whole = [size, words, sharedByMask]
+  const number = (t: number): Node => full(whole, t, 'u32')
+  const mul = (a: Node, b: Node): Node => makeNode('mul', [a, b], {})
+  const word = makeNode('broadcast', [batchedBits(keys, size, [words], 'u32', maskRounds)], {
+    shape: whole,
+    dims: [0, 1],
+  })
+  const place = iota(whole, 2, 'u32')
+  const factor = (bit: number, multiplier: number): Node =>
+    add(mul(binary('and', place, bit), number((multiplier - 1) / bit)), number(1))
+  const [m1, m2] = maskMultipliers
+  const drawn = mul(mul(word, factor(2, m1)), factor(4, m2))
+  const from = mul(binary('and', place, 1), number(secondFrom(chance)))
+  const holds = compare('lt', makeNode('sub', [drawn, from], {}), number(chance * 65536))
+  return reshape(sliceOne(reshape(holds, [size, words * sharedByMask]), 1, 0, n), [size, ...shape])
 }
 
 export const randomBatching: BatchRules<'randomBits' | 'randomMask'> = {
   randomMask: ({ node, inputs, size }) =>
     batchedMasks(operand({ op: 'randomMask', inputs }, 0), size, node.attrs.shape, node.attrs.chance),
   randomBits: ({ node, inputs, size }) =>
-    batchedBits(operand({ op: 'randomBits', inputs }, 0), size, node.attrs.shape, node.attrs.dtype),
+    batchedBits(operand({ op: 'randomBits', inputs }, 0), size, node.attrs.shape, node.attrs.dtype, 20),
 }

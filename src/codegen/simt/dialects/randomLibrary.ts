@@ -1,5 +1,5 @@
 /** Elements of random bits cut out of a call of the generator: what is the same in every dialect. */
-import { randomDTypes, randomWidth, roundsOf } from '../../../scalar/threefry.ts'
+import { randomDTypes, randomWidth } from '../../../scalar/threefry.ts'
 import type { Library } from './print.ts'
 
 /** How a dtype's element number `at` stands in the two words of a call. */
@@ -16,11 +16,13 @@ export interface RandomElement {
 /** Element `at` of a call of the generator, by the bits of an element, as a dialect writes the function. */
 export const randomLibrary = (write: (e: RandomElement) => Library[string]): Library =>
   Object.fromEntries(
-    randomDTypes.map((dtype) => {
+    randomDTypes.flatMap((dtype) => {
       const width = randomWidth(dtype)
       const inWord = 32 / width
-      const name = `random_${dtype}`
       const field = width === 32 ? 'word' : `(word >> ((at & ${inWord - 1}u) * ${width}u)) & ${2 ** width - 1}u`
-      return [name, write({ name, generator: `threefry_${roundsOf(dtype)}`, wordBit: `${inWord}u`, field })]
+      return ([13, 20] as const).map((rounds) => {
+        const name = `random_${dtype}_${rounds}`
+        return [name, write({ name, generator: `threefry_${rounds}`, wordBit: `${inWord}u`, field })]
+      })
     }),
   )

@@ -31,6 +31,14 @@ const unsigned = { eq: 'eq', ne: 'ne', lt: 'lt_u', le: 'le_u', gt: 'gt_u', ge: '
 export function emitIntegerCompare(f: FunctionBuilder, op: Compare, a: Reg, b: Reg): Reg {
   const suffix = isUnsigned(a.dtype) ? unsigned[op] : signed[op]
   const name: WasmOp = a.lanes === 1 ? `i32.${suffix}` : `i32x4.${suffix}`
+  // Before AVX-512 unsigned lanes compare by their least: "at most" takes half of the instructions of "less".
+  const limit = Number(b.constant ?? 0)
+  if (name === 'i32x4.lt_u' && limit > 0)
+    return makeReg(f, 'bool', 4, () => {
+      f.get(part(a, 0))
+      f.i32x4Const((limit - 1) | 0)
+      f.op('i32x4.le_u')
+    })
   return makeReg(f, 'bool', a.lanes, () => {
     f.get(part(a, 0))
     f.get(part(b, 0))
