@@ -1,6 +1,5 @@
 /** A CUDA driver that runs kernels with the interpreter on memory of the host: the whole backend but the device's own code. */
 
-import { commonCode } from '../../src/backends/cuda/compile.ts'
 import type {
   CudaCompiler,
   CudaContext,
@@ -10,7 +9,7 @@ import type {
   StreamWork,
 } from '../../src/backends/cuda/driver.ts'
 import { capsOf } from '../../src/backends/cuda/prepared.ts'
-import { emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
+import { commonCode, emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel, KernelParam } from '../../src/kernel/ir.ts'
 import type { Program } from '../../src/runtime/program.ts'

@@ -151,3 +151,21 @@ test.each([
   expect(counts[0]).toBeGreaterThan(0)
   expect(counts.slice(4)).toEqual([0, 0, 0, 0])
 })
+
+test('dispatches of one code share a pipeline', async () => {
+  const { device } = await open(8)
+  api.setDevice(device)
+  const gpu = await (await openAdapter(await openGpu())).requestDevice()
+  const made = vi.spyOn(Object.getPrototypeOf(gpu) as GPUDevice, 'createComputePipeline')
+  gpu.destroy()
+  const step = api.jit((xs: Tensor[], ys: Tensor[]) => xs.map((x, i) => x.sub(at(ys, i).tanh())), { donate: [0] })
+  const tensors = (seed: number): Tensor[] => Array.from({ length: 12 }, (_, i) => make([96], seed + i))
+  const [xs, ys] = [tensors(1), tensors(50)]
+  const want = await Promise.all(xs.map((x, i) => x.sub(at(ys, i).tanh()).data()))
+  made.mockClear()
+  expect(step.explain(xs, ys).totals.kernels).toBeGreaterThan(2)
+  const got = await Promise.all(step(xs, ys).map((x) => x.data()))
+  expect(made).toHaveBeenCalledTimes(1)
+  made.mockRestore()
+  for (const [i, w] of want.entries()) for (const [k, v] of w.entries()) expect(got[i]?.[k]).toBeCloseTo(Number(v), 5)
+})

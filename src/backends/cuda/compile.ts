@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import type { KernelSource } from '../../codegen/simt/kernel.ts'
+import { commonCode, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import { makeFolder } from '../folders.ts'
 import { type CudaCompiler, type CudaContext, DriverError, type FunctionAttributes } from './driver.ts'
@@ -59,15 +59,6 @@ export function architectureFor(capability: number, known: readonly number[]): n
     `this NVRTC makes no code for compute capability ${(capability / 10).toFixed(1)} (it knows ${known.join(', ')})`,
     { help: 'install the CUDA toolkit that came with the driver, or a later one' },
   )
-}
-
-/**
- * The code under a name that does not tell which kernel of a program it is, so that layers that are alike are compiled once;
- * and that name.
- */
-export function commonCode({ source, entry }: KernelSource): { readonly text: string; readonly entry: string } {
-  const common = entry.replace(/^k\d+_/, 'kernel_')
-  return { text: common === entry ? source : source.replace(new RegExp(`\\b${entry}\\b`, 'g'), common), entry: common }
 }
 
 interface Code {

@@ -1,6 +1,6 @@
 /** An open WebGPU device: its limits, pool of buffers, pipelines, commands on their way, and what went wrong with it. */
 import { type SimtCaps, webgpuCaps } from '../../codegen/simt/capability.ts'
-import type { KernelSource } from '../../codegen/simt/kernel.ts'
+import { commonCode, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
 import { type DeviceLimits, usage } from './host.ts'
@@ -153,19 +153,16 @@ export class WebgpuDevice {
     return new WebgpuBuffer(this, buffer, bytes)
   }
 
-  /** The pipeline of a source; what is wrong with it is reported under the kernel's name. */
+  /** The pipeline of a source; what is wrong with it is reported under the kernel's name. Kernels of one code share one. */
   pipeline(source: Pick<KernelSource, 'source' | 'entry'>): GPUComputePipeline {
-    const have = this.pipelines.get(source.source)
+    const { text: code, entry } = commonCode(source)
+    const have = this.pipelines.get(code)
     if (have !== undefined) return have
     const made = this.scoped(`the kernel ${source.entry}`, () => {
-      const module = this.gpu.createShaderModule({ code: source.source, label: source.entry })
-      return this.gpu.createComputePipeline({
-        label: source.entry,
-        layout: 'auto',
-        compute: { module, entryPoint: source.entry },
-      })
+      const module = this.gpu.createShaderModule({ code, label: entry })
+      return this.gpu.createComputePipeline({ label: entry, layout: 'auto', compute: { module, entryPoint: entry } })
     })
-    this.pipelines.set(source.source, made)
+    this.pipelines.set(code, made)
     return made
   }
 

@@ -58,6 +58,18 @@ export interface KernelSource {
   readonly table?: readonly TableEntry[]
 }
 
+/**
+ * The code under a name that does not tell which kernel of a program it is, so that layers that are alike are compiled once;
+ * and that name.
+ */
+export function commonCode({ source, entry }: Pick<KernelSource, 'source' | 'entry'>): {
+  readonly text: string
+  readonly entry: string
+} {
+  const common = entry.replace(/^k\d+_/, 'kernel_')
+  return { text: common === entry ? source : source.replace(new RegExp(`\\b${entry}\\b`, 'g'), common), entry: common }
+}
+
 const program: Ex = v('i32', 'program')
 
 export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps): KernelSource {

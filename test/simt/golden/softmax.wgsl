@@ -23,11 +23,11 @@ fn f32_isnan(a: f32) -> bool {
 }
 
 fn f32_exp(x: f32) -> f32 {
-  let a = max(x, -87.9);
-  let t = min(bitcast<u32>(fma(a, 1.44269502, 49152.0)) & 0xffffff00u, bitcast<u32>(49279.0));
-  let n = bitcast<f32>(t) - 49152.0;
-  let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
-  return select(fma(fma(fma(fma(fma(fma(0.0019467656966298819, r, 0.007796867750585079), r, 0.041911039501428604), r, 0.1666117012500763), r, 0.5000055432319641), r, 0.9999998211860657), r, 1.0) * bitcast<f32>((t << 15u) + 1065353216u), x, f32_isnan(x));
+  let t = saturate(fma(x, 0.00572498025, 0.496031746));
+  let s = bitcast<u32>(fma(t, 252.0, 49154.5)) & 0xffffff00u;
+  let n = bitcast<f32>(s) - 49279.0;
+  let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, x));
+  return select(exp2(r * 1.44269502) * bitcast<f32>(s << 15u), x, f32_isnan(x));
 }
 
 // Integers in the order of floats; NaN is above all.
