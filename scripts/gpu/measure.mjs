@@ -24,24 +24,22 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) b: vec3<
 }`
 
 /** A copy of `bytes` by hand on a WebGPU device. */
-function webgpuWays([from, to], bytes) {
-  const { device } = from
+function webgpuWays(device, [from, to], bytes) {
   const pipeline = device.pipeline({ source: copyShader, entry: 'main' })
-  const entries = [from, to].map(({ buffer }, binding) => ({ binding, resource: { buffer, size: bytes } }))
+  const entries = [from, to].map(({ memory }, binding) => ({ binding, resource: { buffer: memory, size: bytes } }))
   const group = device.gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries })
   return { kernel: () => device.recorder.dispatch(pipeline, group, bytes >> 18, 32) }
 }
 
 /** The driver's copy of `bytes` and a kernel's on a CUDA device. */
-function cudaWays([from, to], bytes) {
-  const { context, kernels } = from.device
+function cudaWays({ context, kernels }, [from, to], bytes) {
   const { fn, source } = kernels.load(copyKernel)
   const args = context.makeArguments(3)
-  args.set(0, to.address)
-  args.set(1, from.address)
+  args.set(0, to.memory)
+  args.set(1, from.memory)
   args.set(2, bytes)
   const launch = { fn, grid: copyBlocks(bytes), threads: source.threads, sharedBytes: 0, args }
-  return { driver: () => context.copy(to.address, from.address, bytes), kernel: () => context.launch(launch) }
+  return { driver: () => context.copy(to.memory, from.memory, bytes), kernel: () => context.launch(launch) }
 }
 
 /** Works until the device's clocks have come up (at most some seconds): one that was idle is several times slower at first. */
@@ -61,10 +59,11 @@ async function warm(open, seconds, body) {
  * of the first two, to be measured in turn with rows.
  */
 export async function openCopy(open) {
-  const most = open.backend.device?.limits?.maxStorageBufferBindingSize ?? Number.POSITIVE_INFINITY
+  const { device } = open.backend
+  const most = device.limits?.maxStorageBufferBindingSize ?? Number.POSITIVE_INFINITY
   const bytes = Math.min(1 << 30, 2 ** Math.floor(Math.log2(most)))
   const buffers = [open.backend.alloc(bytes), open.backend.alloc(bytes)]
-  const ways = open.name === 'cuda' ? cudaWays(buffers, bytes) : webgpuWays(buffers, bytes)
+  const ways = open.name === 'cuda' ? cudaWays(device, buffers, bytes) : webgpuWays(device, buffers, bytes)
   const rateOf = async (body, n) => {
     const ms = await open.time(() => {
       for (let k = 0; k < n; k++) body()

@@ -1,18 +1,16 @@
 /** What a run hands out: its outputs as buffers of the caller, whatever a backend's memory is. */
-import type { DeviceBuffer } from './backend.ts'
+import type { TensorBuffer, TensorBuffers } from './buffers.ts'
 import { bufferOf } from './commands.ts'
 import type { Program } from './program.ts'
 
-/** A backend's memory during a run; `M` names a piece of it, `B` is a buffer of the caller. */
-export interface RunMemory<M, B> {
+/** A backend's memory during a run; `M` names a piece of it. */
+export interface RunMemory<M> {
   /** Where a buffer of the program stands in this run. */
   readonly at: (buffer: number) => M
   readonly alloc: (bytes: number) => M
   /** Copies a buffer of the program. */
   readonly copy: (buffer: number, to: M, bytes: number) => void
-  readonly adopt: (memory: M, bytes: number) => B
-  /** Frees a donated input. */
-  readonly end: (given: B) => void
+  readonly buffers: TensorBuffers<M>
 }
 
 /** One output: a buffer of the program, and where its memory comes from: taken by the run, the donated input of a number, or a copy. */
@@ -47,24 +45,25 @@ export function outletsOf(program: Program): Outlets {
  * The outputs of a run as device buffers: a donated input that an output stands in is that output. Donated inputs that are not among
  * the outputs are freed. `taken` is the memory that the run took; what is taken for copies is added to it.
  */
-export function handOut<M, B extends DeviceBuffer>(
+export function handOut<M>(
   { outputs, spent }: Outlets,
-  given: readonly B[],
+  given: readonly TensorBuffer<M>[],
   taken: M[],
-  memory: RunMemory<M, B>,
-): B[] {
+  memory: RunMemory<M>,
+): TensorBuffer<M>[] {
+  const { buffers } = memory
   const handed = outputs.map(({ buffer, bytes, from }) => {
-    if (from === 'taken') return memory.adopt(memory.at(buffer), bytes)
+    if (from === 'taken') return buffers.adopt(memory.at(buffer), bytes)
     const input = from === 'copy' ? undefined : given[from]
     if (input !== undefined) return input
     const copy = memory.alloc(bytes)
     taken.push(copy)
     memory.copy(buffer, copy, bytes)
-    return memory.adopt(copy, bytes)
+    return buffers.adopt(copy, bytes)
   })
   for (const i of spent) {
     const input = given[i]
-    if (input !== undefined) memory.end(input)
+    if (input !== undefined) buffers.end(input)
   }
   return handed
 }

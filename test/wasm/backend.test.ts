@@ -237,15 +237,15 @@ test('a worker that dies is an error after bounded waits, and the pool comes bac
   const device = new Device({ threads: 2, workerPatience: 200 })
   const n = 2_000_000
   const exe = new WasmExecutable(device, program(double(n, 1024)))
-  const x = device.adopt(device.heap.alloc(4 * n), 4 * n)
-  device.copyIn(x.address, ramp(n))
+  const x = device.buffers.adopt(device.heap.alloc(4 * n), 4 * n)
+  device.copyIn(x.memory, ramp(n))
   const check = (): void => {
     const [y] = exe.run([x])
-    const b = y === undefined ? undefined : device.own(y)
+    const b = y === undefined ? undefined : device.buffers.own(y)
     if (b === undefined) throw new Error('no output')
-    const got = new Float32Array(device.memory.buffer, b.address, n)
+    const got = new Float32Array(device.memory.buffer, b.memory, n)
     for (let i = 0; i < n; i += 977) expect(got[i]).toBe(2 * ((i % 251) - 100))
-    device.heap.free(b.address)
+    device.heap.free(b.memory)
   }
   check()
   for (let i = 0; i < 100 && !device.pool?.isUp; i++) await new Promise((done) => setTimeout(done, 20))
@@ -270,7 +270,7 @@ test('a worker that dies is an error after bounded waits, and the pool comes bac
 test('a run of a small program is one allocation and one launch on the calling thread', () => {
   const device = new Device({ threads: 2 })
   const exe = new WasmExecutable(device, program(double(64)))
-  const x = device.adopt(device.heap.alloc(4 * 64), 4 * 64)
+  const x = device.buffers.adopt(device.heap.alloc(4 * 64), 4 * 64)
   const words = device.words()
   const [alloc, launch, copyIn] = [
     vi.spyOn(device.heap, 'alloc'),
@@ -280,8 +280,8 @@ test('a run of a small program is one allocation and one launch on the calling t
   const outputs = new Set<number>()
   for (let i = 0; i < 100; i++)
     for (const y of exe.run([x])) {
-      outputs.add(device.own(y).address)
-      device.heap.free(device.own(y).address)
+      outputs.add(device.buffers.own(y).memory)
+      device.heap.free(device.buffers.own(y).memory)
     }
   expect([alloc.mock.calls.length, launch.mock.calls.length]).toEqual([100, 100])
   expect(copyIn).not.toHaveBeenCalled()

@@ -110,23 +110,23 @@ export class CudaBackend implements Backend {
   }
 
   alloc(bytes: number): DeviceBuffer {
-    return this.guard(() => this.device.adopt(this.device.pool.alloc(bytes), bytes))
+    return this.guard(() => this.device.buffers.adopt(this.device.pool.alloc(bytes), bytes))
   }
 
   free(buffer: DeviceBuffer): void {
-    this.device.end(this.device.own(buffer))
+    this.device.buffers.end(this.device.buffers.own(buffer))
   }
 
   write(buffer: DeviceBuffer, data: HostArray): void {
-    const b = this.device.own(buffer)
+    const b = this.device.buffers.own(buffer)
     if (data.byteLength > b.bytes) throw new InternalError(`${data.byteLength} bytes into a buffer of ${b.bytes}`)
-    this.guard(() => this.device.copyIn(b.address, data))
+    this.guard(() => this.device.copyIn(b.memory, data))
   }
 
   readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray {
-    const b = this.device.own(buffer)
+    const b = this.device.buffers.own(buffer)
     const out = hostArray(dtype, n)
-    this.guard(() => this.device.copyOut(b.address, out))
+    this.guard(() => this.device.copyOut(b.memory, out))
     return out
   }
 
@@ -149,10 +149,10 @@ export class CudaBackend implements Backend {
   }
 
   copy(buffer: DeviceBuffer): DeviceBuffer {
-    const from = this.device.own(buffer)
+    const from = this.device.buffers.own(buffer)
     return this.guard(() => {
-      const to = this.device.adopt(this.device.pool.alloc(from.bytes), from.bytes)
-      if (from.bytes > 0) this.device.context.copy(to.address, from.address, from.bytes)
+      const to = this.device.buffers.adopt(this.device.pool.alloc(from.bytes), from.bytes)
+      if (from.bytes > 0) this.device.context.copy(to.memory, from.memory, from.bytes)
       return to
     })
   }

@@ -1,7 +1,7 @@
 /** An open CUDA device: its context, memory pool, kernels, and copies through pinned memory. */
 import type { LaunchDependents } from '../../codegen/simt/capability.ts'
-import { InternalError, UserError } from '../../diagnostics/errors.ts'
-import type { DeviceBuffer } from '../../runtime/backend.ts'
+import { UserError } from '../../diagnostics/errors.ts'
+import { TensorBuffers } from '../../runtime/buffers.ts'
 import { KernelCache } from './compile.ts'
 import {
   type CudaCompiler,
@@ -13,20 +13,6 @@ import {
 } from './driver.ts'
 import { MemoryPool } from './memory.ts'
 import { Products } from './products.ts'
-
-/** Memory of a tensor. */
-export class CudaBuffer implements DeviceBuffer {
-  readonly device: CudaDevice
-  readonly address: number
-  readonly bytes: number
-  alive = true
-
-  constructor(device: CudaDevice, address: number, bytes: number) {
-    this.device = device
-    this.address = address
-    this.bytes = bytes
-  }
-}
 
 const chunkBytes = 8 << 20
 
@@ -50,6 +36,10 @@ export interface CudaDeviceOptions {
 }
 
 export class CudaDevice {
+  /** Memory of tensors. */
+  readonly buffers = new TensorBuffers<number>((a) => {
+    this.pool.release(a)
+  })
   readonly context: CudaContext
   readonly pool: MemoryPool
   readonly kernels: KernelCache
@@ -66,24 +56,6 @@ export class CudaDevice {
       options.cacheFolder === undefined
         ? new KernelCache(context, compiler)
         : new KernelCache(context, compiler, options.cacheFolder)
-  }
-
-  /** A live buffer of this device. Throws E_DISPOSED. */
-  own(b: DeviceBuffer): CudaBuffer {
-    if (!(b instanceof CudaBuffer) || b.device !== this) throw new InternalError('a buffer of another device')
-    if (!b.alive) throw new UserError('E_DISPOSED', 'the memory of this tensor has been freed')
-    return b
-  }
-
-  /** Frees the memory of a tensor; twice is harmless. */
-  end(b: CudaBuffer): void {
-    if (!b.alive) return
-    b.alive = false
-    this.pool.release(b.address)
-  }
-
-  adopt(address: number, bytes: number): CudaBuffer {
-    return new CudaBuffer(this, address, bytes)
   }
 
   private staging(): readonly Chunk[] {

@@ -1,11 +1,12 @@
 /** A program prepared for a CUDA device with its kernels, constants and arena; and its runs. */
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import type { TensorBuffer } from '../../runtime/buffers.ts'
 import { type Base, commandsOf, type Place } from '../../runtime/commands.ts'
 import type { Program } from '../../runtime/program.ts'
 import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
 import type { KernelResources } from './compile.ts'
-import { type CudaBuffer, type CudaDevice, guarded } from './device.ts'
+import { type CudaDevice, guarded } from './device.ts'
 import { Prepared, type Work } from './prepared.ts'
 
 /** Kernels read and write 16 bytes at a time. */
@@ -117,7 +118,7 @@ export class CudaExecutable implements Executable {
     const { device, program, prepared } = this
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
     this.hasBegun = false
-    const given = inputs.map((b) => device.own(b))
+    const given = inputs.map((b) => device.buffers.own(b))
     const taken: number[] = []
     try {
       for (const { base, bytes } of this.fresh) {
@@ -128,7 +129,7 @@ export class CudaExecutable implements Executable {
       for (const { base, index } of this.inputs) {
         const have = given[index]
         if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
-        prepared.bind(base, have.address)
+        prepared.bind(base, have.memory)
       }
       this.hasBegun = true
       run()
@@ -144,7 +145,7 @@ export class CudaExecutable implements Executable {
     return p === undefined ? 0 : (this.prepared.addresses[p.base] ?? 0) + p.offset
   }
 
-  private results(given: readonly CudaBuffer[], taken: number[]): DeviceBuffer[] {
+  private results(given: readonly TensorBuffer<number>[], taken: number[]): DeviceBuffer[] {
     const { device } = this
     return handOut(this.outlets, given, taken, {
       at: (b) => this.address(b),
@@ -152,8 +153,7 @@ export class CudaExecutable implements Executable {
       copy: (b, to, bytes) => {
         if (bytes > 0) device.context.copy(to, this.address(b), bytes)
       },
-      adopt: (a, bytes) => device.adopt(a, bytes),
-      end: (b) => device.end(b),
+      buffers: device.buffers,
     })
   }
 

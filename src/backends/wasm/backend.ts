@@ -23,22 +23,22 @@ class WasmBackend implements Backend {
   }
 
   alloc(bytes: number): DeviceBuffer {
-    return this.device.adopt(this.device.heap.alloc(bytes), bytes)
+    return this.device.buffers.adopt(this.device.heap.alloc(bytes), bytes)
   }
 
   free(buffer: DeviceBuffer): void {
-    this.device.end(this.device.own(buffer))
+    this.device.buffers.end(this.device.buffers.own(buffer))
   }
 
   write(buffer: DeviceBuffer, data: HostArray): void {
-    const b = this.device.own(buffer)
+    const b = this.device.buffers.own(buffer)
     if (data.byteLength > b.bytes) throw new InternalError(`${data.byteLength} bytes into a buffer of ${b.bytes}`)
-    this.device.copyIn(b.address, data)
+    this.device.copyIn(b.memory, data)
   }
 
   readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray {
-    const b = this.device.own(buffer)
-    return unshared(hostView(dtype, this.device.memory.buffer, b.address, n))
+    const b = this.device.buffers.own(buffer)
+    return unshared(hostView(dtype, this.device.memory.buffer, b.memory, n))
   }
 
   async read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray> {
@@ -46,9 +46,9 @@ class WasmBackend implements Backend {
   }
 
   copy(buffer: DeviceBuffer): DeviceBuffer {
-    const from = this.device.own(buffer)
-    const to = this.device.adopt(this.device.heap.alloc(from.bytes), from.bytes)
-    this.device.copy(from.address, to.address, from.bytes)
+    const from = this.device.buffers.own(buffer)
+    const to = this.device.buffers.adopt(this.device.heap.alloc(from.bytes), from.bytes)
+    this.device.copy(from.memory, to.memory, from.bytes)
     return to
   }
 

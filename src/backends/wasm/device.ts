@@ -1,8 +1,7 @@
 /** The device of the WebAssembly backend: one linear memory, its allocator, the threads on it, scratch for each thread. */
 
 import { readMargin } from '../../codegen/wasm/pack.ts'
-import { InternalError, UserError } from '../../diagnostics/errors.ts'
-import type { DeviceBuffer } from '../../runtime/backend.ts'
+import { TensorBuffers } from '../../runtime/buffers.ts'
 import type { HostArray } from '../../types/host.ts'
 import { Heap } from './heap.ts'
 import { hasRelaxedSimd, processors, workerThreads } from './host.ts'
@@ -23,21 +22,11 @@ const page = 65536
 /** The last page stays out of reach: addresses and their immediates must not wrap. */
 const most = 65535 * page
 
-/** Memory of a tensor. */
-export class WasmBuffer implements DeviceBuffer {
-  readonly device: Device
-  readonly address: number
-  readonly bytes: number
-  alive = true
-
-  constructor(device: Device, address: number, bytes: number) {
-    this.device = device
-    this.address = address
-    this.bytes = bytes
-  }
-}
-
 export class Device {
+  /** Memory of tensors. */
+  readonly buffers = new TensorBuffers<number>((a) => {
+    this.heap.free(a)
+  })
   readonly memory: WebAssembly.Memory
   readonly heap: Heap
   readonly relaxed: boolean
@@ -79,24 +68,6 @@ export class Device {
     if (this.view.buffer !== this.memory.buffer || this.view.byteLength !== this.memory.buffer.byteLength)
       this.view = new Uint32Array(this.memory.buffer)
     return this.view
-  }
-
-  /** A live buffer of this device. Throws E_DISPOSED. */
-  own(b: DeviceBuffer): WasmBuffer {
-    if (!(b instanceof WasmBuffer) || b.device !== this) throw new InternalError('a buffer of another device')
-    if (!b.alive) throw new UserError('E_DISPOSED', 'the memory of this tensor has been freed')
-    return b
-  }
-
-  /** Frees the memory of a tensor; twice is harmless. */
-  end(b: WasmBuffer): void {
-    if (!b.alive) return
-    b.alive = false
-    this.heap.free(b.address)
-  }
-
-  adopt(address: number, bytes: number): WasmBuffer {
-    return new WasmBuffer(this, address, bytes)
   }
 
   copyIn(address: number, data: HostArray): void {

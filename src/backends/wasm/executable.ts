@@ -4,10 +4,11 @@ import { compileModule, type KernelJob } from '../../codegen/wasm/kernel.ts'
 import { mathImports } from '../../codegen/wasm/lanes.ts'
 import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import type { TensorBuffer } from '../../runtime/buffers.ts'
 import type { Program } from '../../runtime/program.ts'
 import { kernelsOf } from '../../runtime/region.ts'
 import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
-import type { Device, WasmBuffer } from './device.ts'
+import type { Device } from './device.ts'
 import { setEngineFlag } from './host.ts'
 import type { KernelFunction } from './pool.ts'
 import { bufferOf, overlap, type Preparation, Prepared, programsOf, scatters } from './prepared.ts'
@@ -111,7 +112,7 @@ export class WasmExecutable implements Executable {
     const { device, program, prepared } = this
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
     this.hasBegun = false
-    const given = inputs.map((b) => device.own(b))
+    const given = inputs.map((b) => device.buffers.own(b))
     const taken: number[] = []
     try {
       for (const b of this.fresh) taken.push(device.heap.alloc(bufferOf(program, b).bytes))
@@ -122,7 +123,7 @@ export class WasmExecutable implements Executable {
       program.inputs.forEach((b, i) => {
         const have = given[i]
         if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
-        prepared.bind(b, have.address, words)
+        prepared.bind(b, have.memory, words)
       })
       this.hasBegun = true
       run()
@@ -133,14 +134,13 @@ export class WasmExecutable implements Executable {
     }
   }
 
-  private results(given: readonly WasmBuffer[], taken: number[]): DeviceBuffer[] {
+  private results(given: readonly TensorBuffer<number>[], taken: number[]): DeviceBuffer[] {
     const { device, prepared } = this
     return handOut(this.outlets, given, taken, {
       at: (b) => prepared.address(b),
       alloc: (bytes) => device.heap.alloc(bytes),
       copy: (b, to, bytes) => device.copy(prepared.address(b), to, bytes),
-      adopt: (a, bytes) => device.adopt(a, bytes),
-      end: (b) => device.end(b),
+      buffers: device.buffers,
     })
   }
 

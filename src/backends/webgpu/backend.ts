@@ -76,24 +76,24 @@ export class WebgpuBackend implements Backend {
   }
 
   alloc(bytes: number): DeviceBuffer {
-    return this.device.adopt(this.device.take(bytes), bytes)
+    return this.device.buffers.adopt(this.device.take(bytes), bytes)
   }
 
   free(buffer: DeviceBuffer): void {
-    this.device.end(this.device.own(buffer))
+    this.device.buffers.end(this.device.buffers.own(buffer))
   }
 
   write(buffer: DeviceBuffer, data: HostArray): void {
-    const b = this.device.own(buffer)
+    const b = this.device.buffers.own(buffer)
     if (data.byteLength > b.bytes) throw new InternalError(`${data.byteLength} bytes into a buffer of ${b.bytes}`)
     this.device.check()
-    this.device.write(b.buffer, data)
+    this.device.write(b.memory, data)
   }
 
   copy(buffer: DeviceBuffer): DeviceBuffer {
-    const from = this.device.own(buffer)
-    const to = this.device.adopt(this.device.take(from.bytes), from.bytes)
-    copyBuffer(this.device, from.buffer, 0, to.buffer, from.bytes)
+    const from = this.device.buffers.own(buffer)
+    const to = this.device.buffers.adopt(this.device.take(from.bytes), from.bytes)
+    copyBuffer(this.device, from.memory, 0, to.memory, from.bytes)
     return to
   }
 
@@ -104,12 +104,12 @@ export class WebgpuBackend implements Backend {
 
   async read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray> {
     const { gpu } = this.device
-    const b = this.device.own(buffer)
+    const b = this.device.buffers.own(buffer)
     this.device.check()
     const bytes = n * dtypeBytes(dtype)
     const size = Math.max(4, Math.ceil(bytes / 4) * 4)
     const to = gpu.createBuffer({ size, usage: usage.mapRead | usage.copyTarget })
-    copyBuffer(this.device, b.buffer, 0, to, bytes)
+    copyBuffer(this.device, b.memory, 0, to, bytes)
     this.device.recorder.flush()
     try {
       await to.mapAsync(mapRead)

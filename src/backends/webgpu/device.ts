@@ -2,26 +2,16 @@
 import { type SimtCaps, webgpuCaps } from '../../codegen/simt/capability.ts'
 import { commonCode, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
-import type { DeviceBuffer } from '../../runtime/backend.ts'
+import { TensorBuffers } from '../../runtime/buffers.ts'
 import { type DeviceLimits, usage } from './host.ts'
 import { BufferPool } from './memory.ts'
 import { Recorder } from './recorder.ts'
 
-/** Memory of a tensor. */
-export class WebgpuBuffer implements DeviceBuffer {
-  readonly device: WebgpuDevice
-  readonly buffer: GPUBuffer
-  readonly bytes: number
-  alive = true
-
-  constructor(device: WebgpuDevice, buffer: GPUBuffer, bytes: number) {
-    this.device = device
-    this.buffer = buffer
-    this.bytes = bytes
-  }
-}
-
 export class WebgpuDevice {
+  /** Memory of tensors. */
+  readonly buffers = new TensorBuffers<GPUBuffer>((b) => {
+    this.release(b)
+  })
   readonly gpu: GPUDevice
   readonly limits: DeviceLimits
   readonly caps: SimtCaps
@@ -134,23 +124,6 @@ export class WebgpuDevice {
   /** Gives a buffer back; work that was recorded still sees it. */
   release(buffer: GPUBuffer): void {
     this.pool.release(buffer)
-  }
-
-  own(b: DeviceBuffer): WebgpuBuffer {
-    if (!(b instanceof WebgpuBuffer) || b.device !== this) throw new InternalError('a buffer of another device')
-    if (!b.alive) throw new UserError('E_DISPOSED', 'the memory of this tensor has been freed')
-    return b
-  }
-
-  /** Frees the memory of a tensor; twice is harmless. */
-  end(b: WebgpuBuffer): void {
-    if (!b.alive) return
-    b.alive = false
-    this.release(b.buffer)
-  }
-
-  adopt(buffer: GPUBuffer, bytes: number): WebgpuBuffer {
-    return new WebgpuBuffer(this, buffer, bytes)
   }
 
   /** The pipeline of a source; what is wrong with it is reported under the kernel's name. Kernels of one code share one. */

@@ -1,10 +1,11 @@
 /** A program prepared for WebGPU with its pipelines, constants and arena; and its runs. */
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import type { TensorBuffer } from '../../runtime/buffers.ts'
 import { commandsOf, type Place } from '../../runtime/commands.ts'
 import type { Program } from '../../runtime/program.ts'
 import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
-import type { WebgpuBuffer, WebgpuDevice } from './device.ts'
+import type { WebgpuDevice } from './device.ts'
 import { mapRead, usage } from './host.ts'
 import { Prepared, type Work } from './prepared.ts'
 
@@ -150,7 +151,7 @@ export class WebgpuExecutable implements Executable {
     this.hasBegun = false
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
     device.check()
-    const given = inputs.map((b) => device.own(b))
+    const given = inputs.map((b) => device.buffers.own(b))
     const taken: GPUBuffer[] = []
     try {
       for (const { base, bytes, known } of this.fresh) {
@@ -162,7 +163,7 @@ export class WebgpuExecutable implements Executable {
       for (const { base, index } of this.inputs) {
         const have = given[index]
         if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
-        prepared.buffers[base] = have.buffer
+        prepared.buffers[base] = have.memory
       }
       this.hasBegun = true
       run()
@@ -173,7 +174,7 @@ export class WebgpuExecutable implements Executable {
     }
   }
 
-  private results(given: readonly WebgpuBuffer[], taken: GPUBuffer[]): DeviceBuffer[] {
+  private results(given: readonly TensorBuffer<GPUBuffer>[], taken: GPUBuffer[]): DeviceBuffer[] {
     const { device, program, prepared } = this
     const placeOf = (b: number): Place => {
       const place = this.places[b]
@@ -184,8 +185,7 @@ export class WebgpuExecutable implements Executable {
       at: (b) => prepared.at(placeOf(b).base),
       alloc: (bytes) => device.take(bytes),
       copy: (b, to, bytes) => copyBuffer(device, prepared.at(placeOf(b).base), placeOf(b).offset, to, bytes),
-      adopt: (m, bytes) => device.adopt(m, bytes),
-      end: (b) => device.end(b),
+      buffers: device.buffers,
     })
   }
 
