@@ -36,8 +36,9 @@ const both = (axes: readonly string[], a: string, b: string): boolean => axes.in
 const letsOf = (body: Body): ReadonlyMap<ValueId, LetStmt> => new Map(body.lets.map((l) => [l.id, l]))
 
 function collapsible(body: Body, outer: string, inner: string, extent: number): boolean {
+  const lets = letsOf(body)
   for (const l of body.lets) {
-    if (!both(l.axes, outer, inner) && !isPosition(letsOf(body), l)) return false
+    if (!both(l.axes, outer, inner) && !isPosition(lets, l)) return false
     if (l.op.kind === 'scan' && (l.op.axis === outer || l.op.axis === inner)) return false
     if (l.op.kind === 'reduce' || l.op.kind === 'dot') {
       if (!both(l.op.axes, outer, inner)) return false

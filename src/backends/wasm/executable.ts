@@ -87,9 +87,8 @@ export class WasmExecutable implements Executable {
       throw e
     }
     this.residentBytes = resident
-    const handedOut = new Set(program.outputs)
-    this.fresh = program.buffers.flatMap((b, i) => (b.source.kind === 'output' && handedOut.has(i) ? [i] : []))
     this.outlets = outletsOf(program)
+    this.fresh = this.outlets.outputs.flatMap(({ buffer, from }) => (from === 'taken' ? [buffer] : []))
     this.moduleId = device.addModule(module)
     preparation.moduleId = this.moduleId
     device.reserveScratch(Math.max(0, ...compiled.functions.map((f) => f.scratch)))

@@ -210,16 +210,17 @@ export const storedValue = (point: Point, s: StoreStmt, x: Ex): Ex => {
 }
 
 /** Whether a store keeps the bits of values that are bf16 already. */
-export const isPacked = ({ part, unit }: Pick<Scope, 'part' | 'unit'>, s: StoreStmt): boolean =>
+const isPacked = ({ part, unit }: Scope, s: StoreStmt): boolean =>
   unit.param(s.param).dtype === 'bf16' && s.combiner === undefined && isExactIn(part, s.value, 'bf16')
 
 /**
  * The function that packs two values of a store into a word. Where the values are coarse, in which of two directions ties of their
  * rounding go says nothing: a dialect without conversions leaves them where that is the least work.
  */
-export function packingOf({ part, unit, phase }: Scope, s: StoreStmt): string {
+export function packingOf(scope: Scope, s: StoreStmt): string {
+  const { part, unit, phase } = scope
   const { dtype } = unit.param(s.param)
-  if (isPacked({ part, unit }, s)) return 'high_halves'
+  if (isPacked(scope, s)) return 'high_halves'
   const isCoarse =
     dtype === 'bf16' &&
     !unit.dialect.convertsHalf &&

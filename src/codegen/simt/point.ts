@@ -9,7 +9,7 @@ import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Typ
 import { oddForm } from './odd.ts'
 import { coarseForm } from './precision.ts'
 import { isPositiveNormal } from './ranges.ts'
-import { type Lanes, type Registers, registerAt, registerIndex, withLane } from './registers.ts'
+import { type Lanes, type Registers, registerAt, registerIndex, withLane, withRepeat } from './registers.ts'
 import { coordinate, type Held, type Scope, sharedIndex } from './scope.ts'
 
 const int32 = 2 ** 31
@@ -45,8 +45,7 @@ export class Point {
 
   /** The point of a repeat of an axis. */
   atRepeat(axis: string, rep: number): Point {
-    const lanes = new Map([...this.lanes, [axis, { rep: int(rep), lane: this.lanes.get(axis)?.lane ?? int(0) }]])
-    return new Point(this.scope, lanes, this.here)
+    return new Point(this.scope, withRepeat(this.lanes, axis, rep), this.here)
   }
 
   /** The register of this point in an array over some axes. */

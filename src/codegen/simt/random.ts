@@ -67,20 +67,22 @@ export function randomGroups(point: Point, l: LetStmt, group: CallGroup, to: Reg
     for (const lanes of point.laneGroups(axis, n)) {
       const { args, at } = callOf(lanes.first, l)
       const words = called(point, l, args, out)
-      fill(l, group, lanes, (e) => elementOf(l, group, words, at, e), to, out)
+      fill(l, group, lanes, (e) => fieldOf(l, group, wordOf(l, group, words, at, e), at, e), to, out)
     }
     return
   }
   const { reps } = point.scope.layout.axis(exchanged)
   for (let rep = 0; rep < reps; rep += 2) {
-    const [first, second] = [rep, rep + 1].flatMap((r) => point.atRepeat(exchanged, r).laneGroups(axis, n))
-    invariant(first !== undefined && second !== undefined, 'a thread holds one group of each repeat')
-    const calls = [callOf(first.first, l), callOf(second.first, l)] as const
-    const words = exchange(point, l, group, calls, out)
-    for (const [i, lanes] of [first, second].entries()) {
-      const word = words[i] ?? words[0]
-      fill(l, group, lanes, (e) => elementOf(l, group, [word, word], calls[i]?.at ?? uint(0), e), to, out)
-    }
+    const [one, other] = [rep, rep + 1]
+      .flatMap((r) => point.atRepeat(exchanged, r).laneGroups(axis, n))
+      .map((lanes) => ({ lanes, call: callOf(lanes.first, l) }))
+    invariant(one !== undefined && other !== undefined, 'a thread holds one group of each repeat')
+    const words = exchange(point, l, group, [one.call, other.call], out)
+    for (const [{ lanes, call }, word] of [
+      [one, words[0]],
+      [other, words[1]],
+    ] as const)
+      fill(l, group, lanes, (e) => fieldOf(l, group, word, call.at, e), to, out)
   }
 }
 
@@ -122,22 +124,24 @@ function exchange(
   return [named('word', select(even, kept, got)), named('word', select(even, got, kept))]
 }
 
-/** Element `e` of a group whose first is element `at` of a call, by the call's words. */
-function elementOf(l: LetStmt, { n, repeat }: CallGroup, words: readonly [Ex, Ex], at: Ex, e: number): Ex {
+/** Elements of random bits that a group reads. */
+const elementsOf = ({ n, repeat }: CallGroup): number => Math.ceil(n / repeat)
+
+/** The word of a call that element `e` of a group lies in, whose first is element `at` of the call. */
+function wordOf(l: LetStmt, group: CallGroup, [first, second]: readonly [Ex, Ex], at: Ex, e: number): Ex {
+  const { inWord } = widthOf(l)
+  if (elementsOf(group) === 2 * inWord) return e < inWord ? first : second
+  return select(eq(bin('&', at, uint(inWord)), uint(0)), first, second)
+}
+
+/** Element `e` of a group in its word. */
+function fieldOf(l: LetStmt, group: CallGroup, word: Ex, at: Ex, e: number): Ex {
   const { width, inWord } = widthOf(l)
-  const elements = Math.ceil(n / repeat)
-  const [first, second] = words
-  const own =
-    elements === 2 * inWord
-      ? words[e < inWord ? 0 : 1]
-      : first === second
-        ? first
-        : select(eq(bin('&', at, uint(inWord)), uint(0)), first, second)
+  const isWhole = elementsOf(group) >= inWord
   const place = e % inWord
-  const shift =
-    elements >= inWord ? uint(place * width) : bin('*', bin('+', bin('&', at, uint(inWord - 1)), uint(e)), uint(width))
-  const down = bin('>>', own, shift)
-  const isClean = width === 32 || (elements >= inWord && place === inWord - 1)
+  const shift = isWhole ? uint(place * width) : bin('*', bin('+', bin('&', at, uint(inWord - 1)), uint(e)), uint(width))
+  const down = bin('>>', word, shift)
+  const isClean = width === 32 || (isWhole && place === inWord - 1)
   return isClean ? down : bin('&', down, uint(2 ** width - 1))
 }
 

@@ -23,6 +23,9 @@ export type Lanes = ReadonlyMap<string, { readonly rep: Ex; readonly lane: Ex }>
 export const withLane = (lanes: Lanes, axis: string, lane: number): Lanes =>
   new Map([...lanes, [axis, { rep: lanes.get(axis)?.rep ?? int(0), lane: int(lane) }]])
 
+export const withRepeat = (lanes: Lanes, axis: string, rep: number): Lanes =>
+  new Map([...lanes, [axis, { rep: int(rep), lane: lanes.get(axis)?.lane ?? int(0) }]])
+
 /** The place of a point in a register array. */
 export function registerIndex(layout: Layout, axes: readonly string[], lanes: Lanes): Ex {
   let out: Ex = int(0)

@@ -67,17 +67,16 @@ export const powerIn = (n: number, most = mostAligned): number => (n % most === 
 
 /** A power of two, at most 64, that divides an expression at the first lane of every step. */
 export function alignmentOf(values: Point, e: Expr): number {
-  const power = powerIn
   const v = values.vector
-  let least = power(e.offset)
+  let least = powerIn(e.offset)
   for (const { atom, coef } of e.terms) {
     let own = 1
     if (atom.kind === 'axis') {
       const block = startOf(atom.name)
       if (atom.name === v?.name) own = v.unit
-      else if (block !== undefined) own = power(values.axes.view(block).aligned)
+      else if (block !== undefined) own = powerIn(values.axes.view(block).aligned)
     }
-    least = Math.min(least, power(power(coef) * own))
+    least = Math.min(least, powerIn(powerIn(coef) * own))
   }
   return least
 }

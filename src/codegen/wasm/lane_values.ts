@@ -14,13 +14,6 @@ import type { Def } from './tile.ts'
 /** Integers of at most 32 bits, by lane. */
 export type Known = readonly number[]
 
-/** Operations equal to one operand where every lane of the other, in one of these places, is this value. */
-const neutral: Partial<Record<ScalarOp, { readonly value: 0 | 1; readonly places: readonly number[] }>> = {
-  mul: { value: 1, places: [0, 1] },
-  add: { value: 0, places: [0, 1] },
-  sub: { value: 0, places: [1] },
-}
-
 export class LaneValues {
   private readonly point: Point
   /** A value's definition where it is computed at its point: it stands nowhere yet. */
@@ -55,14 +48,15 @@ export class LaneValues {
     return first
   }
 
-  /** The operand that an operation in copy `j` is equal to. */
+  /** The operand that an operation in copy `j` is equal to: the others are zeros of a sum, or ones of a product. */
   operandOf(op: ScalarOp, args: readonly ValueId[], j: number): ValueId | undefined {
-    const rule = neutral[op]
-    const place = rule?.places.find((p) => {
-      const id = args[p]
-      return id !== undefined && this.of(id, j)?.every((v) => v === rule.value) === true
-    })
-    return place === undefined ? undefined : args[1 - place]
+    const { terms, factors } = scalarInfo(op)
+    const [parts, neutral] = terms === undefined ? [factors, 1] : [terms, 0]
+    return args.find(
+      (_, p) =>
+        parts?.[p] === 1 &&
+        args.every((other, q) => q === p || this.of(other, j)?.every((v) => v === neutral) === true),
+    )
   }
 
   /** Each vector axis has steps of its own. */
