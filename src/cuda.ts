@@ -2,7 +2,7 @@
 import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'
-import { checkOptions } from './api/options.ts'
+import { checkOptions, kinds, optionNames } from './api/options.ts'
 import { placed } from './api/place.ts'
 import { registerDevice } from './api/session.ts'
 import { type CudaOptions, createCudaBackend } from './backends/cuda/backend.ts'
@@ -23,6 +23,13 @@ export interface CudaDeviceOptions {
   readonly library?: boolean
 }
 
+const deviceOptions = optionNames<CudaDeviceOptions>('{ index: 0 }', {
+  index: { what: 'the number of a device, from 0', holds: (x) => Number.isSafeInteger(x) && Number(x) >= 0 },
+  memoryLimit: kinds.anything,
+  cacheFolder: kinds.anything,
+  library: kinds.flag,
+})
+
 const open = new Map<string, Device>()
 
 function openCuda(settings: CudaOptions): Device {
@@ -38,7 +45,7 @@ function openCuda(settings: CudaOptions): Device {
 export const cuda = (options: CudaDeviceOptions = {}): Device => placed(() => opened(options))
 
 function opened(options: CudaDeviceOptions): Device {
-  checkOptions(options, 'cuda', '{ index: 0 }')
+  checkOptions(options, 'cuda', deviceOptions)
   const { index = 0, cacheFolder, library = true } = options
   if (cacheFolder !== undefined && typeof cacheFolder !== 'string')
     throw new UserError('E_ARGUMENT', `cacheFolder is ${String(cacheFolder)}, which is no path`, {

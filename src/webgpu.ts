@@ -2,7 +2,7 @@
 import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'
-import { checkOptions } from './api/options.ts'
+import { checkOptions, kinds, optionNames } from './api/options.ts'
 import { located } from './api/place.ts'
 import { registerDevice } from './api/session.ts'
 import { createWebgpuBackend, webgpuCapabilities } from './backends/webgpu/backend.ts'
@@ -19,6 +19,11 @@ export interface WebgpuDeviceOptions {
   readonly memoryLimit?: ByteSize
 }
 
+const deviceOptions = optionNames<WebgpuDeviceOptions>("{ memoryLimit: '1GiB' }", {
+  powerPreference: kinds.anything,
+  memoryLimit: kinds.anything,
+})
+
 /**
  * A GPU as a device: `setDevice(await webgpu())`; from then on its name is `'webgpu'`. Every call opens a new one (after a
  * device is lost, that is the way back). WebGPU cannot wait, so values are read with `await tensor.data()` alone. Throws E_DEVICE
@@ -33,7 +38,7 @@ export async function webgpu(options: WebgpuDeviceOptions = {}): Promise<Device>
 }
 
 async function opened(options: WebgpuDeviceOptions): Promise<Device> {
-  checkOptions(options, 'webgpu', "{ memoryLimit: '1GiB' }")
+  checkOptions(options, 'webgpu', deviceOptions)
   const { powerPreference, memoryLimit } = options
   if (powerPreference !== undefined && powerPreference !== 'low-power' && powerPreference !== 'high-performance')
     throw new UserError('E_ARGUMENT', `there is no powerPreference ${JSON.stringify(powerPreference)}`, {

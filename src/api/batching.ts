@@ -6,7 +6,7 @@ import { type BatchedNode, batchGraph } from '../transforms/index.ts'
 import { showShape } from '../types/shape.ts'
 import { type AnyFunction, type Argument, applyGraph, argumentsOf, taker, traceCall } from './apply.ts'
 import { named } from './core.ts'
-import { checkOptions } from './options.ts'
+import { checkFunction, checkOptions, kinds, optionNames } from './options.ts'
 import { placed } from './place.ts'
 import type { Tensor } from './tensor.ts'
 import { leavesOf, rebuildTree, TensorSpec, type TreeLeaf, type TreeSpec } from './tree.ts'
@@ -30,6 +30,8 @@ export interface VmapOptions<A extends readonly unknown[] = readonly unknown[], 
   /** Where the batch goes in the result: an axis, or a tree of axes. 0 unless given. */
   readonly outAxes?: BatchAxes<R>
 }
+
+const vmapOptions = optionNames<VmapOptions>('{ inAxes: 0 }', { inAxes: kinds.anything, outAxes: kinds.anything })
 
 /** The axis of each tensor of a structure. Throws E_STRUCTURE. */
 function axesOf(s: TreeSpec, axes: unknown, what: string, path: string): (number | null)[] {
@@ -124,7 +126,10 @@ export function vmap<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   options: VmapOptions<A, R> = {},
 ): (...args: A) => R {
-  placed(() => checkOptions(options, 'vmap', '{ inAxes: 0 }'))
+  placed(() => {
+    checkFunction(f, 'vmap')
+    checkOptions<VmapOptions>(options as VmapOptions, 'vmap', vmapOptions)
+  })
   const { inAxes = 0, outAxes = 0 } = options
   return (...args) => batched(f, args, inAxes, outAxes) as R
 }

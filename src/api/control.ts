@@ -11,7 +11,7 @@ import { type Argument, applyGraph, argumentsOf, taker } from './apply.ts'
 import { closeOver, dependsOn, expectSame, traceBody } from './bodies.ts'
 import { named } from './core.ts'
 import { arange, full } from './creation.ts'
-import { checkFunction, checkOptions } from './options.ts'
+import { checkFunction, checkOptions, kinds, optionNames } from './options.ts'
 import { Tensor } from './tensor.ts'
 import { leavesOf, rebuildTree, TensorSpec, type TreeSpec } from './tree.ts'
 
@@ -22,6 +22,8 @@ export interface LoopOptions {
   /** Walk from the last element to the first; results stay in the elements' order. */
   readonly reverse?: boolean
 }
+
+const loopOptions = optionNames<LoopOptions>('{ length: 10 }', { length: kinds.anything, reverse: kinds.flag })
 
 /** A tree with specs for its tensors. */
 const specsOf = (tree: TreeSpec, shape: (s: Shape) => Shape = (s) => s): unknown =>
@@ -148,7 +150,7 @@ export function scan<C, X, Y>(
   if (carry === undefined || sequences === undefined)
     throw new UserError('E_ARGUMENT', 'scan takes a carry and sequences')
   const length = named('scan', () => {
-    checkOptions(options, 'scan', '{ length: 10 }')
+    checkOptions(options, 'scan', loopOptions)
     return stepsOf(sequences, options.length)
   })
   const element = specsOf(sequences.tree, (shape) => shape.slice(1))

@@ -16,7 +16,7 @@ import { isFloat } from '../types/dtype.ts'
 import { showShape } from '../types/shape.ts'
 import { type AnyFunction, type Argument, applyGraph, argumentsOf, type TracedCall, taker, traceCall } from './apply.ts'
 import { currentTrace, evaluateAll, named } from './core.ts'
-import { checkList, checkOptions } from './options.ts'
+import { checkFunction, checkList, checkOptions, kinds, optionNames } from './options.ts'
 import { placed } from './place.ts'
 import { readTangents, spread, type Tangent, type Tangents, tangentTree } from './tangents.ts'
 import { one, Tensor } from './tensor.ts'
@@ -48,6 +48,13 @@ export interface AuxGradOptions<N extends ArgNums = ArgNums> extends GradOptions
 export interface PlainGradOptions<N extends ArgNums = ArgNums> extends GradOptions<N> {
   readonly hasAux?: false
 }
+
+type AnyGradOptions = GradOptions & { readonly hasAux?: boolean }
+
+const gradOptions = optionNames<AnyGradOptions>('{ argnums: [0, 1] }', {
+  argnums: kinds.anything,
+  hasAux: kinds.flag,
+})
 
 /** The differentiated arguments of a call. Throws E_ARGUMENT for a position without argument, E_DTYPE for tensors without derivatives. */
 export function chosenArguments(args: readonly Argument[], argnums: ArgNums): Argument[] {
@@ -111,7 +118,7 @@ function valueAndGradient(
   name: string,
   f: AnyFunction,
   args: readonly unknown[],
-  { argnums = 0, hasAux = false }: GradOptions & { readonly hasAux?: boolean },
+  { argnums = 0, hasAux = false }: AnyGradOptions,
 ): { readonly value: unknown; readonly gradient: unknown } {
   const described = argumentsOf(name, args)
   const chosen = named(name, () => chosenArguments(described, argnums))
@@ -145,8 +152,11 @@ export function grad<A extends readonly unknown[], const N extends ArgNums = 0>(
   f: (...args: A) => Tensor,
   options?: PlainGradOptions<N>,
 ): (...args: A) => ArgumentsAt<A, N>
-export function grad(f: AnyFunction, options: GradOptions & { readonly hasAux?: boolean } = {}): unknown {
-  placed(() => checkOptions(options, 'grad', '{ argnums: [0, 1] }'))
+export function grad(f: AnyFunction, options: AnyGradOptions = {}): unknown {
+  placed(() => {
+    checkFunction(f, 'grad')
+    checkOptions(options, 'grad', gradOptions)
+  })
   return (...args: readonly unknown[]): unknown => {
     const { value, gradient } = valueAndGradient('grad', f, args, options)
     return options.hasAux === true && Array.isArray(value) ? [gradient, value[1]] : gradient
@@ -164,8 +174,11 @@ export function valueAndGrad<A extends readonly unknown[], const N extends ArgNu
   f: (...args: A) => Tensor,
   options?: PlainGradOptions<N>,
 ): (...args: A) => [value: Tensor, gradient: ArgumentsAt<A, N>]
-export function valueAndGrad(f: AnyFunction, options: GradOptions & { readonly hasAux?: boolean } = {}): unknown {
-  placed(() => checkOptions(options, 'valueAndGrad', '{ argnums: [0, 1] }'))
+export function valueAndGrad(f: AnyFunction, options: AnyGradOptions = {}): unknown {
+  placed(() => {
+    checkFunction(f, 'valueAndGrad')
+    checkOptions(options, 'valueAndGrad', gradOptions)
+  })
   return (...args: readonly unknown[]): unknown => {
     const { value, gradient } = valueAndGradient('valueAndGrad', f, args, options)
     return [value, gradient]

@@ -20,6 +20,8 @@ import {
   resultFor,
   transposedGraph,
 } from './derivatives.ts'
+import { checkFunction, checkOptions, kinds, optionNames } from './options.ts'
+import { placed } from './place.ts'
 import type { Tensor } from './tensor.ts'
 import { rebuildTree, type TreeLeaf } from './tree.ts'
 
@@ -110,6 +112,14 @@ function jacobianOf(name: string, f: AnyFunction, args: readonly unknown[], argn
   })
 }
 
+const jacobianOptions = optionNames<GradOptions>('{ argnums: [0, 1] }', { argnums: kinds.anything })
+
+const checkCall = (name: string, f: unknown, options: GradOptions): void =>
+  placed(() => {
+    checkFunction(f, name)
+    checkOptions(options, name, jacobianOptions)
+  })
+
 /**
  * The Jacobian in forward mode, one pass for each element of the arguments: cheap for few inputs. In place of each tensor of
  * the result stands a tree like the argument `argnums` (0), or a list of such trees, of tensors [...result shape, ...argument
@@ -119,6 +129,7 @@ export function jacfwd<A extends readonly unknown[], R, const N extends ArgNums 
   f: (...args: A) => R,
   options: GradOptions<N> = {},
 ): (...args: A) => Jacobian<R, ArgumentsAt<A, N>> {
+  checkCall('jacfwd', f, options)
   return (...args) =>
     jacobianOf('jacfwd', f, args, options.argnums ?? 0, forwardBlocks) as Jacobian<R, ArgumentsAt<A, N>>
 }
@@ -128,6 +139,7 @@ export function jacrev<A extends readonly unknown[], R, const N extends ArgNums 
   f: (...args: A) => R,
   options: GradOptions<N> = {},
 ): (...args: A) => Jacobian<R, ArgumentsAt<A, N>> {
+  checkCall('jacrev', f, options)
   return (...args) =>
     jacobianOf('jacrev', f, args, options.argnums ?? 0, reverseBlocks) as Jacobian<R, ArgumentsAt<A, N>>
 }
@@ -140,5 +152,6 @@ export function hessian<A extends readonly unknown[], R, const N extends ArgNums
   f: (...args: A) => R,
   options: GradOptions<N> = {},
 ): (...args: A) => Jacobian<Jacobian<R, ArgumentsAt<A, N>>, ArgumentsAt<A, N>> {
+  checkCall('hessian', f, options)
   return jacfwd(jacrev(f, options), options)
 }

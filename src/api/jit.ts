@@ -8,7 +8,7 @@ import { outletsOf } from '../runtime/results.ts'
 import { type ByteSize, byteSize } from './bytes.ts'
 import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from './core.ts'
 import type { Compiled, Device, DeviceName, Mode } from './device.ts'
-import { checkChoice, checkFunction, checkList, checkOptions } from './options.ts'
+import { checkChoice, checkFunction, checkList, checkOptions, kinds, optionNames } from './options.ts'
 import { located, placed } from './place.ts'
 import { deviceOr } from './session.ts'
 import { retain, Storage } from './storage.ts'
@@ -33,6 +33,14 @@ export interface JitOptions {
   /** Most bytes that stand between a forward pass and its backward pass. Otherwise as `memoryBudget`. */
   readonly savedBudget?: ByteSize
 }
+
+const jitOptions = optionNames<JitOptions>('{ donate: [0] }', {
+  donate: kinds.anything,
+  mode: kinds.anything,
+  device: kinds.anything,
+  memoryBudget: kinds.anything,
+  savedBudget: kinds.anything,
+})
 
 /** A fusion report that prints itself. */
 export type Explanation = FusionReport & { toString(): string }
@@ -295,7 +303,7 @@ export function jit<A extends readonly unknown[], R>(
 ): JitFunction<A, R> {
   const jitted = placed(() => {
     checkFunction(f, 'jit')
-    checkOptions(options, 'jit', '{ donate: [0] }')
+    checkOptions(options, 'jit', jitOptions)
     if (options.donate !== undefined) checkList(options.donate, 'donate', '[0]')
     if (options.mode !== undefined) checkChoice(options.mode, ['fast', 'strict'], 'mode')
     return new Jitted(f as (...args: never[]) => unknown, options)

@@ -13,7 +13,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import { extentsOf, type Shape } from '../types/shape.ts'
 import { named } from './core.ts'
-import { checkList, checkOptions, kindOf, notOperand } from './options.ts'
+import { checkList, checkOptions, kindOf, kinds, notOperand, type OptionNames, optionNames } from './options.ts'
 import { many, one, Tensor, type TensorLike, two } from './tensor.ts'
 
 /** The tensor whose method a call is. Throws E_ARGUMENT for what is none. */
@@ -85,9 +85,19 @@ export const scatterAlongAxis = (
     c.scatterElements(a, i, u, axis, combiner),
   )
 
-/** 1 (`on`) where the position along a new axis equals the index, else 0 (`off`). */
-export const oneHot = (indices: Tensor, depth: number, options: Omit<OneHotOptions, 'on' | 'off'> = {}): Tensor =>
-  one('oneHot', indices, (a) => c.oneHot(a, depth, options))
+type OneHotCallOptions = Omit<OneHotOptions, 'on' | 'off'>
+
+const oneHotOptions = optionNames<OneHotCallOptions>("{ axis: 0, dtype: 'bf16' }", {
+  axis: kinds.whole,
+  dtype: kinds.anything,
+})
+
+/** 1 where the position along a new axis (the last unless given) equals the index, else 0. */
+export const oneHot = (indices: Tensor, depth: number, options: OneHotCallOptions = {}): Tensor =>
+  one('oneHot', indices, (a) => {
+    checkOptions(options, 'oneHot', oneHotOptions)
+    return c.oneHot(a, depth, options)
+  })
 /** Zero above a diagonal of the last two axes. */
 export const tril = (x: Tensor, diagonal = 0): Tensor => one('tril', x, (a) => c.tril(a, diagonal))
 /** Zero below a diagonal of the last two axes. */
@@ -120,9 +130,9 @@ export const einsum = (spec: string, ...operands: readonly Tensor[]): Tensor =>
   many('einsum', operands, (xs) => c.einsum(equation(spec), xs))
 
 /** The bias of a convolution, if there is one. Throws E_ARGUMENT for a bias that is no tensor, and for options that are none. */
-const biasOf = (name: string, options: { readonly bias?: Tensor }): Tensor[] =>
+const biasOf = <O extends { readonly bias?: Tensor }>(name: string, options: O, known: OptionNames<O>): Tensor[] =>
   named(name, () => {
-    checkOptions(options, name, "{ padding: 'same' }")
+    checkOptions(options, name, known)
     return options.bias === undefined ? [] : [self('bias', options.bias)]
   })
 
@@ -131,21 +141,38 @@ export type ConvolutionOptions = Omit<ConvOptions, 'bias'> & { readonly bias?: T
 /** Options of a transposed convolution. */
 export type TransposedOptions = Omit<ConvTransposeOptions, 'bias'> & { readonly bias?: Tensor }
 
+const windowNames = { stride: kinds.counts, padding: kinds.anything, dilation: kinds.counts } as const
+const convolutionNames = { ...windowNames, groups: kinds.count, bias: kinds.anything } as const
+const convolutionOptions = optionNames<ConvolutionOptions>("{ padding: 'same' }", convolutionNames)
+const transposedOptions = optionNames<TransposedOptions>("{ padding: 'same' }", {
+  ...convolutionNames,
+  outputPadding: kinds.sizes,
+})
+const poolOptions = optionNames<PoolOptions>("{ stride: 2, padding: 'same' }", {
+  ...windowNames,
+  ceilMode: kinds.flag,
+  countIncludePad: kinds.flag,
+})
+
 /** Convolution of x [batch, channels, ...spatial] with weights [out, channels / groups, ...spatial], any number of spatial axes. Throws E_SHAPE. */
-export function conv(x: Tensor, w: Tensor, options: ConvolutionOptions = {}): Tensor {
-  const given = biasOf('conv', options)
+export const conv = (x: Tensor, w: Tensor, options: ConvolutionOptions = {}): Tensor =>
+  convolution('conv', x, w, options)
+
+function convolution(name: string, x: Tensor, w: Tensor, options: ConvolutionOptions): Tensor {
+  const given = biasOf(name, options, convolutionOptions)
   const { bias: _, ...rest } = options
-  return many('conv', [x, w, ...given], ([a = c.asNode(0), f = a, b]) =>
+  return many(name, [x, w, ...given], ([a = c.asNode(0), f = a, b]) =>
     c.conv(a, f, b === undefined ? rest : { ...rest, bias: b }),
   )
 }
 
 /** Convolution of images: `conv` with two spatial axes. */
-export const conv2d = (x: Tensor, w: Tensor, options: ConvolutionOptions = {}): Tensor => conv(x, w, options)
+export const conv2d = (x: Tensor, w: Tensor, options: ConvolutionOptions = {}): Tensor =>
+  convolution('conv2d', x, w, options)
 
 /** Transposed convolution: weights [channels, out / groups, ...spatial]. Throws E_SHAPE. */
 export function convTranspose(x: Tensor, w: Tensor, options: TransposedOptions = {}): Tensor {
-  const given = biasOf('convTranspose', options)
+  const given = biasOf('convTranspose', options, transposedOptions)
   const { bias: _, ...rest } = options
   return many('convTranspose', [x, w, ...given], ([a = c.asNode(0), f = a, b]) =>
     c.convTranspose(a, f, b === undefined ? rest : { ...rest, bias: b }),
@@ -157,12 +184,17 @@ function windowOf(kernel: readonly number[]): readonly number[] {
   return kernel
 }
 
+function poolOptionsOf(name: string, options: PoolOptions): PoolOptions {
+  checkOptions(options, name, poolOptions)
+  return options
+}
+
 /** Largest element of each window over the last axes, one extent of `kernel` each; stride is the kernel unless given. */
 export const maxPool = (x: Tensor, kernel: readonly number[], options: PoolOptions = {}): Tensor =>
-  one('maxPool', x, (a) => c.maxPool(a, windowOf(kernel), options))
+  one('maxPool', x, (a) => c.maxPool(a, windowOf(kernel), poolOptionsOf('maxPool', options)))
 /** Mean of each window over the last axes. */
 export const averagePool = (x: Tensor, kernel: readonly number[], options: PoolOptions = {}): Tensor =>
-  one('averagePool', x, (a) => c.averagePool(a, windowOf(kernel), options))
+  one('averagePool', x, (a) => c.averagePool(a, windowOf(kernel), poolOptionsOf('averagePool', options)))
 /** Sliding windows: an axis becomes (count, size). */
 export const slidingWindow = (x: Tensor, axis: number, size: number, stride = 1, dilation = 1): Tensor =>
   one('slidingWindow', x, (a) => c.slidingWindow(a, axis, size, stride, dilation))

@@ -6,7 +6,7 @@ import type { Scalar } from '../scalar/ops.ts'
 import { checkDType, type DType } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { extentsOf, type Shape, showShape, sizeOf } from '../types/shape.ts'
-import { checkOptions } from './options.ts'
+import { checkOptions, kinds, optionNames } from './options.ts'
 
 /** What a tensor can be made of. */
 export type TensorData = Scalar | readonly TensorData[] | HostArray | Uint8ClampedArray
@@ -18,6 +18,8 @@ export interface TensorOptions {
   /** Element type; without it: f32 for numbers, bool for booleans, i64 for bigints, a typed array's own. */
   readonly dtype?: DType
 }
+
+const tensorOptions = optionNames<TensorOptions>("{ dtype: 'i32' }", { shape: kinds.anything, dtype: kinds.anything })
 
 /** A host value as a row-major array with its type. */
 export interface Literal {
@@ -91,7 +93,7 @@ function encode(values: readonly Scalar[], dtype: DType): HostArray {
 
 /** A copy of host values. Values convert as casts do. Throws E_SHAPE for ragged lists or a shape of another size. */
 export function literalOf(data: TensorData, options: TensorOptions = {}): Literal {
-  checkOptions(options, 'tensor', "{ dtype: 'i32' }")
+  checkOptions(options, 'tensor', tensorOptions)
   if (options.dtype !== undefined) checkDType(options.dtype)
   if (isTyped(data)) {
     const natural = naturalDType[data.constructor.name] ?? 'f32'

@@ -4,6 +4,7 @@ import type { Axes, ScanOptions } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { DType } from '../types/dtype.ts'
 import { record } from './core.ts'
+import { type Keepdims, keepdimsOf, scanOptionsOf } from './reductions.ts'
 import { one, type Tensor, type TensorLike, two, wrap } from './tensor.ts'
 
 export { clip } from './tensor.ts'
@@ -152,47 +153,47 @@ export const astype = (x: TensorLike, dtype: DType): Tensor => one('astype', x, 
 export const bitcast = (x: TensorLike, dtype: DType): Tensor => one('bitcast', x, (a) => c.bitcast(a, dtype))
 
 /** Sum over axes (all, unless given); of bool, a count in i32. */
-export const sum = (x: TensorLike, axes?: Axes, keepdims = false): Tensor =>
-  one('sum', x, (a) => c.sum(a, axes, keepdims))
+export const sum = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('sum', x, (a) => c.sum(a, axes, keepdimsOf('sum', keepdims)))
 /** Product over axes. */
-export const prod = (x: TensorLike, axes?: Axes, keepdims = false): Tensor =>
-  one('prod', x, (a) => c.prod(a, axes, keepdims))
+export const prod = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('prod', x, (a) => c.prod(a, axes, keepdimsOf('prod', keepdims)))
 /** Largest element over axes; NaN wins. */
-export const max = (x: TensorLike, axes?: Axes, keepdims = false): Tensor =>
-  one('max', x, (a) => c.reduceMax(a, axes, keepdims))
+export const max = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('max', x, (a) => c.reduceMax(a, axes, keepdimsOf('max', keepdims)))
 /** Smallest element over axes; NaN wins. */
-export const min = (x: TensorLike, axes?: Axes, keepdims = false): Tensor =>
-  one('min', x, (a) => c.reduceMin(a, axes, keepdims))
+export const min = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('min', x, (a) => c.reduceMin(a, axes, keepdimsOf('min', keepdims)))
 /** Mean over axes; of integers, f32. */
-export const mean = (x: TensorLike, axes?: Axes, keepdims = false): Tensor =>
-  one('mean', x, (a) => c.mean(a, axes, keepdims))
+export const mean = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('mean', x, (a) => c.mean(a, axes, keepdimsOf('mean', keepdims)))
 /** Whether any element is nonzero: bool. */
-export const any = (x: TensorLike, axes?: Axes, keepdims = false): Tensor =>
-  one('any', x, (a) => c.any(a, axes, keepdims))
+export const any = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('any', x, (a) => c.any(a, axes, keepdimsOf('any', keepdims)))
 /** Whether all elements are nonzero: bool. */
-export const all = (x: TensorLike, axes?: Axes, keepdims = false): Tensor =>
-  one('all', x, (a) => c.all(a, axes, keepdims))
+export const all = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('all', x, (a) => c.all(a, axes, keepdimsOf('all', keepdims)))
 /** log(sum(exp(x))) over axes without overflow. */
-export const logsumexp = (x: TensorLike, axes?: Axes, keepdims = false): Tensor =>
-  one('logsumexp', x, (a) => c.logSumExp(a, axes, keepdims))
+export const logsumexp = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('logsumexp', x, (a) => c.logSumExp(a, axes, keepdimsOf('logsumexp', keepdims)))
 /** Mean squared deviation over axes, divided by n - correction. */
-export const variance = (x: TensorLike, axes?: Axes, keepdims = false, correction = 0): Tensor =>
-  one('variance', x, (a) => c.variance(a, axes, keepdims, correction))
+export const variance = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false, correction = 0): Tensor =>
+  one('variance', x, (a) => c.variance(a, axes, keepdimsOf('variance', keepdims), correction))
 /** Square root of the variance. */
-export const std = (x: TensorLike, axes?: Axes, keepdims = false, correction = 0): Tensor =>
-  one('std', x, (a) => c.std(a, axes, keepdims, correction))
+export const std = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false, correction = 0): Tensor =>
+  one('std', x, (a) => c.std(a, axes, keepdimsOf('std', keepdims), correction))
 /** Vector norm over axes, of order 1, 2, Infinity or -Infinity. */
-export const norm = (x: TensorLike, order = 2, axes?: Axes, keepdims = false): Tensor =>
-  one('norm', x, (a) => c.norm(a, order, axes, keepdims))
+export const norm = (x: TensorLike, order = 2, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('norm', x, (a) => c.norm(a, order, axes, keepdimsOf('norm', keepdims)))
 /** Index of the largest element (i32), the first of equals; without an axis, in row-major order. */
-export const argmax = (x: TensorLike, axis?: number, keepdims = false): Tensor =>
-  one('argmax', x, (a) => c.argmax(a, axis, keepdims))
+export const argmax = (x: TensorLike, axis?: number, keepdims: Keepdims = false): Tensor =>
+  one('argmax', x, (a) => c.argmax(a, axis, keepdimsOf('argmax', keepdims)))
 /** Index of the smallest element (i32), the first of equals. */
-export const argmin = (x: TensorLike, axis?: number, keepdims = false): Tensor =>
-  one('argmin', x, (a) => c.argmin(a, axis, keepdims))
+export const argmin = (x: TensorLike, axis?: number, keepdims: Keepdims = false): Tensor =>
+  one('argmin', x, (a) => c.argmin(a, axis, keepdimsOf('argmin', keepdims)))
 /** Running sum along an axis. */
 export const cumsum = (x: TensorLike, axis: number, options?: ScanOptions): Tensor =>
-  one('cumsum', x, (a) => c.cumsum(a, axis, options))
+  one('cumsum', x, (a) => c.cumsum(a, axis, scanOptionsOf('cumsum', options)))
 /** Running product along an axis. */
 export const cumprod = (x: TensorLike, axis: number, options?: ScanOptions): Tensor =>
-  one('cumprod', x, (a) => c.cumprod(a, axis, options))
+  one('cumprod', x, (a) => c.cumprod(a, axis, scanOptionsOf('cumprod', options)))

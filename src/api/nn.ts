@@ -4,7 +4,7 @@ import type { AttentionOptions, Axes } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { Node } from '../graph/node.ts'
 import { named, recordMany } from './core.ts'
-import { checkChoice, checkOptions } from './options.ts'
+import { checkChoice, checkOptions, kinds, type OptionNames, optionNames } from './options.ts'
 import { many, one, type Tensor, type TensorLike, two, wrap } from './tensor.ts'
 
 /** max(x, 0). */
@@ -45,6 +45,15 @@ export interface NormalisationOptions {
   readonly epsilon?: number
 }
 
+/** Normalisation over axes: the last, unless given. */
+interface RowOptions extends NormalisationOptions {
+  readonly axes?: Axes
+}
+
+const normalisationNames = { scale: kinds.anything, bias: kinds.anything, epsilon: kinds.number } as const
+const channelOptions = optionNames<NormalisationOptions>('{ scale, bias }', normalisationNames)
+const rowOptions = optionNames<RowOptions>('{ scale, bias }', { ...normalisationNames, axes: kinds.anything })
+
 interface NodeOptions {
   readonly scale: Node | undefined
   readonly bias: Node | undefined
@@ -55,11 +64,12 @@ interface NodeOptions {
 function parameters(
   name: string,
   options: NormalisationOptions,
+  known: OptionNames<NormalisationOptions> = channelOptions,
 ): {
   readonly operands: Tensor[]
   readonly read: (nodes: readonly Node[]) => NodeOptions
 } {
-  named(name, () => checkOptions(options, name, '{ scale, bias }'))
+  named(name, () => checkOptions(options, name, known))
   const { scale, bias, epsilon } = options
   const operands = [scale, bias].filter((t): t is Tensor => t !== undefined)
   return {
@@ -75,16 +85,16 @@ function parameters(
 const zero = (): Node => c.asNode(0)
 
 /** Zero mean and unit variance over axes (the last, unless given), then scale and bias (Ba et al. 2016). */
-export function layerNorm(x: Tensor, options: NormalisationOptions & { readonly axes?: Axes } = {}): Tensor {
-  const p = parameters('layerNorm', options)
+export function layerNorm(x: Tensor, options: RowOptions = {}): Tensor {
+  const p = parameters('layerNorm', options, rowOptions)
   return many('layerNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
     c.layerNorm(a, { ...p.read(rest), axes: options.axes }),
   )
 }
 
 /** x over its root mean square along axes (the last, unless given), then scale (Zhang and Sennrich 2019). */
-export function rmsNorm(x: Tensor, options: NormalisationOptions & { readonly axes?: Axes } = {}): Tensor {
-  const p = parameters('rmsNorm', options)
+export function rmsNorm(x: Tensor, options: RowOptions = {}): Tensor {
+  const p = parameters('rmsNorm', options, rowOptions)
   return many('rmsNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
     c.rmsNorm(a, { ...p.read(rest), axes: options.axes }),
   )
@@ -135,29 +145,44 @@ export const embedding = (table: Tensor, indices: Tensor): Tensor =>
 export const crossEntropy = (logits: Tensor, labels: Tensor, axis = -1): Tensor =>
   two('crossEntropy', logits, labels, (a, l) => c.crossEntropy(c.asNode(a), c.asNode(l), axis))
 
+type AttentionCallOptions = Omit<AttentionOptions, 'mask'> & { readonly mask?: Tensor }
+
+const attentionOptions = optionNames<AttentionCallOptions>('{ mask }', {
+  mask: kinds.anything,
+  causal: kinds.flag,
+  causalOffset: kinds.whole,
+  window: kinds.count,
+  scale: kinds.number,
+  softcap: kinds.positive,
+})
+
 /**
  * softmax(scale q k^T, masked) v: q [..., heads, queries, width], k and v [..., kv heads, keys, width]; heads may be a
  * multiple of kv heads. A bool mask hides keys where false, a float mask adds to the scores. Throws E_SHAPE.
  */
-export function attention(
-  q: Tensor,
-  k: Tensor,
-  v: Tensor,
-  options: Omit<AttentionOptions, 'mask'> & { readonly mask?: Tensor } = {},
-): Tensor {
-  named('attention', () => checkOptions(options, 'attention', '{ mask }'))
+export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionCallOptions = {}): Tensor {
+  named('attention', () => checkOptions(options, 'attention', attentionOptions))
   const { mask, ...rest } = options
   return many('attention', mask === undefined ? [q, k, v] : [q, k, v, mask], ([a = zero(), b = a, d = a, m]) =>
     c.attention(a, b, d, { ...rest, mask: m }),
   )
 }
 
+interface RotaryOptions {
+  readonly positions?: Tensor
+  readonly base?: number
+  readonly interleaved?: boolean
+}
+
+const rotaryOptions = optionNames<RotaryOptions>('{ base: 10000 }', {
+  positions: kinds.anything,
+  base: kinds.positive,
+  interleaved: kinds.flag,
+})
+
 /** Rotary position embedding of x [..., length, width] (Su et al. 2021). Throws E_SHAPE for an odd width. */
-export function rotary(
-  x: Tensor,
-  options: { readonly positions?: Tensor; readonly base?: number; readonly interleaved?: boolean } = {},
-): Tensor {
-  named('rotary', () => checkOptions(options, 'rotary', '{ base: 10000 }'))
+export function rotary(x: Tensor, options: RotaryOptions = {}): Tensor {
+  named('rotary', () => checkOptions(options, 'rotary', rotaryOptions))
   const { positions, ...rest } = options
   return many('rotary', positions === undefined ? [x] : [x, positions], ([a = zero(), p]) =>
     c.rotary(a, { ...rest, positions: p }),

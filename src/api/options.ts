@@ -1,5 +1,9 @@
-/** Functions and options given to calls, as users write them. */
+/**
+ * Functions and options given to calls, as users write them. Every options object of the library has a list of its names
+ * (`optionNames`), and is held to it (`checkOptions`).
+ */
 import { UserError } from '../diagnostics/errors.ts'
+import { nearestName } from '../diagnostics/nearest.ts'
 import type { Scalar } from '../scalar/ops.ts'
 
 /** What a value is, in words. */
@@ -43,12 +47,93 @@ export function notOperand(x: unknown): UserError {
   })
 }
 
-/** Throws E_ARGUMENT for options that are no object; `example` shows what they look like. */
-export function checkOptions(options: unknown, call: string, example: string): void {
-  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return
-  throw new UserError('E_ARGUMENT', `the options of ${call} are ${kindOf(options)}`, {
-    help: `leave them out, or give an object such as ${example}`,
-  })
+/** What the value of an option may be. */
+export interface OptionKind {
+  readonly what: string
+  readonly holds: (x: unknown) => boolean
+}
+
+const isList = (x: unknown): x is readonly unknown[] => Array.isArray(x)
+const isCount = (x: unknown): boolean => Number.isSafeInteger(x) && Number(x) >= 1
+const isSize = (x: unknown): boolean => Number.isSafeInteger(x) && Number(x) >= 0
+
+/** Kinds of values. `anything` is for what the call itself checks: tensors, shapes, dtypes, ranges. */
+export const kinds = {
+  anything: { what: 'a value', holds: () => true },
+  flag: { what: 'true or false', holds: (x) => typeof x === 'boolean' },
+  number: { what: 'a number', holds: (x) => typeof x === 'number' && !Number.isNaN(x) },
+  whole: { what: 'a whole number', holds: (x) => Number.isSafeInteger(x) },
+  count: { what: 'a whole number of at least 1', holds: isCount },
+  counts: {
+    what: 'a whole number of at least 1, or a list of them',
+    holds: (x) => isCount(x) || (isList(x) && x.every(isCount)),
+  },
+  sizes: {
+    what: 'a whole number of at least 0, or a list of them',
+    holds: (x) => isSize(x) || (isList(x) && x.every(isSize)),
+  },
+  text: { what: 'text', holds: (x) => typeof x === 'string' },
+  positive: { what: 'a number above 0', holds: (x) => typeof x === 'number' && x > 0 },
+  call: { what: 'a function', holds: (x) => typeof x === 'function' },
+} as const satisfies Readonly<Record<string, OptionKind>>
+
+/** The names that an options object of type O may have, each with what its value may be, and an example. */
+export interface OptionNames<O extends object> {
+  readonly example: string
+  readonly names: { readonly [K in keyof O]-?: OptionKind }
+}
+
+/** Lists the names of options: one that is missing, or one too many, is an error of types. */
+export const optionNames = <O extends object>(example: string, names: OptionNames<O>['names']): OptionNames<O> => ({
+  example,
+  names,
+})
+
+const show = (x: unknown): string =>
+  typeof x === 'number' || typeof x === 'boolean'
+    ? String(x)
+    : typeof x === 'bigint'
+      ? `${x}n`
+      : typeof x === 'string'
+        ? JSON.stringify(x.length > 40 ? `${x.slice(0, 40)}...` : x)
+        : kindOf(x)
+
+/** Whether a value has entries by name: no list, no tensor, no Map, no promise. */
+export const isRecord = (x: unknown): x is Readonly<Record<string, unknown>> =>
+  Object.prototype.toString.call(x) === '[object Object]' && kindOf(x) !== 'a Tensor'
+
+/** Throws E_ARGUMENT for options that are no object, for a name there is not, and for a value of another kind. */
+export function checkOptions<O extends object>(
+  options: NoInfer<O> | undefined,
+  call: string,
+  known: OptionNames<O>,
+): void {
+  const given: unknown = options
+  if (!isRecord(given))
+    throw new UserError('E_ARGUMENT', `the options of ${call} are ${kindOf(given)}`, {
+      help: `leave them out, or give an object such as ${known.example}`,
+    })
+  checkNames(given, `${call} has no option`, known.names, 'the options are')
+}
+
+/** Throws E_ARGUMENT for an entry of an object that is not among the names, and for a value of another kind. */
+export function checkNames(
+  given: object,
+  odd: string,
+  names: Readonly<Record<string, OptionKind>>,
+  list: string,
+): void {
+  for (const [name, value] of Object.entries(given)) {
+    const kind = Object.hasOwn(names, name) ? names[name] : undefined
+    if (kind === undefined) {
+      const near = nearestName(name, Object.keys(names))
+      throw new UserError('E_ARGUMENT', `${odd} ${show(name)}`, {
+        help: `${near === undefined ? '' : `write ${near}; `}${list} ${Object.keys(names).join(', ')}`,
+      })
+    }
+    if (value !== undefined && !kind.holds(value))
+      throw new UserError('E_ARGUMENT', `${name} is ${show(value)}`, { help: `give ${kind.what}` })
+  }
 }
 
 /** Throws E_ARGUMENT for what is no function. */

@@ -6,7 +6,7 @@ import type { HostArray } from '../types/host.ts'
 import type { Shape } from '../types/shape.ts'
 import { callSite } from './callsite.ts'
 import { storageOf } from './core.ts'
-import { checkFunction, checkOptions } from './options.ts'
+import { checkFunction, checkNames, isRecord, kindOf, kinds, type OptionKind } from './options.ts'
 import { placed, withPlace } from './place.ts'
 import type { Tensor } from './tensor.ts'
 import { traceFunction } from './traceFunction.ts'
@@ -73,6 +73,27 @@ function nameOf(fn: (inputs: never) => unknown): string {
   return fn.name === '' ? 'program' : fn.name
 }
 
+const specNames = { shape: kinds.anything, dtype: kinds.anything } as const satisfies Record<
+  keyof InputSpec,
+  OptionKind
+>
+
+/** The specs of a program with their dtypes. Throws E_ARGUMENT for what are none. */
+function checkedSpecs(specs: Readonly<Record<string, InputSpec>>, name: string): ProgramModule['specs'] {
+  const help = 'give the shape of each input by its name: { x: { shape: [8, 4] } }'
+  if (!isRecord(specs)) throw new UserError('E_ARGUMENT', `the inputs of ${name} are ${kindOf(specs)}`, { help })
+  const entries = Object.entries<unknown>(specs).map(([k, spec]) => {
+    if (spec instanceof TensorSpec) return [k, { shape: spec.shape, dtype: spec.dtype }] as const
+    if (!isRecord(spec)) throw new UserError('E_ARGUMENT', `the input ${k} of ${name} is ${kindOf(spec)}`, { help })
+    checkNames(spec, `the input ${k} of ${name} has no`, specNames, 'an input has')
+    if (spec.shape === undefined) throw new UserError('E_ARGUMENT', `the input ${k} of ${name} has no shape`, { help })
+    const { shape, dtype = 'f32' } = spec as unknown as InputSpec
+    const checked = new TensorSpec(shape, dtype)
+    return [k, { shape: checked.shape, dtype }] as const
+  })
+  return Object.fromEntries(entries)
+}
+
 /**
  * Makes the default export of a program module: `program(({ x, w }) => relu(matmul(x, w)), { x: { shape: [8, 4] }, ... })`.
  * Tracing it throws what the function throws. Throws E_ARGUMENT for what is no function.
@@ -84,8 +105,7 @@ export function program<S extends Readonly<Record<string, InputSpec>>>(
 ): ProgramModule {
   const where = callSite()
   const full = placed(() => {
-    checkOptions(specs, name, '{ x: { shape: [8, 4] } }')
-    return Object.fromEntries(Object.entries(specs).map(([k, s]) => [k, { shape: s.shape, dtype: s.dtype ?? 'f32' }]))
+    return checkedSpecs(specs, name)
   })
   return {
     [brand]: true,

@@ -5,7 +5,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import { wasmTarget } from '../plan/target.ts'
 import { createCompiledDevice } from './compiled.ts'
 import type { Device, DeviceName } from './device.ts'
-import { checkOptions } from './options.ts'
+import { checkOptions, kinds, optionNames } from './options.ts'
 import { placed } from './place.ts'
 import { createReferenceDevice } from './reference.ts'
 
@@ -29,6 +29,10 @@ let current: Device | undefined
 function deviceNamed(name: DeviceName, options?: DeviceOptions): Device {
   const make = Object.hasOwn(makers, name) ? makers[name] : undefined
   const have = options === undefined || make === undefined ? open.get(name) : undefined
+  if (have !== undefined && options !== undefined)
+    throw new UserError('E_ARGUMENT', `options beside "${name}", which is open`, {
+      help: `give them where it is opened: ${openers[name] ?? ''}`,
+    })
   if (have !== undefined) return have
   if (make === undefined) {
     const opener = Object.hasOwn(openers, name) ? openers[name] : undefined
@@ -38,21 +42,20 @@ function deviceNamed(name: DeviceName, options?: DeviceOptions): Device {
         })
       : new UserError('E_DEVICE', `the device "${name}" has not been opened`, { help: opener })
   }
-  if (options !== undefined) checkDeviceOptions(options)
+  if (options !== undefined) checkOptions(options, 'setDevice', deviceOptions)
   const device = make(options ?? {})
   open.set(name, device)
   return device
 }
 
-/** Throws E_ARGUMENT for options of a device that are none. */
-function checkDeviceOptions(options: DeviceOptions): void {
-  checkOptions(options, 'setDevice', '{ threads: 4 }')
-  for (const [name, value] of Object.entries(options))
-    if (value !== undefined && !(Number.isFinite(value) && Number(value) >= 0))
-      throw new UserError('E_ARGUMENT', `${name} is ${JSON.stringify(value)}`, {
-        help: name === 'memoryLimit' ? 'give a number of bytes' : 'give a number of at least 0',
-      })
-}
+const duration = { what: 'a number of at least 0', holds: (x: unknown) => Number.isFinite(x) && Number(x) >= 0 }
+
+const deviceOptions = optionNames<DeviceOptions>('{ threads: 4 }', {
+  threads: kinds.count,
+  memoryLimit: { ...duration, what: 'a number of bytes' },
+  workerPatience: duration,
+  shareAbove: duration,
+})
 
 /** Makes an opened device known by its name. */
 export function registerDevice(device: Device): Device {
@@ -88,7 +91,14 @@ export const deviceOr = (device: DeviceName | Device | undefined): Device =>
  * what is no device.
  */
 export function setDevice(device: DeviceName | Device, options?: DeviceOptions): void {
-  current = placed(() => (typeof device === 'object' ? given(device) : deviceNamed(device, options)))
+  current = placed(() => {
+    if (typeof device !== 'object') return deviceNamed(device, options)
+    if (options !== undefined)
+      throw new UserError('E_ARGUMENT', 'options beside a device that is open', {
+        help: 'give them where it is opened: setDevice(cuda({ memoryLimit })), setDevice(await webgpu({ memoryLimit }))',
+      })
+    return given(device)
+  })
 }
 
 /** The name of the device operations run on. */

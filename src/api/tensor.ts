@@ -8,6 +8,7 @@ import type { DType } from '../types/dtype.ts'
 import { extentsOf, type Shape } from '../types/shape.ts'
 import { checkState, type LiveState, record, recordMany, typeOfState } from './core.ts'
 import { TensorElements } from './elements.ts'
+import { type Keepdims, keepdimsOf, scanOptionsOf } from './reductions.ts'
 import { axesList, checkedWidths, repetitions, type SliceArgument, sliceNode } from './slicing.ts'
 
 /** A tensor, or a host value that takes the dtype of the tensor beside it. */
@@ -215,64 +216,64 @@ export class Tensor extends TensorElements {
 
   // Reductions: `axes` is an axis, a list, or all; half precision accumulates in f32.
   /** Sum; of bool, a count in i32. */
-  sum(axes?: Axes, keepdims = false): Tensor {
-    return one('sum', this, (a) => c.sum(a, axes, keepdims))
+  sum(axes?: Axes, keepdims: Keepdims = false): Tensor {
+    return one('sum', this, (a) => c.sum(a, axes, keepdimsOf('sum', keepdims)))
   }
   /** Product. */
-  prod(axes?: Axes, keepdims = false): Tensor {
-    return one('prod', this, (a) => c.prod(a, axes, keepdims))
+  prod(axes?: Axes, keepdims: Keepdims = false): Tensor {
+    return one('prod', this, (a) => c.prod(a, axes, keepdimsOf('prod', keepdims)))
   }
   /** Largest element; NaN wins. */
-  max(axes?: Axes, keepdims = false): Tensor {
-    return one('max', this, (a) => c.reduceMax(a, axes, keepdims))
+  max(axes?: Axes, keepdims: Keepdims = false): Tensor {
+    return one('max', this, (a) => c.reduceMax(a, axes, keepdimsOf('max', keepdims)))
   }
   /** Smallest element; NaN wins. */
-  min(axes?: Axes, keepdims = false): Tensor {
-    return one('min', this, (a) => c.reduceMin(a, axes, keepdims))
+  min(axes?: Axes, keepdims: Keepdims = false): Tensor {
+    return one('min', this, (a) => c.reduceMin(a, axes, keepdimsOf('min', keepdims)))
   }
   /** Mean; of integers, f32. */
-  mean(axes?: Axes, keepdims = false): Tensor {
-    return one('mean', this, (a) => c.mean(a, axes, keepdims))
+  mean(axes?: Axes, keepdims: Keepdims = false): Tensor {
+    return one('mean', this, (a) => c.mean(a, axes, keepdimsOf('mean', keepdims)))
   }
   /** Whether any is nonzero. */
-  any(axes?: Axes, keepdims = false): Tensor {
-    return one('any', this, (a) => c.any(a, axes, keepdims))
+  any(axes?: Axes, keepdims: Keepdims = false): Tensor {
+    return one('any', this, (a) => c.any(a, axes, keepdimsOf('any', keepdims)))
   }
   /** Whether all are nonzero. */
-  all(axes?: Axes, keepdims = false): Tensor {
-    return one('all', this, (a) => c.all(a, axes, keepdims))
+  all(axes?: Axes, keepdims: Keepdims = false): Tensor {
+    return one('all', this, (a) => c.all(a, axes, keepdimsOf('all', keepdims)))
   }
   /** log(sum(exp(x))) without overflow. */
-  logsumexp(axes?: Axes, keepdims = false): Tensor {
-    return one('logsumexp', this, (a) => c.logSumExp(a, axes, keepdims))
+  logsumexp(axes?: Axes, keepdims: Keepdims = false): Tensor {
+    return one('logsumexp', this, (a) => c.logSumExp(a, axes, keepdimsOf('logsumexp', keepdims)))
   }
   /** Mean squared deviation, divided by n - correction. */
-  var(axes?: Axes, keepdims = false, correction = 0): Tensor {
-    return one('var', this, (a) => c.variance(a, axes, keepdims, correction))
+  var(axes?: Axes, keepdims: Keepdims = false, correction = 0): Tensor {
+    return one('var', this, (a) => c.variance(a, axes, keepdimsOf('var', keepdims), correction))
   }
   /** Square root of the variance. */
-  std(axes?: Axes, keepdims = false, correction = 0): Tensor {
-    return one('std', this, (a) => c.std(a, axes, keepdims, correction))
+  std(axes?: Axes, keepdims: Keepdims = false, correction = 0): Tensor {
+    return one('std', this, (a) => c.std(a, axes, keepdimsOf('std', keepdims), correction))
   }
   /** Vector norm of order 1, 2, Infinity or -Infinity. */
-  norm(order = 2, axes?: Axes, keepdims = false): Tensor {
-    return one('norm', this, (a) => c.norm(a, order, axes, keepdims))
+  norm(order = 2, axes?: Axes, keepdims: Keepdims = false): Tensor {
+    return one('norm', this, (a) => c.norm(a, order, axes, keepdimsOf('norm', keepdims)))
   }
   /** Index of the largest element (i32), the first of equals; without an axis, in row-major order. */
-  argmax(axis?: number, keepdims = false): Tensor {
-    return one('argmax', this, (a) => c.argmax(a, axis, keepdims))
+  argmax(axis?: number, keepdims: Keepdims = false): Tensor {
+    return one('argmax', this, (a) => c.argmax(a, axis, keepdimsOf('argmax', keepdims)))
   }
   /** Index of the smallest element (i32), the first of equals. */
-  argmin(axis?: number, keepdims = false): Tensor {
-    return one('argmin', this, (a) => c.argmin(a, axis, keepdims))
+  argmin(axis?: number, keepdims: Keepdims = false): Tensor {
+    return one('argmin', this, (a) => c.argmin(a, axis, keepdimsOf('argmin', keepdims)))
   }
   /** Running sum along an axis. */
   cumsum(axis: number, options?: ScanOptions): Tensor {
-    return one('cumsum', this, (a) => c.cumsum(a, axis, options))
+    return one('cumsum', this, (a) => c.cumsum(a, axis, scanOptionsOf('cumsum', options)))
   }
   /** Running product along an axis. */
   cumprod(axis: number, options?: ScanOptions): Tensor {
-    return one('cumprod', this, (a) => c.cumprod(a, axis, options))
+    return one('cumprod', this, (a) => c.cumprod(a, axis, scanOptionsOf('cumprod', options)))
   }
 
   // Shape: views cost nothing inside a program.

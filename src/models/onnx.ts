@@ -1,7 +1,7 @@
 /** ONNX models as functions of tensors: their float initialisers are parameters, so they differentiate and train. */
 import { applyGraph, taker } from '../api/apply.ts'
 import { storageOf } from '../api/core.ts'
-import { checkOptions, kindOf } from '../api/options.ts'
+import { checkOptions, kindOf, kinds, optionNames } from '../api/options.ts'
 import { placed, withPlace } from '../api/place.ts'
 import { Storage } from '../api/storage.ts'
 import { Tensor, wrap } from '../api/tensor.ts'
@@ -26,6 +26,12 @@ export interface OnnxOptions {
   /** Reads tensors that the model keeps in other files. */
   readonly external?: ExternalLoader
 }
+
+const onnxOptions = optionNames<OnnxOptions>('{ inputShapes: { x: [1, 3] } }', {
+  inputShapes: kinds.anything,
+  inputValues: kinds.anything,
+  external: kinds.call,
+})
 
 /** An imported model. */
 export interface OnnxModel {
@@ -142,7 +148,7 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
       throw new UserError('E_ARGUMENT', `importOnnx takes the bytes of a model, and got ${kindOf(given)}`, {
         help: 'read the file first: importOnnx(await readFile(path)), or new Uint8Array(await response.arrayBuffer())',
       })
-    checkOptions(options, 'importOnnx', '{ inputShapes: { x: [1, 3] } }')
+    checkOptions(options, 'importOnnx', onnxOptions)
     const { inputShapes, inputValues, external } = options
     const values = Object.entries(inputValues ?? {}).map(([name, x]) => {
       if (!((x as unknown) instanceof Tensor))

@@ -278,7 +278,7 @@ export const wrongFunctions = {
           .program((x) => x, { x: { shape: [-1] } }) /* here */
           .trace(),
     ],
-    ['no inputs', 'E_ARGUMENT the options of program are null', () => s.program((x) => x, null) /* here */],
+    ['no inputs', 'E_ARGUMENT the inputs of program are null', () => s.program((x) => x, null) /* here */],
     [
       'an operation inside',
       'E_SHAPE reshape: cannot reshape [2] to [9]: sizes differ',

@@ -26,7 +26,7 @@ export const wrongOperations = {
     ['a step of 0', 'E_ARGUMENT slice: a slice step of 0', () => v.slice([0, 2, 0]) /* here */],
     [
       'channels that do not fit',
-      'E_SHAPE convolution of data [1, 3, 4, 4] with weights [2, 2, 3, 3] in 1 groups',
+      'E_SHAPE conv2d: convolution of data [1, 3, 4, 4] with weights [2, 2, 3, 3] in 1 groups',
       () => s.conv2d(ones([1, 3, 4, 4]), ones([2, 2, 3, 3])) /* here */,
     ],
     [
@@ -95,12 +95,12 @@ export const wrongOperations = {
     ['a number as repetitions', 'E_ARGUMENT tile: the repetitions: a number, not a list', () => v.tile(2) /* here */],
     [
       'a bias that is no tensor',
-      'E_ARGUMENT conv: an operand is an array, not a tensor',
+      'E_ARGUMENT conv2d: an operand is an array, not a tensor',
       () => s.conv2d(ones([1, 3, 4, 4]), ones([2, 3, 3, 3]), { bias: [1, 2] }) /* here */,
     ],
     [
       'null as options of a convolution',
-      'E_ARGUMENT conv: the options of conv are null',
+      'E_ARGUMENT conv2d: the options of conv2d are null',
       () => s.conv2d(ones([1, 3, 4, 4]), ones([2, 3, 3, 3]), null) /* here */,
     ],
     [

@@ -1,6 +1,7 @@
 /** Adam and its variant with decoupled weight decay. */
 import { named } from '../core.ts'
 import { expm1 } from '../math.ts'
+import { checkOptions, kinds, optionNames } from '../options.ts'
 import type { Tensor } from '../tensor.ts'
 import { check, fraction, nonNegative, positive } from './check.ts'
 import { type DecayMask, type LearningRate, type Optimizer, optimizer } from './optimizer.ts'
@@ -23,6 +24,21 @@ export interface AdamWOptions extends AdamOptions {
   /** Which tensors decay; all unless given. Often `(leaf) => leaf.rank > 1`: matrices, not biases and scales. */
   readonly decays?: DecayMask
 }
+
+const adamNames = {
+  learningRate: kinds.anything,
+  beta1: kinds.anything,
+  beta2: kinds.anything,
+  epsilon: kinds.anything,
+} as const
+
+const adamOptions = optionNames<AdamOptions>('{ learningRate: 0.001 }', adamNames)
+
+const adamwOptions = optionNames<AdamWOptions>('{ learningRate: 0.001 }', {
+  ...adamNames,
+  weightDecay: kinds.anything,
+  decays: kinds.call,
+})
 
 /** 1 - beta^count, without the cancellation: 1 - 0.999 in f32 has five digits. */
 const correction = (beta: number, count: Tensor): Tensor => expm1(count.mul(Math.log(beta))).neg()
@@ -61,12 +77,16 @@ function makeAdam(name: string, options: AdamWOptions): Optimizer<'first' | 'sec
  * Adam: steps of m / (sqrt(v) + epsilon) times the rate, with m and v the running means of the gradients (slot `first`) and of
  * their squares (slot `second`), each over 1 - beta^t (Kingma and Ba 2015). Throws E_ARGUMENT for a hyperparameter out of range.
  */
-export const adam = (options: AdamOptions): Optimizer<'first' | 'second'> =>
-  makeAdam('adam', { ...options, weightDecay: 0 })
+export function adam(options: AdamOptions): Optimizer<'first' | 'second'> {
+  named('optim.adam', () => checkOptions(options, 'adam', adamOptions))
+  return makeAdam('adam', { ...options, weightDecay: 0 })
+}
 
 /**
  * Adam with decoupled weight decay: besides Adam's step each parameter loses rate * weightDecay of itself, which the running
  * means do not see (Loshchilov and Hutter 2019). Throws E_ARGUMENT for a hyperparameter out of range.
  */
-export const adamw = (options: AdamWOptions): Optimizer<'first' | 'second'> =>
-  makeAdam('adamw', { ...options, weightDecay: options.weightDecay ?? 0.01 })
+export function adamw(options: AdamWOptions): Optimizer<'first' | 'second'> {
+  named('optim.adamw', () => checkOptions(options, 'adamw', adamwOptions))
+  return makeAdam('adamw', { ...options, weightDecay: options.weightDecay ?? 0.01 })
+}

@@ -7,7 +7,7 @@ import { isFloat } from '../../types/dtype.ts'
 import { named } from '../core.ts'
 import { full } from '../creation.ts'
 import { cos, exp, floorDivide, minimum, where } from '../math.ts'
-import { checkOptions } from '../options.ts'
+import { checkOptions, kinds, optionNames } from '../options.ts'
 import { asUser } from '../place.ts'
 import { Tensor, type TensorLike } from '../tensor.ts'
 import { check, count, finite, nonNegative, positive } from './check.ts'
@@ -44,9 +44,12 @@ export interface RampOptions {
   readonly steps: number
 }
 
+const rampNames = { from: kinds.anything, to: kinds.anything, steps: kinds.anything } as const
+const rampOptions = optionNames<RampOptions>('{ from: 1, to: 0, steps: 100 }', rampNames)
+
 /** from + (to - from) min(step, steps) / steps. Throws E_ARGUMENT. */
 export function linear(options: RampOptions): Schedule {
-  named('optim.linear', () => checkOptions(options, 'linear', '{ from: 1, to: 0, steps: 100 }'))
+  named('optim.linear', () => checkOptions(options, 'linear', rampOptions))
   const { from, to, steps } = options
   checked('optim.linear', options, { from: finite, to: finite, steps: count })
   return schedule('linear', (step) =>
@@ -56,9 +59,13 @@ export function linear(options: RampOptions): Schedule {
   )
 }
 
+type CosineOptions = Omit<RampOptions, 'to'> & { readonly to?: number }
+
+const decayOptions = optionNames<CosineOptions>('{ from: 1, steps: 100 }', rampNames)
+
 /** to + (from - to) (1 + cos(pi min(step, steps) / steps)) / 2, with `to` 0 unless given (Loshchilov and Hutter 2017). Throws E_ARGUMENT. */
-export function cosineDecay(options: Omit<RampOptions, 'to'> & { readonly to?: number }): Schedule {
-  named('optim.cosineDecay', () => checkOptions(options, 'cosineDecay', '{ from: 1, steps: 100 }'))
+export function cosineDecay(options: CosineOptions): Schedule {
+  named('optim.cosineDecay', () => checkOptions(options, 'cosineDecay', decayOptions))
   const { from, to = 0, steps } = options
   checked('optim.cosineDecay', { from, to, steps }, { from: finite, to: finite, steps: count })
   return schedule('cosineDecay', (step) =>
@@ -69,21 +76,41 @@ export function cosineDecay(options: Omit<RampOptions, 'to'> & { readonly to?: n
   )
 }
 
-/** from * rate^(step / steps). Throws E_ARGUMENT. */
-export function exponentialDecay(options: {
+interface ExponentialOptions {
   readonly from: number
   readonly rate: number
   readonly steps: number
-}): Schedule {
-  named('optim.exponentialDecay', () => checkOptions(options, 'exponentialDecay', '{ from: 1, rate: 0.5, steps: 100 }'))
+}
+
+const exponentialOptions = optionNames<ExponentialOptions>('{ from: 1, rate: 0.5, steps: 100 }', {
+  from: kinds.anything,
+  rate: kinds.anything,
+  steps: kinds.anything,
+})
+
+/** from * rate^(step / steps). Throws E_ARGUMENT. */
+export function exponentialDecay(options: ExponentialOptions): Schedule {
+  named('optim.exponentialDecay', () => checkOptions(options, 'exponentialDecay', exponentialOptions))
   const { from, rate, steps } = options
   checked('optim.exponentialDecay', options, { from: finite, rate: positive, steps: count })
   return schedule('exponentialDecay', (step) => exp(step.mul(Math.log(rate) / steps)).mul(from))
 }
 
+interface StepOptions {
+  readonly from: number
+  readonly rate: number
+  readonly every: number
+}
+
+const stepOptions = optionNames<StepOptions>('{ from: 1, rate: 0.5, every: 100 }', {
+  from: kinds.anything,
+  rate: kinds.anything,
+  every: kinds.anything,
+})
+
 /** from * rate^floor(step / every). Throws E_ARGUMENT. */
-export function stepDecay(options: { readonly from: number; readonly rate: number; readonly every: number }): Schedule {
-  named('optim.stepDecay', () => checkOptions(options, 'stepDecay', '{ from: 1, rate: 0.5, every: 100 }'))
+export function stepDecay(options: StepOptions): Schedule {
+  named('optim.stepDecay', () => checkOptions(options, 'stepDecay', stepOptions))
   const { from, rate, every } = options
   checked('optim.stepDecay', options, { from: finite, rate: positive, every: count })
   return schedule('stepDecay', (step) => exp(floorDivide(step, every).mul(Math.log(rate))).mul(from))

@@ -2,7 +2,7 @@
 
 import { UserError } from '../../diagnostics/errors.ts'
 import { named } from '../core.ts'
-import { checkOptions } from '../options.ts'
+import { checkOptions, kinds, optionNames } from '../options.ts'
 import type { Tensor } from '../tensor.ts'
 import { check, fraction, nonNegative } from './check.ts'
 import { type DecayMask, type LearningRate, type Optimizer, optimizer } from './optimizer.ts'
@@ -20,6 +20,14 @@ export interface SgdOptions {
   readonly decays?: DecayMask
 }
 
+const sgdOptions = optionNames<SgdOptions>('{ learningRate: 0.1 }', {
+  learningRate: kinds.anything,
+  momentum: kinds.anything,
+  nesterov: kinds.flag,
+  weightDecay: kinds.anything,
+  decays: kinds.call,
+})
+
 /**
  * Gradient descent: v = momentum v + g, p = p - rate v; with `nesterov` p = p - rate (g + momentum v) (Sutskever et al. 2013,
  * with the rate outside the velocity); without momentum p = p - rate g. Throws E_ARGUMENT for a hyperparameter out of range.
@@ -27,7 +35,7 @@ export interface SgdOptions {
 export function sgd(options: SgdOptions & { readonly momentum: number }): Optimizer<'velocity'>
 export function sgd(options: SgdOptions & { readonly momentum?: never }): Optimizer<never>
 export function sgd(options: SgdOptions): Optimizer<'velocity'> | Optimizer<never> {
-  named('optim.sgd', () => checkOptions(options, 'sgd', '{ learningRate: 0.1 }'))
+  named('optim.sgd', () => checkOptions(options, 'sgd', sgdOptions))
   const { learningRate, momentum, nesterov = false, weightDecay = 0, decays } = options
   return named('optim.sgd', () => {
     check({ momentum: momentum ?? 0, weightDecay }, { momentum: fraction, weightDecay: nonNegative })
