@@ -1,5 +1,14 @@
 /** The library: everything a user imports. */
-export type { Axes, Padding, PadMode, PoolOptions, ScanOptions, ScatterCombiner } from '../compose/index.ts'
+export type {
+  Axes,
+  CumulativeOptions,
+  Padding,
+  PadMode,
+  PoolOptions,
+  ScanOptions,
+  ScatterCombiner,
+  TotalOptions,
+} from '../compose/index.ts'
 export { type ErrorCode, InternalError, UserError } from '../diagnostics/errors.ts'
 export type { OpaqueKernel } from '../graph/node.ts'
 export type { FusionReport } from '../report/data.ts'
@@ -41,7 +50,7 @@ export * as optim from './optim/index.ts'
 export type { NestedList } from './print.ts'
 export { type InputSpec, isProgram, type ProgramModule, program, type TracedProgram } from './program.ts'
 export * as random from './random.ts'
-export type { Keepdims, ReduceOptions } from './reductions.ts'
+export type { Keepdims, KeepdimsOrDType, ReduceOptions } from './reductions.ts'
 export { type DeviceOptions, getDevice, memory, setDevice } from './session.ts'
 export type { SliceArgument } from './slicing.ts'
 export type { Tangent, Tangents } from './tangents.ts'

@@ -1,10 +1,10 @@
 /** Elementwise functions, comparisons and reductions: as the methods of `Tensor`, and taking numbers too. */
 
-import type { Axes, ScanOptions } from '../compose/index.ts'
+import type { Axes, CumulativeOptions } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { DType } from '../types/dtype.ts'
 import { record } from './core.ts'
-import { type Keepdims, keepdimsOf, scanOptionsOf } from './reductions.ts'
+import { type Keepdims, type KeepdimsOrDType, keepdimsOf, scanOptionsOf, totalOptionsOf } from './reductions.ts'
 import { one, type Tensor, type TensorLike, two, wrap } from './tensor.ts'
 
 export { clip } from './tensor.ts'
@@ -152,12 +152,12 @@ export const astype = (x: TensorLike, dtype: DType): Tensor => one('astype', x, 
 /** The same bits as another dtype of the same width. Throws E_DTYPE. */
 export const bitcast = (x: TensorLike, dtype: DType): Tensor => one('bitcast', x, (a) => c.bitcast(a, dtype))
 
-/** Sum over axes (all, unless given); of bool, a count in i32. */
-export const sum = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
-  one('sum', x, (a) => c.sum(a, axes, keepdimsOf('sum', keepdims)))
-/** Product over axes. */
-export const prod = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
-  one('prod', x, (a) => c.prod(a, axes, keepdimsOf('prod', keepdims)))
+/** Sum over axes (all, unless given); of bool and small integers 32 bits wide unless `dtype` says otherwise. */
+export const sum = (x: TensorLike, axes?: Axes, keepdims: KeepdimsOrDType = false): Tensor =>
+  one('sum', x, (a) => c.total(a, axes, totalOptionsOf('sum', keepdims)))
+/** Product over axes, in a dtype as sums. */
+export const prod = (x: TensorLike, axes?: Axes, keepdims: KeepdimsOrDType = false): Tensor =>
+  one('prod', x, (a) => c.totalProduct(a, axes, totalOptionsOf('prod', keepdims)))
 /** Largest element over axes; NaN wins. */
 export const max = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
   one('max', x, (a) => c.reduceMax(a, axes, keepdimsOf('max', keepdims)))
@@ -191,9 +191,9 @@ export const argmax = (x: TensorLike, axis?: number, keepdims: Keepdims = false)
 /** Index of the smallest element (i32), the first of equals. */
 export const argmin = (x: TensorLike, axis?: number, keepdims: Keepdims = false): Tensor =>
   one('argmin', x, (a) => c.argmin(a, axis, keepdimsOf('argmin', keepdims)))
-/** Running sum along an axis. */
-export const cumsum = (x: TensorLike, axis: number, options?: ScanOptions): Tensor =>
+/** Running sum along an axis, in a dtype as sums. */
+export const cumsum = (x: TensorLike, axis: number, options?: CumulativeOptions): Tensor =>
   one('cumsum', x, (a) => c.cumsum(a, axis, scanOptionsOf('cumsum', options)))
-/** Running product along an axis. */
-export const cumprod = (x: TensorLike, axis: number, options?: ScanOptions): Tensor =>
+/** Running product along an axis, in a dtype as sums. */
+export const cumprod = (x: TensorLike, axis: number, options?: CumulativeOptions): Tensor =>
   one('cumprod', x, (a) => c.cumprod(a, axis, scanOptionsOf('cumprod', options)))

@@ -1,5 +1,5 @@
 /** What reductions and scans take besides axes. */
-import type { ScanOptions } from '../compose/index.ts'
+import type { CumulativeOptions, TotalOptions } from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import { checkOptions, isRecord, kindOf, kinds, optionNames } from './options.ts'
 
@@ -14,6 +14,21 @@ export type Keepdims = boolean | ReduceOptions
 
 const reduceOptions = optionNames<ReduceOptions>('{ keepdims: true }', { keepdims: kinds.flag })
 
+const totalOptions = optionNames<TotalOptions>("{ keepdims: true, dtype: 'i64' }", {
+  keepdims: kinds.flag,
+  dtype: kinds.anything,
+})
+
+/** Whether reduced axes stay, by itself or as an option beside the dtype of the result. */
+export type KeepdimsOrDType = boolean | TotalOptions
+
+/** What sums and products are given besides axes. Throws E_ARGUMENT. */
+export function totalOptionsOf(call: string, given: KeepdimsOrDType | undefined): TotalOptions {
+  if (!isRecord(given)) return { keepdims: keepdimsOf(call, given) }
+  checkOptions(given, call, totalOptions)
+  return given
+}
+
 /** Whether reduced axes stay. Throws E_ARGUMENT. */
 export function keepdimsOf(call: string, given: Keepdims | undefined): boolean {
   if (given === undefined || typeof given === 'boolean') return given === true
@@ -25,10 +40,14 @@ export function keepdimsOf(call: string, given: Keepdims | undefined): boolean {
   return given.keepdims === true
 }
 
-const scanOptions = optionNames<ScanOptions>('{ reverse: true }', { reverse: kinds.flag, exclusive: kinds.flag })
+const scanOptions = optionNames<CumulativeOptions>('{ reverse: true }', {
+  reverse: kinds.flag,
+  exclusive: kinds.flag,
+  dtype: kinds.anything,
+})
 
-/** The options of a scan. Throws E_ARGUMENT. */
-export function scanOptionsOf(call: string, options: ScanOptions | undefined): ScanOptions {
+/** The options of a running fold. Throws E_ARGUMENT. */
+export function scanOptionsOf(call: string, options: CumulativeOptions | undefined): CumulativeOptions {
   if (options === undefined) return {}
   checkOptions(options, call, scanOptions)
   return options

@@ -1,6 +1,6 @@
 /** Tensors: values (elements.ts) with operations as methods. Functions of the same names take tensors and numbers alike. */
 
-import type { Axes, Operand, PadMode, ScanOptions } from '../compose/index.ts'
+import type { Axes, CumulativeOptions, Operand, PadMode } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { Node } from '../graph/node.ts'
 import type { Scalar } from '../scalar/ops.ts'
@@ -8,7 +8,7 @@ import type { DType } from '../types/dtype.ts'
 import { extentsOf, type Shape } from '../types/shape.ts'
 import { checkState, type LiveState, record, recordMany, typeOfState } from './core.ts'
 import { TensorElements } from './elements.ts'
-import { type Keepdims, keepdimsOf, scanOptionsOf } from './reductions.ts'
+import { type Keepdims, type KeepdimsOrDType, keepdimsOf, scanOptionsOf, totalOptionsOf } from './reductions.ts'
 import { axesList, checkedWidths, repetitions, type SliceArgument, sliceNode } from './slicing.ts'
 
 /** A tensor, or a host value that takes the dtype of the tensor beside it. */
@@ -215,13 +215,13 @@ export class Tensor extends TensorElements {
   }
 
   // Reductions: `axes` is an axis, a list, or all; half precision accumulates in f32.
-  /** Sum; of bool, a count in i32. */
-  sum(axes?: Axes, keepdims: Keepdims = false): Tensor {
-    return one('sum', this, (a) => c.sum(a, axes, keepdimsOf('sum', keepdims)))
+  /** Sum; of bool and small integers 32 bits wide unless `dtype` says otherwise. */
+  sum(axes?: Axes, keepdims: KeepdimsOrDType = false): Tensor {
+    return one('sum', this, (a) => c.total(a, axes, totalOptionsOf('sum', keepdims)))
   }
-  /** Product. */
-  prod(axes?: Axes, keepdims: Keepdims = false): Tensor {
-    return one('prod', this, (a) => c.prod(a, axes, keepdimsOf('prod', keepdims)))
+  /** Product, in a dtype as sums. */
+  prod(axes?: Axes, keepdims: KeepdimsOrDType = false): Tensor {
+    return one('prod', this, (a) => c.totalProduct(a, axes, totalOptionsOf('prod', keepdims)))
   }
   /** Largest element; NaN wins. */
   max(axes?: Axes, keepdims: Keepdims = false): Tensor {
@@ -267,12 +267,12 @@ export class Tensor extends TensorElements {
   argmin(axis?: number, keepdims: Keepdims = false): Tensor {
     return one('argmin', this, (a) => c.argmin(a, axis, keepdimsOf('argmin', keepdims)))
   }
-  /** Running sum along an axis. */
-  cumsum(axis: number, options?: ScanOptions): Tensor {
+  /** Running sum along an axis, in a dtype as sums. */
+  cumsum(axis: number, options?: CumulativeOptions): Tensor {
     return one('cumsum', this, (a) => c.cumsum(a, axis, scanOptionsOf('cumsum', options)))
   }
   /** Running product along an axis. */
-  cumprod(axis: number, options?: ScanOptions): Tensor {
+  cumprod(axis: number, options?: CumulativeOptions): Tensor {
     return one('cumprod', this, (a) => c.cumprod(a, axis, scanOptionsOf('cumprod', options)))
   }
 

@@ -5,7 +5,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
-import { computeDType, type DType, isFloat } from '../types/dtype.ts'
+import { checkDType, computeDType, type DType, dtypeBits, dtypeClass, isFloat } from '../types/dtype.ts'
 import { normaliseAxes, normaliseAxis, type Shape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
 import { add, cast, div, exp, log, mul, scalarLike, sqrt, square, sub, truth, unary, where } from './elementwise.ts'
@@ -27,7 +27,35 @@ function foldAxes(combiner: Fold, x: Node, axes: readonly number[], keepdims: bo
   return keepdims ? reshape(y, kept(x.shape, axes)) : y
 }
 
-/** Folds axes with a combiner. Sums and products of half precision go through f32, of bool through i32. */
+/** What sums, products and running ones give where no dtype is asked for: integers below 32 bits become 32 bits wide, as in JAX. */
+export function totalDType(dtype: DType): DType {
+  switch (dtypeClass(dtype)) {
+    case 'float':
+      return dtype
+    case 'bool':
+      return 'i32'
+    case 'signed':
+      return dtypeBits(dtype) < 32 ? 'i32' : dtype
+    case 'unsigned':
+      return dtypeBits(dtype) < 32 ? 'u32' : dtype
+  }
+}
+
+/**
+ * The operand of a sum, product or running one whose result has a dtype (unless given, `totalDType`): it is cast first, so nothing
+ * wraps on the way. A half dtype is left to the fold, which accumulates in f32. Throws E_DTYPE for bool.
+ */
+function widened(x: Node, dtype: DType | undefined): { readonly x: Node; readonly result: DType } {
+  const result = dtype ?? totalDType(x.dtype)
+  checkDType(result)
+  if (result === 'bool')
+    throw new UserError('E_DTYPE', 'a sum or product cannot be a bool', {
+      help: 'use any or all, or another dtype and then astype',
+    })
+  return { x: cast(x, computeDType(result)), result }
+}
+
+/** Folds axes with a combiner, in the operand's dtype. Sums and products of half precision go through f32, of bool through i32. */
 export function reduce(combiner: Fold, x: Node, axes?: Axes, keepdims = false): Node {
   const list = normaliseAxes(axes, x.shape.length)
   const arithmetic = combiner === 'sum' || combiner === 'prod'
@@ -35,6 +63,25 @@ export function reduce(combiner: Fold, x: Node, axes?: Axes, keepdims = false): 
   if (x.dtype === 'bool') return foldAxes(combiner, cast(x, 'i32'), list, keepdims)
   return cast(foldAxes(combiner, cast(x, computeDType(x.dtype)), list, keepdims), x.dtype)
 }
+
+/** Options of sums and products in a dtype. */
+export interface TotalOptions {
+  /** Reduced axes stay, with extent 1. */
+  readonly keepdims?: boolean
+  /** The dtype of the result, in which it is added up: unless given the operand's, i32 of i8, i16 and bool, u32 of u8 and u16. */
+  readonly dtype?: DType
+}
+
+function totalOf(combiner: 'sum' | 'prod', x: Node, axes: Axes, options: TotalOptions): Node {
+  const to = widened(x, options.dtype)
+  return cast(reduce(combiner, to.x, axes, options.keepdims), to.result)
+}
+
+/** Sum over axes in a dtype: unless given the operand's, but for integers below 32 bits and bool. */
+export const total = (x: Node, axes?: Axes, options: TotalOptions = {}): Node => totalOf('sum', x, axes, options)
+/** Product over axes in a dtype, as `total`. */
+export const totalProduct = (x: Node, axes?: Axes, options: TotalOptions = {}): Node =>
+  totalOf('prod', x, axes, options)
 
 /** Sum over axes. */
 export const sum = (x: Node, axes?: Axes, keepdims = false): Node => reduce('sum', x, axes, keepdims)
@@ -173,7 +220,19 @@ export function scan(combiner: Fold, x: Node, axis: number, options: ScanOptions
   return cast(makeNode('scan', [cast(x, computeDType(x.dtype))], attrs), x.dtype)
 }
 
-/** Running sum. */
-export const cumsum = (x: Node, axis: number, options: ScanOptions = {}): Node => scan('sum', x, axis, options)
-/** Running product. */
-export const cumprod = (x: Node, axis: number, options: ScanOptions = {}): Node => scan('prod', x, axis, options)
+/** Options of running sums and products. */
+export interface CumulativeOptions extends ScanOptions {
+  /** The dtype of the result, as of sums. */
+  readonly dtype?: DType
+}
+
+function running(combiner: 'sum' | 'prod', x: Node, axis: number, options: CumulativeOptions): Node {
+  const to = widened(x, options.dtype)
+  return cast(scan(combiner, to.x, axis, options), to.result)
+}
+
+/** Running sum in a dtype, as `total`. */
+export const cumsum = (x: Node, axis: number, options: CumulativeOptions = {}): Node => running('sum', x, axis, options)
+/** Running product in a dtype, as `total`. */
+export const cumprod = (x: Node, axis: number, options: CumulativeOptions = {}): Node =>
+  running('prod', x, axis, options)
