@@ -5,7 +5,7 @@ import pc from 'picocolors'
 import { UserError } from '../diagnostics/errors.ts'
 import type { HostTensor } from '../onnx/index.ts'
 import type { FusionReport } from '../report/data.ts'
-import { counted, showBytes, showMs } from '../report/format.ts'
+import { counted, savedText, showBytes, showMs } from '../report/format.ts'
 import { readElement } from '../scalar/host.ts'
 import { interleave, kernelTitle, median } from './bench.ts'
 import { type Console, exitCodes } from './console.ts'
@@ -68,7 +68,6 @@ const bar = (value: number, most: number): string => '█'.repeat(Math.max(1, Ma
 
 function describeFusion(fused: FusionReport, console: Console): void {
   const { totals } = fused
-  const saved = (100 * (totals.bytesOpByOp - totals.bytes)) / totals.bytesOpByOp
   console.line(pc.bold('What fusion makes of it'))
   console.line(
     `  ${totals.operations} operations become ${totals.kernels} kernels (compiled in ${fused.compileMs.toFixed(0)} ms); the largest:`,
@@ -85,7 +84,7 @@ function describeFusion(fused: FusionReport, console: Console): void {
       )}`,
     )
   console.line(`  memory traffic  ${showBytes(totals.bytesOpByOp)} operation by operation`)
-  console.line(`                  ${showBytes(totals.bytes)} fused: ${saved.toFixed(0)}% saved`)
+  console.line(`                  ${showBytes(totals.bytes)} fused: ${savedText(totals)}`)
   console.line()
 }
 

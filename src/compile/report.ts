@@ -5,6 +5,7 @@ import { hostLength } from '../kernel/memory.ts'
 import type { Launch } from '../lower/launch.ts'
 import { storedBytes } from '../plan/formats.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type UnionGroup } from '../plan/plan.ts'
+import { describeNode } from '../plan/region.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import type {
   FusionReport,
@@ -17,13 +18,10 @@ import type {
 import { formatReport } from '../report/format.ts'
 import type { ProductStep } from '../runtime/program.ts'
 import { dtypeBytes } from '../types/dtype.ts'
-import { sizeOf } from '../types/shape.ts'
 import type { Kept } from './assemble.ts'
-import { operationTraffic } from './operations.ts'
+import { addInner, type BytesByOrigin, operationTraffic } from './operations.ts'
 import { passesReport } from './passesReport.ts'
 import { regionReport, withInner } from './regionReport.ts'
-
-const bytesOf = (n: Node): number => sizeOf(n.shape) * dtypeBytes(n.dtype)
 
 /** The user's operations in the order they were called. */
 function operationsOf(nodes: Iterable<Node>): OperationReport[] {
@@ -83,38 +81,33 @@ function kernelReport(group: PlannedGroup, launch: Launch | undefined, step: Pro
       ...(library === undefined ? {} : { library }),
     }
   }
-  const { node } = group
-  const bytesRead = node.inputs.reduce((n, x) => n + bytesOf(x), 0)
-  const effect = group.kind === 'effect'
+  const { node, cost } = group
   return {
     name: launch?.main.kernel.name ?? node.op,
     kind: group.kind,
     parts: 1,
     operations: operationsOf([node]),
     primitives: [node.op],
-    bytesRead,
-    bytesWritten: effect ? 0 : bytesOf(node),
-    flops: 0,
+    bytesRead: cost.bytesRead,
+    bytesWritten: cost.bytesWritten,
+    flops: cost.flops,
     specialFunctions: 0,
-    intensity: 0,
-    modelledMs: 0,
+    intensity: cost.flops / Math.max(1, cost.bytesRead + cost.bytesWritten),
+    modelledMs: cost.seconds * 1e3,
     programs,
     stages,
   }
 }
 
-const describe = (n: Node): string =>
-  n.origin.name === 'unknown' || n.origin.name === n.op ? `${n.op}` : `${n.origin.name}/${n.op}`
-
 /** Bools between kernels, largest first. */
 function storedBools({ bits, unpacked }: FusionPlan): StoredBoolReport[] {
   const all: StoredBoolReport[] = [...bits].map((n) => ({
-    value: describe(n),
+    value: describeNode(n),
     form: 'bits',
     bytes: storedBytes(n, bits),
   }))
   for (const { node, code, detail } of unpacked)
-    all.push({ value: describe(node), form: 'bytes', bytes: storedBytes(node, bits), why: { code, detail } })
+    all.push({ value: describeNode(node), form: 'bytes', bytes: storedBytes(node, bits), why: { code, detail } })
   return all.sort((a, b) => b.bytes - a.bytes)
 }
 
@@ -146,6 +139,26 @@ function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): K
   })
 }
 
+/** Bytes of the kernels that compute one operation and nothing else, by its origin. */
+function kernelsAlone({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): BytesByOrigin {
+  const alone = new Map<number, number>()
+  plan.groups.forEach((group, i) => {
+    const inners = assembled.inners[i]
+    if (inners !== undefined)
+      addInner(
+        alone,
+        inners.map(({ role, trips, kept }) => ({ role, trips, bytes: kernelsAlone(kept) })),
+      )
+    for (const g of group.kind === 'union' ? group.parts : [group]) {
+      const origins = new Set(membersOf(g).map((n) => n.origin.id))
+      const [origin] = origins
+      if (origin === undefined || origins.size > 1) continue
+      alone.set(origin, (alone.get(origin) ?? 0) + g.cost.bytesRead + g.cost.bytesWritten)
+    }
+  })
+  return alone
+}
+
 export function makeReport(
   name: string,
   { source, plan, assembled, passes }: Kept,
@@ -156,7 +169,7 @@ export function makeReport(
 ): FusionReport {
   const kernels = kernelReports({ plan, assembled })
   const once = withInner(kernels)
-  const traffic = operationTraffic(source)
+  const traffic = operationTraffic(source, kernelsAlone({ plan, assembled }))
   const launches = once.filter((k) => k.kind !== 'effect' && k.kind !== 'library')
   const libraryCalls = once.filter((k) => k.kind === 'library').length
   const report: FusionReport = {
@@ -165,19 +178,19 @@ export function makeReport(
     mode,
     kernels,
     refused: plan.refused.map((r) => ({
-      from: describe(r.from),
-      to: describe(r.to),
+      from: describeNode(r.from),
+      to: describeNode(r.to),
       code: r.code,
       detail: r.detail,
       ...(r.loss === undefined ? {} : { lossMs: r.loss * 1e3 }),
     })),
     recomputed: plan.recomputed.map((r) => ({
-      value: describe(r.node),
+      value: describeNode(r.node),
       consumers: r.consumers,
       savedBytes: r.savedBytes,
     })),
     storedBools: storedBools(plan),
-    ...(passes === undefined ? {} : { passes: passesReport(passes, describe) }),
+    ...(passes === undefined ? {} : { passes: passesReport(passes, describeNode) }),
     rewrites,
     memory: assembled.memory,
     totals: {

@@ -28,14 +28,18 @@ export function visitsOnce(index: readonly Expr[], shape: readonly number[]): bo
     const { lo, hi } = rangeOf(e)
     return lo >= 0 && hi < (shape[d] ?? 1)
   })
-  if (!inside) return false
+  return inside && !overlaps(index, shape)
+}
+
+/** True unless no element is visited twice, wherever the coordinates go. (Data-dependent and div/mod maps always may.) */
+export function overlaps(index: readonly Expr[], shape: readonly number[]): boolean {
   const digits = flatten(index, shape)
     .terms.map((t) => ({ coef: t.coef, extent: t.atom.kind === 'axis' ? t.atom.extent : -1 }))
     .sort((a, b) => a.coef - b.coef)
   let most = 0
   for (const d of digits) {
-    if (d.extent < 0 || d.coef <= most) return false
+    if (d.extent < 0 || d.coef <= most) return true
     most += d.coef * (d.extent - 1)
   }
-  return true
+  return false
 }

@@ -23,6 +23,8 @@ export interface KernelCost {
   readonly seconds: number
   /** Seconds of arithmetic alone. */
   readonly compute: number
+  /** The share of the target that its programs keep busy, where that is less than all. */
+  readonly share?: number
 }
 
 /** Modelled cost of a body scheduled by its roles; `segments` are its ranges where branches cut it, else the body alone. */
@@ -36,8 +38,10 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const compute = total((w) => w.compute)
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
   const busy = Math.max((bytesRead + again + bytesWritten) / target.bandwidth, compute)
-  const seconds = busy / shareOf(roles, target) + target.launch
-  return { bytesRead, bytesWritten, flops: total((w) => w.flops), special: total((w) => w.special), seconds, compute }
+  const share = shareOf(roles, target)
+  const seconds = busy / share + target.launch
+  const [flops, special] = [total((w) => w.flops), total((w) => w.special)]
+  return { bytesRead, bytesWritten, flops, special, seconds, compute, ...(share < 1 ? { share } : {}) }
 }
 
 /** The share of the target that a kernel's programs keep busy, where they hold rows and are few. */

@@ -10,10 +10,10 @@ import { always, type Predicate } from '../index/predicate.ts'
 import type { TileOp, ValueId } from '../kernel/ir.ts'
 import { combinerIdentity, isArgCombiner } from '../scalar/ops.ts'
 import { computeDType, isFloat, isWide } from '../types/dtype.ts'
-import { coversOnce, visitsOnce } from './bijection.ts'
+import { coversOnce, overlaps, visitsOnce } from './bijection.ts'
 import { alike, axesOfCover, type Cover, coverOf, foldPieces, readAlong } from './cover.ts'
 import type { Evaluation } from './evaluation.ts'
-import { Refusal, refuse } from './refusal.ts'
+import { Refusal, type Refused, refuse } from './refusal.ts'
 import { type BoundDim, CoverAxis, type Tiles } from './tiles.ts'
 
 /** A dimension that a fold runs over on axes of its own. */
@@ -22,6 +22,20 @@ interface OwnFold {
   readonly operand: Node
   readonly index: readonly Expr[]
   readonly d: number
+}
+
+/** Why a kernel does not evaluate each element of a fold's result once, at coordinates that do not cover it. */
+function whyNotOnce({ op, shape }: Node, index: readonly Expr[], mask: Predicate): Refused {
+  const kinds = new Set<ix.Atom['kind']>()
+  for (const e of index) ix.visitAtoms(e, (a) => kinds.add(a.kind))
+  if (kinds.has('value'))
+    return refuse('reduction-recomputed', `data says which elements of the ${op} are read, and how often`)
+  const regrouped = kinds.has('div') || kinds.has('mod')
+  if (regrouped && mask.length === 0)
+    return refuse('regrouped-axes', `a reshape between the two regroups the axes of the ${op}'s result`)
+  if (regrouped || overlaps(index, shape))
+    return refuse('reduction-recomputed', `${op} would be evaluated more than once an element`)
+  return refuse('reduction-in-part', `only a part of the ${op}'s result is read here`)
 }
 
 /** The folds of one region's evaluation. */
@@ -85,8 +99,7 @@ export class Folds {
   private requireOnce(node: Node, index: readonly Expr[], mask: Predicate): void {
     // A result in pieces has its reductions in pieces.
     if (this.tiles.mayCut && node.op === 'reduce' && visitsOnce(index, node.shape)) return
-    if (mask.length > 0 || !coversOnce(index, node.shape))
-      throw new Refusal(refuse('reduction-recomputed', `${node.op} would be evaluated more than once an element`))
+    if (mask.length > 0 || !coversOnce(index, node.shape)) throw new Refusal(whyNotOnce(node, index, mask))
   }
 
   /** The value of a reduction at coordinates; each element of it is evaluated once. */

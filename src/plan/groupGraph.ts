@@ -50,6 +50,13 @@ export class GroupGraph {
     return false
   }
 
+  /** A group that can be reached from `from` and reaches `to`, where one stands between. */
+  between(from: number, to: number): number | undefined {
+    for (const s of this.successors(from))
+      if (s !== to && (this.successors(s).has(to) || this.hasIndirectPath(s, to))) return s
+    return undefined
+  }
+
   remove(id: number): void {
     for (const s of this.successors(id)) this.pred.get(s)?.delete(id)
     for (const p of this.predecessors(id)) this.succ.get(p)?.delete(id)

@@ -45,6 +45,8 @@ export interface BoundaryGroup {
   readonly node: Node
   /** A region's results that are used: each has a buffer, which others read like a parameter. */
   readonly results: readonly Node[]
+  /** Of a region: nothing, since the graphs inside are planned for themselves. */
+  readonly cost: KernelCost
 }
 
 /** Kernels with no path between them, launched as one: a disjoint union of their grids. */

@@ -8,7 +8,9 @@ import type { Graph, Node } from '../graph/node.ts'
 import { topologicalOrder } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import type { Apart } from './apart.ts'
+import { boundaryCost } from './boundaryCost.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
+import { keepGainingCycles } from './cycles.ts'
 import { decideFormats, storedBytes } from './formats.ts'
 import { orderGroups } from './order.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type SingleGroup } from './plan.ts'
@@ -56,13 +58,19 @@ export function planFusion(
       mergeSiblings(planner)
     }
   }
+  keepGainingCycles(planner)
   const order = planner.groups.links.order(programOrder(planner.groups.all.values()))
   const chosen = order.map((id): SingleGroup => {
     const g = planner.groups.all.get(id)
     invariant(g !== undefined, 'a group without number')
     const [node] = g.members
     if (g.boundary !== undefined && node !== undefined)
-      return { kind: g.boundary, node, results: [...g.members].filter((m) => m.op === 'result') }
+      return {
+        kind: g.boundary,
+        node,
+        results: [...g.members].filter((m) => m.op === 'result'),
+        cost: boundaryCost(g.boundary, node, target),
+      }
     invariant(g.made !== undefined, 'a kernel group without body')
     return { kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }
   })

@@ -4,6 +4,7 @@ import type { Node } from '../graph/node.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { type Apart, Separation } from './apart.ts'
 import { tooLarge } from './bounds.ts'
+import type { KernelCost } from './cost.ts'
 import { packableNodes } from './formats.ts'
 import { type Group, Groups } from './groups.ts'
 import { Judge } from './judge.ts'
@@ -128,11 +129,25 @@ export class Planner {
   }
 }
 
+/** How often a kernel of two groups evaluates what one of them computes, by the arithmetic of the three. */
+function evaluatedAgain(a: Group, b: Group, made: Made): string {
+  const [first, second] = [a.made?.cost.compute ?? 0, b.made?.cost.compute ?? 0]
+  const times = first > 0 ? Math.round((made.cost.compute - second) / first) : 1
+  const often = times > 1 ? `about ${times} times an element` : 'more than once an element'
+  return `the producer would be evaluated ${often}: the kernel's programs do not share it`
+}
+
 /** Why the kernel of two groups takes no less time than the two. */
 function lossReason(a: Group, b: Group, made: Made): Refused {
   if ((a.made?.called ?? b.made?.called) !== undefined && made.called === undefined)
     return refuse('library-product', 'the library computes the product alone faster than one kernel does both')
   if (made.cost.compute > 1.01 * ((a.made?.cost.compute ?? 0) + (b.made?.cost.compute ?? 0)))
-    return refuse('recompute-cost', 'the producer would be evaluated more than once an element')
-  return refuse('no-gain', 'nothing is saved')
+    return refuse('recompute-cost', evaluatedAgain(a, b, made))
+  const bytes = ({ bytesRead, bytesWritten }: Partial<KernelCost> = {}): number =>
+    (bytesRead ?? 0) + (bytesWritten ?? 0)
+  const saved = bytes(a.made?.cost) + bytes(b.made?.cost) - bytes(made.cost)
+  const { share = 1 } = made.cost
+  if (saved > 0 && share < Math.min(a.made?.cost.share ?? 1, b.made?.cost.share ?? 1))
+    return refuse('too-few-programs', `its programs keep ${(100 * share).toPrecision(2)}% of the device busy`)
+  return refuse('no-gain', saved > 0 ? 'less is saved than it costs' : 'nothing is saved')
 }

@@ -42,8 +42,10 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
   const least =
     (rest.members.size === g.members.size ? leastSecondsWithout(g, o, target) : 0) +
     consumers.reduce((t, c) => t + leastSecondsWith(c, o, chain, target), 0)
+  // Of a value with one consumer the merge of the two said why.
+  const several = consumers.length > 1
   if (least >= before) {
-    planner.refuse(g, first, dearAgain(consumers.length), least - before)
+    if (several) planner.refuse(g, first, dearAgain(consumers.length), least - before)
     return false
   }
   const fresh: FreshGroup[] = []
@@ -66,7 +68,7 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     const compute = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.compute ?? 0), 0)
     const dearer = fresh.reduce((t, f) => t + f.made.cost.compute, 0) > 1.01 * compute
     const why = dearer ? dearAgain(consumers.length) : refuse('no-gain', 'nothing is saved by computing it again')
-    planner.refuse(g, first, why, after - before)
+    if (several) planner.refuse(g, first, why, after - before)
     return false
   }
   planner.recomputed.push({ node: o, consumers: consumers.length, savedBytes: bytesOf(o) * (1 + consumers.length) })

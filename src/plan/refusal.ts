@@ -1,7 +1,7 @@
 /** Why two pieces of a program are not one kernel. */
 
 export type RefusalCode =
-  /** A path between the two through a third kernel would make the kernel graph cyclic. */
+  /** A path between the two through a third kernel would make the kernel graph cyclic; told where the merge would gain otherwise. */
   | 'cycle'
   /** One side is a user's kernel. */
   | 'opaque-boundary'
@@ -21,8 +21,12 @@ export type RefusalCode =
   | 'too-many-buffers'
   /** More values live at once than the target holds. */
   | 'too-many-live-values'
-  /** The producer's elements would be computed more than once by a reduction, scan or contraction. */
+  /** A window or a gather reads the result of a reduction, scan or contraction more than once an element. */
   | 'reduction-recomputed'
+  /** A reshape between the two regroups the axes of a reduction's result: no axes of one kernel run through both. */
+  | 'regrouped-axes'
+  /** Only a part of the result of a reduction, scan or contraction is read: a slice, or a piece behind padding or concatenation. */
+  | 'reduction-in-part'
   /** A reduction's result is needed again along its own axis, and the row does not fit the target's scratch. */
   | 'row-too-long'
   /** A reduction or scan feeds an operand of a contraction: it would be recomputed for every output block. */
@@ -43,6 +47,8 @@ export type RefusalCode =
   | 'longer-lifetimes'
   /** A library of the target computes the product alone, and that is modelled faster. */
   | 'library-product'
+  /** Bytes would be saved, but the merged kernel has too few programs to keep the device busy. */
+  | 'too-few-programs'
   /** The merged kernel is modelled no faster than the two. */
   | 'no-gain'
 

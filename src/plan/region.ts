@@ -35,6 +35,10 @@ export function storageOf(node: Node): Node {
   }
 }
 
+/** A node as reports name it: the user's operation, and the primitive it became. */
+export const describeNode = ({ op, origin }: Node): string =>
+  origin.name === 'unknown' || origin.name === op ? op : `${origin.name}/${op}`
+
 const inputsOf = new WeakMap<Node, readonly Node[]>()
 
 /** Non-free nodes a node reads through views. */

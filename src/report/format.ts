@@ -14,6 +14,16 @@ export function showBytes(n: number): string {
   return `${v >= 100 || u === 0 ? v.toFixed(0) : v.toFixed(1)} ${units[u]}`
 }
 
+/** What fusion saves of the traffic operation by operation, or how much more it moves for less memory or time. */
+export function savedText({ bytes, bytesOpByOp }: FusionReport['totals']): string {
+  const saved = bytesOpByOp - bytes
+  const share = Math.round((100 * Math.abs(saved)) / Math.max(1, bytesOpByOp))
+  if (share === 0) return 'the same'
+  return saved > 0
+    ? `saved ${showBytes(saved)} (${share}%)`
+    : `${showBytes(-saved)} more (${share}%), for less time or less memory at once`
+}
+
 export const showMs = (ms: number): string => (ms >= 100 ? ms.toFixed(0) : ms >= 1 ? ms.toFixed(2) : ms.toFixed(4))
 
 /** `1 kernel`, `2 kernels`. */
@@ -85,12 +95,15 @@ function passesLines(p: PassesReport): string[] {
   ]
 }
 
+/** What a merge is modelled to lose, or would have gained where it is not possible. */
+export const lossText = (ms: number): string =>
+  ms < 0 ? `would gain ${showMs(-ms)} ms` : `would lose ${showMs(ms)} ms`
+
 /** Prints a report. */
 export function formatReport(r: FusionReport): string {
-  const saved = r.totals.bytesOpByOp - r.totals.bytes
   const lines = [
     `${r.name}: ${counted(r.totals.operations, 'operation')} in ${countedLaunches(r.totals)}${r.totals.stages > 0 ? ` (+ ${counted(r.totals.stages, 'stage')})` : ''} for ${r.target}, ${r.mode}`,
-    `  memory traffic ${showBytes(r.totals.bytes)}; operation by operation ${showBytes(r.totals.bytesOpByOp)}; saved ${showBytes(saved)} (${((100 * saved) / Math.max(1, r.totals.bytesOpByOp)).toFixed(0)}%)`,
+    `  memory traffic ${showBytes(r.totals.bytes)}; operation by operation ${showBytes(r.totals.bytesOpByOp)}; ${savedText(r.totals)}`,
     `  peak memory ${showBytes(r.memory.peakBytes)} (intermediates ${showBytes(r.memory.arenaBytes)}, ${showBytes(r.memory.unsharedBytes)} without reuse; ${r.memory.inPlace} in place)`,
     '',
     r.kernels.some((k) => k.inner !== undefined)
@@ -115,7 +128,7 @@ export function formatReport(r: FusionReport): string {
     lines.push('', 'not fused')
     for (const { refusal: f, count } of countedRefusals(r))
       lines.push(
-        `  ${f.from} -> ${f.to}: ${f.code} (${f.detail}${f.lossMs === undefined ? '' : `; would lose ${showMs(f.lossMs)} ms`})${count > 1 ? `, ${count} times` : ''}`,
+        `  ${f.from} -> ${f.to}: ${f.code} (${f.detail}${f.lossMs === undefined ? '' : `; ${lossText(f.lossMs)}`})${count > 1 ? `, ${count} times` : ''}`,
       )
   }
   return lines.join('\n')

@@ -7,6 +7,7 @@ import {
   countedRefusals,
   innerTitle,
   libraryLine,
+  lossText,
   showBytes,
   showMs,
 } from './format.ts'
@@ -117,13 +118,13 @@ export function reportPage(r: FusionReport, plannedFor?: string): string {
       section(
         'Not fused, and why',
         table(
-          ['from', 'to', 'reason', 'detail', 'would lose', 'times'],
+          ['from', 'to', 'reason', 'detail', 'modelled', 'times'],
           refusals.map(({ refusal: f, count }) => [
             f.from,
             f.to,
             { code: f.code },
             f.detail,
-            { number: f.lossMs === undefined ? '' : `${showMs(f.lossMs)} ms` },
+            { number: f.lossMs === undefined ? '' : lossText(f.lossMs) },
             { number: String(count) },
           ]),
         ),

@@ -1,6 +1,15 @@
 /** The fusion report as an SVG picture: kernels as boxes around their operations, arrows for what they read and write. */
 import type { FusionReport, KernelReport } from './data.ts'
-import { counted, countedLaunches, countedOperations, countedRefusals, showBytes, showMs } from './format.ts'
+import {
+  counted,
+  countedLaunches,
+  countedOperations,
+  countedRefusals,
+  lossText,
+  savedText,
+  showBytes,
+  showMs,
+} from './format.ts'
 
 export interface PictureOptions {
   /** Draw the totals and the refused merges too, so that the picture stands alone. */
@@ -112,9 +121,7 @@ function drawTotals(r: FusionReport, top: number): Drawn {
   const most = Math.max(totals.bytes, totals.bytesOpByOp, 1)
   const bar = (y: number, label: string, bytes: number, cls: string): string =>
     `<rect class="${cls}" x="${memory.left}" y="${y}" width="${((full * bytes) / most).toFixed(1)}" height="26" rx="5"/>${text(memory.left + 10, y + 18, `${label}: ${showBytes(bytes)}`, 'class="barlabel"')}`
-  const saved =
-    totals.bytesOpByOp <= 0 ? 0 : Math.round((100 * (totals.bytesOpByOp - totals.bytes)) / totals.bytesOpByOp)
-  const headline = `${counted(totals.operations, 'operation')} in ${countedLaunches(totals)}; ${saved}% of the memory traffic saved`
+  const headline = `${counted(totals.operations, 'operation')} in ${countedLaunches(totals)}; memory traffic: ${savedText(totals)}`
   const parts = [
     text(memory.left, top + 24, r.name, 'class="title"'),
     text(memory.left, top + 48, headline, 'class="headline"'),
@@ -130,7 +137,7 @@ function drawRefusals(r: FusionReport, top: number): Drawn {
   const shown = list.slice(0, 8)
   const lines = shown.map(({ refusal: f, count }, i) => {
     const many = count > 1 ? ` (${count} times)` : ''
-    const loss = f.lossMs === undefined ? '' : `, would lose ${showMs(f.lossMs)} ms`
+    const loss = f.lossMs === undefined ? '' : `, ${lossText(f.lossMs)}`
     return text(memory.left, top + 48 + i * 20, `${f.from} → ${f.to}: ${f.detail}${loss}${many}`, 'class="refusal"')
   })
   if (list.length > shown.length)

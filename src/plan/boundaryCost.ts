@@ -1,0 +1,49 @@
+/** The cost model of nodes that are steps of their own: scatters, users' kernels, effects. */
+import type { Node } from '../graph/node.ts'
+import { sizeOf } from '../types/shape.ts'
+import type { KernelCost } from './cost.ts'
+import type { BoundaryGroup } from './plan.ts'
+import { bytesOf, dataInputs, isFree } from './region.ts'
+import type { TargetInfo } from './target.ts'
+
+const nothing: KernelCost = { bytesRead: 0, bytesWritten: 0, flops: 0, special: 0, seconds: 0, compute: 0 }
+
+/** Bytes of an operand that stand in memory: a view is read where it stands, and generated values are not read. */
+const readBytes = (x: Node): number =>
+  isFree(x)
+    ? Math.min(
+        bytesOf(x),
+        dataInputs(x).reduce((n, y) => n + bytesOf(y), 0),
+      )
+    : bytesOf(x)
+
+/**
+ * A scatter copies its target, reads updates and indices and combines into places, in one program that walks the updates in order. Of
+ * users' kernels and effects the traffic alone is known: what they compute takes longer than modelled.
+ */
+export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, target: TargetInfo): KernelCost {
+  if (kind === 'region') return nothing
+  const read = node.inputs.reduce((n, x) => n + readBytes(x), 0)
+  const written = kind === 'effect' ? 0 : bytesOf(node)
+  if (node.op !== 'scatter')
+    return {
+      ...nothing,
+      bytesRead: read,
+      bytesWritten: written,
+      seconds: (read + written) / target.bandwidth + target.launch,
+    }
+  const [, updates = node] = node.inputs
+  const combines = node.attrs.combiner !== 'set'
+  const places = bytesOf(updates)
+  const walked = read + (combines ? 2 : 1) * places
+  const compute = combines ? sizeOf(updates.shape) / target.simpleRate : 0
+  const walk = Math.max(walked / target.bandwidth, compute) / (target.programShare ?? 1)
+  return {
+    bytesRead: read + (combines ? places : 0),
+    bytesWritten: written + places,
+    flops: combines ? sizeOf(updates.shape) : 0,
+    special: 0,
+    seconds: walk + written / target.bandwidth + target.launch,
+    compute,
+  }
+}
