@@ -7,6 +7,7 @@ import { extentsOf, normaliseAxis, type Shape } from '../types/shape.ts'
 import { currentTrace, named } from './core.ts'
 import { literalOf, type TensorData, type TensorOptions } from './literal.ts'
 import { checkList, isScalar, kindOf } from './options.ts'
+import type { Excess } from './slicing.ts'
 import { Storage } from './storage.ts'
 import { many, none, one, type Tensor, type TensorLike, wrap } from './tensor.ts'
 
@@ -22,10 +23,11 @@ export function tensor(data: TensorData, options: TensorOptions = {}): Tensor {
 }
 
 /** A shape filled with zeros. */
-export const zeros = (shape: Shape, dtype: DType = 'f32'): Tensor =>
-  none('zeros', () => c.zeros(extentsOf(shape), dtype))
+export const zeros = (shape: Shape, dtype: DType = 'f32', ...rest: Excess): Tensor =>
+  none('zeros', () => c.zeros(extentsOf(shape, dtype, ...rest), dtype))
 /** A shape filled with ones. */
-export const ones = (shape: Shape, dtype: DType = 'f32'): Tensor => none('ones', () => c.ones(extentsOf(shape), dtype))
+export const ones = (shape: Shape, dtype: DType = 'f32', ...rest: Excess): Tensor =>
+  none('ones', () => c.ones(extentsOf(shape, dtype, ...rest), dtype))
 
 /** A shape filled with one value; without a dtype, f32 for numbers, bool for booleans, i64 for bigints. Throws E_OVERFLOW. */
 export function full(shape: Shape, value: Scalar, dtype?: DType): Tensor {

@@ -85,14 +85,14 @@ export abstract class TensorElements extends TensorCore {
   }
 
   /**
-   * Text for templates and messages. Throws E_ARGUMENT where JavaScript's operators want a number: `x > 0` and `x * 2` would be
-   * false and NaN for every tensor.
+   * Text for templates and messages. Throws E_ARGUMENT for JavaScript's operators: `x > 0` would be false, `x * 2` NaN and `x + 1` text
+   * for every tensor.
    */
   [Symbol.toPrimitive](hint: string): string {
-    if (hint !== 'number') return this.toString()
+    if (hint === 'string') return this.toString()
     return placed(() => {
       throw new UserError('E_ARGUMENT', `an operator of JavaScript on a tensor ${this.dtype}${showShape(this.shape)}`, {
-        help: 'compute with methods (x.mul(2), x.greater(0)), or take the number of a scalar with item()',
+        help: 'compute with methods (x.add(1), x.greater(0)), or take the number of a scalar with item(); in text write String(x)',
       })
     })
   }

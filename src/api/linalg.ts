@@ -11,9 +11,10 @@ import type {
 import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Scalar } from '../scalar/ops.ts'
-import { extentsOf, type Shape } from '../types/shape.ts'
+import { extentsOf, type Shape, showShape } from '../types/shape.ts'
 import { named } from './core.ts'
 import { checkList, checkOptions, kindOf, kinds, notOperand, type OptionNames, optionNames } from './options.ts'
+import type { Excess } from './slicing.ts'
 import { many, one, Tensor, type TensorLike, two } from './tensor.ts'
 
 /** The tensor whose method a call is. Throws E_ARGUMENT for what is none. */
@@ -26,21 +27,23 @@ function self(name: string, x: Tensor): Tensor {
 }
 
 /** The same elements in another shape; one extent may be -1. Throws E_SHAPE. */
-export const reshape = (x: Tensor, shape: Shape): Tensor => self('reshape', x).reshape(shape)
+export const reshape = (x: Tensor, shape: Shape, ...rest: Excess): Tensor => self('reshape', x).reshape(shape, ...rest)
 /** Axes reordered; without a list, reversed. */
-export const transpose = (x: Tensor, axes?: readonly number[]): Tensor => self('transpose', x).transpose(axes)
+export const transpose = (x: Tensor, axes?: readonly number[], ...rest: Excess): Tensor =>
+  self('transpose', x).transpose(axes, ...rest)
 /** Two axes exchanged. */
 export const swapaxes = (x: Tensor, a: number, b: number): Tensor => self('swapaxes', x).swapaxes(a, b)
 /** One axis moved to another place. */
 export const moveaxis = (x: Tensor, from: number, to: number): Tensor => self('moveaxis', x).moveaxis(from, to)
 /** Axes of extent 1 repeated, leading axes added. Throws E_SHAPE. */
-export const broadcastTo = (x: TensorLike, shape: Shape): Tensor =>
-  one('broadcastTo', x, (a) => c.broadcastTo(a, extentsOf(shape)))
+export const broadcastTo = (x: TensorLike, shape: Shape, ...rest: Excess): Tensor =>
+  one('broadcastTo', x, (a) => c.broadcastTo(a, extentsOf(shape, ...rest)))
 /** Axes of extent 1 added at positions of the result. */
-export const expandDims = (x: Tensor, axes: number | readonly number[]): Tensor =>
-  self('expandDims', x).expandDims(axes)
+export const expandDims = (x: Tensor, axes: number | readonly number[], ...rest: Excess): Tensor =>
+  self('expandDims', x).expandDims(axes, ...rest)
 /** Axes of extent 1 dropped: those named, or all. */
-export const squeeze = (x: Tensor, axes?: number | readonly number[]): Tensor => self('squeeze', x).squeeze(axes)
+export const squeeze = (x: Tensor, axes?: number | readonly number[], ...rest: Excess): Tensor =>
+  self('squeeze', x).squeeze(axes, ...rest)
 /** Elements added around each axis (negative: cropped). */
 export const pad = (
   x: Tensor,
@@ -49,9 +52,10 @@ export const pad = (
   value?: Scalar,
 ): Tensor => self('pad', x).pad(widths, mode, value)
 /** Axes reversed in direction: those named, or all. */
-export const flip = (x: Tensor, axes?: number | readonly number[]): Tensor => self('flip', x).flip(axes)
+export const flip = (x: Tensor, axes?: number | readonly number[], ...rest: Excess): Tensor =>
+  self('flip', x).flip(axes, ...rest)
 /** The whole repeated along each axis. */
-export const tile = (x: Tensor, reps: readonly number[]): Tensor => self('tile', x).tile(reps)
+export const tile = (x: Tensor, reps: readonly number[], ...rest: Excess): Tensor => self('tile', x).tile(reps, ...rest)
 /** Each element repeated along an axis, or of the flattened tensor. */
 export const repeat = (x: Tensor, times: number, axis?: number): Tensor => self('repeat', x).repeat(times, axis)
 /** Elements shifted along an axis, around the end. */
@@ -136,7 +140,7 @@ const biasOf = <O extends { readonly bias?: Tensor }>(name: string, options: O, 
     return options.bias === undefined ? [] : [self('bias', options.bias)]
   })
 
-/** Options of a convolution: stride, padding ('same', 'valid', a number or pairs), dilation, groups and a bias [out]. */
+/** Options of a convolution: stride, padding ('SAME', 'VALID', a number or pairs), dilation, groups and a bias [out]. */
 export type ConvolutionOptions = Omit<ConvOptions, 'bias'> & { readonly bias?: Tensor }
 /** Options of a transposed convolution. */
 export type TransposedOptions = Omit<ConvTransposeOptions, 'bias'> & { readonly bias?: Tensor }
@@ -166,9 +170,20 @@ function convolution(name: string, x: Tensor, w: Tensor, options: ConvolutionOpt
   )
 }
 
-/** Convolution of images: `conv` with two spatial axes. */
-export const conv2d = (x: Tensor, w: Tensor, options: ConvolutionOptions = {}): Tensor =>
-  convolution('conv2d', x, w, options)
+/** Convolution of images: `conv` of x [batch, channels, height, width] with weights [out, channels / groups, height, width]. Throws E_SHAPE. */
+export function conv2d(x: Tensor, w: Tensor, options: ConvolutionOptions = {}): Tensor {
+  named('conv2d', () => {
+    for (const [what, t] of [
+      ['data', self('conv2d', x)],
+      ['weights', self('conv2d', w)],
+    ] as const)
+      if (t.rank !== 4)
+        throw new UserError('E_SHAPE', `${what} of shape ${showShape(t.shape)}`, {
+          help: 'data is [batch, channels, height, width], weights are [out, channels / groups, height, width]; conv takes any number of spatial axes',
+        })
+  })
+  return convolution('conv2d', x, w, options)
+}
 
 /** Transposed convolution: weights [channels, out / groups, ...spatial]. Throws E_SHAPE. */
 export function convTranspose(x: Tensor, w: Tensor, options: TransposedOptions = {}): Tensor {

@@ -6,7 +6,7 @@ import type { Scalar } from '../scalar/ops.ts'
 import { checkDType, type DType } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { extentsOf, type Shape, showShape, sizeOf } from '../types/shape.ts'
-import { checkOptions, kinds, optionNames } from './options.ts'
+import { checkOptions, kindOf, kinds, optionNames } from './options.ts'
 
 /** What a tensor can be made of. */
 export type TensorData = Scalar | readonly TensorData[] | HostArray | Uint8ClampedArray
@@ -59,15 +59,25 @@ function nesting(data: TensorData): { shape: number[]; flat: Scalar[] } {
       for (const y of x) walk(y, depth + 1)
     } else {
       if (depth !== shape.length) throw ragged(shape)
-      if (typeof x !== 'number' && typeof x !== 'bigint' && typeof x !== 'boolean')
-        throw new UserError('E_ARGUMENT', `a tensor element of type ${typeof x}`, {
-          help: 'elements are numbers, bigints or booleans',
-        })
+      if (typeof x !== 'number' && typeof x !== 'bigint' && typeof x !== 'boolean') throw notElement(x, depth)
       flat.push(x)
     }
   }
   walk(data, 0)
   return { shape, flat }
+}
+
+function notElement(x: unknown, depth: number): UserError {
+  const what = kindOf(x)
+  const help =
+    what === 'a Promise'
+      ? 'await it first'
+      : what !== 'a Tensor'
+        ? 'elements are numbers, bigints or booleans'
+        : depth === 0
+          ? 'it is a tensor already; astype converts one, reshape gives it another shape'
+          : 'stack([a, b]) and concat([a, b]) join tensors'
+  return new UserError('E_ARGUMENT', depth === 0 ? `the data is ${what}` : `an element is ${what}`, { help })
 }
 
 const ragged = (shape: readonly number[]): UserError =>

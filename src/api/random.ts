@@ -6,39 +6,55 @@ import type { FloatDType } from '../types/dtype.ts'
 import { extentsOf, type Shape } from '../types/shape.ts'
 import { named, recordMany } from './core.ts'
 import { tensor } from './creation.ts'
+import { kindOf } from './options.ts'
+import type { Excess } from './slicing.ts'
 import { one, type Tensor, two, wrap } from './tensor.ts'
 
+/** The 64 bits of a whole number, high word first; those of a negative one in two's complement. Throws E_ARGUMENT for more bits. */
 function words(seed: number | bigint, what: string): Uint32Array {
   if (typeof seed !== 'bigint' && !Number.isInteger(seed))
-    throw new UserError('E_ARGUMENT', `${what} is ${String(seed)}`, { help: 'give a whole number' })
+    throw new UserError('E_ARGUMENT', `${what} is ${typeof seed === 'number' ? String(seed) : kindOf(seed)}`, {
+      help: 'give a whole number',
+    })
+  if (typeof seed === 'number' && !Number.isSafeInteger(seed))
+    throw new UserError('E_ARGUMENT', `${what} is ${seed}, which stands for several whole numbers`, {
+      help: 'give a number of at most 2 ** 53 - 1 in magnitude, or a bigint: 123n',
+    })
+  if (typeof seed === 'bigint' && (seed >= 1n << 64n || seed < -(1n << 63n)))
+    throw new UserError('E_ARGUMENT', `${what} has more than 64 bits`, {
+      help: 'give a bigint from -(2n ** 63n) to 2n ** 64n - 1n: BigInt.asUintN(64, n) has the low bits of one',
+    })
   const bits = BigInt.asUintN(64, BigInt(seed))
   return Uint32Array.from([Number(bits >> 32n), Number(bits & 0xffffffffn)])
 }
 
-/** A key (u32[2]) from a seed. Throws E_ARGUMENT for a seed that is no whole number. */
+/**
+ * A key (u32[2]) from a seed of 64 bits: a whole number to 2^53 - 1 in magnitude, or a bigint from -2^63 to 2^64 - 1. A negative seed
+ * is its two's complement, so -1 is 2^64 - 1. Throws E_ARGUMENT for a seed that is no whole number, or needs more bits.
+ */
 export const key = (seed: number | bigint): Tensor => named('random.key', () => tensor(words(seed, 'the seed')))
 
 /** Keys independent of each other and of later uses; `k` itself should not be used again. */
 export const split = (k: Tensor, count = 2): Tensor[] =>
   recordMany('random.split', [k], ([a]) => c.splitKey(c.asNode(a ?? 0), count)).map(wrap)
 
-/** A key that also depends on a whole number, such as a step. */
+/** A key that also depends on a whole number, such as a step; which numbers, `key` says. Throws E_ARGUMENT. */
 export const foldIn = (k: Tensor, data: number | bigint): Tensor =>
   named('random.foldIn', () =>
     two('random.foldIn', k, tensor(words(data, 'the number')), (a, b) => c.foldIn(c.asNode(a), c.asNode(b))),
   )
 
 /** Uniform bits: u32, or u16 and u8, which cost half and a quarter. */
-export const bits = (k: Tensor, shape: Shape, dtype: RandomDType = 'u32'): Tensor =>
-  one('random.bits', k, (a) => c.randomBits(a, extentsOf(shape), dtype))
+export const bits = (k: Tensor, shape: Shape, dtype: RandomDType = 'u32', ...rest: Excess): Tensor =>
+  one('random.bits', k, (a) => c.randomBits(a, extentsOf(shape, dtype, ...rest), dtype))
 
 /** Uniform on [0, 1), of 24 random bits (f16: 11, bf16: 8). */
-export const uniform = (k: Tensor, shape: Shape, dtype: FloatDType = 'f32'): Tensor =>
-  one('random.uniform', k, (a) => c.randomUniform(a, extentsOf(shape), dtype))
+export const uniform = (k: Tensor, shape: Shape, dtype: FloatDType = 'f32', ...rest: Excess): Tensor =>
+  one('random.uniform', k, (a) => c.randomUniform(a, extentsOf(shape, dtype, ...rest), dtype))
 
 /** Standard normal, by Box-Muller. */
-export const normal = (k: Tensor, shape: Shape, dtype: FloatDType = 'f32'): Tensor =>
-  one('random.normal', k, (a) => c.randomNormal(a, extentsOf(shape), dtype))
+export const normal = (k: Tensor, shape: Shape, dtype: FloatDType = 'f32', ...rest: Excess): Tensor =>
+  one('random.normal', k, (a) => c.randomNormal(a, extentsOf(shape, dtype, ...rest), dtype))
 
 /** true with probability `p`, rounded to a multiple of 2^-16 (0 and 1 are exact). Throws E_ARGUMENT unless 0 <= p <= 1. */
 export const bernoulli = (k: Tensor, p: number, shape: Shape): Tensor =>

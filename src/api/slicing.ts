@@ -34,16 +34,33 @@ export function sliceNode(x: Node, specs: readonly SliceArgument[]): Node {
   return specs.reduceRight<Node>((y, s, i) => (typeof s === 'number' ? c.selectAt(y, i, s) : y), whole)
 }
 
+/** Arguments after those a call takes: nobody gives them on purpose, so types have none. */
+export type Excess = readonly never[]
+
+/** A list as an example: the numbers that were given one by one, if they were. */
+const listOf = (first: unknown, rest: readonly unknown[], other: string): string => {
+  const numbers = [first, ...rest].filter((x) => typeof x === 'number')
+  return numbers.length > 0 ? `[${numbers.join(', ')}]` : other
+}
+
 /** The axes of a transposition. Throws E_ARGUMENT for what is no list. */
-export function axesList(axes: readonly number[] | undefined): readonly number[] | undefined {
-  if (axes !== undefined) checkList(axes, 'the axes', '[1, 0]')
+export function axesList(axes: readonly number[] | undefined, rest: Excess): readonly number[] | undefined {
+  if (axes !== undefined) checkList(axes, 'the axes', listOf(axes, rest, '[1, 0]'))
   return axes
 }
 
 /** How often each axis is repeated. Throws E_ARGUMENT for what is no list. */
-export function repetitions(reps: readonly number[]): readonly number[] {
-  checkList(reps, 'the repetitions', '[2, 1]')
+export function repetitions(reps: readonly number[], rest: Excess): readonly number[] {
+  checkList(reps, 'the repetitions', listOf(reps, rest, '[2, 1]'))
   return reps
+}
+
+/** An axis or a list of axes. Throws E_ARGUMENT for axes given one by one, of which all but the first would be left out. */
+export function axesOnce<T>(axes: T, rest: Excess): T {
+  if (rest.length === 0) return axes
+  throw new UserError('E_ARGUMENT', 'axes are given one by one', {
+    help: `give a list such as ${listOf(axes, rest, '[0, 1]')}`,
+  })
 }
 
 /** The widths of padding. Throws E_ARGUMENT for what are no pairs, and for a mode there is not. */

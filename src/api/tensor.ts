@@ -9,7 +9,15 @@ import { extentsOf, type Shape } from '../types/shape.ts'
 import { checkState, type LiveState, record, recordMany, typeOfState } from './core.ts'
 import { TensorElements } from './elements.ts'
 import { type Keepdims, type KeepdimsOrDType, keepdimsOf, scanOptionsOf, totalOptionsOf } from './reductions.ts'
-import { axesList, checkedWidths, repetitions, type SliceArgument, sliceNode } from './slicing.ts'
+import {
+  axesList,
+  axesOnce,
+  checkedWidths,
+  type Excess,
+  repetitions,
+  type SliceArgument,
+  sliceNode,
+} from './slicing.ts'
 
 /** A tensor, or a host value that takes the dtype of the tensor beside it. */
 export type TensorLike = Tensor | Scalar
@@ -278,12 +286,12 @@ export class Tensor extends TensorElements {
 
   // Shape: views cost nothing inside a program.
   /** The same elements in another shape; one extent may be -1. Throws E_SHAPE. */
-  reshape(shape: Shape): Tensor {
-    return one('reshape', this, (a) => c.reshape(a, extentsOf(shape)))
+  reshape(shape: Shape, ...rest: Excess): Tensor {
+    return one('reshape', this, (a) => c.reshape(a, extentsOf(shape, ...rest)))
   }
   /** Axes reordered: output axis i is axis axes[i]; without a list, reversed. */
-  transpose(axes?: readonly number[]): Tensor {
-    return one('transpose', this, (a) => c.transpose(a, axesList(axes)))
+  transpose(axes?: readonly number[], ...rest: Excess): Tensor {
+    return one('transpose', this, (a) => c.transpose(a, axesList(axes, rest)))
   }
   /** Axes reversed. */
   get T(): Tensor {
@@ -298,16 +306,16 @@ export class Tensor extends TensorElements {
     return one('moveaxis', this, (x) => c.moveAxis(x, from, to))
   }
   /** Axes of extent 1 repeated, leading axes added. */
-  broadcastTo(shape: Shape): Tensor {
-    return one('broadcastTo', this, (a) => c.broadcastTo(a, extentsOf(shape)))
+  broadcastTo(shape: Shape, ...rest: Excess): Tensor {
+    return one('broadcastTo', this, (a) => c.broadcastTo(a, extentsOf(shape, ...rest)))
   }
   /** Axes of extent 1 added at positions of the result. */
-  expandDims(axes: number | readonly number[]): Tensor {
-    return one('expandDims', this, (a) => c.expandDims(a, axes))
+  expandDims(axes: number | readonly number[], ...rest: Excess): Tensor {
+    return one('expandDims', this, (a) => c.expandDims(a, axesOnce(axes, rest)))
   }
   /** Axes of extent 1 dropped: those named, or all. */
-  squeeze(axes?: number | readonly number[]): Tensor {
-    return one('squeeze', this, (a) => c.squeeze(a, axes))
+  squeeze(axes?: number | readonly number[], ...rest: Excess): Tensor {
+    return one('squeeze', this, (a) => c.squeeze(a, axesOnce(axes, rest)))
   }
   /** Axes start to end as one. */
   flatten(start = 0, end = -1): Tensor {
@@ -322,12 +330,12 @@ export class Tensor extends TensorElements {
     return one('pad', this, (a) => c.pad(a, checkedWidths(widths, mode), mode, value))
   }
   /** Axes reversed in direction: those named, or all. */
-  flip(axes?: number | readonly number[]): Tensor {
-    return one('flip', this, (a) => c.flip(a, axes))
+  flip(axes?: number | readonly number[], ...rest: Excess): Tensor {
+    return one('flip', this, (a) => c.flip(a, axesOnce(axes, rest)))
   }
   /** The whole repeated along each axis. */
-  tile(reps: readonly number[]): Tensor {
-    return one('tile', this, (a) => c.tile(a, repetitions(reps)))
+  tile(reps: readonly number[], ...rest: Excess): Tensor {
+    return one('tile', this, (a) => c.tile(a, repetitions(reps, rest)))
   }
   /** Each element repeated along an axis, or of the flattened tensor. */
   repeat(times: number, axis?: number): Tensor {

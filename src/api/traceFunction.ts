@@ -2,7 +2,7 @@
 import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { named, nodeIn, type TensorCore, type TensorTrace, tracing } from './core.ts'
-import { checkFunction } from './options.ts'
+import { checkFunction, kindOf } from './options.ts'
 import { Tensor } from './tensor.ts'
 import type { Purpose } from './trace.ts'
 import { describe, rebuildTree, type TensorSpec, type TreeSpec } from './tree.ts'
@@ -44,6 +44,43 @@ function resultOf(
   return { structure, nodes }
 }
 
+/** What an argument without tensors is: a number, a list of numbers. */
+function withoutTensors(x: unknown): string {
+  const numbers = Array.isArray(x) && x.length > 0 && x.every((v) => typeof v === 'number')
+  return numbers ? 'a list of numbers' : kindOf(x)
+}
+
+/**
+ * Runs a function of tensors. Where it fails as code does that takes something else for a tensor (`x.add is not a function`), and was given
+ * no tensor at all, the arguments are at fault: E_ARGUMENT.
+ */
+function onTensors(
+  f: (...args: never[]) => unknown,
+  args: readonly unknown[],
+  tensors: readonly number[],
+  { name }: Purpose,
+): unknown {
+  try {
+    return f(...(args as never[]))
+  } catch (cause) {
+    if (!(cause instanceof TypeError) || tensors.some((n) => n > 0) || (args.length === 0 && f.length === 0))
+      throw cause
+    const [first] = args
+    const given =
+      args.length === 0
+        ? 'no argument'
+        : `${args.length === 1 ? '' : 'nothing but '}${args.map(withoutTensors).join(' and ')}`
+    throw new UserError(
+      'E_ARGUMENT',
+      `a function given to ${name} got ${given} and no tensor, and threw: ${cause.message}`,
+      {
+        help: `pass tensors, such as tensor([1, 2]); in explain and compile ${withoutTensors(first) === 'a list of numbers' ? `spec([${String(first)}])` : 'spec([2, 3])'} stands for one of that shape`,
+        cause,
+      },
+    )
+  }
+}
+
 /** Traces a function on arguments of which only shapes and dtypes count. Throws what the function throws, E_STRUCTURE, E_ARGUMENT for an async function and what is none. */
 export function traceFunction(
   f: (...args: never[]) => unknown,
@@ -63,7 +100,7 @@ export function traceFunction(
       const made = leaves.map((x) => new Tensor({ kind: 'traced', node: t.addParam(x.shape, x.dtype), trace: t }))
       return rebuildTree(s, () => made.shift())
     })
-    const value = f(...(tracers as never[]))
+    const value = onTensors(f, tracers, leavesOfArgument, purpose)
     return purpose.program ? resultOf(t, value, purpose) : named(purpose.name, () => resultOf(t, value, purpose))
   })
   const outputs = [...new Set(result.nodes)]

@@ -1,8 +1,8 @@
 /** Neural-network activations, normalisations, losses and layers: plain compositions, unknown to every pass by name. */
 import { UserError } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import { computeDType, isFloat } from '../types/dtype.ts'
-import { normaliseAxis, showShape } from '../types/shape.ts'
+import { computeDType, isFloat, isInteger } from '../types/dtype.ts'
+import { normaliseAxis, sameShape, showShape } from '../types/shape.ts'
 import { expandDims, reshape, squeeze } from './broadcast.ts'
 import { matmul } from './contract.ts'
 import {
@@ -201,6 +201,19 @@ export const embedding = (table: Node, indices: Node): Node => take(table, indic
 /** -log softmax(logits)[label] for each row: logits [..., classes] (or classes at `axis`), integer labels without that axis. Throws E_SHAPE. */
 export function crossEntropy(logits: Node, labels: Node, axis = -1): Node {
   const a = normaliseAxis(axis, logits.shape.length)
+  const rows = logits.shape.toSpliced(a, 1)
+  if (sameShape(labels.shape, logits.shape))
+    throw new UserError('E_SHAPE', `labels ${showShape(labels.shape)} have the class axis, as one-hot labels do`, {
+      help: `pass the number of each row's class: argmax(labels, ${axis}); for probabilities use logSoftmax(logits, ${axis}).mul(labels).sum(${axis}).neg()`,
+    })
+  if (!sameShape(labels.shape, rows))
+    throw new UserError('E_SHAPE', `labels ${showShape(labels.shape)} for logits ${showShape(logits.shape)}`, {
+      help: `labels have the shape of the logits without the class axis: ${showShape(rows)}`,
+    })
+  if (!isInteger(labels.dtype))
+    throw new UserError('E_DTYPE', `the labels are ${labels.dtype}`, {
+      help: "labels are the numbers of classes: cast them with astype('i32')",
+    })
   return inCompute(logits, (v) => {
     return sub(logSumExp(v, a), squeeze(pickAlongAxis(v, expandDims(labels, a), a), a))
   })

@@ -10,12 +10,10 @@ import { type Shape, showShape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
 import { contractLabelled, labelAt } from './contract.ts'
 import { add, cast, commonDType, div, mul } from './elementwise.ts'
+import { type Padding, type Pair, paddingPairs, transposedPadding } from './padding.ts'
 import { mean, reduceMax, sum } from './reduce.ts'
 import { floats } from './source.ts'
 import { flip, pad, padInterior, permute, slidingWindow } from './views.ts'
-
-/** `same`: output extent is input / stride rounded up, an odd element of padding after (`same-lower`: before). Pairs are [before, after] an axis. */
-export type Padding = 'valid' | 'same' | 'same-lower' | number | readonly (readonly [number, number])[]
 
 /** Placement of windows; one number stands for every spatial axis. */
 export interface WindowOptions {
@@ -59,31 +57,6 @@ function perAxis(
       help: 'give one number, or one for each spatial axis',
     })
   return [...value]
-}
-
-type Pair = readonly [number, number]
-
-/** Padding as pairs, for windows of the given spans. */
-export function paddingPairs(
-  padding: Padding | undefined,
-  extents: readonly number[],
-  spans: readonly number[],
-  strides: readonly number[],
-): Pair[] {
-  if (padding === undefined || padding === 'valid') return extents.map(() => [0, 0])
-  if (typeof padding === 'number') return extents.map(() => [padding, padding])
-  if (padding === 'same' || padding === 'same-lower')
-    return extents.map((n, i) => {
-      const stride = strides[i] ?? 1
-      const total = Math.max(0, (Math.ceil(n / stride) - 1) * stride + (spans[i] ?? 1) - n)
-      const less = Math.floor(total / 2)
-      return padding === 'same' ? [less, total - less] : [total - less, less]
-    })
-  if (padding.length !== extents.length)
-    throw new UserError('E_ARGUMENT', `${padding.length} padding pairs for ${extents.length} spatial axes`, {
-      help: 'give a pair [before, after] for each spatial axis',
-    })
-  return [...padding]
 }
 
 const spansOf = (kernel: readonly number[], dilation: readonly number[]): number[] =>
@@ -156,8 +129,8 @@ export function conv(x: Node, w: Node, options: ConvOptions = {}): Node {
 
 /**
  * The transpose of a convolution (its gradient in the data): x [batch, channels, ...spatial], weights
- * [channels, out / groups, ...spatial]. Extent: (n - 1) stride + span - before - after + outputPadding; `same` pads so that
- * it is n * stride. Throws E_SHAPE.
+ * [channels, out / groups, ...spatial]. Extent: (n - 1) stride + span - before - after + outputPadding; `same` makes it
+ * n * stride. Throws E_SHAPE.
  */
 export function convTranspose(x: Node, w: Node, options: ConvTransposeOptions = {}): Node {
   const groups = options.groups ?? 1
@@ -212,23 +185,6 @@ export function convTranspose(x: Node, w: Node, options: ConvTransposeOptions = 
     ),
     options.bias,
   )
-}
-
-/** `same` takes span - stride elements away in all, so that the extent is n * stride. */
-function transposedPadding(
-  padding: Padding | undefined,
-  spans: readonly number[],
-  stride: readonly number[],
-  extra: readonly number[],
-  count: number,
-): Pair[] {
-  if (padding === 'same' || padding === 'same-lower')
-    return spans.map((s, i) => {
-      const total = s + (extra[i] ?? 0) - (stride[i] ?? 1)
-      const less = Math.floor(total / 2)
-      return padding === 'same' ? [less, total - less] : [total - less, less]
-    })
-  return paddingPairs(padding, new Array<number>(count).fill(0), spans, stride)
 }
 
 /** Extra elements after the padding that `ceilMode` needs (negative: too many): a window must start before the end of the data and its padding in front. */

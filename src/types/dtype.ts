@@ -46,12 +46,21 @@ const info = {
 
 export const allDTypes = Object.keys(info) as readonly DType[]
 
+/** The name here of what NumPy and others name in full: `float32`, `uint8`. */
+const shortName = (name: string): string =>
+  name
+    .toLowerCase()
+    .replace(/^(b?)(?:float|fp)(?=\d)/, '$1f')
+    .replace(/^(u?)int(?=\d)/, (_, u: string) => (u === '' ? 'i' : 'u'))
+    .replace(/^boolean$/, 'bool')
+
 /** What is known of a dtype. Throws E_DTYPE for a name that is none. */
 export function checkDType(d: DType): DTypeInfo {
-  const known: DTypeInfo | undefined = info[d]
-  if (known !== undefined) return known
-  throw new UserError('E_DTYPE', `there is no dtype ${typeof d === 'string' ? `"${String(d)}"` : String(d)}`, {
-    help: `use one of ${allDTypes.join(', ')}`,
+  if (Object.hasOwn(info, d)) return info[d]
+  const given: unknown = d
+  const meant = typeof given === 'string' ? shortName(given) : ''
+  throw new UserError('E_DTYPE', `there is no dtype ${typeof given === 'string' ? `"${given}"` : typeof given}`, {
+    help: Object.hasOwn(info, meant) ? `write '${meant}'` : `use one of ${allDTypes.join(', ')}`,
   })
 }
 

@@ -23,13 +23,20 @@ export function sizeOf(shape: Shape): number {
   return n
 }
 
-/** The extents of what shall be a shape. Throws E_SHAPE for what is no list; `sizeOf` checks the extents. */
-export function extentsOf(shape: Shape): number[] {
+/**
+ * The extents of what shall be a shape; `rest` are the arguments after it. Throws E_SHAPE for what is no list, numbers one by one among
+ * them; `sizeOf` checks the extents.
+ */
+export function extentsOf(shape: Shape, ...rest: readonly unknown[]): number[] {
   const given: unknown = shape
-  if (Array.isArray(given) || ArrayBuffer.isView(given)) return [...shape]
+  if (Array.isArray(given) || (ArrayBuffer.isView(given) && !(given instanceof DataView))) return [...shape]
   const what = typeof given === 'object' && given !== null ? 'an object' : String(given)
+  const numbers = [given, ...rest].filter((x) => typeof x === 'number')
   throw new UserError('E_SHAPE', `the shape is ${what}, not a list of extents`, {
-    help: typeof given === 'number' ? `write [${given}]` : 'write a list such as [2, 3]; [] is the shape of a scalar',
+    help:
+      typeof given === 'number'
+        ? `write ${showShape(numbers)}`
+        : 'write a list such as [2, 3]; [] is the shape of a scalar',
   })
 }
 

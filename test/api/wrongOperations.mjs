@@ -69,7 +69,11 @@ export const wrongOperations = {
       'E_SHAPE groupNorm of [2, 3] in 2 groups',
       () => s.nn.groupNorm(ones([2, 3]), 2) /* here */,
     ],
-    ['labels that are floats', 'E_DTYPE crossEntropy: an index is f32', () => s.nn.crossEntropy(M, M) /* here */],
+    [
+      'labels that are floats',
+      'E_SHAPE crossEntropy: labels [2, 3] have the class axis, as one-hot labels do',
+      () => s.nn.crossEntropy(M, M) /* here */,
+    ],
     ['one element of several', 'E_SHAPE item() of shape [2]', () => v.item() /* here */],
     ['a slice of text', 'E_ARGUMENT slice: one axis of the slice: a string, not a list', () => v.slice('a') /* here */],
     [

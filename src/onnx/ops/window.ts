@@ -1,5 +1,6 @@
 /** Convolutions and poolings. */
-import { averagePool, conv, convTranspose, maxPool, type Padding } from '../../compose/window.ts'
+import { type Padding, paddingPairs } from '../../compose/padding.ts'
+import { averagePool, conv, convTranspose, maxPool } from '../../compose/window.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
@@ -91,9 +92,8 @@ function maxIndices(c: OpContext, x: n.Node, pooled: n.Node): n.Node {
   const count = kernel.length
   const strides = typeof stride === 'number' ? kernel.map(() => stride) : [...stride]
   const dilations = dilation ?? kernel.map(() => 1)
-  const lows = kernel.map((k, i) =>
-    lowPadding(padding, x.shape[i + 2] ?? 0, (k - 1) * (dilations[i] ?? 1) + 1, strides[i] ?? 1, i),
-  )
+  const spans = kernel.map((k, i) => (k - 1) * (dilations[i] ?? 1) + 1)
+  const lows = paddingPairs(padding, x.shape.slice(2), spans, strides).map(([low]) => low)
   const outs = pooled.shape.slice(2)
   const widths = x.shape.map((d, a): [number, number] => {
     if (a < 2) return [0, 0]
@@ -130,16 +130,6 @@ function maxIndices(c: OpContext, x: n.Node, pooled: n.Node): n.Node {
     parts.push(n.mul(n.add(base, n.mul(k, dilations[i] ?? 1)), columnMajor(i + 2)))
   }
   return parts.reduce((a, b) => n.add(a, b))
-}
-
-function lowPadding(padding: Padding, extent: number, span: number, stride: number, i: number): number {
-  if (padding === 'valid') return 0
-  if (padding === 'same' || padding === 'same-lower') {
-    const total = Math.max(0, (Math.ceil(extent / stride) - 1) * stride + span - extent)
-    const less = Math.floor(total / 2)
-    return padding === 'same' ? less : total - less
-  }
-  return typeof padding === 'number' ? padding : (padding[i]?.[0] ?? 0)
 }
 
 const maxPoolOf: Handler = (c) => {
