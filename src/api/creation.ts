@@ -14,7 +14,8 @@ import { many, none, one, type Tensor, type TensorLike, wrap } from './tensor.ts
 /**
  * A tensor of host values: a scalar, nested lists or a typed array, copied. Numbers make f32, booleans bool, bigints i64,
  * typed arrays their own dtype, unless `dtype` says otherwise; values convert as casts do. Inside jit it is a literal of the
- * program. Throws E_SHAPE for ragged lists or a `shape` of another size.
+ * program. Throws E_SHAPE for ragged lists or a `shape` of another size, E_STRUCTURE for a list that holds itself, E_OVERFLOW for
+ * very many listed elements.
  */
 export function tensor(data: TensorData, options: TensorOptions = {}): Tensor {
   const literal = named('tensor', () => literalOf(data, options))

@@ -45,13 +45,31 @@ const naturalDType: Readonly<Record<string, DType>> = {
   BigUint64Array: 'u64',
 }
 
-/** The shape of nested lists. Throws E_SHAPE when they are ragged. */
-function nesting(data: TensorData): { shape: number[]; flat: Scalar[] } {
+/** Most levels of nested lists, and most elements: lists may share parts, so that few of them hold very many elements. */
+const maxDepth = 64
+const maxListed = 2 ** 26
+
+/** The shape of nested lists, after their first rows. Throws E_STRUCTURE, E_OVERFLOW. */
+function shapeOfLists(data: TensorData): number[] {
   const shape: number[] = []
   for (let x = data; isList(x) || isTyped(x); x = x[0] ?? 0) {
+    if (shape.length === maxDepth)
+      throw new UserError('E_STRUCTURE', `the list is nested deeper than ${maxDepth} or holds itself`, {
+        help: 'give lists of numbers, one level an axis',
+      })
     shape.push(x.length)
     if (x.length === 0) break
   }
+  if (shape.reduce((n, d) => n * Math.max(1, d), 1) > maxListed)
+    throw new UserError('E_OVERFLOW', `nested lists of shape ${showShape(shape)} hold more than ${maxListed} elements`, {
+      help: 'give a typed array, and its shape in the options',
+    })
+  return shape
+}
+
+/** The shape and the elements of nested lists. Throws E_SHAPE when they are ragged. */
+function nesting(data: TensorData): { shape: number[]; flat: Scalar[] } {
+  const shape = shapeOfLists(data)
   const flat: Scalar[] = []
   const walk = (x: TensorData, depth: number): void => {
     if (isList(x) || isTyped(x)) {
@@ -101,7 +119,10 @@ function encode(values: readonly Scalar[], dtype: DType): HostArray {
   return out
 }
 
-/** A copy of host values. Values convert as casts do. Throws E_SHAPE for ragged lists or a shape of another size. */
+/**
+ * A copy of host values. Values convert as casts do. Throws E_SHAPE for ragged lists or a shape of another size,
+ * E_STRUCTURE for lists nested too deep or in a circle, E_OVERFLOW for very many listed elements.
+ */
 export function literalOf(data: TensorData, options: TensorOptions = {}): Literal {
   checkOptions(options, 'tensor', tensorOptions)
   if (options.dtype !== undefined) checkDType(options.dtype)

@@ -116,12 +116,12 @@ export function rebuildTree(s: TreeSpec, next: () => unknown): unknown {
     case 'list':
       return s.items.map((item) => rebuildTree(item, next))
     case 'record': {
-      const out: Record<string, unknown> = {}
-      s.keys.forEach((k, i) => {
+      const entry = (k: string, i: number): [string, unknown][] => {
         const item = s.items[i]
-        if (item !== undefined) out[k] = rebuildTree(item, next)
-      })
-      return out
+        return item === undefined ? [] : [[k, rebuildTree(item, next)]]
+      }
+      // Entries are the tree's own, whatever their names ("__proto__" too).
+      return Object.fromEntries(s.keys.flatMap(entry))
     }
   }
 }

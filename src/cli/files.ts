@@ -1,5 +1,15 @@
 /** Reading and writing files: what the operating system refuses becomes E_FILE. */
-import { closeSync, fstatSync, openSync, readFileSync, readSync, realpathSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readFileSync,
+  readSync,
+  realpathSync,
+  type Stats,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { makeFolder } from '../backends/folders.ts'
 import { UserError } from '../diagnostics/errors.ts'
@@ -14,6 +24,7 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
   ENAMETOOLONG: 'its name is too long',
   ENOSPC: 'the disk is full',
+  ENXIO: 'it is a socket, or a device that is not there',
   ERR_FS_FILE_TOO_LARGE: 'it is too large',
 }
 
@@ -32,10 +43,36 @@ export function fileError(verb: 'read' | 'write', path: string, cause: unknown, 
   })
 }
 
+/** What a path leads to that is no file. */
+function kindOf(s: Stats): string {
+  if (s.isDirectory()) return 'a folder'
+  if (s.isFIFO()) return 'a pipe'
+  if (s.isSocket()) return 'a socket'
+  return 'a device'
+}
+
+/**
+ * Reads from an open file. A pipe or a device may have no end, or nothing to read for ever: opening does not wait for one, and it is
+ * refused before a byte is read.
+ */
+function fromFile<R>(path: string, read: (file: number) => R): R {
+  const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
+  try {
+    const stats = fstatSync(file)
+    if (!stats.isFile())
+      throw new UserError('E_FILE', `cannot read ${path}: it is ${kindOf(stats)}`, {
+        help: 'give a file; what a pipe gives, write into one first',
+      })
+    return read(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
 /** A whole file. Throws E_FILE. */
 export function readBytes(path: string): Uint8Array {
   try {
-    return readFileSync(path)
+    return fromFile(path, (file) => readFileSync(file))
   } catch (cause) {
     throw fileError('read', path, cause)
   }
@@ -56,11 +93,10 @@ export function writeBytes(path: string, data: Uint8Array | string): void {
   }
 }
 
-function readPart(path: string, offset: number, length: number | undefined): Uint8Array {
-  const file = openSync(path, 'r')
-  try {
-    const wanted = length ?? Math.max(0, fstatSync(file).size - offset)
-    const out = new Uint8Array(Math.min(wanted, Math.max(0, fstatSync(file).size - offset)))
+const readPart = (path: string, offset: number, length: number | undefined): Uint8Array =>
+  fromFile(path, (file) => {
+    const rest = Math.max(0, fstatSync(file).size - offset)
+    const out = new Uint8Array(Math.min(length ?? rest, rest))
     let at = 0
     while (at < out.length) {
       const n = readSync(file, out, at, out.length - at, offset + at)
@@ -68,10 +104,7 @@ function readPart(path: string, offset: number, length: number | undefined): Uin
       at += n
     }
     return out.subarray(0, at)
-  } finally {
-    closeSync(file)
-  }
-}
+  })
 
 /** Reads external data beside a model; links that lead out of the model's folder are refused. */
 export function externalLoader(modelPath: string): ExternalLoader {

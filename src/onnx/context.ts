@@ -6,16 +6,20 @@ import { type DType, isFloat } from '../types/dtype.ts'
 import { normaliseAxis } from '../types/shape.ts'
 import { isCoded, type Value } from './codes.ts'
 import { type AttributeProto, attributeType, type GraphProto, type NodeProto, type TensorProto } from './proto.ts'
-import type { StepBody } from './stepBody.ts'
+import type { StepBody, Unfit } from './stepBody.ts'
 import { dtypeOfElement, elementTypeName, type HostTensor } from './tensors.ts'
+import type { Because } from './values.ts'
 
 /** Thrown by a handler for what the importer cannot express; the importer collects all of them before it gives up. */
 export class Unsupported extends Error {}
 
 /** What the importer offers to handlers beyond the node itself. */
 export interface ImportServices {
-  /** The host value of a node; inputs it depends on become value-specialised. */
-  hostValue(node: Node, what: string): HostTensor
+  /**
+   * The host value of a node; inputs it depends on become value-specialised. `because`: what is wrong with the part of the model that
+   * the value decides on.
+   */
+  hostValue(node: Node, what: string, because?: Because): HostTensor
   /** Whether a node is computed from constants alone. */
   isStatic(node: Node): boolean
   /** Whether a node's value is known without the values of inputs; asking for it may turn parameters into constants. */
@@ -26,10 +30,10 @@ export interface ImportServices {
   /** Imports a subgraph in the scope of the node that holds it; gives its outputs. */
   subgraph(graph: GraphProto, inputs: readonly Node[]): readonly Node[]
   /**
-   * Imports a subgraph once for all steps, on parameters of the given types. Undefined where it cannot be: it asks for the value
-   * of a parameter, or is unsupported on values known at run time alone.
+   * Imports a subgraph once for all steps, on parameters of the given types. Unfit where it cannot be: it asks for the value
+   * of a parameter, is unsupported on values known at run time alone, or is wrong, which counts only if it runs.
    */
-  stepBody(graph: GraphProto, types: readonly TensorType[]): StepBody | undefined
+  stepBody(graph: GraphProto, types: readonly TensorType[]): StepBody | Unfit
 }
 
 const utf8 = new TextDecoder()
@@ -160,13 +164,13 @@ export class OpContext {
   }
 
   /** The host value of an input, needed to fix shapes or attributes. */
-  host(i: number, what: string): HostTensor {
-    return this.services.hostValue(this.need(i), what)
+  host(i: number, what: string, because?: Because): HostTensor {
+    return this.services.hostValue(this.need(i), what, because)
   }
 
   /** The elements of an input as numbers. */
-  numbersOf(i: number, what: string): number[] {
-    const t = this.host(i, what)
+  numbersOf(i: number, what: string, because?: Because): number[] {
+    const t = this.host(i, what, because)
     return Array.from({ length: t.data.length }, (_, k) => Number(readElement(t.data, t.dtype, k)))
   }
 
@@ -176,8 +180,8 @@ export class OpContext {
   }
 
   /** The one number of an input. */
-  intOf(i: number, what: string): number {
-    const values = this.intsOf(i, what)
+  intOf(i: number, what: string, because?: Because): number {
+    const values = this.numbersOf(i, what, because)
     const [v] = values
     if (v === undefined || values.length !== 1) throw this.malformed(`${what} must be one number`)
     return v

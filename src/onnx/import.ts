@@ -1,360 +1,52 @@
 /**
- * ONNX model to graph. Nodes are imported in order through the handler table (`ops/`); local functions are inlined; inputs
- * whose values fix shapes are value-specialised: the import starts again with them as constants. Everything unsupported is
- * listed at once.
+ * ONNX model to graph: the model is decoded and put in order (`arrange.ts`), then passed over (`pass.ts`). Inputs whose values fix
+ * shapes are value-specialised: the pass is made again with them as constants.
  */
 import { UserError } from '../diagnostics/errors.ts'
-import { inOrigin, makeOrigin } from '../diagnostics/origin.ts'
-import { makeNode, withContext } from '../graph/build.ts'
-import type { Graph, Node, NodeOf, TensorType } from '../graph/node.ts'
-import { type DType, isFloat } from '../types/dtype.ts'
-import type { HostArray } from '../types/host.ts'
-import { type Shape, sizeOf } from '../types/shape.ts'
-import { isCoded, type Value } from './codes.ts'
-import { type ImportServices, OpContext, Unsupported } from './context.ts'
+import { withContext } from '../graph/build.ts'
+import { arrange } from './arrange.ts'
 import { decodeModel } from './decode.ts'
-import { functionKey, instantiate } from './functions.ts'
-import { type InputOptions, type ModelInput, modelInputs } from './inputs.ts'
-import { literal } from './nodes.ts'
-import { findHandler } from './ops/index.ts'
-import { isUnsupported, Problems, remedyOf } from './problems.ts'
-import type { FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto } from './proto.ts'
-import { type Binding, poisoned, Scope } from './scope.ts'
-import { mark, type StepBody, stepBody, stepParams } from './stepBody.ts'
-import { type ExternalLoader, type HostTensor, tensorFromProto } from './tensors.ts'
-import { HostValues, NeedsInputValues, NeedsStepValue } from './values.ts'
+import { modelInputs } from './inputs.ts'
+import { type ImportedModel, type ImportOptions, ImportPass } from './pass.ts'
+import { type Because, NeedsInputValues } from './values.ts'
 
-export interface ImportOptions extends InputOptions {
-  /** Computes a node that depends on constants only (the caller gives its reference evaluator). */
-  readonly evaluate: (node: Node) => HostArray
-  /** Reads external data; without it, models that keep tensors in other files are refused. */
-  readonly external?: ExternalLoader
-  /**
-   * Float initialisers become parameters of the graph, after the inputs, so that derivatives in them exist. Those whose values
-   * fix shapes or attributes stay constants, as do whole exponents (a power of negative numbers has no derivative in its
-   * exponent), unused ones and those of subgraphs.
-   */
-  readonly parameters?: boolean
-}
+const quoted = (names: readonly string[]): string => [...new Set(names)].map((name) => `"${name}"`).join(', ')
 
-/** A float initialiser that is a parameter of the graph, and its value in the model. */
-export interface ModelParameter {
-  readonly name: string
-  readonly value: HostTensor
-}
-
-export interface ImportedModel {
-  readonly graph: Graph
-  /** Names of the inputs: the graph's first parameters, by parameter number. */
-  readonly inputNames: readonly string[]
-  /** Float initialisers, the graph's parameters after the inputs; none unless asked for. */
-  readonly parameters: readonly ModelParameter[]
-  readonly outputNames: readonly string[]
-  /** Inputs whose values were needed to fix shapes: they are constants of the graph, not parameters. */
-  readonly specialised: readonly string[]
-}
-
-const normaliseDomain = (domain: string): string => (domain === 'ai.onnx' ? '' : domain)
-const fullName = (n: NodeProto): string => (normaliseDomain(n.domain) === '' ? n.opType : `${n.domain}.${n.opType}`)
-
-/** Local functions may call each other, but not without end. */
-const maxCallDepth = 64
-/** Results up to this many elements that depend on constants only are folded at once: shape computations. */
-const foldLimit = 1024
-/** ... unless they are computed through tensors larger than this. */
-const heavyLimit = 2 ** 16
-
-/** A host tensor as a value. */
-function toValue(t: HostTensor): Value {
-  return t.coded === undefined ? literal(t) : { coded: t.coded, node: literal(t) }
-}
-
-const isValue = (x: Value | readonly (Value | undefined)[]): x is Value => !Array.isArray(x)
-
-type Opsets = ReadonlyMap<string, number>
-const opsetsOf = (list: readonly { domain: string; version: number }[]): Opsets =>
-  new Map(list.map((o) => [normaliseDomain(o.domain), o.version]))
-
-/** One pass over a model with a given set of specialised inputs. */
-class ImportPass {
-  private readonly model: ModelProto
-  private readonly options: ImportOptions
-  private readonly functions: ReadonlyMap<string, FunctionProto>
-  private readonly values: HostValues
-  private readonly problems = new Problems()
-  /** Inputs and initialisers that are constants because their values fix shapes. */
-  private readonly specialised: ReadonlySet<string>
-  private readonly params: NodeOf<'param'>[] = []
-  private readonly parameters: ModelParameter[] = []
-
-  constructor(model: ModelProto, options: ImportOptions, specialised: ReadonlySet<string>) {
-    this.model = model
-    this.options = options
-    this.specialised = specialised
-    this.functions = new Map(
-      model.functions.map((f) => [functionKey(normaliseDomain(f.domain), f.name, f.overload), f]),
-    )
-    this.values = new HostValues(options.evaluate)
-  }
-
-  private tensor(proto: TensorProto): HostTensor {
-    return tensorFromProto(proto, this.options.external)
-  }
-
-  private initialisers(graph: GraphProto): Map<string, () => Binding> {
-    if (graph.sparseInitializers > 0)
-      this.problems.add('sparse initialiser', graph.name, 'sparse tensors are not imported')
-    const trained = this.options.parameters === true && graph === this.model.graph
-    return new Map(graph.initializer.map((t) => [t.name, () => this.initialiser(t, trained)]))
-  }
-
-  private param(name: string, shape: Shape, dtype: DType, own?: HostTensor): Node {
-    const p = makeNode('param', [], { index: this.params.length, shape, dtype })
-    this.params.push(p)
-    this.values.nameParam(p, name, own)
-    return p
-  }
-
-  private initialiser(t: TensorProto, trained: boolean): Binding {
-    try {
-      const value = this.tensor(t)
-      if (!trained || value.coded !== undefined || !isFloat(value.dtype) || this.specialised.has(t.name))
-        return toValue(value)
-      this.parameters.push({ name: t.name, value })
-      return this.param(t.name, value.shape, value.dtype, value)
-    } catch (error) {
-      if (!isUnsupported(error)) throw error
-      this.problems.add('initialiser', t.name, error.summary)
-      return poisoned
-    }
-  }
-
-  private record(n: NodeProto, reason: string): void {
-    this.problems.add(fullName(n), n.name || n.output.find((o) => o !== '') || '(unnamed)', reason)
-  }
-
-  /** Nodes after an unsupported one are not built, but their kinds are still checked, so that the list is whole. */
-  private checkKnown(n: NodeProto, opsets: Opsets): void {
-    const domain = normaliseDomain(n.domain)
-    if (this.functions.has(functionKey(domain, n.opType, n.overload))) return
-    if (findHandler(domain, n.opType) === undefined) this.record(n, 'there is no such operator here')
-    for (const a of n.attribute)
-      for (const g of a.g === undefined ? a.graphs : [a.g, ...a.graphs])
-        for (const m of g.node) this.checkKnown(m, opsets)
-  }
-
-  private runNode(n: NodeProto, scope: Scope, opsets: Opsets, depth: number): void {
-    const inputs = n.input.map((name) => (name === '' ? undefined : scope.get(name, `${n.opType} "${n.name}"`)))
-    if (inputs.includes(poisoned)) {
-      this.checkKnown(n, opsets)
-      for (const o of n.output) scope.set(o, poisoned)
-      return
-    }
-    const nodes = inputs.filter((x) => x !== poisoned)
-    const results = this.resultsOf(n, nodes, scope, opsets, depth)
-    n.output.forEach((name, i) => {
-      if (name === '') return
-      const r = results === undefined ? poisoned : results[i]
-      if (r !== undefined) scope.set(name, r)
+/** What to tell of a value that is missing; or of the part of the model that cannot be imported, if the value decides on it. */
+function missing(error: Because): UserError {
+  if (error instanceof UserError) return error
+  const names = quoted(error.names)
+  if (error.because === undefined)
+    return new UserError('E_ONNX_INPUT', `the value of input ${names} fixes shapes`, {
+      where: error.reader,
+      help: 'give a value for this input: the program is compiled for that value',
     })
-  }
-
-  private resultsOf(
-    n: NodeProto,
-    inputs: readonly (Value | undefined)[],
-    scope: Scope,
-    opsets: Opsets,
-    depth: number,
-  ): readonly (Value | undefined)[] | undefined {
-    const domain = normaliseDomain(n.domain)
-    const fn = this.functions.get(functionKey(domain, n.opType, n.overload))
-    if (fn !== undefined) return this.call(fn, n, inputs, depth)
-    const handler = findHandler(domain, n.opType)
-    if (handler === undefined) {
-      this.checkKnown(n, opsets)
-      return undefined
-    }
-    const services: ImportServices = {
-      hostValue: (node, what) => this.values.get(node, `${n.opType} "${n.name}" (${what})`),
-      isStatic: (node) => this.values.isStatic(node),
-      isFixed: (node) => this.values.isFixed(node),
-      ownValue: (node) => this.values.ownValue(node),
-      tensor: (proto) => this.tensor(proto),
-      subgraph: (graph, args) => this.subgraph(graph, args, scope, opsets, depth),
-      stepBody: (graph, types) => this.stepBody(graph, types, scope, opsets, depth),
-    }
-    const context = new OpContext(n, opsets.get(domain) ?? 1, inputs, services)
-    const where = n.name || n.output.find((o) => o !== '')
-    try {
-      const out = inOrigin(makeOrigin(n.opType, where), () => handler(context))
-      const list: readonly (Value | undefined)[] = isValue(out) ? [out] : out
-      return list.map((x) => (x === undefined ? undefined : this.fold(x)))
-    } catch (error) {
-      if (error instanceof Unsupported) {
-        if (error.message !== '') this.record(n, error.message)
-        return undefined
-      }
-      if (isUnsupported(error)) {
-        this.record(n, error.summary)
-        return undefined
-      }
-      if (error instanceof UserError && error.where === undefined)
-        throw new UserError(error.code, error.summary, {
-          where: `${n.opType} "${where ?? ''}"`,
-          help: error.help ?? remedyOf(error),
-        })
-      throw error
-    }
-  }
-
-  /** Small values of constants become constants at once, so that chains of shape arithmetic stay short. */
-  private fold(x: Value): Value {
-    if (isCoded(x)) return { ...x, node: this.foldNode(x.node) }
-    return this.foldNode(x)
-  }
-
-  private foldNode(x: Node): Node {
-    if (x.op === 'constant' || sizeOf(x.shape) > foldLimit || !this.values.isStatic(x)) return x
-    if (this.values.isHeavy(x, heavyLimit)) return x
-    return literal(this.values.get(x, 'a constant'))
-  }
-
-  private call(
-    fn: FunctionProto,
-    n: NodeProto,
-    inputs: readonly (Value | undefined)[],
-    depth: number,
-  ): readonly (Value | undefined)[] | undefined {
-    if (depth >= maxCallDepth)
-      throw new UserError('E_ONNX_MALFORMED', `the calls of local function "${fn.name}" nest without end`, {
-        help: 'functions of a model may not call themselves: export it again',
-      })
-    const scope = new Scope()
-    const absent = new Set<string>()
-    fn.input.forEach((name, i) => {
-      const x = inputs[i]
-      if (x === undefined) absent.add(name)
-      else scope.set(name, x)
-    })
-    const opsets = fn.opsetImport.length > 0 ? opsetsOf(fn.opsetImport) : opsetsOf(this.model.opsetImport)
-    for (const m of instantiate(fn, n)) {
-      const name = n.name === '' ? m.name : `${n.name}/${m.name || m.output[0] || ''}`
-      this.runNode({ ...m, name, input: m.input.map((i) => (absent.has(i) ? '' : i)) }, scope, opsets, depth + 1)
-    }
-    const out = fn.output.map((name) => scope.find(name))
-    if (out.includes(poisoned)) return undefined
-    return out.filter((x) => x !== poisoned)
-  }
-
-  private stepBody(
-    graph: GraphProto,
-    types: readonly TensorType[],
-    outer: Scope,
-    opsets: Opsets,
-    depth: number,
-  ): StepBody | undefined {
-    const since = mark()
-    const params = stepParams(types)
-    for (const p of params) this.values.markStep(p)
-    const problems = this.problems.count
-    try {
-      const outputs = this.subgraph(graph, params, outer, opsets, depth)
-      if (this.problems.count === problems) return stepBody(params, outputs, since)
-    } catch (error) {
-      if (!(error instanceof NeedsStepValue || error instanceof Unsupported)) throw error
-    }
-    this.problems.back(problems)
-    return undefined
-  }
-
-  private subgraph(
-    graph: GraphProto,
-    args: readonly Node[],
-    outer: Scope,
-    opsets: Opsets,
-    depth: number,
-  ): readonly Node[] {
-    if (depth >= maxCallDepth)
-      throw new UserError('E_ONNX_MALFORMED', 'subgraphs nest without end', {
-        help: 'export the model again',
-      })
-    const scope = new Scope(outer, this.initialisers(graph))
-    graph.input.forEach((v, i) => {
-      const x = args[i]
-      if (x !== undefined) scope.set(v.name, x)
-    })
-    for (const n of graph.node) this.runNode(n, scope, opsets, depth + 1)
-    return graph.output.map((v) => {
-      const x = scope.get(v.name, `an output of subgraph "${graph.name}"`)
-      // The nodes at fault are recorded already.
-      if (x === poisoned) throw new Unsupported('')
-      if (isCoded(x)) throw new Unsupported(`output "${v.name}" of its subgraph has elements of type ${x.coded}`)
-      return x
-    })
-  }
-
-  run(inputs: readonly ModelInput[]): ImportedModel {
-    const graph = this.model.graph
-    const scope = new Scope(undefined, this.initialisers(graph))
-    const inputNames: string[] = []
-    for (const v of inputs) {
-      if (v.unsupported !== undefined) {
-        this.problems.add('input', v.name, v.unsupported)
-        scope.set(v.name, poisoned)
-        continue
-      }
-      const value = this.specialised.has(v.name) ? this.options.inputValues?.[v.name] : undefined
-      if (value !== undefined) {
-        scope.set(v.name, toValue(value))
-        continue
-      }
-      const p = this.param(v.name, v.shape, v.dtype)
-      inputNames.push(v.name)
-      scope.set(v.name, v.coded === undefined ? p : { coded: v.coded, node: p })
-    }
-    const opsets = opsetsOf(this.model.opsetImport)
-    for (const n of graph.node) this.runNode(n, scope, opsets, 0)
-    this.problems.report()
-    const outputs = graph.output.map((v) => {
-      const x = scope.get(v.name, 'the output list of the model')
-      if (x === poisoned) throw new UserError('E_ONNX_UNSUPPORTED', `output "${v.name}" depends on an unsupported node`)
-      return isCoded(x) ? x.node : x
-    })
-    return {
-      graph: { params: this.params, outputs, effects: [] },
-      inputNames,
-      parameters: this.parameters,
-      outputNames: graph.output.map((v) => v.name),
-      specialised: inputs.flatMap((v) => (this.specialised.has(v.name) ? [v.name] : [])),
-    }
-  }
+  const { code, summary, where, help } = missing(error.because)
+  const otherwise = `if this part of the model is not to run, give the value of input ${names}, on which it depends`
+  return new UserError(code, summary, {
+    ...(where === undefined ? {} : { where }),
+    help: help === undefined ? otherwise : `${help}; ${otherwise}`,
+  })
 }
 
 /**
  * Imports a serialised ONNX model. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (listing every node at fault), E_ONNX_INPUT
- * (a shape or value of an input is missing), E_SHAPE and E_DTYPE (the model contradicts itself).
+ * (a shape or value of an input is missing), E_SHAPE and E_DTYPE (the model contradicts itself), E_OVERFLOW (it writes out to too
+ * many nodes, or a tensor is too large).
  */
 export function importOnnx(bytes: Uint8Array, options: ImportOptions): ImportedModel {
-  const model = decodeModel(bytes)
+  const model = arrange(decodeModel(bytes))
   const inputs = modelInputs(model.graph, options)
-  const names = new Set(inputs.map((v) => v.name))
   const specialised = new Set<string>()
   for (;;) {
+    const pass = new ImportPass(model, options, specialised)
     try {
-      return withContext(() => new ImportPass(model, options, specialised).run(inputs))
+      const imported = withContext(() => pass.run(inputs))
+      if (pass.asked.size === 0) return imported
     } catch (error) {
-      if (!(error instanceof NeedsInputValues)) throw error
-      const missing = error.names.filter((name) => names.has(name) && options.inputValues?.[name] === undefined)
-      if (missing.length > 0)
-        throw new UserError(
-          'E_ONNX_INPUT',
-          `the value of input ${missing.map((m) => `"${m}"`).join(', ')} fixes shapes`,
-          {
-            where: error.reader,
-            help: 'give a value for this input: the program is compiled for that value',
-          },
-        )
-      for (const name of error.names) specialised.add(name)
+      const told = error instanceof NeedsInputValues ? missing(error) : error
+      if (!(told instanceof UserError) || pass.asked.size === 0) throw told
     }
+    for (const name of pass.asked) specialised.add(name)
   }
 }

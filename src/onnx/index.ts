@@ -2,7 +2,8 @@
 
 export type { CodedType } from './codes.ts'
 export { decodeModel } from './decode.ts'
-export { type ImportedModel, type ImportOptions, importOnnx, type ModelParameter } from './import.ts'
+export { importOnnx } from './import.ts'
 export { type ModelInput, modelInputs } from './inputs.ts'
+export type { ImportedModel, ImportOptions, ModelParameter } from './pass.ts'
 export type { ModelProto } from './proto.ts'
 export { type ExternalLoader, type HostTensor, readTensorProto } from './tensors.ts'

@@ -23,6 +23,10 @@ export interface ModelInput {
 
 const inputError = (message: string, help: string): UserError => new UserError('E_ONNX_INPUT', message, { help })
 
+/** What a caller gave for a name. Records are the caller's objects: what they inherit is no entry. */
+export const givenFor = <T>(record: Readonly<Record<string, T>> | undefined, name: string): T | undefined =>
+  record !== undefined && Object.hasOwn(record, name) ? record[name] : undefined
+
 /** Declared extents with symbols bound by the caller's shapes. */
 function shapeOf(v: ValueInfo, given: readonly number[] | undefined, symbols: Map<string, number>): Shape {
   const declared = v.shape
@@ -65,11 +69,11 @@ export function modelInputs(graph: GraphProto, options: InputOptions): ModelInpu
     if (!names.has(name))
       throw inputError(`the model has no input "${name}"`, `its inputs are ${[...names].join(', ') || 'none'}`)
   }
-  const givenFor = (name: string): readonly number[] | undefined =>
-    options.inputValues?.[name]?.shape ?? options.inputShapes?.[name]
+  const shapeFor = (name: string): readonly number[] | undefined =>
+    givenFor(options.inputValues, name)?.shape ?? givenFor(options.inputShapes, name)
   const symbols = new Map<string, number>()
   for (const v of infos) {
-    const given = givenFor(v.name)
+    const given = shapeFor(v.name)
     v.shape?.forEach((d, i) => {
       const have = given?.[i]
       if (typeof d === 'string' && have !== undefined && !symbols.has(d)) symbols.set(d, have)
@@ -83,10 +87,10 @@ export function modelInputs(graph: GraphProto, options: InputOptions): ModelInpu
         v.kind === 'tensor' ? `its elements are of type ${elementTypeName(v.elemType)}` : 'it is not a tensor'
       return { name: v.name, shape: [], dtype: 'f32', unsupported }
     }
-    const value = options.inputValues?.[v.name]
+    const value = givenFor(options.inputValues, v.name)
     if (value !== undefined && value.dtype !== dtype)
       throw inputError(`input "${v.name}" is ${dtype}, but a value of ${value.dtype} was given`, `give ${dtype} values`)
-    const input = { name: v.name, shape: shapeOf(v, givenFor(v.name), symbols), dtype }
+    const input = { name: v.name, shape: shapeOf(v, shapeFor(v.name), symbols), dtype }
     return coded === undefined ? input : { ...input, coded }
   })
 }

@@ -11,6 +11,17 @@ export const malformed = (what: string, cause?: unknown): UserError =>
     ...(cause === undefined ? {} : { cause }),
   })
 
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Text as it stands: what is no UTF-8 has no name of its own, and two names must not become one. */
+function decodeText(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes)
+  } catch (cause) {
+    throw malformed('it has a name or other text that is not UTF-8', cause)
+  }
+}
+
 /** One message being read: visits every field; fields the visitor does not consume are skipped. */
 export class MessageReader {
   readonly reader: BinaryReader
@@ -20,7 +31,7 @@ export class MessageReader {
 
   constructor(bytes: Uint8Array, depth: number) {
     if (depth > maxDepth) throw malformed(`messages nest more than ${maxDepth} deep`)
-    this.reader = new BinaryReader(bytes)
+    this.reader = new BinaryReader(bytes, decodeText)
     this.depth = depth
   }
 

@@ -35,13 +35,20 @@ export class Problems {
     this.list.length = count
   }
 
-  /** Throws E_ONNX_UNSUPPORTED if anything was recorded. */
-  report(): void {
-    if (this.list.length === 0) return
-    const lines = this.list.map((p) => `\n  ${p.op} "${p.name}": ${p.reason}`)
-    const count = this.list.length === 1 ? 'one part' : `${this.list.length} parts`
-    throw new UserError('E_ONNX_UNSUPPORTED', `the model has ${count} that cannot be imported:${lines.join('')}`, {
+  /** What was recorded after there were `count`, as E_ONNX_UNSUPPORTED. */
+  since(before: number): UserError | undefined {
+    const list = this.list.slice(before)
+    if (list.length === 0) return undefined
+    const lines = list.map((p) => `\n  ${p.op} "${p.name}": ${p.reason}`)
+    const count = list.length === 1 ? 'one part' : `${list.length} parts`
+    return new UserError('E_ONNX_UNSUPPORTED', `the model has ${count} that cannot be imported:${lines.join('')}`, {
       help: 'export the model without these operators, or replace them by supported ones',
     })
+  }
+
+  /** Throws E_ONNX_UNSUPPORTED if anything was recorded. */
+  report(): void {
+    const error = this.since(0)
+    if (error !== undefined) throw error
   }
 }

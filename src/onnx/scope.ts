@@ -37,8 +37,8 @@ export class Scope {
   get(name: string, reader: string): Binding {
     const have = this.find(name)
     if (have === undefined)
-      throw new UserError('E_ONNX_MALFORMED', `${reader} reads "${name}", which nothing before it defines`, {
-        help: 'nodes must stand in topological order',
+      throw new UserError('E_ONNX_MALFORMED', `${reader} reads "${name}", which nothing defines`, {
+        help: 'the model lacks a part: export it again',
       })
     return have
   }

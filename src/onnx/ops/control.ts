@@ -8,6 +8,8 @@ import type { TensorType } from '../../graph/node.ts'
 import { normaliseAxis, sameShape } from '../../types/shape.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
+import { isFit, type Unfit } from '../stepBody.ts'
+import type { Because } from '../values.ts'
 import { maxSteps } from './attention.ts'
 
 /** Known loops of at most this many steps are unrolled. */
@@ -20,11 +22,16 @@ const sameTypes = (a: readonly TensorType[], b: readonly TensorType[]): boolean 
 const ifNode: Handler = (c) => {
   const cond = c.need(0)
   const branch = (taken: boolean) => c.graph(taken ? 'then_branch' : 'else_branch')
-  const known = (): readonly n.Node[] => c.services.subgraph(branch(c.intOf(0, 'condition') !== 0), [])
+  const known = (because?: Because): readonly n.Node[] =>
+    c.services.subgraph(branch(c.intOf(0, 'condition', because) !== 0), [])
   if (c.services.isFixed(cond)) return known()
-  const [a, b] = [c.services.stepBody(branch(true), []), c.services.stepBody(branch(false), [])]
+  // What is wrong with a branch counts only if it can run.
+  const a = c.services.stepBody(branch(true), [])
+  if (!isFit(a)) return known(a.because)
+  const b = c.services.stepBody(branch(false), [])
+  if (!isFit(b)) return known(b.because)
   // Branches of different shapes: the condition fixes the shapes.
-  if (a === undefined || b === undefined || !sameTypes(a.outputs, b.outputs)) return known()
+  if (!sameTypes(a.outputs, b.outputs)) return known()
   const operands = [...new Set([...a.captured, ...b.captured])]
   // Values that stand anyway: choosing is one operation.
   if ([...a.outputs, ...b.outputs].every((x) => operands.includes(x)))
@@ -38,24 +45,28 @@ function stackAll(c: OpContext, parts: readonly n.Node[], axis: number, reverse:
   return n.stack(reverse ? [...parts].reverse() : parts, axis)
 }
 
-/** A loop as one of the program's; undefined where it must be unrolled. */
-function loopRegion(c: OpContext): readonly (n.Node | undefined)[] | undefined {
+/** Where nothing is wrong, and yet a body does not do for all steps. */
+const unfit: Unfit = { because: undefined }
+
+/** A loop as one of the program's, where its body does for all steps. */
+function loopRegion(c: OpContext): readonly (n.Node | undefined)[] | Unfit {
   const { services } = c
   const init = c.inputs.slice(2).map((_, i) => c.need(i + 2))
   const [limit, first] = [c.opt(0), c.opt(1)]
   const count = limit === undefined ? undefined : services.isFixed(limit) ? c.intOf(0, 'trip count') : limit
   const start = first === undefined ? true : services.isFixed(first) ? c.intOf(1, 'condition') !== 0 : first
-  if (typeof count === 'number' && count <= unrolled) return undefined
+  if (typeof count === 'number' && count <= unrolled) return unfit
   const scalars: TensorType[] = [
     { shape: [], dtype: 'i64' },
     { shape: [], dtype: 'bool' },
   ]
   const body = services.stepBody(c.graph('body'), [...scalars, ...init])
-  const [step, go, ...carried] = body?.params ?? []
-  const [again, ...results] = body?.outputs ?? []
-  if (body === undefined || step === undefined || go === undefined || again === undefined) return undefined
+  if (!isFit(body)) return body
+  const [step, go, ...carried] = body.params
+  const [again, ...results] = body.outputs
+  if (step === undefined || go === undefined || again === undefined) return unfit
   const [next, elements] = [results.slice(0, init.length), results.slice(init.length)]
-  if (!sameTypes(next, init) || again.dtype !== 'bool' || again.shape.length > 0) return undefined
+  if (!sameTypes(next, init) || again.dtype !== 'bool' || again.shape.length > 0) return unfit
   const always = again === go || (services.isStatic(again) && services.hostValue(again, 'loop condition').data[0] === 1)
   if (typeof count === 'number' && typeof start === 'boolean' && always) {
     const graph = body.graph([...body.captured, go, ...carried, step], [...next, ...elements])
@@ -65,7 +76,7 @@ function loopRegion(c: OpContext): readonly (n.Node | undefined)[] | undefined {
     return [...made.carries, ...made.sequences]
   }
   // The number of steps is known by running alone, and so would be the shapes of stacked elements.
-  if (elements.some((_, i) => c.wants(init.length + i))) return undefined
+  if (elements.some((_, i) => c.wants(init.length + i))) return unfit
   const bound = count === undefined ? [] : [typeof count === 'number' ? n.integers([count], []) : n.asScalar(count)]
   const consts = [...body.captured, ...bound]
   const inputs = [...consts, step, go, ...carried]
@@ -79,16 +90,19 @@ function loopRegion(c: OpContext): readonly (n.Node | undefined)[] | undefined {
   ).slice(2)
 }
 
-const loop: Handler = (c) => loopRegion(c) ?? unrolledLoop(c)
+const loop: Handler = (c) => {
+  const made = loopRegion(c)
+  return 'because' in made ? unrolledLoop(c, made.because) : made
+}
 
 /** Iterations unrolled: the trip count and the continuation conditions must be known at import. */
-function unrolledLoop(c: OpContext): readonly (n.Node | undefined)[] {
+function unrolledLoop(c: OpContext, because: Because | undefined): readonly (n.Node | undefined)[] {
   const body = c.graph('body')
   const carriedCount = c.inputs.length - 2
-  const limit = c.opt(0) === undefined ? Number.POSITIVE_INFINITY : c.intOf(0, 'trip count')
+  const limit = c.opt(0) === undefined ? Number.POSITIVE_INFINITY : c.intOf(0, 'trip count', because)
   let carried = Array.from({ length: carriedCount }, (_, i) => c.need(i + 2))
   const scanned: n.Node[][] = Array.from({ length: Math.max(0, c.outputs - carriedCount) }, () => [])
-  let keepGoing = c.opt(1) === undefined || c.intOf(1, 'condition') !== 0
+  let keepGoing = c.opt(1) === undefined || c.intOf(1, 'condition', because) !== 0
   for (let i = 0; keepGoing && i < limit; i++) {
     if (i >= maxSteps) c.fail(`a loop of more than ${maxSteps} iterations is too long to unroll`)
     const results = c.services.subgraph(body, [n.integers([i], []), n.full([], true, 'bool'), ...carried])
@@ -136,7 +150,7 @@ function scanRegion(c: OpContext, plan: ScanPlan, length: number): Scanned | und
   })
   const elements = sequences.map((x) => ({ shape: x.shape.slice(1), dtype: x.dtype }))
   const body = c.services.stepBody(c.graph('body'), [...states, ...elements])
-  if (body === undefined || !sameTypes(body.outputs.slice(0, states.length), states)) return undefined
+  if (!isFit(body) || !sameTypes(body.outputs.slice(0, states.length), states)) return undefined
   const graph = body.graph([...body.captured, ...body.params], body.outputs)
   const made = loopNodes(graph, { length }, body.captured, states, sequences)
   return {
