@@ -61,9 +61,13 @@ function shapeOfLists(data: TensorData): number[] {
     if (x.length === 0) break
   }
   if (shape.reduce((n, d) => n * Math.max(1, d), 1) > maxListed)
-    throw new UserError('E_OVERFLOW', `nested lists of shape ${showShape(shape)} hold more than ${maxListed} elements`, {
-      help: 'give a typed array, and its shape in the options',
-    })
+    throw new UserError(
+      'E_OVERFLOW',
+      `nested lists of shape ${showShape(shape)} hold more than ${maxListed} elements`,
+      {
+        help: 'give a typed array, and its shape in the options',
+      },
+    )
   return shape
 }
 

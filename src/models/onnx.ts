@@ -65,7 +65,7 @@ function chosen(
   const odd = Object.keys(given).find((k) => !names.has(k))
   if (odd !== undefined) throw fail('E_STRUCTURE', `the model has no ${what} "${odd}"`, `it has ${list || 'none'}`)
   return wanted.map(({ name, param }) => {
-    const x: unknown = given[name]
+    const x: unknown = Object.hasOwn(given, name) ? given[name] : undefined
     if (!(x instanceof Tensor))
       throw fail(
         'E_STRUCTURE',

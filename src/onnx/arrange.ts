@@ -34,7 +34,8 @@ function producersOf(nodes: readonly NodeProto[], given: ReadonlySet<string>, wh
     for (const name of n.output) {
       if (name === '') continue
       const other = nodes[producers.get(name) ?? -1]
-      if (other !== undefined) throw malformed(`${where} defines "${name}" twice: by ${shown(other)} and by ${shown(n)}`)
+      if (other !== undefined)
+        throw malformed(`${where} defines "${name}" twice: by ${shown(other)} and by ${shown(n)}`)
       if (given.has(name)) throw malformed(`${where} defines "${name}" twice: ${shown(n)} gives what is there already`)
       producers.set(name, i)
     }

@@ -156,9 +156,13 @@ export class HostValues {
     const work = workOf([node], heaviest)
     this.work += work
     if (work > heaviest || this.work > heaviestOfAll)
-      throw new UserError('E_ONNX_UNSUPPORTED', `${reader} needs a value that takes too long to compute during the import`, {
-        help: 'what fixes shapes and counts should follow from a few numbers',
-      })
+      throw new UserError(
+        'E_ONNX_UNSUPPORTED',
+        `${reader} needs a value that takes too long to compute during the import`,
+        {
+          help: 'what fixes shapes and counts should follow from a few numbers',
+        },
+      )
     return { data: this.evaluate(node), shape: node.shape, dtype: node.dtype }
   }
 }
