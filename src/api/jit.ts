@@ -10,6 +10,7 @@ import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from
 import type { Compiled, Device, DeviceName, Mode } from './device.ts'
 import { checkChoice, checkFunction, checkList, checkOptions, kinds, optionNames } from './options.ts'
 import { located, placed } from './place.ts'
+import { Recompiles } from './recompiles.ts'
 import { deviceOr } from './session.ts'
 import { retain, Storage } from './storage.ts'
 import { type Tensor, wrap } from './tensor.ts'
@@ -81,11 +82,13 @@ class Jitted {
   readonly #budgets: Budgets
   /** Most recently used first. */
   readonly #entries: Entry[] = []
+  readonly #recompiles: Recompiles
 
   constructor(f: (...args: never[]) => unknown, options: JitOptions) {
     this.#f = f
     this.#name = f.name === '' ? 'program' : f.name
     this.#options = options
+    this.#recompiles = new Recompiles(this.#name)
     const { memoryBudget, savedBudget } = options
     this.#budgets = {
       memory: memoryBudget === undefined ? undefined : byteSize(memoryBudget, 'memoryBudget'),
@@ -131,7 +134,9 @@ class Jitted {
       storageOf(x, 'a jitted call')
       leaves.push(x)
     }
-    return this.#add(structure, args)
+    const entry = this.#add(structure, args)
+    this.#recompiles.note(structure, calls)
+    return entry
   }
 
   #add(structure: TreeSpec, args: readonly unknown[]): Entry {

@@ -1,0 +1,41 @@
+/** Warnings: what works, but hardly as it was meant. One channel for all of them. */
+import { withPlace } from './place.ts'
+
+/** Stable codes of warnings. `W_RECOMPILES`: a jitted function is compiled anew at most of its calls. */
+export type WarningCode = 'W_RECOMPILES'
+
+/** A warning: what happens, where in the user's code, and what to do about it. */
+export interface Warning {
+  readonly code: WarningCode
+  readonly summary: string
+  readonly help: string
+  /** The user's call site (`file:line:column`), where the engine says it. */
+  readonly where?: string
+}
+
+interface Host {
+  readonly process?: { readonly emitWarning?: (text: string, options: { type: string; code: string }) => void }
+}
+
+/** Node's own channel (`--disable-warning=W_RECOMPILES` silences a code), elsewhere the console. */
+function print({ code, summary, help, where }: Warning): void {
+  const text = `${summary}${where === undefined ? '' : `\n  at ${where}`}\n  help: ${help}`
+  const { process }: Host = globalThis
+  if (typeof process?.emitWarning === 'function') process.emitWarning(text, { type: 'SinterWarning', code })
+  else console.warn(`[${code}] ${text}`)
+}
+
+let handle: (warning: Warning) => void = print
+
+/**
+ * Gives warnings to a function of the user from now on instead of printing them; `null` prints them again. In Node they are process
+ * warnings of type `SinterWarning`, which `--disable-warning=CODE` silences too.
+ */
+export function onWarning(handler: ((warning: Warning) => void) | null): void {
+  handle = handler ?? print
+}
+
+/** Warns, with the place of the user's call. */
+export function warn(code: WarningCode, summary: string, help: string): void {
+  handle({ code, summary, help, ...withPlace() })
+}
