@@ -67,37 +67,61 @@ export function partsOf(body: Body): Body[] {
 function restrict(body: Body, name: string, from: number, to: number): Body {
   const extent = to - from
   const axis = ix.addConst(ix.axis(name, extent), from)
-  const alias = new Map<ValueId, ValueId>()
-  const known = new Map<ValueId, boolean>()
-  const atom = (a: Atom): Expr | undefined =>
-    a.kind === 'axis' && a.name === name
-      ? axis
-      : a.kind === 'value' && alias.has(a.id)
-        ? ix.value(alias.get(a.id) ?? a.id, a.extent)
-        : undefined
-  const sub = (e: Expr): Expr => ix.substitute(e, atom)
-  const at = (id: ValueId): ValueId => alias.get(id) ?? id
+  const own = new Map(body.lets.map((l) => [l.id, l.op]))
+  const decided = new Map<ValueId, { readonly predicate: Predicate; readonly value: boolean | undefined }>()
+  /** A predicate's own axes are all that it depends on besides values, which are named by what they are here. */
+  const decide = (id: ValueId, p: Predicate): { readonly predicate: Predicate; readonly value: boolean | undefined } => {
+    const have = decided.get(id)
+    if (have !== undefined) return have
+    const predicate = substitutePredicate(p, atom)
+    const made = { predicate, value: predicate.length === 0 ? true : isNever(predicate) ? false : undefined }
+    decided.set(id, made)
+    return made
+  }
+  const taken = new Map<ValueId, ValueId>()
+  /** The value that stands for another: the branch that is taken where a predicate is decided. */
+  const at = (id: ValueId): ValueId => {
+    const passed: ValueId[] = []
+    let to = id
+    for (;;) {
+      const have = taken.get(to)
+      const op = have === undefined ? own.get(to) : undefined
+      const [c, a, b] = op?.kind === 'scalar' && op.op === 'select' ? op.args : []
+      const test = c === undefined ? undefined : own.get(at(c))
+      const value = test?.kind === 'predicate' && c !== undefined ? decide(at(c), test.predicate).value : undefined
+      const next = have ?? (value === undefined ? undefined : value ? a : b)
+      if (next === undefined || next === to) break
+      passed.push(to)
+      to = next
+    }
+    for (const p of passed) taken.set(p, to)
+    taken.set(to, to)
+    return to
+  }
+  const atom = (a: Atom): Expr | undefined => {
+    if (a.kind === 'axis') return a.name === name ? axis : undefined
+    if (a.kind !== 'value') return undefined
+    const to = at(a.id)
+    return to === a.id ? undefined : ix.value(to, a.extent)
+  }
+  const known = new Map<Expr, Expr>()
+  const sub = (e: Expr): Expr => {
+    const have = known.get(e)
+    if (have !== undefined) return have
+    const made = ix.substitute(e, atom)
+    known.set(e, made)
+    return made
+  }
   const keeps = (axes: readonly string[]): readonly string[] => (extent === 1 ? axes.filter((a) => a !== name) : axes)
 
-  const simplify = (l: LetStmt): TileOp | undefined => {
-    const { op } = l
+  const simplify = (id: ValueId, op: TileOp): TileOp => {
     switch (op.kind) {
       case 'predicate': {
-        const predicate = substitutePredicate(op.predicate, atom)
-        if (predicate.length === 0) known.set(l.id, true)
-        else if (isNever(predicate)) known.set(l.id, false)
-        const value = known.get(l.id)
+        const { predicate, value } = decide(id, op.predicate)
         return value === undefined ? { kind: 'predicate', predicate } : { kind: 'const', value }
       }
-      case 'scalar': {
-        const args = op.args.map(at)
-        const [c, a, b] = args
-        const taken = op.op === 'select' && c !== undefined ? known.get(c) : undefined
-        const branch = taken === undefined ? undefined : taken ? a : b
-        if (branch === undefined) return { ...op, args }
-        alias.set(l.id, branch)
-        return undefined
-      }
+      case 'scalar':
+        return { ...op, args: op.args.map(at) }
       case 'load': {
         const mask = substitutePredicate(op.mask, atom)
         if (isNever(mask)) return { kind: 'const', value: op.other }
@@ -122,28 +146,29 @@ function restrict(body: Body, name: string, from: number, to: number): Body {
         throw new InternalError(`${op.kind} in an elementwise body`)
     }
   }
+  // Only what the range needs is made: of a concatenation one branch, not all.
+  const stores = body.stores.map((s) => ({ ...s, value: at(s.value), index: s.index.map(sub) }))
+  const ops = new Map<ValueId, TileOp>()
+  const stack = stores.map((s) => s.value)
+  for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+    const op = own.get(id)
+    if (ops.has(id) || op === undefined) continue
+    const made = simplify(id, op)
+    ops.set(id, made)
+    for (const o of operandsOf(made)) stack.push(o)
+  }
   const axesOf = new Map<ValueId, readonly string[]>()
-  const lets: LetStmt[] = []
-  for (const l of body.lets) {
-    const op = simplify(l)
-    if (op === undefined) continue
+  const lets = body.lets.flatMap((l): LetStmt[] => {
+    const op = ops.get(l.id)
+    if (op === undefined) return []
     const axes = op.kind === 'const' ? [] : varying(op, keeps(l.axes), axesOf)
     axesOf.set(l.id, axes)
-    lets.push({ ...l, op, axes })
-  }
-  const stores = body.stores.map((s) => ({ ...s, value: at(s.value), index: s.index.map(sub) }))
+    return [{ ...l, op, axes }]
+  })
   const axes = body.axes
     .map((a) => (a.name === name ? { name, extent } : a))
     .filter((a) => a.name !== name || extent > 1)
-  return {
-    ...body,
-    axes,
-    lets: liveLets(
-      lets,
-      stores.map((s) => s.value),
-    ),
-    stores,
-  }
+  return { ...body, axes, lets, stores }
 }
 
 /** The axes an operation still varies along, of those it had. */

@@ -100,7 +100,8 @@ function concatenated(b: Evaluation, node: NodeOf<'concat'>, index: readonly Exp
     if (decideBound(bound) === 'unknown' && b.tiles.cutAt(at, edges)) b.branches = true
     if (n > 0 && decideBound(bound) !== 'false') {
       const p = conjoin(always, bound)
-      const inner = index.with(axis, ix.addConst(at, -offset))
+      // The one place of a dimension of extent 1; elsewhere the mask holds.
+      const inner = index.with(axis, n === 1 ? ix.zero : ix.addConst(at, -offset))
       parts.push({ p, v: b.value(x, inner, conjoin(mask, ...p)) })
     }
   }
