@@ -81,7 +81,7 @@ function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body 
     tiles.lets,
     stores.map((s) => s.value),
   )
-  for (const l of used) if (asksForSplits(l.op)) tiles.checkSplits(expressionsOf(l.op))
+  tiles.checkSplits(used.flatMap((l) => (asksForSplits(l.op) ? expressionsOf(l.op) : [])))
   const names = axesOfStatements(used)
   for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) names.add(a)
   const loaded = new Set<string>()

@@ -300,20 +300,33 @@ export class Tiles {
     )
   }
 
-  /** Finds an axis a quotient or remainder asks to split, and asks for it. */
+  /** Finds an axis that quotients or remainders ask to split, and asks for it: for all its digits where they nest. */
   checkSplits(exprs: Iterable<Expr>): void {
+    let first: { readonly name: string; readonly extent: number } | undefined
+    const strides = new Set<number>()
     for (const e of exprs)
       ix.visitAtoms(e, (atom) => {
         if (atom.kind !== 'div' && atom.kind !== 'mod') return
         const t = atom.of.terms[0]
         if (atom.of.terms.length !== 1 || atom.of.offset !== 0 || t === undefined || t.atom.kind !== 'axis') return
+        if (first !== undefined && first.name !== t.atom.name) return
         const by = atom.by % t.coef === 0 ? atom.by / t.coef : 0
         const { name, extent } = t.atom
         const made = this.keys.get(name)
         if (by <= 1 || extent % by !== 0 || made === undefined || this.bindings.kept.has(made.key)) return
-        const at = this.positionInKey(name, made.key)
-        throw new SplitAxis(made.key, [...made.factors.slice(0, at), extent / by, by, ...made.factors.slice(at + 1)])
+        first ??= { name, extent }
+        strides.add(by)
       })
+    if (first === undefined) return
+    const { name, extent } = first
+    const made = this.keys.get(name)
+    invariant(made !== undefined, `axis ${name} has no dimension`)
+    const at = this.positionInKey(name, made.key)
+    const [one = 1] = strides
+    const nested = [extent, ...[...strides].filter((by) => by < extent).sort((a, b) => b - a), 1]
+    const digits = nested.slice(1).map((by, i) => (nested[i] ?? by) / by)
+    const own = digits.every(Number.isInteger) ? digits : [extent / one, one]
+    throw new SplitAxis(made.key, [...made.factors.slice(0, at), ...own, ...made.factors.slice(at + 1)])
   }
 
   /** Asks that the split dimension an expression runs over be one axis; false if it is not one split dimension. */
