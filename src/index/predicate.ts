@@ -13,28 +13,80 @@ export type Predicate = readonly Bound[]
 
 export const always: Predicate = []
 
-export const predicateKey = (p: Predicate): string => p.map((b) => `${b.lo}<=${b.expr.key}<${b.hi}`).join('&')
+interface Known {
+  readonly key: string
+  readonly decision: Decision
+}
 
 /** What the ranges alone say of a bound. */
-export function decideBound(b: Bound): 'true' | 'false' | 'unknown' {
+type Decision = 'true' | 'false' | 'unknown'
+
+/** Masks share their bounds: each is looked at once. */
+const known = new WeakMap<Bound, Known>()
+
+function knownOf(b: Bound): Known {
+  const have = known.get(b)
+  if (have !== undefined) return have
+  const made = { key: `${b.lo}<=${b.expr.key}<${b.hi}`, decision: decide(b) }
+  known.set(b, made)
+  return made
+}
+
+const keys = new WeakMap<Predicate, string>()
+
+export function predicateKey(p: Predicate): string {
+  const have = keys.get(p)
+  if (have !== undefined) return have
+  const key = p.map((b) => knownOf(b).key).join('&')
+  keys.set(p, key)
+  return key
+}
+
+/** What the ranges alone say of a bound. */
+export const decideBound = (b: Bound): Decision => knownOf(b).decision
+
+function decide(b: Bound): Decision {
   const r = rangeOf(b.expr)
   if (r.lo >= b.lo && r.hi < b.hi) return 'true'
   if (r.hi < b.lo || r.lo >= b.hi || b.lo >= b.hi) return 'false'
   return 'unknown'
 }
 
+/** Conjunctions that `conjoin` made. */
+const sorted = new WeakSet<Predicate>([always])
+
 /** Adds bounds, dropping what is known to hold and what stands already; sorted, so equal conjunctions have equal keys. */
 export function conjoin(p: Predicate, ...bounds: readonly Bound[]): Predicate {
-  const by = new Map<string, Bound>()
-  for (const b of [...p, ...bounds]) if (decideBound(b) !== 'true') by.set(predicateKey([b]), b)
-  return [...by.entries()].sort((a, b) => (a[0] < b[0] ? -1 : 1)).map(([, b]) => b)
+  const start = sorted.has(p) ? p : always
+  const out = [...start]
+  for (const b of start === p ? bounds : [...p, ...bounds]) {
+    if (decideBound(b) === 'true') continue
+    const { key } = knownOf(b)
+    let at = out.length
+    for (let there = out[at - 1]; there !== undefined && knownOf(there).key >= key; there = out[at - 1]) at--
+    const there = out[at]
+    if (there === undefined || knownOf(there).key !== key) out.splice(at, 0, b)
+  }
+  if (out.length === start.length) return start
+  sorted.add(out)
+  return out
 }
 
 /** No point satisfies it, by ranges alone. */
 export const isNever = (p: Predicate): boolean => p.some((b) => decideBound(b) === 'false')
 
 export const substitutePredicate = (p: Predicate, map: (a: Atom) => Expr | undefined): Predicate =>
-  conjoin(always, ...p.map((b) => ({ ...b, expr: substitute(b.expr, map) })))
+  mapPredicate(p, (e) => substitute(e, map))
+
+/** The predicate with every expression replaced. */
+export const mapPredicate = (p: Predicate, map: (e: Expr) => Expr): Predicate =>
+  conjoin(
+    always,
+    ...p.map((b) => {
+      const expr = map(b.expr)
+      return expr === b.expr ? b : { ...b, expr }
+    }),
+  )
 
 export const holds = (p: Predicate, axisAt: (name: string) => number, valueAt: (id: number) => number): boolean =>
   p.every((b) => {

@@ -1,7 +1,7 @@
 /** Walking tile operations: their index expressions, and the statements that matter to given values. */
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
-import { always, conjoin, type Predicate } from '../index/predicate.ts'
+import { mapPredicate, type Predicate } from '../index/predicate.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type TileOp, type ValueId } from './ir.ts'
 
 /** The index expressions of an operation, those of its mask or predicate among them. */
@@ -26,7 +26,7 @@ export function expressionsOf(op: TileOp): readonly Expr[] {
 
 /** The operation with every index expression replaced. */
 export function mapExpressions(op: TileOp, map: (e: Expr) => Expr): TileOp {
-  const bounds = (p: Predicate): Predicate => conjoin(always, ...p.map((b) => ({ ...b, expr: map(b.expr) })))
+  const bounds = (p: Predicate): Predicate => mapPredicate(p, map)
   switch (op.kind) {
     case 'index':
       return { ...op, expr: map(op.expr) }

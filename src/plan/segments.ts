@@ -5,7 +5,7 @@
 import { InternalError } from '../diagnostics/errors.ts'
 import type { Atom, Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
-import { isNever, type Predicate, substitutePredicate } from '../index/predicate.ts'
+import { always, type Bound, conjoin, isNever, type Predicate } from '../index/predicate.ts'
 import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/ir.ts'
 import { expressionsOf, liveLets } from '../kernel/walk.ts'
 import type { Body, BodyStore } from './body.ts'
@@ -73,7 +73,7 @@ function restrict(body: Body, name: string, from: number, to: number): Body {
   const decide = (id: ValueId, p: Predicate): { readonly predicate: Predicate; readonly value: boolean | undefined } => {
     const have = decided.get(id)
     if (have !== undefined) return have
-    const predicate = substitutePredicate(p, atom)
+    const predicate = bounds(p)
     const made = { predicate, value: predicate.length === 0 ? true : isNever(predicate) ? false : undefined }
     decided.set(id, made)
     return made
@@ -112,6 +112,15 @@ function restrict(body: Body, name: string, from: number, to: number): Body {
     known.set(e, made)
     return made
   }
+  const bound = new Map<Bound, Bound>()
+  const bounds = (p: Predicate): Predicate => {
+    const out = p.map((b) => {
+      const have = bound.get(b) ?? { ...b, expr: sub(b.expr) }
+      bound.set(b, have)
+      return have
+    })
+    return conjoin(always, ...out)
+  }
   const keeps = (axes: readonly string[]): readonly string[] => (extent === 1 ? axes.filter((a) => a !== name) : axes)
 
   const simplify = (id: ValueId, op: TileOp): TileOp => {
@@ -123,7 +132,7 @@ function restrict(body: Body, name: string, from: number, to: number): Body {
       case 'scalar':
         return { ...op, args: op.args.map(at) }
       case 'load': {
-        const mask = substitutePredicate(op.mask, atom)
+        const mask = bounds(op.mask)
         if (isNever(mask)) return { kind: 'const', value: op.other }
         return {
           ...op,
