@@ -12,7 +12,7 @@ import { verifyProduct } from '../runtime/product.ts'
 import type { Program } from '../runtime/program.ts'
 import type { HostArray } from '../types/host.ts'
 import { assemble, type Kept, type Reuse } from './assemble.ts'
-import { boundOperands } from './operands.ts'
+import { boundOperands, operandLimits } from './operands.ts'
 import { type Budgets, type PlannedGraph, planGraph } from './planGraph.ts'
 import { makeReport } from './report.ts'
 
@@ -77,7 +77,7 @@ function compileProgram(
   const overwritable = graph.params.map((_, i) =>
     reuse.donated[i] === true ? 'donated' : reuse.over.includes(i) ? 'perhaps' : undefined,
   )
-  const bounded = boundOperands(rewritten.graph, Math.max(target.maxBuffers, target.maxUnionBuffers) - 1)
+  const bounded = boundOperands(rewritten.graph, operandLimits(target))
   const planned = planGraph(bounded, target, mode, fuse, overwritable, budgets, arenaOf)
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)

@@ -128,8 +128,10 @@ function reducedAlongside(
   root: Node,
   earlier: readonly (readonly RootDim[])[],
 ): RootDim[] | undefined {
-  const cut = earlier.flat().filter((d) => d.pieces.length > 1)
+  let known: readonly RootDim[] | undefined
   const dimOf = (e: ix.Expr): RootDim | undefined => {
+    known ??= earlier.flat().filter((d) => d.pieces.length > 1)
+    const cut = known
     const whole = tiles.dimOf(e)
     if (whole !== undefined && !cut.some((d) => d.pieces.some((p) => p.expr.key === e.key)))
       return { extent: whole.extent, pieces: [whole] }

@@ -1,7 +1,7 @@
 /** Stored values computed again instead, in every kernel that reads them, where that is modelled faster. */
 import type { Node } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
-import { leastSecondsWith, leastSecondsWithout } from './bounds.ts'
+import { leastSecondsWith, leastSecondsWithout, tooLarge } from './bounds.ts'
 import { ancestorsWithin } from './clusters.ts'
 import type { FreshGroup, Group } from './groups.ts'
 import type { Planner } from './planner.ts'
@@ -48,20 +48,28 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     if (several) planner.refuse(g, first, dearAgain(consumers.length), least - before)
     return false
   }
+  const regions = consumers.map((c) => ({ members: new Set([...c.members, ...chain]), outputs: c.outputs }))
+  const again = { members: chain, outputs: [o], made: undefined }
+  for (const [i, c] of consumers.entries()) {
+    const region = regions[i]
+    const refused = region === undefined ? undefined : tooLarge(again, c, region, target)
+    if (refused === undefined) continue
+    planner.refuse(g, c, refused, undefined)
+    return false
+  }
   const fresh: FreshGroup[] = []
   if (rest.members.size > 0) {
     const made = judge.of(rest)
     if (!made.ok) return false
     fresh.push({ members: rest.members, made })
   }
-  for (const c of consumers) {
-    const members = new Set([...c.members, ...chain])
-    const made = judge.of({ members, outputs: c.outputs })
+  for (const [i, region] of regions.entries()) {
+    const made = judge.of(region)
     if (!made.ok) {
-      planner.refuse(g, c, made, undefined)
+      planner.refuse(g, consumers[i] ?? first, made, undefined)
       return false
     }
-    fresh.push({ members, made })
+    fresh.push({ members: region.members, made })
   }
   const after = fresh.reduce((t, f) => t + f.made.cost.seconds, 0)
   if (after >= before) {
