@@ -136,13 +136,15 @@ export function assemble(
 
   // Results: a fresh buffer each; what is an input, a constant or a result already is copied.
   const outputs: number[] = []
+  const given = new Set<number>()
   for (const o of graph.outputs) {
     const b = a.of(o)
     const draft = a.buffers[b]
     invariant(draft !== undefined, 'an output without buffer')
-    if (draft.source.kind === 'unplaced' && !outputs.includes(b)) {
+    if (draft.source.kind === 'unplaced' && !given.has(b)) {
       draft.source = { kind: 'output' }
       outputs.push(b)
+      given.add(b)
     } else {
       const copy = a.buffer(o.dtype, o.shape, { kind: 'output' })
       a.steps.push({ kind: 'copy', from: b, to: copy })
@@ -174,11 +176,12 @@ export function assemble(
   let inPlace = 0
   const renamed = new Map<number, number>()
   const donors = new Set(inputs.filter((_, i) => donated[i] === true))
+  const placeOf = new Map(outputs.map((b, i) => [b, i]))
   a.steps.forEach((s, i) => {
     for (const b of new Set(touched(s))) {
-      const at = outputs.indexOf(b)
+      const at = placeOf.get(b)
       const draft = a.buffers[b]
-      if (at < 0 || draft?.source.kind !== 'output' || first.get(b) !== i) continue
+      if (at === undefined || draft?.source.kind !== 'output' || first.get(b) !== i) continue
       const host = hostOf(i, b, (x) => donors.has(x))
       if (host !== undefined) {
         donors.delete(host)

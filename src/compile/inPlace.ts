@@ -7,6 +7,8 @@ interface Accesses {
   /** The parts that load, and those that store to, a parameter. */
   readonly loading: ReadonlyMap<string, readonly PartAccess[]>
   readonly storing: ReadonlyMap<string, readonly PartAccess[]>
+  /** Numbers of parameters, by name. */
+  readonly places: ReadonlyMap<string, number>
 }
 
 const known = new WeakMap<Kernel, Accesses>()
@@ -31,6 +33,7 @@ function accessesOf(kernel: Kernel): Accesses {
     formats: new Map(kernel.params.map((p) => [p.name, p.format])),
     loading: by((p) => p.loads.keys()),
     storing: by((p) => p.stores.keys()),
+    places: new Map(kernel.params.map((p, i) => [p.name, i])),
   }
   known.set(kernel, made)
   return made
@@ -43,7 +46,9 @@ export function mayShare(kernel: Kernel, read: string, write: string): boolean {
   return mayOverwrite(loading.get(read) ?? [], storing.get(write) ?? [], read, write)
 }
 
-/** Parameters that are loaded in a part that stores to `write`: what it may be placed on, if anything. */
-export function loadedBeside(kernel: Kernel, write: string): Set<string> {
-  return new Set((accessesOf(kernel).storing.get(write) ?? []).flatMap((p) => [...p.loads.keys()]))
+/** Numbers of the parameters that are loaded in a part that stores to `write`, in order: what it may be placed on, if anything. */
+export function loadedBeside(kernel: Kernel, write: string): readonly number[] {
+  const { storing, places } = accessesOf(kernel)
+  const names = new Set((storing.get(write) ?? []).flatMap((p) => [...p.loads.keys()]))
+  return [...names].flatMap((name) => places.get(name) ?? []).sort((a, b) => a - b)
 }

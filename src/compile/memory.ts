@@ -49,24 +49,41 @@ function blocksOf(intervals: readonly Interval[]): { readonly blocks: readonly B
   return { blocks, inPlace }
 }
 
+/** Where an item goes in a sorted list, behind its equals. */
+function placeIn<T>(list: readonly T[], key: (x: T) => number, at: number): number {
+  let [low, high] = [0, list.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    const there = list[middle]
+    if (there !== undefined && key(there) <= at) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
 /** Places blocks one after another, each in the first gap among those alive at the same time. */
 function firstFit(
   blocks: readonly Block[],
   alignment: number,
 ): { readonly starts: ReadonlyMap<Block, number>; readonly end: number } {
   const starts = new Map<Block, number>()
+  /** By where they start. */
   const placed: { readonly block: Block; readonly start: number; readonly end: number }[] = []
   let end = 0
   for (const block of blocks) {
     const size = align(block.bytes, alignment)
-    const busy = placed.filter((p) => p.block.from <= block.to && p.block.to >= block.from)
     let start = 0
-    for (const p of busy.sort((a, b) => a.start - b.start)) {
+    for (const p of placed) {
+      if (p.block.from > block.to || p.block.to < block.from) continue
       if (p.start - start >= size) break
       start = Math.max(start, p.end)
     }
     starts.set(block, start)
-    placed.push({ block, start, end: start + size })
+    placed.splice(
+      placeIn(placed, (p) => p.start, start),
+      0,
+      { block, start, end: start + size },
+    )
     end = Math.max(end, start + size)
   }
   return { starts, end }

@@ -121,12 +121,11 @@ function kernelHost(
 ): number | undefined {
   const out = kernel.params[write]
   if (out === undefined || out.access !== 'write') return undefined
-  const beside = loadedBeside(kernel, out.name)
-  for (const [i, p] of kernel.params.entries()) {
-    const b = buffers[i]
+  for (const i of loadedBeside(kernel, out.name)) {
+    const [p, b] = [kernel.params[i], buffers[i]]
     if (
+      p === undefined ||
       b === undefined ||
-      !beside.has(p.name) ||
       p.access !== 'read' ||
       dtypeBytes(p.dtype) !== dtypeBytes(out.dtype) ||
       !free(b)

@@ -1,4 +1,5 @@
 /** An acyclic graph of groups under merging. It knows nothing of tensors. */
+import { Heap } from './heap.ts'
 
 export class GroupGraph {
   private readonly succ = new Map<number, Set<number>>()
@@ -29,6 +30,11 @@ export class GroupGraph {
 
   ids(): number[] {
     return [...this.succ.keys()]
+  }
+
+  /** Whether one of two groups directly depends on the other. */
+  touch(a: number, b: number): boolean {
+    return this.successors(a).has(b) || this.successors(b).has(a)
   }
 
   /** Whether `to` can be reached from `from` through at least one group in between. */
@@ -69,7 +75,7 @@ export class GroupGraph {
     const ids = this.ids()
     const place = new Map([...ids].sort((p, q) => rank(p) - rank(q)).map((id, i) => [id, i]))
     const waiting = new Map(ids.map((id) => [id, this.predecessors(id).size]))
-    const ready = new Heap()
+    const ready = new Heap<number>((a, b) => a - b)
     const at = new Map<number, number>()
     const push = (id: number): void => {
       const key = place.get(id) ?? 0
@@ -113,44 +119,5 @@ export class GroupGraph {
     for (const id of this.ids()) if (!out.has(name(id))) out.add(name(id))
     for (const id of this.ids()) for (const s of this.successors(id)) out.connect(name(id), name(s))
     return out
-  }
-}
-
-/** A binary heap of numbers, least first. */
-class Heap {
-  private readonly items: number[] = []
-
-  push(x: number): void {
-    const { items } = this
-    let i = items.length
-    items.push(x)
-    while (i > 0) {
-      const up = (i - 1) >> 1
-      const above = items[up] ?? x
-      if (above <= x) break
-      items[i] = above
-      items[up] = x
-      i = up
-    }
-  }
-
-  pop(): number | undefined {
-    const { items } = this
-    const top = items[0]
-    const last = items.pop()
-    if (last === undefined || items.length === 0) return top
-    let i = 0
-    for (;;) {
-      const left = 2 * i + 1
-      const a = items[left]
-      if (a === undefined) break
-      const b = items[left + 1]
-      const [child, value] = b !== undefined && b < a ? [left + 1, b] : [left, a]
-      if (value >= last) break
-      items[i] = value
-      i = child
-    }
-    items[i] = last
-    return top
   }
 }

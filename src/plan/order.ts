@@ -6,6 +6,7 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
 import { standingInputs } from './clusters.ts'
 import { storedBytes } from './formats.ts'
+import { Heap } from './heap.ts'
 import type { SingleGroup } from './plan.ts'
 import { dataInputs, storageOf } from './region.ts'
 
@@ -19,6 +20,13 @@ function readsOf(g: SingleGroup): Set<Node> {
   const { members } = g
   const read = [...members].flatMap((m) => dataInputs(m)).filter((x) => !members.has(x))
   return new Set(read.flatMap((x) => [x, storageOf(x)]).filter((x) => !members.has(x)))
+}
+
+/** A group that may come next: bytes it takes less those it frees (at most 0), and the longest path that waits for it. */
+interface Ready {
+  readonly group: number
+  readonly net: number
+  readonly height: number
 }
 
 /** The groups in an order that respects data and effects; `results` outlive the program whatever the order. */
@@ -55,29 +63,31 @@ export function orderGroups(
     for (const n of reads[i] ?? []) if (readers.get(n)?.size === 1) sum -= bytes(n)
     return sum
   }
-  const ready = groups.flatMap((_, i) => (waiting[i] === 0 ? [i] : []))
+  const ready = new Heap<Ready>((a, b) => a.net - b.net || b.height - a.height || a.group - b.group)
+  const push = (group: number): void =>
+    ready.push({ group, net: Math.min(0, net(group)), height: height[group] ?? 0 })
+  groups.forEach((_, i) => {
+    if (waiting[i] === 0) push(i)
+  })
   const out: SingleGroup[] = []
-  while (ready.length > 0) {
-    let best = 0
-    let [bestNet, bestHeight] = [Number.POSITIVE_INFINITY, -1]
-    ready.forEach((i, at) => {
-      const n = Math.min(0, net(i))
-      const h = height[i] ?? 0
-      if (n < bestNet || (n === bestNet && (h > bestHeight || (h === bestHeight && i < (ready[best] ?? i))))) {
-        best = at
-        bestNet = n
-        bestHeight = h
-      }
-    })
-    const [i] = ready.splice(best, 1)
-    const g = i === undefined ? undefined : groups[i]
-    if (i === undefined || g === undefined) break
+  const done = new Set<number>()
+  for (let next = ready.pop(); next !== undefined; next = ready.pop()) {
+    const i = next.group
+    const g = groups[i]
+    // Pushed again when something came to die with it, which only brings it forward.
+    if (g === undefined || done.has(i)) continue
     out.push(g)
-    for (const n of reads[i] ?? []) readers.get(n)?.delete(i)
+    done.add(i)
+    for (const n of reads[i] ?? []) {
+      const left = readers.get(n)
+      left?.delete(i)
+      const [last, other] = left ?? []
+      if (last !== undefined && other === undefined && waiting[last] === 0) push(last)
+    }
     for (const s of succ[i] ?? []) {
       const left = (waiting[s] ?? 0) - 1
       waiting[s] = left
-      if (left === 0) ready.push(s)
+      if (left === 0) push(s)
     }
   }
   invariant(out.length === groups.length, 'the groups of a plan depend on each other')

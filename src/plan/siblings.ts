@@ -3,7 +3,9 @@ import { pointsOf } from './body.ts'
 import type { KernelCost } from './cost.ts'
 import type { Group } from './groups.ts'
 import type { Planner } from './planner.ts'
+import { type Refused, refuse } from './refusal.ts'
 import { bytesOf } from './region.ts'
+import type { TargetInfo } from './target.ts'
 
 /** Whether reading a tensor once instead of twice is a part of two kernels' traffic. What saves launches alone is a union's matter. */
 const worthSharing = (bytes: number, a: KernelCost, b: KernelCost): boolean =>
@@ -29,9 +31,18 @@ function alike(a: Group, b: Group): boolean {
   )
 }
 
+/** Whether a kernel has no room for another kernel's results beside what it reads and stores itself. */
+const isFull = (g: Group, target: TargetInfo): boolean =>
+  (g.made?.body.loads.size ?? 0) + g.outputs.length >= target.maxBuffers
+
+const fullRefusal = ({ maxBuffers }: TargetInfo): Refused =>
+  refuse('too-many-buffers', `more than ${maxBuffers} buffers, the target binds ${maxBuffers}`)
+
 /** Joins siblings, those of the largest tensors first; what was joined may then join what it reads. */
 export function mergeSiblings(planner: Planner): void {
-  const { groups } = planner
+  const { groups, target } = planner
+  // Kernels that bind all they may: told once, not for every other reader.
+  const full = new Set<number>()
   const joined = new Set<number>()
   const leaves = groups
     .read()
@@ -47,6 +58,11 @@ export function mergeSiblings(planner: Planner): void {
         const b = groups.all.get(seen[j] ?? -1)
         if (a?.made === undefined || b?.made === undefined || !alike(a, b)) continue
         if (!worthSharing(bytesOf(leaf), a.made.cost, b.made.cost)) continue
+        if (isFull(a, target) && b.outputs.length > 0 && !planner.groups.links.touch(a.id, b.id)) {
+          if (!full.has(a.id)) planner.refuse(a, b, fullRefusal(target), undefined)
+          full.add(a.id)
+          continue
+        }
         const pair = a.id < b.id ? `${a.id},${b.id}` : `${b.id},${a.id}`
         if (refused.has(pair)) continue
         const merged = planner.tryMerge(a, b)

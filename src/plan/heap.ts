@@ -1,0 +1,44 @@
+/** A binary heap: least first by a total order. It knows nothing of plans. */
+
+export class Heap<T> {
+  private readonly items: T[] = []
+  private readonly compare: (a: T, b: T) => number
+
+  constructor(compare: (a: T, b: T) => number) {
+    this.compare = compare
+  }
+
+  push(x: T): void {
+    const { items, compare } = this
+    let i = items.length
+    items.push(x)
+    while (i > 0) {
+      const up = (i - 1) >> 1
+      const above = items[up] ?? x
+      if (compare(above, x) <= 0) break
+      items[i] = above
+      items[up] = x
+      i = up
+    }
+  }
+
+  pop(): T | undefined {
+    const { items, compare } = this
+    const top = items[0]
+    const last = items.pop()
+    if (last === undefined || items.length === 0) return top
+    let i = 0
+    for (;;) {
+      const left = 2 * i + 1
+      const a = items[left]
+      if (a === undefined) break
+      const b = items[left + 1]
+      const [child, value] = b !== undefined && compare(b, a) < 0 ? [left + 1, b] : [left, a]
+      if (compare(value, last) >= 0) break
+      items[i] = value
+      i = child
+    }
+    items[i] = last
+    return top
+  }
+}
