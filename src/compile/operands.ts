@@ -22,7 +22,11 @@ export const operandLimits = ({ maxBuffers, maxUnionBuffers, maxStatements }: Ta
 /** Operands of a concatenation's pieces, if it must be made of pieces. */
 function widthOf(n: Node, { tensors, branches }: OperandLimits): number | undefined {
   if (n.op !== 'concat' || n.inputs.length <= Math.min(tensors, branches)) return undefined
-  return new Set(n.inputs).size > tensors ? Math.min(tensors, branches) : n.inputs.length > branches ? branches : undefined
+  return new Set(n.inputs).size > tensors
+    ? Math.min(tensors, branches)
+    : n.inputs.length > branches
+      ? branches
+      : undefined
 }
 
 /** The same values computed by an operation: views belong to whoever reads them, computed values may stand in memory. */

@@ -64,8 +64,7 @@ export function orderGroups(
     return sum
   }
   const ready = new Heap<Ready>((a, b) => a.net - b.net || b.height - a.height || a.group - b.group)
-  const push = (group: number): void =>
-    ready.push({ group, net: Math.min(0, net(group)), height: height[group] ?? 0 })
+  const push = (group: number): void => ready.push({ group, net: Math.min(0, net(group)), height: height[group] ?? 0 })
   groups.forEach((_, i) => {
     if (waiting[i] === 0) push(i)
   })

@@ -70,7 +70,10 @@ function restrict(body: Body, name: string, from: number, to: number): Body {
   const own = new Map(body.lets.map((l) => [l.id, l.op]))
   const decided = new Map<ValueId, { readonly predicate: Predicate; readonly value: boolean | undefined }>()
   /** A predicate's own axes are all that it depends on besides values, which are named by what they are here. */
-  const decide = (id: ValueId, p: Predicate): { readonly predicate: Predicate; readonly value: boolean | undefined } => {
+  const decide = (
+    id: ValueId,
+    p: Predicate,
+  ): { readonly predicate: Predicate; readonly value: boolean | undefined } => {
     const have = decided.get(id)
     if (have !== undefined) return have
     const predicate = bounds(p)
