@@ -1,0 +1,136 @@
+/**
+ * What compiling a program gives, as text that two versions of the compiler can be compared by: the plan, and the code of every kernel as
+ * WebAssembly (with relaxed SIMD and without), CUDA C++ and WGSL. Machines are the shipped records, so the text is the same everywhere.
+ */
+import { createHash } from 'node:crypto'
+import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { compileModule } from '../../src/codegen/wasm/kernel.ts'
+import { type Compiled, compileGraph } from '../../src/compile/index.ts'
+import { InternalError, UserError } from '../../src/diagnostics/errors.ts'
+import type { Graph } from '../../src/graph/node.ts'
+import { printKernel } from '../../src/kernel/print.ts'
+import { cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import type { KernelReport } from '../../src/report/data.ts'
+import { kernelsOf } from '../../src/runtime/region.ts'
+
+export type Code = 'wasm' | 'wasm-relaxed' | 'cuda' | 'wgsl'
+
+/** One program compiled for one target. */
+export interface Recorded {
+  readonly program: string
+  readonly code: Code
+  readonly mode: 'fast' | 'strict'
+  /** The plan: kernels with what they compute and move, refusals, buffers. */
+  readonly plan: string
+  /** Each kernel's code. */
+  readonly kernels: readonly string[]
+}
+
+export interface RecordedProgram {
+  readonly name: string
+  readonly graph: Graph
+  readonly mode?: 'fast' | 'strict'
+}
+
+const targets: Readonly<Record<'wasm' | 'cuda' | 'wgsl', TargetInfo>> = {
+  wasm: wasmTarget,
+  cuda: cudaTargetWith(true),
+  wgsl: webgpuTarget(),
+}
+
+/** Numbered names (`v12`, `t3`) by their order of appearance; dtypes and vector types keep theirs. */
+export function canonical(text: string): string {
+  const numbers = new Map<string, Map<string, number>>()
+  return text.replace(
+    /\b(?!(?:[fiu](?:8|16|32|64)|bf16)\b)([a-z]{1,2})(\d+)\b/g,
+    (_, prefix: string, digits: string) => {
+      const known = numbers.get(prefix) ?? new Map<string, number>()
+      numbers.set(prefix, known)
+      const number = known.get(digits) ?? known.size
+      known.set(digits, number)
+      return `${prefix}${number}`
+    },
+  )
+}
+
+/** What a kernel is, without the modelled times. */
+const kernelPlan = (k: KernelReport): unknown => ({
+  kind: k.kind,
+  parts: k.parts,
+  operations: k.operations.map((o) => o.name),
+  primitives: k.primitives,
+  read: k.bytesRead,
+  written: k.bytesWritten,
+  flops: k.flops,
+  programs: k.programs,
+  stages: k.stages.map((s) => `${s.stage} ${s.bytes}`),
+  inner: k.inner?.map((i) => ({ role: i.role, trips: i.trips, kernels: i.kernels.map(kernelPlan) })),
+})
+
+function planOf({ report, program }: Compiled): string {
+  const plan = {
+    kernels: report.kernels.map(kernelPlan),
+    refused: report.refused.map((r) => `${r.from} > ${r.to}: ${r.code}`),
+    recomputed: report.recomputed.map((r) => `${r.value} in ${r.consumers}`),
+    storedBools: report.storedBools.map((b) => `${b.value} as ${b.form}`),
+    saved: report.passes?.values.map((v) => `${v.value} ${v.form} ${v.choice}`),
+    arena: program.arenaBytes,
+    buffers: program.buffers.map(({ dtype, bytes, format, source }) => {
+      const place = source.kind === 'temp' ? ` at ${source.offset}` : ''
+      return `${dtype} ${bytes} ${format} ${source.kind}${place}`
+    }),
+    steps: program.steps.map((s) => (s.kind === 'kernel' ? `kernel ${s.buffers.join()}` : s.kind)),
+  }
+  return JSON.stringify(plan, undefined, 1)
+}
+
+/** Errors are part of what is recorded, those of Sinter's own too. */
+function told(error: unknown): string {
+  if (error instanceof UserError || error instanceof InternalError)
+    return `${error.code}: ${error.message.split('\n')[0]}`
+  throw error
+}
+
+function codeOf(code: Code, { program }: Compiled): string[] {
+  return kernelsOf(program).map(({ step: { kernel } }) => {
+    try {
+      if (code === 'wasm' || code === 'wasm-relaxed') {
+        const { bytes } = compileModule([{ kernel, name: 'kernel', mayAlias: () => true }], {
+          relaxed: code === 'wasm-relaxed',
+          memory: { min: 1, max: 65536, shared: false },
+        })
+        return `${canonical(printKernel(kernel))}\n${Buffer.from(bytes).toString('base64')}`
+      }
+      const caps = code === 'cuda' ? { ...cudaCaps, pointerTable: true } : webgpuCaps
+      return canonical(emitKernel(kernel, code, caps).source)
+    } catch (error) {
+      return told(error)
+    }
+  })
+}
+
+/** A program compiled for every target. */
+export function record({ name, graph, mode = 'fast' }: RecordedProgram): Recorded[] {
+  const out: Recorded[] = []
+  for (const [target, info] of Object.entries(targets)) {
+    const codes: readonly Code[] = target === 'wasm' ? ['wasm', 'wasm-relaxed'] : [target === 'cuda' ? 'cuda' : 'wgsl']
+    let compiled: Compiled | string
+    try {
+      compiled = compileGraph(graph, { name: 'program', mode, target: info })
+    } catch (error) {
+      compiled = told(error)
+    }
+    for (const code of codes)
+      out.push(
+        typeof compiled === 'string'
+          ? { program: name, code, mode, plan: compiled, kernels: [] }
+          : { program: name, code, mode, plan: planOf(compiled), kernels: codeOf(code, compiled) },
+      )
+  }
+  return out
+}
+
+/** Sixteen hexadecimal digits for a plan, and as many for its code. */
+export const digestOf = ({ plan, kernels }: Recorded): string =>
+  [plan, kernels.join('\n')].map((text) => createHash('sha256').update(text).digest('hex').slice(0, 16)).join(' ')
