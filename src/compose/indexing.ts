@@ -6,7 +6,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { IndexSource, Node } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
-import { isInteger } from '../types/dtype.ts'
+import { dtypeBits, holdsInteger, isInteger } from '../types/dtype.ts'
 import { broadcastShapes, normaliseAxis, type Shape, showShape } from '../types/shape.ts'
 import { broadcastTo, expandDims, reshape } from './broadcast.ts'
 import { add, cast, clip, commonDType, compare, type Operand, scalarLike, where } from './elementwise.ts'
@@ -21,7 +21,7 @@ export type ScatterCombiner = 'set' | 'sum' | 'prod' | 'max' | 'min'
 function asIndex(index: Node, extent: number): Node {
   if (!isInteger(index.dtype))
     throw new UserError('E_DTYPE', `an index is ${index.dtype}`, { help: 'use an integer dtype' })
-  const wide = index.dtype === 'i64' || index.dtype === 'u64' || index.dtype === 'u32'
+  const wide = dtypeBits(index.dtype) === 64 || index.dtype === 'u32' || !holdsInteger('i32', extent)
   const i = cast(index, wide ? 'i64' : 'i32')
   return knownNonNegative(index) ? i : where(compare('lt', i, 0), add(i, extent), i)
 }

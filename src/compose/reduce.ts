@@ -5,7 +5,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
-import { checkDType, computeDType, type DType, dtypeBits, dtypeClass, isFloat } from '../types/dtype.ts'
+import { checkDType, computeDType, type DType, dtypeBits, dtypeClass, isFloat, positionDType } from '../types/dtype.ts'
 import { normaliseAxes, normaliseAxis, type Shape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
 import { add, cast, div, exp, log, mul, scalarLike, sqrt, square, sub, truth, unary, where } from './elementwise.ts'
@@ -140,7 +140,7 @@ function argReduce(
   const index = makeNode('reduce', [y], {
     combiner,
     axes: [a],
-    dtype: options.dtype ?? 'i32',
+    dtype: options.dtype ?? positionDType({ lo: 0, hi: (y.shape[a] ?? 1) - 1 }),
     last: options.last ?? false,
   })
   if (!keepdims) return index
@@ -149,6 +149,7 @@ function argReduce(
 
 /** Options of `argmax` and `argmin`. */
 export interface ArgOptions {
+  /** i32 unless given, or i64 where that does not hold the positions. */
   readonly dtype?: 'i32' | 'i64'
   /** Ties go to the last index, not the first. */
   readonly last?: boolean

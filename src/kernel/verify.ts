@@ -124,7 +124,7 @@ function verifyLoop(s: LoopStmt, scope: VerifyScope, shared: Shared, failOf: (s:
   for (const [word, id] of [['from', s.from] as const, ['to', s.to] as const]) {
     if (id === undefined) continue
     const t = lookup(scope, id)
-    if (t.dtype !== 'i32') fail(`the bound ${word} %${id} is ${t.dtype}, not i32`)
+    if (t.dtype !== 'i32' && t.dtype !== 'i64') fail(`the bound ${word} %${id} is ${t.dtype}, not i32 or i64`)
     const wide = t.axes.find((a) => (scope.roles.get(a)?.block ?? 1) !== 1)
     if (wide !== undefined) fail(`the bound ${word} %${id} is not scalar: it varies along ${wide}`)
   }

@@ -19,6 +19,7 @@ import { type Body, heldPoints } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { combinerIdentity, combinerOp } from '../scalar/ops.ts'
+import { positionDType } from '../types/dtype.ts'
 import { parallelGrid } from './blocks.ts'
 import { axesUsed } from './kernelOf.ts'
 import type { BoundKernel } from './launch.ts'
@@ -87,7 +88,7 @@ export function rowLoop(
   const bound = (at: ix.Expr): LetStmt => ({
     kind: 'let',
     id: next++,
-    dtype: 'i32',
+    dtype: positionDType(ix.rangeOf(at)),
     axes: [],
     op: { kind: 'index', expr: at },
   })

@@ -6,7 +6,7 @@ import * as ix from '../index/expr.ts'
 import type { KernelPart, LetStmt, NumericsMode, Stmt, TileOp, ValueId } from '../kernel/ir.ts'
 import { buildBody } from '../plan/buildBody.ts'
 import type { DType } from '../types/dtype.ts'
-import { isWide } from '../types/dtype.ts'
+import { holdsInteger, isWide, positionDType } from '../types/dtype.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
 
@@ -42,8 +42,18 @@ export function lowerScatter(name: string, node: NodeOf<'scatter'>, mode: Numeri
     const literal = (v: number): ValueId =>
       emit({ kind: 'const', value: isWide(source.dtype) ? BigInt(v) : v }, source.dtype, [])
     const low = emit({ kind: 'scalar', op: 'ge', args: [raw, literal(0)] }, 'bool', axes)
-    const high = emit({ kind: 'scalar', op: 'lt', args: [raw, literal(n)] }, 'bool', axes)
-    const inside = emit({ kind: 'scalar', op: 'and', args: [low, high] }, 'bool', axes)
+    // Every number of a narrow dtype may be below an extent.
+    const inside = holdsInteger(source.dtype, n)
+      ? emit(
+          {
+            kind: 'scalar',
+            op: 'and',
+            args: [low, emit({ kind: 'scalar', op: 'lt', args: [raw, literal(n)] }, 'bool', axes)],
+          },
+          'bool',
+          axes,
+        )
+      : low
     const before = ok
     ok =
       before === undefined
@@ -53,10 +63,13 @@ export function lowerScatter(name: string, node: NodeOf<'scatter'>, mode: Numeri
             'bool',
             body.axes.map((a) => a.name).filter((a) => axes.includes(a) || axesOf.get(before)?.includes(a)),
           )
-    const most = emit({ kind: 'scalar', op: 'min', args: [raw, literal(Math.max(0, n - 1))] }, source.dtype, axes)
+    const most = holdsInteger(source.dtype, n - 1)
+      ? emit({ kind: 'scalar', op: 'min', args: [raw, literal(Math.max(0, n - 1))] }, source.dtype, axes)
+      : raw
     const clamped = emit({ kind: 'scalar', op: 'max', args: [most, literal(0)] }, source.dtype, axes)
+    const dtype = source.dtype === 'i32' ? 'i32' : positionDType({ lo: 0, hi: n - 1 })
     return ix.value(
-      source.dtype === 'i32' ? clamped : emit({ kind: 'scalar', op: 'cast', args: [clamped] }, 'i32', axes),
+      source.dtype === dtype ? clamped : emit({ kind: 'scalar', op: 'cast', args: [clamped] }, dtype, axes),
       n,
     )
   })

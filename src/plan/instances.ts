@@ -13,7 +13,7 @@ import type { NumericsMode, ValueId } from '../kernel/ir.ts'
 import { readElement } from '../scalar/host.ts'
 import type { Scalar, ScalarOp } from '../scalar/ops.ts'
 import { maskMultipliers, maskRounds, secondFrom, sharedByMask } from '../scalar/threefry.ts'
-import { type DType, isWide } from '../types/dtype.ts'
+import { type DType, holdsInteger, isWide, positionDType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Evaluation, Instance } from './evaluation.ts'
 import { Folds } from './folds.ts'
@@ -151,13 +151,14 @@ export class Instances implements Evaluation {
         if (id === undefined) {
           id = this.tiles.emit(
             { kind: 'index', expr: at },
-            'i32',
+            positionDType(ix.rangeOf(at)),
             this.tiles.ordered(this.tiles.axesOfExprs([at])),
             node,
           )
           this.positions.set(at.key, id)
         }
-        return node.dtype === 'i32' ? id : this.tiles.scalar('cast', [id], node.dtype, node)
+        const { dtype } = this.tiles.letOf(id)
+        return node.dtype === dtype ? id : this.tiles.scalar('cast', [id], node.dtype, node)
       }
       default:
         throw new Refusal(refuse('unaligned-output', `${node.op} is not computed`))
@@ -220,13 +221,12 @@ export class Instances implements Evaluation {
       const raw = this.value(source, index, mask)
       const literal = (v: number): ValueId =>
         this.tiles.constant(isWide(source.dtype) ? BigInt(v) : v, source.dtype, node)
-      const clamped = this.tiles.scalar(
-        'min',
-        [this.tiles.scalar('max', [raw, literal(0)], source.dtype, node), literal(n - 1)],
-        source.dtype,
-        node,
-      )
-      return ix.value(source.dtype === 'i32' ? clamped : this.tiles.scalar('cast', [clamped], 'i32', node), n)
+      const scalar = (op: ScalarOp, ...args: readonly ValueId[]): ValueId =>
+        this.tiles.scalar(op, args, source.dtype, node)
+      const positive = scalar('max', raw, literal(0))
+      const clamped = holdsInteger(source.dtype, n - 1) ? scalar('min', positive, literal(n - 1)) : positive
+      const dtype = source.dtype === 'i32' ? 'i32' : positionDType({ lo: 0, hi: n - 1 })
+      return ix.value(source.dtype === dtype ? clamped : this.tiles.scalar('cast', [clamped], dtype, node), n)
     })
     return this.value(x, inner, mask)
   }

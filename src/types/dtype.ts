@@ -102,3 +102,13 @@ export function promote(a: DType, b: DType): DType {
 
 /** Whether so many elements of a dtype are one value of 32 bits. */
 export const isSingleWord = (dtype: DType, elements: number): boolean => elements === 1 && dtypeBytes(dtype) === 4
+
+/** Whether an integer dtype holds a number. */
+export function holdsInteger(dtype: DType, n: number): boolean {
+  const bits = dtypeBits(dtype)
+  return dtypeClass(dtype) === 'signed' ? n >= -(2 ** (bits - 1)) && n < 2 ** (bits - 1) : n >= 0 && n < 2 ** bits
+}
+
+/** The dtype of positions in a range: i32 where that holds them. */
+export const positionDType = ({ lo, hi }: { readonly lo: number; readonly hi: number }): 'i32' | 'i64' =>
+  holdsInteger('i32', lo) && holdsInteger('i32', hi) ? 'i32' : 'i64'

@@ -58,6 +58,8 @@ export interface Arguments {
 export interface Launch {
   readonly fn: number
   readonly grid: number
+  /** Rows of so many blocks, where there are more than one row. */
+  readonly rows?: number
   readonly threads: number
   /** Dynamic shared memory. */
   readonly sharedBytes: number

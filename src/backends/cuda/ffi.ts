@@ -236,7 +236,20 @@ class Context implements CudaContext {
       l.enqueue(this.stream)
       return
     }
-    this.call('cuLaunchKernel', l.fn, l.grid, 1, 1, l.threads, 1, 1, l.sharedBytes, this.stream, tableOf(l.args), 0)
+    this.call(
+      'cuLaunchKernel',
+      l.fn,
+      l.grid,
+      l.rows ?? 1,
+      1,
+      l.threads,
+      1,
+      1,
+      l.sharedBytes,
+      this.stream,
+      tableOf(l.args),
+      0,
+    )
   }
 
   makeGraph(launches: readonly StreamWork[], after: readonly (readonly number[])[]): GraphRun {
@@ -376,7 +389,7 @@ function nodeParameters(l: Launch): Uint8Array {
   const bytes = new Uint8Array(new ArrayBuffer(72))
   const view = new DataView(bytes.buffer)
   view.setBigUint64(0, BigInt(l.fn), true)
-  const dims = [l.grid, 1, 1, l.threads, 1, 1, l.sharedBytes]
+  const dims = [l.grid, l.rows ?? 1, 1, l.threads, 1, 1, l.sharedBytes]
   for (const [i, d] of dims.entries()) view.setUint32(8 + 4 * i, d, true)
   view.setBigUint64(40, BigInt(tableOf(l.args)), true)
   return bytes

@@ -190,8 +190,8 @@ export class Prepared {
     top: number,
     passing: boolean,
   ): SectionLaunch {
-    const { bindings, programs, cluster, table: tabled = [] } = kernel.source
-    const blocks = programs * cluster
+    const { bindings, programs, cluster, rows = 1, table: tabled = [] } = kernel.source
+    const blocks = Math.ceil(programs / rows) * cluster
     const byName = new Map(step.kernel.params.map((p, i) => [p.name, places[i]]))
     const touches = places.map((place, i) => ({ place, written: step.kernel.params[i]?.access !== 'read' }))
     const placeOf = (name: string): Place => {
@@ -242,8 +242,21 @@ export class Prepared {
     values.forEach((v, i) => {
       args.set(places.length + i, v)
     })
-    const { threads, entry: name } = source
-    return { fn, grid, threads, sharedBytes, args, waits, top, name, bound, touches, table }
+    const { threads, rows, entry: name } = source
+    return {
+      ...(rows === undefined ? {} : { rows }),
+      fn,
+      grid,
+      threads,
+      sharedBytes,
+      args,
+      waits,
+      top,
+      name,
+      bound,
+      touches,
+      table,
+    }
   }
 
   private hostWork(c: Exclude<Command, { kind: 'launch' | 'copy' | 'product' }>, passing: boolean): () => void {

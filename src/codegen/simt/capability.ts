@@ -1,8 +1,7 @@
 /** What a device can do, and whether it can run a kernel: asked before planning as well as before emission. */
 import { UserError } from '../../diagnostics/errors.ts'
-import { type Expr, flatten, rangeOf, visitAtoms } from '../../index/expr.ts'
+import { beyond32 } from '../../kernel/beyond32.ts'
 import type { Kernel } from '../../kernel/ir.ts'
-import { expressionsOf } from '../../kernel/walk.ts'
 import type { DType } from '../../types/dtype.ts'
 import { allStmts } from './facts.ts'
 
@@ -78,24 +77,16 @@ export function checkKernel(kernel: Kernel, dialect: 'cuda' | 'wgsl', _caps: Sim
     if (why !== undefined) fail(what, why, 'use another dtype')
   }
   for (const p of kernel.params) check(p.dtype, `the parameter ${p.name}`)
-  const params = new Map(kernel.params.map((p) => [p.name, p]))
-  const fits = (e: Expr, what: string): void => {
-    if (dialect === 'cuda') return
-    const r = rangeOf(e)
-    if (r.hi >= 2 ** 31 || r.lo < -(2 ** 31))
-      fail(what, 'its index does not fit 32 bits, which is all WebGPU has', 'work on smaller pieces of the tensor')
-    visitAtoms(e, (a) => {
-      if (a.kind === 'div' || a.kind === 'mod') fits(a.of, what)
-    })
+  if (dialect === 'wgsl') {
+    const wide = beyond32(kernel)
+    if (wide !== undefined)
+      fail(
+        wide.what,
+        `${wide.why} does not fit 32 bits, which is all WebGPU has`,
+        'work on smaller pieces of the tensor',
+      )
   }
   for (const part of kernel.parts)
-    for (const s of allStmts(part.body)) {
-      if (s.kind === 'let') {
-        const what = `the operation ${s.op.kind === 'scalar' ? s.op.op : s.op.kind}`
-        check(s.dtype, what)
-        for (const e of expressionsOf(s.op)) fits(e, what)
-        if (s.op.kind === 'load') fits(flatten(s.op.index, params.get(s.op.param)?.shape ?? []), what)
-      } else if (s.kind === 'store')
-        fits(flatten(s.index, params.get(s.param)?.shape ?? []), `the store into ${s.param}`)
-    }
+    for (const s of allStmts(part.body))
+      if (s.kind === 'let') check(s.dtype, `the operation ${s.op.kind === 'scalar' ? s.op.op : s.op.kind}`)
 }

@@ -1,7 +1,7 @@
 /** Loops over the chunks of axes that registers do not hold at once. */
 
 import type { LetStmt, Stmt } from '../../kernel/ir.ts'
-import { add, type Block, constantOf, type Ex, int, sub, v } from './ir.ts'
+import { add, type Block, type Ex, forLoop, indexConstantOf, int, sub, v } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'
 import { spanOf } from './layout.ts'
 import { type Course, openChunkPipeline } from './pipeline.ts'
@@ -24,6 +24,7 @@ export function emitChunks(
   const a = scope.layout.axis(axis)
   const span = spanOf(a)
   const { start, end } = scope.range(axis)
+  const { type } = scope.part.axis(axis)
   const name = scope.unit.name(`${axis}_at`)
   const chunkAt = (at: Ex, isWhole: boolean, to: Block): Scope => {
     const bases = new Map(scope.bases)
@@ -41,7 +42,7 @@ export function emitChunks(
   const course: Course = {
     from: start,
     to: whole ?? end,
-    start: v('i32', name),
+    start: v(type, name),
     step: span,
     scopeAt: (at, to) => chunkAt(from(at), isWhole, to),
   }
@@ -51,13 +52,13 @@ export function emitChunks(
   if (ahead?.words !== undefined) unit.wordsAhead = ahead.words
   emitChunks(course.scopeAt(course.start, body), rest, items, lower, body)
   if (ahead !== undefined) unit.wordsAhead = new Map()
-  out.push({ k: 'for', name, from: start, to: course.to, step: span, unroll: false, body })
+  out.push(forLoop(type, { name, from: start, to: course.to, step: span, body }))
   if (last === undefined) tail()
 }
 
 /** Where the last chunk of a range begins, if that is known. */
 function lastChunk(start: Ex, end: Ex, span: number): Ex | undefined {
-  const [from, to] = [constantOf(start), constantOf(end)]
+  const [from, to] = [indexConstantOf(start), indexConstantOf(end)]
   return from === undefined || to === undefined ? undefined : int(from + (Math.ceil((to - from) / span) - 1) * span)
 }
 
@@ -72,7 +73,7 @@ const mostRepeated = 512
 /** Where whole chunks end, if the last one is not whole and gets code of its own. */
 function wholeChunks(scope: Scope, axis: string, items: readonly Item[]): Ex | undefined {
   const range = scope.range(axis)
-  const [start, end] = [constantOf(range.start), constantOf(range.end)]
+  const [start, end] = [indexConstantOf(range.start), indexConstantOf(range.end)]
   const span = spanOf(scope.layout.axis(axis))
   if (span === 1 || start === undefined || end === undefined || (end - start) % span === 0) return undefined
   const whole = Math.floor((end - start) / span)

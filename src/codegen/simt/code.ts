@@ -2,6 +2,7 @@
 import type { Kernel } from '../../kernel/ir.ts'
 import type { SimtCaps } from './capability.ts'
 import type { S, SharedArray } from './ir.ts'
+import type { TableEntry } from './union.ts'
 
 /** Declarations and the code of one thread. */
 export interface ThreadCode {
@@ -11,12 +12,14 @@ export interface ThreadCode {
   readonly cluster: number
   readonly together: number
   readonly programs: number
+  /** Rows of the grid that hold them. */
+  readonly rows: number
   readonly shared: readonly SharedArray[]
   readonly body: readonly S[]
   /** Parameters that are passed in a table, not one by one. */
   readonly tabled: ReadonlySet<string>
-  /** Words of the table; 0: there is none. */
-  readonly table: number
+  /** Words of the table; none: there is no table. */
+  readonly table: readonly TableEntry[]
   readonly caps: SimtCaps
   readonly summary: readonly string[]
 }

@@ -177,7 +177,7 @@ function landings(scope: Scope, blockBits: number, parity: Ex): (acc: Accumulato
   return (acc, length) => {
     const slots = slotsFor(acc, length)
     scope.unit.scratch(acc.values.type, 2 * room, '_landing')
-    if (slots.positions !== undefined) scope.unit.scratch('i32', 2 * room, '_landing_at')
+    if (slots.positions !== undefined) scope.unit.scratch(acc.positions?.type ?? 'i32', 2 * room, '_landing_at')
     return { ...slots, from: mul(parity, int(room)) }
   }
 }
@@ -189,7 +189,7 @@ function fresh(scope: Scope, acc: Accumulator, out: Block): PartialResult {
   const values: Registers = { name: scope.unit.name('part'), type: acc.values.type, length: 1 }
   declare(values, out)
   if (acc.positions === undefined) return { value: registerAt(values, int(0)), at: undefined }
-  const positions: Registers = { name: scope.unit.name('part_at'), type: 'i32', length: 1 }
+  const positions: Registers = { name: scope.unit.name('part_at'), type: acc.positions.type, length: 1 }
   declare(positions, out)
   return { value: registerAt(values, int(0)), at: registerAt(positions, int(0)) }
 }

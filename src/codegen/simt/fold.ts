@@ -4,7 +4,8 @@
  * chunks of 1024 (docs/numerics.md, "Modes").
  */
 import { invariant } from '../../diagnostics/errors.ts'
-import { axis, axis as axisExpr, flatten, sub as subExpr } from '../../index/expr.ts'
+import { axis, axis as axisExpr, type Expr, flatten, sub as subExpr } from '../../index/expr.ts'
+import { typeOfExpr } from '../../kernel/indexType.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
@@ -12,7 +13,8 @@ import { type Accumulator, combinerOf } from './accumulator.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
 import { exchange } from './exchange.ts'
 import { foldAxes } from './facts.ts'
-import { and, type Block, bin, type Ex, eq, int, isYes, regType, select, type Type, v, when } from './ir.ts'
+import { and, type Block, bin, cast, type Ex, eq, int, isYes, lit, regType, select, type Type, v, when } from './ir.ts'
+import type { Part } from './part.ts'
 import type { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
 import { type Held, inside, type Scope } from './scope.ts'
@@ -46,9 +48,16 @@ export function makeAccumulator(scope: Scope, l: LetStmt): Accumulator {
     kept,
     dtype,
     values: make(`${wish}_${l.id}`, regType(dtype)),
-    positions: isArgCombiner(c) ? make(`at_${l.id}`, 'i32') : undefined,
+    positions: isArgCombiner(c) ? make(`at_${l.id}`, typeOfExpr(positionOf(part, l))) : undefined,
     totals: chunked ? make(`total_${l.id}`, regType(dtype)) : undefined,
   }
+}
+
+/** Where an arg-fold finds a value. */
+function positionOf(part: Part, { op }: LetStmt): Expr {
+  const along = op.kind === 'reduce' ? (op.axes[0] ?? '') : ''
+  const given = op.kind === 'reduce' ? op.position : undefined
+  return given ?? axisExpr(along, Math.max(2, part.axis(along).extent))
 }
 
 /** Whether the fold continues a dot's accumulator from its start, rather than adding it at the end. */
@@ -65,7 +74,8 @@ export function openAccumulator(scope: Scope, acc: Accumulator, point: (lanes: L
     const i = registerIndex(scope.layout, acc.kept, lanes)
     const value = start === undefined ? identityOf(acc) : point(lanes).read(start)
     body.push({ k: 'assign', to: registerAt(acc.values, i), value })
-    if (acc.positions !== undefined) body.push({ k: 'assign', to: registerAt(acc.positions, i), value: int(-1) })
+    if (acc.positions !== undefined)
+      body.push({ k: 'assign', to: registerAt(acc.positions, i), value: lit(acc.positions.type, -1) })
     if (acc.totals !== undefined) body.push({ k: 'assign', to: registerAt(acc.totals, i), value: identityOf(acc) })
   })
 }
@@ -92,12 +102,11 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
   if (isArgCombiner(combiner)) {
     invariant(acc.positions !== undefined, 'an arg-fold without positions')
     const q = registerAt(acc.positions, i)
-    const along = op.axes[0] ?? ''
-    const position = p.expr(op.position ?? axisExpr(along, Math.max(2, scope.part.axis(along).extent)))
+    const position = cast(acc.positions.type, p.expr(positionOf(scope.part, l)))
     const value = scope.unit.name(`x_${l.id}`)
     const place = scope.unit.name(`p_${l.id}`)
     out.push({ k: 'let', name: value, value: x }, { k: 'let', name: place, value: position })
-    const [vx, vp] = [v(x.type, value), v('i32', place)]
+    const [vx, vp] = [v(x.type, value), v(position.type, place)]
     const wins = and(valid, beatsEx(combiner, op.last === true, vx, vp, to, q))
     out.push({
       k: 'if',
@@ -212,7 +221,8 @@ function finish(scope: Scope, acc: Accumulator, point: (lanes: Lanes) => Point, 
     each((i, _, body) => {
       const at = registerAt(positions, i)
       const known = select(bin('<', at, int(0)), int(0), at)
-      body.push({ k: 'assign', to: registerAt(result, i), value: castEx('i32', l.dtype, known) })
+      const value = castEx(known.type === 'i64' ? 'i64' : 'i32', l.dtype, known)
+      body.push({ k: 'assign', to: registerAt(result, i), value })
     })
     return held(result)
   }

@@ -4,7 +4,10 @@
  */
 import type { DType } from '../../types/dtype.ts'
 
-/** Register types. Half precision lives in f32, narrow integers in i32 and u32 (wrapped after every operation). */
+/**
+ * Register types. Half precision lives in f32, narrow integers in i32 and u32 (wrapped after every operation). Index arithmetic is i32
+ * where intervals prove that it fits, else i64 (indexType.ts); where the two meet, constructors widen the narrow one.
+ */
 export type Type = 'bool' | 'i32' | 'u32' | 'f32' | 'f64' | 'i64' | 'u64'
 
 export type Binary =
@@ -71,6 +74,8 @@ export type S =
       /** Constant bounds; the body is to be repeated in place. */
       readonly unroll: boolean
       readonly body: readonly S[]
+      /** Of the counter and both bounds; i32 unless given. */
+      readonly type?: 'i64'
     }
   | { readonly k: 'if'; readonly cond: Ex; readonly body: readonly S[]; readonly otherwise: readonly S[] }
   /** `reuse`: it guards slots just read against what is written there next. */
@@ -103,7 +108,7 @@ export type S =
   /** A parameter under its name, from the table at an index; it may share memory with others where `aliased` (CUDA). */
   | { readonly k: 'pointer'; readonly param: string; readonly aliased: boolean; readonly index: Ex }
   /** A number from the table at an index (CUDA). */
-  | { readonly k: 'entry'; readonly name: string; readonly index: Ex }
+  | { readonly k: 'entry'; readonly name: string; readonly type: 'i32' | 'i64'; readonly index: Ex }
   /** The last of `count` numbers, ascending from 0, in the table at `firsts` that is not beyond `index` (CUDA). */
   | {
       readonly k: 'member'
@@ -187,7 +192,8 @@ export function lit(type: Type, value: number | bigint | boolean): Ex {
   if (type === 'bool') return { k: 'lit', type, value: Boolean(value) }
   return { k: 'lit', type, value: Number(value) }
 }
-export const int = (value: number): Ex => lit('i32', value)
+/** A number of index arithmetic: i32 where it fits. */
+export const int = (value: number): Ex => lit(value >= -(2 ** 31) && value < 2 ** 31 ? 'i32' : 'i64', value)
 export const uint = (value: number): Ex => lit('u32', value >>> 0)
 export const yes: Ex = lit('bool', true)
 export const no: Ex = lit('bool', false)
@@ -196,6 +202,10 @@ export const v = (type: Type, name: string): Ex => ({ k: 'var', type, name })
 /** The number a narrow integer literal is. */
 export const constantOf = (e: Ex): number | undefined =>
   e.k === 'lit' && isNarrowInt(e.type) ? Number(e.value) : undefined
+
+/** The number that a literal of index arithmetic is. */
+export const indexConstantOf = (e: Ex): number | undefined =>
+  e.k === 'lit' && (e.type === 'i32' || e.type === 'i64') ? Number(e.value) : undefined
 
 const wrap = (t: Type, n: number): number => (t === 'u32' ? n >>> 0 : n | 0)
 
@@ -240,9 +250,50 @@ function foldBinary(op: Binary, t: Type, a: number, b: number): Ex | undefined {
 
 const isCompare = (op: Binary): boolean => ['<', '<=', '>', '>=', '==', '!=', '&&', '||'].includes(op)
 
-/** An operation on two operands of one type (the count of a shift is u32). */
-export function bin(op: Binary, a: Ex, b: Ex): Ex {
+/** Arithmetic on literals of 64 bits, where the result is one too. */
+function foldWide(op: Binary, a: bigint, b: bigint): bigint | undefined {
+  switch (op) {
+    case '+':
+      return BigInt.asIntN(64, a + b)
+    case '-':
+      return BigInt.asIntN(64, a - b)
+    case '*':
+      return BigInt.asIntN(64, a * b)
+    default:
+      return undefined
+  }
+}
+
+/** What is neutral or absorbs in sums and products of 64 bits; undefined: nothing. */
+function simplifyWide(op: Binary, a: Ex, b: Ex): Ex | undefined {
+  const [x, y] = [a, b].map((e) => (e.k === 'lit' ? BigInt(e.value) : undefined))
+  if (x !== undefined && y !== undefined) {
+    const folded = foldWide(op, x, y)
+    return folded === undefined ? undefined : lit('i64', folded)
+  }
+  if (y === 0n && (op === '+' || op === '-')) return a
+  if (x === 0n && op === '+') return b
+  if (y === 1n && op === '*') return a
+  if (x === 1n && op === '*') return b
+  return (x === 0n || y === 0n) && op === '*' ? lit('i64', 0) : undefined
+}
+
+const isShift = (op: Binary): boolean => op === '<<' || op === '>>'
+
+/** Two operands in the wider of their types, where they are of index arithmetic. */
+function widened(a: Ex, b: Ex): readonly [Ex, Ex] {
+  if (a.type === 'i64' && b.type === 'i32') return [a, cast('i64', b)]
+  return a.type === 'i32' && b.type === 'i64' ? [cast('i64', a), b] : [a, b]
+}
+
+/** An operation on two operands of one type (the count of a shift is u32); of i32 and i64 it is one of i64. */
+export function bin(op: Binary, left: Ex, right: Ex): Ex {
+  const [a, b] = isShift(op) ? [left, right] : widened(left, right)
   const t = a.type
+  if (t === 'i64' && !isShift(op)) {
+    const simple = simplifyWide(op, a, b)
+    if (simple !== undefined) return simple
+  }
   if (op === '&&') {
     if (a.k === 'lit') return a.value === true ? b : no
     if (b.k === 'lit') return b.value === true ? a : no
@@ -285,7 +336,16 @@ export const not = (a: Ex): Ex =>
   a.k === 'lit' && a.type === 'bool' ? lit('bool', a.value !== true) : { k: 'not', type: a.type, a }
 export const neg = (a: Ex): Ex => ({ k: 'neg', type: a.type, a })
 
-export function select(cond: Ex, a: Ex, b: Ex): Ex {
+/** The lesser and the greater of two numbers of index arithmetic. */
+export const least = (a: Ex, b: Ex): Ex => extreme('min', a, b)
+export const greatest = (a: Ex, b: Ex): Ex => extreme('max', a, b)
+function extreme(which: 'min' | 'max', left: Ex, right: Ex): Ex {
+  const [a, b] = widened(left, right)
+  return call(a.type, `${a.type}_${which}`, a, b)
+}
+
+export function select(cond: Ex, left: Ex, right: Ex): Ex {
+  const [a, b] = widened(left, right)
   if (cond.k === 'lit') return cond.value === true ? a : b
   return { k: 'select', type: a.type, cond, a, b }
 }
@@ -304,6 +364,19 @@ export const call = (type: Type, fn: string, ...args: readonly Ex[]): Ex => ({ k
 /** Whether a condition is known to hold. */
 export const isYes = (e: Ex): boolean => e.k === 'lit' && e.value === true
 
+/** A loop whose counter is of a type of index arithmetic. */
+export const forLoop = (
+  type: 'i32' | 'i64',
+  s: { readonly name: string; readonly from: Ex; readonly to: Ex; readonly step: number; readonly body: Block },
+): S => ({
+  k: 'for',
+  ...s,
+  from: cast(type, s.from),
+  to: cast(type, s.to),
+  unroll: false,
+  ...(type === 'i64' ? { type } : {}),
+})
+
 /** Statements under a condition; plain where it is known to hold. */
 export const when = (cond: Ex, body: Block, otherwise: Block = []): Block =>
   isYes(cond) ? body : [{ k: 'if', cond, body, otherwise }]
@@ -311,30 +384,3 @@ export const when = (cond: Ex, body: Block, otherwise: Block = []): Block =>
 /** Register or shared array element. */
 export const elem = (type: Type, array: string, index: Ex): Ex => ({ k: 'elem', type, array, index })
 export const shared = (a: SharedArray, index: Ex): Ex => ({ k: 'shared', type: a.type, array: a.name, index })
-
-/** e / n where every part of e is seen to be a multiple of n. */
-function exactQuotient(e: Ex, n: number): Ex | undefined {
-  const c = constantOf(e)
-  if (c !== undefined) return c % n === 0 ? lit(e.type, c / n) : undefined
-  if (e.k !== 'bin') return undefined
-  if (e.op === '*') {
-    const by = constantOf(e.b)
-    return by !== undefined && by % n === 0 ? bin('*', e.a, lit(e.type, by / n)) : undefined
-  }
-  if (e.op !== '+') return undefined
-  const [a, b] = [exactQuotient(e.a, n), exactQuotient(e.b, n)]
-  return a === undefined || b === undefined ? undefined : bin('+', a, b)
-}
-
-/** Floor quotient by a power of two; multiples in a sum are divided apart, so that constants stay constants. */
-export function quotient(e: Ex, n: number): Ex {
-  if (n === 1) return e
-  const exact = exactQuotient(e, n)
-  if (exact !== undefined) return exact
-  if (e.k === 'bin' && e.op === '+') {
-    const [a, b] = [exactQuotient(e.a, n), exactQuotient(e.b, n)]
-    if (b !== undefined) return bin('+', quotient(e.a, n), b)
-    if (a !== undefined) return bin('+', a, quotient(e.b, n))
-  }
-  return bin('>>', e, uint(Math.log2(n)))
-}

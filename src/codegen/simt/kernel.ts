@@ -1,6 +1,7 @@
 /** A kernel of the kernel IR as source code of a SIMT dialect: one block of threads a program. */
 
 import { UserError } from '../../diagnostics/errors.ts'
+import { typeUpTo } from '../../kernel/indexType.ts'
 import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
 import { rollPart } from '../../kernel/roll.ts'
 import { withoutIdleBarriers } from './barriers.ts'
@@ -9,7 +10,7 @@ import type { ThreadCode } from './code.ts'
 import { cudaDialect, printCuda } from './dialects/cuda.ts'
 import { printWgsl, wgslDialect } from './dialects/wgsl.ts'
 import { openCluster, roundName } from './exchangeInCluster.ts'
-import { add, type Block, bin, call, type Ex, int, lt, mul, type S, sub, v } from './ir.ts'
+import { add, type Block, bin, cast, int, least, lt, mul, type S, sub, v } from './ir.ts'
 import { itemsOf } from './items.ts'
 import { separateLoops } from './loopAxes.ts'
 import { lowerItems } from './lower.ts'
@@ -42,6 +43,8 @@ export interface KernelSource {
   readonly programs: number
   /** Blocks that run a program: `programs * cluster` of them are launched. */
   readonly cluster: number
+  /** Rows of the grid (CUDA), where one does not hold all programs: `ceil(programs / rows)` of them are in each, along x. */
+  readonly rows?: number
   /** Shared memory the source declares. */
   readonly sharedBytes: number
   /** Shared memory to give at launch (CUDA beyond 48 KB), else 0. */
@@ -70,9 +73,8 @@ export function commonCode({ source, entry }: Pick<KernelSource, 'source' | 'ent
   return { text: common === entry ? source : source.replace(new RegExp(`\\b${entry}\\b`, 'g'), common), entry: common }
 }
 
-const program: Ex = v('i32', 'program')
-
-export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps): KernelSource {
+/** A kernel as code of one thread, as the printers take it. */
+export function threadCodeOf(given: Kernel, dialect: DialectName, caps: SimtCaps): ThreadCode {
   const kernel = { ...given, parts: given.parts.map((p) => separateLoops(rollPart(p))) }
   checkKernel(kernel, dialect, caps)
   const limits: Limits = {
@@ -91,11 +93,13 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     vectorTileBytes: dialect === 'wgsl' ? caps.maxSharedBytes / 2 : 0,
   }
   const mayAlias = caps.mayAlias ?? (() => false)
-  const union = unionOf(kernel, dialect === 'cuda' && caps.pointerTable === true, mayAlias)
+  const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
+  // The numbers of programs in a table are of 32 bits.
+  const tables = dialect === 'cuda' && caps.pointerTable === true && typeUpTo(programs) === 'i32'
+  const union = unionOf(kernel, tables, mayAlias)
   const aliased = new Set(union.groups.flatMap((g) => [...g.aliased]))
   const params = new Map(kernel.params.map((p) => [p.name, p]))
   const groups = union.groups.map((g) => ({ ...g, info: new Part(g.part, kernel.mode, params, limits) }))
-  const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
   const parts = groups.map((g) => g.info)
   const team = teamOfAll(parts, programs, limits)
   const { threads, cluster } = team
@@ -108,6 +112,9 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     (p) => aliased.has(p) || mayAlias(p),
     cluster,
   )
+  const rows = dialect === 'cuda' ? Math.max(1, Math.ceil((programs * cluster) / (2 ** 31 - cluster))) : 1
+  unit.program = v(rows > 1 ? 'i64' : 'i32', 'program')
+  const { program } = unit
   unit.loops = parts.some((p) => p.loops.length > 0)
   unit.loadsAhead = caps.loadsAhead !== false
   unit.sharedBytes = caps.maxSharedBytes
@@ -124,6 +131,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
         team,
         programs,
         caps.multiprocessors,
+        program,
       )
     lowerPart(unit, g.info, g.part, member, threads * cluster, body, summary)
     first += g.programs
@@ -139,19 +147,14 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
   const whole: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
   const body = withoutIdleBarriers(whole, new Set(unit.shared.map((a) => a.name)))
   const { table, tabled } = union
-  const code: ThreadCode = {
-    kernel,
-    ...team,
-    programs,
-    shared: unit.shared,
-    body,
-    tabled,
-    table: table.length,
-    caps,
-    summary,
-  }
-  const touched = touchedParams(body)
-  const sharedBytes = placeShared(unit.shared).bytes
+  return { kernel, ...team, programs, rows, shared: unit.shared, body, tabled, table, caps, summary }
+}
+
+export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps): KernelSource {
+  const code = threadCodeOf(given, dialect, caps)
+  const { kernel, threads, programs, cluster, rows, table, tabled } = code
+  const touched = touchedParams(code.body)
+  const sharedBytes = placeShared(code.shared).bytes
   if (sharedBytes > caps.maxSharedBytes)
     throw new UserError(
       'E_UNSUPPORTED',
@@ -166,6 +169,7 @@ export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps):
     threads,
     programs,
     cluster,
+    ...(rows > 1 ? { rows } : {}),
     sharedBytes,
     dynamicSharedBytes: dynamic ? sharedBytes : 0,
     bindings: kernel.params
@@ -221,27 +225,27 @@ function lowerPart(
   if (part.grid.length > 1 && rest.k !== 'var') {
     const name = unit.name('rest')
     out.push({ k: 'let', name, value: rest })
-    rest = v('i32', name)
+    rest = v(rest.type, name)
   }
   let open = [...part.grid].filter((g) => Math.ceil(info.axis(g.axis).extent / g.block) > 1)
   for (const { axis, block } of [...open].reverse()) {
-    const { extent, tail } = info.axis(axis)
+    const { extent, tail, type } = info.axis(axis)
     const blocks = Math.ceil(extent / block)
     open = open.filter((g) => g.axis !== axis)
     const index = open.length === 0 ? rest : bin('%', rest, int(blocks))
     const name = unit.name(block === 1 ? axis : `${axis}_start`)
-    out.push({ k: 'let', name, value: mul(index, int(block)) })
+    out.push({ k: 'let', name, value: mul(cast(type, index), int(block)) })
     if (open.length > 0) {
       const left = unit.name('rest')
       out.push({ k: 'let', name: left, value: bin('/', rest, int(blocks)) })
-      rest = v('i32', left)
+      rest = v(rest.type, left)
     }
-    const start = v('i32', name)
+    const start = v(type, name)
     let end = add(start, int(block))
     if (tail) {
       const last = unit.name(`${axis}_end`)
-      out.push({ k: 'let', name: last, value: call('i32', 'i32_min', end, ends.get(axis) ?? int(extent)) })
-      end = v('i32', last)
+      out.push({ k: 'let', name: last, value: least(end, ends.get(axis) ?? int(extent)) })
+      end = v(type, last)
     }
     ranges.set(axis, { start, end })
   }

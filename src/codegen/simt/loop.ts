@@ -3,10 +3,11 @@ import { invariant } from '../../diagnostics/errors.ts'
 import type { Carry, LetStmt, LoopStmt, ValueId } from '../../kernel/ir.ts'
 import { type AheadPlan, aheadOf, makeAhead, startAhead } from './ahead.ts'
 import { allStmts } from './facts.ts'
-import { add, type Block, bin, call, type Ex, int, lt, quotient, regType, sub, v } from './ir.ts'
+import { add, type Block, bin, cast, type Ex, forLoop, greatest, int, least, lit, lt, regType, sub, v } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
 import { openPipeline } from './pipeline.ts'
 import { Point } from './point.ts'
+import { quotient } from './quotient.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
 import type { Held, Scope, SharedTile } from './scope.ts'
 import { type Copy, copyBytes, copyOf, makeRing, startCopy } from './stage.ts'
@@ -29,14 +30,14 @@ const heldIn = (scope: Scope, registers: Registers, axes: readonly string[]): He
 /** `before`: statements outside the loop that are computed inside. */
 export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[], lower: LowerItems, out: Block): void {
   const { part, unit } = scope
-  const extent = part.axis(s.axis).extent
+  const { extent, type } = part.axis(s.axis)
   const bound = (id: ValueId | undefined, otherwise: number, wish: string): Ex => {
-    if (id === undefined) return int(otherwise)
+    if (id === undefined) return lit(type, otherwise)
     const x = new Point(scope, new Map()).read(id)
-    const clamped = call('i32', 'i32_min', call('i32', 'i32_max', x, int(0)), int(extent))
+    const clamped = cast(type, least(greatest(x, int(0)), int(extent)))
     const name = unit.name(wish)
-    out.push({ k: 'uniform', name, value: clamped, slot: unit.scratch('i32', 1, '_bound').name })
-    return v('i32', name)
+    out.push({ k: 'uniform', name, value: clamped, slot: unit.scratch(type, 1, '_bound').name })
+    return v(type, name)
   }
   const from = bound(s.from, 0, `${s.axis}_from`)
   const to = bound(s.to, extent, `${s.axis}_to`)
@@ -52,13 +53,13 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
   // A single block needs no loop.
   const single = extent > 0 && from.k === 'lit' && to.k === 'lit' && Number(to.value) - Number(from.value) <= s.block
   const counter = unit.name(`${s.axis}_start`)
-  const start: Ex = single ? from : v('i32', counter)
+  const start: Ex = single ? from : v(type, counter)
   const ranges = new Map(scope.ranges)
   const whole = to.k === 'lit' && from.k === 'lit' && extent % s.block === 0
   const next = add(start, int(s.block))
   const end = unit.name(`${s.axis}_end`)
-  if (!whole && !single) body.push({ k: 'let', name: end, value: call('i32', 'i32_min', next, to) })
-  ranges.set(s.axis, { start, end: single ? to : whole ? next : v('i32', end) })
+  if (!whole && !single) body.push({ k: 'let', name: end, value: least(next, to) })
+  ranges.set(s.axis, { start, end: single ? to : whole ? next : v(type, end) })
   const ring =
     single || from.k !== 'lit' || to.k !== 'lit'
       ? undefined
@@ -85,7 +86,7 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
   unit.aheads.clear()
   passOn(inner, s.carries, carried, body)
   if (single) out.push(...body)
-  else out.push({ k: 'for', name: counter, from, to, step: s.block, unroll: false, body })
+  else out.push(forLoop(type, { name: counter, from, to, step: s.block, body }))
   for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
 }
 
@@ -126,7 +127,8 @@ function openRing(
   const [laterName, nowName] = [unit.name('slot'), unit.name('slot')]
   const [later, now] = [v('i32', laterName), v('i32', nowName)]
   const aheads = plans.map((p) => makeAhead(scope, p, ring, now))
-  const end = int(part.axis(s.axis).extent)
+  const { extent, type } = part.axis(s.axis)
+  const end = lit(type, extent)
   const begin = (at: Ex, slot: Ex, to: Block): void => {
     const there = scope.child({ ranges: new Map([...scope.ranges, [s.axis, { start: at, end }]]), exact: new Set() })
     const started: Block = []
@@ -137,10 +139,10 @@ function openRing(
     else if (exists.value === true) to.push(...started)
     to.push({ k: 'call', fn: 'copy_commit', args: [] })
   }
-  for (let i = 0; i + 1 < ring; i++) begin(int(from + i * s.block), int(i), out)
+  for (let i = 0; i + 1 < ring; i++) begin(lit(type, from + i * s.block), int(i), out)
   const done = sub(start, int(from))
   const step = Number.isInteger(Math.log2(s.block)) ? quotient(done, s.block) : bin('/', done, int(s.block))
-  const slot = (ahead: number): Ex => bin('%', add(step, int(ahead)), int(ring))
+  const slot = (ahead: number): Ex => cast('i32', bin('%', add(step, int(ahead)), int(ring)))
   body.push({ k: 'call', fn: `copy_wait_${ring - 2}`, args: [] })
   const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
   const inGroups = product?.groups !== undefined

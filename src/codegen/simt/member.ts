@@ -1,5 +1,6 @@
 /** Which part of a group of equal ones a program works on: found by the program's number, described by its row of the table. */
-import { add, type Block, bin, type Ex, int, mul, v } from './ir.ts'
+import { typeUpTo } from '../../kernel/indexType.ts'
+import { add, type Block, bin, cast, type Ex, int, mul, v } from './ir.ts'
 import type { PartGroup } from './union.ts'
 import type { Unit } from './unit.ts'
 
@@ -17,15 +18,15 @@ export function memberOf(unit: Unit, g: PartGroup, rest: Ex, out: Block): Member
   if (g.count > 1) {
     const [member, inside] = [unit.name('member'), unit.name('own')]
     row = v('i32', member)
-    own = v('i32', inside)
+    own = v(rest.type, inside)
     if (g.firsts === undefined) {
       const size = int(g.programs / g.count)
-      out.push({ k: 'let', name: member, value: bin('/', rest, size) })
+      out.push({ k: 'let', name: member, value: cast('i32', bin('/', rest, size)) })
       out.push({ k: 'let', name: inside, value: bin('%', rest, size) })
     } else {
       const first = unit.name('first')
       out.push({ k: 'member', name: member, firsts: g.firsts, count: g.count, index: rest })
-      out.push({ k: 'entry', name: first, index: add(row, int(g.firsts)) })
+      out.push({ k: 'entry', name: first, type: 'i32', index: add(row, int(g.firsts)) })
       out.push({ k: 'let', name: inside, value: bin('-', rest, v('i32', first)) })
     }
   }
@@ -36,8 +37,9 @@ export function memberOf(unit: Unit, g: PartGroup, rest: Ex, out: Block): Member
   const ends = new Map<string, Ex>()
   if (g.extentOf !== undefined) {
     const name = unit.name(`${g.extentOf}_extent`)
-    out.push({ k: 'entry', name, index: at(g.stride - 1) })
-    ends.set(g.extentOf, v('i32', name))
+    const type = typeUpTo(g.part.axes.reduce((n, a) => (a.name === g.extentOf ? a.extent : n), 0))
+    out.push({ k: 'entry', name, type, index: at(g.stride - 1) })
+    ends.set(g.extentOf, v(type, name))
   }
   return { own, ends }
 }

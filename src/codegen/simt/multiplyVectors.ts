@@ -4,11 +4,11 @@ import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
 import type { Accumulator } from './accumulator.ts'
 import { castEx } from './arith.ts'
-import { add, and, type Block, type Ex, int, lit, mul, select, sub, v, when } from './ir.ts'
+import { add, and, type Block, type Ex, int, lit, mul, select, v, when } from './ir.ts'
 import { spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
 import { type Lanes, registerAt, registerIndex, withLane } from './registers.ts'
-import { coordinate, digitOf, inside, type Scope, type SharedTile, withinTile } from './scope.ts'
+import { digitOf, inside, placeIn, type Scope, type SharedTile, withinTile } from './scope.ts'
 import { lanes as four, type VectorOperand, type VectorProduct } from './vectorProduct.ts'
 
 /** Elements of a tile's row from one index of an axis to the next; `pitch` of the row. */
@@ -44,7 +44,7 @@ export function fillAxis(scope: Scope, to: SharedTile): string | undefined {
 function placeAlong(scope: Scope, axis: string, lanes: Lanes): Ex {
   const a = scope.layout.find(axis)
   if (a === undefined) return int(0)
-  if (a.chunks > 1) return sub(coordinate(scope, axis, lanes), scope.range(axis).start)
+  if (a.chunks > 1) return placeIn(scope, axis, lanes)
   const { rep, lane } = lanes.get(axis) ?? { rep: int(0), lane: int(0) }
   return add(mul(digitOf(a.bits), int(a.vec)), add(mul(rep, int(threadsOf(a) * a.vec)), lane))
 }

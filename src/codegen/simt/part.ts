@@ -1,6 +1,7 @@
 /** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
 import { valuesOf } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
+import { axisType, type IndexType } from '../../kernel/indexType.ts'
 import {
   type KernelParam,
   type KernelPart,
@@ -26,6 +27,8 @@ export interface AxisInfo {
   readonly alignment: number
   /** Whether a block may hold fewer than `size` indices. */
   readonly tail: boolean
+  /** The type of its coordinates. */
+  readonly type: IndexType
 }
 
 /** Limits of a device that layouts respect. */
@@ -54,6 +57,16 @@ export interface Limits {
 /** Values whose computation can be repeated anywhere: everything but folds, scans, carries and what loops give. */
 const isPure = (l: LetStmt | undefined): l is LetStmt =>
   l !== undefined && l.op.kind !== 'reduce' && l.op.kind !== 'dot' && l.op.kind !== 'scan' && l.op.kind !== 'stage'
+
+const scalarAxis = (name: string): AxisInfo => ({
+  name,
+  extent: 1,
+  size: 1,
+  role: 'local',
+  alignment: 0,
+  tail: false,
+  type: 'i32',
+})
 
 export class Part {
   readonly part: KernelPart
@@ -110,6 +123,7 @@ export class Part {
           role: 'grid',
           alignment: block,
           tail: extent % size !== 0,
+          type: axisType(extent, size),
         })
       } else if (loops.length > 0) {
         const size = held(Math.max(...loops.map((l) => l.block)), extent)
@@ -122,8 +136,9 @@ export class Part {
           role: 'loop',
           alignment: plain ? alignment : 1,
           tail: !plain || extent % size !== 0,
+          type: axisType(extent, size),
         })
-      } else this.axes.set(name, { name, extent, size: extent, role: 'local', alignment: 0, tail: false })
+      } else this.axes.set(name, { ...scalarAxis(name), extent, size: extent, type: axisType(extent, extent) })
     }
     this.classify()
     if (limits.tensorCores && mode === 'fast')
@@ -138,7 +153,7 @@ export class Part {
   }
 
   axis(name: string): AxisInfo {
-    return this.axes.get(name) ?? { name, extent: 1, size: 1, role: 'local', alignment: 0, tail: false }
+    return this.axes.get(name) ?? scalarAxis(name)
   }
 
   /** Axes of a value that a program holds more than one index of. */

@@ -40,7 +40,7 @@ export function mergeInto(acc: Accumulator, to: PartialResult, from: PartialResu
   invariant(to.at !== undefined && from.at !== undefined, 'an arg-fold without positions')
   const [nx, nq] = [scope.unit.name('other'), scope.unit.name('other_at')]
   out.push({ k: 'let', name: nx, value: from.value }, { k: 'let', name: nq, value: from.at })
-  const [vx, vq] = [v(from.value.type, nx), v('i32', nq)]
+  const [vx, vq] = [v(from.value.type, nx), v(from.at.type, nq)]
   const last = acc.let.op.kind === 'reduce' && acc.let.op.last === true
   out.push({
     k: 'if',
@@ -98,7 +98,7 @@ export function allotter(scope: Scope, which: string): (acc: Accumulator, length
   }
   return (acc, length) => {
     const values = take(acc.values.type, which, length)
-    const positions = acc.positions === undefined ? undefined : take('i32', `${which}_at`, length)
+    const positions = acc.positions === undefined ? undefined : take(acc.positions.type, `${which}_at`, length)
     return {
       values: values.array,
       positions: positions?.array,
@@ -150,4 +150,5 @@ export function onOneLane(lanes: readonly number[], body: Block, out: Block): vo
 }
 
 /** Bytes of one partial result. */
-export const bytesOf = (acc: Accumulator): number => typeBytes(acc.values.type) + (acc.positions === undefined ? 0 : 4)
+export const bytesOf = (acc: Accumulator): number =>
+  typeBytes(acc.values.type) + (acc.positions === undefined ? 0 : typeBytes(acc.positions.type))

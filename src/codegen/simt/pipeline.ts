@@ -19,8 +19,9 @@ import {
 } from './ahead.ts'
 import { allStmts, foldAxes } from './facts.ts'
 import { wordType } from './fields.ts'
-import { add, type Block, bin, call, constantOf, type Ex, int, isYes, lit, lt, mul, quotient, sub, v } from './ir.ts'
+import { add, type Block, bin, cast, type Ex, indexConstantOf, int, isYes, least, lit, lt, mul, sub, v } from './ir.ts'
 import { positionOf } from './memory.ts'
+import { quotient } from './quotient.ts'
 import { declare, type Registers, registerAt } from './registers.ts'
 import type { Scope } from './scope.ts'
 import { placeShared } from './shared.ts'
@@ -110,7 +111,7 @@ function isWorthwhile(
   { from, to }: Pick<Course, 'from' | 'to'>,
 ): boolean {
   if (!unit.loadsAhead || unit.cluster > 1 || [...layout.axes.values()].some((a) => a.chunks > 1)) return false
-  const extent = (constantOf(to) ?? part.axis(loop.axis).extent) - (constantOf(from) ?? 0)
+  const extent = (indexConstantOf(to) ?? part.axis(loop.axis).extent) - (indexConstantOf(from) ?? 0)
   if (extent < fewestIterations * loop.block) return false
   const inside = [...allStmts(loop.body)]
   if (inside.some((t) => t.kind === 'loop' || (t.kind === 'let' && t.op.kind === 'stage'))) return false
@@ -129,9 +130,9 @@ function planOf(scope: Scope, axis: string, l: LetStmt): LoadPlan | undefined {
 
 /** The range of a loop's iteration that begins at a place, as a scope. */
 function iterationScope(scope: Scope, loop: LoopStmt, to: Ex, at: Ex): Scope {
-  const whole = constantOf(to) !== undefined && scope.part.axis(loop.axis).extent % loop.block === 0
+  const whole = indexConstantOf(to) !== undefined && scope.part.axis(loop.axis).extent % loop.block === 0
   const next = add(at, int(loop.block))
-  const end = whole ? next : call('i32', 'i32_min', next, to)
+  const end = whole ? next : least(next, to)
   return scope.child({ ranges: new Map([...scope.ranges, [loop.axis, { start: at, end }]]), exact: new Set() })
 }
 
@@ -179,7 +180,7 @@ function openRing(
   for (let i = 0; i + 1 < slots; i++) begin(add(from, int(i * course.step)), int(i), out)
   const done = sub(start, from)
   const step = Number.isInteger(Math.log2(course.step)) ? quotient(done, course.step) : bin('/', done, int(course.step))
-  const slot = (ahead: number): Ex => bin('%', add(step, int(ahead)), int(slots))
+  const slot = (ahead: number): Ex => cast('i32', bin('%', add(step, int(ahead)), int(slots)))
   body.push({ k: 'call', fn: `copy_wait_${slots - 2}`, args: [] })
   body.push({ k: 'let', name: laterName, value: slot(slots - 1) }, { k: 'let', name: nowName, value: slot(0) })
   begin(add(start, int((slots - 1) * course.step)), v('i32', laterName), body)

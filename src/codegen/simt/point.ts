@@ -1,7 +1,8 @@
 /** One point of a loop nest: reading values there, index expressions and predicates, and pointwise operations. */
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
-import { type Atom, type Expr, rangeOf } from '../../index/expr.ts'
+import { type Atom, type Expr, rangeOf, type Term } from '../../index/expr.ts'
 import type { Predicate } from '../../index/predicate.ts'
+import { atomRange, indexType, splitSum, typeOfExpr } from '../../kernel/indexType.ts'
 import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { elementsPerCall, isRandomDType, type RandomDType } from '../../scalar/threefry.ts'
 import { constant, scalarEx } from './arith.ts'
@@ -11,8 +12,6 @@ import { coarseForm } from './precision.ts'
 import { isPositiveNormal } from './ranges.ts'
 import { type Lanes, type Registers, registerAt, registerIndex, withLane, withRepeat } from './registers.ts'
 import { coordinate, type Held, type Scope, sharedIndex } from './scope.ts'
-
-const int32 = 2 ** 31
 
 /** Points of neighbouring lanes. */
 export interface LaneGroup {
@@ -99,19 +98,33 @@ export class Point {
     return shared(held.array, sharedIndex(this.scope, held, at, this.lanes))
   }
 
-  /** Value of an index expression, as an i32 where its range allows, else i64. */
-  expr(e: Expr, type: Type = 'i32'): Ex {
-    let out: Ex = lit(type, e.offset)
+  /** Value of an index expression: of the type that its intervals ask for. */
+  expr(e: Expr): Ex {
+    const type = typeOfExpr(e)
+    if (type === 'i32') return this.sum(e.offset, e.terms)
+    invariant(this.scope.unit.dialect.wideIndex, 'an index beyond 32 bits')
+    const { wide, narrow } = splitSum(e.terms)
+    const parts = wide.map((t) => mul(cast('i64', this.atom(t.atom)), lit('i64', t.coef)))
+    if (narrow.length > 0) parts.push(cast('i64', this.sum(0, narrow)))
+    if (e.offset !== 0 || parts.length === 0) parts.push(lit('i64', e.offset))
+    return parts.reduce(add)
+  }
+
+  /** A sum in the types of its terms. */
+  private sum(offset: number, terms: readonly Term[]): Ex {
+    let out: Ex = int(offset)
     let first = true
-    for (const { atom, coef } of e.terms) {
-      const term = mul(this.atom(atom, type), lit(type, coef))
-      out = first && e.offset === 0 ? term : add(out, term)
+    for (const { atom, coef } of terms) {
+      const term = mul(this.atom(atom), int(coef))
+      out = first && offset === 0 ? term : add(out, term)
       first = false
     }
     return out
   }
 
-  private atom(a: Atom, type: Type): Ex {
+  /** An atom in the type of its range. */
+  private atom(a: Atom): Ex {
+    const type = indexType(atomRange(a))
     switch (a.kind) {
       case 'axis':
         return cast(type, coordinate(this.scope, a.name, this.lanes))
@@ -128,13 +141,12 @@ export class Point {
     const residue = kind === 'mod' ? this.residue(of, by) : undefined
     if (residue !== undefined) return cast(type, residue)
     const r = rangeOf(of)
-    const fits = r.lo > -int32 && r.hi < int32
-    const x = this.expr(of, fits ? 'i32' : type)
+    const x = this.expr(of)
     const shift = Math.log2(by)
     let y: Ex
-    if (x.type === 'i32' && Number.isInteger(shift))
-      y = kind === 'div' ? bin('>>', x, uint(shift)) : bin('&', x, int(by - 1))
-    else if (x.type === 'i32' && r.lo >= 0) y = cast('i32', bin(kind === 'div' ? '/' : '%', cast('u32', x), uint(by)))
+    if (Number.isInteger(shift)) y = kind === 'div' ? bin('>>', x, uint(shift)) : bin('&', x, int(by - 1))
+    else if (r.lo >= 0 && r.hi < 2 ** 32 && by < 2 ** 32)
+      y = cast(type, bin(kind === 'div' ? '/' : '%', cast('u32', x), uint(by)))
     else if (r.lo >= 0) y = bin(kind === 'div' ? '/' : '%', x, lit(x.type, by))
     else y = call(x.type, `${x.type}_floor_${kind}`, x, lit(x.type, by))
     return cast(type, y)
@@ -156,12 +168,9 @@ export class Point {
     return bin('&', sum, int(by - 1))
   }
 
-  /** A flattened position: its type is wide where 32 bits do not hold it. */
+  /** A flattened position. */
   position(flat: Expr): Ex {
-    const r = rangeOf(flat)
-    const wide = r.hi >= int32 || r.lo < -int32
-    invariant(!wide || this.scope.unit.dialect.wideIndex, 'a position beyond 32 bits')
-    return this.expr(flat, wide ? 'i64' : 'i32')
+    return this.expr(flat)
   }
 
   predicate(p: Predicate): Ex {
@@ -183,8 +192,8 @@ export class Point {
   ): { readonly args: readonly Ex[]; readonly at: Ex } {
     const each = elementsPerCall(dtype)
     const shift = Math.log2(each)
-    const wide = rangeOf(op.index).hi >= 2 * int32
-    const index = this.expr(op.index, wide ? 'i64' : 'i32')
+    const index = this.expr(op.index)
+    const wide = index.type === 'i64'
     const low = wide ? cast('u32', bin('>>', index, uint(shift))) : bin('>>', cast('u32', index), uint(shift))
     const high = wide ? cast('u32', bin('>>', index, uint(32 + shift))) : uint(0)
     return { args: [this.read(op.k0), this.read(op.k1), high, low], at: bin('&', cast('u32', index), uint(each - 1)) }
@@ -202,9 +211,7 @@ export class Point {
         return hidden ? call(value.type, `${value.type}_runtime`, value) : value
       }
       case 'index': {
-        const r = rangeOf(op.expr)
-        const wide = r.hi >= int32 || r.lo < -int32
-        const x = this.expr(op.expr, wide && this.scope.unit.dialect.wideIndex ? 'i64' : 'i32')
+        const x = this.expr(op.expr)
         return scalarEx('cast', x.type === 'i64' ? 'i64' : 'i32', l.dtype, [x], this.scope.unit.mode)
       }
       case 'predicate':

@@ -8,11 +8,11 @@ import type { LetStmt } from '../../kernel/ir.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import { constant, mergeEx, roundTo } from './arith.ts'
-import { add, and, type Block, bin, type Ex, eq, int, mul, regType, select, shared, sub, v } from './ir.ts'
+import { add, and, type Block, bin, cast, type Ex, eq, int, mul, regType, select, shared, sub, v } from './ir.ts'
 import { type AxisLayout, spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
-import { coordinate, digitOf, insideAlong, type Scope } from './scope.ts'
+import { digitOf, insideAlong, placeIn, type Scope } from './scope.ts'
 
 export function lowerScan(scope: Scope, l: LetStmt, out: Block): void {
   const { part, unit } = scope
@@ -140,12 +140,12 @@ function scanInOrder(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout 
   forRegisters(scope, others, out, (lanes, body) => {
     forRegisters(scope, [axis], body, (mine, fill) => {
       const here: Lanes = new Map([...lanes, ...mine])
-      const index = sub(coordinate(scope, axis, here), start)
+      const index = placeIn(scope, axis, here)
       fill.push({ k: 'assign', to: shared(line, place(index)), value: new Point(scope, here).read(arg) })
     })
     body.push({ k: 'barrier' })
     const [acc, step, i] = [unit.name('running'), unit.name('x'), unit.name('i')]
-    const size = sub(end, start)
+    const size = cast('i32', sub(end, start))
     const cell = shared(line, place(reverse ? sub(sub(size, int(1)), v('i32', i)) : v('i32', i)))
     const walk: Block = [
       { k: 'let', name: step, value: mergeEx(combiner, dtype, v(t, acc), cell) },
@@ -164,7 +164,7 @@ function scanInOrder(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout 
     body.push({ k: 'barrier' })
     forRegisters(scope, [axis], body, (mine, take) => {
       const here: Lanes = new Map([...lanes, ...mine])
-      const index = sub(coordinate(scope, axis, here), start)
+      const index = placeIn(scope, axis, here)
       take.push({
         k: 'assign',
         to: registerAt(result, registerIndex(layout, axes, here)),

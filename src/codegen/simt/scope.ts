@@ -5,7 +5,23 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
-import { add, and, type Block, bin, type Ex, eq, int, lt, mul, type SharedArray, sub, uint, v } from './ir.ts'
+import {
+  add,
+  and,
+  type Block,
+  bin,
+  cast,
+  type Ex,
+  eq,
+  int,
+  lit,
+  lt,
+  mul,
+  type SharedArray,
+  sub,
+  uint,
+  v,
+} from './ir.ts'
 import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from './layout.ts'
 import type { Part } from './part.ts'
 import type { Lanes, Registers } from './registers.ts'
@@ -61,7 +77,7 @@ export const tid: Ex = v('i32', 'tid')
  * it keep the compiler from moving the loads down to where they are used. Undefined elsewhere.
  */
 export const behindLoads = ({ unit }: Scope): Ex | undefined =>
-  unit.wordsAhead.size > 0 ? bin('>=', v('i32', 'program'), int(0)) : undefined
+  unit.wordsAhead.size > 0 ? bin('>=', unit.program, int(0)) : undefined
 
 /** The digit of the thread number that some bits make. */
 export function digitOf(bits: readonly number[]): Ex {
@@ -114,7 +130,8 @@ export class Scope {
   range(axis: string): AxisRange {
     const of = this.ranges.get(axis)
     if (of !== undefined) return of
-    return { start: int(0), end: int(this.part.axis(axis).extent) }
+    const { extent, type } = this.part.axis(axis)
+    return { start: lit(type, 0), end: lit(type, extent) }
   }
 
   /** Axes cut into chunks whose loop is not open. */
@@ -153,11 +170,11 @@ export class Scope {
 
   /** The first element of this thread in a chunk that starts at `start`. */
   baseOf(a: AxisLayout, start: Ex, out: Block): Ex {
-    const value = add(start, mul(digitOf(a.bits), int(a.vec)))
+    const value = add(cast(this.part.axis(a.name).type, start), mul(digitOf(a.bits), int(a.vec)))
     if (value.k === 'lit') return value
     const name = this.unit.name(`${a.name}0`)
     out.push({ k: 'let', name, value })
-    return v('i32', name)
+    return v(value.type, name)
   }
 
   /** Whether a register of the axis may lie beyond the program's range. */
@@ -196,6 +213,10 @@ export function coordinate(scope: Scope, axis: string, lanes: Lanes): Ex {
   return add(base, add(mul(at.rep, int(threadsOf(a) * a.vec)), at.lane))
 }
 
+/** The index of an axis at a point among those that the program holds now. */
+export const placeIn = (scope: Scope, axis: string, lanes: Lanes): Ex =>
+  cast('i32', sub(coordinate(scope, axis, lanes), scope.range(axis).start))
+
 /** Whether the point lies inside the program's range along an axis; undefined where it always does. */
 export function insideAlong(scope: Scope, axis: string, lanes: Lanes): Ex | undefined {
   if (!scope.needsCheck(axis)) return undefined
@@ -218,13 +239,13 @@ export const inside = (scope: Scope, axes: Iterable<string>, lanes: Lanes): Ex =
 export function withinTile(scope: Scope, axis: string, lanes: Lanes): Ex | undefined {
   const a = scope.layout.find(axis)
   if (a === undefined || a.chunks * spanOf(a) <= a.size) return undefined
-  return lt(sub(coordinate(scope, axis, lanes), scope.range(axis).start), int(a.size))
+  return lt(placeIn(scope, axis, lanes), int(a.size))
 }
 
 /** The place of a point in a shared array. */
 export function sharedIndex(scope: Scope, held: SharedTile, at: (axis: string) => Ex | undefined, lanes: Lanes): Ex {
   let out: Ex = held.offset ?? int(0)
-  const indexOf = (axis: string): Ex => at(axis) ?? sub(coordinate(scope, axis, lanes), scope.range(axis).start)
+  const indexOf = (axis: string): Ex => cast('i32', at(axis) ?? placeIn(scope, axis, lanes))
   const [outer, inner] = held.axes
   if (held.swizzle !== undefined && outer !== undefined && inner !== undefined)
     return add(out, swizzled(held.swizzle, indexOf(outer), indexOf(inner)))

@@ -1,7 +1,7 @@
 /** What the code of one kernel shares while it is emitted: its dialect and limits, names, shared arrays, and what is loaded ahead. */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { KernelParam, LetStmt, NumericsMode, TileOp, ValueId } from '../../kernel/ir.ts'
-import type { Block, Ex, SharedArray, Type } from './ir.ts'
+import { type Block, type Ex, type SharedArray, type Type, v } from './ir.ts'
 import type { Layout } from './layout.ts'
 import type { Limits } from './part.ts'
 import type { Registers } from './registers.ts'
@@ -67,6 +67,8 @@ export class Unit {
   /** Exchanges between the blocks so far, and between warps that share one of two sets of slots. */
   exchanges = 0
   blockExchanges = 0
+  /** The number of the program. */
+  program: Ex = v('i32', 'program')
   /** Most bytes of shared memory. */
   sharedBytes = Number.POSITIVE_INFINITY
   /** The program whose rows are asked for early. */

@@ -7,7 +7,7 @@
 import type { Expr } from '../../index/expr.ts'
 import { strideOf, valuesOf } from '../../index/expr.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
-import { add, type Block, type Ex, int, lit, lt, v } from './ir.ts'
+import { add, type Block, type Ex, int, lt } from './ir.ts'
 import type { Layout } from './layout.ts'
 import type { Part } from './part.ts'
 import { rowAxes } from './partLayout.ts'
@@ -32,6 +32,7 @@ export function upcomingOf(
   team: Team,
   programs: number,
   multiprocessors: number,
+  program: Ex,
 ): Upcoming | undefined {
   const [axis, second] = part.part.grid.filter((g) => Math.ceil(part.axis(g.axis).extent / g.block) > 1)
   if (axis === undefined || second !== undefined || layout.threads < fewestThreads) return undefined
@@ -40,14 +41,14 @@ export function upcomingOf(
   const blocks = team.cluster > 1 ? team.together : Math.floor(residentThreads / team.threads)
   const ahead = Math.ceil((multiprocessors * blocks) / team.cluster)
   if (programs <= ahead) return undefined
-  return { axis: axis.axis, distance: ahead * axis.block, exists: lt(v('i32', 'program'), int(programs - ahead)) }
+  return { axis: axis.axis, distance: ahead * axis.block, exists: lt(program, int(programs - ahead)) }
 }
 
 /** Asks for what a load at a position reads in the program to come. */
 export function prefetch(upcoming: Upcoming, p: KernelParam, flat: Expr, at: Ex, out: Block): void {
   const stride = strideOf(flat, upcoming.axis)
   if (stride === undefined || stride === 0 || valuesOf(flat).size > 0 || p.format !== 'plain') return
-  const index = add(at, lit(at.type, stride * upcoming.distance))
+  const index = add(at, int(stride * upcoming.distance))
   const address: Ex = { k: 'address', type: 'u64', of: p.name, index }
   out.push({ k: 'if', cond: upcoming.exists, body: [{ k: 'call', fn: 'prefetch', args: [address] }], otherwise: [] })
 }

@@ -36,14 +36,16 @@ export function substituteVars(e: Ex, map: ReadonlyMap<string, Ex>): Ex {
   }
 }
 
+/** Visits an expression and all inside. */
+export function visitIn(e: Ex, visit: (e: Ex) => void): void {
+  visit(e)
+  for (const x of childrenOf(e)) visitIn(x, visit)
+}
+
 /** Visits every expression of statements, operands after what they are in. */
 export function visitExpressions(stmts: readonly S[], visit: (e: Ex) => void): void {
-  const go = (e: Ex): void => {
-    visit(e)
-    for (const x of childrenOf(e)) go(x)
-  }
   for (const s of stmts) {
-    for (const e of expressionsIn(s)) go(e)
+    for (const e of expressionsIn(s)) visitIn(e, visit)
     for (const b of bodiesOf(s)) visitExpressions(b, visit)
   }
 }
@@ -82,7 +84,8 @@ function childrenOf(e: Ex): readonly Ex[] {
   }
 }
 
-function expressionsIn(s: S): readonly Ex[] {
+/** The expressions of a statement, without those of statements inside. */
+export function expressionsIn(s: S): readonly Ex[] {
   switch (s.k) {
     case 'let':
     case 'uniform':

@@ -3,8 +3,9 @@
  * the kernel's linearised grid (parts one after another, last grid axis fastest). `params` points to one i32 address for each
  * kernel parameter.
  */
-import { invariant } from '../../diagnostics/errors.ts'
+import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { loopAxes } from '../../kernel/axes.ts'
+import { beyond32 } from '../../kernel/beyond32.ts'
 import { gridSize, type Kernel, type KernelPart, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
 import type { Env } from './lanes.ts'
@@ -61,11 +62,23 @@ export function compileModule(jobs: readonly KernelJob[], options: ModuleOptions
   module.importMemory('env', 'memory', options.memory)
   const functions: CompiledFunction[] = []
   for (const job of jobs) {
+    checkPositions(job.kernel)
     module.names.clear()
     const code = emitKernel(job, { mode: job.kernel.mode, relaxed: options.relaxed, module })
     functions.push({ ...code, imports: [...module.names] })
   }
   return { bytes: module.finish(), functions }
+}
+
+/** Throws E_UNSUPPORTED where positions are beyond the 32 bits that WebAssembly's memory has. */
+function checkPositions(kernel: Kernel): void {
+  const wide = beyond32(kernel)
+  if (wide === undefined) return
+  throw new UserError(
+    'E_UNSUPPORTED',
+    `${wide.what} of the kernel ${kernel.name}: ${wide.why} does not fit 32 bits, which is all WebAssembly has`,
+    { help: 'work on smaller pieces of the tensor, or run this program on another device' },
+  )
 }
 
 const signature = ['i32', 'i32', 'i32', 'i32'] as const

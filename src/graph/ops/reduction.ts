@@ -1,6 +1,7 @@
 /** Reductions and scans: one mechanism, a combiner over one or several axes. */
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
+import { holdsInteger } from '../../types/dtype.ts'
 import { showShape } from '../../types/shape.ts'
 import type { OpDef } from '../op.ts'
 
@@ -25,7 +26,10 @@ export const reductionOps: { reduce: OpDef<'reduce'>; scan: OpDef<'scan'> } = {
         throw new UserError('E_SHAPE', `${a.combiner} over an empty axis of ${showShape(x.shape)}`, {
           help: 'it has no elements, so no result: test its shape first',
         })
-      return { shape, dtype: a.dtype ?? 'i32' }
+      const dtype = a.dtype ?? 'i32'
+      if (n !== undefined && !holdsInteger(dtype, n - 1))
+        throw new UserError('E_DTYPE', `positions of ${a.combiner} over ${n} elements as ${dtype}`, { help: 'use i64' })
+      return { shape, dtype }
     },
     key: (a) => `${a.combiner}${a.axes.join()}${a.dtype ?? ''}${a.last === true ? 'L' : ''}`,
   },

@@ -22,7 +22,7 @@ using std::signbit;
 #define __shared__ static
 #define __align__(x) __attribute__((aligned(x)))
 
-struct Index { int x; };
+struct Index { int x, y; };
 static volatile struct { int z; } gridDim = {1};
 
 // A thread: it runs until it waits for what is no longer `seen` at `awaited`; one that is `late` goes on when no other can.
@@ -347,6 +347,15 @@ template <class V> static void push_value(V* at, V value, unsigned long long* me
 #define push_u64 push_value<unsigned long long>
 
 // A file in memory of whole 64-byte lines, junk behind its end and nothing beyond: no access goes further.
+// So many bytes of zeros, few of which will ever have memory; nothing may touch what lies up to 64 GiB before and behind.
+static unsigned char* sparse(size_t bytes) {
+  const size_t page = sysconf(_SC_PAGESIZE), room = (bytes / page + 1) * page, far = (size_t)64 << 30;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  unsigned char* all = (unsigned char*)mmap(nullptr, room + 2 * far, PROT_NONE, flags, -1, 0);
+  if (all == MAP_FAILED || mprotect(all + far, room, PROT_READ | PROT_WRITE) != 0) abort();
+  return all + far;
+}
+
 static unsigned char* read_file(const char* name, long& size) {
   FILE* f = fopen(name, "rb");
   fseek(f, 0, SEEK_END);
@@ -362,11 +371,19 @@ static unsigned char* read_file(const char* name, long& size) {
   return p;
 }
 
-static int launched_programs, launched_cluster;
+static long long launched_programs;
+static int launched_cluster;
+// Programs in a row of the grid, and those to run; all unless there is a list.
+static long long row_programs = 0x7fffffff;
+static const long long* chosen;
+static long long chosen_count;
 static void (*launched)();
 static void fiber_main() {
-  for (int p = 0; p < launched_programs; ++p) {
-    blockIdx.x = p * launched_cluster + block_rank;
+  const long long count = chosen == nullptr ? launched_programs : chosen_count;
+  for (long long i = 0; i < count; ++i) {
+    const long long p = chosen == nullptr ? i : chosen[i];
+    blockIdx.x = p % row_programs * launched_cluster + block_rank;
+    blockIdx.y = p / row_programs;
     launched();
     arrive_and_wait(cluster_barrier, true);
   }
@@ -388,7 +405,7 @@ static int next_fiber(const Fiber* team, int count, int from) {
 }
 
 // Runs the clusters of a grid one after another on a team of fibers.
-static void launch(int programs, int cluster, int threads, void (*kernel)()) {
+static void launch(long long programs, int cluster, int threads, void (*kernel)()) {
   const int count = cluster * threads;
   launched = kernel;
   launched_programs = programs;

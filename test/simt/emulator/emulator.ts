@@ -11,7 +11,7 @@ import type { HostArray } from '../../../src/types/host.ts'
 
 export type Buffers = Record<string, HostArray>
 
-const header = fileURLToPath(new URL('./device.h', import.meta.url))
+export const header = fileURLToPath(new URL('./device.h', import.meta.url))
 
 let found: boolean | undefined
 
@@ -28,7 +28,7 @@ export function hasCompiler(): boolean {
 }
 
 /** Kernels run one after another: none waits for another, nor lets it start. */
-const alone = 'static void wait_for_kernels() {}\nstatic void launch_dependents() {}'
+export const alone = 'static void wait_for_kernels() {}\nstatic void launch_dependents() {}'
 
 /** What device.h has in plain code is left out of a source. */
 const withoutAssembly = (source: string): string =>
@@ -60,12 +60,12 @@ function typesOf(source: string): string[] {
 }
 
 /** Buffers of a kernel: arguments in order, then those that stand in the table alone. */
-const namesOf = (source: KernelSource): string[] => [
+export const namesOf = (source: KernelSource): string[] => [
   ...new Set([...source.bindings.map((b) => b.name), ...(source.table ?? []).filter((e) => typeof e === 'string')]),
 ]
 
 /** A kernel in a namespace of its own, and the function that runs it on the program's buffers. */
-function runnable(source: KernelSource): (i: number) => string {
+export function runnable(source: KernelSource): (i: number) => string {
   const types = typesOf(source.source.replace(/__cluster_dims__\([^)]*\) /, ''))
   const names = namesOf(source)
   const words = (source.table ?? []).map((e) =>
@@ -80,7 +80,8 @@ static unsigned long long table[${words.length + 1}];
 static void once() { ${source.entry}(${args}); }
 static void run() {
   ${words.map((w, j) => `table[${j}] = ${w};`).join('\n  ')}
-  launch(${source.programs}, ${source.cluster}, ${source.threads}, once);
+  row_programs = ${Math.ceil(source.programs / (source.rows ?? 1))}ll;
+  launch(${source.programs}ll, ${source.cluster}, ${source.threads}, once);
 }
 }`
 }

@@ -4,7 +4,8 @@ import type { DType } from '../../../types/dtype.ts'
 import type { SimtCaps } from '../capability.ts'
 import type { ThreadCode } from '../code.ts'
 import type { VectorOp } from '../ir.ts'
-import { add, type Ex, int, mul, quotient, type S, type SharedArray, type Type, typeBytes } from '../ir.ts'
+import { add, type Ex, int, mul, type S, type SharedArray, type Type, typeBytes } from '../ir.ts'
+import { quotient } from '../quotient.ts'
 import { placeShared } from '../shared.ts'
 import type { Dialect } from '../unit.ts'
 import { calledApart } from './apart.ts'
@@ -208,7 +209,7 @@ class CudaPrinter extends Printer {
       case 'for':
         if (s.unroll) this.line('#pragma unroll')
         this.line(
-          `for (int ${s.name} = ${this.ex(s.from)}; ${s.name} < ${this.ex(s.to)}; ${s.step === 1 ? `++${s.name}` : `${s.name} += ${s.step}`}) {`,
+          `for (${types[s.type ?? 'i32']} ${s.name} = ${this.ex(s.from)}; ${s.name} < ${this.ex(s.to)}; ${s.step === 1 ? `++${s.name}` : `${s.name} += ${s.step}`}) {`,
         )
         this.indented(() => this.stmts(s.body))
         this.line('}')
@@ -248,7 +249,7 @@ class CudaPrinter extends Printer {
         break
       }
       case 'entry':
-        this.line(`const int ${s.name} = (int)table[${this.ex(s.index)}];`)
+        this.line(`const ${types[s.type]} ${s.name} = (${types[s.type]})table[${this.ex(s.index)}];`)
         break
       case 'member':
         this.line(
@@ -331,7 +332,7 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
       const read = x.access === 'read' ? 'const ' : ''
       return `${read}${memoryType(x)}* ${aliased.has(x.name) || changes(x, code.caps) ? '' : '__restrict__ '}${x.name}`
     })
-  if (code.table > 0) pointers.push('const unsigned long long* __restrict__ table')
+  if (code.table.length > 0) pointers.push('const unsigned long long* __restrict__ table')
   const { threads, cluster, together } = code
   const bounds = `__launch_bounds__(${together > 1 ? `${threads}, ${together}` : threads})`
   const shape = cluster > 1 ? `__cluster_dims__(${cluster}, 1, 1) ` : ''
@@ -349,12 +350,14 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
       if (dynamic) p.line(`${t}* const ${a.name} = (${t}*)(shared_memory + ${offsets[i]});`)
       else p.line(`__shared__ __align__(${a.align ?? 16}) ${t} ${a.name}[${a.length}];`)
     })
+    const number = types[code.rows > 1 ? 'i64' : 'i32']
+    const row = code.rows > 1 ? `(long long)blockIdx.y * ${Math.ceil(code.programs / code.rows)} + ` : ''
     if (cluster > 1) {
       p.line(`const int tid = (blockIdx.x & ${cluster - 1}) * ${threads} + threadIdx.x;`)
-      p.line(`const int program = blockIdx.x / ${cluster};`)
+      p.line(`const ${number} program = ${row}blockIdx.x / ${cluster};`)
     } else {
       p.line('const int tid = threadIdx.x;')
-      p.line('const int program = blockIdx.x;')
+      p.line(`const ${number} program = ${row}blockIdx.x;`)
     }
     for (const s of code.summary) p.line(`// ${s}`)
     // First of all: whatever touches memory stands behind the wait.
@@ -364,6 +367,7 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
     // Blocks launched early gather on the multiprocessors that are free first: only behind kernels whose blocks all run at once.
     const few = code.programs * code.cluster <= 2 * (code.caps.multiprocessors ?? 1)
     if (dependents === 'work' && few) p.callLine('launch_dependents')
+    if (code.rows > 1) p.line(`if (program >= ${code.programs}ll) return;`)
     p.stmts(code.body)
   })
   p.line('}')
@@ -378,6 +382,6 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
           `//   ${x.access} ${x.name}: ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}`,
       ),
   ]
-  if (code.table > 0) head.push(`//   table: ${code.table} words, addresses of parameters and numbers`)
+  if (code.table.length > 0) head.push(`//   table: ${code.table.length} words, addresses of parameters and numbers`)
   return [...head, '', ...p.libraryText().map((f) => `${f}\n`), p.text, ''].join('\n')
 }

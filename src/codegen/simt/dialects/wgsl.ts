@@ -4,7 +4,8 @@
  * expressions are in wgslExpressions.ts.
  */
 import type { ThreadCode } from '../code.ts'
-import { bin, type Ex, isWideType, quotient, type S } from '../ir.ts'
+import { bin, type Ex, isWideType, type S } from '../ir.ts'
+import { quotient } from '../quotient.ts'
 import type { Dialect } from '../unit.ts'
 import { visitExpressions, visitStatements } from '../walk.ts'
 import { isZero, WgslExpressions } from './wgslExpressions.ts'

@@ -1,7 +1,8 @@
 /** WGSL: vectors of four floats and the tiles they stand in. */
 
 import type { VectorOp } from '../ir.ts'
-import { bin, type Ex, int, quotient, type SharedArray } from '../ir.ts'
+import { bin, type Ex, int, type SharedArray } from '../ir.ts'
+import { quotient } from '../quotient.ts'
 
 /** Rows of vectors are arrays in an array: of constant indices nothing is tested, and what varies is the same in all rows. */
 export const sharedType = (element: string, { length, pitch }: SharedArray): string =>
