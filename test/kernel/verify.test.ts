@@ -148,8 +148,8 @@ describe('loops', () => {
     `)
   })
   test('up to a bound of another dtype', () => {
-    expect(verdict('%0 i64 = const 3\n loop k to %0 {\n }')).toThrowErrorMatchingInlineSnapshot(`
-      [UserError: [E_KERNEL_INVALID] the bound to %0 is i64, not i32
+    expect(verdict('%0 u32 = const 3\n loop k to %0 {\n }')).toThrowErrorMatchingInlineSnapshot(`
+      [UserError: [E_KERNEL_INVALID] the bound to %0 is u32, not i32 or i64
         at kernel bad: loop k to %0]
     `)
   })

@@ -11,7 +11,6 @@ import { bindBlock } from './loops.ts'
 import { emitNest } from './nest.ts'
 import { foldOf, type LevelContext, outerValues, type Root } from './nests.ts'
 import { operandLayout, type Product } from './product.ts'
-import { part } from './reg.ts'
 import { emitScan } from './scan.ts'
 import type { Index } from './scope.ts'
 import { type AxisView, blockView, type Scratch, type Tile } from './tile.ts'
@@ -132,7 +131,7 @@ class LevelEmitter {
   /** A loop's bound: it narrows the axis, never widens it. */
   private bounded(id: ValueId, limit: number, keeps: 'i32.gt_s' | 'i32.lt_s'): Index {
     const { scope, f } = this.values
-    const x = part(this.values.element(id), 0)
+    const x = scope.valueIndex(id)
     const out = f.local('i32')
     scope.here(() => {
       f.get(x)
