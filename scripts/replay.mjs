@@ -108,7 +108,7 @@ async function compare(a, b, renames) {
   const before = new Map()
   for await (const entry of entriesOf(a)) before.set(keyOf(entry), entry)
   let same = 0
-  const [plans, codes, added] = [[], [], []]
+  const [plans, codes, reasons, added] = [[], [], [], []]
   for await (const entry of entriesOf(b)) {
     const key = keyOf(entry)
     const old = before.get(key)
@@ -117,7 +117,9 @@ async function compare(a, b, renames) {
     else if (renamed(old.plan) !== entry.plan) plans.push(`${key}: ${firstDifference(renamed(old.plan), entry.plan)}`)
     else {
       const kernel = entry.kernels.findIndex((text, i) => renamed(old.kernels[i] ?? '') !== text)
-      if (kernel < 0 && old.kernels.length === entry.kernels.length) same++
+      const [was, is] = [renamed(old.refused.join('\n')), entry.refused.join('\n')]
+      if (kernel < 0 && was === is) same++
+      else if (kernel < 0) reasons.push(`${key}: ${firstDifference(was, is)}`)
       else
         codes.push(
           `${key}: kernel ${kernel}, ${firstDifference(renamed(old.kernels[kernel] ?? ''), entry.kernels[kernel] ?? '')}`,
@@ -132,10 +134,11 @@ async function compare(a, b, renames) {
   }
   list('plans differ', plans)
   list('plans are the same, code differs', codes)
+  list('plans and code are the same, refusals differ', reasons)
   list('only in the first', [...before.keys()])
   list('only in the second', added)
   console.log(`the same: ${same}`)
-  return plans.length + codes.length + before.size + added.length
+  return plans.length + codes.length + reasons.length + before.size + added.length
 }
 
 async function digest(write) {

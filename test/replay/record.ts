@@ -21,8 +21,10 @@ export interface Recorded {
   readonly program: string
   readonly code: Code
   readonly mode: 'fast' | 'strict'
-  /** The plan: kernels with what they compute and move, refusals, buffers. */
+  /** The plan: kernels with what they compute and move, buffers. */
   readonly plan: string
+  /** Which merges were refused, and why. */
+  readonly refused: readonly string[]
   /** Each kernel's code. */
   readonly kernels: readonly string[]
 }
@@ -71,7 +73,6 @@ const kernelPlan = (k: KernelReport): unknown => ({
 function planOf({ report, program }: Compiled): string {
   const plan = {
     kernels: report.kernels.map(kernelPlan),
-    refused: report.refused.map((r) => `${r.from} > ${r.to}: ${r.code}`),
     recomputed: report.recomputed.map((r) => `${r.value} in ${r.consumers}`),
     storedBools: report.storedBools.map((b) => `${b.value} as ${b.form}`),
     saved: report.passes?.values.map((v) => `${v.value} ${v.form} ${v.choice}`),
@@ -124,8 +125,15 @@ export function record({ name, graph, mode = 'fast' }: RecordedProgram): Recorde
     for (const code of codes)
       out.push(
         typeof compiled === 'string'
-          ? { program: name, code, mode, plan: compiled, kernels: [] }
-          : { program: name, code, mode, plan: planOf(compiled), kernels: codeOf(code, compiled) },
+          ? { program: name, code, mode, plan: compiled, refused: [], kernels: [] }
+          : {
+              program: name,
+              code,
+              mode,
+              plan: planOf(compiled),
+              refused: compiled.report.refused.map((r) => `${r.from} > ${r.to}: ${r.code}`),
+              kernels: codeOf(code, compiled),
+            },
       )
   }
   return out
