@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import pc from 'picocolors'
 import { createCudaBackend, theCompiler, theDriver, theProducts } from '../backends/cuda/backend.ts'
 import { createWasmBackend } from '../backends/wasm/backend.ts'
-import { hasRelaxedSimd } from '../backends/wasm/host.ts'
+import { hasSimd, type MultiplyAdd, relaxedMultiplyAdd, sharesMemory } from '../backends/wasm/engine.ts'
 import { createWebgpuBackend, webgpuCapabilities } from '../backends/webgpu/backend.ts'
 import type { Capabilities } from '../compile/capability.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
@@ -49,26 +49,17 @@ export async function openDevice(device: DeviceName, options: OpenOptions): Prom
   }
 }
 
-/** Whether the engine accepts a module. */
-const accepts = (...code: readonly number[]): boolean =>
-  WebAssembly.validate(new Uint8Array([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00, ...code]))
-
-/** A function () -> v128 with a body, as type, function and code sections. */
-const vectorFunction = (...body: readonly number[]): number[] => {
-  const code = [0x00, ...body, 0x0b]
-  return [1, 5, 1, 0x60, 0, 1, 0x7b, 3, 2, 1, 0, 10, code.length + 2, 1, code.length, ...code]
-}
-const splatZero = [0x41, 0x00, 0xfd, 0x11] as const
-
 /** What the engine offers kernels. */
-export function wasmFeatures(): { simd: boolean; relaxedSimd: boolean; threads: boolean } {
-  return {
-    simd: accepts(...vectorFunction(...splatZero)),
-    relaxedSimd: hasRelaxedSimd(),
-    // One shared memory of one page.
-    threads: typeof SharedArrayBuffer !== 'undefined' && accepts(5, 4, 1, 3, 1, 1),
-  }
+export function wasmFeatures(): { simd: boolean; multiplyAdd: MultiplyAdd; threads: boolean } {
+  const simd = hasSimd()
+  return { simd, multiplyAdd: simd ? relaxedMultiplyAdd() : 'none', threads: sharesMemory() }
 }
+
+const relaxed = {
+  fused: { detail: 'relaxed SIMD (multiply-add fuses)' },
+  apart: { detail: 'relaxed SIMD unused (its multiply-add does not fuse)' },
+  none: { detail: 'no relaxed SIMD', help: 'a newer Node has relaxed SIMD: matrix products run faster' },
+} as const satisfies Readonly<Record<MultiplyAdd, Pick<DeviceStatus, 'detail' | 'help'>>>
 
 export interface DeviceStatus {
   readonly name: string
@@ -81,7 +72,8 @@ export interface DeviceStatus {
 
 /** Every device: what it offers, or what is missing here. */
 export async function deviceStatus(): Promise<DeviceStatus[]> {
-  const { simd, relaxedSimd, threads } = wasmFeatures()
+  const { simd, multiplyAdd, threads } = wasmFeatures()
+  const { detail: relaxedDetail, ...relaxedHelp }: Pick<DeviceStatus, 'detail' | 'help'> = relaxed[multiplyAdd]
   const cores = availableParallelism()
   return [
     simd
@@ -90,10 +82,10 @@ export async function deviceStatus(): Promise<DeviceStatus[]> {
           works: true,
           detail: [
             'SIMD',
-            relaxedSimd ? 'relaxed SIMD (fused multiply-add)' : 'no relaxed SIMD',
+            relaxedDetail,
             threads ? `threads over ${cores} ${cores === 1 ? 'core' : 'cores'}` : 'no threads',
           ].join(', '),
-          ...(relaxedSimd ? {} : { help: 'a newer Node has relaxed SIMD: matrix products run faster' }),
+          ...relaxedHelp,
         }
       : {
           name: 'wasm',

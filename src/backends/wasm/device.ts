@@ -3,8 +3,9 @@
 import { readMargin } from '../../codegen/wasm/pack.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
 import type { HostArray } from '../../types/host.ts'
+import { checkEngine, checkThreads, relaxedMultiplyAdd, sharesMemory } from './engine.ts'
 import { Heap } from './heap.ts'
-import { hasRelaxedSimd, processors, workerThreads } from './host.ts'
+import { processors } from './host.ts'
 import { controlBytes, maxWorkers, Pool } from './pool.ts'
 
 export interface WasmOptions {
@@ -29,6 +30,7 @@ export class Device {
   })
   readonly memory: WebAssembly.Memory
   readonly heap: Heap
+  /** Multiplications and additions may be fused by relaxed SIMD; where the engine rounds them apart it is not used. */
   readonly relaxed: boolean
   readonly shared: boolean
   readonly maxPages: number
@@ -42,10 +44,12 @@ export class Device {
 
   constructor(options: WasmOptions) {
     const limit = Math.min(options.memoryLimit ?? most, most)
-    this.relaxed = hasRelaxedSimd()
+    checkEngine()
+    checkThreads(options.threads ?? 1)
+    this.relaxed = relaxedMultiplyAdd() === 'fused'
     this.threads = Math.max(1, Math.min(options.threads ?? Math.min(8, processors()), maxWorkers + 1))
     this.shareAbove = options.shareAbove ?? 150_000
-    this.shared = this.threads > 1 && typeof SharedArrayBuffer !== 'undefined' && workerThreads() !== undefined
+    this.shared = this.threads > 1 && sharesMemory()
     this.maxPages = Math.ceil(limit / page)
     const initial = Math.min(this.maxPages, 64)
     this.memory = new WebAssembly.Memory({ initial, maximum: this.maxPages, shared: this.shared })

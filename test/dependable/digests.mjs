@@ -1,0 +1,66 @@
+/**
+ * Digests of random tensors that every engine must give: bits in both modes, and in strict the normals in single and half precision.
+ * Run by itself with the path of a build (`bun test/dependable/digests.mjs dist/index.js`), it says which differ, and exits 1.
+ */
+import { createHash } from 'node:crypto'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+/** First digits of the SHA-256 of 100,003 elements of key 12345. */
+export const expected = {
+  'bits u8': '59afb0e87c43',
+  'bits u16': '0437c6fd3c13',
+  'bits u32': '421e81e66a4e',
+  'uniform f32': '8d11ba955377',
+  'uniform f64': '6aba452c2788',
+  'uniform f16': 'b11ce6b9b1a3',
+  'uniform bf16': '2a6589f9584c',
+  integers: '1caad8c8953a',
+  bernoulli: '0f28da5d09fc',
+  dropout: '996eb38fa3aa',
+  'strict normal f32': '0efd9e4c7423',
+  'strict normal f16': '628643c87062',
+  'strict normal bf16': '6159fd20a402',
+}
+
+const shape = [100_003]
+
+async function digest(x) {
+  const data = await x.data()
+  return createHash('sha256')
+    .update(Buffer.from(data.buffer, data.byteOffset, data.byteLength))
+    .digest('hex')
+    .slice(0, 12)
+}
+
+/** The digests of an API on its current device. */
+export async function digests(api) {
+  const { random } = api
+  const key = random.key(12345)
+  const draws = {
+    ...Object.fromEntries(['u8', 'u16', 'u32'].map((d) => [`bits ${d}`, (k) => random.bits(k, shape, d)])),
+    ...Object.fromEntries(
+      ['f32', 'f64', 'f16', 'bf16'].map((d) => [`uniform ${d}`, (k) => random.uniform(k, shape, d)]),
+    ),
+    integers: (k) => random.integers(k, shape, -5, 1000),
+    bernoulli: (k) => random.bernoulli(k, 0.3, shape),
+    dropout: (k) => api.dropout(api.ones(shape), k, 0.3),
+  }
+  const found = {}
+  for (const [name, draw] of Object.entries(draws)) {
+    const [strict, fast] = [api.jit(draw, { mode: 'strict' })(key), api.jit(draw, { mode: 'fast' })(key)]
+    const [a, b] = [await digest(strict), await digest(fast)]
+    found[name] = a === b ? a : `${a} strict, ${b} fast`
+  }
+  for (const d of ['f32', 'f16', 'bf16'])
+    found[`strict normal ${d}`] = await digest(api.jit((k) => random.normal(k, shape, d), { mode: 'strict' })(key))
+  return found
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(resolve(process.argv[1])).href) {
+  const found = await digests(await import(pathToFileURL(resolve(process.argv[2] ?? 'dist/index.js')).href))
+  const wrong = Object.keys(expected).filter((name) => found[name] !== expected[name])
+  for (const name of wrong) console.log(`${name}: ${found[name]}, expected ${expected[name]}`)
+  console.log(`${Object.keys(expected).length - wrong.length} of ${Object.keys(expected).length} as expected`)
+  process.exit(wrong.length === 0 ? 0 : 1)
+}
