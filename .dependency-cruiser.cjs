@@ -69,7 +69,6 @@ const floorRules = Object.entries(floors).map(([folder, below]) => ({
 const owners = {
   commander: 'cli',
   jiti: 'cli',
-  picocolors: 'cli',
   '@bufbuild/protobuf': 'onnx',
   koffi: 'backends/cuda',
   webgpu: 'backends/webgpu',

@@ -1,6 +1,7 @@
 /** Seeing values from inside compiled code, and users' own kernels. */
 import * as c from '../compose/index.ts'
 import { callInspector, UserError } from '../diagnostics/errors.ts'
+import { printable } from '../diagnostics/text.ts'
 import type { Node, OpaqueKernel } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
@@ -17,7 +18,7 @@ export type Inspector = (data: HostArray, shape: Shape, dtype: DType) => void
 const print =
   (label: string): Inspector =>
   (data, shape, dtype) => {
-    console.log(`${label}: ${dtype}[${shape.join(', ')}]\n${formatElements(data, dtype, shape)}`)
+    console.log(`${printable(label)}: ${dtype}[${shape.join(', ')}]\n${formatElements(data, dtype, shape)}`)
   }
 
 /** The effect that the next one of a trace follows: where the trace is applied in another, the last one there. */

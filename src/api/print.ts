@@ -14,6 +14,7 @@ function showScalar(v: Scalar, dtype: DType): string {
   if (!isFloat(dtype)) return String(v)
   const x = Number(v)
   if (!Number.isFinite(x)) return String(x)
+  if (Object.is(x, -0)) return '-0.0'
   return Number.isInteger(x) && Math.abs(x) < 1e7
     ? x.toFixed(1)
     : String(Number(x.toPrecision(dtype === 'f64' ? 12 : 6)))

@@ -1,16 +1,16 @@
 /** `sinter bench`: what runs measure, fused against unfused, and how near the machine's own limits each kernel comes. */
 import { availableParallelism } from 'node:os'
-import pc from 'picocolors'
 import type { KernelReport } from '../report/data.ts'
 import { counted, showBytes, showMs } from '../report/format.ts'
 import type { StepTime } from '../runtime/backend.ts'
 import type { Program, ProgramStep } from '../runtime/program.ts'
-import type { Console } from './console.ts'
+import { type Console, printData } from './console.ts'
 import type { DeviceName } from './devices.ts'
 import { fillInputs, loadModel } from './load.ts'
 import { type MachineLimits, measureMachine } from './machine.ts'
 import { parseInputs } from './options.ts'
 import { type BoundProgram, type Mode, Session } from './session.ts'
+import { bold, dim } from './style.ts'
 
 export interface BenchOptions {
   readonly input: readonly string[]
@@ -183,7 +183,9 @@ export async function measureModel(path: string, options: BenchOptions, console:
 }
 
 const percent = (share: number): string => `${(share * 100).toFixed(0)}%`.padStart(5)
-const giga = (v: number): string => (v / 1e9).toFixed(v >= 1e10 ? 0 : 1).padStart(5)
+/** In units of 10^9, to two digits at least. */
+const giga = (v: number): string =>
+  (v >= 1e9 || v === 0 ? (v / 1e9).toFixed(v >= 1e10 ? 0 : 1) : String(Number((v / 1e9).toPrecision(2)))).padStart(5)
 
 /** A name for a kernel: its operations, in at most `width` characters. */
 export function kernelTitle(operations: readonly string[], fallback: string, width: number): string {
@@ -198,19 +200,19 @@ export function kernelTitle(operations: readonly string[], fallback: string, wid
 /** Prints a measurement. */
 export function printBench(r: BenchResult, console: Console): void {
   console.line(
-    `${pc.bold(r.model)} on ${r.device}, ${r.threads === undefined ? '' : `${counted(r.threads, 'thread')}, `}${r.mode}; medians of ${r.runs} interleaved runs`,
+    `${bold(r.model)} on ${r.device}, ${r.threads === undefined ? '' : `${counted(r.threads, 'thread')}, `}${r.mode}; medians of ${r.runs} interleaved runs`,
   )
   console.line(
     `this machine, measured now on the same device: copy ${giga(r.machine.bandwidth).trim()} GB/s, matrix product ${giga(r.machine.flops).trim()} Gflop/s`,
   )
   console.line()
-  console.line(pc.dim(`  ${'kernel'.padEnd(38)}       ms   model     GB/s  of copy  Gflop/s  of peak`))
+  console.line(dim(`  ${'kernel'.padEnd(38)}       ms   model     GB/s  of copy  Gflop/s  of peak`))
   for (const k of r.kernels)
     console.line(
       `  ${kernelTitle(k.operations, k.name, 38).padEnd(38)} ${showMs(k.ms).padStart(8)} ${showMs(k.modelledMs).padStart(7)}    ${giga(k.bandwidth)}    ${percent(k.bandwidthShare)}    ${giga(k.flops)}    ${percent(k.flopsShare)}`,
     )
   if (r.kernels.some((k) => k.bandwidthShare > 1))
-    console.line(pc.dim('  above 100% of copy: what the kernel reads is still in the processor caches'))
+    console.line(dim('  above 100% of copy: what the kernel reads is still in the processor caches'))
   if (r.otherMs > 0) console.line(`  ${'copies and user kernels'.padEnd(38)} ${showMs(r.otherMs).padStart(8)}`)
   console.line()
   console.line(
@@ -219,7 +221,7 @@ export function printBench(r: BenchResult, console: Console): void {
   console.line(
     `  unfused  ${showMs(r.unfused.ms).padStart(8)} ms  ${String(r.unfused.kernels).padStart(4)} kernels  ${showBytes(r.unfused.bytes)}`,
   )
-  console.line(pc.bold(`  fusion is ${r.speedup.toFixed(2)}x as fast`))
+  console.line(bold(`  fusion is ${r.speedup.toFixed(2)}x as fast`))
   console.line(
     `  model ${showMs(r.fused.modelledMs)} ms against ${showMs(r.fused.ms)} ms measured: ${r.modelOverMeasured >= 1 ? '+' : ''}${((r.modelOverMeasured - 1) * 100).toFixed(0)}%`,
   )
@@ -227,7 +229,7 @@ export function printBench(r: BenchResult, console: Console): void {
 
 export async function benchCommand(path: string, options: BenchOptions, console: Console): Promise<number> {
   const result = await measureModel(path, options, console)
-  if (options.json) console.line(JSON.stringify(result, undefined, 2))
+  if (options.json) printData(result, console)
   else printBench(result, console)
   return 0
 }

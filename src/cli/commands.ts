@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { benchCommand } from './bench.ts'
-import { type Console, exitCodes, processConsole, reportError, UsageError } from './console.ts'
+import { type Console, exitCodes, noteLines, printLines, processConsole, reportError, UsageError } from './console.ts'
 import { demoCommand } from './demo.ts'
 import { deviceNames, devicesCommand } from './devices.ts'
 import { emitCommand, emitTargets } from './emit.ts'
@@ -55,12 +55,13 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
       'A kernel-fusion compiler for tensor programs.\nMODEL is an .onnx file or a program module (.ts, .js, .mjs).',
     )
     .version(version())
+    .option('--no-color', 'no colours (as NO_COLOR says; FORCE_COLOR asks for them, and terminals have them)')
     .showHelpAfterError('(sinter --help lists the commands)')
     .exitOverride()
     .configureOutput({
-      writeOut: (s) => console.line(s.trimEnd()),
+      writeOut: (s) => printLines(s.trimEnd(), console),
       writeErr: (s) => {
-        if (!json) console.note(s.trimEnd())
+        if (!json) noteLines(s.trimEnd(), console)
       },
     })
   const model = (name: string, description: string): Command =>
@@ -185,7 +186,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
 }
 
 /** Runs the command line; gives the exit code. */
-export async function main(args: readonly string[], console: Console = processConsole()): Promise<number> {
+export async function main(args: readonly string[], console: Console = processConsole(args)): Promise<number> {
   let code = 0
   const json = args.includes('--json')
   try {

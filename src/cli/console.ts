@@ -1,8 +1,9 @@
 /** Where commands write: results on standard output, notes and progress on standard error; errors as people or programs read them. */
-import pc from 'picocolors'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
+import { printableJson } from '../diagnostics/text.ts'
+import { cyan, dim, red, rendered, wantsColour } from './style.ts'
 
-/** The two streams a command writes to. */
+/** The two streams a command writes to. A line is one line whatever names stand in it: what would steer a terminal is written out. */
 export interface Console {
   /** A line of the result. */
   line(text?: string): void
@@ -12,33 +13,67 @@ export interface Console {
   progress(text: string | undefined): void
 }
 
-/** The process's own streams. */
-export function processConsole(): Console {
-  const terminal = process.stderr.isTTY === true
+/** Where a console writes: a stream, whether it takes colours, and the width of a terminal. */
+export interface Sink {
+  readonly write: (text: string) => void
+  readonly colour: boolean
+  readonly columns?: number
+}
+
+/** A console on two streams. */
+export function consoleOn(out: Sink, err: Sink): Console {
   let shown = false
   const clear = (): void => {
-    if (shown) process.stderr.write('\r\u001b[K')
+    if (shown) err.write('\r\u001b[K')
     shown = false
   }
   return {
     line: (text = '') => {
       clear()
-      process.stdout.write(`${text}\n`)
+      out.write(`${rendered(text, out.colour)}\n`)
     },
     note: (text) => {
       clear()
-      process.stderr.write(`${text}\n`)
+      err.write(`${rendered(text, err.colour)}\n`)
     },
     progress: (text) => {
-      if (!terminal) return
+      if (err.columns === undefined) return
       clear()
       if (text === undefined) return
-      const width = Math.max(20, process.stderr.columns ?? 80)
-      process.stderr.write(pc.dim(text.length >= width ? `${text.slice(0, width - 2)}…` : text))
+      const width = Math.max(20, err.columns)
+      err.write(rendered(dim(text.length >= width ? `${text.slice(0, width - 2)}…` : text), err.colour))
       shown = true
     },
   }
 }
+
+/** The process's own streams. */
+export function processConsole(args: readonly string[]): Console {
+  const sink = (stream: NodeJS.WriteStream): Sink => ({
+    write: (text) => {
+      stream.write(text)
+    },
+    colour: wantsColour(stream, args, process.env),
+    ...(stream.isTTY === true ? { columns: stream.columns ?? 80 } : {}),
+  })
+  return consoleOn(sink(process.stdout), sink(process.stderr))
+}
+
+/** Text of several lines, each a line of the result. */
+export function printLines(text: string, console: Pick<Console, 'line'>): void {
+  for (const line of text.split('\n')) console.line(line)
+}
+
+/** A message beside the result; further lines are indented, so that no message can pass for another. */
+export function noteLines(text: string, console: Pick<Console, 'note'>): void {
+  text.split('\n').forEach((line, i) => {
+    console.note(i === 0 ? line : `  ${line}`)
+  })
+}
+
+/** Data as the result, for programs. */
+export const printData = (data: unknown, console: Pick<Console, 'line'>): void =>
+  printLines(printableJson(data), console)
 
 /** Exit codes: 1 for failed work, 2 for bad usage, 3 for a defect of Sinter. */
 export const exitCodes = { failed: 1, usage: 2, defect: 3 } as const
@@ -76,17 +111,18 @@ export function errorData(error: unknown): ErrorData {
 export function reportError(error: unknown, json: boolean, console: Console): number {
   const data = errorData(error)
   console.progress(undefined)
-  if (json) console.line(JSON.stringify({ error: data }, undefined, 2))
+  if (json) printData({ error: data }, console)
   else {
-    console.note(`${pc.red('error')} [${data.code}] ${data.message}`)
+    noteLines(`${red('error')} [${data.code}] ${data.message}`, console)
     if (data.where !== undefined) console.note(`  at ${data.where}`)
-    if (data.help !== undefined) console.note(`  ${pc.cyan('help')}: ${data.help}`)
+    if (data.help !== undefined) console.note(`  ${cyan('help')}: ${data.help}`)
   }
   if (error instanceof UsageError) return exitCodes.usage
   if (error instanceof UserError) return exitCodes.failed
   if (!json) {
     console.note('  this is a defect of Sinter, not of your program; please report it with the model')
-    if (error instanceof Error && error.stack !== undefined) console.note(pc.dim(error.stack))
+    if (error instanceof Error && error.stack !== undefined)
+      for (const line of error.stack.split('\n')) console.note(dim(line))
   }
   return exitCodes.defect
 }

@@ -1,7 +1,6 @@
 /** `sinter demo`: the digit reader of examples/digits compiled, checked, run and measured, fused and unfused. */
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import pc from 'picocolors'
 import { UserError } from '../diagnostics/errors.ts'
 import type { HostTensor } from '../onnx/index.ts'
 import type { FusionReport } from '../report/data.ts'
@@ -14,6 +13,7 @@ import { readBytes } from './files.ts'
 import { fillInputs, type LoadedModel, loadModel } from './load.ts'
 import { readNpy } from './npy.ts'
 import { compile, Session } from './session.ts'
+import { bold, cyan, dim, green, red } from './style.ts'
 import { difference, largestDifference } from './values.ts'
 
 export interface DemoOptions {
@@ -50,12 +50,12 @@ function drawImages(images: HostTensor, read: readonly number[], labels: readonl
     const line = Array.from({ length: count }, (_, n) =>
       Array.from({ length: width }, (_, x) => shade((n * height + y) * width + x)).join(''),
     )
-    lines.push(`  ${pc.dim(line.join('  '))}`)
+    lines.push(`  ${dim(line.join('  '))}`)
   }
   const verdicts = Array.from({ length: count }, (_, n) => {
     const right = read[n] === labels[n]
     const text = `      ${read[n] ?? '?'} ${right ? 'right' : 'wrong'}`.padEnd(width)
-    return right ? pc.green(text) : pc.red(text)
+    return right ? green(text) : red(text)
   })
   return [...lines, `  ${verdicts.join('  ')}`]
 }
@@ -68,14 +68,14 @@ const bar = (value: number, most: number): string => '█'.repeat(Math.max(1, Ma
 
 function describeFusion(fused: FusionReport, console: Console): void {
   const { totals } = fused
-  console.line(pc.bold('What fusion makes of it'))
+  console.line(bold('What fusion makes of it'))
   console.line(
     `  ${totals.operations} operations become ${totals.kernels} kernels (compiled in ${fused.compileMs.toFixed(0)} ms); the largest:`,
   )
   const largest = [...fused.kernels].sort((a, b) => b.operations.length - a.operations.length).slice(0, 3)
   for (const k of largest)
     console.line(
-      `    ${pc.cyan(
+      `    ${cyan(
         kernelTitle(
           k.operations.map((o) => o.name),
           k.name,
@@ -94,7 +94,7 @@ function compareResults(
   results: { readonly fused: HostTensor[]; readonly unfused: HostTensor[]; readonly reference: HostTensor[] },
   console: Console,
 ): boolean {
-  console.line(pc.bold('Checked'))
+  console.line(bold('Checked'))
   let agree = true
   for (const [what, others] of [
     ['unfused', results.unfused],
@@ -107,8 +107,8 @@ function compareResults(
     })
     const [got, want] = [results.fused[0], others[0]]
     const worst = got === undefined || want === undefined ? Number.NaN : largestDifference(got, want)
-    if (wrong.length === 0) console.line(`  ${pc.green('equal')}  fused and ${what}, within ${worst.toExponential(1)}`)
-    else console.line(`  ${pc.red('DIFFERENT')}  fused and ${what}: ${wrong.join('; ')}`)
+    if (wrong.length === 0) console.line(`  ${green('equal')}  fused and ${what}, within ${worst.toExponential(1)}`)
+    else console.line(`  ${red('DIFFERENT')}  fused and ${what}: ${wrong.join('; ')}`)
     agree &&= wrong.length === 0
   }
   console.line()
@@ -131,7 +131,7 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
   const threads = availableParallelism()
   const session = await Session.open(options.device, { threads })
   try {
-    console.line(`${pc.bold('Sinter')} reads digits with a transformer: ${modelPath}`)
+    console.line(`${bold('Sinter')} reads digits with a transformer: ${modelPath}`)
     console.line()
     const prepared = session.prepare(graph, { name, mode: 'fast' })
     const fused = await prepared.run(input)
@@ -154,13 +154,13 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
 
     if (options.device !== 'reference') {
       console.line(
-        `${pc.bold('Measured')} on ${options.device}${options.device === 'wasm' ? `, ${counted(threads, 'thread')}` : ''}: medians of interleaved runs`,
+        `${bold('Measured')} on ${options.device}${options.device === 'wasm' ? `, ${counted(threads, 'thread')}` : ''}: medians of interleaved runs`,
       )
       for (const m of [model, ...(await Promise.all(programs.map((f) => loadModel(example(f)))))])
         await measure(session, m, options.seconds ?? 1, console)
     }
-    console.line(pc.bold('Next'))
-    for (const [command, what] of next) console.line(`  ${command.padEnd(68)}  ${pc.dim(what)}`)
+    console.line(bold('Next'))
+    for (const [command, what] of next) console.line(`  ${command.padEnd(68)}  ${dim(what)}`)
     return agree ? 0 : exitCodes.failed
   } finally {
     session.close()
@@ -183,8 +183,8 @@ async function measure(session: Session, model: LoadedModel, seconds: number, co
     const kernels = `${counted(totals.kernels, 'kernel')}`.padStart(11)
     return `    ${label.padEnd(8)}  ${bar(time, most).padEnd(40)}  ${showMs(time).padStart(5)} ms ${kernels}  ${showBytes(totals.bytes)}`
   }
-  console.line(`  ${name}: fusion is ${pc.bold(`${(unfusedMs / ms).toFixed(2)}x`)} as fast`)
-  console.line(pc.dim(line('unfused', unfusedMs, unfused.compiled.report)))
+  console.line(`  ${name}: fusion is ${bold(`${(unfusedMs / ms).toFixed(2)}x`)} as fast`)
+  console.line(dim(line('unfused', unfusedMs, unfused.compiled.report)))
   console.line(line('fused', ms, fused.compiled.report))
   console.line()
   fused.dispose()

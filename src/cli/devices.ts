@@ -1,6 +1,5 @@
 /** The devices of this build: how each is opened, and why the others are missing. */
 import { availableParallelism } from 'node:os'
-import pc from 'picocolors'
 import { createCudaBackend, theCompiler, theDriver, theProducts } from '../backends/cuda/backend.ts'
 import { createWasmBackend } from '../backends/wasm/backend.ts'
 import { hasSimd, type MultiplyAdd, relaxedMultiplyAdd, sharesMemory } from '../backends/wasm/engine.ts'
@@ -9,7 +8,8 @@ import type { Capabilities } from '../compile/capability.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
 import { cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
-import type { Console } from './console.ts'
+import { type Console, printData } from './console.ts'
+import { bold, green, yellow } from './style.ts'
 
 export const deviceNames = ['wasm', 'reference', 'cuda', 'webgpu'] as const
 
@@ -163,11 +163,11 @@ async function webgpuStatus(): Promise<DeviceStatus> {
 export async function devicesCommand(options: { readonly json: boolean }, console: Console): Promise<number> {
   const list = await deviceStatus()
   if (options.json) {
-    console.line(JSON.stringify({ devices: list }, undefined, 2))
+    printData({ devices: list }, console)
     return 0
   }
   for (const d of list) {
-    console.line(`${d.works ? pc.green('works  ') : pc.yellow('missing')}  ${pc.bold(d.name.padEnd(9))}  ${d.detail}`)
+    console.line(`${d.works ? green('works  ') : yellow('missing')}  ${bold(d.name.padEnd(9))}  ${d.detail}`)
     if (d.help !== undefined) console.line(`                    ${d.help}`)
   }
   return 0

@@ -14,7 +14,7 @@ import { bufferOf, commandsOf, overlapping } from '../runtime/commands.ts'
 import type { BufferSource, KernelStep, Program, RegionStep } from '../runtime/program.ts'
 import { innerPrograms, kernelsOf } from '../runtime/region.ts'
 import type { HostArray } from '../types/host.ts'
-import type { Console } from './console.ts'
+import { type Console, printData } from './console.ts'
 import { writeBytes } from './files.ts'
 import { loadModel } from './load.ts'
 import { parseInputs } from './options.ts'
@@ -208,7 +208,7 @@ export async function emitCommand(path: string, options: EmitOptions, console: C
   }
   constants.write(out)
   writeBytes(join(out, 'program.json'), utf8(`${JSON.stringify(plan, undefined, 2)}\n`))
-  if (options.json) console.line(JSON.stringify(plan, undefined, 2))
+  if (options.json) printData(plan, console)
   else
     console.line(
       `${model.name}: ${counted(found.length, 'kernel')} for ${target} in ${out}, launched as program.json says`,

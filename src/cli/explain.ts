@@ -1,5 +1,5 @@
 /** `sinter explain`: the fusion report of a model, with the graph and the kernels behind it on demand. */
-
+import { resolve } from 'node:path'
 import type { KernelResources } from '../backends/cuda/compile.ts'
 import { printGraph } from '../graph/print.ts'
 import { printKernel } from '../kernel/print.ts'
@@ -8,7 +8,7 @@ import { formatReport } from '../report/format.ts'
 import { reportPage } from '../report/html.ts'
 import { reportPicture } from '../report/svg.ts'
 import { kernelsOf } from '../runtime/region.ts'
-import type { Console } from './console.ts'
+import { type Console, printData, printLines, UsageError } from './console.ts'
 import type { DeviceName } from './devices.ts'
 import { writeBytes } from './files.ts'
 import { loadModel } from './load.ts'
@@ -35,9 +35,8 @@ export interface ExplainOptions {
 const fullOccupancy = 2048
 
 export function printResources(resources: readonly KernelResources[], console: Pick<Console, 'line'>): void {
-  console.line(
-    '\non this GPU: registers a thread, bytes a thread keeps in local memory (spills), shared memory a block',
-  )
+  console.line()
+  console.line('on this GPU: registers a thread, bytes a thread keeps in local memory (spills), shared memory a block')
   for (const r of resources) {
     console.line(
       `  ${r.name.padEnd(28)} ${String(r.blocks).padStart(8)} x ${String(r.threads).padEnd(5)} ${String(r.registers).padStart(4)} registers  ${String(r.localBytes).padStart(5)} B local  ${String(r.blockSharedBytes).padStart(7)} B shared  ${((100 * r.residentThreads) / fullOccupancy).toFixed(0).padStart(3)}% occupancy${r.cluster > 1 ? `, clusters of ${r.cluster} blocks` : ''}`,
@@ -50,6 +49,8 @@ export function printResources(resources: readonly KernelResources[], console: P
 }
 
 export async function explainCommand(path: string, options: ExplainOptions, console: Console): Promise<number> {
+  if (options.html !== undefined && options.svg !== undefined && resolve(options.html) === resolve(options.svg))
+    throw new UsageError('--html and --svg name one file', 'give each a file of its own')
   const model = await loadModel(path, parseInputs(options.input, options.shape))
   const settings = { name: model.name, mode: options.mode, fuse: !options.unfused }
   const { compiled, resources, plannedFor } = await planFor(options.device, model.graph, settings, options.index)
@@ -72,17 +73,20 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
       ...(plannedFor === undefined ? {} : { plannedFor }),
       ...(resources === undefined ? {} : { resources }),
     }
-    console.line(JSON.stringify(data, undefined, 2))
+    printData(data, console)
     return 0
   }
-  console.line(formatReport(compiled.report))
+  printLines(formatReport(compiled.report), console)
   if (plannedFor !== undefined) printPlannedFor(plannedFor, console)
   if (resources !== undefined) printResources(resources, console)
-  for (const name of model.specialised) console.line(`\ncompiled for the value of input ${name}`)
-  if (options.graph) {
-    console.line(`\ngraph before the passes\n\n${printGraph(model.graph)}`)
-    console.line(`\ngraph after the passes\n\n${printGraph(compiled.graph)}`)
+  for (const name of model.specialised) {
+    console.line()
+    console.line(`compiled for the value of input ${name}`)
   }
-  if (options.kernels) console.line(`\nkernels\n\n${kernels.join('\n\n')}`)
+  if (options.graph) {
+    printLines(`\ngraph before the passes\n\n${printGraph(model.graph)}`, console)
+    printLines(`\ngraph after the passes\n\n${printGraph(compiled.graph)}`, console)
+  }
+  if (options.kernels) printLines(`\nkernels\n\n${kernels.join('\n\n')}`, console)
   return 0
 }

@@ -25,14 +25,25 @@ export function parseShape(text: string, option = '--shape'): Shape {
 
 /** The inputs that --input and --shape give. Throws E_FILE for a file that cannot be read. */
 export function parseInputs(inputs: readonly string[], shapes: readonly string[]): GivenInputs {
+  const named = new Set<string>()
+  const once = (option: string, name: string): void => {
+    const text = `${option} ${name}`
+    if (named.has(text)) throw new UsageError(`${text} is given twice`, 'give it once')
+    named.add(text)
+  }
   const values = inputs.map((text) => {
     const [name, file] = splitPair(text, '--input', 'NAME=FILE.npy')
+    once('--input', name)
     return [name, readNpy(readBytes(file), file)] as const
   })
   const given = shapes.map((text) => {
     const [name, shape] = splitPair(text, '--shape', 'NAME=1,3,224,224')
+    once('--shape', name)
     return [name, parseShape(shape)] as const
   })
+  const both = given.find(([name]) => values.some(([valued]) => valued === name))
+  if (both !== undefined)
+    throw new UsageError(`${both[0]} has a value and a shape`, 'leave --shape away: the value says it')
   return { values: new Map(values), shapes: new Map(given) }
 }
 

@@ -119,7 +119,8 @@ function planForCuda(graph: Graph, settings: PrepareOptions, index: number | und
 
 /** Says what a plan is for, and what is missing here. */
 export function printPlannedFor({ text, missing, help }: PlannedFor, console: Pick<Console, 'line'>): void {
-  console.line(`\nplanned for ${text}`)
+  console.line()
+  console.line(`planned for ${text}`)
   if (missing !== undefined) console.line(`  ${missing}`)
   if (help !== undefined) console.line(`  ${help}`)
 }

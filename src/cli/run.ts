@@ -1,14 +1,14 @@
 /** `sinter run`: a model on given or random inputs; prints what comes out. */
 import { join } from 'node:path'
-import pc from 'picocolors'
-import { counted, countedLaunches } from '../report/format.ts'
-import type { Console } from './console.ts'
+import { counted, countedLaunches, showMs } from '../report/format.ts'
+import { type Console, printData } from './console.ts'
 import type { DeviceName } from './devices.ts'
 import { writeBytes } from './files.ts'
 import { fillInputs, loadModel } from './load.ts'
 import { writeNpy } from './npy.ts'
 import { parseInputs } from './options.ts'
 import { type Mode, Session } from './session.ts'
+import { bold, dim, yellow } from './style.ts'
 import { showHead, showStatistics, showType, statisticsOf } from './values.ts'
 
 export interface RunOptions {
@@ -23,8 +23,23 @@ export interface RunOptions {
   readonly json: boolean
 }
 
-/** A name as a file name. */
-export const fileName = (name: string): string => `${name.replace(/[^A-Za-z0-9._-]+/g, '_')}.npy`
+/** The longest name of a file, without its number and ending. */
+const longest = 200
+
+/** Names as file names, each a file of its own, on file systems that tell no case apart too. */
+export function fileNames(names: readonly string[]): string[] {
+  const plain = names.map((name) => name.replace(/[^A-Za-z0-9._-]+/g, '_').slice(0, longest))
+  const reserved = new Set(plain.map((name) => name.toLowerCase()))
+  const taken = new Set<string>()
+  return plain.map((name) => {
+    let file = name
+    // A number that makes no other output's name.
+    for (let n = 2; taken.has(file.toLowerCase()) || (file !== name && reserved.has(file.toLowerCase())); n++)
+      file = `${name}_${n}`
+    taken.add(file.toLowerCase())
+    return `${file}.npy`
+  })
+}
 
 export async function runCommand(path: string, options: RunOptions, console: Console): Promise<number> {
   const model = await loadModel(path, parseInputs(options.input, options.shape))
@@ -33,7 +48,7 @@ export async function runCommand(path: string, options: RunOptions, console: Con
     for (const name of drawn) {
       const p = model.inputs.find((x) => x.name === name)
       const type = p === undefined ? '' : ` ${showType(p)}`
-      console.note(pc.yellow(`input ${name}${type} is drawn at random (seed ${options.seed})`))
+      console.note(yellow(`input ${name}${type} is drawn at random (seed ${options.seed})`))
     }
   const session = await Session.open(options.device, options)
   try {
@@ -42,9 +57,11 @@ export async function runCommand(path: string, options: RunOptions, console: Con
     const outputs = await prepared.run(tensors)
     const ms = performance.now() - started
     const totals = prepared.compiled?.report.totals
+    const names = outputs.map((_, i) => model.outputNames[i] ?? `output.${i}`)
+    const written = fileNames(names)
     const files = outputs.map((t, i) => {
-      const name = model.outputNames[i] ?? `output.${i}`
-      const file = options.out === undefined ? undefined : join(options.out, fileName(name))
+      const name = names[i] ?? ''
+      const file = options.out === undefined ? undefined : join(options.out, written[i] ?? '')
       if (file !== undefined) writeBytes(file, writeNpy(t))
       return { name, file, t }
     })
@@ -65,15 +82,15 @@ export async function runCommand(path: string, options: RunOptions, console: Con
           ...(file === undefined ? {} : { file }),
         })),
       }
-      console.line(JSON.stringify(report, undefined, 2))
+      printData(report, console)
     } else {
       const how =
         totals === undefined ? '' : `${counted(totals.operations, 'operation')} in ${countedLaunches(totals)}, `
-      console.line(`${pc.bold(model.name)}: ${how}${ms.toFixed(1)} ms on ${options.device}`)
+      console.line(`${bold(model.name)}: ${how}${showMs(ms)} ms on ${options.device}`)
       for (const name of model.specialised) console.line(`  compiled for the value of input ${name}`)
       for (const { name, file, t } of files) {
-        console.line(`  ${pc.bold(name)}  ${showType(t)}  ${showStatistics(t)}`)
-        console.line(`    ${pc.dim(showHead(t))}${file === undefined ? '' : `  -> ${file}`}`)
+        console.line(`  ${bold(name)}  ${showType(t)}  ${showStatistics(t)}`)
+        console.line(`    ${dim(showHead(t))}${file === undefined ? '' : `  -> ${file}`}`)
       }
     }
     prepared.dispose()

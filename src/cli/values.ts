@@ -61,10 +61,14 @@ export function statisticsOf(t: HostTensor): Statistics | undefined {
   return { min, max, mean, std: Math.sqrt(squares / n), nan, infinite }
 }
 
-/** A number in few characters. */
+/** A number in few characters: whole ones below a million as they are, others to four digits, which read back to those. */
 export function showNumber(v: number): string {
-  if (Number.isInteger(v) && Math.abs(v) < 1e6) return String(v)
-  return Number.isFinite(v) ? v.toPrecision(4).replace(/\.?0+(e|$)/, '$1') : String(v)
+  if (Object.is(v, -0)) return '-0'
+  if (!Number.isFinite(v) || (Number.isInteger(v) && Math.abs(v) < 1e6)) return String(v)
+  const [mantissa = '', ...exponent] = v.toPrecision(4).split('e')
+  // Zeros are dropped behind a point alone.
+  const short = mantissa.includes('.') ? mantissa.replace(/\.?0+$/, '') : mantissa
+  return [short, ...exponent].join('e')
 }
 
 /** `f32[2, 10]`. */

@@ -2,12 +2,12 @@
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { basename, join } from 'node:path'
-import pc from 'picocolors'
 import { UserError } from '../diagnostics/errors.ts'
-import { type Console, exitCodes } from './console.ts'
+import { type Console, exitCodes, printData } from './console.ts'
 import type { DeviceName } from './devices.ts'
 import { fileError } from './files.ts'
 import { type Mode, Session } from './session.ts'
+import { red } from './style.ts'
 import type { Tolerance } from './values.ts'
 import { runPool } from './verify/pool.ts'
 import { type CaseOptions, type CaseResult, isCase, runCase } from './verify/runCase.ts'
@@ -90,7 +90,7 @@ async function runAll(cases: readonly string[], options: VerifyOptions, console:
 }
 
 const failureLine = (r: CaseResult): string =>
-  `${pc.red('FAIL')}  ${r.name}: [${r.code ?? 'E_INTERNAL'}] ${r.message ?? ''}`
+  `${red('FAIL')}  ${r.name}: [${r.code ?? 'E_INTERNAL'}] ${r.message ?? ''}`
 
 /** Runs the cases; the last line is `N passed, N failed, N skipped`. */
 export async function verifyCommand(
@@ -105,7 +105,7 @@ export async function verifyCommand(
   const closing = `${passed} passed, ${failed} failed, ${skipped} skipped`
   if (options.json) {
     const { device, mode, tolerance } = options
-    console.line(JSON.stringify({ device, mode, ...tolerance, passed, failed, skipped, cases: results }, undefined, 2))
+    printData({ device, mode, ...tolerance, passed, failed, skipped, cases: results }, console)
     console.note(closing)
   } else console.line(closing)
   return failed > 0 ? exitCodes.failed : 0

@@ -1,4 +1,5 @@
 /** Errors: a stable code, what happened, where in the user's code, and what to do about it. */
+import { printable, printableLines } from './text.ts'
 
 export type ErrorCode =
   | 'E_SHAPE'
@@ -39,14 +40,18 @@ export class UserError extends Error {
   readonly where: string | undefined
   readonly help: string | undefined
   constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
-    const where = detail.where === undefined ? '' : `\n  at ${detail.where}`
-    const help = detail.help === undefined ? '' : `\n  help: ${detail.help}`
-    super(`[${code}] ${message}${where}${help}`, detail.cause === undefined ? undefined : { cause: detail.cause })
+    // Names of others stand in all three.
+    const summary = printableLines(message)
+    const where = detail.where === undefined ? undefined : printable(detail.where)
+    const help = detail.help === undefined ? undefined : printableLines(detail.help)
+    const at = where === undefined ? '' : `\n  at ${where}`
+    const remedy = help === undefined ? '' : `\n  help: ${help}`
+    super(`[${code}] ${summary}${at}${remedy}`, detail.cause === undefined ? undefined : { cause: detail.cause })
     this.name = 'UserError'
     this.code = code
-    this.summary = message
-    this.where = detail.where
-    this.help = detail.help
+    this.summary = summary
+    this.where = where
+    this.help = help
   }
 }
 

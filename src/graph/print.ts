@@ -1,4 +1,5 @@
 /** Text of a graph for people: one line a node, `%3 f32[4, 8] = add %1, %2   # softmax at file:line`. */
+import { printable } from '../diagnostics/text.ts'
 import { readElement } from '../scalar/host.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
@@ -17,7 +18,7 @@ export function printGraph(graph: Graph): string {
   const column = Math.min(72, Math.max(0, ...lines.map((l) => l.text.length)))
   const body = lines.map(({ text, origin, inside }) => {
     const call = `${origin.name}${origin.where === undefined ? '' : ` at ${origin.where}`}`
-    return [origin.id === 0 ? text : `${text.padEnd(column)}   # ${call}`, ...inside].join('\n')
+    return [printable(origin.id === 0 ? text : `${text.padEnd(column)}   # ${call}`), ...inside].join('\n')
   })
   const list = (of: readonly Node[]): string => of.map(nameOf).join(', ')
   const tail = [`return ${list(graph.outputs)}`]

@@ -1,17 +1,20 @@
 /** The fusion report as text for people. */
+import { printable } from '../diagnostics/text.ts'
 import type { FusionReport, InnerReport, KernelReport, LibraryReport, PassesReport, SavedReport } from './data.ts'
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB']
 
-/** Bytes with a unit: 1.5 MB. */
+/** Bytes with a unit, to two digits at least: 1.5 MB. */
 export function showBytes(n: number): string {
+  if (n < 0) return `-${showBytes(-n)}`
   let v = n
   let u = 0
-  while (v >= 1000 && u < units.length - 1) {
+  // What would round to 1000 of a unit is one of the next.
+  while (v >= (u === 0 ? 1000 : 999.5) && u < units.length - 1) {
     v /= 1000
     u++
   }
-  return `${v >= 100 || u === 0 ? v.toFixed(0) : v.toFixed(1)} ${units[u]}`
+  return `${u === 0 || v >= 99.95 ? v.toFixed(0) : v.toFixed(1)} ${units[u]}`
 }
 
 /** What fusion saves of the traffic operation by operation, or how much more it moves for less memory or time. */
@@ -24,7 +27,12 @@ export function savedText({ bytes, bytesOpByOp }: FusionReport['totals']): strin
     : `${showBytes(-saved)} more (${share}%), for less time or less memory at once`
 }
 
-export const showMs = (ms: number): string => (ms >= 100 ? ms.toFixed(0) : ms >= 1 ? ms.toFixed(2) : ms.toFixed(4))
+/** Milliseconds, to two digits at least. */
+export function showMs(ms: number): string {
+  const size = Math.abs(ms)
+  if (size === 0) return '0'
+  return size >= 100 ? ms.toFixed(0) : size >= 1 ? ms.toFixed(2) : size >= 0.001 ? ms.toFixed(4) : ms.toPrecision(2)
+}
 
 /** `1 kernel`, `2 kernels`. */
 export const counted = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
@@ -131,5 +139,5 @@ export function formatReport(r: FusionReport): string {
         `  ${f.from} -> ${f.to}: ${f.code} (${f.detail}${f.lossMs === undefined ? '' : `; ${lossText(f.lossMs)}`})${count > 1 ? `, ${count} times` : ''}`,
       )
   }
-  return lines.join('\n')
+  return lines.map(printable).join('\n')
 }

@@ -1,4 +1,5 @@
 /** The fusion report as an SVG picture: kernels as boxes around their operations, arrows for what they read and write. */
+import { printable } from '../diagnostics/text.ts'
 import type { FusionReport, KernelReport } from './data.ts'
 import {
   counted,
@@ -16,9 +17,9 @@ export interface PictureOptions {
   readonly alone?: boolean
 }
 
-/** Text inside markup. */
+/** Text inside markup; control characters, which no markup may hold, are written out. */
 export const escapeMarkup = (s: string): string =>
-  s.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
+  printable(s).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 
 const width = 960
 const box = { left: 236, right: 724 } as const

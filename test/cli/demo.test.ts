@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { consoleOn } from '../../src/cli/console.ts'
 import { demoCommand } from '../../src/cli/demo.ts'
 import { readNpy } from '../../src/cli/npy.ts'
 import { sinter } from './support.ts'
@@ -11,9 +12,10 @@ const examples = fileURLToPath(new URL('../../examples/', import.meta.url))
 describe('demo', () => {
   it('reads digits, agrees with the reference and measures', async () => {
     const lines: string[] = []
-    const console = { line: (t = '') => void lines.push(t), note: () => {}, progress: () => {} }
+    const sink = (to: string[]) => ({ write: (t: string) => void to.push(t), colour: false })
+    const console = consoleOn(sink(lines), sink([]))
     expect(await demoCommand({ device: 'wasm', seconds: 0.05 }, console)).toBe(0)
-    const text = lines.join('\n')
+    const text = lines.join('')
     const [, right, all] = /(\d+) of (\d+) digits it has never seen/.exec(text) ?? []
     expect(Number(all)).toBe(256)
     expect(Number(right)).toBeGreaterThanOrEqual(250)

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
 import { main } from '../../src/cli/commands.ts'
+import { consoleOn } from '../../src/cli/console.ts'
 import { encodeModel, encodeTensor, type ModelSpec, type TensorSpec } from '../onnx/encode.ts'
 
 export interface Result {
@@ -16,18 +17,10 @@ export interface Result {
 export async function sinter(...args: string[]): Promise<Result> {
   const out: string[] = []
   const err: string[] = []
-  const code = await main(args, {
-    line: (text = '') => {
-      out.push(text)
-    },
-    note: (text) => {
-      err.push(text)
-    },
-    progress: () => {},
-  })
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are control characters.
-  const plain = (lines: readonly string[]): string => lines.join('\n').replace(/\u001b\[\d+m/g, '')
-  return { code, out: plain(out), err: plain(err) }
+  const sink = (to: string[]) => ({ write: (text: string) => void to.push(text), colour: false })
+  const code = await main(args, consoleOn(sink(out), sink(err)))
+  const text = (parts: readonly string[]): string => parts.join('').replace(/\n$/, '')
+  return { code, out: text(out), err: text(err) }
 }
 
 /** A folder that goes away after the tests of a file. */
