@@ -10,6 +10,7 @@ import { checkDevice } from './correct.mjs'
 import { openDevice } from './device.mjs'
 import { measureEarlyStart } from './early.mjs'
 import { measureFirst, programs } from './first.mjs'
+import { checkLarge } from './large.mjs'
 import { checkLibrary } from './library.mjs'
 import { measureRow, openCopy } from './measure.mjs'
 import { Peer } from './peers.mjs'
@@ -20,10 +21,12 @@ const { values: options } = parseArgs({
     device: { type: 'string', default: 'cuda' },
     index: { type: 'string', default: '0' },
     /** Correctness of kernels (cases), of rows at small sizes, of random programs; products by the library and their
-     * rates (library); kernels that start early (early); measurements (bench); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
+     * rates (library); tensors around 2^31 and 2^32 elements and bytes (large, needs 139 GiB); kernels that start early (early); measurements (bench); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
     parts: { type: 'string', default: 'cases,rows,random,bench,verify' },
     /** Rows by name; all unless given. */
     rows: { type: 'string' },
+    /** Of `large`, what a memory checker has time for. */
+    subset: { type: 'boolean', default: false },
     seeds: { type: 'string', default: '200' },
     /** Folders of ONNX cases. */
     cases: { type: 'string', multiple: true, default: [] },
@@ -88,6 +91,22 @@ if (parts.includes('library')) {
     },
   })
   console.log(`library: ${result.library.filter((r) => r.why === undefined).length} of ${result.library.length}`)
+  save()
+}
+
+if (parts.includes('large')) {
+  const start = performance.now()
+  result.large = await checkLarge(open, {
+    subset: options.subset,
+    wanted,
+    report: (name, why, seconds = 0) =>
+      console.log(
+        `${why === undefined ? 'ok   ' : 'WRONG'} ${seconds.toFixed(2)} s  ${name}${why === undefined ? '' : `: ${why}`}`,
+      ),
+  })
+  const right = result.large.filter((r) => r.why === undefined).length
+  console.log(`large: ${right} of ${result.large.length} right, ${((performance.now() - start) / 1e3).toFixed(1)} s`)
+  if (right < result.large.length) process.exitCode = 1
   save()
 }
 
@@ -160,4 +179,4 @@ if (parts.includes('verify') && options.cases.length > 0) {
   console.log(`ONNX: ${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`)
 }
 save()
-process.exit(0)
+process.exit()
