@@ -223,17 +223,6 @@ const scanRows = (rows, columns, dtype) => ({
   }),
 })
 
-const scanAll = (n, dtype) => ({
-  name: `running sum ${dtype}[${n}]`,
-  run: unary({
-    shape: [n],
-    dtype,
-    out: [[n], 'i64'],
-    build: (x) => c.cumsum(c.cast(x, 'i64'), 0),
-    expected: (p) => sumTo(p + 1),
-  }),
-})
-
 const random = (n, dtype) => ({
   name: `random bits ${dtype}[${n}]`,
   run: async (r) => {
@@ -389,7 +378,7 @@ export const items = (subset) => {
         ? [sum(n, dtype), gather(n, dtype), bigSlice(n, dtype), scatter(n, dtype)]
         : []),
       ...(n === long && dtype !== 'f64' ? [argmax(n, dtype, n - 2), argmax(n, dtype, G2 + 1)] : []),
-      ...(n === long && dtype === 'u8' ? [bitsOf(n), scanAll(n, dtype)] : []),
+      ...(n === long && dtype === 'u8' ? [bitsOf(n)] : []),
     ]),
   )
   return [
