@@ -8,7 +8,22 @@ import type { Node } from '../graph/node.ts'
 import { checkDType, computeDType, type DType, dtypeBits, dtypeClass, isFloat, positionDType } from '../types/dtype.ts'
 import { normaliseAxes, normaliseAxis, type Shape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
-import { add, cast, div, exp, log, mul, scalarLike, sqrt, square, sub, truth, unary, where } from './elementwise.ts'
+import {
+  add,
+  cast,
+  div,
+  exp,
+  log,
+  min,
+  mul,
+  scalarLike,
+  sqrt,
+  square,
+  sub,
+  truth,
+  unary,
+  where,
+} from './elementwise.ts'
 import { stopGradient } from './stopGradient.ts'
 
 /** One axis, several, or all. */
@@ -111,9 +126,20 @@ export function mean(x: Node, axes?: Axes, keepdims = false): Node {
   return cast(meanOf(cast(x, work), normaliseAxes(axes, x.shape.length), keepdims), result)
 }
 
+/**
+ * Squared deviations from the mean, less what the mean's own error adds: sum d^2 - (sum d)^2 / n, d = x - mean (the corrected two-pass
+ * algorithm: T. F. Chan, G. H. Golub, R. J. LeVeque 1983). The correction is zero but for rounding, so it has no derivative, and it is at most
+ * what it corrects.
+ */
 function centredSquares(x: Node, axes: readonly number[], keepdims: boolean, correction: number): Node {
+  const n = countOf(x.shape, axes)
   const deviation = sub(x, meanOf(x, axes, true))
-  return div(foldAxes('sum', square(deviation), axes, keepdims), Math.max(0, countOf(x.shape, axes) - correction))
+  const squares = foldAxes('sum', square(deviation), axes, keepdims)
+  const rest = foldAxes('sum', deviation, axes, keepdims)
+  const excess = stopGradient(
+    where(unary('isinf', squares), scalarLike(squares, 0), min(div(square(rest), n), squares)),
+  )
+  return div(sub(squares, excess), Math.max(0, n - correction))
 }
 
 /** Mean squared deviation from the mean, divided by n - correction; of integers, f32. */

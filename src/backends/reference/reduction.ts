@@ -4,15 +4,13 @@ import { roundFloat } from '../../scalar/cast.ts'
 import { floatBinary } from '../../scalar/float.ts'
 import { integerBinary, wideBinary } from '../../scalar/integer.ts'
 import { combinerIdentity, combinerOp, isArgCombiner } from '../../scalar/ops.ts'
+import { strictChunk, Totals } from '../../scalar/summation.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { allocate, isNarrow, type RefTensor, type Rounding, rounded, roundInPlace, type Wide } from './tensor.ts'
 import { permute } from './view.ts'
 
 type PlainCombiner = keyof typeof combinerOp
-
-/** Strict sums and products fold in chunks of this many consecutive indices (docs/numerics.md, "Modes"). */
-const chunk = 1024
 
 /** How two partial results combine: `strict` rounds to the accumulator's dtype at every step. */
 export function combineNarrow(c: PlainCombiner, dtype: DType, rounding: Rounding): (a: number, b: number) => number {
@@ -54,7 +52,7 @@ export function reduce(input: RefTensor, node: NodeOf<'reduce'>, rounding: Round
   const identity = combinerIdentity(combiner, dtype)
   if (isNarrow(x.data) && isNarrow(out)) {
     const f = combineNarrow(combiner, dtype, rounding)
-    const step = rounding === 'strict' && (combiner === 'sum' || combiner === 'prod') ? chunk : Math.max(inner, 1)
+    const step = chunkOf(combiner, inner, rounding)
     const start = Number(identity)
     for (let o = 0; o < outer; o++) out[o] = foldChunks(x.data, o * inner, inner, step, start, f)
     if (rounding !== 'f64') roundInPlace(out, dtype)
@@ -65,6 +63,10 @@ export function reduce(input: RefTensor, node: NodeOf<'reduce'>, rounding: Round
   return { dtype, shape, data: out }
 }
 
+/** Terms of a chunk (docs/numerics.md, "Modes"). */
+const chunkOf = (combiner: PlainCombiner, n: number, rounding: Rounding): number =>
+  rounding === 'strict' && (combiner === 'sum' || combiner === 'prod') ? strictChunk : Math.max(n, 1)
+
 function foldChunks(
   data: Float64Array,
   at: number,
@@ -73,14 +75,15 @@ function foldChunks(
   identity: number,
   f: (a: number, b: number) => number,
 ): number {
-  let total = identity
+  const totals = new Totals(f)
+  let partial = identity
   for (let from = 0; from < n; from += step) {
-    let partial = identity
+    if (from > 0) totals.push(partial)
+    partial = identity
     const to = at + Math.min(n, from + step)
     for (let i = at + from; i < to; i++) partial = f(partial, data[i] ?? 0)
-    total = f(total, partial)
   }
-  return total
+  return totals.with(partial)
 }
 
 function foldWide(data: Wide, at: number, n: number, identity: bigint, f: (a: bigint, b: bigint) => bigint): bigint {
@@ -133,10 +136,17 @@ export function scan(x: RefTensor, node: NodeOf<'scan'>, rounding: Rounding): Re
       const from = (o * n + first) * inner + i
       if (isNarrow(x.data) && isNarrow(out)) {
         const f = combineNarrow(combiner, dtype, rounding)
-        let carry = Number(identity)
+        const chunk = chunkOf(combiner, n, rounding)
+        const totals = new Totals(f)
+        let [before, carry] = [Number(identity), Number(identity)]
         for (let k = 0, at = from; k < n; k++, at += step) {
+          if (k > 0 && k % chunk === 0) {
+            totals.push(carry)
+            carry = Number(identity)
+            before = totals.with(carry)
+          }
           const next = f(carry, x.data[at] ?? 0)
-          out[at] = exclusive ? carry : next
+          out[at] = f(before, exclusive ? carry : next)
           carry = next
         }
       } else if (!isNarrow(x.data) && !isNarrow(out)) {

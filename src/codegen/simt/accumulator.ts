@@ -4,6 +4,7 @@ import type { DType } from '../../types/dtype.ts'
 import { type Block, call } from './ir.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
 import type { Scope } from './scope.ts'
+import type { Totals } from './totals.ts'
 
 /** A running fold over the kept axes' registers. */
 export interface Accumulator {
@@ -12,8 +13,8 @@ export interface Accumulator {
   readonly values: Registers
   /** Positions of an arg-fold; below 0 there is no candidate yet. */
   readonly positions: Registers | undefined
-  /** Sums of finished chunks in strict mode. */
-  readonly totals: Registers | undefined
+  /** Totals of finished chunks of a float's sum or product: of 1024 terms in strict mode, of what registers hold in fast. */
+  readonly totals: Totals | undefined
   readonly dtype: DType
 }
 

@@ -1,6 +1,8 @@
 /** Loops over the chunks of axes that registers do not hold at once. */
 
 import type { LetStmt, Stmt } from '../../kernel/ir.ts'
+import type { Accumulator } from './accumulator.ts'
+import { closeChunk } from './fold.ts'
 import { add, type Block, type Ex, forLoop, indexConstantOf, int, sub, v } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'
 import { spanOf } from './layout.ts'
@@ -52,6 +54,7 @@ export function emitChunks(
   if (ahead?.words !== undefined) unit.wordsAhead = ahead.words
   emitChunks(course.scopeAt(course.start, body), rest, items, lower, body)
   if (ahead !== undefined) unit.wordsAhead = new Map()
+  if (rest.length === 0) for (const acc of ownChunks(items)) closeChunk(scope, acc, body)
   out.push(forLoop(type, { name, from: start, to: course.to, step: span, body }))
   if (last === undefined) tail()
 }
@@ -60,6 +63,12 @@ export function emitChunks(
 function lastChunk(start: Ex, end: Ex, span: number): Ex | undefined {
   const [from, to] = [indexConstantOf(start), indexConstantOf(end)]
   return from === undefined || to === undefined ? undefined : int(from + (Math.ceil((to - from) / span) - 1) * span)
+}
+
+/** Accumulators whose chunks end by themselves: what streams is rescaled, and moved, as a whole. */
+function ownChunks(items: readonly Item[]): Accumulator[] {
+  const moved = new Set(items.flatMap((x) => (x.kind === 'stream' ? x.stream.followers.map((f) => f.acc) : [])))
+  return items.flatMap((x) => (x.kind === 'accumulate' && !moved.has(x.acc) ? x.acc : []))
 }
 
 const letsOf = (items: readonly Item[]): LetStmt[] =>

@@ -8,19 +8,37 @@ import { axis, axis as axisExpr, type Expr, flatten, sub as subExpr } from '../.
 import { typeOfExpr } from '../../kernel/indexType.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
+import { fastChunkOf, strictChunk } from '../../scalar/summation.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { type Accumulator, combinerOf } from './accumulator.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
 import { exchange } from './exchange.ts'
 import { foldAxes } from './facts.ts'
-import { and, type Block, bin, cast, type Ex, eq, int, isYes, lit, regType, select, type Type, v, when } from './ir.ts'
+import {
+  add,
+  and,
+  type Block,
+  bin,
+  cast,
+  type Ex,
+  eq,
+  int,
+  isYes,
+  lit,
+  regType,
+  select,
+  sub,
+  type Type,
+  v,
+  when,
+  yes,
+} from './ir.ts'
+import { registersOf } from './layout.ts'
 import type { Part } from './part.ts'
 import type { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
 import { type Held, inside, type Scope } from './scope.ts'
-
-/** Strict sums fold by chunks of so many indices. */
-const strictChunk = 1024
+import { declareTotals, type EachTotal, foldTotals, makeTotals, pushTotals, type Totals } from './totals.ts'
 
 function identityOf(acc: Accumulator): Ex {
   const c = combinerOf(acc.let)
@@ -35,13 +53,7 @@ export function makeAccumulator(scope: Scope, l: LetStmt): Accumulator {
   const c = combinerOf(l)
   const dtype = computeDType(l.op.kind === 'reduce' ? part.dtypeOf(l.op.arg) : l.dtype)
   const make = (wish: string, type: Type): Registers => ({ name: unit.name(wish), type, length })
-  const folded = foldAxes(l).reduce((n, a) => n * part.axis(a).size, 1)
-  const chunked =
-    unit.mode === 'strict' &&
-    l.op.kind === 'reduce' &&
-    isFloat(dtype) &&
-    (c === 'sum' || c === 'prod') &&
-    folded > strictChunk
+  const isTotal = l.op.kind === 'reduce' && isFloat(dtype) && (c === 'sum' || c === 'prod')
   const wish = l.op.kind === 'dot' ? 'dot' : c
   return {
     let: l,
@@ -49,8 +61,24 @@ export function makeAccumulator(scope: Scope, l: LetStmt): Accumulator {
     dtype,
     values: make(`${wish}_${l.id}`, regType(dtype)),
     positions: isArgCombiner(c) ? make(`at_${l.id}`, typeOfExpr(positionOf(part, l))) : undefined,
-    totals: chunked ? make(`total_${l.id}`, regType(dtype)) : undefined,
+    totals: isTotal ? totalsOf(scope, l, regType(dtype), length) : undefined,
   }
+}
+
+/** The tree of a fold whose threads would otherwise fold more than a chunk in order. */
+function totalsOf(scope: Scope, l: LetStmt, type: Type, length: number): Totals | undefined {
+  const { part, unit, layout } = scope
+  const folded = foldAxes(l).reduce((n, a) => n * part.axis(a).size, 1)
+  const make = (most: number, every?: number): Totals =>
+    makeTotals((wish) => unit.name(wish), `total_${l.id}`, type, length, most, every)
+  if (unit.mode === 'strict') return folded > strictChunk ? make(Math.ceil(folded / strictChunk)) : undefined
+  const axes = layout.spread(foldAxes(l))
+  const registers = axes.reduce((n, a) => n * registersOf(a), 1)
+  const chunks = axes.reduce((n, a) => n * a.chunks, 1)
+  const inOrder = registers * chunks
+  if (chunks === 1 || inOrder + Math.log2(Math.max(1, folded / inOrder)) <= 4 * Math.log2(folded)) return undefined
+  const every = 2 ** Math.max(0, Math.floor(Math.log2(fastChunkOf(folded) / registers)))
+  return make(Math.ceil(chunks / every), every)
 }
 
 /** Where an arg-fold finds a value. */
@@ -67,7 +95,9 @@ const startsFrom = (scope: Scope, l: LetStmt): boolean => scope.layout.bitsOf(fo
 export function openAccumulator(scope: Scope, acc: Accumulator, point: (lanes: Lanes) => Point, out: Block): void {
   declare(acc.values, out)
   if (acc.positions !== undefined) declare(acc.positions, out)
-  if (acc.totals !== undefined) declare(acc.totals, out)
+  if (acc.totals !== undefined) declareTotals(acc.totals, out)
+  const counts = acc.totals?.counts
+  if (counts?.length === 1) out.push({ k: 'assign', to: registerAt(counts, int(0)), value: int(0) })
   const op = acc.let.op
   const start = op.kind === 'dot' && op.acc !== undefined && startsFrom(scope, acc.let) ? op.acc : undefined
   forRegisters(scope, acc.kept, out, (lanes, body) => {
@@ -76,7 +106,7 @@ export function openAccumulator(scope: Scope, acc: Accumulator, point: (lanes: L
     body.push({ k: 'assign', to: registerAt(acc.values, i), value })
     if (acc.positions !== undefined)
       body.push({ k: 'assign', to: registerAt(acc.positions, i), value: lit(acc.positions.type, -1) })
-    if (acc.totals !== undefined) body.push({ k: 'assign', to: registerAt(acc.totals, i), value: identityOf(acc) })
+    if (counts !== undefined && counts.length > 1) body.push({ k: 'assign', to: registerAt(counts, i), value: int(0) })
   })
 }
 
@@ -119,7 +149,7 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
     })
     return
   }
-  if (acc.totals !== undefined) flushChunk(acc, combiner, p, i, out)
+  if (scope.unit.mode === 'strict') closeStrictChunk(acc, p, i, out)
   const only = combiner === 'sum' ? onlyWhere(scope, op.arg) : undefined
   const where = only === undefined ? undefined : and(valid, p.read(only.where))
   // A sum that starts at 0 is never -0, so that adding 0 changes nothing.
@@ -159,10 +189,10 @@ function onlyWhere(scope: Scope, term: ValueId): { readonly where: ValueId; read
 
 const castFor = (from: DType, to: DType, x: Ex): Ex => (regType(from) === regType(to) ? x : castEx(from, to, x))
 
-/** Strict: every 1024 indices the running sum goes to the total. */
-function flushChunk(acc: Accumulator, combiner: 'sum' | 'prod' | 'max' | 'min', p: Point, i: Ex, out: Block): void {
+/** Strict: every 1024 indices the running sum is a total. */
+function closeStrictChunk(acc: Accumulator, p: Point, i: Ex, out: Block): void {
   const { totals } = acc
-  invariant(totals !== undefined, 'no chunks')
+  if (totals === undefined) return
   const { part } = p.scope
   const axes = foldAxes(acc.let)
   const relative = axes.map((a) => subExpr(axis(a, part.axis(a).extent), axis(`${a}.start`, part.axis(a).extent)))
@@ -172,17 +202,56 @@ function flushChunk(acc: Accumulator, combiner: 'sum' | 'prod' | 'max' | 'min', 
       axes.map((a) => part.axis(a).size),
     ),
   )
-  const first = and(bin('!=', at, int(0)), eq(bin('&', at, int(strictChunk - 1)), int(0)))
-  const [sum, total] = [registerAt(acc.values, i), registerAt(totals, i)]
-  out.push({
-    k: 'if',
-    cond: first,
-    body: [
-      { k: 'assign', to: total, value: mergeEx(combiner, acc.dtype, total, sum) },
-      { k: 'assign', to: sum, value: identityOf(acc) },
-    ],
-    otherwise: [],
-  })
+  const zero = lit(at.type, 0)
+  const first = and(bin('!=', at, zero), eq(bin('&', at, lit(at.type, strictChunk - 1)), zero))
+  const [sum, count] = [registerAt(acc.values, i), registerAt(totals.counts, totals.counts.length === 1 ? int(0) : i)]
+  const body: Block = []
+  pushTotals(totals, totalOf(acc), acc.dtype, count, (to, emit) => emit(i, sum, to), body)
+  body.push({ k: 'assign', to: sum, value: identityOf(acc) }, { k: 'assign', to: count, value: add(count, int(1)) })
+  out.push({ k: 'if', cond: first, body, otherwise: [] })
+}
+
+const totalOf = (acc: Accumulator): 'sum' | 'prod' => (combinerOf(acc.let) === 'prod' ? 'prod' : 'sum')
+
+/** Fast: at the end of a chunk of registers. */
+export function closeChunk(scope: Scope, acc: Accumulator, out: Block): void {
+  const { totals } = acc
+  if (totals?.every === undefined) return
+  const { every } = totals
+  const count = registerAt(totals.counts, int(0))
+  const body: Block = []
+  const before = scope.unit.name('totals')
+  body.push({ k: 'let', name: before, value: sub(every === 1 ? count : bin('/', count, int(every)), int(1)) })
+  pushTotals(totals, totalOf(acc), acc.dtype, v('i32', before), eachKept(scope, acc), body)
+  eachKept(scope, acc)(body, (_, total, b) => b.push({ k: 'assign', to: total, value: identityOf(acc) }))
+  out.push({ k: 'assign', to: count, value: add(count, int(1)) })
+  out.push(...when(every === 1 ? yes : eq(bin('&', count, int(every - 1)), int(0)), body))
+}
+
+/** Each register of a fold. */
+const eachKept =
+  (scope: Scope, acc: Accumulator): EachTotal =>
+  (out, emit) =>
+    forRegisters(scope, acc.kept, out, (lanes, body) => {
+      const i = registerIndex(scope.layout, acc.kept, lanes)
+      emit(i, registerAt(acc.values, i), body)
+    })
+
+/** Folds the totals of all chunks into the running ones. */
+function foldChunks(scope: Scope, acc: Accumulator, out: Block): void {
+  const { totals } = acc
+  if (totals === undefined) return
+  const c = totalOf(acc)
+  const { counts, every } = totals
+  const count = registerAt(counts, int(0))
+  if (every !== undefined)
+    foldTotals(totals, c, acc.dtype, every === 1 ? count : bin('/', count, int(every)), eachKept(scope, acc), out)
+  else
+    forRegisters(scope, acc.kept, out, (lanes, body) => {
+      const i = registerIndex(scope.layout, acc.kept, lanes)
+      const own = counts.length === 1 ? count : registerAt(counts, i)
+      foldTotals(totals, c, acc.dtype, own, (to, emit) => emit(i, registerAt(acc.values, i), to), body)
+    })
 }
 
 /** Merges the threads' partial results and gives where the results are held. */
@@ -192,17 +261,7 @@ export function closeAccumulators(
   point: (lanes: Lanes) => Point,
   out: Block,
 ): Held[] {
-  for (const acc of accs) {
-    const { totals } = acc
-    if (totals === undefined) continue
-    const c = combinerOf(acc.let)
-    invariant(!isArgCombiner(c), 'arg-folds have no totals')
-    forRegisters(scope, acc.kept, out, (lanes, body) => {
-      const i = registerIndex(scope.layout, acc.kept, lanes)
-      const to = registerAt(acc.values, i)
-      body.push({ k: 'assign', to, value: mergeEx(c, acc.dtype, registerAt(totals, i), to) })
-    })
-  }
+  for (const acc of accs) foldChunks(scope, acc, out)
   exchange(scope, accs, out)
   return accs.map((acc) => finish(scope, acc, point, out))
 }

@@ -6,6 +6,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
+import { strictChunk } from '../../scalar/summation.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import { constant, mergeEx, roundTo } from './arith.ts'
 import { add, and, type Block, bin, cast, type Ex, eq, int, mul, regType, select, shared, sub, v } from './ir.ts'
@@ -13,6 +14,7 @@ import { type AxisLayout, spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
 import { digitOf, insideAlong, placeIn, type Scope } from './scope.ts'
+import { declareTotals, foldTotals, makeTotals, pushTotals } from './totals.ts'
 
 export function lowerScan(scope: Scope, l: LetStmt, out: Block): void {
   const { part, unit } = scope
@@ -147,16 +149,39 @@ function scanInOrder(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout 
     const [acc, step, i] = [unit.name('running'), unit.name('x'), unit.name('i')]
     const size = cast('i32', sub(end, start))
     const cell = shared(line, place(reverse ? sub(sub(size, int(1)), v('i32', i)) : v('i32', i)))
-    const walk: Block = [
+    const chunks = isFloat(dtype) && (combiner === 'sum' || combiner === 'prod') ? Math.ceil(length / strictChunk) : 1
+    const before = chunks > 1 ? unit.name('before') : undefined
+    const local = exclusive ? v(t, acc) : v(t, step)
+    const whole = before === undefined ? local : mergeEx(combiner, dtype, v(t, before), local)
+    const opening: Block = []
+    const walk: Block = []
+    if (before !== undefined && (combiner === 'sum' || combiner === 'prod')) {
+      const totals = makeTotals((wish) => unit.name(wish), 'chunk', t, 1, chunks)
+      const count = registerAt(totals.counts, int(0))
+      declareTotals(totals, opening)
+      opening.push({ k: 'assign', to: count, value: int(0) }, { k: 'var', name: before, type: t, value: identity })
+      const close: Block = []
+      pushTotals(totals, combiner, dtype, count, (to, emit) => emit(int(0), v(t, acc), to), close)
+      close.push(
+        { k: 'assign', to: count, value: add(count, int(1)) },
+        { k: 'assign', to: v(t, acc), value: identity },
+        { k: 'assign', to: v(t, before), value: identity },
+      )
+      foldTotals(totals, combiner, dtype, count, (to, emit) => emit(int(0), v(t, before), to), close)
+      const isFirst = eq(bin('&', v('i32', i), int(strictChunk - 1)), int(0))
+      walk.push({ k: 'if', cond: and(bin('>', v('i32', i), int(0)), isFirst), body: close, otherwise: [] })
+    }
+    walk.push(
       { k: 'let', name: step, value: mergeEx(combiner, dtype, v(t, acc), cell) },
-      { k: 'assign', to: cell, value: rounded(exclusive ? v(t, acc) : v(t, step)) },
+      { k: 'assign', to: cell, value: rounded(whole) },
       { k: 'assign', to: v(t, acc), value: v(t, step) },
-    ]
+    )
     body.push({
       k: 'if',
       cond: and(eq(digitOf(a.bits), int(0))),
       body: [
         { k: 'var', name: acc, type: t, value: identity },
+        ...opening,
         { k: 'for', name: i, from: int(0), to: size, step: 1, unroll: false, body: walk },
       ],
       otherwise: [],

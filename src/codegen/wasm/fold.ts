@@ -2,8 +2,8 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { axis } from '../../index/expr.ts'
 import { combinerIdentity, combinerOp, extreme, type Scalar } from '../../scalar/ops.ts'
+import { strictChunk } from '../../scalar/summation.ts'
 import { computeDType, type DType, isFloat, isWide } from '../../types/dtype.ts'
-import { laneReader } from './access.ts'
 import type { Local } from './builder.ts'
 import { ExtremeNotes } from './extremes.ts'
 import { exprElement, exprLanes } from './lane_index.ts'
@@ -22,15 +22,15 @@ import {
 import { emitCast } from './math/cast.ts'
 import { emitRoundTo } from './math/half.ts'
 import type { Fold } from './nests.ts'
-import { emitTileStore } from './store.ts'
-import type { Tile } from './tile.ts'
+import { Totals } from './totals.ts'
 import type { Values } from './values.ts'
 
-/** Folds in strict mode go chunk by chunk (docs/numerics.md, "Modes"). */
-const chunk = 1024
+/** Whether a fold's order shows in its result: sums and products of floats. */
+export const isTotal = (fold: Fold): boolean =>
+  (fold.combiner === 'sum' || fold.combiner === 'prod') && isFloat(accumulatorDType(fold))
 
 /** The dtype folds accumulate in: half precision in f32. */
-const accumulatorDType = (fold: Fold): DType =>
+export const accumulatorDType = (fold: Fold): DType =>
   computeDType(fold.combiner.startsWith('arg') ? fold.argDType : fold.dtype)
 
 /** One running fold at a point of the kept axes. */
@@ -41,16 +41,27 @@ export class Accumulator {
   /** One register a copy; for arg-folds also one of positions. */
   private readonly regs: Reg[]
   private readonly positions: Reg[]
-  /** Strict chunks: totals of finished chunks, and the indices left in this one. */
-  private readonly totals: Reg[]
+  /** Totals of finished chunks of a float's sum or product; of the copies together where they are one result. */
+  private readonly totals: Totals | undefined
+  private readonly isOneResult: boolean
+  /** In strict mode, the indices left in this chunk. */
   private readonly left: Local | undefined
+  private wholes: readonly Reg[] | undefined
   /** Float maxima and minima of four lanes: what the cheap comparison loses. */
   private readonly extreme: ExtremeNotes | undefined
 
   /**
-   * Emits the identities into the innermost frame. `copies` registers are folded apart, to be merged in the end if `across`.
+   * Emits the identities into the innermost frame. `copies` registers are folded apart, to be merged in the end if `across`. Of so
+   * many `indices`; in fast mode chunks are closed at most `pushes` times.
    */
-  constructor(values: Values, fold: Fold, lanes: Lanes, copies: number, indices: number, across: boolean) {
+  constructor(
+    values: Values,
+    fold: Fold,
+    lanes: Lanes,
+    copies: number,
+    { indices, pushes }: { readonly indices: number; readonly pushes: number },
+    across: boolean,
+  ) {
     const { f, scope, env } = values
     this.values = values
     this.fold = fold
@@ -69,20 +80,19 @@ export class Accumulator {
     const times = (n: number, d: DType, v: Scalar): Reg[] => Array.from({ length: n }, () => fresh(d, v))
     this.regs = times(copies, dtype, identity)
     this.positions = isArg ? times(copies, 'i32', fold.last ? -1 : 2147483647) : []
-    const chunked =
-      env.mode === 'strict' &&
-      isFloat(dtype) &&
-      indices > chunk &&
-      fold.args.length === 1 &&
-      !isArg &&
-      (fold.combiner === 'sum' || fold.combiner === 'prod')
-    this.totals = chunked ? times(copies, dtype, identity) : []
+    const strict = env.mode === 'strict'
+    const most = !strict ? pushes : fold.args.length > 1 ? 0 : Math.floor((indices - 1) / strictChunk)
+    this.isOneResult = across
+    this.totals =
+      isTotal(fold) && most > 0 && !isArg && (fold.combiner === 'sum' || fold.combiner === 'prod')
+        ? new Totals(values, fold.combiner, dtype, lanes, { side: across ? 1 : copies, most: most + 1, identity })
+        : undefined
     if (lanes === 4 && isFloat(dtype) && (fold.combiner === 'max' || fold.combiner === 'min'))
       this.extreme = new ExtremeNotes(values, fold.combiner, dtype, across ? 1 : copies)
-    if (chunked) {
+    if (this.totals !== undefined && strict) {
       const left = f.local('i32')
       scope.here(() => {
-        f.i32Const(chunk)
+        f.i32Const(strictChunk)
         f.set(left)
       })
       this.left = left
@@ -165,26 +175,50 @@ export class Accumulator {
       f.get(left)
       f.op('i32.eqz')
       f.if(() => {
-        f.i32Const(chunk)
+        f.i32Const(strictChunk)
         f.set(left)
-        this.closeChunk()
+        this.emitClose()
       })
     })
   }
 
-  private closeChunk(): void {
+  /** Whether chunks are closed between folded indices. */
+  get isCut(): boolean {
+    return this.totals !== undefined
+  }
+
+  /** Ends a chunk of a fold in fast mode. */
+  closeChunk(): void {
+    this.values.scope.here(() => this.emitClose())
+  }
+
+  private emitClose(): void {
+    const { f } = this.values
+    if (this.totals === undefined) return
+    const merged = this.isOneResult ? [this.mergedCopies()] : this.regs
+    this.totals.push(merged)
+    const identity = emitConst(
+      f,
+      accumulatorDType(this.fold),
+      this.lanes,
+      identityOf(this.fold, accumulatorDType(this.fold)),
+    )
+    for (const acc of this.regs) assignReg(f, acc, identity)
+    releaseReg(f, identity, ...(this.isOneResult ? merged : []))
+  }
+
+  /** The copies of one result as one register. */
+  private mergedCopies(): Reg {
     const { f, env } = this.values
     const { combiner } = this.fold
-    invariant(combiner !== 'argmax' && combiner !== 'argmin', 'arg-folds have no chunks')
-    this.totals.forEach((total, j) => {
-      const acc = this.reg(j)
-      const { dtype } = acc
-      const next = emitScalarOp(f, env, combinerOp[combiner], dtype, dtype, [total, acc])
-      assignReg(f, total, next)
-      const identity = emitConst(f, dtype, this.lanes, identityOf(this.fold, dtype))
-      assignReg(f, acc, identity)
-      releaseReg(f, next, identity)
-    })
+    invariant(combiner !== 'argmax' && combiner !== 'argmin', 'positions are merged by themselves')
+    let sum = copyReg(f, this.reg(0))
+    for (const r of this.regs.slice(1)) {
+      const next = emitScalarOp(f, env, combinerOp[combiner], sum.dtype, sum.dtype, [sum, r])
+      releaseReg(f, sum)
+      sum = next
+    }
+    return sum
   }
 
   /** Takes (x, p) where it beats the accumulator: beyond it, NaN beyond every number, else the better position. */
@@ -227,10 +261,6 @@ export class Accumulator {
     const { values, fold } = this
     const { f, env, scope } = values
     let out: Reg | undefined
-    scope.here(() => {
-      if (this.totals.length > 0 && j === 0) this.closeChunk()
-    })
-    const accumulated = this.totals.length > 0 ? this.totals : this.regs
     const wanted = fold.acc !== undefined && !this.isOrdered ? this.accumulatorOf(across, j) : undefined
     scope.here(() => {
       if (this.positions.length > 0) {
@@ -239,14 +269,10 @@ export class Accumulator {
       }
       const { combiner } = fold
       invariant(combiner !== 'argmax' && combiner !== 'argmin', 'arg-folds have positions')
-      const op = combinerOp[combiner]
-      const first = accumulated[across ? 0 : j]
-      invariant(first !== undefined, 'no accumulator')
-      const { dtype } = first
-      let sum = copyReg(f, first)
-      if (across) {
-        for (const r of accumulated.slice(1)) sum = emitScalarOp(f, env, op, dtype, dtype, [sum, r])
-      }
+      this.wholes ??= this.totals?.with(across ? [this.mergedCopies()] : this.regs)
+      const one = this.wholes?.[across ? 0 : j]
+      let sum = one !== undefined ? copyReg(f, one) : across ? this.mergedCopies() : copyReg(f, this.reg(j))
+      const { dtype } = sum
       this.extreme?.correct(sum, across ? 0 : j)
       if (across) sum = emitReduceLanes(f, env, combiner, sum)
       if (wanted !== undefined) sum = emitScalarOp(f, env, 'add', dtype, dtype, [{ ...wanted, dtype }, sum])
@@ -283,51 +309,18 @@ export class Accumulator {
     const { values, fold } = this
     const { f } = values
     const value = this.reg(0)
-    const best = new Accumulator(values, fold, 1, 1, 0, false)
+    const best = new Accumulator(values, fold, 1, 1, { indices: 0, pushes: 0 }, false)
     for (let lane = 0; lane < 4; lane++)
       best.merge(0, emitExtractLane(f, value, lane), emitExtractLane(f, this.positionOf(0), lane), undefined)
     return best.positionOf(0)
   }
 }
 
-const sameClass = (a: DType, b: DType): boolean =>
+export const sameClass = (a: DType, b: DType): boolean =>
   computeDType(a) === computeDType(b) ||
   (!isFloat(a) && !isFloat(b) && !isWide(a) && !isWide(b) && a !== 'bool' && b !== 'bool')
 
-function identityOf(fold: Fold, dtype: DType): Scalar {
+export function identityOf(fold: Fold, dtype: DType): Scalar {
   const { combiner } = fold
   return combiner === 'argmax' || combiner === 'argmin' ? 0 : combinerIdentity(combiner, dtype)
-}
-
-/** What a fold in memory starts from at copy `j`: the value it continues, or the identity. */
-export function startOfFold(values: Values, fold: Fold, j: number): Reg {
-  if (fold.acc !== undefined) return values.lanes(fold.acc, j)
-  const dtype = accumulatorDType(fold)
-  return values.scope.keep(0, `start:${fold.combiner}:${dtype}`, () =>
-    emitConst(values.f, dtype, 4, identityOf(fold, dtype)),
-  )
-}
-
-/** Folds copy `j` of the current point into the fold's tile. */
-export function stepInTile(values: Values, fold: Fold, tile: Tile, j: number): void {
-  const { f, env, scope } = values
-  const { combiner } = fold
-  invariant(combiner !== 'argmax' && combiner !== 'argmin', 'arg-folds stand in registers')
-  const dtype = accumulatorDType(fold)
-  const args = fold.args.map((a) => values.lanes(a, j))
-  const index = values.axes.tileIndex(tile)
-  const read = laneReader(values, values.scratch, index, tile.offset, tile.dtype, j, scope.depth, false)
-  let next: Reg | undefined
-  scope.here(() => {
-    const acc: Reg = { ...read.whole(), dtype }
-    const [a, b] = args.map((x) => (sameClass(x.dtype, dtype) ? { ...x, dtype } : emitCast(f, env, dtype, x)))
-    invariant(a !== undefined, 'a fold without operand')
-    next =
-      b === undefined ? emitScalarOp(f, env, combinerOp[combiner], dtype, dtype, [acc, a]) : emitFma(f, env, a, b, acc)
-    releaseReg(f, acc)
-  })
-  invariant(next !== undefined, 'nothing was folded')
-  emitTileStore(values, tile, next, j)
-  const done = next
-  scope.here(() => releaseReg(f, done))
 }

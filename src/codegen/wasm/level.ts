@@ -89,7 +89,10 @@ class LevelEmitter {
     for (const step of planLevel(stmts, ctx, finals)) {
       switch (step.kind) {
         case 'nest':
-          emitNest(values, step, { tileOf: (id) => this.foldTile(id, ctx) })
+          emitNest(values, step, {
+            tileOf: (id) => this.foldTile(id, ctx),
+            spareOf: (t) => this.options.scratch.place(t),
+          })
           break
         case 'product':
           this.product(step.product)
@@ -182,7 +185,7 @@ class LevelEmitter {
           folded: [],
           roots: [{ kind: 'keep', id: c.carry.init, tile: c.tile, axes: outerAxes.varying(c.carry.axes), home: false }],
         },
-        { tileOf: () => c.tile },
+        { tileOf: () => c.tile, spareOf: () => c.tile },
       )
     }
     const counter = f.local('i32')

@@ -1,5 +1,6 @@
 /** Loops over an axis, one index at a time, and the bounds of an axis and of its blocks in a program. */
 import { axis as axisExpr, constant, type Expr, substitute } from '../../index/expr.ts'
+import type { Local } from './builder.ts'
 import type { Index } from './scope.ts'
 import type { AxisView } from './tile.ts'
 import type { Values } from './values.ts'
@@ -23,8 +24,50 @@ export const atStart = (values: Values, e: Expr, names: readonly string[]): Expr
     return values.axes.view(a.name).moves ? axisExpr(`${a.name}.start`, a.extent) : constant(0)
   })
 
+/** A loop in blocks of so many rounds: what is emitted after each block, in a frame of its own. */
+export interface Blocks {
+  readonly rounds: number
+  readonly after: () => void
+}
+
+/** A loop over a frame that was pushed for its body and is open yet, cut into blocks where they are asked for. */
+export function closeLoop(
+  values: Values,
+  counter: Local,
+  from: Index,
+  to: Index,
+  step: number,
+  blocks: Blocks | undefined,
+): void {
+  const { scope, f } = values
+  const { fragment } = scope.pop()
+  if (blocks === undefined) {
+    scope.here(() => f.forLoop(counter, from, to, step, () => f.splice(fragment)))
+    return
+  }
+  const span = step * blocks.rounds
+  const [block, end] = [f.local('i32'), f.local('i32')]
+  scope.push()
+  scope.here(() => {
+    f.get(block)
+    f.i32Const(span)
+    f.op('i32.add')
+    f.set(end)
+    f.get(end)
+    f.push(to)
+    f.get(end)
+    f.push(to)
+    f.ops('i32.lt_s', 'select')
+    f.set(end)
+    f.forLoop(counter, block, end, step, () => f.splice(fragment))
+  })
+  blocks.after()
+  const whole = scope.pop()
+  scope.here(() => f.forLoop(block, from, to, span, () => f.splice(whole.fragment)))
+}
+
 /** One index at a time. */
-export function countedLoop(values: Values, axis: string, body: () => void, reverse = false): void {
+export function countedLoop(values: Values, axis: string, body: () => void, reverse = false, blocks?: Blocks): void {
   const { scope, f } = values
   const { start, end } = axisBounds(values, axis)
   const counter = f.local('i32')
@@ -44,8 +87,7 @@ export function countedLoop(values: Values, axis: string, body: () => void, reve
     scope.bind(axis, mirrored)
   }
   body()
-  const { fragment } = scope.pop()
-  scope.here(() => f.forLoop(counter, start, end, 1, () => f.splice(fragment)))
+  closeLoop(values, counter, start, end, 1, blocks)
 }
 
 /** Binds a blocked axis to its block from `start` on. */

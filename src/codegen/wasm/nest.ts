@@ -1,12 +1,14 @@
 /** Emission of a loop nest: loops in the scheduled order, the vector axis in whole and partial steps, folds, stores. */
 import { invariant } from '../../diagnostics/errors.ts'
 import { axis as axisExpr, constant, substitute } from '../../index/expr.ts'
+import { fastChunkOf, placesOf } from '../../scalar/summation.ts'
 import { computeDType } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
-import { Accumulator, startOfFold, stepInTile } from './fold.ts'
+import { Accumulator, isTotal } from './fold.ts'
+import { startOfFold, stepInTile, TotalsInMemory } from './foldInMemory.ts'
 import { addressOf, powerIn } from './lane_index.ts'
 import { makeReg, type Reg } from './lanes.ts'
-import { axisBounds, countedLoop } from './loops.ts'
+import { axisBounds, type Blocks, closeLoop, countedLoop } from './loops.ts'
 import type { Fold, Nest, Root } from './nests.ts'
 import { emitPacking, packingOf } from './pack.ts'
 import { type Fetch, type NestSchedule, scheduleNest } from './schedule.ts'
@@ -19,6 +21,38 @@ import type { Values } from './values.ts'
 export interface FoldPlaces {
   /** The tile of a fold that keeps axes. */
   tileOf(id: number): Tile
+  /** Another tile of its kind. */
+  spareOf(tile: Tile): Tile
+}
+
+/** Where folded loops are cut, so that chunks end there: at a loop, after so many rounds of it, so many times in all. */
+interface Cut {
+  readonly depth: number
+  readonly rounds: number
+  readonly pushes: number
+}
+
+const indicesOf = (values: Values, nest: Nest): number => nest.folded.reduce((n, a) => n * values.axes.view(a).max, 1)
+
+/** The cut of the folded loops from depth `d` on where an accumulator would otherwise fold more than a chunk of the `n` terms in order. */
+function cutOf(values: Values, schedule: NestSchedule, d: number, n: number): Cut | undefined {
+  const chunk = fastChunkOf(n)
+  const { order, vector, copies, inMemory } = schedule
+  const steps = (i: number): number => {
+    const axis = order[i] ?? ''
+    const { max } = values.axes.view(axis)
+    return axis !== vector ? max : inMemory ? 1 : Math.ceil(max / (4 * copies))
+  }
+  let inner = 1
+  for (let i = order.length - 1; i >= d; i--) {
+    if (inner * steps(i) > chunk) {
+      const rounds = Math.max(1, Math.floor(chunk / inner))
+      const outer = order.slice(d, i).reduce((m, _, at) => m * steps(d + at), 1)
+      return { depth: i, rounds, pushes: outer * Math.ceil(steps(i) / rounds) }
+    }
+    inner *= steps(i)
+  }
+  return undefined
 }
 
 export function emitNest(values: Values, nest: Nest, places: FoldPlaces): void {
@@ -40,6 +74,8 @@ class NestEmitter {
   private readonly places: FoldPlaces
   private readonly keptCount: number
   private readonly accumulators: Accumulator[] = []
+  /** Where the folded loops that are open are cut. */
+  private cut: Cut | undefined
   /** A register result of a fold without kept axes. */
   private readonly results = new Map<number, Reg>()
 
@@ -91,8 +127,18 @@ class NestEmitter {
     if (axis === undefined) this.body()
     else if (axis === this.schedule.vector) {
       for (const fetch of this.schedule.fetch) emitFetch(this.values, fetch, axis)
-      vectorLoop(this.values, axis, this.schedule.copies, () => this.loop(d + 1))
-    } else countedLoop(this.values, axis, () => this.loop(d + 1))
+      vectorLoop(this.values, axis, this.schedule.copies, () => this.loop(d + 1), this.blocksAt(d))
+    } else countedLoop(this.values, axis, () => this.loop(d + 1), false, this.blocksAt(d))
+  }
+
+  /** The blocks of a folded loop at whose ends chunks end. */
+  private blocksAt(d: number): Blocks | undefined {
+    const { cut } = this
+    if (cut?.depth !== d || !this.accumulators.some((a) => a.isCut)) return undefined
+    const after = (): void => {
+      for (const a of this.accumulators) a.closeChunk()
+    }
+    return { rounds: cut.rounds, after }
   }
 
   /** The folded loops between the accumulators' start and finish. */
@@ -101,13 +147,15 @@ class NestEmitter {
     const across = schedule.vector !== undefined && this.nest.folded.includes(schedule.vector)
     const lanes = across || values.vector !== undefined ? 4 : 1
     const copies = across ? schedule.copies : (values.vector?.copies ?? 1)
-    const indices = this.nest.folded.reduce((n, a) => n * values.axes.view(a).max, 1)
     const outer = this.accumulators.splice(0)
+    const indices = indicesOf(values, this.nest)
+    const cut = values.env.mode === 'strict' ? undefined : cutOf(values, this.schedule, d, indices)
     for (const fold of this.folds) {
-      const a = new Accumulator(values, fold, lanes, copies, indices, across)
+      const a = new Accumulator(values, fold, lanes, copies, { indices, pushes: cut?.pushes ?? 0 }, across)
       a.start()
       this.accumulators.push(a)
     }
+    this.cut = cut
     this.inner(d)
     for (const a of this.accumulators) {
       const n = across || values.vector === undefined ? 1 : copies
@@ -139,6 +187,13 @@ class NestEmitter {
           emitTileStore(values, this.places.tileOf(fold.id), startOfFold(values, fold, j), j)
       }),
     )
+    const cut = values.env.mode === 'strict' ? undefined : cutOf(values, schedule, d, indicesOf(values, nest))
+    const totals = cut === undefined ? [] : this.folds.flatMap((fold) => this.totalsInMemory(fold, cut))
+    const pushAll = (): void => {
+      for (const t of totals) t.push()
+    }
+    const blocksAt = (i: number): Blocks | undefined =>
+      cut?.depth !== i || totals.length === 0 ? undefined : { rounds: cut.rounds, after: pushAll }
     const rows = (i: number): void => {
       const folded = schedule.order[i]
       if (folded === undefined || folded === vector)
@@ -150,9 +205,22 @@ class NestEmitter {
             for (const write of writes) write()
           }),
         )
-      else countedLoop(values, folded, () => rows(i + 1))
+      else countedLoop(values, folded, () => rows(i + 1), false, blocksAt(i))
     }
     rows(d)
+    for (const t of totals) t.finish()
+  }
+
+  private totalsInMemory(fold: Fold, { pushes }: Cut): TotalsInMemory[] {
+    const { values, schedule, places } = this
+    if (!isTotal(fold)) return []
+    const tile = places.tileOf(fold.id)
+    const spare = Array.from({ length: placesOf(pushes) }, () => places.spareOf(tile))
+    const columns = (body: (j: number) => void): void =>
+      vectorLoop(values, schedule.vector ?? '', schedule.copies, () => {
+        for (let j = 0; j < (values.vector?.copies ?? 1); j++) body(j)
+      })
+    return [new TotalsInMemory(values, fold, tile, spare, columns)]
   }
 
   private body(): void {
@@ -180,8 +248,8 @@ class NestEmitter {
   }
 }
 
-/** Whole steps of `copies` groups of four, then single groups, the last of them partial. */
-export function vectorLoop(values: Values, axis: string, copies: number, body: () => void): void {
+/** Whole steps of `copies` groups of four, in blocks if asked for, then single groups, the last of them partial. */
+export function vectorLoop(values: Values, axis: string, copies: number, body: () => void, blocks?: Blocks): void {
   const { scope, f } = values
   const view = values.axes.view(axis)
   const { start, end, count } = axisBounds(values, axis)
@@ -190,7 +258,7 @@ export function vectorLoop(values: Values, axis: string, copies: number, body: (
   const always = counts?.every((n) => n % wide === 0) ?? false
   const never = counts?.every((n) => n < wide) ?? false
   const wholeGroups = counts?.every((n) => n % 4 === 0) ?? false
-  const steps = (from: Index, to: Index, n: number, partial: boolean): void => {
+  const steps = (from: Index, to: Index, n: number, partial: boolean, cut?: Blocks): void => {
     const counter = f.local('i32')
     scope.push()
     scope.bind(axis, counter)
@@ -208,17 +276,16 @@ export function vectorLoop(values: Values, axis: string, copies: number, body: (
     values.vector = { name: axis, copies: n, unit, ...(partial ? limitOf(values, counter, end) : {}) }
     body()
     values.vector = outer
-    const { fragment } = scope.pop()
-    scope.here(() => f.forLoop(counter, from, to, 4 * n, () => f.splice(fragment)))
+    closeLoop(values, counter, from, to, 4 * n, cut)
   }
   if (always) {
-    steps(start, end, copies, false)
+    steps(start, end, copies, false, blocks)
     return
   }
   let tailFrom: Index = start
   if (!never) {
     tailFrom = wholeEnd(values, start, count, wide)
-    steps(start, tailFrom, copies, false)
+    steps(start, tailFrom, copies, false, blocks)
   }
   steps(tailFrom, end, 1, !wholeGroups)
 }

@@ -1,0 +1,168 @@
+/**
+ * Long sums and running sums are accurate: in fast mode within 4 log2(n) 2^-24 sum|x|, in strict mode what the reference defines, bit for
+ * bit, on every device. Sites, as accumulators that were folded in order over many terms: the reference's folds and scans; on WebAssembly
+ * folds in registers (scalar, vectors along the sum, vectors beside it), folds in tiles (rows far apart), cut folds with their
+ * finishing stages and scans; on GPUs loops over chunks of registers (`closeChunk`), cut folds and strict scans. The kernel
+ * interpreter accumulates in double precision.
+ */
+import { beforeAll, describe, expect, test } from 'vitest'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as s from '../../src/index.ts'
+import type { NumericsMode } from '../../src/kernel/ir.ts'
+import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
+import type { Program } from '../../src/runtime/program.ts'
+import type { HostArray } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { Emulated, hasCompiler } from '../simt/emulator/emulator.ts'
+import { execute, executeWgsl } from '../simt/programs.ts'
+import { type Machine, openDevice } from '../simt/wgsl.ts'
+import { errorOf, graphOf, type InputName, inputNames, inputs, nameOf, type Summing, strictOf } from './summing.ts'
+
+const sums: readonly Summing[] = [
+  { shape: [100_000], axis: undefined },
+  { shape: [2 ** 17 + 3], axis: 0 },
+  { shape: [40, 5001], axis: 1 },
+  { shape: [5000, 60], axis: 0 },
+  { shape: [3000, 600], axis: 0 },
+  { shape: [3, 4099, 5], axis: 1 },
+  { shape: [700, 100], axis: 1 },
+  { shape: [60, 70, 80], axis: undefined },
+]
+const running: readonly Summing[] = [
+  { shape: [5, 5000], axis: 1, running: { reverse: true } },
+  { shape: [3000, 33], axis: 0, running: { exclusive: true } },
+]
+/** A software GPU takes seconds for scans of many lines. */
+const onSoftware: readonly Summing[] = [
+  ...sums.filter(({ shape }) => shape.length < 3 && (shape[0] ?? 0) !== 40),
+  { shape: [3, 5000], axis: 1, running: {} },
+]
+const longRunning: Summing = { shape: [100_001], axis: 0, running: {} }
+
+const modes = ['fast', 'strict'] as const
+
+interface Compiled {
+  readonly summing: Summing
+  readonly mode: NumericsMode
+  readonly program: Program
+}
+
+const compileAll = (cases: readonly Summing[], target: TargetInfo): Compiled[] =>
+  cases.flatMap((summing) =>
+    modes.map((mode) => ({ summing, mode, program: compileGraph(graphOf(summing), { target, mode }).program })),
+  )
+
+/** What is wrong with a device's result: an error above the bound in fast mode, a bit in strict mode. */
+function faultOf(
+  summing: Summing,
+  mode: NumericsMode,
+  name: InputName,
+  x: Float32Array,
+  got: ArrayLike<unknown>,
+): string[] {
+  if (mode === 'fast') {
+    const error = errorOf(summing, x, got)
+    return error <= 1 ? [] : [`${nameOf(summing)}, ${name}: ${error.toFixed(2)} bounds`]
+  }
+  const expected = strictOf(graphOf(summing), x)
+  const at = Array.from(expected, Number).findIndex((y, i) => !Object.is(y, Number(got[i])))
+  return at < 0
+    ? []
+    : [`${nameOf(summing)}, ${name}, strict: [${at}] is ${String(got[at])}, not ${String(expected[at])}`]
+}
+
+/** What is wrong with compiled sums on a device. */
+async function faults(
+  all: readonly Compiled[],
+  run: (c: Compiled, x: Float32Array) => Promise<HostArray>,
+  names: readonly InputName[] = inputNames,
+): Promise<string[]> {
+  const out: string[] = []
+  for (const c of all)
+    for (const name of names) {
+      const x = inputs[name](sizeOf(c.summing.shape))
+      out.push(...faultOf(c.summing, c.mode, name, x, await run(c, x)))
+    }
+  return out
+}
+
+const one = async (results: Promise<HostArray[]>): Promise<HostArray> => {
+  const [y] = await results
+  if (y === undefined) throw new Error('no result')
+  return y
+}
+
+test.each([1, 3])('WebAssembly, %i threads', { timeout: 60_000 }, async (threads) => {
+  await s.setDevice('wasm', { threads })
+  for (const summing of [...sums, ...running, longRunning])
+    for (const mode of modes) {
+      const { axis, running: options } = summing
+      const f = s.jit((y: s.Tensor) => (options === undefined ? y.sum(axis) : y.cumsum(axis ?? 0, options)), { mode })
+      for (const name of inputNames) {
+        const x = inputs[name](sizeOf(summing.shape))
+        const got = f(s.tensor(x, { shape: summing.shape })).dataSync()
+        expect(faultOf(summing, mode, name, x, got)).toEqual([])
+      }
+    }
+})
+
+test('2^25 ones', { timeout: 60_000 }, () => {
+  const n = 2 ** 25
+  const ones = s.ones([n])
+  for (const mode of modes) {
+    const f = s.jit((x: s.Tensor) => [x.sum(), x.cumsum(0).slice([-2, n]), x.mean()], { mode })
+    const [sum, last, mean] = f(ones)
+    expect(sum?.item()).toBe(n)
+    expect(last?.tolist()).toEqual([n - 1, n].map(Math.fround))
+    expect(mean?.item()).toBe(1)
+  }
+})
+
+test.each(modes)('moments of 100,000 numbers near 10,000 and of one number, %s', (mode) => {
+  const x = inputs['near 10,000'](100_000)
+  const mean = x.reduce((t, y) => t + y, 0) / x.length
+  const variance = x.reduce((t, y) => t + (y - mean) ** 2, 0) / x.length
+  const run = (f: (y: s.Tensor) => s.Tensor) => s.jit(f, { mode })(s.tensor(x))
+  expect(Math.abs(Number(run((y) => y.mean()).item()) - mean)).toBeLessThan(0.002)
+  expect(Math.abs(Number(run((y) => y.var()).item()) / variance - 1)).toBeLessThan(1e-5)
+  expect(Math.abs(Number(run((y) => y.std()).item()) / Math.sqrt(variance) - 1)).toBeLessThan(1e-5)
+  const normalised = Array.from(run((y) => s.layerNorm(y)).dataSync(), Number)
+  const spread = Math.sqrt(variance + 1e-5)
+  const worst = normalised.reduce((w, y, k) => Math.max(w, Math.abs(y - ((x[k] ?? 0) - mean) / spread)), 0)
+  expect(worst).toBeLessThan(0.004)
+  // The least step between numbers near 10,000.1 is 2^-10: a mean that is off by more makes a variance of nothing.
+  const same = s.full([100_000], 10_000.1)
+  expect(
+    s
+      .jit((y: s.Tensor) => y.var(), { mode })(same)
+      .item(),
+  ).toBeLessThan(2 ** -20)
+})
+
+test.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', { timeout: 120_000 }, async () => {
+  const all = compileAll([...sums, ...running], cudaTarget)
+  const kernels = all.flatMap(({ program }) =>
+    program.steps.flatMap((step) => (step.kind === 'kernel' ? [step.kernel] : [])),
+  )
+  const emulated = new Emulated(kernels)
+  const run = (c: Compiled, x: Float32Array): Promise<HostArray> =>
+    one(execute(c.program, [x], (k, buffers) => emulated.run(kernels.indexOf(k), buffers)))
+  expect(await faults(all, run)).toEqual([])
+  emulated.dispose()
+})
+
+describe('on a software GPU', () => {
+  let machine: Machine | string
+  beforeAll(async () => {
+    machine = await openDevice()
+  })
+  test('WGSL', { timeout: 120_000 }, async ({ skip }) => {
+    skip(typeof machine === 'string', String(machine))
+    const open = machine
+    if (typeof open === 'string') return
+    const all = compileAll(onSoftware, webgpuTarget(12))
+    expect(
+      await faults(all, (c, x) => one(executeWgsl(open, c.program, [x])), ['one before many', 'near 10,000']),
+    ).toEqual([])
+  })
+})
