@@ -5,7 +5,7 @@ import { InternalError, UserError } from '../diagnostics/errors.ts'
 import { withContext } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import type { Scalar } from '../scalar/ops.ts'
-import type { DType } from '../types/dtype.ts'
+import { type DType, dtypeBytes } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
 import { callSite } from './callsite.ts'
 import { boundTo, evaluateNodes, leafOf, pendingSize, readersOf, wasRead } from './lazy.ts'
@@ -260,12 +260,15 @@ function enter(
   return { inputs, finish: (node) => pendingState(node, size) }
 }
 
+/** A value that is evaluated only because much waits: larger ones may never have to stand in memory. */
+const isModest = (node: Node): boolean => node.shape.reduce((n, d) => n * d, dtypeBytes(node.dtype)) <= 2 ** 30
+
 /** The state of a lazy node: shared with a tensor that has its value, evaluated when the graph is large, else pending. */
 function pendingState(node: Node, estimate: number): LiveState {
   const bound = boundTo(node)
   if (bound !== undefined) return { kind: 'stored', storage: retain(bound) }
   const size = estimate > maxPending ? pendingSize(node) : estimate
-  const [storage] = size > maxPending ? evaluateNodes([node]) : []
+  const [storage] = size > maxPending && isModest(node) ? evaluateNodes([node]) : []
   return storage === undefined ? { kind: 'lazy', node, size } : { kind: 'stored', storage }
 }
 

@@ -15,6 +15,7 @@ import { assemble, type Kept, type Reuse } from './assemble.ts'
 import { boundOperands, operandLimits } from './operands.ts'
 import { type Budgets, type PlannedGraph, planGraph } from './planGraph.ts'
 import { makeReport } from './report.ts'
+import { checkAssembled, checkStored } from './stored.ts'
 
 export interface CompileOptions {
   readonly name?: string
@@ -63,6 +64,7 @@ function compileProgram(
     const have = made.get(planned.plan)
     if (have !== undefined) return have
     const { plan } = planned
+    checkStored(planned.graph, plan, target, fuse)
     const assembled = assemble(name, planned.graph, plan, target, mode, reuse, (inner, label, over) => {
       // Inputs and results of an inner program stand wherever the program around it has them.
       const within = { ...options, target: { ...target, valueBuffers: 0 } }
@@ -81,6 +83,7 @@ function compileProgram(
   const planned = planGraph(bounded, target, mode, fuse, overwritable, budgets, arenaOf)
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)
+  checkAssembled(name, kept.assembled, kept.plan, target)
   if (verify) {
     const { program } = kept.assembled
     for (const s of program.steps)

@@ -27,7 +27,7 @@ export function withContext<T>(body: () => T, context: GraphContext = new GraphC
   }
 }
 
-/** Makes (or finds) a node. Throws UserError on inputs the op is not defined on. */
+/** Makes (or finds) a node. Throws UserError on inputs the op is not defined on, E_OVERFLOW for a shape beyond 2^53 elements. */
 export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs: AttrsByOp[O]): NodeOf<O> {
   const def = opTable[op] as unknown as OpDef<O>
   const least = typeof def.arity === 'number' ? def.arity : def.arity.atLeast
@@ -39,6 +39,7 @@ export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs
   if (have !== undefined) return have as NodeOf<O>
   const { shape, dtype } = def.infer(inputs, attrs)
   checkDType(dtype)
+  sizeOf(shape)
   const node: NodeOf<O> = { id: nextId++, op, inputs, attrs, shape, dtype, origin: currentOrigin() }
   if (consed) current?.table.set(key, node as Node)
   return node

@@ -32,6 +32,8 @@ export interface TargetInfo {
   readonly randomRate: number
   /** Seconds from one kernel to the next. */
   readonly launch: number
+  /** Most bytes of one value in memory, and of a program's intermediate values together: what addresses and bindings reach. */
+  readonly mostBytes: { readonly value: number; readonly arena: number }
   /** Buffers a kernel may bind. */
   readonly maxBuffers: number
   /** Most statements of one kernel (code size). */
@@ -106,6 +108,9 @@ export interface TargetInfo {
   readonly library?: LibraryInfo
 }
 
+/** Memory that addresses of 32 bits reach, but for the last page. */
+const memory32 = 65535 * 65536
+
 /** WebAssembly with 128-bit SIMD on one core of a server CPU (bench/NOTES.md has the measurements behind the rates). */
 export const wasmTarget: TargetInfo = {
   name: 'wasm',
@@ -116,6 +121,7 @@ export const wasmTarget: TargetInfo = {
   specialRate: 1.3e9,
   randomRate: 0.15e9,
   launch: 0.5e-6,
+  mostBytes: { value: memory32, arena: memory32 },
   maxBuffers: 64,
   maxStatements: 600,
   maxUnionBuffers: 16384,
@@ -149,6 +155,8 @@ export const cudaTarget: TargetInfo = {
   specialRate: 2.5e12,
   randomRate: 4e11,
   launch: 3e-6,
+  // Virtual addresses; how much of it there is, the allocator knows.
+  mostBytes: { value: 2 ** 47, arena: 2 ** 47 },
   maxBuffers: 400,
   maxStatements: 400,
   maxUnionBuffers: 16384,
@@ -193,18 +201,24 @@ export const cudaTargetWith = (library: boolean, clusters = true): TargetInfo =>
 /** WebGPU's default limits: buffers a stage may bind, bytes that bindings must be aligned to, threads of a workgroup, bytes they share. */
 export const webgpuDefaults = { storageBuffers: 8, alignment: 256, threads: 256, sharedBytes: 16384 }
 
-/** A discrete GPU through WebGPU, by the limits of its adapter (`webgpuDefaults` has the defaults). */
+/** What bindings and buffers of a discrete GPU have at most, where nothing else is known. */
+const largestBinding = 2 ** 32 - 4
+
+/** A discrete GPU through WebGPU, by the limits of its adapter (`webgpuDefaults` has the defaults); `valueBytes`: of a binding, and of a buffer. */
 export const webgpuTarget = (
   storageBuffers = webgpuDefaults.storageBuffers,
   alignment = webgpuDefaults.alignment,
   threads = webgpuDefaults.threads,
   sharedBytes = webgpuDefaults.sharedBytes,
+  valueBytes = largestBinding,
+  arenaBytes = largestBinding,
 ): TargetInfo => ({
   ...cudaTarget,
   name: 'webgpu',
   matrixRate: 4e13,
   plainMatrixRate: 4e13,
   launch: 5e-6,
+  mostBytes: { value: valueBytes, arena: arenaBytes },
   maxBuffers: storageBuffers,
   maxStatements: 300,
   maxUnionBuffers: storageBuffers,

@@ -3,25 +3,34 @@ import { UserError } from '../diagnostics/errors.ts'
 
 export type Shape = readonly number[]
 
-/** Most elements a tensor may have: offsets must be exact in 32-bit address arithmetic times the element size. */
-export const maxElements = 2 ** 32
+/** Most elements a shape may have: counts and positions stay exact in doubles. What a device can store is less (`TargetInfo.mostBytes`). */
+export const maxElements = 2 ** 53
 
 /** Number of elements. Throws E_OVERFLOW beyond `maxElements` and E_SHAPE for a bad extent. */
 export function sizeOf(shape: Shape): number {
   let n = 1
+  let empty = false
   for (const d of shape) {
     if (!Number.isInteger(d) || d < 0)
       throw new UserError('E_SHAPE', `extent ${d} in shape ${showShape(shape)} is not a whole number`, {
         help: 'extents are whole numbers of at least 0',
       })
+    if (d > maxElements) throw tooMany(shape)
+    empty ||= d === 0
     n *= d
   }
-  if (n > maxElements || !Number.isSafeInteger(n))
-    throw new UserError('E_OVERFLOW', `shape ${showShape(shape)} has more than ${maxElements} elements`, {
-      help: 'split the tensor',
-    })
+  if (empty) return 0
+  if (n > maxElements || (n === maxElements && !isPowerOfTwo(shape))) throw tooMany(shape)
   return n
 }
+
+/** Whether a product is a power of two: of those that come out as 2^53 only that one is exact. */
+const isPowerOfTwo = (shape: Shape): boolean => shape.every((d) => Number.isInteger(Math.log2(d)))
+
+const tooMany = (shape: Shape): UserError =>
+  new UserError('E_OVERFLOW', `shape ${showShape(shape)} has more than 2^53 elements`, {
+    help: 'positions beyond 2^53 are not exact: split the tensor',
+  })
 
 /**
  * The extents of what shall be a shape; `rest` are the arguments after it. Throws E_SHAPE for what is no list, numbers one by one among

@@ -6,6 +6,7 @@ import { callInspector, callKernel, invariant, UserError } from '../../diagnosti
 import type { Graph, Node, NodeOf } from '../../graph/node.ts'
 import { isRegion } from '../../graph/ops/region.ts'
 import { scalarOf } from '../../graph/table.ts'
+import { tooLarge } from '../../graph/tooLarge.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import { sizeOf } from '../../types/shape.ts'
@@ -15,7 +16,7 @@ import { gather, scatter } from './indexing.ts'
 import { reduce, scan } from './reduction.ts'
 import { type ApplyGraph, evaluateRegion } from './region.ts'
 import { full, iota, randomBits, randomMask } from './source.ts'
-import { fromHost, type RefTensor, type Rounding, toHostArray } from './tensor.ts'
+import { bytesFor, fromHost, mostBytes, type RefTensor, type Rounding, toHostArray } from './tensor.ts'
 import { broadcast, concat, flip, pad, permute, reshape, slice, slidingWindow } from './view.ts'
 
 export { type RefTensor, type Rounding, toHostArray } from './tensor.ts'
@@ -101,8 +102,23 @@ function readParam(node: NodeOf<'param'>, inputs: readonly HostArray[]): RefTens
   return fromHost(host, node.dtype, node.shape)
 }
 
-/** One node on the values of its inputs. */
+/** Throws E_OVERFLOW before anything is allocated for a node whose value has no room; a reshape is the memory of what it reshapes. */
+function checkValue(node: Node): void {
+  const bytes = bytesFor(sizeOf(node.shape))
+  if (bytes > mostBytes && node.op !== 'reshape')
+    throw tooLarge({
+      node,
+      bytes,
+      most: mostBytes,
+      holder: 'the reference device',
+      why: 'it stores the value of every operation, views among them',
+      help: 'run it on another device, where values that kernels do not store take no memory',
+    })
+}
+
+/** One node on the values of its inputs. Throws E_OVERFLOW for a value that has no room. */
 export function evaluateNode(node: Node, inputs: readonly RefTensor[], rounding: Rounding): RefTensor {
+  checkValue(node)
   const scalar = scalarOf(node)
   if (scalar !== undefined) return elementwise(scalar.op, inputs, node.dtype, rounding)
   const input = (i: number): RefTensor => {

@@ -1,5 +1,6 @@
 /** Values of the reference backend: row-major, floats and narrow integers as doubles, 64-bit integers as bigints. */
 import { UserError } from '../../diagnostics/errors.ts'
+import { showSize } from '../../graph/tooLarge.ts'
 import { roundFloat } from '../../scalar/cast.ts'
 import { bf16Values, f16Values } from '../../scalar/half.ts'
 import { writeElement } from '../../scalar/host.ts'
@@ -25,8 +26,26 @@ export interface RefTensor {
  */
 export type Rounding = 'f64' | 'dtype' | 'strict'
 
-/** Zeroed storage for n elements. */
+/** Most bytes of one value: it stands in memory whatever reads it, views too. */
+export const mostBytes = 2 ** 32
+
+/** Bytes of an element: doubles and 64-bit integers. */
+const elementBytes = 8
+
+/** Bytes that a value of n elements takes. */
+export const bytesFor = (n: number): number => n * elementBytes
+
+/** Throws E_OVERFLOW for n elements that are more than a value may have. */
+export function checkRoom(n: number): void {
+  if (bytesFor(n) > mostBytes)
+    throw new UserError('E_OVERFLOW', `the reference device would need ${showSize(bytesFor(n))} for one value`, {
+      help: 'run it on another device, where values that kernels do not store take no memory',
+    })
+}
+
+/** Zeroed storage for n elements. Throws E_OVERFLOW. */
 export function allocate(dtype: DType, n: number): RefData {
+  checkRoom(n)
   if (dtype === 'i64') return new BigInt64Array(n)
   if (dtype === 'u64') return new BigUint64Array(n)
   return new Float64Array(n)

@@ -64,14 +64,23 @@ export class WebgpuBackend implements Backend {
     ].join(', ')
   }
 
-  /** What planning respects: buffers of a stage, alignment of bindings, threads of a workgroup, bytes they share (`webgpuTarget`). */
-  get planningLimits(): [storageBuffers: number, alignment: number, threads: number, sharedBytes: number] {
+  /** What planning respects: buffers of a stage, alignment of bindings, threads of a workgroup, bytes they share; of a binding and of a buffer (`webgpuTarget`). */
+  get planningLimits(): [
+    storageBuffers: number,
+    alignment: number,
+    threads: number,
+    sharedBytes: number,
+    valueBytes: number,
+    arenaBytes: number,
+  ] {
     const { limits, caps } = this.device
     return [
       limits.maxStorageBuffersPerShaderStage,
       Math.max(64, limits.minStorageBufferOffsetAlignment),
       caps.maxThreads,
       caps.maxSharedBytes,
+      Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize),
+      limits.maxBufferSize,
     ]
   }
 
