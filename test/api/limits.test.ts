@@ -87,7 +87,8 @@ it('an asynchronous loop needs no scope: what is unreachable is collected', asyn
 
 describe('errors', () => {
   it('shapes beyond the address space', () => {
-    expect(codeOf(() => s.zeros([2 ** 20, 2 ** 20]))).toBe('E_OVERFLOW')
+    expect(codeOf(() => s.zeros([2 ** 30, 2 ** 30]))).toBe('E_OVERFLOW')
+    expect(codeOf(() => s.zeros([2 ** 20, 2 ** 20]).dataSync())).toBe('E_OVERFLOW')
     expect(codeOf(() => s.zeros([2 ** 29]).dataSync())).toBe('E_OUT_OF_MEMORY')
     expect(s.tensor([3]).mul(2).item()).toBe(6)
   })

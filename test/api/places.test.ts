@@ -106,21 +106,36 @@ describe('errors that are found late', () => {
     expect(error.help).not.toContain('inside jit')
   })
 
-  const large = (x: Tensor): Tensor => ones([30_000, 60_000]).add(x) /* the operation */
+  const large = (x: Tensor): Tensor => ones([3000, 6000]).add(x) /* the operation */
   it('memory that runs out: outside jit the operation and the line that asked for its value', async () => {
+    s.setDevice('wasm', { memoryLimit: 8 << 20, threads: 1 })
     const y = large(tensor(1))
     const error = await errorOf(() => y.dataSync() /* here */)
     expect(error.code).toBe('E_OUT_OF_MEMORY')
-    expect(error.summary).toMatch(/the largest value of the program is f32\[30000, 60000\] \(6866\.5 MiB\) of add$/)
+    expect(error.summary).toMatch(/the largest value of the program is f32\[3000, 6000\] \(68\.7 MiB\) of add$/)
     expect(lineAt(error.where)).toContain('/* here */')
   })
   it('memory that runs out: inside jit the line of the operation and of the call', async () => {
+    s.setDevice('wasm', { memoryLimit: 8 << 20, threads: 1 })
     const f = jit(large)
     const error = await errorOf(() => f(tensor(1)) /* here */)
     expect(error.code).toBe('E_OUT_OF_MEMORY')
-    const [, where] = /f32\[30000, 60000\] \(6866\.5 MiB\) of add at (.*)$/.exec(error.summary) ?? []
+    const [, where] = /f32\[3000, 6000\] \(68\.7 MiB\) of add at (.*)$/.exec(error.summary) ?? []
     expect(lineAt(where)).toContain('/* the operation */')
     expect(lineAt(error.where)).toContain('/* here */')
+  })
+  it('a value beyond what the target holds: outside jit the line that asked for it, inside that of the operation', async () => {
+    s.setDevice('wasm')
+    const beyond = (x: Tensor): Tensor => ones([30_000, 60_000]).add(x) /* the operation */
+    for (const [call, place] of [
+      [() => beyond(tensor(1)).dataSync() /* here */, '/* here */'],
+      [() => jit(beyond)(tensor(1)), '/* the operation */'],
+    ] as const) {
+      const error = await errorOf(call)
+      expect(error.code).toBe('E_OVERFLOW')
+      expect(error.summary).toMatch(/^add gives f32\[30000, 60000\], which would be stored in 7200000000 bytes/)
+      expect(lineAt(error.where)).toContain(place)
+    }
   })
   it('memory that runs out: a value inside a program is named, not its small result', async () => {
     s.setDevice('wasm', { memoryLimit: 8 << 20, threads: 1 })
