@@ -15,6 +15,7 @@ import { checkLibrary } from './library.mjs'
 import { measureRow, openCopy } from './measure.mjs'
 import { Peer } from './peers.mjs'
 import { rows } from './rows.mjs'
+import { checkSums } from './sums.mjs'
 
 const { values: options } = parseArgs({
   options: {
@@ -80,6 +81,17 @@ if (['cases', 'rows', 'random'].some((p) => parts.includes(p))) {
   console.log(
     `correctness: ${result.correct.length - wrong} right, ${wrong} wrong, ${((performance.now() - start) / 1e3).toFixed(1)} s`,
   )
+  save()
+}
+
+if (parts.includes('sums')) {
+  result.sums = await checkSums(open, {
+    report: (title, error, why) => {
+      if (why !== undefined) console.log(`WRONG ${title}: ${why}`)
+      else console.log(`  ${error.toFixed(3)} bounds  ${title}`)
+    },
+  })
+  console.log(`sums: ${result.sums.filter((r) => r.why === undefined).length} of ${result.sums.length}`)
   save()
 }
 
