@@ -117,6 +117,12 @@ function commonDivisor(e: Expr, by: number): number {
   return gcd(g, e.offset)
 }
 
+/** Whether doubles hold whatever an expression may be. */
+function isExact(e: Expr): boolean {
+  const { lo, hi } = rangeOf(e)
+  return Number.isSafeInteger(lo) && Number.isSafeInteger(hi)
+}
+
 /** floor(e / by), by > 0. */
 export function div(e: Expr, by: number): Expr {
   invariant(by > 0 && Number.isInteger(by), `division of an index by ${by}`)
@@ -125,7 +131,7 @@ export function div(e: Expr, by: number): Expr {
   const r = rangeOf(rest)
   const lo = Math.floor(r.lo / by)
   if (lo === Math.floor(r.hi / by)) return addConst(quotient, lo)
-  // (x + y/g)/m = (g*x + y)/(g*m): quotients do not nest.
+  // (x + y/g)/m = (g*x + y)/(g*m): quotients do not nest, as long as the numbers are exact.
   const inner = rest.terms.find((t) => t.coef === 1 && t.atom.kind === 'div')
   if (inner !== undefined && inner.atom.kind === 'div') {
     const { of, by: g } = inner.atom
@@ -133,7 +139,8 @@ export function div(e: Expr, by: number): Expr {
       rest.terms.filter((t) => t !== inner),
       rest.offset,
     )
-    return add(quotient, div(add(mul(others, g), of), g * by))
+    const joined = add(mul(others, g), of)
+    if (isExact(joined) && Number.isSafeInteger(g * by)) return add(quotient, div(joined, g * by))
   }
   // Terms of a common factor g: (g*x + c)/(g*m) = (x + floor(c/g))/m when 0 <= c < g after canonical offset.
   const scaled = scaleDown(rest, by)
