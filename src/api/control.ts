@@ -11,7 +11,7 @@ import { type Argument, applyGraph, argumentsOf, taker } from './apply.ts'
 import { closeOver, dependsOn, expectSame, traceBody } from './bodies.ts'
 import { named } from './core.ts'
 import { arange, full } from './creation.ts'
-import { checkFunction, checkOptions, kinds, optionNames } from './options.ts'
+import { checkFunction, checkOptions, kindOf, kinds, optionNames } from './options.ts'
 import { Tensor } from './tensor.ts'
 import { leavesOf, rebuildTree, TensorSpec, type TreeSpec } from './tree.ts'
 
@@ -222,8 +222,10 @@ function bounds(lower: number | Tensor, upper: number | Tensor): readonly [Tenso
 }
 
 function whole(bound: number): number {
-  if (Number.isInteger(bound)) return bound
-  throw new UserError('E_ARGUMENT', `a bound of ${bound}`, { help: 'give whole numbers' })
+  if (Number.isInteger(bound) && Math.abs(bound) <= 2 ** 31) return bound
+  throw new UserError('E_ARGUMENT', `a bound of ${typeof bound === 'number' ? bound : kindOf(bound)}`, {
+    help: 'give whole numbers of 32 bits, or integer tensors',
+  })
 }
 
 function countedLoop<C>(lower: number, upper: number, body: (i: Tensor, carry: C) => C, init: C): C {

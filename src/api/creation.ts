@@ -6,7 +6,7 @@ import type { DType } from '../types/dtype.ts'
 import { extentsOf, normaliseAxis, type Shape } from '../types/shape.ts'
 import { currentTrace, named } from './core.ts'
 import { literalOf, type TensorData, type TensorOptions } from './literal.ts'
-import { checkList, isScalar, kindOf } from './options.ts'
+import { isScalar, kindOf, scalarValue, whole } from './options.ts'
 import type { Excess } from './slicing.ts'
 import { Storage } from './storage.ts'
 import { many, none, one, type Tensor, type TensorLike, wrap } from './tensor.ts'
@@ -47,7 +47,8 @@ export const zerosLike = (x: TensorLike): Tensor => one('zerosLike', x, (a) => c
 /** Ones of another tensor's shape and dtype. */
 export const onesLike = (x: TensorLike): Tensor => one('onesLike', x, (a) => c.scalarLike(a, 1))
 /** One value in another tensor's shape and dtype. */
-export const fullLike = (x: TensorLike, value: Scalar): Tensor => one('fullLike', x, (a) => c.scalarLike(a, value))
+export const fullLike = (x: TensorLike, value: Scalar): Tensor =>
+  one('fullLike', x, (a) => c.scalarLike(a, scalarValue(value)))
 
 /**
  * start, start + step, ... below stop; `arange(n)` counts from 0. Without a dtype, i32 for whole numbers, else f32. Throws
@@ -55,11 +56,11 @@ export const fullLike = (x: TensorLike, value: Scalar): Tensor => one('fullLike'
  */
 export function arange(start: number, stop?: number, step = 1, dtype?: DType): Tensor {
   const [from, to] = stop === undefined ? [0, start] : [start, stop]
-  const whole = [from, to, step].every(Number.isInteger)
-  const type = dtype ?? (whole ? 'i32' : 'f32')
+  const isWhole = [from, to, step].every(Number.isInteger)
+  const type = dtype ?? (isWhole ? 'i32' : 'f32')
   return none('arange', () => {
     if (step === 0 || !Number.isFinite(from) || !Number.isFinite(to) || !Number.isFinite(step))
-      throw new UserError('E_ARGUMENT', `arange from ${from} to ${to} by ${step}`, {
+      throw new UserError('E_ARGUMENT', `arange from ${String(from)} to ${String(to)} by ${String(step)}`, {
         help: 'give finite numbers and a step that is not 0',
       })
     const n = Math.max(0, Math.ceil((to - from) / step))
@@ -76,7 +77,10 @@ export const linspace = (start: number, stop: number, count = 50): Tensor =>
       throw new UserError('E_ARGUMENT', `linspace from ${String(start)} to ${String(stop)}`, {
         help: 'give finite numbers',
       })
-    return c.add(c.mul(c.iota([count], 0, 'f32'), count > 1 ? (stop - start) / (count - 1) : 0), start)
+    return c.add(
+      c.mul(c.iota([whole(count, 'the count')], 0, 'f32'), count > 1 ? (stop - start) / (count - 1) : 0),
+      start,
+    )
   })
 
 /** The index along an axis of a shape. */
@@ -88,10 +92,22 @@ export const iota = (shape: Shape, axis: number, dtype: DType = 'i32'): Tensor =
 
 /** Ones on a diagonal. */
 export const eye = (rows: number, columns = rows, diagonal = 0, dtype: DType = 'f32'): Tensor =>
-  none('eye', () => c.eye(rows, columns, diagonal, dtype))
+  none('eye', () =>
+    c.eye(
+      whole(rows, 'the number of rows'),
+      whole(columns, 'the number of columns'),
+      whole(diagonal, 'the diagonal'),
+      dtype,
+    ),
+  )
 
 function listed(name: string, parts: readonly TensorLike[]): readonly TensorLike[] {
-  named(name, () => checkList(parts, 'its first argument', '[a, b]'))
+  named(name, () => {
+    if (Array.isArray(parts)) return
+    throw new UserError('E_ARGUMENT', `its first argument: ${kindOf(parts)}, not a list`, {
+      help: 'give a list such as [a, b]',
+    })
+  })
   return parts
 }
 

@@ -13,7 +13,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import { extentsOf, type Shape, showShape } from '../types/shape.ts'
 import { named } from './core.ts'
-import { checkList, checkOptions, kindOf, kinds, notOperand, type OptionNames, optionNames } from './options.ts'
+import { checkList, checkOptions, kindOf, kinds, notOperand, type OptionNames, optionNames, whole } from './options.ts'
 import type { Excess } from './slicing.ts'
 import { many, one, Tensor, type TensorLike, two } from './tensor.ts'
 
@@ -71,11 +71,22 @@ export const takeAlongAxis = (x: Tensor, indices: Tensor, axis: number): Tensor 
   self('takeAlongAxis', x).takeAlongAxis(indices, axis)
 /** Elements (or slices) at coordinates in the last axis of `indices`. */
 export const gatherND = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
-  two('gatherND', x, indices, (a, i) => c.gatherND(c.asNode(a), c.asNode(i), batchDims))
+  two('gatherND', x, indices, (a, i) =>
+    c.gatherND(c.asNode(a), c.asNode(i), whole(batchDims, 'the number of batch axes')),
+  )
+
+function combinerOf(combiner: ScatterCombiner): ScatterCombiner {
+  if (typeof combiner === 'string') return combiner
+  throw new UserError('E_ARGUMENT', `the combiner is ${kindOf(combiner)}`, {
+    help: "give a name, such as 'set' or 'sum'",
+  })
+}
 
 /** `updates` combined into `x` at coordinates in the last axis of `indices`; out of range drops. */
 export const scatterND = (x: Tensor, indices: Tensor, updates: Tensor, combiner: ScatterCombiner = 'set'): Tensor =>
-  many('scatterND', [x, indices, updates], ([a = c.asNode(0), i = a, u = a]) => c.scatterND(a, i, u, combiner))
+  many('scatterND', [x, indices, updates], ([a = c.asNode(0), i = a, u = a]) =>
+    c.scatterND(a, i, u, combinerOf(combiner)),
+  )
 
 /** `updates` combined into `x` at indices of the updates' shape along an axis; out of range drops. */
 export const scatterAlongAxis = (
@@ -86,7 +97,7 @@ export const scatterAlongAxis = (
   combiner: ScatterCombiner = 'set',
 ): Tensor =>
   many('scatterAlongAxis', [x, indices, updates], ([a = c.asNode(0), i = a, u = a]) =>
-    c.scatterElements(a, i, u, axis, combiner),
+    c.scatterElements(a, i, u, axis, combinerOf(combiner)),
   )
 
 type OneHotCallOptions = Omit<OneHotOptions, 'on' | 'off'>
@@ -100,14 +111,17 @@ const oneHotOptions = optionNames<OneHotCallOptions>("{ axis: 0, dtype: 'bf16' }
 export const oneHot = (indices: Tensor, depth: number, options: OneHotCallOptions = {}): Tensor =>
   one('oneHot', indices, (a) => {
     checkOptions(options, 'oneHot', oneHotOptions)
-    return c.oneHot(a, depth, options)
+    return c.oneHot(a, whole(depth, 'the depth'), options)
   })
 /** Zero above a diagonal of the last two axes. */
-export const tril = (x: Tensor, diagonal = 0): Tensor => one('tril', x, (a) => c.tril(a, diagonal))
+export const tril = (x: Tensor, diagonal = 0): Tensor =>
+  one('tril', x, (a) => c.tril(a, whole(diagonal, 'the diagonal')))
 /** Zero below a diagonal of the last two axes. */
-export const triu = (x: Tensor, diagonal = 0): Tensor => one('triu', x, (a) => c.triu(a, diagonal))
+export const triu = (x: Tensor, diagonal = 0): Tensor =>
+  one('triu', x, (a) => c.triu(a, whole(diagonal, 'the diagonal')))
 /** The diagonal of the last two axes. */
-export const diagonal = (x: Tensor, offset = 0): Tensor => one('diagonal', x, (a) => c.diagonal(a, offset))
+export const diagonal = (x: Tensor, offset = 0): Tensor =>
+  one('diagonal', x, (a) => c.diagonal(a, whole(offset, 'the offset')))
 
 /** Matrix product with NumPy's broadcasting of leading axes. Throws E_SHAPE. */
 export const matmul = (a: Tensor, b: Tensor): Tensor => self('matmul', a).matmul(b)
@@ -115,12 +129,23 @@ export const matmul = (a: Tensor, b: Tensor): Tensor => self('matmul', a).matmul
 export const dot = (a: Tensor, b: Tensor): Tensor => self('dot', a).dot(b)
 /** Products of all pairs of elements. */
 export const outer = (a: Tensor, b: Tensor): Tensor => two('outer', a, b, (x, y) => c.outer(c.asNode(x), c.asNode(y)))
+/** How many axes are summed, or which of each. Throws E_ARGUMENT for what is neither. */
+function pairedAxes(axes: number | readonly [readonly number[], readonly number[]]): typeof axes {
+  const given: unknown = axes
+  const isPair = Array.isArray(given) && given.length === 2 && given.every(Array.isArray)
+  const isCount = Number.isSafeInteger(given) && Number(given) >= 0 && Number(given) <= 64
+  if (isPair || isCount) return axes
+  throw new UserError('E_ARGUMENT', `the axes are ${typeof given === 'number' ? given : kindOf(given)}`, {
+    help: 'give the number of axes to sum over, or two lists of them: [[1], [0]]',
+  })
+}
+
 /** Sum over pairs of axes. Throws E_SHAPE, E_AXIS. */
 export const tensordot = (
   a: Tensor,
   b: Tensor,
   axes: number | readonly [readonly number[], readonly number[]] = 2,
-): Tensor => two('tensordot', a, b, (x, y) => c.tensordot(c.asNode(x), c.asNode(y), axes))
+): Tensor => two('tensordot', a, b, (x, y) => c.tensordot(c.asNode(x), c.asNode(y), pairedAxes(axes)))
 function equation(spec: string): string {
   const given: unknown = spec
   if (typeof given === 'string') return given
@@ -212,7 +237,9 @@ export const averagePool = (x: Tensor, kernel: readonly number[], options: PoolO
   one('averagePool', x, (a) => c.averagePool(a, windowOf(kernel), poolOptionsOf('averagePool', options)))
 /** Sliding windows: an axis becomes (count, size). */
 export const slidingWindow = (x: Tensor, axis: number, size: number, stride = 1, dilation = 1): Tensor =>
-  one('slidingWindow', x, (a) => c.slidingWindow(a, axis, size, stride, dilation))
+  one('slidingWindow', x, (a) =>
+    c.slidingWindow(a, axis, whole(size, 'the size'), whole(stride, 'the stride'), whole(dilation, 'the dilation')),
+  )
 /** Mean over the spatial axes of [batch, channels, ...spatial], kept as extents of 1. */
 export const globalAveragePool = (x: Tensor): Tensor => one('globalAveragePool', x, c.globalAveragePool)
 /** Largest element over the spatial axes, kept as extents of 1. */

@@ -28,7 +28,8 @@ export interface Literal {
   readonly dtype: DType
 }
 
-const isTyped = (x: TensorData): x is HostArray | Uint8ClampedArray => ArrayBuffer.isView(x)
+const isTyped = (x: TensorData): x is HostArray | Uint8ClampedArray =>
+  ArrayBuffer.isView(x) && !((x as unknown) instanceof DataView)
 const isList = (x: TensorData): x is readonly TensorData[] => Array.isArray(x)
 
 const naturalDType: Readonly<Record<string, DType>> = {

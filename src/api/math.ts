@@ -4,6 +4,7 @@ import type { Axes, CumulativeOptions } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { DType } from '../types/dtype.ts'
 import { record } from './core.ts'
+import { real } from './options.ts'
 import { type Keepdims, type KeepdimsOrDType, keepdimsOf, scanOptionsOf, totalOptionsOf } from './reductions.ts'
 import { one, type Tensor, type TensorLike, two, wrap } from './tensor.ts'
 
@@ -178,13 +179,13 @@ export const logsumexp = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false
   one('logsumexp', x, (a) => c.logSumExp(a, axes, keepdimsOf('logsumexp', keepdims)))
 /** Mean squared deviation over axes, divided by n - correction. */
 export const variance = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false, correction = 0): Tensor =>
-  one('variance', x, (a) => c.variance(a, axes, keepdimsOf('variance', keepdims), correction))
+  one('variance', x, (a) => c.variance(a, axes, keepdimsOf('variance', keepdims), real(correction, 'the correction')))
 /** Square root of the variance. */
 export const std = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false, correction = 0): Tensor =>
-  one('std', x, (a) => c.std(a, axes, keepdimsOf('std', keepdims), correction))
+  one('std', x, (a) => c.std(a, axes, keepdimsOf('std', keepdims), real(correction, 'the correction')))
 /** Vector norm over axes, of order 1, 2, Infinity or -Infinity. */
 export const norm = (x: TensorLike, order = 2, axes?: Axes, keepdims: Keepdims = false): Tensor =>
-  one('norm', x, (a) => c.norm(a, order, axes, keepdimsOf('norm', keepdims)))
+  one('norm', x, (a) => c.norm(a, real(order, 'the order'), axes, keepdimsOf('norm', keepdims)))
 /** Index of the largest element (i32), the first of equals; without an axis, in row-major order. */
 export const argmax = (x: TensorLike, axis?: number, keepdims: Keepdims = false): Tensor =>
   one('argmax', x, (a) => c.argmax(a, axis, keepdimsOf('argmax', keepdims)))

@@ -4,15 +4,16 @@ import type { AttentionOptions, Axes } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { Node } from '../graph/node.ts'
 import { named, recordMany } from './core.ts'
-import { checkChoice, checkOptions, kinds, type OptionNames, optionNames } from './options.ts'
+import { checkChoice, checkOptions, kinds, type OptionNames, optionNames, real, whole } from './options.ts'
 import { many, one, type Tensor, type TensorLike, two, wrap } from './tensor.ts'
 
 /** max(x, 0). */
 export const relu = (x: TensorLike): Tensor => one('relu', x, c.relu)
 /** x for x >= 0, else slope * x. */
-export const leakyRelu = (x: TensorLike, slope = 0.01): Tensor => one('leakyRelu', x, (a) => c.leakyRelu(a, slope))
+export const leakyRelu = (x: TensorLike, slope = 0.01): Tensor =>
+  one('leakyRelu', x, (a) => c.leakyRelu(a, real(slope, 'the slope')))
 /** x for x > 0, else alpha (e^x - 1). */
-export const elu = (x: TensorLike, alpha = 1): Tensor => one('elu', x, (a) => c.elu(a, alpha))
+export const elu = (x: TensorLike, alpha = 1): Tensor => one('elu', x, (a) => c.elu(a, real(alpha, 'alpha')))
 /** Scaled elu with self-normalising constants (Klambauer et al. 2017). */
 export const selu = (x: TensorLike): Tensor => one('selu', x, (a) => c.selu(a))
 /** x times the normal distribution function, exact or by the tanh approximation (Hendrycks and Gimpel 2016). */
@@ -126,12 +127,14 @@ export function batchNormTraining(
 /** Normalisation over groups of channels (axis 1), then scale and bias per channel (Wu and He 2018). Throws E_SHAPE. */
 export function groupNorm(x: Tensor, groups: number, options: NormalisationOptions = {}): Tensor {
   const p = parameters('groupNorm', options)
-  return many('groupNorm', [x, ...p.operands], ([a = zero(), ...rest]) => c.groupNorm(a, groups, p.read(rest)))
+  return many('groupNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
+    c.groupNorm(a, whole(groups, 'the number of groups'), p.read(rest)),
+  )
 }
 
 /** Each element zeroed with probability `rate`, the others divided by 1 - rate. Throws E_ARGUMENT unless 0 <= rate < 1. */
 export const dropout = (x: Tensor, key: Tensor, rate: number): Tensor =>
-  two('dropout', x, key, (a, k) => c.dropout(c.asNode(a), c.asNode(k), rate))
+  two('dropout', x, key, (a, k) => c.dropout(c.asNode(a), c.asNode(k), real(rate, 'the rate')))
 
 /** x @ w + b, with w [in, out]. */
 export const linear = (x: Tensor, w: Tensor, b?: Tensor): Tensor =>

@@ -18,7 +18,7 @@ export function kindOf(x: unknown): string {
 
 /** Throws E_ARGUMENT for what is no list; `example` shows one. */
 export function checkList(x: unknown, what: string, example: string): void {
-  if (Array.isArray(x) || ArrayBuffer.isView(x)) return
+  if (Array.isArray(x) || (ArrayBuffer.isView(x) && !(x instanceof DataView))) return
   throw new UserError('E_ARGUMENT', `${what}: ${kindOf(x)}, not a list`, { help: `give a list such as ${example}` })
 }
 
@@ -134,6 +134,26 @@ export function checkNames(
     if (value !== undefined && !kind.holds(value))
       throw new UserError('E_ARGUMENT', `${name} is ${show(value)}`, { help: `give ${kind.what}` })
   }
+}
+
+/** A whole number. Throws E_ARGUMENT for what is none. */
+export function whole(x: number, what: string): number {
+  if (Number.isSafeInteger(x)) return x
+  throw new UserError('E_ARGUMENT', `${what} is ${show(x)}`, { help: 'give a whole number' })
+}
+
+/** A number. Throws E_ARGUMENT for what is none. */
+export function real(x: number, what: string): number {
+  if (typeof x === 'number' && !Number.isNaN(x)) return x
+  throw new UserError('E_ARGUMENT', `${what} is ${show(x)}`, { help: 'give a number' })
+}
+
+/** One value for every element. Throws E_ARGUMENT for what is no number, boolean or bigint. */
+export function scalarValue(x: Scalar): Scalar {
+  if (isScalar(x)) return x
+  throw new UserError('E_ARGUMENT', `the value is ${show(x)}`, {
+    help: 'give a number, a boolean or a bigint; broadcastTo repeats a tensor',
+  })
 }
 
 /** Throws E_ARGUMENT for what is no function. */

@@ -105,6 +105,11 @@ export function program<S extends Readonly<Record<string, InputSpec>>>(
 ): ProgramModule {
   const where = callSite()
   const full = placed(() => {
+    checkFunction(fn, 'program')
+    if (typeof name !== 'string')
+      throw new UserError('E_ARGUMENT', `the name of a program is ${kindOf(name)}`, {
+        help: 'leave it out, or give text',
+      })
     return checkedSpecs(specs, name)
   })
   return {

@@ -6,7 +6,7 @@ import type { FloatDType } from '../types/dtype.ts'
 import { extentsOf, type Shape } from '../types/shape.ts'
 import { named, recordMany } from './core.ts'
 import { tensor } from './creation.ts'
-import { kindOf } from './options.ts'
+import { kindOf, real, whole } from './options.ts'
 import type { Excess } from './slicing.ts'
 import { one, type Tensor, two, wrap } from './tensor.ts'
 
@@ -36,7 +36,7 @@ export const key = (seed: number | bigint): Tensor => named('random.key', () => 
 
 /** Keys independent of each other and of later uses; `k` itself should not be used again. */
 export const split = (k: Tensor, count = 2): Tensor[] =>
-  recordMany('random.split', [k], ([a]) => c.splitKey(c.asNode(a ?? 0), count)).map(wrap)
+  recordMany('random.split', [k], ([a]) => c.splitKey(c.asNode(a ?? 0), whole(count, 'the number of keys'))).map(wrap)
 
 /** A key that also depends on a whole number, such as a step; which numbers, `key` says. Throws E_ARGUMENT. */
 export const foldIn = (k: Tensor, data: number | bigint): Tensor =>
@@ -58,8 +58,10 @@ export const normal = (k: Tensor, shape: Shape, dtype: FloatDType = 'f32', ...re
 
 /** true with probability `p`, rounded to a multiple of 2^-16 (0 and 1 are exact). Throws E_ARGUMENT unless 0 <= p <= 1. */
 export const bernoulli = (k: Tensor, p: number, shape: Shape): Tensor =>
-  one('random.bernoulli', k, (a) => c.bernoulli(a, p, extentsOf(shape)))
+  one('random.bernoulli', k, (a) => c.bernoulli(a, real(p, 'the probability'), extentsOf(shape)))
 
 /** Whole numbers (i32) from low to high, high excluded. Throws E_ARGUMENT for an empty range. */
 export const integers = (k: Tensor, shape: Shape, low: number, high: number): Tensor =>
-  one('random.integers', k, (a) => c.randomInteger(a, extentsOf(shape), low, high))
+  one('random.integers', k, (a) =>
+    c.randomInteger(a, extentsOf(shape), whole(low, 'the least'), whole(high, 'the bound')),
+  )

@@ -3,7 +3,7 @@ import type { PadMode, SliceSpec } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import { checkChoice, checkList, kindOf } from './options.ts'
+import { checkChoice, checkList, kindOf, whole } from './options.ts'
 
 /** One axis of `slice`: [start, stop, step], an index, or null for the whole. */
 export type SliceArgument = number | null | readonly [start?: number | null, stop?: number | null, step?: number | null]
@@ -61,6 +61,15 @@ export function axesOnce<T>(axes: T, rest: Excess): T {
   throw new UserError('E_ARGUMENT', 'axes are given one by one', {
     help: `give a list such as ${listOf(axes, rest, '[0, 1]')}`,
   })
+}
+
+/** A number of equal parts, or their sizes. Throws E_ARGUMENT for what is neither. */
+export function partsOf(parts: number | readonly number[]): number | readonly number[] {
+  if (typeof parts !== 'number') {
+    checkList(parts, 'the parts', '[1, 2], their sizes, or a number of equal parts')
+    return Array.from(parts)
+  }
+  return whole(parts, 'the number of parts')
 }
 
 /** The widths of padding. Throws E_ARGUMENT for what are no pairs, and for a mode there is not. */

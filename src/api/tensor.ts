@@ -8,12 +8,14 @@ import type { DType } from '../types/dtype.ts'
 import { extentsOf, type Shape } from '../types/shape.ts'
 import { checkState, type LiveState, record, recordMany, typeOfState } from './core.ts'
 import { TensorElements } from './elements.ts'
+import { real, scalarValue, whole } from './options.ts'
 import { type Keepdims, type KeepdimsOrDType, keepdimsOf, scanOptionsOf, totalOptionsOf } from './reductions.ts'
 import {
   axesList,
   axesOnce,
   checkedWidths,
   type Excess,
+  partsOf,
   repetitions,
   type SliceArgument,
   sliceNode,
@@ -257,15 +259,15 @@ export class Tensor extends TensorElements {
   }
   /** Mean squared deviation, divided by n - correction. */
   var(axes?: Axes, keepdims: Keepdims = false, correction = 0): Tensor {
-    return one('var', this, (a) => c.variance(a, axes, keepdimsOf('var', keepdims), correction))
+    return one('var', this, (a) => c.variance(a, axes, keepdimsOf('var', keepdims), real(correction, 'the correction')))
   }
   /** Square root of the variance. */
   std(axes?: Axes, keepdims: Keepdims = false, correction = 0): Tensor {
-    return one('std', this, (a) => c.std(a, axes, keepdimsOf('std', keepdims), correction))
+    return one('std', this, (a) => c.std(a, axes, keepdimsOf('std', keepdims), real(correction, 'the correction')))
   }
   /** Vector norm of order 1, 2, Infinity or -Infinity. */
   norm(order = 2, axes?: Axes, keepdims: Keepdims = false): Tensor {
-    return one('norm', this, (a) => c.norm(a, order, axes, keepdimsOf('norm', keepdims)))
+    return one('norm', this, (a) => c.norm(a, real(order, 'the order'), axes, keepdimsOf('norm', keepdims)))
   }
   /** Index of the largest element (i32), the first of equals; without an axis, in row-major order. */
   argmax(axis?: number, keepdims: Keepdims = false): Tensor {
@@ -319,7 +321,7 @@ export class Tensor extends TensorElements {
   }
   /** Axes start to end as one. */
   flatten(start = 0, end = -1): Tensor {
-    return one('flatten', this, (a) => c.flatten(a, start, end))
+    return one('flatten', this, (a) => c.flatten(a, whole(start, 'the first axis'), whole(end, 'the last axis')))
   }
   /** Python's slicing: a [start, stop, step] triple, an index (whose axis goes away) or null (the whole) for each leading axis. */
   slice(...specs: readonly SliceArgument[]): Tensor {
@@ -327,7 +329,7 @@ export class Tensor extends TensorElements {
   }
   /** Elements added around each axis (negative: cropped). */
   pad(widths: readonly (readonly [number, number])[], mode: PadMode = 'constant', value: Scalar = 0): Tensor {
-    return one('pad', this, (a) => c.pad(a, checkedWidths(widths, mode), mode, value))
+    return one('pad', this, (a) => c.pad(a, checkedWidths(widths, mode), mode, scalarValue(value)))
   }
   /** Axes reversed in direction: those named, or all. */
   flip(axes?: number | readonly number[], ...rest: Excess): Tensor {
@@ -339,15 +341,15 @@ export class Tensor extends TensorElements {
   }
   /** Each element repeated along an axis, or of the flattened tensor. */
   repeat(times: number, axis?: number): Tensor {
-    return one('repeat', this, (a) => c.repeat(a, times, axis))
+    return one('repeat', this, (a) => c.repeat(a, whole(times, 'how often'), axis))
   }
   /** Elements shifted along an axis, around the end. */
   roll(shift: number, axis: number): Tensor {
-    return one('roll', this, (a) => c.roll(a, shift, axis))
+    return one('roll', this, (a) => c.roll(a, whole(shift, 'the shift'), axis))
   }
   /** Equal parts along an axis, or parts of the given sizes. */
   split(parts: number | readonly number[], axis = 0): Tensor[] {
-    return recordMany('split', [this], ([a]) => c.split(c.asNode(a ?? 0), parts, axis)).map(wrap)
+    return recordMany('split', [this], ([a]) => c.split(c.asNode(a ?? 0), partsOf(parts), axis)).map(wrap)
   }
   /** Elements at integer indices along an axis; negatives count from the end, out of range clamps. */
   take(indices: Tensor, axis = 0): Tensor {

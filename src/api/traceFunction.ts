@@ -3,6 +3,7 @@ import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { named, nodeIn, type TensorCore, type TensorTrace, tracing } from './core.ts'
 import { checkFunction, kindOf } from './options.ts'
+import { withPlace } from './place.ts'
 import { Tensor } from './tensor.ts'
 import type { Purpose } from './trace.ts'
 import { describe, rebuildTree, type TensorSpec, type TreeSpec } from './tree.ts'
@@ -76,6 +77,7 @@ function onTensors(
       {
         help: `pass tensors, such as tensor([1, 2]); in explain and compile ${withoutTensors(first) === 'a list of numbers' ? `spec([${String(first)}])` : 'spec([2, 3])'} stands for one of that shape`,
         cause,
+        ...withPlace(),
       },
     )
   }

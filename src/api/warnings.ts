@@ -1,5 +1,6 @@
 /** Warnings: what works, but hardly as it was meant. One channel for all of them. */
-import { withPlace } from './place.ts'
+import { checkFunction } from './options.ts'
+import { placed, withPlace } from './place.ts'
 
 /** Stable codes of warnings. `W_RECOMPILES`: a jitted function is compiled anew at most of its calls. */
 export type WarningCode = 'W_RECOMPILES'
@@ -32,6 +33,9 @@ let handle: (warning: Warning) => void = print
  * warnings of type `SinterWarning`, which `--disable-warning=CODE` silences too.
  */
 export function onWarning(handler: ((warning: Warning) => void) | null): void {
+  placed(() => {
+    if (handler !== null) checkFunction(handler, 'onWarning')
+  })
   handle = handler ?? print
 }
 

@@ -2,7 +2,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
-import { normaliseAxis, type Shape, sameShape, showShape, sizeOf } from '../types/shape.ts'
+import { axesOf, normaliseAxis, type Shape, sameShape, showShape, sizeOf } from '../types/shape.ts'
 
 /** Repeats axes of extent 1 and adds leading ones. Throws E_SHAPE. */
 export function broadcastTo(x: Node, shape: Shape): Node {
@@ -34,7 +34,7 @@ export function reshape(x: Node, shape: Shape): Node {
 
 /** Adds axes of extent 1: `axes` are positions in the result. Throws E_AXIS. */
 export function expandDims(x: Node, axes: number | readonly number[]): Node {
-  const list = typeof axes === 'number' ? [axes] : axes
+  const list = axesOf(axes)
   const rank = x.shape.length + list.length
   const at = new Set(list.map((a) => normaliseAxis(a, rank)))
   if (at.size !== list.length)
@@ -48,10 +48,7 @@ export function expandDims(x: Node, axes: number | readonly number[]): Node {
 
 /** Drops axes of extent 1: those named, or all. Throws E_SHAPE when a named axis is longer. */
 export function squeeze(x: Node, axes?: number | readonly number[]): Node {
-  const list =
-    axes === undefined
-      ? undefined
-      : (typeof axes === 'number' ? [axes] : axes).map((a) => normaliseAxis(a, x.shape.length))
+  const list = axes === undefined ? undefined : Array.from(axesOf(axes), (a) => normaliseAxis(a, x.shape.length))
   for (const a of list ?? [])
     if (x.shape[a] !== 1)
       throw new UserError('E_SHAPE', `cannot squeeze axis ${a} of ${showShape(x.shape)}: its extent is not 1`, {

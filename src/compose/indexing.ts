@@ -7,7 +7,7 @@ import { makeNode } from '../graph/build.ts'
 import type { IndexSource, Node } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
 import { dtypeBits, holdsInteger, isInteger } from '../types/dtype.ts'
-import { broadcastShapes, normaliseAxis, type Shape, showShape } from '../types/shape.ts'
+import { broadcastShapes, normaliseAxis, type Shape, sameShape, showShape } from '../types/shape.ts'
 import { broadcastTo, expandDims, reshape } from './broadcast.ts'
 import { add, cast, clip, commonDType, compare, type Operand, scalarLike, where } from './elementwise.ts'
 import { sum } from './reduce.ts'
@@ -136,6 +136,12 @@ export function scatterElements(
 ): Node {
   checkCombiner(combiner)
   const a = normaliseAxis(axis, x.shape.length)
+  if (indices.shape.length !== x.shape.length || !sameShape(indices.shape, updates.shape))
+    throw new UserError(
+      'E_SHAPE',
+      `indices of shape ${showShape(indices.shape)} with updates of shape ${showShape(updates.shape)} for a tensor of shape ${showShape(x.shape)}`,
+      { help: 'indices and updates have one shape, of the rank of the tensor' },
+    )
   const sources = x.shape.map((_, i): IndexSource => (i === a ? { input: 0 } : { axis: i }))
   return makeNode('scatter', [x, cast(updates, x.dtype), asIndex(indices, x.shape[a] ?? 0)], { sources, combiner })
 }

@@ -43,7 +43,9 @@ function uniformInteger(k: Node, shape: Shape, bits: number): Node {
 
 function floatOnly(dtype: string): FloatDType {
   if (dtype === 'f32' || dtype === 'f64' || dtype === 'f16' || dtype === 'bf16') return dtype
-  throw new UserError('E_DTYPE', `random values of ${dtype}`, { help: 'draw floats and cast, or use randomInteger' })
+  throw new UserError('E_DTYPE', `random values of ${String(dtype)}`, {
+    help: 'draw floats and cast, or use randomInteger',
+  })
 }
 
 /** Uniform on [0, 1): the high 24 bits (f16: 11, bf16: 8) of the random bits, times a power of two. */

@@ -3,7 +3,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import type { Scalar } from '../scalar/ops.ts'
-import { normaliseAxis, type Shape, showShape, sizeOf } from '../types/shape.ts'
+import { axesOf, normaliseAxis, type Shape, showShape, sizeOf } from '../types/shape.ts'
 import { broadcastTo, expandDims, reshape } from './broadcast.ts'
 import { cast, commonDType } from './elementwise.ts'
 import { scalarOf } from './source.ts'
@@ -57,9 +57,7 @@ export function flatten(x: Node, start = 0, end = -1): Node {
 /** Reverses axes. Throws E_AXIS. */
 export function flip(x: Node, axes?: number | readonly number[]): Node {
   const list =
-    axes === undefined
-      ? x.shape.map((_, i) => i)
-      : (typeof axes === 'number' ? [axes] : axes).map((a) => normaliseAxis(a, x.shape.length))
+    axes === undefined ? x.shape.map((_, i) => i) : Array.from(axesOf(axes), (a) => normaliseAxis(a, x.shape.length))
   return list.length === 0 ? x : makeNode('flip', [x], { axes: [...new Set(list)].sort((a, b) => a - b) })
 }
 

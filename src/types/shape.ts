@@ -86,23 +86,38 @@ export function broadcastShapes(...shapes: readonly Shape[]): number[] {
 
 /** An axis in [0, rank), counting negatives from the end. Throws E_AXIS. */
 export function normaliseAxis(axis: number, rank: number, what = 'axis'): number {
-  const a = axis < 0 ? axis + rank : axis
-  if (!Number.isInteger(axis) || a < 0 || a >= rank)
-    throw new UserError('E_AXIS', `${what} ${axis} is out of range for rank ${rank}`, {
-      help: `use an axis from ${-rank} to ${rank - 1}`,
-    })
+  const given: unknown = axis
+  const a = typeof given !== 'number' ? Number.NaN : given < 0 ? given + rank : given
+  if (!Number.isInteger(a) || a < 0 || a >= rank)
+    throw new UserError(
+      'E_AXIS',
+      `${what} ${typeof given === 'number' ? given : typeof given} is out of range for rank ${rank}`,
+      {
+        help: `use an axis from ${-rank} to ${rank - 1}`,
+      },
+    )
   return a
+}
+
+/** Axes as a list: one alone, or several. Throws E_AXIS for what is neither. */
+export function axesOf(axes: number | readonly number[]): readonly number[] {
+  const given: unknown = axes
+  if (typeof given === 'number') return [given]
+  if (Array.isArray(given) || (ArrayBuffer.isView(given) && !(given instanceof DataView)))
+    return axes as readonly number[]
+  throw new UserError(
+    'E_AXIS',
+    `the axes are ${typeof given === 'string' ? `"${given}"` : given === null ? 'null' : typeof given}`,
+    {
+      help: 'give an axis, or a list of axes',
+    },
+  )
 }
 
 /** Distinct axes in ascending order; undefined means all. Throws E_AXIS. */
 export function normaliseAxes(axes: number | readonly number[] | undefined, rank: number): number[] {
   if (axes === undefined) return Array.from({ length: rank }, (_, i) => i)
-  const given: unknown = axes
-  if (typeof given !== 'number' && !Array.isArray(given))
-    throw new UserError('E_AXIS', `the axes are ${typeof given === 'string' ? `"${given}"` : String(given)}`, {
-      help: 'give an axis, or a list of axes',
-    })
-  const list = (typeof axes === 'number' ? [axes] : axes).map((a) => normaliseAxis(a, rank))
+  const list = Array.from(axesOf(axes), (a) => normaliseAxis(a, rank))
   const out = [...new Set(list)].sort((a, b) => a - b)
   if (out.length !== list.length)
     throw new UserError('E_AXIS', `an axis is named twice in [${list.join(', ')}]`, {

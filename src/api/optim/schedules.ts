@@ -7,7 +7,7 @@ import { isFloat } from '../../types/dtype.ts'
 import { named } from '../core.ts'
 import { full } from '../creation.ts'
 import { cos, exp, floorDivide, minimum, where } from '../math.ts'
-import { checkOptions, kinds, optionNames } from '../options.ts'
+import { checkList, checkOptions, kindOf, kinds, optionNames } from '../options.ts'
 import { asUser } from '../place.ts'
 import { Tensor, type TensorLike } from '../tensor.ts'
 import { check, count, finite, nonNegative, positive } from './check.ts'
@@ -24,7 +24,11 @@ const schedule =
     named(name, () => at(number(step)))
 
 /** A schedule that was given to another. */
-const given = (inner: Schedule, step: Tensor): Tensor => asUser(() => inner(step))
+function given(inner: Schedule, step: Tensor): Tensor {
+  const value: unknown = asUser(() => inner(step))
+  if (value instanceof Tensor) return value
+  throw new UserError('E_ARGUMENT', `the schedule gives ${kindOf(value)}`, { help: 'return a float scalar' })
+}
 
 function checked(name: string, values: object, ranges: Parameters<typeof check>[1]): void {
   named(name, () => check({ ...values }, ranges))
@@ -122,6 +126,8 @@ export function stepDecay(options: StepOptions): Schedule {
  */
 export function piecewise(boundaries: readonly number[], pieces: readonly (number | Schedule)[]): Schedule {
   named('optim.piecewise', () => {
+    checkList(boundaries, 'the boundaries', '[100]')
+    checkList(pieces, 'the pieces', '[0.1, 0.01]')
     boundaries.forEach((b, i) => {
       check({ [`boundary ${i}`]: b }, { [`boundary ${i}`]: count })
       if (b <= (boundaries[i - 1] ?? 0))
@@ -130,7 +136,7 @@ export function piecewise(boundaries: readonly number[], pieces: readonly (numbe
         })
     })
     pieces.forEach((p, i) => {
-      if (typeof p === 'number') check({ [`piece ${i}`]: p }, { [`piece ${i}`]: finite })
+      if (typeof p !== 'function') check({ [`piece ${i}`]: p }, { [`piece ${i}`]: finite })
     })
     if (pieces.length !== boundaries.length + 1)
       throw new UserError('E_ARGUMENT', `${pieces.length} pieces for ${boundaries.length} boundaries`, {
@@ -155,7 +161,7 @@ export function piecewise(boundaries: readonly number[], pieces: readonly (numbe
  */
 export function linearWarmup(steps: number, after: number | Schedule): Schedule {
   checked('optim.linearWarmup', { steps }, { steps: count })
-  if (typeof after === 'number') checked('optim.linearWarmup', { after }, { after: nonNegative })
+  if (typeof after !== 'function') checked('optim.linearWarmup', { after }, { after: nonNegative })
   return schedule('linearWarmup', (step) => {
     const target = typeof after === 'number' ? full([], after, step.dtype) : given(after, step.sub(steps).maximum(0))
     return target.mul(minimum(step.add(1), steps).div(steps))
