@@ -8,9 +8,13 @@
  * later programs (upcoming.ts); rows of the grid (kernel.ts, dialects/cuda.ts, cuda/ffi.ts); indices from data and iota
  * (plan/instances.ts, lower/scatter.ts, lower/rowLoop.ts, compose/indexing.ts); dtypes of arg-folds (compose/reduce.ts, graph/ops/reduction.ts).
  */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { cudaCaps } from '../../src/codegen/simt/capability.ts'
-import { threadCodeOf } from '../../src/codegen/simt/kernel.ts'
+import { emitKernel, threadCodeOf } from '../../src/codegen/simt/kernel.ts'
 import { verifyThreadCode } from '../../src/codegen/simt/verify.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -19,6 +23,7 @@ import { param, withContext } from '../../src/graph/build.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { flatten, rangeOf, strideOf } from '../../src/index/expr.ts'
 import type { Kernel, Stmt, StoreStmt } from '../../src/kernel/ir.ts'
+import { parseKernel } from '../../src/kernel/parse.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
 import { readElement, writeElement } from '../../src/scalar/host.ts'
 import type { Scalar } from '../../src/scalar/ops.ts'
@@ -317,6 +322,8 @@ function programOf(kernel: Kernel, at: number): number {
   throw new Error(`no program stores element ${at}`)
 }
 
+const hasNvcc = (): boolean => spawnSync('nvcc', ['--version']).status === 0
+
 describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped without a C++ compiler)', () => {
   const made = cases.map(builtOf)
   const kernels = made.map((x) => x.kernel)
@@ -361,5 +368,52 @@ describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped w
   test('the code of all has the types that it says', () => {
     for (const k of kernels) verifyThreadCode(threadCodeOf(k, 'cuda', cudaCaps))
     expect(kernels.some((k) => threadCodeOf(k, 'cuda', cudaCaps).body.length > 0)).toBe(true)
+  })
+
+  test.skipIf(!hasNvcc())('compiles for a GPU without spills (skipped without nvcc)', { timeout: 120_000 }, () => {
+    const few = kernels.filter((_, i) => i % 4 === 0)
+    const folder = mkdtempSync(join(tmpdir(), 'sinter-wide-'))
+    try {
+      const file = join(folder, 'wide.cu')
+      const sources = few.map((k, i) => `namespace n${i} {\n${emitKernel(k, 'cuda', cudaCaps).source}\n}`)
+      writeFileSync(file, sources.join('\n'))
+      const args = ['-w', '-cubin', '-arch=sm_90a', '--resource-usage', '-o', join(folder, 'wide.cubin'), file]
+      const run = spawnSync('nvcc', args, { encoding: 'utf8' })
+      expect(run.status, run.stderr).toBe(0)
+      const spills = [...`${run.stdout}${run.stderr}`.matchAll(/(\d+) bytes spill stores/g)].map(([, n]) => Number(n))
+      expect(spills).toEqual(few.map(() => 0))
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  test('more programs than a row of the grid has', () => {
+    const [n, each] = [2 ** 31 + 5, 3]
+    const kernel = parseKernel(`kernel k0_rows {
+  param x: u8[${n}, ${each}] read
+  param y: i32[${n}] write
+  axes i: ${n}, j: ${each}
+  grid i
+  %0 u8{i, j} = load x[i, j]
+  %1 i32{i, j} = cast %0
+  %2 i32{i} = reduce sum %1 over j
+  store y[i] = %2
+}`)
+    verifyThreadCode(threadCodeOf(kernel, 'cuda', cudaCaps))
+    const rows = new SparseEmulated([kernel])
+    try {
+      expect(rows.sources[0]).toMatchObject({ programs: n, rows: 2 })
+      const at = [0, 1, G2 - 2, G2 - 1, G2, n - 1]
+      const given = new Map(
+        at.flatMap((p) => [0, 1, 2].map((j): [number, Uint8Array] => [p * each + j, Uint8Array.of((p % 7) + j)])),
+      )
+      const got = rows.run(0, at, {
+        x: { bytes: n * each, given, wanted: [] },
+        y: { bytes: 4 * n, given: new Map(), wanted: at.map((p) => ({ at: 4 * p, bytes: 4 })) },
+      })
+      expect(got.map((b) => new Int32Array(b.slice().buffer)[0])).toEqual(at.map((p) => 3 * (p % 7) + 3))
+    } finally {
+      rows.dispose()
+    }
   })
 })

@@ -179,6 +179,10 @@ class Handle implements ProductHandle {
   find(wanted: StridedProduct, alignment: ProductAlignment, workspaceBytes: number): FoundProduct {
     this.context.activate()
     const { calls } = this
+    // Counts of the library are of 32 bits; strides and places of more.
+    const most = Math.max(wanted.batches, wanted.m, wanted.n, wanted.k)
+    if (most >= 2 ** 31)
+      throw new ProductRefused(productKey(wanted), `cuBLASLt counts ${most} in 32 bits: ${describeProduct(wanted)}`)
     const { product, swapped } = byColumns(wanted)
     const { batches, m, n, k, alpha, a, b, out } = product
     const sums = a.dtype === 'f64' ? 'f64' : 'f32'

@@ -33,6 +33,11 @@ export class WasmExecutable implements Executable {
   constructor(device: Device, program: Program) {
     this.device = device
     this.program = program
+    this.outlets = outletsOf(program)
+    this.fresh = this.outlets.outputs.flatMap(({ buffer, from }) => (from === 'taken' ? [buffer] : []))
+    const constants = program.buffers.flatMap((b) => (b.source.kind === 'constant' ? b.bytes : []))
+    const results = this.fresh.map((b) => bufferOf(program, b).bytes)
+    device.heap.checkRoom([program.arenaBytes, ...constants, ...results])
     const kernels = kernelsOf(program)
     const jobs = kernels.map(
       ({ step, program: of }, i): KernelJob => ({
@@ -87,8 +92,6 @@ export class WasmExecutable implements Executable {
       throw e
     }
     this.residentBytes = resident
-    this.outlets = outletsOf(program)
-    this.fresh = this.outlets.outputs.flatMap(({ buffer, from }) => (from === 'taken' ? [buffer] : []))
     this.moduleId = device.addModule(module)
     preparation.moduleId = this.moduleId
     device.reserveScratch(Math.max(0, ...compiled.functions.map((f) => f.scratch)))

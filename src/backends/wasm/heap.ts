@@ -21,6 +21,9 @@ interface Block {
   after: Block | undefined
 }
 
+/** Bytes of a block that holds so many. */
+const sizeOf = (bytes: number): number => Math.ceil((bytes + padding) / alignment) * alignment
+
 /** Free lists by size class: four classes an octave. */
 const classOf = (size: number): number => Math.floor(4 * Math.log2(size / alignment))
 
@@ -28,6 +31,8 @@ export class Heap {
   readonly memory: WebAssembly.Memory
   readonly limit: number
   used = 0
+  /** Where memory for blocks begins, and where that in use ends. */
+  private readonly base: number
   private top: number
   private last: Block | undefined
   private readonly lists: Set<Block>[] = []
@@ -36,13 +41,20 @@ export class Heap {
   /** Hands out memory from `base` on; memory ends `readMargin` bytes behind it, `limit` included. */
   constructor(memory: WebAssembly.Memory, base: number, limit: number) {
     this.memory = memory
-    this.top = Math.ceil(base / alignment) * alignment
+    this.base = Math.ceil(base / alignment) * alignment
+    this.top = this.base
     this.limit = limit
+  }
+
+  /** Throws E_OUT_OF_MEMORY where blocks of so many bytes would not fit memory that had nothing else in it. */
+  checkRoom(blocks: readonly number[]): void {
+    const bytes = blocks.reduce((n, b) => n + sizeOf(b), 0)
+    if (this.base + bytes + readMargin > this.limit) this.fail(bytes)
   }
 
   /** Address of at least `bytes` bytes. Throws E_OUT_OF_MEMORY. */
   alloc(bytes: number): number {
-    const size = Math.ceil((bytes + padding) / alignment) * alignment
+    const size = sizeOf(bytes)
     const block = this.reuse(size) ?? this.extend(size, bytes)
     block.free = false
     this.taken.set(block.address, block)

@@ -57,6 +57,7 @@ export class WebgpuExecutable implements Executable {
     this.outlets = outletsOf(program)
     this.inputs = list.bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
     this.fresh = list.bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes, known: [] }] : []))
+    this.prepared.checkLimits(program)
     try {
       this.works = this.prepared.prepare(list.commands)
       list.bases.forEach((b, i) => {

@@ -65,8 +65,7 @@ export class BufferPool<B extends { readonly size: number }> {
    */
   take(bytes: number, known: readonly B[] = []): B {
     const { maxBufferBytes } = this.source
-    if (bytes > maxBufferBytes)
-      this.fail(`${mib(bytes)} in one buffer: this WebGPU device has buffers of at most ${mib(maxBufferBytes)}`)
+    this.checkSize(bytes)
     const size = Math.min(sizeClass(bytes), maxBufferBytes)
     if (this.used + size > this.limit)
       this.fail(`no room for ${mib(bytes)}: ${mib(this.used)} of ${mib(this.limit)} are in use`)
@@ -74,6 +73,13 @@ export class BufferPool<B extends { readonly size: number }> {
     this.used += buffer.size
     this.note()
     return buffer
+  }
+
+  /** Throws E_OUT_OF_MEMORY where no buffer could have so many bytes. */
+  checkSize(bytes: number): void {
+    const { maxBufferBytes } = this.source
+    if (bytes > maxBufferBytes)
+      this.fail(`${mib(bytes)} in one buffer: this WebGPU device has buffers of at most ${mib(maxBufferBytes)}`)
   }
 
   release(buffer: B): void {

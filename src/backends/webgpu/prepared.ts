@@ -1,8 +1,10 @@
 /** The commands of a launch plan made ready for WebGPU: pipelines, bind groups, and commands encoded. */
 import { dispatchSize, emitKernel } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
-import type { Command, commandsOf, Place } from '../../runtime/commands.ts'
-import type { KernelStep } from '../../runtime/program.ts'
+import type { Kernel, KernelParam } from '../../kernel/ir.ts'
+import { bufferOf, type Command, type commandsOf, type Place } from '../../runtime/commands.ts'
+import type { KernelStep, Program } from '../../runtime/program.ts'
+import { kernelsOf } from '../../runtime/region.ts'
 import { showShape } from '../../types/shape.ts'
 import { shareParams } from './aliases.ts'
 import { byteCopy } from './byteCopy.ts'
@@ -74,6 +76,29 @@ export class Prepared {
     return b
   }
 
+  /**
+   * Throws for the first thing that is more than the device has, before there is memory or code for any: E_UNSUPPORTED for what a kernel
+   * binds, E_OUT_OF_MEMORY for a buffer.
+   */
+  checkLimits(program: Program): void {
+    for (const { step, program: of } of kernelsOf(program))
+      step.kernel.params.forEach((p, i) => {
+        this.checkBinding(step.kernel, p, bufferOf(of, step.buffers[i] ?? -1).bytes)
+      })
+    for (const b of this.bases) this.device.pool.checkSize(b.bytes)
+  }
+
+  private checkBinding({ name }: Kernel, p: KernelParam, size: number): void {
+    const most = this.device.limits.maxStorageBufferBindingSize
+    const bytes = padded(size)
+    if (bytes <= most) return
+    throw new UserError(
+      'E_UNSUPPORTED',
+      `a tensor ${p.dtype}${showShape(p.shape)} of the kernel ${name} has ${bytes} bytes; this WebGPU device binds at most ${most} at once`,
+      { help: 'work on smaller pieces of it' },
+    )
+  }
+
   prepare(commands: readonly Command[]): Work[] {
     return commands.flatMap((c): Work[] => {
       switch (c.kind) {
@@ -134,16 +159,6 @@ export class Prepared {
     if (source.programs === 0) return []
     const before: { from: Place; to: GPUBuffer }[] = []
     const placeOf = new Map(kernel.params.map((p, i) => [p.name, places[i]]))
-    const most = device.limits.maxStorageBufferBindingSize
-    kernel.params.forEach((p, i) => {
-      const bytes = padded(places[i]?.bytes ?? 0)
-      if (bytes <= most) return
-      throw new UserError(
-        'E_UNSUPPORTED',
-        `a tensor ${p.dtype}${showShape(p.shape)} of the kernel ${kernel.name} has ${bytes} bytes; this WebGPU device binds at most ${most} at once`,
-        { help: 'work on smaller pieces of it' },
-      )
-    })
     const bound = source.bindings.map(({ name, binding }): Bound => {
       const place = placeOf.get(name)
       if (place === undefined) throw new InternalError(`kernel ${kernel.name} has no place for ${name}`)
