@@ -3,7 +3,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import type { Node, TensorType } from '../graph/node.ts'
 import { readElement } from '../scalar/host.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
-import { normaliseAxis } from '../types/shape.ts'
+import { normaliseAxis, type Shape, showShape } from '../types/shape.ts'
 import { isCoded, type Value } from './codes.ts'
 import { type AttributeProto, attributeType, type GraphProto, type NodeProto, type TensorProto } from './proto.ts'
 import type { StepBody, Unfit } from './stepBody.ts'
@@ -93,8 +93,9 @@ export class OpContext {
     return new OpContext(this.node, this.opset, inputs, this.services)
   }
 
-  /** All inputs, each of them required. */
+  /** All inputs, each of them required, and one at least. */
   all(): Node[] {
+    if (this.inputs.length === 0) this.missing(0)
     return this.inputs.map((_, i) => this.need(i))
   }
 
@@ -175,13 +176,16 @@ export class OpContext {
   }
 
   /** The integers of an input. */
-  intsOf(i: number, what: string): number[] {
-    return this.numbersOf(i, what)
+  intsOf(i: number, what: string, because?: Because): number[] {
+    const values = this.numbersOf(i, what, because)
+    const odd = values.find((v) => !Number.isInteger(v))
+    if (odd !== undefined) throw this.malformed(`${what} holds ${odd}, which is not a whole number`)
+    return values
   }
 
   /** The one number of an input. */
   intOf(i: number, what: string, because?: Because): number {
-    const values = this.numbersOf(i, what, because)
+    const values = this.intsOf(i, what, because)
     const [v] = values
     if (v === undefined || values.length !== 1) throw this.malformed(`${what} must be one number`)
     return v
@@ -196,6 +200,14 @@ export class OpContext {
 
   axis(fallback: number, rank: number, name = 'axis'): number {
     return normaliseAxis(this.int(name, fallback), rank)
+  }
+
+  /** Requires `shape`, that of an operand of the node, to be as told. */
+  requireShape(met: boolean, shape: Shape, what: string): void {
+    if (met) return
+    throw new UserError('E_SHAPE', `${this.node.opType}: ${what} has the shape ${showShape(shape)}`, {
+      help: 'check that inputShapes and inputValues are those the model was exported for',
+    })
   }
 
   requireFloat(x: Node): void {

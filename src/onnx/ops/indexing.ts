@@ -4,7 +4,7 @@ import type { ScatterCombiner } from '../../compose/indexing.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import type { IndexSource } from '../../graph/node.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { normaliseAxis, rowMajorStrides, sizeOf } from '../../types/shape.ts'
+import { normaliseAxis, rowMajorStrides, showShape, sizeOf } from '../../types/shape.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
 
@@ -20,6 +20,11 @@ const gatherElements: Handler = (c) => {
   const x = c.need(0)
   const axis = c.axis(0, x.shape.length)
   const indices = wrapped(c.need(1), x.shape[axis] ?? 0)
+  c.requireShape(
+    indices.shape.length === x.shape.length,
+    indices.shape,
+    `the tensor of indices into ${showShape(x.shape)}`,
+  )
   const sources = x.shape.map((_, i): IndexSource => (i === axis ? { input: 0 } : { axis: i }))
   return n.gather(x, [indices], indices.shape, sources)
 }
@@ -62,8 +67,8 @@ const oneHot: Handler = (c) => {
 const reverseSequence: Handler = (c) => {
   const x = c.need(0)
   const lens = n.cast(c.need(1), 'i64')
-  const time = c.int('time_axis', 0)
-  const batch = c.int('batch_axis', 1)
+  const time = c.axis(0, x.shape.length, 'time_axis')
+  const batch = c.axis(1, x.shape.length, 'batch_axis')
   const t = n.iota(x.shape, time, 'i64')
   const len = n.broadcastInto(lens, x.shape, [batch])
   const at = n.where(n.compare('lt', t, len), n.sub(n.sub(len, t), 1), t)

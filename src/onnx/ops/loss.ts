@@ -1,6 +1,7 @@
 /** Losses: negative log likelihood and softmax cross-entropy. */
 import { logSoftmax } from '../../compose/nn.ts'
 import type { IndexSource } from '../../graph/node.ts'
+import { sameShape, showShape } from '../../types/shape.ts'
 import type { HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
 
@@ -9,6 +10,9 @@ import * as n from '../nodes.ts'
  * class `ignore_index` weigh nothing, in the mean's divisor too.
  */
 function negativeLogLikelihood(c: OpContext, logits: n.Node, target: n.Node, weight: n.Node | undefined): n.Node {
+  const points = logits.shape.filter((_, i) => i !== 1)
+  c.requireShape(logits.shape.length >= 2, logits.shape, 'the input')
+  c.requireShape(sameShape(target.shape, points), target.shape, `the target of ${showShape(logits.shape)} scores`)
   const ignore = c.optInt('ignore_index')
   const index = n.cast(target, 'i64')
   const ignored = ignore === undefined ? undefined : n.compare('eq', index, ignore)

@@ -1,4 +1,5 @@
 /** Single operators of no family: optionals of tensors, n-gram counts, the classical machine-learning domain. */
+import { UserError } from '../../diagnostics/errors.ts'
 import type { Handler, HandlerTable } from '../context.ts'
 import * as n from '../nodes.ts'
 
@@ -35,6 +36,12 @@ const tfIdf: Handler = (c) => {
   const lead = x.shape.slice(0, -1)
   const last = x.shape.length - 1
   if (places.some((p) => p < 0 || p > maxColumns)) c.fail(`more than ${maxColumns} n-grams`)
+  if (starts.some((s, k) => s < (starts[k - 1] ?? 0) || s > pool.length))
+    throw new UserError('E_ONNX_MALFORMED', `the ngram_counts do not divide a pool of ${pool.length} items`)
+  // More items between two than the axis has match nothing.
+  const widest = Math.min(maxSkip, x.shape[last] ?? 0)
+  if (pool.length * (widest + 1) > maxColumns)
+    c.fail(`n-grams of ${pool.length} items with up to ${widest} between them`)
   const columns: n.Node[] = Array.from({ length: Math.max(-1, ...places) + 1 }, () => n.full(lead, 0, 'f32'))
   let index = 0
   starts.forEach((start, k) => {
@@ -44,7 +51,7 @@ const tfIdf: Handler = (c) => {
       if (length < least || length > most) continue
       const gram = pool.slice(at, at + length)
       // One item has no gaps to skip.
-      const skips = length === 1 ? 0 : maxSkip
+      const skips = length === 1 ? 0 : widest
       let count: n.Node = n.full(lead, 0, 'f32')
       for (let skip = 0; skip <= skips; skip++) {
         const found = matches(x, gram, skip)

@@ -137,6 +137,9 @@ const gridSample: Handler = (c) => {
   return n.cast(y, x.dtype)
 }
 
+/** Coordinates up to which a regular grid is tabulated. */
+const maxGrid = 2 ** 22
+
 /** Positions of a regular grid in [-1, 1] under affine maps theta [n, r, r + 1]. */
 const affineGrid: Handler = (c) => {
   const theta = c.need(0)
@@ -147,6 +150,7 @@ const affineGrid: Handler = (c) => {
   const points = sizeOf(spatial)
   const strides = rowMajorStrides(spatial)
   const at = (i: number, d: number): number => (align ? (d > 1 ? (2 * i) / (d - 1) - 1 : 0) : (2 * i + 1) / d - 1)
+  if (points * (rank + 1) > maxGrid) c.fail(`a grid of ${points} points`)
   const data = new Float64Array(points * (rank + 1))
   for (let p = 0; p < points; p++) {
     spatial.forEach((d, a) => {

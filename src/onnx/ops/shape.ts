@@ -243,6 +243,7 @@ const eyeLike: Handler = (c) => {
   const x = c.need(0)
   const dtype = c.has('dtype') ? c.dtype('dtype') : x.dtype
   const shape: Shape = x.shape
+  c.requireShape(shape.length === 2, shape, 'the input')
   const diagonal = n.sub(n.iota(shape, 1, 'i64'), n.iota(shape, 0, 'i64'))
   return n.cast(n.compare('eq', diagonal, c.int('k', 0)), dtype)
 }
@@ -251,6 +252,7 @@ const eyeLike: Handler = (c) => {
 const trilu: Handler = (c) => {
   const x = c.need(0)
   const r = x.shape.length
+  c.requireShape(r >= 2, x.shape, 'the input')
   const diagonal = n.sub(n.iota(x.shape, r - 1, 'i64'), n.iota(x.shape, r - 2, 'i64'))
   const given = c.opt(1)
   const k = given === undefined ? n.full([], 0, 'i64') : n.asScalar(given)

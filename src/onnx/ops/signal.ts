@@ -95,12 +95,15 @@ const stft: Handler = (c) => {
   return transform(c, windowed, 2, { length, inverse: false, onesided })
 }
 
+/** Elements up to which a window is tabulated. */
+const maxWindow = 2 ** 22
+
 /** A sum of cosines: terms[j] * cos(2 pi j i / period) with alternating signs folded into the terms. */
 const cosineWindow =
   (terms: readonly number[]): Handler =>
   (c) => {
     const size = c.intOf(0, 'size')
-    if (size < 0 || size > maxMatrix) c.fail(`a window of ${size} elements`)
+    if (size < 0 || size > maxWindow) c.fail(`a window of ${size} elements`)
     const dtype: DType = c.dtype('output_datatype', 1)
     const period = c.flag('periodic', true) ? size : size - 1
     const values = Float64Array.from({ length: size }, (_, i) =>
@@ -124,10 +127,11 @@ const melWeightMatrix: Handler = (c) => {
     return Math.floor(((length + 1) * hertz) / rate)
   })
   const bins = Math.floor(length / 2) + 1
+  if (!(bins >= 0 && bins * bands <= maxMatrix)) c.fail(`a filter bank of ${bands} bands over ${bins} bins`)
   const data = new Float64Array(bins * bands)
   for (let b = 0; b < bands; b++) {
     const [left = 0, peak = 0, right = 0] = edges.slice(b, b + 3)
-    for (let j = left; j < Math.max(right, peak + 1); j++) {
+    for (let j = Math.max(0, left); j < Math.min(bins, Math.max(right, peak + 1)); j++) {
       const rising = peak === left ? 1 : (j - left) / (peak - left)
       data[j * bands + b] = j <= peak ? rising : (right - j) / (right - peak)
     }

@@ -1,0 +1,84 @@
+/** Imports are bounded: functions that call functions forty levels deep, and the slowest of mutated models. */
+import { spawn } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+/** A protobuf field: a number, or text, or bytes. */
+const varint = (v) => (v < 128 ? [v] : [(v % 128) + 128, ...varint(Math.floor(v / 128))])
+const number = (no, v) => [...varint(no * 8), ...varint(v)]
+const bytes = (no, v) => [...varint(no * 8 + 2), ...varint(v.length), ...v]
+const text = (no, s) => bytes(no, [...new TextEncoder().encode(s)])
+
+const node = (op, domain, from, to) => [...text(1, from), ...text(2, to), ...text(4, op), ...text(7, domain)]
+const value = (name) => {
+  const type = bytes(1, [...number(1, 1), ...bytes(2, bytes(1, number(1, 2)))])
+  return [...text(1, name), ...bytes(2, type)]
+}
+
+/** Function k calls function k - 1 twice. */
+function doubling(levels) {
+  const opsets = [bytes(8, [...text(1, ''), ...number(2, 21)]), bytes(8, [...text(1, 'local'), ...number(2, 1)])].flat()
+  const graph = [...bytes(1, node(`f${levels}`, 'local', 'x', 'y')), ...bytes(11, value('x')), ...bytes(12, value('y'))]
+  const functions = Array.from({ length: levels + 1 }, (_, k) => {
+    const op = k === 0 ? ['Neg', ''] : [`f${k - 1}`, 'local']
+    const nodes = [...bytes(7, node(...op, 'p', 'q')), ...bytes(7, node(...op, 'q', 'r'))]
+    const opset = bytes(9, number(2, 21))
+    return bytes(25, [...text(1, `f${k}`), ...text(4, 'p'), ...text(5, 'r'), ...nodes, ...opset, ...text(10, 'local')])
+  })
+  return Uint8Array.from([...number(1, 10), ...opsets, ...bytes(7, graph), ...functions.flat()])
+}
+
+async function functionsDoubling() {
+  const { importOnnx } = await import('../../dist/models/index.js')
+  const model = doubling(40)
+  const start = performance.now()
+  try {
+    importOnnx(model)
+  } catch (error) {
+    if (error.code === 'E_OVERFLOW') return (performance.now() - start) / 1000
+    throw error
+  }
+  throw new Error('a model of 2^40 nodes was imported')
+}
+
+/** The longest time between one of so many mutants and the next. */
+function slowestMutant(count) {
+  const jiti = join(dirname(createRequire(import.meta.url).resolve('jiti/package.json')), 'lib/jiti-cli.mjs')
+  const script = fileURLToPath(new URL('../../test/onnx/mutate/imports.ts', import.meta.url))
+  const child = spawn(process.execPath, [jiti, script, '0', String(count)], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let last
+  let slowest = 0
+  const noted = () => {
+    const now = performance.now()
+    if (last !== undefined) slowest = Math.max(slowest, now - last)
+    last = now
+  }
+  createInterface({ input: child.stdout }).on('line', noted)
+  return new Promise((done, fail) => {
+    child.on('close', (code) => {
+      noted()
+      if (code === 0) done(slowest / 1000)
+      else fail(new Error(`the mutants end with ${code}`))
+    })
+  })
+}
+
+export const items = [
+  {
+    id: 'onnx-functions',
+    what: 'refusing ONNX functions that call each other twice, forty levels deep',
+    unit: 's',
+    bound: 2,
+    measure: functionsDoubling,
+  },
+  {
+    id: 'onnx-mutants',
+    what: 'the slowest import of 20,000 mutated models',
+    unit: 's',
+    bound: 2,
+    seconds: 180,
+    measure: () => slowestMutant(20_000),
+  },
+]

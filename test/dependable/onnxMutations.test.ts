@@ -1,0 +1,70 @@
+/**
+ * Mutated models: each imports to a graph that verifies, or is an error with a code of the user's; none is an internal error, ends the
+ * process or does not come back. SINTER_MUTATIONS says how many (5,000 unless set). Mutant N is that of seed N: `test/onnx/mutate` has
+ * the mutations (bytes, and names, nodes, attributes, extents, types, data), the models and the watch. Below, what they found. Sites:
+ * `context.ts` (whole numbers, shapes, inputs that are required), `ops/loss.ts`, `ops/shape.ts`, `ops/indexing.ts`, `ops/misc.ts`,
+ * `ops/sample.ts`, `ops/signal.ts`.
+ */
+import { rmSync } from 'node:fs'
+import { afterAll, describe, expect, it } from 'vitest'
+import { tensorType } from '../../src/onnx/proto.ts'
+import { archivesPresent, unpack } from '../onnx/archives.ts'
+import type { AttributeSpec, TensorSpec } from '../onnx/encode.ts'
+import { errorOf, load } from '../onnx/models.ts'
+import { faultsOf } from '../onnx/mutate/watch.ts'
+
+const count = Number(process.env.SINTER_MUTATIONS ?? 5000)
+const folder = archivesPresent('MUTATIONS OF THE ONNX CASES') ? unpack(['onnx-node-cases']) : ''
+afterAll(() => {
+  if (folder !== '') rmSync(folder, { recursive: true, force: true })
+})
+
+describe('mutated models', () => {
+  it(`${count} of them import, or are errors with codes`, { timeout: 120_000 + 40 * count }, async () => {
+    expect(await faultsOf(0, count, folder)).toEqual([])
+  })
+})
+
+const { FLOAT, INT64 } = tensorType
+const f32 = (...dims: number[]): Omit<TensorSpec, 'name'> => ({
+  type: FLOAT,
+  dims,
+  floats: new Array<number>(dims.reduce((a, b) => a * b, 1)).fill(1.75),
+})
+const i64 = (...int64s: number[]): Omit<TensorSpec, 'name'> => ({ type: INT64, dims: [int64s.length], int64s })
+
+/** The error of importing one node on tensors. */
+const error = (
+  op: string,
+  inputs: readonly Omit<TensorSpec, 'name'>[],
+  attrs: Readonly<Record<string, AttributeSpec>> = {},
+): string =>
+  errorOf(() =>
+    load({
+      nodes: [{ op, in: inputs.map((_, i) => `x${i}`), out: ['y'], attrs }],
+      outputs: [{ name: 'y', type: FLOAT, dims: [] }],
+      initializers: inputs.map((t, i) => ({ name: `x${i}`, ...t })),
+    }),
+  ).message
+
+describe('what mutants found', () => {
+  it('operands of another rank', () => {
+    expect(error('Trilu', [f32(3)])).toContain('E_SHAPE')
+    expect(error('EyeLike', [f32(3)])).toContain('E_SHAPE')
+    expect(error('GatherElements', [f32(3, 3), i64(0)])).toContain('E_SHAPE')
+    expect(error('NegativeLogLikelihoodLoss', [f32(3), i64(0)])).toContain('E_SHAPE')
+    expect(error('SoftmaxCrossEntropyLoss', [f32(3, 5), i64(0, 1)])).toContain('E_SHAPE')
+    expect(error('TensorScatter', [f32(2, 1, 4, 5), f32(2, 1), i64(0, 0)])).toContain('E_SHAPE')
+    expect(error('ReverseSequence', [f32(3, 3), i64(1, 1, 1)], { time_axis: { int: 3 } })).toContain('E_AXIS')
+  })
+  it('no operands, and whole numbers that are none', () => {
+    for (const op of ['Sum', 'Max', 'Mean', 'Concat']) expect(error(op, [])).toContain('E_ONNX_MALFORMED')
+    expect(error('CenterCropPad', [f32(4, 4), f32(2)])).toContain('holds 1.75, which is not a whole number')
+  })
+  it('counts beyond all bounds', () => {
+    const counts = { ngram_counts: { ints: [0, 2 ** 40] }, ngram_indexes: { ints: [0] }, pool_int64s: { ints: [1, 2] } }
+    expect(error('TfIdfVectorizer', [i64(1, 2)], { ...counts, mode: { string: 'TF' } })).toContain('E_ONNX_MALFORMED')
+    expect(error('AffineGrid', [f32(1, 2, 3), i64(1, 1, 40_000, 40_000)])).toContain('E_ONNX_UNSUPPORTED')
+    expect(error('HannWindow', [{ type: INT64, dims: [], int64s: [2 ** 30] }])).toContain('E_ONNX_UNSUPPORTED')
+  })
+})
