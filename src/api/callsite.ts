@@ -11,6 +11,9 @@ type StackError = ErrorConstructor & { stackTraceLimit?: number }
 /** Packages that call back into this library when its own command runs. */
 const helpers = /\/node_modules\/(?:commander|jiti)\//
 
+/** Whether a file is of such a package. */
+export const isHelper = (file: string): boolean => helpers.test(file)
+
 /** A file as users write it: no scheme, no escapes, no query. */
 function fileOf(url: string): string {
   if (!url.startsWith('file://')) return url.replaceAll('\\', '/').replace(/\?.*$/, '')
@@ -23,7 +26,7 @@ function fileOf(url: string): string {
 }
 
 /** File and position of a line of a stack (V8: `at f (file:1:2)`, `at file:1:2`; others: `f@file:1:2`). */
-function frameOf(line: string): { readonly file: string; readonly at: string } | undefined {
+export function frameOf(line: string): { readonly file: string; readonly at: string } | undefined {
   const [, text = ''] = /^\s*(?:at (?:async )?(?:.*? \()?|[^/]*@)?(.*?)\)?$/.exec(line) ?? []
   const [, url, at] = /^(.+?)(:\d+:\d+)$/.exec(text) ?? []
   return url === undefined || at === undefined || url.includes('<anonymous>') ? undefined : { file: fileOf(url), at }
@@ -41,7 +44,7 @@ export function siteIn(stack: readonly string[]): { readonly where: string | und
     if (frame === undefined) continue
     const { file, at } = frame
     home ??= homeOf(file)
-    if (file.startsWith(home) || file.startsWith('node:') || helpers.test(file)) continue
+    if (file.startsWith(home) || file.startsWith('node:') || isHelper(file)) continue
     if (!file.includes('/node_modules/')) return { where: file + at, installed: false }
     installed ??= file + at
   }

@@ -1,5 +1,5 @@
 /** The places of errors: which call of the user's met them. Stacks are looked at when an error is made, never before. */
-import { UserError } from '../diagnostics/errors.ts'
+import { causeOf, UserError } from '../diagnostics/errors.ts'
 import { withOrigin } from '../diagnostics/origin.ts'
 import { callSite } from './callsite.ts'
 
@@ -19,7 +19,7 @@ function locate(name: string, error: unknown): unknown {
   return new UserError(code, summary.startsWith(name) ? summary : `${name}: ${summary}`, {
     ...withPlace(),
     ...(help === undefined ? {} : { help }),
-    cause: error,
+    cause: causeOf(error),
   })
 }
 

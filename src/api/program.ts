@@ -1,5 +1,5 @@
 /** Programs as files: a function with named input specs, loadable by the command line. */
-import { UserError } from '../diagnostics/errors.ts'
+import { causeOf, UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
@@ -64,7 +64,11 @@ function definedAt<R>(where: string | undefined, body: () => R): R {
   } catch (error) {
     if (!(error instanceof UserError) || error.where !== undefined) throw error
     const { code, summary, help } = error
-    throw new UserError(code, summary, { ...withPlace(where), ...(help === undefined ? {} : { help }), cause: error })
+    throw new UserError(code, summary, {
+      ...withPlace(where),
+      ...(help === undefined ? {} : { help }),
+      cause: causeOf(error),
+    })
   }
 }
 

@@ -1,6 +1,7 @@
 /** Where commands write: results on standard output, notes and progress on standard error; errors as people or programs read them. */
 import { InternalError, UserError } from '../diagnostics/errors.ts'
 import { printableJson } from '../diagnostics/text.ts'
+import { userFrames } from './modules.ts'
 import { cyan, dim, red, rendered, wantsColour } from './style.ts'
 
 /** The two streams a command writes to. A line is one line whatever names stand in it: what would steer a terminal is written out. */
@@ -91,17 +92,26 @@ export interface ErrorData {
   readonly message: string
   readonly where?: string
   readonly help?: string
+  /** Of what a user's function threw: the user's frames. */
+  readonly stack?: readonly string[]
 }
+
+/** The user's frames of what a function of theirs threw. */
+const stackOf = (error: UserError): readonly string[] =>
+  error.code === 'E_CALLBACK' && error.cause instanceof Error ? userFrames(error.cause).map((f) => f.line) : []
 
 /** What of an error a user is told. */
 export function errorData(error: unknown): ErrorData {
-  if (error instanceof UserError)
+  if (error instanceof UserError) {
+    const stack = stackOf(error)
     return {
       code: error.code,
       message: error.summary,
       ...(error.where === undefined ? {} : { where: error.where }),
       ...(error.help === undefined ? {} : { help: error.help }),
+      ...(stack.length === 0 ? {} : { stack }),
     }
+  }
   if (error instanceof InternalError)
     return { code: error.code, message: error.message.replace(/^\[E_INTERNAL\] /, '') }
   return { code: 'E_INTERNAL', message: error instanceof Error ? `${error.name}: ${error.message}` : String(error) }
@@ -116,6 +126,7 @@ export function reportError(error: unknown, json: boolean, console: Console): nu
     noteLines(`${red('error')} [${data.code}] ${data.message}`, console)
     if (data.where !== undefined) console.note(`  at ${data.where}`)
     if (data.help !== undefined) console.note(`  ${cyan('help')}: ${data.help}`)
+    for (const line of data.stack ?? []) console.note(dim(`    ${line}`))
   }
   if (error instanceof UsageError) return exitCodes.usage
   if (error instanceof UserError) return exitCodes.failed

@@ -10,6 +10,7 @@ import { decodeModel, type HostTensor, importOnnx, type ModelProto } from '../on
 import type { DType } from '../types/dtype.ts'
 import { type Shape, sameShape, showShape } from '../types/shape.ts'
 import { externalLoader, readBytes } from './files.ts'
+import { awaitModule, callModule } from './modules.ts'
 import { drawTensor, showType } from './values.ts'
 
 export interface ModelParameter {
@@ -100,14 +101,7 @@ async function importProgram(path: string): Promise<library.ProgramModule> {
     moduleCache: false,
     virtualModules: { sinter: { ...library } },
   })
-  let loaded: unknown
-  try {
-    loaded = await jiti.import(file, { default: true })
-  } catch (cause) {
-    if (cause instanceof UserError) throw cause
-    const message = cause instanceof Error ? cause.message : String(cause)
-    throw new UserError('E_FILE', `the program module ${path} does not load: ${message}`, { cause })
-  }
+  const loaded: unknown = await awaitModule(path, () => jiti.import(file, { default: true }))
   if (!library.isProgram(loaded))
     throw new UserError('E_FILE', `the default export of ${path} is not a program`, {
       help: 'export default program(({ x }) => tanh(x), { x: { shape: [8, 4] } })',
@@ -125,7 +119,7 @@ async function loadProgram(path: string, given: GivenInputs): Promise<LoadedMode
       })
   if (given.shapes.size > 0)
     throw new UserError('E_ARGUMENT', 'a program module states its own shapes', { help: 'leave --shape away' })
-  const traced = module.trace()
+  const traced = callModule(path, () => module.trace())
   const inputs = traced.graph.params.map((p, i) => ({
     name: traced.inputs[i] ?? `input.${i}`,
     shape: p.shape,

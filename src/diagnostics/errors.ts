@@ -55,6 +55,9 @@ export class UserError extends Error {
   }
 }
 
+/** The cause of an error that says the same with more: what a user's function threw stays the cause itself. */
+export const causeOf = (error: UserError): unknown => (error.code === 'E_CALLBACK' ? error.cause : error)
+
 /** A broken promise inside the compiler: always a defect of Sinter, never of the user's program. */
 export class InternalError extends Error {
   readonly code = 'E_INTERNAL'

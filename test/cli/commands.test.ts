@@ -86,7 +86,7 @@ describe('run', () => {
       'malformed',
     ],
     ['a module without program', ['run', file('none.mjs', 'export default 3')], 1, 'E_FILE', 'not a program'],
-    ['a module that throws', ['run', file('throws.mjs', 'throw new Error("boom")')], 1, 'E_FILE', 'boom'],
+    ['a module that throws', ['run', file('throws.mjs', 'throw new Error("boom")')], 1, 'E_CALLBACK', 'boom'],
     ['an input that is not there', ['run', affine, '--shape', 'z=1'], 1, 'E_ARGUMENT', 'no input "z"'],
     ['a value of another shape', ['run', affine, '--input', `x=${npy('two.npy', 1, 2)}`], 1, 'E_SHAPE', 'f32[2]'],
     ['a device that is not there', ['run', affine, '--device', 'abacus'], 2, 'E_ARGUMENT', 'abacus'],
