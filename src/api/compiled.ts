@@ -7,6 +7,7 @@ import type { TargetInfo } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Device, DeviceName } from './device.ts'
 import { largestOf, withLargest } from './largest.ts'
+import { giveWeight, takeWeight } from './reclaim.ts'
 
 /** A device of a backend, the description of its target, and what it cannot run (nothing unless given). */
 export function createCompiledDevice(
@@ -50,6 +51,8 @@ export function createCompiledDevice(
       known = made.target
       const { executable, compiled } = made
       const { program, report } = compiled
+      // Functions that nobody refers to any more are collected when the engine sees their memory.
+      let weight = takeWeight(executable.residentBytes)
       return {
         run: (inputs) => named(() => executable.run(inputs)),
         get hasBegun() {
@@ -57,8 +60,13 @@ export function createCompiledDevice(
         },
         report,
         program,
+        get residentBytes() {
+          return executable.residentBytes
+        },
         dispose: () => {
           executable.dispose()
+          giveWeight(weight)
+          weight = undefined
         },
       }
     },

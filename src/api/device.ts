@@ -4,6 +4,7 @@ import type { Graph } from '../graph/node.ts'
 import type { FusionReport } from '../report/data.ts'
 import type { DeviceBuffer } from '../runtime/backend.ts'
 import type { Program } from '../runtime/program.ts'
+import type { MemoryUse } from '../runtime/resources.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 
@@ -35,6 +36,8 @@ export interface Compiled {
   /** The fusion report and the launch plan; undefined on a device that compiles nothing. */
   readonly report: FusionReport | undefined
   readonly program: Program | undefined
+  /** Bytes of intermediate values and constants that it holds. */
+  readonly residentBytes: number
   dispose(): void
 }
 
@@ -48,6 +51,6 @@ export interface Device {
   /** A copy on the device. */
   copy(buffer: DeviceBuffer): DeviceBuffer
   compile(graph: Graph, request: CompileRequest): Compiled
-  /** Bytes in use and the limit. */
-  memory(): { readonly used: number; readonly limit: number }
+  /** Bytes in use, the limit, and what programs hold. */
+  memory(): MemoryUse
 }

@@ -54,6 +54,12 @@ export interface JitFunction<A extends readonly unknown[], R> {
   explain(...args: { [K in keyof A]: Abstract<A[K]> }): Explanation
   /** Compiles for arguments like these without running. */
   compile(...args: { [K in keyof A]: Abstract<A[K]> }): void
+  /**
+   * Gives back what its programs hold of the device: code, constants, intermediates. Without it they go when the function is collected.
+   * Tensors it gave stay. Calls afterwards throw E_DISPOSED; twice is harmless.
+   */
+  dispose(): void
+  [Symbol.dispose](): void
 }
 
 /** One compiled signature. */
@@ -82,6 +88,9 @@ class Jitted {
   readonly #budgets: Budgets
   /** Most recently used first. */
   readonly #entries: Entry[] = []
+  #disposed = false
+  /** Calls under way: users' kernels may call again. */
+  #running = 0
   readonly #recompiles: Recompiles
 
   constructor(f: (...args: never[]) => unknown, options: JitOptions) {
@@ -96,12 +105,33 @@ class Jitted {
     }
   }
 
+  /** Ends its programs, those that run when they have run. */
+  dispose(): void {
+    this.#disposed = true
+    if (this.#running > 0) return
+    for (const { compiled } of this.#entries.splice(0)) compiled.dispose()
+  }
+
+  #checkAlive(): void {
+    if (this.#disposed)
+      throw new UserError('E_DISPOSED', `the jitted function ${this.#name} has been disposed of`, {
+        help: 'dispose of it after its last call, or make it again with jit',
+      })
+  }
+
   call(args: readonly unknown[]): unknown {
+    this.#checkAlive()
     // Inside another trace the function is part of it.
     if (currentTrace() !== undefined) return this.#f(...(args as never[]))
     const leaves: Tensor[] = []
     const entry = this.#find(args, leaves) ?? this.#compileFor(args, leaves)
-    return run(entry, leaves)
+    this.#running++
+    try {
+      return run(entry, leaves)
+    } finally {
+      this.#running--
+      if (this.#disposed) this.dispose()
+    }
   }
 
   /** The entry of a call's signature, moved to the front. */
@@ -140,6 +170,7 @@ class Jitted {
   }
 
   #add(structure: TreeSpec, args: readonly unknown[]): Entry {
+    this.#checkAlive()
     const device = deviceOr(this.#options.device)
     const traced = traceFunction(this.#f, args)
     const given = new Set(this.#options.donate ?? [])
@@ -333,7 +364,8 @@ export function jit<A extends readonly unknown[], R>(
   const compile = (...args: readonly unknown[]): void => {
     placed(() => jitted.entryFor(args))
   }
-  return Object.assign(call, { explain, compile }) as JitFunction<A, R>
+  const dispose = (): void => jitted.dispose()
+  return Object.assign(call, { explain, compile, dispose, [Symbol.dispose]: dispose }) as JitFunction<A, R>
 }
 
 /** A report with `toString`, which stays out of its data. */

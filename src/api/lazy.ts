@@ -103,21 +103,24 @@ export function readersOf(storage: Storage, nodes: readonly Node[]): boolean[] {
   return nodes.map((n) => known(n) === true)
 }
 
+/** Programs kept for the next evaluation of the same structure: their number, and the bytes they hold together. */
 const maxPrograms = 256
+const maxProgramBytes = 128 << 20
 const programs = new Map<string, Compiled>()
+let programBytes = 0
 
-/** The program of a key, most recently used last; the eldest goes when there are too many. */
+/** The program of a key, most recently used last; the eldest go when there are too many, or they hold too much. */
 function remember(key: string, make: () => Compiled): Compiled {
   const have = programs.get(key)
   if (have !== undefined) programs.delete(key)
   const program = have ?? make()
   programs.set(key, program)
-  if (programs.size > maxPrograms) {
-    const [eldest] = programs
-    if (eldest !== undefined) {
-      programs.delete(eldest[0])
-      eldest[1].dispose()
-    }
+  if (have === undefined) programBytes += program.residentBytes
+  for (const [eldest, old] of programs) {
+    if (old === program || (programs.size <= maxPrograms && programBytes <= maxProgramBytes)) break
+    programs.delete(eldest)
+    programBytes -= old.residentBytes
+    old.dispose()
   }
   return program
 }

@@ -49,29 +49,34 @@ export function giveWeight(weight: ArrayBuffer | undefined): void {
   }
 }
 
-/** Lets the engine run other tasks. */
+/** Lets the engine run other tasks, among them those that free what was collected. */
 const nextTask = (): Promise<void> =>
   new Promise((done) => {
-    setTimeout(done, 0)
+    if (typeof setImmediate === 'function') setImmediate(done)
+    else setTimeout(done, 0)
   })
 
 const attempts = 8
 const nudge = 256 << 20
-/** Bytes in use when nothing could be reclaimed: no use trying again until there are clearly more. */
-const futile = new WeakMap<Device, number>()
-const growth = 32 << 20
+/** Growth of what is in use that calls for a look at what can be collected. */
+const growth = 64 << 20
+/** Bytes in use after the last look. */
+const settled = new WeakMap<Device, number>()
 
-/** When more than half of a device's memory is in use, waits for the engine to collect what is unreachable. */
+/**
+ * When clearly more of a device's memory is in use than after the last look, or the device is crowded, waits for the engine to collect
+ * what is unreachable.
+ */
 export async function reclaim(device: Device): Promise<void> {
   const { used, limit } = device.memory()
-  if (used < limit / 2 || used < (futile.get(device) ?? 0) + growth) return
-  for (let i = 0; i < attempts; i++) {
+  const before = settled.get(device) ?? 0
+  if (used < before) settled.set(device, used)
+  if (used - before < Math.min(growth, limit / 4)) return
+  // What was collected meanwhile is freed in a task of its own: often that is enough.
+  await nextTask()
+  for (let i = 0; i < attempts && device.memory().used > before + growth / 2; i++) {
     untouched(nudge)
     await nextTask()
-    if (device.memory().used < used) {
-      futile.delete(device)
-      return
-    }
   }
-  futile.set(device, used)
+  settled.set(device, device.memory().used)
 }

@@ -42,7 +42,14 @@ export function createReferenceDevice(): Device {
     read: async (buffer, dtype, n) => readSync(buffer, dtype, n),
     free,
     copy: (buffer) => hold(dataOf(buffer).slice()),
-    memory: () => ({ used, limit: Number.POSITIVE_INFINITY }),
+    memory: () => ({
+      used,
+      limit: Number.POSITIVE_INFINITY,
+      programs: 0,
+      modules: 0,
+      arenaBytes: 0,
+      pooledBytes: 0,
+    }),
     compile: (graph: Graph, request: CompileRequest): Compiled => ({
       run: (inputs) => {
         const rounding = request.mode === 'strict' ? 'strict' : 'f64'
@@ -55,6 +62,7 @@ export function createReferenceDevice(): Device {
       hasBegun: false,
       report: undefined,
       program: undefined,
+      residentBytes: 0,
       dispose: () => {},
     }),
   }

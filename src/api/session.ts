@@ -3,6 +3,7 @@
 import { createWasmBackend, type WasmOptions } from '../backends/wasm/backend.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import { wasmTarget } from '../plan/target.ts'
+import type { MemoryUse } from '../runtime/resources.ts'
 import { createCompiledDevice } from './compiled.ts'
 import type { Device, DeviceName } from './device.ts'
 import { checkOptions, kinds, optionNames } from './options.ts'
@@ -104,8 +105,8 @@ export function setDevice(device: DeviceName | Device, options?: DeviceOptions):
 /** The name of the device operations run on. */
 export const getDevice = (): DeviceName => currentDevice().name
 
-/** Bytes that tensors and programs hold on the current device, and its limit. */
-export const memory = (): { readonly used: number; readonly limit: number } => currentDevice().memory()
+/** Bytes that tensors and programs hold on the current device, its limit, and how many programs live there. */
+export const memory = (): MemoryUse => currentDevice().memory()
 
 /** Runs on a device of one's own making (tests). */
 export function useDevice(device: Device): void {

@@ -3,6 +3,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Program } from './program.ts'
+import type { MemoryUse } from './resources.ts'
 
 /** Memory of one tensor on a device, row-major. Opaque to the layers above. */
 export interface DeviceBuffer {
@@ -69,7 +70,7 @@ export interface Backend {
     executable: Executable,
     inputs: readonly DeviceBuffer[],
   ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }>
-  /** Bytes in use and the limit. */
-  memory(): { readonly used: number; readonly limit: number }
+  /** Bytes in use, the limit, and what programs hold. */
+  memory(): MemoryUse
   dispose(): void
 }

@@ -82,7 +82,7 @@ export function interpretedBackend(): Backend {
     },
     settled: async () => {},
     profile: async (executable, inputs) => ({ outputs: executable.run(inputs), times: [] }),
-    memory: () => ({ used, limit: 2 ** 32 }),
+    memory: () => ({ used, limit: 2 ** 32, programs: 0, modules: 0, arenaBytes: 0, pooledBytes: 0 }),
     dispose: () => {},
   }
 }

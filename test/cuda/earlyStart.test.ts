@@ -18,6 +18,7 @@ import * as api from '../../src/index.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
 import { type Command, commandsOf, overlapping } from '../../src/runtime/commands.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { Resources } from '../../src/runtime/resources.ts'
 import { at, type Input, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { workloads } from '../simt/workloads.ts'
@@ -74,7 +75,7 @@ function graphsOf(program: Program, earlyStart: EarlyStart = 'work'): Found[] {
   const device = new CudaDevice(fake.driver.open(0), fake.compiler, { cacheFolder: folder, earlyStart })
   const { bases, commands } = commandsOf(program, { alignment: 16 })
   const addresses = Float64Array.from(bases, (_, i) => (i + 1) * 2 ** 34)
-  const prepared = new Prepared(device, addresses, new Set(), (bytes) => device.pool.alloc(bytes))
+  const prepared = new Prepared(device, addresses, new Set(), new Resources(device.residents))
   prepared.kernels.prepare(commands)
   const out: Found[] = []
   const visit = (list: readonly Command[]): void => {
@@ -239,7 +240,7 @@ test('devices before 9.0, and those told so, start nothing early', () => {
   const old = fakeDevice(1 << 30, 89)
   const device = new CudaDevice(old.driver.open(0), old.compiler, { cacheFolder: folder })
   const { bases, commands } = commandsOf(program, { alignment: 16 })
-  const prepared = new Prepared(device, new Float64Array(bases.length), new Set(), (bytes) => device.pool.alloc(bytes))
+  const prepared = new Prepared(device, new Float64Array(bases.length), new Set(), new Resources(device.residents))
   prepared.kernels.prepare(commands)
   expect(prepared.kernels.waits).toBe(false)
   for (const k of prepared.kernels.all()) expect(k.source.source).not.toContain('wait_for_kernels')

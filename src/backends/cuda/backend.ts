@@ -2,6 +2,7 @@
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
+import type { MemoryUse } from '../../runtime/resources.ts'
 import type { DType } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import type { KernelResources, KernelTimes } from './compile.ts'
@@ -194,8 +195,8 @@ export class CudaBackend implements Backend {
     })
   }
 
-  memory(): { readonly used: number; readonly limit: number } {
-    return { used: this.device.pool.used, limit: this.device.pool.limit }
+  memory(): MemoryUse {
+    return this.device.memoryUse()
   }
 
   dispose(): void {

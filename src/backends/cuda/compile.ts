@@ -11,6 +11,8 @@ import { type CudaCompiler, type CudaContext, DriverError, type FunctionAttribut
 /** A kernel loaded on a device. */
 export interface LoadedKernel {
   readonly fn: number
+  /** What it is kept under. */
+  readonly code: string
   readonly source: KernelSource
   /**
    * Emitted again because it spilled: the registers its tiles may take now, or without loads ahead of its loops, and the bytes a
@@ -73,7 +75,7 @@ export class KernelCache {
   private readonly folder: string | undefined
   private readonly options: readonly string[]
   /** By code. */
-  private readonly loaded = new Map<string, { readonly module: number; readonly fn: number }>()
+  private readonly loaded = new Map<string, { readonly module: number; readonly fn: number; holders: number }>()
   /** Kernels compiled, and those found on disk. */
   compiled = 0
   found = 0
@@ -110,8 +112,40 @@ export class KernelCache {
     return codes.map(({ source, text }) => {
       const have = this.loaded.get(text)
       if (have === undefined) throw new InternalError(`kernel ${source.entry} was not loaded`)
-      return { fn: have.fn, source }
+      return { fn: have.fn, code: text, source }
     })
+  }
+
+  /** One more program holds a kernel; gives what `letGo` is told. */
+  hold({ code }: LoadedKernel): string {
+    const have = this.loaded.get(code)
+    if (have === undefined) throw new InternalError('a kernel that is not loaded is held')
+    have.holders++
+    return code
+  }
+
+  /** One program less holds a kernel; its module goes with the last. */
+  readonly letGo = (code: string): void => {
+    const have = this.loaded.get(code)
+    if (have === undefined || --have.holders > 0) return
+    this.unload(code, have.module)
+  }
+
+  /** Unloads what was loaded to be tried, and is held by nobody. */
+  sweep(): void {
+    for (const [code, { module, holders }] of this.loaded) if (holders === 0) this.unload(code, module)
+  }
+
+  /** Modules that are loaded. */
+  get modules(): number {
+    return this.loaded.size
+  }
+
+  private unload(code: string, module: number): void {
+    this.loaded.delete(code)
+    // What was launched may still run.
+    this.context.synchronize()
+    this.context.unloadModule(module)
   }
 
   /** Bytes a thread keeps in local memory because registers are too few. */
@@ -146,7 +180,7 @@ export class KernelCache {
   private add({ source, text, entry }: Code, module: number): void {
     const fn = this.context.getFunction(module, entry)
     if (source.dynamicSharedBytes > 0) this.context.allowSharedBytes(fn, source.dynamicSharedBytes)
-    this.loaded.set(text, { module, fn })
+    this.loaded.set(text, { module, fn, holders: 0 })
   }
 
   /** The module of a code that is on disk. */

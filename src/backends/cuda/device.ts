@@ -2,6 +2,7 @@
 import type { LaunchDependents } from '../../codegen/simt/capability.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
+import { type MemoryUse, Residents, type Resources } from '../../runtime/resources.ts'
 import { KernelCache } from './compile.ts'
 import {
   type CudaCompiler,
@@ -44,6 +45,8 @@ export class CudaDevice {
   readonly pool: MemoryPool
   readonly kernels: KernelCache
   readonly products: Products | undefined
+  /** Programs that live. */
+  readonly residents = new Residents()
   readonly earlyStart: EarlyStart | undefined
   private chunks: readonly Chunk[] | undefined
 
@@ -114,6 +117,27 @@ export class CudaDevice {
       bytes.set(c.pinned.bytes.subarray(0, Math.min(chunkBytes, bytes.length - i * chunkBytes)), i * chunkBytes)
     }
     if (n === 0) this.context.synchronize()
+  }
+
+  /** Memory that a program holds. */
+  take(bytes: number, resources: Resources): number {
+    return resources.hold(this.release, this.pool.alloc(bytes), bytes)
+  }
+
+  private readonly release = (address: number): void => {
+    this.pool.release(address)
+  }
+
+  memoryUse(): MemoryUse {
+    const { pool, residents, kernels } = this
+    return {
+      used: pool.used,
+      limit: pool.limit,
+      programs: residents.programs,
+      modules: kernels.modules,
+      arenaBytes: residents.bytes,
+      pooledBytes: pool.reserved - pool.used,
+    }
   }
 
   dispose(): void {

@@ -4,6 +4,7 @@ import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.t
 import type { TensorBuffer } from '../../runtime/buffers.ts'
 import { type Base, commandsOf, type Place } from '../../runtime/commands.ts'
 import type { Program } from '../../runtime/program.ts'
+import { Resources } from '../../runtime/resources.ts'
 import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
 import type { KernelResources } from './compile.ts'
 import { type CudaDevice, guarded } from './device.ts'
@@ -14,12 +15,11 @@ const alignment = 16
 
 export class CudaExecutable implements Executable {
   readonly program: Program
-  readonly residentBytes: number
   private readonly device: CudaDevice
   private readonly places: readonly (Place | undefined)[]
   private readonly prepared: Prepared
   private readonly works: readonly Work[]
-  private readonly owned: number[] = []
+  private readonly held: Resources
   private readonly inputs: readonly { readonly base: number; readonly index: number }[]
   private readonly fresh: readonly { readonly base: number; readonly bytes: number }[]
   private readonly outlets: Outlets
@@ -31,32 +31,30 @@ export class CudaExecutable implements Executable {
     this.program = program
     const { bases, commands, places } = commandsOf(program, { alignment })
     this.places = places
-    let resident = 0
-    const take = (bytes: number): number => {
-      const a = device.pool.alloc(bytes)
-      this.owned.push(a)
-      resident += bytes
-      return a
-    }
+    this.held = new Resources(device.residents)
     const moving = new Set(bases.flatMap((b, i) => (b.kind === 'input' || b.kind === 'output' ? [i] : [])))
     this.inputs = bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
     this.outlets = outletsOf(program)
     this.fresh = bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes }] : []))
     try {
-      const addresses = Float64Array.from(bases, (b) => this.place(b, take))
-      this.prepared = new Prepared(device, addresses, moving, take)
+      const addresses = Float64Array.from(bases, (b) => this.place(b))
+      this.prepared = new Prepared(device, addresses, moving, this.held)
       this.prepared.kernels.prepare(commands)
       this.works = this.prepared.prepare(commands)
     } catch (e) {
-      for (const a of this.owned) device.pool.release(a)
+      this.held.dispose()
       throw e
     }
-    this.residentBytes = resident
+    this.held.endWith(this)
   }
 
-  private place(b: Base, take: (bytes: number) => number): number {
+  get residentBytes(): number {
+    return this.held.bytes
+  }
+
+  private place(b: Base): number {
     if (b.kind === 'input' || b.kind === 'output') return 0
-    const address = take(b.bytes)
+    const address = this.device.take(b.bytes, this.held)
     if (b.kind === 'constant') this.device.copyIn(address, b.data)
     return address
   }
@@ -160,7 +158,6 @@ export class CudaExecutable implements Executable {
   dispose(): void {
     if (this.disposed) return
     this.disposed = true
-    this.prepared.dispose()
-    for (const a of this.owned) this.device.pool.release(a)
+    this.held.dispose()
   }
 }

@@ -7,6 +7,7 @@ import { emitKernel, type KernelSource } from '../../codegen/simt/kernel.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { type Command, overlapping, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
+import type { Resources } from '../../runtime/resources.ts'
 import type { KernelCache, LoadedKernel } from './compile.ts'
 
 type Launched = Extract<Command, { kind: 'launch' }>
@@ -43,9 +44,12 @@ export class StepKernels {
   private readonly made = new Map<Kernel, Map<string, LoadedKernel>>()
   /** Bases that the program writes. */
   private written: ReadonlySet<number> = new Set()
+  private readonly resources: Resources
 
-  constructor(cache: KernelCache, caps: SimtCaps) {
+  /** `resources` hold the kernels. */
+  constructor(cache: KernelCache, caps: SimtCaps, resources: Resources) {
     this.cache = cache
+    this.resources = resources
     this.caps = caps
     this.waits = caps.launchDependents !== undefined
   }
@@ -98,6 +102,7 @@ export class StepKernels {
     const variants = this.made.get(step.kernel) ?? new Map<string, LoadedKernel>()
     this.made.set(step.kernel, variants)
     variants.set(keyOf(variant), made)
+    this.resources.hold(this.cache.letGo, this.cache.hold(made))
   }
 
   private emit({ kernel }: KernelStep, { shared, changing }: Variant, form: Partial<SimtCaps> = {}): KernelSource {
@@ -134,6 +139,7 @@ export class StepKernels {
       })
       left = left.filter((k) => !solved.has(k.variant))
     }
+    this.cache.sweep()
   }
 }
 

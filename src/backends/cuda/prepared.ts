@@ -3,6 +3,7 @@ import { cudaCaps, type SimtCaps } from '../../codegen/simt/capability.ts'
 import { callInspector, callKernel, InternalError } from '../../diagnostics/errors.ts'
 import { type BoundBuffer, type Command, elementsOf, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
+import type { Resources } from '../../runtime/resources.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import type { LoadedKernel } from './compile.ts'
@@ -66,6 +67,8 @@ export const capsOf = (
   ...(capability >= 90 && earlyStart !== 'never' ? { launchDependents: earlyStart } : {}),
 })
 
+const endSection = (section: Section): void => section.dispose()
+
 export class Prepared {
   /** Address of each base. */
   readonly addresses: Float64Array
@@ -74,23 +77,17 @@ export class Prepared {
   /** Bases that change from run to run. */
   private readonly moving: ReadonlySet<number>
   private readonly uses = new Map<number, Use[]>()
-  private readonly sections: Section[] = []
-  private readonly take: (bytes: number) => number
+  private readonly resources: Resources
+  private copier: LoadedKernel | undefined
   /** Memory of what runs once. */
   private transient: number[] = []
 
-  /** `take` gives memory until the executable is disposed of. */
-  constructor(
-    device: CudaDevice,
-    addresses: Float64Array,
-    moving: ReadonlySet<number>,
-    take: (bytes: number) => number,
-  ) {
+  constructor(device: CudaDevice, addresses: Float64Array, moving: ReadonlySet<number>, resources: Resources) {
     this.device = device
     this.addresses = addresses
     this.moving = moving
-    this.take = take
-    this.kernels = new StepKernels(device.kernels, capsOf(device.context.properties, device.earlyStart))
+    this.resources = resources
+    this.kernels = new StepKernels(device.kernels, capsOf(device.context.properties, device.earlyStart), resources)
   }
 
   /** Says where a base stands in the next run. */
@@ -111,7 +108,7 @@ export class Prepared {
     const close = (): void => {
       if (launches.length === 0) return
       const section = new Section(this.device.context, launches)
-      if (!passing) this.sections.push(section)
+      if (!passing) this.resources.hold(endSection, section)
       works.push({ kind: 'section', section })
       launches = []
     }
@@ -122,7 +119,7 @@ export class Prepared {
         continue
       }
       if (c.kind === 'copy') {
-        const kernel = this.device.kernels.load(copyKernel)
+        const kernel = this.copying()
         const { bytes } = c.to
         launches.push(
           this.makeLaunch(
@@ -151,6 +148,15 @@ export class Prepared {
     }
     close()
     return works
+  }
+
+  /** The kernel that copies, which the program holds once. */
+  private copying(): LoadedKernel {
+    if (this.copier !== undefined) return this.copier
+    const { kernels } = this.device
+    this.copier = kernels.load(copyKernel)
+    this.resources.hold(kernels.letGo, kernels.hold(this.copier))
+    return this.copier
   }
 
   /** A library's product. Throws ProductRefused where the library has no algorithm for it. */
@@ -203,7 +209,7 @@ export class Prepared {
     const { waits } = this.kernels
     if (tabled.length === 0) return this.makeLaunch(kernel, blocks, direct, [], undefined, top, passing, touches, waits)
     const bytes = 8 * tabled.length
-    const address = passing ? this.device.pool.alloc(bytes) : this.take(bytes)
+    const address = passing ? this.device.pool.alloc(bytes) : this.device.take(bytes, this.resources)
     if (passing) this.transient.push(address)
     const table = new DeviceTable(this.device, address, tabled.length)
     tabled.forEach((entry, i) => {
@@ -341,9 +347,5 @@ export class Prepared {
     const out = hostArray(buffer.dtype, elementsOf(buffer))
     this.device.copyOut(this.at(place), out)
     return out
-  }
-
-  dispose(): void {
-    for (const s of this.sections) s.dispose()
   }
 }

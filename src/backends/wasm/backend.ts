@@ -2,6 +2,7 @@
 import { InternalError } from '../../diagnostics/errors.ts'
 import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
+import type { MemoryUse } from '../../runtime/resources.ts'
 import type { DType } from '../../types/dtype.ts'
 import { type HostArray, hostView } from '../../types/host.ts'
 import { Device, type WasmOptions } from './device.ts'
@@ -66,8 +67,8 @@ class WasmBackend implements Backend {
     return executable.profile(inputs)
   }
 
-  memory(): { readonly used: number; readonly limit: number } {
-    return { used: this.device.heap.used, limit: this.device.heap.limit }
+  memory(): MemoryUse {
+    return this.device.memoryUse()
   }
 
   dispose(): void {

@@ -2,6 +2,7 @@
 
 import { readMargin } from '../../codegen/wasm/pack.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
+import { type MemoryUse, Residents } from '../../runtime/resources.ts'
 import type { HostArray } from '../../types/host.ts'
 import { checkEngine, checkThreads, relaxedMultiplyAdd, sharesMemory } from './engine.ts'
 import { Heap } from './heap.ts'
@@ -30,6 +31,10 @@ export class Device {
   })
   readonly memory: WebAssembly.Memory
   readonly heap: Heap
+  /** Programs that live. */
+  readonly residents = new Residents()
+  /** Modules of those programs. */
+  modules = 0
   /** Multiplications and additions may be fused by relaxed SIMD; where the engine rounds them apart it is not used. */
   readonly relaxed: boolean
   readonly shared: boolean
@@ -103,12 +108,25 @@ export class Device {
 
   addModule(module: WebAssembly.Module): number {
     const id = this.nextModule++
+    this.modules++
     this.pool?.addModule(id, module)
     return id
   }
 
-  removeModule(id: number): void {
+  readonly removeModule = (id: number): void => {
+    this.modules--
     this.pool?.removeModule(id)
+  }
+
+  readonly freeMemory = (address: number): void => {
+    this.heap.free(address)
+  }
+
+  memoryUse(): MemoryUse {
+    const { heap, residents, modules } = this
+    const { used, limit } = heap
+    const pooledBytes = this.memory.buffer.byteLength - used
+    return { used, limit, programs: residents.programs, modules, arenaBytes: residents.bytes, pooledBytes }
   }
 
   dispose(): void {

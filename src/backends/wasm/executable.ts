@@ -7,6 +7,7 @@ import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.t
 import type { TensorBuffer } from '../../runtime/buffers.ts'
 import type { Program } from '../../runtime/program.ts'
 import { kernelsOf } from '../../runtime/region.ts'
+import { Resources } from '../../runtime/resources.ts'
 import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
 import type { Device } from './device.ts'
 import { setEngineFlag } from './host.ts'
@@ -19,11 +20,9 @@ const optimisedAbove = 1_500_000
 
 export class WasmExecutable implements Executable {
   readonly program: Program
-  readonly residentBytes: number
   private readonly device: Device
-  private readonly moduleId: number
+  private readonly resources: Resources
   private readonly prepared: Prepared
-  private readonly owned: readonly number[]
   /** Buffers that a run allocates. */
   private readonly fresh: readonly number[]
   private readonly outlets: Outlets
@@ -53,9 +52,8 @@ export class WasmExecutable implements Executable {
     const module = new WebAssembly.Module(compiled.bytes as Uint8Array<ArrayBuffer>)
     const instance = new WebAssembly.Instance(module, { env: { memory: device.memory }, math: mathImports })
     const numbers = new Map(kernels.map(({ step }, i) => [step, i]))
-    const owned: number[] = []
-    this.owned = owned
-    let resident = 0
+    const resources = new Resources(device.residents)
+    this.resources = resources
     const preparation: Preparation = {
       device,
       moduleId: 0,
@@ -77,24 +75,22 @@ export class WasmExecutable implements Executable {
           calls: Math.min(programs, Math.max(1, Math.floor(work / 500_000))),
         }
       },
-      take: (bytes) => {
-        const a = device.heap.alloc(bytes)
-        owned.push(a)
-        resident += bytes
-        return a
-      },
+      take: (bytes) => resources.hold(device.freeMemory, device.heap.alloc(bytes), bytes),
     }
     try {
       const arena = program.arenaBytes > 0 ? preparation.take(program.arenaBytes) : 0
       this.prepared = new Prepared(program, arena, preparation)
+      device.reserveScratch(Math.max(0, ...compiled.functions.map((f) => f.scratch)))
     } catch (e) {
-      for (const a of owned) device.heap.free(a)
+      resources.dispose()
       throw e
     }
-    this.residentBytes = resident
-    this.moduleId = device.addModule(module)
-    preparation.moduleId = this.moduleId
-    device.reserveScratch(Math.max(0, ...compiled.functions.map((f) => f.scratch)))
+    preparation.moduleId = resources.hold(device.removeModule, device.addModule(module))
+    resources.endWith(this)
+  }
+
+  get residentBytes(): number {
+    return this.resources.bytes
   }
 
   run(inputs: readonly DeviceBuffer[]): DeviceBuffer[] {
@@ -149,8 +145,7 @@ export class WasmExecutable implements Executable {
   dispose(): void {
     if (this.disposed) return
     this.disposed = true
-    for (const a of this.owned) this.device.heap.free(a)
-    this.device.removeModule(this.moduleId)
+    this.resources.dispose()
   }
 }
 

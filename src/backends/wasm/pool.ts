@@ -9,6 +9,8 @@ export type KernelFunction = (params: number, start: number, end: number, scratc
 
 /** Cells (i32) of the control block. */
 const cell = { module: 0, step: 1, params: 2, total: 3, chunk: 4, next: 5 } as const
+/** Workers hold this many modules that ended, at most. */
+const mostDropped = 32
 /** Each worker has cells of its own from here on: the job it shall do, the last it did, its scratch, whether it is up. */
 const workerCells = 16
 const cellsPerWorker = 16
@@ -48,7 +50,7 @@ for (;;) {
   if (job === seen) continue
   seen = job
   if (job < 0) break
-  const run = stepsOf(cells[${cell.module}])['k' + cells[${cell.step}]]
+  const run = stepsOf(cells[${cell.module}])?.['k' + cells[${cell.step}]]
   const params = cells[${cell.params}], total = cells[${cell.total}], chunk = cells[${cell.chunk}]
   const scratch = cells[base + ${own.scratch}]
   for (;;) {
@@ -76,6 +78,8 @@ interface Member {
   readonly worker: NodeWorker
   readonly port: MessagePortLike
   readonly base: number
+  /** Modules it was sent. */
+  readonly sent: Set<number>
   alive: boolean
 }
 
@@ -95,6 +99,8 @@ export class Pool {
   private job = 0
   private cells: Int32Array
   private readonly modules = new Map<number, WebAssembly.Module>()
+  /** Modules that ended since the workers read what they were sent. */
+  private dropped = 0
 
   constructor(options: PoolOptions, threads: WorkerThreads) {
     this.options = options
@@ -109,14 +115,27 @@ export class Pool {
     return new Pool(options, threads)
   }
 
+  /** Modules go to the workers when a kernel of theirs is shared for the first time. */
   addModule(id: number, module: WebAssembly.Module): void {
     this.modules.set(id, module)
-    for (const m of this.members) m.port.postMessage({ id, module })
   }
 
   removeModule(id: number): void {
     this.modules.delete(id)
-    for (const m of this.members) m.port.postMessage({ id, drop: true })
+    const told = this.members.filter((m) => m.sent.delete(id))
+    for (const m of told) m.port.postMessage({ id, drop: true })
+    if (told.length > 0 && ++this.dropped >= mostDropped) this.drain()
+  }
+
+  /** Has the workers read what they were sent: they do before every job, and this one is none. */
+  private drain(): void {
+    this.dropped = 0
+    const up = this.members.filter((m) => m.alive && Atomics.load(this.cells, m.base + own.ready) === 1)
+    this.cells[cell.module] = 0
+    this.cells[cell.total] = 0
+    Atomics.store(this.cells, cell.next, 0)
+    this.begin(up)
+    for (const m of up) this.await(m, this.options.patience)
   }
 
   private start(): void {
@@ -130,7 +149,7 @@ export class Pool {
         workerData: { memory: this.options.memory, control: this.options.control, index, port: port2 },
         transferList: [port2],
       } as ConstructorParameters<WorkerThreads['Worker']>[1])
-      const member: Member = { worker, port: port1, base, alive: true }
+      const member: Member = { worker, port: port1, base, sent: new Set(), alive: true }
       worker.on('exit', () => {
         member.alive = false
       })
@@ -139,7 +158,6 @@ export class Pool {
       })
       worker.unref()
       port1.unref()
-      for (const [id, module] of this.modules) port1.postMessage({ id, module })
       return member
     })
     this.job = 0
@@ -183,12 +201,15 @@ export class Pool {
     cells[cell.total] = total
     cells[cell.chunk] = chunk
     Atomics.store(cells, cell.next, 0)
-    this.job = (this.job + 1) & 0x3fffffff
+    const module = this.modules.get(moduleId)
     for (const m of members) {
       cells[m.base + own.scratch] = scratchOf((m.base - workerCells) / cellsPerWorker)
-      Atomics.store(cells, m.base + own.job, this.job)
-      Atomics.notify(cells, m.base + own.job)
+      if (m.sent.has(moduleId)) continue
+      m.sent.add(moduleId)
+      m.port.postMessage({ id: moduleId, module })
     }
+    this.dropped = 0
+    this.begin(members)
     let longest = 0
     for (;;) {
       const at = Atomics.add(cells, cell.next, chunk)
@@ -199,6 +220,15 @@ export class Pool {
     }
     const patience = this.options.patience + 50 * longest
     for (const m of members) this.await(m, patience)
+  }
+
+  /** Starts the job that the cells tell. */
+  private begin(members: readonly Member[]): void {
+    this.job = (this.job + 1) & 0x3fffffff
+    for (const m of members) {
+      Atomics.store(this.cells, m.base + own.job, this.job)
+      Atomics.notify(this.cells, m.base + own.job)
+    }
   }
 
   private await(m: Member, patience: number): void {

@@ -2,6 +2,7 @@
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import { type Backend, CannotWait, type DeviceBuffer, type Executable, type StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
+import type { MemoryUse } from '../../runtime/resources.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostView } from '../../types/host.ts'
 import { WebgpuDevice } from './device.ts'
@@ -151,8 +152,8 @@ export class WebgpuBackend implements Backend {
     return executable.profile(inputs)
   }
 
-  memory(): { readonly used: number; readonly limit: number } {
-    return { used: this.device.pool.used, limit: this.device.pool.limit }
+  memory(): MemoryUse {
+    return this.device.memoryUse()
   }
 
   dispose(): void {

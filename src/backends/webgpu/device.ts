@@ -3,6 +3,7 @@ import { type SimtCaps, webgpuCaps } from '../../codegen/simt/capability.ts'
 import { commonCode, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
+import { type MemoryUse, Residents, type Resources } from '../../runtime/resources.ts'
 import { type DeviceLimits, usage } from './host.ts'
 import { BufferPool } from './memory.ts'
 import { Recorder } from './recorder.ts'
@@ -17,7 +18,10 @@ export class WebgpuDevice {
   readonly caps: SimtCaps
   readonly pool: BufferPool<GPUBuffer>
   readonly recorder: Recorder
-  private readonly pipelines = new Map<string, GPUComputePipeline>()
+  /** Programs that live. */
+  readonly residents = new Residents()
+  /** By code, with the number of programs that hold it. */
+  private readonly pipelines = new Map<string, { readonly pipeline: GPUComputePipeline; holders: number }>()
   private lostBecause: string | undefined
   private failure: Error | undefined
   /** Checks under way: errors arrive later than the calls that cause them. */
@@ -122,21 +126,46 @@ export class WebgpuDevice {
   }
 
   /** Gives a buffer back; work that was recorded still sees it. */
-  release(buffer: GPUBuffer): void {
+  readonly release = (buffer: GPUBuffer): void => {
     this.pool.release(buffer)
   }
 
-  /** The pipeline of a source; what is wrong with it is reported under the kernel's name. Kernels of one code share one. */
-  pipeline(source: Pick<KernelSource, 'source' | 'entry'>): GPUComputePipeline {
+  memoryUse(): MemoryUse {
+    const { pool, residents, pipelines } = this
+    const { used, limit, spareBytes: pooledBytes } = pool
+    return {
+      used,
+      limit,
+      programs: residents.programs,
+      modules: pipelines.size,
+      arenaBytes: residents.bytes,
+      pooledBytes,
+    }
+  }
+
+  /**
+   * The pipeline of a source, which `resources` hold from now on; what is wrong with it is reported under the kernel's name. Kernels of
+   * one code share one.
+   */
+  pipeline(source: Pick<KernelSource, 'source' | 'entry'>, resources: Resources): GPUComputePipeline {
     const { text: code, entry } = commonCode(source)
+    const have = this.pipelines.get(code) ?? { pipeline: this.makePipeline(code, entry, source.entry), holders: 0 }
+    this.pipelines.set(code, have)
+    have.holders++
+    resources.hold(this.letGo, code)
+    return have.pipeline
+  }
+
+  private readonly letGo = (code: string): void => {
     const have = this.pipelines.get(code)
-    if (have !== undefined) return have
-    const made = this.scoped(`the kernel ${source.entry}`, () => {
+    if (have !== undefined && --have.holders === 0) this.pipelines.delete(code)
+  }
+
+  private makePipeline(code: string, entry: string, name: string): GPUComputePipeline {
+    return this.scoped(`the kernel ${name}`, () => {
       const module = this.gpu.createShaderModule({ code, label: entry })
       return this.gpu.createComputePipeline({ label: entry, layout: 'auto', compute: { module, entryPoint: entry } })
     })
-    this.pipelines.set(code, made)
-    return made
   }
 
   write(buffer: GPUBuffer, data: ArrayBufferView): void {

@@ -4,6 +4,7 @@ import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.t
 import type { TensorBuffer } from '../../runtime/buffers.ts'
 import { commandsOf, type Place } from '../../runtime/commands.ts'
 import type { Program } from '../../runtime/program.ts'
+import { Resources } from '../../runtime/resources.ts'
 import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
 import type { WebgpuDevice } from './device.ts'
 import { mapRead, usage } from './host.ts'
@@ -29,12 +30,11 @@ function remember(known: GPUBuffer[], buffer: GPUBuffer): void {
 
 export class WebgpuExecutable implements Executable {
   readonly program: Program
-  readonly residentBytes: number
   private readonly device: WebgpuDevice
   private readonly places: readonly (Place | undefined)[]
   private readonly prepared: Prepared
   private readonly works: readonly Work[]
-  private readonly owned: GPUBuffer[] = []
+  private readonly resources: Resources
   private readonly inputs: readonly { readonly base: number; readonly index: number }[]
   private readonly fresh: readonly Fresh[]
   private readonly outlets: Outlets
@@ -46,14 +46,9 @@ export class WebgpuExecutable implements Executable {
     this.program = program
     const list = commandsOf(program, { alignment: device.limits.minStorageBufferOffsetAlignment })
     this.places = list.places
-    let resident = 0
-    const take = (bytes: number): GPUBuffer => {
-      const b = device.take(bytes)
-      this.owned.push(b)
-      resident += bytes
-      return b
-    }
-    this.prepared = new Prepared(device, list, take)
+    const resources = new Resources(device.residents)
+    this.resources = resources
+    this.prepared = new Prepared(device, list, resources)
     this.outlets = outletsOf(program)
     this.inputs = list.bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
     this.fresh = list.bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes, known: [] }] : []))
@@ -62,15 +57,19 @@ export class WebgpuExecutable implements Executable {
       this.works = this.prepared.prepare(list.commands)
       list.bases.forEach((b, i) => {
         if (b.kind === 'input' || b.kind === 'output') return
-        const buffer = take(b.bytes)
+        const buffer = resources.hold(device.release, device.take(b.bytes), b.bytes)
         if (b.kind === 'constant') device.write(buffer, b.data)
         this.prepared.buffers[i] = buffer
       })
     } catch (e) {
-      for (const b of this.owned) device.release(b)
+      resources.dispose()
       throw e
     }
-    this.residentBytes = resident
+    resources.endWith(this)
+  }
+
+  get residentBytes(): number {
+    return this.resources.bytes
   }
 
   run(inputs: readonly DeviceBuffer[]): DeviceBuffer[] {
@@ -193,7 +192,7 @@ export class WebgpuExecutable implements Executable {
   dispose(): void {
     if (this.disposed) return
     this.disposed = true
-    for (const b of this.owned) this.device.release(b)
+    this.resources.dispose()
   }
 }
 

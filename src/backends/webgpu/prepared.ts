@@ -1,10 +1,11 @@
 /** The commands of a launch plan made ready for WebGPU: pipelines, bind groups, and commands encoded. */
-import { dispatchSize, emitKernel } from '../../codegen/simt/kernel.ts'
+import { dispatchSize, emitKernel, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { Kernel, KernelParam } from '../../kernel/ir.ts'
 import { bufferOf, type Command, type commandsOf, type Place } from '../../runtime/commands.ts'
 import type { KernelStep, Program } from '../../runtime/program.ts'
 import { kernelsOf } from '../../runtime/region.ts'
+import type { Resources } from '../../runtime/resources.ts'
 import { showShape } from '../../types/shape.ts'
 import { shareParams } from './aliases.ts'
 import { byteCopy } from './byteCopy.ts'
@@ -60,14 +61,27 @@ export class Prepared {
   readonly buffers: (GPUBuffer | undefined)[]
   private readonly device: WebgpuDevice
   private readonly bases: CommandList['bases']
+  private readonly resources: Resources
+  /** By source. */
+  private readonly pipelines = new Map<string, GPUComputePipeline>()
   private take: (bytes: number) => GPUBuffer
   private isTried = false
 
-  constructor(device: WebgpuDevice, list: CommandList, take: (bytes: number) => GPUBuffer) {
+  constructor(device: WebgpuDevice, list: CommandList, resources: Resources) {
     this.device = device
     this.buffers = list.bases.map(() => undefined)
     this.bases = list.bases
-    this.take = take
+    this.resources = resources
+    this.take = (bytes) => resources.hold(device.release, device.take(bytes), bytes)
+  }
+
+  /** The pipeline of a source, held once however often its kernel is dispatched. */
+  private pipeline(source: Pick<KernelSource, 'source' | 'entry'>): GPUComputePipeline {
+    const have = this.pipelines.get(source.source)
+    if (have !== undefined) return have
+    const made = this.device.pipeline(source, this.resources)
+    this.pipelines.set(source.source, made)
+    return made
   }
 
   at(base: number): GPUBuffer {
@@ -125,7 +139,7 @@ export class Prepared {
       this.device.write(buffer, new Uint32Array([from.offset, to.offset, to.bytes, 0]))
       return buffer
     })
-    const pipeline = this.device.pipeline(byteCopy)
+    const pipeline = this.pipeline(byteCopy)
     const all = (p: Place): Place => ({ base: p.base, offset: 0, bytes: Math.ceil((p.offset + p.bytes) / 16) * 16 })
     return {
       kind: 'dispatch',
@@ -171,7 +185,7 @@ export class Prepared {
       {
         kind: 'dispatch',
         top,
-        pipeline: device.pipeline(source),
+        pipeline: this.pipeline(source),
         name: kernel.name,
         size: dispatchSize(source.programs, device.limits.maxComputeWorkgroupsPerDimension),
         bound,

@@ -36,6 +36,7 @@ export function checkedDevice(backend: Backend, target: TargetInfo, fuse: boolea
         },
         report: compiled.report,
         program: compiled.program,
+        residentBytes: executable.residentBytes,
         dispose: () => {
           executable.dispose()
         },
