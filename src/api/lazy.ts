@@ -106,21 +106,26 @@ export function readersOf(storage: Storage, nodes: readonly Node[]): boolean[] {
 /** Programs kept for the next evaluation of the same structure: their number, and the bytes they hold together. */
 const maxPrograms = 256
 const maxProgramBytes = 128 << 20
-const programs = new Map<string, Compiled>()
+const programs = new Map<string, { readonly program: Compiled; readonly bytes: number }>()
 let programBytes = 0
 
 /** The program of a key, most recently used last; the eldest go when there are too many, or they hold too much. */
 function remember(key: string, make: () => Compiled): Compiled {
   const have = programs.get(key)
-  if (have !== undefined) programs.delete(key)
-  const program = have ?? make()
-  programs.set(key, program)
-  if (have === undefined) programBytes += program.residentBytes
+  if (have !== undefined) {
+    programs.delete(key)
+    programs.set(key, have)
+    return have.program
+  }
+  const program = make()
+  const bytes = program.residentBytes
+  programs.set(key, { program, bytes })
+  programBytes += bytes
   for (const [eldest, old] of programs) {
-    if (old === program || (programs.size <= maxPrograms && programBytes <= maxProgramBytes)) break
+    if (old.program === program || (programs.size <= maxPrograms && programBytes <= maxProgramBytes)) break
     programs.delete(eldest)
-    programBytes -= old.residentBytes
-    old.dispose()
+    programBytes -= old.bytes
+    old.program.dispose()
   }
   return program
 }

@@ -127,6 +127,14 @@ test('results outlive the function that gave them', () => {
   expect(y.dataSync()).toEqual(Float32Array.of(2, 2, 2, 2))
 })
 
+test('a function ends while a result of it is being read', async () => {
+  const f = s.jit((a: s.Tensor) => a.matmul(a).add(1).matmul(a))
+  const x = s.tensor(new Float32Array(64).fill(1), { shape: [8, 8] })
+  const pending = f(x).data()
+  f.dispose()
+  expect(await pending).toEqual(new Float32Array(64).fill(72))
+})
+
 test('a function that ends while it runs', () => {
   const x = s.tensor(new Float32Array(64).fill(1), { shape: [8, 8] })
   const before = s.memory().programs

@@ -137,7 +137,7 @@ export class MemoryPool {
       'E_OUT_OF_MEMORY',
       `no room for ${mib(bytes)} on ${this.context.properties.name}: ${mib(this.used)} of ${mib(this.limit)} are in use`,
       {
-        help: 'free tensors you no longer need: donate inputs to jit, wrap loops in tidy(), declare tensors with using, or call dispose()',
+        help: 'free tensors you no longer need: donate inputs to jit, wrap loops in tidy(), declare tensors with using, or call dispose(); a loop frees what it dropped only where it awaits, as `await x.data()` does',
       },
     )
   }

@@ -145,7 +145,8 @@ export class Heap {
         help:
           bytes > this.limit
             ? 'this alone is more than all its memory: use smaller tensors or batches, or give jit a memoryBudget'
-            : 'free tensors you no longer need: donate inputs to jit, wrap loops in tidy(), declare tensors with using, or call dispose()',
+            : 'free tensors you no longer need: donate inputs to jit, wrap loops in tidy(), declare tensors with using, or call dispose(); ' +
+              'a loop frees what it dropped only where it awaits, as `await x.data()` does',
       },
     )
   }

@@ -166,7 +166,7 @@ export class BufferPool<B extends { readonly size: number }> {
 
   private fail(message: string): never {
     throw new UserError('E_OUT_OF_MEMORY', message, {
-      help: 'work on smaller pieces, free tensors you no longer need, or donate inputs to jit',
+      help: 'work on smaller pieces, free tensors you no longer need (a loop frees what it dropped only where it awaits), or donate inputs to jit',
     })
   }
 }
