@@ -1,108 +1,69 @@
-/**
- * Memory that goes back: resident memory of loops that read each result, and of jitted functions that are made, called and dropped. Each is
- * measured in the item's own process, with the engine collecting when it likes.
- */
-import { jit, memory, ones, setDevice, softmax, tensor } from '../../dist/index.js'
+/** Memory that is resident while programs are made and dropped, and while results are read one by one. */
+import * as api from '../../dist/index.js'
 
-const mib = 2 ** 20
-const resident = () => process.memoryUsage.rss() / mib
+const { jit, matmul, memory, random, softmax, tensor } = api
+const elements = 1 << 20
+const rounds = 1500
 
-/** The most that was resident while 1,500 results of 4 MB were made and read. */
-async function reading(step, read) {
-  setDevice('wasm')
-  const x = ones([mib]).evaluate()
+/** Most bytes that were resident while a loop read each result, in MB. */
+async function residentReading(step) {
+  const x = random.normal(random.key(0), [elements]).evaluate()
   let most = 0
-  for (let i = 0; i < 1500; i++) {
-    await read(step(x, tensor(i)))
-    most = Math.max(most, resident())
+  for (let i = 0; i < rounds; i++) {
+    await step(x, tensor(i)).data()
+    most = Math.max(most, process.memoryUsage.rss())
   }
-  return most
+  return most / 1e6
 }
 
-const scaled = (x, k) => x.mul(k)
-
-/** The most that was resident, 0 where the loop ended with the error that names the remedy. */
-async function readingSync(step) {
-  setDevice('wasm')
-  const x = ones([mib]).evaluate()
-  let most = 0
-  try {
-    for (let i = 0; i < 1500; i++) {
-      step(x, tensor(i)).dataSync()
-      most = Math.max(most, resident())
-    }
-  } catch (error) {
-    if (error.code !== 'E_OUT_OF_MEMORY' || !/await/.test(error.message)) throw error
-    return 0
-  }
-  return most
-}
-
-/**
- * How much more is resident while the later functions of `count` are made, called and dropped than while the first tenth are, in percent of
- * that.
- */
-export async function dropping(count, turn) {
-  setDevice('wasm')
-  const x = ones([1024, 1024]).evaluate()
+/** Programs that live after so many functions were made, called and dropped. */
+async function programsAfter(count, side) {
+  const x = random.normal(random.key(0), [side, side]).evaluate()
   const one = (i) => {
-    const f = jit((a) => softmax(a.matmul(a).mul(i + 1)).matmul(a))
+    const f = jit((a) => softmax(matmul(a, a).add(i)).matmul(a))
     f(x).dispose()
   }
-  let first = 0
-  let later = 0
   for (let i = 0; i < count; i++) {
     one(i)
-    await turn()
-    if (i < count / 10) first = Math.max(first, resident())
-    else later = Math.max(later, resident())
-    if (process.env.SOAK_LOG !== undefined && i % 100 === 99)
-      console.error(i + 1, Math.round(resident()), JSON.stringify(memory()))
+    await new Promise((done) => setImmediate(done))
+    if (i % 20 === 19) gc()
   }
-  return (100 * (later - first)) / first
+  gc()
+  await new Promise((done) => setTimeout(done, 20))
+  return memory()
 }
-
-const task = () => new Promise((done) => setImmediate(done))
 
 export const items = [
   {
-    id: 'lifetime-await-jit',
-    what: 'resident memory of a jitted loop that reads 1,500 results of 4 MB with await data()',
-    unit: 'MiB',
+    id: 'reading-jit',
+    what: 'resident while 1,500 results of 4 MB of a jitted function are read',
+    unit: 'MB',
     bound: 600,
-    measure: () => reading(jit(scaled), (y) => y.data()),
-    seconds: 120,
+    measure: () => residentReading(jit((x, k) => x.mul(k).add(1))),
   },
   {
-    id: 'lifetime-await-lazy',
-    what: 'resident memory of a lazy loop that reads 1,500 results of 4 MB with await data()',
-    unit: 'MiB',
+    id: 'reading-lazy',
+    what: 'resident while 1,500 results of 4 MB of lazy operations are read',
+    unit: 'MB',
     bound: 600,
-    measure: () => reading(scaled, (y) => y.data()),
-    seconds: 120,
+    measure: () => residentReading((x, k) => x.mul(k).add(1)),
   },
   {
-    id: 'lifetime-sync-jit',
-    what: 'resident memory of a jitted loop that reads 1,500 results of 4 MB with dataSync(), 0 where it ends with the coded error',
-    unit: 'MiB',
-    bound: 600,
-    measure: () => readingSync(jit(scaled)),
-    seconds: 120,
+    id: 'dropped-programs',
+    what: 'programs left of 200 functions that were dropped',
+    unit: 'programs',
+    bound: 1,
+    measure: async () => (await programsAfter(200, 16)).programs,
   },
   {
-    id: 'lifetime-sync-lazy',
-    what: 'resident memory of a lazy loop that reads 1,500 results of 4 MB with dataSync(), 0 where it ends with the coded error',
-    unit: 'MiB',
-    bound: 600,
-    measure: () => readingSync(scaled),
-    seconds: 120,
-  },
-  {
-    id: 'lifetime-dropped',
-    what: 'growth of resident memory over 200 jitted functions dropped (softmax of products, 1024 x 1024)',
-    unit: '%',
-    bound: 10,
-    measure: () => dropping(200, task),
+    id: 'dropped-memory',
+    what: 'memory of the device in use and pooled after 200 functions of 1024 x 1024 were dropped',
+    unit: 'MB',
+    bound: 160,
     seconds: 240,
+    measure: async () => {
+      const { used, pooledBytes } = await programsAfter(200, 1024)
+      return (used + pooledBytes) / 1e6
+    },
   },
 ]
