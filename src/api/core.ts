@@ -1,5 +1,6 @@
 /** The state of a tensor: concrete, pending, traced or gone; and how an operation on tensors becomes nodes. */
 
+import './disposal.ts'
 import type { Operand } from '../compose/elementwise.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
 import { withContext } from '../graph/build.ts'

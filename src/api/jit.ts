@@ -1,4 +1,5 @@
 /** `jit`: a function of tensors compiled once per input signature. */
+import './disposal.ts'
 import type { Budgets } from '../compile/planGraph.ts'
 import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { FusionReport } from '../report/data.ts'

@@ -1,6 +1,7 @@
 /** The current device: the one place that knows which devices exist. */
 
-import { createWasmBackend, type WasmOptions } from '../backends/wasm/backend.ts'
+import { createWasmBackend } from '../backends/wasm/backend.ts'
+import type { WasmOptions } from '../backends/wasm/options.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import { wasmTarget } from '../plan/target.ts'
 import type { MemoryUse } from '../runtime/resources.ts'

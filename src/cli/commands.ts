@@ -181,7 +181,11 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     .command('demo')
     .description('compile, explain, run and measure the model that ships with Sinter')
     .option('--device <device>', devices, 'wasm')
-    .action(async (o: Raw) => done(await demoCommand({ device: device(o) }, console)))
+    .option('--seconds <number>', 'how long to measure each program', '1')
+    .action(async (o: Raw) => {
+      const seconds = parseAmount(text(o, 'seconds') ?? '1', '--seconds')
+      done(await demoCommand({ device: device(o), seconds }, console))
+    })
   return program
 }
 

@@ -9,7 +9,7 @@ import { readElement } from '../scalar/host.ts'
 import { interleave, kernelTitle, median } from './bench.ts'
 import { type Console, exitCodes } from './console.ts'
 import type { DeviceName } from './devices.ts'
-import { readBytes } from './files.ts'
+import { readBytes, typedPath } from './files.ts'
 import { fillInputs, type LoadedModel, loadModel } from './load.ts'
 import { readNpy } from './npy.ts'
 import { compile, Session } from './session.ts'
@@ -25,13 +25,16 @@ export interface DemoOptions {
 const example = (name: string): string => fileURLToPath(new URL(`../../examples/${name}`, import.meta.url))
 /** Program modules that are measured too: work between the matrix products, where memory is the limit. */
 const programs = ['residual.ts', 'adam.ts'] as const
-const modelPath = 'examples/digits/digits.onnx'
 
-const next = [
-  [`npx sinter explain ${modelPath} --html report.html`, 'the whole report, with a picture'],
-  [`npx sinter bench ${modelPath}`, 'kernel by kernel, against this machine'],
-  ['npx sinter explain examples/attention.ts --kernels', 'a program in TypeScript, down to its kernels'],
-] as const
+const next = (modelPath: string) =>
+  [
+    [`npx sinter explain ${modelPath} --html report.html`, 'the whole report, with a picture'],
+    [`npx sinter bench ${modelPath}`, 'kernel by kernel, against this machine'],
+    [
+      `npx sinter explain ${typedPath(example('attention.ts'))} --kernels`,
+      'a program in TypeScript, down to its kernels',
+    ],
+  ] as const
 
 /** What fused and unfused may differ by: sums in another order, in f32. */
 const tolerance = { rtol: 1e-4, atol: 1e-5 }
@@ -119,6 +122,7 @@ function compareResults(
 export async function demoCommand(options: DemoOptions, console: Console): Promise<number> {
   const images = readNpy(readBytes(example('digits/images.npy')), 'images.npy')
   const labels = numbers(readNpy(readBytes(example('digits/labels.npy')), 'labels.npy'))
+  const modelPath = typedPath(example('digits/digits.onnx'))
   const model = await loadModel(example('digits/digits.onnx'), {
     values: new Map([['image', images]]),
     shapes: new Map(),
@@ -160,7 +164,9 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
         await measure(session, m, options.seconds ?? 1, console)
     }
     console.line(bold('Next'))
-    for (const [command, what] of next) console.line(`  ${command.padEnd(68)}  ${dim(what)}`)
+    const commands = next(modelPath)
+    const width = Math.max(...commands.map(([command]) => command.length))
+    for (const [command, what] of commands) console.line(`  ${command.padEnd(width)}  ${dim(what)}`)
     return agree ? 0 : exitCodes.failed
   } finally {
     session.close()

@@ -10,7 +10,7 @@ import {
   type Stats,
   writeFileSync,
 } from 'node:fs'
-import { dirname, join, sep } from 'node:path'
+import { dirname, isAbsolute, join, relative, sep } from 'node:path'
 import { makeFolder } from '../backends/folders.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { ExternalLoader } from '../onnx/index.ts'
@@ -120,4 +120,12 @@ export function externalLoader(modelPath: string): ExternalLoader {
       throw fileError('read', path, cause)
     }
   }
+}
+
+/** A path as one types it in a shell: relative to a folder where it lies inside, quoted where it has to be. */
+export function typedPath(path: string, from = process.cwd()): string {
+  const inside = relative(from, path)
+  const shown = inside.startsWith('..') || isAbsolute(inside) ? path : inside
+  if (/^[\w@%+=:,./-]+$/.test(shown)) return shown
+  return process.platform === 'win32' ? `"${shown}"` : `'${shown.replaceAll("'", "'\\''")}'`
 }

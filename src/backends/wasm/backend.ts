@@ -5,10 +5,9 @@ import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
 import type { DType } from '../../types/dtype.ts'
 import { type HostArray, hostView } from '../../types/host.ts'
-import { Device, type WasmOptions } from './device.ts'
+import { Device } from './device.ts'
 import { WasmExecutable } from './executable.ts'
-
-export type { WasmOptions } from './device.ts'
+import type { WasmOptions } from './options.ts'
 
 /** A backend with a memory of its own. In a browser, or with `threads: 1`, it runs on the calling thread alone. */
 export function createWasmBackend(options: WasmOptions = {}): Backend {

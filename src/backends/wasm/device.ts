@@ -7,18 +7,8 @@ import type { HostArray } from '../../types/host.ts'
 import { checkEngine, checkThreads, relaxedMultiplyAdd, sharesMemory } from './engine.ts'
 import { Heap } from './heap.ts'
 import { processors } from './host.ts'
+import type { WasmOptions } from './options.ts'
 import { controlBytes, maxWorkers, Pool } from './pool.ts'
-
-export interface WasmOptions {
-  /** Threads that run kernels, the calling one included; default: the processors, at most 8. 1 outside Node. */
-  readonly threads?: number
-  /** Most bytes of memory, at most 4 GiB. */
-  readonly memoryLimit?: number
-  /** Milliseconds to wait for a worker thread that should have finished (then E_WORKER_LOST). */
-  readonly workerPatience?: number
-  /** Estimated nanoseconds of work above which a kernel is split over threads (150,000; tests split everything). */
-  readonly shareAbove?: number
-}
 
 const page = 65536
 /** The last page stays out of reach: addresses and their immediates must not wrap. */
