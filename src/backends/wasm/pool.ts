@@ -9,8 +9,8 @@ export type KernelFunction = (params: number, start: number, end: number, scratc
 
 /** Cells (i32) of the control block. */
 const cell = { module: 0, step: 1, params: 2, total: 3, chunk: 4, next: 5 } as const
-/** Workers hold this many modules that ended, at most. */
-const mostDropped = 32
+/** Modules that workers may have kept when others take their place. */
+const mostDropped = 64
 /** Each worker has cells of its own from here on: the job it shall do, the last it did, its scratch, whether it is up. */
 const workerCells = 16
 const cellsPerWorker = 16
@@ -50,7 +50,7 @@ for (;;) {
   if (job === seen) continue
   seen = job
   if (job < 0) break
-  const run = stepsOf(cells[${cell.module}])?.['k' + cells[${cell.step}]]
+  const run = stepsOf(cells[${cell.module}])['k' + cells[${cell.step}]]
   const params = cells[${cell.params}], total = cells[${cell.total}], chunk = cells[${cell.chunk}]
   const scratch = cells[base + ${own.scratch}]
   for (;;) {
@@ -99,7 +99,7 @@ export class Pool {
   private job = 0
   private cells: Int32Array
   private readonly modules = new Map<number, WebAssembly.Module>()
-  /** Modules that ended since the workers read what they were sent. */
+  /** Modules that ended since the workers started. */
   private dropped = 0
 
   constructor(options: PoolOptions, threads: WorkerThreads) {
@@ -120,22 +120,15 @@ export class Pool {
     this.modules.set(id, module)
   }
 
+  /**
+   * A worker lets a module go when it reads what it was sent, before its next job, and its engine collects seldom, since little happens
+   * there: after some modules the workers end, with all they keep, and the next shared job starts others.
+   */
   removeModule(id: number): void {
     this.modules.delete(id)
     const told = this.members.filter((m) => m.sent.delete(id))
     for (const m of told) m.port.postMessage({ id, drop: true })
-    if (told.length > 0 && ++this.dropped >= mostDropped) this.drain()
-  }
-
-  /** Has the workers read what they were sent: they do before every job, and this one is none. */
-  private drain(): void {
-    this.dropped = 0
-    const up = this.members.filter((m) => m.alive && Atomics.load(this.cells, m.base + own.ready) === 1)
-    this.cells[cell.module] = 0
-    this.cells[cell.total] = 0
-    Atomics.store(this.cells, cell.next, 0)
-    this.begin(up)
-    for (const m of up) this.await(m, this.options.patience)
+    if (told.length > 0 && ++this.dropped >= mostDropped) this.stop()
   }
 
   private start(): void {
@@ -208,7 +201,6 @@ export class Pool {
       m.sent.add(moduleId)
       m.port.postMessage({ id: moduleId, module })
     }
-    this.dropped = 0
     this.begin(members)
     let longest = 0
     for (;;) {
@@ -261,6 +253,7 @@ export class Pool {
       void m.worker.terminate()
     }
     this.members = []
+    this.dropped = 0
     // A worker that is still busy keeps the old control block's counters: it must find no work left.
     Atomics.store(this.cells, cell.next, 0x7fffff00)
   }
