@@ -6,7 +6,7 @@ import { evaluateConstant } from '../backends/reference/evaluate.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
 import * as library from '../index.ts'
-import { decodeModel, type HostTensor, importOnnx, type ModelProto } from '../onnx/index.ts'
+import { type HostTensor, importOnnx, OpenShapes, type Wording } from '../onnx/index.ts'
 import type { DType } from '../types/dtype.ts'
 import { type Shape, sameShape, showShape } from '../types/shape.ts'
 import { externalLoader, readBytes } from './files.ts'
@@ -38,26 +38,22 @@ export interface GivenInputs {
 
 export const nothingGiven: GivenInputs = { values: new Map(), shapes: new Map() }
 
-/** Names the option that fixes an unknown extent, before the importer meets it. */
-function checkShapesKnown(model: ModelProto, given: GivenInputs): void {
-  const initialised = new Set(model.graph.initializer.map((t) => t.name))
-  const bound = new Set<string>()
-  for (const v of model.graph.input) {
-    if (!given.values.has(v.name) && !given.shapes.has(v.name)) continue
-    for (const d of v.shape ?? []) if (typeof d === 'string') bound.add(d)
-  }
-  for (const v of model.graph.input) {
-    if (initialised.has(v.name) || v.kind !== 'tensor') continue
-    if (given.values.has(v.name) || given.shapes.has(v.name)) continue
-    const open = v.shape?.some((d) => typeof d !== 'number' && !(typeof d === 'string' && bound.has(d))) ?? true
-    if (!open) continue
-    const declared = v.shape?.map((d) => d ?? '?').join(', ')
-    const example = v.shape?.map((d) => (typeof d === 'number' ? d : 1)).join(',') ?? '1,3,224,224'
-    throw new UserError(
-      'E_ONNX_INPUT',
-      `input "${v.name}" has ${declared === undefined ? 'no declared shape' : `the open shape [${declared}]`}`,
-      { help: `say --shape ${v.name}=${example}, or give a value with --input ${v.name}=FILE.npy` },
-    )
+/** As a shell takes it; what cannot be typed stays. */
+const shellWord = (text: string): string =>
+  /^[\w.,:/=@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+
+/** How the command line gives shapes and values. */
+const asOptions: Wording = {
+  shapes: (shapes) =>
+    `say ${shapes.map(([name, s]) => `--shape ${shellWord(`${name}=${s.map((d) => d ?? '?').join(',')}`)}`).join(' ')}`,
+  values: 'a value with --input NAME=FILE.npy',
+}
+
+function inOptions<R>(body: () => R): R {
+  try {
+    return body()
+  } catch (error) {
+    throw error instanceof OpenShapes ? error.worded(asOptions) : error
   }
 }
 
@@ -69,13 +65,14 @@ function modelName(path: string): string {
 
 /** Imports an ONNX model's bytes with the inputs given. */
 export function importModel(bytes: Uint8Array, path: string, given: GivenInputs): LoadedModel {
-  checkShapesKnown(decodeModel(bytes), given)
-  const model = importOnnx(bytes, {
-    evaluate: evaluateConstant,
-    external: externalLoader(path),
-    inputValues: Object.fromEntries(given.values),
-    inputShapes: Object.fromEntries(given.shapes),
-  })
+  const model = inOptions(() =>
+    importOnnx(bytes, {
+      evaluate: evaluateConstant,
+      external: externalLoader(path),
+      inputValues: Object.fromEntries(given.values),
+      inputShapes: Object.fromEntries(given.shapes),
+    }),
+  )
   return {
     name: modelName(path),
     graph: model.graph,

@@ -6,8 +6,10 @@ import { UserError } from '../diagnostics/errors.ts'
 import { withContext } from '../graph/build.ts'
 import { arrange } from './arrange.ts'
 import { decodeModel } from './decode.ts'
-import { modelInputs } from './inputs.ts'
+import { type ModelInput, modelInputs } from './inputs.ts'
+import { openShapes } from './open.ts'
 import { type ImportedModel, type ImportOptions, ImportPass } from './pass.ts'
+import type { ModelProto } from './proto.ts'
 import { type Because, NeedsInputValues } from './values.ts'
 
 const quoted = (names: readonly string[]): string => [...new Set(names)].map((name) => `"${name}"`).join(', ')
@@ -29,14 +31,8 @@ function missing(error: Because): UserError {
   })
 }
 
-/**
- * Imports a serialised ONNX model. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (listing every node at fault), E_ONNX_INPUT
- * (a shape or value of an input is missing), E_SHAPE and E_DTYPE (the model contradicts itself), E_OVERFLOW (it writes out to too
- * many nodes, or a tensor is too large).
- */
-export function importOnnx(bytes: Uint8Array, options: ImportOptions): ImportedModel {
-  const model = arrange(decodeModel(bytes))
-  const inputs = modelInputs(model.graph, options)
+/** Passes over a model until no more input is asked to be a constant. */
+function passOver(model: ModelProto, inputs: readonly ModelInput[], options: ImportOptions): ImportedModel {
   const specialised = new Set<string>()
   for (;;) {
     const pass = new ImportPass(model, options, specialised)
@@ -49,4 +45,19 @@ export function importOnnx(bytes: Uint8Array, options: ImportOptions): ImportedM
     }
     for (const name of pass.asked) specialised.add(name)
   }
+}
+
+/**
+ * Imports a serialised ONNX model. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (listing every node at fault), E_ONNX_INPUT
+ * (a shape or value of an input is missing), E_SHAPE and E_DTYPE (the model contradicts itself), E_OVERFLOW (it writes out to too
+ * many nodes, or a tensor is too large).
+ */
+export function importOnnx(bytes: Uint8Array, options: ImportOptions): ImportedModel {
+  const model = arrange(decodeModel(bytes))
+  const { inputs, open } = modelInputs(model.graph, options)
+  if (open.length === 0) return passOver(model, inputs, options)
+  throw openShapes(model, bytes.length, open, (remedy) => {
+    const inputShapes = Object.fromEntries([...Object.entries(options.inputShapes ?? {}), ...remedy])
+    passOver(model, modelInputs(model.graph, { ...options, inputShapes }).inputs, { ...options, inputShapes })
+  })
 }

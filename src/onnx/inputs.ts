@@ -3,7 +3,8 @@ import { UserError } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
 import { type CodedType, codeDType } from './codes.ts'
-import type { GraphProto, ValueInfo } from './proto.ts'
+import type { OpenInput } from './open.ts'
+import type { Dimension, GraphProto, ValueInfo } from './proto.ts'
 import { codedOfElement, dtypeOfElement, elementTypeName, type HostTensor } from './tensors.ts'
 
 export interface InputOptions {
@@ -27,14 +28,14 @@ const inputError = (message: string, help: string): UserError => new UserError('
 export const givenFor = <T>(record: Readonly<Record<string, T>> | undefined, name: string): T | undefined =>
   record !== undefined && Object.hasOwn(record, name) ? record[name] : undefined
 
-/** Declared extents with symbols bound by the caller's shapes. */
-function shapeOf(v: ValueInfo, given: readonly number[] | undefined, symbols: Map<string, number>): Shape {
+/** Declared extents with symbols bound by the caller's shapes; undefined when nobody says the rank. */
+function shapeOf(
+  v: ValueInfo,
+  given: readonly number[] | undefined,
+  symbols: Map<string, number>,
+): readonly Dimension[] | undefined {
   const declared = v.shape
-  if (declared === undefined) {
-    if (given === undefined)
-      throw inputError(`input "${v.name}" declares no shape`, 'give its shape, or a value for it')
-    return given
-  }
+  if (declared === undefined) return given
   if (given !== undefined && given.length !== declared.length)
     throw inputError(
       `input "${v.name}" has rank ${declared.length}, but shape ${showShape(given)} was given`,
@@ -50,18 +51,21 @@ function shapeOf(v: ValueInfo, given: readonly number[] | undefined, symbols: Ma
         )
       return d
     }
-    const bound = have ?? (d === undefined ? undefined : symbols.get(d))
-    if (bound === undefined)
-      throw inputError(
-        `input "${v.name}" has an unknown extent ${d === undefined ? '' : `"${d}" `}on axis ${i}`,
-        'give the shape of this input',
-      )
-    return bound
+    return have ?? (d === undefined ? undefined : (symbols.get(d) ?? d))
   })
 }
 
+/** Inputs, and those among them whose shapes are not known: these have no elements here. */
+export interface ModelInputs {
+  readonly inputs: readonly ModelInput[]
+  readonly open: readonly OpenInput[]
+}
+
+const isKnown = (shape: readonly Dimension[] | undefined): shape is Shape =>
+  shape?.every((d) => typeof d === 'number') === true
+
 /** The inputs a caller must feed (initialisers may be listed as inputs too, in old models: those are not). */
-export function modelInputs(graph: GraphProto, options: InputOptions): ModelInput[] {
+export function modelInputs(graph: GraphProto, options: InputOptions): ModelInputs {
   const initialised = new Set(graph.initializer.map((t) => t.name))
   const infos = graph.input.filter((v) => !initialised.has(v.name))
   const names = new Set(infos.map((v) => v.name))
@@ -79,7 +83,8 @@ export function modelInputs(graph: GraphProto, options: InputOptions): ModelInpu
       if (typeof d === 'string' && have !== undefined && !symbols.has(d)) symbols.set(d, have)
     })
   }
-  return infos.map((v) => {
+  const open: OpenInput[] = []
+  const inputs = infos.map((v): ModelInput => {
     const coded = codedOfElement(v.elemType)
     const dtype = coded === undefined ? dtypeOfElement(v.elemType) : codeDType(coded)
     if (v.kind !== 'tensor' || dtype === undefined) {
@@ -90,7 +95,10 @@ export function modelInputs(graph: GraphProto, options: InputOptions): ModelInpu
     const value = givenFor(options.inputValues, v.name)
     if (value !== undefined && value.dtype !== dtype)
       throw inputError(`input "${v.name}" is ${dtype}, but a value of ${value.dtype} was given`, `give ${dtype} values`)
-    const input = { name: v.name, shape: shapeOf(v, shapeFor(v.name), symbols), dtype }
+    const shape = shapeOf(v, shapeFor(v.name), symbols)
+    if (!isKnown(shape)) open.push({ name: v.name, shape })
+    const input = { name: v.name, shape: isKnown(shape) ? shape : [0], dtype }
     return coded === undefined ? input : { ...input, coded }
   })
+  return { inputs, open }
 }

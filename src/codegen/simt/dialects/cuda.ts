@@ -19,7 +19,6 @@ export const cudaDialect: Dialect = {
   wideIndex: true,
   f64: true,
   foldsConstants: true,
-  movesConstants: true,
   convertsHalf: true,
 }
 

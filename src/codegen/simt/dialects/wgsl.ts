@@ -18,7 +18,6 @@ export const wgslDialect: Dialect = {
   wideIndex: false,
   f64: false,
   foldsConstants: false,
-  movesConstants: false,
   convertsHalf: false,
 }
 
