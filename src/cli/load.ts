@@ -91,14 +91,20 @@ const moduleExtensions = new Set(['.ts', '.mts', '.js', '.mjs'])
 
 /** Imports a program module; `sinter` inside it is this library. */
 async function importProgram(path: string): Promise<library.ProgramModule> {
-  readBytes(path)
+  const source = new TextDecoder().decode(readBytes(path))
   const file = resolve(path)
   const jiti = createJiti(pathToFileURL(file).href, {
+    // Loading is not left to the engine: by the name `sinter` it may find another copy of the library.
+    tryNative: false,
     fsCache: false,
     moduleCache: false,
     virtualModules: { sinter: { ...library } },
   })
-  const loaded: unknown = await awaitModule(path, () => jiti.import(file, { default: true }))
+  const load = async (): Promise<unknown> =>
+    jiti.evalModule(source, { filename: file, async: true, forceTranspile: true })
+  const exported: unknown = await awaitModule(path, load)
+  const loaded =
+    typeof exported === 'object' && exported !== null && 'default' in exported ? exported.default : exported
   if (!library.isProgram(loaded))
     throw new UserError('E_FILE', `the default export of ${path} is not a program`, {
       help: 'export default program(({ x }) => tanh(x), { x: { shape: [8, 4] } })',
