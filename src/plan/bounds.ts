@@ -8,6 +8,7 @@ import { type Body, tensorBytes } from './body.ts'
 import { rateOf } from './cost.ts'
 import { type Refused, refuse } from './refusal.ts'
 import type { Region } from './region.ts'
+import { leastStatements, overlap } from './statements.ts'
 import type { TargetInfo } from './target.ts'
 import type { Made } from './trials.ts'
 
@@ -30,6 +31,11 @@ export function tooLarge(
     for (const n of members) if (familyOf(n) === 'elementwise' || familyOf(n) === 'reduction') statements++
   if (statements > target.maxStatements)
     return refuse('too-many-live-values', `${statements} statements, the target takes ${target.maxStatements}`)
+  if (a.made !== undefined && b.made !== undefined && !overlap(a.members, b.members)) {
+    const least = leastStatements({ members: a.members, body: a.made.body }, { members: b.members, body: b.made.body })
+    if (least > target.maxStatements)
+      return refuse('too-many-live-values', `${least} statements, the target takes ${target.maxStatements}`)
+  }
   const most = (a.made?.body.loads.size ?? 0) + (b.made?.body.loads.size ?? 0) + outputs.length
   if (most <= target.maxBuffers) return undefined
   const stored = new Set(outputs)

@@ -190,12 +190,13 @@ export type Built = { readonly ok: true; readonly body: Body; readonly branches:
 /**
  * Builds a region's body, or says why it cannot be one kernel. `inPieces`: results are stored range by range where branches
  * change, and folds run over the pieces in which the kernel reads what they fold. `branches` tells of a body built whole (or
- * refused) that this might make a difference.
+ * refused) that this might make a difference. A body is given up where many times `most` statements stand.
  */
 export function buildBody(
   region: Region,
   mode: NumericsMode = 'fast',
   inPieces = false,
+  most = Number.POSITIVE_INFINITY,
 ): Built | (Refused & { readonly branches: boolean }) {
   const bindings: Bindings = {
     splits: new Map(),
@@ -204,7 +205,7 @@ export function buildBody(
     ...(inPieces ? { cuts: new Map<string, readonly number[]>() } : {}),
   }
   for (let attempt = 0; ; attempt++) {
-    const instances = new Instances(region, new Tiles(bindings), mode)
+    const instances = new Instances(region, new Tiles(bindings, most), mode)
     try {
       return { ok: true, ...buildOnce(region, bindings, instances) }
     } catch (e) {

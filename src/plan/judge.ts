@@ -57,11 +57,11 @@ export class Judge {
   }
 
   private build(region: Region, limits: TargetInfo): Outcome {
-    const whole = buildBody(region, this.mode)
+    const whole = buildBody(region, this.mode, false, limits.maxStatements)
     const made = whole.ok ? this.kernelOf(whole.body, limits) : whole
     if (!whole.branches) return made
     // Where a kernel joins or reads pieces, its results may be better bound range by range.
-    const inPieces = buildBody(region, this.mode, true)
+    const inPieces = buildBody(region, this.mode, true, limits.maxStatements)
     const other = inPieces.ok ? this.kernelOf(inPieces.body, limits) : inPieces
     return other.ok && (!made.ok || isCheaper(other, made)) ? other : made
   }

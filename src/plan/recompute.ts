@@ -49,7 +49,8 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     return false
   }
   const regions = consumers.map((c) => ({ members: new Set([...c.members, ...chain]), outputs: c.outputs }))
-  const again = { members: chain, outputs: [o], made: undefined }
+  // The chain alone, or where that is all of the group the group.
+  const again = { members: chain, outputs: [o], made: chain.size === g.members.size ? g.made : undefined }
   for (const [i, c] of consumers.entries()) {
     const region = regions[i]
     const refused = region === undefined ? undefined : tooLarge(again, c, region, target)

@@ -8,6 +8,7 @@ import type { LetStmt, TileOp, ValueId } from '../kernel/ir.ts'
 import { roundTo } from '../scalar/eval.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
+import { Refusal, refuse } from './refusal.ts'
 
 /** A dimension bound to axes: its index expression and the axes it runs over. */
 export interface BoundDim {
@@ -75,6 +76,9 @@ export interface Bindings {
   readonly covers: Map<string, readonly Piece[]>
 }
 
+/** What is evaluated while a body is built is that many times what is used of it at most. */
+const unusedShare = 4
+
 const axisLetters = 'ijklmnpqrstuvwxyzabcdefgh'
 
 export class Tiles {
@@ -90,8 +94,12 @@ export class Tiles {
   private readonly digits = new Map<string, BoundDim>()
   private nextAxis = 0
 
-  constructor(bindings: Bindings) {
+  private readonly most: number
+
+  /** `most`: statements of the body that is asked for. */
+  constructor(bindings: Bindings, most = Number.POSITIVE_INFINITY) {
     this.bindings = bindings
+    this.most = most
   }
 
   /** Whether dimensions of results may be cut. */
@@ -212,6 +220,8 @@ export class Tiles {
 
   emit(op: TileOp, dtype: DType, axes: readonly string[], node: Node): ValueId {
     const id = this.lets.length
+    if (id > unusedShare * this.most)
+      throw new Refusal(refuse('too-many-live-values', `more than ${id} statements, the target takes ${this.most}`))
     this.lets.push({ kind: 'let', id, dtype, axes, op })
     this.origin.set(id, node)
     return id
