@@ -1,6 +1,7 @@
 /** Operations of more operands than a kernel may bind or choose among, as trees of the same operation. */
 import { makeNode } from '../graph/build.ts'
 import type { Graph, Node } from '../graph/node.ts'
+import { familyOf } from '../graph/table.ts'
 import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
 import type { TargetInfo } from '../plan/target.ts'
 
@@ -32,22 +33,63 @@ function widthOf(n: Node, { tensors, branches }: OperandLimits): number | undefi
 /** The same values computed by an operation: views belong to whoever reads them, computed values may stand in memory. */
 const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype })
 
-/** A graph in which every concatenation keeps to the limits; the graph itself where all do. */
+/**
+ * Branches and views that a kernel goes through for one element of a node, at most: views are evaluated where they are read,
+ * so those of views of several operands multiply.
+ */
+interface Reach {
+  readonly branches: number
+  readonly views: number
+}
+
+const here: Reach = { branches: 1, views: 0 }
+
+/** Times the branches of one concatenation that views may lead to: how many of them a kernel takes its ranges decide. */
+const viewShare = 4
+
+/** A graph in which every concatenation, and every chain of views, keeps to the limits; the graph itself where all do. */
 export function boundOperands(graph: Graph, limits: OperandLimits): Graph {
-  if (nodesOf(graph).every((n) => widthOf(n, limits) === undefined)) return graph
-  return mapGraph(graph, (node, inputs) => {
-    const most = widthOf(node, limits)
-    if (node.op !== 'concat' || most === undefined) return withInputs(node, inputs)
-    let pieces = inputs
-    while (pieces.length > most) {
-      const groups: Node[] = []
-      for (let i = 0; i < pieces.length; i += most) {
-        const group = pieces.slice(i, i + most)
-        const [only] = group
-        groups.push(group.length === 1 && only !== undefined ? only : stored(makeNode('concat', group, node.attrs)))
-      }
-      pieces = groups
+  const reaches = new Map<Node, Reach>()
+  const reachOf = (n: Node): Reach => reaches.get(n) ?? here
+  const through = (n: Node, inputs: readonly Node[]): Reach => {
+    let [branches, views] = [0, 0]
+    for (const x of n.op === 'concat' ? inputs : inputs.slice(0, 1)) {
+      const r = reachOf(x)
+      branches += r.branches
+      views = Math.max(views, r.views)
     }
-    return makeNode('concat', pieces, node.attrs)
+    return { branches: Math.max(1, branches), views: views + 1 }
+  }
+  const fits = ({ branches, views }: Reach): boolean =>
+    branches <= viewShare * limits.branches && views <= limits.branches
+  let all = true
+  for (const n of nodesOf(graph)) {
+    if (familyOf(n) === 'view') reaches.set(n, through(n, n.inputs))
+    all &&= fits(reachOf(n)) && widthOf(n, limits) === undefined
+  }
+  if (all) return graph
+  reaches.clear()
+  return mapGraph(graph, (node, mapped) => {
+    if (familyOf(node) !== 'view') return withInputs(node, mapped)
+    const inputs = fits(through(node, mapped)) ? mapped : mapped.map((x) => (reachOf(x) === here ? x : stored(x)))
+    const made = inPieces(node, inputs, widthOf(node, limits))
+    reaches.set(made, through(made, made.inputs))
+    return made
   })
+}
+
+/** A node on other inputs, a concatenation made of pieces of `most` operands where it has more. */
+function inPieces(node: Node, inputs: readonly Node[], most: number | undefined): Node {
+  if (node.op !== 'concat' || most === undefined) return withInputs(node, inputs)
+  let pieces = inputs
+  while (pieces.length > most) {
+    const groups: Node[] = []
+    for (let i = 0; i < pieces.length; i += most) {
+      const group = pieces.slice(i, i + most)
+      const [only] = group
+      groups.push(group.length === 1 && only !== undefined ? only : stored(makeNode('concat', group, node.attrs)))
+    }
+    pieces = groups
+  }
+  return makeNode('concat', pieces, node.attrs)
 }

@@ -77,13 +77,25 @@ function trafficOf(graph: Graph): Traffic {
     w.add(n)
     writes.set(n.origin.id, w)
   }
-  const need = (n: Node, by: number | undefined, elements: number): void => {
-    if (isFree(n)) {
-      const [x] = n.inputs
-      if (x === undefined) return
-      for (const i of n.inputs) need(i, by, n.op === 'concat' ? sizeOf(i.shape) : Math.min(elements, sizeOf(i.shape)))
-      return
+  const need = (root: Node, by: number | undefined, all: number): void => {
+    // A view that several views show is gone through once, but for more elements.
+    const seen = new Map<Node, number>()
+    const stack = [{ n: root, elements: all }]
+    for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+      const { n, elements } = next
+      if ((seen.get(n) ?? -1) >= elements) continue
+      seen.set(n, elements)
+      if (!isFree(n)) {
+        needStored(n, by, elements)
+        continue
+      }
+      for (const i of [...n.inputs].reverse()) {
+        const size = sizeOf(i.shape)
+        stack.push({ n: i, elements: n.op === 'concat' ? size : Math.min(elements, size) })
+      }
     }
+  }
+  const needStored = (n: Node, by: number | undefined, elements: number): void => {
     const stands = n.op === 'param' || n.op === 'constant' || n.op === 'result'
     if (by === n.origin.id && !stands) return
     if (by !== undefined) {
