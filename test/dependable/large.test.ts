@@ -4,7 +4,7 @@
  * (`tryRecompute`), the order of kernels (`orderGroups`), the memory plan (`firstFit`, `kernelHost`), WebAssembly's scheduling.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { concat, jit, setDevice, stack, type Tensor, tensor } from '../../src/index.ts'
+import { associativeScan, concat, jit, setDevice, stack, type Tensor, tensor } from '../../src/index.ts'
 import { wasmTarget } from '../../src/plan/target.ts'
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
@@ -33,5 +33,36 @@ describe('concatenations of many parts', () => {
     const f = jit((xs: readonly Tensor[]) => stack(xs, 1))
     const got = f(range(2000).map((i) => tensor([i, -i]))).dataSync()
     expect(range(2000).every((i) => got[i] === i && got[2000 + i] === 0 - i)).toBe(true)
+  })
+})
+
+describe('chains of views', () => {
+  test('300 rotations by concatenation compile as few branches, not 2^300', () => {
+    const f = jit((x: Tensor) => {
+      let y = x
+      for (let i = 0; i < 300; i++) y = concat([y.slice([1, 8]), y.slice([0, 1])], 0)
+      return y
+    })
+    expect([...f(tensor(range(8))).dataSync()]).toEqual(range(8).map((i) => (i + 300) % 8))
+  })
+  test('40 interleavings are cut into kernels of the size that the target takes', () => {
+    const shuffled = (v: readonly number[]): number[] => range(8).map((i) => v[(i >> 1) + 4 * (i & 1)] ?? 0)
+    const f = jit((x: Tensor) => {
+      let y = x
+      for (let i = 0; i < 40; i++) y = stack([y.slice([0, 4]), y.slice([4, 8])], 1).reshape([8])
+      return y
+    })
+    let want = range(8)
+    for (let i = 0; i < 40; i++) want = shuffled(want)
+    expect([...f(tensor(range(8))).dataSync()]).toEqual(want)
+  })
+})
+
+describe('associativeScan', () => {
+  test('its views compose to maps without quotients', () => {
+    const f = jit((x: Tensor) => associativeScan((a: Tensor, b: Tensor) => a.add(b), x))
+    const x = tensor(range(2048).map(() => 1))
+    expect([...f(x).dataSync()]).toEqual(range(2048).map((i) => i + 1))
+    expect(f.explain(x).totals.kernels).toBeLessThan(20)
   })
 })
