@@ -49,7 +49,8 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     return false
   }
   const regions = consumers.map((c) => ({ members: new Set([...c.members, ...chain]), outputs: c.outputs }))
-  const again = { members: chain, outputs: [o], made: alone(planner, g, o, chain, consumers) }
+  // The chain alone, or where that is all of the group the group.
+  const again = { members: chain, outputs: [o], made: chain.size === g.members.size ? g.made : undefined }
   for (const [i, c] of consumers.entries()) {
     const region = regions[i]
     const refused = region === undefined ? undefined : tooLarge(again, c, region, target)
@@ -82,21 +83,6 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
   planner.recomputed.push({ node: o, consumers: consumers.length, savedBytes: bytesOf(o) * (1 + consumers.length) })
   groups.replace([g, ...consumers], fresh)
   return true
-}
-
-/** A value's chain as a kernel, where it may be more than its consumers have room for. */
-function alone(
-  planner: Planner,
-  g: Group,
-  o: Node,
-  chain: ReadonlySet<Node>,
-  consumers: readonly Group[],
-): Group['made'] {
-  if (chain.size === g.members.size) return g.made
-  const { judge, target } = planner
-  if (consumers.every((c) => (c.made?.body.lets.length ?? 0) + chain.size < target.maxStatements / 2)) return undefined
-  const made = judge.of({ members: chain, outputs: [o] }, true)
-  return made.ok ? made : undefined
 }
 
 /** A group without one of its outputs, and without what only that needed. */

@@ -1,6 +1,5 @@
 /** How many statements the kernel of two groups has at least, from the statements of each. */
 import type { Node } from '../graph/node.ts'
-import { predicateKey } from '../index/predicate.ts'
 import type { Body } from './body.ts'
 
 /** The statements of a body by what becomes of them where another body joins it. */
@@ -9,8 +8,8 @@ interface Statements {
   /** Those of operations: two bodies share none that they do not both compute. */
   readonly operations: number
   readonly literals: ReadonlySet<string>
-  /** Loads of each tensor, by their masks. */
-  readonly loads: ReadonlyMap<Node, readonly string[]>
+  /** Loads of each tensor. */
+  readonly loads: ReadonlyMap<Node, number>
   /** Casts and products, which may be left out where they meet others of their kind (`unrounded`, `joinLiterals`). */
   readonly casts: number
   readonly products: number
@@ -22,7 +21,7 @@ function statementsOf(body: Body): Statements {
   const have = known.get(body)
   if (have !== undefined) return have
   const literals = new Set<string>()
-  const loads = new Map<Node, string[]>()
+  const loads = new Map<Node, number>()
   let [operations, casts, products] = [0, 0, 0]
   for (const { op, dtype } of body.lets)
     switch (op.kind) {
@@ -31,11 +30,7 @@ function statementsOf(body: Body): Statements {
         break
       case 'load': {
         const node = body.loads.get(op.param)?.node
-        if (node === undefined) break
-        const mask = predicateKey(op.mask)
-        const list = loads.get(node)
-        if (list === undefined) loads.set(node, [mask])
-        else list.push(mask)
+        if (node !== undefined) loads.set(node, (loads.get(node) ?? 0) + 1)
         break
       }
       case 'scalar':
@@ -67,20 +62,14 @@ export function leastStatements(a: Part, b: Part): number {
   const [more, less, members, others] = p.all > q.all ? [p, q, a.members, b.members] : [q, p, b.members, a.members]
   let all = more.all + less.operations
   for (const l of less.literals) if (!more.literals.has(l)) all++
+  for (const n of less.loads.keys()) if (!more.loads.has(n) && !members.has(n)) all++
   let meet = false
-  const handed: string[] = []
-  for (const n of others) {
-    const masks = more.loads.get(n) ?? []
-    all -= masks.length
-    handed.push(...masks)
+  for (const n of less.loads.keys()) meet ||= members.has(n)
+  for (const [n, count] of more.loads) {
+    if (!others.has(n)) continue
+    all -= count
+    meet = true
   }
-  for (const n of less.loads.keys()) {
-    const have = more.loads.get(n)
-    if (members.has(n)) meet = true
-    // A load stands under the mask of what is handed on: it is none of those under other masks.
-    else if (have === undefined || (handed.length > 0 && handed.every((m) => m !== '' && !have.includes(m)))) all++
-  }
-  meet ||= handed.length > 0
   return meet ? all - 2 * Math.min(p.casts, q.casts) - 3 * Math.min(p.products, q.products) : all
 }
 
