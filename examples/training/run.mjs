@@ -2,10 +2,17 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { inspect } from 'node:util'
 import { Command, InvalidArgumentError } from 'commander'
-import pc from 'picocolors'
 import { setDevice } from 'sinter'
 import { drawCurve } from './curve.mjs'
+
+/** Styled text where the terminal has colours. */
+function style(name) {
+  const [open, close] = inspect.colors[name]
+  return (text) => (process.stdout.hasColors?.() ? `\u001b[${open}m${text}\u001b[${close}m` : text)
+}
+const [bold, cyan, dim] = ['bold', 'cyan', 'dim'].map(style)
 
 function whole(least) {
   return (text) => {
@@ -23,7 +30,7 @@ function makeProgress(steps, out = process.stdout) {
   let shown = 0
   return (step, note) => {
     const last = step === steps
-    const text = `step ${step}/${steps}  ${note}  ${pc.dim(`${seconds()} s`)}`
+    const text = `step ${step}/${steps}  ${note}  ${dim(`${seconds()} s`)}`
     if (!out.isTTY) {
       if (last || step === 1 || step % every === 0) out.write(`${text}\n`)
       return
@@ -32,7 +39,7 @@ function makeProgress(steps, out = process.stdout) {
     if (!last && now - shown < 80) return
     shown = now
     const done = Math.round((24 * step) / steps)
-    const bar = pc.cyan('█'.repeat(done)) + pc.dim('░'.repeat(24 - done))
+    const bar = cyan('█'.repeat(done)) + dim('░'.repeat(24 - done))
     out.write(`\r\x1b[2K${bar} ${text}${last ? '\n' : ''}`)
   }
 }
@@ -53,7 +60,7 @@ export async function main(url, { title, steps, seed = 1, label, train }) {
     .parse()
     .opts()
   setDevice('wasm', { threads: options.threads })
-  console.log(pc.bold(title))
+  console.log(bold(title))
   const began = performance.now()
   const progress = makeProgress(options.steps)
   const losses = []

@@ -34,7 +34,7 @@ export const atomRange = (a: Atom): Range => rangeOf({ terms: [{ atom: a, coef: 
 
 export const termRange = (t: Term): Range => scaled(atomRange(t.atom), t.coef)
 
-/** The type of a sum that is made term by term, in their order. */
+/** The type of a sum that may be made in any order: compilers change it, and move what is constant elsewhere. */
 export function sumType(offset: number, terms: readonly Term[]): IndexType {
   let [lo, hi] = [Math.min(offset, 0), Math.max(offset, 0)]
   for (const t of terms) {
@@ -43,17 +43,7 @@ export function sumType(offset: number, terms: readonly Term[]): IndexType {
     hi += Math.max(r.hi, 0)
     if (indexType({ lo: t.coef, hi: t.coef }) === 'i64' || indexType(atomRange(t.atom)) === 'i64') return 'i64'
   }
-  if (indexType({ lo, hi }) === 'i32') return 'i32'
-  // Terms of both signs may leave 32 bits on the way only.
-  lo = offset
-  hi = offset
-  for (const t of terms) {
-    const r = termRange(t)
-    lo += r.lo
-    hi += r.hi
-    if (indexType(r) === 'i64' || indexType({ lo, hi }) === 'i64') return 'i64'
-  }
-  return indexType({ lo: offset, hi: offset })
+  return indexType({ lo, hi })
 }
 
 /** The type that an index expression has. */

@@ -4,7 +4,7 @@
  * repository. And what packing and its page on a registry need of package.json. Skipped where there is no build.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { afterAll, expect, it } from 'vitest'
 import { typedPath } from '../../src/cli/files.ts'
@@ -75,4 +75,23 @@ it('package.json: packing builds, and the package says where it lives', () => {
   expect(existsSync(join(root, 'scripts', 'build.mjs'))).toBe(true)
   expect(repository.type).toBe('git')
   expect(bugs.url).toBe(`${repository.url.replace(/^git\+/, '').replace(/\.git$/, '')}/issues`)
+})
+
+it('what the sources and the examples import is declared (examples/training took a package that the command had dropped)', () => {
+  const { dependencies, devDependencies, optionalDependencies, peerDependencies } = manifestIn(root)
+  const own = { ...dependencies, ...optionalDependencies, ...peerDependencies }
+  const undeclared = (folder: string, declared: Readonly<Record<string, string>>): string[] => {
+    const files = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).filter((f) =>
+      /\.(ts|mjs)$/.test(f),
+    )
+    return files.flatMap((f) => {
+      const text = readFileSync(join(root, folder, f), 'utf8')
+      const packages = [...text.matchAll(/^(?:import|export|\}).* from '((?:@[\w-]+\/)?[\w-]+)[^':]*'$/gm)].map(
+        (m) => m[1] ?? '',
+      )
+      return packages.filter((p) => p !== 'sinter' && !Object.hasOwn(declared, p)).map((p) => `${folder}/${f}: ${p}`)
+    })
+  }
+  expect(undeclared('src', own)).toEqual([])
+  expect(undeclared('examples', { ...own, ...devDependencies })).toEqual([])
 })

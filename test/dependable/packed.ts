@@ -18,6 +18,9 @@ export const root = resolve(import.meta.dirname, '../..')
 export interface Manifest {
   readonly scripts: Readonly<Record<string, string>>
   readonly dependencies: Readonly<Record<string, string>>
+  readonly devDependencies: Readonly<Record<string, string>>
+  readonly optionalDependencies: Readonly<Record<string, string>>
+  readonly peerDependencies: Readonly<Record<string, string>>
   readonly repository: { readonly type: string; readonly url: string }
   readonly bugs: { readonly url: string }
 }

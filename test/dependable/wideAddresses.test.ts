@@ -7,6 +7,10 @@
  * (fold.ts, partial.ts, exchangeInCluster.ts); counters of random bits (point.ts); extents in tables (member.ts, union.ts); reads for
  * later programs (upcoming.ts); rows of the grid (kernel.ts, dialects/cuda.ts, cuda/ffi.ts); indices from data and iota
  * (plan/instances.ts, lower/scatter.ts, lower/rowLoop.ts, compose/indexing.ts); dtypes of arg-folds (compose/reduce.ts, graph/ops/reduction.ts).
+ *
+ * NVIDIA's compiler moves constants out of multiples of a block's number as if these fitted 32 bits always. The host's does not, so for
+ * it the code is verified instead. Sites: numbers of programs of a union and of groups in its table (simt/programNumber.ts, member.ts,
+ * kernel.ts); sums whose terms leave 32 bits and whose offset brings them back (kernel/indexType.ts).
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -19,7 +23,9 @@ import { verifyThreadCode } from '../../src/codegen/simt/verify.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { withOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
+import * as ix from '../../src/index/expr.ts'
 import { flatten, rangeOf, strideOf } from '../../src/index/expr.ts'
+import { typeOfExpr } from '../../src/kernel/indexType.ts'
 import type { Kernel, Stmt, StoreStmt } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
@@ -91,10 +97,11 @@ function programOf(kernel: Kernel, at: number): number {
         rest -= x * a.stride
       }
       if (rest !== 0) continue
-      return part.grid.reduce((n, g) => {
+      const own = part.grid.reduce((n, g) => {
         const extent = part.axes.find((a) => a.name === g.axis)?.extent ?? 1
         return n * Math.ceil(extent / g.block) + Math.floor((coordinates.get(g.axis) ?? 0) / g.block)
-      }, before)
+      }, 0)
+      return before + own
     }
     before += programs
   }
@@ -164,6 +171,40 @@ describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped w
     } finally {
       rmSync(folder, { recursive: true })
     }
+  })
+
+  test.each([
+    ['after 32767 programs, rows of 65536', 32767, 64, 65536, true],
+    ['after 7 programs, as many rows as 32 bits hold', 7, 2 ** 15 - 1, 65536, true],
+    ['after 100 programs, 64 rows', 100, 64, 65536, false],
+  ])('numbers of programs are hidden where their multiples leave 32 bits: %s', (_, first, rows, columns, isHidden) => {
+    const kernel = parseKernel(`kernel k0_after {
+  param x: u8[${rows}, ${columns}] read
+  param y: u8[${rows}, ${columns}] write
+  param z: u8[${first}] write
+  part {
+    axes i: ${first}
+    grid i
+    %0 u8 = const 1
+    store z[i] = %0
+  }
+  part {
+    axes i: ${rows}, j: ${columns}
+    grid i
+    %1 u8{i, j} = load x[i, j]
+    store y[i, j] = %1
+  }
+}`)
+    const code = threadCodeOf(kernel, 'cuda', cudaCaps)
+    verifyThreadCode(code)
+    expect(emitKernel(kernel, 'cuda', cudaCaps).source.includes(`i32_runtime(program - ${first})`)).toBe(isHidden)
+  })
+
+  test('a sum that only its offset brings back into 32 bits is one of 64', () => {
+    const sum = ix.add(ix.mul(ix.axis('i', 2 ** 21), 1023), ix.mul(ix.axis('j', 2 ** 10), 4096))
+    expect(rangeOf(ix.addConst(sum, -(2 ** 22))).hi).toBeLessThan(2 ** 31)
+    expect(typeOfExpr(ix.addConst(sum, -(2 ** 22)))).toBe('i64')
+    expect(typeOfExpr(ix.axis('i', 2 ** 31 - 1))).toBe('i32')
   })
 
   test('more programs than a row of the grid has', () => {

@@ -38,7 +38,57 @@ export const pattern = (input: number, at: number): number => {
 }
 export const num = (x: Scalar): number => Number(x)
 
+const moved = 12345
+/** Elements that move by a part of a block, in two parts of a kernel, one of them, and behind a mask. */
+const movements = (dtype: DType, n: number): readonly Case[] => {
+  const value: Case['value'] = (i, at) => (dtype === 'bool' ? at % 3 === 0 : pattern(i, at))
+  const zero = dtype === 'bool' ? false : 0
+  const at = places(n, moved - 1, moved, moved + 4099, n - 2, n - 1024, n - moved)
+  const one = (name: string, extent: number, build: Case['build'], from: (at: number) => number | undefined): Case => ({
+    name: `${name} ${dtype}[${extent}]`,
+    specs: [[[extent], dtype]],
+    build,
+    at,
+    value,
+    expected: (read, p) => {
+      const q = from(p)
+      const x = q === undefined ? zero : read(0, q)
+      return name === 'cut' && typeof x === 'boolean' ? !x : x
+    },
+  })
+  return [
+    one(
+      'rolled',
+      n,
+      (x) => c.roll(x, moved, 0),
+      (p) => (p < moved ? n - moved + p : p - moved),
+    ),
+    ...(dtype === 'u8' || n === long
+      ? [
+          one(
+            'padded',
+            n - moved - 7,
+            (x) => c.pad(x, [[moved, 7]]),
+            (p) => (p < moved || p >= n - 7 ? undefined : p - moved),
+          ),
+          one(
+            'cut',
+            n + moved,
+            (x) =>
+              dtype === 'bool'
+                ? c.unary('not', c.sliceAxis(x, 0, moved, n + moved))
+                : c.neg(c.neg(c.sliceAxis(x, 0, moved, n + moved))),
+            (p) => p + moved,
+          ),
+        ]
+      : []),
+  ]
+}
+
 export const allCases: readonly Case[] = [
+  ...(['u8', 'bool', 'f16', 'bf16', 'f32', 'f64'] as const).flatMap((dtype) =>
+    [G2 - 1, G2 + 5, long].flatMap((n) => movements(dtype, n)),
+  ),
   ...(
     [
       ['f32', long],

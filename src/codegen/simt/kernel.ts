@@ -17,6 +17,7 @@ import { lowerItems } from './lower.ts'
 import { type Member, memberOf } from './member.ts'
 import { type Limits, Part } from './part.ts'
 import { mainLayout } from './partLayout.ts'
+import { leaves32 } from './programNumber.ts'
 import { type AxisRange, Scope } from './scope.ts'
 import { placeShared } from './shared.ts'
 import { type Team, teamOf } from './team.ts'
@@ -123,7 +124,8 @@ export function threadCodeOf(given: Kernel, dialect: DialectName, caps: SimtCaps
   const bodies: { readonly end: number; readonly body: Block }[] = []
   for (const g of groups) {
     const body: Block = []
-    const member = memberOf(unit, g, sub(program, int(first)), body)
+    const isHidden = unit.dialect.movesConstants && leaves32(g.part, params, first + g.programs)
+    const member = memberOf(unit, g, sub(program, int(first)), isHidden, body)
     if (groups.length === 1 && g.count === 1 && caps.multiprocessors !== undefined)
       unit.upcoming = upcomingOf(
         g.info,

@@ -1,6 +1,7 @@
 /** Which part of a group of equal ones a program works on: found by the program's number, described by its row of the table. */
 import { typeUpTo } from '../../kernel/indexType.ts'
 import { add, type Block, bin, cast, type Ex, int, mul, v } from './ir.ts'
+import { hidden } from './programNumber.ts'
 import type { PartGroup } from './union.ts'
 import type { Unit } from './unit.ts'
 
@@ -11,10 +12,16 @@ export interface Member {
   readonly ends: ReadonlyMap<string, Ex>
 }
 
-/** `rest` is the program's number in the group. */
-export function memberOf(unit: Unit, g: PartGroup, rest: Ex, out: Block): Member {
+/** `rest` is the program's number in the group. `isHidden`: what it is counted from is to be hidden (programNumber.ts). */
+export function memberOf(unit: Unit, g: PartGroup, rest: Ex, isHidden: boolean, out: Block): Member {
+  const counted = (number: Ex): Ex => (isHidden && number.k === 'bin' ? hidden(number) : number)
   let row: Ex = int(0)
   let own = rest
+  if (g.count === 1 && counted(rest) !== rest) {
+    const name = unit.name('own')
+    out.push({ k: 'let', name, value: counted(rest) })
+    own = v(rest.type, name)
+  }
   if (g.count > 1) {
     const [member, inside] = [unit.name('member'), unit.name('own')]
     row = v('i32', member)
@@ -27,7 +34,7 @@ export function memberOf(unit: Unit, g: PartGroup, rest: Ex, out: Block): Member
       const first = unit.name('first')
       out.push({ k: 'member', name: member, firsts: g.firsts, count: g.count, index: rest })
       out.push({ k: 'entry', name: first, type: 'i32', index: add(row, int(g.firsts)) })
-      out.push({ k: 'let', name: inside, value: bin('-', rest, v('i32', first)) })
+      out.push({ k: 'let', name: inside, value: counted(bin('-', rest, v('i32', first))) })
     }
   }
   const at = (i: number): Ex => add(mul(row, int(g.stride)), int(g.offset + i))

@@ -17,6 +17,8 @@ export interface Dialect {
   readonly f64: boolean
   /** Its compiler evaluates functions of constants in arithmetic of its own. */
   readonly foldsConstants: boolean
+  /** Its compiler takes multiples of a program's number to fit 32 bits, whatever is added to them (programNumber.ts). */
+  readonly movesConstants: boolean
   /** Whether it has conversions to half precision; else they are written out. */
   readonly convertsHalf: boolean
 }

@@ -1,6 +1,7 @@
 /**
  * Verifies thread-level code: names are declared before use and have one type, operands have the types of their operations, places in
- * memory are counted in index arithmetic, and counters of loops have the type of their bounds.
+ * memory are counted in index arithmetic, counters of loops have the type of their bounds, and multiples of the program's number that
+ * compilers may put together fit 32 bits where arithmetic is in 32 (programNumber.ts).
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { ThreadCode } from './code.ts'
@@ -10,7 +11,15 @@ import { bodiesOf, expressionsIn, visitIn } from './walk.ts'
 type Names = ReadonlyMap<string, Type>
 
 const isIndex = (t: Type): boolean => t === 'i32' || t === 'i64' || t === 'u32'
+const isNarrow = (t: Type): boolean => t === 'i32' || t === 'u32'
 const isShift = (op: string): boolean => op === '<<' || op === '>>'
+
+/** The bound of a condition on the program's number. */
+function programsBefore(cond: Ex): number {
+  if (cond.k !== 'bin' || cond.op !== '<' || cond.a.k !== 'var' || cond.a.name !== 'program')
+    return Number.POSITIVE_INFINITY
+  return cond.b.k === 'lit' ? Number(cond.b.value) : Number.POSITIVE_INFINITY
+}
 
 /** Throws an internal error naming the first thing that is wrong. */
 export function verifyThreadCode(code: ThreadCode): void {
@@ -19,7 +28,41 @@ export function verifyThreadCode(code: ThreadCode): void {
   const halves = new Set(code.shared.flatMap((a) => (a.half === true ? a.name : [])))
   const shared = new Map(code.shared.map((a) => [a.name, a.type]))
 
+  /** What the program's number is multiplied by in what names stand for, and in an expression: sums and multiples alone. */
+  const multiples = new Map<string, number>([['program', 1]])
+  const multipleIn = (e: Ex): number => {
+    switch (e.k) {
+      case 'var':
+        return multiples.get(e.name) ?? 0
+      case 'cast':
+        return multipleIn(e.a)
+      case 'neg':
+        return -multipleIn(e.a)
+      case 'bin': {
+        const [a, b] = [multipleIn(e.a), multipleIn(e.b)]
+        const [x, y] = [e.a, e.b].map((o) => (o.k === 'lit' ? Number(o.value) : undefined))
+        if (e.op === '+' || e.op === '|') return a + b
+        if (e.op === '-') return a - b
+        if (e.op === '*') return y !== undefined ? a * y : x !== undefined ? b * x : 0
+        return e.op === '<<' && y !== undefined ? a * 2 ** y : 0
+      }
+      default:
+        return 0
+    }
+  }
+  /** Programs that the statements at hand are for: those before this one. */
+  let programs = code.programs
+  const checkMultiple = (e: Ex): void => {
+    if (e.k !== 'bin' || !isNarrow(e.type)) return
+    const most = Math.abs(multipleIn(e)) * (programs - 1)
+    check(
+      most < (e.type === 'i32' ? 2 ** 31 : 2 ** 32),
+      `a multiple of the program's number goes to ${most} as ${e.type}`,
+    )
+  }
+
   const expression = (e: Ex, names: Names): void => {
+    checkMultiple(e)
     switch (e.k) {
       case 'lit':
         if (e.type === 'i32') check(Number(e.value) === (Number(e.value) | 0), `${e.value} is no i32`)
@@ -60,6 +103,8 @@ export function verifyThreadCode(code: ThreadCode): void {
     for (const e of expressionsIn(s)) visitIn(e, (x) => expression(x, names))
     switch (s.k) {
       case 'let':
+        multiples.set(s.name, multipleIn(s.value))
+        return [[s.name, s.value.type]]
       case 'uniform':
         return [[s.name, s.value.type]]
       case 'var':
@@ -105,7 +150,12 @@ export function verifyThreadCode(code: ThreadCode): void {
     for (const s of stmts) {
       for (const [name, type] of statement(s, names)) names.set(name, type)
       const inside = s.k === 'for' ? new Map([...names, [s.name, s.type ?? 'i32'] as const]) : names
-      for (const b of bodiesOf(s)) block(b, inside)
+      const around = programs
+      for (const b of bodiesOf(s)) {
+        if (s.k === 'if' && b === s.body) programs = Math.min(around, programsBefore(s.cond))
+        block(b, inside)
+        programs = around
+      }
     }
   }
   block(

@@ -19,6 +19,7 @@ export const cudaDialect: Dialect = {
   wideIndex: true,
   f64: true,
   foldsConstants: true,
+  movesConstants: true,
   convertsHalf: true,
 }
 

@@ -161,6 +161,8 @@ export const cudaLibrary: Library = {
     'double f64_runtime(double a)',
     'return __longlong_as_double(__double_as_longlong(a) ^ (long long)(gridDim.z - 1));',
   ),
+  i32_runtime: device('int i32_runtime(int a)', 'return a ^ (int)(gridDim.z - 1);'),
+  i64_runtime: device('long long i64_runtime(long long a)', 'return a ^ (long long)(gridDim.z - 1);'),
   ...cudaCoarse,
   // A signed byte of a word, by one permutation of bytes.
   ...Object.fromEntries(

@@ -18,6 +18,7 @@ export const wgslDialect: Dialect = {
   wideIndex: false,
   f64: false,
   foldsConstants: false,
+  movesConstants: false,
   convertsHalf: false,
 }
 
