@@ -5,8 +5,9 @@ import type { Operand } from '../compose/elementwise.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
 import { withContext } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
+import { bytesOf } from '../plan/region.ts'
 import type { Scalar } from '../scalar/ops.ts'
-import { type DType, dtypeBytes } from '../types/dtype.ts'
+import type { DType } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
 import { callSite } from './callsite.ts'
 import { boundTo, evaluateNodes, leafOf, pendingSize, readersOf, wasRead } from './lazy.ts'
@@ -262,7 +263,7 @@ function enter(
 }
 
 /** A value that is evaluated only because much waits: larger ones may never have to stand in memory. */
-const isModest = (node: Node): boolean => node.shape.reduce((n, d) => n * d, dtypeBytes(node.dtype)) <= 2 ** 30
+const isModest = (node: Node): boolean => bytesOf(node) <= 2 ** 30
 
 /** The state of a lazy node: shared with a tensor that has its value, evaluated when the graph is large, else pending. */
 function pendingState(node: Node, estimate: number): LiveState {

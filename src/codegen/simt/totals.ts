@@ -43,6 +43,13 @@ const isSet = (count: Ex, j: number): Ex => bin('!=', bin('&', count, int(2 ** j
 /** Emits a statement for each of some registers: their index, where they hold the total, and what statements go to. */
 export type EachTotal = (out: Block, emit: (i: Ex, total: Ex, body: Block) => void) => void
 
+/** Folds the totals kept in a place into those that go on. */
+const mergeFrom =
+  (place: Registers, combiner: 'sum' | 'prod', dtype: DType) =>
+  (i: Ex, total: Ex, body: Block): void => {
+    body.push({ k: 'assign', to: total, value: mergeEx(combiner, dtype, registerAt(place, i), total) })
+  }
+
 /** Takes the next totals, `count` before them; the registers that hold them are free afterwards. */
 export function pushTotals(
   { places }: Totals,
@@ -62,9 +69,7 @@ export function pushTotals(
       return
     }
     const [body, otherwise]: [Block, Block] = [[], []]
-    each(body, (i, total, b) =>
-      b.push({ k: 'assign', to: total, value: mergeEx(combiner, dtype, registerAt(place, i), total) }),
-    )
+    each(body, mergeFrom(place, combiner, dtype))
     carry(j + 1, body)
     keep(otherwise)
     to.push({ k: 'if', cond: isSet(count, j), body, otherwise })
@@ -83,9 +88,7 @@ export function foldTotals(
 ): void {
   places.forEach((place, j) => {
     const body: Block = []
-    each(body, (i, total, b) =>
-      b.push({ k: 'assign', to: total, value: mergeEx(combiner, dtype, registerAt(place, i), total) }),
-    )
+    each(body, mergeFrom(place, combiner, dtype))
     out.push({ k: 'if', cond: isSet(count, j), body, otherwise: [] })
   })
 }
