@@ -9,7 +9,7 @@ export type KernelFunction = (params: number, start: number, end: number, scratc
 
 /** Cells (i32) of the control block. */
 const cell = { module: 0, step: 1, params: 2, total: 3, chunk: 4, next: 5 } as const
-/** Modules that workers may have kept when others take their place. */
+/** Modules that a worker may have let go of, and its engine kept, before the engine is made to collect. */
 const mostDropped = 64
 /** Each worker has cells of its own from here on: the job it shall do, the last it did, its scratch, whether it is up. */
 const workerCells = 16
@@ -25,11 +25,21 @@ const { memory, control, index, port } = workerData
 const cells = new Int32Array(memory.buffer, control, ${controlBytes / 4})
 const base = ${workerCells} + ${cellsPerWorker} * index
 const instances = new Map()
+let dropped = 0
+// Little is allocated here, so that the engine would not collect for hours: it does for buffers of this size, of which nothing is touched.
+const collect = () => {
+  dropped = 0
+  try {
+    for (let i = 0; i < 4; i++) new ArrayBuffer(1 << 26)
+  } catch {
+    // Where so much may not even be reserved, the engine has collected before it refused.
+  }
+}
 const stepsOf = (id) => {
   for (let m = receiveMessageOnPort(port); m !== undefined; m = receiveMessageOnPort(port)) {
     const { id, module, drop } = m.message
-    if (drop) instances.delete(id)
-    else instances.set(id, module)
+    if (!drop) instances.set(id, module)
+    else if (instances.delete(id) && ++dropped === ${mostDropped}) collect()
   }
   let found = instances.get(id)
   if (found instanceof WebAssembly.Module) {
@@ -99,8 +109,6 @@ export class Pool {
   private job = 0
   private cells: Int32Array
   private readonly modules = new Map<number, WebAssembly.Module>()
-  /** Modules that ended since the workers started. */
-  private dropped = 0
 
   constructor(options: PoolOptions, threads: WorkerThreads) {
     this.options = options
@@ -120,15 +128,10 @@ export class Pool {
     this.modules.set(id, module)
   }
 
-  /**
-   * A worker lets a module go when it reads what it was sent, before its next job, and its engine collects seldom, since little happens
-   * there: after some modules the workers end, with all they keep, and the next shared job starts others.
-   */
+  /** A worker lets a module go when it reads what it was sent, before its next job. */
   removeModule(id: number): void {
     this.modules.delete(id)
-    const told = this.members.filter((m) => m.sent.delete(id))
-    for (const m of told) m.port.postMessage({ id, drop: true })
-    if (told.length > 0 && ++this.dropped >= mostDropped) this.stop()
+    for (const m of this.members) if (m.sent.delete(id)) m.port.postMessage({ id, drop: true })
   }
 
   private start(): void {
@@ -253,7 +256,6 @@ export class Pool {
       void m.worker.terminate()
     }
     this.members = []
-    this.dropped = 0
     // A worker that is still busy keeps the old control block's counters: it must find no work left.
     Atomics.store(this.cells, cell.next, 0x7fffff00)
   }
