@@ -118,5 +118,7 @@ export function reductionPoints(body: Body, roles: Roles, target: TargetInfo, pa
   const least = partial ? target.partialColumns : lineColumns
   if (roles.row.size === 0) return Math.max(least, Math.min(512, share))
   const fit = Math.floor((8 * target.elementBlock) / local)
-  return Math.max(16, Math.min(fit, 512, Math.max(16, share)))
+  // Rows that nothing reads again stand in scratch: of very long ones a program takes fewer.
+  const fewest = target.rereadShare === undefined ? Math.min(16, Math.floor((4 * target.rowBytes) / local)) : 16
+  return Math.max(1, fewest, Math.min(fit, 512, Math.max(fewest, share)))
 }

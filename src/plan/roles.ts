@@ -13,6 +13,7 @@ import { type MatrixRole, reductionsBeside } from './beside.ts'
 import { mostBuffers } from './bindings.ts'
 import { type Body, heldPoints, pointsOf, storedTensors } from './body.ts'
 import { depthParts } from './depth.ts'
+import { tooMuchHeld } from './held.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { foldAxes, follows, type SplitBy, splitReductions } from './split.ts'
 import type { TargetInfo } from './target.ts'
@@ -186,10 +187,11 @@ export function analyse(
 
   const contiguous = unitAxis(body)
   const byColumns = contiguous !== undefined && parallel.has(contiguous)
-  const cut = splitReductions({ body, target, mode, extents, row, parallel, lets, folds, byColumns, aligned })
+  const analysis = { body, target, mode, extents, row, parallel, lets, folds, byColumns, aligned }
+  const cut = splitReductions(analysis)
   if (!cut.ok) return cut
   const { split, splitBy } = cut
-  const over = tooManyBound(body, split, target)
+  const over = tooManyBound(body, split, target) ?? tooMuchHeld(analysis, reduced, split, splitBy)
   if (over !== undefined) return over
   const loops = split.size > 0 && splitBy !== 'every-index'
   const inBlock = mode === 'strict' || loops || body.lets.some((l) => l.op.kind === 'scan')

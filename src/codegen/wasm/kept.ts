@@ -5,7 +5,7 @@
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
 import { foldOf, type LevelContext, type Placement } from './nests.ts'
-import { type Def, tileBytes } from './tile.ts'
+import { type Def, mostTile, tileBytes } from './tile.ts'
 
 /** Instructions' worth of computing one element again, operands included; a read of scratch costs 1. */
 class Costs {
@@ -81,7 +81,8 @@ export function chooseKept(stmts: readonly Stmt[], ctx: LevelContext, p: Placeme
     const inLoop = [...steps].some((i) => p.steps[i]?.kind === 'loop')
     if (varying.length > 0 && !kept.has(s.id) && (steps.size > 1 || inLoop)) {
       const bytes = varying.reduce((n, a) => n * ctx.axes.view(a).max, tileBytes(s.dtype))
-      if (costs.of(s.id) > (bytes > largeTile ? keepLargeAbove : keepAbove)) kept.add(s.id)
+      const above = bytes > mostTile ? Number.POSITIVE_INFINITY : bytes > largeTile ? keepLargeAbove : keepAbove
+      if (costs.of(s.id) > above) kept.add(s.id)
     }
     // What is kept is computed once, in the first step that needs it.
     using.pass(s, kept.has(s.id))

@@ -5,7 +5,7 @@
 import { type Expr, flatten, mul, strideOf, valuesOf } from '../../index/expr.ts'
 import type { KernelParam, LetStmt, ValueId } from '../../kernel/ir.ts'
 import { computeDType, type DType, dtypeBytes } from '../../types/dtype.ts'
-import { type Axes, type Def, type Tile, tileBytes } from './tile.ts'
+import { type Axes, type Def, mostTile, type Tile, tileBytes } from './tile.ts'
 
 /** An operand read in place: its byte position (relative to the buffer) and byte strides along its two roles. */
 export interface DirectOperand {
@@ -97,6 +97,8 @@ export function productOf(
     inB !== undefined && inB.outer === unit && (fewRows || (inB.inner <= 1024 && inB.inner * depth <= 65536))
       ? inB
       : undefined
+  const copied = Math.max(directA === undefined ? rows : 0, directB === undefined ? columns : 0) * depth * unit
+  if (copied > mostTile) return undefined
   if (directB === undefined && isPlaced(b) && !sameOrder(bAxes, [...k, ...n])) return undefined
   if (directA === undefined && isPlaced(a) && !sameOrder(aAxes, [...k, ...m]) && !sameOrder(aAxes, [...m, ...k]))
     return undefined

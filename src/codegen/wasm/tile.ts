@@ -63,6 +63,9 @@ export function tileDType(d: DType): DType {
   return c === 'u8' || c === 'u16' || c === 'u32' ? 'u32' : 'i32'
 }
 
+/** Tiles above this many bytes are made only where there is no other way, however much they would spare: every thread has one. */
+export const mostTile = 16 << 20
+
 export const tileBytes = (d: DType): number => (d === 'f64' || isWide(d) ? 8 : 4)
 
 export class Axes {
