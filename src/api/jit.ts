@@ -5,6 +5,7 @@ import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import type { DeviceBuffer } from '../runtime/backend.ts'
+import { callsHost } from '../runtime/region.ts'
 import { outletsOf } from '../runtime/results.ts'
 import { type ByteSize, byteSize } from './bytes.ts'
 import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from './core.ts'
@@ -77,10 +78,22 @@ interface Entry {
   readonly standsIn: readonly (number | undefined)[]
   /** Type of each output of the program. */
   readonly outputs: readonly { readonly shape: readonly number[]; readonly dtype: Tensor['dtype'] }[]
+  /** Whether code of the user runs inside it, which may call the function again. */
+  readonly callsBack: boolean
+  /** Calls under way, of those that call back. */
+  running: number
+  /** It is to go when it has run. */
+  ended: boolean
 }
 
-/** Compiled signatures kept for one function; the least recently used goes first. */
+/** Compiled signatures kept for one function; the least recently used that does not run goes first. */
 const maxEntries = 128
+
+/** Ends a program: at once, or when it has run. */
+function end(entry: Entry): void {
+  entry.ended = true
+  if (entry.running === 0) entry.compiled.dispose()
+}
 
 class Jitted {
   readonly #f: (...args: never[]) => unknown
@@ -90,8 +103,6 @@ class Jitted {
   /** Most recently used first. */
   readonly #entries: Entry[] = []
   #disposed = false
-  /** Calls under way: users' kernels may call again. */
-  #running = 0
   readonly #recompiles: Recompiles
 
   constructor(f: (...args: never[]) => unknown, options: JitOptions) {
@@ -109,8 +120,7 @@ class Jitted {
   /** Ends its programs, those that run when they have run. */
   dispose(): void {
     this.#disposed = true
-    if (this.#running > 0) return
-    for (const { compiled } of this.#entries.splice(0)) compiled.dispose()
+    for (const entry of this.#entries.splice(0)) end(entry)
   }
 
   #checkAlive(): void {
@@ -126,12 +136,13 @@ class Jitted {
     if (currentTrace() !== undefined) return this.#f(...(args as never[]))
     const leaves: Tensor[] = []
     const entry = this.#find(args, leaves) ?? this.#compileFor(args, leaves)
-    this.#running++
+    if (!entry.callsBack) return run(entry, leaves)
+    entry.running++
     try {
       return run(entry, leaves)
     } finally {
-      this.#running--
-      if (this.#disposed) this.dispose()
+      entry.running--
+      if (entry.ended) end(entry)
     }
   }
 
@@ -200,9 +211,15 @@ class Jitted {
       result: traced.result,
       places: traced.places,
       outputs: traced.graph.outputs.map((n) => ({ shape: n.shape, dtype: n.dtype })),
+      callsBack: compiled.program === undefined || callsHost(compiled.program),
+      running: 0,
+      ended: false,
     }
     this.#entries.unshift(entry)
-    if (this.#entries.length > maxEntries) this.#entries.pop()?.compiled.dispose()
+    if (this.#entries.length > maxEntries) {
+      const oldest = this.#entries.findLastIndex((e) => e !== entry && e.running === 0)
+      for (const e of oldest < 0 ? [] : this.#entries.splice(oldest, 1)) end(e)
+    }
     return entry
   }
 

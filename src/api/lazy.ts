@@ -7,6 +7,7 @@ import { invariant } from '../diagnostics/errors.ts'
 import { inOrigin } from '../diagnostics/origin.ts'
 import { makeNode, param, withContext } from '../graph/build.ts'
 import type { AttrsByOp, Graph, Node, NodeOf, OpName } from '../graph/node.ts'
+import type { DeviceBuffer } from '../runtime/backend.ts'
 import { toHost } from '../scalar/host.ts'
 import type { DType } from '../types/dtype.ts'
 import type { Compiled, Device } from './device.ts'
@@ -106,28 +107,38 @@ export function readersOf(storage: Storage, nodes: readonly Node[]): boolean[] {
 /** Programs kept for the next evaluation of the same structure: their number, and the bytes they hold together. */
 const maxPrograms = 256
 const maxProgramBytes = 128 << 20
-const programs = new Map<string, { readonly program: Compiled; readonly bytes: number }>()
+
+interface Remembered {
+  readonly program: Compiled
+  readonly bytes: number
+  /** Evaluations under way: users' kernels may evaluate other tensors. */
+  running: number
+}
+
+const programs = new Map<string, Remembered>()
 let programBytes = 0
 
-/** The program of a key, most recently used last; the eldest go when there are too many, or they hold too much. */
-function remember(key: string, make: () => Compiled): Compiled {
+/** The program of a key, most recently used last; the eldest that do not run go when there are too many, or they hold too much. */
+function remember(key: string, make: () => Compiled): Remembered {
   const have = programs.get(key)
   if (have !== undefined) {
     programs.delete(key)
     programs.set(key, have)
-    return have.program
+    return have
   }
   const program = make()
   const bytes = program.residentBytes
-  programs.set(key, { program, bytes })
+  const made: Remembered = { program, bytes, running: 0 }
+  programs.set(key, made)
   programBytes += bytes
   for (const [eldest, old] of programs) {
-    if (old.program === program || (programs.size <= maxPrograms && programBytes <= maxProgramBytes)) break
+    if (old === made || (programs.size <= maxPrograms && programBytes <= maxProgramBytes)) break
+    if (old.running > 0) continue
     programs.delete(eldest)
     programBytes -= old.bytes
     old.program.dispose()
   }
-  return program
+  return made
 }
 
 const deviceIds = new WeakMap<Device, number>()
@@ -206,7 +217,7 @@ function computeNodes(roots: readonly Node[]): void {
   const structure = structureOf(device, order, roots)
   const changing = freeScalars(structure, values)
   const free = fulls.filter((_, i) => changing.has(i))
-  const program = remember(`${structure}|${scalarsKey(values, changing)}`, () =>
+  const remembered = remember(`${structure}|${scalarsKey(values, changing)}`, () =>
     device.compile(rebuild(order, roots, free), {
       mode: 'fast',
       donated: [...inputs, ...free].map(() => false),
@@ -214,7 +225,13 @@ function computeNodes(roots: readonly Node[]): void {
     }),
   )
   const numbers = free.map((n) => Storage.ofHost(toHost([n.attrs.value], n.dtype), [], n.dtype))
-  const outputs = program.run([...inputs, ...numbers].map((s) => s.on(device)))
+  remembered.running++
+  let outputs: readonly DeviceBuffer[]
+  try {
+    outputs = remembered.program.run([...inputs, ...numbers].map((s) => s.on(device)))
+  } finally {
+    remembered.running--
+  }
   for (const s of numbers) s.free()
   roots.forEach((n, i) => {
     const buffer = outputs[i]

@@ -52,9 +52,10 @@ export async function planFor(
     case 'webgpu': {
       checkCapabilities(graph, device, webgpuCapabilities)
       const { limits, ...adapter } = await adapterLimits()
-      const { storageBuffers, alignment, threads, sharedBytes } = limits
-      const text = `${adapter.gpu ?? "WebGPU's default limits"}: ${storageBuffers} buffers a kernel, aligned to ${alignment} B; ${threads} threads a workgroup, which share ${sharedBytes} B`
-      const target = webgpuTarget(storageBuffers, alignment, threads, sharedBytes)
+      const { storageBuffers, alignment, threads, sharedBytes, valueBytes, arenaBytes } = limits
+      const most = valueBytes === undefined ? '' : `; ${valueBytes} B a value`
+      const text = `${adapter.gpu ?? "WebGPU's default limits"}: ${storageBuffers} buffers a kernel, aligned to ${alignment} B; ${threads} threads a workgroup, which share ${sharedBytes} B${most}`
+      const target = webgpuTarget(storageBuffers, alignment, threads, sharedBytes, valueBytes, arenaBytes)
       return { compiled: compile(graph, settings, target), plannedFor: { ...adapter, limits, text } }
     }
     case 'cuda':
@@ -62,16 +63,19 @@ export async function planFor(
   }
 }
 
-type AdapterLimits = Pick<PlannedFor, 'gpu' | 'missing' | 'help'> & { readonly limits: typeof webgpuDefaults }
+type AdapterLimits = Pick<PlannedFor, 'gpu' | 'missing' | 'help'> & {
+  /** Without an adapter nothing is known of the bytes it binds. */
+  readonly limits: typeof webgpuDefaults & { readonly valueBytes?: number; readonly arenaBytes?: number }
+}
 
 /** What planning respects of this machine's adapter; WebGPU's default limits without one. */
 async function adapterLimits(): Promise<AdapterLimits> {
   try {
     const backend = await createWebgpuBackend()
-    const [storageBuffers, alignment, threads, sharedBytes] = backend.planningLimits
+    const [storageBuffers, alignment, threads, sharedBytes, valueBytes, arenaBytes] = backend.planningLimits
     const gpu = backend.adapter
     backend.dispose()
-    return { gpu, limits: { storageBuffers, alignment, threads, sharedBytes } }
+    return { gpu, limits: { storageBuffers, alignment, threads, sharedBytes, valueBytes, arenaBytes } }
   } catch (error) {
     if (!(error instanceof UserError)) throw error
     const { summary, help } = error

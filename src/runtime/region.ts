@@ -32,6 +32,17 @@ export function writesOver(program: Program, output: number, input: number): boo
   return source?.kind === 'output' && source.over !== undefined && source.over === program.inputs[input]
 }
 
+/** Whether code of the user runs inside a program: kernels of theirs, and callbacks that see values. */
+export function callsHost({ steps }: Program): boolean {
+  return steps.some((s) => {
+    if (s.kind === 'opaque' || s.kind === 'inspect') return true
+    return (
+      (s.kind === 'cond' || s.kind === 'while' || s.kind === 'loop') &&
+      innerPrograms(s).some((x) => callsHost(x.inner.program))
+    )
+  })
+}
+
 /** The kernels of a program and of the programs inside it, each once. */
 export function kernelsOf(program: Program): { readonly step: KernelStep; readonly program: Program }[] {
   return program.steps.flatMap((step) => {
