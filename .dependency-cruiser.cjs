@@ -29,14 +29,15 @@ const floors = {
   rewrite: upToCompose,
   kernel: ground,
   report: base,
+  target: [...base, 'scalar'],
   plan: [...upToGraph, 'kernel', reportData],
   lower: [...upToPlan, reportData],
   runtime: upToKernel,
   'codegen/wasm': upToKernel,
-  'codegen/simt': upToKernel,
+  'codegen/simt': [...upToKernel, 'target'],
   'backends/wasm': [...upToKernel, 'runtime', 'codegen/wasm', reportData],
-  'backends/webgpu': [...upToKernel, 'runtime', 'codegen/simt', reportData],
-  'backends/cuda': [...upToKernel, 'runtime', 'codegen/simt', reportData, folders],
+  'backends/webgpu': [...upToKernel, 'runtime', 'codegen/simt', 'target', reportData],
+  'backends/cuda': [...upToKernel, 'runtime', 'codegen/simt', 'target', reportData, folders],
   'backends/reference': [...upToGraph, reportData],
 }
 

@@ -2,7 +2,6 @@
 import { join } from 'node:path'
 import { shareParams } from '../backends/webgpu/aliases.ts'
 import { webgpuCapabilities } from '../backends/webgpu/unsupported.ts'
-import { cudaCaps, webgpuCaps } from '../codegen/simt/capability.ts'
 import { dispatchSize, emitKernel } from '../codegen/simt/kernel.ts'
 import { compileModule } from '../codegen/wasm/kernel.ts'
 import { checkCapabilities } from '../compile/capability.ts'
@@ -13,6 +12,7 @@ import { counted } from '../report/format.ts'
 import { bufferOf, commandsOf, overlapping } from '../runtime/commands.ts'
 import type { BufferSource, KernelStep, Program, RegionStep } from '../runtime/program.ts'
 import { innerPrograms, kernelsOf } from '../runtime/region.ts'
+import { cudaSimt, webgpuSimt } from '../target/simt.ts'
 import type { HostArray } from '../types/host.ts'
 import { type Console, printData } from './console.ts'
 import { writeBytes } from './files.ts'
@@ -232,8 +232,7 @@ function emitSimt({ step, program }: Found, name: string, target: 'cuda' | 'wgsl
       return bound.some((x, k) => k !== i && mine !== undefined && overlapping(x, mine)) ? [p.name] : []
     }),
   )
-  const source = emitKernel(kernel, target, {
-    ...(target === 'cuda' ? { ...cudaCaps, pointerTable: true } : webgpuCaps),
+  const source = emitKernel(kernel, target === 'cuda' ? cudaSimt : webgpuSimt, {
     mayAlias: (p) => shared.has(p),
     writable: (p) => joined.writable.has(p),
   })

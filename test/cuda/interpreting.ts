@@ -8,7 +8,7 @@ import type {
   ProductLibrary,
   StreamWork,
 } from '../../src/backends/cuda/driver.ts'
-import { capsOf } from '../../src/backends/cuda/prepared.ts'
+import { machineOf } from '../../src/backends/cuda/prepared.ts'
 import { commonCode, emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel, KernelParam } from '../../src/kernel/ir.ts'
@@ -176,7 +176,7 @@ export function interpretingDevice(refuses?: Parameters<typeof productLibrary>[2
     tables: () => [...known.values()].filter((k) => (k.source.table ?? []).length > 0).length,
     learn: (program) => {
       for (const { step } of kernelsOf(program)) {
-        const source = emitKernel(step.kernel, 'cuda', capsOf(recorded.properties))
+        const source = emitKernel(step.kernel, machineOf(recorded.properties))
         known.set(plain(commonCode(source).text), { kernel: step.kernel, source })
       }
     },

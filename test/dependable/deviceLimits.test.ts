@@ -8,7 +8,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { createWebgpuBackend, type WebgpuBackend } from '../../src/backends/webgpu/backend.ts'
-import { webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -19,6 +18,7 @@ import { parseKernel } from '../../src/kernel/parse.ts'
 import { type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { openSoftware } from '../webgpu/software.ts'
 
@@ -110,7 +110,7 @@ test('WebGPU positions', () => {
   const most = 2 ** 31 - 1 - 4 * 2048
   const emit = (n: number, index = 'i'): string => {
     try {
-      return emitKernel(kernelOver(n, index), 'wgsl', webgpuCaps).dialect
+      return emitKernel(kernelOver(n, index), webgpuSimt).dialect
     } catch (e) {
       if (!(e instanceof UserError)) throw e
       return e.code

@@ -17,7 +17,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel, threadCodeOf } from '../../src/codegen/simt/kernel.ts'
 import { verifyThreadCode } from '../../src/codegen/simt/verify.ts'
 import { compileGraph } from '../../src/compile/index.ts'
@@ -30,6 +29,7 @@ import type { Kernel, Stmt, StoreStmt } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
 import { readElement, writeElement } from '../../src/scalar/host.ts'
+import { cudaSimt } from '../../src/target/simt.ts'
 import { dtypeBytes } from '../../src/types/dtype.ts'
 import { hostArray, hostView } from '../../src/types/host.ts'
 import { maxElements, sizeOf } from '../../src/types/shape.ts'
@@ -152,8 +152,8 @@ describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped w
   })
 
   test('the code of all has the types that it says', () => {
-    for (const k of kernels) verifyThreadCode(threadCodeOf(k, 'cuda', cudaCaps))
-    expect(kernels.some((k) => threadCodeOf(k, 'cuda', cudaCaps).body.length > 0)).toBe(true)
+    for (const k of kernels) verifyThreadCode(threadCodeOf(k, cudaSimt))
+    expect(kernels.some((k) => threadCodeOf(k, cudaSimt).body.length > 0)).toBe(true)
   })
 
   test.skipIf(!hasNvcc())('compiles for a GPU without spills (skipped without nvcc)', { timeout: 120_000 }, () => {
@@ -161,7 +161,7 @@ describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped w
     const folder = mkdtempSync(join(tmpdir(), 'sinter-wide-'))
     try {
       const file = join(folder, 'wide.cu')
-      const sources = few.map((k, i) => `namespace n${i} {\n${emitKernel(k, 'cuda', cudaCaps).source}\n}`)
+      const sources = few.map((k, i) => `namespace n${i} {\n${emitKernel(k, cudaSimt).source}\n}`)
       writeFileSync(file, sources.join('\n'))
       const args = ['-w', '-cubin', '-arch=sm_90a', '--resource-usage', '-o', join(folder, 'wide.cubin'), file]
       const run = spawnSync('nvcc', args, { encoding: 'utf8' })
@@ -195,9 +195,9 @@ describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped w
     store y[i, j] = %1
   }
 }`)
-    const code = threadCodeOf(kernel, 'cuda', cudaCaps)
+    const code = threadCodeOf(kernel, cudaSimt)
     verifyThreadCode(code)
-    expect(emitKernel(kernel, 'cuda', cudaCaps).source.includes(`i32_runtime(program - ${first})`)).toBe(isHidden)
+    expect(emitKernel(kernel, cudaSimt).source.includes(`i32_runtime(program - ${first})`)).toBe(isHidden)
   })
 
   test('a sum that only its offset brings back into 32 bits is one of 64', () => {
@@ -219,7 +219,7 @@ describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped w
   %2 i32{i} = reduce sum %1 over j
   store y[i] = %2
 }`)
-    verifyThreadCode(threadCodeOf(kernel, 'cuda', cudaCaps))
+    verifyThreadCode(threadCodeOf(kernel, cudaSimt))
     const rows = new SparseEmulated([kernel])
     try {
       expect(rows.sources[0]).toMatchObject({ programs: n, rows: 2 })

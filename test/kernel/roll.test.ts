@@ -1,6 +1,5 @@
 /** Recurrences written out become loops that compute the same; what is no recurrence stays as it is. */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -10,6 +9,7 @@ import type { Kernel, LoopStmt } from '../../src/kernel/ir.ts'
 import { rollPart } from '../../src/kernel/roll.ts'
 import { verifyKernel } from '../../src/kernel/verify.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
+import { cudaSimt } from '../../src/target/simt.ts'
 import { hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, trace } from '../compile/support.ts'
@@ -134,7 +134,7 @@ describe('on GPUs', () => {
     )
 
   test('code does not grow with the number of steps', () => {
-    const size = (steps: number): number => emitKernel(means(1024, 32, steps), 'cuda', cudaCaps).source.length
+    const size = (steps: number): number => emitKernel(means(1024, 32, steps), cudaSimt).source.length
     expect(size(50)).toBeLessThan(8000)
     expect(Math.abs(size(50) - size(32))).toBeLessThan(100)
   })

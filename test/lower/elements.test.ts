@@ -1,10 +1,10 @@
 /** Elements that a program of an elementwise kernel covers: fewer where each loads much, as far as the target says so. */
 import { expect, test } from 'vitest'
-import { webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/elementwise.ts'
 import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { at, trace } from '../compile/support.ts'
 
@@ -15,7 +15,7 @@ function gridOf(count: number, dtype: DType, target: TargetInfo): { block: numbe
   const [step, ...others] = compileGraph(graph, { mode: 'fast', target }).program.steps
   if (step?.kind !== 'kernel' || others.length > 0) throw new Error('not one kernel')
   const [part] = step.kernel.parts
-  return { block: part?.grid[0]?.block, threads: emitKernel(step.kernel, 'wgsl', webgpuCaps).threads }
+  return { block: part?.grid[0]?.block, threads: emitKernel(step.kernel, webgpuSimt).threads }
 }
 
 test.each([

@@ -1,6 +1,5 @@
 /** The planner counts as many walks over rows that do not stay in registers as the code makes. */
 import { describe, expect, test } from 'vitest'
-import { webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -10,6 +9,7 @@ import { singleGroups } from '../../src/plan/plan.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
 import { webgpuTarget } from '../../src/plan/target.ts'
 import { rewriteGraph } from '../../src/rewrite/index.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import { trace } from '../compile/support.ts'
 
 const target = webgpuTarget(16)
@@ -25,9 +25,7 @@ function passesOf(f: (x: Node) => Node, columns: number, mode: NumericsMode): { 
   const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
   return {
     planned: groups.flatMap((g) => (g.kind === 'kernel' ? [g.roles.passes ?? 1] : [])),
-    walks: kernels.map(
-      (k) => [...emitKernel(k, 'wgsl', webgpuCaps).source.matchAll(/for \(var \w+_at\w* = 0/g)].length,
-    ),
+    walks: kernels.map((k) => [...emitKernel(k, webgpuSimt).source.matchAll(/for \(var \w+_at\w* = 0/g)].length),
   }
 }
 

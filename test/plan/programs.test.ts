@@ -1,12 +1,12 @@
 /** How many programs the kernels of reductions have on a GPU. */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { gridSize } from '../../src/kernel/ir.ts'
 import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { type Input, trace } from '../compile/support.ts'
 
 /** Programs of a kernel of the sums of columns of relu(x), stored too: the main one, or the one that adds partial sums. */
@@ -47,8 +47,8 @@ function programsOf(target: TargetInfo, inputs: readonly Input[], build: (x: Nod
   const { program } = compileGraph(graph, { target, mode: 'fast' })
   return program.steps.flatMap((s) => {
     if (s.kind !== 'kernel') return []
-    if (target.name === 'cuda') emitKernel(s.kernel, 'cuda', cudaCaps)
-    else emitKernel(s.kernel, 'wgsl', webgpuCaps)
+    if (target.name === 'cuda') emitKernel(s.kernel, cudaSimt)
+    else emitKernel(s.kernel, webgpuSimt)
     return s.stage === 'main' ? [s.kernel.parts.reduce((n, p) => n + gridSize(p), 0)] : []
   })
 }

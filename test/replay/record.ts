@@ -3,7 +3,6 @@
  * WebAssembly (with relaxed SIMD and without), CUDA C++ and WGSL. Machines are the shipped records, so the text is the same everywhere.
  */
 import { createHash } from 'node:crypto'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileModule } from '../../src/codegen/wasm/kernel.ts'
 import { type Compiled, compileGraph } from '../../src/compile/index.ts'
@@ -13,6 +12,7 @@ import { printKernel } from '../../src/kernel/print.ts'
 import { cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 import type { KernelReport } from '../../src/report/data.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 
 export type Code = 'wasm' | 'wasm-relaxed' | 'cuda' | 'wgsl'
 
@@ -103,8 +103,7 @@ function codeOf(code: Code, { program }: Compiled): string[] {
         })
         return `${canonical(printKernel(kernel))}\n${Buffer.from(bytes).toString('base64')}`
       }
-      const caps = code === 'cuda' ? { ...cudaCaps, pointerTable: true } : webgpuCaps
-      return canonical(emitKernel(kernel, code, caps).source)
+      return canonical(emitKernel(kernel, code === 'cuda' ? cudaSimt : webgpuSimt).source)
     } catch (error) {
       return told(error)
     }

@@ -1,6 +1,5 @@
 /** Special functions that stand in many unrolled places are called, so that compiling stays a matter of a second. */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -8,6 +7,7 @@ import type { Graph, Node } from '../../src/graph/node.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
+import { cudaSimt } from '../../src/target/simt.ts'
 import { at, trace } from '../compile/support.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'
 
@@ -22,7 +22,7 @@ const kernelsOf = (graph: Graph): Kernel[] =>
   compileGraph(graph, { mode: 'fast', target: cudaTarget }).program.steps.flatMap((s) =>
     s.kind === 'kernel' ? [s.kernel] : [],
   )
-const sourceOf = (k: Kernel): string => emitKernel(k, 'cuda', cudaCaps).source
+const sourceOf = (k: Kernel): string => emitKernel(k, cudaSimt).source
 
 describe('functions called apart', () => {
   test('sixty sines in sixteen registers; three stand in place', () => {

@@ -1,10 +1,10 @@
 /** Barriers that are left out, on statements by hand and in kernels. */
 import { describe, expect, test } from 'vitest'
 import { withoutIdleBarriers } from '../../src/codegen/simt/barriers.ts'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { type Ex, int, type S, v, yes } from '../../src/codegen/simt/ir.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 
 const at = (array: string): Ex => ({ k: 'shared', type: 'f32', array, index: int(0) })
 const x = v('f32', 'x')
@@ -85,8 +85,8 @@ describe('kernels', () => {
 
   test.for([1, 2, 3, 5])('one barrier for each of %i folds in a row', (passes) => {
     const kernel = parseKernel(softmax(passes))
-    expect(emitKernel(kernel, 'cuda', cudaCaps).source.split('__syncthreads').length - 1).toBe(passes)
-    const wgsl = emitKernel(kernel, 'wgsl', { ...webgpuCaps, laneBits: 5 }).source
+    expect(emitKernel(kernel, cudaSimt).source.split('__syncthreads').length - 1).toBe(passes)
+    const wgsl = emitKernel(kernel, { ...webgpuSimt, laneBits: 5 }).source
     expect(wgsl.split('workgroupBarrier').length - 1).toBe(passes)
   })
 })

@@ -40,19 +40,19 @@ testLongRows(
 
 describe('walks over a row', () => {
   test('strict sums walk again, in order', () => {
-    const { source } = emitKernel(normalised(chunk + 5, 'f32', 'strict'), 'cuda', cuda)
+    const { source } = emitKernel(normalised(chunk + 5, 'f32', 'strict'), cuda)
     expect(walks(source)).toBe(3)
     expect(source).not.toContain('anchor')
   })
 
   test('a sum of squares is never below zero', () => {
     const clamped = (name: SumName): boolean =>
-      /sum_(\d+) = f32_max\(sum_\1, 0\.0f\)/.test(emitKernel(centred([name], 2 * chunk, 'f32'), 'cuda', cuda).source)
+      /sum_(\d+) = f32_max\(sum_\1, 0\.0f\)/.test(emitKernel(centred([name], 2 * chunk, 'f32'), cuda).source)
     expect(all.filter(clamped)).toEqual(['squares', 'far'])
   })
 
   test('whole chunks count their terms at once', () => {
-    const { source } = emitKernel(centred(['squares'], 2 * chunk, 'f32'), 'wgsl', wgsl)
+    const { source } = emitKernel(centred(['squares'], 2 * chunk, 'f32'), wgsl)
     expect(source.match(/met_f32 = met_f32 \+ .*/g)).toEqual(['met_f32 = met_f32 + 16.0;'])
   })
 

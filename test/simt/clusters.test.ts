@@ -5,13 +5,13 @@
 import { describe, expect, test } from 'vitest'
 import * as api from '../../src/api/index.ts'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { cudaCaps, type SimtCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { cudaTarget, cudaTargetWith } from '../../src/plan/target.ts'
 import { writeElement } from '../../src/scalar/host.ts'
+import { cudaSimt, type SimtMachine } from '../../src/target/simt.ts'
 import { type DType, isFloat } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
@@ -28,7 +28,7 @@ interface Case {
   readonly f: (inputs: never) => unknown
   /** Blocks of each kernel's programs. */
   readonly clusters: readonly number[]
-  readonly caps?: Partial<SimtCaps>
+  readonly caps?: Partial<SimtMachine>
   readonly mode?: 'fast' | 'strict'
   readonly tolerance?: number
 }
@@ -46,7 +46,7 @@ const row = (n: number, dtype: DType = 'f32', rows = 2) => ({ x: { shape: [rows,
 const graphOf = (c: Case): Graph => api.program(c.f as (inputs: Tensors) => unknown, c.specs, 'case').trace().graph
 
 /** Blocks of 32 threads (two of them together) up to 64: 2048 values a block at most. */
-const small: SimtCaps = { ...cudaCaps, maxThreads: 64, pointerTable: true }
+const small: SimtMachine = { ...cudaSimt, maxThreads: 64, hasPointerTable: true }
 
 const normalise = (x: api.Tensor): api.Tensor => {
   const d = x.sub(x.mean(-1, true))
@@ -137,7 +137,7 @@ const compiled = cases.map((c) => {
   return { ...c, graph, program, kernels, caps: { ...small, ...c.caps } }
 })
 
-const emit = (kernel: Kernel, caps: SimtCaps): KernelSource => emitKernel(kernel, 'cuda', caps)
+const emit = (kernel: Kernel, caps: SimtMachine): KernelSource => emitKernel(kernel, caps)
 
 describe('clusters', () => {
   test.each(compiled)('$name', ({ kernels, caps, clusters }) => {

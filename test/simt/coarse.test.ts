@@ -1,6 +1,5 @@
 /** Coarse forms in both dialects: their errors, what they do with NaN and infinities, and where a test for NaN is left out. */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
@@ -8,6 +7,7 @@ import { coarseError, coarseRelativeError } from '../../src/scalar/bounds.ts'
 import { evalScalar } from '../../src/scalar/eval.ts'
 import { bf16ToNumber } from '../../src/scalar/half.ts'
 import type { ScalarOp } from '../../src/scalar/ops.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { inBothDialects } from './dialects.ts'
 import type { Buffers } from './wgsl.ts'
 
@@ -162,9 +162,9 @@ const cases: readonly { name: string; kernel: Kernel; buffers: () => Buffers; ch
 
 describe.each(cases)('$name', ({ kernel, buffers, check }) => {
   test('is coarse', () => {
-    for (const source of [emitKernel(kernel, 'cuda', cudaCaps).source, emitKernel(kernel, 'wgsl', webgpuCaps).source])
+    for (const source of [emitKernel(kernel, cudaSimt).source, emitKernel(kernel, webgpuSimt).source])
       expect(source).toMatch(/= f32_(\w+_coarse|\w+_near)\(/)
-    expect(emitKernel({ ...kernel, mode: 'strict' }, 'cuda', cudaCaps).source).not.toMatch(/_coarse|_near/)
+    expect(emitKernel({ ...kernel, mode: 'strict' }, cudaSimt).source).not.toMatch(/_coarse|_near/)
   })
 
   inBothDialects('', kernel, buffers, check)
@@ -188,8 +188,7 @@ ${body}
 const silu = kernelOf(
   '%5 f32{i} = sigmoid %0\n%6 f32{i} = mul %0, %5\n%7 f32{i} = mul %6, %1\n%8 bf16{i} = cast %7\nstore y[i] = %8',
 )
-const isUnguarded = (k: Kernel): boolean =>
-  emitKernel(k, 'wgsl', webgpuCaps).source.includes('= f32_sigmoid_unguarded(')
+const isUnguarded = (k: Kernel): boolean => emitKernel(k, webgpuSimt).source.includes('= f32_sigmoid_unguarded(')
 
 test('no test for NaN where it arrives on another way', () => {
   const end = '%9 bf16{i} = cast %8\nstore y[i] = %9'

@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import * as api from '../../src/api/index.ts'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
+import { cudaSimt } from '../../src/target/simt.ts'
 import { loadKernels } from '../kernel/hard-cases/case.ts'
 import { hardCases } from '../kernel/hard-cases/cases.ts'
 import { workloads } from './workloads.ts'
@@ -49,7 +49,7 @@ async function compile(sources: readonly string[], folder: string, name: string)
 }
 
 const numbered = (kernels: readonly Kernel[]): string[] =>
-  kernels.map((k, i) => emitKernel({ ...k, name: `k${i}_${k.name}` }, 'cuda', cudaCaps).source)
+  kernels.map((k, i) => emitKernel({ ...k, name: `k${i}_${k.name}` }, cudaSimt).source)
 
 async function check(kernels: readonly Kernel[], batches: number): Promise<void> {
   const sources = numbered(kernels)
@@ -105,9 +105,9 @@ describe.skipIf(nvcc === undefined)('CUDA sources compile (skipped where nvcc is
       (s) => (s.kind === 'kernel' ? [s.kernel] : []),
     )
     if (kernel === undefined) throw new Error('no kernel')
-    const { source, threads, sharedBytes } = emitKernel({ ...kernel, name: 'k0_rows' }, 'cuda', cudaCaps)
+    const { source, threads, sharedBytes } = emitKernel({ ...kernel, name: 'k0_rows' }, cudaSimt)
     expect(source).toContain('copy_words_4(')
-    expect(2 * sharedBytes).toBeLessThan(cudaCaps.maxSharedBytes)
+    expect(2 * sharedBytes).toBeLessThan(cudaSimt.maxSharedBytes)
     const folder = mkdtempSync(join(tmpdir(), 'sinter-cuda-'))
     try {
       const used = (await compile([source], folder, 'rows')).get(0)
@@ -135,7 +135,7 @@ describe.skipIf(nvcc === undefined)('CUDA sources compile (skipped where nvcc is
         s.kind === 'kernel' ? [s.kernel] : [],
       ),
     )
-    const clusters = kernels.map((k) => emitKernel(k, 'cuda', cudaCaps).cluster)
+    const clusters = kernels.map((k) => emitKernel(k, cudaSimt).cluster)
     expect(clusters.filter((n) => n > 1)).toEqual([8, 2, 8, 8])
     await check(kernels, 1)
   })

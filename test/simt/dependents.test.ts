@@ -8,10 +8,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { cudaCaps, type SimtCaps } from '../../src/codegen/simt/capability.ts'
+import type { LaunchFacts } from '../../src/codegen/simt/code.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { cudaSimt, type SimtMachine } from '../../src/target/simt.ts'
 import { loadKernels } from '../kernel/hard-cases/case.ts'
 import { hardCases } from '../kernel/hard-cases/cases.ts'
 import { type Buffers, Emulated, hasCompiler } from './emulator/emulator.ts'
@@ -28,7 +29,8 @@ const scaled = parseKernel(`kernel scaled {
   store y[i] = %2
 }`)
 
-const emit = (caps: Partial<SimtCaps>): string => emitKernel(scaled, 'cuda', { ...cudaCaps, ...caps }).source
+const emit = (machine: Partial<SimtMachine>, launch: LaunchFacts = {}): string =>
+  emitKernel(scaled, { ...cudaSimt, ...machine }, launch).source
 
 /** Calls and accesses of the kernel's code, in order. */
 const order = (source: string): string[] =>
@@ -53,7 +55,7 @@ test('memory that may change is not declared constant', () => {
     'const float* __restrict__ w',
     'float* __restrict__ y',
   ])
-  expect(parameters(emit({ launchDependents: 'work', changing: (p) => p === 'x' }))).toEqual([
+  expect(parameters(emit({ launchDependents: 'work' }, { changing: (p) => p === 'x' }))).toEqual([
     'const float* x',
     'const float* __restrict__ w',
     'float* __restrict__ y',
@@ -71,7 +73,7 @@ test.skipIf(!hasCompiler())('runs on the host as without', () => {
     w: Float32Array.from({ length: 300 }, (_, i) => 3 - i),
     y: new Float32Array(300),
   })
-  const emulated = new Emulated([scaled], { ...cudaCaps, launchDependents: 'start' })
+  const emulated = new Emulated([scaled], { ...cudaSimt, launchDependents: 'start' })
   try {
     const got = data()
     emulated.run(0, got)
@@ -92,10 +94,15 @@ const hasNvcc = (): boolean => {
 }
 
 /** PTX of sources compiled in one unit, by entry point. */
-async function ptx(kernels: readonly Kernel[], caps: SimtCaps, architecture: string): Promise<Map<string, string[]>> {
+async function ptx(
+  kernels: readonly Kernel[],
+  machine: SimtMachine,
+  architecture: string,
+  launch: LaunchFacts = {},
+): Promise<Map<string, string[]>> {
   const folder = mkdtempSync(join(tmpdir(), 'sinter-ptx-'))
   try {
-    const sources = kernels.map((k, i) => emitKernel({ ...k, name: `k${i}_${k.name}` }, 'cuda', caps).source)
+    const sources = kernels.map((k, i) => emitKernel({ ...k, name: `k${i}_${k.name}` }, machine, launch).source)
     const [file, to] = [join(folder, 'kernels.cu'), join(folder, 'kernels.ptx')]
     writeFileSync(file, sources.map((s, i) => `namespace n${i} {\n${s}\n}`).join('\n'))
     await promisify(execFile)('nvcc', ['-ptx', `-arch=${architecture}`, '-o', to, file], { maxBuffer: 1 << 26 })
@@ -116,7 +123,7 @@ const reaches = (line: string): boolean =>
 describe.skipIf(!hasNvcc())('in PTX (skipped where nvcc is missing)', () => {
   test('nothing reaches memory before the wait, nor as constant memory', { timeout: 240_000 }, async () => {
     const kernels = hardCases.flatMap((c) => loadKernels(c.file))
-    const found = await ptx(kernels, { ...cudaCaps, launchDependents: 'start' }, 'sm_90a')
+    const found = await ptx(kernels, { ...cudaSimt, launchDependents: 'start' }, 'sm_90a')
     expect(found.size).toBe(kernels.length)
     for (const [name, lines] of found) {
       const wait = lines.indexOf('griddepcontrol.wait;')
@@ -130,14 +137,16 @@ describe.skipIf(!hasNvcc())('in PTX (skipped where nvcc is missing)', () => {
   })
 
   test('what cannot change stays constant memory', { timeout: 60_000 }, async () => {
-    const found = await ptx([scaled], { ...cudaCaps, launchDependents: 'work', changing: (p) => p === 'x' }, 'sm_90')
+    const found = await ptx([scaled], { ...cudaSimt, launchDependents: 'work' }, 'sm_90', {
+      changing: (p) => p === 'x',
+    })
     const loads = [...found.values()].flat().filter((l) => l.startsWith('ld.global') || l.includes(' ld.global'))
     expect(loads.some((l) => l.includes('.nc'))).toBe(true)
     expect(loads.some((l) => !l.includes('.nc'))).toBe(true)
   })
 
   test('older architectures have none of it', { timeout: 60_000 }, async () => {
-    const found = await ptx([scaled], { ...cudaCaps, launchDependents: 'work' }, 'sm_80')
+    const found = await ptx([scaled], { ...cudaSimt, launchDependents: 'work' }, 'sm_80')
     expect([...found.values()].flat().some((l) => l.includes('griddepcontrol'))).toBe(false)
   })
 })

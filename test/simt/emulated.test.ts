@@ -4,13 +4,13 @@
  */
 import { describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { cudaTarget, type TargetInfo } from '../../src/plan/target.ts'
+import { cudaSimt } from '../../src/target/simt.ts'
 import { loadKernels } from '../kernel/hard-cases/case.ts'
 import { hardCases } from '../kernel/hard-cases/cases.ts'
 import { difference } from '../random/execute.ts'
@@ -261,7 +261,7 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
         ]),
       ),
     })
-    const source = emitKernel(kernel, 'cuda', { ...cudaCaps, pointerTable: true })
+    const source = emitKernel(kernel, cudaSimt)
     expect(source.table).toEqual(tensors.flatMap((i) => [`p${i}`, `g${i}`]))
     expect(source.bindings.map((b) => b.name)).toEqual(['rate', 'q'])
     const [want, got] = [make(), make()]

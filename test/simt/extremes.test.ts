@@ -3,10 +3,10 @@
  * whole vectors, with tails, and in many chunks; integers folded over a warp in one instruction.
  */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'
 import { openDevice, runWgsl } from './wgsl.ts'
 
@@ -211,7 +211,7 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
     const cases = integers.map((c) => integerCase(c.dtype))
     // Blocks alone; the rows of 32 thousand elements in chunks.
     const emulated = new Emulated([...all, kernelOf(2056, 'bf16'), columnsOf(131), ...cases.map((c) => c.kernel)], {
-      ...cudaCaps,
+      ...cudaSimt,
       clusters: 1,
     })
     sizes.forEach((n, i) => {
@@ -236,7 +236,7 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
 
   test('rows in clusters', { timeout: 180_000 }, () => {
     const n = 9001
-    const emulated = new Emulated([kernelOf(n)], { ...cudaCaps, maxThreads: 64 })
+    const emulated = new Emulated([kernelOf(n)], { ...cudaSimt, maxThreads: 64 })
     const x = dataOf(n)
     const got = resultsOf(rows.length)
     emulated.run(0, { x, ...got })
@@ -276,22 +276,22 @@ function integerCase(dtype: (typeof integers)[number]['dtype']) {
 }
 
 describe('code', () => {
-  const wgsl = { maxThreads: 256, maxSharedBytes: 16384, laneBits: 5 }
+  const wgsl = { ...webgpuSimt, laneBits: 5 }
 
   test('a warp folds in one instruction, keys across warps', () => {
-    const cuda = emitKernel(kernelOf(2048), 'cuda', cudaCaps).source
+    const cuda = emitKernel(kernelOf(2048), cudaSimt).source
     expect(cuda).toContain('__reduce_max_sync')
     expect(cuda).toContain('__reduce_min_sync')
     expect(cuda).not.toContain('__shfl_xor_sync')
-    expect(emitKernel(kernelOf(2048), 'cuda', { ...cudaCaps, tensorCores: false }).source).not.toContain('__reduce_')
-    const source = emitKernel(kernelOf(2048), 'wgsl', wgsl).source
+    expect(emitKernel(kernelOf(2048), { ...cudaSimt, foldsLanes: false }).source).not.toContain('__reduce_')
+    const source = emitKernel(kernelOf(2048), wgsl).source
     expect(source).toContain('subgroupMax')
     expect(source).toContain('subgroupMin')
     expect(source).not.toContain('subgroupShuffle')
   })
 
   test('whole chunks run without tests for the end of the row', () => {
-    const source = emitKernel(kernelOf(32768 + 24), 'wgsl', wgsl).source
+    const source = emitKernel(kernelOf(32768 + 24), wgsl).source
     const loop = /for \(var c_at = 0; c_at < (\d+); c_at \+= (\d+)\) \{\n([\s\S]*?)\n {2}\}\n/.exec(source)
     const [, end, step, body] = loop ?? []
     expect(Number(end) % Number(step)).toBe(0)

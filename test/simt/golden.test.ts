@@ -1,8 +1,8 @@
 /** What the generated code looks like: a few kernels as whole sources. `vitest -u` writes them anew. */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 
 const kernels = {
   softmax: `kernel softmax {
@@ -41,10 +41,10 @@ const kernels = {
 
 describe.each(Object.entries(kernels))('%s', (name, text) => {
   test('CUDA C++', async () => {
-    await expect(emitKernel(parseKernel(text), 'cuda', cudaCaps).source).toMatchFileSnapshot(`golden/${name}.cu`)
+    await expect(emitKernel(parseKernel(text), cudaSimt).source).toMatchFileSnapshot(`golden/${name}.cu`)
   })
 
   test('WGSL', async () => {
-    await expect(emitKernel(parseKernel(text), 'wgsl', webgpuCaps).source).toMatchFileSnapshot(`golden/${name}.wgsl`)
+    await expect(emitKernel(parseKernel(text), webgpuSimt).source).toMatchFileSnapshot(`golden/${name}.wgsl`)
   })
 })

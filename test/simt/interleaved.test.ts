@@ -4,7 +4,6 @@
  */
 import { beforeAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -12,6 +11,7 @@ import type { Graph, Node } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { cudaSimt } from '../../src/target/simt.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'
@@ -131,7 +131,7 @@ describe('accesses of the code', () => {
   const source = (graph: Graph): string => {
     const kernels = kernelsOf(compileGraph(graph, { mode: 'fast', target: cudaTarget }).program)
     expect(kernels).toHaveLength(1)
-    return emitKernel(at(kernels, 0), 'cuda', cudaCaps).source
+    return emitKernel(at(kernels, 0), cudaSimt).source
   }
 
   test('a row in halves: two loads of 16 bytes, two stores', () => {

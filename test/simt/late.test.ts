@@ -1,8 +1,8 @@
 /** Loads that wait for folds: weights that all programs share, where everything that uses them needs a fold of the row. */
 import { expect, test } from 'vitest'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'
 
 const [rows, columns] = [5, 4096]
@@ -41,15 +41,15 @@ test.each(['cuda', 'wgsl'] as const)('after the fold, in %s', (dialect) => {
     expect(found, `${name} in ${source}`).toBeGreaterThan(0)
     return body + found
   }
-  const caps = dialect === 'cuda' ? cudaCaps : webgpuCaps
-  const { source } = emitKernel(scaled(), dialect, caps)
+  const caps = dialect === 'cuda' ? cudaSimt : webgpuSimt
+  const { source } = emitKernel(scaled(), caps)
   expect(source.indexOf(barrier)).toBeGreaterThan(0)
   expect(at(source, 'w'), weights).toBeGreaterThan(source.lastIndexOf(barrier))
   // What only one program reads is on its way early.
   expect(at(source, 'x')).toBeLessThan(source.indexOf(barrier))
   expect(at(source, 'v')).toBeLessThan(source.indexOf(barrier))
   // Another use needs the weights without a fold.
-  const early = emitKernel(scaled('%8 f32{r, c} = add %3, %2\n store z[r, c] = %8'), dialect, caps).source
+  const early = emitKernel(scaled('%8 f32{r, c} = add %3, %2\n store z[r, c] = %8'), caps).source
   expect(at(early, 'w')).toBeLessThan(early.indexOf(barrier))
 })
 
@@ -58,7 +58,7 @@ test.skipIf(!hasCompiler())('and compute the same (skipped where g++ is missing)
   const w = Float32Array.from({ length: columns }, (_, i) => Math.cos(i))
   const v = x.map((e) => e - 1)
   const y = new Float32Array(x.length)
-  const emulated = new Emulated([scaled()], cudaCaps)
+  const emulated = new Emulated([scaled()], cudaSimt)
   emulated.run(0, { x, w, v, y, z: new Float32Array(x.length) })
   emulated.dispose()
   for (let r = 0; r < rows; r++) {
@@ -87,5 +87,5 @@ test.each(['cuda', 'wgsl'] as const)('not for a fold that is computed in chunks,
   store y[r, c] = %4
   store z[c] = %5
 }`)
-  expect(emitKernel(kernel, dialect, dialect === 'cuda' ? cudaCaps : webgpuCaps).source).toContain('centre')
+  expect(emitKernel(kernel, dialect === 'cuda' ? cudaSimt : webgpuSimt).source).toContain('centre')
 })

@@ -4,13 +4,13 @@
  */
 import { describe, expect, test } from 'vitest'
 import * as api from '../../src/api/index.ts'
-import { cudaCaps, type SimtCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Kernel, KernelParam } from '../../src/kernel/ir.ts'
 import { webgpuTarget } from '../../src/plan/target.ts'
 import { writeElement } from '../../src/scalar/host.ts'
 import type { Scalar } from '../../src/scalar/ops.ts'
+import { cudaSimt, type SimtMachine, webgpuSimt } from '../../src/target/simt.ts'
 import { hostArray } from '../../src/types/host.ts'
 import { type Buffers, Emulated, hasCompiler } from './emulator/emulator.ts'
 import { openDevice, runWgsl } from './wgsl.ts'
@@ -19,8 +19,8 @@ import { openDevice, runWgsl } from './wgsl.ts'
 export const threads = 64
 /** Elements of a chunk in blocks of so many threads; half as many in WGSL where they are walked again. */
 export const chunk = 2048
-export const cuda: SimtCaps = { ...cudaCaps, maxThreads: threads, clusters: 1 }
-export const wgsl: SimtCaps = { maxThreads: threads, maxSharedBytes: 16384, laneBits: 5 }
+export const cuda: SimtMachine = { ...cudaSimt, maxThreads: threads, clusters: 1 }
+export const wgsl: SimtMachine = { ...webgpuSimt, maxThreads: threads, laneBits: 5 }
 
 /** A row: element i of n, given some noise in (-1, 1). */
 export interface Row {
@@ -84,7 +84,7 @@ export interface Held {
 }
 
 /** Runs the CUDA sources of kernels on the host. */
-export function emulate(kernels: readonly Sized[], caps: SimtCaps, { dataFor, check }: Held): void {
+export function emulate(kernels: readonly Sized[], caps: SimtMachine, { dataFor, check }: Held): void {
   const emulated = new Emulated(
     kernels.map((c) => c.kernel),
     caps,
@@ -138,7 +138,7 @@ export function testLongRows({ cases, random, clustered }: Kernels, held: Held):
         ['cuda', cuda],
         ['wgsl', wgsl],
       ] as const)
-        expect([dialect, walks(emitKernel(c.kernel, dialect, caps).source)]).toEqual([dialect, c.walks])
+        expect([dialect, walks(emitKernel(c.kernel, caps).source)]).toEqual([dialect, c.walks])
     })
   })
 }
@@ -152,7 +152,7 @@ export function loopsOf<Name extends string>(
   const { program } = compileGraph(graph, { mode: 'fast', target: webgpuTarget() })
   return program.steps.flatMap((s) => {
     if (s.kind !== 'kernel') return []
-    const { source } = emitKernel(s.kernel, 'wgsl', { ...wgsl, maxThreads: 256 })
+    const { source } = emitKernel(s.kernel, { ...wgsl, maxThreads: 256 })
     const loops = [...source.matchAll(/for \(var \w+_at\w* = 0/g)].length
     return loops > 0 ? [loops] : []
   })

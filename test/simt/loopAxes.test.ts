@@ -1,11 +1,11 @@
 /** Loops over one axis by different blocks: each has tiles of its own size. */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { separateLoops } from '../../src/codegen/simt/loopAxes.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { verifyKernel } from '../../src/kernel/verify.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { type Buffers, Emulated, hasCompiler } from './emulator/emulator.ts'
 
 /** A sum over whole rows beside a product over their blocks, with a guard that mentions the block's start. */
@@ -54,11 +54,8 @@ describe('loops over one axis by different blocks', () => {
   })
 
   test('share no more memory than their own blocks need', () => {
-    for (const [dialect, caps] of [
-      ['cuda', cudaCaps],
-      ['wgsl', webgpuCaps],
-    ] as const) {
-      const { sharedBytes } = emitKernel(kernel, dialect, caps)
+    for (const machine of [cudaSimt, webgpuSimt]) {
+      const { sharedBytes } = emitKernel(kernel, machine)
       expect(sharedBytes).toBeLessThanOrEqual(4 * (8 * 4 + 4 * 16 + 2 * 256))
     }
   })

@@ -1,6 +1,5 @@
 /** Products with odd functions in both dialects: where the sign's work is left out, and what comes out. */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -13,6 +12,7 @@ import { cudaTarget } from '../../src/plan/target.ts'
 import { coarseError } from '../../src/scalar/bounds.ts'
 import { evalScalar } from '../../src/scalar/eval.ts'
 import { bf16ToNumber, f16ToNumber, numberToBf16, numberToF16 } from '../../src/scalar/half.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { inBothDialects } from './dialects.ts'
@@ -133,10 +133,7 @@ function check(p: Product, x: readonly number[], y: readonly number[], dialect: 
   })
 }
 
-const sources = (k: Kernel): string[] => [
-  emitKernel(k, 'cuda', cudaCaps).source,
-  emitKernel(k, 'wgsl', webgpuCaps).source,
-]
+const sources = (k: Kernel): string[] => [emitKernel(k, cudaSimt).source, emitKernel(k, webgpuSimt).source]
 const signWork = /copysign|0x80000000/
 const withoutSigns = (k: Kernel): boolean[] =>
   sources(k).map((s) => /= f32_erf_rest_unguarded\(f?abs/.test(s) && /= fmaf?\(-/.test(s) && !signWork.test(s))

@@ -1,9 +1,9 @@
 /** Stores of values that are bf16 already: bits go through as they are, without rounding. */
 import { expect, test } from 'vitest'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { inBothDialects } from './dialects.ts'
 
 const n = 1000
@@ -53,7 +53,7 @@ inBothDialects('', choice, buffers, (b, dialect) => check(b, dialect === 'wgsl')
 
 test('where values are known to be bf16', () => {
   const rounds = (k: Kernel): boolean[] =>
-    [emitKernel(k, 'cuda', cudaCaps).source, emitKernel(k, 'wgsl', webgpuCaps).source].map((s) =>
+    [emitKernel(k, cudaSimt).source, emitKernel(k, webgpuSimt).source].map((s) =>
       /(bf16_(pair|eight)|round_bf16)\(/.test(s),
     )
   const never = [false, false]

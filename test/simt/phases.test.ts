@@ -1,10 +1,10 @@
 /** Precision of values that each loop over chunks of a long row computes for itself: what that loop makes of them decides. */
 import { expect, test } from 'vitest'
-import { webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { coarseRelativeError } from '../../src/scalar/bounds.ts'
 import { bf16ToNumber, numberToBf16 } from '../../src/scalar/half.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import { inBothDialects } from './dialects.ts'
 
 const [rows, columns] = [4, 40_001]
@@ -82,10 +82,10 @@ inBothDialects('cross-entropy of long rows', crossEntropy('bf16', { columns }), 
   }
 })
 
-const caps = { ...webgpuCaps, laneBits: 5 }
+const caps = { ...webgpuSimt, laneBits: 5 }
 /** The exponentials of each walk over a row (or of the one that is held), in order, but for those that rescale sums. */
 const exponentials = (k: ReturnType<typeof crossEntropy>): string[] => {
-  const [, body = ''] = emitKernel(k, 'wgsl', caps).source.split('@compute')
+  const [, body = ''] = emitKernel(k, caps).source.split('@compute')
   const [resident = '', ...walks] = body.split('for (var j_at')
   return (walks.length > 0 ? walks : [resident]).map((body) => {
     const names = new Set([...body.matchAll(/let exp_\w+ = f32_exp(\w*)\(/g)].map(([, form]) => form))

@@ -1,7 +1,6 @@
 /** Loops that load while they compute: which do, what they compute, and that they read nothing beyond their rows. */
 import { describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { cudaCaps, type SimtCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -12,6 +11,7 @@ import { parseKernel } from '../../src/kernel/parse.ts'
 import { webgpuTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { numberToBf16 } from '../../src/scalar/half.ts'
+import { cudaSimt, type SimtMachine, webgpuSimt } from '../../src/target/simt.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import { at, inputsOf, trace } from '../compile/support.ts'
 import { difference } from '../random/execute.ts'
@@ -106,9 +106,9 @@ const wanted = (shape: Shape): Buffers => {
 }
 
 describe.skipIf(!hasCompiler())('in CUDA on the host (skipped where g++ is missing)', () => {
-  test.each<[string, SimtCaps]>([
-    ['in the background', cudaCaps],
-    ['into registers', { ...cudaCaps, tensorCores: false }],
+  test.each<[string, SimtMachine]>([
+    ['in the background', cudaSimt],
+    ['into registers', { ...cudaSimt, hasMatrixUnit: false }],
   ])('%s', { timeout: 120_000 }, (_, caps) => {
     const emulated = new Emulated(
       shapes.map(([, shape]) => rowsKernel(shape)),
@@ -126,10 +126,10 @@ describe.skipIf(!hasCompiler())('in CUDA on the host (skipped where g++ is missi
 describe.each(shapes)('%s', (_, shape) => {
   const kernel = rowsKernel(shape)
   test('loads ahead', () => {
-    const { source } = emitKernel(kernel, 'cuda', cudaCaps)
+    const { source } = emitKernel(kernel, cudaSimt)
     expect(source).toContain(ring)
-    expect(emitKernel(kernel, 'cuda', { ...cudaCaps, loadsAhead: false }).source).not.toContain(ring)
-    expect(emitKernel(kernel, 'wgsl', { ...webgpuCaps, loadsAhead: false }).source).not.toMatch(early)
+    expect(emitKernel(kernel, cudaSimt, {}, { loadsAhead: false }).source).not.toContain(ring)
+    expect(emitKernel(kernel, webgpuSimt, {}, { loadsAhead: false }).source).not.toMatch(early)
   })
 
   test('in WGSL', { timeout: 60_000 }, async ({ skip }) => {
@@ -146,7 +146,7 @@ describe('which loops', () => {
 
   test('three rows are under way, two where three do not fit, of some loads where two of all do not', () => {
     const found = (columns: number, dtype: 'bf16' | 'f32'): (string | undefined)[] => {
-      const { source } = emitKernel(rowsKernel({ rows: 64, columns, dtype }), 'cuda', { ...cudaCaps, maxThreads: 128 })
+      const { source } = emitKernel(rowsKernel({ rows: 64, columns, dtype }), { ...cudaSimt, maxThreads: 128 })
       const waits = [...source.matchAll(/^ +(copy_wait_\d)\(\);/gm)].map((m) => m[1])
       return [...waits, ...['x', 'g'].filter((p) => new RegExp(`copy_words_4\\(.*, ${p} \\+ `).test(source))]
     }
@@ -157,7 +157,7 @@ describe('which loops', () => {
 
   test('WGSL: where the words fit the registers beside what the loop holds', () => {
     const source = (columns: number): string =>
-      emitKernel(rowsKernel({ rows: 64, columns }), 'wgsl', { ...webgpuCaps, maxSharedBytes: 32768 }).source
+      emitKernel(rowsKernel({ rows: 64, columns }), { ...webgpuSimt, maxSharedBytes: 32768 }).source
     expect(source(2048)).toMatch(early)
     expect(source(16384)).not.toMatch(early)
   })
@@ -177,17 +177,17 @@ describe('which loops', () => {
     })
     const [step] = program.steps
     if (step?.kind !== 'kernel') throw new Error('no kernel')
-    expect(emitKernel(step.kernel, 'wgsl', { ...webgpuCaps, laneBits: 5 }).source).toMatch(/x0_ahead[\s\S]*x2_ahead/)
+    expect(emitKernel(step.kernel, { ...webgpuSimt, laneBits: 5 }).source).toMatch(/x0_ahead[\s\S]*x2_ahead/)
   })
 
   test('not what another parameter overwrites, short loops, or those without exchanges between warps', () => {
     const kernel = rowsKernel({ rows: 64, columns: 1024 })
-    const aliased = emitKernel(kernel, 'cuda', { ...cudaCaps, mayAlias: (p) => p === 'x' || p === 'y' }).source
-    const free = emitKernel(kernel, 'cuda', cudaCaps).source
+    const aliased = emitKernel(kernel, cudaSimt, { mayAlias: (p) => p === 'x' || p === 'y' }).source
+    const free = emitKernel(kernel, cudaSimt).source
     expect(count(aliased, ', g + ')).toBeGreaterThan(0)
     expect([count(free, ', x + ') > 0, count(aliased, ', x + ')]).toEqual([true, 0])
-    expect(emitKernel(rowsKernel({ rows: 3, columns: 1024 }), 'cuda', cudaCaps).source).not.toContain(ring)
-    expect(emitKernel(rowsKernel({ rows: 64, columns: 128 }), 'cuda', cudaCaps).source).not.toContain(ring)
+    expect(emitKernel(rowsKernel({ rows: 3, columns: 1024 }), cudaSimt).source).not.toContain(ring)
+    expect(emitKernel(rowsKernel({ rows: 64, columns: 128 }), cudaSimt).source).not.toContain(ring)
   })
 })
 
@@ -199,7 +199,7 @@ describe('chunks of rows that stream, in WGSL', () => {
   const source = (columns: number, dtype: 'bf16' | 'f32'): string => {
     const [step] = programOf(columns, dtype).program.steps
     if (step?.kind !== 'kernel') throw new Error('no kernel')
-    return emitKernel(step.kernel, 'wgsl', webgpuCaps).source
+    return emitKernel(step.kernel, webgpuSimt).source
   }
 
   test('load one chunk early where a thread loads few words for one', () => {
@@ -217,7 +217,7 @@ describe('chunks of rows that stream, in WGSL', () => {
     const { program } = compileGraph(graph, { mode: 'fast', target: { ...webgpuTarget(), minPrograms: 1 } })
     const [step] = program.steps
     if (step?.kind !== 'kernel') throw new Error('no kernel')
-    const { source } = emitKernel(step.kernel, 'wgsl', webgpuCaps)
+    const { source } = emitKernel(step.kernel, webgpuSimt)
     expect([source.includes('for (var '), source.includes('_ahead')]).toEqual([true, false])
   })
 

@@ -1,12 +1,12 @@
 /** Coarse forms of functions: where they are used, and their error. */
 import { expect, test } from 'vitest'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { coarseError, coarseRelativeError } from '../../src/scalar/bounds.ts'
 import { evalScalar } from '../../src/scalar/eval.ts'
 import { bf16ToNumber, f16ToNumber } from '../../src/scalar/half.ts'
+import { cudaSimt } from '../../src/target/simt.ts'
 import { inBothDialects } from './dialects.ts'
 
 const n = 4099
@@ -51,7 +51,7 @@ function check(b: { x: Float32Array; y: Uint16Array }): void {
 
 inBothDialects('erf', difference, buffers, check)
 
-const isCoarse = (k: Kernel): boolean => /erf_(rest_)?(coarse|unguarded)\(/.test(emitKernel(k, 'cuda', cudaCaps).source)
+const isCoarse = (k: Kernel): boolean => /erf_(rest_)?(coarse|unguarded)\(/.test(emitKernel(k, cudaSimt).source)
 
 const using = (uses: string, mode: Kernel['mode'] = 'fast'): boolean =>
   isCoarse({
@@ -140,8 +140,7 @@ ${uses}
 }`),
         mode,
       },
-      'cuda',
-      cudaCaps,
+      cudaSimt,
     ).source,
   )
 
@@ -185,5 +184,5 @@ test('a scaled operand that stands outside the loop', () => {
     store y[i, c] = %7
   }
 }`)
-  expect(emitKernel(kernel, 'cuda', cudaCaps).source).toContain('= f32_exp_coarse(mul_3[')
+  expect(emitKernel(kernel, cudaSimt).source).toContain('= f32_exp_coarse(mul_3[')
 })

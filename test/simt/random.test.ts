@@ -11,6 +11,7 @@ import { parseKernel } from '../../src/kernel/parse.ts'
 import { cudaTarget, wasmTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { randomDTypes } from '../../src/scalar/threefry.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import { vmapGraph } from '../../src/transforms/index.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'
@@ -138,7 +139,7 @@ test('a call of the generator serves sixteen elements of a mask, eight of two th
   const { kernel } = step
   expect(more).toEqual([])
   const bodyOf = (laneBits: number): string =>
-    emitKernel(kernel, 'wgsl', { maxThreads: 256, maxSharedBytes: 16384, laneBits }).source.split('@compute')[1] ?? ''
+    emitKernel(kernel, { ...webgpuSimt, laneBits }).source.split('@compute')[1] ?? ''
   const count = (body: string, what: RegExp): number => body.match(what)?.length ?? 0
   for (const [laneBits, served] of [
     [5, 16],
@@ -163,7 +164,7 @@ test('code for what the place in a pair decides does not double with each operat
   ${doubled.join('\n  ')}
   store y[i] = %40
 }`)
-  const { source } = emitKernel(kernel, 'wgsl', { maxThreads: 256, maxSharedBytes: 16384, laneBits: 5 })
+  const { source } = emitKernel(kernel, { ...webgpuSimt, laneBits: 5 })
   expect(source.length).toBeLessThan(20_000)
 })
 

@@ -1,10 +1,10 @@
 /** Functions of values whose range is known: what they leave out, and that nothing is lost by it. */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { ulpBound, ulpOf } from '../../src/scalar/bounds.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { inBothDialects } from './dialects.ts'
 
 const n = 2053
@@ -73,7 +73,7 @@ describe.each([
   inBothDialects('', logOfSum(name, text), buffers, check(f, c))
 })
 
-const leavesOut = (k: Kernel): boolean => emitKernel(k, 'wgsl', webgpuCaps).source.includes('f32_log_normal(')
+const leavesOut = (k: Kernel): boolean => emitKernel(k, webgpuSimt).source.includes('f32_log_normal(')
 
 test('where the operand is known to be a positive normal number', () => {
   expect(leavesOut(logOfSum('exp', '1'))).toBe(true)
@@ -82,5 +82,5 @@ test('where the operand is known to be a positive normal number', () => {
   expect(leavesOut(logOfSum('exp', '-1'))).toBe(false)
   expect(leavesOut(logOfSum('neg', '1'))).toBe(false)
   expect(leavesOut(logOfSum('tanh', '2'))).toBe(false)
-  expect(emitKernel(logOfSum('exp', '1'), 'cuda', cudaCaps).source).toContain('logf(')
+  expect(emitKernel(logOfSum('exp', '1'), cudaSimt).source).toContain('logf(')
 })

@@ -7,6 +7,7 @@ import type { Node } from '../../src/graph/node.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
 import { bf16ToNumber, numberToBf16 } from '../../src/scalar/half.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import { at, trace } from '../compile/support.ts'
 import { inBothDialects } from './dialects.ts'
 
@@ -116,9 +117,7 @@ describe('ties go either way', () => {
     const kernels = compileGraph(graph, { mode, target: cudaTarget }).program.steps.flatMap((s) =>
       s.kind === 'kernel' ? [s.kernel] : [],
     )
-    return kernels
-      .map((k) => emitKernel(k, 'wgsl', { maxThreads: 256, maxSharedBytes: 16384, laneBits: 5 }).source)
-      .join('\n')
+    return kernels.map((k) => emitKernel(k, { ...webgpuSimt, laneBits: 5 }).source).join('\n')
   }
   it.each<[string, (x: Node, y: Node, mask: Node) => Node]>([
     ['a coarse function', (x) => c.gelu(x)],

@@ -1,6 +1,7 @@
 /** Every scalar operation on every dtype, in WGSL on the software adapter and in CUDA on the host, against the scalar oracle. */
 import { beforeAll, describe, expect, test } from 'vitest'
 import { unsupportedDType } from '../../src/codegen/simt/capability.ts'
+import { wgslDialect } from '../../src/codegen/simt/dialects/wgsl.ts'
 import * as ix from '../../src/index/expr.ts'
 import type { Kernel, LetStmt, Stmt } from '../../src/kernel/ir.ts'
 import { boundOf, ulpOf, withinBound } from '../../src/scalar/bounds.ts'
@@ -163,7 +164,7 @@ describe('in WGSL', () => {
   beforeAll(async () => {
     machine = await openDevice()
   })
-  const can = (d: DType): boolean => unsupportedDType('wgsl', d) === undefined
+  const can = (d: DType): boolean => unsupportedDType(wgslDialect, d) === undefined
   for (const dtype of allDTypes.filter(can))
     test(dtype, async ({ skip }) => {
       skip(typeof machine === 'string', String(machine))

@@ -4,13 +4,13 @@
  */
 import { describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import { at, inputsOf, trace } from '../compile/support.ts'
 import { difference } from '../random/execute.ts'
 import { rotaries } from '../support/rotary.ts'
@@ -53,8 +53,8 @@ describe('rows a program takes', () => {
 })
 
 test('threads pass through rows one by one, and no thread has none', () => {
-  const { source, threads } = emitKernel(onlyKernel(programOf(graphOf(16384, 40, 128), webgpuTarget())), 'wgsl', {
-    ...webgpuCaps,
+  const { source, threads } = emitKernel(onlyKernel(programOf(graphOf(16384, 40, 128), webgpuTarget())), {
+    ...webgpuSimt,
     laneBits: 5,
   })
   expect(threads).toBe(64)

@@ -88,14 +88,14 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
     const n = chunk + 77
     const kernel = softmax(n, 'f64')
     emulate([{ n, kernel }], cuda, { dataFor, check })
-    expect(walks(emitKernel(kernel, 'cuda', cuda).source)).toBe(2)
+    expect(walks(emitKernel(kernel, cuda).source)).toBe(2)
   })
 })
 
 describe('walks over a row', () => {
   test('a choice for one index of the row is made where that index is', () => {
     const n = 4 * chunk + 8
-    const source = emitKernel(picked(n), 'wgsl', wgsl).source
+    const source = emitKernel(picked(n), wgsl).source
     const [, body = ''] = source.split('for (var c_at')
     const inside = body.slice(0, body.indexOf('var best'))
     const branch = inside.slice(inside.indexOf('  if (('))
@@ -110,7 +110,7 @@ describe('walks over a row', () => {
     const n = 2 * chunk + 1
     /** Where the threads of each walk begin in a chunk, and how far it is to the next. */
     const courses = (k: Kernel): (readonly [string, number])[] =>
-      emitKernel(k, 'cuda', cuda)
+      emitKernel(k, cuda)
         .source.split('for (int c_at')
         .slice(1)
         .map((body) => [/int c0\w* = (\S+)/.exec(body)?.[1] ?? '', Number(/ \+= (\d+)/.exec(body)?.[1])])
@@ -122,8 +122,8 @@ describe('walks over a row', () => {
 
   test('strict sums walk again, in order', () => {
     const strict: Kernel = { ...softmax(chunk + 5, 'f32'), mode: 'strict' }
-    expect(walks(emitKernel(strict, 'cuda', cuda).source)).toBe(3)
-    expect(emitKernel(strict, 'cuda', cuda).source).not.toContain('anchor')
+    expect(walks(emitKernel(strict, cuda).source)).toBe(3)
+    expect(emitKernel(strict, cuda).source).not.toContain('anchor')
   })
 
   /** Of logits with so many classes. */

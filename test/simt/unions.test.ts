@@ -1,6 +1,5 @@
 /** Unions on CUDA: parts that are the same code but for their tensors and extents are emitted once, over a table. */
 import { describe, expect, test } from 'vitest'
-import { cudaCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -8,12 +7,13 @@ import type { Graph } from '../../src/graph/node.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { cudaTarget } from '../../src/plan/target.ts'
+import { cudaSimt } from '../../src/target/simt.ts'
 import { hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, trace } from '../compile/support.ts'
 import { type Buffers, Emulated, hasCompiler } from './emulator/emulator.ts'
 
-const caps = { ...cudaCaps, pointerTable: true }
+const caps = cudaSimt
 
 /** One step of an optimiser with two moments: parameters, moments, gradients. */
 function step(shapes: readonly (readonly number[])[]): Graph {
@@ -40,7 +40,7 @@ const only = (kernels: readonly Kernel[]): Kernel => {
   return at(kernels, 0)
 }
 
-const emitted = (k: Kernel): KernelSource => emitKernel(k, 'cuda', caps)
+const emitted = (k: Kernel): KernelSource => emitKernel(k, caps)
 
 /** Equal values in equal calls, in (0, 1). */
 function buffersOf(kernel: Kernel): Buffers {
@@ -85,7 +85,7 @@ describe('code of a step over 200 tensors', () => {
   test('parameters that may share memory are not said to stand alone', () => {
     const kernel = only(kernelsOf(step(equal.slice(0, 5))))
     const shared = new Set(['x0', 'y4'])
-    const { source } = emitKernel(kernel, 'cuda', { ...caps, mayAlias: (p) => shared.has(p) })
+    const { source } = emitKernel(kernel, caps, { mayAlias: (p) => shared.has(p) })
     expect(source).toContain('const float* const x0')
     expect(source).toContain('float* const y4')
     expect(source).toContain('const float* __restrict__ const x1')

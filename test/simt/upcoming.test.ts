@@ -1,8 +1,8 @@
 /** Rows of programs to come: which kernels ask for them early, and that what they ask for is there. */
 import { expect, test } from 'vitest'
-import { cudaCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'
 
 const [rows, columns] = [37, 8192]
@@ -18,10 +18,10 @@ const kernel = parseKernel(`kernel centre {
   store y[r, c] = %2
 }`)
 
-const few = { ...cudaCaps, multiprocessors: 3, clusters: 1 }
+const few = { ...cudaSimt, multiprocessors: 3, clusters: 1 }
 
 test('programs ask for the row of the one that takes their place', () => {
-  const { source, threads } = emitKernel(kernel, 'cuda', few)
+  const { source, threads } = emitKernel(kernel, few)
   const ahead = (3 * 2048) / threads
   expect(source).toContain(`if (program < ${rows - ahead}) {`)
   expect(source).toContain(`+ ${ahead * columns}`)
@@ -29,8 +29,8 @@ test('programs ask for the row of the one that takes their place', () => {
 
 test('none where nothing says how many run at once', () => {
   const { multiprocessors: _, ...unknown } = few
-  expect(emitKernel(kernel, 'cuda', unknown).source).not.toContain('prefetch')
-  expect(emitKernel(kernel, 'wgsl', { ...webgpuCaps, maxThreads: 1024 }).source).not.toContain('prefetch')
+  expect(emitKernel(kernel, unknown).source).not.toContain('prefetch')
+  expect(emitKernel(kernel, { ...webgpuSimt, maxThreads: 1024 }).source).not.toContain('prefetch')
 })
 
 test.skipIf(!hasCompiler())('what they ask for lies in the buffer', () => {

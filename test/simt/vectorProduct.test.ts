@@ -3,11 +3,11 @@
  * interpreter of kernels. Sums of multiples of 1/32 are exact in any order, so results are equal bit by bit.
  */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel, NumericsMode } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import { type Buffers, type Machine, openDevice, runWgsl } from './wgsl.ts'
 
 type Half = 'bf16' | 'f16' | 'f32'
@@ -107,7 +107,7 @@ function buffersOf(c: Case): Buffers {
   }
 }
 
-const caps = { ...webgpuCaps, maxSharedBytes: 32768, leastProduct: 0 }
+const caps = { ...webgpuSimt, maxSharedBytes: 32768, leastProduct: 0 }
 let machine: Machine | string
 
 beforeAll(async () => {
@@ -121,7 +121,7 @@ async function run(kernel: Kernel, buffers: Buffers): Promise<void> {
 
 describe.each(cases)('$name', (c) => {
   test('reads tiles in vectors', () => {
-    const { source, sharedBytes } = emitKernel(kernelOf(c), 'wgsl', caps)
+    const { source, sharedBytes } = emitKernel(kernelOf(c), caps)
     expect(source).toMatch(/var<workgroup> tile_6: array<array<vec4<f32>, \d+>, \d+>/)
     expect(sharedBytes).toBeLessThanOrEqual(16384)
     expect(source.match(/workgroupBarrier/g)).toHaveLength(2)
@@ -144,7 +144,7 @@ describe.each(cases)('$name', (c) => {
 test('large products are repeated in place, four reads for 64 multiply-adds; small ones loop over four indices', () => {
   const [large, small] = [1024, 256].map((n) => {
     const c: Case = { name: 'square', sizes: [n, n, n], blocks: [128, 128, 16], dtype: 'bf16' }
-    return emitKernel(kernelOf(c), 'wgsl', caps)
+    return emitKernel(kernelOf(c), caps)
   })
   const count = (source: string | undefined, what: RegExp): number => source?.match(what)?.length ?? 0
   const reads = /= tile_\d\[[^=]*\];/g
@@ -157,7 +157,7 @@ test('large products are repeated in place, four reads for 64 multiply-adds; sma
 test('small products are not worth the code', () => {
   const [c] = cases
   if (c === undefined) throw new Error('no case')
-  const { source } = emitKernel(kernelOf(c), 'wgsl', { ...caps, leastProduct: 2 ** 22 })
+  const { source } = emitKernel(kernelOf(c), { ...caps, leastProduct: 2 ** 22 })
   expect(source).toContain('var<workgroup> tile_6: array<f32, ')
 })
 
@@ -186,7 +186,7 @@ test('NaN and infinities stay in their rows and columns', { timeout: 60_000 }, a
 test('strict sums keep the order of the depth and round apart', async ({ skip }) => {
   skip(typeof machine === 'string', String(machine))
   const c: Case = { name: 'strict', sizes: [70, 41, 27], blocks: [64, 32, 8] }
-  const { source } = emitKernel(kernelOf(c, 'strict'), 'wgsl', caps)
+  const { source } = emitKernel(kernelOf(c, 'strict'), caps)
   expect(source).toContain('var<workgroup> tile_6: array<f32, ')
   const [want, got] = [buffersOf(c), buffersOf(c)]
   interpretKernel(kernelOf(c, 'strict'), want, { rounding: 'dtype' })
@@ -196,6 +196,6 @@ test('strict sums keep the order of the depth and round apart', async ({ skip })
 
 test('tiles that would take more than half of the shared memory are read element by element', () => {
   const c: Case = { name: 'deep', sizes: [128, 128, 64], blocks: [128, 128, 32] }
-  const { source } = emitKernel(kernelOf(c), 'wgsl', caps)
+  const { source } = emitKernel(kernelOf(c), caps)
   expect(source).toContain('var<workgroup> tile_6: array<f32, ')
 })

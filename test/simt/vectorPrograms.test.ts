@@ -4,7 +4,6 @@
  */
 import { beforeAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -13,6 +12,7 @@ import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { webgpuTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
@@ -113,9 +113,7 @@ describe.each(cases)('$name', (x) => {
   test('reads tiles in vectors within the memory of the device', () => {
     for (const maxSharedBytes of [16384, 32768]) {
       const sources = compiled(x, 'fast', maxSharedBytes).steps.flatMap((s) =>
-        s.kind === 'kernel'
-          ? [emitKernel(s.kernel, 'wgsl', { ...webgpuCaps, maxSharedBytes, leastProduct: 0 }).source]
-          : [],
+        s.kind === 'kernel' ? [emitKernel(s.kernel, { ...webgpuSimt, maxSharedBytes, leastProduct: 0 }).source] : [],
       )
       expect(sources.some((s) => /tile_\d+: array<array<vec4<f32>/.test(s))).toBe(true)
     }

@@ -1,7 +1,8 @@
 /** Runs kernels compiled to WGSL through Dawn on a software Vulkan driver (SwiftShader), without a backend. */
-import { type SimtCaps, webgpuCaps } from '../../src/codegen/simt/capability.ts'
+
 import { dispatchSize, emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
+import { type SimtMachine, webgpuSimt } from '../../src/target/simt.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { absent, chooseDriver, dawnOptions } from '../support/softwareDriver.ts'
 
@@ -9,7 +10,7 @@ export type Buffers = Record<string, HostArray>
 
 export interface Machine {
   readonly device: GPUDevice
-  readonly limits: SimtCaps
+  readonly limits: SimtMachine
   readonly subgroupBits: number
 }
 
@@ -42,7 +43,7 @@ async function open(): Promise<Machine | string> {
   const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = adapter.info
   return {
     device,
-    limits: { ...webgpuCaps, maxSharedBytes: adapter.limits.maxComputeWorkgroupStorageSize },
+    limits: { ...webgpuSimt, maxSharedBytes: adapter.limits.maxComputeWorkgroupStorageSize },
     subgroupBits: subgroups && least > 0 && least === most ? Math.log2(least) : 0,
   }
 }
@@ -103,7 +104,7 @@ export async function runWgsl(
     memory.set(name, buffer)
   }
   for (const k of kernels.flatMap((x) => withinBindings(x, device.limits.maxStorageBuffersPerShaderStage))) {
-    const source = emitKernel(k, 'wgsl', caps)
+    const source = emitKernel(k, caps)
     if (source.programs === 0) continue
     const pipeline = await pipelineOf(device, source)
     device.pushErrorScope('validation')

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vit
 import { shareParams } from '../../src/backends/webgpu/aliases.ts'
 import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import { uniformParams } from '../../src/backends/webgpu/uniforms.ts'
-import { webgpuCaps } from '../../src/codegen/simt/capability.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import type { Tensor } from '../../src/index.ts'
 import * as api from '../../src/index.ts'
 import { commandsOf } from '../../src/runtime/commands.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { webgpuSimt } from '../../src/target/simt.ts'
 import { at } from '../compile/support.ts'
 import { openRecorded } from './recorded.ts'
 import { openSoftware } from './software.ts'
@@ -37,11 +37,11 @@ function emitted(program: Program): string[] {
     const shared = shareParams(x.step.kernel, x.places)
     const uniform = uniformParams(shared, bases)
     const caps = {
-      ...webgpuCaps,
+      ...webgpuSimt,
       writable: (p: string) => shared.writable.has(p),
       uniform: (p: string) => uniform.has(p),
     }
-    return [emitKernel(shared.kernel, 'wgsl', caps).source]
+    return [emitKernel(shared.kernel, caps).source]
   })
 }
 

@@ -1,8 +1,8 @@
 /** An open CUDA device: its context, memory pool, kernels, and copies through pinned memory. */
-import type { LaunchDependents } from '../../codegen/simt/capability.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
 import { type MemoryUse, Residents, type Resources } from '../../runtime/resources.ts'
+import type { LaunchDependents } from '../../target/simt.ts'
 import { KernelCache } from './compile.ts'
 import {
   type CudaCompiler,

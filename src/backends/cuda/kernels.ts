@@ -2,22 +2,19 @@
  * The kernels of a launch plan: emitted for what their parameters share, compiled together, and emitted again in a lighter form
  * where registers spill.
  */
-import type { SimtCaps } from '../../codegen/simt/capability.ts'
+import type { Form } from '../../codegen/simt/code.ts'
 import { emitKernel, type KernelSource } from '../../codegen/simt/kernel.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { type Command, overlapping, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
 import type { Resources } from '../../runtime/resources.ts'
+import type { SimtMachine } from '../../target/simt.ts'
 import type { KernelCache, LoadedKernel } from './compile.ts'
 
 type Launched = Extract<Command, { kind: 'launch' }>
 
 /** What is tried where registers spill, one after another: loops that load as they go, then fewer registers for a tile. */
-const lighterForms: readonly Pick<SimtCaps, 'loadsAhead' | 'registers'>[] = [
-  { loadsAhead: false },
-  { registers: 16 },
-  { registers: 8 },
-]
+const lighterForms: readonly Form[] = [{ loadsAhead: false }, { registers: 16 }, { registers: 8 }]
 
 /** A few words kept in the first-level cache cost less than smaller tiles, and than compiling again. */
 const toleratedBytes = 32
@@ -39,7 +36,7 @@ export class StepKernels {
   /** Whether the kernels wait by themselves for those they follow. */
   readonly waits: boolean
   private readonly cache: KernelCache
-  private readonly caps: SimtCaps
+  private readonly machine: SimtMachine
   /** By kernel, then by variant. */
   private readonly made = new Map<Kernel, Map<string, LoadedKernel>>()
   /** Bases that the program writes. */
@@ -47,11 +44,11 @@ export class StepKernels {
   private readonly resources: Resources
 
   /** `resources` hold the kernels. */
-  constructor(cache: KernelCache, caps: SimtCaps, resources: Resources) {
+  constructor(cache: KernelCache, machine: SimtMachine, resources: Resources) {
     this.cache = cache
     this.resources = resources
-    this.caps = caps
-    this.waits = caps.launchDependents !== undefined
+    this.machine = machine
+    this.waits = machine.launchDependents !== undefined
   }
 
   /** Compiles the kernels that the commands of a program launch, all at once. Comes before `of`. */
@@ -105,14 +102,9 @@ export class StepKernels {
     this.resources.hold(this.cache.letGo, this.cache.hold(made))
   }
 
-  private emit({ kernel }: KernelStep, { shared, changing }: Variant, form: Partial<SimtCaps> = {}): KernelSource {
+  private emit({ kernel }: KernelStep, { shared, changing }: Variant, form: Form = {}): KernelSource {
     return this.cache.timed('emit', () =>
-      emitKernel(kernel, 'cuda', {
-        ...this.caps,
-        mayAlias: (p) => shared.has(p),
-        changing: (p) => changing.has(p),
-        ...form,
-      }),
+      emitKernel(kernel, this.machine, { mayAlias: (p) => shared.has(p), changing: (p) => changing.has(p) }, form),
     )
   }
 

@@ -1,9 +1,9 @@
 /** The commands of a launch plan made ready: kernels compiled, arguments in place, launches gathered into sections. */
-import { cudaCaps, type SimtCaps } from '../../codegen/simt/capability.ts'
 import { callInspector, callKernel, InternalError } from '../../diagnostics/errors.ts'
 import { type BoundBuffer, type Command, elementsOf, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
 import type { Resources } from '../../runtime/resources.ts'
+import { cudaSimt, type SimtMachine } from '../../target/simt.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import type { LoadedKernel } from './compile.ts'
@@ -52,18 +52,19 @@ interface Use {
   readonly offset: number
 }
 
-/** What the code generator may use on a device; `earlyStart`: when kernels let others start, where the device can. */
-export const capsOf = (
+/** A device as a machine; `earlyStart`: when kernels let others start, where the device can. */
+export const machineOf = (
   { capability, sharedBytes, multiprocessors }: DeviceProperties,
   earlyStart: EarlyStart = 'work',
-): SimtCaps => ({
-  ...cudaCaps,
+): SimtMachine => ({
+  ...cudaSimt,
   multiprocessors,
-  clusters: capability >= 90 ? (cudaCaps.clusters ?? 1) : 1,
-  maxSharedBytes: Math.min(cudaCaps.maxSharedBytes, sharedBytes),
-  tensorCores: capability >= 80,
-  warpGroups: capability === 90,
-  pointerTable: true,
+  clusters: capability >= 90 ? cudaSimt.clusters : 1,
+  maxSharedBytes: Math.min(cudaSimt.maxSharedBytes, sharedBytes),
+  hasMatrixUnit: capability >= 80,
+  hasAsyncCopy: capability >= 80,
+  foldsLanes: capability >= 80,
+  hasWarpGroupProducts: capability === 90,
   ...(capability >= 90 && earlyStart !== 'never' ? { launchDependents: earlyStart } : {}),
 })
 
@@ -87,7 +88,7 @@ export class Prepared {
     this.addresses = addresses
     this.moving = moving
     this.resources = resources
-    this.kernels = new StepKernels(device.kernels, capsOf(device.context.properties, device.earlyStart), resources)
+    this.kernels = new StepKernels(device.kernels, machineOf(device.context.properties, device.earlyStart), resources)
   }
 
   /** Says where a base stands in the next run. */

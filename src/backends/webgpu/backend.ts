@@ -61,7 +61,7 @@ export class WebgpuBackend implements Backend {
       adapter,
       `${maxStorageBuffersPerShaderStage} buffers a kernel`,
       `${(maxStorageBufferBindingSize / 2 ** 20).toFixed(0)} MiB a buffer`,
-      device.caps.laneBits > 0 ? `subgroups of ${2 ** device.caps.laneBits}` : 'no subgroups of fixed size',
+      device.machine.laneBits > 0 ? `subgroups of ${2 ** device.machine.laneBits}` : 'no subgroups of fixed size',
     ].join(', ')
   }
 
@@ -74,12 +74,12 @@ export class WebgpuBackend implements Backend {
     valueBytes: number,
     arenaBytes: number,
   ] {
-    const { limits, caps } = this.device
+    const { limits, machine } = this.device
     return [
       limits.maxStorageBuffersPerShaderStage,
       Math.max(64, limits.minStorageBufferOffsetAlignment),
-      caps.maxThreads,
-      caps.maxSharedBytes,
+      machine.maxThreads,
+      machine.maxSharedBytes,
       Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize),
       limits.maxBufferSize,
     ]

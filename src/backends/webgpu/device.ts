@@ -1,9 +1,9 @@
 /** An open WebGPU device: its limits, pool of buffers, pipelines, commands on their way, and what went wrong with it. */
-import { type SimtCaps, webgpuCaps } from '../../codegen/simt/capability.ts'
 import { commonCode, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
 import { type MemoryUse, Residents, type Resources } from '../../runtime/resources.ts'
+import { type SimtMachine, webgpuSimt, webgpuSimtWith } from '../../target/simt.ts'
 import { type DeviceLimits, usage } from './host.ts'
 import { BufferPool } from './memory.ts'
 import { Recorder } from './recorder.ts'
@@ -15,7 +15,7 @@ export class WebgpuDevice {
   })
   readonly gpu: GPUDevice
   readonly limits: DeviceLimits
-  readonly caps: SimtCaps
+  readonly machine: SimtMachine
   readonly pool: BufferPool<GPUBuffer>
   readonly recorder: Recorder
   /** Programs that live. */
@@ -31,13 +31,13 @@ export class WebgpuDevice {
   constructor(gpu: GPUDevice, limits: DeviceLimits, laneBits: number, memoryLimit: number | undefined) {
     this.gpu = gpu
     this.limits = limits
-    this.caps = {
+    this.machine = webgpuSimtWith({
       maxThreads: floorPowerOfTwo(
-        Math.min(webgpuCaps.maxThreads, limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX),
+        Math.min(webgpuSimt.maxThreads, limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX),
       ),
       maxSharedBytes: limits.maxComputeWorkgroupStorageSize,
       laneBits,
-    }
+    })
     this.recorder = new Recorder(gpu, (cause) => {
       this.failure ??= new InternalError(`WebGPU takes no commands: ${String(cause)}`)
     })

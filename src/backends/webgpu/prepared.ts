@@ -165,8 +165,7 @@ export class Prepared {
     const { kernel, places, writable, copied } = shared
     const { device } = this
     const uniform = uniformParams(shared, this.bases)
-    const source = emitKernel(kernel, 'wgsl', {
-      ...device.caps,
+    const source = emitKernel(kernel, device.machine, {
       writable: (p) => writable.has(p),
       uniform: (p) => uniform.has(p),
     })

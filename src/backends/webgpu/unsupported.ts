@@ -1,5 +1,6 @@
 /** What WebGPU cannot run: dtypes its shading language lacks, and steps a host has to wait for. */
 import { unsupportedDType } from '../../codegen/simt/capability.ts'
+import { wgslDialect } from '../../codegen/simt/dialects/wgsl.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import type { DType } from '../../types/dtype.ts'
 
@@ -13,7 +14,7 @@ const why: Readonly<Record<string, string>> = {
 
 /** What the WebGPU device cannot run, for the check before planning. */
 export const webgpuCapabilities = {
-  dtype: (dtype: DType): string | undefined => unsupportedDType('wgsl', dtype),
+  dtype: (dtype: DType): string | undefined => unsupportedDType(wgslDialect, dtype),
   op: (op: string): string | undefined => (Object.hasOwn(why, op) ? why[op] : undefined),
 }
 

@@ -21,20 +21,20 @@ export interface Accumulator {
 export const combinerOf = (l: LetStmt): 'sum' | 'prod' | 'max' | 'min' | 'argmax' | 'argmin' =>
   l.op.kind === 'reduce' ? l.op.combiner : 'sum'
 
-/** Whether lanes are all of a warp and the device has an instruction that folds integers over it (CUDA from 8.0 on). */
+/** Whether lanes are all of a warp and the machine has an instruction that folds integers over it. */
 export function foldsLanes(scope: Scope, lanes: readonly number[]): boolean {
-  const { limits, dialect } = scope.unit
-  return lanes.length > 0 && lanes.length === limits.laneBits && (dialect.name === 'wgsl' || limits.tensorCores)
+  const { machine } = scope.unit
+  return lanes.length > 0 && lanes.length === machine.laneBits && machine.foldsLanes
 }
 
 /**
  * Greatest and least floats travel as integers of the same order, NaN beyond all, where that costs less than maxima of floats:
- * WGSL's say nothing of NaN, and a warp folds integers in one instruction. The fold over integers; undefined: as it is.
+ * some languages' say nothing of NaN, and a warp may fold integers in one instruction. The fold over integers; undefined: as it is.
  */
 export function keysOf(scope: Scope, acc: Accumulator, lanes: readonly number[], out: Block): Accumulator | undefined {
   const c = combinerOf(acc.let)
   if (acc.values.type !== 'f32' || (c !== 'max' && c !== 'min')) return undefined
-  if (scope.unit.dialect.name !== 'wgsl' && !foldsLanes(scope, lanes)) return undefined
+  if (scope.unit.dialect.ordersNaN && !foldsLanes(scope, lanes)) return undefined
   const values: Registers = { ...acc.values, name: scope.unit.name(`key_${acc.let.id}`), type: 'i32' }
   declare(values, out)
   forRegisters(scope, acc.kept, out, (at, body) => {

@@ -35,7 +35,7 @@ const mostRegisters = 64
 export function aheadOf(scope: Scope, l: LetStmt, axis: string): AheadPlan | undefined {
   const { part, unit } = scope
   if (l.op.kind !== 'stage' || !part.ownStages.has(l.id) || part.productOn(l.id) === undefined) return undefined
-  const layout = stageLayout(part, l, { ...unit.limits, registers: mostRegisters }, scope.layout.threads)
+  const layout = stageLayout(part, l, { ...unit.machine, registers: mostRegisters }, scope.layout.threads)
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
   const inner = scope.child({ layout, bases: new Map() })
   const loads: LoadPlan[] = []

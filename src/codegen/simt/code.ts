@@ -1,8 +1,28 @@
 /** What the lowering hands to the printer of a dialect. */
 import type { Kernel } from '../../kernel/ir.ts'
-import type { SimtCaps } from './capability.ts'
+import type { SimtMachine } from '../../target/simt.ts'
 import type { S, SharedArray } from './ir.ts'
 import type { TableEntry } from './union.ts'
+
+/** What is known of one launch of a kernel: where its parameters stand. */
+export interface LaunchFacts {
+  /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */
+  readonly writable?: (param: string) => boolean
+  /** Parameters of one element of 32 bits that are bound as uniform buffers (WebGPU). */
+  readonly uniform?: (param: string) => boolean
+  /** Parameters that may share memory with another one (CUDA). */
+  readonly mayAlias?: (param: string) => boolean
+  /** Parameters whose memory the kernels waited for may write (all unless given): nothing of it is read before the wait. */
+  readonly changing?: (param: string) => boolean
+}
+
+/** A form of a kernel's code, lighter than usual where registers spilled. */
+export interface Form {
+  /** Whether loops may load ahead of what they compute (yes unless given). */
+  readonly loadsAhead?: boolean
+  /** Registers a tile of a loop nest may take (the machine's unless given). */
+  readonly registers?: number
+}
 
 /** Declarations and the code of one thread. */
 export interface ThreadCode {
@@ -20,6 +40,7 @@ export interface ThreadCode {
   readonly tabled: ReadonlySet<string>
   /** Words of the table; none: there is no table. */
   readonly table: readonly TableEntry[]
-  readonly caps: SimtCaps
+  readonly machine: SimtMachine
+  readonly launch: LaunchFacts
   readonly summary: readonly string[]
 }

@@ -26,7 +26,7 @@ import { placeShared } from './shared.ts'
 /** Merges what threads hold of folds; every thread ends with the results it keeps. */
 export function exchange(scope: Scope, accs: readonly Accumulator[], out: Block): void {
   const { unit, layout } = scope
-  const { laneBits } = unit.limits
+  const { laneBits } = unit.machine
   const blockBits = Math.log2(layout.threads / unit.cluster)
   const back: Block = []
   const spread = accs.flatMap((given): Spread[] => {

@@ -252,9 +252,9 @@ function pushOwn(scope: Scope, w: Pushing, blockBits: number, out: Block): void 
 function foldAndPush(scope: Scope, w: Pushing, own: Slots, blockBits: number, out: Block): void {
   const threads = 2 ** blockBits
   const members = 2 ** w.warps.length
-  const most = Math.min(members, 2 ** scope.unit.limits.laneBits, Math.floor(threads / w.results))
+  const most = Math.min(members, 2 ** scope.unit.machine.laneBits, Math.floor(threads / w.results))
   const lanes = 2 ** Math.floor(Math.log2(Math.max(1, most)))
-  const warp = 2 ** scope.unit.limits.laneBits
+  const warp = 2 ** scope.unit.machine.laneBits
   const local = inBlock(threads)
   const pitch = pitchOf(members, w.results)
   for (let first = 0; first < w.results; first += threads / lanes) {

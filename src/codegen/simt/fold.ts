@@ -155,7 +155,7 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
   // A sum that starts at 0 is never -0, so that adding 0 changes nothing.
   if (where?.k === 'lit' && where.value !== true) return
   // A branch that a device takes for both outcomes: where that is a choice, it stays one.
-  if (only !== undefined && where !== undefined && scope.unit.dialect.name === 'cuda') {
+  if (only !== undefined && where !== undefined && scope.unit.machine.hasPredication) {
     out.push(...when(where, [{ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, p.read(only.value)) }]))
     return
   }
@@ -163,10 +163,10 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
   out.push({ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, step) })
 }
 
-/** Whether a nest of its own folds maxima or minima of floats with one test for NaN a batch (WGSL, whose own say nothing of NaN). */
+/** Whether a nest of its own folds maxima or minima of floats with one test for NaN a batch (where a language's own say nothing of NaN). */
 export function isBatched(scope: Scope, acc: Accumulator): boolean {
   const c = combinerOf(acc.let)
-  if (scope.unit.dialect.name !== 'wgsl' || acc.values.type !== 'f32' || (c !== 'max' && c !== 'min')) return false
+  if (scope.unit.dialect.ordersNaN || acc.values.type !== 'f32' || (c !== 'max' && c !== 'min')) return false
   return scope.registers(foldAxes(acc.let)) > 1
 }
 

@@ -4,18 +4,18 @@ import { UserError } from '../../diagnostics/errors.ts'
 import { typeUpTo } from '../../kernel/indexType.ts'
 import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
 import { rollPart } from '../../kernel/roll.ts'
+import type { Language, SimtMachine } from '../../target/simt.ts'
 import { withoutIdleBarriers } from './barriers.ts'
-import { checkKernel, type SimtCaps } from './capability.ts'
-import type { ThreadCode } from './code.ts'
-import { cudaDialect, printCuda } from './dialects/cuda.ts'
-import { printWgsl, wgslDialect } from './dialects/wgsl.ts'
+import { checkKernel } from './capability.ts'
+import type { Form, LaunchFacts, ThreadCode } from './code.ts'
+import { dialects } from './dialects/table.ts'
 import { openCluster, roundName } from './exchangeInCluster.ts'
 import { add, type Block, bin, cast, int, least, lt, mul, type S, sub, v } from './ir.ts'
 import { itemsOf } from './items.ts'
 import { separateLoops } from './loopAxes.ts'
 import { lowerItems } from './lower.ts'
 import { type Member, memberOf } from './member.ts'
-import { type Limits, Part } from './part.ts'
+import { Part } from './part.ts'
 import { mainLayout } from './partLayout.ts'
 import { leaves32 } from './programNumber.ts'
 import { type AxisRange, Scope } from './scope.ts'
@@ -32,11 +32,9 @@ export interface Binding {
   readonly binding: number
 }
 
-export type DialectName = 'cuda' | 'wgsl'
-
 /** Source code with what launching it takes. */
 export interface KernelSource {
-  readonly dialect: DialectName
+  readonly dialect: Language
   readonly source: string
   readonly entry: string
   /** Threads of a block. */
@@ -75,50 +73,42 @@ export function commonCode({ source, entry }: Pick<KernelSource, 'source' | 'ent
 }
 
 /** A kernel as code of one thread, as the printers take it. */
-export function threadCodeOf(given: Kernel, dialect: DialectName, caps: SimtCaps): ThreadCode {
+export function threadCodeOf(
+  given: Kernel,
+  machineGiven: SimtMachine,
+  launch: LaunchFacts = {},
+  form: Form = {},
+): ThreadCode {
   const kernel = { ...given, parts: given.parts.map((p) => separateLoops(rollPart(p))) }
-  checkKernel(kernel, dialect, caps)
-  const limits: Limits = {
-    maxThreads: caps.maxThreads,
-    laneBits: caps.laneBits,
-    registers: caps.registers ?? 32,
-    walkedRegisters: Math.min(caps.registers ?? 32, dialect === 'wgsl' ? 16 : 32),
-    values: 16,
-    elementValues: dialect === 'wgsl' ? 4 : 16,
-    // Without a bound on registers fewer threads are resident: each should have more loads on their way.
-    fewThreads: dialect === 'cuda' ? caps.maxThreads : 128,
-    tensorCores: caps.tensorCores === true,
-    warpGroups: caps.tensorCores === true && caps.warpGroups === true,
-    clusters: caps.clusters ?? 1,
-    leastProduct: caps.leastProduct ?? 2 ** 22,
-    vectorTileBytes: dialect === 'wgsl' ? caps.maxSharedBytes / 2 : 0,
-  }
-  const mayAlias = caps.mayAlias ?? (() => false)
+  const machine = inForm(machineGiven, form)
+  const dialect = dialects[machine.language].facts
+  checkKernel(kernel, dialect)
+  const mayAlias = launch.mayAlias ?? (() => false)
   const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
   // The numbers of programs in a table are of 32 bits.
-  const tables = dialect === 'cuda' && caps.pointerTable === true && typeUpTo(programs) === 'i32'
+  const tables = machine.hasPointerTable && typeUpTo(programs) === 'i32'
   const union = unionOf(kernel, tables, mayAlias)
   const aliased = new Set(union.groups.flatMap((g) => [...g.aliased]))
   const params = new Map(kernel.params.map((p) => [p.name, p]))
-  const groups = union.groups.map((g) => ({ ...g, info: new Part(g.part, kernel.mode, params, limits) }))
+  const groups = union.groups.map((g) => ({ ...g, info: new Part(g.part, kernel.mode, params, machine) }))
   const parts = groups.map((g) => g.info)
-  const team = teamOfAll(parts, programs, limits)
+  const team = teamOfAll(parts, programs, machine)
   const { threads, cluster } = team
   const unit = new Unit(
-    dialect === 'cuda' ? cudaDialect : wgslDialect,
-    limits,
+    dialect,
+    machine,
     kernel.mode,
     kernel.params,
     ['tid', 'program', 'table', roundName, kernel.name],
     (p) => aliased.has(p) || mayAlias(p),
     cluster,
   )
-  const rows = dialect === 'cuda' ? Math.max(1, Math.ceil((programs * cluster) / (2 ** 31 - cluster))) : 1
+  const rows = Math.max(1, Math.ceil((programs * cluster) / (machine.maxBlocks + 1 - cluster)))
   unit.program = v(rows > 1 ? 'i64' : 'i32', 'program')
   const { program } = unit
   unit.loops = parts.some((p) => p.loops.length > 0)
-  unit.loadsAhead = caps.loadsAhead !== false
-  unit.sharedBytes = caps.maxSharedBytes
+  unit.loadsAhead = form.loadsAhead !== false
+  unit.sharedBytes = machine.maxSharedBytes
   const summary: string[] = []
   let first = 0
   const bodies: { readonly end: number; readonly body: Block }[] = []
@@ -126,13 +116,13 @@ export function threadCodeOf(given: Kernel, dialect: DialectName, caps: SimtCaps
     const body: Block = []
     const isHidden = unit.dialect.movesConstants && leaves32(g.part, params, first + g.programs)
     const member = memberOf(unit, g, sub(program, int(first)), isHidden, body)
-    if (groups.length === 1 && g.count === 1 && caps.multiprocessors !== undefined)
+    if (groups.length === 1 && g.count === 1 && machine.multiprocessors !== undefined)
       unit.upcoming = upcomingOf(
         g.info,
-        mainLayout(g.info, limits, threads * cluster),
+        mainLayout(g.info, machine, threads * cluster),
         team,
         programs,
-        caps.multiprocessors,
+        machine.multiprocessors,
         program,
       )
     lowerPart(unit, g.info, g.part, member, threads * cluster, body, summary)
@@ -149,43 +139,57 @@ export function threadCodeOf(given: Kernel, dialect: DialectName, caps: SimtCaps
   const whole: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
   const body = withoutIdleBarriers(whole, new Set(unit.shared.map((a) => a.name)))
   const { table, tabled } = union
-  return { kernel, ...team, programs, rows, shared: unit.shared, body, tabled, table, caps, summary }
+  return { kernel, ...team, programs, rows, shared: unit.shared, body, tabled, table, machine, launch, summary }
 }
 
-export function emitKernel(given: Kernel, dialect: DialectName, caps: SimtCaps): KernelSource {
-  const code = threadCodeOf(given, dialect, caps)
+/** The machine, with registers as a form of the code has them. */
+const inForm = (machine: SimtMachine, { registers = machine.registers }: Form): SimtMachine => ({
+  ...machine,
+  registers,
+  walkedRegisters: Math.min(registers, machine.walkedRegisters),
+})
+
+/** The source code of a kernel for a machine. Throws E_UNSUPPORTED for what its language or its blocks do not hold. */
+export function emitKernel(
+  given: Kernel,
+  machine: SimtMachine,
+  launch: LaunchFacts = {},
+  form: Form = {},
+): KernelSource {
+  const code = threadCodeOf(given, machine, launch, form)
+  const { facts, print } = dialects[machine.language]
   const { kernel, threads, programs, cluster, rows, table, tabled } = code
   const touched = touchedParams(code.body)
   const sharedBytes = placeShared(code.shared).bytes
-  if (sharedBytes > caps.maxSharedBytes)
+  if (sharedBytes > machine.maxSharedBytes)
     throw new UserError(
       'E_UNSUPPORTED',
-      `the kernel ${kernel.name} needs ${sharedBytes} bytes of memory shared by a block; the device has ${caps.maxSharedBytes}`,
+      `the kernel ${kernel.name} needs ${sharedBytes} bytes of memory shared by a block; the device has ${machine.maxSharedBytes}`,
       { help: 'plan for a target with smaller blocks' },
     )
-  const dynamic = dialect === 'cuda' && sharedBytes > 48 * 1024
+  const isDynamic = sharedBytes > machine.staticSharedBytes
   return {
-    dialect,
-    source: dialect === 'cuda' ? printCuda(code, dynamic) : printWgsl(code),
+    dialect: machine.language,
+    source: print(code, isDynamic),
     entry: kernel.name,
     threads,
     programs,
     cluster,
     ...(rows > 1 ? { rows } : {}),
     sharedBytes,
-    dynamicSharedBytes: dynamic ? sharedBytes : 0,
+    dynamicSharedBytes: isDynamic ? sharedBytes : 0,
     bindings: kernel.params
       .map(({ name, access }, binding) => ({ name, access, binding }))
-      .filter((b) => (dialect === 'cuda' ? !tabled.has(b.name) : touched.has(b.name))),
+      .filter((b) => !tabled.has(b.name) && (!facts.bindsTouched || touched.has(b.name))),
     ...(table.length === 0 ? {} : { table }),
   }
 }
 
 /** The threads and blocks of a kernel's programs; the parts of a union run in one block each. */
-function teamOfAll(parts: readonly Part[], programs: number, limits: Limits): Team {
+function teamOfAll(parts: readonly Part[], programs: number, machine: SimtMachine): Team {
   const [only] = parts
-  if (only !== undefined && parts.length === 1) return teamOf(only, programs, limits)
-  return { threads: Math.max(...parts.map((p) => mainLayout(p, limits).threads), 32), cluster: 1, together: 1 }
+  if (only !== undefined && parts.length === 1) return teamOf(only, programs, machine)
+  return { threads: Math.max(...parts.map((p) => mainLayout(p, machine).threads), 32), cluster: 1, together: 1 }
 }
 
 /** Parameters that code reads or writes. */
@@ -210,7 +214,7 @@ function lowerPart(
   out: Block,
   summary: string[],
 ): void {
-  const layout = mainLayout(info, unit.limits, threads)
+  const layout = mainLayout(info, unit.machine, threads)
   for (const a of layout.axes.values()) {
     const pieces = [
       a.chunks > 1 ? `${a.chunks} chunks` : '',

@@ -23,7 +23,7 @@ export function foldsBefore(
 ): ValueId[] {
   if (load.op.kind !== 'load' || !isShared(part, load) || [...layout.axes.keys()].some(isChunked)) return []
   const waits = (l: LetStmt): boolean =>
-    list.has(l.id) && layout.bitsOf(foldAxes(l)).some((b) => b >= unit.limits.laneBits)
+    list.has(l.id) && layout.bitsOf(foldAxes(l)).some((b) => b >= unit.machine.laneBits)
   if (![...part.lets.values()].some(waits)) return []
   const needed = new Map<ValueId, ReadonlySet<ValueId>>()
   const foldsOf = (id: ValueId): ReadonlySet<ValueId> => {

@@ -210,7 +210,7 @@ class ListLowering {
     const folded = this.schedule.token()
     const from = l.op.kind === 'dot' && l.op.acc !== undefined ? [l.op.acc] : []
     // Before the nests that fold, so that those share theirs with what they fold.
-    const rank = scope.unit.dialect.name === 'cuda' ? 0.5 : 1
+    const rank = scope.unit.machine.unrollsInPlace ? 1 : 0.5
     this.schedule.block(from, [opened], rank, () => openAccumulator(scope, acc, this.pointAt, out))
     const product = scope.part.products.get(l.id)
     const vectors = scope.part.vectorProduct

@@ -24,7 +24,7 @@ export function lowerOrderedStore(scope: Scope, s: StoreStmt, lower: LowerItems,
         `the store into ${s.param} may meet a place more than once and rests on folded or carried tiles`,
       )
   const nests = lets.map((l) => ({ axes: part.nestOf(l) }))
-  const layout = orderedLayout(part, s, nests, unit.limits, scope.layout.threads)
+  const layout = orderedLayout(part, s, nests, unit.machine, scope.layout.threads)
   const inner = scope.child({ layout, bases: new Map() })
   for (const l of lets) inner.held.delete(l.id)
   out.push({ k: 'comment', text: `store ${s.param}, in order` })

@@ -13,6 +13,7 @@ import {
   type ValueId,
 } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
+import type { SimtMachine } from '../../target/simt.ts'
 import { allStmts, foldAxes, storeAxes, storeValues } from './facts.ts'
 import { type Product, productOf } from './product.ts'
 import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
@@ -29,29 +30,6 @@ export interface AxisInfo {
   readonly tail: boolean
   /** The type of its coordinates. */
   readonly type: IndexType
-}
-
-/** Limits of a device that layouts respect. */
-export interface Limits {
-  readonly maxThreads: number
-  /** Lanes that exchange registers: log2 of their number; 0 where they cannot. */
-  readonly laneBits: number
-  readonly registers: number
-  /** The same of a tile along a row that is walked in chunks. */
-  readonly walkedRegisters: number
-  /** Values of a tile that a thread should hold, and of what is elementwise alone. */
-  readonly values: number
-  readonly elementValues: number
-  /** Threads of a block as long as their registers hold its tiles; more only beyond. */
-  readonly fewThreads: number
-  readonly tensorCores: boolean
-  readonly warpGroups: boolean
-  /** Most blocks that run a program together; 1: blocks run alone. */
-  readonly clusters: number
-  /** Shared memory that tiles of products read in vectors of four may take; 0: there are none. */
-  readonly vectorTileBytes: number
-  /** Multiply-adds of a product that is worth the code. */
-  readonly leastProduct: number
 }
 
 /** Values whose computation can be repeated anywhere: everything but folds, scans, carries and what loops give. */
@@ -88,7 +66,7 @@ export class Part {
   /** Values that the main layout computes. */
   private readonly main = new Set<ValueId>()
 
-  constructor(part: KernelPart, mode: NumericsMode, params: ReadonlyMap<string, KernelParam>, limits: Limits) {
+  constructor(part: KernelPart, mode: NumericsMode, params: ReadonlyMap<string, KernelParam>, machine: SimtMachine) {
     this.part = part
     this.mode = mode
     this.params = params
@@ -109,7 +87,7 @@ export class Part {
       }
     }
     // Blocks beyond an extent are held whole where products are padded to what tensor cores take.
-    const isPadded = limits.tensorCores && [...this.lets.values()].some((l) => l.op.kind === 'dot')
+    const isPadded = machine.hasMatrixUnit && [...this.lets.values()].some((l) => l.op.kind === 'dot')
     const held = (block: number, extent: number): number => (isPadded ? block : Math.min(block, extent))
     for (const { name, extent } of part.axes) {
       const block = blocks.get(name)
@@ -141,15 +119,15 @@ export class Part {
       } else this.axes.set(name, { ...scalarAxis(name), extent, size: extent, type: axisType(extent, extent) })
     }
     this.classify()
-    if (limits.tensorCores && mode === 'fast')
+    if (machine.hasMatrixUnit && mode === 'fast')
       for (const l of this.lets.values()) {
-        const plan = productOf(this, l, limits.warpGroups)
+        const plan = productOf(this, l, machine.hasWarpGroupProducts)
         if (plan !== undefined) this.products.set(l.id, plan)
       }
     const dots = mode === 'fast' ? [...this.lets.values()].filter((l) => l.op.kind === 'dot') : []
     const [dot] = dots
     if (dot !== undefined && dots.length === 1 && this.products.size === 0)
-      this.vectorProduct = vectorProductOf(this, dot, limits)
+      this.vectorProduct = vectorProductOf(this, dot, machine)
   }
 
   axis(name: string): AxisInfo {

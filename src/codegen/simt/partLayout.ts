@@ -4,11 +4,12 @@
  */
 import { asAxis } from '../../index/expr.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
+import type { SimtMachine } from '../../target/simt.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { contiguityOf } from './contiguity.ts'
 import { allStmts, foldAxes, storeValues } from './facts.ts'
 import { chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
-import type { Limits, Part } from './part.ts'
+import type { Part } from './part.ts'
 import { productLayout } from './product.ts'
 
 /** Statements that share a layout, and what it must respect. */
@@ -30,7 +31,7 @@ interface Wanted {
 const none: ReadonlySet<string> = new Set()
 
 /** The layout of the part's own statements; over so many threads, or as many as suit it. */
-export function mainLayout(part: Part, limits: Limits, threads?: number): Layout {
+export function mainLayout(part: Part, machine: SimtMachine, threads?: number): Layout {
   const [lets, stores] = [part.mainLets(), part.mainStores()]
   const nests: Nest[] = []
   const serial = strictAxes(part)
@@ -54,16 +55,16 @@ export function mainLayout(part: Part, limits: Limits, threads?: number): Layout
   const spread = threads ?? product?.threads ?? part.vectorProduct?.threads
   const forced = product === undefined ? part.vectorProduct?.layout(spread ?? 0) : productLayout(product, spread ?? 0)
   const rows = rowAxes(part)
-  return layoutOf(part, { nests, lets, stores, serial, folded, rows, threads: spread, asked: { forced } }, limits)
+  return layoutOf(part, { nests, lets, stores, serial, folded, rows, threads: spread, asked: { forced } }, machine)
 }
 
 /** The layout under which a stage is filled. */
-export function stageLayout(part: Part, l: LetStmt, limits: Limits, threads: number): Layout {
+export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, threads: number): Layout {
   const { lets } = part.closureOf(l.op.kind === 'stage' ? [l.op.of] : [])
   const axes = part.spreadOnly(l.axes)
   const own = part.vectorProduct?.operandOf(l.id)?.vector
   const asked = own === undefined ? {} : { first: own }
-  return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked }, limits)
+  return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
 }
 
 /** The layout of an ordered store: axes that lead to places of their own are spread over threads, the others walked. */
@@ -71,7 +72,7 @@ export function orderedLayout(
   part: Part,
   s: StoreStmt,
   nests: readonly Nest[],
-  limits: Limits,
+  machine: SimtMachine,
   threads: number,
 ): Layout {
   const axes = new Set([...part.storeAxes(s), ...nests.flatMap((n) => n.axes)])
@@ -79,7 +80,7 @@ export function orderedLayout(
   const serial = new Set([...axes].filter((a) => !own.has(a)))
   const only = part.part.axes.map((a) => a.name).filter((a) => axes.has(a))
   const wanted: Wanted = { nests: [{ axes: only }, ...nests], serial, folded: serial, only, threads }
-  return layoutOf(part, wanted, { ...limits, registers: 1 })
+  return layoutOf(part, wanted, { ...machine, registers: 1 })
 }
 
 /** Axes folded by the main layout's statements and needed again by what depends on the fold. */
@@ -101,7 +102,7 @@ export function rowAxes(part: Part): Set<string> {
   return out
 }
 
-function layoutOf(part: Part, wanted: Wanted, limits: Limits): Layout {
+function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
   const { nests, lets = [], stores = [], serial = none, folded = none, rows = none, only, threads, asked } = wanted
   const used = new Set(nests.flatMap((n) => n.axes))
   const sizes = new Map(
@@ -109,7 +110,7 @@ function layoutOf(part: Part, wanted: Wanted, limits: Limits): Layout {
   )
   const resident = only === undefined ? residentAxes(part) : none
   const { vec, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()])
-  const { registers, walkedRegisters } = limits
+  const { registers, walkedRegisters } = machine
   const request = {
     ...asked,
     sizes,
@@ -124,7 +125,7 @@ function layoutOf(part: Part, wanted: Wanted, limits: Limits): Layout {
     walkedRegisters,
   }
   const spreadOver = (n: number): Layout => chooseLayout({ ...request, threads: n })
-  const most = threads ?? threadsFor(part, wanted, limits)
+  const most = threads ?? threadsFor(part, wanted, machine)
   const least = threads ?? Math.max(32, most / 4)
   let best = spreadOver(most)
   // Fewer threads where they have more work each instead of some having none.
@@ -136,8 +137,12 @@ function layoutOf(part: Part, wanted: Wanted, limits: Limits): Layout {
 }
 
 /** Enough threads that each holds about so many values of the largest nest as it should, 16 of a product's. */
-function threadsFor(part: Part, { nests, serial = none, rows = none, folded = none }: Wanted, limits: Limits): number {
-  const values = folded.size > 0 || part.loops.length > 0 ? limits.values : limits.elementValues
+function threadsFor(
+  part: Part,
+  { nests, serial = none, rows = none, folded = none }: Wanted,
+  machine: SimtMachine,
+): number {
+  const values = folded.size > 0 || part.loops.length > 0 ? machine.values : machine.elementValues
   let most = 1
   for (const n of nests) {
     const each = n.kept === undefined ? values : 16
@@ -145,10 +150,10 @@ function threadsFor(part: Part, { nests, serial = none, rows = none, folded = no
     most = Math.max(most, axes.reduce((p, a) => p * part.axis(a).size, 1) / each)
   }
   const want = 2 ** Math.ceil(Math.log2(most))
-  const { fewThreads, registers } = limits
+  const { fewThreads, registers } = machine
   const isPlain = part.loops.length === 0 && nests.every((n) => n.kept === undefined)
-  const few = isPlain && (rows.size === 0 || most * values <= fewThreads * registers) ? fewThreads : limits.maxThreads
-  return Math.min(rows.size > 0 ? few : Math.min(few, 256), limits.maxThreads, Math.max(32, want))
+  const few = isPlain && (rows.size === 0 || most * values <= fewThreads * registers) ? fewThreads : machine.maxThreads
+  return Math.min(rows.size > 0 ? few : Math.min(few, 256), machine.maxThreads, Math.max(32, want))
 }
 
 /** Axes whose float sums must be folded in order. */

@@ -70,7 +70,7 @@ export function openPipeline(
   if (!isWorthwhile(scope, loop, range)) return undefined
   const plans = loop.body.flatMap((t) => (t.kind === 'let' ? (planOf(scope, loop.axis, t) ?? []) : []))
   if (plans.length === 0) return undefined
-  return unit.dialect.name === 'cuda' && unit.limits.tensorCores
+  return unit.machine.hasAsyncCopy
     ? openRing(scope, course, plans, out, body)
     : openRegisters(scope, course, plans, heldBy(scope, loop), out, body)
 }
@@ -88,7 +88,7 @@ export function openChunkPipeline(
   body: Block,
 ): Pipeline | undefined {
   const { unit } = scope
-  if (!unit.loadsAhead || unit.dialect.name === 'cuda' || unit.wordsAhead.size > 0) return undefined
+  if (!unit.loadsAhead || unit.machine.boundsRegisters || unit.wordsAhead.size > 0) return undefined
   if (scope.layout.axis(axis).size < fewestIterations * course.step) return undefined
   const plans = lets.flatMap((l) => planOf(scope, axis, l) ?? [])
   if (plans.length === 0 || threadBytes(plans) > mostChunkBytes) return undefined
@@ -115,7 +115,7 @@ function isWorthwhile(
   if (extent < fewestIterations * loop.block) return false
   const inside = [...allStmts(loop.body)]
   if (inside.some((t) => t.kind === 'loop' || (t.kind === 'let' && t.op.kind === 'stage'))) return false
-  return inside.some((t) => t.kind === 'let' && layout.bitsOf(foldAxes(t)).some((b) => b >= unit.limits.laneBits))
+  return inside.some((t) => t.kind === 'let' && layout.bitsOf(foldAxes(t)).some((b) => b >= unit.machine.laneBits))
 }
 
 /** A load of a loop's body that can be made early: nothing of its place is computed in the loop, and nobody writes there. */

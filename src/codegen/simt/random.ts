@@ -46,7 +46,7 @@ export function callGroupOf(scope: Scope, l: LetStmt): CallGroup | undefined {
 
 function exchangedOf({ part, layout, unit }: Scope, l: LetStmt, axis: string, n: number): string | undefined {
   const { vec, bits } = layout.axis(axis)
-  const { laneBits } = unit.limits
+  const { laneBits } = unit.machine
   if (vec !== n || bits[0] !== 0 || laneBits === 0 || layout.threads < 2 ** laneBits || l.op.kind !== 'random')
     return undefined
   const keys = [l.op.k0, l.op.k1]

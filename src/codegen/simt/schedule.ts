@@ -94,7 +94,7 @@ export class Schedule {
 
   /** Emits everything. */
   run(): void {
-    if (this.scope.unit.dialect.name === 'cuda') this.setFloating()
+    if (!this.scope.unit.machine.unrollsInPlace) this.setFloating()
     while (this.steps.length > 0 || this.roots.length > 0) {
       if (this.emitNextRun()) continue
       if (this.emitNextPhase()) continue
@@ -160,7 +160,7 @@ export class Schedule {
   private emit(run: readonly Step[], later: (id: ValueId) => boolean): void {
     const { scope, out } = this
     const seldom = this.seldom(run)
-    if (seldom === undefined || scope.unit.dialect.name === 'cuda') {
+    if (seldom === undefined || !scope.unit.machine.unrollsInPlace) {
       emitRun(scope, run, later, out, seldom)
       return
     }
@@ -174,7 +174,8 @@ export class Schedule {
 
   private seldom(run: readonly Step[]): ReturnType<typeof seldomOf> {
     // Where conditions do not float their nest holds them anyway.
-    return this.scope.unit.dialect.name === 'cuda' && this.floating.size === 0 ? undefined : seldomOf(this.scope, run)
+    const inNests = !this.scope.unit.machine.unrollsInPlace && this.floating.size === 0
+    return inNests ? undefined : seldomOf(this.scope, run)
   }
 
   /** Emits a loop over chunks with all roots that can share it. */

@@ -114,8 +114,8 @@ export function copyOf(scope: Scope, l: LetStmt): Copy | undefined {
     return undefined
   if (unit.param(load.op.param).format !== 'plain' || !isPlaced(scope, load.op)) return undefined
   // What is copied needs no registers.
-  const limits = { ...unit.limits, registers: Number.POSITIVE_INFINITY }
-  const layout = stageLayout(part, l, limits, scope.layout.threads)
+  const machine = { ...unit.machine, registers: Number.POSITIVE_INFINITY }
+  const layout = stageLayout(part, l, machine, scope.layout.threads)
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
   const group = groupOf(scope.child({ layout, bases: new Map() }), load.op, part.axesOf(l.id))
   const whole = group?.n === 8 && group.whole && layout.axis(group.axis).vec === 8
@@ -179,7 +179,7 @@ export function lowerOwnStage(scope: Scope, l: LetStmt, lower: LowerItems, out: 
   invariant(l.op.kind === 'stage', 'not a stage')
   const { part, unit } = scope
   const ahead = unit.aheads.get(l.id)
-  const layout = ahead?.layout ?? stageLayout(part, l, unit.limits, scope.layout.threads)
+  const layout = ahead?.layout ?? stageLayout(part, l, unit.machine, scope.layout.threads)
   const product = part.productOn(l.id)
   const { vectorProduct } = part
   const inVectors = vectorProduct?.operandOf(l.id) !== undefined

@@ -7,9 +7,10 @@
 
 import { type LetStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
+import type { SimtMachine } from '../../target/simt.ts'
 import { foldAxes, storeValues } from './facts.ts'
 import { type Layout, registersOf } from './layout.ts'
-import type { Limits, Part } from './part.ts'
+import type { Part } from './part.ts'
 import { mainLayout, rowAxes } from './partLayout.ts'
 
 export interface Team {
@@ -30,23 +31,19 @@ const fewRegisters = 16
 /** Programs times blocks beyond which the device is busy anyway. */
 const mostBlocks = 96
 
-/** Seconds of a merge over a cluster, and operations a second of one multiprocessor. */
-const mergeSeconds = 0.8e-6
-const operationRate = 128 * 1.7e9
-
 /** Operations that an elementwise operation is worth. */
 const operations = { free: 0, simple: 1, divide: 10, special: 20 } as const
 
-export function teamOf(part: Part, programs: number, limits: Limits): Team {
-  const layout = mainLayout(part, limits)
+export function teamOf(part: Part, programs: number, machine: SimtMachine): Team {
+  const layout = mainLayout(part, machine)
   const block: Team = { threads: Math.max(layout.threads, 32), cluster: 1, together: 1 }
-  if (limits.clusters < 2 || !isShareable(part)) return block
-  if (part.loops.length > 0) return teamForWork(part, programs, layout, limits) ?? block
+  if (machine.clusters < 2 || !isShareable(part)) return block
+  if (part.loops.length > 0) return teamForWork(part, programs, layout, machine) ?? block
   const rows = [...rowAxes(part)].flatMap((a) => layout.find(a) ?? [])
   const cut = rows.some((a) => a.chunks > 1)
   // A block of all threads with many registers stands alone on its multiprocessor, which idles at its barriers.
-  const alone = layout.threads === limits.maxThreads && rows.some((a) => registersOf(a) > fewRegisters)
-  return (cut || alone ? teamForRow(part, limits) : teamForWork(part, programs, layout, limits)) ?? block
+  const alone = layout.threads === machine.maxThreads && rows.some((a) => registersOf(a) > fewRegisters)
+  return (cut || alone ? teamForRow(part, machine) : teamForWork(part, programs, layout, machine)) ?? block
 }
 
 /** Whether everything the program does may be spread over blocks. */
@@ -71,11 +68,11 @@ function fills(layout: Layout, team: Team): boolean {
 }
 
 /** The fewest threads that hold the rows; half blocks where two of them fit a multiprocessor. */
-function teamForRow(part: Part, limits: Limits): Team | undefined {
+function teamForRow(part: Part, machine: SimtMachine): Team | undefined {
   const tiles = tilesAcrossFolds(part)
-  const half = limits.maxThreads / 2
-  for (let threads = 2 * half; threads <= limits.clusters * limits.maxThreads; threads *= 2) {
-    const layout = mainLayout(part, limits, threads)
+  const half = machine.maxThreads / 2
+  for (let threads = 2 * half; threads <= machine.clusters * machine.maxThreads; threads *= 2) {
+    const layout = mainLayout(part, machine, threads)
     const values = tiles * Math.max(...[...rowAxes(part)].map((a) => registersOf(layout.axis(a))))
     const candidates: readonly (Team & { readonly most: number })[] = [
       { threads: half, cluster: threads / half, together: 2, most: rowShare[64] },
@@ -83,24 +80,24 @@ function teamForRow(part: Part, limits: Limits): Team | undefined {
       { threads: 2 * half, cluster: threads / (2 * half), together: 1, most: rowShare[64] },
     ]
     for (const { most, ...team } of candidates)
-      if (team.cluster > 1 && team.cluster <= limits.clusters && values <= most && fills(layout, team)) return team
+      if (team.cluster > 1 && team.cluster <= machine.clusters && values <= most && fills(layout, team)) return team
   }
   return undefined
 }
 
 /** The blocks that finish a program soonest, where that is clearly sooner than one block. */
-function teamForWork(part: Part, programs: number, layout: Layout, limits: Limits): Team | undefined {
-  const one = workOf(part) / operationRate
-  const threads = Math.min(layout.threads, limits.maxThreads / 2)
+function teamForWork(part: Part, programs: number, layout: Layout, machine: SimtMachine): Team | undefined {
+  const one = workOf(part) / machine.blockRate
+  const threads = Math.min(layout.threads, machine.maxThreads / 2)
   let best: { readonly team: Team; readonly seconds: number } | undefined
-  for (let cluster = 2; cluster <= limits.clusters && cluster * programs <= mostBlocks; cluster *= 2) {
+  for (let cluster = 2; cluster <= machine.clusters && cluster * programs <= mostBlocks; cluster *= 2) {
     const team: Team = { threads, cluster, together: 1 }
-    const spread = mainLayout(part, limits, threads * cluster)
+    const spread = mainLayout(part, machine, threads * cluster)
     if (!fills(spread, team)) continue
     const merges = timesOf(part, (l) =>
       isFold(l) && spread.bitsOf(foldAxes(l)).some((b) => 2 ** b >= threads) ? 1 : 0,
     )
-    const seconds = one / cluster + merges * mergeSeconds
+    const seconds = one / cluster + merges * machine.mergeSeconds
     if (seconds < 0.7 * one && one - seconds > 2e-6 && seconds < (best?.seconds ?? Number.POSITIVE_INFINITY))
       best = { team, seconds }
   }

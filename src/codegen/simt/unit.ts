@@ -1,15 +1,15 @@
-/** What the code of one kernel shares while it is emitted: its dialect and limits, names, shared arrays, and what is loaded ahead. */
+/** What the code of one kernel shares while it is emitted: its dialect and machine, names, shared arrays, and what is loaded ahead. */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { KernelParam, LetStmt, NumericsMode, TileOp, ValueId } from '../../kernel/ir.ts'
+import type { Language, SimtMachine } from '../../target/simt.ts'
 import { type Block, type Ex, type SharedArray, type Type, v } from './ir.ts'
 import type { Layout } from './layout.ts'
-import type { Limits } from './part.ts'
 import type { Registers } from './registers.ts'
 import type { Upcoming } from './upcoming.ts'
 
 /** What a dialect can do, as far as it changes the code that is made. */
 export interface Dialect {
-  readonly name: 'cuda' | 'wgsl'
+  readonly name: Language
   /** Single bytes and half words are addressable. */
   readonly bytes: boolean
   /** Addresses beyond 32 bits. */
@@ -19,6 +19,10 @@ export interface Dialect {
   readonly foldsConstants: boolean
   /** Its compiler takes multiples of a program's number to fit 32 bits, whatever is added to them (programNumber.ts). */
   readonly movesConstants: boolean
+  /** Its greatest and least floats say what they give of a NaN. */
+  readonly ordersNaN: boolean
+  /** Parameters that the code does not touch are not bound. */
+  readonly bindsTouched: boolean
   /** Whether it has conversions to half precision; else they are written out. */
   readonly convertsHalf: boolean
 }
@@ -58,7 +62,7 @@ export interface WordsAhead extends Omit<LoadAhead, 'array'> {
 /** Names and shared memory of one kernel. */
 export class Unit {
   readonly dialect: Dialect
-  readonly limits: Limits
+  readonly machine: SimtMachine
   readonly mode: NumericsMode
   readonly params: ReadonlyMap<string, KernelParam>
   readonly shared: SharedArray[] = []
@@ -89,7 +93,7 @@ export class Unit {
 
   constructor(
     dialect: Dialect,
-    limits: Limits,
+    machine: SimtMachine,
     mode: NumericsMode,
     params: readonly KernelParam[],
     reserved: Iterable<string>,
@@ -99,7 +103,7 @@ export class Unit {
     this.cluster = cluster
     this.mayAlias = mayAlias
     this.dialect = dialect
-    this.limits = limits
+    this.machine = machine
     this.mode = mode
     this.params = new Map(params.map((p) => [p.name, p]))
     for (const n of reserved) this.names.add(n)

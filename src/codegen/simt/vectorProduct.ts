@@ -4,6 +4,7 @@
  * 4 x 4 results, up to 64 results a thread. (Of 8 x 8 results an index of the depth costs 4 reads and 64 multiply-adds.)
  */
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import type { SimtMachine } from '../../target/simt.ts'
 import { roundUp } from './layout.ts'
 
 /** What is asked of the part a product stands in. */
@@ -52,11 +53,7 @@ const fewResults = 16
 const large = 2 ** 29
 
 /** The plan of the only product sum of a part in fast mode. */
-export function vectorProductOf(
-  part: Surroundings,
-  l: LetStmt,
-  limits: { readonly maxThreads: number; readonly vectorTileBytes: number; readonly leastProduct: number },
-): VectorProduct | undefined {
+export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMachine): VectorProduct | undefined {
   const { op } = l
   if (op.kind !== 'dot' || l.dtype !== 'f32' || op.a === op.b || op.acc === undefined) return undefined
   const depth = part.spreadOnly(op.axes)
@@ -81,15 +78,15 @@ export function vectorProductOf(
   if (results < leastResults) return undefined
   const nest = new Set([...l.axes, ...op.axes])
   const work = part.part.axes.reduce((n, x) => n * (nest.has(x.name) ? x.extent : 1), 1)
-  if (work < limits.leastProduct) return undefined
+  if (work < machine.leastProduct) return undefined
   const each = work >= large ? mostResults : fewResults
   const share = (n: number): number => 2 ** Math.ceil(Math.log2(results / n))
-  const threads = Math.min(limits.maxThreads, 256, Math.max(32, share(each), Math.min(128, share(fewResults))))
+  const threads = Math.min(machine.maxThreads, 256, Math.max(32, share(each), Math.min(128, share(fewResults))))
   const layout = (n: number): ReadonlyMap<string, Forced> => spread(part, a, b, n)
   // With however many threads: a union of kernels has those of the part that wants most.
   const span = (o: VectorOperand): number => o.own.reduce((n, x) => n * 2 ** Math.ceil(Math.log2(size([x]))), 1)
   if ((span(a) * span(b)) / threads > 2 * mostResults) return undefined
-  if (4 * size(depth) * (span(a) + span(b)) > limits.vectorTileBytes) return undefined
+  if (4 * size(depth) * (span(a) + span(b)) > machine.vectorTileShare * machine.maxSharedBytes) return undefined
   const most = work >= large ? 16 : 4
   const unroll = Array.from({ length: most }, (_, i) => most - i).find((n) => size(depth) % n === 0) ?? 1
   const operandOf = (stage: ValueId): VectorOperand | undefined => [a, b].find((o) => o.stage === stage)

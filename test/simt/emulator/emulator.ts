@@ -4,9 +4,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { cudaCaps, type SimtCaps } from '../../../src/codegen/simt/capability.ts'
 import { emitKernel, type KernelSource } from '../../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
+import { cudaSimt, type SimtMachine } from '../../../src/target/simt.ts'
 import type { HostArray } from '../../../src/types/host.ts'
 
 export type Buffers = Record<string, HostArray>
@@ -94,8 +94,8 @@ export class Emulated {
   /** Which of the program's kernels each is: kernels of one code are one. */
   private readonly numbers: readonly number[]
 
-  constructor(kernels: readonly Kernel[], caps: SimtCaps = { ...cudaCaps, pointerTable: true }) {
-    this.sources = kernels.map((k) => emitKernel(k, 'cuda', caps))
+  constructor(kernels: readonly Kernel[], caps: SimtMachine = cudaSimt) {
+    this.sources = kernels.map((k) => emitKernel(k, caps))
     const texts = this.sources.map((s) => runnable(s))
     const unlike = new Map<string, number>()
     this.numbers = texts.map((text) => {

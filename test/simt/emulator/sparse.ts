@@ -6,9 +6,9 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { cudaCaps } from '../../../src/codegen/simt/capability.ts'
 import { emitKernel, type KernelSource } from '../../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
+import { cudaSimt } from '../../../src/target/simt.ts'
 import { alone, header, namesOf, runnable } from './emulator.ts'
 
 /** A buffer: its size, what stands in it (zeros elsewhere), and where to look afterwards, by byte. */
@@ -26,7 +26,7 @@ export class SparseEmulated {
   private readonly folder = mkdtempSync(join(tmpdir(), 'sinter-sparse-'))
 
   constructor(kernels: readonly Kernel[]) {
-    this.sources = kernels.map((k) => emitKernel(k, 'cuda', { ...cudaCaps, pointerTable: true }))
+    this.sources = kernels.map((k) => emitKernel(k, cudaSimt))
     const spaces = this.sources.map((s, i) => runnable(s)(i))
     const main = `int main(int, char** names) {
   FILE* f = fopen(names[2], "r");

@@ -1,7 +1,6 @@
 /** CUDA C++: prints thread code for NVRTC or nvcc, without headers. */
 import type { KernelParam } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
-import type { SimtCaps } from '../capability.ts'
 import type { ThreadCode } from '../code.ts'
 import type { VectorOp } from '../ir.ts'
 import { add, type Ex, int, mul, type S, type SharedArray, type Type, typeBytes } from '../ir.ts'
@@ -20,6 +19,8 @@ export const cudaDialect: Dialect = {
   f64: true,
   foldsConstants: true,
   movesConstants: true,
+  ordersNaN: true,
+  bindsTouched: false,
   convertsHalf: true,
 }
 
@@ -79,8 +80,8 @@ function withApart(names: ReadonlySet<string>): [Library, Inline] {
  * Whether memory that a parameter only reads may be written while the kernel waits. Constant memory without aliases is read by
  * loads that neither a compiler nor the cache of a multiprocessor holds back for the wait.
  */
-const changes = (p: KernelParam, caps: SimtCaps): boolean =>
-  caps.launchDependents !== undefined && p.access === 'read' && (caps.changing?.(p.name) ?? true)
+const changes = (p: KernelParam, { machine, launch }: ThreadCode): boolean =>
+  machine.launchDependents !== undefined && p.access === 'read' && (launch.changing?.(p.name) ?? true)
 
 class CudaPrinter extends Printer {
   private readonly params: ReadonlyMap<string, KernelParam>
@@ -92,7 +93,7 @@ class CudaPrinter extends Printer {
     super(...withApart(calledApart(code.body)))
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
     this.strict = code.kernel.mode === 'strict'
-    this.tableChanges = code.kernel.params.some((p) => code.tabled.has(p.name) && changes(p, code.caps))
+    this.tableChanges = code.kernel.params.some((p) => code.tabled.has(p.name) && changes(p, code))
   }
 
   protected type(t: Type): string {
@@ -326,12 +327,12 @@ class CudaPrinter extends Printer {
 export function printCuda(code: ThreadCode, dynamic: boolean): string {
   const p = new CudaPrinter(code)
   const { kernel } = code
-  const aliased = new Set(kernel.params.filter((x) => code.caps.mayAlias?.(x.name) === true).map((x) => x.name))
+  const aliased = new Set(kernel.params.filter((x) => code.launch.mayAlias?.(x.name) === true).map((x) => x.name))
   const pointers = kernel.params
     .filter((x) => !code.tabled.has(x.name))
     .map((x) => {
       const read = x.access === 'read' ? 'const ' : ''
-      return `${read}${memoryType(x)}* ${aliased.has(x.name) || changes(x, code.caps) ? '' : '__restrict__ '}${x.name}`
+      return `${read}${memoryType(x)}* ${aliased.has(x.name) || changes(x, code) ? '' : '__restrict__ '}${x.name}`
     })
   if (code.table.length > 0) pointers.push('const unsigned long long* __restrict__ table')
   const { threads, cluster, together } = code
@@ -362,11 +363,11 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
     }
     for (const s of code.summary) p.line(`// ${s}`)
     // First of all: whatever touches memory stands behind the wait.
-    const dependents = code.caps.launchDependents
+    const dependents = code.machine.launchDependents
     if (dependents === 'start') p.callLine('launch_dependents')
     if (dependents !== undefined) p.callLine('wait_for_kernels')
     // Blocks launched early gather on the multiprocessors that are free first: only behind kernels whose blocks all run at once.
-    const few = code.programs * code.cluster <= 2 * (code.caps.multiprocessors ?? 1)
+    const few = code.programs * code.cluster <= 2 * (code.machine.multiprocessors ?? 1)
     if (dependents === 'work' && few) p.callLine('launch_dependents')
     if (code.rows > 1) p.line(`if (program >= ${code.programs}ll) return;`)
     p.stmts(code.body)

@@ -19,6 +19,8 @@ export const wgslDialect: Dialect = {
   f64: false,
   foldsConstants: false,
   movesConstants: false,
+  ordersNaN: false,
+  bindsTouched: true,
   convertsHalf: false,
 }
 
@@ -224,7 +226,7 @@ export function printWgsl(code: ThreadCode): string {
   p.line('}')
   const declarations = kernel.params.map((x, i) => {
     const w = p.wordsOf(x.name)
-    const written = x.access !== 'read' || w.atomic || code.caps.writable?.(x.name) === true
+    const written = x.access !== 'read' || w.atomic || code.launch.writable?.(x.name) === true
     const one = w.atomic ? 'atomic<u32>' : w.width === 1 ? w.type : `vec${w.width}<${w.type}>`
     const declared = p.isUniform(x.name)
       ? `var<uniform> ${x.name}: ${w.type};`

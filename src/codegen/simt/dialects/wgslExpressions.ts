@@ -39,7 +39,7 @@ export abstract class WgslExpressions extends Printer {
     super(wgslLibrary, wgslInline)
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
     this.words = new Map(code.kernel.params.map((p) => [p.name, wordsOf(p, code.body)]))
-    this.isUniform = (param) => code.caps.uniform?.(param) === true
+    this.isUniform = (param) => code.launch.uniform?.(param) === true
   }
 
   wordsOf(name: string): Words {

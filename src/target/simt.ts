@@ -1,0 +1,141 @@
+/**
+ * Machines that run blocks of threads, as their kernels are scheduled and emitted: units, registers, limits, and features by what they
+ * make possible. Passes ask for a feature; no pass asks for a language or a device by name.
+ */
+
+/** What code for the machine is written in. */
+export type Language = 'cuda' | 'wgsl'
+
+/**
+ * When a kernel lets those that follow it in a graph be launched, which wait by themselves for it to end: as soon as all of its
+ * blocks run (`start`), when what comes before it has ended too and its blocks all run at once (`work`), or when its blocks have ended
+ * (`exit`).
+ */
+export type LaunchDependents = 'start' | 'work' | 'exit'
+
+export interface SimtMachine {
+  readonly language: Language
+
+  // Blocks of threads.
+
+  /** Most threads of a block. */
+  readonly maxThreads: number
+  /** Threads of a block as long as their registers hold its tiles; more only beyond. */
+  readonly fewThreads: number
+  /** log2 of the lanes that exchange registers (a warp, a subgroup of a known size); 0 without. */
+  readonly laneBits: number
+  /** Most blocks that run a program together (a cluster); 1: blocks run alone. */
+  readonly clusters: number
+  /** Multiprocessors, where they are known. */
+  readonly multiprocessors?: number
+  /** Most blocks of a launch along x, where the code finds its program by the row of the grid beyond. */
+  readonly maxBlocks: number
+
+  // Memory of a block, registers of a thread.
+
+  /** Bytes of shared memory a block may have, and those it has without asking at launch. */
+  readonly maxSharedBytes: number
+  readonly staticSharedBytes: number
+  /** Registers a tile may take, and one along a row that is walked in chunks. */
+  readonly registers: number
+  readonly walkedRegisters: number
+  /** Values of a tile that a thread should hold, and of what is elementwise alone. */
+  readonly values: number
+  readonly elementValues: number
+
+  // Products.
+
+  /** Products of 16-bit floats by the threads of a warp together (mma.sync). */
+  readonly hasMatrixUnit: boolean
+  /** The same by four warps, from shared memory (wgmma). */
+  readonly hasWarpGroupProducts: boolean
+  /** Share of the shared memory that tiles of products read in vectors of four may take; 0: there are none. */
+  readonly vectorTileShare: number
+  /** Multiply-adds of a product that is worth their code, which takes longer to compile. */
+  readonly leastProduct: number
+
+  // What the machine and the compiler of its language do.
+
+  /** Copies from memory to shared memory in the background. */
+  readonly hasAsyncCopy: boolean
+  /** An instruction that folds integers over all lanes. */
+  readonly foldsLanes: boolean
+  /** Code says how many registers a thread may take; else the driver decides, and with many fewer threads are resident. */
+  readonly boundsRegisters: boolean
+  /** Loops over registers are written out wherever they stand: what stands in two nests is compiled twice. */
+  readonly unrollsInPlace: boolean
+  /** Few statements under a condition cost no branch. */
+  readonly hasPredication: boolean
+  /** Parameters of unions may stand in a table of pointers (`KernelSource.table`). */
+  readonly hasPointerTable: boolean
+  /** Kernels wait for those before them in a graph and may be launched early; absent: they do not. */
+  readonly launchDependents?: LaunchDependents
+
+  // Times.
+
+  /** Seconds of a merge over a cluster. */
+  readonly mergeSeconds: number
+  /** Simple operations a second of one multiprocessor. */
+  readonly blockRate: number
+}
+
+/** An NVIDIA H200 through CUDA (compute capability 9.0). */
+export const cudaSimt: SimtMachine = {
+  language: 'cuda',
+  maxThreads: 1024,
+  fewThreads: 1024,
+  laneBits: 5,
+  clusters: 8,
+  multiprocessors: 132,
+  maxBlocks: 2 ** 31 - 1,
+  maxSharedBytes: 227 * 1024,
+  staticSharedBytes: 48 * 1024,
+  registers: 32,
+  walkedRegisters: 32,
+  values: 16,
+  elementValues: 16,
+  hasMatrixUnit: true,
+  hasWarpGroupProducts: true,
+  vectorTileShare: 0,
+  leastProduct: 2 ** 22,
+  hasAsyncCopy: true,
+  foldsLanes: true,
+  boundsRegisters: true,
+  unrollsInPlace: false,
+  hasPredication: true,
+  hasPointerTable: true,
+  mergeSeconds: 0.8e-6,
+  blockRate: 128 * 1.7e9,
+}
+
+/** WebGPU's default limits, without subgroups. */
+export const webgpuSimt: SimtMachine = webgpuSimtWith({ maxThreads: 256, maxSharedBytes: 16384, laneBits: 0 })
+
+/** A GPU through WebGPU, by its limits: threads and shared bytes of a workgroup, log2 of its subgroups' size. */
+export function webgpuSimtWith(limits: Pick<SimtMachine, 'maxThreads' | 'maxSharedBytes' | 'laneBits'>): SimtMachine {
+  return {
+    language: 'wgsl',
+    ...limits,
+    // A driver gives registers as it likes: fewer threads are resident, and each should have more loads on their way.
+    fewThreads: 128,
+    clusters: 1,
+    maxBlocks: Number.POSITIVE_INFINITY,
+    staticSharedBytes: Number.POSITIVE_INFINITY,
+    registers: 32,
+    walkedRegisters: 16,
+    values: 16,
+    elementValues: 4,
+    hasMatrixUnit: false,
+    hasWarpGroupProducts: false,
+    vectorTileShare: 0.5,
+    leastProduct: 2 ** 22,
+    hasAsyncCopy: false,
+    foldsLanes: true,
+    boundsRegisters: false,
+    unrollsInPlace: true,
+    hasPredication: false,
+    hasPointerTable: false,
+    mergeSeconds: 0,
+    blockRate: 128 * 1.7e9,
+  }
+}
