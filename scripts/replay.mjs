@@ -2,26 +2,19 @@
  * Replay: whether two versions of the compiler plan and emit the same.
  *   npm run replay -- --record FILE [--root DIR] [--few]     records plans and code of this checkout (or of DIR)
  *   npm run replay -- --compare A B [--renames FILE]         what differs, plans before code; exits with 1 if anything does
- *   npm run replay -- --digest [--write]                     forty programs against test/replay/digest.json
+ *   npm run replay -- --digest [--write] [--docs]            forty programs against test/replay/digest.json; generated docs besides
  * A recording is gzipped JSON, a line for each program and target (test/replay/record.ts). FILE of renames is a JSON object: what names of
  * A are called in B. The sources are compiled for this without checks, so no build is needed.
  */
-import { spawnSync } from 'node:child_process'
-import {
-  createReadStream,
-  createWriteStream,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { createReadStream, createWriteStream, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { finished } from 'node:stream/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { createGunzip, createGzip } from 'node:zlib'
+import { emitted } from './emitted.mjs'
+import { generatedDocs } from './generated-docs.mjs'
 
 const here = resolve(fileURLToPath(import.meta.url), '../..')
 const { values, positionals } = parseArgs({
@@ -34,28 +27,9 @@ const { values, positionals } = parseArgs({
     renames: { type: 'string' },
     digest: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },
+    docs: { type: 'boolean', default: false },
   },
 })
-
-/** Compiles the sources and tests of a checkout; the folder of the result. */
-function compiled(root) {
-  const out = join(root, 'node_modules', '.cache', 'replay')
-  mkdirSync(out, { recursive: true })
-  const project = join(out, 'tsconfig.json')
-  writeFileSync(
-    project,
-    JSON.stringify({
-      extends: join(root, 'tsconfig.json'),
-      compilerOptions: { noEmit: false, noCheck: true, rootDir: root, outDir: out, allowJs: false },
-      include: ['types', 'src', 'test/replay'].map((folder) => join(root, folder)),
-    }),
-  )
-  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
-  const made = spawnSync(process.execPath, [tsc, '-p', project], { cwd: root, encoding: 'utf8' })
-  if (made.status !== 0) throw new Error(made.stdout + made.stderr)
-  writeFileSync(join(out, 'package.json'), readFileSync(join(root, 'package.json')))
-  return out
-}
 
 const part = (out, path) => import(pathToFileURL(join(out, path)).href)
 const nodeCases = (folder) =>
@@ -64,11 +38,11 @@ const nodeCases = (folder) =>
     .sort()
 
 async function programsOf(root, few) {
-  const out = compiled(root)
+  const out = emitted(root)
   const { allPrograms, fewPrograms } = await part(out, 'test/replay/programs.js')
   const { digestOf, record } = await part(out, 'test/replay/record.js')
   const done = () => rmSync(out, { recursive: true, force: true })
-  return { programs: few ? fewPrograms(root) : allPrograms(root, nodeCases), record, digestOf, done }
+  return { out, programs: few ? fewPrograms(root) : allPrograms(root, nodeCases), record, digestOf, done }
 }
 
 async function recordTo(file, root, few) {
@@ -141,15 +115,16 @@ async function compare(a, b, renames) {
   return plans.length + codes.length + reasons.length + before.size + added.length
 }
 
-async function digest(write) {
-  const { programs, record, digestOf, done } = await programsOf(here, true)
+async function digest(write, docs) {
+  const { out, programs, record, digestOf, done } = await programsOf(here, true)
   const found = {}
   for await (const program of programs) for (const entry of record(program)) found[keyOf(entry)] = digestOf(entry)
+  const stale = docs ? await generatedDocs(out, false) : 0
   done()
   const file = join(here, 'test', 'replay', 'digest.json')
   if (write) {
     writeFileSync(file, `${JSON.stringify(found, undefined, 2)}\n`)
-    return 0
+    return stale
   }
   const kept = JSON.parse(readFileSync(file, 'utf8'))
   const names = [...new Set([...Object.keys(kept), ...Object.keys(found)])]
@@ -160,7 +135,7 @@ async function digest(write) {
   }
   console.log(`replay: ${names.length - differ.length} of ${names.length} plans and codes are as recorded`)
   if (differ.length > 0) console.log('if that is meant: npm run replay -- --digest --write, and say why in the commit')
-  return differ.length
+  return differ.length + stale
 }
 
 const started = process.cpuUsage()
@@ -171,7 +146,7 @@ else if (values.compare) {
   if (a === undefined || b === undefined) throw new Error('--compare takes two recordings')
   const renames = values.renames === undefined ? {} : JSON.parse(readFileSync(values.renames, 'utf8'))
   differences = await compare(a, b, renames)
-} else if (values.digest) differences = await digest(values.write)
+} else if (values.digest) differences = await digest(values.write, values.docs)
 else throw new Error('one of --record FILE, --compare A B, --digest')
 console.error(`${(process.cpuUsage(started).user / 1e6).toFixed(0)} s of processor time`)
 process.exit(differences > 0 ? 1 : 0)

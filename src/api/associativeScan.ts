@@ -5,7 +5,7 @@ import { argumentsOf, taker } from './apply.ts'
 import { expectSame } from './bodies.ts'
 import { named } from './core.ts'
 import { concat, stack } from './creation.ts'
-import { checkFunction, checkOptions, kinds, optionNames } from './options.ts'
+import { checkTransform, kinds, optionNames } from './options.ts'
 import type { SliceArgument } from './slicing.ts'
 import type { Tensor } from './tensor.ts'
 import { describe, rebuildTree, TensorSpec, type TreeSpec } from './tree.ts'
@@ -33,10 +33,7 @@ function along(x: Tensor, axis: number, start: number, stop: number, step = 1): 
  */
 export function associativeScan<T>(f: (a: T, b: T) => T, xs: T, options: AssociativeScanOptions = {}): T {
   const name = 'associativeScan'
-  named(name, () => {
-    checkFunction(f, name)
-    checkOptions(options, name, scanOptions)
-  })
+  named(name, () => checkTransform(name, f, options, scanOptions))
   const [given] = argumentsOf(name, [xs])
   if (given === undefined) return xs
   const { tree, leaves, tensors } = given

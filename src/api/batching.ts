@@ -6,7 +6,7 @@ import { type BatchedNode, batchGraph } from '../transforms/index.ts'
 import { showShape } from '../types/shape.ts'
 import { type AnyFunction, type Argument, applyGraph, argumentsOf, taker, traceCall } from './apply.ts'
 import { named } from './core.ts'
-import { checkFunction, checkOptions, kinds, optionNames } from './options.ts'
+import { checkTransform, kinds, optionNames } from './options.ts'
 import { placed } from './place.ts'
 import type { Tensor } from './tensor.ts'
 import { leavesOf, rebuildTree, TensorSpec, type TreeLeaf, type TreeSpec } from './tree.ts'
@@ -126,10 +126,7 @@ export function vmap<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   options: VmapOptions<A, R> = {},
 ): (...args: A) => R {
-  placed(() => {
-    checkFunction(f, 'vmap')
-    checkOptions<VmapOptions>(options as VmapOptions, 'vmap', vmapOptions)
-  })
+  placed(() => checkTransform<VmapOptions>('vmap', f, options as VmapOptions, vmapOptions))
   const { inAxes = 0, outAxes = 0 } = options
   return (...args) => batched(f, args, inAxes, outAxes) as R
 }

@@ -16,7 +16,7 @@ import { isFloat } from '../types/dtype.ts'
 import { showShape } from '../types/shape.ts'
 import { type AnyFunction, type Argument, applyGraph, argumentsOf, type TracedCall, taker, traceCall } from './apply.ts'
 import { currentTrace, evaluateAll, named } from './core.ts'
-import { checkFunction, checkList, checkOptions, kinds, optionNames } from './options.ts'
+import { checkList, checkTransform, kinds, optionNames } from './options.ts'
 import { placed } from './place.ts'
 import { readTangents, spread, type Tangent, type Tangents, tangentTree } from './tangents.ts'
 import { one, Tensor } from './tensor.ts'
@@ -153,10 +153,7 @@ export function grad<A extends readonly unknown[], const N extends ArgNums = 0>(
   options?: PlainGradOptions<N>,
 ): (...args: A) => ArgumentsAt<A, N>
 export function grad(f: AnyFunction, options: AnyGradOptions = {}): unknown {
-  placed(() => {
-    checkFunction(f, 'grad')
-    checkOptions(options, 'grad', gradOptions)
-  })
+  placed(() => checkTransform('grad', f, options, gradOptions))
   return (...args: readonly unknown[]): unknown => {
     const { value, gradient } = valueAndGradient('grad', f, args, options)
     return options.hasAux === true && Array.isArray(value) ? [gradient, value[1]] : gradient
@@ -175,10 +172,7 @@ export function valueAndGrad<A extends readonly unknown[], const N extends ArgNu
   options?: PlainGradOptions<N>,
 ): (...args: A) => [value: Tensor, gradient: ArgumentsAt<A, N>]
 export function valueAndGrad(f: AnyFunction, options: AnyGradOptions = {}): unknown {
-  placed(() => {
-    checkFunction(f, 'valueAndGrad')
-    checkOptions(options, 'valueAndGrad', gradOptions)
-  })
+  placed(() => checkTransform('valueAndGrad', f, options, gradOptions))
   return (...args: readonly unknown[]): unknown => {
     const { value, gradient } = valueAndGradient('valueAndGrad', f, args, options)
     return [value, gradient]

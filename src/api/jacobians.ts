@@ -20,7 +20,7 @@ import {
   resultFor,
   transposedGraph,
 } from './derivatives.ts'
-import { checkFunction, checkOptions, kinds, optionNames } from './options.ts'
+import { checkTransform, kinds, optionNames } from './options.ts'
 import { placed } from './place.ts'
 import type { Tensor } from './tensor.ts'
 import { rebuildTree, type TreeLeaf } from './tree.ts'
@@ -115,10 +115,7 @@ function jacobianOf(name: string, f: AnyFunction, args: readonly unknown[], argn
 const jacobianOptions = optionNames<GradOptions>('{ argnums: [0, 1] }', { argnums: kinds.anything })
 
 const checkCall = (name: string, f: unknown, options: GradOptions): void =>
-  placed(() => {
-    checkFunction(f, name)
-    checkOptions(options, name, jacobianOptions)
-  })
+  placed(() => checkTransform(name, f, options, jacobianOptions))
 
 /**
  * The Jacobian in forward mode, one pass for each element of the arguments: cheap for few inputs. In place of each tensor of

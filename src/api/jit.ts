@@ -10,7 +10,7 @@ import { outletsOf } from '../runtime/results.ts'
 import { type ByteSize, byteSize } from './bytes.ts'
 import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from './core.ts'
 import type { Compiled, Device, DeviceName, Mode } from './device.ts'
-import { checkChoice, checkFunction, checkList, checkOptions, kinds, optionNames } from './options.ts'
+import { checkChoice, checkList, checkTransform, kinds, optionNames } from './options.ts'
 import { located, placed } from './place.ts'
 import { Recompiles } from './recompiles.ts'
 import { deviceOr } from './session.ts'
@@ -356,8 +356,7 @@ export function jit<A extends readonly unknown[], R>(
   options: JitOptions = {},
 ): JitFunction<A, R> {
   const jitted = placed(() => {
-    checkFunction(f, 'jit')
-    checkOptions(options, 'jit', jitOptions)
+    checkTransform('jit', f, options, jitOptions)
     if (options.donate !== undefined) checkList(options.donate, 'donate', '[0]')
     if (options.mode !== undefined) checkChoice(options.mode, ['fast', 'strict'], 'mode')
     return new Jitted(f as (...args: never[]) => unknown, options)

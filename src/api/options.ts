@@ -163,3 +163,14 @@ export function checkFunction(f: unknown, call: string): void {
     help: `write ${call}((x) => ...), or give the function itself and not its result`,
   })
 }
+
+/** What a transform of functions is given: a function, and options of its own. Throws E_ARGUMENT. */
+export function checkTransform<O extends object>(
+  name: string,
+  f: unknown,
+  options: NoInfer<O> | undefined,
+  known: OptionNames<O>,
+): void {
+  checkFunction(f, name)
+  checkOptions(options, name, known)
+}

@@ -1,7 +1,6 @@
 /** Merges refused because a third kernel stands between: only those that would have gained without it tell a user anything. */
-import type { Node } from '../graph/node.ts'
 import { tooLarge } from './bounds.ts'
-import type { Group } from './groups.ts'
+import { groupsByNode } from './groups.ts'
 import type { RefusedMerge } from './plan.ts'
 import type { Planner } from './planner.ts'
 import { describeNode } from './region.ts'
@@ -12,13 +11,7 @@ export function keepGainingCycles(planner: Planner): void {
   const { all, links } = groups
   const cycles = [...refused].filter(([, r]) => r.code === 'cycle')
   if (cycles.length === 0) return
-  const holders = new Map<Node, Group[]>()
-  for (const g of all.values())
-    for (const n of g.members) {
-      const have = holders.get(n)
-      if (have === undefined) holders.set(n, [g])
-      else have.push(g)
-    }
+  const holders = groupsByNode(all.values(), (g) => g.members)
   const told = new Set<string>()
   const judged = ({ from, to, detail }: RefusedMerge): RefusedMerge | undefined => {
     const [a, b] = [holders.get(from)?.[0], holders.get(to)?.[0]]

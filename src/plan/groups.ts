@@ -35,6 +35,21 @@ function inputsOf(members: ReadonlySet<Node>, boundary: Group['boundary']): Set<
   return inputs
 }
 
+/** The groups that compute each node, in the order given. */
+export function groupsByNode<G>(
+  groups: Iterable<G>,
+  membersOf: (g: G) => Iterable<Node>,
+): ReadonlyMap<Node, readonly G[]> {
+  const out = new Map<Node, G[]>()
+  for (const g of groups)
+    for (const n of membersOf(g)) {
+      const have = out.get(n)
+      if (have === undefined) out.set(n, [g])
+      else if (have.at(-1) !== g) have.push(g)
+    }
+  return out
+}
+
 export class Groups {
   /** By number. */
   readonly all = new Map<number, Group>()

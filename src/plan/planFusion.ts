@@ -12,6 +12,7 @@ import { boundaryCost } from './boundaryCost.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
 import { keepGainingCycles } from './cycles.ts'
 import { decideFormats, storedBytes } from './formats.ts'
+import { groupsByNode } from './groups.ts'
 import { orderGroups } from './order.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type SingleGroup } from './plan.ts'
 import { Planner } from './planner.ts'
@@ -96,14 +97,8 @@ export function planFusion(
         target,
       })
     : { groups: inOrder, refused: [] }
-  const holders = new Map<Node, PlannedGroup[]>()
-  for (const g of groups)
-    for (const n of membersOf(g)) {
-      const list = holders.get(n)
-      if (list === undefined) holders.set(n, [g])
-      else if (!list.includes(g)) list.push(g)
-    }
-  const kernels = (n: Node): PlannedGroup[] => holders.get(n) ?? []
+  const holders = groupsByNode(groups, membersOf)
+  const kernels = (n: Node): readonly PlannedGroup[] => holders.get(n) ?? []
   return {
     groups,
     bits,
