@@ -2,7 +2,7 @@
 import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Scalar } from '../scalar/ops.ts'
-import type { DType } from '../types/dtype.ts'
+import { checkDType, type DType, isFloat } from '../types/dtype.ts'
 import { extentsOf, normaliseAxis, type Shape } from '../types/shape.ts'
 import { currentTrace, named } from './core.ts'
 import { literalOf, type TensorData, type TensorOptions } from './literal.ts'
@@ -50,9 +50,18 @@ export const onesLike = (x: TensorLike): Tensor => one('onesLike', x, (a) => c.s
 export const fullLike = (x: TensorLike, value: Scalar): Tensor =>
   one('fullLike', x, (a) => c.scalarLike(a, scalarValue(value)))
 
+/** Throws E_DTYPE for a dtype that does not count. */
+function checkCounts(name: string, dtype: DType): void {
+  checkDType(dtype)
+  if (dtype === 'bool')
+    throw new UserError('E_DTYPE', `${name} of bool`, {
+      help: 'give a dtype of numbers, and compare: arange(n).equal(1)',
+    })
+}
+
 /**
  * start, start + step, ... below stop; `arange(n)` counts from 0. Without a dtype, i32 for whole numbers, else f32. Throws
- * E_ARGUMENT for a step of 0.
+ * E_ARGUMENT for a step of 0, E_OVERFLOW where an integer dtype does not hold the numbers, E_DTYPE for bool.
  */
 export function arange(start: number, stop?: number, step = 1, dtype?: DType): Tensor {
   const [from, to] = stop === undefined ? [0, start] : [start, stop]
@@ -64,7 +73,18 @@ export function arange(start: number, stop?: number, step = 1, dtype?: DType): T
         help: 'give finite numbers and a step that is not 0',
       })
     const n = Math.max(0, Math.ceil((to - from) / step))
-    const index = c.iota([n], 0, type)
+    const wider = `give a dtype that holds them: arange(${from}, ${to}, ${step}, 'i64')`
+    checkCounts('arange', type)
+    c.checkReached(
+      'arange',
+      n === 0 ? [] : [from, from + (n - 1) * step],
+      type,
+      type === 'i64' ? 'use smaller numbers' : wider,
+    )
+    // The arithmetic of integers wraps, so what fits in the end is right; only the step must be a number of it.
+    const work =
+      isFloat(type) || [from, step].every((x) => !Number.isInteger(x) || c.fitsInteger(x, type)) ? type : 'i64'
+    const index = c.iota([n], 0, work)
     const scaled = step === 1 ? index : c.mul(index, step)
     return c.cast(from === 0 ? scaled : c.add(scaled, from), type)
   })
@@ -83,11 +103,15 @@ export const linspace = (start: number, stop: number, count = 50): Tensor =>
     )
   })
 
-/** The index along an axis of a shape. */
+/** The index along an axis of a shape. Throws E_OVERFLOW where an integer dtype does not hold it, E_DTYPE for bool. */
 export const iota = (shape: Shape, axis: number, dtype: DType = 'i32'): Tensor =>
   none('iota', () => {
     const extents = extentsOf(shape)
-    return c.iota(extents, normaliseAxis(axis, extents.length), dtype)
+    const along = normaliseAxis(axis, extents.length)
+    checkCounts('iota', dtype)
+    const { hi } = c.positionsIn(extents[along] ?? 0)
+    c.checkReached('iota', [hi], dtype, `give a dtype that holds them: iota(shape, ${axis}, 'i64')`)
+    return c.iota(extents, along, dtype)
   })
 
 /** Ones on a diagonal. */

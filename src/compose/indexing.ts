@@ -6,12 +6,12 @@ import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { IndexSource, Node } from '../graph/node.ts'
 import type { DType } from '../types/dtype.ts'
-import { dtypeBits, holdsInteger, isInteger } from '../types/dtype.ts'
+import { dtypeBits, holdsInteger, isInteger, positionDType } from '../types/dtype.ts'
 import { broadcastShapes, normaliseAxis, type Shape, sameShape, showShape } from '../types/shape.ts'
 import { broadcastTo, expandDims, reshape } from './broadcast.ts'
 import { add, cast, clip, commonDType, compare, type Operand, scalarLike, where } from './elementwise.ts'
 import { sum } from './reduce.ts'
-import { iota, knownNonNegative } from './source.ts'
+import { iota, knownNonNegative, positionsIn } from './source.ts'
 import { selectAt } from './views.ts'
 
 /** How updates combine with what is there; `set` keeps the last. */
@@ -168,7 +168,7 @@ export function oneHot(indices: Node, depth: number, options: OneHotOptions = {}
   const at = normaliseAxis(options.axis ?? -1, indices.shape.length + 1)
   const wide = expandDims(indices, at)
   const shape = wide.shape.map((d, i) => (i === at ? depth : d))
-  const hit = compare('eq', broadcastTo(wide, shape), iota(shape, at, 'i32'))
+  const hit = compare('eq', broadcastTo(wide, shape), iota(shape, at))
   const on = options.on ?? 1
   const off = options.off ?? 0
   const picked = where(hit, on, off)
@@ -178,11 +178,15 @@ export function oneHot(indices: Node, depth: number, options: OneHotOptions = {}
   )
 }
 
-/** bool[rows, columns]: column <= row + diagonal. */
-export function triangle(rows: number, columns: number, diagonal = 0): Node {
-  const shape = [rows, columns]
-  return compare('le', iota(shape, 1), add(iota(shape, 0), diagonal))
+/** The columns of a matrix, and the column where its rows meet a diagonal. */
+function alongDiagonal(shape: readonly [number, number], diagonal: number): readonly [Node, Node] {
+  const dtype = positionDType({ lo: Math.min(0, diagonal), hi: Math.max(0, ...shape) + Math.max(0, diagonal) })
+  return [iota(shape, 1, dtype), add(iota(shape, 0, dtype), dtype === 'i64' ? BigInt(diagonal) : diagonal)]
 }
+
+/** bool[rows, columns]: column <= row + diagonal. */
+export const triangle = (rows: number, columns: number, diagonal = 0): Node =>
+  compare('le', ...alongDiagonal([rows, columns], diagonal))
 
 function lastTwo(x: Node): [number, number] {
   const rows = x.shape.at(-2)
@@ -204,8 +208,7 @@ export function triu(x: Node, diagonal = 0): Node {
 
 /** Ones on a diagonal. */
 export function eye(rows: number, columns = rows, diagonal = 0, dtype: DType = 'f32'): Node {
-  const shape = [rows, columns]
-  return cast(compare('eq', iota(shape, 1), add(iota(shape, 0), diagonal)), dtype)
+  return cast(compare('eq', ...alongDiagonal([rows, columns], diagonal)), dtype)
 }
 
 /** The diagonal of the last two axes, as a gather. Throws E_SHAPE below rank 2. */
@@ -213,7 +216,7 @@ export function diagonal(x: Node, offset = 0): Node {
   const [rows, columns] = lastTwo(x)
   const n = Math.max(0, Math.min(rows + Math.min(0, offset), columns - Math.max(0, offset)))
   const shape = [...x.shape.slice(0, -2), n]
-  const at = iota(shape, shape.length - 1)
+  const at = iota(shape, shape.length - 1, positionDType(positionsIn(Math.max(rows, columns))))
   const row = offset < 0 ? add(at, -offset) : at
   const column = offset > 0 ? add(at, offset) : at
   const rank = x.shape.length

@@ -24,6 +24,7 @@ import {
   unary,
   where,
 } from './elementwise.ts'
+import { checkReached, positionsIn } from './source.ts'
 import { stopGradient } from './stopGradient.ts'
 
 /** One axis, several, or all. */
@@ -163,10 +164,13 @@ function argReduce(
 ): Node {
   const y = axis === undefined ? reshape(x, [-1]) : x
   const a = normaliseAxis(axis ?? 0, y.shape.length)
+  const positions = positionsIn(y.shape[a] ?? 0)
+  const dtype = options.dtype ?? positionDType(positions)
+  checkReached(combiner, [positions.hi], dtype, "leave the dtype out, or give 'i64'")
   const index = makeNode('reduce', [y], {
     combiner,
     axes: [a],
-    dtype: options.dtype ?? positionDType({ lo: 0, hi: (y.shape[a] ?? 1) - 1 }),
+    dtype,
     last: options.last ?? false,
   })
   if (!keepdims) return index

@@ -4,7 +4,7 @@ import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { roundTo } from '../scalar/cast.ts'
 import { extreme, type Scalar } from '../scalar/ops.ts'
-import { type DType, isFloat, isWide } from '../types/dtype.ts'
+import { type DType, isFloat, isWide, positionDType } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { type Shape, sizeOf } from '../types/shape.ts'
 
@@ -46,9 +46,23 @@ export const ones = (shape: Shape, dtype: DType = 'f32'): Node => full(shape, 1,
 /** A tensor of x's shape and dtype filled with one value. */
 export const fullLike = (x: Node, value: Scalar): Node => full(x.shape, value, x.dtype)
 
-/** Index along `axis` of a shape. */
-export const iota = (shape: Shape, axis: number, dtype: DType = 'i32'): Node =>
+/** Index along `axis` of a shape; without a dtype i32, or i64 where that does not hold it. */
+export const iota = (shape: Shape, axis: number, dtype: DType = positionDType(positionsIn(shape[axis] ?? 0))): Node =>
   makeNode('iota', [], { axis, shape, dtype })
+
+/** The positions along an axis of an extent. */
+export const positionsIn = (extent: number): { readonly lo: number; readonly hi: number } => ({
+  lo: 0,
+  hi: Math.max(0, extent - 1),
+})
+
+/** Throws E_OVERFLOW for the first of the numbers that an integer dtype does not hold: what `what` reaches. */
+export function checkReached(what: string, numbers: readonly number[], dtype: DType, help: string): void {
+  if (isFloat(dtype)) return
+  for (const x of numbers)
+    if (!fitsInteger(Math.trunc(x), dtype))
+      throw new UserError('E_OVERFLOW', `${what} reaches ${x}, which is no value of ${dtype}`, { help })
+}
 
 /** A rank-1 literal of whole numbers (index lists, counts). */
 export function integers(values: readonly number[], dtype: 'i32' | 'i64' = 'i32'): Node {

@@ -45,7 +45,7 @@ function survives(node: NodeOf<'scatter'>): Node {
   const indices = node.inputs.slice(2)
   const { sources } = node.attrs
   const own = reshape(iota([sizeOf(updates.shape)], 0), updates.shape)
-  const nobody = full(operand(node, 0).shape, -1, 'i32')
+  const nobody = full(operand(node, 0).shape, own.dtype === 'i64' ? -1n : -1, own.dtype)
   const last = makeNode('scatter', [nobody, own, ...indices], { sources, combiner: 'set' })
   return compare('eq', own, makeNode('gather', [last, ...indices], { shape: updates.shape, sources }))
 }
