@@ -14,6 +14,7 @@ import { sizeOf } from '../types/shape.ts'
 import { Assembly } from './assembly.ts'
 import { type Interval, planMemory } from './memory.ts'
 import type { Passes } from './planGraph.ts'
+import { checkPositions } from './positions.ts'
 import { addRegion, type CompileInner, type Inner } from './regions.ts'
 import { hostFor, renameStep, touched } from './steps.ts'
 
@@ -57,11 +58,13 @@ function addGroup(
         return undefined
       }
       const made = packBits(lowerGroup(kernelName(group.members, launch), group, target, mode), a.bits)
+      checkPositions(made, group, target)
       a.launch(made, launch)
       return made
     }
     case 'union': {
       const made = packBits(lowerUnion(kernelName(membersOf(group), launch), group, target, mode), a.bits)
+      checkPositions(made, group, target)
       a.launch(made, launch)
       return made
     }
@@ -72,6 +75,7 @@ function addGroup(
       a.steps.push({ kind: 'copy', from: a.of(x), to: a.of(node) })
       if (sizeOf(updates.shape) === 0 || sizeOf(x.shape) === 0) return undefined
       const made = lowerScatter(kernelName([node], launch), node, mode)
+      checkPositions(made, group, target)
       a.launch(made, launch)
       return made
     }

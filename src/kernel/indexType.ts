@@ -26,6 +26,9 @@ const mostChunk = 2 ** 22
 export const axisType = (extent: number, size: number): IndexType =>
   typeUpTo(extent + blocksBeyond * Math.min(size, mostChunk))
 
+/** The longest axis whose coordinates are of 32 bits however many indices a program holds. */
+export const longestAxis32 = most32 - blocksBeyond * mostChunk
+
 const scaled = ({ lo, hi }: Range, by: number): Range =>
   by < 0 ? { lo: hi * by, hi: lo * by } : { lo: lo * by, hi: hi * by }
 

@@ -2,11 +2,13 @@
 
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
+import { longestAxis32 } from '../kernel/indexType.ts'
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
 import { isPosition } from '../kernel/positions.ts'
 import { expressionsOf, mapExpressions } from '../kernel/walk.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Body, BodyStore, BodyTensor } from './body.ts'
+import type { TargetInfo } from './target.ts'
 
 /**
  * Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it; in what
@@ -106,9 +108,10 @@ export function flatten(body: Body): Body {
   return { ...body, lets, stores, loads }
 }
 
+const extentOf = (body: Body, name: string): number => body.axes.find((a) => a.name === name)?.extent ?? 1
+
 function merge(body: Body, outer: string, inner: string): Body {
-  const extent = (name: string): number => body.axes.find((a) => a.name === name)?.extent ?? 1
-  const total = extent(outer) * extent(inner)
+  const total = extentOf(body, outer) * extentOf(body, inner)
   const joined = ix.axis(inner, total)
   const map = (a: ix.Atom): Expr | undefined =>
     a.kind !== 'axis' ? undefined : a.name === outer ? ix.zero : a.name === inner ? joined : undefined
@@ -180,15 +183,19 @@ function anyTogether(body: Body): boolean {
   return classes.length > 0
 }
 
-/** The body with every collapsible pair of axes joined (flat addressing where any was). */
-export function collapse(body: Body): Body {
+/** The longest axis that code on a target counts along, whatever the blocks. */
+export const longestAxis = ({ positionBits }: TargetInfo): number =>
+  positionBits === 32 ? longestAxis32 : Number.POSITIVE_INFINITY
+
+/** The body with every collapsible pair of axes joined (flat addressing where any was), as far as none is longer than `longest`. */
+export function collapse(body: Body, longest: number): Body {
   if (body.axes.length < 2 || body.axes.some((a) => a.extent === 0) || !anyTogether(body)) return body
   let current = flatten(body)
   let changed = false
   for (let again = true; again; ) {
     again = false
     for (const c of candidates(current)) {
-      if (!collapsible(current, c.outer, c.inner, c.extent)) continue
+      if (!collapsible(current, c.outer, c.inner, c.extent) || extentOf(current, c.outer) * c.extent > longest) continue
       current = merge(current, c.outer, c.inner)
       again = true
       changed = true

@@ -3,7 +3,7 @@ import type { Node } from '../graph/node.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import type { Body } from './body.ts'
 import { buildBody } from './buildBody.ts'
-import { collapse } from './collapse.ts'
+import { collapse, longestAxis } from './collapse.ts'
 import { costOf } from './cost.ts'
 import { withFormats } from './formats.ts'
 import { withLibrary } from './library.ts'
@@ -67,12 +67,13 @@ export class Judge {
   }
 
   private kernelOf(built: Body, limits: TargetInfo): Outcome {
-    const body = withFormats(collapse(built), this.packable)
+    const body = withFormats(collapse(built, longestAxis(this.target)), this.packable)
     const analysed = analyse(body, limits, this.mode)
     if (!analysed.ok) return analysed
     const { roles } = analysed
     const cut = body.stores.some((s) => s.pieces !== undefined)
-    const segments = roles.kind !== 'elementwise' ? [body] : cut ? partsOf(body) : segmentsOf(body)
+    const segments =
+      roles.kind !== 'elementwise' ? [body] : cut ? partsOf(body) : segmentsOf(body, longestAxis(this.target))
     const cost = costOf(body, segments, roles, this.target)
     return withLibrary({ ok: true, body, segments, roles, cost }, this.target, this.mode)
   }

@@ -25,8 +25,8 @@ function cutsOf(p: Predicate, cuts: Map<string, Set<number>>): void {
   }
 }
 
-/** The ranges of an elementwise body whose branches are decided by ranges of one axis; the body itself where there are none. */
-export function segmentsOf(body: Body): Body[] {
+/** The ranges of an elementwise body whose branches are decided by ranges of one axis; the body itself where there are none. Axes are joined up to `longest`. */
+export function segmentsOf(body: Body, longest: number): Body[] {
   const cuts = new Map<string, Set<number>>()
   for (const { op } of body.lets) if (op.kind === 'predicate') cutsOf(op.predicate, cuts)
   const [best] = [...cuts].filter(([, c]) => c.size > 0 && c.size < mostSegments).sort((p, q) => q[1].size - p[1].size)
@@ -36,7 +36,7 @@ export function segmentsOf(body: Body): Body[] {
   const segments = edges.slice(1).map((end, i) => restrict(body, axis.name, edges[i] ?? 0, end))
   const masked = segments.some((s) => s.lets.some((l) => l.op.kind === 'load' && l.op.mask.length > 0))
   // Without masks every tensor is flat in every range: they address it alike.
-  return masked ? segments : segments.map((s) => collapse(flatten(s)))
+  return masked ? segments : segments.map((s) => collapse(flatten(s), longest))
 }
 
 /** Whether ranges of a result lie between each other: none of a store's axes moves by one element. */

@@ -34,6 +34,8 @@ export interface TargetInfo {
   readonly launch: number
   /** Most bytes of one value in memory, and of a program's intermediate values together: what addresses and bindings reach. */
   readonly mostBytes: { readonly value: number; readonly arena: number }
+  /** Bits that positions in a kernel have: of elements, indices along axes, numbers of programs. */
+  readonly positionBits: 32 | 64
   /** Buffers a kernel may bind. */
   readonly maxBuffers: number
   /** Most statements of one kernel (code size). */
@@ -122,6 +124,7 @@ export const wasmTarget: TargetInfo = {
   randomRate: 0.15e9,
   launch: 0.5e-6,
   mostBytes: { value: memory32, arena: memory32 },
+  positionBits: 32,
   maxBuffers: 64,
   maxStatements: 600,
   maxUnionBuffers: 16384,
@@ -157,6 +160,7 @@ export const cudaTarget: TargetInfo = {
   launch: 3e-6,
   // Virtual addresses; how much of it there is, the allocator knows.
   mostBytes: { value: 2 ** 47, arena: 2 ** 47 },
+  positionBits: 64,
   maxBuffers: 400,
   maxStatements: 400,
   maxUnionBuffers: 16384,
@@ -219,6 +223,7 @@ export const webgpuTarget = (
   plainMatrixRate: 4e13,
   launch: 5e-6,
   mostBytes: { value: valueBytes, arena: arenaBytes },
+  positionBits: 32,
   maxBuffers: storageBuffers,
   maxStatements: 300,
   maxUnionBuffers: storageBuffers,

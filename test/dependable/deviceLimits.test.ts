@@ -91,7 +91,7 @@ describe('WebAssembly', () => {
     const around = [-1, 0, 1].map((d) => codeOf(backend, () => plusOne(most + d, 'u8', wasmTarget)))
     expect(around).toEqual(['prepared', 'prepared', 'E_UNSUPPORTED'])
     expect(() => backend.prepare(plusOne(most + 1, 'u8', wasmTarget))).toThrow(
-      /the axis \S+ of the kernel \S+: its extent \d+ does not fit 32 bits, which is all WebAssembly has/,
+      /limit gives u8\[\d+\], whose positions do not fit the 32 bits that kernels of the target wasm count with/,
     )
   })
 })

@@ -15,16 +15,16 @@ import { trace } from '../compile/support.ts'
 
 /** The axes of a program's kernels; its code for WebAssembly, or why there is none. */
 function codeOf(graph: Graph): string {
-  const { program } = compileGraph(graph, { mode: 'fast', target: wasmTarget })
-  const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
-  const axes = kernels.flatMap((k) => k.parts.map((p) => p.axes.map((a) => a.extent).join('x'))).join(' ')
   try {
+    const { program } = compileGraph(graph, { mode: 'fast', target: wasmTarget })
+    const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
+    const axes = kernels.flatMap((k) => k.parts.map((p) => p.axes.map((a) => a.extent).join('x'))).join(' ')
     const jobs = kernels.map((kernel, i) => ({ kernel, name: `k${i}`, mayAlias: () => false }))
     const { bytes } = compileModule(jobs, { relaxed: false, memory: { min: 1, max: 65535, shared: false } })
     return `${axes}: ${WebAssembly.validate(new Uint8Array(bytes)) ? 'valid' : 'broken'}`
   } catch (e) {
     if (!(e instanceof UserError)) throw e
-    return `${axes}: ${e.code} ${e.summary}`
+    return `${e.code} ${e.summary}`
   }
 }
 
@@ -35,9 +35,9 @@ describe('WebAssembly', () => {
     expect(found).toMatchInlineSnapshot(`
       [
         "1073741824 1024: valid",
-        "2147483647 1024: E_UNSUPPORTED the axis i of the kernel k0_kernel: its extent 2147483647 does not fit 32 bits, which is all WebAssembly has",
-        "2147483648 1024: E_UNSUPPORTED the axis i of the kernel k0_kernel: its extent 2147483648 does not fit 32 bits, which is all WebAssembly has",
-        "4294967303 1024: E_UNSUPPORTED the axis i of the kernel k0_kernel: its extent 4294967303 does not fit 32 bits, which is all WebAssembly has",
+        "E_UNSUPPORTED add gives f32[2147483647], whose positions do not fit the 32 bits that kernels of the target wasm count with",
+        "E_UNSUPPORTED add gives f32[2147483648], whose positions do not fit the 32 bits that kernels of the target wasm count with",
+        "E_UNSUPPORTED add gives f32[4294967303], whose positions do not fit the 32 bits that kernels of the target wasm count with",
       ]
     `)
     const windows = trace([{ shape: [2 ** 17] }], ([x]) => (x ? c.reduceMax(c.slidingWindow(x, 0, 2 ** 16)) : []))
