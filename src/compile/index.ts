@@ -12,6 +12,7 @@ import { verifyProduct } from '../runtime/product.ts'
 import type { Program } from '../runtime/program.ts'
 import type { HostArray } from '../types/host.ts'
 import { assemble, type Kept, type Reuse } from './assemble.ts'
+import { boundScans } from './longScans.ts'
 import { boundOperands, operandLimits } from './operands.ts'
 import { type Budgets, type PlannedGraph, planGraph } from './planGraph.ts'
 import { makeReport } from './report.ts'
@@ -79,7 +80,7 @@ function compileProgram(
   const overwritable = graph.params.map((_, i) =>
     reuse.donated[i] === true ? 'donated' : reuse.over.includes(i) ? 'perhaps' : undefined,
   )
-  const bounded = boundOperands(rewritten.graph, operandLimits(target))
+  const bounded = boundOperands(boundScans(rewritten.graph, target, mode), operandLimits(target))
   const planned = planGraph(bounded, target, mode, fuse, overwritable, budgets, arenaOf)
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)

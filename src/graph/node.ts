@@ -99,6 +99,13 @@ export type AttrsByOp = {
     readonly axis: number
     readonly reverse: boolean
     readonly exclusive: boolean
+    /** Begins anew at every multiple of so many indices (at each one's end, if `reverse`). Made by src/compile/longScans.ts alone, as is `tree`. */
+    readonly chunk?: number
+    /**
+     * Element i is the fold of the 2^k elements that end with it, 2^k the greatest power of two that divides i + 1, in a balanced tree: what
+     * the folds of all prefixes are made of (P. M. Fenwick: A new data structure for cumulative frequency tables, 1994). Neither reverse nor exclusive.
+     */
+    readonly tree?: true
   }
   /** Einsum of two operands over single-letter labels, each at most once an operand; labels absent from `out` are summed. Accumulates in f32 (f64, i32, i64 as the operands ask); result dtype is the operands'. */
   contract: { readonly lhs: string; readonly rhs: string; readonly out: string }

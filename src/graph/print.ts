@@ -94,11 +94,9 @@ function describe(node: Node): Description {
         details: [`axes=${list(node.attrs.axes)}${node.attrs.last === true ? ' last' : ''}`],
       }
     case 'scan': {
-      const { combiner, axis, reverse, exclusive } = node.attrs
-      return {
-        modifier: combiner,
-        details: [`axis=${axis}${reverse ? ' reverse' : ''}${exclusive ? ' exclusive' : ''}`],
-      }
+      const { combiner, axis, reverse, exclusive, chunk, tree } = node.attrs
+      const kind = `${reverse ? ' reverse' : ''}${exclusive ? ' exclusive' : ''}${tree === true ? ' tree' : ''}`
+      return { modifier: combiner, details: [`axis=${axis}${kind}${chunk === undefined ? '' : ` chunk=${chunk}`}`] }
     }
     case 'contract':
       return plain(`${node.attrs.lhs},${node.attrs.rhs}->${node.attrs.out}`)

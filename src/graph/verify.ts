@@ -107,9 +107,15 @@ function verifyAttributes(node: Node): void {
       )
       break
     case 'concat':
-    case 'scan':
       inRange(node.attrs.axis)
       break
+    case 'scan': {
+      const { axis, chunk, tree, reverse, exclusive } = node.attrs
+      inRange(axis)
+      invariant(chunk === undefined || (Number.isInteger(chunk) && chunk > 0), `chunks of ${chunk}`)
+      invariant(tree === undefined || !(reverse || exclusive || chunk !== undefined), 'a tree of no plain scan')
+      break
+    }
     case 'window':
       inRange(node.attrs.axis)
       break

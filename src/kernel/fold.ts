@@ -2,6 +2,7 @@
 import { invariant } from '../diagnostics/errors.ts'
 import { axis } from '../index/expr.ts'
 import { evalScalar } from '../scalar/eval.ts'
+import { foldBlocks } from '../scalar/summation.ts'
 import { combinerIdentity, combinerOp, isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import { rowMajorStrides } from '../types/shape.ts'
@@ -85,6 +86,19 @@ export function scanTile(s: LetStmt, op: Op<'scan'>, program: Program): Scalar[]
   const merge = mergeOf(op.combiner, s.dtype)
   const read = points.reader(op.arg)
   const out: Scalar[] = new Array(points.count)
+  if (op.tree === true) {
+    for (let line = 0; line < lines.count; line++) {
+      const values: Scalar[] = []
+      for (let i = 0; i < size; i++) {
+        points.moveTo(line * size + i)
+        values.push(read())
+      }
+      foldBlocks(values, merge).forEach((v, i) => {
+        out[place(line * size + i)] = v
+      })
+    }
+    return out
+  }
   for (let line = 0; line < lines.count; line++) {
     let acc = combinerIdentity(op.combiner, s.dtype)
     for (let i = 0; i < size; i++) {

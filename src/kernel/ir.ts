@@ -85,6 +85,8 @@ export type TileOp =
       readonly axis: string
       readonly reverse: boolean
       readonly exclusive: boolean
+      /** Instead the fold of the 2^k points that end with a point, 2^k the greatest power of two that divides its number, in a balanced tree. */
+      readonly tree?: true
     }
   /** Sum over `axes` of a*b (+ `acc`), accumulated in the axes' order; operands broadcast by axis. */
   | {

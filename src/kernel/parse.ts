@@ -18,7 +18,7 @@
  *     OP:     const SCALAR | index INDEX | holds BOUNDS | load PARAM[INDEX, ...] [where MASK] [else SCALAR]
  *           | SCALAROP %ID, ... | random %K0, %K1 at INDEX [rounds 13] | stage %ID | at %ID[AXIS: INDEX, ...]
  *           | reduce COMBINER %ID over AXIS, ... [position INDEX] [first|last]
- *           | scan COMBINER %ID along AXIS [reverse] [exclusive] | dot %A, %B over AXIS, ... [acc %ID]
+ *           | scan COMBINER %ID along AXIS [reverse] [exclusive] [tree] | dot %A, %B over AXIS, ... [acc %ID]
  *     INDEX:  sums of multiples of AXIS, AXIS.start, %ID:EXTENT, quotients by / and remainders by %
  *     BOUNDS: LO <= INDEX < HI [and ...] | true          MASK: BOUNDS | BOUNDS and %ID | %ID
  */
@@ -233,7 +233,8 @@ function readOp(c: Cursor, dtype: DType): TileOp {
       const arg = c.valueId()
       c.expect('along')
       const axis = c.name('an axis')
-      return { kind: 'scan', combiner, arg, axis, reverse: c.accept('reverse'), exclusive: c.accept('exclusive') }
+      const [reverse, exclusive] = [c.accept('reverse'), c.accept('exclusive')]
+      return { kind: 'scan', combiner, arg, axis, reverse, exclusive, ...(c.accept('tree') ? { tree: true } : {}) }
     }
     case 'dot': {
       const a = c.valueId()

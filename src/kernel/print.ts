@@ -102,7 +102,7 @@ function showOp(op: TileOp, dtype: DType): string {
       return `reduce ${op.combiner} ${id(op.arg)} over ${op.axes.join(', ')}${position}${last}`
     }
     case 'scan':
-      return `scan ${op.combiner} ${id(op.arg)} along ${op.axis}${op.reverse ? ' reverse' : ''}${op.exclusive ? ' exclusive' : ''}`
+      return `scan ${op.combiner} ${id(op.arg)} along ${op.axis}${op.reverse ? ' reverse' : ''}${op.exclusive ? ' exclusive' : ''}${op.tree === true ? ' tree' : ''}`
     case 'dot':
       return `dot ${id(op.a)}, ${id(op.b)} over ${op.axes.join(', ')}${op.acc === undefined ? '' : ` acc ${id(op.acc)}`}`
     case 'stage':

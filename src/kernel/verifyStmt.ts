@@ -87,6 +87,7 @@ function verifyOp(s: LetStmt, scope: VerifyScope): AxisSet {
       const arg = lookup(scope, op.arg)
       reject(foldDTypeFault(op.combiner, arg.dtype, s.dtype))
       requireFolded(op.axis, op.arg, arg, scope)
+      if (op.tree === true && (op.reverse || op.exclusive)) fail('a tree that is reverse or exclusive')
       return union(arg.axes)
     }
     case 'dot': {

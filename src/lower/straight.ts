@@ -10,6 +10,7 @@ import { dependsOn, foldAxes } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { computeDType } from '../types/dtype.ts'
 import { elementPoints, parallelGrid, reductionPoints } from './blocks.ts'
+import { lowerChunks } from './chunks.ts'
 import { axesUsed, kernelOf, recompute, zeroOf } from './kernelOf.ts'
 import type { Launch, PartialBuffer } from './launch.ts'
 import { Params } from './params.ts'
@@ -18,6 +19,7 @@ import { rowLoop } from './rowLoop.ts'
 /** Lowers a body that holds no matrix product. */
 export function lowerStraight(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
   if (roles.split.size > 0) return lowerSplit(name, body, roles, target, mode)
+  if (roles.chunks !== undefined) return lowerChunks(name, body, roles, roles.chunks, target, mode)
   const points =
     roles.kind === 'elementwise' ? elementPoints(body, roles, target) : reductionPoints(body, roles, target)
   const rows = roles.kind === 'elementwise' ? target.sharedRows : 1

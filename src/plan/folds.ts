@@ -168,7 +168,7 @@ export class Folds {
     const [x] = node.inputs
     invariant(x !== undefined, 'scan without input')
     this.requireOnce(node, index, mask)
-    const { axis, combiner, reverse, exclusive } = node.attrs
+    const { axis, combiner, reverse, exclusive, tree } = node.attrs
     const along = ix.asAxis(index[axis] ?? ix.zero)
     const arg = this.tiles.spread(this.nodes.value(x, index, mask), along === undefined ? [] : [along.name], node)
     if (along === undefined) {
@@ -178,7 +178,7 @@ export class Folds {
       return arg
     }
     return this.tiles.emit(
-      { kind: 'scan', combiner, arg, axis: along.name, reverse, exclusive },
+      { kind: 'scan', combiner, arg, axis: along.name, reverse, exclusive, ...(tree === true ? { tree } : {}) },
       node.dtype,
       this.tiles.ordered([...this.tiles.letOf(arg).axes, along.name]),
       node,

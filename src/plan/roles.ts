@@ -11,7 +11,7 @@ import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type MatrixRole, reductionsBeside } from './beside.ts'
 import { mostBuffers } from './bindings.ts'
-import { type Body, heldPoints, pointsOf, storedTensors } from './body.ts'
+import { type Body, type BodyStore, heldPoints, pointsOf, storedTensors } from './body.ts'
 import { depthParts } from './depth.ts'
 import { tooMuchHeld } from './held.ts'
 import { type Refused, refuse } from './refusal.ts'
@@ -29,6 +29,8 @@ export interface Roles {
   readonly split: ReadonlySet<ValueId>
   /** How `split` reductions are cut: blocks of an axis, or every index of the reduced axes (`rows` below them). */
   readonly splitBy: SplitBy | undefined
+  /** Axes of scans that begin anew at every chunk, by what a chunk holds: a program holds one. */
+  readonly chunks?: ReadonlyMap<string, number>
   /** Times a program goes through rows that do not stay resident. */
   readonly passes?: number
 }
@@ -110,6 +112,9 @@ export function analyse(
     return refuse('too-many-live-values', `${body.lets.length} statements, the target takes ${target.maxStatements}`)
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
   const lets = new Map(body.lets.map((l) => [l.id, l]))
+
+  const chunked = chunksOf(body)
+  if (chunked !== undefined) return chunked.ok ? inChunks(body, chunked.chunks, extents) : chunked
 
   // What lies below each value: axes folded away, and whether any fold is there.
   const below = new Map<ValueId, ReadonlySet<string>>()
@@ -201,6 +206,36 @@ export function analyse(
     return refuse('row-too-long', `tiles of ${held} elements, folded along several axes, do not stay resident`)
   const passes = isCut ? passesOver(body, lets, row, mode === 'fast') : 1
   return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy, passes } }
+}
+
+/** The axes of scans in chunks and how long those are, if there are any: beside them nothing is folded, since programs hold chunks. */
+function chunksOf(body: Body): { readonly ok: true; readonly chunks: ReadonlyMap<string, number> } | Refused | undefined {
+  const chunks = new Map<string, number>()
+  let others = false
+  for (const l of body.lets) {
+    if (!isFold(l)) continue
+    const node = body.origin.get(l.id)
+    const chunk = node?.op === 'scan' && l.op.kind === 'scan' ? node.attrs.chunk : undefined
+    if (chunk === undefined || l.op.kind !== 'scan') others = true
+    else if ((chunks.get(l.op.axis) ?? chunk) !== chunk) others = true
+    else chunks.set(l.op.axis, chunk)
+  }
+  if (chunks.size === 0) return undefined
+  return others || chunks.size > 1
+    ? refuse('row-too-long', 'a long scan goes over many programs, and nothing else is folded there')
+    : { ok: true, chunks }
+}
+
+/** Roles of a body whose scans begin anew in every program. */
+function inChunks(
+  body: Body,
+  chunks: ReadonlyMap<string, number>,
+  extents: ReadonlyMap<string, number>,
+): { readonly ok: true; readonly roles: Roles } | Refused {
+  const named = (s: BodyStore): Set<string> => new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))
+  if (!body.stores.every((s) => s.pieces === undefined && body.axes.every((a) => a.extent <= 1 || named(s).has(a.name))))
+    return refuse('unaligned-output', 'a result would be stored by several programs')
+  return { ok: true, roles: { ...elementwiseRoles(body), kind: 'reduction', extents, chunks } }
 }
 
 /** Why the kernels of a body with reductions that are cut bind too much, the partial results counted; undefined: they do not. */

@@ -53,6 +53,11 @@ export interface TargetInfo {
   readonly rowBytes: number
   /** The same where a row must stay in one block of threads, if that is less: scans, strict sums, rows under cut reductions. */
   readonly blockRowBytes?: number
+  /**
+   * Bytes that a block of threads holds of the line of a scan: in registers, and in strict mode, where a thread walks it, in the memory
+   * that the block shares. Longer lines are scanned in stages; absent: a program scans lines of any length.
+   */
+  readonly lineBytes?: { readonly fast: number; readonly strict: number }
   /** Time of reading a row's elements once more, of that of the first time; absent where rows that do not stay resident are refused. */
   readonly rereadShare?: number
   /** Block of a matrix product a program computes: rows, columns, depth of one step. */
@@ -169,6 +174,7 @@ export const cudaTarget: TargetInfo = {
   // Eight blocks of 1024 threads with 32 words each.
   rowBytes: 1 << 20,
   blockRowBytes: 128 << 10,
+  lineBytes: { fast: 128 << 10, strict: 128 << 10 },
   // Mostly from the second-level cache.
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64] },
@@ -240,6 +246,7 @@ export const webgpuTarget = (
   // As many words as the threads of a workgroup hold in 32 registers each.
   rowBytes: 128 * threads,
   blockRowBytes: 128 * threads,
+  lineBytes: { fast: 128 * threads, strict: sharedBytes },
   rowsAtOnce: 2048,
   elementBlock: 2048,
   // Four words in flight a thread, of 128.

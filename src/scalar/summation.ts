@@ -17,6 +17,17 @@ export const fastChunkOf = (n: number): number => (n >= 2 ** 20 ? 64 : n >= 512 
 /** Places that the tree of so many totals needs. */
 export const placesOf = (totals: number): number => Math.ceil(Math.log2(Math.max(1, totals) + 1))
 
+/** Folds every block of 2^k totals, beginning at a multiple of 2^k, in the tree: it stands where its last total stood. */
+export function foldBlocks<T>(totals: readonly T[], merge: (a: T, b: T) => T): T[] {
+  const out = [...totals]
+  for (let half = 1; half < out.length; half *= 2)
+    for (let i = 2 * half - 1; i < out.length; i += 2 * half) {
+      const [a, b] = [out[i - half], out[i]]
+      if (a !== undefined && b !== undefined) out[i] = merge(a, b)
+    }
+  return out
+}
+
 /** The tree, a total at a time. */
 export class Totals {
   private readonly merge: (a: number, b: number) => number

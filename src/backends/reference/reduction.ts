@@ -4,7 +4,7 @@ import { roundFloat } from '../../scalar/cast.ts'
 import { floatBinary } from '../../scalar/float.ts'
 import { integerBinary, wideBinary } from '../../scalar/integer.ts'
 import { combinerIdentity, combinerOp, isArgCombiner } from '../../scalar/ops.ts'
-import { strictChunk, Totals } from '../../scalar/summation.ts'
+import { foldBlocks, strictChunk, Totals } from '../../scalar/summation.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { allocate, isNarrow, type RefTensor, type Rounding, rounded, roundInPlace, type Wide } from './tensor.ts'
@@ -122,45 +122,93 @@ function argWide(data: Wide, at: number, n: number, sign: number, last: boolean)
 }
 
 export function scan(x: RefTensor, node: NodeOf<'scan'>, rounding: Rounding): RefTensor {
-  const { combiner, axis, reverse, exclusive } = node.attrs
+  const { combiner, axis, reverse } = node.attrs
   const { dtype, shape } = node
   const n = shape[axis] ?? 0
   const inner = sizeOf(shape.slice(axis + 1))
   const outer = sizeOf(shape.slice(0, axis))
   const out = allocate(dtype, sizeOf(shape))
-  const first = reverse ? n - 1 : 0
-  const step = reverse ? -inner : inner
-  const identity = combinerIdentity(combiner, dtype)
+  const length = node.attrs.chunk ?? Math.max(n, 1)
   for (let o = 0; o < outer; o++)
-    for (let i = 0; i < inner; i++) {
-      const from = (o * n + first) * inner + i
-      if (isNarrow(x.data) && isNarrow(out)) {
-        const f = combineNarrow(combiner, dtype, rounding)
-        const chunk = chunkOf(combiner, n, rounding)
-        const totals = new Totals(f)
-        let [before, carry] = [Number(identity), Number(identity)]
-        for (let k = 0, at = from; k < n; k++, at += step) {
-          if (k > 0 && k % chunk === 0) {
-            totals.push(carry)
-            carry = Number(identity)
-            before = totals.with(carry)
-          }
-          const next = f(carry, x.data[at] ?? 0)
-          out[at] = f(before, exclusive ? carry : next)
-          carry = next
-        }
-      } else if (!isNarrow(x.data) && !isNarrow(out)) {
-        const f = combineWide(combiner, dtype)
-        let carry = BigInt(identity)
-        for (let k = 0, at = from; k < n; k++, at += step) {
-          const next = f(carry, x.data[at] ?? 0n)
-          out[at] = exclusive ? carry : next
-          carry = next
-        }
+    for (let i = 0; i < inner; i++)
+      for (let from = 0; from < n; from += length) {
+        const count = Math.min(length, n - from)
+        const first = (o * n + (reverse ? from + count - 1 : from)) * inner + i
+        const line: Line = { at: first, step: reverse ? -inner : inner, n: count }
+        if (isNarrow(x.data) && isNarrow(out))
+          scanLine(x.data, out, line, node, combineNarrow(combiner, dtype, rounding), rounding)
+        else if (!isNarrow(x.data) && !isNarrow(out)) scanWide(x.data, out, line, node, combineWide(combiner, dtype))
       }
-    }
   if (rounding !== 'f64') roundInPlace(out, dtype)
   return { dtype, shape, data: out }
+}
+
+/** Elements that a scan runs over, in its order. */
+interface Line {
+  readonly at: number
+  readonly step: number
+  readonly n: number
+}
+
+/** Every element of a line becomes the fold of a block of totals that ends with it. */
+function treeLine<T>(
+  data: ArrayLike<T>,
+  out: { [at: number]: T },
+  { at, step, n }: Line,
+  zero: T,
+  f: (a: T, b: T) => T,
+): void {
+  const values = Array.from({ length: n }, (_, k) => data[at + k * step] ?? zero)
+  foldBlocks(values, f).forEach((v, k) => {
+    out[at + k * step] = v
+  })
+}
+
+function scanLine(
+  data: Float64Array,
+  out: Float64Array,
+  line: Line,
+  { attrs: { combiner, exclusive, tree }, dtype }: NodeOf<'scan'>,
+  f: (a: number, b: number) => number,
+  rounding: Rounding,
+): void {
+  if (tree === true) {
+    treeLine(data, out, line, 0, f)
+    return
+  }
+  const identity = Number(combinerIdentity(combiner, dtype))
+  const chunk = chunkOf(combiner, line.n, rounding)
+  const totals = new Totals(f)
+  let [before, carry] = [identity, identity]
+  for (let k = 0, { at } = line; k < line.n; k++, at += line.step) {
+    if (k > 0 && k % chunk === 0) {
+      totals.push(carry)
+      carry = identity
+      before = totals.with(carry)
+    }
+    const next = f(carry, data[at] ?? 0)
+    out[at] = f(before, exclusive ? carry : next)
+    carry = next
+  }
+}
+
+function scanWide(
+  data: Wide,
+  out: Wide,
+  line: Line,
+  { attrs: { combiner, exclusive, tree }, dtype }: NodeOf<'scan'>,
+  f: (a: bigint, b: bigint) => bigint,
+): void {
+  if (tree === true) {
+    treeLine<bigint>(data, out, line, 0n, f)
+    return
+  }
+  let carry = BigInt(combinerIdentity(combiner, dtype))
+  for (let k = 0, { at } = line; k < line.n; k++, at += line.step) {
+    const next = f(carry, data[at] ?? 0n)
+    out[at] = exclusive ? carry : next
+    carry = next
+  }
 }
 
 /** Rounds one number as a result of the dtype does, where the mode rounds results. */

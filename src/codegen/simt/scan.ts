@@ -9,7 +9,7 @@ import { combinerIdentity } from '../../scalar/ops.ts'
 import { strictChunk } from '../../scalar/summation.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import { constant, mergeEx, roundTo } from './arith.ts'
-import { add, and, type Block, bin, cast, type Ex, eq, int, mul, regType, select, shared, sub, v } from './ir.ts'
+import { add, and, type Block, bin, cast, type Ex, eq, int, mul, regType, select, shared, sub, type Type, uint, v } from './ir.ts'
 import { type AxisLayout, spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
@@ -28,7 +28,8 @@ export function lowerScan(scope: Scope, l: LetStmt, out: Block): void {
   declare(result, out)
   scope.held.set(l.id, { kind: 'registers', registers: result, layout: scope.layout, axes })
   const a = scope.layout.find(l.op.axis)
-  if (a === undefined || unit.mode === 'strict') scanInOrder(scope, l, result, a, out)
+  if (l.op.tree === true) foldBlocks(scope, l, result, a, out)
+  else if (a === undefined || unit.mode === 'strict') scanInOrder(scope, l, result, a, out)
   else scanByThreads(scope, l, result, a, out)
 }
 
@@ -109,6 +110,67 @@ function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayou
       }
     },
   )
+}
+
+/**
+ * The folds of blocks (`tree`), in shared memory: after the step of 2^k every block of 2^(k + 1) whose last index is inside is folded, and
+ * stands where its last index does.
+ */
+function foldBlocks(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout | undefined, out: Block): void {
+  const { part, unit, layout } = scope
+  invariant(l.op.kind === 'scan', 'not a scan')
+  const { combiner, arg, axis } = l.op
+  const t = regType(l.dtype)
+  const dtype = computeDType(l.dtype)
+  const axes = part.axesOf(l.id)
+  const others = axes.filter((x) => x !== axis)
+  if (a === undefined) {
+    forRegisters(scope, others, out, (lanes, body) => {
+      const to = registerAt(result, registerIndex(layout, axes, lanes))
+      body.push({ k: 'assign', to, value: new Point(scope, lanes).read(arg) })
+    })
+    return
+  }
+  const length = spanOf(a)
+  const line = lineOf(scope, t, a)
+  const { start, end } = scope.range(axis)
+  const size = cast('i32', sub(end, start))
+  forRegisters(scope, others, out, (lanes, body) => {
+    forRegisters(scope, [axis], body, (mine, fill) => {
+      const here: Lanes = new Map([...lanes, ...mine])
+      const value = new Point(scope, here).read(arg)
+      fill.push({ k: 'assign', to: line(placeIn(scope, axis, here)), value })
+    })
+    body.push({ k: 'barrier' })
+    for (let half = 1; half < length; half *= 2) {
+      const block = unit.name('block')
+      const last = add(mul(v('i32', block), int(2 * half)), int(2 * half - 1))
+      const merged = mergeEx(combiner, dtype, line(sub(last, int(half))), line(last))
+      body.push({
+        k: 'for',
+        name: block,
+        from: digitOf(a.bits),
+        to: bin('>>', size, uint(Math.log2(2 * half))),
+        step: threadsOf(a),
+        unroll: false,
+        body: [{ k: 'assign', to: line(last), value: merged }],
+      })
+      body.push({ k: 'barrier' })
+    }
+    forRegisters(scope, [axis], body, (mine, take) => {
+      const here: Lanes = new Map([...lanes, ...mine])
+      const to = registerAt(result, registerIndex(layout, axes, here))
+      take.push({ k: 'assign', to, value: line(placeIn(scope, axis, here)) })
+    })
+    body.push({ k: 'barrier' })
+  })
+}
+
+/** Cells of shared memory for the lines of a layout: that of the thread's line at an index. */
+function lineOf(scope: Scope, t: Type, a: AxisLayout): (index: Ex) => Ex {
+  const rest = Array.from({ length: Math.log2(scope.layout.threads) }, (_, b) => b).filter((b) => !a.bits.includes(b))
+  const array = scope.unit.scratch(t, spanOf(a) * 2 ** rest.length, '_scan')
+  return (index) => shared(array, add(mul(digitOf(rest), int(spanOf(a))), index))
 }
 
 /** One thread a line: through shared memory where the line is spread over threads. */
