@@ -87,10 +87,11 @@ class LongScans {
     const count = Math.ceil(n / chunk)
     const whole = (count - 1) * chunk
     const finished = (before: Node, of: Node, turned: boolean): Node => {
-      const spread = broadcastTo(
-        expandDims(before, axis + 1),
-        [...before.shape.slice(0, axis + 1), chunk, ...before.shape.slice(axis + 1)],
-      )
+      const spread = broadcastTo(expandDims(before, axis + 1), [
+        ...before.shape.slice(0, axis + 1),
+        chunk,
+        ...before.shape.slice(axis + 1),
+      ])
       const line = sliceAxis(reshape(spread, resized(x.shape, axis, count * chunk)), axis, 0, n)
       const own = makeNode('scan', [of], { ...attrs, reverse: turned, chunk })
       return makeNode(combinerOp[combiner], [line, own], {})

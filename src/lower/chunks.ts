@@ -20,7 +20,15 @@ export function lowerChunks(
   mode: NumericsMode,
 ): Launch {
   const lets = perProgram(body, chunks)
-  const main = kernelOf(name, { ...body, lets }, chunkGrid(body, roles, chunks, target, mode), lets, mode, new Params(), [])
+  const main = kernelOf(
+    name,
+    { ...body, lets },
+    chunkGrid(body, roles, chunks, target, mode),
+    lets,
+    mode,
+    new Params(),
+    [],
+  )
   return { main, finishing: [], partials: [] }
 }
 
@@ -53,7 +61,8 @@ function perProgram(body: Body, chunks: ReadonlyMap<string, number>): LetStmt[] 
   const first = (e: ix.Expr): ix.Expr =>
     ix.substitute(e, (a) => {
       const [t, second] = a.kind === 'div' ? a.of.terms : []
-      if (a.kind !== 'div' || t === undefined || second !== undefined || t.coef !== 1 || a.of.offset !== 0) return undefined
+      if (a.kind !== 'div' || t === undefined || second !== undefined || t.coef !== 1 || a.of.offset !== 0)
+        return undefined
       const { atom } = t
       if (atom.kind !== 'axis' || a.by !== chunks.get(atom.name)) return undefined
       return ix.div(ix.axis(`${atom.name}.start`, atom.extent), a.by)

@@ -209,7 +209,9 @@ export function analyse(
 }
 
 /** The axes of scans in chunks and how long those are, if there are any: beside them nothing is folded, since programs hold chunks. */
-function chunksOf(body: Body): { readonly ok: true; readonly chunks: ReadonlyMap<string, number> } | Refused | undefined {
+function chunksOf(
+  body: Body,
+): { readonly ok: true; readonly chunks: ReadonlyMap<string, number> } | Refused | undefined {
   const chunks = new Map<string, number>()
   let others = false
   for (const l of body.lets) {
@@ -233,7 +235,9 @@ function inChunks(
   extents: ReadonlyMap<string, number>,
 ): { readonly ok: true; readonly roles: Roles } | Refused {
   const named = (s: BodyStore): Set<string> => new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))
-  if (!body.stores.every((s) => s.pieces === undefined && body.axes.every((a) => a.extent <= 1 || named(s).has(a.name))))
+  if (
+    !body.stores.every((s) => s.pieces === undefined && body.axes.every((a) => a.extent <= 1 || named(s).has(a.name)))
+  )
     return refuse('unaligned-output', 'a result would be stored by several programs')
   return { ok: true, roles: { ...elementwiseRoles(body), kind: 'reduction', extents, chunks } }
 }

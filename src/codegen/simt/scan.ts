@@ -9,7 +9,24 @@ import { combinerIdentity } from '../../scalar/ops.ts'
 import { strictChunk } from '../../scalar/summation.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import { constant, mergeEx, roundTo } from './arith.ts'
-import { add, and, type Block, bin, cast, type Ex, eq, int, mul, regType, select, shared, sub, type Type, uint, v } from './ir.ts'
+import {
+  add,
+  and,
+  type Block,
+  bin,
+  cast,
+  type Ex,
+  eq,
+  int,
+  mul,
+  regType,
+  select,
+  shared,
+  sub,
+  type Type,
+  uint,
+  v,
+} from './ir.ts'
 import { type AxisLayout, spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'

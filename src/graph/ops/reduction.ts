@@ -41,6 +41,7 @@ export const reductionOps: { reduce: OpDef<'reduce'>; scan: OpDef<'scan'> } = {
       if (x.dtype === 'bool') throw new UserError('E_DTYPE', 'a scan of bool', { help: 'cast to an integer dtype' })
       return { shape: x.shape, dtype: x.dtype }
     },
-    key: (a) => `${a.combiner}${a.axis}${a.reverse ? 'R' : ''}${a.exclusive ? 'X' : ''}${a.chunk === undefined ? '' : `C${a.chunk}`}${a.tree === true ? 'T' : ''}`,
+    key: (a) =>
+      `${a.combiner}${a.axis}${a.reverse ? 'R' : ''}${a.exclusive ? 'X' : ''}${a.chunk === undefined ? '' : `C${a.chunk}`}${a.tree === true ? 'T' : ''}`,
   },
 }
