@@ -88,7 +88,7 @@ class MemoryPlanner {
     if (again.length === 0) return this.keeping()
     const made = rematerialise(graph, phases, values)
     const early = new Set([...phases.early].filter((n) => !isFree(n)))
-    const apart = { early, copies: made.copies, backward: made.backward, originals: made.originals }
+    const apart = { early, copies: made.copies, backward: made.backward }
     const next = planFusion(made.graph, target, mode, true, this.overwritable, apart, this.trials)
     const nextPhases = phasesOf(made.graph)
     const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)

@@ -34,6 +34,8 @@ export interface AnyOpDef {
   readonly boundary?: 'opaque' | 'effect' | 'scatter' | 'region'
 }
 export const opDef = (node: Node): AnyOpDef => opTable[node.op]
+/** A node's attributes as text: equal texts mean equal attributes. */
+export const attrsKey = (node: Node): string => (opTable[node.op] as unknown as OpDef<OpName>).key(node.attrs as never)
 export const familyOf = (node: Node): OpFamily => opTable[node.op].family
 /** Scalar properties of an elementwise node, undefined for other families. */
 export function scalarOf(node: Node): (ScalarInfo & { readonly op: ScalarOp }) | undefined {

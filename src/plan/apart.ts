@@ -1,6 +1,5 @@
 /** Forward and backward pass kept apart: what the backward pass computes again must not be computed in the forward pass. */
 import type { Node } from '../graph/node.ts'
-import type { Originals } from './trials.ts'
 
 /** Values of a forward pass that a backward pass computes again: the copies must not be made in the forward pass. */
 export interface Apart {
@@ -8,8 +7,6 @@ export interface Apart {
   /** Copies, and what each is a copy of. */
   readonly copies: ReadonlyMap<Node, Node>
   readonly backward: ReadonlySet<Node>
-  /** What nodes stand for in the graph without copies. */
-  readonly originals: Originals
 }
 
 type Members = ReadonlySet<Node>

@@ -11,7 +11,7 @@ import { coversOnce } from './bijection.ts'
 import type { Body, BodyStore } from './body.ts'
 import { Instances } from './instances.ts'
 import { Refusal, type Refused, refuse } from './refusal.ts'
-import { isFree, type Region } from './region.ts'
+import { inStoringOrder, isFree, type Region } from './region.ts'
 import { type Bindings, type BoundDim, CoverAxis, CutAxis, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
 
 /** A dimension of a result: the ranges it is stored in, one that is whole or several. */
@@ -31,7 +31,7 @@ interface Attempt {
 
 function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
   const { tiles } = b
-  const roots = [...region.outputs].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape) || q.id - p.id)
+  const roots = inStoringOrder(region.outputs)
   const stores: BodyStore[] = []
   const rootDims: RootDim[][] = []
   for (const root of roots) {

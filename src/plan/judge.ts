@@ -11,7 +11,7 @@ import type { Region } from './region.ts'
 import { analyse } from './roles.ts'
 import { interleaves, partsOf, segmentsOf } from './segments.ts'
 import type { TargetInfo } from './target.ts'
-import type { Made, Originals, Outcome, Trials } from './trials.ts'
+import type { Made, Outcome, Trials } from './trials.ts'
 
 /** A target that refuses nothing for its size. */
 const unlimited = (target: TargetInfo): TargetInfo => ({
@@ -31,29 +31,20 @@ export class Judge {
   private readonly target: TargetInfo
   private readonly mode: NumericsMode
   private readonly packable: ReadonlySet<Node>
-  private readonly trials: Trials | undefined
-  private readonly originals: Originals
+  private readonly trials: Trials
 
-  /** `packable`: bools that are packed if they are stored. Outcomes are remembered in `trials`, nodes as what they stand for. */
-  constructor(
-    target: TargetInfo,
-    mode: NumericsMode,
-    packable: ReadonlySet<Node>,
-    trials: Trials | undefined,
-    originals: Originals,
-  ) {
+  /** `packable`: bools that are packed if they are stored. Outcomes are remembered in `trials`. */
+  constructor(target: TargetInfo, mode: NumericsMode, packable: ReadonlySet<Node>, trials: Trials) {
     this.target = target
     this.mode = mode
     this.packable = packable
     this.trials = trials
-    this.originals = originals
   }
 
   /** What a region is as a kernel; `single`: it need not be less than what the target has room for. */
   of(region: Region, single = false): Outcome {
     const build = (): Outcome => this.build(region, single ? unlimited(this.target) : this.target)
-    if (this.trials === undefined) return build()
-    return this.trials.of({ ...region, single }, this.packable, this.originals, build)
+    return this.trials.of({ ...region, single }, this.packable, build)
   }
 
   private build(region: Region, limits: TargetInfo): Outcome {

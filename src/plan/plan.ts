@@ -97,6 +97,16 @@ export interface Unpacked {
   readonly detail: string
 }
 
+/** What planning a graph took: counts that grow as the graph does. */
+export interface PlanningWork {
+  /** Regions that were asked for. */
+  readonly trials: number
+  /** Those that were built, as no other had their form. */
+  readonly built: number
+  /** Statements of what was built. */
+  readonly statements: number
+}
+
 export interface FusionPlan {
   /** In an order that respects data and effects. */
   readonly groups: readonly PlannedGroup[]
@@ -107,6 +117,7 @@ export interface FusionPlan {
   readonly unpacked: readonly Unpacked[]
   /** What the memory plan must write over what; it may write more in place. */
   readonly takeovers: Takeovers
+  readonly work: PlanningWork
 }
 
 /** The nodes a group puts into memory. */

@@ -23,7 +23,7 @@ import { mergeSiblings } from './siblings.ts'
 import { spreadSingles } from './singles.ts'
 import { planTakeovers } from './takeovers.ts'
 import type { TargetInfo } from './target.ts'
-import type { Trials } from './trials.ts'
+import { Trials } from './trials.ts'
 import { joinIndependent } from './unions.ts'
 
 /** Whether the memory of a parameter may be written over: as the plan likes, or if whoever runs the program sees fit. */
@@ -41,7 +41,7 @@ export function planFusion(
   fuse = true,
   overwritable: readonly Overwritable[] = [],
   apart?: Apart,
-  trials?: Trials,
+  trials: Trials = new Trials(),
 ): FusionPlan {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
   const demanded = demandedNodes(graph, nodes)
@@ -104,6 +104,7 @@ export function planFusion(
     bits,
     unpacked,
     takeovers,
+    work: trials.work,
     refused: [...planner.refused.values(), ...refused].filter(
       (r) => !kernels(r.from).some((g) => kernels(r.to).includes(g)),
     ),

@@ -13,9 +13,7 @@ import type { Recomputed, RefusedMerge } from './plan.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { bytesOf, dataInputs } from './region.ts'
 import type { TargetInfo } from './target.ts'
-import type { Made, Originals, Trials } from './trials.ts'
-
-const none: Originals = new Map()
+import type { Made, Trials } from './trials.ts'
 
 /** The planning of one graph: what its passes share. */
 export class Planner {
@@ -36,7 +34,7 @@ export class Planner {
     target: TargetInfo,
     mode: NumericsMode,
     recomputed: readonly Recomputed[],
-    trials?: Trials,
+    trials: Trials,
     apart?: Apart,
   ) {
     this.target = target
@@ -44,7 +42,7 @@ export class Planner {
     this.packable = packableNodes(clusters, demanded, target)
     this.recomputed = [...recomputed]
     this.separation = apart === undefined ? undefined : new Separation(apart)
-    this.judge = new Judge(target, mode, this.packable, trials, apart?.originals ?? none)
+    this.judge = new Judge(target, mode, this.packable, trials)
     this.groups = new Groups(clusters, demanded)
     for (const g of this.groups.all.values()) {
       if (g.boundary !== undefined) continue

@@ -22,6 +22,10 @@ export function isFree(node: Node): boolean {
   return family === 'source' && node.op !== 'param'
 }
 
+/** Results in the order in which a kernel binds them to axes: the largest first, then the latest. */
+export const inStoringOrder = (outputs: readonly Node[]): Node[] =>
+  [...outputs].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape) || q.id - p.id)
+
 /** Bytes of a node's elements, none of them packed. */
 export const bytesOf = (node: Node): number => sizeOf(node.shape) * dtypeBytes(node.dtype)
 

@@ -6,7 +6,6 @@ import { backwardOrigin, inOrigin } from '../diagnostics/origin.ts'
 import { makeNode, withContext } from '../graph/build.ts'
 import type { AttrsByOp, Graph, Node, OpName } from '../graph/node.ts'
 import type { Phases } from './phases.ts'
-import type { Originals } from './trials.ts'
 
 export interface Rematerialised {
   readonly graph: Graph
@@ -14,8 +13,6 @@ export interface Rematerialised {
   readonly copies: ReadonlyMap<Node, Node>
   /** The backward pass without the copies. */
   readonly backward: ReadonlySet<Node>
-  /** What copies and nodes of the backward pass stand for in the graph without copies; inputs stand for inputs. */
-  readonly originals: Originals
 }
 
 const again = (n: Node, inputs: readonly Node[]): Node =>
@@ -63,16 +60,10 @@ export function rematerialise(graph: Graph, phases: Phases, values: ReadonlySet<
           inOrigin(n.origin, () => again(n, n.inputs.map(seen))),
         )
     }
-    const originals = new Map(copies)
-    for (const [n, image] of rebuilt) {
-      const stands = image.inputs.every((x, i) => (originals.get(x) ?? x) === n.inputs[i])
-      if (stands) originals.set(image, n)
-    }
     const image = (n: Node): Node => rebuilt.get(n) ?? n
     return {
       graph: { params: graph.params, outputs: graph.outputs.map(image), effects: graph.effects.map(image) },
       copies,
-      originals,
       backward: new Set([...phases.backward].map(image)),
     }
   })
