@@ -7,8 +7,8 @@ import { withContext } from '../graph/build.ts'
 import { arrange } from './arrange.ts'
 import { decodeModel } from './decode.ts'
 import { type ModelInput, modelInputs } from './inputs.ts'
-import { openShapes } from './open.ts'
-import { type ImportedModel, type ImportOptions, ImportPass } from './pass.ts'
+import { hasExternal, openShapes } from './open.ts'
+import { type ImportedModel, type ImportOptions, ImportPass, type Tensors } from './pass.ts'
 import type { ModelProto } from './proto.ts'
 import { type Because, NeedsInputValues } from './values.ts'
 
@@ -32,10 +32,15 @@ function missing(error: Because): UserError {
 }
 
 /** Passes over a model until no more input is asked to be a constant. */
-function passOver(model: ModelProto, inputs: readonly ModelInput[], options: ImportOptions): ImportedModel {
+function passOver(
+  model: ModelProto,
+  inputs: readonly ModelInput[],
+  options: ImportOptions,
+  tensors: Tensors = new Map(),
+): ImportedModel {
   const specialised = new Set<string>()
   for (;;) {
-    const pass = new ImportPass(model, options, specialised)
+    const pass = new ImportPass(model, options, specialised, tensors)
     try {
       const imported = withContext(() => pass.run(inputs))
       if (pass.asked.size === 0) return imported
@@ -56,8 +61,12 @@ export function importOnnx(bytes: Uint8Array, options: ImportOptions): ImportedM
   const model = arrange(decodeModel(bytes))
   const { inputs, open } = modelInputs(model.graph, options)
   if (open.length === 0) return passOver(model, inputs, options)
-  throw openShapes(model, bytes.length, open, (remedy) => {
+  // Weights are read once, whatever is tried.
+  const tensors: Tensors = new Map()
+  const readable = options.external !== undefined || !hasExternal(model)
+  throw openShapes(model, readable, open, (remedy) => {
     const inputShapes = Object.fromEntries([...Object.entries(options.inputShapes ?? {}), ...remedy])
-    passOver(model, modelInputs(model.graph, { ...options, inputShapes }).inputs, { ...options, inputShapes })
+    const given = { ...options, inputShapes }
+    passOver(model, modelInputs(model.graph, given).inputs, given, tensors)
   })
 }

@@ -95,8 +95,6 @@ const ranks = [1, 2, 3, 4]
 const mostTries = 32
 /** Nodes passed over by all tries together. */
 const mostNodes = 20_000
-/** Bytes of weights that each try reads. */
-const mostBytes = 2 ** 26
 
 /** Nodes of a graph, with those of graphs inside. */
 function nodesOf(graph: GraphProto): number {
@@ -130,17 +128,22 @@ function guess(inputs: readonly OpenInput[], extent: number, rank: number, patte
   })
 }
 
-/** What to tell of open inputs, after trying shapes for them. `attempt` imports the model with shapes, or throws. */
+/** Whether weights of a model stand in other files. */
+export const hasExternal = (model: ModelProto): boolean => model.graph.initializer.some((t) => t.external)
+
+/**
+ * What to tell of open inputs, after trying shapes for them. `attempt` imports the model with shapes, or throws; without weights that can
+ * be read (`readable`) nothing is tried.
+ */
 export function openShapes(
   model: ModelProto,
-  bytes: number,
+  readable: boolean,
   open: readonly OpenInput[],
   attempt: (remedy: Remedy) => void,
 ): OpenShapes {
   const inputs = deciding(open)
-  const outside = model.graph.initializer.some((t) => t.external)
   const nodes = nodesOf(model.graph) + model.functions.reduce((sum, f) => sum + f.node.length, 0)
-  const limit = outside || bytes > mostBytes ? 0 : Math.min(mostTries, Math.floor(mostNodes / Math.max(1, nodes)))
+  const limit = !readable ? 0 : Math.min(mostTries, Math.floor(mostNodes / Math.max(1, nodes)))
   const tried = new Set<string>()
   let met: UserError | undefined
   /** Extents that errors name: a window's, a product's. */

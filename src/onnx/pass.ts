@@ -74,6 +74,9 @@ type Opsets = ReadonlyMap<string, number>
 const opsetsOf = (list: readonly { domain: string; version: number }[]): Opsets =>
   new Map(list.map((o) => [normaliseDomain(o.domain), o.version]))
 
+/** The tensors of a model that were read so far: passes over it share them. */
+export type Tensors = Map<TensorProto, HostTensor>
+
 /** One pass over a model with a given set of specialised inputs. */
 export class ImportPass {
   private readonly model: ModelProto
@@ -84,13 +87,15 @@ export class ImportPass {
   private readonly written = new Written()
   /** Inputs and initialisers that are constants because their values fix shapes. */
   private readonly specialised: ReadonlySet<string>
+  private readonly tensors: Tensors
   private readonly params: NodeOf<'param'>[] = []
   private readonly parameters: ModelParameter[] = []
 
-  constructor(model: ModelProto, options: ImportOptions, specialised: ReadonlySet<string>) {
+  constructor(model: ModelProto, options: ImportOptions, specialised: ReadonlySet<string>, tensors: Tensors) {
     this.model = model
     this.options = options
     this.specialised = specialised
+    this.tensors = tensors
     this.functions = new Map(
       model.functions.map((f) => [functionKey(normaliseDomain(f.domain), f.name, f.overload), f]),
     )
@@ -103,7 +108,11 @@ export class ImportPass {
   }
 
   private tensor(proto: TensorProto): HostTensor {
-    return tensorFromProto(proto, this.options.external)
+    const have = this.tensors.get(proto)
+    if (have !== undefined) return have
+    const made = tensorFromProto(proto, this.options.external)
+    this.tensors.set(proto, made)
+    return made
   }
 
   private initialisers(graph: GraphProto): Map<string, () => Binding> {

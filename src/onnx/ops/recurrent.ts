@@ -1,8 +1,10 @@
 /** Recurrent layers (RNN, GRU, LSTM), unrolled over time: input projections of all steps are one contraction. */
 import { elu, hardSigmoid, leakyRelu, relu, softplus, softsign } from '../../compose/nn.ts'
+import { UserError } from '../../diagnostics/errors.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
 import { maxSteps } from './attention.ts'
+import { checkLayer } from './recurrentShapes.ts'
 
 type Activation = (x: n.Node) => n.Node
 
@@ -62,14 +64,16 @@ interface Layer {
 const takesAlpha = new Set(['affine', 'leakyrelu', 'thresholdedrelu', 'scaledtanh', 'hardsigmoid', 'elu'])
 const takesBeta = new Set(['affine', 'scaledtanh', 'hardsigmoid'])
 
-function layerOf(c: OpContext, defaults: readonly string[]): Layer {
-  const batchFirst = c.int('layout', 0) === 1
+function layerOf(c: OpContext, gates: number, states: readonly number[], defaults: readonly string[]): Layer {
+  const { batchFirst, direction, directions: count, hidden, steps, batch } = checkLayer(c, gates, states)
   const x = batchFirst ? n.permute(c.need(0), [1, 0, 2]) : c.need(0)
-  const [steps = 0, batch = 0] = x.shape
   if (steps > maxSteps) c.fail(`a recurrence of ${steps} steps is too long to unroll (at most ${maxSteps})`)
-  const direction = c.string('direction', 'forward')
-  const count = direction === 'bidirectional' ? 2 : 1
   const names = c.strings('activations') ?? Array.from({ length: count }, () => defaults).flat()
+  if (names.length !== count * defaults.length)
+    throw new UserError(
+      'E_ONNX_MALFORMED',
+      `${c.node.opType}: ${names.length} activations for ${count * defaults.length}`,
+    )
   const alphas = [...(c.floats('activation_alpha') ?? [])]
   const betas = [...(c.floats('activation_beta') ?? [])]
   const all = names.map((name) => {
@@ -91,7 +95,7 @@ function layerOf(c: OpContext, defaults: readonly string[]): Layer {
   const column = lengths === undefined ? undefined : n.reshape(lengths, [batch, 1])
   return {
     directions,
-    hidden: c.int('hidden_size', c.need(2).shape[2] ?? 0),
+    hidden,
     steps,
     batch,
     x,
@@ -149,7 +153,10 @@ function run(
   })
   const along = layer.batchFirst ? 1 : 0
   // Y [steps, directions, batch, hidden].
-  const byDirection = perDirection.map((p) => n.stack(p.outputs, 0))
+  const none = [0, layer.batch, layer.hidden]
+  const byDirection = perDirection.map((p) =>
+    p.outputs.length === 0 ? n.full(none, 0, layer.x.dtype) : n.stack(p.outputs, 0),
+  )
   const y = n.stack(byDirection, 1)
   const last = stateInputs.map((_, i) =>
     n.stack(
@@ -178,7 +185,7 @@ const withBias = (x: n.Node, b: n.Node | undefined): n.Node => (b === undefined 
 
 /** h = f(x W' + h R' + bW + bR). */
 const rnn: Handler = (c) => {
-  const layer = layerOf(c, ['Tanh'])
+  const layer = layerOf(c, 1, [5], ['Tanh'])
   const project = (d: Direction): n.Node => {
     const b = biases(c, d, layer.hidden)
     return withBias(withBias(projectAll(layer, ofDirection(c.need(1), d)), b?.input), b?.recurrent)
@@ -192,7 +199,7 @@ const rnn: Handler = (c) => {
 
 /** Gates z, r, h; `linear_before_reset` applies the reset to the projected hidden state. */
 const gru: Handler = (c) => {
-  const layer = layerOf(c, ['Sigmoid', 'Tanh'])
+  const layer = layerOf(c, 3, [5], ['Sigmoid', 'Tanh'])
   const size = layer.hidden
   const after = c.flag('linear_before_reset', false)
   const project = (d: Direction): n.Node =>
@@ -221,7 +228,7 @@ const gru: Handler = (c) => {
 
 /** Gates i, o, f, c with optional peepholes. */
 const lstm: Handler = (c) => {
-  const layer = layerOf(c, ['Sigmoid', 'Tanh', 'Tanh'])
+  const layer = layerOf(c, 4, [5, 6], ['Sigmoid', 'Tanh', 'Tanh'])
   const size = layer.hidden
   const project = (d: Direction): n.Node => {
     const b = biases(c, d, 4 * size)
