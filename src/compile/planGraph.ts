@@ -93,7 +93,7 @@ class MemoryPlanner {
     const nextPhases = phasesOf(made.graph)
     const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)
     const gain = ((bytesKept(saved) - bytesKept(kept)) * price) / target.bandwidth
-    const forced = again.some((s) => s.node.origin.checkpoint !== undefined)
+    const forced = again.some((s) => s.node.origin.checkpoint !== undefined || s.bytes > target.mostBytes.value)
     if (secondsOf(next) - secondsOf(plan) > gain && !forced) return this.keeping()
     return { graph: made.graph, plan: next, passes: this.describe(made.graph, next, kept, again) }
   }

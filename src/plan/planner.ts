@@ -5,7 +5,7 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { type Apart, Separation } from './apart.ts'
 import { tooLarge } from './bounds.ts'
 import type { KernelCost } from './cost.ts'
-import { packableNodes } from './formats.ts'
+import { packableNodes, storedBytes } from './formats.ts'
 import { type Group, Groups } from './groups.ts'
 import { Judge } from './judge.ts'
 import { MergeQueue, type Pair } from './mergeQueue.ts'
@@ -24,6 +24,8 @@ export class Planner {
   readonly demanded: ReadonlySet<Node>
   /** Bools that are packed if they are stored. */
   readonly packable: ReadonlySet<Node>
+  /** Nodes beyond what the target's memory reaches: a kernel that does not store one is better at any cost. */
+  readonly unstorable: ReadonlySet<Node>
   readonly refused = new Map<string, RefusedMerge>()
   readonly recomputed: Recomputed[]
   private readonly separation: Separation | undefined
@@ -40,6 +42,9 @@ export class Planner {
     this.target = target
     this.demanded = demanded
     this.packable = packableNodes(clusters, demanded, target)
+    this.unstorable = new Set(
+      clusters.flatMap((c) => [...c].filter((n) => storedBytes(n, this.packable) > target.mostBytes.value)),
+    )
     this.recomputed = [...recomputed]
     this.separation = apart === undefined ? undefined : new Separation(apart)
     this.judge = new Judge(target, mode, this.packable, trials)
@@ -102,11 +107,18 @@ export class Planner {
     }
     const before = (a.made?.cost.seconds ?? 0) + (b.made?.cost.seconds ?? 0)
     const loss = made.cost.seconds - before
-    if (loss >= 0) {
+    if (loss >= 0 && !this.sparesUnstorable([...a.outputs, ...b.outputs], region.outputs)) {
       this.refuse(a, b, lossReason(a, b, made), loss)
       return undefined
     }
     return this.groups.replace([a, b], [{ members: region.members, made }])[0]
+  }
+
+  /** Whether fewer nodes that cannot be stored are, of the results of kernels before and after. */
+  private sparesUnstorable(before: readonly Node[], after: readonly Node[]): boolean {
+    if (this.unstorable.size === 0) return false
+    const count = (nodes: readonly Node[]): number => nodes.filter((n) => this.unstorable.has(n)).length
+    return count(after) < count(before)
   }
 
   /** Reasons that need no trial. */

@@ -44,7 +44,8 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     consumers.reduce((t, c) => t + leastSecondsWith(c, o, chain, target), 0)
   // Of a value with one consumer the merge of the two said why.
   const several = consumers.length > 1
-  if (least >= before) {
+  const must = planner.unstorable.has(o)
+  if (least >= before && !must) {
     if (several) planner.refuse(g, first, dearAgain(consumers.length), least - before)
     return false
   }
@@ -73,7 +74,7 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     fresh.push({ members: region.members, made })
   }
   const after = fresh.reduce((t, f) => t + f.made.cost.seconds, 0)
-  if (after >= before) {
+  if (after >= before && !must) {
     const compute = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.compute ?? 0), 0)
     const dearer = fresh.reduce((t, f) => t + f.made.cost.compute, 0) > 1.01 * compute
     const why = dearer ? dearAgain(consumers.length) : refuse('no-gain', 'nothing is saved by computing it again')

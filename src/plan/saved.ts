@@ -184,8 +184,10 @@ export function valuesToRecompute(
           : 0
     if (again > 0) net.connect(source, v.enter, again)
     const free = fixed || stored.has(n) || result
+    const unstorable =
+      !fixed && !result && again < Number.POSITIVE_INFINITY && keptBytes(n, target) > target.mostBytes.value
     const keep =
-      role === 'inside' || (isFree(n) && !fixed)
+      role === 'inside' || unstorable || (isFree(n) && !fixed)
         ? Number.POSITIVE_INFINITY
         : move * ((free ? 1 : 2) + (fixed || result ? 0 : price))
     net.connect(v.enter, v.leave, keep)
