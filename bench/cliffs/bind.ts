@@ -1,0 +1,96 @@
+/** A graph compiled for a machine, with its inputs there, to be run again and again. */
+import { checkCapabilities } from '../../src/compile/capability.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import { compileFor } from '../../src/compile/prepare.ts'
+import type { Graph } from '../../src/graph/node.ts'
+import type { FusionReport } from '../../src/report/data.ts'
+import type { DeviceBuffer } from '../../src/runtime/backend.ts'
+import type { Program } from '../../src/runtime/program.ts'
+import type { HostArray } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import type { Machine } from './machine.ts'
+
+export interface Bound {
+  readonly report: FusionReport
+  readonly compileSeconds: number
+  /** Seconds of one of so many calls. */
+  seconds(calls: number): Promise<number>
+  /** The results of one call. */
+  results(): Promise<HostArray[]>
+  /** Milliseconds of each launch of one call, by the kernel's name. */
+  kernelTimes(): Promise<ReadonlyMap<string, number>>
+  /** Other data for the inputs. */
+  write(data: readonly HostArray[]): void
+  dispose(): void
+}
+
+/** Milliseconds of launches, stages included, by the name of the kernel or call. */
+function byKernel(
+  program: Program,
+  times: readonly { readonly step: number; readonly ms: number }[],
+): Map<string, number> {
+  const names = new Map<number, string>()
+  for (const s of program.steps) if (s.kind === 'kernel' && s.stage === 'main') names.set(s.launch, s.kernel.name)
+  const found = new Map<string, number>()
+  for (const t of times) {
+    const step = program.steps[t.step]
+    const name = step?.kind === 'kernel' ? names.get(step.launch) : step?.kind === 'product' ? step.name : undefined
+    if (name !== undefined) found.set(name, (found.get(name) ?? 0) + t.ms)
+  }
+  return found
+}
+
+/** Compiles a graph, fused or operation by operation. Throws UserError where the device cannot run it. */
+export function bindGraph(machine: Machine, graph: Graph, data: readonly HostArray[], fuse = true): Bound {
+  const { backend, target, capabilities, name } = machine
+  if (capabilities !== undefined) checkCapabilities(graph, name, capabilities)
+  const start = performance.now()
+  const { compiled, executable } = compileFor(backend, target, (t) =>
+    compileGraph(graph, { mode: 'fast', target: t, fuse }),
+  )
+  const compileSeconds = (performance.now() - start) / 1e3
+  const inputs = data.map((d) => {
+    const buffer = backend.alloc(d.byteLength)
+    backend.write(buffer, d)
+    return buffer
+  })
+  const release = (list: readonly DeviceBuffer[]): void => {
+    for (const b of new Set(list)) backend.free(b)
+  }
+  return {
+    report: compiled.report,
+    compileSeconds,
+    seconds: async (calls) => {
+      const seconds = await machine.time(() => {
+        for (let i = 0; i < calls; i++) release(executable.run(inputs))
+      })
+      return seconds / calls
+    },
+    results: async () => {
+      const outputs = executable.run(inputs)
+      const read = graph.outputs.map(async ({ dtype, shape }, i) => {
+        const b = outputs[i]
+        if (b === undefined) throw new Error('a program with too few results')
+        return backend.read(b, dtype, sizeOf(shape))
+      })
+      const values = await Promise.all(read)
+      release(outputs)
+      return values
+    },
+    kernelTimes: async () => {
+      const { outputs, times } = await backend.profile(executable, inputs)
+      release(outputs)
+      return byKernel(compiled.program, times)
+    },
+    write: (other) => {
+      for (const [i, b] of inputs.entries()) {
+        const d = other[i]
+        if (d !== undefined) backend.write(b, d)
+      }
+    },
+    dispose: () => {
+      executable.dispose()
+      release(inputs)
+    },
+  }
+}

@@ -1,0 +1,43 @@
+/** Whether results of one program computed in two ways agree. */
+import { bf16Values, f16Values } from '../../src/scalar/half.ts'
+import { type DType, isFloat } from '../../src/types/dtype.ts'
+import type { HostArray } from '../../src/types/host.ts'
+
+/** How far elements may be apart, of their own magnitude and of the root of the mean square. */
+const tolerance = (dtype: DType): number => (dtype === 'bf16' ? 0.06 : dtype === 'f16' ? 0.015 : 1e-3)
+
+function numbersOf(data: HostArray, dtype: DType): ArrayLike<number> {
+  if (dtype === 'f16' || dtype === 'bf16') {
+    const table = dtype === 'f16' ? f16Values() : bf16Values()
+    return Float32Array.from(data as Uint16Array, (bits) => table[bits] ?? 0)
+  }
+  return dtype === 'i64' || dtype === 'u64' ? Float64Array.from(data as BigInt64Array, Number) : (data as Float32Array)
+}
+
+export interface Difference {
+  /** Elements that are further apart than they may be. */
+  readonly count: number
+  /** The first of them. */
+  readonly first?: { readonly index: number; readonly got: number; readonly want: number }
+}
+
+/**
+ * Compares two results. `narrowest`: the narrowest dtype that values of the program are rounded to, whose roundings fusion may leave out.
+ */
+export function differ(got: HostArray, want: HostArray, dtype: DType, narrowest: DType): Difference {
+  const [a, b] = [numbersOf(got, dtype), numbersOf(want, dtype)]
+  if (a.length !== b.length) return { count: Math.max(a.length, b.length) }
+  let squares = 0
+  for (let i = 0; i < b.length; i++) if (Number.isFinite(b[i])) squares += (b[i] ?? 0) ** 2
+  const rms = Math.sqrt(squares / Math.max(1, b.length))
+  const most = isFloat(dtype) ? Math.max(tolerance(dtype), tolerance(narrowest)) : 0
+  let count = 0
+  let first: Difference['first']
+  for (let i = 0; i < b.length; i++) {
+    const [x = 0, y = 0] = [a[i], b[i]]
+    if (Object.is(x, y) || Math.abs(x - y) <= most * (rms + Math.abs(y))) continue
+    count++
+    first ??= { index: i, got: x, want: y }
+  }
+  return first === undefined ? { count } : { count, first }
+}

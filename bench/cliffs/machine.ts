@@ -1,0 +1,141 @@
+/** A device to measure on: its backend, what planning goes by, its clock, and its rates. */
+import { readFileSync } from 'node:fs'
+import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
+import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
+import type { Capabilities } from '../../src/compile/capability.ts'
+import { cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import type { Backend } from '../../src/runtime/backend.ts'
+import { cudaPeaks } from './rates/cuda.ts'
+import { programRates } from './rates/programs.ts'
+import { wasmPeaks } from './rates/wasm.ts'
+import { webgpuPeaks } from './rates/webgpu.ts'
+import type { Rates } from './rates.ts'
+
+export type MachineName = 'wasm' | 'cuda' | 'webgpu'
+
+/** Rates found by code written by hand for the device. */
+export type Peaks = Pick<Rates, 'bandwidth' | 'flops' | 'divide'>
+
+export interface Machine {
+  readonly name: MachineName
+  readonly backend: Backend
+  readonly target: TargetInfo
+  readonly capabilities: Capabilities | undefined
+  /** Milliseconds of work that one timing takes at least. */
+  readonly batchMs: number
+  /** Seconds on the device's clock that what `body` starts takes. */
+  time(body: () => void): Promise<number>
+  rates(): Promise<Rates>
+}
+
+/** Bytes of the largest cache of one core, from Linux; 2 MiB where it does not say. */
+function coreCache(): number {
+  try {
+    const text = readFileSync('/sys/devices/system/cpu/cpu0/cache/index2/size', 'utf8').trim()
+    return Number.parseInt(text, 10) * (text.endsWith('M') ? 1 << 20 : 1 << 10)
+  } catch {
+    return 2 << 20
+  }
+}
+
+/** Seconds of a clock: of the wall, or of this process's work, which tells more on a machine that others use. */
+export type Clock = 'wall' | 'cpu'
+const clocks: Readonly<Record<Clock, () => number>> = {
+  wall: () => performance.now() / 1e3,
+  cpu: () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1e6
+  },
+}
+
+function wasm(threads: number, clock: Clock): Machine {
+  const backend = createWasmBackend({ threads })
+  const now = clocks[clock]
+  const machine: Machine = {
+    name: 'wasm',
+    backend,
+    target: wasmTarget,
+    capabilities: undefined,
+    batchMs: 2,
+    time: async (body) => {
+      const start = now()
+      body()
+      return now() - start
+    },
+    rates: async () => {
+      const peaks = await wasmPeaks(threads, now)
+      const found = await programRates(machine, { side: 0 })
+      // Matrix products are multiply-adds here.
+      const product = { product: peaks.flops, productHalf: peaks.flops }
+      return { device: 'wasm', threads, ...peaks, ...found, ...product, fastBytes: coreCache(), sharesUnits: true }
+    },
+  }
+  return machine
+}
+
+/** What 16 multiprocessors of an H200 that form a cluster hold in shared memory and registers. */
+const clusterBytes = 16 * ((227 << 10) + (256 << 10))
+
+function cuda(index: number): Machine {
+  const backend: CudaBackend = createCudaBackend({ index })
+  const time = async (body: () => void): Promise<number> => backend.timed(body) / 1e3
+  const machine: Machine = {
+    name: 'cuda',
+    backend,
+    target: cudaTargetWith(backend.hasLibrary, backend.hasClusters),
+    capabilities: undefined,
+    batchMs: 5,
+    time,
+    rates: async () => {
+      const peaks = await cudaPeaks(backend, time)
+      const found = await programRates(machine, { side: 8192 })
+      const product = {
+        product: Math.max(found.product, peaks.flops),
+        productHalf: Math.max(found.productHalf, peaks.flops),
+      }
+      return { device: 'cuda', ...peaks, ...found, ...product, fastBytes: clusterBytes, sharesUnits: false }
+    },
+  }
+  return machine
+}
+
+async function webgpu(): Promise<Machine> {
+  const backend = await createWebgpuBackend({
+    powerPreference: 'high-performance',
+    dawn: ['disable-dawn-features=timestamp_quantization', 'enable-dawn-features=allow_unsafe_apis'],
+  })
+  const time = async (body: () => void): Promise<number> => {
+    await backend.settled()
+    const start = performance.now()
+    body()
+    await backend.settled()
+    return (performance.now() - start) / 1e3
+  }
+  const machine: Machine = {
+    name: 'webgpu',
+    backend,
+    target: webgpuTarget(...backend.planningLimits),
+    capabilities: webgpuCapabilities,
+    batchMs: 40,
+    time,
+    rates: async () => {
+      const peaks = await webgpuPeaks(backend, time)
+      const found = await programRates(machine, { side: 2048 })
+      const product = {
+        product: Math.max(found.product, peaks.flops),
+        productHalf: Math.max(found.productHalf, peaks.flops),
+      }
+      // A workgroup holds its registers and its shared memory.
+      const fastBytes = (256 << 10) + backend['device'].caps.maxSharedBytes
+      return { device: 'webgpu', ...peaks, ...found, ...product, fastBytes, sharesUnits: false }
+    },
+  }
+  return machine
+}
+
+/** Opens a device. Throws E_DEVICE where it is missing. */
+export async function openMachine(name: MachineName, options: { threads: number; index: number; clock: Clock }): Promise<Machine> {
+  if (name === 'wasm') return wasm(options.threads, options.clock)
+  return name === 'cuda' ? cuda(options.index) : webgpu()
+}
