@@ -35,7 +35,12 @@ function filesUnder(folder, extension) {
 }
 
 function checkFiles() {
-  const files = [...filesUnder('src', '.ts'), ...filesUnder('test', '.ts'), ...filesUnder('bench', '.mjs')]
+  const files = [
+    ...filesUnder('src', '.ts'),
+    ...filesUnder('test', '.ts'),
+    ...filesUnder('bench', '.mjs'),
+    ...filesUnder('bench', '.ts'),
+  ]
   for (const path of files) {
     const text = readFileSync(path, 'utf8').replace(/^#!.*\n/, '')
     const opening = /^\s*(\/\*[\s\S]*?\*\/|\/\/.*)/.exec(text)?.[1] ?? ''

@@ -135,7 +135,10 @@ async function webgpu(): Promise<Machine> {
 }
 
 /** Opens a device. Throws E_DEVICE where it is missing. */
-export async function openMachine(name: MachineName, options: { threads: number; index: number; clock: Clock }): Promise<Machine> {
+export async function openMachine(
+  name: MachineName,
+  options: { threads: number; index: number; clock: Clock },
+): Promise<Machine> {
   if (name === 'wasm') return wasm(options.threads, options.clock)
   return name === 'cuda' ? cuda(options.index) : webgpu()
 }
