@@ -127,7 +127,7 @@ async function webgpu(): Promise<Machine> {
         productHalf: Math.max(found.productHalf, peaks.flops),
       }
       // A workgroup holds its registers and its shared memory.
-      const fastBytes = (256 << 10) + backend['device'].caps.maxSharedBytes
+      const fastBytes = (256 << 10) + backend['device'].gpu.limits.maxComputeWorkgroupStorageSize
       return { device: 'webgpu', ...peaks, ...found, ...product, fastBytes, sharesUnits: false }
     },
   }
