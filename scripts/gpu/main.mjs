@@ -88,7 +88,7 @@ if (parts.includes('sums')) {
   result.sums = await checkSums(open, {
     report: (title, error, why) => {
       if (why !== undefined) console.log(`WRONG ${title}: ${why}`)
-      else console.log(`  ${error.toFixed(3)} bounds  ${title}`)
+      else console.log(`  ${error === undefined ? 'right       ' : `${error.toFixed(3)} bounds`}  ${title}`)
     },
   })
   console.log(`sums: ${result.sums.filter((r) => r.why === undefined).length} of ${result.sums.length}`)

@@ -24,6 +24,10 @@ const columns = 16
 /** Programs' share of a line that a block could hold: several stand on a multiprocessor, and there are enough of them. */
 const share = 8
 
+/** The part of what a block could hold that one block is given of totals, while all others wait. */
+const totalsShare = 2
+
+const powerAbove = (n: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, n)))
 const powerBelow = (n: number): number => 2 ** Math.floor(Math.log2(Math.max(1, n)))
 
 type ScanAttrs = NodeOf<'scan'>['attrs']
@@ -54,9 +58,10 @@ class LongScans {
     return Math.floor(fast / (4 * beside)) * (beside > 1 ? 2 : 1)
   }
 
-  isLong({ shape, attrs, dtype }: NodeOf<'scan'>): boolean {
+  /** Whether a line is longer than a part of what a block holds. */
+  isLong({ shape, attrs, dtype }: NodeOf<'scan'>, part = 1): boolean {
     const n = shape[attrs.axis] ?? 0
-    if (sizeOf(shape) === 0 || n <= this.room(shape, attrs.axis, dtype)) return false
+    if (sizeOf(shape) === 0 || n * part <= this.room(shape, attrs.axis, dtype)) return false
     return n > this.chunkOf(shape, attrs, dtype)
   }
 
@@ -70,9 +75,9 @@ class LongScans {
   }
 
   /** A scan, in stages where its line is long. */
-  scan(x: Node, attrs: ScanAttrs): Node {
+  scan(x: Node, attrs: ScanAttrs, part = 1): Node {
     const plain = makeNode('scan', [x], attrs)
-    if (!this.isLong(plain)) return plain
+    if (!this.isLong(plain, part)) return plain
     // Scans carry f32 where halves are stored.
     const dtype = computeDType(x.dtype)
     const wide = dtype === x.dtype ? x : makeNode('cast', [x], { dtype })
@@ -100,8 +105,11 @@ class LongScans {
       const ended = reverse
         ? this.padded(sliceAxis(x, axis, chunk, n), attrs, 0, whole - (n - chunk))
         : sliceAxis(x, axis, 0, whole)
-      const totals = this.padded(this.totals(ended, attrs, chunk), attrs, reverse ? 1 : 0, reverse ? 0 : 1)
-      return finished(this.scan(totals, { combiner, axis, reverse, exclusive: true }), x, reverse)
+      // A power of two of them suits a block.
+      const totals = this.padded(this.totals(ended, attrs, chunk), attrs, 0, powerAbove(count - 1) - (count - 1))
+      const prefixes = this.scan(totals, { combiner, axis, reverse, exclusive: false }, totalsShare)
+      const own = sliceAxis(prefixes, axis, 0, count - 1)
+      return finished(this.padded(own, attrs, reverse ? 0 : 1, reverse ? 1 : 0), x, reverse)
     }
     // Chunks count from where the scan begins.
     const inOrder = reverse ? flip(x, axis) : x

@@ -103,6 +103,19 @@ function withShared(body: Body, roles: Roles, target: TargetInfo, rows: number):
 /** Columns of a program that reads whole lines from memory. */
 const lineColumns = 64
 
+/** Lines that a program of strict scans holds at most in the memory its block shares; undefined without any. */
+export function mostLines(body: Body, roles: Roles, { lineBytes }: TargetInfo): number | undefined {
+  let most: number | undefined
+  if (lineBytes === undefined) return most
+  for (const l of body.lets) {
+    if (l.op.kind !== 'scan') continue
+    const length = 2 ** Math.ceil(Math.log2(roles.extents.get(l.op.axis) ?? 1))
+    const lines = lineBytes.strict / (Math.max(4, dtypeBytes(l.dtype)) * length)
+    most = Math.min(most ?? lines, Math.max(1, 2 ** Math.floor(Math.log2(lines))))
+  }
+  return most
+}
+
 /** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
 export function reductionPoints(body: Body, roles: Roles, target: TargetInfo, partial = false): number {
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)

@@ -9,7 +9,7 @@ import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { dependsOn, foldAxes } from '../plan/split.ts'
 import type { TargetInfo } from '../plan/target.ts'
 import { computeDType } from '../types/dtype.ts'
-import { elementPoints, parallelGrid, reductionPoints } from './blocks.ts'
+import { elementPoints, mostLines, parallelGrid, reductionPoints } from './blocks.ts'
 import { lowerChunks } from './chunks.ts'
 import { axesUsed, kernelOf, recompute, zeroOf } from './kernelOf.ts'
 import type { Launch, PartialBuffer } from './launch.ts'
@@ -20,8 +20,10 @@ import { rowLoop } from './rowLoop.ts'
 export function lowerStraight(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
   if (roles.split.size > 0) return lowerSplit(name, body, roles, target, mode)
   if (roles.chunks !== undefined) return lowerChunks(name, body, roles, roles.chunks, target, mode)
-  const points =
+  const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
+  const wanted =
     roles.kind === 'elementwise' ? elementPoints(body, roles, target) : reductionPoints(body, roles, target)
+  const points = most === undefined ? wanted : Math.min(wanted, most)
   const rows = roles.kind === 'elementwise' ? target.sharedRows : 1
   const main = kernelOf(name, body, parallelGrid(body, roles, points, rows), body.lets, mode, new Params(), [])
   return { main, finishing: [], partials: [] }

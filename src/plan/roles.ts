@@ -190,8 +190,15 @@ export function analyse(
   if (row.size > 0 && held * 4 > target.rowBytes && target.rereadShare === undefined)
     return refuse('row-too-long', `rows of ${held} elements do not stay resident`)
 
+  const scans = body.lets.some((l) => l.op.kind === 'scan')
   const contiguous = unitAxis(body)
   const byColumns = contiguous !== undefined && parallel.has(contiguous)
+  // A scan's program is one block: what folds much below it would keep few blocks busy.
+  const whole = heldPoints(body, extents, new Set([...row, ...reduced]))
+  const programs = pointsOf(extents, parallel) / (byColumns ? target.partialColumns : 1)
+  const most = (target.lineBytes?.fast ?? Number.POSITIVE_INFINITY) / 4
+  if (scans && whole > Math.max(held, most) && programs < target.minPrograms)
+    return refuse('row-too-long', `a scan over folds of ${whole} elements would be one block of threads`)
   const analysis = { body, target, mode, extents, row, parallel, lets, folds, byColumns, aligned }
   const cut = splitReductions(analysis)
   if (!cut.ok) return cut
@@ -199,7 +206,7 @@ export function analyse(
   const over = tooManyBound(body, split, target) ?? tooMuchHeld(analysis, reduced, split, splitBy)
   if (over !== undefined) return over
   const loops = split.size > 0 && splitBy !== 'every-index'
-  const inBlock = mode === 'strict' || loops || body.lets.some((l) => l.op.kind === 'scan')
+  const inBlock = mode === 'strict' || loops || scans
   const room = inBlock ? (target.blockRowBytes ?? target.rowBytes) : target.rowBytes
   const isCut = row.size > 0 && held * 4 > room
   if (isCut && foldsAcross(body, row) && passesOver(body, lets, row, false) > 1)

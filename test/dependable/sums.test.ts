@@ -2,7 +2,7 @@
  * Long sums and running sums are accurate: in fast mode within 4 log2(n) 2^-24 sum|x|, in strict mode what the reference defines, bit for
  * bit, on every device. Sites, as accumulators that were folded in order over many terms: the reference's folds and scans; on WebAssembly
  * folds in registers (scalar, vectors along the sum, vectors beside it), folds in tiles (rows far apart), cut folds with their
- * finishing stages and scans; on GPUs loops over chunks of registers (`closeChunk`), cut folds and strict scans. The kernel
+ * finishing stages and scans; on GPUs loops over chunks of registers (`closeChunk`), cut folds, scans of lines that one thread holds and of lines that no block holds. The kernel
  * interpreter accumulates in double precision.
  */
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -32,10 +32,17 @@ const running: readonly Summing[] = [
   { shape: [5, 5000], axis: 1, running: { reverse: true } },
   { shape: [3000, 33], axis: 0, running: { exclusive: true } },
 ]
+/** Columns wide enough that one thread holds a whole line, where few programs are enough. */
+const heldByThreads: readonly Summing[] = [
+  { shape: [32, 1200], axis: 0, running: {} },
+  { shape: [29, 1100], axis: 0, running: { reverse: true } },
+]
+const fewPrograms = { minPrograms: 2 }
 /** A software GPU takes seconds for scans of many lines. */
 const onSoftware: readonly Summing[] = [
   ...sums.filter(({ shape }) => shape.length < 3 && (shape[0] ?? 0) !== 40),
   { shape: [3, 5000], axis: 1, running: {} },
+  { shape: [40_000], axis: 0, running: {} },
 ]
 const longRunning: Summing = { shape: [100_001], axis: 0, running: {} }
 
@@ -140,7 +147,10 @@ test.each(modes)('moments of 100,000 numbers near 10,000 and of one number, %s',
 })
 
 test.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', { timeout: 120_000 }, async () => {
-  const all = compileAll([...sums, ...running], cudaTarget)
+  const all = [
+    ...compileAll([...sums, ...running, longRunning], cudaTarget),
+    ...compileAll(heldByThreads, { ...cudaTarget, ...fewPrograms }),
+  ]
   const kernels = all.flatMap(({ program }) =>
     program.steps.flatMap((step) => (step.kind === 'kernel' ? [step.kernel] : [])),
   )
@@ -160,7 +170,10 @@ describe('on a software GPU', () => {
     skip(typeof machine === 'string', String(machine))
     const open = machine
     if (typeof open === 'string') return
-    const all = compileAll(onSoftware, webgpuTarget(12))
+    const all = [
+      ...compileAll(onSoftware, webgpuTarget(12)),
+      ...compileAll(heldByThreads, { ...webgpuTarget(12), ...fewPrograms }),
+    ]
     expect(
       await faults(all, (c, x) => one(executeWgsl(open, c.program, [x])), ['one before many', 'near 10,000']),
     ).toEqual([])

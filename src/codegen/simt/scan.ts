@@ -7,7 +7,7 @@ import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
 import { strictChunk } from '../../scalar/summation.ts'
-import { computeDType, isFloat } from '../../types/dtype.ts'
+import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { constant, mergeEx, roundTo } from './arith.ts'
 import {
   add,
@@ -69,6 +69,7 @@ function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayou
   const own = digitOf(a.bits)
   const digit = reverse ? sub(int(threads - 1), own) : own
   const place = (d: Ex): Ex => add(mul(digitOf(rest), int(threads)), d)
+  const grouped = repeatsInOrder(a, combiner, dtype)
   const order = (n: number): number[] => Array.from({ length: n }, (_, i) => (reverse ? n - 1 - i : i))
   forRegisters(
     scope,
@@ -77,7 +78,14 @@ function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayou
     (lanes, body) => {
       const carry = unit.name('before')
       body.push({ k: 'var', name: carry, type: t, value: identity })
-      for (const rep of order(a.reps)) {
+      // Of repeats that are too many to fold in order, what the groups before give.
+      const earlier = grouped < a.reps ? unit.name('earlier') : undefined
+      if (earlier !== undefined) body.push({ k: 'var', name: earlier, type: t, value: identity })
+      for (const [turn, rep] of order(a.reps).entries()) {
+        if (earlier !== undefined && turn > 0 && turn % grouped === 0) {
+          body.push({ k: 'assign', to: v(t, earlier), value: merge(v(t, earlier), v(t, carry)) })
+          body.push({ k: 'assign', to: v(t, carry), value: identity })
+        }
         const total = unit.name('total')
         body.push({ k: 'var', name: total, type: t, value: identity })
         for (const lane of order(a.vec)) {
@@ -121,12 +129,23 @@ function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayou
         }
         for (let lane = 0; lane < a.vec; lane++) {
           const to = registerAt(result, registerIndex(layout, axes, at(lanes, a, rep, lane)))
-          body.push({ k: 'assign', to, value: merge(v(t, before), to) })
+          const whole = merge(v(t, before), to)
+          body.push({ k: 'assign', to, value: earlier === undefined ? whole : merge(v(t, earlier), whole) })
         }
         if (threads === 1) body.push({ k: 'assign', to: v(t, carry), value: merge(v(t, carry), v(t, total)) })
       }
     },
   )
+}
+
+/**
+ * Repeats that a scan folds in order: all of them, unless so many additions one upon another are more than the bound on a running sum of
+ * as many terms allows (docs/numerics.md, "Modes"); then about the root of their number.
+ */
+function repeatsInOrder(a: AxisLayout, combiner: 'sum' | 'prod' | 'max' | 'min', dtype: DType): number {
+  const isRounded = isFloat(dtype) && (combiner === 'sum' || combiner === 'prod')
+  const additions = a.vec - 1 + (a.reps - 1) + (threadsOf(a) > 1 ? Math.log2(threadsOf(a)) + 1 : 0)
+  return isRounded && additions > 4 * Math.log2(a.size) ? Math.ceil(Math.sqrt(a.reps)) : a.reps
 }
 
 /**

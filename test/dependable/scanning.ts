@@ -1,0 +1,80 @@
+/** Scans of every kind: their graphs, numbers that show what goes wrong, and how results compare with the reference. */
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import * as c from '../../src/compose/index.ts'
+import { makeNode, param, withContext } from '../../src/graph/build.ts'
+import type { Graph } from '../../src/graph/node.ts'
+import type { NumericsMode } from '../../src/kernel/ir.ts'
+import { writeElement } from '../../src/scalar/host.ts'
+import { type DType, isFloat, isWide } from '../../src/types/dtype.ts'
+import { type HostArray, hostArray } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { difference } from '../random/execute.ts'
+
+export interface Case {
+  readonly shape: readonly number[]
+  readonly axis: number
+  readonly combiner: 'sum' | 'prod' | 'max' | 'min'
+  readonly dtype: DType
+  readonly reverse?: boolean
+  readonly exclusive?: boolean
+  /** Computed on the way in, and of the result. */
+  readonly fused?: boolean
+}
+
+export const nameOf = (k: Case): string =>
+  `${k.combiner} of ${k.dtype}[${k.shape}] along ${k.axis}${k.reverse === true ? ' reverse' : ''}${k.exclusive === true ? ' exclusive' : ''}`
+
+export const graphOf = ({
+  shape,
+  axis,
+  combiner,
+  dtype,
+  reverse = false,
+  exclusive = false,
+  fused = false,
+}: Case): Graph =>
+  withContext(() => {
+    const x = param(0, shape, dtype)
+    const scanned = makeNode('scan', [fused ? c.neg(x) : x], { combiner, axis, reverse, exclusive })
+    return { params: [x], outputs: [fused ? c.max(scanned, x) : scanned], effects: [] }
+  })
+
+/** Numbers whose sums need every bit, products near one, and now and then what is no number. */
+export function valuesOf({ shape, combiner, dtype }: Case): HostArray {
+  let state = 2025
+  const next = (): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return state / 2 ** 32
+  }
+  const out = hostArray(dtype, sizeOf(shape))
+  for (let i = 0; i < out.length; i++) {
+    const r = next()
+    const v = !isFloat(dtype)
+      ? Math.floor(r * 200)
+      : combiner === 'prod'
+        ? 1 + (r - 0.5) / 64
+        : combiner === 'sum'
+          ? r - 0.3
+          : i % 997 === 996
+            ? Number.NaN
+            : i % 501 === 500
+              ? Number.NEGATIVE_INFINITY
+              : 100 * r
+    writeElement(out, dtype, i, isWide(dtype) ? BigInt(v) : v)
+  }
+  return out
+}
+
+/** What is wrong with a result: a bit in strict mode, or where no rounding shows; else an error above the bound. */
+export function faultOf(k: Case, mode: NumericsMode, x: HostArray, got: HostArray): string | undefined {
+  const graph = graphOf(k)
+  const [expected] = evaluateGraph(graph, [x], { rounding: mode === 'strict' ? 'strict' : 'dtype' }).map(toHostArray)
+  if (expected === undefined) return 'no result'
+  const n = k.shape[k.axis] ?? 1
+  const exact = mode === 'strict' || !isFloat(k.dtype) || k.combiner === 'max' || k.combiner === 'min'
+  const sumBound = { f64: 2 ** -48, f32: 2 ** -24, f16: 2 ** -11, bf16: 2 ** -8 }
+  const unit = isFloat(k.dtype) ? sumBound[k.dtype as keyof typeof sumBound] : 0
+  const scale = k.combiner === 'sum' ? n : 3
+  const why = difference(got, expected, k.dtype, exact ? undefined : 4 * Math.log2(n) * unit * scale)
+  return why === undefined ? undefined : `${nameOf(k)}, ${mode}: ${why}`
+}
