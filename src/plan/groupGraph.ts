@@ -4,16 +4,65 @@ import { Heap } from './heap.ts'
 export class GroupGraph {
   private readonly succ = new Map<number, Set<number>>()
   private readonly pred = new Map<number, Set<number>>()
+  /** Numbers that grow along every edge, each once; made when a path is first asked for, and kept so from then on. */
+  private ranks: Map<number, number> | undefined
+  private nextRank = 0
+  /** Groups that searches for paths went through so far. */
+  visited = 0
 
-  add(id: number): void {
+  /** `rank`: one that a removed group had, where the new one is to stand. */
+  add(id: number, rank?: number): void {
     this.succ.set(id, new Set())
     this.pred.set(id, new Set())
+    this.ranks?.set(id, rank ?? this.nextRank++)
   }
 
   connect(from: number, to: number): void {
-    if (from === to) return
-    this.succ.get(from)?.add(to)
+    const successors = this.succ.get(from)
+    if (from === to || successors === undefined || successors.has(to)) return
+    if (this.ranks !== undefined) this.rankAbove(this.ranks, from, to)
+    successors.add(to)
     this.pred.get(to)?.add(from)
+  }
+
+  /** Where a group stands among the others, once that is known. */
+  rankOf(id: number): number | undefined {
+    return this.ranks?.get(id)
+  }
+
+  /**
+   * Ranks `to` behind `from`: of what stands between the two, what leads to `from` comes before what `to` leads to (Pearce and Kelly, A
+   * dynamic topological sort algorithm for directed acyclic graphs, 2007).
+   */
+  private rankAbove(ranks: Map<number, number>, from: number, to: number): void {
+    const rank = (id: number): number => ranks.get(id) ?? 0
+    const [least, most] = [rank(to), rank(from)]
+    if (most < least) return
+    const reached = (root: number, next: (id: number) => ReadonlySet<number>): number[] => {
+      const seen = new Set([root])
+      const stack = [root]
+      for (let n = stack.pop(); n !== undefined; n = stack.pop())
+        for (const s of next(n))
+          if (!seen.has(s) && rank(s) > least && rank(s) < most) {
+            seen.add(s)
+            stack.push(s)
+          }
+      this.visited += seen.size
+      return [...seen].sort((p, q) => rank(p) - rank(q))
+    }
+    const before = reached(from, (n) => this.predecessors(n))
+    const after = reached(to, (n) => this.successors(n))
+    const inOrder = [...before, ...after]
+    const places = inOrder.map(rank).sort((p, q) => p - q)
+    for (const [i, id] of inOrder.entries()) ranks.set(id, places[i] ?? 0)
+  }
+
+  private ranked(): ReadonlyMap<number, number> {
+    if (this.ranks === undefined) {
+      this.ranks = new Map(this.order(() => 0).map((id, i) => [id, i]))
+      this.nextRank = this.ranks.size
+    }
+    return this.ranks
   }
 
   successors(id: number): ReadonlySet<number> {
@@ -39,15 +88,20 @@ export class GroupGraph {
 
   /** Whether `to` can be reached from `from` through at least one group in between. */
   hasIndirectPath(from: number, to: number): boolean {
+    const ranks = this.ranked()
+    const rank = (id: number): number => ranks.get(id) ?? 0
+    const most = rank(to)
+    if (rank(from) >= most) return false
     let entered = false
     for (const p of this.predecessors(to)) entered ||= p !== from
     if (!entered) return false
-    const stack = [...this.successors(from)].filter((s) => s !== to)
+    const stack = [...this.successors(from)].filter((s) => rank(s) < most)
     const seen = new Set(stack)
     for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+      this.visited++
       for (const s of this.successors(n)) {
         if (s === to) return true
-        if (!seen.has(s)) {
+        if (!seen.has(s) && rank(s) < most) {
           seen.add(s)
           stack.push(s)
         }
@@ -68,6 +122,7 @@ export class GroupGraph {
     for (const p of this.predecessors(id)) this.succ.get(p)?.delete(id)
     this.succ.delete(id)
     this.pred.delete(id)
+    this.ranks?.delete(id)
   }
 
   /** Topological order; among the ready, the least by `rank` first. Throws where there is a cycle. */

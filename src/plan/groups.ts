@@ -92,9 +92,11 @@ export class Groups {
   replace(old: readonly Group[], fresh: readonly FreshGroup[]): Group[] {
     const homeless = new Set<Node>()
     for (const g of old) for (const n of g.members) if (this.home.get(n) === g.id) homeless.add(n)
+    // New groups stand where old ones stood: the last of them with the last.
+    const ranks = old.map((g) => this.links.rankOf(g.id))
     for (const g of old) this.drop(g)
-    const made = fresh.map((f) => {
-      const g = this.insert(f.members, undefined, f.made)
+    const made = fresh.map((f, i) => {
+      const g = this.insert(f.members, undefined, f.made, ranks[old.length - fresh.length + i])
       for (const n of f.members) if (homeless.delete(n)) this.home.set(n, g.id)
       return g
     })
@@ -102,10 +104,15 @@ export class Groups {
     return made
   }
 
-  private insert(members: ReadonlySet<Node>, boundary: Group['boundary'], made: Made | undefined): Group {
+  private insert(
+    members: ReadonlySet<Node>,
+    boundary: Group['boundary'],
+    made: Made | undefined,
+    rank?: number,
+  ): Group {
     const g: Group = { id: this.nextId++, members, boundary, outputs: [], inputs: inputsOf(members, boundary), made }
     this.all.set(g.id, g)
-    this.links.add(g.id)
+    this.links.add(g.id, rank)
     for (const x of g.inputs) {
       const set = this.users.get(x) ?? new Set()
       set.add(g.id)

@@ -1,4 +1,5 @@
 /** Pairs of groups in the order in which merging them is tried. It knows nothing of tensors. */
+import { Heap } from './heap.ts'
 
 /** A producer and its consumer, and what speaks for merging them. */
 export interface Pair {
@@ -12,31 +13,30 @@ export interface Pair {
   readonly size: number
 }
 
-/** Negative where `p` is tried after `q`. */
-const compare = (p: Pair, q: Pair): number =>
-  p.saving - q.saving || Number(p.epilogue) - Number(q.epilogue) || q.size - p.size
+/** A pair with the number of those added before it. */
+interface Entry {
+  readonly pair: Pair
+  readonly at: number
+}
+
+/** Negative where `p` is tried before `q`. */
+const compare = ({ pair: p, at: i }: Entry, { pair: q, at: j }: Entry): number =>
+  q.saving - p.saving || Number(q.epilogue) - Number(p.epilogue) || p.size - q.size || j - i
 
 /** Largest saving first; among equals epilogues of products, then the smaller groups, then what was added last. */
 export class MergeQueue {
-  /** Last first. */
-  private readonly pairs: Pair[]
+  private readonly heap = new Heap<Entry>(compare)
+  private added = 0
 
   constructor(pairs: readonly Pair[]) {
-    this.pairs = [...pairs].sort(compare)
+    for (const pair of pairs) this.add(pair)
   }
 
   add(pair: Pair): void {
-    let [low, high] = [0, this.pairs.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      const there = this.pairs[middle]
-      if (there !== undefined && compare(there, pair) <= 0) low = middle + 1
-      else high = middle
-    }
-    this.pairs.splice(low, 0, pair)
+    this.heap.push({ pair, at: this.added++ })
   }
 
   pop(): Pair | undefined {
-    return this.pairs.pop()
+    return this.heap.pop()?.pair
   }
 }

@@ -105,6 +105,8 @@ export interface PlanningWork {
   readonly built: number
   /** Statements of what was built. */
   readonly statements: number
+  /** Groups that searches for paths between groups went through. */
+  readonly visited: number
 }
 
 export interface FusionPlan {

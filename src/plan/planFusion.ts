@@ -104,7 +104,7 @@ export function planFusion(
     bits,
     unpacked,
     takeovers,
-    work: trials.work,
+    work: { ...trials.work, visited: planner.groups.links.visited },
     refused: [...planner.refused.values(), ...refused].filter(
       (r) => !kernels(r.from).some((g) => kernels(r.to).includes(g)),
     ),

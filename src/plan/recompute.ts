@@ -50,8 +50,10 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     return false
   }
   const regions = consumers.map((c) => ({ members: new Set([...c.members, ...chain]), outputs: c.outputs }))
-  // The chain alone, or where that is all of the group the group.
-  const again = { members: chain, outputs: [o], made: chain.size === g.members.size ? g.made : undefined }
+  // What computes it, as a kernel of its own.
+  const alone = chain.size === g.members.size ? undefined : judge.of({ members: chain, outputs: [o] }, true)
+  const made = alone === undefined ? g.made : alone.ok ? alone : undefined
+  const again = { members: chain, outputs: [o], made }
   for (const [i, c] of consumers.entries()) {
     const region = regions[i]
     const refused = region === undefined ? undefined : tooLarge(again, c, region, target)

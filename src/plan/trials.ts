@@ -45,7 +45,7 @@ export class Trials {
     return outcome
   }
 
-  get work(): PlanningWork {
+  get work(): Omit<PlanningWork, 'visited'> {
     const { trials, built, statements } = this
     return { trials, built, statements }
   }

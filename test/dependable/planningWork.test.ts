@@ -1,14 +1,17 @@
 /**
  * Issue: compile time is near-linear. Here: the work of planning, counted (no clocks): regions that were tried, those that were built as
  * kernels because no other had their form (src/plan/forms.ts), and the statements of those.
- * Sites looked at: `Trials.of`, `Judge.build`, `Planner.mergeEdges`, `mergeSiblings`, `tryRecompute`.
+ * And the groups that searches for paths go through, which keep to what stands between the two (`GroupGraph.hasIndirectPath`).
+ * Sites looked at: `Trials.of`, `Judge.build`, `Planner.mergeEdges`, `quickRefusal`, `MergeQueue.add` (a heap), `mergeSiblings`,
+ * `tryRecompute` and `tooLarge` (kernels that are full are not built to find that out: `leastStatements`), `keepGainingCycles`.
  */
 import { describe, expect, test } from 'vitest'
-import { compileGraph } from '../../src/compile/index.ts'
+import { boundOperands, operandLimits } from '../../src/compile/operands.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import type { PlanningWork } from '../../src/plan/plan.ts'
+import { planFusion } from '../../src/plan/planFusion.ts'
 import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
@@ -19,7 +22,7 @@ function workOf(target: TargetInfo, shapes: readonly (readonly number[])[], body
     const params = shapes.map((shape, i) => param(i, shape, 'f32'))
     return { params, outputs: body(params), effects: [] }
   })
-  return compileGraph(graph, { mode: 'fast', target }).plan.work
+  return planFusion(boundOperands(graph, operandLimits(target)), target, 'fast').work
 }
 
 /** So many layers, each with a weight of its own. */
@@ -39,4 +42,42 @@ describe('what repeats itself is built once', () => {
       expect(many.built).toBeLessThan(1.2 * few.built)
       expect(many.statements).toBeLessThan(1.5 * few.statements)
     })
+})
+
+describe('work grows as the program does', () => {
+  const programs: Readonly<Record<string, (n: number) => (p: Node[]) => Node[]>> = {
+    'dependent sums': (n) => (p) => p.map((x) => range(n).reduce((y) => c.add(y, c.sum(y)), x)),
+    'a concatenation of computed parts': (n) => (p) => [
+      c.concat(
+        p.flatMap((x) => range(n).map((i) => c.mul(x, i + 1))),
+        0,
+      ),
+    ],
+    'one value and the one before': (n) => (p) =>
+      p.map(
+        (x) =>
+          range(n).reduce(([a, b], _) => [b, c.unary('sin', c.add(a, b))] as const, [x, c.unary('exp', x)] as const)[1],
+      ),
+  }
+  for (const target of [wasmTarget, cudaTarget])
+    for (const [name, program] of Object.entries(programs))
+      test(`${name} on ${target.name}`, () => {
+        const [few, many] = [200, 800].map((n) => workOf(target, [[64]], program(n)))
+        expect(few).toBeDefined()
+        if (few === undefined || many === undefined) return
+        expect(many.trials).toBeLessThan(5 * few.trials)
+        expect(many.built).toBeLessThan(5 * few.built)
+        expect(many.statements).toBeLessThan(5 * few.statements)
+        expect(many.visited).toBeLessThan(5 * few.visited + 2 * 800)
+      })
+  test('kernels that are full are refused without being built', () => {
+    const { built, statements } = workOf(
+      cudaTarget,
+      [[64]],
+      programs['a concatenation of computed parts']?.(800) ?? ((p) => p),
+    )
+    // One for each part by itself, one for each as it joins others that read the same.
+    expect(built).toBeLessThan(2.5 * 800)
+    expect(statements).toBeLessThan(500 * 800)
+  })
 })
