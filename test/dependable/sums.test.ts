@@ -32,6 +32,13 @@ const running: readonly Summing[] = [
   { shape: [5, 5000], axis: 1, running: { reverse: true } },
   { shape: [3000, 33], axis: 0, running: { exclusive: true } },
 ]
+const longRunning: Summing = { shape: [100_001], axis: 0, running: {} }
+/** Lines that no block of threads holds. */
+const long: readonly Summing[] = [
+  longRunning,
+  { shape: [50_000], axis: 0, running: { reverse: true, exclusive: true } },
+  { shape: [5000, 40], axis: 0, running: { reverse: true } },
+]
 /** Columns wide enough that one thread holds a whole line, where few programs are enough. */
 const heldByThreads: readonly Summing[] = [
   { shape: [32, 1200], axis: 0, running: {} },
@@ -44,7 +51,6 @@ const onSoftware: readonly Summing[] = [
   { shape: [3, 5000], axis: 1, running: {} },
   { shape: [40_000], axis: 0, running: {} },
 ]
-const longRunning: Summing = { shape: [100_001], axis: 0, running: {} }
 
 const modes = ['fast', 'strict'] as const
 
@@ -148,7 +154,7 @@ test.each(modes)('moments of 100,000 numbers near 10,000 and of one number, %s',
 
 test.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', { timeout: 120_000 }, async () => {
   const all = [
-    ...compileAll([...sums, ...running, longRunning], cudaTarget),
+    ...compileAll([...sums, ...running, ...long], cudaTarget),
     ...compileAll(heldByThreads, { ...cudaTarget, ...fewPrograms }),
   ]
   const kernels = all.flatMap(({ program }) =>

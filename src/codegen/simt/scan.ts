@@ -53,6 +53,9 @@ export function lowerScan(scope: Scope, l: LetStmt, out: Block): void {
 const at = (lanes: Lanes, a: AxisLayout, rep: number, lane: number): Lanes =>
   new Map([...lanes, [a.name, { rep: int(rep), lane: int(lane) }]])
 
+/** Repeats that the threads' exchange in a scan of a chunk takes at once: each of its steps waits for two barriers. */
+const repeatsTogether = 4
+
 function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout, out: Block): void {
   const { part, unit, layout } = scope
   invariant(l.op.kind === 'scan', 'not a scan')
@@ -65,11 +68,13 @@ function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayou
   const axes = part.axesOf(l.id)
   const threads = threadsOf(a)
   const rest = Array.from({ length: Math.log2(layout.threads) }, (_, b) => b).filter((b) => !a.bits.includes(b))
-  const line = unit.scratch(t, layout.threads, '_scan')
+  const grouped = repeatsInOrder(a, combiner, dtype)
+  const batch = part.axis(a.name).role === 'grid' && threads > 1 && grouped === a.reps ? repeatsTogether : 1
+  const line = unit.scratch(t, layout.threads * Math.min(batch, a.reps), '_scan')
   const own = digitOf(a.bits)
   const digit = reverse ? sub(int(threads - 1), own) : own
-  const place = (d: Ex): Ex => add(mul(digitOf(rest), int(threads)), d)
-  const grouped = repeatsInOrder(a, combiner, dtype)
+  const place = (d: Ex, i: number): Ex =>
+    shared(line, add(add(mul(digitOf(rest), int(threads)), d), int(i * layout.threads)))
   const order = (n: number): number[] => Array.from({ length: n }, (_, i) => (reverse ? n - 1 - i : i))
   forRegisters(
     scope,
@@ -81,57 +86,78 @@ function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayou
       // Of repeats that are too many to fold in order, what the groups before give.
       const earlier = grouped < a.reps ? unit.name('earlier') : undefined
       if (earlier !== undefined) body.push({ k: 'var', name: earlier, type: t, value: identity })
-      for (const [turn, rep] of order(a.reps).entries()) {
+      const repeats = order(a.reps)
+      for (let turn = 0; turn < a.reps; turn += batch) {
         if (earlier !== undefined && turn > 0 && turn % grouped === 0) {
           body.push({ k: 'assign', to: v(t, earlier), value: merge(v(t, earlier), v(t, carry)) })
           body.push({ k: 'assign', to: v(t, carry), value: identity })
         }
-        const total = unit.name('total')
-        body.push({ k: 'var', name: total, type: t, value: identity })
-        for (const lane of order(a.vec)) {
-          const here = at(lanes, a, rep, lane)
-          const x = new Point(scope, here).read(arg)
-          const valid = insideAlong(scope, a.name, here)
-          const to = registerAt(result, registerIndex(layout, axes, here))
-          if (exclusive) body.push({ k: 'assign', to, value: v(t, total) })
-          const term = valid === undefined ? x : select(valid, x, identity)
-          body.push({ k: 'assign', to: v(t, total), value: merge(v(t, total), term) })
-          if (!exclusive) body.push({ k: 'assign', to, value: v(t, total) })
-        }
-        const before = unit.name('lower')
-        if (threads === 1) body.push({ k: 'let', name: before, value: v(t, carry) })
+        const now = repeats.slice(turn, turn + batch)
+        const totals = now.map((rep) => {
+          const total = unit.name('total')
+          body.push({ k: 'var', name: total, type: t, value: identity })
+          for (const lane of order(a.vec)) {
+            const here = at(lanes, a, rep, lane)
+            const x = new Point(scope, here).read(arg)
+            const valid = insideAlong(scope, a.name, here)
+            const to = registerAt(result, registerIndex(layout, axes, here))
+            if (exclusive) body.push({ k: 'assign', to, value: v(t, total) })
+            const term = valid === undefined ? x : select(valid, x, identity)
+            body.push({ k: 'assign', to: v(t, total), value: merge(v(t, total), term) })
+            if (!exclusive) body.push({ k: 'assign', to, value: v(t, total) })
+          }
+          return total
+        })
+        const befores = now.map(() => unit.name('lower'))
+        const before = (i: number): string => befores[i] ?? ''
+        if (threads === 1) body.push({ k: 'let', name: before(0), value: v(t, carry) })
         else {
-          body.push({ k: 'assign', to: shared(line, place(digit)), value: v(t, total) }, { k: 'barrier' })
+          totals.forEach((total, i) => {
+            body.push({ k: 'assign', to: place(digit, i), value: v(t, total) })
+          })
+          body.push({ k: 'barrier' })
           for (let step = 1; step < threads; step *= 2) {
-            const sum = unit.name('sum')
-            const mine = shared(line, place(digit))
-            const theirs = shared(line, place(sub(digit, int(step))))
-            body.push({ k: 'var', name: sum, type: t, value: mine })
+            const sums = now.map(() => unit.name('sum'))
+            sums.forEach((sum, i) => {
+              body.push({ k: 'var', name: sum, type: t, value: place(digit, i) })
+            })
             body.push({
               k: 'if',
               cond: bin('>=', digit, int(step)),
-              body: [{ k: 'assign', to: v(t, sum), value: merge(theirs, v(t, sum)) }],
+              body: sums.map((sum, i) => {
+                const theirs = place(sub(digit, int(step)), i)
+                return { k: 'assign', to: v(t, sum), value: merge(theirs, v(t, sum)) }
+              }),
               otherwise: [],
             })
-            body.push({ k: 'barrier' }, { k: 'assign', to: mine, value: v(t, sum) }, { k: 'barrier' })
+            body.push({ k: 'barrier' })
+            sums.forEach((sum, i) => {
+              body.push({ k: 'assign', to: place(digit, i), value: v(t, sum) })
+            })
+            body.push({ k: 'barrier' })
           }
-          const preceding = unit.name('preceding')
-          body.push({ k: 'var', name: preceding, type: t, value: identity })
-          body.push({
-            k: 'if',
-            cond: bin('>', digit, int(0)),
-            body: [{ k: 'assign', to: v(t, preceding), value: shared(line, place(sub(digit, int(1)))) }],
-            otherwise: [],
+          now.forEach((_, i) => {
+            const preceding = unit.name('preceding')
+            body.push({ k: 'var', name: preceding, type: t, value: identity })
+            body.push({
+              k: 'if',
+              cond: bin('>', digit, int(0)),
+              body: [{ k: 'assign', to: v(t, preceding), value: place(sub(digit, int(1)), i) }],
+              otherwise: [],
+            })
+            body.push({ k: 'let', name: before(i), value: merge(v(t, carry), v(t, preceding)) })
+            body.push({ k: 'assign', to: v(t, carry), value: merge(v(t, carry), place(int(threads - 1), i)) })
           })
-          body.push({ k: 'let', name: before, value: merge(v(t, carry), v(t, preceding)) })
-          body.push({ k: 'assign', to: v(t, carry), value: merge(v(t, carry), shared(line, place(int(threads - 1)))) })
           body.push({ k: 'barrier' })
         }
-        for (let lane = 0; lane < a.vec; lane++) {
-          const to = registerAt(result, registerIndex(layout, axes, at(lanes, a, rep, lane)))
-          const whole = merge(v(t, before), to)
-          body.push({ k: 'assign', to, value: earlier === undefined ? whole : merge(v(t, earlier), whole) })
-        }
+        now.forEach((rep, i) => {
+          for (let lane = 0; lane < a.vec; lane++) {
+            const to = registerAt(result, registerIndex(layout, axes, at(lanes, a, rep, lane)))
+            const whole = merge(v(t, before(i)), to)
+            body.push({ k: 'assign', to, value: earlier === undefined ? whole : merge(v(t, earlier), whole) })
+          }
+        })
+        const [total = ''] = totals
         if (threads === 1) body.push({ k: 'assign', to: v(t, carry), value: merge(v(t, carry), v(t, total)) })
       }
     },
