@@ -8,7 +8,7 @@ const ground = [...base, 'scalar', 'index']
 const upToGraph = [...ground, 'graph']
 const upToCompose = [...upToGraph, 'compose']
 const upToKernel = [...ground, 'kernel']
-const upToPlan = [...upToGraph, 'kernel', 'plan']
+const upToPlan = [...upToGraph, 'kernel', 'target', 'plan']
 
 /** Report data: plain records that the passes fill in and `report` renders. */
 const reportData = 'report/data.ts'
@@ -30,7 +30,7 @@ const floors = {
   kernel: ground,
   report: base,
   target: [...base, 'scalar'],
-  plan: [...upToGraph, 'kernel', reportData],
+  plan: [...upToGraph, 'kernel', 'target', reportData],
   lower: [...upToPlan, reportData],
   runtime: upToKernel,
   'codegen/wasm': upToKernel,

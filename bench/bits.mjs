@@ -17,7 +17,7 @@ const at = (path) => new URL(path, buildAt(options.build)).href
 const compose = await import(at('compose/index.js'))
 const { param, withContext } = await import(at('graph/build.js'))
 const { compileGraph } = await import(at('compile/index.js'))
-const { wasmTarget } = await import(at('plan/target.js'))
+const { wasmTarget } = await import(at('target/wasm.js'))
 const { createWasmBackend } = await import(at('backends/wasm/backend.js'))
 
 const n = 2 ** 24

@@ -20,7 +20,7 @@ const lib = await import(at('index.js'))
 const { compileGraph } = await import(at('compile/index.js'))
 const { rewriteGraph } = await import(at('rewrite/index.js'))
 const { planFusion } = await import(at('plan/planFusion.js'))
-const { wasmTarget } = await import(at('plan/target.js'))
+const { wasmTarget } = await import(at('target/wasm.js'))
 const { createWasmBackend } = await import(at('backends/wasm/backend.js'))
 const { printKernel } = await import(at('kernel/print.js'))
 

@@ -7,7 +7,6 @@ import { placed } from './api/place.ts'
 import { registerDevice } from './api/session.ts'
 import { type CudaOptions, createCudaBackend } from './backends/cuda/backend.ts'
 import { UserError } from './diagnostics/errors.ts'
-import { cudaTargetWith } from './plan/target.ts'
 
 export type { Device } from './api/device.ts'
 
@@ -34,7 +33,7 @@ const open = new Map<string, Device>()
 
 function openCuda(settings: CudaOptions): Device {
   const backend = createCudaBackend(settings)
-  return createCompiledDevice('cuda', backend, cudaTargetWith(backend.hasLibrary, backend.hasClusters))
+  return createCompiledDevice('cuda', backend, backend.machine)
 }
 
 /**

@@ -7,7 +7,6 @@ import { located } from './api/place.ts'
 import { registerDevice } from './api/session.ts'
 import { createWebgpuBackend, webgpuCapabilities } from './backends/webgpu/backend.ts'
 import { UserError } from './diagnostics/errors.ts'
-import { webgpuTarget } from './plan/target.ts'
 
 export type { Device } from './api/device.ts'
 
@@ -48,7 +47,5 @@ async function opened(options: WebgpuDeviceOptions): Promise<Device> {
     ...(powerPreference === undefined ? {} : { powerPreference }),
     ...(memoryLimit === undefined ? {} : { memoryLimit: byteSize(memoryLimit, 'memoryLimit') }),
   })
-  return registerDevice(
-    createCompiledDevice('webgpu', backend, webgpuTarget(...backend.planningLimits), webgpuCapabilities),
-  )
+  return registerDevice(createCompiledDevice('webgpu', backend, backend.machine, webgpuCapabilities))
 }

@@ -3,7 +3,6 @@ import { createCompiledDevice } from '../../src/api/compiled.ts'
 import { registerDevice } from '../../src/api/session.ts'
 import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
-import { cudaTargetWith, webgpuTarget } from '../../src/plan/target.ts'
 
 /** Programs prepared, with the inputs of their last run. */
 class Recorded {
@@ -51,7 +50,7 @@ export async function openDevice(name, index) {
     const backend = createCudaBackend({ index })
     const recorded = new Recorded(backend)
     const { properties } = backend
-    const target = cudaTargetWith(backend.hasLibrary)
+    const target = backend.machine
     return {
       name,
       backend,
@@ -78,7 +77,7 @@ export async function openDevice(name, index) {
     dawn: ['disable-dawn-features=timestamp_quantization', 'enable-dawn-features=allow_unsafe_apis'],
   })
   const recorded = new Recorded(backend)
-  const target = webgpuTarget(...backend.planningLimits)
+  const target = backend.machine
   return {
     name,
     backend,
@@ -87,10 +86,11 @@ export async function openDevice(name, index) {
     capabilities: webgpuCapabilities,
     description: backend.description,
     l2Bytes: 60 << 20,
-    sharedBytes: backend.device.caps.maxSharedBytes,
+    sharedBytes: backend.machine.simt.maxSharedBytes,
     device: registerDevice(createCompiledDevice('webgpu', recorded, target, webgpuCapabilities)),
     shareAtMost: (bytes) => {
-      backend.device.caps = { ...backend.device.caps, maxSharedBytes: bytes }
+      const { machine } = backend.device
+      backend.device.machine = { ...machine, simt: { ...machine.simt, maxSharedBytes: bytes } }
     },
     // The host hears of the end of work a millisecond late.
     batchMs: 150,

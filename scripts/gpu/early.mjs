@@ -5,7 +5,7 @@
 import { createCompiledDevice } from '../../src/api/compiled.ts'
 import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import * as api from '../../src/index.ts'
-import { cudaTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import { median } from './measure.mjs'
 import { leaves, makeInputs, rows, size } from './rows.mjs'
 

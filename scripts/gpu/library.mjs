@@ -1,7 +1,7 @@
 /** The device's library of matrix products: right against float64 in every layout, and its rates beside those of our kernels. */
 import { createCompiledDevice } from '../../src/api/compiled.ts'
 import * as api from '../../src/index.ts'
-import { cudaTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import { leaves, makeInputs } from './rows.mjs'
 
 /** A target that gives the library whatever it can. */

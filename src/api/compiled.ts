@@ -3,8 +3,8 @@
 import { type Capabilities, checkCapabilities } from '../compile/capability.ts'
 import { compileGraph } from '../compile/index.ts'
 import { compileFor } from '../compile/prepare.ts'
-import type { TargetInfo } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
+import type { Machine } from '../target/machine.ts'
 import type { Device, DeviceName } from './device.ts'
 import { largestOf, withLargest } from './largest.ts'
 import { giveWeight, takeWeight } from './reclaim.ts'
@@ -13,7 +13,7 @@ import { giveWeight, takeWeight } from './reclaim.ts'
 export function createCompiledDevice(
   name: DeviceName,
   backend: Backend,
-  target: TargetInfo,
+  target: Machine,
   capabilities?: Capabilities,
 ): Device {
   let known = target

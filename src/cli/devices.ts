@@ -6,8 +6,9 @@ import { hasSimd, type MultiplyAdd, relaxedMultiplyAdd, sharesMemory } from '../
 import { createWebgpuBackend, webgpuCapabilities } from '../backends/webgpu/backend.ts'
 import type { Capabilities } from '../compile/capability.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
-import { cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../plan/target.ts'
 import type { Backend } from '../runtime/backend.ts'
+import type { Machine } from '../target/machine.ts'
+import { wasmTarget } from '../target/wasm.ts'
 import { type Console, printData } from './console.ts'
 import { bold, green, yellow } from './style.ts'
 
@@ -18,7 +19,7 @@ export type DeviceName = (typeof deviceNames)[number]
 /** A backend with what compiling for it goes by. */
 export interface OpenDevice {
   readonly backend: Backend
-  readonly target: TargetInfo
+  readonly target: Machine
   readonly capabilities: Capabilities | undefined
 }
 
@@ -40,11 +41,11 @@ export async function openDevice(device: DeviceName, options: OpenOptions): Prom
       return undefined
     case 'cuda': {
       const backend = createCudaBackend(options)
-      return { backend, target: cudaTargetWith(backend.hasLibrary, backend.hasClusters), capabilities: undefined }
+      return { backend, target: backend.machine, capabilities: undefined }
     }
     case 'webgpu': {
       const backend = await createWebgpuBackend()
-      return { backend, target: webgpuTarget(...backend.planningLimits), capabilities: webgpuCapabilities }
+      return { backend, target: backend.machine, capabilities: webgpuCapabilities }
     }
   }
 }

@@ -7,12 +7,15 @@ import { compileModule } from '../codegen/wasm/kernel.ts'
 import { checkCapabilities } from '../compile/capability.ts'
 import { InternalError } from '../diagnostics/errors.ts'
 import { printKernel } from '../kernel/print.ts'
-import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../plan/target.ts'
 import { counted } from '../report/format.ts'
 import { bufferOf, commandsOf, overlapping } from '../runtime/commands.ts'
 import type { BufferSource, KernelStep, Program, RegionStep } from '../runtime/program.ts'
 import { innerPrograms, kernelsOf } from '../runtime/region.ts'
+import { cudaTarget } from '../target/cuda.ts'
+import type { Machine } from '../target/machine.ts'
 import { cudaSimt, webgpuSimt } from '../target/simt.ts'
+import { wasmTarget } from '../target/wasm.ts'
+import { webgpuTarget } from '../target/webgpu.ts'
 import type { HostArray } from '../types/host.ts'
 import { type Console, printData } from './console.ts'
 import { writeBytes } from './files.ts'
@@ -152,7 +155,7 @@ function describe(program: Program, kernelNumber: (s: KernelStep) => number, con
   }
 }
 
-const targets: Readonly<Record<EmitTarget, TargetInfo>> = {
+const targets: Readonly<Record<EmitTarget, Machine>> = {
   cuda: cudaTarget,
   // Every parameter is a storage buffer to whoever runs what is written.
   wgsl: { ...webgpuTarget(), valueBuffers: 0 },

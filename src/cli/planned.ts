@@ -9,7 +9,9 @@ import type { Compiled } from '../compile/index.ts'
 import { compileFor } from '../compile/prepare.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
-import { cudaTarget, cudaTargetWith, webgpuDefaults, webgpuTarget } from '../plan/target.ts'
+import { cudaTarget } from '../target/cuda.ts'
+import type { SimtTarget } from '../target/machine.ts'
+import { webgpuTarget } from '../target/webgpu.ts'
 import type { Console } from './console.ts'
 import { cudaMissing, type DeviceName } from './devices.ts'
 import { compile, type PrepareOptions } from './session.ts'
@@ -51,35 +53,34 @@ export async function planFor(
       })
     case 'webgpu': {
       checkCapabilities(graph, device, webgpuCapabilities)
-      const { limits, ...adapter } = await adapterLimits()
-      const { storageBuffers, alignment, threads, sharedBytes, valueBytes, arenaBytes } = limits
-      const most = valueBytes === undefined ? '' : `; ${valueBytes} B a value`
+      const { machine, ...adapter } = await adapterMachine()
+      const { maxBuffers: storageBuffers, alignment, mostBytes } = machine
+      const { maxThreads: threads, maxSharedBytes: sharedBytes } = machine.simt
+      // Without an adapter nothing is known of the bytes it binds.
+      const bytes = adapter.gpu === undefined ? {} : { valueBytes: mostBytes.value, arenaBytes: mostBytes.arena }
+      const limits = { storageBuffers, alignment, threads, sharedBytes, ...bytes }
+      const most = adapter.gpu === undefined ? '' : `; ${mostBytes.value} B a value`
       const text = `${adapter.gpu ?? "WebGPU's default limits"}: ${storageBuffers} buffers a kernel, aligned to ${alignment} B; ${threads} threads a workgroup, which share ${sharedBytes} B${most}`
-      const target = webgpuTarget(storageBuffers, alignment, threads, sharedBytes, valueBytes, arenaBytes)
-      return { compiled: compile(graph, settings, target), plannedFor: { ...adapter, limits, text } }
+      return { compiled: compile(graph, settings, machine), plannedFor: { ...adapter, limits, text } }
     }
     case 'cuda':
       return planForCuda(graph, settings, index)
   }
 }
 
-type AdapterLimits = Pick<PlannedFor, 'gpu' | 'missing' | 'help'> & {
-  /** Without an adapter nothing is known of the bytes it binds. */
-  readonly limits: typeof webgpuDefaults & { readonly valueBytes?: number; readonly arenaBytes?: number }
-}
+type AdapterMachine = Pick<PlannedFor, 'gpu' | 'missing' | 'help'> & { readonly machine: SimtTarget }
 
-/** What planning respects of this machine's adapter; WebGPU's default limits without one. */
-async function adapterLimits(): Promise<AdapterLimits> {
+/** This machine's adapter as planning sees it; WebGPU's default limits without one. */
+async function adapterMachine(): Promise<AdapterMachine> {
   try {
     const backend = await createWebgpuBackend()
-    const [storageBuffers, alignment, threads, sharedBytes, valueBytes, arenaBytes] = backend.planningLimits
-    const gpu = backend.adapter
+    const { adapter: gpu, machine } = backend
     backend.dispose()
-    return { gpu, limits: { storageBuffers, alignment, threads, sharedBytes, valueBytes, arenaBytes } }
+    return { gpu, machine }
   } catch (error) {
     if (!(error instanceof UserError)) throw error
     const { summary, help } = error
-    return { limits: webgpuDefaults, missing: summary, ...(help === undefined ? {} : { help }) }
+    return { machine: webgpuTarget(), missing: summary, ...(help === undefined ? {} : { help }) }
   }
 }
 
@@ -105,10 +106,8 @@ function planForCuda(graph: Graph, settings: PrepareOptions, index: number | und
   }
   const backend = createCudaBackend(index === undefined ? {} : { index })
   try {
-    const { hasLibrary, hasClusters, properties } = backend
-    const { compiled, executable } = compileFor(backend, cudaTargetWith(hasLibrary, hasClusters), (t) =>
-      compile(graph, settings, t),
-    )
+    const { hasLibrary, machine, properties } = backend
+    const { compiled, executable } = compileFor(backend, machine, (t) => compile(graph, settings, t))
     const resources = backend.resources(executable)
     executable.dispose()
     return {

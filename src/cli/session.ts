@@ -6,8 +6,9 @@ import { type CompiledFor, compileFor } from '../compile/prepare.ts'
 import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
 import type { HostTensor } from '../onnx/index.ts'
-import { type TargetInfo, wasmTarget } from '../plan/target.ts'
 import type { Backend, DeviceBuffer, StepTime } from '../runtime/backend.ts'
+import type { Machine } from '../target/machine.ts'
+import { wasmTarget } from '../target/wasm.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type DeviceName, type OpenDevice, type OpenOptions, openDevice } from './devices.ts'
 
@@ -24,7 +25,7 @@ export interface PrepareOptions {
 export const compile = (
   graph: Graph,
   { name, mode, fuse = true }: PrepareOptions,
-  target: TargetInfo = wasmTarget,
+  target: Machine = wasmTarget,
 ): Compiled => compileGraph(graph, { name, mode, fuse, target })
 
 /** A program with its inputs on the device: what a benchmark runs again and again. */

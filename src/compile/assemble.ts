@@ -8,8 +8,8 @@ import { packBits } from '../lower/packed.ts'
 import { lowerScatter } from '../lower/scatter.ts'
 import { lowerUnion } from '../lower/union.ts'
 import { type FusionPlan, membersOf, type PlannedGroup } from '../plan/plan.ts'
-import type { TargetInfo } from '../plan/target.ts'
 import type { Program, ProgramBuffer } from '../runtime/program.ts'
+import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { Assembly } from './assembly.ts'
 import { type Interval, planMemory } from './memory.ts'
@@ -44,7 +44,7 @@ function addGroup(
   a: Assembly,
   group: PlannedGroup,
   launch: number,
-  target: TargetInfo,
+  target: Machine,
   mode: NumericsMode,
 ): Launch | undefined {
   switch (group.kind) {
@@ -125,7 +125,7 @@ export function assemble(
   name: string,
   graph: Graph,
   plan: FusionPlan,
-  target: TargetInfo,
+  target: Machine,
   mode: NumericsMode,
   { donated, over }: Reuse,
   compile: CompileInner<Kept>,

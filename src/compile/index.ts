@@ -5,11 +5,11 @@ import type { Graph, Node } from '../graph/node.ts'
 import { verifyGraph } from '../graph/verify.ts'
 import { verifyKernel } from '../kernel/verify.ts'
 import type { FusionPlan } from '../plan/plan.ts'
-import type { TargetInfo } from '../plan/target.ts'
 import type { FusionReport } from '../report/data.ts'
 import { rewriteGraph } from '../rewrite/index.ts'
 import { verifyProduct } from '../runtime/product.ts'
 import type { Program } from '../runtime/program.ts'
+import type { Machine } from '../target/machine.ts'
 import type { HostArray } from '../types/host.ts'
 import { assemble, type Kept, type Reuse } from './assemble.ts'
 import { boundScans } from './longScans.ts'
@@ -21,7 +21,7 @@ import { checkAssembled, checkStored } from './stored.ts'
 export interface CompileOptions {
   readonly name?: string
   readonly mode: 'fast' | 'strict'
-  readonly target: TargetInfo
+  readonly target: Machine
   /** Inputs whose memory may be overwritten. */
   readonly donated?: readonly boolean[]
   /** `false` gives every operation a kernel of its own: what fusion is compared with. */

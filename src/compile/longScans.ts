@@ -12,9 +12,9 @@ import { makeNode } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
-import type { TargetInfo } from '../plan/target.ts'
 import { combinerIdentity, combinerOp } from '../scalar/ops.ts'
 import { strictChunk } from '../scalar/summation.ts'
+import type { Machine } from '../target/machine.ts'
 import { computeDType, type DType, dtypeBytes, isFloat } from '../types/dtype.ts'
 import { type Shape, sizeOf } from '../types/shape.ts'
 
@@ -37,9 +37,9 @@ const resized = (shape: Shape, axis: number, n: number): Shape => shape.map((d, 
 /** Scans along one axis of tensors of one combiner and dtype. */
 class LongScans {
   private readonly mode: NumericsMode
-  private readonly lineBytes: NonNullable<TargetInfo['lineBytes']>
+  private readonly lineBytes: NonNullable<Machine['lineBytes']>
 
-  constructor(mode: NumericsMode, lineBytes: NonNullable<TargetInfo['lineBytes']>) {
+  constructor(mode: NumericsMode, lineBytes: NonNullable<Machine['lineBytes']>) {
     this.mode = mode
     this.lineBytes = lineBytes
   }
@@ -171,7 +171,7 @@ class LongScans {
 }
 
 /** A graph whose scans are of lines that a block of threads holds; the graph itself where all are, or where no block bounds them. */
-export function boundScans(graph: Graph, target: TargetInfo, mode: NumericsMode): Graph {
+export function boundScans(graph: Graph, target: Machine, mode: NumericsMode): Graph {
   const { lineBytes } = target
   if (lineBytes === undefined) return graph
   const scans = new LongScans(mode, lineBytes)

@@ -3,7 +3,7 @@ import { makeNode } from '../graph/build.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
 import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
-import type { TargetInfo } from '../plan/target.ts'
+import type { Machine } from '../target/machine.ts'
 
 /** What a kernel may read of a concatenation: so many tensors, in so many branches. */
 export interface OperandLimits {
@@ -15,7 +15,7 @@ export interface OperandLimits {
 const branchStatements = 3
 
 /** What the kernel of a concatenation may read on a target, if its code is to stay inside the target's limits. */
-export const operandLimits = ({ maxBuffers, maxUnionBuffers, maxStatements }: TargetInfo): OperandLimits => ({
+export const operandLimits = ({ maxBuffers, maxUnionBuffers, maxStatements }: Machine): OperandLimits => ({
   tensors: Math.max(maxBuffers, maxUnionBuffers) - 1,
   branches: Math.floor(maxStatements / branchStatements),
 })

@@ -16,8 +16,8 @@ import {
   savedBetween,
   valuesToRecompute,
 } from '../plan/saved.ts'
-import type { TargetInfo } from '../plan/target.ts'
 import { Trials } from '../plan/trials.ts'
+import type { Machine } from '../target/machine.ts'
 
 /** What stands between the forward and the backward pass of a plan. */
 export interface Passes {
@@ -47,7 +47,7 @@ const bytesKept = (saved: readonly SavedValue[]): number => saved.reduce((n, s) 
 /** Plans a graph at several prices of memory; what does not depend on the price is done once. */
 class MemoryPlanner {
   private readonly graph: Graph
-  private readonly target: TargetInfo
+  private readonly target: Machine
   private readonly mode: NumericsMode
   private readonly overwritable: readonly Overwritable[]
   private readonly phases: Phases | undefined
@@ -56,13 +56,7 @@ class MemoryPlanner {
   /** Undefined where a graph is planned once. */
   private readonly trials: Trials | undefined
 
-  constructor(
-    graph: Graph,
-    target: TargetInfo,
-    mode: NumericsMode,
-    fuse: boolean,
-    overwritable: readonly Overwritable[],
-  ) {
+  constructor(graph: Graph, target: Machine, mode: NumericsMode, fuse: boolean, overwritable: readonly Overwritable[]) {
     this.graph = graph
     this.overwritable = overwritable
     this.target = target
@@ -133,7 +127,7 @@ const refinements = 4
  */
 export function planGraph(
   graph: Graph,
-  target: TargetInfo,
+  target: Machine,
   mode: NumericsMode,
   fuse: boolean,
   overwritable: readonly Overwritable[],

@@ -5,7 +5,7 @@ import { operationOf } from '../graph/tooLarge.ts'
 import { beyond32 } from '../kernel/beyond32.ts'
 import type { Launch } from '../lower/launch.ts'
 import { membersOf, type PlannedGroup } from '../plan/plan.ts'
-import type { TargetInfo } from '../plan/target.ts'
+import type { Machine } from '../target/machine.ts'
 import { showShape, sizeOf } from '../types/shape.ts'
 
 /** The largest of what a group reads and computes: what is counted furthest. */
@@ -18,7 +18,7 @@ function largestOf(group: PlannedGroup): Node | undefined {
 }
 
 /** Throws E_UNSUPPORTED where a launch counts further than positions of the target go; it names the operation and the user's line. */
-export function checkPositions({ main, finishing }: Launch, group: PlannedGroup, target: TargetInfo): void {
+export function checkPositions({ main, finishing }: Launch, group: PlannedGroup, target: Machine): void {
   if (target.positionBits === 64) return
   for (const { kernel } of [main, ...finishing]) {
     if (beyond32(kernel) === undefined) continue

@@ -1,20 +1,21 @@
 /** Compiling for a backend: products that its library turns out to have no algorithm for become kernels. */
-import type { LibraryInfo, TargetInfo } from '../plan/target.ts'
+
 import { type Backend, type Executable, ProductRefused } from '../runtime/backend.ts'
 import type { Program } from '../runtime/program.ts'
+import type { LibraryInfo, Machine } from '../target/machine.ts'
 
 export interface CompiledFor<C> {
   readonly compiled: C
   readonly executable: Executable
   /** The target with what the library refused: later compilations need not ask again. */
-  readonly target: TargetInfo
+  readonly target: Machine
 }
 
 /** Compiles by `compile` and prepares; what the library refuses is told to the planner, whose report says so. */
 export function compileFor<C extends { readonly program: Program }>(
   backend: Backend,
-  target: TargetInfo,
-  compile: (target: TargetInfo) => C,
+  target: Machine,
+  compile: (target: Machine) => C,
 ): CompiledFor<C> {
   let current = target
   for (;;) {

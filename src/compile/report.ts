@@ -6,7 +6,6 @@ import type { Launch } from '../lower/launch.ts'
 import { storedBytes } from '../plan/formats.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type UnionGroup } from '../plan/plan.ts'
 import { describeNode } from '../plan/region.ts'
-import type { TargetInfo } from '../plan/target.ts'
 import type {
   FusionReport,
   KernelReport,
@@ -17,6 +16,7 @@ import type {
 } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import type { ProductStep } from '../runtime/program.ts'
+import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import type { Kept } from './assemble.ts'
 import { addInner, type BytesByOrigin, operationTraffic } from './operations.ts'
@@ -162,7 +162,7 @@ function kernelsAlone({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): By
 export function makeReport(
   name: string,
   { source, plan, assembled, passes }: Kept,
-  target: TargetInfo,
+  target: Machine,
   mode: 'fast' | 'strict',
   rewrites: FusionReport['rewrites'],
   compileMs: number,

@@ -5,7 +5,7 @@ import { operationOf, showSize, tooLarge } from '../graph/tooLarge.ts'
 import { storedBytes } from '../plan/formats.ts'
 import { type FusionPlan, type RefusedMerge, storedBy } from '../plan/plan.ts'
 import { storageOf } from '../plan/region.ts'
-import type { TargetInfo } from '../plan/target.ts'
+import type { Machine } from '../target/machine.ts'
 import type { Assembled } from './assemble.ts'
 
 const smaller = 'use smaller batches, or split the tensor'
@@ -26,7 +26,7 @@ const failedFusion = ({ to, code, detail }: RefusedMerge): string =>
   `it could not be fused into ${operationOf(to)} (${code}: ${detail})`
 
 /** Throws E_OVERFLOW for the largest of the values that a plan stores, if it is more than the target's memory reaches. */
-export function checkStored(graph: Graph, plan: FusionPlan, target: TargetInfo, fuse: boolean): void {
+export function checkStored(graph: Graph, plan: FusionPlan, target: Machine, fuse: boolean): void {
   const most = target.mostBytes.value
   let largest: { readonly node: Node; readonly bytes: number } | undefined
   for (const node of [...graph.params, ...plan.groups.flatMap(storedBy)]) {
@@ -43,7 +43,7 @@ export function checkStored(graph: Graph, plan: FusionPlan, target: TargetInfo, 
 }
 
 /** Throws E_OVERFLOW for a partial result, or intermediate values together, that are more than the target's memory reaches. */
-export function checkAssembled(name: string, { program }: Assembled, plan: FusionPlan, target: TargetInfo): void {
+export function checkAssembled(name: string, { program }: Assembled, plan: FusionPlan, target: Machine): void {
   const { value, arena } = target.mostBytes
   const partial = program.buffers.find((b) => b.bytes > value)
   if (partial !== undefined)

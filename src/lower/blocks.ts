@@ -3,7 +3,7 @@ import * as ix from '../index/expr.ts'
 import type { GridAxis } from '../kernel/ir.ts'
 import { type Body, heldPoints, pointsOf } from '../plan/body.ts'
 import { type Roles, unitAxis } from '../plan/roles.ts'
-import type { TargetInfo } from '../plan/target.ts'
+import type { Machine } from '../target/machine.ts'
 import { type DType, dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 
@@ -45,7 +45,7 @@ export function parallelGrid(body: Body, roles: Roles, points: number, rows = 1)
 }
 
 /** Elements of an elementwise program. */
-export function elementPoints(body: Body, { parallel }: Roles, target: TargetInfo): number {
+export function elementPoints(body: Body, { parallel }: Roles, target: Machine): number {
   const { elementBlock, elementBytes = Number.POSITIVE_INFINITY } = target
   let bytes = 0
   for (const l of body.lets)
@@ -77,7 +77,7 @@ function axisAcross(body: Body, roles: Roles, first: string | undefined): string
  * Short rows of a program, of which there would be `rows`: more of them where they share much of what they read, so that it is
  * read for many at once; all of the next axis, or parts of one length.
  */
-function withShared(body: Body, roles: Roles, target: TargetInfo, rows: number): number {
+function withShared(body: Body, roles: Roles, target: Machine, rows: number): number {
   const { sharing } = target.shortRows
   const [next] = byStoreStride(body, roles.parallel)
   if (next === undefined) return rows
@@ -104,7 +104,7 @@ function withShared(body: Body, roles: Roles, target: TargetInfo, rows: number):
 const lineColumns = 64
 
 /** Lines that a program of strict scans holds at most in the memory its block shares; undefined without any. */
-export function mostLines(body: Body, roles: Roles, { lineBytes }: TargetInfo): number | undefined {
+export function mostLines(body: Body, roles: Roles, { lineBytes }: Machine): number | undefined {
   let most: number | undefined
   if (lineBytes === undefined) return most
   for (const l of body.lets) {
@@ -117,7 +117,7 @@ export function mostLines(body: Body, roles: Roles, { lineBytes }: TargetInfo): 
 }
 
 /** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
-export function reductionPoints(body: Body, roles: Roles, target: TargetInfo, partial = false): number {
+export function reductionPoints(body: Body, roles: Roles, target: Machine, partial = false): number {
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
   const local = heldPoints(body, roles.extents, new Set([...roles.row, ...roles.reduced]))
   const unit = unitAxis(body)

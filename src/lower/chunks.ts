@@ -4,7 +4,7 @@ import { type GridAxis, type LetStmt, type NumericsMode, operandsOf, type ValueI
 import { ancestorsOf, mapExpressions } from '../kernel/walk.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
-import type { TargetInfo } from '../plan/target.ts'
+import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { byStoreStride } from './blocks.ts'
 import { kernelOf } from './kernelOf.ts'
@@ -16,7 +16,7 @@ export function lowerChunks(
   body: Body,
   roles: Roles,
   chunks: ReadonlyMap<string, number>,
-  target: TargetInfo,
+  target: Machine,
   mode: NumericsMode,
 ): Launch {
   const lets = perProgram(body, chunks)
@@ -37,7 +37,7 @@ function chunkGrid(
   body: Body,
   { parallel, extents }: Roles,
   chunks: ReadonlyMap<string, number>,
-  { lineBytes }: TargetInfo,
+  { lineBytes }: Machine,
   mode: NumericsMode,
 ): GridAxis[] {
   const { fast, strict } = lineBytes ?? { fast: 0, strict: 0 }

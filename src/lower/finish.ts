@@ -5,7 +5,7 @@ import { liveLets } from '../kernel/walk.ts'
 import type { Body, BodyStore } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
 import { foldAxes } from '../plan/split.ts'
-import type { TargetInfo } from '../plan/target.ts'
+import type { Machine } from '../target/machine.ts'
 import { parallelGrid, reductionPoints } from './blocks.ts'
 import { kernelOf, recompute, zeroOf } from './kernelOf.ts'
 import type { BoundKernel } from './launch.ts'
@@ -27,7 +27,7 @@ export function finishingStages(
   body: Body,
   folds: readonly CutFold[],
   late: ReadonlySet<ValueId>,
-  target: TargetInfo,
+  target: Machine,
   mode: NumericsMode,
 ): BoundKernel[] {
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))

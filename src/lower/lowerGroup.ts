@@ -1,12 +1,12 @@
 /** Lowering of a planned kernel group: by the kind its roles say. Whatever the planner accepts, this lowers. */
 import type { NumericsMode } from '../kernel/ir.ts'
 import type { KernelGroup } from '../plan/plan.ts'
-import type { TargetInfo } from '../plan/target.ts'
+import type { Machine } from '../target/machine.ts'
 import type { Launch } from './launch.ts'
 import { lowerMatrix } from './matrix.ts'
 import { lowerSegments, lowerStraight } from './straight.ts'
 
-export function lowerGroup(name: string, group: KernelGroup, target: TargetInfo, mode: NumericsMode): Launch {
+export function lowerGroup(name: string, group: KernelGroup, target: Machine, mode: NumericsMode): Launch {
   if (group.segments.length > 1) return lowerSegments(name, group.segments, target, mode)
   return group.roles.kind === 'matrix'
     ? lowerMatrix(name, group.body, group.roles, target, mode)

@@ -21,8 +21,8 @@ import { columnTarget, leastRows } from '../plan/beside.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
 import { follows } from '../plan/split.ts'
-import type { TargetInfo } from '../plan/target.ts'
 import { combinerIdentity, isArgCombiner } from '../scalar/ops.ts'
+import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { byStoreStride } from './blocks.ts'
 import { cutDepth } from './depth.ts'
@@ -72,7 +72,7 @@ function rowTarget(
   batch: readonly string[],
   columns: readonly Blocked[],
   extent: (a: string) => number,
-  target: TargetInfo,
+  target: Machine,
 ): number {
   const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * extent(a), 1)
   const others = size(batch) * columns.reduce((n, c) => n * Math.ceil(extent(c.axis) / c.block), 1)
@@ -121,7 +121,7 @@ function depthLoops(
   return made
 }
 
-export function lowerMatrix(name: string, planned: Body, found: Roles, target: TargetInfo, mode: NumericsMode): Launch {
+export function lowerMatrix(name: string, planned: Body, found: Roles, target: Machine, mode: NumericsMode): Launch {
   const { body, roles } = cutDepth(factorsOut(planned, found, mode), found)
   const { matrix } = roles
   invariant(matrix !== undefined, 'no matrix product')

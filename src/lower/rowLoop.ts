@@ -17,8 +17,8 @@ import {
 } from '../kernel/ir.ts'
 import { type Body, heldPoints } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
-import type { TargetInfo } from '../plan/target.ts'
 import { combinerIdentity, combinerOp } from '../scalar/ops.ts'
+import type { Machine } from '../target/machine.ts'
 import { positionDType } from '../types/dtype.ts'
 import { parallelGrid } from './blocks.ts'
 import { axesUsed } from './kernelOf.ts'
@@ -52,7 +52,7 @@ export function rowLoop(
   lets: readonly LetStmt[],
   partial: readonly StoreStmt[],
   mode: NumericsMode,
-  target: TargetInfo,
+  target: Machine,
   params: Params,
 ): BoundKernel {
   const extent = roles.extents.get(axis) ?? 1

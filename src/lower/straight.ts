@@ -7,7 +7,7 @@ import { liveLets } from '../kernel/walk.ts'
 import type { Body, BodyStore } from '../plan/body.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { dependsOn, foldAxes } from '../plan/split.ts'
-import type { TargetInfo } from '../plan/target.ts'
+import type { Machine } from '../target/machine.ts'
 import { computeDType } from '../types/dtype.ts'
 import { elementPoints, mostLines, parallelGrid, reductionPoints } from './blocks.ts'
 import { lowerChunks } from './chunks.ts'
@@ -17,7 +17,7 @@ import { Params } from './params.ts'
 import { rowLoop } from './rowLoop.ts'
 
 /** Lowers a body that holds no matrix product. */
-export function lowerStraight(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
+export function lowerStraight(name: string, body: Body, roles: Roles, target: Machine, mode: NumericsMode): Launch {
   if (roles.split.size > 0) return lowerSplit(name, body, roles, target, mode)
   if (roles.chunks !== undefined) return lowerChunks(name, body, roles, roles.chunks, target, mode)
   const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
@@ -30,7 +30,7 @@ export function lowerStraight(name: string, body: Body, roles: Roles, target: Ta
 }
 
 /** Lowers the ranges of an elementwise body to the parts of one kernel. */
-export function lowerSegments(name: string, segments: readonly Body[], target: TargetInfo, mode: NumericsMode): Launch {
+export function lowerSegments(name: string, segments: readonly Body[], target: Machine, mode: NumericsMode): Launch {
   const params = new Params()
   for (const body of segments)
     for (const [p, t] of body.loads)
@@ -59,7 +59,7 @@ export function lowerSegments(name: string, segments: readonly Body[], target: T
  * Reductions cut into partial results: the main kernel stores them, a finishing stage folds them and computes what follows.
  * Results that need no cut reduction are stored by the main kernel.
  */
-function lowerSplit(name: string, body: Body, roles: Roles, target: TargetInfo, mode: NumericsMode): Launch {
+function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mode: NumericsMode): Launch {
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const after = new Set<ValueId>()
   for (const l of body.lets) if ([...roles.split].some((s) => l.id === s || dependsOn(l, s, lets))) after.add(l.id)

@@ -1,12 +1,12 @@
 /** Lowering of a union: the parts of every kernel side by side in one, a tensor that several read bound once. */
 import type { Kernel, KernelParam, KernelPart, NumericsMode, Stmt } from '../kernel/ir.ts'
 import type { UnionGroup } from '../plan/plan.ts'
-import type { TargetInfo } from '../plan/target.ts'
+import type { Machine } from '../target/machine.ts'
 import type { Binding, BoundKernel, Launch, PartialBuffer } from './launch.ts'
 import { lowerGroup } from './lowerGroup.ts'
 
 /** One launch of independent kernels: their main kernels are one, and so are their finishing stages. */
-export function lowerUnion(name: string, group: UnionGroup, target: TargetInfo, mode: NumericsMode): Launch {
+export function lowerUnion(name: string, group: UnionGroup, target: Machine, mode: NumericsMode): Launch {
   const main = new Joined(name, mode)
   const finish = new Joined(`${name}_finish`, mode)
   const partials: PartialBuffer[] = []

@@ -6,11 +6,11 @@
 import * as ix from '../index/expr.ts'
 import { operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
+import type { Machine } from '../target/machine.ts'
 import { computeDType, isFloat } from '../types/dtype.ts'
 import { pointsOf } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { type Analysis, canFinish, dependsOn, follows } from './split.ts'
-import type { TargetInfo } from './target.ts'
 
 /** A matrix product inside a body: its statement and the roles of its axes. `swap`: the second operand supplies the rows. */
 export interface MatrixRole {
@@ -38,7 +38,7 @@ export interface Beside {
 export const leastRows = 64
 
 /** Columns of a block: fewer where the grid would otherwise have too few programs. */
-export function columnTarget(target: TargetInfo, batch: number, rows: number, columns: number): number {
+export function columnTarget(target: Machine, batch: number, rows: number, columns: number): number {
   const { n, fewColumns } = target.dotBlock
   const programs = batch * Math.ceil(rows / leastRows) * Math.ceil(columns / n)
   // All columns of a row in one program may be counted on.

@@ -1,10 +1,10 @@
 /** The cost model of nodes that are steps of their own: scatters, users' kernels, effects. */
 import type { Node } from '../graph/node.ts'
+import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { KernelCost } from './cost.ts'
 import type { BoundaryGroup } from './plan.ts'
 import { bytesOf, dataInputs, isFree } from './region.ts'
-import type { TargetInfo } from './target.ts'
 
 const nothing: KernelCost = { bytesRead: 0, bytesWritten: 0, flops: 0, special: 0, seconds: 0, compute: 0 }
 
@@ -21,7 +21,7 @@ const readBytes = (x: Node): number =>
  * A scatter copies its target, reads updates and indices and combines into places, in one program that walks the updates in order. Of
  * users' kernels and effects the traffic alone is known: what they compute takes longer than modelled.
  */
-export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, target: TargetInfo): KernelCost {
+export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, target: Machine): KernelCost {
   if (kind === 'region') return nothing
   const read = node.inputs.reduce((n, x) => n + readBytes(x), 0)
   const written = kind === 'effect' ? 0 : bytesOf(node)

@@ -2,6 +2,7 @@
 
 import type { Node } from '../graph/node.ts'
 import { familyOf, scalarOf } from '../graph/table.ts'
+import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { coversOnce } from './bijection.ts'
 import { type Body, tensorBytes } from './body.ts'
@@ -9,7 +10,6 @@ import { rateOf } from './cost.ts'
 import { type Refused, refuse } from './refusal.ts'
 import type { Region } from './region.ts'
 import { leastStatements, overlap } from './statements.ts'
-import type { TargetInfo } from './target.ts'
 import type { Made } from './trials.ts'
 
 /** A group as the bounds see it. */
@@ -20,12 +20,7 @@ export interface Bounded {
 }
 
 /** Why the region that two groups would be as one is too large for a target, where that is certain. */
-export function tooLarge(
-  a: Bounded,
-  b: Bounded,
-  { members, outputs }: Region,
-  target: TargetInfo,
-): Refused | undefined {
+export function tooLarge(a: Bounded, b: Bounded, { members, outputs }: Region, target: Machine): Refused | undefined {
   let statements = 0
   if (members.size > target.maxStatements)
     for (const n of members) if (familyOf(n) === 'elementwise' || familyOf(n) === 'reduction') statements++
@@ -63,7 +58,7 @@ function readsWhole(body: Body, node: Node): boolean {
 }
 
 /** Least modelled seconds of a kernel that computes a value itself instead of loading it, by `chain`. */
-export function leastSecondsWith(g: Bounded, value: Node, chain: ReadonlySet<Node>, target: TargetInfo): number {
+export function leastSecondsWith(g: Bounded, value: Node, chain: ReadonlySet<Node>, target: Machine): number {
   const { made } = g
   if (made === undefined) return 0
   const { bytesRead, bytesWritten, compute } = made.cost
@@ -88,7 +83,7 @@ export function leastSecondsWith(g: Bounded, value: Node, chain: ReadonlySet<Nod
 }
 
 /** Least modelled seconds of a kernel that no longer stores one of its results but has the same members. */
-export function leastSecondsWithout(g: Bounded, value: Node, target: TargetInfo): number {
+export function leastSecondsWithout(g: Bounded, value: Node, target: Machine): number {
   const { made } = g
   if (made === undefined) return 0
   const { bytesRead, bytesWritten, compute } = made.cost
@@ -113,4 +108,4 @@ function neededWhole(g: Bounded, value: Node): boolean {
 }
 
 /** Seconds of one evaluation of an elementwise node. */
-const secondsOf = (n: Node, target: TargetInfo): number => 1 / rateOf(scalarOf(n)?.cost ?? 'free', target)
+const secondsOf = (n: Node, target: Machine): number => 1 / rateOf(scalarOf(n)?.cost ?? 'free', target)

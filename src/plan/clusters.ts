@@ -1,9 +1,9 @@
 /** What planning starts from: which nodes must stand in memory, and the groups that need no trial. */
 import type { Graph, Node } from '../graph/node.ts'
 import { familyOf, opDef } from '../graph/table.ts'
+import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { dataInputs, storageOf } from './region.ts'
-import type { TargetInfo } from './target.ts'
 
 /** A node and the members it needs. */
 export function ancestorsWithin(root: Node, members: ReadonlySet<Node>): Set<Node> {
@@ -22,7 +22,7 @@ export function ancestorsWithin(root: Node, members: ReadonlySet<Node>): Set<Nod
  * Elementwise nodes joined with the one elementwise node that uses them: always legal and never a loss, so it needs no trial
  * (trials are what planning costs).
  */
-function chains(units: readonly Node[], demanded: ReadonlySet<Node>, target: TargetInfo): Set<Node>[] {
+function chains(units: readonly Node[], demanded: ReadonlySet<Node>, target: Machine): Set<Node>[] {
   const isUnit = new Set(units)
   const users = new Map<Node, Set<Node>>()
   for (const n of units)
@@ -94,7 +94,7 @@ function withOperandCasts(clusters: readonly Set<Node>[], demanded: ReadonlySet<
 }
 
 /** The groups that need no trial. */
-export function startingClusters(units: readonly Node[], demanded: ReadonlySet<Node>, target: TargetInfo): Set<Node>[] {
+export function startingClusters(units: readonly Node[], demanded: ReadonlySet<Node>, target: Machine): Set<Node>[] {
   const joined = chains(units, demanded, target)
   return target.library === undefined ? joined : withOperandCasts(joined, demanded)
 }

@@ -6,9 +6,9 @@ import { longestAxis32 } from '../kernel/indexType.ts'
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
 import { isPosition } from '../kernel/positions.ts'
 import { expressionsOf, mapExpressions } from '../kernel/walk.ts'
+import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Body, BodyStore, BodyTensor } from './body.ts'
-import type { TargetInfo } from './target.ts'
 
 /**
  * Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it; in what
@@ -184,7 +184,7 @@ function anyTogether(body: Body): boolean {
 }
 
 /** The longest axis that code on a target counts along, whatever the blocks. */
-export const longestAxis = ({ positionBits }: TargetInfo): number =>
+export const longestAxis = ({ positionBits }: Machine): number =>
   positionBits === 32 ? longestAxis32 : Number.POSITIVE_INFINITY
 
 /** The body with every collapsible pair of axes joined (flat addressing where any was), as far as none is longer than `longest`. */

@@ -7,11 +7,11 @@ import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import { type ScalarInfo, scalarInfo } from '../scalar/ops.ts'
 import { elementsPerCall, isRandomDType, sharedByMask } from '../scalar/threefry.ts'
+import type { Machine } from '../target/machine.ts'
 import type { DType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from './body.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
-import type { TargetInfo } from './target.ts'
 
 export interface KernelCost {
   readonly bytesRead: number
@@ -28,7 +28,7 @@ export interface KernelCost {
 }
 
 /** Modelled cost of a body scheduled by its roles; `segments` are its ranges where branches cut it, else the body alone. */
-export function costOf(body: Body, segments: readonly Body[], roles: Roles, target: TargetInfo): KernelCost {
+export function costOf(body: Body, segments: readonly Body[], roles: Roles, target: Machine): KernelCost {
   // Ranges run one after the other: each reads for itself.
   const bytesRead = segments.reduce((n, s) => n + bytesReadBy(s), 0)
   const bytesWritten = storedTensors(body).reduce((n, s) => n + tensorBytes(s, sizeOf(s.node.shape)), 0)
@@ -45,7 +45,7 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
 }
 
 /** The share of the target that a kernel's programs keep busy, where they hold rows and are few. */
-function shareOf(roles: Roles, target: TargetInfo): number {
+function shareOf(roles: Roles, target: Machine): number {
   const { programShare } = target
   if (programShare === undefined || roles.kind !== 'reduction' || roles.row.size === 0) return 1
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
@@ -81,7 +81,7 @@ function bytesReadBy(body: Body): number {
 }
 
 /** Seconds that random bits of a dtype take, or masks: several of their elements share a word. */
-export function randomSeconds(elements: number, dtype: DType, target: TargetInfo): number {
+export function randomSeconds(elements: number, dtype: DType, target: Machine): number {
   return (
     elements /
     (target.randomRate * (isRandomDType(dtype) ? elementsPerCall(dtype) : sharedByMask * elementsPerCall('u32')))
@@ -89,7 +89,7 @@ export function randomSeconds(elements: number, dtype: DType, target: TargetInfo
 }
 
 /** Elementwise operations of a class a second. */
-export function rateOf(cost: ScalarInfo['cost'], target: TargetInfo): number {
+export function rateOf(cost: ScalarInfo['cost'], target: Machine): number {
   switch (cost) {
     case 'special':
       return target.specialRate
@@ -109,7 +109,7 @@ interface Work {
 }
 
 /** Arithmetic of a body: each statement once for every point of its axes and of the grid around it. */
-function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
+function workOf(body: Body, roles: Roles, target: Machine): Work {
   const { extents, matrix } = roles
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
   const grid = matrix === undefined ? [...roles.parallel] : []
@@ -157,7 +157,7 @@ function workOf(body: Body, roles: Roles, target: TargetInfo): Work {
 }
 
 /** Multiply-adds a second of a product by the dtypes of its operands. */
-function productRate(op: Extract<LetStmt['op'], { kind: 'dot' }>, body: Body, target: TargetInfo): number {
+function productRate(op: Extract<LetStmt['op'], { kind: 'dot' }>, body: Body, target: Machine): number {
   const { matrixRate, plainMatrixRate = matrixRate } = target
   const half = (id: ValueId): boolean => body.lets.some((l) => l.id === id && (l.dtype === 'bf16' || l.dtype === 'f16'))
   return half(op.a) && half(op.b) ? matrixRate : plainMatrixRate
@@ -170,7 +170,7 @@ function productRate(op: Extract<LetStmt['op'], { kind: 'dot' }>, body: Body, ta
 function prologueRepeats(
   matrix: NonNullable<Roles['matrix']>,
   lets: ReadonlyMap<ValueId, LetStmt>,
-  target: TargetInfo,
+  target: Machine,
   size: (axes: Iterable<string>) => number,
 ): Map<ValueId, number> {
   const out = new Map<ValueId, number>()

@@ -7,6 +7,7 @@ import type { Node } from '../graph/node.ts'
 import { opDef } from '../graph/table.ts'
 import { flatten } from '../index/expr.ts'
 import { joinBlocks, type WholeByteBlocks, wholeByteBlocks } from '../kernel/wholeBytes.ts'
+import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, type BodyTensor, pointsOf } from './body.ts'
 import { standingInputs } from './clusters.ts'
@@ -14,7 +15,6 @@ import { costOf } from './cost.ts'
 import type { KernelGroup, SingleGroup, Unpacked } from './plan.ts'
 import { bytesOf, dataInputs } from './region.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
-import type { TargetInfo } from './target.ts'
 
 export interface Formats {
   readonly groups: readonly SingleGroup[]
@@ -31,7 +31,7 @@ export const storedBytes = (node: Node, bits: ReadonlySet<Node>): number =>
 export function packableNodes(
   clusters: Iterable<ReadonlySet<Node>>,
   demanded: ReadonlySet<Node>,
-  target: TargetInfo,
+  target: Machine,
 ): Set<Node> {
   const out = new Set<Node>()
   const others = new Set<Node>(demanded)
@@ -63,11 +63,7 @@ export function withFormats(body: Body, bits: ReadonlySet<Node>): Body {
 }
 
 /** Decides what is packed among what the groups store; the groups come back with the formats and costs that follow. */
-export function decideFormats(
-  groups: readonly SingleGroup[],
-  packable: ReadonlySet<Node>,
-  target: TargetInfo,
-): Formats {
+export function decideFormats(groups: readonly SingleGroup[], packable: ReadonlySet<Node>, target: Machine): Formats {
   const bits = new Set<Node>()
   const unpacked: Unpacked[] = []
   for (const g of groups) {
@@ -99,7 +95,7 @@ const tinyRows = 1024
 type Why = Omit<Unpacked, 'node'>
 
 /** Why a kernel keeps one of its results as bytes; `chosen` are those to be packed, it among them. */
-function refusePacking(g: KernelGroup, node: Node, chosen: readonly Node[], target: TargetInfo): Why | undefined {
+function refusePacking(g: KernelGroup, node: Node, chosen: readonly Node[], target: Machine): Why | undefined {
   const n = sizeOf(node.shape)
   const saved = 2 * (n - Math.ceil(n / 8))
   const moved = g.cost.bytesRead + g.cost.bytesWritten
@@ -123,7 +119,7 @@ function refusePacking(g: KernelGroup, node: Node, chosen: readonly Node[], targ
 }
 
 /** Why a lowering by these roles does not choose such blocks. */
-function refuseBlocks(roles: Roles, body: Body, blocks: WholeByteBlocks, target: TargetInfo): Why | undefined {
+function refuseBlocks(roles: Roles, body: Body, blocks: WholeByteBlocks, target: Machine): Why | undefined {
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
   const least = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (blocks.get(a) ?? 1), 1)
   const { matrix, splitBy } = roles

@@ -1,6 +1,7 @@
 /** What a region would be as a kernel on a target: its body, the roles of its axes and its cost, or why it is none. */
 import type { Node } from '../graph/node.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
+import type { Machine } from '../target/machine.ts'
 import type { Body } from './body.ts'
 import { buildBody } from './buildBody.ts'
 import { collapse, longestAxis } from './collapse.ts'
@@ -10,11 +11,10 @@ import { withLibrary } from './library.ts'
 import type { Region } from './region.ts'
 import { analyse } from './roles.ts'
 import { interleaves, partsOf, segmentsOf } from './segments.ts'
-import type { TargetInfo } from './target.ts'
 import type { Made, Outcome, Trials } from './trials.ts'
 
 /** A target that refuses nothing for its size. */
-const unlimited = (target: TargetInfo): TargetInfo => ({
+const unlimited = (target: Machine): Machine => ({
   ...target,
   maxBuffers: Infinity,
   maxStatements: Infinity,
@@ -28,13 +28,13 @@ function isCheaper(a: Made, b: Made): boolean {
 }
 
 export class Judge {
-  private readonly target: TargetInfo
+  private readonly target: Machine
   private readonly mode: NumericsMode
   private readonly packable: ReadonlySet<Node>
   private readonly trials: Trials
 
   /** `packable`: bools that are packed if they are stored. Outcomes are remembered in `trials`. */
-  constructor(target: TargetInfo, mode: NumericsMode, packable: ReadonlySet<Node>, trials: Trials) {
+  constructor(target: Machine, mode: NumericsMode, packable: ReadonlySet<Node>, trials: Trials) {
     this.target = target
     this.mode = mode
     this.packable = packable
@@ -47,7 +47,7 @@ export class Judge {
     return this.trials.of({ ...region, single }, this.packable, build)
   }
 
-  private build(region: Region, limits: TargetInfo): Outcome {
+  private build(region: Region, limits: Machine): Outcome {
     const whole = buildBody(region, this.mode, false, limits.maxStatements)
     const made = whole.ok ? this.kernelOf(whole.body, limits) : whole
     if (!whole.branches) return made
@@ -57,7 +57,7 @@ export class Judge {
     return other.ok && (!made.ok || isCheaper(other, made)) ? other : made
   }
 
-  private kernelOf(built: Body, limits: TargetInfo): Outcome {
+  private kernelOf(built: Body, limits: Machine): Outcome {
     const body = withFormats(collapse(built, longestAxis(this.target)), this.packable)
     const analysed = analyse(body, limits, this.mode)
     if (!analysed.ok) return analysed

@@ -6,6 +6,7 @@ import { familyOf } from '../graph/table.ts'
 import * as ix from '../index/expr.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import { isModerate } from '../scalar/moderate.ts'
+import type { Machine } from '../target/machine.ts'
 import type { DType } from '../types/dtype.ts'
 import { dtypeBytes, isFloat } from '../types/dtype.ts'
 import {
@@ -18,14 +19,13 @@ import {
 } from '../types/product.ts'
 import type { Body } from './body.ts'
 import type { LibraryCall, LibraryChoice } from './plan.ts'
-import type { TargetInfo } from './target.ts'
 import type { Made, Outcome } from './trials.ts'
 
 /** Most calls a product is cut into where its batches have no common stride. */
 const mostCalls = 64
 
 /** A trial with the library's call in the place of the kernel, where it is a product and the call is modelled faster. */
-export function withLibrary(made: { readonly ok: true } & Made, target: TargetInfo, mode: NumericsMode): Outcome {
+export function withLibrary(made: { readonly ok: true } & Made, target: Machine, mode: NumericsMode): Outcome {
   const { library } = target
   // The order of a library's sums is not ours.
   if (library === undefined || mode === 'strict' || made.segments.length > 1) return made

@@ -7,6 +7,7 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { topologicalOrder } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
+import type { Machine } from '../target/machine.ts'
 import type { Apart } from './apart.ts'
 import { boundaryCost } from './boundaryCost.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
@@ -22,7 +23,6 @@ import { isFree, storageOf } from './region.ts'
 import { mergeSiblings } from './siblings.ts'
 import { spreadSingles } from './singles.ts'
 import { planTakeovers } from './takeovers.ts'
-import type { TargetInfo } from './target.ts'
 import { Trials } from './trials.ts'
 import { joinIndependent } from './unions.ts'
 
@@ -36,7 +36,7 @@ export type Overwritable = 'donated' | 'perhaps' | undefined
  */
 export function planFusion(
   graph: Graph,
-  target: TargetInfo,
+  target: Machine,
   mode: NumericsMode,
   fuse = true,
   overwritable: readonly Overwritable[] = [],

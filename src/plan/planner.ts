@@ -2,6 +2,7 @@
 import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
+import type { Machine } from '../target/machine.ts'
 import { type Apart, Separation } from './apart.ts'
 import { tooLarge } from './bounds.ts'
 import type { KernelCost } from './cost.ts'
@@ -12,13 +13,12 @@ import { MergeQueue, type Pair } from './mergeQueue.ts'
 import type { Recomputed, RefusedMerge } from './plan.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { bytesOf, dataInputs } from './region.ts'
-import type { TargetInfo } from './target.ts'
 import type { Made, Trials } from './trials.ts'
 
 /** The planning of one graph: what its passes share. */
 export class Planner {
   readonly groups: Groups
-  readonly target: TargetInfo
+  readonly target: Machine
   readonly judge: Judge
   /** Nodes that stand in memory whoever uses them. */
   readonly demanded: ReadonlySet<Node>
@@ -33,7 +33,7 @@ export class Planner {
   constructor(
     clusters: readonly ReadonlySet<Node>[],
     demanded: ReadonlySet<Node>,
-    target: TargetInfo,
+    target: Machine,
     mode: NumericsMode,
     recomputed: readonly Recomputed[],
     trials: Trials,

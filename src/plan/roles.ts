@@ -7,6 +7,7 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { streamedSum } from '../kernel/streams.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
+import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type MatrixRole, reductionsBeside } from './beside.ts'
@@ -16,7 +17,6 @@ import { depthParts } from './depth.ts'
 import { tooMuchHeld } from './held.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { foldAxes, follows, type SplitBy, splitReductions } from './split.ts'
-import type { TargetInfo } from './target.ts'
 
 export interface Roles {
   readonly kind: 'elementwise' | 'reduction' | 'matrix'
@@ -102,7 +102,7 @@ function unionOf(a: ReadonlySet<string> | undefined, b: ReadonlySet<string> | un
 /** Roles of a body on a target, or why no kernel of it can compute the body. */
 export function analyse(
   body: Body,
-  target: TargetInfo,
+  target: Machine,
   mode: NumericsMode,
 ): { readonly ok: true; readonly roles: Roles } | Refused {
   const buffers = body.loads.size + storedTensors(body).length
@@ -250,7 +250,7 @@ function inChunks(
 }
 
 /** Why the kernels of a body with reductions that are cut bind too much, the partial results counted; undefined: they do not. */
-function tooManyBound(body: Body, split: ReadonlySet<ValueId>, target: TargetInfo): Refused | undefined {
+function tooManyBound(body: Body, split: ReadonlySet<ValueId>, target: Machine): Refused | undefined {
   if (body.loads.size + storedTensors(body).length + split.size <= target.maxBuffers) return undefined
   const most = mostBuffers(body, split)
   if (most <= target.maxBuffers) return undefined

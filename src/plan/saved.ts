@@ -8,6 +8,7 @@
 
 import type { Graph, Node } from '../graph/node.ts'
 import { familyOf, opDef, scalarOf } from '../graph/table.ts'
+import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { standingInputs } from './clusters.ts'
 import { randomSeconds, rateOf } from './cost.ts'
@@ -16,7 +17,6 @@ import { FlowNetwork } from './minCut.ts'
 import type { Phases } from './phases.ts'
 import { type FusionPlan, membersOf, singleGroups } from './plan.ts'
 import { bytesOf, dataInputs, isFree, storageOf } from './region.ts'
-import type { TargetInfo } from './target.ts'
 
 /** A value the forward pass leaves in memory for the backward pass. */
 export interface SavedValue {
@@ -65,11 +65,11 @@ export function savedBetween(graph: Graph, plan: FusionPlan, phases: Phases): Sa
 }
 
 /** Bytes of a value if it is kept. */
-const keptBytes = (n: Node, target: TargetInfo): number =>
+const keptBytes = (n: Node, target: Machine): number =>
   n.dtype === 'bool' && target.packBools ? Math.ceil(sizeOf(n.shape) / 8) : bytesOf(n)
 
 /** What a choice about a value was between, given the others that are kept. */
-export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: TargetInfo): Choice {
+export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: Machine): Choice {
   const keep = (2 * keptBytes(node, target)) / target.bandwidth
   const stack = [node]
   const seen = new Set(stack)
@@ -87,7 +87,7 @@ export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: TargetInfo
 }
 
 /** Modelled seconds of arithmetic of a node, operands at hand. */
-function arithmetic(node: Node, target: TargetInfo): number {
+function arithmetic(node: Node, target: Machine): number {
   const points = sizeOf(node.shape)
   switch (familyOf(node)) {
     case 'elementwise':
@@ -134,7 +134,7 @@ function checkpointRole(node: Node, users: readonly Node[], phases: Phases): 'in
 export function valuesToRecompute(
   graph: Graph,
   phases: Phases,
-  target: TargetInfo,
+  target: Machine,
   plan: FusionPlan,
   price: number,
 ): Set<Node> {

@@ -1,11 +1,12 @@
 /** Groups that read the same tensor over the same axes as one kernel with several results: it is read once. */
+
+import type { Machine } from '../target/machine.ts'
 import { pointsOf } from './body.ts'
 import type { KernelCost } from './cost.ts'
 import type { Group } from './groups.ts'
 import type { Planner } from './planner.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { bytesOf } from './region.ts'
-import type { TargetInfo } from './target.ts'
 
 /** Whether reading a tensor once instead of twice is a part of two kernels' traffic. What saves launches alone is a union's matter. */
 const worthSharing = (bytes: number, a: KernelCost, b: KernelCost): boolean =>
@@ -32,10 +33,10 @@ function alike(a: Group, b: Group): boolean {
 }
 
 /** Whether a kernel has no room for another kernel's results beside what it reads and stores itself. */
-const isFull = (g: Group, target: TargetInfo): boolean =>
+const isFull = (g: Group, target: Machine): boolean =>
   (g.made?.body.loads.size ?? 0) + g.outputs.length >= target.maxBuffers
 
-const fullRefusal = ({ maxBuffers }: TargetInfo): Refused =>
+const fullRefusal = ({ maxBuffers }: Machine): Refused =>
   refuse('too-many-buffers', `more than ${maxBuffers} buffers, the target binds ${maxBuffers}`)
 
 /** Joins siblings, those of the largest tensors first; what was joined may then join what it reads. */

@@ -5,18 +5,18 @@
 
 import type { Node } from '../graph/node.ts'
 import { familyOf, scalarOf } from '../graph/table.ts'
+import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { rateOf } from './cost.ts'
 import type { Recomputed } from './plan.ts'
 import { bytesOf, dataInputs } from './region.ts'
-import type { TargetInfo } from './target.ts'
 
 type Cluster = ReadonlySet<Node>
 
 const isElementwise = (c: Cluster): boolean => [...c].every((n) => familyOf(n) === 'elementwise')
 
 /** Seconds that evaluating the nodes once takes. */
-function secondsOf(nodes: Iterable<Node>, target: TargetInfo): number {
+function secondsOf(nodes: Iterable<Node>, target: Machine): number {
   let seconds = 0
   for (const n of nodes) seconds += 1 / rateOf(scalarOf(n)?.cost ?? 'free', target)
   return seconds
@@ -29,7 +29,7 @@ function secondsOf(nodes: Iterable<Node>, target: TargetInfo): number {
 export function spreadSingles(
   clusters: readonly Cluster[],
   demanded: ReadonlySet<Node>,
-  target: TargetInfo,
+  target: Machine,
 ): { readonly clusters: readonly Cluster[]; readonly recomputed: readonly Recomputed[] } {
   const singles = clusters.filter(
     (c) => isElementwise(c) && [...c].every((n) => sizeOf(n.shape) === 1 && !demanded.has(n)),

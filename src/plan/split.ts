@@ -3,11 +3,11 @@
  * programs would remain, or where rows stand below a reduction over rows.
  */
 import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../kernel/ir.ts'
+import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, type BodyStore, pointsOf } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
-import type { TargetInfo } from './target.ts'
 
 /**
  * Cut into blocks of an axis, into one part for every index of the reduced axes (rows stand below), or into the blocks of a
@@ -21,7 +21,7 @@ const partialShare = 16
 /** What the analysis of a body knows. */
 export interface Analysis {
   readonly body: Body
-  readonly target: TargetInfo
+  readonly target: Machine
   readonly mode: NumericsMode
   readonly extents: ReadonlyMap<string, number>
   readonly row: ReadonlySet<string>

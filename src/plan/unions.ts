@@ -3,6 +3,7 @@
  * part computes what it would compute alone, so all it changes is the number of launches and when each part runs.
  */
 import type { Node } from '../graph/node.ts'
+import type { Machine } from '../target/machine.ts'
 import { isSingleWord } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type BindingRules, bindingsOf, type Takeovers, valuesAmong } from './bindings.ts'
@@ -18,7 +19,6 @@ import {
   type UnionGroup,
 } from './plan.ts'
 import { type Refused, refuse } from './refusal.ts'
-import type { TargetInfo } from './target.ts'
 
 /** Intermediates may grow by this much: planning memory by lifetimes is no more exact. */
 const [slackShare, slackBytes] = [1 / 64, 1 << 16]
@@ -39,7 +39,7 @@ export interface Separate {
   readonly takeovers: Takeovers
   /** Whether a node's memory is its own for all of the program, and nothing is written over it. */
   readonly standsAlone: (node: Node) => boolean
-  readonly target: TargetInfo
+  readonly target: Machine
 }
 
 export interface Joined {
@@ -132,7 +132,7 @@ function boundBy(
 }
 
 /** Buffers of a union of sets, without the values that the target binds apart. */
-function together(a: ReadonlySet<string> | undefined, b: ReadonlySet<string>, { valueBuffers }: TargetInfo): number {
+function together(a: ReadonlySet<string> | undefined, b: ReadonlySet<string>, { valueBuffers }: Machine): number {
   const all = [...b].reduce((n, x) => (a?.has(x) === true ? n : n + 1), a?.size ?? 0)
   return valueBuffers === 0 ? all : all - Math.min(valueBuffers, valuesAmong(new Set([...(a ?? []), ...b])))
 }
@@ -204,7 +204,7 @@ function orderOf(s: Separate, unions: readonly Union[]): number[][] {
 }
 
 /** The parts that take longest come first, so that threads end together. */
-function unionOf(kernels: readonly KernelGroup[], target: TargetInfo): UnionGroup {
+function unionOf(kernels: readonly KernelGroup[], target: Machine): UnionGroup {
   const parts = [...kernels].sort((a, b) => b.cost.seconds - a.cost.seconds)
   const total = (pick: (g: KernelGroup) => number): number => parts.reduce((n, g) => n + pick(g), 0)
   return {

@@ -12,6 +12,8 @@ export type Language = 'cuda' | 'wgsl'
  * (`exit`).
  */
 export type LaunchDependents = 'start' | 'work' | 'exit'
+/** The same as an option; `never`: the driver starts them. */
+export type EarlyStart = LaunchDependents | 'never'
 
 export interface SimtMachine {
   readonly language: Language

@@ -3,7 +3,7 @@ import { UserError } from '../diagnostics/errors.ts'
 
 export type Shape = readonly number[]
 
-/** Most elements a shape may have: counts and positions stay exact in doubles. What a device can store is less (`TargetInfo.mostBytes`). */
+/** Most elements a shape may have: counts and positions stay exact in doubles. What a device can store is less (`Machine.mostBytes`). */
 export const maxElements = 2 ** 53
 
 /** Number of elements. Throws E_OVERFLOW beyond `maxElements` and E_SHAPE for a bad extent. */

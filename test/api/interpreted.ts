@@ -1,9 +1,9 @@
 /** A backend that runs launch plans with the kernel interpreter: what the library does with programs, without a code generator. */
 import { createCompiledDevice } from '../../src/api/compiled.ts'
 import type { Device } from '../../src/api/device.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
 import type { Backend, DeviceBuffer } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { type HostArray, type hostArray, hostView } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { runSteps } from '../support/runSteps.ts'

@@ -4,7 +4,7 @@ import { createCompiledDevice } from '../../src/api/compiled.ts'
 import type { Device } from '../../src/api/device.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import * as s from '../../src/index.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { codeOf } from './messages.ts'
 
 beforeAll(() => s.setDevice('wasm', { threads: 1, memoryLimit: 640 << 20 }))

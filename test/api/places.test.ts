@@ -8,7 +8,7 @@ import * as s from '../../src/index.ts'
 import { jit, ones, type Tensor, tensor, UserError } from '../../src/index.ts'
 import { importOnnx } from '../../src/models/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { encodeModel } from '../onnx/encode.ts'
 
 type Wrong = readonly [what: string, message: string, program: () => unknown]

@@ -7,7 +7,8 @@ import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import type { Compiled } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, check, trace } from './support.ts'
 
 const one = createWasmBackend({ threads: 1 })
@@ -18,7 +19,7 @@ afterAll(() => {
 })
 
 /** Small blocks: many programs, tails everywhere. */
-const blocks: TargetInfo = { ...wasmTarget, elementBlock: 40, dotBlock: { m: 16, n: 24, k: 7 }, minPrograms: 4 }
+const blocks: Machine = { ...wasmTarget, elementBlock: 40, dotBlock: { m: 16, n: 24, k: 7 }, minPrograms: 4 }
 
 const above = (x: Node, y: number | Node): Node => c.compare('gt', x, y)
 const masked = (m: Node, x: Node): Node => c.where(m, x, 0)

@@ -3,14 +3,15 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, check, type Input, trace } from './support.ts'
 
 const backend = createWasmBackend({ threads: 1 })
 afterAll(() => backend.dispose())
 
 /** Small blocks: many programs a kernel. */
-const blocks: TargetInfo = { ...wasmTarget, elementBlock: 24, dotBlock: { m: 8, n: 16, k: 5 }, minPrograms: 6 }
+const blocks: Machine = { ...wasmTarget, elementBlock: 24, dotBlock: { m: 8, n: 16, k: 5 }, minPrograms: 6 }
 
 /** For each output the donated input it stands on, or `undefined`. */
 function hosts(inputs: readonly Input[], build: (p: readonly Node[]) => Node | Node[], donate: readonly number[]) {

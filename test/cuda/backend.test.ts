@@ -10,7 +10,7 @@ import { compileGraph } from '../../src/compile/index.ts'
 import { softmax } from '../../src/compose/index.ts'
 import { makeNode, param, withContext } from '../../src/graph/build.ts'
 import type { Graph } from '../../src/graph/node.ts'
-import { cudaTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import { fakeDevice } from './fake.ts'
 
 let folder = ''

@@ -12,8 +12,9 @@ import { openProducts } from '../../src/backends/cuda/cublasLt.ts'
 import { guarded } from '../../src/backends/cuda/device.ts'
 import { loadFfi } from '../../src/backends/cuda/library.ts'
 import * as api from '../../src/index.ts'
-import { cudaTarget, cudaTargetWith, type TargetInfo } from '../../src/plan/target.ts'
 import { toHost } from '../../src/scalar/host.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { sinter } from '../cli/support.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
@@ -133,8 +134,8 @@ describe('kernels that start early', () => {
 })
 
 /** Where a product of a kernel costs far more than a call. */
-const eager = (): TargetInfo => {
-  const target = cudaTargetWith(backend.hasLibrary)
+const eager = (): Machine => {
+  const target = backend.machine
   if (target.library === undefined) throw new Error('no library')
   return {
     ...target,

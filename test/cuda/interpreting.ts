@@ -8,12 +8,12 @@ import type {
   ProductLibrary,
   StreamWork,
 } from '../../src/backends/cuda/driver.ts'
-import { machineOf } from '../../src/backends/cuda/prepared.ts'
 import { commonCode, emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel, KernelParam } from '../../src/kernel/ir.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import { cudaTargetOf } from '../../src/target/cuda.ts'
 import { dtypeBytes } from '../../src/types/dtype.ts'
 import { type HostArray, hostView } from '../../src/types/host.ts'
 import { describeProduct, type StridedMatrix } from '../../src/types/product.ts'
@@ -176,7 +176,7 @@ export function interpretingDevice(refuses?: Parameters<typeof productLibrary>[2
     tables: () => [...known.values()].filter((k) => (k.source.table ?? []).length > 0).length,
     learn: (program) => {
       for (const { step } of kernelsOf(program)) {
-        const source = emitKernel(step.kernel, machineOf(recorded.properties))
+        const source = emitKernel(step.kernel, cudaTargetOf({ ...recorded.properties, hasLibrary: false }).simt)
         known.set(plain(commonCode(source).text), { kernel: step.kernel, source })
       }
     },

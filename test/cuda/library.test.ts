@@ -12,10 +12,11 @@ import { loopNodes } from '../../src/compose/control.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import * as api from '../../src/index.ts'
-import { cublasLt, cudaTarget, cudaTargetWith, type TargetInfo } from '../../src/plan/target.ts'
 import { reportPage } from '../../src/report/html.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { ProductStep, Program } from '../../src/runtime/program.ts'
+import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, expectClose, type Input, inputsOf, trace } from '../compile/support.ts'
@@ -24,7 +25,7 @@ import { randomGraph } from '../random/graphs.ts'
 import { type InterpretingDevice, interpretingDevice } from './interpreting.ts'
 
 /** Where a product of a kernel costs far more than a call. */
-const eager: TargetInfo = {
+const eager: Machine = {
   ...cudaTarget,
   matrixRate: 1e3,
   plainMatrixRate: 1e3,
@@ -46,7 +47,7 @@ describe('the planner', () => {
         ],
         (p) => c.gelu(c.add(c.matmul(at(p, 0), at(p, 1)), at(p, 2))),
       ),
-      { mode: 'fast', target: cudaTargetWith(true), verify: true, ...options },
+      { mode: 'fast', target: { ...cudaTarget, library: cublasLt }, verify: true, ...options },
     )
 
   test('gives a large product to the library and computes what follows in a kernel', () => {

@@ -15,15 +15,17 @@ import { UserError } from '../../src/diagnostics/errors.ts'
 import { withOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { webgpuSimt } from '../../src/target/simt.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { openSoftware } from '../webgpu/software.ts'
 
 /** x + 1 of so many elements. */
-function plusOne(n: number, dtype: DType, target: TargetInfo): Program {
+function plusOne(n: number, dtype: DType, target: Machine): Program {
   const graph = withOrigin('limit', undefined, () =>
     withContext(() => {
       const x = param(0, [n], dtype)
@@ -129,7 +131,7 @@ describe('WebGPU', () => {
     if (typeof device === 'string') missing = device
   })
 
-  const boundless: TargetInfo = { ...webgpuTarget(), mostBytes: { value: 2 ** 40, arena: 2 ** 40 } }
+  const boundless: Machine = { ...webgpuTarget(), mostBytes: { value: 2 ** 40, arena: 2 ** 40 } }
   const codes = (backend: WebgpuBackend, sizes: readonly number[]): string[] =>
     // Planned for a device without limits of bytes: it is the backend that is asked.
     sizes.map((n) => codeOf(backend, () => plusOne(n, 'f32', boundless)))

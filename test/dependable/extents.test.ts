@@ -11,7 +11,9 @@ import * as c from '../../src/compose/index.ts'
 import { UserError } from '../../src/diagnostics/errors.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import * as s from '../../src/index.ts'
-import { cudaTarget, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { trace } from '../compile/support.ts'
 
@@ -97,7 +99,7 @@ const windowed: readonly (readonly [string, Graph, kernels: number])[] = [
 
 describe('windows beyond 2^32 elements', () => {
   test.each(windowed)('%s is planned', (_, graph, kernels) => {
-    for (const target of [wasmTarget, cudaTarget, webgpuTarget(8)])
+    for (const target of [wasmTarget, cudaTarget, webgpuTarget({ storageBuffers: 8 })])
       for (const mode of ['fast', 'strict'] as const) {
         const plan = planOf(graph, { target, mode })
         const stands = [...graph.params, ...graph.outputs].map((n) => sizeOf(n.shape) * (n.dtype === 'i8' ? 1 : 4))
@@ -196,7 +198,7 @@ describe('what a plan stores', () => {
     expect(overflow(stored(([x]) => (x ? c.sum(x) : []), [2 ** 31]))).toMatchInlineSnapshot(
       `"E_OVERFLOW an input is f32[2147483648], which would be stored in 8589934592 bytes (8.0 GiB); the target wasm has at most 4294901760 bytes for a value: inputs stand in memory; use smaller batches, or split the tensor"`,
     )
-    expect(overflow(two, { target: webgpuTarget(8, 256, 256, 16384, 2 ** 27, 2 ** 28) })).toMatchInlineSnapshot(
+    expect(overflow(two, { target: webgpuTarget({ valueBytes: 2 ** 27, arenaBytes: 2 ** 28 }) })).toMatchInlineSnapshot(
       `"E_OVERFLOW contract gives f32[131072, 131072], which would be stored in 68719476736 bytes (64.0 GiB); the target webgpu has at most 134217728 bytes for a value: it could not be fused into contract (two-contractions: a kernel holds one matrix product); use smaller batches, or split the tensor; explain() of a smaller shape shows the plan"`,
     )
   })

@@ -10,7 +10,7 @@ import * as c from '../../src/compose/index.ts'
 import { UserError } from '../../src/diagnostics/errors.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import * as ix from '../../src/index/expr.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { trace } from '../compile/support.ts'
 
 /** The axes of a program's kernels; its code for WebAssembly, or why there is none. */

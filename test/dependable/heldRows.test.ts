@@ -14,7 +14,10 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 
 type Build = (x: Node) => readonly Node[]
 
@@ -24,7 +27,7 @@ const traced = (shape: readonly number[], build: Build): Graph =>
     return { params: [x], outputs: [...build(x)], effects: [] }
   })
 
-const compiled = (shape: readonly number[], build: Build, mode: 'fast' | 'strict', target: TargetInfo = wasmTarget) =>
+const compiled = (shape: readonly number[], build: Build, mode: 'fast' | 'strict', target: Machine = wasmTarget) =>
   compileGraph(traced(shape, build), { mode, target, verify: true })
 
 /** Bytes of scratch that a thread needs for the kernels of a program. */
@@ -82,7 +85,7 @@ describe.each(['fast', 'strict'] as const)('scratch of a thread, %s', (mode) => 
 })
 
 describe('the reason', () => {
-  const codes = (shape: readonly number[], build: Build, target: TargetInfo): string[] =>
+  const codes = (shape: readonly number[], build: Build, target: Machine): string[] =>
     compiled(shape, build, 'fast', target).report.refused.map((r) => r.code)
   const running: Build = (x) => [c.reduceMax(c.cumsum(x, 0))]
 

@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { associativeScan, concat, jit, setDevice, stack, type Tensor, tensor } from '../../src/index.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 

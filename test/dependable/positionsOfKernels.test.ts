@@ -13,7 +13,10 @@ import { withOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { beyond32 } from '../../src/kernel/beyond32.ts'
-import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 
 const graphOf = (shape: readonly number[], build: (x: Node) => Node): Graph =>
   withContext(() => {
@@ -21,7 +24,7 @@ const graphOf = (shape: readonly number[], build: (x: Node) => Node): Graph =>
     return { params: [x], outputs: [withOrigin('halve', 'model.ts:12:3', () => build(x))], effects: [] }
   })
 
-const targets: readonly TargetInfo[] = [wasmTarget, webgpuTarget()]
+const targets: readonly Machine[] = [wasmTarget, webgpuTarget()]
 const half = (x: Node): Node => c.binary('shr', x, 1)
 
 describe.each(targets.map((t) => [t.name, t] as const))('%s', (_, target) => {

@@ -10,8 +10,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { compileModule } from '../../src/codegen/wasm/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as s from '../../src/index.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { digests, expected } from './digests.mjs'
 
 const none = undefined as never

@@ -8,17 +8,20 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { inspect, jit, opaque, spec, type Tensor } from '../../src/index.ts'
-import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 import type { FusionReport } from '../../src/report/data.ts'
 import { formatReport, savedText } from '../../src/report/format.ts'
 import { reportPicture } from '../../src/report/svg.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { at, type Input, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
 
 const report = (
   inputs: readonly Input[],
   build: (p: readonly Node[]) => Node | Node[],
-  target: TargetInfo = wasmTarget,
+  target: Machine = wasmTarget,
 ): FusionReport => compileGraph(trace(inputs, build), { mode: 'fast', target }).report
 
 const targets = [wasmTarget, cudaTarget, webgpuTarget()]
@@ -27,7 +30,7 @@ const matrix: Input = { shape: [512, 512] }
 
 describe('steps of their own are modelled', () => {
   const updates = 5000
-  const scatter = (target: TargetInfo, rows: number, combiner: 'set' | 'sum') =>
+  const scatter = (target: Machine, rows: number, combiner: 'set' | 'sum') =>
     report(
       [{ shape: [rows, 64] }, { shape: [updates, 1], dtype: 'i32' }, { shape: [updates, 64] }],
       (p) => c.scatterND(at(p, 0), at(p, 1), at(p, 2), combiner),

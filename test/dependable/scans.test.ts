@@ -13,7 +13,10 @@ import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
 import type { NumericsMode } from '../../src/kernel/ir.ts'
-import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { vjpGraph, vmapGraph } from '../../src/transforms/index.ts'
 import { isFloat } from '../../src/types/dtype.ts'
@@ -23,14 +26,14 @@ import { difference } from '../random/execute.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { Emulated, hasCompiler } from '../simt/emulator/emulator.ts'
 import { execute, executeWgsl } from '../simt/programs.ts'
-import { type Machine, openDevice } from '../simt/wgsl.ts'
+import { type Adapter, openDevice } from '../simt/wgsl.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
 import { type Case, faultOf, graphOf, nameOf, valuesOf } from './scanning.ts'
 
 const modes = ['fast', 'strict'] as const
 const lineBytes = { fast: 1024, strict: 256 }
-const cuda: TargetInfo = { ...cudaTarget, lineBytes }
-const webgpu: TargetInfo = { ...webgpuTarget(12), lineBytes }
+const cuda: Machine = { ...cudaTarget, lineBytes }
+const webgpu: Machine = { ...webgpuTarget({ storageBuffers: 12 }), lineBytes }
 
 const f32 = { dtype: 'f32', combiner: 'sum' } as const
 const lengths: readonly Case[] = [
@@ -74,7 +77,7 @@ interface Compiled {
   readonly program: Program
 }
 
-const compileAll = (cases: readonly Case[], target: TargetInfo): Compiled[] =>
+const compileAll = (cases: readonly Case[], target: Machine): Compiled[] =>
   cases.flatMap((of) =>
     modes.map((mode) => ({ of, mode, program: compileGraph(graphOf(of), { target, mode, verify: true }).program })),
   )
@@ -128,7 +131,7 @@ test.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', {
 })
 
 describe('on a software GPU', () => {
-  let machine: Machine | string
+  let machine: Adapter | string
   beforeAll(async () => {
     machine = await openDevice()
   })
@@ -155,7 +158,7 @@ test('plans: three kernels, prologue and epilogue among them, the input read twi
 })
 
 describe('what is made of scans', () => {
-  const small: TargetInfo = { ...cuda, lineBytes: { fast: 64, strict: 64 } }
+  const small: Machine = { ...cuda, lineBytes: { fast: 64, strict: 64 } }
 
   /** Compiles a graph for a target whose blocks hold little, and compares what the interpreter makes of it with the reference. */
   function check(

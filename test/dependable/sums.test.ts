@@ -9,13 +9,15 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as s from '../../src/index.ts'
 import type { NumericsMode } from '../../src/kernel/ir.ts'
-import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { Emulated, hasCompiler } from '../simt/emulator/emulator.ts'
 import { execute, executeWgsl } from '../simt/programs.ts'
-import { type Machine, openDevice } from '../simt/wgsl.ts'
+import { type Adapter, openDevice } from '../simt/wgsl.ts'
 import { errorOf, graphOf, type InputName, inputNames, inputs, nameOf, type Summing, strictOf } from './summing.ts'
 
 const sums: readonly Summing[] = [
@@ -60,7 +62,7 @@ interface Compiled {
   readonly program: Program
 }
 
-const compileAll = (cases: readonly Summing[], target: TargetInfo): Compiled[] =>
+const compileAll = (cases: readonly Summing[], target: Machine): Compiled[] =>
   cases.flatMap((summing) =>
     modes.map((mode) => ({ summing, mode, program: compileGraph(graphOf(summing), { target, mode }).program })),
   )
@@ -168,7 +170,7 @@ test.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', {
 })
 
 describe('on a software GPU', () => {
-  let machine: Machine | string
+  let machine: Adapter | string
   beforeAll(async () => {
     machine = await openDevice()
   })
@@ -177,8 +179,8 @@ describe('on a software GPU', () => {
     const open = machine
     if (typeof open === 'string') return
     const all = [
-      ...compileAll(onSoftware, webgpuTarget(12)),
-      ...compileAll(heldByThreads, { ...webgpuTarget(12), ...fewPrograms }),
+      ...compileAll(onSoftware, webgpuTarget({ storageBuffers: 12 })),
+      ...compileAll(heldByThreads, { ...webgpuTarget({ storageBuffers: 12 }), ...fewPrograms }),
     ]
     expect(
       await faults(all, (c, x) => one(executeWgsl(open, c.program, [x])), ['one before many', 'near 10,000']),

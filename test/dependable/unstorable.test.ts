@@ -17,7 +17,8 @@ import type { Graph, Node } from '../../src/graph/node.ts'
 import * as s from '../../src/index.ts'
 import { storedBytes } from '../../src/plan/formats.ts'
 import { storedBy } from '../../src/plan/plan.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 
 type Build = (...p: readonly Node[]) => readonly Node[]
 interface Case {
@@ -78,8 +79,8 @@ describe('on WebAssembly, where 4 GiB are all there is', () => {
 
 describe('values are the same', () => {
   // Without the limit the plan stores it: the same graph within it does not.
-  const tight: TargetInfo = { ...wasmTarget, mostBytes: { value: 2 ** 20, arena: 2 ** 24 } }
-  const device = (target: TargetInfo) => createCompiledDevice('wasm', createWasmBackend({ threads: 1 }), target)
+  const tight: Machine = { ...wasmTarget, mostBytes: { value: 2 ** 20, arena: 2 ** 24 } }
+  const device = (target: Machine) => createCompiledDevice('wasm', createWasmBackend({ threads: 1 }), target)
   test.each(Object.entries(cases(512, 520, 500)))('%s', (_, one) => {
     const plain = compileGraph(graphOf(one), { mode: 'fast', target: wasmTarget }).plan
     const stores = (plan: typeof plain): number =>
@@ -90,7 +91,7 @@ describe('values are the same', () => {
       const n = shape.reduce((p, d) => p * d, 1)
       return Float32Array.from({ length: n }, (_, k) => (((k + i) * 29) % 23) / 23)
     })
-    const run = (target: TargetInfo): number[] => {
+    const run = (target: Machine): number[] => {
       const d = device(target)
       const compiled = d.compile(graphOf(one), { mode: 'fast', donated: [], name: 'f' })
       const out = compiled.run(inputs.map((data) => d.upload(data)))

@@ -4,11 +4,13 @@ import { type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { gridSize } from '../../src/kernel/ir.ts'
-import { type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { at, check, type Input, trace } from '../compile/support.ts'
 
 /** Small products take long. */
-const target: TargetInfo = { ...wasmTarget, matrixRate: 1e8 }
+const target: Machine = { ...wasmTarget, matrixRate: 1e8 }
 
 function stages(
   inputs: readonly Input[],
@@ -48,7 +50,10 @@ describe('few blocks and much depth', () => {
       ],
       (p) => c.matmul(at(p, 0), c.cast(at(p, 1), 'bf16')),
     )
-    const { program } = compileGraph(graph, { mode: 'fast', target: webgpuTarget(8, 256, 256, 32768) })
+    const { program } = compileGraph(graph, {
+      mode: 'fast',
+      target: webgpuTarget({ storageBuffers: 8, sharedBytes: 32768 }),
+    })
     const sizes = program.steps.flatMap((s) =>
       s.kind === 'kernel' ? s.kernel.parts.reduce((sum, p) => sum + gridSize(p), 0) : [],
     )

@@ -3,13 +3,15 @@ import { expect, test } from 'vitest'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/elementwise.ts'
-import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { webgpuSimt } from '../../src/target/simt.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { at, trace } from '../compile/support.ts'
 
 /** The block of a sum of so many tensors, and the threads of its kernel in WGSL. */
-function gridOf(count: number, dtype: DType, target: TargetInfo): { block: number | undefined; threads: number } {
+function gridOf(count: number, dtype: DType, target: Machine): { block: number | undefined; threads: number } {
   const specs = Array.from({ length: count }, () => ({ shape: [1 << 20], dtype }))
   const graph = trace(specs, (p) => specs.reduce((x, _, i) => (i === 0 ? x : c.add(x, at(p, i))), c.exp(at(p, 0))))
   const [step, ...others] = compileGraph(graph, { mode: 'fast', target }).program.steps

@@ -4,7 +4,9 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import type { Stmt } from '../../src/kernel/ir.ts'
-import { cudaTarget, type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, check, type Input, trace } from '../compile/support.ts'
 
 const all = (body: readonly Stmt[]): Stmt[] => body.flatMap((s) => (s.kind === 'loop' ? [s, ...all(s.body)] : [s]))
@@ -12,7 +14,7 @@ const all = (body: readonly Stmt[]): Stmt[] => body.flatMap((s) => (s.kind === '
 type Build = (p: readonly Node[]) => Node | Node[]
 
 /** Multiplications inside the loop over the depth and outside of it, after the results are seen to be right. */
-function multiplications(inputs: readonly Input[], build: Build, mode: 'fast' | 'strict', target: TargetInfo) {
+function multiplications(inputs: readonly Input[], build: Build, mode: 'fast' | 'strict', target: Machine) {
   const graph = trace(inputs, build)
   check(graph, { mode, target })
   const { program } = compileGraph(graph, { mode, target })
@@ -22,7 +24,7 @@ function multiplications(inputs: readonly Input[], build: Build, mode: 'fast' | 
   return [within.length, bodies.flat().filter(isProduct).length]
 }
 
-const few: TargetInfo = { ...wasmTarget, matrixRate: 1e8 }
+const few: Machine = { ...wasmTarget, matrixRate: 1e8 }
 const int8: Input[] = [{ shape: [6, 90] }, { shape: [90, 14], dtype: 'i8' }, { shape: [14] }, { shape: [6, 1] }]
 
 describe.each([

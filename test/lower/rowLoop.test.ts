@@ -6,7 +6,8 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
@@ -14,7 +15,7 @@ import { makeRng } from '../random/rng.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
 
 /** Small blocks: many programs, loops that end inside a block. */
-const small: TargetInfo = { ...wasmTarget, elementBlock: 64, rowsAtOnce: 48, minPrograms: 1024 }
+const small: Machine = { ...wasmTarget, elementBlock: 64, rowsAtOnce: 48, minPrograms: 1024 }
 
 function graphOf(shapes: readonly (readonly number[])[], body: (p: readonly Node[]) => Node[]): Graph {
   return withContext(() => {

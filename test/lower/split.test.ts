@@ -4,12 +4,14 @@ import type { CompileOptions } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { gridSize } from '../../src/kernel/ir.ts'
-import { type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { at, check, type Input, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
 
 /** Few elements make many programs. */
-const target: TargetInfo = { ...wasmTarget, elementBlock: 32, minPrograms: 4, rowBytes: 1 << 16 }
+const target: Machine = { ...wasmTarget, elementBlock: 32, minPrograms: 4, rowBytes: 1 << 16 }
 
 /** Programs of each kernel by stage, and the buffers between the stages. */
 function stages(
@@ -136,7 +138,13 @@ test('partial results are stored once where what follows them has axes of its ow
   ]
   const only = [...names, 'flip', 'cast', 'softmax', 'scan', 'scatter', 'gather', 'smooth']
   const { graph } = randomGraph(20260, { only, operations: 18, dtypes: ['f32'] })
-  const small = { ...webgpuTarget(8), elementBlock: 24, minPrograms: 6, rowBytes: 64, blockRowBytes: 64 }
+  const small = {
+    ...webgpuTarget({ storageBuffers: 8 }),
+    elementBlock: 24,
+    minPrograms: 6,
+    rowBytes: 64,
+    blockRowBytes: 64,
+  }
   const { program } = check(graph, { target: small })
   expect(program.steps.some((s) => s.kind === 'kernel' && s.stage === 'finishing')).toBe(true)
 })

@@ -6,9 +6,10 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
@@ -192,7 +193,7 @@ const cases: readonly Case[] = [
 ]
 
 /** Small blocks: many programs, tails everywhere. */
-const blocks: TargetInfo = { ...wasmTarget, elementBlock: 24, dotBlock: { m: 40, n: 64, k: 48 }, minPrograms: 6 }
+const blocks: Machine = { ...wasmTarget, elementBlock: 24, dotBlock: { m: 40, n: 64, k: 48 }, minPrograms: 6 }
 
 const one = createWasmBackend({ threads: 1 })
 const two = createWasmBackend({ threads: 2, shareAbove: 0 })

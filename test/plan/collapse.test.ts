@@ -11,13 +11,14 @@ import { collapse } from '../../src/plan/collapse.ts'
 import { singleGroups } from '../../src/plan/plan.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
 import { analyse } from '../../src/plan/roles.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, type Input, inputsOf, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
 
-const target: TargetInfo = { ...wasmTarget, elementBlock: 24, dotBlock: { m: 8, n: 16, k: 5 }, minPrograms: 6 }
+const target: Machine = { ...wasmTarget, elementBlock: 24, dotBlock: { m: 8, n: 16, k: 5 }, minPrograms: 6 }
 
 /** Results of a body lowered and interpreted on the given tensors; undefined where no kernel of it is possible. */
 function run(body: Body, outputs: readonly Node[], tensors: ReadonlyMap<Node, HostArray>): HostArray[] | undefined {

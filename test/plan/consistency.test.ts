@@ -6,12 +6,13 @@ import { inOrigin, makeOrigin } from '../../src/diagnostics/origin.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { type FusionPlan, membersOf, singleGroups } from '../../src/plan/plan.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
-import { type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, check, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
 
 /** Rates that stay, whatever is measured of the real target. */
-const target: TargetInfo = {
+const target: Machine = {
   ...wasmTarget,
   bandwidth: 10e9,
   matrixRate: 30e9,

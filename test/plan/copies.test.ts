@@ -6,7 +6,7 @@ import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { familyOf } from '../../src/graph/table.ts'
 import { membersOf } from '../../src/plan/plan.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 
 function gradient(shapes: readonly (readonly number[])[], body: (p: (i: number) => Node) => Node): Graph {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
 import { dataInputs, reductionDepth } from '../../src/plan/region.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, trace } from '../compile/support.ts'
 
 test('a chain of 15000 operations', () => {

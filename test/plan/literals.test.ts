@@ -4,8 +4,8 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { makeNode } from '../../src/graph/build.ts'
 import { printKernel } from '../../src/kernel/print.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, check, trace } from '../compile/support.ts'
 
 /** (x K) y, rounded to half precision as a result is, times L. */

@@ -7,12 +7,12 @@ import type { Node } from '../../src/graph/node.ts'
 import type { NumericsMode } from '../../src/kernel/ir.ts'
 import { singleGroups } from '../../src/plan/plan.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
-import { webgpuTarget } from '../../src/plan/target.ts'
 import { rewriteGraph } from '../../src/rewrite/index.ts'
 import { webgpuSimt } from '../../src/target/simt.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { trace } from '../compile/support.ts'
 
-const target = webgpuTarget(16)
+const target = webgpuTarget({ storageBuffers: 16 })
 
 /** Passes of the one kernel of a function of long rows: as planned, and loops over chunks in its code. */
 function passesOf(f: (x: Node) => Node, columns: number, mode: NumericsMode): { planned: number[]; walks: number[] } {

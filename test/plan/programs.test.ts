@@ -5,12 +5,14 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { gridSize } from '../../src/kernel/ir.ts'
-import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { type Input, trace } from '../compile/support.ts'
 
 /** Programs of a kernel of the sums of columns of relu(x), stored too: the main one, or the one that adds partial sums. */
-function columnSums(rows: number, columns: number, target: TargetInfo, stage: 'main' | 'finishing' = 'main'): number {
+function columnSums(rows: number, columns: number, target: Machine, stage: 'main' | 'finishing' = 'main'): number {
   const graph = trace([{ shape: [rows, columns], dtype: 'bf16' }], ([x]) => {
     if (x === undefined) throw new Error('no input')
     const y = c.relu(x)
@@ -23,7 +25,7 @@ function columnSums(rows: number, columns: number, target: TargetInfo, stage: 'm
 
 test.each([
   ['cuda', cudaTarget],
-  ['webgpu', webgpuTarget(16)],
+  ['webgpu', webgpuTarget({ storageBuffers: 16 })],
 ] as const)('sums of columns on %s: several rounds of what runs at once', (_, target) => {
   for (const rows of [16384, 10007]) {
     const programs = columnSums(rows, 4096, target)
@@ -34,12 +36,12 @@ test.each([
 
 test('partial sums of columns are added by programs of 16 columns where one program cannot use all of a cache', () => {
   expect(columnSums(16384, 4096, cudaTarget, 'finishing')).toBe(4096 / 16)
-  expect(columnSums(16384, 4096, webgpuTarget(16), 'finishing')).toBe(4096 / 16)
+  expect(columnSums(16384, 4096, webgpuTarget({ storageBuffers: 16 }), 'finishing')).toBe(4096 / 16)
   expect(columnSums(16384, 65536, cudaTarget, 'finishing')).toBeLessThanOrEqual(2 * cudaTarget.minPrograms)
 })
 
 /** Programs of every main kernel; every kernel must have code. */
-function programsOf(target: TargetInfo, inputs: readonly Input[], build: (x: Node) => Node): number[] {
+function programsOf(target: Machine, inputs: readonly Input[], build: (x: Node) => Node): number[] {
   const graph = trace(inputs, ([x]) => {
     if (x === undefined) throw new Error('no input')
     return build(x)
@@ -55,7 +57,7 @@ function programsOf(target: TargetInfo, inputs: readonly Input[], build: (x: Nod
 
 const targets = [
   ['cuda', cudaTarget],
-  ['webgpu', webgpuTarget(16)],
+  ['webgpu', webgpuTarget({ storageBuffers: 16 })],
 ] as const
 
 describe.each(targets)('rows of few programs on %s', (_, target) => {

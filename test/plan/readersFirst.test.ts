@@ -6,7 +6,7 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 
 const backend = createWasmBackend({ threads: 1 })

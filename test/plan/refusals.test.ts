@@ -5,7 +5,7 @@ import * as c from '../../src/compose/index.ts'
 import { inOrigin, makeOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { wasmTarget } from '../../src/plan/target.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 
 function trace(
   shapes: readonly (readonly number[])[],

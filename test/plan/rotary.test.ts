@@ -7,7 +7,10 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import type { PlannedGroup } from '../../src/plan/plan.ts'
-import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import { at, check, inputsOf, trace } from '../compile/support.ts'
 import { smallBlocks } from '../random/execute.ts'
@@ -16,7 +19,7 @@ import { compiledBackend } from '../support/device.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
 import { type Rotary, rmsNorm, rotaries } from '../support/rotary.ts'
 
-const targets: readonly TargetInfo[] = [wasmTarget, cudaTarget, webgpuTarget()]
+const targets: readonly Machine[] = [wasmTarget, cudaTarget, webgpuTarget()]
 const large = [4096, 40, 128] as const
 const backend = compiledBackend({ threads: 1 })
 afterAll(() => backend.dispose())
@@ -26,7 +29,7 @@ const gradient = (r: Rotary, graph: Graph): Graph => {
   return { ...whole, outputs: whole.outputs.slice(-r.wrt.length) }
 }
 
-const kernels = (graph: Graph, target: TargetInfo, mode: 'fast' | 'strict' = 'fast'): string => {
+const kernels = (graph: Graph, target: Machine, mode: 'fast' | 'strict' = 'fast'): string => {
   const { report } = compileGraph(graph, { mode, target, verify: true })
   return `${report.totals.kernels} + ${report.totals.stages}`
 }

@@ -6,7 +6,9 @@ import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import type { Kernel, LetStmt, NumericsMode } from '../../src/kernel/ir.ts'
-import { cudaTarget, type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
 
@@ -17,7 +19,7 @@ function trace(shape: readonly number[], dtype: DType, build: (x: Node) => Node[
   })
 }
 
-function kernelsOf(graph: Graph, mode: NumericsMode = 'fast', target: TargetInfo = wasmTarget): Kernel[] {
+function kernelsOf(graph: Graph, mode: NumericsMode = 'fast', target: Machine = wasmTarget): Kernel[] {
   const { program } = compileGraph(graph, { mode, target })
   return program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
 }
@@ -78,7 +80,7 @@ describe('literals of products', () => {
 })
 
 describe('rows that share an operand', () => {
-  const blocks = (graph: Graph, target: TargetInfo): number[] =>
+  const blocks = (graph: Graph, target: Machine): number[] =>
     kernelsOf(graph, 'fast', target).flatMap((k) => k.parts.flatMap((p) => p.grid.map((g) => g.block)))
   const biased = withContext((): Graph => {
     const [x, b] = [param(0, [64, 4096], 'f32'), param(1, [4096], 'f32')]

@@ -6,10 +6,11 @@ import { uniformParams } from '../../src/backends/webgpu/uniforms.ts'
 import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
 import { type Base, commandsOf, type Place } from '../../src/runtime/commands.ts'
 import type { KernelStep, Program } from '../../src/runtime/program.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, check, type Input, trace } from '../compile/support.ts'
@@ -57,8 +58,8 @@ function bindings(program: Program): { readonly step: KernelStep; readonly count
 const countsOf = ({ program }: Compiled): number[] => bindings(program).map((b) => b.count)
 
 /** Compiles for so many bindings, checks results, and that nothing binds more. */
-function planned(graph: Graph, most: number, donated: readonly boolean[], target: Partial<TargetInfo> = {}): Compiled {
-  const compiled = check(graph, { target: { ...webgpuTarget(most), ...target }, donated })
+function planned(graph: Graph, most: number, donated: readonly boolean[], target: Partial<Machine> = {}): Compiled {
+  const compiled = check(graph, { target: { ...webgpuTarget({ storageBuffers: most }), ...target }, donated })
   for (const n of countsOf(compiled)) expect(n).toBeLessThanOrEqual(most)
   return compiled
 }
@@ -193,7 +194,7 @@ describe('what is counted', () => {
     build: (p: readonly Node[]) => Node[],
     donate: readonly number[],
     most = 16,
-    target: Partial<TargetInfo> = {},
+    target: Partial<Machine> = {},
   ): Compiled {
     const graph = trace(many(n, ...inputs), (p) =>
       Array.from({ length: n }, (_, i) => build(p.slice(i * inputs.length, (i + 1) * inputs.length))).flat(),

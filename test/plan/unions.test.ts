@@ -4,9 +4,9 @@ import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluat
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import type { TargetInfo } from '../../src/plan/target.ts'
 import { formatReport } from '../../src/report/format.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, check, expectClose, type Input, trace } from '../compile/support.ts'
@@ -205,7 +205,7 @@ describe('limits', () => {
     Array.from({ length: 30 }, (_, i) => ({ shape: [5 + i] })),
     (p) => p.map((x) => c.exp(x)),
   )
-  const kernels = (target: Partial<TargetInfo>, options: Partial<CompileOptions> = {}): Compiled =>
+  const kernels = (target: Partial<Machine>, options: Partial<CompileOptions> = {}): Compiled =>
     check(graph, { target: { ...compiledTarget, ...target }, ...options }, one)
 
   test('of buffers', () => {
@@ -237,7 +237,7 @@ describe('limits', () => {
 })
 
 test('cut reductions keep one finishing stage between them', () => {
-  const target: TargetInfo = { ...compiledTarget, elementBlock: 32, minPrograms: 4, rowBytes: 1 << 16 }
+  const target: Machine = { ...compiledTarget, elementBlock: 32, minPrograms: 4, rowBytes: 1 << 16 }
   const graph = trace([{ shape: [1500] }, { shape: [2100] }, { shape: [40] }], (p) =>
     p.map((x) => c.sqrt(c.sum(c.exp(x)))),
   )

@@ -1,8 +1,9 @@
 /** Running compiled random programs and comparing what they give. */
-import type { TargetInfo } from '../../src/plan/target.ts'
+
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { readElement } from '../../src/scalar/host.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
@@ -10,7 +11,7 @@ import { compiledTarget } from '../support/device.ts'
 import type { RandomProgram } from './graphs.ts'
 
 /** Small blocks: many programs even on small tensors, tails everywhere, split reductions. */
-export const smallBlocks: TargetInfo = {
+export const smallBlocks: Machine = {
   ...compiledTarget,
   elementBlock: 24,
   dotBlock: { m: 8, n: 16, k: 5 },

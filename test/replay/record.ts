@@ -9,10 +9,13 @@ import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import { InternalError, UserError } from '../../src/diagnostics/errors.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { printKernel } from '../../src/kernel/print.ts'
-import { cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 import type { KernelReport } from '../../src/report/data.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 
 export type Code = 'wasm' | 'wasm-relaxed' | 'cuda' | 'wgsl'
 
@@ -35,9 +38,9 @@ export interface RecordedProgram {
   readonly mode?: 'fast' | 'strict'
 }
 
-const targets: Readonly<Record<'wasm' | 'cuda' | 'wgsl', TargetInfo>> = {
+const targets: Readonly<Record<'wasm' | 'cuda' | 'wgsl', Machine>> = {
   wasm: wasmTarget,
-  cuda: cudaTargetWith(true),
+  cuda: { ...cudaTarget, library: cublasLt },
   wgsl: webgpuTarget(),
 }
 

@@ -9,8 +9,8 @@ import { emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
-import { cudaTarget, cudaTargetWith } from '../../src/plan/target.ts'
 import { writeElement } from '../../src/scalar/host.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import { cudaSimt, type SimtMachine } from '../../src/target/simt.ts'
 import { type DType, isFloat } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
@@ -157,7 +157,10 @@ describe('clusters', () => {
     const walked = (more: number): number => (2 + more * (cudaTarget.rereadShare ?? 1)) / 2
     expect(perByte(262148, 'fast')).toBeCloseTo(walked(1), 1)
     expect(perByte(131072, 'strict')).toBeCloseTo(walked(2), 1)
-    expect(perByte(131072, 'fast', cudaTargetWith(false, false))).toBeCloseTo(walked(1), 1)
+    expect(perByte(131072, 'fast', { ...cudaTarget, rowBytes: cudaTarget.blockRowBytes ?? 0 })).toBeCloseTo(
+      walked(1),
+      1,
+    )
   })
 
   test('a device without clusters has none', () => {

@@ -9,7 +9,8 @@ import { compileGraph } from '../../src/compile/index.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { cudaTarget, type TargetInfo } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { cudaSimt } from '../../src/target/simt.ts'
 import { loadKernels } from '../kernel/hard-cases/case.ts'
 import { hardCases } from '../kernel/hard-cases/cases.ts'
@@ -172,7 +173,7 @@ function operand(dtype: ProductCase['dtype'], n: number, seed: number): Float32A
 }
 
 /** Blocks small enough that small tensors have tails and several programs. */
-const smallBlocks: TargetInfo = {
+const smallBlocks: Machine = {
   ...cudaTarget,
   elementBlock: 40,
   dotBlock: { m: 16, n: 16, k: 16 },

@@ -3,9 +3,9 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { type HardCase, loadKernels } from '../kernel/hard-cases/case.ts'
 import { hardCases } from '../kernel/hard-cases/cases.ts'
-import { type Machine, openDevice, type RunOptions, runWgsl } from './wgsl.ts'
+import { type Adapter, openDevice, type RunOptions, runWgsl } from './wgsl.ts'
 
-let machine: Machine | string
+let machine: Adapter | string
 
 beforeAll(async () => {
   machine = await openDevice()

@@ -9,9 +9,11 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
-import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { cudaSimt } from '../../src/target/simt.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'
@@ -20,7 +22,7 @@ import { difference } from '../random/execute.ts'
 import { rotaries } from '../support/rotary.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'
 import { execute, executeWgsl } from './programs.ts'
-import { type Machine, openDevice } from './wgsl.ts'
+import { type Adapter, openDevice } from './wgsl.ts'
 
 interface Case {
   readonly name: string
@@ -82,7 +84,7 @@ const evaluated = (): Evaluated[] =>
     return { ...k, inputs, want: evaluateGraph(k.graph, inputs, { rounding: 'dtype' }).map(toHostArray) }
   })
 
-const small = (target: TargetInfo): TargetInfo => ({ ...target, elementBlock: 40, minPrograms: 6 })
+const small = (target: Machine): Machine => ({ ...target, elementBlock: 40, minPrograms: 6 })
 
 const all = evaluated()
 
@@ -109,7 +111,7 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
 })
 
 describe('WGSL', () => {
-  let machine: Machine | string
+  let machine: Adapter | string
   beforeAll(async () => {
     machine = await openDevice()
   })
@@ -117,7 +119,11 @@ describe('WGSL', () => {
     skip(typeof machine === 'string', String(machine))
     if (typeof machine === 'string') return
     for (const { name, graph, inputs, want } of all) {
-      const { program } = compileGraph(graph, { mode: 'fast', target: webgpuTarget(12), verify: true })
+      const { program } = compileGraph(graph, {
+        mode: 'fast',
+        target: webgpuTarget({ storageBuffers: 12 }),
+        verify: true,
+      })
       const got = await executeWgsl(machine, program, inputs)
       if (graph.outputs.every((o) => o.dtype === 'f32')) expectClose(got, want, graph, name)
       else

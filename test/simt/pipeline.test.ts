@@ -8,10 +8,10 @@ import type { Graph } from '../../src/graph/node.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { webgpuTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { numberToBf16 } from '../../src/scalar/half.ts'
 import { cudaSimt, type SimtMachine, webgpuSimt } from '../../src/target/simt.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import { at, inputsOf, trace } from '../compile/support.ts'
 import { difference } from '../random/execute.ts'
@@ -173,7 +173,7 @@ describe('which loops', () => {
     )
     const { program } = compileGraph(vjpGraph(graph, [0, 1, 2]), {
       mode: 'fast',
-      target: webgpuTarget(12, 256, 256, 32768),
+      target: webgpuTarget({ storageBuffers: 12, sharedBytes: 32768 }),
     })
     const [step] = program.steps
     if (step?.kind !== 'kernel') throw new Error('no kernel')

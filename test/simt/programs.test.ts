@@ -5,26 +5,27 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
-import { type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { allDTypes } from '../../src/types/dtype.ts'
 import { difference } from '../random/execute.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { executeWgsl } from './programs.ts'
-import { type Machine, openDevice } from './wgsl.ts'
+import { type Adapter, openDevice } from './wgsl.ts'
 
 const count = Number(process.env.SINTER_SIMT_PROGRAMS ?? 60)
 const first = Number(process.env.SINTER_SIMT_FIRST ?? 0)
 const perTest = 10
 
 /** Blocks small enough that small tensors have tails and several programs. */
-const smallBlocks: TargetInfo = {
-  ...webgpuTarget(12),
+const smallBlocks: Machine = {
+  ...webgpuTarget({ storageBuffers: 12 }),
   elementBlock: 40,
   dotBlock: { m: 8, n: 16, k: 5 },
   minPrograms: 6,
 }
 
-let machine: Machine | string
+let machine: Adapter | string
 beforeAll(async () => {
   machine = await openDevice()
 })
@@ -37,7 +38,7 @@ describe('random programs on WGSL', () => {
       for (let seed = from; seed < Math.min(from + perTest, first + count); seed++) {
         const p = randomGraph(seed, { dtypes: allDTypes.filter((d) => d !== 'f64'), maxElements: 300 })
         const expected = evaluateGraph(p.graph, p.inputs, { rounding: 'dtype' }).map(toHostArray)
-        const target = seed % 2 === 0 ? smallBlocks : webgpuTarget(12)
+        const target = seed % 2 === 0 ? smallBlocks : webgpuTarget({ storageBuffers: 12 })
         const mode = seed % 5 === 4 ? 'strict' : 'fast'
         const { program } = compileGraph(p.graph, { mode, target, verify: true })
         const got = await executeWgsl(machine, program, p.inputs, { subgroups: seed % 3 === 0 })

@@ -3,10 +3,10 @@ import type { Kernel } from '../../src/kernel/ir.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { type HostArray, hostArray, hostView } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
-import { type Machine, type RunOptions, runWgsl } from './wgsl.ts'
+import { type Adapter, type RunOptions, runWgsl } from './wgsl.ts'
 
 export const executeWgsl = (
-  machine: Machine,
+  machine: Adapter,
   program: Program,
   inputs: readonly HostArray[],
   options: RunOptions = {},

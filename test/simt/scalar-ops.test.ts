@@ -12,7 +12,7 @@ import { allDTypes, type DType, dtypeBits, dtypeClass, isFloat } from '../../src
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { edges, randoms } from '../wasm-math/values.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'
-import { type Machine, openDevice, runWgsl } from './wgsl.ts'
+import { type Adapter, openDevice, runWgsl } from './wgsl.ts'
 
 interface Task {
   readonly op: ScalarOp
@@ -160,7 +160,7 @@ function check(job: Job, buffers: Record<string, HostArray>, flushing: boolean):
 }
 
 describe('in WGSL', () => {
-  let machine: Machine | string
+  let machine: Adapter | string
   beforeAll(async () => {
     machine = await openDevice()
   })

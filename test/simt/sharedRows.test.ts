@@ -8,9 +8,11 @@ import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
-import { cudaTarget, type TargetInfo, webgpuTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { webgpuSimt } from '../../src/target/simt.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { at, inputsOf, trace } from '../compile/support.ts'
 import { difference } from '../random/execute.ts'
 import { rotaries } from '../support/rotary.ts'
@@ -22,7 +24,7 @@ const rotary = at(rotaries('bf16'), 0)
 const graphOf = (tokens: number, heads: number, width: number): Graph =>
   trace(rotary.inputs(tokens, heads, width), rotary.build)
 
-const programOf = (graph: Graph, target: TargetInfo): Program => compileGraph(graph, { mode: 'fast', target }).program
+const programOf = (graph: Graph, target: Machine): Program => compileGraph(graph, { mode: 'fast', target }).program
 
 function onlyKernel(program: Program): Kernel {
   const [step, ...others] = program.steps
@@ -31,7 +33,7 @@ function onlyKernel(program: Program): Kernel {
 }
 
 /** Rows a program takes. */
-function rowsOf(graph: Graph, target: TargetInfo): number {
+function rowsOf(graph: Graph, target: Machine): number {
   const [part] = onlyKernel(programOf(graph, target)).parts
   return part?.grid.reduce((n, g) => n * g.block, 1) ?? 0
 }

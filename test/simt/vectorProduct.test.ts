@@ -8,7 +8,7 @@ import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel, NumericsMode } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { webgpuSimt } from '../../src/target/simt.ts'
-import { type Buffers, type Machine, openDevice, runWgsl } from './wgsl.ts'
+import { type Adapter, type Buffers, openDevice, runWgsl } from './wgsl.ts'
 
 type Half = 'bf16' | 'f16' | 'f32'
 
@@ -108,7 +108,7 @@ function buffersOf(c: Case): Buffers {
 }
 
 const caps = { ...webgpuSimt, maxSharedBytes: 32768, leastProduct: 0 }
-let machine: Machine | string
+let machine: Adapter | string
 
 beforeAll(async () => {
   machine = await openDevice()

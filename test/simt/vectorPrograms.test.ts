@@ -10,15 +10,15 @@ import * as c from '../../src/compose/index.ts'
 import { withOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { webgpuTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { webgpuSimt } from '../../src/target/simt.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { difference } from '../random/execute.ts'
 import { executeWgsl } from './programs.ts'
-import { type Machine, openDevice } from './wgsl.ts'
+import { type Adapter, openDevice } from './wgsl.ts'
 
 type Spec = readonly [shape: readonly number[], dtype?: DType]
 
@@ -101,13 +101,14 @@ function dataOf([shape, dtype = 'f32']: Spec, seed: number): HostArray {
   return out
 }
 
-let machine: Machine | string
+let machine: Adapter | string
 beforeAll(async () => {
   machine = await openDevice()
 })
 
 const compiled = (x: Case, mode: 'fast' | 'strict', shared: number): Program =>
-  compileGraph(graphOf(x), { mode, target: webgpuTarget(12, 256, 256, shared), verify: true }).program
+  compileGraph(graphOf(x), { mode, target: webgpuTarget({ storageBuffers: 12, sharedBytes: shared }), verify: true })
+    .program
 
 describe.each(cases)('$name', (x) => {
   test('reads tiles in vectors within the memory of the device', () => {

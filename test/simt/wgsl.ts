@@ -8,22 +8,22 @@ import { absent, chooseDriver, dawnOptions } from '../support/softwareDriver.ts'
 
 export type Buffers = Record<string, HostArray>
 
-export interface Machine {
+export interface Adapter {
   readonly device: GPUDevice
   readonly limits: SimtMachine
   readonly subgroupBits: number
 }
 
 let gpu: GPU | undefined
-let opened: Promise<Machine | string> | undefined
+let opened: Promise<Adapter | string> | undefined
 
 /** The software device, or why there is none. */
-export function openDevice(): Promise<Machine | string> {
+export function openDevice(): Promise<Adapter | string> {
   opened ??= open()
   return opened
 }
 
-async function open(): Promise<Machine | string> {
+async function open(): Promise<Adapter | string> {
   const missing = chooseDriver()
   if (missing !== undefined) return missing
   const { create, globals } = await import('webgpu')
@@ -85,7 +85,7 @@ function withinBindings(k: Kernel, most: number): Kernel[] {
 
 /** Runs kernels in order on buffers by parameter name, in place. */
 export async function runWgsl(
-  machine: Machine,
+  machine: Adapter,
   kernels: readonly Kernel[],
   buffers: Buffers,
   options: RunOptions = {},

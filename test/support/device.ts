@@ -6,8 +6,10 @@ import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { cuda } from '../../src/cuda.ts'
 import { setDevice } from '../../src/index.ts'
-import { cudaTarget, type TargetInfo, wasmTarget } from '../../src/plan/target.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 
 interface Options {
   readonly threads: number
@@ -27,7 +29,7 @@ export function chooseDevice(name: 'wasm' | 'reference', options: Options): void
 }
 
 /** The target that programs of this run are planned for. */
-export const compiledTarget: TargetInfo = onGpu ? cudaTarget : wasmTarget
+export const compiledTarget: Machine = onGpu ? cudaTarget : wasmTarget
 
 /** A backend that programs of this run are executed on; one for WebAssembly has these options. */
 export const compiledBackend = (options: Options): Backend => (onGpu ? createCudaBackend() : createWasmBackend(options))

@@ -8,7 +8,6 @@ import * as c from '../../src/compose/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { webgpuTarget } from '../../src/plan/target.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, expectClose, type Input, inputsOf, trace } from '../compile/support.ts'
@@ -28,7 +27,7 @@ const values = async (b: ReturnType<WebgpuBackend['alloc']>, n: number): Promise
 
 /** Twice, with other buffers. */
 async function check(graph: Graph, fuse = true): Promise<Program> {
-  const target = webgpuTarget(...backend.planningLimits)
+  const target = backend.machine
   const { program } = compileGraph(graph, { mode: 'fast', target, verify: true, fuse })
   const executable = backend.prepare(program)
   const inputs = inputsOf(graph)
@@ -68,7 +67,7 @@ test('a lost device is named, and another can be opened', async () => {
 
 test('a kernel the device refuses is named', async () => {
   const other = await createWebgpuBackend()
-  const names = Array.from({ length: other.planningLimits[0] + 1 }, (_, i) => `y${i}`)
+  const names = Array.from({ length: other.machine.maxBuffers + 1 }, (_, i) => `y${i}`)
   const kernel = parseKernel(`kernel fills {
 ${names.map((y) => `  param ${y}: f32[4] write`).join('\n')}
   axes i: 4
@@ -149,7 +148,7 @@ test('a profile has a time for every step', async () => {
   const graph = trace([{ shape: [64, 64] }], (p) => c.sum(c.exp(at(p, 0)), [0]))
   const { program } = compileGraph(graph, {
     mode: 'fast',
-    target: webgpuTarget(...backend.planningLimits),
+    target: backend.machine,
     fuse: false,
   })
   const executable = backend.prepare(program)

@@ -1,7 +1,6 @@
 /** A WebGPU device that keeps the programs it prepared. */
 import { createCompiledDevice } from '../../src/api/compiled.ts'
 import { createWebgpuBackend, type WebgpuOptions, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
-import { webgpuTarget } from '../../src/plan/target.ts'
 import type { Executable } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
 
@@ -13,6 +12,6 @@ export async function openRecorded(limits: NonNullable<WebgpuOptions['limits']>)
     programs.push(program)
     return prepare(program)
   }
-  const target = webgpuTarget(...backend.planningLimits)
+  const target = backend.machine
   return { device: createCompiledDevice('webgpu', backend, target, webgpuCapabilities), programs, target }
 }

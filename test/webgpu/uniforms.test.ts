@@ -6,7 +6,7 @@ import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import { uniformBuffers } from '../../src/backends/webgpu/uniforms.ts'
 import * as api from '../../src/index.ts'
 import { type Tensor, tensor } from '../../src/index.ts'
-import { webgpuTarget } from '../../src/plan/target.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { openSoftware } from './software.ts'
 
 let missing: string | undefined
@@ -26,7 +26,7 @@ async function same(make: () => Tensor[], f: (...x: Tensor[]) => Tensor[], donat
   const modules = vi.spyOn(Object.getPrototypeOf(gpu) as GPUDevice, 'createShaderModule')
   gpu.destroy()
   const results: number[][][] = []
-  const device = createCompiledDevice('webgpu', backend, webgpuTarget(...backend.planningLimits), webgpuCapabilities)
+  const device = createCompiledDevice('webgpu', backend, backend.machine, webgpuCapabilities)
   let code: string[] = []
   for (const on of ['reference', device] as const) {
     api.setDevice(on)

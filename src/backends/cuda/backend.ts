@@ -3,11 +3,13 @@ import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
+import type { SimtTarget } from '../../target/machine.ts'
+import type { EarlyStart } from '../../target/simt.ts'
 import type { DType } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import type { KernelResources, KernelTimes } from './compile.ts'
 import { openProducts } from './cublasLt.ts'
-import { CudaDevice, type EarlyStart, guarded } from './device.ts'
+import { CudaDevice, guarded } from './device.ts'
 import type { CudaCompiler, CudaDriver, DeviceProperties, ProductLibrary } from './driver.ts'
 import { CudaExecutable } from './executable.ts'
 import { openDriver } from './ffi.ts'
@@ -96,9 +98,9 @@ export class CudaBackend implements Backend {
     return this.device.context.properties
   }
 
-  /** Whether blocks of a cluster can run a program together. */
-  get hasClusters(): boolean {
-    return this.properties.capability >= 90
+  /** The device as planning and code generation see it. */
+  get machine(): SimtTarget {
+    return this.device.machine
   }
 
   /** Whether products may be library calls. */

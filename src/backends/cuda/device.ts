@@ -2,7 +2,9 @@
 import { UserError } from '../../diagnostics/errors.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
 import { type MemoryUse, Residents, type Resources } from '../../runtime/resources.ts'
-import type { LaunchDependents } from '../../target/simt.ts'
+import { cudaTargetOf } from '../../target/cuda.ts'
+import type { SimtTarget } from '../../target/machine.ts'
+import type { EarlyStart } from '../../target/simt.ts'
 import { KernelCache } from './compile.ts'
 import {
   type CudaCompiler,
@@ -24,9 +26,6 @@ interface Chunk {
   busy: boolean
 }
 
-/** When kernels of a graph let those behind them start, which wait for their end (`LaunchDependents`); `never`: the driver starts them. */
-export type EarlyStart = LaunchDependents | 'never'
-
 export interface CudaDeviceOptions {
   readonly memoryLimit?: number | undefined
   /** Where compiled kernels are kept; undefined: the user's cache folder. */
@@ -47,7 +46,7 @@ export class CudaDevice {
   readonly products: Products | undefined
   /** Programs that live. */
   readonly residents = new Residents()
-  readonly earlyStart: EarlyStart | undefined
+  private readonly earlyStart: EarlyStart | undefined
   private chunks: readonly Chunk[] | undefined
 
   constructor(context: CudaContext, compiler: CudaCompiler, options: CudaDeviceOptions = {}) {
@@ -59,6 +58,13 @@ export class CudaDevice {
       options.cacheFolder === undefined
         ? new KernelCache(context, compiler)
         : new KernelCache(context, compiler, options.cacheFolder)
+  }
+
+  /** The device as planning and code generation see it. */
+  get machine(): SimtTarget {
+    const { capability, multiprocessors, sharedBytes } = this.context.properties
+    const hasLibrary = this.products !== undefined
+    return cudaTargetOf({ capability, multiprocessors, sharedBytes, hasLibrary, earlyStart: this.earlyStart })
   }
 
   private staging(): readonly Chunk[] {

@@ -3,14 +3,12 @@ import { callInspector, callKernel, InternalError } from '../../diagnostics/erro
 import { type BoundBuffer, type Command, elementsOf, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
 import type { Resources } from '../../runtime/resources.ts'
-import { cudaSimt, type SimtMachine } from '../../target/simt.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import type { LoadedKernel } from './compile.ts'
 import { copyBlocks, copyKernel } from './copy.ts'
 import type { Touch } from './dependencies.ts'
-import type { CudaDevice, EarlyStart } from './device.ts'
-import type { DeviceProperties } from './driver.ts'
+import type { CudaDevice } from './device.ts'
 import { StepKernels } from './kernels.ts'
 import { alignmentOf } from './products.ts'
 import { Section, type SectionLaunch } from './section.ts'
@@ -52,22 +50,6 @@ interface Use {
   readonly offset: number
 }
 
-/** A device as a machine; `earlyStart`: when kernels let others start, where the device can. */
-export const machineOf = (
-  { capability, sharedBytes, multiprocessors }: DeviceProperties,
-  earlyStart: EarlyStart = 'work',
-): SimtMachine => ({
-  ...cudaSimt,
-  multiprocessors,
-  clusters: capability >= 90 ? cudaSimt.clusters : 1,
-  maxSharedBytes: Math.min(cudaSimt.maxSharedBytes, sharedBytes),
-  hasMatrixUnit: capability >= 80,
-  hasAsyncCopy: capability >= 80,
-  foldsLanes: capability >= 80,
-  hasWarpGroupProducts: capability === 90,
-  ...(capability >= 90 && earlyStart !== 'never' ? { launchDependents: earlyStart } : {}),
-})
-
 const endSection = (section: Section): void => section.dispose()
 
 export class Prepared {
@@ -88,7 +70,7 @@ export class Prepared {
     this.addresses = addresses
     this.moving = moving
     this.resources = resources
-    this.kernels = new StepKernels(device.kernels, machineOf(device.context.properties, device.earlyStart), resources)
+    this.kernels = new StepKernels(device.kernels, device.machine.simt, resources)
   }
 
   /** Says where a base stands in the next run. */

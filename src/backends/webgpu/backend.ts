@@ -3,6 +3,7 @@ import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import { type Backend, CannotWait, type DeviceBuffer, type Executable, type StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
+import type { SimtTarget } from '../../target/machine.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostView } from '../../types/host.ts'
 import { WebgpuDevice } from './device.ts'
@@ -61,28 +62,15 @@ export class WebgpuBackend implements Backend {
       adapter,
       `${maxStorageBuffersPerShaderStage} buffers a kernel`,
       `${(maxStorageBufferBindingSize / 2 ** 20).toFixed(0)} MiB a buffer`,
-      device.machine.laneBits > 0 ? `subgroups of ${2 ** device.machine.laneBits}` : 'no subgroups of fixed size',
+      device.machine.simt.laneBits > 0
+        ? `subgroups of ${2 ** device.machine.simt.laneBits}`
+        : 'no subgroups of fixed size',
     ].join(', ')
   }
 
-  /** What planning respects: buffers of a stage, alignment of bindings, threads of a workgroup, bytes they share; of a binding and of a buffer (`webgpuTarget`). */
-  get planningLimits(): [
-    storageBuffers: number,
-    alignment: number,
-    threads: number,
-    sharedBytes: number,
-    valueBytes: number,
-    arenaBytes: number,
-  ] {
-    const { limits, machine } = this.device
-    return [
-      limits.maxStorageBuffersPerShaderStage,
-      Math.max(64, limits.minStorageBufferOffsetAlignment),
-      machine.maxThreads,
-      machine.maxSharedBytes,
-      Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize),
-      limits.maxBufferSize,
-    ]
+  /** The device as planning and code generation see it. */
+  get machine(): SimtTarget {
+    return this.device.machine
   }
 
   alloc(bytes: number): DeviceBuffer {

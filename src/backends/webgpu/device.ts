@@ -3,10 +3,24 @@ import { commonCode, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
 import { type MemoryUse, Residents, type Resources } from '../../runtime/resources.ts'
-import { type SimtMachine, webgpuSimt, webgpuSimtWith } from '../../target/simt.ts'
+import type { SimtTarget } from '../../target/machine.ts'
+import { type WebgpuLimits, webgpuDefaults, webgpuTarget } from '../../target/webgpu.ts'
 import { type DeviceLimits, usage } from './host.ts'
 import { BufferPool } from './memory.ts'
 import { Recorder } from './recorder.ts'
+
+/** What plans and kernels respect of a device's limits. */
+const planningLimits = (limits: DeviceLimits, laneBits: number): WebgpuLimits => ({
+  storageBuffers: limits.maxStorageBuffersPerShaderStage,
+  alignment: Math.max(64, limits.minStorageBufferOffsetAlignment),
+  threads: floorPowerOfTwo(
+    Math.min(webgpuDefaults.threads, limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX),
+  ),
+  sharedBytes: limits.maxComputeWorkgroupStorageSize,
+  valueBytes: Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize),
+  arenaBytes: limits.maxBufferSize,
+  laneBits,
+})
 
 export class WebgpuDevice {
   /** Memory of tensors. */
@@ -15,7 +29,8 @@ export class WebgpuDevice {
   })
   readonly gpu: GPUDevice
   readonly limits: DeviceLimits
-  readonly machine: SimtMachine
+  /** The device as planning and code generation see it. */
+  readonly machine: SimtTarget
   readonly pool: BufferPool<GPUBuffer>
   readonly recorder: Recorder
   /** Programs that live. */
@@ -31,13 +46,7 @@ export class WebgpuDevice {
   constructor(gpu: GPUDevice, limits: DeviceLimits, laneBits: number, memoryLimit: number | undefined) {
     this.gpu = gpu
     this.limits = limits
-    this.machine = webgpuSimtWith({
-      maxThreads: floorPowerOfTwo(
-        Math.min(webgpuSimt.maxThreads, limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX),
-      ),
-      maxSharedBytes: limits.maxComputeWorkgroupStorageSize,
-      laneBits,
-    })
+    this.machine = webgpuTarget(planningLimits(limits, laneBits))
     this.recorder = new Recorder(gpu, (cause) => {
       this.failure ??= new InternalError(`WebGPU takes no commands: ${String(cause)}`)
     })

@@ -165,7 +165,7 @@ export class Prepared {
     const { kernel, places, writable, copied } = shared
     const { device } = this
     const uniform = uniformParams(shared, this.bases)
-    const source = emitKernel(kernel, device.machine, {
+    const source = emitKernel(kernel, device.machine.simt, {
       writable: (p) => writable.has(p),
       uniform: (p) => uniform.has(p),
     })

@@ -5,8 +5,8 @@ import { useDevice } from '../../../src/api/session.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
 import { compileFor } from '../../../src/compile/prepare.ts'
 import * as s from '../../../src/index.ts'
-import type { TargetInfo } from '../../../src/plan/target.ts'
 import type { Backend } from '../../../src/runtime/backend.ts'
+import type { Machine } from '../../../src/target/machine.ts'
 import { type DType, isFloat } from '../../../src/types/dtype.ts'
 import type { HostArray } from '../../../src/types/host.ts'
 import { makeRng, type Rng } from '../rng.ts'
@@ -21,7 +21,7 @@ export interface Held {
 }
 
 /** A device that compiles for a target with every form verified, with or without fusion. */
-export function checkedDevice(backend: Backend, target: TargetInfo, fuse: boolean): Device {
+export function checkedDevice(backend: Backend, target: Machine, fuse: boolean): Device {
   const device = createCompiledDevice('wasm', backend, target)
   return {
     ...device,

@@ -1,5 +1,6 @@
-/** Targets as data: what the cost model and the schedules know of a machine. */
+/** Machines as data: what the planner, the schedules and the code generators know of what programs run on. */
 import type { ProductDType } from '../types/product.ts'
+import type { SimtMachine } from './simt.ts'
 
 /** A library of matrix products on a machine. */
 export interface LibraryInfo {
@@ -14,7 +15,8 @@ export interface LibraryInfo {
   readonly refused?: ReadonlyMap<string, string>
 }
 
-export interface TargetInfo {
+/** A machine. Every record is written out in full: none inherits another's numbers. */
+export interface Machine {
   readonly name: string
   /** Bytes a second between memory and the device, streaming. */
   readonly bandwidth: number
@@ -113,148 +115,9 @@ export interface TargetInfo {
   readonly partialColumns: number
   /** Matrix products by a library of the machine, in fast mode; absent where there is none. */
   readonly library?: LibraryInfo
+  /** Blocks of threads, where kernels are for them. */
+  readonly simt?: SimtMachine
 }
 
-/** Memory that addresses of 32 bits reach, but for the last page. */
-const memory32 = 65535 * 65536
-
-/** WebAssembly with 128-bit SIMD on one core of a server CPU (bench/NOTES.md has the measurements behind the rates). */
-export const wasmTarget: TargetInfo = {
-  name: 'wasm',
-  bandwidth: 11e9,
-  matrixRate: 50e9,
-  simpleRate: 8e9,
-  divideRate: 3e9,
-  specialRate: 1.3e9,
-  randomRate: 0.15e9,
-  launch: 0.5e-6,
-  mostBytes: { value: memory32, arena: memory32 },
-  positionBits: 32,
-  maxBuffers: 64,
-  maxStatements: 600,
-  maxUnionBuffers: 16384,
-  maxUnionStatements: 65536,
-  joinsOverwritten: false,
-  valueBuffers: 0,
-  sharesUnionCode: false,
-  rowBytes: 4 << 20,
-  dotBlock: { m: 192, n: 256, k: 256 },
-  depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06, below: 0.25, fill: 0.5, units: 1 },
-  rowsAtOnce: 8192,
-  elementBlock: 16384,
-  sharedRows: 1,
-  packBools: true,
-  alignment: 64,
-  minPrograms: 16,
-  shortRows: { below: 64, points: 1024, sharing: 1 },
-  columnBlock: 1,
-  partialColumns: 64,
-}
-
-/** An NVIDIA H200 through CUDA (4.2 TB/s measured; dense bf16 through mma.sync). */
-export const cudaTarget: TargetInfo = {
-  ...wasmTarget,
-  name: 'cuda',
-  bandwidth: 4.2e12,
-  matrixRate: 4.7e14,
-  plainMatrixRate: 3.8e13,
-  simpleRate: 2.5e13,
-  divideRate: 3e12,
-  specialRate: 2.5e12,
-  randomRate: 4e11,
-  launch: 3e-6,
-  // Virtual addresses; how much of it there is, the allocator knows.
-  mostBytes: { value: 2 ** 47, arena: 2 ** 47 },
-  positionBits: 64,
-  maxBuffers: 400,
-  maxStatements: 400,
-  maxUnionBuffers: 16384,
-  maxUnionStatements: 400,
-  sharesUnionCode: true,
-  // Eight blocks of 1024 threads with 32 words each.
-  rowBytes: 1 << 20,
-  blockRowBytes: 128 << 10,
-  lineBytes: { fast: 128 << 10, strict: 128 << 10 },
-  // Mostly from the second-level cache.
-  rereadShare: 0.4,
-  dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64] },
-  // Partial results stay in the second-level cache.
-  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 0.25, fill: 0.75, units: 132 },
-  rowsAtOnce: 4096,
-  elementBlock: 2048,
-  sharedRows: 2,
-  packBools: false,
-  minPrograms: 528,
-  // A cluster of eight blocks, or a block that streams.
-  programShare: 0.06,
-  shortRows: { below: 1024, points: 2048, sharing: 1 },
-  columnBlock: 128,
-  // Few programs that wait for a cache leave most of its bandwidth.
-  partialColumns: 16,
-}
-
-/** cuBLASLt on an H200: what large products reach on random data (bench/NOTES.md). f32 is summed and multiplied as f32. */
-export const cublasLt: LibraryInfo = {
-  name: 'cuBLASLt',
-  rate: { bf16: 7e14, f16: 6.9e14, f32: 5e13, f64: 6e13 },
-  launch: 2.5e-6,
-  leastFlops: 1e8,
-}
-
-/** An NVIDIA GPU with cuBLASLt or without. */
-export const cudaTargetWith = (library: boolean, clusters = true): TargetInfo => ({
-  ...cudaTarget,
-  ...(library ? { library: cublasLt } : {}),
-  ...(clusters ? {} : { rowBytes: cudaTarget.blockRowBytes ?? cudaTarget.rowBytes }),
-})
-
-/** WebGPU's default limits: buffers a stage may bind, bytes that bindings must be aligned to, threads of a workgroup, bytes they share. */
-export const webgpuDefaults = { storageBuffers: 8, alignment: 256, threads: 256, sharedBytes: 16384 }
-
-/** What bindings and buffers of a discrete GPU have at most, where nothing else is known. */
-const largestBinding = 2 ** 32 - 4
-
-/** A discrete GPU through WebGPU, by the limits of its adapter (`webgpuDefaults` has the defaults); `valueBytes`: of a binding, and of a buffer. */
-export const webgpuTarget = (
-  storageBuffers = webgpuDefaults.storageBuffers,
-  alignment = webgpuDefaults.alignment,
-  threads = webgpuDefaults.threads,
-  sharedBytes = webgpuDefaults.sharedBytes,
-  valueBytes = largestBinding,
-  arenaBytes = largestBinding,
-): TargetInfo => ({
-  ...cudaTarget,
-  name: 'webgpu',
-  matrixRate: 4e13,
-  plainMatrixRate: 4e13,
-  launch: 5e-6,
-  mostBytes: { value: valueBytes, arena: arenaBytes },
-  positionBits: 32,
-  maxBuffers: storageBuffers,
-  maxStatements: 300,
-  maxUnionBuffers: storageBuffers,
-  maxUnionStatements: 600,
-  joinsOverwritten: true,
-  // Uniform buffers of a stage, on every device.
-  valueBuffers: 12,
-  sharesUnionCode: false,
-  // Blocks have few threads, and wait for each step of the depth.
-  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 1, fill: 2, units: 132 },
-  // Both tiles of a step take half of the shared memory at most.
-  dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64, quantum: 32 },
-  alignment,
-  // As many words as the threads of a workgroup hold in 32 registers each.
-  rowBytes: 128 * threads,
-  blockRowBytes: 128 * threads,
-  lineBytes: { fast: 128 * threads, strict: sharedBytes },
-  rowsAtOnce: 2048,
-  elementBlock: 2048,
-  // Four words in flight a thread, of 128.
-  elementBytes: 8192,
-  minPrograms: 264,
-  programShare: 0.03,
-  rowPrograms: 264,
-  columnBlock: 64,
-  // Five times: a token's heads with its angles.
-  shortRows: { below: 1024, points: 1024, sharing: 5 },
-})
+/** A machine of blocks of threads. */
+export type SimtTarget = Machine & { readonly simt: SimtMachine }

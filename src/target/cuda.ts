@@ -1,0 +1,99 @@
+/** NVIDIA GPUs through CUDA as machines. */
+import type { LibraryInfo, SimtTarget } from './machine.ts'
+import { cudaSimt, type EarlyStart } from './simt.ts'
+
+/** Bytes of the rows that a program may hold: a cluster of eight blocks of 1024 threads with 32 words each, and one such block. */
+const clusterRowBytes = 1 << 20
+const blockRowBytes = 128 << 10
+
+/** An NVIDIA H200 through CUDA (4.2 TB/s measured; dense bf16 through mma.sync), without a library of products. */
+export const cudaTarget: SimtTarget = {
+  name: 'cuda',
+  bandwidth: 4.2e12,
+  matrixRate: 4.7e14,
+  plainMatrixRate: 3.8e13,
+  simpleRate: 2.5e13,
+  divideRate: 3e12,
+  specialRate: 2.5e12,
+  randomRate: 4e11,
+  launch: 3e-6,
+  // Virtual addresses; how much of it there is, the allocator knows.
+  mostBytes: { value: 2 ** 47, arena: 2 ** 47 },
+  positionBits: 64,
+  maxBuffers: 400,
+  maxStatements: 400,
+  maxUnionBuffers: 16384,
+  maxUnionStatements: 400,
+  joinsOverwritten: false,
+  valueBuffers: 0,
+  sharesUnionCode: true,
+  rowBytes: clusterRowBytes,
+  blockRowBytes,
+  // What the registers of 1024 threads hold, and the memory they share.
+  lineBytes: { fast: 128 << 10, strict: 128 << 10 },
+  // Mostly from the second-level cache.
+  rereadShare: 0.4,
+  dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64] },
+  // Partial results stay in the second-level cache.
+  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 0.25, fill: 0.75, units: 132 },
+  rowsAtOnce: 4096,
+  elementBlock: 2048,
+  sharedRows: 2,
+  packBools: false,
+  alignment: 64,
+  minPrograms: 528,
+  // A cluster of eight blocks, or a block that streams.
+  programShare: 0.06,
+  shortRows: { below: 1024, points: 2048, sharing: 1 },
+  columnBlock: 128,
+  // Few programs that wait for a cache leave most of its bandwidth.
+  partialColumns: 16,
+  simt: cudaSimt,
+}
+
+/** cuBLASLt on an H200: what large products reach on random data (bench/NOTES.md). f32 is summed and multiplied as f32. */
+export const cublasLt: LibraryInfo = {
+  name: 'cuBLASLt',
+  rate: { bf16: 7e14, f16: 6.9e14, f32: 5e13, f64: 6e13 },
+  launch: 2.5e-6,
+  leastFlops: 1e8,
+}
+
+/** What is known of a device: its compute capability (90 is 9.0), multiprocessors, and bytes of shared memory a block may ask for. */
+export interface CudaDeviceFacts {
+  readonly capability: number
+  readonly multiprocessors: number
+  readonly sharedBytes: number
+  /** Whether products may be calls of cuBLASLt. */
+  readonly hasLibrary: boolean
+  /** When kernels let others start, where the device can (`work` unless given). */
+  readonly earlyStart?: EarlyStart | undefined
+}
+
+/** A device as a machine. */
+export function cudaTargetOf({
+  capability,
+  multiprocessors,
+  sharedBytes,
+  hasLibrary,
+  earlyStart = 'work',
+}: CudaDeviceFacts): SimtTarget {
+  const isHopper = capability >= 90
+  const hasMatrixUnit = capability >= 80
+  return {
+    ...cudaTarget,
+    ...(hasLibrary ? { library: cublasLt } : {}),
+    ...(isHopper ? {} : { rowBytes: blockRowBytes }),
+    simt: {
+      ...cudaSimt,
+      multiprocessors,
+      clusters: isHopper ? cudaSimt.clusters : 1,
+      maxSharedBytes: Math.min(cudaSimt.maxSharedBytes, sharedBytes),
+      hasMatrixUnit,
+      hasAsyncCopy: hasMatrixUnit,
+      foldsLanes: hasMatrixUnit,
+      hasWarpGroupProducts: capability === 90,
+      ...(isHopper && earlyStart !== 'never' ? { launchDependents: earlyStart } : {}),
+    },
+  }
+}

@@ -1,0 +1,87 @@
+/** GPUs through WebGPU as machines. */
+import type { SimtTarget } from './machine.ts'
+import { webgpuSimtWith } from './simt.ts'
+
+/** What a device allows (the specification's limits), and what is known of its subgroups. */
+export interface WebgpuLimits {
+  /** Buffers a stage may bind. */
+  readonly storageBuffers: number
+  /** Bytes that bindings must be aligned to. */
+  readonly alignment: number
+  /** Threads of a workgroup, and bytes they share. */
+  readonly threads: number
+  readonly sharedBytes: number
+  /** Most bytes of a binding, and of a buffer. */
+  readonly valueBytes: number
+  readonly arenaBytes: number
+  /** log2 of the lanes of a subgroup, where all have as many; 0 without. */
+  readonly laneBits: number
+}
+
+/** What bindings and buffers of a discrete GPU have at most, where nothing else is known. */
+const largestBinding = 2 ** 32 - 4
+
+/** WebGPU's default limits, but for the bytes of bindings and buffers. */
+export const webgpuDefaults: WebgpuLimits = {
+  storageBuffers: 8,
+  alignment: 256,
+  threads: 256,
+  sharedBytes: 16384,
+  valueBytes: largestBinding,
+  arenaBytes: largestBinding,
+  laneBits: 0,
+}
+
+/** A discrete GPU through WebGPU, by the limits of its device (`webgpuDefaults` unless given). */
+export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
+  const limits = { ...webgpuDefaults, ...given }
+  const { storageBuffers, threads, sharedBytes } = limits
+  // As many words as the threads of a workgroup hold in 32 registers each.
+  const rowBytes = 128 * threads
+  return {
+    name: 'webgpu',
+    bandwidth: 4.2e12,
+    matrixRate: 4e13,
+    plainMatrixRate: 4e13,
+    simpleRate: 2.5e13,
+    divideRate: 3e12,
+    specialRate: 2.5e12,
+    randomRate: 4e11,
+    launch: 5e-6,
+    mostBytes: { value: limits.valueBytes, arena: limits.arenaBytes },
+    positionBits: 32,
+    maxBuffers: storageBuffers,
+    maxStatements: 300,
+    maxUnionBuffers: storageBuffers,
+    maxUnionStatements: 600,
+    joinsOverwritten: true,
+    // Uniform buffers of a stage, on every device.
+    valueBuffers: 12,
+    sharesUnionCode: false,
+    rowBytes,
+    blockRowBytes: rowBytes,
+    lineBytes: { fast: rowBytes, strict: sharedBytes },
+    // Mostly from the second-level cache.
+    rereadShare: 0.4,
+    // Both tiles of a step take half of the shared memory at most.
+    dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64, quantum: 32 },
+    // Blocks have few threads, and wait for each step of the depth.
+    depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 1, fill: 2, units: 132 },
+    rowsAtOnce: 2048,
+    elementBlock: 2048,
+    // Four words in flight a thread, of 128.
+    elementBytes: 8192,
+    sharedRows: 2,
+    packBools: false,
+    alignment: limits.alignment,
+    minPrograms: 264,
+    rowPrograms: 264,
+    programShare: 0.03,
+    // Five times: a token's heads with its angles.
+    shortRows: { below: 1024, points: 1024, sharing: 5 },
+    columnBlock: 64,
+    // Few programs that wait for a cache leave most of its bandwidth.
+    partialColumns: 16,
+    simt: webgpuSimtWith({ maxThreads: threads, maxSharedBytes: sharedBytes, laneBits: limits.laneBits }),
+  }
+}
