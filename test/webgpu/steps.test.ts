@@ -36,12 +36,8 @@ function emitted(program: Program): string[] {
     if (x.kind !== 'launch') return []
     const shared = shareParams(x.step.kernel, x.places)
     const uniform = uniformParams(shared, bases)
-    const caps = {
-      ...webgpuSimt,
-      writable: (p: string) => shared.writable.has(p),
-      uniform: (p: string) => uniform.has(p),
-    }
-    return [emitKernel(shared.kernel, caps).source]
+    const launch = { writable: (p: string) => shared.writable.has(p), uniform: (p: string) => uniform.has(p) }
+    return [emitKernel(shared.kernel, webgpuSimt, launch).source]
   })
 }
 

@@ -1,7 +1,7 @@
 /** What the code of one kernel shares while it is emitted: its dialect and machine, names, shared arrays, and what is loaded ahead. */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { KernelParam, LetStmt, NumericsMode, TileOp, ValueId } from '../../kernel/ir.ts'
-import type { Language, SimtMachine } from '../../target/simt.ts'
+import type { SimtMachine } from '../../target/simt.ts'
 import { type Block, type Ex, type SharedArray, type Type, v } from './ir.ts'
 import type { Layout } from './layout.ts'
 import type { Registers } from './registers.ts'
@@ -9,7 +9,6 @@ import type { Upcoming } from './upcoming.ts'
 
 /** What a dialect can do, as far as it changes the code that is made. */
 export interface Dialect {
-  readonly name: Language
   /** Single bytes and half words are addressable. */
   readonly bytes: boolean
   /** Addresses beyond 32 bits. */

@@ -13,7 +13,6 @@ import { cudaInline, cudaLibrary } from './cudaLibrary.ts'
 import { decimal, type Inline, type Library, Printer } from './print.ts'
 
 export const cudaDialect: Dialect = {
-  name: 'cuda',
   bytes: true,
   wideIndex: true,
   f64: true,

@@ -13,7 +13,6 @@ import { type Extreme, extremesOf } from './wgslExtremes.ts'
 import { sharedType, vectorText } from './wgslVectors.ts'
 
 export const wgslDialect: Dialect = {
-  name: 'wgsl',
   bytes: false,
   wideIndex: false,
   f64: false,
