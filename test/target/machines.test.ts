@@ -29,6 +29,7 @@ test('records are complete: none takes what another has by leaving it out', () =
   const optional = [
     'blockRowBytes',
     'elementBytes',
+    'lineBytes',
     'plainMatrixRate',
     'programShare',
     'rereadShare',
