@@ -4,8 +4,9 @@ import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/bac
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
 import type { Capabilities } from '../../src/compile/capability.ts'
-import { cudaTargetWith, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
+import type { Machine as Target } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { cudaPeaks } from './rates/cuda.ts'
 import { programRates } from './rates/programs.ts'
 import { wasmPeaks } from './rates/wasm.ts'
@@ -20,7 +21,7 @@ export type Peaks = Pick<Rates, 'bandwidth' | 'flops' | 'divide'>
 export interface Machine {
   readonly name: MachineName
   readonly backend: Backend
-  readonly target: TargetInfo
+  readonly target: Target
   readonly capabilities: Capabilities | undefined
   /** Milliseconds of work that one timing takes at least. */
   readonly batchMs: number
@@ -83,7 +84,7 @@ function cuda(index: number): Machine {
   const machine: Machine = {
     name: 'cuda',
     backend,
-    target: cudaTargetWith(backend.hasLibrary, backend.hasClusters),
+    target: backend.machine,
     capabilities: undefined,
     batchMs: 5,
     time,
@@ -115,7 +116,7 @@ async function webgpu(): Promise<Machine> {
   const machine: Machine = {
     name: 'webgpu',
     backend,
-    target: webgpuTarget(...backend.planningLimits),
+    target: backend.machine,
     capabilities: webgpuCapabilities,
     batchMs: 40,
     time,

@@ -12,12 +12,15 @@ import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import type { PlanningWork } from '../../src/plan/plan.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
-import { cudaTarget, type TargetInfo, wasmTarget, webgpuTarget } from '../../src/plan/target.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
-const targets: readonly TargetInfo[] = [wasmTarget, cudaTarget, webgpuTarget()]
+const targets: readonly Machine[] = [wasmTarget, cudaTarget, webgpuTarget()]
 
-function workOf(target: TargetInfo, shapes: readonly (readonly number[])[], body: (p: Node[]) => Node[]): PlanningWork {
+function workOf(target: Machine, shapes: readonly (readonly number[])[], body: (p: Node[]) => Node[]): PlanningWork {
   const graph = withContext((): Graph => {
     const params = shapes.map((shape, i) => param(i, shape, 'f32'))
     return { params, outputs: body(params), effects: [] }
@@ -26,7 +29,7 @@ function workOf(target: TargetInfo, shapes: readonly (readonly number[])[], body
 }
 
 /** So many layers, each with a weight of its own. */
-const layers = (target: TargetInfo, n: number): PlanningWork =>
+const layers = (target: Machine, n: number): PlanningWork =>
   workOf(target, [[8, 32], ...range(n).map(() => [32, 32])], ([x, ...weights]) => {
     if (x === undefined) return []
     return [weights.reduce((y, w) => c.add(y, c.relu(c.matmul(c.softmax(y), w))), x)]
