@@ -99,10 +99,13 @@ function derivative(w: Writer): Var[] {
   const { lines, result } = w.inside(() => {
     const y = recipe(w).find((v) => isFloat(v.t.dtype))
     if (y === undefined) return undefined
-    if (!weighted) return w.emit(`${y.name}.astype('f32').square().mean()`, 0, 1e9)
+    // So scaled, gradients of elements and sums of them are within half precision.
+    const scale = (1 / Math.sqrt(Math.max(1, sizeOf(y.t.shape)))).toPrecision(3)
+    const sum = (text: string): Var => w.emit(`${y.name}.astype('f32').${text}.sum().mul(${scale})`, -1e9, 1e9)
+    if (!weighted) return sum('square()')
     // An adjoint that arrives from elsewhere.
     const ct = w.parameter(y.t.shape, 'f32', -0.5, 1)
-    return w.emit(`${y.name}.astype('f32').mul(${ct.name}).mean()`, -1e9, 1e9)
+    return sum(`mul(${ct.name})`)
   })
   const names = w.inputs.map((x) => x.name).join(', ')
   const floats = w.inputs.flatMap((x, i) => (isFloat(x.dtype) ? [i] : []))

@@ -8,7 +8,7 @@ const threads = 256
 const accumulators = 8
 const turns = 512
 const kernel = (entry: string, parameters: string, body: string): string =>
-  `extern "C" __global__ void __launch_bounds__(${threads}) ${entry}(${parameters}, const unsigned long long n, const int repeats) {\n${body}\n}\n`
+  `extern "C" __global__ void __launch_bounds__(${threads}) probe_${entry}(${parameters}, const unsigned long long n, const int repeats) {\n${body}\n}\n`
 const loop = (body: string): string => `
   const unsigned long long first = blockIdx.x * (unsigned long long)${threads} + threadIdx.x, step = gridDim.x * (unsigned long long)${threads};
   for (int r = 0; r < repeats; r++) {
@@ -33,7 +33,7 @@ const pointer = (name: string): string => `float4* __restrict__ ${name}`
 const input = (name: string): string => `const float4* __restrict__ ${name}`
 
 /** Sources by name; each ends in \`n\` (16-byte words) and \`repeats\`. */
-const sources = {
+export const cudaSources = {
   read: kernel(
     'read',
     `${pointer('to')}, ${input('x')}, ${input('y')}`,
@@ -52,13 +52,13 @@ const sources = {
     loop('to[i] = make_float4(repeats, repeats, r, r);'),
   ),
   fma: rates('fma', `a[i] * 0.5f + 0.5f`),
-  divide: rates('divide', `__fdiv_rn(0.5f, a[i])`),
+  divide: rates('divide', `__fdividef(0.5f, a[i])`),
 } as const
 
-const sourceOf = (entry: keyof typeof sources): KernelSource => ({
+const sourceOf = (entry: keyof typeof cudaSources): KernelSource => ({
   dialect: 'cuda',
-  source: sources[entry],
-  entry,
+  source: cudaSources[entry],
+  entry: `probe_${entry}`,
   threads,
   programs: 1,
   cluster: 1,
@@ -77,7 +77,7 @@ export async function cudaPeaks(
   const most = 1 << 28
   const buffers = [0, 1, 2].map(() => context.memAlloc(most))
   const launch = async (
-    entry: keyof typeof sources,
+    entry: keyof typeof cudaSources,
     addresses: readonly number[],
     words: number,
     repeats: number,

@@ -26,13 +26,16 @@ async function best(
     shapes.map((shape, i) => dataOf({ ...input, shape }, i + 1)),
     fuse,
   )
-  let least = Number.POSITIVE_INFINITY
-  let calls = 1
-  for (let i = 0; i < 40; i++) {
+  let [least, calls, samples] = [Number.POSITIVE_INFINITY, 1, 0]
+  while (samples < 15) {
     const seconds = await bound.seconds(calls)
-    if (seconds * calls < machine.batchMs / 1e3) calls = Math.min(100_000, calls * 2)
-    else least = Math.min(least, seconds)
-    if (i > 12 && seconds * calls > 0.3) break
+    if (seconds * calls < machine.batchMs / 1e3 && calls < 100_000) {
+      calls *= 2
+      continue
+    }
+    least = Math.min(least, seconds)
+    // Slow ones are as steady after a few.
+    samples += seconds > 1 ? 5 : 1
   }
   bound.dispose()
   return least
@@ -79,7 +82,7 @@ export async function programRates(
   const rate = async (dtype: DType): Promise<number> => {
     let most = 0
     for (const f of specials)
-      for (const times of onHost ? [1, 2] : [4, 16]) {
+      for (const times of onHost ? [1, 2] : [8]) {
         const seconds = await best(machine, [[n]], repeated(f, times), dtype)
         most = Math.max(most, (times * n) / (seconds - (onHost ? Math.min(call, seconds / 2) : 0)))
       }

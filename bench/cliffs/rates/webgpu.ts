@@ -27,7 +27,7 @@ const rate = (operation: string): string =>
   `${head}
   var a: array<vec4<f32>, ${accumulators / 4}>;
   for (var i = 0u; i < ${accumulators / 4}u; i++) { a[i] = vec4<f32>(f32(id.x + i) + 1.0); }
-  for (var r = 0u; r < extent.repeats; r++) { ${Array.from({ length: accumulators / 4 }, (_, i) => `a[${i}] = ${operation.replaceAll('a', `a[${i}]`)};`).join(' ')} }
+  for (var r = 0u; r < extent.repeats; r++) { ${Array.from({ length: accumulators / 4 }, (_, i) => `a[${i}] = ${operation.replaceAll('$', `a[${i}]`)};`).join(' ')} }
   s = ${Array.from({ length: accumulators / 4 }, (_, i) => `a[${i}]`).join(' + ')};${tail}`
 
 /** Shaders by name. Each turn differs, so that none is left out. */
@@ -36,8 +36,8 @@ const shaders = {
   mixed: walk('to[i] = x[i] + y[i] * f32(r + 1u);'),
   copy: walk('to[i] = x[i];'),
   write: walk('to[i] = vec4<f32>(f32(r));'),
-  fma: rate('fma(a, vec4<f32>(0.5), vec4<f32>(0.5))'),
-  divide: rate('0.5 / a'),
+  fma: rate('fma($, vec4<f32>(0.5), vec4<f32>(0.5))'),
+  divide: rate('0.5 / $'),
 } as const
 
 export async function webgpuPeaks(
@@ -47,7 +47,8 @@ export async function webgpuPeaks(
   const device = backend['device']
   const { gpu } = device
   const most = Math.min(1 << 28, 2 ** Math.floor(Math.log2(gpu.limits.maxStorageBufferBindingSize)))
-  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST
+  // STORAGE and COPY_DST; Node has no names for them.
+  const usage = 0x80 | 0x8
   const buffers = [0, 1, 2].map(() => gpu.createBuffer({ size: most, usage }))
   const extent = gpu.createBuffer({ size: 16, usage })
   const dispatch = async (
