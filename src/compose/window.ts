@@ -236,26 +236,42 @@ export function poolSum(x: Node, kernel: readonly number[], options: PoolOptions
   return sum(windows(pad(x, leading(p.wide, x.shape.length)), kernel, p.stride, p.dilation), p.offsetAxes)
 }
 
-/** Elements each window counts along one axis. */
-function windowCounts(
-  n: number,
-  positions: number,
-  kernel: number,
-  stride: number,
-  dilation: number,
-  pair: Pair,
-  includePad: boolean,
-): number[] {
-  const from = includePad ? -pair[0] : 0
-  const to = includePad ? n + pair[1] : n
-  return Array.from({ length: positions }, (_, o) => {
-    let count = 0
-    for (let k = 0; k < kernel; k++) {
-      const at = o * stride + k * dilation - pair[0]
-      if (at >= from && at < to) count++
-    }
-    return count
-  })
+/** Windows along one axis: their number, extent, stride and dilation, and where what they count begins and ends. */
+interface Counted {
+  readonly positions: number
+  readonly kernel: number
+  readonly stride: number
+  readonly dilation: number
+  /** Elements before the first window's first that are padding. */
+  readonly before: number
+  readonly from: number
+  readonly to: number
+}
+
+/** Elements that the window at a position counts. */
+function countAt({ kernel, stride, dilation, before, from, to }: Counted, position: number): number {
+  const start = position * stride - before
+  const first = Math.max(0, Math.ceil((from - start) / dilation))
+  const end = Math.min(kernel, Math.ceil((to - start) / dilation))
+  return Math.max(0, end - first)
+}
+
+/** Most positions of windows that count unequally: their numbers are constants of the graph. */
+const mostCounted = 2 ** 24
+
+/** Elements each window counts along one axis; one number where all count as many, as whole windows do. */
+function windowCounts(w: Counted): number[] {
+  const { positions, kernel, stride, dilation, before, from, to } = w
+  const isWhole = -before >= from && (positions - 1) * stride - before + (kernel - 1) * dilation < to
+  if (positions === 0 || isWhole) return [kernel]
+  if (positions > mostCounted)
+    throw new UserError(
+      'E_OVERFLOW',
+      `averagePool counts the elements of ${positions} windows that padding cuts, which is more than ${mostCounted}`,
+      { help: 'pad the tensor first, and pool it without padding' },
+    )
+  const counts = Array.from({ length: positions }, (_, o) => countAt(w, o))
+  return counts.every((c) => c === counts[0]) ? counts.slice(0, 1) : counts
 }
 
 /**
@@ -275,17 +291,18 @@ export function averagePool(x: Node, kernel: readonly number[], options: PoolOpt
   let count: Node | undefined
   kernel.forEach((k, i) => {
     const axis = first + i
-    const counts = windowCounts(
-      x.shape[axis] ?? 0,
-      total.shape[axis] ?? 0,
-      k,
-      p.stride[i] ?? 1,
-      p.dilation[i] ?? 1,
-      p.pairs[i] ?? [0, 0],
-      options.countIncludePad === true,
-    )
+    const n = x.shape[axis] ?? 0
+    const [before, after] = p.pairs[i] ?? [0, 0]
+    const counts = windowCounts({
+      positions: total.shape[axis] ?? 0,
+      kernel: k,
+      stride: p.stride[i] ?? 1,
+      dilation: p.dilation[i] ?? 1,
+      before,
+      ...(options.countIncludePad === true ? { from: -before, to: n + after } : { from: 0, to: n }),
+    })
     const [head = 1] = counts
-    if (counts.every((c) => c === head)) {
+    if (counts.length === 1) {
       uniform *= head
       return
     }

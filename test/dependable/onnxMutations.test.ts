@@ -3,7 +3,7 @@
  * process or does not come back. SINTER_MUTATIONS says how many (5,000 unless set). Mutant N is that of seed N: `test/onnx/mutate` has
  * the mutations (bytes, and names, nodes, attributes, extents, types, data), the models and the watch. Below, what they found. Sites:
  * `context.ts` (whole numbers, shapes, inputs that are required), `ops/loss.ts`, `ops/shape.ts`, `ops/indexing.ts`, `ops/misc.ts`,
- * `ops/sample.ts`, `ops/signal.ts`.
+ * `ops/sample.ts`, `ops/signal.ts`, `compose/window.ts`.
  */
 import { rmSync } from 'node:fs'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -62,6 +62,9 @@ describe('what mutants found', () => {
     expect(error('CenterCropPad', [f32(4, 4), f32(2)])).toContain('holds 1.75, which is not a whole number')
   })
   it('counts beyond all bounds', () => {
+    const pool = { kernel_shape: { ints: [3] }, strides: { ints: [1] } }
+    for (const pad of [2 ** 31, 2 ** 33])
+      expect(error('AveragePool', [f32(1, 1, 8)], { ...pool, pads: { ints: [pad, pad] } })).toContain('E_OVERFLOW')
     const counts = { ngram_counts: { ints: [0, 2 ** 40] }, ngram_indexes: { ints: [0] }, pool_int64s: { ints: [1, 2] } }
     expect(error('TfIdfVectorizer', [i64(1, 2)], { ...counts, mode: { string: 'TF' } })).toContain('E_ONNX_MALFORMED')
     expect(error('AffineGrid', [f32(1, 2, 3), i64(1, 1, 40_000, 40_000)])).toContain('E_ONNX_UNSUPPORTED')
