@@ -63,7 +63,7 @@ describe('what mutants found', () => {
   })
   it('counts beyond all bounds', () => {
     const pool = { kernel_shape: { ints: [3] }, strides: { ints: [1] } }
-    for (const pad of [2 ** 31, 2 ** 33])
+    for (const pad of [2 ** 24, 2 ** 31 - 1])
       expect(error('AveragePool', [f32(1, 1, 8)], { ...pool, pads: { ints: [pad, pad] } })).toContain('E_OVERFLOW')
     const counts = { ngram_counts: { ints: [0, 2 ** 40] }, ngram_indexes: { ints: [0] }, pool_int64s: { ints: [1, 2] } }
     expect(error('TfIdfVectorizer', [i64(1, 2)], { ...counts, mode: { string: 'TF' } })).toContain('E_ONNX_MALFORMED')
