@@ -3,6 +3,7 @@
 import { copyBlocks, copyKernel } from '../../src/backends/cuda/copy.ts'
 import * as api from '../../src/index.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import { Resources } from '../../src/runtime/resources.ts'
 import { leaves, makeInputs, size } from './rows.mjs'
 
 export const median = (list) => {
@@ -25,7 +26,7 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) b: vec3<
 
 /** A copy of `bytes` by hand on a WebGPU device. */
 function webgpuWays(device, [from, to], bytes) {
-  const pipeline = device.pipeline({ source: copyShader, entry: 'main' })
+  const pipeline = device.pipeline({ source: copyShader, entry: 'main' }, new Resources(device.residents))
   const entries = [from, to].map(({ memory }, binding) => ({ binding, resource: { buffer: memory, size: bytes } }))
   const group = device.gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries })
   return { kernel: () => device.recorder.dispatch(pipeline, group, bytes >> 18, 32) }
