@@ -37,6 +37,8 @@ export class Instances implements Evaluation {
   readonly region: Region
   readonly mode: NumericsMode
   branches = false
+  /** Values that are being evaluated, each for the one before. */
+  private depth = 0
 
   constructor(region: Region, tiles: Tiles, mode: NumericsMode) {
     this.region = region
@@ -52,8 +54,10 @@ export class Instances implements Evaluation {
     )
     const key = this.keyOf(index, mask)
     for (const i of this.instances.get(node) ?? []) if (i.key === key) return i.value
+    this.tiles.checkDepth(++this.depth)
     const id =
       this.region.members.has(node) || isFree(node) ? this.compute(node, index, mask) : this.load(node, index, mask, 0)
+    this.depth--
     const instance = { key, index, mask, value: id }
     const list = this.instances.get(node)
     if (list === undefined) this.instances.set(node, [instance])

@@ -25,6 +25,7 @@ function secondsOf(nodes: Iterable<Node>, target: Machine): number {
 /**
  * Adds every chain (`chains` made them) that computes one element, by elementwise operations on what stands in memory, to the
  * elementwise chains that use it, where there are several and the arithmetic in all their programs takes less than a launch.
+ * No trial refuses what is made here: it takes half the statements of a kernel at most.
  */
 export function spreadSingles(
   clusters: readonly Cluster[],
@@ -57,6 +58,7 @@ export function spreadSingles(
       return total + Math.ceil(points / target.elementBlock)
     }, 0)
     if (programs * secondsOf(own, target) > target.launch) continue
+    if (into.some((u) => own.size + (members.get(u)?.size ?? 0) > target.maxStatements / 2)) continue
     for (const u of into) for (const n of own) members.get(u)?.add(n)
     for (const n of own)
       for (const x of dataInputs(n)) {

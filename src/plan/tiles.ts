@@ -79,6 +79,9 @@ export interface Bindings {
 /** What is evaluated while a body is built is that many times what is used of it at most. */
 const unusedShare = 4
 
+/** Values that wait for one another are that many times the statements of a body at most: views wait, but are no statements. */
+const waitingShare = 2
+
 const axisLetters = 'ijklmnpqrstuvwxyzabcdefgh'
 
 export class Tiles {
@@ -225,6 +228,17 @@ export class Tiles {
     this.lets.push({ kind: 'let', id, dtype, axes, op })
     this.origin.set(id, node)
     return id
+  }
+
+  /** Gives up where so many values are being evaluated, each for another: the recursion must end before the stack does. */
+  checkDepth(depth: number): void {
+    if (depth > waitingShare * this.most)
+      throw new Refusal(
+        refuse(
+          'too-many-live-values',
+          `more than ${depth} steps to one value, the target takes ${this.most} statements`,
+        ),
+      )
   }
 
   letOf(id: ValueId): LetStmt {
