@@ -3,7 +3,7 @@
  * process or does not come back. SINTER_MUTATIONS says how many (5,000 unless set). Mutant N is that of seed N: `test/onnx/mutate` has
  * the mutations (bytes, and names, nodes, attributes, extents, types, data), the models and the watch. Below, what they found. Sites:
  * `context.ts` (whole numbers, shapes, inputs that are required), `ops/loss.ts`, `ops/shape.ts`, `ops/indexing.ts`, `ops/misc.ts`,
- * `ops/sample.ts`, `ops/signal.ts`, `compose/window.ts`.
+ * `ops/sample.ts`, `ops/signal.ts`, `ops/linear.ts`, `compose/window.ts`.
  */
 import { rmSync } from 'node:fs'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -58,6 +58,13 @@ describe('what mutants found', () => {
     expect(error('SoftmaxCrossEntropyLoss', [f32(3, 5), i64(0, 1)])).toContain('E_SHAPE')
     expect(error('TensorScatter', [f32(2, 1, 4, 5), f32(2, 1), i64(0, 0)])).toContain('E_SHAPE')
     expect(error('ReverseSequence', [f32(3, 3), i64(1, 1, 1)], { time_axis: { int: 3 } })).toContain('E_AXIS')
+  })
+  it('labels of an einsum that are not the axes there are', () => {
+    const einsum = (equation: string, ...dims: number[]): string =>
+      error('Einsum', [f32(...dims)], { equation: { string: equation } })
+    expect(einsum('iii->i', 3, 3)).toContain('E_ONNX_MALFORMED')
+    expect(einsum('i->i', 3, 3)).toContain('E_ONNX_MALFORMED')
+    expect(einsum('ii->i', 3, 4)).toContain('E_SHAPE')
   })
   it('no operands, and whole numbers that are none', () => {
     for (const op of ['Sum', 'Max', 'Mean', 'Concat']) expect(error(op, [])).toContain('E_ONNX_MALFORMED')

@@ -49,8 +49,16 @@ function expandEllipsis(terms: readonly Term[], equation: string): { terms: Term
 
 /** Repeated labels within an operand become diagonals. */
 function diagonals(t: Term): Term {
+  const { shape } = t.node
+  if (t.labels.length !== shape.length)
+    throw new UserError(
+      'E_ONNX_MALFORMED',
+      `einsum names ${t.labels.length} axes of an operand of [${shape.join(', ')}]`,
+    )
   for (let i = 0; i < t.labels.length; i++) {
     const again = t.labels.indexOf(t.labels[i] ?? '', i + 1)
+    if (again >= 0 && shape[i] !== shape[again])
+      throw new UserError('E_SHAPE', `einsum takes the diagonal of axes of extents ${shape[i]} and ${shape[again]}`)
     if (again >= 0)
       return diagonals({
         node: takeDiagonal(t.node, i, again),
