@@ -3,7 +3,8 @@
  * kernels because no other had their form (src/plan/forms.ts), and the statements of those.
  * And the groups that searches for paths go through, which keep to what stands between the two (`GroupGraph.hasIndirectPath`).
  * Sites looked at: `Trials.of`, `Judge.build`, `Planner.mergeEdges`, `quickRefusal`, `MergeQueue.add` (a heap), `mergeSiblings`,
- * `tryRecompute` and `tooLarge` (kernels that are full are not built to find that out: `leastStatements`), `keepGainingCycles`.
+ * `tryRecompute` and `tooLarge` (kernels that are full are not built to find that out: `leastStatements`, by tensor and place),
+ * `keepGainingCycles`.
  */
 import { describe, expect, test } from 'vitest'
 import { boundOperands, operandLimits } from '../../src/compile/operands.ts'
@@ -73,6 +74,12 @@ describe('work grows as the program does', () => {
         expect(many.statements).toBeLessThan(5 * few.statements)
         expect(many.visited).toBeLessThan(5 * few.visited + 2 * 800)
       })
+  test.each(targets.map((t) => [t.name, t] as const))('parts of one tensor, each computed from, on %s', (_, target) => {
+    const n = 1000
+    const parts = (x: Node): Node[] => range(n).map((i) => c.mul(c.sliceAxis(x, 0, 4 * i, 4 * i + 4), 2))
+    // One for each part by itself, one as it joins others: what it reads of the tensor is no other part's (`leastStatements`).
+    expect(workOf(target, [[4 * n]], (p) => p.flatMap(parts)).built).toBeLessThan(2.1 * n)
+  })
   test('kernels that are full are refused without being built', () => {
     const { built, statements } = workOf(
       cudaTarget,
