@@ -86,6 +86,13 @@ function wasm(threads: number, clock: Clock): Machine {
   return machine
 }
 
+/** Rates of programs, with products at no less than multiply-adds alone. */
+const aboveFlops = <T extends Pick<Rates, 'product' | 'productHalf'>>(found: T, flops: number): T => ({
+  ...found,
+  product: Math.max(found.product, flops),
+  productHalf: Math.max(found.productHalf, flops),
+})
+
 /** What 16 multiprocessors of an H200 that form a cluster hold in shared memory and registers. */
 const clusterBytes = 16 * ((227 << 10) + (256 << 10))
 
@@ -101,12 +108,8 @@ function cuda(index: number): Machine {
     time,
     rates: async () => {
       const peaks = await cudaPeaks(backend, time)
-      const found = await programRates(machine, { side: 8192 })
-      const product = {
-        product: Math.max(found.product, peaks.flops),
-        productHalf: Math.max(found.productHalf, peaks.flops),
-      }
-      return { device: 'cuda', ...peaks, ...found, ...product, fastBytes: clusterBytes, sharesUnits: false }
+      const found = aboveFlops(await programRates(machine, { side: 8192 }), peaks.flops)
+      return { device: 'cuda', ...peaks, ...found, fastBytes: clusterBytes, sharesUnits: false }
     },
   }
   return machine
@@ -133,14 +136,10 @@ async function webgpu(): Promise<Machine> {
     time,
     rates: async () => {
       const peaks = await webgpuPeaks(backend, time)
-      const found = await programRates(machine, { side: 2048 })
-      const product = {
-        product: Math.max(found.product, peaks.flops),
-        productHalf: Math.max(found.productHalf, peaks.flops),
-      }
+      const found = aboveFlops(await programRates(machine, { side: 2048 }), peaks.flops)
       // A workgroup holds its registers and its shared memory.
-      const fastBytes = (256 << 10) + backend['device'].gpu.limits.maxComputeWorkgroupStorageSize
-      return { device: 'webgpu', ...peaks, ...found, ...product, fastBytes, sharesUnits: false }
+      const fastBytes = (256 << 10) + backend.machine.simt.maxSharedBytes
+      return { device: 'webgpu', ...peaks, ...found, fastBytes, sharesUnits: false }
     },
   }
   return machine
