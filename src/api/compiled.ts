@@ -3,7 +3,8 @@
 import { type Capabilities, checkCapabilities } from '../compile/capability.ts'
 import { compileGraph } from '../compile/index.ts'
 import { compileFor } from '../compile/prepare.ts'
-import type { Backend } from '../runtime/backend.ts'
+import type { Backend, DeviceBuffer } from '../runtime/backend.ts'
+import { callsHost } from '../runtime/region.ts'
 import type { Machine } from '../target/machine.ts'
 import type { Device, DeviceName } from './device.ts'
 import { largestOf, withLargest } from './largest.ts'
@@ -53,10 +54,27 @@ export function createCompiledDevice(
       const { program, report } = compiled
       // Functions that nobody refers to any more are collected when the engine sees their memory.
       let weight = takeWeight(executable.residentBytes)
+      const calls = callsHost(program)
+      let running = false
+      let hasBegun = false
+      const run = (inputs: readonly DeviceBuffer[]): DeviceBuffer[] => {
+        if (!calls) return executable.run(inputs)
+        // A program that code of the user calls while it runs is not the one that runs: addresses and intermediates are of one run.
+        const now = running ? backend.prepare(program) : executable
+        const before = running
+        running = true
+        try {
+          return now.run(inputs)
+        } finally {
+          running = before
+          hasBegun = now.hasBegun
+          if (now !== executable) now.dispose()
+        }
+      }
       return {
-        run: (inputs) => named(() => executable.run(inputs)),
+        run: (inputs) => named(() => run(inputs)),
         get hasBegun() {
-          return executable.hasBegun
+          return calls ? hasBegun : executable.hasBegun
         },
         report,
         program,

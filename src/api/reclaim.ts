@@ -12,9 +12,15 @@ const maxSpare = 4096
 const spare = new Map<number, ArrayBuffer[]>()
 let spares = 0
 
+/**
+ * Array buffers that may be resized are reserved page by page. Others come from the C library's heap: once one of a size was freed, glibc takes
+ * the next of that size out of its arenas, clears it, and gives nothing smaller than twice the size back to the system.
+ */
+const Reserved: new (bytes: number, options: { readonly maxByteLength: number }) => ArrayBuffer = ArrayBuffer
+
 const untouched = (bytes: number): ArrayBuffer | undefined => {
   try {
-    return new ArrayBuffer(bytes)
+    return new Reserved(bytes, { maxByteLength: bytes })
   } catch {
     // No address space left: go without.
     return undefined

@@ -54,8 +54,9 @@ export class Resources {
   private readonly residents: Residents
   private readonly held: { end(): void }[] = []
   private alive = true
-  /** Bytes of memory held. */
-  bytes = 0
+  /** Bytes of memory that are this program's alone. */
+  private own = 0
+  private shared = 0
 
   constructor(residents: Residents) {
     this.residents = residents
@@ -68,9 +69,20 @@ export class Resources {
    */
   hold<T>(release: (x: T) => void, x: T, bytes = 0): T {
     this.held.push(new Held(release, x))
-    this.bytes += bytes
+    this.own += bytes
     this.residents.bytes += bytes
     return x
+  }
+
+  /** As `hold` for memory of which other programs may have the same; the device counts it among `Residents.bytes` itself. */
+  share<T>(release: (x: T) => void, x: T, bytes: number): void {
+    this.held.push(new Held(release, x))
+    this.shared += bytes
+  }
+
+  /** Bytes of memory held. */
+  get bytes(): number {
+    return this.own + this.shared
   }
 
   /** Gives everything back when `owner` is collected. */
@@ -83,7 +95,7 @@ export class Resources {
     if (!this.alive) return
     this.alive = false
     this.residents.programs--
-    this.residents.bytes -= this.bytes
+    this.residents.bytes -= this.own
     for (let h = this.held.pop(); h !== undefined; h = this.held.pop()) h.end()
   }
 }

@@ -4,6 +4,7 @@ import { readMargin } from '../../codegen/wasm/pack.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
 import { type MemoryUse, Residents } from '../../runtime/resources.ts'
 import type { HostArray } from '../../types/host.ts'
+import { Arenas } from './arenas.ts'
 import { checkEngine, checkThreads, relaxedMultiplyAdd, sharesMemory } from './engine.ts'
 import { Heap } from './heap.ts'
 import { processors } from './host.ts'
@@ -23,6 +24,8 @@ export class Device {
   readonly heap: Heap
   /** Programs that live. */
   readonly residents = new Residents()
+  /** Where those programs have their intermediates. */
+  readonly arenas: Arenas
   /** Modules of those programs. */
   modules = 0
   /** Multiplications and additions may be fused by relaxed SIMD; where the engine rounds them apart it is not used. */
@@ -51,6 +54,7 @@ export class Device {
     // Copies may read a little below a buffer: none lives at the very bottom.
     const control = 1024
     this.heap = new Heap(this.memory, control + controlBytes + readMargin, limit)
+    this.arenas = new Arenas(this.heap, this.residents)
     this.view = new Uint32Array(this.memory.buffer)
     this.pool = this.shared
       ? Pool.create({

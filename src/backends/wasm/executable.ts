@@ -6,7 +6,7 @@ import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'
 import type { Program } from '../../runtime/program.ts'
-import { kernelsOf } from '../../runtime/region.ts'
+import { callsHost, kernelsOf } from '../../runtime/region.ts'
 import { Resources } from '../../runtime/resources.ts'
 import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
 import type { Device } from './device.ts'
@@ -78,8 +78,10 @@ export class WasmExecutable implements Executable {
       take: (bytes) => resources.hold(device.freeMemory, device.heap.alloc(bytes), bytes),
     }
     try {
-      const arena = program.arenaBytes > 0 ? preparation.take(program.arenaBytes) : 0
-      this.prepared = new Prepared(program, arena, preparation)
+      const { arenaBytes } = program
+      const arena = arenaBytes > 0 ? device.arenas.take(arenaBytes, !callsHost(program)) : undefined
+      if (arena !== undefined) resources.share(device.arenas.release, arena, arenaBytes)
+      this.prepared = new Prepared(program, arena?.address ?? 0, preparation)
       device.reserveScratch(Math.max(0, ...compiled.functions.map((f) => f.scratch)))
     } catch (e) {
       resources.dispose()
