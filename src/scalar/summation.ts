@@ -14,6 +14,56 @@ export const strictChunk = 1024
  */
 export const fastChunkOf = (n: number): number => (n >= 2 ** 20 ? 64 : n >= 512 ? 32 : 16)
 
+/** Additions one upon another that a sum of n terms may take in fast mode (docs/numerics.md, "Modes"). */
+export const mostAdditions = (n: number): number => 4 * Math.log2(Math.max(1, n))
+
+/**
+ * How accumulators of fast mode that take `each` terms in each of `rounds` rounds fold them. Every so many rounds what the `copies`
+ * hold is a total, which another accumulator takes; so often what that holds is a total of totals, and so on.
+ */
+export interface Levels {
+  /** Accumulators that take the terms of a round by turns. */
+  readonly copies: number
+  /** log2 of the rounds after which each level's total is taken, the lowest level first; the last level's never is. */
+  readonly closes: readonly number[]
+}
+
+/** Where so many totals of 2^log2 rounds close: the first after 2^first, the others' spans as even as they come. */
+function closesOf(log2: number, totals: number, first: number): number[] {
+  const closes: number[] = []
+  for (let i = 0, at = first; i < totals; at += Math.floor((log2 - first + i) / totals), i++) closes.push(at)
+  return closes
+}
+
+/** Additions one upon another of levels. */
+function additionsOf(each: number, rounds: number, { copies, closes }: Levels): number {
+  const own = Math.ceil(each / copies)
+  const top = closes.at(-1) ?? 0
+  const spans = closes.map((c, i) => c - (closes[i - 1] ?? 0))
+  const inLevels = spans.reduce((sum, b, i) => sum + (i === 0 ? own : 1) * 2 ** b - 1, 0)
+  const last = Math.ceil(rounds / 2 ** top)
+  const inLast = closes.length === 0 ? own * rounds - 1 : last
+  return inLevels + inLast + Math.log2(copies)
+}
+
+/** The fewest accumulators whose sums take no more additions one upon another than `most`; else what takes the fewest additions. */
+export function levelsOf(each: number, rounds: number, most: number): Levels {
+  const log2 = Math.ceil(Math.log2(Math.max(1, rounds)))
+  const none: Levels = { copies: 1, closes: [] }
+  let best = none
+  for (let more = 0; more <= log2 + 8; more++)
+    for (let copies = 1; copies <= Math.min(1 + more, each); copies *= 2) {
+      const levels = more - (copies - 1)
+      if (levels > log2) continue
+      for (let first = levels === 0 ? 0 : log2 - levels; first >= 0; first--) {
+        const found = { copies, closes: closesOf(log2, levels, first) }
+        if (additionsOf(each, rounds, found) <= most) return found
+        if (additionsOf(each, rounds, found) < additionsOf(each, rounds, best)) best = found
+      }
+    }
+  return best
+}
+
 /** Places that the tree of so many totals needs. */
 export const placesOf = (totals: number): number => Math.ceil(Math.log2(Math.max(1, totals) + 1))
 

@@ -4,7 +4,7 @@
  * scans over a part of an axis and blocks of totals in the kernel interpreter, the reference and the code for GPUs, strict scans of several
  * columns (src/lower/blocks.ts), the neighbours that one thread holds (src/codegen/simt/scan.ts). Targets whose blocks hold little make short lines long.
  */
-import { beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { boundScans } from '../../src/compile/longScans.ts'
@@ -12,7 +12,6 @@ import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
-import type { NumericsMode } from '../../src/kernel/ir.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
@@ -24,13 +23,10 @@ import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { difference } from '../random/execute.ts'
 import { randomGraph } from '../random/graphs.ts'
-import { Emulated, hasCompiler } from '../simt/emulator/emulator.ts'
-import { execute, executeWgsl } from '../simt/programs.ts'
-import { type Adapter, openDevice } from '../simt/wgsl.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
+import { compileAll, faults, type Held, modes, testOnHost, testOnSoftwareGpu } from './devices.ts'
 import { type Case, faultOf, graphOf, nameOf, valuesOf } from './scanning.ts'
 
-const modes = ['fast', 'strict'] as const
 const lineBytes = { fast: 1024, strict: 256 }
 const cuda: Machine = { ...cudaTarget, lineBytes }
 const webgpu: Machine = { ...webgpuTarget({ storageBuffers: 12 }), lineBytes }
@@ -71,26 +67,10 @@ const doubles: readonly Case[] = [
   { dtype: 'f64', combiner: 'prod', shape: [2500, 3], axis: 0, reverse: true },
 ]
 
-interface Compiled {
-  readonly of: Case
-  readonly mode: NumericsMode
-  readonly program: Program
-}
-
-const compileAll = (cases: readonly Case[], target: Machine): Compiled[] =>
-  cases.flatMap((of) =>
-    modes.map((mode) => ({ of, mode, program: compileGraph(graphOf(of), { target, mode, verify: true }).program })),
-  )
-
-async function faults(all: readonly Compiled[], run: (p: Program, x: HostArray) => Promise<HostArray[]>) {
-  const out: string[] = []
-  for (const { of, mode, program } of all) {
-    const x = valuesOf(of)
-    const [y] = await run(program, x)
-    const why = y === undefined ? 'no result' : faultOf(of, mode, x, y)
-    if (why !== undefined) out.push(why)
-  }
-  return out
+const held: Held<Case, undefined> = {
+  given: () => [undefined],
+  valuesOf,
+  faultOf: (of, mode, _, x, got) => faultOf(of, mode, x, got),
 }
 
 const kernelsOf = (p: Program): number => p.steps.filter((step) => step.kind === 'kernel').length
@@ -115,34 +95,15 @@ test('kernels as the interpreter runs them', async () => {
   const few = [...lengths.filter(({ shape }) => sizeOf(shape) < 10_000), ...kinds, ...doubles].map(
     (k): Case => (isFloat(k.dtype) && k.combiner !== 'max' ? { ...k, fused: true } : k),
   )
-  const all = compileAll(few, cuda).filter(
+  const all = compileAll(few, graphOf, cuda).filter(
     ({ mode, of }) => mode === 'fast' || !isFloat(of.dtype) || of.dtype === 'f64',
   )
-  expect(await faults(all, (p, x) => Promise.resolve(interpretProgram(p, [x])))).toEqual([])
+  expect(await faults(all, held, (p, x) => Promise.resolve(interpretProgram(p, [x])))).toEqual([])
 })
 
-test.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', { timeout: 120_000 }, async () => {
-  const all = compileAll([...lengths, ...kinds, ...doubles], cuda)
-  const kernels = all.flatMap(({ program }) => program.steps.flatMap((x) => (x.kind === 'kernel' ? [x.kernel] : [])))
-  const emulated = new Emulated(kernels)
-  const run = (p: Program, x: HostArray) => execute(p, [x], (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
-  expect(await faults(all, run)).toEqual([])
-  emulated.dispose()
-})
+testOnHost(() => compileAll([...lengths, ...kinds, ...doubles], graphOf, cuda), held)
 
-describe('on a software GPU', () => {
-  let machine: Adapter | string
-  beforeAll(async () => {
-    machine = await openDevice()
-  })
-  test('WGSL', { timeout: 120_000 }, async ({ skip }) => {
-    skip(typeof machine === 'string', String(machine))
-    const open = machine
-    if (typeof open === 'string') return
-    const all = compileAll([...lengths.slice(0, 1), ...lengths.slice(2, 7), ...kinds], webgpu)
-    expect(await faults(all, (p, x) => executeWgsl(open, p, [x]))).toEqual([])
-  })
-})
+testOnSoftwareGpu(() => compileAll([...lengths.slice(0, 1), ...lengths.slice(2, 7), ...kinds], graphOf, webgpu), held)
 
 test('plans: three kernels, prologue and epilogue among them, the input read twice', () => {
   const n = 2 ** 25 + 7

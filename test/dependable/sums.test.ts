@@ -5,19 +5,13 @@
  * finishing stages and scans; on GPUs loops over chunks of registers (`closeChunk`), cut folds, scans of lines that one thread holds and of lines that no block holds. The kernel
  * interpreter accumulates in double precision.
  */
-import { beforeAll, describe, expect, test } from 'vitest'
-import { compileGraph } from '../../src/compile/index.ts'
+import { expect, test } from 'vitest'
 import * as s from '../../src/index.ts'
 import type { NumericsMode } from '../../src/kernel/ir.ts'
-import type { Program } from '../../src/runtime/program.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
-import type { Machine } from '../../src/target/machine.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
-import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
-import { Emulated, hasCompiler } from '../simt/emulator/emulator.ts'
-import { execute, executeWgsl } from '../simt/programs.ts'
-import { type Adapter, openDevice } from '../simt/wgsl.ts'
+import { compileAll, type Held, modes, testOnHost, testOnSoftwareGpu } from './devices.ts'
 import { errorOf, graphOf, type InputName, inputNames, inputs, nameOf, type Summing, strictOf } from './summing.ts'
 
 const sums: readonly Summing[] = [
@@ -54,19 +48,6 @@ const onSoftware: readonly Summing[] = [
   { shape: [40_000], axis: 0, running: {} },
 ]
 
-const modes = ['fast', 'strict'] as const
-
-interface Compiled {
-  readonly summing: Summing
-  readonly mode: NumericsMode
-  readonly program: Program
-}
-
-const compileAll = (cases: readonly Summing[], target: Machine): Compiled[] =>
-  cases.flatMap((summing) =>
-    modes.map((mode) => ({ summing, mode, program: compileGraph(graphOf(summing), { target, mode }).program })),
-  )
-
 /** What is wrong with a device's result: an error above the bound in fast mode, a bit in strict mode. */
 function faultOf(
   summing: Summing,
@@ -74,38 +55,24 @@ function faultOf(
   name: InputName,
   x: Float32Array,
   got: ArrayLike<unknown>,
-): string[] {
+): string | undefined {
   if (mode === 'fast') {
     const error = errorOf(summing, x, got)
-    return error <= 1 ? [] : [`${nameOf(summing)}, ${name}: ${error.toFixed(2)} bounds`]
+    return error <= 1 ? undefined : `${nameOf(summing)}, ${name}: ${error.toFixed(2)} bounds`
   }
   const expected = strictOf(graphOf(summing), x)
   const at = Array.from(expected, Number).findIndex((y, i) => !Object.is(y, Number(got[i])))
   return at < 0
-    ? []
-    : [`${nameOf(summing)}, ${name}, strict: [${at}] is ${String(got[at])}, not ${String(expected[at])}`]
+    ? undefined
+    : `${nameOf(summing)}, ${name}, strict: [${at}] is ${String(got[at])}, not ${String(expected[at])}`
 }
 
-/** What is wrong with compiled sums on a device. */
-async function faults(
-  all: readonly Compiled[],
-  run: (c: Compiled, x: Float32Array) => Promise<HostArray>,
-  names: readonly InputName[] = inputNames,
-): Promise<string[]> {
-  const out: string[] = []
-  for (const c of all)
-    for (const name of names) {
-      const x = inputs[name](sizeOf(c.summing.shape))
-      out.push(...faultOf(c.summing, c.mode, name, x, await run(c, x)))
-    }
-  return out
-}
-
-const one = async (results: Promise<HostArray[]>): Promise<HostArray> => {
-  const [y] = await results
-  if (y === undefined) throw new Error('no result')
-  return y
-}
+/** Sums on a device, of the inputs of some names. */
+const held = (names: readonly InputName[]): Held<Summing, InputName> => ({
+  given: () => names,
+  valuesOf: ({ shape }, name) => inputs[name](sizeOf(shape)),
+  faultOf: (summing, mode, name, x, got) => faultOf(summing, mode, name, Float32Array.from(x, Number), got),
+})
 
 test.each([1, 3])('WebAssembly, %i threads', { timeout: 60_000 }, async (threads) => {
   await s.setDevice('wasm', { threads })
@@ -116,7 +83,7 @@ test.each([1, 3])('WebAssembly, %i threads', { timeout: 60_000 }, async (threads
       for (const name of inputNames) {
         const x = inputs[name](sizeOf(summing.shape))
         const got = f(s.tensor(x, { shape: summing.shape })).dataSync()
-        expect(faultOf(summing, mode, name, x, got)).toEqual([])
+        expect(faultOf(summing, mode, name, x, got)).toBeUndefined()
       }
     }
 })
@@ -154,36 +121,18 @@ test.each(modes)('moments of 100,000 numbers near 10,000 and of one number, %s',
   ).toBeLessThan(2 ** -20)
 })
 
-test.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', { timeout: 120_000 }, async () => {
-  const all = [
-    ...compileAll([...sums, ...running, ...long], cudaTarget),
-    ...compileAll(heldByThreads, { ...cudaTarget, ...fewPrograms }),
-  ]
-  const kernels = all.flatMap(({ program }) =>
-    program.steps.flatMap((step) => (step.kind === 'kernel' ? [step.kernel] : [])),
-  )
-  const emulated = new Emulated(kernels)
-  const run = (c: Compiled, x: Float32Array): Promise<HostArray> =>
-    one(execute(c.program, [x], (k, buffers) => emulated.run(kernels.indexOf(k), buffers)))
-  expect(await faults(all, run, ['one before many', 'near 10,000', 'alternating signs'])).toEqual([])
-  emulated.dispose()
-})
+testOnHost(
+  () => [
+    ...compileAll([...sums, ...running, ...long], graphOf, cudaTarget),
+    ...compileAll(heldByThreads, graphOf, { ...cudaTarget, ...fewPrograms }),
+  ],
+  held(['one before many', 'near 10,000', 'alternating signs']),
+)
 
-describe('on a software GPU', () => {
-  let machine: Adapter | string
-  beforeAll(async () => {
-    machine = await openDevice()
-  })
-  test('WGSL', { timeout: 120_000 }, async ({ skip }) => {
-    skip(typeof machine === 'string', String(machine))
-    const open = machine
-    if (typeof open === 'string') return
-    const all = [
-      ...compileAll(onSoftware, webgpuTarget({ storageBuffers: 12 })),
-      ...compileAll(heldByThreads, { ...webgpuTarget({ storageBuffers: 12 }), ...fewPrograms }),
-    ]
-    expect(
-      await faults(all, (c, x) => one(executeWgsl(open, c.program, [x])), ['one before many', 'near 10,000']),
-    ).toEqual([])
-  })
-})
+testOnSoftwareGpu(
+  () => [
+    ...compileAll(onSoftware, graphOf, webgpuTarget({ storageBuffers: 12 })),
+    ...compileAll(heldByThreads, graphOf, { ...webgpuTarget({ storageBuffers: 12 }), ...fewPrograms }),
+  ],
+  held(['one before many', 'near 10,000']),
+)

@@ -39,7 +39,7 @@ interface Sum {
   readonly text: string
   /** By x, w and the mean. */
   readonly term: (x: number, w: number, d: number) => number
-  /** By the same and the row's deviation. */
+  /** By the same and the row's deviation, or what an anchor is off by. */
   readonly size: (x: number, w: number, d: number, deviation: number) => number
 }
 
@@ -219,11 +219,13 @@ export function check(k: Kernel, n: number, got: Buffers, threads: number): void
     if (squares !== undefined && squares < 0) throw new Error(`squares of ${row.name}: ${squares} (n ${n})`)
     hold('mean', d, total((v) => v) / n, total(Math.abs) / n)
     const deviation = Math.sqrt(total((v) => (v - d) ** 2) / n)
+    // Anchors are rounded: of numbers alike they may be off.
+    const apart = Math.max(deviation, Math.abs(d) * 2 ** -22)
     for (const name of all) {
       const value = param(name)[r]
       if (value === undefined) continue
       const { term, size }: Sum = sums[name]
-      const at = (f: Sum['size']): number => total((v, i) => f(v, w[i] ?? 0, d, deviation))
+      const at = (f: Sum['size']): number => total((v, i) => f(v, w[i] ?? 0, d, apart))
       hold(name, value, at(term), at(size))
     }
     if (y.length === 0) return

@@ -3,6 +3,7 @@ import type { LetStmt } from '../../kernel/ir.ts'
 import type { DType } from '../../types/dtype.ts'
 import { type Block, call } from './ir.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
+import type { Running } from './running.ts'
 import type { Scope } from './scope.ts'
 import type { Totals } from './totals.ts'
 
@@ -13,8 +14,10 @@ export interface Accumulator {
   readonly values: Registers
   /** Positions of an arg-fold; below 0 there is no candidate yet. */
   readonly positions: Registers | undefined
-  /** Totals of finished chunks of a float's sum or product: of 1024 terms in strict mode, of what registers hold in fast. */
+  /** In strict mode, totals of finished chunks of a float's sum or product. */
   readonly totals: Totals | undefined
+  /** In fast mode, what a float's sum or product is folded in on the way to its values. */
+  readonly running: Running | undefined
   readonly dtype: DType
 }
 

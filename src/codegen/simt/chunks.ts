@@ -2,11 +2,12 @@
 
 import type { LetStmt, Stmt } from '../../kernel/ir.ts'
 import type { Accumulator } from './accumulator.ts'
-import { closeChunk } from './fold.ts'
+import { eachKept } from './fold.ts'
 import { add, type Block, type Ex, forLoop, indexConstantOf, int, sub, v } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'
 import { spanOf } from './layout.ts'
 import { type Course, openChunkPipeline } from './pipeline.ts'
+import { closeRound, type Elements, type Running } from './running.ts'
 import type { Scope } from './scope.ts'
 
 /** Loops over the chunks of axes, outermost first, with items inside; `backward`: from the last chunk of the only axis. */
@@ -17,6 +18,7 @@ export function emitChunks(
   lower: LowerItems,
   out: Block,
   backward = false,
+  rounds = openRounds(scope, items, out),
 ): void {
   const [axis, ...rest] = over
   if (axis === undefined) {
@@ -39,7 +41,9 @@ export function emitChunks(
   const last = backward && over.length === 1 ? lastChunk(start, whole ?? end, span) : undefined
   const from = (at: Ex): Ex => (last === undefined ? at : sub(add(last, start), at))
   const tail = (): void => {
-    if (whole !== undefined) emitChunks(chunkAt(whole, false, out), rest, items, lower, out)
+    if (whole === undefined) return
+    emitChunks(chunkAt(whole, false, out), rest, items, lower, out, false, rounds)
+    if (last !== undefined) rounds.close(out)
   }
   const course: Course = {
     from: start,
@@ -52,9 +56,9 @@ export function emitChunks(
   const ahead = rest.length === 0 ? openChunkPipeline(scope, axis, letsOf(items), course, out, body) : undefined
   const { unit } = scope
   if (ahead?.words !== undefined) unit.wordsAhead = ahead.words
-  emitChunks(course.scopeAt(course.start, body), rest, items, lower, body)
+  emitChunks(course.scopeAt(course.start, body), rest, items, lower, body, false, rounds)
   if (ahead !== undefined) unit.wordsAhead = new Map()
-  if (rest.length === 0) for (const acc of ownChunks(items)) closeChunk(scope, acc, body)
+  if (rest.length === 0) rounds.close(body)
   out.push(forLoop(type, { name, from: start, to: course.to, step: span, body }))
   if (last === undefined) tail()
 }
@@ -65,10 +69,33 @@ function lastChunk(start: Ex, end: Ex, span: number): Ex | undefined {
   return from === undefined || to === undefined ? undefined : int(from + (Math.ceil((to - from) / span) - 1) * span)
 }
 
-/** Accumulators whose chunks end by themselves: what streams is rescaled, and moved, as a whole. */
-function ownChunks(items: readonly Item[]): Accumulator[] {
-  const moved = new Set(items.flatMap((x) => (x.kind === 'stream' ? x.stream.followers.map((f) => f.acc) : [])))
-  return items.flatMap((x) => (x.kind === 'accumulate' && !moved.has(x.acc) ? x.acc : []))
+/** The rounds of a loop's sums and products. */
+interface Rounds {
+  close(out: Block): void
+}
+
+/** Begins to count rounds, where anything ends with them. */
+function openRounds(scope: Scope, items: readonly Item[], out: Block): Rounds {
+  const running = items.flatMap((x) => runningIn(scope, x)).filter(({ of }) => of.totals.length > 0)
+  if (running.length === 0) return { close: () => undefined }
+  const name = scope.unit.name('rounds')
+  const count = v('i32', name)
+  out.push({ k: 'var', name, type: 'i32', value: int(0) })
+  const close = (to: Block): void => {
+    to.push({ k: 'assign', to: count, value: add(count, int(1)) })
+    closeRound(running, count, to)
+  }
+  return { close }
+}
+
+/** What an item folds. */
+function runningIn(scope: Scope, item: Item): Elements[] {
+  const of = (acc: Accumulator, all: Iterable<Running>): Elements[] =>
+    Array.from(all, (r) => ({ of: r, each: eachKept(scope, acc.kept) }))
+  const own = (acc: Accumulator): Elements[] => (acc.running === undefined ? [] : of(acc, [acc.running]))
+  if (item.kind === 'accumulate') return own(item.acc)
+  if (item.kind === 'stream') return own(item.stream.anchor)
+  return item.kind === 'moments' ? of(item.carried.acc, item.carried.sums.values()) : []
 }
 
 const letsOf = (items: readonly Item[]): LetStmt[] =>

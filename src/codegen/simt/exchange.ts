@@ -52,6 +52,18 @@ export function exchange(scope: Scope, accs: readonly Accumulator[], out: Block)
 /** Of so many warps every thread reads all partial results; more are first folded by a tree. */
 const mostRead = 3
 
+/** Additions one upon another that the merging of a sum's partial results takes. */
+export function exchangeAdditions({ unit, layout }: Scope, folded: readonly string[]): number {
+  const { laneBits } = unit.machine
+  const blockBits = Math.log2(layout.threads / unit.cluster)
+  const bits = layout.bitsOf(folded)
+  const lanes = bits.filter((b) => b < laneBits).length
+  const blocks = bits.filter((b) => b >= blockBits).length
+  const warps = bits.length - lanes - blocks
+  const inOrder = Math.min(warps, mostRead)
+  return lanes + (warps - inOrder) + (2 ** inOrder - 1) + (2 ** blocks - 1)
+}
+
 /** Bytes of slots of which there are two sets, so that an exchange does not wait until the one before it is read (barriers.ts). */
 const mostTwice = 1024
 

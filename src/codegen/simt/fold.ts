@@ -8,11 +8,11 @@ import { axis, axis as axisExpr, type Expr, flatten, sub as subExpr } from '../.
 import { typeOfExpr } from '../../kernel/indexType.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
-import { fastChunkOf, strictChunk } from '../../scalar/summation.ts'
+import { levelsOf, mostAdditions, strictChunk } from '../../scalar/summation.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { type Accumulator, combinerOf } from './accumulator.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
-import { exchange } from './exchange.ts'
+import { exchange, exchangeAdditions } from './exchange.ts'
 import { foldAxes } from './facts.ts'
 import {
   add,
@@ -27,18 +27,26 @@ import {
   lit,
   regType,
   select,
-  sub,
   type Type,
   v,
   when,
-  yes,
 } from './ir.ts'
 import { registersOf } from './layout.ts'
 import type { Part } from './part.ts'
 import type { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
+import {
+  declareRunning,
+  type EachElement,
+  isPlain,
+  makeRunning,
+  type Running,
+  startRunning,
+  termOf,
+  wholeOf,
+} from './running.ts'
 import { type Held, inside, type Scope } from './scope.ts'
-import { declareTotals, type EachTotal, foldTotals, makeTotals, pushTotals, type Totals } from './totals.ts'
+import { declareTotals, foldTotals, makeTotals, pushTotals, type Totals } from './totals.ts'
 
 function identityOf(acc: Accumulator): Ex {
   const c = combinerOf(acc.let)
@@ -54,31 +62,34 @@ export function makeAccumulator(scope: Scope, l: LetStmt): Accumulator {
   const dtype = computeDType(l.op.kind === 'reduce' ? part.dtypeOf(l.op.arg) : l.dtype)
   const make = (wish: string, type: Type): Registers => ({ name: unit.name(wish), type, length })
   const isTotal = l.op.kind === 'reduce' && isFloat(dtype) && (c === 'sum' || c === 'prod')
-  const wish = l.op.kind === 'dot' ? 'dot' : c
+  const values = make(`${l.op.kind === 'dot' ? 'dot' : c}_${l.id}`, regType(dtype))
   return {
     let: l,
     kept,
     dtype,
-    values: make(`${wish}_${l.id}`, regType(dtype)),
+    values,
     positions: isArgCombiner(c) ? make(`at_${l.id}`, typeOfExpr(positionOf(part, l))) : undefined,
     totals: isTotal ? totalsOf(scope, l, regType(dtype), length) : undefined,
+    running: isTotal && scope.unit.mode === 'fast' ? runningOf(scope, l, values, c, dtype) : undefined,
   }
 }
 
-/** The tree of a fold whose threads would otherwise fold more than a chunk in order. */
-function totalsOf(scope: Scope, l: LetStmt, type: Type, length: number): Totals | undefined {
-  const { part, unit, layout } = scope
-  const folded = foldAxes(l).reduce((n, a) => n * part.axis(a).size, 1)
-  const make = (most: number, every?: number): Totals =>
-    makeTotals((wish) => unit.name(wish), `total_${l.id}`, type, length, most, every)
-  if (unit.mode === 'strict') return folded > strictChunk ? make(Math.ceil(folded / strictChunk)) : undefined
+/** The accumulators of a fold in fast mode. */
+function runningOf(scope: Scope, l: LetStmt, values: Registers, combiner: 'sum' | 'prod', dtype: DType): Running {
+  const { unit, layout } = scope
   const axes = layout.spread(foldAxes(l))
-  const registers = axes.reduce((n, a) => n * registersOf(a), 1)
-  const chunks = axes.reduce((n, a) => n * a.chunks, 1)
-  const inOrder = registers * chunks
-  if (chunks === 1 || inOrder + Math.log2(Math.max(1, folded / inOrder)) <= 4 * Math.log2(folded)) return undefined
-  const every = 2 ** Math.max(0, Math.floor(Math.log2(fastChunkOf(folded) / registers)))
-  return make(Math.ceil(chunks / every), every)
+  const each = axes.reduce((n, a) => n * registersOf(a), 1)
+  const rounds = axes.reduce((n, a) => n * a.chunks, 1)
+  const terms = axes.reduce((n, a) => n * a.size, 1)
+  const most = mostAdditions(terms) - exchangeAdditions(scope, foldAxes(l))
+  return makeRunning(values, combiner, dtype, levelsOf(each, rounds, most), (wish) => unit.name(wish))
+}
+
+/** In strict mode, the tree of a fold of more than a chunk. */
+function totalsOf({ part, unit }: Scope, l: LetStmt, type: Type, length: number): Totals | undefined {
+  const folded = foldAxes(l).reduce((n, a) => n * part.axis(a).size, 1)
+  if (unit.mode !== 'strict' || folded <= strictChunk) return undefined
+  return makeTotals((wish) => unit.name(wish), `total_${l.id}`, type, length, Math.ceil(folded / strictChunk))
 }
 
 /** Where an arg-fold finds a value. */
@@ -96,17 +107,20 @@ export function openAccumulator(scope: Scope, acc: Accumulator, point: (lanes: L
   declare(acc.values, out)
   if (acc.positions !== undefined) declare(acc.positions, out)
   if (acc.totals !== undefined) declareTotals(acc.totals, out)
+  const { running } = acc
+  const isApart = running !== undefined && !isPlain(running)
+  if (isApart) declareRunning(running, out)
   const counts = acc.totals?.counts
-  if (counts?.length === 1) out.push({ k: 'assign', to: registerAt(counts, int(0)), value: int(0) })
   const op = acc.let.op
   const start = op.kind === 'dot' && op.acc !== undefined && startsFrom(scope, acc.let) ? op.acc : undefined
   forRegisters(scope, acc.kept, out, (lanes, body) => {
     const i = registerIndex(scope.layout, acc.kept, lanes)
     const value = start === undefined ? identityOf(acc) : point(lanes).read(start)
-    body.push({ k: 'assign', to: registerAt(acc.values, i), value })
+    if (isApart) startRunning(running, i, body)
+    else body.push({ k: 'assign', to: registerAt(acc.values, i), value })
     if (acc.positions !== undefined)
       body.push({ k: 'assign', to: registerAt(acc.positions, i), value: lit(acc.positions.type, -1) })
-    if (counts !== undefined && counts.length > 1) body.push({ k: 'assign', to: registerAt(counts, i), value: int(0) })
+    if (counts !== undefined) body.push({ k: 'assign', to: registerAt(counts, i), value: int(0) })
   })
 }
 
@@ -116,7 +130,8 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
   const l = acc.let
   const op = l.op
   const i = registerIndex(scope.layout, acc.kept, lanes)
-  const to = registerAt(acc.values, i)
+  const { running } = acc
+  const to = running === undefined ? registerAt(acc.values, i) : termOf(running, i, termNumber(p, l))
   const valid = inside(scope, scope.part.spreadOnly(foldAxes(l)), lanes)
   const always = isYes(valid)
   if (op.kind === 'dot') {
@@ -163,6 +178,14 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
   out.push({ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, step) })
 }
 
+/** The number of a point among those of a fold that a thread holds at once. */
+export const termNumber = ({ scope: { layout }, lanes }: Point, l: LetStmt): Ex =>
+  registerIndex(
+    layout,
+    layout.spread(foldAxes(l)).map((a) => a.name),
+    lanes,
+  )
+
 /** Whether a nest of its own folds maxima or minima of floats with one test for NaN a batch (where a language's own say nothing of NaN). */
 export function isBatched(scope: Scope, acc: Accumulator): boolean {
   const c = combinerOf(acc.let)
@@ -204,7 +227,7 @@ function closeStrictChunk(acc: Accumulator, p: Point, i: Ex, out: Block): void {
   )
   const zero = lit(at.type, 0)
   const first = and(bin('!=', at, zero), eq(bin('&', at, lit(at.type, strictChunk - 1)), zero))
-  const [sum, count] = [registerAt(acc.values, i), registerAt(totals.counts, totals.counts.length === 1 ? int(0) : i)]
+  const [sum, count] = [registerAt(acc.values, i), registerAt(totals.counts, i)]
   const body: Block = []
   pushTotals(totals, totalOf(acc), acc.dtype, count, (to, emit) => emit(i, sum, to), body)
   body.push({ k: 'assign', to: sum, value: identityOf(acc) }, { k: 'assign', to: count, value: add(count, int(1)) })
@@ -213,55 +236,33 @@ function closeStrictChunk(acc: Accumulator, p: Point, i: Ex, out: Block): void {
 
 const totalOf = (acc: Accumulator): 'sum' | 'prod' => (combinerOf(acc.let) === 'prod' ? 'prod' : 'sum')
 
-/** Fast: at the end of a chunk of registers. */
-export function closeChunk(scope: Scope, acc: Accumulator, out: Block): void {
-  const { totals } = acc
-  if (totals?.every === undefined) return
-  const { every } = totals
-  const count = registerAt(totals.counts, int(0))
-  const body: Block = []
-  const before = scope.unit.name('totals')
-  body.push({ k: 'let', name: before, value: sub(every === 1 ? count : bin('/', count, int(every)), int(1)) })
-  pushTotals(totals, totalOf(acc), acc.dtype, v('i32', before), eachKept(scope, acc), body)
-  eachKept(scope, acc)(body, (_, total, b) => b.push({ k: 'assign', to: total, value: identityOf(acc) }))
-  out.push({ k: 'assign', to: count, value: add(count, int(1)) })
-  out.push(...when(every === 1 ? yes : eq(bin('&', count, int(every - 1)), int(0)), body))
-}
-
-/** Each register of a fold. */
-const eachKept =
-  (scope: Scope, acc: Accumulator): EachTotal =>
+/** Each element of a fold that a thread holds. */
+export const eachKept =
+  (scope: Scope, kept: readonly string[]): EachElement =>
   (out, emit) =>
-    forRegisters(scope, acc.kept, out, (lanes, body) => {
-      const i = registerIndex(scope.layout, acc.kept, lanes)
-      emit(i, registerAt(acc.values, i), body)
-    })
+    forRegisters(scope, kept, out, (lanes, body) => emit(registerIndex(scope.layout, kept, lanes), body))
 
-/** Folds the totals of all chunks into the running ones. */
-function foldChunks(scope: Scope, acc: Accumulator, out: Block): void {
-  const { totals } = acc
+/** Folds what a fold's accumulators hold into its values. */
+export function gather(scope: Scope, acc: Accumulator, out: Block): void {
+  const { totals, running } = acc
+  if (running !== undefined && !isPlain(running))
+    eachKept(scope, acc.kept)(out, (i, body) =>
+      body.push({ k: 'assign', to: registerAt(acc.values, i), value: wholeOf(running, i) }),
+    )
   if (totals === undefined) return
-  const c = totalOf(acc)
-  const { counts, every } = totals
-  const count = registerAt(counts, int(0))
-  if (every !== undefined)
-    foldTotals(totals, c, acc.dtype, every === 1 ? count : bin('/', count, int(every)), eachKept(scope, acc), out)
-  else
-    forRegisters(scope, acc.kept, out, (lanes, body) => {
-      const i = registerIndex(scope.layout, acc.kept, lanes)
-      const own = counts.length === 1 ? count : registerAt(counts, i)
-      foldTotals(totals, c, acc.dtype, own, (to, emit) => emit(i, registerAt(acc.values, i), to), body)
-    })
+  eachKept(scope, acc.kept)(out, (i, body) => {
+    const own = registerAt(totals.counts, i)
+    foldTotals(totals, totalOf(acc), acc.dtype, own, (to, emit) => emit(i, registerAt(acc.values, i), to), body)
+  })
 }
 
-/** Merges the threads' partial results and gives where the results are held. */
+/** Merges the threads' partial results, which were gathered, and gives where the results are held. */
 export function closeAccumulators(
   scope: Scope,
   accs: readonly Accumulator[],
   point: (lanes: Lanes) => Point,
   out: Block,
 ): Held[] {
-  for (const acc of accs) foldChunks(scope, acc, out)
   exchange(scope, accs, out)
   return accs.map((acc) => finish(scope, acc, point, out))
 }

@@ -1,14 +1,16 @@
 /**
  * Moments: what a streaming sum of polynomials in x - d carries beside itself (src/kernel/moments.ts), in registers of each thread.
- * Terms are taken against the mean of the x that the thread has met; when that moves the sums move by their Taylor series.
+ * Terms are taken against a mean of x that the thread has met; when that moves the sums move by their Taylor series.
  */
 import { keyOf, type Moments, type Polynomial } from '../../kernel/moments.ts'
 import type { Accumulator } from './accumulator.ts'
 import { mergeEx, scalarEx } from './arith.ts'
 import { foldAxes } from './facts.ts'
-import { add, type Block, bin, type Ex, lit, mul, neg, select, v } from './ir.ts'
+import { eachKept, termNumber } from './fold.ts'
+import { add, type Block, bin, type Ex, int, lit, mul, neg, select, v } from './ir.ts'
 import type { Point } from './point.ts'
-import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
+import { type Registers, registerAt, registerIndex } from './registers.ts'
+import { declareRunning, makeRunning, type Running, startRunning, termOf, wholeOf } from './running.ts'
 import { inside, type Scope } from './scope.ts'
 
 /** A sum with its moments. */
@@ -16,7 +18,7 @@ export interface Carried {
   readonly acc: Accumulator
   readonly moments: Moments
   /** The sum of each product, over the axes that the sum keeps. */
-  readonly sums: ReadonlyMap<string, Registers>
+  readonly sums: ReadonlyMap<string, Running>
 }
 
 /** How many terms a thread has met along the folded axes, and how many of them its sums stand for. */
@@ -35,15 +37,15 @@ export function openCounts(scope: Scope, { dtype, values: { type } }: Accumulato
 }
 
 export function openMoments(scope: Scope, acc: Accumulator, moments: Moments, out: Block): Carried {
-  const sums = new Map<string, Registers>()
+  const sums = new Map<string, Running>()
+  const { unit } = scope
+  const levels = acc.running?.levels ?? { copies: 1, closes: [] }
   for (const { of } of moments.products) {
-    const registers: Registers = { ...acc.values, name: scope.unit.name(`moment_${acc.let.id}`) }
-    declare(registers, out)
-    sums.set(keyOf({ of }), registers)
-    forRegisters(scope, acc.kept, out, (lanes, body) => {
-      const to = registerAt(registers, registerIndex(scope.layout, acc.kept, lanes))
-      body.push({ k: 'assign', to, value: lit(registers.type, 0) })
-    })
+    const registers: Registers = { ...acc.values, name: unit.name(`moment_${acc.let.id}`) }
+    const running = makeRunning(registers, 'sum', acc.dtype, levels, (wish) => unit.name(wish))
+    declareRunning(running, out)
+    sums.set(keyOf({ of }), running)
+    eachKept(scope, acc.kept)(out, (i, body) => startRunning(running, i, body))
   }
   return { acc, moments, sums }
 }
@@ -70,10 +72,10 @@ export function countTerms(acc: Accumulator, { met }: Counts, p: Point, out: Blo
 export function accumulateMoments({ acc, moments, sums }: Carried, p: Point, out: Block): void {
   const term = isTerm(p, acc)
   for (const { of } of moments.products) {
-    const registers = sums.get(keyOf({ of }))
-    if (registers === undefined) continue
+    const running = sums.get(keyOf({ of }))
+    if (running === undefined) continue
     const value = of.map((id) => p.read(id)).reduce(mul)
-    const to = p.registerOf(registers, acc.kept)
+    const to = termOf(running, registerIndex(p.scope.layout, acc.kept, p.lanes), termNumber(p, acc.let))
     out.push({
       k: 'assign',
       to,
@@ -91,32 +93,35 @@ export function meanOf(acc: Accumulator, sum: Ex, { met }: Counts): Ex {
 /** Moves a sum by `by` to another anchor: with its moments if `whole`, each by those with fewer factors as they were; else for the last time. */
 export function moveMoments(p: Point, carried: Carried, summed: Ex, by: Ex, whole: boolean, out: Block): void {
   const { acc, moments, sums } = carried
-  const move = (registers: Registers, series: readonly Polynomial[]): void => {
+  const i = registerIndex(p.scope.layout, acc.kept, p.lanes)
+  const move = (to: Ex, series: readonly Polynomial[]): void => {
     if (series.length === 0) return
-    const to = p.registerOf(registers, acc.kept)
-    const coefficients = series.map((of) => inMoments(of, carried, summed, p))
+    const coefficients = series.map((of) => inMoments(of, carried, summed, i))
     // c1 by + c2 by^2 + ...: no infinity meets another of the other sign where `by` alone is infinite.
     const far = coefficients.reduceRight((rest, c) => add(c, mul(by, rest)))
     out.push({ k: 'assign', to, value: add(to, mul(by, far)) })
   }
-  move(acc.values, moments.series)
   if (!whole) {
-    const to = p.registerOf(acc.values, acc.kept)
+    const to = registerAt(acc.values, i)
+    move(to, moments.series)
     const least = lit(to.type, 0)
     if (moments.nonnegative)
       out.push({ k: 'assign', to, value: scalarEx('max', acc.dtype, acc.dtype, [to, least], 'fast') })
     return
   }
+  const first = (running: Running | undefined): Ex =>
+    running === undefined ? registerAt(acc.values, i) : termOf(running, i, int(0))
+  move(first(acc.running), moments.series)
   for (const { of, series } of moments.products) {
-    const registers = sums.get(keyOf({ of }))
-    if (registers !== undefined) move(registers, series)
+    const running = sums.get(keyOf({ of }))
+    if (running !== undefined) move(first(running), series)
   }
 }
 
-function inMoments(of: Polynomial, { acc, sums }: Carried, summed: Ex, p: Point): Ex {
+function inMoments(of: Polynomial, { sums }: Carried, summed: Ex, i: Ex): Ex {
   const parts = of.map(({ by, of: product }): Ex => {
-    const registers = sums.get(keyOf({ of: product }))
-    const sum = registers === undefined ? summed : p.registerOf(registers, acc.kept)
+    const running = sums.get(keyOf({ of: product }))
+    const sum = running === undefined ? summed : wholeOf(running, i)
     return by === 1 ? sum : by === -1 ? neg(sum) : bin('*', sum, lit(sum.type, by))
   })
   return parts.reduce(add)

@@ -7,7 +7,7 @@ import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import type { Accumulator } from './accumulator.ts'
 import { emitChunks } from './chunks.ts'
 import { floatingFor, floatingSteps, seldomOf, stepsOn } from './floating.ts'
-import { closeAccumulators } from './fold.ts'
+import { closeAccumulators, gather } from './fold.ts'
 import type { Block } from './ir.ts'
 import { type Item, itemsOf, type LowerItems } from './items.ts'
 import { Point } from './point.ts'
@@ -141,6 +141,7 @@ export class Schedule {
     for (const r of this.roots) for (const t of r.needs) wanted.add(t)
     const closing = run.flatMap((s) => s.closes ?? [])
     for (const acc of closing) {
+      gather(this.scope, acc, this.out)
       const sum = this.streamed.get(acc)
       if (sum !== undefined) closeStream(this.scope, sum.stream, sum.follower, this.out)
     }

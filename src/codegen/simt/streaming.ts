@@ -1,19 +1,20 @@
 /**
  * Streaming sums in a loop over chunks (src/kernel/streams.ts says which sums stream): the loop that finds an anchor also sums against
  * it. Every thread has an anchor of its own, the greatest value that it met, and partial sums against that; a chunk moves the
- * anchor once, before its terms are summed, and threads exchange nothing inside the loop. After it the sums are rescaled to what the
- * terms are taken against, and exchanged. Beside a sum the anchor is the mean of what the thread met, and sums move with their
- * moments (moments.ts).
+ * anchor once at most, before its terms are summed, and threads exchange nothing inside the loop. After it the sums are rescaled to what the
+ * terms are taken against, and exchanged. Beside a sum the anchor is a mean of what the thread met, and sums move with their
+ * moments (moments.ts). Sums under way may stand in several accumulators (running.ts), which are rescaled alike; one of them moves for all.
  */
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { type Streamed, streamedSum } from '../../kernel/streams.ts'
 import { type Accumulator, combinerOf } from './accumulator.ts'
 import { scalarEx } from './arith.ts'
 import { foldAxes } from './facts.ts'
-import { type Block, bin, bitcast, type Ex, int, lit, when, yes } from './ir.ts'
+import { add, type Block, bin, bitcast, type Ex, eq, int, lit, sub, v, when, yes } from './ir.ts'
 import { type Carried, type Counts, meanOf, moveMoments, openCounts, openMoments } from './moments.ts'
 import { Point } from './point.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
+import { allOf, wholeOf } from './running.ts'
 import type { Scope } from './scope.ts'
 import type { Token } from './steps.ts'
 
@@ -50,6 +51,8 @@ export interface Stream {
 /** What sums against a mean carry. */
 export interface Mean {
   readonly counts: Counts
+  /** Chunks that were met. */
+  readonly chunks: Ex
   readonly carried: readonly Carried[]
 }
 
@@ -98,8 +101,11 @@ export function openStream(scope: Scope, anchor: Accumulator, followers: readonl
   const carried = followers.flatMap(({ acc, streamed: { law } }) =>
     law.kind === 'polynomial' ? openMoments(scope, acc, law.moments, out) : [],
   )
-  const mean = combiner === 'sum' ? { counts: openCounts(scope, anchor, out), carried } : undefined
-  return { anchor, running, followers, mean }
+  if (combiner !== 'sum') return { anchor, running, followers, mean: undefined }
+  const counts = openCounts(scope, anchor, out)
+  const chunks = scope.unit.name('chunks')
+  out.push({ k: 'var', name: chunks, type: 'i32', value: int(0) })
+  return { anchor, running, followers, mean: { counts, chunks: v('i32', chunks), carried } }
 }
 
 /** What a sum against `from` is multiplied by to be one against `to`. */
@@ -110,9 +116,15 @@ function rescaling({ acc, rate }: Rescaled, from: Ex, to: Ex): Ex {
   return scalarEx('exp', dtype, dtype, [exponent], 'fast')
 }
 
-function rescale(p: Point, follower: Follower, factor: Ex, out: Block): void {
-  const to = at(p, follower.acc.values, follower.acc)
-  out.push({ k: 'assign', to, value: bin('*', to, factor) })
+/** Multiplies some accumulators of a sum. */
+function rescale(which: readonly Ex[], factor: Ex, out: Block): void {
+  for (const to of which) out.push({ k: 'assign', to, value: bin('*', to, factor) })
+}
+
+/** All accumulators of a sum under way, at a point of what it keeps. */
+function underWay(p: Point, { acc }: Follower): Ex[] {
+  const i = registerIndex(p.scope.layout, acc.kept, p.lanes)
+  return acc.running === undefined ? [registerAt(acc.values, i)] : allOf(acc.running, i)
 }
 
 const rescaledOf = ({ followers }: Stream): Rescaled[] =>
@@ -127,24 +139,29 @@ export function moveAnchor(scope: Scope, stream: Stream, out: Block): void {
   declare(next, moves)
   eachKept(scope, anchor, moves, (p, body) => {
     const bounded = (op: 'max' | 'min', x: Ex, by: Ex): Ex => scalarEx(op, anchor.dtype, anchor.dtype, [x, by], 'fast')
-    const found = at(p, anchor.values, anchor)
+    const i = registerIndex(scope.layout, anchor.kept, p.lanes)
+    const found = anchor.running === undefined ? registerAt(anchor.values, i) : wholeOf(anchor.running, i)
     const now = mean === undefined ? found : meanOf(anchor, found, mean.counts)
     body.push({ k: 'assign', to: at(p, next, anchor), value: bounded('min', bounded('max', now, least), most) })
   })
   rescaleAll(scope, stream, next, moves)
   if (mean !== undefined) {
-    const { met, summed } = mean.counts
+    const { summed } = mean.counts
     for (const c of mean.carried)
       eachKept(scope, c.acc, moves, (p, body) =>
         moveMoments(p, c, summed, bin('-', at(p, next, anchor), at(p, running, anchor)), true, body),
       )
-    moves.push({ k: 'assign', to: summed, value: met })
   }
   eachKept(scope, anchor, moves, (p, body) =>
     body.push({ k: 'assign', to: at(p, running, anchor), value: at(p, next, anchor) }),
   )
-  // Seldom: what is greatest in a row was soon met. (Where it is not finite, every time.)
-  out.push(...when(mean === undefined ? differ(running, anchor.values) : yes, moves))
+  // Seldom: what is greatest in a row was soon met (where it is not finite, every time), and a mean moves when twice as much was met.
+  out.push(...when(mean === undefined ? differ(running, anchor.values) : isDoubled(mean), moves))
+  if (mean !== undefined) {
+    const { counts, chunks } = mean
+    out.push({ k: 'assign', to: counts.summed, value: counts.met })
+    out.push({ k: 'assign', to: chunks, value: add(chunks, int(1)) })
+  }
   const { layout } = scope
   for (const id of againstOf(stream))
     scope.held.set(id, { kind: 'registers', registers: running, layout, axes: anchor.kept })
@@ -164,7 +181,7 @@ function rescaleAll(scope: Scope, stream: Stream, next: Registers, out: Block): 
         body.push({ k: 'assign', to: at(p, factor, anchor), value })
       })
     }
-    eachKept(scope, f.acc, out, (p, body) => rescale(p, f, at(p, factor, anchor), body))
+    eachKept(scope, f.acc, out, (p, body) => rescale(underWay(p, f), at(p, factor, anchor), body))
   }
 }
 
@@ -179,6 +196,12 @@ function differ(a: Registers, b: Registers): Ex {
   return all.reduce((x, y) => bin('||', x, y))
 }
 
+/**
+ * Whether the chunks met are none, or a power of two. So an anchor is the mean of half of what was met at least, and no further from
+ * the mean of all than the deviation: squares against it sum to twice those against the mean at most.
+ */
+const isDoubled = ({ chunks }: Mean): Ex => eq(bin('&', chunks, sub(chunks, int(1))), int(0))
+
 /** What the terms of a stream's sums are taken against. */
 export const againstOf = ({ followers }: Stream): ValueId[] => [...new Set(followers.map((f) => f.streamed.against))]
 
@@ -189,7 +212,8 @@ export function closeStream(scope: Scope, stream: Stream, follower: Follower, ou
   const rescaled = rescaledOf(stream).find((f) => f.acc === follower.acc)
   eachKept(scope, follower.acc, out, (p, body) => {
     const from = at(p, stream.running, stream.anchor)
-    if (rescaled !== undefined) rescale(p, follower, rescaling(rescaled, from, p.read(against)), body)
+    if (rescaled !== undefined)
+      rescale([at(p, follower.acc.values, follower.acc)], rescaling(rescaled, from, p.read(against)), body)
     else if (carried !== undefined && stream.mean !== undefined)
       moveMoments(p, carried, stream.mean.counts.summed, bin('-', p.read(against), from), false, body)
   })

@@ -1,5 +1,5 @@
 /**
- * The tree that long sums and products fold their chunks' totals in (src/scalar/summation.ts): a register for each of its places
+ * The tree that sums and products of strict mode fold their chunks' totals in (src/scalar/summation.ts): a register for each of its places
  * and each kept element.
  */
 import { placesOf } from '../../scalar/summation.ts'
@@ -11,10 +11,8 @@ import { declare, type Registers, registerAt } from './registers.ts'
 /** The tree of an accumulator. */
 export interface Totals {
   readonly places: readonly Registers[]
-  /** What counts the totals: one number, or one for each kept element. */
+  /** What counts the totals of each kept element. */
   readonly counts: Registers
-  /** In fast mode: a total is taken after so many (a power of two) chunks of the registers, which `counts` counts. */
-  readonly every: number | undefined
 }
 
 /** A tree of at most `most` totals. */
@@ -24,12 +22,10 @@ export function makeTotals(
   type: Type,
   length: number,
   most: number,
-  every?: number,
 ): Totals {
   return {
     places: Array.from({ length: placesOf(most) }, (_, j) => ({ name: name(`${wish}_${2 ** j}`), type, length })),
-    counts: { name: name(`${wish}_count`), type: 'i32', length: every === undefined ? length : 1 },
-    every,
+    counts: { name: name(`${wish}_count`), type: 'i32', length },
   }
 }
 

@@ -1,0 +1,157 @@
+/**
+ * Sums that stream beside the greatest value or the mean of a row too long for registers, short sums that one thread holds, and partial
+ * results that a program carries from row to row err by at most 4 log2(n) 2^-24 of the sum of their magnitudes in fast mode, like any other.
+ * Sites: accumulators of a fold and their totals (src/codegen/simt/running.ts, asked by fold.ts and loop.ts), rescaled sums and moments
+ * (streaming.ts, moments.ts), when an anchor moves. Blocks of 64 threads make rows of 2^17 numbers as long as 2,048 a thread.
+ */
+import * as c from '../../src/compose/index.ts'
+import { param, withContext } from '../../src/graph/build.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import type { SimtMachine } from '../../src/target/simt.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { compileAll, type Held, testOnHost, testOnSoftwareGpu } from './devices.ts'
+import { errorOf, type InputName, inputs, type Summing, graphOf as sumOf } from './summing.ts'
+
+/** A sum for each row: its numbers, and how far from its terms' exact sum it may be, in units of 2^-24 of their magnitudes. */
+interface RowSum {
+  readonly name: string
+  readonly shape: readonly [number, number]
+  readonly data: Readonly<Record<string, (i: number, n: number, random: number) => number>>
+  readonly build: (x: Node) => Node
+  /** The terms by the row's numbers, and what the result is of their sum. */
+  readonly terms: (row: Float64Array) => Float64Array
+  readonly of: (sum: number, n: number) => number
+  /** Beside the additions: what terms err by, and what follows the sum. */
+  readonly besides: (n: number) => number
+}
+
+const mean = (row: Float64Array): number => row.reduce((t, x) => t + x, 0) / row.length
+const greatest = (row: Float64Array): number => row.reduce((m, x) => Math.max(m, x), Number.NEGATIVE_INFINITY)
+const swallowed = Math.fround(-24 * Math.LN2)
+
+const exponentials: RowSum = {
+  name: 'exponentials against the greatest',
+  shape: [2, 2 ** 17 + 5],
+  data: {
+    'one before many': (i) => (i === 0 ? 0 : swallowed),
+    alike: () => 3,
+    'ascending slowly': (i, n) => i / n,
+    'ascending, then one': (i, n, r) => (i === n - 1 ? 4 : (3 * i) / n + r / 8),
+    random: (_, __, r) => 8 * r,
+  },
+  build: (x) => c.sum(c.exp(c.sub(x, c.reduceMax(x, 1, true))), 1),
+  terms: (row) => {
+    const most = greatest(row)
+    return row.map((x) => Math.exp(x - most))
+  },
+  of: (sum) => sum,
+  // What exponentials err by in all (docs/numerics.md, "Error bounds").
+  besides: (n) => 2 * (3 + 2.5 * Math.log2(n)),
+}
+
+const data: RowSum['data'] = {
+  'one before many': (i) => (i === 0 ? 1 : 2 ** -24),
+  'two before many': (i, _, r) => (i < 2 ? 4096 - 8192 * i : r < 0.5 ? 0.9 : -0.9),
+  'many before one': (i, n, r) => (i === n - 1 ? 4096 : r < 0.5 ? 0.9 : -0.9),
+  'near 10,000': (_, __, r) => 10_000 + 2 * r - 1,
+  'alternating signs': (i, _, r) => (i % 2 === 0 ? 1 : -1) * (1 + r),
+  'another mean after a quarter': (i, n, r) => (i < n / 4 ? 1e3 : -1e3) + r,
+  random: (_, __, r) => r,
+}
+
+const squares: RowSum = {
+  name: 'variance',
+  shape: [2, 2 ** 17 + 9],
+  data,
+  build: (x) => c.variance(x, 1),
+  terms: (row) => {
+    const about = mean(row)
+    return row.map((x) => (x - about) ** 2)
+  },
+  of: (sum, n) => sum / n,
+  // A difference is rounded, squared and rounded; anchors half of a row off double the squares.
+  besides: () => 8,
+}
+
+const means: RowSum = {
+  ...squares,
+  name: 'mean beside the variance',
+  build: (x) => c.add(c.mean(x, 1), c.mul(c.variance(x, 1), c.full(x.shape.slice(0, 1), 0, 'f32'))),
+  terms: (row) => row,
+  of: (sum, n) => sum / n,
+  besides: () => 2,
+}
+
+const long = [exponentials, squares, means]
+
+function numbers({ shape: [rows, n], data: all }: RowSum, name: string): Float32Array {
+  let state = 99
+  const random = (): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return state / 2 ** 32
+  }
+  return Float32Array.from({ length: rows * n }, (_, i) => all[name]?.(i % n, n, random()) ?? Number.NaN)
+}
+
+function graphOf({ shape, build }: RowSum): Graph {
+  return withContext(() => {
+    const x = param(0, shape, 'f32')
+    return { params: [x], outputs: [build(x)], effects: [] }
+  })
+}
+
+const streaming: Held<RowSum, string> = {
+  given: ({ data: all }) => Object.keys(all),
+  valuesOf: numbers,
+  faultOf: (sum, _, name, x, got) => {
+    const [rows, n] = sum.shape
+    for (let r = 0; r < rows; r++) {
+      const terms = sum.terms(Float64Array.from({ length: n }, (__, i) => Number(x[r * n + i])))
+      const exact = terms.reduce((t, y) => t + y, 0)
+      const size = terms.reduce((t, y) => t + Math.abs(y), 0)
+      const error = Math.abs(Number(got[r]) - sum.of(exact, n)) / (sum.of(size, n) * 2 ** -24)
+      if (!(error <= 4 * Math.log2(n) + sum.besides(n)))
+        return `${sum.name}, ${name}: off by ${error.toFixed(1)}, more than ${(4 * Math.log2(n)).toFixed(1)} + ${sum.besides(n).toFixed(1)}`
+    }
+    return undefined
+  },
+}
+
+/** Blocks of few threads, so that short rows are long. */
+const small = (machine: Machine & { readonly simt: SimtMachine }): Machine & { readonly simt: SimtMachine } => ({
+  ...machine,
+  rowBytes: 8192,
+  blockRowBytes: 8192,
+  minPrograms: 1,
+  simt: { ...machine.simt, maxThreads: 64, clusters: 1 },
+})
+const cuda = small(cudaTarget)
+const webgpu = small(webgpuTarget({ storageBuffers: 12 }))
+
+testOnHost(() => compileAll(long, graphOf, cuda, ['fast']), streaming, cuda.simt)
+testOnSoftwareGpu(() => compileAll(long, graphOf, webgpu, ['fast']), streaming, { maxThreads: 64 })
+
+/** Sums of so few terms that one thread holds all of some. */
+const short: readonly Summing[] = [18, 24, 31, 32].flatMap((n): Summing[] => [
+  { shape: [300, n, 5], axis: 1 },
+  { shape: [n, 1200], axis: 0 },
+])
+const fewPrograms = { minPrograms: 2 }
+
+const within: Held<Summing, InputName> = {
+  given: () => ['one before many', 'one third', 'alternating signs'],
+  valuesOf: ({ shape: s }, name) => inputs[name](sizeOf(s)),
+  faultOf: (summing, _, name, x, got) => {
+    const error = errorOf(summing, Float32Array.from(x, Number), got)
+    return error <= 1 ? undefined : `[${summing.shape}] along ${summing.axis}, ${name}: ${error.toFixed(2)} bounds`
+  },
+}
+
+testOnHost(() => compileAll(short, sumOf, { ...cudaTarget, ...fewPrograms }, ['fast']), within)
+testOnSoftwareGpu(
+  () => compileAll(short, sumOf, { ...webgpuTarget({ storageBuffers: 12 }), ...fewPrograms }, ['fast']),
+  within,
+)
