@@ -4,15 +4,24 @@
  * Sites: accumulators of a fold and their totals (src/codegen/simt/running.ts, asked by fold.ts and loop.ts), rescaled sums and moments
  * (streaming.ts, moments.ts), when an anchor moves. Blocks of 64 threads make rows of 2^17 numbers as long as 2,048 a thread.
  */
+import { describe, expect, test } from 'vitest'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { parseKernel } from '../../src/kernel/parse.ts'
+import type { Program } from '../../src/runtime/program.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import type { SimtMachine } from '../../src/target/simt.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
+import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
-import { compileAll, type Held, testOnHost, testOnSoftwareGpu } from './devices.ts'
+import { execute } from '../random/execute.ts'
+import { Emulated, hasCompiler } from '../simt/emulator/emulator.ts'
+import { runKernels } from '../wasm/run.ts'
+import { type Compiled, compileAll, faults, type Held, type Run, testOnHost, testOnSoftwareGpu } from './devices.ts'
 import { errorOf, type InputName, inputs, type Summing, graphOf as sumOf } from './summing.ts'
 
 /** A sum for each row: its numbers, and how far from its terms' exact sum it may be, in units of 2^-24 of their magnitudes. */
@@ -155,3 +164,121 @@ testOnSoftwareGpu(
   () => compileAll(short, sumOf, { ...webgpuTarget({ storageBuffers: 12 }), ...fewPrograms }, ['fast']),
   within,
 )
+
+/** Sums over rows that a program holds one by one: a loop carries what its rows give. */
+interface Carried {
+  readonly shape: readonly [number, number]
+}
+
+const carried: readonly Carried[] = [{ shape: [2 ** 15 - 77, 24] }]
+/** Programs of a thousand rows, which their loops take one at a time. */
+const manyRows = { elementBlock: 2 ** 14, rowsAtOnce: 16, minPrograms: 1000 }
+
+const ofRows: Held<Carried, InputName> = {
+  given: () => ['one before many', 'one third', 'alternating signs'],
+  // Every row holds one number.
+  valuesOf: ({ shape: [rows, n] }, name) => {
+    const column = inputs[name](rows)
+    return Float32Array.from({ length: rows * n }, (_, i) => column[Math.floor(i / n)] ?? 0)
+  },
+  faultOf: ({ shape }, _, name, x, got) => {
+    const error = errorOf({ shape, axis: 0 }, Float32Array.from(x, Number), got)
+    return error <= 1 ? undefined : `[${shape}] along 0, ${name}: ${error.toFixed(2)} bounds`
+  },
+}
+
+const rowsGraph = ({ shape }: Carried): Graph =>
+  withContext(() => {
+    const x = param(0, shape, 'f32')
+    return { params: [x], outputs: [c.sum(c.max(x, c.reduceMax(x, 1, true)), 0)], effects: [] }
+  })
+
+const compiledRows = (machine: Machine): readonly Compiled<Carried>[] => {
+  const out = compileAll(carried, rowsGraph, { ...machine, ...manyRows }, ['fast'])
+  for (const { program } of out) expect(JSON.stringify(program.steps.map(loopsIn))).toContain('"loops":1')
+  return out
+}
+
+const loopsIn = (step: Program['steps'][number]) =>
+  step.kind === 'kernel'
+    ? {
+        loops: step.kernel.parts.flatMap((p) => p.body).filter((t) => t.kind === 'loop' && t.carries.length > 0).length,
+      }
+    : {}
+
+testOnHost(() => compiledRows(cudaTarget), ofRows)
+testOnSoftwareGpu(() => compiledRows(webgpuTarget({ storageBuffers: 12 })), ofRows)
+test('WebAssembly', async () => {
+  const backend = createWasmBackend({ threads: 1 })
+  const all = compiledRows(wasmTarget)
+  const run: Run = (program, x) => {
+    const of = all.find((k) => k.program === program)?.of
+    const graph = of === undefined ? { params: [], outputs: [], effects: [] } : rowsGraph(of)
+    return Promise.resolve(execute(backend, program, { inputs: [x], graph, tolerances: [] }))
+  }
+  expect(await faults(all, ofRows, run)).toEqual([])
+})
+
+/** A number and columns that a loop of 5,000 iterations carries, beside what reads them on the way and is no sum alone. */
+const byHand = parseKernel(`kernel carried {
+  param x: f32[5000, 5] read
+  param one: f32[1] write
+  param columns: f32[5] write
+  param product: f32[1] write
+  param last: f32[1] write
+  axes g: 1, r: 5000, k: 5
+  grid g
+  %0 f32 = const 0
+  %1 f32{k} = const 0
+  %2 f32 = const 1
+  %10, %11, %12, %13 = loop r/1 {
+    carry %3 f32 = %0
+    carry %4 f32{k} = %1
+    carry %5 f32 = %2
+    carry %6 f32 = %0
+    %20 f32{r, k} = load x[r, k]
+    %21 f32{r} = reduce max %20 over k
+    %22 f32 = reduce sum %21 over r
+    %23 f32{k} = reduce sum %20 over r
+    %24 f32 = add %3, %22
+    %25 f32{k} = add %23, %4
+    %27 f32 = add %22, %2
+    %26 f32 = mul %5, %27
+    %28 f32 = add %6, %22
+    %29 f32 = mul %28, %0
+    next %24, %25, %26, %29
+  }
+  store one[g] = %10
+  store columns[k] = %11
+  store product[g] = %12
+  store last[g] = %13
+}`)
+
+describe('what a loop carries, whatever holds it', () => {
+  const n = 5000
+  const hold = (run: (buffers: Record<string, HostArray>) => void): void => {
+    const terms = inputs['one before many'](n)
+    // 1 + 2^-24 rounds to 1: the product is of 2 and ones.
+    const buffers: Record<string, HostArray> = {
+      x: Float32Array.from({ length: 5 * n }, (_, i) => terms[Math.floor(i / 5)] ?? 0),
+      one: new Float32Array(1),
+      columns: new Float32Array(5),
+      product: new Float32Array(1),
+      last: new Float32Array(1),
+    }
+    run(buffers)
+    const sum: Summing = { shape: [n], axis: 0 }
+    for (const got of [...(buffers.one ?? []), ...(buffers.columns ?? [])])
+      expect(errorOf(sum, terms, [got])).toBeLessThanOrEqual(1)
+    expect(Number(buffers.product?.[0])).toBe(2)
+    expect(Number(buffers.last?.[0])).toBe(0)
+  }
+  test('WebAssembly', () => hold((buffers) => runKernels([byHand], buffers)))
+  test.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', () =>
+    hold((buffers) => {
+      const emulated = new Emulated([byHand])
+      emulated.run(0, buffers)
+      emulated.dispose()
+    }),
+  )
+})

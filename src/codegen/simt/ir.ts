@@ -160,6 +160,8 @@ export interface SharedArray {
   readonly pitch?: number
   /** Bytes its address is a multiple of (16 if absent). */
   readonly align?: number
+  /** A thread reads and writes cells of its own alone: no barrier guards them. */
+  readonly own?: boolean
 }
 
 /** Where a straight run of statements is collected. */

@@ -137,7 +137,7 @@ export function threadCodeOf(
     [],
   )
   const whole: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
-  const body = withoutIdleBarriers(whole, new Set(unit.shared.map((a) => a.name)))
+  const body = withoutIdleBarriers(whole, new Set(unit.shared.flatMap((a) => (a.own === true ? [] : [a.name]))))
   const { table, tabled } = union
   return { kernel, ...team, programs, rows, shared: unit.shared, body, tabled, table, machine, launch, summary }
 }

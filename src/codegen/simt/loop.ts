@@ -2,6 +2,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Carry, LetStmt, LoopStmt, ValueId } from '../../kernel/ir.ts'
 import { type AheadPlan, aheadOf, makeAhead, startAhead } from './ahead.ts'
+import { openCarried } from './carried.ts'
 import { allStmts } from './facts.ts'
 import { add, type Block, bin, cast, type Ex, forLoop, greatest, int, least, lit, lt, regType, sub, v } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
@@ -68,6 +69,7 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
     single || ring !== undefined || before.length > 0
       ? undefined
       : openPipeline(scope, s, { from, to, start }, out, body)
+  const folds = openCarried(scope, s, single ? new Map() : carried, out)
   const inner = scope.child({ ranges }).openWhole([s.axis], body)
   for (const [id, tile] of ring ?? []) inner.held.set(id, tile)
   for (const [c, r] of carried) inner.held.set(c.param, heldIn(scope, r, part.axesOf(c.param)))
@@ -85,8 +87,10 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
   }
   unit.aheads.clear()
   passOn(inner, s.carries, carried, body)
+  folds.close(body)
   if (single) out.push(...body)
   else out.push(forLoop(type, { name: counter, from, to, step: s.block, body }))
+  folds.finish(out)
   for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
 }
 

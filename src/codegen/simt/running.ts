@@ -16,17 +16,24 @@ export interface Running {
   readonly terms: Registers
   readonly levels: Levels
   /** Those of totals, the lowest level first. */
-  readonly totals: readonly Registers[]
+  readonly totals: readonly Cells[]
 }
 
-/** Accumulators for the elements of an array, which takes the terms itself if `own`, or where no other is needed. */
+/** Where a thread's totals stand: that of element i. */
+export interface Cells {
+  at(i: Ex): Ex
+  declare(out: Block): void
+}
+
+const inRegisters = (r: Registers): Cells => ({ at: (i) => registerAt(r, i), declare: (out) => declare(r, out) })
+
+/** Accumulators for the elements of an array, which takes the terms itself where no other is needed. */
 export function makeRunning(
   values: Registers,
   combiner: 'sum' | 'prod',
   dtype: DType,
   levels: Levels,
   name: (wish: string) => string,
-  own = false,
 ): Running {
   const { copies, closes } = levels
   const more = (wish: string, length: number): Registers => ({
@@ -34,13 +41,12 @@ export function makeRunning(
     name: name(`${values.name}_${wish}`),
     length,
   })
-  const isOwn = copies === 1 && (own || closes.length === 0)
   return {
     combiner,
     dtype,
     levels,
-    terms: isOwn ? values : more('terms', values.length * copies),
-    totals: closes.map(() => more('total', values.length)),
+    terms: copies === 1 && closes.length === 0 ? values : more('terms', values.length * copies),
+    totals: closes.map(() => inRegisters(more('total', values.length))),
   }
 }
 
@@ -48,7 +54,8 @@ export function makeRunning(
 export const isPlain = ({ levels }: Running): boolean => levels.copies === 1 && levels.closes.length === 0
 
 export function declareRunning({ terms, totals }: Running, out: Block): void {
-  for (const r of [terms, ...totals]) declare(r, out)
+  declare(terms, out)
+  for (const t of totals) t.declare(out)
 }
 
 /** The accumulator that takes the term of a number, for element i. */
@@ -59,7 +66,7 @@ const termsOf = (r: Running, i: Ex): Ex[] =>
   Array.from({ length: r.levels.copies }, (_, copy) => termOf(r, i, int(copy)))
 
 /** All accumulators of element i. */
-export const allOf = (r: Running, i: Ex): Ex[] => [...r.totals.map((t) => registerAt(t, i)), ...termsOf(r, i)]
+export const allOf = (r: Running, i: Ex): Ex[] => [...r.totals.map((t) => t.at(i)), ...termsOf(r, i)]
 
 /** The fold of values in pairs. */
 function inPairs({ combiner, dtype }: Running, of: readonly Ex[]): Ex {
@@ -77,15 +84,10 @@ const identityOf = ({ combiner, dtype }: Pick<Running, 'combiner' | 'dtype'>): E
 
 /** The fold of all that was taken, of element i. */
 export const wholeOf = (r: Running, i: Ex): Ex =>
-  r.totals.reduce((low, t) => mergeEx(r.combiner, r.dtype, registerAt(t, i), low), inPairs(r, termsOf(r, i)))
+  r.totals.reduce((low, t) => mergeEx(r.combiner, r.dtype, t.at(i), low), inPairs(r, termsOf(r, i)))
 
 export function startRunning(r: Running, i: Ex, out: Block): void {
   for (const to of allOf(r, i)) out.push({ k: 'assign', to, value: identityOf(r) })
-}
-
-/** The same of the totals alone. */
-export function startTotals(r: Running, i: Ex, out: Block): void {
-  for (const t of r.totals) out.push({ k: 'assign', to: registerAt(t, i), value: identityOf(r) })
 }
 
 /** Emits a statement for each element. */
@@ -116,8 +118,8 @@ function closeLevel({ of, each }: Elements, level: number, out: Block): void {
   const [total, below] = [of.totals[level], of.totals[level - 1]]
   if (total === undefined) return
   each(out, (i, body) => {
-    const from = below === undefined ? termsOf(of, i) : [registerAt(below, i)]
-    const held = registerAt(total, i)
+    const from = below === undefined ? termsOf(of, i) : [below.at(i)]
+    const held = total.at(i)
     body.push({ k: 'assign', to: held, value: mergeEx(of.combiner, of.dtype, held, inPairs(of, from)) })
     for (const f of from) body.push({ k: 'assign', to: f, value: identityOf(of) })
   })

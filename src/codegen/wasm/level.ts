@@ -1,9 +1,11 @@
 /** Emission of one level of statements (a part's body, a loop's body): products found, steps planned and emitted in order. */
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
+import { closesOf, foldedCarries } from '../../kernel/carried.ts'
 import { type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import type { DType } from '../../types/dtype.ts'
-import { carryPlan } from './carry.ts'
+import { carriedInRegister, carriedInTile, countRounds } from './carriedTotals.ts'
+import { type CarryPlan, carryPlan } from './carry.ts'
 import { assignReg, copyReg } from './lanes.ts'
 import { planLevel } from './levelPlan.ts'
 import { emitPlaced, findProducts, type ProductTarget, rowsAreContiguous, targetOf } from './levelProducts.ts'
@@ -147,6 +149,30 @@ class LevelEmitter {
     return out
   }
 
+  /** Begins the totals of what a loop carries, in fast mode. */
+  private carriedFolds(s: LoopStmt, plan: CarryPlan): { readonly close: () => void; readonly finish: () => void } {
+    const { values } = this
+    const { extent } = values.axes.view(s.axis)
+    const closes = values.env.mode === 'strict' ? [] : closesOf(s, extent, (id) => values.def(id).op)
+    const all = closes.length === 0 ? [] : foldedCarries(s)
+    const folds = all.flatMap(({ carry, combiner }) => {
+      const tile = plan.tiles.find((c) => c.carry === carry)?.tile
+      if (tile !== undefined) {
+        const totals = closes.map(() => this.options.scratch.place(tile))
+        return carriedInTile(values, combiner, [tile, ...totals])
+      }
+      const reg = plan.registers.find((c) => c.carry === carry)?.reg
+      return reg === undefined ? [] : carriedInRegister(values, combiner, reg, closes.length)
+    })
+    if (folds.length === 0) return { close: () => undefined, finish: () => undefined }
+    return {
+      close: countRounds(values, closes, folds),
+      finish: () => {
+        for (const fold of folds) fold.finish()
+      },
+    }
+  }
+
   /** Blocks of an axis in order, with what is carried from one to the next. */
   private loop(s: LoopStmt): void {
     const { values } = this
@@ -188,6 +214,7 @@ class LevelEmitter {
         { tileOf: () => c.tile, spareOf: () => c.tile },
       )
     }
+    const folds = this.carriedFolds(s, plan)
     const counter = f.local('i32')
     scope.push()
     values.axes = bodyAxes
@@ -221,10 +248,14 @@ class LevelEmitter {
         f.i32Const(c.tile.bytes)
         f.memoryCopy()
       }
+      folds.close()
     })
     values.axes = outerAxes
     const { fragment } = scope.pop()
-    scope.here(() => f.forLoop(counter, from, to, s.block, () => f.splice(fragment)))
+    scope.here(() => {
+      f.forLoop(counter, from, to, s.block, () => f.splice(fragment))
+      folds.finish()
+    })
     for (const id of definedIn(s.body)) values.dropHome(id)
     for (const c of plan.registers) {
       values.dropHome(c.carry.param)
