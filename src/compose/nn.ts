@@ -154,15 +154,16 @@ export function batchNorm(x: Node, runningMean: Node, runningVariance: Node, opt
   })
 }
 
-/** Batch normalisation by the statistics of `x` itself over every axis but channels; gives them too (biased variance). */
+/** Batch normalisation by the statistics of `x` itself over every axis but channels; gives them too (biased variance). They are of f32 for half precision, and rounded only where they are given. */
 export function batchNormTraining(
   x: Node,
   options: BatchNormOptions = {},
 ): { readonly output: Node; readonly mean: Node; readonly variance: Node } {
   const axes = x.shape.map((_, i) => i).filter((i) => i !== 1)
-  const m = mean(x, axes)
-  const v = variance(x, axes)
-  return { output: batchNorm(x, m, v, options), mean: m, variance: v }
+  const work = cast(x, computeDType(x.dtype))
+  const m = mean(work, axes)
+  const v = variance(work, axes)
+  return { output: batchNorm(x, m, v, options), mean: cast(m, x.dtype), variance: cast(v, x.dtype) }
 }
 
 /** Wu and He 2018: normalisation over groups of channels of data [batch, channels, ...spatial]; scale and bias per channel. Throws E_SHAPE. */
