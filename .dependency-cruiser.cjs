@@ -8,7 +8,8 @@ const ground = [...base, 'scalar', 'index']
 const upToGraph = [...ground, 'graph']
 const upToCompose = [...upToGraph, 'compose']
 const upToKernel = [...ground, 'kernel']
-const upToPlan = [...upToGraph, 'kernel', 'target', 'plan']
+const upToMachine = [...upToKernel, 'target']
+const upToPlan = [...upToGraph, 'kernel', 'target', 'schedule', 'plan']
 
 /** Report data: plain records that the passes fill in and `report` renders. */
 const reportData = 'report/data.ts'
@@ -30,12 +31,13 @@ const floors = {
   kernel: ground,
   report: base,
   target: [...base, 'scalar'],
-  plan: [...upToGraph, 'kernel', 'target', reportData],
+  schedule: upToMachine,
+  plan: [...upToGraph, 'kernel', 'target', 'schedule', reportData],
   lower: [...upToPlan, reportData],
   runtime: upToKernel,
-  'codegen/wasm': upToKernel,
-  'codegen/simt': [...upToKernel, 'target'],
-  'backends/wasm': [...upToKernel, 'runtime', 'codegen/wasm', reportData],
+  'codegen/wasm': [...upToMachine, 'schedule'],
+  'codegen/simt': [...upToMachine, 'schedule'],
+  'backends/wasm': [...upToMachine, 'schedule', 'runtime', 'codegen/wasm', reportData],
   'backends/webgpu': [...upToKernel, 'runtime', 'codegen/simt', 'target', reportData],
   'backends/cuda': [...upToKernel, 'runtime', 'codegen/simt', 'target', reportData, folders],
   'backends/reference': [...upToGraph, reportData],

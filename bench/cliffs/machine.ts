@@ -6,7 +6,6 @@ import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webg
 import type { Capabilities } from '../../src/compile/capability.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Machine as Target } from '../../src/target/machine.ts'
-import { wasmTarget } from '../../src/target/wasm.ts'
 import { cudaPeaks } from './rates/cuda.ts'
 import { programRates } from './rates/programs.ts'
 import { wasmPeaks } from './rates/wasm.ts'
@@ -25,6 +24,8 @@ export interface Machine {
   readonly capabilities: Capabilities | undefined
   /** Milliseconds of work that one timing takes at least. */
   readonly batchMs: number
+  /** Profiles go by the wall's clock, programs by another: of a profile kernels' shares count alone. */
+  readonly profilesBesides: boolean
   /** Seconds on the device's clock that what `body` starts takes. */
   time(body: () => void): Promise<number>
   rates(): Promise<Rates>
@@ -56,9 +57,10 @@ function wasm(threads: number, clock: Clock): Machine {
   const machine: Machine = {
     name: 'wasm',
     backend,
-    target: wasmTarget,
+    target: backend.machine,
     capabilities: undefined,
     batchMs: 2,
+    profilesBesides: clock !== 'wall',
     time: async (body) => {
       const start = now()
       body()
@@ -105,6 +107,7 @@ function cuda(index: number): Machine {
     target: backend.machine,
     capabilities: undefined,
     batchMs: 5,
+    profilesBesides: false,
     time,
     rates: async () => {
       const peaks = await cudaPeaks(backend, time)
@@ -133,6 +136,7 @@ async function webgpu(): Promise<Machine> {
     target: backend.machine,
     capabilities: webgpuCapabilities,
     batchMs: 40,
+    profilesBesides: false,
     time,
     rates: async () => {
       const peaks = await webgpuPeaks(backend, time)

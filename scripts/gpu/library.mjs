@@ -2,6 +2,7 @@
 import { createCompiledDevice } from '../../src/api/compiled.ts'
 import * as api from '../../src/index.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
+import { pricesByClass } from '../../src/target/prices.ts'
 import { leaves, makeInputs } from './rows.mjs'
 
 /** A target that gives the library whatever it can. */
@@ -9,7 +10,7 @@ const eager = (target) => ({
   ...target,
   matrixRate: 1e3,
   plainMatrixRate: 1e3,
-  simpleRate: 1e6,
+  prices: pricesByClass({ simple: 1e6, divide: 1e6, special: 1e6, random: 1e6 }),
   library: { ...target.library, leastFlops: 1, launch: 1e-9 },
 })
 

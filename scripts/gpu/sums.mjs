@@ -1,6 +1,7 @@
 /** Accuracy of long sums on a device: errors in units of what docs/numerics.md promises in fast mode, bits of the reference in strict mode. */
 import { compileGraph } from '../../src/compile/index.ts'
 import { compileFor } from '../../src/compile/prepare.ts'
+import { farBandwidth } from '../../src/target/machine.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import * as scanning from '../../test/dependable/scanning.ts'
 import { errorOf, graphOf, inputNames, inputs, nameOf, strictOf } from '../../test/dependable/summing.ts'
@@ -119,7 +120,7 @@ async function timeOfScan(open, n, mode) {
     const profiled = await backend.profile(executable, [input])
     for (const b of profiled.outputs) backend.free(b)
     const parts = profiled.times.map((t) => `${(1e3 * t.ms).toFixed(1)}`).join(' + ')
-    const floor = (8 * n) / target.bandwidth / 1e-3
+    const floor = (8 * n) / farBandwidth(target) / 1e-3
     const title = `time of a running sum of ${n} f32, ${mode}: ${(1e3 * ms).toFixed(1)} us (${parts}); to read and write once ${(1e3 * floor).toFixed(1)} us`
     console.log(`  ${title}`)
     return { title, ms, floor }

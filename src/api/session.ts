@@ -4,7 +4,6 @@ import { createWasmBackend } from '../backends/wasm/backend.ts'
 import type { WasmOptions } from '../backends/wasm/options.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { MemoryUse } from '../runtime/resources.ts'
-import { wasmTarget } from '../target/wasm.ts'
 import { createCompiledDevice } from './compiled.ts'
 import type { Device, DeviceName } from './device.ts'
 import { checkOptions, kinds, optionNames } from './options.ts'
@@ -16,7 +15,10 @@ export type DeviceOptions = WasmOptions
 
 /** The devices that the main entry can make; others are opened by entry points of their own. */
 const makers: Readonly<Partial<Record<DeviceName, (options: DeviceOptions) => Device>>> = {
-  wasm: (options) => createCompiledDevice('wasm', createWasmBackend(options), wasmTarget),
+  wasm: (options) => {
+    const backend = createWasmBackend(options)
+    return createCompiledDevice('wasm', backend, backend.machine)
+  },
   reference: createReferenceDevice,
 }
 

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { benchCommand } from './bench.ts'
+import { calibrateCommand } from './calibrate/index.ts'
 import { type Console, exitCodes, noteLines, printLines, processConsole, reportError, UsageError } from './console.ts'
 import { demoCommand } from './demo.ts'
 import { deviceNames, devicesCommand } from './devices.ts'
@@ -174,8 +175,12 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
   program
     .command('devices')
     .description('which devices work here, and why others do not')
+    .option('--calibrate', 'measure the rates of WebAssembly here, and plan by them from now on (20 seconds)')
     .option('--json', 'print plain data')
-    .action(async (o: Raw) => done(await devicesCommand({ json: flag(o, 'json') }, console)))
+    .action(async (o: Raw) => {
+      const run = flag(o, 'calibrate') ? calibrateCommand : devicesCommand
+      done(await run({ json: flag(o, 'json') }, console))
+    })
 
   program
     .command('demo')

@@ -8,7 +8,6 @@ import type { Capabilities } from '../compile/capability.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
 import type { Backend } from '../runtime/backend.ts'
 import type { Machine } from '../target/machine.ts'
-import { wasmTarget } from '../target/wasm.ts'
 import { type Console, printData } from './console.ts'
 import { bold, green, yellow } from './style.ts'
 
@@ -35,8 +34,10 @@ export interface OpenOptions {
  */
 export async function openDevice(device: DeviceName, options: OpenOptions): Promise<OpenDevice | undefined> {
   switch (device) {
-    case 'wasm':
-      return { backend: createWasmBackend(options), target: wasmTarget, capabilities: undefined }
+    case 'wasm': {
+      const backend = createWasmBackend(options)
+      return { backend, target: backend.machine, capabilities: undefined }
+    }
     case 'reference':
       return undefined
     case 'cuda': {

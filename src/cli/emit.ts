@@ -261,7 +261,7 @@ function emitSimt({ step, program }: Found, name: string, target: 'cuda' | 'wgsl
 function emitWasm(found: readonly Found[], files: readonly string[], out: string) {
   const compiled = compileModule(
     found.map(({ step }, i) => ({ kernel: step.kernel, name: files[i] ?? '', mayAlias: () => true })),
-    { relaxed: false, memory: { min: 1, max: 65536, shared: false } },
+    { machine: wasmTarget, relaxed: false, memory: { min: 1, max: 65536, shared: false } },
   )
   writeBytes(join(out, 'kernels.wasm'), compiled.bytes)
   return found.map(({ step, program }, i) => {

@@ -6,7 +6,7 @@ import { liveBytes } from '../plan/liveness.ts'
 import { type Phases, phasesOf } from '../plan/phases.ts'
 import type { FusionPlan } from '../plan/plan.ts'
 import { type Overwritable, planFusion } from '../plan/planFusion.ts'
-import { isFree } from '../plan/region.ts'
+import { bytesOf, isFree } from '../plan/region.ts'
 import { rematerialise } from '../plan/rematerialise.ts'
 import {
   type Choice,
@@ -17,7 +17,7 @@ import {
   valuesToRecompute,
 } from '../plan/saved.ts'
 import { Trials } from '../plan/trials.ts'
-import type { Machine } from '../target/machine.ts'
+import { atWorkingSet, farBandwidth, type Machine } from '../target/machine.ts'
 
 /** What stands between the forward and the backward pass of a plan. */
 export interface Passes {
@@ -86,7 +86,7 @@ class MemoryPlanner {
     const next = planFusion(made.graph, target, mode, true, this.overwritable, apart, this.trials)
     const nextPhases = phasesOf(made.graph)
     const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)
-    const gain = ((bytesKept(saved) - bytesKept(kept)) * price) / target.bandwidth
+    const gain = ((bytesKept(saved) - bytesKept(kept)) * price) / farBandwidth(target)
     const forced = again.some((s) => s.node.origin.checkpoint !== undefined || s.bytes > target.mostBytes.value)
     if (secondsOf(next) - secondsOf(plan) > gain && !forced) return this.keeping()
     return { graph: made.graph, plan: next, passes: this.describe(made.graph, next, kept, again) }
@@ -107,6 +107,10 @@ class MemoryPlanner {
     }
   }
 }
+
+/** Bytes of the inputs and results of a graph. */
+const compulsoryBytes = (graph: Graph): number =>
+  [...new Set<Node>([...graph.params, ...graph.outputs])].reduce((n, x) => n + bytesOf(x), 0)
 
 /** Limits of a program's memory, in bytes. */
 export interface Budgets {
@@ -134,7 +138,9 @@ export function planGraph(
   budgets: Budgets,
   arenaOf: (planned: PlannedGraph) => number,
 ): PlannedGraph {
-  const planner = new MemoryPlanner(graph, target, mode, fuse, overwritable)
+  // Data goes through the nearer memories as a whole, whatever kernels it is cut into: a kernel of few bytes is not near for that alone.
+  const near = atWorkingSet(target, compulsoryBytes(graph))
+  const planner = new MemoryPlanner(graph, near, mode, fuse, overwritable)
   const first = fuse ? planner.at(residentPrice) : planner.keeping()
   const measures = [
     { what: 'intermediate values at once', budget: budgets.memory, of: arenaOf },

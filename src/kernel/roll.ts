@@ -4,7 +4,7 @@
  */
 import type { Expr } from '../index/expr.ts'
 import { valuesOf } from '../index/expr.ts'
-import { type Scalar, scalarInfo } from '../scalar/ops.ts'
+import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 import {
   type Carry,
@@ -20,9 +20,9 @@ import { renameOperands } from './walk.ts'
 
 /** Fewer steps stay written out. */
 const leastSteps = 4
-/** Work that need not be written again, in simple operations at a point, for which a loop is made. */
+/** Work that need not be written again, in additions at a point, for which a loop is made. */
 const leastWeight = 256
-const specialWeight = 8
+/** A fold with what merges the results of threads. */
 const foldWeight = 16
 
 const isExpr = (v: unknown): v is Expr => typeof v === 'object' && v !== null && 'terms' in v && 'key' in v
@@ -34,11 +34,6 @@ const outline = (l: LetStmt): string =>
     if (typeof v === 'number' && !Number.isSafeInteger(v)) return `${Object.is(v, -0) ? '-0' : v}`
     return isExpr(v) ? v.key : v
   })
-
-function weightOf(l: LetStmt): number {
-  if (l.op.kind === 'reduce' || l.op.kind === 'scan') return foldWeight
-  return l.op.kind === 'scalar' && scalarInfo(l.op.op).cost === 'special' ? specialWeight : 1
-}
 
 /** A run of equal steps: the first statement, the statements of a step, and the number of steps. */
 interface Run {
@@ -73,7 +68,7 @@ class Roller {
     this.byId = new Map(lets.map((l) => [l.id, l]))
   }
 
-  rolled(least: number): KernelPart {
+  rolled(weigh: (l: LetStmt) => number, least: number): KernelPart {
     const codes = new Map<string, number>()
     const code = this.lets.map((l) => {
       const text = outline(l)
@@ -81,7 +76,9 @@ class Roller {
       codes.set(text, have)
       return have
     })
-    const weights = this.lets.map(weightOf)
+    const weights = this.lets.map((l) =>
+      l.op.kind === 'reduce' || l.op.kind === 'scan' ? foldWeight : Math.max(1, weigh(l)),
+    )
     let best: { readonly run: Run; readonly gain: number } | undefined
     const n = this.lets.length
     for (let period = 1; period * leastSteps <= n; period++)
@@ -216,8 +213,8 @@ class Roller {
 
 const zeroOf = (dtype: DType): Scalar => (dtype === 'bool' ? false : dtype === 'i64' || dtype === 'u64' ? 0n : 0)
 
-/** A part with its longest recurrence as a loop, where that spares at least `least` simple operations a point. */
-export function rollPart(part: KernelPart, least = leastWeight): KernelPart {
+/** A part with its longest recurrence as a loop, where that spares at least `least` additions a point, as `weigh` counts statements in. */
+export function rollPart(part: KernelPart, weigh: (l: LetStmt) => number, least = leastWeight): KernelPart {
   const lets: LetStmt[] = []
   const stores: StoreStmt[] = []
   for (const s of part.body as readonly Stmt[]) {
@@ -230,5 +227,5 @@ export function rollPart(part: KernelPart, least = leastWeight): KernelPart {
     if (stores.length > 0 || s.op.kind === 'dot' || s.op.kind === 'stage' || s.op.kind === 'at') return part
     lets.push(s)
   }
-  return lets.length < leastSteps ? part : new Roller(part, lets, stores).rolled(least)
+  return lets.length < leastSteps ? part : new Roller(part, lets, stores).rolled(weigh, least)
 }

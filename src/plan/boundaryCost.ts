@@ -1,6 +1,7 @@
 /** The cost model of nodes that are steps of their own: scatters, users' kernels, effects. */
 import type { Node } from '../graph/node.ts'
-import type { Machine } from '../target/machine.ts'
+import { farBandwidth, type Machine, movingSeconds, together } from '../target/machine.ts'
+import { priceOf } from '../target/prices.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { KernelCost } from './cost.ts'
 import type { BoundaryGroup } from './plan.ts'
@@ -30,20 +31,20 @@ export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, target: Ma
       ...nothing,
       bytesRead: read,
       bytesWritten: written,
-      seconds: (read + written) / target.bandwidth + target.launch,
+      seconds: movingSeconds(read + written, target) + target.launch,
     }
   const [, updates = node] = node.inputs
   const combines = node.attrs.combiner !== 'set'
   const places = bytesOf(updates)
   const walked = read + (combines ? 2 : 1) * places
-  const compute = combines ? sizeOf(updates.shape) / target.simpleRate : 0
-  const walk = Math.max(walked / target.bandwidth, compute) / (target.programShare ?? 1)
+  const compute = combines ? sizeOf(updates.shape) * priceOf('add', updates.dtype, target.prices) : 0
+  const walk = together(walked / farBandwidth(target), compute, target) / (target.programShare ?? 1)
   return {
     bytesRead: read + (combines ? places : 0),
     bytesWritten: written + places,
     flops: combines ? sizeOf(updates.shape) : 0,
     special: 0,
-    seconds: walk + written / target.bandwidth + target.launch,
+    seconds: walk + written / farBandwidth(target) + target.launch,
     compute,
   }
 }

@@ -1,12 +1,12 @@
 /** Bounds that spare trials: what a kernel must touch, hold and cost at least, from kernels it would be made of. */
 
 import type { Node } from '../graph/node.ts'
-import { familyOf, scalarOf } from '../graph/table.ts'
-import type { Machine } from '../target/machine.ts'
+import { familyOf } from '../graph/table.ts'
+import { type Machine, movingSeconds, together } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { coversOnce } from './bijection.ts'
 import { type Body, tensorBytes } from './body.ts'
-import { rateOf } from './cost.ts'
+import { elementwiseSeconds } from './cost.ts'
 import { type Refused, refuse } from './refusal.ts'
 import type { Region } from './region.ts'
 import { leastStatements, overlap } from './statements.ts'
@@ -71,7 +71,7 @@ export function leastSecondsWith(g: Bounded, value: Node, chain: ReadonlySet<Nod
     const seen = new Set<Node>(stack)
     for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
       if (g.members.has(n) || familyOf(n) !== 'elementwise') continue
-      extra += sizeOf(n.shape) * secondsOf(n, target)
+      extra += sizeOf(n.shape) * elementwiseSeconds(n, target)
       for (const x of n.inputs)
         if (chain.has(x) && !seen.has(x)) {
           seen.add(x)
@@ -79,7 +79,7 @@ export function leastSecondsWith(g: Bounded, value: Node, chain: ReadonlySet<Nod
         }
     }
   }
-  return Math.max(bytes / target.bandwidth, compute + extra) + target.launch
+  return together(movingSeconds(bytes, target), compute + extra, target) + target.launch
 }
 
 /** Least modelled seconds of a kernel that no longer stores one of its results but has the same members. */
@@ -89,7 +89,7 @@ export function leastSecondsWithout(g: Bounded, value: Node, target: Machine): n
   const { bytesRead, bytesWritten, compute } = made.cost
   const store = made.body.stores.find((t) => t.node === value)
   const bytes = bytesRead + bytesWritten - (store === undefined ? 0 : tensorBytes(store, sizeOf(value.shape)))
-  return Math.max(bytes / target.bandwidth, neededWhole(g, value) ? compute : 0) + target.launch
+  return together(movingSeconds(bytes, target), neededWhole(g, value) ? compute : 0, target) + target.launch
 }
 
 /** Whether all elements of a member are needed for another result: elementwise ones in between, or a fold over them. */
@@ -106,6 +106,3 @@ function neededWhole(g: Bounded, value: Node): boolean {
   }
   return false
 }
-
-/** Seconds of one evaluation of an elementwise node. */
-const secondsOf = (n: Node, target: Machine): number => 1 / rateOf(scalarOf(n)?.cost ?? 'free', target)

@@ -2,12 +2,13 @@
  * The cost model: max(bytes / bandwidth, arithmetic / rates) + launch, from a body's instances. Recomputation needs no case
  * of its own: a value is evaluated once for every point of its axes and of the grid around it.
  */
-import { drawsAt } from '../kernel/draws.ts'
+import type { Node } from '../graph/node.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
-import { type ScalarInfo, scalarInfo } from '../scalar/ops.ts'
-import { elementsPerCall, isRandomDType, sharedByMask } from '../scalar/threefry.ts'
-import type { Machine } from '../target/machine.ts'
+import { isScalarOp, scalarInfo } from '../scalar/ops.ts'
+import { dtypesIn, statementSeconds } from '../schedule/price.ts'
+import { farBandwidth, type Machine, together } from '../target/machine.ts'
+import { priceOf } from '../target/prices.ts'
 import type { DType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from './body.ts'
@@ -37,7 +38,8 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   const compute = total((w) => w.compute)
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
-  const busy = Math.max((bytesRead + again + bytesWritten) / target.bandwidth, compute)
+  const moved = bytesRead + bytesWritten
+  const busy = together((moved + again) / farBandwidth(target), compute, target)
   const share = shareOf(roles, target)
   const seconds = busy / share + target.launch
   const [flops, special] = [total((w) => w.flops), total((w) => w.special)]
@@ -80,27 +82,9 @@ function bytesReadBy(body: Body): number {
   return bytes
 }
 
-/** Seconds that random bits of a dtype take, or masks: several of their elements share a word. */
-export function randomSeconds(elements: number, dtype: DType, target: Machine): number {
-  return (
-    elements /
-    (target.randomRate * (isRandomDType(dtype) ? elementsPerCall(dtype) : sharedByMask * elementsPerCall('u32')))
-  )
-}
-
-/** Elementwise operations of a class a second. */
-export function rateOf(cost: ScalarInfo['cost'], target: Machine): number {
-  switch (cost) {
-    case 'special':
-      return target.specialRate
-    case 'divide':
-      return target.divideRate
-    case 'simple':
-      return target.simpleRate
-    case 'free':
-      return Number.POSITIVE_INFINITY
-  }
-}
+/** Seconds of one evaluation of an elementwise node; nothing of another. */
+export const elementwiseSeconds = (node: Node, { prices }: Machine): number =>
+  isScalarOp(node.op) ? priceOf(node.op, (node.inputs.at(-1) ?? node).dtype, prices) : 0
 
 interface Work {
   readonly flops: number
@@ -128,30 +112,33 @@ function workOf(body: Body, roles: Roles, target: Machine): Work {
     known.set(axes, n)
     return n
   }
+  const dtypes = dtypesIn(body.lets)
+  const dtypeOf = (id: ValueId): DType => dtypes.get(id) ?? 'f32'
   let flops = 0
   let special = 0
   let compute = 0
   for (const l of body.lets) {
     const op = l.op
+    const each = statementSeconds(l, dtypeOf, target.prices)
     const repeats = prologue.get(l.id)
     const points = repeats !== undefined ? size(l.axes) * repeats : l.axes.length === 0 ? once : around(l.axes)
     if (op.kind === 'scalar') {
       const { cost } = scalarInfo(op.op)
       if (cost === 'special') special += points
       else if (cost !== 'free') flops += points
-      compute += points / rateOf(cost, target)
+      compute += points * each
     } else if (op.kind === 'random') {
       special += points
-      compute += randomSeconds(points / drawsAt(op.index).repeat, l.dtype, target)
+      compute += points * each
     } else if (op.kind === 'reduce' || op.kind === 'scan') {
       const n = size(new Set([...l.axes, ...grid, ...(op.kind === 'reduce' ? op.axes : [])])) * (repeats ?? 1)
       flops += n
-      compute += n / target.simpleRate
+      compute += n * each
     } else if (op.kind === 'dot') {
       const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes]))
       flops += n
-      compute += n / (matrix?.id === l.id ? productRate(op, body, target) : target.simpleRate)
-    }
+      compute += matrix?.id === l.id ? n / productRate(op, body, target) : (n / 2) * each
+    } else compute += points * each
   }
   return { flops, special, compute }
 }

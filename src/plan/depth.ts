@@ -3,6 +3,7 @@
  * depth is a program of its own; a finishing stage adds their results and computes what follows.
  */
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
+import { farBandwidth, movingSeconds } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { columnTarget, leastRows, type MatrixRole } from './beside.ts'
 import { pointsOf, tensorBytes } from './body.ts'
@@ -31,10 +32,10 @@ export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefi
     Math.ceil(columns / columnTarget(target, size(matrix.batch), rows, columns))
   const points = size(matrix.batch) * rows * columns
   const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
-  const seconds = Math.max((2 * points * depth) / target.matrixRate, bytes / target.bandwidth)
+  const seconds = Math.max((2 * points * depth) / target.matrixRate, movingSeconds(bytes, target))
   const { leastSeconds, mostTraffic, below, fill, units } = target.depthSplit
   const wanted = Math.ceil((fill * target.minPrograms) / programs)
-  const most = Math.min(4 * wanted, (mostTraffic * seconds * target.bandwidth) / (8 * points))
+  const most = Math.min(4 * wanted, (mostTraffic * seconds * farBandwidth(target)) / (8 * points))
   if (programs >= below * target.minPrograms || most < 2 || seconds < leastSeconds) return undefined
   const [axis] = [...matrix.k].sort((p, q) => (extents.get(q) ?? 1) - (extents.get(p) ?? 1))
   const extent = extents.get(axis ?? '') ?? 1

@@ -6,7 +6,7 @@ import { familyOf } from '../graph/table.ts'
 import * as ix from '../index/expr.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import { isModerate } from '../scalar/moderate.ts'
-import type { Machine } from '../target/machine.ts'
+import { type Machine, movingSeconds } from '../target/machine.ts'
 import type { DType } from '../types/dtype.ts'
 import { dtypeBytes, isFloat } from '../types/dtype.ts'
 import {
@@ -36,7 +36,7 @@ export function withLibrary(made: { readonly ok: true } & Made, target: Machine,
   if (flops < library.leastFlops) return made
   const { cost } = made
   const compute = flops / library.rate[a.dtype]
-  const traffic = (cost.bytesRead + cost.bytesWritten) / target.bandwidth
+  const traffic = movingSeconds(cost.bytesRead + cost.bytesWritten, target)
   const seconds = Math.max(traffic, compute) + library.launch * call.calls.length
   const refused = library.refused?.get(productKey(call.product))
   const choice: LibraryChoice = {

@@ -7,11 +7,13 @@
  */
 
 import type { Graph, Node } from '../graph/node.ts'
-import { familyOf, opDef, scalarOf } from '../graph/table.ts'
-import type { Machine } from '../target/machine.ts'
+import { familyOf, opDef } from '../graph/table.ts'
+import { randomSeconds } from '../schedule/price.ts'
+import { farBandwidth, type Machine } from '../target/machine.ts'
+import { arithmeticOf, priceOf } from '../target/prices.ts'
 import { sizeOf } from '../types/shape.ts'
 import { standingInputs } from './clusters.ts'
-import { randomSeconds, rateOf } from './cost.ts'
+import { elementwiseSeconds } from './cost.ts'
 import { storedBytes } from './formats.ts'
 import { FlowNetwork } from './minCut.ts'
 import type { Phases } from './phases.ts'
@@ -70,7 +72,7 @@ const keptBytes = (n: Node, target: Machine): number =>
 
 /** What a choice about a value was between, given the others that are kept. */
 export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: Machine): Choice {
-  const keep = (2 * keptBytes(node, target)) / target.bandwidth
+  const keep = (2 * keptBytes(node, target)) / farBandwidth(target)
   const stack = [node]
   const seen = new Set(stack)
   let again = 0
@@ -79,7 +81,7 @@ export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: Machine): 
     for (const x of n.inputs) {
       if (seen.has(x)) continue
       seen.add(x)
-      if (kept.has(x) || x.op === 'param') again += keptBytes(x, target) / target.bandwidth
+      if (kept.has(x) || x.op === 'param') again += keptBytes(x, target) / farBandwidth(target)
       else stack.push(x)
     }
   }
@@ -91,14 +93,14 @@ function arithmetic(node: Node, target: Machine): number {
   const points = sizeOf(node.shape)
   switch (familyOf(node)) {
     case 'elementwise':
-      return points / rateOf(scalarOf(node)?.cost ?? 'free', target)
+      return points * elementwiseSeconds(node, target)
     case 'random':
-      return randomSeconds(points, node.dtype, target)
+      return points * randomSeconds(node.dtype, target.prices)
     case 'gather':
-      return points / target.simpleRate
+      return points * priceOf('add', 'i32', target.prices)
     case 'reduction':
     case 'scan':
-      return sizeOf(node.inputs[0]?.shape ?? []) / target.simpleRate
+      return sizeOf(node.inputs[0]?.shape ?? []) * target.prices.fold[arithmeticOf(node.dtype)]
     case 'contraction': {
       if (node.op !== 'contract') return 0
       const extents = new Map<string, number>()
@@ -170,7 +172,7 @@ export function valuesToRecompute(
     }
     const v = { enter: net.vertex(), leave: net.vertex() }
     vertices.set(n, v)
-    const move = keptBytes(n, target) / target.bandwidth
+    const move = keptBytes(n, target) / farBandwidth(target)
     const fixed = n.op === 'param' || n.op === 'constant'
     const result = results.has(n)
     // What stands in memory anyway (literals, closed-over tensors) belongs to no region, wherever it was first named.

@@ -4,10 +4,10 @@
  */
 
 import type { Node } from '../graph/node.ts'
-import { familyOf, scalarOf } from '../graph/table.ts'
+import { familyOf } from '../graph/table.ts'
 import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
-import { rateOf } from './cost.ts'
+import { elementwiseSeconds } from './cost.ts'
 import type { Recomputed } from './plan.ts'
 import { bytesOf, dataInputs } from './region.ts'
 
@@ -18,13 +18,13 @@ const isElementwise = (c: Cluster): boolean => [...c].every((n) => familyOf(n) =
 /** Seconds that evaluating the nodes once takes. */
 function secondsOf(nodes: Iterable<Node>, target: Machine): number {
   let seconds = 0
-  for (const n of nodes) seconds += 1 / rateOf(scalarOf(n)?.cost ?? 'free', target)
+  for (const n of nodes) seconds += elementwiseSeconds(n, target)
   return seconds
 }
 
 /**
  * Adds every chain (`chains` made them) that computes one element, by elementwise operations on what stands in memory, to the
- * elementwise chains that use it, where there are several and the arithmetic in all their programs takes less than a launch.
+ * elementwise chains that use it, where there are several and the arithmetic in all their programs takes less than two launches.
  * No trial refuses what is made here: it takes half the statements of a kernel at most.
  */
 export function spreadSingles(
@@ -57,7 +57,8 @@ export function spreadSingles(
       const points = [...u].reduce((most, n) => Math.max(most, sizeOf(n.shape)), 1)
       return total + Math.ceil(points / target.elementBlock)
     }, 0)
-    if (programs * secondsOf(own, target) > target.launch) continue
+    // Its launch, and that of its users, which wait for its end.
+    if (programs * secondsOf(own, target) > 2 * target.launch) continue
     if (into.some((u) => own.size + (members.get(u)?.size ?? 0) > target.maxStatements / 2)) continue
     for (const u of into) for (const n of own) members.get(u)?.add(n)
     for (const n of own)

@@ -1,6 +1,6 @@
 /** NVIDIA GPUs through CUDA as machines. */
 import type { LibraryInfo, SimtTarget } from './machine.ts'
-import { cudaSimt, type EarlyStart } from './simt.ts'
+import { cudaSimt, type EarlyStart, gpuPrices } from './simt.ts'
 
 /** Bytes of the rows that a program may hold: a cluster of eight blocks of 1024 threads with 32 words each, and one such block. */
 const clusterRowBytes = 1 << 20
@@ -9,13 +9,11 @@ const blockRowBytes = 128 << 10
 /** An NVIDIA H200 through CUDA (4.2 TB/s measured; dense bf16 through mma.sync), without a library of products. */
 export const cudaTarget: SimtTarget = {
   name: 'cuda',
-  bandwidth: 4.2e12,
+  memories: [{ bytes: Number.POSITIVE_INFINITY, bandwidth: 4.2e12 }],
+  overlap: 1,
   matrixRate: 4.7e14,
   plainMatrixRate: 3.8e13,
-  simpleRate: 2.5e13,
-  divideRate: 3e12,
-  specialRate: 2.5e12,
-  randomRate: 4e11,
+  prices: gpuPrices,
   launch: 3e-6,
   // Virtual addresses; how much of it there is, the allocator knows.
   mostBytes: { value: 2 ** 47, arena: 2 ** 47 },

@@ -1,5 +1,7 @@
 /** Machines as data: what the planner, the schedules and the code generators know of what programs run on. */
+import { invariant } from '../diagnostics/errors.ts'
 import type { ProductDType } from '../types/product.ts'
+import type { Prices } from './prices.ts'
 import type { SimtMachine } from './simt.ts'
 
 /** A library of matrix products on a machine. */
@@ -15,23 +17,27 @@ export interface LibraryInfo {
   readonly refused?: ReadonlyMap<string, string>
 }
 
+/** A memory of a machine. */
+export interface Memory {
+  /** Bytes of operands that stay in it from one use to the next. */
+  readonly bytes: number
+  /** Bytes a second that stream between it and what computes. */
+  readonly bandwidth: number
+}
+
 /** A machine. Every record is written out in full: none inherits another's numbers. */
 export interface Machine {
   readonly name: string
-  /** Bytes a second between memory and the device, streaming. */
-  readonly bandwidth: number
+  /** Memories from the nearest to the farthest, which holds everything. */
+  readonly memories: readonly Memory[]
+  /** The share of arithmetic and of moving data, whichever takes less, that goes on behind the other. */
+  readonly overlap: number
   /** Multiply-adds (counted as two operations) a second in a matrix product. */
   readonly matrixRate: number
   /** The same of operands that are not 16-bit floats, where matrix units take only those; `matrixRate` unless given. */
   readonly plainMatrixRate?: number
-  /** Simple elementwise operations a second, vectorised. */
-  readonly simpleRate: number
-  /** Divisions and square roots a second. */
-  readonly divideRate: number
-  /** Special functions (exp, log, tanh, erf ...) a second. */
-  readonly specialRate: number
-  /** Calls of the generator of random bits (64 bits each; Threefry-2x32) a second. */
-  readonly randomRate: number
+  /** What operations cost. */
+  readonly prices: Prices
   /** Seconds from one kernel to the next. */
   readonly launch: number
   /** Most bytes of one value in memory, and of a program's intermediate values together: what addresses and bindings reach. */
@@ -121,3 +127,28 @@ export interface Machine {
 
 /** A machine of blocks of threads. */
 export type SimtTarget = Machine & { readonly simt: SimtMachine }
+
+/** Bytes a second where operands of some bytes are used again and again: of the nearest memory that holds them. */
+export function bandwidthOf({ memories, name }: Pick<Machine, 'memories' | 'name'>, bytes: number): number {
+  const memory = memories.find((m) => m.bytes >= bytes) ?? memories.at(-1)
+  invariant(memory !== undefined, `the machine ${name} has no memory`)
+  return memory.bandwidth
+}
+
+/** Bytes a second from the memory that holds everything. */
+export const farBandwidth = (machine: Pick<Machine, 'memories' | 'name'>): number =>
+  bandwidthOf(machine, Number.POSITIVE_INFINITY)
+
+/** Seconds of moving some bytes once between a kernel and the memory that holds everything. */
+export const movingSeconds = (bytes: number, machine: Pick<Machine, 'memories' | 'name'>): number =>
+  bytes / farBandwidth(machine)
+
+/** A machine as a program sees it that touches some bytes again and again: one memory, the nearest that holds them. */
+export const atWorkingSet = (machine: Machine, bytes: number): Machine => ({
+  ...machine,
+  memories: [{ bytes: Number.POSITIVE_INFINITY, bandwidth: bandwidthOf(machine, bytes) }],
+})
+
+/** Seconds of work that moves data and computes, each as long as alone. */
+export const together = (moving: number, computing: number, { overlap }: Pick<Machine, 'overlap'>): number =>
+  Math.max(moving, computing) + (1 - overlap) * Math.min(moving, computing)

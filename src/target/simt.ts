@@ -3,6 +3,8 @@
  * make possible. Passes ask for a feature; no pass asks for a language or a device by name.
  */
 
+import { type Prices, pricesByClass } from './prices.ts'
+
 /** What code for the machine is written in. */
 export type Language = 'cuda' | 'wgsl'
 
@@ -14,6 +16,9 @@ export type Language = 'cuda' | 'wgsl'
 export type LaunchDependents = 'start' | 'work' | 'exit'
 /** The same as an option; `never`: the driver starts them. */
 export type EarlyStart = LaunchDependents | 'never'
+
+/** Prices of an H200 by class of operation (bench/NOTES.md). */
+export const gpuPrices = pricesByClass({ simple: 2.5e13, divide: 3e12, special: 2.5e12, random: 4e11 })
 
 export interface SimtMachine {
   readonly language: Language
@@ -77,8 +82,8 @@ export interface SimtMachine {
 
   /** Seconds of a merge over a cluster. */
   readonly mergeSeconds: number
-  /** Simple operations a second of one multiprocessor. */
-  readonly blockRate: number
+  /** What operations cost the whole machine: its record's. */
+  readonly prices: Prices
 }
 
 /** An NVIDIA H200 through CUDA (compute capability 9.0). */
@@ -107,7 +112,7 @@ export const cudaSimt: SimtMachine = {
   hasPredication: true,
   hasPointerTable: true,
   mergeSeconds: 0.8e-6,
-  blockRate: 128 * 1.7e9,
+  prices: gpuPrices,
 }
 
 /** WebGPU's default limits, without subgroups. */
@@ -138,6 +143,6 @@ export function webgpuSimtWith(limits: Pick<SimtMachine, 'maxThreads' | 'maxShar
     hasPredication: false,
     hasPointerTable: false,
     mergeSeconds: 0,
-    blockRate: 128 * 1.7e9,
+    prices: gpuPrices,
   }
 }

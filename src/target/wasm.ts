@@ -1,5 +1,6 @@
 /** WebAssembly as a machine. */
 import type { Machine } from './machine.ts'
+import { wasmPrices } from './wasmPrices.ts'
 
 /** Memory that addresses of 32 bits reach, but for the last page. */
 const memory32 = 65535 * 65536
@@ -7,13 +8,16 @@ const memory32 = 65535 * 65536
 /** WebAssembly with 128-bit SIMD on one core of a server CPU (bench/NOTES.md has the measurements behind the rates). */
 export const wasmTarget: Machine = {
   name: 'wasm',
-  bandwidth: 11e9,
+  // A core's own cache, its share of the common one, and what lies beyond.
+  memories: [
+    { bytes: 1 << 20, bandwidth: 60e9 },
+    { bytes: 1 << 24, bandwidth: 30e9 },
+    { bytes: Number.POSITIVE_INFINITY, bandwidth: 12e9 },
+  ],
+  overlap: 0.5,
   matrixRate: 50e9,
-  simpleRate: 8e9,
-  divideRate: 3e9,
-  specialRate: 1.3e9,
-  randomRate: 0.15e9,
-  launch: 0.5e-6,
+  prices: wasmPrices,
+  launch: 0.8e-6,
   mostBytes: { value: memory32, arena: memory32 },
   positionBits: 32,
   maxBuffers: 64,

@@ -1,6 +1,6 @@
 /** GPUs through WebGPU as machines. */
 import type { SimtTarget } from './machine.ts'
-import { webgpuSimtWith } from './simt.ts'
+import { gpuPrices, webgpuSimtWith } from './simt.ts'
 
 /** What a device allows (the specification's limits), and what is known of its subgroups. */
 export interface WebgpuLimits {
@@ -40,13 +40,11 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
   const rowBytes = 128 * threads
   return {
     name: 'webgpu',
-    bandwidth: 4.2e12,
+    memories: [{ bytes: Number.POSITIVE_INFINITY, bandwidth: 4.2e12 }],
+    overlap: 1,
     matrixRate: 4e13,
     plainMatrixRate: 4e13,
-    simpleRate: 2.5e13,
-    divideRate: 3e12,
-    specialRate: 2.5e12,
-    randomRate: 4e11,
+    prices: gpuPrices,
     launch: 5e-6,
     mostBytes: { value: limits.valueBytes, arena: limits.arenaBytes },
     positionBits: 32,

@@ -15,6 +15,7 @@ import * as api from '../../src/index.ts'
 import { toHost } from '../../src/scalar/host.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
+import { pricesByClass } from '../../src/target/prices.ts'
 import { sinter } from '../cli/support.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
@@ -141,7 +142,7 @@ const eager = (): Machine => {
     ...target,
     matrixRate: 1e3,
     plainMatrixRate: 1e3,
-    simpleRate: 1e6,
+    prices: pricesByClass({ simple: 1e6, divide: 1e6, special: 1e6, random: 1e6 }),
     library: { ...target.library, leastFlops: 1, launch: 0 },
   }
 }

@@ -17,6 +17,7 @@ import type { Backend } from '../../src/runtime/backend.ts'
 import type { ProductStep, Program } from '../../src/runtime/program.ts'
 import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
+import { pricesByClass } from '../../src/target/prices.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, expectClose, type Input, inputsOf, trace } from '../compile/support.ts'
@@ -29,7 +30,7 @@ const eager: Machine = {
   ...cudaTarget,
   matrixRate: 1e3,
   plainMatrixRate: 1e3,
-  simpleRate: 1e6,
+  prices: pricesByClass({ simple: 1e6, divide: 1e6, special: 1e6, random: 1e6 }),
   library: { ...cublasLt, leastFlops: 1, launch: 1e-9 },
 }
 
@@ -283,7 +284,9 @@ describe('products', () => {
           ]),
         ),
     ]) {
-      const made = check(trace([f32(13, 7), f32(7, 11)], f), { target: { ...eager, bandwidth: 1 } })
+      const made = check(trace([f32(13, 7), f32(7, 11)], f), {
+        target: { ...eager, memories: [{ bytes: Number.POSITIVE_INFINITY, bandwidth: 1 }] },
+      })
       expect(kinds(made)).not.toContain('library')
     }
     // Sums over two axes that are not neighbours.

@@ -20,7 +20,11 @@ function codeOf(graph: Graph): string {
     const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
     const axes = kernels.flatMap((k) => k.parts.map((p) => p.axes.map((a) => a.extent).join('x'))).join(' ')
     const jobs = kernels.map((kernel, i) => ({ kernel, name: `k${i}`, mayAlias: () => false }))
-    const { bytes } = compileModule(jobs, { relaxed: false, memory: { min: 1, max: 65535, shared: false } })
+    const { bytes } = compileModule(jobs, {
+      machine: wasmTarget,
+      relaxed: false,
+      memory: { min: 1, max: 65535, shared: false },
+    })
     return `${axes}: ${WebAssembly.validate(new Uint8Array(bytes)) ? 'valid' : 'broken'}`
   } catch (e) {
     if (!(e instanceof UserError)) throw e

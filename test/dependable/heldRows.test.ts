@@ -36,7 +36,9 @@ function scratchOf({ program }: ReturnType<typeof compiled>): number {
     s.kind === 'kernel' ? [{ kernel: s.kernel, name: s.kernel.name, mayAlias: () => false }] : [],
   )
   const memory = { min: 1, max: 1, shared: false }
-  return Math.max(...compileModule(jobs, { relaxed: false, memory }).functions.map((f) => f.scratch))
+  return Math.max(
+    ...compileModule(jobs, { machine: wasmTarget, relaxed: false, memory }).functions.map((f) => f.scratch),
+  )
 }
 
 const dear = (x: Node): Node => c.exp(c.tanh(c.unary('sin', c.unary('erf', x))))

@@ -74,7 +74,7 @@ describe('relaxed SIMD', () => {
     const traced = s.program(({ x }: { x: s.Tensor }) => f(x), { x: { shape: [64, 64] } }).trace()
     const { program } = compileGraph(traced.graph, { mode, target: wasmTarget })
     const jobs = kernelsOf(program).map(({ step }, i) => ({ kernel: step.kernel, name: `k${i}`, mayAlias: () => true }))
-    const { bytes } = compileModule(jobs, { relaxed, memory: { min: 1, max: 100, shared: false } })
+    const { bytes } = compileModule(jobs, { machine: wasmTarget, relaxed, memory: { min: 1, max: 100, shared: false } })
     return Buffer.from(bytes).toString('hex')
   }
   const programs: Readonly<Record<string, (x: s.Tensor) => unknown>> = {
@@ -127,7 +127,7 @@ describe('engines', () => {
     const { deviceStatus } = await import('../../src/cli/devices.ts')
     expect((await deviceStatus())[0]?.detail).toContain('relaxed SIMD unused (its multiply-add does not fuse)')
     const { Device } = await import('../../src/backends/wasm/device.ts')
-    expect(new Device({ threads: 1 }).relaxed).toBe(false)
+    expect(new Device({ threads: 1 }, wasmTarget).relaxed).toBe(false)
   })
 
   const forbidden = class {

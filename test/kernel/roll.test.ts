@@ -5,9 +5,10 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
-import type { Kernel, LoopStmt } from '../../src/kernel/ir.ts'
+import type { Kernel, LetStmt, LoopStmt } from '../../src/kernel/ir.ts'
 import { rollPart } from '../../src/kernel/roll.ts'
 import { verifyKernel } from '../../src/kernel/verify.ts'
+import { scalarInfo } from '../../src/scalar/ops.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import { cudaSimt } from '../../src/target/simt.ts'
 import { hostArray } from '../../src/types/host.ts'
@@ -27,7 +28,10 @@ const only = (graph: Graph): Kernel => {
   return at(kernels, 0)
 }
 
-const rolled = (k: Kernel, least?: number): Kernel => ({ ...k, parts: k.parts.map((p) => rollPart(p, least)) })
+/** Special functions are worth eight additions. */
+const weigh = ({ op }: LetStmt): number => (op.kind === 'scalar' && scalarInfo(op.op).cost === 'special' ? 8 : 1)
+
+const rolled = (k: Kernel, least?: number): Kernel => ({ ...k, parts: k.parts.map((p) => rollPart(p, weigh, least)) })
 const loopsOf = (k: Kernel): LoopStmt[] => k.parts.flatMap((p) => p.body.flatMap((s) => (s.kind === 'loop' ? [s] : [])))
 
 function buffersOf(k: Kernel) {

@@ -7,6 +7,7 @@ import type { Graph, Node } from '../../src/graph/node.ts'
 import { type FusionPlan, membersOf, singleGroups } from '../../src/plan/plan.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
 import type { Machine } from '../../src/target/machine.ts'
+import { pricesByClass } from '../../src/target/prices.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, check, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
@@ -14,11 +15,10 @@ import { randomGraph } from '../random/graphs.ts'
 /** Rates that stay, whatever is measured of the real target. */
 const target: Machine = {
   ...wasmTarget,
-  bandwidth: 10e9,
+  memories: [{ bytes: Number.POSITIVE_INFINITY, bandwidth: 10e9 }],
+  overlap: 1,
   matrixRate: 30e9,
-  simpleRate: 8e9,
-  divideRate: 2e9,
-  specialRate: 0.8e9,
+  prices: pricesByClass({ simple: 8e9, divide: 2e9, special: 0.8e9, random: 0.15e9 }),
   launch: 0.5e-6,
 }
 

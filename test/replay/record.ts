@@ -101,6 +101,7 @@ function codeOf(code: Code, { program }: Compiled): string[] {
     try {
       if (code === 'wasm' || code === 'wasm-relaxed') {
         const { bytes } = compileModule([{ kernel, name: 'kernel', mayAlias: () => true }], {
+          machine: wasmTarget,
           relaxed: code === 'wasm-relaxed',
           memory: { min: 1, max: 65536, shared: false },
         })

@@ -11,6 +11,7 @@ import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { writeElement } from '../../src/scalar/host.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
+import { farBandwidth } from '../../src/target/machine.ts'
 import { cudaSimt, type SimtMachine } from '../../src/target/simt.ts'
 import { type DType, isFloat } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
@@ -149,7 +150,7 @@ describe('clusters', () => {
       const { graph } = api.program(({ x }) => x.softmax(-1), row(columns, 'f32', 4096), 'case').trace()
       const [kernel] = compileGraph(graph, { mode, target }).report.kernels
       if (kernel === undefined) throw new Error('no kernel')
-      return (1e-3 * kernel.modelledMs * target.bandwidth) / (kernel.bytesRead + kernel.bytesWritten)
+      return (1e-3 * kernel.modelledMs * farBandwidth(target)) / (kernel.bytesRead + kernel.bytesWritten)
     }
     expect(perByte(131072, 'fast')).toBeLessThan(1.02)
     expect(perByte(262144, 'fast')).toBeLessThan(1.02)

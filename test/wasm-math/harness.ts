@@ -13,6 +13,7 @@ import {
   releaseReg,
 } from '../../src/codegen/wasm/lanes.ts'
 import type { ScalarOp } from '../../src/scalar/ops.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { type DType, dtypeBytes } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray, hostView } from '../../src/types/host.ts'
 
@@ -54,7 +55,7 @@ export function mapArrays(
     if (source !== undefined) hostView(d, memory.buffer, offsets[i] ?? 0, n).set(source as never)
   })
   const m = new ModuleBuilder()
-  const env: Env = { ...options, module: m }
+  const env: Env = { ...options, machine: wasmTarget, module: m }
   m.importMemory('env', 'memory', { min: 1 })
   m.function(
     'run',

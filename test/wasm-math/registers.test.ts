@@ -7,6 +7,7 @@ import { evalScalar, roundTo, threefry2x32 } from '../../src/scalar/eval.ts'
 import { f16Values, numberToBf16, numberToF16 } from '../../src/scalar/half.ts'
 import { readElement, toHost } from '../../src/scalar/host.ts'
 import { combinerOp, type Scalar } from '../../src/scalar/ops.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { allDTypes, type DType, dtypeBytes, isFloat } from '../../src/types/dtype.ts'
 import { type HostArray, hostView } from '../../src/types/host.ts'
 import { mapArrays, words } from './harness.ts'
@@ -30,9 +31,15 @@ function withMemory(
     )
   const m = new ModuleBuilder()
   m.importMemory('env', 'memory', { min: 1 })
-  m.function('run', ['i32'], [], (f, [count]) => count !== undefined && body(f, { ...env, module: m }, count), {
-    export: true,
-  })
+  m.function(
+    'run',
+    ['i32'],
+    [],
+    (f, [count]) => count !== undefined && body(f, { ...env, machine: wasmTarget, module: m }, count),
+    {
+      export: true,
+    },
+  )
   const module = new WebAssembly.Module(m.finish())
   const instance = new WebAssembly.Instance(module, { env: { memory }, [L.mathModule]: { ...L.mathImports } })
   const run = instance.exports.run as (n: number) => void
@@ -273,7 +280,7 @@ test('a long body costs as much an operation as a short one, in the same locals'
     let locals = 0
     const [byte, bytes] = [vi.spyOn(Bytes.prototype, 'byte'), vi.spyOn(Bytes.prototype, 'bytes')]
     const m = new ModuleBuilder()
-    const env: L.Env = { mode: 'fast', relaxed: true, module: m }
+    const env: L.Env = { mode: 'fast', relaxed: true, machine: wasmTarget, module: m }
     m.importMemory('env', 'memory', { min: 1 })
     m.function('run', ['i32'], [], (f, [p]) => {
       if (p === undefined) return

@@ -7,6 +7,7 @@ import { Heap } from '../../src/backends/wasm/heap.ts'
 import { parseKernels } from '../../src/kernel/parse.ts'
 import type { Backend, DeviceBuffer } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { programOf } from './program.ts'
 
 const backends: Backend[] = []
@@ -237,7 +238,7 @@ test('freed memory cannot be read', () => {
 })
 
 test('a worker that dies is an error after bounded waits, and the pool comes back', { timeout: 20_000 }, async () => {
-  const device = new Device({ threads: 2, workerPatience: 200 })
+  const device = new Device({ threads: 2, workerPatience: 200 }, wasmTarget)
   const n = 2_000_000
   const exe = new WasmExecutable(device, program(double(n, 1024)))
   const x = device.buffers.adopt(device.heap.alloc(4 * n), 4 * n)
@@ -271,7 +272,7 @@ test('a worker that dies is an error after bounded waits, and the pool comes bac
 })
 
 test('a run of a small program is one allocation and one launch on the calling thread', () => {
-  const device = new Device({ threads: 2 })
+  const device = new Device({ threads: 2 }, wasmTarget)
   const exe = new WasmExecutable(device, program(double(64)))
   const x = device.buffers.adopt(device.heap.alloc(4 * 64), 4 * 64)
   const words = device.words()

@@ -3,6 +3,7 @@ import { compileModule } from '../../src/codegen/wasm/kernel.ts'
 import { mathImports } from '../../src/codegen/wasm/lanes.ts'
 import { readMargin } from '../../src/codegen/wasm/pack.ts'
 import { gridSize, type Kernel } from '../../src/kernel/ir.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import type { HostArray } from '../../src/types/host.ts'
 
 export type Buffers = Record<string, HostArray>
@@ -31,7 +32,7 @@ export function runKernels(kernels: readonly Kernel[], buffers: Buffers, options
   }
   const { bytes, functions } = compileModule(
     kernels.map((kernel, i) => ({ kernel, name: `k${i}`, mayAlias: () => false })),
-    { relaxed: false, memory: { min: 1, max: 65536, shared: false } },
+    { machine: wasmTarget, relaxed: false, memory: { min: 1, max: 65536, shared: false } },
   )
   const pages = Math.ceil((top + Math.max(...functions.map((f) => f.scratch)) + readMargin) / 65536)
   const memory = new WebAssembly.Memory({ initial: pages, maximum: 65536 })

@@ -3,23 +3,28 @@ import { InternalError } from '../../diagnostics/errors.ts'
 import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
+import type { Machine } from '../../target/machine.ts'
 import type { DType } from '../../types/dtype.ts'
 import { type HostArray, hostView } from '../../types/host.ts'
+import { thisMachine } from './calibration.ts'
 import { Device } from './device.ts'
 import { WasmExecutable } from './executable.ts'
 import type { WasmOptions } from './options.ts'
 
 /** A backend with a memory of its own. In a browser, or with `threads: 1`, it runs on the calling thread alone. */
-export function createWasmBackend(options: WasmOptions = {}): Backend {
-  return new WasmBackend(new Device(options))
+export function createWasmBackend(options: WasmOptions = {}, machine: Machine = thisMachine()): WasmBackend {
+  return new WasmBackend(new Device(options, machine))
 }
 
-class WasmBackend implements Backend {
+export class WasmBackend implements Backend {
   readonly name = 'wasm'
+  /** What programs for it are planned by. */
+  readonly machine: Machine
   private readonly device: Device
 
   constructor(device: Device) {
     this.device = device
+    this.machine = device.machine
   }
 
   alloc(bytes: number): DeviceBuffer {

@@ -3,6 +3,7 @@
 import { readMargin } from '../../codegen/wasm/pack.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
 import { type MemoryUse, Residents } from '../../runtime/resources.ts'
+import type { Machine } from '../../target/machine.ts'
 import type { HostArray } from '../../types/host.ts'
 import { Arenas } from './arenas.ts'
 import { checkEngine, checkThreads, relaxedMultiplyAdd, sharesMemory } from './engine.ts'
@@ -40,7 +41,10 @@ export class Device {
   private scratchBytes = 0
   private nextModule = 1
 
-  constructor(options: WasmOptions) {
+  readonly machine: Machine
+
+  constructor(options: WasmOptions, machine: Machine) {
+    this.machine = machine
     const limit = Math.min(options.memoryLimit ?? most, most)
     checkEngine()
     checkThreads(options.threads ?? 1)

@@ -13,7 +13,7 @@ import type { Device } from './device.ts'
 import { setEngineFlag } from './host.ts'
 import type { KernelFunction } from './pool.ts'
 import { bufferOf, overlap, type Preparation, Prepared, programsOf, scatters } from './prepared.ts'
-import { estimateNanoseconds } from './work.ts'
+import { estimateSeconds } from './work.ts'
 
 /** Kernels with at least this much work (nanoseconds a run) are compiled by the optimising compiler at once. */
 const optimisedAbove = 1_500_000
@@ -46,6 +46,7 @@ export class WasmExecutable implements Executable {
       }),
     )
     const compiled = compileModule(jobs, {
+      machine: device.machine,
       relaxed: device.relaxed,
       memory: { min: 1, max: device.maxPages, shared: device.shared },
     })
@@ -62,7 +63,7 @@ export class WasmExecutable implements Executable {
         const run = instance.exports[`k${number}`]
         invariant(number !== undefined && typeof run === 'function', `no function k${number}`)
         const programs = programsOf(step)
-        const work = estimateNanoseconds(step.kernel)
+        const work = 1e9 * estimateSeconds(step.kernel, device.machine)
         const code = compiled.functions[number]
         if (work > optimisedAbove)
           for (const name of code?.bodies ?? []) compileOptimised(instance.exports[name] as KernelFunction)

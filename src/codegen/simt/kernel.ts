@@ -4,6 +4,8 @@ import { UserError } from '../../diagnostics/errors.ts'
 import { typeUpTo } from '../../kernel/indexType.ts'
 import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
 import { rollPart } from '../../kernel/roll.ts'
+import { dtypesIn, statementSeconds } from '../../schedule/price.ts'
+import { inAdditions } from '../../target/prices.ts'
 import type { Language, SimtMachine } from '../../target/simt.ts'
 import { withoutIdleBarriers } from './barriers.ts'
 import { checkKernel } from './capability.ts'
@@ -72,6 +74,17 @@ export function commonCode({ source, entry }: Pick<KernelSource, 'source' | 'ent
   return { text: common === entry ? source : source.replace(new RegExp(`\\b${entry}\\b`, 'g'), common), entry: common }
 }
 
+/** A part with its recurrences as loops, statements weighed by their prices. */
+function rolled(part: KernelPart, { prices }: SimtMachine): KernelPart {
+  const dtypes = dtypesIn(part.body)
+  return rollPart(part, (l) =>
+    inAdditions(
+      statementSeconds(l, (id) => dtypes.get(id) ?? l.dtype, prices),
+      prices,
+    ),
+  )
+}
+
 /** A kernel as code of one thread, as the printers take it. */
 export function threadCodeOf(
   given: Kernel,
@@ -79,7 +92,7 @@ export function threadCodeOf(
   launch: LaunchFacts = {},
   form: Form = {},
 ): ThreadCode {
-  const kernel = { ...given, parts: given.parts.map((p) => separateLoops(rollPart(p))) }
+  const kernel = { ...given, parts: given.parts.map((p) => separateLoops(rolled(p, machineGiven))) }
   const machine = inForm(machineGiven, form)
   const dialect = dialects[machine.language].facts
   checkKernel(kernel, dialect)

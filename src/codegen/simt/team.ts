@@ -6,7 +6,7 @@
  */
 
 import { type LetStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
-import { scalarInfo } from '../../scalar/ops.ts'
+import { statementSeconds } from '../../schedule/price.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { foldAxes, storeValues } from './facts.ts'
 import { type Layout, registersOf } from './layout.ts'
@@ -30,9 +30,6 @@ const fewRegisters = 16
 
 /** Programs times blocks beyond which the device is busy anyway. */
 const mostBlocks = 96
-
-/** Operations that an elementwise operation is worth. */
-const operations = { free: 0, simple: 1, divide: 10, special: 20 } as const
 
 export function teamOf(part: Part, programs: number, machine: SimtMachine): Team {
   const layout = mainLayout(part, machine)
@@ -87,7 +84,7 @@ function teamForRow(part: Part, machine: SimtMachine): Team | undefined {
 
 /** The blocks that finish a program soonest, where that is clearly sooner than one block. */
 function teamForWork(part: Part, programs: number, layout: Layout, machine: SimtMachine): Team | undefined {
-  const one = workOf(part) / machine.blockRate
+  const one = secondsOf(part, machine)
   const threads = Math.min(layout.threads, machine.maxThreads / 2)
   let best: { readonly team: Team; readonly seconds: number } | undefined
   for (let cluster = 2; cluster <= machine.clusters && cluster * programs <= mostBlocks; cluster *= 2) {
@@ -119,12 +116,13 @@ function timesOf(part: Part, each: (l: LetStmt) => number): number {
   return sum(part.part.body)
 }
 
-/** Operations of one program. */
-function workOf(part: Part): number {
-  return timesOf(part, (l) => {
+/** Seconds of arithmetic of one program on a multiprocessor. */
+function secondsOf(part: Part, { prices, multiprocessors = 1 }: SimtMachine): number {
+  const seconds = timesOf(part, (l) => {
     const points = part.nestOf(l).reduce((n, a) => n * part.axis(a).size, 1)
-    return points * (l.op.kind === 'scalar' ? operations[scalarInfo(l.op.op).cost] : l.op.kind === 'random' ? 40 : 1)
+    return points * statementSeconds(l, (id) => part.dtypeOf(id), prices)
   })
+  return seconds * multiprocessors
 }
 
 /** Most tiles along rows that are computed before a fold and used again after it; what is cheap to compute again is none. */

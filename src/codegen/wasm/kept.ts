@@ -2,12 +2,15 @@
  * Which values of a level stand in scratch. A value is computed again in every nest that needs it, unless that costs more than
  * keeping it, or memory it is loaded from may be overwritten in between.
  */
-import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
-import { scalarInfo } from '../../scalar/ops.ts'
+import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type TileOp, type ValueId } from '../../kernel/ir.ts'
+import { statementSeconds } from '../../schedule/price.ts'
+import { bandwidthOf, type Machine } from '../../target/machine.ts'
+import { priceOf } from '../../target/prices.ts'
+import type { DType } from '../../types/dtype.ts'
 import { foldOf, type LevelContext, type Placement } from './nests.ts'
-import { type Def, mostTile, tileBytes } from './tile.ts'
+import { mostTile, tileBytes } from './tile.ts'
 
-/** Instructions' worth of computing one element again, operands included; a read of scratch costs 1. */
+/** Seconds of computing one element again, operands included. */
 class Costs {
   private readonly memo = new Map<ValueId, number>()
   private readonly ctx: LevelContext
@@ -21,36 +24,31 @@ class Costs {
   of(id: ValueId): number {
     const known = this.memo.get(id)
     if (known !== undefined) return known
-    const { op } = this.ctx.def(id)
-    const own = op === undefined || this.ctx.hasHome(id) || this.kept.has(id) ? 1 : this.own(op)
-    const inputs = op === undefined || this.ctx.hasHome(id) || this.kept.has(id) ? [] : operandsOf(op)
-    const cost = inputs.reduce((n, i) => n + this.of(i), own)
+    const def = this.ctx.def(id)
+    const { op } = def
+    const { prices } = this.ctx.machine
+    const addition = priceOf('add', 'f32', prices)
+    const held = op === undefined || this.ctx.hasHome(id) || this.kept.has(id)
+    const read = held ? addition : op.kind === 'load' ? (isMasked(op) ? 4 : 1) * addition : 0
+    const own = held ? 0 : statementSeconds(def, (i) => this.ctx.def(i).dtype, prices)
+    const inputs = held ? [] : operandsOf(op)
+    const cost = inputs.reduce((n, i) => n + this.of(i), own + read)
     this.memo.set(id, cost)
     return cost
   }
-
-  private own(op: NonNullable<Def['op']>): number {
-    switch (op.kind) {
-      case 'const':
-      case 'stage':
-        return 0
-      case 'load':
-        return op.mask.length > 0 || op.maskValue !== undefined ? 4 : 1
-      case 'random':
-        return 30
-      case 'scalar':
-        return { free: 0, simple: 1, divide: 4, special: 12 }[scalarInfo(op.op).cost]
-      default:
-        return 1
-    }
-  }
 }
 
-/** Above this cost a value needed by several nests is kept in scratch. */
-const keepAbove = 4
-/** Larger tiles than this many bytes are recomputed unless that is dear. */
-const largeTile = 256 * 1024
-const keepLargeAbove = 24
+const isMasked = (op: Extract<TileOp, { kind: 'load' }>): boolean => op.mask.length > 0 || op.maskValue !== undefined
+
+/** Seconds an element of keeping a tile in scratch: it is written and read again in the memory that holds it. */
+function keepSeconds(dtype: DType, bytes: number, machine: Machine): number {
+  const one = tileBytes(dtype)
+  const moved = (2 * one) / bandwidthOf(machine, bytes)
+  return moved + leastKept * priceOf('add', 'f32', machine.prices)
+}
+
+/** Additions that a loop of its own costs a tile for each element, however near it stands. */
+const leastKept = 2
 
 /** Folds and stages have places of their own. */
 const isFold = (s: LetStmt, ctx: LevelContext): boolean =>
@@ -81,8 +79,7 @@ export function chooseKept(stmts: readonly Stmt[], ctx: LevelContext, p: Placeme
     const inLoop = [...steps].some((i) => p.steps[i]?.kind === 'loop')
     if (varying.length > 0 && !kept.has(s.id) && (steps.size > 1 || inLoop)) {
       const bytes = varying.reduce((n, a) => n * ctx.axes.view(a).max, tileBytes(s.dtype))
-      const above = bytes > mostTile ? Number.POSITIVE_INFINITY : bytes > largeTile ? keepLargeAbove : keepAbove
-      if (costs.of(s.id) > above) kept.add(s.id)
+      if (bytes <= mostTile && costs.of(s.id) > keepSeconds(s.dtype, bytes, ctx.machine)) kept.add(s.id)
     }
     // What is kept is computed once, in the first step that needs it.
     using.pass(s, kept.has(s.id))

@@ -7,6 +7,7 @@ import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { loopAxes } from '../../kernel/axes.ts'
 import { beyond32 } from '../../kernel/beyond32.ts'
 import { gridSize, type Kernel, type KernelPart, type Stmt, type ValueId } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
 import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
 import type { Env } from './lanes.ts'
 import { emitLevel } from './level.ts'
@@ -25,6 +26,7 @@ export interface KernelJob {
 }
 
 export interface ModuleOptions {
+  readonly machine: Machine
   /** Relaxed SIMD is available on the engine. */
   readonly relaxed: boolean
   /** The imported memory `env.memory`, in pages of 64 KiB. */
@@ -64,7 +66,7 @@ export function compileModule(jobs: readonly KernelJob[], options: ModuleOptions
   for (const job of jobs) {
     checkPositions(job.kernel)
     module.names.clear()
-    const code = emitKernel(job, { mode: job.kernel.mode, relaxed: options.relaxed, module })
+    const code = emitKernel(job, { ...options, mode: job.kernel.mode, module })
     functions.push({ ...code, imports: [...module.names] })
   }
   return { bytes: module.finish(), functions }

@@ -76,6 +76,7 @@ class LevelEmitter {
     const { values, stmts } = this
     const staged = stagedUses(stmts, this.products)
     const ctx: LevelContext = {
+      machine: values.env.machine,
       axes: values.axes,
       strict: values.env.mode === 'strict',
       products: this.products,

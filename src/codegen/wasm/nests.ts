@@ -3,6 +3,7 @@ import type { Expr } from '../../index/expr.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import type { Combiner } from '../../scalar/ops.ts'
+import type { Machine } from '../../target/machine.ts'
 import type { DType } from '../../types/dtype.ts'
 import type { Product } from './product.ts'
 import type { Axes, Def, Tile } from './tile.ts'
@@ -51,6 +52,7 @@ export type Step =
 
 /** What planning a level asks of its surroundings. */
 export interface LevelContext {
+  readonly machine: Machine
   readonly axes: Axes
   readonly strict: boolean
   def(id: ValueId): Def

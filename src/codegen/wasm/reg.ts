@@ -11,6 +11,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Scalar } from '../../scalar/ops.ts'
+import type { Machine } from '../../target/machine.ts'
 import { type DType, dtypeBits, dtypeClass, isWide } from '../../types/dtype.ts'
 import type { FunctionBuilder, Local, ModuleBuilder, WasmType } from './builder.ts'
 
@@ -27,6 +28,8 @@ export interface Reg {
 /** What emission depends on beside the operands. */
 export interface Env {
   readonly mode: NumericsMode
+  /** What schedules are priced by. */
+  readonly machine: Machine
   /** Relaxed SIMD is available on the engine. */
   readonly relaxed: boolean
   /** Where rare functions are imported from (module `math`, see `mathImports`). */

@@ -2,8 +2,9 @@
 import { type Expr, flatten, strideOf, valuesOf } from '../../index/expr.ts'
 import { drawsAt } from '../../kernel/draws.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { scalarInfo } from '../../scalar/ops.ts'
 import { elementsPerCall, isRandomDType } from '../../scalar/threefry.ts'
+import { statementSeconds } from '../../schedule/price.ts'
+import { inAdditions } from '../../target/prices.ts'
 import { dtypeClass } from '../../types/dtype.ts'
 import { bytePosition } from './access.ts'
 import type { Nest, Root } from './nests.ts'
@@ -49,23 +50,24 @@ interface Touch {
 
 interface Work {
   readonly touches: readonly Touch[]
-  /** Instructions' worth of arithmetic a point. */
+  /** Additions' worth of arithmetic a point, and of what is not random bits. */
   readonly arithmetic: number
+  readonly besideRandom: number
   /** Copies whose random bits four calls side by side make. */
   readonly callCopies: number
   /** Copies that read one element of random bits. */
   readonly drawCopies: number
 }
 
-/** What random bits count for, how many copies may share calls, and how much beside them may be written out for each. */
-const randomArithmetic = 60
+/** How many copies may share calls of random bits, and how much beside them may be written out for each. */
 const mostCallCopies = 16
 const mostBesideCalls = 64
 
 /** What one point of a nest touches and computes. */
 function workOf(values: Values, roots: readonly Root[]): Work {
   const touches: Touch[] = []
-  let arithmetic = 0
+  const { prices } = values.env.machine
+  let [arithmetic, random] = [0, 0]
   let [callCopies, drawCopies] = [1, 1]
   const seen = new Set<ValueId>()
   const tile = (t: Tile, write: boolean): void => {
@@ -92,15 +94,16 @@ function workOf(values: Values, roots: readonly Root[]): Work {
       const p = values.paramOf(op.param)
       const masked = op.mask.length > 0 || op.maskValue !== undefined
       touches.push({ param: op.param, ...placeOf(p, op.index), masked, write: false })
-    } else if (op.kind === 'scalar')
-      arithmetic += { free: 0, simple: 1, divide: 4, special: 16 }[scalarInfo(op.op).cost]
-    else if (op.kind === 'random') {
-      arithmetic += randomArithmetic
+      return
+    }
+    const seconds = statementSeconds(values.def(id), (i) => values.def(i).dtype, prices)
+    if (op.kind === 'random') {
+      random += inAdditions(seconds, prices)
       const { dtype } = values.def(id)
       const { repeat } = drawsAt(op.index)
       if (isRandomDType(dtype)) callCopies = Math.max(callCopies, elementsPerCall(dtype) * repeat)
       drawCopies = Math.max(drawCopies, repeat / 4)
-    } else if (op.kind !== 'const') arithmetic += 1
+    } else if (op.kind !== 'const') arithmetic += op.kind === 'scalar' ? inAdditions(seconds, prices) : 1
   }
   for (const r of roots) {
     if (r.kind === 'fold') {
@@ -118,7 +121,7 @@ function workOf(values: Values, roots: readonly Root[]): Work {
       touches.push({ param: s.param, ...placeOf(p, s.index), masked: s.mask.length > 0, write: true })
     }
   }
-  return { touches, arithmetic, callCopies, drawCopies }
+  return { touches, arithmetic: arithmetic + random, besideRandom: arithmetic, callCopies, drawCopies }
 }
 
 /** Where an access of a parameter stands, in bytes, or in elements of a packed format. */
@@ -210,8 +213,7 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
         : 1
   // Two groups of four bits make a byte that is stored whole.
   const rowOfBits = work.touches.some((t) => t.packed && t.write && strideOf(t.position, vector ?? '') === 1)
-  const sharing =
-    folds === 0 && work.callCopies <= mostCallCopies && work.arithmetic <= randomArithmetic + mostBesideCalls
+  const sharing = folds === 0 && work.callCopies <= mostCallCopies && work.besideRandom <= mostBesideCalls
   let copies = scatter ? 1 : Math.max(wanted, rowOfBits ? 2 : 1, sharing ? work.callCopies : work.drawCopies)
   while (copies > 1 && n < 4 * copies) copies /= 2
   return {

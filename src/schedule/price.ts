@@ -1,0 +1,55 @@
+/** What a statement of a kernel costs at one point, operands at hand, by the machine's prices: the one scale of planner and schedules. */
+import { drawsAt } from '../kernel/draws.ts'
+import type { LetStmt, Stmt, ValueId } from '../kernel/ir.ts'
+import { elementsPerCall, isRandomDType, sharedByMask } from '../scalar/threefry.ts'
+import { arithmeticOf, type Prices, priceOf } from '../target/prices.ts'
+import type { DType } from '../types/dtype.ts'
+
+/** A statement as its price sees it. Values carried around a loop have no operation. */
+export interface Priced {
+  readonly op?: LetStmt['op']
+  readonly dtype: DType
+}
+
+/** Seconds that an element of random bits of a dtype takes, or of masks: several of their elements share a word. */
+export const randomSeconds = (dtype: DType, { random }: Prices): number =>
+  random / (isRandomDType(dtype) ? elementsPerCall(dtype) : sharedByMask * elementsPerCall('u32'))
+
+/** Seconds of evaluating a statement at one point (folds and products: of what they fold); moving the bytes of loads is not in it. */
+export function statementSeconds({ op, dtype }: Priced, dtypeOf: (id: ValueId) => DType, prices: Prices): number {
+  switch (op?.kind) {
+    case 'scalar': {
+      // Comparisons, selections and casts compute on what they take.
+      const last = op.args.at(-1)
+      return priceOf(op.op, last === undefined ? dtype : dtypeOf(last), prices)
+    }
+    case 'random':
+      return randomSeconds(dtype, prices) / drawsAt(op.index).repeat
+    case 'reduce':
+    case 'scan':
+      return prices.fold[arithmeticOf(dtype)]
+    case 'dot':
+      return 2 * prices.fold[arithmeticOf(dtype)]
+    case 'load':
+      return prices.read[dtype]
+    case 'index':
+    case 'predicate':
+      return priceOf('add', 'i32', prices)
+    case 'const':
+    case 'stage':
+    case 'at':
+    case undefined:
+      return 0
+  }
+}
+
+/** The dtypes of the values of statements, loops included. */
+export function dtypesIn(body: readonly Stmt[], into = new Map<ValueId, DType>()): ReadonlyMap<ValueId, DType> {
+  for (const s of body) {
+    if (s.kind === 'let') into.set(s.id, s.dtype)
+    if (s.kind !== 'loop') continue
+    for (const c of s.carries) into.set(c.param, c.dtype).set(c.result, c.dtype)
+    dtypesIn(s.body, into)
+  }
+  return into
+}
