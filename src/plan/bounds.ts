@@ -26,11 +26,9 @@ export function tooLarge(a: Bounded, b: Bounded, { members, outputs }: Region, t
     for (const n of members) if (familyOf(n) === 'elementwise' || familyOf(n) === 'reduction') statements++
   if (statements > target.maxStatements)
     return refuse('too-many-live-values', `${statements} statements, the target takes ${target.maxStatements}`)
-  if (a.made !== undefined && b.made !== undefined && !overlap(a.members, b.members)) {
-    const least = leastStatements({ members: a.members, body: a.made.body }, { members: b.members, body: b.made.body })
-    if (least > target.maxStatements)
-      return refuse('too-many-live-values', `${least} statements, the target takes ${target.maxStatements}`)
-  }
+  const least = statementsBeyond(a, b, target.maxStatements)
+  if (least !== undefined)
+    return refuse('too-many-live-values', `${least} statements, the target takes ${target.maxStatements}`)
   const most = (a.made?.body.loads.size ?? 0) + (b.made?.body.loads.size ?? 0) + outputs.length
   if (most <= target.maxBuffers) return undefined
   const stored = new Set(outputs)
@@ -46,6 +44,15 @@ export function tooLarge(a: Bounded, b: Bounded, { members, outputs }: Region, t
   const buffers = loaded.size + outputs.length
   if (buffers <= target.maxBuffers) return undefined
   return refuse('too-many-buffers', `${buffers} buffers, the target binds ${target.maxBuffers}`)
+}
+
+/** How many statements the kernel of two groups has at least, where that is certain to be more than `most`. */
+export function statementsBeyond(a: Bounded, b: Bounded, most: number): number | undefined {
+  const [p, q] = [a.made?.body, b.made?.body]
+  if (p === undefined || q === undefined || p.lets.length + q.lets.length <= most) return undefined
+  if (overlap(a.members, b.members)) return undefined
+  const least = leastStatements({ members: a.members, body: p }, { members: b.members, body: q })
+  return least > most ? least : undefined
 }
 
 /** Whether a body loads every element of a node at one place. */

@@ -110,6 +110,30 @@ export class GroupGraph {
     return false
   }
 
+  /** Whether a path leads from one of some groups through at least one other to one of them: as one they would be on a cycle. */
+  leads(among: ReadonlySet<number>): boolean {
+    const ranks = this.ranked()
+    const rank = (id: number): number => ranks.get(id) ?? 0
+    let most = -1
+    for (const id of among) most = Math.max(most, rank(id))
+    const seen = new Set<number>()
+    const stack: number[] = []
+    const enter = (id: number): void => {
+      if (rank(id) >= most || among.has(id) || seen.has(id)) return
+      seen.add(id)
+      stack.push(id)
+    }
+    for (const id of among) for (const s of this.successors(id)) enter(s)
+    for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+      this.visited++
+      for (const s of this.successors(n)) {
+        if (among.has(s)) return true
+        enter(s)
+      }
+    }
+    return false
+  }
+
   /** A group that can be reached from `from` and reaches `to`, where one stands between. */
   between(from: number, to: number): number | undefined {
     for (const s of this.successors(from))

@@ -83,9 +83,10 @@ export class Groups {
   }
 
   /** What the groups would compute and store as one. */
-  joined(a: Group, b: Group): Region {
-    const members = new Set([...a.members, ...b.members])
-    return { members, outputs: this.outputsOf(members, new Set([a.id, b.id])) }
+  joined(...groups: readonly Group[]): Region {
+    const members = new Set<Node>()
+    for (const g of groups) for (const n of g.members) members.add(n)
+    return { members, outputs: this.outputsOf(members, new Set(groups.map((g) => g.id))) }
   }
 
   /** Puts new groups, which compute all that the old ones did, in their place. */

@@ -11,19 +11,46 @@ export interface Pair {
   readonly epilogue: boolean
   /** Members of both: trials of few are cheap. */
   readonly size: number
+  /** Members of the one that has fewer. */
+  readonly smaller: number
 }
 
-/** A pair with the number of those added before it. */
+/** Members of a block: a kernel holds some hundreds. */
+const block = 32
+
+/**
+ * When a pair is tried: blocks grow when no smaller kernels are left to merge, and take in less than a block when no blocks are. A kernel
+ * of n members that took in one after the other would be built n times, n^2 / 2 statements.
+ */
+function turn({ size, smaller }: Pair): number {
+  const larger = size - smaller
+  if (larger < block) return 0
+  return larger >= 2 * block && smaller < block ? 2 : 1
+}
+
+/** Where all are blocks, the kernel that grew last grows on until it is full: small kernels are made into blocks evenly. */
+const effort = ({ size }: Pair): number => Math.min(size, 2 * block)
+
+/** Bytes; those of blocks by powers of 256: where they are alike in the large, the block that grew last goes on. */
+const savingOf = (p: Pair): number => (turn(p) === 0 ? p.saving : Math.round(Math.log2(1 + p.saving) / 8))
+
+/** A pair with what orders it and the number of those added before it. */
 interface Entry {
   readonly pair: Pair
+  readonly turn: number
+  readonly saving: number
   readonly at: number
 }
 
 /** Negative where `p` is tried before `q`. */
-const compare = ({ pair: p, at: i }: Entry, { pair: q, at: j }: Entry): number =>
-  q.saving - p.saving || Number(q.epilogue) - Number(p.epilogue) || p.size - q.size || j - i
+const compare = (p: Entry, q: Entry): number =>
+  p.turn - q.turn ||
+  q.saving - p.saving ||
+  Number(q.pair.epilogue) - Number(p.pair.epilogue) ||
+  effort(p.pair) - effort(q.pair) ||
+  q.at - p.at
 
-/** Largest saving first; among equals epilogues of products, then the smaller groups, then what was added last. */
+/** By turns, the largest saving first; among equals epilogues of products, then the smaller groups, then what was added last. */
 export class MergeQueue {
   private readonly heap = new Heap<Entry>(compare)
   private added = 0
@@ -33,7 +60,7 @@ export class MergeQueue {
   }
 
   add(pair: Pair): void {
-    this.heap.push({ pair, at: this.added++ })
+    this.heap.push({ pair, turn: turn(pair), saving: savingOf(pair), at: this.added++ })
   }
 
   pop(): Pair | undefined {

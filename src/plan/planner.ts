@@ -8,6 +8,7 @@ import { tooLarge } from './bounds.ts'
 import type { KernelCost } from './cost.ts'
 import { packableNodes, storedBytes } from './formats.ts'
 import { type Group, Groups } from './groups.ts'
+import { type Growth, growthOf, isLike, mostAtOnce } from './growth.ts'
 import { Judge } from './judge.ts'
 import { MergeQueue, type Pair } from './mergeQueue.ts'
 import type { Recomputed, RefusedMerge } from './plan.ts'
@@ -59,8 +60,8 @@ export class Planner {
 
   /** Keeps why two groups are not one; `loss` in modelled seconds, where a trial told. */
   refuse(a: Group, b: Group, why: Refused, loss: number | undefined): void {
-    const from = [...a.members].find((n) => b.inputs.has(n)) ?? [...a.members].at(-1)
-    const to = [...b.members].find((n) => from !== undefined && dataInputs(n).includes(from)) ?? [...b.members][0]
+    const from = firstOf(a.members, (n) => b.inputs.has(n)) ?? [...a.members].at(-1)
+    const to = firstOf(b.members, (n) => from !== undefined && dataInputs(n).includes(from)) ?? [...b.members][0]
     if (from === undefined || to === undefined) return
     this.refused.set(`${from.id}>${to.id}`, { from, to, code: why.code, detail: why.detail, loss })
   }
@@ -74,9 +75,11 @@ export class Planner {
       let saving = 0
       for (const n of a.outputs) if (b.inputs.has(n)) saving += bytesOf(n)
       const epilogue = a.made?.roles.kind === 'matrix'
-      return [{ from, to, saving, epilogue, size: a.members.size + b.members.size }]
+      const [p, q] = [a.members.size, b.members.size]
+      return [{ from, to, saving, epilogue, size: p + q, smaller: Math.min(p, q) }]
     }
     const asked = new Set(among)
+    const growths = new Map<number, Growth>()
     const queue = new MergeQueue(
       links
         .ids()
@@ -85,11 +88,33 @@ export class Planner {
     for (let pair = queue.pop(); pair !== undefined; pair = queue.pop()) {
       const [a, b] = [all.get(pair.from), all.get(pair.to)]
       if (a === undefined || b === undefined) continue
-      const merged = this.tryMerge(a, b)
+      const [grown, other] = a.members.size < b.members.size ? [b, a] : [a, b]
+      const growth = growths.get(grown.id)
+      const chain = this.chainFrom(grown, other, mostAtOnce(growth, grown, other, this.target))
+      const many = growth === undefined ? undefined : this.tryMergeAll(grown, chain, growth.gain)
+      const merged = many ?? this.tryMerge(a, b)
       if (merged === undefined) continue
+      growths.delete(grown.id)
+      growths.set(merged.id, growthOf(grown, many === undefined ? [other] : chain, merged))
       for (const p of links.predecessors(merged.id)) for (const again of pairs(p, merged.id)) queue.add(again)
       for (const s of links.successors(merged.id)) for (const again of pairs(merged.id, s)) queue.add(again)
     }
+  }
+
+  /** A neighbour of a group, and those like it that follow on it on the same side: `most` at most. */
+  private chainFrom(grown: Group, first: Group, most: number): [Group, ...Group[]] {
+    const { all, links } = this.groups
+    const after = links.successors(grown.id).has(first.id)
+    const chain: [Group, ...Group[]] = [first]
+    const next = ({ id }: Group): Group | undefined => {
+      for (const n of after ? links.successors(id) : links.predecessors(id)) {
+        const g = all.get(n)
+        if (g !== undefined && isLike(g, first) && !chain.includes(g)) return g
+      }
+      return undefined
+    }
+    for (let g = most > 1 ? next(first) : undefined; g !== undefined && chain.length < most; g = next(g)) chain.push(g)
+    return chain
   }
 
   /** Merges two groups if that is a kernel and modelled faster. */
@@ -112,6 +137,25 @@ export class Planner {
       return undefined
     }
     return this.groups.replace([a, b], [{ members: region.members, made }])[0]
+  }
+
+  /**
+   * Merges a group with several others as one trial, if that gains as much for each of them as `gain`, what the merge with one like them
+   * gained. Where it does not they are merged one by one, which tells why not.
+   */
+  tryMergeAll(a: Group, others: readonly Group[], gain: number): Group | undefined {
+    if (others.length < 2) return undefined
+    const all = [a, ...others]
+    if (all.filter((g) => g.made?.roles.kind === 'matrix').length > 1) return undefined
+    if (this.groups.links.leads(new Set(all.map((g) => g.id)))) return undefined
+    const region = this.groups.joined(...all)
+    const mixes = (p: ReadonlySet<Node>, q: ReadonlySet<Node>): boolean => this.separation?.mixes(p, q) === true
+    if (mixes(region.members, region.members) || others.some((b) => mixes(a.members, b.members))) return undefined
+    const made = this.judge.of(region)
+    if (!made.ok) return undefined
+    const before = all.reduce((t, g) => t + (g.made?.cost.seconds ?? 0), 0)
+    if (before - made.cost.seconds < 0.9 * gain * others.length) return undefined
+    return this.groups.replace(all, [{ members: region.members, made }])[0]
   }
 
   /** Whether fewer nodes that cannot be stored are, of the results of kernels before and after. */
@@ -137,6 +181,11 @@ export class Planner {
       return refuse('cycle', 'another kernel stands between the two')
     return undefined
   }
+}
+
+function firstOf(nodes: Iterable<Node>, is: (n: Node) => boolean): Node | undefined {
+  for (const n of nodes) if (is(n)) return n
+  return undefined
 }
 
 /** How often a kernel of two groups evaluates what one of them computes, by the arithmetic of the three. */

@@ -2,8 +2,10 @@
 
 import type { Machine } from '../target/machine.ts'
 import { pointsOf } from './body.ts'
+import { statementsBeyond } from './bounds.ts'
 import type { KernelCost } from './cost.ts'
-import type { Group } from './groups.ts'
+import type { Group, Groups } from './groups.ts'
+import { buffersOf, type Growth, growthOf, isLike, mostAtOnce } from './growth.ts'
 import type { Planner } from './planner.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { bytesOf } from './region.ts'
@@ -32,17 +34,19 @@ function alike(a: Group, b: Group): boolean {
   )
 }
 
-/** Whether a kernel has no room for another kernel's results beside what it reads and stores itself. */
-const isFull = (g: Group, target: Machine): boolean =>
-  (g.made?.body.loads.size ?? 0) + g.outputs.length >= target.maxBuffers
-
-const fullRefusal = ({ maxBuffers }: Machine): Refused =>
-  refuse('too-many-buffers', `more than ${maxBuffers} buffers, the target binds ${maxBuffers}`)
+/** Why a kernel has no room for another beside what it computes itself, where that is plain. */
+function whyFull(a: Group, b: Group, { links }: Groups, { maxBuffers, maxStatements }: Machine): Refused | undefined {
+  if (buffersOf(a) >= maxBuffers && b.outputs.length > 0 && !links.touch(a.id, b.id))
+    return refuse('too-many-buffers', `more than ${maxBuffers} buffers, the target binds ${maxBuffers}`)
+  const least = statementsBeyond(a, b, maxStatements)
+  if (least === undefined) return undefined
+  return refuse('too-many-live-values', `${least} statements, the target takes ${maxStatements}`)
+}
 
 /** Joins siblings, those of the largest tensors first; what was joined may then join what it reads. */
 export function mergeSiblings(planner: Planner): void {
   const { groups, target } = planner
-  // Kernels that bind all they may: told once, not for every other reader.
+  // Kernels that hold all they may: told once, not for every other reader.
   const full = new Set<number>()
   const joined = new Set<number>()
   const leaves = groups
@@ -53,27 +57,45 @@ export function mergeSiblings(planner: Planner): void {
   const refused = new Set<string>()
   for (const leaf of leaves) {
     const seen = groups.usersOf(leaf)
+    const groupAt = (i: number): Group | undefined => groups.all.get(seen[i] ?? -1)
+    const mayJoin = (a: Group | undefined, b: Group | undefined): boolean =>
+      a?.made !== undefined &&
+      b?.made !== undefined &&
+      alike(a, b) &&
+      worthSharing(bytesOf(leaf), a.made.cost, b.made.cost)
     for (let i = 0; i < seen.length; i++) {
+      let growth: Growth | undefined
       for (let j = i + 1; j < seen.length; j++) {
-        const a = groups.all.get(seen[i] ?? -1)
-        const b = groups.all.get(seen[j] ?? -1)
-        if (a?.made === undefined || b?.made === undefined || !alike(a, b)) continue
-        if (!worthSharing(bytesOf(leaf), a.made.cost, b.made.cost)) continue
-        if (isFull(a, target) && b.outputs.length > 0 && !planner.groups.links.touch(a.id, b.id)) {
-          if (!full.has(a.id)) planner.refuse(a, b, fullRefusal(target), undefined)
+        const a = groupAt(i)
+        const b = groupAt(j)
+        if (a === undefined || b === undefined || !mayJoin(a, b)) continue
+        const tooMuch = whyFull(a, b, groups, target)
+        if (tooMuch !== undefined) {
+          if (!full.has(a.id)) planner.refuse(a, b, tooMuch, undefined)
           full.add(a.id)
           continue
         }
         const pair = a.id < b.id ? `${a.id},${b.id}` : `${b.id},${a.id}`
         if (refused.has(pair)) continue
-        const merged = planner.tryMerge(a, b)
+        const most = mostAtOnce(growth, a, b, target)
+        const alikes: [Group, ...Group[]] = [b]
+        for (let k = j + 1; k < seen.length && alikes.length < most; k++) {
+          const g = groupAt(k)
+          if (g === undefined || !mayJoin(a, g) || !isLike(b, g)) break
+          alikes.push(g)
+        }
+        const many = growth === undefined ? undefined : planner.tryMergeAll(a, alikes, growth.gain)
+        const merged = many ?? planner.tryMerge(a, b)
         if (merged === undefined) {
           refused.add(pair)
           continue
         }
+        const added: [Group, ...Group[]] = many === undefined ? [b] : alikes
+        growth = growthOf(a, added, merged)
         joined.add(merged.id)
         seen[i] = merged.id
-        seen.splice(j--, 1)
+        seen.splice(j, added.length)
+        j--
       }
     }
   }

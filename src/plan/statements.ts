@@ -105,10 +105,11 @@ export function leastStatements(a: Part, b: Part): number {
   if (more.frame !== undefined && more.frame === less.frame) {
     for (const [place, n] of less.places) if (!more.places.has(place) && !members.has(n)) all++
   } else for (const n of less.loads.keys()) if (!more.loads.has(n) && !members.has(n)) all++
-  for (const [n, count] of more.loads) if (others.has(n)) all -= count
+  if (others.size < more.loads.size) for (const n of others) all -= more.loads.get(n) ?? 0
+  else for (const [n, count] of more.loads) if (others.has(n)) all -= count
   let meet = false
   for (const n of less.meeting) meet ||= members.has(n)
-  for (const n of more.meeting) meet ||= others.has(n)
+  if (more.meeting.size > 0) for (const n of others) meet ||= more.meeting.has(n)
   return meet ? all - 2 * Math.min(p.casts, q.casts) - 3 * Math.min(p.products, q.products) : all
 }
 

@@ -18,9 +18,17 @@ export type Outcome = ({ readonly ok: true } & Made) | Refused
 /** Statements of remembered bodies, together at most. */
 const mostStatements = 1 << 18
 
+/** An outcome, and the nodes of its region in the order of its form. */
+interface Remembered {
+  readonly outcome: Outcome
+  readonly nodes: readonly Node[]
+  /** Where in `nodes` each stands, once that is asked for. */
+  places?: ReadonlyMap<Node, number>
+}
+
 /** Outcomes of trials on one target in one mode. */
 export class Trials {
-  private readonly outcomes = new Map<string, { readonly outcome: Outcome; readonly nodes: readonly Node[] }>()
+  private readonly outcomes = new Map<string, Remembered>()
   private readonly forms = new Forms()
   private remembered = 0
   private trials = 0
@@ -33,7 +41,7 @@ export class Trials {
     const form = this.forms.of(region, packable)
     const key = region.single ? `single ${form.key}` : form.key
     const have = this.outcomes.get(key)
-    if (have !== undefined) return have.outcome.ok ? renamed(have.outcome, have.nodes, form.nodes) : have.outcome
+    if (have !== undefined) return have.outcome.ok ? renamed(have.outcome, have, form.nodes) : have.outcome
     const outcome = build()
     const statements = outcome.ok ? outcome.body.lets.length : region.members.size
     this.built++
@@ -51,27 +59,33 @@ export class Trials {
   }
 }
 
-/** An outcome for the nodes of one region (`from`), in the nodes of another of the same form. */
+/** An outcome in the nodes of another region of the same form. */
 function renamed(
   made: { readonly ok: true } & Made,
-  from: readonly Node[],
+  from: Remembered,
   to: readonly Node[],
 ): { readonly ok: true } & Made {
-  if (from.every((n, i) => n === to[i])) return made
-  const image = new Map(from.map((n, i) => [n, to[i] ?? n]))
-  const at = (n: Node): Node => image.get(n) ?? n
+  if (from.nodes.every((n, i) => n === to[i])) return made
+  from.places ??= new Map(from.nodes.map((n, i) => [n, i]))
+  const { places } = from
+  const at = (n: Node): Node => to[places.get(n) ?? -1] ?? n
   const tensor = <T extends BodyTensor>(t: T): T => ({ ...t, node: at(t.node) })
   const origins = new Map<Body['origin'], Body['origin']>()
-  const body = (b: Body): Body => {
+  // Of most trials nobody asks which nodes the values are of.
+  const originOf = (b: Body): Body['origin'] => {
     const origin = origins.get(b.origin) ?? new Map([...b.origin].map(([id, n]) => [id, at(n)]))
     origins.set(b.origin, origin)
-    return {
-      ...b,
-      loads: new Map([...b.loads].map(([name, t]) => [name, tensor(t)])),
-      stores: b.stores.map(tensor),
-      origin,
-    }
+    return origin
   }
+  const body = (b: Body): Body => ({
+    axes: b.axes,
+    lets: b.lets,
+    loads: new Map([...b.loads].map(([name, t]) => [name, tensor(t)])),
+    stores: b.stores.map(tensor),
+    get origin() {
+      return originOf(b)
+    },
+  })
   const whole = body(made.body)
   return { ...made, body: whole, segments: made.segments.map((s) => (s === made.body ? whole : body(s))) }
 }

@@ -1,6 +1,7 @@
 /**
  * Issue: compile time is near-linear. Here: the work of planning, counted (no clocks): regions that were tried, those that were built as
- * kernels because no other had their form (src/plan/forms.ts), and the statements of those.
+ * kernels because no other had their form (src/plan/forms.ts), and the statements of those: a kernel of n statements is built a few
+ * times on the way there, not n times (blocks in src/plan/mergeQueue.ts, several at once in src/plan/growth.ts).
  * And the groups that searches for paths go through, which keep to what stands between the two (`GroupGraph.hasIndirectPath`).
  * Sites looked at: `Trials.of`, `Judge.build`, `Planner.mergeEdges`, `quickRefusal`, `MergeQueue.add` (a heap), `mergeSiblings`,
  * `tryRecompute` and `tooLarge` (kernels that are full are not built to find that out: `leastStatements`, by tensor and place),
@@ -11,23 +12,28 @@ import { boundOperands, operandLimits } from '../../src/compile/operands.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import type { PlanningWork } from '../../src/plan/plan.ts'
+import type { FusionPlan, PlanningWork } from '../../src/plan/plan.ts'
 import { planFusion } from '../../src/plan/planFusion.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
 
+/** A kernel of each, on the way to which as many statements are built as it has itself, so many times. */
+const buildsOfAKernel = 12
+
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 const targets: readonly Machine[] = [wasmTarget, cudaTarget, webgpuTarget()]
 
-function workOf(target: Machine, shapes: readonly (readonly number[])[], body: (p: Node[]) => Node[]): PlanningWork {
+function planOf(target: Machine, shapes: readonly (readonly number[])[], body: (p: Node[]) => Node[]): FusionPlan {
   const graph = withContext((): Graph => {
     const params = shapes.map((shape, i) => param(i, shape, 'f32'))
     return { params, outputs: body(params), effects: [] }
   })
-  return planFusion(boundOperands(graph, operandLimits(target)), target, 'fast').work
+  return planFusion(boundOperands(graph, operandLimits(target)), target, 'fast')
 }
+
+const workOf = (...program: Parameters<typeof planOf>): PlanningWork => planOf(...program).work
 
 /** So many layers, each with a weight of its own. */
 const layers = (target: Machine, n: number): PlanningWork =>
@@ -90,4 +96,33 @@ describe('work grows as the program does', () => {
     expect(built).toBeLessThan(2.5 * 800)
     expect(statements).toBeLessThan(500 * 800)
   })
+})
+
+describe('kernels are not built anew for everything they take in', () => {
+  const steps: Readonly<Record<string, (y: Node, i: number) => Node>> = {
+    'dependent sums': (y) => c.add(y, c.sum(y)),
+    'dependent means': (y) => c.mul(y, c.mean(y)),
+    softmaxes: (y) => c.softmax(y),
+    'layer normalisations': (y) => c.layerNorm(y),
+    'sums with numbers of their own': (y, i) => c.add(y, c.mul(c.sum(y), i + 2)),
+  }
+  for (const target of targets)
+    for (const [name, step] of Object.entries(steps))
+      test(`${name} on ${target.name}`, () => {
+        const { work, groups } = planOf(target, [[8, 64]], (p) =>
+          p.map((x) => range(200).reduce((y, i) => step(y, i), x)),
+        )
+        const kernels = groups.flatMap((g) => (g.kind === 'kernel' ? [g.body.lets.length] : []))
+        const all = kernels.reduce((n, k) => n + k, 0)
+        expect(work.statements).toBeLessThan(buildsOfAKernel * all)
+        // Kernels are full but for the last, and as few as their statements allow.
+        expect(kernels.length).toBeLessThan(2 + (1.1 * all) / target.maxStatements)
+      })
+  for (const target of [wasmTarget, cudaTarget])
+    test(`siblings on ${target.name}`, () => {
+      const parts = (p: Node[]): Node[] => p.flatMap((x) => range(1000).map((i) => c.mul(x, i + 1)))
+      const { work, groups } = planOf(target, [[4]], parts)
+      expect(work.statements).toBeLessThan(10 * 2 * 1000)
+      expect(groups.length).toBeLessThan(7)
+    })
 })

@@ -43,6 +43,25 @@ const dag = fc.integer({ min: 1, max: 9 }).chain((count) =>
   })),
 )
 
+test('several groups as one are on a cycle exactly where a path leaves them and comes back', () => {
+  fc.assert(
+    fc.property(dag, fc.array(fc.nat(8), { minLength: 2, maxLength: 5 }), ({ count, edges }, picks) => {
+      const g = graphOf(count, edges)
+      const among = new Set(picks.map((p) => p % count))
+      const one = g.contracted(new Map([...among].map((id) => [id, -1])))
+      const cyclic = (): boolean => {
+        try {
+          one.order(() => 0)
+          return false
+        } catch {
+          return true
+        }
+      }
+      expect(g.leads(among)).toBe(cyclic())
+    }),
+  )
+})
+
 describe('toy graphs', () => {
   test('an edge alone is no indirect path', () => {
     const g = graphOf(2, [[0, 1]])
