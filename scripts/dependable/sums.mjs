@@ -55,8 +55,51 @@ async function errorOfVariance(spread) {
   return Math.abs(y / exact - 1)
 }
 
+/** What each row, or each column, of a matrix sums to, in bounds: the first number of it is one, or what gives one, the others swallowed. */
+async function errorOfLines([rows, columns], axis, f, value = (x) => x) {
+  const n = axis === 0 ? rows : columns
+  const at = (i) => (axis === 0 ? Math.floor(i / columns) : i % columns)
+  const [first, other] = [value(1), Math.fround(value(2 ** -24))]
+  const x = Float32Array.from({ length: rows * columns }, (_, i) => (at(i) === 0 ? first : other))
+  const y = await sinter
+    .jit(f)(sinter.tensor(x, { shape: [rows, columns] }))
+    .data()
+  const exact = 1 + (n - 1) * 2 ** -24
+  return y.reduce((worst, z) => Math.max(worst, Math.abs(z - exact) / (unit(n) * exact)), 0)
+}
+
+const kept = { keepdims: true }
 const ones = (n) => new Float32Array(n).fill(1)
 const of = (id, what, measure, bound = 1, u = 'bounds') => ({ id, what, unit: u, bound, measure, seconds: 120 })
+
+/** Sums along lines, which are lowered in ways of their own on each device. */
+const lines = [
+  of('sums-rows', 'error of sums along rows of 2^20, beside their greatest value', () =>
+    errorOfLines([16, 2 ** 20], 1, (x) => x.sub(x.max(-1, kept)).exp().sum(-1), Math.log),
+  ),
+  of('sums-means', 'error of means of rows of 2^20 that are normalised', () =>
+    errorOfLines([16, 2 ** 20], 1, (x) =>
+      x
+        .mean(-1)
+        .add(x.var(-1).mul(0))
+        .mul(2 ** 20),
+    ),
+  ),
+  of('sums-carried', 'error of sums over 2^19 rows that a program holds one by one', () =>
+    errorOfLines([2 ** 19, 64], 0, (x) => x.max(-1, kept).maximum(x).sum(0)),
+  ),
+]
+
+/** The same on a GPU. */
+const onCuda = lines.map((item) => ({
+  ...item,
+  id: `${item.id}-cuda`,
+  device: 'cuda',
+  async measure() {
+    await sinter.setDevice('cuda')
+    return item.measure()
+  },
+}))
 
 export const items = [
   of('sums-ones', 'error of the sum of 2^25 ones', () => errorOfSum(ones, 2 ** 25)),
@@ -74,4 +117,6 @@ export const items = [
     1e-3,
     'of it',
   ),
+  ...lines,
+  ...onCuda,
 ]

@@ -143,6 +143,75 @@ const webgpu = small(webgpuTarget({ storageBuffers: 12 }))
 testOnHost(() => compileAll(long, graphOf, cuda, ['fast']), streaming, cuda.simt)
 testOnSoftwareGpu(() => compileAll(long, graphOf, webgpu, ['fast']), streaming, { maxThreads: 64 })
 
+const backend = createWasmBackend({ threads: 1 })
+
+/** Runs compiled cases on WebAssembly. */
+function onWasm<Of>(all: readonly Compiled<Of>[], graphOfCase: (of: Of) => Graph): Run {
+  const graphs = new Map(all.map((k) => [k.program, graphOfCase(k.of)]))
+  const none: Graph = { params: [], outputs: [], effects: [] }
+  return (program, x) =>
+    Promise.resolve(execute(backend, program, { inputs: [x], graph: graphs.get(program) ?? none, tolerances: [] }))
+}
+
+test('WebAssembly, long rows', async () => {
+  const all = compileAll(long, graphOf, wasmTarget, ['fast'])
+  expect(await faults(all, streaming, onWasm(all, graphOf))).toEqual([])
+})
+
+/** Means of windows of a square. */
+interface Pooled {
+  readonly side: number
+  readonly window: number
+  readonly stride: number
+}
+
+const pooled: readonly Pooled[] = [
+  { side: 20, window: 5, stride: 1 },
+  { side: 66, window: 6, stride: 6 },
+  { side: 80, window: 33, stride: 7 },
+  { side: 130, window: 65, stride: 65 },
+]
+
+const poolGraph = ({ side, window, stride }: Pooled): Graph =>
+  withContext(() => {
+    const x = param(0, [1, 1, side, side], 'f32')
+    return { params: [x], outputs: [c.averagePool(x, [window, window], { stride: [stride, stride] })], effects: [] }
+  })
+
+const windows: Held<Pooled, InputName> = {
+  given: () => ['one before many', 'alternating signs'],
+  // What is first stands first in each window, where they do not overlap.
+  valuesOf: ({ side, window, stride }, name) => {
+    const of = inputs[name](side * side)
+    const isFirst = (i: number): boolean => i % stride === 0 && Math.floor(i / side) % stride === 0
+    return of.map((y, i) => (name === 'one before many' && stride === window && isFirst(i) ? 1 : y))
+  },
+  faultOf: ({ side, window, stride }, _, name, x, got) => {
+    const count = Math.floor((side - window) / stride) + 1
+    const terms = window * window
+    let worst = 0
+    for (let o = 0; o < count * count; o++) {
+      const [top, left] = [Math.floor(o / count) * stride, (o % count) * stride]
+      let [sum, size] = [0, 0]
+      for (let k = 0; k < terms; k++) {
+        const y = Number(x[(top + Math.floor(k / window)) * side + left + (k % window)])
+        sum += y
+        size += Math.abs(y)
+      }
+      worst = Math.max(worst, Math.abs(Number(got[o]) - sum / terms) / ((size / terms) * 2 ** -24))
+    }
+    // The mean is rounded once more, and its divisor's inverse may be.
+    const most = 4 * Math.log2(terms) + 2
+    return worst <= most ? undefined : `windows of ${window}, ${name}: off by ${worst.toFixed(1)}, more than ${most}`
+  },
+}
+
+test('WebAssembly, windows', async () => {
+  const all = compileAll(pooled, poolGraph, wasmTarget, ['fast'])
+  expect(await faults(all, windows, onWasm(all, poolGraph))).toEqual([])
+})
+testOnHost(() => compileAll(pooled, poolGraph, cudaTarget, ['fast']), windows)
+
 /** Sums of so few terms that one thread holds all of some. */
 const short: readonly Summing[] = [18, 24, 31, 32].flatMap((n): Summing[] => [
   { shape: [300, n, 5], axis: 1 },
@@ -208,15 +277,9 @@ const loopsIn = (step: Program['steps'][number]) =>
 
 testOnHost(() => compiledRows(cudaTarget), ofRows)
 testOnSoftwareGpu(() => compiledRows(webgpuTarget({ storageBuffers: 12 })), ofRows)
-test('WebAssembly', async () => {
-  const backend = createWasmBackend({ threads: 1 })
+test('WebAssembly, what rows give', async () => {
   const all = compiledRows(wasmTarget)
-  const run: Run = (program, x) => {
-    const of = all.find((k) => k.program === program)?.of
-    const graph = of === undefined ? { params: [], outputs: [], effects: [] } : rowsGraph(of)
-    return Promise.resolve(execute(backend, program, { inputs: [x], graph, tolerances: [] }))
-  }
-  expect(await faults(all, ofRows, run)).toEqual([])
+  expect(await faults(all, ofRows, onWasm(all, rowsGraph))).toEqual([])
 })
 
 /** A number and columns that a loop of 5,000 iterations carries, beside what reads them on the way and is no sum alone. */

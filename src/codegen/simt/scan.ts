@@ -6,7 +6,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
-import { strictChunk } from '../../scalar/summation.ts'
+import { mostAdditions, strictChunk } from '../../scalar/summation.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { constant, mergeEx, roundTo } from './arith.ts'
 import {
@@ -171,7 +171,7 @@ function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayou
 function repeatsInOrder(a: AxisLayout, combiner: 'sum' | 'prod' | 'max' | 'min', dtype: DType): number {
   const isRounded = isFloat(dtype) && (combiner === 'sum' || combiner === 'prod')
   const additions = a.vec - 1 + (a.reps - 1) + (threadsOf(a) > 1 ? Math.log2(threadsOf(a)) + 1 : 0)
-  return isRounded && additions > 4 * Math.log2(a.size) ? Math.ceil(Math.sqrt(a.reps)) : a.reps
+  return isRounded && additions > mostAdditions(a.size) ? Math.ceil(Math.sqrt(a.reps)) : a.reps
 }
 
 /**
