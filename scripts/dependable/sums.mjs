@@ -96,7 +96,8 @@ const onCuda = lines.map((item) => ({
   id: `${item.id}-cuda`,
   device: 'cuda',
   async measure() {
-    await sinter.setDevice('cuda')
+    const { cuda } = await import('../../dist/cuda.js')
+    await sinter.setDevice(cuda())
     return item.measure()
   },
 }))
