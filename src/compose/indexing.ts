@@ -87,6 +87,16 @@ function coordinates(
 ): { tuple: Node[]; sources: IndexSource[] } {
   const k = indices.shape.at(-1)
   const lead = indices.shape.length - 1
+  if (batchDims < 0)
+    throw new UserError('E_ARGUMENT', `${batchDims} batch axes`, {
+      help: 'give 0 or more axes that both tensors begin with',
+    })
+  if (batchDims <= lead && !sameShape(indices.shape.slice(0, batchDims), x.shape.slice(0, batchDims)))
+    throw new UserError(
+      'E_SHAPE',
+      `indices of shape ${showShape(indices.shape)} and a tensor of shape ${showShape(x.shape)} differ in their batch axes (${batchDims})`,
+      { help: 'the batch axes of both have the same extents: broadcast one of them' },
+    )
   if (k === undefined || batchDims + k > x.shape.length || batchDims > lead)
     throw new UserError(
       'E_SHAPE',
@@ -107,11 +117,11 @@ function coordinates(
 
 /**
  * out[b, p, ..rest] = x[b, indices[b, p, :], ..rest] for `batchDims` shared leading axes b; the last axis of `indices`
- * holds coordinates (the definition of ONNX GatherND). Throws E_SHAPE, E_DTYPE.
+ * holds coordinates (the definition of ONNX GatherND). Throws E_SHAPE, E_DTYPE, E_ARGUMENT.
  */
 export function gatherND(x: Node, indices: Node, batchDims = 0): Node {
   const k = indices.shape.at(-1) ?? 0
-  const shape = [...indices.shape.slice(0, -1), ...x.shape.slice(batchDims + k)]
+  const shape = [...indices.shape.slice(0, -1), ...x.shape.slice(Math.max(0, batchDims) + k)]
   const { tuple, sources } = coordinates(x, indices, shape, batchDims)
   return makeNode('gather', [x, ...tuple], { shape, sources })
 }

@@ -210,6 +210,11 @@ export class OpContext {
     })
   }
 
+  /** Requires so many numbers of a list, for as many axes. */
+  requireLength(what: string, list: readonly number[], length: number): void {
+    if (list.length !== length) throw this.malformed(`${what} holds ${list.length} numbers, not ${length}`)
+  }
+
   requireFloat(x: Node): void {
     if (!isFloat(x.dtype)) this.fail(`it is not defined on ${x.dtype}`)
   }

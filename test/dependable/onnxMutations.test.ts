@@ -1,9 +1,9 @@
 /**
  * Mutated models: each imports to a graph that verifies, or is an error with a code of the user's; none is an internal error, ends the
- * process or does not come back. SINTER_MUTATIONS says how many (5,000 unless set). Mutant N is that of seed N: `test/onnx/mutate` has
- * the mutations (bytes, and names, nodes, attributes, extents, types, data), the models and the watch. Below, what they found. Sites:
+ * process or does not come back. SINTER_MUTATIONS says how many (5,000 unless set), SINTER_FIRST_SEED where they start. Mutant N is that of seed N:
+ * `test/onnx/mutate` has the mutations (bytes, and names, nodes, attributes, extents, types, data), the models and the watch. Below, what they found. Sites:
  * `context.ts` (whole numbers, shapes, inputs that are required), `ops/loss.ts`, `ops/shape.ts`, `ops/indexing.ts`, `ops/misc.ts`,
- * `ops/sample.ts`, `ops/signal.ts`, `ops/linear.ts`, `compose/window.ts`.
+ * `ops/sample.ts`, `ops/signal.ts`, `ops/linear.ts`, `ops/window.ts` (blocks, transposed convolutions), `compose/window.ts`, `compose/indexing.ts` (batch axes).
  */
 import { rmSync } from 'node:fs'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -16,6 +16,7 @@ import { errorOf, load } from '../onnx/models.ts'
 import { faultsOf } from '../onnx/mutate/watch.ts'
 
 const count = Number(process.env.SINTER_MUTATIONS ?? 5000)
+const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const folder = archivesPresent('MUTATIONS OF THE ONNX CASES') ? unpack(['onnx-node-cases']) : ''
 afterAll(() => {
   if (folder !== '') rmSync(folder, { recursive: true, force: true })
@@ -23,7 +24,7 @@ afterAll(() => {
 
 describe('mutated models', () => {
   it(`${count} of them import, or are errors with codes`, { timeout: 120_000 + 40 * count }, async () => {
-    expect(await faultsOf(0, count, folder)).toEqual([])
+    expect(await faultsOf(first, first + count, folder)).toEqual([])
   })
 })
 
@@ -65,6 +66,36 @@ describe('what mutants found', () => {
     expect(einsum('iii->i', 3, 3)).toContain('E_ONNX_MALFORMED')
     expect(einsum('i->i', 3, 3)).toContain('E_ONNX_MALFORMED')
     expect(einsum('ii->i', 3, 4)).toContain('E_SHAPE')
+  })
+  it('lists of numbers for another number of axes, and batches of another extent', () => {
+    const col2im = (
+      image: readonly number[],
+      block: readonly number[],
+      attrs: Readonly<Record<string, AttributeSpec>> = {},
+    ) => error('Col2Im', [f32(1, 5, 5), i64(...image), i64(...block)], attrs)
+    expect(col2im([5, 5], [1, 5, 1])).toContain('E_ONNX_MALFORMED')
+    expect(col2im([5, 5, 1], [1, 5])).toContain('E_ONNX_MALFORMED')
+    expect(col2im([5, 5], [1, 5], { strides: { ints: [1] } })).toContain('E_ONNX_MALFORMED')
+    expect(col2im([5, 5], [1, 5], { pads: { ints: [0, 0] } })).toContain('E_ONNX_MALFORMED')
+    expect(col2im([5, 5], [1, 3])).toContain('E_SHAPE')
+    expect(error('Col2Im', [f32(5, 5), i64(5, 5), i64(1, 5)])).toContain('E_SHAPE')
+    expect(error('MaxUnpool', [f32(1, 1), i64(1, 1)], { kernel_shape: { ints: [] } })).toContain('E_SHAPE')
+    expect(error('MaxUnpool', [f32(1, 1, 2), i64(0)], { kernel_shape: { ints: [2, 2] } })).toContain('E_SHAPE')
+    const deform = (
+      w: readonly number[],
+      offset: readonly number[],
+      attrs: Readonly<Record<string, AttributeSpec>> = {},
+    ) => error('DeformConv', [f32(1, 2, 3, 3), f32(...w), f32(...offset)], attrs)
+    expect(deform([1, 2, 2], [1, 4, 2])).toContain('E_SHAPE')
+    expect(deform([1, 2, 2, 2, 2], [1, 24, 2, 2, 2])).toContain('E_SHAPE')
+    expect(deform([1, 3, 2, 2], [1, 8, 2, 2])).toContain('E_SHAPE')
+    expect(deform([1, 2, 2, 2], [1, 8, 2, 2], { offset_group: { int: 3 } })).toContain('E_SHAPE')
+    expect(deform([1, 2, 2, 2], [1, 8, 2, 2], { strides: { ints: [1] } })).toContain('E_ONNX_MALFORMED')
+    expect(error('ConvTranspose', [f32(1, 1, 3), f32(1, 1, 2)], { pads: { ints: [0] } })).toContain('E_ONNX_MALFORMED')
+    expect(error('GatherND', [f32(2, 3), i64(0)], { batch_dims: { int: -2 } })).toContain('E_ARGUMENT')
+    const indices = { type: INT64, dims: [3, 1], int64s: [0, 0, 0] }
+    expect(error('GatherND', [f32(2, 3), indices], { batch_dims: { int: 1 } })).toContain('E_SHAPE')
+    expect(error('GatherElements', [f32(2, 3), indices], { axis: { int: 1 } })).toContain('E_SHAPE')
   })
   it('no operands, and whole numbers that are none', () => {
     for (const op of ['Sum', 'Max', 'Mean', 'Concat']) expect(error(op, [])).toContain('E_ONNX_MALFORMED')

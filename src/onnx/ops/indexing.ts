@@ -25,6 +25,11 @@ const gatherElements: Handler = (c) => {
     indices.shape,
     `the tensor of indices into ${showShape(x.shape)}`,
   )
+  c.requireShape(
+    indices.shape.every((d, i) => i === axis || d <= (x.shape[i] ?? 0)),
+    indices.shape,
+    `the tensor of indices into ${showShape(x.shape)} along axis ${axis}`,
+  )
   const sources = x.shape.map((_, i): IndexSource => (i === axis ? { input: 0 } : { axis: i }))
   return n.gather(x, [indices], indices.shape, sources)
 }
@@ -149,6 +154,10 @@ const maxUnpool: Handler = (c) => {
   const kernel = c.ints('kernel_shape') ?? []
   const strides = c.ints('strides') ?? kernel.map(() => 1)
   const pads = c.ints('pads') ?? kernel.flatMap(() => [0, 0])
+  const { length } = kernel
+  c.requireShape(length > 0 && x.shape.length === length + 2, x.shape, `the input of windows [${kernel.join(', ')}]`)
+  c.requireLength('strides', strides, length)
+  c.requireLength('pads', pads, 2 * length)
   const inferred = [
     ...x.shape.slice(0, 2),
     ...kernel.map(

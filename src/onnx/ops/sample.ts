@@ -2,7 +2,7 @@
 import { UserError } from '../../diagnostics/errors.ts'
 import type { IndexSource } from '../../graph/node.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
-import { rowMajorStrides, type Shape, sizeOf } from '../../types/shape.ts'
+import { rowMajorStrides, type Shape, showShape, sizeOf } from '../../types/shape.ts'
 import type { Handler, HandlerTable } from '../context.ts'
 import * as n from '../nodes.ts'
 import { pairsOf } from './window.ts'
@@ -180,6 +180,17 @@ const deformConv: Handler = (c) => {
   const [batch = 1, channels = 1] = x.shape
   const out = offset.shape.slice(2)
   const each = channels / offsetGroups
+  const weightsOf = `the tensor of weights of an input ${showShape(x.shape)}, in ${groups} groups`
+  c.requireShape(rank > 0 && x.shape.length === w.shape.length, w.shape, weightsOf)
+  c.requireShape(w.shape[1] === channels / groups && Number.isInteger((w.shape[0] ?? 0) / groups), w.shape, weightsOf)
+  c.requireShape(
+    offset.shape.length === x.shape.length && Number.isInteger(each),
+    offset.shape,
+    `the tensor of offsets of an input ${showShape(x.shape)}, in ${offsetGroups} groups`,
+  )
+  c.requireLength('strides', stride, rank)
+  c.requireLength('dilations', dilation, rank)
+  c.requireLength('pads', pads.flat(), 2 * rank)
   // Per offset group [n, og, cells, axis, ...out], spread over the channels of the group.
   const offsets = n.reshape(offset, [batch, offsetGroups, cells, rank, ...out])
   const shape = [batch, channels, cells, ...out]

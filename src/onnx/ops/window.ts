@@ -8,6 +8,8 @@ import * as n from '../nodes.ts'
 
 /** Padding up to which windows are laid out. */
 const maxPadding = 2 ** 20
+/** Elements of a block up to which one is added to the others. */
+const maxCells = 2 ** 12
 
 /** ONNX lists all leading pads, then all trailing ones. */
 export function pairsOf(pads: readonly number[]): [number, number][] {
@@ -64,6 +66,7 @@ const convTransposeOf: Handler = (c) => {
   const auto = c.string('auto_pad', 'NOTSET')
   const given = c.ints('pads') ?? [...kernel, ...kernel].map(() => 0)
   const same = auto === 'SAME_UPPER' || auto === 'SAME_LOWER'
+  c.requireLength('pads', given, 2 * kernel.length)
   const extents = wanted ?? (same ? kernel.map((_, i) => (x.shape[i + 2] ?? 0) * (stride[i] ?? 1)) : undefined)
   // What the extents leave over is padding: the odd element goes after for SAME_UPPER, else before.
   const padding = kernel.map((k, i): [number, number] => {
@@ -169,9 +172,16 @@ const col2Im: Handler = (c) => {
   const stride = c.ints('strides') ?? kernel.map(() => 1)
   const dilation = c.ints('dilations') ?? kernel.map(() => 1)
   const pads = pairsOf(c.ints('pads') ?? [...kernel, ...kernel].map(() => 0))
+  c.requireShape(x.shape.length === 3, x.shape, 'the input')
+  c.requireLength('block_shape', kernel, image.length)
+  c.requireLength('strides', stride, image.length)
+  c.requireLength('dilations', dilation, image.length)
+  c.requireLength('pads', pads.flat(), 2 * image.length)
   const [batch = 1, rows = 1] = x.shape
   const cells = kernel.reduce((a, b) => a * b, 1)
   const channels = rows / cells
+  c.requireShape(Number.isInteger(channels), x.shape, `the input of blocks [${kernel.join(', ')}]`)
+  if (cells > maxCells) c.fail(`its blocks have more than ${maxCells} elements`)
   const positions = image.map(
     (d, i) =>
       Math.floor(
