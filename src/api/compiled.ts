@@ -10,6 +10,9 @@ import type { Device, DeviceName } from './device.ts'
 import { largestOf, withLargest } from './largest.ts'
 import { giveWeight, takeWeight } from './reclaim.ts'
 
+/** What a program weighs at least: its modules, and what the engine compiles of them, are not on the engine's accounts either. */
+const programBytes = 1 << 20
+
 /** A device of a backend, the description of its target, and what it cannot run (nothing unless given). */
 export function createCompiledDevice(
   name: DeviceName,
@@ -53,7 +56,7 @@ export function createCompiledDevice(
       const { executable, compiled } = made
       const { program, report } = compiled
       // Functions that nobody refers to any more are collected when the engine sees their memory.
-      let weight = takeWeight(executable.residentBytes)
+      let weight = takeWeight(Math.max(executable.residentBytes, programBytes))
       const calls = callsHost(program)
       let running = false
       let hasBegun = false

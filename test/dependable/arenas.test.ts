@@ -118,6 +118,16 @@ test('a lazy program that its own kernel asks for', () => {
   expect(inner).toBe(512 + 128)
 })
 
+test('a program weighs on the engine, however little it holds', () => {
+  const device = openWasm(1)
+  const x = s.ones([4])
+  const before = process.memoryUsage().external
+  const functions = Array.from({ length: 60 }, (_, i) => s.jit((a: s.Tensor) => a.mul(i), { device }))
+  for (const f of functions) f(x)
+  expect(process.memoryUsage().external - before).toBeGreaterThan(30 << 20)
+  for (const f of functions) f.dispose()
+})
+
 test('weights are address space, not memory of the C library', () => {
   const bytes = 2 << 20
   const before = process.memoryUsage()
