@@ -16,7 +16,8 @@ import { boundScans } from './longScans.ts'
 import { boundOperands, operandLimits } from './operands.ts'
 import { type Budgets, type PlannedGraph, planGraph } from './planGraph.ts'
 import { makeReport } from './report.ts'
-import { checkAssembled, checkStored } from './stored.ts'
+import { checkAssembled, checkStored, isStoredBeyond } from './stored.ts'
+import { writeOutContractions } from './writtenOut.ts'
 
 export interface CompileOptions {
   readonly name?: string
@@ -81,7 +82,13 @@ function compileProgram(
     reuse.donated[i] === true ? 'donated' : reuse.over.includes(i) ? 'perhaps' : undefined,
   )
   const bounded = boundOperands(boundScans(rewritten.graph, target, mode), operandLimits(target))
-  const planned = planGraph(bounded, target, mode, fuse, overwritable, budgets, arenaOf)
+  const plan = (graph: Graph, within: Budgets): PlannedGraph =>
+    planGraph(graph, target, mode, fuse, overwritable, within, arenaOf)
+  // Contractions that memory does not reach are written out where that alone spares storing them.
+  const out = fuse ? writeOutContractions(bounded, target, mode) : []
+  const isBeyond = (graph: Graph): boolean => isStoredBeyond(plan(graph, {}), target)
+  const spared = out.length > 0 && isBeyond(bounded) ? out.find((g) => !isBeyond(g)) : undefined
+  const planned = plan(spared ?? bounded, budgets)
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)
   checkAssembled(name, kept.assembled, kept.plan, target)

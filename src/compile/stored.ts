@@ -25,18 +25,33 @@ function reasonOf(node: Node, graph: Graph, plan: FusionPlan, fuse: boolean): { 
 const failedFusion = ({ to, code, detail }: RefusedMerge): string =>
   `it could not be fused into ${operationOf(to)} (${code}: ${detail})`
 
-/** Throws E_OVERFLOW for the largest of the values that a plan stores, if it is more than the target's memory reaches. */
-export function checkStored(graph: Graph, plan: FusionPlan, target: Machine, fuse: boolean): void {
-  const most = target.mostBytes.value
+/** The largest of the values that a plan stores and the target's memory does not reach. */
+function largestBeyond(
+  graph: Graph,
+  plan: FusionPlan,
+  target: Machine,
+): { readonly node: Node; readonly bytes: number } | undefined {
   let largest: { readonly node: Node; readonly bytes: number } | undefined
   for (const node of [...graph.params, ...plan.groups.flatMap(storedBy)]) {
     const bytes = storedBytes(node, plan.bits)
-    if (bytes > most && bytes > (largest?.bytes ?? 0)) largest = { node, bytes }
+    if (bytes > target.mostBytes.value && bytes > (largest?.bytes ?? 0)) largest = { node, bytes }
   }
+  return largest
+}
+
+/** Whether a plan stores a value beyond what the target's memory reaches. */
+export const isStoredBeyond = (
+  planned: { readonly graph: Graph; readonly plan: FusionPlan },
+  target: Machine,
+): boolean => largestBeyond(planned.graph, planned.plan, target) !== undefined
+
+/** Throws E_OVERFLOW for the largest of the values that a plan stores, if it is more than the target's memory reaches. */
+export function checkStored(graph: Graph, plan: FusionPlan, target: Machine, fuse: boolean): void {
+  const largest = largestBeyond(graph, plan, target)
   if (largest === undefined) return
   throw tooLarge({
     ...largest,
-    most,
+    most: target.mostBytes.value,
     holder: `the target ${target.name}`,
     ...reasonOf(largest.node, graph, plan, fuse),
   })

@@ -92,6 +92,8 @@ function splitRows(a: Analysis): Split | Refused {
   }
   if (split.size === 0) return whole
   const read = [...a.body.loads.values()].reduce((n, x) => n + sizeOf(x.shape) * dtypeBytes(x.node.dtype), 0)
+  // What cannot be stored in parts either is folded by one program.
+  if (partial > a.target.mostBytes.value) return whole
   if (partial * 8 > read)
     return refuse('partials-too-large', `${partial} bytes of partial results against ${read} read`)
   if (!mayCut(a, split, axes)) return refuse('unaligned-output', 'a result beside a cut reduction lacks its axes')
