@@ -22,6 +22,8 @@ export {
   visitAtoms,
 } from './form.ts'
 
+import { gcd } from './gcd.ts'
+
 /** The terms of a sum. */
 function sumOf(a: readonly Term[], b: readonly Term[]): readonly Term[] {
   if (a.length === 0) return b
@@ -111,7 +113,6 @@ function splitMultiples(e: Expr, by: number): { quotient: Expr; rest: Expr } {
 
 /** Greatest divisor of `by` and of every coefficient and the offset. */
 function commonDivisor(e: Expr, by: number): number {
-  const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b))
   let g = by
   for (const t of e.terms) g = gcd(g, t.coef)
   return gcd(g, e.offset)

@@ -4,12 +4,11 @@
  * what is packed, by the lowering, which chooses blocks, and by the verifier.
  */
 import { type Expr, flatten, valuesOf } from '../index/expr.ts'
+import { gcd } from '../index/gcd.ts'
 import type { GridAxis, KernelParam, KernelPart, Stmt, StoreStmt } from './ir.ts'
 
 /** By axis, what its block must be a multiple of unless one program holds the whole axis; axes left out are cut anywhere. */
 export type WholeByteBlocks = Map<string, number>
-
-const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b))
 
 /**
  * How the axes of a store at row-major position `flat` of `elements` elements may be cut. Going outwards from the contiguous

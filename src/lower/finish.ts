@@ -1,10 +1,10 @@
 /** Finishing stages of folds that blocks of a matrix product's result cut: partial results are folded, what follows is computed. */
 import * as ix from '../index/expr.ts'
+import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import { liveLets } from '../kernel/walk.ts'
 import type { Body, BodyStore } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
-import { foldAxes } from '../plan/split.ts'
 import type { Machine } from '../target/machine.ts'
 import { parallelGrid, reductionPoints } from './blocks.ts'
 import { kernelOf, recompute, zeroOf } from './kernelOf.ts'
@@ -83,7 +83,7 @@ export function finishingStages(
       lets,
       stores,
     }
-    const reduced = new Set(lets.flatMap(foldAxes))
+    const reduced = new Set(lets.flatMap(foldOrScanAxes))
     const named = new Set(stores.flatMap((s) => s.index.flatMap((e) => [...ix.axesOf(e)])))
     const roles: Roles = {
       kind: 'reduction',

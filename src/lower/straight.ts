@@ -2,11 +2,12 @@
 import { invariant } from '../diagnostics/errors.ts'
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
+import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt, StoreStmt, ValueId } from '../kernel/ir.ts'
 import { liveLets } from '../kernel/walk.ts'
 import type { Body, BodyStore } from '../plan/body.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
-import { dependsOn, foldAxes } from '../plan/split.ts'
+import { dependsOn } from '../plan/split.ts'
 import type { Machine } from '../target/machine.ts'
 import { computeDType } from '../types/dtype.ts'
 import { elementPoints, mostLines, parallelGrid, reductionPoints } from './blocks.ts'
@@ -150,7 +151,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
     lets: [...again, ...finishLets],
     stores: body.stores.filter((s) => after.has(s.value)),
   }
-  const folded = new Set(finishLets.flatMap(foldAxes))
+  const folded = new Set(finishLets.flatMap(foldOrScanAxes))
   const finishNames = axesUsed(finishBody.lets, [])
   const names = ({ index }: Pick<BodyStore, 'index'>, a: string): boolean => index.some((e) => ix.axesOf(e).has(a))
   const finishRoles: Roles = {

@@ -2,6 +2,7 @@
 
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
+import { gcd } from '../index/gcd.ts'
 import { longestAxis32 } from '../kernel/indexType.ts'
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
 import { isPosition } from '../kernel/positions.ts'
@@ -54,7 +55,6 @@ function collapsible(body: Body, outer: string, inner: string, extent: number): 
 
 /** What an expression has in common with its shifted and scaled forms: a bound on one bounds them all. */
 function direction(e: Expr): string {
-  const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b))
   const scale = e.terms.reduce((g, t) => gcd(g, t.coef), 0) || 1
   return e.terms.map((t) => `${t.coef / scale}*${ix.atomKey(t.atom)}`).join('+')
 }

@@ -2,12 +2,14 @@
  * The depth of a matrix product cut into parts: where the result has few blocks and the depth is long, each part of the
  * depth is a program of its own; a finishing stage adds their results and computes what follows.
  */
+
+import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
 import { farBandwidth, movingSeconds } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { columnTarget, leastRows, type MatrixRole } from './beside.ts'
 import { pointsOf, tensorBytes } from './body.ts'
-import { type Analysis, canFinish, foldAxes, follows } from './split.ts'
+import { type Analysis, canFinish, follows } from './split.ts'
 
 /** An axis of the depth, and the number of equal parts it is cut into. */
 export interface DepthParts {
@@ -21,7 +23,7 @@ export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefi
   const dot = lets.get(matrix.id)
   if (mode === 'strict' || matrix.riding.size > 0 || dot === undefined) return undefined
   const cut = new Set([matrix.id])
-  const apart = body.lets.some((l) => foldAxes(l).length > 0 && l.id !== matrix.id)
+  const apart = body.lets.some((l) => foldOrScanAxes(l).length > 0 && l.id !== matrix.id)
   const late = body.stores.every((s) => s.value === matrix.id || isAfter(lets.get(s.value), cut, lets))
   if (apart || !late || body.stores.some((s) => s.node.dtype === 'bool') || !canFinish(a, cut)) return undefined
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)

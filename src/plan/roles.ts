@@ -3,6 +3,7 @@
  * program must hold them whole; reduced axes end in a reduction; the rest are parallel. Below planner and lowering alike.
  */
 import * as ix from '../index/expr.ts'
+import { foldOrScanAxes, isFoldOrScan } from '../kernel/folds.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { streamedSum } from '../kernel/streams.ts'
@@ -16,7 +17,7 @@ import { type Body, type BodyStore, heldPoints, pointsOf, storedTensors } from '
 import { depthParts } from './depth.ts'
 import { tooMuchHeld } from './held.ts'
 import { type Refused, refuse } from './refusal.ts'
-import { foldAxes, follows, type SplitBy, splitReductions } from './split.ts'
+import { follows, type SplitBy, splitReductions } from './split.ts'
 
 export interface Roles {
   readonly kind: 'elementwise' | 'reduction' | 'matrix'
@@ -34,8 +35,6 @@ export interface Roles {
   /** Times a program goes through rows that do not stay resident. */
   readonly passes?: number
 }
-
-const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'scan' || l.op.kind === 'dot'
 
 /** The roles of a dot's axes when a register-blocked matrix product serves it. */
 export function matrixRole(
@@ -123,7 +122,7 @@ export function analyse(
   const reduced = new Set<string>()
   for (const l of body.lets) {
     let mine: ReadonlySet<string> | undefined
-    let has = isFold(l)
+    let has = isFoldOrScan(l)
     if (folds.size > 0)
       for (const o of operandsOf(l.op)) {
         has ||= folds.has(o)
@@ -131,7 +130,7 @@ export function analyse(
       }
     if (!has) continue
     folds.add(l.id)
-    const own = foldAxes(l)
+    const own = foldOrScanAxes(l)
     if (mine !== undefined) {
       for (const a of l.axes) if (mine.has(a)) row.add(a)
       for (const a of own) if (mine.has(a)) row.add(a)
@@ -222,7 +221,7 @@ function chunksOf(
   const chunks = new Map<string, number>()
   let others = false
   for (const l of body.lets) {
-    if (!isFold(l)) continue
+    if (!isFoldOrScan(l)) continue
     const node = body.origin.get(l.id)
     const chunk = node?.op === 'scan' && l.op.kind === 'scan' ? node.attrs.chunk : undefined
     if (chunk === undefined || l.op.kind !== 'scan') others = true
@@ -275,8 +274,8 @@ function heldPieces(
     if (s.pieces.some((a) => rows.has(a))) whole.add(s.node)
     for (const id of ancestorsOf([s.value], lets)) {
       const l = lets.get(id)
-      if (l === undefined || !isFold(l)) continue
-      const own = [...l.axes, ...foldAxes(l)]
+      if (l === undefined || !isFoldOrScan(l)) continue
+      const own = [...l.axes, ...foldOrScanAxes(l)]
       if (s.pieces.some((a) => !own.includes(a))) whole.add(s.node)
     }
   }
@@ -308,7 +307,7 @@ function passesOver(
   }
   let passes = 1
   for (const l of body.lets) {
-    const folds = foldAxes(l).some((a) => row.has(a))
+    const folds = foldOrScanAxes(l).some((a) => row.has(a))
     const below = (folds ? beforeAnchor(l) : undefined) ?? depthOf(operandsOf(l.op))
     if (folds) passes = Math.max(passes, below + 1)
     depth.set(l.id, folds ? below + 1 : below)
@@ -323,7 +322,7 @@ function passesOver(
 function foldsAcross(body: Body, row: ReadonlySet<string>): boolean {
   const sets = new Set<string>()
   for (const l of body.lets) {
-    const axes = foldAxes(l).filter((a) => row.has(a))
+    const axes = foldOrScanAxes(l).filter((a) => row.has(a))
     if (axes.length > 0) sets.add(axes.sort().join())
   }
   return sets.size > 1

@@ -2,6 +2,8 @@
  * Reductions that are cut: the kernel stores partial results and a finishing stage makes them whole. Needed where too few
  * programs would remain, or where rows stand below a reduction over rows.
  */
+
+import { foldOrScanAxes } from '../kernel/folds.ts'
 import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../kernel/ir.ts'
 import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
@@ -37,10 +39,6 @@ export interface Analysis {
 
 type Split = { readonly ok: true; readonly split: ReadonlySet<ValueId>; readonly splitBy: SplitBy | undefined }
 
-/** Axes a statement folds away (or runs along). */
-export const foldAxes = (l: LetStmt): readonly string[] =>
-  l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : l.op.kind === 'scan' ? [l.op.axis] : []
-
 const whole: Split = { ok: true, split: new Set(), splitBy: undefined }
 
 export function splitReductions(a: Analysis): Split | Refused {
@@ -73,7 +71,7 @@ function mayCut(a: Analysis, split: ReadonlySet<ValueId>, axes: ReadonlySet<stri
     return split.has(id) || (l !== undefined && follows(l, split, a.lets))
   }
   return (
-    a.body.lets.every((l) => later(l.id) || !foldAxes(l).some((x) => axes.has(x))) &&
+    a.body.lets.every((l) => later(l.id) || !foldOrScanAxes(l).some((x) => axes.has(x))) &&
     a.body.stores.every((s) => later(s.value) || a.aligned(s, axes))
   )
 }

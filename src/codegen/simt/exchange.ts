@@ -3,9 +3,10 @@
  * then the blocks of a cluster, each pushing its result into the shared memory of the others. Folds that are ready together share
  * barriers. The order is fixed and the same in every block.
  */
+
+import { foldAxes } from '../../kernel/folds.ts'
 import { type Accumulator, fromKeys, keysOf } from './accumulator.ts'
 import { exchangeInCluster } from './exchangeInCluster.ts'
-import { foldAxes } from './facts.ts'
 import { add, type Block, bin, type Ex, int, mul, when } from './ir.ts'
 import {
   allotter,

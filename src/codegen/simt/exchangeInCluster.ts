@@ -2,8 +2,9 @@
  * Merging partial results over the blocks of a cluster: each block pushes what it has folded into the shared memory of the others,
  * where a meeting counts the bytes that land (dialects/cudaCluster.ts).
  */
+
+import { foldAxes } from '../../kernel/folds.ts'
 import type { Accumulator } from './accumulator.ts'
-import { foldAxes } from './facts.ts'
 import {
   add,
   type Block,

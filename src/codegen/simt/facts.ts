@@ -1,10 +1,9 @@
 /** What index expressions say of memory: strides within groups of neighbouring indices, alignment, axes of statements. */
 import { addConst, axesOf, type Expr, flatten, valuesOf } from '../../index/expr.ts'
+import { gcd } from '../../index/gcd.ts'
 import type { Predicate } from '../../index/predicate.ts'
 import { startOf } from '../../kernel/axes.ts'
-import type { LetStmt, Stmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
-
-const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b))
+import type { Stmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 
 /** Divisors known of coordinates: by axis (or NAME.start), a number that divides its every value. */
 export type Alignment = (name: string) => number
@@ -116,11 +115,6 @@ export const storeValues = (s: StoreStmt): ValueId[] => [
   ...(s.maskValue === undefined ? [] : [s.maskValue]),
   ...[...s.index, ...s.mask.map((b) => b.expr)].flatMap((e) => [...valuesOf(e)]),
 ]
-
-/** The axes an operation folds. */
-export function foldAxes(l: LetStmt): readonly string[] {
-  return l.op.kind === 'reduce' || l.op.kind === 'dot' ? l.op.axes : []
-}
 
 /** Row-major position of an access. */
 export const flatIndex = (index: readonly Expr[], shape: readonly number[]): Expr => flatten(index, shape)

@@ -5,6 +5,7 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { axis, axis as axisExpr, type Expr, flatten, sub as subExpr } from '../../index/expr.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import { typeOfExpr } from '../../kernel/indexType.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
@@ -13,7 +14,6 @@ import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { type Accumulator, combinerOf } from './accumulator.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
 import { exchange, exchangeAdditions } from './exchange.ts'
-import { foldAxes } from './facts.ts'
 import {
   add,
   and,

@@ -5,12 +5,11 @@
  */
 import { axesOf as axesIn } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
+import { foldAxes, isFoldOrScan } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { foldAxes, storeValues } from './facts.ts'
+import { storeValues } from './facts.ts'
 import type { Part } from './part.ts'
 import type { Scope } from './scope.ts'
-
-const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'dot' || l.op.kind === 'scan'
 
 /**
  * Folds that every use of a load's value needs besides; `list`: the values of the statement list that the load stands in. Only folds
@@ -55,7 +54,7 @@ export function foldsBefore(
       if (!operands.includes(id)) continue
       if (!list.has(l.id)) return undefined
       const folds = union(operands)
-      const later = folds.size > 0 || isFold(l) || l.op.kind === 'stage' ? folds : ofUses(l.id)
+      const later = folds.size > 0 || isFoldOrScan(l) || l.op.kind === 'stage' ? folds : ofUses(l.id)
       if (later === undefined || later.size === 0) return undefined
       meet(later)
     }

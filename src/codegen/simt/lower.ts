@@ -4,12 +4,13 @@
  * for registers become passes over it.
  */
 import { invariant } from '../../diagnostics/errors.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { isPosition } from '../../kernel/positions.ts'
 import type { Accumulator } from './accumulator.ts'
 import { readAhead } from './ahead.ts'
 import { mergeEx, roundTo } from './arith.ts'
-import { allStmts, foldAxes, storeValues } from './facts.ts'
+import { allStmts, storeValues } from './facts.ts'
 import { accumulate, isBatched, makeAccumulator, openAccumulator, termsOf } from './fold.ts'
 import type { Block } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'

@@ -2,10 +2,11 @@
  * Moments: what a streaming sum of polynomials in x - d carries beside itself (src/kernel/moments.ts), in registers of each thread.
  * Terms are taken against a mean of x that the thread has met; when that moves the sums move by their Taylor series.
  */
+
+import { foldAxes } from '../../kernel/folds.ts'
 import { keyOf, type Moments, type Polynomial } from '../../kernel/moments.ts'
 import type { Accumulator } from './accumulator.ts'
 import { mergeEx, scalarEx } from './arith.ts'
-import { foldAxes } from './facts.ts'
 import { eachKept, termNumber } from './fold.ts'
 import { add, type Block, bin, type Ex, int, lit, mul, neg, select, v } from './ir.ts'
 import type { Point } from './point.ts'

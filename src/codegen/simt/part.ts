@@ -1,6 +1,7 @@
 /** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
 import { valuesOf } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import { axisType, type IndexType } from '../../kernel/indexType.ts'
 import {
   type KernelParam,
@@ -14,7 +15,7 @@ import {
 } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
 import type { SimtMachine } from '../../target/simt.ts'
-import { allStmts, foldAxes, storeAxes, storeValues } from './facts.ts'
+import { allStmts, storeAxes, storeValues } from './facts.ts'
 import { type Product, productOf } from './product.ts'
 import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 

@@ -3,11 +3,12 @@
  * one for each store that is walked in order. Here it is gathered what they have to suit; layout.ts chooses.
  */
 import { asAxis } from '../../index/expr.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { contiguityOf } from './contiguity.ts'
-import { allStmts, foldAxes, storeValues } from './facts.ts'
+import { allStmts, storeValues } from './facts.ts'
 import { chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
 import type { Part } from './part.ts'
 import { productLayout } from './product.ts'

@@ -5,6 +5,7 @@
  * stands in memory. A thread reads only words that it loaded itself, so that none of this needs a barrier.
  */
 import { axesOf as axesIn, valuesOf } from '../../index/expr.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import {
   forGroups,
@@ -17,7 +18,7 @@ import {
   threadBytes,
   type WideRead,
 } from './ahead.ts'
-import { allStmts, foldAxes } from './facts.ts'
+import { allStmts } from './facts.ts'
 import { wordType } from './fields.ts'
 import { add, type Block, bin, cast, type Ex, indexConstantOf, int, isYes, least, lit, lt, mul, sub, v } from './ir.ts'
 import { positionOf } from './memory.ts'

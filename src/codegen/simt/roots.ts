@@ -3,8 +3,8 @@
  * loop over chunks of whatever needs it: a fold over the axis, a store, a filling. Those are the roots (schedule.ts emits them).
  */
 import { invariant } from '../../diagnostics/errors.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { foldAxes } from './facts.ts'
 import type { Block } from './ir.ts'
 import type { Item } from './items.ts'
 import type { Schedule } from './schedule.ts'

@@ -5,11 +5,12 @@
  * terms are taken against, and exchanged. Beside a sum the anchor is a mean of what the thread met, and sums move with their
  * moments (moments.ts). Sums under way may stand in several accumulators (running.ts), which are rescaled alike; one of them moves for all.
  */
+
+import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { type Streamed, streamedSum } from '../../kernel/streams.ts'
 import { type Accumulator, combinerOf } from './accumulator.ts'
 import { scalarEx } from './arith.ts'
-import { foldAxes } from './facts.ts'
 import { add, type Block, bin, bitcast, type Ex, eq, int, lit, sub, v, when, yes } from './ir.ts'
 import { type Carried, type Counts, meanOf, moveMoments, openCounts, openMoments } from './moments.ts'
 import { Point } from './point.ts'

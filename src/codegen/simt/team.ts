@@ -5,10 +5,11 @@
  * stores that walk in order) stays in one, and so do rows that loops go over.
  */
 
+import { foldAxes, isFold } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { statementSeconds } from '../../schedule/price.ts'
 import type { SimtMachine } from '../../target/simt.ts'
-import { foldAxes, storeValues } from './facts.ts'
+import { storeValues } from './facts.ts'
 import { type Layout, registersOf } from './layout.ts'
 import type { Part } from './part.ts'
 import { mainLayout, rowAxes } from './partLayout.ts'
@@ -100,8 +101,6 @@ function teamForWork(part: Part, programs: number, layout: Layout, machine: Simt
   }
   return best?.team
 }
-
-const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'dot'
 
 const foldsOf = (part: Part): LetStmt[] => [...part.lets.values()].filter(isFold)
 

@@ -12,7 +12,7 @@ import {
   lanePattern,
   predicateElement,
   predicateLanes,
-} from './lane_index.ts'
+} from './laneIndex.ts'
 import {
   allocReg,
   assignReg,

@@ -6,7 +6,7 @@ import { strictChunk } from '../../scalar/summation.ts'
 import { computeDType, type DType, isFloat, isWide } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
 import { ExtremeNotes } from './extremes.ts'
-import { exprElement, exprLanes } from './lane_index.ts'
+import { exprElement, exprLanes } from './laneIndex.ts'
 import {
   assignReg,
   copyReg,

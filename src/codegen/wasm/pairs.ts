@@ -7,6 +7,7 @@
 import type { Expr } from '../../index/expr.ts'
 import * as ix from '../../index/expr.ts'
 import { substitutePredicate } from '../../index/predicate.ts'
+import { isFoldOrScan } from '../../kernel/folds.ts'
 import {
   type KernelAxis,
   type KernelParam,
@@ -55,8 +56,6 @@ function pairOf(part: KernelPart, params: ReadonlyMap<string, KernelParam>): Pai
   }
   return undefined
 }
-
-const isFold = (l: LetStmt): boolean => l.op.kind === 'reduce' || l.op.kind === 'dot' || l.op.kind === 'scan'
 
 function joinPair(part: KernelPart, pair: Pair, params: ReadonlyMap<string, KernelParam>): KernelPart | undefined {
   const { outer, inner, joined } = pair
@@ -165,7 +164,7 @@ class Copier {
   private copy(l: LetStmt): ValueId | undefined {
     const { op } = l
     if (op.kind === 'at' || op.kind === 'stage') return undefined
-    if (isFold(l) || this.isDear(l)) return this.read(l)
+    if (isFoldOrScan(l) || this.isDear(l)) return this.read(l)
     const operands = new Map<ValueId, ValueId>()
     for (const o of operandsOf(op)) {
       const copy = this.of(o)

@@ -5,7 +5,7 @@ import { combinerOp } from '../../scalar/ops.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { bytePosition, maskBits, maskElement, maskVaries } from './access.ts'
 import type { Local } from './builder.ts'
-import { addressOf, forValidLanes, laneAddresses, laneLocal, lanePattern } from './lane_index.ts'
+import { addressOf, forValidLanes, laneAddresses, laneLocal, lanePattern } from './laneIndex.ts'
 import {
   assignReg,
   emitExtractLane,

@@ -1,0 +1,2 @@
+/** Greatest common divisor of two integers, not negative; of 0 and b, |b|. */
+export const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b))
