@@ -10,7 +10,7 @@ import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
 import { callSite } from './callsite.ts'
-import { boundTo, evaluateNodes, leafOf, pendingSize, readersOf, wasRead } from './lazy.ts'
+import { boundTo, eldestOf, evaluateNodes, leafOf, pendingSize, Readers, wasRead } from './lazy.ts'
 import { isScalar, notOperand } from './options.ts'
 import { isOutermost, placed, within, withPlace } from './place.ts'
 import { track } from './scope.ts'
@@ -34,7 +34,28 @@ export type State =
 const pending = new Set<WeakRef<TensorCore>>()
 let sweepAt = 256
 
-function addPending(t: TensorCore): WeakRef<TensorCore> {
+/** Who waits for which storages, as long as the task at hand lasts: longer, it would hold what nobody else does. */
+let readers: Readers<TensorCore> | undefined
+
+function readersSince(since: number): Readers<TensorCore> {
+  if (readers !== undefined && readers.since <= since) return readers
+  // Asked for older values than before: more will follow.
+  const made = new Readers<TensorCore>(readers === undefined ? since : 0)
+  if (readers === undefined)
+    queueMicrotask(() => {
+      readers = undefined
+    })
+  for (const ref of pending) {
+    const t = ref.deref()
+    const state = t === undefined ? undefined : read(t)
+    if (t !== undefined && state?.kind === 'lazy') made.add(state.node, t)
+  }
+  readers = made
+  return made
+}
+
+function addPending(t: TensorCore, node: Node): WeakRef<TensorCore> {
+  readers?.add(node, t)
   const ref = new WeakRef(t)
   pending.add(ref)
   if (pending.size > sweepAt) {
@@ -60,7 +81,7 @@ export abstract class TensorCore {
     this.shape = shape
     this.dtype = dtype
     this.#state = state
-    if (state.kind === 'lazy') this.#pending = addPending(this)
+    if (state.kind === 'lazy') this.#pending = addPending(this, state.node)
     track(this)
   }
 
@@ -96,16 +117,7 @@ export const stateOf = (t: TensorCore): State => read(t)
 /** Evaluates what is still pending and reads a storage. */
 function settle(storage: Storage): void {
   if (pending.size === 0 || !wasRead(storage)) return
-  const waiting = [...pending].flatMap((ref) => {
-    const t = ref.deref()
-    const state = t === undefined ? undefined : read(t)
-    return t !== undefined && state?.kind === 'lazy' ? [{ t, node: state.node }] : []
-  })
-  const needs = readersOf(
-    storage,
-    waiting.map((w) => w.node),
-  )
-  evaluateAll(waiting.filter((_, i) => needs[i] === true).map((w) => w.t))
+  evaluateAll(readersSince(eldestOf(storage)).of(storage))
 }
 
 /** One tensor less holds a storage; the last one frees it. */
@@ -191,7 +203,7 @@ export function tracing<R>(
   body: (trace: TensorTrace) => R,
 ): { readonly trace: TensorTrace; readonly result: R } {
   const outer = activeTrace
-  const trace: TensorTrace = new Trace<TensorCore>(purpose, outer)
+  const trace: TensorTrace = placed(() => new Trace<TensorCore>(purpose, outer))
   activeTrace = trace
   try {
     return { trace, result: trace.run(() => body(trace)) }

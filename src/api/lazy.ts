@@ -19,6 +19,8 @@ import { retain, Storage } from './storage.ts'
 /** Nodes whose value is known: leaves, and evaluated nodes that other pending graphs still refer to. */
 const bindings = new WeakMap<Node, Storage>()
 const leaves = new WeakMap<Storage, Node>()
+/** The node that a storage was computed for. Nodes hold what they were computed from, so values do not hold them. */
+const computed = new WeakMap<Storage, WeakRef<Node>>()
 /** The least id of the nodes bound to a storage: older nodes cannot depend on it. */
 const eldest = new WeakMap<Storage, number>()
 
@@ -76,32 +78,57 @@ export function pendingSize(...nodes: readonly Node[]): number {
   return pending.some(runsAtOnce) ? Number.POSITIVE_INFINITY : pending.length
 }
 
-/** Which of the nodes need a storage to be evaluated. One walk for all; nodes older than the storage's are not entered. */
-export function readersOf(storage: Storage, nodes: readonly Node[]): boolean[] {
-  const from = eldest.get(storage)
-  if (from === undefined) return nodes.map(() => false)
-  const answers = new Map<Node, boolean>()
-  /** The answer that needs no walk. */
-  const known = (n: Node): boolean | undefined => {
-    if (n.id < from) return false
-    const bound = bindings.get(n)
-    return bound === undefined ? answers.get(n) : bound === storage
+/** The least id of the nodes that stand for a storage. It was read (`wasRead`). */
+export const eldestOf = (storage: Storage): number => eldest.get(storage) ?? 0
+
+/**
+ * Who waits for which storages: holders of pending nodes, found upwards from what stands for a storage. It grows with what waits, so
+ * that disposing of many values takes one walk over all; nodes older than `since` are not entered.
+ */
+export class Readers<Holder> {
+  readonly since: number
+  private readonly users = new Map<Node, Node[]>()
+  private readonly entered = new Set<Node>()
+  private readonly holders = new Map<Node, { readonly holder: Holder; readonly at: number }[]>()
+  private added = 0
+
+  constructor(since: number) {
+    this.since = since
   }
-  for (const root of nodes) {
-    if (known(root) !== undefined) continue
-    const stack = [{ node: root, next: 0 }]
-    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
-      const input = top.node.inputs[top.next++]
-      if (input === undefined) {
-        answers.set(
-          top.node,
-          top.node.inputs.some((n) => known(n) === true),
-        )
-        stack.pop()
-      } else if (known(input) === undefined) stack.push({ node: input, next: 0 })
+
+  add(node: Node, holder: Holder): void {
+    const entry = { holder, at: this.added++ }
+    const beside = this.holders.get(node)
+    if (beside === undefined) this.holders.set(node, [entry])
+    else beside.push(entry)
+    const stack = [node]
+    for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+      if (n.id < this.since || this.entered.has(n)) continue
+      this.entered.add(n)
+      if (bindings.has(n)) continue
+      for (const input of new Set(n.inputs)) {
+        const users = this.users.get(input)
+        if (users === undefined) this.users.set(input, [n])
+        else users.push(n)
+        stack.push(input)
+      }
     }
   }
-  return nodes.map((n) => known(n) === true)
+
+  /** Holders of nodes that need a storage to be evaluated, in the order in which they were added. */
+  of(storage: Storage): Holder[] {
+    const found: { readonly holder: Holder; readonly at: number }[] = []
+    const seen = new Set<Node>()
+    const stack = [leaves.get(storage), computed.get(storage)?.deref()].filter((n) => n !== undefined)
+    for (let n = stack.pop(); n !== undefined; n = stack.pop())
+      for (const user of this.users.get(n) ?? []) {
+        if (seen.has(user) || bindings.has(user)) continue
+        seen.add(user)
+        found.push(...(this.holders.get(user) ?? []))
+        stack.push(user)
+      }
+    return found.sort((a, b) => a.at - b.at).map((x) => x.holder)
+  }
 }
 
 /** Programs kept for the next evaluation of the same structure: their number, and the bytes they hold together. */
@@ -236,6 +263,8 @@ function computeNodes(roots: readonly Node[]): void {
   roots.forEach((n, i) => {
     const buffer = outputs[i]
     invariant(buffer !== undefined, 'a program with too few outputs')
-    bind(n, Storage.ofBuffer(device, buffer, n.shape, n.dtype))
+    const storage = Storage.ofBuffer(device, buffer, n.shape, n.dtype)
+    computed.set(storage, new WeakRef(n))
+    bind(n, storage)
   })
 }

@@ -18,11 +18,16 @@ export interface Purpose {
   readonly differentiated?: boolean
 }
 
+/** Functions traced inside one another, at most: graphs nest as deep, and passes over them recurse. */
+const maxNesting = 64
+
 /** One run of a function under `jit` or a transform. `Captured` stands for the tensors it closes over. */
 export class Trace<Captured extends object> {
   readonly purpose: Purpose
   /** The trace in which this one runs. */
   readonly outer: Trace<Captured> | undefined
+  /** Traces around this one. */
+  readonly depth: number
   readonly params: NodeOf<'param'>[] = []
   /** Tensors closed over, in the order of their parameters, which follow the arguments'. */
   readonly captured: Captured[] = []
@@ -34,6 +39,15 @@ export class Trace<Captured extends object> {
   constructor(purpose: Purpose, outer: Trace<Captured> | undefined) {
     this.purpose = purpose
     this.outer = outer
+    this.depth = outer === undefined ? 0 : outer.depth + 1
+    if (this.depth >= maxNesting)
+      throw new UserError(
+        'E_STRUCTURE',
+        `functions that are traced nest deeper than ${maxNesting}, here for ${purpose.name}`,
+        {
+          help: 'write what calls itself as a loop: foriLoop or scan over what changes, or a loop of the language',
+        },
+      )
   }
 
   /** Whether the traced function is still running. */

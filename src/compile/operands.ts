@@ -40,9 +40,17 @@ const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype })
 interface Reach {
   readonly branches: number
   readonly views: number
+  /** Reshapes among the views that are more than axes of extent 1: each may double the index maps. */
+  readonly regroupings: number
 }
 
-const here: Reach = { branches: 1, views: 0 }
+const here: Reach = { branches: 1, views: 0, regroupings: 0 }
+
+/** Regroupings that views may lead through: with one more in each step, index maps of 2^10 times the letters. */
+const mostRegroupings = 10
+
+const core = (n: Node): string => n.shape.filter((d) => d !== 1).join()
+const regroups = (n: Node): boolean => n.op === 'reshape' && n.inputs.some((x) => core(x) !== core(n))
 
 /** Times the branches of one concatenation that views may lead to: how many of them a kernel takes its ranges decide. */
 const viewShare = 4
@@ -52,16 +60,17 @@ export function boundOperands(graph: Graph, limits: OperandLimits): Graph {
   const reaches = new Map<Node, Reach>()
   const reachOf = (n: Node): Reach => reaches.get(n) ?? here
   const through = (n: Node, inputs: readonly Node[]): Reach => {
-    let [branches, views] = [0, 0]
+    let [branches, views, regroupings] = [0, 0, 0]
     for (const x of n.op === 'concat' ? inputs : inputs.slice(0, 1)) {
       const r = reachOf(x)
       branches += r.branches
       views = Math.max(views, r.views)
+      regroupings = Math.max(regroupings, r.regroupings)
     }
-    return { branches: Math.max(1, branches), views: views + 1 }
+    return { branches: Math.max(1, branches), views: views + 1, regroupings: regroupings + (regroups(n) ? 1 : 0) }
   }
-  const fits = ({ branches, views }: Reach): boolean =>
-    branches <= viewShare * limits.branches && views <= limits.branches
+  const fits = ({ branches, views, regroupings }: Reach): boolean =>
+    branches <= viewShare * limits.branches && views <= limits.branches && regroupings <= mostRegroupings
   let all = true
   for (const n of nodesOf(graph)) {
     if (familyOf(n) === 'view') reaches.set(n, through(n, n.inputs))

@@ -55,6 +55,7 @@ export class Instances implements Evaluation {
     const key = this.keyOf(index, mask)
     for (const i of this.instances.get(node) ?? []) if (i.key === key) return i.value
     this.tiles.checkDepth(++this.depth)
+    this.tiles.checkIndex(key)
     const id =
       this.region.members.has(node) || isFree(node) ? this.compute(node, index, mask) : this.load(node, index, mask, 0)
     this.depth--

@@ -82,6 +82,9 @@ const unusedShare = 4
 /** Values that wait for one another are that many times the statements of a body at most: views wait, but are no statements. */
 const waitingShare = 2
 
+/** Letters of the index map that a value of several kernels' is evaluated at, at most; those of programs as they are written have hundreds. */
+const longestIndex = 8192
+
 const axisLetters = 'ijklmnpqrstuvwxyzabcdefgh'
 
 export class Tiles {
@@ -238,6 +241,14 @@ export class Tiles {
           'too-many-live-values',
           `more than ${depth} steps to one value, the target takes ${this.most} statements`,
         ),
+      )
+  }
+
+  /** Gives up where index maps grow: each regrouping of an index that was regrouped may double it. */
+  checkIndex(key: string): void {
+    if (this.most < Number.POSITIVE_INFINITY && key.length > longestIndex)
+      throw new Refusal(
+        refuse('too-many-live-values', `an index of ${key.length} letters, a kernel takes up to ${longestIndex}`),
       )
   }
 
