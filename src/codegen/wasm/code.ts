@@ -1,5 +1,6 @@
 /** The vocabulary of function bodies: functions, locals, labels, operands, and fragments of code to be spliced in later. */
 import { Bytes, type WasmType } from './encoder.ts'
+import { Marks } from './slots.ts'
 
 /** A function of the module under construction. */
 export interface FuncRef {
@@ -29,6 +30,7 @@ export type Operand = number | Local | (() => void)
 /** A stretch of self-contained code that stands apart until it is spliced into a body. */
 export class Fragment {
   readonly code = new Bytes(256)
+  readonly marks = new Marks()
   readonly calls: { readonly at: number; readonly target: FuncRef }[] = []
   /** Locals released inside. */
   readonly free = new Map<WasmType, Local[]>()

@@ -6,6 +6,10 @@ const typeCodes = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c, v128: 0x7b } as 
 
 export const typeCode = (t: WasmType): number => typeCodes[t]
 
+/** Bytes of an unsigned LEB128. */
+export const lengthOfU32 = (n: number): number =>
+  n < 2 ** 7 ? 1 : n < 2 ** 14 ? 2 : n < 2 ** 21 ? 3 : n < 2 ** 28 ? 4 : 5
+
 const utf8 = new TextEncoder()
 const scratch = new DataView(new ArrayBuffer(8))
 

@@ -1,7 +1,7 @@
 /** The builder of function bodies: typed instruction names, pooled locals, structured control flow, one pass into bytes. */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Align, Fragment, FuncRef, Label, Local, Operand } from './code.ts'
-import { Bytes, typeCode, type WasmType } from './encoder.ts'
+import { Bytes, lengthOfU32, typeCode, type WasmType } from './encoder.ts'
 import {
   type AtomicOp,
   type LaneOp,
@@ -13,6 +13,7 @@ import {
   type StoreOp,
   type WasmOp,
 } from './opcodes.ts'
+import { Marks, slotsOf } from './slots.ts'
 
 const alignLog2 = { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 } as const satisfies Record<Align, number>
 
@@ -27,6 +28,7 @@ function codeOf(name: string): number {
 /** Emits one function's body. Instructions take their operands from the wasm stack, as in the text format. */
 export class FunctionBuilder {
   private code = new Bytes(1024)
+  private marks = new Marks()
   private readonly locals: WasmType[] = []
   private free = new Map<WasmType, Local[]>()
   private readonly live = new Set<Local>()
@@ -50,15 +52,16 @@ export class FunctionBuilder {
    * own locals: code emitted later may run earlier, so a local must not pass from one to the other.
    */
   into(fragment: Fragment, body: () => void): void {
-    const { code, calls, free, lastSet } = this
+    const { code, marks, calls, free, lastSet } = this
     Object.assign(this, { ...fragment, lastSet: undefined })
     body()
-    Object.assign(this, { code, calls, free, lastSet })
+    Object.assign(this, { code, marks, calls, free, lastSet })
   }
 
   /** Appends a finished fragment's code. */
   splice(fragment: Fragment): void {
     for (const c of fragment.calls) this.calls.push({ at: c.at + this.code.length, target: c.target })
+    this.marks.append(fragment.marks, this.code.length)
     this.code.append(fragment.code)
     this.lastSet = undefined
   }
@@ -91,21 +94,25 @@ export class FunctionBuilder {
   get(l: Local): void {
     if (this.lastSet !== undefined && this.lastSet.end === this.code.length && this.lastSet.index === l.index) {
       this.code.patch(this.lastSet.start, 0x22)
+      this.marks.replace('tee')
       this.lastSet = undefined
       return
     }
+    this.marks.add(this.code.length, 'get', l.index)
     this.code.byte(0x20)
     this.code.u32(l.index)
   }
 
   set(l: Local): void {
     const start = this.code.length
+    this.marks.add(start, 'set', l.index)
     this.code.byte(0x21)
     this.code.u32(l.index)
     this.lastSet = { start, end: this.code.length, index: l.index }
   }
 
   tee(l: Local): void {
+    this.marks.add(this.code.length, 'tee', l.index)
     this.code.byte(0x22)
     this.code.u32(l.index)
   }
@@ -258,11 +265,13 @@ export class FunctionBuilder {
   }
 
   private structured(code: number, result: WasmType | undefined, body: (label: Label) => void): void {
+    this.marks.add(this.code.length, code === 0x03 ? 'loop' : 'block')
     this.code.byte(code)
     this.code.byte(result === undefined ? blockEmpty : typeCode(result))
     this.depth++
     body({ depth: this.depth })
     this.depth--
+    this.marks.add(this.code.length, 'end')
     this.code.byte(0x0b)
     this.lastSet = undefined
   }
@@ -282,6 +291,7 @@ export class FunctionBuilder {
     this.structured(0x04, result, (label) => {
       then(label)
       if (otherwise === undefined) return
+      this.marks.add(this.code.length, 'else')
       this.code.byte(0x05)
       otherwise(label)
     })
@@ -347,19 +357,34 @@ export class FunctionBuilder {
   encode(imports: number): Bytes {
     for (const { at, target } of this.calls)
       this.code.patchU32(at, target.kind === 'import' ? target.index : imports + target.index)
-    const runs: { type: WasmType; n: number }[] = []
-    for (const type of this.locals) {
-      const last = runs.at(-1)
-      if (last !== undefined && last.type === type) last.n++
-      else runs.push({ type, n: 1 })
+    const typeOf = (local: number): WasmType => {
+      const type = this.locals[local - this.params.length]
+      invariant(type !== undefined, `no local ${local}`)
+      return type
     }
+    const { slot, counts } = slotsOf(this.marks, this.params.length, typeOf)
+    const first = new Map<WasmType, number>()
     const out = new Bytes(this.code.length + 16)
-    out.u32(runs.length)
-    for (const r of runs) {
-      out.u32(r.n)
-      out.byte(typeCode(r.type))
+    out.u32(counts.size)
+    let next = this.params.length
+    for (const [type, n] of counts) {
+      first.set(type, next)
+      next += n
+      out.u32(n)
+      out.byte(typeCode(type))
     }
-    out.append(this.code)
+    // The code with its locals under their slots.
+    const code = this.code.view()
+    let done = 0
+    for (const [i, local] of this.marks.local.entries()) {
+      const place = slot.get(local)
+      if (place === undefined) continue
+      const at = (this.marks.at[i] ?? 0) + 1
+      out.bytes(code.subarray(done, at))
+      out.u32((first.get(typeOf(local)) ?? 0) + place)
+      done = at + lengthOfU32(local)
+    }
+    out.bytes(code.subarray(done))
     out.byte(0x0b)
     return out
   }

@@ -1,0 +1,152 @@
+/**
+ * Locals that are never needed at once share a slot. A baseline compiler keeps the state of every local at every branch, so a function of
+ * thousands of them takes a time that grows with their square.
+ *
+ * Code is seen as marks in order: reads and writes of locals, and the structure around them. A local is needed from its first mark to its
+ * last. Loops stretch that: what is written before a loop and used in it is needed until the loop ends, and what some path may read before
+ * it writes (its first write stands in a block that does not hold all of its marks) is needed throughout the loops it stands in. A local's
+ * value is undefined until it is set (`FunctionBuilder.local`).
+ */
+export const markKinds = ['get', 'set', 'tee', 'loop', 'block', 'else', 'end'] as const
+export type MarkKind = (typeof markKinds)[number]
+
+/** Marks in the order of the code. */
+export class Marks {
+  /** For each mark, its position in bytes, its kind, and its local. */
+  readonly at: number[] = []
+  readonly kind: MarkKind[] = []
+  readonly local: number[] = []
+
+  add(at: number, kind: MarkKind, local = -1): void {
+    this.at.push(at)
+    this.kind.push(kind)
+    this.local.push(local)
+  }
+
+  /** The last mark becomes another. */
+  replace(kind: MarkKind): void {
+    this.kind[this.kind.length - 1] = kind
+  }
+
+  /** Appends marks of code that stands some bytes further on. */
+  append(other: Marks, by: number): void {
+    for (const [i, at] of other.at.entries()) this.add(at + by, other.kind[i] ?? 'end', other.local[i])
+  }
+}
+
+interface Region {
+  /** Whether it repeats; else it may be left out. */
+  readonly isLoop: boolean
+  readonly begin: number
+  end: number
+  readonly outer: Region | undefined
+}
+
+interface Span {
+  readonly local: number
+  /** Its first mark, and the innermost region that may be left out around it; undefined: the function. */
+  first: number
+  readonly arm: Region | undefined
+  readonly region: Region | undefined
+  readonly writesFirst: boolean
+  last: number
+  /** Regions of marks, innermost, as often as they change. */
+  readonly regions: (Region | undefined)[]
+}
+
+const armOf = (region: Region | undefined): Region | undefined => {
+  let r = region
+  while (r?.isLoop === true) r = r.outer
+  return r
+}
+
+/** The outermost loop around a region that does not hold a mark. */
+function outermostLoop(region: Region | undefined, without: number): Region | undefined {
+  let found: Region | undefined
+  for (let r = region; r !== undefined; r = r.outer)
+    if (r.isLoop && !(r.begin <= without && without <= r.end)) found = r
+  return found
+}
+
+function spansOf(marks: Marks, count: number): Span[] {
+  const spans = new Map<number, Span>()
+  let region: Region | undefined
+  const open = (isLoop: boolean, begin: number): void => {
+    region = { isLoop, begin, end: Number.POSITIVE_INFINITY, outer: region }
+  }
+  const close = (end: number): void => {
+    if (region === undefined) return
+    region.end = end
+    region = region.outer
+  }
+  for (const [i, kind] of marks.kind.entries()) {
+    if (kind === 'loop' || kind === 'block') open(kind === 'loop', i)
+    else if (kind === 'end') close(i)
+    else if (kind === 'else') {
+      close(i)
+      open(false, i)
+    } else {
+      const local = marks.local[i] ?? -1
+      if (local < count) continue
+      const have = spans.get(local)
+      if (have === undefined)
+        spans.set(local, {
+          local,
+          first: i,
+          arm: armOf(region),
+          region,
+          writesFirst: kind !== 'get',
+          last: i,
+          regions: [region],
+        })
+      else {
+        have.last = i
+        if (have.regions.at(-1) !== region) have.regions.push(region)
+      }
+    }
+  }
+  const all = [...spans.values()]
+  for (const s of all) {
+    const { arm, first } = s
+    const dominated = s.writesFirst && (arm === undefined || s.last <= arm.end)
+    for (const r of s.regions) {
+      const loop = outermostLoop(r, dominated ? first : Number.NEGATIVE_INFINITY)
+      if (loop === undefined) continue
+      s.last = Math.max(s.last, loop.end)
+      if (!dominated) s.first = Math.min(s.first, loop.begin)
+    }
+  }
+  return all
+}
+
+/** By local, the slot among those of its type; locals below `params` are left out. */
+export function slotsOf<T>(
+  marks: Marks,
+  params: number,
+  typeOf: (local: number) => T,
+): { readonly slot: ReadonlyMap<number, number>; readonly counts: ReadonlyMap<T, number> } {
+  const slot = new Map<number, number>()
+  const counts = new Map<T, number>()
+  const free = new Map<T, number[]>()
+  const spans = spansOf(marks, params).sort((a, b) => a.first - b.first)
+  // Slots that become free, by the last mark of their local.
+  const ends = new Map<number, Span[]>()
+  for (const s of spans) ends.set(s.last, [...(ends.get(s.last) ?? []), s])
+  const order = [...ends.keys()].sort((a, b) => a - b)
+  let done = 0
+  for (const s of spans) {
+    for (let end = order[done]; end !== undefined && end < s.first; end = order[++done])
+      for (const over of ends.get(end) ?? []) {
+        const type = typeOf(over.local)
+        const pool = free.get(type) ?? []
+        free.set(type, pool)
+        pool.push(slot.get(over.local) ?? 0)
+      }
+    const type = typeOf(s.local)
+    const have = free.get(type)?.pop()
+    const next = counts.get(type) ?? 0
+    slot.set(s.local, have ?? next)
+    if (have === undefined) counts.set(type, next + 1)
+  }
+  return { slot, counts }
+}
