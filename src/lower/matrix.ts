@@ -153,13 +153,12 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: M
     riders.flatMap((l) => operandsOf(l.op)),
     lets,
   )
-  const inK = (l: LetStmt): boolean =>
-    l.axes.some((a) => matrix.k.includes(a)) ||
-    operandsOf(l.op).some((o) => {
-      const d = lets.get(o)
-      return d !== undefined && inK(d)
-    })
-  const looped = new Set(body.lets.filter((l) => (operand.has(l.id) || ridden.has(l.id)) && inK(l)).map((l) => l.id))
+  const inK = new Set<ValueId>()
+  for (const l of body.lets)
+    if (l.axes.some((a) => matrix.k.includes(a)) || operandsOf(l.op).some((o) => inK.has(o))) inK.add(l.id)
+  const looped = new Set(
+    body.lets.filter((l) => (operand.has(l.id) || ridden.has(l.id)) && inK.has(l.id)).map((l) => l.id),
+  )
 
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const fresh = (): ValueId => next++

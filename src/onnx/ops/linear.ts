@@ -48,24 +48,24 @@ function expandEllipsis(terms: readonly Term[], equation: string): { terms: Term
 }
 
 /** Repeated labels within an operand become diagonals. */
-function diagonals(t: Term): Term {
-  const { shape } = t.node
-  if (t.labels.length !== shape.length)
+function diagonals({ node, labels }: Term): Term {
+  if (labels.length !== node.shape.length)
     throw new UserError(
       'E_ONNX_MALFORMED',
-      `einsum names ${t.labels.length} axes of an operand of [${shape.join(', ')}]`,
+      `einsum names ${labels.length} axes of an operand of [${node.shape.join(', ')}]`,
     )
-  for (let i = 0; i < t.labels.length; i++) {
-    const again = t.labels.indexOf(t.labels[i] ?? '', i + 1)
-    if (again >= 0 && shape[i] !== shape[again])
-      throw new UserError('E_SHAPE', `einsum takes the diagonal of axes of extents ${shape[i]} and ${shape[again]}`)
-    if (again >= 0)
-      return diagonals({
-        node: takeDiagonal(t.node, i, again),
-        labels: t.labels.slice(0, again) + t.labels.slice(again + 1),
-      })
-  }
-  return t
+  let [of, left] = [node, labels]
+  for (let i = 0; i < left.length; i++)
+    for (let again = left.indexOf(left.charAt(i), i + 1); again >= 0; again = left.indexOf(left.charAt(i), i + 1)) {
+      if (of.shape[i] !== of.shape[again])
+        throw new UserError(
+          'E_SHAPE',
+          `einsum takes the diagonal of axes of extents ${of.shape[i]} and ${of.shape[again]}`,
+        )
+      of = takeDiagonal(of, i, again)
+      left = left.slice(0, again) + left.slice(again + 1)
+    }
+  return { node: of, labels: left }
 }
 
 const einsum: Handler = (c) => {
