@@ -17,14 +17,13 @@ export const bounds = {
   divides: 'what is left shrinks by a factor with each step',
   fixed: 'a constant of the sources',
   worker: 'handlers of events that name each other to take themselves off: none calls on',
-  'not in a row': 'functions that name each other, but never call each other in a row',
   unbounded: 'grows with a program or with data; the note says the largest size that worked',
 } as const
 
 export type Bound = keyof typeof bounds
 
 /** Classes that say nothing without a note. */
-export const needNote: readonly Bound[] = ['divides', 'fixed', 'not in a row', 'unbounded']
+export const needNote: readonly Bound[] = ['divides', 'fixed', 'unbounded']
 
 export const recursions: Readonly<Record<string, Bound | readonly [Bound, string]>> = {
   'src/api/associativeScan.ts: associativeScan.run': ['divides', 'half of the axis each time'],
@@ -53,10 +52,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/backends/webgpu/prepared.ts: Prepared.prepare, Prepared.prepare.at': 'control flow',
   'src/backends/webgpu/prepared.ts: Prepared.record': 'control flow',
   'src/cli/emit.ts: describe': 'control flow',
-  'src/cli/verify/operands.ts: Analysis.fixing, Analysis.inside, Analysis.visit': [
-    'ONNX nesting',
-    'of a model that was imported: calls of functions and graphs, no function of which holds itself',
-  ],
+  'src/cli/verify/operands.ts: Analysis.fixing, Analysis.visit': 'ONNX nesting',
   'src/cli/verify/pool.ts: runPool.runOne.onExit, runPool.runOne.onMessage, runPool.runOne.settle': 'worker',
   'src/codegen/simt/barriers.ts: hasBarrier': 'statement nesting',
   'src/codegen/simt/barriers.ts: withoutIdleBarriers, withoutIdleBarriers.search': 'statement nesting',

@@ -2,14 +2,17 @@
  * Issue: recursions over programs become loops. Here: every recursion of src is known, with the reason why it ends before the stack does;
  * a new one fails until its reason stands in recursionBounds.ts. And what the table's audit found: times that doubled with each operation.
  * Sites looked at: the components of the call graph of src, by the TypeScript checker (test/support/recursions.ts); `lowerMatrix` (whether
- * values depend on the depth was asked again on every way to them), `diagonals` in onnx/ops/linear.ts (called itself for each label).
+ * values depend on the depth was asked again on every way to them), `diagonals` in onnx/ops/linear.ts (called itself for each label),
+ * `Analysis` in cli/verify/operands.ts (walked from function to function).
  */
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { shapeFixingValues } from '../../src/cli/verify/operands.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import type { NodeProto } from '../../src/onnx/proto.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { keyOf, recursionsOf } from '../support/recursions.ts'
@@ -57,3 +60,29 @@ test.each([wasmTarget, cudaTarget].map((t) => [t.name, t] as const))(
     expect(compileGraph(graph, { mode: 'fast', target }).plan.groups.length).toBeLessThan(10)
   },
 )
+
+test('functions of a model that call each other in a row of 5,000', () => {
+  const node = (opType: string, domain: string): NodeProto => ({
+    name: '',
+    opType,
+    domain,
+    overload: '',
+    input: ['x', 'shape'],
+    output: ['y'],
+    attribute: [],
+  })
+  const functions = Array.from({ length: 5000 }, (_, i) => ({
+    name: `f${i}`,
+    domain: 'own',
+    overload: '',
+    input: ['x', 'shape'],
+    output: ['y'],
+    attribute: [],
+    attributeProto: [],
+    opsetImport: [],
+    node: [i < 4999 ? node(`f${i + 1}`, 'own') : node('Reshape', '')],
+  }))
+  const main = { name: '', node: [node('f0', 'own')], initializer: [], input: [], output: [], sparseInitializers: 0 }
+  const model = { functions, graph: main, opsetImport: [], irVersion: 8, producer: '' }
+  expect([...shapeFixingValues(model)]).toEqual(['shape'])
+})

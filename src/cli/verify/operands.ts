@@ -54,10 +54,21 @@ const subgraphsOf = (n: NodeProto): GraphProto[] =>
 
 class Analysis {
   private readonly functions: ReadonlyMap<string, FunctionProto>
+  /** Names within functions whose values fix shapes there: found in rounds, until no more are. */
   private readonly known = new Map<FunctionProto, ReadonlySet<string>>()
 
   constructor(model: ModelProto) {
     this.functions = new Map(model.functions.map((f) => [`${f.domain}:${f.name}`, f]))
+    // Callees mostly stand behind their callers.
+    const order = [...model.functions].reverse()
+    for (let more = true; more; ) {
+      more = false
+      for (const fn of order) {
+        const found = this.fixing(fn.node)
+        more ||= found.size !== (this.known.get(fn)?.size ?? 0)
+        this.known.set(fn, found)
+      }
+    }
   }
 
   /** Names within a body whose values fix shapes there. */
@@ -76,9 +87,9 @@ class Analysis {
     const wanted = n.output.some((o) => names.has(o))
     const fn = this.functions.get(`${n.domain}:${n.opType}`)
     if (fn !== undefined) {
-      const inside = this.inside(fn)
+      const inside = this.known.get(fn)
       fn.input.forEach((name, i) => {
-        if (wanted || inside.has(name)) add(n.input[i])
+        if (wanted || inside?.has(name) === true) add(n.input[i])
       })
       return
     }
@@ -89,15 +100,6 @@ class Analysis {
       if (g.input.some((v) => names.has(v.name))) for (const x of n.input) add(x)
     }
     if (wanted && !(plainDomain(n) && readsShapeOnly.has(n.opType))) for (const x of n.input) add(x)
-  }
-
-  private inside(fn: FunctionProto): ReadonlySet<string> {
-    const have = this.known.get(fn)
-    if (have !== undefined) return have
-    this.known.set(fn, new Set())
-    const found = this.fixing(fn.node)
-    this.known.set(fn, found)
-    return found
   }
 }
 
