@@ -47,7 +47,6 @@ interface Span {
   /** Its first mark, and the innermost region that may be left out around it; undefined: the function. */
   first: number
   readonly arm: Region | undefined
-  readonly region: Region | undefined
   readonly writesFirst: boolean
   last: number
   /** Regions of marks, innermost, as often as they change. */
@@ -60,7 +59,7 @@ const armOf = (region: Region | undefined): Region | undefined => {
   return r
 }
 
-/** The outermost loop around a region that does not hold a mark. */
+/** The outermost loop around a region (or itself) that does not hold a mark. */
 function outermostLoop(region: Region | undefined, without: number): Region | undefined {
   let found: Region | undefined
   for (let r = region; r !== undefined; r = r.outer)
@@ -68,7 +67,7 @@ function outermostLoop(region: Region | undefined, without: number): Region | un
   return found
 }
 
-function spansOf(marks: Marks, count: number): Span[] {
+function spansOf(marks: Marks, params: number): Span[] {
   const spans = new Map<number, Span>()
   let region: Region | undefined
   const open = (isLoop: boolean, begin: number): void => {
@@ -87,14 +86,13 @@ function spansOf(marks: Marks, count: number): Span[] {
       open(false, i)
     } else {
       const local = marks.local[i] ?? -1
-      if (local < count) continue
+      if (local < params) continue
       const have = spans.get(local)
       if (have === undefined)
         spans.set(local, {
           local,
           first: i,
           arm: armOf(region),
-          region,
           writesFirst: kind !== 'get',
           last: i,
           regions: [region],
@@ -131,7 +129,11 @@ export function slotsOf<T>(
   const spans = spansOf(marks, params).sort((a, b) => a.first - b.first)
   // Slots that become free, by the last mark of their local.
   const ends = new Map<number, Span[]>()
-  for (const s of spans) ends.set(s.last, [...(ends.get(s.last) ?? []), s])
+  for (const s of spans) {
+    const have = ends.get(s.last)
+    if (have === undefined) ends.set(s.last, [s])
+    else have.push(s)
+  }
   const order = [...ends.keys()].sort((a, b) => a - b)
   let done = 0
   for (const s of spans) {
