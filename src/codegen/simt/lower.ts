@@ -1,7 +1,6 @@
 /**
- * Lowering of statement lists: each statement becomes steps over loops of registers, or, where its axes are cut into chunks, a
- * *root* (roots.ts). Roots over the same axes that do not wait for each other share a loop, so dependent folds over a row too long
- * for registers become passes over it.
+ * Lowering of statement lists: each statement becomes steps over loops of registers, or, where its axes are cut into chunks, a *root*
+ * (roots.ts). Roots over the same axes that do not wait for each other share a loop: dependent folds of long rows become passes over them.
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { foldAxes } from '../../kernel/folds.ts'
