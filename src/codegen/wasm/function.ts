@@ -376,8 +376,9 @@ export class FunctionBuilder {
     // The code with its locals under their slots.
     const code = this.code.view()
     let done = 0
-    for (const [i, local] of this.marks.local.entries()) {
-      const place = slot.get(local)
+    for (let i = 0; i < this.marks.local.length; i++) {
+      const local = this.marks.local[i] ?? -1
+      const place = local < 0 ? undefined : slot.get(local)
       if (place === undefined) continue
       const at = (this.marks.at[i] ?? 0) + 1
       out.bytes(code.subarray(done, at))

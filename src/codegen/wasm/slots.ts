@@ -30,7 +30,11 @@ export class Marks {
 
   /** Appends marks of code that stands some bytes further on. */
   append(other: Marks, by: number): void {
-    for (const [i, at] of other.at.entries()) this.add(at + by, other.kind[i] ?? 'end', other.local[i])
+    for (let i = 0; i < other.at.length; i++) {
+      this.at.push((other.at[i] ?? 0) + by)
+      this.kind.push(other.kind[i] ?? 'end')
+      this.local.push(other.local[i] ?? -1)
+    }
   }
 }
 
@@ -78,7 +82,8 @@ function spansOf(marks: Marks, params: number): Span[] {
     region.end = end
     region = region.outer
   }
-  for (const [i, kind] of marks.kind.entries()) {
+  for (let i = 0; i < marks.kind.length; i++) {
+    const kind = marks.kind[i] ?? 'end'
     if (kind === 'loop' || kind === 'block') open(kind === 'loop', i)
     else if (kind === 'end') close(i)
     else if (kind === 'else') {
