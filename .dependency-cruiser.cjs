@@ -17,6 +17,9 @@ const reportData = 'report/data.ts'
 /** Making folders, for what writes files. */
 const folders = 'backends/folders.ts'
 
+/** Where the user's cache is, without a module of the host. */
+const cacheFolder = 'backends/cacheFolder.ts'
+
 /** For each folder, the folders (or single files) below it. A folder may always import from itself. */
 const floors = {
   diagnostics: [],
@@ -36,9 +39,9 @@ const floors = {
   runtime: upToKernel,
   'codegen/wasm': [...upToMachine, 'schedule'],
   'codegen/simt': [...upToMachine, 'schedule'],
-  'backends/wasm': [...upToMachine, 'schedule', 'runtime', 'codegen/wasm', reportData],
+  'backends/wasm': [...upToMachine, 'schedule', 'runtime', 'codegen/wasm', reportData, cacheFolder],
   'backends/webgpu': [...upToKernel, 'runtime', 'codegen/simt', 'target', reportData],
-  'backends/cuda': [...upToKernel, 'runtime', 'codegen/simt', 'target', reportData, folders],
+  'backends/cuda': [...upToKernel, 'runtime', 'codegen/simt', 'target', reportData, folders, cacheFolder],
   'backends/reference': [...upToGraph, reportData],
 }
 
@@ -55,6 +58,7 @@ floors['webgpu.ts'] = [...shared, 'compile', 'api', 'backends/webgpu']
 floors['cuda.ts'] = [...shared, 'compile', 'api', 'backends/cuda']
 floors.cli = [...middle, 'compile', 'api', 'onnx', 'index.ts', folders]
 floors[folders] = []
+floors[cacheFolder] = []
 
 const escapeDots = (text) => text.replace(/[.]/g, '\\.')
 const within = (place) => (place.endsWith('.ts') ? `^src/${escapeDots(place)}$` : `^src/${escapeDots(place)}/`)

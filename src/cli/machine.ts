@@ -3,6 +3,7 @@ import { matmul } from '../compose/index.ts'
 import { makeNode, param, withContext } from '../graph/build.ts'
 import type { Graph } from '../graph/node.ts'
 import type { Shape } from '../types/shape.ts'
+import { bestSeconds } from './calibrate/time.ts'
 import type { Console } from './console.ts'
 import type { BoundProgram, Session } from './session.ts'
 import { drawTensor } from './values.ts'
@@ -31,13 +32,10 @@ const productGraph = (): Graph =>
     return { params: [a, b], outputs: [matmul(a, b)], effects: [] }
   })
 
-/** The best of several runs: a limit is what the machine can do undisturbed. */
+/** Seconds, the best of several runs: a limit is what the machine can do undisturbed. */
 async function best(p: BoundProgram, runs: number): Promise<number> {
-  await p.time()
-  let ms = Number.POSITIVE_INFINITY
-  for (let i = 0; i < runs; i++) ms = Math.min(ms, await p.time())
-  p.dispose()
-  return ms / 1e3
+  const [seconds = Number.NaN] = await bestSeconds([p], runs)
+  return seconds
 }
 
 /** Measures the session's device. */

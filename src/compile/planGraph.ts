@@ -17,7 +17,7 @@ import {
   valuesToRecompute,
 } from '../plan/saved.ts'
 import { Trials } from '../plan/trials.ts'
-import { atWorkingSet, farBandwidth, type Machine } from '../target/machine.ts'
+import { atWorkingSet, type Machine, movingSeconds } from '../target/machine.ts'
 
 /** What stands between the forward and the backward pass of a plan. */
 export interface Passes {
@@ -86,7 +86,7 @@ class MemoryPlanner {
     const next = planFusion(made.graph, target, mode, true, this.overwritable, apart, this.trials)
     const nextPhases = phasesOf(made.graph)
     const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)
-    const gain = ((bytesKept(saved) - bytesKept(kept)) * price) / farBandwidth(target)
+    const gain = movingSeconds((bytesKept(saved) - bytesKept(kept)) * price, target)
     const forced = again.some((s) => s.node.origin.checkpoint !== undefined || s.bytes > target.mostBytes.value)
     if (secondsOf(next) - secondsOf(plan) > gain && !forced) return this.keeping()
     return { graph: made.graph, plan: next, passes: this.describe(made.graph, next, kept, again) }

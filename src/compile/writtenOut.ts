@@ -4,10 +4,12 @@
  * rows, which a program holds: slower, and nothing is stored.
  */
 import { reshape } from '../compose/broadcast.ts'
+import { cast } from '../compose/elementwise.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
+import { summedLabels } from '../rewrite/contraction.ts'
 import { strictChunk } from '../scalar/summation.ts'
 import type { Machine } from '../target/machine.ts'
 import { computeDType, dtypeBytes, isFloat } from '../types/dtype.ts'
@@ -16,8 +18,7 @@ import { sizeOf } from '../types/shape.ts'
 type Contraction = NodeOf<'contract'>
 
 /** Labels that a contraction sums over, in its order. */
-const summed = ({ lhs, rhs, out }: Contraction['attrs']): string[] =>
-  [...new Set(lhs + rhs)].filter((l) => !out.includes(l))
+const summed = ({ lhs, rhs, out }: Contraction['attrs']): string[] => [...summedLabels(lhs, rhs, out)]
 
 function extentOf({ inputs: [lhs, rhs], attrs }: Contraction, label: string): number {
   const d = attrs.lhs.indexOf(label)
@@ -47,7 +48,6 @@ function writeOut(node: Contraction, [lhs, rhs]: readonly [Node, Node], axesOf: 
     return (dims[at]?.axes ?? []).map((_, i) => first + i)
   }
   const wide = computeDType(dtype)
-  const cast = (x: Node, to: Node['dtype']): Node => (x.dtype === to ? x : makeNode('cast', [x], { dtype: to }))
   const spread = (x: Node, own: string): Node => {
     const places = [...own].flatMap(place)
     const apart = reshape(

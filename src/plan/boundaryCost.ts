@@ -1,6 +1,6 @@
 /** The cost model of nodes that are steps of their own: scatters, users' kernels, effects. */
 import type { Node } from '../graph/node.ts'
-import { farBandwidth, type Machine, movingSeconds, together } from '../target/machine.ts'
+import { type Machine, movingSeconds, together } from '../target/machine.ts'
 import { priceOf } from '../target/prices.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { KernelCost } from './cost.ts'
@@ -38,13 +38,13 @@ export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, target: Ma
   const places = bytesOf(updates)
   const walked = read + (combines ? 2 : 1) * places
   const compute = combines ? sizeOf(updates.shape) * priceOf('add', updates.dtype, target.prices) : 0
-  const walk = together(walked / farBandwidth(target), compute, target) / (target.programShare ?? 1)
+  const walk = together(movingSeconds(walked, target), compute, target) / (target.programShare ?? 1)
   return {
     bytesRead: read + (combines ? places : 0),
     bytesWritten: written + places,
     flops: combines ? sizeOf(updates.shape) : 0,
     special: 0,
-    seconds: walk + written / farBandwidth(target) + target.launch,
+    seconds: walk + movingSeconds(written, target) + target.launch,
     compute,
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The cost model: max(bytes / bandwidth, arithmetic / rates) + launch, from a body's instances. Recomputation needs no case
+ * The cost model: moving bytes and arithmetic, as far as they overlap, and a launch, from a body's instances. Recomputation needs no case
  * of its own: a value is evaluated once for every point of its axes and of the grid around it.
  */
 import type { Node } from '../graph/node.ts'
@@ -7,7 +7,7 @@ import { type LetStmt, operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import { isScalarOp, scalarInfo } from '../scalar/ops.ts'
 import { dtypesIn, statementSeconds } from '../schedule/price.ts'
-import { farBandwidth, type Machine, together } from '../target/machine.ts'
+import { type Machine, movingSeconds, together } from '../target/machine.ts'
 import { priceOf } from '../target/prices.ts'
 import type { DType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -38,8 +38,7 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   const compute = total((w) => w.compute)
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
-  const moved = bytesRead + bytesWritten
-  const busy = together((moved + again) / farBandwidth(target), compute, target)
+  const busy = together(movingSeconds(bytesRead + bytesWritten + again, target), compute, target)
   const share = shareOf(roles, target)
   const seconds = busy / share + target.launch
   const [flops, special] = [total((w) => w.flops), total((w) => w.special)]

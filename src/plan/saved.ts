@@ -9,7 +9,7 @@
 import type { Graph, Node } from '../graph/node.ts'
 import { familyOf, opDef } from '../graph/table.ts'
 import { randomSeconds } from '../schedule/price.ts'
-import { farBandwidth, type Machine } from '../target/machine.ts'
+import { type Machine, movingSeconds } from '../target/machine.ts'
 import { arithmeticOf, priceOf } from '../target/prices.ts'
 import { sizeOf } from '../types/shape.ts'
 import { standingInputs } from './clusters.ts'
@@ -72,7 +72,7 @@ const keptBytes = (n: Node, target: Machine): number =>
 
 /** What a choice about a value was between, given the others that are kept. */
 export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: Machine): Choice {
-  const keep = (2 * keptBytes(node, target)) / farBandwidth(target)
+  const keep = movingSeconds(2 * keptBytes(node, target), target)
   const stack = [node]
   const seen = new Set(stack)
   let again = 0
@@ -81,7 +81,7 @@ export function choiceOf(node: Node, kept: ReadonlySet<Node>, target: Machine): 
     for (const x of n.inputs) {
       if (seen.has(x)) continue
       seen.add(x)
-      if (kept.has(x) || x.op === 'param') again += keptBytes(x, target) / farBandwidth(target)
+      if (kept.has(x) || x.op === 'param') again += movingSeconds(keptBytes(x, target), target)
       else stack.push(x)
     }
   }
@@ -172,7 +172,7 @@ export function valuesToRecompute(
     }
     const v = { enter: net.vertex(), leave: net.vertex() }
     vertices.set(n, v)
-    const move = keptBytes(n, target) / farBandwidth(target)
+    const move = movingSeconds(keptBytes(n, target), target)
     const fixed = n.op === 'param' || n.op === 'constant'
     const result = results.has(n)
     // What stands in memory anyway (literals, closed-over tensors) belongs to no region, wherever it was first named.

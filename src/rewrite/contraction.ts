@@ -32,7 +32,7 @@ const contract = (a: Labelled, b: Labelled, out: string): Node =>
   makeNode('contract', [a.node, b.node], { lhs: a.labels, rhs: b.labels, out })
 
 /** The labels that are summed, in the order the sum runs. */
-const summedLabels = (lhs: string, rhs: string, out: string): string => {
+export const summedLabels = (lhs: string, rhs: string, out: string): string => {
   const own = [...lhs].filter((l) => !out.includes(l))
   return [...own, ...[...rhs].filter((l) => !out.includes(l) && !lhs.includes(l))].join('')
 }

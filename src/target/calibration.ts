@@ -2,7 +2,7 @@
 import { type ScalarOp, scalarInfo, scalarOps } from '../scalar/ops.ts'
 import { allDTypes, type DType, dtypeClass } from '../types/dtype.ts'
 import type { Machine, Memory } from './machine.ts'
-import { type Arithmetic, arithmeticOf } from './prices.ts'
+import { arithmeticOf, arithmetics } from './prices.ts'
 
 /** What calibration measures; blocks, limits and features stay the record's. */
 export type Rates = Pick<Machine, 'memories' | 'overlap' | 'prices' | 'launch' | 'matrixRate'>
@@ -59,7 +59,7 @@ export function parseCalibration(text: string): Calibration | undefined {
     isRate(rates.matrixRate) &&
     isSeconds(prices.random) &&
     allDTypes.every((d) => isSeconds(object(prices.read)[d]) && isSeconds(object(prices.write)[d])) &&
-    (['f32', 'f64', 'i32', 'i64'] satisfies Arithmetic[]).every((a) => isSeconds(object(prices.fold)[a])) &&
+    arithmetics.every((a) => isSeconds(object(prices.fold)[a])) &&
     (Object.keys(scalarOps) as ScalarOp[]).every((op) =>
       dtypesOf(op).every((d) => isSeconds(object(object(prices.scalar)[op])[arithmeticOf(d)])),
     )

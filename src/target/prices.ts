@@ -7,7 +7,8 @@ import { type ScalarCost, type ScalarOp, scalarInfo, scalarOps } from '../scalar
 import { allDTypes, type DType, dtypeBytes, isFloat } from '../types/dtype.ts'
 
 /** What values are computed as: 16-bit floats as f32, integers of at most 32 bits and bools as words of 32. */
-export type Arithmetic = 'f32' | 'f64' | 'i32' | 'i64'
+export const arithmetics = ['f32', 'f64', 'i32', 'i64'] as const
+export type Arithmetic = (typeof arithmetics)[number]
 
 export function arithmeticOf(dtype: DType): Arithmetic {
   const wide = dtypeBytes(dtype) === 8
@@ -29,7 +30,7 @@ export interface Prices {
   readonly write: Readonly<Record<DType, number>>
 }
 
-/** Seconds of an elementwise operation on operands of a dtype (of a cast, the dearer of its two). */
+/** Seconds of an elementwise operation on operands of a dtype. */
 export function priceOf(op: ScalarOp, dtype: DType, { scalar }: Prices): number {
   const price = scalar[op][arithmeticOf(dtype)]
   invariant(price !== undefined, `${op} of ${dtype} has no price`)

@@ -5,6 +5,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { commonCode, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
+import { cacheFolderOf } from '../cacheFolder.ts'
 import { makeFolder } from '../folders.ts'
 import { type CudaCompiler, type CudaContext, DriverError, type FunctionAttributes } from './driver.ts'
 
@@ -43,13 +44,8 @@ export interface KernelTimes {
 }
 
 /** The user's cache folder for compiled kernels; undefined where SINTER_CACHE is `off`. */
-export function cacheFolder(): string | undefined {
-  const { SINTER_CACHE, XDG_CACHE_HOME, LOCALAPPDATA } = process.env
-  if (SINTER_CACHE === 'off') return undefined
-  if (SINTER_CACHE !== undefined && SINTER_CACHE !== '') return join(SINTER_CACHE, 'cuda')
-  const base = process.platform === 'win32' ? LOCALAPPDATA : XDG_CACHE_HOME
-  return join(base !== undefined && base !== '' ? base : join(homedir(), '.cache'), 'sinter', 'cuda')
-}
+export const cacheFolder = (): string | undefined =>
+  cacheFolderOf({ env: process.env, platform: process.platform, home: homedir, join }, 'cuda')
 
 /** The newest architecture the compiler knows of those whose code runs on a device: the same generation, no newer revision. */
 export function architectureFor(capability: number, known: readonly number[]): number {

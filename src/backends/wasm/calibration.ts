@@ -2,16 +2,14 @@
 import { type Calibration, calibrated, parseCalibration, printCalibration } from '../../target/calibration.ts'
 import type { Machine } from '../../target/machine.ts'
 import { wasmTarget } from '../../target/wasm.ts'
+import { cacheFolderOf } from '../cacheFolder.ts'
 import { type Files, files, processorName } from './host.ts'
 
 /** The file; undefined outside Node, or where SINTER_CACHE is `off`. */
 export function calibrationPath(host: Files | undefined = files()): string | undefined {
   if (host === undefined) return undefined
-  const { SINTER_CACHE = '', XDG_CACHE_HOME = '', LOCALAPPDATA = '' } = host.env
-  if (SINTER_CACHE === 'off') return undefined
-  const base = host.platform === 'win32' ? LOCALAPPDATA : XDG_CACHE_HOME
-  const cache = base !== '' ? base : host.join(host.home(), '.cache')
-  return host.join(SINTER_CACHE !== '' ? SINTER_CACHE : host.join(cache, 'sinter'), 'machines', 'wasm.json')
+  const folder = cacheFolderOf(host, 'machines')
+  return folder === undefined ? undefined : host.join(folder, 'wasm.json')
 }
 
 /** What was kept, whatever it was measured on. */

@@ -1,4 +1,5 @@
 /** What the WebAssembly backend takes from its host: V8's flags and worker threads in Node, neither in a browser. */
+import type { CacheHost } from '../cacheFolder.ts'
 
 /** The parts of `node:worker_threads` in use. */
 export interface NodeWorker {
@@ -44,11 +45,7 @@ export function setEngineFlag(flag: string): void {
 }
 
 /** Files of the host, as far as calibrations need them. */
-export interface Files {
-  readonly env: Readonly<Record<string, string | undefined>>
-  readonly platform: string
-  home(): string
-  join(...parts: readonly string[]): string
+export interface Files extends CacheHost {
   /** The text of a file; undefined where there is none. */
   read(path: string): string | undefined
   /** Writes a file, and makes its folders. */

@@ -7,7 +7,7 @@ import { param, withContext } from '../../graph/build.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import { type BinaryName, type ScalarOp, scalarInfo, scalarOps, type UnaryName } from '../../scalar/ops.ts'
 import { elementsPerCall } from '../../scalar/threefry.ts'
-import { type Arithmetic, arithmeticOf, type Prices } from '../../target/prices.ts'
+import { type Arithmetic, arithmeticOf, arithmetics, type Prices } from '../../target/prices.ts'
 import { allDTypes, type DType, dtypeClass, isFloat } from '../../types/dtype.ts'
 import type { Mode, Session } from '../session.ts'
 import { drawTensor } from '../values.ts'
@@ -17,7 +17,6 @@ import { bestSeconds } from './time.ts'
 const elements = 1 << 15
 /** How often a program computes the operation: few times and often. */
 const [few, often] = [2, 8]
-const arithmetics: readonly Arithmetic[] = ['f32', 'f64', 'i32', 'i64']
 
 /** A step: the accumulator, a value that differs from step to step, one that does not. */
 type Step = (acc: Node, varied: Node, fixed: Node) => Node
