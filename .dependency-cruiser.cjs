@@ -34,6 +34,7 @@ const floors = {
   report: base,
   target: [...base, 'scalar'],
   schedule: upToMachine,
+  'schedule/simt': [...upToMachine, 'schedule/price.ts', 'schedule/debug.ts'],
   plan: [...upToGraph, 'kernel', 'target', 'schedule', reportData],
   lower: [...upToPlan, reportData],
   runtime: upToKernel,

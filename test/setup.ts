@@ -1,5 +1,6 @@
 /** Before each test file: arrays of the same bytes are equal at once, without a walk over their elements. */
 import { expect } from 'vitest'
+import { debug } from '../src/schedule/debug.ts'
 
 function sameBytes(a: unknown, b: unknown): true | undefined {
   if (!ArrayBuffer.isView(a) || !ArrayBuffer.isView(b) || a.constructor !== b.constructor) return undefined
@@ -12,3 +13,6 @@ expect.addEqualityTesters([sameBytes])
 
 // Whatever was measured here, tests plan by the shipped records.
 process.env.SINTER_MACHINE = 'shipped'
+
+// Every schedule that is made is held to its laws.
+debug.verify = true

@@ -95,11 +95,17 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     .option('--index <number>', 'which of several GPUs (cuda)')
     .option('--unfused', 'every operation a kernel of its own')
     .option('--kernels', 'print the kernel IR')
+    .option('--schedule', 'print how each kernel runs: threads, registers, memory')
     .option('--graph', 'print the graph before and after the passes')
     .option('--html <file>', 'write the report as a page with a picture')
     .option('--svg <file>', 'write the picture alone')
     .action(async (path: string, o: Raw) => {
-      const flags = { unfused: flag(o, 'unfused'), kernels: flag(o, 'kernels'), graph: flag(o, 'graph') }
+      const flags = {
+        unfused: flag(o, 'unfused'),
+        kernels: flag(o, 'kernels'),
+        schedule: flag(o, 'schedule'),
+        graph: flag(o, 'graph'),
+      }
       const options = { ...readModelInputs(o), device: device(o), mode: mode(o), ...flags, json: flag(o, 'json') }
       done(
         await explainCommand(

@@ -1,6 +1,5 @@
 /** `sinter emit`: the kernels of a model as standalone source files, its constants, and what launching them takes. */
 import { join } from 'node:path'
-import { shareParams } from '../backends/webgpu/aliases.ts'
 import { webgpuCapabilities } from '../backends/webgpu/unsupported.ts'
 import { dispatchSize, emitKernel } from '../codegen/simt/kernel.ts'
 import { compileModule } from '../codegen/wasm/kernel.ts'
@@ -8,7 +7,7 @@ import { checkCapabilities } from '../compile/capability.ts'
 import { InternalError } from '../diagnostics/errors.ts'
 import { printKernel } from '../kernel/print.ts'
 import { counted } from '../report/format.ts'
-import { bufferOf, commandsOf, overlapping } from '../runtime/commands.ts'
+import { bufferOf } from '../runtime/commands.ts'
 import type { BufferSource, KernelStep, Program, RegionStep } from '../runtime/program.ts'
 import { innerPrograms, kernelsOf } from '../runtime/region.ts'
 import { cudaTarget } from '../target/cuda.ts'
@@ -19,6 +18,7 @@ import { webgpuTarget } from '../target/webgpu.ts'
 import type { HostArray } from '../types/host.ts'
 import { type Console, printData } from './console.ts'
 import { writeBytes } from './files.ts'
+import { launchOf } from './launch.ts'
 import { loadModel } from './load.ts'
 import { parseInputs } from './options.ts'
 import { compile, type Mode } from './session.ts'
@@ -224,21 +224,10 @@ const mostWorkgroups = 65535
 
 type Found = ReturnType<typeof kernelsOf>[number]
 
-function emitSimt({ step, program }: Found, name: string, target: 'cuda' | 'wgsl', out: string) {
-  const { places } = commandsOf({ ...program, steps: [] }, { alignment: 16 })
-  const bound = step.buffers.map((b) => places[b] ?? { base: -1, offset: 0, bytes: 0 })
-  const joined = shareParams(step.kernel, bound)
-  const kernel = target === 'wgsl' ? joined.kernel : step.kernel
-  const shared = new Set(
-    step.kernel.params.flatMap((p, i) => {
-      const mine = bound[i]
-      return bound.some((x, k) => k !== i && mine !== undefined && overlapping(x, mine)) ? [p.name] : []
-    }),
-  )
-  const source = emitKernel(kernel, target === 'cuda' ? cudaSimt : webgpuSimt, {
-    mayAlias: (p) => shared.has(p),
-    writable: (p) => joined.writable.has(p),
-  })
+function emitSimt(found: Found, name: string, target: 'cuda' | 'wgsl', out: string) {
+  const { step, program } = found
+  const { kernel, launch } = launchOf(found, target)
+  const source = emitKernel(kernel, target === 'cuda' ? cudaSimt : webgpuSimt, launch)
   const file = `${name}.${target === 'cuda' ? 'cu' : 'wgsl'}`
   writeBytes(join(out, file), utf8(source.source))
   const bindings = new Map(source.bindings.map((b) => [b.name, b.binding]))

@@ -7,10 +7,14 @@ import type { FusionReport } from '../report/data.ts'
 import { formatReport } from '../report/format.ts'
 import { reportPage } from '../report/html.ts'
 import { reportPicture } from '../report/svg.ts'
+import type { Program } from '../runtime/program.ts'
 import { kernelsOf } from '../runtime/region.ts'
+import { scheduleText } from '../schedule/text.ts'
+import type { Machine } from '../target/machine.ts'
 import { type Console, printData, printLines, UsageError } from './console.ts'
 import type { DeviceName } from './devices.ts'
 import { writeBytes } from './files.ts'
+import { launchOf } from './launch.ts'
 import { loadModel } from './load.ts'
 import { parseInputs } from './options.ts'
 import { planFor, printPlannedFor } from './planned.ts'
@@ -25,6 +29,8 @@ export interface ExplainOptions {
   readonly mode: Mode
   readonly unfused: boolean
   readonly kernels: boolean
+  /** How each kernel runs on the device. */
+  readonly schedule: boolean
   readonly graph: boolean
   readonly html?: string
   readonly svg?: string
@@ -53,8 +59,14 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
     throw new UsageError('--html and --svg name one file', 'give each a file of its own')
   const model = await loadModel(path, parseInputs(options.input, options.shape))
   const settings = { name: model.name, mode: options.mode, fuse: !options.unfused }
-  const { compiled, resources, plannedFor } = await planFor(options.device, model.graph, settings, options.index)
+  const { compiled, machine, resources, plannedFor } = await planFor(
+    options.device,
+    model.graph,
+    settings,
+    options.index,
+  )
   const kernels = kernelsOf(compiled.program).map(({ step }) => printKernel(step.kernel))
+  const schedules = options.schedule ? schedulesOf(compiled.program, machine) : []
   const pictures = [
     [options.html, (r: FusionReport) => reportPage(r, plannedFor?.text)],
     [options.svg, (r: FusionReport) => reportPicture(r, { alone: true })],
@@ -70,6 +82,7 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
       specialised: model.specialised,
       ...(options.graph ? { graph: { before: printGraph(model.graph), after: printGraph(compiled.graph) } } : {}),
       ...(options.kernels ? { kernelText: kernels } : {}),
+      ...(options.schedule ? { schedules } : {}),
       ...(plannedFor === undefined ? {} : { plannedFor }),
       ...(resources === undefined ? {} : { resources }),
     }
@@ -88,5 +101,15 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
     printLines(`\ngraph after the passes\n\n${printGraph(compiled.graph)}`, console)
   }
   if (options.kernels) printLines(`\nkernels\n\n${kernels.join('\n\n')}`, console)
+  if (options.schedule) printLines(`\nschedules\n\n${schedules.map((s) => s.join('\n')).join('\n\n')}`, console)
   return 0
+}
+
+/** How each kernel of a program runs on a machine: lines for each. */
+function schedulesOf(program: Program, machine: Machine): readonly (readonly string[])[] {
+  return kernelsOf(program).map((found) => {
+    if (machine.simt === undefined) return scheduleText(found.step.kernel, machine)
+    const { kernel, launch } = launchOf(found, machine.simt.language)
+    return scheduleText(kernel, machine, launch)
+  })
 }

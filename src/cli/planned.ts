@@ -10,7 +10,8 @@ import { compileFor } from '../compile/prepare.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
 import { cudaTarget } from '../target/cuda.ts'
-import type { SimtTarget } from '../target/machine.ts'
+import type { Machine, SimtTarget } from '../target/machine.ts'
+import { wasmTarget } from '../target/wasm.ts'
 import { webgpuTarget } from '../target/webgpu.ts'
 import type { Console } from './console.ts'
 import { cudaMissing, type DeviceName } from './devices.ts'
@@ -31,6 +32,8 @@ export interface PlannedFor {
 
 export interface Planned {
   readonly compiled: Compiled
+  /** What it is compiled for. */
+  readonly machine: Machine
   /** What kernels take of the GPU: CUDA, where it opens. */
   readonly resources?: readonly KernelResources[]
   /** Absent for devices that are no GPUs. */
@@ -46,7 +49,7 @@ export async function planFor(
 ): Promise<Planned> {
   switch (device) {
     case 'wasm':
-      return { compiled: compile(graph, settings) }
+      return { compiled: compile(graph, settings), machine: wasmTarget }
     case 'reference':
       throw new UserError('E_DEVICE', `the device ${device} compiles nothing, so there is nothing to explain`, {
         help: 'explain for --device wasm, webgpu or cuda',
@@ -61,7 +64,7 @@ export async function planFor(
       const limits = { storageBuffers, alignment, threads, sharedBytes, ...bytes }
       const most = adapter.gpu === undefined ? '' : `; ${mostBytes.value} B a value`
       const text = `${adapter.gpu ?? "WebGPU's default limits"}: ${storageBuffers} buffers a kernel, aligned to ${alignment} B; ${threads} threads a workgroup, which share ${sharedBytes} B${most}`
-      return { compiled: compile(graph, settings, machine), plannedFor: { ...adapter, limits, text } }
+      return { compiled: compile(graph, settings, machine), machine, plannedFor: { ...adapter, limits, text } }
     }
     case 'cuda':
       return planForCuda(graph, settings, index)
@@ -97,6 +100,7 @@ function planForCuda(graph: Graph, settings: PrepareOptions, index: number | und
     const missing = `registers, spills and occupancy are missing: ${detail}`
     return {
       compiled: compile(graph, settings, cudaTarget),
+      machine: cudaTarget,
       plannedFor: {
         ...cudaLimits('the default CUDA target', 90, false),
         missing,
@@ -112,6 +116,7 @@ function planForCuda(graph: Graph, settings: PrepareOptions, index: number | und
     executable.dispose()
     return {
       compiled,
+      machine,
       resources,
       plannedFor: { gpu: properties.name, ...cudaLimits(properties.name, properties.capability, hasLibrary) },
     }

@@ -5,7 +5,7 @@
  * Sites looked at: index expressions, quotients, remainders and predicates (simt/point.ts); coordinates, blocks, chunks and loops
  * (scope.ts, kernel.ts, chunks.ts, loop.ts, pipeline.ts, scan.ts, multiplyVectors.ts); positions of arg-folds and their exchange
  * (fold.ts, partial.ts, exchangeInCluster.ts); counters of random bits (point.ts); extents in tables (member.ts, union.ts); reads for
- * later programs (upcoming.ts); rows of the grid (kernel.ts, dialects/cuda.ts, cuda/ffi.ts); indices from data and iota
+ * later programs (prefetchNext.ts); rows of the grid (kernel.ts, dialects/cuda.ts, cuda/ffi.ts); indices from data and iota
  * (plan/instances.ts, lower/scatter.ts, lower/rowLoop.ts, compose/indexing.ts); dtypes of arg-folds (compose/reduce.ts, graph/ops/reduction.ts).
  *
  * NVIDIA's compiler moves constants out of multiples of a block's number as if these fitted 32 bits always. The host's does not, so for

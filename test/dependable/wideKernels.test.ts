@@ -4,7 +4,7 @@
  * They run on the host, over address space that has memory only where elements are read and written.
  *
  * Sites looked at: simt/words.ts and memory.ts (bits of a word), union.ts and member.ts (extents and first programs in the table),
- * team.ts, exchangeInCluster.ts and partial.ts (threads of a cluster), arg-folds over such rows (fold.ts), upcoming.ts.
+ * team.ts, exchangeInCluster.ts and partial.ts (threads of a cluster), arg-folds over such rows (fold.ts), prefetchNext.ts.
  */
 import { afterAll, describe, expect, test } from 'vitest'
 import { threadCodeOf } from '../../src/codegen/simt/kernel.ts'

@@ -1,10 +1,10 @@
 /** Loops over one axis by different blocks: each has tiles of its own size. */
 import { describe, expect, test } from 'vitest'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
-import { separateLoops } from '../../src/codegen/simt/loopAxes.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { verifyKernel } from '../../src/kernel/verify.ts'
+import { separateLoops } from '../../src/schedule/simt/loopAxes.ts'
 import { cudaSimt, webgpuSimt } from '../../src/target/simt.ts'
 import { type Buffers, Emulated, hasCompiler } from './emulator/emulator.ts'
 

@@ -5,17 +5,17 @@
 
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import type { Layout } from '../../schedule/simt/layout.ts'
+import { stageLayout } from '../../schedule/simt/partLayout.ts'
+import { elementBits } from '../../schedule/simt/words.ts'
 import { takeFieldsOf, wordType } from './fields.ts'
 import { add, and, type Block, type Ex, int, mul, select } from './ir.ts'
-import type { Layout } from './layout.ts'
 import { groupOf, positionOf } from './memory.ts'
-import { stageLayout } from './partLayout.ts'
 import { Point } from './point.ts'
 import { emitLoops, type Lanes, loopsOf, type Registers, withLane } from './registers.ts'
 import { insideAlong, type Scope, tid } from './scope.ts'
 import { isPlaced } from './stage.ts'
 import type { Ahead, LoadAhead, LoadStmt, LoadsAhead } from './unit.ts'
-import { elementBits } from './words.ts'
 
 /** A load that can be made before it is needed, its place for the words aside. */
 export type LoadPlan = Omit<LoadAhead, 'array'>

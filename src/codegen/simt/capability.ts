@@ -2,8 +2,8 @@
 import { UserError } from '../../diagnostics/errors.ts'
 import { beyond32 } from '../../kernel/beyond32.ts'
 import type { Kernel } from '../../kernel/ir.ts'
+import { allStmts } from '../../schedule/simt/facts.ts'
 import type { DType } from '../../types/dtype.ts'
-import { allStmts } from './facts.ts'
 import type { Dialect } from './unit.ts'
 
 /** Why a dialect cannot hold values of a dtype, or undefined. */

@@ -1,11 +1,11 @@
 /** Loops over the chunks of axes that registers do not hold at once. */
 
 import type { LetStmt, Stmt } from '../../kernel/ir.ts'
+import { spanOf } from '../../schedule/simt/layout.ts'
 import type { Accumulator } from './accumulator.ts'
 import { eachKept } from './fold.ts'
 import { add, type Block, type Ex, forLoop, indexConstantOf, int, sub, v } from './ir.ts'
 import type { Item, LowerItems } from './items.ts'
-import { spanOf } from './layout.ts'
 import { type Course, openChunkPipeline } from './pipeline.ts'
 import { closeRound, type Elements, type Running } from './running.ts'
 import type { Scope } from './scope.ts'

@@ -1,8 +1,10 @@
 /** What the lowering hands to the printer of a dialect. */
 import type { Kernel } from '../../kernel/ir.ts'
+import type { TableEntry } from '../../schedule/simt/union.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import type { S, SharedArray } from './ir.ts'
-import type { TableEntry } from './union.ts'
+
+export type { Form } from '../../schedule/simt/threadSchedule.ts'
 
 /** What is known of one launch of a kernel: where its parameters stand. */
 export interface LaunchFacts {
@@ -14,14 +16,6 @@ export interface LaunchFacts {
   readonly mayAlias?: (param: string) => boolean
   /** Parameters whose memory the kernels waited for may write (all unless given): nothing of it is read before the wait. */
   readonly changing?: (param: string) => boolean
-}
-
-/** A form of a kernel's code, lighter than usual where registers spilled. */
-export interface Form {
-  /** Whether loops may load ahead of what they compute (yes unless given). */
-  readonly loadsAhead?: boolean
-  /** Registers a tile of a loop nest may take (the machine's unless given). */
-  readonly registers?: number
 }
 
 /** Declarations and the code of one thread. */

@@ -1,11 +1,11 @@
 /** Elements in the words of memory that hold them, and the bits that they have there. */
 import type { Expr } from '../../index/expr.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
+import { elementBits } from '../../schedule/simt/words.ts'
 import { bitsOf, fromBits } from './arith.ts'
 import { type Block, bin, call, cast, type Ex, not, regType, uint } from './ir.ts'
 import type { Point } from './point.ts'
 import type { Scope } from './scope.ts'
-import { elementBits } from './words.ts'
 
 /** Element `at` of a parameter. */
 export function elementAt(scope: Scope, p: KernelParam, at: Ex): Ex {

@@ -10,6 +10,8 @@ import { typeOfExpr } from '../../kernel/indexType.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
 import { levelsOf, mostAdditions, strictChunk } from '../../scalar/summation.ts'
+import { registersOf } from '../../schedule/simt/layout.ts'
+import type { Part } from '../../schedule/simt/part.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { type Accumulator, combinerOf } from './accumulator.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
@@ -31,8 +33,6 @@ import {
   v,
   when,
 } from './ir.ts'
-import { registersOf } from './layout.ts'
-import type { Part } from './part.ts'
 import type { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
 import {

@@ -1,31 +1,26 @@
 /** A kernel of the kernel IR as source code of a SIMT dialect: one block of threads a program. */
 
-import { UserError } from '../../diagnostics/errors.ts'
-import { typeUpTo } from '../../kernel/indexType.ts'
-import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
-import { rollPart } from '../../kernel/roll.ts'
-import { dtypesIn, statementSeconds } from '../../schedule/price.ts'
-import { inAdditions } from '../../target/prices.ts'
+import { invariant, UserError } from '../../diagnostics/errors.ts'
+import type { Kernel } from '../../kernel/ir.ts'
+import type { Part } from '../../schedule/simt/part.ts'
+import { printAxis } from '../../schedule/simt/print.ts'
+import { scheduleThreads } from '../../schedule/simt/scheduleThreads.ts'
+import type { Form, PartSchedule } from '../../schedule/simt/threadSchedule.ts'
+import type { TableEntry } from '../../schedule/simt/union.ts'
 import type { Language, SimtMachine } from '../../target/simt.ts'
 import { withoutIdleBarriers } from './barriers.ts'
 import { checkKernel } from './capability.ts'
-import type { Form, LaunchFacts, ThreadCode } from './code.ts'
+import type { LaunchFacts, ThreadCode } from './code.ts'
 import { dialects } from './dialects/table.ts'
 import { openCluster, roundName } from './exchangeInCluster.ts'
 import { add, type Block, bin, cast, int, least, lt, mul, type S, sub, v } from './ir.ts'
 import { itemsOf } from './items.ts'
-import { separateLoops } from './loopAxes.ts'
 import { lowerItems } from './lower.ts'
 import { type Member, memberOf } from './member.ts'
-import { Part } from './part.ts'
-import { mainLayout } from './partLayout.ts'
 import { leaves32 } from './programNumber.ts'
 import { type AxisRange, Scope } from './scope.ts'
 import { placeShared } from './shared.ts'
-import { type Team, teamOf } from './team.ts'
-import { type TableEntry, unionOf } from './union.ts'
 import { Unit } from './unit.ts'
-import { upcomingOf } from './upcoming.ts'
 import { visitExpressions, visitStatements } from './walk.ts'
 
 export interface Binding {
@@ -74,17 +69,6 @@ export function commonCode({ source, entry }: Pick<KernelSource, 'source' | 'ent
   return { text: common === entry ? source : source.replace(new RegExp(`\\b${entry}\\b`, 'g'), common), entry: common }
 }
 
-/** A part with its recurrences as loops, statements weighed by their prices. */
-function rolled(part: KernelPart, { prices }: SimtMachine): KernelPart {
-  const dtypes = dtypesIn(part.body)
-  return rollPart(part, (l) =>
-    inAdditions(
-      statementSeconds(l, (id) => dtypes.get(id) ?? l.dtype, prices),
-      prices,
-    ),
-  )
-}
-
 /** A kernel as code of one thread, as the printers take it. */
 export function threadCodeOf(
   given: Kernel,
@@ -92,21 +76,11 @@ export function threadCodeOf(
   launch: LaunchFacts = {},
   form: Form = {},
 ): ThreadCode {
-  const kernel = { ...given, parts: given.parts.map((p) => separateLoops(rolled(p, machineGiven))) }
-  const machine = inForm(machineGiven, form)
-  const dialect = dialects[machine.language].facts
-  checkKernel(kernel, dialect)
+  const dialect = dialects[machineGiven.language].facts
+  checkKernel(given, dialect)
   const mayAlias = launch.mayAlias ?? (() => false)
-  const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
-  // The numbers of programs in a table are of 32 bits.
-  const tables = machine.hasPointerTable && typeUpTo(programs) === 'i32'
-  const union = unionOf(kernel, tables, mayAlias)
-  const aliased = new Set(union.groups.flatMap((g) => [...g.aliased]))
-  const params = new Map(kernel.params.map((p) => [p.name, p]))
-  const groups = union.groups.map((g) => ({ ...g, info: new Part(g.part, kernel.mode, params, machine) }))
-  const parts = groups.map((g) => g.info)
-  const team = teamOfAll(parts, programs, machine)
-  const { threads, cluster } = team
+  const { kernel, parts, schedule } = scheduleThreads(given, machineGiven, { mayAlias }, form)
+  const { machine, threads, cluster, together, programs, rows, aliased } = schedule
   const unit = new Unit(
     dialect,
     machine,
@@ -116,32 +90,23 @@ export function threadCodeOf(
     (p) => aliased.has(p) || mayAlias(p),
     cluster,
   )
-  const rows = Math.max(1, Math.ceil((programs * cluster) / (machine.maxBlocks + 1 - cluster)))
   unit.program = v(rows > 1 ? 'i64' : 'i32', 'program')
   const { program } = unit
   unit.loops = parts.some((p) => p.loops.length > 0)
-  unit.loadsAhead = form.loadsAhead !== false
+  unit.loadsAhead = schedule.loadsAhead
   unit.sharedBytes = machine.maxSharedBytes
   const summary: string[] = []
-  let first = 0
-  const bodies: { readonly end: number; readonly body: Block }[] = []
-  for (const g of groups) {
+  const bodies = schedule.parts.map((g, i): { readonly end: number; readonly body: Block } => {
     const body: Block = []
-    const isHidden = unit.dialect.movesConstants && leaves32(g.part, params, first + g.programs)
-    const member = memberOf(unit, g, sub(program, int(first)), isHidden, body)
-    if (groups.length === 1 && g.count === 1 && machine.multiprocessors !== undefined)
-      unit.upcoming = upcomingOf(
-        g.info,
-        mainLayout(g.info, machine, threads * cluster),
-        team,
-        programs,
-        machine.multiprocessors,
-        program,
-      )
-    lowerPart(unit, g.info, g.part, member, threads * cluster, body, summary)
-    first += g.programs
-    bodies.push({ end: first, body })
-  }
+    const info = parts[i]
+    invariant(info !== undefined, 'a part without facts')
+    const end = g.first + g.programs
+    const isHidden = unit.dialect.movesConstants && leaves32(g.part, unit.params, end)
+    const member = memberOf(unit, g, sub(program, int(g.first)), isHidden, body)
+    unit.next = g.next
+    lowerPart(unit, info, g, member, body, summary)
+    return { end, body }
+  })
   const joined = bodies.reduceRight<readonly S[]>(
     (otherwise, b) =>
       b.end === programs && otherwise.length === 0 && bodies.length === 1
@@ -151,16 +116,23 @@ export function threadCodeOf(
   )
   const whole: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
   const body = withoutIdleBarriers(whole, new Set(unit.shared.flatMap((a) => (a.own === true ? [] : [a.name]))))
-  const { table, tabled } = union
-  return { kernel, ...team, programs, rows, shared: unit.shared, body, tabled, table, machine, launch, summary }
+  const { table, tabled } = schedule
+  return {
+    kernel,
+    threads,
+    cluster,
+    together,
+    programs,
+    rows,
+    shared: unit.shared,
+    body,
+    tabled,
+    table,
+    machine,
+    launch,
+    summary,
+  }
 }
-
-/** The machine, with registers as a form of the code has them. */
-const inForm = (machine: SimtMachine, { registers = machine.registers }: Form): SimtMachine => ({
-  ...machine,
-  registers,
-  walkedRegisters: Math.min(registers, machine.walkedRegisters),
-})
 
 /** The source code of a kernel for a machine. Throws E_UNSUPPORTED for what its language or its blocks do not hold. */
 export function emitKernel(
@@ -198,13 +170,6 @@ export function emitKernel(
   }
 }
 
-/** The threads and blocks of a kernel's programs; the parts of a union run in one block each. */
-function teamOfAll(parts: readonly Part[], programs: number, machine: SimtMachine): Team {
-  const [only] = parts
-  if (only !== undefined && parts.length === 1) return teamOf(only, programs, machine)
-  return { threads: Math.max(...parts.map((p) => mainLayout(p, machine).threads), 32), cluster: 1, together: 1 }
-}
-
 /** Parameters that code reads or writes. */
 function touchedParams(body: readonly S[]): Set<string> {
   const out = new Set<string>()
@@ -221,24 +186,12 @@ function touchedParams(body: readonly S[]): Set<string> {
 function lowerPart(
   unit: Unit,
   info: Part,
-  part: KernelPart,
+  { part, layout }: PartSchedule,
   { own, ends }: Member,
-  threads: number,
   out: Block,
   summary: string[],
 ): void {
-  const layout = mainLayout(info, unit.machine, threads)
-  for (const a of layout.axes.values()) {
-    const pieces = [
-      a.chunks > 1 ? `${a.chunks} chunks` : '',
-      a.reps > 1 ? `${a.reps} repeats` : '',
-      a.bits.length > 0 ? `${2 ** a.bits.length} threads` : '',
-      a.vec > 1 ? `${a.vec} side by side` : '',
-    ].filter((x) => x !== '')
-    summary.push(
-      `axis ${a.name}: ${a.size} of ${info.axis(a.name).extent} a program${pieces.length > 0 ? ` = ${pieces.join(' x ')}` : ''}`,
-    )
-  }
+  for (const a of layout.axes.values()) summary.push(printAxis(a, info.axis(a.name).extent))
   const ranges = new Map<string, AxisRange>()
   let rest = own
   if (part.grid.length > 1 && rest.k !== 'var') {

@@ -7,8 +7,8 @@ import { axesOf as axesIn } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
 import { foldAxes, isFoldOrScan } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { storeValues } from './facts.ts'
-import type { Part } from './part.ts'
+import { storeValues } from '../../schedule/simt/facts.ts'
+import type { Part } from '../../schedule/simt/part.ts'
 import type { Scope } from './scope.ts'
 
 /**

@@ -1,9 +1,9 @@
 /** Kernel loops: an axis in blocks, in order, with tiles carried in registers. */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Carry, LetStmt, LoopStmt, ValueId } from '../../kernel/ir.ts'
+import { allStmts } from '../../schedule/simt/facts.ts'
 import { type AheadPlan, aheadOf, makeAhead, startAhead } from './ahead.ts'
 import { openCarried } from './carried.ts'
-import { allStmts } from './facts.ts'
 import { add, type Block, bin, cast, type Ex, forLoop, greatest, int, least, lit, lt, regType, sub, v } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
 import { openPipeline } from './pipeline.ts'

@@ -5,18 +5,18 @@
 import type { Expr } from '../../index/expr.ts'
 import type { Predicate } from '../../index/predicate.ts'
 import type { KernelParam, LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
+import { isSideBySide, variesAlong } from '../../schedule/simt/contiguity.ts'
+import { isExactIn } from '../../schedule/simt/exact.ts'
+import { flatIndex } from '../../schedule/simt/facts.ts'
+import { elementBits } from '../../schedule/simt/words.ts'
 import { castEx, constant } from './arith.ts'
-import { isSideBySide, variesAlong } from './contiguity.ts'
-import { isExactIn } from './exact.ts'
-import { flatIndex } from './facts.ts'
 import { elementAt, fieldBits, fromField, replaceBits, shiftOf, takeFields, takeFieldsOf, wordType } from './fields.ts'
 import { and, type Block, bin, call, type Ex, int, isYes, lit, lt, regType, uint, v, when, yes } from './ir.ts'
 import type { Point } from './point.ts'
 import { usesIn } from './precision.ts'
+import { prefetchNext } from './prefetchNext.ts'
 import type { Registers } from './registers.ts'
 import { behindLoads, insideAlong, type Scope } from './scope.ts'
-import { prefetch } from './upcoming.ts'
-import { elementBits } from './words.ts'
 
 /** An access to a parameter. */
 export interface Access {
@@ -112,13 +112,12 @@ export function loadGroups(
     const full = group.whole ? first : insideAlong(scope, group.axis, last.lanes)
     const cond = and(rest, full)
     const body: Block = []
-    const { upcoming } = scope.unit
     if (group.whole && cond.k !== 'lit' && isZeroBits(other) && elementBits(p) < 32 && group.n * elementBits(p) >= 32) {
       loadWords(at, p, flat, cond, targets, out)
       continue
     }
     loadGroup(at, p, flat, targets, body)
-    if (upcoming !== undefined) prefetch(upcoming, p, flat, at.position(flat), body)
+    if (scope.unit.next !== undefined) prefetchNext(scope.unit, p, flat, at.position(flat), body)
     if (isYes(cond)) {
       out.push(...body)
       continue
@@ -154,7 +153,7 @@ function loadWords(point: Point, p: KernelParam, flat: Expr, cond: Ex, targets: 
   all.forEach((w, i) => {
     body.push({ k: 'assign', to: v(type, w), value: { k: 'comp', type, of: name, words, at: i } })
   })
-  if (scope.unit.upcoming !== undefined) prefetch(scope.unit.upcoming, p, flat, at, body)
+  prefetchNext(scope.unit, p, flat, at, body)
   out.push({ k: 'if', cond, body, otherwise: [] })
   takeFieldsOf(scope, p, (i) => v(type, all[i] ?? name), targets, out)
 }

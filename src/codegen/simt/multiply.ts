@@ -1,11 +1,11 @@
 /** The code of matrix products on tensor cores: fragments from shared tiles, one instruction a tile (product.ts has the layout). */
 import { invariant } from '../../diagnostics/errors.ts'
+import type { Product } from '../../schedule/simt/product.ts'
+import { panelElements } from '../../schedule/simt/swizzle.ts'
 import type { Accumulator } from './accumulator.ts'
 import { add, type Block, bin, type Ex, elem, int, mul, uint, v } from './ir.ts'
-import type { Product } from './product.ts'
 import { type Lanes, registerAt, registerIndex } from './registers.ts'
 import { digitOf, type Scope, type SharedTile, tid } from './scope.ts'
-import { panelElements } from './swizzle.ts'
 
 /** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
 function blockOf(scope: Scope, axis: string, laneBits: number, rep: Ex): Ex {

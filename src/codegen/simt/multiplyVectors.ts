@@ -1,15 +1,15 @@
 /** The code of matrix products on vectors of four (vectorProduct.ts has the layout): their tiles, filling them, multiplying them. */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { spanOf, threadsOf } from '../../schedule/simt/layout.ts'
+import { lanes as four, operandOf, type VectorOperand, type VectorProduct } from '../../schedule/simt/vectorProduct.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
 import type { Accumulator } from './accumulator.ts'
 import { castEx } from './arith.ts'
 import { add, and, type Block, type Ex, int, lit, mul, select, v, when } from './ir.ts'
-import { spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
 import { type Lanes, registerAt, registerIndex, withLane } from './registers.ts'
 import { digitOf, inside, placeIn, type Scope, type SharedTile, withinTile } from './scope.ts'
-import { lanes as four, type VectorOperand, type VectorProduct } from './vectorProduct.ts'
 
 /** Elements of a tile's row from one index of an axis to the next; `pitch` of the row. */
 function rowOf(scope: Scope, o: VectorOperand): { readonly strides: readonly number[]; readonly pitch: number } {
@@ -20,7 +20,7 @@ function rowOf(scope: Scope, o: VectorOperand): { readonly strides: readonly num
 /** A tile: a row an index of the depth, with room for what threads hold beyond the range. */
 export function makeVectorStage(scope: Scope, l: LetStmt, product: VectorProduct): SharedTile {
   const { part, unit } = scope
-  const o = product.operandOf(l.id)
+  const o = operandOf(product, l.id)
   invariant(o !== undefined, 'a stage of another product')
   const { strides, pitch } = rowOf(scope, o)
   const sizes = product.depth.map((x) => part.axis(x).size)

@@ -5,8 +5,8 @@
  */
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { type ScalarInfo, scalarInfo } from '../../scalar/ops.ts'
+import type { Part } from '../../schedule/simt/part.ts'
 import { bin, call, type Ex, lit, neg } from './ir.ts'
-import type { Part } from './part.ts'
 import { type Place, restOf, usesIn } from './precision.ts'
 
 type Form = (at: Place) => Ex | undefined

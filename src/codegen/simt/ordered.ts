@@ -5,10 +5,10 @@
 
 import { UserError } from '../../diagnostics/errors.ts'
 import type { StoreStmt } from '../../kernel/ir.ts'
-import { storeValues } from './facts.ts'
+import { storeValues } from '../../schedule/simt/facts.ts'
+import { orderedLayout } from '../../schedule/simt/partLayout.ts'
 import type { Block } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
-import { orderedLayout } from './partLayout.ts'
 import type { Scope } from './scope.ts'
 
 /** Values that an ordered store rests on and that are not computed again under its own layout. */

@@ -7,6 +7,7 @@
 import { axesOf as axesIn, valuesOf } from '../../index/expr.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { allStmts } from '../../schedule/simt/facts.ts'
 import {
   forGroups,
   groupNumber,
@@ -18,7 +19,6 @@ import {
   threadBytes,
   type WideRead,
 } from './ahead.ts'
-import { allStmts } from './facts.ts'
 import { wordType } from './fields.ts'
 import { add, type Block, bin, cast, type Ex, indexConstantOf, int, isYes, least, lit, lt, mul, sub, v } from './ir.ts'
 import { positionOf } from './memory.ts'

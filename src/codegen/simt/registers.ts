@@ -1,6 +1,7 @@
 /** Tiles in registers: a thread's register arrays, the loops over them, and where a point of such a nest lies in an array. */
+
+import { type Layout, registersOf } from '../../schedule/simt/layout.ts'
 import { add, type Block, type Ex, elem, int, mul, type Type, v } from './ir.ts'
-import { type Layout, registersOf } from './layout.ts'
 
 /** A register array; one register is a plain variable. */
 export interface Registers {

@@ -7,6 +7,7 @@ import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
 import { mostAdditions, strictChunk } from '../../scalar/summation.ts'
+import { type AxisLayout, spanOf, threadsOf } from '../../schedule/simt/layout.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { constant, mergeEx, roundTo } from './arith.ts'
 import {
@@ -27,7 +28,6 @@ import {
   uint,
   v,
 } from './ir.ts'
-import { type AxisLayout, spanOf, threadsOf } from './layout.ts'
 import { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
 import { digitOf, insideAlong, placeIn, type Scope } from './scope.ts'

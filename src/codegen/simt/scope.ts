@@ -5,6 +5,9 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
+import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from '../../schedule/simt/layout.ts'
+import type { Part } from '../../schedule/simt/part.ts'
+import type { Swizzle } from '../../schedule/simt/swizzle.ts'
 import {
   add,
   and,
@@ -22,10 +25,8 @@ import {
   uint,
   v,
 } from './ir.ts'
-import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from './layout.ts'
-import type { Part } from './part.ts'
 import type { Lanes, Registers } from './registers.ts'
-import { type Swizzle, swizzled } from './swizzle.ts'
+import { swizzled } from './swizzle.ts'
 import type { Unit } from './unit.ts'
 
 /** A tile in a shared array, row-major over axes by their index in the program's range. */

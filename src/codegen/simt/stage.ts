@@ -3,15 +3,16 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { valuesOf } from '../../index/expr.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { type Layout, spanOf } from '../../schedule/simt/layout.ts'
+import { stageLayout } from '../../schedule/simt/partLayout.ts'
+import { type Product, swizzleOf } from '../../schedule/simt/product.ts'
+import { operandOf } from '../../schedule/simt/vectorProduct.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
 import { and, type Block, call, type Ex, int, lit, mul, regType, select, shared, when } from './ir.ts'
 import { itemsOf, type LowerItems } from './items.ts'
-import { type Layout, spanOf } from './layout.ts'
 import { type Access, groupOf, positionOf } from './memory.ts'
 import { makeVectorStage } from './multiplyVectors.ts'
-import { stageLayout } from './partLayout.ts'
 import { Point } from './point.ts'
-import { type Product, swizzleOf } from './product.ts'
 import { emitLoops, type Lanes, loopsOf, withLane } from './registers.ts'
 import { inside, insideAlong, type Scope, type SharedTile, sharedIndex, withinTile } from './scope.ts'
 
@@ -182,13 +183,12 @@ export function lowerOwnStage(scope: Scope, l: LetStmt, lower: LowerItems, out: 
   const layout = ahead?.layout ?? stageLayout(part, l, unit.machine, scope.layout.threads)
   const product = part.productOn(l.id)
   const { vectorProduct } = part
-  const inVectors = vectorProduct?.operandOf(l.id) !== undefined
-  const to =
-    vectorProduct !== undefined && inVectors
-      ? makeVectorStage(scope, l, vectorProduct)
-      : product === undefined
-        ? makeStage(scope, l)
-        : makeProductStage(scope, l, layout, product, 1)
+  const inVectors = vectorProduct !== undefined && operandOf(vectorProduct, l.id) !== undefined
+  const to = inVectors
+    ? makeVectorStage(scope, l, vectorProduct)
+    : product === undefined
+      ? makeStage(scope, l)
+      : makeProductStage(scope, l, layout, product, 1)
   const { lets } = part.closureOf([l.op.of])
   const inner = scope.child({ layout, bases: new Map() })
   for (const x of lets) if (part.axesOf(x.id).length > 0) inner.held.delete(x.id)

@@ -4,8 +4,9 @@
  */
 import { predicateKey } from '../../index/predicate.ts'
 import type { LetStmt, StoreStmt } from '../../kernel/ir.ts'
-import { runAlong, variesAlong } from './contiguity.ts'
-import { flatIndex, type Run, storeValues } from './facts.ts'
+import { runAlong, variesAlong } from '../../schedule/simt/contiguity.ts'
+import { flatIndex, type Run, storeValues } from '../../schedule/simt/facts.ts'
+import { elementBits } from '../../schedule/simt/words.ts'
 import { wideFields } from './fields.ts'
 import { and, type Block, type Ex, isYes, type S, when } from './ir.ts'
 import { type Access, allowed, isWhole, packingOf, storedValue, storeGroup } from './memory.ts'
@@ -13,7 +14,6 @@ import type { Point } from './point.ts'
 import type { Loop, Registers } from './registers.ts'
 import { behindLoads, insideAlong, type Scope } from './scope.ts'
 import type { Step } from './steps.ts'
-import { elementBits } from './words.ts'
 
 /** Groups of `n` indices of `axis`, and where they lie. */
 export interface Strided extends Run {

@@ -1,11 +1,11 @@
 /** What the code of one kernel shares while it is emitted: its dialect and machine, names, shared arrays, and what is loaded ahead. */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { KernelParam, LetStmt, NumericsMode, TileOp, ValueId } from '../../kernel/ir.ts'
+import type { Layout } from '../../schedule/simt/layout.ts'
+import type { NextProgram } from '../../schedule/simt/nextProgram.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { type Block, type Ex, type SharedArray, type Type, v } from './ir.ts'
-import type { Layout } from './layout.ts'
 import type { Registers } from './registers.ts'
-import type { Upcoming } from './upcoming.ts'
 
 /** What a dialect can do, as far as it changes the code that is made. */
 export interface Dialect {
@@ -77,7 +77,7 @@ export class Unit {
   /** Most bytes of shared memory. */
   sharedBytes = Number.POSITIVE_INFINITY
   /** The program whose rows are asked for early. */
-  upcoming: Upcoming | undefined
+  next: NextProgram | undefined
   /** Whether a parameter may share memory with another. */
   readonly mayAlias: (param: string) => boolean
   /** Code that goes between the start of a product and the wait for it, by the product. */

@@ -12,6 +12,7 @@ import { allStmts, storeValues } from './facts.ts'
 import { chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
 import type { Part } from './part.ts'
 import { productLayout } from './product.ts'
+import { operandOf, vectorLayout } from './vectorProduct.ts'
 
 /** Statements that share a layout, and what it must respect. */
 interface Wanted {
@@ -54,7 +55,8 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   for (const s of stores) nests.push({ axes: part.storeAxes(s) })
   const [product] = part.products.values()
   const spread = threads ?? product?.threads ?? part.vectorProduct?.threads
-  const forced = product === undefined ? part.vectorProduct?.layout(spread ?? 0) : productLayout(product, spread ?? 0)
+  const vectors = part.vectorProduct === undefined ? undefined : vectorLayout(part, part.vectorProduct, spread ?? 0)
+  const forced = product === undefined ? vectors : productLayout(product, spread ?? 0)
   const rows = rowAxes(part)
   return layoutOf(part, { nests, lets, stores, serial, folded, rows, threads: spread, asked: { forced } }, machine)
 }
@@ -63,7 +65,7 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
 export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, threads: number): Layout {
   const { lets } = part.closureOf(l.op.kind === 'stage' ? [l.op.of] : [])
   const axes = part.spreadOnly(l.axes)
-  const own = part.vectorProduct?.operandOf(l.id)?.vector
+  const own = part.vectorProduct === undefined ? undefined : operandOf(part.vectorProduct, l.id)?.vector
   const asked = own === undefined ? {} : { first: own }
   return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
 }

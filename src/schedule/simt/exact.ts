@@ -5,7 +5,7 @@
 import type { ValueId } from '../../kernel/ir.ts'
 import { roundTo } from '../../scalar/eval.ts'
 import { type Scalar, scalarInfo } from '../../scalar/ops.ts'
-import { regType } from './ir.ts'
+import { isFloat } from '../../types/dtype.ts'
 import type { Part } from './part.ts'
 
 const known = new WeakMap<Part, Map<string, boolean>>()
@@ -22,7 +22,7 @@ export function isExactIn(part: Part, id: ValueId, dtype: 'bf16' | 'f16'): boole
 
 function compute(part: Part, id: ValueId, dtype: 'bf16' | 'f16'): boolean {
   const l = part.lets.get(id)
-  if (l === undefined || regType(l.dtype) !== 'f32') return false
+  if (l === undefined || !isFloat(l.dtype) || l.dtype === 'f64') return false
   const { op } = l
   const holds = (x: Scalar): boolean => Object.is(roundTo(dtype, Number(x)), Number(x))
   switch (op.kind) {

@@ -38,9 +38,11 @@ export interface VectorProduct {
   readonly threads: number
   /** Indices of the depth whose code is repeated in place. */
   readonly unroll: number
-  operandOf(stage: ValueId): VectorOperand | undefined
-  layout(threads: number): ReadonlyMap<string, Forced>
 }
+
+/** The operand that a stage is. */
+export const operandOf = ({ a, b }: VectorProduct, stage: ValueId): VectorOperand | undefined =>
+  [a, b].find((o) => o.stage === stage)
 
 export const lanes = 4
 
@@ -82,22 +84,25 @@ export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMac
   const each = work >= large ? mostResults : fewResults
   const share = (n: number): number => 2 ** Math.ceil(Math.log2(results / n))
   const threads = Math.min(machine.maxThreads, 256, Math.max(32, share(each), Math.min(128, share(fewResults))))
-  const layout = (n: number): ReadonlyMap<string, Forced> => spread(part, a, b, n)
   // With however many threads: a union of kernels has those of the part that wants most.
   const span = (o: VectorOperand): number => o.own.reduce((n, x) => n * 2 ** Math.ceil(Math.log2(size([x]))), 1)
   if ((span(a) * span(b)) / threads > 2 * mostResults) return undefined
   if (4 * size(depth) * (span(a) + span(b)) > machine.vectorTileShare * machine.maxSharedBytes) return undefined
   const most = work >= large ? 16 : 4
   const unroll = Array.from({ length: most }, (_, i) => most - i).find((n) => size(depth) % n === 0) ?? 1
-  const operandOf = (stage: ValueId): VectorOperand | undefined => [a, b].find((o) => o.stage === stage)
-  return { dot: l.id, a, b, depth, threads, unroll, operandOf, layout }
+  return { dot: l.id, a, b, depth, threads, unroll }
 }
 
 const spanWith = (size: number, { vec, bits }: Forced = { vec: 1, bits: [] }): number =>
   roundUp(size, vec * 2 ** bits.length)
 
 /** Thread bits of an operand's axes, the vectors' axis first; undefined where they are more than there is work for. */
-function bitsOf(part: Surroundings, o: VectorOperand, from: number, count: number): Map<string, Forced> | undefined {
+function bitsOf(
+  part: Pick<Surroundings, 'axis'>,
+  o: VectorOperand,
+  from: number,
+  count: number,
+): Map<string, Forced> | undefined {
   const out = new Map<string, Forced>()
   let at = from
   for (const x of [...o.own].reverse()) {
@@ -110,8 +115,20 @@ function bitsOf(part: Surroundings, o: VectorOperand, from: number, count: numbe
   return at === from + count ? out : undefined
 }
 
+/** How so many threads share the results. */
+export const vectorLayout = (
+  part: Pick<Surroundings, 'axis'>,
+  { a, b }: VectorProduct,
+  threads: number,
+): ReadonlyMap<string, Forced> => spread(part, a, b, threads)
+
 /** Threads along columns (the low bits) and rows so that results and reads a thread are fewest. */
-function spread(part: Surroundings, a: VectorOperand, b: VectorOperand, threads: number): Map<string, Forced> {
+function spread(
+  part: Pick<Surroundings, 'axis'>,
+  a: VectorOperand,
+  b: VectorOperand,
+  threads: number,
+): Map<string, Forced> {
   const total = Math.log2(threads)
   let best: { readonly layout: Map<string, Forced>; readonly cost: number } | undefined
   for (let columns = 0; columns <= total; columns++) {

@@ -7,8 +7,8 @@
 
 import { foldAxes, isFold } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
-import { statementSeconds } from '../../schedule/price.ts'
 import type { SimtMachine } from '../../target/simt.ts'
+import { statementSeconds } from '../price.ts'
 import { storeValues } from './facts.ts'
 import { type Layout, registersOf } from './layout.ts'
 import type { Part } from './part.ts'

@@ -1,0 +1,68 @@
+/** Schedules of threads as text: who runs a program, how its axes are spread, what happens in which order. */
+import type { AxisLayout } from './layout.ts'
+import type { Part } from './part.ts'
+import type { PartSchedule, Scheduled } from './threadSchedule.ts'
+
+const times = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`
+
+/** How an axis is spread. */
+export function printAxis(a: AxisLayout, extent: number): string {
+  const pieces = [
+    a.chunks > 1 ? `${a.chunks} chunks` : '',
+    a.reps > 1 ? `${a.reps} repeats` : '',
+    a.bits.length > 0 ? `${2 ** a.bits.length} threads` : '',
+    a.vec > 1 ? `${a.vec} side by side` : '',
+  ].filter((x) => x !== '')
+  return `axis ${a.name}: ${a.size} of ${extent} a program${pieces.length > 0 ? ` = ${pieces.join(' x ')}` : ''}`
+}
+
+/** Numbers in a row as ranges. */
+function ranges(bits: readonly number[]): string {
+  const out: string[] = []
+  for (let i = 0; i < bits.length; ) {
+    let n = 1
+    while (bits[i + n] === (bits[i] ?? 0) + n) n++
+    out.push(n === 1 ? `${bits[i]}` : `${bits[i]}-${(bits[i] ?? 0) + n - 1}`)
+    i += n
+  }
+  return out.join(', ')
+}
+
+function printPart(part: Part, s: PartSchedule): string[] {
+  const out: string[] = []
+  for (const a of s.layout.axes.values()) {
+    const bits = a.bits.length === 0 ? '' : `, bits ${ranges(a.bits)} of the thread's number`
+    out.push(`  ${printAxis(a, part.axis(a.name).extent)}${bits}`)
+  }
+  for (const p of part.products.values())
+    out.push(
+      p.groups === undefined
+        ? `  product %${p.dot} of ${p.dtype} on matrix units: ${p.rowSize} x ${p.columnSize} x ${p.depthSize} by warps`
+        : `  product %${p.dot} of ${p.dtype} on matrix units: ${p.rowSize} x ${p.columnSize} x ${p.depthSize} by ${times(p.groups.count, 'group')} of four warps, ${p.groups.pieces} x 64 rows each`,
+    )
+  const { vectorProduct: v } = part
+  if (v !== undefined)
+    out.push(
+      `  product %${v.dot} in vectors of four along ${v.a.vector} and ${v.b.vector}, ${v.unroll} indices of the depth in place`,
+    )
+  if (s.next !== undefined)
+    out.push(`  asks for the row of the program that comes ${s.next.distance} indices of ${s.next.axis} later`)
+  return out
+}
+
+/** A schedule as text, a line an item. */
+export function printThreadSchedule({ schedule: s, parts }: Scheduled): string[] {
+  const team = `${times(s.threads, 'thread')}${s.cluster > 1 ? ` in each of ${s.cluster} blocks of a cluster` : ''}`
+  const rows = s.rows > 1 ? ` in ${s.rows} rows of the grid` : ''
+  const out = [`schedule of ${s.kernel}: ${times(s.programs, 'program')}${rows}, ${team} a program`]
+  s.parts.forEach((p, i) => {
+    const part = parts[i]
+    if (part === undefined) return
+    if (s.parts.length > 1 || p.count > 1)
+      out.push(
+        `  part ${i + 1} of ${s.parts.length}: ${times(p.programs, 'program')}${p.count > 1 ? ` of ${p.count} that are the same code` : ''}`,
+      )
+    out.push(...printPart(part, p))
+  })
+  return out
+}

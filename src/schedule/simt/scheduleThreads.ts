@@ -1,0 +1,86 @@
+/** Makes the schedule of a kernel on a machine of threads: each decision from those above it on this page. */
+import { typeUpTo } from '../../kernel/indexType.ts'
+import { gridSize, type Kernel, type KernelPart } from '../../kernel/ir.ts'
+import { rollPart } from '../../kernel/roll.ts'
+import { inAdditions } from '../../target/prices.ts'
+import type { SimtMachine } from '../../target/simt.ts'
+import { debug } from '../debug.ts'
+import { dtypesIn, statementSeconds } from '../price.ts'
+import { separateLoops } from './loopAxes.ts'
+import { nextProgramOf } from './nextProgram.ts'
+import { Part } from './part.ts'
+import { mainLayout } from './partLayout.ts'
+import { type Team, teamOf } from './team.ts'
+import type { Form, PartSchedule, Scheduled, ScheduleFacts } from './threadSchedule.ts'
+import { unionOf } from './union.ts'
+import { verifyThreadSchedule } from './verify.ts'
+
+export function scheduleThreads(
+  given: Kernel,
+  machineGiven: SimtMachine,
+  { mayAlias = () => false }: ScheduleFacts = {},
+  form: Form = {},
+): Scheduled {
+  const kernel = { ...given, parts: given.parts.map((p) => separateLoops(rolled(p, machineGiven))) }
+  const machine = inForm(machineGiven, form)
+  const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
+  // The numbers of programs in a table are of 32 bits.
+  const hasTables = machine.hasPointerTable && typeUpTo(programs) === 'i32'
+  const { groups, table, tabled } = unionOf(kernel, hasTables, mayAlias)
+  const params = new Map(kernel.params.map((p) => [p.name, p]))
+  const parts = groups.map((g) => new Part(g.part, kernel.mode, params, machine))
+  const team = teamOfAll(parts, programs, machine)
+  const rows = Math.max(1, Math.ceil((programs * team.cluster) / (machine.maxBlocks + 1 - team.cluster)))
+  const isAlone = groups.length === 1 && groups[0]?.count === 1
+  let first = 0
+  const schedules = groups.map((g, i): PartSchedule => {
+    const part = parts[i] ?? new Part(g.part, kernel.mode, params, machine)
+    const layout = mainLayout(part, machine, team.threads * team.cluster)
+    const next = isAlone ? nextProgramOf(part, layout, team, programs, machine) : undefined
+    const schedule = { ...g, first, layout, next }
+    first += g.programs
+    return schedule
+  })
+  const aliased = new Set(groups.flatMap((g) => [...g.aliased]))
+  const loadsAhead = form.loadsAhead !== false
+  const schedule = {
+    kernel: kernel.name,
+    machine,
+    ...team,
+    programs,
+    rows,
+    loadsAhead,
+    parts: schedules,
+    table,
+    tabled,
+    aliased,
+  }
+  const scheduled = { kernel, parts, schedule }
+  if (debug.verify) verifyThreadSchedule(scheduled)
+  return scheduled
+}
+
+/** A part with its recurrences as loops, statements weighed by their prices. */
+function rolled(part: KernelPart, { prices }: SimtMachine): KernelPart {
+  const dtypes = dtypesIn(part.body)
+  return rollPart(part, (l) =>
+    inAdditions(
+      statementSeconds(l, (id) => dtypes.get(id) ?? l.dtype, prices),
+      prices,
+    ),
+  )
+}
+
+/** The machine, with registers as a form of the code has them. */
+const inForm = (machine: SimtMachine, { registers = machine.registers }: Form): SimtMachine => ({
+  ...machine,
+  registers,
+  walkedRegisters: Math.min(registers, machine.walkedRegisters),
+})
+
+/** The threads and blocks of a kernel's programs; the parts of a union run in one block each. */
+function teamOfAll(parts: readonly Part[], programs: number, machine: SimtMachine): Team {
+  const [only] = parts
+  if (only !== undefined && parts.length === 1) return teamOf(only, programs, machine)
+  return { threads: Math.max(...parts.map((p) => mainLayout(p, machine).threads), 32), cluster: 1, together: 1 }
+}

@@ -1,0 +1,59 @@
+/**
+ * The schedule of a kernel on a machine of threads, as data: who runs a program, how each axis is spread over threads and
+ * registers, and what the threads do in which order. `scheduleThreads` makes it, src/codegen/simt emits it, `printThreadSchedule`
+ * shows it, `verifyThreadSchedule` holds it to its laws.
+ */
+import type { Kernel } from '../../kernel/ir.ts'
+import type { SimtMachine } from '../../target/simt.ts'
+import type { Layout } from './layout.ts'
+import type { NextProgram } from './nextProgram.ts'
+import type { Part } from './part.ts'
+import type { Team } from './team.ts'
+import type { PartGroup, TableEntry } from './union.ts'
+
+/** What is known of a launch that bears upon the schedule. */
+export interface ScheduleFacts {
+  /** Parameters that may share memory with another one. */
+  readonly mayAlias?: (param: string) => boolean
+}
+
+/** A form of a kernel, lighter than usual where registers spilled. */
+export interface Form {
+  /** Whether loops may load ahead of what they compute (yes unless given). */
+  readonly loadsAhead?: boolean
+  /** Registers a tile of a loop nest may take (the machine's unless given). */
+  readonly registers?: number
+}
+
+/** What the programs of a part do; parts that are the same code on other parameters are one group. */
+export interface PartSchedule extends PartGroup {
+  /** The number of the first program. */
+  readonly first: number
+  /** How axes are spread over threads and registers. */
+  readonly layout: Layout
+  /** The program whose rows are asked for early. */
+  readonly next: NextProgram | undefined
+}
+
+export interface ThreadSchedule extends Team {
+  readonly kernel: string
+  /** The machine, with registers as the form has them. */
+  readonly machine: SimtMachine
+  readonly programs: number
+  /** Rows of the grid that hold them. */
+  readonly rows: number
+  readonly loadsAhead: boolean
+  readonly parts: readonly PartSchedule[]
+  /** Words of the table of pointers, and the parameters that stand in it alone. */
+  readonly table: readonly TableEntry[]
+  readonly tabled: ReadonlySet<string>
+  /** Parameters of groups that may share memory with another. */
+  readonly aliased: ReadonlySet<string>
+}
+
+/** A kernel as it is scheduled: recurrences rolled up, an axis for each block that loops walk by; what is known of its parts. */
+export interface Scheduled {
+  readonly kernel: Kernel
+  readonly parts: readonly Part[]
+  readonly schedule: ThreadSchedule
+}
