@@ -1,8 +1,8 @@
 /** Runs kernels compiled to WebAssembly on host buffers, without a backend. */
 import { compileModule } from '../../src/codegen/wasm/kernel.ts'
 import { mathImports } from '../../src/codegen/wasm/lanes.ts'
-import { readMargin } from '../../src/codegen/wasm/pack.ts'
 import { gridSize, type Kernel } from '../../src/kernel/ir.ts'
+import { readMargin } from '../../src/schedule/loop/packing.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import type { HostArray } from '../../src/types/host.ts'
 

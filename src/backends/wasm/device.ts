@@ -1,8 +1,8 @@
 /** The device of the WebAssembly backend: one linear memory, its allocator, the threads on it, scratch for each thread. */
 
-import { readMargin } from '../../codegen/wasm/pack.ts'
 import { TensorBuffers } from '../../runtime/buffers.ts'
 import { type MemoryUse, Residents } from '../../runtime/resources.ts'
+import { readMargin } from '../../schedule/loop/packing.ts'
 import type { Machine } from '../../target/machine.ts'
 import type { HostArray } from '../../types/host.ts'
 import { Arenas } from './arenas.ts'

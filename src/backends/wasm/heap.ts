@@ -2,8 +2,9 @@
  * The allocator of the backend's one linear memory: 64-byte aligned blocks with at least 64 bytes of padding behind the
  * last element, best fit in segregated free lists, neighbours coalesced.
  */
-import { readMargin } from '../../codegen/wasm/pack.ts'
+
 import { UserError } from '../../diagnostics/errors.ts'
+import { readMargin } from '../../schedule/loop/packing.ts'
 
 const alignment = 64
 /** Vector code may read this far past a buffer's end. */

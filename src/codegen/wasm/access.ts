@@ -1,6 +1,7 @@
 /** Loads and stores of tile values: contiguous, strided, gathered, masked, packed formats; whole steps and partial ones. */
-import { asConstant, type Expr, flatten, mul, sub } from '../../index/expr.ts'
+import { asConstant, type Expr, sub } from '../../index/expr.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
+import { bytePosition } from '../../schedule/loop/position.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
 import {
@@ -30,20 +31,6 @@ import {
 import { loadPackedElement, loadPackedLanes } from './packed.ts'
 import type { Access, LaneReader, Point } from './point.ts'
 import { part } from './reg.ts'
-
-/** Byte position of an access of a plain parameter. */
-export function bytePosition(p: KernelParam, index: readonly Expr[]): Expr {
-  const known = positions.get(p)?.get(index)
-  if (known !== undefined) return known
-  const position = mul(flatten(index, p.shape), dtypeBytes(p.dtype))
-  const own = positions.get(p) ?? new WeakMap<readonly Expr[], Expr>()
-  positions.set(p, own)
-  own.set(index, position)
-  return position
-}
-
-/** Positions by parameter and index: they are asked for at every use. */
-const positions = new WeakMap<KernelParam, WeakMap<readonly Expr[], Expr>>()
 
 const isMasked = (a: Pick<Access, 'mask' | 'maskValue'>): boolean => a.mask.length > 0 || a.maskValue !== undefined
 

@@ -3,6 +3,7 @@ import { invariant } from '../../diagnostics/errors.ts'
 import { axis } from '../../index/expr.ts'
 import { combinerIdentity, combinerOp, extreme, type Scalar } from '../../scalar/ops.ts'
 import { strictChunk } from '../../scalar/summation.ts'
+import { accumulatorDType, type Fold, isTotal } from '../../schedule/loop/steps.ts'
 import { computeDType, type DType, isFloat, isWide } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
 import { ExtremeNotes } from './extremes.ts'
@@ -21,17 +22,8 @@ import {
 } from './lanes.ts'
 import { emitCast } from './math/cast.ts'
 import { emitRoundTo } from './math/half.ts'
-import type { Fold } from './nests.ts'
 import { Totals } from './totals.ts'
 import type { Values } from './values.ts'
-
-/** Whether a fold's order shows in its result: sums and products of floats. */
-export const isTotal = (fold: Fold): boolean =>
-  (fold.combiner === 'sum' || fold.combiner === 'prod') && isFloat(accumulatorDType(fold))
-
-/** The dtype folds accumulate in: half precision in f32. */
-export const accumulatorDType = (fold: Fold): DType =>
-  computeDType(fold.combiner.startsWith('arg') ? fold.argDType : fold.dtype)
 
 /** One running fold at a point of the kept axes. */
 export class Accumulator {

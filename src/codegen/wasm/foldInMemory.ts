@@ -1,14 +1,14 @@
 /** Folds whose accumulators stand in their results' tiles, and the tiles of their chunks' totals. */
 import { invariant } from '../../diagnostics/errors.ts'
 import { combinerOp } from '../../scalar/ops.ts'
+import { accumulatorDType, type Fold } from '../../schedule/loop/steps.ts'
+import type { Tile } from '../../schedule/loop/tile.ts'
 import { laneReader } from './access.ts'
 import type { Fragment, Local } from './builder.ts'
-import { accumulatorDType, identityOf, sameClass } from './fold.ts'
+import { identityOf, sameClass } from './fold.ts'
 import { emitConst, emitFma, emitScalarOp, type Reg, releaseReg } from './lanes.ts'
 import { emitCast } from './math/cast.ts'
-import type { Fold } from './nests.ts'
 import { emitTileStore } from './store.ts'
-import type { Tile } from './tile.ts'
 import type { Values } from './values.ts'
 
 /** What a fold in memory starts from at copy `j`: the value it continues, or the identity. */

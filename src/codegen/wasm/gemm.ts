@@ -17,8 +17,8 @@ export interface ProductShape {
   readonly cRow: number
   /** Accumulators start at zero, not from c. */
   readonly fresh: boolean
-  /** The possible numbers of rows; undefined: any. */
-  readonly rowCounts: readonly number[] | undefined
+  /** Rows of a block of accumulators, the largest first. */
+  readonly blocks: readonly number[]
 }
 
 export interface ProductPlace {
@@ -30,12 +30,6 @@ export interface ProductPlace {
   readonly depth: Index
 }
 
-/**
- * Four rows by two vectors. The engine (V8) moves all loads of a loop body in front of the arithmetic, so one step of k, its
- * six loads and the eight accumulators must fit the fifteen vector registers it has: neither more rows nor more steps do.
- */
-const blockRows = 4
-
 const laneBytes = { f32: 4, i32: 4, f64: 8 } as const
 const shapes = { f32: 'f32x4', i32: 'i32x4', f64: 'f64x2' } as const
 
@@ -44,7 +38,7 @@ export function emitProduct(f: FunctionBuilder, s: ProductShape, p: ProductPlace
   const rowEnd = f.local('i32')
   const a = f.local('i32')
   const c = f.local('i32')
-  const blocks = blockSizes(s)
+  const { blocks } = s
   const sweep = (rows: number): void => {
     const panelColumns = 32 / laneBytes[s.compute]
     const column = f.local('i32')
@@ -95,21 +89,6 @@ export function emitProduct(f: FunctionBuilder, s: ProductShape, p: ProductPlace
 }
 
 /** The block heights needed to cover every possible number of rows. */
-function blockSizes(s: ProductShape): number[] {
-  const sizes = [blockRows, 3, 2, 1]
-  if (s.rowCounts === undefined) return sizes
-  const needed = new Set<number>()
-  for (const n of s.rowCounts) {
-    let left = n
-    for (const size of sizes) {
-      if (left < size) continue
-      needed.add(size)
-      left %= size
-    }
-  }
-  return sizes.filter((x) => needed.has(x))
-}
-
 function bump(f: FunctionBuilder, l: Local, by: number): void {
   f.get(l)
   f.i32Const(by)

@@ -4,17 +4,16 @@
  * kernel parameter.
  */
 import { invariant, UserError } from '../../diagnostics/errors.ts'
-import { loopAxes } from '../../kernel/axes.ts'
 import { beyond32 } from '../../kernel/beyond32.ts'
-import { gridSize, type Kernel, type KernelPart, type Stmt, type ValueId } from '../../kernel/ir.ts'
+import type { Kernel, KernelParam, KernelPart } from '../../kernel/ir.ts'
+import { factsOf, type ScheduledPart, scheduleKernel } from '../../schedule/loop/kernel.ts'
+import { definitionsOf } from '../../schedule/loop/tile.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
 import type { Env } from './lanes.ts'
 import { emitLevel } from './level.ts'
 import { bindBlock } from './loops.ts'
-import { joinPairs } from './pairs.ts'
 import { Scope } from './scope.ts'
-import { Axes, type AxisView, blockView, type Def, localView, Scratch } from './tile.ts'
 import { Values } from './values.ts'
 
 export interface KernelJob {
@@ -85,55 +84,25 @@ function checkPositions(kernel: Kernel): void {
 
 const signature = ['i32', 'i32', 'i32', 'i32'] as const
 
-/** A part with programs, and how many programs come before its own. */
-interface Placed {
-  readonly part: KernelPart
-  readonly offset: number
-  readonly size: number
-}
-
-/** The parameters of a kernel, their places in the table, and which may share memory. */
-interface ParamAccess {
-  readonly params: Values['params']
-  readonly order: ReadonlyMap<string, number>
-  readonly mayAlias: (a: string, b: string) => boolean
-}
-
 /** The function of a kernel; of several parts, each is a function of its own (the engine's compilers like small ones). */
-function emitKernel(job: KernelJob, env: Env): { readonly scratch: number; readonly bodies: readonly string[] } {
-  let programs = 0
-  const params = new Map(job.kernel.params.map((p) => [p.name, p]))
-  const placed = job.kernel.parts.flatMap((part): Placed[] => {
-    const size = gridSize(part)
-    programs += size
-    return size === 0 ? [] : [{ part: joinPairs(part, params), offset: programs - size, size }]
-  })
-  const order = new Map(job.kernel.params.map((p, i) => [p.name, i]))
-  const mayAlias = (a: string, b: string): boolean => {
-    const [i, j] = [order.get(a), order.get(b)]
-    return i !== undefined && j !== undefined && job.mayAlias(i, j)
-  }
-  const access: ParamAccess = { params, order, mayAlias }
-  let scratch = 0
-  const define = (name: string, body: (f: FunctionBuilder) => void): FuncRef =>
-    env.module.function(name, signature, [], body, { export: true })
-  const [only, second] = placed
+function emitKernel({ kernel, name, mayAlias }: KernelJob, env: Env): Omit<CompiledFunction, 'imports'> {
+  const scheduled = scheduleKernel(kernel, factsOf(kernel, env.machine, mayAlias))
+  const scratch = Math.max(0, ...scheduled.map((p) => p.schedule.scratch))
+  const define = (as: string, body: (f: FunctionBuilder) => void): FuncRef =>
+    env.module.function(as, signature, [], body, { export: true })
+  const [only, second] = scheduled
   if (second === undefined) {
-    define(job.name, (f) => {
-      if (only !== undefined) scratch = emitPart(f, env, access, only)
+    define(name, (f) => {
+      if (only !== undefined) emitPart(f, env, kernel.params, only)
     })
-    return { scratch, bodies: [job.name] }
+    return { scratch, bodies: [name] }
   }
-  const bodies: string[] = []
-  const parts = placed.map((p, i) => {
-    const name = `${job.name}.${i}`
-    bodies.push(name)
-    const of = define(name, (f) => {
-      scratch = Math.max(scratch, emitPart(f, env, access, p))
-    })
-    return { of, offset: p.offset }
-  })
-  define(job.name, (f) => callParts(f, parts))
+  const bodies = scheduled.map((_, i) => `${name}.${i}`)
+  const parts = scheduled.map((p, i) => ({
+    of: define(bodies[i] ?? name, (f) => emitPart(f, env, kernel.params, p)),
+    offset: p.offset,
+  }))
+  define(name, (f) => callParts(f, parts))
   return { scratch, bodies }
 }
 
@@ -157,13 +126,19 @@ function callParts(f: FunctionBuilder, parts: readonly { readonly of: FuncRef; r
   f.if(() => callParts(f, parts.slice(half)))
 }
 
-/** Emits a function that runs a part's own programs among [start, end); the scratch bytes it needs. */
-function emitPart(f: FunctionBuilder, env: Env, access: ParamAccess, { part, offset, size }: Placed): number {
-  const { params, order, mayAlias } = access
+/** Emits a function that runs a part's own programs among [start, end). */
+function emitPart(
+  f: FunctionBuilder,
+  env: Env,
+  params: readonly KernelParam[],
+  { schedule, offset, size }: ScheduledPart,
+): void {
+  const { part, axes, body } = schedule
   const scope = new Scope(f)
   const [table, start, end, scratchBase] = [f.param(0), f.param(1), f.param(2), f.param(3)]
-  const scratch = new Scratch()
   scope.push()
+  const byName = new Map(params.map((p) => [p.name, p]))
+  const order = new Map(params.map((p, i) => [p.name, i]))
   const base = (name: string): Local => {
     const i = order.get(name)
     invariant(i !== undefined, `parameter ${name} is not declared`)
@@ -172,17 +147,7 @@ function emitPart(f: FunctionBuilder, env: Env, access: ParamAccess, { part, off
       f.load('i32.load', 4, 4 * i)
     })
   }
-  const loops = loopAxes(part.body)
-  const blocks = new Map(part.grid.map((g) => [g.axis, g.block]))
-  const views = new Map<string, AxisView>()
-  for (const { name, extent } of part.axes) {
-    const block = blocks.get(name)
-    if (block !== undefined) views.set(name, blockView(name, extent, block))
-    else views.set(name, localView(name, extent))
-  }
-  // A loop's axis is bound inside the loop alone; its extent is known everywhere.
-  for (const name of loops) if (blocks.has(name)) invariant(false, `${name} is both a grid and a loop axis`)
-  const values = new Values(scope, env, params, definitionsOf(part.body), new Axes(views), base, scratchBase)
+  const values = new Values(scope, env, byName, definitionsOf(part.body), axes, base, scratchBase)
   const first = f.local('i32')
   const last = f.local('i32')
   const program = f.local('i32')
@@ -195,11 +160,10 @@ function emitPart(f: FunctionBuilder, env: Env, access: ParamAccess, { part, off
   })
   scope.push()
   bindGrid(values, part, program)
-  emitLevel(values, part.body, { mayAlias, scratch })
+  emitLevel(values, body)
   const { fragment } = scope.pop()
   scope.here(() => f.forLoop(program, first, last, 1, () => f.splice(fragment)))
   f.splice(scope.pop().fragment)
-  return scratch.bytes
 }
 
 /** Pushes max or min of `x - offset` and a bound. */
@@ -248,21 +212,4 @@ function bindGrid(values: Values, part: KernelPart, program: Local): void {
     if (scope.isBound(`${a.name}.start`) || v.moves) continue
     bindBlock(values, v, v.extent, 0, v.extent)
   }
-}
-
-function definitionsOf(body: readonly Stmt[]): Map<ValueId, Def> {
-  const out = new Map<ValueId, Def>()
-  const walk = (stmts: readonly Stmt[]): void => {
-    for (const s of stmts) {
-      if (s.kind === 'let') out.set(s.id, s)
-      if (s.kind !== 'loop') continue
-      for (const { param, result, dtype, axes } of s.carries) {
-        out.set(param, { id: param, dtype, axes })
-        out.set(result, { id: result, dtype, axes })
-      }
-      walk(s.body)
-    }
-  }
-  walk(body)
-  return out
 }

@@ -6,10 +6,10 @@ import type { Expr } from '../../index/expr.ts'
 import type { ValueId } from '../../kernel/ir.ts'
 import { evalScalar } from '../../scalar/eval.ts'
 import { type Scalar, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
+import type { Def } from '../../schedule/loop/tile.ts'
 import { knownLanes, lanePattern } from './laneIndex.ts'
 import type { Point, VectorAxis } from './point.ts'
 import { regClass } from './reg.ts'
-import type { Def } from './tile.ts'
 
 /** Integers of at most 32 bits, by lane. */
 export type Known = readonly number[]

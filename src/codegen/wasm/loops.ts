@@ -1,8 +1,8 @@
 /** Loops over an axis, one index at a time, and the bounds of an axis and of its blocks in a program. */
 import { axis as axisExpr, constant, type Expr, substitute } from '../../index/expr.ts'
+import type { AxisView } from '../../schedule/loop/tile.ts'
 import type { Local } from './builder.ts'
 import type { Index } from './scope.ts'
-import type { AxisView } from './tile.ts'
 import type { Values } from './values.ts'
 
 /** First index, end and number of indices of an axis in this program. */

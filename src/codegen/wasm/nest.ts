@@ -1,94 +1,38 @@
 /** Emission of a loop nest: loops in the scheduled order, the vector axis in whole and partial steps, folds, stores. */
 import { invariant } from '../../diagnostics/errors.ts'
 import { axis as axisExpr, constant, substitute } from '../../index/expr.ts'
-import { fastChunkOf, placesOf } from '../../scalar/summation.ts'
+import { type Fetch, foldsOf, type NestSchedule } from '../../schedule/loop/schedule.ts'
+import type { Fold, Root } from '../../schedule/loop/steps.ts'
+import { type Tile, unitsOf } from '../../schedule/loop/tile.ts'
 import { computeDType } from '../../types/dtype.ts'
 import type { Local } from './builder.ts'
-import { Accumulator, isTotal } from './fold.ts'
+import { Accumulator } from './fold.ts'
 import { startOfFold, stepInTile, TotalsInMemory } from './foldInMemory.ts'
 import { addressOf, powerIn } from './laneIndex.ts'
 import { makeReg, type Reg } from './lanes.ts'
 import { axisBounds, type Blocks, closeLoop, countedLoop } from './loops.ts'
-import type { Fold, Nest, Root } from './nests.ts'
-import { emitPacking, packingOf } from './pack.ts'
-import { type Fetch, type NestSchedule, scheduleNest } from './schedule.ts'
 import type { Index } from './scope.ts'
 import { emitStore, emitTileStore } from './store.ts'
-import { type Tile, unitsOf } from './tile.ts'
 import type { Values } from './values.ts'
 
-/** Gives the result of a fold a place once the nest has run. */
-export interface FoldPlaces {
-  /** The tile of a fold that keeps axes. */
-  tileOf(id: number): Tile
-  /** Another tile of its kind. */
-  spareOf(tile: Tile): Tile
-}
-
-/** Where folded loops are cut, so that chunks end there: at a loop, after so many rounds of it, so many times in all. */
-interface Cut {
-  readonly depth: number
-  readonly rounds: number
-  readonly pushes: number
-}
-
-const indicesOf = (values: Values, nest: Nest): number => nest.folded.reduce((n, a) => n * values.axes.view(a).max, 1)
-
-/** The cut of the folded loops from depth `d` on where an accumulator would otherwise fold more than a chunk of the `n` terms in order. */
-function cutOf(values: Values, schedule: NestSchedule, d: number, n: number): Cut | undefined {
-  const chunk = fastChunkOf(n)
-  const { order, vector, copies, inMemory } = schedule
-  const steps = (i: number): number => {
-    const axis = order[i] ?? ''
-    const { max } = values.axes.view(axis)
-    return axis !== vector ? max : inMemory ? 1 : Math.ceil(max / (4 * copies))
-  }
-  let inner = 1
-  for (let i = order.length - 1; i >= d; i--) {
-    if (inner * steps(i) > chunk) {
-      const rounds = Math.max(1, Math.floor(chunk / inner))
-      const outer = order.slice(d, i).reduce((m, _, at) => m * steps(d + at), 1)
-      return { depth: i, rounds, pushes: outer * Math.ceil(steps(i) / rounds) }
-    }
-    inner *= steps(i)
-  }
-  return undefined
-}
-
-export function emitNest(values: Values, nest: Nest, places: FoldPlaces): void {
-  const packing = packingOf(values, nest)
-  if (packing === undefined) {
-    new NestEmitter(values, nest, scheduleNest(values, nest), places).emit()
-    return
-  }
-  const level = values.scope.depth
-  emitPacking(values, packing)
-  for (const r of nest.roots)
-    if (r.kind === 'keep' && r.home) values.setHome(r.id, { kind: 'tile', tile: r.tile, depth: level, round: false })
+export function emitNest(values: Values, schedule: NestSchedule): void {
+  new NestEmitter(values, schedule).emit()
 }
 
 class NestEmitter {
   private readonly values: Values
-  private readonly nest: Nest
   private readonly schedule: NestSchedule
-  private readonly places: FoldPlaces
+  private readonly folds: readonly Fold[]
   private readonly keptCount: number
   private readonly accumulators: Accumulator[] = []
-  /** Where the folded loops that are open are cut. */
-  private cut: Cut | undefined
   /** A register result of a fold without kept axes. */
   private readonly results = new Map<number, Reg>()
 
-  constructor(values: Values, nest: Nest, schedule: NestSchedule, places: FoldPlaces) {
+  constructor(values: Values, schedule: NestSchedule) {
     this.values = values
-    this.nest = nest
     this.schedule = schedule
-    this.places = places
-    this.keptCount = schedule.order.length - nest.folded.length
-  }
-
-  private get folds() {
-    return this.nest.roots.filter((r) => r.kind === 'fold').map((r) => r.fold)
+    this.folds = foldsOf(schedule)
+    this.keptCount = schedule.order.length - schedule.folded.length
   }
 
   emit(): void {
@@ -96,17 +40,20 @@ class NestEmitter {
     const level = values.scope.depth
     if (this.schedule.inMemory) this.loopInMemory(0)
     else this.loop(0)
-    for (const r of this.nest.roots) {
+    for (const r of this.schedule.roots) {
       if (r.kind === 'keep' && r.home) values.setHome(r.id, { kind: 'tile', tile: r.tile, depth: level, round: false })
       if (r.kind !== 'fold') continue
-      const { id, kept } = r.fold
+      const { id } = r.fold
       const reg = this.results.get(id)
       if (reg !== undefined) values.setHome(id, { kind: 'register', reg, depth: level })
-      else {
-        invariant(kept.length > 0, `fold %${id} has no result`)
-        values.setHome(id, { kind: 'tile', tile: this.places.tileOf(id), depth: level, round: this.roundsLate(r.fold) })
-      }
+      else values.setHome(id, { kind: 'tile', tile: this.tileOf(id), depth: level, round: this.roundsLate(r.fold) })
     }
+  }
+
+  private tileOf(id: number): Tile {
+    const tile = this.schedule.results.get(id)
+    invariant(tile !== undefined, `fold %${id} has no result`)
+    return tile
   }
 
   /** Accumulators in memory hold half precision unrounded. */
@@ -115,7 +62,7 @@ class NestEmitter {
   }
 
   private loop(d: number): void {
-    if (d === this.keptCount && this.nest.folded.length > 0) {
+    if (d === this.keptCount && this.schedule.folded.length > 0) {
       this.folded(d)
       return
     }
@@ -133,7 +80,7 @@ class NestEmitter {
 
   /** The blocks of a folded loop at whose ends chunks end. */
   private blocksAt(d: number): Blocks | undefined {
-    const { cut } = this
+    const { cut } = this.schedule
     if (cut?.depth !== d || !this.accumulators.some((a) => a.isCut)) return undefined
     const after = (): void => {
       for (const a of this.accumulators) a.closeChunk()
@@ -144,25 +91,23 @@ class NestEmitter {
   /** The folded loops between the accumulators' start and finish. */
   private folded(d: number): void {
     const { values, schedule } = this
-    const across = schedule.vector !== undefined && this.nest.folded.includes(schedule.vector)
+    const across = schedule.vector !== undefined && this.schedule.folded.includes(schedule.vector)
     const lanes = across || values.vector !== undefined ? 4 : 1
     const copies = across ? schedule.copies : (values.vector?.copies ?? 1)
     const outer = this.accumulators.splice(0)
-    const indices = indicesOf(values, this.nest)
-    const cut = values.env.mode === 'strict' ? undefined : cutOf(values, this.schedule, d, indices)
+    const indices = schedule.folded.reduce((n, a) => n * values.axes.view(a).max, 1)
     for (const fold of this.folds) {
-      const a = new Accumulator(values, fold, lanes, copies, { indices, pushes: cut?.pushes ?? 0 }, across)
+      const a = new Accumulator(values, fold, lanes, copies, { indices, pushes: schedule.cut?.pushes ?? 0 }, across)
       a.start()
       this.accumulators.push(a)
     }
-    this.cut = cut
     this.inner(d)
     for (const a of this.accumulators) {
       const n = across || values.vector === undefined ? 1 : copies
       for (let j = 0; j < n; j++) {
         const r = a.finish(across, j)
         if (this.keptCount === 0) this.results.set(a.fold.id, r)
-        else emitTileStore(values, this.places.tileOf(a.fold.id), r, j)
+        else emitTileStore(values, this.tileOf(a.fold.id), r, j)
       }
     }
     this.accumulators.splice(0, Infinity, ...outer)
@@ -170,10 +115,10 @@ class NestEmitter {
 
   /** Folds accumulate in their results' tiles: filled before the folded loops, which run outside the vector axis. */
   private loopInMemory(d: number): void {
-    const { values, schedule, nest } = this
+    const { values, schedule } = this
     const axis = schedule.order[d]
     invariant(axis !== undefined, 'a nest without a vector axis')
-    if (!nest.folded.includes(axis)) {
+    if (!schedule.folded.includes(axis)) {
       countedLoop(values, axis, () => this.loopInMemory(d + 1))
       return
     }
@@ -183,12 +128,11 @@ class NestEmitter {
     }
     vectorLoop(values, vector, schedule.copies, () =>
       copies((j) => {
-        for (const fold of this.folds)
-          emitTileStore(values, this.places.tileOf(fold.id), startOfFold(values, fold, j), j)
+        for (const fold of this.folds) emitTileStore(values, this.tileOf(fold.id), startOfFold(values, fold, j), j)
       }),
     )
-    const cut = values.env.mode === 'strict' ? undefined : cutOf(values, schedule, d, indicesOf(values, nest))
-    const totals = cut === undefined ? [] : this.folds.flatMap((fold) => this.totalsInMemory(fold, cut))
+    const { cut } = schedule
+    const totals = this.folds.flatMap((fold) => this.totalsInMemory(fold))
     const pushAll = (): void => {
       for (const t of totals) t.push()
     }
@@ -200,8 +144,8 @@ class NestEmitter {
         vectorLoop(values, vector, schedule.copies, () =>
           copies((j) => {
             const writes: (() => void)[] = []
-            for (const r of nest.roots) this.compute(r, j, writes)
-            for (const fold of this.folds) stepInTile(values, fold, this.places.tileOf(fold.id), j)
+            for (const r of schedule.roots) this.compute(r, j, writes)
+            for (const fold of this.folds) stepInTile(values, fold, this.tileOf(fold.id), j)
             for (const write of writes) write()
           }),
         )
@@ -211,16 +155,15 @@ class NestEmitter {
     for (const t of totals) t.finish()
   }
 
-  private totalsInMemory(fold: Fold, { pushes }: Cut): TotalsInMemory[] {
-    const { values, schedule, places } = this
-    if (!isTotal(fold)) return []
-    const tile = places.tileOf(fold.id)
-    const spare = Array.from({ length: placesOf(pushes) }, () => places.spareOf(tile))
+  private totalsInMemory(fold: Fold): TotalsInMemory[] {
+    const { values, schedule } = this
+    const places = schedule.totals.get(fold.id)
+    if (places === undefined) return []
     const columns = (body: (j: number) => void): void =>
       vectorLoop(values, schedule.vector ?? '', schedule.copies, () => {
         for (let j = 0; j < (values.vector?.copies ?? 1); j++) body(j)
       })
-    return [new TotalsInMemory(values, fold, tile, spare, columns)]
+    return [new TotalsInMemory(values, fold, this.tileOf(fold.id), places, columns)]
   }
 
   private body(): void {
@@ -229,7 +172,7 @@ class NestEmitter {
     for (let j = 0; j < copies; j++) {
       // All of a point's values stand in registers before any of its stores: outputs may be inputs' memory.
       const writes: (() => void)[] = []
-      for (const r of this.nest.roots) this.compute(r, j, writes)
+      for (const r of this.schedule.roots) this.compute(r, j, writes)
       for (const a of this.accumulators) a.step(j, j)
       for (const write of writes) write()
     }

@@ -3,10 +3,10 @@ import type { Expr } from '../../index/expr.ts'
 import type { Predicate } from '../../index/predicate.ts'
 import type { KernelParam, ValueId } from '../../kernel/ir.ts'
 import type { Scalar } from '../../scalar/ops.ts'
+import type { Axes } from '../../schedule/loop/tile.ts'
 import type { FunctionBuilder, Local } from './builder.ts'
 import type { Env, Reg } from './lanes.ts'
 import type { Scope } from './scope.ts'
-import type { Axes } from './tile.ts'
 
 /** The axis along which four (times `copies`) consecutive indices are computed at a time. */
 export interface VectorAxis {

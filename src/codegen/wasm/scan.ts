@@ -3,26 +3,20 @@ import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { combinerIdentity, combinerOp } from '../../scalar/ops.ts'
 import { fastChunkOf, strictChunk } from '../../scalar/summation.ts'
+import type { ScanSchedule } from '../../schedule/loop/schedule.ts'
+import type { Tile } from '../../schedule/loop/tile.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import { assignReg, emitConst, emitScalarOp, type Reg, releaseReg } from './lanes.ts'
 import { countedLoop } from './loops.ts'
 import { emitRoundTo } from './math/half.ts'
 import { vectorLoop } from './nest.ts'
 import { emitTileStore } from './store.ts'
-import type { Tile } from './tile.ts'
 import { Totals } from './totals.ts'
 import type { Values } from './values.ts'
 
 /** Runs the scan into its tile, which becomes the value's place. */
-export function emitScan(values: Values, s: LetStmt, tile: Tile): void {
-  const { op } = s
-  invariant(op.kind === 'scan', 'not a scan')
+export function emitScan(values: Values, { stmt: s, tile, outer, vector, copies }: ScanSchedule): void {
   const level = values.scope.depth
-  const varying = values.axes.varying(s.axes)
-  const last = varying.at(-1)
-  const vector = last !== undefined && last !== op.axis && values.axes.view(last).max >= 4 ? last : undefined
-  const outer = varying.filter((a) => a !== op.axis && a !== vector)
-  const copies = vector === undefined ? 1 : values.axes.view(vector).max >= 16 ? 4 : 1
   const nest = (i: number): void => {
     const a = outer[i]
     if (a !== undefined) countedLoop(values, a, () => nest(i + 1))

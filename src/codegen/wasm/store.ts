@@ -2,8 +2,10 @@
 import { asConstant, type Expr, flatten } from '../../index/expr.ts'
 import type { StoreStmt } from '../../kernel/ir.ts'
 import { combinerOp } from '../../scalar/ops.ts'
+import { bytePosition } from '../../schedule/loop/position.ts'
+import type { Tile } from '../../schedule/loop/tile.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
-import { bytePosition, maskBits, maskElement, maskVaries } from './access.ts'
+import { maskBits, maskElement, maskVaries } from './access.ts'
 import type { Local } from './builder.ts'
 import { addressOf, forValidLanes, laneAddresses, laneLocal, lanePattern } from './laneIndex.ts'
 import {
@@ -19,7 +21,6 @@ import {
 } from './lanes.ts'
 import { bitRun, storeBits, storePackedLane, storeWholeBits } from './packed.ts'
 import { part } from './reg.ts'
-import type { Tile } from './tile.ts'
 import type { Values } from './values.ts'
 
 /** Emits a store of copy `j` into the innermost frame; the value must have been computed. */

@@ -10,6 +10,8 @@ import { expressionsOf } from '../../kernel/walk.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
 import { isRandomDType } from '../../scalar/threefry.ts'
+import { inlineOperands, Reach } from '../../schedule/loop/places.ts'
+import { type Axes, type Def, namedAxes, type Tile } from '../../schedule/loop/tile.ts'
 import { isWide } from '../../types/dtype.ts'
 import { laneReader, loadElement, loadLanes } from './access.ts'
 import type { Local } from './builder.ts'
@@ -22,7 +24,6 @@ import type { Access, Point, VectorAxis } from './point.ts'
 import { randomElement, randomLanes } from './random.ts'
 import { part, regClass } from './reg.ts'
 import type { Scope } from './scope.ts'
-import { type Axes, type Def, namedAxes, type Tile } from './tile.ts'
 
 /** Where a value stands once it has been computed: a register in a frame, or a tile in scratch. */
 export type Home =
@@ -40,7 +41,7 @@ export class Values implements Point {
   private readonly known = new LaneValues(this, (id) => (this.homes.has(id) ? undefined : this.def(id)))
   private depths = new Map<ValueId, number>()
   private depthVersion = -1
-  private reach = new Map<ValueId, ReadonlySet<string>>()
+  private readonly reach: Reach
   private readonly base: (param: string) => Local
   readonly scratch: Local
 
@@ -60,6 +61,13 @@ export class Values implements Point {
     this.axes = axes
     this.base = base
     this.scratch = scratch
+    this.reach = new Reach(
+      (id) => this.def(id),
+      (id) => {
+        const home = this.homes.get(id)
+        return home?.kind === 'tile' ? home.tile : home?.kind
+      },
+    )
     scope.valueDepth = (id) => this.depth(id)
     scope.valueIndex = (id) => this.asIndex(id)
   }
@@ -76,33 +84,19 @@ export class Values implements Point {
 
   setHome(id: ValueId, home: Home): void {
     this.homes.set(id, home)
-    this.reach = new Map()
+    this.reach.forget()
     this.depthVersion = -1
   }
 
   /** Forgets where a value of a finished loop body stood. */
   dropHome(id: ValueId): void {
     this.homes.delete(id)
-    this.reach = new Map()
+    this.reach.forget()
   }
 
   /** Axes of several indices a value really depends on. */
   reachOf(id: ValueId): ReadonlySet<string> {
-    const known = this.reach.get(id)
-    if (known !== undefined) return known
-    const home = this.homes.get(id)
-    const names = new Set<string>()
-    if (home?.kind === 'tile') for (const a of home.tile.strides.keys()) names.add(a)
-    else if (home === undefined) {
-      const { op } = this.def(id)
-      invariant(op !== undefined, `carried value %${id} has no place`)
-      for (const a of namedAxes(expressionsOf(op))) names.add(a)
-      for (const i of inlineOperands(op)) for (const a of this.reachOf(i)) names.add(a)
-      if (op.kind === 'at')
-        for (const a of this.homeTile(op.of).tile.strides.keys()) if (!Object.hasOwn(op.index, a)) names.add(a)
-    }
-    this.reach.set(id, names)
-    return names
+    return this.reach.of(id)
   }
 
   /** Whether a value differs between lanes. */
@@ -333,6 +327,3 @@ export class Values implements Point {
 }
 
 const zeroOf = (d: Reg['dtype']): Scalar => (isWide(d) ? 0n : 0)
-
-/** Operands evaluated as values; `at` reads its tile by itself. */
-const inlineOperands = (op: TileOp): ValueId[] => operandsOf(op).filter((id) => op.kind !== 'at' || id !== op.of)

@@ -1,9 +1,7 @@
 /** Code that moves words of memory: copies, transposes and fills, by pointers that stand in locals. */
+import { word } from '../../schedule/loop/packing.ts'
 import type { FunctionBuilder, Local } from './builder.ts'
 import type { Index } from './scope.ts'
-
-/** Bytes of a word. */
-export const word = 4
 
 /** Moves a pointer on. */
 function move(f: FunctionBuilder, l: Local, by: number): void {

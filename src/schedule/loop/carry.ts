@@ -1,48 +1,32 @@
 /** Where the state of a loop stands: registers for single elements, tiles otherwise; and which tiles update in place. */
 import { type Carry, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
-import type { Reg } from './lanes.ts'
 import { type Product, resultLayoutOf } from './product.ts'
-import type { Tile } from './tile.ts'
-import type { Values } from './values.ts'
-
-export interface RegisterCarry {
-  readonly carry: Carry
-  reg: Reg | undefined
-}
-
-export interface TileCarry {
-  readonly carry: Carry
-  readonly tile: Tile
-  /** Where the body's end writes the next state: the tile itself where no other reader is left, else one beside it. */
-  readonly write: Tile | undefined
-  /** The product that accumulates in the tile. */
-  readonly product: ValueId | undefined
-}
+import type { TileCarry } from './schedule.ts'
+import type { Axes, Tile } from './tile.ts'
 
 export interface CarryPlan {
-  readonly registers: readonly RegisterCarry[]
+  readonly registers: readonly Carry[]
   readonly tiles: readonly TileCarry[]
 }
 
 export function carryPlan(
-  values: Values,
+  axes: Axes,
   loop: LoopStmt,
   products: ReadonlyMap<ValueId, Product>,
   place: (layout: Omit<Tile, 'offset'>) => Tile,
 ): CarryPlan {
-  const registers: RegisterCarry[] = []
+  const registers: Carry[] = []
   const tiles: TileCarry[] = []
   const readers = readersIn(loop)
   for (const carry of loop.carries) {
-    if (values.axes.varying(carry.axes).length === 0) {
-      registers.push({ carry, reg: undefined })
+    if (axes.varying(carry.axes).length === 0) {
+      registers.push(carry)
       continue
     }
     const product = products.get(carry.next)
     const alone = product !== undefined && leadsTo(loop, readers, carry, product)
-    const layout =
-      product === undefined ? values.axes.layout(carry.axes, carry.dtype) : resultLayoutOf(product, values.axes)
+    const layout = product === undefined ? axes.layout(carry.axes, carry.dtype) : resultLayoutOf(product, axes)
     const tile = place(layout)
     if (alone) {
       tiles.push({ carry, tile, write: undefined, product: product.id })

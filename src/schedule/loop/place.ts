@@ -2,7 +2,7 @@
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import { chooseKept, hazards } from './kept.ts'
-import { foldOf, type LevelContext, type Nest, outerValues, type Placement, type Root, type Step } from './nests.ts'
+import { foldOf, type LevelContext, type Nest, outerValues, type Placement, type Root, type Step } from './steps.ts'
 import { namedAxes } from './tile.ts'
 
 export function planLevel(stmts: readonly Stmt[], ctx: LevelContext, finals: readonly Root[] = []): Step[] {

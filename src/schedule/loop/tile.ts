@@ -1,8 +1,8 @@
-/** What code generation knows of a kernel part: axes as a program sees them, value definitions, tiles and their places in scratch. */
+/** What schedules of loops know of a kernel part: axes as a program sees them, value definitions, tiles and their places in scratch. */
 import { InternalError } from '../../diagnostics/errors.ts'
 import { add, addConst, axis, constant, type Expr, mul, sub, visitAtoms } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
-import type { TileOp, ValueId } from '../../kernel/ir.ts'
+import type { Stmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { computeDType, type DType, isWide } from '../../types/dtype.ts'
 
 /** An axis inside a program: at most `max` indices at a time, starting at a multiple of `aligned` and numbering one of `counts`. */
@@ -46,6 +46,24 @@ export interface Def {
   readonly dtype: DType
   readonly axes: readonly string[]
   readonly op?: TileOp
+}
+
+/** The values of statements, those of loops' bodies included. */
+export function definitionsOf(body: readonly Stmt[]): Map<ValueId, Def> {
+  const out = new Map<ValueId, Def>()
+  const walk = (stmts: readonly Stmt[]): void => {
+    for (const s of stmts) {
+      if (s.kind === 'let') out.set(s.id, s)
+      if (s.kind !== 'loop') continue
+      for (const { param, result, dtype, axes } of s.carries) {
+        out.set(param, { id: param, dtype, axes })
+        out.set(result, { id: result, dtype, axes })
+      }
+      walk(s.body)
+    }
+  }
+  walk(body)
+  return out
 }
 
 /** A tile of values in scratch memory. Strides and offset in bytes; coordinates relative to each axis' block. */

@@ -4,7 +4,7 @@ import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, typ
 import { storeOperands } from '../../kernel/walk.ts'
 import type { Combiner } from '../../scalar/ops.ts'
 import type { Machine } from '../../target/machine.ts'
-import type { DType } from '../../types/dtype.ts'
+import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import type { Product } from './product.ts'
 import type { Axes, Def, Tile } from './tile.ts'
 
@@ -24,6 +24,14 @@ export interface Fold {
   readonly position?: Expr
   readonly last: boolean
 }
+
+/** Whether a fold's order shows in its result: sums and products of floats. */
+export const isTotal = (fold: Fold): boolean =>
+  (fold.combiner === 'sum' || fold.combiner === 'prod') && isFloat(accumulatorDType(fold))
+
+/** The dtype folds accumulate in: half precision in f32. */
+export const accumulatorDType = (fold: Fold): DType =>
+  computeDType(fold.combiner.startsWith('arg') ? fold.argDType : fold.dtype)
 
 export type Root =
   | { readonly kind: 'store'; readonly stmt: StoreStmt }
@@ -73,7 +81,7 @@ export interface LevelContext {
 }
 
 /** The fold a statement is, if it folds axes of several indices. */
-export function foldOf(s: LetStmt, ctx: LevelContext): Fold | undefined {
+export function foldOf(s: LetStmt, ctx: Pick<LevelContext, 'axes' | 'def'>): Fold | undefined {
   const { op } = s
   if (op.kind !== 'reduce' && op.kind !== 'dot') return undefined
   const axes = ctx.axes.varying(op.axes)

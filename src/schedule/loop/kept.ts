@@ -3,11 +3,11 @@
  * keeping it, or memory it is loaded from may be overwritten in between.
  */
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type TileOp, type ValueId } from '../../kernel/ir.ts'
-import { statementSeconds } from '../../schedule/price.ts'
 import { bandwidthOf, type Machine } from '../../target/machine.ts'
 import { priceOf } from '../../target/prices.ts'
 import type { DType } from '../../types/dtype.ts'
-import { foldOf, type LevelContext, type Placement } from './nests.ts'
+import { statementSeconds } from '../price.ts'
+import { foldOf, type LevelContext, type Placement } from './steps.ts'
 import { mostTile, tileBytes } from './tile.ts'
 
 /** Seconds of computing one element again, operands included. */

@@ -1,30 +1,30 @@
 /**
  * Loads across the results: an elementwise level stores along one axis while a load is contiguous along another. Such a load
- * is copied into a tile first, transposed in registers (`pack.ts`); the level then reads it along the results' axis.
+ * is copied into a tile first, transposed in registers (a copy of `packing.ts`); the level then reads it along the results' axis.
  */
 import { strideOf, valuesOf } from '../../index/expr.ts'
 import type { Stmt, ValueId } from '../../kernel/ir.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
-import { bytePosition } from './access.ts'
+import type { Places } from './places.ts'
+import { bytePosition } from './position.ts'
 import { rowLayout } from './product.ts'
 import { isScalarAxis, type Tile, tileDType } from './tile.ts'
-import type { Values } from './values.ts'
 
 /** Bytes of a tile that stays in the second cache. */
 const largest = 256 * 1024
 
 /** The layouts of the loads of a level that are to be copied. */
-export function transposedLoads(values: Values, stmts: readonly Stmt[]): Map<ValueId, Omit<Tile, 'offset'>> {
-  const { axes } = values
+export function transposedLoads(places: Places, stmts: readonly Stmt[]): Map<ValueId, Omit<Tile, 'offset'>> {
+  const { axes } = places
   const out = new Map<ValueId, Omit<Tile, 'offset'>>()
   const isPlain = stmts.every(
     (s) => s.kind === 'store' || (s.kind === 'let' && !['reduce', 'dot', 'scan', 'stage', 'at'].includes(s.op.kind)),
   )
-  const along = isPlain ? storedAlong(values, stmts) : undefined
+  const along = isPlain ? storedAlong(places, stmts) : undefined
   if (along === undefined || axes.view(along).max < 4) return out
   for (const s of stmts) {
     if (s.kind !== 'let' || s.op.kind !== 'load' || s.op.maskValue !== undefined) continue
-    const p = values.paramOf(s.op.param)
+    const p = places.paramOf(s.op.param)
     const names = axes.varying(s.axes)
     if (p.format !== 'plain' || dtypeBytes(p.dtype) !== 4 || tileDType(s.dtype) !== p.dtype) continue
     const position = bytePosition(p, s.op.index)
@@ -39,14 +39,14 @@ export function transposedLoads(values: Values, stmts: readonly Stmt[]): Map<Val
 }
 
 /** The axis all stores of several indices are contiguous along. */
-function storedAlong(values: Values, stmts: readonly Stmt[]): string | undefined {
+function storedAlong(places: Places, stmts: readonly Stmt[]): string | undefined {
   const found = new Set<string | undefined>()
   for (const s of stmts) {
     if (s.kind !== 'store') continue
-    const p = values.paramOf(s.param)
+    const p = places.paramOf(s.param)
     if (p.format !== 'plain' || s.combiner !== undefined) return undefined
     const position = bytePosition(p, s.index)
-    const unit = [...values.axes.views.values()].find(
+    const unit = [...places.axes.views.values()].find(
       (v) => !isScalarAxis(v) && strideOf(position, v.name) === dtypeBytes(p.dtype),
     )
     found.add(unit?.name)

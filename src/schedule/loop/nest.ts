@@ -2,36 +2,19 @@
 import { type Expr, flatten, strideOf, valuesOf } from '../../index/expr.ts'
 import { drawsAt } from '../../kernel/draws.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { fastChunkOf } from '../../scalar/summation.ts'
 import { elementsPerCall, isRandomDType } from '../../scalar/threefry.ts'
-import { statementSeconds } from '../../schedule/price.ts'
 import { inAdditions } from '../../target/prices.ts'
 import { dtypeClass } from '../../types/dtype.ts'
-import { bytePosition } from './access.ts'
-import type { Nest, Root } from './nests.ts'
-import type { Tile } from './tile.ts'
-import type { Values } from './values.ts'
+import { statementSeconds } from '../price.ts'
+import type { Places } from './places.ts'
+import { bytePosition } from './position.ts'
+import type { Cut, Fetch, NestSchedule } from './schedule.ts'
+import type { Nest, Root } from './steps.ts'
+import type { Axes, Tile } from './tile.ts'
 
-export interface NestSchedule {
-  /** Loops, outermost first: kept axes stand before folded ones. */
-  readonly order: readonly string[]
-  readonly vector: string | undefined
-  /** Groups of four lanes a step of the vector axis takes. */
-  readonly copies: number
-  /**
-   * Folded axes run outside the vector axis, accumulators stand in the results' tiles: rows far apart are read whole, one
-   * after another, instead of a few columns of each at a time.
-   */
-  readonly inMemory: boolean
-  /** Reads along the vector axis to bring into the cache before its loop runs. */
-  readonly fetch: readonly Fetch[]
-}
-
-/** A contiguous read of a parameter: its byte position. */
-export interface Fetch {
-  readonly param: string
-  readonly position: Expr
-  readonly unit: number
-}
+/** What is decided of a nest's loops. */
+type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies' | 'inMemory' | 'fetch' | 'cut'>
 
 /** Below this many instructions a vector, enough loads are in flight for the memory to keep up. */
 const fetchAbove = 8
@@ -64,42 +47,46 @@ const mostCallCopies = 16
 const mostBesideCalls = 64
 
 /** What one point of a nest touches and computes. */
-function workOf(values: Values, roots: readonly Root[]): Work {
+function workOf(places: Places, roots: readonly Root[]): Work {
   const touches: Touch[] = []
-  const { prices } = values.env.machine
+  const { prices } = places.facts.machine
   let [arithmetic, random] = [0, 0]
   let [callCopies, drawCopies] = [1, 1]
   const seen = new Set<ValueId>()
   const tile = (t: Tile, write: boolean): void => {
-    touches.push({ position: values.axes.tileIndex(t), masked: false, write, unit: t.dtype === 'f64' ? 8 : 4 })
+    touches.push({ position: places.axes.tileIndex(t), masked: false, write, unit: t.dtype === 'f64' ? 8 : 4 })
   }
   const visit = (id: ValueId): void => {
     if (seen.has(id)) return
     seen.add(id)
-    const home = values.homes.get(id)
-    if (home?.kind === 'register') return
-    if (home?.kind === 'tile') {
-      tile(home.tile, false)
+    const place = places.get(id)
+    if (place === 'register') return
+    if (place !== undefined) {
+      tile(place, false)
       return
     }
-    const { op } = values.def(id)
+    const { op } = places.def(id)
     if (op === undefined) return
     if (op.kind === 'at') {
-      const of = values.homeTile(op.of)
-      touches.push({ position: values.axes.tileIndex(of.tile, op.index), masked: false, write: false, unit: 4 })
+      touches.push({
+        position: places.axes.tileIndex(places.tileOf(op.of), op.index),
+        masked: false,
+        write: false,
+        unit: 4,
+      })
       return
     }
     operandsOf(op).forEach(visit)
     if (op.kind === 'load') {
-      const p = values.paramOf(op.param)
+      const p = places.paramOf(op.param)
       const masked = op.mask.length > 0 || op.maskValue !== undefined
       touches.push({ param: op.param, ...placeOf(p, op.index), masked, write: false })
       return
     }
-    const seconds = statementSeconds(values.def(id), (i) => values.def(i).dtype, prices)
+    const seconds = statementSeconds(places.def(id), (i) => places.def(i).dtype, prices)
     if (op.kind === 'random') {
       random += inAdditions(seconds, prices)
-      const { dtype } = values.def(id)
+      const { dtype } = places.def(id)
       const { repeat } = drawsAt(op.index)
       if (isRandomDType(dtype)) callCopies = Math.max(callCopies, elementsPerCall(dtype) * repeat)
       drawCopies = Math.max(drawCopies, repeat / 4)
@@ -117,7 +104,7 @@ function workOf(values: Values, roots: readonly Root[]): Work {
       visit(s.value)
       if (s.maskValue !== undefined) visit(s.maskValue)
       for (const e of s.index) valuesOf(e).forEach(visit)
-      const p = values.paramOf(s.param)
+      const p = places.paramOf(s.param)
       touches.push({ param: s.param, ...placeOf(p, s.index), masked: s.mask.length > 0, write: true })
     }
   }
@@ -134,8 +121,8 @@ const bytesOf = (d: Parameters<typeof dtypeClass>[0]): number =>
   ({ f32: 4, f64: 8, f16: 2, bf16: 2, i8: 1, i16: 2, i32: 4, i64: 8, u8: 1, u16: 2, u32: 4, u64: 8, bool: 1 })[d]
 
 /** Cost of four lanes of an access along an axis. */
-function touchCost(values: Values, t: Touch, axis: string): number {
-  for (const id of valuesOf(t.position)) if (values.reachOf(id).has(axis)) return 10
+function touchCost(places: Places, t: Touch, axis: string): number {
+  for (const id of valuesOf(t.position)) if (places.reachOf(id).has(axis)) return 10
   const s = strideOf(t.position, axis)
   const guard = t.masked ? 2 : 0
   if (s === undefined) return 6 + guard
@@ -148,26 +135,26 @@ function touchCost(values: Values, t: Touch, axis: string): number {
 }
 
 /** A fold whose order of elements matters to the result. */
-const isOrdered = (values: Values, r: Root): boolean =>
+const isOrdered = (places: Places, r: Root): boolean =>
   r.kind === 'fold' &&
-  values.env.mode === 'strict' &&
+  places.facts.strict &&
   (r.fold.combiner === 'sum' || r.fold.combiner === 'prod') &&
   dtypeClass(r.fold.dtype) === 'float'
 
 /** A store whose points must run in order: several may meet in one place. */
 const isScatter = (r: Root): boolean => r.kind === 'store' && r.stmt.index.some((e) => valuesOf(e).size > 0)
 
-export function scheduleNest(values: Values, nest: Nest): NestSchedule {
-  const { axes } = values
-  const work = workOf(values, nest.roots)
-  const ordered = nest.roots.some((r) => isOrdered(values, r))
+export function chooseLoops(places: Places, nest: Nest): Loops {
+  const { axes } = places
+  const work = workOf(places, nest.roots)
+  const ordered = nest.roots.some((r) => isOrdered(places, r))
   const scatter = nest.roots.some(isScatter)
   const candidates = nest.space.filter((a) => axes.view(a).max >= 2 && !(ordered && nest.folded.includes(a)))
   const size = (a: string): number => axes.view(a).max
   const cost = (a: string): number => {
     const n = size(a)
     const steps = Math.ceil(n / 4) / (n / 4)
-    const memory = work.touches.reduce((sum, t) => sum + touchCost(values, t, a), 0)
+    const memory = work.touches.reduce((sum, t) => sum + touchCost(places, t, a), 0)
     return (memory + work.arithmetic * 0.5 + 0.5) * steps
   }
   const scalarCost = work.touches.length * 4 + work.arithmetic * 2.2 + 2
@@ -188,7 +175,7 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
   const others = (names: readonly string[]): string[] => names.filter((a) => a !== vector)
   const folded = ordered ? [...nest.folded] : byStride(nest.folded)
   const isKept = vector !== undefined && kept.includes(vector)
-  const inMemory = isKept && vector !== undefined && foldsInMemory(values, nest, work, vector)
+  const inMemory = isKept && vector !== undefined && foldsInMemory(places, nest, work, vector)
   const order =
     vector === undefined
       ? [...byStride(kept), ...folded]
@@ -216,25 +203,49 @@ export function scheduleNest(values: Values, nest: Nest): NestSchedule {
   const sharing = folds === 0 && work.callCopies <= mostCallCopies && work.besideRandom <= mostBesideCalls
   let copies = scatter ? 1 : Math.max(wanted, rowOfBits ? 2 : 1, sharing ? work.callCopies : work.drawCopies)
   while (copies > 1 && n < 4 * copies) copies /= 2
+  const loops = { order, vector, copies, inMemory }
   return {
-    order,
-    vector,
-    copies,
-    inMemory,
-    fetch: inMemory || vector === undefined || order.at(-1) !== vector ? [] : fetches(values, work, vector),
+    ...loops,
+    fetch: inMemory || vector === undefined || order.at(-1) !== vector ? [] : fetches(places, work, vector),
+    cut: places.facts.strict || nest.folded.length === 0 ? undefined : cutOf(axes, loops, nest.folded),
   }
+}
+
+/** The cut of the folded loops where an accumulator would otherwise fold more than a chunk of its terms in order. */
+function cutOf(
+  axes: Axes,
+  { order, vector, copies, inMemory }: Omit<Loops, 'fetch' | 'cut'>,
+  folded: readonly string[],
+): Cut | undefined {
+  const chunk = fastChunkOf(folded.reduce((n, a) => n * axes.view(a).max, 1))
+  const first = order.length - folded.length - (inMemory ? 1 : 0)
+  const steps = (i: number): number => {
+    const axis = order[i] ?? ''
+    const { max } = axes.view(axis)
+    return axis !== vector ? max : inMemory ? 1 : Math.ceil(max / (4 * copies))
+  }
+  let inner = 1
+  for (let i = order.length - 1; i >= first; i--) {
+    if (inner * steps(i) > chunk) {
+      const rounds = Math.max(1, Math.floor(chunk / inner))
+      const outer = order.slice(first, i).reduce((m, _, at) => m * steps(first + at), 1)
+      return { depth: i, rounds, pushes: outer * Math.ceil(steps(i) / rounds) }
+    }
+    inner *= steps(i)
+  }
+  return undefined
 }
 
 /** Rows this many bytes apart fall on different pages. */
 const farRows = 2048
 
 /** Whether folding rows into accumulators in memory pays, and the folds allow it. */
-function foldsInMemory(values: Values, nest: Nest, work: Work, vector: string): boolean {
-  const { axes, env } = values
+function foldsInMemory(places: Places, nest: Nest, work: Work, vector: string): boolean {
+  const { axes, facts } = places
   const rows = nest.folded.reduce((n, a) => n * axes.view(a).max, 1)
   const inner = nest.folded.at(-1)
   if (inner === undefined || rows < 64 || axes.view(vector).max < 32) return false
-  if (env.mode === 'strict' && rows > 1024) return false
+  if (facts.strict && rows > 1024) return false
   if (nest.roots.some((r) => r.kind === 'fold' && r.fold.combiner.startsWith('arg'))) return false
   return work.touches.some(
     (t) =>
@@ -249,10 +260,10 @@ function foldsInMemory(values: Values, nest: Nest, work: Work, vector: string): 
  * Reads to fetch ahead. A loop that computes much for each element and writes nothing keeps few loads in flight, and where
  * the processor does not prefetch well it waits for memory: one load a cache line over the whole row goes first.
  */
-function fetches(values: Values, work: Work, vector: string): Fetch[] {
+function fetches(places: Places, work: Work, vector: string): Fetch[] {
   if (work.arithmetic < fetchAbove || work.touches.some((t) => t.write && t.param !== undefined)) return []
   return work.touches.flatMap(({ param, position, masked, unit, packed }) => {
-    const bytes = unit * values.axes.view(vector).max
+    const bytes = unit * places.axes.view(vector).max
     const contiguous = valuesOf(position).size === 0 && strideOf(position, vector) === unit
     return param === undefined || packed === true || masked || !contiguous || bytes < leastFetch || bytes > mostFetch
       ? []

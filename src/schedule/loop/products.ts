@@ -1,0 +1,95 @@
+/** The matrix products of a level: which dots they are, where their results stand, the blocks they run in. */
+import type { Stmt, ValueId } from '../../kernel/ir.ts'
+import type { Places } from './places.ts'
+import { type Product, productOf, resultLayoutOf } from './product.ts'
+import type { Root } from './steps.ts'
+import type { Axes, Tile } from './tile.ts'
+
+/** Where a product accumulates: `init` fills the tile before it runs, unless it is `fresh` or goes on from what stands there. */
+export interface ProductTarget {
+  readonly tile: Tile
+  readonly fresh: boolean
+  readonly init: Root | undefined
+}
+
+/** The matrix products among the dots of a level. */
+export function findProducts(places: Places, stmts: readonly Stmt[], axes: Axes): Map<ValueId, Product> {
+  const inLevel = new Map(stmts.flatMap((s) => (s.kind === 'let' ? [[s.id, s] as const] : [])))
+  const isPlaced = (id: ValueId): boolean => {
+    const s = inLevel.get(id)
+    if (s === undefined) return places.has(id) || places.def(id).op === undefined
+    return ['reduce', 'dot', 'scan', 'stage'].includes(s.op.kind)
+  }
+  const out = new Map<ValueId, Product>()
+  const chosen = new Set<ValueId>()
+  for (const s of stmts) {
+    if (s.kind !== 'let') continue
+    const p = productOf(
+      s,
+      axes,
+      (id) => places.def(id),
+      (name) => places.paramOf(name),
+      isPlaced,
+    )
+    if (p === undefined) continue
+    // A tile has one layout: an operand two products would lay out serves the first.
+    const own = [p.directA === undefined ? p.a : undefined, p.directB === undefined ? p.b : undefined].filter(
+      (x) => x !== undefined,
+    )
+    if (own.some((id) => chosen.has(id))) continue
+    for (const id of own) chosen.add(id)
+    out.set(s.id, p)
+  }
+  return out
+}
+
+/** Where a product accumulates: in the tile of a value that a loop carries, where it has one, else in one of its own. */
+export function targetOf(places: Places, p: Product, carried: Tile | undefined): ProductTarget {
+  if (carried !== undefined && p.acc !== undefined && places.get(p.acc) === carried)
+    return { tile: carried, fresh: false, init: undefined }
+  const tile = carried ?? places.scratch.place(resultLayoutOf(p, places.axes))
+  const init: Root | undefined =
+    p.acc === undefined ? undefined : { kind: 'keep', id: p.acc, tile, axes: places.axes.varying(p.axes), home: false }
+  return { tile, fresh: p.acc === undefined, init }
+}
+
+/** Whether the rows of operand `a` are what its source is contiguous along. */
+export function rowsAreContiguous(places: Places, p: Product): boolean {
+  const { op } = places.def(p.a)
+  const m = p.m.at(-1)
+  if (op?.kind !== 'load' || m === undefined) return false
+  const last = op.index.at(-1)
+  return last?.terms.some((t) => t.atom.kind === 'axis' && t.atom.name === m && t.coef === 1) ?? false
+}
+
+/**
+ * Rows of a block of accumulators at most, beside two vectors of columns. The engine (V8) moves all loads of a loop body in front of the
+ * arithmetic, so one step of k, its six loads and the eight accumulators must fit the fifteen vector registers it has: neither more rows
+ * nor more steps do.
+ */
+const blockRows = 4
+
+/** The blocks of rows that a product needs, the largest first. */
+export function blocksOf({ m }: Product, axes: Axes): number[] {
+  const sizes = [blockRows, 3, 2, 1]
+  const counts = countsOf(m, axes)
+  if (counts === undefined) return sizes
+  const needed = new Set<number>()
+  for (const n of counts) {
+    let left = n
+    for (const size of sizes) {
+      if (left < size) continue
+      needed.add(size)
+      left %= size
+    }
+  }
+  return sizes.filter((x) => needed.has(x))
+}
+
+/** The numbers of indices that a role may have in a program; undefined: any. */
+export function countsOf(role: readonly string[], axes: Axes): readonly number[] | undefined {
+  const [outer, ...inner] = role.map((a) => axes.view(a))
+  if (outer === undefined) return [1]
+  const unit = inner.reduce((n, v) => n * v.max, 1)
+  return outer.counts?.map((n) => n * unit)
+}

@@ -1,0 +1,252 @@
+/**
+ * The laws of a loop schedule. Every store, fold, product, scan and loop of the part is in one step of its level; a nest's loops run over
+ * just the axes of its space, folded ones inside; what a step reads stands where an earlier step, or itself, put it; no load is
+ * computed after a store that may have overwritten its memory; tiles lie in scratch memory beside each other.
+ */
+import { type KernelPart, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
+import { storeOperands } from '../../kernel/walk.ts'
+import type { KernelFacts } from './places.ts'
+import type { BlockSchedule, CopySchedule, LevelSchedule, LoopSchedule, LoopStep, NestSchedule } from './schedule.ts'
+import { isTotal, type Root } from './steps.ts'
+import { type Axes, type Def, definitionsOf, type Tile } from './tile.ts'
+
+/** What breaks a law, a line each; none of a schedule that may run. */
+export function verifyLoopSchedule(schedule: LoopSchedule, facts: KernelFacts): string[] {
+  const v = new Verifier(schedule.part, facts)
+  v.level(schedule.body, schedule.part.body, schedule.axes, [])
+  v.tiles(schedule.scratch)
+  return v.errors
+}
+
+class Verifier {
+  readonly errors: string[] = []
+  private readonly facts: KernelFacts
+  private readonly defs: ReadonlyMap<ValueId, Def>
+  private readonly placed = new Set<ValueId>()
+  private readonly allTiles = new Set<Tile>()
+  /** The axes of the level that is gone through. */
+  private axes: Axes | undefined
+
+  constructor(part: KernelPart, facts: KernelFacts) {
+    this.facts = facts
+    this.defs = definitionsOf(part.body)
+  }
+
+  private must(holds: boolean, text: string): void {
+    if (!holds) this.errors.push(text)
+  }
+
+  /** `finals`: tiles that the end of a loop's body writes. */
+  level(level: LevelSchedule, stmts: readonly Stmt[], axes: Axes, finals: readonly Tile[]): void {
+    const outer = this.axes
+    this.axes = axes
+    this.complete(level, stmts, finals)
+    const stored = new Set<string>()
+    for (const id of level.early) this.needs(id, stored, 'an early load')
+    const before = new Set([...level.early])
+    for (const id of before) this.placed.add(id)
+    for (const step of level.steps) {
+      this.step(step, axes, stored)
+      for (const p of storesOf(step)) stored.add(p)
+    }
+    for (const id of before) this.placed.delete(id)
+    this.axes = outer
+  }
+
+  /** Each statement with an effect or a place of its own has its step, once. */
+  private complete({ steps }: LevelSchedule, stmts: readonly Stmt[], finals: readonly Tile[]): void {
+    const count = new Map<unknown, number>()
+    const note = (key: unknown): unknown => count.set(key, (count.get(key) ?? 0) + 1)
+    for (const step of steps) {
+      if (step.kind === 'product') note(step.product.id)
+      else if (step.kind === 'scan') note(step.stmt.id)
+      else if (step.kind === 'loop') note(step.stmt)
+      else for (const r of rootsOf(step)) note(keyOf(r))
+    }
+    const once = (key: unknown, what: string): void => {
+      const n = count.get(key) ?? 0
+      this.must(n === 1, `${what} is in ${n} steps`)
+    }
+    for (const s of stmts) {
+      if (s.kind === 'store') once(s, `store into ${s.param}`)
+      else if (s.kind === 'loop') once(s, `loop over ${s.axis}`)
+      else if (this.hasStep(s.id)) once(s.id, `${s.op.kind} %${s.id}`)
+    }
+    for (const tile of finals) once(tile, `next state in tile ${tile.offset}`)
+  }
+
+  private def(id: ValueId): Def {
+    return this.defs.get(id) ?? { id, dtype: 'f32', axes: [] }
+  }
+
+  private step(step: LoopStep, axes: Axes, stored: ReadonlySet<string>): void {
+    switch (step.kind) {
+      case 'nest':
+        this.nest(step, axes, stored)
+        break
+      case 'copy':
+        this.allTiles.add(step.root.tile)
+        for (const p of stored)
+          this.must(
+            !this.facts.mayAlias(p, step.source.param.name),
+            `copy of ${step.source.param.name} after a store into ${p}`,
+          )
+        if (step.root.home) this.placed.add(step.root.id)
+        break
+      case 'product': {
+        const { id, a, b, directA, directB } = step.product
+        if (directA === undefined) this.must(this.placed.has(a), `product %${id} reads %${a}, which has no tile yet`)
+        if (directB === undefined) this.must(this.placed.has(b), `product %${id} reads %${b}, which has no tile yet`)
+        this.allTiles.add(step.tile)
+        this.placed.add(id)
+        break
+      }
+      case 'scan': {
+        const { stmt, outer, vector, tile } = step
+        for (const id of operandsOf(stmt.op)) this.needs(id, stored, `scan %${stmt.id}`)
+        const own = stmt.op.kind === 'scan' ? [stmt.op.axis] : []
+        this.sameAxes(
+          [...outer, ...(vector === undefined ? [] : [vector]), ...own],
+          axes.varying(stmt.axes),
+          `scan %${stmt.id}`,
+        )
+        this.must(vector === undefined || !own.includes(vector), `scan %${stmt.id} has lanes along its own axis`)
+        this.allTiles.add(tile)
+        this.placed.add(stmt.id)
+        break
+      }
+      case 'loop':
+        this.loop(step, axes, stored)
+        break
+    }
+  }
+
+  private sameAxes(have: readonly string[], want: readonly string[], what: string): void {
+    const same =
+      have.length === want.length && new Set(have).size === have.length && want.every((a) => have.includes(a))
+    this.must(same, `${what} loops over ${have.join(', ')}, not over ${want.join(', ')}`)
+  }
+
+  private nest(nest: NestSchedule, axes: Axes, stored: ReadonlySet<string>): void {
+    const { order, folded, vector, inMemory, roots, cut, copies } = nest
+    const what = `nest over ${order.join(', ')}`
+    this.must(new Set(order).size === order.length, `${what}: an axis twice`)
+    for (const a of order) this.must(axes.varying([a]).length === 1, `${what}: ${a} has one index`)
+    const inner = inMemory ? [...order].filter((a) => a !== vector) : order
+    const kept = inner.length - folded.length
+    this.must(
+      inner.every((a, i) => folded.includes(a) === i >= kept),
+      `${what}: folded axes are not inside`,
+    )
+    this.must(vector === undefined || order.includes(vector), `${what}: lanes along ${vector}`)
+    this.must(
+      Number.isInteger(Math.log2(copies)) && (vector !== undefined || copies === 1),
+      `${what}: ${copies} copies`,
+    )
+    if (inMemory)
+      this.must(vector !== undefined && order.at(-1) === vector && !folded.includes(vector), `${what}: in memory`)
+    if (cut !== undefined) this.must(!this.facts.strict && folded.includes(order[cut.depth] ?? ''), `${what}: cut`)
+    // What the nest keeps may be read by its other roots, which are computed with it.
+    const own = roots.flatMap((r) => (r.kind === 'keep' && r.home && !this.placed.has(r.id) ? [r.id] : []))
+    for (const id of own) this.operands(id, stored, what)
+    for (const id of own) this.placed.add(id)
+    for (const r of roots) {
+      if (r.kind === 'keep') {
+        this.allTiles.add(r.tile)
+        if (!r.home) this.needs(r.id, stored, what)
+        this.sameAxes(order, r.axes, `${what}, keeping %${r.id},`)
+      } else if (r.kind === 'store') for (const id of storeOperands(r.stmt)) this.needs(id, stored, what)
+      else {
+        for (const id of r.fold.args) this.needs(id, stored, what)
+        this.sameAxes(folded, r.fold.axes, `${what}, folding %${r.fold.id},`)
+        const ordered = this.facts.strict && isTotal(r.fold)
+        this.must(!ordered || vector === undefined || !folded.includes(vector), `${what}: a strict sum across lanes`)
+        this.must(order.length > folded.length === nest.results.has(r.fold.id), `${what}: place of %${r.fold.id}`)
+      }
+    }
+    for (const r of roots) if (r.kind === 'fold') this.placed.add(r.fold.id)
+    for (const t of nest.results.values()) this.allTiles.add(t)
+    for (const totals of nest.totals.values()) for (const t of totals) this.allTiles.add(t)
+  }
+
+  private loop(step: BlockSchedule, axes: Axes, stored: ReadonlySet<string>): void {
+    const { stmt, registers, tiles, fills, body, carried } = step
+    for (const id of [stmt.from, stmt.to]) if (id !== undefined) this.needs(id, stored, `loop over ${stmt.axis}`)
+    for (const c of registers) this.needs(c.init, stored, `loop over ${stmt.axis}`)
+    for (const f of fills) this.step(f, axes, stored)
+    for (const c of tiles) {
+      this.allTiles.add(c.tile)
+      if (c.write !== undefined) this.allTiles.add(c.write)
+    }
+    for (const c of carried) for (const t of c.tiles ?? []) this.allTiles.add(t)
+    this.must(registers.length + tiles.length === stmt.carries.length, `loop over ${stmt.axis} loses a state`)
+    const outside = new Set(this.placed)
+    for (const c of stmt.carries) this.placed.add(c.param)
+    this.level(
+      body,
+      stmt.body,
+      step.axes,
+      tiles.flatMap((c) => (c.write === undefined ? [] : [c.write])),
+    )
+    for (const c of registers) this.needs(c.next, new Set(storesOf(step)), `next state of the loop over ${stmt.axis}`)
+    for (const id of [...this.placed]) if (!outside.has(id)) this.placed.delete(id)
+    for (const c of stmt.carries) this.placed.add(c.result)
+  }
+
+  /** A value is at hand, or computed here from what is; nothing it loads was stored into. */
+  private needs(id: ValueId, stored: ReadonlySet<string>, what: string): void {
+    if (this.placed.has(id)) return
+    this.operands(id, stored, what)
+  }
+
+  private operands(first: ValueId, stored: ReadonlySet<string>, what: string): void {
+    const seen = new Set<ValueId>()
+    const stack = [first]
+    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+      if (seen.has(id) || (id !== first && this.placed.has(id))) continue
+      seen.add(id)
+      const { op } = this.def(id)
+      if (op === undefined) {
+        this.must(false, `${what} reads %${id}, which a loop carries elsewhere`)
+        continue
+      }
+      if (op.kind === 'load')
+        for (const p of stored)
+          this.must(!this.facts.mayAlias(p, op.param), `${what} loads %${id} from ${op.param} after a store into ${p}`)
+      this.must(!this.hasStep(id), `${what} reads %${id} before the step that folds it`)
+      if (op.kind === 'at') this.must(this.placed.has(op.of), `${what} reads %${op.of}, which has no tile yet`)
+      stack.push(...operandsOf(op).filter((i) => op.kind !== 'at' || i !== op.of))
+    }
+  }
+
+  /** Whether a value is the result of a step: a fold, product or scan over several indices. */
+  private hasStep(id: ValueId): boolean {
+    const { op } = this.def(id)
+    const along = op?.kind === 'reduce' || op?.kind === 'dot' ? op.axes : op?.kind === 'scan' ? [op.axis] : []
+    return this.axes !== undefined && this.axes.varying(along).length > 0
+  }
+
+  tiles(scratch: number): void {
+    const sorted = [...this.allTiles].sort((a, b) => a.offset - b.offset)
+    sorted.forEach((t, i) => {
+      const end = sorted[i + 1]?.offset ?? scratch
+      this.must(t.offset >= 0 && t.offset + t.bytes <= end, `tile ${t.offset} of ${t.bytes} bytes reaches over ${end}`)
+    })
+  }
+}
+
+const rootsOf = (step: NestSchedule | CopySchedule): readonly Root[] =>
+  step.kind === 'nest' ? step.roots : [step.root]
+
+/** What stands for a root: its statement, its fold, its tile. */
+const keyOf = (r: Root): unknown => (r.kind === 'store' ? r.stmt : r.kind === 'fold' ? r.fold.id : r.tile)
+
+/** The parameters that a step writes. */
+function storesOf(step: LoopStep): string[] {
+  if (step.kind === 'nest') return step.roots.flatMap((r) => (r.kind === 'store' ? [r.stmt.param] : []))
+  return step.kind === 'loop' ? loopStores(step.stmt) : []
+}
+
+function loopStores(loop: LoopStmt): string[] {
+  return loop.body.flatMap((s) => (s.kind === 'store' ? [s.param] : s.kind === 'loop' ? loopStores(s) : []))
+}

@@ -1,0 +1,251 @@
+/** Schedules of loops: their laws on every kind of kernel, what breaks a law is found, their text, and what they follow of a machine. */
+import { describe, expect, test } from 'vitest'
+import { parseKernel } from '../../src/kernel/parse.ts'
+import { factsOf, type ScheduledPart, scheduleKernel, verifyKernelSchedule } from '../../src/schedule/loop/kernel.ts'
+import { printLoopSchedules } from '../../src/schedule/loop/print.ts'
+import type { LoopSchedule, LoopStep } from '../../src/schedule/loop/schedule.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { samples } from './programs.ts'
+
+/** A machine nobody has: arithmetic is dear, memory is near. */
+const madeUp: Machine = {
+  ...wasmTarget,
+  name: 'made up',
+  memories: wasmTarget.memories.map((m) => ({ ...m, bandwidth: 4 * m.bandwidth })),
+}
+
+describe.each([wasmTarget, madeUp])('on $name', (machine) => {
+  test('schedules of all kinds of kernels keep the laws', () => {
+    let parts = 0
+    for (const { name, kernel, facts } of samples(machine, 120)) {
+      const schedules = scheduleKernel(kernel, facts)
+      expect(verifyKernelSchedule(schedules, facts), `${name}\n${printLoopSchedules(schedules).join('\n')}`).toEqual([])
+      parts += schedules.length
+    }
+    expect(parts).toBeGreaterThan(200)
+  })
+})
+
+const scheduled = (text: string, machine = wasmTarget): [ScheduledPart, ReturnType<typeof factsOf>] => {
+  const kernel = parseKernel(text)
+  const facts = factsOf(kernel, machine, (i, j) => i === j)
+  const [part] = scheduleKernel(kernel, facts)
+  if (part === undefined) throw new Error('no part')
+  return [part, facts]
+}
+
+const linesOf = (text: string): string => printLoopSchedules([scheduled(text)[0]]).join('\n')
+
+const product = `kernel matmul {
+  param x: f32[64, 256] read
+  param w: f32[256, 512] read
+  param b: f32[512] read
+  param y: f32[64, 512] write
+  part {
+    axes i: 64, j: 512, k: 256
+    grid i/32, j/64
+    %0 f32{i, k} = load x[i, k]
+    %1 f32{k, j} = load w[k, j]
+    %2 f32{i, j} = dot %0, %1 over k
+    %3 f32{j} = load b[j]
+    %4 f32{i, j} = add %2, %3
+    store y[i, j] = %4
+  }
+}`
+
+const softmax = `kernel softmax {
+  param x: f32[8, 1000] read
+  param y: f32[8, 1000] write
+  part {
+    axes r: 8, c: 1000
+    grid r
+    %0 f32{r, c} = load x[r, c]
+    %1 f32{r} = reduce max %0 over c
+    %2 f32{r, c} = sub %0, %1
+    %3 f32{r, c} = exp %2
+    %4 f32{r} = reduce sum %3 over c
+    %5 f32{r, c} = div %3, %4
+    store y[r, c] = %5
+  }
+}`
+
+const scan = `kernel cumsum {
+  param x: f32[300, 70] read
+  param y: f32[300, 70] write
+  part {
+    axes r: 300, c: 70
+    grid c/70
+    %0 f32{r, c} = load x[r, c]
+    %1 f32{r, c} = scan sum %0 along r
+    store y[r, c] = %1
+  }
+}`
+
+const strictSum = `kernel sum strict {
+  param x: f32[40, 64] read
+  param y: f32[40] write
+  part {
+    axes r: 40, c: 64
+    grid r/40
+    %0 f32{r, c} = load x[r, c]
+    %1 f32{r} = reduce sum %0 over c
+    store y[r] = %1
+  }
+}`
+
+const inPlace = `kernel twice {
+  param x: f32[40] update
+  part {
+    axes r: 40
+    grid r/40
+    %0 f32{r} = load x[r]
+    %1 f32{r} = add %0, %0
+    store x[r] = %1
+  }
+}`
+
+describe('text', () => {
+  test('a matrix product', () =>
+    expect(linesOf(product)).toMatchInlineSnapshot(`
+    "part 0: 16 programs of i/32, j/64, 90304 bytes of scratch
+      copy %1 = w into tile 8320 (j:4 k:320) f32: runs of j (4 to 4 bytes)
+      product %2 rows i; columns j; depth k: 4 rows by two vectors, %0 from x in place, %1 from its tile, from zero in tile 64 (j:4 i:256) f32
+      nest i(32) j(64 by 16)
+        store y = %4"
+  `))
+  test('a softmax', () =>
+    expect(linesOf(softmax)).toMatchInlineSnapshot(`
+    "part 0: 8 programs of r/1, 4160 bytes of scratch
+      nest c(fold 1000 by 16 chunks of 32 rounds)
+        fold %1 = max %0 into a register
+      nest c(fold 1000 by 4 chunks of 32 rounds): fetching x[4*c + 4000*r]
+        keep %3 in tile 64 (c:4) f32
+        fold %4 = sum %3 into a register
+      nest c(1000 by 16)
+        store y = %5"
+  `))
+  test('a scan', () =>
+    expect(linesOf(scan)).toMatchInlineSnapshot(`
+    "part 0: 1 program of c/70, 84160 bytes of scratch
+      scan %1: loops none, 16 lanes along c, into tile 64 (c:4 r:280) f32
+      nest r(300) c(70 by 16)
+        store y = %1"
+  `))
+  test('a strict sum', () =>
+    expect(linesOf(strictSum)).toMatchInlineSnapshot(`
+    "part 0: 1 program of r/40, 320 bytes of scratch
+      nest r(40 by 16) c(fold 64)
+        fold %1 = sum %0 into tile 64 (r:4) f32
+      nest r(40 by 16)
+        store y = %1"
+  `))
+})
+
+/** The errors of a schedule whose steps are changed. */
+function errorsWith(
+  text: string,
+  change: (steps: readonly LoopStep[]) => readonly LoopStep[],
+  more: Partial<LoopSchedule> = {},
+): string[] {
+  const [part, facts] = scheduled(text)
+  const { schedule } = part
+  expect(verifyKernelSchedule([part], facts)).toEqual([])
+  const changed = { ...schedule, ...more, body: { ...schedule.body, steps: change(schedule.body.steps) } }
+  return verifyKernelSchedule([{ ...part, schedule: changed }], facts)
+}
+
+const nestsChanged =
+  (change: (nest: Extract<LoopStep, { kind: 'nest' }>) => Partial<LoopStep>) =>
+  (steps: readonly LoopStep[]): LoopStep[] =>
+    steps.map((s) => (s.kind === 'nest' ? ({ ...s, ...change(s) } as LoopStep) : s))
+
+describe('what breaks a law is found', () => {
+  test('a step is missing, or there twice', () => {
+    expect(errorsWith(softmax, (steps) => steps.slice(1))).toMatchInlineSnapshot(`
+      [
+        "part 0: reduce %1 is in 0 steps",
+        "part 0: nest over c reads %1 before the step that folds it",
+      ]
+    `)
+    expect(errorsWith(softmax, (steps) => [...steps, ...steps.slice(-1)])).toMatchInlineSnapshot(`
+      [
+        "part 0: store into y is in 2 steps",
+      ]
+    `)
+  })
+  test('a step stands before what it reads', () => {
+    expect(errorsWith(product, (steps) => [...steps].reverse())).toMatchInlineSnapshot(`
+      [
+        "part 0: nest over i, j reads %2 before the step that folds it",
+        "part 0: product %2 reads %1, which has no tile yet",
+      ]
+    `)
+  })
+  test('an axis is missing, twice, or in the wrong place', () => {
+    expect(
+      errorsWith(
+        softmax,
+        nestsChanged(() => ({ order: [] })),
+      ),
+    ).toMatchInlineSnapshot(`
+      [
+        "part 0: nest over : lanes along c",
+        "part 0: nest over : cut",
+        "part 0: nest over : lanes along c",
+        "part 0: nest over : cut",
+        "part 0: nest over , keeping %3, loops over , not over c",
+        "part 0: nest over : lanes along c",
+      ]
+    `)
+    expect(
+      errorsWith(
+        scan,
+        nestsChanged(({ order }) => ({ order: [...order, 'c'] })),
+      ),
+    ).toMatchInlineSnapshot(`
+      [
+        "part 0: nest over r, c, c: an axis twice",
+      ]
+    `)
+    expect(
+      errorsWith(
+        strictSum,
+        nestsChanged(({ order }) => ({ order: [...order].reverse() })),
+      ),
+    ).toMatchInlineSnapshot(`
+      [
+        "part 0: nest over c, r: folded axes are not inside",
+      ]
+    `)
+  })
+  test('a strict sum across lanes', () => {
+    expect(
+      errorsWith(
+        strictSum,
+        nestsChanged(() => ({ vector: 'c' })),
+      ),
+    ).toMatchInlineSnapshot(`
+      [
+        "part 0: nest over r, c: a strict sum across lanes",
+        "part 0: nest over r: lanes along c",
+      ]
+    `)
+  })
+  test('tiles over each other, or outside', () => {
+    expect(errorsWith(scan, (steps) => steps, { scratch: 128 })).toMatchInlineSnapshot(`
+      [
+        "part 0: tile 64 of 84000 bytes reaches over 128",
+      ]
+    `)
+  })
+  test('a load after a store into its memory', () => {
+    const again = (steps: readonly LoopStep[]): LoopStep[] => [...steps, ...steps]
+    expect(errorsWith(inPlace, again)).toMatchInlineSnapshot(`
+      [
+        "part 0: store into x is in 2 steps",
+        "part 0: nest over r loads %0 from x after a store into x",
+      ]
+    `)
+  })
+})
