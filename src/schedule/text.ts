@@ -1,11 +1,21 @@
 /** The schedule of a kernel on a machine, as text: why it runs as it does. */
 import type { Kernel } from '../kernel/ir.ts'
 import type { Machine } from '../target/machine.ts'
+import { factsOf, scheduleKernel } from './loop/kernel.ts'
+import { printLoopSchedule } from './loop/print.ts'
 import { printThreadSchedule } from './simt/print.ts'
 import { scheduleThreads } from './simt/scheduleThreads.ts'
 import type { ScheduleFacts } from './simt/threadSchedule.ts'
 
-/** Lines for the kernel's schedule; none for machines whose schedules are not made as data. */
-export function scheduleText(kernel: Kernel, { simt }: Machine, facts: ScheduleFacts = {}): readonly string[] {
-  return simt === undefined ? [] : printThreadSchedule(scheduleThreads(kernel, simt, facts))
+/** What is known of the launch: for GPUs by parameter, for cores by pairs of parameters (whether i and j may share memory). */
+export interface LaunchKnowledge extends ScheduleFacts {
+  readonly mayShare?: (i: number, j: number) => boolean
+}
+
+/** Lines for the kernel's schedule. */
+export function scheduleText(kernel: Kernel, machine: Machine, launch: LaunchKnowledge = {}): readonly string[] {
+  const { simt } = machine
+  if (simt !== undefined) return printThreadSchedule(scheduleThreads(kernel, simt, launch))
+  const facts = factsOf(kernel, machine, launch.mayShare ?? (() => false))
+  return printLoopSchedule(kernel.name, scheduleKernel(kernel, facts))
 }

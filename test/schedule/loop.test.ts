@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { factsOf, type ScheduledPart, scheduleKernel, verifyKernelSchedule } from '../../src/schedule/loop/kernel.ts'
-import { printLoopSchedules } from '../../src/schedule/loop/print.ts'
+import { printLoopSchedule } from '../../src/schedule/loop/print.ts'
 import type { LoopSchedule, LoopStep } from '../../src/schedule/loop/schedule.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
@@ -20,7 +20,10 @@ describe.each([wasmTarget, madeUp])('on $name', (machine) => {
     let parts = 0
     for (const { name, kernel, facts } of samples(machine, 120)) {
       const schedules = scheduleKernel(kernel, facts)
-      expect(verifyKernelSchedule(schedules, facts), `${name}\n${printLoopSchedules(schedules).join('\n')}`).toEqual([])
+      expect(
+        verifyKernelSchedule(schedules, facts),
+        `${name}\n${printLoopSchedule(kernel.name, schedules).join('\n')}`,
+      ).toEqual([])
       parts += schedules.length
     }
     expect(parts).toBeGreaterThan(200)
@@ -35,7 +38,7 @@ const scheduled = (text: string, machine = wasmTarget): [ScheduledPart, ReturnTy
   return [part, facts]
 }
 
-const linesOf = (text: string): string => printLoopSchedules([scheduled(text)[0]]).join('\n')
+const linesOf = (text: string): string => printLoopSchedule('k', [scheduled(text)[0]]).join('\n')
 
 const product = `kernel matmul {
   param x: f32[64, 256] read
@@ -108,38 +111,38 @@ const inPlace = `kernel twice {
 describe('text', () => {
   test('a matrix product', () =>
     expect(linesOf(product)).toMatchInlineSnapshot(`
-    "part 0: 16 programs of i/32, j/64, 90304 bytes of scratch
-      copy %1 = w into tile 8320 (j:4 k:320) f32: runs of j (4 to 4 bytes)
-      product %2 rows i; columns j; depth k: 4 rows by two vectors, %0 from x in place, %1 from its tile, from zero in tile 64 (j:4 i:256) f32
-      nest i(32) j(64 by 16)
-        store y = %4"
-  `))
+      "schedule of k: 16 programs of i/32, j/64, 90304 bytes of scratch
+        copy %1 = w into tile 8320 (j:4 k:320) f32: runs of j (4 to 4 bytes)
+        product %2 rows i; columns j; depth k: 4 rows by two vectors, %0 from x in place, %1 from its tile, from zero in tile 64 (j:4 i:256) f32
+        nest i(32) j(64 by 16)
+          store y = %4"
+    `))
   test('a softmax', () =>
     expect(linesOf(softmax)).toMatchInlineSnapshot(`
-    "part 0: 8 programs of r/1, 4160 bytes of scratch
-      nest c(fold 1000 by 16 chunks of 32 rounds)
-        fold %1 = max %0 into a register
-      nest c(fold 1000 by 4 chunks of 32 rounds): fetching x[4*c + 4000*r]
-        keep %3 in tile 64 (c:4) f32
-        fold %4 = sum %3 into a register
-      nest c(1000 by 16)
-        store y = %5"
-  `))
+      "schedule of k: 8 programs of r/1, 4160 bytes of scratch
+        nest c(fold 1000 by 16 chunks of 32 rounds)
+          fold %1 = max %0 into a register
+        nest c(fold 1000 by 4 chunks of 32 rounds): fetching x[4*c + 4000*r]
+          keep %3 in tile 64 (c:4) f32
+          fold %4 = sum %3 into a register
+        nest c(1000 by 16)
+          store y = %5"
+    `))
   test('a scan', () =>
     expect(linesOf(scan)).toMatchInlineSnapshot(`
-    "part 0: 1 program of c/70, 84160 bytes of scratch
-      scan %1: loops none, 16 lanes along c, into tile 64 (c:4 r:280) f32
-      nest r(300) c(70 by 16)
-        store y = %1"
-  `))
+      "schedule of k: 1 program of c/70, 84160 bytes of scratch
+        scan %1: loops none, 16 lanes along c, into tile 64 (c:4 r:280) f32
+        nest r(300) c(70 by 16)
+          store y = %1"
+    `))
   test('a strict sum', () =>
     expect(linesOf(strictSum)).toMatchInlineSnapshot(`
-    "part 0: 1 program of r/40, 320 bytes of scratch
-      nest r(40 by 16) c(fold 64)
-        fold %1 = sum %0 into tile 64 (r:4) f32
-      nest r(40 by 16)
-        store y = %1"
-  `))
+      "schedule of k: 1 program of r/40, 320 bytes of scratch
+        nest r(40 by 16) c(fold 64)
+          fold %1 = sum %0 into tile 64 (r:4) f32
+        nest r(40 by 16)
+          store y = %1"
+    `))
 })
 
 /** The errors of a schedule whose steps are changed. */

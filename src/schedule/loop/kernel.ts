@@ -1,6 +1,8 @@
 /** Schedules of a kernel's parts. */
+import { invariant } from '../../diagnostics/errors.ts'
 import { gridSize, type Kernel } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
+import { debug } from '../debug.ts'
 import { scheduleLoops } from './level.ts'
 import type { KernelFacts } from './places.ts'
 import type { LoopSchedule } from './schedule.ts'
@@ -30,11 +32,14 @@ export function factsOf(kernel: Kernel, machine: Machine, mayAlias: (i: number, 
 /** Schedules every part that has programs. */
 export function scheduleKernel(kernel: Kernel, facts: KernelFacts): ScheduledPart[] {
   let programs = 0
-  return kernel.parts.flatMap((part): ScheduledPart[] => {
+  const parts = kernel.parts.flatMap((part): ScheduledPart[] => {
     const size = gridSize(part)
     programs += size
     return size === 0 ? [] : [{ schedule: scheduleLoops(part, facts), offset: programs - size, size }]
   })
+  const errors = debug.verify ? verifyKernelSchedule(parts, facts) : []
+  invariant(errors.length === 0, `schedule of ${kernel.name}: ${errors.join('; ')}`)
+  return parts
 }
 
 /** What breaks a law of a kernel's schedules, a line each. */

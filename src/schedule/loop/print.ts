@@ -7,12 +7,13 @@ import type { BlockSchedule, CopySchedule, LevelSchedule, LoopStep, NestSchedule
 import type { Root } from './steps.ts'
 import type { Axes, Tile } from './tile.ts'
 
-/** The lines of a kernel's schedule. */
-export function printLoopSchedules(parts: readonly ScheduledPart[]): string[] {
+/** The lines of the schedule of a kernel of that name. */
+export function printLoopSchedule(kernel: string, parts: readonly ScheduledPart[]): string[] {
   return parts.flatMap(({ schedule, size }, i) => {
     const { body, axes, scratch, part } = schedule
     const grid = part.grid.map((g) => `${g.axis}/${g.block}`).join(', ')
-    const head = `part ${i}: ${plural(size, 'program')}${grid === '' ? '' : ` of ${grid}`}, ${scratch} bytes of scratch`
+    const what = `schedule of ${kernel}${parts.length > 1 ? `, part ${i}` : ''}`
+    const head = `${what}: ${plural(size, 'program')}${grid === '' ? '' : ` of ${grid}`}, ${scratch} bytes of scratch`
     return [head, ...levelLines(body, axes).map((line) => `  ${line}`)]
   })
 }
