@@ -1,8 +1,9 @@
 /** What planning starts from: which nodes must stand in memory, and the groups that need no trial. */
 import type { Graph, Node } from '../graph/node.ts'
-import { familyOf, opDef } from '../graph/table.ts'
+import { familyOf } from '../graph/table.ts'
 import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
+import { standingInputs } from './memory/reads.ts'
 import { dataInputs, storageOf } from './region.ts'
 
 /** A node and the members it needs. */
@@ -120,13 +121,4 @@ export function demandedNodes(graph: Graph, nodes: readonly Node[]): Set<Node> {
   for (const n of graph.outputs) out.add(storageOf(n))
   for (const n of nodes) for (const x of standingInputs(n)) out.add(x)
   return out
-}
-
-/** The nodes in whose buffers a boundary finds its inputs (none for other nodes). */
-export function standingInputs(node: Node): Node[] {
-  const { boundary } = opDef(node)
-  // A region's results stand where the region put them.
-  if (boundary === undefined || node.op === 'result') return []
-  // A scatter copies its first input and reads the others through views.
-  return (boundary === 'scatter' ? node.inputs.slice(0, 1) : node.inputs).map(storageOf)
 }

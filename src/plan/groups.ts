@@ -1,8 +1,8 @@
 /** The groups of a plan while it is made: which nodes each computes and stores, what it reads, and who depends on whom. */
 import type { Node } from '../graph/node.ts'
 import { opDef } from '../graph/table.ts'
-import { standingInputs } from './clusters.ts'
 import { GroupGraph } from './groupGraph.ts'
+import { standingInputs } from './memory/reads.ts'
 import type { BoundaryGroup } from './plan.ts'
 import { dataInputs, type Region } from './region.ts'
 import type { Made } from './trials.ts'

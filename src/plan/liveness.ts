@@ -1,22 +1,22 @@
 /** How many bytes of intermediate values stand in memory at once under a plan, before buffers are laid out. */
 import type { Graph, Node } from '../graph/node.ts'
-import { standingInputs } from './clusters.ts'
 import { storedBytes } from './formats.ts'
-import { type FusionPlan, membersOf, storedBy } from './plan.ts'
-import { dataInputs, storageOf } from './region.ts'
+import { accessesOf } from './memory/access.ts'
+import type { FusionPlan } from './plan.ts'
+import { storageOf } from './region.ts'
 
 /** The most bytes of stored values alive between two kernels' beginnings; inputs and results of the graph are not counted. */
 export function liveBytes(graph: Graph, plan: FusionPlan): number {
   const results = new Set(graph.outputs.map(storageOf))
   const last = new Map<Node, number>()
   plan.groups.forEach((g, i) => {
-    for (const m of membersOf(g)) for (const x of [...dataInputs(m), ...standingInputs(m)]) last.set(storageOf(x), i)
+    for (const { buffers } of accessesOf(g)) for (const n of buffers) last.set(n, i)
   })
   const ends = new Map<number, number>()
   let live = 0
   let peak = 0
   plan.groups.forEach((g, i) => {
-    for (const o of storedBy(g)) {
+    for (const o of accessesOf(g).flatMap((a) => a.writes)) {
       const bytes = results.has(o) ? 0 : storedBytes(o, plan.bits)
       const end = Math.max(i, last.get(o) ?? i)
       live += bytes

@@ -4,23 +4,10 @@
  */
 import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import { standingInputs } from './clusters.ts'
 import { storedBytes } from './formats.ts'
 import { Heap } from './heap.ts'
+import { accessOf } from './memory/access.ts'
 import type { SingleGroup } from './plan.ts'
-import { dataInputs, storageOf } from './region.ts'
-
-/** Nodes a group reads from memory or as an order of effects. */
-function readsOf(g: SingleGroup): Set<Node> {
-  if (g.kind !== 'kernel')
-    return new Set(
-      [...dataInputs(g.node), ...standingInputs(g.node), ...g.node.inputs].flatMap((x) => [x, storageOf(x)]),
-    )
-  // What a kernel computes itself, views among it, it does not read, though another may store it.
-  const { members } = g
-  const read = [...members].flatMap((m) => dataInputs(m)).filter((x) => !members.has(x))
-  return new Set(read.flatMap((x) => [x, storageOf(x)]).filter((x) => !members.has(x)))
-}
 
 /** A group that may come next: bytes it takes less those it frees (at most 0), and the longest path that waits for it. */
 interface Ready {
@@ -37,18 +24,19 @@ export function orderGroups(
 ): SingleGroup[] {
   const home = new Map<Node, number>()
   groups.forEach((g, i) => {
-    for (const o of g.kind === 'kernel' ? g.outputs : [g.node, ...g.results]) home.set(o, i)
+    for (const n of accessOf(g).writes) home.set(n, i)
+    if (g.kind === 'effect') home.set(g.node, i)
   })
-  const reads = groups.map((g, i) => [...readsOf(g)].filter((n) => home.has(n) && home.get(n) !== i))
+  const reads = groups.map((g) => [...accessOf(g).buffers].filter((n) => home.has(n)))
   const readers = new Map<Node, Set<number>>()
   const succ = groups.map(() => new Set<number>())
-  reads.forEach((nodes, i) => {
-    for (const n of nodes) {
-      readers.set(n, (readers.get(n) ?? new Set()).add(i))
-      succ[home.get(n) ?? i]?.add(i)
-    }
+  const waiting = groups.map((g, i) => {
+    const own = reads[i] ?? []
+    for (const n of own) readers.set(n, (readers.get(n) ?? new Set()).add(i))
+    const before = new Set([...own, ...accessOf(g).follows].flatMap((n) => home.get(n) ?? []))
+    for (const p of before) succ[p]?.add(i)
+    return before.size
   })
-  const waiting = groups.map((_, i) => new Set((reads[i] ?? []).map((n) => home.get(n) ?? -1)).size)
   const height = groups.map(() => 0)
   // Groups come in an order that respects data: heights from the last back.
   for (let i = groups.length - 1; i >= 0; i--)
@@ -59,7 +47,7 @@ export function orderGroups(
   const net = (i: number): number => {
     const g = groups[i]
     let sum = 0
-    for (const o of g?.kind === 'kernel' ? g.outputs : (g?.results ?? [])) sum += bytes(o)
+    for (const n of g === undefined ? [] : accessOf(g).writes) sum += bytes(n)
     for (const n of reads[i] ?? []) if (readers.get(n)?.size === 1) sum -= bytes(n)
     return sum
   }

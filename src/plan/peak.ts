@@ -1,8 +1,7 @@
 /** How many bytes of intermediate values an order of groups keeps alive at once, before any memory is planned. */
 import type { Node } from '../graph/node.ts'
-import { standingInputs } from './clusters.ts'
-import { type SingleGroup, storedBy } from './plan.ts'
-import { dataInputs, storageOf } from './region.ts'
+import { accessOf } from './memory/access.ts'
+import type { SingleGroup } from './plan.ts'
 
 interface Touched {
   readonly reads: readonly number[]
@@ -19,20 +18,18 @@ export class OrderPeak {
   constructor(groups: ReadonlyMap<number, SingleGroup>, results: ReadonlySet<Node>, bytes: (node: Node) => number) {
     const buffers = new Map<Node, number>()
     for (const g of groups.values())
-      for (const n of storedBy(g)) {
+      for (const n of accessOf(g).writes) {
         if (results.has(n) || buffers.has(n)) continue
         buffers.set(n, this.bytes.length)
         this.bytes.push(bytes(n))
       }
-    const known = (nodes: Iterable<Node>): number[] => [
-      ...new Set([...nodes].flatMap((n) => buffers.get(storageOf(n)) ?? [])),
-    ]
+    const known = (nodes: Iterable<Node>): number[] => [...nodes].flatMap((n) => buffers.get(n) ?? [])
     this.touched = new Map(
       [...groups].map(([id, g]) => [
         id,
         {
-          reads: known(read(g)),
-          writes: known(storedBy(g)),
+          reads: known(accessOf(g).buffers),
+          writes: known(accessOf(g).writes),
           inPlace:
             g.kind === 'kernel' && g.called === undefined && (g.roles.kind === 'elementwise' || g.outputs.length === 1),
         },
@@ -70,10 +67,4 @@ export class OrderPeak {
     })
     return most
   }
-}
-
-/** Nodes a group reads. */
-export function read(g: SingleGroup): readonly Node[] {
-  if (g.kind === 'kernel') return [...g.body.loads.values()].map((l) => l.node)
-  return [...dataInputs(g.node), ...standingInputs(g.node)]
 }

@@ -6,26 +6,8 @@ import type { Node } from '../graph/node.ts'
 import * as ix from '../index/expr.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import { type KernelGroup, membersOf, type SingleGroup } from './plan.ts'
-import { dataInputs, storageOf } from './region.ts'
-
-interface Traffic {
-  readonly fills: ReadonlySet<Node>
-  readonly reads: ReadonlySet<Node>
-}
-
-const known = new WeakMap<SingleGroup, Traffic>()
-
-/** Nodes whose buffers a group fills, and those whose buffers it reads (some may be its own). */
-export function traffic(g: SingleGroup): Traffic {
-  const have = known.get(g)
-  if (have !== undefined) return have
-  const members = membersOf(g)
-  const reads = new Set(members.flatMap((n) => [...n.inputs, ...dataInputs(n)]).flatMap((x) => [x, storageOf(x)]))
-  const made = { fills: new Set(g.kind === 'kernel' ? g.outputs : members), reads }
-  known.set(g, made)
-  return made
-}
+import { accessOf } from './memory/access.ts'
+import type { KernelGroup, SingleGroup } from './plan.ts'
 
 /** Whether a kernel reads an input only where it stores a result of the graph that fits the input's memory. */
 function mayReplace(g: KernelGroup, input: Node, results: ReadonlySet<Node>): boolean {
@@ -50,11 +32,16 @@ export function readersFirst(
   donated: readonly Node[],
   results: ReadonlySet<Node>,
 ): readonly SingleGroup[] {
-  const touches = (a: SingleGroup, of: ReadonlySet<SingleGroup>): boolean =>
-    [...of].some((b) => [...traffic(b).fills].some((n) => traffic(a).reads.has(n)))
+  /** Whether a group reads what others write, or follows them. */
+  const touches = (g: SingleGroup, others: ReadonlySet<SingleGroup>): boolean => {
+    const { buffers, follows } = accessOf(g)
+    return [...others].some(
+      (o) => accessOf(o).writes.some((n) => buffers.has(n)) || (o.kind === 'effect' && follows.has(o.node)),
+    )
+  }
   let order = [...groups]
   for (const input of donated) {
-    const readers = order.filter((g) => traffic(g).reads.has(input))
+    const readers = order.filter((g) => accessOf(g).buffers.has(input))
     const final = readers.at(-1)
     const last = final === undefined ? -1 : order.indexOf(final)
     for (const heir of readers) {
@@ -84,7 +71,7 @@ export function overwrites(
   results: ReadonlySet<Node>,
 ): (readonly [reader: SingleGroup, heir: SingleGroup])[] {
   const readers = new Map<Node, SingleGroup[]>(donated.map((x) => [x, []]))
-  for (const g of order) for (const x of traffic(g).reads) readers.get(x)?.push(g)
+  for (const g of order) for (const x of accessOf(g).buffers) readers.get(x)?.push(g)
   return [...readers].flatMap(([input, of]) => {
     const heir = of.pop()
     if (heir?.kind !== 'kernel' || !mayReplace(heir, input, results)) return []

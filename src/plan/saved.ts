@@ -12,9 +12,10 @@ import { randomSeconds } from '../schedule/price.ts'
 import { type Machine, movingSeconds } from '../target/machine.ts'
 import { arithmeticOf, priceOf } from '../target/prices.ts'
 import { sizeOf } from '../types/shape.ts'
-import { standingInputs } from './clusters.ts'
 import { elementwiseSeconds } from './cost.ts'
 import { storedBytes } from './formats.ts'
+import { accessOf } from './memory/access.ts'
+import { standingInputs } from './memory/reads.ts'
 import { FlowNetwork } from './minCut.ts'
 import type { Phases } from './phases.ts'
 import { type FusionPlan, membersOf, singleGroups } from './plan.ts'
@@ -47,21 +48,21 @@ export function savedBetween(graph: Graph, plan: FusionPlan, phases: Phases): Sa
   const stored = new Set<Node>()
   const saved = new Map<Node, SavedValue>()
   for (const g of singleGroups(plan)) {
-    if (membersOf(g).some((n) => phases.backward.has(n)))
-      for (const m of membersOf(g)) {
-        if (phases.early.has(m)) continue
-        for (const x of [...dataInputs(m), ...standingInputs(m)]) {
-          const n = storageOf(x)
-          if (stored.has(n))
-            saved.set(n, {
-              node: n,
-              form: plan.bits.has(n) ? 'bits' : 'plain',
-              bytes: storedBytes(n, plan.bits),
-              result: results.has(n),
-            })
-        }
-      }
-    for (const n of g.kind === 'kernel' ? g.outputs : [g.node]) if (!phases.backward.has(n)) stored.add(storageOf(n))
+    const { buffers, writes } = accessOf(g)
+    const members = membersOf(g)
+    if (members.some((n) => phases.backward.has(n))) {
+      const late = members.filter((m) => !phases.early.has(m))
+      const wanted = new Set(late.flatMap((m) => [...dataInputs(m), ...standingInputs(m)]).map(storageOf))
+      for (const n of buffers)
+        if (wanted.has(n) && stored.has(n))
+          saved.set(n, {
+            node: n,
+            form: plan.bits.has(n) ? 'bits' : 'plain',
+            bytes: storedBytes(n, plan.bits),
+            result: results.has(n),
+          })
+    }
+    for (const n of writes) if (!phases.backward.has(n)) stored.add(n)
   }
   return [...saved.values()]
 }

@@ -5,14 +5,14 @@
  */
 import type { Node } from '../graph/node.ts'
 import type { Stmt } from '../kernel/ir.ts'
-import { accessOf, mayOverwrite, type PartAccess } from '../kernel/overwrite.ts'
+import { mayOverwrite, type PartAccess, accessOf as partAccess } from '../kernel/overwrite.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { isAlike, type Takeovers } from './bindings.ts'
 import type { Body, BodyStore, BodyTensor } from './body.ts'
+import { accessOf } from './memory/access.ts'
 import type { KernelGroup, SingleGroup } from './plan.ts'
-import { traffic } from './readersFirst.ts'
 import { storageOf } from './region.ts'
 import { type Stage, stagesOf } from './stages.ts'
 
@@ -38,9 +38,7 @@ export interface PlannedTakeovers {
 export function planTakeovers({ order, donated, results }: Scope): PlannedTakeovers {
   const readers = new Map<Node, SingleGroup[]>()
   for (const g of order) {
-    const { fills, reads } = traffic(g)
-    for (const n of reads) {
-      if (fills.has(n)) continue
+    for (const n of accessOf(g).buffers) {
       const list = readers.get(n)
       if (list === undefined) readers.set(n, [g])
       else list.push(g)
@@ -87,7 +85,7 @@ function partOf(body: Body, stage: Stage, cut: boolean): Part {
     ...stage.folded.map((value) => store('partial', { value, index: [] })),
     ...stage.stores.map((s) => store(storeName(s), s)),
   ]
-  const access = accessOf([...stage.lets, ...stores], (name) => shapes.get(name) ?? [])
+  const access = partAccess([...stage.lets, ...stores], (name) => shapes.get(name) ?? [])
   return { body, stage, access: { ...access, folds: access.folds || cut } }
 }
 

@@ -1,0 +1,52 @@
+/**
+ * What a group of a plan does to memory: the one place that says what it reads and writes. A node whose elements stand in a
+ * buffer of its own names that buffer. Order, liveness, reuse and saved values ask it, and what compiles a plan does as it says.
+ */
+
+import type { Node } from '../../graph/node.ts'
+import type { PlannedGroup, SingleGroup } from '../plan.ts'
+import { storageOf } from '../region.ts'
+import { isEffect, type Reads, readsOfBoundary } from './reads.ts'
+
+export interface AccessSummary extends Reads {
+  /** Buffers that are filled. */
+  readonly writes: readonly Node[]
+}
+
+const known = new WeakMap<SingleGroup, AccessSummary>()
+
+function summarise(g: SingleGroup): AccessSummary {
+  switch (g.kind) {
+    case 'kernel': {
+      // What it computes itself it does not read, though another may store it.
+      const buffers = new Set<Node>()
+      const follows = new Set<Node>()
+      for (const { loads } of g.segments)
+        for (const { node } of loads.values()) {
+          buffers.add(storageOf(node))
+          if (isEffect(node)) follows.add(node)
+        }
+      return { buffers, follows, writes: g.outputs }
+    }
+    case 'region':
+      return { ...readsOfBoundary(g.node), writes: g.results }
+    case 'effect':
+      return { ...readsOfBoundary(g.node), writes: [] }
+    case 'opaque':
+    case 'scatter':
+      return { ...readsOfBoundary(g.node), writes: [g.node] }
+  }
+}
+
+/** What a group reads, writes and follows. */
+export function accessOf(g: SingleGroup): AccessSummary {
+  const have = known.get(g)
+  if (have !== undefined) return have
+  const made = summarise(g)
+  known.set(g, made)
+  return made
+}
+
+/** The same of groups that may be launched as one, a summary for each of them. */
+export const accessesOf = (g: PlannedGroup): AccessSummary[] =>
+  g.kind === 'union' ? g.parts.map(accessOf) : [accessOf(g)]
