@@ -4,13 +4,14 @@ import { type Machine, movingSeconds, together } from '../target/machine.ts'
 import { priceOf } from '../target/prices.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { KernelCost } from './cost.ts'
+import { readsOfBoundary } from './memory/reads.ts'
 import type { BoundaryGroup } from './plan.ts'
 import { bytesOf, dataInputs, isFree } from './region.ts'
 
 const nothing: KernelCost = { bytesRead: 0, bytesWritten: 0, flops: 0, special: 0, seconds: 0, compute: 0 }
 
-/** Bytes of an operand that stand in memory: a view is read where it stands, and generated values are not read. */
-const readBytes = (x: Node): number =>
+/** Bytes of an operand that is read through views where they stand, if at all: generated values are not read. */
+const viewedBytes = (x: Node): number =>
   isFree(x)
     ? Math.min(
         bytesOf(x),
@@ -24,15 +25,17 @@ const readBytes = (x: Node): number =>
  */
 export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, target: Machine): KernelCost {
   if (kind === 'region') return nothing
-  const read = node.inputs.reduce((n, x) => n + readBytes(x), 0)
   const written = kind === 'effect' ? 0 : bytesOf(node)
-  if (node.op !== 'scatter')
+  if (node.op !== 'scatter') {
+    const read = [...readsOfBoundary(node).buffers].reduce((n, x) => n + bytesOf(x), 0)
     return {
       ...nothing,
       bytesRead: read,
       bytesWritten: written,
       seconds: movingSeconds(read + written, target) + target.launch,
     }
+  }
+  const read = node.inputs.reduce((n, x, i) => n + (i === 0 ? bytesOf(x) : viewedBytes(x)), 0)
   const [, updates = node] = node.inputs
   const combines = node.attrs.combiner !== 'set'
   const places = bytesOf(updates)

@@ -11,9 +11,9 @@ import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type Body, type BodyTensor, pointsOf } from './body.ts'
 import { costOf } from './cost.ts'
-import { standingInputs } from './memory/reads.ts'
+import { readsOfBoundary } from './memory/reads.ts'
 import type { KernelGroup, SingleGroup, Unpacked } from './plan.ts'
-import { bytesOf, dataInputs } from './region.ts'
+import { bytesOf } from './region.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
 
 export interface Formats {
@@ -39,7 +39,7 @@ export function packableNodes(
   for (const members of clusters)
     for (const n of members) {
       if (opDef(n).boundary !== undefined) {
-        for (const x of [n, ...dataInputs(n), ...standingInputs(n)]) others.add(x)
+        for (const x of [n, ...readsOfBoundary(n).buffers]) others.add(x)
       } else if (n.dtype === 'bool' && sizeOf(n.shape) > 1) out.add(n)
     }
   for (const n of others) out.delete(n)

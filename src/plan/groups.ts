@@ -2,7 +2,7 @@
 import type { Node } from '../graph/node.ts'
 import { opDef } from '../graph/table.ts'
 import { GroupGraph } from './groupGraph.ts'
-import { standingInputs } from './memory/reads.ts'
+import { boundaryInputs } from './memory/reads.ts'
 import type { BoundaryGroup } from './plan.ts'
 import { dataInputs, type Region } from './region.ts'
 import type { Made } from './trials.ts'
@@ -28,10 +28,9 @@ export interface FreshGroup {
 /** Nodes that a group of these members reads. */
 function inputsOf(members: ReadonlySet<Node>, boundary: Group['boundary']): Set<Node> {
   const inputs = new Set<Node>()
-  for (const m of members) for (const x of dataInputs(m)) if (!members.has(x)) inputs.add(x)
   // Kernels read through a view that is stored; boundaries read what is stored.
-  if (boundary !== undefined)
-    for (const m of members) for (const x of standingInputs(m)) if (!members.has(x)) inputs.add(x)
+  for (const m of members)
+    for (const x of boundary === undefined ? dataInputs(m) : boundaryInputs(m)) if (!members.has(x)) inputs.add(x)
   return inputs
 }
 

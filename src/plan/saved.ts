@@ -15,7 +15,7 @@ import { sizeOf } from '../types/shape.ts'
 import { elementwiseSeconds } from './cost.ts'
 import { storedBytes } from './formats.ts'
 import { accessOf } from './memory/access.ts'
-import { standingInputs } from './memory/reads.ts'
+import { readsOfBoundary } from './memory/reads.ts'
 import { FlowNetwork } from './minCut.ts'
 import type { Phases } from './phases.ts'
 import { type FusionPlan, membersOf, singleGroups } from './plan.ts'
@@ -42,6 +42,10 @@ export interface Choice {
  */
 export const residentPrice = 2
 
+/** The buffers a member of a group reads that the group does not compute itself. */
+const readBy = (n: Node): Node[] =>
+  opDef(n).boundary === undefined ? dataInputs(n).map(storageOf) : [...readsOfBoundary(n).buffers]
+
 /** Forward values that stand in memory for kernels of the backward pass other than those that make them. */
 export function savedBetween(graph: Graph, plan: FusionPlan, phases: Phases): SavedValue[] {
   const results = new Set(graph.outputs.map(storageOf))
@@ -52,7 +56,7 @@ export function savedBetween(graph: Graph, plan: FusionPlan, phases: Phases): Sa
     const members = membersOf(g)
     if (members.some((n) => phases.backward.has(n))) {
       const late = members.filter((m) => !phases.early.has(m))
-      const wanted = new Set(late.flatMap((m) => [...dataInputs(m), ...standingInputs(m)]).map(storageOf))
+      const wanted = new Set(late.flatMap(readBy))
       for (const n of buffers)
         if (wanted.has(n) && stored.has(n))
           saved.set(n, {

@@ -4,6 +4,7 @@
  * boundaryCost.ts in src/plan.
  */
 import { describe, expect, test } from 'vitest'
+import { compileGraph } from '../../src/compile/index.ts'
 import { condNodes } from '../../src/compose/control.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node, NodeOf } from '../../src/graph/node.ts'
@@ -80,6 +81,9 @@ const kernel = {
 }
 const opaque = (x: Node): Node => c.opaque(kernel as never, x)
 
+const inspect = (x: Node, previous?: Node): Node =>
+  c.inspect(x, { label: 'seen', call: () => undefined } as never, previous)
+
 const half = trace([{ shape: [6, 64] }], (p) => [c.mul(at(p, 0), 0.5), c.sum(at(p, 0))])
 const same = trace([{ shape: [6, 64] }], (p) => [at(p, 0), c.sum(c.exp(at(p, 0)))])
 
@@ -87,12 +91,37 @@ const same = trace([{ shape: [6, 64] }], (p) => [at(p, 0), c.sum(c.exp(at(p, 0))
 const boundaries = (): Graph =>
   trace([{ shape: [64, 6] }, { shape: [3], dtype: 'i32' }, { shape: [3, 64] }], (p) => {
     const t = c.permute(c.exp(at(p, 0)), [1, 0])
-    const seen = c.inspect(opaque(t), { label: 'seen', call: () => undefined } as never)
-    const again = c.inspect(c.reshape(seen, [64, 6]), { label: 'again', call: () => undefined } as never, seen)
+    const seen = inspect(opaque(t))
+    const again = inspect(c.reshape(seen, [64, 6]), seen)
     const s = c.scatterND(t, c.reshape(at(p, 1), [3, 1]), c.add(at(p, 2), 1))
     const chosen = condNodes(c.compare('lt', c.sum(at(p, 2)), c.full([], 1, 'f32')), [t], half, same)
     return [c.mul(c.add(s, at(chosen, 0)), c.permute(again, [1, 0])), c.sum(again), at(chosen, 1)]
   })
+
+describe('what stands for a boundary', () => {
+  test.each([
+    ['transposed', (x: Node) => c.permute(x, [1, 0])],
+    ['repeated', (x: Node) => c.broadcastTo(c.reshape(x, [1, 64, 6]), [3, 64, 6])],
+  ])('is stored, not what it is a view of (%s)', (_, view) => {
+    const graph = trace([{ shape: [64, 6] }], (p) => opaque(view(c.exp(at(p, 0)))))
+    const { program, report } = compileGraph(graph, { mode: 'fast', target: wasmTarget })
+    const given = sizeOf(at(graph.outputs, 0).shape) * 4
+    expect(program.buffers.map((b) => b.bytes)).toEqual([64 * 6 * 4, given, given])
+    expect(report.kernels.map((k) => [k.kind, k.bytesRead, k.bytesWritten])).toEqual([
+      ['elementwise', 64 * 6 * 4, given],
+      ['opaque', given, given],
+    ])
+  })
+
+  test('an effect reads what it sees, not what the one before it saw', () => {
+    const graph = trace([{ shape: [64, 6] }], (p) => {
+      const first = inspect(c.exp(at(p, 0)))
+      return [c.sum(inspect(c.sum(first), first))]
+    })
+    const effects = planned(graph, wasmTarget).filter((g) => g.kind === 'effect')
+    expect(effects.map((g) => g.cost.bytesRead)).toEqual([64 * 6 * 4, 4])
+  })
+})
 
 describe('an access summary is what a group binds', () => {
   const targets = [wasmTarget, webgpuTarget()]

@@ -51,3 +51,9 @@ export function readsOfBoundary(node: Node): Reads {
   known.set(node, made)
   return made
 }
+
+/** What others must have made or done before a boundary: the buffers it reads, and effects. */
+export function boundaryInputs(node: Node): Node[] {
+  const { buffers, follows } = readsOfBoundary(node)
+  return [...buffers, ...follows]
+}
