@@ -7,16 +7,17 @@ import { lowerGroup } from '../lower/lowerGroup.ts'
 import { packBits } from '../lower/packed.ts'
 import { lowerScatter } from '../lower/scatter.ts'
 import { lowerUnion } from '../lower/union.ts'
+import { assignBuffers, type BufferNeed } from '../plan/memory/assignment.ts'
+import { type Interval, placeBuffers } from '../plan/memory/placement.ts'
 import { type FusionPlan, membersOf, type PlannedGroup } from '../plan/plan.ts'
 import type { Program, ProgramBuffer } from '../runtime/program.ts'
 import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
-import { Assembly } from './assembly.ts'
-import { type Interval, planMemory } from './memory.ts'
+import { Assembly, type Draft } from './assembly.ts'
 import type { Passes } from './planGraph.ts'
 import { checkPositions } from './positions.ts'
 import { addRegion, type CompileInner, type Inner } from './regions.ts'
-import { hostFor, renameStep, touched } from './steps.ts'
+import { memoryStep, renameStep } from './steps.ts'
 
 export interface Assembled {
   readonly program: Program
@@ -156,73 +157,47 @@ export function assemble(
     }
   }
 
-  const first = new Map<number, number>()
-  const last = new Map<number, number>()
-  a.steps.forEach((s, i) => {
-    for (const b of touched(s)) {
-      if (!first.has(b)) first.set(b, i)
-      last.set(b, i)
-    }
-  })
-  const bytes = (b: number): number => a.buffers[b]?.bytes ?? 0
-
-  // What is written over what: as the plan counts on, and besides what is found.
-  const planned = new Map([...plan.takeovers].map(([write, read]) => [a.of(write), a.of(read)]))
-  const promised = new Set(planned.values())
-  const hostOf = (i: number, b: number, mayHost: (x: number) => boolean): number | undefined => {
-    const s = a.steps[i]
-    const over = planned.get(b)
-    const dies = (x: number): boolean => last.get(x) === i && (over === undefined ? !promised.has(x) : x === over)
-    return s === undefined ? undefined : hostFor(s, b, (x) => dies(x) && mayHost(x), bytes)
-  }
-
-  // Results over donated inputs, and where whoever runs the program may place them.
-  let inPlace = 0
-  const renamed = new Map<number, number>()
+  // What is written over what: as the plan counts on, and besides what is found; inner programs' results where whoever runs them has them.
   const donors = new Set(inputs.filter((_, i) => donated[i] === true))
   const placeOf = new Map(outputs.map((b, i) => [b, i]))
-  a.steps.forEach((s, i) => {
-    for (const b of new Set(touched(s))) {
-      const at = placeOf.get(b)
-      const draft = a.buffers[b]
-      if (at === undefined || draft?.source.kind !== 'output' || first.get(b) !== i) continue
-      const host = hostOf(i, b, (x) => donors.has(x))
-      if (host !== undefined) {
-        donors.delete(host)
-        renamed.set(b, host)
-        outputs[at] = host
-        inPlace++
-        continue
-      }
-      const under = inputs[over[at] ?? -1]
-      const placed = hostOf(i, b, (x) => x === under)
-      if (placed !== undefined) draft.source = { kind: 'output', over: placed }
-    }
-  })
+  const kindOf = (b: number, source: Draft['source']): BufferNeed['kind'] => {
+    if (source.kind === 'unplaced') return 'intermediate'
+    return source.kind === 'output' ? 'result' : donors.has(b) ? 'donated' : 'fixed'
+  }
+  const needs = a.buffers.map(
+    ({ bytes, source }, b): BufferNeed => ({
+      bytes,
+      kind: kindOf(b, source),
+      under: inputs[over[placeOf.get(b) ?? -1] ?? -1],
+    }),
+  )
+  const decided = new Map([...plan.reuse].map(([write, read]) => [a.of(write), a.of(read)]))
+  const assigned = assignBuffers(a.steps.map(memoryStep), needs, decided)
+  for (const [write, read] of decided)
+    invariant(assigned.donors.get(write) === read, 'the plan counts on memory that is not reused')
+  const renamed = new Map([...assigned.donors].filter(([b]) => needs[b]?.kind === 'result'))
+  for (const [b, donor] of renamed) outputs[placeOf.get(b) ?? -1] = donor
   const steps = renamed.size === 0 ? a.steps : a.steps.map((s) => renameStep(s, (b) => renamed.get(b) ?? b))
 
-  const intervals: Interval[] = []
-  a.buffers.forEach((d, b) => {
-    const from = first.get(b)
-    const to = last.get(b)
-    if (d.source.kind !== 'unplaced' || from === undefined || to === undefined) return
-    const host = hostOf(from, b, (x) => a.buffers[x]?.source.kind === 'unplaced')
-    intervals.push({ buffer: b, bytes: d.bytes, from, to, ...(host === undefined ? {} : { over: host }) })
+  const intervals = needs.flatMap(({ bytes, kind }, buffer): Interval[] => {
+    const [from = -1, to = -1] = [assigned.from[buffer], assigned.to[buffer]]
+    if (kind !== 'intermediate' || from < 0) return []
+    const donor = assigned.donors.get(buffer)
+    return [{ buffer, bytes, from, to, ...(donor === undefined ? {} : { donor }) }]
   })
-  const memory = planMemory(oneHeirEach(intervals), target.alignment)
-  for (const [write, read] of planned)
-    invariant(
-      renamed.get(write) === read ||
-        (memory.offsets.has(write) && memory.offsets.get(write) === memory.offsets.get(read)),
-      'the plan counts on memory that is not taken over',
-    )
+  const memory = placeBuffers(intervals, target.alignment)
+  const sourceOf = (b: number, source: Draft['source']): ProgramBuffer['source'] => {
+    if (source.kind === 'unplaced') return { kind: 'temp', offset: memory.offsets.get(b) ?? 0 }
+    const under = assigned.placeable.get(b)
+    return under === undefined ? source : { kind: 'output', over: under }
+  }
   const buffers = a.buffers.map(
     (d, b): ProgramBuffer => ({
       dtype: d.dtype,
       shape: d.shape,
       format: d.format,
       bytes: d.bytes,
-      source: d.source.kind === 'unplaced' ? { kind: 'temp', offset: memory.offsets.get(b) ?? 0 } : d.source,
+      source: sourceOf(b, d.source),
     }),
   )
   const constants = inners.reduce((n, g) => n + (g ?? []).reduce((m, x) => m + x.kept.assembled.memory.constants, 0), 0)
@@ -244,20 +219,7 @@ export function assemble(
       unsharedBytes: intervals.reduce((n, i) => n + i.bytes, 0),
       peakBytes: outer + constants + memory.arenaBytes,
       constants: constants + buffers.reduce((n, b) => (b.source.kind === 'constant' ? n + b.bytes : n), 0),
-      inPlace: memory.inPlace + inPlace,
+      inPlace: memory.inPlace + renamed.size,
     },
   }
-}
-
-/** A dying buffer has one heir. */
-function oneHeirEach(intervals: readonly Interval[]): Interval[] {
-  const taken = new Set<number>()
-  return intervals.map((i) => {
-    if (i.over === undefined) return i
-    if (!taken.has(i.over)) {
-      taken.add(i.over)
-      return i
-    }
-    return { buffer: i.buffer, bytes: i.bytes, from: i.from, to: i.to }
-  })
 }

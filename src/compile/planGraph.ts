@@ -2,7 +2,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
-import { liveBytes } from '../plan/liveness.ts'
+import { liveBytes } from '../plan/memory/liveness.ts'
 import { type Phases, phasesOf } from '../plan/phases.ts'
 import type { FusionPlan } from '../plan/plan.ts'
 import { type Overwritable, planFusion } from '../plan/planFusion.ts'

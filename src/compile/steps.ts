@@ -1,5 +1,6 @@
 /** Which buffers a step touches, steps on other buffers, and which buffer a step may write over. */
 import type { Kernel } from '../kernel/ir.ts'
+import type { MemoryStep } from '../plan/memory/assignment.ts'
 import type { CarryPlace, InnerProgram, ProgramStep } from '../runtime/program.ts'
 import { writesOver } from '../runtime/region.ts'
 import { dtypeBytes } from '../types/dtype.ts'
@@ -79,20 +80,12 @@ function usesOf(s: ProgramStep): ReadonlyMap<number, number> {
   return made
 }
 
-/**
- * The buffer that a step may write `write` over: one whose memory is needed no more once the step has written there. `dies`
- * says which buffers nothing reads after the step.
- */
-export function hostFor(
-  s: ProgramStep,
-  write: number,
-  dies: (buffer: number) => boolean,
-  bytes: (buffer: number) => number,
-): number | undefined {
-  const free = (b: number): boolean => b !== write && dies(b) && bytes(b) === bytes(write) && usesOf(s).get(b) === 1
+/** The buffer that a step may write `write` over, of those that `isFree`: of as many bytes, and nothing reads them after the step. */
+function donorFor(s: ProgramStep, write: number, isFree: (buffer: number) => boolean): number | undefined {
+  const free = (b: number): boolean => b !== write && isFree(b) && usesOf(s).get(b) === 1
   switch (s.kind) {
     case 'kernel':
-      return kernelHost(s.kernel, s.buffers, s.buffers.indexOf(write), free)
+      return kernelDonor(s.kernel, s.buffers, s.buffers.indexOf(write), free)
     case 'copy':
       return s.to === write && free(s.from) ? s.from : undefined
     case 'while':
@@ -113,7 +106,13 @@ export function hostFor(
   }
 }
 
-function kernelHost(
+/** A step as the buffer assignment sees it. */
+export const memoryStep = (s: ProgramStep): MemoryStep => ({
+  touches: touched(s),
+  donorFor: (write, isFree) => donorFor(s, write, isFree),
+})
+
+function kernelDonor(
   kernel: Kernel,
   buffers: readonly number[],
   write: number,

@@ -1,9 +1,9 @@
 /** What planning gives: the groups of nodes that are kernels, and what was decided about values between them. */
 import type { Node } from '../graph/node.ts'
 import type { ProductCalls } from '../types/product.ts'
-import type { Takeovers } from './bindings.ts'
 import type { Body } from './body.ts'
 import type { KernelCost } from './cost.ts'
+import type { BufferReuse } from './memory/bindings.ts'
 import type { RefusalCode } from './refusal.ts'
 import type { Roles } from './roles.ts'
 
@@ -118,7 +118,7 @@ export interface FusionPlan {
   readonly bits: ReadonlySet<Node>
   readonly unpacked: readonly Unpacked[]
   /** What the memory plan must write over what; it may write more in place. */
-  readonly takeovers: Takeovers
+  readonly reuse: BufferReuse
   readonly work: PlanningWork
 }
 

@@ -14,15 +14,15 @@ import { demandedNodes, startingClusters, withResults } from './clusters.ts'
 import { keepGainingCycles } from './cycles.ts'
 import { decideFormats, storedBytes } from './formats.ts'
 import { groupsByNode } from './groups.ts'
-import { orderGroups } from './order.ts'
+import { orderGroups } from './memory/order.ts'
+import { overwrites, readersFirst } from './memory/readersFirst.ts'
+import { planReuse } from './memory/reuse.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type SingleGroup } from './plan.ts'
 import { Planner } from './planner.ts'
-import { overwrites, readersFirst } from './readersFirst.ts'
 import { recomputeCheap } from './recompute.ts'
 import { isFree, storageOf } from './region.ts'
 import { mergeSiblings } from './siblings.ts'
 import { spreadSingles } from './singles.ts'
-import { planTakeovers } from './takeovers.ts'
 import { Trials } from './trials.ts'
 import { joinIndependent } from './unions.ts'
 
@@ -81,9 +81,9 @@ export function planFusion(
   const donors = graph.params.filter((_, i) => overwritable[i] !== undefined)
   const inOrder = readersFirst(fuse ? orderGroups(settled, results, bits) : settled, donors, results)
   const donated = new Set(graph.params.filter((_, i) => overwritable[i] === 'donated'))
-  const { takeovers, before } = planTakeovers({ order: inOrder, donated, results })
-  for (const [reader, heir] of [...overwrites(inOrder, donors, results), ...before])
-    planner.groups.links.connect(idOf.get(reader) ?? -1, idOf.get(heir) ?? -1)
+  const { reuse, before } = planReuse({ order: inOrder, donated, results })
+  for (const [reader, writer] of [...overwrites(inOrder, donors, results), ...before])
+    planner.groups.links.connect(idOf.get(reader) ?? -1, idOf.get(writer) ?? -1)
   const { groups, refused } = fuse
     ? joinIndependent({
         groups: new Map([...idOf].map(([g, id]) => [id, g])),
@@ -92,7 +92,7 @@ export function planFusion(
         mark: (g) => ([...g.members].some((n) => apart?.backward.has(n)) ? 'backward' : ''),
         results,
         bytes: (n) => storedBytes(n, bits),
-        takeovers,
+        reuse,
         standsAlone: (n) => results.has(n) || (n.op === 'param' && overwritable[n.attrs.index] === undefined),
         target,
       })
@@ -103,7 +103,7 @@ export function planFusion(
     groups,
     bits,
     unpacked,
-    takeovers,
+    reuse,
     work: { ...trials.work, visited: planner.groups.links.visited },
     refused: [...planner.refused.values(), ...refused].filter(
       (r) => !kernels(r.from).some((g) => kernels(r.to).includes(g)),

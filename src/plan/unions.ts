@@ -6,10 +6,10 @@ import type { Node } from '../graph/node.ts'
 import type { Machine } from '../target/machine.ts'
 import { isSingleWord } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-import { type BindingRules, bindingsOf, type Takeovers, valuesAmong } from './bindings.ts'
 import type { GroupGraph } from './groupGraph.ts'
+import { type BindingRules, type BufferReuse, bindingsOf, valuesAmong } from './memory/bindings.ts'
+import { PlanMemory } from './memory/peak.ts'
 import { outlineOf } from './outline.ts'
-import { OrderPeak } from './peak.ts'
 import {
   type KernelGroup,
   type PlannedGroup,
@@ -36,7 +36,7 @@ export interface Separate {
   readonly results: ReadonlySet<Node>
   readonly bytes: (node: Node) => number
   /** What is certain to be written over what. */
-  readonly takeovers: Takeovers
+  readonly reuse: BufferReuse
   /** Whether a node's memory is its own for all of the program, and nothing is written over it. */
   readonly standsAlone: (node: Node) => boolean
   readonly target: Machine
@@ -57,10 +57,10 @@ export interface Joined {
 export function joinIndependent(s: Separate): Joined {
   const refused: RefusedMerge[] = []
   const wanted = s.target.launch > 0 ? candidates(s, refused) : []
-  const peaks = new OrderPeak(s.groups, s.results, s.bytes)
-  const before = peaks.of(orderOf(s, []))
+  const memory = new PlanMemory(s.groups, s.results, s.bytes, s.reuse)
+  const before = memory.peakOf(orderOf(s, []))
   const allowed = before + Math.max(slackBytes, before * slackShare)
-  const fits = (unions: readonly Union[]): boolean => peaks.of(orderOf(s, unions)) <= allowed
+  const fits = (unions: readonly Union[]): boolean => memory.peakOf(orderOf(s, unions)) <= allowed
   let unions = wanted
   if (wanted.length > 0 && !fits(wanted)) {
     unions = []
@@ -115,11 +115,11 @@ interface Open {
 /** What a kernel and its finishing stage bind. */
 function boundBy(
   g: KernelGroup,
-  { takeovers, standsAlone, target }: Separate,
+  { reuse, standsAlone, target }: Separate,
 ): { readonly main: Set<string>; readonly finish: Set<string> } {
   const isValue = (n: Node): boolean => standsAlone(n) && isSingleWord(n.dtype, sizeOf(n.shape))
   const rules: BindingRules = {
-    ...(target.joinsOverwritten ? { joined: takeovers } : {}),
+    ...(target.joinsOverwritten ? { joined: reuse } : {}),
     ...(target.valueBuffers > 0 ? { isValue } : {}),
   }
   const [main, finish] = [new Set<string>(), new Set<string>()]

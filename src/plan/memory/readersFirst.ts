@@ -2,12 +2,12 @@
  * Order of kernels where inputs may be overwritten: whoever else reads a donated input comes before the kernel that may put
  * a result over it, as far as data allows.
  */
-import type { Node } from '../graph/node.ts'
-import * as ix from '../index/expr.ts'
-import { dtypeBytes } from '../types/dtype.ts'
-import { sizeOf } from '../types/shape.ts'
-import { accessOf } from './memory/access.ts'
-import type { KernelGroup, SingleGroup } from './plan.ts'
+import type { Node } from '../../graph/node.ts'
+import * as ix from '../../index/expr.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
+import type { KernelGroup, SingleGroup } from '../plan.ts'
+import { accessOf } from './access.ts'
 
 /** Whether a kernel reads an input only where it stores a result of the graph that fits the input's memory. */
 function mayReplace(g: KernelGroup, input: Node, results: ReadonlySet<Node>): boolean {
@@ -44,13 +44,13 @@ export function readersFirst(
     const readers = order.filter((g) => accessOf(g).buffers.has(input))
     const final = readers.at(-1)
     const last = final === undefined ? -1 : order.indexOf(final)
-    for (const heir of readers) {
-      if (heir.kind !== 'kernel' || !mayReplace(heir, input, results)) continue
-      const from = order.indexOf(heir)
-      // The heir and what depends on it move behind the last reader, unless a reader is among them.
-      const late = new Set<SingleGroup>([heir])
+    for (const writer of readers) {
+      if (writer.kind !== 'kernel' || !mayReplace(writer, input, results)) continue
+      const from = order.indexOf(writer)
+      // The writer and what depends on it move behind the last reader, unless a reader is among them.
+      const late = new Set<SingleGroup>([writer])
       for (const g of order.slice(from + 1, last + 1)) if (touches(g, late)) late.add(g)
-      if (readers.some((r) => r !== heir && late.has(r))) continue
+      if (readers.some((r) => r !== writer && late.has(r))) continue
       const between = order.slice(from, last + 1)
       order = [
         ...order.slice(0, from),
@@ -69,12 +69,12 @@ export function overwrites(
   order: readonly SingleGroup[],
   donated: readonly Node[],
   results: ReadonlySet<Node>,
-): (readonly [reader: SingleGroup, heir: SingleGroup])[] {
+): (readonly [reader: SingleGroup, writer: SingleGroup])[] {
   const readers = new Map<Node, SingleGroup[]>(donated.map((x) => [x, []]))
   for (const g of order) for (const x of accessOf(g).buffers) readers.get(x)?.push(g)
   return [...readers].flatMap(([input, of]) => {
-    const heir = of.pop()
-    if (heir?.kind !== 'kernel' || !mayReplace(heir, input, results)) return []
-    return of.map((reader) => [reader, heir] as const)
+    const writer = of.pop()
+    if (writer?.kind !== 'kernel' || !mayReplace(writer, input, results)) return []
+    return of.map((reader) => [reader, writer] as const)
   })
 }

@@ -1,4 +1,4 @@
-/** The static memory plan: offsets of intermediate buffers in one arena from their lifetimes, reused and in place. */
+/** Offsets of intermediate buffers in one arena, from the lifetimes and the reuse of their assignment. */
 
 export interface Interval {
   readonly buffer: number
@@ -7,11 +7,11 @@ export interface Interval {
   readonly from: number
   /** Step that last touches it. */
   readonly to: number
-  /** A buffer dying at `from` whose bytes it may take over (written in place). */
-  readonly over?: number
+  /** The buffer it is written over, which dies at `from`. */
+  readonly donor?: number
 }
 
-export interface MemoryPlan {
+export interface Placement {
   readonly offsets: ReadonlyMap<number, number>
   readonly arenaBytes: number
   readonly inPlace: number
@@ -28,17 +28,17 @@ interface Block {
   to: number
 }
 
-/** Joins every buffer with the one whose bytes it takes over. */
+/** Joins every buffer with its donor. */
 function blocksOf(intervals: readonly Interval[]): { readonly blocks: readonly Block[]; readonly inPlace: number } {
   const holder = new Map<number, Block>()
   const blocks: Block[] = []
   let inPlace = 0
   for (const i of [...intervals].sort((a, b) => a.from - b.from)) {
-    const host = i.over === undefined ? undefined : holder.get(i.over)
-    if (host !== undefined && host.to === i.from && host.bytes === i.bytes) {
-      host.buffers.push(i.buffer)
-      host.to = i.to
-      holder.set(i.buffer, host)
+    const donor = i.donor === undefined ? undefined : holder.get(i.donor)
+    if (donor !== undefined && donor.to === i.from && donor.bytes === i.bytes) {
+      donor.buffers.push(i.buffer)
+      donor.to = i.to
+      holder.set(i.buffer, donor)
       inPlace++
       continue
     }
@@ -93,7 +93,7 @@ function firstFit(
  * Offsets by first fit, once in the order of time and once the largest blocks first; the smaller arena wins. Every block keeps
  * 64 bytes behind its data (vector tails read over). Offsets are multiples of `alignment`.
  */
-export function planMemory(intervals: readonly Interval[], alignment = 64): MemoryPlan {
+export function placeBuffers(intervals: readonly Interval[], alignment = 64): Placement {
   const { blocks, inPlace } = blocksOf(intervals)
   const bySize = firstFit(
     [...blocks].sort((a, b) => b.bytes - a.bytes || a.from - b.from),

@@ -1,9 +1,9 @@
-/** The static memory plan: what lives at once stands apart, with room behind it, in no more than all of it needs. */
+/** Offsets of intermediates: what lives at once stands apart, with room behind it, in no more than all of it needs. */
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Interval, planMemory } from '../../src/compile/memory.ts'
+import { type Interval, placeBuffers } from '../../src/plan/memory/placement.ts'
 
-const offset = (plan: ReturnType<typeof planMemory>, buffer: number): number => {
+const offset = (plan: ReturnType<typeof placeBuffers>, buffer: number): number => {
   const o = plan.offsets.get(buffer)
   if (o === undefined) throw new Error(`buffer ${buffer} has no place`)
   return o
@@ -32,17 +32,17 @@ const lifetimes = fc
       )
       if (host === undefined || items[n]?.heir !== true) return i
       taken.add(host.buffer)
-      return { ...i, over: host.buffer }
+      return { ...i, donor: host.buffer }
     })
   })
 
-const isHeir = (a: Interval, b: Interval): boolean => a.over === b.buffer || b.over === a.buffer
+const isHeir = (a: Interval, b: Interval): boolean => a.donor === b.buffer || b.donor === a.buffer
 
-describe('planMemory', () => {
+describe('placeBuffers', () => {
   test('buffers that live at once keep 64 bytes between them, heirs apart', () => {
     fc.assert(
       fc.property(lifetimes, (intervals) => {
-        const plan = planMemory(intervals)
+        const plan = placeBuffers(intervals)
         for (const a of intervals) {
           const start = offset(plan, a.buffer)
           expect(start % 64).toBe(0)
@@ -62,15 +62,15 @@ describe('planMemory', () => {
   test('the arena holds at least what lives at once and at most everything', () => {
     fc.assert(
       fc.property(lifetimes, (intervals) => {
-        const plan = planMemory(intervals)
+        const plan = placeBuffers(intervals)
         for (let step = 0; step <= 20; step++) {
           const live = intervals.filter((i) => i.from <= step && i.to >= step)
           // A buffer and its heir at the step where one takes over the other count once.
-          const bytes = live.filter((i) => i.from < step || i.over === undefined).reduce((n, i) => n + i.bytes, 0)
+          const bytes = live.filter((i) => i.from < step || i.donor === undefined).reduce((n, i) => n + i.bytes, 0)
           expect(plan.arenaBytes).toBeGreaterThanOrEqual(bytes)
         }
         expect(plan.arenaBytes).toBeLessThanOrEqual(intervals.reduce((n, i) => n + i.bytes + 128, 0))
-        expect(plan.inPlace).toBe(intervals.filter((i) => i.over !== undefined).length)
+        expect(plan.inPlace).toBe(intervals.filter((i) => i.donor !== undefined).length)
       }),
       { numRuns: 300 },
     )
@@ -78,22 +78,22 @@ describe('planMemory', () => {
 
   test('a chain of intermediates needs the space of two', () => {
     const chain = Array.from({ length: 50 }, (_, i): Interval => ({ buffer: i, bytes: 1024, from: i, to: i + 1 }))
-    expect(planMemory(chain).arenaBytes).toBe(2 * (1024 + 64))
+    expect(placeBuffers(chain).arenaBytes).toBe(2 * (1024 + 64))
   })
 
   test('a chain in place needs the space of one', () => {
     const chain = Array.from(
       { length: 50 },
-      (_, i): Interval => ({ buffer: i, bytes: 1024, from: i, to: i + 1, ...(i === 0 ? {} : { over: i - 1 }) }),
+      (_, i): Interval => ({ buffer: i, bytes: 1024, from: i, to: i + 1, ...(i === 0 ? {} : { donor: i - 1 }) }),
     )
-    expect(planMemory(chain)).toMatchObject({ arenaBytes: 1024 + 64, inPlace: 49 })
+    expect(placeBuffers(chain)).toMatchObject({ arenaBytes: 1024 + 64, inPlace: 49 })
   })
 
   test('no heir of another size, and none of a buffer that lives on', () => {
-    const plan = planMemory([
+    const plan = placeBuffers([
       { buffer: 0, bytes: 64, from: 0, to: 2 },
-      { buffer: 1, bytes: 64, from: 1, to: 3, over: 0 },
-      { buffer: 2, bytes: 128, from: 2, to: 3, over: 0 },
+      { buffer: 1, bytes: 64, from: 1, to: 3, donor: 0 },
+      { buffer: 2, bytes: 128, from: 2, to: 3, donor: 0 },
     ])
     expect(plan.inPlace).toBe(0)
     expect(offset(plan, 1)).not.toBe(offset(plan, 0))

@@ -1,9 +1,9 @@
 /** Buffers that the kernels of a body bind: with reductions that are cut, its main kernel and its finishing stages. */
-import type { Node } from '../graph/node.ts'
-import type { ValueId } from '../kernel/ir.ts'
-import { type Body, type BodyStore, type BodyTensor, storedTensors } from './body.ts'
-import { storageOf } from './region.ts'
-import { type Stage, stagesOf } from './stages.ts'
+import type { Node } from '../../graph/node.ts'
+import type { ValueId } from '../../kernel/ir.ts'
+import { type Body, type BodyStore, type BodyTensor, storedTensors } from '../body.ts'
+import { storageOf } from '../region.ts'
+import { type Stage, stagesOf } from '../stages.ts'
 
 /** What each of the two binds, a key for every buffer: equal keys are joined where kernels are launched as one. */
 export interface Bindings {
@@ -11,8 +11,8 @@ export interface Bindings {
   readonly finish: ReadonlySet<string>
 }
 
-/** By the node of a buffer that is written, the node of the buffer it is written over. */
-export type Takeovers = ReadonlyMap<Node, Node>
+/** By the node of a buffer that is written, that of its donor: the buffer it is written over. */
+export type BufferReuse = ReadonlyMap<Node, Node>
 
 /** Whether two tensors are one parameter where they stand in one place. */
 export const isAlike = (a: BodyTensor, b: BodyTensor): boolean =>
@@ -20,8 +20,8 @@ export const isAlike = (a: BodyTensor, b: BodyTensor): boolean =>
 
 /** What a target binds otherwise than as a buffer for every tensor. */
 export interface BindingRules {
-  /** A result that takes over what its kernel reads is the same binding. */
-  readonly joined?: Takeovers
+  /** A result that is written over what its kernel reads is the same binding. */
+  readonly joined?: BufferReuse
   /** Nodes that are values, bound apart from buffers. */
   readonly isValue?: (node: Node) => boolean
 }
@@ -60,11 +60,11 @@ export function bindingsOf(body: Body, split: ReadonlySet<ValueId>, { joined, is
   return { main: keys(main), finish: keys(finish) }
 }
 
-/** What is loaded from the memory that a store takes over, where the two are one parameter. */
-function loadUnder(s: BodyStore, loads: Iterable<BodyTensor>, takeovers: Takeovers): BodyTensor | undefined {
-  const host = takeovers.get(storageOf(s.node))
-  if (host === undefined) return undefined
-  for (const t of loads) if (storageOf(t.node) === host && isAlike(s, t)) return t
+/** What is loaded from the memory that a store is written over, where the two are one parameter. */
+function loadUnder(s: BodyStore, loads: Iterable<BodyTensor>, reuse: BufferReuse): BodyTensor | undefined {
+  const donor = reuse.get(storageOf(s.node))
+  if (donor === undefined) return undefined
+  for (const t of loads) if (storageOf(t.node) === donor && isAlike(s, t)) return t
   return undefined
 }
 

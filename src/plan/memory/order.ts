@@ -2,12 +2,12 @@
  * The order of a plan's kernels: as early as data allows what frees more memory than it takes, else what most still depends
  * on. So values come shortly before they are read, and die shortly after they are made.
  */
-import { invariant } from '../diagnostics/errors.ts'
-import type { Node } from '../graph/node.ts'
-import { storedBytes } from './formats.ts'
-import { Heap } from './heap.ts'
-import { accessOf } from './memory/access.ts'
-import type { SingleGroup } from './plan.ts'
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Node } from '../../graph/node.ts'
+import { storedBytes } from '../formats.ts'
+import { Heap } from '../heap.ts'
+import type { SingleGroup } from '../plan.ts'
+import { accessOf } from './access.ts'
 
 /** A group that may come next: bytes it takes less those it frees (at most 0), and the longest path that waits for it. */
 interface Ready {

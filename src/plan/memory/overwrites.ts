@@ -1,0 +1,165 @@
+/**
+ * What a kernel may write over what it reads, told from its body before there is a kernel: the memory plan of the finished program asks
+ * the same of kernels (src/compile/inPlace.ts), by the same law (src/kernel/overwrite.ts).
+ */
+import type { Node } from '../../graph/node.ts'
+import type { Stmt } from '../../kernel/ir.ts'
+import { accessOf, mayOverwrite, type PartAccess } from '../../kernel/overwrite.ts'
+import { ancestorsOf } from '../../kernel/walk.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
+import type { Body, BodyStore, BodyTensor } from '../body.ts'
+import type { KernelGroup } from '../plan.ts'
+import { storageOf } from '../region.ts'
+import { type Stage, stagesOf } from '../stages.ts'
+
+/** A kernel's stage in one of its parts, and what it does to memory. */
+interface Part {
+  readonly body: Body
+  readonly stage: Stage
+  readonly access: PartAccess
+}
+
+/** A tensor that is loaded, and one that may be stored over it. */
+export interface Overwrite {
+  readonly write: BodyStore
+  readonly read: BodyTensor
+  /** What is written is computed from what is read. */
+  readonly isUsed: boolean
+}
+
+const storeName = (s: BodyStore): string => `store ${s.node.id}`
+
+/** `cut`: the stage stores partial results, or folds them. */
+function partOf(body: Body, stage: Stage, cut: boolean): Part {
+  const shapes = new Map([...body.loads].map(([name, t]) => [name, t.shape]))
+  for (const s of stage.stores) shapes.set(storeName(s), s.shape)
+  const store = (param: string, s: Pick<BodyStore, 'value' | 'index'>): Stmt => ({
+    kind: 'store',
+    param,
+    index: s.index,
+    mask: [],
+    value: s.value,
+  })
+  const stores = [
+    ...stage.folded.map((value) => store('partial', { value, index: [] })),
+    ...stage.stores.map((s) => store(storeName(s), s)),
+  ]
+  const access = accessOf([...stage.lets, ...stores], (name) => shapes.get(name) ?? [])
+  return { body, stage, access: { ...access, folds: access.folds || cut } }
+}
+
+/** The values by their memory, of memory that is one parameter. */
+function byMemory<T extends BodyTensor>(
+  tensors: Iterable<readonly [name: string, T]>,
+): Map<Node, readonly [string, T]> {
+  const out = new Map<Node, readonly [string, T]>()
+  const several = new Set<Node>()
+  for (const entry of tensors) {
+    const memory = storageOf(entry[1].node)
+    if (out.has(memory)) several.add(memory)
+    out.set(memory, entry)
+  }
+  for (const memory of several) out.delete(memory)
+  return out
+}
+
+/** One kernel of a group: its main kernel or its finishing stage, with all its parts. */
+export class KernelAccess {
+  /** Buffers it loads. */
+  readonly loaded: ReadonlySet<Node>
+  private readonly parts: readonly Part[]
+  private readonly reads: ReadonlyMap<Node, readonly [name: string, tensor: BodyTensor]>
+  private readonly writes: ReadonlyMap<Node, readonly [name: string, store: BodyStore]>
+  private readonly needed = new Map<string, ReadonlySet<string>>()
+
+  constructor(parts: readonly Part[]) {
+    this.parts = parts
+    const loads = new Map<string, BodyTensor>()
+    for (const { body, access } of parts)
+      for (const name of access.loads.keys()) {
+        const t = body.loads.get(name)
+        if (t !== undefined) loads.set(name, t)
+      }
+    this.loaded = new Set([...loads.values()].map((t) => storageOf(t.node)))
+    this.reads = byMemory(loads)
+    this.writes = byMemory(new Map(parts.flatMap(({ stage }) => stage.stores.map((s) => [storeName(s), s] as const))))
+  }
+
+  /** All that it may write over what it loads, of some pairs. */
+  pairs(among: (write: Node, read: Node) => boolean): Overwrite[] {
+    const out: Overwrite[] = []
+    for (const write of this.writes.keys())
+      for (const read of this.reads.keys()) {
+        const found = among(write, read) ? this.of(write, read) : undefined
+        if (found !== undefined) out.push(found)
+      }
+    return out
+  }
+
+  /** The two tensors, where the one may be stored over the other. */
+  of(write: Node, read: Node): Overwrite | undefined {
+    const [to, from] = [this.writes.get(write), this.reads.get(read)]
+    if (to === undefined || from === undefined) return undefined
+    const [[writeName, stored], [readName, loaded]] = [to, from]
+    const fits =
+      sizeOf(write.shape) === sizeOf(read.shape) &&
+      dtypeBytes(write.dtype) === dtypeBytes(read.dtype) &&
+      stored.format === loaded.format
+    if (!fits) return undefined
+    const accesses = this.parts.map((p) => p.access)
+    const loading = accesses.filter((a) => a.loads.has(readName))
+    const storing = accesses.filter((a) => a.stores.has(writeName))
+    if (!mayOverwrite(loading, storing, readName, writeName)) return undefined
+    return { write: stored, read: loaded, isUsed: this.neededFor(writeName).has(readName) }
+  }
+
+  /** What the stores to a parameter are computed from. */
+  private neededFor(writeName: string): ReadonlySet<string> {
+    const have = this.needed.get(writeName)
+    if (have !== undefined) return have
+    const out = new Set<string>()
+    for (const { access } of this.parts)
+      for (const id of ancestorsOf(access.stores.get(writeName)?.uses ?? [], access.lets)) {
+        const op = access.lets.get(id)?.op
+        if (op?.kind === 'load') out.add(op.param)
+      }
+    this.needed.set(writeName, out)
+    return out
+  }
+}
+
+/** The kernels of a group and what each may write over what. */
+export interface Overwrites {
+  readonly finish: KernelAccess
+  readonly main: KernelAccess
+  /** Buffers that only the main kernel loads, where it may write over them: what the finishing stage reads it reads last. */
+  readonly leftToMain: (read: Node) => boolean
+}
+
+const known = new WeakMap<KernelGroup, Overwrites>()
+
+export function overwritesOf(g: KernelGroup): Overwrites {
+  const have = known.get(g)
+  if (have !== undefined) return have
+  const { split, splitBy, row } = g.roles
+  const cut = split.size > 0
+  const staged = (g.segments.length > 1 ? g.segments : [g.body]).map((body) => ({ body, ...stagesOf(body, split) }))
+  const finish = new KernelAccess(
+    staged.flatMap(({ body, finish: own }) => (own === undefined ? [] : [partOf(body, own, cut)])),
+  )
+  const main = new KernelAccess(staged.map((s) => partOf(s.body, s.main, cut)))
+  // What a loop over rows reads may leave it under another name.
+  const inRowLoop = cut && splitBy !== 'every-index' && row.size > 0
+  const made = { finish, main, leftToMain: (read: Node) => !inRowLoop && !finish.loaded.has(read) }
+  known.set(g, made)
+  return made
+}
+
+/** Whether a kernel may write a buffer over one that it reads, if nothing reads that afterwards. */
+export function mayWriteOver(g: KernelGroup, write: Node, read: Node): boolean {
+  // A library reads its operands while it writes.
+  if (g.called !== undefined) return false
+  const { finish, main, leftToMain } = overwritesOf(g)
+  return finish.of(write, read) !== undefined || (leftToMain(read) && main.of(write, read) !== undefined)
+}

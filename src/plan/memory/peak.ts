@@ -1,0 +1,93 @@
+/** How many bytes of intermediates an order of groups keeps alive at once, before there are kernels and offsets. */
+import type { Node } from '../../graph/node.ts'
+import type { SingleGroup } from '../plan.ts'
+import { accessOf } from './access.ts'
+import { assignBuffers, type BufferAssignment, type BufferNeed, type MemoryStep, peakBytes } from './assignment.ts'
+import type { BufferReuse } from './bindings.ts'
+import { mayWriteOver } from './overwrites.ts'
+
+/** What a group does to the intermediates. */
+interface Touched {
+  readonly group: SingleGroup
+  readonly reads: readonly number[]
+  readonly writes: readonly number[]
+}
+
+export class PlanMemory {
+  private readonly nodes: Node[] = []
+  private readonly needs: BufferNeed[] = []
+  private readonly touched: ReadonlyMap<number, Touched>
+  private readonly decided: ReadonlyMap<number, number>
+
+  /** Of groups by number; `results` have memory of their own however the groups are ordered; `reuse` is decided. */
+  constructor(
+    groups: ReadonlyMap<number, SingleGroup>,
+    results: ReadonlySet<Node>,
+    bytes: (node: Node) => number,
+    reuse: BufferReuse,
+  ) {
+    const numbers = new Map<Node, number>()
+    for (const g of groups.values())
+      for (const n of accessOf(g).writes) {
+        if (results.has(n) || numbers.has(n)) continue
+        numbers.set(n, this.nodes.length)
+        this.nodes.push(n)
+        this.needs.push({ bytes: bytes(n), kind: 'intermediate' })
+      }
+    const known = (nodes: Iterable<Node>): number[] => [...nodes].flatMap((n) => numbers.get(n) ?? [])
+    this.touched = new Map(
+      [...groups].map(([id, group]) => {
+        const { buffers, writes } = accessOf(group)
+        return [id, { group, reads: known(buffers), writes: known(writes) }]
+      }),
+    )
+    this.decided = new Map(
+      [...reuse].flatMap(([write, read]) => {
+        const [w, r] = [numbers.get(write), numbers.get(read)]
+        return w === undefined || r === undefined ? [] : [[w, r] as const]
+      }),
+    )
+  }
+
+  /** Lifetimes and reuse under an order; a step is one group, or several launched as one. */
+  assign(steps: readonly (readonly number[])[]): BufferAssignment {
+    const made = steps.map((ids) => this.stepOf(ids.flatMap((id) => this.touched.get(id) ?? [])))
+    return assignBuffers(made, this.needs, this.decided)
+  }
+
+  /** The most bytes alive during a step of an order. */
+  peakOf(steps: readonly (readonly number[])[]): number {
+    return peakBytes(this.assign(steps), this.needs, steps.length)
+  }
+
+  private stepOf(parts: readonly Touched[]): MemoryStep {
+    const touches = parts.flatMap((t) => [...t.reads, ...t.writes])
+    const [only, another] = parts
+    if (another === undefined) return { touches, donorFor: (write, isFree) => this.donorIn(only, write, isFree) }
+    let parted: { readonly writer: Map<number, Touched>; readonly readers: Map<number, number> } | undefined
+    return {
+      touches,
+      donorFor: (write, isFree) => {
+        if (parted === undefined) {
+          parted = { writer: new Map(), readers: new Map() }
+          for (const t of parts) {
+            for (const b of t.writes) parted.writer.set(b, t)
+            for (const b of t.reads) parted.readers.set(b, (parted.readers.get(b) ?? 0) + 1)
+          }
+        }
+        const { writer, readers } = parted
+        return this.donorIn(writer.get(write), write, (b) => isFree(b) && readers.get(b) === 1)
+      },
+    }
+  }
+
+  private donorIn(part: Touched | undefined, write: number, isFree: (b: number) => boolean): number | undefined {
+    const to = this.nodes[write]
+    if (part?.group.kind !== 'kernel' || to === undefined) return undefined
+    for (const b of part.reads) {
+      const from = this.nodes[b]
+      if (from !== undefined && isFree(b) && mayWriteOver(part.group, to, from)) return b
+    }
+    return undefined
+  }
+}
