@@ -3,28 +3,13 @@
  * a result over it, as far as data allows.
  */
 import type { Node } from '../../graph/node.ts'
-import * as ix from '../../index/expr.ts'
-import { dtypeBytes } from '../../types/dtype.ts'
-import { sizeOf } from '../../types/shape.ts'
 import type { KernelGroup, SingleGroup } from '../plan.ts'
 import { accessOf } from './access.ts'
+import { mayWriteOver } from './overwrites.ts'
 
-/** Whether a kernel reads an input only where it stores a result of the graph that fits the input's memory. */
-function mayReplace(g: KernelGroup, input: Node, results: ReadonlySet<Node>): boolean {
-  const { body } = g
-  const names = [...body.loads].flatMap(([name, t]) => (t.node === input ? [name] : []))
-  const [name] = names
-  if (name === undefined || names.length > 1) return false
-  const shape = body.loads.get(name)?.shape ?? []
-  const loads = body.lets.flatMap(({ op }) =>
-    op.kind === 'load' && op.param === name ? [ix.flatten(op.index, shape).key] : [],
-  )
-  return body.stores.some((s) => {
-    const fits = sizeOf(s.node.shape) === sizeOf(input.shape) && dtypeBytes(s.node.dtype) === dtypeBytes(input.dtype)
-    const at = ix.flatten(s.index, s.shape).key
-    return fits && results.has(s.node) && loads.every((l) => l === at)
-  })
-}
+/** Whether a kernel may store a result of the graph over an input, if it reads that last. */
+const mayReplace = (g: KernelGroup, input: Node, results: ReadonlySet<Node>): boolean =>
+  accessOf(g).writes.some((n) => results.has(n) && mayWriteOver(g, n, input))
 
 /** The groups in an order that respects data (as the given one does) and lets results take over donated inputs. */
 export function readersFirst(
