@@ -1,6 +1,6 @@
 /**
  * One account of memory, reads and writes: what an access summary (src/plan/memory/access.ts) says of a group is what its launches bind.
- * Sites that counted for themselves: order.ts, peak.ts, liveness.ts, saved.ts, readersFirst.ts, takeovers.ts, groups.ts, formats.ts and
+ * Sites that counted for themselves: order.ts, peak.ts, liveness.ts, saved.ts, readersFirst.ts, takeovers.ts (now memory/reuse.ts), groups.ts, formats.ts and
  * boundaryCost.ts in src/plan.
  */
 import { describe, expect, test } from 'vitest'

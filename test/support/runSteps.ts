@@ -2,6 +2,7 @@
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { InnerProgram, Program } from '../../src/runtime/program.ts'
 import { writtenPlace } from '../../src/runtime/region.ts'
+import type { DType } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray, hostView } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 
@@ -11,6 +12,8 @@ type At = (buffer: number) => HostArray
 function element(of: HostArray, i: number, n: number): HostArray {
   return (of as Float32Array).subarray(i * n, (i + 1) * n) as HostArray
 }
+
+const bytesOf = (x: HostArray): Uint8Array => new Uint8Array(x.buffer, x.byteOffset, x.byteLength)
 
 const need = <T>(x: T | undefined): T => {
   if (x === undefined) throw new Error('something is missing')
@@ -47,12 +50,17 @@ export function runSteps(program: Program, at: At, rounding: 'f64' | 'dtype' = '
   for (const s of program.steps) {
     switch (s.kind) {
       case 'kernel': {
-        const named = Object.fromEntries(s.kernel.params.map((p, i) => [p.name, at(s.buffers[i] ?? -1)]))
+        // A result over an input of another dtype is told by the parameter.
+        const as = (dtype: DType, b: number): HostArray => {
+          const data = at(b)
+          return program.buffers[b]?.dtype === dtype ? data : hostView(dtype, data.buffer, data.byteOffset, data.length)
+        }
+        const named = Object.fromEntries(s.kernel.params.map((p, i) => [p.name, as(p.dtype, s.buffers[i] ?? -1)]))
         interpretKernel(s.kernel, named, { rounding })
         break
       }
       case 'copy':
-        at(s.to).set(at(s.from) as never)
+        bytesOf(at(s.to)).set(bytesOf(at(s.from)))
         break
       case 'opaque':
         s.run(s.inputs.map(at), at(s.output))

@@ -1,0 +1,270 @@
+/**
+ * One account of memory, lifetimes and reuse: buffer assignments (src/plan/memory/assignment.ts) against a simulator that allocates, frees
+ * and overwrites step by step, for plans of numbers and for 500 random programs; and the modelled peak of a plan is that of its program.
+ * Sites that counted for themselves: order.ts, peak.ts, liveness.ts, readersFirst.ts, takeovers.ts and unions.ts in src/plan, memory.ts,
+ * steps.ts and assemble.ts in src/compile.
+ */
+import { describe, expect, test } from 'vitest'
+import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import { memoryStep } from '../../src/compile/steps.ts'
+import { assignBuffers, type BufferNeed, type MemoryStep, peakBytes } from '../../src/plan/memory/assignment.ts'
+import { liveBytes } from '../../src/plan/memory/liveness.ts'
+import { placeBuffers } from '../../src/plan/memory/placement.ts'
+import type { Program, ProgramStep } from '../../src/runtime/program.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
+import { hostView } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { at } from '../compile/support.ts'
+import { difference } from '../random/execute.ts'
+import { randomGraph } from '../random/graphs.ts'
+import { makeRng, type Rng } from '../random/rng.ts'
+import { interpretProgram } from '../support/interpretProgram.ts'
+
+interface ToyStep {
+  readonly reads: readonly number[]
+  readonly writes: readonly number[]
+  /** What the step may write over what. */
+  readonly legal: ReadonlySet<string>
+}
+
+interface Toy {
+  readonly needs: readonly BufferNeed[]
+  readonly steps: readonly ToyStep[]
+}
+
+/** Steps that write a few buffers each and read some of those before. */
+function randomToy(rng: Rng): Toy {
+  const needs: BufferNeed[] = []
+  const made: number[] = []
+  const buffer = (kind: BufferNeed['kind']): number => needs.push({ bytes: 4 << rng.int(0, 3), kind }) - 1
+  for (let i = rng.int(0, 3); i > 0; i--) made.push(buffer(rng.chance(0.6) ? 'donated' : 'fixed'))
+  const steps = Array.from({ length: rng.int(1, 14) }, (): ToyStep => {
+    const reads = [...new Set(Array.from({ length: rng.int(0, 4) }, () => rng.int(0, made.length)))]
+      .flatMap((i) => made[i] ?? [])
+      // Recent ones, so that others die.
+      .filter((b) => b >= needs.length - 8)
+    const writes = Array.from({ length: rng.int(1, 3) }, () => buffer(rng.chance(0.2) ? 'result' : 'intermediate'))
+    made.push(...writes)
+    const legal = new Set(writes.flatMap((w) => reads.flatMap((r) => (rng.chance(0.6) ? [`${w} ${r}`] : []))))
+    return { reads, writes, legal }
+  })
+  return { needs, steps }
+}
+
+const memorySteps = (steps: readonly ToyStep[]): MemoryStep[] =>
+  steps.map(({ reads, writes, legal }) => ({
+    touches: [...reads, ...writes],
+    donorFor: (write, isFree) => reads.find((r) => isFree(r) && legal.has(`${write} ${r}`)),
+  }))
+
+/** The steps that touch a buffer. */
+const stepsOf = (steps: readonly Omit<ToyStep, 'legal'>[], b: number): number[] =>
+  steps.flatMap((s, i) => (s.reads.includes(b) || s.writes.includes(b) ? [i] : []))
+
+describe('an assignment of numbers', () => {
+  test('is what a simulation of 500 random plans does', () => {
+    let reused = 0
+    for (let seed = 0; seed < 500; seed++) {
+      const { needs, steps } = randomToy(makeRng(seed))
+      const assigned = assignBuffers(memorySteps(steps), needs)
+      needs.forEach((_, b) => {
+        const all = stepsOf(steps, b)
+        expect([assigned.from[b], assigned.to[b]]).toEqual([all[0] ?? -1, all.at(-1) ?? -1])
+      })
+      const donors = [...assigned.donors.values()]
+      expect(new Set(donors).size).toBe(donors.length)
+      reused += donors.length
+      // Every place holds one value: who writes over another is the last to touch it, and may.
+      const isFree = (step: number, read: number): boolean => stepsOf(steps, read).every((i) => i <= step)
+      steps.forEach(({ reads, writes, legal }, i) => {
+        for (const w of writes) {
+          const fits = reads.filter((r) => {
+            const [to, from] = [at(needs, w), at(needs, r)]
+            const kinds = to.kind === 'result' ? from.kind === 'donated' : from.kind === 'intermediate'
+            return kinds && to.bytes === from.bytes && isFree(i, r) && legal.has(`${w} ${r}`)
+          })
+          const donor = assigned.donors.get(w)
+          if (donor !== undefined) expect(fits).toContain(donor)
+          else for (const r of fits) expect(donors).toContain(r)
+        }
+      })
+      // Allocate, overwrite, free.
+      const live = new Set<number>()
+      let peak = 0
+      steps.forEach(({ reads, writes }, i) => {
+        for (const w of writes) if (at(needs, w).kind === 'intermediate') live.add(w)
+        const given = writes.flatMap((w) => assigned.donors.get(w) ?? []).filter((d) => live.has(d))
+        for (const d of given) live.delete(d)
+        peak = Math.max(
+          peak,
+          [...live].reduce((n, b) => n + at(needs, b).bytes, 0),
+        )
+        for (const b of [...reads, ...writes]) if (isFree(i, b)) live.delete(b)
+      })
+      expect(peakBytes(assigned, needs, steps.length)).toBe(peak)
+      const { arenaBytes } = placeBuffers(
+        needs.flatMap(({ bytes, kind }, buffer) => {
+          const [from = -1, to = -1, donor] = [assigned.from[buffer], assigned.to[buffer], assigned.donors.get(buffer)]
+          return kind !== 'intermediate' || from < 0
+            ? []
+            : [{ buffer, bytes, from, to, ...(donor === undefined ? {} : { donor }) }]
+        }),
+      )
+      expect(arenaBytes).toBeGreaterThanOrEqual(peak)
+    }
+    expect(reused).toBeGreaterThan(300)
+  })
+
+  test('keeps to what is decided, though another would do', () => {
+    const needs: BufferNeed[] = [0, 1, 2, 3].map(() => ({ bytes: 8, kind: 'intermediate' }))
+    const legal = new Set(['2 0', '2 1', '3 0', '3 1'])
+    const steps: ToyStep[] = [
+      { reads: [], writes: [0, 1], legal: new Set() },
+      { reads: [0, 1], writes: [2, 3], legal },
+    ]
+    expect(assignBuffers(memorySteps(steps), needs).donors).toEqual(
+      new Map([
+        [2, 0],
+        [3, 1],
+      ]),
+    )
+    expect(assignBuffers(memorySteps(steps), needs, new Map([[3, 0]])).donors).toEqual(
+      new Map([
+        [3, 0],
+        [2, 1],
+      ]),
+    )
+  })
+})
+
+/** Buffers that a step reads, and those that it writes. */
+function effectsOf(s: ProgramStep): { readonly reads: readonly number[]; readonly writes: readonly number[] } {
+  switch (s.kind) {
+    case 'kernel': {
+      const of = (...access: string[]): number[] =>
+        s.buffers.filter((_, i) => access.includes(s.kernel.params[i]?.access ?? ''))
+      return { reads: of('read', 'update'), writes: of('write', 'update') }
+    }
+    case 'product':
+      return { reads: [s.a, s.b], writes: [s.out] }
+    case 'copy':
+      return { reads: [s.from], writes: [s.to] }
+    case 'opaque':
+      return { reads: s.inputs, writes: [s.output] }
+    case 'inspect':
+      return { reads: [s.buffer], writes: [] }
+    default:
+      throw new Error(`random programs have no ${s.kind}`)
+  }
+}
+
+/** Runs through a program as its arena is: each byte remembers whose it is. Gives the most bytes of values between launches alive at once. */
+function simulate(program: Program): number {
+  const { buffers, steps } = program
+  const offsets = new Map(
+    buffers.flatMap(({ source }, b) => (source.kind === 'temp' ? [[b, source.offset] as const] : [])),
+  )
+  const bytes = (b: number): number => at(buffers, b).bytes
+  const launchOf = (s: ProgramStep, i: number): string => (s.kind === 'kernel' ? `launch ${s.launch}` : `step ${i}`)
+  const effects = steps.map((s, i) => ({ ...effectsOf(s), launch: launchOf(s, i) }))
+  const touches = (i: number, b: number): boolean => {
+    const e = effects[i]
+    return e !== undefined && (e.reads.includes(b) || e.writes.includes(b))
+  }
+  const diesAt = (i: number, b: number): boolean => !effects.some((_, j) => j > i && touches(j, b))
+  const launchesOf = (b: number): Set<string> => new Set(effects.flatMap((e, i) => (touches(i, b) ? [e.launch] : [])))
+  // Partial results live within a launch.
+  const isPartial = (b: number): boolean => launchesOf(b).size === 1
+  const owner = new Int32Array(program.arenaBytes).fill(-1)
+  const live = new Set<number>()
+  /** Live bytes by launch: main kernel and finishing stages are one. */
+  const alive = new Map<string, Set<number>>()
+  const written = new Map<string, Set<number>>()
+  effects.forEach(({ reads, writes, launch }, i) => {
+    for (const b of reads) {
+      const offset = offsets.get(b)
+      if (offset === undefined) continue
+      const others = owner.subarray(offset, offset + bytes(b)).filter((o) => o !== b)
+      expect(others.length, `bytes of buffer ${b} that others wrote over before step ${i}`).toBe(0)
+    }
+    for (const w of writes) {
+      const offset = offsets.get(w)
+      if (offset === undefined || live.has(w)) continue
+      for (const other of live) {
+        const start = offsets.get(other) ?? 0
+        if (offset >= start + bytes(other) || start >= offset + bytes(w)) continue
+        // What lives there is read here, nowhere later, and gives all of its place.
+        expect(reads).toContain(other)
+        expect(diesAt(i, other)).toBe(true)
+        expect([start, bytes(other)]).toEqual([offset, bytes(w)])
+        const gone = written.get(launch) ?? new Set()
+        written.set(launch, gone.add(other))
+      }
+      owner.fill(w, offset, offset + bytes(w))
+      live.add(w)
+    }
+    const here = alive.get(launch) ?? new Set()
+    for (const b of live) here.add(b)
+    alive.set(launch, here)
+    for (const b of [...live]) if (diesAt(i, b)) live.delete(b)
+  })
+  return [...alive].reduce((most, [launch, here]) => {
+    const gone = written.get(launch)
+    const held = [...here].filter((b) => !isPartial(b) && gone?.has(b) !== true)
+    return Math.max(
+      most,
+      held.reduce((n, b) => n + bytes(b), 0),
+    )
+  }, 0)
+}
+
+describe('programs', () => {
+  const small = { ...wasmTarget, launch: 0 }
+  const targets: readonly Machine[] = [wasmTarget, webgpuTarget(), small]
+
+  test('500 random ones keep what lives apart, and their plans know their peaks', () => {
+    let [holding, reusing] = [0, 0]
+    for (let seed = 0; seed < 500; seed++) {
+      const { graph } = randomGraph(seed, seed % 2 === 0 ? {} : { operations: 24, dtypes: ['f32'] })
+      for (const fuse of seed % 5 === 0 ? [true, false] : [true]) {
+        const made = compileGraph(graph, { mode: 'fast', target: at(targets, seed % 3), fuse })
+        const peak = simulate(made.program)
+        expect(liveBytes(made.graph, made.plan), `seed ${seed}`).toBe(peak)
+        if (peak > 0) holding++
+        if (made.report.memory.inPlace > 0) reusing++
+        // Lifetimes are what steps touch, whatever the kind of a buffer.
+        const { buffers, steps } = made.program
+        const needs = buffers.map(({ bytes }): BufferNeed => ({ bytes, kind: 'intermediate' }))
+        const { from, to } = assignBuffers(steps.map(memoryStep), needs)
+        const effects = steps.map(effectsOf)
+        buffers.forEach((_, b) => {
+          const all = stepsOf(effects, b)
+          expect([from[b], to[b]]).toEqual([all[0] ?? -1, all.at(-1) ?? -1])
+        })
+      }
+    }
+    expect(holding).toBeGreaterThan(200)
+    expect(reusing).toBeGreaterThan(40)
+  })
+
+  test('that may overwrite all their inputs keep their results', () => {
+    let over = 0
+    for (let seed = 0; seed < 250; seed++) {
+      const { graph, inputs, tolerances } = randomGraph(seed)
+      const donated = graph.params.map(() => true)
+      const made = compileGraph(graph, { mode: 'fast', target: at(targets, seed % 3), donated })
+      const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+      interpretProgram(made.program, inputs).forEach((got, i) => {
+        const { dtype, shape } = at(graph.outputs, i)
+        // Where it stands over an input, it has that one's dtype here.
+        const result = hostView(dtype, got.buffer, got.byteOffset, sizeOf(shape))
+        expect(difference(result, at(want, i), dtype, at(tolerances, i)), `seed ${seed}, output ${i}`).toBeUndefined()
+      })
+      if (made.report.memory.inPlace > 0) over++
+    }
+    expect(over).toBeGreaterThan(60)
+  })
+})
