@@ -4,6 +4,7 @@
  */
 import type { Machine } from '../target/machine.ts'
 import type { Group } from './groups.ts'
+import { buffersOf } from './memory/bindings.ts'
 
 /** A merge that happened: what each of the groups added did to the kernel. */
 export interface Growth {
@@ -35,8 +36,8 @@ export function isLike(a: Group, b: Group): boolean {
   )
 }
 
-/** Buffers of a kernel, results included. */
-export const buffersOf = (g: Group): number => (g.made?.body.loads.size ?? 0) + g.outputs.length
+/** Buffers that a group's kernel binds, results included. */
+export const boundBy = (g: Group): number => (g.made === undefined ? 0 : buffersOf(g.made.body))
 
 const statementsOf = (g: Group): number => g.made?.body.lets.length ?? 0
 const secondsOf = (g: Group): number => g.made?.cost.seconds ?? 0
@@ -47,7 +48,7 @@ export function growthOf(a: Group, added: readonly [Group, ...Group[]], merged: 
   return {
     like: added[0],
     statements: (statementsOf(merged) - statementsOf(a)) * each,
-    buffers: (buffersOf(merged) - buffersOf(a)) * each,
+    buffers: (boundBy(merged) - boundBy(a)) * each,
     gain: (added.reduce((t, g) => t + secondsOf(g), secondsOf(a)) - secondsOf(merged)) * each,
     next: 4 * added.length,
   }
@@ -61,6 +62,6 @@ export function mostAtOnce(growth: Growth | undefined, a: Group, first: Group, t
   return Math.min(
     next,
     room(target.maxStatements - statementsOf(a), statements),
-    room(target.maxBuffers - buffersOf(a), buffers),
+    room(target.maxBuffers - boundBy(a), buffers),
   )
 }

@@ -12,10 +12,10 @@ import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type MatrixRole, reductionsBeside } from './beside.ts'
-import { type Body, type BodyStore, heldPoints, pointsOf, storedTensors } from './body.ts'
+import { type Body, type BodyStore, heldPoints, pointsOf } from './body.ts'
 import { depthParts } from './depth.ts'
 import { tooMuchHeld } from './held.ts'
-import { mostBuffers } from './memory/bindings.ts'
+import { buffersOf, mostBuffers } from './memory/bindings.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { follows, type SplitBy, splitReductions } from './split.ts'
 
@@ -104,7 +104,7 @@ export function analyse(
   target: Machine,
   mode: NumericsMode,
 ): { readonly ok: true; readonly roles: Roles } | Refused {
-  const buffers = body.loads.size + storedTensors(body).length
+  const buffers = buffersOf(body)
   if (buffers > target.maxBuffers)
     return refuse('too-many-buffers', `${buffers} buffers, the target binds ${target.maxBuffers}`)
   if (body.lets.length > target.maxStatements)
@@ -250,7 +250,7 @@ function inChunks(
 
 /** Why the kernels of a body with reductions that are cut bind too much, the partial results counted; undefined: they do not. */
 function tooManyBound(body: Body, split: ReadonlySet<ValueId>, target: Machine): Refused | undefined {
-  if (body.loads.size + storedTensors(body).length + split.size <= target.maxBuffers) return undefined
+  if (buffersOf(body) + split.size <= target.maxBuffers) return undefined
   const most = mostBuffers(body, split)
   if (most <= target.maxBuffers) return undefined
   return refuse('too-many-buffers', `${most} buffers with partial results, the target binds ${target.maxBuffers}`)

@@ -5,7 +5,7 @@ import { pointsOf } from './body.ts'
 import { statementsBeyond } from './bounds.ts'
 import type { KernelCost } from './cost.ts'
 import type { Group, Groups } from './groups.ts'
-import { buffersOf, type Growth, growthOf, isLike, mostAtOnce } from './growth.ts'
+import { boundBy, type Growth, growthOf, isLike, mostAtOnce } from './growth.ts'
 import type { Planner } from './planner.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { bytesOf } from './region.ts'
@@ -36,7 +36,7 @@ function alike(a: Group, b: Group): boolean {
 
 /** Why a kernel has no room for another beside what it computes itself, where that is plain. */
 function whyFull(a: Group, b: Group, { links }: Groups, { maxBuffers, maxStatements }: Machine): Refused | undefined {
-  if (buffersOf(a) >= maxBuffers && b.outputs.length > 0 && !links.touch(a.id, b.id))
+  if (boundBy(a) >= maxBuffers && b.outputs.length > 0 && !links.touch(a.id, b.id))
     return refuse('too-many-buffers', `more than ${maxBuffers} buffers, the target binds ${maxBuffers}`)
   const least = statementsBeyond(a, b, maxStatements)
   if (least === undefined) return undefined

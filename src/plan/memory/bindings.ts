@@ -68,8 +68,12 @@ function loadUnder(s: BodyStore, loads: Iterable<BodyTensor>, reuse: BufferReuse
   return undefined
 }
 
-/** The most buffers that one kernel of a body binds. */
+/** Buffers that a body binds as one kernel: every tensor it loads, in each shape, and every tensor it stores. */
+export const buffersOf = (body: Body): number => body.loads.size + storedTensors(body).length
+
+/** The most buffers that one kernel of a body binds whose reductions in `split` end as partial results. */
 export function mostBuffers(body: Body, split: ReadonlySet<ValueId>): number {
+  if (split.size === 0) return buffersOf(body)
   const { main, finish } = bindingsOf(body, split)
   return Math.max(main.size, finish.size)
 }
