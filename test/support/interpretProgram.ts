@@ -2,6 +2,7 @@
  * Runs a launch plan through the kernel interpreter: the oracle of the backends' handling of programs. Intermediates stand
  * where the plan puts them in one arena full of junk, and results over the inputs they take over.
  */
+import type { TensorType } from '../../src/graph/node.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { type HostArray, hostArray, hostView } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
@@ -11,6 +12,8 @@ export function interpretProgram(
   program: Program,
   inputs: readonly HostArray[],
   rounding: 'f64' | 'dtype' = 'dtype',
+  /** What the results are, where some may stand over inputs of another dtype. */
+  types?: readonly Pick<TensorType, 'dtype'>[],
 ): HostArray[] {
   const arena = new Uint8Array(program.arenaBytes).fill(0x7f)
   const buffers = program.buffers.map((b): HostArray => {
@@ -31,5 +34,9 @@ export function interpretProgram(
     return b
   }
   runSteps(program, at, rounding)
-  return program.outputs.map(at)
+  return program.outputs.map((b, i) => {
+    const data = at(b)
+    const dtype = types?.[i]?.dtype
+    return dtype === undefined ? data : hostView(dtype, data.buffer, data.byteOffset, data.length)
+  })
 }
