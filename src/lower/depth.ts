@@ -4,6 +4,7 @@ import type { LetStmt } from '../kernel/ir.ts'
 import { mapExpressions } from '../kernel/walk.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
+import { stagesOf } from '../plan/stages.ts'
 
 /**
  * The body with the depth's axis as two, the parts and the rest of it; the product has the parts among its own axes, and a
@@ -39,13 +40,14 @@ export function cutDepth(body: Body, roles: Roles): { readonly body: Body; reado
   )
   const node = body.origin.get(dot.id)
   const origin = node === undefined ? body.origin : new Map([...body.origin, [id, node]])
+  const cut: Body = { ...body, axes, lets, origin }
   return {
-    body: { ...body, axes, lets, origin },
+    body: cut,
     roles: {
       ...roles,
       extents: new Map(axes.map((x) => [x.name, x.extent])),
       matrix: { ...matrix, id, batch: [outer, ...matrix.batch], k: names(matrix.k, [inner]), parts: undefined },
-      split: new Set([dot.id]),
+      stages: stagesOf(cut, new Set([dot.id])),
       splitBy: 'result-blocks',
     },
   }

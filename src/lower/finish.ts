@@ -5,9 +5,10 @@ import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import { liveLets } from '../kernel/walk.ts'
 import type { Body, BodyStore } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
+import { oneStage, type Stages } from '../plan/stages.ts'
 import type { Machine } from '../target/machine.ts'
 import { parallelGrid, reductionPoints } from './blocks.ts'
-import { kernelOf, recompute, zeroOf } from './kernelOf.ts'
+import { kernelOf, zeroOf } from './kernelOf.ts'
 import type { BoundKernel } from './launch.ts'
 import { Params } from './params.ts'
 
@@ -21,12 +22,12 @@ export interface CutFold {
   readonly shape: readonly number[]
 }
 
-/** One stage for the results that run over the same axes. `late`: the cut folds and what follows them. */
+/** One kernel for the results that run over the same axes. */
 export function finishingStages(
   name: string,
   body: Body,
   folds: readonly CutFold[],
-  late: ReadonlySet<ValueId>,
+  { late, again }: Stages,
   target: Machine,
   mode: NumericsMode,
 ): BoundKernel[] {
@@ -59,7 +60,7 @@ export function finishingStages(
     if (node !== undefined) loads.set(`p${i}`, { node, shape: f.shape })
   })
   const after = body.lets.flatMap((l) => replaced.get(l.id) ?? (late.has(l.id) ? [l] : []))
-  const all = [...recompute(body, after), ...after]
+  const all = [...body.lets.filter((l) => again.has(l.id)), ...after]
   const alike = new Map<string, BodyStore[]>()
   for (const s of body.stores) {
     if (!late.has(s.value)) continue
@@ -91,7 +92,7 @@ export function finishingStages(
       row: new Set(),
       reduced,
       parallel: new Set([...named].filter((x) => !reduced.has(x))),
-      split: new Set(),
+      stages: oneStage,
       splitBy: undefined,
     }
     const grid = parallelGrid(stage, roles, reductionPoints(stage, roles, target, true))

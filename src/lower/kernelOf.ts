@@ -1,8 +1,7 @@
 /** Kernels of statements under a grid, and what a finishing stage computes again. */
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
-import { type GridAxis, type KernelPart, type LetStmt, type NumericsMode, operandsOf, type Stmt } from '../kernel/ir.ts'
-import { ancestorsOf } from '../kernel/walk.ts'
+import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt } from '../kernel/ir.ts'
 import type { Body } from '../plan/body.ts'
 import type { BoundKernel } from './launch.ts'
 import type { Params } from './params.ts'
@@ -55,14 +54,3 @@ export function axesUsed(lets: readonly LetStmt[], stores: readonly Stmt[]): Set
 /** Zero of a statement's dtype. */
 export const zeroOf = (l: LetStmt): boolean | number | bigint =>
   l.dtype === 'bool' ? false : l.dtype === 'i64' || l.dtype === 'u64' ? 0n : 0
-
-/** Statements of the body that the finishing statements use and that are computed there again. */
-export function recompute(body: Body, finish: readonly LetStmt[]): LetStmt[] {
-  const have = new Set(finish.map((l) => l.id))
-  const others = new Map(body.lets.filter((l) => !have.has(l.id)).map((l) => [l.id, l]))
-  const need = ancestorsOf(
-    finish.flatMap((l) => operandsOf(l.op)),
-    others,
-  )
-  return body.lets.filter((l) => others.has(l.id) && need.has(l.id))
-}

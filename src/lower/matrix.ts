@@ -20,7 +20,6 @@ import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
 import { columnTarget, leastRows } from '../plan/beside.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
-import { follows } from '../plan/split.ts'
 import { combinerIdentity, isArgCombiner } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
@@ -215,9 +214,8 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: M
   )
 
   const params = new Params()
-  const cut = roles.split
-  const late = new Set(body.lets.filter((l) => cut.has(l.id) || follows(l, cut, lets)).map((l) => l.id))
-  const folds = body.lets.flatMap((l): CutFold[] => (cut.has(l.id) ? [cutFold(l, lets, blocks, extent)] : []))
+  const { split, late } = roles.stages
+  const folds = body.lets.flatMap((l): CutFold[] => (split.has(l.id) ? [cutFold(l, lets, blocks, extent)] : []))
   const own = body.stores.filter((s) => !late.has(s.value))
   const done = new Set([...operand, ...ridden, dot.id, ...matrix.riding])
   const rest = liveLets(
@@ -253,7 +251,7 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: M
   }
   return {
     main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings },
-    finishing: folds.length === 0 ? [] : finishingStages(name, body, folds, late, target, mode),
+    finishing: folds.length === 0 ? [] : finishingStages(name, body, folds, roles.stages, target, mode),
     partials: folds.map((f) => ({ shape: f.shape, dtype: f.fold.dtype })),
   }
 }

@@ -4,22 +4,21 @@ import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt, StoreStmt, ValueId } from '../kernel/ir.ts'
-import { liveLets } from '../kernel/walk.ts'
 import type { Body, BodyStore } from '../plan/body.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
-import { dependsOn } from '../plan/split.ts'
+import { mainStage, oneStage } from '../plan/stages.ts'
 import type { Machine } from '../target/machine.ts'
 import { computeDType } from '../types/dtype.ts'
 import { elementPoints, mostLines, parallelGrid, reductionPoints } from './blocks.ts'
 import { lowerChunks } from './chunks.ts'
-import { axesUsed, kernelOf, recompute, zeroOf } from './kernelOf.ts'
+import { axesUsed, kernelOf, zeroOf } from './kernelOf.ts'
 import type { Launch, PartialBuffer } from './launch.ts'
 import { Params } from './params.ts'
 import { rowLoop } from './rowLoop.ts'
 
 /** Lowers a body that holds no matrix product. */
 export function lowerStraight(name: string, body: Body, roles: Roles, target: Machine, mode: NumericsMode): Launch {
-  if (roles.split.size > 0) return lowerSplit(name, body, roles, target, mode)
+  if (roles.stages.split.size > 0) return lowerSplit(name, body, roles, target, mode)
   if (roles.chunks !== undefined) return lowerChunks(name, body, roles, roles.chunks, target, mode)
   const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
   const wanted =
@@ -62,8 +61,9 @@ export function lowerSegments(name: string, segments: readonly Body[], target: M
  */
 function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mode: NumericsMode): Launch {
   const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const after = new Set<ValueId>()
-  for (const l of body.lets) if ([...roles.split].some((s) => l.id === s || dependsOn(l, s, lets))) after.add(l.id)
+  const { stages } = roles
+  const { split, late, again } = stages
+  const { lets: early, stores: own } = mainStage(body, stages)
   const partials: PartialBuffer[] = []
   const extra: StoreStmt[] = []
   const params = new Params()
@@ -74,10 +74,10 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
   invariant(splitBy !== undefined && splitBy !== 'result-blocks', 'a split without a way')
   const extent = (a: string): number => roles.extents.get(a) ?? 1
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
-  const mainLets = body.lets.filter((l) => !after.has(l.id))
+  const live = [...early]
   const replaced = new Map<ValueId, LetStmt[]>()
 
-  for (const id of roles.split) {
+  for (const id of split) {
     const l = lets.get(id)
     invariant(l?.op.kind === 'reduce', 'only reductions are split')
     const { op } = l
@@ -108,7 +108,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
       const shape = [count, ...l.axes.map(extent)]
       partials.push({ shape, dtype: l.dtype })
       params.add(param, shape, l.dtype, 'write', binding)
-      mainLets.push(l)
+      live.push(l)
       extra.push({
         kind: 'store',
         param,
@@ -136,11 +136,10 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
   for (const l of body.lets) {
     const parts = replaced.get(l.id)
     if (parts !== undefined) finishLets.push(...parts)
-    else if (after.has(l.id)) finishLets.push(l)
+    else if (late.has(l.id)) finishLets.push(l)
   }
-  const again = recompute(body, finishLets)
   const loads = new Map(body.loads)
-  for (const [i, id] of [...roles.split].entries()) {
+  for (const [i, id] of [...split].entries()) {
     const node = body.origin.get(id)
     if (node !== undefined) loads.set(`p${i}`, { node, shape: partials[i]?.shape ?? [] })
   }
@@ -148,8 +147,8 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
     ...body,
     loads,
     axes: [...finishAxes].map(([n, e]) => ({ name: n, extent: e })),
-    lets: [...again, ...finishLets],
-    stores: body.stores.filter((s) => after.has(s.value)),
+    lets: [...body.lets.filter((l) => again.has(l.id)), ...finishLets],
+    stores: body.stores.filter((s) => late.has(s.value)),
   }
   const folded = new Set(finishLets.flatMap(foldOrScanAxes))
   const finishNames = axesUsed(finishBody.lets, [])
@@ -161,14 +160,14 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
     reduced: folded,
     // A program holds whole what some results lack: else several programs would store those.
     parallel: new Set([...finishNames].filter((a) => !folded.has(a) && finishBody.stores.every((s) => names(s, a)))),
-    split: new Set(),
+    stages: oneStage,
     splitBy: undefined,
   }
   const cut: GridAxis[] =
     splitBy === 'every-index'
       ? [
           ...new Set(
-            [...roles.split].flatMap((id) => {
+            [...split].flatMap((id) => {
               const l = lets.get(id)
               return l?.op.kind === 'reduce' ? l.op.axes : []
             }),
@@ -187,8 +186,6 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
       splitBy === 'every-index' ? 1 : Math.max(target.columnBlock, target.elementBlock / splitBy.block),
     ),
   ]
-  const own = body.stores.filter((s) => !after.has(s.value))
-  const live = liveLets(mainLets, [...extra.map((s) => s.value), ...own.map((s) => s.value)])
   const main =
     splitBy !== 'every-index' && roles.row.size > 0 && partials.every((p) => computeDType(p.dtype) === p.dtype)
       ? rowLoop(name, { ...body, stores: own }, { ...roles, parallel }, splitBy, live, extra, mode, target, params)

@@ -123,7 +123,7 @@ function refuseBlocks(roles: Roles, body: Body, blocks: WholeByteBlocks, target:
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
   const least = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (blocks.get(a) ?? 1), 1)
   const { matrix, splitBy } = roles
-  const folded = body.lets.flatMap((l) => (l.op.kind === 'reduce' && roles.split.has(l.id) ? l.op.axes : []))
+  const folded = body.lets.flatMap((l) => (l.op.kind === 'reduce' && roles.stages.split.has(l.id) ? l.op.axes : []))
   if (matrix !== undefined) {
     if (least([...matrix.batch, ...folded]) > 1)
       return { code: 'fixed-blocks', detail: 'bytes cross batches, or blocks whose partial results are stored' }

@@ -17,7 +17,8 @@ import { depthParts } from './depth.ts'
 import { tooMuchHeld } from './held.ts'
 import { buffersOf, mostBuffers } from './memory/bindings.ts'
 import { type Refused, refuse } from './refusal.ts'
-import { follows, type SplitBy, splitReductions } from './split.ts'
+import { type SplitBy, splitReductions } from './split.ts'
+import { oneStage, type Stages, stagesOf } from './stages.ts'
 
 export interface Roles {
   readonly kind: 'elementwise' | 'reduction' | 'matrix'
@@ -26,9 +27,9 @@ export interface Roles {
   readonly reduced: ReadonlySet<string>
   readonly parallel: ReadonlySet<string>
   readonly matrix?: MatrixRole
-  /** Reductions that become partial results in the kernel and whole in a finishing stage. */
-  readonly split: ReadonlySet<ValueId>
-  /** How `split` reductions are cut: blocks of an axis, or every index of the reduced axes (`rows` below them). */
+  /** Its kernels: one, or where reductions are cut two. */
+  readonly stages: Stages
+  /** How the reductions that the stages split are cut: blocks of an axis, or every index of the reduced axes (`rows` below them). */
   readonly splitBy: SplitBy | undefined
   /** Axes of scans that begin anew at every chunk, by what a chunk holds: a program holds one. */
   readonly chunks?: ReadonlyMap<string, number>
@@ -150,7 +151,7 @@ export function analyse(
     const own = new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))
     return [...axes].every((a) => own.has(a) || (extents.get(a) ?? 1) <= 1)
   }
-  const none = { split: new Set<ValueId>(), splitBy: undefined }
+  const none = { stages: oneStage, splitBy: undefined }
   const unit = storeUnit(body)
   const [matrix, second] = folds.size === 0 ? [] : body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
   if (second !== undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
@@ -159,12 +160,12 @@ export function analyse(
     const beside = reductionsBeside(analysis, matrix)
     if (!beside.ok) return beside
     const { riding, split } = beside
-    const over = tooManyBound(body, split, target)
+    const stages = stagesOf(body, split)
+    const over = tooManyBound(body, stages, target)
     if (over !== undefined) return over
     const own = new Set(lets.get(matrix.id)?.axes)
     for (const s of body.stores) {
-      const value = lets.get(s.value)
-      if (value !== undefined && (split.has(value.id) || follows(value, split, lets))) continue
+      if (stages.late.has(s.value)) continue
       if (s.index.some((e) => [...ix.axesOf(e)].some((x) => !own.has(x))))
         return refuse('unaligned-output', 'a result beside a matrix product has axes of its own')
     }
@@ -175,7 +176,7 @@ export function analyse(
       reduced,
       parallel,
       matrix: { ...matrix, riding, parts: depthParts(analysis, { ...matrix, riding }) },
-      split,
+      stages,
       splitBy: split.size > 0 ? 'result-blocks' : undefined,
     }
     return { ok: true, roles }
@@ -202,7 +203,8 @@ export function analyse(
   const cut = splitReductions(analysis)
   if (!cut.ok) return cut
   const { split, splitBy } = cut
-  const over = tooManyBound(body, split, target) ?? tooMuchHeld(analysis, reduced, split, splitBy)
+  const stages = stagesOf(body, split)
+  const over = tooManyBound(body, stages, target) ?? tooMuchHeld(analysis, reduced, split, splitBy)
   if (over !== undefined) return over
   const loops = split.size > 0 && splitBy !== 'every-index'
   const inBlock = mode === 'strict' || loops || scans
@@ -211,7 +213,7 @@ export function analyse(
   if (isCut && foldsAcross(body, row) && passesOver(body, lets, row, false) > 1)
     return refuse('row-too-long', `tiles of ${held} elements, folded along several axes, do not stay resident`)
   const passes = isCut ? passesOver(body, lets, row, mode === 'fast') : 1
-  return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, split, splitBy, passes } }
+  return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, stages, splitBy, passes } }
 }
 
 /** The axes of scans in chunks and how long those are, if there are any: beside them nothing is folded, since programs hold chunks. */
@@ -249,9 +251,9 @@ function inChunks(
 }
 
 /** Why the kernels of a body with reductions that are cut bind too much, the partial results counted; undefined: they do not. */
-function tooManyBound(body: Body, split: ReadonlySet<ValueId>, target: Machine): Refused | undefined {
-  if (buffersOf(body) + split.size <= target.maxBuffers) return undefined
-  const most = mostBuffers(body, split)
+function tooManyBound(body: Body, stages: Stages, target: Machine): Refused | undefined {
+  if (buffersOf(body) + stages.split.size <= target.maxBuffers) return undefined
+  const most = mostBuffers(body, stages)
   if (most <= target.maxBuffers) return undefined
   return refuse('too-many-buffers', `${most} buffers with partial results, the target binds ${target.maxBuffers}`)
 }
@@ -335,6 +337,6 @@ export const elementwiseRoles = (body: Body): Roles => ({
   row: new Set(),
   reduced: new Set(),
   parallel: new Set(body.axes.map((a) => a.name)),
-  split: new Set(),
+  stages: oneStage,
   splitBy: undefined,
 })

@@ -1,9 +1,49 @@
-/** The kernels that a body becomes: one, or where reductions are cut a main kernel and a finishing stage. */
+/**
+ * The stages of a body: one kernel, or where reductions are cut a main kernel that leaves partial results and a finishing stage that folds
+ * them. Made once, where the roles of its axes are analysed; what counts buffers, reuse and the lowering follow it.
+ */
 import { operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import type { Body, BodyStore } from './body.ts'
 import { follows } from './split.ts'
 
+export interface Stages {
+  /** Reductions that become partial results in the main kernel and whole in the finishing stage. */
+  readonly split: ReadonlySet<ValueId>
+  /** They and all that depends on them. */
+  readonly late: ReadonlySet<ValueId>
+  /** What the main kernel evaluates, but for `split`; undefined: everything. */
+  readonly main: ReadonlySet<ValueId> | undefined
+  /** What the finishing stage evaluates beside `late`: the main kernel may have done so too. */
+  readonly again: ReadonlySet<ValueId>
+}
+
+/** Those of a body that is one kernel. */
+export const oneStage: Stages = { split: new Set(), late: new Set(), main: undefined, again: new Set() }
+
+/** The stages of a body whose reductions in `split` are cut. */
+export function stagesOf(body: Body, split: ReadonlySet<ValueId>): Stages {
+  if (split.size === 0) return oneStage
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const late = new Set(body.lets.flatMap((l) => (split.has(l.id) || follows(l, split, lets) ? [l.id] : [])))
+  const early = new Map(lets)
+  for (const id of late) early.delete(id)
+  const among = (values: Iterable<ValueId>): ReadonlySet<ValueId> => {
+    const out = new Set<ValueId>()
+    for (const id of ancestorsOf(values, early)) if (early.has(id)) out.add(id)
+    return out
+  }
+  const operands = (of: Iterable<ValueId>): ValueId[] =>
+    [...of].flatMap((id) => {
+      const l = lets.get(id)
+      return l === undefined ? [] : operandsOf(l.op)
+    })
+  const own = body.stores.flatMap((s) => (late.has(s.value) ? [] : [s.value]))
+  const after = [...late].filter((id) => !split.has(id))
+  return { split, late, main: among([...own, ...operands(split)]), again: among(operands(after)) }
+}
+
+/** One kernel of a body. */
 export interface Stage {
   /** What it evaluates, in dependence order. */
   readonly lets: Body['lets']
@@ -14,28 +54,24 @@ export interface Stage {
   readonly folded: readonly ValueId[]
 }
 
-/** The kernels of a body whose reductions in `split` end as partial results. */
-export function stagesOf(body: Body, split: ReadonlySet<ValueId>): { readonly main: Stage; readonly finish?: Stage } {
-  if (split.size === 0) return { main: { lets: body.lets, stores: body.stores, partials: [], folded: [] } }
-  const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const late = new Set(body.lets.flatMap((l) => (split.has(l.id) || follows(l, split, lets) ? [l.id] : [])))
-  const [early, after] = [new Map(lets), new Map(lets)]
-  for (const id of late) early.delete(id)
-  for (const id of split) after.delete(id)
-  const partials = [...split]
-  const folded = partials.flatMap((id) => {
-    const l = lets.get(id)
-    return l === undefined ? [] : operandsOf(l.op)
-  })
-  const among = (values: Iterable<ValueId>, of: typeof early): Body['lets'] => {
-    const need = ancestorsOf(values, of)
-    return body.lets.filter((l) => of.has(l.id) && need.has(l.id))
-  }
-  const stores = (isLate: boolean): BodyStore[] => body.stores.filter((s) => late.has(s.value) === isLate)
-  const values = (of: readonly BodyStore[]): ValueId[] => of.map((s) => s.value)
-  const [own, ends] = [stores(false), stores(true)]
+/** The main kernel of a body. */
+export function mainStage(body: Body, { split, late, main }: Stages): Stage {
+  if (main === undefined) return { lets: body.lets, stores: body.stores, partials: [], folded: [] }
   return {
-    main: { lets: among([...values(own), ...folded], early), stores: own, partials, folded },
-    finish: { lets: among(values(ends), after), stores: ends, partials, folded: [] },
+    lets: body.lets.filter((l) => main.has(l.id)),
+    stores: body.stores.filter((s) => !late.has(s.value)),
+    partials: [...split],
+    folded: body.lets.flatMap((l) => (split.has(l.id) ? operandsOf(l.op) : [])),
+  }
+}
+
+/** Its finishing stage, if it has one. */
+export function finishingStage(body: Body, { split, late, main, again }: Stages): Stage | undefined {
+  if (main === undefined) return undefined
+  return {
+    lets: body.lets.filter((l) => again.has(l.id) || (late.has(l.id) && !split.has(l.id))),
+    stores: body.stores.filter((s) => late.has(s.value)),
+    partials: [...split],
+    folded: [],
   }
 }

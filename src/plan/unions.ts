@@ -124,7 +124,7 @@ function boundBy(
   }
   const [main, finish] = [new Set<string>(), new Set<string>()]
   for (const body of g.segments) {
-    const own = bindingsOf(body, g.roles.split, rules)
+    const own = bindingsOf(body, g.roles.stages, rules)
     for (const b of own.main) main.add(b)
     for (const b of own.finish) finish.add(b)
   }

@@ -1,9 +1,8 @@
 /** Buffers that the kernels of a body bind: with reductions that are cut, its main kernel and its finishing stages. */
 import type { Node } from '../../graph/node.ts'
-import type { ValueId } from '../../kernel/ir.ts'
 import { type Body, type BodyStore, type BodyTensor, storedTensors } from '../body.ts'
 import { storageOf } from '../region.ts'
-import { type Stage, stagesOf } from '../stages.ts'
+import { finishingStage, mainStage, type Stage, type Stages } from '../stages.ts'
 
 /** What each of the two binds, a key for every buffer: equal keys are joined where kernels are launched as one. */
 export interface Bindings {
@@ -31,8 +30,8 @@ const value = 'value '
 /** How many of some keys are values. */
 export const valuesAmong = (keys: Iterable<string>): number => [...keys].filter((k) => k.startsWith(value)).length
 
-/** What a body binds whose reductions in `split` end as partial results. */
-export function bindingsOf(body: Body, split: ReadonlySet<ValueId>, { joined, isValue }: BindingRules = {}): Bindings {
+/** What the stages of a body bind. */
+export function bindingsOf(body: Body, stages: Stages, { joined, isValue }: BindingRules = {}): Bindings {
   // A tensor that is read with two shapes is bound twice.
   const readKey = (t: BodyTensor): string =>
     `${isValue?.(storageOf(t.node)) === true ? value : 'read '}${t.node.id} [${t.shape.join()}]`
@@ -56,8 +55,7 @@ export function bindingsOf(body: Body, split: ReadonlySet<ValueId>, { joined, is
     }
     return out
   }
-  const { main, finish } = stagesOf(body, split)
-  return { main: keys(main), finish: keys(finish) }
+  return { main: keys(mainStage(body, stages)), finish: keys(finishingStage(body, stages)) }
 }
 
 /** What is loaded from the memory that a store is written over, where the two are one parameter. */
@@ -71,9 +69,9 @@ function loadUnder(s: BodyStore, loads: Iterable<BodyTensor>, reuse: BufferReuse
 /** Buffers that a body binds as one kernel: every tensor it loads, in each shape, and every tensor it stores. */
 export const buffersOf = (body: Body): number => body.loads.size + storedTensors(body).length
 
-/** The most buffers that one kernel of a body binds whose reductions in `split` end as partial results. */
-export function mostBuffers(body: Body, split: ReadonlySet<ValueId>): number {
-  if (split.size === 0) return buffersOf(body)
-  const { main, finish } = bindingsOf(body, split)
+/** The most buffers that one kernel of a body binds, partial results among them. */
+export function mostBuffers(body: Body, stages: Stages): number {
+  if (stages.split.size === 0) return buffersOf(body)
+  const { main, finish } = bindingsOf(body, stages)
   return Math.max(main.size, finish.size)
 }

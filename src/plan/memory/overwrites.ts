@@ -11,7 +11,7 @@ import { sizeOf } from '../../types/shape.ts'
 import type { Body, BodyStore, BodyTensor } from '../body.ts'
 import type { KernelGroup } from '../plan.ts'
 import { storageOf } from '../region.ts'
-import { type Stage, stagesOf } from '../stages.ts'
+import { finishingStage, mainStage, type Stage } from '../stages.ts'
 
 /** A kernel's stage in one of its parts, and what it does to memory. */
 interface Part {
@@ -142,13 +142,16 @@ const known = new WeakMap<KernelGroup, Overwrites>()
 export function overwritesOf(g: KernelGroup): Overwrites {
   const have = known.get(g)
   if (have !== undefined) return have
-  const { split, splitBy, row } = g.roles
-  const cut = split.size > 0
-  const staged = (g.segments.length > 1 ? g.segments : [g.body]).map((body) => ({ body, ...stagesOf(body, split) }))
+  const { stages, splitBy, row } = g.roles
+  const cut = stages.split.size > 0
+  const bodies = g.segments.length > 1 ? g.segments : [g.body]
   const finish = new KernelAccess(
-    staged.flatMap(({ body, finish: own }) => (own === undefined ? [] : [partOf(body, own, cut)])),
+    bodies.flatMap((body) => {
+      const stage = finishingStage(body, stages)
+      return stage === undefined ? [] : [partOf(body, stage, cut)]
+    }),
   )
-  const main = new KernelAccess(staged.map((s) => partOf(s.body, s.main, cut)))
+  const main = new KernelAccess(bodies.map((body) => partOf(body, mainStage(body, stages), cut)))
   // What a loop over rows reads may leave it under another name.
   const inRowLoop = cut && splitBy !== 'every-index' && row.size > 0
   const made = { finish, main, leftToMain: (read: Node) => !inRowLoop && !finish.loaded.has(read) }
