@@ -71,6 +71,8 @@ export interface SimtMachine {
   readonly boundsRegisters: boolean
   /** Loops over registers are written out wherever they stand: what stands in two nests is compiled twice. */
   readonly unrollsInPlace: boolean
+  /** Greatest and least floats say what they give of a NaN. */
+  readonly ordersNaN: boolean
   /** Few statements under a condition cost no branch. */
   readonly hasPredication: boolean
   /** Parameters of unions may stand in a table of pointers (`KernelSource.table`). */
@@ -109,6 +111,7 @@ export const cudaSimt: SimtMachine = {
   foldsLanes: true,
   boundsRegisters: true,
   unrollsInPlace: false,
+  ordersNaN: true,
   hasPredication: true,
   hasPointerTable: true,
   mergeSeconds: 0.8e-6,
@@ -140,6 +143,7 @@ export function webgpuSimtWith(limits: Pick<SimtMachine, 'maxThreads' | 'maxShar
     foldsLanes: true,
     boundsRegisters: false,
     unrollsInPlace: true,
+    ordersNaN: false,
     hasPredication: false,
     hasPointerTable: false,
     mergeSeconds: 0,

@@ -56,7 +56,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/cli/verify/pool.ts: runPool.runOne.onExit, runPool.runOne.onMessage, runPool.runOne.settle': 'worker',
   'src/codegen/simt/barriers.ts: hasBarrier': 'statement nesting',
   'src/codegen/simt/barriers.ts: withoutIdleBarriers, withoutIdleBarriers.search': 'statement nesting',
-  'src/codegen/simt/chunks.ts: emitChunks, emitChunks.tail': 'statement nesting',
+  'src/codegen/simt/chunks.ts: emitWalk': 'statement nesting',
   'src/codegen/simt/dialects/apart.ts: calledApart.count': 'statement nesting',
   'src/codegen/simt/dialects/print.ts: Printer.call, Printer.ex, Printer.operand, Printer.side': 'expression',
   'src/codegen/simt/dialects/print.ts: Printer.libraryText.visit': [
@@ -69,15 +69,18 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/schedule/simt/exact.ts: compute, isExactIn': 'values',
   'src/schedule/simt/facts.ts: allStmts': 'statement nesting',
   'src/schedule/simt/facts.ts: motionOf': 'expression',
-  'src/codegen/simt/floating.ts: floatingFor.visit': 'values',
+  'src/schedule/simt/rematerialise.ts: rematerialisedFor.visit': 'values',
   'src/codegen/simt/ir.ts: bin': ['fixed', 'each rewriting makes a literal, or puts the literal last'],
-  'src/codegen/simt/late.ts: foldsBefore.foldsOf': 'values',
-  'src/codegen/simt/late.ts: foldsBefore.meetOfUses, foldsBefore.ofUses': 'values',
+  'src/schedule/simt/sinkLoads.ts: foldsBefore.foldsOf': 'values',
+  'src/schedule/simt/sinkLoads.ts: foldsBefore.meetOfUses, foldsBefore.ofUses': 'values',
   'src/schedule/simt/loopAxes.ts: Renaming.loop, Renaming.statements': 'statement nesting',
   'src/schedule/simt/loopAxes.ts: separateLoops.walk': 'statement nesting',
-  'src/codegen/simt/lower.ts: ListLowering.add, ListLowering.addLet, ListLowering.addLoop, ListLowering.addStage, ListLowering.addStore, ListLowering.constructor, ListLowering.run, lowerItems':
+  'src/codegen/simt/lower.ts: emitBlock, emitEntry, emitOrdered, emitSequence, emitStage, walk': 'statement nesting',
+  'src/schedule/simt/statements.ts: ListPlan.add, ListPlan.addLet, ListPlan.addLoop, ListPlan.addStage, ListPlan.addStore, ListPlan.constructor, ListPlan.run, planItems':
     'statement nesting',
-  'src/codegen/simt/lower.ts: ListLowering.addLoop.visit': 'statement nesting',
+  'src/schedule/simt/statements.ts: ListPlan.addLoop.visit': 'statement nesting',
+  'src/schedule/simt/printSequence.ts: printBlock, printEntry, printSequence': 'statement nesting',
+  'src/schedule/simt/verifySequence.ts: verifyBlock, verifyList, verifyLoop, verifyWalk': 'statement nesting',
   'src/codegen/simt/point.ts: Point.atom, Point.expr, Point.pointwise, Point.predicate, Point.quotient, Point.randomCall, Point.read, Point.readAt, Point.readAt.at, Point.readHeld, Point.sum':
     ['values', 'a position is made of one position where it is read; the rest is index expressions'],
   'src/codegen/simt/precision.ts: Uses.endsInHalf': 'values',
@@ -88,7 +91,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/codegen/simt/quotient.ts: exactQuotient': 'expression',
   'src/codegen/simt/quotient.ts: quotient': 'expression',
   'src/schedule/simt/ranges.ts: isNonnegative': 'values',
-  'src/codegen/simt/roots.ts: Roots.add, Roots.materialise': [
+  'src/schedule/simt/roots.ts: Roots.add, Roots.materialise': [
     'values',
     'each turn makes one fold of the kernel whole and takes it out of those that wait',
   ],
@@ -96,7 +99,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
     'divides',
     'totals of 2, 4, 8, ... chunks: one place for each bit of their number',
   ],
-  'src/codegen/simt/schedule.ts: Schedule.isReady': 'values',
+  'src/schedule/simt/order.ts: Order.isReady': 'values',
   'src/codegen/simt/steps.ts: isIdle': 'statement nesting',
   'src/schedule/simt/team.ts: timesOf.sum': 'statement nesting',
   'src/codegen/simt/totals.ts: pushTotals.carry': [

@@ -30,14 +30,32 @@ const softmax = (columns: number) =>
 describe('as text', () => {
   test('a row that threads hold', () => {
     expect(printThreadSchedule(scheduleThreads(softmax(1024), cudaSimt)).join('\n')).toMatchInlineSnapshot(`
-      "schedule of softmax: 4096 programs, 64 threads a program
-        axis c: 1024 of 1024 a program = 4 repeats x 64 threads x 4 side by side, bits 0-5 of the thread's number"
+      "schedule of softmax: 4096 programs, 64 threads a program, 32 B of shared memory a block
+        axis c: 1024 of 1024 a program = 4 repeats x 64 threads x 4 side by side, bits 0-5 of the thread's number
+        over c (4 repeats): load x (4 at a time); registers keep x_0
+        over c (4 repeats x 4 side by side): fold max %1
+        end %1: exchange %1 among lanes, then %1 through shared memory (2 parts)
+        over c (4 repeats x 4 side by side): sub, exp, fold sum %4; registers keep exp_3
+        end %4: exchange %4 among lanes, then %4 through shared memory (2 parts)
+        over c (4 repeats x 4 side by side): div; registers keep div_5
+        over c (4 repeats): store y (4 at a time)"
     `)
   })
   test('a row beyond registers', () => {
     expect(printThreadSchedule(scheduleThreads(softmax(65536), webgpuSimt)).join('\n')).toMatchInlineSnapshot(`
-      "schedule of softmax: 4096 programs, 256 threads a program
-        axis c: 65536 of 65536 a program = 16 chunks x 4 repeats x 256 threads x 4 side by side, bits 0-7 of the thread's number"
+      "schedule of softmax: 4096 programs, 256 threads a program, 2048 B of shared memory a block
+        axis c: 65536 of 65536 a program = 16 chunks x 4 repeats x 256 threads x 4 side by side, bits 0-7 of the thread's number
+        walk over 16 chunks of c; loads x a chunk early into registers; %4 stream against the extreme %1 as it is found
+          over c (4 repeats): take x from registers; registers keep x_0
+          over c (4 repeats x 4 side by side): fold max %1
+          move sums to the anchor so far (%1)
+          over c (4 repeats x 4 side by side): sub, exp, fold sum %4
+        end %1: exchange %1 through shared memory (256 parts)
+        end %4: exchange %4 through shared memory (256 parts)
+        walk over 16 chunks of c, the last first; loads x a chunk early into registers
+          over c (4 repeats): take x from registers; registers keep x_0
+          over c (4 repeats x 4 side by side): sub, exp, div; registers keep div_5
+          over c (4 repeats): store y (4 at a time)"
     `)
   })
   test.each(['cuda', 'webgpu'])('sinter explain --schedule for %s', async (device) => {
@@ -68,6 +86,7 @@ describe('a made-up machine is one record', () => {
     expect(scheduled.schedule).toMatchObject({ threads: 32, cluster: 1 })
     const emitted = emitKernel(softmax(columns), small)
     expect(emitted.threads).toBe(32)
+    expect(emitted.sharedBytes).toBe(scheduled.schedule.sharedBytes)
     expect(emitted.sharedBytes).toBeLessThanOrEqual(small.maxSharedBytes)
   })
 })
@@ -88,6 +107,29 @@ describe('laws', () => {
     ['a bit beyond the threads', { bits: [1, 2, 3, 4, 5, 6, 7, 40] }, /of the threads|of \d+$/],
   ])('%s', (_, change, message) => {
     expect(() => verifyThreadSchedule(changed(change))).toThrow(message)
+  })
+  const without = (at: number) => {
+    const parts = scheduled.schedule.parts.map((p) => {
+      const entries = p.body.entries.filter((_, i) => i !== at)
+      return { ...p, body: { ...p.body, entries } }
+    })
+    return { ...scheduled, schedule: { ...scheduled.schedule, parts } }
+  }
+  test('whatever is left out is missed', () => {
+    const entries = scheduled.schedule.parts[0]?.body.entries ?? []
+    expect(entries.length).toBeGreaterThan(7)
+    for (const i of entries.keys())
+      expect(() => verifyThreadSchedule(without(i))).toThrow(
+        /does not stand|never happens|before it begins|without a term/,
+      )
+  })
+  test('a walk over what is not cut', () => {
+    const cut = scheduleThreads(softmax(65536), cudaSimt)
+    const whole = scheduleThreads(softmax(1024), cudaSimt).schedule.parts[0]?.layout
+    const walked = scheduleThreads(softmax(65536), webgpuSimt)
+    verifyThreadSchedule(cut)
+    const parts = walked.schedule.parts.map((p) => ({ ...p, layout: whole ?? p.layout }))
+    expect(() => verifyThreadSchedule({ ...walked, schedule: { ...walked.schedule, parts } })).toThrow(/walk over c/)
   })
   test('more threads than the machine has', () => {
     const schedule = { ...scheduled.schedule, machine: { ...cudaSimt, maxThreads: 32 } }

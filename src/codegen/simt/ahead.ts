@@ -4,82 +4,29 @@
  */
 
 import { invariant } from '../../diagnostics/errors.ts'
-import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import type { ValueId } from '../../kernel/ir.ts'
 import type { Layout } from '../../schedule/simt/layout.ts'
-import { stageLayout } from '../../schedule/simt/partLayout.ts'
-import { elementBits } from '../../schedule/simt/words.ts'
+import type { LoadPlan } from '../../schedule/simt/loadPlan.ts'
+import { copiesArray } from '../../schedule/simt/loads.ts'
+import type { AheadStage } from '../../schedule/simt/operandPrefetch.ts'
 import { takeFieldsOf, wordType } from './fields.ts'
 import { add, and, type Block, type Ex, int, mul, select } from './ir.ts'
-import { groupOf, positionOf } from './memory.ts'
+import { positionOf } from './memory.ts'
 import { Point } from './point.ts'
 import { emitLoops, type Lanes, loopsOf, type Registers, withLane } from './registers.ts'
 import { insideAlong, type Scope, tid } from './scope.ts'
-import { isPlaced } from './stage.ts'
-import type { Ahead, LoadAhead, LoadStmt, LoadsAhead } from './unit.ts'
-
-/** A load that can be made before it is needed, its place for the words aside. */
-export type LoadPlan = Omit<LoadAhead, 'array'>
-
-export interface AheadPlan {
-  readonly stage: LetStmt
-  readonly layout: Layout
-  readonly plans: readonly LoadPlan[]
-  /** Bytes of a block's loads. */
-  readonly bytes: number
-}
-
-/** Registers for the values of a stage that is loaded ahead. */
-const mostRegisters = 64
-
-/** What can be copied ahead for a stage of a loop over an axis, if all that varies along it can. */
-export function aheadOf(scope: Scope, l: LetStmt, axis: string): AheadPlan | undefined {
-  const { part, unit } = scope
-  if (l.op.kind !== 'stage' || !part.ownStages.has(l.id) || part.productOn(l.id) === undefined) return undefined
-  const layout = stageLayout(part, l, { ...unit.machine, registers: mostRegisters }, scope.layout.threads)
-  if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
-  const inner = scope.child({ layout, bases: new Map() })
-  const loads: LoadPlan[] = []
-  for (const x of part.closureOf([l.op.of]).lets) {
-    if (x.op.kind !== 'load' || !part.axesOf(x.id).includes(axis)) continue
-    const load = isPlaced(scope, x.op) ? loadPlanOf(inner, x) : undefined
-    if (load === undefined) return undefined
-    loads.push(load)
-  }
-  const bytes = threadBytes(loads) * layout.threads
-  return loads.length === 0 ? undefined : { stage: l, layout, plans: loads, bytes }
-}
-
-/** How a load goes in whole groups of words, zeros where it has nothing to load; undefined where it does not. */
-export function loadPlanOf(scope: Scope, l: LetStmt): LoadPlan | undefined {
-  const { part, unit, layout } = scope
-  if (!isLoad(l)) return undefined
-  const { op } = l
-  const axes = part.axesOf(l.id)
-  const group = groupOf(scope, op, axes)
-  const param = unit.param(op.param)
-  if (op.maskValue !== undefined || !Object.is(op.other, 0) || param.format !== 'plain' || group?.whole !== true)
-    return undefined
-  const words = (group.n * elementBits(param)) / 32
-  if (!Number.isInteger(words)) return undefined
-  const elements = layout.spread(axes).reduce((n, a) => n * a.reps * a.vec, 1)
-  return { let: l, axis: group.axis, n: group.n, words, groups: elements / group.n }
-}
-
-const isLoad = (l: LetStmt): l is LoadStmt => l.op.kind === 'load'
-
-/** Bytes of a thread's words of some loads. */
-export const threadBytes = (plans: readonly LoadPlan[]): number => plans.reduce((n, x) => n + x.groups * x.words * 4, 0)
+import type { Ahead, LoadAhead, LoadsAhead } from './unit.ts'
 
 /** Makes room for the copies of some blocks. */
 export function shareCopies(scope: Scope, plans: readonly LoadPlan[], layout: Layout, copies: number): LoadAhead[] {
   return plans.map((x) => {
-    const length = x.groups * x.words * layout.threads * copies
-    return { ...x, array: scope.unit.share(`ahead_${x.let.id}`, 'u32', length) }
+    const { type, length } = copiesArray(x, layout, copies)
+    return { ...x, array: scope.unit.share(`ahead_${x.let.id}`, type, length) }
   })
 }
 
-export function makeAhead(scope: Scope, { stage, layout, plans }: AheadPlan, copies: number, slot: Ex): Ahead {
-  return { stage, layout, loads: shareCopies(scope, plans, layout, copies), slot }
+export function makeAhead(scope: Scope, { let: stage, layout, loads }: AheadStage, copies: number, slot: Ex): Ahead {
+  return { stage, layout, loads: shareCopies(scope, loads, layout, copies), slot }
 }
 
 /** The number of a group among a thread's. */
@@ -174,16 +121,12 @@ export function readGroups(
   return { axis, emit }
 }
 
-/** The blocks' current copies, while a stage is computed under its layout. */
-const copyOf = (scope: Scope, id: ValueId): LoadAhead | undefined =>
-  scope.unit.ahead?.layout === scope.layout ? scope.unit.ahead.loads.find((l) => l.let.id === id) : undefined
-
-/** How a load that was copied ahead is read from there; undefined where it was not. */
-export function readAhead(scope: Scope, id: ValueId): WideRead | undefined {
+/** How a load that was copied ahead is read from there. */
+export function readAhead(scope: Scope, id: ValueId): WideRead {
   const { unit, layout, part } = scope
   const { ahead } = unit
-  const x = copyOf(scope, id)
-  if (ahead === undefined || x === undefined) return undefined
+  const x = ahead?.loads.find((l) => l.let.id === id)
+  invariant(ahead !== undefined && x !== undefined, `%${id} was not copied`)
   const { words } = x
   const param = unit.param(x.let.op.param)
   const type = wordType(param)

@@ -4,95 +4,48 @@
  * barriers. The order is fixed and the same in every block.
  */
 
-import { foldAxes } from '../../kernel/folds.ts'
-import { type Accumulator, fromKeys, keysOf } from './accumulator.ts'
+import { invariant } from '../../diagnostics/errors.ts'
+import type { ExchangePlan, FoldExchange } from '../../schedule/simt/exchange.ts'
+import { mostRead } from '../../schedule/simt/folds.ts'
+import { fromKeys, keysOf } from './accumulator.ts'
 import { exchangeInCluster } from './exchangeInCluster.ts'
 import { add, type Block, bin, type Ex, int, mul, when } from './ir.ts'
+import type { Accumulator } from './open.ts'
 import {
   allotter,
   assign,
   butterfly,
-  bytesOf,
   eachRegister,
   mergeInto,
   onOneLane,
   type PartialResult,
-  range,
   type Spread,
   slot,
 } from './partial.ts'
 import { digitOf, type Scope } from './scope.ts'
-import { placeShared } from './shared.ts'
 
 /** Merges what threads hold of folds; every thread ends with the results it keeps. */
-export function exchange(scope: Scope, accs: readonly Accumulator[], out: Block): void {
-  const { unit, layout } = scope
-  const { laneBits } = unit.machine
-  const blockBits = Math.log2(layout.threads / unit.cluster)
+export function exchange(scope: Scope, accs: readonly Accumulator[], plan: ExchangePlan, out: Block): void {
   const back: Block = []
-  const spread = accs.flatMap((given): Spread[] => {
-    const bits = layout.bitsOf(foldAxes(given.let))
-    if (bits.length === 0) return []
-    const lanes = bits.filter((b) => b < laneBits)
-    const keys = keysOf(scope, given, lanes, out)
-    if (keys !== undefined) fromKeys(scope, given, keys, back)
-    const acc = keys ?? given
-    const warps = bits.filter((b) => b >= laneBits && b < blockBits)
-    const rest = range(0, blockBits).filter((b) => !lanes.includes(b) && !warps.includes(b))
-    return [{ acc, lanes, warps, blocks: bits.filter((b) => b >= blockBits), rest }]
+  const spread = plan.folds.map((fold): Spread => {
+    const given = accs.find((acc) => acc.let.id === fold.let.id)
+    invariant(given !== undefined, `the fold %${fold.let.id} is not open`)
+    const acc = fold.asKeys ? keysOf(scope, given, out) : given
+    if (fold.asKeys) fromKeys(scope, given, acc, back)
+    return { ...fold, acc }
   })
+  const found = (folds: readonly FoldExchange[]): Spread[] =>
+    folds.flatMap((f) => spread.filter((s) => s.let.id === f.let.id))
   for (const { acc, lanes } of spread)
     eachRegister(scope, acc, out, (_, held, body) => butterfly(scope, acc, held, lanes, body))
-  const near = spread.filter((s) => s.blocks.length === 0 && s.warps.length > 0)
-  const far = spread.filter((s) => s.blocks.length > 0)
-  for (const folds of batches(scope, near)) exchangeInBlock(scope, folds, out)
-  if (far.length > 0) exchangeInCluster(scope, far, blockBits, out)
+  for (const { folds, slots } of plan.inBlock) exchangeInBlock(scope, found(folds), slots, out)
+  const far = found(plan.amongBlocks)
+  if (far.length > 0) exchangeInCluster(scope, far, Math.log2(scope.layout.threads / scope.unit.cluster), out)
   out.push(...back)
 }
 
-/** Of so many warps every thread reads all partial results; more are first folded by a tree. */
-const mostRead = 3
-
-/** Additions one upon another that the merging of a sum's partial results takes. */
-export function exchangeAdditions({ unit, layout }: Scope, folded: readonly string[]): number {
-  const { laneBits } = unit.machine
-  const blockBits = Math.log2(layout.threads / unit.cluster)
-  const bits = layout.bitsOf(folded)
-  const lanes = bits.filter((b) => b < laneBits).length
-  const blocks = bits.filter((b) => b >= blockBits).length
-  const warps = bits.length - lanes - blocks
-  const inOrder = Math.min(warps, mostRead)
-  return lanes + (warps - inOrder) + (2 ** inOrder - 1) + (2 ** blocks - 1)
-}
-
-/** Bytes of slots of which there are two sets, so that an exchange does not wait until the one before it is read (barriers.ts). */
-const mostTwice = 1024
-
-/** Bytes of a fold's slots in its block. */
-const roomOf = ({ acc, rest, warps }: Spread): number =>
-  2 ** (rest.length + warps.length) * acc.values.length * bytesOf(acc)
-
-/** Folds that exchange together: all of them, where the shared memory that tiles leave has room for their slots at once. */
-function batches({ unit }: Scope, folds: readonly Spread[]): Spread[][] {
-  const tiles = placeShared(unit.shared.filter((a) => !a.name.startsWith('partial'))).bytes
-  const types = new Set(folds.flatMap(({ acc }) => [acc.values.type, ...(acc.positions === undefined ? [] : ['at'])]))
-  const most = (unit.sharedBytes - tiles) / Math.max(1, types.size)
-  const out: Spread[][] = []
-  let room = Number.POSITIVE_INFINITY
-  for (const fold of folds) {
-    room += roomOf(fold)
-    if (room > most) {
-      out.push([])
-      room = roomOf(fold)
-    }
-    out.at(-1)?.push(fold)
-  }
-  return out
-}
-
-function exchangeInBlock(scope: Scope, folds: readonly Spread[], out: Block): void {
-  const room = folds.reduce((n, s) => n + roomOf(s), 0)
-  const slotsFor = allotter(scope, room <= mostTwice && scope.unit.blockExchanges++ % 2 === 1 ? '_other' : '')
+function exchangeInBlock(scope: Scope, folds: readonly Spread[], which: string, out: Block): void {
+  const slotsFor = allotter(scope, which)
   // A slot for each thread but for the lanes that agree now; the digits of warps stand at the end.
   const all = folds.map((s) => {
     const [groups, members] = [2 ** s.rest.length, 2 ** s.warps.length]

@@ -3,8 +3,7 @@
  * where a meeting counts the bytes that land (dialects/cudaCluster.ts).
  */
 
-import { foldAxes } from '../../kernel/folds.ts'
-import type { Accumulator } from './accumulator.ts'
+import { landingRoom, mostFolded, pitchOf } from '../../schedule/simt/exchange.ts'
 import {
   add,
   type Block,
@@ -21,6 +20,7 @@ import {
   v,
   when,
 } from './ir.ts'
+import type { Accumulator } from './open.ts'
 import {
   allotter,
   assign,
@@ -56,9 +56,6 @@ const resultOf = (w: Wide, i: Ex): Ex => add(mul(i, int(w.groups)), digitOf(w.re
 /** The number of the thread in its block. */
 const inBlock = (threads: number): Ex => bin('&', tid, int(threads - 1))
 
-/** Of so many partial results of blocks a thread folds all it keeps; of more, each result is folded once a block. */
-const mostFolded = 16
-
 /** What blocks of a cluster wait for each other with: barriers that count the bytes that have landed. */
 const meetings = (unit: Unit): SharedArray => unit.scratch('u64', 2, '_meetings')
 
@@ -73,19 +70,6 @@ export function openCluster(unit: Unit, threads: number): Block {
   if (!unit.loops) return arrive
   const round: Block[number] = { k: 'var', name: roundName, type: 'i32', value: int(0) }
   return [...arrive, { k: 'call', fn: 'cluster_wait', args: [] }, round]
-}
-
-/** Slots that the results of all folds of a part take where they land: what any exchange takes is less. */
-function landingRoom(scope: Scope, blockBits: number): number {
-  const { part, layout } = scope
-  let room = 0
-  for (const l of part.lets.values()) {
-    if (l.op.kind !== 'reduce' && l.op.kind !== 'dot') continue
-    const bits = layout.bitsOf(foldAxes(l))
-    const rest = blockBits - bits.filter((b) => b < blockBits).length
-    room += scope.registers(part.axesOf(l.id)) * 2 ** (rest + bits.filter((b) => b >= blockBits).length)
-  }
-  return room
 }
 
 /**
@@ -182,9 +166,6 @@ function landings(scope: Scope, blockBits: number, parity: Ex): (acc: Accumulato
     return { ...slots, from: mul(parity, int(room)) }
   }
 }
-
-/** Slots from one result's partial results to the next one's: odd, so that banks differ. */
-const pitchOf = (members: number, results: number): number => (results > 1 ? members + 1 : members)
 
 function fresh(scope: Scope, acc: Accumulator, out: Block): PartialResult {
   const values: Registers = { name: scope.unit.name('part'), type: acc.values.type, length: 1 }

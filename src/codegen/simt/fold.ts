@@ -4,18 +4,17 @@
  * chunks of 1024 (docs/numerics.md, "Modes").
  */
 import { invariant } from '../../diagnostics/errors.ts'
-import { axis, axis as axisExpr, type Expr, flatten, sub as subExpr } from '../../index/expr.ts'
+import { axis, flatten, sub as subExpr } from '../../index/expr.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { typeOfExpr } from '../../kernel/indexType.ts'
-import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import type { LetStmt } from '../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../scalar/ops.ts'
-import { levelsOf, mostAdditions, strictChunk } from '../../scalar/summation.ts'
-import { registersOf } from '../../schedule/simt/layout.ts'
-import type { Part } from '../../schedule/simt/part.ts'
-import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
-import { type Accumulator, combinerOf } from './accumulator.ts'
+import { strictChunk } from '../../scalar/summation.ts'
+import { type ExchangePlan, positionOf } from '../../schedule/simt/exchange.ts'
+import { combinerOf, type FoldPlan, foldDType, onlyWhere } from '../../schedule/simt/folds.ts'
+import { type DType, isFloat } from '../../types/dtype.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from './arith.ts'
-import { exchange, exchangeAdditions } from './exchange.ts'
+import { exchange } from './exchange.ts'
 import {
   add,
   and,
@@ -33,18 +32,10 @@ import {
   v,
   when,
 } from './ir.ts'
+import type { Accumulator } from './open.ts'
 import type { Point } from './point.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from './registers.ts'
-import {
-  declareRunning,
-  type EachElement,
-  isPlain,
-  makeRunning,
-  type Running,
-  startRunning,
-  termOf,
-  wholeOf,
-} from './running.ts'
+import { declareRunning, type EachElement, isPlain, makeRunning, startRunning, termOf, wholeOf } from './running.ts'
 import { type Held, inside, type Scope } from './scope.ts'
 import { declareTotals, foldTotals, makeTotals, pushTotals, type Totals } from './totals.ts'
 
@@ -54,12 +45,11 @@ function identityOf(acc: Accumulator): Ex {
   return constant(acc.dtype, combinerIdentity(c, acc.dtype))
 }
 
-export function makeAccumulator(scope: Scope, l: LetStmt): Accumulator {
+export function makeAccumulator(scope: Scope, { let: l, kept, levels }: FoldPlan): Accumulator {
   const { part, unit } = scope
-  const kept = part.axesOf(l.id)
   const length = scope.registers(kept)
   const c = combinerOf(l)
-  const dtype = computeDType(l.op.kind === 'reduce' ? part.dtypeOf(l.op.arg) : l.dtype)
+  const dtype = foldDType(part, l)
   const make = (wish: string, type: Type): Registers => ({ name: unit.name(wish), type, length })
   const isTotal = l.op.kind === 'reduce' && isFloat(dtype) && (c === 'sum' || c === 'prod')
   const values = make(`${l.op.kind === 'dot' ? 'dot' : c}_${l.id}`, regType(dtype))
@@ -70,19 +60,9 @@ export function makeAccumulator(scope: Scope, l: LetStmt): Accumulator {
     values,
     positions: isArgCombiner(c) ? make(`at_${l.id}`, typeOfExpr(positionOf(part, l))) : undefined,
     totals: isTotal ? totalsOf(scope, l, regType(dtype), length) : undefined,
-    running: isTotal && scope.unit.mode === 'fast' ? runningOf(scope, l, values, c, dtype) : undefined,
+    running:
+      levels === undefined || !isTotal ? undefined : makeRunning(values, c, dtype, levels, (wish) => unit.name(wish)),
   }
-}
-
-/** The accumulators of a fold in fast mode. */
-function runningOf(scope: Scope, l: LetStmt, values: Registers, combiner: 'sum' | 'prod', dtype: DType): Running {
-  const { unit, layout } = scope
-  const axes = layout.spread(foldAxes(l))
-  const each = axes.reduce((n, a) => n * registersOf(a), 1)
-  const rounds = axes.reduce((n, a) => n * a.chunks, 1)
-  const terms = axes.reduce((n, a) => n * a.size, 1)
-  const most = mostAdditions(terms) - exchangeAdditions(scope, foldAxes(l))
-  return makeRunning(values, combiner, dtype, levelsOf(each, rounds, most), (wish) => unit.name(wish))
 }
 
 /** In strict mode, the tree of a fold of more than a chunk. */
@@ -90,13 +70,6 @@ function totalsOf({ part, unit }: Scope, l: LetStmt, type: Type, length: number)
   const folded = foldAxes(l).reduce((n, a) => n * part.axis(a).size, 1)
   if (unit.mode !== 'strict' || folded <= strictChunk) return undefined
   return makeTotals((wish) => unit.name(wish), `total_${l.id}`, type, length, Math.ceil(folded / strictChunk))
-}
-
-/** Where an arg-fold finds a value. */
-function positionOf(part: Part, { op }: LetStmt): Expr {
-  const along = op.kind === 'reduce' ? (op.axes[0] ?? '') : ''
-  const given = op.kind === 'reduce' ? op.position : undefined
-  return given ?? axisExpr(along, Math.max(2, part.axis(along).extent))
 }
 
 /** Whether the fold continues a dot's accumulator from its start, rather than adding it at the end. */
@@ -165,7 +138,7 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
     return
   }
   if (scope.unit.mode === 'strict') closeStrictChunk(acc, p, i, out)
-  const only = combiner === 'sum' ? onlyWhere(scope, op.arg) : undefined
+  const only = combiner === 'sum' ? onlyWhere(scope.part, op.arg) : undefined
   const where = only === undefined ? undefined : and(valid, p.read(only.where))
   // A sum that starts at 0 is never -0, so that adding 0 changes nothing.
   if (where?.k === 'lit' && where.value !== true) return
@@ -185,30 +158,6 @@ export const termNumber = ({ scope: { layout }, lanes }: Point, l: LetStmt): Ex 
     layout.spread(foldAxes(l)).map((a) => a.name),
     lanes,
   )
-
-/** Whether a nest of its own folds maxima or minima of floats with one test for NaN a batch (where a language's own say nothing of NaN). */
-export function isBatched(scope: Scope, acc: Accumulator): boolean {
-  const c = combinerOf(acc.let)
-  if (scope.unit.dialect.ordersNaN || acc.values.type !== 'f32' || (c !== 'max' && c !== 'min')) return false
-  return scope.registers(foldAxes(acc.let)) > 1
-}
-
-/** Values that accumulating reads besides operands. */
-export function termsOf(scope: Scope, l: LetStmt): ValueId[] {
-  const only = l.op.kind === 'reduce' && l.op.combiner === 'sum' ? onlyWhere(scope, l.op.arg) : undefined
-  return only === undefined ? [] : [only.where, only.value]
-}
-
-/** Where the term of a sum is no constant zero, if it is a choice between a value and zero. */
-function onlyWhere(scope: Scope, term: ValueId): { readonly where: ValueId; readonly value: ValueId } | undefined {
-  const { lets } = scope.part
-  const op = lets.get(term)?.op
-  if (op?.kind !== 'scalar' || op.op !== 'select') return undefined
-  const [where, value, otherwise] = op.args
-  if (where === undefined || value === undefined || otherwise === undefined) return undefined
-  const zero = lets.get(otherwise)?.op
-  return zero?.kind === 'const' && Object.is(zero.value, 0) ? { where, value } : undefined
-}
 
 const castFor = (from: DType, to: DType, x: Ex): Ex => (regType(from) === regType(to) ? x : castEx(from, to, x))
 
@@ -260,10 +209,11 @@ export function gather(scope: Scope, acc: Accumulator, out: Block): void {
 export function closeAccumulators(
   scope: Scope,
   accs: readonly Accumulator[],
+  plan: ExchangePlan,
   point: (lanes: Lanes) => Point,
   out: Block,
 ): Held[] {
-  exchange(scope, accs, out)
+  exchange(scope, accs, plan, out)
   return accs.map((acc) => finish(scope, acc, point, out))
 }
 

@@ -2,13 +2,15 @@
  * Thread-level code: typed expressions and statements of one thread of a block, the common form that the dialects print.
  * Constructors fold constants, so that index arithmetic on literals disappears.
  */
-import type { DType } from '../../types/dtype.ts'
+import { type RegisterType, registerBytes } from '../../schedule/simt/registerType.ts'
+
+export { registerType as regType } from '../../schedule/simt/registerType.ts'
 
 /**
  * Register types. Half precision lives in f32, narrow integers in i32 and u32 (wrapped after every operation). Index arithmetic is i32
  * where intervals prove that it fits, else i64 (indexType.ts); where the two meet, constructors widen the narrow one.
  */
-export type Type = 'bool' | 'i32' | 'u32' | 'f32' | 'f64' | 'i64' | 'u64'
+export type Type = RegisterType
 
 export type Binary =
   | '+'
@@ -167,24 +169,7 @@ export interface SharedArray {
 /** Where a straight run of statements is collected. */
 export type Block = S[]
 
-export const typeBytes = (t: Type): number => (t === 'f64' || t === 'i64' || t === 'u64' ? 8 : 4)
-
-/** The register type of a dtype. */
-export function regType(d: DType): Type {
-  switch (d) {
-    case 'f16':
-    case 'bf16':
-      return 'f32'
-    case 'i8':
-    case 'i16':
-      return 'i32'
-    case 'u8':
-    case 'u16':
-      return 'u32'
-    default:
-      return d
-  }
-}
+export const typeBytes = registerBytes
 
 export const isWideType = (t: Type): boolean => t === 'i64' || t === 'u64'
 const isNarrowInt = (t: Type): boolean => t === 'i32' || t === 'u32'

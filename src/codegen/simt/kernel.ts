@@ -2,9 +2,11 @@
 
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import type { Kernel } from '../../kernel/ir.ts'
+import { debug } from '../../schedule/debug.ts'
 import type { Part } from '../../schedule/simt/part.ts'
 import { printAxis } from '../../schedule/simt/print.ts'
 import { scheduleThreads } from '../../schedule/simt/scheduleThreads.ts'
+import { placeShared } from '../../schedule/simt/sharedMemory.ts'
 import type { Form, PartSchedule } from '../../schedule/simt/threadSchedule.ts'
 import type { TableEntry } from '../../schedule/simt/union.ts'
 import type { Language, SimtMachine } from '../../target/simt.ts'
@@ -14,12 +16,10 @@ import type { LaunchFacts, ThreadCode } from './code.ts'
 import { dialects } from './dialects/table.ts'
 import { openCluster, roundName } from './exchangeInCluster.ts'
 import { add, type Block, bin, cast, int, least, lt, mul, type S, sub, v } from './ir.ts'
-import { itemsOf } from './items.ts'
-import { lowerItems } from './lower.ts'
+import { emitSequence } from './lower.ts'
 import { type Member, memberOf } from './member.ts'
 import { leaves32 } from './programNumber.ts'
 import { type AxisRange, Scope } from './scope.ts'
-import { placeShared } from './shared.ts'
 import { Unit } from './unit.ts'
 import { visitExpressions, visitStatements } from './walk.ts'
 
@@ -78,23 +78,19 @@ export function threadCodeOf(
 ): ThreadCode {
   const dialect = dialects[machineGiven.language].facts
   checkKernel(given, dialect)
-  const mayAlias = launch.mayAlias ?? (() => false)
-  const { kernel, parts, schedule } = scheduleThreads(given, machineGiven, { mayAlias }, form)
-  const { machine, threads, cluster, together, programs, rows, aliased } = schedule
+  const { kernel, parts, schedule } = scheduleThreads(given, machineGiven, launch, form)
+  const { machine, threads, cluster, together, programs, rows } = schedule
   const unit = new Unit(
     dialect,
     machine,
     kernel.mode,
     kernel.params,
     ['tid', 'program', 'table', roundName, kernel.name],
-    (p) => aliased.has(p) || mayAlias(p),
     cluster,
   )
   unit.program = v(rows > 1 ? 'i64' : 'i32', 'program')
   const { program } = unit
   unit.loops = parts.some((p) => p.loops.length > 0)
-  unit.loadsAhead = schedule.loadsAhead
-  unit.sharedBytes = machine.maxSharedBytes
   const summary: string[] = []
   const bodies = schedule.parts.map((g, i): { readonly end: number; readonly body: Block } => {
     const body: Block = []
@@ -107,6 +103,13 @@ export function threadCodeOf(
     lowerPart(unit, info, g, member, body, summary)
     return { end, body }
   })
+  if (debug.verify) {
+    const { bytes } = placeShared(unit.shared)
+    invariant(
+      bytes === schedule.sharedBytes,
+      `${kernel.name} takes ${bytes} bytes of shared memory, of ${schedule.sharedBytes} that are scheduled`,
+    )
+  }
   const joined = bodies.reduceRight<readonly S[]>(
     (otherwise, b) =>
       b.end === programs && otherwise.length === 0 && bodies.length === 1
@@ -186,7 +189,7 @@ function touchedParams(body: readonly S[]): Set<string> {
 function lowerPart(
   unit: Unit,
   info: Part,
-  { part, layout }: PartSchedule,
+  { part, layout, body }: PartSchedule,
   { own, ends }: Member,
   out: Block,
   summary: string[],
@@ -223,7 +226,7 @@ function lowerPart(
   }
   const scope = new Scope(unit, info, layout, new Map(), ranges, new Map())
   const held = [...layout.axes.keys()].filter((a) => info.axis(a).role !== 'loop')
-  lowerItems(scope.openWhole(held, out), itemsOf(part.body), new Set(), out)
+  emitSequence(scope.openWhole(held, out), body, out)
 }
 
 /** Blocks along each dispatch dimension for a number of programs: x at most `most`, the rest along y. */

@@ -1,17 +1,20 @@
 /** Kernel loops: an axis in blocks, in order, with tiles carried in registers. */
 import { invariant } from '../../diagnostics/errors.ts'
-import type { Carry, LetStmt, LoopStmt, ValueId } from '../../kernel/ir.ts'
-import { allStmts } from '../../schedule/simt/facts.ts'
-import { type AheadPlan, aheadOf, makeAhead, startAhead } from './ahead.ts'
+import type { Carry, LoopStmt, ValueId } from '../../kernel/ir.ts'
+import type { OperandPrefetch } from '../../schedule/simt/operandPrefetch.ts'
+import type { LoopWork, Sequence } from '../../schedule/simt/sequence.ts'
+import { makeAhead, startAhead } from './ahead.ts'
 import { openCarried } from './carried.ts'
-import { add, type Block, bin, cast, type Ex, forLoop, greatest, int, least, lit, lt, regType, sub, v } from './ir.ts'
-import { itemsOf, type LowerItems } from './items.ts'
+import { add, type Block, bin, cast, type Ex, forLoop, greatest, int, least, lit, lt, regType, v } from './ir.ts'
 import { openPipeline } from './pipeline.ts'
 import { Point } from './point.ts'
 import { quotient } from './quotient.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
 import type { Held, Scope, SharedTile } from './scope.ts'
-import { type Copy, copyBytes, copyOf, makeRing, startCopy } from './stage.ts'
+import { openRing, startCopy } from './stage.ts'
+
+/** Emits what threads do in order. */
+export type EmitSequence = (scope: Scope, sequence: Sequence, out: Block) => void
 
 /** Copies a tile into registers. */
 function copyInto(scope: Scope, to: Registers, axes: readonly string[], id: ValueId, out: Block): void {
@@ -28,8 +31,8 @@ const heldIn = (scope: Scope, registers: Registers, axes: readonly string[]): He
   axes,
 })
 
-/** `before`: statements outside the loop that are computed inside. */
-export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[], lower: LowerItems, out: Block): void {
+export function emitLoop(scope: Scope, work: LoopWork, emit: EmitSequence, out: Block): void {
+  const { loop: s, isSingle, isWhole, operands, prefetch } = work
   const { part, unit } = scope
   const { extent, type } = part.axis(s.axis)
   const bound = (id: ValueId | undefined, otherwise: number, wish: string): Ex => {
@@ -51,36 +54,25 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
     carried.set(c, r)
   }
   const body: Block = []
-  // A single block needs no loop.
-  const single = extent > 0 && from.k === 'lit' && to.k === 'lit' && Number(to.value) - Number(from.value) <= s.block
   const counter = unit.name(`${s.axis}_start`)
-  const start: Ex = single ? from : v(type, counter)
+  const start: Ex = isSingle ? from : v(type, counter)
   const ranges = new Map(scope.ranges)
-  const whole = to.k === 'lit' && from.k === 'lit' && extent % s.block === 0
   const next = add(start, int(s.block))
   const end = unit.name(`${s.axis}_end`)
-  if (!whole && !single) body.push({ k: 'let', name: end, value: least(next, to) })
-  ranges.set(s.axis, { start, end: single ? to : whole ? next : v(type, end) })
-  const ring =
-    single || from.k !== 'lit' || to.k !== 'lit'
-      ? undefined
-      : openRing(scope, s, before, Number(from.value), start, out, body)
-  const pipeline =
-    single || ring !== undefined || before.length > 0
-      ? undefined
-      : openPipeline(scope, s, { from, to, start }, out, body)
-  const folds = openCarried(scope, s, single ? new Map() : carried, out)
+  if (!isWhole && !isSingle) body.push({ k: 'let', name: end, value: least(next, to) })
+  ranges.set(s.axis, { start, end: isSingle ? to : isWhole ? next : v(type, end) })
+  const ring = operands === undefined ? undefined : openOperands(scope, s, operands, start, out, body)
+  const pipeline = prefetch === undefined ? undefined : openPipeline(scope, s, prefetch, { from, to, start }, out, body)
+  const folds = openCarried(scope, work.totals, carried, out)
   const inner = scope.child({ ranges }).openWhole([s.axis], body)
   for (const [id, tile] of ring ?? []) inner.held.set(id, tile)
   for (const [c, r] of carried) inner.held.set(c.param, heldIn(scope, r, part.axesOf(c.param)))
-  if (ring === undefined && [...allStmts(s.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage'))
-    body.push({ k: 'barrier' })
-  const exports = new Set(s.carries.map((c) => c.next))
+  if (work.meets) body.push({ k: 'barrier' })
   if (pipeline !== undefined) {
     unit.ahead = pipeline.ring
     unit.wordsAhead = pipeline.words ?? new Map()
   }
-  lower(inner, itemsOf([...before, ...s.body]), exports, body)
+  emit(inner, work.body, body)
   if (pipeline !== undefined) {
     unit.ahead = undefined
     unit.wordsAhead = new Map()
@@ -88,49 +80,29 @@ export function lowerLoop(scope: Scope, s: LoopStmt, before: readonly LetStmt[],
   unit.aheads.clear()
   passOn(inner, s.carries, carried, body)
   folds.close(body)
-  if (single) out.push(...body)
+  if (isSingle) out.push(...body)
   else out.push(forLoop(type, { name: counter, from, to, step: s.block, body }))
   folds.finish(out)
   for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
 }
 
-/** Blocks under way or in use. */
-const ring = 3
-/** Most bytes of a block that loads ahead of its use. */
-const mostRingBytes = 48 << 10
-
 /**
- * Where every stage of a loop copies blocks of parameters, or is computed from blocks that can be copied, the copies run ahead: a ring
- * of tiles (or of what threads will read), filled in the background while earlier blocks are multiplied. Emits the first copies before
- * the loop and the next ones at its body's head, or while tensor cores are at work; the tiles of the stages that only copy.
+ * Rings of tiles, and of what threads will read to compute others: emits the first copies before the loop and the next ones at its
+ * body's head, or while tensor cores are at work. Gives the tiles of the stages that only copy.
  */
-function openRing(
+function openOperands(
   scope: Scope,
   s: LoopStmt,
-  before: readonly LetStmt[],
-  from: number,
+  { slots, copied, ahead, during, inGroups }: OperandPrefetch,
   start: Ex,
   out: Block,
   body: Block,
-): Map<ValueId, SharedTile> | undefined {
+): Map<ValueId, SharedTile> {
   const { part, unit } = scope
-  const stages = [...allStmts(s.body)].flatMap((t) => (t.kind === 'let' && t.op.kind === 'stage' ? [t] : []))
-  if (stages.length === 0 || before.length > 0 || s.body.some((t) => t.kind === 'loop')) return undefined
-  const copies: Copy[] = []
-  const plans: AheadPlan[] = []
-  for (const l of stages) {
-    const copy = copyOf(scope, l)
-    const plan = copy === undefined ? aheadOf(scope, l, s.axis) : undefined
-    if (copy !== undefined) copies.push(copy)
-    else if (plan !== undefined) plans.push(plan)
-    else return undefined
-  }
-  const bytes = copies.reduce((n, c) => n + copyBytes(scope, c), 0) + plans.reduce((n, p) => n + p.bytes, 0)
-  if (plans.length > 0 && bytes > mostRingBytes) return undefined
-  const tiles = copies.map((c) => ({ copy: c, at: makeRing(scope, c, ring) }))
+  const tiles = copied.map((c) => ({ copy: c, at: openRing(unit, c, slots) }))
   const [laterName, nowName] = [unit.name('slot'), unit.name('slot')]
   const [later, now] = [v('i32', laterName), v('i32', nowName)]
-  const aheads = plans.map((p) => makeAhead(scope, p, ring, now))
+  const aheads = ahead.map((p) => makeAhead(scope, p, slots, now))
   const { extent, type } = part.axis(s.axis)
   const end = lit(type, extent)
   const begin = (at: Ex, slot: Ex, to: Block): void => {
@@ -143,19 +115,16 @@ function openRing(
     else if (exists.value === true) to.push(...started)
     to.push({ k: 'call', fn: 'copy_commit', args: [] })
   }
-  for (let i = 0; i + 1 < ring; i++) begin(lit(type, from + i * s.block), int(i), out)
-  const done = sub(start, int(from))
-  const step = Number.isInteger(Math.log2(s.block)) ? quotient(done, s.block) : bin('/', done, int(s.block))
-  const slot = (ahead: number): Ex => cast('i32', bin('%', add(step, int(ahead)), int(ring)))
-  body.push({ k: 'call', fn: `copy_wait_${ring - 2}`, args: [] })
-  const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
-  const inGroups = product?.groups !== undefined
+  for (let i = 0; i + 1 < slots; i++) begin(lit(type, i * s.block), int(i), out)
+  const step = Number.isInteger(Math.log2(s.block)) ? quotient(start, s.block) : bin('/', start, int(s.block))
+  const slot = (ahead: number): Ex => cast('i32', bin('%', add(step, int(ahead)), int(slots)))
+  body.push({ k: 'call', fn: `copy_wait_${slots - 2}`, args: [] })
   if (inGroups) body.push({ k: 'call', fn: 'tile_written', args: [] })
   body.push({ k: 'barrier' })
-  body.push({ k: 'let', name: laterName, value: slot(ring - 1) }, { k: 'let', name: nowName, value: slot(0) })
+  body.push({ k: 'let', name: laterName, value: slot(slots - 1) }, { k: 'let', name: nowName, value: slot(0) })
   const next: Block = []
-  begin(add(start, int((ring - 1) * s.block)), later, next)
-  if (inGroups && others.length === 0) unit.meanwhile.set(product.dot, next)
+  begin(add(start, int((slots - 1) * s.block)), later, next)
+  if (during !== undefined) unit.meanwhile.set(during, next)
   else body.push(...next)
   for (const a of aheads) unit.aheads.set(a.stage.id, a)
   return new Map(tiles.map((t): [ValueId, SharedTile] => [t.copy.let.id, t.at(now)]))

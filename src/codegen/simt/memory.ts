@@ -3,9 +3,8 @@
  * narrower than a word are packed where one thread owns the word, and replaced bit by bit where others may be writing beside it.
  */
 import type { Expr } from '../../index/expr.ts'
-import type { Predicate } from '../../index/predicate.ts'
-import type { KernelParam, LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
-import { isSideBySide, variesAlong } from '../../schedule/simt/contiguity.ts'
+import type { KernelParam, LetStmt, StoreStmt } from '../../kernel/ir.ts'
+import type { Access, Group } from '../../schedule/simt/access.ts'
 import { isExactIn } from '../../schedule/simt/exact.ts'
 import { flatIndex } from '../../schedule/simt/facts.ts'
 import { elementBits } from '../../schedule/simt/words.ts'
@@ -17,47 +16,6 @@ import { usesIn } from './precision.ts'
 import { prefetchNext } from './prefetchNext.ts'
 import type { Registers } from './registers.ts'
 import { behindLoads, insideAlong, type Scope } from './scope.ts'
-
-/** An access to a parameter. */
-export interface Access {
-  readonly param: string
-  readonly index: readonly Expr[]
-  readonly mask: Predicate
-  readonly maskValue?: ValueId
-}
-
-/** How an access goes side by side: `n` elements at a time along `axis`. */
-export interface Group {
-  readonly axis: string
-  readonly n: number
-  /** A group is inside the range of the axis whole or not at all. */
-  readonly whole: boolean
-}
-
-/** The widest aligned group of an access over some axes. */
-export function groupOf(scope: Scope, access: Access, axes: readonly string[]): Group | undefined {
-  const { part, layout } = scope
-  const p = scope.unit.param(access.param)
-  const bits = elementBits(p)
-  if (bits > 32) return undefined
-  const flat = flatIndex(access.index, p.shape)
-  for (const axis of axes) {
-    const a = layout.find(axis)
-    if (a === undefined || a.vec === 1) continue
-    if (access.maskValue !== undefined && variesAlong(part, axis)(access.maskValue)) continue
-    for (let n = a.vec; n > 1; n /= 2) {
-      if (n * bits > 128 || (n * bits < 32 && !(bits < 8 && n * bits === 8))) continue
-      if (isSideBySide(part, flat, access.mask, axis, n)) return { axis, n, whole: isWhole(scope, axis, n) }
-    }
-  }
-  return undefined
-}
-
-/** Whether aligned groups of `n` indices are inside the range of an axis whole or not at all. */
-export function isWhole(scope: Scope, axis: string, n: number): boolean {
-  const { extent, role, alignment } = scope.part.axis(axis)
-  return (extent % n === 0 && (role !== 'loop' || alignment % n === 0)) || !scope.needsCheck(axis)
-}
 
 /** Whether an access takes place at a point. */
 export function allowed(point: Point, access: Access, axes: readonly string[], checked?: string): Ex {

@@ -5,28 +5,15 @@
 
 import { foldAxes } from '../../kernel/folds.ts'
 import { keyOf, type Moments, type Polynomial } from '../../kernel/moments.ts'
-import type { Accumulator } from './accumulator.ts'
+import { countedAxes } from '../../schedule/simt/folds.ts'
 import { mergeEx, scalarEx } from './arith.ts'
 import { eachKept, termNumber } from './fold.ts'
 import { add, type Block, bin, type Ex, int, lit, mul, neg, select, v } from './ir.ts'
+import type { Accumulator, Carried, Counts } from './open.ts'
 import type { Point } from './point.ts'
 import { type Registers, registerAt, registerIndex } from './registers.ts'
 import { declareRunning, makeRunning, type Running, startRunning, termOf, wholeOf } from './running.ts'
 import { inside, type Scope } from './scope.ts'
-
-/** A sum with its moments. */
-export interface Carried {
-  readonly acc: Accumulator
-  readonly moments: Moments
-  /** The sum of each product, over the axes that the sum keeps. */
-  readonly sums: ReadonlyMap<string, Running>
-}
-
-/** How many terms a thread has met along the folded axes, and how many of them its sums stand for. */
-export interface Counts {
-  readonly met: Ex
-  readonly summed: Ex
-}
 
 export function openCounts(scope: Scope, { dtype, values: { type } }: Accumulator, out: Block): Counts {
   const count = (wish: string): Ex => {
@@ -54,16 +41,10 @@ export function openMoments(scope: Scope, acc: Accumulator, moments: Moments, ou
 /** Whether a point lies in the program's range along the axes that a sum folds. */
 const isTerm = (p: Point, acc: Accumulator): Ex => inside(p.scope, p.scope.part.spreadOnly(foldAxes(acc.let)), p.lanes)
 
-/** The axes whose points are counted one by one: none where all of a thread's registers hold a term. */
-export function countedAxes(scope: Scope, acc: Accumulator): readonly string[] {
-  const axes = scope.part.spreadOnly(foldAxes(acc.let))
-  return axes.some((a) => scope.needsCheck(a)) ? axes : []
-}
-
 /** Counts a point, or all of a chunk. */
 export function countTerms(acc: Accumulator, { met }: Counts, p: Point, out: Block): void {
   const { scope } = p
-  const counted = countedAxes(scope, acc)
+  const counted = countedAxes(scope, acc.let)
   const all = scope.registers(scope.part.spreadOnly(foldAxes(acc.let)))
   const terms = counted.length === 0 ? lit(met.type, all) : select(isTerm(p, acc), lit(met.type, 1), lit(met.type, 0))
   out.push({ k: 'assign', to: met, value: add(met, terms) })

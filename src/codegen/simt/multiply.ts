@@ -2,8 +2,8 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Product } from '../../schedule/simt/product.ts'
 import { panelElements } from '../../schedule/simt/swizzle.ts'
-import type { Accumulator } from './accumulator.ts'
 import { add, type Block, bin, type Ex, elem, int, mul, uint, v } from './ir.ts'
+import type { Accumulator } from './open.ts'
 import { type Lanes, registerAt, registerIndex } from './registers.ts'
 import { digitOf, type Scope, type SharedTile, tid } from './scope.ts'
 

@@ -1,44 +1,15 @@
 /** The code of matrix products on vectors of four (vectorProduct.ts has the layout): their tiles, filling them, multiplying them. */
 import { invariant } from '../../diagnostics/errors.ts'
-import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import type { ValueId } from '../../kernel/ir.ts'
 import { spanOf, threadsOf } from '../../schedule/simt/layout.ts'
-import { lanes as four, operandOf, type VectorOperand, type VectorProduct } from '../../schedule/simt/vectorProduct.ts'
+import { lanes as four, type VectorOperand, type VectorProduct } from '../../schedule/simt/vectorProduct.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
-import type { Accumulator } from './accumulator.ts'
 import { castEx } from './arith.ts'
 import { add, and, type Block, type Ex, int, lit, mul, select, v, when } from './ir.ts'
+import type { Accumulator } from './open.ts'
 import { Point } from './point.ts'
 import { type Lanes, registerAt, registerIndex, withLane } from './registers.ts'
 import { digitOf, inside, placeIn, type Scope, type SharedTile, withinTile } from './scope.ts'
-
-/** Elements of a tile's row from one index of an axis to the next; `pitch` of the row. */
-function rowOf(scope: Scope, o: VectorOperand): { readonly strides: readonly number[]; readonly pitch: number } {
-  const spans = o.own.map((x) => spanOf(scope.layout.axis(x)))
-  return { strides: rowMajorStrides(spans), pitch: spans.reduce((n, s) => n * s, 1) }
-}
-
-/** A tile: a row an index of the depth, with room for what threads hold beyond the range. */
-export function makeVectorStage(scope: Scope, l: LetStmt, product: VectorProduct): SharedTile {
-  const { part, unit } = scope
-  const o = operandOf(product, l.id)
-  invariant(o !== undefined, 'a stage of another product')
-  const { strides, pitch } = rowOf(scope, o)
-  const sizes = product.depth.map((x) => part.axis(x).size)
-  const rows = sizes.reduce((n, s) => n * s, 1)
-  const array = unit.share(`tile_${l.id}`, 'f32', rows * pitch, { pitch })
-  return {
-    kind: 'shared',
-    array,
-    axes: [...product.depth, ...o.own],
-    strides: [...rowMajorStrides(sizes), ...strides],
-  }
-}
-
-/** The axis whose lanes are written together; undefined where elements are written one by one. */
-export function fillAxis(scope: Scope, to: SharedTile): string | undefined {
-  const last = to.axes.at(-1)
-  return last !== undefined && (scope.layout.find(last)?.vec ?? 1) % four === 0 ? last : undefined
-}
 
 /** The index of an axis at a point, counted from the program's first. */
 function placeAlong(scope: Scope, axis: string, lanes: Lanes): Ex {
@@ -50,11 +21,15 @@ function placeAlong(scope: Scope, axis: string, lanes: Lanes): Ex {
 }
 
 /** Writes a point (or the lanes of its vector): outside the range of the depth it is zero. */
-export function fillVectors(p: Point, product: VectorProduct, l: LetStmt, to: SharedTile, out: Block): void {
+export function fillVectors(
+  p: Point,
+  product: VectorProduct,
+  of: ValueId,
+  to: SharedTile,
+  axis: string | undefined,
+  out: Block,
+): void {
   const { scope, lanes } = p
-  invariant(l.op.kind === 'stage', 'not a stage')
-  const { of } = l.op
-  const axis = fillAxis(scope, to)
   const at = (lane: number): Lanes => (axis === undefined ? lanes : withLane(lanes, axis, lane))
   const value = (lane: number): Ex => {
     const point = new Point(scope, at(lane), p.here)
@@ -89,7 +64,7 @@ interface Vectors {
 
 function vectorsOf(scope: Scope, o: VectorOperand, out: Block): Vectors {
   const { layout, unit } = scope
-  const { strides } = rowOf(scope, o)
+  const strides = rowMajorStrides(o.own.map((x) => spanOf(layout.axis(x))))
   let repeats: Lanes[] = [new Map()]
   let offsets = [0]
   let base: Ex = int(0)

@@ -4,7 +4,8 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
-import { type Accumulator, combinerOf, foldsLanes } from './accumulator.ts'
+import type { FoldExchange } from '../../schedule/simt/exchange.ts'
+import { combinerOf } from '../../schedule/simt/folds.ts'
 import { beatsEx, mergeEx, wrapTo } from './arith.ts'
 import {
   add,
@@ -21,6 +22,7 @@ import {
   when,
   yes,
 } from './ir.ts'
+import type { Accumulator } from './open.ts'
 import { forRegisters, registerAt, registerIndex } from './registers.ts'
 import { type Scope, tid } from './scope.ts'
 
@@ -77,14 +79,9 @@ export const slot = (s: Slots, index: Ex): PartialResult => {
   }
 }
 
-/** A fold with the thread bits that it runs over, by how far they reach. */
-export interface Spread {
+/** What threads exchange of a fold: its accumulator, or keys of it. */
+export interface Spread extends FoldExchange {
   readonly acc: Accumulator
-  readonly lanes: readonly number[]
-  readonly warps: readonly number[]
-  readonly blocks: readonly number[]
-  /** Bits of the block's threads that the fold keeps apart, but for those that agree now. */
-  readonly rest: readonly number[]
 }
 
 /** Hands out slots in shared memory for several folds at once. */
@@ -130,7 +127,9 @@ export function butterfly(
 ): void {
   const c = combinerOf(acc.let)
   const { type } = to.value
-  if (foldsLanes(scope, bits) && (type === 'i32' || type === 'u32') && (c === 'max' || c === 'min' || c === 'sum')) {
+  const { laneBits, foldsLanes } = scope.unit.machine
+  const isWarp = foldsLanes && bits.length > 0 && bits.length === laneBits
+  if (isWarp && (type === 'i32' || type === 'u32') && (c === 'max' || c === 'min' || c === 'sum')) {
     const value = wrapTo(acc.dtype, call(type, `${type}_lanes_${c}`, to.value))
     out.push({ k: 'assign', to: to.value, value })
     return

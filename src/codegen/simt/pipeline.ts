@@ -1,45 +1,16 @@
-/**
- * Loops that load while they compute: where an iteration meets at barriers, its loads would wait for the iteration before and all of
- * the block for them. What a later iteration loads is therefore on its way while this one computes: copied in the background into
- * a ring of shared memory, or, where nothing copies in the background, loaded into registers one iteration early, packed as it
- * stands in memory. A thread reads only words that it loaded itself, so that none of this needs a barrier.
- */
-import { axesOf as axesIn, valuesOf } from '../../index/expr.ts'
-import { foldAxes } from '../../kernel/folds.ts'
-import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { allStmts } from '../../schedule/simt/facts.ts'
-import {
-  forGroups,
-  groupNumber,
-  type LoadPlan,
-  loadPlanOf,
-  readGroups,
-  shareCopies,
-  startAhead,
-  threadBytes,
-  type WideRead,
-} from './ahead.ts'
+/** Loops that load for later iterations (src/schedule/simt/prefetch.ts says which, and where to). */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { LoopStmt, ValueId } from '../../kernel/ir.ts'
+import type { LoadPlan } from '../../schedule/simt/loadPlan.ts'
+import type { Prefetch } from '../../schedule/simt/sequence.ts'
+import { forGroups, groupNumber, readGroups, shareCopies, startAhead, type WideRead } from './ahead.ts'
 import { wordType } from './fields.ts'
 import { add, type Block, bin, cast, type Ex, indexConstantOf, int, isYes, least, lit, lt, mul, sub, v } from './ir.ts'
 import { positionOf } from './memory.ts'
 import { quotient } from './quotient.ts'
 import { declare, type Registers, registerAt } from './registers.ts'
 import type { Scope } from './scope.ts'
-import { placeShared } from './shared.ts'
 import type { LoadsAhead, WordsAhead } from './unit.ts'
-
-/** Iterations from which a loop is worth it. */
-const fewestIterations = 4
-
-/** Bytes of shared memory that rings may take: of a thread, and of a block with everything else it has there. */
-const mostThreadBytes = 256
-const mostBlockBytes = 72 << 10
-
-/** Registers that a loop may hold, words loaded early included, where nothing bounds what its compiler takes. */
-const mostRegisters = 120
-
-/** Bytes that a thread loads for a chunk, up to which its loads leave memory idle. */
-const mostChunkBytes = 64
 
 /** Where a loop begins, ends, and stands now, in steps of so many indices. */
 export interface Course {
@@ -51,82 +22,29 @@ export interface Course {
   readonly scopeAt: (at: Ex, out: Block) => Scope
 }
 
-/**
- * Begins the loads of a loop's first iterations, before it, and those of later ones, at its body's head. Returns what the body's
- * loads are read from; undefined where the loop loads as it goes.
- */
-export function openPipeline(
-  scope: Scope,
-  loop: LoopStmt,
-  range: Pick<Course, 'from' | 'to' | 'start'>,
-  out: Block,
-  body: Block,
-): Pipeline | undefined {
-  const { unit } = scope
-  const course: Course = {
-    ...range,
-    step: loop.block,
-    scopeAt: (at) => iterationScope(scope, loop, range.to, at),
-  }
-  if (!isWorthwhile(scope, loop, range)) return undefined
-  const plans = loop.body.flatMap((t) => (t.kind === 'let' ? (planOf(scope, loop.axis, t) ?? []) : []))
-  if (plans.length === 0) return undefined
-  return unit.machine.hasAsyncCopy
-    ? openRing(scope, course, plans, out, body)
-    : openRegisters(scope, course, plans, heldBy(scope, loop), out, body)
-}
-
-/**
- * The same of a loop over the chunks of an axis, whose statements are `lets`, where nothing copies in the background and registers
- * are what a driver gives: its threads wait for what each chunk loads.
- */
-export function openChunkPipeline(
-  scope: Scope,
-  axis: string,
-  lets: readonly LetStmt[],
-  course: Course,
-  out: Block,
-  body: Block,
-): Pipeline | undefined {
-  const { unit } = scope
-  if (!unit.loadsAhead || unit.machine.boundsRegisters || unit.wordsAhead.size > 0) return undefined
-  if (scope.layout.axis(axis).size < fewestIterations * course.step) return undefined
-  const plans = lets.flatMap((l) => planOf(scope, axis, l) ?? [])
-  if (plans.length === 0 || threadBytes(plans) > mostChunkBytes) return undefined
-  const loads = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? l.id : [])))
-  const ids = new Set([...loads, ...lets.flatMap((l) => operandsOf(l.op))])
-  const held = [...ids].filter((id) => scope.held.get(id)?.kind === 'registers' || loads.has(id))
-  return openRegisters(scope, course, plans, registersOf(scope, held), out, body)
-}
-
 /** What the loads of a loop's body are read from. */
 export interface Pipeline {
   readonly ring?: LoadsAhead
   readonly words?: ReadonlyMap<ValueId, WordsAhead>
 }
 
-/** Whether threads of several warps meet in each of some iterations, and the loop is no product's. */
-function isWorthwhile(
-  { part, layout, unit }: Scope,
+/** Begins the loads of a loop's first iterations, before it, and those of later ones, at its body's head. */
+export function openPipeline(
+  scope: Scope,
   loop: LoopStmt,
-  { from, to }: Pick<Course, 'from' | 'to'>,
-): boolean {
-  if (!unit.loadsAhead || unit.cluster > 1 || [...layout.axes.values()].some((a) => a.chunks > 1)) return false
-  const extent = (indexConstantOf(to) ?? part.axis(loop.axis).extent) - (indexConstantOf(from) ?? 0)
-  if (extent < fewestIterations * loop.block) return false
-  const inside = [...allStmts(loop.body)]
-  if (inside.some((t) => t.kind === 'loop' || (t.kind === 'let' && t.op.kind === 'stage'))) return false
-  return inside.some((t) => t.kind === 'let' && layout.bitsOf(foldAxes(t)).some((b) => b >= unit.machine.laneBits))
-}
-
-/** A load of a loop's body that can be made early: nothing of its place is computed in the loop, and nobody writes there. */
-function planOf(scope: Scope, axis: string, l: LetStmt): LoadPlan | undefined {
-  const { part, unit } = scope
-  if (l.op.kind !== 'load' || !part.isMain(l.id)) return undefined
-  if (unit.param(l.op.param).access !== 'read' || unit.mayAlias(l.op.param)) return undefined
-  const exprs = [...l.op.index, ...l.op.mask.map((b) => b.expr)]
-  if (exprs.some((e) => valuesOf(e).size > 0) || !exprs.some((e) => axesIn(e).has(axis))) return undefined
-  return loadPlanOf(scope, l)
+  prefetch: Prefetch,
+  range: Pick<Course, 'from' | 'to' | 'start'>,
+  out: Block,
+  body: Block,
+): Pipeline {
+  const course: Course = {
+    ...range,
+    step: loop.block,
+    scopeAt: (at) => iterationScope(scope, loop, range.to, at),
+  }
+  return prefetch.into === 'ring'
+    ? openRing(scope, course, prefetch, out, body)
+    : openRegisters(scope, course, prefetch.loads, out, body)
 }
 
 /** The range of a loop's iteration that begins at a place, as a scope. */
@@ -146,31 +64,9 @@ function whereThere(at: Ex, { to }: Course, out: Block, emit: (body: Block) => v
   else if (exists.value === true) out.push(...there)
 }
 
-/** As many loads as fit a number of bytes a thread. */
-function fitting(plans: readonly LoadPlan[], bytes: number): LoadPlan[] {
-  let left = bytes
-  return plans.filter((p) => {
-    const own = threadBytes([p])
-    if (own > left) return false
-    left -= own
-    return true
-  })
-}
-
-function openRing(
-  scope: Scope,
-  course: Course,
-  all: readonly LoadPlan[],
-  out: Block,
-  body: Block,
-): Pipeline | undefined {
+function openRing(scope: Scope, course: Course, { slots, loads: plans }: Prefetch, out: Block, body: Block): Pipeline {
   const { unit, layout } = scope
   const { from, start } = course
-  const room = Math.floor((mostBlockBytes - placeShared(unit.shared).bytes) / layout.threads)
-  const bytes = Math.min(mostThreadBytes, room)
-  const slots = 3 * threadBytes(all) <= bytes ? 3 : 2
-  const plans = fitting(all, bytes / slots)
-  if (plans.length === 0) return undefined
   const [laterName, nowName] = [unit.name('slot'), unit.name('slot')]
   const loads = shareCopies(scope, plans, layout, slots)
   const ring: LoadsAhead = { layout, loads, slot: v('i32', nowName) }
@@ -188,17 +84,15 @@ function openRing(
   return { ring }
 }
 
-function openRegisters(
+/** The same into registers, one iteration early. */
+export function openRegisters(
   scope: Scope,
   course: Course,
-  all: readonly LoadPlan[],
-  held: number,
+  plans: readonly LoadPlan[],
   out: Block,
   body: Block,
-): Pipeline | undefined {
+): Pipeline {
   const { unit } = scope
-  const plans = fitting(all, 4 * (mostRegisters - held))
-  if (plans.length === 0) return undefined
   const words = new Map<ValueId, WordsAhead>()
   const early = plans.map((plan) => {
     const { param } = plan.let.op
@@ -222,20 +116,6 @@ function openRegisters(
   begin(add(course.start, int(course.step)), body)
   return { words }
 }
-
-/** Registers of what a loop's body holds: what it carries, reads from outside, and loads. */
-function heldBy(scope: Scope, loop: LoopStmt): number {
-  const ids = new Set<ValueId>(loop.carries.map((c) => c.param))
-  for (const t of allStmts(loop.body)) {
-    if (t.kind !== 'let') continue
-    if (t.op.kind === 'load') ids.add(t.id)
-    for (const o of operandsOf(t.op)) if (scope.held.get(o)?.kind === 'registers') ids.add(o)
-  }
-  return registersOf(scope, ids)
-}
-
-const registersOf = (scope: Scope, ids: Iterable<ValueId>): number =>
-  [...ids].reduce((n, id) => n + scope.registers(scope.part.axesOf(id)), 0)
 
 /** Loads the words of an iteration's groups; what lies outside the range becomes zero. */
 function loadWords(scope: Scope, plan: LoadPlan, to: Registers, out: Block): void {
@@ -262,10 +142,10 @@ function loadWords(scope: Scope, plan: LoadPlan, to: Registers, out: Block): voi
   })
 }
 
-/** How a load is read whose words this thread loaded an iteration early; undefined where it did not. */
-export function readWords(scope: Scope, id: ValueId): WideRead | undefined {
+/** How a load is read whose words this thread loaded an iteration early. */
+export function readWords(scope: Scope, id: ValueId): WideRead {
   const x = scope.unit.wordsAhead.get(id)
-  if (x === undefined) return undefined
+  invariant(x !== undefined, `the words of %${id} were not loaded`)
   return readGroups(scope, x, (lanes) => {
     const first = mul(groupNumber(scope.layout, x, scope.part.axesOf(id), lanes), int(x.words))
     return (i) => registerAt(x.registers, add(first, int(i)))

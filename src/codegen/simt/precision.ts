@@ -9,10 +9,10 @@ import { isModerate } from '../../scalar/moderate.ts'
 import { combinerOp, isArgCombiner, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import { isExactIn } from '../../schedule/simt/exact.ts'
 import type { Part } from '../../schedule/simt/part.ts'
+import type { Phase } from '../../schedule/simt/place.ts'
 import { isNonnegative } from '../../schedule/simt/ranges.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { bin, call, type Ex, lit, regType } from './ir.ts'
-import type { Phase } from './scope.ts'
 
 /** erf(x) = sign(x) (1 - 2^(|x| p(|x|))): coefficients of p, the lowest first, by least absolute error of the result (6.0e-7). */
 const erfExponent = [

@@ -3,55 +3,13 @@
  * neighbouring elements of a call, it makes the call once; where neighbouring threads hold halves of calls, they exchange words.
  */
 import { invariant } from '../../diagnostics/errors.ts'
-import { drawsAt } from '../../kernel/draws.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
-import { elementsPerCall, isRandomDType, randomWidth } from '../../scalar/threefry.ts'
-import { isSideBySide, variesAlong } from '../../schedule/simt/contiguity.ts'
+import { isRandomDType, randomWidth } from '../../scalar/threefry.ts'
+import type { CallGroup } from '../../schedule/simt/access.ts'
 import { type Block, bin, type Ex, eq, int, select, uint, v } from './ir.ts'
 import type { LaneGroup, Point } from './point.ts'
 import type { Registers } from './registers.ts'
-import { type Scope, tid } from './scope.ts'
-
-/** Neighbours that share a call: `n` at a time along `axis`, of which each `repeat` read one element of the call. */
-export interface CallGroup {
-  readonly axis: string
-  readonly n: number
-  readonly repeat: number
-  /**
-   * An axis of which threads hold an even number of repeats, where neighbouring threads share calls: of the calls of two repeats
-   * each makes one, and they exchange words.
-   */
-  readonly exchanged: string | undefined
-}
-
-/** The widest groups of elements whose calls a thread can share. */
-export function callGroupOf(scope: Scope, l: LetStmt): CallGroup | undefined {
-  const { op, dtype } = l
-  if (op.kind !== 'random' || !isRandomDType(dtype)) return undefined
-  const { part, layout } = scope
-  const { position, repeat } = drawsAt(op.index)
-  const inCall = repeat * elementsPerCall(dtype)
-  for (const axis of part.axesOf(l.id)) {
-    const vec = layout.find(axis)?.vec ?? 1
-    const along = variesAlong(part, axis)
-    if (vec === 1 || along(op.k0) || along(op.k1)) continue
-    for (let n = Math.min(vec, inCall); n > 1; n /= 2) {
-      if (!isSideBySide(part, position, [], axis, n)) continue
-      const isShared = 2 * n <= inCall && isSideBySide(part, position, [], axis, 2 * n)
-      return { axis, n, repeat, exchanged: isShared ? exchangedOf(scope, l, axis, n) : undefined }
-    }
-  }
-  return undefined
-}
-
-function exchangedOf({ part, layout, unit }: Scope, l: LetStmt, axis: string, n: number): string | undefined {
-  const { vec, bits } = layout.axis(axis)
-  const { laneBits } = unit.machine
-  if (vec !== n || bits[0] !== 0 || laneBits === 0 || layout.threads < 2 ** laneBits || l.op.kind !== 'random')
-    return undefined
-  const keys = [l.op.k0, l.op.k1]
-  return part.axesOf(l.id).find((a) => (layout.find(a)?.reps ?? 1) % 2 === 0 && !keys.some(variesAlong(part, a)))
-}
+import { tid } from './scope.ts'
 
 type Call = ReturnType<Point['randomCall']>
 

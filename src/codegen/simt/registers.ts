@@ -1,6 +1,10 @@
 /** Tiles in registers: a thread's register arrays, the loops over them, and where a point of such a nest lies in an array. */
 
 import { type Layout, registersOf } from '../../schedule/simt/layout.ts'
+import { type Loop, loopsOf } from '../../schedule/simt/sequence.ts'
+
+export { loopsOf }
+
 import { add, type Block, type Ex, elem, int, mul, type Type, v } from './ir.ts'
 
 /** A register array; one register is a plain variable. */
@@ -43,22 +47,6 @@ export function registerIndex(layout: Layout, axes: readonly string[], lanes: La
 interface Frame {
   readonly unit: { name(wish: string): string }
   readonly layout: Layout
-}
-
-/** A loop of a nest: the repeats of an axis, or the lanes of its vectors. */
-export interface Loop {
-  readonly axis: string
-  readonly over: 'rep' | 'lane'
-  readonly count: number
-}
-
-export function loopsOf(layout: Layout, axis: string, without?: string): Loop[] {
-  const a = layout.find(axis)
-  if (a === undefined) return []
-  const out: Loop[] = []
-  if (a.reps > 1) out.push({ axis, over: 'rep', count: a.reps })
-  if (a.vec > 1 && axis !== without) out.push({ axis, over: 'lane', count: a.vec })
-  return out
 }
 
 /** Beyond this many repetitions loops stay loops, and arrays may lie in memory. */

@@ -6,9 +6,10 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { combinerIdentity } from '../../scalar/ops.ts'
-import { mostAdditions, strictChunk } from '../../scalar/summation.ts'
+import { strictChunk } from '../../scalar/summation.ts'
 import { type AxisLayout, spanOf, threadsOf } from '../../schedule/simt/layout.ts'
-import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
+import type { ScanPlan } from '../../schedule/simt/scans.ts'
+import { computeDType, isFloat } from '../../types/dtype.ts'
 import { constant, mergeEx, roundTo } from './arith.ts'
 import {
   add,
@@ -33,7 +34,7 @@ import { declare, forRegisters, type Lanes, type Registers, registerAt, register
 import { digitOf, insideAlong, placeIn, type Scope } from './scope.ts'
 import { declareTotals, foldTotals, makeTotals, pushTotals } from './totals.ts'
 
-export function lowerScan(scope: Scope, l: LetStmt, out: Block): void {
+export function lowerScan(scope: Scope, l: LetStmt, plan: ScanPlan, out: Block): void {
   const { part, unit } = scope
   invariant(l.op.kind === 'scan', 'not a scan')
   const axes = part.axesOf(l.id)
@@ -44,19 +45,22 @@ export function lowerScan(scope: Scope, l: LetStmt, out: Block): void {
   }
   declare(result, out)
   scope.held.set(l.id, { kind: 'registers', registers: result, layout: scope.layout, axes })
-  const a = scope.layout.find(l.op.axis)
+  const a = plan.kind === 'single' ? undefined : plan.axis
   if (l.op.tree === true) foldBlocks(scope, l, result, a, out)
-  else if (a === undefined || unit.mode === 'strict') scanInOrder(scope, l, result, a, out)
-  else scanByThreads(scope, l, result, a, out)
+  else if (plan.kind === 'byThreads') scanByThreads(scope, l, result, plan, out)
+  else scanInOrder(scope, l, result, a, out)
 }
 
 const at = (lanes: Lanes, a: AxisLayout, rep: number, lane: number): Lanes =>
   new Map([...lanes, [a.name, { rep: int(rep), lane: int(lane) }]])
 
-/** Repeats that the threads' exchange in a scan of a chunk takes at once: each of its steps waits for two barriers. */
-const repeatsTogether = 4
-
-function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout, out: Block): void {
+function scanByThreads(
+  scope: Scope,
+  l: LetStmt,
+  result: Registers,
+  { axis: a, grouped, batch }: Extract<ScanPlan, { kind: 'byThreads' }>,
+  out: Block,
+): void {
   const { part, unit, layout } = scope
   invariant(l.op.kind === 'scan', 'not a scan')
   const { combiner, reverse, exclusive, arg } = l.op
@@ -68,8 +72,6 @@ function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayou
   const axes = part.axesOf(l.id)
   const threads = threadsOf(a)
   const rest = Array.from({ length: Math.log2(layout.threads) }, (_, b) => b).filter((b) => !a.bits.includes(b))
-  const grouped = repeatsInOrder(a, combiner, dtype)
-  const batch = part.axis(a.name).role === 'grid' && threads > 1 && grouped === a.reps ? repeatsTogether : 1
   const line = unit.scratch(t, layout.threads * Math.min(batch, a.reps), '_scan')
   const own = digitOf(a.bits)
   const digit = reverse ? sub(int(threads - 1), own) : own
@@ -162,16 +164,6 @@ function scanByThreads(scope: Scope, l: LetStmt, result: Registers, a: AxisLayou
       }
     },
   )
-}
-
-/**
- * Repeats that a scan folds in order: all of them, unless so many additions one upon another are more than the bound on a running sum of
- * as many terms allows (docs/numerics.md, "Modes"); then about the root of their number.
- */
-function repeatsInOrder(a: AxisLayout, combiner: 'sum' | 'prod' | 'max' | 'min', dtype: DType): number {
-  const isRounded = isFloat(dtype) && (combiner === 'sum' || combiner === 'prod')
-  const additions = a.vec - 1 + (a.reps - 1) + (threadsOf(a) > 1 ? Math.log2(threadsOf(a)) + 1 : 0)
-  return isRounded && additions > mostAdditions(a.size) ? Math.ceil(Math.sqrt(a.reps)) : a.reps
 }
 
 /**

@@ -4,9 +4,11 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { startOf } from '../../kernel/axes.ts'
-import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
+import type { KernelParam, LetStmt, ValueId } from '../../kernel/ir.ts'
 import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from '../../schedule/simt/layout.ts'
 import type { Part } from '../../schedule/simt/part.ts'
+import { type Phase, reachesBeyond } from '../../schedule/simt/place.ts'
+import type { StreamPlan } from '../../schedule/simt/streams.ts'
 import type { Swizzle } from '../../schedule/simt/swizzle.ts'
 import {
   add,
@@ -25,6 +27,7 @@ import {
   uint,
   v,
 } from './ir.ts'
+import type { Accumulator, Stream } from './open.ts'
 import type { Lanes, Registers } from './registers.ts'
 import { swizzled } from './swizzle.ts'
 import type { Unit } from './unit.ts'
@@ -61,16 +64,6 @@ export interface AxisRange {
   readonly end: Ex
 }
 
-/** What one loop over chunks does. Values along the chunked axes are computed anew in each loop that needs them. */
-export interface Phase {
-  readonly values: ReadonlySet<ValueId>
-  /** The folds and stores it computes them for. */
-  readonly folds: ReadonlySet<ValueId>
-  readonly stores: ReadonlySet<StoreStmt>
-  /** Those folds that are streaming sums of exponentials (streaming.ts). */
-  readonly streams: ReadonlySet<ValueId>
-}
-
 export const tid: Ex = v('i32', 'tid')
 
 /**
@@ -103,6 +96,10 @@ export class Scope {
   readonly bases: ReadonlyMap<string, Ex>
   readonly ranges: ReadonlyMap<string, AxisRange>
   readonly held: Map<ValueId, Held>
+  /** Folds that are open, tiles that have room, and streams under way (by anchor). */
+  readonly accumulators: Map<ValueId, Accumulator>
+  readonly tiles: Map<ValueId, SharedTile>
+  readonly streams: Map<ValueId, Stream>
   /** Chunked axes inside whose loop this scope stands need no check for the tail. */
   readonly exact: ReadonlySet<string>
   /** The loop over chunks that this scope stands in, if its values go nowhere else. */
@@ -117,6 +114,11 @@ export class Scope {
     held: Map<ValueId, Held>,
     exact: ReadonlySet<string> = new Set(),
     phase?: Phase,
+    open: Pick<Scope, 'accumulators' | 'tiles' | 'streams'> = {
+      accumulators: new Map(),
+      tiles: new Map(),
+      streams: new Map(),
+    },
   ) {
     this.unit = unit
     this.part = part
@@ -126,6 +128,9 @@ export class Scope {
     this.held = held
     this.exact = exact
     this.phase = phase
+    this.accumulators = new Map(open.accumulators)
+    this.tiles = new Map(open.tiles)
+    this.streams = new Map(open.streams)
   }
 
   range(axis: string): AxisRange {
@@ -135,8 +140,9 @@ export class Scope {
     return { start: lit(type, 0), end: lit(type, extent) }
   }
 
-  /** Axes cut into chunks whose loop is not open. */
-  isChunked = (axis: string): boolean => !this.bases.has(axis) && (this.layout.find(axis)?.chunks ?? 1) > 1
+  param(name: string): KernelParam {
+    return this.unit.param(name)
+  }
 
   /** A scope inside, with values of its own. */
   child(change: {
@@ -155,6 +161,7 @@ export class Scope {
       new Map(this.held),
       change.exact ?? this.exact,
       change.phase ?? this.phase,
+      this,
     )
   }
 
@@ -180,9 +187,7 @@ export class Scope {
 
   /** Whether a register of the axis may lie beyond the program's range. */
   needsCheck(axis: string): boolean {
-    const a = this.layout.find(axis)
-    if (a === undefined || this.exact.has(axis)) return false
-    return this.part.axis(axis).tail || a.chunks * spanOf(a) !== a.size
+    return reachesBeyond(this, axis)
   }
 
   /** True on one thread of those that hold the same points of some axes. */
@@ -191,6 +196,26 @@ export class Scope {
     let mask = 0
     for (let b = 1, i = 0; b < this.layout.threads; b *= 2, i++) if (!used.has(i)) mask |= b
     return mask === 0 ? undefined : eq(bin('&', tid, int(mask)), int(0))
+  }
+
+  /** A fold that is open. */
+  accumulator({ id }: { readonly id: ValueId }): Accumulator {
+    const acc = this.accumulators.get(id)
+    invariant(acc !== undefined, `the fold %${id} is not open`)
+    return acc
+  }
+
+  /** A tile that has room. */
+  tile({ id }: { readonly id: ValueId }): SharedTile {
+    const tile = this.tiles.get(id)
+    invariant(tile !== undefined, `the tile %${id} has no room`)
+    return tile
+  }
+
+  openStream({ anchor }: StreamPlan): Stream {
+    const stream = this.streams.get(anchor.id)
+    invariant(stream !== undefined, `the stream of %${anchor.id} is not open`)
+    return stream
   }
 
   /** Registers of a tile over axes. */

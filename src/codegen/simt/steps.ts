@@ -1,85 +1,58 @@
 /**
- * Steps and runs: the work of a scope as steps with the values they need and give. Steps over the same loops become one loop
- * nest; a value used beyond its run lies in a register array, others are names inside the loop.
+ * Loop nests of registers: steps over the same loops are one nest; a value used beyond it lies in a register array, others are names
+ * inside.
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { ValueId } from '../../kernel/ir.ts'
-import type { Accumulator } from './accumulator.ts'
-import { type Block, type Ex, no, regType, type S, v } from './ir.ts'
+import type { NestEntry, PointStep, Seldom } from '../../schedule/simt/sequence.ts'
+import { type Block, bin, cast, type Ex, int, lt, no, regType, type S, sub, uint, v } from './ir.ts'
 import { Point } from './point.ts'
-import { declare, emitLoops, type Loop, type Registers, registerAt, registerIndex } from './registers.ts'
+import { declare, emitLoops, type Registers, registerAt, registerIndex } from './registers.ts'
 import type { Scope } from './scope.ts'
 import { bodiesOf } from './walk.ts'
 
-/** What a step waits for: a value, or (below zero) the end of another step. */
-export type Token = number
+/** Emits a step at a point; its value, if it gives one that is not written into registers lane by lane. */
+export type EmitStep = (step: PointStep, point: Point, out: Block, to?: Registers) => Ex | undefined
 
-export interface Step {
-  /** Loops of the nest, outermost first; a block step has none and stands alone. */
-  readonly kind: 'point' | 'block'
-  readonly loops: readonly Loop[]
-  readonly needs: readonly Token[]
-  /** The value computed at each point, if the step computes one. */
-  readonly gives?: ValueId
-  /** Its registers are written lane by lane: `emit` does it, into the given array. */
-  readonly wide?: boolean
-  /** It shares nests with its like alone. */
-  readonly like?: string
-  /** Available once the nest is done. */
-  readonly after: readonly Token[]
-  /** Lower goes first among ready steps. */
-  readonly rank: number
-  /** A point step's code; its value, if it gives one that is not wide. */
-  readonly emit: (point: Point, out: Block, to?: Registers) => Ex | undefined
-  readonly name: string
-  /** A block step that merges the threads' parts of a fold: those that are ready share their barriers. */
-  readonly closes?: Accumulator
-}
-
-export const keyOf = (s: Step): string =>
-  s.kind === 'block' ? '' : `${s.like ?? ''}|${s.loops.map((l) => `${l.axis}.${l.over}`).join(' ')}`
-
-/**
- * Emits steps that share loops as one nest; `later` says which values are needed afterwards. Where a condition holds seldom the
- * nest is there twice, with and without it.
- */
-export function emitRun(
-  scope: Scope,
-  run: readonly Step[],
-  later: (id: ValueId) => boolean,
-  out: Block,
-  seldom?: { readonly id: ValueId; readonly holds: Ex },
-): void {
-  const [first] = run
-  invariant(first !== undefined, 'an empty run')
-  if (first.kind === 'block') {
-    first.emit(new Point(scope, new Map()), out)
-    return
-  }
+/** A nest; where a condition holds seldom it is there twice, with and without it. */
+export function emitNest(scope: Scope, { steps, arrays: ids, seldom }: NestEntry, emit: EmitStep, out: Block): void {
   const arrays = new Map<ValueId, Registers>()
-  for (const s of run) {
-    if (s.gives === undefined) continue
+  const holds = seldom === undefined ? undefined : holdsHere(scope, seldom)
+  for (const s of steps) {
+    if (s.gives === undefined || !ids.includes(s.gives)) continue
     const axes = scope.part.axesOf(s.gives)
-    const length = scope.registers(axes)
-    if (s.wide !== true && (first.loops.length === 0 || !later(s.gives))) continue
     const registers: Registers = {
       name: scope.unit.name(s.name),
       type: regType(scope.part.dtypeOf(s.gives)),
-      length,
+      length: scope.registers(axes),
     }
     declare(registers, out)
     arrays.set(s.gives, registers)
     scope.held.set(s.gives, { kind: 'registers', registers, layout: scope.layout, axes })
   }
-  const nest = (known: ReadonlyMap<ValueId, Ex>, to: Block): void => emitNest(scope, run, arrays, known, to)
-  if (seldom === undefined || arrays.has(seldom.id)) {
+  const nest = (known: ReadonlyMap<ValueId, Ex>, to: Block): void => emitLoopNest(scope, steps, arrays, known, emit, to)
+  if (seldom === undefined || holds === undefined) {
     nest(new Map(), out)
     return
   }
   const [body, otherwise]: [Block, Block] = [[], []]
   nest(new Map(), body)
   nest(new Map([[seldom.id, no]]), otherwise)
-  out.push({ k: 'if', cond: seldom.holds, body, otherwise: isIdle(otherwise) ? [] : otherwise })
+  out.push({ k: 'if', cond: holds, body, otherwise: isIdle(otherwise) ? [] : otherwise })
+}
+
+/** Whether this thread's indices include the one for which a condition holds. */
+function holdsHere(scope: Scope, { axis, index, number }: Seldom): Ex | undefined {
+  invariant(index.op.kind === 'index', 'an index that is none')
+  const { reps, vec } = scope.layout.axis(axis)
+  const target = new Point(scope, new Map()).read(number)
+  let holds: Ex | undefined
+  for (let r = 0; r < reps; r++) {
+    const at = new Point(scope, new Map([[axis, { rep: int(r), lane: int(0) }]])).expr(index.op.expr)
+    const here = lt(cast('u32', sub(target, at)), uint(vec))
+    holds = holds === undefined ? here : bin('||', holds, here)
+  }
+  return holds
 }
 
 /** Whether statements only name values. */
@@ -87,21 +60,22 @@ const isIdle = (stmts: readonly S[]): boolean =>
   stmts.every((s) => s.k === 'let' || ((s.k === 'for' || s.k === 'if') && bodiesOf(s).every(isIdle)))
 
 /** One nest with the code of all steps; `known`: values that are known beforehand. */
-function emitNest(
+function emitLoopNest(
   scope: Scope,
-  run: readonly Step[],
+  steps: readonly PointStep[],
   arrays: ReadonlyMap<ValueId, Registers>,
   known: ReadonlyMap<ValueId, Ex>,
+  emit: EmitStep,
   out: Block,
 ): void {
-  const loops = run[0]?.loops ?? []
+  const loops = steps[0]?.loops ?? []
   emitLoops(scope, loops, out, (lanes, body) => {
     const here = new Map(known)
     const point = new Point(scope, lanes, here)
-    for (const s of run) {
+    for (const s of steps) {
       if (s.gives !== undefined && known.has(s.gives)) continue
       const registers = s.gives === undefined ? undefined : arrays.get(s.gives)
-      const value = s.emit(point, body, registers)
+      const value = emit(s, point, body, registers)
       if (s.gives === undefined || s.wide === true) continue
       invariant(value !== undefined, `${s.name} gives no value`)
       const named = value.k === 'lit' || value.k === 'var' ? value : nameIt(scope, s, value, body)
@@ -115,7 +89,7 @@ function emitNest(
   })
 }
 
-function nameIt(scope: Scope, s: Step, value: Ex, body: Block): Ex {
+function nameIt(scope: Scope, s: PointStep, value: Ex, body: Block): Ex {
   const name = scope.unit.name(s.name)
   body.push({ k: 'let', name, value })
   return v(value.type, name)

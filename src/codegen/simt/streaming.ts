@@ -6,76 +6,22 @@
  * moments (moments.ts). Sums under way may stand in several accumulators (running.ts), which are rescaled alike; one of them moves for all.
  */
 
-import { foldAxes } from '../../kernel/folds.ts'
-import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { type Streamed, streamedSum } from '../../kernel/streams.ts'
-import { type Accumulator, combinerOf } from './accumulator.ts'
+import { invariant } from '../../diagnostics/errors.ts'
+import type { LetStmt } from '../../kernel/ir.ts'
+import { combinerOf } from '../../schedule/simt/folds.ts'
+import { againstOf, type StreamPlan } from '../../schedule/simt/streams.ts'
 import { scalarEx } from './arith.ts'
 import { add, type Block, bin, bitcast, type Ex, eq, int, lit, sub, v, when, yes } from './ir.ts'
-import { type Carried, type Counts, meanOf, moveMoments, openCounts, openMoments } from './moments.ts'
+import { meanOf, moveMoments, openCounts, openMoments } from './moments.ts'
+import type { Accumulator, Mean, OpenFollower, Stream } from './open.ts'
 import { Point } from './point.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from './registers.ts'
 import { allOf, wholeOf } from './running.ts'
 import type { Scope } from './scope.ts'
-import type { Token } from './steps.ts'
-
-/** How a sum may join the loop of its anchor. */
-export interface Streaming {
-  readonly streamed: Streamed
-  /** What it waits for there. */
-  readonly needs: readonly Token[]
-  /** Statements to compute there. */
-  readonly closure: readonly LetStmt[]
-}
-
-/** A sum with how it streams. */
-export interface Follower {
-  readonly acc: Accumulator
-  readonly streamed: Streamed
-}
 
 /** A sum that is rescaled by exp(rate (a - b)). */
-interface Rescaled extends Follower {
+interface Rescaled extends OpenFollower {
   readonly rate: number
-}
-
-/** A fold whose running result is an anchor, with the sums that are taken against it. */
-export interface Stream {
-  readonly anchor: Accumulator
-  /** The threads' anchors, finite or NaN, over the axes that the anchor's fold keeps. */
-  readonly running: Registers
-  readonly followers: readonly Follower[]
-  /** Beside an anchor that is a sum. */
-  readonly mean: Mean | undefined
-}
-
-/** What sums against a mean carry. */
-export interface Mean {
-  readonly counts: Counts
-  /** Chunks that were met. */
-  readonly chunks: Ex
-  readonly carried: readonly Carried[]
-}
-
-/**
- * How a sum's part in a loop over chunks may join that of its anchor, if it may; `closure`: statements along chunked axes that it
- * needs, `before`: what it waits for besides values.
- */
-export function streamingOf(
-  scope: Scope,
-  acc: Accumulator,
-  closure: readonly LetStmt[],
-  before: readonly Token[],
-): Streaming | undefined {
-  const { unit, part, isChunked } = scope
-  const sum = acc.let
-  const streamed = unit.mode === 'fast' ? streamedSum(sum, part.lets) : undefined
-  if (streamed === undefined || closure.some((l) => foldAxes(l).some(isChunked))) return undefined
-  const own = new Set([...closure.map((l) => l.id), ...streamed.through])
-  const all = [...part.lets.values()].filter((l) => own.has(l.id))
-  const reads = [sum, ...all].flatMap((l) => operandsOf(l.op))
-  const needs = reads.filter((id) => !own.has(id) && id !== streamed.against)
-  return { streamed, needs: [...needs, ...before], closure: all }
 }
 
 const eachKept = (scope: Scope, acc: Accumulator, out: Block, emit: (p: Point, body: Block) => void): void =>
@@ -92,7 +38,12 @@ function boundsOf({ values: { type } }: Accumulator): { readonly most: Ex; reado
 }
 
 /** The threads' anchors, at the identity of the anchor's fold but finite: what is far from every number rescales sums of nothing. */
-export function openStream(scope: Scope, anchor: Accumulator, followers: readonly Follower[], out: Block): Stream {
+export function openStream(scope: Scope, plan: StreamPlan, out: Block): Stream {
+  const open = (l: LetStmt): Accumulator => {
+    return scope.accumulator(l)
+  }
+  const anchor = open(plan.anchor)
+  const followers = plan.followers.map((f): OpenFollower => ({ acc: open(f.let), streamed: f.streamed }))
   const running: Registers = { ...anchor.values, name: scope.unit.name(`anchor_${anchor.let.id}`) }
   declare(running, out)
   const { most, least } = boundsOf(anchor)
@@ -102,11 +53,11 @@ export function openStream(scope: Scope, anchor: Accumulator, followers: readonl
   const carried = followers.flatMap(({ acc, streamed: { law } }) =>
     law.kind === 'polynomial' ? openMoments(scope, acc, law.moments, out) : [],
   )
-  if (combiner !== 'sum') return { anchor, running, followers, mean: undefined }
+  if (combiner !== 'sum') return { plan, anchor, running, followers, mean: undefined }
   const counts = openCounts(scope, anchor, out)
   const chunks = scope.unit.name('chunks')
   out.push({ k: 'var', name: chunks, type: 'i32', value: int(0) })
-  return { anchor, running, followers, mean: { counts, chunks: v('i32', chunks), carried } }
+  return { plan, anchor, running, followers, mean: { counts, chunks: v('i32', chunks), carried } }
 }
 
 /** What a sum against `from` is multiplied by to be one against `to`. */
@@ -123,7 +74,7 @@ function rescale(which: readonly Ex[], factor: Ex, out: Block): void {
 }
 
 /** All accumulators of a sum under way, at a point of what it keeps. */
-function underWay(p: Point, { acc }: Follower): Ex[] {
+function underWay(p: Point, { acc }: OpenFollower): Ex[] {
   const i = registerIndex(p.scope.layout, acc.kept, p.lanes)
   return acc.running === undefined ? [registerAt(acc.values, i)] : allOf(acc.running, i)
 }
@@ -164,7 +115,7 @@ export function moveAnchor(scope: Scope, stream: Stream, out: Block): void {
     out.push({ k: 'assign', to: chunks, value: add(chunks, int(1)) })
   }
   const { layout } = scope
-  for (const id of againstOf(stream))
+  for (const id of againstOf(stream.plan))
     scope.held.set(id, { kind: 'registers', registers: running, layout, axes: anchor.kept })
 }
 
@@ -203,11 +154,10 @@ function differ(a: Registers, b: Registers): Ex {
  */
 const isDoubled = ({ chunks }: Mean): Ex => eq(bin('&', chunks, sub(chunks, int(1))), int(0))
 
-/** What the terms of a stream's sums are taken against. */
-export const againstOf = ({ followers }: Stream): ValueId[] => [...new Set(followers.map((f) => f.streamed.against))]
-
 /** Ends a sum's part in its stream: against the value that its terms name. */
-export function closeStream(scope: Scope, stream: Stream, follower: Follower, out: Block): void {
+export function closeStream(scope: Scope, stream: Stream, acc: Accumulator, out: Block): void {
+  const follower = stream.followers.find((f) => f.acc === acc)
+  invariant(follower !== undefined, `%${acc.let.id} follows no anchor`)
   const { against } = follower.streamed
   const carried = stream.mean?.carried.find((c) => c.acc === follower.acc)
   const rescaled = rescaledOf(stream).find((f) => f.acc === follower.acc)

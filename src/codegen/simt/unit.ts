@@ -1,7 +1,8 @@
 /** What the code of one kernel shares while it is emitted: its dialect and machine, names, shared arrays, and what is loaded ahead. */
 import { invariant } from '../../diagnostics/errors.ts'
-import type { KernelParam, LetStmt, NumericsMode, TileOp, ValueId } from '../../kernel/ir.ts'
+import type { KernelParam, LetStmt, NumericsMode, ValueId } from '../../kernel/ir.ts'
 import type { Layout } from '../../schedule/simt/layout.ts'
+import type { LoadPlan } from '../../schedule/simt/loadPlan.ts'
 import type { NextProgram } from '../../schedule/simt/nextProgram.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { type Block, type Ex, type SharedArray, type Type, v } from './ir.ts'
@@ -18,25 +19,14 @@ export interface Dialect {
   readonly foldsConstants: boolean
   /** Its compiler takes multiples of a program's number to fit 32 bits, whatever is added to them (programNumber.ts). */
   readonly movesConstants: boolean
-  /** Its greatest and least floats say what they give of a NaN. */
-  readonly ordersNaN: boolean
   /** Parameters that the code does not touch are not bound. */
   readonly bindsTouched: boolean
   /** Whether it has conversions to half precision; else they are written out. */
   readonly convertsHalf: boolean
 }
 
-export type LoadStmt = LetStmt & { readonly op: Extract<TileOp, { kind: 'load' }> }
-
-/** A load whose groups of `n` elements along an axis a thread copies before they are needed (ahead.ts). */
-export interface LoadAhead {
-  readonly let: LoadStmt
-  readonly axis: string
-  readonly n: number
-  /** Words of a group, groups of a thread. */
-  readonly words: number
-  readonly groups: number
-  /** Where the copies are: by slot of the ring, group and thread. */
+/** A load whose groups of words a thread copies before they are needed, and where the copies are: by slot of the ring, group and thread. */
+export interface LoadAhead extends LoadPlan {
   readonly array: SharedArray
 }
 
@@ -54,7 +44,7 @@ export interface Ahead extends LoadsAhead {
 }
 
 /** A load whose words a thread has in registers, by group (pipeline.ts). */
-export interface WordsAhead extends Omit<LoadAhead, 'array'> {
+export interface WordsAhead extends LoadPlan {
   readonly registers: Registers
 }
 
@@ -69,24 +59,18 @@ export class Unit {
   readonly cluster: number
   /** Whether the kernel has loops: exchanges between blocks inside have no fixed number. */
   loops = false
-  /** Exchanges between the blocks so far, and between warps that share one of two sets of slots. */
+  /** Exchanges between the blocks so far. */
   exchanges = 0
-  blockExchanges = 0
   /** The number of the program. */
   program: Ex = v('i32', 'program')
-  /** Most bytes of shared memory. */
-  sharedBytes = Number.POSITIVE_INFINITY
   /** The program whose rows are asked for early. */
   next: NextProgram | undefined
-  /** Whether a parameter may share memory with another. */
-  readonly mayAlias: (param: string) => boolean
   /** Code that goes between the start of a product and the wait for it, by the product. */
   readonly meanwhile = new Map<ValueId, Block>()
   /** Stages of the current loop whose loads were copied ahead; the one that is computed now. */
   readonly aheads = new Map<ValueId, Ahead>()
   ahead: LoadsAhead | undefined
-  /** Whether loops may load ahead; loads of the current loop whose words were loaded one iteration early. */
-  loadsAhead = true
+  /** Loads of the current loop whose words were loaded one iteration early. */
   wordsAhead: ReadonlyMap<ValueId, WordsAhead> = new Map()
   private readonly names = new Set<string>()
 
@@ -96,11 +80,9 @@ export class Unit {
     mode: NumericsMode,
     params: readonly KernelParam[],
     reserved: Iterable<string>,
-    mayAlias: (param: string) => boolean = () => false,
     cluster = 1,
   ) {
     this.cluster = cluster
-    this.mayAlias = mayAlias
     this.dialect = dialect
     this.machine = machine
     this.mode = mode

@@ -1,6 +1,7 @@
 /** Schedules of threads as text: who runs a program, how its axes are spread, what happens in which order. */
 import type { AxisLayout } from './layout.ts'
 import type { Part } from './part.ts'
+import { printSequence } from './printSequence.ts'
 import type { PartSchedule, Scheduled } from './threadSchedule.ts'
 
 const times = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`
@@ -54,7 +55,8 @@ function printPart(part: Part, s: PartSchedule): string[] {
 export function printThreadSchedule({ schedule: s, parts }: Scheduled): string[] {
   const team = `${times(s.threads, 'thread')}${s.cluster > 1 ? ` in each of ${s.cluster} blocks of a cluster` : ''}`
   const rows = s.rows > 1 ? ` in ${s.rows} rows of the grid` : ''
-  const out = [`schedule of ${s.kernel}: ${times(s.programs, 'program')}${rows}, ${team} a program`]
+  const shared = s.sharedBytes === 0 ? '' : `, ${s.sharedBytes} B of shared memory a block`
+  const out = [`schedule of ${s.kernel}: ${times(s.programs, 'program')}${rows}, ${team} a program${shared}`]
   s.parts.forEach((p, i) => {
     const part = parts[i]
     if (part === undefined) return
@@ -63,6 +65,7 @@ export function printThreadSchedule({ schedule: s, parts }: Scheduled): string[]
         `  part ${i + 1} of ${s.parts.length}: ${times(p.programs, 'program')}${p.count > 1 ? ` of ${p.count} that are the same code` : ''}`,
       )
     out.push(...printPart(part, p))
+    out.push(...printSequence(part, p.layout, p.body).map((line) => `  ${line}`))
   })
   return out
 }

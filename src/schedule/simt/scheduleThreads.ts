@@ -6,10 +6,15 @@ import { inAdditions } from '../../target/prices.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { debug } from '../debug.ts'
 import { dtypesIn, statementSeconds } from '../price.ts'
+import type { Layout } from './layout.ts'
 import { separateLoops } from './loopAxes.ts'
 import { nextProgramOf } from './nextProgram.ts'
 import { Part } from './part.ts'
 import { mainLayout } from './partLayout.ts'
+import { type KnownRange, Place, type Setting } from './place.ts'
+import { itemsOf, type Sequence } from './sequence.ts'
+import { SharedMemory } from './sharedMemory.ts'
+import { planItems } from './statements.ts'
 import { type Team, teamOf } from './team.ts'
 import type { Form, PartSchedule, Scheduled, ScheduleFacts } from './threadSchedule.ts'
 import { unionOf } from './union.ts'
@@ -32,24 +37,36 @@ export function scheduleThreads(
   const team = teamOfAll(parts, programs, machine)
   const rows = Math.max(1, Math.ceil((programs * team.cluster) / (machine.maxBlocks + 1 - team.cluster)))
   const isAlone = groups.length === 1 && groups[0]?.count === 1
+  const shared = new SharedMemory()
+  const loadsAhead = form.loadsAhead !== false
+  const hasLoops = parts.some((p) => p.loops.length > 0)
+  const aliased = new Set(groups.flatMap((g) => [...g.aliased]))
+  const setting: Setting = {
+    machine,
+    mode: kernel.mode,
+    params,
+    mayAlias: (p) => aliased.has(p) || mayAlias(p),
+    cluster: team.cluster,
+    loadsAhead,
+    hasLoops,
+    shared,
+  }
   let first = 0
   const schedules = groups.map((g, i): PartSchedule => {
     const part = parts[i] ?? new Part(g.part, kernel.mode, params, machine)
     const layout = mainLayout(part, machine, team.threads * team.cluster)
     const next = isAlone ? nextProgramOf(part, layout, team, programs, machine) : undefined
-    const schedule = { ...g, first, layout, next }
+    const schedule = { ...g, first, layout, next, body: bodyOf(setting, part, layout) }
     first += g.programs
     return schedule
   })
-  const aliased = new Set(groups.flatMap((g) => [...g.aliased]))
-  const loadsAhead = form.loadsAhead !== false
   const schedule = {
     kernel: kernel.name,
     machine,
     ...team,
     programs,
     rows,
-    loadsAhead,
+    sharedBytes: shared.bytes,
     parts: schedules,
     table,
     tabled,
@@ -58,6 +75,14 @@ export function scheduleThreads(
   const scheduled = { kernel, parts, schedule }
   if (debug.verify) verifyThreadSchedule(scheduled)
   return scheduled
+}
+
+/** What the threads of a part do, in order. */
+function bodyOf(setting: Setting, part: Part, layout: Layout): Sequence {
+  const blocks = part.part.grid.filter((g) => Math.ceil(part.axis(g.axis).extent / g.block) > 1)
+  const ranges = new Map(blocks.map(({ axis }): [string, KnownRange] => [axis, { start: undefined, end: undefined }]))
+  const held = [...layout.axes.keys()].filter((a) => part.axis(a).role !== 'loop')
+  return planItems(new Place(setting, part, layout, { ranges }).openWhole(held), itemsOf(part.part.body), new Set())
 }
 
 /** A part with its recurrences as loops, statements weighed by their prices. */

@@ -8,6 +8,7 @@ import type { SimtMachine } from '../../target/simt.ts'
 import type { Layout } from './layout.ts'
 import type { NextProgram } from './nextProgram.ts'
 import type { Part } from './part.ts'
+import type { Sequence } from './sequence.ts'
 import type { Team } from './team.ts'
 import type { PartGroup, TableEntry } from './union.ts'
 
@@ -33,6 +34,8 @@ export interface PartSchedule extends PartGroup {
   readonly layout: Layout
   /** The program whose rows are asked for early. */
   readonly next: NextProgram | undefined
+  /** What its threads do, in order. */
+  readonly body: Sequence
 }
 
 export interface ThreadSchedule extends Team {
@@ -42,7 +45,8 @@ export interface ThreadSchedule extends Team {
   readonly programs: number
   /** Rows of the grid that hold them. */
   readonly rows: number
-  readonly loadsAhead: boolean
+  /** Shared memory of a block. */
+  readonly sharedBytes: number
   readonly parts: readonly PartSchedule[]
   /** Words of the table of pointers, and the parameters that stand in it alone. */
   readonly table: readonly TableEntry[]

@@ -1,14 +1,12 @@
 /** The laws of a schedule of threads. Throws an internal error naming the first that is broken. */
-import { invariant } from '../../diagnostics/errors.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { type Layout, type Nest, spanOf } from './layout.ts'
 import type { Part } from './part.ts'
 import type { Scheduled } from './threadSchedule.ts'
-
-type Check = (holds: boolean, what: string) => void
+import { type Check, checkOf, verifySequence } from './verifySequence.ts'
 
 export function verifyThreadSchedule({ schedule, parts }: Scheduled): void {
-  const check: Check = (holds, what) => invariant(holds, `the schedule of ${schedule.kernel}: ${what}`)
+  const check = checkOf(schedule.kernel)
   const { threads, cluster, machine } = schedule
   verifyTeam(threads, cluster, machine, check)
   let first = 0
@@ -19,6 +17,7 @@ export function verifyThreadSchedule({ schedule, parts }: Scheduled): void {
     check(s.first === first, `part ${i} begins at program ${s.first}, not ${first}`)
     first += s.programs
     verifyLayout(s.layout, nestsOf(part), threads * cluster, check)
+    verifySequence(part, s.layout, s.body, check, (own) => verifyLayout(own, [], threads * cluster, check))
   })
   check(first === schedule.programs, `its parts have ${first} programs, not ${schedule.programs}`)
 }

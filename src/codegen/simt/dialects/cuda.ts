@@ -1,11 +1,11 @@
 /** CUDA C++: prints thread code for NVRTC or nvcc, without headers. */
 import type { KernelParam } from '../../../kernel/ir.ts'
+import { placeShared } from '../../../schedule/simt/sharedMemory.ts'
 import type { DType } from '../../../types/dtype.ts'
 import type { ThreadCode } from '../code.ts'
 import type { VectorOp } from '../ir.ts'
 import { add, type Ex, int, mul, type S, type SharedArray, type Type, typeBytes } from '../ir.ts'
 import { quotient } from '../quotient.ts'
-import { placeShared } from '../shared.ts'
 import type { Dialect } from '../unit.ts'
 import { calledApart } from './apart.ts'
 import { cudaDependents } from './cudaDependents.ts'
@@ -18,7 +18,6 @@ export const cudaDialect: Dialect = {
   f64: true,
   foldsConstants: true,
   movesConstants: true,
-  ordersNaN: true,
   bindsTouched: false,
   convertsHalf: true,
 }

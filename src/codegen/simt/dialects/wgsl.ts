@@ -18,7 +18,6 @@ export const wgslDialect: Dialect = {
   f64: false,
   foldsConstants: false,
   movesConstants: false,
-  ordersNaN: false,
   bindsTouched: true,
   convertsHalf: false,
 }

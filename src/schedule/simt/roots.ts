@@ -1,17 +1,15 @@
 /**
  * Values of a statement list along axes that are cut into chunks. Such a value is not computed where it is defined but inside the
- * loop over chunks of whatever needs it: a fold over the axis, a store, a filling. Those are the roots (schedule.ts emits them).
+ * loop over chunks of whatever needs it: a fold over the axis, a store, a filling. Those are the roots (order.ts puts them in order).
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import type { Block } from './ir.ts'
-import type { Item } from './items.ts'
-import type { Schedule } from './schedule.ts'
-import type { Scope } from './scope.ts'
-import { makeStage } from './stage.ts'
-import type { Token } from './steps.ts'
-import { streamingOf } from './streaming.ts'
+import type { Order } from './order.ts'
+import type { Place } from './place.ts'
+import type { Item, Preparation, Token } from './sequence.ts'
+import { streamingOf } from './streams.ts'
+import { plainTile, tileArray } from './tiles.ts'
 
 /** Work whose points run over chunked axes. */
 export interface RootWork {
@@ -27,21 +25,23 @@ export interface RootWork {
 }
 
 export class Roots {
-  private readonly scope: Scope
-  private readonly schedule: Schedule
+  private readonly place: Place
+  private readonly order: Order
+  private readonly prepare: Preparation[]
   private readonly virtual = new Map<ValueId, LetStmt>()
 
-  constructor(scope: Scope, schedule: Schedule) {
-    this.scope = scope
-    this.schedule = schedule
+  constructor(place: Place, order: Order, prepare: Preparation[]) {
+    this.place = place
+    this.order = order
+    this.prepare = prepare
   }
 
   /** The axes among some that are cut into chunks whose loop is not open. */
   chunked(axes: Iterable<string>): string[] {
-    return this.scope.layout
+    return this.place.layout
       .spread(axes)
       .map((a) => a.name)
-      .filter(this.scope.isChunked)
+      .filter(this.place.isChunked)
   }
 
   isChunked(axes: Iterable<string>): boolean {
@@ -86,34 +86,33 @@ export class Roots {
     over.sort((a, b) => (rank(a) >= 0 && rank(b) >= 0 ? rank(a) - rank(b) : 0))
     const store = item.kind === 'stmt' && item.stmt.kind === 'store' ? item.stmt : undefined
     const isLate = store !== undefined && this.overwrites(store.param)
-    const streaming = item.kind === 'accumulate' ? streamingOf(this.scope, item.acc, closure, before) : undefined
+    const streaming = item.kind === 'accumulate' ? streamingOf(this.place, item.let, closure, before) : undefined
     const root = { item, over, needs: [...needs, ...before], closure, after, isStore, isLate }
-    this.schedule.roots.push(streaming === undefined ? root : { ...root, streaming })
+    this.order.roots.push(streaming === undefined ? root : { ...root, streaming })
   }
 
   /** Computes a value that varies along cut axes once, into shared memory. */
   private materialise(l: LetStmt): void {
-    const { scope, schedule } = this
-    const to = makeStage(scope, l)
-    const [free, filled] = [schedule.token(), schedule.token()]
-    const barrier = (out: Block): void => {
-      out.push({ k: 'barrier' })
-    }
-    schedule.block([], [free], 1, barrier)
-    const item: Item = { kind: 'fill', let: { ...l, op: { kind: 'stage', of: l.id } }, to }
-    const nest = scope.part.axesOf(l.id)
+    const { place, order } = this
+    const tile = plainTile(place, l)
+    place.shared.share(tileArray(tile))
+    this.prepare.push({ kind: 'tile', tile })
+    const [free, filled] = [order.token(), order.token()]
+    order.block([], [free], 1, () => ({ kind: 'barrier' }))
+    const item: Item = { kind: 'fill', tile, of: l.id }
+    const nest = place.part.axesOf(l.id)
     this.add({ item, nest, operands: [l.id], before: [free], after: [filled], isStore: false })
-    schedule.block([filled], [l.id], 0, (out) => {
-      barrier(out)
-      scope.held.set(l.id, to)
+    order.block([filled], [l.id], 0, () => {
+      place.holds(l.id, 'shared')
+      return { kind: 'filled', let: l }
     })
     this.virtual.delete(l.id)
   }
 
   /** Whether a parameter shares memory with one that is read. */
   private overwrites(param: string): boolean {
-    const { part, unit } = this.scope
-    if (unit.mayAlias(param)) return true
+    const { part, setting } = this.place
+    if (setting.mayAlias(param)) return true
     return [...part.lets.values()].some((l) => l.op.kind === 'load' && l.op.param === param)
   }
 }

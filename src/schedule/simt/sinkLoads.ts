@@ -7,22 +7,22 @@ import { axesOf as axesIn } from '../../index/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
 import { foldAxes, isFoldOrScan } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { storeValues } from '../../schedule/simt/facts.ts'
-import type { Part } from '../../schedule/simt/part.ts'
-import type { Scope } from './scope.ts'
+import { storeValues } from './facts.ts'
+import type { Part } from './part.ts'
+import type { Place } from './place.ts'
 
 /**
  * Folds that every use of a load's value needs besides; `list`: the values of the statement list that the load stands in. Only folds
  * over several warps count: others are soon done.
  */
 export function foldsBefore(
-  { part, layout, unit, isChunked }: Scope,
+  { part, layout, setting, isChunked }: Place,
   load: LetStmt,
   list: ReadonlySet<ValueId>,
 ): ValueId[] {
   if (load.op.kind !== 'load' || !isShared(part, load) || [...layout.axes.keys()].some(isChunked)) return []
   const waits = (l: LetStmt): boolean =>
-    list.has(l.id) && layout.bitsOf(foldAxes(l)).some((b) => b >= unit.machine.laneBits)
+    list.has(l.id) && layout.bitsOf(foldAxes(l)).some((b) => b >= setting.machine.laneBits)
   if (![...part.lets.values()].some(waits)) return []
   const needed = new Map<ValueId, ReadonlySet<ValueId>>()
   const foldsOf = (id: ValueId): ReadonlySet<ValueId> => {
