@@ -152,8 +152,8 @@ export function valuesToRecompute(
   const stored = new Set<Node>()
   const kernels = new Map<Node, ReadonlySet<Node>[]>()
   for (const g of singleGroups(plan)) {
+    for (const n of accessOf(g).writes) stored.add(n)
     if (g.kind !== 'kernel') continue
-    for (const o of g.outputs) stored.add(storageOf(o))
     for (const n of g.members) kernels.set(n, [...(kernels.get(n) ?? []), g.members])
   }
   const handed = (x: Node, to: Node): boolean => kernels.get(to)?.every((members) => members.has(x)) ?? false
