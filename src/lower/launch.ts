@@ -1,7 +1,7 @@
 /** What lowering makes of a planned group: one launch, its kernels and what their parameters are bound to. */
 import type { Node } from '../graph/node.ts'
 import type { Kernel } from '../kernel/ir.ts'
-import type { DType } from '../types/dtype.ts'
+import type { PartialResult } from '../plan/memory/partials.ts'
 
 /** What stands behind a kernel parameter: a node's buffer, or a partial result of the launch. */
 export type Binding =
@@ -13,14 +13,9 @@ export interface BoundKernel {
   readonly bindings: readonly Binding[]
 }
 
-export interface PartialBuffer {
-  readonly shape: readonly number[]
-  readonly dtype: DType
-}
-
 /** One grid launch with its stages. */
 export interface Launch {
   readonly main: BoundKernel
   readonly finishing: readonly BoundKernel[]
-  readonly partials: readonly PartialBuffer[]
+  readonly partials: readonly PartialResult[]
 }

@@ -5,6 +5,7 @@ import * as ix from '../index/expr.ts'
 import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt, StoreStmt, ValueId } from '../kernel/ir.ts'
 import type { Body, BodyStore } from '../plan/body.ts'
+import { partialsOf } from '../plan/memory/partials.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { mainStage, oneStage } from '../plan/stages.ts'
 import type { Machine } from '../target/machine.ts'
@@ -12,7 +13,7 @@ import { computeDType } from '../types/dtype.ts'
 import { elementPoints, mostLines, parallelGrid, reductionPoints } from './blocks.ts'
 import { lowerChunks } from './chunks.ts'
 import { axesUsed, kernelOf, zeroOf } from './kernelOf.ts'
-import type { Launch, PartialBuffer } from './launch.ts'
+import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
 import { rowLoop } from './rowLoop.ts'
 
@@ -64,7 +65,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
   const { stages } = roles
   const { split, late, again } = stages
   const { lets: early, stores: own } = mainStage(body, stages)
-  const partials: PartialBuffer[] = []
+  const partials = partialsOf(body, roles)
   const extra: StoreStmt[] = []
   const params = new Params()
   const finishParams = new Params()
@@ -77,37 +78,34 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
   const live = [...early]
   const replaced = new Map<ValueId, LetStmt[]>()
 
-  for (const id of split) {
+  for (const [index, id] of [...split].entries()) {
     const l = lets.get(id)
-    invariant(l?.op.kind === 'reduce', 'only reductions are split')
+    const made = partials[index]
+    invariant(l?.op.kind === 'reduce' && made !== undefined, 'only reductions are split')
     const { op } = l
-    const index = partials.length
+    const { shape, dtype } = made
     const param = `p${index}`
     const binding = { kind: 'partial', index } as const
     const keep = (axes: readonly string[]): Expr[] => axes.map((a) => ix.axis(a, extent(a)))
     if (splitBy === 'every-index') {
       const whole = [...op.axes, ...l.axes]
-      const shape = whole.map(extent)
       const arg = lets.get(op.arg)
       invariant(arg !== undefined, 'a reduction without operand')
-      partials.push({ shape, dtype: arg.dtype })
-      params.add(param, shape, arg.dtype, 'write', binding)
+      params.add(param, shape, dtype, 'write', binding)
       extra.push({ kind: 'store', param, index: keep(whole), mask: [], value: op.arg })
-      finishParams.add(param, shape, arg.dtype, 'read', binding)
+      finishParams.add(param, shape, dtype, 'read', binding)
       const load: LetStmt = {
         kind: 'let',
         id: next++,
-        dtype: arg.dtype,
+        dtype,
         axes: whole,
         op: { kind: 'load', param, index: keep(whole), mask: [], other: zeroOf(arg) },
       }
       replaced.set(id, [load, { ...l, op: { ...op, arg: load.id } }])
     } else {
       const { axis, block } = splitBy
-      const count = Math.ceil(extent(axis) / block)
-      const shape = [count, ...l.axes.map(extent)]
-      partials.push({ shape, dtype: l.dtype })
-      params.add(param, shape, l.dtype, 'write', binding)
+      const [count = 1] = shape
+      params.add(param, shape, dtype, 'write', binding)
       live.push(l)
       extra.push({
         kind: 'store',
@@ -116,7 +114,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
         mask: [],
         value: id,
       })
-      finishParams.add(param, shape, l.dtype, 'read', binding)
+      finishParams.add(param, shape, dtype, 'read', binding)
       const part = `${axis}_part`
       finishAxes.set(part, count)
       const axes = [part, ...l.axes]

@@ -1,15 +1,16 @@
 /** Lowering of a union: the parts of every kernel side by side in one, a tensor that several read bound once. */
 import type { Kernel, KernelParam, KernelPart, NumericsMode, Stmt } from '../kernel/ir.ts'
+import type { PartialResult } from '../plan/memory/partials.ts'
 import type { UnionGroup } from '../plan/plan.ts'
 import type { Machine } from '../target/machine.ts'
-import type { Binding, BoundKernel, Launch, PartialBuffer } from './launch.ts'
+import type { Binding, BoundKernel, Launch } from './launch.ts'
 import { lowerGroup } from './lowerGroup.ts'
 
 /** One launch of independent kernels: their main kernels are one, and so are their finishing stages. */
 export function lowerUnion(name: string, group: UnionGroup, target: Machine, mode: NumericsMode): Launch {
   const main = new Joined(name, mode)
   const finish = new Joined(`${name}_finish`, mode)
-  const partials: PartialBuffer[] = []
+  const partials: PartialResult[] = []
   for (const part of group.parts) {
     const launch = lowerGroup(name, part, target, mode)
     main.add(launch.main, partials.length)

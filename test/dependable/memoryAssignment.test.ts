@@ -6,17 +6,18 @@
  */
 import { describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
-import { compileGraph } from '../../src/compile/index.ts'
+import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import { memoryStep } from '../../src/compile/steps.ts'
+import * as c from '../../src/compose/index.ts'
 import { assignBuffers, type BufferNeed, type MemoryStep, peakBytes } from '../../src/plan/memory/assignment.ts'
 import { liveBytes } from '../../src/plan/memory/liveness.ts'
 import { placeBuffers } from '../../src/plan/memory/placement.ts'
-import type { Program, ProgramStep } from '../../src/runtime/program.ts'
+import type { ProgramStep } from '../../src/runtime/program.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
-import { at } from '../compile/support.ts'
-import { difference } from '../random/execute.ts'
+import { at, trace } from '../compile/support.ts'
+import { difference, smallBlocks } from '../random/execute.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
@@ -159,8 +160,11 @@ function effectsOf(s: ProgramStep): { readonly reads: readonly number[]; readonl
   }
 }
 
-/** Runs through a program as its arena is: each byte remembers whose it is. Gives the most bytes of values between launches alive at once. */
-function simulate(program: Program): number {
+/**
+ * Runs through a program as its arena is: each byte remembers whose it is. Gives the most bytes alive at once, partial results among them but
+ * for those beside matrix products.
+ */
+function simulate({ program, plan }: Compiled): number {
   const { buffers, steps } = program
   const offsets = new Map(
     buffers.flatMap(({ source }, b) => (source.kind === 'temp' ? [[b, source.offset] as const] : [])),
@@ -174,8 +178,14 @@ function simulate(program: Program): number {
   }
   const diesAt = (i: number, b: number): boolean => !effects.some((_, j) => j > i && touches(j, b))
   const launchesOf = (b: number): Set<string> => new Set(effects.flatMap((e, i) => (touches(i, b) ? [e.launch] : [])))
+  const products = new Set(
+    plan.groups.flatMap((g, i) => (g.kind === 'kernel' && g.roles.kind === 'matrix' ? [`launch ${i}`] : [])),
+  )
   // Partial results live within a launch.
-  const isPartial = (b: number): boolean => launchesOf(b).size === 1
+  const isLeftOut = (b: number): boolean => {
+    const [launch = '', ...others] = launchesOf(b)
+    return others.length === 0 && products.has(launch)
+  }
   const owner = new Int32Array(program.arenaBytes).fill(-1)
   const live = new Set<number>()
   /** Live bytes by launch: main kernel and finishing stages are one. */
@@ -211,7 +221,7 @@ function simulate(program: Program): number {
   })
   return [...alive].reduce((most, [launch, here]) => {
     const gone = written.get(launch)
-    const held = [...here].filter((b) => !isPartial(b) && gone?.has(b) !== true)
+    const held = [...here].filter((b) => !isLeftOut(b) && gone?.has(b) !== true)
     return Math.max(
       most,
       held.reduce((n, b) => n + bytes(b), 0),
@@ -220,16 +230,17 @@ function simulate(program: Program): number {
 }
 
 describe('programs', () => {
-  const small = { ...wasmTarget, launch: 0 }
-  const targets: readonly Machine[] = [wasmTarget, webgpuTarget(), small]
+  /** Cuts reductions of few elements. */
+  const cut: Machine = { ...smallBlocks, minPrograms: 200, elementBlock: 8 }
+  const targets: readonly Machine[] = [wasmTarget, webgpuTarget(), cut]
 
   test('500 random ones keep what lives apart, and their plans know their peaks', () => {
     let [holding, reusing] = [0, 0]
     for (let seed = 0; seed < 500; seed++) {
-      const { graph } = randomGraph(seed, seed % 2 === 0 ? {} : { operations: 24, dtypes: ['f32'] })
+      const { graph } = randomGraph(seed, seed % 2 === 0 ? {} : { operations: 24, dtypes: ['f32'], maxElements: 2000 })
       for (const fuse of seed % 5 === 0 ? [true, false] : [true]) {
         const made = compileGraph(graph, { mode: 'fast', target: at(targets, seed % 3), fuse })
-        const peak = simulate(made.program)
+        const peak = simulate(made)
         expect(liveBytes(made.graph, made.plan), `seed ${seed}`).toBe(peak)
         if (peak > 0) holding++
         if (made.report.memory.inPlace > 0) reusing++
@@ -246,6 +257,26 @@ describe('programs', () => {
     }
     expect(holding).toBeGreaterThan(200)
     expect(reusing).toBeGreaterThan(40)
+  })
+
+  test('partial results count while their launch runs', () => {
+    let cut = 0
+    for (let i = 0; i < 24; i++) {
+      const shape = [300 + 7 * i, 100 + 3 * i]
+      const graph = trace([{ shape }, { shape }], ([x, y]) => {
+        if (x === undefined || y === undefined) return []
+        const whole = c.sum(c.mul(c.exp(x), y))
+        const columns = c.max(c.add(x, whole), 0)
+        return i % 2 === 0 ? [columns, c.mul(y, whole)] : [c.sum(c.mul(c.sub(y, columns), x), 0)]
+      })
+      for (const target of [wasmTarget, webgpuTarget()]) {
+        const made = compileGraph(graph, { mode: 'fast', target })
+        const peak = simulate(made)
+        expect(liveBytes(made.graph, made.plan), `shape ${shape}`).toBe(peak)
+        cut += made.program.steps.filter((s) => s.kind === 'kernel' && s.stage === 'finishing').length
+      }
+    }
+    expect(cut).toBeGreaterThan(20)
   })
 
   test('that may overwrite all their inputs keep their results', () => {

@@ -6,11 +6,14 @@
 import type { Node } from '../../graph/node.ts'
 import type { PlannedGroup, SingleGroup } from '../plan.ts'
 import { storageOf } from '../region.ts'
+import { type PartialResult, partialsOf } from './partials.ts'
 import { isEffect, type Reads, readsOfBoundary } from './reads.ts'
 
 export interface AccessSummary extends Reads {
   /** Buffers that are filled. */
   readonly writes: readonly Node[]
+  /** Buffers of its own that live while it runs (of matrix products the lowering alone knows them). */
+  readonly partials: readonly PartialResult[]
 }
 
 const known = new WeakMap<SingleGroup, AccessSummary>()
@@ -26,15 +29,15 @@ function summarise(g: SingleGroup): AccessSummary {
           buffers.add(storageOf(node))
           if (isEffect(node)) follows.add(node)
         }
-      return { buffers, follows, writes: g.outputs }
+      return { buffers, follows, writes: g.outputs, partials: partialsOf(g.body, g.roles) }
     }
     case 'region':
-      return { ...readsOfBoundary(g.node), writes: g.results }
+      return { ...readsOfBoundary(g.node), writes: g.results, partials: [] }
     case 'effect':
-      return { ...readsOfBoundary(g.node), writes: [] }
+      return { ...readsOfBoundary(g.node), writes: [], partials: [] }
     case 'opaque':
     case 'scatter':
-      return { ...readsOfBoundary(g.node), writes: [g.node] }
+      return { ...readsOfBoundary(g.node), writes: [g.node], partials: [] }
   }
 }
 

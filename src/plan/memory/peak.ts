@@ -5,16 +5,19 @@ import { accessOf } from './access.ts'
 import { assignBuffers, type BufferAssignment, type BufferNeed, type MemoryStep, peakBytes } from './assignment.ts'
 import type { BufferReuse } from './bindings.ts'
 import { mayWriteOver } from './overwrites.ts'
+import { partialBytes } from './partials.ts'
 
 /** What a group does to the intermediates. */
 interface Touched {
   readonly group: SingleGroup
   readonly reads: readonly number[]
   readonly writes: readonly number[]
+  readonly partials: readonly number[]
 }
 
 export class PlanMemory {
-  private readonly nodes: Node[] = []
+  /** By number; partial results have none. */
+  private readonly nodes: (Node | undefined)[] = []
   private readonly needs: BufferNeed[] = []
   private readonly touched: ReadonlyMap<number, Touched>
   private readonly decided: ReadonlyMap<number, number>
@@ -27,18 +30,20 @@ export class PlanMemory {
     reuse: BufferReuse,
   ) {
     const numbers = new Map<Node, number>()
+    const add = (node: Node | undefined, size: number): number => {
+      this.nodes.push(node)
+      return this.needs.push({ bytes: size, kind: 'intermediate' }) - 1
+    }
     for (const g of groups.values())
       for (const n of accessOf(g).writes) {
-        if (results.has(n) || numbers.has(n)) continue
-        numbers.set(n, this.nodes.length)
-        this.nodes.push(n)
-        this.needs.push({ bytes: bytes(n), kind: 'intermediate' })
+        if (!results.has(n) && !numbers.has(n)) numbers.set(n, add(n, bytes(n)))
       }
     const known = (nodes: Iterable<Node>): number[] => [...nodes].flatMap((n) => numbers.get(n) ?? [])
     this.touched = new Map(
       [...groups].map(([id, group]) => {
-        const { buffers, writes } = accessOf(group)
-        return [id, { group, reads: known(buffers), writes: known(writes) }]
+        const { buffers, writes, partials } = accessOf(group)
+        const own = partials.map((p) => add(undefined, partialBytes(p)))
+        return [id, { group, reads: known(buffers), writes: known(writes), partials: own }]
       }),
     )
     this.decided = new Map(
@@ -61,7 +66,7 @@ export class PlanMemory {
   }
 
   private stepOf(parts: readonly Touched[]): MemoryStep {
-    const touches = parts.flatMap((t) => [...t.reads, ...t.writes])
+    const touches = parts.flatMap((t) => [...t.reads, ...t.writes, ...t.partials])
     const [only, another] = parts
     if (another === undefined) return { touches, donorFor: (write, isFree) => this.donorIn(only, write, isFree) }
     let parted: { readonly writer: Map<number, Touched>; readonly readers: Map<number, number> } | undefined
