@@ -122,7 +122,7 @@ export interface FusionPlan {
   readonly work: PlanningWork
 }
 
-/** The nodes a group puts into memory. */
+/** The nodes a group puts into memory: each names a buffer. */
 export function storedBy(group: PlannedGroup): readonly Node[] {
   switch (group.kind) {
     case 'kernel':
@@ -131,8 +131,11 @@ export function storedBy(group: PlannedGroup): readonly Node[] {
       return group.parts.flatMap((g) => g.outputs)
     case 'effect':
       return []
-    default:
-      return [group.node, ...group.results]
+    case 'region':
+      return group.results
+    case 'opaque':
+    case 'scatter':
+      return [group.node]
   }
 }
 

@@ -4,7 +4,7 @@
  */
 
 import type { Node } from '../../graph/node.ts'
-import type { PlannedGroup, SingleGroup } from '../plan.ts'
+import { type SingleGroup, storedBy } from '../plan.ts'
 import { storageOf } from '../region.ts'
 import { type PartialResult, partialsOf } from './partials.ts'
 import { isEffect, type Reads, readsOfBoundary } from './reads.ts'
@@ -19,26 +19,17 @@ export interface AccessSummary extends Reads {
 const known = new WeakMap<SingleGroup, AccessSummary>()
 
 function summarise(g: SingleGroup): AccessSummary {
-  switch (g.kind) {
-    case 'kernel': {
-      // What it computes itself it does not read, though another may store it.
-      const buffers = new Set<Node>()
-      const follows = new Set<Node>()
-      for (const { loads } of g.segments)
-        for (const { node } of loads.values()) {
-          buffers.add(storageOf(node))
-          if (isEffect(node)) follows.add(node)
-        }
-      return { buffers, follows, writes: g.outputs, partials: partialsOf(g.body, g.roles) }
+  const writes = storedBy(g)
+  if (g.kind !== 'kernel') return { ...readsOfBoundary(g.node), writes, partials: [] }
+  // What it computes itself it does not read, though another may store it.
+  const buffers = new Set<Node>()
+  const follows = new Set<Node>()
+  for (const { loads } of g.segments)
+    for (const { node } of loads.values()) {
+      buffers.add(storageOf(node))
+      if (isEffect(node)) follows.add(node)
     }
-    case 'region':
-      return { ...readsOfBoundary(g.node), writes: g.results, partials: [] }
-    case 'effect':
-      return { ...readsOfBoundary(g.node), writes: [], partials: [] }
-    case 'opaque':
-    case 'scatter':
-      return { ...readsOfBoundary(g.node), writes: [g.node], partials: [] }
-  }
+  return { buffers, follows, writes, partials: partialsOf(g.body, g.roles) }
 }
 
 /** What a group reads, writes and follows. */
@@ -49,7 +40,3 @@ export function accessOf(g: SingleGroup): AccessSummary {
   known.set(g, made)
   return made
 }
-
-/** The same of groups that may be launched as one, a summary for each of them. */
-export const accessesOf = (g: PlannedGroup): AccessSummary[] =>
-  g.kind === 'union' ? g.parts.map(accessOf) : [accessOf(g)]
