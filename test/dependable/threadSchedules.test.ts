@@ -49,7 +49,7 @@ describe('as text', () => {
           over c (4 repeats): take x from registers; registers keep x_0
           over c (4 repeats x 4 side by side): fold max %1
           move sums to the anchor so far (%1)
-          over c (4 repeats x 4 side by side): sub, exp, fold sum %4
+          over c (4 repeats x 4 side by side): sub, exp (coarse, NaN comes another way), fold sum %4
         end %1: exchange %1 through shared memory (256 parts)
         end %4: exchange %4 through shared memory (256 parts)
         walk over 16 chunks of c, the last first; loads x a chunk early into registers

@@ -25,6 +25,7 @@ import { multiplyTiles } from './multiply.ts'
 import { fillVectors, multiplyVectors } from './multiplyVectors.ts'
 import { readWords } from './pipeline.ts'
 import { Point } from './point.ts'
+import { inForm } from './precision.ts'
 import { randomGroups } from './random.ts'
 import type { Lanes, Registers } from './registers.ts'
 import { lowerScan } from './scan.ts'
@@ -154,7 +155,7 @@ function emitStep({ work }: PointStep, p: Point, out: Block, to: Registers | und
   const { part } = scope
   switch (work.kind) {
     case 'value':
-      return p.pointwise(work.let)
+      return work.form === undefined ? p.pointwise(work.let) : inForm(p, work.let, work.form)
     case 'load':
       return emitLoad(work, p, out, to)
     case 'random':
@@ -175,18 +176,18 @@ function emitStep({ work }: PointStep, p: Point, out: Block, to: Registers | und
       return undefined
     }
     case 'store': {
-      const { store: s, group, merges } = work
+      const { store: s, group, merges, isCoarse } = work
       const axes = part.storeAxes(s)
       const { combiner } = s
       const { dtype } = scope.unit.param(s.param)
-      if (group !== undefined) storeGroups(p, s, axes, group, out)
+      if (group !== undefined) storeGroups(p, s, axes, group, isCoarse, out)
       else if (!merges || combiner === undefined) storeOne(p, s, axes, true, out)
       else storeMerged(p, s, axes, (old, x) => roundTo(dtype, mergeEx(combiner, dtype, old, x)), out)
       return undefined
     }
     case 'interleave': {
       const [first] = work.stores
-      if (first !== undefined) storeInterleaved(p, work.stores, part.storeAxes(first), work.strided, out)
+      if (first !== undefined) storeInterleaved(p, work.stores, part.storeAxes(first), work.strided, work.coarse, out)
       return undefined
     }
     case 'fill':

@@ -12,7 +12,6 @@ import { castEx, constant } from './arith.ts'
 import { elementAt, fieldBits, fromField, replaceBits, shiftOf, takeFields, takeFieldsOf, wordType } from './fields.ts'
 import { and, type Block, bin, call, type Ex, int, isYes, lit, lt, regType, uint, v, when, yes } from './ir.ts'
 import type { Point } from './point.ts'
-import { usesIn } from './precision.ts'
 import { prefetchNext } from './prefetchNext.ts'
 import type { Registers } from './registers.ts'
 import { behindLoads, insideAlong, type Scope } from './scope.ts'
@@ -174,17 +173,11 @@ const isPacked = ({ part, unit }: Scope, s: StoreStmt): boolean =>
  * The function that packs two values of a store into a word. Where the values are coarse, in which of two directions ties of their
  * rounding go says nothing: a dialect without conversions leaves them where that is the least work.
  */
-export function packingOf(scope: Scope, s: StoreStmt): string {
-  const { part, unit, phase } = scope
+export function packingOf(scope: Scope, s: StoreStmt, isCoarse: boolean): string {
+  const { unit } = scope
   const { dtype } = unit.param(s.param)
   if (isPacked(scope, s)) return 'high_halves'
-  const isCoarse =
-    dtype === 'bf16' &&
-    !unit.dialect.convertsHalf &&
-    unit.mode === 'fast' &&
-    s.combiner === undefined &&
-    usesIn(part, phase).isCoarse(s.value)
-  return isCoarse ? 'bf16_coarse_pair' : `${dtype}_pair`
+  return isCoarse && dtype === 'bf16' && !unit.dialect.convertsHalf ? 'bf16_coarse_pair' : `${dtype}_pair`
 }
 
 export function storeOne(point: Point, s: StoreStmt, axes: readonly string[], once: boolean, out: Block): void {
@@ -210,7 +203,14 @@ export function storeMerged(
   out.push({ k: 'if', cond: and(scope.owner(axes), allowed(point, s, axes)), body: body, otherwise: [] })
 }
 
-export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[], group: Group, out: Block): void {
+export function storeGroups(
+  point: Point,
+  s: StoreStmt,
+  axes: readonly string[],
+  group: Group,
+  isCoarse: boolean,
+  out: Block,
+): void {
   const { scope } = point
   const p = scope.unit.param(s.param)
   const flat = flatIndex(s.index, p.shape)
@@ -223,7 +223,7 @@ export function storeGroups(point: Point, s: StoreStmt, axes: readonly string[],
       flat,
       stored.map(({ x }) => x),
       body,
-      packingOf(scope, s),
+      packingOf(scope, s, isCoarse),
     )
     const rest = and(scope.owner(axes), allowed(at, s, axes, group.axis))
     const first = insideAlong(scope, group.axis, at.lanes)

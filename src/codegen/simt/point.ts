@@ -5,11 +5,8 @@ import type { Predicate } from '../../index/predicate.ts'
 import { atomRange, indexType, splitSum, typeOfExpr } from '../../kernel/indexType.ts'
 import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { elementsPerCall, isRandomDType, type RandomDType } from '../../scalar/threefry.ts'
-import { isPositiveNormal } from '../../schedule/simt/ranges.ts'
 import { constant, scalarEx } from './arith.ts'
 import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Type, uint } from './ir.ts'
-import { oddForm } from './odd.ts'
-import { coarseForm } from './precision.ts'
 import { type Lanes, type Registers, registerAt, registerIndex, withLane, withRepeat } from './registers.ts'
 import { coordinate, type Held, type Scope, sharedIndex } from './scope.ts'
 
@@ -58,12 +55,6 @@ export class Point {
     const held = this.scope.held.get(id)
     invariant(held !== undefined, `%${id} is not held`)
     return this.readHeld(held)
-  }
-
-  /** Whether a value can be read here. */
-  holds(id: ValueId): boolean {
-    const h = this.here.has(id) || this.scope.held.get(id)
-    return h === true || (h !== undefined && (h.kind !== 'registers' || this.isUnderLayout(h)))
   }
 
   private isUnderLayout(h: Extract<Held, { kind: 'registers' }>): boolean {
@@ -224,10 +215,6 @@ export class Point {
           const x = this.read(data)
           if (x.type === 'f32') return x
         }
-        const coarse = oddForm(this, l) ?? coarseForm(this, l)
-        if (coarse !== undefined) return coarse
-        if (op.op === 'log' && isPositiveNormal(this.scope.part, data))
-          return call('f32', 'f32_log_normal', this.read(data))
         return scalarEx(
           op.op,
           this.scope.part.dtypeOf(data),

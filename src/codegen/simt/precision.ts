@@ -1,38 +1,20 @@
 /**
- * Precision that the uses of a value ask for. In `fast` mode a function whose result is only added to constants of magnitude at
- * least 1, and of which nothing but half precision leaves the kernel, is asked for absolute accuracy alone: it is computed to
- * `coarseError` of src/scalar/bounds.ts. One whose relative error stays what it is until it is rounded to half precision is
- * computed to `coarseRelativeError` (docs/numerics.md, "Error bounds").
+ * Values computed to what their uses ask for (src/schedule/simt/precision.ts, oddFunctions.ts): coarse forms of functions, and what becomes of
+ * products with odd ones.
  */
-import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
-import { isModerate } from '../../scalar/moderate.ts'
-import { combinerOp, isArgCombiner, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
-import { isExactIn } from '../../schedule/simt/exact.ts'
-import type { Part } from '../../schedule/simt/part.ts'
-import type { Phase } from '../../schedule/simt/place.ts'
-import { isNonnegative } from '../../schedule/simt/ranges.ts'
-import { isFloat } from '../../types/dtype.ts'
-import { bin, call, type Ex, lit, regType } from './ir.ts'
+import type { LetStmt } from '../../kernel/ir.ts'
+import type { ValueForm } from '../../schedule/simt/oddFunctions.ts'
+import type { CoarseAt, CoarseForm } from '../../schedule/simt/precision.ts'
+import { bin, call, type Ex, lit, neg } from './ir.ts'
+import type { Point } from './point.ts'
 
 /** erf(x) = sign(x) (1 - 2^(|x| p(|x|))): coefficients of p, the lowest first, by least absolute error of the result (6.0e-7). */
 const erfExponent = [
   -1.6278890371322632, -0.9185094237327576, -0.1486654281616211, 0.029589857906103134, -0.002944102045148611,
 ] as const
 
-/** Errors that stay below their bounds. */
-type ErrorKind = 'absolute' | 'relative'
-
-/** The coarse form of a function. */
-interface Coarse {
-  /** The errors that it keeps below their bounds. */
-  readonly keeps: readonly ErrorKind[]
-  /** The function of `scale` times an operand. */
-  readonly form: Form
-  /** 1 - f(scale |x|) of an odd function: of its sign, nothing is left. */
-  readonly rest?: Form
-}
-
-type Form = (x: Ex, scale: number, guard: 'coarse' | 'unguarded') => Ex
+/** The function of `scale` times an operand. */
+type Form = (x: Ex, scale: number, guard: CoarseAt['guard']) => Ex
 
 const f32 = (x: number): Ex => lit('f32', Math.fround(x))
 
@@ -56,296 +38,32 @@ const ofMagnitude =
 
 const erfNumbers = (scale: number): readonly number[] => erfExponent.map((c, i) => c * scale ** (i + 1))
 
-/**
- * Coarse forms, the cheapest first. `_coarse` functions pass NaN on; `_unguarded` ones need not, and serve where a NaN operand
- * reaches all results on other ways.
- */
-const coarse: Readonly<Partial<Record<ScalarOp, readonly Coarse[]>>> = {
-  erf: [
-    {
-      keeps: ['absolute'],
-      form: scaledCall('erf', erfNumbers),
-      rest: ofMagnitude(scaledCall('erf_rest', erfNumbers)),
-    },
-  ],
-  exp: [{ keeps: ['relative'], form: scaledCall('exp', (s) => [s * Math.LOG2E]) }],
-  sigmoid: [{ keeps: ['absolute', 'relative'], form: scaledCall('sigmoid', (s) => [-s * Math.LOG2E]) }],
-  tanh: [
-    { keeps: ['absolute'], form: scaledCall('tanh', (s) => [2 * s * Math.LOG2E]) },
-    { keeps: ['absolute', 'relative'], form: plainCall('tanh_near') },
-  ],
-  expm1: [{ keeps: ['relative'], form: plainCall('expm1_coarse') }],
-  log: [{ keeps: ['relative'], form: plainCall('log_coarse') }],
-  log1p: [{ keeps: ['relative'], form: plainCall('log1p_coarse') }],
+const forms: Readonly<Record<CoarseForm, Form>> = {
+  erf: scaledCall('erf', erfNumbers),
+  erf_rest: ofMagnitude(scaledCall('erf_rest', erfNumbers)),
+  exp: scaledCall('exp', (s) => [s * Math.LOG2E]),
+  sigmoid: scaledCall('sigmoid', (s) => [-s * Math.LOG2E]),
+  tanh: scaledCall('tanh', (s) => [2 * s * Math.LOG2E]),
+  tanh_near: plainCall('tanh_near'),
+  expm1: plainCall('expm1_coarse'),
+  log: plainCall('log_coarse'),
+  log1p: plainCall('log1p_coarse'),
 }
 
-/** Continuous operations that errors pass as they are, or grow by a factor that the operands show. */
-const isTame = (op: ScalarOp): boolean => {
-  const { cost, discontinuous } = scalarInfo(op)
-  return discontinuous !== true && cost !== 'special'
-}
+const one = lit('f32', 1)
 
-/** `by` times another value. */
-interface Multiple {
-  readonly of: ValueId
-  readonly by: number
-}
-
-/** How the values of a part are used: those that a loop over chunks computes for itself, by what it does alone. */
-class Uses {
-  private readonly part: Part
-  private readonly phase: Phase | undefined
-  private readonly users = new Map<ValueId, LetStmt[]>()
-  private readonly half = new Map<ValueId, boolean>()
-  private readonly relative = new Map<ValueId, boolean>()
-  private readonly coarse = new Map<ValueId, boolean>()
-
-  constructor(part: Part, phase: Phase | undefined) {
-    this.part = part
-    this.phase = phase
-    for (const l of part.lets.values())
-      for (const id of new Set(operandsOf(l.op))) {
-        if (phase?.values.has(id) === true && !phase.values.has(l.id) && !phase.folds.has(l.id)) continue
-        const have = this.users.get(id)
-        if (have === undefined) this.users.set(id, [l])
-        else have.push(l)
-      }
+/** An operation in the form that is scheduled for it. */
+export function inForm(p: Point, l: LetStmt, form: ValueForm): Ex {
+  switch (form.kind) {
+    case 'coarse':
+      return forms[form.form](p.read(form.of), form.by, form.guard)
+    case 'oddSum':
+      return form.isSame ? bin('-', p.read(form.rest), one) : bin('-', one, p.read(form.rest))
+    case 'oddProduct': {
+      const x = p.read(form.factor)
+      return call('f32', 'f32_fma', neg(call('f32', 'f32_abs', x)), p.read(form.sum), form.isNegative ? neg(x) : x)
+    }
+    case 'normalLog':
+      return call('f32', 'f32_log_normal', p.read(l.op.kind === 'scalar' ? (l.op.args[0] ?? l.id) : l.id))
   }
-
-  private usersOf(id: ValueId): readonly LetStmt[] {
-    return this.users.get(id) ?? []
-  }
-
-  /** The stores of a value. */
-  private storesOf(id: ValueId): readonly StoreStmt[] {
-    const { part, phase } = this
-    return part.stores.filter((s) => s.value === id && (phase?.values.has(id) !== true || phase.stores.has(s)))
-  }
-
-  /** What alone uses a value, if that is one operation. */
-  onlyUser(id: ValueId): LetStmt | undefined {
-    const [user, ...more] = this.usersOf(id)
-    return more.length > 0 || this.isCarried(id) || this.storesOf(id).length > 0 ? undefined : user
-  }
-
-  private isCarried(id: ValueId): boolean {
-    return this.part.loops.some((x) => x.carries.some((c) => c.init === id || c.next === id))
-  }
-
-  /** Whether arithmetic leads from a value to half precision on every way. */
-  private endsInHalf(id: ValueId): boolean {
-    const known = this.half.get(id)
-    if (known !== undefined) return known
-    const ends =
-      this.isHalf(id) ||
-      (this.leavesAsHalf(id) &&
-        this.usersOf(id).every(
-          (l) => l.op.kind === 'scalar' && (l.op.op === 'cast' || isTame(l.op.op)) && this.endsInHalf(l.id),
-        ))
-    this.half.set(id, ends)
-    return ends
-  }
-
-  private isHalf(id: ValueId): boolean {
-    const dtype = this.part.dtypeOf(id)
-    return dtype === 'f16' || dtype === 'bf16'
-  }
-
-  /** Whether an f32 value leaves the part as half precision, if it does. */
-  private leavesAsHalf(id: ValueId): boolean {
-    const { part } = this
-    return (
-      part.dtypeOf(id) === 'f32' &&
-      !this.isCarried(id) &&
-      this.storesOf(id).every((s) => {
-        const to = part.params.get(s.param)?.dtype
-        return to === 'f16' || to === 'bf16'
-      })
-    )
-  }
-
-  /** Whether a relative error of a value stays one on every way to half precision. */
-  isRelative(id: ValueId): boolean {
-    const known = this.relative.get(id)
-    if (known !== undefined) return known
-    const stays =
-      this.isHalf(id) ||
-      (this.leavesAsHalf(id) && this.usersOf(id).every((l) => this.keepsRelative(l) && this.isRelative(l.id)))
-    this.relative.set(id, stays)
-    return stays
-  }
-
-  private keepsRelative({ op }: LetStmt): boolean {
-    if (op.kind === 'reduce')
-      return (
-        op.combiner === 'max' || op.combiner === 'min' || (op.combiner === 'sum' && isNonnegative(this.part, op.arg))
-      )
-    if (op.kind !== 'scalar') return false
-    if (op.op === combinerOp.sum && op.args.every((a) => isNonnegative(this.part, a))) return true
-    // Where the sum is small against the constant, errors are small against the constant.
-    if (op.op === 'add' || op.op === 'sub') return op.args.some((a) => this.isChoice(a))
-    return op.op === 'cast' || scalarInfo(op.op).proportional === true
-  }
-
-  /** Whether the uses of a value take results with these errors. */
-  allows(id: ValueId, errors: readonly ErrorKind[]): boolean {
-    const relative = errors.includes('relative')
-    const absolute = errors.includes('absolute')
-    if (this.isHalf(id)) return relative
-    if (!this.leavesAsHalf(id) || (!relative && this.storesOf(id).length > 0)) return false
-    return this.usersOf(id).every(
-      (l) =>
-        (relative && this.isStreamedTerm(l, id)) ||
-        (relative && this.keepsRelative(l) && this.isRelative(l.id)) ||
-        (absolute && this.isSumWithConstant(l, id) && this.endsInHalf(l.id)),
-    )
-  }
-
-  /**
-   * Whether a fold is a streaming sum of exponentials against their greatest: the terms that count are near 1, so that errors
-   * which grow with the exponent stay small (docs/numerics.md).
-   */
-  private isStreamedTerm(l: LetStmt, id: ValueId): boolean {
-    return this.phase?.streams.has(l.id) === true && l.op.kind === 'reduce' && l.op.arg === id
-  }
-
-  /** Whether NaN in `root` reaches everything that a function's value goes to on other ways. */
-  isCovered(id: ValueId, root: ValueId, seen = new Set<ValueId>()): boolean {
-    if (seen.has(id)) return true
-    seen.add(id)
-    if (this.isCarried(id) || this.storesOf(id).length > 0) return false
-    return this.usersOf(id).every((l) => {
-      const args = this.passedOn(l)
-      // NaN in a term is NaN in its anchor, which rescales the sum.
-      return (
-        this.isStreamedTerm(l, id) ||
-        args.some((a) => this.isFrom(a, root)) ||
-        (args.length > 0 && this.isCovered(l.id, root, seen))
-      )
-    })
-  }
-
-  /** Operands whose NaN arithmetic passes on: no function, for its coarse form may count on another one's. */
-  private passedOn({ op, dtype }: LetStmt): readonly ValueId[] {
-    if (op.kind !== 'scalar' || regType(dtype) !== 'f32') return []
-    const isCleared = op.args.some((a) => this.constantOf(a) === 0)
-    return scalarInfo(op.op).passesNaN === true && !isCleared ? op.args : []
-  }
-
-  /** The same of a value that stands before this loop over chunks: folds and functions of one operand have passed NaN on too. */
-  private passedBefore(l: LetStmt): readonly ValueId[] {
-    const { op } = l
-    if (op.kind === 'reduce') return isArgCombiner(op.combiner) ? [] : [op.arg]
-    if (op.kind === 'scalar' && op.args.length === 1 && scalarInfo(op.op).cost === 'special') return op.args
-    return this.passedOn(l)
-  }
-
-  /** Whether NaN in `root` has reached a value; `before`: the value as it was before this loop over chunks. */
-  private isFrom(id: ValueId, root: ValueId, before = false, seen = new Set<ValueId>()): boolean {
-    if (id === root) return true
-    const l = seen.has(id) ? undefined : this.part.lets.get(id)
-    seen.add(id)
-    if (l === undefined) return false
-    const { phase } = this
-    const stands = before || (phase !== undefined && !phase.values.has(id) && !phase.folds.has(id))
-    const from = stands ? this.passedBefore(l) : this.passedOn(l)
-    return from.some((a) => this.isFrom(a, root, stands, seen))
-  }
-
-  private isSumWithConstant(l: LetStmt, id: ValueId): boolean {
-    if (l.op.kind !== 'scalar' || (l.op.op !== 'add' && l.op.op !== 'sub')) return false
-    const others = l.op.args.filter((a) => a !== id)
-    const [other] = others
-    return others.length === 1 && other !== undefined && Math.abs(this.constantOf(other) ?? 0) >= 1
-  }
-
-  /** Whether a value is one of two constants, one of them zero. */
-  private isChoice(id: ValueId): boolean {
-    const op = this.part.lets.get(id)?.op
-    if (op?.kind !== 'scalar' || op.op !== 'select') return false
-    const [, a, b] = op.args.map((x) => this.constantOf(x))
-    return a !== undefined && b !== undefined && (a === 0 || b === 0)
-  }
-
-  /** Whether the coarse form of a function leads to a value wherever it has more digits than bf16. */
-  isCoarse(id: ValueId): boolean {
-    const answer = this.coarse.get(id)
-    if (answer !== undefined) return answer
-    const l = this.part.lets.get(id)
-    if (l?.op.kind !== 'scalar' || !isFloat(l.dtype)) return false
-    const { op, args } = l.op
-    const data = op === 'select' ? args.slice(1) : args
-    const is =
-      coarseOf(l, this) !== undefined ||
-      ((op === 'cast' || isTame(op)) &&
-        data.some((a) => this.isCoarse(a)) &&
-        (scalarInfo(op).chooses !== true || data.every((a) => this.isCoarse(a) || isExactIn(this.part, a, 'bf16'))))
-    this.coarse.set(id, is)
-    return is
-  }
-
-  constantOf(id: ValueId): number | undefined {
-    const op = this.part.lets.get(id)?.op
-    return op?.kind === 'const' ? Number(op.value) : undefined
-  }
-
-  /** A value as a constant of moderate magnitude times another. */
-  multiple(id: ValueId): Multiple {
-    const op = this.part.lets.get(id)?.op
-    const factors = op?.kind === 'scalar' ? scalarInfo(op.op).factors : undefined
-    if (op?.kind === 'scalar' && factors !== undefined)
-      for (const i of [0, 1]) {
-        const [of, other] = [op.args[i], op.args[1 - i]]
-        const c = factors[i] === 1 && other !== undefined ? this.constantOf(other) : undefined
-        if (of !== undefined && c !== undefined && isModerate(c)) return { of, by: c ** (factors[1 - i] ?? 1) }
-      }
-    return { of: id, by: 1 }
-  }
-
-  /** A value as a positive constant near 1 times another. */
-  scaled(id: ValueId): Multiple {
-    const m = this.multiple(id)
-    return m.by >= 2 ** -6 && m.by <= 2 ** 6 ? m : { of: id, by: 1 }
-  }
-}
-
-const known = new WeakMap<Part | Phase, Uses>()
-
-export const usesIn = (part: Part, phase?: Phase): Uses => {
-  const uses = known.get(phase ?? part) ?? new Uses(part, phase)
-  known.set(phase ?? part, uses)
-  return uses
-}
-
-/** Where values are read. */
-export interface Place {
-  readonly scope: { readonly part: Part; readonly phase: Phase | undefined }
-  holds(id: ValueId): boolean
-  read(id: ValueId): Ex
-}
-
-/** The coarse form of a function that uses allow. */
-function coarseOf({ op, id }: LetStmt, uses: Uses): Coarse | undefined {
-  return op.kind === 'scalar' ? coarse[op.op]?.find((f) => uses.allows(id, f.keeps)) : undefined
-}
-
-function formAt(at: Place, l: LetStmt, form: Form | undefined): Ex | undefined {
-  const [x] = l.op.kind === 'scalar' ? l.op.args : []
-  if (form === undefined || x === undefined) return undefined
-  const uses = usesIn(at.scope.part, at.scope.phase)
-  const { of, by } = uses.scaled(x)
-  const guard = uses.isCovered(l.id, uses.multiple(x).of) ? 'unguarded' : 'coarse'
-  return at.holds(of) ? form(at.read(of), by, guard) : form(at.read(x), 1, guard)
-}
-
-/** The coarse form of a function at a place, where its uses ask for no more. */
-export function coarseForm(at: Place, l: LetStmt): Ex | undefined {
-  const { part, phase } = at.scope
-  return part.mode === 'fast' ? formAt(at, l, coarseOf(l, usesIn(part, phase))?.form) : undefined
-}
-
-/** 1 - f(|x|) of an odd function f of x, at any place: if its uses in the whole part allow a coarse form that has this one beside it. */
-export function restOf(part: Part, l: LetStmt): ((at: Place) => Ex | undefined) | undefined {
-  const rest = part.mode === 'fast' ? coarseOf(l, usesIn(part))?.rest : undefined
-  return rest === undefined ? undefined : (at) => formAt(at, l, rest)
 }

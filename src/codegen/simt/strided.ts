@@ -63,6 +63,7 @@ export function storeInterleaved(
   stores: readonly StoreStmt[],
   axes: readonly string[],
   s: Strided,
+  coarse: ReadonlySet<StoreStmt>,
   out: Block,
 ): void {
   const [first] = stores
@@ -72,7 +73,7 @@ export function storeInterleaved(
   for (const { first: at, points } of point.laneGroups(s.axis, s.n)) {
     const values = points.flatMap((q) => stores.map((x) => storedValue(q, x, q.read(x.value))))
     const body: Block = []
-    const packings = new Set(stores.map((x) => packingOf(scope, x)))
+    const packings = new Set(stores.map((x) => packingOf(scope, x, coarse.has(x))))
     const [packing] = packings
     storeGroup(at, p, s.base, values, body, packings.size === 1 ? packing : undefined)
     const inside = insideAlong(scope, s.axis, at.lanes)

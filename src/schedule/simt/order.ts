@@ -6,6 +6,7 @@ import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { exchangePlanOf } from './exchange.ts'
 import { keyOf, type Pending, type PendingClose } from './nests.ts'
+import { valueFormOf } from './oddFunctions.ts'
 import type { Phase, Place } from './place.ts'
 import { rematerialised, rematerialisedFor } from './rematerialise.ts'
 import { type BlockWork, type Entry, type Item, itemsOf, type PointStep, type Seldom, type Token } from './sequence.ts'
@@ -181,7 +182,23 @@ export class Order {
       else if (loops.length === 0) this.place.holds(gives, 'scalar')
     }
     const twice = seldom === undefined || arrays.includes(seldom.id) ? undefined : seldom
-    this.entries.push({ kind: 'nest', steps: run, arrays, seldom: twice })
+    this.entries.push({ kind: 'nest', steps: this.inForm(run), arrays, seldom: twice })
+  }
+
+  /** Steps of a nest with the forms of what they compute. */
+  private inForm(run: readonly PointStep[]): PointStep[] {
+    const { part, phase, layout, held } = this.place
+    const here = new Set<Token>()
+    const holds = (id: ValueId): boolean => {
+      const h = held.get(id)
+      const isNear = h?.kind !== 'registers' || h.layout === layout || part.axesOf(id).length === 0
+      return here.has(id) || (h !== undefined && isNear)
+    }
+    return run.map((s) => {
+      const form = s.work.kind === 'value' ? valueFormOf({ part, phase, holds }, s.work.let) : undefined
+      if (s.gives !== undefined) here.add(s.gives)
+      return form === undefined || s.work.kind !== 'value' ? s : { ...s, work: { ...s.work, form } }
+    })
   }
 
   private seldom(run: readonly PointStep[]): Seldom | undefined {

@@ -5,6 +5,7 @@ import type { ExchangePlan } from './exchange.ts'
 import { combinerOf } from './folds.ts'
 import type { Layout } from './layout.ts'
 import type { LoadPlan } from './loadPlan.ts'
+import type { ValueForm } from './oddFunctions.ts'
 import type { Part } from './part.ts'
 import { registerBytes } from './registerType.ts'
 import type { BlockWork, Entry, LoadForm, LoopWork, NestEntry, PointStep, Sequence, WalkEntry } from './sequence.ts'
@@ -69,10 +70,25 @@ function printLoad(param: string, form: LoadForm): string {
   }
 }
 
+/** How a value is computed, where it is not by its plain form. */
+function formText(form: ValueForm | undefined): string {
+  switch (form?.kind) {
+    case undefined:
+      return ''
+    case 'coarse':
+      return ` (coarse${form.guard === 'unguarded' ? ', NaN comes another way' : ''})`
+    case 'oddSum':
+    case 'oddProduct':
+      return ' (without a sign)'
+    case 'normalLog':
+      return ' (of positive normal numbers)'
+  }
+}
+
 function printStep({ work }: PointStep): string {
   switch (work.kind) {
     case 'value':
-      return work.let.op.kind === 'scalar' ? work.let.op.op : work.let.op.kind
+      return `${work.let.op.kind === 'scalar' ? work.let.op.op : work.let.op.kind}${formText(work.form)}`
     case 'load':
       return printLoad(work.let.op.kind === 'load' ? work.let.op.param : '', work.form)
     case 'random':

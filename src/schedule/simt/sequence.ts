@@ -9,6 +9,7 @@ import type { ExchangePlan } from './exchange.ts'
 import type { FoldPlan } from './folds.ts'
 import type { Layout } from './layout.ts'
 import type { LoadPlan } from './loadPlan.ts'
+import type { ValueForm } from './oddFunctions.ts'
 import type { OperandPrefetch } from './operandPrefetch.ts'
 import type { Phase } from './place.ts'
 import type { Product } from './product.ts'
@@ -46,13 +47,26 @@ export type LoadForm =
 
 /** What a step does at each point of its nest. */
 export type PointWork =
-  | { readonly kind: 'value'; readonly let: LetStmt }
+  /** `form`: how, where it is not by its plain form. */
+  | { readonly kind: 'value'; readonly let: LetStmt; readonly form?: ValueForm }
   | { readonly kind: 'load'; readonly let: LetStmt; readonly form: LoadForm }
   | { readonly kind: 'random'; readonly let: LetStmt; readonly group: CallGroup }
   | { readonly kind: 'fold'; readonly let: LetStmt }
   | { readonly kind: 'count' | 'moments'; readonly let: LetStmt; readonly stream: StreamPlan }
-  | { readonly kind: 'store'; readonly store: StoreStmt; readonly group: Group | undefined; readonly merges: boolean }
-  | { readonly kind: 'interleave'; readonly stores: readonly StoreStmt[]; readonly strided: Strided }
+  /** `isCoarse`: of such values it is open in which direction ties of their rounding go. */
+  | {
+      readonly kind: 'store'
+      readonly store: StoreStmt
+      readonly group: Group | undefined
+      readonly merges: boolean
+      readonly isCoarse: boolean
+    }
+  | {
+      readonly kind: 'interleave'
+      readonly stores: readonly StoreStmt[]
+      readonly strided: Strided
+      readonly coarse: ReadonlySet<StoreStmt>
+    }
   | { readonly kind: 'fill'; readonly tile: TilePlan; readonly of: ValueId }
 
 /** What a step does that stands alone. */

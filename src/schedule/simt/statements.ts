@@ -12,6 +12,7 @@ import { countedAxes, foldPlanOf, isBatched, termsOf } from './folds.ts'
 import { planLoop } from './loops.ts'
 import { Order } from './order.ts'
 import type { Place } from './place.ts'
+import { isCoarseStore } from './precision.ts'
 import { Roots } from './roots.ts'
 import { scanPlanOf } from './scans.ts'
 import {
@@ -279,13 +280,15 @@ class ListPlan {
     if (strided !== undefined) {
       const stores = this.gaps.take(s, axes, strided)
       if (stores === 'waits') return
-      const work = { kind: 'interleave', stores, strided } as const
+      const coarse = new Set(stores.filter((x) => isCoarseStore(place.part, place.phase, x)))
+      const work = { kind: 'interleave', stores, strided, coarse } as const
       const needs = stores.flatMap(storeValues)
       this.points({ work, loops: this.loops(axes, strided.axis), needs, after: [], rank: 3, name: 'store' })
       return
     }
     const loops = this.loops(axes, group?.axis)
-    const work = { kind: 'store', store: s, group, merges: false } as const
+    const isCoarse = isCoarseStore(place.part, place.phase, s)
+    const work = { kind: 'store', store: s, group, merges: false, isCoarse } as const
     this.points({ work, loops, needs: operands, after: [], rank: 3, name: 'store' })
   }
 
@@ -297,7 +300,13 @@ class ListPlan {
       this.roots.add({ item: { kind: 'ordered', store: s }, nest: axes, operands, isStore: true, order: axes })
       return
     }
-    const work = { kind: 'store', store: s, group: undefined, merges: s.combiner !== undefined } as const
+    const work = {
+      kind: 'store',
+      store: s,
+      group: undefined,
+      merges: s.combiner !== undefined,
+      isCoarse: false,
+    } as const
     this.points({ work, loops: this.loops(axes), needs: operands, after: [], rank: 3, name: 'store' })
   }
 

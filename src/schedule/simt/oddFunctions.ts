@@ -5,13 +5,19 @@
  */
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { type ScalarInfo, scalarInfo } from '../../scalar/ops.ts'
-import type { Part } from '../../schedule/simt/part.ts'
-import { bin, call, type Ex, lit, neg } from './ir.ts'
-import { type Place, restOf, usesIn } from './precision.ts'
+import type { Part } from './part.ts'
+import { type CoarseAt, coarseForm, type Reading, restOf, usesIn } from './precision.ts'
+import { isPositiveNormal } from './ranges.ts'
 
-type Form = (at: Place) => Ex | undefined
+/** How an operation of such a product is computed. */
+export type OddForm =
+  | CoarseAt
+  /** The sum: 1 less than the function's value, or 1 less that. */
+  | { readonly kind: 'oddSum'; readonly rest: ValueId; readonly isSame: boolean }
+  /** The product: |v| times the negated sum, and v with the constant's sign. */
+  | { readonly kind: 'oddProduct'; readonly factor: ValueId; readonly sum: ValueId; readonly isNegative: boolean }
 
-const one = lit('f32', 1)
+type Form = (at: Reading) => OddForm | undefined
 
 /** An operation of two operands, of which a value is one: the operation, the value's place, and the other operand. */
 interface Use {
@@ -55,23 +61,30 @@ function formsOf(part: Part, f: LetStmt): readonly (readonly [ValueId, Form])[] 
   // The difference is +0 where u is 0, and the product then has the sign that c v gives it.
   return [
     [f.id, rest],
-    [sum.id, (at) => (isSame ? bin('-', at.read(f.id), one) : bin('-', one, at.read(f.id)))],
-    [
-      product.id,
-      (at) => {
-        const x = at.read(v)
-        return call('f32', 'f32_fma', neg(call('f32', 'f32_abs', x)), at.read(sum.id), c < 0 ? neg(x) : x)
-      },
-    ],
+    [sum.id, () => ({ kind: 'oddSum', rest: f.id, isSame })],
+    [product.id, () => ({ kind: 'oddProduct', factor: v, sum: sum.id, isNegative: c < 0 })],
   ]
 }
 
 const known = new WeakMap<Part, ReadonlyMap<ValueId, Form>>()
 
 /** The form of an operation at a place, where it is part of such a product. */
-export function oddForm(at: Place, l: LetStmt): Ex | undefined {
-  const { part } = at.scope
+function oddForm(at: Reading, l: LetStmt): OddForm | undefined {
+  const { part } = at
   const forms = known.get(part) ?? new Map([...part.lets.values()].flatMap((f) => formsOf(part, f)))
   known.set(part, forms)
   return forms.get(l.id)?.(at)
+}
+
+/** How an operation is computed where it is not by its plain form. */
+export type ValueForm = OddForm | { readonly kind: 'normalLog' }
+
+export function valueFormOf(at: Reading, l: LetStmt): ValueForm | undefined {
+  if (l.op.kind !== 'scalar') return undefined
+  const { op, args } = l.op
+  const [x] = args
+  if (op === 'cast' && at.part.isRoundedByStores(l.id)) return undefined
+  const form = oddForm(at, l) ?? coarseForm(at, l)
+  if (form !== undefined) return form
+  return op === 'log' && x !== undefined && isPositiveNormal(at.part, x) ? { kind: 'normalLog' } : undefined
 }
