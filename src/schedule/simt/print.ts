@@ -6,6 +6,8 @@ import type { PartSchedule, Scheduled } from './threadSchedule.ts'
 
 const times = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`
 
+const micro = (seconds: number): string => `${Number((1e6 * seconds).toPrecision(2))} us`
+
 /** How an axis is spread. */
 export function printAxis(a: AxisLayout, extent: number): string {
   const pieces = [
@@ -56,7 +58,9 @@ export function printThreadSchedule({ schedule: s, parts }: Scheduled): string[]
   const team = `${times(s.threads, 'thread')}${s.cluster > 1 ? ` in each of ${s.cluster} blocks of a cluster` : ''}`
   const rows = s.rows > 1 ? ` in ${s.rows} rows of the grid` : ''
   const shared = s.sharedBytes === 0 ? '' : `, ${s.sharedBytes} B of shared memory a block`
-  const out = [`schedule of ${s.kernel}: ${times(s.programs, 'program')}${rows}, ${team} a program${shared}`]
+  const out = [
+    `schedule of ${s.kernel}: ${times(s.programs, 'program')}${rows}, ${team} a program${shared}; arithmetic ${micro(s.seconds)}`,
+  ]
   s.parts.forEach((p, i) => {
     const part = parts[i]
     if (part === undefined) return

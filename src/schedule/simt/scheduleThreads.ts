@@ -12,6 +12,7 @@ import { nextProgramOf } from './nextProgram.ts'
 import { Part } from './part.ts'
 import { mainLayout } from './partLayout.ts'
 import { type KnownRange, Place, type Setting } from './place.ts'
+import { threadSeconds } from './seconds.ts'
 import { itemsOf, type Sequence } from './sequence.ts'
 import { SharedMemory } from './sharedMemory.ts'
 import { planItems } from './statements.ts'
@@ -60,12 +61,18 @@ export function scheduleThreads(
     first += g.programs
     return schedule
   })
+  const seconds = schedules.reduce((sum, s, i) => {
+    const part = parts[i]
+    const each = part === undefined ? 0 : threadSeconds(part, s.layout, s.body, machine.prices)
+    return sum + s.programs * team.threads * team.cluster * each
+  }, 0)
   const schedule = {
     kernel: kernel.name,
     machine,
     ...team,
     programs,
     rows,
+    seconds,
     sharedBytes: shared.bytes,
     parts: schedules,
     table,

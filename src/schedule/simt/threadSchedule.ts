@@ -45,6 +45,8 @@ export interface ThreadSchedule extends Team {
   readonly programs: number
   /** Rows of the grid that hold them. */
   readonly rows: number
+  /** Seconds of arithmetic outside matrix products, by the machine's prices, with all of it at work. */
+  readonly seconds: number
   /** Shared memory of a block. */
   readonly sharedBytes: number
   readonly parts: readonly PartSchedule[]
