@@ -33,8 +33,9 @@ export function verifyKernel(kernel: Kernel): void {
     sizeOf(p.shape)
     params.set(p.name, p)
   }
+  const bits = new Set(kernel.params.flatMap((p) => (p.format === 'bits' ? [p.name] : [])))
   kernel.parts.forEach((part, i) => {
-    verifyPart(kernel, part, kernel.parts.length === 1 ? undefined : i, params)
+    verifyPart(kernel, part, kernel.parts.length === 1 ? undefined : i, { params, bits })
   })
 }
 
@@ -49,7 +50,7 @@ function verifyPart(
   kernel: Kernel,
   part: KernelPart,
   number: number | undefined,
-  params: ReadonlyMap<string, KernelParam>,
+  { params, bits }: { readonly params: ReadonlyMap<string, KernelParam>; readonly bits: ReadonlySet<string> },
 ): void {
   const prefix = number === undefined ? '' : `part ${number}, `
   const fail = failAt(kernel, `${prefix}axes and grid`)
@@ -71,7 +72,6 @@ function verifyPart(
   const values = new Map<ValueId, TileInfo>()
   const shared = { params, declared, values, defined: new Set<ValueId>(), grid: part.grid, shares: new Map() }
   verifyBody(part.body, rolesOf(part), shared, (s) => failAt(kernel, prefix + showStmt(s)))
-  const bits = new Set([...params.values()].flatMap((p) => (p.format === 'bits' ? [p.name] : [])))
   if (bits.size === 0 || (kernel.parts.length === 1 && gridSize(part) === 1)) return
   for (const s of storesTo(part.body, bits)) {
     const param = params.get(s.param)

@@ -84,22 +84,32 @@ function checkPositions(kernel: Kernel): void {
 
 const signature = ['i32', 'i32', 'i32', 'i32'] as const
 
+/** A kernel's parameters, for all of its parts: there may be thousands of either. */
+interface Params {
+  readonly byName: ReadonlyMap<string, KernelParam>
+  readonly places: ReadonlyMap<string, number>
+}
+
 /** The function of a kernel; of several parts, each is a function of its own (the engine's compilers like small ones). */
 function emitKernel({ kernel, name, mayAlias }: KernelJob, env: Env): Omit<CompiledFunction, 'imports'> {
   const scheduled = scheduleKernel(kernel, factsOf(kernel, env.machine, mayAlias))
   const scratch = Math.max(0, ...scheduled.map((p) => p.schedule.scratch))
   const define = (as: string, body: (f: FunctionBuilder) => void): FuncRef =>
     env.module.function(as, signature, [], body, { export: true })
+  const params: Params = {
+    byName: new Map(kernel.params.map((p) => [p.name, p])),
+    places: new Map(kernel.params.map((p, i) => [p.name, i])),
+  }
   const [only, second] = scheduled
   if (second === undefined) {
     define(name, (f) => {
-      if (only !== undefined) emitPart(f, env, kernel.params, only)
+      if (only !== undefined) emitPart(f, env, params, only)
     })
     return { scratch, bodies: [name] }
   }
   const bodies = scheduled.map((_, i) => `${name}.${i}`)
   const parts = scheduled.map((p, i) => ({
-    of: define(bodies[i] ?? name, (f) => emitPart(f, env, kernel.params, p)),
+    of: define(bodies[i] ?? name, (f) => emitPart(f, env, params, p)),
     offset: p.offset,
   }))
   define(name, (f) => callParts(f, parts))
@@ -130,17 +140,15 @@ function callParts(f: FunctionBuilder, parts: readonly { readonly of: FuncRef; r
 function emitPart(
   f: FunctionBuilder,
   env: Env,
-  params: readonly KernelParam[],
+  { byName, places }: Params,
   { schedule, offset, size }: ScheduledPart,
 ): void {
   const { part, axes, body } = schedule
   const scope = new Scope(f)
   const [table, start, end, scratchBase] = [f.param(0), f.param(1), f.param(2), f.param(3)]
   scope.push()
-  const byName = new Map(params.map((p) => [p.name, p]))
-  const order = new Map(params.map((p, i) => [p.name, i]))
   const base = (name: string): Local => {
-    const i = order.get(name)
+    const i = places.get(name)
     invariant(i !== undefined, `parameter ${name} is not declared`)
     return scope.once(0, `base:${name}`, 'i32', () => {
       f.get(table)
