@@ -101,6 +101,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   ],
   'src/schedule/simt/order.ts: Order.isReady': 'values',
   'src/codegen/simt/steps.ts: isIdle': 'statement nesting',
+  'src/schedule/simt/seconds.ts: blockSeconds, entrySeconds, threadSeconds': 'statement nesting',
   'src/schedule/simt/team.ts: timesOf.sum': 'statement nesting',
   'src/codegen/simt/totals.ts: pushTotals.carry': [
     'divides',
