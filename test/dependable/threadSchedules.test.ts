@@ -4,14 +4,17 @@
  */
 import { describe, expect, test } from 'vitest'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { compileGraph } from '../../src/compile/index.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { Layout } from '../../src/schedule/simt/layout.ts'
 import { printThreadSchedule } from '../../src/schedule/simt/print.ts'
 import { scheduleThreads } from '../../src/schedule/simt/scheduleThreads.ts'
 import { verifyThreadSchedule } from '../../src/schedule/simt/verify.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import { priceOf } from '../../src/target/prices.ts'
 import { cudaSimt, type SimtMachine, webgpuSimt } from '../../src/target/simt.ts'
 import { sinter } from '../cli/support.ts'
+import { workloads } from '../simt/workloads.ts'
 
 const softmax = (columns: number) =>
   parseKernel(`kernel softmax {
@@ -27,6 +30,17 @@ const softmax = (columns: number) =>
     %5 f32{r, c} = div %3, %4
     store y[r, c] = %5
   }`)
+
+const small: SimtMachine = {
+  ...cudaSimt,
+  maxThreads: 32,
+  fewThreads: 32,
+  laneBits: 3,
+  clusters: 1,
+  maxSharedBytes: 2048,
+  hasMatrixUnit: false,
+  hasAsyncCopy: false,
+}
 
 describe('as text', () => {
   test('a row that threads hold', () => {
@@ -71,16 +85,6 @@ describe('as text', () => {
 })
 
 describe('a made-up machine is one record', () => {
-  const small: SimtMachine = {
-    ...cudaSimt,
-    maxThreads: 32,
-    fewThreads: 32,
-    laneBits: 3,
-    clusters: 1,
-    maxSharedBytes: 2048,
-    hasMatrixUnit: false,
-    hasAsyncCopy: false,
-  }
   test.each([256, 1024, 65536])('rows of %d', (columns) => {
     const scheduled = scheduleThreads(softmax(columns), small)
     verifyThreadSchedule(scheduled)
@@ -89,6 +93,39 @@ describe('a made-up machine is one record', () => {
     expect(emitted.threads).toBe(32)
     expect(emitted.sharedBytes).toBe(scheduled.schedule.sharedBytes)
     expect(emitted.sharedBytes).toBeLessThanOrEqual(small.maxSharedBytes)
+  })
+})
+
+describe('every workload on every machine', () => {
+  const ampere: SimtMachine = { ...cudaSimt, clusters: 1, hasWarpGroupProducts: false, maxSharedBytes: 163 << 10 }
+  const machines: Record<string, SimtMachine> = {
+    hopper: cudaSimt,
+    ampere,
+    'without matrix units and copies': { ...ampere, hasMatrixUnit: false, hasAsyncCopy: false, foldsLanes: false },
+    'few threads, narrow lanes': { ...small, maxSharedBytes: 64 << 10 },
+    webgpu: webgpuSimt,
+    'a large adapter': { ...webgpuSimt, maxThreads: 1024, laneBits: 5, maxSharedBytes: 32 << 10 },
+  }
+  const kernels = (['fast', 'strict'] as const).flatMap((mode) =>
+    Object.values(workloads()).flatMap((graph) =>
+      compileGraph(graph, { mode, target: cudaTarget }).program.steps.flatMap((s) =>
+        s.kind === 'kernel' ? [s.kernel] : [],
+      ),
+    ),
+  )
+  test.each(Object.entries(machines))('%s', (_, machine) => {
+    for (const kernel of kernels) {
+      for (const form of [{}, { loadsAhead: false }, { registers: 8 }]) {
+        const scheduled = scheduleThreads(kernel, machine, {}, form)
+        verifyThreadSchedule(scheduled)
+        expect(printThreadSchedule(scheduled)[0]).toContain(`schedule of ${kernel.name}: `)
+      }
+      // Emission takes the shared memory that is scheduled (debug.verify), or says that the machine has less.
+      const { sharedBytes } = scheduleThreads(kernel, machine).schedule
+      if (sharedBytes > machine.maxSharedBytes)
+        expect(() => emitKernel(kernel, machine)).toThrow(`${sharedBytes} bytes`)
+      else expect(emitKernel(kernel, machine).sharedBytes).toBe(sharedBytes)
+    }
   })
 })
 
