@@ -3,9 +3,9 @@ import * as ix from '../index/expr.ts'
 import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import { liveLets } from '../kernel/walk.ts'
-import type { Body, BodyStore } from '../plan/body.ts'
+import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
-import { oneStage, type Stages } from '../plan/stages.ts'
+import { oneStage, type Stages, storesByAxes } from '../plan/stages.ts'
 import type { Machine } from '../target/machine.ts'
 import { parallelGrid, reductionPoints } from './blocks.ts'
 import { kernelOf, zeroOf } from './kernelOf.ts'
@@ -61,13 +61,7 @@ export function finishingStages(
   })
   const after = body.lets.flatMap((l) => replaced.get(l.id) ?? (late.has(l.id) ? [l] : []))
   const all = [...body.lets.filter((l) => again.has(l.id)), ...after]
-  const alike = new Map<string, BodyStore[]>()
-  for (const s of body.stores) {
-    if (!late.has(s.value)) continue
-    const key = [...new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))].sort().join()
-    alike.set(key, [...(alike.get(key) ?? []), s])
-  }
-  return [...alike.values()].map((stores, i) => {
+  return storesByAxes(body.stores.filter((s) => late.has(s.value))).map((stores, i) => {
     const lets = liveLets(
       all,
       stores.map((s) => s.value),

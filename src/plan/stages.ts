@@ -2,6 +2,7 @@
  * The stages of a body: one kernel, or where reductions are cut a main kernel that leaves partial results and a finishing stage that folds
  * them. Made once, where the roles of its axes are analysed; what counts buffers, reuse and the lowering follow it.
  */
+import { axesOf } from '../index/expr.ts'
 import { operandsOf, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf } from '../kernel/walk.ts'
 import type { Body, BodyStore } from './body.ts'
@@ -74,4 +75,14 @@ export function finishingStage(body: Body, { split, late, main, again }: Stages)
     partials: [...split],
     folded: [],
   }
+}
+
+/** The kernels of a finishing stage beside a matrix product: one for the results that run over the same axes. */
+export function storesByAxes(stores: readonly BodyStore[]): BodyStore[][] {
+  const alike = new Map<string, BodyStore[]>()
+  for (const s of stores) {
+    const key = [...new Set(s.index.flatMap((e) => [...axesOf(e)]))].sort().join()
+    alike.set(key, [...(alike.get(key) ?? []), s])
+  }
+  return [...alike.values()]
 }

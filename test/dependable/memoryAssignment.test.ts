@@ -266,7 +266,7 @@ describe('programs', () => {
       const graph = trace([{ shape }, { shape }], ([x, y]) => {
         if (x === undefined || y === undefined) return []
         const whole = c.sum(c.mul(c.exp(x), y))
-        const columns = c.max(c.add(x, whole), 0)
+        const columns = c.reduceMax(c.add(x, whole), 0)
         return i % 2 === 0 ? [columns, c.mul(y, whole)] : [c.sum(c.mul(c.sub(y, columns), x), 0)]
       })
       for (const target of [wasmTarget, webgpuTarget()]) {

@@ -5,13 +5,13 @@
 import type { Node } from '../../graph/node.ts'
 import type { Stmt } from '../../kernel/ir.ts'
 import { accessOf, mayOverwrite, type PartAccess } from '../../kernel/overwrite.ts'
-import { ancestorsOf } from '../../kernel/walk.ts'
+import { ancestorsOf, liveLets } from '../../kernel/walk.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import type { Body, BodyStore, BodyTensor } from '../body.ts'
 import type { KernelGroup } from '../plan.ts'
 import { storageOf } from '../region.ts'
-import { finishingStage, mainStage, type Stage } from '../stages.ts'
+import { finishingStage, mainStage, type Stage, storesByAxes } from '../stages.ts'
 
 /** A kernel's stage in one of its parts, and what it does to memory. */
 interface Part {
@@ -142,13 +142,22 @@ const known = new WeakMap<KernelGroup, Overwrites>()
 export function overwritesOf(g: KernelGroup): Overwrites {
   const have = known.get(g)
   if (have !== undefined) return have
-  const { stages, splitBy, row } = g.roles
+  const { kind, stages, splitBy, row } = g.roles
   const cut = stages.split.size > 0
   const bodies = g.segments.length > 1 ? g.segments : [g.body]
   const finish = new KernelAccess(
     bodies.flatMap((body) => {
       const stage = finishingStage(body, stages)
-      return stage === undefined ? [] : [partOf(body, stage, cut)]
+      if (stage === undefined) return []
+      // Beside a matrix product it is several kernels, which store apart as parts do.
+      const kernels = kind === 'matrix' ? storesByAxes(stage.stores) : [stage.stores]
+      return kernels.map((stores) => {
+        const lets = liveLets(
+          stage.lets,
+          stores.map((s) => s.value),
+        )
+        return partOf(body, { ...stage, lets, stores }, cut)
+      })
     }),
   )
   const main = new KernelAccess(bodies.map((body) => partOf(body, mainStage(body, stages), cut)))
