@@ -56,7 +56,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/cli/verify/pool.ts: runPool.runOne.onExit, runPool.runOne.onMessage, runPool.runOne.settle': 'worker',
   'src/codegen/simt/barriers.ts: hasBarrier': 'statement nesting',
   'src/codegen/simt/barriers.ts: withoutIdleBarriers, withoutIdleBarriers.search': 'statement nesting',
-  'src/codegen/simt/chunks.ts: emitWalk': 'statement nesting',
+  'src/codegen/simt/walks.ts: emitWalk': 'statement nesting',
   'src/codegen/simt/dialects/apart.ts: calledApart.count': 'statement nesting',
   'src/codegen/simt/dialects/print.ts: Printer.call, Printer.ex, Printer.operand, Printer.side': 'expression',
   'src/codegen/simt/dialects/print.ts: Printer.libraryText.visit': [
@@ -75,7 +75,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/schedule/simt/sinkLoads.ts: foldsBefore.meetOfUses, foldsBefore.ofUses': 'values',
   'src/schedule/simt/loopAxes.ts: Renaming.loop, Renaming.statements': 'statement nesting',
   'src/schedule/simt/loopAxes.ts: separateLoops.walk': 'statement nesting',
-  'src/codegen/simt/lower.ts: emitBlock, emitEntry, emitOrdered, emitSequence, emitStage, walk': 'statement nesting',
+  'src/codegen/simt/sequence.ts: emitBlock, emitEntry, emitOrdered, emitSequence, emitStage, walk': 'statement nesting',
   'src/schedule/simt/statements.ts: ListPlan.add, ListPlan.addLet, ListPlan.addLoop, ListPlan.addStage, ListPlan.addStore, ListPlan.constructor, ListPlan.run, planItems':
     'statement nesting',
   'src/schedule/simt/statements.ts: ListPlan.addLoop.visit': 'statement nesting',
@@ -100,7 +100,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
     'totals of 2, 4, 8, ... chunks: one place for each bit of their number',
   ],
   'src/schedule/simt/order.ts: Order.isReady': 'values',
-  'src/codegen/simt/steps.ts: isIdle': 'statement nesting',
+  'src/codegen/simt/nests.ts: isIdle': 'statement nesting',
   'src/schedule/simt/seconds.ts: blockSeconds, entrySeconds, threadSeconds': 'statement nesting',
   'src/schedule/simt/team.ts: timesOf.sum': 'statement nesting',
   'src/codegen/simt/totals.ts: pushTotals.carry': [

@@ -3,7 +3,7 @@
  * on the host, over address space that has memory only where elements are read and written; around it lies memory that nothing may touch.
  *
  * Sites looked at: index expressions, quotients, remainders and predicates (simt/point.ts); coordinates, blocks, chunks and loops
- * (scope.ts, kernel.ts, chunks.ts, loop.ts, pipeline.ts, scan.ts, multiplyVectors.ts); positions of arg-folds and their exchange
+ * (scope.ts, kernel.ts, walks.ts, loop.ts, prefetch.ts, scan.ts, multiplyVectors.ts); positions of arg-folds and their exchange
  * (fold.ts, partial.ts, exchangeInCluster.ts); counters of random bits (point.ts); extents in tables (member.ts, union.ts); reads for
  * later programs (prefetchNext.ts); rows of the grid (kernel.ts, dialects/cuda.ts, cuda/ffi.ts); indices from data and iota
  * (plan/instances.ts, lower/scatter.ts, lower/rowLoop.ts, compose/indexing.ts); dtypes of arg-folds (compose/reduce.ts, graph/ops/reduction.ts).

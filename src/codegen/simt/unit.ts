@@ -43,7 +43,7 @@ export interface Ahead extends LoadsAhead {
   readonly stage: LetStmt
 }
 
-/** A load whose words a thread has in registers, by group (pipeline.ts). */
+/** A load whose words a thread has in registers, by group (prefetch.ts). */
 export interface WordsAhead extends LoadPlan {
   readonly registers: Registers
 }

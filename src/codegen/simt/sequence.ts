@@ -13,9 +13,8 @@ import type {
   WalkEntry,
 } from '../../schedule/simt/sequence.ts'
 import { filledTogether, type TilePlan } from '../../schedule/simt/tiles.ts'
-import { readAhead } from './ahead.ts'
 import { mergeEx, roundTo } from './arith.ts'
-import { emitWalk } from './chunks.ts'
+import { readAhead } from './earlyLoads.ts'
 import { accumulate, closeAccumulators, gather, makeAccumulator, openAccumulator } from './fold.ts'
 import type { Block, Ex } from './ir.ts'
 import { emitLoop } from './loop.ts'
@@ -23,17 +22,18 @@ import { loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } 
 import { accumulateMoments, countTerms } from './moments.ts'
 import { multiplyTiles } from './multiply.ts'
 import { fillVectors, multiplyVectors } from './multiplyVectors.ts'
-import { readWords } from './pipeline.ts'
+import { emitNest } from './nests.ts'
 import { Point } from './point.ts'
 import { inForm } from './precision.ts'
+import { readWords } from './prefetch.ts'
 import { randomGroups } from './random.ts'
 import type { Lanes, Registers } from './registers.ts'
 import { lowerScan } from './scan.ts'
 import type { Scope, SharedTile } from './scope.ts'
 import { fillHalf, fillPoint, openTile } from './stage.ts'
-import { emitNest } from './steps.ts'
 import { closeStream, moveAnchor, openStream } from './streaming.ts'
 import { loadStrided, storeInterleaved } from './strided.ts'
+import { emitWalk } from './walks.ts'
 
 /** Emits a statement list. */
 export function emitSequence(scope: Scope, { prepare, entries }: Sequence, out: Block): void {

@@ -6,7 +6,7 @@ import { eachKept } from './fold.ts'
 import { add, type Block, type Ex, forLoop, indexConstantOf, int, sub, v } from './ir.ts'
 import type { EmitSequence } from './loop.ts'
 import type { Accumulator } from './open.ts'
-import { type Course, openRegisters } from './pipeline.ts'
+import { type Course, openRegisters } from './prefetch.ts'
 import { closeRound, type Elements, type Running } from './running.ts'
 import type { Scope } from './scope.ts'
 
