@@ -4,13 +4,14 @@ import { gridSize } from '../kernel/ir.ts'
 import { hostLength } from '../kernel/memory.ts'
 import type { Launch } from '../lower/launch.ts'
 import { storedBytes } from '../plan/formats.ts'
-import { type FusionPlan, membersOf, type PlannedGroup, type UnionGroup } from '../plan/plan.ts'
+import { type FusionPlan, membersOf, type PlannedGroup, type RefusedMerge, type UnionGroup } from '../plan/plan.ts'
 import { describeNode } from '../plan/region.ts'
 import type {
   FusionReport,
   KernelReport,
   LibraryReport,
   OperationReport,
+  RefusalReport,
   StageReport,
   StoredBoolReport,
 } from '../report/data.ts'
@@ -36,6 +37,19 @@ function stagesOf(launch: Launch | undefined): StageReport[] {
     stage: 'finishing',
     bytes: f.kernel.params.reduce((n, p) => n + hostLength(p) * dtypeBytes(p.dtype), 0),
   }))
+}
+
+/** Refusals in the order of planning, those that say the same of several pairs once. */
+function refusalReports(refused: readonly RefusedMerge[]): RefusalReport[] {
+  const told = new Map<string, RefusalReport>()
+  for (const { from, to, code, detail, loss } of refused) {
+    const said = { from: describeNode(from), to: describeNode(to), code, detail }
+    const key = [...Object.values(said), loss === undefined].join('\0')
+    const have = told.get(key)
+    const lossMs = loss === undefined ? undefined : Math.min(loss * 1e3, have?.lossMs ?? Number.POSITIVE_INFINITY)
+    told.set(key, { ...said, ...(lossMs === undefined ? {} : { lossMs }), count: (have?.count ?? 0) + 1 })
+  }
+  return [...told.values()]
 }
 
 /** The kind of a union is that of its parts, where they agree. */
@@ -177,13 +191,7 @@ export function makeReport(
     target: target.name,
     mode,
     kernels,
-    refused: plan.refused.map((r) => ({
-      from: describeNode(r.from),
-      to: describeNode(r.to),
-      code: r.code,
-      detail: r.detail,
-      ...(r.loss === undefined ? {} : { lossMs: r.loss * 1e3 }),
-    })),
+    refused: refusalReports(plan.refused),
     recomputed: plan.recomputed.map((r) => ({
       value: describeNode(r.node),
       consumers: r.consumers,

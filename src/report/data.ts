@@ -61,14 +61,17 @@ export interface InnerReport {
   readonly kernels: readonly KernelReport[]
 }
 
+/** Why merges were not made: once for all pairs of which the same is to be said. */
 export interface RefusalReport {
   readonly from: string
   readonly to: string
   /** Reason code; src/plan/refusal.ts lists them. */
   readonly code: string
   readonly detail: string
-  /** Milliseconds the merge is modelled to lose; absent where it is not legal. */
+  /** Milliseconds the merge is modelled to lose, the least of the pairs; absent where it is not legal. */
   readonly lossMs?: number
+  /** Pairs of which this is said. */
+  readonly count: number
 }
 
 export interface RecomputedReport {

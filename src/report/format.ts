@@ -62,18 +62,6 @@ export function countedOperations(k: KernelReport): string[] {
   return [...counts].map(([name, n]) => (n > 1 ? `${name} x${n}` : name))
 }
 
-/** Equal refusals with their number, in order of first appearance. */
-export function countedRefusals(r: FusionReport): { refusal: FusionReport['refused'][number]; count: number }[] {
-  const out = new Map<string, { refusal: FusionReport['refused'][number]; count: number }>()
-  for (const refusal of r.refused) {
-    const key = [refusal.from, refusal.to, refusal.code, refusal.detail].join('\0')
-    const have = out.get(key)
-    if (have === undefined) out.set(key, { refusal, count: 1 })
-    else have.count++
-  }
-  return [...out.values()]
-}
-
 function kernelLines(k: KernelReport, index: number): string[] {
   const named = countedOperations(k)
   const parts = k.parts > 1 ? `${counted(k.parts, 'part')}, ` : ''
@@ -134,9 +122,9 @@ export function formatReport(r: FusionReport): string {
   }
   if (r.refused.length > 0) {
     lines.push('', 'not fused')
-    for (const { refusal: f, count } of countedRefusals(r))
+    for (const f of r.refused)
       lines.push(
-        `  ${f.from} -> ${f.to}: ${f.code} (${f.detail}${f.lossMs === undefined ? '' : `; ${lossText(f.lossMs)}`})${count > 1 ? `, ${count} times` : ''}`,
+        `  ${f.from} -> ${f.to}: ${f.code} (${f.detail}${f.lossMs === undefined ? '' : `; ${lossText(f.lossMs)}`})${f.count > 1 ? `, ${f.count} times` : ''}`,
       )
   }
   return lines.map(printable).join('\n')

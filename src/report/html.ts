@@ -4,7 +4,6 @@ import {
   counted,
   countedLaunches,
   countedOperations,
-  countedRefusals,
   innerTitle,
   libraryLine,
   lossText,
@@ -82,7 +81,6 @@ const withInside = (kernels: readonly KernelReport[]): KernelReport[] =>
 /** The page of a report; `plannedFor` names the GPU or the limits that the plan goes by. It loads nothing. */
 export function reportPage(r: FusionReport, plannedFor?: string): string {
   const stages = r.totals.stages > 0 ? ` and ${counted(r.totals.stages, 'stage')}` : ''
-  const refusals = countedRefusals(r)
   const { memory } = r
   const parts = [
     `<h1>${escapeMarkup(r.name)}</h1>`,
@@ -113,19 +111,19 @@ export function reportPage(r: FusionReport, plannedFor?: string): string {
         ),
       ),
     )
-  if (refusals.length > 0)
+  if (r.refused.length > 0)
     parts.push(
       section(
         'Not fused, and why',
         table(
           ['from', 'to', 'reason', 'detail', 'modelled', 'times'],
-          refusals.map(({ refusal: f, count }) => [
+          r.refused.map((f) => [
             f.from,
             f.to,
             { code: f.code },
             f.detail,
             { number: f.lossMs === undefined ? '' : lossText(f.lossMs) },
-            { number: String(count) },
+            { number: String(f.count) },
           ]),
         ),
       ),

@@ -1,16 +1,7 @@
 /** The fusion report as an SVG picture: kernels as boxes around their operations, arrows for what they read and write. */
 import { printable } from '../diagnostics/text.ts'
 import type { FusionReport, KernelReport } from './data.ts'
-import {
-  counted,
-  countedLaunches,
-  countedOperations,
-  countedRefusals,
-  lossText,
-  savedText,
-  showBytes,
-  showMs,
-} from './format.ts'
+import { counted, countedLaunches, countedOperations, lossText, savedText, showBytes, showMs } from './format.ts'
 
 export interface PictureOptions {
   /** Draw the totals and the refused merges too, so that the picture stands alone. */
@@ -133,11 +124,11 @@ function drawTotals(r: FusionReport, top: number): Drawn {
 }
 
 function drawRefusals(r: FusionReport, top: number): Drawn {
-  const list = countedRefusals(r)
+  const list = r.refused
   if (list.length === 0) return { markup: '', height: 0 }
   const shown = list.slice(0, 8)
-  const lines = shown.map(({ refusal: f, count }, i) => {
-    const many = count > 1 ? ` (${count} times)` : ''
+  const lines = shown.map((f, i) => {
+    const many = f.count > 1 ? ` (${f.count} times)` : ''
     const loss = f.lossMs === undefined ? '' : `, ${lossText(f.lossMs)}`
     return text(memory.left, top + 48 + i * 20, `${f.from} → ${f.to}: ${f.detail}${loss}${many}`, 'class="refusal"')
   })
