@@ -103,7 +103,7 @@ type RuleGraph = ReturnType<typeof graphBetween>
 /** The value of a tensor that a deferred rule closes over. */
 function literal(t: TensorCore): Node {
   if (stateOf(t).kind === 'traced')
-    throw new UserError('E_LEAKED_TRACER', 'a rule that calls its own function closes over a traced tensor', {
+    throw new UserError('E_LEAKED_TRACER', 'a rule of a function that rules call closes over a traced tensor', {
       help: 'pass it as an argument of the function',
     })
   return constant(storageOf(t, 'a rule that closes over it: use').readSync(), t.shape, t.dtype)
@@ -257,12 +257,23 @@ function checkClosures(call: Call, captured: readonly TensorCore[]): void {
   }
 }
 
+/** Rules that are traced inside one another. */
+let rulesAround = 0
+
+/**
+ * So many rules deep, rules are traced only when a derivative asks for them: body and rule of a function may both call another such function,
+ * and tracing both everywhere would take twice the work for every function that calls the next.
+ */
+const mostRulesAround = 2
+
 function traceRule(custom: Custom, call: Call): TracedRule {
   const outer = custom.busy
   custom.busy = true
+  rulesAround++
   try {
     return custom.trace(call)
   } finally {
+    rulesAround--
     custom.busy = outer
   }
 }
@@ -285,7 +296,8 @@ function applyCustom(custom: Custom, args: readonly unknown[]): unknown {
     outputs: leavesOf(body.result, 'the result'),
   }
   // A function called in its own rule gets its rule when a derivative asks for it: tracing it now would not end.
-  const traced = custom.busy ? undefined : traceRule(custom, call)
+  const isDeferred = custom.busy || rulesAround >= mostRulesAround
+  const traced = isDeferred ? undefined : traceRule(custom, call)
   const captured = new Captured([...new Set([body, ...(traced?.bodies ?? [])].flatMap((b) => b.captured))])
   checkClosures(call, captured.inputs)
   const rule: CustomRule =
