@@ -7,9 +7,9 @@ import { fileURLToPath } from 'node:url'
 
 /** A protobuf field: a number, or text, or bytes. */
 const varint = (v) => (v < 128 ? [v] : [(v % 128) + 128, ...varint(Math.floor(v / 128))])
-const number = (no, v) => [...varint(no * 8), ...varint(v)]
-const bytes = (no, v) => [...varint(no * 8 + 2), ...varint(v.length), ...v]
-const text = (no, s) => bytes(no, [...new TextEncoder().encode(s)])
+export const number = (no, v) => [...varint(no * 8), ...varint(v)]
+export const bytes = (no, v) => [...varint(no * 8 + 2), ...varint(v.length), ...v]
+export const text = (no, s) => bytes(no, [...new TextEncoder().encode(s)])
 
 const node = (op, domain, from, to) => [...text(1, from), ...text(2, to), ...text(4, op), ...text(7, domain)]
 const value = (name) => {
