@@ -1,6 +1,7 @@
 /** Scalar operations on register values: what docs/numerics.md says, in terms of plain operators and library functions. */
 import { InternalError, invariant, unreachable } from '../../diagnostics/errors.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
+import { isFloatBinary, isFloatUnary } from '../../scalar/eval.ts'
 import { extreme, type Scalar, type ScalarOp } from '../../scalar/ops.ts'
 import { type DType, dtypeBits, dtypeClass, isFloat, isInteger } from '../../types/dtype.ts'
 import {
@@ -45,42 +46,10 @@ export function wrapTo(dtype: DType, x: Ex): Ex {
 export const roundTo = (dtype: DType, x: Ex): Ex =>
   dtype === 'f16' ? call('f32', 'round_f16', x) : dtype === 'bf16' ? call('f32', 'round_bf16', x) : x
 
-const floatCalls = new Set([
-  'abs',
-  'sign',
-  'floor',
-  'ceil',
-  'round',
-  'trunc',
-  'sqrt',
-  'rsqrt',
-  'exp',
-  'expm1',
-  'log',
-  'log1p',
-  'sin',
-  'cos',
-  'tan',
-  'asin',
-  'acos',
-  'atan',
-  'sinh',
-  'cosh',
-  'tanh',
-  'asinh',
-  'acosh',
-  'atanh',
-  'erf',
-  'sigmoid',
-  'rem',
-  'pow',
-  'max',
-  'min',
-  'atan2',
-])
-
 const operators = { add: '+', sub: '-', mul: '*' } as const
 const comparisons = { eq: '==', lt: '<', le: '<=', gt: '>', ge: '>=' } as const
+/** Operations on floats that are no operators: calls of the function of that name. */
+const isFloatFunction = (op: ScalarOp): boolean => isFloatUnary(op) || isFloatBinary(op)
 const bitwise = { and: '&', or: '|', xor: '^' } as const
 const has = <T extends object>(table: T, key: PropertyKey): key is keyof T => Object.hasOwn(table, key)
 
@@ -112,7 +81,7 @@ function floatOp(op: ScalarOp, a: Ex, b: Ex | undefined): Ex {
   if (op === 'neg') return neg(a)
   if (has(operators, op) && b !== undefined) return bin(operators[op], a, b)
   if (op === 'div' && b !== undefined) return call(a.type, `${a.type}_div`, a, b)
-  if (floatCalls.has(op)) return call(a.type, `${a.type}_${op}`, ...(b === undefined ? [a] : [a, b]))
+  if (isFloatFunction(op)) return call(a.type, `${a.type}_${op}`, ...(b === undefined ? [a] : [a, b]))
   throw new InternalError(`${op} is not defined on floats`)
 }
 

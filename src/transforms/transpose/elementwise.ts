@@ -1,11 +1,13 @@
-/** Transpose rules of elementwise operations: those that are linear in one operand while the others are known. */
+/** Transpose rules of elementwise operations: of those that are linear in one operand while the others are known; the others have none. */
 import { cast, div, mul, neg, where } from '../../compose/elementwise.ts'
 import { invariant } from '../../diagnostics/errors.ts'
-import type { BinaryName, UnaryName } from '../../scalar/ops.ts'
+import { type BinaryName, scalarOps, type UnaryName } from '../../scalar/ops.ts'
 import { operand } from '../rule.ts'
 import type { TransposeRules } from './rule.ts'
 
-export const elementwiseTranspose: TransposeRules<UnaryName | BinaryName | 'select' | 'cast' | 'bitcast'> = {
+type ElementwiseName = UnaryName | BinaryName | 'select' | 'cast' | 'bitcast'
+
+const linear = {
   neg: ({ node, cotangent, give }) => give(operand(node, 0), neg(cotangent)),
   add: ({ node, cotangent, give }) => {
     give(operand(node, 0), cotangent)
@@ -31,50 +33,9 @@ export const elementwiseTranspose: TransposeRules<UnaryName | BinaryName | 'sele
     if (isLinear(b)) give(b, where(condition, 0, cotangent))
   },
   cast: ({ node, cotangent, give }) => give(operand(node, 0), cast(cotangent, operand(node, 0).dtype)),
-  abs: 'nonlinear',
-  sign: 'nonlinear',
-  floor: 'nonlinear',
-  ceil: 'nonlinear',
-  round: 'nonlinear',
-  trunc: 'nonlinear',
-  sqrt: 'nonlinear',
-  rsqrt: 'nonlinear',
-  exp: 'nonlinear',
-  expm1: 'nonlinear',
-  log: 'nonlinear',
-  log1p: 'nonlinear',
-  sin: 'nonlinear',
-  cos: 'nonlinear',
-  tan: 'nonlinear',
-  asin: 'nonlinear',
-  acos: 'nonlinear',
-  atan: 'nonlinear',
-  sinh: 'nonlinear',
-  cosh: 'nonlinear',
-  tanh: 'nonlinear',
-  asinh: 'nonlinear',
-  acosh: 'nonlinear',
-  atanh: 'nonlinear',
-  erf: 'nonlinear',
-  sigmoid: 'nonlinear',
-  not: 'nonlinear',
-  isnan: 'nonlinear',
-  isinf: 'nonlinear',
-  rem: 'nonlinear',
-  pow: 'nonlinear',
-  max: 'nonlinear',
-  min: 'nonlinear',
-  atan2: 'nonlinear',
-  and: 'nonlinear',
-  or: 'nonlinear',
-  xor: 'nonlinear',
-  shl: 'nonlinear',
-  shr: 'nonlinear',
-  eq: 'nonlinear',
-  ne: 'nonlinear',
-  lt: 'nonlinear',
-  le: 'nonlinear',
-  gt: 'nonlinear',
-  ge: 'nonlinear',
-  bitcast: 'nonlinear',
+} satisfies Partial<TransposeRules<ElementwiseName>>
+
+export const elementwiseTranspose: TransposeRules<ElementwiseName> = {
+  ...(Object.fromEntries(Object.keys(scalarOps).map((op) => [op, 'nonlinear'])) as Record<ElementwiseName, 'nonlinear'>),
+  ...linear,
 }
