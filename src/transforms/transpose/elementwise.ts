@@ -36,6 +36,9 @@ const linear = {
 } satisfies Partial<TransposeRules<ElementwiseName>>
 
 export const elementwiseTranspose: TransposeRules<ElementwiseName> = {
-  ...(Object.fromEntries(Object.keys(scalarOps).map((op) => [op, 'nonlinear'])) as Record<ElementwiseName, 'nonlinear'>),
+  ...(Object.fromEntries(Object.keys(scalarOps).map((op) => [op, 'nonlinear'])) as Record<
+    ElementwiseName,
+    'nonlinear'
+  >),
   ...linear,
 }
