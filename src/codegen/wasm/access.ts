@@ -18,8 +18,10 @@ import {
   allocReg,
   assignReg,
   emitConst,
+  emitGatherHalves,
   emitLaneLoad,
   emitLoadConvert,
+  emitLoadEverySecondHalf,
   emitLoadSplat,
   emitScalarOp,
   emitSplat,
@@ -30,7 +32,7 @@ import {
 } from './lanes.ts'
 import { loadPackedElement, loadPackedLanes } from './packed.ts'
 import type { Access, LaneReader, Point } from './point.ts'
-import { part } from './reg.ts'
+import { isHalf, part } from './reg.ts'
 
 const isMasked = (a: Pick<Access, 'mask' | 'maskValue'>): boolean => a.mask.length > 0 || a.maskValue !== undefined
 
@@ -186,21 +188,23 @@ export function laneReader(
     const at = addressOf(values, base, affine.at, affine.extra, offset)
     return { whole: () => loadSplat(values, dtype, at), lane }
   }
-  if (affine !== undefined && affine.stride === -4 && bytes === 4) {
-    const at = addressOf(values, base, affine.at, affine.extra - 12, offset)
+  if (affine !== undefined && affine.stride === -bytes && !isPair(dtype)) {
+    const at = addressOf(values, base, affine.at, affine.extra - 3 * bytes, offset)
     const whole = (): Reg => {
-      const r = allocReg(f, dtype, 4)
-      f.push(at.local)
-      f.load('v128.load', 4, at.offset)
-      const x = f.toLocal('v128')
-      f.get(x)
-      f.get(x)
-      f.shuffle32(3, 2, 1, 0)
-      f.set(part(r, 0))
-      f.release(x)
+      const x = emitLoadConvert(f, env, dtype, 4, at.local, at.offset)
+      const r = makeReg(f, dtype, 4, () => {
+        f.get(part(x, 0))
+        f.get(part(x, 0))
+        f.shuffle32(3, 2, 1, 0)
+      })
+      releaseReg(f, x)
       return r
     }
     return { whole, lane }
+  }
+  if (affine !== undefined && affine.stride === 2 * bytes && isHalf(dtype)) {
+    const at = addressOf(values, base, affine.at, affine.extra, offset)
+    return { whole: () => emitLoadEverySecondHalf(f, env, dtype, at), lane }
   }
   const sparse = affine === undefined ? undefined : sparseLanes[affine.stride]
   if (affine !== undefined && sparse !== undefined && bytes === 4 && values.vector?.limit === undefined) {
@@ -236,6 +240,10 @@ export function laneReader(
         f.release(twice)
       })
     return { whole, lane }
+  }
+  if (isHalf(dtype)) {
+    const each = (body: (l: number) => void): void => forValidLanes(values, body)
+    return { whole: () => emitGatherHalves(f, env, dtype, addresses(), each), lane }
   }
   const whole = (): Reg => {
     const out = first === undefined ? allocReg(f, dtype, 4) : loadSplat(values, dtype, first)

@@ -51,11 +51,12 @@ export class FunctionBuilder {
    * Emits into a fragment instead (no branch may leave it), for `splice` to put in its place later. Each fragment pools its
    * own locals: code emitted later may run earlier, so a local must not pass from one to the other.
    */
-  into(fragment: Fragment, body: () => void): void {
+  into<T>(fragment: Fragment, body: () => T): T {
     const { code, marks, calls, free, lastSet } = this
     Object.assign(this, { ...fragment, lastSet: undefined })
-    body()
+    const out = body()
     Object.assign(this, { code, marks, calls, free, lastSet })
+    return out
   }
 
   /** Appends a finished fragment's code. */

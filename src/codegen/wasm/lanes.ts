@@ -37,11 +37,14 @@ import {
 export { mathImports, mathModule } from './math/special.ts'
 export { emitThreefry } from './math/threefry.ts'
 export {
+  emitGatherHalves,
   emitLaneLoad,
   emitLaneStore,
   emitLoadConvert,
+  emitLoadEverySecondHalf,
   emitLoadLanes,
   emitLoadSplat,
+  emitScatterHalves,
   emitStoreConvert,
   emitStoreLanes,
 } from './memory.ts'

@@ -128,12 +128,82 @@ export function emitLoadConvert(
     case 'bf16': {
       load('v128.load16x4_u', 2)
       const bits = f.toLocal('v128')
-      const v = new Vector(f, env)
-      const l = v.result(halfFromBits(v, dtype, v.of(bits)))
-      f.release(bits)
-      return { dtype, lanes: 4, locals: [l] }
+      return halvesOf(f, env, dtype, bits)
     }
   }
+}
+
+/** Four values of half precision from their bits in the low halves of a vector's words; the vector is released. */
+function halvesOf(f: FunctionBuilder, env: Env, dtype: 'f16' | 'bf16', bits: Local): Reg {
+  const v = new Vector(f, env)
+  const l = v.result(halfFromBits(v, dtype, v.of(bits)))
+  f.release(bits)
+  return { dtype, lanes: 4, locals: [l] }
+}
+
+/** An address in memory: a local and bytes on top. */
+interface At {
+  readonly local: Operand
+  readonly offset: number
+}
+
+/** Four values of half precision that stand anywhere: their bits are gathered, then converted at once. `each` calls for the lanes wanted. */
+export function emitGatherHalves(
+  f: FunctionBuilder,
+  env: Env,
+  dtype: 'f16' | 'bf16',
+  addresses: readonly At[],
+  each: (body: (lane: number) => void) => void,
+): Reg {
+  const bits = f.local('v128')
+  each((lane) => {
+    const at = addresses[lane]
+    if (at === undefined) return
+    f.push(at.local)
+    if (lane === 0) {
+      f.load('i32.load16_u', 2, at.offset)
+      f.op('i32x4.splat')
+    } else {
+      f.get(bits)
+      f.loadLane('v128.load16_lane', 2, at.offset, 2 * lane)
+    }
+    f.set(bits)
+  })
+  return halvesOf(f, env, dtype, bits)
+}
+
+/** Every second of eight consecutive values of half precision, the first one at the address. */
+export function emitLoadEverySecondHalf(
+  f: FunctionBuilder,
+  env: Env,
+  dtype: 'f16' | 'bf16',
+  { local, offset }: At,
+): Reg {
+  f.push(local)
+  f.load('v128.load', 2, offset)
+  f.i32x4Const(0xffff)
+  f.op('v128.and')
+  return halvesOf(f, env, dtype, f.toLocal('v128'))
+}
+
+/** Stores four values of half precision anywhere: converted at once. `each` calls for the lanes wanted. */
+export function emitScatterHalves(
+  f: FunctionBuilder,
+  env: Env,
+  r: Reg,
+  addresses: readonly At[],
+  each: (body: (lane: number) => void) => void,
+): void {
+  pushPacked(f, env, r)
+  const packed = f.toLocal('v128')
+  each((lane) => {
+    const at = addresses[lane]
+    if (at === undefined) return
+    f.push(at.local)
+    f.get(packed)
+    f.storeLane('v128.store16_lane', 2, at.offset, lane)
+  })
+  f.release(packed)
 }
 
 /** One element in every one of four lanes. */

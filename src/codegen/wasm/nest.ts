@@ -3,17 +3,16 @@ import { invariant } from '../../diagnostics/errors.ts'
 import { axis as axisExpr, constant, substitute } from '../../index/expr.ts'
 import { type Fetch, foldsOf, type NestSchedule } from '../../schedule/loop/schedule.ts'
 import type { Fold, Root } from '../../schedule/loop/steps.ts'
-import { type Tile, unitsOf } from '../../schedule/loop/tile.ts'
+import type { Tile } from '../../schedule/loop/tile.ts'
 import { computeDType } from '../../types/dtype.ts'
-import type { Local } from './builder.ts'
 import { Accumulator } from './fold.ts'
 import { startOfFold, stepInTile, TotalsInMemory } from './foldInMemory.ts'
-import { addressOf, powerIn } from './laneIndex.ts'
-import { makeReg, type Reg } from './lanes.ts'
-import { axisBounds, type Blocks, closeLoop, countedLoop } from './loops.ts'
-import type { Index } from './scope.ts'
+import { addressOf } from './laneIndex.ts'
+import type { Reg } from './lanes.ts'
+import { axisBounds, type Blocks, countedLoop } from './loops.ts'
 import { emitStore, emitTileStore } from './store.ts'
 import type { Values } from './values.ts'
+import { vectorLoop } from './vectorLoop.ts'
 
 export function emitNest(values: Values, schedule: NestSchedule): void {
   new NestEmitter(values, schedule).emit()
@@ -191,48 +190,6 @@ class NestEmitter {
   }
 }
 
-/** Whole steps of `copies` groups of four, in blocks if asked for, then single groups, the last of them partial. */
-export function vectorLoop(values: Values, axis: string, copies: number, body: () => void, blocks?: Blocks): void {
-  const { scope, f } = values
-  const view = values.axes.view(axis)
-  const { start, end, count } = axisBounds(values, axis)
-  const wide = 4 * copies
-  const counts = view.counts
-  const always = counts?.every((n) => n % wide === 0) ?? false
-  const never = counts?.every((n) => n < wide) ?? false
-  const wholeGroups = counts?.every((n) => n % 4 === 0) ?? false
-  const steps = (from: Index, to: Index, n: number, partial: boolean, cut?: Blocks): void => {
-    const counter = f.local('i32')
-    scope.push()
-    scope.bind(axis, counter)
-    const unit = powerIn(view.aligned, 4 * n)
-    if (unit >= 4)
-      scope.bind(
-        unitsOf(axis, unit),
-        scope.once(scope.depth, 'units', 'i32', () => {
-          f.get(counter)
-          f.i32Const(Math.log2(unit))
-          f.op('i32.shr_u')
-        }),
-      )
-    const outer = values.vector
-    values.vector = { name: axis, copies: n, unit, ...(partial ? limitOf(values, counter, end) : {}) }
-    body()
-    values.vector = outer
-    closeLoop(values, counter, from, to, 4 * n, cut)
-  }
-  if (always) {
-    steps(start, end, copies, false, blocks)
-    return
-  }
-  let tailFrom: Index = start
-  if (!never) {
-    tailFrom = wholeEnd(values, start, count, wide)
-    steps(start, tailFrom, copies, false, blocks)
-  }
-  steps(tailFrom, end, 1, !wholeGroups)
-}
-
 /** Loads a word of every cache line of a row. */
 function emitFetch(values: Values, fetch: Fetch, axis: string): void {
   const { f, scope } = values
@@ -265,43 +222,3 @@ function emitFetch(values: Values, fetch: Fetch, axis: string): void {
     f.release(line, end, seen)
   })
 }
-
-/** The number of valid lanes of a step at `counter`, and their mask. */
-function limitOf(values: Values, counter: Local, end: Index): { limit: Local; mask: Reg } {
-  const { f, scope } = values
-  const limit = scope.once(scope.depth, 'limit', 'i32', () => {
-    f.i32Const(4)
-    f.push(end)
-    f.get(counter)
-    f.op('i32.sub')
-    const left = f.toLocal('i32')
-    f.get(left)
-    f.i32Const(4)
-    f.get(left)
-    f.op('i32.lt_s')
-    f.op('select')
-    f.release(left)
-  })
-  const mask = scope.keep(scope.depth, 'limit-mask', () =>
-    makeReg(f, 'bool', 4, () => {
-      f.i32x4Const(0, 1, 2, 3)
-      f.get(limit)
-      f.ops('i32x4.splat', 'i32x4.lt_s')
-    }),
-  )
-  return { limit, mask }
-}
-
-/** Start plus the largest multiple of `wide` in `count`. */
-function wholeEnd(values: Values, start: Index, count: Index, wide: number): Index {
-  if (typeof start === 'number' && typeof count === 'number') return start + count - (count % wide)
-  const { f, scope } = values
-  return scope.once(scope.depth, `whole:${indexKey(start)}:${indexKey(count)}:${wide}`, 'i32', () => {
-    f.push(start)
-    f.push(count)
-    f.i32Const(-wide)
-    f.ops('i32.and', 'i32.add')
-  })
-}
-
-const indexKey = (x: Index): string => (typeof x === 'number' ? `#${x}` : String(x.index))

@@ -9,10 +9,11 @@ import { computeDType, isFloat } from '../../types/dtype.ts'
 import { assignReg, emitConst, emitScalarOp, type Reg, releaseReg } from './lanes.ts'
 import { countedLoop } from './loops.ts'
 import { emitRoundTo } from './math/half.ts'
-import { vectorLoop } from './nest.ts'
+import { scanInLanes } from './scanInLanes.ts'
 import { emitTileStore } from './store.ts'
 import { Totals } from './totals.ts'
 import type { Values } from './values.ts'
+import { vectorLoop } from './vectorLoop.ts'
 
 /** Runs the scan into its tile, which becomes the value's place. */
 export function emitScan(values: Values, { stmt: s, tile, outer, vector, copies }: ScanSchedule): void {
@@ -20,8 +21,9 @@ export function emitScan(values: Values, { stmt: s, tile, outer, vector, copies 
   const nest = (i: number): void => {
     const a = outer[i]
     if (a !== undefined) countedLoop(values, a, () => nest(i + 1))
-    else if (vector !== undefined) vectorLoop(values, vector, copies, () => run(values, s, tile))
-    else run(values, s, tile)
+    else if (vector === undefined) run(values, s, tile)
+    else if (s.op.kind === 'scan' && s.op.axis === vector) scanInLanes(values, s.op, s.dtype, tile, copies)
+    else vectorLoop(values, vector, copies, () => run(values, s, tile))
   }
   nest(0)
   values.setHome(s.id, { kind: 'tile', tile, depth: level, round: false })

@@ -61,13 +61,13 @@ export class Scope {
   }
 
   /** Emits into a frame. */
-  at(depth: number, body: () => void): void {
-    this.f.into(this.frame(depth).fragment, body)
+  at<T>(depth: number, body: () => T): T {
+    return this.f.into(this.frame(depth).fragment, body)
   }
 
   /** Emits into the innermost frame. */
-  here(body: () => void): void {
-    this.at(this.depth, body)
+  here<T>(body: () => T): T {
+    return this.at(this.depth, body)
   }
 
   bind(axis: string, at: Index): void {

@@ -14,13 +14,14 @@ import {
   emitLaneStore,
   emitLoadConvert,
   emitScalarOp,
+  emitScatterHalves,
   emitStoreConvert,
   emitStoreLanes,
   type Reg,
   releaseReg,
 } from './lanes.ts'
 import { bitRun, storeBits, storePackedLane, storeWholeBits } from './packed.ts'
-import { part } from './reg.ts'
+import { isHalf, part } from './reg.ts'
 import type { Values } from './values.ts'
 
 /** Emits a store of copy `j` into the innermost frame; the value must have been computed. */
@@ -110,12 +111,18 @@ function plainWriter(
   }
   const pattern = lanePattern(values, e, j)
   const contiguous = pattern.kind === 'affine' && pattern.stride === bytes ? pattern : undefined
-  const each = contiguous === undefined || guarded ? laneAddresses(values, base, e, j, offset, depth) : []
+  const addresses = contiguous === undefined || guarded ? laneAddresses(values, base, e, j, offset, depth) : []
   const lane = (l: number): void => {
-    const at = each[l]
+    const at = addresses[l]
     if (at !== undefined) emitLaneStore(f, env, value, l, at.local, at.offset)
   }
-  if (contiguous === undefined) return { whole: () => forValidLanes(values, lane), lane }
+  if (contiguous === undefined) {
+    const each = (body: (l: number) => void): void => forValidLanes(values, body)
+    const whole = isHalf(value.dtype)
+      ? () => emitScatterHalves(f, env, value, addresses, each)
+      : () => forValidLanes(values, lane)
+    return { whole, lane }
+  }
   const at = addressOf(values, base, contiguous.at, contiguous.extra, offset)
   if (limit === undefined) return { whole: () => emitStoreConvert(f, env, value, at.local, at.offset), lane }
   const whole = (): void => {

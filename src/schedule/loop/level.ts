@@ -175,7 +175,7 @@ class LevelScheduler {
     const { id, axes, dtype } = stmt
     const tile = this.makeTile(id, axes, dtype)
     this.places.set(id, tile)
-    return scheduleScan(this.places.axes, stmt, tile)
+    return scheduleScan(this.places.axes, stmt, tile, this.places.facts.strict)
   }
 
   /** Blocks of an axis in order, with what is carried from one to the next. */

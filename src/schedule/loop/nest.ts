@@ -36,6 +36,8 @@ interface Work {
   /** Additions' worth of arithmetic a point, and of what is not random bits. */
   readonly arithmetic: number
   readonly besideRandom: number
+  /** Additions' worth of converting what is read and written. */
+  readonly conversions: number
   /** Copies whose random bits four calls side by side make. */
   readonly callCopies: number
   /** Copies that read one element of random bits. */
@@ -50,7 +52,7 @@ const mostBesideCalls = 64
 function workOf(places: Places, roots: readonly Root[]): Work {
   const touches: Touch[] = []
   const { prices } = places.facts.machine
-  let [arithmetic, random] = [0, 0]
+  let [arithmetic, random, conversions] = [0, 0, 0]
   let [callCopies, drawCopies] = [1, 1]
   const seen = new Set<ValueId>()
   const tile = (t: Tile, write: boolean): void => {
@@ -81,6 +83,7 @@ function workOf(places: Places, roots: readonly Root[]): Work {
       const p = places.paramOf(op.param)
       const masked = op.mask.length > 0 || op.maskValue !== undefined
       touches.push({ param: op.param, ...placeOf(p, op.index), masked, write: false })
+      conversions += inAdditions(prices.read[p.dtype], prices)
       return
     }
     const seconds = statementSeconds(places.def(id), (i) => places.def(i).dtype, prices)
@@ -106,9 +109,10 @@ function workOf(places: Places, roots: readonly Root[]): Work {
       for (const e of s.index) valuesOf(e).forEach(visit)
       const p = places.paramOf(s.param)
       touches.push({ param: s.param, ...placeOf(p, s.index), masked: s.mask.length > 0, write: true })
+      conversions += inAdditions(prices.write[p.dtype], prices)
     }
   }
-  return { touches, arithmetic: arithmetic + random, besideRandom: arithmetic, callCopies, drawCopies }
+  return { touches, arithmetic: arithmetic + random, besideRandom: arithmetic, conversions, callCopies, drawCopies }
 }
 
 /** Where an access of a parameter stands, in bytes, or in elements of a packed format. */
@@ -120,6 +124,22 @@ const placeOf = (p: KernelParam, index: readonly Expr[]): Pick<Touch, 'position'
 const bytesOf = (d: Parameters<typeof dtypeClass>[0]): number =>
   ({ f32: 4, f64: 8, f16: 2, bf16: 2, i8: 1, i16: 2, i32: 4, i64: 8, u8: 1, u16: 2, u32: 4, u64: 8, bool: 1 })[d]
 
+/** Lanes of a step, and what a step costs beside its accesses and arithmetic. */
+const lanes = 4
+const stepCost = 0.5
+
+/** What the last, partial step of a row costs on top: the number of valid lanes, their mask, and for each fold a selection. */
+const maskCost = 1.5
+const maskedFold = 1
+/** Merging the lanes of a fold across them, once a row; of an arg-fold also its positions. */
+const mergeCost = { fold: 6, argFold: 14 }
+
+/** Cost of an access in a partial step: lanes that are not read as they stand go one by one, each under a condition. */
+function partialTouchCost(places: Places, t: Touch, axis: string, valid: number): number {
+  const whole = touchCost(places, t, axis)
+  return t.write || whole > 2 ? 1 + 2 * valid + (t.masked ? 2 : 0) : whole
+}
+
 /** Cost of four lanes of an access along an axis. */
 function touchCost(places: Places, t: Touch, axis: string): number {
   for (const id of valuesOf(t.position)) if (places.reachOf(id).has(axis)) return 10
@@ -128,6 +148,8 @@ function touchCost(places: Places, t: Touch, axis: string): number {
   if (s === undefined) return 6 + guard
   if (s === 0) return t.write ? 4 : 0.2
   if (s === t.unit) return 1 + guard
+  if (!t.write && s === -t.unit && t.unit <= 4) return 1.3 + guard
+  if (!t.write && t.unit === 2 && s === 4 && t.packed !== true) return 1.3 + guard
   // Words near each other come in two vectors (`laneReader`), bits in one word (`loadPackedLanes`).
   if (!t.write && t.packed === true && s > 0 && s <= 8) return 2 + guard
   if (!t.write && t.unit === 4 && (s === 8 || s === 12)) return 2 + guard
@@ -151,13 +173,25 @@ export function chooseLoops(places: Places, nest: Nest): Loops {
   const scatter = nest.roots.some(isScatter)
   const candidates = nest.space.filter((a) => axes.view(a).max >= 2 && !(ordered && nest.folded.includes(a)))
   const size = (a: string): number => axes.view(a).max
+  const folds = nest.roots.flatMap((r) => (r.kind === 'fold' ? [r.fold] : []))
+  const merges = folds.reduce((n, f) => n + (f.combiner.startsWith('arg') ? mergeCost.argFold : mergeCost.fold), 0)
+  /** Cost of four points where lanes go along an axis. */
   const cost = (a: string): number => {
     const n = size(a)
-    const steps = Math.ceil(n / 4) / (n / 4)
-    const memory = work.touches.reduce((sum, t) => sum + touchCost(places, t, a), 0)
-    return (memory + work.arithmetic * 0.5 + 0.5) * steps
+    const [whole, left] = [Math.floor(n / lanes), n % lanes]
+    const own = (work.arithmetic + work.conversions) * 0.5 + stepCost
+    const step = own + work.touches.reduce((sum, t) => sum + touchCost(places, t, a), 0)
+    const across = nest.folded.includes(a)
+    const partial =
+      left === 0
+        ? 0
+        : own +
+          maskCost +
+          (across ? folds.length * maskedFold : 0) +
+          work.touches.reduce((sum, t) => sum + partialTouchCost(places, t, a, left), 0)
+    return (whole * step + partial + (across ? merges : 0)) / (n / lanes)
   }
-  const scalarCost = work.touches.length * 4 + work.arithmetic * 2.2 + 2
+  const scalarCost = work.touches.length * 4 + (work.arithmetic + work.conversions) * 2.2 + 2
   let vector: string | undefined
   let best = scalarCost
   if (scatter) vector = nest.space.at(-1)
@@ -185,11 +219,10 @@ export function chooseLoops(places: Places, nest: Nest): Loops {
           : [...byStride(others(kept)), vector, ...folded]
         : [...byStride(kept), ...others(folded), vector]
   const n = vector === undefined ? 0 : size(vector)
-  const folds = nest.roots.filter((r) => r.kind === 'fold').length
   const wanted =
-    folds > 0
+    folds.length > 0
       ? work.arithmetic <= 6
-        ? folds > 2
+        ? folds.length > 2
           ? 2
           : 4
         : work.arithmetic <= 12
@@ -200,7 +233,7 @@ export function chooseLoops(places: Places, nest: Nest): Loops {
         : 1
   // Two groups of four bits make a byte that is stored whole.
   const rowOfBits = work.touches.some((t) => t.packed && t.write && strideOf(t.position, vector ?? '') === 1)
-  const sharing = folds === 0 && work.callCopies <= mostCallCopies && work.besideRandom <= mostBesideCalls
+  const sharing = folds.length === 0 && work.callCopies <= mostCallCopies && work.besideRandom <= mostBesideCalls
   let copies = scatter ? 1 : Math.max(wanted, rowOfBits ? 2 : 1, sharing ? work.callCopies : work.drawCopies)
   while (copies > 1 && n < 4 * copies) copies /= 2
   const loops = { order, vector, copies, inMemory }

@@ -41,6 +41,8 @@ function place(
   const uses: { step: number; ids: readonly ValueId[] }[] = []
   /** First step in which a value can be used: for a kept value its own nest, where it is recomputed in place. */
   const ready = new Map<ValueId, number>()
+  /** Copies of memory, which nothing joins. */
+  const closed = new Set<number>()
   let floor = 0
   let deferred: StoreStmt[] = []
 
@@ -60,6 +62,7 @@ function place(
     const fits = (s: Step, i: number): boolean =>
       i >= from &&
       s.kind === 'nest' &&
+      !closed.has(i) &&
       sameSet(s.space, space) &&
       (folded.length === 0 || s.folded.length === 0 || sameSet(s.folded, folded))
     let i = late ? steps.findLastIndex(fits) : steps.findIndex(fits)
@@ -83,7 +86,7 @@ function place(
     for (const s of deferred) join({ kind: 'store', stmt: s }, storeAxes(s, ctx), [], storeOperands(s), true)
     deferred = []
   }
-  const own = (step: Step, key: LetStmt | LoopStmt, ids: readonly ValueId[]): number => {
+  const own = (step: Step, key: Root | LetStmt | LoopStmt, ids: readonly ValueId[]): number => {
     const i = Math.max(steps.length, earliest(ids))
     steps.push(step)
     at.set(key, i)
@@ -126,7 +129,14 @@ function place(
     const staged = s.op.kind === 'stage' && varying.length > 0 && ctx.needsStage(s.id)
     if (varying.length > 0 && (staged || kept.has(s.id))) {
       const tile = ctx.makeTile(s.id, s.axes, s.dtype)
-      const i = join({ kind: 'keep', id: s.id, tile, axes: varying, home: true }, varying, [], ids, false)
+      const root: Root = { kind: 'keep', id: s.id, tile, axes: varying, home: true }
+      if (ctx.copied.has(s.id)) {
+        const i = own({ kind: 'nest', space: varying, folded: [], roots: [root] }, root, ids)
+        closed.add(i)
+        ready.set(s.id, i + 1)
+        continue
+      }
+      const i = join(root, varying, [], ids, false)
       ready.set(s.id, staged ? i + 1 : i)
       continue
     }

@@ -5,6 +5,7 @@
  */
 import { type KernelPart, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
+import { isFloat } from '../../types/dtype.ts'
 import type { KernelFacts } from './places.ts'
 import type { BlockSchedule, CopySchedule, LevelSchedule, LoopSchedule, LoopStep, NestSchedule } from './schedule.ts'
 import { isTotal, type Root } from './steps.ts'
@@ -104,13 +105,11 @@ class Verifier {
       case 'scan': {
         const { stmt, outer, vector, tile } = step
         for (const id of operandsOf(stmt.op)) this.needs(id, stored, `scan %${stmt.id}`)
-        const own = stmt.op.kind === 'scan' ? [stmt.op.axis] : []
-        this.sameAxes(
-          [...outer, ...(vector === undefined ? [] : [vector]), ...own],
-          axes.varying(stmt.axes),
-          `scan %${stmt.id}`,
-        )
-        this.must(vector === undefined || !own.includes(vector), `scan %${stmt.id} has lanes along its own axis`)
+        const own = stmt.op.kind === 'scan' ? stmt.op.axis : ''
+        const lanes = vector === undefined || vector === own ? [] : [vector]
+        this.sameAxes([...outer, ...lanes, own], axes.varying(stmt.axes), `scan %${stmt.id}`)
+        const ordered = this.facts.strict && isFloat(stmt.dtype)
+        this.must(vector !== own || !ordered, `scan %${stmt.id}: a strict scan across lanes`)
         this.allTiles.add(tile)
         this.placed.add(stmt.id)
         break
@@ -188,7 +187,10 @@ class Verifier {
       step.axes,
       tiles.flatMap((c) => (c.write === undefined ? [] : [c.write])),
     )
+    const outer = this.axes
+    this.axes = step.axes
     for (const c of registers) this.needs(c.next, new Set(storesOf(step)), `next state of the loop over ${stmt.axis}`)
+    this.axes = outer
     for (const id of [...this.placed]) if (!outside.has(id)) this.placed.delete(id)
     for (const c of stmt.carries) this.placed.add(c.result)
   }
