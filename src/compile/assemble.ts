@@ -14,6 +14,7 @@ import type { Program, ProgramBuffer } from '../runtime/program.ts'
 import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
 import { Assembly, type Draft } from './assembly.ts'
+import { withoutCopies } from './copies.ts'
 import type { Passes } from './planGraph.ts'
 import { checkPositions } from './positions.ts'
 import { addRegion, type CompileInner, type Inner } from './regions.ts'
@@ -172,12 +173,17 @@ export function assemble(
     }),
   )
   const decided = new Map([...plan.reuse].map(([write, read]) => [a.of(write), a.of(read)]))
-  const assigned = assignBuffers(a.steps.map(memoryStep), needs, decided)
+  const counted = new Set([...decided].flat())
+  const made = withoutCopies(a.steps, (from, to) => {
+    const [x, y] = [needs[from], needs[to]]
+    return x?.kind === 'intermediate' && y?.kind !== 'fixed' && x.bytes === y?.bytes && !counted.has(from)
+  })
+  const assigned = assignBuffers(made.steps.map(memoryStep), needs, decided)
   for (const [write, read] of decided)
     invariant(assigned.donors.get(write) === read, 'the plan counts on memory that is not reused')
   const renamed = new Map([...assigned.donors].filter(([b]) => needs[b]?.kind === 'result'))
   for (const [b, donor] of renamed) outputs[placeOf.get(b) ?? -1] = donor
-  const steps = renamed.size === 0 ? a.steps : a.steps.map((s) => renameStep(s, (b) => renamed.get(b) ?? b))
+  const steps = renamed.size === 0 ? made.steps : made.steps.map((s) => renameStep(s, (b) => renamed.get(b) ?? b))
 
   const intervals = needs.flatMap(({ bytes, kind }, buffer): Interval[] => {
     const [from = -1, to = -1] = [assigned.from[buffer], assigned.to[buffer]]
@@ -191,25 +197,28 @@ export function assemble(
     const under = assigned.placeable.get(b)
     return under === undefined ? source : { kind: 'output', over: under }
   }
-  const buffers = a.buffers.map(
-    (d, b): ProgramBuffer => ({
-      dtype: d.dtype,
-      shape: d.shape,
-      format: d.format,
-      bytes: d.bytes,
-      source: sourceOf(b, d.source),
-    }),
-  )
+  // The buffers that steps still name, by new numbers (inputs come first and keep theirs).
+  const kept = a.buffers.flatMap((_, b) => (made.moved.has(b) ? [] : [b]))
+  const numberOf = new Map(kept.map((b, i) => [b, i]))
+  const number = (b: number): number => numberOf.get(b) ?? -1
+  const buffers = kept.flatMap((b): ProgramBuffer[] => {
+    const d = a.buffers[b]
+    if (d === undefined) return []
+    return [{ dtype: d.dtype, shape: d.shape, format: d.format, bytes: d.bytes, source: sourceOf(b, d.source) }]
+  })
   const constants = inners.reduce((n, g) => n + (g ?? []).reduce((m, x) => m + x.kept.assembled.memory.constants, 0), 0)
-  const outer = buffers.reduce((n, b, i) => (b.source.kind === 'temp' || renamed.has(i) ? n : n + b.bytes), 0)
+  const outer = buffers.reduce(
+    (n, b, i) => (b.source.kind === 'temp' || renamed.has(kept[i] ?? -1) ? n : n + b.bytes),
+    0,
+  )
   return {
     program: {
       name,
       buffers,
-      steps,
+      steps: made.moved.size === 0 ? steps : steps.map((s) => renameStep(s, number)),
       inputs,
       donated: inputs.map((_, i) => donated[i] === true),
-      outputs,
+      outputs: outputs.map(number),
       arenaBytes: memory.arenaBytes,
     },
     inners,

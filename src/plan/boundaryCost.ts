@@ -1,12 +1,13 @@
 /** The cost model of nodes that are steps of their own: scatters, users' kernels, effects. */
 import type { Node } from '../graph/node.ts'
+import { opDef } from '../graph/table.ts'
 import { type Machine, movingSeconds, together } from '../target/machine.ts'
 import { priceOf } from '../target/prices.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { KernelCost } from './cost.ts'
 import { readsOfBoundary } from './memory/reads.ts'
 import type { BoundaryGroup } from './plan.ts'
-import { bytesOf, dataInputs, isFree } from './region.ts'
+import { bytesOf, dataInputs, isFree, storageOf } from './region.ts'
 
 const nothing: KernelCost = { bytesRead: 0, bytesWritten: 0, flops: 0, special: 0, seconds: 0, compute: 0 }
 
@@ -20,12 +21,34 @@ const viewedBytes = (x: Node): number =>
     : bytesOf(x)
 
 /**
- * A scatter copies its target, reads updates and indices and combines into places, in one program that walks the updates in order. Of
- * users' kernels and effects the traffic alone is known: what they compute takes longer than modelled.
+ * The scatters of a graph that copy their target: another reads that too, or its memory is not the program's (`stands`). The others
+ * combine into it where it was made.
  */
-export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, target: Machine): KernelCost {
+export function copyingScatters(nodes: Iterable<Node>, stands: (target: Node) => boolean): ReadonlySet<Node> {
+  const readers = new Map<Node, number>()
+  const scatters: Node[] = []
+  for (const n of nodes) {
+    if (n.op === 'scatter') scatters.push(n)
+    const reads = opDef(n).boundary === undefined ? dataInputs(n).map(storageOf) : readsOfBoundary(n).buffers
+    if (!isFree(n)) for (const x of new Set(reads)) readers.set(x, (readers.get(x) ?? 0) + 1)
+  }
+  return new Set(
+    scatters.filter(({ inputs: [x] }) => {
+      const target = x === undefined ? undefined : storageOf(x)
+      return target === undefined || stands(target) || readers.get(target) !== 1
+    }),
+  )
+}
+
+/**
+ * A scatter copies its target if another needs that as it is (`copies`), reads updates and indices and combines into places, in one
+ * program that walks the updates in order. Of users' kernels and effects the traffic alone is known: what they compute takes longer than
+ * modelled.
+ */
+export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, copies: boolean, target: Machine): KernelCost {
   if (kind === 'region') return nothing
-  const written = kind === 'effect' ? 0 : bytesOf(node)
+  const inPlace = node.op === 'scatter' && !copies
+  const written = kind === 'effect' || inPlace ? 0 : bytesOf(node)
   if (node.op !== 'scatter') {
     const read = [...readsOfBoundary(node).buffers].reduce((n, x) => n + bytesOf(x), 0)
     return {
@@ -35,7 +58,7 @@ export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, target: Ma
       seconds: movingSeconds(read + written, target) + target.launch,
     }
   }
-  const read = node.inputs.reduce((n, x, i) => n + (i === 0 ? bytesOf(x) : viewedBytes(x)), 0)
+  const read = node.inputs.reduce((n, x, i) => n + (i > 0 ? viewedBytes(x) : copies ? bytesOf(x) : 0), 0)
   const [, updates = node] = node.inputs
   const combines = node.attrs.combiner !== 'set'
   const places = bytesOf(updates)

@@ -9,7 +9,7 @@ import { topologicalOrder } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import type { Machine } from '../target/machine.ts'
 import type { Apart } from './apart.ts'
-import { boundaryCost } from './boundaryCost.ts'
+import { boundaryCost, copyingScatters } from './boundaryCost.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
 import { keepGainingCycles } from './cycles.ts'
 import { decideFormats, storedBytes } from './formats.ts'
@@ -60,6 +60,9 @@ export function planFusion(
     }
   }
   keepGainingCycles(planner)
+  const results = new Set(graph.outputs.map(storageOf))
+  const fixed = (n: Node): boolean => (n.op === 'param' ? overwritable[n.attrs.index] !== 'donated' : stands(n))
+  const copying = copyingScatters(nodes, (n) => fixed(n) || results.has(n))
   const order = planner.groups.links.order(programOrder(planner.groups.all.values()))
   const chosen = order.map((id): SingleGroup => {
     const g = planner.groups.all.get(id)
@@ -70,13 +73,12 @@ export function planFusion(
         kind: g.boundary,
         node,
         results: [...g.members].filter((m) => m.op === 'result'),
-        cost: boundaryCost(g.boundary, node, target),
+        cost: boundaryCost(g.boundary, node, copying.has(node), target),
       }
     invariant(g.made !== undefined, 'a kernel group without body')
     return { kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }
   })
   const { groups: settled, bits, unpacked } = decideFormats(chosen, planner.packable, target)
-  const results = new Set(graph.outputs.map(storageOf))
   const idOf = new Map(settled.map((g, i) => [g, order[i] ?? -1]))
   const donors = graph.params.filter((_, i) => overwritable[i] !== undefined)
   const inOrder = readersFirst(fuse ? orderGroups(settled, results, bits) : settled, donors, results)

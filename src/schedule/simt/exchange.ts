@@ -164,16 +164,13 @@ export const mostFolded = 16
 export const pitchOf = (members: number, results: number): number => (results > 1 ? members + 1 : members)
 
 /** Slots that the results of all folds of a part take where they land: what any exchange takes is less. */
-export function landingRoom(
-  { part, layout, registers }: Pick<Place, 'part' | 'layout'> & { registers(axes: Iterable<string>): number },
-  blockBits: number,
-): number {
+export function landingRoom(at: Pick<Place, 'part' | 'layout' | 'registers'>, blockBits: number): number {
   let room = 0
-  for (const l of part.lets.values()) {
+  for (const l of at.part.lets.values()) {
     if (l.op.kind !== 'reduce' && l.op.kind !== 'dot') continue
-    const bits = layout.bitsOf(foldAxes(l))
+    const bits = at.layout.bitsOf(foldAxes(l))
     const rest = blockBits - bits.filter((b) => b < blockBits).length
-    room += registers(part.axesOf(l.id)) * 2 ** (rest + bits.filter((b) => b >= blockBits).length)
+    room += at.registers(at.part.axesOf(l.id)) * 2 ** (rest + bits.filter((b) => b >= blockBits).length)
   }
   return room
 }
@@ -194,10 +191,7 @@ function takeLandings(at: Place, shared: SharedMemory, folds: readonly FoldExcha
   if (!hasLoops) takeSlots(at, shared, round % 2 === 0 ? '_even' : '_odd', folds, landed)
   else {
     takeSlots(at, shared, '_landing', folds, landed)
-    const room = landingRoom(
-      { part: at.part, layout: at.layout, registers: (axes) => at.registers(axes) },
-      Math.log2(at.layout.threads / cluster),
-    )
+    const room = landingRoom(at, Math.log2(at.layout.threads / cluster))
     for (const f of folds) {
       const { value, position } = kindsOf(at, f)
       shared.slots(value, 2 * room, '_landing')
