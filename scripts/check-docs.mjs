@@ -4,7 +4,10 @@
  * - every public function, class and constant has a doc comment;
  * - every file of the sources, tests and benchmarks starts with a comment that says what lives there, and is at most 500 lines long;
  * - no test reads a clock: tests assert the work that is done, not how long it takes;
- * - every relative link of README.md and docs/ leads to a file, and every anchor to a heading.
+ * - every relative link of README.md, CONTRIBUTING.md and docs/ leads to a file, and every anchor to a heading;
+ * - files, folders and identifiers that the pages on the sources name in code exist;
+ * - docs/architecture.md has at most 2,000 words beside its code;
+ * - docs/glossary.md has every folder of src, its terms in order, and none that the sources do not use.
  *
  * A file marked `@generated` in its first line may be of any length.
  */
@@ -15,6 +18,7 @@ import ts from 'typescript'
 
 const LINES_WARN = 400
 const LINES_FAIL = 500
+const MOST_WORDS = 2000
 const ENTRIES = ['src/index.ts', 'src/models/index.ts', 'src/cuda.ts', 'src/webgpu.ts']
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
@@ -127,8 +131,9 @@ function anchorsOf(markdown) {
   return anchors
 }
 
+const pages = [join(root, 'README.md'), join(root, 'CONTRIBUTING.md'), ...filesUnder('docs', '.md')]
+
 function checkLinks() {
-  const pages = [join(root, 'README.md'), ...filesUnder('docs', '.md')].filter(existsSync)
   for (const page of pages) {
     const text = withoutCode(readFileSync(page, 'utf8'))
     const inline = [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)/g)]
@@ -148,12 +153,82 @@ function checkLinks() {
   }
 }
 
+/** A page without its blocks of code, fenced or indented. */
+const prose = (markdown) =>
+  markdown
+    .replace(/^(`{3,}|~{3,})[\s\S]*?^\1.*$/gm, '')
+    .replace(/^ {4}.*$/gm, '')
+    .replace(/<!--[\s\S]*?-->/g, '')
+
+/** What a page says in code that is no longer there: a file by the end of its path, a folder, a word of the sources. */
+function checkMentions(words) {
+  const files = ['src', 'test', 'scripts', 'bench', 'examples', 'types', 'docs']
+    .flatMap((folder) => filesUnder(folder, ''))
+    .map(shown)
+  const known = files.map((file) => `/${file}`)
+  for (const page of pages) {
+    const path = shown(page)
+    if (path === 'README.md' || path === 'docs/dependencies.md' || path.startsWith('docs/api/')) continue
+    for (const [, code] of prose(readFileSync(page, 'utf8')).matchAll(/`([^`\n]+)`/g)) {
+      const isThere = /^[\w./-]+\.(?:ts|mjs|md|json)$/.test(code)
+        ? known.some((file) => file.endsWith(`/${code}`)) || existsSync(join(root, code))
+        : /^(?:src|test|scripts|bench|examples)\/[\w./-]+$/.test(code)
+          ? known.some((file) => file.startsWith(`/${code}`))
+          : !/^[A-Za-z]\w*(?:\.\w+)*$/.test(code) || code.split('.').every((word) => words.has(word))
+      if (!isThere) problems.push(`${path} names ${code}, which is not there`)
+    }
+  }
+}
+
+function checkArchitecture() {
+  const page = join(root, 'docs', 'architecture.md')
+  const count = prose(readFileSync(page, 'utf8')).match(/\S*[\p{L}\p{N}]\S*/gu)?.length ?? 0
+  if (count > MOST_WORDS) problems.push(`${shown(page)} has ${count} words of prose; at most ${MOST_WORDS} are allowed`)
+}
+
+function checkGlossary(words) {
+  const page = join(root, 'docs', 'glossary.md')
+  const terms = new Set()
+  for (const section of readFileSync(page, 'utf8')
+    .split(/^## .*$/m)
+    .slice(1)) {
+    const listed = [...section.matchAll(/^- \*\*(.+?)\*\*: \S/gm)].map(([, term]) => term)
+    for (const [i, term] of listed.entries()) {
+      terms.add(term)
+      if (i > 0 && listed[i - 1] > term) problems.push(`${shown(page)} has ${term} out of order`)
+    }
+  }
+  const text = [...words].join(' ').toLowerCase()
+  for (const term of terms)
+    if (!term.split(' ').every((word) => text.includes(word)))
+      problems.push(`${shown(page)} has ${term}, which no source uses`)
+  const folders = new Set(filesUnder('src', '.ts').flatMap((file) => shown(file).split('/').slice(1, -1)))
+  for (const folder of folders)
+    if (!terms.has(folder)) problems.push(`${shown(page)} lacks ${folder}, the name of a folder of src`)
+}
+
+/** Every word of the sources, tests and scripts. */
+const sourceWords = () =>
+  new Set(
+    [
+      ...['src', 'test', 'bench', 'types'].flatMap((f) => filesUnder(f, '.ts')),
+      ...['scripts', 'bench'].flatMap((f) => filesUnder(f, '.mjs')),
+    ]
+      .map((file) => readFileSync(file, 'utf8'))
+      .join('\n')
+      .match(/[A-Za-z_]\w*/g),
+  )
+
 checkFiles()
 checkClocks()
 checkPublicDocs()
 checkLinks()
+checkArchitecture()
+const words = sourceWords()
+checkMentions(words)
+checkGlossary(words)
 
 for (const warning of warnings) console.warn(`warning: ${warning}`)
 for (const problem of problems) console.error(`error: ${problem}`)
 if (problems.length > 0) process.exit(1)
-console.log('docs: headers, file sizes, tests without clocks, public doc comments and links are in order')
+console.log('docs: headers, file sizes, tests without clocks, public doc comments, links and the glossary are in order')

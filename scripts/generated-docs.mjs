@@ -1,6 +1,7 @@
 /**
- * The parts of README.md that the compiler itself makes: the picture of a fusion report, and numbers of kernels. Between the comments
- * `generated: NAME` and `end` of README stands what `generators` gives for NAME; docs/images/fusion-report.svg is drawn anew.
+ * The parts of pages that the compiler itself makes: the picture of a fusion report and numbers of kernels (README.md), a softmax in
+ * all its forms (docs/architecture.md). Between the comments `generated: NAME` and `end` of a page stands what `generators` gives for
+ * NAME; docs/images/fusion-report.svg is drawn anew.
  *   node scripts/generated-docs.mjs            says what is out of date, and exits with 1
  *   node scripts/generated-docs.mjs --write    writes it
  * The sources are compiled for this (their types are checked elsewhere), so no build is needed.
@@ -9,11 +10,11 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { emitted } from './emitted.mjs'
+import { softmaxForms } from './softmax-forms.mjs'
 
 const script = fileURLToPath(import.meta.url)
 const root = resolve(script, '../..')
 const picture = join(root, 'docs', 'images', 'fusion-report.svg')
-const readme = join(root, 'README.md')
 
 const words = ['no', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten', 'eleven', 'twelve']
 const counted = (n, noun) => `${words[n] ?? n} ${noun}${n === 1 ? '' : 's'}`
@@ -29,27 +30,28 @@ export async function generatedDocs(compiled, write) {
   const { report } = compile(model.graph, { name: model.name, mode: 'fast', fuse: true })
   const { operations, kernels } = report.totals
 
-  // What stands in README under each name.
+  // What stands in each page under each name.
   const generators = {
-    picture: `\n![The fusion report of causal attention: ${counted(operations, 'operation')} in ${counted(kernels, 'kernel')}, the traffic of each, and why they are not fewer](docs/images/fusion-report.svg)\n`,
-    'attention-kernels': counted(kernels, 'kernel'),
+    'README.md': {
+      picture: `\n![The fusion report of causal attention: ${counted(operations, 'operation')} in ${counted(kernels, 'kernel')}, the traffic of each, and why they are not fewer](docs/images/fusion-report.svg)\n`,
+      'attention-kernels': counted(kernels, 'kernel'),
+    },
+    'docs/architecture.md': await softmaxForms(root, part),
   }
 
   const files = new Map([[picture, reportPicture(report, { alone: true })]])
-  const used = new Set()
-  files.set(
-    readme,
-    readFileSync(readme, 'utf8').replace(
-      /(<!-- generated: ([\w-]+) -->)[\s\S]*?(<!-- end -->)/g,
-      (_, open, name, close) => {
-        if (!(name in generators)) throw new Error(`README.md: nothing generates "${name}"`)
-        used.add(name)
-        return `${open}${generators[name]}${close}`
-      },
-    ),
-  )
-  const unused = Object.keys(generators).filter((name) => !used.has(name))
-  if (unused.length > 0) throw new Error(`README.md does not hold what is generated: ${unused.join(', ')}`)
+  for (const [page, blocks] of Object.entries(generators)) {
+    const path = join(root, page)
+    const unused = new Set(Object.keys(blocks))
+    const marks = /(<!-- generated: ([\w-]+) -->)[\s\S]*?(<!-- end -->)/g
+    const text = readFileSync(path, 'utf8').replace(marks, (_, open, name, close) => {
+      if (!(name in blocks)) throw new Error(`${page}: nothing generates "${name}"`)
+      unused.delete(name)
+      return `${open}${blocks[name]}${close}`
+    })
+    if (unused.size > 0) throw new Error(`${page} does not hold what is generated: ${[...unused].join(', ')}`)
+    files.set(path, text)
+  }
   let stale = 0
   for (const [path, text] of files) {
     if (readFileSync(path, 'utf8') === text) continue
@@ -59,7 +61,7 @@ export async function generatedDocs(compiled, write) {
       console.error(`error: ${path.slice(root.length + 1)} is out of date: npm run docs -- --write`)
     }
   }
-  if (stale === 0) console.log('docs: the picture and figures of README.md are what the compiler says')
+  if (stale === 0) console.log('docs: the picture, figures and code that pages show are what the compiler says')
   return stale
 }
 
