@@ -56,6 +56,42 @@ export const atanh = (x: TensorLike): Tensor => one('atanh', x, (a) => c.unary('
 export const sigmoid = (x: TensorLike): Tensor => one('sigmoid', x, (a) => c.unary('sigmoid', a))
 /** Error function. */
 export const erf = (x: TensorLike): Tensor => one('erf', x, (a) => c.unary('erf', a))
+/**
+ * 1 - erf(x), exact where that is small. Shape and dtype of a float `x`; f32 of integers and bools.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example erfc(tensor([0, 1, 4])) // 1, 0.1572992, 1.541726e-8
+ */
+export const erfc = (x: TensorLike): Tensor => one('erfc', x, (a) => c.unary('erfc', a))
+/**
+ * Inverse of erf: infinite at -1 and 1, NaN beyond them. Shape and dtype of a float `x`; f32 of integers and bools.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example erfinv(tensor([0, 0.5, 1])) // 0, 0.4769363, Infinity
+ */
+export const erfinv = (x: TensorLike): Tensor => one('erfinv', x, (a) => c.unary('erfinv', a))
+/**
+ * Logarithm of the magnitude of the gamma function: infinite at 0, -1, -2, ... Shape and dtype of a float `x`; f32 of integers and bools.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example lgamma(tensor([1, 5, 0])) // 0, 3.178054 (log 4!), Infinity
+ */
+export const lgamma = (x: TensorLike): Tensor => one('lgamma', x, (a) => c.unary('lgamma', a))
+/**
+ * Derivative of lgamma: NaN at -1, -2, ..., infinite at 0. Shape and dtype of a float `x`; f32 of integers and bools.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example digamma(tensor([1, 2])) // -0.5772157, 0.4227843
+ */
+export const digamma = (x: TensorLike): Tensor => one('digamma', x, (a) => c.unary('digamma', a))
+/**
+ * Derivative of digamma: infinite at 0, -1, -2, ... It has no derivative: `grad` through it throws E_UNSUPPORTED. Shape and dtype of a float `x`; f32 of integers and bools.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example trigamma(tensor([1, 2])) // 1.644934, 0.6449341
+ */
+export const trigamma = (x: TensorLike): Tensor => one('trigamma', x, (a) => c.unary('trigamma', a))
+/**
+ * Cube root, negative of negative numbers. Shape and dtype of a float `x`; f32 of integers and bools.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example cbrt(tensor([-8, 27])) // -2, 3
+ */
+export const cbrt = (x: TensorLike): Tensor => one('cbrt', x, (a) => c.unary('cbrt', a))
 /** Rounded down. */
 export const floor = (x: TensorLike): Tensor => one('floor', x, (a) => c.unary('floor', a))
 /** Rounded up. */
@@ -115,6 +151,13 @@ export const logicalOr = (a: TensorLike, b: TensorLike): Tensor => two('logicalO
 export const logicalXor = (a: TensorLike, b: TensorLike): Tensor => two('logicalXor', a, b, c.logicalXor)
 /** Angle of the point (b, a). */
 export const atan2 = (a: TensorLike, b: TensorLike): Tensor => two('atan2', a, b, (x, y) => c.binary('atan2', x, y))
+/**
+ * sqrt(a^2 + b^2) without overflow: infinite where either is, else NaN where either is. Shapes broadcast; the common dtype, f32 of
+ * integers and bools.
+ * @throws E_SHAPE for shapes that do not broadcast, E_ARGUMENT for what is no tensor or number
+ * @example hypot(tensor([3, 5]), tensor([4, 12])) // 5, 13
+ */
+export const hypot = (a: TensorLike, b: TensorLike): Tensor => two('hypot', a, b, (x, y) => c.binary('hypot', x, y))
 /** Bitwise and of integers. */
 export const bitwiseAnd = (a: TensorLike, b: TensorLike): Tensor =>
   two('bitwiseAnd', a, b, (x, y) => c.binary('and', x, y))

@@ -3,20 +3,27 @@
  * A bound is in units in the last place of the exact result; 0.5 means correctly rounded.
  */
 import { type DType, isFloat } from '../types/dtype.ts'
+import { type Approximated, approximationOf } from './approximations.ts'
+import type { ErrorBound } from './formula.ts'
 import type { BinaryName, ScalarOp, UnaryName } from './ops.ts'
-
-export interface ErrorBound {
-  /** Units in the last place of the exact result, for f32. */
-  readonly ulp: number
-  /** An absolute error also allowed (near zeros of periodic functions). */
-  readonly absolute?: number
-  /** Magnitude of the first operand up to which the bound is promised; everywhere, if absent. */
-  readonly within?: number
-}
 
 type FloatOp = Exclude<
   UnaryName | BinaryName,
-  'not' | 'isnan' | 'isinf' | 'and' | 'or' | 'xor' | 'shl' | 'shr' | 'eq' | 'ne' | 'lt' | 'le' | 'gt' | 'ge'
+  | Approximated
+  | 'not'
+  | 'isnan'
+  | 'isinf'
+  | 'and'
+  | 'or'
+  | 'xor'
+  | 'shl'
+  | 'shr'
+  | 'eq'
+  | 'ne'
+  | 'lt'
+  | 'le'
+  | 'gt'
+  | 'ge'
 >
 
 const exact: ErrorBound = { ulp: 0 }
@@ -67,7 +74,8 @@ export const errorBounds = {
 const isBounded = (op: ScalarOp): op is FloatOp => Object.hasOwn(errorBounds, op)
 
 /** The f32 bound of an operation; operations without one are exact. */
-export const boundOf = (op: ScalarOp): ErrorBound => (isBounded(op) ? errorBounds[op] : exact)
+export const boundOf = (op: ScalarOp): ErrorBound =>
+  approximationOf(op)?.bound ?? (isBounded(op) ? errorBounds[op] : exact)
 
 const formats = {
   f32: { digits: 24, leastExponent: -126, greatest: 3.4028234663852886e38 },

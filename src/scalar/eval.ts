@@ -10,7 +10,7 @@ import { type IntegerBinary, type IntegerUnary, integerBinary, integerUnary, wid
 import type { Scalar, ScalarOp } from './ops.ts'
 
 export { roundFloat, roundTo } from './cast.ts'
-export { erf, erfc } from './float.ts'
+export { erf } from './float.ts'
 export {
   elementsPerCall,
   isRandomDType,

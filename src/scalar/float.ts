@@ -1,4 +1,7 @@
 /** Float arithmetic of the oracle: every elementwise operation in double precision, to about one ulp of a double. */
+import { type Approximated, approximated, approximations } from './approximations.ts'
+import type { Algebra } from './formula.ts'
+import { type BinaryName, scalarInfo } from './ops.ts'
 
 const twoOverSqrtPi = 2 / Math.sqrt(Math.PI)
 
@@ -16,7 +19,7 @@ function erfSeries(x: number): number {
   return twoOverSqrtPi * Math.exp(-xx) * sum
 }
 
-/** erfc for x >= 2 by its continued fraction (Abramowitz & Stegun 7.1.14), evaluated from the far end. */
+/** 1 - erf(x) for x >= 2 by its continued fraction (Abramowitz & Stegun 7.1.14), evaluated from the far end. */
 function erfcFraction(x: number): number {
   let f = x
   for (let k = 60; k >= 1; k--) f = x + k / 2 / f
@@ -30,12 +33,6 @@ export function erf(x: number): number {
   if (a > 6) return Math.sign(x)
   const r = 1 - erfcFraction(a)
   return x < 0 ? -r : r
-}
-
-/** 1 - erf(x) without cancellation. */
-export function erfc(x: number): number {
-  if (x >= 2) return x > 27.5 ? 0 : erfcFraction(x)
-  return x < -6 ? 2 : 1 - erfSeries(x)
 }
 
 /** 1 / (1 + exp(-x)), without overflow on either side. */
@@ -59,6 +56,43 @@ export function pow(x: number, y: number): number {
   if (x === 1 || (x === -1 && Math.abs(y) === Number.POSITIVE_INFINITY)) return 1
   return x ** y
 }
+
+const doubles: Algebra<number, boolean> = {
+  wide: true,
+  lit: (x) => x,
+  let: (x) => x,
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+  fma: (a, b, c) => a * b + c,
+  neg: (a) => -a,
+  abs: Math.abs,
+  sqrt: Math.sqrt,
+  round: roundHalfEven,
+  exp: Math.exp,
+  log: Math.log,
+  erf,
+  lt: (a, b) => a < b,
+  eq: (a, b) => a === b,
+  isnan: Number.isNaN,
+  isinf: (a) => Math.abs(a) === Number.POSITIVE_INFINITY,
+  select: (m, a, b) => (m ? a : b),
+}
+
+type ApproximatedBinary = Extract<Approximated, BinaryName>
+type ApproximatedUnary = Exclude<Approximated, ApproximatedBinary>
+const isBinary = (op: Approximated): op is ApproximatedBinary => scalarInfo(op).arity === 2
+
+/** Approximated functions by their formulas for f64. */
+const approximatedUnary = Object.fromEntries(
+  approximated
+    .filter((op) => !isBinary(op))
+    .map((op) => [op, (x: number) => approximations[op].formula(doubles, x, x)]),
+) as Record<ApproximatedUnary, (x: number) => number>
+const approximatedBinary = Object.fromEntries(
+  approximated.filter(isBinary).map((op) => [op, (x: number, y: number) => approximations[op].formula(doubles, x, y)]),
+) as Record<ApproximatedBinary, (x: number, y: number) => number>
 
 /** Unary operations float -> float. */
 export const floatUnary = {
@@ -89,6 +123,7 @@ export const floatUnary = {
   atanh: Math.atanh,
   erf,
   sigmoid,
+  ...approximatedUnary,
 } as const
 
 /** Binary operations float x float -> float. */
@@ -102,6 +137,7 @@ export const floatBinary = {
   max: (a: number, b: number) => Math.max(a, b),
   min: (a: number, b: number) => Math.min(a, b),
   atan2: (a: number, b: number) => Math.atan2(a, b),
+  ...approximatedBinary,
 } as const
 
 /** Comparisons of numbers; every one but `ne` is false on NaN. */

@@ -31,6 +31,12 @@ export type UnaryName =
   | 'acosh'
   | 'atanh'
   | 'erf'
+  | 'erfc'
+  | 'erfinv'
+  | 'lgamma'
+  | 'digamma'
+  | 'trigamma'
+  | 'cbrt'
   | 'sigmoid'
   | 'not'
   | 'isnan'
@@ -45,6 +51,7 @@ export type BinaryName =
   | 'max'
   | 'min'
   | 'atan2'
+  | 'hypot'
   | 'and'
   | 'or'
   | 'xor'
@@ -164,6 +171,12 @@ export const scalarOps = {
   acosh: special({ monotone: true }),
   atanh: special({ monotone: true, odd: true }),
   erf: special({ monotone: true, odd: true }),
+  erfc: special({ nonnegative: true }),
+  erfinv: special({ monotone: true, odd: true }),
+  lgamma: special(),
+  digamma: special(),
+  trigamma: special(),
+  cbrt: special({ monotone: true, odd: true, proportional: true }),
   sigmoid: special({ monotone: true, nonnegative: true }),
   not: { arity: 1, result: 'same', on: bits, cost: 'simple' },
   isnan: { arity: 1, result: 'bool', on: float, cost: 'simple', discontinuous: true, sameWhereFinite: true },
@@ -186,6 +199,7 @@ export const scalarOps = {
   max: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true, chooses: true },
   min: { arity: 2, result: 'same', on: any, cost: 'simple', commutative: true, proportional: true, chooses: true },
   atan2: { arity: 2, result: 'same', on: float, cost: 'special' },
+  hypot: special({ arity: 2, commutative: true, nonnegative: true, proportional: true }),
   and: { arity: 2, result: 'same', on: bits, cost: 'simple', commutative: true },
   or: { arity: 2, result: 'same', on: bits, cost: 'simple', commutative: true },
   xor: { arity: 2, result: 'same', on: bits, cost: 'simple', commutative: true },

@@ -3,6 +3,8 @@
  * between threads. Prices are seconds an element with all lanes and units at work and operands at hand.
  */
 import { invariant } from '../diagnostics/errors.ts'
+import { type Approximated, approximated, approximations } from '../scalar/approximations.ts'
+import type { Algebra } from '../scalar/formula.ts'
 import { type ScalarCost, type ScalarOp, scalarInfo, scalarOps } from '../scalar/ops.ts'
 import { allDTypes, type DType, dtypeBytes, isFloat } from '../types/dtype.ts'
 
@@ -49,6 +51,51 @@ export function picoseconds(prices: Prices): Prices {
   return all(prices)
 }
 
+/** Prices of approximated functions: what their formulas ask for. */
+export function approximatedPrices(
+  known: Readonly<Record<Exclude<ScalarOp, Approximated>, Price>>,
+): Readonly<Record<Approximated, Price>> {
+  const total = (op: Approximated, arithmetic: 'f32' | 'f64'): number => {
+    let sum = 0
+    const pay = (...ops: readonly Exclude<ScalarOp, Approximated>[]): null => {
+      for (const o of ops) sum += known[o][arithmetic] ?? 0
+      return null
+    }
+    const paid =
+      (...ops: readonly Exclude<ScalarOp, Approximated>[]) =>
+      (): null =>
+        pay(...ops)
+    const count: Algebra<null, null> = {
+      wide: arithmetic === 'f64',
+      lit: paid(),
+      let: paid(),
+      add: paid('add'),
+      sub: paid('sub'),
+      mul: paid('mul'),
+      div: paid('div'),
+      fma: paid('mul', 'add'),
+      neg: paid('neg'),
+      abs: paid('abs'),
+      sqrt: paid('sqrt'),
+      round: paid('round'),
+      exp: paid('exp'),
+      log: paid('log'),
+      erf: paid('erf'),
+      lt: paid(),
+      eq: paid(),
+      isnan: paid(),
+      isinf: paid(),
+      select: paid('select'),
+    }
+    approximations[op].formula(count, null, null)
+    return sum
+  }
+  return Object.fromEntries(approximated.map((op) => [op, { f32: total(op, 'f32'), f64: total(op, 'f64') }])) as Record<
+    Approximated,
+    Price
+  >
+}
+
 /** Formats of which reading and writing costs no more than moving the bytes. */
 const free = Object.fromEntries(allDTypes.map((d) => [d, 0])) as Readonly<Record<DType, number>>
 
@@ -73,8 +120,12 @@ export function pricesByClass(rates: {
     i64: price,
   })
   const names = Object.keys(scalarOps) as readonly ScalarOp[]
+  const scalar = Object.fromEntries(names.map((op) => [op, all(seconds[scalarInfo(op).cost])])) as Record<
+    ScalarOp,
+    Price
+  >
   return {
-    scalar: Object.fromEntries(names.map((op) => [op, all(seconds[scalarInfo(op).cost])])) as Record<ScalarOp, Price>,
+    scalar: { ...scalar, ...approximatedPrices(scalar) },
     fold: all(seconds.simple),
     random: 1 / rates.random,
     read: free,

@@ -1,23 +1,31 @@
 /** The error-bound table: what it accepts, and that docs/numerics.md says the same. */
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
+import { approximated } from '../../src/scalar/approximations.ts'
 import { boundOf, errorBounds, ulpBound, ulpOf, withinBound } from '../../src/scalar/bounds.ts'
+import type { ErrorBound } from '../../src/scalar/formula.ts'
 import { isScalarOp } from '../../src/scalar/ops.ts'
 
 it('the documentation mirrors the table', () => {
   const page = readFileSync(new URL('../../docs/numerics.md', import.meta.url), 'utf8')
   const [, section = ''] = page.split('## Error bounds')
-  const documented = new Map<string, { ulp: number; periodic: boolean }>()
+  const documented = new Map<string, ErrorBound>()
   for (const line of section.split('\n')) {
     const [, names = '', bound = ''] = line.split('|').map((s) => s.trim())
     const ulp = Number.parseFloat(bound)
-    if (!Number.isNaN(ulp))
-      for (const name of names.split(', ')) documented.set(name, { ulp, periodic: bound.includes('2^-23') })
+    const [, absolute] = /2\^(-\d+) absolute/.exec(bound) ?? []
+    const [, within] = /operands up to (\S+)/.exec(bound) ?? []
+    if (Number.isNaN(ulp)) continue
+    for (const name of names.split(', '))
+      documented.set(name, {
+        ulp,
+        ...(absolute === undefined ? {} : { absolute: 2 ** Number(absolute) }),
+        ...(within === undefined ? {} : { within: Number(within) }),
+      })
   }
-  const table = Object.keys(errorBounds).map((name) => {
-    const bound = isScalarOp(name) ? boundOf(name) : { ulp: Number.NaN }
-    return [name, { ulp: bound.ulp, periodic: 'absolute' in bound }] as const
-  })
+  const table = [...Object.keys(errorBounds), ...approximated].map(
+    (name) => [name, isScalarOp(name) ? boundOf(name) : { ulp: Number.NaN }] as const,
+  )
   expect(documented).toEqual(new Map(table))
 })
 

@@ -1,9 +1,7 @@
 /** CUDA sources of hard cases and of workloads compile for a Hopper GPU and keep everything in registers. */
-import { execFile, execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import * as api from '../../src/api/index.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
@@ -13,40 +11,8 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import { cudaSimt } from '../../src/target/simt.ts'
 import { loadKernels } from '../kernel/hard-cases/case.ts'
 import { hardCases } from '../kernel/hard-cases/cases.ts'
+import { compile, nvcc } from './nvcc.ts'
 import { workloads } from './workloads.ts'
-
-const run = promisify(execFile)
-
-function findCompiler(): string | undefined {
-  try {
-    execFileSync('nvcc', ['--version'], { stdio: 'ignore' })
-    return 'nvcc'
-  } catch {
-    return undefined
-  }
-}
-
-const nvcc = findCompiler()
-
-interface Usage {
-  readonly registers: number
-  readonly stack: number
-  readonly spills: number
-}
-
-/** Compiles sources in one unit, each in a namespace of its own; what each kernel uses, by number. */
-async function compile(sources: readonly string[], folder: string, name: string): Promise<Map<number, Usage>> {
-  const file = join(folder, `${name}.cu`)
-  writeFileSync(file, sources.map((s, i) => `namespace n${i} {\n${s}\n}`).join('\n'))
-  const args = ['-cubin', '-arch=sm_90a', '--resource-usage', '-o', join(folder, `${name}.cubin`), file]
-  const { stdout, stderr } = await run(nvcc ?? 'nvcc', args, { maxBuffer: 1 << 26 })
-  const out = new Map<number, Usage>()
-  const pattern =
-    /Compiling entry function 'k(\d+)_[\s\S]*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads[\s\S]*?Used (\d+) registers/g
-  for (const [, i, stack, stores, loads, registers] of `${stdout}${stderr}`.matchAll(pattern))
-    out.set(Number(i), { registers: Number(registers), stack: Number(stack), spills: Number(stores) + Number(loads) })
-  return out
-}
 
 const numbered = (kernels: readonly Kernel[]): string[] =>
   kernels.map((k, i) => emitKernel({ ...k, name: `k${i}_${k.name}` }, cudaSimt).source)

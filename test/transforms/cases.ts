@@ -1,59 +1,11 @@
 /** Small programs for every op of the table, at odd sizes: what derivatives and batching are tested on. */
-import { add, cast, compare, condNodes, customNodes, mul, whileNodes } from '../../src/compose/index.ts'
+import { cast, compare, condNodes, customNodes, mul, whileNodes } from '../../src/compose/index.ts'
 import { makeNode } from '../../src/graph/build.ts'
-import type { AttrsByOp, IndexSource, InspectCallback, Node, OpaqueKernel, OpName } from '../../src/graph/node.ts'
-import type { BinaryName, UnaryName } from '../../src/scalar/ops.ts'
+import type { IndexSource, InspectCallback, OpaqueKernel, OpName } from '../../src/graph/node.ts'
 import type { DType } from '../../src/types/dtype.ts'
+import { constant, elementwiseCases, make, type OpCase, smooth } from './elementwise.ts'
 import { branches, doubling, growing, looped, recurrent, recurrentInputs, scaled } from './regions.ts'
 import type { Input, Program } from './support.ts'
-
-export interface OpCase extends Program {
-  readonly name: string
-  /** Derivatives exist and are tested; otherwise batching alone is. */
-  readonly differentiable: boolean
-}
-
-const make = <O extends OpName>(op: O, inputs: readonly Node[], attrs: AttrsByOp[O]): Node =>
-  makeNode(op, inputs, attrs) as Node
-
-const smooth = (name: string, inputs: readonly Input[], build: Program['build']): OpCase => ({
-  name,
-  inputs,
-  build,
-  differentiable: true,
-})
-const constant = (name: string, inputs: readonly Input[], build: Program['build']): OpCase => ({
-  ...smooth(name, inputs, build),
-  differentiable: false,
-})
-
-/** A float function of one operand on [lo, hi]. */
-const unary = (op: UnaryName, lo = -2, hi = 2): OpCase[] => [
-  smooth(op, [{ shape: [3, 5], lo, hi, distinct: true }], (x) => make(op, [x], {})),
-]
-const binary = (op: BinaryName, a: Partial<Input> = {}, b: Partial<Input> = {}): OpCase[] => [
-  smooth(
-    op,
-    [
-      { shape: [3, 5], ...a },
-      { shape: [3, 5], ...b },
-    ],
-    (x, y) => make(op, [x, y], {}),
-  ),
-]
-const integers = (op: UnaryName | BinaryName, arity: number, dtype: DType): OpCase[] => [
-  constant(
-    `${op} ${dtype}`,
-    Array.from({ length: arity }, () => ({ shape: [7], dtype, lo: dtype.startsWith('u') ? 0 : -5, hi: 5 })),
-    (...xs) => make<UnaryName | BinaryName>(op, xs, {}),
-  ),
-]
-const comparison = (op: BinaryName): OpCase[] => [
-  constant(op, [{ shape: [7] }, { shape: [7] }], (x, y) => make<BinaryName>(op, [x, y], {})),
-]
-const ladder = (op: UnaryName): OpCase[] => [
-  smooth(op, [{ shape: [3, 5], distinct: true }], (x) => add(make<UnaryName>(op, [x], {}), mul(x, x))),
-]
 
 const index = (shape: readonly number[], lo: number, hi: number, dtype: DType = 'i32'): Input => ({
   shape,
@@ -107,88 +59,7 @@ const one = (...xs: readonly OpCase[]): readonly OpCase[] => xs
 
 /** Cases by op: at least one for each. */
 export const opCases = {
-  neg: unary('neg'),
-  abs: unary('abs'),
-  sign: ladder('sign'),
-  floor: ladder('floor'),
-  ceil: ladder('ceil'),
-  round: ladder('round'),
-  trunc: ladder('trunc'),
-  sqrt: unary('sqrt', 0.1, 3),
-  rsqrt: unary('rsqrt', 0.1, 3),
-  exp: unary('exp'),
-  expm1: unary('expm1'),
-  log: unary('log', 0.1, 3),
-  log1p: unary('log1p', -0.8, 3),
-  sin: unary('sin'),
-  cos: unary('cos'),
-  tan: unary('tan', -1, 1),
-  asin: unary('asin', -0.9, 0.9),
-  acos: unary('acos', -0.9, 0.9),
-  atan: unary('atan'),
-  sinh: unary('sinh'),
-  cosh: unary('cosh'),
-  tanh: unary('tanh'),
-  asinh: unary('asinh'),
-  acosh: unary('acosh', 1.2, 3),
-  atanh: unary('atanh', -0.9, 0.9),
-  erf: unary('erf'),
-  sigmoid: unary('sigmoid'),
-  not: integers('not', 1, 'i32'),
-  isnan: [constant('isnan', [{ shape: [7] }], (x) => make('isnan', [x], {}))],
-  isinf: [constant('isinf', [{ shape: [7] }], (x) => make('isinf', [x], {}))],
-  add: binary('add'),
-  sub: binary('sub'),
-  mul: [...binary('mul'), smooth('square', [{ shape: [7] }], (x) => make('mul', [x, x], {}))],
-  div: binary('div', {}, { lo: 0.5, hi: 2 }),
-  rem: binary('rem', { lo: 2.05, hi: 2.95 }, { lo: 0.98, hi: 1.01 }),
-  pow: [
-    ...binary('pow', { lo: 0.3, hi: 2 }, { lo: -2, hi: 2 }),
-    smooth('pow of literals', [{ shape: [7], distinct: true }], (x) =>
-      add(
-        add(make('pow', [x, make('full', [], { value: 2, shape: [7], dtype: 'f64' })], {}), x),
-        make('pow', [x, make('full', [], { value: 3, shape: [7], dtype: 'f64' })], {}),
-      ),
-    ),
-  ],
-  max: [
-    ...binary('max'),
-    smooth('max with a literal', [{ shape: [8], distinct: true }], (x) =>
-      make('max', [x, make('full', [], { value: 0, shape: [8], dtype: 'f64' })], {}),
-    ),
-  ],
-  min: [
-    ...binary('min'),
-    smooth('min with a literal', [{ shape: [8], distinct: true }], (x) =>
-      make('min', [make('full', [], { value: 0, shape: [8], dtype: 'f64' }), x], {}),
-    ),
-  ],
-  atan2: binary('atan2', { lo: 0.3, hi: 2 }),
-  and: integers('and', 2, 'i32'),
-  or: integers('or', 2, 'u8'),
-  xor: integers('xor', 2, 'i64'),
-  shl: integers('shl', 2, 'i32'),
-  shr: integers('shr', 2, 'u32'),
-  eq: comparison('eq'),
-  ne: comparison('ne'),
-  lt: comparison('lt'),
-  le: comparison('le'),
-  gt: comparison('gt'),
-  ge: comparison('ge'),
-  select: [
-    smooth('select', [{ shape: [7], distinct: true }, { shape: [7] }, { shape: [7] }], (c, x, y) =>
-      make('select', [compare('gt', c ?? 0, 0), ...[x, y].filter((n) => n !== undefined)], {}),
-    ),
-  ],
-  cast: [
-    constant('cast', [{ shape: [7], dtype: 'i32', lo: -5, hi: 5 }], (x) => make('cast', [x], { dtype: 'f32' })),
-    smooth('cast of float', [{ shape: [7] }], (x) =>
-      add(make('cast', [make('cast', [x], { dtype: 'i32' })], { dtype: 'f64' }), mul(x, 3)),
-    ),
-  ],
-  bitcast: [
-    constant('bitcast', [{ shape: [7], dtype: 'i32', lo: -5, hi: 5 }], (x) => make('bitcast', [x], { dtype: 'u32' })),
-  ],
+  ...elementwiseCases,
   param: [smooth('param', [{ shape: [3] }, { shape: [2] }], (x, y) => [x, y, x])],
   constant: [
     smooth('constant', [{ shape: [3] }], (x) =>

@@ -5,9 +5,11 @@
  */
 import { add, cast, compare, div, mul, neg, pow, scalarLike, sub, unary, where } from '../../compose/elementwise.ts'
 import type { Node } from '../../graph/node.ts'
+import { type Approximated, type Approximation, approximated, approximations } from '../../scalar/approximations.ts'
+import type { Partial, Terms } from '../../scalar/formula.ts'
 import type { BinaryName, UnaryName } from '../../scalar/ops.ts'
-import { operand } from '../rule.ts'
-import { addTangents, type JvpRules, materialised, type Tangent } from './rule.ts'
+import { operand, unsupported } from '../rule.ts'
+import { addTangents, type JvpRule, type JvpRules, materialised, type Tangent } from './rule.ts'
 
 type Coefficient = (x: Node, out: Node) => Node
 
@@ -68,7 +70,25 @@ const extremum =
     )
   }
 
+const terms: Terms<Node> = { mul, div, neg, unary }
+
+/** Rules of the functions whose derivatives stand beside their formulas. */
+function byFormula(op: Approximated): JvpRule<Approximated> {
+  const { derivatives }: Approximation = approximations[op]
+  if ('unsupported' in derivatives) return unsupported(derivatives.unsupported, derivatives.help)
+  return (node, tangents) => {
+    const [x, y = x] = node.inputs
+    if (x === undefined || y === undefined) return undefined
+    const parts = derivatives.map((d: Partial, i): Tangent => {
+      const t = tangents[i]
+      return t === undefined ? undefined : mul(t, d(terms, node, x, y))
+    })
+    return parts.reduce(addTangents)
+  }
+}
+
 export const elementwiseJvp: JvpRules<UnaryName | BinaryName | 'select' | 'cast' | 'bitcast'> = {
+  ...(Object.fromEntries(approximated.map((op) => [op, byFormula(op)])) as unknown as JvpRules<Approximated>),
   neg: (_, [t]) => (t === undefined ? undefined : neg(t)),
   abs: times((x) => unary('sign', x)),
   sign: 'zero',

@@ -2,6 +2,8 @@
  * Which special functions a kernel calls instead of holding their code in place. Loops over registers are unrolled, so the code of
  * a function that stands in many of them is there many times; compilers take seconds over it.
  */
+
+import { isApproximated } from '../../../scalar/approximations.ts'
 import type { Ex, S } from '../ir.ts'
 import { countOf, visitExpressions } from '../walk.ts'
 
@@ -28,12 +30,15 @@ const weights: Readonly<Record<string, number>> = {
   atan2: 4,
   erf: 2,
 }
+/** Of functions that are formulas: two special functions and two polynomials or so. */
+const formulaWeight = 6
 /** What may stand in place. */
 const mostInPlace = 2000
 
 const weightOf = (fn: string): number => {
   const [, type, name] = /^(f32|f64)_(\w+)$/.exec(fn) ?? []
-  return (weights[name ?? ''] ?? 0) * (type === 'f64' ? 4 : 1)
+  const weight = weights[name ?? ''] ?? (isApproximated(name ?? '') ? formulaWeight : 0)
+  return weight * (type === 'f64' ? 4 : 1)
 }
 
 /** Functions to call, the ones with most code first, until the rest is little enough. */

@@ -4,6 +4,7 @@ import { cudaCluster } from './cudaCluster.ts'
 import { cudaCoarse } from './cudaCoarse.ts'
 import { device } from './cudaFunction.ts'
 import { cudaGroups } from './cudaGroups.ts'
+import { formulaLibrary } from './formulas.ts'
 import type { Inline, Library } from './print.ts'
 import { randomLibrary } from './randomLibrary.ts'
 
@@ -143,7 +144,38 @@ const key = (name: 'max' | 'min', nan: string): Library[string] =>
     `const int b = __float_as_int(a);\n  return a != a ? ${nan} : b ^ ((b >> 31) & 0x7fffffff);`,
   )
 
+const formulas = (t: 'float' | 'double', prefix: 'f32' | 'f64'): Library => {
+  const suffix = prefix === 'f32' ? 'f' : ''
+  const infinity = prefix === 'f32' ? '__int_as_float(0x7f800000)' : '__longlong_as_double(0x7ff0000000000000ll)'
+  const nan = prefix === 'f32' ? '__int_as_float(0x7fc00000)' : '__longlong_as_double(0x7ff8000000000000ll)'
+  return formulaLibrary({
+    prefix,
+    literal: (x) => {
+      if (Number.isNaN(x)) return nan
+      if (x === Number.POSITIVE_INFINITY) return infinity
+      const text = String(prefix === 'f32' ? Math.fround(x) : x)
+      return `${/[.e]/.test(text) ? text : `${text}.0`}${suffix}`
+    },
+    constant: (name, value) => `const ${t} ${name} = ${value};`,
+    names: {
+      abs: `fabs${suffix}`,
+      sqrt: `sqrt${suffix}`,
+      round: `rint${suffix}`,
+      exp: `exp${suffix}`,
+      log: `log${suffix}`,
+      erf: `erf${suffix}`,
+      fma: `fma${suffix}`,
+    },
+    select: (m, a, b) => `(${m} ? ${a} : ${b})`,
+    define: (name, operands, lines) =>
+      device(`${t} ${name}(${operands.map((x) => `${t} ${x}`).join(', ')})`, lines.join('\n  ')).code,
+    uses: [],
+  })
+}
+
 export const cudaLibrary: Library = {
+  ...formulas('float', 'f32'),
+  ...formulas('double', 'f64'),
   f32_max_key: key('max', '0x7fffffff'),
   f32_min_key: key('min', '(int)0x80000000'),
   f32_of_key: device('float f32_of_key(int k)', 'return __int_as_float(k ^ ((k >> 31) & 0x7fffffff));'),

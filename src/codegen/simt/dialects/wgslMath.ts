@@ -2,6 +2,7 @@
  * Special functions in WGSL within the bounds of docs/numerics.md: WGSL's own leave far more room. The formulas and fitted
  * coefficients are those of the WebAssembly lowering (Cody & Waite reductions, minimax polynomials).
  */
+import { formulaLibrary } from './formulas.ts'
 import { fn, type Library } from './print.ts'
 
 /** Horner's scheme in a variable, highest power first. */
@@ -74,7 +75,25 @@ const unary = (name: string, body: string, uses: readonly string[] = []): Librar
   [`f32_${name}`]: fn(`fn f32_${name}(x: f32) -> f32 {\n  ${body}\n}`, ['f32_isnan', ...uses]),
 })
 
+const formulas = formulaLibrary({
+  prefix: 'f32',
+  literal: (x) => {
+    if (Number.isNaN(x)) return 'bitcast<f32>(nan_bits)'
+    return x === Number.POSITIVE_INFINITY ? 'bitcast<f32>(infinity_bits)' : text(x)
+  },
+  constant: (name, value) => `let ${name} = ${value};`,
+  names: { abs: 'abs', sqrt: 'sqrt', round: 'round', exp: 'f32_exp', log: 'f32_log', erf: 'f32_erf', fma: 'fma' },
+  select: (m, a, b) => `select(${b}, ${a}, ${m})`,
+  define: (name, operands, lines) => {
+    const guard = operands.length === 1 ? ['if (f32_isnan(x)) { return x; }'] : []
+    const params = operands.map((x) => `${x}: f32`).join(', ')
+    return `fn ${name}(${params}) -> f32 {\n  ${[...guard, ...lines].join('\n  ')}\n}`
+  },
+  uses: ['f32_isnan', 'special_values'],
+})
+
 export const wgslMath: Library = {
+  ...formulas,
   power_of_two: fn(
     '// 2^n for n from -127 (zero) to 128 (infinity).\nfn power_of_two(n: i32) -> f32 {\n  return bitcast<f32>(u32(n + 127) << 23u);\n}',
   ),

@@ -3,6 +3,7 @@
  * results agree bit for bit), f64 by functions imported from JavaScript.
  */
 import { invariant } from '../../../diagnostics/errors.ts'
+import { approximationOf } from '../../../scalar/approximations.ts'
 import { floatBinary, floatUnary } from '../../../scalar/float.ts'
 import type { BinaryName, UnaryName } from '../../../scalar/ops.ts'
 import type { FunctionBuilder } from '../builder.ts'
@@ -10,6 +11,7 @@ import { type Env, makeReg, part, perLane, type Reg, regClass, viaVector } from 
 import { acos, asin, atan, atan2 } from './arc.ts'
 import { erf } from './erf.ts'
 import { cosh, exp, expm1, sigmoid, sinh, tanh } from './exp.ts'
+import { vectorAlgebra } from './formulas.ts'
 import { acosh, asinh, atanh, log, log1p } from './log.ts'
 import { pow, rem } from './pow.ts'
 import { cos, sin, tan } from './trig.ts'
@@ -61,6 +63,11 @@ const formulas: Partial<Record<UnaryName | BinaryName, VectorFunction>> = {
   rem,
 }
 
+const formulaOf = (op: UnaryName | BinaryName): VectorFunction | undefined => {
+  const approximation = approximationOf(op)
+  return approximation === undefined ? formulas[op] : (v, x, y) => approximation.formula(vectorAlgebra(v), x, y)
+}
+
 /** Whether an operation is a special function: neither one instruction nor a few exact ones. */
 export const isSpecial = (op: string): op is UnaryName | BinaryName => Object.hasOwn(mathImports, op)
 
@@ -83,7 +90,7 @@ function viaImport(f: FunctionBuilder, env: Env, op: UnaryName | BinaryName, arg
 export function emitSpecial(f: FunctionBuilder, env: Env, op: UnaryName | BinaryName, args: readonly Reg[]): Reg {
   const [x, y = x] = args
   invariant(x !== undefined && y !== undefined, `${op} without operands`)
-  const formula = x.dtype === 'f64' ? undefined : formulas[op]
+  const formula = x.dtype === 'f64' ? undefined : formulaOf(op)
   if (formula === undefined)
     return x.lanes === 1
       ? viaImport(f, env, op, args)
