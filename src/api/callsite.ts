@@ -25,8 +25,26 @@ function fileOf(url: string): string {
   }
 }
 
+interface Frame {
+  readonly file: string
+  readonly at: string
+}
+
+/** Frames of lines seen lately: operations of one function have most of their stacks in common. */
+const frames = new Map<string, Frame | undefined>()
+const mostFrames = 1000
+
 /** File and position of a line of a stack (V8: `at f (file:1:2)`, `at file:1:2`; others: `f@file:1:2`). */
-export function frameOf(line: string): { readonly file: string; readonly at: string } | undefined {
+export function frameOf(line: string): Frame | undefined {
+  const have = frames.get(line)
+  if (have !== undefined || frames.has(line)) return have
+  if (frames.size >= mostFrames) frames.clear()
+  const frame = parseFrame(line)
+  frames.set(line, frame)
+  return frame
+}
+
+function parseFrame(line: string): Frame | undefined {
   const [, text = ''] = /^\s*(?:at (?:async )?(?:.*? \()?|[^/]*@)?(.*?)\)?$/.exec(line) ?? []
   const [, url, at] = /^(.+?)(:\d+:\d+)$/.exec(text) ?? []
   return url === undefined || at === undefined || url.includes('<anonymous>') ? undefined : { file: fileOf(url), at }

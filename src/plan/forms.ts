@@ -20,41 +20,38 @@ export class Forms {
   private readonly read = new Map<Node, string>()
 
   of({ members, outputs }: Region, packable: ReadonlySet<Node>): Form {
+    // Where each node stands in `nodes`; those that wait for their operands are `waiting`.
     const numbers = new Map<Node, number>()
-    const entered = new Set<Node>()
+    const waiting = -1
     const nodes: Node[] = []
+    const stack: Node[] = []
     let key = ''
-    const add = (n: Node, text: string): void => {
-      numbers.set(n, nodes.length)
-      nodes.push(n)
-      key += packable.has(n) ? `${text}*;` : `${text};`
-    }
     const roots = inStoringOrder(outputs)
     for (const root of roots) {
-      const stack = [root]
-      for (let n = stack.at(-1); n !== undefined; n = stack.at(-1)) {
-        if (numbers.has(n)) {
-          stack.pop()
-          continue
-        }
-        if (!members.has(n) && !isFree(n)) {
-          stack.pop()
-          add(n, this.codeOfRead(n))
-          continue
-        }
+      stack.push(root)
+      for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+        const seen = numbers.get(n)
+        if (seen !== undefined && seen !== waiting) continue
         const { inputs } = n
-        if (!entered.has(n)) {
-          entered.add(n)
-          for (let i = inputs.length - 1; i >= 0; i--) {
-            const x = inputs[i]
-            if (x !== undefined && !numbers.has(x)) stack.push(x)
+        if (seen === undefined && (members.has(n) || isFree(n))) {
+          numbers.set(n, waiting)
+          if (inputs.length > 0) {
+            stack.push(n)
+            for (let i = inputs.length - 1; i >= 0; i--) {
+              const x = inputs[i]
+              if (x !== undefined) stack.push(x)
+            }
+            continue
           }
-          continue
         }
-        stack.pop()
-        let text = this.codeOfComputed(n)
-        for (const x of inputs) text += `,${numbers.get(x)}`
-        add(n, text)
+        if (seen === undefined && !numbers.has(n)) key += this.codeOfRead(n)
+        else {
+          key += this.codeOfComputed(n)
+          for (const x of inputs) key += `,${numbers.get(x)}`
+        }
+        key += packable.has(n) ? '*;' : ';'
+        numbers.set(n, nodes.length)
+        nodes.push(n)
       }
     }
     return { key: `${key}>${roots.map((n) => numbers.get(n)).join()}`, nodes }

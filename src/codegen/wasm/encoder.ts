@@ -50,6 +50,14 @@ export class Bytes {
     this.bytes(other.view())
   }
 
+  /** Appends bytes `from` up to `to` of another buffer; mostly few. */
+  appendPart(other: Bytes, from: number, to: number): void {
+    this.reserve(to - from)
+    const { data, length } = this
+    for (let i = from; i < to; i++) data[length + i - from] = other.data[i] ?? 0
+    this.length += to - from
+  }
+
   /** Unsigned LEB128 of a number below 2^32. */
   u32(n: number): void {
     let v = n >>> 0

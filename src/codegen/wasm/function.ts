@@ -1,6 +1,6 @@
 /** The builder of function bodies: typed instruction names, pooled locals, structured control flow, one pass into bytes. */
 import { invariant } from '../../diagnostics/errors.ts'
-import type { Align, Fragment, FuncRef, Label, Local, Operand } from './code.ts'
+import { type Align, Fragment, type FuncRef, type Label, type Local, type Operand } from './code.ts'
 import { Bytes, lengthOfU32, typeCode, type WasmType } from './encoder.ts'
 import {
   type AtomicOp,
@@ -13,7 +13,7 @@ import {
   type StoreOp,
   type WasmOp,
 } from './opcodes.ts'
-import { Marks, slotsOf } from './slots.ts'
+import { type Marks, slotsOf } from './slots.ts'
 
 const alignLog2 = { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 } as const satisfies Record<Align, number>
 
@@ -27,12 +27,10 @@ function codeOf(name: string): number {
 
 /** Emits one function's body. Instructions take their operands from the wasm stack, as in the text format. */
 export class FunctionBuilder {
-  private code = new Bytes(1024)
-  private marks = new Marks()
+  /** Where code goes. */
+  private open = new Fragment()
   private readonly locals: WasmType[] = []
-  private free = new Map<WasmType, Local[]>()
   private readonly live = new Set<Local>()
-  private calls: { readonly at: number; readonly target: FuncRef }[] = []
   private depth = 0
   /** End and target of the last instruction when it is a local.set: a get right behind it makes it a tee. */
   private lastSet: { readonly start: number; readonly end: number; readonly index: number } | undefined
@@ -40,6 +38,14 @@ export class FunctionBuilder {
 
   constructor(params: readonly WasmType[]) {
     this.params = params.map((type, index) => ({ index, type }))
+  }
+
+  private get code(): Bytes {
+    return this.open.code
+  }
+
+  private get marks(): Marks {
+    return this.open.marks
   }
 
   /** Bytes of code so far. */
@@ -52,16 +58,18 @@ export class FunctionBuilder {
    * own locals: code emitted later may run earlier, so a local must not pass from one to the other.
    */
   into<T>(fragment: Fragment, body: () => T): T {
-    const { code, marks, calls, free, lastSet } = this
-    Object.assign(this, { ...fragment, lastSet: undefined })
+    const { open, lastSet } = this
+    this.open = fragment
+    this.lastSet = undefined
     const out = body()
-    Object.assign(this, { code, marks, calls, free, lastSet })
+    this.open = open
+    this.lastSet = lastSet
     return out
   }
 
   /** Appends a finished fragment's code. */
   splice(fragment: Fragment): void {
-    for (const c of fragment.calls) this.calls.push({ at: c.at + this.code.length, target: c.target })
+    for (const c of fragment.calls) this.open.calls.push({ at: c.at + this.code.length, target: c.target })
     this.marks.append(fragment.marks, this.code.length)
     this.code.append(fragment.code)
     this.lastSet = undefined
@@ -75,7 +83,7 @@ export class FunctionBuilder {
 
   /** A local of a type, fresh or released earlier: its value is undefined until set. */
   local(type: WasmType): Local {
-    const pooled = this.free.get(type)?.pop()
+    const pooled = this.open.free.get(type)?.pop()
     const l = pooled ?? { index: this.params.length + this.locals.length, type }
     if (pooled === undefined) this.locals.push(type)
     this.live.add(l)
@@ -86,8 +94,8 @@ export class FunctionBuilder {
   release(...ls: readonly Local[]): void {
     for (const l of ls) {
       invariant(this.live.delete(l), `local ${l.index} is released twice, or is a parameter`)
-      const pool = this.free.get(l.type)
-      if (pool === undefined) this.free.set(l.type, [l])
+      const pool = this.open.free.get(l.type)
+      if (pool === undefined) this.open.free.set(l.type, [l])
       else pool.push(l)
     }
   }
@@ -99,22 +107,22 @@ export class FunctionBuilder {
       this.lastSet = undefined
       return
     }
-    this.marks.add(this.code.length, 'get', l.index)
-    this.code.byte(0x20)
-    this.code.u32(l.index)
+    this.touch('get', 0x20, l)
   }
 
   set(l: Local): void {
     const start = this.code.length
-    this.marks.add(start, 'set', l.index)
-    this.code.byte(0x21)
-    this.code.u32(l.index)
+    this.touch('set', 0x21, l)
     this.lastSet = { start, end: this.code.length, index: l.index }
   }
 
   tee(l: Local): void {
-    this.marks.add(this.code.length, 'tee', l.index)
-    this.code.byte(0x22)
+    this.touch('tee', 0x22, l)
+  }
+
+  private touch(kind: 'get' | 'set' | 'tee', code: number, l: Local): void {
+    this.marks.add(this.code.length, kind, l.index)
+    this.code.byte(code)
     this.code.u32(l.index)
   }
 
@@ -190,7 +198,7 @@ export class FunctionBuilder {
 
   /** Several instructions without immediates. */
   ops(...names: readonly WasmOp[]): void {
-    for (const name of names) this.opcode(codeOf(name))
+    for (const name of names) this.op(name)
   }
 
   private memarg(align: Align, offset: number): void {
@@ -315,7 +323,7 @@ export class FunctionBuilder {
 
   call(target: FuncRef): void {
     this.code.byte(0x10)
-    this.calls.push({ at: this.code.length, target })
+    this.open.calls.push({ at: this.code.length, target })
     this.code.paddedU32(0)
   }
 
@@ -356,7 +364,7 @@ export class FunctionBuilder {
 
   /** The encoded body, its calls resolved against the number of imported functions. */
   encode(imports: number): Bytes {
-    for (const { at, target } of this.calls)
+    for (const { at, target } of this.open.calls)
       this.code.patchU32(at, target.kind === 'import' ? target.index : imports + target.index)
     const typeOf = (local: number): WasmType => {
       const type = this.locals[local - this.params.length]
@@ -375,18 +383,18 @@ export class FunctionBuilder {
       out.byte(typeCode(type))
     }
     // The code with its locals under their slots.
-    const code = this.code.view()
+    const { code, marks } = this
     let done = 0
-    for (let i = 0; i < this.marks.local.length; i++) {
-      const local = this.marks.local[i] ?? -1
-      const place = local < 0 ? undefined : slot.get(local)
+    for (let i = 0; i < marks.length; i++) {
+      const local = marks.local(i)
+      const place = slot.get(local)
       if (place === undefined) continue
-      const at = (this.marks.at[i] ?? 0) + 1
-      out.bytes(code.subarray(done, at))
+      const at = marks.at(i) + 1
+      out.appendPart(code, done, at)
       out.u32((first.get(typeOf(local)) ?? 0) + place)
       done = at + lengthOfU32(local)
     }
-    out.bytes(code.subarray(done))
+    out.appendPart(code, done, code.length)
     out.byte(0x0b)
     return out
   }

@@ -92,10 +92,11 @@ export function part(r: Reg, i: number): Local {
 /** A fresh register whose parts are what `push` leaves on the stack for each. */
 export function makeReg(f: FunctionBuilder, dtype: DType, lanes: Lanes, push: (part: number) => void): Reg {
   const type = wasmTypeOf(dtype, lanes)
-  const locals = Array.from({ length: localCount(dtype, lanes) }, (_, i) => {
+  const locals: Local[] = []
+  for (let i = 0; i < localCount(dtype, lanes); i++) {
     push(i)
-    return f.toLocal(type)
-  })
+    locals.push(f.toLocal(type))
+  }
   return { dtype, lanes, locals }
 }
 

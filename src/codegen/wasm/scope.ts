@@ -135,8 +135,10 @@ export class Scope {
 
   private atomDepth(a: Atom): number {
     switch (a.kind) {
-      case 'axis':
-        return typeof this.axisPosition(a.name) === 'number' ? 0 : this.axisDepth(a.name)
+      case 'axis': {
+        const d = this.axisDepth(a.name)
+        return typeof this.frame(d).axes.get(a.name) === 'number' ? 0 : d
+      }
       case 'value':
         return this.valueDepth(a.id)
       case 'div':
@@ -153,9 +155,10 @@ export class Scope {
     const known = asConstant(e)
     if (known !== undefined && base === undefined) return known
     if (known === 0 && base !== undefined) return base
-    const d = this.exprDepth(e)
-    const low = e.terms.filter((t) => this.atomDepth(t.atom) < d)
-    const high = e.terms.filter((t) => this.atomDepth(t.atom) === d)
+    const depths = e.terms.map((t) => this.atomDepth(t.atom))
+    const d = depths.reduce((most, x) => Math.max(most, x), 0)
+    const low = e.terms.filter((_, i) => depths[i] !== d)
+    const high = e.terms.filter((_, i) => depths[i] === d)
     const [only] = high
     if (base === undefined && high.length === 1 && low.length === 0 && e.offset === 0 && only?.coef === 1)
       return this.atom(only.atom)

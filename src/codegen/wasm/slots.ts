@@ -10,31 +10,61 @@
 export const markKinds = ['get', 'set', 'tee', 'loop', 'block', 'else', 'end'] as const
 export type MarkKind = (typeof markKinds)[number]
 
-/** Marks in the order of the code. */
+const codeOfKind = { get: 0, set: 1, tee: 2, loop: 3, block: 4, else: 5, end: 6 } as const satisfies Record<
+  MarkKind,
+  number
+>
+
+/** Marks in the order of the code: for each its position in bytes, its kind, and its local (-1: it has none). */
 export class Marks {
-  /** For each mark, its position in bytes, its kind, and its local. */
-  readonly at: number[] = []
-  readonly kind: MarkKind[] = []
-  readonly local: number[] = []
+  length = 0
+  /** Two numbers a mark: its position, and its kind with its local above it. */
+  private data = new Int32Array(64)
+
+  private reserve(marks: number): void {
+    const need = 2 * (this.length + marks)
+    if (need <= this.data.length) return
+    const grown = new Int32Array(Math.max(need, 2 * this.data.length))
+    grown.set(this.data.subarray(0, 2 * this.length))
+    this.data = grown
+  }
 
   add(at: number, kind: MarkKind, local = -1): void {
-    this.at.push(at)
-    this.kind.push(kind)
-    this.local.push(local)
+    this.reserve(1)
+    const i = 2 * this.length++
+    this.data[i] = at
+    this.data[i + 1] = (local << 3) | codeOfKind[kind]
+  }
+
+  at(i: number): number {
+    return this.data[2 * i] ?? 0
+  }
+
+  kind(i: number): MarkKind {
+    return markKinds[(this.data[2 * i + 1] ?? 0) & 7] ?? 'end'
+  }
+
+  local(i: number): number {
+    return (this.data[2 * i + 1] ?? 0) >> 3
   }
 
   /** The last mark becomes another. */
   replace(kind: MarkKind): void {
-    this.kind[this.kind.length - 1] = kind
+    const i = 2 * this.length - 1
+    this.data[i] = ((this.data[i] ?? 0) & ~7) | codeOfKind[kind]
   }
 
   /** Appends marks of code that stands some bytes further on. */
   append(other: Marks, by: number): void {
-    for (let i = 0; i < other.at.length; i++) {
-      this.at.push((other.at[i] ?? 0) + by)
-      this.kind.push(other.kind[i] ?? 'end')
-      this.local.push(other.local[i] ?? -1)
+    this.reserve(other.length)
+    const { data } = this
+    const from = 2 * this.length
+    const n = 2 * other.length
+    for (let i = 0; i < n; i += 2) {
+      data[from + i] = (other.data[i] ?? 0) + by
+      data[from + i + 1] = other.data[i + 1] ?? 0
     }
+    this.length += other.length
   }
 }
 
@@ -72,7 +102,8 @@ function outermostLoop(region: Region | undefined, without: number): Region | un
 }
 
 function spansOf(marks: Marks, params: number): Span[] {
-  const spans = new Map<number, Span>()
+  const all: Span[] = []
+  const ofLocal: (Span | undefined)[] = []
   let region: Region | undefined
   const open = (isLoop: boolean, begin: number): void => {
     region = { isLoop, begin, end: Number.POSITIVE_INFINITY, outer: region }
@@ -82,33 +113,34 @@ function spansOf(marks: Marks, params: number): Span[] {
     region.end = end
     region = region.outer
   }
-  for (let i = 0; i < marks.kind.length; i++) {
-    const kind = marks.kind[i] ?? 'end'
+  for (let i = 0; i < marks.length; i++) {
+    const kind = marks.kind(i)
     if (kind === 'loop' || kind === 'block') open(kind === 'loop', i)
     else if (kind === 'end') close(i)
     else if (kind === 'else') {
       close(i)
       open(false, i)
     } else {
-      const local = marks.local[i] ?? -1
+      const local = marks.local(i)
       if (local < params) continue
-      const have = spans.get(local)
-      if (have === undefined)
-        spans.set(local, {
+      const have = ofLocal[local]
+      if (have === undefined) {
+        const made: Span = {
           local,
           first: i,
           arm: armOf(region),
           writesFirst: kind !== 'get',
           last: i,
           regions: [region],
-        })
-      else {
+        }
+        ofLocal[local] = made
+        all.push(made)
+      } else {
         have.last = i
-        if (have.regions.at(-1) !== region) have.regions.push(region)
+        if (have.regions[have.regions.length - 1] !== region) have.regions.push(region)
       }
     }
   }
-  const all = [...spans.values()]
   for (const s of all) {
     const { arm, first } = s
     const dominated = s.writesFirst && (arm === undefined || s.last <= arm.end)
@@ -132,23 +164,16 @@ export function slotsOf<T>(
   const counts = new Map<T, number>()
   const free = new Map<T, number[]>()
   const spans = spansOf(marks, params).sort((a, b) => a.first - b.first)
-  // Slots that become free, by the last mark of their local.
-  const ends = new Map<number, Span[]>()
-  for (const s of spans) {
-    const have = ends.get(s.last)
-    if (have === undefined) ends.set(s.last, [s])
-    else have.push(s)
-  }
-  const order = [...ends.keys()].sort((a, b) => a - b)
+  // Slots become free in the order of the last marks of their locals.
+  const ended = [...spans].sort((a, b) => a.last - b.last)
   let done = 0
   for (const s of spans) {
-    for (let end = order[done]; end !== undefined && end < s.first; end = order[++done])
-      for (const over of ends.get(end) ?? []) {
-        const type = typeOf(over.local)
-        const pool = free.get(type) ?? []
-        free.set(type, pool)
-        pool.push(slot.get(over.local) ?? 0)
-      }
+    for (let over = ended[done]; over !== undefined && over.last < s.first; over = ended[++done]) {
+      const type = typeOf(over.local)
+      const pool = free.get(type) ?? []
+      free.set(type, pool)
+      pool.push(slot.get(over.local) ?? 0)
+    }
     const type = typeOf(s.local)
     const have = free.get(type)?.pop()
     const next = counts.get(type) ?? 0

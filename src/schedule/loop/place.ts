@@ -59,14 +59,19 @@ function place(
     late: boolean,
   ): number => {
     const from = earliest(ids)
-    const fits = (s: Step, i: number): boolean =>
-      i >= from &&
-      s.kind === 'nest' &&
-      !closed.has(i) &&
-      sameSet(s.space, space) &&
-      (folded.length === 0 || s.folded.length === 0 || sameSet(s.folded, folded))
-    let i = late ? steps.findLastIndex(fits) : steps.findIndex(fits)
-    if (i < 0) {
+    const fits = (i: number): boolean => {
+      const s = steps[i]
+      return (
+        s?.kind === 'nest' &&
+        !closed.has(i) &&
+        sameSet(s.space, space) &&
+        (folded.length === 0 || s.folded.length === 0 || sameSet(s.folded, folded))
+      )
+    }
+    // Steps before the earliest are not looked at: a chain of dependent folds has one for each.
+    let i = late ? steps.length - 1 : from
+    while (i >= from && i < steps.length && !fits(i)) i += late ? -1 : 1
+    if (i < from || i >= steps.length) {
       steps.push({ kind: 'nest', space, folded, roots: [root] })
       i = steps.length - 1
     } else {
