@@ -13,7 +13,7 @@ import {
   type StoreOp,
   type WasmOp,
 } from './opcodes.ts'
-import { type Marks, slotsOf } from './slots.ts'
+import { slotsOf } from './slots.ts'
 
 const alignLog2 = { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 } as const satisfies Record<Align, number>
 
@@ -32,7 +32,7 @@ export class FunctionBuilder {
   private readonly locals: WasmType[] = []
   private readonly live = new Set<Local>()
   private depth = 0
-  /** End and target of the last instruction when it is a local.set: a get right behind it makes it a tee. */
+  /** The last instruction when it is a local.set: a get right behind it makes it a tee. */
   private lastSet: { readonly start: number; readonly end: number; readonly index: number } | undefined
   private readonly params: readonly Local[]
 
@@ -42,10 +42,6 @@ export class FunctionBuilder {
 
   private get code(): Bytes {
     return this.open.code
-  }
-
-  private get marks(): Marks {
-    return this.open.marks
   }
 
   /** Bytes of code so far. */
@@ -70,7 +66,7 @@ export class FunctionBuilder {
   /** Appends a finished fragment's code. */
   splice(fragment: Fragment): void {
     for (const c of fragment.calls) this.open.calls.push({ at: c.at + this.code.length, target: c.target })
-    this.marks.append(fragment.marks, this.code.length)
+    this.open.marks.append(fragment.marks, this.code.length)
     this.code.append(fragment.code)
     this.lastSet = undefined
   }
@@ -103,7 +99,7 @@ export class FunctionBuilder {
   get(l: Local): void {
     if (this.lastSet !== undefined && this.lastSet.end === this.code.length && this.lastSet.index === l.index) {
       this.code.patch(this.lastSet.start, 0x22)
-      this.marks.replace('tee')
+      this.open.marks.replace('tee')
       this.lastSet = undefined
       return
     }
@@ -121,7 +117,7 @@ export class FunctionBuilder {
   }
 
   private touch(kind: 'get' | 'set' | 'tee', code: number, l: Local): void {
-    this.marks.add(this.code.length, kind, l.index)
+    this.open.marks.add(this.code.length, kind, l.index)
     this.code.byte(code)
     this.code.u32(l.index)
   }
@@ -274,13 +270,13 @@ export class FunctionBuilder {
   }
 
   private structured(code: number, result: WasmType | undefined, body: (label: Label) => void): void {
-    this.marks.add(this.code.length, code === 0x03 ? 'loop' : 'block')
+    this.open.marks.add(this.code.length, code === 0x03 ? 'loop' : 'block')
     this.code.byte(code)
     this.code.byte(result === undefined ? blockEmpty : typeCode(result))
     this.depth++
     body({ depth: this.depth })
     this.depth--
-    this.marks.add(this.code.length, 'end')
+    this.open.marks.add(this.code.length, 'end')
     this.code.byte(0x0b)
     this.lastSet = undefined
   }
@@ -300,7 +296,7 @@ export class FunctionBuilder {
     this.structured(0x04, result, (label) => {
       then(label)
       if (otherwise === undefined) return
-      this.marks.add(this.code.length, 'else')
+      this.open.marks.add(this.code.length, 'else')
       this.code.byte(0x05)
       otherwise(label)
     })
@@ -364,14 +360,15 @@ export class FunctionBuilder {
 
   /** The encoded body, its calls resolved against the number of imported functions. */
   encode(imports: number): Bytes {
-    for (const { at, target } of this.open.calls)
-      this.code.patchU32(at, target.kind === 'import' ? target.index : imports + target.index)
+    const { code, marks, calls } = this.open
+    for (const { at, target } of calls)
+      code.patchU32(at, target.kind === 'import' ? target.index : imports + target.index)
     const typeOf = (local: number): WasmType => {
       const type = this.locals[local - this.params.length]
       invariant(type !== undefined, `no local ${local}`)
       return type
     }
-    const { slot, counts } = slotsOf(this.marks, this.params.length, typeOf)
+    const { slot, counts } = slotsOf(marks, this.params.length, typeOf)
     const first = new Map<WasmType, number>()
     const out = new Bytes(this.code.length + 16)
     out.u32(counts.size)
@@ -383,7 +380,6 @@ export class FunctionBuilder {
       out.byte(typeCode(type))
     }
     // The code with its locals under their slots.
-    const { code, marks } = this
     let done = 0
     for (let i = 0; i < marks.length; i++) {
       const local = marks.local(i)
