@@ -78,10 +78,13 @@ function stackOf(limit: number): string[] {
   return (stack ?? '').split('\n')
 }
 
+/** Frames to look at first: the user calls `add`, which reaches `callSite` through four of ours. */
+const nearest = 7
+
 /** `file:line:column` of the call into the library, or undefined where the engine does not say. */
 export function callSite(): string | undefined {
   // Mostly the frame is near; engines without a limit give all frames at once.
-  const near = stackOf(10)
+  const near = stackOf(nearest)
   const site = siteIn(near)
-  return site.installed && near.length > 10 ? siteIn(stackOf(100)).where : site.where
+  return site.installed && near.length >= nearest ? siteIn(stackOf(100)).where : site.where
 }

@@ -37,9 +37,19 @@ export const opDef = (node: Node): AnyOpDef => opTable[node.op]
 /** A node's attributes as text: equal texts mean equal attributes. */
 export const attrsKey = (node: Node): string => (opTable[node.op] as unknown as OpDef<OpName>).key(node.attrs as never)
 export const familyOf = (node: Node): OpFamily => opTable[node.op].family
+
+type ScalarProperties = ScalarInfo & { readonly op: ScalarOp }
+
+const scalarProperties = new Map<OpName, ScalarProperties>()
+
 /** Scalar properties of an elementwise node, undefined for other families. */
-export function scalarOf(node: Node): (ScalarInfo & { readonly op: ScalarOp }) | undefined {
+export function scalarOf(node: Node): ScalarProperties | undefined {
+  const have = scalarProperties.get(node.op)
+  if (have !== undefined) return have
   const op = opTable[node.op].scalar
-  return op === undefined ? undefined : { ...scalarInfo(op), op }
+  if (op === undefined) return undefined
+  const made = { ...scalarInfo(op), op }
+  scalarProperties.set(node.op, made)
+  return made
 }
 export { scalarOps }

@@ -1,6 +1,8 @@
 /** An acyclic graph of groups under merging. It knows nothing of tensors. */
 import { Heap } from './heap.ts'
 
+const none: ReadonlySet<number> = new Set()
+
 export class GroupGraph {
   private readonly succ = new Map<number, Set<number>>()
   private readonly pred = new Map<number, Set<number>>()
@@ -66,11 +68,11 @@ export class GroupGraph {
   }
 
   successors(id: number): ReadonlySet<number> {
-    return this.succ.get(id) ?? new Set()
+    return this.succ.get(id) ?? none
   }
 
   predecessors(id: number): ReadonlySet<number> {
-    return this.pred.get(id) ?? new Set()
+    return this.pred.get(id) ?? none
   }
 
   has(id: number): boolean {

@@ -19,6 +19,8 @@ export interface Group {
   made: Made | undefined
 }
 
+const none: ReadonlySet<number> = new Set()
+
 /** What replaces groups. */
 export interface FreshGroup {
   readonly members: ReadonlySet<Node>
@@ -135,7 +137,12 @@ export class Groups {
       if (from !== undefined) this.links.connect(from, g.id)
     }
     for (const m of g.members)
-      if (this.home.get(m) === g.id) for (const u of this.users.get(m) ?? []) this.links.connect(g.id, u)
+      if (this.home.get(m) === g.id) for (const u of this.users.get(m) ?? none) this.links.connect(g.id, u)
+  }
+
+  private isReadOutside(node: Node, inside: ReadonlySet<number>): boolean {
+    for (const u of this.users.get(node) ?? none) if (!inside.has(u)) return true
+    return false
   }
 
   /** Members at home in some groups that others use or that must stand in memory. */
@@ -144,7 +151,7 @@ export class Groups {
     for (const n of members) {
       const home = this.home.get(n)
       if (home === undefined || !inside.has(home)) continue
-      if (this.demanded.has(n) || this.usersOf(n).some((u) => !inside.has(u))) out.push(n)
+      if (this.demanded.has(n) || this.isReadOutside(n, inside)) out.push(n)
     }
     return out
   }

@@ -10,12 +10,13 @@ import { buffersOf } from './memory/bindings.ts'
 export interface Growth {
   /** One of the groups that were added. */
   readonly like: Group
-  readonly statements: number
-  readonly buffers: number
+  /** The groups before and after. */
+  readonly from: Group
+  readonly to: Group
+  /** How many groups were added. */
+  readonly added: number
   /** Modelled seconds that each merge gained. */
   readonly gain: number
-  /** Groups to add at once next, if they are alike. */
-  readonly next: number
 }
 
 /** Whether two groups are as large and as dear, whatever they compute. */
@@ -44,24 +45,18 @@ const secondsOf = (g: Group): number => g.made?.cost.seconds ?? 0
 
 /** What adding groups that are alike to `a` did to it. */
 export function growthOf(a: Group, added: readonly [Group, ...Group[]], merged: Group): Growth {
-  const each = 1 / added.length
-  return {
-    like: added[0],
-    statements: (statementsOf(merged) - statementsOf(a)) * each,
-    buffers: (boundBy(merged) - boundBy(a)) * each,
-    gain: (added.reduce((t, g) => t + secondsOf(g), secondsOf(a)) - secondsOf(merged)) * each,
-    next: 4 * added.length,
-  }
+  const before = added.reduce((t, g) => t + secondsOf(g), secondsOf(a))
+  const gain = (before - secondsOf(merged)) / added.length
+  return { like: added[0], from: a, to: merged, added: added.length, gain }
 }
 
-/** With how many groups like `first` a kernel that grew may be tried at once: as many as it has room for. */
-export function mostAtOnce(growth: Growth | undefined, a: Group, first: Group, target: Machine): number {
-  if (growth === undefined || !isLike(growth.like, first)) return 1
-  const { statements, buffers, next } = growth
-  const room = (left: number, each: number): number => (each > 0 ? Math.floor(left / each) : Number.POSITIVE_INFINITY)
-  return Math.min(
-    next,
-    room(target.maxStatements - statementsOf(a), statements),
-    room(target.maxBuffers - boundBy(a), buffers),
-  )
+/** With how many groups like `growth.like` a kernel that grew may be tried at once: as many as it has room for. */
+export function mostAtOnce({ from, to, added }: Growth, target: Machine): number {
+  // What each of the groups added took of what the target has; more of them take as much each.
+  const room = (most: number, taken: (g: Group) => number): number => {
+    const now = taken(to)
+    const each = (now - taken(from)) / added
+    return each > 0 ? Math.floor((most - now) / each) : Number.POSITIVE_INFINITY
+  }
+  return Math.min(4 * added, room(target.maxStatements, statementsOf), room(target.maxBuffers, boundBy))
 }

@@ -90,7 +90,7 @@ export class Planner {
       if (a === undefined || b === undefined) continue
       const [grown, other] = a.members.size < b.members.size ? [b, a] : [a, b]
       const growth = growths.get(grown.id)
-      const chain = this.chainFrom(grown, other, mostAtOnce(growth, grown, other, this.target))
+      const chain = this.chainFrom(grown, other, growth)
       const many = growth === undefined ? undefined : this.tryMergeAll(grown, chain, growth.gain)
       const merged = many ?? this.tryMerge(a, b)
       if (merged === undefined) continue
@@ -101,11 +101,12 @@ export class Planner {
     }
   }
 
-  /** A neighbour of a group, and those like it that follow on it on the same side: `most` at most. */
-  private chainFrom(grown: Group, first: Group, most: number): [Group, ...Group[]] {
+  /** A neighbour of a group, and those like it that follow on it on the same side: as many as may be tried at once. */
+  private chainFrom(grown: Group, first: Group, growth: Growth | undefined): [Group, ...Group[]] {
     const { all, links } = this.groups
-    const after = links.successors(grown.id).has(first.id)
     const chain: [Group, ...Group[]] = [first]
+    if (growth === undefined || !isLike(growth.like, first)) return chain
+    const after = links.successors(grown.id).has(first.id)
     const next = ({ id }: Group): Group | undefined => {
       for (const n of after ? links.successors(id) : links.predecessors(id)) {
         const g = all.get(n)
@@ -113,7 +114,9 @@ export class Planner {
       }
       return undefined
     }
-    for (let g = most > 1 ? next(first) : undefined; g !== undefined && chain.length < most; g = next(g)) chain.push(g)
+    let g = next(first)
+    const most = g === undefined ? 1 : mostAtOnce(growth, this.target)
+    for (; g !== undefined && chain.length < most; g = next(g)) chain.push(g)
     return chain
   }
 

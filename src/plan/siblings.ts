@@ -77,7 +77,7 @@ export function mergeSiblings(planner: Planner): void {
         }
         const pair = a.id < b.id ? `${a.id},${b.id}` : `${b.id},${a.id}`
         if (refused.has(pair)) continue
-        const most = mostAtOnce(growth, a, b, target)
+        const most = growth !== undefined && isLike(growth.like, b) ? mostAtOnce(growth, target) : 1
         const alikes: [Group, ...Group[]] = [b]
         for (let k = j + 1; k < seen.length && alikes.length < most; k++) {
           const g = groupAt(k)

@@ -66,9 +66,10 @@ function renamed(
   to: readonly Node[],
 ): { readonly ok: true } & Made {
   if (from.nodes.every((n, i) => n === to[i])) return made
-  from.places ??= new Map(from.nodes.map((n, i) => [n, i]))
-  const { places } = from
-  const at = (n: Node): Node => to[places.get(n) ?? -1] ?? n
+  const at = (n: Node): Node => {
+    from.places ??= new Map(from.nodes.map((n, i) => [n, i]))
+    return to[from.places.get(n) ?? -1] ?? n
+  }
   const tensor = <T extends BodyTensor>(t: T): T => ({ ...t, node: at(t.node) })
   const origins = new Map<Body['origin'], Body['origin']>()
   // Of most trials nobody asks which nodes the values are of.

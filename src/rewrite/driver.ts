@@ -1,5 +1,5 @@
 /** The rewriting driver: rules bottom-up to a fixed point inside one hash-consing context. Nothing recurses. */
-import { invariant } from '../diagnostics/errors.ts'
+import { InternalError, invariant } from '../diagnostics/errors.ts'
 import { inOrigin } from '../diagnostics/origin.ts'
 import { GraphContext, makeNode, withContext } from '../graph/build.ts'
 import type { AttrsByOp, Graph, Node, OpName } from '../graph/node.ts'
@@ -121,16 +121,19 @@ class Pass {
   }
 
   #applyOne(node: Node): Node | undefined {
-    for (const r of this.#rules.get(node.op) ?? []) {
-      const to = inOrigin(node.origin, () => r.apply(node, this.#context))
+    const rules = this.#rules.get(node.op)
+    return rules === undefined ? undefined : inOrigin(node.origin, () => this.#firstOf(rules, node))
+  }
+
+  #firstOf(rules: readonly Rule[], node: Node): Node | undefined {
+    for (const r of rules) {
+      const to = r.apply(node, this.#context)
       if (to === undefined || to === node) continue
-      invariant(
-        to.dtype === node.dtype && sameShape(to.shape, node.shape),
-        `rule ${r.name} gives ${to.dtype}[${to.shape}] for ${node.dtype}[${node.shape}]`,
-      )
+      if (to.dtype !== node.dtype || !sameShape(to.shape, node.shape))
+        throw new InternalError(`rule ${r.name} gives ${to.dtype}[${to.shape}] for ${node.dtype}[${node.shape}]`)
       this.#counts.set(r, (this.#counts.get(r) ?? 0) + 1)
       this.#fuel--
-      invariant(this.#fuel > 0, `rewriting does not end; the last rule was ${r.name}`)
+      if (this.#fuel <= 0) throw new InternalError(`rewriting does not end; the last rule was ${r.name}`)
       return to
     }
     return undefined
@@ -168,13 +171,20 @@ function rewriteOne(run: Run, graph: Graph): Graph {
     const fuel = fuelPerNode * (nodesOf(current).length + 10)
     // Use counts are those of a pass's input, so a rule that asks them may fire only one pass later.
     for (;;) {
-      const uses = countUses(current)
-      const reads = findReads(current)
+      const before = current
+      let uses: ReadonlyMap<Node, number> | undefined
+      let reads: ReadonlyMap<Node, ReadonlySet<number>> | undefined
       const context: RewriteContext = {
         mode: run.options.mode,
         fold: run.options.fold,
-        hasOneUse: (n) => uses.get(n) === 1,
-        resultsRead: (region) => reads.get(region),
+        hasOneUse: (n) => {
+          uses ??= countUses(before)
+          return uses.get(n) === 1
+        },
+        resultsRead: (region) => {
+          reads ??= findReads(before)
+          return reads.get(region)
+        },
         inside,
       }
       const next = new Pass(run.rules, context, run.counts, fuel).run(current)

@@ -1,5 +1,5 @@
 /** The builder of function bodies: typed instruction names, pooled locals, structured control flow, one pass into bytes. */
-import { invariant } from '../../diagnostics/errors.ts'
+import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import { type Align, Fragment, type FuncRef, type Label, type Local, type Operand } from './code.ts'
 import { Bytes, lengthOfU32, typeCode, type WasmType } from './encoder.ts'
 import {
@@ -30,7 +30,8 @@ export class FunctionBuilder {
   /** Where code goes. */
   private open = new Fragment()
   private readonly locals: WasmType[] = []
-  private readonly live = new Set<Local>()
+  /** Whether each local, by index, is in use. */
+  private readonly live: boolean[] = []
   private depth = 0
   /** The last instruction when it is a local.set: a get right behind it makes it a tee. */
   private lastSet: { readonly start: number; readonly end: number; readonly index: number } | undefined
@@ -82,14 +83,15 @@ export class FunctionBuilder {
     const pooled = this.open.free.get(type)?.pop()
     const l = pooled ?? { index: this.params.length + this.locals.length, type }
     if (pooled === undefined) this.locals.push(type)
-    this.live.add(l)
+    this.live[l.index] = true
     return l
   }
 
   /** Gives a local back for reuse. */
   release(...ls: readonly Local[]): void {
     for (const l of ls) {
-      invariant(this.live.delete(l), `local ${l.index} is released twice, or is a parameter`)
+      if (this.live[l.index] !== true) throw new InternalError(`local ${l.index} is released twice, or is a parameter`)
+      this.live[l.index] = false
       const pool = this.open.free.get(l.type)
       if (pool === undefined) this.open.free.set(l.type, [l])
       else pool.push(l)
@@ -365,7 +367,7 @@ export class FunctionBuilder {
       code.patchU32(at, target.kind === 'import' ? target.index : imports + target.index)
     const typeOf = (local: number): WasmType => {
       const type = this.locals[local - this.params.length]
-      invariant(type !== undefined, `no local ${local}`)
+      if (type === undefined) throw new InternalError(`no local ${local}`)
       return type
     }
     const { slot, counts } = slotsOf(marks, this.params.length, typeOf)
@@ -383,7 +385,7 @@ export class FunctionBuilder {
     let done = 0
     for (let i = 0; i < marks.length; i++) {
       const local = marks.local(i)
-      const place = slot.get(local)
+      const place = slot[local]
       if (place === undefined) continue
       const at = marks.at(i) + 1
       out.appendPart(code, done, at)

@@ -83,8 +83,10 @@ interface Span {
   readonly arm: Region | undefined
   readonly writesFirst: boolean
   last: number
-  /** Regions of marks, innermost, as often as they change. */
-  readonly regions: (Region | undefined)[]
+  /** The innermost region of its first mark, that of the last one seen, and those met after the first, as often as they change. */
+  readonly region: Region | undefined
+  lastRegion: Region | undefined
+  others: (Region | undefined)[] | undefined
 }
 
 const armOf = (region: Region | undefined): Region | undefined => {
@@ -131,25 +133,33 @@ function spansOf(marks: Marks, params: number): Span[] {
           arm: armOf(region),
           writesFirst: kind !== 'get',
           last: i,
-          regions: [region],
+          region,
+          lastRegion: region,
+          others: undefined,
         }
         ofLocal[local] = made
         all.push(made)
       } else {
         have.last = i
-        if (have.regions[have.regions.length - 1] !== region) have.regions.push(region)
+        if (have.lastRegion !== region) {
+          have.lastRegion = region
+          have.others ??= []
+          have.others.push(region)
+        }
       }
     }
   }
   for (const s of all) {
     const { arm, first } = s
     const dominated = s.writesFirst && (arm === undefined || s.last <= arm.end)
-    for (const r of s.regions) {
+    const stretch = (r: Region | undefined): void => {
       const loop = outermostLoop(r, dominated ? first : Number.NEGATIVE_INFINITY)
-      if (loop === undefined) continue
+      if (loop === undefined) return
       s.last = Math.max(s.last, loop.end)
       if (!dominated) s.first = Math.min(s.first, loop.begin)
     }
+    stretch(s.region)
+    s.others?.forEach(stretch)
   }
   return all
 }
@@ -159,8 +169,8 @@ export function slotsOf<T>(
   marks: Marks,
   params: number,
   typeOf: (local: number) => T,
-): { readonly slot: ReadonlyMap<number, number>; readonly counts: ReadonlyMap<T, number> } {
-  const slot = new Map<number, number>()
+): { readonly slot: readonly (number | undefined)[]; readonly counts: ReadonlyMap<T, number> } {
+  const slot: (number | undefined)[] = []
   const counts = new Map<T, number>()
   const free = new Map<T, number[]>()
   const spans = spansOf(marks, params).sort((a, b) => a.first - b.first)
@@ -170,14 +180,14 @@ export function slotsOf<T>(
   for (const s of spans) {
     for (let over = ended[done]; over !== undefined && over.last < s.first; over = ended[++done]) {
       const type = typeOf(over.local)
-      const pool = free.get(type) ?? []
-      free.set(type, pool)
-      pool.push(slot.get(over.local) ?? 0)
+      const pool = free.get(type)
+      if (pool === undefined) free.set(type, [slot[over.local] ?? 0])
+      else pool.push(slot[over.local] ?? 0)
     }
     const type = typeOf(s.local)
     const have = free.get(type)?.pop()
     const next = counts.get(type) ?? 0
-    slot.set(s.local, have ?? next)
+    slot[s.local] = have ?? next
     if (have === undefined) counts.set(type, next + 1)
   }
   return { slot, counts }
