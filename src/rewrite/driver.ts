@@ -1,5 +1,5 @@
 /** The rewriting driver: rules bottom-up to a fixed point inside one hash-consing context. Nothing recurses. */
-import { InternalError, invariant } from '../diagnostics/errors.ts'
+import { InternalError } from '../diagnostics/errors.ts'
 import { inOrigin } from '../diagnostics/origin.ts'
 import { GraphContext, makeNode, withContext } from '../graph/build.ts'
 import type { AttrsByOp, Graph, Node, OpName } from '../graph/node.ts'
