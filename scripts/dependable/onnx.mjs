@@ -1,9 +1,5 @@
 /** Imports are bounded: functions that call functions forty levels deep, and the slowest of mutated models. */
-import { spawn } from 'node:child_process'
-import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
+import { slowest } from './mutants/slowest.mjs'
 
 /** A protobuf field: a number, or text, or bytes. */
 const varint = (v) => (v < 128 ? [v] : [(v % 128) + 128, ...varint(Math.floor(v / 128))])
@@ -43,28 +39,6 @@ async function functionsDoubling() {
   throw new Error('a model of 2^40 nodes was imported')
 }
 
-/** The longest time between one of so many mutants and the next. */
-function slowestMutant(count) {
-  const jiti = join(dirname(createRequire(import.meta.url).resolve('jiti/package.json')), 'lib/jiti-cli.mjs')
-  const script = fileURLToPath(new URL('../../test/onnx/mutate/imports.ts', import.meta.url))
-  const child = spawn(process.execPath, [jiti, script, '0', String(count)], { stdio: ['ignore', 'pipe', 'inherit'] })
-  let last
-  let slowest = 0
-  const noted = () => {
-    const now = performance.now()
-    if (last !== undefined) slowest = Math.max(slowest, now - last)
-    last = now
-  }
-  createInterface({ input: child.stdout }).on('line', noted)
-  return new Promise((done, fail) => {
-    child.on('close', (code) => {
-      noted()
-      if (code === 0) done(slowest / 1000)
-      else fail(new Error(`the mutants end with ${code}`))
-    })
-  })
-}
-
 export const items = [
   {
     id: 'onnx-functions',
@@ -79,6 +53,6 @@ export const items = [
     unit: 's',
     bound: 2,
     seconds: 180,
-    measure: () => slowestMutant(20_000),
+    measure: () => slowest('test/onnx/mutate/imports.ts', 20_000),
   },
 ]

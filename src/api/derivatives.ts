@@ -16,7 +16,7 @@ import { isFloat } from '../types/dtype.ts'
 import { showShape } from '../types/shape.ts'
 import { type AnyFunction, type Argument, applyGraph, argumentsOf, type TracedCall, taker, traceCall } from './apply.ts'
 import { currentTrace, evaluateAll, named } from './core.ts'
-import { checkList, checkTransform, kinds, optionNames } from './options.ts'
+import { checkList, checkTransform, kinds, optionNames, whole } from './options.ts'
 import { placed } from './place.ts'
 import { readTangents, spread, type Tangent, type Tangents, tangentTree } from './tangents.ts'
 import { one, Tensor } from './tensor.ts'
@@ -58,8 +58,10 @@ const gradOptions = optionNames<AnyGradOptions>('{ argnums: [0, 1] }', {
 
 /** The differentiated arguments of a call. Throws E_ARGUMENT for a position without argument, E_DTYPE for tensors without derivatives. */
 export function chosenArguments(args: readonly Argument[], argnums: ArgNums): Argument[] {
+  if (typeof argnums !== 'number') checkList(argnums, 'argnums', '[0, 1], or one position')
   const positions = typeof argnums === 'number' ? [argnums] : argnums
   return positions.map((i, k) => {
+    whole(i, 'a position of argnums')
     const a = args[i]
     if (a === undefined)
       throw new UserError('E_ARGUMENT', `argnums names argument ${i} of ${args.length}`, {

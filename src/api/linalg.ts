@@ -221,7 +221,7 @@ export function convTranspose(x: Tensor, w: Tensor, options: TransposedOptions =
 
 function windowOf(kernel: readonly number[]): readonly number[] {
   checkList(kernel, 'the window', '[2, 2], an extent for each of the last axes')
-  return kernel
+  return Array.from(kernel, (n) => whole(n, 'the extent of a window'))
 }
 
 function poolOptionsOf(name: string, options: PoolOptions): PoolOptions {

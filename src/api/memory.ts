@@ -17,8 +17,8 @@ export function evaluate<T>(tree: T): T {
  * runs the body. Throws E_ARGUMENT for an async body.
  */
 export function tidy<R>(body: () => R): R {
-  if (currentTrace() !== undefined) return body()
   placed(() => checkFunction(body, 'tidy'))
+  if (currentTrace() !== undefined) return body()
   return inScope(body, (result) =>
     placed(() => {
       if (result instanceof Promise)

@@ -25,7 +25,7 @@ export function checkList(x: unknown, what: string, example: string): void {
 /** Throws E_ARGUMENT for what is none of the names. */
 export function checkChoice(x: unknown, names: readonly string[], what: string): void {
   if (names.some((name) => name === x)) return
-  throw new UserError('E_ARGUMENT', `there is no ${what} ${typeof x === 'string' ? `"${x}"` : String(x)}`, {
+  throw new UserError('E_ARGUMENT', `there is no ${what} ${show(x)}`, {
     help: `use one of ${names.join(', ')}`,
   })
 }
@@ -89,7 +89,7 @@ export const optionNames = <O extends object>(example: string, names: OptionName
   names,
 })
 
-const show = (x: unknown): string =>
+export const show = (x: unknown): string =>
   typeof x === 'number' || typeof x === 'boolean'
     ? String(x)
     : typeof x === 'bigint'

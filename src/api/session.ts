@@ -6,7 +6,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import type { MemoryUse } from '../runtime/resources.ts'
 import { createCompiledDevice } from './compiled.ts'
 import type { Device, DeviceName } from './device.ts'
-import { checkOptions, kinds, optionNames } from './options.ts'
+import { checkOptions, kinds, optionNames, show } from './options.ts'
 import { placed } from './place.ts'
 import { createReferenceDevice } from './reference.ts'
 
@@ -31,7 +31,8 @@ const open = new Map<DeviceName, Device>()
 let current: Device | undefined
 
 function deviceNamed(name: DeviceName, options?: DeviceOptions): Device {
-  const make = Object.hasOwn(makers, name) ? makers[name] : undefined
+  const isNamed = (of: object): boolean => typeof name === 'string' && Object.hasOwn(of, name)
+  const make = isNamed(makers) ? makers[name] : undefined
   const have = options === undefined || make === undefined ? open.get(name) : undefined
   if (have !== undefined && options !== undefined)
     throw new UserError('E_ARGUMENT', `options beside "${name}", which is open`, {
@@ -39,9 +40,9 @@ function deviceNamed(name: DeviceName, options?: DeviceOptions): Device {
     })
   if (have !== undefined) return have
   if (make === undefined) {
-    const opener = Object.hasOwn(openers, name) ? openers[name] : undefined
+    const opener = isNamed(openers) ? openers[name] : undefined
     throw opener === undefined
-      ? new UserError('E_DEVICE', `there is no device "${String(name)}"`, {
+      ? new UserError('E_DEVICE', `there is no device ${show(name)}`, {
           help: `use one of ${[...Object.keys(makers), ...Object.keys(openers)].join(', ')}`,
         })
       : new UserError('E_DEVICE', `the device "${name}" has not been opened`, { help: opener })

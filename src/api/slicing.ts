@@ -3,7 +3,7 @@ import type { PadMode, SliceSpec } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import { checkChoice, checkList, kindOf, whole } from './options.ts'
+import { checkChoice, checkList, kindOf, show, whole } from './options.ts'
 
 /** One axis of `slice`: [start, stop, step], an index, or null for the whole. */
 export type SliceArgument = number | null | readonly [start?: number | null, stop?: number | null, step?: number | null]
@@ -78,7 +78,14 @@ export function checkedWidths(
   mode: PadMode,
 ): readonly (readonly [number, number])[] {
   checkList(widths, 'the padding', '[[1, 1], [0, 0]], a pair for each axis')
-  for (const pair of widths) checkList(pair, 'the padding of one axis', '[1, 1]: before and after')
+  for (const pair of widths) {
+    checkList(pair, 'the padding of one axis', '[1, 1]: before and after')
+    const given: readonly unknown[] = pair
+    if (given.length !== 2 || !given.every((w) => Number.isSafeInteger(w)))
+      throw new UserError('E_ARGUMENT', `the padding of one axis is [${given.map(show).join(', ')}]`, {
+        help: 'give a pair of whole numbers, [before, after]; negative ones crop',
+      })
+  }
   checkChoice(mode, ['constant', 'edge', 'reflect', 'wrap'], 'mode of padding')
   return widths
 }

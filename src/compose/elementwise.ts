@@ -6,7 +6,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { type BinaryName, type Scalar, scalarInfo, type UnaryName } from '../scalar/ops.ts'
-import { type DType, dtypeClass, isFloat, promote } from '../types/dtype.ts'
+import { checkDType, type DType, dtypeClass, isFloat, promote } from '../types/dtype.ts'
 import { broadcastShapes, type Shape } from '../types/shape.ts'
 import { broadcastTo } from './broadcast.ts'
 import { fitsInteger, full } from './source.ts'
@@ -68,15 +68,23 @@ function admitted(op: UnaryName | BinaryName, dtype: DType): DType {
 /** A node of any plain elementwise op: a union of ops is one of them. */
 const apply = (op: UnaryName | BinaryName, inputs: readonly Node[]): Node => makeNode(op, inputs, {}) as Node
 
-/** Numeric conversion; no node when the dtype is already right. */
-export const cast = (x: Node, dtype: DType): Node => (x.dtype === dtype ? x : makeNode('cast', [x], { dtype }))
+/** A dtype to convert to: attributes are written out before a node's own dtype is checked. */
+const known = (dtype: DType): DType => {
+  checkDType(dtype)
+  return dtype
+}
+
+/** Numeric conversion; no node when the dtype is already right. Throws E_DTYPE. */
+export const cast = (x: Node, dtype: DType): Node =>
+  x.dtype === dtype ? x : makeNode('cast', [x], { dtype: known(dtype) })
 
 /** A result in its dtype: a conversion whose rounding `fast` may skip where it is used in the same kernel. */
 export const settle = (x: Node, dtype: DType): Node =>
   x.dtype === dtype ? x : makeNode('cast', [x], { dtype, loose: true })
 
 /** Same bits as another dtype of the same width. Throws E_DTYPE when the widths differ. */
-export const bitcast = (x: Node, dtype: DType): Node => (x.dtype === dtype ? x : makeNode('bitcast', [x], { dtype }))
+export const bitcast = (x: Node, dtype: DType): Node =>
+  x.dtype === dtype ? x : makeNode('bitcast', [x], { dtype: known(dtype) })
 
 /** A host value with the shape and dtype of `x`. */
 export const scalarLike = (x: Node, value: Scalar): Node => full(x.shape, value, x.dtype)

@@ -1,6 +1,5 @@
 /** Padding of windows: its names, and the pairs they stand for. */
 import { UserError } from '../diagnostics/errors.ts'
-import { showShape } from '../types/shape.ts'
 
 /** Elements before and after an axis. */
 export type Pair = readonly [number, number]
@@ -32,6 +31,8 @@ const paddingNames = {
 
 const isPair = (x: unknown): x is Pair => Array.isArray(x) && x.length === 2 && x.every(Number.isSafeInteger)
 
+const named = (x: unknown): string => (typeof x === 'number' ? String(x) : typeof x)
+
 /** Padding by one name for each meaning. Throws E_ARGUMENT for what is no padding. */
 function namedPadding(padding: Padding | undefined): 'valid' | 'same' | 'same-lower' | number | readonly Pair[] {
   const given: unknown = padding ?? 'valid'
@@ -41,13 +42,17 @@ function namedPadding(padding: Padding | undefined): 'valid' | 'same' | 'same-lo
     throw new UserError('E_ARGUMENT', `there is no padding "${given}"`, { help })
   }
   if (typeof given === 'number' && Number.isSafeInteger(given)) return given
-  if (!Array.isArray(given)) throw new UserError('E_ARGUMENT', `the padding is ${String(given)}`, { help })
+  if (!Array.isArray(given)) throw new UserError('E_ARGUMENT', `the padding is ${named(given)}`, { help })
   const pairs: readonly unknown[] = given
   const odd = pairs.find((p) => !isPair(p))
   if (odd === undefined) return pairs.filter(isPair)
-  throw new UserError('E_ARGUMENT', `the padding of one axis is ${Array.isArray(odd) ? showShape(odd) : String(odd)}`, {
-    help: `give a pair [before, after] for each spatial axis, such as [[1, 1], [0, 1]]`,
-  })
+  throw new UserError(
+    'E_ARGUMENT',
+    `the padding of one axis is ${Array.isArray(odd) ? `[${odd.map(named).join(', ')}]` : named(odd)}`,
+    {
+      help: `give a pair [before, after] for each spatial axis, such as [[1, 1], [0, 1]]`,
+    },
+  )
 }
 
 /** Padding as pairs, for windows of the given spans. */

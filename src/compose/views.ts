@@ -163,6 +163,9 @@ export function pad(
   return low.reduce((y, b, i) => padFromItself(y, i, b, high[i] ?? 0, mode), cropped)
 }
 
+/** Periods written out one by one; more are one view. */
+const mostPeriods = 8
+
 function padFromItself(x: Node, axis: number, before: number, after: number, mode: Exclude<PadMode, 'constant'>): Node {
   if (before === 0 && after === 0) return x
   const n = x.shape[axis] ?? 0
@@ -180,6 +183,15 @@ function padFromItself(x: Node, axis: number, before: number, after: number, mod
   // The extended signal is periodic: one period is the axis itself, or there and back without both borders.
   const back = mode === 'reflect' && n > 2 ? [flip(sliceAxis(x, axis, 1, n - 1), axis)] : []
   const period = mode === 'reflect' ? 2 * n - 2 : n
+  const first = Math.floor(-before / period)
+  const periods = Math.ceil((n + after) / period) - first
+  if (periods > mostPeriods) {
+    const all = tile(
+      concat([x, ...back], axis),
+      x.shape.map((_, i) => (i === axis ? periods : 1)),
+    )
+    return sliceAxis(all, axis, -before - first * period, n + after - first * period)
+  }
   const parts: Node[] = []
   for (let at = Math.floor(-before / period) * period; at < n + after; at += period) {
     let offset = at

@@ -51,12 +51,16 @@ function perAxis(
   what: string,
 ): number[] {
   if (value === undefined) return new Array<number>(count).fill(fallback)
-  if (typeof value === 'number') return new Array<number>(count).fill(value)
-  if (value.length !== count)
-    throw new UserError('E_ARGUMENT', `${value.length} values of ${what} for ${count} spatial axes`, {
-      help: 'give one number, or one for each spatial axis',
+  const help = 'give one number, or one for each spatial axis'
+  const given = typeof value === 'number' ? new Array<number>(count).fill(value) : [...value]
+  if (given.length !== count)
+    throw new UserError('E_ARGUMENT', `${given.length} values of ${what} for ${count} spatial axes`, { help })
+  const odd = given.find((n) => !Number.isSafeInteger(n))
+  if (odd !== undefined)
+    throw new UserError('E_ARGUMENT', `a ${what} is ${typeof odd === 'number' ? odd : typeof odd}, no whole number`, {
+      help,
     })
-  return [...value]
+  return given
 }
 
 const spansOf = (kernel: readonly number[], dilation: readonly number[]): number[] =>

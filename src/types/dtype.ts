@@ -56,8 +56,9 @@ const shortName = (name: string): string =>
 
 /** What is known of a dtype. Throws E_DTYPE for a name that is none. */
 export function checkDType(d: DType): DTypeInfo {
-  if (Object.hasOwn(info, d)) return info[d]
   const given: unknown = d
+  // A list of one name is a name to `hasOwn`.
+  if (typeof given === 'string' && Object.hasOwn(info, d)) return info[d]
   const meant = typeof given === 'string' ? shortName(given) : ''
   throw new UserError('E_DTYPE', `there is no dtype ${typeof given === 'string' ? `"${given}"` : typeof given}`, {
     help: Object.hasOwn(info, meant) ? `write '${meant}'` : `use one of ${allDTypes.join(', ')}`,

@@ -13,10 +13,11 @@ import { tensorType } from '../../src/onnx/proto.ts'
 import { archivesPresent, unpack } from '../onnx/archives.ts'
 import type { AttributeSpec, TensorSpec } from '../onnx/encode.ts'
 import { errorOf, load } from '../onnx/models.ts'
-import { faultsOf } from '../onnx/mutate/watch.ts'
+import { faultsOf } from '../support/watch.ts'
 
 const count = Number(process.env.SINTER_MUTATIONS ?? 5000)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
+const imports = new URL('../onnx/mutate/imports.ts', import.meta.url)
 const folder = archivesPresent('MUTATIONS OF THE ONNX CASES') ? unpack(['onnx-node-cases']) : ''
 afterAll(() => {
   if (folder !== '') rmSync(folder, { recursive: true, force: true })
@@ -24,7 +25,7 @@ afterAll(() => {
 
 describe('mutated models', () => {
   it(`${count} of them import, or are errors with codes`, { timeout: 120_000 + 40 * count }, async () => {
-    expect(await faultsOf(first, first + count, folder)).toEqual([])
+    expect(await faultsOf(imports, first, first + count, [folder])).toEqual([])
   })
 })
 

@@ -1,5 +1,6 @@
 /** Hyperparameters: what they may be. */
 import { UserError } from '../../diagnostics/errors.ts'
+import { show } from '../options.ts'
 
 interface Range {
   readonly what: string
@@ -17,6 +18,6 @@ export function check(values: Readonly<Record<string, unknown>>, ranges: Readonl
   for (const [name, { what, holds }] of Object.entries(ranges)) {
     const value = values[name]
     if (typeof value !== 'number' || !holds(value))
-      throw new UserError('E_ARGUMENT', `${name} is ${String(value)}`, { help: `give ${what}` })
+      throw new UserError('E_ARGUMENT', `${name} is ${show(value)}`, { help: `give ${what}` })
   }
 }
