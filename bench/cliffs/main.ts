@@ -13,7 +13,7 @@ const { values } = parseArgs({
     /** Which of several GPUs (CUDA). */
     index: { type: 'string', default: '0' },
     seeds: { type: 'string', default: '200' },
-    /** The first seed. */
+    /** The first seed, or several apart by commas. */
     seed: { type: 'string', default: '1' },
     threads: { type: 'string', default: '1' },
     /** Prints every program: text, report, row. */
@@ -39,9 +39,9 @@ if (device === undefined) {
   process.exit(2)
 }
 const line = (text: string): void => console.log(text)
-const [first, count] = [Number(values.seed), Number(values.seeds)]
+const listed = values.seed.split(',').map(Number)
 const options = { mostBytes: Number(values.bytes) }
-const seeds = Array.from({ length: count }, (_, i) => first + i)
+const seeds = listed.length > 1 ? listed : Array.from({ length: Number(values.seeds) }, (_, i) => (listed[0] ?? 1) + i)
 if (values.text) {
   for (const seed of seeds) line(textOf(programOf(seed, options)))
   process.exit(0)

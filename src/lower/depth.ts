@@ -1,6 +1,7 @@
 /** Matrix products whose depth the plan cuts into parts (src/plan/depth.ts), as products with a sum over the parts. */
 import * as ix from '../index/expr.ts'
-import type { LetStmt } from '../kernel/ir.ts'
+import { conjoin, type Predicate } from '../index/predicate.ts'
+import type { LetStmt, ValueId } from '../kernel/ir.ts'
 import { mapExpressions } from '../kernel/walk.ts'
 import type { Body } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
@@ -14,33 +15,64 @@ export function cutDepth(body: Body, roles: Roles): { readonly body: Body; reado
   const { matrix } = roles
   const dot = body.lets.find((l) => l.id === matrix?.id)
   if (matrix?.parts === undefined || dot?.op.kind !== 'dot') return { body, roles }
-  const { axis, parts } = matrix.parts
+  const { axis, parts, length } = matrix.parts
   const extent = roles.extents.get(axis) ?? 1
   const [outer, inner] = [`${axis}_outer`, `${axis}_inner`]
-  const rest = extent / parts
-  const place = ix.add(ix.mul(ix.axis(outer, parts), rest), ix.axis(inner, rest))
+  const place = ix.add(ix.mul(ix.axis(outer, parts), length), ix.axis(inner, length))
+  // The last part may end behind the axis: nothing is loaded there, and what is multiplied is zero.
+  const within: Predicate = parts * length > extent ? [{ expr: place, lo: 0, hi: extent }] : []
   const moved = (e: ix.Expr): ix.Expr =>
     ix.substitute(e, (x) => (x.kind === 'axis' && x.name === axis ? place : undefined))
   const names = (axes: readonly string[], to: readonly string[]): string[] =>
     axes.flatMap((x) => (x === axis ? [...to] : [x]))
-  const id = Math.max(...body.lets.map((l) => l.id)) + 1
+  let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const { op } = dot
-  const product: LetStmt = { ...dot, id, axes: [outer, ...dot.axes], op: { ...op, axes: names(op.axes, [inner]) } }
+  const cutLet = (l: LetStmt): LetStmt => {
+    const to = mapExpressions(l.op, moved)
+    const op = to.kind === 'load' && l.axes.includes(axis) ? { ...to, mask: conjoin(to.mask, ...within) } : to
+    return { ...l, axes: names(l.axes, [outer, inner]), op }
+  }
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const guards: LetStmt[] = []
+  /** An operand, zero behind the axis. */
+  const guarded = (id: ValueId): ValueId => {
+    const l = lets.get(id)
+    if (within.length === 0 || l === undefined || (l.axes.includes(axis) && isZeroBehind(l, lets))) return id
+    const [holds, zero, chosen] = [next++, next++, next++]
+    const made = { kind: 'let', dtype: l.dtype } as const
+    guards.push(
+      { ...made, id: holds, dtype: 'bool', axes: [outer, inner], op: { kind: 'predicate', predicate: within } },
+      { ...made, id: zero, axes: [], op: { kind: 'const', value: 0 } },
+      {
+        ...made,
+        id: chosen,
+        axes: withBoth(names(l.axes, [outer, inner]), [outer, inner]),
+        op: { kind: 'scalar', op: 'select', args: [holds, id, zero] },
+      },
+    )
+    return chosen
+  }
+  const [a, b] = [guarded(op.a), guarded(op.b)]
+  const id = next++
+  const product: LetStmt = {
+    ...dot,
+    id,
+    axes: [outer, ...dot.axes],
+    op: { ...op, a, b, axes: names(op.axes, [inner]) },
+  }
   const sum: LetStmt = { ...dot, op: { kind: 'reduce', combiner: 'sum', arg: id, axes: [outer] } }
-  const lets = body.lets.flatMap((l) =>
-    l.id === dot.id ? [product, sum] : [{ ...l, axes: names(l.axes, [outer, inner]), op: mapExpressions(l.op, moved) }],
-  )
+  const cutLets = body.lets.flatMap((l) => (l.id === dot.id ? [...guards, product, sum] : [cutLet(l)]))
   const axes = body.axes.flatMap((x) =>
     x.name === axis
       ? [
           { name: outer, extent: parts },
-          { name: inner, extent: rest },
+          { name: inner, extent: length },
         ]
       : [x],
   )
   const node = body.origin.get(dot.id)
   const origin = node === undefined ? body.origin : new Map([...body.origin, [id, node]])
-  const cut: Body = { ...body, axes, lets, origin }
+  const cut: Body = { ...body, axes, lets: cutLets, origin }
   return {
     body: cut,
     roles: {
@@ -52,3 +84,18 @@ export function cutDepth(body: Body, roles: Roles): { readonly body: Body; reado
     },
   }
 }
+
+/** Whether an operand is zero where nothing is loaded: a load that gives zero there, in its own dtype or another. */
+function isZeroBehind(l: LetStmt, lets: ReadonlyMap<ValueId, LetStmt>): boolean {
+  const { op } = l
+  if (op.kind === 'load') return op.other === 0
+  if (op.kind !== 'scalar' || op.op !== 'cast') return false
+  const from = lets.get(op.args[0] ?? -1)
+  return from !== undefined && isZeroBehind(from, lets)
+}
+
+/** Axes with some others in front, each once. */
+const withBoth = (axes: readonly string[], others: readonly string[]): string[] => [
+  ...others.filter((x) => !axes.includes(x)),
+  ...axes,
+]

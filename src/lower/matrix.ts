@@ -7,7 +7,6 @@ import * as ix from '../index/expr.ts'
 import type { Predicate } from '../index/predicate.ts'
 import {
   type Carry,
-  type GridAxis,
   type KernelPart,
   type LetStmt,
   type LoopStmt,
@@ -17,67 +16,16 @@ import {
   type ValueId,
 } from '../kernel/ir.ts'
 import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
-import { columnTarget, leastRows } from '../plan/beside.ts'
 import type { Body } from '../plan/body.ts'
+import { type Blocked, matrixBlocks } from '../plan/matrixBlocks.ts'
 import type { Roles } from '../plan/roles.ts'
 import { combinerIdentity, isArgCombiner } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
-import { dtypeBytes } from '../types/dtype.ts'
-import { byStoreStride } from './blocks.ts'
 import { cutDepth } from './depth.ts'
 import { factorsOut } from './factors.ts'
 import { type CutFold, finishingStages } from './finish.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
-
-interface Blocked {
-  readonly axis: string
-  readonly block: number
-}
-
-/** Blocks of a role's axes, innermost filled first: whole axes inside, one blocked, single indices outside. */
-function blockRole(axes: readonly string[], extent: (a: string) => number, target: number, quantum: number): Blocked[] {
-  const out: Blocked[] = []
-  let inner = 1
-  let full = true
-  for (const axis of [...axes].reverse()) {
-    const e = extent(axis)
-    if (full && inner * e <= target) {
-      out.unshift({ axis, block: e })
-      inner *= e
-      continue
-    }
-    if (full) {
-      const most = Math.max(1, Math.floor(target / inner))
-      const even = Math.ceil(e / Math.ceil(e / most))
-      const block = inner === 1 && even < e ? Math.min(e, Math.ceil(even / quantum) * quantum) : even
-      out.unshift({ axis, block })
-      full = false
-    } else out.unshift({ axis, block: 1 })
-  }
-  return out
-}
-
-/** Blocks of a role that is one axis, in whole grains (beyond the extent if need be); `even`: of nearly equal share. */
-function blockGrains(axis: string, extent: number, target: number, grains: readonly number[], even: boolean): Blocked {
-  const share = even ? Math.ceil(extent / Math.ceil(extent / target)) : Math.min(extent, target)
-  const grain = Math.max(...grains.filter((g, i) => i === 0 || g <= share))
-  return { axis, block: Math.ceil(share / grain) * grain }
-}
-
-/** Rows of a block: fewer than the target's where the grid would otherwise have too few programs to share out evenly. */
-function rowTarget(
-  m: readonly string[],
-  batch: readonly string[],
-  columns: readonly Blocked[],
-  extent: (a: string) => number,
-  target: Machine,
-): number {
-  const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * extent(a), 1)
-  const others = size(batch) * columns.reduce((n, c) => n * Math.ceil(extent(c.axis) / c.block), 1)
-  const blocks = Math.ceil(target.minPrograms / 2 / others)
-  return Math.max(Math.min(target.dotBlock.m, leastRows), Math.min(target.dotBlock.m, Math.ceil(size(m) / blocks)))
-}
 
 /** What a loop over the depth carries: its start, one step's new state from the state before, the whole. */
 interface Carried {
@@ -128,23 +76,8 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: M
   const dot = body.lets.find((l) => l.id === matrix.id)
   invariant(dot?.op.kind === 'dot', 'the matrix product is no dot')
   const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const m = byStoreStride(body, matrix.m).reverse()
-  const n = byStoreStride(body, matrix.n).reverse()
-  const blocksOf = (axes: readonly string[], most: number, quantum: number, even: boolean): Blocked[] => {
-    const { grains } = target.dotBlock
-    const [axis] = axes
-    return grains === undefined || axes.length > 1 || axis === undefined
-      ? blockRole(axes, extent, most, quantum)
-      : [blockGrains(axis, extent(axis), most, grains, even)]
-  }
-  const points = (axes: readonly string[]): number => axes.reduce((p, a) => p * extent(a), 1)
-  const columnsAtMost = columnTarget(target, points(matrix.batch), points(m), points(n))
-  const columns = blocksOf(n, columnsAtMost, target.dotBlock.quantum ?? 16, true)
-  const rows = blocksOf(m, rowTarget(m, matrix.batch, columns, extent, target), target.dotBlock.quantum ?? 8, true)
-  // A step of matrix units' 16-bit operands; of wider ones as many bytes.
-  const wider = target.dotBlock.grains === undefined ? 1 : dtypeBytes(lets.get(dot.op.a)?.dtype ?? 'f32') / 2
-  const depth = blocksOf(matrix.k, Math.ceil(target.dotBlock.k / Math.max(1, wider)), 8, false)
-  const blocks: GridAxis[] = [...matrix.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns]
+  const { m, n, rows, columns, depth } = matrixBlocks(body, matrix, roles.extents, target)
+  const blocks = [...matrix.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns]
 
   const riders = body.lets.filter((l) => matrix.riding.has(l.id))
   const operand = ancestorsOf(operandsOf(dot.op), lets)

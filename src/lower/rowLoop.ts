@@ -15,12 +15,12 @@ import {
   type StoreStmt,
   type ValueId,
 } from '../kernel/ir.ts'
+import { parallelGrid } from '../plan/blocks.ts'
 import { type Body, heldPoints } from '../plan/body.ts'
 import type { Roles } from '../plan/roles.ts'
 import { combinerIdentity, combinerOp } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { positionDType } from '../types/dtype.ts'
-import { parallelGrid } from './blocks.ts'
 import { axesUsed } from './kernelOf.ts'
 import type { BoundKernel } from './launch.ts'
 import type { Params } from './params.ts'

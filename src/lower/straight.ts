@@ -3,14 +3,14 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
 import { foldOrScanAxes } from '../kernel/folds.ts'
-import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt, StoreStmt, ValueId } from '../kernel/ir.ts'
+import type { KernelPart, LetStmt, NumericsMode, Stmt, StoreStmt, ValueId } from '../kernel/ir.ts'
+import { elementPoints, parallelGrid, partialsGrid, reductionPoints, straightGrid } from '../plan/blocks.ts'
 import type { Body, BodyStore } from '../plan/body.ts'
 import { partialsOf } from '../plan/memory/partials.ts'
 import { elementwiseRoles, type Roles } from '../plan/roles.ts'
 import { mainStage, oneStage } from '../plan/stages.ts'
 import type { Machine } from '../target/machine.ts'
 import { computeDType } from '../types/dtype.ts'
-import { elementPoints, mostLines, parallelGrid, reductionPoints } from './blocks.ts'
 import { lowerChunks } from './chunks.ts'
 import { axesUsed, kernelOf, zeroOf } from './kernelOf.ts'
 import type { Launch } from './launch.ts'
@@ -21,12 +21,8 @@ import { rowLoop } from './rowLoop.ts'
 export function lowerStraight(name: string, body: Body, roles: Roles, target: Machine, mode: NumericsMode): Launch {
   if (roles.stages.split.size > 0) return lowerSplit(name, body, roles, target, mode)
   if (roles.chunks !== undefined) return lowerChunks(name, body, roles, roles.chunks, target, mode)
-  const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
-  const wanted =
-    roles.kind === 'elementwise' ? elementPoints(body, roles, target) : reductionPoints(body, roles, target)
-  const points = most === undefined ? wanted : Math.min(wanted, most)
-  const rows = roles.kind === 'elementwise' ? target.sharedRows : 1
-  const main = kernelOf(name, body, parallelGrid(body, roles, points, rows), body.lets, mode, new Params(), [])
+  const grid = straightGrid(body, roles, target, mode)
+  const main = kernelOf(name, body, grid, body.lets, mode, new Params(), [])
   return { main, finishing: [], partials: [] }
 }
 
@@ -161,29 +157,11 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
     stages: oneStage,
     splitBy: undefined,
   }
-  const cut: GridAxis[] =
-    splitBy === 'every-index'
-      ? [
-          ...new Set(
-            [...split].flatMap((id) => {
-              const l = lets.get(id)
-              return l?.op.kind === 'reduce' ? l.op.axes : []
-            }),
-          ),
-        ].map((axis) => ({ axis, block: 1 }))
-      : [splitBy]
   // Partial results lack the axes that only what follows them has.
   const parallel = new Set([...roles.parallel].filter((a) => extra.every((s) => names(s, a))))
   const reduced = new Set([...roles.reduced].filter((a) => splitBy === 'every-index' || a !== splitBy.axis))
   const mainRoles: Roles = { ...roles, parallel, reduced }
-  const grid = [
-    ...cut,
-    ...parallelGrid(
-      body,
-      mainRoles,
-      splitBy === 'every-index' ? 1 : Math.max(target.columnBlock, target.elementBlock / splitBy.block),
-    ),
-  ]
+  const grid = partialsGrid(body, mainRoles, splitBy, target)
   const main =
     splitBy !== 'every-index' && roles.row.size > 0 && partials.every((p) => computeDType(p.dtype) === p.dtype)
       ? rowLoop(name, { ...body, stores: own }, { ...roles, parallel }, splitBy, live, extra, mode, target, params)

@@ -12,6 +12,13 @@ import { pointsOf } from './body.ts'
 import { type Refused, refuse } from './refusal.ts'
 import { type Analysis, canFinish, dependsOn, follows } from './split.ts'
 
+/** An axis of the depth, the number of parts it is cut into, and the length of each but the last, which may be shorter. */
+export interface DepthParts {
+  readonly axis: string
+  readonly parts: number
+  readonly length: number
+}
+
 /** A matrix product inside a body: its statement and the roles of its axes. `swap`: the second operand supplies the rows. */
 export interface MatrixRole {
   readonly id: ValueId
@@ -22,8 +29,8 @@ export interface MatrixRole {
   readonly swap: boolean
   /** Reductions over the depth that ride with the product. */
   readonly riding: ReadonlySet<ValueId>
-  /** An axis of the depth and the number of equal parts it is cut into, each a program of its own. */
-  readonly parts?: { readonly axis: string; readonly parts: number } | undefined
+  /** How the depth is cut, if it is: each part is a program of its own. */
+  readonly parts?: DepthParts | undefined
 }
 
 export interface Beside {

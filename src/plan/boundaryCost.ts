@@ -64,7 +64,8 @@ export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, copies: bo
   const places = bytesOf(updates)
   const walked = read + (combines ? 2 : 1) * places
   const compute = combines ? sizeOf(updates.shape) * priceOf('add', updates.dtype, target.prices) : 0
-  const walk = together(movingSeconds(walked, target), compute, target) / (target.programShare ?? 1)
+  const one = target.programShare ?? { moving: 1, computing: 1 }
+  const walk = together(movingSeconds(walked, target) / one.moving, compute / one.computing, target)
   return {
     bytesRead: read + (combines ? places : 0),
     bytesWritten: written + places,

@@ -11,7 +11,10 @@ import { type Machine, movingSeconds, together } from '../target/machine.ts'
 import { priceOf } from '../target/prices.ts'
 import type { DType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
+import { partialsGrid, straightGrid } from './blocks.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from './body.ts'
+import { programsOf } from './gridAxes.ts'
+import { productRate, productWork } from './productSeconds.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
 
 export interface KernelCost {
@@ -38,26 +41,50 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   const compute = total((w) => w.compute)
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
-  const busy = together(movingSeconds(bytesRead + bytesWritten + again, target), compute, target)
-  const share = shareOf(roles, target)
-  const seconds = busy / share + target.launch
+  const moving = movingSeconds(bytesRead + bytesWritten + again, target)
+  const busy = together(moving, compute, target)
+  const use = sharesOf(body, roles, target)
+  const alone = Math.max(
+    together(moving / use.moving, compute / use.computing, target),
+    stepsOfProgram(body, roles, target) * (target.dotBlock.stepSeconds ?? 0),
+  )
+  const share = alone > 0 ? busy / alone : 1
+  const seconds = alone + target.launch
   const [flops, special] = [total((w) => w.flops), total((w) => w.special)]
   return { bytesRead, bytesWritten, flops, special, seconds, compute, ...(share < 1 ? { share } : {}) }
 }
 
-/** The share of the target that a kernel's programs keep busy, where they hold rows and are few. */
-function shareOf(roles: Roles, target: Machine): number {
+/** The shares of bandwidth and arithmetic that the programs of a kernel can use, all of them together. */
+function sharesOf(body: Body, roles: Roles, target: Machine): { readonly moving: number; readonly computing: number } {
   const { programShare } = target
-  if (programShare === undefined || roles.kind !== 'reduction' || roles.row.size === 0) return 1
-  const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
-  const { splitBy } = roles
-  const cut =
-    splitBy === undefined || splitBy === 'result-blocks'
-      ? 1
-      : splitBy === 'every-index'
-        ? size(roles.reduced)
-        : Math.ceil((roles.extents.get(splitBy.axis) ?? 1) / splitBy.block)
-  return Math.min(1, programShare * Math.max(1, size(roles.parallel)) * cut)
+  if (programShare === undefined) return { moving: 1, computing: 1 }
+  const blocks = programsOfKernel(body, roles, target) * blocksOfProgram(roles, target)
+  const share = (one: number): number => Math.min(1, one * Math.max(1, blocks))
+  return { moving: share(programShare.moving), computing: share(programShare.computing) }
+}
+
+/** Programs of the kernel that a body is, or of its main stage. */
+function programsOfKernel(body: Body, roles: Roles, target: Machine): number {
+  const { extents, parallel, matrix, splitBy, chunks } = roles
+  const points = pointsOf(extents, parallel)
+  if (matrix !== undefined) {
+    return productWork(body, matrix, extents, target).programs
+  }
+  if (chunks !== undefined) return points / [...chunks.values()].reduce((n, c) => n * c, 1)
+  if (roles.kind === 'elementwise') return points / target.elementBlock
+  return splitBy === undefined || splitBy === 'result-blocks'
+    ? programsOf(straightGrid(body, roles, target, 'fast'), extents)
+    : programsOf(partialsGrid(body, roles, splitBy, target), extents)
+}
+
+/** Blocks of the depth that a program of a matrix product works through one after another. */
+function stepsOfProgram(body: Body, { matrix, extents }: Roles, target: Machine): number {
+  return matrix === undefined ? 0 : productWork(body, matrix, extents, target).steps
+}
+
+/** Blocks of threads that may run a program together: where its rows stay with them. */
+function blocksOfProgram({ row, passes = 1, splitBy }: Roles, { simt }: Machine): number {
+  return simt === undefined || row.size === 0 || passes > 1 || splitBy !== undefined ? 1 : simt.clusters
 }
 
 /** Loads at the same places share what they read; loads at others read more, up to the whole tensor. */
@@ -136,17 +163,10 @@ function workOf(body: Body, roles: Roles, target: Machine): Work {
     } else if (op.kind === 'dot') {
       const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes]))
       flops += n
-      compute += matrix?.id === l.id ? n / productRate(op, body, target) : (n / 2) * each
+      compute += matrix?.id === l.id ? n / productRate(body, l.id, target) : (n / 2) * each
     } else compute += points * each
   }
   return { flops, special, compute }
-}
-
-/** Multiply-adds a second of a product by the dtypes of its operands. */
-function productRate(op: Extract<LetStmt['op'], { kind: 'dot' }>, body: Body, target: Machine): number {
-  const { matrixRate, plainMatrixRate = matrixRate } = target
-  const half = (id: ValueId): boolean => body.lets.some((l) => l.id === id && (l.dtype === 'bf16' || l.dtype === 'f16'))
-  return half(op.a) && half(op.b) ? matrixRate : plainMatrixRate
 }
 
 /**

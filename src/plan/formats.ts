@@ -135,7 +135,7 @@ function refuseBlocks(roles: Roles, body: Body, blocks: WholeByteBlocks, target:
     return { code: 'fixed-blocks', detail: `partial results are cut every ${splitBy.block} of ${splitBy.axis}` }
   const held = new Set([...roles.row, ...roles.reduced].filter((a) => !folded.includes(a)))
   const points = least(roles.parallel) * size(held)
-  // Rows that stay resident are computed one at a time, unless they are tiny (reductionPoints in src/lower/blocks.ts).
+  // Rows that stay resident are computed one at a time, unless they are tiny (reductionPoints in src/plan/blocks.ts).
   if (roles.row.size > 0 && least(roles.parallel) > 1 && points > tinyRows)
     return {
       code: 'programs-too-large',

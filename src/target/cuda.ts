@@ -31,17 +31,15 @@ export const cudaTarget: SimtTarget = {
   lineBytes: { fast: 128 << 10, strict: 128 << 10 },
   // Mostly from the second-level cache.
   rereadShare: 0.4,
-  dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64] },
-  // Partial results stay in the second-level cache.
-  depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 0.25, fill: 0.75, units: 132 },
+  dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64], stepSeconds: 1e-6 },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,
   packBools: false,
   alignment: 64,
   minPrograms: 528,
-  // A cluster of eight blocks, or a block that streams.
-  programShare: 0.06,
+  // A block that streams (bench/NOTES.md), and a multiprocessor.
+  programShare: { moving: 1 / 60, computing: 1 / 132 },
   shortRows: { below: 1024, points: 2048, sharing: 1 },
   columnBlock: 128,
   // Few programs that wait for a cache leave most of its bandwidth.

@@ -75,22 +75,23 @@ export interface Machine {
     readonly k: number
     /** What blocks are multiples of (the largest that is not more than the block), beyond the extent if need be: matrix units. */
     readonly grains?: readonly number[]
+    /** Least seconds of a step along the depth, however little it multiplies: its block is loaded, waited for, shared. */
+    readonly stepSeconds?: number
     /** Columns of a block where there are more than `n` of them and the grid would otherwise have too few programs. */
     readonly fewColumns?: number
     /** What rows and columns of a block are multiples of where it does not hold all of an axis (8 and 16 unless given). */
     readonly quantum?: number
   }
   /**
-   * When the depth of a product with few blocks (`below` of `minPrograms`) is cut: its modelled seconds (less, and a finishing stage
-   * costs more than it brings), and the share of them that writing and reading partial results may take. Parts until there are
-   * `fill` of `minPrograms`, which `units` of the machine share.
+   * When the depth of a product with few blocks (`below` of `minPrograms`) is cut where programs are no shares of the machine: its
+   * modelled seconds (less, and a finishing stage costs more than it brings), and the share of them that writing and reading partial
+   * results may take. Parts until there are `fill` of `minPrograms`. Absent: parts are priced by `programShare`.
    */
-  readonly depthSplit: {
+  readonly depthSplit?: {
     readonly leastSeconds: number
     readonly mostTraffic: number
     readonly below: number
     readonly fill: number
-    readonly units: number
   }
   /** Elements of the rows a program works on at once where it goes through many. */
   readonly rowsAtOnce: number
@@ -113,8 +114,8 @@ export interface Machine {
    * what they read, as long as enough programs remain.
    */
   readonly shortRows: { readonly below: number; readonly points: number; readonly sharing: number }
-  /** The share of bandwidth and arithmetic that one program can use. Absent: a program uses all there is. */
-  readonly programShare?: number
+  /** The shares of bandwidth and arithmetic that one program can use, a block of threads. Absent: a program uses all there is. */
+  readonly programShare?: { readonly moving: number; readonly computing: number }
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
   readonly columnBlock: number
   /** The same of a finishing stage, whose partial results come from the last cache. */

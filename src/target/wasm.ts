@@ -29,7 +29,7 @@ export const wasmTarget: Machine = {
   sharesUnionCode: false,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },
-  depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06, below: 0.25, fill: 0.5, units: 1 },
+  depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06, below: 0.25, fill: 0.5 },
   rowsAtOnce: 8192,
   elementBlock: 16384,
   sharedRows: 1,

@@ -62,9 +62,8 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     // Mostly from the second-level cache.
     rereadShare: 0.4,
     // Both tiles of a step take half of the shared memory at most.
-    dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64, quantum: 32 },
+    dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64, quantum: 32, stepSeconds: 0.5e-6 },
     // Blocks have few threads, and wait for each step of the depth.
-    depthSplit: { leastSeconds: 5e-6, mostTraffic: 0.25, below: 1, fill: 2, units: 132 },
     rowsAtOnce: 2048,
     elementBlock: 2048,
     // Four words in flight a thread, of 128.
@@ -74,7 +73,7 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     alignment: limits.alignment,
     minPrograms: 264,
     rowPrograms: 264,
-    programShare: 0.03,
+    programShare: { moving: 1 / 100, computing: 1 / 132 },
     // Five times: a token's heads with its angles.
     shortRows: { below: 1024, points: 1024, sharing: 5 },
     columnBlock: 64,

@@ -4,7 +4,7 @@
  * fewer columns.
  *
  * Sites looked at: plan/roles.ts (rows alone), plan/held.ts (results of scans, reductions and products, operands of products, under
- * cuts of both kinds), plan/body.ts (heldPoints), lower/blocks.ts (reductionPoints), lower/rowLoop.ts (a row at a time),
+ * cuts of both kinds), plan/body.ts (heldPoints), plan/blocks.ts (reductionPoints), lower/rowLoop.ts (a row at a time),
  * codegen/wasm/kept.ts, product.ts and scan.ts (what takes scratch), the GPUs' register arrays of scans.
  */
 import { describe, expect, test } from 'vitest'

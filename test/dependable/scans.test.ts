@@ -2,7 +2,7 @@
  * Running sums, products and extremes of any length on GPUs: lines that no block of threads holds are scanned in stages over many blocks.
  * Sites: the graph's decomposition (src/compile/longScans.ts), roles and grids of scans in chunks (src/plan/roles.ts, src/lower/chunks.ts),
  * scans over a part of an axis and blocks of totals in the kernel interpreter, the reference and the code for GPUs, strict scans of several
- * columns (src/lower/blocks.ts), the neighbours that one thread holds (src/codegen/simt/scan.ts). Targets whose blocks hold little make short lines long.
+ * columns (src/plan/blocks.ts), the neighbours that one thread holds (src/codegen/simt/scan.ts). Targets whose blocks hold little make short lines long.
  */
 import { describe, expect, test } from 'vitest'
 import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'

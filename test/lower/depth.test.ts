@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
-import { gridSize } from '../../src/kernel/ir.ts'
+import { gridSize, type LetStmt, type Stmt } from '../../src/kernel/ir.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
@@ -25,6 +25,10 @@ function stages(
 
 const product = (p: readonly Node[]): Node => c.matmul(at(p, 0), at(p, 1))
 const pair = (m: number, k: number, n: number): Input[] => [{ shape: [m, k] }, { shape: [k, n] }]
+
+/** The statements of a body, loops' included. */
+const letsOf = (body: readonly Stmt[]): LetStmt[] =>
+  body.flatMap((s) => (s.kind === 'let' ? [s] : s.kind === 'loop' ? letsOf(s.body) : []))
 
 describe('few blocks and much depth', () => {
   test.each([
@@ -91,6 +95,60 @@ describe('few blocks and much depth', () => {
       return c.matmul(rows(shifted, 3), c.transpose(rows(at(p, 1), 4)))
     })
     expect(steps.map(([stage]) => stage)).toEqual(['main', 'finishing'])
+  })
+})
+
+describe('a machine of which a program uses a share', () => {
+  const { depthSplit: _, ...record } = wasmTarget
+  const shared: Machine = {
+    ...record,
+    name: 'shared',
+    launch: 1e-7,
+    minPrograms: 64,
+    dotBlock: { m: 64, n: 64, k: 32, stepSeconds: 1e-6 },
+    programShare: { moving: 1 / 16, computing: 1 / 16 },
+  }
+  const cut = (inputs: readonly Input[], build: (p: readonly Node[]) => Node | Node[]) =>
+    stages(inputs, build, { target: shared })
+
+  test.each([
+    [16, 1024, 16],
+    [16, 1021, 16],
+    [5, 2049, 3],
+    [7, 697, 5],
+    [130, 769, 70],
+  ])('%i x %i x %i: parts of whole steps, the last one shorter', (m, k, n) => {
+    const [main, finishing] = cut(pair(m, k, n), product)
+    expect(at(main ?? [], 0)).toBe('main')
+    expect(at(main ?? [], 1)).toBeGreaterThan(4)
+    expect(at(finishing ?? [], 0)).toBe('finishing')
+  })
+
+  test.each([
+    [1024, 0],
+    [1021, 2],
+  ])('a depth of %i: loads that ask whether they are within it: %i', (k, masked) => {
+    const { program } = compileGraph(trace(pair(16, k, 16), product), { mode: 'fast', target: shared })
+    const loads = program.steps.flatMap((s) =>
+      s.kind === 'kernel' ? s.kernel.parts.flatMap((p) => [...letsOf(p.body)]) : [],
+    )
+    expect(loads.filter((l) => l.op.kind === 'load' && l.op.mask.length > 0)).toHaveLength(masked)
+  })
+
+  test.each([
+    ['a quotient, infinite behind the axis', (x: Node): Node => c.div(1, x)],
+    ['an exponential', (x: Node): Node => c.exp(c.mul(x, 0.1))],
+    ['ones at both ends', (x: Node): Node => c.padInterior(x, [0, 1], [0, 2], [0, 0], 1)],
+    ['numbers of places', (x: Node): Node => c.add(x, c.mul(0.001, c.iota([9, 1013], 1, 'f32')))],
+  ])('a prologue: %s', (_name, prologue) => {
+    for (const swap of [false, true]) {
+      const steps = cut([{ shape: [9, 1013] }, { shape: [1013, 11] }, { shape: [1016, 11] }], (p) => {
+        const x = prologue(at(p, 0))
+        const w = x.shape[1] === 1013 ? at(p, 1) : at(p, 2)
+        return swap ? c.matmul(c.transpose(w), c.transpose(x)) : c.matmul(x, w)
+      })
+      expect(steps.map(([stage]) => stage)).toContain('finishing')
+    }
   })
 })
 

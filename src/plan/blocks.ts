@@ -1,19 +1,13 @@
-/** Choosing grids: which axes a program holds a block of, and how much. */
+/** Choosing grids: which axes a program holds a block of, and how much. Below the cost model and lowering alike. */
 import * as ix from '../index/expr.ts'
-import type { GridAxis } from '../kernel/ir.ts'
-import { type Body, heldPoints, pointsOf } from '../plan/body.ts'
-import { type Roles, unitAxis } from '../plan/roles.ts'
+import { foldAxes } from '../kernel/folds.ts'
+import type { GridAxis, NumericsMode } from '../kernel/ir.ts'
 import type { Machine } from '../target/machine.ts'
 import { type DType, dtypeBytes } from '../types/dtype.ts'
-import { sizeOf } from '../types/shape.ts'
-
-/** Parallel axes from the one that moves least in memory to the one that moves most, by the largest store. */
-export function byStoreStride(body: Body, axes: Iterable<string>): string[] {
-  const main = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))[0]
-  const flat = main === undefined ? ix.zero : ix.flatten(main.index, main.shape)
-  const stride = (a: string): number => Math.abs(ix.strideOf(flat, a) ?? 0) || Number.POSITIVE_INFINITY
-  return [...axes].sort((p, q) => stride(p) - stride(q))
-}
+import { type Body, heldPoints, pointsOf } from './body.ts'
+import { byStoreStride } from './gridAxes.ts'
+import { type Roles, unitAxis } from './roles.ts'
+import type { SplitBy } from './split.ts'
 
 /**
  * Grid over the parallel axes. A program covers about `points` points of them, contiguous ones first; where two axes are
@@ -104,7 +98,7 @@ function withShared(body: Body, roles: Roles, target: Machine, rows: number): nu
 const lineColumns = 64
 
 /** Lines that a program of strict scans holds at most in the memory its block shares; undefined without any. */
-export function mostLines(body: Body, roles: Roles, { lineBytes }: Machine): number | undefined {
+function mostLines(body: Body, roles: Roles, { lineBytes }: Machine): number | undefined {
   let most: number | undefined
   if (lineBytes === undefined) return most
   for (const l of body.lets) {
@@ -134,4 +128,23 @@ export function reductionPoints(body: Body, roles: Roles, target: Machine, parti
   // Rows that nothing reads again stand in scratch: of very long ones a program takes fewer.
   const fewest = target.rereadShare === undefined ? Math.min(16, Math.floor((4 * target.rowBytes) / local)) : 16
   return Math.max(1, fewest, Math.min(fit, 512, Math.max(fewest, share)))
+}
+
+/** Grid of the one kernel of a body without products, its reductions in one piece. */
+export function straightGrid(body: Body, roles: Roles, target: Machine, mode: NumericsMode): GridAxis[] {
+  const isElementwise = roles.kind === 'elementwise'
+  const wanted = isElementwise ? elementPoints(body, roles, target) : reductionPoints(body, roles, target)
+  const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
+  return parallelGrid(body, roles, Math.min(wanted, most ?? wanted), isElementwise ? target.sharedRows : 1)
+}
+
+/** How reductions of a body without products are cut. */
+export type RowSplit = Exclude<SplitBy, 'result-blocks'>
+
+/** Grid of the kernel that makes the partial results of reductions which the stages of a body without products split. */
+export function partialsGrid(body: Body, roles: Roles, splitBy: RowSplit, target: Machine): GridAxis[] {
+  if (splitBy !== 'every-index')
+    return [splitBy, ...parallelGrid(body, roles, Math.max(target.columnBlock, target.elementBlock / splitBy.block))]
+  const cut = new Set(body.lets.flatMap((l) => (roles.stages.split.has(l.id) ? foldAxes(l) : [])))
+  return [...[...cut].map((axis) => ({ axis, block: 1 })), ...parallelGrid(body, roles, 1)]
 }
