@@ -85,13 +85,11 @@ export function cutDepth(body: Body, roles: Roles): { readonly body: Body; reado
   }
 }
 
-/** Whether an operand is zero where nothing is loaded: a load that gives zero there, in its own dtype or another. */
+/** Whether an operand is zero where nothing is loaded: a load that gives zero there, in its own dtype or others. */
 function isZeroBehind(l: LetStmt, lets: ReadonlyMap<ValueId, LetStmt>): boolean {
-  const { op } = l
-  if (op.kind === 'load') return op.other === 0
-  if (op.kind !== 'scalar' || op.op !== 'cast') return false
-  const from = lets.get(op.args[0] ?? -1)
-  return from !== undefined && isZeroBehind(from, lets)
+  let made: LetStmt | undefined = l
+  while (made?.op.kind === 'scalar' && made.op.op === 'cast') made = lets.get(made.op.args[0] ?? -1)
+  return made?.op.kind === 'load' && made.op.other === 0
 }
 
 /** Axes with some others in front, each once. */
