@@ -38,8 +38,11 @@ function openCuda(settings: CudaOptions): Device {
 
 /**
  * An NVIDIA GPU as a device: `setDevice(cuda())`. Calls with equal options give the same device; from then on its name is
- * `'cuda'`. Throws E_DEVICE naming what is missing: the package `koffi`, the driver, NVRTC, or the device,
- * E_ARGUMENT for options that are none.
+ * `'cuda'`. Opening it takes no memory of tensors; kernels are compiled when programs are.
+ * @throws E_DEVICE naming what is missing: the package `koffi`, the driver, NVRTC, or the device; E_ARGUMENT for options that are none
+ * @example
+ * setDevice(cuda({ memoryLimit: '4GiB' }))
+ * ones([1000, 1000]).sum().item() // 1000000
  */
 export const cuda = (options: CudaDeviceOptions = {}): Device => placed(() => opened(options))
 

@@ -25,8 +25,11 @@ const deviceOptions = optionNames<WebgpuDeviceOptions>("{ memoryLimit: '1GiB' }"
 
 /**
  * A GPU as a device: `setDevice(await webgpu())`; from then on its name is `'webgpu'`. Every call opens a new one (after a
- * device is lost, that is the way back). WebGPU cannot wait, so values are read with `await tensor.data()` alone. Throws E_DEVICE
- * naming what is missing, E_ARGUMENT for options that are none.
+ * device is lost, that is the way back). WebGPU cannot wait, so values are read with `await tensor.data()` alone.
+ * @throws E_DEVICE naming what is missing; E_ARGUMENT for options that are none
+ * @example
+ * setDevice(await webgpu({ powerPreference: 'high-performance' }))
+ * await ones([1000, 1000]).sum().data() // [1000000]
  */
 export async function webgpu(options: WebgpuDeviceOptions = {}): Promise<Device> {
   try {

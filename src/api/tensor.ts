@@ -397,7 +397,12 @@ export const many = (name: string, operands: readonly TensorLike[], f: (nodes: N
 /** An operation without operands. */
 export const none = (name: string, f: () => Node): Tensor => wrap(record(name, [], f))
 
-/** Values limited to [low, high]; either bound may be left out. */
+/**
+ * Values limited to [low, high]; either bound may be left out (NumPy's `clip`). Shapes broadcast; the common dtype.
+ * @throws E_SHAPE for shapes that do not broadcast, E_OVERFLOW for a number that the integers beside it cannot hold, E_ARGUMENT for what is
+ * no tensor or number
+ * @example clip(tensor([-1, 0.5, 3]), 0, 1) // [0, 0.5, 1]
+ */
 export function clip(x: TensorLike, low?: TensorLike, high?: TensorLike): Tensor {
   const operands = [x, low, high].filter((v): v is TensorLike => v !== undefined)
   return wrap(

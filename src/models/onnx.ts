@@ -137,9 +137,17 @@ function atNode<R>(body: () => R): R {
 }
 
 /**
- * A serialised ONNX model as a function of its parameters and inputs. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (listing
- * every node at fault), E_ONNX_INPUT (a shape or value of an input is missing), E_SHAPE and E_DTYPE (the model contradicts
- * itself).
+ * A serialised ONNX model (https://onnx.ai/onnx) as a function of its parameters and inputs: `model.apply` traces, differentiates and
+ * trains as any function of tensors does.
+ * @throws E_ONNX_MALFORMED for bytes that are no model, E_ONNX_UNSUPPORTED listing every node at fault, E_ONNX_INPUT for a shape or value of
+ * an input that is missing, E_SHAPE and E_DTYPE for a model that contradicts itself, E_ARGUMENT for what are no bytes and for options that
+ * are none
+ * @example
+ * const { readFile } = await import('node:fs/promises')
+ * const model = importOnnx(await readFile('examples/digits/digits.onnx'))
+ * const image = ones(model.inputs.image?.shape ?? [])
+ * const { digit } = jit(model.apply)(model.parameters, { image })
+ * digit?.shape // [256]
  */
 export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxModel {
   return placed(() => {

@@ -4,9 +4,10 @@
  */
 import { UserError } from '../../diagnostics/errors.ts'
 import { isFloat } from '../../types/dtype.ts'
+import { floorDivide, minimum, where } from '../arithmetic.ts'
 import { named } from '../core.ts'
 import { full } from '../creation.ts'
-import { cos, exp, floorDivide, minimum, where } from '../math.ts'
+import { cos, exp } from '../math.ts'
 import { checkList, checkOptions, kindOf, kinds, optionNames } from '../options.ts'
 import { asUser } from '../place.ts'
 import { Tensor, type TensorLike } from '../tensor.ts'
