@@ -4,7 +4,18 @@
  * the ranges of the axes (an axis of extent n ranges over [0, n)).
  */
 import { invariant } from '../diagnostics/errors.ts'
-import { type Atom, atomKey, type Expr, floorMod, make, rangeOf, type Term, visitAtoms } from './form.ts'
+import {
+  type Atom,
+  atomKey,
+  type Expr,
+  floorMod,
+  make,
+  ofAtom,
+  rangeOf,
+  type Scale,
+  type Term,
+  visitAtoms,
+} from './form.ts'
 
 export {
   type Atom,
@@ -14,8 +25,11 @@ export {
   axesOf,
   type Expr,
   evaluate,
+  ofAtom,
   type Range,
   rangeOf,
+  type Scale,
+  scaledRange,
   strideOf,
   type Term,
   valuesOf,
@@ -58,6 +72,25 @@ export const axis = (name: string, extent: number): Expr =>
   extent === 1 ? zero : make([{ atom: { kind: 'axis', name, extent }, coef: 1 }], 0)
 
 export const value = (id: number, extent: number): Expr => make([{ atom: { kind: 'value', id, extent }, coef: 1 }], 0)
+
+const one = constant(1)
+
+/** A number known at launch. */
+export const launched = (scale: Scale): Expr => scaled(one, scale)
+
+/** An expression times a number known at launch: term by term, and by several in the order of names, so that what is equal has one form. */
+export function scaled(e: Expr, scale: Scale): Expr {
+  const { by, least, most, multiple } = scale
+  if (least === most) return mul(e, most)
+  const times = (of: Expr, coef: number): Expr =>
+    make([{ atom: { kind: 'scaled', of, by, least, most, multiple }, coef }], 0)
+  let out = e.offset === 0 ? zero : times(one, e.offset)
+  for (const { atom, coef } of e.terms) {
+    const swapped = atom.kind === 'scaled' && atom.by > by ? scaled(scaled(atom.of, scale), atom) : undefined
+    out = add(out, swapped === undefined ? times(make([{ atom, coef: 1 }], 0), coef) : mul(swapped, coef))
+  }
+  return out
+}
 
 export function add(a: Expr, b: Expr): Expr {
   if (a.terms.length === 0 && a.offset === 0) return recombine(b)
@@ -233,6 +266,9 @@ export function substitute(e: Expr, map: (a: Atom) => Expr | undefined): Expr {
       case 'mod':
         out = add(out, mul(mod(substitute(t.atom.of, map), t.atom.by), t.coef))
         break
+      case 'scaled':
+        out = add(out, mul(scaled(substitute(t.atom.of, map), t.atom), t.coef))
+        break
       default:
         out = add(out, make([t], 0))
     }
@@ -241,9 +277,10 @@ export function substitute(e: Expr, map: (a: Atom) => Expr | undefined): Expr {
 }
 
 const touches = (e: Expr, map: (a: Atom) => Expr | undefined): boolean =>
-  e.terms.some(
-    ({ atom }) => map(atom) !== undefined || ((atom.kind === 'div' || atom.kind === 'mod') && touches(atom.of, map)),
-  )
+  e.terms.some(({ atom }) => {
+    const of = ofAtom(atom)
+    return map(atom) !== undefined || (of !== undefined && touches(of, map))
+  })
 
 /** The x that an expression is the quotient floor(x / by) of, if a quotient by `by` stands in it. */
 export function dividend(e: Expr, by: number): Expr | undefined {

@@ -16,6 +16,18 @@ export type Atom =
   | { readonly kind: 'value'; readonly id: number; readonly extent: number }
   | { readonly kind: 'div'; readonly of: Expr; readonly by: number }
   | { readonly kind: 'mod'; readonly of: Expr; readonly by: number }
+  /** 1, or one atom as an expression, times a number that is known at launch only. */
+  | ({ readonly kind: 'scaled'; readonly of: Expr } & Scale)
+
+/** A number known at launch only, the same at all points of a launch: its name, which begins with `$`, and what is known of it. */
+export interface Scale {
+  readonly by: string
+  /** Inclusive bounds. */
+  readonly least: number
+  readonly most: number
+  /** What it is a multiple of. */
+  readonly multiple: number
+}
 
 export interface Term {
   readonly atom: Atom
@@ -39,6 +51,8 @@ export const atomKey = (a: Atom): string => {
       return `(${a.of.key})/${a.by}`
     case 'mod':
       return `(${a.of.key})%${a.by}`
+    case 'scaled':
+      return a.of.terms.length === 0 ? a.by : `(${a.of.key})*${a.by}`
   }
 }
 
@@ -65,8 +79,16 @@ function atomRange(a: Atom): Range {
     }
     case 'mod':
       return { lo: 0, hi: a.by - 1 }
+    case 'scaled':
+      return scaledRange(rangeOf(a.of), a)
   }
 }
+
+/** The range of what lies in one times a number known at launch. */
+export const scaledRange = ({ lo, hi }: Range, { least, most }: Scale): Range => ({
+  lo: lo * (lo < 0 ? most : least),
+  hi: hi * (hi < 0 ? least : most),
+})
 
 /** Inclusive bounds, exact for sums of distinct axes. */
 export function rangeOf(e: Expr): Range {
@@ -88,11 +110,15 @@ export function rangeOf(e: Expr): Range {
 /** a - b * floor(a / b). */
 export const floorMod = (a: number, b: number): number => a - b * Math.floor(a / b)
 
+/** What an atom is the quotient, remainder or multiple of, if it is one. */
+export const ofAtom = (a: Atom): Expr | undefined => (a.kind === 'axis' || a.kind === 'value' ? undefined : a.of)
+
 /** Visits every atom, outermost first. */
 export function visitAtoms(e: Expr, visit: (a: Atom) => void): void {
   for (const t of e.terms) {
     visit(t.atom)
-    if (t.atom.kind === 'div' || t.atom.kind === 'mod') visitAtoms(t.atom.of, visit)
+    const of = ofAtom(t.atom)
+    if (of !== undefined) visitAtoms(of, visit)
   }
 }
 
@@ -100,7 +126,7 @@ const noAxes: ReadonlySet<string> = new Set()
 const noValues: ReadonlySet<number> = new Set()
 const axesMemo = new WeakMap<Expr, ReadonlySet<string>>()
 
-/** Names of the axes an expression depends on directly (data-dependent values aside). */
+/** Names of the axes an expression depends on directly (data-dependent values, and numbers known at launch, aside). */
 export function axesOf(e: Expr): ReadonlySet<string> {
   if (e.terms.length === 0) return noAxes
   const have = axesMemo.get(e)
@@ -122,7 +148,7 @@ export function valuesOf(e: Expr): ReadonlySet<number> {
   return out ?? noValues
 }
 
-/** Its integer value under bindings of axes and values. */
+/** Its integer value under bindings of axes (and, by their names, of numbers known at launch) and values. */
 export function evaluate(e: Expr, axisAt: (name: string) => number, valueAt: (id: number) => number): number {
   let v = e.offset
   for (const t of e.terms) v += t.coef * evaluateAtom(t.atom, axisAt, valueAt)
@@ -139,6 +165,8 @@ function evaluateAtom(a: Atom, axisAt: (name: string) => number, valueAt: (id: n
       return Math.floor(evaluate(a.of, axisAt, valueAt) / a.by)
     case 'mod':
       return floorMod(evaluate(a.of, axisAt, valueAt), a.by)
+    case 'scaled':
+      return evaluate(a.of, axisAt, valueAt) * axisAt(a.by)
   }
 }
 
@@ -155,13 +183,16 @@ export function asAxis(e: Expr): { name: string; extent: number } | undefined {
 
 /**
  * The change of an expression when an axis moves by one, if it is the same everywhere: the axis' coefficient, or undefined
- * when the axis stands inside a quotient or remainder (data-dependent values count as not depending on the axis: ask valuesOf).
+ * when the axis stands inside a quotient or remainder, or is scaled by a number known at launch (data-dependent values count as not depending on the axis: ask valuesOf).
  */
 export function strideOf(e: Expr, name: string): number | undefined {
   let stride = 0
   for (const t of e.terms) {
     if (t.atom.kind === 'axis' && t.atom.name === name) stride += t.coef
-    else if ((t.atom.kind === 'div' || t.atom.kind === 'mod') && axesOf(t.atom.of).has(name)) return undefined
+    else {
+      const of = ofAtom(t.atom)
+      if (of !== undefined && axesOf(of).has(name)) return undefined
+    }
   }
   return stride
 }

@@ -1,16 +1,41 @@
 /** A reader over the tokens of the kernel's text form, with the parsers of index expressions and predicates. */
-import { add, asConstant, axis, constant, div, type Expr, mod, mul, sub, value } from '../index/expr.ts'
+import {
+  add,
+  asConstant,
+  axis,
+  constant,
+  div,
+  type Expr,
+  launched,
+  mod,
+  mul,
+  type Scale,
+  scaled,
+  sub,
+  value,
+} from '../index/expr.ts'
 import type { Bound } from '../index/predicate.ts'
 import { lex, syntaxError, type Token } from './lex.ts'
 
 const show = (t: Token): string =>
   t.kind === 'newline' ? 'the end of the line' : t.kind === 'end' ? t.text : JSON.stringify(t.text)
 
+/** The product of two expressions, the second of which is a number times launch scalars. */
+function timesScalars(a: Expr, { terms, offset }: Expr): Expr | undefined {
+  const [t, second] = terms
+  if (t?.atom.kind !== 'scaled' || second !== undefined || offset !== 0) return undefined
+  const { of } = t.atom
+  const product = asConstant(of) === undefined ? timesScalars(a, of) : a
+  return product === undefined ? undefined : scaled(mul(product, t.coef), t.atom)
+}
+
 export class Cursor {
   private readonly tokens: readonly Token[]
   private at = 0
   /** Extents of the axes in scope of the part being read. */
   extents: ReadonlyMap<string, number> = new Map()
+  /** Launch scalars of the kernel being read. */
+  scalars: ReadonlyMap<string, Scale> = new Map()
 
   constructor(text: string) {
     this.tokens = lex(text)
@@ -146,7 +171,12 @@ export class Cursor {
     const cb = asConstant(b)
     if (cb !== undefined) return mul(a, cb)
     if (ca !== undefined) return mul(b, ca)
-    throw syntaxError('a product of two indices is not quasi-affine: one factor must be a number', at)
+    const product = timesScalars(a, b) ?? timesScalars(b, a)
+    if (product !== undefined) return product
+    throw syntaxError(
+      'a product of two indices is not quasi-affine: one factor must be a number or a launch scalar',
+      at,
+    )
   }
 
   private factor(): Expr {
@@ -167,12 +197,20 @@ export class Cursor {
   private axis(): Expr {
     const at = this.token
     const name = this.name('an axis, a value or a number')
+    if (name.startsWith('$')) return launched(this.scalar(name, at))
     const extent = this.extents.get(name)
     if (extent === undefined)
       throw syntaxError(`axis ${name} is not declared (declared: ${[...this.extents.keys()].join(', ') || 'none'})`, at)
     if (!this.accept('.')) return axis(name, extent)
     this.expect('start')
     return axis(`${name}.start`, extent)
+  }
+
+  /** The launch scalar of a name. */
+  scalar(name: string, at: Token): Scale {
+    const scale = this.scalars.get(name)
+    if (scale === undefined) throw syntaxError(`the launch scalar ${name} is not declared`, at)
+    return scale
   }
 
   bound(): Bound {

@@ -23,6 +23,7 @@ import {
   type TileOp,
   type ValueId,
 } from './ir.ts'
+import { closeKernel, launchValues } from './launch.ts'
 import { HostBuffer } from './memory.ts'
 import { showStmt } from './print.ts'
 import { Points, Program } from './tile.ts'
@@ -37,7 +38,7 @@ export interface InterpretOptions {
 
 /**
  * Runs a kernel on buffers by parameter name, in place. Throws E_KERNEL_INVALID for a kernel the verifier rejects,
- * E_ARGUMENT for a missing or short buffer, E_INDEX where a data-dependent index leaves its buffer.
+ * E_ARGUMENT for a missing or short buffer or a launch scalar outside its bounds, E_INDEX where a data-dependent index leaves its buffer.
  */
 export function interpretKernel(
   kernel: Kernel,
@@ -47,7 +48,7 @@ export function interpretKernel(
   verifyKernel(kernel)
   const memory = new Map(kernel.params.map((p) => [p.name, new HostBuffer(p, buffers[p.name])]))
   const machine: Machine = { memory, rounded: options.rounding === 'dtype' }
-  for (const part of kernel.parts) {
+  for (const part of closeKernel(kernel, launchValues(kernel, buffers)).parts) {
     const n = gridSize(part)
     for (let i = 0; i < n; i++) runProgram(part, options.order === 'backward' ? n - 1 - i : i, machine)
   }

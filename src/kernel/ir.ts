@@ -2,7 +2,7 @@
  * Waist 2, the kernel IR: a kernel is a grid of programs over named axes. Values inside a program are tiles over named
  * axes; broadcasting is by axis, so there is no reshape. The contract is in docs/architecture.md ("The kernel").
  */
-import type { Expr } from '../index/expr.ts'
+import type { Expr, Scale } from '../index/expr.ts'
 import type { Predicate } from '../index/predicate.ts'
 import type { Combiner, Scalar, ScalarOp } from '../scalar/ops.ts'
 import type { Rounds } from '../scalar/threefry.ts'
@@ -13,7 +13,19 @@ export type ValueId = number
 /** An axis of a kernel part. Index expressions name it by its global index in [0, extent). */
 export interface KernelAxis {
   readonly name: string
+  /** Of an open axis, the most that it can be. */
   readonly extent: number
+  /** The launch scalar that is its extent, of an open axis. */
+  readonly open?: string
+}
+
+/**
+ * A number that each launch hands over: element `at` (row-major) of an i32 parameter that is read only. It may be the extent of axes, and a
+ * coefficient in index maps; a launch where it breaks what is declared of it is outside the contract.
+ */
+export interface LaunchScalar extends Scale {
+  readonly param: string
+  readonly at: number
 }
 
 /**
@@ -168,10 +180,12 @@ export interface Kernel {
   readonly name: string
   readonly params: readonly KernelParam[]
   readonly mode: NumericsMode
+  /** Numbers known at launch only. */
+  readonly scalars?: readonly LaunchScalar[]
   readonly parts: readonly KernelPart[]
 }
 
-/** Programs of a part's grid. */
+/** Programs of a part's grid; of open axes, at their longest. */
 export function gridSize(part: KernelPart): number {
   const extent = new Map(part.axes.map((a) => [a.name, a.extent]))
   return part.grid.reduce((n, g) => n * Math.ceil((extent.get(g.axis) ?? 0) / g.block), 1)

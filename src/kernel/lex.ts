@@ -15,7 +15,7 @@ export const syntaxError = (message: string, at: { readonly line: number; readon
 const space = /[ \t\r]+|#[^\n]*/y
 const patterns: readonly (readonly [Token['kind'], RegExp])[] = [
   ['newline', /[\n;]/y],
-  ['name', /[A-Za-z_][A-Za-z0-9_]*/y],
+  ['name', /\$?[A-Za-z_][A-Za-z0-9_]*/y],
   ['number', /\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y],
   ['string', /"(?:[^"\\\n]|\\.)*"/y],
   ['symbol', /<=|\+=|\*=|[{}[\]():,=<+\-*/%.]/y],

@@ -3,9 +3,10 @@
  *
  *     kernel NAME [strict] {
  *       param NAME: DTYPE[EXTENT, ...] read|write|update [bits|int4]
+ *       launch $NAME: LEAST to MOST [multiple M] = PARAM[ELEMENT]   # any number
  *       part { ... }                                     # any number; one alone may be written without `part { }`
  *     }
- *     part:   axes NAME: EXTENT, ...                     # left out where there are none
+ *     part:   axes NAME: EXTENT | $NAME, ...             # left out where there are none
  *             grid NAME[/BLOCK], ... | grid 1
  *             statements
  *     %ID DTYPE{AXIS, ...} = OP                          # a scalar has no braces
@@ -19,7 +20,7 @@
  *           | SCALAROP %ID, ... | random %K0, %K1 at INDEX [rounds 13] | stage %ID | at %ID[AXIS: INDEX, ...]
  *           | reduce COMBINER %ID over AXIS, ... [position INDEX] [first|last]
  *           | scan COMBINER %ID along AXIS [reverse] [exclusive] [tree] | dot %A, %B over AXIS, ... [acc %ID]
- *     INDEX:  sums of multiples of AXIS, AXIS.start, %ID:EXTENT, quotients by / and remainders by %
+ *     INDEX:  sums of multiples of AXIS, AXIS.start, %ID:EXTENT, quotients by / and remainders by %; factors may be $NAME
  *     BOUNDS: LO <= INDEX < HI [and ...] | true          MASK: BOUNDS | BOUNDS and %ID | %ID
  */
 import type { Predicate } from '../index/predicate.ts'
@@ -34,6 +35,7 @@ import type {
   KernelAxis,
   KernelParam,
   KernelPart,
+  LaunchScalar,
   LoopStmt,
   Stmt,
   StoreStmt,
@@ -76,6 +78,12 @@ function readKernel(c: Cursor): Kernel {
     params.push(readParam(c))
     c.endStatement()
   }
+  const scalars: LaunchScalar[] = []
+  while (c.is('launch')) {
+    scalars.push(readLaunchScalar(c))
+    c.endStatement()
+  }
+  c.scalars = new Map(scalars.map((s) => [s.by, s]))
   if (c.is('axes') || c.is('grid')) {
     parts.push(readPart(c))
     c.expect('}')
@@ -88,7 +96,23 @@ function readKernel(c: Cursor): Kernel {
       c.expect('}')
       c.endStatement()
     }
-  return { name, params, mode, parts }
+  return { name, params, mode, ...(scalars.length === 0 ? {} : { scalars }), parts }
+}
+
+function readLaunchScalar(c: Cursor): LaunchScalar {
+  c.expect('launch')
+  const by = c.name('the name of a launch scalar')
+  c.expect(':')
+  const least = c.natural('the least the scalar can be')
+  c.expect('to')
+  const most = c.natural('the most the scalar can be')
+  const multiple = c.accept('multiple') ? c.natural('what the scalar is a multiple of') : 1
+  c.expect('=')
+  const param = c.name('a parameter')
+  c.expect('[')
+  const at = c.natural('the element of the parameter')
+  c.expect(']')
+  return { by, least, most, multiple, param, at }
 }
 
 function readKernelName(c: Cursor): string {
@@ -123,7 +147,10 @@ function readPart(c: Cursor): KernelPart {
       ...c.list(() => {
         const name = c.name('the name of an axis')
         c.expect(':')
-        return { name, extent: c.natural('the extent of the axis') }
+        const at = c.token
+        if (!at.text.startsWith('$')) return { name, extent: c.natural('the extent of the axis') }
+        const open = c.name('a launch scalar')
+        return { name, extent: c.scalar(open, at).most, open }
       }),
     )
     c.endStatement()

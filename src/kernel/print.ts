@@ -5,7 +5,19 @@ import type { Atom, Expr, Term } from '../index/expr.ts'
 import type { Predicate } from '../index/predicate.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
-import type { Kernel, KernelParam, KernelPart, LetStmt, LoopStmt, Stmt, StoreStmt, TileOp, ValueId } from './ir.ts'
+import type {
+  Kernel,
+  KernelAxis,
+  KernelParam,
+  KernelPart,
+  LaunchScalar,
+  LetStmt,
+  LoopStmt,
+  Stmt,
+  StoreStmt,
+  TileOp,
+  ValueId,
+} from './ir.ts'
 
 /** Names that need no quotes in the text form. */
 export const isIdentifier = (name: string): boolean => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)
@@ -22,6 +34,8 @@ function showAtom(a: Atom): string {
       return `${showOperand(a.of)}/${a.by}`
     case 'mod':
       return `${showOperand(a.of)} % ${a.by}`
+    case 'scaled':
+      return a.of.terms.length === 0 ? a.by : `${a.by}*${showOperand(a.of)}`
   }
 }
 
@@ -34,10 +48,12 @@ function showOperand(e: Expr): string {
 
 const isLeaf = (a: Atom): boolean => a.kind === 'axis' || a.kind === 'value'
 
+const isFactor = (a: Atom): boolean => isLeaf(a) || a.kind === 'scaled'
+
 function showTerm(t: Term): string {
   const size = Math.abs(t.coef)
   if (size === 1) return showAtom(t.atom)
-  return isLeaf(t.atom) ? `${size}*${showAtom(t.atom)}` : `${size}*(${showAtom(t.atom)})`
+  return isFactor(t.atom) ? `${size}*${showAtom(t.atom)}` : `${size}*(${showAtom(t.atom)})`
 }
 
 /** An index expression, positive terms first. */
@@ -160,8 +176,10 @@ function printStmt(s: Stmt, indent: string, out: string[]): void {
   out.push(`${indent}}`)
 }
 
+const showAxis = ({ name, extent, open }: KernelAxis): string => `${name}: ${open ?? extent}`
+
 function printPart(part: KernelPart, indent: string, out: string[]): void {
-  if (part.axes.length > 0) out.push(`${indent}axes ${part.axes.map((a) => `${a.name}: ${a.extent}`).join(', ')}`)
+  if (part.axes.length > 0) out.push(`${indent}axes ${part.axes.map(showAxis).join(', ')}`)
   out.push(`${indent}grid ${part.grid.length === 0 ? '1' : part.grid.map((g) => blocked(g.axis, g.block)).join(', ')}`)
   for (const s of part.body) printStmt(s, indent, out)
 }
@@ -171,11 +189,15 @@ export function showParam(p: KernelParam): string {
   return `param ${p.name}: ${p.dtype}[${p.shape.join(', ')}] ${p.access}${format}`
 }
 
+export const showLaunchScalar = ({ by, least, most, multiple, param, at }: LaunchScalar): string =>
+  `launch ${by}: ${least} to ${most}${multiple === 1 ? '' : ` multiple ${multiple}`} = ${param}[${at}]`
+
 /** The kernel's text form, ending in a newline. */
 export function printKernel(kernel: Kernel): string {
   const name = isIdentifier(kernel.name) ? kernel.name : JSON.stringify(kernel.name)
   const out = [`kernel ${name}${kernel.mode === 'strict' ? ' strict' : ''} {`]
   for (const p of kernel.params) out.push(`  ${showParam(p)}`)
+  for (const s of kernel.scalars ?? []) out.push(`  ${showLaunchScalar(s)}`)
   const [only] = kernel.parts
   if (only !== undefined && kernel.parts.length === 1) printPart(only, '  ', out)
   else

@@ -1,5 +1,6 @@
 /** What the verifier knows at a statement: parameters, axes and the values in scope. */
-import type { Expr } from '../index/expr.ts'
+import type { Expr, Scale } from '../index/expr.ts'
+import type { Predicate } from '../index/predicate.ts'
 import type { DType } from '../types/dtype.ts'
 import type { AxisRole } from './axes.ts'
 import type { KernelParam, ValueId } from './ir.ts'
@@ -16,6 +17,10 @@ export interface TileInfo {
 /** The state of verifying a part, at a statement. */
 export interface VerifyScope {
   readonly params: ReadonlyMap<string, KernelParam>
+  /** Launch scalars of the kernel by name. */
+  readonly scalars: ReadonlyMap<string, Scale>
+  /** What holds of every point: indices along open axes are below their ends. */
+  readonly implied: Predicate
   /** Declared axes, whether in scope here or not. */
   readonly declared: ReadonlyMap<string, number>
   /** Axes in scope and what they are. */

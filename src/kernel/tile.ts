@@ -148,6 +148,7 @@ export class Points {
       return () => Number(read())
     }
     const of = this.expr(a.of)
+    if (a.kind === 'scaled') throw new InternalError(`the launch scalar ${a.by} is not bound`)
     const { by } = a
     return a.kind === 'div' ? () => Math.floor(of() / by) : () => floorMod(of(), by)
   }

@@ -12,12 +12,14 @@ import {
   type Kernel,
   type KernelParam,
   type KernelPart,
+  type LaunchScalar,
   type LoopStmt,
   type Stmt,
   type ValueId,
 } from './ir.ts'
 import { isIdentifier, showParam, showStmt } from './print.ts'
 import { lookup, type TileInfo, type VerifyScope } from './scope.ts'
+import { belowEnds, openFault, verifyScalars } from './verifyLaunch.ts'
 import { verifyLet, verifyStore } from './verifyStmt.ts'
 import { storesTo, writesWholeBytes } from './wholeBytes.ts'
 
@@ -34,8 +36,9 @@ export function verifyKernel(kernel: Kernel): void {
     params.set(p.name, p)
   }
   const bits = new Set(kernel.params.flatMap((p) => (p.format === 'bits' ? [p.name] : [])))
+  const scalars = verifyScalars(kernel, params)
   kernel.parts.forEach((part, i) => {
-    verifyPart(kernel, part, kernel.parts.length === 1 ? undefined : i, { params, bits })
+    verifyPart(kernel, part, kernel.parts.length === 1 ? undefined : i, { params, scalars, bits })
   })
 }
 
@@ -46,19 +49,29 @@ const failAt =
     throw new UserError('E_KERNEL_INVALID', message, help === undefined ? { where } : { where, help })
   }
 
+interface Declared {
+  readonly params: ReadonlyMap<string, KernelParam>
+  readonly scalars: ReadonlyMap<string, LaunchScalar>
+  /** Parameters of packed bits. */
+  readonly bits: ReadonlySet<string>
+}
+
 function verifyPart(
   kernel: Kernel,
   part: KernelPart,
   number: number | undefined,
-  { params, bits }: { readonly params: ReadonlyMap<string, KernelParam>; readonly bits: ReadonlySet<string> },
+  { params, scalars, bits }: Declared,
 ): void {
   const prefix = number === undefined ? '' : `part ${number}, `
   const fail = failAt(kernel, `${prefix}axes and grid`)
   const declared = new Map<string, number>()
-  for (const { name, extent } of part.axes) {
+  for (const axis of part.axes) {
+    const { name, extent } = axis
     if (!isIdentifier(name)) fail(`${JSON.stringify(name)} is not a name`, 'use letters, digits and underscores')
     if (declared.has(name)) fail(`axis ${name} is declared twice`)
     if (!Number.isInteger(extent) || extent < 0) fail(`the extent ${extent} of axis ${name} is not a whole number`)
+    const fault = openFault(axis, scalars)
+    if (fault !== undefined) fail(fault)
     declared.set(name, extent)
   }
   const onGrid = new Set<string>()
@@ -70,7 +83,17 @@ function verifyPart(
     onGrid.add(axis)
   }
   const values = new Map<ValueId, TileInfo>()
-  const shared = { params, declared, values, defined: new Set<ValueId>(), grid: part.grid, shares: new Map() }
+  const implied = belowEnds(part.axes, scalars)
+  const shared = {
+    params,
+    scalars,
+    implied,
+    declared,
+    values,
+    defined: new Set<ValueId>(),
+    grid: part.grid,
+    shares: new Map(),
+  }
   verifyBody(part.body, rolesOf(part), shared, (s) => failAt(kernel, prefix + showStmt(s)))
   if (bits.size === 0 || (kernel.parts.length === 1 && gridSize(part) === 1)) return
   for (const s of storesTo(part.body, bits)) {

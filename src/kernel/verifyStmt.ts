@@ -1,5 +1,5 @@
 /** The verifier's rules for single statements: operands, dtypes, tile axes, index bounds, collisions of stores. */
-import { axis, type Expr, sub, visitAtoms } from '../index/expr.ts'
+import { axis, type Expr, type Scale, sub, visitAtoms } from '../index/expr.ts'
 import { isNever, type Predicate } from '../index/predicate.ts'
 import { isArgCombiner } from '../scalar/ops.ts'
 import { isRandomDType, randomDTypes } from '../scalar/threefry.ts'
@@ -67,7 +67,7 @@ function verifyOp(s: LetStmt, scope: VerifyScope): AxisSet {
       const keys = [lookup(scope, op.k0), lookup(scope, op.k1)]
       for (const k of keys) if (k.dtype !== 'u32') fail(`a random key is u32, not ${k.dtype}`)
       if (!isRandomDType(s.dtype)) fail(`random bits are ${randomDTypes.join(', ')}, not ${s.dtype}`)
-      const range = rangeInProgram(op.index, [], scope.roles)
+      const range = rangeInProgram(op.index, scope.implied, scope.roles)
       if (range.lo < 0 && !isEmpty(scope)) fail(`the index ${showExpr(op.index)} may be negative`)
       return union(axesOfExprs([op.index], scope), ...keys.map((k) => k.axes))
     }
@@ -199,7 +199,7 @@ function verifyAccess(param: KernelParam, access: Access, scope: VerifyScope): A
   if (isEmpty(scope, axes) || isNever(mask)) return axes
   index.forEach((e, i) => {
     const extent = param.shape[i] ?? 0
-    const r = rangeInProgram(e, mask, scope.roles)
+    const r = rangeInProgram(e, [...mask, ...scope.implied], scope.roles)
     if (r.lo < 0 || r.hi >= extent)
       fail(
         `index ${i} of ${param.name}, ${showExpr(e)}, ranges over [${r.lo}, ${r.hi}], outside [0, ${extent})`,
@@ -245,13 +245,20 @@ function axesOfExprs(exprs: readonly Expr[], scope: VerifyScope): AxisSet {
       if (a.kind === 'axis') {
         checkAxisAtom(a.name, a.extent, scope)
         if (startOf(a.name) === undefined) out.add(a.name)
-      } else if (a.kind === 'value') {
+      } else if (a.kind === 'scaled') checkScale(a, scope)
+      else if (a.kind === 'value') {
         const t = lookup(scope, a.id)
         if (!isInteger(t.dtype)) scope.fail(`the index %${a.id} is ${t.dtype}, not an integer`)
         for (const x of t.axes) out.add(x)
       }
     })
   return out
+}
+
+function checkScale(s: Scale, { scalars, fail }: VerifyScope): void {
+  const declared = scalars.get(s.by) ?? fail(`there is no launch scalar ${s.by}`)
+  const same = declared.least === s.least && declared.most === s.most && declared.multiple === s.multiple
+  if (!same) fail(`${s.by} is taken to be other than it is declared`)
 }
 
 function checkAxisAtom(name: string, extent: number, scope: VerifyScope): void {

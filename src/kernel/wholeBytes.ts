@@ -70,7 +70,9 @@ export function alignGrid(
   })
 }
 
-export const extentsOf = (part: KernelPart): Map<string, number> => new Map(part.axes.map((a) => [a.name, a.extent]))
+/** Extents of axes that are not open. */
+export const extentsOf = (part: KernelPart): Map<string, number> =>
+  new Map(part.axes.flatMap((a) => (a.open === undefined ? [[a.name, a.extent] as const] : [])))
 
 /** Stores into the given parameters, those inside loops among them. */
 export function storesTo(body: readonly Stmt[], params: ReadonlySet<string>): StoreStmt[] {

@@ -305,7 +305,7 @@ describe('syntax errors', () => {
   })
   test('a product of axes', () => {
     expect(stmt('%0 i32 = index i*j')).toThrowErrorMatchingInlineSnapshot(`
-      [UserError: [E_KERNEL_SYNTAX] a product of two indices is not quasi-affine: one factor must be a number
+      [UserError: [E_KERNEL_SYNTAX] a product of two indices is not quasi-affine: one factor must be a number or a launch scalar
         at 4:19]
     `)
   })

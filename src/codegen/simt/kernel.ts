@@ -3,7 +3,7 @@
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { debug } from '../../schedule/debug.ts'
-import type { Part } from '../../schedule/simt/part.ts'
+import type { AxisInfo, Part } from '../../schedule/simt/part.ts'
 import { printAxis } from '../../schedule/simt/print.ts'
 import { scheduleThreads } from '../../schedule/simt/scheduleThreads.ts'
 import { placeShared } from '../../schedule/simt/sharedMemory.ts'
@@ -15,7 +15,7 @@ import { checkKernel } from './capability.ts'
 import type { LaunchFacts, ThreadCode } from './code.ts'
 import { dialects } from './dialects/table.ts'
 import { openCluster, roundName } from './exchangeInCluster.ts'
-import { add, type Block, bin, cast, int, least, lt, mul, type S, sub, v } from './ir.ts'
+import { add, type Block, bin, cast, type Ex, int, least, lit, lt, mul, type S, sub, v } from './ir.ts'
 import { type Member, memberOf } from './member.ts'
 import { leaves32 } from './programNumber.ts'
 import { type AxisRange, Scope } from './scope.ts'
@@ -91,6 +91,7 @@ export function threadCodeOf(
   unit.program = v(rows > 1 ? 'i64' : 'i32', 'program')
   const { program } = unit
   unit.loops = parts.some((p) => p.loops.length > 0)
+  const launched = readScalars(unit, kernel)
   const summary: string[] = []
   const bodies = schedule.parts.map((g, i): { readonly end: number; readonly body: Block } => {
     const body: Block = []
@@ -117,7 +118,8 @@ export function threadCodeOf(
         : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
     [],
   )
-  const whole: readonly S[] = unit.exchanges === 0 ? joined : [...openCluster(unit, threads), ...joined]
+  const read = [...launched, ...joined]
+  const whole: readonly S[] = unit.exchanges === 0 ? read : [...openCluster(unit, threads), ...read]
   const body = withoutIdleBarriers(whole, new Set(unit.shared.flatMap((a) => (a.own === true ? [] : [a.name]))))
   const { table, tabled } = schedule
   return {
@@ -136,6 +138,14 @@ export function threadCodeOf(
     summary,
   }
 }
+
+/** Reads a kernel's launch scalars: the same for all threads. */
+const readScalars = (unit: Unit, kernel: Kernel): S[] =>
+  (kernel.scalars ?? []).map(({ by, param, at }) => {
+    const name = unit.name(by.slice(1))
+    unit.scalars.set(by, v('i32', name))
+    return { k: 'let', name, value: { k: 'load', type: 'i32', param, index: int(at) } }
+  })
 
 /** The source code of a kernel for a machine. Throws E_UNSUPPORTED for what its language or its blocks do not hold. */
 export function emitKernel(
@@ -185,17 +195,32 @@ function touchedParams(body: readonly S[]): Set<string> {
   return out
 }
 
+/** Programs along an axis of the grid, in this launch. */
+function blocksAlong(unit: Unit, { name, extent, open }: AxisInfo, block: number, out: Block): Ex {
+  if (open === undefined) return int(Math.ceil(extent / block))
+  if (block === 1) return unit.launched(open)
+  const count = unit.name(`${name}_blocks`)
+  out.push({ k: 'let', name: count, value: bin('/', add(unit.launched(open), int(block - 1)), int(block)) })
+  return v('i32', count)
+}
+
 /** The code of one part: its program's blocks of the grid's axes, then its statements. */
 function lowerPart(
   unit: Unit,
   info: Part,
   { part, layout, body }: PartSchedule,
   { own, ends }: Member,
-  out: Block,
+  all: Block,
   summary: string[],
 ): void {
   for (const a of layout.axes.values()) summary.push(printAxis(a, info.axis(a.name).extent))
   const ranges = new Map<string, AxisRange>()
+  const counts = new Map(part.grid.map((g) => [g.axis, blocksAlong(unit, info.axis(g.axis), g.block, all)]))
+  const isOpen = part.grid.some((g) => info.axis(g.axis).open !== undefined)
+  const programs = [...counts.values()].reduce((n, c) => mul(n, cast(own.type, c)), lit(own.type, 1))
+  const out: Block = isOpen ? [] : all
+  // Programs beyond those of this launch have nothing to do.
+  if (isOpen) all.push({ k: 'if', cond: lt(own, programs), body: out, otherwise: [] })
   let rest = own
   if (part.grid.length > 1 && rest.k !== 'var') {
     const name = unit.name('rest')
@@ -204,22 +229,23 @@ function lowerPart(
   }
   let open = [...part.grid].filter((g) => Math.ceil(info.axis(g.axis).extent / g.block) > 1)
   for (const { axis, block } of [...open].reverse()) {
-    const { extent, tail, type } = info.axis(axis)
-    const blocks = Math.ceil(extent / block)
+    const { extent, tail, type, open: scalar } = info.axis(axis)
+    const blocks = counts.get(axis) ?? int(1)
     open = open.filter((g) => g.axis !== axis)
-    const index = open.length === 0 ? rest : bin('%', rest, int(blocks))
+    const index = open.length === 0 ? rest : bin('%', rest, blocks)
     const name = unit.name(block === 1 ? axis : `${axis}_start`)
     out.push({ k: 'let', name, value: mul(cast(type, index), int(block)) })
     if (open.length > 0) {
       const left = unit.name('rest')
-      out.push({ k: 'let', name: left, value: bin('/', rest, int(blocks)) })
+      out.push({ k: 'let', name: left, value: bin('/', rest, blocks) })
       rest = v(rest.type, left)
     }
     const start = v(type, name)
     let end = add(start, int(block))
+    const whole = scalar === undefined ? int(extent) : cast(type, unit.launched(scalar))
     if (tail) {
       const last = unit.name(`${axis}_end`)
-      out.push({ k: 'let', name: last, value: least(end, ends.get(axis) ?? int(extent)) })
+      out.push({ k: 'let', name: last, value: least(end, ends.get(axis) ?? whole) })
       end = v(type, last)
     }
     ranges.set(axis, { start, end })

@@ -34,16 +34,17 @@ const heldIn = (scope: Scope, registers: Registers, axes: readonly string[]): He
 export function emitLoop(scope: Scope, work: LoopWork, emit: EmitSequence, out: Block): void {
   const { loop: s, isSingle, isWhole, operands, prefetch } = work
   const { part, unit } = scope
-  const { extent, type } = part.axis(s.axis)
-  const bound = (id: ValueId | undefined, otherwise: number, wish: string): Ex => {
-    if (id === undefined) return lit(type, otherwise)
+  const { type } = part.axis(s.axis)
+  const extent = scope.endOf(s.axis)
+  const bound = (id: ValueId | undefined, otherwise: Ex, wish: string): Ex => {
+    if (id === undefined) return otherwise
     const x = new Point(scope, new Map()).read(id)
-    const clamped = cast(type, least(greatest(x, int(0)), int(extent)))
+    const clamped = cast(type, least(greatest(x, int(0)), extent))
     const name = unit.name(wish)
     out.push({ k: 'uniform', name, value: clamped, slot: unit.scratch(type, 1, '_bound').name })
     return v(type, name)
   }
-  const from = bound(s.from, 0, `${s.axis}_from`)
+  const from = bound(s.from, lit(type, 0), `${s.axis}_from`)
   const to = bound(s.to, extent, `${s.axis}_to`)
   const carried = new Map<Carry, Registers>()
   for (const c of s.carries) {
@@ -103,8 +104,8 @@ function openOperands(
   const [laterName, nowName] = [unit.name('slot'), unit.name('slot')]
   const [later, now] = [v('i32', laterName), v('i32', nowName)]
   const aheads = ahead.map((p) => makeAhead(scope, p, slots, now))
-  const { extent, type } = part.axis(s.axis)
-  const end = lit(type, extent)
+  const { type } = part.axis(s.axis)
+  const end = scope.endOf(s.axis)
   const begin = (at: Ex, slot: Ex, to: Block): void => {
     const there = scope.child({ ranges: new Map([...scope.ranges, [s.axis, { start: at, end }]]), exact: new Set() })
     const started: Block = []

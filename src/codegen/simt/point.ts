@@ -124,6 +124,8 @@ export class Point {
       case 'div':
       case 'mod':
         return this.quotient(a.kind, a.of, a.by, type)
+      case 'scaled':
+        return mul(cast(type, this.expr(a.of)), cast(type, this.scope.unit.launched(a.by)))
     }
   }
 

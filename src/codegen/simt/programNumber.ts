@@ -36,6 +36,10 @@ function reachOf(e: Expr, axis: string, most: number): number {
   let sum = 0
   for (const t of e.terms) {
     const { atom } = t
+    if (atom.kind === 'scaled') {
+      sum += Math.abs(t.coef) * atom.most * reachOf(atom.of, axis, most)
+      continue
+    }
     const isOn = atom.kind === 'axis' && (startOf(atom.name) ?? atom.name) === axis
     const { lo, hi } = termRange(t)
     sum += isOn ? Math.abs(t.coef) * most : Math.max(-lo, hi)

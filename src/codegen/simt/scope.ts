@@ -136,8 +136,13 @@ export class Scope {
   range(axis: string): AxisRange {
     const of = this.ranges.get(axis)
     if (of !== undefined) return of
-    const { extent, type } = this.part.axis(axis)
-    return { start: lit(type, 0), end: lit(type, extent) }
+    return { start: lit(this.part.axis(axis).type, 0), end: this.endOf(axis) }
+  }
+
+  /** The extent of an axis in this launch. */
+  endOf(axis: string): Ex {
+    const { extent, open, type } = this.part.axis(axis)
+    return open === undefined ? lit(type, extent) : cast(type, this.unit.launched(open))
   }
 
   param(name: string): KernelParam {
@@ -254,8 +259,8 @@ export function insideAlong(scope: Scope, axis: string, lanes: Lanes): Ex | unde
 
 function isWholeVector(scope: Scope, axis: string): boolean {
   const vec = scope.layout.find(axis)?.vec ?? 1
-  const { extent, alignment } = scope.part.axis(axis)
-  return vec > 1 && extent % vec === 0 && alignment % vec === 0
+  const { multiple, alignment } = scope.part.axis(axis)
+  return vec > 1 && multiple % vec === 0 && alignment % vec === 0
 }
 
 export const inside = (scope: Scope, axes: Iterable<string>, lanes: Lanes): Ex =>

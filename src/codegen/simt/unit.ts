@@ -57,6 +57,8 @@ export class Unit {
   readonly shared: SharedArray[] = []
   /** Blocks that run a program together. */
   readonly cluster: number
+  /** The values of launch scalars, by name. */
+  readonly scalars = new Map<string, Ex>()
   /** Whether the kernel has loops: exchanges between blocks inside have no fixed number. */
   loops = false
   /** Exchanges between the blocks so far. */
@@ -95,6 +97,13 @@ export class Unit {
     const p = this.params.get(name)
     invariant(p !== undefined, `there is no parameter ${name}`)
     return p
+  }
+
+  /** The value of a launch scalar. */
+  launched(name: string): Ex {
+    const value = this.scalars.get(name)
+    invariant(value !== undefined, `the launch scalar ${name} is not read`)
+    return value
   }
 
   name(wish: string): string {

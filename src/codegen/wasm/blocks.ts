@@ -4,7 +4,7 @@ import { definedIn } from '../../schedule/loop/level.ts'
 import type { BlockSchedule } from '../../schedule/loop/schedule.ts'
 import { carriedInRegister, carriedInTile, countRounds } from './carriedTotals.ts'
 import { assignReg, copyReg, type Reg } from './lanes.ts'
-import { bindBlock } from './loops.ts'
+import { bindBlock, endOf } from './loops.ts'
 import { emitNest } from './nest.ts'
 import { emitCopyStep } from './pack.ts'
 import type { Index } from './scope.ts'
@@ -17,8 +17,9 @@ export function emitBlocks(values: Values, step: BlockSchedule, body: () => void
   const level = scope.depth
   const outer = values.axes
   const view = axes.view(s.axis)
+  const whole = endOf(values, view)
   const from: Index = s.from === undefined ? 0 : bounded(values, s.from, 0, 'i32.gt_s')
-  const to: Index = s.to === undefined ? view.extent : bounded(values, s.to, view.extent, 'i32.lt_s')
+  const to: Index = s.to === undefined ? whole : bounded(values, s.to, whole, 'i32.lt_s')
   const states = new Map<Carry, Reg>()
   for (const carry of step.registers) {
     const init = values.element(carry.init)
@@ -77,15 +78,15 @@ export function emitBlocks(values: Values, step: BlockSchedule, body: () => void
 }
 
 /** A loop's bound: it narrows the axis, never widens it. */
-function bounded(values: Values, id: ValueId, limit: number, keeps: 'i32.gt_s' | 'i32.lt_s'): Index {
+function bounded(values: Values, id: ValueId, limit: Index, keeps: 'i32.gt_s' | 'i32.lt_s'): Index {
   const { scope, f } = values
   const x = scope.valueIndex(id)
   const out = f.local('i32')
   scope.here(() => {
     f.get(x)
-    f.i32Const(limit)
+    f.push(limit)
     f.get(x)
-    f.i32Const(limit)
+    f.push(limit)
     f.ops(keeps, 'select')
     f.set(out)
   })

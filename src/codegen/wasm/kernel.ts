@@ -5,15 +5,15 @@
  */
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { beyond32 } from '../../kernel/beyond32.ts'
-import type { Kernel, KernelParam, KernelPart } from '../../kernel/ir.ts'
+import type { Kernel, KernelParam, KernelPart, LaunchScalar } from '../../kernel/ir.ts'
 import { factsOf, type ScheduledPart, scheduleKernel } from '../../schedule/loop/kernel.ts'
 import { definitionsOf } from '../../schedule/loop/tile.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
 import type { Env } from './lanes.ts'
 import { emitLevel } from './level.ts'
-import { bindBlock } from './loops.ts'
-import { Scope } from './scope.ts'
+import { bindBlock, endOf } from './loops.ts'
+import { type Index, Scope } from './scope.ts'
 import { Values } from './values.ts'
 
 export interface KernelJob {
@@ -88,6 +88,7 @@ const signature = ['i32', 'i32', 'i32', 'i32'] as const
 interface Params {
   readonly byName: ReadonlyMap<string, KernelParam>
   readonly places: ReadonlyMap<string, number>
+  readonly scalars: readonly LaunchScalar[]
 }
 
 /** The function of a kernel; of several parts, each is a function of its own (the engine's compilers like small ones). */
@@ -99,6 +100,7 @@ function emitKernel({ kernel, name, mayAlias }: KernelJob, env: Env): Omit<Compi
   const params: Params = {
     byName: new Map(kernel.params.map((p) => [p.name, p])),
     places: new Map(kernel.params.map((p, i) => [p.name, i])),
+    scalars: kernel.scalars ?? [],
   }
   const [only, second] = scheduled
   if (second === undefined) {
@@ -140,7 +142,7 @@ function callParts(f: FunctionBuilder, parts: readonly { readonly of: FuncRef; r
 function emitPart(
   f: FunctionBuilder,
   env: Env,
-  { byName, places }: Params,
+  { byName, places, scalars }: Params,
   { schedule, offset, size }: ScheduledPart,
 ): void {
   const { part, axes, body } = schedule
@@ -156,6 +158,16 @@ function emitPart(
     })
   }
   const values = new Values(scope, env, byName, definitionsOf(part.body), axes, base, scratchBase)
+  for (const s of scalars)
+    scope.bind(
+      s.by,
+      scope.once(0, `launch:${s.by}`, 'i32', () => {
+        f.get(base(s.param))
+        f.load('i32.load', 4, 4 * s.at)
+      }),
+    )
+  const counts = programCounts(values, part)
+  const own = counts.reduce((n, c) => times(values, n, c), 1 as Index)
   const first = f.local('i32')
   const last = f.local('i32')
   const program = f.local('i32')
@@ -163,11 +175,11 @@ function emitPart(
   scope.here(() => {
     clamp(f, start, offset, 0, 'max')
     f.set(first)
-    clamp(f, end, offset, size, 'min')
+    clamp(f, end, offset, typeof own === 'number' ? size : own, 'min')
     f.set(last)
   })
   scope.push()
-  bindGrid(values, part, program)
+  bindGrid(values, part, program, counts)
   emitLevel(values, body)
   const { fragment } = scope.pop()
   scope.here(() => f.forLoop(program, first, last, 1, () => f.splice(fragment)))
@@ -175,49 +187,88 @@ function emitPart(
 }
 
 /** Pushes max or min of `x - offset` and a bound. */
-function clamp(f: FunctionBuilder, x: Local, offset: number, bound: number, which: 'max' | 'min'): void {
+function clamp(f: FunctionBuilder, x: Local, offset: number, bound: Index, which: 'max' | 'min'): void {
   f.get(x)
   f.i32Const(offset)
   f.op('i32.sub')
   const shifted = f.toLocal('i32')
   f.get(shifted)
-  f.i32Const(bound)
+  f.push(bound)
   f.get(shifted)
-  f.i32Const(bound)
+  f.push(bound)
   f.op(which === 'max' ? 'i32.gt_s' : 'i32.lt_s')
   f.op('select')
   f.release(shifted)
 }
 
-/** Binds the grid axes to the coordinates of program number `program`. */
-function bindGrid(values: Values, part: KernelPart, program: Local): void {
+/** The number of programs along each axis of the grid, in this launch. */
+function programCounts(values: Values, part: KernelPart): Index[] {
+  const { scope, axes, f } = values
+  return part.grid.map(({ axis, block }): Index => {
+    const extent = endOf(values, axes.view(axis))
+    if (typeof extent === 'number') return Math.ceil(extent / block)
+    if (block === 1) return extent
+    return scope.once(0, `programs:${axis}`, 'i32', () => {
+      f.get(extent)
+      f.i32Const(block - 1)
+      f.op('i32.add')
+      f.i32Const(block)
+      f.op('i32.div_u')
+    })
+  })
+}
+
+/** The product of two numbers, outside all loops. */
+function times({ scope, f }: Values, a: Index, b: Index): Index {
+  if (typeof a === 'number' && typeof b === 'number') return a * b
+  if (a === 1) return b
+  if (b === 1) return a
+  const text = (x: Index): string => (typeof x === 'number' ? `#${x}` : String(x.index))
+  return scope.once(0, `times:${text(a)}:${text(b)}`, 'i32', () => {
+    f.push(a)
+    f.push(b)
+    f.op('i32.mul')
+  })
+}
+
+function pushQuotient({ scope, f }: Values, kind: 'div' | 'mod', x: Local, by: Index): void {
+  if (typeof by === 'number') {
+    scope.pushQuotient(kind, x, by, true)
+    return
+  }
+  f.get(x)
+  f.get(by)
+  f.op(kind === 'div' ? 'i32.div_u' : 'i32.rem_u')
+}
+
+/** Binds the grid axes, which have so many programs each, to the coordinates of program number `program`. */
+function bindGrid(values: Values, part: KernelPart, program: Local, counts: readonly Index[]): void {
   const { scope, axes } = values
   let rest: Local = program
-  const counts = part.grid.map((g) => Math.ceil(axes.view(g.axis).extent / g.block))
   for (let i = part.grid.length - 1; i >= 0; i--) {
     const g = part.grid[i]
     const n = counts[i]
     if (g === undefined || n === undefined) continue
     const view = axes.view(g.axis)
-    if (n === 1) {
-      bindBlock(values, view, g.block, 0, view.extent)
+    if (n === 1 || !view.moves) {
+      bindBlock(values, view, g.block, 0, endOf(values, view))
       continue
     }
-    const outermost = counts.slice(0, i).every((c) => c === 1)
+    const outermost = counts.slice(0, i).every((c, j) => c === 1 || !axes.view(part.grid[j]?.axis ?? '').moves)
     const at = rest
     const coordinate = outermost
       ? at
-      : scope.once(scope.depth, `grid:${i}`, 'i32', () => scope.pushQuotient('mod', at, n, true))
-    if (!outermost) rest = scope.once(scope.depth, `rest:${i}`, 'i32', () => scope.pushQuotient('div', at, n, true))
+      : scope.once(scope.depth, `grid:${i}`, 'i32', () => pushQuotient(values, 'mod', at, n))
+    if (!outermost) rest = scope.once(scope.depth, `rest:${i}`, 'i32', () => pushQuotient(values, 'div', at, n))
     const begin =
       g.block === 1
         ? coordinate
         : scope.once(scope.depth, `start:${i}`, 'i32', () => scope.pushScaled(coordinate, g.block))
-    bindBlock(values, view, g.block, begin, view.extent)
+    bindBlock(values, view, g.block, begin, endOf(values, view))
   }
   for (const a of part.axes) {
     const v = axes.view(a.name)
     if (scope.isBound(`${a.name}.start`) || v.moves) continue
-    bindBlock(values, v, v.extent, 0, v.extent)
+    bindBlock(values, v, v.extent, 0, endOf(values, v))
   }
 }

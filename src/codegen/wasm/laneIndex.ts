@@ -175,7 +175,12 @@ function pushAtomLane(values: Point, a: Atom, j: number, lane: number, depth: nu
     case 'mod': {
       const of = laneLocal(values, a.of, j, lane, depth)
       scope.pushQuotient(a.kind, of, a.by, rangeOf(a.of).lo >= 0)
+      return
     }
+    case 'scaled':
+      f.get(laneLocal(values, a.of, j, lane, depth))
+      f.push(scope.axisPosition(a.by))
+      f.op('i32.mul')
   }
 }
 

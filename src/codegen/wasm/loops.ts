@@ -90,15 +90,20 @@ export function countedLoop(values: Values, axis: string, body: () => void, reve
   closeLoop(values, counter, start, end, 1, blocks)
 }
 
-/** Binds a blocked axis to its block from `start` on. */
+/** Where an axis ends: its extent, known at launch where it is open. */
+export const endOf = (values: Values, { open, extent }: AxisView): Index =>
+  open === undefined ? extent : values.scope.axisPosition(open)
+
+/** Binds a blocked axis to its block from `start` on; a known `start` is 0. */
 export function bindBlock(values: Values, view: AxisView, block: number, start: Index, limit: Index): void {
   const { scope, f } = values
   const { name } = view
   scope.bind(`${name}.start`, start)
   if (view.max <= 1) scope.bind(name, start)
   if (typeof start === 'number') {
-    scope.bind(`${name}.end`, start + view.max)
-    scope.bind(`${name}.count`, view.max)
+    const end = view.open === undefined ? start + view.max : limit
+    scope.bind(`${name}.end`, end)
+    scope.bind(`${name}.count`, end)
     return
   }
   const single = view.counts?.length === 1

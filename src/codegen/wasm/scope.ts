@@ -3,7 +3,7 @@
  * outermost frame where its operands stand, and remembered there, so invariants leave loops by construction.
  */
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
-import { type Atom, asConstant, constant, type Expr, rangeOf, type Term } from '../../index/expr.ts'
+import { type Atom, asConstant, atomKey, constant, type Expr, rangeOf, type Term } from '../../index/expr.ts'
 import type { FunctionBuilder, Local, WasmType } from './builder.ts'
 import { Fragment } from './code.ts'
 import type { Reg } from './reg.ts'
@@ -143,6 +143,7 @@ export class Scope {
         return this.valueDepth(a.id)
       case 'div':
       case 'mod':
+      case 'scaled':
         return this.exprDepth(a.of)
     }
   }
@@ -217,6 +218,20 @@ export class Scope {
         const d = this.exprDepth(a.of)
         return this.once(d, key, 'i32', () => this.pushQuotient(a.kind, of, a.by, rangeOf(a.of).lo >= 0))
       }
+      case 'scaled': {
+        const [of, by] = [this.index(a.of), this.axisPosition(a.by)]
+        if (of === 1) return by
+        return this.once(
+          this.exprDepth(a.of),
+          `scaled:${typeof of === 'number' ? `#${of}` : of.index}:${a.by}`,
+          'i32',
+          () => {
+            this.f.push(of)
+            this.f.push(by)
+            this.f.op('i32.mul')
+          },
+        )
+      }
     }
   }
 
@@ -261,8 +276,7 @@ export const withTerms = (terms: readonly Term[], offset: number): Expr => {
   return terms.length === 0 ? constant(offset) : { terms, offset, key: parts.join('+') }
 }
 
-const atomText = (a: Atom): string =>
-  a.kind === 'axis' ? a.name : a.kind === 'value' ? `%${a.id}` : `(${a.of.key})${a.kind === 'div' ? '/' : '%'}${a.by}`
+const atomText = (a: Atom): string => (a.kind === 'value' ? `%${a.id}` : atomKey(a))
 
 function fail(message: string): never {
   throw new InternalError(message)

@@ -1,6 +1,6 @@
 /** Loops over an axis in lanes: whole steps, then partial ones; from the end where the order asks for it. */
 import { invariant } from '../../diagnostics/errors.ts'
-import { unitsOf } from '../../schedule/loop/tile.ts'
+import { isMultiple, unitsOf } from '../../schedule/loop/tile.ts'
 import type { Local } from './builder.ts'
 import { powerIn } from './laneIndex.ts'
 import { makeReg, type Reg } from './lanes.ts'
@@ -15,9 +15,9 @@ export function vectorLoop(values: Values, axis: string, copies: number, body: (
   const { start, end, count } = axisBounds(values, axis)
   const wide = 4 * copies
   const counts = view.counts
-  const always = counts?.every((n) => n % wide === 0) ?? false
+  const always = isMultiple(view, wide)
   const never = counts?.every((n) => n < wide) ?? false
-  const wholeGroups = counts?.every((n) => n % 4 === 0) ?? false
+  const wholeGroups = isMultiple(view, 4)
   const steps = (from: Index, to: Index, n: number, partial: boolean, cut?: Blocks): void => {
     const counter = f.local('i32')
     scope.push()

@@ -20,6 +20,7 @@ export function factsOf(kernel: Kernel, machine: Machine, mayAlias: (i: number, 
   const order = new Map(kernel.params.map((p, i) => [p.name, i]))
   return {
     params: new Map(kernel.params.map((p) => [p.name, p])),
+    scalars: new Map(kernel.scalars?.map((s) => [s.by, s])),
     machine,
     strict: kernel.mode === 'strict',
     mayAlias: (a, b) => {

@@ -1,5 +1,6 @@
 /** Scheduling of a part: its levels of statements (the part's body, loops' bodies) taken as steps, each with its loops, its tiles, its way. */
 import { invariant } from '../../diagnostics/errors.ts'
+import type { Scale } from '../../index/expr.ts'
 import { loopAxes } from '../../kernel/axes.ts'
 import { closesOf, foldedCarries } from '../../kernel/carried.ts'
 import { type KernelPart, type LetStmt, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
@@ -25,25 +26,27 @@ import type {
   ScanSchedule,
 } from './schedule.ts'
 import { isTotal, type LevelContext, type Nest, outerValues, type Root, type Step } from './steps.ts'
-import { Axes, type AxisView, blockView, definitionsOf, localView, type Tile } from './tile.ts'
+import { Axes, type AxisView, blockView, definitionsOf, localView, openView, type Tile } from './tile.ts'
 import { transposedLoads } from './transposed.ts'
 
 /** The schedule of a part on one core. */
 export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSchedule {
   const part = joinPairs(declared, facts.params)
-  const axes = new Axes(viewsOf(part))
+  const axes = new Axes(viewsOf(part, facts.scalars))
   const places = new Places(facts, definitionsOf(part.body), axes)
   const body = new LevelScheduler(places, part.body, new Map()).schedule([])
   return { part, axes, body, scratch: places.scratch.bytes }
 }
 
 /** The axes of a part as a program sees them. */
-function viewsOf(part: KernelPart): Map<string, AxisView> {
+function viewsOf(part: KernelPart, scalars: ReadonlyMap<string, Scale>): Map<string, AxisView> {
   const blocks = new Map(part.grid.map((g) => [g.axis, g.block]))
   for (const name of loopAxes(part.body)) invariant(!blocks.has(name), `${name} is both a grid and a loop axis`)
   return new Map(
-    part.axes.map(({ name, extent }) => {
+    part.axes.map(({ name, extent, open }) => {
       const block = blocks.get(name)
+      const scale = open === undefined ? undefined : scalars.get(open)
+      if (scale !== undefined) return [name, openView(name, scale, block ?? extent)]
       return [name, block === undefined ? localView(name, extent) : blockView(name, extent, block)]
     }),
   )
@@ -226,8 +229,11 @@ class LevelScheduler {
 }
 
 /** The axis of a loop over blocks, inside it. */
-function blocksView(s: LoopStmt, { extent }: AxisView): AxisView {
-  if (s.from === undefined && s.to === undefined) return blockView(s.axis, extent, s.block)
+function blocksView(s: LoopStmt, { extent, multiple, open }: AxisView): AxisView {
+  if (s.from === undefined && s.to === undefined) {
+    const scale = { by: open ?? '', least: 0, most: extent, multiple }
+    return open === undefined ? blockView(s.axis, extent, s.block) : openView(s.axis, scale, s.block)
+  }
   return {
     name: s.axis,
     extent,
@@ -235,6 +241,8 @@ function blocksView(s: LoopStmt, { extent }: AxisView): AxisView {
     moves: true,
     aligned: 1,
     counts: s.block === 1 ? [1] : undefined,
+    multiple: 1,
+    ...(open === undefined ? {} : { open }),
   }
 }
 

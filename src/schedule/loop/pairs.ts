@@ -44,7 +44,7 @@ export function joinPairs(part: KernelPart, params: ReadonlyMap<string, KernelPa
 function pairOf(part: KernelPart, params: ReadonlyMap<string, KernelParam>): Pair | undefined {
   const extents = new Map(part.axes.map((a) => [a.name, a.extent]))
   const cut = new Set(part.grid.filter((g) => g.block < (extents.get(g.axis) ?? 1)).map((g) => g.axis))
-  const whole = part.axes.filter((a) => !cut.has(a.name))
+  const whole = part.axes.filter((a) => !cut.has(a.name) && a.open === undefined)
   for (const s of part.body) {
     const shape = s.kind === 'store' ? params.get(s.param)?.shape : undefined
     if (s.kind !== 'store' || shape === undefined || s.combiner !== undefined) continue

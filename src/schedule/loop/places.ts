@@ -1,6 +1,6 @@
 /** Where values of a part stand at a point of its schedule: in registers, in tiles of scratch memory, or nowhere (computed where they are used). */
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
-import { type KernelParam, operandsOf, type TileOp, type ValueId } from '../../kernel/ir.ts'
+import { type KernelParam, type LaunchScalar, operandsOf, type TileOp, type ValueId } from '../../kernel/ir.ts'
 import { expressionsOf } from '../../kernel/walk.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Axes, type Def, namedAxes, Scratch, type Tile } from './tile.ts'
@@ -11,6 +11,8 @@ export type Place = 'register' | Tile
 /** What scheduling knows of the kernel around a part. */
 export interface KernelFacts {
   readonly params: ReadonlyMap<string, KernelParam>
+  /** Launch scalars by name. */
+  readonly scalars: ReadonlyMap<string, LaunchScalar>
   readonly machine: Machine
   readonly strict: boolean
   /** Whether two parameters may share memory. */

@@ -1,6 +1,7 @@
 /** What schedules of loops know of a kernel part: axes as a program sees them, value definitions, tiles and their places in scratch. */
 import { InternalError } from '../../diagnostics/errors.ts'
-import { add, addConst, axis, constant, type Expr, mul, sub, visitAtoms } from '../../index/expr.ts'
+import { add, addConst, axis, constant, type Expr, mul, type Scale, sub, visitAtoms } from '../../index/expr.ts'
+import { gcd } from '../../index/gcd.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { Stmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { computeDType, type DType, isWide } from '../../types/dtype.ts'
@@ -14,8 +15,11 @@ export interface AxisView {
   readonly moves: boolean
   /** A divisor of every block start. */
   readonly aligned: number
-  /** The possible numbers of indices; undefined: any up to `max`. */
+  /** The possible numbers of indices; undefined: any up to `max` that are multiples of `multiple`. */
   readonly counts: readonly number[] | undefined
+  readonly multiple: number
+  /** The launch scalar that ends the axis, where it is open. */
+  readonly open?: string
 }
 
 /** The axes bound at a place, by name. */
@@ -25,7 +29,7 @@ export function blockView(name: string, extent: number, block: number): AxisView
   const rest = extent % block
   const max = Math.min(block, extent)
   const counts = rest === 0 || extent < block ? [max] : [max, rest]
-  return { name, extent, max, moves: extent > block, aligned: extent > block ? block : 2 ** 30, counts }
+  return { name, extent, max, moves: extent > block, aligned: extent > block ? block : 2 ** 30, counts, multiple: 1 }
 }
 
 export const localView = (name: string, extent: number): AxisView => ({
@@ -35,7 +39,24 @@ export const localView = (name: string, extent: number): AxisView => ({
   moves: false,
   aligned: 2 ** 30,
   counts: [extent],
+  multiple: 1,
 })
+
+/** An axis that a launch scalar ends, in blocks. */
+export function openView(name: string, scale: Scale, block: number): AxisView {
+  const { by, most, multiple } = scale
+  const common = gcd(multiple, block)
+  return {
+    ...blockView(name, most, block),
+    counts: block === 1 ? [1] : undefined,
+    multiple: block < most ? common : multiple,
+    open: by,
+  }
+}
+
+/** Whether an axis has a multiple of n indices in every program. */
+export const isMultiple = ({ counts, multiple }: AxisView, n: number): boolean =>
+  counts?.every((c) => c % n === 0) ?? multiple % n === 0
 
 /** Whether the axis takes one value in a program. */
 export const isScalarAxis = (v: AxisView): boolean => v.max === 1 && v.counts?.length === 1

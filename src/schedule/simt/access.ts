@@ -55,8 +55,8 @@ export function groupOf(at: Where, access: Access, axes: readonly string[]): Gro
 
 /** Whether aligned groups of `n` indices are inside the range of an axis whole or not at all. */
 function isWhole(at: Where, axis: string, n: number): boolean {
-  const { extent, role, alignment } = at.part.axis(axis)
-  return (extent % n === 0 && (role !== 'loop' || alignment % n === 0)) || !at.needsCheck(axis)
+  const { multiple, role, alignment } = at.part.axis(axis)
+  return (multiple % n === 0 && (role !== 'loop' || alignment % n === 0)) || !at.needsCheck(axis)
 }
 
 /** Groups of `n` indices of `axis`, and where they lie: 2 or 4 elements apart. */

@@ -38,7 +38,11 @@ export function motionOf(
     } else {
       const inner = motionOf(atom.of, axis, n, alignment, along)
       if (inner === undefined) return undefined
-      if (inner.stride === 0) divisor = gcd(divisor, atom.kind === 'mod' ? coef * gcd(inner.divisor, atom.by) : coef)
+      if (atom.kind === 'scaled') {
+        if (inner.stride !== 0) return undefined
+        divisor = gcd(divisor, coef * inner.divisor * atom.multiple)
+      } else if (inner.stride === 0)
+        divisor = gcd(divisor, atom.kind === 'mod' ? coef * gcd(inner.divisor, atom.by) : coef)
       else if (inner.stride === 1 && inner.divisor % n === 0 && atom.by % n === 0) {
         if (atom.kind === 'mod') {
           stride += coef

@@ -12,17 +12,18 @@ import type { PlanItems } from './walks.ts'
 /** `before`: statements outside the loop that are computed inside. */
 export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], planItems: PlanItems): LoopWork {
   const { part } = at
-  const { extent, type } = part.axis(loop.axis)
+  const { extent, open, multiple, type } = part.axis(loop.axis)
+  const isAll = loop.from === undefined && loop.to === undefined
   const range: KnownRange = {
     start: loop.from === undefined ? 0 : undefined,
-    end: loop.to === undefined ? extent : undefined,
+    end: loop.to === undefined && open === undefined ? extent : undefined,
   }
   const isKnown = range.start !== undefined && range.end !== undefined
   // A single block needs no loop.
   const isSingle = isKnown && extent > 0 && extent <= loop.block
-  const isWhole = isKnown && extent % loop.block === 0
+  const isWhole = isAll && multiple % loop.block === 0
   for (const bound of [loop.from, loop.to]) if (bound !== undefined) at.shared.slots(type, 1, '_bound')
-  const operands = isSingle || !isKnown ? undefined : operandPrefetchOf(at, loop, before)
+  const operands = isSingle || !isAll ? undefined : operandPrefetchOf(at, loop, before)
   const prefetch = isSingle || operands !== undefined || before.length > 0 ? undefined : prefetchOf(at, loop, range)
   const totals = isSingle ? [] : carriedTotalsOf(at, loop)
   const now: KnownRange = isSingle ? range : { start: undefined, end: undefined }

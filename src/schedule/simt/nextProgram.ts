@@ -33,6 +33,8 @@ export function nextProgramOf(
   if (multiprocessors === undefined) return undefined
   const [axis, second] = part.part.grid.filter((g) => Math.ceil(part.axis(g.axis).extent / g.block) > 1)
   if (axis === undefined || second !== undefined || layout.threads < fewestThreads) return undefined
+  // Which programs are to come is known at launch only.
+  if (part.axis(axis.axis).open !== undefined) return undefined
   const rows = rowAxes(part)
   if (rows.size === 0 || [...rows].some((a) => (layout.find(a)?.chunks ?? 1) > 1)) return undefined
   const blocks = team.cluster > 1 ? team.together : Math.floor(residentThreads / team.threads)

@@ -4,8 +4,10 @@ import { startOf } from '../../kernel/axes.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { axisType, type IndexType } from '../../kernel/indexType.ts'
 import {
+  type Kernel,
   type KernelParam,
   type KernelPart,
+  type LaunchScalar,
   type LetStmt,
   type LoopStmt,
   type NumericsMode,
@@ -21,7 +23,12 @@ import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 
 export interface AxisInfo {
   readonly name: string
+  /** Of an open axis, the most that it can be. */
   readonly extent: number
+  /** The launch scalar that is its extent, of an open axis. */
+  readonly open?: string
+  /** What its extent is a multiple of: of an axis that is not open, the extent. */
+  readonly multiple: number
   /** Indices held at a time. */
   readonly size: number
   readonly role: 'grid' | 'loop' | 'local'
@@ -33,6 +40,17 @@ export interface AxisInfo {
   readonly type: IndexType
 }
 
+/** What a part's kernel declares: parameters and launch scalars by name. */
+export interface Declared {
+  readonly params: ReadonlyMap<string, KernelParam>
+  readonly scalars: ReadonlyMap<string, LaunchScalar>
+}
+
+export const declaredOf = ({ params, scalars }: Kernel): Declared => ({
+  params: new Map(params.map((p) => [p.name, p])),
+  scalars: new Map(scalars?.map((s) => [s.by, s])),
+})
+
 /** Values whose computation can be repeated anywhere: everything but folds, scans, carries and what loops give. */
 const isPure = (l: LetStmt | undefined): l is LetStmt =>
   l !== undefined && l.op.kind !== 'reduce' && l.op.kind !== 'dot' && l.op.kind !== 'scan' && l.op.kind !== 'stage'
@@ -40,6 +58,7 @@ const isPure = (l: LetStmt | undefined): l is LetStmt =>
 const scalarAxis = (name: string): AxisInfo => ({
   name,
   extent: 1,
+  multiple: 1,
   size: 1,
   role: 'local',
   alignment: 0,
@@ -67,7 +86,7 @@ export class Part {
   /** Values that the main layout computes. */
   private readonly main = new Set<ValueId>()
 
-  constructor(part: KernelPart, mode: NumericsMode, params: ReadonlyMap<string, KernelParam>, machine: SimtMachine) {
+  constructor(part: KernelPart, mode: NumericsMode, { params, scalars }: Declared, machine: SimtMachine) {
     this.part = part
     this.mode = mode
     this.params = params
@@ -90,18 +109,19 @@ export class Part {
     // Blocks beyond an extent are held whole where products are padded to what tensor cores take.
     const isPadded = machine.hasMatrixUnit && [...this.lets.values()].some((l) => l.op.kind === 'dot')
     const held = (block: number, extent: number): number => (isPadded ? block : Math.min(block, extent))
-    for (const { name, extent } of part.axes) {
+    for (const { name, extent, open } of part.axes) {
+      const multiple = open === undefined ? extent : (scalars.get(open)?.multiple ?? 1)
+      const given = { name, extent, multiple, ...(open === undefined ? {} : { open }) }
       const block = blocks.get(name)
       const loops = this.loops.filter((l) => l.axis === name)
       if (block !== undefined) {
         const size = held(block, extent)
         this.axes.set(name, {
-          name,
-          extent,
+          ...given,
           size,
           role: 'grid',
           alignment: block,
-          tail: extent % size !== 0,
+          tail: multiple % size !== 0,
           type: axisType(extent, size),
         })
       } else if (loops.length > 0) {
@@ -109,15 +129,17 @@ export class Part {
         const plain = loops.every((l) => l.from === undefined && l.to === undefined && l.block === loops[0]?.block)
         const alignment = loops.every((l) => l.from === undefined) ? (loops[0]?.block ?? 1) : 1
         this.axes.set(name, {
-          name,
-          extent,
+          ...given,
           size,
           role: 'loop',
           alignment: plain ? alignment : 1,
-          tail: !plain || extent % size !== 0,
+          tail: !plain || multiple % size !== 0,
           type: axisType(extent, size),
         })
-      } else this.axes.set(name, { ...scalarAxis(name), extent, size: extent, type: axisType(extent, extent) })
+      } else {
+        const type = axisType(extent, extent)
+        this.axes.set(name, { ...scalarAxis(name), ...given, size: extent, tail: open !== undefined, type })
+      }
     }
     this.classify()
     if (machine.hasMatrixUnit && mode === 'fast')

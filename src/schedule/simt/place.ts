@@ -121,7 +121,8 @@ export class Place {
   }
 
   range(axis: string): KnownRange {
-    return this.ranges.get(axis) ?? { start: 0, end: this.part.axis(axis).extent }
+    const { extent, open } = this.part.axis(axis)
+    return this.ranges.get(axis) ?? { start: 0, end: open === undefined ? extent : undefined }
   }
 
   /** Axes cut into chunks whose loop is not open. */

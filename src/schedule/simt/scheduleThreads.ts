@@ -9,7 +9,7 @@ import { dtypesIn, statementSeconds } from '../price.ts'
 import type { Layout } from './layout.ts'
 import { separateLoops } from './loopAxes.ts'
 import { nextProgramOf } from './nextProgram.ts'
-import { Part } from './part.ts'
+import { declaredOf, Part } from './part.ts'
 import { mainLayout } from './partLayout.ts'
 import { type KnownRange, Place, type Setting } from './place.ts'
 import { threadSeconds } from './seconds.ts'
@@ -33,8 +33,9 @@ export function scheduleThreads(
   // The numbers of programs in a table are of 32 bits.
   const hasTables = machine.hasPointerTable && typeUpTo(programs) === 'i32'
   const { groups, table, tabled } = unionOf(kernel, hasTables, mayAlias)
-  const params = new Map(kernel.params.map((p) => [p.name, p]))
-  const parts = groups.map((g) => new Part(g.part, kernel.mode, params, machine))
+  const declared = declaredOf(kernel)
+  const { params } = declared
+  const parts = groups.map((g) => new Part(g.part, kernel.mode, declared, machine))
   const team = teamOfAll(parts, programs, machine)
   const rows = Math.max(1, Math.ceil((programs * team.cluster) / (machine.maxBlocks + 1 - team.cluster)))
   const isAlone = groups.length === 1 && groups[0]?.count === 1
@@ -54,7 +55,7 @@ export function scheduleThreads(
   }
   let first = 0
   const schedules = groups.map((g, i): PartSchedule => {
-    const part = parts[i] ?? new Part(g.part, kernel.mode, params, machine)
+    const part = parts[i] ?? new Part(g.part, kernel.mode, declared, machine)
     const layout = mainLayout(part, machine, team.threads * team.cluster)
     const next = isAlone ? nextProgramOf(part, layout, team, programs, machine) : undefined
     const schedule = { ...g, first, layout, next, body: bodyOf(setting, part, layout) }

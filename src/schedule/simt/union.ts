@@ -75,6 +75,7 @@ const text = (x: unknown): string =>
 function freeAxis(part: KernelPart): string | undefined {
   const [first] = part.grid
   if (first === undefined || part.grid.filter((g) => g.axis === first.axis).length !== 1) return undefined
+  if (part.axes.some((a) => a.name === first.axis && a.open !== undefined)) return undefined
   for (const s of allStmts(part.body)) {
     if (s.kind === 'loop') return undefined
     if (s.kind === 'store' && s.combiner !== undefined) return undefined
@@ -104,7 +105,7 @@ function keyOf(m: Member, params: ReadonlyMap<string, KernelParam>): string {
     const p = params.get(n)
     return [p?.dtype, p?.access, p?.format]
   })
-  const axes = m.part.axes.map((a) => [a.name, a.name === m.free ? 0 : a.extent])
+  const axes = m.part.axes.map((a) => [a.name, a.name === m.free ? 0 : a.extent, a.open])
   const grid = m.part.grid.map((g) => [g.axis, g.axis === m.free ? 0 : g.block])
   return text([axes, grid, outline(m.part.body, names, shapeOf), declared])
 }
