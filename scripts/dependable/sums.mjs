@@ -90,19 +90,7 @@ const lines = [
   ),
 ]
 
-/** The same on a GPU. */
-const onCuda = lines.map((item) => ({
-  ...item,
-  id: `${item.id}-cuda`,
-  device: 'cuda',
-  async measure() {
-    const { cuda } = await import('../../dist/cuda.js')
-    await sinter.setDevice(cuda())
-    return item.measure()
-  },
-}))
-
-export const items = [
+const sums = [
   of('sums-ones', 'error of the sum of 2^25 ones', () => errorOfSum(ones, 2 ** 25)),
   of('sums-swallowed', 'error of the sum of 1 and 2^25 numbers of 2^-24', () => errorOfSum(swallowed, 2 ** 25)),
   of('sums-near', 'error of the sum of 100,000 numbers near 10,000', () => errorOfSum(nearTenThousand, 100_000)),
@@ -119,5 +107,22 @@ export const items = [
     'of it',
   ),
   ...lines,
-  ...onCuda,
+]
+
+/** The same on a GPU. */
+const on = (device, open) =>
+  sums.map((item) => ({
+    ...item,
+    id: `${item.id}-${device}`,
+    device,
+    async measure() {
+      sinter.setDevice(await open())
+      return item.measure()
+    },
+  }))
+
+export const items = [
+  ...sums,
+  ...on('cuda', async () => (await import('../../dist/cuda.js')).cuda()),
+  ...on('webgpu', async () => (await import('../../dist/webgpu.js')).webgpu()),
 ]
