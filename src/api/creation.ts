@@ -12,10 +12,14 @@ import { Storage } from './storage.ts'
 import { many, none, one, type Tensor, type TensorLike, wrap } from './tensor.ts'
 
 /**
- * A tensor of host values: a scalar, nested lists or a typed array, copied. Numbers make f32, booleans bool, bigints i64,
- * typed arrays their own dtype, unless `dtype` says otherwise; values convert as casts do. Inside jit it is a literal of the
- * program. Throws E_SHAPE for ragged lists or a `shape` of another size, E_STRUCTURE for a list that holds itself, E_OVERFLOW for
- * very many listed elements.
+ * A tensor of host values: a scalar, nested lists or a typed array, copied. Numbers make f32, booleans bool, bigints i64, typed
+ * arrays their own dtype, unless `dtype` says otherwise; values convert as casts do. Inside jit it is a literal of the program.
+ * @throws E_SHAPE for ragged lists or a `shape` of another size, E_STRUCTURE for a list that holds itself, E_OVERFLOW for very
+ * many listed elements, E_DTYPE for a dtype there is not, E_ARGUMENT for elements that are no numbers and options that are none
+ * @example
+ * tensor([[1, 2], [3, 4]]) // f32[2, 2]
+ * tensor(new Uint8Array([1, 2, 3, 4]), { shape: [2, 2] }) // [[1, 2], [3, 4]]
+ * tensor([1.9, 300], { dtype: 'u8' }) // [1, 255]
  */
 export function tensor(data: TensorData, options: TensorOptions = {}): Tensor {
   const literal = named('tensor', () => literalOf(data, options))
@@ -23,14 +27,27 @@ export function tensor(data: TensorData, options: TensorOptions = {}): Tensor {
   return wrap({ kind: 'stored', storage: Storage.ofHost(literal.data, literal.shape, literal.dtype) })
 }
 
-/** A shape filled with zeros. */
+/**
+ * A shape filled with zeros; f32 unless given.
+ * @throws E_SHAPE for a shape that is none, E_OVERFLOW for one of more than 2^53 elements, E_DTYPE for a dtype there is not
+ * @example zeros([2, 2]) // [[0, 0], [0, 0]]
+ */
 export const zeros = (shape: Shape, dtype: DType = 'f32', ...rest: Excess): Tensor =>
   none('zeros', () => c.zeros(extentsOf(shape, dtype, ...rest), dtype))
-/** A shape filled with ones. */
+/**
+ * A shape filled with ones; f32 unless given.
+ * @throws E_SHAPE for a shape that is none, E_OVERFLOW for one of more than 2^53 elements, E_DTYPE for a dtype there is not
+ * @example ones([2], 'i32') // [1, 1]
+ */
 export const ones = (shape: Shape, dtype: DType = 'f32', ...rest: Excess): Tensor =>
   none('ones', () => c.ones(extentsOf(shape, dtype, ...rest), dtype))
 
-/** A shape filled with one value; without a dtype, f32 for numbers, bool for booleans, i64 for bigints. Throws E_OVERFLOW. */
+/**
+ * A shape filled with one value; without a dtype, f32 for numbers, bool for booleans, i64 for bigints.
+ * @throws E_SHAPE for a shape that is none, E_OVERFLOW for a value that an integer dtype does not hold or a shape of more than
+ * 2^53 elements, E_DTYPE for a dtype there is not, E_ARGUMENT for a value that is none
+ * @example full([3], 7) // [7, 7, 7]
+ */
 export function full(shape: Shape, value: Scalar, dtype?: DType): Tensor {
   const natural = typeof value === 'boolean' ? 'bool' : typeof value === 'bigint' ? 'i64' : 'f32'
   return none('full', () => {
@@ -42,11 +59,23 @@ export function full(shape: Shape, value: Scalar, dtype?: DType): Tensor {
   })
 }
 
-/** Zeros of another tensor's shape and dtype. */
+/**
+ * Zeros of another tensor's shape and dtype (of a number: of its natural dtype).
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example zerosLike(tensor([1, 2])) // [0, 0]
+ */
 export const zerosLike = (x: TensorLike): Tensor => one('zerosLike', x, (a) => c.scalarLike(a, 0))
-/** Ones of another tensor's shape and dtype. */
+/**
+ * Ones of another tensor's shape and dtype (of a number: of its natural dtype).
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example onesLike(tensor([5, 6], { dtype: 'u8' })) // [1, 1]
+ */
 export const onesLike = (x: TensorLike): Tensor => one('onesLike', x, (a) => c.scalarLike(a, 1))
-/** One value in another tensor's shape and dtype. */
+/**
+ * One value in another tensor's shape and dtype.
+ * @throws E_OVERFLOW for a value that an integer dtype does not hold, E_ARGUMENT for what is no tensor or number
+ * @example fullLike(tensor([1, 2]), 9) // [9, 9]
+ */
 export const fullLike = (x: TensorLike, value: Scalar): Tensor =>
   one('fullLike', x, (a) => c.scalarLike(a, scalarValue(value)))
 
@@ -60,8 +89,13 @@ function checkCounts(name: string, dtype: DType): void {
 }
 
 /**
- * start, start + step, ... below stop; `arange(n)` counts from 0. Without a dtype, i32 for whole numbers, else f32. Throws
- * E_ARGUMENT for a step of 0, E_OVERFLOW where an integer dtype does not hold the numbers, E_DTYPE for bool.
+ * start, start + step, ... below stop; `arange(n)` counts from 0 (NumPy's `arange`). One axis; without a dtype, i32 for whole
+ * numbers, else f32.
+ * @throws E_ARGUMENT for a step of 0 and numbers that are not finite, E_OVERFLOW where an integer dtype does not hold the
+ * numbers, E_DTYPE for bool and a dtype there is not
+ * @example
+ * arange(3) // [0, 1, 2]
+ * arange(1, 2, 0.25) // [1, 1.25, 1.5, 1.75]
  */
 export function arange(start: number, stop?: number, step = 1, dtype?: DType): Tensor {
   const [from, to] = stop === undefined ? [0, start] : [start, stop]
@@ -90,7 +124,11 @@ export function arange(start: number, stop?: number, step = 1, dtype?: DType): T
   })
 }
 
-/** `count` values from start to stop, both included, evenly spaced (f32). */
+/**
+ * `count` values from start to stop, both included, evenly spaced (NumPy's `linspace`). One axis, f32.
+ * @throws E_ARGUMENT for numbers that are not finite or a count that is not whole, E_SHAPE for a negative count
+ * @example linspace(0, 1, 5) // [0, 0.25, 0.5, 0.75, 1]
+ */
 export const linspace = (start: number, stop: number, count = 50): Tensor =>
   none('linspace', () => {
     if (!Number.isFinite(start) || !Number.isFinite(stop))
@@ -103,7 +141,12 @@ export const linspace = (start: number, stop: number, count = 50): Tensor =>
     )
   })
 
-/** The index along an axis of a shape. Throws E_OVERFLOW where an integer dtype does not hold it, E_DTYPE for bool. */
+/**
+ * The index along an axis of a shape; i32 unless given (JAX's `broadcasted_iota`).
+ * @throws E_AXIS for an axis there is not, E_SHAPE for a shape that is none, E_OVERFLOW where an integer dtype does not hold
+ * the indices, E_DTYPE for bool and a dtype there is not
+ * @example iota([2, 3], 1) // [[0, 1, 2], [0, 1, 2]]
+ */
 export const iota = (shape: Shape, axis: number, dtype: DType = 'i32'): Tensor =>
   none('iota', () => {
     const extents = extentsOf(shape)
@@ -114,7 +157,12 @@ export const iota = (shape: Shape, axis: number, dtype: DType = 'i32'): Tensor =
     return c.iota(extents, along, dtype)
   })
 
-/** Ones on a diagonal. */
+/**
+ * Ones on a diagonal of [rows, columns], zeros elsewhere; diagonal 1 is the one above the main (NumPy's `eye`). f32 unless
+ * given.
+ * @throws E_SHAPE for negative extents, E_ARGUMENT for what are no whole numbers, E_DTYPE for a dtype there is not
+ * @example eye(2) // [[1, 0], [0, 1]]
+ */
 export const eye = (rows: number, columns = rows, diagonal = 0, dtype: DType = 'f32'): Tensor =>
   none('eye', () =>
     c.eye(
@@ -135,9 +183,19 @@ function listed(name: string, parts: readonly TensorLike[]): readonly TensorLike
   return parts
 }
 
-/** Tensors joined along an existing axis. Throws E_SHAPE. */
+/**
+ * Tensors joined along an axis they have; their other extents agree. The common dtype.
+ * @throws E_SHAPE for other extents or ranks that differ, E_AXIS for an axis there is not, E_ARGUMENT for no tensors and what
+ * is no list of them
+ * @example concat([tensor([1]), tensor([2, 3])]) // [1, 2, 3]
+ */
 export const concat = (parts: readonly TensorLike[], axis = 0): Tensor =>
   many('concat', listed('concat', parts), (xs) => c.concat(xs, axis))
-/** Tensors of one shape joined along a new axis. Throws E_SHAPE. */
+/**
+ * Tensors of one shape joined along a new axis. The common dtype.
+ * @throws E_SHAPE for shapes that differ, E_AXIS for an axis there is not, E_ARGUMENT for no tensors and what is no list of
+ * them
+ * @example stack([tensor([1, 2]), tensor([3, 4])], 1) // [[1, 3], [2, 4]]
+ */
 export const stack = (parts: readonly TensorLike[], axis = 0): Tensor =>
   many('stack', listed('stack', parts), (xs) => c.stack(xs, axis))

@@ -4,45 +4,18 @@ import type { AttentionOptions, Axes } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { Node } from '../graph/node.ts'
 import { named, recordMany } from './core.ts'
-import { checkChoice, checkOptions, kinds, type OptionNames, optionNames, real, whole } from './options.ts'
-import { many, one, type Tensor, type TensorLike, two, wrap } from './tensor.ts'
+import { checkOptions, kinds, type OptionNames, optionNames, real, whole } from './options.ts'
+import { many, type Tensor, two, wrap } from './tensor.ts'
 
-/** max(x, 0). */
-export const relu = (x: TensorLike): Tensor => one('relu', x, c.relu)
-/** x for x >= 0, else slope * x. */
-export const leakyRelu = (x: TensorLike, slope = 0.01): Tensor =>
-  one('leakyRelu', x, (a) => c.leakyRelu(a, real(slope, 'the slope')))
-/** x for x > 0, else alpha (e^x - 1). */
-export const elu = (x: TensorLike, alpha = 1): Tensor => one('elu', x, (a) => c.elu(a, real(alpha, 'alpha')))
-/** Scaled elu with self-normalising constants (Klambauer et al. 2017). */
-export const selu = (x: TensorLike): Tensor => one('selu', x, (a) => c.selu(a))
-/** x times the normal distribution function, exact or by the tanh approximation (Hendrycks and Gimpel 2016). */
-export const gelu = (x: TensorLike, approximate: 'none' | 'tanh' = 'none'): Tensor =>
-  one('gelu', x, (a) => {
-    checkChoice(approximate, ['none', 'tanh'], 'approximation')
-    return c.gelu(a, approximate)
-  })
-/** x * sigmoid(x). */
-export const silu = (x: TensorLike): Tensor => one('silu', x, c.silu)
-/** log(1 + e^x) without overflow. */
-export const softplus = (x: TensorLike): Tensor => one('softplus', x, c.softplus)
-/** x / (1 + |x|). */
-export const softsign = (x: TensorLike): Tensor => one('softsign', x, c.softsign)
-/** Clip of x / 6 + 1/2 to [0, 1]. */
-export const hardSigmoid = (x: TensorLike): Tensor => one('hardSigmoid', x, (a) => c.hardSigmoid(a))
-/** x * hardSigmoid(x). */
-export const hardSwish = (x: TensorLike): Tensor => one('hardSwish', x, c.hardSwish)
-/** x * tanh(softplus(x)). */
-export const mish = (x: TensorLike): Tensor => one('mish', x, c.mish)
-/** exp(x) over its sum along axes; a row of only -Infinity gives NaN. */
-export const softmax = (x: TensorLike, axes: Axes = -1): Tensor => one('softmax', x, (a) => c.softmax(a, axes))
-/** log(softmax(x)) along axes. */
-export const logSoftmax = (x: TensorLike, axes: Axes = -1): Tensor => one('logSoftmax', x, (a) => c.logSoftmax(a, axes))
+export * from './activations.ts'
 
-/** Scale and bias broadcast against the data; epsilon is added to the variance (default 1e-5). */
+/** Scale and bias broadcast against the data; epsilon is added to the variance. */
 export interface NormalisationOptions {
+  /** Factor after normalisation; 1 unless given. */
   readonly scale?: Tensor
+  /** Added last; 0 unless given. */
   readonly bias?: Tensor
+  /** Added to the variance; 1e-5 unless given. */
   readonly epsilon?: number
 }
 
@@ -85,7 +58,13 @@ function parameters(
 
 const zero = (): Node => c.asNode(0)
 
-/** Zero mean and unit variance over axes (the last, unless given), then scale and bias (Ba et al. 2016). */
+/**
+ * Zero mean and unit variance over axes (the last, unless given), then scale and bias (Ba et al. 2016). Half precision computes
+ * in f32. Shape of `x`; a float dtype stays, integers and bools become f32.
+ * @throws E_AXIS for an axis there is not, E_SHAPE for scale or bias that do not broadcast, E_ARGUMENT for what is no tensor
+ * and for options that are none
+ * @example layerNorm(tensor([[1, 3], [2, 6]]), { bias: tensor([10, 20]) }) // [[9.00001, 20.99999], [9, 21]]
+ */
 export function layerNorm(x: Tensor, options: RowOptions = {}): Tensor {
   const p = parameters('layerNorm', options, rowOptions)
   return many('layerNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
@@ -93,7 +72,13 @@ export function layerNorm(x: Tensor, options: RowOptions = {}): Tensor {
   )
 }
 
-/** x over its root mean square along axes (the last, unless given), then scale (Zhang and Sennrich 2019). */
+/**
+ * x over its root mean square along axes (the last, unless given), then scale and bias (Zhang and Sennrich 2019). Half
+ * precision computes in f32. Shape of `x`; a float dtype stays, integers and bools become f32.
+ * @throws E_AXIS for an axis there is not, E_SHAPE for scale or bias that do not broadcast, E_ARGUMENT for what is no tensor
+ * and for options that are none
+ * @example rmsNorm(tensor([3, 4])) // [0.848528, 1.13137]
+ */
 export function rmsNorm(x: Tensor, options: RowOptions = {}): Tensor {
   const p = parameters('rmsNorm', options, rowOptions)
   return many('rmsNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
@@ -101,7 +86,13 @@ export function rmsNorm(x: Tensor, options: RowOptions = {}): Tensor {
   )
 }
 
-/** Inference: x normalised by running statistics per channel (axis 1), then scale and bias (Ioffe and Szegedy 2015). */
+/**
+ * Inference: x [batch, channels, ...] normalised by running statistics [channels], then scale and bias (Ioffe and Szegedy
+ * 2015).
+ * @throws E_SHAPE for statistics, scale or bias of other channels, E_ARGUMENT for what is no tensor and for options that are
+ * none
+ * @example batchNorm(tensor([[1, 3]]), tensor([1, 1]), tensor([1, 4]), { epsilon: 0 }) // [[0, 1]]
+ */
 export function batchNorm(x: Tensor, mean: Tensor, variance: Tensor, options: NormalisationOptions = {}): Tensor {
   const p = parameters('batchNorm', options)
   return many('batchNorm', [x, mean, variance, ...p.operands], ([a = zero(), m = a, v = a, ...rest]) =>
@@ -109,7 +100,16 @@ export function batchNorm(x: Tensor, mean: Tensor, variance: Tensor, options: No
   )
 }
 
-/** Training: x normalised by its own statistics per channel; gives output, mean and (biased) variance. */
+/**
+ * Training: x [batch, channels, ...] normalised by its own statistics for each channel, then scale and bias; gives the output,
+ * and mean and (biased) variance [channels].
+ * @throws E_SHAPE for scale or bias of other channels, E_ARGUMENT for what is no tensor and for options that are none
+ * @example
+ * const { output, mean, variance } = batchNormTraining(tensor([[1, 2], [3, 6]]), { epsilon: 0 })
+ * output // [[-1, -1], [1, 1]]
+ * mean // [2, 4]
+ * variance // [1, 4]
+ */
 export function batchNormTraining(
   x: Tensor,
   options: NormalisationOptions = {},
@@ -124,7 +124,13 @@ export function batchNormTraining(
   return { output, mean, variance }
 }
 
-/** Normalisation over groups of channels (axis 1), then scale and bias per channel (Wu and He 2018). Throws E_SHAPE. */
+/**
+ * x [batch, channels, ...] normalised over groups of channels and what follows them, then scale and bias for each channel (Wu
+ * and He 2018).
+ * @throws E_SHAPE for channels that do not divide into groups, and for scale or bias of other channels; E_ARGUMENT for what is
+ * no tensor and for options that are none
+ * @example groupNorm(tensor([[1, 3, 2, 6]]), 2, { epsilon: 0 }) // [[-1, 1, -1, 1]]
+ */
 export function groupNorm(x: Tensor, groups: number, options: NormalisationOptions = {}): Tensor {
   const p = parameters('groupNorm', options)
   return many('groupNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
@@ -132,19 +138,38 @@ export function groupNorm(x: Tensor, groups: number, options: NormalisationOptio
   )
 }
 
-/** Each element zeroed with probability `rate`, the others divided by 1 - rate. Throws E_ARGUMENT unless 0 <= rate < 1. */
+/**
+ * Each element zeroed with probability `rate` (a multiple of 2^-16), the others divided by 1 - rate (Srivastava et al. 2014).
+ * The mask depends on key and position alone. Shape and dtype of `x`.
+ * @throws E_ARGUMENT unless 0 <= rate < 1, and for a key that is none
+ * @example dropout(ones([1000]), random.key(0), 0.5).max() // 2
+ */
 export const dropout = (x: Tensor, key: Tensor, rate: number): Tensor =>
   two('dropout', x, key, (a, k) => c.dropout(c.asNode(a), c.asNode(k), real(rate, 'the rate')))
 
-/** x @ w + b, with w [in, out]. */
+/**
+ * x @ w + b: x [..., in], w [in, out], b [out]. The common dtype.
+ * @throws E_SHAPE for extents that do not fit, E_ARGUMENT for what is no tensor
+ * @example linear(tensor([[1, 2]]), tensor([[1], [1]]), tensor([3])) // [[6]]
+ */
 export const linear = (x: Tensor, w: Tensor, b?: Tensor): Tensor =>
   many('linear', b === undefined ? [x, w] : [x, w, b], ([a = zero(), m = a, bias]) => c.linear(a, m, bias))
 
-/** Rows of a table at integer indices. */
+/**
+ * Rows of a table [rows, ...] at integer indices: the indices' shape, then the row's. Out of range clamps.
+ * @throws E_DTYPE for indices that are no integers, E_ARGUMENT for what is no tensor
+ * @example embedding(tensor([[1, 2], [3, 4]]), tensor([1, 0], { dtype: 'i32' })) // [[3, 4], [1, 2]]
+ */
 export const embedding = (table: Tensor, indices: Tensor): Tensor =>
   two('embedding', table, indices, (t, i) => c.embedding(c.asNode(t), c.asNode(i)))
 
-/** -log softmax(logits)[label] for each row; integer labels without the class axis. Take the mean for the usual loss. */
+/**
+ * -log softmax(logits)[label] for each row, in nats; integer labels have the logits' shape without the class axis. Take the
+ * mean for the usual loss. The dtype of the logits.
+ * @throws E_DTYPE for labels that are no integers, E_SHAPE for labels of another shape, E_AXIS for an axis there is not,
+ * E_ARGUMENT for what is no tensor
+ * @example crossEntropy(tensor([[0, 0], [100, 0]]), tensor([1, 0], { dtype: 'i32' })) // [0.693147, 0]
+ */
 export const crossEntropy = (logits: Tensor, labels: Tensor, axis = -1): Tensor =>
   two('crossEntropy', logits, labels, (a, l) => c.crossEntropy(c.asNode(a), c.asNode(l), axis))
 
@@ -160,8 +185,13 @@ const attentionOptions = optionNames<AttentionCallOptions>('{ mask }', {
 })
 
 /**
- * softmax(scale q k^T, masked) v: q [..., heads, queries, width], k and v [..., kv heads, keys, width]; heads may be a
- * multiple of kv heads. A bool mask hides keys where false, a float mask adds to the scores. Throws E_SHAPE.
+ * softmax(scale q k^T, masked) v (Vaswani et al. 2017): q [..., heads, queries, width], k and v [..., kv heads, keys, width];
+ * heads may be a multiple of kv heads (Ainslie et al. 2023). A bool mask hides keys where false, a float mask adds to the
+ * scores; the scale is 1 / sqrt(width) unless given. Half precision accumulates in f32.
+ * @throws E_SHAPE for shapes that do not fit, E_ARGUMENT for what is no tensor and for options that are none
+ * @example
+ * attention(ones([1, 2, 4]), ones([1, 3, 4]), ones([1, 3, 4]), { causal: true }) // f32[1, 2, 4]
+ * attention(tensor([[0]]), tensor([[1], [1]]), tensor([[2], [4]])) // [[3]]
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionCallOptions = {}): Tensor {
   named('attention', () => checkOptions(options, 'attention', attentionOptions))
@@ -183,7 +213,13 @@ const rotaryOptions = optionNames<RotaryOptions>('{ base: 10000 }', {
   interleaved: kinds.flag,
 })
 
-/** Rotary position embedding of x [..., length, width] (Su et al. 2021). Throws E_SHAPE for an odd width. */
+/**
+ * Rotary position embedding of x [..., length, width] (Su et al. 2021): pairs of elements turned by angles position * base^(-2i
+ * / width). Positions are 0, 1, 2, ... unless given; pairs are (i, i + width / 2), or neighbours if interleaved. Shape and
+ * dtype of a float `x`.
+ * @throws E_SHAPE for an odd width, E_ARGUMENT for what is no tensor and for options that are none
+ * @example rotary(ones([2, 2])) // [[1, 1], [-0.301169, 1.381773]]
+ */
 export function rotary(x: Tensor, options: RotaryOptions = {}): Tensor {
   named('rotary', () => checkOptions(options, 'rotary', rotaryOptions))
   const { positions, ...rest } = options

@@ -1,7 +1,7 @@
 /** Attention and rotary position embedding, as plain compositions: contraction, masked softmax, contraction. */
 import { UserError } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import { computeDType } from '../types/dtype.ts'
+import { computeDType, isFloat } from '../types/dtype.ts'
 import { broadcastShapes, type Shape, showShape } from '../types/shape.ts'
 import { expandDims, reshape } from './broadcast.ts'
 import { contractLabelled, labelAt } from './contract.ts'
@@ -110,6 +110,7 @@ export function rotaryAngles(positions: Node, width: number, base = 10000): Node
 
 /** Rotates pairs of the last axis by angles with the given cosines and sines [..., width / 2]: pairs (i, i + width / 2), or neighbours when interleaved. */
 export function rotate(x: Node, cosines: Node, sines: Node, interleaved = false): Node {
+  if (!isFloat(x.dtype)) return rotate(cast(x, 'f32'), cosines, sines, interleaved)
   const width = x.shape.at(-1) ?? 0
   if (width % 2 !== 0 || x.shape.length === 0)
     throw new UserError('E_SHAPE', `rotary embedding of ${showShape(x.shape)}`, {

@@ -23,6 +23,7 @@ import {
   square,
   sub,
   tanh,
+  trueDivide,
   unary,
   where,
 } from './elementwise.ts'
@@ -68,7 +69,7 @@ export const silu = (x: Node): Node => mul(x, sigmoid(x))
 export const softplus = (x: Node): Node => add(max(x, 0), unary('log1p', exp(neg(unary('abs', x)))))
 
 /** x / (1 + |x|). */
-export const softsign = (x: Node): Node => div(x, add(unary('abs', x), 1))
+export const softsign = (x: Node): Node => trueDivide(x, add(unary('abs', x), 1))
 
 /** Clip of alpha * x + beta to [0, 1]. */
 export const hardSigmoid = (x: Node, alpha = 1 / 6, beta = 0.5): Node => clip(add(mul(x, alpha), beta), 0, 1)
@@ -159,6 +160,7 @@ export function batchNormTraining(
   x: Node,
   options: BatchNormOptions = {},
 ): { readonly output: Node; readonly mean: Node; readonly variance: Node } {
+  if (!isFloat(x.dtype)) return batchNormTraining(cast(x, 'f32'), options)
   const axes = x.shape.map((_, i) => i).filter((i) => i !== 1)
   const work = cast(x, computeDType(x.dtype))
   const m = mean(work, axes)

@@ -2,7 +2,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
-import type { RandomDType } from '../scalar/threefry.ts'
+import { isRandomDType, type RandomDType, randomDTypes } from '../scalar/threefry.ts'
 import type { FloatDType } from '../types/dtype.ts'
 import type { Shape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
@@ -18,9 +18,12 @@ export function key(seed: number | bigint): Node {
   return constant(Uint32Array.from([Number(bits >> 32n), Number(bits & 0xffffffffn)]), [2], 'u32')
 }
 
-/** Independent uniform bits over a shape: u32, or u16 and u8, which cost half and a quarter. Throws E_ARGUMENT for a key that is not u32[2]. */
-export const randomBits = (k: Node, shape: Shape, dtype: RandomDType = 'u32'): Node =>
-  makeNode('randomBits', [k], { shape, dtype })
+/** Independent uniform bits over a shape: u32, or u16 and u8, which cost half and a quarter. Throws E_ARGUMENT for a key that is not u32[2], E_DTYPE for another dtype. */
+export function randomBits(k: Node, shape: Shape, dtype: RandomDType = 'u32'): Node {
+  if (!isRandomDType(dtype))
+    throw new UserError('E_DTYPE', `random bits of ${String(dtype)}`, { help: `use ${randomDTypes.join(', ')}` })
+  return makeNode('randomBits', [k], { shape, dtype })
+}
 
 /** `count` keys, independent of each other; the old key should not be used again. */
 export function splitKey(k: Node, count = 2): Node[] {

@@ -234,6 +234,7 @@ export function norm(x: Node, order = 2, axes?: Axes, keepdims = false): Node {
 
 /** Options of scans. */
 export interface ScanOptions {
+  /** Run from the last element to the first. */
   readonly reverse?: boolean
   /** Element i leaves itself out: the first is the identity. */
   readonly exclusive?: boolean

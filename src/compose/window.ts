@@ -17,8 +17,11 @@ import { flip, pad, padInterior, permute, slidingWindow } from './views.ts'
 
 /** Placement of windows; one number stands for every spatial axis. */
 export interface WindowOptions {
+  /** Distance of neighbouring windows; 1 unless given (pooling: the window). */
   readonly stride?: number | readonly number[]
+  /** Elements around the data; none unless given. */
   readonly padding?: Padding
+  /** Distance of neighbouring elements of a window; 1 unless given. */
   readonly dilation?: number | readonly number[]
 }
 

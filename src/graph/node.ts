@@ -11,6 +11,7 @@ import type { Shape } from '../types/shape.ts'
 
 /** A user's own kernel. `run` gets row-major host views; the same instance is one identity for hash-consing. */
 export interface OpaqueKernel {
+  /** What reports and errors call it. */
   readonly name: string
   /** Result shape and dtype from the inputs'. */
   readonly shapeRule: (inputs: readonly { readonly shape: Shape; readonly dtype: DType }[]) => {

@@ -2,6 +2,7 @@
 
 import { UserError } from '../diagnostics/errors.ts'
 
+/** Element types: IEEE floats of 16, 32 and 64 bits, bfloat16, integers of 8 to 64 bits, and bool. */
 export type DType =
   | 'f32'
   | 'f64'
@@ -17,6 +18,7 @@ export type DType =
   | 'u64'
   | 'bool'
 
+/** Element types of floats. */
 export type FloatDType = 'f32' | 'f64' | 'f16' | 'bf16'
 
 export type DTypeClass = 'float' | 'signed' | 'unsigned' | 'bool'

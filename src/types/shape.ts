@@ -1,6 +1,7 @@
 /** Shapes: sizes, strides, broadcasting, axis normalisation; every failure is an error with a code. */
 import { UserError } from '../diagnostics/errors.ts'
 
+/** Extents of a tensor's axes, row-major; a scalar has none. */
 export type Shape = readonly number[]
 
 /** Most elements a shape may have: counts and positions stay exact in doubles. What a device can store is less (`Machine.mostBytes`). */

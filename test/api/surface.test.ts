@@ -265,6 +265,16 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
         expect([y.shape, y.dtype]).toEqual([[2, 3], 'f16'])
       }
     })
+    it('integers become f32', () => {
+      const n = t([1, -3, 2, 6], { dtype: 'i32' })
+      expect(s.softsign(n).tolist()).toEqual([0.5, -0.75, 2 / 3, 6 / 7].map((v) => expect.closeTo(v, 6)))
+      const pairs = n.reshape([2, 2])
+      expect(s.rotary(pairs).dtype).toBe('f32')
+      expect(s.rotary(pairs).tolist()).toEqual(s.rotary(pairs.astype('f32')).tolist())
+      const { output, mean, variance } = s.batchNormTraining(pairs)
+      expect([output.dtype, mean.dtype, variance.dtype]).toEqual(['f32', 'f32', 'f32'])
+      expect(mean.tolist()).toEqual([1.5, 1.5])
+    })
     it('layers', () => {
       const labels = t([2, 0], { dtype: 'i32' })
       expect(s.crossEntropy(m, labels).tolist()).toEqual([expect.closeTo(0.407606, 5), expect.closeTo(2.407606, 5)])
