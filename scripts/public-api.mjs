@@ -155,7 +155,7 @@ export function statementsOf(code) {
     const isExpression = ts.isExpressionStatement(statement)
     return {
       text: isExpression ? statement.expression.getText() : statement.getText(),
-      isExpression,
+      comment,
       value: isExpression ? comment?.replace(/^\/\/\s*/, '') : undefined,
     }
   })

@@ -26,10 +26,13 @@ function along(x: Tensor, axis: number, start: number, stop: number, step = 1): 
 }
 
 /**
- * The running fold of f along an axis: element i of the result is f(...f(f(x0, x1), x2)..., xi). f takes two trees of tensors, of any length
- * along the axis, and combines them element by element along it; it must be associative, since pairs are combined in another
- * order: twice log2(n) calls, about 2n combinations. Differentiable where f is. Throws E_STRUCTURE, E_SHAPE, E_DTYPE for an f that gives
- * another type than it takes, E_SHAPE for tensors of different lengths, E_AXIS, E_ARGUMENT without tensors.
+ * The running fold of f along an axis: element i of the result is f(...f(f(x0, x1), x2)..., xi) (JAX's `associative_scan`). f
+ * takes two trees of tensors, of any length along the axis, and combines them element by element along it; it must be
+ * associative, since pairs are combined in another order: twice log2(n) calls, about 2n combinations. Shapes and dtypes of
+ * `xs`. Differentiable where f is.
+ * @throws E_STRUCTURE, E_SHAPE, E_DTYPE for an f that gives another type than it takes, E_SHAPE for tensors of different
+ * lengths, E_AXIS for an axis there is not, E_ARGUMENT without tensors and for what is no function
+ * @example associativeScan((a: Tensor, b: Tensor) => a.mul(b), tensor([1, 2, 3, 4])) // [1, 2, 6, 24]
  */
 export function associativeScan<T>(f: (a: T, b: T) => T, xs: T, options: AssociativeScanOptions = {}): T {
   const name = 'associativeScan'

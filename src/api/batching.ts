@@ -118,9 +118,15 @@ function readOutAxes(result: TreeSpec, outputs: readonly TreeLeaf[], outAxes: un
 
 /**
  * f over a batch: a function of the same arguments with a batch axis more in those that `inAxes` says, which gives the result
- * with a batch axis at `outAxes`. What f closes over, and what has the axis null, is the same for every example; an output
- * that does not depend on the batch is repeated, unless its axis is null. Throws E_SHAPE for batches of different sizes, E_AXIS,
- * E_STRUCTURE for axes that do not fit the trees, E_ARGUMENT when nothing is batched.
+ * with a batch axis at `outAxes` (JAX's `vmap`). What f closes over, and what has the axis null, is the same for every example;
+ * an output that does not depend on the batch is repeated, unless its axis is null.
+ * @throws E_ARGUMENT for what is no function and options that are none; calls throw E_SHAPE for batches of different sizes,
+ * E_AXIS for an axis there is not, E_STRUCTURE for axes that do not fit the trees, E_ARGUMENT when nothing is batched,
+ * E_UNSUPPORTED through operations without a rule
+ * @example
+ * const dots = vmap((a: Tensor, b: Tensor) => a.dot(b))
+ * dots(tensor([[1, 2], [3, 4]]), tensor([[1, 1], [2, 2]])) // [3, 14]
+ * vmap((x: Tensor, y: Tensor) => x.add(y), { inAxes: [0, null] })(tensor([1, 2]), tensor(10)) // [11, 12]
  */
 export function vmap<A extends readonly unknown[], R>(
   f: (...args: A) => R,

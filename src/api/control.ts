@@ -43,10 +43,15 @@ function expectTest(name: string, what: string, tree: TreeSpec): void {
 }
 
 /**
- * thenF(...operands) where the bool scalar `pred` holds, else elseF(...operands); only the branch taken runs. Both give trees
- * of one structure, shapes and dtypes. A JavaScript boolean chooses while tracing. Differentiable; under `vmap` with a batched
- * `pred` both branches run. Throws E_DTYPE for another `pred`, E_STRUCTURE, E_SHAPE, E_DTYPE for branches that differ,
- * E_UNSUPPORTED for an effect in a branch.
+ * thenF(...operands) where the bool scalar `pred` holds, else elseF(...operands); only the branch taken runs (JAX's `cond`).
+ * Both give trees of one structure, shapes and dtypes. A JavaScript boolean chooses while tracing. Differentiable; under `vmap`
+ * with a batched `pred` both branches run.
+ * @throws E_DTYPE for another `pred`, E_STRUCTURE, E_SHAPE, E_DTYPE for branches that differ, E_UNSUPPORTED for an effect in a
+ * branch, E_ARGUMENT for what is no function
+ * @example
+ * const half = (x: Tensor) => cond(x.greater(10), (y: Tensor) => y.div(2), (y: Tensor) => y, x)
+ * const both = [half(tensor(20)), half(tensor(4))]
+ * stack(both) // [10, 4]
  */
 export function cond<Operands extends readonly unknown[], R>(
   pred: Tensor | boolean,
@@ -76,10 +81,13 @@ export function cond<Operands extends readonly unknown[], R>(
 }
 
 /**
- * body(...body(body(init))) as long as test of the carry, a bool scalar, holds: the first carry whose test fails. The carry keeps
- * its structure, shapes and dtypes. The number of steps is known only by running: it may be 0, it is not bounded (a test that
- * never fails does not end), and reverse-mode derivatives are refused (`scan` and `foriLoop` have them). Throws E_DTYPE for
- * another test, E_STRUCTURE, E_SHAPE, E_DTYPE for a body that changes the carry's type, E_UNSUPPORTED for an effect.
+ * body(...body(body(init))) as long as test of the carry, a bool scalar, holds: the first carry whose test fails (JAX's
+ * `while_loop`). The carry keeps its structure, shapes and dtypes. The number of steps is known only by running: it may be 0,
+ * it is not bounded (a test that never fails does not end), and reverse-mode derivatives are refused with E_UNSUPPORTED (`scan`
+ * and `foriLoop` have them).
+ * @throws E_DTYPE for another test, E_STRUCTURE, E_SHAPE, E_DTYPE for a body that changes the carry's type, E_UNSUPPORTED for
+ * an effect, E_ARGUMENT for what is no function
+ * @example whileLoop((x: Tensor) => x.less(100), (x: Tensor) => x.mul(2), tensor(3)) // 192
  */
 export function whileLoop<C>(test: (carry: C) => Tensor, body: (carry: C) => C, init: C): C {
   return runWhile('whileLoop', test, body, init)
@@ -134,11 +142,16 @@ function stepsOf(xs: Argument, length: number | undefined): number {
 }
 
 /**
- * A loop over the leading axis of sequences: [carry, y] = f(carry, x) for each element x, from `init`; gives the last carry and the
- * ys stacked along a new leading axis. The carry keeps its structure, shapes and dtypes; `xs` is a tree of tensors of one length,
- * or null with `length`. The step is compiled once; elements are read and written where the sequences stand. Differentiable:
- * reverse mode keeps each step's residuals. Throws E_STRUCTURE, E_SHAPE, E_DTYPE for a step that changes the carry's type or gives no
- * pair, E_SHAPE for sequences of different lengths, E_ARGUMENT without a length, E_UNSUPPORTED for an effect.
+ * A loop over the leading axis of sequences: [carry, y] = f(carry, x) for each element x, from `init`; gives the last carry and
+ * the ys stacked along a new leading axis (JAX's `scan`). The carry keeps its structure, shapes and dtypes; `xs` is a tree of
+ * tensors of one length, or null with `length`. The step is compiled once; elements are read and written where the sequences
+ * stand. Differentiable: reverse mode keeps each step's residuals.
+ * @throws E_STRUCTURE, E_SHAPE, E_DTYPE for a step that changes the carry's type or gives no pair, E_SHAPE for sequences of
+ * different lengths, E_ARGUMENT without a length and for what is no function, E_UNSUPPORTED for an effect
+ * @example
+ * const [last, all] = scan((total: Tensor, x: Tensor) => [total.add(x), total.mul(2)], tensor(0), tensor([1, 2, 3]))
+ * last // 6
+ * all // [0, 2, 6]
  */
 export function scan<C, X, Y>(
   f: (carry: C, x: X) => readonly [carry: C, y: Y],
@@ -181,10 +194,12 @@ export function scan<C, X, Y>(
 }
 
 /**
- * carry = body(i, carry) for i from `lower` up to, not including, `upper` (none, if that is not above). i is an i32 scalar. With
- * JavaScript numbers the number of steps is known and the loop is differentiable; with integer tensors it is a `whileLoop`, and
- * i has their dtype. Throws E_STRUCTURE, E_SHAPE, E_DTYPE for a body that changes the carry's type, E_ARGUMENT for bounds that are not
- * whole, E_DTYPE, E_SHAPE for bounds that are no integer scalars, E_UNSUPPORTED for an effect.
+ * carry = body(i, carry) for i from `lower` up to, not including, `upper` (none, if that is not above): JAX's `fori_loop`. i is
+ * an i32 scalar. With JavaScript numbers the number of steps is known and the loop is differentiable; with integer tensors it
+ * is a `whileLoop`, and i has their dtype.
+ * @throws E_STRUCTURE, E_SHAPE, E_DTYPE for a body that changes the carry's type, E_ARGUMENT for bounds that are not whole and
+ * what is no function, E_DTYPE, E_SHAPE for bounds that are no integer scalars, E_UNSUPPORTED for an effect
+ * @example foriLoop(1, 5, (i, product) => product.mul(i.astype('f32')), tensor(1)) // 24
  */
 export function foriLoop<C>(
   lower: number | Tensor,

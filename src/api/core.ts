@@ -97,6 +97,12 @@ export abstract class TensorCore {
   /**
    * Gives the tensor's memory back now; reading it afterwards throws E_DISPOSED. Results computed from it stay valid: those
    * still pending are evaluated first. Disposing twice is harmless.
+   * @example
+   * const x = tensor([1, 2])
+   * const y = x.add(1)
+   * x.dispose()
+   * y // [2, 3]
+   * x.tolist() // throws E_DISPOSED
    */
   dispose(): void {
     const state = this.#state

@@ -313,12 +313,19 @@ function applyCustom(custom: Custom, args: readonly unknown[]): unknown {
 const nameOf = (f: AnyFunction, otherwise: string): string => (f.name === '' ? otherwise : f.name)
 
 /**
- * f with a derivative of its own in forward mode, from which reverse mode follows: `rule` gets the arguments and their tangents,
- * and gives [value, tangent], the tangent linear in the tangents. Tangents are trees like the arguments, zeros beside integer
- * and boolean tensors; null in the tangent given stands for zeros. The rule is differentiated in its turn for higher orders, and
- * may call the function itself. What f and the rule close over is constant: tensors of an enclosing derivative are refused
- * (E_UNSUPPORTED). Without a derivative f compiles as if there were no rule. Throws E_STRUCTURE, E_SHAPE, E_DTYPE for a rule that gives
- * another type than f, E_UNSUPPORTED for an effect, E_ARGUMENT for what is no function.
+ * f with a derivative of its own in forward mode, from which reverse mode follows (JAX's `custom_jvp`): `rule` gets the
+ * arguments and their tangents, and gives [value, tangent], the tangent linear in the tangents. Tangents are trees like the
+ * arguments, zeros beside integer and boolean tensors; null in the tangent given stands for zeros. The rule is differentiated
+ * in its turn for higher orders, and may call the function itself. What f and the rule close over is constant: tensors of an
+ * enclosing derivative are refused (E_UNSUPPORTED). Without a derivative f compiles as if there were no rule.
+ * @throws E_ARGUMENT for what is no function; calls under a derivative throw E_STRUCTURE, E_SHAPE, E_DTYPE for a rule that
+ * gives another type than f, E_UNSUPPORTED for an effect
+ * @example
+ * const safeSqrt = customJvp(
+ *   (x: Tensor) => x.sqrt(),
+ *   ([x], [dx]) => [x.sqrt(), dx.mul(0.5).div(x.sqrt().maximum(0.5))],
+ * )
+ * grad((x: Tensor) => safeSqrt(x).sum())(tensor([0, 4])) // [1, 0.25]: 1 where it would be infinite
  */
 export function customJvp<A extends readonly unknown[], R>(
   f: (...args: A) => R,
@@ -336,10 +343,19 @@ export function customJvp<A extends readonly unknown[], R>(
 }
 
 /**
- * f with a derivative of its own in reverse mode alone: `forward` gives [value, residuals], any tree of what `backward` needs;
- * `backward` gets the residuals and a cotangent like the value (zeros beside integer and boolean tensors), and gives a list with a
- * gradient for each argument; null stands for zeros, and beside integer and boolean tensors nothing is read. Closures, higher orders
- * and errors as in `customJvp`; forward mode through it throws E_UNSUPPORTED.
+ * f with a derivative of its own in reverse mode alone (JAX's `custom_vjp`): `forward` gives [value, residuals], any tree of
+ * what `backward` needs; `backward` gets the residuals and a cotangent like the value (zeros beside integer and boolean
+ * tensors), and gives a list with a gradient for each argument; null stands for zeros, and beside integer and boolean tensors
+ * nothing is read. Closures, higher orders and errors as in `customJvp`; forward mode through it throws E_UNSUPPORTED.
+ * @throws E_ARGUMENT for what is no function; calls under a derivative throw E_STRUCTURE, E_SHAPE, E_DTYPE for a rule that
+ * gives another type than f, E_UNSUPPORTED for an effect and in forward mode
+ * @example
+ * const clipped = customVjp(
+ *   (x: Tensor) => x,
+ *   (x) => [x, null],
+ *   (_, g) => [g.clip(-1, 1)],
+ * )
+ * grad((x: Tensor) => clipped(x).mul(5).sum())(tensor([2])) // [1]: 5 without the rule
  */
 export function customVjp<A extends readonly unknown[], R, S>(
   f: (...args: A) => R,

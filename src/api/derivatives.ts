@@ -46,6 +46,7 @@ export interface AuxGradOptions<N extends ArgNums = ArgNums> extends GradOptions
 
 /** Options of a gradient whose function gives the loss alone. */
 export interface PlainGradOptions<N extends ArgNums = ArgNums> extends GradOptions<N> {
+  /** The function gives the loss alone. */
   readonly hasAux?: false
 }
 
@@ -143,8 +144,14 @@ function valueAndGradient(
 
 /**
  * The gradient of a scalar loss: a function of the same arguments that gives a tree like the argument `argnums` (0), or a list
- * of trees. Static values in the argument stay in the tree. Throws E_SHAPE unless the loss is a scalar, E_DTYPE for a loss or a
- * tensor to differentiate in that is not float, E_UNSUPPORTED through operations without derivative.
+ * of trees (JAX's `grad`). With `hasAux` the loss comes with a tree of anything else, [loss, aux], and the result is [gradient,
+ * aux]. Static values in the argument stay in the tree.
+ * @throws E_ARGUMENT for what is no function, and for positions and options that are none; calls throw E_SHAPE unless the loss
+ * is a scalar, E_STRUCTURE for a loss that is no tensor, E_DTYPE for a loss or a tensor to differentiate in that is not float,
+ * E_UNSUPPORTED through operations without derivative
+ * @example
+ * grad((x: Tensor) => x.square().sum())(tensor([1, 2, 3])) // [2, 4, 6]
+ * grad((p: { w: Tensor }, x: Tensor) => p.w.mul(x).sum())({ w: tensor([1, 2]) }, tensor([3, 4])) // { w: [3, 4] }
  */
 export function grad<A extends readonly unknown[], X, const N extends ArgNums = 0>(
   f: (...args: A) => readonly [Tensor, X],
@@ -164,6 +171,13 @@ export function grad(f: AnyFunction, options: AnyGradOptions = {}): unknown {
 
 /**
  * A scalar loss and its gradient: [loss, gradient], with `hasAux` [[loss, aux], gradient]. Otherwise as `grad`.
+ * @throws E_ARGUMENT for what is no function, and for positions and options that are none; calls throw E_SHAPE unless the loss
+ * is a scalar, E_STRUCTURE for a loss that is no tensor, E_DTYPE for a loss or a tensor to differentiate in that is not float,
+ * E_UNSUPPORTED through operations without derivative
+ * @example
+ * const [loss, gradient] = valueAndGrad((x: Tensor) => x.square().sum())(tensor([1, 2]))
+ * loss // 5
+ * gradient // [2, 4]
  */
 export function valueAndGrad<A extends readonly unknown[], X, const N extends ArgNums = 0>(
   f: (...args: A) => readonly [Tensor, X],
@@ -197,10 +211,15 @@ function argumentTangents(
 }
 
 /**
- * The value of f and its derivative in the direction of `tangents`: [f(...primals), tangent of the result], in forward mode.
- * A tangent has the structure of its argument, null standing for zeros. Integer and boolean tensors have no tangents: what is
- * given for them is not read, what comes out for them is zeros. Throws E_STRUCTURE, E_SHAPE, E_DTYPE for tangents of another
- * type, E_UNSUPPORTED through operations without derivative.
+ * The value of f and its derivative in the direction of `tangents`: [f(...primals), tangent of the result], in forward mode
+ * (JAX's `jvp`). A tangent has the structure of its argument, null standing for zeros. Integer and boolean tensors have no
+ * tangents: what is given for them is not read, what comes out for them is zeros.
+ * @throws E_STRUCTURE, E_SHAPE, E_DTYPE for tangents of another type, E_ARGUMENT for another number of them and what is no
+ * function, E_UNSUPPORTED through operations without derivative
+ * @example
+ * const [value, tangent] = jvp((x: Tensor) => x.square(), [tensor([1, 2])], [tensor([1, 10])])
+ * value // [1, 4]
+ * tangent // [2, 40]
  */
 export function jvp<A extends readonly unknown[], R>(
   f: (...args: A) => R,
@@ -296,9 +315,15 @@ function linearMap(
 }
 
 /**
- * The value of f and its pullback: [f(...primals), cotangent => gradients], in reverse mode. The cotangent has the structure
- * of the value, null standing for zeros; the gradients are a list of trees like the arguments. For integer and boolean tensors
- * cotangents are not read, and gradients are zeros. Throws as `jvp` does.
+ * The value of f and its pullback: [f(...primals), cotangent => gradients], in reverse mode (JAX's `vjp`). The cotangent has
+ * the structure of the value, null standing for zeros; the gradients are a list of trees like the arguments. For integer and
+ * boolean tensors cotangents are not read, and gradients are zeros.
+ * @throws E_ARGUMENT for what is no function, E_UNSUPPORTED through operations without derivative; the pullback throws
+ * E_STRUCTURE, E_SHAPE, E_DTYPE for a cotangent of another type
+ * @example
+ * const [value, pullback] = vjp((x: Tensor) => x.square(), tensor([1, 2]))
+ * value // [1, 4]
+ * pullback(tensor([1, 10])) // [[2, 40]]
  */
 export function vjp<A extends readonly unknown[], R>(
   f: (...args: A) => R,
@@ -323,8 +348,15 @@ export function vjp(f: AnyFunction, ...primals: readonly unknown[]): unknown {
 }
 
 /**
- * The value of f and its derivative at a point as a linear function: [f(...primals), (...tangents) => tangent of the value].
- * What the derivative needs of the point is computed once. Tangents as in `jvp`.
+ * The value of f and its derivative at a point as a linear function: [f(...primals), (...tangents) => tangent of the value]
+ * (JAX's `linearize`). What the derivative needs of the point is computed once. Tangents as in `jvp`.
+ * @throws E_ARGUMENT for what is no function, E_UNSUPPORTED through operations without derivative; the linear function throws
+ * E_STRUCTURE, E_SHAPE, E_DTYPE for tangents of another type
+ * @example
+ * const [value, along] = linearize((x: Tensor) => x.square(), tensor([1, 2]))
+ * value // [1, 4]
+ * along(tensor([1, 0])) // [2, 0]
+ * along(tensor([0, 1])) // [0, 4]
  */
 export function linearize<A extends readonly unknown[], R>(
   f: (...args: A) => R,
@@ -341,7 +373,12 @@ export function linearize(f: AnyFunction, ...primals: readonly unknown[]): unkno
   return [rebuildTree(call.result, taker(at.value)), pushforward]
 }
 
-/** A tree of the same values, through which no derivative goes: its tensors are constants to `grad` and its kin. */
+/**
+ * A tree of the same values, through which no derivative goes: its tensors are constants to `grad` and its kin (JAX's
+ * `stop_gradient`).
+ * @throws E_STRUCTURE for what is no tree
+ * @example grad((x: Tensor) => x.mul(stopGradient(x)).sum())(tensor([3])) // [3]: 6 without
+ */
 export function stopGradient<T>(tree: T): T {
   const leaves: (Tensor | TensorSpec)[] = []
   const structure = named('stopGradient', () => describe(tree, leaves))

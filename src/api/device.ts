@@ -43,13 +43,19 @@ export interface Compiled {
 
 /** A place where tensors live and programs run. */
 export interface Device {
+  /** Which kind it is. */
   readonly name: DeviceName
+  /** Memory that holds the elements. Throws E_OUT_OF_MEMORY. */
   upload(data: HostArray): DeviceBuffer
+  /** The first `n` elements. Throws E_DEVICE where the device cannot be waited for. */
   readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray
+  /** The first `n` elements, when what writes them has run. */
   read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray>
+  /** Gives memory back. */
   free(buffer: DeviceBuffer): void
   /** A copy on the device. */
   copy(buffer: DeviceBuffer): DeviceBuffer
+  /** A program ready to run. */
   compile(graph: Graph, request: CompileRequest): Compiled
   /** Bytes in use, the limit, and what programs hold. */
   memory(): MemoryUse

@@ -33,8 +33,14 @@ function previousEffect(trace: TensorTrace): Node | undefined {
 
 /**
  * x itself, seen by a callback (or printed under a label) whenever it is computed. Inside jit, effects run in the order they
- * were traced, even when nothing uses the result; fusion does not cross them. Outside, the value is computed and seen at
- * once. Throws E_CALLBACK when the callback throws.
+ * were traced, even when nothing uses the result; fusion does not cross them. Outside, the value is computed and seen at once.
+ * @throws E_CALLBACK when the callback throws, E_ARGUMENT for what is no tensor and no function, E_UNSUPPORTED inside the
+ * functions of `cond`, `scan` and loops
+ * @example
+ * const seen: number[] = []
+ * const f = jit((x: Tensor) => inspect(x.mul(2), (data) => seen.push(Number(data[0]))).add(1))
+ * f(tensor([3])) // [7]
+ * seen // [6]
  */
 export function inspect(x: Tensor, callback: Inspector | string = 'inspect'): Tensor {
   named('inspect', () => {
@@ -78,8 +84,16 @@ function checkKernel(kernel: Partial<OpaqueKernel> | null | undefined): void {
 
 /**
  * A user's kernel applied to tensors: `shapeRule` gives the result's shape and dtype, `run` fills it from row-major host views.
- * Throws E_ARGUMENT for what is no kernel and for a shape rule that gives something else, E_SHAPE and E_DTYPE for a shape or dtype
- * that is none; E_CALLBACK when `run` throws.
+ * Fusion does not cross it; it has no derivative of its own (`customVjp` gives it one).
+ * @throws E_ARGUMENT for what is no kernel and for a shape rule that gives something else, E_SHAPE and E_DTYPE for a shape or
+ * dtype that is none, E_CALLBACK when `run` throws
+ * @example
+ * const reversed = {
+ *   name: 'reversed',
+ *   shapeRule: ([x]: readonly { shape: Shape; dtype: DType }[]) => ({ shape: x?.shape ?? [], dtype: x?.dtype ?? 'f32' }),
+ *   run: ([x]: readonly HostArray[], y: HostArray) => y.set(([...(x ?? [])] as number[]).reverse() as never),
+ * }
+ * opaque(reversed, tensor([1, 2, 3])) // [3, 2, 1]
  */
 export function opaque(kernel: OpaqueKernel, ...inputs: readonly Tensor[]): Tensor {
   named('opaque', () => checkKernel(kernel))

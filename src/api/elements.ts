@@ -36,7 +36,9 @@ export abstract class TensorElements extends TensorCore {
 
   /**
    * The elements in row-major order as a typed array of the dtype (f16 and bf16: Float32Array, bool: Uint8Array of 0 and 1).
-   * Throws E_DISPOSED, inside jit E_NOT_CONCRETE, for a tensor kept from a finished trace E_LEAKED_TRACER.
+   * @throws E_DISPOSED for a tensor that is gone, E_NOT_CONCRETE inside jit, E_LEAKED_TRACER for a tensor kept from a finished trace, and what
+   * running throws: E_OUT_OF_MEMORY, E_DEVICE
+   * @example await tensor([[1, 2], [3, 4]]).data() // [1, 2, 3, 4]
    */
   async data(): Promise<HostArray> {
     const storage = storageOf(this, 'data()')
@@ -47,12 +49,22 @@ export abstract class TensorElements extends TensorCore {
     }
   }
 
-  /** `data()` without waiting. */
+  /**
+   * `data()` without waiting.
+   * @throws E_DEVICE on WebGPU, which cannot wait; otherwise as `data()`
+   * @example tensor([1, 2]).dataSync() // [1, 2]
+   */
   dataSync(): HostArray {
     return decoded(storageOf(this, 'dataSync()').readSync(), this.dtype)
   }
 
-  /** The one element: bigint for 64-bit integers, boolean for bool, number otherwise. Throws E_SHAPE unless the size is 1. */
+  /**
+   * The one element: bigint for 64-bit integers, boolean for bool, number otherwise.
+   * @throws E_SHAPE unless the size is 1; otherwise as `dataSync()`
+   * @example
+   * tensor([[7]]).item() // 7
+   * tensor(7n).item() // 7n
+   */
   item(): Scalar {
     placed(() => {
       if (this.size !== 1)
@@ -63,12 +75,19 @@ export abstract class TensorElements extends TensorCore {
     return readElement(storageOf(this, 'item()').readSync(), this.dtype, 0)
   }
 
-  /** The elements as nested lists; a scalar tensor gives the element. */
+  /**
+   * The elements as nested lists; a scalar tensor gives the element. Numbers as `item()` gives them.
+   * @throws E_DEVICE on WebGPU, which cannot wait; otherwise as `data()`
+   * @example tensor([[1, 2], [3, 4]]).tolist() // [[1, 2], [3, 4]]
+   */
   tolist(): NestedList {
     return nestedList(storageOf(this, 'tolist()').readSync(), this.dtype, this.shape)
   }
 
-  /** Dtype, shape and elements (long axes cut); a tensor without a value, or on a device that cannot be waited for, says so. */
+  /**
+   * Dtype, shape and elements (long axes cut); a tensor without a value, or on a device that cannot be waited for, says so.
+   * @example tensor([1, 2]).toString().split('\n')[0] // 'Tensor(f32[2])'
+   */
   override toString(): string {
     const type = `${this.dtype}${showShape(this.shape)}`
     const state = stateOf(this)
@@ -102,7 +121,7 @@ export abstract class TensorElements extends TensorCore {
     return this.toString()
   }
 
-  /** Evaluates the tensor now and gives it back. */
+  /** Evaluates the tensor now and gives it back: the function `evaluate`. */
   evaluate(): this {
     if (stateOf(this).kind !== 'traced') storageOf(this, 'evaluate()')
     return this

@@ -118,9 +118,12 @@ const checkCall = (name: string, f: unknown, options: GradOptions): void =>
   placed(() => checkTransform(name, f, options, jacobianOptions))
 
 /**
- * The Jacobian in forward mode, one pass for each element of the arguments: cheap for few inputs. In place of each tensor of
- * the result stands a tree like the argument `argnums` (0), or a list of such trees, of tensors [...result shape, ...argument
- * shape]. Throws E_DTYPE for tensors that are not float, E_UNSUPPORTED through operations without derivative.
+ * The Jacobian in forward mode, one pass for each element of the arguments: cheap for few inputs (JAX's `jacfwd`). In place of
+ * each tensor of the result stands a tree like the argument `argnums` (0), or a list of such trees, of tensors [...result
+ * shape, ...argument shape].
+ * @throws E_ARGUMENT for what is no function, and for positions and options that are none; calls throw E_DTYPE for tensors that
+ * are not float, E_UNSUPPORTED through operations without derivative
+ * @example jacfwd((x: Tensor) => stack([x.sum(), x.prod()]))(tensor([2, 3])) // [[1, 1], [3, 2]]
  */
 export function jacfwd<A extends readonly unknown[], R, const N extends ArgNums = 0>(
   f: (...args: A) => R,
@@ -131,7 +134,13 @@ export function jacfwd<A extends readonly unknown[], R, const N extends ArgNums 
     jacobianOf('jacfwd', f, args, options.argnums ?? 0, forwardBlocks) as Jacobian<R, ArgumentsAt<A, N>>
 }
 
-/** The Jacobian in reverse mode, one pass for each element of the result: cheap for few outputs. Otherwise as `jacfwd`. */
+/**
+ * The Jacobian in reverse mode, one pass for each element of the result: cheap for few outputs (JAX's `jacrev`). Otherwise as
+ * `jacfwd`.
+ * @throws E_ARGUMENT for what is no function, and for positions and options that are none; calls throw E_DTYPE for tensors that
+ * are not float, E_UNSUPPORTED through operations without derivative
+ * @example jacrev((x: Tensor) => stack([x.sum(), x.prod()]))(tensor([2, 3])) // [[1, 1], [3, 2]]
+ */
 export function jacrev<A extends readonly unknown[], R, const N extends ArgNums = 0>(
   f: (...args: A) => R,
   options: GradOptions<N> = {},
@@ -142,8 +151,11 @@ export function jacrev<A extends readonly unknown[], R, const N extends ArgNums 
 }
 
 /**
- * Second derivatives, forward over reverse: in place of each tensor of the Jacobian a tree like the argument, of tensors
- * [...result shape, ...argument shape, ...argument shape]. Throws as `jacfwd` does.
+ * Second derivatives, forward over reverse (JAX's `hessian`): in place of each tensor of the Jacobian a tree like the argument,
+ * of tensors [...result shape, ...argument shape, ...argument shape].
+ * @throws E_ARGUMENT for what is no function, and for positions and options that are none; calls throw E_DTYPE for tensors that
+ * are not float, E_UNSUPPORTED through operations without derivative
+ * @example hessian((x: Tensor) => x.prod())(tensor([2, 3])) // [[0, 1], [1, 0]]
  */
 export function hessian<A extends readonly unknown[], R, const N extends ArgNums = 0>(
   f: (...args: A) => R,

@@ -346,10 +346,16 @@ function rejectAliases({ donated, captured }: Entry, leaves: readonly Tensor[]):
 }
 
 /**
- * Compiles a function of tensors. The function runs once per input signature (structure, shapes, dtypes, static values) to
- * be traced; calls with a known signature only run the program. Concrete tensors it closes over are passed at each call.
- * Throws E_STRUCTURE for arguments that are no trees of tensors and static values, E_ARGUMENT for what is no function, and for
- * budgets that are no amounts of memory.
+ * Compiles a function of tensors. The function runs once per input signature (structure, shapes, dtypes, static values) to be
+ * traced; calls with a known signature only run the program. Concrete tensors it closes over are passed at each call. Inside
+ * another jitted function it is part of that one.
+ * @throws E_ARGUMENT for what is no function, options that are none and budgets that are no amounts of memory; calls throw
+ * E_STRUCTURE for arguments that are no trees of tensors and static values, E_NOT_CONCRETE where the function reads a value,
+ * E_OUT_OF_MEMORY where a budget cannot be met, E_DISPOSED after `dispose`, and what tracing throws
+ * @example
+ * const f = jit((x: Tensor, w: Tensor) => relu(x.matmul(w)).sum(-1))
+ * f(tensor([[1, -2], [3, 4]]), tensor([[1, 0], [0, 1]])) // [1, 7]
+ * f.explain(spec([8, 4]), spec([4, 4])).totals.kernels // 1
  */
 export function jit<A extends readonly unknown[], R>(
   f: (...args: A) => R,

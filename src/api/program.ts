@@ -14,12 +14,15 @@ import { TensorSpec, type TreeSpec } from './tree.ts'
 
 /** Shape and dtype (f32 unless given) of one named input. */
 export interface InputSpec {
+  /** Its extents. */
   readonly shape: Shape
+  /** Its element type; f32 unless given. */
   readonly dtype?: DType
 }
 
 /** A program traced into a graph; closed-over tensors become inputs named `captured.N`. */
 export interface TracedProgram {
+  /** What it computes, for `sinter`'s own passes. */
   readonly graph: Graph
   /** Name of each parameter, by number. */
   readonly inputs: readonly string[]
@@ -36,9 +39,13 @@ const brand = Symbol.for('sinter.program')
 /** A function of named tensors, with their specs. */
 export interface ProgramModule {
   readonly [brand]: true
+  /** What reports call it: the function's name unless given. */
   readonly name: string
+  /** Shape and dtype of each input. */
   readonly specs: Readonly<Record<string, Required<InputSpec>>>
+  /** The function as it was given. */
   readonly fn: (inputs: never) => unknown
+  /** Traces it with inputs of these types. Throws what the function throws. */
   trace(): TracedProgram
 }
 
@@ -99,8 +106,14 @@ function checkedSpecs(specs: Readonly<Record<string, InputSpec>>, name: string):
 }
 
 /**
- * Makes the default export of a program module: `program(({ x, w }) => relu(matmul(x, w)), { x: { shape: [8, 4] }, ... })`.
- * Tracing it throws what the function throws. Throws E_ARGUMENT for what is no function.
+ * Makes the default export of a program module, which the command line loads: a function of named tensors, with the shape and
+ * dtype of each. Tracing it throws what the function throws.
+ * @throws E_ARGUMENT for what is no function and for inputs that are none, E_SHAPE and E_DTYPE for a shape or dtype that is
+ * none
+ * @example
+ * const p = program(({ x, w }) => relu(matmul(x, w)), { x: { shape: [8, 4] }, w: { shape: [4, 2] } }, 'layer')
+ * p.specs.x // { shape: [8, 4], dtype: 'f32' }
+ * p.trace().outputs // ['result']
  */
 export function program<S extends Readonly<Record<string, InputSpec>>>(
   fn: (inputs: { [K in keyof S]: Tensor }) => unknown,
@@ -143,5 +156,11 @@ export function program<S extends Readonly<Record<string, InputSpec>>>(
   }
 }
 
-/** Whether a module's default export was made by `program`. */
+/**
+ * Whether a value, such as a module's default export, was made by `program`.
+ * @throws nothing
+ * @example
+ * isProgram(program(({ x }) => x.neg(), { x: { shape: [2] } })) // true
+ * isProgram({}) // false
+ */
 export const isProgram = (x: unknown): x is ProgramModule => typeof x === 'object' && x !== null && brand in x

@@ -91,9 +91,13 @@ export const deviceOr = (device: DeviceName | Device | undefined): Device =>
 
 /**
  * Chooses the device that operations run on from now on, by name or as an entry point gave it (`setDevice(cuda())`); tensors
- * elsewhere are copied when they are used (but for those on WebGPU, which cannot wait: E_DEVICE says how to copy them). With options
- * it is a new device. Throws E_DEVICE for a name this build does not have and for one that has to be opened first, E_ARGUMENT for
- * what is no device.
+ * elsewhere are copied when they are used (but for those on WebGPU, which cannot wait: E_DEVICE says how to copy them). With
+ * options it is a new device.
+ * @throws E_DEVICE for a name this build does not have and for one that has to be opened first, E_ARGUMENT for what is no
+ * device and options that are none
+ * @example
+ * setDevice('wasm', { threads: 2 })
+ * getDevice() // 'wasm'
  */
 export function setDevice(device: DeviceName | Device, options?: DeviceOptions): void {
   current = placed(() => {
@@ -106,10 +110,22 @@ export function setDevice(device: DeviceName | Device, options?: DeviceOptions):
   })
 }
 
-/** The name of the device operations run on. */
+/**
+ * The name of the device operations run on; `'wasm'` unless chosen otherwise.
+ * @example
+ * setDevice('reference')
+ * getDevice() // 'reference'
+ */
 export const getDevice = (): DeviceName => currentDevice().name
 
-/** Bytes that tensors and programs hold on the current device, its limit, and how many programs live there. */
+/**
+ * Bytes that tensors and programs hold on the current device, its limit, and how many programs live there.
+ * @example
+ * const before = memory().used
+ * const x = evaluate(ones([1000]))
+ * memory().used - before >= 4000 // true
+ * x.dispose()
+ */
 export const memory = (): MemoryUse => currentDevice().memory()
 
 /** Runs on a device of one's own making (tests). */

@@ -26,7 +26,11 @@ export type TensorLike = Tensor | Scalar
 
 /**
  * A value: shape, dtype and elements. Outside `jit` operations are lazy: they record, and reading a value compiles and runs
- * what it needs as one fused program. Inside `jit` they trace.
+ * what it needs as one fused program. Inside `jit` they trace. Methods are the functions of the same names, which say shapes, dtypes and
+ * errors; both throw E_DISPOSED for a tensor that is gone, and E_LEAKED_TRACER for one kept from a finished trace.
+ * @example
+ * const x = tensor([[1, 2], [3, 4]])
+ * x.sub(x.mean()).square().sum() // 5
  */
 export class Tensor extends TensorElements {
   /** Tensors are made by functions (`tensor`, `zeros`, ...), not by hand. */
@@ -257,7 +261,11 @@ export class Tensor extends TensorElements {
   logsumexp(axes?: Axes, keepdims: Keepdims = false): Tensor {
     return one('logsumexp', this, (a) => c.logSumExp(a, axes, keepdimsOf('logsumexp', keepdims)))
   }
-  /** Mean squared deviation, divided by n - correction. */
+  /**
+   * Mean squared deviation over axes, divided by n - correction: the function `variance`.
+   * @throws E_AXIS for an axis there is not or one named twice, E_ARGUMENT for other options
+   * @example tensor([1, 2, 3, 4]).var() // 1.25
+   */
   var(axes?: Axes, keepdims: Keepdims = false, correction = 0): Tensor {
     return one('var', this, (a) => c.variance(a, axes, keepdimsOf('var', keepdims), real(correction, 'the correction')))
   }
@@ -319,11 +327,22 @@ export class Tensor extends TensorElements {
   squeeze(axes?: number | readonly number[], ...rest: Excess): Tensor {
     return one('squeeze', this, (a) => c.squeeze(a, axesOnce(axes, rest)))
   }
-  /** Axes start to end as one. */
+  /**
+   * Axes from `start` to `end`, both included, as one; all unless given.
+   * @throws E_AXIS for an axis there is not, E_ARGUMENT for what is no whole number
+   * @example tensor([[1, 2], [3, 4]]).flatten() // [1, 2, 3, 4]
+   */
   flatten(start = 0, end = -1): Tensor {
     return one('flatten', this, (a) => c.flatten(a, whole(start, 'the first axis'), whole(end, 'the last axis')))
   }
-  /** Python's slicing: a [start, stop, step] triple, an index (whose axis goes away) or null (the whole) for each leading axis. */
+  /**
+   * Python's slicing of the leading axes, each by a [start, stop, step] triple, an index (whose axis goes) or null (the whole). Negative
+   * bounds count from the end, those beyond it stop there; a negative step runs backwards.
+   * @throws E_INDEX for an index out of range, E_ARGUMENT for bounds that are not whole, a step of 0 and more slices than axes
+   * @example
+   * tensor([[1, 2, 3], [4, 5, 6]]).slice(1, [0, 2]) // [4, 5]
+   * tensor([1, 2, 3]).slice([null, null, -1]) // [3, 2, 1]
+   */
   slice(...specs: readonly SliceArgument[]): Tensor {
     return one('slice', this, (a) => sliceNode(a, specs))
   }

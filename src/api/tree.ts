@@ -8,9 +8,14 @@ import { extentsOf, type Shape, sameShape, sizeOf } from '../types/shape.ts'
 import { placed } from './place.ts'
 import { Tensor } from './tensor.ts'
 
-/** A tensor's shape and dtype without a value: compiles and explains a function without allocating its arguments. */
+/**
+ * A tensor's shape and dtype without a value: compiles and explains a function without allocating its arguments. `spec` makes
+ * one.
+ */
 export class TensorSpec {
+  /** Its extents. */
   readonly shape: Shape
+  /** Its element type. */
   readonly dtype: DType
   constructor(shape: Shape, dtype: DType) {
     this.shape = extentsOf(shape)
@@ -20,7 +25,11 @@ export class TensorSpec {
   }
 }
 
-/** A tensor spec. Throws E_SHAPE, E_OVERFLOW for a shape that cannot be, E_DTYPE for a dtype there is not. */
+/**
+ * A tensor spec; f32 unless given.
+ * @throws E_SHAPE, E_OVERFLOW for a shape that cannot be, E_DTYPE for a dtype there is not
+ * @example spec([2, 3], 'i32') // { shape: [2, 3], dtype: 'i32' }
+ */
 export const spec = (shape: Shape, dtype: DType = 'f32'): TensorSpec => placed(() => new TensorSpec(shape, dtype))
 
 /** A tree with specs where it may have tensors. */

@@ -15,12 +15,18 @@ export type Mapped<T, U> = T extends Tensor
       ? { [K in keyof T]: Mapped<T[K], U> }
       : T
 
-/** The tensors of a tree in order: object keys in theirs, lists from the first. Throws E_STRUCTURE for what is no tree. */
+/**
+ * The tensors of a tree in order: object keys in theirs, lists from the first (JAX's `tree.leaves`).
+ * @throws E_STRUCTURE for what is no tree
+ * @example tree.leaves({ a: tensor(1), b: [tensor(2), 'static'] }) // [1, 2]
+ */
 export const leaves = (tree: unknown): Tensor[] => named('tree.leaves', () => [...readTree(tree, 'tree').tensors])
 
 /**
- * A tree with f of each tensor in its place; with more trees of the same structure, f of the tensors at each place. Static
- * values are the first tree's. Throws E_STRUCTURE for trees that differ.
+ * A tree with f of each tensor in its place; with more trees of the same structure, f of the tensors at each place (JAX's
+ * `tree.map`). Static values are the first tree's.
+ * @throws E_STRUCTURE for trees that differ and what is no tree, E_ARGUMENT for what is no function
+ * @example tree.map((a, b) => a.add(b), { x: tensor([1]), n: 5 }, { x: tensor([10]), n: 5 }) // { x: [11], n: 5 }
  */
 export function map<T>(f: (leaf: Tensor, ...others: Tensor[]) => Tensor, tree: T, ...others: readonly NoInfer<T>[]): T
 export function map<T, U>(

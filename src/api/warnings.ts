@@ -7,8 +7,11 @@ export type WarningCode = 'W_RECOMPILES'
 
 /** A warning: what happens, where in the user's code, and what to do about it. */
 export interface Warning {
+  /** Which kind it is. */
   readonly code: WarningCode
+  /** What happens, in one line. */
   readonly summary: string
+  /** What to do about it. */
   readonly help: string
   /** The user's call site (`file:line:column`), where the engine says it. */
   readonly where?: string
@@ -29,8 +32,16 @@ function print({ code, summary, help, where }: Warning): void {
 let handle: (warning: Warning) => void = print
 
 /**
- * Gives warnings to a function of the user from now on instead of printing them; `null` prints them again. In Node they are process
- * warnings of type `SinterWarning`, which `--disable-warning=CODE` silences too.
+ * Gives warnings to a function of the user from now on instead of printing them; `null` prints them again. In Node they are
+ * process warnings of type `SinterWarning`, which `--disable-warning=CODE` silences too.
+ * @throws E_ARGUMENT for what is no function
+ * @example
+ * const codes: string[] = []
+ * onWarning(({ code }) => codes.push(code))
+ * const f = jit((x: Tensor, n: number) => x.add(n))
+ * for (let n = 0; n < 100; n++) f(ones([2]), n)
+ * codes[0] // 'W_RECOMPILES': a number is part of the signature
+ * onWarning(null)
  */
 export function onWarning(handler: ((warning: Warning) => void) | null): void {
   placed(() => {

@@ -1,6 +1,7 @@
 /** Errors: a stable code, what happened, where in the user's code, and what to do about it. */
 import { printable, printableLines } from './text.ts'
 
+/** Stable codes of errors. What throws one says so under its name. */
 export type ErrorCode =
   | 'E_SHAPE'
   | 'E_DTYPE'
@@ -34,10 +35,13 @@ export interface ErrorDetail {
 
 /** The user's input cannot be served. `code` is stable; `message` says what, where and what to do. */
 export class UserError extends Error {
+  /** Which kind it is. */
   readonly code: ErrorCode
   /** What happened: the message without code, place and help. */
   readonly summary: string
+  /** The user's call site (`file:line:column`) or the ONNX node. */
   readonly where: string | undefined
+  /** What to do about it. */
   readonly help: string | undefined
   constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
     // Names of others stand in all three.
@@ -60,6 +64,7 @@ export const causeOf = (error: UserError): unknown => (error.code === 'E_CALLBAC
 
 /** A broken promise inside the compiler: always a defect of Sinter, never of the user's program. */
 export class InternalError extends Error {
+  /** One for all of them. */
   readonly code = 'E_INTERNAL'
   constructor(message: string, cause?: unknown) {
     super(`[E_INTERNAL] ${message}`, cause === undefined ? undefined : { cause })

@@ -126,19 +126,29 @@ export interface MemoryReport {
   readonly inPlace: number
 }
 
+/** What became one kernel, what did not and why, and what that costs by the model of the machine. */
 export interface FusionReport {
+  /** The function's name. */
   readonly name: string
+  /** The machine that the plan is for. */
   readonly target: string
+  /** How freely numbers may be reassociated. */
   readonly mode: 'fast' | 'strict'
+  /** Every launch, in order. */
   readonly kernels: readonly KernelReport[]
+  /** Merges that did not happen, with the reason and the modelled loss. */
   readonly refused: readonly RefusalReport[]
+  /** Operations that stand in several kernels. */
   readonly recomputed: readonly RecomputedReport[]
+  /** Comparisons that stand in memory, in bits or in bytes. */
   readonly storedBools: readonly StoredBoolReport[]
   /** Absent where nothing is differentiated in reverse mode. */
   readonly passes?: PassesReport
   /** Rewrite rules that fired. */
   readonly rewrites: readonly { readonly rule: string; readonly count: number }[]
+  /** Bytes of intermediate values. */
   readonly memory: MemoryReport
+  /** Counts, bytes, operations and modelled milliseconds of a run. */
   readonly totals: {
     /** Grid launches (stages are counted apart); those inside control flow each once, however often they run. */
     readonly kernels: number
@@ -152,5 +162,6 @@ export interface FusionReport {
     readonly flops: number
     readonly modelledMs: number
   }
+  /** Milliseconds that compiling took. */
   readonly compileMs: number
 }

@@ -8,6 +8,7 @@ import { type DecayMask, type LearningRate, type Optimizer, optimizer } from './
 
 /** Options of `adam`. */
 export interface AdamOptions {
+  /** The rate of a step, or a schedule of it. */
   readonly learningRate: LearningRate
   /** Decay of the mean of the gradients; 0.9 unless given. */
   readonly beta1?: number
@@ -75,7 +76,14 @@ function makeAdam(name: string, options: AdamWOptions): Optimizer<'first' | 'sec
 
 /**
  * Adam: steps of m / (sqrt(v) + epsilon) times the rate, with m and v the running means of the gradients (slot `first`) and of
- * their squares (slot `second`), each over 1 - beta^t (Kingma and Ba 2015). Throws E_ARGUMENT for a hyperparameter out of range.
+ * their squares (slot `second`), each over 1 - beta^t (Kingma and Ba 2015).
+ * @throws E_ARGUMENT for a hyperparameter out of range and options that are none
+ * @example
+ * const { init, update } = optim.adam({ learningRate: 0.1 })
+ * const params = { w: tensor([1, -1]) }
+ * const next = update({ w: tensor([3, -5]) }, init(params), params)
+ * next.params // { w: [0.9, -0.9] }
+ * next.state.step // 1
  */
 export function adam(options: AdamOptions): Optimizer<'first' | 'second'> {
   named('optim.adam', () => checkOptions(options, 'adam', adamOptions))
@@ -84,7 +92,12 @@ export function adam(options: AdamOptions): Optimizer<'first' | 'second'> {
 
 /**
  * Adam with decoupled weight decay: besides Adam's step each parameter loses rate * weightDecay of itself, which the running
- * means do not see (Loshchilov and Hutter 2019). Throws E_ARGUMENT for a hyperparameter out of range.
+ * means do not see (Loshchilov and Hutter 2019).
+ * @throws E_ARGUMENT for a hyperparameter out of range and options that are none
+ * @example
+ * const { init, update } = optim.adamw({ learningRate: 0.1, weightDecay: 0.5 })
+ * const w = tensor([1])
+ * update(tensor([3]), init(w), w).params // [0.85]: 1 - 0.1 - 0.1 * 0.5
  */
 export function adamw(options: AdamWOptions): Optimizer<'first' | 'second'> {
   named('optim.adamw', () => checkOptions(options, 'adamw', adamwOptions))

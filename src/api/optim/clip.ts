@@ -21,7 +21,11 @@ function floatsOf(tree: unknown): readonly Tensor[] {
   return tensors
 }
 
-/** The Euclidean norm of all elements of a tree of float tensors: f64 if one of them is, else f32. Throws E_STRUCTURE, E_DTYPE. */
+/**
+ * The Euclidean norm of all elements of a tree of float tensors: a scalar, f64 if one of them is, else f32.
+ * @throws E_STRUCTURE for what is no tree, E_DTYPE for tensors that are not float
+ * @example optim.globalNorm({ a: tensor([3]), b: tensor([4]) }) // 5
+ */
 export const globalNorm = (tree: unknown): Tensor =>
   named('globalNorm', () => {
     const tensors = floatsOf(tree)
@@ -32,8 +36,10 @@ export const globalNorm = (tree: unknown): Tensor =>
   })
 
 /**
- * The tree times min(1, maxNorm / its global norm), each tensor in its own dtype (Pascanu et al. 2013). A NaN
- * makes all of it NaN, an infinity makes itself NaN and the rest 0: `globalNorm` shows both. Throws E_STRUCTURE, E_DTYPE, E_ARGUMENT.
+ * The tree times min(1, maxNorm / its global norm), each tensor in its own dtype (Pascanu et al. 2013). A NaN makes all of it
+ * NaN, an infinity makes itself NaN and the rest 0: `globalNorm` shows both.
+ * @throws E_STRUCTURE for what is no tree, E_DTYPE for tensors that are not float, E_ARGUMENT for a bound that is not positive
+ * @example optim.clipByGlobalNorm([tensor([3]), tensor([4])], 1) // [[0.6], [0.8]]
  */
 export const clipByGlobalNorm = <T>(tree: T, maxNorm: number): T =>
   named('clipByGlobalNorm', () => {

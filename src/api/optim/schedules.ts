@@ -35,7 +35,13 @@ function checked(name: string, values: object, ranges: Parameters<typeof check>[
   named(name, () => check({ ...values }, ranges))
 }
 
-/** Always the same value. Throws E_ARGUMENT. */
+/**
+ * Always the same value.
+ * @throws E_ARGUMENT for a value out of range
+ * @example
+ * const rate = optim.constant(0.1)
+ * rate(tensor(7)) // 0.1
+ */
 export function constant(value: number): Schedule {
   checked('optim.constant', { value }, { value: finite })
   return schedule('constant', (step) => full([], value, step.dtype))
@@ -43,7 +49,9 @@ export function constant(value: number): Schedule {
 
 /** A way from one value to another. */
 export interface RampOptions {
+  /** The value at step 0. */
   readonly from: number
+  /** The value at the end. */
   readonly to: number
   /** Steps until `to`, which stays. */
   readonly steps: number
@@ -52,7 +60,14 @@ export interface RampOptions {
 const rampNames = { from: kinds.anything, to: kinds.anything, steps: kinds.anything } as const
 const rampOptions = optionNames<RampOptions>('{ from: 1, to: 0, steps: 100 }', rampNames)
 
-/** from + (to - from) min(step, steps) / steps. Throws E_ARGUMENT. */
+/**
+ * from + (to - from) min(step, steps) / steps.
+ * @throws E_ARGUMENT for a value out of range and options that are none
+ * @example
+ * const rate = optim.linear({ from: 1, to: 0, steps: 4 })
+ * rate(tensor(1)) // 0.75
+ * rate(tensor(9)) // 0
+ */
 export function linear(options: RampOptions): Schedule {
   named('optim.linear', () => checkOptions(options, 'linear', rampOptions))
   const { from, to, steps } = options
@@ -68,7 +83,14 @@ type CosineOptions = Omit<RampOptions, 'to'> & { readonly to?: number }
 
 const decayOptions = optionNames<CosineOptions>('{ from: 1, steps: 100 }', rampNames)
 
-/** to + (from - to) (1 + cos(pi min(step, steps) / steps)) / 2, with `to` 0 unless given (Loshchilov and Hutter 2017). Throws E_ARGUMENT. */
+/**
+ * to + (from - to) (1 + cos(pi min(step, steps) / steps)) / 2, with `to` 0 unless given (Loshchilov and Hutter 2017).
+ * @throws E_ARGUMENT for a value out of range and options that are none
+ * @example
+ * const rate = optim.cosineDecay({ from: 1, steps: 4 })
+ * rate(tensor(1)) // 0.853553
+ * rate(tensor(2)) // 0.5
+ */
 export function cosineDecay(options: CosineOptions): Schedule {
   named('optim.cosineDecay', () => checkOptions(options, 'cosineDecay', decayOptions))
   const { from, to = 0, steps } = options
@@ -93,7 +115,14 @@ const exponentialOptions = optionNames<ExponentialOptions>('{ from: 1, rate: 0.5
   steps: kinds.anything,
 })
 
-/** from * rate^(step / steps). Throws E_ARGUMENT. */
+/**
+ * from * rate^(step / steps).
+ * @throws E_ARGUMENT for a value out of range and options that are none
+ * @example
+ * const rate = optim.exponentialDecay({ from: 1, rate: 0.25, steps: 2 })
+ * rate(tensor(1)) // 0.5
+ * rate(tensor(2)) // 0.25
+ */
 export function exponentialDecay(options: ExponentialOptions): Schedule {
   named('optim.exponentialDecay', () => checkOptions(options, 'exponentialDecay', exponentialOptions))
   const { from, rate, steps } = options
@@ -113,7 +142,14 @@ const stepOptions = optionNames<StepOptions>('{ from: 1, rate: 0.5, every: 100 }
   every: kinds.anything,
 })
 
-/** from * rate^floor(step / every). Throws E_ARGUMENT. */
+/**
+ * from * rate^floor(step / every).
+ * @throws E_ARGUMENT for a value out of range and options that are none
+ * @example
+ * const rate = optim.stepDecay({ from: 1, rate: 0.5, every: 10 })
+ * rate(tensor(9)) // 1
+ * rate(tensor(10)) // 0.5
+ */
 export function stepDecay(options: StepOptions): Schedule {
   named('optim.stepDecay', () => checkOptions(options, 'stepDecay', stepOptions))
   const { from, rate, every } = options
@@ -122,8 +158,13 @@ export function stepDecay(options: StepOptions): Schedule {
 }
 
 /**
- * One schedule after another: pieces[i] holds from boundaries[i - 1] on, up to boundaries[i]; a piece that is a schedule
- * counts from its own beginning. Throws E_ARGUMENT unless boundaries rise and there is one piece more.
+ * One schedule after another: pieces[i] holds from boundaries[i - 1] on, up to boundaries[i]; a piece that is a schedule counts
+ * from its own beginning.
+ * @throws E_ARGUMENT unless boundaries rise and there is one piece more
+ * @example
+ * const rate = optim.piecewise([10], [0.1, 0.01])
+ * rate(tensor(9)) // 0.1
+ * rate(tensor(10)) // 0.01
  */
 export function piecewise(boundaries: readonly number[], pieces: readonly (number | Schedule)[]): Schedule {
   named('optim.piecewise', () => {
@@ -158,7 +199,12 @@ export function piecewise(boundaries: readonly number[], pieces: readonly (numbe
 
 /**
  * A rise in equal parts to the first value of what follows: (step + 1) / steps of it at the first steps, so none is lost to a
- * rate of 0; then the schedule, counting from 0. Throws E_ARGUMENT.
+ * rate of 0; then the schedule, counting from 0.
+ * @throws E_ARGUMENT for a value out of range
+ * @example
+ * const rate = optim.linearWarmup(4, 0.8)
+ * rate(tensor(0)) // 0.2
+ * rate(tensor(3)) // 0.8
  */
 export function linearWarmup(steps: number, after: number | Schedule): Schedule {
   checked('optim.linearWarmup', { steps }, { steps: count })

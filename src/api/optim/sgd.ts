@@ -9,6 +9,7 @@ import { type DecayMask, type LearningRate, type Optimizer, optimizer } from './
 
 /** Options of `sgd`. */
 export interface SgdOptions {
+  /** The rate of a step, or a schedule of it. */
   readonly learningRate: LearningRate
   /** Share of the velocity that stays at each step; without it there is none, and no state but the step. */
   readonly momentum?: number
@@ -30,7 +31,12 @@ const sgdOptions = optionNames<SgdOptions>('{ learningRate: 0.1 }', {
 
 /**
  * Gradient descent: v = momentum v + g, p = p - rate v; with `nesterov` p = p - rate (g + momentum v) (Sutskever et al. 2013,
- * with the rate outside the velocity); without momentum p = p - rate g. Throws E_ARGUMENT for a hyperparameter out of range.
+ * with the rate outside the velocity); without momentum p = p - rate g.
+ * @throws E_ARGUMENT for a hyperparameter out of range and options that are none, `nesterov` without momentum among them
+ * @example
+ * const { init, update } = optim.sgd({ learningRate: 0.1 })
+ * const w = tensor([1, 2])
+ * update(tensor([10, 20]), init(w), w).params // [0, 0]
  */
 export function sgd(options: SgdOptions & { readonly momentum: number }): Optimizer<'velocity'>
 export function sgd(options: SgdOptions & { readonly momentum?: never }): Optimizer<never>
