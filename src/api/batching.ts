@@ -121,8 +121,7 @@ function readOutAxes(result: TreeSpec, outputs: readonly TreeLeaf[], outAxes: un
  * with a batch axis at `outAxes` (JAX's `vmap`). What f closes over, and what has the axis null, is the same for every example;
  * an output that does not depend on the batch is repeated, unless its axis is null.
  * @throws E_ARGUMENT for what is no function and options that are none; calls throw E_SHAPE for batches of different sizes,
- * E_AXIS for an axis there is not, E_STRUCTURE for axes that do not fit the trees, E_ARGUMENT when nothing is batched,
- * E_UNSUPPORTED through operations without a rule
+ * E_AXIS for an axis there is not, E_STRUCTURE for axes that do not fit the trees, E_ARGUMENT when nothing is batched
  * @example
  * const dots = vmap((a: Tensor, b: Tensor) => a.dot(b))
  * dots(tensor([[1, 2], [3, 4]]), tensor([[1, 1], [2, 2]])) // [3, 14]

@@ -215,7 +215,7 @@ function argumentTangents(
  * (JAX's `jvp`). A tangent has the structure of its argument, null standing for zeros. Integer and boolean tensors have no
  * tangents: what is given for them is not read, what comes out for them is zeros.
  * @throws E_STRUCTURE, E_SHAPE, E_DTYPE for tangents of another type, E_ARGUMENT for another number of them and what is no
- * function, E_UNSUPPORTED through operations without derivative
+ * function, E_UNSUPPORTED through operations without derivative (outside jit when a value is read)
  * @example
  * const [value, tangent] = jvp((x: Tensor) => x.square(), [tensor([1, 2])], [tensor([1, 10])])
  * value // [1, 4]

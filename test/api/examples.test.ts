@@ -10,6 +10,8 @@ import * as sinter from '../../src/index.ts'
 import * as onnxEntry from '../../src/models/index.ts'
 import * as webgpuEntry from '../../src/webgpu.ts'
 import { chooseDevice } from '../support/device.ts'
+import { statedErrors } from './statedErrors.mjs'
+import { statedErrorsOfFunctions } from './statedErrorsOfFunctions.mjs'
 import { wrongFunctions } from './wrongFunctions.mjs'
 import { wrongOperations } from './wrongOperations.mjs'
 
@@ -164,4 +166,56 @@ it('says the errors that tests of wrong calls know', () => {
   })
   expect(known.length).toBeGreaterThan(0)
   for (const { code, name } of known) expect(comments.get(name), name).toContain(code)
+})
+
+/** Codes that need a device to run out of memory, or one that cannot be waited for, or a model: other suites have them. */
+const shownElsewhere = new Set([
+  'jit E_OUT_OF_MEMORY',
+  'evaluate E_OUT_OF_MEMORY',
+  'evaluate E_DEVICE',
+  'tensor E_OVERFLOW',
+  'Tensor.data E_OUT_OF_MEMORY',
+  'Tensor.data E_DEVICE',
+  'Tensor.dataSync E_DEVICE',
+  'Tensor.tolist E_DEVICE',
+  'importOnnx E_ONNX_UNSUPPORTED',
+  'importOnnx E_ONNX_INPUT',
+  'importOnnx E_SHAPE',
+  'importOnnx E_DTYPE',
+  'cuda E_DEVICE',
+  'webgpu E_DEVICE',
+])
+
+type Call = (...args: readonly unknown[]) => unknown
+
+/** Calls that throw a code in each function of a kind. */
+const shared: Readonly<Record<string, (f: Call) => unknown>> = {
+  E_ARGUMENT: (f) => f({ odd: 1 }),
+  E_SHAPE: (f) => f(sinter.ones([2]), sinter.ones([3])),
+  E_OVERFLOW: (f) => f(sinter.ones([2], 'u8'), 1e9),
+  E_DTYPE: (f) => f(sinter.ones([2]), sinter.ones([2])),
+  E_AXIS: (f) => (f === sinter.norm ? f(sinter.ones([2]), 2, 3) : f(sinter.ones([2]), 3)),
+}
+
+describe('errors that comments say', () => {
+  const stated: Readonly<Record<string, Readonly<Record<string, () => unknown>>>> = {
+    ...statedErrors,
+    ...statedErrorsOfFunctions,
+  }
+  const said = exports.flatMap(({ name, throws }) =>
+    [...new Set(throws.join(' ').match(/\bE_[A-Z_]+/g))].map((code) => ({ name, code })),
+  )
+  it.each(said.filter(({ name, code }) => !shownElsewhere.has(`${name} ${code}`)))(
+    '$name throws $code',
+    async ({ name, code }) => {
+      const f = name.split('.').reduce<unknown>((o, key) => (o as Record<string, unknown>)[key], scope)
+      const call = stated[name]?.[code] ?? (() => shared[code]?.(f as Call))
+      await expect((async () => await call())()).rejects.toMatchObject({ code })
+    },
+  )
+  it('are those that calls are kept for', () => {
+    const kept = Object.entries(stated).flatMap(([name, calls]) => Object.keys(calls).map((code) => `${name} ${code}`))
+    const all = new Set(said.map(({ name, code }) => `${name} ${code}`))
+    expect([...kept, ...shownElsewhere].filter((pair) => !all.has(pair))).toEqual([])
+  })
 })
