@@ -1,4 +1,7 @@
-/** Launches that run one after another: kernel by kernel the first time, as one graph from the second run on. */
+/**
+ * Launches that run one after another: kernel by kernel the first time, as one graph from the second run on. A kernel alone too: the
+ * launch of a graph takes the host two thirds of what the launch of a kernel does (bench/NOTES.md).
+ */
 import { dependenciesOf, type Touch } from './dependencies.ts'
 import type { CudaContext, GraphRun, StreamWork } from './driver.ts'
 
@@ -39,14 +42,11 @@ export class Section {
   private readonly bases: readonly number[]
   private readonly variants: Variant[] = []
   private readonly tables: readonly PointerTable[]
-  private readonly isKernel: boolean
   private runs = 0
 
   constructor(context: CudaContext, launches: readonly SectionLaunch[]) {
     this.context = context
     this.launches = launches
-    // A kernel alone is launched in one call; a library's call takes longer than the launch of a graph.
-    this.isKernel = launches.length === 1 && launches.every((l) => !('enqueue' in l))
     this.tables = launches.flatMap((l) => l.table ?? [])
     this.bases = [...new Set(launches.flatMap((l) => l.bound))]
   }
@@ -54,7 +54,7 @@ export class Section {
   /** `addresses` by base; the launches' arguments hold them already. */
   run(addresses: Float64Array): void {
     this.refresh()
-    if (this.isKernel || this.runs++ === 0) {
+    if (this.runs++ === 0) {
       for (const l of this.launches) this.context.launch(l)
       return
     }
