@@ -1,4 +1,7 @@
-/** The entry point `sinter/cuda`: NVIDIA GPUs from Node, through the driver API, NVRTC and cuBLASLt. */
+/**
+ * The entry point `sinter/cuda`: NVIDIA GPUs from Node, through the driver API, NVRTC and cuBLASLt.
+ * @module sinter/cuda
+ */
 import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'

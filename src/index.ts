@@ -1,2 +1,5 @@
-/** Sinter's main entry: the library of src/api. */
+/**
+ * Sinter's main entry: the library of src/api.
+ * @module sinter
+ */
 export * from './api/index.ts'

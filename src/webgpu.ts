@@ -1,4 +1,7 @@
-/** The entry point `sinter/webgpu`: GPUs in browsers, and in Node through the package `webgpu`. */
+/**
+ * The entry point `sinter/webgpu`: GPUs in browsers, and in Node through the package `webgpu`.
+ * @module sinter/webgpu
+ */
 import { type ByteSize, byteSize } from './api/bytes.ts'
 import { createCompiledDevice } from './api/compiled.ts'
 import type { Device } from './api/device.ts'

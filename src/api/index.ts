@@ -8,11 +8,26 @@ export type {
   ScanOptions,
   ScatterCombiner,
   TotalOptions,
+  WindowOptions,
 } from '../compose/index.ts'
-export { type ErrorCode, InternalError, UserError } from '../diagnostics/errors.ts'
+export { type ErrorCode, type ErrorDetail, InternalError, UserError } from '../diagnostics/errors.ts'
 export type { OpaqueKernel } from '../graph/node.ts'
-export type { FusionReport } from '../report/data.ts'
+export type {
+  FusionReport,
+  InnerReport,
+  KernelReport,
+  LibraryReport,
+  MemoryReport,
+  OperationReport,
+  PassesReport,
+  RecomputedReport,
+  RefusalReport,
+  SavedReport,
+  StageReport,
+  StoredBoolReport,
+} from '../report/data.ts'
 export type { Scalar } from '../scalar/ops.ts'
+export type { RandomDType } from '../scalar/threefry.ts'
 export type { DType, FloatDType } from '../types/dtype.ts'
 export type { HostArray } from '../types/host.ts'
 export type { Shape } from '../types/shape.ts'
@@ -54,7 +69,7 @@ export { type InputSpec, isProgram, type ProgramModule, program, type TracedProg
 export * as random from './random.ts'
 export * from './reduce.ts'
 export type { Keepdims, KeepdimsOrDType, ReduceOptions } from './reductions.ts'
-export { type DeviceOptions, getDevice, memory, setDevice } from './session.ts'
+export { type DeviceOptions, getDevice, type MemoryUse, memory, setDevice } from './session.ts'
 export * from './shapes.ts'
 export type { SliceArgument } from './slicing.ts'
 export type { Tangent, Tangents } from './tangents.ts'

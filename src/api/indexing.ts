@@ -1,7 +1,8 @@
 /** Elements at indices: gathers, scatters, one-hot rows, and the parts of matrices beside a diagonal. */
-import type { OneHotOptions, ScatterCombiner } from '../compose/index.ts'
+import type { ScatterCombiner } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
+import type { DType } from '../types/dtype.ts'
 import { checkOptions, kindOf, kinds, optionNames, whole } from './options.ts'
 import { self } from './self.ts'
 import { many, one, type Tensor, two } from './tensor.ts'
@@ -69,9 +70,15 @@ export const scatterAlongAxis = (
     c.scatterElements(a, i, u, axis, combinerOf(combiner)),
   )
 
-type OneHotCallOptions = Omit<OneHotOptions, 'on' | 'off'>
+/** Options of `oneHot`. */
+export interface OneHotOptions {
+  /** Where the new axis is; the last unless given. */
+  readonly axis?: number
+  /** The dtype of the result; f32 unless given. */
+  readonly dtype?: DType
+}
 
-const oneHotOptions = optionNames<OneHotCallOptions>("{ axis: 0, dtype: 'bf16' }", {
+const oneHotOptions = optionNames<OneHotOptions>("{ axis: 0, dtype: 'bf16' }", {
   axis: kinds.whole,
   dtype: kinds.anything,
 })
@@ -83,7 +90,7 @@ const oneHotOptions = optionNames<OneHotCallOptions>("{ axis: 0, dtype: 'bf16' }
  * is no tensor and for options that are none
  * @example oneHot(tensor([1, 0], { dtype: 'i32' }), 3) // [[0, 1, 0], [1, 0, 0]]
  */
-export const oneHot = (indices: Tensor, depth: number, options: OneHotCallOptions = {}): Tensor =>
+export const oneHot = (indices: Tensor, depth: number, options: OneHotOptions = {}): Tensor =>
   one('oneHot', indices, (a) => {
     checkOptions(options, 'oneHot', oneHotOptions)
     return c.oneHot(a, whole(depth, 'the depth'), options)

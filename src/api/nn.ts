@@ -1,6 +1,6 @@
 /** Neural-network functions: plain compositions of primitives, which the compiler fuses without knowing their names. */
 
-import type { AttentionOptions, Axes } from '../compose/index.ts'
+import type { Axes } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import type { Node } from '../graph/node.ts'
 import { named, recordMany } from './core.ts'
@@ -19,14 +19,18 @@ export interface NormalisationOptions {
   readonly epsilon?: number
 }
 
-/** Normalisation over axes: the last, unless given. */
-interface RowOptions extends NormalisationOptions {
+/** Options of normalisation over rows. */
+export interface RowNormalisationOptions extends NormalisationOptions {
+  /** The axes of a row: the last, unless given. */
   readonly axes?: Axes
 }
 
 const normalisationNames = { scale: kinds.anything, bias: kinds.anything, epsilon: kinds.number } as const
 const channelOptions = optionNames<NormalisationOptions>('{ scale, bias }', normalisationNames)
-const rowOptions = optionNames<RowOptions>('{ scale, bias }', { ...normalisationNames, axes: kinds.anything })
+const rowOptions = optionNames<RowNormalisationOptions>('{ scale, bias }', {
+  ...normalisationNames,
+  axes: kinds.anything,
+})
 
 interface NodeOptions {
   readonly scale: Node | undefined
@@ -65,7 +69,7 @@ const zero = (): Node => c.asNode(0)
  * and for options that are none
  * @example layerNorm(tensor([[1, 3], [2, 6]]), { bias: tensor([10, 20]) }) // [[9.00001, 20.99999], [9, 21]]
  */
-export function layerNorm(x: Tensor, options: RowOptions = {}): Tensor {
+export function layerNorm(x: Tensor, options: RowNormalisationOptions = {}): Tensor {
   const p = parameters('layerNorm', options, rowOptions)
   return many('layerNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
     c.layerNorm(a, { ...p.read(rest), axes: options.axes }),
@@ -79,7 +83,7 @@ export function layerNorm(x: Tensor, options: RowOptions = {}): Tensor {
  * and for options that are none
  * @example rmsNorm(tensor([3, 4])) // [0.848528, 1.13137]
  */
-export function rmsNorm(x: Tensor, options: RowOptions = {}): Tensor {
+export function rmsNorm(x: Tensor, options: RowNormalisationOptions = {}): Tensor {
   const p = parameters('rmsNorm', options, rowOptions)
   return many('rmsNorm', [x, ...p.operands], ([a = zero(), ...rest]) =>
     c.rmsNorm(a, { ...p.read(rest), axes: options.axes }),
@@ -173,9 +177,23 @@ export const embedding = (table: Tensor, indices: Tensor): Tensor =>
 export const crossEntropy = (logits: Tensor, labels: Tensor, axis = -1): Tensor =>
   two('crossEntropy', logits, labels, (a, l) => c.crossEntropy(c.asNode(a), c.asNode(l), axis))
 
-type AttentionCallOptions = Omit<AttentionOptions, 'mask'> & { readonly mask?: Tensor }
+/** Options of `attention`. */
+export interface AttentionOptions {
+  /** bool: false hides the key. float: added to the scores. Broadcasts to [..., heads, queries, keys]. */
+  readonly mask?: Tensor
+  /** Query i sees keys up to i + (keys - queries). */
+  readonly causal?: boolean
+  /** Causal offset: query i sees keys up to i + offset. */
+  readonly causalOffset?: number
+  /** Each query sees at most this many keys up to its own position. */
+  readonly window?: number
+  /** Factor of the scores; 1 / sqrt(width) unless given. */
+  readonly scale?: number
+  /** Scores become cap * tanh(scores / cap). */
+  readonly softcap?: number
+}
 
-const attentionOptions = optionNames<AttentionCallOptions>('{ mask }', {
+const attentionOptions = optionNames<AttentionOptions>('{ mask }', {
   mask: kinds.anything,
   causal: kinds.flag,
   causalOffset: kinds.whole,
@@ -193,7 +211,7 @@ const attentionOptions = optionNames<AttentionCallOptions>('{ mask }', {
  * attention(ones([1, 2, 4]), ones([1, 3, 4]), ones([1, 3, 4]), { causal: true }) // f32[1, 2, 4]
  * attention(tensor([[0]]), tensor([[1], [1]]), tensor([[2], [4]])) // [[3]]
  */
-export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionCallOptions = {}): Tensor {
+export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
   named('attention', () => checkOptions(options, 'attention', attentionOptions))
   const { mask, ...rest } = options
   return many('attention', mask === undefined ? [q, k, v] : [q, k, v, mask], ([a = zero(), b = a, d = a, m]) =>
@@ -201,9 +219,13 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionCal
   )
 }
 
-interface RotaryOptions {
+/** Options of `rotary`. */
+export interface RotaryOptions {
+  /** Positions of the rows, broadcast against x without its last axis; 0, 1, 2, ... unless given. */
   readonly positions?: Tensor
+  /** Pair i turns by base^(-2i / width) a position; 10000 unless given. */
   readonly base?: number
+  /** Pairs are neighbours, not (i, i + width / 2). */
   readonly interleaved?: boolean
 }
 

@@ -10,11 +10,10 @@ import { checkOptions, kinds, optionNames, show } from './options.ts'
 import { placed } from './place.ts'
 import { createReferenceDevice } from './reference.ts'
 
-/** Options of a device: threads and a memory limit in bytes, where the device has them. */
-export type DeviceOptions = WasmOptions
+export type { MemoryUse, WasmOptions as DeviceOptions }
 
 /** The devices that the main entry can make; others are opened by entry points of their own. */
-const makers: Readonly<Partial<Record<DeviceName, (options: DeviceOptions) => Device>>> = {
+const makers: Readonly<Partial<Record<DeviceName, (options: WasmOptions) => Device>>> = {
   wasm: (options) => {
     const backend = createWasmBackend(options)
     return createCompiledDevice('wasm', backend, backend.machine)
@@ -30,7 +29,7 @@ const openers: Readonly<Partial<Record<DeviceName, string>>> = {
 const open = new Map<DeviceName, Device>()
 let current: Device | undefined
 
-function deviceNamed(name: DeviceName, options?: DeviceOptions): Device {
+function deviceNamed(name: DeviceName, options?: WasmOptions): Device {
   const isNamed = (of: object): boolean => typeof name === 'string' && Object.hasOwn(of, name)
   const make = isNamed(makers) ? makers[name] : undefined
   const have = options === undefined || make === undefined ? open.get(name) : undefined
@@ -55,7 +54,7 @@ function deviceNamed(name: DeviceName, options?: DeviceOptions): Device {
 
 const duration = { what: 'a number of at least 0', holds: (x: unknown) => Number.isFinite(x) && Number(x) >= 0 }
 
-const deviceOptions = optionNames<DeviceOptions>('{ threads: 4 }', {
+const deviceOptions = optionNames<WasmOptions>('{ threads: 4 }', {
   threads: kinds.count,
   memoryLimit: { ...duration, what: 'a number of bytes' },
   workerPatience: duration,
@@ -99,7 +98,7 @@ export const deviceOr = (device: DeviceName | Device | undefined): Device =>
  * setDevice('wasm', { threads: 2 })
  * getDevice() // 'wasm'
  */
-export function setDevice(device: DeviceName | Device, options?: DeviceOptions): void {
+export function setDevice(device: DeviceName | Device, options?: WasmOptions): void {
   current = placed(() => {
     if (typeof device !== 'object') return deviceNamed(device, options)
     if (options !== undefined)

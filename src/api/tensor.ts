@@ -33,7 +33,10 @@ export type TensorLike = Tensor | Scalar
  * x.sub(x.mean()).square().sum() // 5
  */
 export class Tensor extends TensorElements {
-  /** Tensors are made by functions (`tensor`, `zeros`, ...), not by hand. */
+  /**
+   * Tensors are made by functions (`tensor`, `zeros`, ...), not by hand.
+   * @internal
+   */
   constructor(state: LiveState) {
     checkState(state)
     const { shape, dtype } = typeOfState(state)

@@ -1,5 +1,5 @@
 /** Convolution, pooling and sliding windows over the last axes of [batch, channels, ...spatial]. */
-import type { ConvOptions, ConvTransposeOptions, PoolOptions } from '../compose/index.ts'
+import type { PoolOptions, WindowOptions } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import { showShape } from '../types/shape.ts'
@@ -15,10 +15,19 @@ const biasOf = <O extends { readonly bias?: Tensor }>(name: string, options: O, 
     return options.bias === undefined ? [] : [self('bias', options.bias)]
   })
 
-/** Options of a convolution: stride, padding ('SAME', 'VALID', a number or pairs), dilation, groups and a bias [out]. */
-export type ConvolutionOptions = Omit<ConvOptions, 'bias'> & { readonly bias?: Tensor }
+/** Options of a convolution. */
+export interface ConvolutionOptions extends WindowOptions {
+  /** Groups of channels that do not see each other; 1 unless given. */
+  readonly groups?: number
+  /** [out channels], added to every position. */
+  readonly bias?: Tensor
+}
+
 /** Options of a transposed convolution. */
-export type TransposedOptions = Omit<ConvTransposeOptions, 'bias'> & { readonly bias?: Tensor }
+export interface TransposedOptions extends ConvolutionOptions {
+  /** Extra elements after each spatial axis of the result; none unless given. */
+  readonly outputPadding?: number | readonly number[]
+}
 
 const windowNames = { stride: kinds.counts, padding: kinds.anything, dilation: kinds.counts } as const
 const convolutionNames = { ...windowNames, groups: kinds.count, bias: kinds.anything } as const

@@ -25,11 +25,13 @@ export type ErrorCode =
   | 'E_KERNEL_SYNTAX'
   | 'E_KERNEL_INVALID'
 
+/** What an error says besides its code and summary. */
 export interface ErrorDetail {
   /** What to do about it, one sentence. */
   readonly help?: string
   /** The user's call site (`file:line:column`) or the ONNX node. */
   readonly where?: string
+  /** What was thrown before. */
   readonly cause?: unknown
 }
 

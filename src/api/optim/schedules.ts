@@ -79,7 +79,11 @@ export function linear(options: RampOptions): Schedule {
   )
 }
 
-type CosineOptions = Omit<RampOptions, 'to'> & { readonly to?: number }
+/** Options of `cosineDecay`. */
+export interface CosineOptions extends Omit<RampOptions, 'to'> {
+  /** The value at the end; 0 unless given. */
+  readonly to?: number
+}
 
 const decayOptions = optionNames<CosineOptions>('{ from: 1, steps: 100 }', rampNames)
 
@@ -103,9 +107,13 @@ export function cosineDecay(options: CosineOptions): Schedule {
   )
 }
 
-interface ExponentialOptions {
+/** Options of `exponentialDecay`. */
+export interface ExponentialOptions {
+  /** The value at step 0. */
   readonly from: number
+  /** The factor of `steps` steps, above 0. */
   readonly rate: number
+  /** Steps for which `rate` is the factor. */
   readonly steps: number
 }
 
@@ -130,9 +138,13 @@ export function exponentialDecay(options: ExponentialOptions): Schedule {
   return schedule('exponentialDecay', (step) => exp(step.mul(Math.log(rate) / steps)).mul(from))
 }
 
-interface StepOptions {
+/** Options of `stepDecay`. */
+export interface StepOptions {
+  /** The value at step 0. */
   readonly from: number
+  /** The factor of each fall, above 0. */
   readonly rate: number
+  /** Steps between falls. */
   readonly every: number
 }
 

@@ -1,5 +1,6 @@
 /** Options of the WebAssembly backend, apart from it: public types name them, and need no type of the host. */
 
+/** Options of a device: its threads, and its memory. */
 export interface WasmOptions {
   /** Threads that run kernels, the calling one included; default: the processors, at most 8. 1 outside Node. */
   readonly threads?: number
