@@ -2,11 +2,9 @@
  * Issue 15, section 6: special functions are data, and adding one touches five files. Formulas against exact values on the oracle, on
  * WebAssembly's vectors and through the interface (GPUs: test/simt/approximations.test.ts). What derives from the table of operations and
  * from the formulas: batching, transposition, derivatives, GPU libraries and call names, prices of all machines, bounds, cases of the
- * transforms' tests. Sites looked at beside these: ONNX (has none of these functions), what CONTRIBUTING says.
+ * transforms' tests. Sites looked at beside these: ONNX (has none of these functions); what CONTRIBUTING says is held by
+ * contributing.test.ts.
  */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { cudaLibrary } from '../../src/codegen/simt/dialects/cudaLibrary.ts'
 import { wgslMath } from '../../src/codegen/simt/dialects/wgslMath.ts'
@@ -123,21 +121,4 @@ test('every operation has its rules and its cases, written or derived', () => {
   for (const rules of [elementwiseBatching, elementwiseTranspose, elementwiseJvp])
     expect(Object.keys(rules).sort()).toEqual(names)
   for (const [op, cases] of Object.entries(opCases)) if (names.includes(op)) expect(cases.length, op).toBeGreaterThan(0)
-})
-
-test('CONTRIBUTING lists the files that an approximated operation touches, five at most; no other file of ours names one', () => {
-  const root = new URL('../../', import.meta.url)
-  const read = (file: string): string => readFileSync(new URL(file, root), 'utf8')
-  const list = /\*An approximated function\*[\s\S]*?\n\n([\s\S]*?)\n\n/.exec(read('CONTRIBUTING.md'))?.[1] ?? ''
-  const files = [...list.matchAll(/^\d\. `([^`]+)`/gm)].map(([, file]) => file ?? '')
-  expect(files.length).toBeGreaterThan(0)
-  expect(files.length).toBeLessThanOrEqual(5)
-  for (const op of approximated)
-    for (const file of files) expect(read(file), `${op} in ${file}`).toMatch(new RegExp(`\\b${op}\\b`))
-  const any = new RegExp(`(?<!Math\\.)\\b(${approximated.join('|')})\\b`)
-  const sources = readdirSync(new URL('src/', root), { recursive: true, withFileTypes: true })
-    .filter((f) => f.isFile() && f.name.endsWith('.ts'))
-    .map((f) => relative(fileURLToPath(root), join(f.parentPath, f.name)))
-  expect(sources.length).toBeGreaterThan(300)
-  expect(sources.filter((file) => !files.includes(file) && any.test(read(file)))).toEqual([])
 })
