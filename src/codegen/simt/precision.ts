@@ -3,15 +3,11 @@
  * products with odd ones.
  */
 import type { LetStmt } from '../../kernel/ir.ts'
+import { erfExponent } from '../../scalar/polynomials.ts'
 import type { ValueForm } from '../../schedule/simt/oddFunctions.ts'
 import type { CoarseAt, CoarseForm } from '../../schedule/simt/precision.ts'
 import { bin, call, type Ex, lit, neg } from './ir.ts'
 import type { Point } from './point.ts'
-
-/** erf(x) = sign(x) (1 - 2^(|x| p(|x|))): coefficients of p, the lowest first, by least absolute error of the result (6.0e-7). */
-const erfExponent = [
-  -1.6278890371322632, -0.9185094237327576, -0.1486654281616211, 0.029589857906103134, -0.002944102045148611,
-] as const
 
 /** The function of `scale` times an operand. */
 type Form = (x: Ex, scale: number, guard: CoarseAt['guard']) => Ex

@@ -1,7 +1,23 @@
 /**
- * Special functions in WGSL within the bounds of docs/numerics.md: WGSL's own leave far more room. The formulas and fitted
- * coefficients are those of the WebAssembly lowering (Cody & Waite reductions, minimax polynomials).
+ * Special functions in WGSL within the bounds of docs/numerics.md: WGSL's own leave far more room. Cody & Waite reductions, and the
+ * polynomials of `scalar/polynomials.ts`, whose constants stand in texts as short decimals of the same f32.
  */
+import {
+  asinTerms,
+  atanTerms,
+  cosTerms,
+  erfTerms,
+  expm1Range,
+  expm1Terms,
+  expTerms,
+  halfExpEnd,
+  halfPiParts,
+  largeOfLog,
+  logTerms,
+  sinhTerms,
+  sinTerms,
+  tanhEnd,
+} from '../../../scalar/polynomials.ts'
 import { formulaLibrary } from './formulas.ts'
 import { fn, type Library } from './print.ts'
 
@@ -14,48 +30,6 @@ function poly(x: string, terms: readonly number[]): string {
 const text = (x: number): string => {
   const s = String(Math.fround(x))
   return /[.e]/.test(s) ? s : `${s}.0`
-}
-
-const expTerms = [
-  0.0019467656966298819, 0.007796867750585079, 0.041911039501428604, 0.1666117012500763, 0.5000055432319641,
-  0.9999998211860657, 1,
-]
-const expm1Terms = [
-  0.00015046245243865997, 0.0013930543791502714, 0.008341509848833084, 0.041666511446237564, 0.16666635870933533, 0.5,
-]
-const sinhTerms = [2.7822131869470468e-6, 0.00019842895562760532, 0.00833331048488617, 0.1666666716337204]
-const logTerms = [
-  -0.07643013447523117, 0.12766879796981812, -0.13159491121768951, 0.14200946688652039, -0.1662333458662033,
-  0.20001260936260223, -0.250008225440979, 0.3333333134651184,
-]
-const erfAbove = [
-  2.0460220184759237e-6, 0.00028484512586146593, 0.003772611729800701, 0.0527694970369339, 0.19059519469738007,
-  1.128379225730896,
-]
-const erfBelow = [
-  3.8047757698222995e-5, 0.0011638733558356762, 0.014983323402702808, 0.11418331414461136, 0.5022433400154114, 1,
-]
-const atanTerms = [
-  -0.0017886083805933595, 0.010891420766711235, -0.031133051961660385, 0.057910818606615067, -0.08400601148605347,
-  0.10951169580221176, -0.14264041185379028, 0.1999852955341339, -0.33333298563957214,
-]
-const asinTerms = [
-  0.04216641187667847, 0.02418077364563942, 0.045469772070646286, 0.07495306432247162, 0.16666752099990845,
-]
-const sinTerms = [-0.0001951878803083673, 0.008332191966474056, -0.16666655242443085]
-const cosTerms = [2.4432327336398885e-5, -0.0013887309469282627, 0.04166664555648831]
-
-/** pi / 2 in parts of 8 bits and a rest: products with multiples below 2^16 are exact. */
-function halfPiParts(): number[] {
-  const out: number[] = []
-  let rest = Math.PI / 2
-  for (let k = 0; k < 4; k++) {
-    const unit = 2 ** (Math.floor(Math.log2(rest)) - 7)
-    const cut = Math.floor(rest / unit) * unit
-    out.push(cut)
-    rest -= cut
-  }
-  return [...out, rest + 6.123233995736766e-17]
 }
 
 const signed = 'bitcast<u32>(x) & 0x80000000u'
@@ -108,7 +82,7 @@ export const wgslMath: Library = {
   return select(exp2(r * 1.44269502) * bitcast<f32>(s << 15u), x, f32_isnan(x));`,
   ),
   half_expm1: fn(
-    `// (e^x - 1) / 2 for x from -17.5 to 88.8.
+    `// (e^x - 1) / 2 for x from ${expm1Range.from} to ${expm1Range.to}.
 fn half_expm1(x: f32) -> f32 {
   let t = ${stepsOf('x', 0.5)};
   let n = ${wholeOf('t')};
@@ -121,7 +95,7 @@ fn half_expm1(x: f32) -> f32 {
   half_exp: fn(
     `// e^|x| / 2.
 fn half_exp(x: f32) -> f32 {
-  let a = min(abs(x), 89.6);
+  let a = min(abs(x), ${halfExpEnd});
   let t = ${stepsOf('a')};
   let n = ${wholeOf('t')};
   let r = fma(n, 2.1219444e-4, fma(n, -0.693359375, a));
@@ -131,14 +105,14 @@ fn half_exp(x: f32) -> f32 {
   ...unary(
     'expm1',
     `if (f32_isnan(x) | (x == 0.0)) { return x; }
-  if (x > 88.8) { return f32_exp(x); }
+  if (x > ${expm1Range.to}) { return f32_exp(x); }
   if (abs(x) < 2.4e-4) { return fma(0.5 * x, x, x); }
-  return 2.0 * half_expm1(max(x, -17.5));`,
+  return 2.0 * half_expm1(max(x, ${expm1Range.from}));`,
     ['half_expm1', 'f32_exp'],
   ),
   ...unary(
     'tanh',
-    `let a = min(abs(x), 10.0);
+    `let a = min(abs(x), ${text(tanhEnd)});
   let h = half_expm1(a + a);
   return select(${copysign('h / (h + 1.0)')}, x, f32_isnan(x));`,
     ['half_expm1'],
@@ -205,7 +179,7 @@ fn f32_log_normal(x: f32) -> f32 {
     'asinh',
     `if (f32_isnan(x)) { return x; }
   let a = abs(x);
-  let big = a > 1073741824.0;
+  let big = a > ${text(largeOfLog)};
   let w = a + a * a / (1.0 + sqrt(a * a + 1.0));
   let y = f32_log1p(select(w, a, big)) + select(0.0, 0.69314718, big);
   return ${copysign('y')};`,
@@ -214,7 +188,7 @@ fn f32_log_normal(x: f32) -> f32 {
   ...unary(
     'acosh',
     `if (f32_isnan(x) | (x < 1.0)) { return bitcast<f32>(nan_bits); }
-  let big = x > 1073741824.0;
+  let big = x > ${text(largeOfLog)};
   let t = x - 1.0;
   let w = t + sqrt(t * (t + 2.0));
   return f32_log1p(select(w, x, big)) + select(0.0, 0.69314718, big);`,
@@ -229,9 +203,9 @@ fn f32_log_normal(x: f32) -> f32 {
   ),
   ...unary(
     'erf',
-    `let a = clamp(x, -3.925, 3.925);
+    `let a = clamp(x, -${erfTerms.end}, ${erfTerms.end});
   let z = a * a;
-  return select(clamp(a * ${poly('z', erfAbove)} / ${poly('z', erfBelow)}, -1.0, 1.0), x, f32_isnan(x));`,
+  return select(clamp(a * ${poly('z', erfTerms.above)} / ${poly('z', erfTerms.below)}, -1.0, 1.0), x, f32_isnan(x));`,
   ),
   arc_tangent: fn(`fn arc_tangent(t: f32) -> f32 {
   let z = t * t;
@@ -294,7 +268,7 @@ fn f32_log_normal(x: f32) -> f32 {
 fn circular(a: f32) -> vec3<f32> {
   let n = floor(fma(a, 0.636619747, 0.5));
   var r = a;
-${halfPiParts()
+${halfPiParts(4, 8)
   .map((p) => `  r = fma(n, ${text(-p)}, r);`)
   .join('\n')}
   let z = r * r;

@@ -1,29 +1,16 @@
 /**
  * exp and its relatives on f32x4: reduction x = n ln 2 + r (W. J. Cody, W. Waite: Software Manual for the Elementary
- * Functions, 1980), then a polynomial in r. Coefficients: minimax fits by the Remez exchange, rounded to f32 one by one.
+ * Functions, 1980), then a polynomial in r.
  */
+import { expm1Range, expm1Terms, expTerms, halfExpEnd, ln2, sinhTerms, tanhEnd } from '../../../scalar/polynomials.ts'
 import type { Ex, Vector } from './vector.ts'
 
 const log2e = Math.LOG2E
-/** ln 2 in two parts; the first has 9 significant bits, so its product with |n| < 2^15 is exact. */
-const ln2High = 0.693359375
-const ln2Low = -2.1219444005469057e-4
 /** Adding it leaves round(x) in the low bits of the f32 pattern, and the rest is a multiple of 2^9: see `anchor`. */
 const integerAnchor = 1.5 * 2 ** 23
 
-/** e^r on [0, ln 2] with constant term 1: relative error 2.1e-9. Highest power first. */
-const expTerms = [
-  0.0019467656966298819, 0.007796867750585079, 0.041911039501428604, 0.1666117012500763, 0.5000055432319641,
-  0.9999998211860657, 1,
-]
-
-/** (e^r - 1 - r) / r^2 on [-ln 2 / 2, ln 2 / 2]: error 3.3e-9 of e^r - 1. */
-const expm1Terms = [
-  0.00015046245243865997, 0.0013930543791502714, 0.008341509848833084, 0.041666511446237564, 0.16666635870933533, 0.5,
-]
-
 /** x - n ln 2. */
-const reduce = (v: Vector, x: Ex, n: Ex): Ex => v.fnma(n, v.c(ln2Low), v.fnma(n, v.c(ln2High), x))
+const reduce = (v: Vector, x: Ex, n: Ex): Ex => v.fnma(n, v.c(ln2.low), v.fnma(n, v.c(ln2.high), x))
 
 /**
  * e^x 2^(bias - 127) with n = floor(x / ln 2), so the polynomial lies in [1, 2] and the power of two alone decides: with bias
@@ -41,7 +28,7 @@ function scaledExp(v: Vector, a: Ex, bias: number): Ex {
 export const exp = (v: Vector, x: Ex): Ex => scaledExp(v, v.let(v.atLeast(v.atMost(x, v.c(88.9)), v.c(-87.9))), 127)
 
 /** e^|x| / 2: overflows no earlier than sinh and cosh. */
-const halfExp = (v: Vector, x: Ex): Ex => scaledExp(v, v.let(v.atMost(v.abs(x), v.c(89.6))), 126)
+const halfExp = (v: Vector, x: Ex): Ex => scaledExp(v, v.let(v.atMost(v.abs(x), v.c(halfExpEnd))), 126)
 
 /**
  * (e^x - 1) / 2 as s p + (s - 1/2) with p = e^r - 1 and s = 2^(n - 1): exact where n = 0, and n may be 128. `x` is at most 88.8
@@ -57,22 +44,19 @@ function halfExpm1(v: Vector, a: Ex): Ex {
 }
 
 export function expm1(v: Vector, x: Ex): Ex {
-  const half = v.let(halfExpm1(v, v.let(v.atLeast(v.atMost(x, v.c(88.8)), v.c(-17.5)))))
+  const half = v.let(halfExpm1(v, v.let(v.atLeast(v.atMost(x, v.c(expm1Range.to)), v.c(expm1Range.from)))))
   return v.add(half, half)
 }
 
 /** With h = (e^(2|x|) - 1) / 2: tanh |x| = h / (h + 1). Beyond 10 it rounds to one. */
 export function tanh(v: Vector, x: Ex): Ex {
-  const a = v.let(v.atMost(v.abs(x), v.c(10)))
+  const a = v.let(v.atMost(v.abs(x), v.c(tanhEnd)))
   const h = v.let(halfExpm1(v, v.let(v.add(a, a))))
   return v.or(v.div(h, v.add(h, v.c(1))), v.signOf(x))
 }
 
 /** 1 / (1 + e^-x). */
 export const sigmoid = (v: Vector, x: Ex): Ex => v.div(v.c(1), v.add(v.c(1), exp(v, v.let(v.neg(x)))))
-
-/** (sinh x - x) / x^3 in x^2 on [0, 1]: error 3.0e-10 of sinh. Highest power first. */
-const sinhTerms = [2.7822131869470468e-6, 0.00019842895562760532, 0.00833331048488617, 0.1666666716337204]
 
 /** h - 1 / (4 h) with h = e^|x| / 2; up to one, where that cancels, a polynomial. */
 export function sinh(v: Vector, x: Ex): Ex {

@@ -1,17 +1,9 @@
 /**
  * log and its relatives on f32x4: x = 2^e m with m in [sqrt(1/2), sqrt(2)), then a polynomial in m - 1 (the scheme of
- * Cody & Waite, 1980). Coefficients: minimax fit by the Remez exchange.
+ * Cody & Waite, 1980).
  */
+import { largeOfLog, ln2, logTerms } from '../../../scalar/polynomials.ts'
 import type { Ex, Vector } from './vector.ts'
-
-const ln2High = 0.693359375
-const ln2Low = -2.1219444005469057e-4
-
-/** (log(1 + f) - f + f^2 / 2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1]: error 6e-9 of log(1 + f). Highest power first. */
-const logTerms = [
-  -0.07643013447523117, 0.12766879796981812, -0.13159491121768951, 0.14200946688652039, -0.1662333458662033,
-  0.20001260936260223, -0.250008225440979, 0.3333333134651184,
-]
 
 /** Bits of sqrt(1/2) as f32. */
 const rootHalf = 0x3f3504f3
@@ -26,9 +18,9 @@ export function log(v: Vector, x: Ex): Ex {
   const m = v.iadd(v.and(offset, v.i(0x7fffff)), v.i(rootHalf))
   const f = v.let(v.sub(m, v.c(1)))
   const z = v.let(v.mul(f, f))
-  const cubic = v.fma(e, v.c(ln2Low), v.mul(v.poly(f, logTerms), v.mul(f, z)))
+  const cubic = v.fma(e, v.c(ln2.low), v.mul(v.poly(f, logTerms), v.mul(f, z)))
   const low = v.fnma(v.c(0.5), z, cubic)
-  const y = v.fma(e, v.c(ln2High), v.add(f, low))
+  const y = v.fma(e, v.c(ln2.high), v.add(f, low))
   // Infinity and NaN give themselves, zero -infinity, negatives NaN.
   const finite = v.select(v.lt(x, v.c(Number.POSITIVE_INFINITY)), y, x)
   return v.or(v.select(v.eq(x, v.c(0)), v.c(Number.NEGATIVE_INFINITY), finite), v.lt(x, v.c(0)))
@@ -44,12 +36,9 @@ export function log1p(v: Vector, x: Ex): Ex {
   return v.add(v.let(log(v, u)), used)
 }
 
-/** Beyond it 1 + x^2 and x^2 are one, and asinh and acosh are log(2x). */
-const large = 2 ** 30
-
 /** log(1 + w), or log(2 a) where a is large. */
 function logBeyond(v: Vector, a: Ex, w: Ex): Ex {
-  const big = v.let(v.gt(a, v.c(large)))
+  const big = v.let(v.gt(a, v.c(largeOfLog)))
   const y = v.let(log1p(v, v.let(v.select(big, a, w))))
   return v.add(y, v.and(big, v.c(Math.LN2)))
 }

@@ -1,33 +1,15 @@
 /**
  * sin, cos and tan on f32x4: reduction by multiples of pi/2 in four parts (Cody & Waite, 1980), polynomials on
- * [-pi/4, pi/4]; lanes beyond the reduction's range are computed one by one in double precision. Coefficients: minimax fits by
- * the Remez exchange.
+ * [-pi/4, pi/4]; lanes beyond the reduction's range are computed one by one in double precision.
  */
+import { cosTerms, halfPiParts, sinTerms } from '../../../scalar/polynomials.ts'
 import type { Ex, Vector } from './vector.ts'
 
 /** pi / 2 in parts of 10 bits and a rest: products with multiples below 2^14 are exact. */
-const parts = splitHalfPi()
+const parts = halfPiParts(3, 10)
 /** Up to here the reduction is good. */
 const range = 25000
 const integerAnchor = 1.5 * 2 ** 23
-
-/** (sin r - r) / r^3 in r^2: error 3.7e-9 of sin. Highest power first. */
-const sinTerms = [-0.0001951878803083673, 0.008332191966474056, -0.16666655242443085]
-/** (cos r - 1 + r^2 / 2) / r^4 in r^2: error 1.2e-10 of cos. */
-const cosTerms = [2.4432327336398885e-5, -0.0013887309469282627, 0.04166664555668831]
-
-function splitHalfPi(): readonly number[] {
-  // pi / 2 = Math.PI / 2 + 6.123233995736766e-17: the first three parts are cut off the double, the rest takes both.
-  const out: number[] = []
-  let rest = Math.PI / 2
-  for (let k = 0; k < 3; k++) {
-    const unit = 2 ** (Math.floor(Math.log2(rest)) - 9)
-    const cut = Math.floor(rest / unit) * unit
-    out.push(cut)
-    rest -= cut
-  }
-  return [...out, rest + 6.123233995736766e-17]
-}
 
 interface Reduced {
   /** |x| - quarter pi / 2. */
