@@ -7,13 +7,8 @@
  * it writes (its first write stands in a block that does not hold all of its marks) is needed throughout the loops it stands in. A local's
  * value is undefined until it is set (`FunctionBuilder.local`).
  */
-export const markKinds = ['get', 'set', 'tee', 'loop', 'block', 'else', 'end'] as const
-export type MarkKind = (typeof markKinds)[number]
-
-const codeOfKind = { get: 0, set: 1, tee: 2, loop: 3, block: 4, else: 5, end: 6 } as const satisfies Record<
-  MarkKind,
-  number
->
+const codeOfKind = { get: 0, set: 1, tee: 2, loop: 3, block: 4, else: 5, end: 6 } as const
+export type MarkKind = keyof typeof codeOfKind
 
 /** Marks in the order of the code: for each its position in bytes, its kind, and its local (-1: it has none). */
 export class Marks {
@@ -40,12 +35,13 @@ export class Marks {
     return this.data[2 * i] ?? 0
   }
 
-  kind(i: number): MarkKind {
-    return markKinds[(this.data[2 * i + 1] ?? 0) & 7] ?? 'end'
-  }
-
   local(i: number): number {
     return (this.data[2 * i + 1] ?? 0) >> 3
+  }
+
+  /** The number of its kind. */
+  code(i: number): number {
+    return (this.data[2 * i + 1] ?? 0) & 7
   }
 
   /** The last mark becomes another. */
@@ -68,100 +64,132 @@ export class Marks {
   }
 }
 
-interface Region {
-  /** Whether it repeats; else it may be left out. */
-  readonly isLoop: boolean
-  readonly begin: number
-  end: number
-  readonly outer: Region | undefined
-}
+/** Regions of code by number, outer ones first; -1 is the function. Those that are no loops may be left out. */
+class Regions {
+  private readonly loops: boolean[] = []
+  private readonly begins: number[] = []
+  private readonly ends: number[] = []
+  private readonly outers: number[] = []
+  /** The innermost open one. */
+  open = -1
 
-interface Span {
-  readonly local: number
-  /** Its first mark, and the innermost region that may be left out around it; undefined: the function. */
-  first: number
-  readonly arm: Region | undefined
-  readonly writesFirst: boolean
-  last: number
-  /** The innermost region of its first mark, that of the last one seen, and those met after the first, as often as they change. */
-  readonly region: Region | undefined
-  lastRegion: Region | undefined
-  others: (Region | undefined)[] | undefined
-}
-
-const armOf = (region: Region | undefined): Region | undefined => {
-  let r = region
-  while (r?.isLoop === true) r = r.outer
-  return r
-}
-
-/** The outermost loop around a region (or itself) that does not hold a mark. */
-function outermostLoop(region: Region | undefined, without: number): Region | undefined {
-  let found: Region | undefined
-  for (let r = region; r !== undefined; r = r.outer)
-    if (r.isLoop && !(r.begin <= without && without <= r.end)) found = r
-  return found
-}
-
-function spansOf(marks: Marks, params: number): Span[] {
-  const all: Span[] = []
-  const ofLocal: (Span | undefined)[] = []
-  let region: Region | undefined
-  const open = (isLoop: boolean, begin: number): void => {
-    region = { isLoop, begin, end: Number.POSITIVE_INFINITY, outer: region }
+  enter(isLoop: boolean, begin: number): void {
+    this.outers.push(this.open)
+    this.open = this.loops.push(isLoop) - 1
+    this.begins.push(begin)
+    this.ends.push(Number.POSITIVE_INFINITY)
   }
-  const close = (end: number): void => {
-    if (region === undefined) return
-    region.end = end
-    region = region.outer
+
+  leave(end: number): void {
+    if (this.open < 0) return
+    this.ends[this.open] = end
+    this.open = this.outers[this.open] ?? -1
   }
+
+  begin(region: number): number {
+    return this.begins[region] ?? Number.NEGATIVE_INFINITY
+  }
+
+  end(region: number): number {
+    return this.ends[region] ?? Number.POSITIVE_INFINITY
+  }
+
+  /** The innermost region that may be left out around a region, or itself. */
+  arm(region: number): number {
+    let r = region
+    while (r >= 0 && this.loops[r] === true) r = this.outers[r] ?? -1
+    return r
+  }
+
+  /** The outermost loop around a region (or itself) that does not hold a mark; -1: none. */
+  outermostLoop(region: number, without: number): number {
+    let found = -1
+    for (let r = region; r >= 0; r = this.outers[r] ?? -1)
+      if (this.loops[r] === true && !(this.begin(r) <= without && without <= this.end(r))) found = r
+    return found
+  }
+}
+
+/** From which mark to which each local is needed. Columns, an entry a local in the order of their first marks: there are thousands. */
+interface Spans {
+  readonly locals: readonly number[]
+  readonly first: readonly number[]
+  readonly last: readonly number[]
+}
+
+function spansOf(marks: Marks, params: number): Spans {
+  const regions = new Regions()
+  const locals: number[] = []
+  const first: number[] = []
+  const last: number[] = []
+  const writesFirst: boolean[] = []
+  const arms: number[] = []
+  /** The region of the last mark seen. */
+  const latest: number[] = []
+  /** Entries and the regions that their marks stand in, as often as those change. */
+  const entries: number[] = []
+  const within: number[] = []
+  const spanOf: number[] = []
   for (let i = 0; i < marks.length; i++) {
-    const kind = marks.kind(i)
-    if (kind === 'loop' || kind === 'block') open(kind === 'loop', i)
-    else if (kind === 'end') close(i)
-    else if (kind === 'else') {
-      close(i)
-      open(false, i)
+    const code = marks.code(i)
+    if (code === codeOfKind.loop || code === codeOfKind.block) regions.enter(code === codeOfKind.loop, i)
+    else if (code === codeOfKind.end) regions.leave(i)
+    else if (code === codeOfKind.else) {
+      regions.leave(i)
+      regions.enter(false, i)
     } else {
-      const local = marks.local(i)
-      if (local < params) continue
-      const have = ofLocal[local]
-      if (have === undefined) {
-        const made: Span = {
-          local,
-          first: i,
-          arm: armOf(region),
-          writesFirst: kind !== 'get',
-          last: i,
-          region,
-          lastRegion: region,
-          others: undefined,
-        }
-        ofLocal[local] = made
-        all.push(made)
+      const local = marks.local(i) - params
+      if (local < 0) continue
+      while (spanOf.length <= local) spanOf.push(-1)
+      const { open } = regions
+      let s = spanOf[local] ?? -1
+      if (s < 0) {
+        s = locals.push(local + params) - 1
+        spanOf[local] = s
+        first.push(i)
+        last.push(i)
+        writesFirst.push(code !== codeOfKind.get)
+        arms.push(regions.arm(open))
+        latest.push(open)
       } else {
-        have.last = i
-        if (have.lastRegion !== region) {
-          have.lastRegion = region
-          have.others ??= []
-          have.others.push(region)
-        }
+        last[s] = i
+        if (latest[s] === open) continue
+        latest[s] = open
       }
+      entries.push(s)
+      within.push(open)
     }
   }
-  for (const s of all) {
-    const { arm, first } = s
-    const dominated = s.writesFirst && (arm === undefined || s.last <= arm.end)
-    const stretch = (r: Region | undefined): void => {
-      const loop = outermostLoop(r, dominated ? first : Number.NEGATIVE_INFINITY)
-      if (loop === undefined) return
-      s.last = Math.max(s.last, loop.end)
-      if (!dominated) s.first = Math.min(s.first, loop.begin)
-    }
-    stretch(s.region)
-    s.others?.forEach(stretch)
+  // What decides is where the marks stood, not what has been stretched so far.
+  const begins = [...first]
+  const dominated = locals.map((_, s) => writesFirst[s] === true && (last[s] ?? 0) <= regions.end(arms[s] ?? -1))
+  for (let e = 0; e < entries.length; e++) {
+    const s = entries[e] ?? 0
+    const holds = dominated[s] === true
+    const loop = regions.outermostLoop(within[e] ?? -1, holds ? (begins[s] ?? 0) : Number.NEGATIVE_INFINITY)
+    if (loop < 0) continue
+    last[s] = Math.max(last[s] ?? 0, regions.end(loop))
+    if (!holds) first[s] = Math.min(first[s] ?? 0, regions.begin(loop))
   }
-  return all
+  return { locals, first, last }
+}
+
+/** Entries in the order of their keys (below `most`), those of equal keys in the order given. */
+function inOrder(entries: Int32Array, keys: readonly number[], most: number): Int32Array {
+  const starts = new Int32Array(most + 1)
+  for (const e of entries) {
+    const at = (keys[e] ?? 0) + 1
+    starts[at] = (starts[at] ?? 0) + 1
+  }
+  for (let k = 1; k <= most; k++) starts[k] = (starts[k] ?? 0) + (starts[k - 1] ?? 0)
+  const out = new Int32Array(entries.length)
+  for (const e of entries) {
+    const k = keys[e] ?? 0
+    const at = starts[k] ?? 0
+    out[at] = e
+    starts[k] = at + 1
+  }
+  return out
 }
 
 /** By local, the slot among those of its type; locals below `params` are left out. */
@@ -173,21 +201,29 @@ export function slotsOf<T>(
   const slot: (number | undefined)[] = []
   const counts = new Map<T, number>()
   const free = new Map<T, number[]>()
-  const spans = spansOf(marks, params).sort((a, b) => a.first - b.first)
+  const { locals, first, last } = spansOf(marks, params)
+  const begun = inOrder(
+    Int32Array.from(locals, (_, s) => s),
+    first,
+    marks.length,
+  )
   // Slots become free in the order of the last marks of their locals.
-  const ended = [...spans].sort((a, b) => a.last - b.last)
+  const ended = inOrder(begun, last, marks.length)
   let done = 0
-  for (const s of spans) {
-    for (let over = ended[done]; over !== undefined && over.last < s.first; over = ended[++done]) {
-      const type = typeOf(over.local)
+  for (const s of begun) {
+    const from = first[s] ?? 0
+    for (let over = ended[done]; over !== undefined && (last[over] ?? 0) < from; over = ended[++done]) {
+      const local = locals[over] ?? 0
+      const type = typeOf(local)
       const pool = free.get(type)
-      if (pool === undefined) free.set(type, [slot[over.local] ?? 0])
-      else pool.push(slot[over.local] ?? 0)
+      if (pool === undefined) free.set(type, [slot[local] ?? 0])
+      else pool.push(slot[local] ?? 0)
     }
-    const type = typeOf(s.local)
+    const local = locals[s] ?? 0
+    const type = typeOf(local)
     const have = free.get(type)?.pop()
     const next = counts.get(type) ?? 0
-    slot[s.local] = have ?? next
+    slot[local] = have ?? next
     if (have === undefined) counts.set(type, next + 1)
   }
   return { slot, counts }
