@@ -4,7 +4,7 @@
  * - everything public has a doc comment, functions with the codes of their errors and an example that fits their types;
  * - every file of the sources, tests and benchmarks starts with a comment that says what lives there, and is at most 500 lines long;
  * - no test reads a clock: tests assert the work that is done, not how long it takes;
- * - every relative link of README.md, CONTRIBUTING.md and docs/ leads to a file, and every anchor to a heading;
+ * - every relative link of README.md, CONTRIBUTING.md and docs/ (docs/api too, where it was made) leads to a file, and every anchor to a heading;
  * - files, folders and identifiers that the pages on the sources name in code exist;
  * - docs/architecture.md has at most 2,000 words beside its code;
  * - docs/glossary.md has every folder of src, its terms in order, and none that the sources do not use.
@@ -156,6 +156,7 @@ function anchorsOf(markdown) {
     counts.set(slug, count + 1)
     anchors.add(count === 0 ? slug : `${slug}-${count}`)
   }
+  for (const [, id] of markdown.matchAll(/<a id="([^"]+)">/g)) anchors.add(id)
   return anchors
 }
 
@@ -165,7 +166,7 @@ const pages = [join(root, 'README.md'), join(root, 'CONTRIBUTING.md'), ...filesU
 )
 
 function checkLinks() {
-  for (const page of pages) {
+  for (const page of [...pages, ...filesUnder('docs/api', '.md')]) {
     const text = withoutCode(readFileSync(page, 'utf8'))
     const inline = [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)/g)]
     const references = [...text.matchAll(/^\s*\[[^\]]+\]:\s*<?(\S+?)>?(?:\s|$)/gm)]

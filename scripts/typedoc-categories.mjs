@@ -1,6 +1,6 @@
 /**
  * A plugin of TypeDoc: puts each export of the reference under the heading of the source file that declares it, so that doc comments need
- * no tags for that. `npm run reference` writes the pages.
+ * no tags for that, and links each method of a tensor to the function of its name, which says more. `npm run reference` writes the pages.
  */
 import { Comment, CommentTag, Converter, ReflectionKind } from 'typedoc'
 
@@ -67,20 +67,42 @@ const kinds = ReflectionKind.Function | ReflectionKind.Class | ReflectionKind.In
 /** @param {import('typedoc').Application} app */
 export function load(app) {
   app.converter.on(Converter.EVENT_RESOLVE_BEGIN, (context) => {
-    for (const reflection of context.project.getReflectionsByKind(kinds)) {
-      if (!reflection.parent?.kindOf(ReflectionKind.SomeModule)) continue
-      const path = context.getSymbolFromReflection(reflection)?.declarations?.[0]?.getSourceFile().fileName
-      const [, file = ''] = /\/src\/(.*)$/.exec(path ?? '') ?? []
-      const heading = headings.find(([start]) => file.startsWith(start))?.[1]
-      if (heading === undefined) {
-        app.logger.error(`${reflection.getFullName()} of src/${file} has no heading in scripts/typedoc-categories.mjs`)
-        continue
-      }
-      const tag = new CommentTag('@category', [{ kind: 'text', text: heading }])
-      for (const at of reflection.signatures ?? [reflection]) {
-        at.comment ??= new Comment()
-        at.comment.blockTags.push(tag)
-      }
-    }
+    putUnderHeadings(app, context)
+    linkMethods(context)
   })
+}
+
+/** @param {import('typedoc').Application} app @param {import('typedoc').Context} context */
+function putUnderHeadings(app, context) {
+  for (const reflection of context.project.getReflectionsByKind(kinds)) {
+    if (!reflection.parent?.kindOf(ReflectionKind.SomeModule)) continue
+    const path = context.getSymbolFromReflection(reflection)?.declarations?.[0]?.getSourceFile().fileName
+    const [, file = ''] = /\/src\/(.*)$/.exec(path ?? '') ?? []
+    const heading = headings.find(([start]) => file.startsWith(start))?.[1]
+    if (heading === undefined) {
+      app.logger.error(`${reflection.getFullName()} of src/${file} has no heading in scripts/typedoc-categories.mjs`)
+      continue
+    }
+    const tag = new CommentTag('@category', [{ kind: 'text', text: heading }])
+    for (const at of reflection.signatures ?? [reflection]) {
+      at.comment ??= new Comment()
+      at.comment.blockTags.push(tag)
+    }
+  }
+}
+
+/** @param {import('typedoc').Context} context */
+function linkMethods(context) {
+  for (const method of context.project.getReflectionsByKind(ReflectionKind.Method)) {
+    const { parent } = method
+    if (parent?.name !== 'Tensor') continue
+    const target = parent.parent?.getChildByName(method.name === 'var' ? 'variance' : method.name)
+    if (!target?.kindOf(ReflectionKind.Function)) continue
+    for (const { comment } of method.signatures ?? [])
+      comment?.summary.push(
+        { kind: 'text', text: ' The function ' },
+        { kind: 'inline-tag', tag: '@link', text: target.name, target },
+        { kind: 'text', text: ' says more.' },
+      )
+  }
 }

@@ -2,7 +2,9 @@
 
 import type { Axes } from '../compose/index.ts'
 import * as c from '../compose/index.ts'
+import { UserError } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
+import { showShape } from '../types/shape.ts'
 import { named, recordMany } from './core.ts'
 import { checkOptions, kinds, type OptionNames, optionNames, real, whole } from './options.ts'
 import { many, type Tensor, two, wrap } from './tensor.ts'
@@ -62,6 +64,14 @@ function parameters(
 
 const zero = (): Node => c.asNode(0)
 
+/** Data with channels. Throws E_SHAPE. */
+function channelled(x: Node): Node {
+  if (x.shape.length >= 2) return x
+  throw new UserError('E_SHAPE', `data of shape ${showShape(x.shape)}`, {
+    help: 'data is [batch, channels, ...spatial]',
+  })
+}
+
 /**
  * Zero mean and unit variance over axes (the last, unless given), then scale and bias (Ba et al. 2016). Half precision computes
  * in f32. Shape of `x`; a float dtype stays, integers and bools become f32.
@@ -93,21 +103,21 @@ export function rmsNorm(x: Tensor, options: RowNormalisationOptions = {}): Tenso
 /**
  * Inference: x [batch, channels, ...] normalised by running statistics [channels], then scale and bias (Ioffe and Szegedy
  * 2015).
- * @throws E_SHAPE for statistics, scale or bias of other channels, E_ARGUMENT for what is no tensor and for options that are
+ * @throws E_SHAPE for data without channels and statistics, scale or bias of other ones, E_ARGUMENT for what is no tensor and for options that are
  * none
  * @example batchNorm(tensor([[1, 3]]), tensor([1, 1]), tensor([1, 4]), { epsilon: 0 }) // [[0, 1]]
  */
 export function batchNorm(x: Tensor, mean: Tensor, variance: Tensor, options: NormalisationOptions = {}): Tensor {
   const p = parameters('batchNorm', options)
   return many('batchNorm', [x, mean, variance, ...p.operands], ([a = zero(), m = a, v = a, ...rest]) =>
-    c.batchNorm(a, m, v, p.read(rest)),
+    c.batchNorm(channelled(a), m, v, p.read(rest)),
   )
 }
 
 /**
  * Training: x [batch, channels, ...] normalised by its own statistics for each channel, then scale and bias; gives the output,
  * and mean and (biased) variance [channels].
- * @throws E_SHAPE for scale or bias of other channels, E_ARGUMENT for what is no tensor and for options that are none
+ * @throws E_SHAPE for data without channels and scale or bias of other ones, E_ARGUMENT for what is no tensor and for options that are none
  * @example
  * const { output, mean, variance } = batchNormTraining(tensor([[1, 2], [3, 6]]), { epsilon: 0 })
  * output // [[-1, -1], [1, 1]]
@@ -121,7 +131,7 @@ export function batchNormTraining(
   const p = parameters('batchNormTraining', options)
   const states = recordMany('batchNormTraining', [x, ...p.operands], (operands) => {
     const [a = zero(), ...rest] = operands.map(c.asNode)
-    const r = c.batchNormTraining(a, p.read(rest))
+    const r = c.batchNormTraining(channelled(a), p.read(rest))
     return [r.output, r.mean, r.variance]
   })
   const [output = x, mean = x, variance = x] = states.map(wrap)

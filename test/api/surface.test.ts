@@ -265,6 +265,11 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
         expect([y.shape, y.dtype]).toEqual([[2, 3], 'f16'])
       }
     })
+    it('normalisation over batches asks for channels', () => {
+      const v = t([1, 2])
+      expect(() => s.batchNorm(v, v, v)).toThrow('[E_SHAPE] batchNorm: data of shape [2]')
+      expect(() => s.batchNormTraining(v)).toThrow('[E_SHAPE] batchNormTraining: data of shape [2]')
+    })
     it('integers become f32', () => {
       const n = t([1, -3, 2, 6], { dtype: 'i32' })
       expect(s.softsign(n).tolist()).toEqual([0.5, -0.75, 2 / 3, 6 / 7].map((v) => expect.closeTo(v, 6)))
