@@ -76,7 +76,7 @@ function addGroup(
       invariant(x !== undefined && updates !== undefined, 'scatter without inputs')
       a.steps.push({ kind: 'copy', from: a.of(x), to: a.of(node) })
       if (sizeOf(updates.shape) === 0 || sizeOf(x.shape) === 0) return undefined
-      const made = lowerScatter(kernelName([node], launch), node, mode)
+      const made = lowerScatter(kernelName([node], launch), node, target, mode)
       checkPositions(made, group, target)
       a.launch(made, launch)
       return made

@@ -1,16 +1,18 @@
-/** Lowering of a scatter: one program walks the updates in row-major order and combines them into a copy of the target. */
+/** Lowering of a scatter: programs walk the updates in row-major order and combine them into a copy of the target. */
 import { invariant } from '../diagnostics/errors.ts'
 import type { NodeOf } from '../graph/node.ts'
 import type { Expr } from '../index/expr.ts'
 import * as ix from '../index/expr.ts'
-import type { KernelPart, LetStmt, NumericsMode, Stmt, TileOp, ValueId } from '../kernel/ir.ts'
+import type { KernelPart, LetStmt, NumericsMode, StoreStmt, TileOp, ValueId } from '../kernel/ir.ts'
 import { buildBody } from '../plan/buildBody.ts'
+import type { Machine } from '../target/machine.ts'
 import type { DType } from '../types/dtype.ts'
 import { holdsInteger, isWide, positionDType } from '../types/dtype.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
+import { sharePlaces } from './sharePlaces.ts'
 
-export function lowerScatter(name: string, node: NodeOf<'scatter'>, mode: NumericsMode): Launch {
+export function lowerScatter(name: string, node: NodeOf<'scatter'>, target: Machine, mode: NumericsMode): Launch {
   const [x, updates, ...indices] = node.inputs
   invariant(x !== undefined && updates !== undefined, 'scatter without inputs')
   const built = buildBody({ members: new Set(), outputs: [updates, ...indices] })
@@ -77,7 +79,7 @@ export function lowerScatter(name: string, node: NodeOf<'scatter'>, mode: Numeri
   for (const [p, t] of body.loads) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   params.add('y', x.shape, x.dtype, 'update', { kind: 'node', node })
   const { combiner } = node.attrs
-  const store: Stmt = {
+  const store: StoreStmt = {
     kind: 'store',
     param: 'y',
     index: at,
@@ -86,7 +88,10 @@ export function lowerScatter(name: string, node: NodeOf<'scatter'>, mode: Numeri
     ...(ok === undefined ? {} : { maskValue: ok }),
     ...(combiner === 'set' ? {} : { combiner }),
   }
-  const part: KernelPart = { axes: body.axes, grid: [], body: [...lets, store] }
+  const places = at.flatMap((index, d) => (ix.valuesOf(index).size > 0 ? [{ index, extent: x.shape[d] ?? 1 }] : []))
+  const update = ix.flatten(points.index, updates.shape)
+  const whole: KernelPart = { axes: body.axes, grid: [], body: [...lets, store] }
+  const part = sharePlaces({ axes: body.axes, lets, store, update, places }, target) ?? whole
   return {
     main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings },
     finishing: [],

@@ -40,9 +40,13 @@ export function copyingScatters(nodes: Iterable<Node>, stands: (target: Node) =>
   )
 }
 
+/** Places that updates of a scatter may meet. */
+const placesOf = (node: Extract<Node, { readonly op: 'scatter' }>): number =>
+  node.attrs.sources.reduce((n, s, d) => ('axis' in s ? n : n * (node.shape[d] ?? 1)), 1)
+
 /**
- * A scatter copies its target if another needs that as it is (`copies`), reads updates and indices and combines into places, in one
- * program that walks the updates in order. Of users' kernels and effects the traffic alone is known: what they compute takes longer than
+ * A scatter copies its target if another needs that as it is (`copies`), reads updates and indices and combines into places, in
+ * programs that walk the indices in order and the updates of their own places (`lower/sharePlaces.ts`). Of users' kernels and effects the traffic alone is known: what they compute takes longer than
  * modelled.
  */
 export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, copies: boolean, target: Machine): KernelCost {
@@ -61,14 +65,21 @@ export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, copies: bo
   const read = node.inputs.reduce((n, x, i) => n + (i > 0 ? viewedBytes(x) : copies ? bytesOf(x) : 0), 0)
   const [, updates = node] = node.inputs
   const combines = node.attrs.combiner !== 'set'
-  const places = bytesOf(updates)
-  const walked = read + (combines ? 2 : 1) * places
+  const stored = bytesOf(updates)
+  const walked = read + (combines ? 2 : 1) * stored
   const compute = combines ? sizeOf(updates.shape) * priceOf('add', updates.dtype, target.prices) : 0
   const one = target.programShare ?? { moving: 1, computing: 1 }
-  const walk = together(movingSeconds(walked, target) / one.moving, compute / one.computing, target)
+  const places = placesOf(node)
+  const share = (ofOne: number): number => Math.min(1, ofOne * places)
+  const indices = node.inputs.slice(2).reduce((n, x) => n + viewedBytes(x), 0)
+  const walk = together(
+    movingSeconds(walked, target) / share(one.moving) + movingSeconds(indices, target) / one.moving,
+    compute / share(one.computing),
+    target,
+  )
   return {
-    bytesRead: read + (combines ? places : 0),
-    bytesWritten: written + places,
+    bytesRead: read + (combines ? stored : 0),
+    bytesWritten: written + stored,
     flops: combines ? sizeOf(updates.shape) : 0,
     special: 0,
     seconds: walk + movingSeconds(written, target) + target.launch,

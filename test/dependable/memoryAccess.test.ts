@@ -55,7 +55,7 @@ function expectBound(g: SingleGroup, target: Machine): void {
       return
     case 'scatter': {
       const node = g.node as NodeOf<'scatter'>
-      const { reads, writes } = boundBy(lowerScatter('k', node, 'fast'))
+      const { reads, writes } = boundBy(lowerScatter('k', node, target, 'fast'))
       expectBinds({ reads: new Set([...reads, storageOf(at(node.inputs, 0))]), writes })
       return
     }

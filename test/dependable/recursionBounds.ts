@@ -190,6 +190,8 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/compile/regionReport.ts: withInner': 'control flow',
   'src/compile/report.ts: kernelReports': 'control flow',
   'src/compile/report.ts: kernelsAlone': 'control flow',
+  'src/compose/attention.ts: rotate': ['fixed', 'once, of integers made f32'],
+  'src/compose/nn.ts: batchNormTraining': ['fixed', 'once, of integers made f32'],
   'src/graph/print.ts: printGraph, printInside': 'control flow',
   'src/graph/verify.ts: verifyGraph, verifyInside, verifyNode': 'control flow',
   'src/index/expr.ts: add, div, recombine': 'expression',

@@ -2,6 +2,7 @@
 
 import { spanOf } from '../../schedule/simt/layout.ts'
 import type { Item, WalkEntry } from '../../schedule/simt/sequence.ts'
+import { emitFiltered } from './filtered.ts'
 import { eachKept } from './fold.ts'
 import { add, type Block, type Ex, forLoop, indexConstantOf, int, sub, v } from './ir.ts'
 import type { EmitSequence } from './loop.ts'
@@ -22,6 +23,10 @@ export function emitWalk(
   const [axis, ...rest] = over
   if (axis === undefined) {
     emit(scope, walk.body, out)
+    return
+  }
+  if (walk.filter?.axis === axis) {
+    emitFiltered(scope, walk.filter, (at, body) => emitWalk(at, walk, emit, body, rest, rounds), out)
     return
   }
   const a = scope.layout.axis(axis)

@@ -2,13 +2,13 @@
  * The layouts that a part's code runs under: one of its own statements, one for each stage that is filled under a layout of its own,
  * one for each store that is walked in order. Here it is gathered what they have to suit; layout.ts chooses.
  */
-import { asAxis } from '../../index/expr.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { contiguityOf } from './contiguity.ts'
 import { allStmts, storeValues } from './facts.ts'
+import { filterOf, filterThreads, ownAxes } from './filter.ts'
 import { chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
 import type { Part } from './part.ts'
 import { productLayout } from './product.ts'
@@ -54,12 +54,16 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   }
   for (const s of stores) nests.push({ axes: part.storeAxes(s) })
   const [product] = part.products.values()
-  const spread = threads ?? product?.threads ?? part.vectorProduct?.threads
+  const spread = threads ?? product?.threads ?? part.vectorProduct?.threads ?? threadsToFilter(part, machine)
   const vectors = part.vectorProduct === undefined ? undefined : vectorLayout(part, part.vectorProduct, spread ?? 0)
   const forced = product === undefined ? vectors : productLayout(product, spread ?? 0)
   const rows = rowAxes(part)
   return layoutOf(part, { nests, lets, stores, serial, folded, rows, threads: spread, asked: { forced } }, machine)
 }
+
+/** The threads of a part that filters the points of a store. */
+const threadsToFilter = (part: Part, machine: SimtMachine): number | undefined =>
+  part.stores.some((s) => filterOf(part, s) !== undefined) ? filterThreads(machine) : undefined
 
 /** The layout under which a stage is filled. */
 export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, threads: number): Layout {
@@ -79,7 +83,7 @@ export function orderedLayout(
   threads: number,
 ): Layout {
   const axes = new Set([...part.storeAxes(s), ...nests.flatMap((n) => n.axes)])
-  const own = new Set(s.index.flatMap((e) => asAxis(e)?.name ?? []))
+  const own = ownAxes(s)
   const serial = new Set([...axes].filter((a) => !own.has(a)))
   const only = part.part.axes.map((a) => a.name).filter((a) => axes.has(a))
   const wanted: Wanted = { nests: [{ axes: only }, ...nests], serial, folded: serial, only, threads }

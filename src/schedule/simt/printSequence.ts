@@ -131,6 +131,7 @@ function printWalk(layout: Layout, w: WalkEntry): string {
   const streams = w.items.flatMap((item) => (item.kind === 'stream' ? item.stream : []))
   return [
     `walk over ${chunks}${w.isBackward ? ', the last first' : ''}`,
+    w.filter === undefined ? '' : "those of the program's own places, found by all threads",
     w.wholeUntil === undefined ? '' : 'the last one apart, so that the others need no test for the end',
     w.prefetch === undefined ? '' : `loads ${loadsOf(w.prefetch)} a chunk early into registers`,
     ...streams.map(

@@ -6,6 +6,7 @@ import type { LetStmt, LoopStmt, Stmt, StoreStmt, ValueId } from '../../kernel/i
 import type { CallGroup, Group, Strided } from './access.ts'
 import type { CarriedTotals } from './carriedTotals.ts'
 import type { ExchangePlan } from './exchange.ts'
+import type { Filter } from './filter.ts'
 import type { FoldPlan } from './folds.ts'
 import type { Layout } from './layout.ts'
 import type { LoadPlan } from './loadPlan.ts'
@@ -184,6 +185,8 @@ export interface WalkEntry {
   readonly items: readonly Item[]
   /** Where whole chunks end, if the last one is not whole and has code of its own, without tests for the end in the others. */
   readonly wholeUntil: number | undefined
+  /** The points of the outermost axis that are walked, where not all are. */
+  readonly filter: Filter | undefined
   readonly prefetch: readonly LoadPlan[] | undefined
   readonly body: Sequence
   readonly tail: Sequence | undefined

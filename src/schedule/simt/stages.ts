@@ -1,7 +1,8 @@
 /** Statements that run under layouts of their own: tiles that are filled, stores that are walked in order. */
 import { invariant, UserError } from '../../diagnostics/errors.ts'
-import type { LetStmt, StoreStmt } from '../../kernel/ir.ts'
+import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { storeValues } from './facts.ts'
+import { filterOf, queuedValues } from './filter.ts'
 import { orderedLayout, stageLayout } from './partLayout.ts'
 import type { Place } from './place.ts'
 import { itemsOf, type OrderedWork, type StageWork } from './sequence.ts'
@@ -43,7 +44,10 @@ export const orderedNeeds = ({ part }: Place, s: StoreStmt): number[] => [...par
  */
 export function planOrdered(at: Place, s: StoreStmt, planItems: PlanItems): OrderedWork {
   const { part, setting } = at
-  const { lets, rest } = part.closureOf(storeValues(s))
+  const { rest } = part.closureOf(storeValues(s))
+  const filter = filterOf(part, s)
+  const queued = filter === undefined ? new Set<ValueId>() : queuedValues(filter)
+  const { lets } = part.closureOf(storeValues(s).filter((id) => !queued.has(id)))
   for (const id of rest)
     if (part.axesOf(id).length > 0 && at.held.get(id)?.kind !== 'shared')
       throw new UserError(
@@ -54,6 +58,7 @@ export function planOrdered(at: Place, s: StoreStmt, planItems: PlanItems): Orde
   const layout = orderedLayout(part, s, nests, setting.machine, at.layout.threads)
   const inner = at.inside({ layout, open: new Set() })
   for (const l of lets) inner.held.delete(l.id)
+  for (const id of queued) inner.holds(id, 'scalar')
   const open = inner.openWhole(layout.axes.keys())
   const body = planItems(open, [...itemsOf(lets), { kind: 'ordered', store: s }], new Set())
   return { kind: 'ordered', store: s, layout, body }

@@ -5,6 +5,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { storeValues } from './facts.ts'
+import { filterOf, queuedValues } from './filter.ts'
 import { termsOf } from './folds.ts'
 import { type Layout, spanOf } from './layout.ts'
 import type { Part } from './part.ts'
@@ -213,6 +214,8 @@ function verifyBlock(state: State, work: BlockWork): void {
       const again = part.closureOf(values).lets.filter((l) => work.kind === 'ordered' || part.axesOf(l.id).length > 0)
       const inner = new Set(held)
       for (const l of again) inner.delete(l.id)
+      const filter = work.kind === 'ordered' ? filterOf(part, work.store) : undefined
+      for (const id of filter === undefined ? [] : queuedValues(filter)) inner.add(id)
       const open = new Set([...work.layout.axes.values()].filter((a) => a.chunks === 1).map((a) => a.name))
       verifyList({ ...state, layout: work.layout, open, held: inner, folds: new Map() }, work.body)
       if (work.kind === 'stage') held.add(work.let.id)

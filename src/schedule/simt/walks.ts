@@ -1,5 +1,6 @@
 /** Loops over the chunks of axes that registers do not hold at once. */
 import type { LetStmt, Stmt, ValueId } from '../../kernel/ir.ts'
+import { filterArrays, filterOf } from './filter.ts'
 import { spanOf } from './layout.ts'
 import type { Place } from './place.ts'
 import { chunkPrefetchOf } from './prefetch.ts'
@@ -31,6 +32,11 @@ export function planWalk(
   const whole = outside.inside({ open, exact: isWhole ? new Set([...outside.exact, inner]) : outside.exact })
   const prefetch = chunkPrefetchOf(outside, inner, letsOf(items))
   const words = prefetch === undefined ? {} : { words: new Map(prefetch.map((p) => [p.let.id, p])) }
+  const filter = items.flatMap((x) => (x.kind === 'ordered' ? (filterOf(place.part, x.store) ?? []) : []))[0]
+  if (filter !== undefined) {
+    for (const array of filterArrays(place.layout.threads, filter)) place.shared.share(array)
+    place.shared.slots('i32', 1, '_bound')
+  }
   const { start, end } = place.range(inner)
   const isKnown = start !== undefined && end !== undefined
   return {
@@ -40,6 +46,7 @@ export function planWalk(
     phase: place.phase,
     items,
     wholeUntil,
+    filter,
     prefetch,
     body: planItems(whole.inside(words), items, none),
     tail: wholeUntil === undefined ? undefined : planItems(outside.inside({ open }), items, none),
