@@ -88,6 +88,11 @@ export class GroupGraph {
     return this.successors(a).has(b) || this.successors(b).has(a)
   }
 
+  /** Whether a group depends on no other and none on it. */
+  isApart(id: number): boolean {
+    return this.successors(id).size === 0 && this.predecessors(id).size === 0
+  }
+
   /** Whether `to` can be reached from `from` through at least one group in between. */
   hasIndirectPath(from: number, to: number): boolean {
     const ranks = this.ranked()

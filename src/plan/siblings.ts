@@ -34,9 +34,13 @@ function alike(a: Group, b: Group): boolean {
   )
 }
 
+/** Whether a kernel binds all the buffers that the target lets it: what joins it has to touch it. */
+const isBound = (a: Group, { maxBuffers }: Machine): boolean => boundBy(a) >= maxBuffers
+
 /** Why a kernel has no room for another beside what it computes itself, where that is plain. */
-function whyFull(a: Group, b: Group, { links }: Groups, { maxBuffers, maxStatements }: Machine): Refused | undefined {
-  if (boundBy(a) >= maxBuffers && b.outputs.length > 0 && !links.touch(a.id, b.id))
+function whyFull(a: Group, b: Group, { links }: Groups, target: Machine): Refused | undefined {
+  const { maxBuffers, maxStatements } = target
+  if (isBound(a, target) && b.outputs.length > 0 && !links.touch(a.id, b.id))
     return refuse('too-many-buffers', `more than ${maxBuffers} buffers, the target binds ${maxBuffers}`)
   const least = statementsBeyond(a, b, maxStatements)
   if (least === undefined) return undefined
@@ -73,6 +77,8 @@ export function mergeSiblings(planner: Planner): void {
         if (tooMuch !== undefined) {
           if (!full.has(a.id)) planner.refuse(a, b, tooMuch, undefined)
           full.add(a.id)
+          // Thousands of others may read the tensor: without neighbours none of them has room either.
+          if (isBound(a, target) && groups.links.isApart(a.id)) break
           continue
         }
         const pair = a.id < b.id ? `${a.id},${b.id}` : `${b.id},${a.id}`

@@ -59,9 +59,17 @@ const memorySteps = (steps: readonly ToyStep[]): MemoryStep[] =>
     donorFor: (write, isFree) => reads.find((r) => isFree(r) && legal.has(`${write} ${r}`)),
   }))
 
-/** The steps that touch a buffer. */
-const stepsOf = (steps: readonly Omit<ToyStep, 'legal'>[], b: number): number[] =>
-  steps.flatMap((s, i) => (s.reads.includes(b) || s.writes.includes(b) ? [i] : []))
+/** For each buffer the steps that touch it. */
+function touchesOf(steps: readonly Omit<ToyStep, 'legal'>[], buffers: number): readonly (readonly number[])[] {
+  const all = Array.from({ length: buffers }, (): number[] => [])
+  steps.forEach(({ reads, writes }, i) => {
+    for (const b of new Set([...reads, ...writes])) at(all, b).push(i)
+  })
+  return all
+}
+
+/** First and last of some steps, -1 where there is none. */
+const ends = (steps: readonly number[]): [number, number] => [steps[0] ?? -1, steps.at(-1) ?? -1]
 
 describe('an assignment of numbers', () => {
   test('is what a simulation of 500 random plans does', () => {
@@ -69,15 +77,13 @@ describe('an assignment of numbers', () => {
     for (let seed = 0; seed < 500; seed++) {
       const { needs, steps } = randomToy(makeRng(seed))
       const assigned = assignBuffers(memorySteps(steps), needs)
-      needs.forEach((_, b) => {
-        const all = stepsOf(steps, b)
-        expect([assigned.from[b], assigned.to[b]]).toEqual([all[0] ?? -1, all.at(-1) ?? -1])
-      })
+      const touches = touchesOf(steps, needs.length)
+      expect(needs.map((_, b) => [assigned.from[b], assigned.to[b]])).toEqual(touches.map(ends))
       const donors = [...assigned.donors.values()]
       expect(new Set(donors).size).toBe(donors.length)
       reused += donors.length
       // Every place holds one value: who writes over another is the last to touch it, and may.
-      const isFree = (step: number, read: number): boolean => stepsOf(steps, read).every((i) => i <= step)
+      const isFree = (step: number, read: number): boolean => at(touches, read).every((i) => i <= step)
       steps.forEach(({ reads, writes, legal }, i) => {
         for (const w of writes) {
           const fits = reads.filter((r) => {
@@ -172,12 +178,9 @@ function simulate({ program, plan }: Compiled): number {
   const bytes = (b: number): number => at(buffers, b).bytes
   const launchOf = (s: ProgramStep, i: number): string => (s.kind === 'kernel' ? `launch ${s.launch}` : `step ${i}`)
   const effects = steps.map((s, i) => ({ ...effectsOf(s), launch: launchOf(s, i) }))
-  const touches = (i: number, b: number): boolean => {
-    const e = effects[i]
-    return e !== undefined && (e.reads.includes(b) || e.writes.includes(b))
-  }
-  const diesAt = (i: number, b: number): boolean => !effects.some((_, j) => j > i && touches(j, b))
-  const launchesOf = (b: number): Set<string> => new Set(effects.flatMap((e, i) => (touches(i, b) ? [e.launch] : [])))
+  const touches = touchesOf(effects, buffers.length)
+  const diesAt = (i: number, b: number): boolean => ends(at(touches, b))[1] <= i
+  const launchesOf = (b: number): Set<string> => new Set(at(touches, b).map((i) => at(effects, i).launch))
   const products = new Set(
     plan.groups.flatMap((g, i) => (g.kind === 'kernel' && g.roles.kind === 'matrix' ? [`launch ${i}`] : [])),
   )
@@ -195,8 +198,8 @@ function simulate({ program, plan }: Compiled): number {
     for (const b of reads) {
       const offset = offsets.get(b)
       if (offset === undefined) continue
-      const others = owner.subarray(offset, offset + bytes(b)).filter((o) => o !== b)
-      expect(others.length, `bytes of buffer ${b} that others wrote over before step ${i}`).toBe(0)
+      const whole = owner.subarray(offset, offset + bytes(b)).every((o) => o === b)
+      if (!whole) expect.fail(`others wrote over bytes of buffer ${b} before step ${i}`)
     }
     for (const w of writes) {
       const offset = offsets.get(w)
@@ -248,11 +251,8 @@ describe('programs', () => {
         const { buffers, steps } = made.program
         const needs = buffers.map(({ bytes }): BufferNeed => ({ bytes, kind: 'intermediate' }))
         const { from, to } = assignBuffers(steps.map(memoryStep), needs)
-        const effects = steps.map(effectsOf)
-        buffers.forEach((_, b) => {
-          const all = stepsOf(effects, b)
-          expect([from[b], to[b]]).toEqual([all[0] ?? -1, all.at(-1) ?? -1])
-        })
+        const touches = touchesOf(steps.map(effectsOf), buffers.length)
+        expect(buffers.map((_, b) => [from[b], to[b]])).toEqual(touches.map(ends))
       }
     }
     expect(holding).toBeGreaterThan(200)
