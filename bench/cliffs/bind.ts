@@ -1,4 +1,5 @@
 /** A graph compiled for a machine, with its inputs there, to be run again and again. */
+import { bytesTouched, overlap } from '../../src/backends/wasm/prepared.ts'
 import { checkCapabilities } from '../../src/compile/capability.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { compileFor } from '../../src/compile/prepare.ts'
@@ -6,6 +7,9 @@ import type { Graph } from '../../src/graph/node.ts'
 import type { FusionReport } from '../../src/report/data.ts'
 import type { DeviceBuffer } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { factsOf, scheduleKernel } from '../../src/schedule/loop/kernel.ts'
+import { loopSeconds } from '../../src/schedule/loop/seconds.ts'
+import type { Machine as Target } from '../../src/target/machine.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import type { Machine } from './machine.ts'
@@ -19,9 +23,34 @@ export interface Bound {
   results(): Promise<HostArray[]>
   /** Milliseconds of each launch of one call, by the kernel's name. */
   kernelTimes(): Promise<ReadonlyMap<string, number>>
+  /** Seconds of each launch, by the kernel's name, that its loop schedule predicts; none on GPUs. */
+  readonly scheduled: ReadonlyMap<string, number>
   /** Other data for the inputs. */
   write(data: readonly HostArray[]): void
   dispose(): void
+}
+
+/** The names of launches' main kernels, by the launch's number. */
+function namesOf(program: Program): Map<number, string> {
+  const names = new Map<number, string>()
+  for (const s of program.steps) if (s.kind === 'kernel' && s.stage === 'main') names.set(s.launch, s.kernel.name)
+  return names
+}
+
+/** What the loop schedules of a program predict: seconds of launches, stages included, by the kernel's name. */
+function scheduledSeconds(program: Program, target: Target): Map<string, number> {
+  const found = new Map<string, number>()
+  if (target.loops === undefined) return found
+  const names = namesOf(program)
+  const held = bytesTouched(program)
+  for (const s of program.steps) {
+    const name = s.kind === 'kernel' ? names.get(s.launch) : undefined
+    if (s.kind !== 'kernel' || name === undefined) continue
+    const mayAlias = (i: number, j: number): boolean => overlap(program, s.buffers[i] ?? -1, s.buffers[j] ?? -1)
+    const parts = scheduleKernel(s.kernel, factsOf(s.kernel, target, mayAlias))
+    found.set(name, (found.get(name) ?? 0) + loopSeconds(s.kernel, parts, target, held).seconds)
+  }
+  return found
 }
 
 /** Milliseconds of launches, stages included, by the name of the kernel or call. */
@@ -29,8 +58,7 @@ function byKernel(
   program: Program,
   times: readonly { readonly step: number; readonly ms: number }[],
 ): Map<string, number> {
-  const names = new Map<number, string>()
-  for (const s of program.steps) if (s.kind === 'kernel' && s.stage === 'main') names.set(s.launch, s.kernel.name)
+  const names = namesOf(program)
   const found = new Map<string, number>()
   for (const t of times) {
     const step = program.steps[t.step]
@@ -82,6 +110,7 @@ export function bindGraph(machine: Machine, graph: Graph, data: readonly HostArr
       release(outputs)
       return byKernel(compiled.program, times)
     },
+    scheduled: scheduledSeconds(compiled.program, target),
     write: (other) => {
       for (const [i, b] of inputs.entries()) {
         const d = other[i]

@@ -16,7 +16,10 @@ import { median } from './stats.ts'
 export interface KernelRow {
   readonly name: string
   readonly kind: string
+  /** By the planner, from the kernel's body. */
   readonly modelledSeconds: number
+  /** By its loop schedule; on GPUs there is none. */
+  readonly scheduledSeconds?: number
   readonly seconds: number
 }
 
@@ -117,7 +120,16 @@ async function kernelRows(bound: Bound, program: number, profilesBesides: boolea
     const times = profiles.flatMap((p) => p.get(k.name) ?? [])
     const seconds = (scale * median(times)) / 1e3
     if (times.length === 0 || !(seconds >= 5e-6)) return []
-    return [{ name: k.name, kind: k.kind, modelledSeconds: k.modelledMs / 1e3, seconds }]
+    const scheduledSeconds = bound.scheduled.get(k.name)
+    return [
+      {
+        name: k.name,
+        kind: k.kind,
+        modelledSeconds: k.modelledMs / 1e3,
+        ...(scheduledSeconds === undefined ? {} : { scheduledSeconds }),
+        seconds,
+      },
+    ]
   })
 }
 

@@ -90,7 +90,7 @@ export function printSummary(
     )
   const model = (title: string, list: readonly number[]): void =>
     line(
-      `  ${title.padEnd(10)} ${String(list.length).padStart(4)}: 5% ${quantile(list, 0.05).toFixed(2)}, median ${quantile(list, 0.5).toFixed(2)}, 95% ${quantile(list, 0.95).toFixed(2)}; within [0.8, 1.25] ${percent(within(list, 0.8, 1.25)).trim()}, within [0.5, 2] ${percent(within(list, 0.5, 2)).trim()}`,
+      `  ${title.padEnd(13)} ${String(list.length).padStart(4)}: 5% ${quantile(list, 0.05).toFixed(2)}, median ${quantile(list, 0.5).toFixed(2)}, 95% ${quantile(list, 0.95).toFixed(2)}; within [0.8, 1.25] ${percent(within(list, 0.8, 1.25)).trim()}, within [0.5, 2] ${percent(within(list, 0.5, 2)).trim()}`,
     )
   line('\nmodelled over measured')
   const kernels = rows.flatMap((r) => r.kernels)
@@ -104,6 +104,27 @@ export function printSummary(
       kind,
       kernels.filter((k) => k.kind === kind).map((k) => k.modelledSeconds / k.seconds),
     )
+  const scheduled = kernels.flatMap(({ kind, seconds, scheduledSeconds }) =>
+    scheduledSeconds === undefined ? [] : [{ kind, ratio: scheduledSeconds / seconds }],
+  )
+  const byClass = new Map<string, number[]>()
+  for (const r of rows)
+    for (const k of r.kernels)
+      if (k.scheduledSeconds !== undefined)
+        byClass.set(r.kind, [...(byClass.get(r.kind) ?? []), k.scheduledSeconds / k.seconds])
+  if (scheduled.length > 0) {
+    line('\npredicted by loop schedules over measured, kernels of all, by kind, by class of program')
+    model(
+      'kernels',
+      scheduled.map((k) => k.ratio),
+    )
+    for (const kind of new Set(scheduled.map((k) => k.kind)))
+      model(
+        kind,
+        scheduled.filter((k) => k.kind === kind).map((k) => k.ratio),
+      )
+    for (const [kind, ratios] of byClass) model(kind, ratios)
+  }
   if (large.length > 0)
     model(
       'programs',

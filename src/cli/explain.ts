@@ -1,7 +1,7 @@
 /** `sinter explain`: the fusion report of a model, with the graph and the kernels behind it on demand. */
 import { resolve } from 'node:path'
 import type { KernelResources } from '../backends/cuda/compile.ts'
-import { overlap } from '../backends/wasm/prepared.ts'
+import { bytesTouched, overlap } from '../backends/wasm/prepared.ts'
 import { printGraph } from '../graph/print.ts'
 import { printKernel } from '../kernel/print.ts'
 import type { FusionReport } from '../report/data.ts'
@@ -112,7 +112,7 @@ function schedulesOf(program: Program, machine: Machine): readonly (readonly str
     const { step, program: of } = found
     if (machine.simt === undefined) {
       const mayShare = (x: number, y: number): boolean => overlap(of, step.buffers[x] ?? -1, step.buffers[y] ?? -1)
-      return scheduleText(step.kernel, machine, { mayShare })
+      return scheduleText(step.kernel, machine, { mayShare, held: bytesTouched(of) })
     }
     const { kernel, launch } = launchOf(found, machine.simt.language)
     return scheduleText(kernel, machine, launch)

@@ -1,6 +1,7 @@
 /** Machines as data: what the planner, the schedules and the code generators know of what programs run on. */
 import { invariant } from '../diagnostics/errors.ts'
 import type { ProductDType } from '../types/product.ts'
+import type { LoopMachine } from './loops.ts'
 import type { Prices } from './prices.ts'
 import type { SimtMachine } from './simt.ts'
 
@@ -122,6 +123,8 @@ export interface Machine {
   readonly partialColumns: number
   /** Matrix products by a library of the machine, in fast mode; absent where there is none. */
   readonly library?: LibraryInfo
+  /** Loops on cores, where kernels are for them. */
+  readonly loops?: LoopMachine
   /** Blocks of threads, where kernels are for them. */
   readonly simt?: SimtMachine
 }

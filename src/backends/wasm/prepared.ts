@@ -203,6 +203,10 @@ export function overlap(program: Program, x: number, y: number): boolean {
   return a.source.offset < b.source.offset + b.bytes && b.source.offset < a.source.offset + a.bytes
 }
 
+/** Bytes that a run of a program touches: its arena, and the buffers beside it. */
+export const bytesTouched = ({ buffers, arenaBytes }: Program): number =>
+  buffers.reduce((n, b) => (b.source.kind === 'temp' ? n : n + b.bytes), arenaBytes)
+
 /** Whether programs of a kernel may write the same element. */
 export const scatters = (s: Kernel): boolean =>
   s.kernel.parts.some((p) => p.body.some((x) => x.kind === 'store' && x.combiner !== undefined))

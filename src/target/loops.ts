@@ -1,0 +1,39 @@
+/** What loops on a core cost beside the prices of operations: accesses by how they stand, steps and ends of loops, chains of folds. */
+
+/** Lanes of a vector, bytes, and seconds. */
+export interface LoopMachine {
+  /** Bytes of the memory right beside the core: what stays in it costs no more than the access. */
+  readonly nearest: number
+  /** Values of 32 bits that one vector operation takes: an operation on a single value costs as much as on so many. */
+  readonly lanes: number
+  /** A vector of 16 bytes that stands as it is read or written. */
+  readonly whole: number
+  /** A vector that is put together from two, or turned around. */
+  readonly shuffled: number
+  /** A lane at an address of its own: at a stride, or found by an expression; and one at an index that is a value. */
+  readonly strided: number
+  readonly gathered: number
+  /** One element, in a loop without lanes or outside the lanes. */
+  readonly single: number
+  /** A division or remainder of an index, a lane. */
+  readonly divided: number
+  /** Asking which lanes a mask allows. */
+  readonly masked: number
+  /** One more round of a loop, entering and leaving it, and the step of it that is not whole. */
+  readonly round: number
+  readonly entry: number
+  readonly partial: number
+  /** Leaving a loop of more rounds than the processor foresees, and how many those are. */
+  readonly leave: number
+  readonly predicted: number
+  /** From one value of an accumulator to the next, however little is folded. */
+  readonly chain: number
+  /** Folding the lanes of an accumulator into one. */
+  readonly merge: number
+  /** The share of accesses and loops, or of operations, whichever take less, that goes on behind the other. */
+  readonly beside: number
+  /** The same of what comes from the nearest memory of the record. */
+  readonly nearOverlap: number
+  /** A program of the grid beside its loops. */
+  readonly program: number
+}

@@ -1,0 +1,189 @@
+/** The price of loop schedules: what it follows of the machine's record, and of how a kernel's accesses and loops stand. */
+import { describe, expect, test } from 'vitest'
+import { parseKernel } from '../../src/kernel/parse.ts'
+import { factsOf, scheduleKernel } from '../../src/schedule/loop/kernel.ts'
+import { type LoopPrice, loopSeconds } from '../../src/schedule/loop/seconds.ts'
+import type { LoopMachine } from '../../src/target/loops.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { samples } from './programs.ts'
+
+/** A machine nobody has: operations cost ten times as much, memory is slow and small, a round of a loop is free. */
+const madeUp: Machine = {
+  ...wasmTarget,
+  name: 'made up',
+  memories: [
+    { bytes: 4096, bandwidth: 1e9 },
+    { bytes: Number.POSITIVE_INFINITY, bandwidth: 1e8 },
+  ],
+  overlap: 0,
+  loops: loopsWith({ round: 0, entry: 0 }),
+}
+
+function loopsWith(changes: Partial<LoopMachine>): LoopMachine {
+  const { loops } = wasmTarget
+  if (loops === undefined) throw new Error('WebAssembly has loops')
+  return { ...loops, ...changes }
+}
+
+const withLoops = (changes: Partial<LoopMachine>): Machine => ({ ...wasmTarget, loops: loopsWith(changes) })
+
+/** A machine with one operation at another price of f32. */
+function priced(op: 'exp' | 'tanh', factor: number): Machine {
+  const { scalar } = wasmTarget.prices
+  const price = scalar[op]
+  return {
+    ...wasmTarget,
+    prices: {
+      ...wasmTarget.prices,
+      scalar: { ...scalar, [op]: { ...price, f32: factor * (price.f32 ?? 0) } },
+    },
+  }
+}
+
+/** The price of the schedule that `planned` makes, on `machine`. */
+function priceOf(text: string, machine: Machine = wasmTarget, planned: Machine = machine): LoopPrice {
+  const kernel = parseKernel(text)
+  return loopSeconds(
+    kernel,
+    scheduleKernel(
+      kernel,
+      factsOf(kernel, planned, (i, j) => i === j),
+    ),
+    machine,
+  )
+}
+
+const softmax = `kernel softmax {
+  param x: f32[8, 1000] read
+  param y: f32[8, 1000] write
+  axes r: 8, c: 1000
+  grid r
+  %0 f32{r, c} = load x[r, c]
+  %1 f32{r} = reduce max %0 over c
+  %2 f32{r, c} = sub %0, %1
+  %3 f32{r, c} = exp %2
+  %4 f32{r} = reduce sum %3 over c
+  %5 f32{r, c} = div %3, %4
+  store y[r, c] = %5
+}`
+
+/** Every second, or every seventeenth, element of a row times a number. */
+const spaced = (step: number): string => `kernel spaced {
+  param x: f32[${step * 4096}] read
+  param y: f32[4096] write
+  axes i: 4096
+  grid i/4096
+  %0 f32{i} = load x[${step === 1 ? 'i' : `${step}*i`}]
+  %1 f32{i} = mul %0, %0
+  store y[i] = %1
+}`
+
+const gathered = `kernel gathered {
+  param x: f32[4096] read
+  param at: i32[4096] read
+  param y: f32[4096] write
+  axes i: 4096
+  grid i/4096
+  %0 i32{i} = load at[i]
+  %1 f32{i} = load x[%0:4096]
+  %2 f32{i} = mul %1, %1
+  store y[i] = %2
+}`
+
+/** Sums of 256 rows of some length. */
+const rows = (length: number): string => `kernel rows {
+  param x: f32[256, ${length}] read
+  param y: f32[256] write
+  axes r: 256, c: ${length}
+  grid r
+  %0 f32{r, c} = load x[r, c]
+  %1 f32{r} = reduce sum %0 over c
+  store y[r] = %1
+}`
+
+const product = (depth: number): string => `kernel matmul {
+  param x: f32[64, ${depth}] read
+  param w: f32[${depth}, 64] read
+  param y: f32[64, 64] write
+  axes i: 64, j: 64, k: ${depth}
+  grid i/64, j/64
+  %0 f32{i, k} = load x[i, k]
+  %1 f32{k, j} = load w[k, j]
+  %2 f32{i, j} = dot %0, %1 over k
+  store y[i, j] = %2
+}`
+
+describe('operations', () => {
+  test('twice the price of exp is twice its seconds, and leaves the others as they are', () => {
+    const planned = wasmTarget
+    const [once, twice] = [priceOf(softmax), priceOf(softmax, priced('exp', 2), planned)]
+    const exp = once.operations.get('exp') ?? 0
+    expect(exp).toBeGreaterThan(0)
+    expect(twice.operations.get('exp')).toBe(2 * exp)
+    for (const [name, s] of once.operations) if (name !== 'exp') expect(twice.operations.get(name), name).toBe(s)
+    expect(twice.arithmetic - once.arithmetic).toBeCloseTo(exp, 15)
+    expect([twice.accesses, twice.loops, twice.memory]).toEqual([once.accesses, once.loops, once.memory])
+  })
+  test('an operation that a kernel does not have costs it nothing', () =>
+    expect(priceOf(softmax, priced('tanh', 10), wasmTarget)).toEqual(priceOf(softmax)))
+  test('exponentials of 8000 elements, in lanes, at their price', () => {
+    const each = wasmTarget.prices.scalar.exp.f32 ?? 0
+    expect((priceOf(softmax).operations.get('exp') ?? 0) / (8000 * each)).toBeCloseTo(1, 6)
+  })
+  test('twice the depth of a product is twice its arithmetic', () => {
+    const arithmetic = (depth: number): number => priceOf(product(depth)).arithmetic
+    expect(arithmetic(512) / arithmetic(256)).toBeCloseTo(2, 6)
+  })
+})
+
+describe('accesses', () => {
+  test('elements apart cost more than neighbours, and so do gathered ones', () => {
+    const [near, apart, anywhere] = [spaced(1), spaced(17), gathered].map((text) => priceOf(text).accesses)
+    expect(apart).toBeGreaterThan(near ?? 0)
+    expect(anywhere).toBeGreaterThan(near ?? 0)
+  })
+  test('the record says by how much', () => {
+    const dear = withLoops({ strided: 100 * loopsWith({}).strided })
+    expect(priceOf(spaced(17), dear, wasmTarget).accesses).toBeGreaterThan(10 * priceOf(spaced(17)).accesses)
+    expect(priceOf(spaced(1), dear, wasmTarget)).toEqual(priceOf(spaced(1)))
+  })
+  test('lines that are touched are moved whole', () => {
+    const far: Machine = {
+      ...wasmTarget,
+      memories: [{ bytes: 4096, bandwidth: 60e9 }, ...wasmTarget.memories.slice(-1)],
+    }
+    expect(priceOf(spaced(16), far, wasmTarget).memory).toBeGreaterThan(4 * priceOf(spaced(1), far, wasmTarget).memory)
+  })
+})
+
+describe('loops', () => {
+  const loops = (length: number): number => priceOf(rows(length)).loops
+  test('an element of a short row costs more than one of a long row', () =>
+    expect(loops(8) / 8).toBeGreaterThan((4 * loops(4096)) / 4096))
+  test('rows that are not whole have a last step', () => expect(loops(127)).toBeGreaterThan(loops(128)))
+})
+
+describe.each([wasmTarget, madeUp])('on $name', (machine) => {
+  test('every kernel has a price, the sum of what it names', () => {
+    let kernels = 0
+    for (const { name, kernel, facts } of samples(machine, 40)) {
+      const p = loopSeconds(kernel, scheduleKernel(kernel, facts), machine)
+      expect(Number.isFinite(p.seconds), name).toBe(true)
+      const parts = [p.arithmetic, p.accesses, p.loops, p.nearer, p.memory, p.launch]
+      for (const s of parts) expect(s, name).toBeGreaterThanOrEqual(0)
+      const sum = parts.reduce((a, b) => a + b)
+      expect(p.seconds, name).toBeLessThanOrEqual(sum * (1 + 1e-9))
+      expect(p.seconds, name).toBeGreaterThanOrEqual(Math.max(...parts))
+      kernels++
+    }
+    expect(kernels).toBeGreaterThan(100)
+  })
+})
+
+test('what a slow machine with free loops asks for', () => {
+  const [here, there] = [priceOf(softmax), priceOf(softmax, madeUp, wasmTarget)]
+  expect(there.memory).toBeGreaterThan(10 * here.memory)
+  expect(there.loops).toBeLessThan(here.loops)
+  expect(there.arithmetic).toBe(here.arithmetic)
+})
