@@ -30,6 +30,10 @@ export interface LoopMachine {
   readonly chain: number
   /** Folding the lanes of an accumulator into one. */
   readonly merge: number
+  /** Additions that an operation takes at least that is a formula with constants of its own. */
+  readonly long: number
+  /** Of such operations beside each other in a loop, the share that all but the longest take more. */
+  readonly mixed: number
   /** The share of accesses and loops, or of operations, whichever take less, that goes on behind the other. */
   readonly beside: number
   /** The same of what comes from the nearest memory of the record. */

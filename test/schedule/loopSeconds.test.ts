@@ -91,6 +91,37 @@ const gathered = `kernel gathered {
   store y[i] = %2
 }`
 
+/** Functions of a row one after another. */
+const chain = (first: string, second: string): string => `kernel chain {
+  param x: f32[4096] read
+  param y: f32[4096] write
+  axes i: 4096
+  grid i/4096
+  %0 f32{i} = load x[i]
+  %1 f32{i} = ${first} %0
+  %2 f32{i} = ${second} %1
+  store y[i] = %2
+}`
+
+/** Sums of 8 rows a program, in a loop that begins where the program's rows do. */
+const ranges = (length: number): string => `kernel ranges {
+  param x: f32[${8 * length}, 256] read
+  param p: f32[${length}, 256] write
+  axes q: ${length}, r: ${8 * length}, c: 256
+  grid q
+  %0 f32{c} = const 0
+  %1 i32 = index 8*q
+  %2 i32 = index 8*q + 8
+  %3 = loop r from %1 to %2 {
+    carry %4 f32{c} = %0
+    %5 f32{r, c} = load x[r, c]
+    %6 f32{c} = reduce sum %5 over r
+    %7 f32{c} = add %4, %6
+    next %7
+  }
+  store p[q, c] = %3
+}`
+
 /** Sums of 256 rows of some length. */
 const rows = (length: number): string => `kernel rows {
   param x: f32[256, ${length}] read
@@ -115,6 +146,28 @@ const product = (depth: number): string => `kernel matmul {
 }`
 
 describe('operations', () => {
+  test('long functions cost more beside others than beside themselves', () => {
+    const mixed = (first: string, second: string): number => priceOf(chain(first, second)).mixed
+    expect(mixed('exp', 'exp')).toBe(0)
+    expect(mixed('neg', 'exp')).toBe(0)
+    expect(mixed('exp', 'tanh')).toBe(priceOf(chain('exp', 'tanh')).operations.get('exp'))
+  })
+  test('a cast within one arithmetic is nothing; one into another has its price', () => {
+    const cast = (dtype: string): number | undefined =>
+      priceOf(
+        softmax
+          .replace('load x', 'load h')
+          .replace('param x: f32', `param h: ${dtype}`)
+          .replace('%0 f32', `%9 ${dtype}`)
+          .replace('%1 f32{r}', '%0 f32{r, c} = cast %9\n    %1 f32{r}'),
+      ).operations.get('cast')
+    expect(cast('bf16')).toBeUndefined()
+    expect(cast('i32')).toBeGreaterThan(0)
+  })
+  test('a loop between positions goes through what lies between them', () => {
+    const folds = (length: number): number => priceOf(ranges(length)).operations.get('add') ?? 0
+    expect(folds(64)).toBe(8 * folds(8))
+  })
   test('twice the price of exp is twice its seconds, and leaves the others as they are', () => {
     const planned = wasmTarget
     const [once, twice] = [priceOf(softmax), priceOf(softmax, priced('exp', 2), planned)]
@@ -170,7 +223,7 @@ describe.each([wasmTarget, madeUp])('on $name', (machine) => {
     for (const { name, kernel, facts } of samples(machine, 40)) {
       const p = loopSeconds(kernel, scheduleKernel(kernel, facts), machine)
       expect(Number.isFinite(p.seconds), name).toBe(true)
-      const parts = [p.arithmetic, p.accesses, p.loops, p.nearer, p.memory, p.launch]
+      const parts = [p.arithmetic, p.mixed, p.accesses, p.loops, p.nearer, p.memory, p.launch]
       for (const s of parts) expect(s, name).toBeGreaterThanOrEqual(0)
       const sum = parts.reduce((a, b) => a + b)
       expect(p.seconds, name).toBeLessThanOrEqual(sum * (1 + 1e-9))

@@ -9,6 +9,7 @@ export function printLoopPrice({
   seconds,
   operations,
   arithmetic,
+  mixed,
   accesses,
   loops,
   nearer,
@@ -19,6 +20,7 @@ export function printLoopPrice({
   const of = dearest.map(([name, s]) => `${name} ${microseconds(s)}`).join(', ')
   const parts = [
     `arithmetic ${microseconds(arithmetic)}${of === '' ? '' : ` (${of})`}`,
+    ...(mixed > 0 ? [`functions beside each other ${microseconds(mixed)}`] : []),
     `accesses ${microseconds(accesses)}`,
     `loops ${microseconds(loops)}`,
     `near memory ${microseconds(nearer)}`,

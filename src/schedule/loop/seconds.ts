@@ -3,7 +3,8 @@
  * by how they stand, loops, and what streams bring from the memories beyond the core's own.
  */
 import { invariant } from '../../diagnostics/errors.ts'
-import type { Kernel } from '../../kernel/ir.ts'
+import { asConstant, sub } from '../../index/expr.ts'
+import type { Kernel, LoopStmt } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import type { LoopMachine } from '../../target/loops.ts'
 import { type Machine, together } from '../../target/machine.ts'
@@ -31,6 +32,8 @@ export interface LoopPrice {
   /** Of operations, by name. */
   readonly operations: ReadonlyMap<string, number>
   readonly arithmetic: number
+  /** Of different long functions in one nest, beside their own: their constants do not all stay in registers. */
+  readonly mixed: number
   /** Of accesses as instructions. */
   readonly accesses: number
   /** Of rounds and entries of loops, merges, and folds that wait for themselves. */
@@ -59,7 +62,7 @@ export function loopSeconds(
     const own = new Tally()
     const grid = part.grid.map(({ axis }) => {
       const v = axes.view(axis)
-      return { axis, count: v.extent / v.max }
+      return { axis, count: v.extent / v.max, every: v.max }
     })
     new PartPricer(places, own, loops).level(body, grid)
     own.loops += timesOf(grid) * loops.program
@@ -69,12 +72,13 @@ export function loopSeconds(
     for (const [name, s] of own.operations) tally.operate(name, s)
     tally.accesses += own.accesses
     tally.loops += own.loops
+    tally.mixed += own.mixed
   }
-  const { operations, arithmetic, accesses, loops: around } = tally
-  const own = together(arithmetic, accesses + around, { overlap: loops.beside })
+  const { operations, arithmetic, accesses, loops: around, mixed } = tally
+  const own = together(arithmetic + mixed, accesses + around, { overlap: loops.beside })
   const work = together(nearer, own, { overlap: loops.nearOverlap })
   const seconds = together(memory, work, machine) + machine.launch
-  return { seconds, operations, arithmetic, accesses, loops: around, nearer, memory, launch: machine.launch }
+  return { seconds, operations, arithmetic, mixed, accesses, loops: around, nearer, memory, launch: machine.launch }
 }
 
 /** Bytes of a kernel's parameters. */
@@ -149,10 +153,12 @@ class PartPricer {
       if (r.kind === 'keep' && r.home) places.set(r.id, r.tile)
       if (r.kind === 'fold') places.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
     }
+    own.mixed = mixing(own, this.machine)
     own.loops += Math.max(0, at.wait - own.arithmetic - own.accesses)
     for (const [name, s] of own.operations) tally.operate(name, s)
     tally.accesses += own.accesses
     tally.loops += own.loops
+    tally.mixed += own.mixed
     tally.streams.push(...own.streams)
   }
 
@@ -213,14 +219,23 @@ class PartPricer {
     places.set(stmt.id, tile)
   }
 
+  /** Indices that a loop goes through: where its bounds are positions a known way apart, those, else its whole axis. */
+  private rangeOf({ axis, from, to }: LoopStmt): number {
+    const { extent } = this.places.axes.view(axis)
+    const [first, end] = [from, to].map((id) => (id === undefined ? undefined : this.places.def(id).op))
+    if (first?.kind !== 'index' || end?.kind !== 'index') return extent
+    return Math.min(extent, asConstant(sub(end.expr, first.expr)) ?? extent)
+  }
+
   private loop(step: BlockSchedule, around: readonly Around[]): void {
     const { places, machine, tally } = this
     const { stmt, fills, body, axes, registers, tiles } = step
     for (const f of fills) this.step(f, around)
     const outer = places.axes
-    const { extent } = outer.view(stmt.axis)
-    const rounds = extent / Math.min(stmt.block, extent)
-    const inside = [...around, { axis: stmt.axis, count: rounds }]
+    const extent = this.rangeOf(stmt)
+    const every = Math.min(stmt.block, extent)
+    const rounds = extent / every
+    const inside = [...around, { axis: stmt.axis, count: rounds, every }]
     tally.loops += timesOf(around) * (machine.entry + rounds * (machine.round + machine.entry))
     places.axes = axes
     for (const { param } of registers) places.set(param, 'register')
@@ -230,6 +245,13 @@ class PartPricer {
     for (const { result } of registers) places.set(result, 'register')
     for (const { carry, tile } of tiles) places.set(carry.result, tile)
   }
+}
+
+/** Seconds that the long functions of a nest take more than one by one: none where all are one, the more the less the longest is of them. */
+function mixing({ long }: Tally, { mixed }: LoopMachine): number {
+  const each = [...long.values()]
+  const sum = each.reduce((n, s) => n + s, 0)
+  return mixed * (sum - Math.max(0, ...each))
 }
 
 /** Loads beside each step of a block of accumulators, in rows. */

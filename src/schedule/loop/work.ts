@@ -2,7 +2,7 @@
  * What a nest costs: every value at the loop that its operands ask for, in lanes where it varies along the vector axis, else as one
  * element; every access by how it stands along that axis; the rounds and entries of the loops; folds that wait for themselves.
  */
-import { type Expr, flatten, strideOf, valuesOf, visitAtoms } from '../../index/expr.ts'
+import { atomKey, type Expr, flatten, strideOf, valuesOf, visitAtoms } from '../../index/expr.ts'
 import type { Predicate } from '../../index/predicate.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
@@ -39,6 +39,7 @@ export class Pricer {
   /** How often a loop's body runs, by the number of loops around it; the vector axis in groups of lanes. */
   private readonly runs: number[]
   private readonly seen = new Set<ValueId>()
+  private readonly divided = new Set<string>()
   /** Where the vector axis is: values at a greater depth may be in lanes. */
   private readonly vectorAt: number
 
@@ -121,9 +122,11 @@ export class Pricer {
       this.operate(`read ${p.dtype}`, prices.read[p.dtype], p.dtype, at)
       return
     }
-    const seconds = statementSeconds(def, (i) => places.def(i).dtype, prices)
     const last = op.kind === 'scalar' ? op.args.at(-1) : undefined
     const dtype = last === undefined ? def.dtype : places.def(last).dtype
+    // Values of one arithmetic stand alike, whatever format they are read from.
+    const isSame = op.kind === 'scalar' && op.op === 'cast' && arithmeticOf(dtype) === arithmeticOf(def.dtype)
+    const seconds = isSame ? 0 : statementSeconds(def, (i) => places.def(i).dtype, prices)
     this.operate(
       op.kind === 'scalar' ? op.op : op.kind,
       seconds,
@@ -142,7 +145,8 @@ export class Pricer {
     call = false,
   ): void {
     const full = call ? 1 : dtypeBytes(dtype) === 8 ? this.machine.lanes / 2 : this.machine.lanes
-    this.tally.operate(name, times * seconds * Math.max(lanes, full))
+    const isLong = !call && seconds >= this.machine.long * priceOf('add', 'f32', this.places.facts.machine.prices)
+    this.tally.operate(name, times * seconds * Math.max(lanes, full), isLong)
   }
 
   /** One step of a fold for every point, its end for every result, and the time its accumulators wait for themselves. */
@@ -244,6 +248,18 @@ export class Pricer {
     return varies || namedAxes(mask.map((b) => b.expr)).has(inner)
   }
 
+  /** Divisions and remainders of a position, each computed once, lane by lane where it varies along them. */
+  private divisions(position: Expr): void {
+    visitAtoms(position, (a) => {
+      if ((a.kind !== 'div' && a.kind !== 'mod') || this.divided.has(atomKey(a))) return
+      this.divided.add(atomKey(a))
+      const names = namedAxes([a.of])
+      const varies = this.loops.vector !== undefined && names.has(this.loops.vector)
+      const { times, lanes } = this.at(this.depthOf(names), varies)
+      this.tally.accesses += times * lanes * this.machine.divided
+    })
+  }
+
   /** An access of a parameter. */
   param(p: KernelParam, index: readonly Expr[], masked: boolean, write: boolean, accesses = 1): void {
     const packed = p.format !== 'plain'
@@ -279,8 +295,7 @@ export class Pricer {
     const each = lanes === 1 ? machine.single : laneSeconds(machine, gathers ? 'gather' : stride, size.unit, how)
     const asked = how.masked ? (lanes === 1 ? machine.round : machine.masked) : 0
     tally.accesses += times * how.accesses * (each + asked)
-    // Divided indices are computed lane by lane.
-    tally.accesses += times * lanes * dividedIn(position) * machine.divided
+    this.divisions(position)
     const n = vector === undefined ? 0 : this.count(vector)
     // What is written in the last step goes lane by lane.
     if (how.write && lanes > 1 && n % machine.lanes !== 0)
@@ -319,15 +334,6 @@ function packedStream(
 ): ReturnType<typeof streamOf> {
   const s = streamOf(key, position, { ...size, unit: 1 }, around, standing, reach)
   return { ...s, unit: size.unit, loops: s.loops.map((l) => ({ ...l, stride: l.stride * size.unit })) }
-}
-
-/** Divisions and remainders in a position. */
-function dividedIn(position: Expr): number {
-  let count = 0
-  visitAtoms(position, (a) => {
-    if (a.kind === 'div' || a.kind === 'mod') count++
-  })
-  return count
 }
 
 /** Seconds of a vector of an access that stands so along the vector axis: at a stride of bytes, none that is known, or by values. */
