@@ -90,7 +90,7 @@ export function printSummary(
     )
   const model = (title: string, list: readonly number[]): void =>
     line(
-      `  ${title.padEnd(13)} ${String(list.length).padStart(4)}: 5% ${quantile(list, 0.05).toFixed(2)}, median ${quantile(list, 0.5).toFixed(2)}, 95% ${quantile(list, 0.95).toFixed(2)}; within [0.8, 1.25] ${percent(within(list, 0.8, 1.25)).trim()}, within [0.5, 2] ${percent(within(list, 0.5, 2)).trim()}`,
+      `  ${title.padEnd(16)} ${String(list.length).padStart(4)}: 5% ${quantile(list, 0.05).toFixed(2)}, median ${quantile(list, 0.5).toFixed(2)}, 95% ${quantile(list, 0.95).toFixed(2)}; within [0.8, 1.25] ${percent(within(list, 0.8, 1.25)).trim()}, within [0.5, 2] ${percent(within(list, 0.5, 2)).trim()}`,
     )
   line('\nmodelled over measured')
   const kernels = rows.flatMap((r) => r.kernels)
@@ -113,7 +113,7 @@ export function printSummary(
       if (k.scheduledSeconds !== undefined)
         byClass.set(r.kind, [...(byClass.get(r.kind) ?? []), k.scheduledSeconds / k.seconds])
   if (scheduled.length > 0) {
-    line('\npredicted by loop schedules over measured, kernels of all, by kind, by class of program')
+    line('\npredicted by loop schedules over measured: all kernels, by their kind, by the class of their program')
     model(
       'kernels',
       scheduled.map((k) => k.ratio),
@@ -123,7 +123,7 @@ export function printSummary(
         kind,
         scheduled.filter((k) => k.kind === kind).map((k) => k.ratio),
       )
-    for (const [kind, ratios] of byClass) model(kind, ratios)
+    for (const [kind, ratios] of byClass) model(`in ${kind}`, ratios)
   }
   if (large.length > 0)
     model(
