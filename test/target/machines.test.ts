@@ -31,6 +31,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'depthSplit',
     'elementBytes',
     'lineBytes',
+    'loops',
     'plainMatrixRate',
     'programShare',
     'rereadShare',
@@ -40,6 +41,9 @@ test('records are complete: none takes what another has by leaving it out', () =
   const needed = (record: object): string[] => keys(record).filter((k) => !optional.includes(k))
   expect(needed(cudaTarget)).toEqual(needed(wasmTarget))
   expect(needed(webgpuTarget())).toEqual(needed(wasmTarget))
+  // Kernels are loops or threads, and the record says what those cost.
+  for (const m of [wasmTarget, cudaTarget, webgpuTarget()])
+    expect(keys(m).filter((k) => k === 'loops' || k === 'simt')).toHaveLength(1)
   for (const file of ['wasm', 'cuda', 'webgpu'])
     expect(readFileSync(`src/target/${file}.ts`, 'utf8')).not.toMatch(/\.\.\.wasmTarget/)
 })
