@@ -1,6 +1,7 @@
 /** Making tensors: from host values, filled, ranges. */
 import * as c from '../compose/index.ts'
 import { UserError } from '../diagnostics/errors.ts'
+import { shown } from '../diagnostics/shown.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import { checkDType, type DType, isFloat } from '../types/dtype.ts'
 import { extentsOf, normaliseAxis, type Shape } from '../types/shape.ts'
@@ -103,7 +104,7 @@ export function arange(start: number, stop?: number, step = 1, dtype?: DType): T
   const type = dtype ?? (isWhole ? 'i32' : 'f32')
   return none('arange', () => {
     if (step === 0 || !Number.isFinite(from) || !Number.isFinite(to) || !Number.isFinite(step))
-      throw new UserError('E_ARGUMENT', `arange from ${String(from)} to ${String(to)} by ${String(step)}`, {
+      throw new UserError('E_ARGUMENT', `arange from ${shown(from)} to ${shown(to)} by ${shown(step)}`, {
         help: 'give finite numbers and a step that is not 0',
       })
     const n = Math.max(0, Math.ceil((to - from) / step))
@@ -132,7 +133,7 @@ export function arange(start: number, stop?: number, step = 1, dtype?: DType): T
 export const linspace = (start: number, stop: number, count = 50): Tensor =>
   none('linspace', () => {
     if (!Number.isFinite(start) || !Number.isFinite(stop))
-      throw new UserError('E_ARGUMENT', `linspace from ${String(start)} to ${String(stop)}`, {
+      throw new UserError('E_ARGUMENT', `linspace from ${shown(start)} to ${shown(stop)}`, {
         help: 'give finite numbers',
       })
     return c.add(

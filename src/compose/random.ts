@@ -1,5 +1,6 @@
 /** Random numbers as pure functions of a key (u32[2]) and the element's row-major index (docs/numerics.md, "Random bits"). */
 import { UserError } from '../diagnostics/errors.ts'
+import { shown } from '../diagnostics/shown.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { isRandomDType, type RandomDType, randomDTypes } from '../scalar/threefry.ts'
@@ -21,7 +22,7 @@ export function key(seed: number | bigint): Node {
 /** Independent uniform bits over a shape: u32, or u16 and u8, which cost half and a quarter. Throws E_ARGUMENT for a key that is not u32[2], E_DTYPE for another dtype. */
 export function randomBits(k: Node, shape: Shape, dtype: RandomDType = 'u32'): Node {
   if (!isRandomDType(dtype))
-    throw new UserError('E_DTYPE', `random bits of ${String(dtype)}`, { help: `use ${randomDTypes.join(', ')}` })
+    throw new UserError('E_DTYPE', `random bits of ${shown(dtype)}`, { help: `use ${randomDTypes.join(', ')}` })
   return makeNode('randomBits', [k], { shape, dtype })
 }
 
@@ -46,7 +47,7 @@ function uniformInteger(k: Node, shape: Shape, bits: number): Node {
 
 function floatOnly(dtype: string): FloatDType {
   if (dtype === 'f32' || dtype === 'f64' || dtype === 'f16' || dtype === 'bf16') return dtype
-  throw new UserError('E_DTYPE', `random values of ${String(dtype)}`, {
+  throw new UserError('E_DTYPE', `random values of ${shown(dtype)}`, {
     help: 'draw floats and cast, or use randomInteger',
   })
 }

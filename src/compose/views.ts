@@ -245,7 +245,7 @@ export function split(x: Node, parts: number | readonly number[], axis = 0): Nod
   if (sizes.some((s) => !Number.isInteger(s) || s < 0) || sizes.reduce((s, d) => s + d, 0) !== n)
     throw new UserError(
       'E_SHAPE',
-      `cannot split axis ${a} of ${showShape(x.shape)} into ${typeof parts === 'number' ? `${parts} equal parts` : `[${parts.join(', ')}]`}`,
+      `cannot split axis ${a} of ${showShape(x.shape)} into ${typeof parts === 'number' ? `${parts} equal parts` : `${showShape(parts)}`}`,
       {
         help: 'give the sizes of the parts; they must add up to the extent',
       },

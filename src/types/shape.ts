@@ -1,5 +1,6 @@
 /** Shapes: sizes, strides, broadcasting, axis normalisation; every failure is an error with a code. */
 import { UserError } from '../diagnostics/errors.ts'
+import { shown } from '../diagnostics/shown.ts'
 
 /** Extents of a tensor's axes, row-major; a scalar has none. */
 export type Shape = readonly number[]
@@ -13,7 +14,7 @@ export function sizeOf(shape: Shape): number {
   let empty = false
   for (const d of shape) {
     if (!Number.isInteger(d) || d < 0)
-      throw new UserError('E_SHAPE', `extent ${d} in shape ${showShape(shape)} is not a whole number`, {
+      throw new UserError('E_SHAPE', `extent ${shown(d)} in shape ${showShape(shape)} is not a whole number`, {
         help: 'extents are whole numbers of at least 0',
       })
     if (d > maxElements) throw tooMany(shape)
@@ -50,7 +51,7 @@ export function extentsOf(shape: Shape, ...rest: readonly unknown[]): number[] {
   })
 }
 
-export const showShape = (shape: Shape): string => `[${shape.join(', ')}]`
+export const showShape = (shape: Shape): string => `[${Array.from(shape, shown).join(', ')}]`
 
 export const sameShape = (a: Shape, b: Shape): boolean => a.length === b.length && a.every((d, i) => d === b[i])
 
