@@ -4,11 +4,13 @@
  * To add a folder, add its line to `floors`; a folder without a line fails the check.
  */
 const base = ['diagnostics', 'types']
-const ground = [...base, 'scalar', 'index']
+const ground = [...base, 'scalar', 'affine']
 const upToGraph = [...ground, 'graph']
 const upToCompose = [...upToGraph, 'compose']
 const upToKernel = [...ground, 'kernel']
 const upToMachine = [...upToKernel, 'target']
+/** What all rooms of the planner know. */
+const planned = [...upToGraph, 'kernel', 'target', 'schedule', 'plan/refusal.ts', 'plan/plan.ts']
 const upToPlan = [...upToGraph, 'kernel', 'target', 'schedule', 'plan']
 
 /** Report data: plain records that the passes fill in and `report` renders. */
@@ -25,7 +27,7 @@ const floors = {
   diagnostics: [],
   types: ['diagnostics'],
   scalar: base,
-  index: base,
+  affine: base,
   graph: ground,
   compose: upToGraph,
   transforms: upToCompose,
@@ -35,15 +37,23 @@ const floors = {
   target: [...base, 'scalar'],
   schedule: upToMachine,
   'schedule/simt': [...upToMachine, 'schedule/price.ts', 'schedule/debug.ts'],
+  'plan/algorithms': base,
+  'plan/body': planned,
+  'plan/axes': [...planned, 'plan/body'],
+  'plan/cost': [...planned, 'plan/body', 'plan/axes'],
+  'plan/memory': [...planned, 'plan/body', 'plan/axes', 'plan/cost', 'plan/algorithms'],
+  'plan/remat': [...planned, 'plan/body', 'plan/axes', 'plan/memory', 'plan/cost', 'plan/algorithms'],
   plan: [...upToGraph, 'kernel', 'target', 'schedule', reportData],
   lower: [...upToPlan, reportData],
   runtime: upToKernel,
   'codegen/wasm': [...upToMachine, 'schedule'],
   'codegen/simt': [...upToMachine, 'schedule'],
+  'codegen/simt/ir': [...upToMachine, 'schedule'],
+  'codegen/wasm/binary': base,
   'backends/wasm': [...upToMachine, 'schedule', 'runtime', 'codegen/wasm', reportData, cacheFolder],
   'backends/webgpu': [...upToKernel, 'runtime', 'codegen/simt', 'target', reportData],
   'backends/cuda': [...upToKernel, 'runtime', 'codegen/simt', 'target', reportData, folders, cacheFolder],
-  'backends/reference': [...upToGraph, reportData],
+  reference: [...upToGraph, reportData],
 }
 
 /** Devices that entry points of their own open, so that the main entry loads none of them. */
@@ -54,7 +64,13 @@ floors.onnx = [...base, 'scalar', 'graph', 'compose']
 const shared = middle.filter((folder) => !gpus.includes(folder))
 floors.compile = shared
 floors.api = [...shared, 'compile']
-floors.models = [...shared, 'compile', 'api', 'onnx']
+floors['api/calls'] = floors.api.filter((folder) => !folder.startsWith('api'))
+floors['api/device'] = [...floors['api/calls'], 'api/calls']
+floors['api/tensor'] = [...floors['api/device'], 'api/device']
+floors['api/ops'] = [...floors['api/tensor'], 'api/tensor']
+floors['api/transforms'] = [...floors['api/ops'], 'api/ops']
+floors['api/jit'] = [...floors['api/tensor'], 'api/tensor']
+floors['onnx.ts'] = [...shared, 'compile', 'api', 'onnx']
 floors['webgpu.ts'] = [...shared, 'compile', 'api', 'backends/webgpu']
 floors['cuda.ts'] = [...shared, 'compile', 'api', 'backends/cuda']
 floors.cli = [...middle, 'compile', 'api', 'onnx', 'index.ts', folders]

@@ -11,7 +11,7 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 /** The entries of the package by what users import them as. */
 export const entries = {
   sinter: 'src/index.ts',
-  'sinter/onnx': 'src/models/index.ts',
+  'sinter/onnx': 'src/onnx.ts',
   'sinter/cuda': 'src/cuda.ts',
   'sinter/webgpu': 'src/webgpu.ts',
 }

@@ -2,16 +2,17 @@
  * The entry point `sinter/cuda`: NVIDIA GPUs from Node, through the driver API, NVRTC and cuBLASLt.
  * @module sinter/cuda
  */
-import { type ByteSize, byteSize } from './api/bytes.ts'
-import { createCompiledDevice } from './api/compiled.ts'
-import type { Device } from './api/device.ts'
-import { checkOptions, kinds, optionNames } from './api/options.ts'
-import { placed } from './api/place.ts'
-import { registerDevice } from './api/session.ts'
+
+import { checkOptions, kinds, optionNames } from './api/calls/options.ts'
+import { placed } from './api/calls/place.ts'
+import { type ByteSize, byteSize } from './api/device/bytes.ts'
+import { createCompiledDevice } from './api/device/compiled.ts'
+import type { Device } from './api/device/device.ts'
+import { registerDevice } from './api/device/session.ts'
 import { type CudaOptions, createCudaBackend } from './backends/cuda/backend.ts'
 import { UserError } from './diagnostics/errors.ts'
 
-export type { Device } from './api/device.ts'
+export type { Device } from './api/device/device.ts'
 
 /** Which GPU, and how much of it. */
 export interface CudaDeviceOptions {

@@ -2,16 +2,17 @@
  * The entry point `sinter/webgpu`: GPUs in browsers, and in Node through the package `webgpu`.
  * @module sinter/webgpu
  */
-import { type ByteSize, byteSize } from './api/bytes.ts'
-import { createCompiledDevice } from './api/compiled.ts'
-import type { Device } from './api/device.ts'
-import { checkOptions, kinds, optionNames } from './api/options.ts'
-import { located } from './api/place.ts'
-import { registerDevice } from './api/session.ts'
+
+import { checkOptions, kinds, optionNames } from './api/calls/options.ts'
+import { located } from './api/calls/place.ts'
+import { type ByteSize, byteSize } from './api/device/bytes.ts'
+import { createCompiledDevice } from './api/device/compiled.ts'
+import type { Device } from './api/device/device.ts'
+import { registerDevice } from './api/device/session.ts'
 import { createWebgpuBackend, webgpuCapabilities } from './backends/webgpu/backend.ts'
 import { UserError } from './diagnostics/errors.ts'
 
-export type { Device } from './api/device.ts'
+export type { Device } from './api/device/device.ts'
 
 /** Which adapter, and how much memory. */
 export interface WebgpuDeviceOptions {

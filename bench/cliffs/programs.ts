@@ -1,5 +1,5 @@
 /** The random programs: the program of a seed, as text, and as a function. */
-import { traceFunction } from '../../src/api/traceFunction.ts'
+import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import * as s from '../../src/index.ts'
 import { type DType, isFloat } from '../../src/types/dtype.ts'

@@ -3,8 +3,8 @@
  * what the library says they are, and nothing is computed. Bounds on magnitudes keep values comparable.
  */
 
-import { type TensorTrace, tracing } from '../../src/api/core.ts'
-import { Tensor } from '../../src/api/tensor.ts'
+import { type TensorTrace, tracing } from '../../src/api/tensor/core.ts'
+import { Tensor } from '../../src/api/tensor/tensor.ts'
 import * as s from '../../src/index.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import type { Shape } from '../../src/types/shape.ts'

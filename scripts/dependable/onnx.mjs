@@ -27,7 +27,7 @@ function doubling(levels) {
 }
 
 async function functionsDoubling() {
-  const { importOnnx } = await import('../../dist/models/index.js')
+  const { importOnnx } = await import('../../dist/onnx.js')
   const model = doubling(40)
   const start = performance.now()
   try {

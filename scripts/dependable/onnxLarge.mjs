@@ -1,6 +1,6 @@
 /** ONNX graphs of 10,000 nodes and concatenations of 3,000 inputs: read, compiled and run on WebAssembly. */
 import * as s from '../../dist/index.js'
-import { importOnnx } from '../../dist/models/index.js'
+import { importOnnx } from '../../dist/onnx.js'
 import { bytes, number, text } from './onnx.mjs'
 
 const range = (n) => Array.from({ length: n }, (_, i) => i)

@@ -1,9 +1,10 @@
 /** Correctness on a device: the hard cases of the kernel IR, random programs, and the rows at small odd sizes, against float64. */
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+
 import { checkCapabilities } from '../../src/compile/capability.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { compileFor } from '../../src/compile/prepare.ts'
 import * as api from '../../src/index.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { allDTypes } from '../../src/types/dtype.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { loadKernels } from '../../test/kernel/hard-cases/case.ts'

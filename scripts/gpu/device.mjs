@@ -1,6 +1,6 @@
 /** The device a check runs on: its backend, and the library's device over it, which remembers what it prepared. */
-import { createCompiledDevice } from '../../src/api/compiled.ts'
-import { registerDevice } from '../../src/api/session.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import { registerDevice } from '../../src/api/device/session.ts'
 import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
 

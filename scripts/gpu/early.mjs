@@ -2,7 +2,7 @@
  * Kernels of a graph that start before those they follow have ended (CUDA): every setting of `earlyStart` measured in turn on rows
  * and on chains of small kernels, and its results compared bit for bit with those of plain edges.
  */
-import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import * as api from '../../src/index.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'

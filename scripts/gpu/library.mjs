@@ -1,5 +1,5 @@
 /** The device's library of matrix products: right against float64 in every layout, and its rates beside those of our kernels. */
-import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import * as api from '../../src/index.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import { pricesByClass } from '../../src/target/prices.ts'

@@ -1,6 +1,6 @@
 /** A kernel of a program as a GPU launches it: with what is known of where its parameters stand. */
 import { shareParams } from '../backends/webgpu/aliases.ts'
-import type { LaunchFacts } from '../codegen/simt/code.ts'
+import type { LaunchFacts } from '../codegen/simt/ir/code.ts'
 import type { Kernel } from '../kernel/ir.ts'
 import { commandsOf, overlapping } from '../runtime/commands.ts'
 import type { kernelsOf } from '../runtime/region.ts'

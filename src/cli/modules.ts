@@ -1,6 +1,6 @@
 /** Faults of program modules: what a user's own code throws is theirs, told with their stack; what breaks inside Sinter stays a defect. */
 import { fileURLToPath } from 'node:url'
-import { frameOf, isHelper } from '../api/callsite.ts'
+import { frameOf, isHelper } from '../api/calls/callsite.ts'
 import { InternalError, UserError } from '../diagnostics/errors.ts'
 
 /** The folder of Sinter's own files. */

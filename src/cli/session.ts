@@ -1,11 +1,12 @@
 /** A session: one open device; graphs are compiled for it and run on host arrays. Shared by all commands. */
-import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
+
 import { checkCapabilities } from '../compile/capability.ts'
 import { type Compiled, compileGraph } from '../compile/index.ts'
 import { type CompiledFor, compileFor } from '../compile/prepare.ts'
 import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
 import type { HostTensor } from '../onnx/index.ts'
+import { evaluateGraph, toHostArray } from '../reference/evaluate.ts'
 import type { Backend, DeviceBuffer, StepTime } from '../runtime/backend.ts'
 import type { Machine } from '../target/machine.ts'
 import { wasmTarget } from '../target/wasm.ts'

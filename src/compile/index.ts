@@ -1,10 +1,11 @@
 /** The compiler: the ordered list of passes from a graph to a launch plan and its report. */
-import { evaluateGraph, toHostArray } from '../backends/reference/evaluate.ts'
+
 import { invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { verifyGraph } from '../graph/verify.ts'
 import { verifyKernel } from '../kernel/verify.ts'
 import type { FusionPlan } from '../plan/plan.ts'
+import { evaluateGraph, toHostArray } from '../reference/evaluate.ts'
 import type { FusionReport } from '../report/data.ts'
 import { rewriteGraph } from '../rewrite/index.ts'
 import { verifyProduct } from '../runtime/product.ts'

@@ -2,7 +2,7 @@
 import type { Graph, Node } from '../graph/node.ts'
 import { opDef } from '../graph/table.ts'
 import { nodesOf } from '../graph/traverse.ts'
-import { bytesOf, isFree, storageOf } from '../plan/region.ts'
+import { bytesOf, isFree, storageOf } from '../plan/body/region.ts'
 import type { InnerRole } from '../runtime/program.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'

@@ -2,12 +2,13 @@
 import { UserError } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
+import { bytesOf, isFree } from '../plan/body/region.ts'
+import { CandidateMemo } from '../plan/cost/candidateMemo.ts'
+import { type Overwritable, planFusion } from '../plan/fuse/planFusion.ts'
 import { liveBytes } from '../plan/memory/liveness.ts'
-import { type Phases, phasesOf } from '../plan/phases.ts'
 import type { FusionPlan } from '../plan/plan.ts'
-import { type Overwritable, planFusion } from '../plan/planFusion.ts'
-import { bytesOf, isFree } from '../plan/region.ts'
-import { rematerialise } from '../plan/rematerialise.ts'
+import { type Phases, phasesOf } from '../plan/remat/phases.ts'
+import { rematerialise } from '../plan/remat/rematerialise.ts'
 import {
   type Choice,
   choiceOf,
@@ -15,8 +16,7 @@ import {
   type SavedValue,
   savedBetween,
   valuesToRecompute,
-} from '../plan/saved.ts'
-import { Trials } from '../plan/trials.ts'
+} from '../plan/remat/saved.ts'
 import { atWorkingSet, type Machine, movingSeconds } from '../target/machine.ts'
 
 /** What stands between the forward and the backward pass of a plan. */
@@ -54,7 +54,7 @@ class MemoryPlanner {
   private readonly plan: FusionPlan
   private readonly saved: readonly SavedValue[]
   /** Undefined where a graph is planned once. */
-  private readonly trials: Trials | undefined
+  private readonly trials: CandidateMemo | undefined
 
   constructor(graph: Graph, target: Machine, mode: NumericsMode, fuse: boolean, overwritable: readonly Overwritable[]) {
     this.graph = graph
@@ -62,7 +62,7 @@ class MemoryPlanner {
     this.target = target
     this.mode = mode
     this.phases = phasesOf(graph)
-    this.trials = this.phases === undefined ? undefined : new Trials()
+    this.trials = this.phases === undefined ? undefined : new CandidateMemo()
     this.plan = planFusion(graph, target, mode, fuse, overwritable, undefined, this.trials)
     this.saved = this.phases === undefined ? [] : savedBetween(graph, this.plan, this.phases)
   }

@@ -3,9 +3,9 @@ import type { Node } from '../graph/node.ts'
 import { gridSize } from '../kernel/ir.ts'
 import { hostLength } from '../kernel/memory.ts'
 import type { Launch } from '../lower/launch.ts'
-import { storedBytes } from '../plan/formats.ts'
+import { describeNode } from '../plan/body/region.ts'
+import { storedBytes } from '../plan/cost/formats.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type RefusedMerge, type UnionGroup } from '../plan/plan.ts'
-import { describeNode } from '../plan/region.ts'
 import type {
   FusionReport,
   KernelReport,

@@ -2,9 +2,9 @@
 import { UserError } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { operationOf, showSize, tooLarge } from '../graph/tooLarge.ts'
-import { storedBytes } from '../plan/formats.ts'
+import { storageOf } from '../plan/body/region.ts'
+import { storedBytes } from '../plan/cost/formats.ts'
 import { type FusionPlan, type RefusedMerge, storedBy } from '../plan/plan.ts'
-import { storageOf } from '../plan/region.ts'
 import type { Machine } from '../target/machine.ts'
 import type { Assembled } from './assemble.ts'
 

@@ -1,5 +1,5 @@
 /** What of a kernel is counted beyond 32 bits: targets whose positions have no more refuse it. */
-import { type Expr, flatten, visitAtoms } from '../index/expr.ts'
+import { type Expr, flatten, visitAtoms } from '../affine/expr.ts'
 import { axisType, typeOfExpr, typeUpTo } from './indexType.ts'
 import { gridSize, type Kernel, type KernelPart, type Stmt } from './ir.ts'
 import { expressionsOf } from './walk.ts'

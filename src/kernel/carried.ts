@@ -2,7 +2,7 @@
  * Sums and products that a loop carries: partial results from row to row. What a loop has folded in so many iterations is a total, as in any
  * other fold of fast mode (src/scalar/summation.ts); code generators ask here which carries those are, and after how many iterations.
  */
-import { constant, type Expr, rangeOf, sub } from '../index/expr.ts'
+import { constant, type Expr, rangeOf, sub } from '../affine/expr.ts'
 import { combinerOp } from '../scalar/ops.ts'
 import { levelsOf, mostAdditions } from '../scalar/summation.ts'
 import { isFloat } from '../types/dtype.ts'

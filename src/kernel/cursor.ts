@@ -13,8 +13,8 @@ import {
   scaled,
   sub,
   value,
-} from '../index/expr.ts'
-import type { Bound } from '../index/predicate.ts'
+} from '../affine/expr.ts'
+import type { Bound } from '../affine/predicate.ts'
 import { lex, syntaxError, type Token } from './lex.ts'
 
 const show = (t: Token): string =>

@@ -1,5 +1,5 @@
 /** How neighbouring elements read random bits: each its own element of them, or several the same one (masks). */
-import { dividend, type Expr } from '../index/expr.ts'
+import { dividend, type Expr } from '../affine/expr.ts'
 import { sharedByMask } from '../scalar/threefry.ts'
 
 export interface Draws {

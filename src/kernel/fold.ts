@@ -1,6 +1,7 @@
 /** Folds of the interpreter: reductions, scans and product sums, in the axes' logical order. */
+
+import { axis } from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
-import { axis } from '../index/expr.ts'
 import { evalScalar } from '../scalar/eval.ts'
 import { combinerIdentity, combinerOp, isArgCombiner, type Scalar } from '../scalar/ops.ts'
 import { foldBlocks } from '../scalar/summation.ts'

@@ -2,7 +2,7 @@
  * The type of index arithmetic: 32 bits where intervals prove that a number, and all that it is summed from, fits them, else 64. What
  * decides it stands here; the code that is made follows from the types of the expressions.
  */
-import { type Atom, type Expr, type Range, rangeOf, type Term } from '../index/expr.ts'
+import { type Atom, type Expr, type Range, rangeOf, type Term } from '../affine/expr.ts'
 
 export type IndexType = 'i32' | 'i64'
 

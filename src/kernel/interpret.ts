@@ -2,9 +2,10 @@
  * The interpreter of the kernel IR, the oracle of every lowering: runs each program of each part on host arrays, tiles as
  * dense arrays over the indices the program holds.
  */
+
+import { type Expr, visitAtoms } from '../affine/expr.ts'
+import type { Predicate } from '../affine/predicate.ts'
 import { UserError } from '../diagnostics/errors.ts'
-import { type Expr, visitAtoms } from '../index/expr.ts'
-import type { Predicate } from '../index/predicate.ts'
 import { isRandomDType, randomElement, roundTo } from '../scalar/eval.ts'
 import { combinerOp, type Scalar } from '../scalar/ops.ts'
 import { type DType, isFloat } from '../types/dtype.ts'

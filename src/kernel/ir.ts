@@ -2,8 +2,8 @@
  * Waist 2, the kernel IR: a kernel is a grid of programs over named axes. Values inside a program are tiles over named
  * axes; broadcasting is by axis, so there is no reshape. The contract is in docs/architecture.md ("The kernel").
  */
-import type { Expr, Scale } from '../index/expr.ts'
-import type { Predicate } from '../index/predicate.ts'
+import type { Expr, Scale } from '../affine/expr.ts'
+import type { Predicate } from '../affine/predicate.ts'
 import type { Combiner, Scalar, ScalarOp } from '../scalar/ops.ts'
 import type { Rounds } from '../scalar/threefry.ts'
 import type { DType } from '../types/dtype.ts'

@@ -2,9 +2,10 @@
  * Kernels with launch scalars: what a launch means is what the closed kernel means, the one with each scalar's value in its place. The
  * interpreter runs that; code generators make one code for all values.
  */
+
+import { axis, type Expr, mul, substitute } from '../affine/expr.ts'
+import { mapPredicate } from '../affine/predicate.ts'
 import { UserError } from '../diagnostics/errors.ts'
-import { axis, type Expr, mul, substitute } from '../index/expr.ts'
-import { mapPredicate } from '../index/predicate.ts'
 import { readElement } from '../scalar/host.ts'
 import type { HostArray } from '../types/host.ts'
 import { startOf } from './axes.ts'

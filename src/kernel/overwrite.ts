@@ -2,7 +2,7 @@
  * Whether statements may store a result over what they read: no program, and no later point, still needs what is overwritten.
  * The planner asks it of bodies and the memory plan of kernels.
  */
-import { flatten } from '../index/expr.ts'
+import { flatten } from '../affine/expr.ts'
 import { type LetStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from './ir.ts'
 import { ancestorsOf } from './walk.ts'
 

@@ -23,7 +23,7 @@
  *     INDEX:  sums of multiples of AXIS, AXIS.start, %ID:EXTENT, quotients by / and remainders by %; factors may be $NAME
  *     BOUNDS: LO <= INDEX < HI [and ...] | true          MASK: BOUNDS | BOUNDS and %ID | %ID
  */
-import type { Predicate } from '../index/predicate.ts'
+import type { Predicate } from '../affine/predicate.ts'
 import { isScalarOp, type Scalar, scalarInfo } from '../scalar/ops.ts'
 import type { Rounds } from '../scalar/threefry.ts'
 import { allDTypes, type DType, isWide } from '../types/dtype.ts'

@@ -2,7 +2,7 @@
  * Values that bits of a position decide (which of two neighbours an element is): cheap enough to be computed wherever they are read,
  * along whatever axes make up the position.
  */
-import { isBitwise } from '../index/expr.ts'
+import { isBitwise } from '../affine/expr.ts'
 import { scalarInfo } from '../scalar/ops.ts'
 import { isFloat } from '../types/dtype.ts'
 import type { LetStmt, ValueId } from './ir.ts'

@@ -1,8 +1,8 @@
 /**
  * The printer of the kernel's text form. `parse.ts` reads it back to an equal kernel; the grammar is described there.
  */
-import type { Atom, Expr, Term } from '../index/expr.ts'
-import type { Predicate } from '../index/predicate.ts'
+import type { Atom, Expr, Term } from '../affine/expr.ts'
+import type { Predicate } from '../affine/predicate.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 import type {

@@ -2,8 +2,8 @@
  * Ranges of index expressions inside a program: from the extents, from the bounds of a mask, and from the blocks of the
  * axes (an axis less its block's start is below the block; blocks start at multiples of the block).
  */
-import { type Atom, add, atomKey, axis, type Expr, mul, type Range, rangeOf, sub, substitute } from '../index/expr.ts'
-import { type Bound, type Predicate, substitutePredicate } from '../index/predicate.ts'
+import { type Atom, add, atomKey, axis, type Expr, mul, type Range, rangeOf, sub, substitute } from '../affine/expr.ts'
+import { type Bound, type Predicate, substitutePredicate } from '../affine/predicate.ts'
 import { type AxisRole, startOf } from './axes.ts'
 
 const intersect = (a: Range, b: Range): Range => ({ lo: Math.max(a.lo, b.lo), hi: Math.min(a.hi, b.hi) })

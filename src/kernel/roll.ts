@@ -2,8 +2,8 @@
  * Code that repeats itself as a loop: a recurrence whose steps were written out becomes one step with carried tiles, so that code
  * does not grow with the number of steps. What is computed, and in which order, stays the same.
  */
-import type { Expr } from '../index/expr.ts'
-import { valuesOf } from '../index/expr.ts'
+import type { Expr } from '../affine/expr.ts'
+import { valuesOf } from '../affine/expr.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 import {

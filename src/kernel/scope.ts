@@ -1,6 +1,6 @@
 /** What the verifier knows at a statement: parameters, axes and the values in scope. */
-import type { Expr, Scale } from '../index/expr.ts'
-import type { Predicate } from '../index/predicate.ts'
+import type { Expr, Scale } from '../affine/expr.ts'
+import type { Predicate } from '../affine/predicate.ts'
 import type { DType } from '../types/dtype.ts'
 import type { AxisRole } from './axes.ts'
 import type { KernelParam, ValueId } from './ir.ts'

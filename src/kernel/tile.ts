@@ -1,7 +1,8 @@
 /** Tiles of the interpreter: dense arrays over the indices a program holds, and walks over their points. */
+
+import { type Atom, addConst, axis, type Expr } from '../affine/expr.ts'
+import type { Predicate } from '../affine/predicate.ts'
 import { InternalError, invariant } from '../diagnostics/errors.ts'
-import { type Atom, addConst, axis, type Expr } from '../index/expr.ts'
-import type { Predicate } from '../index/predicate.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import type { DType } from '../types/dtype.ts'
 import { rowMajorStrides } from '../types/shape.ts'

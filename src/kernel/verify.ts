@@ -2,8 +2,9 @@
  * The verifier of the kernel IR: single definitions that dominate their uses, dtypes, tile axes, parameters and their
  * access, loops and carries, and every index provably inside its buffer.
  */
+
+import { asConstant, sub } from '../affine/expr.ts'
 import { UserError } from '../diagnostics/errors.ts'
-import { asConstant, sub } from '../index/expr.ts'
 import type { DType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { type AxisRole, rolesOf } from './axes.ts'

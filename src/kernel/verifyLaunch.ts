@@ -1,7 +1,8 @@
 /** The verifier's rules for launch scalars and the axes that they open. */
+
+import { axis, launched, sub } from '../affine/expr.ts'
+import type { Predicate } from '../affine/predicate.ts'
 import { UserError } from '../diagnostics/errors.ts'
-import { axis, launched, sub } from '../index/expr.ts'
-import type { Predicate } from '../index/predicate.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Kernel, KernelAxis, KernelParam, LaunchScalar } from './ir.ts'
 import { isIdentifier, showLaunchScalar } from './print.ts'

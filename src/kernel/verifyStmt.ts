@@ -1,6 +1,6 @@
 /** The verifier's rules for single statements: operands, dtypes, tile axes, index bounds, collisions of stores. */
-import { axis, type Expr, type Scale, sub, visitAtoms } from '../index/expr.ts'
-import { isNever, type Predicate } from '../index/predicate.ts'
+import { axis, type Expr, type Scale, sub, visitAtoms } from '../affine/expr.ts'
+import { isNever, type Predicate } from '../affine/predicate.ts'
 import { isArgCombiner } from '../scalar/ops.ts'
 import { isRandomDType, randomDTypes } from '../scalar/threefry.ts'
 import { isInteger } from '../types/dtype.ts'

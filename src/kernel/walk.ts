@@ -1,7 +1,7 @@
 /** Walking tile operations: their index expressions, and the statements that matter to given values. */
-import type { Expr } from '../index/expr.ts'
-import * as ix from '../index/expr.ts'
-import { mapPredicate, type Predicate } from '../index/predicate.ts'
+import type { Expr } from '../affine/expr.ts'
+import * as ix from '../affine/expr.ts'
+import { mapPredicate, type Predicate } from '../affine/predicate.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type TileOp, type ValueId } from './ir.ts'
 
 /** The index expressions of an operation, those of its mask or predicate among them. */

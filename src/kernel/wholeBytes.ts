@@ -3,8 +3,8 @@
  * parameter in the format `bits`. Here: how the grid may cut the axes of such a store. Asked by the planner, which decides
  * what is packed, by the lowering, which chooses blocks, and by the verifier.
  */
-import { type Expr, flatten, valuesOf } from '../index/expr.ts'
-import { gcd } from '../index/gcd.ts'
+import { type Expr, flatten, valuesOf } from '../affine/expr.ts'
+import { gcd } from '../affine/gcd.ts'
 import type { GridAxis, KernelParam, KernelPart, Stmt, StoreStmt } from './ir.ts'
 
 /** By axis, what its block must be a multiple of unless one program holds the whole axis; axes left out are cut anywhere. */

@@ -1,11 +1,11 @@
-/** Matrix products whose depth the plan cuts into parts (src/plan/depth.ts), as products with a sum over the parts. */
-import * as ix from '../index/expr.ts'
-import { conjoin, type Predicate } from '../index/predicate.ts'
+/** Matrix products whose depth the plan cuts into parts (src/plan/axes/splitK.ts), as products with a sum over the parts. */
+import * as ix from '../affine/expr.ts'
+import { conjoin, type Predicate } from '../affine/predicate.ts'
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
 import { mapExpressions } from '../kernel/walk.ts'
-import type { Body } from '../plan/body.ts'
-import type { Roles } from '../plan/roles.ts'
-import { stagesOf } from '../plan/stages.ts'
+import type { Roles } from '../plan/axes/roles.ts'
+import { stagesOf } from '../plan/axes/stages.ts'
+import type { Body } from '../plan/body/body.ts'
 
 /**
  * The body with the depth's axis as two, the parts and the rest of it; the product has the parts among its own axes, and a

@@ -6,8 +6,8 @@
 import { invariant } from '../diagnostics/errors.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import { renameOperands } from '../kernel/walk.ts'
-import type { Body } from '../plan/body.ts'
-import type { Roles } from '../plan/roles.ts'
+import type { Roles } from '../plan/axes/roles.ts'
+import type { Body } from '../plan/body/body.ts'
 import { dtypeBits, isFloat } from '../types/dtype.ts'
 
 interface Factored {

@@ -1,8 +1,8 @@
 /** Kernels of statements under a grid, and what a finishing stage computes again. */
-import type { Expr } from '../index/expr.ts'
-import * as ix from '../index/expr.ts'
+import type { Expr } from '../affine/expr.ts'
+import * as ix from '../affine/expr.ts'
 import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt } from '../kernel/ir.ts'
-import type { Body } from '../plan/body.ts'
+import type { Body } from '../plan/body/body.ts'
 import type { BoundKernel } from './launch.ts'
 import type { Params } from './params.ts'
 

@@ -2,9 +2,10 @@
  * Lowering of a body around a matrix product: blocks of rows and columns a program, a loop over blocks of the depth that
  * carries the block of results and the reductions that ride with it, then the epilogue.
  */
+
+import * as ix from '../affine/expr.ts'
+import type { Predicate } from '../affine/predicate.ts'
 import { invariant } from '../diagnostics/errors.ts'
-import * as ix from '../index/expr.ts'
-import type { Predicate } from '../index/predicate.ts'
 import {
   type Carry,
   type KernelPart,
@@ -16,9 +17,9 @@ import {
   type ValueId,
 } from '../kernel/ir.ts'
 import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
-import type { Body } from '../plan/body.ts'
-import { type Blocked, matrixBlocks } from '../plan/matrixBlocks.ts'
-import type { Roles } from '../plan/roles.ts'
+import { type Blocked, matrixBlocks } from '../plan/axes/matrixBlocks.ts'
+import type { Roles } from '../plan/axes/roles.ts'
+import type { Body } from '../plan/body/body.ts'
 import { combinerIdentity, isArgCombiner } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { cutDepth } from './depth.ts'

@@ -1,7 +1,8 @@
 /** Packed bools of a launch: the formats its plan decided, and grids under which every program stores whole bytes. */
+
+import { axesOf, flatten } from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
-import { axesOf, flatten } from '../index/expr.ts'
 import { startOf } from '../kernel/axes.ts'
 import type { KernelParam, KernelPart, Stmt } from '../kernel/ir.ts'
 import { alignGrid, extentsOf, joinBlocks, storesTo, wholeByteBlocks } from '../kernel/wholeBytes.ts'

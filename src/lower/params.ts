@@ -1,6 +1,6 @@
 /** Kernel parameters of a body: loads, stores and partial results, with names in the order they are bound. */
 import type { KernelParam } from '../kernel/ir.ts'
-import type { BodyStore } from '../plan/body.ts'
+import type { BodyStore } from '../plan/body/body.ts'
 import type { DType } from '../types/dtype.ts'
 import type { Binding } from './launch.ts'
 

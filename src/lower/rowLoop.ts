@@ -2,8 +2,9 @@
  * Folds over rows that a program holds whole, a few at a time: a loop over the program's share of the rows carries the partial
  * results, so that what stands between a row's own folds stays in the nearest memory.
  */
+
+import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
-import * as ix from '../index/expr.ts'
 import {
   type Carry,
   type KernelPart,
@@ -15,9 +16,9 @@ import {
   type StoreStmt,
   type ValueId,
 } from '../kernel/ir.ts'
-import { parallelGrid } from '../plan/blocks.ts'
-import { type Body, heldPoints } from '../plan/body.ts'
-import type { Roles } from '../plan/roles.ts'
+import { parallelGrid } from '../plan/axes/blocks.ts'
+import type { Roles } from '../plan/axes/roles.ts'
+import { type Body, heldPoints } from '../plan/body/body.ts'
 import { combinerIdentity, combinerOp } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { positionDType } from '../types/dtype.ts'

@@ -1,10 +1,11 @@
 /** Lowering of a scatter: programs walk the updates in row-major order and combine them into a copy of the target. */
+
+import type { Expr } from '../affine/expr.ts'
+import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import type { NodeOf } from '../graph/node.ts'
-import type { Expr } from '../index/expr.ts'
-import * as ix from '../index/expr.ts'
 import type { KernelPart, LetStmt, NumericsMode, StoreStmt, TileOp, ValueId } from '../kernel/ir.ts'
-import { buildBody } from '../plan/buildBody.ts'
+import { buildBody } from '../plan/body/buildBody.ts'
 import type { Machine } from '../target/machine.ts'
 import type { DType } from '../types/dtype.ts'
 import { holdsInteger, isWide, positionDType } from '../types/dtype.ts'

@@ -3,8 +3,19 @@
  * instead: each goes through all updates, in order, and stores those into places of its own. Inside a program, residues of the place are
  * shared out in the same way. So every place has its updates in their order, whatever runs side by side.
  */
-import { axesOf, axis, type Expr, flatten, mod, strideOf, sub, substitute, unflatten, valuesOf } from '../index/expr.ts'
-import { mapPredicate } from '../index/predicate.ts'
+import {
+  axesOf,
+  axis,
+  type Expr,
+  flatten,
+  mod,
+  strideOf,
+  sub,
+  substitute,
+  unflatten,
+  valuesOf,
+} from '../affine/expr.ts'
+import { mapPredicate } from '../affine/predicate.ts'
 import type { KernelAxis, KernelPart, LetStmt, StoreStmt } from '../kernel/ir.ts'
 import { mapExpressions } from '../kernel/walk.ts'
 import { filterThreads } from '../schedule/simt/filter.ts'

@@ -1,11 +1,11 @@
 /** What planning gives: the groups of nodes that are kernels, and what was decided about values between them. */
 import type { Node } from '../graph/node.ts'
 import type { ProductCalls } from '../types/product.ts'
-import type { Body } from './body.ts'
-import type { KernelCost } from './cost.ts'
-import type { BufferReuse } from './memory/bindings.ts'
+import type { BufferReuse } from './axes/bindings.ts'
+import type { Roles } from './axes/roles.ts'
+import type { Body } from './body/body.ts'
+import type { KernelCost } from './cost/cost.ts'
 import type { RefusalCode } from './refusal.ts'
-import type { Roles } from './roles.ts'
 
 /** A library call in the place of a kernel. */
 export interface LibraryCall extends ProductCalls {

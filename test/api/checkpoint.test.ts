@@ -1,6 +1,6 @@
 /** Checkpointed functions: the values and derivatives of the function itself, less kept for the backward pass. */
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
-import { traceFunction } from '../../src/api/traceFunction.ts'
+import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { withContext } from '../../src/graph/build.ts'
 import * as s from '../../src/index.ts'
 import { linearizeGraph } from '../../src/transforms/index.ts'

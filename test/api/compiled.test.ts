@@ -1,6 +1,6 @@
 /** Programs compiled for a device: what they give, report, donate and keep in order. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { useDevice } from '../../src/api/session.ts'
+import { useDevice } from '../../src/api/device/session.ts'
 import * as s from '../../src/index.ts'
 import { chooseDevice, onGpu } from '../support/device.ts'
 import { interpretedDevice } from './interpreted.ts'

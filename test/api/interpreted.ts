@@ -1,6 +1,6 @@
 /** A backend that runs launch plans with the kernel interpreter: what the library does with programs, without a code generator. */
-import { createCompiledDevice } from '../../src/api/compiled.ts'
-import type { Device } from '../../src/api/device.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import type { Device } from '../../src/api/device/device.ts'
 import type { Backend, DeviceBuffer } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'

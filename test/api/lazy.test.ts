@@ -1,8 +1,8 @@
 /** Tensors outside jit: evaluated when a value is read, and freed when disposed, with their scope, or moved. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { CompileRequest, Device } from '../../src/api/device.ts'
-import { createReferenceDevice } from '../../src/api/reference.ts'
-import { useDevice } from '../../src/api/session.ts'
+import type { CompileRequest, Device } from '../../src/api/device/device.ts'
+import { createReferenceDevice } from '../../src/api/device/reference.ts'
+import { useDevice } from '../../src/api/device/session.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'

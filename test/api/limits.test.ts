@@ -1,7 +1,7 @@
 /** What the library promises on the WebAssembly device: memory over long loops, errors, what a call does. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { createCompiledDevice } from '../../src/api/compiled.ts'
-import type { Device } from '../../src/api/device.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import type { Device } from '../../src/api/device/device.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import * as s from '../../src/index.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'

@@ -1,13 +1,13 @@
 /** Wrong programs of every kind: the error has a code, names the line of the user's call and says what to do. */
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { createCompiledDevice } from '../../src/api/compiled.ts'
-import { useDevice } from '../../src/api/session.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import { useDevice } from '../../src/api/device/session.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import * as s from '../../src/index.ts'
 import { jit, ones, type Tensor, tensor, UserError } from '../../src/index.ts'
-import { importOnnx } from '../../src/models/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
+import { importOnnx } from '../../src/onnx.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { encodeModel } from '../onnx/encode.ts'
 

@@ -37,7 +37,7 @@ import {
   whileLoop,
   zeros,
 } from '../../src/index.ts'
-import { importOnnx } from '../../src/models/index.ts'
+import { importOnnx } from '../../src/onnx.ts'
 import { webgpu } from '../../src/webgpu.ts'
 
 const same = (x) => x

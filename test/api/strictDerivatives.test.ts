@@ -3,7 +3,7 @@
  * computed again.
  */
 import { afterAll, describe, expect, it } from 'vitest'
-import { traceFunction } from '../../src/api/traceFunction.ts'
+import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'

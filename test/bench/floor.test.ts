@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { type Floor, floorOf } from '../../bench/cliffs/floor.ts'
 import { minCut } from '../../bench/cliffs/minCut.ts'
 import type { Bandwidth, Rates } from '../../bench/cliffs/rates.ts'
-import { traceFunction } from '../../src/api/traceFunction.ts'
+import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import * as s from '../../src/index.ts'
 import type { DType } from '../../src/types/dtype.ts'
 

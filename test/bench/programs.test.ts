@@ -7,8 +7,8 @@ import { dataOf } from '../../bench/cliffs/data.ts'
 import { openMachine } from '../../bench/cliffs/machine.ts'
 import { graphOf, programClasses, programOf, textOf } from '../../bench/cliffs/programs.ts'
 import { lowerBound, quantile } from '../../bench/cliffs/stats.ts'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { DType } from '../../src/types/dtype.ts'
 
 const small = { mostBytes: 4096 }

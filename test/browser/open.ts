@@ -17,7 +17,7 @@ export function missing(): string | undefined {
 
 const imports = {
   sinter: '/dist/index.js',
-  'sinter/onnx': '/dist/models/index.js',
+  'sinter/onnx': '/dist/onnx.js',
   'sinter/webgpu': '/dist/webgpu.js',
   '@bufbuild/protobuf/wire': '/node_modules/@bufbuild/protobuf/dist/esm/wire/index.js',
 }

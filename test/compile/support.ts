@@ -1,9 +1,9 @@
 /** Graphs compiled, run through the kernel interpreter and through WebAssembly, and compared with the reference evaluator. */
 import { expect } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import { readElement, writeElement } from '../../src/scalar/host.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'

@@ -1,9 +1,10 @@
 /** Evaluating composed nodes with the reference backend. */
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+
 import { constant } from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { topologicalOrder } from '../../src/graph/traverse.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { readElement, toHost } from '../../src/scalar/host.ts'
 import type { Scalar } from '../../src/scalar/ops.ts'
 import type { DType } from '../../src/types/dtype.ts'

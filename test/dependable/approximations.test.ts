@@ -6,8 +6,8 @@
  * contributing.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { cudaLibrary } from '../../src/codegen/simt/dialects/cudaLibrary.ts'
-import { wgslMath } from '../../src/codegen/simt/dialects/wgslMath.ts'
+import { cudaLibrary } from '../../src/codegen/simt/dialects/cuda/library.ts'
+import { wgslMath } from '../../src/codegen/simt/dialects/wgsl/math.ts'
 import * as sinter from '../../src/index.ts'
 import { type Approximated, approximated, approximations } from '../../src/scalar/approximations.ts'
 import { boundOf, ulpOf, withinBound } from '../../src/scalar/bounds.ts'

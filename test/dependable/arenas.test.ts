@@ -1,11 +1,11 @@
 /**
  * Programs on one device share what they need while they run, and array buffers that weigh for device memory are no memory.
- * Sites looked at: WasmExecutable's arena (programs that call the user have their own), api/compiled.ts (a program that is called by code it
+ * Sites looked at: WasmExecutable's arena (programs that call the user have their own), api/device/compiled.ts (a program that is called by code it
  * runs), Resources (what is shared is counted once), Arenas' sizes, reclaim.ts (weights, nudges), the weights of storages and of programs.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createCompiledDevice } from '../../src/api/compiled.ts'
-import { giveWeight, takeWeight } from '../../src/api/reclaim.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import { giveWeight, takeWeight } from '../../src/api/device/reclaim.ts'
 import { Arenas } from '../../src/backends/wasm/arenas.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { Heap } from '../../src/backends/wasm/heap.ts'

@@ -14,7 +14,7 @@ import { fileNames } from '../../src/cli/run.ts'
 import { bold, rendered, wantsColour } from '../../src/cli/style.ts'
 import { UserError } from '../../src/diagnostics/errors.ts'
 import { printable, printableJson } from '../../src/diagnostics/text.ts'
-import { importOnnx } from '../../src/models/index.ts'
+import { importOnnx } from '../../src/onnx.ts'
 import { sinter, temporaryFolder } from '../cli/support.ts'
 import { encodeModel } from '../onnx/encode.ts'
 

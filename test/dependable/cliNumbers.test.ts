@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { formatElements } from '../../src/api/print.ts'
+import { formatElements } from '../../src/api/tensor/print.ts'
 import { showHead, showNumber, showStatistics } from '../../src/cli/values.ts'
 import { showBytes, showMs } from '../../src/report/format.ts'
 

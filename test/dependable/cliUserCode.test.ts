@@ -4,7 +4,7 @@
  * the user's stack and exit code 1, while a program is traced and while it runs, on both devices and in every command.
  *
  * Sites looked at: cli/load.ts (tracing), cli/run.ts and bench.ts (running), backends/wasm/prepared.ts and
- * backends/reference/evaluate.ts (callKernel, callInspector), api/effects.ts (shape rules), api/optim/schedules.ts, api/custom.ts.
+ * reference/evaluate.ts (callKernel, callInspector), api/ops/effects.ts (shape rules), api/optim/schedules.ts, api/transforms/custom.ts.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

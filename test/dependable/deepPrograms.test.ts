@@ -2,7 +2,7 @@
  * Issue: recursions over programs end before the stack does, and compile time is near-linear. Here: views of views, between operations
  * or not, and single values that depend on each other and are used by larger ones.
  * Sites looked at: `Instances.value` (a trial gives up where too many values wait for one another, `Tiles.checkDepth`), `boundOperands`
- * (keeps views between two operations to a limit, but trials join the operations), `chains` in plan/clusters.ts (joins operands that are
+ * (keeps views between two operations to a limit, but trials join the operations), `chains` in plan/fuse/clusters.ts (joins operands that are
  * no views, to a limit), `spreadSingles` (built without a trial, so it keeps to a limit of its own), `unrounded`.
  */
 import { describe, expect, test } from 'vitest'

@@ -2,7 +2,7 @@
  * A value may be larger than memory if it is never stored: shapes of a graph hold up to 2^53 elements, and the limit is asked of what a
  * plan stores. Sites: src/types/shape.ts (`sizeOf`), src/graph/build.ts (every node's shape, contractions and windows too),
  * src/compose/window.ts, src/compile/stored.ts (values, inputs, results, partial results, arena), inner programs of
- * src/compile/regions.ts (they pass through `compileProgram`), src/backends/reference (every allocation), src/api/core.ts (what waits
+ * src/compile/regions.ts (they pass through `compileProgram`), src/reference (every allocation), src/api/tensor/core.ts (what waits
  * is not evaluated only because much waits), src/rewrite/constants.ts and src/onnx/values.ts (bounded by the work of folding).
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -1,15 +1,15 @@
 /**
  * Index arithmetic over values that are never stored and have more points than 32 bits count: what WebAssembly, whose positions have 32
- * bits, cannot count it refuses before it runs, and index expressions stay exact up to 2^53. Sites: src/index/expr.ts (`div`, `mul`,
- * `flatten`), src/plan/collapse.ts (axes that are joined), src/codegen/wasm/kernel.ts (`compileModule`), src/kernel/beyond32.ts.
+ * bits, cannot count it refuses before it runs, and index expressions stay exact up to 2^53. Sites: src/affine/expr.ts (`div`, `mul`,
+ * `flatten`), src/plan/body/collapse.ts (axes that are joined), src/codegen/wasm/kernel.ts (`compileModule`), src/kernel/beyond32.ts.
  */
 import { describe, expect, test } from 'vitest'
+import * as ix from '../../src/affine/expr.ts'
 import { compileModule } from '../../src/codegen/wasm/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { UserError } from '../../src/diagnostics/errors.ts'
 import type { Graph } from '../../src/graph/node.ts'
-import * as ix from '../../src/index/expr.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { trace } from '../compile/support.ts'
 

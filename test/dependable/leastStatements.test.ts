@@ -7,9 +7,9 @@ import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
-import { buildBody } from '../../src/plan/buildBody.ts'
-import { isFree } from '../../src/plan/region.ts'
-import { leastStatements } from '../../src/plan/statements.ts'
+import { buildBody } from '../../src/plan/body/buildBody.ts'
+import { isFree } from '../../src/plan/body/region.ts'
+import { leastStatements } from '../../src/plan/body/statements.ts'
 
 test('two kernels have no fewer statements as one than is said', () => {
   withContext(() => {

@@ -3,17 +3,17 @@
  * form are found. After 60 of each were made, run and dropped `memory()` says what it said after 20, and what they were made of is
  * collected.
  *
- * Sites looked at: models/onnx.ts (parameters, the graph that apply writes out), api/program.ts (tracing), api/derivatives.ts,
- * batching.ts and jacobians.ts (no tables), graph/build.ts (a table a context), api/lazy.ts (bounded programs, bindings that are weak),
- * graphKey.ts, ops/source.ts and ops/identity.ts (weak), api/scalars.ts (256 families of numbers), api/core.ts (pending tensors, weak),
- * plan/trials.ts (one planning).
+ * Sites looked at: onnx.ts (parameters, the graph that apply writes out), api/jit/program.ts (tracing), api/transforms/derivatives.ts,
+ * batching.ts and jacobians.ts (no tables), graph/build.ts (a table a context), api/tensor/lazy.ts (bounded programs, bindings that are weak),
+ * graphKey.ts, ops/source.ts and ops/identity.ts (weak), api/tensor/scalars.ts (256 families of numbers), api/tensor/core.ts (pending tensors, weak),
+ * plan/cost/candidateMemo.ts (one planning).
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import * as s from '../../src/index.ts'
-import { importOnnx } from '../../src/models/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
+import { importOnnx } from '../../src/onnx.ts'
 import { encodeModel } from '../onnx/encode.ts'
 
 setFlagsFromString('--expose-gc')

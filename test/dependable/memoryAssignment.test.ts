@@ -1,17 +1,17 @@
 /**
  * One account of memory, lifetimes and reuse: buffer assignments (src/plan/memory/assignment.ts) against a simulator that allocates, frees
  * and overwrites step by step, for plans of numbers and for 500 random programs; and the modelled peak of a plan is that of its program.
- * Sites that counted for themselves: order.ts, peak.ts, liveness.ts, readersFirst.ts, takeovers.ts and unions.ts in src/plan, memory.ts,
+ * Sites that counted for themselves: order.ts, peak.ts, liveness.ts, readersFirst.ts, takeovers.ts and horizontalFusion.ts in src/plan, memory.ts,
  * steps.ts and assemble.ts in src/compile.
  */
 import { describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import { memoryStep } from '../../src/compile/steps.ts'
 import * as c from '../../src/compose/index.ts'
 import { assignBuffers, type BufferNeed, type MemoryStep, peakBytes } from '../../src/plan/memory/assignment.ts'
 import { liveBytes } from '../../src/plan/memory/liveness.ts'
 import { placeBuffers } from '../../src/plan/memory/placement.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { ProgramStep } from '../../src/runtime/program.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'

@@ -6,8 +6,8 @@
  */
 import { describe, expect, it } from 'vitest'
 import { jit, type Tensor, tensor } from '../../src/index.ts'
-import { importOnnx } from '../../src/models/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
+import { importOnnx } from '../../src/onnx.ts'
 import { encodeModel, type GraphSpec, type ModelSpec, type NodeSpec } from '../onnx/encode.ts'
 import { errorOf, floats, load, longs, run } from '../onnx/models.ts'
 

@@ -1,7 +1,7 @@
 /**
  * What an import does is bounded: functions that call functions, loops in loops, values computed for ever, files without an end; and
  * lists that hold themselves. Sites: `work.ts` (nodes written out, work of evaluating), `pass.ts` (calls, graphs inside, folding),
- * `values.ts` (values asked for), `cli/files.ts` (models, external data, values of inputs), `api/literal.ts` (lists).
+ * `values.ts` (values asked for), `cli/files.ts` (models, external data, values of inputs), `api/tensor/literal.ts` (lists).
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,12 +1,12 @@
 /**
  * Names and types in models that are not as they should be: one name for two values, names that objects inherit, text that is not
- * UTF-8, extents beyond all bounds. Sites: `arrange.ts` (names once), `inputs.ts`, `pass.ts`, `models/onnx.ts` and `api/tree.ts` (records by
+ * UTF-8, extents beyond all bounds. Sites: `arrange.ts` (names once), `inputs.ts`, `pass.ts`, `onnx.ts` and `api/tensor/tree.ts` (records by
  * name), `messages.ts` (text, numbers), `decode.ts` and `tensors.ts` (extents), `ops/index.ts` (operators by name).
  */
 import { describe, expect, it } from 'vitest'
 import { grad, jit, spec, type Tensor, tensor } from '../../src/index.ts'
-import { importOnnx } from '../../src/models/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
+import { importOnnx } from '../../src/onnx.ts'
 import { encodeModel, type ModelSpec } from '../onnx/encode.ts'
 import { errorOf, load } from '../onnx/models.ts'
 

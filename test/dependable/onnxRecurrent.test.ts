@@ -3,7 +3,7 @@
  * files get a shape that was tried, as others do.
  *
  * Sites looked at: ops/recurrent.ts (W, R, B, sequence_lens, initial_h, initial_c, P; layout, direction, activations), ops/attention.ts
- * (its own checks), open.ts and import.ts (tries, weights read once), cli/load.ts (the loader of a file), models/onnx.ts (the option).
+ * (its own checks), open.ts and import.ts (tries, weights read once), cli/load.ts (the loader of a file), onnx.ts (the option).
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

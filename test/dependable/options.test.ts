@@ -2,14 +2,14 @@
  * Unknown options are refused with the nearest known name, in every options object of the public interface.
  *
  * Sites: src/api/{jit,session,control,associativeScan,derivatives,jacobians,batching,literal,linalg,nn,reductions,program}.ts,
- * src/api/optim/{adam,sgd,schedules}.ts, src/cuda.ts, src/webgpu.ts, src/models/onnx.ts. The type checker lists them
+ * src/api/optim/{adam,sgd,schedules}.ts, src/cuda.ts, src/webgpu.ts, src/onnx.ts. The type checker lists them
  * (publicApi.ts), so that one more needs its line here.
  */
 import { describe, expect, it } from 'vitest'
 import { cuda } from '../../src/cuda.ts'
 import { nearestName } from '../../src/diagnostics/nearest.ts'
 import * as s from '../../src/index.ts'
-import { importOnnx } from '../../src/models/index.ts'
+import { importOnnx } from '../../src/onnx.ts'
 import { webgpu } from '../../src/webgpu.ts'
 import { encodeModel } from '../onnx/encode.ts'
 import { readPublicApi } from './publicApi.ts'
@@ -199,7 +199,7 @@ describe('values of options', () => {
     const before = s.getDevice()
     const error = await failure(() => s.setDevice('cuda', { threads: 2 }))
     expect(error.code).toBe('E_DEVICE')
-    const device = (await import('../../src/api/session.ts')).deviceOr(undefined)
+    const device = (await import('../../src/api/device/session.ts')).deviceOr(undefined)
     expect((await failure(() => s.setDevice(device, { threads: 2 }))).code).toBe('E_ARGUMENT')
     expect(s.getDevice()).toBe(before)
   })

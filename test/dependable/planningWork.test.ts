@@ -1,9 +1,9 @@
 /**
  * Issue: compile time is near-linear. Here: the work of planning, counted (no clocks): regions that were tried, those that were built as
- * kernels because no other had their form (src/plan/forms.ts), and the statements of those: a kernel of n statements is built a few
- * times on the way there, not n times (blocks in src/plan/mergeQueue.ts, several at once in src/plan/growth.ts).
+ * kernels because no other had their form (src/plan/body/forms.ts), and the statements of those: a kernel of n statements is built a few
+ * times on the way there, not n times (blocks in src/plan/algorithms/mergeQueue.ts, several at once in src/plan/fuse/growth.ts).
  * And the groups that searches for paths go through, which keep to what stands between the two (`GroupGraph.hasIndirectPath`).
- * Sites looked at: `Trials.of`, `Judge.build`, `Planner.mergeEdges`, `quickRefusal`, `MergeQueue.add` (a heap), `mergeSiblings`,
+ * Sites looked at: `CandidateMemo.of`, `Candidates.build`, `Planner.mergeEdges`, `quickRefusal`, `MergeQueue.add` (a heap), `mergeSiblings`,
  * `tryRecompute` and `tooLarge` (kernels that are full are not built to find that out: `leastStatements`, by tensor and place),
  * `keepGainingCycles`.
  */
@@ -12,8 +12,8 @@ import { boundOperands, operandLimits } from '../../src/compile/operands.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { planFusion } from '../../src/plan/fuse/planFusion.ts'
 import type { FusionPlan, PlanningWork } from '../../src/plan/plan.ts'
-import { planFusion } from '../../src/plan/planFusion.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'

@@ -1,7 +1,7 @@
 /**
  * Kernels that would count beyond 32 bits are refused by the user's operation and line, and axes are not joined to such that do.
  *
- * Sites looked at: plan/collapse.ts (joins), plan/segments.ts (ranges joined again), compile/assemble.ts (kernels, unions, scatters,
+ * Sites looked at: plan/body/collapse.ts (joins), plan/body/segments.ts (ranges joined again), compile/assemble.ts (kernels, unions, scatters,
  * programs inside control flow), codegen/wasm/kernel.ts and simt/capability.ts (kernels without a graph: the last guard).
  */
 import { describe, expect, test } from 'vitest'

@@ -3,16 +3,16 @@
  * internal error, an error without a code out of Sinter's files, or ends the process. SINTER_PROGRAM_MUTATIONS says how many (300 unless
  * set), SINTER_FIRST_SEED where they start. Mutant N is that of seed N: `test/random/mutate` has the mutations (numbers, names, values,
  * arguments, options, results). Below, what they found. Sites: `types/dtype.ts` (names), `compose/elementwise.ts` (casts), `compose/views.ts`
- * (padding), `compose/window.ts`, `compose/padding.ts`, `api/slicing.ts`, `api/linalg.ts`, `api/memory.ts`, `api/derivatives.ts`,
- * `api/options.ts`, `api/session.ts`, `api/optim/check.ts`.
+ * (padding), `compose/window.ts`, `compose/padding.ts`, `api/calls/slicing.ts`, `api/ops/linalg.ts`, `api/tensor/memory.ts`, `api/transforms/derivatives.ts`,
+ * `api/calls/options.ts`, `api/device/session.ts`, `api/optim/check.ts`.
  */
 import { expect, it } from 'vitest'
-import { evaluateConstant } from '../../src/backends/reference/evaluate.ts'
 import { pad } from '../../src/compose/views.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import { topologicalOrder } from '../../src/graph/traverse.ts'
 import * as s from '../../src/index.ts'
 import { importOnnx } from '../../src/onnx/index.ts'
+import { evaluateConstant } from '../../src/reference/evaluate.ts'
 import { errorOf } from '../onnx/models.ts'
 import { faultsOf } from '../support/watch.ts'
 

@@ -10,7 +10,7 @@ const fileOf = (path: string): string => fileURLToPath(new URL(`../../${path}`, 
 /** The entry points, and what a path of theirs begins with. */
 const entries = [
   ['src/index.ts', ''],
-  ['src/models/index.ts', 'sinter/onnx:'],
+  ['src/onnx.ts', 'sinter/onnx:'],
   ['src/cuda.ts', 'sinter/cuda:'],
   ['src/webgpu.ts', 'sinter/webgpu:'],
 ] as const

@@ -1,7 +1,7 @@
 /**
  * A jitted function that is compiled at nearly every call says so once, names the argument, and the remedy.
  *
- * Sites: src/api/jit.ts (the one place where a call compiles), src/api/recompiles.ts, src/api/warnings.ts. Values that change
+ * Sites: src/api/jit/jit.ts (the one place where a call compiles), src/api/jit/recompiles.ts, src/api/calls/warnings.ts. Values that change
  * outside jit are literals of lazy graphs, which have no argument to name.
  */
 import { execFile } from 'node:child_process'

@@ -2,7 +2,7 @@
  * A program that runs is not evicted by the calls that code of the user makes inside it: of the same jitted function with so many new
  * signatures that the least recently used must go, or of lazy tensors of so many structures.
  *
- * Sites looked at: api/jit.ts (entries of a function, its end while it runs), api/lazy.ts (programs by structure), runtime/region.ts
+ * Sites looked at: api/jit/jit.ts (entries of a function, its end while it runs), api/tensor/lazy.ts (programs by structure), runtime/region.ts
  * (callsHost, in loops too), graph tables (weak), cli/session.ts (one program, which calls nothing), the kernels that devices keep
  * (counted by holders).
  */

@@ -1,7 +1,7 @@
 /**
  * Sums that stream beside the greatest value or the mean of a row too long for registers, short sums that one thread holds, and partial
  * results that a program carries from row to row err by at most 4 log2(n) 2^-24 of the sum of their magnitudes in fast mode, like any other.
- * Sites: accumulators of a fold and their totals (src/codegen/simt/running.ts, asked by fold.ts and loop.ts), rescaled sums and moments
+ * Sites: accumulators of a fold and their totals (src/codegen/simt/reduce/running.ts, asked by fold.ts and loop.ts), rescaled sums and moments
  * (streaming.ts, moments.ts), when an anchor moves. Blocks of 64 threads make rows of 2^17 numbers as long as 2,048 a thread.
  */
 import { describe, expect, test } from 'vitest'

@@ -1,13 +1,13 @@
 /**
  * Issue: recursions over programs become loops, and scale everywhere else. Here: values disposed of while many wait, index maps that
  * regroup what was regrouped, functions traced inside one another, trees and ranks of any depth.
- * Sites looked at: `settle` in api/core.ts (walked over all that waits, for each value disposed of), `viewed` and `Instances.keyOf`
+ * Sites looked at: `settle` in api/tensor/core.ts (walked over all that waits, for each value disposed of), `viewed` and `Instances.keyOf`
  * (index maps doubled with each reshape: a string too long for the engine at 40), `Trace`, `describe`, `shapeOfLists`,
  * `formatElements`, `nestedList`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import * as api from '../../src/api/lazy.ts'
-import { Storage } from '../../src/api/storage.ts'
+import * as api from '../../src/api/tensor/lazy.ts'
+import { Storage } from '../../src/api/tensor/storage.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'

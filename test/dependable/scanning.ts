@@ -1,9 +1,10 @@
 /** Scans of every kind: their graphs, numbers that show what goes wrong, and how results compare with the reference. */
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+
 import * as c from '../../src/compose/index.ts'
 import { makeNode, param, withContext } from '../../src/graph/build.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { NumericsMode } from '../../src/kernel/ir.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { readElement, writeElement } from '../../src/scalar/host.ts'
 import { type DType, isFloat, isWide } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'

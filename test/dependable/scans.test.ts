@@ -1,17 +1,17 @@
 /**
  * Running sums, products and extremes of any length on GPUs: lines that no block of threads holds are scanned in stages over many blocks.
- * Sites: the graph's decomposition (src/compile/longScans.ts), roles and grids of scans in chunks (src/plan/roles.ts, src/lower/chunks.ts),
+ * Sites: the graph's decomposition (src/compile/longScans.ts), roles and grids of scans in chunks (src/plan/axes/roles.ts, src/lower/chunks.ts),
  * scans over a part of an axis and blocks of totals in the kernel interpreter, the reference and the code for GPUs, strict scans of several
- * columns (src/plan/blocks.ts), the neighbours that one thread holds (src/codegen/simt/scan.ts). Targets whose blocks hold little make short lines long.
+ * columns (src/plan/axes/blocks.ts), the neighbours that one thread holds (src/codegen/simt/reduce/scan.ts). Targets whose blocks hold little make short lines long.
  */
 import { describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { boundScans } from '../../src/compile/longScans.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'

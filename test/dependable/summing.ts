@@ -1,8 +1,9 @@
 /** Sums whose errors show: inputs that a long chain of additions gets wrong, and results measured in units of the promised bound. */
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 

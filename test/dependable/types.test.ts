@@ -122,7 +122,7 @@ describe.each(resolutions)('a user of the packed package, %s', (_, resolution) =
     const settings = { target: ts.ScriptTarget.ES2022, lib: [...lib], types: [] }
     const { errors, read } = compile(files, { ...resolution, ...settings })
     expect(errors).toEqual([])
-    const entries = ['index', 'models/index', 'cuda', 'webgpu'].map((e) => join(project.installed, 'dist', `${e}.d.ts`))
+    const entries = ['index', 'onnx', 'cuda', 'webgpu'].map((e) => join(project.installed, 'dist', `${e}.d.ts`))
     expect(read).toEqual(expect.arrayContaining(entries))
     expect(read.filter((f) => !f.startsWith(project.folder))).toEqual([])
   })

@@ -2,13 +2,13 @@
  * A value beyond what the target's memory reaches is not stored where a legal kernel spares it, however much slower that kernel is than
  * storing would be.
  *
- * Sites looked at: plan/planner.ts (merges refused for their cost: recompute-cost, library-product, too-few-programs, no-gain),
- * plan/recompute.ts (values of several readers), plan/saved.ts and compile/planGraph.ts (values kept for the backward pass),
- * plan/siblings.ts (merges the same way), plan/singles.ts and clusters.ts (no cost asked), compile/writtenOut.ts and plan/split.ts (products
+ * Sites looked at: plan/fuse/planner.ts (merges refused for their cost: recompute-cost, library-product, too-few-programs, no-gain),
+ * plan/fuse/recompute.ts (values of several readers), plan/remat/saved.ts and compile/planGraph.ts (values kept for the backward pass),
+ * plan/fuse/siblingFusion.ts (merges the same way), plan/fuse/singles.ts and clusters.ts (no cost asked), compile/writtenOut.ts and plan/axes/split.ts (products
  * that go into products), compile/stored.ts (what is left).
  */
 import { describe, expect, test } from 'vitest'
-import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -16,7 +16,7 @@ import { UserError } from '../../src/diagnostics/errors.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import * as s from '../../src/index.ts'
-import { storedBytes } from '../../src/plan/formats.ts'
+import { storedBytes } from '../../src/plan/cost/formats.ts'
 import { storedBy } from '../../src/plan/plan.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'

@@ -6,7 +6,7 @@
  * (scope.ts, kernel.ts, walks.ts, loop.ts, prefetch.ts, scan.ts, multiplyVectors.ts); positions of arg-folds and their exchange
  * (fold.ts, partial.ts, exchangeInCluster.ts); counters of random bits (point.ts); extents in tables (member.ts, union.ts); reads for
  * later programs (prefetchNext.ts); rows of the grid (kernel.ts, dialects/cuda.ts, cuda/ffi.ts); indices from data and iota
- * (plan/instances.ts, lower/scatter.ts, lower/rowLoop.ts, compose/indexing.ts); dtypes of arg-folds (compose/reduce.ts, graph/ops/reduction.ts).
+ * (plan/body/instances.ts, lower/scatter.ts, lower/rowLoop.ts, compose/indexing.ts); dtypes of arg-folds (compose/reduce.ts, graph/ops/reduction.ts).
  *
  * NVIDIA's compiler moves constants out of multiples of a block's number as if these fitted 32 bits always. The host's does not, so for
  * it the code is verified instead. Sites: numbers of programs of a union and of groups in its table (simt/programNumber.ts, member.ts,
@@ -17,13 +17,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
+import * as ix from '../../src/affine/expr.ts'
+import { flatten, rangeOf, strideOf } from '../../src/affine/expr.ts'
+import { verifyThreadCode } from '../../src/codegen/simt/ir/verify.ts'
 import { emitKernel, threadCodeOf } from '../../src/codegen/simt/kernel.ts'
-import { verifyThreadCode } from '../../src/codegen/simt/verify.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { withOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
-import * as ix from '../../src/index/expr.ts'
-import { flatten, rangeOf, strideOf } from '../../src/index/expr.ts'
 import { typeOfExpr } from '../../src/kernel/indexType.ts'
 import type { Kernel, Stmt, StoreStmt } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'

@@ -4,11 +4,11 @@
  * They run on the host, over address space that has memory only where elements are read and written.
  *
  * Sites looked at: simt/words.ts and memory.ts (bits of a word), union.ts and member.ts (extents and first programs in the table),
- * team.ts, exchangeInCluster.ts and partial.ts (threads of a cluster), arg-folds over such rows (fold.ts), prefetchNext.ts.
+ * launchShape.ts, exchangeInCluster.ts and partial.ts (threads of a cluster), arg-folds over such rows (fold.ts), prefetchNext.ts.
  */
 import { afterAll, describe, expect, test } from 'vitest'
+import { verifyThreadCode } from '../../src/codegen/simt/ir/verify.ts'
 import { threadCodeOf } from '../../src/codegen/simt/kernel.ts'
-import { verifyThreadCode } from '../../src/codegen/simt/verify.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { cudaSimt } from '../../src/target/simt.ts'
 import { hasCompiler } from '../simt/emulator/emulator.ts'

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import * as s from '../../dist/index.js'
-import { importOnnx } from '../../dist/models/index.js'
+import { importOnnx } from '../../dist/onnx.js'
 import { digests, expected } from '../dependable/digests.mjs'
 
 const here = fileURLToPath(new URL('.', import.meta.url))

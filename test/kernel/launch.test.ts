@@ -1,7 +1,7 @@
 /** Launch scalars: what a launch means, what is refused, and what code may know of extents that it does not. */
 import { describe, expect, test } from 'vitest'
+import { axis, launched, mul, rangeOf, scaled, strideOf, sub } from '../../src/affine/expr.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
-import { axis, launched, mul, rangeOf, scaled, strideOf, sub } from '../../src/index/expr.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { closeKernel, launchValues } from '../../src/kernel/launch.ts'

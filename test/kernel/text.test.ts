@@ -1,8 +1,8 @@
 /** The text form of kernels: what it looks like, that it reads back, and what the parser says of mistakes. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { add, axis, constant, div, type Expr, mod, mul, value } from '../../src/index/expr.ts'
-import type { Bound } from '../../src/index/predicate.ts'
+import { add, axis, constant, div, type Expr, mod, mul, value } from '../../src/affine/expr.ts'
+import type { Bound } from '../../src/affine/predicate.ts'
 import type { Kernel, KernelPart, LetStmt, LoopStmt, Stmt, StoreStmt, TileOp } from '../../src/kernel/ir.ts'
 import { parseKernel, parseKernels } from '../../src/kernel/parse.ts'
 import { printKernel, showExpr } from '../../src/kernel/print.ts'

@@ -1,6 +1,6 @@
 /** The verifier's rejections of kernels, parts and loops, each with its message; the index ranges it proves. */
 import { describe, expect, test } from 'vitest'
-import { constant, value } from '../../src/index/expr.ts'
+import { constant, value } from '../../src/affine/expr.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { verifyKernel } from '../../src/kernel/verify.ts'
 import { base, changed, verdict, withBody } from './verdict.ts'

@@ -1,6 +1,6 @@
 /** The verifier's rejections of single statements, each with its message. */
 import { describe, expect, test } from 'vitest'
-import { axis } from '../../src/index/expr.ts'
+import { axis } from '../../src/affine/expr.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { verifyKernel } from '../../src/kernel/verify.ts'
 import { basePart, verdict, withBody } from './verdict.ts'

@@ -1,6 +1,6 @@
 /** Which cuts keep the bytes of packed bools apart, against counting which programs touch which byte. */
 import { describe, expect, test } from 'vitest'
-import { evaluate, flatten } from '../../src/index/expr.ts'
+import { evaluate, flatten } from '../../src/affine/expr.ts'
 import type { KernelPart, StoreStmt } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { verifyKernel } from '../../src/kernel/verify.ts'

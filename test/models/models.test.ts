@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { jit, type Tensor, tensor } from '../../src/index.ts'
-import { importOnnx, type OnnxModel } from '../../src/models/index.ts'
+import { importOnnx, type OnnxModel } from '../../src/onnx.ts'
 import { errorOf } from '../onnx/models.ts'
 import { cases, installed, type ModelCase, modelPath, placesOf, type StoredOutput, valuesOf } from './cases.ts'
 import stored from './outputs.json' with { type: 'json' }

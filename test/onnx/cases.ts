@@ -1,8 +1,8 @@
 /** Runs ONNX backend-test cases (`model.onnx` and `test_data_set_N/{input,output}_M.pb`) through importer and oracle. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { evaluateConstant, evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { decodeModel, type HostTensor, importOnnx, readTensorProto } from '../../src/onnx/index.ts'
+import { evaluateConstant, evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { readElement } from '../../src/scalar/host.ts'
 import { sameShape, showShape } from '../../src/types/shape.ts'
 

@@ -1,6 +1,5 @@
 /** Coded element types: every code survives decoding and encoding, and encoding picks the nearest value, ties to even. */
 import { describe, expect, it } from 'vitest'
-import { evaluateConstant } from '../../src/backends/reference/evaluate.ts'
 import { decodeCodes, encodeCodes } from '../../src/onnx/codec.ts'
 import {
   type CodedType,
@@ -11,6 +10,7 @@ import {
   unpackCodes,
 } from '../../src/onnx/codes.ts'
 import { floats, literal } from '../../src/onnx/nodes.ts'
+import { evaluateConstant } from '../../src/reference/evaluate.ts'
 
 const floatTypes = ['FLOAT8E4M3FN', 'FLOAT8E4M3FNUZ', 'FLOAT8E5M2', 'FLOAT8E5M2FNUZ', 'FLOAT4E2M1'] as const
 const integerTypes = ['UINT4', 'INT4', 'UINT2', 'INT2'] as const

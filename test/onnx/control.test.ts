@@ -1,11 +1,11 @@
 /** If, Loop and Scan with conditions and trip counts of run time: control flow of the program, against plain loops. */
 import { afterAll, describe, expect, it } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { topologicalOrder } from '../../src/graph/traverse.ts'
 import type { ImportedModel } from '../../src/onnx/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { check } from '../compile/support.ts'
 import { load } from './models.ts'

@@ -1,9 +1,9 @@
 /** Bytes to a model: storage forms of tensors, external data, and bytes that are no model. */
 import { describe, expect, it } from 'vitest'
-import { evaluateConstant } from '../../src/backends/reference/evaluate.ts'
 import { UserError } from '../../src/diagnostics/errors.ts'
 import { decodeModel, importOnnx, readTensorProto } from '../../src/onnx/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
+import { evaluateConstant } from '../../src/reference/evaluate.ts'
 import { encodeModel, encodeTensor, type ModelSpec, type TensorSpec } from './encode.ts'
 import { errorOf, floats, load, relu, run } from './models.ts'
 

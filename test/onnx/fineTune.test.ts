@@ -1,8 +1,8 @@
 /** Imported models as functions of their float initialisers: training, transforms, what stays a constant, errors. */
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import * as s from '../../src/index.ts'
-import { importOnnx, type OnnxModel } from '../../src/models/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
+import { importOnnx, type OnnxModel } from '../../src/onnx.ts'
 import { messageOf } from '../api/messages.ts'
 import { makeRng } from '../random/rng.ts'
 import { chooseDevice } from '../support/device.ts'

@@ -5,12 +5,10 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { evaluateConstant, evaluateGraph } from '../../src/backends/reference/evaluate.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import * as s from '../../src/index.ts'
-import { importOnnx, type TensorRecord } from '../../src/models/index.ts'
 import {
   decodeModel,
   type HostTensor,
@@ -18,6 +16,8 @@ import {
   importOnnx as importGraph,
   readTensorProto,
 } from '../../src/onnx/index.ts'
+import { importOnnx, type TensorRecord } from '../../src/onnx.ts'
+import { evaluateConstant, evaluateGraph } from '../../src/reference/evaluate.ts'
 import { pullBack, pushForward } from '../../src/transforms/index.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'

@@ -1,9 +1,10 @@
 /** Small models of tests: imported, run by the reference interpreter, and what importing them throws. */
-import { evaluateConstant, evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
+
 import { UserError } from '../../src/diagnostics/errors.ts'
 import type { HostTensor, ImportedModel, ImportOptions } from '../../src/onnx/index.ts'
 import { importOnnx } from '../../src/onnx/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
+import { evaluateConstant, evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { encodeModel, type ModelSpec } from './encode.ts'
 
 const { FLOAT } = tensorType

@@ -1,8 +1,8 @@
 /** Single operators against values worked out by hand from their definitions. */
 import { describe, expect, it } from 'vitest'
-import { evaluateConstant, evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { importOnnx } from '../../src/onnx/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
+import { evaluateConstant, evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { type AttributeSpec, encodeModel, type TensorSpec } from './encode.ts'
 
 const { FLOAT, INT64, UINT8 } = tensorType

@@ -1,11 +1,11 @@
 /** Reductions in the kernel of a matrix product: over its depth, over rows it holds, over blocks with a finishing stage. */
 import { afterAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import type { Machine } from '../../src/target/machine.ts'

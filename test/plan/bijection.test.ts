@@ -1,8 +1,8 @@
 /** Index maps that visit every element once, against a count of what they visit. */
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import * as ix from '../../src/index/expr.ts'
-import { coversOnce } from '../../src/plan/bijection.ts'
+import * as ix from '../../src/affine/expr.ts'
+import { coversOnce } from '../../src/plan/body/bijection.ts'
 
 interface Axis {
   readonly name: string

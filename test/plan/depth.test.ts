@@ -1,8 +1,8 @@
 /** Planning of deep graphs: nothing recurses over the graph. */
 import { expect, test } from 'vitest'
 import * as c from '../../src/compose/index.ts'
-import { planFusion } from '../../src/plan/planFusion.ts'
-import { dataInputs, reductionDepth } from '../../src/plan/region.ts'
+import { dataInputs, reductionDepth } from '../../src/plan/body/region.ts'
+import { planFusion } from '../../src/plan/fuse/planFusion.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, trace } from '../compile/support.ts'
 

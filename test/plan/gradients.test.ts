@@ -1,10 +1,10 @@
 /** Derivatives of plain expressions contract back to few kernels: counts and results on WebAssembly. */
 import { afterAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'

@@ -1,7 +1,7 @@
 /** The graph of groups under merging: reachability, order and acyclicity on toy graphs and on random ones. */
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { GroupGraph } from '../../src/plan/groupGraph.ts'
+import { GroupGraph } from '../../src/plan/algorithms/groupGraph.ts'
 
 type Edge = readonly [from: number, to: number]
 

@@ -1,11 +1,11 @@
 /** Kernels from plain expressions: counts, bytes and results (interpreted) for the programs the planner is made for. */
 import { describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { withOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { writeElement } from '../../src/scalar/host.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import type { DType } from '../../src/types/dtype.ts'

@@ -1,7 +1,7 @@
 /** The order in which merges are tried, on pairs of numbers. */
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { MergeQueue, type Pair } from '../../src/plan/mergeQueue.ts'
+import { MergeQueue, type Pair } from '../../src/plan/algorithms/mergeQueue.ts'
 
 const pair = (from: number, saving: number, epilogue = false, size = 2, smaller = 1): Pair => ({
   from,

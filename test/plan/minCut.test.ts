@@ -1,6 +1,6 @@
 /** Minimum cuts against every cut there is, on seeded random networks. */
 import { describe, expect, test } from 'vitest'
-import { FlowNetwork } from '../../src/plan/minCut.ts'
+import { FlowNetwork } from '../../src/plan/algorithms/minCut.ts'
 import { makeRng } from '../random/rng.ts'
 
 type Edge = readonly [from: number, to: number, capacity: number]

@@ -1,11 +1,11 @@
 /** Readers of a donated input run before the kernel that overwrites it, where data allows; results stay right. */
 import { afterAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 

@@ -1,11 +1,11 @@
 /** What a launch binds where results are written over what is read: as many kernels a launch as fit, never more than fit. */
 import { afterAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { shareParams } from '../../src/backends/webgpu/aliases.ts'
 import { uniformParams } from '../../src/backends/webgpu/uniforms.ts'
 import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { type Base, commandsOf, type Place } from '../../src/runtime/commands.ts'
 import type { KernelStep, Program } from '../../src/runtime/program.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'

@@ -1,12 +1,12 @@
 /** What a pre-norm transformer block keeps between its passes, by default and under budgets; results against the oracle. */
 import { afterAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Budgets } from '../../src/compile/planGraph.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'

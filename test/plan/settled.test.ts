@@ -1,11 +1,11 @@
 /** What bodies leave out in `fast`: the rounding of results that are widened again, and products with literals one by one. */
 import { describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import type { Kernel, LetStmt, NumericsMode } from '../../src/kernel/ir.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'

@@ -1,10 +1,10 @@
 /** A training step is few kernels: a perceptron of three layers with its SGD update, over donated parameters in place. */
 import { afterAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { pullBack } from '../../src/transforms/index.ts'

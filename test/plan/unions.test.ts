@@ -1,9 +1,9 @@
 /** Independent kernels launched as one: optimiser steps over unequal tensors, dependence, memory, limits and memory in place. */
 import { afterAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { formatReport } from '../../src/report/format.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Machine } from '../../src/target/machine.ts'

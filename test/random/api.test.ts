@@ -5,7 +5,7 @@
  * SINTER_FIRST_SEED where they start, SINTER_TEST_DEVICE the device.
  */
 import { afterAll, describe, expect, test } from 'vitest'
-import { createReferenceDevice } from '../../src/api/reference.ts'
+import { createReferenceDevice } from '../../src/api/device/reference.ts'
 import { setDevice, UserError } from '../../src/index.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
 import { openSoftware } from '../webgpu/software.ts'

@@ -3,8 +3,8 @@
  * bits: written in rows of every length and read through every kind of view. SINTER_PROGRAMS sets how many (default 300).
  */
 import { afterAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
 import { difference, execute, smallBlocks } from './execute.ts'
 import { randomGraph } from './graphs.ts'

@@ -4,8 +4,8 @@
  * SINTER_FIRST_SEED where they start.
  */
 import { afterAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
 import { difference, execute, smallBlocks } from './execute.ts'

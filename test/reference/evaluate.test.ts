@@ -1,9 +1,9 @@
 /** The reference backend against values worked out by hand. */
 import { describe, expect, it } from 'vitest'
-import { evaluateGraph, type Rounding, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { makeNode, param } from '../../src/graph/build.ts'
 import type { AttrsByOp, Node, OpName } from '../../src/graph/node.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
+import { evaluateGraph, type Rounding, toHostArray } from '../../src/reference/evaluate.ts'
 import { readElement, toHost } from '../../src/scalar/host.ts'
 import type { Scalar } from '../../src/scalar/ops.ts'
 import type { DType } from '../../src/types/dtype.ts'

@@ -4,10 +4,10 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { evaluateConstant } from '../../src/backends/reference/evaluate.ts'
 import { loadModel } from '../../src/cli/load.ts'
 import { UserError } from '../../src/diagnostics/errors.ts'
 import { decodeModel, type HostTensor, importOnnx, readTensorProto } from '../../src/onnx/index.ts'
+import { evaluateConstant } from '../../src/reference/evaluate.ts'
 import { models, unpack } from '../onnx/archives.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { workloads } from '../simt/workloads.ts'

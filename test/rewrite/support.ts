@@ -1,7 +1,8 @@
 /** What rewrite tests share: evaluating a graph by the oracle, comparing results, drawing small programs. */
-import { evaluateGraph, type Rounding, toHostArray } from '../../src/backends/reference/evaluate.ts'
+
 import { makeNode, param } from '../../src/graph/build.ts'
 import type { Graph, Node, NodeOf } from '../../src/graph/node.ts'
+import { evaluateGraph, type Rounding, toHostArray } from '../../src/reference/evaluate.ts'
 import { readElement } from '../../src/scalar/host.ts'
 import type { Scalar } from '../../src/scalar/ops.ts'
 import { type DType, isFloat } from '../../src/types/dtype.ts'

@@ -4,11 +4,11 @@
  */
 import { describe, expect, test } from 'vitest'
 import * as api from '../../src/api/index.ts'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { writeElement } from '../../src/scalar/host.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import { farBandwidth } from '../../src/target/machine.ts'

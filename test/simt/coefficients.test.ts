@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { wgslMath } from '../../src/codegen/simt/dialects/wgslMath.ts'
+import { wgslMath } from '../../src/codegen/simt/dialects/wgsl/math.ts'
 import * as table from '../../src/scalar/polynomials.ts'
 
 const { erfTerms } = table
@@ -56,11 +56,11 @@ it('every table serves WGSL or its coarse forms', () => {
 })
 
 it('no polynomial stands in the code generators, but those of f64 beside pow', () => {
-  const folders = ['src/codegen/wasm/math', 'src/codegen/simt', 'src/codegen/simt/dialects']
+  const folders = ['src/codegen/wasm/math', 'src/codegen/simt']
   const files = folders.flatMap((folder) =>
-    readdirSync(new URL(`../../${folder}`, import.meta.url))
+    readdirSync(new URL(`../../${folder}`, import.meta.url), { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.ts'))
-      .map((file) => `${folder}/${file}`),
+      .map((file) => `${folder}/${file.replaceAll('\\', '/')}`),
   )
   expect(files.length).toBeGreaterThan(50)
   const list = /\[\s*(?:-?\d+\.\d{5,}(?:e-?\d+)?,\s*){2,}/

@@ -3,12 +3,12 @@
  * random programs. SINTER_SIMT_PROGRAMS sets how many, SINTER_SIMT_FIRST where they start.
  */
 import { describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { cudaSimt } from '../../src/target/simt.ts'

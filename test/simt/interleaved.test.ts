@@ -3,12 +3,12 @@
  * CUDA sources on the host and their WGSL on a software adapter, against the reference; and how many accesses the code has.
  */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'

@@ -1,8 +1,8 @@
 /** Products whose blocks are no power of two: threads that reach beyond a tile leave its neighbours alone. */
 import { expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import { at, expectClose, type Input, inputsOf, trace } from '../compile/support.ts'
 import { Emulated, hasCompiler } from './emulator/emulator.ts'

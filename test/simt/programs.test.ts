@@ -3,8 +3,8 @@
  * program's own bound. SINTER_SIMT_PROGRAMS sets how many, SINTER_SIMT_FIRST where they start.
  */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { allDTypes } from '../../src/types/dtype.ts'

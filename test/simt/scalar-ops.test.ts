@@ -1,8 +1,8 @@
 /** Every scalar operation on every dtype, in WGSL on the software adapter and in CUDA on the host, against the scalar oracle. */
 import { beforeAll, describe, expect, test } from 'vitest'
+import * as ix from '../../src/affine/expr.ts'
 import { unsupportedDType } from '../../src/codegen/simt/capability.ts'
-import { wgslDialect } from '../../src/codegen/simt/dialects/wgsl.ts'
-import * as ix from '../../src/index/expr.ts'
+import { wgslDialect } from '../../src/codegen/simt/dialects/wgsl/print.ts'
 import type { Kernel, LetStmt, Stmt } from '../../src/kernel/ir.ts'
 import { boundOf, ulpOf, withinBound } from '../../src/scalar/bounds.ts'
 import { evalScalar, roundTo } from '../../src/scalar/eval.ts'

@@ -3,13 +3,13 @@
  * what the reference gives. Operands are small integers over 4, so that sums are exact and only roundings of results differ.
  */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { withOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { webgpuSimt } from '../../src/target/simt.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'

@@ -1,10 +1,10 @@
 /** Random programs, plain and in regions, through stacks of transforms and the whole compiler: the reference's results on one thread and two. */
 import { afterAll, describe, expect, it } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { graphsInside } from '../../src/graph/ops/region.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { jvpGraph, vjpGraph, vmapGraph } from '../../src/transforms/index.ts'
 import { isFloat } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'

@@ -3,10 +3,10 @@
  * differences where it can be, batching against a loop.
  */
 import { describe, expect, it } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { rewriteGraph } from '../../src/rewrite/index.ts'
 import { jvpGraph, vjpGraph, vmapGraph } from '../../src/transforms/index.ts'
 import { isFloat } from '../../src/types/dtype.ts'

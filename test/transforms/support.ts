@@ -1,10 +1,10 @@
 /** What tests of transforms share: evaluation in float64, random inputs, checks of derivatives against differences and each other. */
 import { expect } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import { param } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { rootsOf, topologicalOrder } from '../../src/graph/traverse.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { readElement, toHost } from '../../src/scalar/host.ts'
 import { jvpGraph, vjpGraph } from '../../src/transforms/index.ts'
 import { type DType, isFloat } from '../../src/types/dtype.ts'

@@ -1,6 +1,5 @@
 /** Batching of every op against a loop over the batch, with the batch at every axis. */
 import { describe, expect, it } from 'vitest'
-import { evaluateGraph, toHostArray } from '../../src/backends/reference/evaluate.ts'
 import {
   add,
   bernoulli,
@@ -17,6 +16,7 @@ import { makeNode } from '../../src/graph/build.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { vjpGraph, vmapGraph } from '../../src/transforms/index.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { makeRng } from '../random/rng.ts'

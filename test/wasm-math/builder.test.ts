@@ -2,8 +2,8 @@
 
 import { setFlagsFromString } from 'node:v8'
 import { describe, expect, test } from 'vitest'
-import { ModuleBuilder, type WasmType } from '../../src/codegen/wasm/builder.ts'
-import { opcodes } from '../../src/codegen/wasm/opcodes.ts'
+import { ModuleBuilder, type WasmType } from '../../src/codegen/wasm/binary/builder.ts'
+import { opcodes } from '../../src/codegen/wasm/binary/opcodes.ts'
 
 const instantiate = (m: ModuleBuilder, imports: WebAssembly.Imports = {}): WebAssembly.Exports =>
   new WebAssembly.Instance(new WebAssembly.Module(m.finish()), imports).exports

@@ -1,6 +1,6 @@
 /** Runs one emitted scalar operation over arrays: a module that maps memory through registers of one or four elements. */
 import { setFlagsFromString } from 'node:v8'
-import { ModuleBuilder } from '../../src/codegen/wasm/builder.ts'
+import { ModuleBuilder } from '../../src/codegen/wasm/binary/builder.ts'
 import {
   type Env,
   emitLoadConvert,
@@ -11,7 +11,7 @@ import {
   mathModule,
   type Reg,
   releaseReg,
-} from '../../src/codegen/wasm/lanes.ts'
+} from '../../src/codegen/wasm/value/lanes.ts'
 import type { ScalarOp } from '../../src/scalar/ops.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { type DType, dtypeBytes } from '../../src/types/dtype.ts'

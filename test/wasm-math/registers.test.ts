@@ -1,8 +1,8 @@
 /** Memory forms of registers (whole, single lanes, partial vectors), constants, horizontal folds, multiply-add, Threefry. */
 import { describe, expect, test, vi } from 'vitest'
-import { type FunctionBuilder, type Local, ModuleBuilder } from '../../src/codegen/wasm/builder.ts'
-import { Bytes } from '../../src/codegen/wasm/encoder.ts'
-import * as L from '../../src/codegen/wasm/lanes.ts'
+import { type FunctionBuilder, type Local, ModuleBuilder } from '../../src/codegen/wasm/binary/builder.ts'
+import { Bytes } from '../../src/codegen/wasm/binary/encoder.ts'
+import * as L from '../../src/codegen/wasm/value/lanes.ts'
 import { evalScalar, roundTo, threefry2x32 } from '../../src/scalar/eval.ts'
 import { f16Values, numberToBf16, numberToF16 } from '../../src/scalar/half.ts'
 import { readElement, toHost } from '../../src/scalar/host.ts'

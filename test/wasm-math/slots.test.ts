@@ -4,8 +4,8 @@
  */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type FunctionBuilder, type Local, ModuleBuilder } from '../../src/codegen/wasm/builder.ts'
-import { Marks, slotsOf } from '../../src/codegen/wasm/slots.ts'
+import { type FunctionBuilder, type Local, ModuleBuilder } from '../../src/codegen/wasm/binary/builder.ts'
+import { Marks, slotsOf } from '../../src/codegen/wasm/binary/slots.ts'
 
 /** Code on locals 0 to 7: `use` folds a local into a checksum, where every path has set it. */
 type Code =

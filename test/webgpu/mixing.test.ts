@@ -1,6 +1,6 @@
 /** Tensors of several devices in one program of the user: what is copied, what cannot be, and how to copy it. */
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
-import type { Device } from '../../src/api/device.ts'
+import type { Device } from '../../src/api/device/device.ts'
 import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import * as api from '../../src/index.ts'
 import { setDevice, type Tensor, tensor } from '../../src/index.ts'

@@ -1,5 +1,5 @@
 /** A WebGPU device that keeps the programs it prepared. */
-import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import { createWebgpuBackend, type WebgpuOptions, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
 import type { Executable } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'

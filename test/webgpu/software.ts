@@ -1,5 +1,5 @@
 /** WebGPU on a software Vulkan driver (SwiftShader): what the tests of the device run on. */
-import type { Device } from '../../src/api/device.ts'
+import type { Device } from '../../src/api/device/device.ts'
 import { openGpu } from '../../src/backends/webgpu/host.ts'
 import { UserError } from '../../src/diagnostics/errors.ts'
 import { webgpu } from '../../src/webgpu.ts'

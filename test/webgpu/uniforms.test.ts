@@ -1,6 +1,6 @@
 /** Single values on the WebGPU device: bound as uniform buffers where they have memory of their own, as buffers elsewhere. */
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
-import { createCompiledDevice } from '../../src/api/compiled.ts'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import { createWebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
 import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import { uniformBuffers } from '../../src/backends/webgpu/uniforms.ts'

@@ -1,5 +1,5 @@
 /** Rates that the library's own smallest programs show: a call, a launch, special functions, matrix products. */
-import { traceFunction } from '../../../src/api/traceFunction.ts'
+import { traceFunction } from '../../../src/api/tensor/traceFunction.ts'
 import * as s from '../../../src/index.ts'
 import type { DType } from '../../../src/types/dtype.ts'
 import { bindGraph } from '../bind.ts'

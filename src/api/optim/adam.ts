@@ -1,8 +1,9 @@
 /** Adam and its variant with decoupled weight decay. */
-import { named } from '../core.ts'
-import { expm1 } from '../math.ts'
-import { checkOptions, kinds, optionNames } from '../options.ts'
-import type { Tensor } from '../tensor.ts'
+
+import { checkOptions, kinds, optionNames } from '../calls/options.ts'
+import { expm1 } from '../ops/math.ts'
+import { named } from '../tensor/core.ts'
+import type { Tensor } from '../tensor/tensor.ts'
 import { check, fraction, nonNegative, positive } from './check.ts'
 import { type DecayMask, type LearningRate, type Optimizer, optimizer } from './optimizer.ts'
 

@@ -1,6 +1,6 @@
 /** Hyperparameters: what they may be. */
 import { UserError } from '../../diagnostics/errors.ts'
-import { show } from '../options.ts'
+import { show } from '../calls/options.ts'
 
 interface Range {
   readonly what: string

@@ -4,13 +4,13 @@
  */
 import { UserError } from '../../diagnostics/errors.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { floorDivide, minimum, where } from '../arithmetic.ts'
-import { named } from '../core.ts'
-import { full } from '../creation.ts'
-import { cos, exp } from '../math.ts'
-import { checkList, checkOptions, kindOf, kinds, optionNames } from '../options.ts'
-import { asUser } from '../place.ts'
-import { Tensor, type TensorLike } from '../tensor.ts'
+import { checkList, checkOptions, kindOf, kinds, optionNames } from '../calls/options.ts'
+import { asUser } from '../calls/place.ts'
+import { floorDivide, minimum, where } from '../ops/arithmetic.ts'
+import { full } from '../ops/creation.ts'
+import { cos, exp } from '../ops/math.ts'
+import { named } from '../tensor/core.ts'
+import { Tensor, type TensorLike } from '../tensor/tensor.ts'
 import { check, count, finite, nonNegative, positive } from './check.ts'
 
 /** A value at a step: from a scalar of any number dtype to a scalar (f32 from those of this library, f64 for f64 steps). */

@@ -1,9 +1,9 @@
 /** Stochastic gradient descent. */
 
 import { UserError } from '../../diagnostics/errors.ts'
-import { named } from '../core.ts'
-import { checkOptions, kinds, optionNames } from '../options.ts'
-import type { Tensor } from '../tensor.ts'
+import { checkOptions, kinds, optionNames } from '../calls/options.ts'
+import { named } from '../tensor/core.ts'
+import type { Tensor } from '../tensor/tensor.ts'
 import { check, fraction, nonNegative } from './check.ts'
 import { type DecayMask, type LearningRate, type Optimizer, optimizer } from './optimizer.ts'
 

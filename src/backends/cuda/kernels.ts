@@ -2,7 +2,7 @@
  * The kernels of a launch plan: emitted for what their parameters share, compiled together, and emitted again in a lighter form
  * where registers spill.
  */
-import type { Form } from '../../codegen/simt/code.ts'
+import type { Form } from '../../codegen/simt/ir/code.ts'
 import { emitKernel, type KernelSource } from '../../codegen/simt/kernel.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { type Command, overlapping, type Place } from '../../runtime/commands.ts'

@@ -1,7 +1,7 @@
 /** A program prepared for WebAssembly with its module, constants and arena; and its runs. */
 
 import { compileModule, type KernelJob } from '../../codegen/wasm/kernel.ts'
-import { mathImports } from '../../codegen/wasm/lanes.ts'
+import { mathImports } from '../../codegen/wasm/value/lanes.ts'
 import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'

@@ -1,6 +1,6 @@
 /** What WebGPU cannot run: dtypes its shading language lacks, and steps a host has to wait for. */
 import { unsupportedDType } from '../../codegen/simt/capability.ts'
-import { wgslDialect } from '../../codegen/simt/dialects/wgsl.ts'
+import { wgslDialect } from '../../codegen/simt/dialects/wgsl/print.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import type { DType } from '../../types/dtype.ts'
 

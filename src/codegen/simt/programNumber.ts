@@ -5,13 +5,13 @@
  * `(program - first) * k + c`, widened to 64 bits, it makes one at `program * k`, widened, less `first * k - c`. Where `program * k` does
  * not fit, that address is 2^32 elements off. There the number is hidden from it.
  */
-import { type Expr, flatten, visitAtoms } from '../../index/expr.ts'
+import { type Expr, flatten, visitAtoms } from '../../affine/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
 import { most32, termRange } from '../../kernel/indexType.ts'
 import type { KernelParam, KernelPart } from '../../kernel/ir.ts'
 import { expressionsOf } from '../../kernel/walk.ts'
 import { allStmts } from '../../schedule/simt/facts.ts'
-import { call, type Ex } from './ir.ts'
+import { call, type Ex } from './ir/ir.ts'
 
 /** The number itself, which no compiler knows anything of. */
 export const hidden = (own: Ex): Ex => call(own.type, `${own.type}_runtime`, own)

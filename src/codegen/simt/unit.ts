@@ -5,8 +5,8 @@ import type { Layout } from '../../schedule/simt/layout.ts'
 import type { LoadPlan } from '../../schedule/simt/loadPlan.ts'
 import type { NextProgram } from '../../schedule/simt/nextProgram.ts'
 import type { SimtMachine } from '../../target/simt.ts'
-import { type Block, type Ex, type SharedArray, type Type, v } from './ir.ts'
-import type { Registers } from './registers.ts'
+import { type Block, type Ex, type SharedArray, type Type, v } from './ir/ir.ts'
+import type { Registers } from './ir/registers.ts'
 
 /** What a dialect can do, as far as it changes the code that is made. */
 export interface Dialect {

@@ -9,12 +9,12 @@ import type { Kernel, KernelParam, KernelPart, LaunchScalar } from '../../kernel
 import { factsOf, type ScheduledPart, scheduleKernel } from '../../schedule/loop/kernel.ts'
 import { definitionsOf } from '../../schedule/loop/tile.ts'
 import type { Machine } from '../../target/machine.ts'
-import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from './builder.ts'
-import type { Env } from './lanes.ts'
-import { emitLevel } from './level.ts'
-import { bindBlock, endOf } from './loops.ts'
-import { type Index, Scope } from './scope.ts'
-import { Values } from './values.ts'
+import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from './binary/builder.ts'
+import { emitLevel } from './loop/level.ts'
+import { bindBlock, endOf } from './loop/loops.ts'
+import type { Env } from './value/lanes.ts'
+import { type Index, Scope } from './value/scope.ts'
+import { Values } from './value/values.ts'
 
 export interface KernelJob {
   readonly kernel: Kernel

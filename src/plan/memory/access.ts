@@ -4,10 +4,10 @@
  */
 
 import type { Node } from '../../graph/node.ts'
+import { isEffect, type Reads, readsOfBoundary } from '../body/reads.ts'
+import { storageOf } from '../body/region.ts'
 import { type SingleGroup, storedBy } from '../plan.ts'
-import { storageOf } from '../region.ts'
 import { type PartialResult, partialsOf } from './partials.ts'
-import { isEffect, type Reads, readsOfBoundary } from './reads.ts'
 
 export interface AccessSummary extends Reads {
   /** Buffers that are filled. */

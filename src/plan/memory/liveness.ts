@@ -1,8 +1,8 @@
 /** How many bytes of intermediate values stand in memory at once under a plan, before buffers are laid out. */
 import type { Graph } from '../../graph/node.ts'
-import { storedBytes } from '../formats.ts'
+import { storageOf } from '../body/region.ts'
+import { storedBytes } from '../cost/formats.ts'
 import { type FusionPlan, singleGroups } from '../plan.ts'
-import { storageOf } from '../region.ts'
 import { PlanMemory } from './peak.ts'
 
 /** The most bytes of stored values alive during a launch; inputs and results of the graph are not counted. */

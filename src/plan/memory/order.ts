@@ -4,8 +4,8 @@
  */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
-import { storedBytes } from '../formats.ts'
-import { Heap } from '../heap.ts'
+import { Heap } from '../algorithms/heap.ts'
+import { storedBytes } from '../cost/formats.ts'
 import type { SingleGroup } from '../plan.ts'
 import { accessOf } from './access.ts'
 

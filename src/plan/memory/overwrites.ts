@@ -8,10 +8,10 @@ import { accessOf, mayOverwrite, type PartAccess } from '../../kernel/overwrite.
 import { ancestorsOf, liveLets } from '../../kernel/walk.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
-import type { Body, BodyStore, BodyTensor } from '../body.ts'
+import { finishingStage, mainStage, type Stage, storesByAxes } from '../axes/stages.ts'
+import type { Body, BodyStore, BodyTensor } from '../body/body.ts'
+import { storageOf } from '../body/region.ts'
 import type { KernelGroup } from '../plan.ts'
-import { storageOf } from '../region.ts'
-import { finishingStage, mainStage, type Stage, storesByAxes } from '../stages.ts'
 
 /** A kernel's stage in one of its parts, and what it does to memory. */
 interface Part {

@@ -2,8 +2,8 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
-import type { Body } from '../body.ts'
-import type { Roles } from '../roles.ts'
+import type { Roles } from '../axes/roles.ts'
+import type { Body } from '../body/body.ts'
 
 /** A buffer that lives for one launch. */
 export interface PartialResult {

@@ -5,11 +5,11 @@
  */
 import type { Node } from '../../graph/node.ts'
 import { sizeOf } from '../../types/shape.ts'
-import type { BodyStore, BodyTensor } from '../body.ts'
+import { type BufferReuse, isAlike } from '../axes/bindings.ts'
+import type { BodyStore, BodyTensor } from '../body/body.ts'
+import { storageOf } from '../body/region.ts'
 import type { KernelGroup, SingleGroup } from '../plan.ts'
-import { storageOf } from '../region.ts'
 import { accessOf } from './access.ts'
-import { type BufferReuse, isAlike } from './bindings.ts'
 import { type Overwrite, overwritesOf } from './overwrites.ts'
 
 interface Scope {

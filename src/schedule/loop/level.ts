@@ -1,6 +1,7 @@
 /** Scheduling of a part: its levels of statements (the part's body, loops' bodies) taken as steps, each with its loops, its tiles, its way. */
+
+import type { Scale } from '../../affine/expr.ts'
 import { invariant } from '../../diagnostics/errors.ts'
-import type { Scale } from '../../index/expr.ts'
 import { loopAxes } from '../../kernel/axes.ts'
 import { closesOf, foldedCarries } from '../../kernel/carried.ts'
 import { type KernelPart, type LetStmt, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'

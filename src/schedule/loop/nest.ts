@@ -1,5 +1,5 @@
 /** Loop order, vector axis and unrolling of a nest, by a small cost model of its memory accesses. */
-import { type Expr, flatten, strideOf, valuesOf } from '../../index/expr.ts'
+import { type Expr, flatten, strideOf, valuesOf } from '../../affine/expr.ts'
 import { drawsAt } from '../../kernel/draws.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { fastChunkOf } from '../../scalar/summation.ts'

@@ -3,8 +3,8 @@
  * in whole vectors, others are transposed in blocks of four by four. Padding is filled in afterwards, so the copy itself has no masks: it
  * may read a little beyond the parameter, where other memory stands.
  */
-import { rangeOf, strideOf, valuesOf } from '../../index/expr.ts'
-import { always, conjoin } from '../../index/predicate.ts'
+import { rangeOf, strideOf, valuesOf } from '../../affine/expr.ts'
+import { always, conjoin } from '../../affine/predicate.ts'
 import type { ValueId } from '../../kernel/ir.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'

@@ -4,9 +4,9 @@
  * results are contiguous; what lacks the inner axis is read at half of it.
  */
 
-import type { Expr } from '../../index/expr.ts'
-import * as ix from '../../index/expr.ts'
-import { substitutePredicate } from '../../index/predicate.ts'
+import type { Expr } from '../../affine/expr.ts'
+import * as ix from '../../affine/expr.ts'
+import { substitutePredicate } from '../../affine/predicate.ts'
 import { isFoldOrScan } from '../../kernel/folds.ts'
 import {
   type KernelAxis,

@@ -1,13 +1,13 @@
 /** Partition of one level's statements into steps: each root goes into the first nest that may hold it, stores last. */
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
-import { chooseKept, hazards } from './kept.ts'
+import { chooseMaterialised, hazards } from './materialise.ts'
 import { foldOf, type LevelContext, type Nest, outerValues, type Placement, type Root, type Step } from './steps.ts'
 import { namedAxes } from './tile.ts'
 
 export function planLevel(stmts: readonly Stmt[], ctx: LevelContext, finals: readonly Root[] = []): Step[] {
   const first = place(stmts, ctx, new Set(), finals)
-  let kept = chooseKept(stmts, ctx, first)
+  let kept = chooseMaterialised(stmts, ctx, first)
   for (let round = 0; round < 8; round++) {
     const steps = place(stmts, ctx, kept, finals)
     const more = hazards(stmts, ctx, steps, kept)

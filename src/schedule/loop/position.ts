@@ -1,5 +1,5 @@
 /** Where accesses stand in memory. */
-import { type Expr, flatten, mul } from '../../index/expr.ts'
+import { type Expr, flatten, mul } from '../../affine/expr.ts'
 import type { KernelParam } from '../../kernel/ir.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 

@@ -2,7 +2,7 @@
  * Which dots are matrix products for the register-blocked kernel: the roles of their axes, and where each operand is read
  * from (in place when it is a plain load with fitting strides, else from a tile in scratch).
  */
-import { type Expr, flatten, mul, strideOf, valuesOf } from '../../index/expr.ts'
+import { type Expr, flatten, mul, strideOf, valuesOf } from '../../affine/expr.ts'
 import type { KernelParam, LetStmt, ValueId } from '../../kernel/ir.ts'
 import { computeDType, type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type Axes, type Def, mostTile, type Tile, tileBytes } from './tile.ts'

@@ -3,8 +3,8 @@
  * memory and where. `scheduleLoops` makes it, `verifyLoopSchedule` holds it to its part, code generation follows it and decides nothing
  * of what is in it.
  */
-import type { Expr } from '../../index/expr.ts'
-import type { Predicate } from '../../index/predicate.ts'
+import type { Expr } from '../../affine/expr.ts'
+import type { Predicate } from '../../affine/predicate.ts'
 import type { FoldedCarry } from '../../kernel/carried.ts'
 import type { Carry, KernelParam, KernelPart, LetStmt, LoopStmt, ValueId } from '../../kernel/ir.ts'
 import type { Scalar } from '../../scalar/ops.ts'

@@ -2,8 +2,9 @@
  * Predicted seconds of a kernel on one core, by its schedule and the record of the machine: operations at the width they run at, accesses
  * by how they stand, loops, and what streams bring from the memories beyond the core's own.
  */
+
+import { asConstant, sub } from '../../affine/expr.ts'
 import { invariant } from '../../diagnostics/errors.ts'
-import { asConstant, sub } from '../../index/expr.ts'
 import type { Kernel, LoopStmt } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import type { LoopMachine } from '../../target/loops.ts'

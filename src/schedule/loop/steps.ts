@@ -1,5 +1,5 @@
 /** What a level of statements is made of: loop nests over shared iteration spaces, folds, products, scans, inner loops. */
-import type { Expr } from '../../index/expr.ts'
+import type { Expr } from '../../affine/expr.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import type { Combiner } from '../../scalar/ops.ts'

@@ -3,7 +3,7 @@
  * them is its footprint, in cache lines. Where the footprints of all streams of a nest inside a loop fit a memory, nothing leaves
  * that memory while the loop runs, so beyond it the stream costs its footprint each time the loop around begins anew.
  */
-import { type Expr, strideOf, valuesOf } from '../../index/expr.ts'
+import { type Expr, strideOf, valuesOf } from '../../affine/expr.ts'
 import type { Memory } from '../../target/machine.ts'
 import { namedAxes } from './tile.ts'
 

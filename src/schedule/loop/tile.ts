@@ -1,7 +1,8 @@
 /** What schedules of loops know of a kernel part: axes as a program sees them, value definitions, tiles and their places in scratch. */
+
+import { add, addConst, axis, constant, type Expr, mul, type Scale, sub, visitAtoms } from '../../affine/expr.ts'
+import { gcd } from '../../affine/gcd.ts'
 import { InternalError } from '../../diagnostics/errors.ts'
-import { add, addConst, axis, constant, type Expr, mul, type Scale, sub, visitAtoms } from '../../index/expr.ts'
-import { gcd } from '../../index/gcd.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { Stmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { computeDType, type DType, isWide } from '../../types/dtype.ts'

@@ -2,7 +2,7 @@
  * Loads across the results: an elementwise level stores along one axis while a load is contiguous along another. Such a load
  * is copied into a tile first, transposed in registers (a copy of `packing.ts`); the level then reads it along the results' axis.
  */
-import { strideOf, valuesOf } from '../../index/expr.ts'
+import { strideOf, valuesOf } from '../../affine/expr.ts'
 import type { Stmt, ValueId } from '../../kernel/ir.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import type { Places } from './places.ts'

@@ -2,8 +2,8 @@
  * What a nest costs: every value at the loop that its operands ask for, in lanes where it varies along the vector axis, else as one
  * element; every access by how it stands along that axis; the rounds and entries of the loops; folds that wait for themselves.
  */
-import { atomKey, type Expr, flatten, strideOf, valuesOf, visitAtoms } from '../../index/expr.ts'
-import type { Predicate } from '../../index/predicate.ts'
+import { atomKey, type Expr, flatten, strideOf, valuesOf, visitAtoms } from '../../affine/expr.ts'
+import type { Predicate } from '../../affine/predicate.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { scalarInfo } from '../../scalar/ops.ts'
 import type { LoopMachine } from '../../target/loops.ts'

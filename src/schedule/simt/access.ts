@@ -1,6 +1,6 @@
 /** How accesses to memory go: single elements, aligned groups side by side, runs that leave gaps; and who makes calls for random bits. */
-import type { Expr } from '../../index/expr.ts'
-import { type Predicate, predicateKey } from '../../index/predicate.ts'
+import type { Expr } from '../../affine/expr.ts'
+import { type Predicate, predicateKey } from '../../affine/predicate.ts'
 import { drawsAt } from '../../kernel/draws.ts'
 import type { KernelParam, LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { elementsPerCall, isRandomDType } from '../../scalar/threefry.ts'

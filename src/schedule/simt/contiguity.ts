@@ -2,8 +2,8 @@
  * What of a part's accesses lies side by side in memory: groups of neighbouring indices that one wide access can take, and the
  * widths of vectors that follow for the axes of a layout.
  */
-import type { Expr } from '../../index/expr.ts'
-import type { Predicate } from '../../index/predicate.ts'
+import type { Expr } from '../../affine/expr.ts'
+import type { Predicate } from '../../affine/predicate.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import { flatIndex, isUniform, motionOf, type Run, runOf } from './facts.ts'
 import type { Part } from './part.ts'

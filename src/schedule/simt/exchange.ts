@@ -2,7 +2,7 @@
  * How threads merge their partial results of folds: by bits of the thread number, those of a warp's lanes, of a block's warps, of a
  * cluster's blocks; which folds exchange together, and which of two sets of slots they take.
  */
-import { axis, type Expr } from '../../index/expr.ts'
+import { axis, type Expr } from '../../affine/expr.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { typeOfExpr } from '../../kernel/indexType.ts'
 import type { LetStmt } from '../../kernel/ir.ts'

@@ -1,7 +1,7 @@
 /** What index expressions say of memory: strides within groups of neighbouring indices, alignment, axes of statements. */
-import { addConst, axesOf, type Expr, flatten, valuesOf } from '../../index/expr.ts'
-import { gcd } from '../../index/gcd.ts'
-import type { Predicate } from '../../index/predicate.ts'
+import { addConst, axesOf, type Expr, flatten, valuesOf } from '../../affine/expr.ts'
+import { gcd } from '../../affine/gcd.ts'
+import type { Predicate } from '../../affine/predicate.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { Stmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 

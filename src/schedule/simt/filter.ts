@@ -3,8 +3,8 @@
  * threads together look at the next points, a few each, and write the program's own ones, in order, into a queue in shared memory: their
  * numbers and their places. What is walked then is the queue.
  */
-import { type Expr, valuesOf } from '../../index/expr.ts'
-import type { Bound } from '../../index/predicate.ts'
+import { type Expr, valuesOf } from '../../affine/expr.ts'
+import type { Bound } from '../../affine/predicate.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
 import type { SimtMachine } from '../../target/simt.ts'

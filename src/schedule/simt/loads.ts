@@ -1,5 +1,5 @@
 /** Loads that a thread can make before it needs them, in whole groups of words, each thread what it will read itself. */
-import { valuesOf } from '../../index/expr.ts'
+import { valuesOf } from '../../affine/expr.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { type Access, groupOf } from './access.ts'
 import type { Layout } from './layout.ts'

@@ -2,8 +2,8 @@
  * Loops over one axis by different blocks get axes of their own: tiles, layouts and shared memory are sized by axis, and what a
  * sum folds by whole rows need not be as large in the product beside it.
  */
-import { type Atom, axis, type Expr, substitute } from '../../index/expr.ts'
-import { always, conjoin, type Predicate } from '../../index/predicate.ts'
+import { type Atom, axis, type Expr, substitute } from '../../affine/expr.ts'
+import { always, conjoin, type Predicate } from '../../affine/predicate.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { KernelAxis, KernelPart, LoopStmt, Stmt, TileOp } from '../../kernel/ir.ts'
 import { mapExpressions } from '../../kernel/walk.ts'

@@ -4,10 +4,10 @@
  * its place, into the second-level cache.
  */
 import type { SimtMachine } from '../../target/simt.ts'
+import type { LaunchShape } from './launchShape.ts'
 import type { Layout } from './layout.ts'
 import type { Part } from './part.ts'
 import { rowAxes } from './partLayout.ts'
-import type { Team } from './team.ts'
 
 /** The program whose rows are asked for early: so many indices further along a grid axis. */
 export interface NextProgram {
@@ -26,7 +26,7 @@ const residentThreads = 2048
 export function nextProgramOf(
   part: Part,
   layout: Layout,
-  team: Team,
+  team: LaunchShape,
   programs: number,
   { multiprocessors }: SimtMachine,
 ): NextProgram | undefined {

@@ -1,5 +1,5 @@
 /** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
-import { valuesOf } from '../../index/expr.ts'
+import { valuesOf } from '../../affine/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { axisType, type IndexType } from '../../kernel/indexType.ts'

@@ -8,7 +8,7 @@ import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../ke
 import { isModerate } from '../../scalar/moderate.ts'
 import { combinerOp, isArgCombiner, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { isExactIn } from './exact.ts'
+import { isExactIn } from './alreadyRounded.ts'
 import type { Part } from './part.ts'
 import type { Phase } from './place.ts'
 import { isNonnegative } from './ranges.ts'

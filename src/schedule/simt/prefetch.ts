@@ -4,7 +4,7 @@
  * a ring of shared memory, or, where nothing copies in the background, loaded into registers one iteration early, packed as it
  * stands in memory. A thread reads only words that it loaded itself, so that none of this needs a barrier.
  */
-import { axesOf as axesIn, valuesOf } from '../../index/expr.ts'
+import { axesOf as axesIn, valuesOf } from '../../affine/expr.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { allStmts } from './facts.ts'

@@ -6,10 +6,10 @@ import { combinerOf } from './folds.ts'
 import type { Layout } from './layout.ts'
 import type { LoadPlan } from './loadPlan.ts'
 import type { ValueForm } from './oddFunctions.ts'
+import { againstOf, isMean } from './onlineSums.ts'
 import type { Part } from './part.ts'
 import { registerBytes } from './registerType.ts'
 import type { BlockWork, Entry, LoadForm, LoopWork, NestEntry, PointStep, Sequence, WalkEntry } from './sequence.ts'
-import { againstOf, isMean } from './streams.ts'
 import { type TilePlan, tileArray } from './tiles.ts'
 
 /** Lines of a list under a layout. */

@@ -5,10 +5,10 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { streamingOf } from './onlineSums.ts'
 import type { Order } from './order.ts'
 import type { Place } from './place.ts'
 import type { Item, Preparation, Token } from './sequence.ts'
-import { streamingOf } from './streams.ts'
 import { plainTile, tileArray } from './tiles.ts'
 
 /** Work whose points run over chunked axes. */

@@ -6,6 +6,7 @@ import { inAdditions } from '../../target/prices.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { debug } from '../debug.ts'
 import { dtypesIn, statementSeconds } from '../price.ts'
+import { type LaunchShape, launchShapeOf } from './launchShape.ts'
 import type { Layout } from './layout.ts'
 import { separateLoops } from './loopAxes.ts'
 import { nextProgramOf } from './nextProgram.ts'
@@ -16,7 +17,6 @@ import { threadSeconds } from './seconds.ts'
 import { itemsOf, type Sequence } from './sequence.ts'
 import { SharedMemory } from './sharedMemory.ts'
 import { planItems } from './statements.ts'
-import { type Team, teamOf } from './team.ts'
 import type { Form, PartSchedule, Scheduled, ScheduleFacts } from './threadSchedule.ts'
 import { unionOf } from './union.ts'
 import { verifyThreadSchedule } from './verify.ts'
@@ -36,7 +36,7 @@ export function scheduleThreads(
   const declared = declaredOf(kernel)
   const { params } = declared
   const parts = groups.map((g) => new Part(g.part, kernel.mode, declared, machine))
-  const team = teamOfAll(parts, programs, machine)
+  const team = launchShapeOfAll(parts, programs, machine)
   const rows = Math.max(1, Math.ceil((programs * team.cluster) / (machine.maxBlocks + 1 - team.cluster)))
   const isAlone = groups.length === 1 && groups[0]?.count === 1
   const shared = new SharedMemory()
@@ -112,8 +112,8 @@ const inForm = (machine: SimtMachine, { registers = machine.registers }: Form): 
 })
 
 /** The threads and blocks of a kernel's programs; the parts of a union run in one block each. */
-function teamOfAll(parts: readonly Part[], programs: number, machine: SimtMachine): Team {
+function launchShapeOfAll(parts: readonly Part[], programs: number, machine: SimtMachine): LaunchShape {
   const [only] = parts
-  if (only !== undefined && parts.length === 1) return teamOf(only, programs, machine)
+  if (only !== undefined && parts.length === 1) return launchShapeOf(only, programs, machine)
   return { threads: Math.max(...parts.map((p) => mainLayout(p, machine).threads), 32), cluster: 1, together: 1 }
 }

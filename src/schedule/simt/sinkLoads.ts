@@ -3,7 +3,7 @@
  * over the row, it is loaded after that fold, so that it takes no registers while the row is folded. What only this program reads is
  * loaded first: memory is slow, and more should be on its way.
  */
-import { axesOf as axesIn } from '../../index/expr.ts'
+import { axesOf as axesIn } from '../../affine/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
 import { foldAxes, isFoldOrScan } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'

@@ -5,11 +5,11 @@
  */
 import type { Kernel } from '../../kernel/ir.ts'
 import type { SimtMachine } from '../../target/simt.ts'
+import type { LaunchShape } from './launchShape.ts'
 import type { Layout } from './layout.ts'
 import type { NextProgram } from './nextProgram.ts'
 import type { Part } from './part.ts'
 import type { Sequence } from './sequence.ts'
-import type { Team } from './team.ts'
 import type { PartGroup, TableEntry } from './union.ts'
 
 /** What is known of a launch that bears upon the schedule. */
@@ -38,7 +38,7 @@ export interface PartSchedule extends PartGroup {
   readonly body: Sequence
 }
 
-export interface ThreadSchedule extends Team {
+export interface ThreadSchedule extends LaunchShape {
   readonly kernel: string
   /** The machine, with registers as the form has them. */
   readonly machine: SimtMachine

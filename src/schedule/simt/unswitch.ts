@@ -2,7 +2,7 @@
  * Conditions that hold seldom: an index that equals a number does so for one index of an axis, so that the nest of all other threads
  * has no such condition.
  */
-import { strideOf, valuesOf } from '../../index/expr.ts'
+import { strideOf, valuesOf } from '../../affine/expr.ts'
 import type { ValueId } from '../../kernel/ir.ts'
 import type { Layout } from './layout.ts'
 import type { Part } from './part.ts'

@@ -8,9 +8,9 @@ import { storeValues } from './facts.ts'
 import { filterOf, queuedValues } from './filter.ts'
 import { termsOf } from './folds.ts'
 import { type Layout, spanOf } from './layout.ts'
+import { againstOf, carriedOf } from './onlineSums.ts'
 import type { Part } from './part.ts'
 import type { BlockWork, LoopWork, NestEntry, PointStep, Sequence, WalkEntry } from './sequence.ts'
-import { againstOf, carriedOf } from './streams.ts'
 
 export type Check = (holds: boolean, what: string) => void
 

@@ -5,7 +5,6 @@
  */
 import { existsSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { evaluateConstant } from '../../../src/backends/reference/evaluate.ts'
 import { UserError } from '../../../src/diagnostics/errors.ts'
 import { verifyGraph } from '../../../src/graph/verify.ts'
 import {
@@ -15,6 +14,7 @@ import {
   importOnnx,
   readTensorProto,
 } from '../../../src/onnx/index.ts'
+import { evaluateConstant } from '../../../src/reference/evaluate.ts'
 import { makeRng } from '../../random/rng.ts'
 import { bases } from './bases.ts'
 import { allMessages, readMessage } from './messages.ts'

@@ -1,7 +1,7 @@
 /** Running random programs of the public interface on a device, and comparing what they give. */
-import { createCompiledDevice } from '../../../src/api/compiled.ts'
-import type { Device } from '../../../src/api/device.ts'
-import { useDevice } from '../../../src/api/session.ts'
+import { createCompiledDevice } from '../../../src/api/device/compiled.ts'
+import type { Device } from '../../../src/api/device/device.ts'
+import { useDevice } from '../../../src/api/device/session.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
 import { compileFor } from '../../../src/compile/prepare.ts'
 import * as s from '../../../src/index.ts'

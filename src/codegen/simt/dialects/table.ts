@@ -1,9 +1,9 @@
 /** The dialects by the language that a machine takes: their facts, and the printer of their code. */
 import type { Language } from '../../../target/simt.ts'
-import type { ThreadCode } from '../code.ts'
+import type { ThreadCode } from '../ir/code.ts'
 import type { Dialect } from '../unit.ts'
-import { cudaDialect, printCuda } from './cuda.ts'
-import { printWgsl, wgslDialect } from './wgsl.ts'
+import { cudaDialect, printCuda } from './cuda/print.ts'
+import { printWgsl, wgslDialect } from './wgsl/print.ts'
 
 interface Printed {
   readonly facts: Dialect

@@ -1,8 +1,8 @@
 /** Bools in registers: 0 or 1, or four lanes of all ones or zero. */
 import { InternalError } from '../../../diagnostics/errors.ts'
 import type { BinaryName, UnaryName } from '../../../scalar/ops.ts'
-import type { FunctionBuilder } from '../builder.ts'
-import { makeReg, part, type Reg } from '../reg.ts'
+import type { FunctionBuilder } from '../binary/builder.ts'
+import { makeReg, part, type Reg } from '../value/reg.ts'
 
 /** Logical operations and comparisons of bools. */
 export function emitBool(f: FunctionBuilder, op: UnaryName | BinaryName, a: Reg, b: Reg): Reg {

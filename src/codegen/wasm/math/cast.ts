@@ -1,6 +1,6 @@
 /** Casts and bitcasts between all dtypes in registers (docs/numerics.md, "Casts"). */
 import { type DType, dtypeBits } from '../../../types/dtype.ts'
-import type { FunctionBuilder, WasmOp } from '../builder.ts'
+import type { FunctionBuilder, WasmOp } from '../binary/builder.ts'
 import {
   copyReg,
   type Env,
@@ -14,7 +14,7 @@ import {
   regClass,
   releaseReg,
   viaVector,
-} from '../reg.ts'
+} from '../value/reg.ts'
 import { packMask, widenMask } from './float.ts'
 import { emitRoundTo, halfFromBits, halfToBits } from './half.ts'
 import { Vector } from './vector.ts'

@@ -1,7 +1,7 @@
 /** Arithmetic, rounding and comparison of floats in registers: what one or a few instructions do exactly. */
 import type { BinaryName, UnaryName } from '../../../scalar/ops.ts'
-import type { FunctionBuilder, WasmOp } from '../builder.ts'
-import { type Env, makeReg, part, type Reg, viaVector } from '../reg.ts'
+import type { FunctionBuilder, WasmOp } from '../binary/builder.ts'
+import { type Env, makeReg, part, type Reg, viaVector } from '../value/reg.ts'
 
 /** Operations with an instruction of their own on f32, f64, f32x4 and f64x2. */
 const direct = {

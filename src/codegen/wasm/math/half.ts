@@ -3,8 +3,8 @@
  * arithmetic on bit patterns (round to nearest even). The formulas follow from the formats: f16 has bias 15 and 10 fraction
  * bits, bf16 is the upper half of an f32.
  */
-import type { FunctionBuilder } from '../builder.ts'
-import { copyReg, type Env, isHalf, part, type Reg, viaVector } from '../reg.ts'
+import type { FunctionBuilder } from '../binary/builder.ts'
+import { copyReg, type Env, isHalf, part, type Reg, viaVector } from '../value/reg.ts'
 import { type Ex, Vector } from './vector.ts'
 
 const infinity = 0x7f800000

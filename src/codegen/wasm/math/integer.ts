@@ -2,8 +2,8 @@
 import { InternalError } from '../../../diagnostics/errors.ts'
 import type { BinaryName, UnaryName } from '../../../scalar/ops.ts'
 import { dtypeBits } from '../../../types/dtype.ts'
-import type { FunctionBuilder, Local, WasmOp } from '../builder.ts'
-import { copyReg, isUnsigned, makeReg, normaliseTop, part, perLane, type Reg } from '../reg.ts'
+import type { FunctionBuilder, Local, WasmOp } from '../binary/builder.ts'
+import { copyReg, isUnsigned, makeReg, normaliseTop, part, perLane, type Reg } from '../value/reg.ts'
 import type { Compare } from './float.ts'
 
 const vectorOps = {

@@ -2,7 +2,7 @@
  * pow and rem on f32x4 through f64x2, two lanes at a time: the extra precision makes log2, the product and 2^t plain
  * polynomials. Coefficients: minimax fits by the Remez exchange. Edge cases: C99 (docs/numerics.md, "Floats").
  */
-import type { WasmOp } from '../builder.ts'
+import type { WasmOp } from '../binary/builder.ts'
 import type { Ex, Vector } from './vector.ts'
 
 /** log2(m) / s in s^2, where s = (m - 1) / (m + 1) and m in [sqrt(1/2), sqrt(2)): error 4e-12. Highest power first. */

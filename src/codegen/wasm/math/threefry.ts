@@ -1,6 +1,6 @@
 /** Threefry-2x32 on u32 registers: the same words as `src/scalar/threefry.ts` (Salmon et al., SC 2011). */
-import type { FunctionBuilder, WasmOp } from '../builder.ts'
-import { part, type Reg } from '../reg.ts'
+import type { FunctionBuilder, WasmOp } from '../binary/builder.ts'
+import { part, type Reg } from '../value/reg.ts'
 
 const rotations = [13, 15, 26, 6, 17, 29, 16, 24] as const
 const parity = 0x1bd11bda

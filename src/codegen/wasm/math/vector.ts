@@ -2,8 +2,8 @@
  * Expressions over v128 values: an expression is code that pushes its value, so formulas read as formulas; `let` evaluates
  * once into a temporary. Temporaries go back to the pool with `done`.
  */
-import type { FunctionBuilder, Local, WasmOp } from '../builder.ts'
-import type { Env } from '../reg.ts'
+import type { FunctionBuilder, Local, WasmOp } from '../binary/builder.ts'
+import type { Env } from '../value/reg.ts'
 
 /** Code that pushes one v128 (or i32 for shift counts). */
 export type Ex = () => void

@@ -1,8 +1,8 @@
 /** 64-bit integers in registers: i64, or two i64x2; division, powers and variable shifts go lane by lane. */
 import { InternalError } from '../../../diagnostics/errors.ts'
 import type { BinaryName, UnaryName } from '../../../scalar/ops.ts'
-import type { FunctionBuilder, WasmOp } from '../builder.ts'
-import { copyReg, isUnsigned, makeReg, part, perLane, type Reg } from '../reg.ts'
+import type { FunctionBuilder, WasmOp } from '../binary/builder.ts'
+import { copyReg, isUnsigned, makeReg, part, perLane, type Reg } from '../value/reg.ts'
 import { type Compare, packMask } from './float.ts'
 
 const leastI64 = -(1n << 63n)

@@ -1,0 +1,95 @@
+/** A device that compiles: graphs become launch plans, which a backend prepares and runs. */
+
+import { type Capabilities, checkCapabilities } from '../../compile/capability.ts'
+import { compileGraph } from '../../compile/index.ts'
+import { compileFor } from '../../compile/prepare.ts'
+import type { Backend, DeviceBuffer } from '../../runtime/backend.ts'
+import { callsHost } from '../../runtime/region.ts'
+import type { Machine } from '../../target/machine.ts'
+import type { Device, DeviceName } from './device.ts'
+import { largestOf, withLargest } from './largest.ts'
+import { giveWeight, takeWeight } from './reclaim.ts'
+
+/** What a program weighs at least: its modules, and what the engine compiles of them, are not on the engine's accounts either. */
+const programBytes = 1 << 20
+
+/** A device of a backend, the description of its target, and what it cannot run (nothing unless given). */
+export function createCompiledDevice(
+  name: DeviceName,
+  backend: Backend,
+  target: Machine,
+  capabilities?: Capabilities,
+): Device {
+  let known = target
+  return {
+    name,
+    upload: (data) => {
+      const buffer = backend.alloc(data.byteLength)
+      backend.write(buffer, data)
+      return buffer
+    },
+    readSync: (buffer, dtype, n) => backend.readSync(buffer, dtype, n),
+    read: (buffer, dtype, n) => backend.read(buffer, dtype, n),
+    free: (buffer) => {
+      backend.free(buffer)
+    },
+    copy: (buffer) => backend.copy(buffer),
+    memory: () => backend.memory(),
+    compile: (graph, { mode, donated, name: label, budgets }) => {
+      if (capabilities !== undefined) checkCapabilities(graph, name, capabilities)
+      let largest: string | undefined
+      const named = <R>(body: () => R): R => {
+        try {
+          return body()
+        } catch (error) {
+          throw withLargest(error, largest)
+        }
+      }
+      const made = named(() =>
+        compileFor(backend, known, (target) => {
+          const compiled = compileGraph(graph, { mode, target, donated, name: label, budgets })
+          largest = largestOf(compiled)
+          return compiled
+        }),
+      )
+      known = made.target
+      const { executable, compiled } = made
+      const { program, report } = compiled
+      // Functions that nobody refers to any more are collected when the engine sees their memory.
+      let weight = takeWeight(Math.max(executable.residentBytes, programBytes))
+      const calls = callsHost(program)
+      let running = false
+      let hasBegun = false
+      const run = (inputs: readonly DeviceBuffer[]): DeviceBuffer[] => {
+        if (!calls) return executable.run(inputs)
+        // A program that code of the user calls while it runs is not the one that runs: addresses and intermediates are of one run.
+        const now = running ? backend.prepare(program) : executable
+        const before = running
+        running = true
+        try {
+          return now.run(inputs)
+        } finally {
+          running = before
+          hasBegun = now.hasBegun
+          if (now !== executable) now.dispose()
+        }
+      }
+      return {
+        run: (inputs) => named(() => run(inputs)),
+        get hasBegun() {
+          return calls ? hasBegun : executable.hasBegun
+        },
+        report,
+        program,
+        get residentBytes() {
+          return executable.residentBytes
+        },
+        dispose: () => {
+          executable.dispose()
+          giveWeight(weight)
+          weight = undefined
+        },
+      }
+    },
+  }
+}

@@ -1,0 +1,64 @@
+/** Products of tensors as functions: sums of products over axes. */
+import * as c from '../../compose/index.ts'
+import { UserError } from '../../diagnostics/errors.ts'
+import { kindOf } from '../calls/options.ts'
+import { self } from '../tensor/self.ts'
+import { many, type Tensor, two } from '../tensor/tensor.ts'
+
+/**
+ * Matrix product a [..., m, k] times b [..., k, n]: [..., m, n], leading axes broadcast, a vector on either side is a row or a
+ * column (NumPy's `matmul`). The common dtype; half precision accumulates in f32.
+ * @throws E_SHAPE for inner extents that differ and for scalars, E_ARGUMENT for what is no tensor
+ * @example matmul(tensor([[1, 2], [3, 4]]), tensor([[1], [1]])) // [[3], [7]]
+ */
+export const matmul = (a: Tensor, b: Tensor): Tensor => self('matmul', a).matmul(b)
+/**
+ * `matmul`, where scalars multiply. The common dtype.
+ * @throws E_SHAPE for inner extents that differ, E_ARGUMENT for what is no tensor
+ * @example dot(tensor([1, 2]), tensor([3, 4])) // 11
+ */
+export const dot = (a: Tensor, b: Tensor): Tensor => self('dot', a).dot(b)
+/**
+ * Products of all pairs of elements, of flattened tensors: [size of a, size of b] (NumPy's `outer`). The common dtype.
+ * @throws E_ARGUMENT for what is no tensor
+ * @example outer(tensor([1, 2]), tensor([3, 4])) // [[3, 4], [6, 8]]
+ */
+export const outer = (a: Tensor, b: Tensor): Tensor => two('outer', a, b, (x, y) => c.outer(c.asNode(x), c.asNode(y)))
+/** How many axes are summed, or which of each. Throws E_ARGUMENT for what is neither. */
+function pairedAxes(axes: number | readonly [readonly number[], readonly number[]]): typeof axes {
+  const given: unknown = axes
+  const isPair = Array.isArray(given) && given.length === 2 && given.every(Array.isArray)
+  const isCount = Number.isSafeInteger(given) && Number(given) >= 0 && Number(given) <= 64
+  if (isPair || isCount) return axes
+  throw new UserError('E_ARGUMENT', `the axes are ${typeof given === 'number' ? given : kindOf(given)}`, {
+    help: 'give the number of axes to sum over, or two lists of them: [[1], [0]]',
+  })
+}
+
+/**
+ * Products summed over pairs of axes: the last n of `a` with the first n of `b`, or two lists of axes; what is left of `a`,
+ * then of `b` (NumPy's `tensordot`). The common dtype.
+ * @throws E_SHAPE for paired extents that differ, E_AXIS for an axis there is not, E_ARGUMENT for what is no tensor and no axes
+ * @example tensordot(ones([2, 3]), ones([2, 3]), [[0], [0]]) // [[2, 2, 2], [2, 2, 2], [2, 2, 2]]
+ */
+export const tensordot = (
+  a: Tensor,
+  b: Tensor,
+  axes: number | readonly [readonly number[], readonly number[]] = 2,
+): Tensor => two('tensordot', a, b, (x, y) => c.tensordot(c.asNode(x), c.asNode(y), pairedAxes(axes)))
+function equation(spec: string): string {
+  const given: unknown = spec
+  if (typeof given === 'string') return given
+  throw new UserError('E_ARGUMENT', `einsum takes an equation first, and got ${kindOf(given)}`, {
+    help: "write einsum('ij,jk->ik', a, b)",
+  })
+}
+
+/**
+ * Einstein summation: one letter for each axis, those that the result lacks are summed (NumPy's `einsum`). The common dtype.
+ * @throws E_SHAPE for extents of one letter that differ, E_UNSUPPORTED for an ellipsis or a letter repeated in one operand,
+ * E_ARGUMENT for an equation that is none or of other operands
+ * @example einsum('ij,jk->ik', tensor([[1, 2]]), tensor([[3], [4]])) // [[11]]
+ */
+export const einsum = (spec: string, ...operands: readonly Tensor[]): Tensor =>
+  many('einsum', operands, (xs) => c.einsum(equation(spec), xs))

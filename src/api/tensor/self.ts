@@ -1,0 +1,14 @@
+/** Functions that are methods of a tensor: the tensor that they are given. */
+
+import { notOperand } from '../calls/options.ts'
+import { named } from './core.ts'
+import { Tensor } from './tensor.ts'
+
+/** The tensor whose method a call is. Throws E_ARGUMENT for what is none. */
+export function self(name: string, x: Tensor): Tensor {
+  const given: unknown = x
+  if (given instanceof Tensor) return given
+  return named(name, () => {
+    throw notOperand(given)
+  })
+}

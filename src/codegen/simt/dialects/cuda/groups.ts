@@ -1,0 +1,93 @@
+/**
+ * Matrix products of warp groups in CUDA: `wgmma` of PTX ISA ("Asynchronous Warpgroup Level Matrix Instructions") from tiles in
+ * shared memory, in panels of 128 bytes a row, swizzled by 128 bytes (swizzle.ts). The code of a function is written when it is asked for.
+ */
+import type { Library, LibraryFunction } from '../shared/print.ts'
+
+/** Columns of one instruction. */
+const groupColumns = Array.from({ length: 16 }, (_, i) => 16 * (i + 1))
+
+const lazy = (make: () => string, uses: readonly string[] = []): LibraryFunction => ({
+  get code() {
+    return make()
+  },
+  uses,
+})
+
+const list = (n: number, of: (i: number) => string): string => Array.from({ length: n }, (_, i) => of(i)).join(', ')
+
+/**
+ * `c` is what a thread holds of 64 rows: for both halves of its rows, pairs of neighbours in every 8 columns. `a` and `b` are the
+ * first elements at a depth; transposed operands have rows or columns side by side in memory, panels `b_panel` bytes apart.
+ */
+function multiplyGroup(dtype: 'bf16' | 'f16', columns: number, a: 'k' | 'm', b: 'k' | 'n'): string {
+  const n = columns / 2
+  const place = (i: number): number => ((i >> 1) & 1) * (columns / 4) + (i >> 2) * 2 + (i & 1)
+  return `// 64 rows by ${columns} columns of the result plus a product of depth 16, on the tensor cores of four warps, in the background.
+__device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}(float* c, const unsigned short* a, const unsigned short* b, int b_panel) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.${dtype}.${dtype} {${list(n, (i) => `%${i}`)}}, %${n}, %${n + 1}, 1, 1, 1, ${a === 'm' ? 1 : 0}, ${b === 'n' ? 1 : 0};"
+    : ${list(n, (i) => `"+f"(c[${place(i)}])`)}
+    : "l"(tile_descriptor(a, 16)), "l"(tile_descriptor(b, b_panel)));
+}`
+}
+
+const bothOf = <A extends string, B extends string>(a: readonly A[], b: readonly B[]): (readonly [A, B])[] =>
+  a.flatMap((x) => b.map((y) => [x, y] as const))
+
+export const cudaGroups: Library = {
+  tile_descriptor: {
+    code: `// A tile for tensor cores: 8 rows of 128 bytes, swizzled, are 1024 bytes; panels stand \`panel\` bytes apart.
+__device__ __forceinline__ unsigned long long tile_descriptor(const unsigned short* tile, int panel) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(tile);
+  unsigned long long d;
+  asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"((address >> 4) | ((unsigned)panel >> 4 << 16)), "r"((1024u >> 4) | (1u << 30)));
+  return d;
+}`,
+  },
+  ...Object.fromEntries(
+    bothOf(['bf16', 'f16'], ['kk', 'kn', 'mk', 'mn']).flatMap(([dtype, order]) =>
+      groupColumns.map((n): [string, LibraryFunction] => [
+        `multiply_group_${dtype}_${n}_${order}`,
+        lazy(
+          () => multiplyGroup(dtype, n, order.startsWith('m') ? 'm' : 'k', order.endsWith('n') ? 'n' : 'k'),
+          ['tile_descriptor'],
+        ),
+      ]),
+    ),
+  ),
+  ...Object.fromEntries(
+    Array.from({ length: 16 }, (_, i) => 8 * (i + 1)).map((n): [string, LibraryFunction] => [
+      `hold_${n}`,
+      lazy(
+        () => `// Results that instructions in the background write: what is before stays before, what is after stays after.
+__device__ __forceinline__ void hold_${n}(float* c) {
+  asm volatile("" : ${list(n, (i) => `"+f"(c[${i}])`)} :: "memory");
+}`,
+      ),
+    ]),
+  ),
+  group_begin: {
+    code: `// Registers written before are there for the multiplications that follow.
+__device__ __forceinline__ void group_begin() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}`,
+  },
+  group_commit: {
+    code: `// Ends a group of multiplications.
+__device__ __forceinline__ void group_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}`,
+  },
+  group_wait: {
+    code: `// Waits for all multiplications.
+__device__ __forceinline__ void group_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}`,
+  },
+  tile_written: {
+    code: `// What this thread wrote into shared memory is there for tensor cores, after a barrier.
+__device__ __forceinline__ void tile_written() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}`,
+  },
+}

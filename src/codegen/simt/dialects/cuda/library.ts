@@ -1,0 +1,353 @@
+/** Functions that CUDA code calls: what the language has under another name, and what docs/numerics.md asks beyond it. */
+
+import { formulaLibrary } from '../shared/formulas.ts'
+import type { Inline, Library } from '../shared/print.ts'
+import { randomLibrary } from '../shared/randomLibrary.ts'
+import { cudaCluster } from './cluster.ts'
+import { cudaCoarse } from './coarse.ts'
+import { device } from './function.ts'
+import { cudaGroups } from './groups.ts'
+
+const mathNames = [
+  'floor',
+  'ceil',
+  'trunc',
+  'sqrt',
+  'rsqrt',
+  'exp',
+  'expm1',
+  'log',
+  'log1p',
+  'sin',
+  'cos',
+  'tan',
+  'asin',
+  'acos',
+  'atan',
+  'sinh',
+  'cosh',
+  'tanh',
+  'asinh',
+  'acosh',
+  'atanh',
+  'erf',
+  'pow',
+  'atan2',
+] as const
+
+const math = Object.fromEntries(
+  mathNames.flatMap((n) => [
+    [`f32_${n}`, `${n}f`],
+    [`f64_${n}`, n],
+  ]),
+)
+
+export const cudaInline: Inline = {
+  ...math,
+  f32_log_normal: 'logf',
+  f32_abs: 'fabsf',
+  f64_abs: 'fabs',
+  f32_fma: 'fmaf',
+  f32_round: 'rintf',
+  f64_round: 'rint',
+  f32_rem: 'fmodf',
+  f64_rem: 'fmod',
+  f32_div: '__fdiv_rn',
+  f64_div: '__ddiv_rn',
+  ...Object.fromEntries(
+    (['i32', 'u32'] as const).flatMap((t) =>
+      (
+        [
+          ['max', 'max'],
+          ['min', 'min'],
+          ['sum', 'add'],
+        ] as const
+      ).map(([name, op]) => [`${t}_lanes_${name}`, (a?: string) => `__reduce_${op}_sync(0xffffffffu, ${a})`]),
+    ),
+  ),
+  f32_to_i32: '__float2int_rz',
+  f32_to_u32: '__float2uint_rz',
+}
+
+const integers = (t: 'int' | 'unsigned' | 'long long' | 'unsigned long long', p: string): Library => {
+  const signed = t === 'int' || t === 'long long'
+  const u = t === 'int' ? 'unsigned' : t === 'long long' ? 'unsigned long long' : t
+  const bits = t.includes('long') ? 64 : 32
+  const wrap = (op: string): string => `return (${t})((${u})a ${op} (${u})b);`
+  const head = (name: string): string => `${t} ${p}_${name}(${t} a, ${t} b)`
+  const one = (name: string): string => `${t} ${p}_${name}(${t} a)`
+  return {
+    [`${p}_add`]: device(head('add'), wrap('+')),
+    [`${p}_sub`]: device(head('sub'), wrap('-')),
+    [`${p}_mul`]: device(head('mul'), wrap('*')),
+    [`${p}_abs`]: device(one('abs'), signed ? `return a < 0 ? (${t})(0 - (${u})a) : a;` : 'return a;'),
+    [`${p}_sign`]: device(one('sign'), signed ? 'return (a > 0) - (a < 0);' : 'return a != 0;'),
+    [`${p}_max`]: device(head('max'), 'return a > b ? a : b;'),
+    [`${p}_min`]: device(head('min'), 'return a < b ? a : b;'),
+    [`${p}_div`]: device(head('div'), `return b == 0 ? 0 : ${signed ? `b == -1 ? (${t})(0 - (${u})a) : ` : ''}a / b;`),
+    [`${p}_rem`]: device(head('rem'), `return b == 0 ? a : ${signed ? 'b == -1 ? 0 : ' : ''}a % b;`),
+    [`${p}_pow`]: device(
+      head('pow'),
+      `${signed ? `if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) ? -1 : 1) : 0;\n  ` : ''}${u} r = 1, s = (${u})a;\n  for (${u} e = (${u})b; e != 0; e >>= 1) {\n    if (e & 1) r *= s;\n    s *= s;\n  }\n  return (${t})r;`,
+    ),
+    [`${p}_shl`]: device(head('shl'), `return (${u})b < ${bits} ? (${t})((${u})a << (${u})b) : 0;`),
+    [`${p}_shr`]: device(
+      head('shr'),
+      signed ? `return a >> ((${u})b < ${bits} ? (${u})b : ${bits - 1});` : `return b < ${bits} ? a >> b : 0;`,
+    ),
+    [`${p}_floor_div`]: device(head('floor_div'), 'return a / b - (a % b < 0);'),
+    [`${p}_floor_mod`]: device(head('floor_mod'), `const ${t} r = a % b;\n  return r < 0 ? r + b : r;`),
+  }
+}
+
+const floats = (t: 'float' | 'double', p: 'f32' | 'f64'): Library => {
+  const s = t === 'float' ? 'f' : ''
+  const c = (x: string): string => `${x}${s}`
+  const inf = t === 'float' ? '__int_as_float(0x7f800000)' : '__longlong_as_double(0x7ff0000000000000ll)'
+  const extreme = (name: 'max' | 'min', op: '>' | '<'): Library[string] =>
+    t === 'float'
+      ? device(
+          `float f32_${name}(float a, float b)`,
+          `float r;\n  asm("${name}.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));\n  return r;`,
+        )
+      : device(
+          `double f64_${name}(double a, double b)`,
+          `if (a != a) return a;\n  if (b != b) return b;\n  if (a == b) return signbit(a) ? ${name === 'max' ? 'b : a' : 'a : b'};\n  return a ${op} b ? a : b;`,
+        )
+  return {
+    [`${p}_max`]: extreme('max', '>'),
+    [`${p}_min`]: extreme('min', '<'),
+    [`${p}_isnan`]: device(`bool ${p}_isnan(${t} a)`, 'return a != a;'),
+    [`${p}_isinf`]: device(`bool ${p}_isinf(${t} a)`, `return fabs${s}(a) == ${inf};`),
+    [`${p}_sign`]: device(
+      `${t} ${p}_sign(${t} a)`,
+      `return a > ${c('0.0')} ? ${c('1.0')} : a < ${c('0.0')} ? ${c('-1.0')} : a;`,
+    ),
+    [`${p}_sigmoid`]: device(`${t} ${p}_sigmoid(${t} a)`, `return ${c('1.0')} / (${c('1.0')} + exp${s}(-a));`),
+    [`${p}_to_i64`]: device(`long long ${p}_to_i64(${t} a)`, `return a != a ? 0 : __${t}2ll_rz(a);`),
+    [`${p}_to_u64`]: device(`unsigned long long ${p}_to_u64(${t} a)`, `return a > ${c('0.0')} ? __${t}2ull_rz(a) : 0;`),
+  }
+}
+
+const random = randomLibrary(({ name, generator, wordBit, field }) =>
+  device(
+    `unsigned ${name}(unsigned k0, unsigned k1, unsigned c0, unsigned c1, unsigned at)`,
+    `const uint2 words = ${generator}(k0, k1, c0, c1);\n  const unsigned word = (at & ${wordBit}) != 0u ? words.y : words.x;\n  return ${field};`,
+    [generator],
+  ),
+)
+
+/** Integers in the order of floats; NaN is beyond all. */
+const key = (name: 'max' | 'min', nan: string): Library[string] =>
+  device(
+    `int f32_${name}_key(float a)`,
+    `const int b = __float_as_int(a);\n  return a != a ? ${nan} : b ^ ((b >> 31) & 0x7fffffff);`,
+  )
+
+const formulas = (t: 'float' | 'double', prefix: 'f32' | 'f64'): Library => {
+  const suffix = prefix === 'f32' ? 'f' : ''
+  const infinity = prefix === 'f32' ? '__int_as_float(0x7f800000)' : '__longlong_as_double(0x7ff0000000000000ll)'
+  const nan = prefix === 'f32' ? '__int_as_float(0x7fc00000)' : '__longlong_as_double(0x7ff8000000000000ll)'
+  return formulaLibrary({
+    prefix,
+    literal: (x) => {
+      if (Number.isNaN(x)) return nan
+      if (x === Number.POSITIVE_INFINITY) return infinity
+      const text = String(prefix === 'f32' ? Math.fround(x) : x)
+      return `${/[.e]/.test(text) ? text : `${text}.0`}${suffix}`
+    },
+    constant: (name, value) => `const ${t} ${name} = ${value};`,
+    names: {
+      abs: `fabs${suffix}`,
+      sqrt: `sqrt${suffix}`,
+      round: `rint${suffix}`,
+      exp: `exp${suffix}`,
+      log: `log${suffix}`,
+      erf: `erf${suffix}`,
+      fma: `fma${suffix}`,
+    },
+    select: (m, a, b) => `(${m} ? ${a} : ${b})`,
+    define: (name, operands, lines) =>
+      device(`${t} ${name}(${operands.map((x) => `${t} ${x}`).join(', ')})`, lines.join('\n  ')).code,
+    uses: [],
+  })
+}
+
+export const cudaLibrary: Library = {
+  ...formulas('float', 'f32'),
+  ...formulas('double', 'f64'),
+  f32_max_key: key('max', '0x7fffffff'),
+  f32_min_key: key('min', '(int)0x80000000'),
+  f32_of_key: device('float f32_of_key(int k)', 'return __int_as_float(k ^ ((k >> 31) & 0x7fffffff));'),
+  ...integers('int', 'i32'),
+  ...integers('unsigned', 'u32'),
+  ...integers('long long', 'i64'),
+  ...integers('unsigned long long', 'u64'),
+  ...floats('float', 'f32'),
+  ...floats('double', 'f64'),
+  f64_to_i32: device('int f64_to_i32(double a)', 'return a != a ? 0 : __double2int_rz(a);'),
+  f64_to_u32: device('unsigned f64_to_u32(double a)', 'return a > 0.0 ? __double2uint_rz(a) : 0u;'),
+  // The value itself, which no compiler knows: a grid has one layer, but only the launch says so.
+  f32_runtime: device('float f32_runtime(float a)', 'return __int_as_float(__float_as_int(a) ^ (int)(gridDim.z - 1));'),
+  f64_runtime: device(
+    'double f64_runtime(double a)',
+    'return __longlong_as_double(__double_as_longlong(a) ^ (long long)(gridDim.z - 1));',
+  ),
+  i32_runtime: device('int i32_runtime(int a)', 'return a ^ (int)(gridDim.z - 1);'),
+  i64_runtime: device('long long i64_runtime(long long a)', 'return a ^ (long long)(gridDim.z - 1);'),
+  ...cudaCoarse,
+  // A signed byte of a word, by one permutation of bytes.
+  ...Object.fromEntries(
+    [0, 1, 2, 3].map((i) => [
+      `i8_at_${i}`,
+      device(
+        `int i8_at_${i}(unsigned word)`,
+        `int r;\n  asm("prmt.b32 %0, %1, 0, 0x${(0x888 + 0x111 * i).toString(16)}${i};" : "=r"(r) : "r"(word));\n  return r;`,
+      ),
+    ]),
+  ),
+  f16_value: device(
+    'float f16_value(unsigned bits)',
+    'float r;\n  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((unsigned short)bits));\n  return r;',
+  ),
+  f16_bits: device(
+    'unsigned f16_bits(float a)',
+    'unsigned short r;\n  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(a));\n  return r;',
+  ),
+  bf16_bits: device(
+    'unsigned bf16_bits(float a)',
+    'unsigned short r;\n  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(a));\n  return r;',
+  ),
+  f16_bits_exact: device(
+    'unsigned f16_bits_exact(float a)',
+    'const unsigned u = __float_as_uint(a);\n  return a != a ? ((u >> 16) & 0x8000u) | 0x7c00u | ((u >> 13) & 0x3ffu) : f16_bits(a);',
+    ['f16_bits'],
+  ),
+  bf16_bits_exact: device(
+    'unsigned bf16_bits_exact(float a)',
+    'return a != a ? __float_as_uint(a) >> 16 : bf16_bits(a);',
+    ['bf16_bits'],
+  ),
+  f16_pair: device(
+    'unsigned f16_pair(float low, float high)',
+    'unsigned r;\n  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',
+  ),
+  high_halves: device(
+    'unsigned high_halves(float low, float high)',
+    'return (__float_as_uint(low) >> 16) | (__float_as_uint(high) & 0xffff0000u);',
+  ),
+  bf16_pair: device(
+    'unsigned bf16_pair(float low, float high)',
+    'unsigned r;\n  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',
+  ),
+  round_f16: device('float round_f16(float a)', 'return f16_value(f16_bits(a));', ['f16_bits', 'f16_value']),
+  round_bf16: device('float round_bf16(float a)', 'return __uint_as_float(bf16_bits(a) << 16);', ['bf16_bits']),
+  ...Object.fromEntries(
+    (['', '_transposed'] as const).map((trans) => [
+      `load_matrices${trans}`,
+      {
+        code: `// Four 8 x 8 matrices of 16-bit elements: lane i gives the address of row i % 8 of matrix i / 8.
+__device__ __forceinline__ void load_matrices${trans}(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const unsigned short* row) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4${trans === '' ? '' : '.trans'}.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(address));
+}`,
+      },
+    ]),
+  ),
+  ...Object.fromEntries(
+    (['bf16', 'f16'] as const).map((t) => [
+      `multiply_${t}`,
+      {
+        code: `// A 16 x 8 tile of the result plus a 16 x 16 tile times a 16 x 8 tile, on tensor cores.
+__device__ __forceinline__ void multiply_${t}(float& c0, float& c1, float& c2, float& c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.${t}.${t}.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}`,
+      },
+    ]),
+  ),
+  ...cudaGroups,
+  copy_async: {
+    code: `// Copies 16 bytes into shared memory in the background; zeros where there is nothing to copy.
+__device__ __forceinline__ void copy_async(unsigned short* to, const unsigned short* from, bool there) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
+}`,
+  },
+  ...Object.fromEntries(
+    [1, 2, 4].map((n) => [
+      `copy_words_${n}`,
+      {
+        code: `// Copies ${4 * n} bytes into shared memory in the background; zeros where there is nothing to copy.
+__device__ __forceinline__ void copy_words_${n}(unsigned* to, const void* from, bool there) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.${n === 4 ? 'cg' : 'ca'}.shared.global [%0], [%1], ${4 * n}, %2;" :: "r"(address), "l"(from), "r"(there ? ${4 * n} : 0) : "memory");
+}`,
+      },
+    ]),
+  ),
+  copy_commit: {
+    code: `// Ends a group of background copies.
+__device__ __forceinline__ void copy_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}`,
+  },
+  ...Object.fromEntries(
+    [0, 1, 2].map((n) => [
+      `copy_wait_${n}`,
+      {
+        code: `// Waits until at most ${n} groups of copies are under way.
+__device__ __forceinline__ void copy_wait_${n}() {
+  asm volatile("cp.async.wait_group ${n};" ::: "memory");
+}`,
+      },
+    ]),
+  ),
+  member_of: {
+    code: `// The last of ascending numbers, the first of them 0, that is not beyond another one.
+__device__ __forceinline__ int member_of(const unsigned long long* numbers, int count, int x) {
+  int low = 0, high = count;
+  while (high - low > 1) {
+    const int middle = (low + high) >> 1;
+    if ((int)numbers[middle] <= x) low = middle;
+    else high = middle;
+  }
+  return low;
+}`,
+  },
+  ...cudaCluster,
+  prefetch: {
+    code: `// Asks for the line of memory around an address, into the second-level cache.
+__device__ __forceinline__ void prefetch(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" :: "l"(at));
+}`,
+  },
+  store_bits: {
+    code: '// Replaces the bits of a mask in a word whose other bits belong to other threads.\n__device__ __forceinline__ void store_bits(unsigned* word, unsigned mask, unsigned bits) {\n  atomicAnd(word, ~mask);\n  if (bits != 0u) atomicOr(word, bits);\n}',
+  },
+  ...random,
+  ...Object.fromEntries(
+    ([13, 20] as const).map((rounds) => [
+      `threefry_${rounds}`,
+      {
+        code: `// Threefry-2x32, ${rounds} rounds.
+__device__ __forceinline__ uint2 threefry_${rounds}(unsigned k0, unsigned k1, unsigned c0, unsigned c1) {
+  const unsigned k[3] = {k0, k1, 0x1bd11bdau ^ k0 ^ k1};
+  const unsigned r[8] = {13, 15, 26, 6, 17, 29, 16, 24};
+  unsigned x = c0 + k0, y = c1 + k1;
+  #pragma unroll
+  for (unsigned i = 0; i < ${rounds}; ++i) {
+    x += y;
+    y = __funnelshift_l(y, y, r[i & 7]) ^ x;
+    if ((i & 3) == 3) {
+      const unsigned s = (i >> 2) + 1;
+      x += k[s % 3];
+      y += k[(s + 1) % 3] + s;
+    }
+  }
+  return make_uint2(x, y);
+}`,
+      },
+    ]),
+  ),
+}

@@ -1,0 +1,40 @@
+/** What the lowering hands to the printer of a dialect. */
+import type { Kernel } from '../../../kernel/ir.ts'
+import type { TableEntry } from '../../../schedule/simt/union.ts'
+import type { SimtMachine } from '../../../target/simt.ts'
+import type { S, SharedArray } from './ir.ts'
+
+export type { Form } from '../../../schedule/simt/threadSchedule.ts'
+
+/** What is known of one launch of a kernel: where its parameters stand. */
+export interface LaunchFacts {
+  /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */
+  readonly writable?: (param: string) => boolean
+  /** Parameters of one element of 32 bits that are bound as uniform buffers (WebGPU). */
+  readonly uniform?: (param: string) => boolean
+  /** Parameters that may share memory with another one (CUDA). */
+  readonly mayAlias?: (param: string) => boolean
+  /** Parameters whose memory the kernels waited for may write (all unless given): nothing of it is read before the wait. */
+  readonly changing?: (param: string) => boolean
+}
+
+/** Declarations and the code of one thread. */
+export interface ThreadCode {
+  readonly kernel: Kernel
+  /** Threads of a block, blocks of a program, blocks that registers leave room for on a multiprocessor. */
+  readonly threads: number
+  readonly cluster: number
+  readonly together: number
+  readonly programs: number
+  /** Rows of the grid that hold them. */
+  readonly rows: number
+  readonly shared: readonly SharedArray[]
+  readonly body: readonly S[]
+  /** Parameters that are passed in a table, not one by one. */
+  readonly tabled: ReadonlySet<string>
+  /** Words of the table; none: there is no table. */
+  readonly table: readonly TableEntry[]
+  readonly machine: SimtMachine
+  readonly launch: LaunchFacts
+  readonly summary: readonly string[]
+}

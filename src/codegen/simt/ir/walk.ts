@@ -1,0 +1,208 @@
+/** Walks over thread-level code: what expressions and statements hold, and copies of them with variables replaced. */
+import { invariant } from '../../../diagnostics/errors.ts'
+import { bin, bitcast, cast, constantOf, type Ex, neg, not, type S, select, type VectorOp } from './ir.ts'
+
+/** Rebuilds an expression, folding again, with variables replaced. */
+export function substituteVars(e: Ex, map: ReadonlyMap<string, Ex>): Ex {
+  const go = (x: Ex): Ex => substituteVars(x, map)
+  switch (e.k) {
+    case 'lit':
+    case 'comp':
+      return e
+    case 'var':
+      return map.get(e.name) ?? e
+    case 'elem':
+    case 'shared':
+    case 'load':
+    case 'word':
+    case 'address':
+      return { ...e, index: go(e.index) }
+    case 'neg':
+      return neg(go(e.a))
+    case 'not':
+      return not(go(e.a))
+    case 'bin':
+      return bin(e.op, go(e.a), go(e.b))
+    case 'cast':
+      return cast(e.type, go(e.a))
+    case 'bitcast':
+      return bitcast(e.type, go(e.a))
+    case 'select':
+      return select(go(e.cond), go(e.a), go(e.b))
+    case 'call':
+      return { ...e, args: e.args.map(go) }
+    case 'shuffle':
+      return { ...e, a: go(e.a) }
+  }
+}
+
+/** Visits an expression and all inside. */
+export function visitIn(e: Ex, visit: (e: Ex) => void): void {
+  visit(e)
+  for (const x of childrenOf(e)) visitIn(x, visit)
+}
+
+/** Visits every expression of statements, operands after what they are in. */
+export function visitExpressions(stmts: readonly S[], visit: (e: Ex) => void): void {
+  for (const s of stmts) {
+    for (const e of expressionsIn(s)) visitIn(e, visit)
+    for (const b of bodiesOf(s)) visitExpressions(b, visit)
+  }
+}
+
+export function visitStatements(stmts: readonly S[], visit: (s: S) => void): void {
+  for (const s of stmts) {
+    visit(s)
+    for (const b of bodiesOf(s)) visitStatements(b, visit)
+  }
+}
+
+function childrenOf(e: Ex): readonly Ex[] {
+  switch (e.k) {
+    case 'lit':
+    case 'var':
+    case 'comp':
+      return []
+    case 'elem':
+    case 'shared':
+    case 'load':
+    case 'word':
+    case 'address':
+      return [e.index]
+    case 'neg':
+    case 'not':
+    case 'cast':
+    case 'bitcast':
+    case 'shuffle':
+      return [e.a]
+    case 'bin':
+      return [e.a, e.b]
+    case 'select':
+      return [e.cond, e.a, e.b]
+    case 'call':
+      return e.args
+  }
+}
+
+/** The expressions of a statement, without those of statements inside. */
+export function expressionsIn(s: S): readonly Ex[] {
+  switch (s.k) {
+    case 'let':
+    case 'uniform':
+      return [s.value]
+    case 'var':
+      return s.value === undefined ? [] : [s.value]
+    case 'assign':
+      return [s.to, s.value]
+    case 'for':
+      return [s.from, s.to]
+    case 'if':
+      return [s.cond]
+    case 'vload':
+      return [s.index]
+    case 'vstore':
+      return [s.index, ...s.values]
+    case 'store':
+      return [s.index, s.value]
+    case 'storeBits':
+      return [s.index, s.mask, s.bits]
+    case 'call':
+    case 'words':
+      return s.args
+    case 'pointer':
+    case 'entry':
+    case 'member':
+      return [s.index]
+    case 'push':
+      return [s.index, s.rank, s.value, s.meeting]
+    case 'fill':
+      return [s.index, ...s.words]
+    case 'vector':
+      return operandsOfVector(s.of)
+    default:
+      return []
+  }
+}
+
+export const bodiesOf = (s: S): readonly (readonly S[])[] =>
+  s.k === 'for' ? [s.body] : s.k === 'if' ? [s.body, s.otherwise] : []
+
+/** A statement with variables replaced in it. */
+export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
+  const go = (e: Ex): Ex => substituteVars(e, map)
+  const all = (b: readonly S[]): S[] => b.map((t) => substituteIn(t, map))
+  switch (s.k) {
+    case 'let':
+    case 'uniform':
+      return { ...s, value: go(s.value) }
+    case 'var':
+      return s.value === undefined ? s : { ...s, value: go(s.value) }
+    case 'assign':
+      return { ...s, to: go(s.to), value: go(s.value) }
+    case 'for':
+      return { ...s, from: go(s.from), to: go(s.to), body: all(s.body) }
+    case 'if':
+      return { ...s, cond: go(s.cond), body: all(s.body), otherwise: all(s.otherwise) }
+    case 'vload':
+      return { ...s, index: go(s.index) }
+    case 'vstore':
+      return { ...s, index: go(s.index), values: s.values.map(go) }
+    case 'store':
+      return { ...s, index: go(s.index), value: go(s.value) }
+    case 'storeBits':
+      return { ...s, index: go(s.index), mask: go(s.mask), bits: go(s.bits) }
+    case 'call':
+    case 'words':
+      return { ...s, args: s.args.map(go) }
+    case 'pointer':
+    case 'entry':
+    case 'member':
+      return { ...s, index: go(s.index) }
+    case 'push':
+      return { ...s, index: go(s.index), rank: go(s.rank), value: go(s.value), meeting: go(s.meeting) }
+    case 'fill':
+      return { ...s, index: go(s.index), words: s.words.map(go) }
+    case 'vector':
+      return { ...s, of: mapVector(s.of, go) }
+    default:
+      return s
+  }
+}
+
+/** Bounds of a loop to be unrolled. */
+export function countOf(s: Extract<S, { k: 'for' }>): number {
+  const [from, to] = [constantOf(s.from), constantOf(s.to)]
+  invariant(from !== undefined && to !== undefined && s.step === 1, `the loop ${s.name} has no constant bounds`)
+  return Math.max(0, to - from)
+}
+
+function operandsOfVector(o: VectorOp): readonly Ex[] {
+  switch (o.op) {
+    case 'read':
+      return [o.row, o.at]
+    case 'write':
+      return [o.row, o.at, ...o.values]
+    case 'put':
+      return [o.row, o.at, o.value]
+    case 'var':
+      return o.values
+    case 'multiplyAdd':
+      return [o.a]
+  }
+}
+
+/** The operation with other operands. */
+function mapVector(o: VectorOp, go: (e: Ex) => Ex): VectorOp {
+  switch (o.op) {
+    case 'read':
+      return { ...o, row: go(o.row), at: go(o.at) }
+    case 'write':
+      return { ...o, row: go(o.row), at: go(o.at), values: o.values.map(go) }
+    case 'put':
+      return { ...o, row: go(o.row), at: go(o.at), value: go(o.value) }
+    case 'var':
+      return { ...o, values: o.values.map(go) }
+    case 'multiplyAdd':
+      return { ...o, a: go(o.a) }
+  }
+}

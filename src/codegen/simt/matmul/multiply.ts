@@ -1,0 +1,155 @@
+/** The code of matrix products on tensor cores: fragments from shared tiles, one instruction a tile (product.ts has the layout). */
+import { invariant } from '../../../diagnostics/errors.ts'
+import type { Product } from '../../../schedule/simt/product.ts'
+import { panelElements } from '../../../schedule/simt/swizzle.ts'
+import { add, type Block, bin, type Ex, elem, int, mul, uint, v } from '../ir/ir.ts'
+import { type Lanes, registerAt, registerIndex } from '../ir/registers.ts'
+import { digitOf, type Scope, type SharedTile, tid } from '../nest/scope.ts'
+import type { Accumulator } from '../reduce/open.ts'
+
+/** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
+function blockOf(scope: Scope, axis: string, laneBits: number, rep: Ex): Ex {
+  const a = scope.layout.axis(axis)
+  const warps = a.bits.slice(laneBits)
+  const index = add(mul(rep, int(2 ** warps.length)), digitOf(warps))
+  return mul(index, int(8))
+}
+
+const address = (tile: SharedTile, first: Ex, second: Ex): Ex => {
+  const [p = 1, q = 1] = tile.strides
+  const index = add(add(mul(first, int(p)), mul(second, int(q))), tile.offset ?? int(0))
+  return { k: 'address', type: 'u32', of: tile.array.name, index }
+}
+
+/** Adds the product of two staged tiles to the accumulator. */
+export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: Block): void {
+  const [ta, tb] = [scope.held.get(p.a), scope.held.get(p.b)]
+  invariant(ta?.kind === 'shared' && tb?.kind === 'shared', 'the operands of a product are not staged')
+  if (p.groups !== undefined) {
+    multiplyInGroups(scope, acc, p, p.groups, ta, tb, out)
+    return
+  }
+  const { unit, layout } = scope
+  const rowTiles = layout.axis(p.rows).reps / 2
+  const columnTiles = layout.axis(p.columns).reps
+  const lane8 = bin('&', tid, int(7))
+  const bit = (b: number): Ex => bin('&', bin('>>', tid, uint(b)), int(1))
+  const step = v('i32', unit.name(`${p.depth}_step`))
+  const depth0 = mul(step, int(16))
+  const [fa, fb] = [unit.name(`a_${p.dot}`), unit.name(`b_${p.dot}`)]
+  const at = (array: string, i: Ex): Ex => elem('u32', array, i)
+  const body: Block = [
+    { k: 'array', name: fa, type: 'u32', length: rowTiles * 4 },
+    { k: 'array', name: fb, type: 'u32', length: columnTiles * 2 },
+  ]
+  const four = (array: string, i: Ex): Ex[] => [0, 1, 2, 3].map((n) => at(array, add(mul(i, int(4)), int(n))))
+  const loop = (wish: string, count: number, make: (i: Ex) => Block): void => {
+    const i = unit.name(wish)
+    body.push({ k: 'for', name: i, from: int(0), to: int(count), step: 1, unroll: true, body: make(v('i32', i)) })
+  }
+  const depthLast = (t: SharedTile): boolean => t.axes[1] === p.depth
+  loop('row_tile', rowTiles, (i) => {
+    // Matrices: rows of both halves at the first 8 of the depth, then at the next 8.
+    const row = blockOf(scope, p.rows, 3, add(mul(i, int(2)), bit(3)))
+    const deep = add(depth0, mul(bit(4), int(8)))
+    return depthLast(ta)
+      ? [{ k: 'call', fn: 'load_matrices', args: [...four(fa, i), address(ta, add(row, lane8), deep)] }]
+      : [{ k: 'call', fn: 'load_matrices_transposed', args: [...four(fa, i), address(ta, add(deep, lane8), row)] }]
+  })
+  loop('column_pair', columnTiles / 2, (i) => {
+    // Matrices: both halves of the depth for one tile of columns, then for the next.
+    const column = blockOf(scope, p.columns, 2, add(mul(i, int(2)), bit(4)))
+    const deep = add(depth0, mul(bit(3), int(8)))
+    return depthLast(tb)
+      ? [{ k: 'call', fn: 'load_matrices', args: [...four(fb, i), address(tb, add(column, lane8), deep)] }]
+      : [{ k: 'call', fn: 'load_matrices_transposed', args: [...four(fb, i), address(tb, add(deep, lane8), column)] }]
+  })
+  const [ri, ci] = [v('i32', unit.name('row_tile')), v('i32', unit.name('column_tile'))]
+  const lanes = (half: number, lane: number): Lanes =>
+    new Map([
+      [p.rows, { rep: add(mul(ri, int(2)), int(half)), lane: int(0) }],
+      [p.columns, { rep: ci, lane: int(lane) }],
+    ])
+  const c = [0, 1, 2, 3].map((n) => registerAt(acc.values, registerIndex(layout, acc.kept, lanes(n >> 1, n & 1))))
+  const b = [0, 1].map((n) => at(fb, add(mul(ci, int(2)), int(n))))
+  const inner: Block = [{ k: 'call', fn: `multiply_${p.dtype}`, args: [...c, ...four(fa, ri), ...b] }]
+  const columns: Block = [
+    { k: 'for', name: nameOf(ci), from: int(0), to: int(columnTiles), step: 1, unroll: true, body: inner },
+  ]
+  body.push({ k: 'for', name: nameOf(ri), from: int(0), to: int(rowTiles), step: 1, unroll: true, body: columns })
+  out.push({ k: 'comment', text: `dot %${p.dot} on tensor cores: ${rowTiles} x ${columnTiles} tiles of 16 x 8 a warp` })
+  out.push({ k: 'for', name: nameOf(step), from: int(0), to: int(p.depthSize / 16), step: 1, unroll: true, body })
+}
+
+const nameOf = (e: Ex): string => {
+  invariant(e.k === 'var', 'not a variable')
+  return e.name
+}
+
+/** The same by groups of four warps: started, and waited for after what can go on meanwhile. */
+function multiplyInGroups(
+  scope: Scope,
+  acc: Accumulator,
+  p: Product,
+  groups: NonNullable<Product['groups']>,
+  ta: SharedTile,
+  tb: SharedTile,
+  out: Block,
+): void {
+  const { unit } = scope
+  const registers = acc.values.length / groups.pieces
+  const depthLast = (t: SharedTile): boolean => t.axes[1] === p.depth
+  const results = (at: Ex): Ex => ({ k: 'address', type: 'u32', of: acc.values.name, index: at })
+  const place = (t: SharedTile, at: Ex): Ex => ({
+    k: 'address',
+    type: 'u32',
+    of: t.array.name,
+    index: add(at, t.offset ?? int(0)),
+  })
+  const step = v('i32', unit.name(`${p.depth}_step`))
+  const piece = v('i32', unit.name('piece'))
+  // In a panel of the depth a step is 16 elements of a row; in panels of rows or columns it is 16 rows.
+  const along = (t: SharedTile, rows: number): Ex => {
+    const panel = bin('>>', step, uint(2))
+    return depthLast(t)
+      ? add(mul(bin('&', step, int(3)), int(16)), mul(panel, int(rows * panelElements)))
+      : mul(step, int(16 * panelElements))
+  }
+  const group = digitOf(Array.from({ length: Math.log2(groups.count) }, (_, i) => 7 + i))
+  const rows64 = add(mul(group, int(groups.pieces)), piece)
+  const rowPlace = mul(rows64, int(panelElements * (depthLast(ta) ? panelElements : p.depthSize)))
+  const order = `${depthLast(ta) ? 'k' : 'm'}${depthLast(tb) ? 'k' : 'n'}`
+  const call: Block = [
+    {
+      k: 'call',
+      fn: `multiply_group_${p.dtype}_${p.columnSize}_${order}`,
+      args: [
+        results(mul(piece, int(registers))),
+        place(ta, add(rowPlace, along(ta, p.rowSize))),
+        place(tb, along(tb, p.columnSize)),
+        int(depthLast(tb) ? 16 : 2 * panelElements * p.depthSize),
+      ],
+    },
+  ]
+  const pieces: Block = [
+    { k: 'for', name: nameOf(piece), from: int(0), to: int(groups.pieces), step: 1, unroll: true, body: call },
+  ]
+  const hold: Block[number] = { k: 'call', fn: `hold_${acc.values.length}`, args: [results(int(0))] }
+  const plain = (fn: string): Block[number] => ({ k: 'call', fn, args: [] })
+  out.push({
+    k: 'comment',
+    text: `dot %${p.dot} on tensor cores: ${groups.count} groups of warps, ${groups.pieces} x 64 rows each`,
+  })
+  out.push(hold, plain('group_begin'))
+  out.push({
+    k: 'for',
+    name: nameOf(step),
+    from: int(0),
+    to: int(p.depthSize / 16),
+    step: 1,
+    unroll: true,
+    body: pieces,
+  })
+  out.push(plain('group_commit'), ...(unit.meanwhile.get(p.dot) ?? []), plain('group_wait'), hold)
+  unit.meanwhile.delete(p.dot)
+}

@@ -1,0 +1,154 @@
+/** The code of matrix products on vectors of four (vectorProduct.ts has the layout): their tiles, filling them, multiplying them. */
+import { invariant } from '../../../diagnostics/errors.ts'
+import type { ValueId } from '../../../kernel/ir.ts'
+import { spanOf, threadsOf } from '../../../schedule/simt/layout.ts'
+import { lanes as four, type VectorOperand, type VectorProduct } from '../../../schedule/simt/vectorProduct.ts'
+import { rowMajorStrides } from '../../../types/shape.ts'
+import { add, and, type Block, type Ex, int, lit, mul, select, v, when } from '../ir/ir.ts'
+import { type Lanes, registerAt, registerIndex, withLane } from '../ir/registers.ts'
+import { Point } from '../nest/point.ts'
+import { digitOf, inside, placeIn, type Scope, type SharedTile, withinTile } from '../nest/scope.ts'
+import type { Accumulator } from '../reduce/open.ts'
+import { castEx } from '../scalar/arith.ts'
+
+/** The index of an axis at a point, counted from the program's first. */
+function placeAlong(scope: Scope, axis: string, lanes: Lanes): Ex {
+  const a = scope.layout.find(axis)
+  if (a === undefined) return int(0)
+  if (a.chunks > 1) return placeIn(scope, axis, lanes)
+  const { rep, lane } = lanes.get(axis) ?? { rep: int(0), lane: int(0) }
+  return add(mul(digitOf(a.bits), int(a.vec)), add(mul(rep, int(threadsOf(a) * a.vec)), lane))
+}
+
+/** Writes a point (or the lanes of its vector): outside the range of the depth it is zero. */
+export function fillVectors(
+  p: Point,
+  product: VectorProduct,
+  of: ValueId,
+  to: SharedTile,
+  axis: string | undefined,
+  out: Block,
+): void {
+  const { scope, lanes } = p
+  const at = (lane: number): Lanes => (axis === undefined ? lanes : withLane(lanes, axis, lane))
+  const value = (lane: number): Ex => {
+    const point = new Point(scope, at(lane), p.here)
+    const x = castEx(scope.part.dtypeOf(of), 'f32', point.read(of))
+    return select(inside(scope, product.depth, at(lane)), x, lit('f32', 0))
+  }
+  const place = (axes: readonly string[], from: number, lane: number): Ex =>
+    axes.reduce<Ex>((sum, a, i) => {
+      return add(sum, mul(placeAlong(scope, a, at(lane)), int(to.strides[from + i] ?? 0)))
+    }, int(0))
+  const rows = product.depth.length
+  const row = place(to.axes.slice(0, rows), 0, 0)
+  const body: Block = []
+  const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
+  for (let i = 0; i < n; i += four) {
+    const start = place(to.axes.slice(rows), rows, i)
+    if (n === 1) body.push({ k: 'vector', of: { op: 'put', array: to.array, row, at: start, value: value(0) } })
+    else {
+      const values = Array.from({ length: four }, (_, lane) => value(i + lane))
+      body.push({ k: 'vector', of: { op: 'write', array: to.array, row, at: start, values } })
+    }
+  }
+  const cond = and(scope.owner(to.axes), ...to.axes.map((a) => withinTile(scope, a, at(0))))
+  out.push(...when(cond, body))
+}
+
+/** A thread's vectors of an operand's tile: the registers each stands for, and its place in a row. */
+interface Vectors {
+  readonly repeats: readonly Lanes[]
+  readonly at: (i: number) => Ex
+}
+
+function vectorsOf(scope: Scope, o: VectorOperand, out: Block): Vectors {
+  const { layout, unit } = scope
+  const strides = rowMajorStrides(o.own.map((x) => spanOf(layout.axis(x))))
+  let repeats: Lanes[] = [new Map()]
+  let offsets = [0]
+  let base: Ex = int(0)
+  o.own.forEach((x, i) => {
+    const { bits, reps, vec } = layout.axis(x)
+    const stride = ((strides[i] ?? 1) * vec) / four
+    base = add(base, mul(digitOf(bits), int(stride)))
+    repeats = repeats.flatMap((m) =>
+      Array.from({ length: reps }, (_, rep): Lanes => new Map([...m, [x, { rep: int(rep), lane: int(0) }]])),
+    )
+    offsets = offsets.flatMap((n) => Array.from({ length: reps }, (_, rep) => n + rep * 2 ** bits.length * stride))
+  })
+  const name = unit.name(`${o.vector}_at`)
+  out.push({ k: 'let', name, value: base })
+  return { repeats, at: (i) => add(v('i32', name), int(offsets[i] ?? 0)) }
+}
+
+/** Adds the product of two staged tiles to the accumulator. */
+export function multiplyVectors(scope: Scope, acc: Accumulator, p: VectorProduct, out: Block): void {
+  const { unit, layout, part } = scope
+  const tile = (id: ValueId): SharedTile => {
+    const t = scope.held.get(id)
+    invariant(t?.kind === 'shared', 'the operands of a product are not staged')
+    return t
+  }
+  const [ta, tb] = [tile(p.a.stage), tile(p.b.stage)]
+  const depth = p.depth.reduce((n, x) => n * part.axis(x).size, 1)
+  out.push({ k: 'barrier' })
+  const [va, vb] = [vectorsOf(scope, p.a, out), vectorsOf(scope, p.b, out)]
+  out.push({
+    k: 'comment',
+    text: `dot %${p.dot}: ${va.repeats.length} x ${vb.repeats.length} blocks of ${four} x ${four} a thread`,
+  })
+  const component = (of: string, at: number): Ex => ({ k: 'comp', type: 'f32', of, words: four, at })
+  // Sums: a vector along the columns for every row and repeat of columns.
+  const sums = va.repeats.flatMap((rows, i) =>
+    Array.from({ length: four }, (_, lane) =>
+      vb.repeats.map((columns, j) => ({
+        name: unit.name(`sum_${i * four + lane}_${j}`),
+        i,
+        lane,
+        j,
+        registers: Array.from({ length: four }, (_, n) => {
+          const at: Lanes = new Map([...withLane(rows, p.a.vector, lane), ...withLane(columns, p.b.vector, n)])
+          return registerAt(acc.values, registerIndex(layout, acc.kept, at))
+        }),
+      })),
+    ).flat(),
+  )
+  for (const s of sums) out.push({ k: 'vector', of: { op: 'var', name: s.name, values: s.registers } })
+  const names = (wish: string, of: Vectors): string[] => of.repeats.map((_, i) => unit.name(`${wish}_${p.dot}_${i}`))
+  const [as, bs] = [names('a', va), names('b', vb)]
+  const step = (row: Ex): Block => [
+    ...as.map((name, i): Block[number] => ({
+      k: 'vector',
+      of: { op: 'read', name, array: ta.array, row, at: va.at(i) },
+    })),
+    ...bs.map((name, i): Block[number] => ({
+      k: 'vector',
+      of: { op: 'read', name, array: tb.array, row, at: vb.at(i) },
+    })),
+    ...sums.map(({ name, i, lane, j }): Block[number] => ({
+      k: 'vector',
+      of: { op: 'multiplyAdd', to: name, a: component(as[i] ?? '', lane), b: bs[j] ?? '' },
+    })),
+  ]
+  const inner = unit.name('step')
+  const repeated = (from: Ex): Block[number] => ({
+    k: 'for',
+    name: inner,
+    from: int(0),
+    to: int(p.unroll),
+    step: 1,
+    unroll: true,
+    body: step(add(from, v('i32', inner))),
+  })
+  if (p.unroll === depth) out.push(repeated(int(0)))
+  else {
+    const row = unit.name('row')
+    const body = [repeated(v('i32', row))]
+    out.push({ k: 'for', name: row, from: int(0), to: int(depth), step: p.unroll, unroll: false, body })
+  }
+  for (const s of sums)
+    s.registers.forEach((to, n) => {
+      out.push({ k: 'assign', to, value: component(s.name, n) })
+    })
+}

@@ -1,0 +1,105 @@
+/** Staging: tiles in shared memory, and what fills them. */
+
+import type { ValueId } from '../../../kernel/ir.ts'
+import type { CopiedStage } from '../../../schedule/simt/operandPrefetch.ts'
+import { type TilePlan, tileArray } from '../../../schedule/simt/tiles.ts'
+import { and, type Block, call, type Ex, int, lit, mul, select, shared, when } from '../ir/ir.ts'
+import { emitLoops, type Lanes, loopsOf, withLane } from '../ir/registers.ts'
+import { Point } from '../nest/point.ts'
+import { inside, insideAlong, type Scope, type SharedTile, sharedIndex, withinTile } from '../nest/scope.ts'
+import type { Unit } from '../unit.ts'
+import { positionOf } from './memory.ts'
+
+/** Room for a tile, or for so many one after another. */
+export function openTile(unit: Unit, tile: TilePlan, copies = 1): SharedTile {
+  const { let: l, axes, strides, form } = tile
+  const { type, length, half, align } = tileArray(tile, copies)
+  const array = unit.share(`tile_${l.id}`, type, length, {
+    ...(half === true ? { half } : {}),
+    ...(align === undefined ? {} : { align }),
+    ...(form.kind === 'vectors' ? { pitch: form.pitch } : {}),
+  })
+  const swizzle = form.kind === 'halves' ? form.swizzle : undefined
+  return { kind: 'shared', array, axes, strides, ...(swizzle === undefined ? {} : { swizzle }) }
+}
+
+/** Writes one point of a tile. */
+export function fillPoint(p: Point, axes: readonly string[], of: ValueId, to: SharedTile, out: Block): void {
+  const { scope, lanes } = p
+  const cond = and(inside(scope, axes, lanes), scope.owner(axes))
+  const place = shared(
+    to.array,
+    sharedIndex(scope, to, () => undefined, lanes),
+  )
+  const body: Block = [{ k: 'assign', to: place, value: p.read(of) }]
+  out.push(...when(cond, body))
+}
+
+/** Writes the vector (or element) of a product's tile at a point: what lies outside the range is zero. */
+export function fillHalf(
+  p: Point,
+  of: ValueId,
+  to: SharedTile,
+  axis: string | undefined,
+  dtype: 'bf16' | 'f16',
+  out: Block,
+): void {
+  const { scope, lanes } = p
+  const at = (lane: number): Lanes => (axis === undefined ? lanes : withLane(lanes, axis, lane))
+  const value = (lane: number): Ex => {
+    const point = new Point(scope, at(lane), p.here)
+    return select(inside(scope, to.axes, at(lane)), point.read(of), lit('f32', 0))
+  }
+  const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
+  const words: Ex[] = []
+  for (let i = 0; i < n; i += 2)
+    words.push(n === 1 ? call('u32', `${dtype}_bits`, value(0)) : call('u32', `${dtype}_pair`, value(i), value(i + 1)))
+  const index = sharedIndex(scope, to, () => undefined, at(0))
+  const body: Block = []
+  if (n === 1) body.push({ k: 'assign', to: shared(to.array, index), value: words[0] ?? int(0) })
+  else
+    for (let i = 0; i < words.length; i += 4)
+      body.push({
+        k: 'fill',
+        array: to.array.name,
+        index: i === 0 ? index : sharedIndex(scope, to, () => undefined, at(2 * i)),
+        words: words.slice(i, i + 4),
+      })
+  const cond = and(scope.owner(to.axes), ...to.axes.map((a) => withinTile(scope, a, at(0))))
+  out.push(...when(cond, body))
+}
+
+/** Starts the copies of a tile; what lies outside the range becomes zero. */
+export function startCopy(scope: Scope, copy: CopiedStage, to: SharedTile, out: Block): void {
+  const { op } = copy.load
+  const inner = scope.child({ layout: copy.layout, bases: new Map() }).openWhole(copy.layout.axes.keys(), out)
+  const axis = to.axes[1] ?? ''
+  const loops = copy.layout.spread(to.axes).flatMap((a) => loopsOf(copy.layout, a.name, axis))
+  emitLoops(inner, loops, out, (lanes, body) => {
+    const p = new Point(inner, lanes)
+    const there = and(
+      ...to.axes.map((a) => insideAlong(inner, a, lanes)),
+      op.maskValue === undefined ? undefined : p.read(op.maskValue),
+      p.predicate(op.mask),
+    )
+    const index = sharedIndex(inner, to, () => undefined, lanes)
+    const { param, at } = positionOf(p, op)
+    const call_: Block[number] = {
+      k: 'call',
+      fn: 'copy_async',
+      args: [
+        { k: 'address', type: 'u32', of: to.array.name, index },
+        { k: 'address', type: 'u32', of: param, index: select(there, at, int(0)) },
+        there,
+      ],
+    }
+    const mine = and(inner.owner(to.axes), ...to.axes.map((a) => withinTile(inner, a, lanes)))
+    body.push(...when(mine, [call_]))
+  })
+}
+
+/** A ring of tiles for a copied stage. */
+export function openRing(unit: Unit, { tile }: CopiedStage, copies: number): (slot: Ex) => SharedTile {
+  const all = openTile(unit, tile, copies)
+  return (slot) => ({ ...all, offset: mul(slot, int(tile.length)) })
+}

@@ -1,0 +1,31 @@
+/**
+ * The places of elements in a tile that warp groups multiply: panels of 64 elements (128 bytes) a row; 16-byte pieces change places
+ * within a row by the row's number, so that neither copies nor tensor cores meet in a bank. (PTX ISA, "Swizzling modes", 128 bytes.)
+ */
+import { panelElements, type RowOrder, type Swizzle } from '../../../schedule/simt/swizzle.ts'
+import { add, bin, type Ex, int, mul, uint } from '../ir/ir.ts'
+
+const bitsAt = (x: Ex, from: number, count: number): Ex => bin('&', bin('>>', x, uint(from)), int(2 ** count - 1))
+
+/**
+ * The tile's row of a product's row. The layout counts (low digit first) lane rows, warps, groups, halves, pieces; the tile lane rows,
+ * halves, warps, pieces, groups.
+ */
+function tileRow(row: Ex, { groups, pieces }: RowOrder): Ex {
+  const lanes = bin('&', row, int(7))
+  const warps = bitsAt(row, 3, 2)
+  const half = bitsAt(row, 5 + groups, 1)
+  let out = add(add(lanes, mul(half, int(8))), mul(warps, int(16)))
+  if (pieces > 0) out = add(out, mul(bitsAt(row, 6 + groups, pieces), int(64)))
+  if (groups > 0) out = add(out, mul(bitsAt(row, 5, groups), int(64 << pieces)))
+  return out
+}
+
+/** The place of an element of a tile, by its indices along both axes. */
+export function swizzled(s: Swizzle, outer: Ex, inner: Ex): Ex {
+  const row = s.order?.axis === 0 ? tileRow(outer, s.order) : outer
+  const column = s.order?.axis === 1 ? tileRow(inner, s.order) : inner
+  const piece = bin('^', bitsAt(column, 3, 3), bin('&', row, int(7)))
+  const panel = mul(bin('>>', column, uint(6)), int(s.rows * panelElements))
+  return add(add(add(panel, mul(row, int(panelElements))), mul(piece, int(8))), bin('&', column, int(7)))
+}

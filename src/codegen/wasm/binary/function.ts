@@ -1,0 +1,399 @@
+/** The builder of function bodies: typed instruction names, pooled locals, structured control flow, one pass into bytes. */
+import { InternalError, invariant } from '../../../diagnostics/errors.ts'
+import { type Align, Fragment, type FuncRef, type Label, type Local, type Operand } from './code.ts'
+import { Bytes, lengthOfU32, typeCode, type WasmType } from './encoder.ts'
+import {
+  type AtomicOp,
+  type LaneOp,
+  type LoadLaneOp,
+  type LoadOp,
+  opcodes,
+  SIMD,
+  type StoreLaneOp,
+  type StoreOp,
+  type WasmOp,
+} from './opcodes.ts'
+import { slotsOf } from './slots.ts'
+
+const alignLog2 = { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 } as const satisfies Record<Align, number>
+
+const blockEmpty = 0x40
+
+function codeOf(name: string): number {
+  const code = opcodes.get(name)
+  invariant(code !== undefined, `no opcode ${name}`)
+  return code
+}
+
+/** Emits one function's body. Instructions take their operands from the wasm stack, as in the text format. */
+export class FunctionBuilder {
+  /** Where code goes. */
+  private open = new Fragment()
+  private readonly locals: WasmType[] = []
+  /** Whether each local, by index, is in use. */
+  private readonly live: boolean[] = []
+  private depth = 0
+  /** The last instruction when it is a local.set: a get right behind it makes it a tee. */
+  private lastSet: { readonly start: number; readonly end: number; readonly index: number } | undefined
+  private readonly params: readonly Local[]
+
+  constructor(params: readonly WasmType[]) {
+    this.params = params.map((type, index) => ({ index, type }))
+  }
+
+  private get code(): Bytes {
+    return this.open.code
+  }
+
+  /** Bytes of code so far. */
+  get size(): number {
+    return this.code.length
+  }
+
+  /**
+   * Emits into a fragment instead (no branch may leave it), for `splice` to put in its place later. Each fragment pools its
+   * own locals: code emitted later may run earlier, so a local must not pass from one to the other.
+   */
+  into<T>(fragment: Fragment, body: () => T): T {
+    const { open, lastSet } = this
+    this.open = fragment
+    this.lastSet = undefined
+    const out = body()
+    this.open = open
+    this.lastSet = lastSet
+    return out
+  }
+
+  /** Appends a finished fragment's code. */
+  splice(fragment: Fragment): void {
+    for (const c of fragment.calls) this.open.calls.push({ at: c.at + this.code.length, target: c.target })
+    this.open.marks.append(fragment.marks, this.code.length)
+    this.code.append(fragment.code)
+    this.lastSet = undefined
+  }
+
+  param(i: number): Local {
+    const p = this.params[i]
+    invariant(p !== undefined, `no parameter ${i}`)
+    return p
+  }
+
+  /** A local of a type, fresh or released earlier: its value is undefined until set. */
+  local(type: WasmType): Local {
+    const pooled = this.open.free.get(type)?.pop()
+    const l = pooled ?? { index: this.params.length + this.locals.length, type }
+    if (pooled === undefined) this.locals.push(type)
+    this.live[l.index] = true
+    return l
+  }
+
+  /** Gives a local back for reuse. */
+  release(...ls: readonly Local[]): void {
+    for (const l of ls) {
+      if (this.live[l.index] !== true) throw new InternalError(`local ${l.index} is released twice, or is a parameter`)
+      this.live[l.index] = false
+      const pool = this.open.free.get(l.type)
+      if (pool === undefined) this.open.free.set(l.type, [l])
+      else pool.push(l)
+    }
+  }
+
+  get(l: Local): void {
+    if (this.lastSet !== undefined && this.lastSet.end === this.code.length && this.lastSet.index === l.index) {
+      this.code.patch(this.lastSet.start, 0x22)
+      this.open.marks.replace('tee')
+      this.lastSet = undefined
+      return
+    }
+    this.touch('get', 0x20, l)
+  }
+
+  set(l: Local): void {
+    const start = this.code.length
+    this.touch('set', 0x21, l)
+    this.lastSet = { start, end: this.code.length, index: l.index }
+  }
+
+  tee(l: Local): void {
+    this.touch('tee', 0x22, l)
+  }
+
+  private touch(kind: 'get' | 'set' | 'tee', code: number, l: Local): void {
+    this.open.marks.add(this.code.length, kind, l.index)
+    this.code.byte(code)
+    this.code.u32(l.index)
+  }
+
+  /** Pops the top of the stack into a local of the type. */
+  toLocal(type: WasmType): Local {
+    const l = this.local(type)
+    this.set(l)
+    return l
+  }
+
+  i32Const(n: number): void {
+    this.code.byte(0x41)
+    this.code.i32(n)
+  }
+
+  i64Const(n: bigint): void {
+    this.code.byte(0x42)
+    this.code.i64(n)
+  }
+
+  f32Const(x: number): void {
+    this.code.byte(0x43)
+    this.code.f32(x)
+  }
+
+  f64Const(x: number): void {
+    this.code.byte(0x44)
+    this.code.f64(x)
+  }
+
+  /** Sixteen bytes, lowest first. */
+  v128Const(bytes: Uint8Array | readonly number[]): void {
+    invariant(bytes.length === 16, 'a v128 has sixteen bytes')
+    this.opcode((SIMD << 16) | 12)
+    this.code.bytes(bytes)
+  }
+
+  f32x4Const(x: number): void {
+    this.opcode((SIMD << 16) | 12)
+    for (let i = 0; i < 4; i++) this.code.f32(x)
+  }
+
+  f64x2Const(x: number): void {
+    this.opcode((SIMD << 16) | 12)
+    for (let i = 0; i < 2; i++) this.code.f64(x)
+  }
+
+  i32x4Const(a: number, b = a, c = a, d = a): void {
+    this.opcode((SIMD << 16) | 12)
+    for (const x of [a, b, c, d]) for (let i = 0; i < 32; i += 8) this.code.byte((x >>> i) & 0xff)
+  }
+
+  i64x2Const(x: bigint): void {
+    this.opcode((SIMD << 16) | 12)
+    const v = BigInt.asUintN(64, x)
+    for (let k = 0; k < 2; k++) for (let i = 0n; i < 64n; i += 8n) this.code.byte(Number((v >> i) & 0xffn))
+  }
+
+  private opcode(code: number): void {
+    const prefix = code >>> 16
+    if (prefix === 0) {
+      this.code.byte(code)
+      return
+    }
+    this.code.byte(prefix)
+    this.code.u32(code & 0xffff)
+  }
+
+  /** An instruction without immediates. */
+  op(name: WasmOp): void {
+    this.opcode(codeOf(name))
+  }
+
+  /** Several instructions without immediates. */
+  ops(...names: readonly WasmOp[]): void {
+    for (const name of names) this.op(name)
+  }
+
+  private memarg(align: Align, offset: number): void {
+    this.code.u32(alignLog2[align])
+    this.code.u32(offset)
+  }
+
+  /** Pops an address, pushes the value at `address + offset`. */
+  load(op: LoadOp, align: Align, offset = 0): void {
+    this.opcode(codeOf(op))
+    this.memarg(align, offset)
+  }
+
+  /** Pops a value, then an address. */
+  store(op: StoreOp, align: Align, offset = 0): void {
+    this.opcode(codeOf(op))
+    this.memarg(align, offset)
+  }
+
+  /** Lane extraction and replacement. */
+  lane(op: LaneOp, lane: number): void {
+    this.opcode(codeOf(op))
+    this.code.byte(lane)
+  }
+
+  /** Pops a vector, then an address; pushes the vector with one lane loaded. */
+  loadLane(op: LoadLaneOp, align: Align, offset: number, lane: number): void {
+    this.opcode(codeOf(op))
+    this.memarg(align, offset)
+    this.code.byte(lane)
+  }
+
+  /** Pops a vector, then an address; stores one lane. */
+  storeLane(op: StoreLaneOp, align: Align, offset: number, lane: number): void {
+    this.opcode(codeOf(op))
+    this.memarg(align, offset)
+    this.code.byte(lane)
+  }
+
+  /** i8x16.shuffle with sixteen byte lanes of the concatenation of two vectors. */
+  shuffle(lanes: readonly number[]): void {
+    invariant(lanes.length === 16, 'a byte shuffle has sixteen lanes')
+    this.opcode((SIMD << 16) | 13)
+    this.code.bytes(lanes)
+  }
+
+  /** A shuffle of whole 32-bit lanes: 0..3 from the first vector, 4..7 from the second. */
+  shuffle32(a: number, b: number, c: number, d: number): void {
+    this.shuffle([a, b, c, d].flatMap((l) => [4 * l, 4 * l + 1, 4 * l + 2, 4 * l + 3]))
+  }
+
+  /**
+   * An atomic instruction at natural alignment. Locals do not survive `memory.atomic.wait*` in the baseline tier of
+   * V8 11.3 (Node 20): keep each wait in a function of its own whose only instruction it is.
+   */
+  atomic(op: AtomicOp, offset = 0): void {
+    this.opcode(codeOf(op))
+    this.memarg(op.startsWith('i64') || op === 'memory.atomic.wait64' ? 8 : 4, offset)
+  }
+
+  atomicFence(): void {
+    this.code.bytes([0xfe, 0x03, 0x00])
+  }
+
+  /** Pops length, source, destination. */
+  memoryCopy(): void {
+    this.code.bytes([0xfc, 0x0a, 0x00, 0x00])
+  }
+
+  /** Pops length, byte value, destination. */
+  memoryFill(): void {
+    this.code.bytes([0xfc, 0x0b, 0x00])
+  }
+
+  private structured(code: number, result: WasmType | undefined, body: (label: Label) => void): void {
+    this.open.marks.add(this.code.length, code === 0x03 ? 'loop' : 'block')
+    this.code.byte(code)
+    this.code.byte(result === undefined ? blockEmpty : typeCode(result))
+    this.depth++
+    body({ depth: this.depth })
+    this.depth--
+    this.open.marks.add(this.code.length, 'end')
+    this.code.byte(0x0b)
+    this.lastSet = undefined
+  }
+
+  /** A branch to the label leaves the block. */
+  block(body: (label: Label) => void, result?: WasmType): void {
+    this.structured(0x02, result, body)
+  }
+
+  /** A branch to the label starts the next round; falling off the end leaves the loop. */
+  loop(body: (label: Label) => void): void {
+    this.structured(0x03, undefined, body)
+  }
+
+  /** Pops a condition. */
+  if(then: (label: Label) => void, otherwise?: (label: Label) => void, result?: WasmType): void {
+    this.structured(0x04, result, (label) => {
+      then(label)
+      if (otherwise === undefined) return
+      this.open.marks.add(this.code.length, 'else')
+      this.code.byte(0x05)
+      otherwise(label)
+    })
+  }
+
+  br(label: Label): void {
+    this.code.byte(0x0c)
+    this.code.u32(this.depth - label.depth)
+  }
+
+  /** Pops a condition. */
+  brIf(label: Label): void {
+    this.code.byte(0x0d)
+    this.code.u32(this.depth - label.depth)
+  }
+
+  return(): void {
+    this.code.byte(0x0f)
+  }
+
+  call(target: FuncRef): void {
+    this.code.byte(0x10)
+    this.open.calls.push({ at: this.code.length, target })
+    this.code.paddedU32(0)
+  }
+
+  /** Pushes an i32 operand. */
+  push(x: Operand): void {
+    if (typeof x === 'number') this.i32Const(x)
+    else if (typeof x === 'function') x()
+    else this.get(x)
+  }
+
+  /** `for (counter = from; counter < to; counter += step) body()`, compared as signed integers; `to` is pushed each round. */
+  forLoop(counter: Local, from: Operand, to: Operand, step: Operand, body: () => void): void {
+    const inRange = (): void => {
+      this.get(counter)
+      this.push(to)
+      this.op('i32.lt_s')
+    }
+    this.push(from)
+    this.set(counter)
+    const runsOnce = typeof from === 'number' && typeof to === 'number' && from < to
+    const rounds = (): void =>
+      this.loop((again) => {
+        body()
+        this.get(counter)
+        this.push(step)
+        this.op('i32.add')
+        this.set(counter)
+        inRange()
+        this.brIf(again)
+      })
+    if (runsOnce) {
+      rounds()
+      return
+    }
+    inRange()
+    this.if(rounds)
+  }
+
+  /** The encoded body, its calls resolved against the number of imported functions. */
+  encode(imports: number): Bytes {
+    const { code, marks, calls } = this.open
+    for (const { at, target } of calls)
+      code.patchU32(at, target.kind === 'import' ? target.index : imports + target.index)
+    const typeOf = (local: number): WasmType => {
+      const type = this.locals[local - this.params.length]
+      if (type === undefined) throw new InternalError(`no local ${local}`)
+      return type
+    }
+    const { slot, counts } = slotsOf(marks, this.params.length, typeOf)
+    const first = new Map<WasmType, number>()
+    const out = new Bytes(this.code.length + 16)
+    out.u32(counts.size)
+    let next = this.params.length
+    for (const [type, n] of counts) {
+      first.set(type, next)
+      next += n
+      out.u32(n)
+      out.byte(typeCode(type))
+    }
+    // The code with its locals under their slots.
+    let done = 0
+    for (let i = 0; i < marks.length; i++) {
+      const local = marks.local(i)
+      const place = slot[local]
+      if (place === undefined) continue
+      const at = marks.at(i) + 1
+      out.appendPart(code, done, at)
+      out.u32((first.get(typeOf(local)) ?? 0) + place)
+      done = at + lengthOfU32(local)
+    }
+    out.appendPart(code, done, code.length)
+    out.byte(0x0b)
+    return out
+  }
+}

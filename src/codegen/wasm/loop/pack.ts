@@ -1,0 +1,123 @@
+/** Emission of copies of memory into scratch tiles (src/schedule/loop/packing.ts): runs, transpositions, padding. */
+import type { Predicate } from '../../../affine/predicate.ts'
+import type { Scalar } from '../../../scalar/ops.ts'
+import { word } from '../../../schedule/loop/packing.ts'
+import type { CopySchedule, Run } from '../../../schedule/loop/schedule.ts'
+import { namedAxes, type Tile } from '../../../schedule/loop/tile.ts'
+import type { Local } from '../binary/builder.ts'
+import { addressOf, predicateElement } from '../value/laneIndex.ts'
+import { part } from '../value/reg.ts'
+import type { Index } from '../value/scope.ts'
+import type { Values } from '../value/values.ts'
+import { emitCopy, emitFill, emitTranspose } from '../value/words.ts'
+import { atStart, axisBounds, countedLoop } from './loops.ts'
+
+export function emitCopyStep(values: Values, p: CopySchedule): void {
+  const { f, scope, scratch } = values
+  const level = scope.depth
+  const { position, param } = p.source
+  const runs = [...p.along.axes, ...(p.across?.axes ?? [])]
+  const outside = p.space
+    .filter((a) => !runs.includes(a))
+    .sort((a, b) => strideIn(p.root.tile, b) - strideIn(p.root.tile, a))
+  loops(values, outside, () => {
+    const from = addressOf(values, values.baseOf(param.name), atStart(values, position, runs), 0)
+    const to = addressOf(
+      values,
+      scratch,
+      atStart(values, values.axes.tileIndex(p.root.tile), runs),
+      0,
+      p.root.tile.offset,
+    )
+    const n = runCount(values, p.along)
+    const m = p.across === undefined ? 1 : runCount(values, p.across)
+    scope.here(() => {
+      const [source, target] = [shifted(values, from), shifted(values, to)]
+      if (p.across === undefined) emitCopy(f, source, target, n)
+      else emitTranspose(f, source, target, n, m, p.along.from, p.across.to)
+      f.release(source, target)
+    })
+  })
+  for (const bound of p.source.mask) emitPadding(values, p, [bound])
+  const { id, tile, home } = p.root
+  if (home) values.setHome(id, { kind: 'tile', tile, depth: level, round: false })
+}
+
+const strideIn = (t: Tile, a: string): number => t.strides.get(a) ?? 0
+
+function loops(values: Values, axes: readonly string[], body: () => void): void {
+  const [first, ...rest] = axes
+  if (first === undefined) body()
+  else countedLoop(values, first, () => loops(values, rest, body))
+}
+
+/** Elements of a run: its outermost axis may have any number of indices. */
+function runCount(values: Values, run: Run): Index {
+  const { scope, axes } = values
+  const outer = run.axes.at(-1) ?? ''
+  const unit = run.axes.slice(0, -1).reduce((n, a) => n * axes.view(a).max, 1)
+  const { count } = axisBounds(values, outer)
+  if (typeof count === 'number') return count * unit
+  if (unit === 1) return count
+  return scope.once(scope.axisDepth(`${outer}.count`), `run:${outer}:${unit}`, 'i32', () =>
+    scope.pushScaled(count, unit),
+  )
+}
+
+/** An address as a local of its own, to be moved. */
+function shifted(values: Values, at: { readonly local: Local; readonly offset: number }): Local {
+  const { f } = values
+  f.get(at.local)
+  if (at.offset !== 0) {
+    f.i32Const(at.offset)
+    f.op('i32.add')
+  }
+  return f.toLocal('i32')
+}
+
+/** Fills what a bound leaves out. */
+function emitPadding(values: Values, p: CopySchedule, bound: Predicate): void {
+  const { f, scope, scratch, axes } = values
+  const named = namedAxes(bound.map((b) => b.expr))
+  const inside = p.space.filter((a) => !named.has(a))
+  const unit = inside.find((a) => strideIn(p.root.tile, a) === word)
+  const bits = wordOf(p.root.tile.dtype, p.source.other)
+  const order = (names: readonly string[]): string[] =>
+    [...names].sort((a, b) => strideIn(p.root.tile, b) - strideIn(p.root.tile, a))
+  loops(values, order(p.space.filter((a) => named.has(a))), () => {
+    const holds = part(predicateElement(values, bound, scope.depth), 0)
+    scope.push()
+    loops(
+      values,
+      order(inside).filter((a) => a !== unit),
+      () => {
+        const index = axes.tileIndex(p.root.tile)
+        const to = addressOf(
+          values,
+          scratch,
+          unit === undefined ? index : atStart(values, index, [unit]),
+          0,
+          p.root.tile.offset,
+        )
+        const n = unit === undefined ? 1 : axisBounds(values, unit).count
+        scope.here(() => {
+          const target = shifted(values, to)
+          emitFill(f, target, n, bits)
+          f.release(target)
+        })
+      },
+    )
+    const { fragment } = scope.pop()
+    scope.here(() => {
+      f.get(holds)
+      f.op('i32.eqz')
+      f.if(() => f.splice(fragment))
+    })
+  })
+}
+
+/** The 32 bits of a constant of a dtype. */
+function wordOf(dtype: Tile['dtype'], value: Scalar): number {
+  if (dtype === 'f32') return new Int32Array(Float32Array.of(Number(value)).buffer)[0] ?? 0
+  return Number(value) | 0
+}

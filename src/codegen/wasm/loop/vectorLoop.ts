@@ -1,0 +1,132 @@
+/** Loops over an axis in lanes: whole steps, then partial ones; from the end where the order asks for it. */
+import { invariant } from '../../../diagnostics/errors.ts'
+import { isMultiple, unitsOf } from '../../../schedule/loop/tile.ts'
+import type { Local } from '../binary/builder.ts'
+import { powerIn } from '../value/laneIndex.ts'
+import { makeReg, type Reg } from '../value/lanes.ts'
+import type { Index } from '../value/scope.ts'
+import type { Values } from '../value/values.ts'
+import { axisBounds, type Blocks, closeLoop } from './loops.ts'
+
+/** Whole steps of `copies` groups of four, in blocks if asked for, then single groups, the last of them partial. */
+export function vectorLoop(values: Values, axis: string, copies: number, body: () => void, blocks?: Blocks): void {
+  const { scope, f } = values
+  const view = values.axes.view(axis)
+  const { start, end, count } = axisBounds(values, axis)
+  const wide = 4 * copies
+  const counts = view.counts
+  const always = isMultiple(view, wide)
+  const never = counts?.every((n) => n < wide) ?? false
+  const wholeGroups = isMultiple(view, 4)
+  const steps = (from: Index, to: Index, n: number, partial: boolean, cut?: Blocks): void => {
+    const counter = f.local('i32')
+    scope.push()
+    scope.bind(axis, counter)
+    const unit = powerIn(view.aligned, 4 * n)
+    if (unit >= 4)
+      scope.bind(
+        unitsOf(axis, unit),
+        scope.once(scope.depth, 'units', 'i32', () => {
+          f.get(counter)
+          f.i32Const(Math.log2(unit))
+          f.op('i32.shr_u')
+        }),
+      )
+    const outer = values.vector
+    values.vector = { name: axis, copies: n, unit, ...(partial ? limitOf(values, counter, end) : {}) }
+    body()
+    values.vector = outer
+    closeLoop(values, counter, from, to, 4 * n, cut)
+  }
+  if (always) {
+    steps(start, end, copies, false, blocks)
+    return
+  }
+  let tailFrom: Index = start
+  if (!never) {
+    tailFrom = wholeEnd(values, start, count, wide)
+    steps(start, tailFrom, copies, false, blocks)
+  }
+  steps(tailFrom, end, 1, !wholeGroups)
+}
+
+/**
+ * The same from the end to the start: the partial step first, then whole ones. For axes whose number of indices is known.
+ */
+export function vectorLoopBackward(
+  values: Values,
+  axis: string,
+  copies: number,
+  body: () => void,
+  blocks?: Blocks,
+): void {
+  const { scope, f } = values
+  const { start, end } = axisBounds(values, axis)
+  invariant(typeof start === 'number' && typeof end === 'number', 'an axis from its end has known bounds')
+  const wide = 4 * copies
+  const steps = (from: number, to: number, n: number, cut?: Blocks): void => {
+    if (from === to) return
+    const counter = f.local('i32')
+    const at = f.local('i32')
+    const count = Math.ceil((to - from) / (4 * n))
+    scope.push()
+    scope.here(() => {
+      f.i32Const(from + 4 * n * (count - 1))
+      f.get(counter)
+      f.op('i32.sub')
+      f.set(at)
+    })
+    scope.bind(axis, at)
+    const outer = values.vector
+    const partial = (to - from) % (4 * n) !== 0
+    values.vector = { name: axis, copies: n, unit: 1, ...(partial ? limitOf(values, at, to) : {}) }
+    body()
+    values.vector = outer
+    closeLoop(values, counter, 0, count * 4 * n, 4 * n, cut)
+  }
+  const whole = end - ((end - start) % wide)
+  const groups = end - ((end - start) % 4)
+  steps(groups, end, 1)
+  steps(whole, groups, 1)
+  steps(start, whole, copies, blocks)
+}
+
+/** The number of valid lanes of a step at `counter`, and their mask. */
+function limitOf(values: Values, counter: Local, end: Index): { limit: Local; mask: Reg } {
+  const { f, scope } = values
+  const limit = scope.once(scope.depth, 'limit', 'i32', () => {
+    f.i32Const(4)
+    f.push(end)
+    f.get(counter)
+    f.op('i32.sub')
+    const left = f.toLocal('i32')
+    f.get(left)
+    f.i32Const(4)
+    f.get(left)
+    f.op('i32.lt_s')
+    f.op('select')
+    f.release(left)
+  })
+  const mask = scope.keep(scope.depth, 'limit-mask', () =>
+    makeReg(f, 'bool', 4, () => {
+      f.i32x4Const(0, 1, 2, 3)
+      f.get(limit)
+      f.ops('i32x4.splat', 'i32x4.lt_s')
+    }),
+  )
+  return { limit, mask }
+}
+
+/** Start plus the largest multiple of `wide` in `count`. */
+function wholeEnd(values: Values, start: Index, count: Index, wide: number): Index {
+  if (typeof start === 'number' && typeof count === 'number') return start + count - (count % wide)
+  const { f, scope } = values
+  return scope.once(scope.depth, `whole:${indexKey(start)}:${indexKey(count)}:${wide}`, 'i32', () => {
+    f.push(start)
+    f.push(count)
+    f.i32Const(-wide)
+    f.ops('i32.and', 'i32.add')
+  })
+}
+
+const indexKey = (x: Index): string => (typeof x === 'number' ? `#${x}` : String(x.index))

@@ -1,0 +1,284 @@
+/**
+ * Frames of code under construction, innermost last. Every open loop has a frame; a computation is emitted into the
+ * outermost frame where its operands stand, and remembered there, so invariants leave loops by construction.
+ */
+
+import { type Atom, asConstant, atomKey, constant, type Expr, rangeOf, type Term } from '../../../affine/expr.ts'
+import { InternalError, invariant } from '../../../diagnostics/errors.ts'
+import type { FunctionBuilder, Local, WasmType } from '../binary/builder.ts'
+import { Fragment } from '../binary/code.ts'
+import type { Reg } from './reg.ts'
+
+/** An i32: a known number or a local. */
+export type Index = number | Local
+
+export interface Frame {
+  readonly fragment: Fragment
+  /** Locals computed in this frame, by key. */
+  readonly memo: Map<string, Local>
+  /** Registers computed in this frame, by key. */
+  readonly regs: Map<string, Reg>
+  /** Positions of the axes bound in this frame (also `NAME.start`). */
+  readonly axes: Map<string, Index>
+}
+
+export class Scope {
+  readonly f: FunctionBuilder
+  readonly frames: Frame[] = []
+  /** How index expressions read data: the innermost frame a tile value depends on, and its value as an i32. */
+  valueDepth: (id: number) => number = () => fail('index values are not bound')
+  valueIndex: (id: number) => Local = () => fail('index values are not bound')
+
+  constructor(f: FunctionBuilder) {
+    this.f = f
+  }
+
+  get depth(): number {
+    return this.frames.length - 1
+  }
+
+  /** Changes whenever frames or bindings do. */
+  version = 0
+
+  push(): Frame {
+    this.version++
+    const frame: Frame = { fragment: new Fragment(), memo: new Map(), regs: new Map(), axes: new Map() }
+    this.frames.push(frame)
+    return frame
+  }
+
+  /** Closes the innermost frame; the caller splices its code where it belongs. */
+  pop(): Frame {
+    this.version++
+    const frame = this.frames.pop()
+    invariant(frame !== undefined, 'no open frame')
+    return frame
+  }
+
+  frame(depth: number): Frame {
+    const frame = this.frames[depth]
+    invariant(frame !== undefined, `no frame ${depth}`)
+    return frame
+  }
+
+  /** Emits into a frame. */
+  at<T>(depth: number, body: () => T): T {
+    return this.f.into(this.frame(depth).fragment, body)
+  }
+
+  /** Emits into the innermost frame. */
+  here<T>(body: () => T): T {
+    return this.at(this.depth, body)
+  }
+
+  bind(axis: string, at: Index): void {
+    this.version++
+    this.frame(this.depth).axes.set(axis, at)
+  }
+
+  /** The frame that binds an axis. */
+  axisDepth(name: string): number {
+    for (let d = this.depth; d >= 0; d--) if (this.frames[d]?.axes.has(name) === true) return d
+    return fail(`axis ${name} is not open`)
+  }
+
+  axisPosition(name: string): Index {
+    const at = this.frame(this.axisDepth(name)).axes.get(name)
+    invariant(at !== undefined, `axis ${name} is not bound`)
+    return at
+  }
+
+  isBound(name: string): boolean {
+    return this.frames.some((fr) => fr.axes.has(name))
+  }
+
+  /** A register remembered in any open frame. */
+  find(key: string): Reg | undefined {
+    for (let d = this.depth; d >= 0; d--) {
+      const found = this.frames[d]?.regs.get(key)
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+
+  /** A register computed once in a frame. */
+  keep(depth: number, key: string, emit: () => Reg): Reg {
+    let r: Reg | undefined
+    this.at(depth, () => {
+      r = emit()
+    })
+    invariant(r !== undefined, 'nothing was emitted')
+    this.frame(depth).regs.set(key, r)
+    return r
+  }
+
+  /** A local computed once in a frame. */
+  once(depth: number, key: string, type: WasmType, emit: () => void): Local {
+    const found = this.frame(depth).memo.get(key)
+    if (found !== undefined) return found
+    // The local comes from the frame's own pool: see `FunctionBuilder.into`.
+    let l: Local | undefined
+    this.at(depth, () => {
+      emit()
+      l = this.f.toLocal(type)
+    })
+    invariant(l !== undefined, 'nothing was emitted')
+    this.frame(depth).memo.set(key, l)
+    return l
+  }
+
+  /** The innermost frame an expression depends on. */
+  exprDepth(e: Expr): number {
+    let d = 0
+    for (const t of e.terms) d = Math.max(d, this.atomDepth(t.atom))
+    return d
+  }
+
+  private atomDepth(a: Atom): number {
+    switch (a.kind) {
+      case 'axis': {
+        const d = this.axisDepth(a.name)
+        return typeof this.frame(d).axes.get(a.name) === 'number' ? 0 : d
+      }
+      case 'value':
+        return this.valueDepth(a.id)
+      case 'div':
+      case 'mod':
+      case 'scaled':
+        return this.exprDepth(a.of)
+    }
+  }
+
+  /**
+   * The value of an expression at the current point (lane 0 of a vector axis) plus an optional base, in 32-bit wrapping
+   * arithmetic. What does not change in a loop is summed outside it.
+   */
+  index(e: Expr, base?: Local): Index {
+    const known = asConstant(e)
+    if (known !== undefined && base === undefined) return known
+    if (known === 0 && base !== undefined) return base
+    const depths = e.terms.map((t) => this.atomDepth(t.atom))
+    const d = depths.reduce((most, x) => Math.max(most, x), 0)
+    const low = e.terms.filter((_, i) => depths[i] !== d)
+    const high = e.terms.filter((_, i) => depths[i] === d)
+    const [only] = high
+    if (base === undefined && high.length === 1 && low.length === 0 && e.offset === 0 && only?.coef === 1)
+      return this.atom(only.atom)
+    const key = `i:${base?.index ?? ''}:${e.key}`
+    const found = this.frame(d).memo.get(key)
+    if (found !== undefined) return found
+    const outer = d === 0 || (low.length === 0 && e.offset === 0) ? base : this.index(withTerms(low, e.offset), base)
+    const parts: Index[] = high.map((t) => this.term(t, d))
+    if (outer !== undefined) parts.unshift(outer)
+    if (d === 0) parts.push(e.offset)
+    return this.once(d, key, 'i32', () => {
+      let pushed = false
+      for (const x of parts) {
+        if (x === 0) continue
+        this.f.push(x)
+        if (pushed) this.f.op('i32.add')
+        pushed = true
+      }
+      if (!pushed) this.f.i32Const(0)
+    })
+  }
+
+  private term(t: Term, depth: number): Index {
+    const at = this.atom(t.atom)
+    if (t.coef === 1) return at
+    if (typeof at === 'number') return Math.imul(at, t.coef)
+    return this.once(depth, `t:${t.coef}*${at.index}`, 'i32', () => this.pushScaled(at, t.coef))
+  }
+
+  /** Pushes a local times a constant. */
+  pushScaled(at: Local, coef: number): void {
+    const { f } = this
+    f.get(at)
+    if (coef === 1) return
+    const shift = Math.log2(coef)
+    if (coef > 0 && Number.isInteger(shift)) {
+      f.i32Const(shift)
+      f.op('i32.shl')
+    } else {
+      f.i32Const(coef)
+      f.op('i32.mul')
+    }
+  }
+
+  private atom(a: Atom): Index {
+    switch (a.kind) {
+      case 'axis':
+        return this.axisPosition(a.name)
+      case 'value':
+        return this.valueIndex(a.id)
+      case 'div':
+      case 'mod': {
+        const of = this.index(a.of)
+        if (typeof of === 'number') return a.kind === 'div' ? Math.floor(of / a.by) : ((of % a.by) + a.by) % a.by
+        const key = `${a.kind}:${of.index}:${a.by}`
+        const d = this.exprDepth(a.of)
+        return this.once(d, key, 'i32', () => this.pushQuotient(a.kind, of, a.by, rangeOf(a.of).lo >= 0))
+      }
+      case 'scaled': {
+        const [of, by] = [this.index(a.of), this.axisPosition(a.by)]
+        if (of === 1) return by
+        return this.once(
+          this.exprDepth(a.of),
+          `scaled:${typeof of === 'number' ? `#${of}` : of.index}:${a.by}`,
+          'i32',
+          () => {
+            this.f.push(of)
+            this.f.push(by)
+            this.f.op('i32.mul')
+          },
+        )
+      }
+    }
+  }
+
+  /** Pushes floor(x / by) or x - by * floor(x / by). */
+  pushQuotient(kind: 'div' | 'mod', x: Local, by: number, nonNegative: boolean): void {
+    const { f } = this
+    const shift = Math.log2(by)
+    f.get(x)
+    if (Number.isInteger(shift)) {
+      f.i32Const(kind === 'div' ? shift : by - 1)
+      f.op(kind === 'mod' ? 'i32.and' : nonNegative ? 'i32.shr_u' : 'i32.shr_s')
+      return
+    }
+    f.i32Const(by)
+    if (nonNegative) {
+      f.op(kind === 'div' ? 'i32.div_u' : 'i32.rem_u')
+      return
+    }
+    // A negative remainder moves up by one multiple; then x less the remainder divides exactly.
+    f.op('i32.rem_s')
+    const r = f.toLocal('i32')
+    if (kind === 'div') f.get(x)
+    f.get(r)
+    f.get(r)
+    f.i32Const(31)
+    f.op('i32.shr_s')
+    f.i32Const(by)
+    f.ops('i32.and', 'i32.add')
+    if (kind === 'div') {
+      f.op('i32.sub')
+      f.i32Const(by)
+      f.op('i32.div_s')
+    }
+    f.release(r)
+  }
+}
+
+export const withTerms = (terms: readonly Term[], offset: number): Expr => {
+  const keyOf = (t: Term): string => `${t.coef}*${atomText(t.atom)}`
+  const parts = terms.map(keyOf)
+  if (offset !== 0 || parts.length === 0) parts.push(String(offset))
+  return terms.length === 0 ? constant(offset) : { terms, offset, key: parts.join('+') }
+}
+
+const atomText = (a: Atom): string => (a.kind === 'value' ? `%${a.id}` : atomKey(a))
+
+function fail(message: string): never {
+  throw new InternalError(message)
+}

@@ -1,0 +1,186 @@
+/**
+ * The entry `sinter/onnx`: ONNX models as functions of tensors. Their float initialisers are parameters, so they differentiate and train.
+ * @module sinter/onnx
+ */
+
+import { checkOptions, kindOf, kinds, optionNames } from './api/calls/options.ts'
+import { placed, withPlace } from './api/calls/place.ts'
+import { storageOf } from './api/tensor/core.ts'
+import { Storage } from './api/tensor/storage.ts'
+import { Tensor, wrap } from './api/tensor/tensor.ts'
+import { TensorSpec } from './api/tensor/tree.ts'
+import { applyGraph, taker } from './api/transforms/apply.ts'
+import { UserError } from './diagnostics/errors.ts'
+import type { NodeOf } from './graph/node.ts'
+import { type ExternalLoader, type ImportedModel, importOnnx as importGraph } from './onnx/index.ts'
+import { evaluateConstant } from './reference/evaluate.ts'
+import { inlineGraph } from './transforms/index.ts'
+import type { DType } from './types/dtype.ts'
+import { type Shape, sameShape, showShape } from './types/shape.ts'
+
+export type { ExternalLoader } from './onnx/index.ts'
+
+/** Tensors by name. */
+export type TensorRecord = Readonly<Record<string, Tensor>>
+
+/** Options of `importOnnx`. */
+export interface OnnxOptions {
+  /** Shapes of inputs that the model leaves open. */
+  readonly inputShapes?: Readonly<Record<string, Shape>>
+  /** Values of inputs: their shapes, and where shapes depend on an input's values, those values for good. */
+  readonly inputValues?: TensorRecord
+  /** Reads tensors that the model keeps in other files. */
+  readonly external?: ExternalLoader
+}
+
+const onnxOptions = optionNames<OnnxOptions>('{ inputShapes: { x: [1, 3] } }', {
+  inputShapes: kinds.anything,
+  inputValues: kinds.anything,
+  external: kinds.call,
+})
+
+/** An imported model. */
+export interface OnnxModel {
+  /** The float initialisers that no shape depends on, by name, with the values the model has. */
+  readonly parameters: Record<string, Tensor>
+  /** Types of the inputs, by name. */
+  readonly inputs: Readonly<Record<string, TensorSpec>>
+  /** Names of the outputs, in order. */
+  readonly outputs: readonly string[]
+  /**
+   * The outputs by name. Traces under jit, grad, vmap and the like as any function of tensors does. Throws E_STRUCTURE for a
+   * parameter or an input that is missing or unknown, E_SHAPE, E_DTYPE for one of another type.
+   */
+  apply(parameters: TensorRecord, inputs: TensorRecord): Record<string, Tensor>
+}
+
+const show = (x: { readonly shape: Shape; readonly dtype: DType }): string => `${x.dtype}${showShape(x.shape)}`
+
+/** The tensors of a record for named parameters of the graph, in their order. */
+function chosen(
+  given: TensorRecord,
+  wanted: readonly { readonly name: string; readonly param: NodeOf<'param'> }[],
+  what: 'parameter' | 'input',
+): Tensor[] {
+  const fail = (code: 'E_STRUCTURE' | 'E_SHAPE' | 'E_DTYPE', message: string, help: string): UserError =>
+    new UserError(code, `model.apply: ${message}`, { help, ...withPlace() })
+  const names = new Set(wanted.map((w) => w.name))
+  if (typeof given !== 'object' || given === null)
+    throw fail('E_STRUCTURE', `the ${what}s are ${kindOf(given)}`, 'call model.apply(model.parameters, { x })')
+  const list = [...names].slice(0, 8).join(', ') + (names.size > 8 ? ', ...' : '')
+  const odd = Object.keys(given).find((k) => !names.has(k))
+  if (odd !== undefined) throw fail('E_STRUCTURE', `the model has no ${what} "${odd}"`, `it has ${list || 'none'}`)
+  return wanted.map(({ name, param }) => {
+    const x: unknown = Object.hasOwn(given, name) ? given[name] : undefined
+    if (!(x instanceof Tensor))
+      throw fail(
+        'E_STRUCTURE',
+        `the ${what} "${name}" is ${x === undefined ? 'missing' : 'no tensor'}`,
+        `give ${show(param)}`,
+      )
+    if (x.dtype !== param.dtype)
+      throw fail(
+        'E_DTYPE',
+        `the ${what} "${name}" is ${show(x)}, the model takes ${show(param)}`,
+        'cast it with astype',
+      )
+    if (!sameShape(x.shape, param.shape))
+      throw fail(
+        'E_SHAPE',
+        `the ${what} "${name}" is ${show(x)}, the model takes ${show(param)}`,
+        'import the model again with the new shape in inputShapes',
+      )
+    return x
+  })
+}
+
+function modelOf(model: ImportedModel): OnnxModel {
+  const { graph, inputNames, parameters } = model
+  const inputs = inputNames.flatMap((name, i) => {
+    const param = graph.params[i]
+    return param === undefined ? [] : [{ name, param }]
+  })
+  const trained = parameters.flatMap(({ name }, i) => {
+    const param = graph.params[inputNames.length + i]
+    return param === undefined ? [] : [{ name, param }]
+  })
+  return {
+    parameters: Object.fromEntries(
+      parameters.map(({ name, value: { data, shape, dtype } }) => [
+        name,
+        wrap({ kind: 'stored', storage: Storage.ofHost(data, shape, dtype) }),
+      ]),
+    ),
+    inputs: Object.fromEntries(inputs.map(({ name, param }) => [name, new TensorSpec(param.shape, param.dtype)])),
+    outputs: model.outputNames,
+    apply: (given, values) => {
+      const operands = [...chosen(values, inputs, 'input'), ...chosen(given, trained, 'parameter')]
+      const next = taker(applyGraph('model.apply', operands, (nodes) => inlineGraph(graph, nodes)))
+      return Object.fromEntries(
+        model.outputNames.flatMap((name) => {
+          const y = next()
+          return y === undefined ? [] : [[name, y]]
+        }),
+      )
+    },
+  }
+}
+
+/** Runs the importer: an error at a node of the model says the call that imported it too. */
+function atNode<R>(body: () => R): R {
+  try {
+    return body()
+  } catch (error) {
+    if (!(error instanceof UserError) || error.where === undefined) throw error
+    const { code, summary, help } = error
+    const { where = '' } = withPlace()
+    throw new UserError(code, summary, {
+      where: where === '' ? error.where : `${error.where}, imported at ${where}`,
+      ...(help === undefined ? {} : { help }),
+      cause: error,
+    })
+  }
+}
+
+/**
+ * A serialised ONNX model (https://onnx.ai/onnx) as a function of its parameters and inputs: `model.apply` traces, differentiates and
+ * trains as any function of tensors does.
+ * @throws E_ONNX_MALFORMED for bytes that are no model, E_ONNX_UNSUPPORTED listing every node at fault, E_ONNX_INPUT for a shape or value of
+ * an input that is missing, E_SHAPE and E_DTYPE for a model that contradicts itself, E_ARGUMENT for what are no bytes and for options that
+ * are none
+ * @example
+ * const { readFile } = await import('node:fs/promises')
+ * const model = importOnnx(await readFile('examples/digits/digits.onnx'))
+ * const image = ones(model.inputs.image?.shape ?? [])
+ * const { digit } = jit(model.apply)(model.parameters, { image })
+ * digit?.shape // [256]
+ */
+export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxModel {
+  return placed(() => {
+    const given: unknown = bytes
+    if (!(given instanceof Uint8Array))
+      throw new UserError('E_ARGUMENT', `importOnnx takes the bytes of a model, and got ${kindOf(given)}`, {
+        help: 'read the file first: importOnnx(await readFile(path)), or new Uint8Array(await response.arrayBuffer())',
+      })
+    checkOptions(options, 'importOnnx', onnxOptions)
+    const { inputShapes, inputValues, external } = options
+    const values = Object.entries(inputValues ?? {}).map(([name, x]) => {
+      if (!((x as unknown) instanceof Tensor))
+        throw new UserError('E_ARGUMENT', `inputValues.${name} is ${kindOf(x)}, not a tensor`, {
+          help: 'make a tensor of it first: tensor(data)',
+        })
+      const data = storageOf(x, 'importOnnx').readSync()
+      return [name, { data, shape: x.shape, dtype: x.dtype }] as const
+    })
+    const model = atNode(() =>
+      importGraph(bytes, {
+        evaluate: evaluateConstant,
+        parameters: true,
+        inputValues: Object.fromEntries(values),
+        ...(inputShapes === undefined ? {} : { inputShapes }),
+        ...(external === undefined ? {} : { external }),
+      }),
+    )
+    return modelOf(model)
+  })
+}

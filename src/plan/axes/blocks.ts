@@ -1,0 +1,150 @@
+/** Choosing grids: which axes a program holds a block of, and how much. Below the cost model and lowering alike. */
+import * as ix from '../../affine/expr.ts'
+import { foldAxes } from '../../kernel/folds.ts'
+import type { GridAxis, NumericsMode } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
+import { type DType, dtypeBytes } from '../../types/dtype.ts'
+import { type Body, heldPoints, pointsOf } from '../body/body.ts'
+import { byStoreStride } from './gridAxes.ts'
+import { type Roles, unitAxis } from './roles.ts'
+import type { SplitBy } from './split.ts'
+
+/**
+ * Grid over the parallel axes. A program covers about `points` points of them, contiguous ones first; where two axes are
+ * contiguous in different tensors (a transpose), a square block of both; where something is read that all rows share, `rows` rows.
+ */
+export function parallelGrid(body: Body, roles: Roles, points: number, rows = 1): GridAxis[] {
+  const extent = (a: string): number => roles.extents.get(a) ?? 1
+  const inner = byStoreStride(body, roles.parallel)
+  const blocks = new Map<string, number>()
+  const [first] = inner
+  const read = axisAcross(body, roles, first) ?? unitAxis(body, (a) => roles.parallel.has(a))
+  if (read !== undefined && first !== undefined && read !== first && points >= 64) {
+    const side = Math.max(16, 2 ** Math.floor(Math.log2(Math.sqrt(points))))
+    blocks.set(first, Math.min(side, extent(first)))
+    blocks.set(read, Math.min(side, extent(read)))
+  } else if (first !== undefined && rows > 1 && sharesRows(body, roles, inner, points, rows)) {
+    blocks.set(first, points / rows)
+    blocks.set(inner[1] ?? first, rows)
+  } else {
+    let left = points
+    for (const a of inner) {
+      const b = Math.max(1, Math.min(extent(a), Math.floor(left)))
+      blocks.set(a, b)
+      if (b < extent(a)) break
+      left /= Math.max(1, extent(a))
+    }
+  }
+  return [...roles.parallel].map((axis) => ({ axis, block: blocks.get(axis) ?? 1 }))
+}
+
+/** Elements of an elementwise program. */
+export function elementPoints(body: Body, { parallel }: Roles, target: Machine): number {
+  const { elementBlock, elementBytes = Number.POSITIVE_INFINITY } = target
+  let bytes = 0
+  for (const l of body.lets)
+    if (l.op.kind === 'load' && [...parallel].every((a) => l.axes.includes(a))) bytes += dtypeBytes(l.dtype)
+  const most = 2 ** Math.floor(Math.log2(elementBytes / Math.max(1, bytes)))
+  return Math.min(elementBlock, Math.max(elementBlock / 4, most))
+}
+
+/** Whether rows are long and the next axis has several of them that read something together. */
+function sharesRows(body: Body, roles: Roles, [first, next]: readonly string[], points: number, rows: number): boolean {
+  if (first === undefined || next === undefined) return false
+  if ((roles.extents.get(first) ?? 1) < points || (roles.extents.get(next) ?? 1) < rows) return false
+  return body.lets.some((l) => l.op.kind === 'load' && l.axes.includes(first) && !l.axes.includes(next))
+}
+
+/** The axis that a load of everything is contiguous along, where stores are contiguous along another one it strides over. */
+function axisAcross(body: Body, roles: Roles, first: string | undefined): string | undefined {
+  if (roles.kind !== 'elementwise' || first === undefined) return undefined
+  for (const l of body.lets) {
+    if (l.op.kind !== 'load' || pointsOf(roles.extents, l.axes) < pointsOf(roles.extents, roles.parallel)) continue
+    const flat = ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])
+    const across = l.axes.find((a) => a !== first && ix.strideOf(flat, a) === 1)
+    if (across !== undefined && (ix.strideOf(flat, first) ?? 1) > 1) return across
+  }
+  return undefined
+}
+
+/**
+ * Short rows of a program, of which there would be `rows`: more of them where they share much of what they read, so that it is
+ * read for many at once; all of the next axis, or parts of one length.
+ */
+function withShared(body: Body, roles: Roles, target: Machine, rows: number): number {
+  const { sharing } = target.shortRows
+  const [next] = byStoreStride(body, roles.parallel)
+  if (next === undefined) return rows
+  const bytes = (l: { readonly dtype: DType; readonly axes: readonly string[] }): number =>
+    pointsOf(
+      roles.extents,
+      l.axes.filter((a) => !roles.parallel.has(a)),
+    ) * dtypeBytes(l.dtype)
+  let shared = 0
+  let own = 0
+  for (const l of body.lets)
+    if (l.op.kind === 'load') {
+      if (l.axes.includes(next)) own += bytes(l)
+      else shared += bytes(l)
+    }
+  const extent = roles.extents.get(next) ?? 1
+  if (shared < own || rows >= extent || sharing === 1) return rows
+  const parts = Math.ceil(extent / (sharing * rows))
+  const isBusy = (pointsOf(roles.extents, roles.parallel) / extent) * parts >= target.minPrograms
+  return isBusy ? Math.ceil(extent / parts) : rows
+}
+
+/** Columns of a program that reads whole lines from memory. */
+const lineColumns = 64
+
+/** Lines that a program of strict scans holds at most in the memory its block shares; undefined without any. */
+function mostLines(body: Body, roles: Roles, { lineBytes }: Machine): number | undefined {
+  let most: number | undefined
+  if (lineBytes === undefined) return most
+  for (const l of body.lets) {
+    if (l.op.kind !== 'scan') continue
+    const length = 2 ** Math.ceil(Math.log2(roles.extents.get(l.op.axis) ?? 1))
+    const lines = lineBytes.strict / (Math.max(4, dtypeBytes(l.dtype)) * length)
+    most = Math.min(most ?? lines, Math.max(1, 2 ** Math.floor(Math.log2(lines))))
+  }
+  return most
+}
+
+/** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
+export function reductionPoints(body: Body, roles: Roles, target: Machine, partial = false): number {
+  const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
+  const local = heldPoints(body, roles.extents, new Set([...roles.row, ...roles.reduced]))
+  const unit = unitAxis(body)
+  const share = Math.ceil(size(roles.parallel) / target.minPrograms)
+  // Rows contiguous along what is reduced: one at a time, unless they are short.
+  if (unit === undefined || !roles.parallel.has(unit)) {
+    const { below, points } = target.shortRows
+    return local >= below ? 1 : withShared(body, roles, target, Math.max(1, Math.floor(points / local)))
+  }
+  // Nothing stays resident: wide blocks read whole lines.
+  const least = partial ? target.partialColumns : lineColumns
+  if (roles.row.size === 0) return Math.max(least, Math.min(512, share))
+  const fit = Math.floor((8 * target.elementBlock) / local)
+  // Rows that nothing reads again stand in scratch: of very long ones a program takes fewer.
+  const fewest = target.rereadShare === undefined ? Math.min(16, Math.floor((4 * target.rowBytes) / local)) : 16
+  return Math.max(1, fewest, Math.min(fit, 512, Math.max(fewest, share)))
+}
+
+/** Grid of the one kernel of a body without products, its reductions in one piece. */
+export function straightGrid(body: Body, roles: Roles, target: Machine, mode: NumericsMode): GridAxis[] {
+  const isElementwise = roles.kind === 'elementwise'
+  const wanted = isElementwise ? elementPoints(body, roles, target) : reductionPoints(body, roles, target)
+  const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
+  return parallelGrid(body, roles, Math.min(wanted, most ?? wanted), isElementwise ? target.sharedRows : 1)
+}
+
+/** How reductions of a body without products are cut. */
+export type RowSplit = Exclude<SplitBy, 'result-blocks'>
+
+/** Grid of the kernel that makes the partial results of reductions which the stages of a body without products split. */
+export function partialsGrid(body: Body, roles: Roles, splitBy: RowSplit, target: Machine): GridAxis[] {
+  if (splitBy !== 'every-index')
+    return [splitBy, ...parallelGrid(body, roles, Math.max(target.columnBlock, target.elementBlock / splitBy.block))]
+  const cut = new Set(body.lets.flatMap((l) => (roles.stages.split.has(l.id) ? foldAxes(l) : [])))
+  return [...[...cut].map((axis) => ({ axis, block: 1 })), ...parallelGrid(body, roles, 1)]
+}

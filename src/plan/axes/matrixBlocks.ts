@@ -1,0 +1,103 @@
+/** The blocks of a matrix product: rows and columns of a program, and what a step takes of the depth. */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Machine } from '../../target/machine.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
+import { type Body, pointsOf } from '../body/body.ts'
+import { columnTarget, leastRows, type MatrixRole } from './fusedReductions.ts'
+import { byStoreStride } from './gridAxes.ts'
+
+/** An axis that programs or steps hold a block of. */
+export interface Blocked {
+  readonly axis: string
+  readonly block: number
+}
+
+/** Blocks of a role's axes, innermost filled first: whole axes inside, one blocked, single indices outside. */
+function blockRole(axes: readonly string[], extent: (a: string) => number, target: number, quantum: number): Blocked[] {
+  const out: Blocked[] = []
+  let inner = 1
+  let full = true
+  for (const axis of [...axes].reverse()) {
+    const e = extent(axis)
+    if (full && inner * e <= target) {
+      out.unshift({ axis, block: e })
+      inner *= e
+      continue
+    }
+    if (full) {
+      const most = Math.max(1, Math.floor(target / inner))
+      const even = Math.ceil(e / Math.ceil(e / most))
+      const block = inner === 1 && even < e ? Math.min(e, Math.ceil(even / quantum) * quantum) : even
+      out.unshift({ axis, block })
+      full = false
+    } else out.unshift({ axis, block: 1 })
+  }
+  return out
+}
+
+/** Blocks of a role that is one axis, in whole grains (beyond the extent if need be); `even`: of nearly equal share. */
+function blockGrains(axis: string, extent: number, target: number, grains: readonly number[], even: boolean): Blocked {
+  const share = even ? Math.ceil(extent / Math.ceil(extent / target)) : Math.min(extent, target)
+  const grain = Math.max(...grains.filter((g, i) => i === 0 || g <= share))
+  return { axis, block: Math.ceil(share / grain) * grain }
+}
+
+/** Rows of a block: fewer than the target's where the grid would otherwise have too few programs to share out evenly. */
+function rowTarget(
+  m: readonly string[],
+  batch: number,
+  columns: readonly Blocked[],
+  extent: (a: string) => number,
+  target: Machine,
+): number {
+  const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * extent(a), 1)
+  const others = batch * columns.reduce((n, c) => n * Math.ceil(extent(c.axis) / c.block), 1)
+  const blocks = Math.ceil(target.minPrograms / 2 / others)
+  return Math.max(Math.min(target.dotBlock.m, leastRows), Math.min(target.dotBlock.m, Math.ceil(size(m) / blocks)))
+}
+
+/** Axes of rows and columns, the one that moves most in memory first, and the blocks of both and of the depth. */
+export interface MatrixBlocks {
+  readonly m: readonly string[]
+  readonly n: readonly string[]
+  readonly rows: readonly Blocked[]
+  readonly columns: readonly Blocked[]
+  readonly depth: readonly Blocked[]
+}
+
+/** Blocks of a product of which there are `parts` side by side. */
+export function matrixBlocks(
+  body: Body,
+  matrix: MatrixRole,
+  extents: ReadonlyMap<string, number>,
+  target: Machine,
+  parts = 1,
+): MatrixBlocks {
+  const extent = (a: string): number => extents.get(a) ?? 1
+  const dot = body.lets.find((l) => l.id === matrix.id)
+  invariant(dot?.op.kind === 'dot', 'the matrix product is no dot')
+  const { a } = dot.op
+  const m = byStoreStride(body, matrix.m).reverse()
+  const n = byStoreStride(body, matrix.n).reverse()
+  const blocksOf = (axes: readonly string[], most: number, quantum: number, even: boolean): Blocked[] => {
+    const { grains } = target.dotBlock
+    const [axis] = axes
+    return grains === undefined || axes.length > 1 || axis === undefined
+      ? blockRole(axes, extent, most, quantum)
+      : [blockGrains(axis, extent(axis), most, grains, even)]
+  }
+  const points = (axes: readonly string[]): number => pointsOf(extents, axes)
+  const columnsAtMost = columnTarget(target, parts * points(matrix.batch), points(m), points(n))
+  const columns = blocksOf(n, columnsAtMost, target.dotBlock.quantum ?? 16, true)
+  const rows = blocksOf(
+    m,
+    rowTarget(m, parts * points(matrix.batch), columns, extent, target),
+    target.dotBlock.quantum ?? 8,
+    true,
+  )
+  // A step of matrix units' 16-bit operands; of wider ones as many bytes.
+  const wider =
+    target.dotBlock.grains === undefined ? 1 : dtypeBytes(body.lets.find((l) => l.id === a)?.dtype ?? 'f32') / 2
+  const depth = blocksOf(matrix.k, Math.ceil(target.dotBlock.k / Math.max(1, wider)), 8, false)
+  return { m, n, rows, columns, depth }
+}

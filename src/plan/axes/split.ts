@@ -1,0 +1,157 @@
+/**
+ * Reductions that are cut: the kernel stores partial results and a finishing stage makes them whole. Needed where too few
+ * programs would remain, or where rows stand below a reduction over rows.
+ */
+
+import { foldOrScanAxes } from '../../kernel/folds.ts'
+import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
+import { type Body, type BodyStore, pointsOf } from '../body/body.ts'
+import { type Refused, refuse } from '../refusal.ts'
+
+/**
+ * Cut into blocks of an axis, into one part for every index of the reduced axes (rows stand below), or into the blocks of a
+ * matrix product's result.
+ */
+export type SplitBy = { readonly axis: string; readonly block: number } | 'every-index' | 'result-blocks'
+
+/** Elements below a cut reduction for each element of its partial results. */
+const partialShare = 16
+
+/** What the analysis of a body knows. */
+export interface Analysis {
+  readonly body: Body
+  readonly target: Machine
+  readonly mode: NumericsMode
+  readonly extents: ReadonlyMap<string, number>
+  readonly row: ReadonlySet<string>
+  readonly parallel: ReadonlySet<string>
+  readonly lets: ReadonlyMap<ValueId, LetStmt>
+  /** Values with a fold in or below them. */
+  readonly folds: ReadonlySet<ValueId>
+  /** Neighbours in memory lie along an axis that is not reduced: a program takes blocks of columns. */
+  readonly byColumns: boolean
+  /** Whether a store names all the given axes. */
+  readonly aligned: (s: BodyStore, axes: Iterable<string>) => boolean
+}
+
+type Split = { readonly ok: true; readonly split: ReadonlySet<ValueId>; readonly splitBy: SplitBy | undefined }
+
+const whole: Split = { ok: true, split: new Set(), splitBy: undefined }
+
+export function splitReductions(a: Analysis): Split | Refused {
+  const cut = splitAxis(a)
+  if (cut.split.size > 0 && canFinish(a, cut.split)) return cut
+  const rows = splitRows(a)
+  if (!rows.ok || rows.split.size === 0 || canFinish(a, rows.split)) return rows
+  return refuse('partials-too-large', 'the finishing stage would need rows of the main kernel')
+}
+
+/** Whether the finishing stage of cut reductions uses of the main kernel only what can be computed again without a fold. */
+export function canFinish(a: Analysis, split: ReadonlySet<ValueId>): boolean {
+  return a.body.lets.every(
+    (l) =>
+      split.has(l.id) ||
+      !follows(l, split, a.lets) ||
+      operandsOf(l.op).every((o) => {
+        const dep = a.lets.get(o)
+        return dep === undefined || !a.folds.has(o) || split.has(o) || follows(dep, split, a.lets)
+      }),
+  )
+}
+
+const size = (a: Analysis, axes: Iterable<string>): number => pointsOf(a.extents, axes)
+
+/** Whether making the axes part of the grid leaves every other fold and store of the main kernel whole. */
+function mayCut(a: Analysis, split: ReadonlySet<ValueId>, axes: ReadonlySet<string>): boolean {
+  const later = (id: ValueId): boolean => {
+    const l = a.lets.get(id)
+    return split.has(id) || (l !== undefined && follows(l, split, a.lets))
+  }
+  return (
+    a.body.lets.every((l) => later(l.id) || !foldOrScanAxes(l).some((x) => axes.has(x))) &&
+    a.body.stores.every((s) => later(s.value) || a.aligned(s, axes))
+  )
+}
+
+/** Reductions over rows that are reduced themselves. */
+function splitRows(a: Analysis): Split | Refused {
+  const split = new Set<ValueId>()
+  const axes = new Set<string>()
+  let partial = 0
+  for (const l of a.body.lets) {
+    if (l.op.kind !== 'reduce' || l.op.axes.some((x) => a.row.has(x)) || !a.folds.has(l.op.arg)) continue
+    if (follows(l, split, a.lets) || size(a, l.op.axes) * Math.max(1, size(a, a.row)) <= a.target.elementBlock) continue
+    split.add(l.id)
+    for (const x of l.op.axes) axes.add(x)
+    partial += size(a, a.lets.get(l.op.arg)?.axes ?? []) * dtypeBytes(l.dtype)
+  }
+  if (split.size === 0) return whole
+  const read = [...a.body.loads.values()].reduce((n, x) => n + sizeOf(x.shape) * dtypeBytes(x.node.dtype), 0)
+  // What cannot be stored in parts either is folded by one program.
+  if (partial > a.target.mostBytes.value) return whole
+  if (partial * 8 > read)
+    return refuse('partials-too-large', `${partial} bytes of partial results against ${read} read`)
+  if (!mayCut(a, split, axes)) return refuse('unaligned-output', 'a result beside a cut reduction lacks its axes')
+  return { ok: true, split, splitBy: 'every-index' }
+}
+
+/**
+ * Reductions over one long axis, where the parallel axes give too few programs. Rows may stand below them: a program holds
+ * whole rows, and some of them. Strict mode keeps sums in one piece.
+ */
+function splitAxis(a: Analysis): Split {
+  const { target } = a
+  const columns = a.byColumns ? target.columnBlock : 1
+  const points = size(a, a.parallel)
+  const programs = Math.ceil(points / columns)
+  if (programs >= target.minPrograms) return whole
+  const pointsBelow = (l: LetStmt): number =>
+    l.op.kind === 'reduce' ? points * size(a, new Set([...l.op.axes, ...(a.lets.get(l.op.arg)?.axes ?? [])])) : 0
+  const long = a.body.lets.filter(
+    (l) =>
+      l.op.kind === 'reduce' &&
+      !l.op.combiner.startsWith('arg') &&
+      !l.op.axes.some((x) => a.row.has(x)) &&
+      pointsBelow(l) > 16 * target.elementBlock &&
+      !(a.mode === 'strict' && (l.op.combiner === 'sum' || l.op.combiner === 'prod')),
+  )
+  const [first] = long
+  if (first?.op.kind !== 'reduce') return whole
+  const extent = (x: string): number => a.extents.get(x) ?? 1
+  const [axis] = [...first.op.axes].sort((p, q) => extent(q) - extent(p))
+  if (axis === undefined) return whole
+  const split = new Set<ValueId>()
+  for (const l of long)
+    if (l.op.kind === 'reduce' && l.op.axes.includes(axis) && !follows(l, split, a.lets)) split.add(l.id)
+  if (!mayCut(a, split, new Set([axis]))) return whole
+  // A program covers about a block of elements, and partial results stay a small part of what is read.
+  const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
+  const kept = [...split].reduce((n, id) => n + points * size(a, a.lets.get(id)?.axes ?? []), 0)
+  const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
+  // By columns, as few partial results as keep the target busy to the end; rows, as many programs as run at once.
+  const most = columns > 1 ? 4 * target.minPrograms : a.row.size > 0 ? target.rowPrograms : undefined
+  const busy = most === undefined ? 1 : Math.ceil(extent(axis) / Math.max(1, Math.floor(most / programs)))
+  const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest, busy)
+  return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
+}
+
+/** Whether a statement uses a cut reduction. */
+export const follows = (l: LetStmt, split: ReadonlySet<ValueId>, lets: ReadonlyMap<ValueId, LetStmt>): boolean =>
+  [...split].some((s) => dependsOn(l, s, lets))
+
+/** Whether a statement uses a value, directly or through others. */
+export function dependsOn(l: LetStmt, id: ValueId, lets: ReadonlyMap<ValueId, LetStmt>): boolean {
+  const stack = [...operandsOf(l.op)]
+  const seen = new Set<ValueId>()
+  for (let o = stack.pop(); o !== undefined; o = stack.pop()) {
+    if (o === id) return true
+    if (seen.has(o) || o < id) continue
+    seen.add(o)
+    const dep = lets.get(o)
+    if (dep !== undefined) stack.push(...operandsOf(dep.op))
+  }
+  return false
+}

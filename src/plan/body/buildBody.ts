@@ -1,0 +1,229 @@
+/** Building a region's body: its results bound to axes, every node evaluated, axes split until the index maps are affine. */
+
+import * as ix from '../../affine/expr.ts'
+import { always } from '../../affine/predicate.ts'
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Node } from '../../graph/node.ts'
+import { familyOf } from '../../graph/table.ts'
+import type { LetStmt, NumericsMode, TileOp } from '../../kernel/ir.ts'
+import { expressionsOf, liveLets } from '../../kernel/walk.ts'
+import { sizeOf } from '../../types/shape.ts'
+import { Refusal, type Refused, refuse } from '../refusal.ts'
+import { coversOnce } from './bijection.ts'
+import type { Body, BodyStore } from './body.ts'
+import { Instances } from './instances.ts'
+import { inStoringOrder, isFree, type Region } from './region.ts'
+import { type Bindings, type BoundDim, CoverAxis, CutAxis, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
+
+/** A dimension of a result: the ranges it is stored in, one that is whole or several. */
+interface RootDim {
+  readonly extent: number
+  readonly pieces: readonly BoundDim[]
+}
+
+/** Stores of one result at most. */
+const mostPieces = 8
+
+interface Attempt {
+  readonly body: Body
+  /** Whether results or folds in pieces might make another kernel of it. */
+  readonly branches: boolean
+}
+
+function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
+  const { tiles } = b
+  const roots = inStoringOrder(region.outputs)
+  const stores: BodyStore[] = []
+  const rootDims: RootDim[][] = []
+  for (const root of roots) {
+    const found = b.instancesOf(root).find((s) => s.mask.length === 0 && coversOnce(s.index, root.shape))
+    if (found !== undefined) {
+      stores.push({ node: root, shape: root.shape, value: found.value, index: found.index })
+      continue
+    }
+    const dims = reducedAlongside(b, tiles, region, root, rootDims) ?? bindRoot(tiles, root, rootDims)
+    if (dims === undefined)
+      throw new Refusal(
+        refuse(
+          'unaligned-output',
+          `a result of shape [${root.shape.join(', ')}] does not line up with the kernel's axes`,
+        ),
+      )
+    rootDims.push(dims)
+    const cut = new Set(dims.flatMap((d) => (d.pieces.length > 1 ? d.pieces.flatMap((p) => p.axes) : [])))
+    const indexes = dims.reduce<readonly (readonly ix.Expr[])[]>(
+      (all, d) => all.flatMap((index) => d.pieces.map((p) => [...index, p.expr])),
+      [[]],
+    )
+    if (indexes.length > mostPieces)
+      throw new Refusal(refuse('too-many-live-values', `a result would be stored in ${indexes.length} pieces`))
+    for (const index of indexes) {
+      const value = b.value(root, index, always)
+      const pieces = [...cut].filter((a) => index.some((e) => ix.axesOf(e).has(a)))
+      stores.push({ node: root, shape: root.shape, value, index, ...(indexes.length > 1 ? { pieces } : {}) })
+    }
+  }
+  const cover = b.folds.findCover()
+  if (cover !== undefined && bindings.cuts !== undefined) throw cover
+  return { body: bodyOf(b, tiles, stores), branches: b.branches || cover !== undefined }
+}
+
+/** A dimension for an extent: the whole of an earlier result's, or the axes its ranges share. */
+function fits(tiles: Tiles, d: RootDim | undefined, extent: number): RootDim | undefined {
+  if (d === undefined || d.extent === extent) return d
+  const range = d.pieces.length > 1 ? d.pieces.find((p) => p.extent === extent) : undefined
+  const piece = range === undefined ? undefined : tiles.pieceOf(range.expr)
+  return piece === undefined ? undefined : { extent, pieces: [{ expr: piece.base, axes: piece.axes, extent }] }
+}
+
+/** The body of some stores: what they need of what was evaluated. */
+function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body {
+  const used = liveLets(
+    tiles.lets,
+    stores.map((s) => s.value),
+  )
+  tiles.checkSplits(used.flatMap((l) => (asksForSplits(l.op) ? expressionsOf(l.op) : [])))
+  const names = axesOfStatements(used)
+  for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) names.add(a)
+  const loaded = new Set<string>()
+  for (const { op } of used) if (op.kind === 'load') loaded.add(op.param)
+  return {
+    axes: [...tiles.extents].filter(([name]) => names.has(name)).map(([name, extent]) => ({ name, extent })),
+    lets: used,
+    stores,
+    loads: new Map(
+      [...b.loads].filter(([name]) => loaded.has(name)).map(([name, node]) => [name, { node, shape: node.shape }]),
+    ),
+    origin: tiles.origin,
+  }
+}
+
+/** Whether an operation is better off without quotients of axes: not random bits, nor positions that a bit operation gives. */
+const asksForSplits = (op: TileOp): boolean =>
+  op.kind === 'index' ? !ix.isBitwise(op.expr) : op.kind !== 'scalar' && op.kind !== 'random'
+
+function axesOfStatements(lets: readonly LetStmt[]): Set<string> {
+  const out = new Set<string>()
+  // Statements share their lists of axes.
+  const seen = new Set<readonly string[]>()
+  const take = (axes: readonly string[]): void => {
+    if (seen.has(axes)) return
+    seen.add(axes)
+    for (const a of axes) out.add(a)
+  }
+  for (const { axes, op } of lets) {
+    take(axes)
+    if (op.kind === 'reduce' || op.kind === 'dot') take(op.axes)
+  }
+  return out
+}
+
+/**
+ * Axes for a result of a reduction whose operand is evaluated already: those the operand keeps, so that it need not be
+ * evaluated at another index map. The way down to the reduction leads through elementwise operations and reshapes.
+ */
+function reducedAlongside(
+  b: Instances,
+  tiles: Tiles,
+  region: Region,
+  root: Node,
+  earlier: readonly (readonly RootDim[])[],
+): RootDim[] | undefined {
+  let known: readonly RootDim[] | undefined
+  const dimOf = (e: ix.Expr): RootDim | undefined => {
+    known ??= earlier.flat().filter((d) => d.pieces.length > 1)
+    const cut = known
+    const whole = tiles.dimOf(e)
+    if (whole !== undefined && !cut.some((d) => d.pieces.some((p) => p.expr.key === e.key)))
+      return { extent: whole.extent, pieces: [whole] }
+    return cut.find((d) => d.pieces.some((p) => p.expr.key === e.key))
+  }
+  const size = sizeOf(root.shape)
+  const stack = [root]
+  const seen = new Set<Node>()
+  for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+    if (seen.has(n) || sizeOf(n.shape) !== size || !(region.members.has(n) || isFree(n))) continue
+    seen.add(n)
+    if (n.op !== 'reduce') {
+      if (n.op === 'reshape' || familyOf(n) === 'elementwise') stack.push(...n.inputs)
+      continue
+    }
+    const [x] = n.inputs
+    const { axes } = n.attrs
+    for (const { index, mask } of x === undefined ? [] : b.instancesNear(x)) {
+      const kept = index.filter((_, d) => !axes.includes(d) && x?.shape[d] !== 1)
+      const dims = kept.flatMap((e) => dimOf(e) ?? [])
+      const wide = root.shape.filter((e) => e !== 1)
+      if (mask.length > 0 || dims.length !== wide.length || dims.some((d, i) => d.extent !== wide[i])) continue
+      const rest = [...dims]
+      return root.shape.map((e) => (e === 1 ? undefined : rest.shift()) ?? single)
+    }
+  }
+  return undefined
+}
+
+const single: RootDim = { extent: 1, pieces: [{ expr: ix.zero, axes: [], extent: 1 }] }
+
+/** Axes for a result: those of an earlier result where extents line up, else (for the first, or a scalar) fresh ones. */
+function bindRoot(tiles: Tiles, root: Node, earlier: readonly (readonly RootDim[])[]): RootDim[] | undefined {
+  if (earlier.length === 0) return root.shape.map((n, d) => ({ extent: n, pieces: tiles.rootDim(`root.${d}`, n) }))
+  if (root.shape.every((n) => n === 1)) return root.shape.map(() => single)
+  for (const dims of earlier) {
+    const out: RootDim[] = []
+    let at = 0
+    for (const n of root.shape) {
+      if (n === 1) {
+        out.push(single)
+        continue
+      }
+      while (at < dims.length && fits(tiles, dims[at], n) === undefined) at++
+      const d = fits(tiles, dims[at++], n)
+      if (d === undefined) break
+      out.push(d)
+    }
+    if (out.length === root.shape.length) return out
+  }
+  return undefined
+}
+
+export type Built = { readonly ok: true; readonly body: Body; readonly branches: boolean }
+
+/**
+ * Builds a region's body, or says why it cannot be one kernel. `inPieces`: results are stored range by range where branches
+ * change, and folds run over the pieces in which the kernel reads what they fold. `branches` tells of a body built whole (or
+ * refused) that this might make a difference. A body is given up where many times `most` statements stand.
+ */
+export function buildBody(
+  region: Region,
+  mode: NumericsMode = 'fast',
+  inPieces = false,
+  most = Number.POSITIVE_INFINITY,
+): Built | (Refused & { readonly branches: boolean }) {
+  const bindings: Bindings = {
+    splits: new Map(),
+    kept: new Set(),
+    covers: new Map(),
+    ...(inPieces ? { cuts: new Map<string, readonly number[]>() } : {}),
+  }
+  for (let attempt = 0; ; attempt++) {
+    const instances = new Instances(region, new Tiles(bindings, most), mode)
+    try {
+      return { ok: true, ...buildOnce(region, bindings, instances) }
+    } catch (e) {
+      if (e instanceof Refusal) return { ...e.refused, branches: instances.branches }
+      invariant(attempt < 64, 'splitting of axes does not end')
+      if (e instanceof CoverAxis) {
+        bindings.covers.set(e.key, e.pieces)
+        continue
+      }
+      // Axes get other names: what folds run over is found again.
+      bindings.covers.clear()
+      if (e instanceof SplitAxis) bindings.splits.set(e.key, e.factors)
+      else if (e instanceof CutAxis) bindings.cuts?.set(e.key, e.edges)
+      else if (e instanceof KeepAxis) {
+        bindings.kept.add(e.key)
+        bindings.splits.delete(e.key)
+      } else throw e
+    }
+  }
+}

@@ -1,0 +1,206 @@
+/** Collapsing: two axes that every index map runs through as one become one, so loops are long and blocks even. */
+
+import type { Expr } from '../../affine/expr.ts'
+import * as ix from '../../affine/expr.ts'
+import { gcd } from '../../affine/gcd.ts'
+import { longestAxis32 } from '../../kernel/indexType.ts'
+import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { isPosition } from '../../kernel/positions.ts'
+import { expressionsOf, mapExpressions } from '../../kernel/walk.ts'
+import type { Machine } from '../../target/machine.ts'
+import { sizeOf } from '../../types/shape.ts'
+import type { Body, BodyStore, BodyTensor } from './body.ts'
+
+/**
+ * Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it; in what
+ * a remainder is taken of, up to multiples of what it is taken by.
+ */
+function alike(e: Expr, outer: string, inner: string, extent: number, modulo?: number): boolean {
+  let co = 0
+  let ci = 0
+  for (const { atom, coef } of e.terms) {
+    if (atom.kind === 'axis') {
+      if (atom.name === outer) co = coef
+      else if (atom.name === inner) ci = coef
+    } else if (atom.kind === 'mod') {
+      if (!alike(atom.of, outer, inner, extent, atom.by)) return false
+    } else if (atom.kind === 'div' && !alike(atom.of, outer, inner, extent)) {
+      // What a whole sum is the quotient of may be alike where its parts are not: i + floor((i + j) / 2) of 3 i + j.
+      const of = coef === 1 && modulo === undefined ? ix.dividend(e, atom.by) : undefined
+      return of !== undefined && alike(of, outer, inner, extent)
+    }
+  }
+  const difference = co - ci * extent
+  return modulo === undefined ? difference === 0 : difference % modulo === 0
+}
+
+const both = (axes: readonly string[], a: string, b: string): boolean => axes.includes(a) === axes.includes(b)
+
+const letsOf = (body: Body): ReadonlyMap<ValueId, LetStmt> => new Map(body.lets.map((l) => [l.id, l]))
+
+function collapsible(body: Body, outer: string, inner: string, extent: number): boolean {
+  const lets = letsOf(body)
+  for (const l of body.lets) {
+    if (!both(l.axes, outer, inner) && !isPosition(lets, l)) return false
+    if (l.op.kind === 'scan' && (l.op.axis === outer || l.op.axis === inner)) return false
+    if (l.op.kind === 'reduce' || l.op.kind === 'dot') {
+      if (!both(l.op.axes, outer, inner)) return false
+      const at = l.op.axes.indexOf(outer)
+      if (at >= 0 && l.op.axes[at + 1] !== inner) return false
+    }
+    for (const e of expressionsOf(l.op)) if (!alike(e, outer, inner, extent)) return false
+  }
+  return body.stores.every((s) => s.index.every((e) => alike(e, outer, inner, extent)))
+}
+
+/** What an expression has in common with its shifted and scaled forms: a bound on one bounds them all. */
+function direction(e: Expr): string {
+  const scale = e.terms.reduce((g, t) => gcd(g, t.coef), 0) || 1
+  return e.terms.map((t) => `${t.coef / scale}*${ix.atomKey(t.atom)}`).join('+')
+}
+
+const isMasked = (body: Body, param: string): boolean =>
+  body.lets.some(({ op }) => op.kind === 'load' && op.param === param && op.mask.length > 0)
+
+/** Dimensions of a loaded tensor in runs: a dimension some mask bounds stands alone (its bound must stay visible), others join. */
+function runs(body: Body, param: string, rank: number): number[][] {
+  if (!isMasked(body, param)) return [Array.from({ length: rank }, (_, d) => d)].filter((g) => g.length > 0)
+  const masked = new Set<number>()
+  for (const { op } of body.lets) {
+    if (op.kind !== 'load' || op.param !== param) continue
+    const bounded = new Set(op.mask.map((b) => direction(b.expr)))
+    op.index.forEach((e, d) => {
+      if (bounded.has(direction(e))) masked.add(d)
+    })
+  }
+  const out: number[][] = []
+  for (let d = 0; d < rank; d++) {
+    const open = d > 0 && !masked.has(d) && !masked.has(d - 1) ? out.at(-1) : undefined
+    if (open === undefined) out.push([d])
+    else open.push(d)
+  }
+  return out
+}
+
+const pick = <T>(items: readonly T[], at: readonly number[]): T[] => at.flatMap((d) => items[d] ?? [])
+
+/** Every tensor addressed by flat positions, as far as masks allow. */
+export function flatten(body: Body): Body {
+  const groups = new Map([...body.loads].map(([n, t]) => [n, runs(body, n, t.shape.length)]))
+  const loads = new Map<string, BodyTensor>(
+    [...body.loads].map(([n, t]) => [
+      n,
+      { node: t.node, shape: (groups.get(n) ?? []).map((g) => sizeOf(pick(t.shape, g))) },
+    ]),
+  )
+  const lets = body.lets.map((l): LetStmt => {
+    const { op } = l
+    if (op.kind !== 'load') return l
+    const shape = body.loads.get(op.param)?.shape ?? []
+    return {
+      ...l,
+      op: { ...op, index: (groups.get(op.param) ?? []).map((g) => ix.flatten(pick(op.index, g), pick(shape, g))) },
+    }
+  })
+  const stores = body.stores.map(
+    (s): BodyStore => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [sizeOf(s.shape)] }),
+  )
+  return { ...body, lets, stores, loads }
+}
+
+const extentOf = (body: Body, name: string): number => body.axes.find((a) => a.name === name)?.extent ?? 1
+
+function merge(body: Body, outer: string, inner: string): Body {
+  const total = extentOf(body, outer) * extentOf(body, inner)
+  const joined = ix.axis(inner, total)
+  const map = (a: ix.Atom): Expr | undefined =>
+    a.kind !== 'axis' ? undefined : a.name === outer ? ix.zero : a.name === inner ? joined : undefined
+  // Statements go on sharing their lists of axes.
+  const kept = new Map<readonly string[], readonly string[]>()
+  const without = (axes: readonly string[]): readonly string[] => {
+    const have = kept.get(axes)
+    if (have !== undefined) return have
+    const rest = axes.includes(outer) ? axes.filter((a) => a !== outer) : axes
+    kept.set(axes, rest)
+    return rest
+  }
+  const lets = body.lets.map((l): LetStmt => {
+    const op = mapExpressions(l.op, (e) => ix.substitute(e, map))
+    return {
+      ...l,
+      axes: without(l.axes),
+      op: op.kind === 'reduce' || op.kind === 'dot' ? { ...op, axes: without(op.axes) } : op,
+    }
+  })
+  const stores = body.stores.map((s) => ({
+    ...s,
+    index: s.index.map((e) => ix.substitute(e, map)),
+    ...(s.pieces === undefined ? {} : { pieces: [...new Set(s.pieces.map((a) => (a === outer ? inner : a)))] }),
+  }))
+  const axes = body.axes
+    .filter((a) => a.name !== outer)
+    .map((a) => (a.name === inner ? { name: inner, extent: total } : a))
+  return { ...body, axes, lets, stores }
+}
+
+/** Pairs of axes that are neighbouring digits of some flat position. */
+function* candidates(body: Body): Iterable<{ outer: string; inner: string; extent: number }> {
+  const positions = [
+    ...body.stores.flatMap((s) => s.index),
+    ...body.lets.flatMap((l) => (l.op.kind === 'load' ? l.op.index : [])),
+  ]
+  for (const e of positions)
+    for (const i of e.terms)
+      for (const o of e.terms)
+        if (i.atom.kind === 'axis' && o.atom.kind === 'axis' && i !== o && o.coef === i.coef * i.atom.extent)
+          yield { outer: o.atom.name, inner: i.atom.name, extent: i.atom.extent }
+}
+
+/** Whether any two axes stand together in every statement: others do not collapse. */
+function anyTogether(body: Body): boolean {
+  // Axes by the statements they stand in: parts of one class so far are split where a statement has some of them.
+  let classes: (readonly string[])[] = [body.axes.map((a) => a.name)]
+  const seen = new Set<readonly string[]>()
+  const split = (axes: readonly string[]): void => {
+    if (seen.has(axes)) return
+    seen.add(axes)
+    classes = classes.flatMap((c) => {
+      const inside = c.filter((a) => axes.includes(a))
+      return inside.length === 0 || inside.length === c.length
+        ? [c]
+        : [inside, c.filter((a) => !axes.includes(a))].filter((p) => p.length > 1)
+    })
+  }
+  const lets = letsOf(body)
+  for (const l of body.lets) {
+    const { axes, op } = l
+    if (isPosition(lets, l)) continue
+    split(axes)
+    if (op.kind === 'reduce' || op.kind === 'dot') split(op.axes)
+    else if (op.kind === 'scan') split([op.axis])
+    if (classes.length === 0) return false
+  }
+  return classes.length > 0
+}
+
+/** The longest axis that code on a target counts along, whatever the blocks. */
+export const longestAxis = ({ positionBits }: Machine): number =>
+  positionBits === 32 ? longestAxis32 : Number.POSITIVE_INFINITY
+
+/** The body with every collapsible pair of axes joined (flat addressing where any was), as far as none is longer than `longest`. */
+export function collapse(body: Body, longest: number): Body {
+  if (body.axes.length < 2 || body.axes.some((a) => a.extent === 0) || !anyTogether(body)) return body
+  let current = flatten(body)
+  let changed = false
+  for (let again = true; again; ) {
+    again = false
+    for (const c of candidates(current)) {
+      if (!collapsible(current, c.outer, c.inner, c.extent) || extentOf(current, c.outer) * c.extent > longest) continue
+      current = merge(current, c.outer, c.inner)
+      again = true
+      changed = true
+      break
+    }
+  }
+  return changed ? current : body
+}

@@ -1,0 +1,222 @@
+/**
+ * Reductions, scans and contractions inside a kernel: which axes they run over. A reduced dimension is bound to axes that exist
+ * already where that is free of conflicts, so dependent reductions of one row share its axis.
+ */
+
+import type { Expr } from '../../affine/expr.ts'
+import * as ix from '../../affine/expr.ts'
+import { always, type Predicate } from '../../affine/predicate.ts'
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Node, NodeOf } from '../../graph/node.ts'
+import type { TileOp, ValueId } from '../../kernel/ir.ts'
+import { combinerIdentity, isArgCombiner } from '../../scalar/ops.ts'
+import { computeDType, isFloat, isWide } from '../../types/dtype.ts'
+import { Refusal, type Refused, refuse } from '../refusal.ts'
+import { coversOnce, overlaps, visitsOnce } from './bijection.ts'
+import { alike, axesOfCover, type Cover, coverOf, foldPieces, readAlong } from './cover.ts'
+import type { Evaluation } from './evaluation.ts'
+import { type BoundDim, CoverAxis, type Tiles } from './tiles.ts'
+
+/** A dimension that a fold runs over on axes of its own. */
+interface OwnFold {
+  readonly key: string
+  readonly operand: Node
+  readonly index: readonly Expr[]
+  readonly d: number
+}
+
+/** Why a kernel does not evaluate each element of a fold's result once, at coordinates that do not cover it. */
+function whyNotOnce({ op, shape }: Node, index: readonly Expr[], mask: Predicate): Refused {
+  const kinds = new Set<ix.Atom['kind']>()
+  for (const e of index) ix.visitAtoms(e, (a) => kinds.add(a.kind))
+  if (kinds.has('value'))
+    return refuse('reduction-recomputed', `data says which elements of the ${op} are read, and how often`)
+  const regrouped = kinds.has('div') || kinds.has('mod')
+  if (regrouped && mask.length === 0)
+    return refuse('regrouped-axes', `a reshape between the two regroups the axes of the ${op}'s result`)
+  if (regrouped || overlaps(index, shape))
+    return refuse('reduction-recomputed', `${op} would be evaluated more than once an element`)
+  return refuse('reduction-in-part', `only a part of the ${op}'s result is read here`)
+}
+
+/** The folds of one region's evaluation. */
+export class Folds {
+  private readonly nodes: Evaluation
+  private readonly tiles: Tiles
+  private readonly own: OwnFold[] = []
+
+  constructor(nodes: Evaluation) {
+    this.nodes = nodes
+    this.tiles = nodes.tiles
+  }
+
+  /** Pieces that the kernel reads, and that a fold on axes of its own might run over instead. */
+  findCover(): CoverAxis | undefined {
+    for (const { key, operand, index, d } of this.own) {
+      const read = readAlong(operand, index, d, this.nodes.region.members, (n) => this.nodes.instancesOf(n))
+      const cover = coverOf(
+        read.flatMap((e) => this.tiles.pieceOf(e) ?? []),
+        operand.shape[d] ?? 1,
+      )
+      if (cover !== undefined) return new CoverAxis(key, cover)
+    }
+    return undefined
+  }
+
+  /** Binds the reduced dimensions of an input: to axes where that very instance exists, else to any free axes, else to fresh ones. */
+  private bindReduced(
+    x: Node,
+    kept: (d: number) => Expr | undefined,
+    key: (d: number) => string,
+    avoid: Set<string>,
+    covered?: number,
+  ): { index: Expr[]; dims: BoundDim[] } {
+    const dims: BoundDim[] = []
+    const index: Expr[] = []
+    const known = this.nodes.instancesNear(x)
+    const own: number[] = []
+    x.shape.forEach((extent, d) => {
+      const fixed = kept(d)
+      if (fixed !== undefined) {
+        index.push(fixed)
+        return
+      }
+      if (d === covered) {
+        index.push(ix.zero)
+        return
+      }
+      const options = extent === 1 ? [] : this.tiles.candidates(extent, avoid)
+      const best = options.find((o) => known.some((k) => k.index[d]?.key === o.expr.key)) ?? options[0]
+      const dim = extent === 1 ? { expr: ix.zero, axes: [], extent: 1 } : (best ?? this.tiles.freshDim(key(d), extent))
+      for (const a of dim.axes) avoid.add(a)
+      dims.push(dim)
+      index.push(dim.expr)
+      if (extent > 1 && best === undefined && this.tiles.coverOf(key(d)) === undefined) own.push(d)
+    })
+    for (const d of own) this.own.push({ key: key(d), operand: x, index, d })
+    return { index, dims }
+  }
+
+  private requireOnce(node: Node, index: readonly Expr[], mask: Predicate): void {
+    // A result in pieces has its reductions in pieces.
+    if (this.tiles.mayCut && node.op === 'reduce' && visitsOnce(index, node.shape)) return
+    if (mask.length > 0 || !coversOnce(index, node.shape)) throw new Refusal(whyNotOnce(node, index, mask))
+  }
+
+  /** The value of a reduction at coordinates; each element of it is evaluated once. */
+  reduce(node: NodeOf<'reduce'>, index: readonly Expr[], mask: Predicate): ValueId {
+    const [x] = node.inputs
+    invariant(x !== undefined, 'reduce without input')
+    this.requireOnce(node, index, mask)
+    const { combiner, axes, last } = node.attrs
+    let next = 0
+    const kept = (d: number): Expr | undefined => (axes.includes(d) ? undefined : (index[next++] ?? ix.zero))
+    const avoid = this.tiles.axesOfExprs([...index, ...mask.map((b) => b.expr)])
+    const cover = this.coverOf(node, avoid)
+    for (const a of cover === undefined ? [] : axesOfCover(cover)) avoid.add(a)
+    const { index: inner, dims } = this.bindReduced(x, kept, (d) => `${node.id}.${d}`, avoid, cover?.d)
+    if (cover !== undefined)
+      return foldPieces(
+        this.tiles,
+        node,
+        cover,
+        dims.flatMap((b) => b.axes),
+        (e) => this.nodes.value(x, inner.with(cover.d, e), always),
+      )
+    const over = dims.flatMap((d) => d.axes)
+    // What the index map reaches is there: nothing need be masked.
+    const arg = this.tiles.spread(this.nodes.value(x, inner, this.tiles.mayCut ? always : mask), over, node)
+    const position = isArgCombiner(combiner) ? dims[0]?.expr : undefined
+    if (over.length === 0)
+      return position === undefined ? arg : this.tiles.constant(isWide(node.dtype) ? 0n : 0, node.dtype, node)
+    const out = this.tiles.letOf(arg).axes.filter((a) => !over.includes(a))
+    const op: TileOp = {
+      kind: 'reduce',
+      combiner,
+      arg,
+      axes: over,
+      ...(position === undefined ? {} : { position }),
+      ...(last === true ? { last } : {}),
+    }
+    return this.tiles.emit(op, node.dtype, out, node)
+  }
+
+  /**
+   * The pieces that a reduced dimension is to run over, where the reduction may be made of theirs. Pieces over axes that the result's
+   * own index runs over are no pieces for it.
+   */
+  private coverOf(node: NodeOf<'reduce'>, taken: ReadonlySet<string>): Cover | undefined {
+    const cover = this.piecesOf(node)
+    return cover === undefined || axesOfCover(cover).some((a) => taken.has(a)) ? undefined : cover
+  }
+
+  private piecesOf(node: NodeOf<'reduce'>): Cover | undefined {
+    const { combiner, axes } = node.attrs
+    if (isArgCombiner(combiner)) return undefined
+    for (const d of axes) {
+      const pieces = this.tiles.coverOf(`${node.id}.${d}`)
+      if (pieces === undefined) continue
+      if (!isFloat(node.dtype) || (combiner !== 'sum' && combiner !== 'prod')) return { d, pieces }
+      if (this.nodes.mode === 'fast') return computeDType(node.dtype) === node.dtype ? { d, pieces } : undefined
+      // The number of the piece as one more axis keeps the order.
+      return axes.length === 1 && alike(pieces) ? { d, pieces, digit: this.tiles.digitOf(pieces) } : undefined
+    }
+    return undefined
+  }
+
+  /** The value of a scan along an axis of its own. */
+  scan(node: NodeOf<'scan'>, index: readonly Expr[], mask: Predicate): ValueId {
+    const [x] = node.inputs
+    invariant(x !== undefined, 'scan without input')
+    this.requireOnce(node, index, mask)
+    const { axis, combiner, reverse, exclusive, tree } = node.attrs
+    const along = ix.asAxis(index[axis] ?? ix.zero)
+    const arg = this.tiles.spread(this.nodes.value(x, index, mask), along === undefined ? [] : [along.name], node)
+    if (along === undefined) {
+      this.tiles.rejoin(index[axis] ?? ix.zero)
+      if ((x.shape[axis] ?? 0) > 1) throw new Refusal(refuse('unaligned-output', 'a scan needs an axis of its own'))
+      if (exclusive) return this.tiles.constant(combinerIdentity(combiner, node.dtype), node.dtype, node)
+      return arg
+    }
+    return this.tiles.emit(
+      { kind: 'scan', combiner, arg, axis: along.name, reverse, exclusive, ...(tree === true ? { tree } : {}) },
+      node.dtype,
+      this.tiles.ordered([...this.tiles.letOf(arg).axes, along.name]),
+      node,
+    )
+  }
+
+  /** The value of a contraction: a dot in the dtype that products accumulate in. */
+  contract(node: NodeOf<'contract'>, index: readonly Expr[], mask: Predicate): ValueId {
+    const [a, b] = node.inputs
+    invariant(a !== undefined && b !== undefined, 'a contraction without operands')
+    this.requireOnce(node, index, mask)
+    const { lhs, rhs, out } = node.attrs
+    const at = new Map<string, Expr>([...out].map((l, i) => [l, index[i] ?? ix.zero]))
+    const over: string[] = []
+    const bind = (labels: string, x: Node): Expr[] =>
+      [...labels].map((l, d) => {
+        const have = at.get(l)
+        if (have !== undefined) return have
+        const dim = this.tiles.freshDim(`${node.id}.${l}`, x.shape[d] ?? 1)
+        over.push(...dim.axes)
+        at.set(l, dim.expr)
+        return dim.expr
+      })
+    const operand = (labels: string, x: Node): ValueId => {
+      const exprs = bind(labels, x)
+      return this.tiles.spread(this.nodes.value(x, exprs, mask), [...this.tiles.axesOfExprs(exprs)], node)
+    }
+    const va = operand(lhs, a)
+    const vb = operand(rhs, b)
+    const free = new Set([...this.tiles.letOf(va).axes, ...this.tiles.letOf(vb).axes].filter((x) => !over.includes(x)))
+    const acc = computeDType(node.dtype)
+    const dot = this.tiles.emit(
+      { kind: 'dot', a: va, b: vb, axes: this.tiles.ordered(over) },
+      acc,
+      this.tiles.ordered(free),
+      node,
+    )
+    return acc === node.dtype ? dot : this.tiles.scalar('cast', [dot], node.dtype, node)
+  }
+}

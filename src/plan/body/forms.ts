@@ -1,0 +1,84 @@
+/** Forms of regions: what a region computes, without regard for which nodes of the graph do. Regions of one form make one kernel. */
+import type { Node } from '../../graph/node.ts'
+import { attrsKey } from '../../graph/table.ts'
+import { inStoringOrder, isFree, type Region, shallowFirst } from './region.ts'
+
+export interface Form {
+  /** Equal for regions of one form. */
+  readonly key: string
+  /** The nodes that the region evaluates and reads, in an order that is the same for all regions of the form. */
+  readonly nodes: readonly Node[]
+}
+
+/**
+ * Forms of the regions of a graph. A body follows from its results in the order in which they are bound, and from the operations below
+ * them, each with its operands in the order in which they are evaluated, down to what is read: its dtype, shape and format.
+ */
+export class Forms {
+  private readonly codes = new Map<string, number>()
+  private readonly computed = new Map<Node, string>()
+  private readonly read = new Map<Node, string>()
+
+  of({ members, outputs }: Region, packable: ReadonlySet<Node>): Form {
+    // Where each node stands in `nodes`; those that wait for their operands are `waiting`.
+    const numbers = new Map<Node, number>()
+    const waiting = -1
+    const nodes: Node[] = []
+    const stack: Node[] = []
+    let key = ''
+    const roots = inStoringOrder(outputs)
+    for (const root of roots) {
+      stack.push(root)
+      for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+        const seen = numbers.get(n)
+        if (seen !== undefined && seen !== waiting) continue
+        const { inputs } = n
+        if (seen === undefined && (members.has(n) || isFree(n))) {
+          numbers.set(n, waiting)
+          if (inputs.length > 0) {
+            stack.push(n)
+            for (let i = inputs.length - 1; i >= 0; i--) {
+              const x = inputs[i]
+              if (x !== undefined) stack.push(x)
+            }
+            continue
+          }
+        }
+        if (seen === undefined && !numbers.has(n)) key += this.codeOfRead(n)
+        else {
+          key += this.codeOfComputed(n)
+          for (const x of inputs) key += `,${numbers.get(x)}`
+        }
+        key += packable.has(n) ? '*;' : ';'
+        numbers.set(n, nodes.length)
+        nodes.push(n)
+      }
+    }
+    return { key: `${key}>${roots.map((n) => numbers.get(n)).join()}`, nodes }
+  }
+
+  private codeOfRead(n: Node): string {
+    const have = this.read.get(n)
+    if (have !== undefined) return have
+    const made = `r${this.codeOf(`${n.dtype}[${n.shape.join()}]`)}`
+    this.read.set(n, made)
+    return made
+  }
+
+  private codeOfComputed(n: Node): string {
+    const have = this.computed.get(n)
+    if (have !== undefined) return have
+    const order = shallowFirst(n)
+    const asGiven = order.every((x, i) => x === i)
+    const made = `${this.codeOf(`${n.op} ${attrsKey(n)} ${n.dtype}[${n.shape.join()}]${asGiven ? '' : order.join()}`)}`
+    this.computed.set(n, made)
+    return made
+  }
+
+  /** A short name for a text. */
+  private codeOf(text: string): number {
+    const have = this.codes.get(text) ?? this.codes.size
+    this.codes.set(text, have)
+    return have
+  }
+}

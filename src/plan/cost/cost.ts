@@ -1,0 +1,200 @@
+/**
+ * The cost model: moving bytes and arithmetic, as far as they overlap, and a launch, from a body's instances. Recomputation needs no case
+ * of its own: a value is evaluated once for every point of its axes and of the grid around it.
+ */
+import type { Node } from '../../graph/node.ts'
+import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { ancestorsOf } from '../../kernel/walk.ts'
+import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
+import { dtypesIn, statementSeconds } from '../../schedule/price.ts'
+import { type Machine, movingSeconds, together } from '../../target/machine.ts'
+import { priceOf } from '../../target/prices.ts'
+import type { DType } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
+import { partialsGrid, straightGrid } from '../axes/blocks.ts'
+import { programsOf } from '../axes/gridAxes.ts'
+import { productRate, productWork } from '../axes/productSeconds.ts'
+import { elementwiseRoles, type Roles } from '../axes/roles.ts'
+import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
+
+export interface KernelCost {
+  readonly bytesRead: number
+  readonly bytesWritten: number
+  /** Multiplications and additions of matrix products and reductions, and simple elementwise operations. */
+  readonly flops: number
+  readonly special: number
+  /** Modelled seconds, launch included. */
+  readonly seconds: number
+  /** Seconds of arithmetic alone. */
+  readonly compute: number
+  /** The share of the target that its programs keep busy, where that is less than all. */
+  readonly share?: number
+}
+
+/** Modelled cost of a body scheduled by its roles; `segments` are its ranges where branches cut it, else the body alone. */
+export function costOf(body: Body, segments: readonly Body[], roles: Roles, target: Machine): KernelCost {
+  // Ranges run one after the other: each reads for itself.
+  const bytesRead = segments.reduce((n, s) => n + bytesReadBy(s), 0)
+  const bytesWritten = storedTensors(body).reduce((n, s) => n + tensorBytes(s, sizeOf(s.node.shape)), 0)
+  const works =
+    segments.length === 1 ? [workOf(body, roles, target)] : segments.map((s) => workOf(s, elementwiseRoles(s), target))
+  const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
+  const compute = total((w) => w.compute)
+  const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
+  const moving = movingSeconds(bytesRead + bytesWritten + again, target)
+  const busy = together(moving, compute, target)
+  const use = sharesOf(body, roles, target)
+  const alone = Math.max(
+    together(moving / use.moving, compute / use.computing, target),
+    stepsOfProgram(body, roles, target) * (target.dotBlock.stepSeconds ?? 0),
+  )
+  const share = alone > 0 ? busy / alone : 1
+  const seconds = alone + target.launch
+  const [flops, special] = [total((w) => w.flops), total((w) => w.special)]
+  return { bytesRead, bytesWritten, flops, special, seconds, compute, ...(share < 1 ? { share } : {}) }
+}
+
+/** The shares of bandwidth and arithmetic that the programs of a kernel can use, all of them together. */
+function sharesOf(body: Body, roles: Roles, target: Machine): { readonly moving: number; readonly computing: number } {
+  const { programShare } = target
+  if (programShare === undefined) return { moving: 1, computing: 1 }
+  const blocks = programsOfKernel(body, roles, target) * blocksOfProgram(roles, target)
+  const share = (one: number): number => Math.min(1, one * Math.max(1, blocks))
+  return { moving: share(programShare.moving), computing: share(programShare.computing) }
+}
+
+/** Programs of the kernel that a body is, or of its main stage. */
+function programsOfKernel(body: Body, roles: Roles, target: Machine): number {
+  const { extents, parallel, matrix, splitBy, chunks } = roles
+  const points = pointsOf(extents, parallel)
+  if (matrix !== undefined) {
+    return productWork(body, matrix, extents, target).programs
+  }
+  if (chunks !== undefined) return points / [...chunks.values()].reduce((n, c) => n * c, 1)
+  if (roles.kind === 'elementwise') return points / target.elementBlock
+  return splitBy === undefined || splitBy === 'result-blocks'
+    ? programsOf(straightGrid(body, roles, target, 'fast'), extents)
+    : programsOf(partialsGrid(body, roles, splitBy, target), extents)
+}
+
+/** Blocks of the depth that a program of a matrix product works through one after another. */
+function stepsOfProgram(body: Body, { matrix, extents }: Roles, target: Machine): number {
+  return matrix === undefined ? 0 : productWork(body, matrix, extents, target).steps
+}
+
+/** Blocks of threads that may run a program together: where its rows stay with them. */
+function blocksOfProgram({ row, passes = 1, splitBy }: Roles, { simt }: Machine): number {
+  return simt === undefined || row.size === 0 || passes > 1 || splitBy !== undefined ? 1 : simt.clusters
+}
+
+/** Loads at the same places share what they read; loads at others read more, up to the whole tensor. */
+function bytesReadBy(body: Body): number {
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  const reads = new Map<string, Map<string, number>>()
+  for (const l of body.lets) {
+    if (l.op.kind !== 'load') continue
+    const places = reads.get(l.op.param) ?? new Map<string, number>()
+    reads.set(l.op.param, places)
+    const place = l.op.index.map((e) => e.key).join()
+    places.set(place, Math.max(places.get(place) ?? 0, pointsOf(extents, l.axes)))
+  }
+  let bytes = 0
+  for (const [name, places] of reads) {
+    const t = body.loads.get(name)
+    if (t === undefined) continue
+    const points = [...places.values()].reduce((n, p) => n + p, 0)
+    bytes += tensorBytes(t, Math.min(sizeOf(t.shape), points))
+  }
+  return bytes
+}
+
+/** Seconds of one evaluation of an elementwise node; nothing of another. */
+export const elementwiseSeconds = (node: Node, { prices }: Machine): number =>
+  isScalarOp(node.op) ? priceOf(node.op, (node.inputs.at(-1) ?? node).dtype, prices) : 0
+
+interface Work {
+  readonly flops: number
+  readonly special: number
+  readonly compute: number
+}
+
+/** Arithmetic of a body: each statement once for every point of its axes and of the grid around it. */
+function workOf(body: Body, roles: Roles, target: Machine): Work {
+  const { extents, matrix } = roles
+  const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
+  const grid = matrix === undefined ? [...roles.parallel] : []
+  const prologue =
+    matrix === undefined
+      ? new Map<ValueId, number>()
+      : prologueRepeats(matrix, new Map(body.lets.map((l) => [l.id, l])), target, size)
+  // A value without axes is evaluated once a program, outside its loops.
+  const once = roles.kind === 'elementwise' ? Math.ceil(size(grid) / target.elementBlock) : size(grid)
+  // Statements share their lists of axes.
+  const known = new Map<readonly string[], number>()
+  const around = (axes: readonly string[]): number => {
+    const have = known.get(axes)
+    if (have !== undefined) return have
+    const n = size(new Set([...axes, ...grid]))
+    known.set(axes, n)
+    return n
+  }
+  const dtypes = dtypesIn(body.lets)
+  const dtypeOf = (id: ValueId): DType => dtypes.get(id) ?? 'f32'
+  let flops = 0
+  let special = 0
+  let compute = 0
+  for (const l of body.lets) {
+    const op = l.op
+    const each = statementSeconds(l, dtypeOf, target.prices)
+    const repeats = prologue.get(l.id)
+    const points = repeats !== undefined ? size(l.axes) * repeats : l.axes.length === 0 ? once : around(l.axes)
+    if (op.kind === 'scalar') {
+      const { cost } = scalarInfo(op.op)
+      if (cost === 'special') special += points
+      else if (cost !== 'free') flops += points
+      compute += points * each
+    } else if (op.kind === 'random') {
+      special += points
+      compute += points * each
+    } else if (op.kind === 'reduce' || op.kind === 'scan') {
+      const n = size(new Set([...l.axes, ...grid, ...(op.kind === 'reduce' ? op.axes : [])])) * (repeats ?? 1)
+      flops += n
+      compute += n * each
+    } else if (op.kind === 'dot') {
+      const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes]))
+      flops += n
+      compute += matrix?.id === l.id ? n / productRate(body, l.id, target) : (n / 2) * each
+    } else compute += points * each
+  }
+  return { flops, special, compute }
+}
+
+/**
+ * How often each operand statement of a matrix product is evaluated: once for every block of the other side, and once more
+ * for a reduction that rides with the product.
+ */
+function prologueRepeats(
+  matrix: NonNullable<Roles['matrix']>,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  target: Machine,
+  size: (axes: Iterable<string>) => number,
+): Map<ValueId, number> {
+  const out = new Map<ValueId, number>()
+  const dot = lets.get(matrix.id)
+  if (dot?.op.kind !== 'dot') return out
+  const { m, n } = target.dotBlock
+  const mark = (root: ValueId, repeats: number): void => {
+    const stack = [root]
+    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+      const l = lets.get(id)
+      if (l === undefined || (out.get(id) ?? 0) >= repeats) continue
+      out.set(id, repeats)
+      stack.push(...operandsOf(l.op))
+    }
+  }
+  const [rowBlocks, columnBlocks] = [Math.ceil(size(matrix.m) / m), Math.ceil(size(matrix.n) / n)]
+  mark(matrix.swap ? dot.op.b : dot.op.a, columnBlocks)
+  mark(matrix.swap ? dot.op.a : dot.op.b, rowBlocks)
+  for (const id of matrix.riding) for (const dep of ancestorsOf([id], lets)) out.set(dep, (out.get(dep) ?? 0) + 1)
+  return out
+}

@@ -1,0 +1,248 @@
+/**
+ * Which bodies a call of a matrix library computes, and what it costs: one sum of products of two tensors read through strides,
+ * scaled by constants, stored once. Everything else around a product is for kernels.
+ */
+
+import * as ix from '../../affine/expr.ts'
+import { familyOf } from '../../graph/table.ts'
+import type { LetStmt, NumericsMode, ValueId } from '../../kernel/ir.ts'
+import { isModerate } from '../../scalar/moderate.ts'
+import { type Machine, movingSeconds } from '../../target/machine.ts'
+import type { DType } from '../../types/dtype.ts'
+import { dtypeBytes, isFloat } from '../../types/dtype.ts'
+import {
+  isProductDType,
+  type ProductCalls,
+  type ProductDType,
+  type ProductOffsets,
+  productKey,
+  type StridedMatrix,
+} from '../../types/product.ts'
+import type { Body } from '../body/body.ts'
+import type { LibraryCall, LibraryChoice } from '../plan.ts'
+import type { Made, Outcome } from './candidateMemo.ts'
+
+/** Most calls a product is cut into where its batches have no common stride. */
+const mostCalls = 64
+
+/** A trial with the library's call in the place of the kernel, where it is a product and the call is modelled faster. */
+export function withLibrary(made: { readonly ok: true } & Made, target: Machine, mode: NumericsMode): Outcome {
+  const { library } = target
+  // The order of a library's sums is not ours.
+  if (library === undefined || mode === 'strict' || made.segments.length > 1) return made
+  const call = callOf(made.body)
+  if (call === undefined) return made
+  const { batches, m, n, k, a } = call.product
+  const flops = 2 * batches * m * n * k * call.calls.length
+  if (flops < library.leastFlops) return made
+  const { cost } = made
+  const compute = flops / library.rate[a.dtype]
+  const traffic = movingSeconds(cost.bytesRead + cost.bytesWritten, target)
+  const seconds = Math.max(traffic, compute) + library.launch * call.calls.length
+  const refused = library.refused?.get(productKey(call.product))
+  const choice: LibraryChoice = {
+    library: library.name,
+    seconds,
+    kernelSeconds: cost.seconds,
+    ...(refused === undefined ? {} : { refused }),
+  }
+  if (refused !== undefined || seconds >= cost.seconds) return { ...made, choice }
+  return { ...made, choice, called: call, cost: { ...cost, flops, special: 0, seconds, compute } }
+}
+
+/** A value as a constant times another one, below casts that lose nothing (or, of a result, what fast mode may skip). */
+interface Scaled {
+  readonly of: LetStmt
+  readonly scale: number
+}
+
+const widens = (from: DType, { dtype }: LetStmt): boolean =>
+  from === dtype || ((from === 'bf16' || from === 'f16') && dtype === 'f32')
+
+/**
+ * A result is rounded where it is stored. What the user's conversion rounds is rounded before it is scaled, and one that is
+ * widened again is better widened by what reads it.
+ */
+const narrows =
+  (body: Body) =>
+  (from: DType, cast: LetStmt, scale: number): boolean => {
+    const own = body.origin.get(cast.id)
+    const free = scale === 1 || (own !== undefined && familyOf(own) === 'contraction')
+    // f16 and bf16 are no narrower than each other: rounding to the one is not skipped on the way to the other.
+    const narrow = dtypeBytes(cast.dtype) < dtypeBytes(from) || cast.dtype === from
+    return isFloat(cast.dtype) && narrow && free
+  }
+
+/** Takes multiplications and divisions by constants, and casts that `mayCast` allows, off a value. */
+function scaled(
+  id: ValueId,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  mayCast: (from: DType, cast: LetStmt, scale: number) => boolean,
+): Scaled | undefined {
+  let at = lets.get(id)
+  let scale = 1
+  while (at?.op.kind === 'scalar') {
+    const { op, args } = at.op
+    const [x, y] = [lets.get(args[0] ?? -1), lets.get(args[1] ?? -1)]
+    if (x === undefined) return undefined
+    if (op === 'cast') {
+      if (!mayCast(x.dtype, at, scale)) return undefined
+      at = x
+      continue
+    }
+    const constant = (l: LetStmt | undefined): number | undefined =>
+      l?.op.kind === 'const' && typeof l.op.value === 'number' ? l.op.value : undefined
+    const [left, right] = [constant(x), constant(y)]
+    if (op === 'neg') {
+      scale = -scale
+      at = x
+    } else if (op === 'mul' && right !== undefined) {
+      scale *= right
+      at = x
+    } else if (op === 'mul' && left !== undefined) {
+      scale *= left
+      at = y
+    } else if (op === 'div' && right !== undefined && right !== 0) {
+      scale /= right
+      at = x
+    } else return undefined
+  }
+  return at === undefined ? undefined : { of: at, scale }
+}
+
+/** A tensor's flat position as an offset and a stride for every axis; undefined where it is anything else. */
+interface Strides {
+  readonly dtype: ProductDType
+  readonly offset: number
+  readonly by: ReadonlyMap<string, number>
+}
+
+function stridesOf(index: readonly ix.Expr[], shape: readonly number[], dtype: DType): Strides | undefined {
+  if (!isProductDType(dtype)) return undefined
+  const flat = ix.flatten(index, shape)
+  const by = new Map<string, number>()
+  for (const { atom, coef } of flat.terms) {
+    if (atom.kind !== 'axis' || coef < 0) return undefined
+    by.set(atom.name, coef)
+  }
+  return flat.offset < 0 ? undefined : { dtype, offset: flat.offset, by }
+}
+
+interface Operand extends Strides {
+  readonly param: string
+  readonly scale: number
+}
+
+function operandOf(id: ValueId, body: Body, lets: ReadonlyMap<ValueId, LetStmt>): Operand | undefined {
+  const found = scaled(id, lets, widens)
+  if (found?.of.op.kind !== 'load') return undefined
+  const { op, dtype } = found.of
+  const tensor = body.loads.get(op.param)
+  if (op.mask.length > 0 || op.maskValue !== undefined || tensor === undefined || tensor.format === 'bits')
+    return undefined
+  const strides = stridesOf(op.index, tensor.shape, dtype)
+  return strides === undefined ? undefined : { ...strides, param: op.param, scale: found.scale }
+}
+
+/** The calls that compute a body; undefined where it is more than a product, or its operands have no strides. */
+export function callOf(body: Body): LibraryCall | undefined {
+  const [store, second] = body.stores
+  if (store === undefined || second !== undefined || store.format === 'bits') return undefined
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const result = scaled(store.value, lets, narrows(body))
+  if (result?.of.op.kind !== 'dot' || result.of.op.acc !== undefined) return undefined
+  const { dtype } = result.of
+  const a = operandOf(result.of.op.a, body, lets)
+  const b = operandOf(result.of.op.b, body, lets)
+  const out = stridesOf(store.index, store.shape, store.node.dtype)
+  if (a === undefined || b === undefined || out === undefined || a.dtype !== b.dtype) return undefined
+  const sums = a.dtype === 'f64' ? 'f64' : 'f32'
+  if (dtype !== sums || (out.dtype !== a.dtype && out.dtype !== sums)) return undefined
+  const axes: Axes = { a, b, out, depth: new Set(result.of.op.axes), extents: extentsOf(body) }
+  const call = arrange(axes)
+  if (call === undefined) return undefined
+  const alpha = result.scale * a.scale * b.scale
+  // Sums of what is not scaled yet stay in range; and nothing scaled by zero is read, not even a NaN.
+  if (![result.scale, a.scale, b.scale, alpha].every(isModerate)) return undefined
+  return { ...call, product: { ...call.product, alpha }, a: a.param, b: b.param }
+}
+
+const extentsOf = (body: Body): ReadonlyMap<string, number> => new Map(body.axes.map((x) => [x.name, x.extent]))
+
+interface Axes {
+  readonly a: Strides
+  readonly b: Strides
+  readonly out: Strides
+  readonly depth: ReadonlySet<string>
+  readonly extents: ReadonlyMap<string, number>
+}
+
+/**
+ * Axes in their roles: one of each side and of the depth stand inside a matrix; of the others one is the batches of a call, and
+ * calls are made for every index of the rest. Undefined where no axes make matrices.
+ */
+function arrange({ a, b, out, depth, extents }: Axes): ProductCalls | undefined {
+  const extent = (x: string): number => extents.get(x) ?? 1
+  const at = (s: Strides, x: string): number => s.by.get(x) ?? 0
+  const [k, more] = depth
+  if (k === undefined || more !== undefined || at(a, k) === 0 || at(b, k) === 0) return undefined
+  const kept = [...out.by.keys()].filter((x) => extent(x) > 1).sort((x, y) => extent(y) - extent(x))
+  const known = new Set([...kept, k])
+  for (const s of [a, b]) for (const x of s.by.keys()) if (!known.has(x)) return undefined
+  // A result that neither operand varies along would be one product stored many times.
+  if (kept.includes(k) || kept.some((x) => at(a, x) === 0 && at(b, x) === 0)) return undefined
+  const rows = kept.filter((x) => at(b, x) === 0)
+  const columns = kept.filter((x) => at(a, x) === 0)
+  const matrix = (s: Strides, row: string, column: string): Omit<StridedMatrix, 'batch'> | undefined => {
+    const [r, c] = [at(s, row), at(s, column)]
+    if (c === 1 && r >= extent(column)) return { dtype: s.dtype, order: 'rows', leading: r }
+    if (r === 1 && c >= extent(row)) return { dtype: s.dtype, order: 'columns', leading: c }
+    return undefined
+  }
+  for (const m of rows)
+    for (const n of columns) {
+      const [ma, mb, mo] = [matrix(a, m, k), matrix(b, k, n), matrix(out, m, n)]
+      if (ma === undefined || mb === undefined || mo === undefined) continue
+      const [batch, ...rest] = kept.filter((x) => x !== m && x !== n)
+      const calls = offsetsOver(rest, extent, (x) => ({ a: at(a, x), b: at(b, x), out: at(out, x) }), {
+        a: a.offset,
+        b: b.offset,
+        out: out.offset,
+      })
+      if (calls === undefined) continue
+      const strided = (x: Omit<StridedMatrix, 'batch'>, s: Strides): StridedMatrix => ({
+        ...x,
+        batch: batch === undefined ? 0 : at(s, batch),
+      })
+      const product = {
+        batches: batch === undefined ? 1 : extent(batch),
+        m: extent(m),
+        n: extent(n),
+        k: extent(k),
+        alpha: 1,
+        a: strided(ma, a),
+        b: strided(mb, b),
+        out: strided(mo, out),
+      }
+      return { product, calls }
+    }
+  return undefined
+}
+
+/** Where matrices begin for every index of some axes. */
+function offsetsOver(
+  axes: readonly string[],
+  extent: (x: string) => number,
+  strides: (x: string) => ProductOffsets,
+  from: ProductOffsets,
+): ProductOffsets[] | undefined {
+  let calls = [from]
+  for (const x of axes) {
+    if (calls.length * extent(x) > mostCalls) return undefined
+    const by = strides(x)
+    calls = calls.flatMap((c) =>
+      Array.from({ length: extent(x) }, (_, i) => ({ a: c.a + i * by.a, b: c.b + i * by.b, out: c.out + i * by.out })),
+    )
+  }
+  return calls
+}

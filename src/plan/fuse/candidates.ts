@@ -1,0 +1,71 @@
+/** What a region would be as a kernel on a target: its body, the roles of its axes and its cost, or why it is none. */
+import type { Node } from '../../graph/node.ts'
+import type { NumericsMode } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
+import { analyse } from '../axes/roles.ts'
+import type { Body } from '../body/body.ts'
+import { buildBody } from '../body/buildBody.ts'
+import { collapse, longestAxis } from '../body/collapse.ts'
+import type { Region } from '../body/region.ts'
+import { interleaves, partsOf, segmentsOf } from '../body/segments.ts'
+import type { CandidateMemo, Made, Outcome } from '../cost/candidateMemo.ts'
+import { costOf } from '../cost/cost.ts'
+import { withFormats } from '../cost/formats.ts'
+import { withLibrary } from '../cost/library.ts'
+
+/** A target that refuses nothing for its size. */
+const unlimited = (target: Machine): Machine => ({
+  ...target,
+  maxBuffers: Infinity,
+  maxStatements: Infinity,
+  rowBytes: Infinity,
+})
+
+/** Less time; or as much with less arithmetic under it, or with neighbours in one program that are in several of the other's. */
+function isCheaper(a: Made, b: Made): boolean {
+  if (a.cost.seconds !== b.cost.seconds) return a.cost.seconds < b.cost.seconds
+  return a.cost.compute < b.cost.compute || (a.segments.length < b.segments.length && interleaves(a.body))
+}
+
+export class Candidates {
+  private readonly target: Machine
+  private readonly mode: NumericsMode
+  private readonly packable: ReadonlySet<Node>
+  private readonly trials: CandidateMemo
+
+  /** `packable`: bools that are packed if they are stored. Outcomes are remembered in `trials`. */
+  constructor(target: Machine, mode: NumericsMode, packable: ReadonlySet<Node>, trials: CandidateMemo) {
+    this.target = target
+    this.mode = mode
+    this.packable = packable
+    this.trials = trials
+  }
+
+  /** What a region is as a kernel; `single`: it need not be less than what the target has room for. */
+  of(region: Region, single = false): Outcome {
+    const build = (): Outcome => this.build(region, single ? unlimited(this.target) : this.target)
+    return this.trials.of({ ...region, single }, this.packable, build)
+  }
+
+  private build(region: Region, limits: Machine): Outcome {
+    const whole = buildBody(region, this.mode, false, limits.maxStatements)
+    const made = whole.ok ? this.kernelOf(whole.body, limits) : whole
+    if (!whole.branches) return made
+    // Where a kernel joins or reads pieces, its results may be better bound range by range.
+    const inPieces = buildBody(region, this.mode, true, limits.maxStatements)
+    const other = inPieces.ok ? this.kernelOf(inPieces.body, limits) : inPieces
+    return other.ok && (!made.ok || isCheaper(other, made)) ? other : made
+  }
+
+  private kernelOf(built: Body, limits: Machine): Outcome {
+    const body = withFormats(collapse(built, longestAxis(this.target)), this.packable)
+    const analysed = analyse(body, limits, this.mode)
+    if (!analysed.ok) return analysed
+    const { roles } = analysed
+    const cut = body.stores.some((s) => s.pieces !== undefined)
+    const segments =
+      roles.kind !== 'elementwise' ? [body] : cut ? partsOf(body) : segmentsOf(body, longestAxis(this.target))
+    const cost = costOf(body, segments, roles, this.target)
+    return withLibrary({ ok: true, body, segments, roles, cost }, this.target, this.mode)
+  }
+}

@@ -1,0 +1,215 @@
+/** Merging of groups along the edges between them: each trial builds the kernel of both, and a refusal is kept with its reason. */
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Node } from '../../graph/node.ts'
+import type { NumericsMode } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
+import { MergeQueue, type Pair } from '../algorithms/mergeQueue.ts'
+import { bytesOf, dataInputs } from '../body/region.ts'
+import { tooLarge } from '../cost/bounds.ts'
+import type { CandidateMemo, Made } from '../cost/candidateMemo.ts'
+import type { KernelCost } from '../cost/cost.ts'
+import { packableNodes, storedBytes } from '../cost/formats.ts'
+import type { Recomputed, RefusedMerge } from '../plan.ts'
+import { type Refused, refuse } from '../refusal.ts'
+import { type SeparatePasses, Separation } from '../remat/separatePasses.ts'
+import { Candidates } from './candidates.ts'
+import { type Group, Groups } from './groups.ts'
+import { type Growth, growthOf, isLike, mostAtOnce } from './growth.ts'
+
+/** The planning of one graph: what its passes share. */
+export class Planner {
+  readonly groups: Groups
+  readonly target: Machine
+  readonly judge: Candidates
+  /** Nodes that stand in memory whoever uses them. */
+  readonly demanded: ReadonlySet<Node>
+  /** Bools that are packed if they are stored. */
+  readonly packable: ReadonlySet<Node>
+  /** Nodes beyond what the target's memory reaches: a kernel that does not store one is better at any cost. */
+  readonly unstorable: ReadonlySet<Node>
+  readonly refused = new Map<string, RefusedMerge>()
+  readonly recomputed: Recomputed[]
+  private readonly separation: Separation | undefined
+
+  constructor(
+    clusters: readonly ReadonlySet<Node>[],
+    demanded: ReadonlySet<Node>,
+    target: Machine,
+    mode: NumericsMode,
+    recomputed: readonly Recomputed[],
+    trials: CandidateMemo,
+    apart?: SeparatePasses,
+  ) {
+    this.target = target
+    this.demanded = demanded
+    this.packable = packableNodes(clusters, demanded, target)
+    this.unstorable = new Set(
+      clusters.flatMap((c) => [...c].filter((n) => storedBytes(n, this.packable) > target.mostBytes.value)),
+    )
+    this.recomputed = [...recomputed]
+    this.separation = apart === undefined ? undefined : new Separation(apart)
+    this.judge = new Candidates(target, mode, this.packable, trials)
+    this.groups = new Groups(clusters, demanded)
+    for (const g of this.groups.all.values()) {
+      if (g.boundary !== undefined) continue
+      const made = this.judge.of(g, true)
+      invariant(made.ok, `a single node is no kernel: ${made.ok ? '' : made.detail}`)
+      g.made = made
+    }
+  }
+
+  /** Keeps why two groups are not one; `loss` in modelled seconds, where a trial told. */
+  refuse(a: Group, b: Group, why: Refused, loss: number | undefined): void {
+    const from = firstOf(a.members, (n) => b.inputs.has(n)) ?? [...a.members].at(-1)
+    const to = firstOf(b.members, (n) => from !== undefined && dataInputs(n).includes(from)) ?? [...b.members][0]
+    if (from === undefined || to === undefined) return
+    this.refused.set(`${from.id}>${to.id}`, { from, to, code: why.code, detail: why.detail, loss })
+  }
+
+  /** Merges along edges (those of some groups, where told) until none gains, largest saving first. */
+  mergeEdges(among: Iterable<number> = this.groups.all.keys()): void {
+    const { all, links } = this.groups
+    const pairs = (from: number, to: number): Pair[] => {
+      const [a, b] = [all.get(from), all.get(to)]
+      if (a === undefined || b === undefined) return []
+      let saving = 0
+      for (const n of a.outputs) if (b.inputs.has(n)) saving += bytesOf(n)
+      const epilogue = a.made?.roles.kind === 'matrix'
+      const [p, q] = [a.members.size, b.members.size]
+      return [{ from, to, saving, epilogue, size: p + q, smaller: Math.min(p, q) }]
+    }
+    const asked = new Set(among)
+    const growths = new Map<number, Growth>()
+    const queue = new MergeQueue(
+      links
+        .ids()
+        .flatMap((id) => [...links.successors(id)].flatMap((s) => (asked.has(id) || asked.has(s) ? pairs(id, s) : []))),
+    )
+    for (let pair = queue.pop(); pair !== undefined; pair = queue.pop()) {
+      const [a, b] = [all.get(pair.from), all.get(pair.to)]
+      if (a === undefined || b === undefined) continue
+      const [grown, other] = a.members.size < b.members.size ? [b, a] : [a, b]
+      const growth = growths.get(grown.id)
+      const chain = this.chainFrom(grown, other, growth)
+      const many = growth === undefined ? undefined : this.tryMergeAll(grown, chain, growth.gain)
+      const merged = many ?? this.tryMerge(a, b)
+      if (merged === undefined) continue
+      growths.delete(grown.id)
+      growths.set(merged.id, growthOf(grown, many === undefined ? [other] : chain, merged))
+      for (const p of links.predecessors(merged.id)) for (const again of pairs(p, merged.id)) queue.add(again)
+      for (const s of links.successors(merged.id)) for (const again of pairs(merged.id, s)) queue.add(again)
+    }
+  }
+
+  /** A neighbour of a group, and those like it that follow on it on the same side: as many as may be tried at once. */
+  private chainFrom(grown: Group, first: Group, growth: Growth | undefined): [Group, ...Group[]] {
+    const { all, links } = this.groups
+    const chain: [Group, ...Group[]] = [first]
+    if (growth === undefined || !isLike(growth.like, first)) return chain
+    const after = links.successors(grown.id).has(first.id)
+    const next = ({ id }: Group): Group | undefined => {
+      for (const n of after ? links.successors(id) : links.predecessors(id)) {
+        const g = all.get(n)
+        if (g !== undefined && isLike(g, first) && !chain.includes(g)) return g
+      }
+      return undefined
+    }
+    let g = next(first)
+    const most = g === undefined ? 1 : mostAtOnce(growth, this.target)
+    for (; g !== undefined && chain.length < most; g = next(g)) chain.push(g)
+    return chain
+  }
+
+  /** Merges two groups if that is a kernel and modelled faster. */
+  tryMerge(a: Group, b: Group): Group | undefined {
+    const quick = this.quickRefusal(a, b)
+    if (quick !== undefined) {
+      this.refuse(a, b, quick, undefined)
+      return undefined
+    }
+    const region = this.groups.joined(a, b)
+    const made = tooLarge(a, b, region, this.target) ?? this.judge.of(region)
+    if (!made.ok) {
+      this.refuse(a, b, made, undefined)
+      return undefined
+    }
+    const before = (a.made?.cost.seconds ?? 0) + (b.made?.cost.seconds ?? 0)
+    const loss = made.cost.seconds - before
+    if (loss >= 0 && !this.sparesUnstorable([...a.outputs, ...b.outputs], region.outputs)) {
+      this.refuse(a, b, lossReason(a, b, made), loss)
+      return undefined
+    }
+    return this.groups.replace([a, b], [{ members: region.members, made }])[0]
+  }
+
+  /**
+   * Merges a group with several others as one trial, if that gains as much for each of them as `gain`, what the merge with one like them
+   * gained. Where it does not they are merged one by one, which tells why not.
+   */
+  tryMergeAll(a: Group, others: readonly Group[], gain: number): Group | undefined {
+    if (others.length < 2) return undefined
+    const all = [a, ...others]
+    if (all.filter((g) => g.made?.roles.kind === 'matrix').length > 1) return undefined
+    if (this.groups.links.leads(new Set(all.map((g) => g.id)))) return undefined
+    const region = this.groups.joined(...all)
+    const mixes = (p: ReadonlySet<Node>, q: ReadonlySet<Node>): boolean => this.separation?.mixes(p, q) === true
+    if (mixes(region.members, region.members) || others.some((b) => mixes(a.members, b.members))) return undefined
+    const made = this.judge.of(region)
+    if (!made.ok) return undefined
+    const before = all.reduce((t, g) => t + (g.made?.cost.seconds ?? 0), 0)
+    if (before - made.cost.seconds < 0.9 * gain * others.length) return undefined
+    return this.groups.replace(all, [{ members: region.members, made }])[0]
+  }
+
+  /** Whether fewer nodes that cannot be stored are, of the results of kernels before and after. */
+  private sparesUnstorable(before: readonly Node[], after: readonly Node[]): boolean {
+    if (this.unstorable.size === 0) return false
+    const count = (nodes: readonly Node[]): number => nodes.filter((n) => this.unstorable.has(n)).length
+    return count(after) < count(before)
+  }
+
+  /** Reasons that need no trial. */
+  private quickRefusal(a: Group, b: Group): Refused | undefined {
+    for (const g of [a, b])
+      if (g.boundary !== undefined) return refuse(`${g.boundary}-boundary`, `${[...g.members][0]?.op} stands alone`)
+    if (this.separation?.mixes(a.members, b.members))
+      return refuse(
+        'computed-again',
+        'one computes again for the backward pass what the other computes for the forward pass',
+      )
+    if (a.made?.roles.kind === 'matrix' && b.made?.roles.kind === 'matrix')
+      return refuse('two-contractions', 'a kernel holds one matrix product')
+    const { links } = this.groups
+    if (links.hasIndirectPath(a.id, b.id) || links.hasIndirectPath(b.id, a.id))
+      return refuse('cycle', 'another kernel stands between the two')
+    return undefined
+  }
+}
+
+function firstOf(nodes: Iterable<Node>, is: (n: Node) => boolean): Node | undefined {
+  for (const n of nodes) if (is(n)) return n
+  return undefined
+}
+
+/** How often a kernel of two groups evaluates what one of them computes, by the arithmetic of the three. */
+function evaluatedAgain(a: Group, b: Group, made: Made): string {
+  const [first, second] = [a.made?.cost.compute ?? 0, b.made?.cost.compute ?? 0]
+  const times = first > 0 ? Math.round((made.cost.compute - second) / first) : 1
+  const often = times > 1 ? `about ${times} times an element` : 'more than once an element'
+  return `the producer would be evaluated ${often}: the kernel's programs do not share it`
+}
+
+/** Why the kernel of two groups takes no less time than the two. */
+function lossReason(a: Group, b: Group, made: Made): Refused {
+  if ((a.made?.called ?? b.made?.called) !== undefined && made.called === undefined)
+    return refuse('library-product', 'the library computes the product alone faster than one kernel does both')
+  if (made.cost.compute > 1.01 * ((a.made?.cost.compute ?? 0) + (b.made?.cost.compute ?? 0)))
+    return refuse('recompute-cost', evaluatedAgain(a, b, made))
+  const bytes = ({ bytesRead, bytesWritten }: Partial<KernelCost> = {}): number =>
+    (bytesRead ?? 0) + (bytesWritten ?? 0)
+  const saved = bytes(a.made?.cost) + bytes(b.made?.cost) - bytes(made.cost)
+  const { share = 1 } = made.cost
+  if (saved > 0 && share < Math.min(a.made?.cost.share ?? 1, b.made?.cost.share ?? 1))
+    return refuse('too-few-programs', `its programs keep ${(100 * share).toPrecision(2)}% of the device busy`)
+  return refuse('no-gain', saved > 0 ? 'less is saved than it costs' : 'nothing is saved')
+}
