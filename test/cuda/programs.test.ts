@@ -176,7 +176,8 @@ describe('conditions and while', () => {
   })
 })
 
-test("a user's kernel and a callback run on the host", () => {
+/** Runs with this device as the library's. */
+function onDevice(body: () => void): void {
   const learning: Backend = Object.assign(Object.create(backend) as Backend, {
     prepare: (program: Program) => {
       device.learn(program)
@@ -185,6 +186,57 @@ test("a user's kernel and a callback run on the host", () => {
   })
   api.setDevice(createCompiledDevice('cuda', learning, cudaTarget))
   try {
+    body()
+  } finally {
+    api.setDevice('wasm')
+  }
+}
+
+test('jitted functions inside one another, with derivatives, effects and donation, give what WebAssembly gives', () => {
+  const results = (): { readonly values: number[]; readonly effects: number } => {
+    let effects = 0
+    const inner = api.jit((x: api.Tensor, w: api.Tensor) => api.nn.softmax(x.matmul(w), -1))
+    const middle = api.jit((x: api.Tensor, w: api.Tensor) => {
+      const y = api.inspect(inner(x, w), () => {
+        effects++
+      })
+      return { y, z: inner(y.mul(2), w).sum(-1) }
+    })
+    const outer = api.jit((x: api.Tensor, w: api.Tensor) => {
+      const { y, z } = middle(x, w)
+      const slope = api.grad((v: api.Tensor) => inner(v, w).mul(y).sum())(x)
+      return [y.add(z.reshape([-1, 1])), slope]
+    })
+    const donating = api.jit((state: api.Tensor, x: api.Tensor) => state.mul(0.9).add(inner(x, state).mul(0.1)), {
+      donate: [0],
+    })
+    const square = (k: number): api.Tensor =>
+      api.tensor(
+        Float32Array.from({ length: 25 }, (_, i) => Math.sin(0.37 * i + k)),
+        { shape: [5, 5] },
+      )
+    const values: number[] = []
+    for (let i = 0; i < 3; i++)
+      for (const y of outer(square(i), square(1))) values.push(...(y.tolist() as number[][]).flat())
+    let state = square(2)
+    for (let i = 0; i < 4; i++) state = donating(state, square(0))
+    values.push(...(state.tolist() as number[][]).flat())
+    return { values, effects }
+  }
+  const want = results()
+  expect(want.effects).toBe(3)
+  onDevice(() => {
+    const got = results()
+    expect(got.effects).toBe(3)
+    expect(got.values.length).toBe(want.values.length)
+    got.values.forEach((v, i) => {
+      expect(v).toBeCloseTo(want.values[i] ?? Number.NaN, 5)
+    })
+  })
+})
+
+test("a user's kernel and a callback run on the host", () => {
+  onDevice(() => {
     const seen: number[][] = []
     const f = api.jit((x: api.Tensor) => {
       const y = api.inspect(x.mul(2), (data, _shape, dtype) => {
@@ -204,7 +256,5 @@ test("a user's kernel and a callback run on the host", () => {
     })
     for (let i = 0; i < 3; i++) expect(f(api.tensor([i, 1, 2])).tolist()).toEqual([5, 3, 2 * i + 1])
     expect(seen).toEqual([0, 1, 2].map((i) => [2 * i, 2, 4]))
-  } finally {
-    api.setDevice('wasm')
-  }
+  })
 })
