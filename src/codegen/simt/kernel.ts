@@ -17,7 +17,7 @@ import type { LaunchFacts, ThreadCode } from './ir/code.ts'
 import { add, type Block, bin, cast, type Ex, int, least, lit, lt, mul, type S, sub, v } from './ir/ir.ts'
 import { visitExpressions, visitStatements } from './ir/walk.ts'
 import { type Member, memberOf } from './member.ts'
-import { type AxisRange, Scope } from './nest/scope.ts'
+import { type AxisRange, extentOf, Scope } from './nest/scope.ts'
 import { emitSequence } from './nest/sequence.ts'
 import { leaves32 } from './programNumber.ts'
 import { openCluster, roundName } from './reduce/exchangeInCluster.ts'
@@ -229,7 +229,7 @@ function lowerPart(
   }
   let open = [...part.grid].filter((g) => Math.ceil(info.axis(g.axis).extent / g.block) > 1)
   for (const { axis, block } of [...open].reverse()) {
-    const { extent, tail, type, open: scalar } = info.axis(axis)
+    const { tail, type } = info.axis(axis)
     const blocks = counts.get(axis) ?? int(1)
     open = open.filter((g) => g.axis !== axis)
     const index = open.length === 0 ? rest : bin('%', rest, blocks)
@@ -242,10 +242,9 @@ function lowerPart(
     }
     const start = v(type, name)
     let end = add(start, int(block))
-    const whole = scalar === undefined ? int(extent) : cast(type, unit.launched(scalar))
     if (tail) {
       const last = unit.name(`${axis}_end`)
-      out.push({ k: 'let', name: last, value: least(end, ends.get(axis) ?? whole) })
+      out.push({ k: 'let', name: last, value: least(end, ends.get(axis) ?? extentOf(unit, info.axis(axis))) })
       end = v(type, last)
     }
     ranges.set(axis, { start, end })

@@ -13,7 +13,7 @@ import { type FuncRef, type FunctionBuilder, type Local, ModuleBuilder } from '.
 import { emitLevel } from './loop/level.ts'
 import { bindBlock, endOf } from './loop/loops.ts'
 import type { Env } from './value/lanes.ts'
-import { type Index, Scope } from './value/scope.ts'
+import { type Index, indexKey, Scope } from './value/scope.ts'
 import { Values } from './value/values.ts'
 
 export interface KernelJob {
@@ -223,22 +223,11 @@ function times({ scope, f }: Values, a: Index, b: Index): Index {
   if (typeof a === 'number' && typeof b === 'number') return a * b
   if (a === 1) return b
   if (b === 1) return a
-  const text = (x: Index): string => (typeof x === 'number' ? `#${x}` : String(x.index))
-  return scope.once(0, `times:${text(a)}:${text(b)}`, 'i32', () => {
+  return scope.once(0, `times:${indexKey(a)}:${indexKey(b)}`, 'i32', () => {
     f.push(a)
     f.push(b)
     f.op('i32.mul')
   })
-}
-
-function pushQuotient({ scope, f }: Values, kind: 'div' | 'mod', x: Local, by: Index): void {
-  if (typeof by === 'number') {
-    scope.pushQuotient(kind, x, by, true)
-    return
-  }
-  f.get(x)
-  f.get(by)
-  f.op(kind === 'div' ? 'i32.div_u' : 'i32.rem_u')
 }
 
 /** Binds the grid axes, which have so many programs each, to the coordinates of program number `program`. */
@@ -258,8 +247,8 @@ function bindGrid(values: Values, part: KernelPart, program: Local, counts: read
     const at = rest
     const coordinate = outermost
       ? at
-      : scope.once(scope.depth, `grid:${i}`, 'i32', () => pushQuotient(values, 'mod', at, n))
-    if (!outermost) rest = scope.once(scope.depth, `rest:${i}`, 'i32', () => pushQuotient(values, 'div', at, n))
+      : scope.once(scope.depth, `grid:${i}`, 'i32', () => scope.pushQuotient('mod', at, n, true))
+    if (!outermost) rest = scope.once(scope.depth, `rest:${i}`, 'i32', () => scope.pushQuotient('div', at, n, true))
     const begin =
       g.block === 1
         ? coordinate

@@ -231,10 +231,10 @@ class LevelScheduler {
 
 /** The axis of a loop over blocks, inside it. */
 function blocksView(s: LoopStmt, { extent, multiple, open }: AxisView): AxisView {
-  if (s.from === undefined && s.to === undefined) {
-    const scale = { by: open ?? '', least: 0, most: extent, multiple }
-    return open === undefined ? blockView(s.axis, extent, s.block) : openView(s.axis, scale, s.block)
-  }
+  if (s.from === undefined && s.to === undefined)
+    return open === undefined
+      ? blockView(s.axis, extent, s.block)
+      : openView(s.axis, { by: open, most: extent, multiple }, s.block)
   return {
     name: s.axis,
     extent,

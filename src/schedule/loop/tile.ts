@@ -44,8 +44,11 @@ export const localView = (name: string, extent: number): AxisView => ({
 })
 
 /** An axis that a launch scalar ends, in blocks. */
-export function openView(name: string, scale: Scale, block: number): AxisView {
-  const { by, most, multiple } = scale
+export function openView(
+  name: string,
+  { by, most, multiple }: Pick<Scale, 'by' | 'most' | 'multiple'>,
+  block: number,
+): AxisView {
   const common = gcd(multiple, block)
   return {
     ...blockView(name, most, block),

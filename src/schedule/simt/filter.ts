@@ -3,7 +3,7 @@
  * threads together look at the next points, a few each, and write the program's own ones, in order, into a queue in shared memory: their
  * numbers and their places. What is walked then is the queue.
  */
-import { type Expr, valuesOf } from '../../affine/expr.ts'
+import { asAxis, type Expr, valuesOf } from '../../affine/expr.ts'
 import type { Bound } from '../../affine/predicate.ts'
 import { startOf } from '../../kernel/axes.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../kernel/ir.ts'
@@ -65,11 +65,7 @@ function axisByPlace({ expr, lo, hi }: Bound, places: ReadonlySet<ValueId>): str
 
 /** Axes of a store whose every index leads to places of its own. */
 export function ownAxes(s: StoreStmt): Set<string> {
-  const out = new Set<string>()
-  for (const e of s.index) {
-    const [t, second] = e.terms
-    if (t?.atom.kind === 'axis' && t.coef === 1 && second === undefined && e.offset === 0) out.add(t.atom.name)
-  }
+  const out = new Set(s.index.flatMap((e) => asAxis(e)?.name ?? []))
   const places = coordinates(s)
   for (const b of s.mask) {
     const axis = axisByPlace(b, places)

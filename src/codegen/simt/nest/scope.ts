@@ -7,7 +7,7 @@ import { startOf } from '../../../kernel/axes.ts'
 import type { KernelParam, LetStmt, ValueId } from '../../../kernel/ir.ts'
 import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from '../../../schedule/simt/layout.ts'
 import type { StreamPlan } from '../../../schedule/simt/onlineSums.ts'
-import type { Part } from '../../../schedule/simt/part.ts'
+import type { AxisInfo, Part } from '../../../schedule/simt/part.ts'
 import { type Phase, reachesBeyond } from '../../../schedule/simt/place.ts'
 import type { Swizzle } from '../../../schedule/simt/swizzle.ts'
 import {
@@ -141,8 +141,7 @@ export class Scope {
 
   /** The extent of an axis in this launch. */
   endOf(axis: string): Ex {
-    const { extent, open, type } = this.part.axis(axis)
-    return open === undefined ? lit(type, extent) : cast(type, this.unit.launched(open))
+    return extentOf(this.unit, this.part.axis(axis))
   }
 
   param(name: string): KernelParam {
@@ -228,6 +227,10 @@ export class Scope {
     return this.layout.spread(axes).reduce((n, a) => n * registersOf(a), 1)
   }
 }
+
+/** The extent of an axis in this launch. */
+export const extentOf = (unit: Unit, { extent, open, type }: AxisInfo): Ex =>
+  open === undefined ? lit(type, extent) : cast(type, unit.launched(open))
 
 /** The index of an axis at a point, as a global index. */
 export function coordinate(scope: Scope, axis: string, lanes: Lanes): Ex {

@@ -4,7 +4,7 @@ import { isMultiple, unitsOf } from '../../../schedule/loop/tile.ts'
 import type { Local } from '../binary/builder.ts'
 import { powerIn } from '../value/laneIndex.ts'
 import { makeReg, type Reg } from '../value/lanes.ts'
-import type { Index } from '../value/scope.ts'
+import { type Index, indexKey } from '../value/scope.ts'
 import type { Values } from '../value/values.ts'
 import { axisBounds, type Blocks, closeLoop } from './loops.ts'
 
@@ -128,5 +128,3 @@ function wholeEnd(values: Values, start: Index, count: Index, wide: number): Ind
     f.ops('i32.and', 'i32.add')
   })
 }
-
-const indexKey = (x: Index): string => (typeof x === 'number' ? `#${x}` : String(x.index))

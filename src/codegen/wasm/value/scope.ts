@@ -12,6 +12,9 @@ import type { Reg } from './reg.ts'
 /** An i32: a known number or a local. */
 export type Index = number | Local
 
+/** A name that tells an index from others. */
+export const indexKey = (x: Index): string => (typeof x === 'number' ? `#${x}` : String(x.index))
+
 export interface Frame {
   readonly fragment: Fragment
   /** Locals computed in this frame, by key. */
@@ -222,23 +225,25 @@ export class Scope {
       case 'scaled': {
         const [of, by] = [this.index(a.of), this.axisPosition(a.by)]
         if (of === 1) return by
-        return this.once(
-          this.exprDepth(a.of),
-          `scaled:${typeof of === 'number' ? `#${of}` : of.index}:${a.by}`,
-          'i32',
-          () => {
-            this.f.push(of)
-            this.f.push(by)
-            this.f.op('i32.mul')
-          },
-        )
+        return this.once(this.exprDepth(a.of), `scaled:${indexKey(of)}:${a.by}`, 'i32', () => {
+          this.f.push(of)
+          this.f.push(by)
+          this.f.op('i32.mul')
+        })
       }
     }
   }
 
-  /** Pushes floor(x / by) or x - by * floor(x / by). */
-  pushQuotient(kind: 'div' | 'mod', x: Local, by: number, nonNegative: boolean): void {
+  /** Pushes floor(x / by) or x - by * floor(x / by); `by` is known where x may be negative. */
+  pushQuotient(kind: 'div' | 'mod', x: Local, by: Index, nonNegative: boolean): void {
     const { f } = this
+    if (typeof by !== 'number') {
+      invariant(nonNegative, 'a negative number is divided by one that is not known')
+      f.get(x)
+      f.get(by)
+      f.op(kind === 'div' ? 'i32.div_u' : 'i32.rem_u')
+      return
+    }
     const shift = Math.log2(by)
     f.get(x)
     if (Number.isInteger(shift)) {
