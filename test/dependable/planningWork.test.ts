@@ -3,7 +3,7 @@
  * kernels because no other had their form (src/plan/body/forms.ts), and the statements of those: a kernel of n statements is built a few
  * times on the way there, not n times (blocks in src/plan/algorithms/mergeQueue.ts, several at once in src/plan/fuse/growth.ts).
  * And the groups that searches for paths go through, which keep to what stands between the two (`GroupGraph.hasIndirectPath`).
- * Sites looked at: `CandidateMemo.of`, `Candidates.build`, `Planner.mergeEdges`, `quickRefusal`, `MergeQueue.add` (a heap), `mergeSiblings`,
+ * Sites looked at: `CandidateMemo.of`, `Candidates.build`, `Planner.mergeEdges`, `quickRefusal`, `MergeQueue.add` (a heap), `fuseSiblings`,
  * `tryRecompute` and `tooLarge` (kernels that are full are not built to find that out: `leastStatements`, by tensor and place),
  * `keepGainingCycles`.
  */

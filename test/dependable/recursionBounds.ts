@@ -68,7 +68,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/codegen/simt/dialects/wgsl/extremes.ts: extremesOf.collect': 'statement nesting',
   'src/schedule/loop/seconds.ts: PartPricer.level, PartPricer.loop, PartPricer.step': 'statement nesting',
   'src/schedule/loop/work.ts: Pricer.value': 'values',
-  'src/schedule/simt/alreadyRounded.ts: compute, isExactIn': 'values',
+  'src/schedule/simt/alreadyRounded.ts: compute, isAlreadyRounded': 'values',
   'src/schedule/simt/facts.ts: allStmts': 'statement nesting',
   'src/schedule/simt/facts.ts: motionOf': 'expression',
   'src/schedule/simt/rematerialise.ts: rematerialisedFor.visit': 'values',
@@ -254,7 +254,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
     'conditions of selections, and the indices in them',
   ],
   'src/plan/body/tiles.ts: Tiles.rootDim': ['divides', 'a dimension into its factors'],
-  'src/plan/fuse/horizontalFusion.ts: joinIndependent.tryJoin': [
+  'src/plan/fuse/horizontalFusion.ts: fuseHorizontally.tryJoin': [
     'divides',
     'half of a union each time, 64 trials in all',
   ],

@@ -1,6 +1,6 @@
 /**
  * Issue: a report grows as the program does. A refusal that says the same of many pairs is told once, with their number.
- * Sites looked at: `mergeSiblings` (kernels that are full are told once each), `note` of unions, `mergeEdges`, `tryRecompute`, who prints
+ * Sites looked at: `fuseSiblings` (kernels that are full are told once each), `note` of unions, `mergeEdges`, `tryRecompute`, who prints
  * refusals (text, SVG, HTML, JSON).
  */
 import { describe, expect, test } from 'vitest'

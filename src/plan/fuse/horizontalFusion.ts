@@ -54,7 +54,7 @@ export interface Joined {
  * then runs as late as its results allow. Where that makes the modelled peak of intermediates grow, unions are made one by
  * one, halved where one alone does, and kept as far as it does not.
  */
-export function joinIndependent(s: Separate): Joined {
+export function fuseHorizontally(s: Separate): Joined {
   const refused: RefusedMerge[] = []
   const wanted = s.target.launch > 0 ? candidates(s, refused) : []
   const memory = new PlanMemory(s.groups, s.results, s.bytes, s.reuse)

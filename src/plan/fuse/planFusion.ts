@@ -20,10 +20,10 @@ import type { SeparatePasses } from '../remat/separatePasses.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
 import { keepGainingCycles } from './cycles.ts'
 import { groupsByNode } from './groups.ts'
-import { joinIndependent } from './horizontalFusion.ts'
+import { fuseHorizontally } from './horizontalFusion.ts'
 import { Planner } from './planner.ts'
 import { recomputeCheap } from './recompute.ts'
-import { mergeSiblings } from './siblingFusion.ts'
+import { fuseSiblings } from './siblingFusion.ts'
 import { spreadSingles } from './singles.ts'
 
 /** Whether the memory of a parameter may be written over: as the plan likes, or if whoever runs the program sees fit. */
@@ -53,10 +53,10 @@ export function planFusion(
   const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, recomputed, trials, apart)
   if (fuse) {
     planner.mergeEdges()
-    mergeSiblings(planner)
+    fuseSiblings(planner)
     if (recomputeCheap(planner)) {
       planner.mergeEdges()
-      mergeSiblings(planner)
+      fuseSiblings(planner)
     }
   }
   keepGainingCycles(planner)
@@ -87,7 +87,7 @@ export function planFusion(
   for (const [reader, writer] of [...overwrites(inOrder, donors, results), ...before])
     planner.groups.links.connect(idOf.get(reader) ?? -1, idOf.get(writer) ?? -1)
   const { groups, refused } = fuse
-    ? joinIndependent({
+    ? fuseHorizontally({
         groups: new Map([...idOf].map(([g, id]) => [id, g])),
         links: planner.groups.links,
         order: inOrder.map((g) => idOf.get(g) ?? -1),

@@ -48,7 +48,7 @@ function whyFull(a: Group, b: Group, { links }: Groups, target: Machine): Refuse
 }
 
 /** Joins siblings, those of the largest tensors first; what was joined may then join what it reads. */
-export function mergeSiblings(planner: Planner): void {
+export function fuseSiblings(planner: Planner): void {
   const { groups, target } = planner
   // Kernels that hold all they may: told once, not for every other reader.
   const full = new Set<number>()

@@ -11,7 +11,7 @@ import type { Part } from './part.ts'
 const known = new WeakMap<Part, Map<string, boolean>>()
 
 /** Whether a value of a part has no more digits than `dtype`. */
-export function isExactIn(part: Part, id: ValueId, dtype: 'bf16' | 'f16'): boolean {
+export function isAlreadyRounded(part: Part, id: ValueId, dtype: 'bf16' | 'f16'): boolean {
   const answers = known.get(part) ?? new Map<string, boolean>()
   known.set(part, answers)
   const key = `${id} ${dtype}`
@@ -33,7 +33,7 @@ function compute(part: Part, id: ValueId, dtype: 'bf16' | 'f16'): boolean {
     case 'scalar': {
       if (op.op === 'bitcast') return l.dtype === dtype
       if (op.op !== 'cast' && scalarInfo(op.op).chooses !== true) return false
-      return op.args.slice(op.op === 'select' ? 1 : 0).every((a) => isExactIn(part, a, dtype))
+      return op.args.slice(op.op === 'select' ? 1 : 0).every((a) => isAlreadyRounded(part, a, dtype))
     }
     default:
       return false

@@ -8,7 +8,7 @@ import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../ke
 import { isModerate } from '../../scalar/moderate.ts'
 import { combinerOp, isArgCombiner, type ScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { isExactIn } from './alreadyRounded.ts'
+import { isAlreadyRounded } from './alreadyRounded.ts'
 import type { Part } from './part.ts'
 import type { Phase } from './place.ts'
 import { isNonnegative } from './ranges.ts'
@@ -242,7 +242,8 @@ class Uses {
       coarseOf(l, this) !== undefined ||
       ((op === 'cast' || isTame(op)) &&
         data.some((a) => this.isCoarse(a)) &&
-        (scalarInfo(op).chooses !== true || data.every((a) => this.isCoarse(a) || isExactIn(this.part, a, 'bf16'))))
+        (scalarInfo(op).chooses !== true ||
+          data.every((a) => this.isCoarse(a) || isAlreadyRounded(this.part, a, 'bf16'))))
     this.coarse.set(id, is)
     return is
   }

@@ -5,7 +5,7 @@
 import type { Expr } from '../../../affine/expr.ts'
 import type { KernelParam, LetStmt, StoreStmt } from '../../../kernel/ir.ts'
 import type { Access, Group } from '../../../schedule/simt/access.ts'
-import { isExactIn } from '../../../schedule/simt/alreadyRounded.ts'
+import { isAlreadyRounded } from '../../../schedule/simt/alreadyRounded.ts'
 import { flatIndex } from '../../../schedule/simt/facts.ts'
 import { elementBits } from '../../../schedule/simt/words.ts'
 import { and, type Block, bin, call, type Ex, int, isYes, lit, lt, regType, uint, v, when, yes } from '../ir/ir.ts'
@@ -176,7 +176,7 @@ export const storedValue = (point: Point, s: StoreStmt, x: Ex): Ex => {
 
 /** Whether a store keeps the bits of values that are bf16 already. */
 const isPacked = ({ part, unit }: Scope, s: StoreStmt): boolean =>
-  unit.param(s.param).dtype === 'bf16' && s.combiner === undefined && isExactIn(part, s.value, 'bf16')
+  unit.param(s.param).dtype === 'bf16' && s.combiner === undefined && isAlreadyRounded(part, s.value, 'bf16')
 
 /**
  * The function that packs two values of a store into a word. Where the values are coarse, in which of two directions ties of their
