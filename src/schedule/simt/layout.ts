@@ -96,9 +96,6 @@ export interface LayoutRequest {
   readonly walkedRegisters: number
 }
 
-/** The least multiple of a number that is not less. */
-export const roundUp = (n: number, to: number): number => Math.ceil(n / to) * to
-
 const log2Ceil = (n: number): number => (n <= 1 ? 0 : Math.ceil(Math.log2(n)))
 
 /** Whether two axes stand in one nest. */

@@ -12,7 +12,14 @@ import { spanOf } from './layout.ts'
 import type { LoadPlan } from './loadPlan.ts'
 import { copiesArray, loadPlanOf, threadBytes } from './loads.ts'
 import type { KnownRange, Place } from './place.ts'
-import type { Prefetch } from './sequence.ts'
+
+/** Loads that a loop makes for later iterations: into a ring of shared memory, or into registers. */
+export interface Prefetch {
+  readonly into: 'ring' | 'registers'
+  /** Iterations under way or in use. */
+  readonly slots: number
+  readonly loads: readonly LoadPlan[]
+}
 
 /** Iterations from which a loop is worth it. */
 const fewestIterations = 4

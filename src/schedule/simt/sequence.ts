@@ -13,6 +13,7 @@ import type { LoadPlan } from './loadPlan.ts'
 import type { ValueForm } from './oddFunctions.ts'
 import type { StreamPlan } from './onlineSums.ts'
 import type { OperandPrefetch } from './operandPrefetch.ts'
+import type { Prefetch } from './prefetch.ts'
 import type { Phase } from './place.ts'
 import type { Product } from './product.ts'
 import type { ScanPlan } from './scans.ts'
@@ -118,14 +119,6 @@ export interface LoopWork {
   /** Sums that it carries in more than one accumulator. */
   readonly totals: readonly CarriedTotals[]
   readonly body: Sequence
-}
-
-/** Loads that a loop makes for later iterations: into a ring of shared memory, or into registers. */
-export interface Prefetch {
-  readonly into: 'ring' | 'registers'
-  /** Iterations under way or in use. */
-  readonly slots: number
-  readonly loads: readonly LoadPlan[]
 }
 
 /** Code at each point of a nest. */

@@ -5,7 +5,6 @@
  */
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import type { SimtMachine } from '../../target/simt.ts'
-import { roundUp } from './layout.ts'
 
 /** What is asked of the part a product stands in. */
 interface Surroundings {
@@ -93,8 +92,11 @@ export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMac
   return { dot: l.id, a, b, depth, threads, unroll }
 }
 
-const spanWith = (size: number, { vec, bits }: Forced = { vec: 1, bits: [] }): number =>
-  roundUp(size, vec * 2 ** bits.length)
+/** The least multiple of what the vector and its threads cover that is not less than a size. */
+function spanWith(size: number, { vec, bits }: Forced = { vec: 1, bits: [] }): number {
+  const covered = vec * 2 ** bits.length
+  return Math.ceil(size / covered) * covered
+}
 
 /** Thread bits of an operand's axes, the vectors' axis first; undefined where they are more than there is work for. */
 function bitsOf(

@@ -2,7 +2,7 @@
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import type { LoadPlan } from '../../../schedule/simt/loadPlan.ts'
-import type { Prefetch } from '../../../schedule/simt/sequence.ts'
+import type { Prefetch } from '../../../schedule/simt/prefetch.ts'
 import {
   add,
   type Block,
