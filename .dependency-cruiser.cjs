@@ -9,6 +9,8 @@ const upToGraph = [...ground, 'graph']
 const upToCompose = [...upToGraph, 'compose']
 const upToKernel = [...ground, 'kernel']
 const upToMachine = [...upToKernel, 'target']
+/** What all rooms of the schedules know. */
+const scheduling = [...upToMachine, 'schedule/price.ts', 'schedule/debug.ts', 'schedule/text.ts']
 /** What all rooms of the planner know. */
 const planned = [...upToGraph, 'kernel', 'target', 'schedule', 'plan/refusal.ts', 'plan/plan.ts']
 const upToPlan = [...upToGraph, 'kernel', 'target', 'schedule', 'plan']
@@ -36,7 +38,11 @@ const floors = {
   report: base,
   target: [...base, 'scalar'],
   schedule: upToMachine,
-  'schedule/simt': [...upToMachine, 'schedule/price.ts', 'schedule/debug.ts'],
+  'schedule/loop': scheduling,
+  'schedule/loop/ir': scheduling,
+  'schedule/loop/tiles': [...scheduling, 'schedule/loop/ir'],
+  'schedule/loop/nest': [...scheduling, 'schedule/loop/ir', 'schedule/loop/tiles'],
+  'schedule/simt': scheduling,
   'plan/algorithms': base,
   'plan/body': planned,
   'plan/axes': [...planned, 'plan/body'],
@@ -76,6 +82,11 @@ floors['cuda.ts'] = [...shared, 'compile', 'api', 'backends/cuda']
 floors.cli = [...middle, 'compile', 'api', 'onnx', 'index.ts', folders]
 floors[folders] = []
 floors[cacheFolder] = []
+
+/** The rooms of thread schedules, each of which knows those before it. */
+const threadRooms = ['storage', 'part', 'layout', 'access', 'precision', 'fold', 'prefetch', 'sequence']
+for (const [i, room] of threadRooms.entries())
+  floors[`schedule/simt/${room}`] = [...scheduling, ...threadRooms.slice(0, i).map((below) => `schedule/simt/${below}`)]
 
 const escapeDots = (text) => text.replace(/[.]/g, '\\.')
 const within = (place) => (place.endsWith('.ts') ? `^src/${escapeDots(place)}$` : `^src/${escapeDots(place)}/`)

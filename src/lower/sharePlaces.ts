@@ -18,7 +18,7 @@ import {
 import { mapPredicate } from '../affine/predicate.ts'
 import type { KernelAxis, KernelPart, LetStmt, StoreStmt } from '../kernel/ir.ts'
 import { mapExpressions } from '../kernel/walk.ts'
-import { filterThreads } from '../schedule/simt/filter.ts'
+import { filterThreads } from '../schedule/simt/part/filter.ts'
 import type { Machine } from '../target/machine.ts'
 
 /** What a scatter does before its places are shared out. */

@@ -1,10 +1,10 @@
 /** The schedule of a kernel on a machine, as text: why it runs as it does. */
 import type { Kernel } from '../kernel/ir.ts'
 import type { Machine } from '../target/machine.ts'
-import { factsOf, scheduleKernel } from './loop/kernel.ts'
+import { printLoopPrice } from './loop/price/printPrice.ts'
+import { loopSeconds } from './loop/price/seconds.ts'
 import { printLoopSchedule } from './loop/print.ts'
-import { printLoopPrice } from './loop/printPrice.ts'
-import { loopSeconds } from './loop/seconds.ts'
+import { factsOf, scheduleKernel } from './loop/scheduleKernel.ts'
 import { printThreadSchedule } from './simt/print.ts'
 import { scheduleThreads } from './simt/scheduleThreads.ts'
 import type { ScheduleFacts } from './simt/threadSchedule.ts'

@@ -22,7 +22,7 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import type { EarlyStart } from '../../src/target/simt.ts'
 import { at, type Input, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
-import { workloads } from '../simt/workloads.ts'
+import { workloads } from '../simt/programs/workloads.ts'
 import { fakeDevice } from './fake.ts'
 
 /** What is known of a launch: `early` touches may happen before it has waited. */

@@ -1,6 +1,6 @@
 /**
  * Issue 15, section 6: special functions are data, and adding one touches five files. Formulas against exact values on the oracle, on
- * WebAssembly's vectors and through the interface (GPUs: test/simt/approximations.test.ts). What derives from the table of operations and
+ * WebAssembly's vectors and through the interface (GPUs: test/simt/scalar/approximations.test.ts). What derives from the table of operations and
  * from the formulas: batching, transposition, derivatives, GPU libraries and call names, prices of all machines, bounds, cases of the
  * transforms' tests. Sites looked at beside these: ONNX (has none of these functions); what CONTRIBUTING says is held by
  * contributing.test.ts.

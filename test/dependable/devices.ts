@@ -7,9 +7,9 @@ import type { Program } from '../../src/runtime/program.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { cudaSimt, type SimtMachine } from '../../src/target/simt.ts'
 import type { HostArray } from '../../src/types/host.ts'
-import { Emulated, hasCompiler } from '../simt/emulator/emulator.ts'
-import { execute, executeWgsl } from '../simt/programs.ts'
-import { type Adapter, openDevice } from '../simt/wgsl.ts'
+import { Emulated, hasCompiler } from '../simt/dialects/emulator/emulator.ts'
+import { type Adapter, openDevice } from '../simt/dialects/wgsl.ts'
+import { execute, executeWgsl } from '../simt/programs/programs.ts'
 
 export const modes = ['fast', 'strict'] as const
 

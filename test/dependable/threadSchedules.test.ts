@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { Layout } from '../../src/schedule/simt/layout.ts'
+import { Layout } from '../../src/schedule/simt/layout/layout.ts'
 import { printThreadSchedule } from '../../src/schedule/simt/print.ts'
 import { scheduleThreads } from '../../src/schedule/simt/scheduleThreads.ts'
 import { verifyThreadSchedule } from '../../src/schedule/simt/verify.ts'
@@ -14,7 +14,7 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import { priceOf } from '../../src/target/prices.ts'
 import { cudaSimt, type SimtMachine, webgpuSimt } from '../../src/target/simt.ts'
 import { sinter } from '../cli/support.ts'
-import { workloads } from '../simt/workloads.ts'
+import { workloads } from '../simt/programs/workloads.ts'
 
 const softmax = (columns: number) =>
   parseKernel(`kernel softmax {

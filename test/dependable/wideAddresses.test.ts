@@ -33,8 +33,8 @@ import { cudaSimt } from '../../src/target/simt.ts'
 import { dtypeBytes } from '../../src/types/dtype.ts'
 import { hostArray, hostView } from '../../src/types/host.ts'
 import { maxElements, sizeOf } from '../../src/types/shape.ts'
-import { hasCompiler } from '../simt/emulator/emulator.ts'
-import { type SparseBuffer, SparseEmulated } from '../simt/emulator/sparse.ts'
+import { hasCompiler } from '../simt/dialects/emulator/emulator.ts'
+import { type SparseBuffer, SparseEmulated } from '../simt/dialects/emulator/sparse.ts'
 import { allCases, type Case, G2, num, pattern, type Read } from './wideCases.ts'
 
 /** A shape of a graph holds at most `maxElements`. */

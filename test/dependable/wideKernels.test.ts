@@ -11,8 +11,8 @@ import { verifyThreadCode } from '../../src/codegen/simt/ir/verify.ts'
 import { threadCodeOf } from '../../src/codegen/simt/kernel.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { cudaSimt } from '../../src/target/simt.ts'
-import { hasCompiler } from '../simt/emulator/emulator.ts'
-import { type SparseBuffer, SparseEmulated } from '../simt/emulator/sparse.ts'
+import { hasCompiler } from '../simt/dialects/emulator/emulator.ts'
+import { type SparseBuffer, SparseEmulated } from '../simt/dialects/emulator/sparse.ts'
 import { G2, G4 } from './wideCases.ts'
 
 const bits = G4 + 4099

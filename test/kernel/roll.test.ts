@@ -15,7 +15,7 @@ import { hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
-import { Emulated, hasCompiler } from '../simt/emulator/emulator.ts'
+import { Emulated, hasCompiler } from '../simt/dialects/emulator/emulator.ts'
 
 const kernelsOf = (graph: Graph, mode: 'fast' | 'strict' = 'fast'): Kernel[] =>
   compileGraph(graph, { mode, target: cudaTarget }).program.steps.flatMap((s) =>

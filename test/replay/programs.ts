@@ -10,7 +10,7 @@ import { decodeModel, type HostTensor, importOnnx, readTensorProto } from '../..
 import { evaluateConstant } from '../../src/reference/evaluate.ts'
 import { models, unpack } from '../onnx/archives.ts'
 import { randomGraph } from '../random/graphs.ts'
-import { workloads } from '../simt/workloads.ts'
+import { workloads } from '../simt/programs/workloads.ts'
 import type { RecordedProgram } from './record.ts'
 
 const strictEvery = 4

@@ -1,9 +1,14 @@
 /** Schedules of loops: their laws on every kind of kernel, what breaks a law is found, their text, and what they follow of a machine. */
 import { describe, expect, test } from 'vitest'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { factsOf, type ScheduledPart, scheduleKernel, verifyKernelSchedule } from '../../src/schedule/loop/kernel.ts'
+import type { LoopSchedule, LoopStep } from '../../src/schedule/loop/ir/schedule.ts'
 import { printLoopSchedule } from '../../src/schedule/loop/print.ts'
-import type { LoopSchedule, LoopStep } from '../../src/schedule/loop/schedule.ts'
+import {
+  factsOf,
+  type ScheduledPart,
+  scheduleKernel,
+  verifyKernelSchedule,
+} from '../../src/schedule/loop/scheduleKernel.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { samples } from './programs.ts'

@@ -1,8 +1,8 @@
 /** The price of loop schedules: what it follows of the machine's record, and of how a kernel's accesses and loops stand. */
 import { describe, expect, test } from 'vitest'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import { factsOf, scheduleKernel } from '../../src/schedule/loop/kernel.ts'
-import { type LoopPrice, loopSeconds } from '../../src/schedule/loop/seconds.ts'
+import { type LoopPrice, loopSeconds } from '../../src/schedule/loop/price/seconds.ts'
+import { factsOf, scheduleKernel } from '../../src/schedule/loop/scheduleKernel.ts'
 import type { LoopMachine } from '../../src/target/loops.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'

@@ -6,11 +6,11 @@ import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernels } from '../../src/kernel/parse.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
-import { factsOf } from '../../src/schedule/loop/kernel.ts'
-import type { KernelFacts } from '../../src/schedule/loop/places.ts'
+import { factsOf } from '../../src/schedule/loop/scheduleKernel.ts'
+import type { KernelFacts } from '../../src/schedule/loop/tiles/places.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { randomGraph } from '../random/graphs.ts'
-import { workloads } from '../simt/workloads.ts'
+import { workloads } from '../simt/programs/workloads.ts'
 
 export interface Sample {
   readonly name: string

@@ -2,7 +2,7 @@
 import { compileModule } from '../../src/codegen/wasm/kernel.ts'
 import { mathImports } from '../../src/codegen/wasm/value/lanes.ts'
 import { gridSize, type Kernel } from '../../src/kernel/ir.ts'
-import { readMargin } from '../../src/schedule/loop/packing.ts'
+import { readMargin } from '../../src/schedule/loop/nest/packing.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import type { HostArray } from '../../src/types/host.ts'
 

@@ -4,7 +4,7 @@
  */
 
 import { UserError } from '../../diagnostics/errors.ts'
-import { readMargin } from '../../schedule/loop/packing.ts'
+import { readMargin } from '../../schedule/loop/nest/packing.ts'
 
 const alignment = 64
 /** Vector code may read this far past a buffer's end. */

@@ -2,7 +2,7 @@
 import { UserError } from '../../diagnostics/errors.ts'
 import { beyond32 } from '../../kernel/beyond32.ts'
 import type { Kernel } from '../../kernel/ir.ts'
-import { allStmts } from '../../schedule/simt/facts.ts'
+import { allStmts } from '../../schedule/simt/part/facts.ts'
 import type { DType } from '../../types/dtype.ts'
 import type { Dialect } from './unit.ts'
 

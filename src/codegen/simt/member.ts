@@ -1,6 +1,6 @@
 /** Which part of a group of equal ones a program works on: found by the program's number, described by its row of the table. */
 import { typeUpTo } from '../../kernel/indexType.ts'
-import type { PartGroup } from '../../schedule/simt/union.ts'
+import type { PartGroup } from '../../schedule/simt/part/union.ts'
 import { add, type Block, bin, cast, type Ex, int, mul, v } from './ir/ir.ts'
 import { hidden } from './programNumber.ts'
 import type { Unit } from './unit.ts'

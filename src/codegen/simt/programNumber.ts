@@ -10,7 +10,7 @@ import { startOf } from '../../kernel/axes.ts'
 import { most32, termRange } from '../../kernel/indexType.ts'
 import type { KernelParam, KernelPart } from '../../kernel/ir.ts'
 import { expressionsOf } from '../../kernel/walk.ts'
-import { allStmts } from '../../schedule/simt/facts.ts'
+import { allStmts } from '../../schedule/simt/part/facts.ts'
 import { call, type Ex } from './ir/ir.ts'
 
 /** The number itself, which no compiler knows anything of. */

@@ -1,9 +1,9 @@
 /** What the code of one kernel shares while it is emitted: its dialect and machine, names, shared arrays, and what is loaded ahead. */
 import { invariant } from '../../diagnostics/errors.ts'
 import type { KernelParam, LetStmt, NumericsMode, ValueId } from '../../kernel/ir.ts'
-import type { Layout } from '../../schedule/simt/layout.ts'
-import type { LoadPlan } from '../../schedule/simt/loadPlan.ts'
-import type { NextProgram } from '../../schedule/simt/nextProgram.ts'
+import type { LoadPlan } from '../../schedule/simt/access/loadPlan.ts'
+import type { Layout } from '../../schedule/simt/layout/layout.ts'
+import type { NextProgram } from '../../schedule/simt/layout/nextProgram.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { type Block, type Ex, type SharedArray, type Type, v } from './ir/ir.ts'
 import type { Registers } from './ir/registers.ts'

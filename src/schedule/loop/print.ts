@@ -1,11 +1,11 @@
 /** The printer of loop schedules: why a kernel runs as it does on one core, a line a step. */
 import type { ValueId } from '../../kernel/ir.ts'
 import { showExpr } from '../../kernel/print.ts'
-import type { ScheduledPart } from './kernel.ts'
-import type { Product } from './product.ts'
-import type { BlockSchedule, CopySchedule, LevelSchedule, LoopStep, NestSchedule, Run } from './schedule.ts'
-import type { Root } from './steps.ts'
-import type { Axes, Tile } from './tile.ts'
+import type { Product } from './ir/product.ts'
+import type { BlockSchedule, CopySchedule, LevelSchedule, LoopStep, NestSchedule, Run } from './ir/schedule.ts'
+import type { Root } from './ir/steps.ts'
+import type { Axes, Tile } from './ir/tile.ts'
+import type { ScheduledPart } from './scheduleKernel.ts'
 
 /** The lines of the schedule of a kernel of that name. */
 export function printLoopSchedule(kernel: string, parts: readonly ScheduledPart[]): string[] {

@@ -1,9 +1,9 @@
 /** The matrix products of a level: which dots they are, where their results stand, the blocks they run in. */
 import type { Stmt, ValueId } from '../../kernel/ir.ts'
-import type { Places } from './places.ts'
-import { type Product, productOf, resultLayoutOf } from './product.ts'
-import type { Root } from './steps.ts'
-import type { Axes, Tile } from './tile.ts'
+import { type Product, productOf, resultLayoutOf } from './ir/product.ts'
+import type { Root } from './ir/steps.ts'
+import type { Axes, Tile } from './ir/tile.ts'
+import type { Places } from './tiles/places.ts'
 
 /** Where a product accumulates: `init` fills the tile before it runs, unless it is `fresh` or goes on from what stands there. */
 export interface ProductTarget {

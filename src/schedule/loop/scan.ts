@@ -6,8 +6,8 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { LetStmt } from '../../kernel/ir.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
-import type { ScanSchedule } from './schedule.ts'
-import type { Axes, Tile } from './tile.ts'
+import type { ScanSchedule } from './ir/schedule.ts'
+import type { Axes, Tile } from './ir/tile.ts'
 
 export function scheduleScan(axes: Axes, stmt: LetStmt, tile: Tile, strict: boolean): ScanSchedule {
   const { op, dtype } = stmt

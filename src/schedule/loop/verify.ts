@@ -6,10 +6,10 @@
 import { type KernelPart, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import { isFloat } from '../../types/dtype.ts'
-import type { KernelFacts } from './places.ts'
-import type { BlockSchedule, CopySchedule, LevelSchedule, LoopSchedule, LoopStep, NestSchedule } from './schedule.ts'
-import { isTotal, type Root } from './steps.ts'
-import { type Axes, type Def, definitionsOf, type Tile } from './tile.ts'
+import type { BlockSchedule, CopySchedule, LevelSchedule, LoopSchedule, LoopStep, NestSchedule } from './ir/schedule.ts'
+import { isTotal, type Root } from './ir/steps.ts'
+import { type Axes, type Def, definitionsOf, type Tile } from './ir/tile.ts'
+import type { KernelFacts } from './tiles/places.ts'
 
 /** What breaks a law, a line each; none of a schedule that may run. */
 export function verifyLoopSchedule(schedule: LoopSchedule, facts: KernelFacts): string[] {

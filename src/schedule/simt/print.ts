@@ -1,7 +1,7 @@
 /** Schedules of threads as text: who runs a program, how its axes are spread, what happens in which order. */
-import type { AxisLayout } from './layout.ts'
-import type { Part } from './part.ts'
-import { printSequence } from './printSequence.ts'
+import type { AxisLayout } from './layout/layout.ts'
+import type { Part } from './part/part.ts'
+import { printSequence } from './sequence/printSequence.ts'
 import type { PartSchedule, Scheduled } from './threadSchedule.ts'
 
 const times = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`

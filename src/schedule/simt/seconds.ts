@@ -5,9 +5,9 @@
 import type { LetStmt } from '../../kernel/ir.ts'
 import type { Prices } from '../../target/prices.ts'
 import { statementSeconds } from '../price.ts'
-import { type Layout, registersOf } from './layout.ts'
-import type { Part } from './part.ts'
-import type { BlockWork, Entry, PointStep, Sequence } from './sequence.ts'
+import { type Layout, registersOf } from './layout/layout.ts'
+import type { Part } from './part/part.ts'
+import type { BlockWork, Entry, PointStep, Sequence } from './sequence/sequence.ts'
 
 /** Seconds of arithmetic of one thread, times the threads that the prices take to be at work at once. */
 export function threadSeconds(part: Part, layout: Layout, { entries }: Sequence, prices: Prices): number {

@@ -5,12 +5,12 @@
  */
 import type { Kernel } from '../../kernel/ir.ts'
 import type { SimtMachine } from '../../target/simt.ts'
-import type { LaunchShape } from './launchShape.ts'
-import type { Layout } from './layout.ts'
-import type { NextProgram } from './nextProgram.ts'
-import type { Part } from './part.ts'
-import type { Sequence } from './sequence.ts'
-import type { PartGroup, TableEntry } from './union.ts'
+import type { LaunchShape } from './layout/launchShape.ts'
+import type { Layout } from './layout/layout.ts'
+import type { NextProgram } from './layout/nextProgram.ts'
+import type { Part } from './part/part.ts'
+import type { PartGroup, TableEntry } from './part/union.ts'
+import type { Sequence } from './sequence/sequence.ts'
 
 /** What is known of a launch that bears upon the schedule. */
 export interface ScheduleFacts {

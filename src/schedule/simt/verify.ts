@@ -1,9 +1,9 @@
 /** The laws of a schedule of threads. Throws an internal error naming the first that is broken. */
 import type { SimtMachine } from '../../target/simt.ts'
-import { type Layout, type Nest, spanOf } from './layout.ts'
-import type { Part } from './part.ts'
+import { type Layout, type Nest, spanOf } from './layout/layout.ts'
+import type { Part } from './part/part.ts'
+import { type Check, checkOf, verifySequence } from './sequence/verifySequence.ts'
 import type { Scheduled } from './threadSchedule.ts'
-import { type Check, checkOf, verifySequence } from './verifySequence.ts'
 
 export function verifyThreadSchedule({ schedule, parts }: Scheduled): void {
   const check = checkOf(schedule.kernel)

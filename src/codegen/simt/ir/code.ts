@@ -1,6 +1,6 @@
 /** What the lowering hands to the printer of a dialect. */
 import type { Kernel } from '../../../kernel/ir.ts'
-import type { TableEntry } from '../../../schedule/simt/union.ts'
+import type { TableEntry } from '../../../schedule/simt/part/union.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import type { S, SharedArray } from './ir.ts'
 

@@ -2,9 +2,9 @@
  * Thread-level code: typed expressions and statements of one thread of a block, the common form that the dialects print.
  * Constructors fold constants, so that index arithmetic on literals disappears.
  */
-import { type RegisterType, registerBytes } from '../../../schedule/simt/registerType.ts'
+import { type RegisterType, registerBytes } from '../../../schedule/simt/storage/registerType.ts'
 
-export { registerType as regType } from '../../../schedule/simt/registerType.ts'
+export { registerType as regType } from '../../../schedule/simt/storage/registerType.ts'
 
 /**
  * Register types. Half precision lives in f32, narrow integers in i32 and u32 (wrapped after every operation). Index arithmetic is i32

@@ -1,7 +1,7 @@
 /** Tiles in registers: a thread's register arrays, the loops over them, and where a point of such a nest lies in an array. */
 
-import { type Layout, registersOf } from '../../../schedule/simt/layout.ts'
-import { type Loop, loopsOf } from '../../../schedule/simt/sequence.ts'
+import { type Layout, registersOf } from '../../../schedule/simt/layout/layout.ts'
+import { type Loop, loopsOf } from '../../../schedule/simt/sequence/sequence.ts'
 
 export { loopsOf }
 

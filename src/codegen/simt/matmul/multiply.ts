@@ -1,7 +1,7 @@
 /** The code of matrix products on tensor cores: fragments from shared tiles, one instruction a tile (product.ts has the layout). */
 import { invariant } from '../../../diagnostics/errors.ts'
-import type { Product } from '../../../schedule/simt/product.ts'
-import { panelElements } from '../../../schedule/simt/swizzle.ts'
+import type { Product } from '../../../schedule/simt/part/product.ts'
+import { panelElements } from '../../../schedule/simt/storage/swizzle.ts'
 import { add, type Block, bin, type Ex, elem, int, mul, uint, v } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex } from '../ir/registers.ts'
 import { digitOf, type Scope, type SharedTile, tid } from '../nest/scope.ts'

@@ -1,8 +1,8 @@
 /** The code of matrix products on vectors of four (vectorProduct.ts has the layout): their tiles, filling them, multiplying them. */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
-import { spanOf, threadsOf } from '../../../schedule/simt/layout.ts'
-import { lanes as four, type VectorOperand, type VectorProduct } from '../../../schedule/simt/vectorProduct.ts'
+import { spanOf, threadsOf } from '../../../schedule/simt/layout/layout.ts'
+import { lanes as four, type VectorOperand, type VectorProduct } from '../../../schedule/simt/part/vectorProduct.ts'
 import { rowMajorStrides } from '../../../types/shape.ts'
 import { add, and, type Block, type Ex, int, lit, mul, select, v, when } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex, withLane } from '../ir/registers.ts'

@@ -1,7 +1,7 @@
 /** Elements in the words of memory that hold them, and the bits that they have there. */
 import type { Expr } from '../../../affine/expr.ts'
 import type { KernelParam } from '../../../kernel/ir.ts'
-import { elementBits } from '../../../schedule/simt/words.ts'
+import { elementBits } from '../../../schedule/simt/storage/words.ts'
 import { type Block, bin, call, cast, type Ex, not, regType, uint } from '../ir/ir.ts'
 import type { Point } from '../nest/point.ts'
 import type { Scope } from '../nest/scope.ts'

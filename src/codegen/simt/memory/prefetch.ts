@@ -1,8 +1,8 @@
-/** Loops that load for later iterations (src/schedule/simt/prefetch.ts says which, and where to). */
+/** Loops that load for later iterations (src/schedule/simt/prefetch/prefetch.ts says which, and where to). */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { LoopStmt, ValueId } from '../../../kernel/ir.ts'
-import type { LoadPlan } from '../../../schedule/simt/loadPlan.ts'
-import type { Prefetch } from '../../../schedule/simt/prefetch.ts'
+import type { LoadPlan } from '../../../schedule/simt/access/loadPlan.ts'
+import type { Prefetch } from '../../../schedule/simt/prefetch/prefetch.ts'
 import {
   add,
   type Block,

@@ -1,4 +1,4 @@
-/** Asking for the rows of programs to come (src/schedule/simt/nextProgram.ts says which). */
+/** Asking for the rows of programs to come (src/schedule/simt/layout/nextProgram.ts says which). */
 import { type Expr, strideOf, valuesOf } from '../../../affine/expr.ts'
 import type { KernelParam } from '../../../kernel/ir.ts'
 import { add, type Block, type Ex, int, lt } from '../ir/ir.ts'

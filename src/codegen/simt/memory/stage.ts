@@ -1,8 +1,8 @@
 /** Staging: tiles in shared memory, and what fills them. */
 
 import type { ValueId } from '../../../kernel/ir.ts'
-import type { CopiedStage } from '../../../schedule/simt/operandPrefetch.ts'
-import { type TilePlan, tileArray } from '../../../schedule/simt/tiles.ts'
+import { type TilePlan, tileArray } from '../../../schedule/simt/access/tiles.ts'
+import type { CopiedStage } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
 import { and, type Block, call, type Ex, int, lit, mul, select, shared, when } from '../ir/ir.ts'
 import { emitLoops, type Lanes, loopsOf, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'

@@ -3,7 +3,7 @@
  * wide words and keeps its own elements; stores that fill each other's gaps are written together.
  */
 import type { LetStmt, StoreStmt } from '../../../kernel/ir.ts'
-import { type Access, guardOf, type Strided } from '../../../schedule/simt/access.ts'
+import { type Access, guardOf, type Strided } from '../../../schedule/simt/access/access.ts'
 import { and, type Block, type Ex, isYes, type S, when } from '../ir/ir.ts'
 import type { Registers } from '../ir/registers.ts'
 import type { Point } from '../nest/point.ts'

@@ -2,7 +2,7 @@
  * The places of elements in a tile that warp groups multiply: panels of 64 elements (128 bytes) a row; 16-byte pieces change places
  * within a row by the row's number, so that neither copies nor tensor cores meet in a bank. (PTX ISA, "Swizzling modes", 128 bytes.)
  */
-import { panelElements, type RowOrder, type Swizzle } from '../../../schedule/simt/swizzle.ts'
+import { panelElements, type RowOrder, type Swizzle } from '../../../schedule/simt/storage/swizzle.ts'
 import { add, bin, type Ex, int, mul, uint } from '../ir/ir.ts'
 
 const bitsAt = (x: Ex, from: number, count: number): Ex => bin('&', bin('>>', x, uint(from)), int(2 ** count - 1))

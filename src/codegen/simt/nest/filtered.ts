@@ -1,7 +1,7 @@
-/** Walks over the points that a program keeps of an axis (src/schedule/simt/filter.ts): found by all threads, queued in order, taken one by one. */
+/** Walks over the points that a program keeps of an axis (src/schedule/simt/part/filter.ts): found by all threads, queued in order, taken one by one. */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
-import { type Filter, filterArrays, filterGroup } from '../../../schedule/simt/filter.ts'
+import { type Filter, filterArrays, filterGroup } from '../../../schedule/simt/part/filter.ts'
 import {
   add,
   and,

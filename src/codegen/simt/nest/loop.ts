@@ -1,8 +1,8 @@
 /** Kernel loops: an axis in blocks, in order, with tiles carried in registers. */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { Carry, LoopStmt, ValueId } from '../../../kernel/ir.ts'
-import type { OperandPrefetch } from '../../../schedule/simt/operandPrefetch.ts'
-import type { LoopWork, Sequence } from '../../../schedule/simt/sequence.ts'
+import type { OperandPrefetch } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
+import type { LoopWork, Sequence } from '../../../schedule/simt/sequence/sequence.ts'
 import { add, type Block, bin, cast, type Ex, forLoop, greatest, int, least, lit, lt, regType, v } from '../ir/ir.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import { makeAhead, startAhead } from '../memory/earlyLoads.ts'

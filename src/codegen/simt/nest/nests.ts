@@ -4,7 +4,7 @@
  */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
-import type { NestEntry, PointStep, Seldom } from '../../../schedule/simt/sequence.ts'
+import type { NestEntry, PointStep, Seldom } from '../../../schedule/simt/sequence/sequence.ts'
 import { type Block, bin, cast, type Ex, int, lt, no, regType, type S, sub, uint, v } from '../ir/ir.ts'
 import { declare, emitLoops, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import { bodiesOf } from '../ir/walk.ts'

@@ -5,11 +5,11 @@
 import { invariant } from '../../../diagnostics/errors.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import type { KernelParam, LetStmt, ValueId } from '../../../kernel/ir.ts'
-import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from '../../../schedule/simt/layout.ts'
-import type { StreamPlan } from '../../../schedule/simt/onlineSums.ts'
-import type { AxisInfo, Part } from '../../../schedule/simt/part.ts'
-import { type Phase, reachesBeyond } from '../../../schedule/simt/place.ts'
-import type { Swizzle } from '../../../schedule/simt/swizzle.ts'
+import { type Phase, reachesBeyond } from '../../../schedule/simt/access/place.ts'
+import type { StreamPlan } from '../../../schedule/simt/fold/onlineSums.ts'
+import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from '../../../schedule/simt/layout/layout.ts'
+import type { AxisInfo, Part } from '../../../schedule/simt/part/part.ts'
+import type { Swizzle } from '../../../schedule/simt/storage/swizzle.ts'
 import {
   add,
   and,

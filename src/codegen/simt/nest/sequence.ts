@@ -1,6 +1,7 @@
-/** Emission of what threads do in order (src/schedule/simt/sequence.ts): a statement for each thing that is scheduled, nothing decided. */
+/** Emission of what threads do in order (src/schedule/simt/sequence/sequence.ts): a statement for each thing that is scheduled, nothing decided. */
 import { invariant } from '../../../diagnostics/errors.ts'
-import { storeValues } from '../../../schedule/simt/facts.ts'
+import { filledTogether, type TilePlan } from '../../../schedule/simt/access/tiles.ts'
+import { storeValues } from '../../../schedule/simt/part/facts.ts'
 import type {
   BlockWork,
   CloseEntry,
@@ -11,8 +12,7 @@ import type {
   Sequence,
   StageWork,
   WalkEntry,
-} from '../../../schedule/simt/sequence.ts'
-import { filledTogether, type TilePlan } from '../../../schedule/simt/tiles.ts'
+} from '../../../schedule/simt/sequence/sequence.ts'
 import type { Block, Ex } from '../ir/ir.ts'
 import type { Lanes, Registers } from '../ir/registers.ts'
 import { multiplyTiles } from '../matmul/multiply.ts'

@@ -1,7 +1,7 @@
 /** Loops over the chunks of axes that registers do not hold at once. */
 
-import { spanOf } from '../../../schedule/simt/layout.ts'
-import type { Item, WalkEntry } from '../../../schedule/simt/sequence.ts'
+import { spanOf } from '../../../schedule/simt/layout/layout.ts'
+import type { Item, WalkEntry } from '../../../schedule/simt/sequence/sequence.ts'
 import { add, type Block, type Ex, forLoop, indexConstantOf, int, sub, v } from '../ir/ir.ts'
 import { type Course, openRegisters } from '../memory/prefetch.ts'
 import { eachKept } from '../reduce/fold.ts'

@@ -1,5 +1,5 @@
 /** The integers in whose form threads exchange greatest and least floats. */
-import { combinerOf } from '../../../schedule/simt/folds.ts'
+import { combinerOf } from '../../../schedule/simt/fold/folds.ts'
 import { type Block, call } from '../ir/ir.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import type { Scope } from '../nest/scope.ts'

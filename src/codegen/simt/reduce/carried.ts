@@ -1,7 +1,7 @@
-/** Sums and products that a loop carries, in fast mode (src/schedule/simt/carriedTotals.ts): accumulators of their totals (running.ts). */
+/** Sums and products that a loop carries, in fast mode (src/schedule/simt/fold/carriedTotals.ts): accumulators of their totals (running.ts). */
 import type { Carry } from '../../../kernel/ir.ts'
 import { combinerIdentity } from '../../../scalar/ops.ts'
-import type { CarriedTotals } from '../../../schedule/simt/carriedTotals.ts'
+import type { CarriedTotals } from '../../../schedule/simt/fold/carriedTotals.ts'
 import { add, type Block, int, mul, type SharedArray, shared, v } from '../ir/ir.ts'
 import { declare, type Registers, registerAt } from '../ir/registers.ts'
 import { type Scope, tid } from '../nest/scope.ts'

@@ -5,8 +5,8 @@
  */
 
 import { invariant } from '../../../diagnostics/errors.ts'
-import type { ExchangePlan, FoldExchange } from '../../../schedule/simt/exchange.ts'
-import { mostRead } from '../../../schedule/simt/folds.ts'
+import type { ExchangePlan, FoldExchange } from '../../../schedule/simt/fold/exchange.ts'
+import { mostRead } from '../../../schedule/simt/fold/folds.ts'
 import { add, type Block, bin, type Ex, int, mul, when } from '../ir/ir.ts'
 import { digitOf, type Scope } from '../nest/scope.ts'
 import { fromKeys, keysOf } from './accumulator.ts'

@@ -3,7 +3,7 @@
  * where a meeting counts the bytes that land (dialects/cudaCluster.ts).
  */
 
-import { landingRoom, mostFolded, pitchOf } from '../../../schedule/simt/exchange.ts'
+import { landingRoom, mostFolded, pitchOf } from '../../../schedule/simt/fold/exchange.ts'
 import {
   add,
   type Block,

@@ -11,8 +11,8 @@ import { typeOfExpr } from '../../../kernel/indexType.ts'
 import type { LetStmt } from '../../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../../scalar/ops.ts'
 import { strictChunk } from '../../../scalar/summation.ts'
-import { type ExchangePlan, positionOf } from '../../../schedule/simt/exchange.ts'
-import { combinerOf, type FoldPlan, foldDType, onlyWhere } from '../../../schedule/simt/folds.ts'
+import { type ExchangePlan, positionOf } from '../../../schedule/simt/fold/exchange.ts'
+import { combinerOf, type FoldPlan, foldDType, onlyWhere } from '../../../schedule/simt/fold/folds.ts'
 import { type DType, isFloat } from '../../../types/dtype.ts'
 import {
   add,

@@ -5,7 +5,7 @@
 
 import { foldAxes } from '../../../kernel/folds.ts'
 import { keyOf, type Moments, type Polynomial } from '../../../kernel/moments.ts'
-import { countedAxes } from '../../../schedule/simt/folds.ts'
+import { countedAxes } from '../../../schedule/simt/fold/folds.ts'
 import { add, type Block, bin, type Ex, int, lit, mul, neg, select, v } from '../ir/ir.ts'
 import { type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import type { Point } from '../nest/point.ts'

@@ -2,7 +2,7 @@
 import type { LetStmt } from '../../../kernel/ir.ts'
 import type { Moments } from '../../../kernel/moments.ts'
 import type { Streamed } from '../../../kernel/streams.ts'
-import type { StreamPlan } from '../../../schedule/simt/onlineSums.ts'
+import type { StreamPlan } from '../../../schedule/simt/fold/onlineSums.ts'
 import type { DType } from '../../../types/dtype.ts'
 import type { Ex } from '../ir/ir.ts'
 import type { Registers } from '../ir/registers.ts'

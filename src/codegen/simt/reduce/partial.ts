@@ -4,8 +4,8 @@
  */
 import { invariant } from '../../../diagnostics/errors.ts'
 import { isArgCombiner } from '../../../scalar/ops.ts'
-import type { FoldExchange } from '../../../schedule/simt/exchange.ts'
-import { combinerOf } from '../../../schedule/simt/folds.ts'
+import type { FoldExchange } from '../../../schedule/simt/fold/exchange.ts'
+import { combinerOf } from '../../../schedule/simt/fold/folds.ts'
 import {
   add,
   type Block,

@@ -7,8 +7,8 @@ import { invariant } from '../../../diagnostics/errors.ts'
 import type { LetStmt } from '../../../kernel/ir.ts'
 import { combinerIdentity } from '../../../scalar/ops.ts'
 import { strictChunk } from '../../../scalar/summation.ts'
-import { type AxisLayout, spanOf, threadsOf } from '../../../schedule/simt/layout.ts'
-import type { ScanPlan } from '../../../schedule/simt/scans.ts'
+import type { ScanPlan } from '../../../schedule/simt/fold/scans.ts'
+import { type AxisLayout, spanOf, threadsOf } from '../../../schedule/simt/layout/layout.ts'
 import { computeDType, isFloat } from '../../../types/dtype.ts'
 import {
   add,

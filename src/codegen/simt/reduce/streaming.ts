@@ -8,8 +8,8 @@
 
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { LetStmt } from '../../../kernel/ir.ts'
-import { combinerOf } from '../../../schedule/simt/folds.ts'
-import { againstOf, type StreamPlan } from '../../../schedule/simt/onlineSums.ts'
+import { combinerOf } from '../../../schedule/simt/fold/folds.ts'
+import { againstOf, type StreamPlan } from '../../../schedule/simt/fold/onlineSums.ts'
 import { add, type Block, bin, bitcast, type Ex, eq, int, lit, sub, v, when, yes } from '../ir/ir.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'

@@ -1,11 +1,11 @@
 /**
- * Values computed to what their uses ask for (src/schedule/simt/precision.ts, oddFunctions.ts): coarse forms of functions, and what becomes of
+ * Values computed to what their uses ask for (src/schedule/simt/precision/precision.ts, oddFunctions.ts): coarse forms of functions, and what becomes of
  * products with odd ones.
  */
 import type { LetStmt } from '../../../kernel/ir.ts'
 import { erfExponent } from '../../../scalar/polynomials.ts'
-import type { ValueForm } from '../../../schedule/simt/oddFunctions.ts'
-import type { CoarseAt, CoarseForm } from '../../../schedule/simt/precision.ts'
+import type { ValueForm } from '../../../schedule/simt/precision/oddFunctions.ts'
+import type { CoarseAt, CoarseForm } from '../../../schedule/simt/precision/precision.ts'
 import { bin, call, type Ex, lit, neg } from '../ir/ir.ts'
 import type { Point } from '../nest/point.ts'
 

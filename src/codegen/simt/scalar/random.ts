@@ -5,7 +5,7 @@
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { LetStmt } from '../../../kernel/ir.ts'
 import { isRandomDType, randomWidth } from '../../../scalar/threefry.ts'
-import type { CallGroup } from '../../../schedule/simt/access.ts'
+import type { CallGroup } from '../../../schedule/simt/access/access.ts'
 import { type Block, bin, type Ex, eq, int, select, uint, v } from '../ir/ir.ts'
 import type { Registers } from '../ir/registers.ts'
 import type { LaneGroup, Point } from '../nest/point.ts'

@@ -1,7 +1,7 @@
 /** Emission of a loop over blocks of an axis: its bounds, what it carries from one to the next, the totals of what it folds. */
 import type { Carry, ValueId } from '../../../kernel/ir.ts'
-import { definedIn } from '../../../schedule/loop/level.ts'
-import type { BlockSchedule } from '../../../schedule/loop/schedule.ts'
+import type { BlockSchedule } from '../../../schedule/loop/ir/schedule.ts'
+import { definedIn } from '../../../schedule/loop/scheduleLoops.ts'
 import { assignReg, copyReg, type Reg } from '../value/lanes.ts'
 import type { Index } from '../value/scope.ts'
 import type { Values } from '../value/values.ts'

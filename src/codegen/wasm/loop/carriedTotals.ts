@@ -1,6 +1,6 @@
 /** Totals of the sums and products that a loop carries, in fast mode (src/kernel/carried.ts): tiles or registers like those they are carried in. */
 import { combinerIdentity, combinerOp } from '../../../scalar/ops.ts'
-import type { Tile } from '../../../schedule/loop/tile.ts'
+import type { Tile } from '../../../schedule/loop/ir/tile.ts'
 import { computeDType } from '../../../types/dtype.ts'
 import type { Local } from '../binary/builder.ts'
 import { assignReg, emitConst, emitScalarOp, type Reg, releaseReg } from '../value/lanes.ts'

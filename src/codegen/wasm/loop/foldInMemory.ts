@@ -1,8 +1,8 @@
 /** Folds whose accumulators stand in their results' tiles, and the tiles of their chunks' totals. */
 import { invariant } from '../../../diagnostics/errors.ts'
 import { combinerOp } from '../../../scalar/ops.ts'
-import { accumulatorDType, type Fold } from '../../../schedule/loop/steps.ts'
-import type { Tile } from '../../../schedule/loop/tile.ts'
+import { accumulatorDType, type Fold } from '../../../schedule/loop/ir/steps.ts'
+import type { Tile } from '../../../schedule/loop/ir/tile.ts'
 import type { Fragment, Local } from '../binary/builder.ts'
 import { emitCast } from '../math/cast.ts'
 import { laneReader } from '../value/access.ts'

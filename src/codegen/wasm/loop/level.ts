@@ -1,5 +1,5 @@
 /** Emission of a level of a schedule (a part's body, a loop's body): its steps, one after another. */
-import type { LevelSchedule, LoopStep } from '../../../schedule/loop/schedule.ts'
+import type { LevelSchedule, LoopStep } from '../../../schedule/loop/ir/schedule.ts'
 import type { Values } from '../value/values.ts'
 import { emitBlocks } from './blocks.ts'
 import { emitPlaced } from './levelProducts.ts'

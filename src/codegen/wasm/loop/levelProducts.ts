@@ -1,9 +1,9 @@
 /** Code of a matrix product on operands where the schedule put them. */
 import { constant, type Expr } from '../../../affine/expr.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
-import { type DirectOperand, tileStride } from '../../../schedule/loop/product.ts'
+import { type DirectOperand, tileStride } from '../../../schedule/loop/ir/product.ts'
+import type { ProductSchedule } from '../../../schedule/loop/ir/schedule.ts'
 import { countsOf } from '../../../schedule/loop/products.ts'
-import type { ProductSchedule } from '../../../schedule/loop/schedule.ts'
 import { computeDType } from '../../../types/dtype.ts'
 import { addressOf } from '../value/laneIndex.ts'
 import type { Index } from '../value/scope.ts'

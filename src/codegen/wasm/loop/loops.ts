@@ -1,6 +1,6 @@
 /** Loops over an axis, one index at a time, and the bounds of an axis and of its blocks in a program. */
 import { axis as axisExpr, constant, type Expr, substitute } from '../../../affine/expr.ts'
-import type { AxisView } from '../../../schedule/loop/tile.ts'
+import type { AxisView } from '../../../schedule/loop/ir/tile.ts'
 import type { Local } from '../binary/builder.ts'
 import type { Index } from '../value/scope.ts'
 import type { Values } from '../value/values.ts'

@@ -2,9 +2,9 @@
 
 import { axis as axisExpr, constant, substitute } from '../../../affine/expr.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
-import { type Fetch, foldsOf, type NestSchedule } from '../../../schedule/loop/schedule.ts'
-import type { Fold, Root } from '../../../schedule/loop/steps.ts'
-import type { Tile } from '../../../schedule/loop/tile.ts'
+import { type Fetch, foldsOf, type NestSchedule } from '../../../schedule/loop/ir/schedule.ts'
+import type { Fold, Root } from '../../../schedule/loop/ir/steps.ts'
+import type { Tile } from '../../../schedule/loop/ir/tile.ts'
 import { computeDType } from '../../../types/dtype.ts'
 import { addressOf } from '../value/laneIndex.ts'
 import type { Reg } from '../value/lanes.ts'

@@ -1,9 +1,9 @@
-/** Emission of copies of memory into scratch tiles (src/schedule/loop/packing.ts): runs, transpositions, padding. */
+/** Emission of copies of memory into scratch tiles (src/schedule/loop/nest/packing.ts): runs, transpositions, padding. */
 import type { Predicate } from '../../../affine/predicate.ts'
 import type { Scalar } from '../../../scalar/ops.ts'
-import { word } from '../../../schedule/loop/packing.ts'
-import type { CopySchedule, Run } from '../../../schedule/loop/schedule.ts'
-import { namedAxes, type Tile } from '../../../schedule/loop/tile.ts'
+import type { CopySchedule, Run } from '../../../schedule/loop/ir/schedule.ts'
+import { namedAxes, type Tile } from '../../../schedule/loop/ir/tile.ts'
+import { word } from '../../../schedule/loop/nest/packing.ts'
 import type { Local } from '../binary/builder.ts'
 import { addressOf, predicateElement } from '../value/laneIndex.ts'
 import { part } from '../value/reg.ts'

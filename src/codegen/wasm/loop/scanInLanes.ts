@@ -5,7 +5,7 @@
 import type { TileOp } from '../../../kernel/ir.ts'
 import { combinerIdentity, combinerOp } from '../../../scalar/ops.ts'
 import { fastChunkOf } from '../../../scalar/summation.ts'
-import type { Tile } from '../../../schedule/loop/tile.ts'
+import type { Tile } from '../../../schedule/loop/ir/tile.ts'
 import { computeDType, type DType, isFloat } from '../../../types/dtype.ts'
 import { emitRoundTo } from '../math/half.ts'
 import { assignReg, emitConst, emitScalarOp, makeReg, type Reg, releaseReg } from '../value/lanes.ts'

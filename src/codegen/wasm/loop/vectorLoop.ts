@@ -1,6 +1,6 @@
 /** Loops over an axis in lanes: whole steps, then partial ones; from the end where the order asks for it. */
 import { invariant } from '../../../diagnostics/errors.ts'
-import { isMultiple, unitsOf } from '../../../schedule/loop/tile.ts'
+import { isMultiple, unitsOf } from '../../../schedule/loop/ir/tile.ts'
 import type { Local } from '../binary/builder.ts'
 import { powerIn } from '../value/laneIndex.ts'
 import { makeReg, type Reg } from '../value/lanes.ts'

@@ -1,7 +1,7 @@
 /** Loads and stores of tile values: contiguous, strided, gathered, masked, packed formats; whole steps and partial ones. */
 import { asConstant, type Expr, sub } from '../../../affine/expr.ts'
 import type { KernelParam } from '../../../kernel/ir.ts'
-import { bytePosition } from '../../../schedule/loop/position.ts'
+import { bytePosition } from '../../../schedule/loop/nest/position.ts'
 import { type DType, dtypeBytes } from '../../../types/dtype.ts'
 import type { Local } from '../binary/builder.ts'
 import {

@@ -1,5 +1,5 @@
 /** Code that moves words of memory: copies, transposes and fills, by pointers that stand in locals. */
-import { word } from '../../../schedule/loop/packing.ts'
+import { word } from '../../../schedule/loop/nest/packing.ts'
 import type { FunctionBuilder, Local } from '../binary/builder.ts'
 import type { Index } from './scope.ts'
 

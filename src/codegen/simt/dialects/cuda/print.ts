@@ -1,6 +1,6 @@
 /** CUDA C++: prints thread code for NVRTC or nvcc, without headers. */
 import type { KernelParam } from '../../../../kernel/ir.ts'
-import { placeShared } from '../../../../schedule/simt/sharedMemory.ts'
+import { placeShared } from '../../../../schedule/simt/storage/sharedMemory.ts'
 import type { DType } from '../../../../types/dtype.ts'
 import type { ThreadCode } from '../../ir/code.ts'
 import type { VectorOp } from '../../ir/ir.ts'

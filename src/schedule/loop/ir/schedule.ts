@@ -1,0 +1,158 @@
+/**
+ * The schedule of a kernel part on one core, as a value: in which order its loops run, along which axis lanes go, what stands in scratch
+ * memory and where. `scheduleLoops` makes it, `verifyLoopSchedule` holds it to its part, code generation follows it and decides nothing
+ * of what is in it.
+ */
+import type { Expr } from '../../../affine/expr.ts'
+import type { Predicate } from '../../../affine/predicate.ts'
+import type { FoldedCarry } from '../../../kernel/carried.ts'
+import type { Carry, KernelParam, KernelPart, LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
+import type { Scalar } from '../../../scalar/ops.ts'
+import type { Product } from './product.ts'
+import type { Fold, Root } from './steps.ts'
+import type { Axes, Tile } from './tile.ts'
+
+export interface LoopSchedule {
+  /** What is scheduled: the part, rewritten as loops want it. */
+  readonly part: KernelPart
+  readonly axes: Axes
+  readonly body: LevelSchedule
+  /** Bytes of scratch memory that a thread needs. */
+  readonly scratch: number
+}
+
+/** The statements of a part or of a loop's body, as steps that run one after another. */
+export interface LevelSchedule {
+  /** Single elements that are loaded before all else: a store may overwrite their memory. */
+  readonly early: readonly ValueId[]
+  readonly steps: readonly LoopStep[]
+}
+
+export type LoopStep = NestSchedule | CopySchedule | ProductSchedule | ScanSchedule | BlockSchedule
+
+/** Loops around the points of a space: folds, stores, values written to scratch. */
+export interface NestSchedule {
+  readonly kind: 'nest'
+  readonly roots: readonly Root[]
+  readonly folded: readonly string[]
+  /** Loops, outermost first: kept axes stand before folded ones. */
+  readonly order: readonly string[]
+  readonly vector: string | undefined
+  /** Groups of four lanes a step of the vector axis takes. */
+  readonly copies: number
+  /**
+   * Folded axes run outside the vector axis, accumulators stand in the results' tiles: rows far apart are read whole, one
+   * after another, instead of a few columns of each at a time.
+   */
+  readonly inMemory: boolean
+  /** Reads along the vector axis to bring into the cache before its loop runs. */
+  readonly fetch: readonly Fetch[]
+  readonly cut: Cut | undefined
+  /** Where each fold's result stands; a fold without kept axes has a register. */
+  readonly results: ReadonlyMap<ValueId, Tile>
+  /** The places of the totals' tree of each fold that accumulates in memory. */
+  readonly totals: ReadonlyMap<ValueId, readonly Tile[]>
+}
+
+/** A contiguous read of a parameter: its byte position. */
+export interface Fetch {
+  readonly param: string
+  readonly position: Expr
+  readonly unit: number
+}
+
+/** Where folded loops are cut, so that chunks end there: at a loop, after so many rounds of it, so many times in all. */
+export interface Cut {
+  readonly depth: number
+  readonly rounds: number
+  readonly pushes: number
+}
+
+/** Memory copied into a tile, as runs or transposed in registers. */
+export interface CopySchedule {
+  readonly kind: 'copy'
+  readonly root: Extract<Root, { kind: 'keep' }>
+  readonly source: CopySource
+  readonly space: readonly string[]
+  /** Contiguous in the tile. */
+  readonly along: Run
+  /** Contiguous in memory, where that is another run. */
+  readonly across: Run | undefined
+}
+
+/** A load with its padding. */
+export interface CopySource {
+  readonly param: KernelParam
+  readonly position: Expr
+  readonly mask: Predicate
+  readonly other: Scalar
+}
+
+/** Axes that make one run, innermost first: the strides of the run on both sides, in bytes. */
+export interface Run {
+  readonly axes: readonly string[]
+  readonly from: number
+  readonly to: number
+}
+
+export interface ProductSchedule {
+  readonly kind: 'product'
+  readonly product: Product
+  readonly tile: Tile
+  /** Accumulators start at zero; else from what stands in the tile. */
+  readonly fresh: boolean
+  /** Rows of a block of accumulators, the largest first. */
+  readonly blocks: readonly number[]
+}
+
+export interface ScanSchedule {
+  readonly kind: 'scan'
+  readonly stmt: LetStmt
+  readonly tile: Tile
+  readonly outer: readonly string[]
+  readonly vector: string | undefined
+  readonly copies: number
+}
+
+/** Blocks of an axis in order, with what is carried from one to the next. */
+export interface BlockSchedule {
+  readonly kind: 'loop'
+  readonly stmt: LoopStmt
+  /** The axes inside. */
+  readonly axes: Axes
+  /** State of single elements. */
+  readonly registers: readonly Carry[]
+  readonly tiles: readonly TileCarry[]
+  /** What writes the first states into their tiles. */
+  readonly fills: readonly (NestSchedule | CopySchedule)[]
+  /** Totals of what is folded from block to block: log2 of the iterations after which each level's is taken. */
+  readonly closes: readonly number[]
+  readonly carried: readonly CarriedTotals[]
+  readonly body: LevelSchedule
+}
+
+export interface TileCarry {
+  readonly carry: Carry
+  readonly tile: Tile
+  /** Where the body's end writes the next state: the tile itself where no other reader is left, else one beside it. */
+  readonly write: Tile | undefined
+  /** The product that accumulates in the tile. */
+  readonly product: ValueId | undefined
+}
+
+export interface CarriedTotals extends FoldedCarry {
+  /** One a level, where the state stands in a tile; else registers. */
+  readonly tiles: readonly Tile[] | undefined
+}
+
+/** The steps of a schedule, those of loops' bodies included. */
+export function* stepsOf(level: LevelSchedule): Generator<LoopStep> {
+  for (const step of level.steps) {
+    yield step
+    if (step.kind !== 'loop') continue
+    yield* step.fills
+    yield* stepsOf(step.body)
+  }
+}
+
+export const foldsOf = (nest: NestSchedule): Fold[] => nest.roots.flatMap((r) => (r.kind === 'fold' ? [r.fold] : []))

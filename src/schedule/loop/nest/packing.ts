@@ -1,0 +1,86 @@
+/**
+ * Nests that copy memory into a tile (operands of matrix products, loads across the results): runs that are contiguous on both sides move
+ * in whole vectors, others are transposed in blocks of four by four. Padding is filled in afterwards, so the copy itself has no masks: it
+ * may read a little beyond the parameter, where other memory stands.
+ */
+import { rangeOf, strideOf, valuesOf } from '../../../affine/expr.ts'
+import { always, conjoin } from '../../../affine/predicate.ts'
+import type { ValueId } from '../../../kernel/ir.ts'
+import { dtypeBytes } from '../../../types/dtype.ts'
+import { sizeOf } from '../../../types/shape.ts'
+import type { CopySchedule, CopySource, Run } from '../ir/schedule.ts'
+import type { Nest } from '../ir/steps.ts'
+import type { Places } from '../tiles/places.ts'
+import { bytePosition } from './position.ts'
+
+/** Bytes in front of and behind every parameter that lie in memory: copies may read them. */
+export const readMargin = 16384
+
+/** Bytes of the elements that are copied. */
+export const word = 4
+
+/** How the nest is a copy of memory into a tile, if it is one. */
+export function copyOf(places: Places, nest: Nest): CopySchedule | undefined {
+  const [root, second] = nest.roots
+  if (root?.kind !== 'keep' || second !== undefined || nest.folded.length > 0) return
+  const source = sourceOf(places, root.id)
+  if (source === undefined) return
+  const { tile } = root
+  const { position, param } = source
+  if (param.format !== 'plain' || dtypeBytes(param.dtype) !== word || param.dtype === 'bool') return
+  if (tile.dtype !== param.dtype || valuesOf(position).size > 0) return
+  const inMemory = rangeOf(position)
+  if (inMemory.lo < -readMargin || inMemory.hi + word > sizeOf(param.shape) * word + readMargin) return
+  if (source.mask.some((b) => valuesOf(b.expr).size > 0)) return
+  const strides = new Map<string, { from: number; to: number }>()
+  for (const a of nest.space) {
+    const [from, to] = [strideOf(position, a), tile.strides.get(a)]
+    if (from === undefined || to === undefined) return
+    strides.set(a, { from, to })
+  }
+  const unit = (side: 'from' | 'to'): string | undefined =>
+    [...nest.space].sort((a, b) => size(b) - size(a)).find((a) => strides.get(a)?.[side] === word)
+  const size = (a: string): number => places.axes.view(a).max
+  const first = unit('to')
+  if (first === undefined || size(first) < 2) return
+  const runFrom = (start: string, taken: readonly string[]): Run => {
+    const { from, to } = strides.get(start) ?? { from: 0, to: 0 }
+    const axes = [start]
+    for (let n = size(start); ; ) {
+      const inner = axes.at(-1) ?? start
+      if (places.axes.view(inner).counts?.length !== 1) break
+      const next = nest.space.find((a) => {
+        const s = strides.get(a)
+        return !axes.includes(a) && !taken.includes(a) && s?.from === n * from && s.to === n * to
+      })
+      if (next === undefined) break
+      axes.push(next)
+      n *= size(next)
+    }
+    return { axes, from, to }
+  }
+  const along = runFrom(first, [])
+  if (along.from === word) return { kind: 'copy', root, source, space: nest.space, along, across: undefined }
+  const contiguous = unit('from')
+  if (contiguous === undefined || along.axes.includes(contiguous) || size(contiguous) < 4) return
+  return { kind: 'copy', root, source, space: nest.space, along, across: runFrom(contiguous, along.axes) }
+}
+
+/** The load a value is, a selection by a predicate of a load's own padding taken with it. */
+function sourceOf(places: Places, id: ValueId): CopySource | undefined {
+  if (places.has(id)) return undefined
+  const { op } = places.def(id)
+  if (op?.kind === 'stage') return sourceOf(places, op.of)
+  if (op?.kind === 'load') {
+    if (op.maskValue !== undefined) return undefined
+    const param = places.paramOf(op.param)
+    return { param, position: bytePosition(param, op.index), mask: op.mask, other: op.other }
+  }
+  if (op?.kind !== 'scalar' || op.op !== 'select') return undefined
+  const [condition, chosen, other] = op.args.map((a) => places.def(a).op)
+  if (condition?.kind !== 'predicate' || chosen?.kind !== 'load' || other?.kind !== 'const') return undefined
+  const source = sourceOf(places, op.args[1] ?? id)
+  const sameOther = source !== undefined && (source.mask.length === 0 || Object.is(source.other, other.value))
+  if (!sameOther) return undefined
+  return { ...source, mask: conjoin(always, ...source.mask, ...condition.predicate), other: other.value }
+}

@@ -1,0 +1,56 @@
+/**
+ * Loads across the results: an elementwise level stores along one axis while a load is contiguous along another. Such a load
+ * is copied into a tile first, transposed in registers (a copy of `packing.ts`); the level then reads it along the results' axis.
+ */
+import { strideOf, valuesOf } from '../../../affine/expr.ts'
+import type { Stmt, ValueId } from '../../../kernel/ir.ts'
+import { dtypeBytes } from '../../../types/dtype.ts'
+import { rowLayout } from '../ir/product.ts'
+import { isScalarAxis, type Tile, tileDType } from '../ir/tile.ts'
+import type { Places } from '../tiles/places.ts'
+import { bytePosition } from './position.ts'
+
+/** Bytes of a tile that stays in the second cache. */
+const largest = 256 * 1024
+
+/** The layouts of the loads of a level that are to be copied. */
+export function transposedLoads(places: Places, stmts: readonly Stmt[]): Map<ValueId, Omit<Tile, 'offset'>> {
+  const { axes } = places
+  const out = new Map<ValueId, Omit<Tile, 'offset'>>()
+  const isPlain = stmts.every(
+    (s) => s.kind === 'store' || (s.kind === 'let' && !['reduce', 'dot', 'scan', 'stage', 'at'].includes(s.op.kind)),
+  )
+  const along = isPlain ? storedAlong(places, stmts) : undefined
+  if (along === undefined || axes.view(along).max < 4) return out
+  for (const s of stmts) {
+    if (s.kind !== 'let' || s.op.kind !== 'load' || s.op.maskValue !== undefined) continue
+    const p = places.paramOf(s.op.param)
+    const names = axes.varying(s.axes)
+    if (p.format !== 'plain' || dtypeBytes(p.dtype) !== 4 || tileDType(s.dtype) !== p.dtype) continue
+    const position = bytePosition(p, s.op.index)
+    if (valuesOf(position).size > 0 || names.some((a) => strideOf(position, a) === undefined)) continue
+    const step = strideOf(position, along)
+    const across = names.some((a) => a !== along && strideOf(position, a) === 4 && axes.view(a).max >= 4)
+    if (step === undefined || step === 0 || step === 4 || !across) continue
+    const layout = rowLayout([names.filter((a) => a !== along), [along]], p.dtype, axes)
+    if (layout.bytes <= largest) out.set(s.id, layout)
+  }
+  return out
+}
+
+/** The axis all stores of several indices are contiguous along. */
+function storedAlong(places: Places, stmts: readonly Stmt[]): string | undefined {
+  const found = new Set<string | undefined>()
+  for (const s of stmts) {
+    if (s.kind !== 'store') continue
+    const p = places.paramOf(s.param)
+    if (p.format !== 'plain' || s.combiner !== undefined) return undefined
+    const position = bytePosition(p, s.index)
+    const unit = [...places.axes.views.values()].find(
+      (v) => !isScalarAxis(v) && strideOf(position, v.name) === dtypeBytes(p.dtype),
+    )
+    found.add(unit?.name)
+  }
+  const [only, second] = [...found]
+  return found.size === 1 && second === undefined ? only : undefined
+}

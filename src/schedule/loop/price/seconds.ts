@@ -1,0 +1,262 @@
+/**
+ * Predicted seconds of a kernel on one core, by its schedule and the record of the machine: operations at the width they run at, accesses
+ * by how they stand, loops, and what streams bring from the memories beyond the core's own.
+ */
+
+import { asConstant, sub } from '../../../affine/expr.ts'
+import { invariant } from '../../../diagnostics/errors.ts'
+import type { Kernel, LoopStmt } from '../../../kernel/ir.ts'
+import { storeOperands } from '../../../kernel/walk.ts'
+import type { LoopMachine } from '../../../target/loops.ts'
+import { type Machine, together } from '../../../target/machine.ts'
+import { dtypeBytes } from '../../../types/dtype.ts'
+import { sizeOf } from '../../../types/shape.ts'
+import type {
+  BlockSchedule,
+  CopySchedule,
+  LevelSchedule,
+  LoopStep,
+  NestSchedule,
+  ProductSchedule,
+  ScanSchedule,
+} from '../ir/schedule.ts'
+import { definitionsOf } from '../ir/tile.ts'
+import { factsOf, type ScheduledPart } from '../scheduleKernel.ts'
+import { Places } from '../tiles/places.ts'
+import { type Around, streamSeconds, timesOf } from './streams.ts'
+import { Tally } from './tally.ts'
+import { Pricer, type Standing } from './work.ts'
+
+/** The price of a kernel: seconds, and the parts they come from. Memory and the rest overlap as far as the machine allows. */
+export interface LoopPrice {
+  readonly seconds: number
+  /** Of operations, by name. */
+  readonly operations: ReadonlyMap<string, number>
+  readonly arithmetic: number
+  /** Of different long functions in one nest, beside their own: their constants do not all stay in registers. */
+  readonly mixed: number
+  /** Of accesses as instructions. */
+  readonly accesses: number
+  /** Of rounds and entries of loops, merges, and folds that wait for themselves. */
+  readonly loops: number
+  /** Of bytes from the memory next to the core's own, and from those beyond. */
+  readonly nearer: number
+  readonly memory: number
+  readonly launch: number
+}
+
+/** The price of a kernel by its schedule. `held`: bytes that stay near from one run to the next, the kernel's own unless given. */
+export function loopSeconds(
+  kernel: Kernel,
+  parts: readonly ScheduledPart[],
+  machine: Machine,
+  held = bytesOf(kernel),
+): LoopPrice {
+  const { loops } = machine
+  invariant(loops !== undefined, `the machine ${machine.name} has no loops`)
+  const facts = factsOf(kernel, machine, () => false)
+  const tally = new Tally()
+  let [nearer, memory] = [0, 0]
+  for (const { schedule } of parts) {
+    const { part, axes, body } = schedule
+    const places = new Places(facts, definitionsOf(part.body), axes)
+    const own = new Tally()
+    const grid = part.grid.map(({ axis }) => {
+      const v = axes.view(axis)
+      return { axis, count: v.extent / v.max, every: v.max }
+    })
+    new PartPricer(places, own, loops).level(body, grid)
+    own.loops += timesOf(grid) * loops.program
+    const { near, far } = streamSeconds(own.streams, held, machine.memories, loops.nearest)
+    nearer += near
+    memory += far
+    for (const [name, s] of own.operations) tally.operate(name, s)
+    tally.accesses += own.accesses
+    tally.loops += own.loops
+    tally.mixed += own.mixed
+  }
+  const { operations, arithmetic, accesses, loops: around, mixed } = tally
+  const own = together(arithmetic + mixed, accesses + around, { overlap: loops.beside })
+  const work = together(nearer, own, { overlap: loops.nearOverlap })
+  const seconds = together(memory, work, machine) + machine.launch
+  return { seconds, operations, arithmetic, mixed, accesses, loops: around, nearer, memory, launch: machine.launch }
+}
+
+/** Bytes of a kernel's parameters. */
+const bytesOf = (kernel: Kernel): number =>
+  kernel.params.reduce(
+    (n, p) => n + sizeOf(p.shape) * (p.format === 'plain' ? dtypeBytes(p.dtype) : p.format === 'bits' ? 1 / 8 : 1 / 2),
+    0,
+  )
+
+/** Goes through the steps of a part in their order: a value stands where the step before put it. */
+class PartPricer {
+  private readonly places: Places
+  private readonly tally: Tally
+  private readonly machine: LoopMachine
+  private nests = 0
+  private gridLoops = 0
+
+  constructor(places: Places, tally: Tally, machine: LoopMachine) {
+    this.places = places
+    this.tally = tally
+    this.machine = machine
+  }
+
+  level(level: LevelSchedule, around: readonly Around[]): void {
+    if (this.nests === 0) this.gridLoops = around.length
+    for (const step of level.steps) this.step(step, around)
+  }
+
+  private standing(around: readonly Around[]): Standing {
+    return { around, gridLoops: this.gridLoops, nest: this.nests++ }
+  }
+
+  private step(step: LoopStep, around: readonly Around[]): void {
+    switch (step.kind) {
+      case 'nest':
+        this.nest(step, around)
+        break
+      case 'copy':
+        this.copy(step, around)
+        break
+      case 'product':
+        this.product(step, around)
+        break
+      case 'scan':
+        this.scan(step, around)
+        break
+      case 'loop':
+        this.loop(step, around)
+        break
+    }
+  }
+
+  private nest(nest: NestSchedule, around: readonly Around[]): void {
+    const { places, tally } = this
+    const own = new Tally()
+    const at = new Pricer(places, own, this.standing(around), nest, this.machine)
+    at.rounds()
+    for (const r of nest.roots) {
+      if (r.kind === 'fold') at.fold(r.fold, nest)
+      else if (r.kind === 'keep') {
+        at.value(r.id)
+        at.tile(r.tile, true)
+      } else {
+        const { stmt } = r
+        for (const id of storeOperands(stmt)) at.value(id)
+        const p = places.paramOf(stmt.param)
+        at.written(stmt.value, p.dtype)
+        at.param(p, stmt.index, at.maskVaries(stmt), true, stmt.combiner === undefined ? 1 : 2)
+      }
+    }
+    for (const r of nest.roots) {
+      if (r.kind === 'keep' && r.home) places.set(r.id, r.tile)
+      if (r.kind === 'fold') places.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
+    }
+    own.mixed = mixing(own, this.machine)
+    own.loops += Math.max(0, at.wait - own.arithmetic - own.accesses)
+    for (const [name, s] of own.operations) tally.operate(name, s)
+    tally.accesses += own.accesses
+    tally.loops += own.loops
+    tally.mixed += own.mixed
+    tally.streams.push(...own.streams)
+  }
+
+  /** Runs move in vectors; what is transposed moves in blocks, four vectors in, four out, each shuffled twice. */
+  private copy({ root, source, space, along, across }: CopySchedule, around: readonly Around[]): void {
+    const { places, machine, tally } = this
+    const axis = across === undefined ? along.axes[0] : across.axes[0]
+    const order = [...space.filter((a) => a !== axis), ...(axis === undefined ? [] : [axis])]
+    const at = new Pricer(places, tally, this.standing(around), { order, vector: axis, copies: 4 }, machine)
+    at.rounds()
+    at.copied(source.param, source.position, root.tile, across !== undefined)
+    if (root.home) places.set(root.id, root.tile)
+  }
+
+  /** Blocks of accumulators: two vectors of columns beside some rows, the fewer rows the more loads for each product. */
+  private product({ product, tile, blocks }: ProductSchedule, around: readonly Around[]): void {
+    const { places, machine, tally } = this
+    const size = (names: readonly string[]): number => names.reduce((n, a) => n * places.axes.view(a).max, 1)
+    const [m, n, k] = [size(product.m), size(product.n), size(product.k)]
+    const { matrixRate } = places.facts.machine
+    const lanes = product.compute === 'f64' ? machine.lanes / 2 : machine.lanes
+    const panels = Math.ceil(n / (2 * lanes))
+    const most = blocks[0] ?? 1
+    // A whole block of four rows goes at the machine's rate.
+    const step = (2 * 8 * lanes) / matrixRate
+    const share = (rows: number): number => (rows + productLoads) / (4 + productLoads)
+    let [left, seconds, sweeps] = [m, 0, 0]
+    for (const rows of blocks) {
+      const count = Math.floor(left / rows)
+      left -= count * rows
+      seconds += count * panels * k * step * share(rows)
+      sweeps += count
+    }
+    if (left > 0) seconds += panels * k * step * share(most)
+    const times = timesOf(around)
+    tally.operate('product', times * seconds)
+    tally.loops += times * sweeps * panels * productBlock(machine)
+    const order = [...product.m, ...product.n, ...product.k]
+    const at = new Pricer(places, tally, this.standing(around), { order, vector: undefined, copies: 1 }, machine)
+    const { directA, directB } = product
+    at.operand(directA === undefined ? places.tileOf(product.a) : directA)
+    at.operand(directB === undefined ? places.tileOf(product.b) : directB)
+    at.operand(tile)
+    places.set(product.id, tile)
+  }
+
+  private scan({ stmt, tile, outer, vector, copies }: ScanSchedule, around: readonly Around[]): void {
+    const { places, machine, tally } = this
+    const { op } = stmt
+    if (op.kind !== 'scan') return
+    const along = vector === op.axis
+    const order = along ? [...outer, op.axis] : [...outer, ...(vector === undefined ? [] : [vector]), op.axis]
+    const at = new Pricer(places, tally, this.standing(around), { order, vector, copies }, machine)
+    at.rounds()
+    at.value(op.arg)
+    at.scanned(stmt.dtype, along)
+    at.tile(tile, true)
+    places.set(stmt.id, tile)
+  }
+
+  /** Indices that a loop goes through: where its bounds are positions a known way apart, those, else its whole axis. */
+  private rangeOf({ axis, from, to }: LoopStmt): number {
+    const { extent } = this.places.axes.view(axis)
+    const [first, end] = [from, to].map((id) => (id === undefined ? undefined : this.places.def(id).op))
+    if (first?.kind !== 'index' || end?.kind !== 'index') return extent
+    return Math.min(extent, asConstant(sub(end.expr, first.expr)) ?? extent)
+  }
+
+  private loop(step: BlockSchedule, around: readonly Around[]): void {
+    const { places, machine, tally } = this
+    const { stmt, fills, body, axes, registers, tiles } = step
+    for (const f of fills) this.step(f, around)
+    const outer = places.axes
+    const extent = this.rangeOf(stmt)
+    const every = Math.min(stmt.block, extent)
+    const rounds = extent / every
+    const inside = [...around, { axis: stmt.axis, count: rounds, every }]
+    tally.loops += timesOf(around) * (machine.entry + rounds * (machine.round + machine.entry))
+    places.axes = axes
+    for (const { param } of registers) places.set(param, 'register')
+    for (const c of tiles) places.set(c.carry.param, c.tile)
+    this.level(body, inside)
+    places.axes = outer
+    for (const { result } of registers) places.set(result, 'register')
+    for (const { carry, tile } of tiles) places.set(carry.result, tile)
+  }
+}
+
+/** Seconds that the long functions of a nest take more than one by one: none where all are one, the more the less the longest is of them. */
+function mixing({ long }: Tally, { mixed }: LoopMachine): number {
+  const each = [...long.values()]
+  const sum = each.reduce((n, s) => n + s, 0)
+  return mixed * (sum - Math.max(0, ...each))
+}
+
+/** Loads beside each step of a block of accumulators, in rows. */
+const productLoads = 1.5
+
+/** Seconds of a block of accumulators beside its depth: written, and begun anew. */
+const productBlock = (m: LoopMachine): number => m.entry

@@ -1,0 +1,386 @@
+/**
+ * What a nest costs: every value at the loop that its operands ask for, in lanes where it varies along the vector axis, else as one
+ * element; every access by how it stands along that axis; the rounds and entries of the loops; folds that wait for themselves.
+ */
+import { atomKey, type Expr, flatten, strideOf, valuesOf, visitAtoms } from '../../../affine/expr.ts'
+import type { Predicate } from '../../../affine/predicate.ts'
+import { type KernelParam, operandsOf, type ValueId } from '../../../kernel/ir.ts'
+import { scalarInfo } from '../../../scalar/ops.ts'
+import type { LoopMachine } from '../../../target/loops.ts'
+import { arithmeticOf, priceOf } from '../../../target/prices.ts'
+import { type DType, dtypeBytes, isFloat } from '../../../types/dtype.ts'
+import { sizeOf } from '../../../types/shape.ts'
+import { statementSeconds } from '../../price.ts'
+import type { DirectOperand } from '../ir/product.ts'
+import type { NestSchedule } from '../ir/schedule.ts'
+import { accumulatorDType, type Fold } from '../ir/steps.ts'
+import { namedAxes, type Tile, tileBytes } from '../ir/tile.ts'
+import { bytePosition } from '../nest/position.ts'
+import type { Places } from '../tiles/places.ts'
+import { type Around, streamOf, timesOf } from './streams.ts'
+import type { Tally } from './tally.ts'
+
+/** Where a nest stands: the loops around it, how many of them are the grid's, and its number. */
+export interface Standing {
+  readonly around: readonly Around[]
+  readonly gridLoops: number
+  readonly nest: number
+}
+
+type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies'>
+
+/** The points of a nest's loops, and what is priced at them. */
+export class Pricer {
+  private readonly places: Places
+  private readonly tally: Tally
+  private readonly standing: Standing
+  private readonly loops: Loops
+  private readonly machine: LoopMachine
+  /** How often a loop's body runs, by the number of loops around it; the vector axis in groups of lanes. */
+  private readonly runs: number[]
+  private readonly seen = new Set<ValueId>()
+  private readonly divided = new Set<string>()
+  /** Where the vector axis is: values at a greater depth may be in lanes. */
+  private readonly vectorAt: number
+
+  constructor(places: Places, tally: Tally, standing: Standing, loops: Loops, machine: LoopMachine) {
+    this.places = places
+    this.tally = tally
+    this.standing = standing
+    this.loops = loops
+    this.machine = machine
+    this.vectorAt = loops.vector === undefined ? Number.POSITIVE_INFINITY : loops.order.indexOf(loops.vector)
+    this.runs = [timesOf(standing.around)]
+    for (const a of loops.order) {
+      const n = this.count(a)
+      this.runs.push((this.runs.at(-1) ?? 1) * (a === loops.vector ? Math.ceil(n / machine.lanes) : n))
+    }
+  }
+
+  private count(axis: string): number {
+    return this.places.axes.view(axis).max
+  }
+
+  /** Rounds of the loops, their entries, and steps that are not whole. */
+  rounds(): void {
+    const { order, vector, copies } = this.loops
+    const { round, entry, leave, predicted, partial, lanes } = this.machine
+    let times = timesOf(this.standing.around)
+    for (const a of order) {
+      const n = this.count(a)
+      const wide = lanes * copies
+      const rounds = a === vector ? Math.floor(n / wide) + Math.ceil((n % wide) / lanes) : n
+      const last = rounds > predicted ? leave : 0
+      this.tally.loops += times * (entry + last + rounds * round + (a === vector && n % lanes !== 0 ? partial : 0))
+      times *= rounds
+    }
+  }
+
+  /** The number of loops that something varying along these axes is inside of. */
+  private depthOf(axes: ReadonlySet<string>): number {
+    let depth = 0
+    this.loops.order.forEach((a, i) => {
+      if (axes.has(a)) depth = i + 1
+    })
+    return depth
+  }
+
+  /** How often something is done inside so many loops, and for how many elements at once: lanes, or one. */
+  private at(depth: number, varies: boolean): { readonly times: number; readonly lanes: number } {
+    const times = this.runs[depth] ?? 1
+    if (depth <= this.vectorAt) return { times, lanes: 1 }
+    return varies ? { times, lanes: this.machine.lanes } : { times: times / this.loops.copies, lanes: 1 }
+  }
+
+  /** A value and all that is computed for it here. */
+  value(id: ValueId): void {
+    if (this.seen.has(id)) return
+    this.seen.add(id)
+    const { places } = this
+    const place = places.get(id)
+    if (place === 'register') return
+    if (place !== undefined) {
+      this.tile(place, false)
+      return
+    }
+    const def = places.def(id)
+    const { op } = def
+    if (op === undefined) return
+    if (op.kind === 'at') {
+      this.tile(places.tileOf(op.of), false, places.axes.tileIndex(places.tileOf(op.of), op.index))
+      return
+    }
+    operandsOf(op).forEach((i) => {
+      this.value(i)
+    })
+    const reach = places.reachOf(id)
+    const at = this.at(this.depthOf(reach), this.loops.vector !== undefined && reach.has(this.loops.vector))
+    const { prices } = places.facts.machine
+    if (op.kind === 'load') {
+      const p = places.paramOf(op.param)
+      this.param(p, op.index, this.maskVaries(op), false)
+      this.operate(`read ${p.dtype}`, prices.read[p.dtype], p.dtype, at)
+      return
+    }
+    const last = op.kind === 'scalar' ? op.args.at(-1) : undefined
+    const dtype = last === undefined ? def.dtype : places.def(last).dtype
+    // Values of one arithmetic stand alike, whatever format they are read from.
+    const isSame = op.kind === 'scalar' && op.op === 'cast' && arithmeticOf(dtype) === arithmeticOf(def.dtype)
+    const seconds = isSame ? 0 : statementSeconds(def, (i) => places.def(i).dtype, prices)
+    this.operate(
+      op.kind === 'scalar' ? op.op : op.kind,
+      seconds,
+      dtype,
+      at,
+      op.kind === 'scalar' && isCall(op.op, dtype),
+    )
+  }
+
+  /** An operation of a price an element: in lanes, or on one element, which takes as long as a vector. */
+  private operate(
+    name: string,
+    seconds: number,
+    dtype: DType,
+    { times, lanes }: { readonly times: number; readonly lanes: number },
+    call = false,
+  ): void {
+    const full = call ? 1 : dtypeBytes(dtype) === 8 ? this.machine.lanes / 2 : this.machine.lanes
+    const isLong = !call && seconds >= this.machine.long * priceOf('add', 'f32', this.places.facts.machine.prices)
+    this.tally.operate(name, times * seconds * Math.max(lanes, full), isLong)
+  }
+
+  /** One step of a fold for every point, its end for every result, and the time its accumulators wait for themselves. */
+  fold(fold: Fold, nest: NestSchedule): void {
+    const { prices } = this.places.facts.machine
+    const { chain, merge } = this.machine
+    for (const id of fold.args) this.value(id)
+    const { order, folded, vector, inMemory, copies } = nest
+    const dtype = accumulatorDType(fold)
+    const at = this.at(order.length, vector !== undefined)
+    this.operate(`fold ${fold.combiner}`, foldPrice(fold, dtype, prices, inMemory), dtype, at)
+    const first = order.findIndex((a) => folded.includes(a))
+    const result = nest.results.get(fold.id)
+    if (inMemory) {
+      if (result !== undefined) this.tile(result, true, undefined, 2)
+      return
+    }
+    const across = vector !== undefined && folded.includes(vector)
+    const ends = merge * (fold.combiner.startsWith('arg') ? 5 : isNoted(fold, dtype) ? 3 : 1)
+    this.tally.loops += (this.runs[first] ?? 1) * (across ? ends : ends / 4)
+    if (result !== undefined) this.tile(result, true, undefined, 1, first)
+    const steps = (this.runs[order.length] ?? 1) / copies
+    const own = dtypeBytes(dtype) === 8 || fold.combiner.startsWith('arg') ? 2 * chain : chain
+    this.wait = Math.max(this.wait, steps * own)
+  }
+
+  /** Converting a value that is written. */
+  written(value: ValueId, dtype: DType): void {
+    const { places, loops } = this
+    const reach = places.reachOf(value)
+    const at = this.at(this.depthOf(reach), loops.vector !== undefined && reach.has(loops.vector))
+    this.operate(`write ${dtype}`, places.facts.machine.prices.write[dtype], dtype, at)
+  }
+
+  /** Memory copied into a tile, transposed in blocks of four vectors or as it stands. */
+  copied(param: KernelParam, position: Expr, tile: Tile, transposes: boolean): void {
+    const times = this.runs[this.loops.order.length] ?? 1
+    const { whole, shuffled } = this.machine
+    this.tally.accesses += times * (transposes ? 2 * whole + 2 * shuffled : 2 * whole)
+    this.stream(param.name, position, {
+      unit: dtypeBytes(param.dtype),
+      most: dtypeBytes(param.dtype) * sizeOf(param.shape),
+    })
+    this.stream(`tile ${tile.offset}`, this.places.axes.tileIndex(tile), {
+      unit: tileBytes(tile.dtype),
+      most: tile.bytes,
+    })
+  }
+
+  /** What a product reads and writes: its inner loops move it at their own rate. */
+  operand(of: Tile | DirectOperand): void {
+    if ('flat' in of) {
+      const p = this.places.paramOf(of.param)
+      this.stream(
+        p.name,
+        of.flat,
+        { unit: dtypeBytes(p.dtype), most: dtypeBytes(p.dtype) * sizeOf(p.shape) },
+        false,
+        true,
+      )
+    } else
+      this.stream(
+        `tile ${of.offset}`,
+        this.places.axes.tileIndex(of),
+        { unit: tileBytes(of.dtype), most: of.bytes },
+        false,
+        true,
+      )
+  }
+
+  /** A step of a running fold: along lanes, two shuffles and folds, and one more for what stands before them. */
+  scanned(dtype: DType, along: boolean): void {
+    const { prices } = this.places.facts.machine
+    const { order, vector, copies } = this.loops
+    const price = prices.fold[arithmeticOf(dtype)]
+    this.operate('scan', along ? 3 * price : price, dtype, this.at(order.length, vector !== undefined))
+    const steps = this.runs[order.length] ?? 1
+    const { chain, shuffled } = this.machine
+    this.tally.loops += along ? steps * (chain + 2 * shuffled) : (steps / copies) * chain
+  }
+
+  /** Seconds that folds wait for themselves at least. */
+  wait = 0
+
+  /** Accesses of a tile, written inside so many loops. */
+  tile(t: Tile, write: boolean, position: Expr = this.places.axes.tileIndex(t), accesses = 1, inside?: number): void {
+    const unit = t.dtype === 'f64' ? 8 : 4
+    this.access(`tile ${t.offset}`, position, { unit, most: t.bytes }, { masked: false, write, accesses, inside })
+  }
+
+  /** Whether a mask is asked anew at every step: it varies along the lanes, or there are none. */
+  maskVaries({ mask, maskValue }: { readonly mask: Predicate; readonly maskValue?: ValueId | undefined }): boolean {
+    const inner = this.loops.vector ?? this.loops.order.at(-1)
+    if (inner === undefined) return false
+    const ids = mask.flatMap((b) => [...valuesOf(b.expr)])
+    const varies = [...ids, ...(maskValue === undefined ? [] : [maskValue])].some((id) =>
+      this.places.reachOf(id).has(inner),
+    )
+    return varies || namedAxes(mask.map((b) => b.expr)).has(inner)
+  }
+
+  /** Divisions and remainders of a position, each computed once, lane by lane where it varies along them. */
+  private divisions(position: Expr): void {
+    visitAtoms(position, (a) => {
+      if ((a.kind !== 'div' && a.kind !== 'mod') || this.divided.has(atomKey(a))) return
+      this.divided.add(atomKey(a))
+      const names = namedAxes([a.of])
+      const varies = this.loops.vector !== undefined && names.has(this.loops.vector)
+      const { times, lanes } = this.at(this.depthOf(names), varies)
+      this.tally.accesses += times * lanes * this.machine.divided
+    })
+  }
+
+  /** An access of a parameter. */
+  param(p: KernelParam, index: readonly Expr[], masked: boolean, write: boolean, accesses = 1): void {
+    const packed = p.format !== 'plain'
+    const share = p.format === 'bits' ? 1 / 8 : 1 / 2
+    const position = packed ? flatten(index, p.shape) : bytePosition(p, index)
+    const unit = packed ? share : dtypeBytes(p.dtype)
+    this.access(p.name, position, { unit, most: unit * sizeOf(p.shape) }, { masked, write, accesses, packed })
+  }
+
+  private access(
+    key: string,
+    position: Expr,
+    size: { readonly unit: number; readonly most: number },
+    how: {
+      readonly masked: boolean
+      readonly write: boolean
+      readonly accesses: number
+      readonly packed?: boolean
+      readonly inside?: number | undefined
+    },
+  ): void {
+    const { places, machine, tally } = this
+    const { vector, order } = this.loops
+    const names = new Set(namedAxes([position]))
+    const anywhere = new Set<string>()
+    for (const id of valuesOf(position)) for (const a of places.reachOf(id)) anywhere.add(a)
+    for (const a of anywhere) names.add(a)
+    const varies = vector !== undefined && names.has(vector)
+    const depth = how.write ? (how.inside ?? order.length) : this.depthOf(names)
+    const { times, lanes } = this.at(depth, varies || how.write)
+    const gathers = vector !== undefined && anywhere.has(vector)
+    const stride = vector === undefined ? 0 : strideOf(position, vector)
+    const each = lanes === 1 ? machine.single : laneSeconds(machine, gathers ? 'gather' : stride, size.unit, how)
+    const asked = how.masked ? (lanes === 1 ? machine.round : machine.masked) : 0
+    tally.accesses += times * how.accesses * (each + asked)
+    this.divisions(position)
+    const n = vector === undefined ? 0 : this.count(vector)
+    // What is written in the last step goes lane by lane.
+    if (how.write && lanes > 1 && n % machine.lanes !== 0)
+      tally.accesses += (times / Math.ceil(n / machine.lanes)) * (n % machine.lanes) * machine.strided
+    this.stream(key, position, size, how.packed)
+  }
+
+  /** The loops as memory sees them: lanes along an axis outside others move together, so that a step of them is the innermost loop. */
+  private movedThrough(): Around[] {
+    const { order, vector, copies } = this.loops
+    const loops = order.map((axis) => ({ axis, count: this.count(axis) }))
+    if (vector === undefined || vector === order.at(-1)) return loops
+    const every = Math.min(this.machine.lanes * copies, this.count(vector))
+    const steps = loops.map((l) => (l.axis === vector ? { ...l, count: l.count / every, every } : l))
+    return [...steps, { axis: vector, count: every }]
+  }
+
+  private stream(
+    key: string,
+    position: Expr,
+    size: { readonly unit: number; readonly most: number },
+    packed = false,
+    blocked = false,
+  ): void {
+    const { places, tally } = this
+    const around = [...this.standing.around, ...this.movedThrough()]
+    const made = packed ? packedStream : streamOf
+    const standing = { ...this.standing, apart: blocked ? this.standing.around.length : around.length }
+    tally.streams.push(made(key, position, size, around, standing, (id) => places.reachOf(id)))
+  }
+}
+
+/** A stream of a packed format: positions count elements. */
+function packedStream(
+  ...[key, position, size, around, standing, reach]: Parameters<typeof streamOf>
+): ReturnType<typeof streamOf> {
+  const s = streamOf(key, position, { ...size, unit: 1 }, around, standing, reach)
+  return { ...s, unit: size.unit, loops: s.loops.map((l) => ({ ...l, stride: l.stride * size.unit })) }
+}
+
+/** Seconds of a vector of an access that stands so along the vector axis: at a stride of bytes, none that is known, or by values. */
+function laneSeconds(
+  m: LoopMachine,
+  stride: number | undefined | 'gather',
+  unit: number,
+  { write, packed }: { readonly write: boolean; readonly packed?: boolean },
+): number {
+  if (stride === 'gather') return m.lanes * m.gathered
+  if (stride === undefined) return (m.lanes * (m.strided + m.gathered)) / 2
+  if (stride === 0) return write ? m.lanes * m.strided : m.single
+  if (packed === true) return stride === 1 ? m.shuffled : m.lanes * m.strided
+  if (stride === unit) return m.whole * Math.max(1, (unit * m.lanes) / 16)
+  if (
+    !write &&
+    ((stride === -unit && unit <= 4) || (unit === 2 && stride === 4) || (unit === 4 && (stride === 8 || stride === 12)))
+  )
+    return m.shuffled
+  return m.lanes * m.strided
+}
+
+/** Functions of f64 are calls, an element each. */
+const isCall = (op: Parameters<typeof scalarInfo>[0], dtype: DType): boolean =>
+  dtype === 'f64' && scalarInfo(op).cost === 'special'
+
+/** Whether a fold notes NaNs and signs beside its extreme. */
+const isNoted = ({ combiner }: Fold, dtype: DType): boolean =>
+  (combiner === 'max' || combiner === 'min') && isFloat(dtype)
+
+/** Seconds an element of a step of a fold: extremes note NaNs and signs, positions are chosen with their values. */
+function foldPrice(fold: Fold, dtype: DType, prices: Parameters<typeof priceOf>[2], inMemory: boolean): number {
+  const { combiner } = fold
+  const plain = prices.fold[arithmeticOf(dtype)]
+  const bits = priceOf('and', 'i32', prices)
+  switch (combiner) {
+    case 'argmax':
+    case 'argmin': {
+      const compared = priceOf('gt', dtype, prices) + priceOf('eq', dtype, prices) + priceOf('lt', 'i32', prices)
+      const nans = isFloat(dtype) ? 2 * priceOf('isnan', dtype, prices) + 5 * bits : 0
+      return compared + nans + 2 * bits + priceOf('select', dtype, prices) + priceOf('select', 'i32', prices)
+    }
+    case 'max':
+    case 'min':
+      if (!isNoted(fold, dtype)) return plain
+      return inMemory ? priceOf(combiner, dtype, prices) : plain + 4 * bits
+    default:
+      return plain
+  }
+}

@@ -1,0 +1,270 @@
+/** Scheduling of a part: its levels of statements (the part's body, loops' bodies) taken as steps, each with its loops, its tiles, its way. */
+
+import type { Scale } from '../../affine/expr.ts'
+import { invariant } from '../../diagnostics/errors.ts'
+import { loopAxes } from '../../kernel/axes.ts'
+import { closesOf, foldedCarries } from '../../kernel/carried.ts'
+import { type KernelPart, type LetStmt, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
+import { storeOperands } from '../../kernel/walk.ts'
+import { placesOf } from '../../scalar/summation.ts'
+import type { DType } from '../../types/dtype.ts'
+import { operandLayout, type Product } from './ir/product.ts'
+import type {
+  BlockSchedule,
+  CopySchedule,
+  LevelSchedule,
+  LoopSchedule,
+  LoopStep,
+  NestSchedule,
+  ScanSchedule,
+} from './ir/schedule.ts'
+import { isTotal, type LevelContext, type Nest, outerValues, type Root, type Step } from './ir/steps.ts'
+import { Axes, type AxisView, blockView, definitionsOf, localView, openView, type Tile } from './ir/tile.ts'
+import { chooseLoops } from './nest/nest.ts'
+import { copyOf } from './nest/packing.ts'
+import { joinPairs } from './nest/pairs.ts'
+import { transposedLoads } from './nest/transposed.ts'
+import { planLevel } from './partition.ts'
+import { blocksOf, findProducts, type ProductTarget, rowsAreContiguous, targetOf } from './products.ts'
+import { scheduleScan } from './scan.ts'
+import { carryPlan } from './tiles/carry.ts'
+import { type KernelFacts, Places } from './tiles/places.ts'
+
+/** The schedule of a part on one core. */
+export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSchedule {
+  const part = joinPairs(declared, facts.params)
+  const axes = new Axes(viewsOf(part, facts.scalars))
+  const places = new Places(facts, definitionsOf(part.body), axes)
+  const body = new LevelScheduler(places, part.body, new Map()).schedule([])
+  return { part, axes, body, scratch: places.scratch.bytes }
+}
+
+/** The axes of a part as a program sees them. */
+function viewsOf(part: KernelPart, scalars: ReadonlyMap<string, Scale>): Map<string, AxisView> {
+  const blocks = new Map(part.grid.map((g) => [g.axis, g.block]))
+  for (const name of loopAxes(part.body)) invariant(!blocks.has(name), `${name} is both a grid and a loop axis`)
+  return new Map(
+    part.axes.map(({ name, extent, open }) => {
+      const block = blocks.get(name)
+      const scale = open === undefined ? undefined : scalars.get(open)
+      if (scale !== undefined) return [name, openView(name, scale, block ?? extent)]
+      return [name, block === undefined ? localView(name, extent) : blockView(name, extent, block)]
+    }),
+  )
+}
+
+class LevelScheduler {
+  private readonly places: Places
+  private readonly stmts: readonly Stmt[]
+  private readonly products: ReadonlyMap<ValueId, Product>
+  private readonly targets = new Map<ValueId, ProductTarget>()
+  private readonly tiles = new Map<ValueId, Tile>()
+  private readonly layouts = new Map<ValueId, Omit<Tile, 'offset'>>()
+  private readonly copied = new Set<ValueId>()
+
+  /** `carried`: tiles of carried values that products accumulate into in place, by product. */
+  constructor(places: Places, stmts: readonly Stmt[], carried: ReadonlyMap<ValueId, Tile>) {
+    this.places = places
+    this.stmts = stmts
+    this.products = findProducts(places, stmts, places.axes)
+    for (const p of this.products.values()) {
+      this.targets.set(p.id, targetOf(places, p, carried.get(p.id)))
+      if (p.directA === undefined && !places.has(p.a))
+        this.layouts.set(p.a, operandLayout(p, 'a', rowsAreContiguous(places, p), places.axes))
+      if (p.directB === undefined && !places.has(p.b)) this.layouts.set(p.b, operandLayout(p, 'b', false, places.axes))
+    }
+    for (const [id, layout] of transposedLoads(places, stmts)) {
+      this.layouts.set(id, layout)
+      this.copied.add(id)
+    }
+  }
+
+  private readonly makeTile = (id: ValueId, axes: readonly string[], dtype: DType): Tile => {
+    const have = this.tiles.get(id)
+    if (have !== undefined) return have
+    const tile = this.places.scratch.place(this.layouts.get(id) ?? this.places.axes.layout(axes, dtype))
+    this.tiles.set(id, tile)
+    return tile
+  }
+
+  /** `finals`: what the end of a loop's body writes. */
+  schedule(finals: readonly Root[]): LevelSchedule {
+    const { places, stmts } = this
+    const staged = stagedUses(stmts, this.products)
+    const ctx: LevelContext = {
+      machine: places.facts.machine,
+      axes: places.axes,
+      strict: places.facts.strict,
+      products: this.products,
+      def: (id) => places.def(id),
+      hasHome: (id) => places.has(id),
+      makeTile: this.makeTile,
+      mayAlias: places.facts.mayAlias,
+      productInit: (p) => this.targets.get(p.id)?.init,
+      needsStage: (id) => staged.has(id),
+      copied: this.copied,
+    }
+    const early = this.early()
+    const steps = planLevel(stmts, ctx, finals).map((step) => this.step(step))
+    return { early, steps }
+  }
+
+  private step(step: Step): LoopStep {
+    switch (step.kind) {
+      case 'nest':
+        return this.nest(step)
+      case 'product':
+        return this.product(step.product)
+      case 'scan':
+        return this.scan(step.stmt)
+      case 'loop':
+        return this.loop(step.stmt)
+    }
+  }
+
+  /** Single elements of memory that some store may overwrite are read first. */
+  private early(): ValueId[] {
+    const { stmts, places } = this
+    const written = stmts.flatMap((s) => (s.kind === 'store' ? [s.param] : []))
+    return stmts.flatMap((s) => {
+      if (s.kind !== 'let' || s.op.kind !== 'load') return []
+      const { param } = s.op
+      const isEarly = places.reachOf(s.id).size === 0 && written.some((w) => places.facts.mayAlias(w, param))
+      return isEarly ? [s.id] : []
+    })
+  }
+
+  private nest(nest: Nest): NestSchedule | CopySchedule {
+    const { places } = this
+    const copy = copyOf(places, nest)
+    const step = copy ?? this.loops(nest)
+    for (const r of nest.roots) if (r.kind === 'keep' && r.home) places.set(r.id, r.tile)
+    if (step.kind === 'nest')
+      for (const r of nest.roots)
+        if (r.kind === 'fold') places.set(r.fold.id, step.results.get(r.fold.id) ?? 'register')
+    return step
+  }
+
+  /** The loops of a nest, and tiles for what it folds. */
+  private loops(nest: Nest): NestSchedule {
+    const { roots, folded } = nest
+    const loops = chooseLoops(this.places, nest)
+    const results = new Map<ValueId, Tile>()
+    const totals = new Map<ValueId, readonly Tile[]>()
+    const folds = roots.flatMap((r) => (r.kind === 'fold' ? [r.fold] : []))
+    if (loops.order.length > folded.length)
+      for (const f of folds) results.set(f.id, this.makeTile(f.id, f.kept, f.dtype))
+    const { cut } = loops
+    if (loops.inMemory && cut !== undefined)
+      for (const f of folds) {
+        const tile = results.get(f.id)
+        if (tile === undefined || !isTotal(f)) continue
+        totals.set(
+          f.id,
+          Array.from({ length: placesOf(cut.pushes) }, () => this.places.scratch.place(tile)),
+        )
+      }
+    return { kind: 'nest', roots, folded, ...loops, results, totals }
+  }
+
+  private product(product: Product): LoopStep {
+    const target = this.targets.get(product.id)
+    invariant(target !== undefined, `product %${product.id} has no tile`)
+    const { tile, fresh } = target
+    this.places.set(product.id, tile)
+    return { kind: 'product', product, tile, fresh, blocks: blocksOf(product, this.places.axes) }
+  }
+
+  private scan(stmt: LetStmt): ScanSchedule {
+    const { id, axes, dtype } = stmt
+    const tile = this.makeTile(id, axes, dtype)
+    this.places.set(id, tile)
+    return scheduleScan(this.places.axes, stmt, tile, this.places.facts.strict)
+  }
+
+  /** Blocks of an axis in order, with what is carried from one to the next. */
+  private loop(s: LoopStmt): BlockSchedule {
+    const { places } = this
+    const { strict } = places.facts
+    const outer = places.axes
+    const axes = outer.with(blocksView(s, outer.view(s.axis)))
+    const products = findProducts(places, s.body, axes)
+    const { registers, tiles } = carryPlan(outer, s, products, (layout) => places.scratch.place(layout))
+    const fills = tiles.map((c) => {
+      const space = outer.varying(c.carry.axes)
+      return this.nest({
+        kind: 'nest',
+        space,
+        folded: [],
+        roots: [{ kind: 'keep', id: c.carry.init, tile: c.tile, axes: space, home: false }],
+      })
+    })
+    const closes = strict ? [] : closesOf(s, outer.view(s.axis).extent, (id) => places.def(id).op)
+    const folds = closes.length === 0 ? [] : foldedCarries(s)
+    const carried = folds.map((fold) => {
+      const tile = tiles.find((c) => c.carry === fold.carry)?.tile
+      return { ...fold, tiles: tile === undefined ? undefined : closes.map(() => places.scratch.place(tile)) }
+    })
+    places.axes = axes
+    for (const { param } of registers) places.set(param, 'register')
+    for (const c of tiles) places.set(c.carry.param, c.tile)
+    const finals: Root[] = tiles.flatMap(({ carry, write }) =>
+      write === undefined
+        ? []
+        : [{ kind: 'keep', id: carry.next, tile: write, axes: axes.varying(carry.axes), home: false }],
+    )
+    const inPlace = new Map(tiles.flatMap((c) => (c.product === undefined ? [] : [[c.product, c.tile] as const])))
+    const body = new LevelScheduler(places, s.body, inPlace).schedule(finals)
+    places.axes = outer
+    for (const id of definedIn(s.body)) places.drop(id)
+    for (const { param, result } of registers) {
+      places.drop(param)
+      places.set(result, 'register')
+    }
+    for (const { carry, tile } of tiles) {
+      places.drop(carry.param)
+      places.set(carry.result, tile)
+    }
+    return { kind: 'loop', stmt: s, axes, registers, tiles, fills, closes, carried, body }
+  }
+}
+
+/** The axis of a loop over blocks, inside it. */
+function blocksView(s: LoopStmt, { extent, multiple, open }: AxisView): AxisView {
+  if (s.from === undefined && s.to === undefined)
+    return open === undefined
+      ? blockView(s.axis, extent, s.block)
+      : openView(s.axis, { by: open, most: extent, multiple }, s.block)
+  return {
+    name: s.axis,
+    extent,
+    max: Math.min(s.block, extent),
+    moves: true,
+    aligned: 1,
+    counts: s.block === 1 ? [1] : undefined,
+    multiple: 1,
+    ...(open === undefined ? {} : { open }),
+  }
+}
+
+/** The values that statements define, those of loops' bodies included. */
+export function definedIn(stmts: readonly Stmt[]): ValueId[] {
+  return stmts.flatMap((s) => {
+    if (s.kind === 'let') return [s.id]
+    return s.kind === 'loop' ? [...definedIn(s.body), ...s.carries.flatMap((c) => [c.param, c.result])] : []
+  })
+}
+
+/** Staged values with a reader other than a product (which reads around them). */
+function stagedUses(stmts: readonly Stmt[], products: ReadonlyMap<ValueId, Product>): Set<ValueId> {
+  const out = new Set<ValueId>()
+  for (const s of stmts) {
+    if (s.kind === 'let') {
+      if (!products.has(s.id)) for (const id of operandsOf(s.op)) out.add(id)
+      else if (s.op.kind === 'dot' && s.op.acc !== undefined) out.add(s.op.acc)
+    } else if (s.kind === 'store') {
+      for (const id of storeOperands(s)) out.add(id)
+    } else for (const id of outerValues(s)) out.add(id)
+  }
+  return out
+}

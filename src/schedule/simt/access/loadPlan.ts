@@ -1,0 +1,14 @@
+/** Loads that a thread can make before it needs them, as data. */
+import type { LetStmt, TileOp } from '../../../kernel/ir.ts'
+
+export type LoadStmt = LetStmt & { readonly op: Extract<TileOp, { kind: 'load' }> }
+
+/** A load in groups of `n` elements along an axis. */
+export interface LoadPlan {
+  readonly let: LoadStmt
+  readonly axis: string
+  readonly n: number
+  /** Words of a group, groups of a thread. */
+  readonly words: number
+  readonly groups: number
+}

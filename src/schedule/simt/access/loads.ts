@@ -1,0 +1,43 @@
+/** Loads that a thread can make before it needs them, in whole groups of words, each thread what it will read itself. */
+import { valuesOf } from '../../../affine/expr.ts'
+import type { LetStmt } from '../../../kernel/ir.ts'
+import type { Layout } from '../layout/layout.ts'
+import type { SharedArrayPlan } from '../storage/sharedMemory.ts'
+import { elementBits } from '../storage/words.ts'
+import { type Access, groupOf } from './access.ts'
+import type { LoadPlan, LoadStmt } from './loadPlan.ts'
+import type { Place } from './place.ts'
+
+const isLoad = (l: LetStmt): l is LoadStmt => l.op.kind === 'load'
+
+/** How a load goes in whole groups of words, zeros where it has nothing to load; undefined where it does not. */
+export function loadPlanOf(at: Place, l: LetStmt): LoadPlan | undefined {
+  const { part, layout } = at
+  if (!isLoad(l)) return undefined
+  const { op } = l
+  const axes = part.axesOf(l.id)
+  const group = groupOf(at, op, axes)
+  const param = at.param(op.param)
+  if (op.maskValue !== undefined || !Object.is(op.other, 0) || param.format !== 'plain' || group?.whole !== true)
+    return undefined
+  const words = (group.n * elementBits(param)) / 32
+  if (!Number.isInteger(words)) return undefined
+  const elements = layout.spread(axes).reduce((n, a) => n * a.reps * a.vec, 1)
+  return { let: l, axis: group.axis, n: group.n, words, groups: elements / group.n }
+}
+
+/** Bytes of a thread's words of some loads. */
+export const threadBytes = (plans: readonly LoadPlan[]): number => plans.reduce((n, x) => n + x.groups * x.words * 4, 0)
+
+/** Whether where and when an access takes place is known before what varies inside a loop. */
+export function isPlaced({ part, held }: Place, { index, mask, maskValue }: Access): boolean {
+  const values = [...index, ...mask.map((b) => b.expr)].flatMap((e) => [...valuesOf(e)])
+  if (maskValue !== undefined) values.push(maskValue)
+  return values.every((id) => part.axesOf(id).length === 0 && held.has(id))
+}
+
+/** The shared array of so many copies of a thread's words of a load: by slot, group and thread. */
+export const copiesArray = (x: LoadPlan, { threads }: Layout, copies: number): SharedArrayPlan => ({
+  type: 'u32',
+  length: x.groups * x.words * threads * copies,
+})

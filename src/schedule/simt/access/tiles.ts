@@ -1,0 +1,85 @@
+/** Tiles in shared memory: how staged values stand there. */
+import type { LetStmt } from '../../../kernel/ir.ts'
+import { rowMajorStrides } from '../../../types/shape.ts'
+import { type Layout, spanOf } from '../layout/layout.ts'
+import { type Product, swizzleOf } from '../part/product.ts'
+import { lanes, type VectorOperand, type VectorProduct } from '../part/vectorProduct.ts'
+import { registerType } from '../storage/registerType.ts'
+import type { SharedArrayPlan } from '../storage/sharedMemory.ts'
+import type { Swizzle } from '../storage/swizzle.ts'
+import type { Place } from './place.ts'
+
+/** A tile, row-major over axes by their index in the program's range. */
+export interface TilePlan {
+  readonly let: LetStmt
+  readonly axes: readonly string[]
+  readonly strides: readonly number[]
+  /** Elements, of one tile where a ring has several. */
+  readonly length: number
+  /** Elements of 16 bits for matrix units, or f32 that are read in vectors of four along rows of `pitch` elements. */
+  readonly form:
+    | { readonly kind: 'plain' }
+    | { readonly kind: 'halves'; readonly product: Product; readonly swizzle: Swizzle | undefined }
+    | { readonly kind: 'vectors'; readonly product: VectorProduct; readonly pitch: number }
+}
+
+/** Row-major, with room behind it for what registers beyond the range may ask for. */
+export function plainTile({ part, layout }: Place, l: LetStmt): TilePlan {
+  const axes = part.axesOf(l.id)
+  const strides = rowMajorStrides(axes.map((a) => part.axis(a).size))
+  const length = axes.reduce((n, name, i) => {
+    const a = layout.find(name)
+    const most = Math.max(part.axis(name).size, a === undefined ? 1 : spanOf(a) * a.chunks)
+    return n + (most - 1) * (strides[i] ?? 1)
+  }, 1)
+  return { let: l, axes, strides, length, form: { kind: 'plain' } }
+}
+
+/** Elements that pad the rows of a tile of a product, against bank conflicts. */
+const padding = 8
+
+/** A tile of 16-bit elements for a product: the axis its loads are contiguous along comes last. */
+export function productTile({ part }: Place, l: LetStmt, layout: Layout, product: Product): TilePlan {
+  const own = product.a === l.id ? product.rows : product.columns
+  const vector = [...layout.axes.values()].find((a) => a.vec > 1)?.name
+  const last = vector ?? (product.a === l.id ? product.depth : own)
+  const first = last === own ? product.depth : own
+  const swizzle = swizzleOf(product, product.a === l.id, last === product.depth)
+  const pitch = part.axis(last).size + (swizzle === undefined ? padding : 0)
+  const form = { kind: 'halves', product, swizzle } as const
+  return { let: l, axes: [first, last], strides: [pitch, 1], length: part.axis(first).size * pitch, form }
+}
+
+/** A tile that is read in vectors: a row an index of the depth, with room for what threads hold beyond the range. */
+export function vectorTile({ part, layout }: Place, l: LetStmt, product: VectorProduct, o: VectorOperand): TilePlan {
+  const spans = o.own.map((x) => spanOf(layout.axis(x)))
+  const pitch = spans.reduce((n, s) => n * s, 1)
+  const sizes = product.depth.map((x) => part.axis(x).size)
+  const rows = sizes.reduce((n, s) => n * s, 1)
+  return {
+    let: l,
+    axes: [...product.depth, ...o.own],
+    strides: [...rowMajorStrides(sizes), ...rowMajorStrides(spans)],
+    length: rows * pitch,
+    form: { kind: 'vectors', product, pitch },
+  }
+}
+
+/** The axis whose neighbours a thread writes into a tile together, under a layout; undefined where it writes single elements. */
+export function filledTogether({ axes, form }: TilePlan, layout: Layout): string | undefined {
+  const last = axes.at(-1)
+  const vec = last === undefined ? 1 : (layout.find(last)?.vec ?? 1)
+  if (form.kind === 'halves') return vec > 1 ? last : undefined
+  return form.kind === 'vectors' && vec % lanes === 0 ? last : undefined
+}
+
+/** Swizzled tiles begin at multiples of what the swizzle permutes. */
+const swizzleBytes = 1024
+
+/** The shared array of a tile, or of so many in a ring. */
+export function tileArray({ let: l, length, form }: TilePlan, copies = 1): SharedArrayPlan {
+  if (form.kind === 'vectors') return { type: 'f32', length: length * copies }
+  if (form.kind === 'plain') return { type: registerType(l.dtype), length: length * copies }
+  const align = form.swizzle === undefined ? {} : { align: swizzleBytes }
+  return { type: 'f32', length: length * copies, half: true, ...align }
+}

@@ -1,0 +1,36 @@
+/**
+ * Sums and products that a loop carries, in fast mode (src/kernel/carried.ts): their totals are seldom touched, and stand in the
+ * threads' own cells of shared memory where there is room.
+ */
+import { closesOf, foldedCarries } from '../../../kernel/carried.ts'
+import type { Carry, LoopStmt } from '../../../kernel/ir.ts'
+import type { Levels } from '../../../scalar/summation.ts'
+import type { Place } from '../access/place.ts'
+import { registerType } from '../storage/registerType.ts'
+
+/** A fold that a loop carries, and where the totals of each level stand. */
+export interface CarriedTotals {
+  readonly carry: Carry
+  readonly combiner: 'sum' | 'prod'
+  readonly levels: Levels
+  readonly cells: readonly ('shared' | 'registers')[]
+}
+
+/** Bytes of shared memory that the exchanges of what follows take at most. */
+const reserved = 4096
+
+export function carriedTotalsOf({ part, setting, shared, layout }: Place, s: LoopStmt): CarriedTotals[] {
+  const closes = setting.mode === 'fast' ? closesOf(s, part.axis(s.axis).extent, (id) => part.lets.get(id)?.op) : []
+  if (closes.length === 0) return []
+  return foldedCarries(s).map(({ carry, combiner }) => {
+    const length = layout.spread(part.axesOf(carry.param)).reduce((n, a) => n * a.vec * a.reps, 1)
+    const cells = closes.map(() => {
+      const array = { type: registerType(carry.dtype), length: length * layout.threads }
+      const bytes = shared.bytesWith(array)
+      if (bytes + reserved > setting.machine.maxSharedBytes || setting.cluster > 1) return 'registers'
+      shared.share(array)
+      return 'shared'
+    })
+    return { carry, combiner, levels: { copies: 1, closes }, cells }
+  })
+}

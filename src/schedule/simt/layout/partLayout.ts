@@ -1,0 +1,195 @@
+/**
+ * The layouts that a part's code runs under: one of its own statements, one for each stage that is filled under a layout of its own,
+ * one for each store that is walked in order. Here it is gathered what they have to suit; layout.ts chooses.
+ */
+import { foldAxes } from '../../../kernel/folds.ts'
+import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
+import type { SimtMachine } from '../../../target/simt.ts'
+import { isFloat } from '../../../types/dtype.ts'
+import { contiguityOf } from '../part/contiguity.ts'
+import { allStmts, storeValues } from '../part/facts.ts'
+import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
+import type { Part } from '../part/part.ts'
+import { productLayout } from '../part/product.ts'
+import { operandOf, vectorLayout } from '../part/vectorProduct.ts'
+import { chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
+
+/** Statements that share a layout, and what it must respect. */
+interface Wanted {
+  readonly nests: readonly Nest[]
+  /** What accesses memory under the layout. */
+  readonly lets?: readonly LetStmt[]
+  readonly stores?: readonly StoreStmt[]
+  readonly serial?: ReadonlySet<string>
+  readonly folded?: ReadonlySet<string>
+  readonly rows?: ReadonlySet<string>
+  /** The axes to lay out, outermost first: all of the part's unless given. */
+  readonly only?: readonly string[]
+  /** Threads, where they are settled. */
+  readonly threads?: number | undefined
+  readonly asked?: Pick<LayoutRequest, 'forced' | 'first'>
+}
+
+const none: ReadonlySet<string> = new Set()
+
+/** The layout of the part's own statements; over so many threads, or as many as suit it. */
+export function mainLayout(part: Part, machine: SimtMachine, threads?: number): Layout {
+  const [lets, stores] = [part.mainLets(), part.mainStores()]
+  const nests: Nest[] = []
+  const serial = strictAxes(part)
+  const folded = new Set<string>()
+  const size = (names: readonly string[]): number => names.reduce((n, a) => n * part.axis(a).size, 1)
+  for (const l of lets) {
+    const axes = part.nestOf(l)
+    for (const a of foldAxes(l)) folded.add(a)
+    if (l.op.kind === 'dot') {
+      const kept = part.spreadOnly(l.axes)
+      if (size(kept) >= 16) {
+        for (const a of l.op.axes) serial.add(a)
+        nests.push({ axes, kept })
+        continue
+      }
+    }
+    nests.push({ axes })
+  }
+  for (const s of stores) nests.push({ axes: part.storeAxes(s) })
+  const [product] = part.products.values()
+  const spread = threads ?? product?.threads ?? part.vectorProduct?.threads ?? threadsToFilter(part, machine)
+  const vectors = part.vectorProduct === undefined ? undefined : vectorLayout(part, part.vectorProduct, spread ?? 0)
+  const forced = product === undefined ? vectors : productLayout(product, spread ?? 0)
+  const rows = rowAxes(part)
+  return layoutOf(part, { nests, lets, stores, serial, folded, rows, threads: spread, asked: { forced } }, machine)
+}
+
+/** The threads of a part that filters the points of a store. */
+const threadsToFilter = (part: Part, machine: SimtMachine): number | undefined =>
+  part.stores.some((s) => filterOf(part, s) !== undefined) ? filterThreads(machine) : undefined
+
+/** The layout under which a stage is filled. */
+export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, threads: number): Layout {
+  const { lets } = part.closureOf(l.op.kind === 'stage' ? [l.op.of] : [])
+  const axes = part.spreadOnly(l.axes)
+  const own = part.vectorProduct === undefined ? undefined : operandOf(part.vectorProduct, l.id)?.vector
+  const asked = own === undefined ? {} : { first: own }
+  return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
+}
+
+/** The layout of an ordered store: axes that lead to places of their own are spread over threads, the others walked. */
+export function orderedLayout(
+  part: Part,
+  s: StoreStmt,
+  nests: readonly Nest[],
+  machine: SimtMachine,
+  threads: number,
+): Layout {
+  const axes = new Set([...part.storeAxes(s), ...nests.flatMap((n) => n.axes)])
+  const own = ownAxes(s)
+  const serial = new Set([...axes].filter((a) => !own.has(a)))
+  const only = part.part.axes.map((a) => a.name).filter((a) => axes.has(a))
+  const wanted: Wanted = { nests: [{ axes: only }, ...nests], serial, folded: serial, only, threads }
+  return layoutOf(part, wanted, { ...machine, registers: 1 })
+}
+
+/** Axes folded by the main layout's statements and needed again by what depends on the fold. */
+export function rowAxes(part: Part): Set<string> {
+  const after = new Map<ValueId, Set<string>>()
+  const out = new Set<string>()
+  const meet = (ids: Iterable<ValueId>, axes: Iterable<string>): Set<string> => {
+    const have = new Set<string>()
+    for (const id of ids) for (const a of after.get(id) ?? []) have.add(a)
+    for (const a of axes) if (have.has(a)) out.add(a)
+    return have
+  }
+  for (const l of part.mainLets()) {
+    const have = meet(operandsOf(l.op), part.nestOf(l))
+    for (const a of part.spreadOnly(foldAxes(l))) have.add(a)
+    after.set(l.id, have)
+  }
+  for (const s of part.mainStores()) meet(storeValues(s), part.storeAxes(s))
+  return out
+}
+
+function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
+  const { nests, lets = [], stores = [], serial = none, folded = none, rows = none, only, threads, asked } = wanted
+  const used = new Set(nests.flatMap((n) => n.axes))
+  const sizes = new Map(
+    (only ?? part.part.axes.map((a) => a.name)).filter((a) => used.has(a)).map((a) => [a, part.axis(a).size]),
+  )
+  const resident = only === undefined ? residentAxes(part) : none
+  const { vec, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()])
+  const { registers, walkedRegisters } = machine
+  const request = {
+    ...asked,
+    sizes,
+    nests,
+    vec,
+    contiguous,
+    resident,
+    serial,
+    folded,
+    rows,
+    registers,
+    walkedRegisters,
+  }
+  const spreadOver = (n: number): Layout => chooseLayout({ ...request, threads: n })
+  const most = threads ?? threadsFor(part, wanted, machine)
+  const least = threads ?? Math.max(32, most / 4)
+  let best = spreadOver(most)
+  // Fewer threads where they have more work each instead of some having none.
+  for (let n = most / 2; n >= least; n /= 2) {
+    const next = spreadOver(n)
+    if (next.paddingBeside(folded) < 0.9 * best.paddingBeside(folded)) best = next
+  }
+  return best
+}
+
+/** Enough threads that each holds about so many values of the largest nest as it should, 16 of a product's. */
+function threadsFor(
+  part: Part,
+  { nests, serial = none, rows = none, folded = none }: Wanted,
+  machine: SimtMachine,
+): number {
+  const values = folded.size > 0 || part.loops.length > 0 ? machine.values : machine.elementValues
+  let most = 1
+  for (const n of nests) {
+    const each = n.kept === undefined ? values : 16
+    const axes = (n.kept ?? n.axes).filter((a) => n.kept !== undefined || !serial.has(a))
+    most = Math.max(most, axes.reduce((p, a) => p * part.axis(a).size, 1) / each)
+  }
+  const want = 2 ** Math.ceil(Math.log2(most))
+  const { fewThreads, registers } = machine
+  const isPlain = part.loops.length === 0 && nests.every((n) => n.kept === undefined)
+  const few = isPlain && (rows.size === 0 || most * values <= fewThreads * registers) ? fewThreads : machine.maxThreads
+  return Math.min(rows.size > 0 ? few : Math.min(few, 256), machine.maxThreads, Math.max(32, want))
+}
+
+/** Axes whose float sums must be folded in order. */
+function strictAxes(part: Part): Set<string> {
+  const out = new Set<string>()
+  if (part.mode !== 'strict') return out
+  for (const l of part.lets.values()) {
+    if (l.op.kind === 'dot' && isFloat(l.dtype)) for (const a of l.op.axes) out.add(a)
+    if (l.op.kind === 'reduce' && isFloat(l.dtype) && (l.op.combiner === 'sum' || l.op.combiner === 'prod'))
+      for (const a of l.op.axes) out.add(a)
+  }
+  return out
+}
+
+/** Axes that tiles outlive a statement list along: carried, scanned, or used inside a loop of another axis. */
+function residentAxes(part: Part): Set<string> {
+  const out = new Set<string>()
+  for (const l of part.lets.values()) if (l.op.kind === 'scan') out.add(l.op.axis)
+  for (const loop of part.loops) {
+    const inner = new Set([...allStmts([loop])].flatMap((s) => (s.kind === 'loop' ? [s.axis] : [])))
+    /** Axes in scope outside the loops inside, other than local ones that only folds inside run over. */
+    const outside = (axes: Iterable<string>): string[] =>
+      part.spreadOnly(axes).filter((a) => !inner.has(a) && part.axis(a).role === 'grid')
+    for (const c of loop.carries) for (const a of c.axes) out.add(a)
+    for (const s of allStmts(loop.body)) {
+      if (s.kind === 'let' && part.isMain(s.id) && !part.ownStages.has(s.id))
+        for (const a of outside(s.axes)) out.add(a)
+      if (s.kind === 'store' && !part.isOrdered(s)) for (const a of outside(part.storeAxes(s))) out.add(a)
+    }
+  }
+  return out
+}

@@ -1,0 +1,104 @@
+/**
+ * Stores whose places programs have shared out (a scatter): a program walks all points in order, but few of them are its own. All of its
+ * threads together look at the next points, a few each, and write the program's own ones, in order, into a queue in shared memory: their
+ * numbers and their places. What is walked then is the queue.
+ */
+import { asAxis, type Expr, valuesOf } from '../../../affine/expr.ts'
+import type { Bound } from '../../../affine/predicate.ts'
+import { startOf } from '../../../kernel/axes.ts'
+import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
+import type { SimtMachine } from '../../../target/simt.ts'
+import { registerType } from '../storage/registerType.ts'
+import type { SharedArrayPlan } from '../storage/sharedMemory.ts'
+import { axesOfExprs } from './facts.ts'
+import type { Part } from './part.ts'
+
+/** Which points along an axis a program keeps. */
+export interface Filter {
+  readonly axis: string
+  /** Points that a thread looks at in a round. */
+  readonly each: number
+  readonly bounds: readonly Bound[]
+  readonly maskValue: ValueId | undefined
+  /** What those are computed from, in order. */
+  readonly lets: readonly LetStmt[]
+  /** The coordinates of the place among those. */
+  readonly queued: readonly LetStmt[]
+}
+
+/** Points a thread looks at in a round, and threads whose finds are summed by one. */
+const pointsEach = 4
+export const filterGroup = 32
+
+/** Threads of a program that filters points: as many as there are, where shared memory holds their queue. */
+export const filterThreads = ({ maxThreads, maxSharedBytes }: SimtMachine): number =>
+  Math.min(maxThreads, maxSharedBytes < 48 << 10 ? 256 : 1024)
+
+/** How many points each thread found, and each group of threads; the queue: numbers of points, and the coordinates of each. */
+export const filterArrays = (threads: number, { each, queued }: Filter): readonly SharedArrayPlan[] => [
+  { type: 'i32', length: threads },
+  { type: 'i32', length: threads / filterGroup },
+  { type: 'i32', length: threads * each },
+  ...queued.map((l): SharedArrayPlan => ({ type: registerType(l.dtype), length: threads * each })),
+]
+
+/** What need not be computed again for a point of the queue. */
+export const queuedValues = ({ queued, maskValue }: Filter): ReadonlySet<ValueId> =>
+  new Set([...queued.map((l) => l.id), ...(maskValue === undefined ? [] : [maskValue])])
+
+/** Values that stand alone as coordinates of a store's place. */
+function coordinates(s: StoreStmt): ReadonlySet<ValueId> {
+  return new Set(
+    s.index.flatMap((e) => {
+      const [t, second] = e.terms
+      return t?.atom.kind === 'value' && t.coef === 1 && second === undefined ? [t.atom.id] : []
+    }),
+  )
+}
+
+/** The axis whose index a bound determines by the place that is stored to: no two of its indices have a place in common. */
+function axisByPlace({ expr, lo, hi }: Bound, places: ReadonlySet<ValueId>): string | undefined {
+  const [t, second] = expr.terms.filter((x) => x.atom.kind === 'axis' && startOf(x.atom.name) === undefined)
+  if (t?.atom.kind !== 'axis' || second !== undefined || hi - lo > Math.abs(t.coef)) return undefined
+  return [...valuesOf(expr)].every((id) => places.has(id)) ? t.atom.name : undefined
+}
+
+/** Axes of a store whose every index leads to places of its own. */
+export function ownAxes(s: StoreStmt): Set<string> {
+  const out = new Set(s.index.flatMap((e) => asAxis(e)?.name ?? []))
+  const places = coordinates(s)
+  for (const b of s.mask) {
+    const axis = axisByPlace(b, places)
+    if (axis !== undefined) out.add(axis)
+  }
+  return out
+}
+
+/** Whether a bound keeps a program's own points: data against where a block of the grid begins. */
+const isShare = (part: Part, { expr }: Bound): boolean =>
+  valuesOf(expr).size > 0 &&
+  expr.terms.some(({ atom }) => {
+    const of = atom.kind === 'axis' ? startOf(atom.name) : undefined
+    return of !== undefined && part.axis(of).role === 'grid' && part.axis(of).size < part.axis(of).extent
+  })
+
+/** How a store's points are filtered, if they are: along the only axis that it walks. */
+export function filterOf(part: Part, s: StoreStmt): Filter | undefined {
+  if (!part.isOrdered(s) || !s.mask.some((b) => isShare(part, b))) return undefined
+  const own = ownAxes(s)
+  const [axis, second] = part.storeAxes(s).filter((a) => !own.has(a))
+  if (axis === undefined || second !== undefined || part.axis(axis).type !== 'i32') return undefined
+  const isAlong = (exprs: readonly Expr[]): boolean =>
+    part.spreadOnly(axesOfExprs(exprs, part.axesOf)).every((a) => a === axis)
+  const bounds = s.mask.filter((b) => isAlong([b.expr]))
+  const { maskValue } = s
+  const asked = maskValue !== undefined && part.axesOf(maskValue).every((a) => a === axis) ? maskValue : undefined
+  const values = bounds.flatMap((b) => [...valuesOf(b.expr)])
+  const { lets, rest } = part.closureOf(asked === undefined ? values : [...values, asked])
+  const isPlain = lets.every(
+    (l) => l.op.kind !== 'at' && l.op.kind !== 'random' && part.axesOf(l.id).every((a) => a === axis),
+  )
+  if (!isPlain || rest.size > 0) return undefined
+  const places = coordinates(s)
+  return { axis, each: pointsEach, bounds, maskValue: asked, lets, queued: lets.filter((l) => places.has(l.id)) }
+}

@@ -1,0 +1,279 @@
+/** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
+import { valuesOf } from '../../../affine/expr.ts'
+import { startOf } from '../../../kernel/axes.ts'
+import { foldAxes } from '../../../kernel/folds.ts'
+import { axisType, type IndexType } from '../../../kernel/indexType.ts'
+import {
+  type Kernel,
+  type KernelParam,
+  type KernelPart,
+  type LaunchScalar,
+  type LetStmt,
+  type LoopStmt,
+  type NumericsMode,
+  operandsOf,
+  type StoreStmt,
+  type ValueId,
+} from '../../../kernel/ir.ts'
+import { scalarInfo } from '../../../scalar/ops.ts'
+import type { SimtMachine } from '../../../target/simt.ts'
+import { allStmts, storeAxes, storeValues } from './facts.ts'
+import { type Product, productOf } from './product.ts'
+import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
+
+export interface AxisInfo {
+  readonly name: string
+  /** Of an open axis, the most that it can be. */
+  readonly extent: number
+  /** The launch scalar that is its extent, of an open axis. */
+  readonly open?: string
+  /** What its extent is a multiple of: of an axis that is not open, the extent. */
+  readonly multiple: number
+  /** Indices held at a time. */
+  readonly size: number
+  readonly role: 'grid' | 'loop' | 'local'
+  /** Blocks start at multiples of this. */
+  readonly alignment: number
+  /** Whether a block may hold fewer than `size` indices. */
+  readonly tail: boolean
+  /** The type of its coordinates. */
+  readonly type: IndexType
+}
+
+/** What a part's kernel declares: parameters and launch scalars by name. */
+export interface Declared {
+  readonly params: ReadonlyMap<string, KernelParam>
+  readonly scalars: ReadonlyMap<string, LaunchScalar>
+}
+
+export const declaredOf = ({ params, scalars }: Kernel): Declared => ({
+  params: new Map(params.map((p) => [p.name, p])),
+  scalars: new Map(scalars?.map((s) => [s.by, s])),
+})
+
+/** Values whose computation can be repeated anywhere: everything but folds, scans, carries and what loops give. */
+const isPure = (l: LetStmt | undefined): l is LetStmt =>
+  l !== undefined && l.op.kind !== 'reduce' && l.op.kind !== 'dot' && l.op.kind !== 'scan' && l.op.kind !== 'stage'
+
+const scalarAxis = (name: string): AxisInfo => ({
+  name,
+  extent: 1,
+  multiple: 1,
+  size: 1,
+  role: 'local',
+  alignment: 0,
+  tail: false,
+  type: 'i32',
+})
+
+export class Part {
+  readonly part: KernelPart
+  readonly mode: NumericsMode
+  readonly params: ReadonlyMap<string, KernelParam>
+  readonly axes = new Map<string, AxisInfo>()
+  readonly lets = new Map<ValueId, LetStmt>()
+  /** Axes of every value, carries and loop results included. */
+  private readonly axesByValue = new Map<ValueId, readonly string[]>()
+  readonly dtypes = new Map<ValueId, LetStmt['dtype']>()
+  readonly stores: StoreStmt[] = []
+  readonly loops: LoopStmt[] = []
+  /** Stages that are filled under a layout of their own. */
+  readonly ownStages = new Set<ValueId>()
+  /** Product sums on tensor cores. */
+  readonly products = new Map<ValueId, Product>()
+  /** The product sum whose tiles are read in vectors. */
+  readonly vectorProduct: VectorProduct | undefined
+  /** Values that the main layout computes. */
+  private readonly main = new Set<ValueId>()
+
+  constructor(part: KernelPart, mode: NumericsMode, { params, scalars }: Declared, machine: SimtMachine) {
+    this.part = part
+    this.mode = mode
+    this.params = params
+    const blocks = new Map(part.grid.map((g) => [g.axis, g.block]))
+    for (const s of allStmts(part.body)) {
+      if (s.kind === 'let') {
+        this.lets.set(s.id, s)
+        this.axesByValue.set(s.id, s.axes)
+        this.dtypes.set(s.id, s.dtype)
+      } else if (s.kind === 'store') this.stores.push(s)
+      else {
+        this.loops.push(s)
+        for (const c of s.carries)
+          for (const id of [c.param, c.result]) {
+            this.axesByValue.set(id, c.axes)
+            this.dtypes.set(id, c.dtype)
+          }
+      }
+    }
+    // Blocks beyond an extent are held whole where products are padded to what tensor cores take.
+    const isPadded = machine.hasMatrixUnit && [...this.lets.values()].some((l) => l.op.kind === 'dot')
+    const held = (block: number, extent: number): number => (isPadded ? block : Math.min(block, extent))
+    for (const { name, extent, open } of part.axes) {
+      const multiple = open === undefined ? extent : (scalars.get(open)?.multiple ?? 1)
+      const given = { name, extent, multiple, ...(open === undefined ? {} : { open }) }
+      const block = blocks.get(name)
+      const loops = this.loops.filter((l) => l.axis === name)
+      if (block !== undefined) {
+        const size = held(block, extent)
+        this.axes.set(name, {
+          ...given,
+          size,
+          role: 'grid',
+          alignment: block,
+          tail: multiple % size !== 0,
+          type: axisType(extent, size),
+        })
+      } else if (loops.length > 0) {
+        const size = held(Math.max(...loops.map((l) => l.block)), extent)
+        const plain = loops.every((l) => l.from === undefined && l.to === undefined && l.block === loops[0]?.block)
+        const alignment = loops.every((l) => l.from === undefined) ? (loops[0]?.block ?? 1) : 1
+        this.axes.set(name, {
+          ...given,
+          size,
+          role: 'loop',
+          alignment: plain ? alignment : 1,
+          tail: !plain || multiple % size !== 0,
+          type: axisType(extent, size),
+        })
+      } else {
+        const type = axisType(extent, extent)
+        this.axes.set(name, { ...scalarAxis(name), ...given, size: extent, tail: open !== undefined, type })
+      }
+    }
+    this.classify()
+    if (machine.hasMatrixUnit && mode === 'fast')
+      for (const l of this.lets.values()) {
+        const plan = productOf(this, l, machine.hasWarpGroupProducts)
+        if (plan !== undefined) this.products.set(l.id, plan)
+      }
+    const dots = mode === 'fast' ? [...this.lets.values()].filter((l) => l.op.kind === 'dot') : []
+    const [dot] = dots
+    if (dot !== undefined && dots.length === 1 && this.products.size === 0)
+      this.vectorProduct = vectorProductOf(this, dot, machine)
+  }
+
+  axis(name: string): AxisInfo {
+    return this.axes.get(name) ?? scalarAxis(name)
+  }
+
+  /** Axes of a value that a program holds more than one index of. */
+  axesOf = (id: ValueId): string[] => this.spreadOnly(this.axesByValue.get(id) ?? [])
+
+  spreadOnly(names: Iterable<string>): string[] {
+    return [...names].filter((a) => this.axis(a).size !== 1)
+  }
+
+  dtypeOf(id: ValueId): LetStmt['dtype'] {
+    return this.dtypes.get(id) ?? 'f32'
+  }
+
+  storeAxes(s: StoreStmt): string[] {
+    return this.spreadOnly(storeAxes(s, this.axesOf))
+  }
+
+  /** The axes that a statement's points run over, those it folds included. */
+  nestOf(l: LetStmt): string[] {
+    return this.spreadOnly(new Set([...l.axes, ...foldAxes(l)]))
+  }
+
+  /** Whether a half-precision value goes nowhere but into memory of its dtype, whose store rounds it. */
+  isRoundedByStores(id: ValueId): boolean {
+    const l = this.lets.get(id)
+    if (l === undefined || (l.dtype !== 'f16' && l.dtype !== 'bf16')) return false
+    for (const x of this.lets.values()) if (operandsOf(x.op).includes(id)) return false
+    for (const x of this.loops) if (x.carries.some((c) => c.init === id || c.next === id)) return false
+    return this.stores.every(
+      (s) => !storeValues(s).includes(id) || (this.params.get(s.param)?.dtype === l.dtype && s.combiner === undefined),
+    )
+  }
+
+  /** Stores that may meet at one place: they are walked in order by one thread a place. */
+  isOrdered(s: StoreStmt): boolean {
+    return s.combiner !== undefined || s.index.some((e) => valuesOf(e).size > 0)
+  }
+
+  /** Pure statements that a value needs, itself included, in order; and what they rest on that cannot be repeated. */
+  closureOf(roots: Iterable<ValueId>): { readonly lets: readonly LetStmt[]; readonly rest: ReadonlySet<ValueId> } {
+    const seen = new Set<ValueId>()
+    const rest = new Set<ValueId>()
+    const stack = [...roots]
+    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+      if (seen.has(id) || rest.has(id)) continue
+      const l = this.lets.get(id)
+      if (!isPure(l)) {
+        rest.add(id)
+        continue
+      }
+      seen.add(id)
+      stack.push(...operandsOf(l.op))
+    }
+    return { lets: [...this.lets.values()].filter((l) => seen.has(l.id)), rest }
+  }
+
+  private classify(): void {
+    for (const l of this.lets.values()) {
+      if (l.op.kind !== 'stage') continue
+      const { rest } = this.closureOf([l.op.of])
+      if ([...rest].every((id) => this.axesOf(id).length === 0 || this.ownStages.has(id) || this.isStage(id)))
+        this.ownStages.add(l.id)
+    }
+    const stack: ValueId[] = []
+    for (const s of this.mainStores()) stack.push(...storeValues(s))
+    for (const l of this.loops)
+      stack.push(...l.carries.flatMap((c) => [c.init, c.next]), ...[l.from, l.to].filter((x) => x !== undefined))
+    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+      if (this.main.has(id)) continue
+      this.main.add(id)
+      const l = this.lets.get(id)
+      if (l === undefined || this.ownStages.has(id)) continue
+      stack.push(...operandsOf(l.op))
+    }
+    // What own stages rest on is computed by the main layout too (values without axes).
+    for (const id of this.ownStages) {
+      const op = this.lets.get(id)?.op
+      if (op?.kind === 'stage') for (const r of this.closureOf([op.of]).rest) this.main.add(r)
+    }
+  }
+
+  private isStage(id: ValueId): boolean {
+    return this.lets.get(id)?.op.kind === 'stage'
+  }
+
+  /** The product whose operand a staged tile is. */
+  productOn(stage: ValueId): Product | undefined {
+    return [...this.products.values()].find((p) => p.a === stage || p.b === stage)
+  }
+
+  isMain(id: ValueId): boolean {
+    return this.main.has(id)
+  }
+
+  /** Stores that run under the part's main layout. */
+  mainStores(): StoreStmt[] {
+    return this.stores.filter((s) => !this.isOrdered(s))
+  }
+
+  /** Whether a value is better computed again than kept: a few operations on scalars and indices. */
+  isCheap(l: LetStmt): boolean {
+    if (l.op.kind === 'scalar') return ['free', 'simple'].includes(scalarInfo(l.op.op).cost)
+    return l.op.kind === 'const' || l.op.kind === 'index' || l.op.kind === 'predicate'
+  }
+
+  /** Statements that run under the part's main layout. */
+  mainLets(): LetStmt[] {
+    return [...this.lets.values()].filter((l) => this.main.has(l.id) && !this.ownStages.has(l.id))
+  }
+
+  alignment = (name: string): number => {
+    const of = startOf(name)
+    return of === undefined ? 1 : this.axis(of).role === 'local' ? 0 : this.axis(of).alignment
+  }
+
+  /** Groups of n indices do not straddle two programs' blocks. */
+  canGroup(name: string, n: number): boolean {
+    const a = this.axis(name)
+    if (a.size < n) return false
+    return a.role === 'loop' ? a.alignment % n === 0 : a.size === a.extent || a.alignment % n === 0
+  }
+}

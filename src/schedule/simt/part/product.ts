@@ -1,0 +1,130 @@
+/**
+ * Matrix products on tensor cores (mma.sync m16n8k16): which product sums qualify, and how their axes are spread.
+ * The accumulator fragment is an ordinary register tile: a column axis has two neighbours a thread and the low two thread bits, a
+ * row axis the next three; two repeats of rows are the two halves of a fragment. (PTX ISA, "Matrix Fragments for
+ * mma.m16n8k16".) Operands stand in shared tiles of 16-bit elements, rows padded by 16 bytes against bank conflicts.
+ */
+import type { LetStmt, ValueId } from '../../../kernel/ir.ts'
+import type { DType } from '../../../types/dtype.ts'
+import { panelElements, type Swizzle } from '../storage/swizzle.ts'
+
+/** What is asked of the part a product stands in. */
+interface Surroundings {
+  readonly ownStages: ReadonlySet<ValueId>
+  readonly axesOf: (id: ValueId) => string[]
+  spreadOnly(names: Iterable<string>): string[]
+  dtypeOf(id: ValueId): DType
+  axis(name: string): { readonly size: number; readonly role: 'grid' | 'loop' | 'local' }
+}
+
+export interface Product {
+  readonly dot: ValueId
+  readonly rows: string
+  readonly columns: string
+  readonly depth: string
+  readonly rowSize: number
+  readonly columnSize: number
+  readonly depthSize: number
+  /** Staged operands: over rows and depth, over depth and columns. */
+  readonly a: ValueId
+  readonly b: ValueId
+  readonly dtype: 'bf16' | 'f16'
+  readonly threads: number
+  /** Groups of four warps, each with `pieces` times 64 rows and all columns; absent: warps of 16 x 8 tiles. */
+  readonly groups?: { readonly count: number; readonly pieces: number }
+}
+
+/** Accumulator registers a thread aims at; of a warp group's thread. */
+const registersPerThread = 64
+/** Of small blocks, whose threads are few to bring the operands. */
+const fewRegisters = 16
+const registersInGroup = 128
+
+/** The plan of a product sum that tensor cores can do. */
+export function productOf(part: Surroundings, l: LetStmt, warpGroups: boolean): Product | undefined {
+  const { op } = l
+  if (op.kind !== 'dot' || l.dtype !== 'f32') return undefined
+  const dtype = part.dtypeOf(op.a)
+  if ((dtype !== 'bf16' && dtype !== 'f16') || part.dtypeOf(op.b) !== dtype) return undefined
+  if (!part.ownStages.has(op.a) || !part.ownStages.has(op.b) || op.a === op.b) return undefined
+  const kept = part.axesOf(l.id)
+  const folded = part.spreadOnly(op.axes)
+  const [depth] = folded
+  if (folded.length !== 1 || depth === undefined || kept.length !== 2) return undefined
+  const [first, second] = [part.axesOf(op.a), part.axesOf(op.b)]
+  const own = (axes: readonly string[]): string | undefined => axes.find((x) => x !== depth)
+  const [p, q] = [own(first), own(second)]
+  if (first.length !== 2 || second.length !== 2 || p === undefined || q === undefined || p === q) return undefined
+  if (!first.includes(depth) || !second.includes(depth)) return undefined
+  const size = (a: string): number => part.axis(a).size
+  // The operand whose axis the result has last gives the columns.
+  const swap = kept.indexOf(p) > kept.indexOf(q)
+  const [rows, columns] = swap ? [q, p] : [p, q]
+  if (size(rows) % 16 !== 0 || size(columns) % 16 !== 0 || size(depth) % 16 !== 0) return undefined
+  if (part.axis(depth).role !== 'loop') return undefined
+  const share = (registers: number): number => 2 ** Math.ceil(Math.log2((size(rows) * size(columns)) / registers))
+  const threads = Math.max(share(registersPerThread), Math.min(128, share(fewRegisters)))
+  const groups = warpGroups ? groupsOf(size(rows), size(columns), size(depth)) : undefined
+  return {
+    dot: l.id,
+    rows,
+    columns,
+    depth,
+    rowSize: size(rows),
+    columnSize: size(columns),
+    depthSize: size(depth),
+    a: swap ? op.b : op.a,
+    b: swap ? op.a : op.b,
+    dtype,
+    ...(groups === undefined
+      ? { threads: Math.min(256, Math.max(32, threads)) }
+      : { threads: 128 * groups.count, groups }),
+  }
+}
+
+/** How groups of four warps share a block: powers of two of 64 rows, and columns in whole panels of shared memory. */
+function groupsOf(rows: number, columns: number, depth: number): Product['groups'] {
+  const pieces = rows / panelElements
+  if (!Number.isInteger(Math.log2(pieces)) || columns % panelElements !== 0 || depth % panelElements !== 0)
+    return undefined
+  const most = Math.floor((2 * registersInGroup) / columns)
+  const each = Math.min(pieces, most)
+  return each < 1 || pieces / each > 2 ? undefined : { count: pieces / each, pieces: each }
+}
+
+/** The tile of an operand whose rows (or columns) come first or last, for warp groups. */
+export function swizzleOf(p: Product, isRows: boolean, depthLast: boolean): Swizzle | undefined {
+  if (p.groups === undefined) return undefined
+  const { count, pieces } = p.groups
+  const rows = depthLast ? (isRows ? p.rowSize : p.columnSize) : p.depthSize
+  if (!isRows) return { rows }
+  return { rows, order: { axis: depthLast ? 0 : 1, groups: Math.log2(count), pieces: Math.log2(pieces) } }
+}
+
+/** Warps along rows and columns: tiles of a warp as square as they go. */
+export function productLayout(
+  p: Product,
+  threads: number,
+): Map<string, { readonly vec: number; readonly bits: readonly number[] }> {
+  const warpBits = Math.log2(threads) - 5
+  if (p.groups !== undefined) {
+    const rows = Array.from({ length: 3 + warpBits }, (_, i) => 2 + i)
+    return new Map([
+      [p.rows, { vec: 1, bits: rows }],
+      [p.columns, { vec: 2, bits: [0, 1] }],
+    ])
+  }
+  let best = { rows: 0, columns: 0, cost: Number.POSITIVE_INFINITY }
+  for (let r = 0; r <= warpBits; r++)
+    for (let c = 0; r + c <= warpBits; c++) {
+      if (p.rowSize % (16 << r) !== 0 || p.columnSize % (16 << c) !== 0) continue
+      const idle = warpBits - r - c
+      const cost = p.rowSize / 2 ** r + p.columnSize / 2 ** c + idle * 1e6
+      if (cost < best.cost) best = { rows: r, columns: c, cost }
+    }
+  const warps = (from: number, n: number): number[] => Array.from({ length: n }, (_, i) => 5 + from + i)
+  return new Map([
+    [p.rows, { vec: 1, bits: [2, 3, 4, ...warps(best.columns, best.rows)] }],
+    [p.columns, { vec: 2, bits: [0, 1, ...warps(0, best.columns)] }],
+  ])
+}

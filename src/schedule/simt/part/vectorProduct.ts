@@ -1,0 +1,148 @@
+/**
+ * Matrix products without matrix units: which product sums qualify, and how their axes are spread. Both operands stand in shared
+ * tiles with a row an index of the depth, so that a thread reads four neighbouring rows or columns of the result at once: blocks of
+ * 4 x 4 results, up to 64 results a thread. (Of 8 x 8 results an index of the depth costs 4 reads and 64 multiply-adds.)
+ */
+import { type LetStmt, operandsOf, type ValueId } from '../../../kernel/ir.ts'
+import type { SimtMachine } from '../../../target/simt.ts'
+
+/** What is asked of the part a product stands in. */
+interface Surroundings {
+  readonly lets: ReadonlyMap<ValueId, LetStmt>
+  readonly ownStages: ReadonlySet<ValueId>
+  readonly part: { readonly axes: readonly { readonly name: string; readonly extent: number }[] }
+  axesOf(id: ValueId): string[]
+  spreadOnly(names: Iterable<string>): string[]
+  axis(name: string): { readonly size: number }
+}
+
+interface Forced {
+  readonly vec: number
+  readonly bits: readonly number[]
+}
+
+/** A staged operand: its axes of the result, the one that is read in vectors last. */
+export interface VectorOperand {
+  readonly stage: ValueId
+  readonly own: readonly string[]
+  readonly vector: string
+}
+
+export interface VectorProduct {
+  readonly dot: ValueId
+  /** Over rows and depth, over depth and columns. */
+  readonly a: VectorOperand
+  readonly b: VectorOperand
+  readonly depth: readonly string[]
+  readonly threads: number
+  /** Indices of the depth whose code is repeated in place. */
+  readonly unroll: number
+}
+
+/** The operand that a stage is. */
+export const operandOf = ({ a, b }: VectorProduct, stage: ValueId): VectorOperand | undefined =>
+  [a, b].find((o) => o.stage === stage)
+
+export const lanes = 4
+
+/** Results of a block below which vectors do not pay. */
+const leastResults = 1024
+/** Results of a thread: of large products, and of small ones, whose code is to stay short. */
+const mostResults = 64
+const fewResults = 16
+/** Multiply-adds of a product that is worth much code. */
+const large = 2 ** 29
+
+/** The plan of the only product sum of a part in fast mode. */
+export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMachine): VectorProduct | undefined {
+  const { op } = l
+  if (op.kind !== 'dot' || l.dtype !== 'f32' || op.a === op.b || op.acc === undefined) return undefined
+  const depth = part.spreadOnly(op.axes)
+  const kept = part.axesOf(l.id)
+  const operand = (stage: ValueId): VectorOperand | undefined => {
+    const axes = part.axesOf(stage)
+    const alone = [...part.lets.values()].every((x) => x.id === l.id || !operandsOf(x.op).includes(stage))
+    if (!part.ownStages.has(stage) || !alone || !depth.every((x) => axes.includes(x))) return undefined
+    const own = kept.filter((x) => axes.includes(x))
+    const vector = own.findLast((x) => part.axis(x).size >= lanes)
+    if (vector === undefined || own.length + depth.length !== axes.length) return undefined
+    return { stage, own: [...own.filter((x) => x !== vector), vector], vector }
+  }
+  const [first, second] = [operand(op.a), operand(op.b)]
+  if (first === undefined || second === undefined || first.own.some((x) => second.own.includes(x))) return undefined
+  if (depth.length === 0 || first.own.length + second.own.length !== kept.length) return undefined
+  // The operand whose axis the result has last gives the columns.
+  const swap = first.own.includes(kept.at(-1) ?? '')
+  const [a, b] = swap ? [second, first] : [first, second]
+  const size = (axes: readonly string[]): number => axes.reduce((n, x) => n * part.axis(x).size, 1)
+  const results = size(kept)
+  if (results < leastResults) return undefined
+  const nest = new Set([...l.axes, ...op.axes])
+  const work = part.part.axes.reduce((n, x) => n * (nest.has(x.name) ? x.extent : 1), 1)
+  if (work < machine.leastProduct) return undefined
+  const each = work >= large ? mostResults : fewResults
+  const share = (n: number): number => 2 ** Math.ceil(Math.log2(results / n))
+  const threads = Math.min(machine.maxThreads, 256, Math.max(32, share(each), Math.min(128, share(fewResults))))
+  // With however many threads: a union of kernels has those of the part that wants most.
+  const span = (o: VectorOperand): number => o.own.reduce((n, x) => n * 2 ** Math.ceil(Math.log2(size([x]))), 1)
+  if ((span(a) * span(b)) / threads > 2 * mostResults) return undefined
+  if (4 * size(depth) * (span(a) + span(b)) > machine.vectorTileShare * machine.maxSharedBytes) return undefined
+  const most = work >= large ? 16 : 4
+  const unroll = Array.from({ length: most }, (_, i) => most - i).find((n) => size(depth) % n === 0) ?? 1
+  return { dot: l.id, a, b, depth, threads, unroll }
+}
+
+/** The least multiple of what the vector and its threads cover that is not less than a size. */
+function spanWith(size: number, { vec, bits }: Forced = { vec: 1, bits: [] }): number {
+  const covered = vec * 2 ** bits.length
+  return Math.ceil(size / covered) * covered
+}
+
+/** Thread bits of an operand's axes, the vectors' axis first; undefined where they are more than there is work for. */
+function bitsOf(
+  part: Pick<Surroundings, 'axis'>,
+  o: VectorOperand,
+  from: number,
+  count: number,
+): Map<string, Forced> | undefined {
+  const out = new Map<string, Forced>()
+  let at = from
+  for (const x of [...o.own].reverse()) {
+    const vec = x === o.vector ? lanes : 1
+    const most = Math.ceil(Math.log2(Math.ceil(part.axis(x).size / vec)))
+    const n = Math.min(most, from + count - at)
+    out.set(x, { vec, bits: Array.from({ length: n }, (_, i) => at + i) })
+    at += n
+  }
+  return at === from + count ? out : undefined
+}
+
+/** How so many threads share the results. */
+export const vectorLayout = (
+  part: Pick<Surroundings, 'axis'>,
+  { a, b }: VectorProduct,
+  threads: number,
+): ReadonlyMap<string, Forced> => spread(part, a, b, threads)
+
+/** Threads along columns (the low bits) and rows so that results and reads a thread are fewest. */
+function spread(
+  part: Pick<Surroundings, 'axis'>,
+  a: VectorOperand,
+  b: VectorOperand,
+  threads: number,
+): Map<string, Forced> {
+  const total = Math.log2(threads)
+  let best: { readonly layout: Map<string, Forced>; readonly cost: number } | undefined
+  for (let columns = 0; columns <= total; columns++) {
+    const [q, p] = [bitsOf(part, b, 0, columns), bitsOf(part, a, columns, total - columns)]
+    if (p === undefined || q === undefined) continue
+    const each = (layout: ReadonlyMap<string, Forced>): number =>
+      [...layout].reduce((n, [x, f]) => n * (spanWith(part.axis(x).size, f) / 2 ** f.bits.length), 1)
+    const cost = each(p) * each(q) + each(p) + each(q)
+    if (best === undefined || cost < best.cost) best = { layout: new Map([...p, ...q]), cost }
+  }
+  if (best !== undefined) return best.layout
+  // More threads than results in vectors: what is beyond stands idle.
+  const half = bitsOf(part, b, 0, 0)
+  return threads > 1 ? spread(part, a, b, threads / 2) : new Map([...(bitsOf(part, a, 0, 0) ?? []), ...(half ?? [])])
+}

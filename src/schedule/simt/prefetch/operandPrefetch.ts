@@ -1,0 +1,105 @@
+/**
+ * Loads ahead of a product's loop: stages that only copy run ahead in a ring of tiles, and what others are computed from is copied in
+ * the background, block after block, while earlier blocks are multiplied. A thread copies what it will read itself, so its copies need
+ * no barrier.
+ */
+import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
+import { groupOf } from '../access/access.ts'
+import type { LoadPlan, LoadStmt } from '../access/loadPlan.ts'
+import { copiesArray, isPlaced, loadPlanOf, threadBytes } from '../access/loads.ts'
+import type { LoadedEarly, Place } from '../access/place.ts'
+import { productTile, type TilePlan, tileArray } from '../access/tiles.ts'
+import type { Layout } from '../layout/layout.ts'
+import { stageLayout } from '../layout/partLayout.ts'
+import { allStmts } from '../part/facts.ts'
+
+/** A stage that only copies 16-byte groups of a parameter. */
+export interface CopiedStage {
+  readonly let: LetStmt
+  readonly load: LoadStmt
+  readonly layout: Layout
+  readonly tile: TilePlan
+}
+
+/** A stage that is computed from copied loads, under a layout of its own. */
+export interface AheadStage extends LoadedEarly {
+  readonly let: LetStmt
+}
+
+/** Rings of a loop: `slots` tiles, or copies of what threads will read. */
+export interface OperandPrefetch {
+  readonly slots: number
+  readonly copied: readonly CopiedStage[]
+  readonly ahead: readonly AheadStage[]
+  /** The product of groups of warps during which the next copies start; else they start at the head of the body. */
+  readonly during: ValueId | undefined
+  /** Such a product reads what was copied. */
+  readonly inGroups: boolean
+}
+
+/** Blocks under way or in use. */
+const slots = 3
+/** Most bytes of a block that loads ahead of its use. */
+const mostRingBytes = 48 << 10
+/** Registers for the values of a stage that is loaded ahead. */
+const mostRegisters = 64
+
+/** The rings of a loop whose every stage copies or can be computed from copies; `before`: statements outside that are computed inside. */
+export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetStmt[]): OperandPrefetch | undefined {
+  const { part } = at
+  const stages = [...allStmts(s.body)].flatMap((t) => (t.kind === 'let' && t.op.kind === 'stage' ? [t] : []))
+  if (stages.length === 0 || before.length > 0 || s.body.some((t) => t.kind === 'loop')) return undefined
+  const copied: CopiedStage[] = []
+  const ahead: AheadStage[] = []
+  for (const l of stages) {
+    const copy = copiedStage(at, l)
+    const plan = copy === undefined ? aheadStage(at, l, s.axis) : undefined
+    if (copy !== undefined) copied.push(copy)
+    else if (plan !== undefined) ahead.push(plan)
+    else return undefined
+  }
+  const tileBytes = (l: LetStmt): number => 2 * part.axesOf(l.id).reduce((n, a) => n * part.axis(a).size, 1)
+  const bytes =
+    copied.reduce((n, c) => n + tileBytes(c.let), 0) +
+    ahead.reduce((n, p) => n + threadBytes(p.loads) * p.layout.threads, 0)
+  if (ahead.length > 0 && bytes > mostRingBytes) return undefined
+  for (const c of copied) at.shared.share(tileArray(c.tile, slots))
+  for (const a of ahead) for (const x of a.loads) at.shared.share(copiesArray(x, a.layout, slots))
+  const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
+  const inGroups = product?.groups !== undefined
+  return { slots, copied, ahead, inGroups, during: inGroups && others.length === 0 ? product.dot : undefined }
+}
+
+function copiedStage(at: Place, l: LetStmt): CopiedStage | undefined {
+  const { part, setting } = at
+  const product = part.productOn(l.id)
+  if (l.op.kind !== 'stage' || product === undefined) return undefined
+  const load = part.lets.get(l.op.of)
+  if (load?.op.kind !== 'load' || !Object.is(load.op.other, 0) || at.param(load.op.param).dtype !== product.dtype)
+    return undefined
+  if (at.param(load.op.param).format !== 'plain' || !isPlaced(at, load.op)) return undefined
+  // What is copied needs no registers.
+  const machine = { ...setting.machine, registers: Number.POSITIVE_INFINITY }
+  const layout = stageLayout(part, l, machine, at.layout.threads)
+  if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
+  const group = groupOf(at.inside({ layout, open: new Set() }), load.op, part.axesOf(l.id))
+  if (group?.n !== 8 || !group.whole || layout.axis(group.axis).vec !== 8) return undefined
+  return { let: l, load: { ...load, op: load.op }, layout, tile: productTile(at, l, layout, product) }
+}
+
+/** What can be copied ahead for a stage of a loop over an axis, if all that varies along it can. */
+function aheadStage(at: Place, l: LetStmt, axis: string): AheadStage | undefined {
+  const { part, setting } = at
+  if (l.op.kind !== 'stage' || !part.ownStages.has(l.id) || part.productOn(l.id) === undefined) return undefined
+  const layout = stageLayout(part, l, { ...setting.machine, registers: mostRegisters }, at.layout.threads)
+  if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
+  const inner = at.inside({ layout, open: new Set() })
+  const loads: LoadPlan[] = []
+  for (const x of part.closureOf([l.op.of]).lets) {
+    if (x.op.kind !== 'load' || !part.axesOf(x.id).includes(axis)) continue
+    const load = isPlaced(at, x.op) ? loadPlanOf(inner, x) : undefined
+    if (load === undefined) return undefined
+    loads.push(load)
+  }
+  return loads.length === 0 ? undefined : { let: l, layout, loads }
+}

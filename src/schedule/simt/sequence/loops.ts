@@ -1,0 +1,50 @@
+/** Kernel loops: an axis in blocks, in order, with tiles carried in registers. */
+import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
+import type { LoadPlan } from '../access/loadPlan.ts'
+import type { KnownRange, LoadedEarly, Place } from '../access/place.ts'
+import { carriedTotalsOf } from '../fold/carriedTotals.ts'
+import { allStmts } from '../part/facts.ts'
+import { operandPrefetchOf } from '../prefetch/operandPrefetch.ts'
+import { prefetchOf } from '../prefetch/prefetch.ts'
+import { itemsOf, type LoopWork } from './sequence.ts'
+import type { PlanItems } from './walks.ts'
+
+/** `before`: statements outside the loop that are computed inside. */
+export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], planItems: PlanItems): LoopWork {
+  const { part } = at
+  const { extent, open, multiple, type } = part.axis(loop.axis)
+  const isAll = loop.from === undefined && loop.to === undefined
+  const range: KnownRange = {
+    start: loop.from === undefined ? 0 : undefined,
+    end: loop.to === undefined && open === undefined ? extent : undefined,
+  }
+  const isKnown = range.start !== undefined && range.end !== undefined
+  // A single block needs no loop.
+  const isSingle = isKnown && extent > 0 && extent <= loop.block
+  const isWhole = isAll && multiple % loop.block === 0
+  for (const bound of [loop.from, loop.to]) if (bound !== undefined) at.shared.slots(type, 1, '_bound')
+  const operands = isSingle || !isAll ? undefined : operandPrefetchOf(at, loop, before)
+  const prefetch = isSingle || operands !== undefined || before.length > 0 ? undefined : prefetchOf(at, loop, range)
+  const totals = isSingle ? [] : carriedTotalsOf(at, loop)
+  const now: KnownRange = isSingle ? range : { start: undefined, end: undefined }
+  const ring: LoadedEarly | undefined =
+    prefetch?.into === 'ring' ? { layout: at.layout, loads: prefetch.loads } : undefined
+  const words = prefetch?.into === 'registers' ? prefetch.loads : []
+  const inner = at
+    .inside({
+      ranges: new Map([...at.ranges, [loop.axis, now]]),
+      ...(prefetch === undefined ? {} : { copied: ring, words: byValue(words) }),
+      stages: new Map((operands?.ahead ?? []).map((a): [ValueId, LoadedEarly] => [a.let.id, a])),
+    })
+    .openWhole([loop.axis])
+  for (const c of operands?.copied ?? []) inner.holds(c.let.id, 'shared')
+  for (const c of loop.carries) inner.holds(c.param, 'registers')
+  const meets =
+    operands === undefined && [...allStmts(loop.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage')
+  const exports = new Set(loop.carries.map((c) => c.next))
+  const body = planItems(inner, itemsOf([...before, ...loop.body]), exports)
+  for (const c of loop.carries) at.holds(c.result, 'registers')
+  return { kind: 'loop', loop, isSingle, isWhole, meets, operands, prefetch, totals, body }
+}
+
+const byValue = (loads: readonly LoadPlan[]): ReadonlyMap<ValueId, LoadPlan> => new Map(loads.map((p) => [p.let.id, p]))

@@ -1,0 +1,146 @@
+/** Runs printed CUDA sources on the host: compiled as C++ against device.h, blocks one after another, a fiber a thread. */
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { emitKernel, type KernelSource } from '../../../../src/codegen/simt/kernel.ts'
+import type { Kernel } from '../../../../src/kernel/ir.ts'
+import { cudaSimt, type SimtMachine } from '../../../../src/target/simt.ts'
+import type { HostArray } from '../../../../src/types/host.ts'
+
+export type Buffers = Record<string, HostArray>
+
+export const header = fileURLToPath(new URL('./device.h', import.meta.url))
+
+let found: boolean | undefined
+
+/** Whether there is a C++ compiler to build with. */
+export function hasCompiler(): boolean {
+  if (found === undefined)
+    try {
+      execFileSync('g++', ['--version'], { stdio: 'ignore' })
+      found = true
+    } catch {
+      found = false
+    }
+  return found
+}
+
+/** Kernels run one after another: none waits for another, nor lets it start. */
+export const alone = 'static void wait_for_kernels() {}\nstatic void launch_dependents() {}'
+
+/** What device.h has in plain code is left out of a source. */
+const withoutAssembly = (source: string): string =>
+  source
+    .split('\n\n')
+    .filter((f) => !f.includes('asm'))
+    .join('\n\n')
+    .replace('extern "C" ', '')
+    .replace(/__cluster_dims__\([^)]*\) /, '')
+    .replace(/extern __shared__.*\n/, 'unsigned char* const shared_memory = shared_memories[block_rank];\n')
+
+/** Shared arrays in memory that the blocks of a cluster have each for themselves. */
+function placed(source: string): string {
+  let at = 0
+  return source.replace(/__shared__ __align__\((\d+)\) (.+) (\w+)\[(\d+)\];/g, (_, align, type, name, length) => {
+    const first = Math.ceil(at / Number(align)) * Number(align)
+    at = first + 8 * Number(length)
+    return `${type}* const ${name} = (${type}*)(shared_memories[block_rank] + ${first});`
+  })
+}
+
+/** The parameters' types, as declared. */
+function typesOf(source: string): string[] {
+  const head = /__global__[^(]*\([^)]*\)\s*\w+\(([^)]*)\)/.exec(source)?.[1] ?? ''
+  return head
+    .split(',')
+    .map((p) => p.replace(/__restrict__|\w+\s*$/g, '').trim())
+    .filter((p) => p !== '')
+}
+
+/** Buffers of a kernel: arguments in order, then those that stand in the table alone. */
+export const namesOf = (source: KernelSource): string[] => [
+  ...new Set([...source.bindings.map((b) => b.name), ...(source.table ?? []).filter((e) => typeof e === 'string')]),
+]
+
+/** A kernel in a namespace of its own, and the function that runs it on the program's buffers. */
+export function runnable(source: KernelSource): (i: number) => string {
+  const types = typesOf(source.source.replace(/__cluster_dims__\([^)]*\) /, ''))
+  const names = namesOf(source)
+  const words = (source.table ?? []).map((e) =>
+    typeof e === 'string' ? `(unsigned long long)data[${names.indexOf(e)}]` : `${e}ull`,
+  )
+  const table = source.table === undefined ? [] : ['table']
+  const args = [...types.slice(0, source.bindings.length).map((t, j) => `(${t})data[${j}]`), ...table].join(', ')
+  const code = placed(withoutAssembly(source.source))
+  return (i) => `namespace n${i} {
+${code}
+static unsigned long long table[${words.length + 1}];
+static void once() { ${source.entry}(${args}); }
+static void run() {
+  ${words.map((w, j) => `table[${j}] = ${w};`).join('\n  ')}
+  row_programs = ${Math.ceil(source.programs / (source.rows ?? 1))}ll;
+  launch(${source.programs}ll, ${source.cluster}, ${source.threads}, once);
+}
+}`
+}
+
+/** Kernels built into one program. */
+export class Emulated {
+  private readonly folder = mkdtempSync(join(tmpdir(), 'sinter-emulator-'))
+  private readonly sources: readonly KernelSource[]
+
+  /** Which of the program's kernels each is: kernels of one code are one. */
+  private readonly numbers: readonly number[]
+
+  constructor(kernels: readonly Kernel[], caps: SimtMachine = cudaSimt) {
+    this.sources = kernels.map((k) => emitKernel(k, caps))
+    const texts = this.sources.map((s) => runnable(s))
+    const unlike = new Map<string, number>()
+    this.numbers = texts.map((text) => {
+      const number = unlike.get(text(0)) ?? unlike.size
+      unlike.set(text(0), number)
+      return number
+    })
+    const spaces = [...unlike.values()].map((number) => texts[this.numbers.indexOf(number)]?.(number) ?? '')
+    const main = `int main(int count, char** names) {
+  static long sizes[1024];
+  for (int i = 2; i < count; ++i) data[i - 2] = read_file(names[i], sizes[i]);
+  switch (atoi(names[1])) {
+    ${[...unlike.values()].map((i) => `case ${i}: n${i}::run(); break;`).join('\n    ')}
+  }
+  for (int i = 2; i < count; ++i) {
+    FILE* f = fopen(names[i], "wb");
+    fwrite(data[i - 2], 1, sizes[i], f);
+    fclose(f);
+  }
+}
+`
+    const file = join(this.folder, 'kernels.cpp')
+    const buffers = 'static unsigned char* data[1024];'
+    writeFileSync(file, [`#include ${JSON.stringify(header)}`, alone, buffers, ...spaces, main].join('\n'))
+    const args = ['-std=c++14', '-Og', '-w', '-ffp-contract=off', '-o', join(this.folder, 'run'), file]
+    execFileSync('g++', args, { stdio: ['ignore', 'inherit', 'inherit'] })
+  }
+
+  /** Runs kernel number `i` on buffers by parameter name, in place. */
+  run(i: number, buffers: Buffers): void {
+    const source = this.sources[i]
+    if (source === undefined || source.programs === 0) return
+    const files = namesOf(source).map((name, n) => {
+      const file = join(this.folder, `${n}.bin`)
+      const data = buffers[name]
+      if (data === undefined) throw new Error(`no buffer ${name}`)
+      writeFileSync(file, new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+      return { file, data, written: source.bindings.find((b) => b.name === name)?.access !== 'read' }
+    })
+    execFileSync(join(this.folder, 'run'), [String(this.numbers[i]), ...files.map((f) => f.file)], { stdio: 'inherit' })
+    for (const { file, data, written } of files)
+      if (written) new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(readFileSync(file))
+  }
+
+  dispose(): void {
+    rmSync(this.folder, { recursive: true })
+  }
+}

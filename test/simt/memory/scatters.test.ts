@@ -1,0 +1,142 @@
+/** Scatters whose places programs share out: every place takes its updates in order, on the interpreter, in CUDA on the host, in WGSL. */
+import { beforeAll, describe, expect, test } from 'vitest'
+import { compileGraph } from '../../../src/compile/index.ts'
+import * as c from '../../../src/compose/index.ts'
+import { withOrigin } from '../../../src/diagnostics/origin.ts'
+import { param, withContext } from '../../../src/graph/build.ts'
+import type { Graph } from '../../../src/graph/node.ts'
+import { interpretKernel } from '../../../src/kernel/interpret.ts'
+import type { Kernel } from '../../../src/kernel/ir.ts'
+import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
+import { writeElement } from '../../../src/scalar/host.ts'
+import { cudaTarget } from '../../../src/target/cuda.ts'
+import { webgpuTarget } from '../../../src/target/webgpu.ts'
+import type { DType } from '../../../src/types/dtype.ts'
+import { type HostArray, hostArray } from '../../../src/types/host.ts'
+import { sizeOf } from '../../../src/types/shape.ts'
+import { noise } from '../../kernel/hard-cases/case.ts'
+import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
+import { type Adapter, openDevice } from '../dialects/wgsl.ts'
+import { execute, executeWgsl } from '../programs/programs.ts'
+
+interface Case {
+  readonly name: string
+  readonly target: readonly number[]
+  /** Shape of the indices, the last dimension a place's coordinates. */
+  readonly indices: readonly number[]
+  readonly combiner: 'set' | 'sum' | 'prod' | 'max' | 'min'
+  readonly dtype?: DType
+  readonly indexDType?: 'i32' | 'i64'
+  /** Indices from before the first place to behind the last. */
+  readonly beyond?: boolean
+  /** All updates meet in few places. */
+  readonly few?: boolean
+}
+
+const cases: readonly Case[] = [
+  { name: 'single places', target: [1000], indices: [3000, 1], combiner: 'sum' },
+  { name: 'rows', target: [300, 17], indices: [500, 1], combiner: 'sum', beyond: true },
+  { name: 'wide rows', target: [133, 300], indices: [100, 1], combiner: 'sum' },
+  { name: 'two coordinates', target: [19, 23, 5], indices: [700, 2], combiner: 'max', beyond: true },
+  { name: 'updates over two dimensions', target: [211, 8], indices: [30, 37, 1], combiner: 'sum', indexDType: 'i64' },
+  { name: 'few places', target: [3, 2], indices: [2500, 1], combiner: 'sum' },
+  { name: 'many to one place', target: [500, 4], indices: [400, 1], combiner: 'sum', few: true },
+  { name: 'the last one stays', target: [150, 3], indices: [999, 1], combiner: 'set', beyond: true },
+  { name: 'products of half precision', target: [160, 5], indices: [300, 1], combiner: 'prod', dtype: 'f16' },
+  { name: 'integers', target: [1025], indices: [2049, 1], combiner: 'sum', dtype: 'i32' },
+  { name: 'bytes', target: [140, 9], indices: [256, 1], combiner: 'min', dtype: 'u8' },
+]
+
+function graphOf({ target, indices, combiner, dtype = 'f32', indexDType = 'i32' }: Case): Graph {
+  const rank = indices.at(-1) ?? 1
+  const updates = [...indices.slice(0, -1), ...target.slice(rank)]
+  return withOrigin('scatter', undefined, () =>
+    withContext(() => {
+      const params = [param(0, target, dtype), param(1, indices, indexDType), param(2, updates, dtype)] as const
+      const [x, at, values] = params
+      return { params: [...params], outputs: [c.scatterND(x, at, values, combiner)], effects: [] }
+    }),
+  )
+}
+
+function inputsOf(k: Case, graph: Graph): HostArray[] {
+  const rank = k.indices.at(-1) ?? 1
+  return graph.params.map((p, i) => {
+    const out = hostArray(p.dtype, sizeOf(p.shape))
+    const values = noise(i + k.name.length, sizeOf(p.shape))
+    const numbers = values.map((v, n) => {
+      if (i !== 1) return p.dtype === 'f32' ? v : Math.round(4 * Math.abs(v))
+      const extent = k.few === true ? 2 : (k.target[n % rank] ?? 1)
+      return Math.floor(((v + 1) / 2) * extent * (k.beyond === true ? 1.2 : 1)) - (k.beyond === true ? 2 : 0)
+    })
+    numbers.forEach((v, n) => {
+      writeElement(out, p.dtype, n, p.dtype === 'i64' ? BigInt(v) : v)
+    })
+    return out
+  })
+}
+
+const modes = ['fast', 'strict'] as const
+const all = cases.flatMap((k) => modes.map((mode) => ({ ...k, mode })))
+
+const compiled = all.map((k) => {
+  const graph = graphOf(k)
+  const { program } = compileGraph(graph, { mode: k.mode, target: cudaTarget })
+  return { ...k, graph, program, kernels: program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : [])) }
+})
+
+type Compiled = (typeof compiled)[number]
+
+const wanted = (k: Compiled): HostArray | undefined =>
+  evaluateGraph(k.graph, inputsOf(k, k.graph), { rounding: 'dtype' }).map(toHostArray)[0]
+
+async function check(
+  k: Compiled,
+  run: (kernel: Kernel, buffers: Record<string, HostArray>) => Promise<void> | void,
+): Promise<void> {
+  const [got] = await execute(k.program, inputsOf(k, k.graph), run)
+  expect(got, `${k.name}, ${k.mode}`).toEqual(wanted(k))
+}
+
+describe('the kernel', () => {
+  test.each(compiled)('$name, $mode, gives every bit of the reference', (k) =>
+    check(k, (kernel, buffers) => interpretKernel(kernel, buffers, { rounding: 'dtype', order: 'backward' })),
+  )
+  test('shares places out among programs', () => {
+    for (const { name, kernels } of compiled) {
+      const stores = kernels.flatMap((k) =>
+        k.parts.filter((p) => p.body.some((s) => s.kind === 'store' && s.mask.length > 0)),
+      )
+      expect(
+        stores.map((p) => p.grid.length),
+        name,
+      ).toEqual([1])
+    }
+  })
+})
+
+describe.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', () => {
+  test('every case', { timeout: 240_000 }, async () => {
+    const kernels = compiled.flatMap((k) => k.kernels)
+    const emulated = new Emulated(kernels)
+    try {
+      for (const k of compiled) await check(k, (kernel, buffers) => emulated.run(kernels.indexOf(kernel), buffers))
+    } finally {
+      emulated.dispose()
+    }
+  })
+})
+
+describe('WGSL', () => {
+  let machine: Adapter | string
+  beforeAll(async () => {
+    machine = await openDevice()
+  })
+  test.for(compiled.filter((k) => k.dtype !== 'f16' && k.indexDType !== 'i64'))('$name, $mode', async (k, { skip }) => {
+    skip(typeof machine === 'string', String(machine))
+    if (typeof machine === 'string') return
+    const { program } = compileGraph(k.graph, { mode: k.mode, target: webgpuTarget() })
+    const [got] = await executeWgsl(machine, program, inputsOf(k, k.graph))
+    expect(got).toEqual(wanted(k))
+  })
+})

@@ -1,0 +1,47 @@
+/** The hard cases of the kernel IR, compiled to WGSL. */
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { Kernel } from '../../../src/kernel/ir.ts'
+import { type HardCase, loadKernels } from '../../kernel/hard-cases/case.ts'
+import { hardCases } from '../../kernel/hard-cases/cases.ts'
+import { type Adapter, openDevice, type RunOptions, runWgsl } from '../dialects/wgsl.ts'
+
+let machine: Adapter | string
+
+beforeAll(async () => {
+  machine = await openDevice()
+})
+
+async function check(c: HardCase, kernels: readonly Kernel[], options: RunOptions = {}): Promise<void> {
+  if (typeof machine === 'string') throw new Error(machine)
+  const buffers = c.buffers()
+  const expected = c.expected(c.buffers())
+  await runWgsl(machine, kernels, buffers, options)
+  const tolerance = c.tolerance ?? 1e-5
+  for (const [name, want] of Object.entries(expected)) {
+    const got = Array.from(buffers[name] ?? [], Number)
+    expect(got.length, name).toBe(want.length)
+    want.forEach((w, i) => {
+      const g = got[i] ?? Number.NaN
+      const close = Object.is(g, w) || Math.abs(g - w) <= tolerance * Math.max(1, Math.abs(w))
+      if (!close) expect.fail(`${name}[${i}] is ${g}, expected ${w}`)
+    })
+  }
+}
+
+describe.each(hardCases)('$name', (c) => {
+  test('fast', ({ skip }) => {
+    skip(typeof machine === 'string', String(machine))
+    return check(c, loadKernels(c.file))
+  })
+  test('strict', ({ skip }) => {
+    skip(typeof machine === 'string', String(machine))
+    return check(
+      c,
+      loadKernels(c.file).map((k) => ({ ...k, mode: 'strict' })),
+    )
+  })
+  test('subgroups, two-dimensional dispatch', ({ skip }) => {
+    skip(typeof machine === 'string', String(machine))
+    return check(c, loadKernels(c.file), { subgroups: true, perDimension: 2 })
+  })
+})
