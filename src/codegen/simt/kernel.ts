@@ -10,7 +10,6 @@ import { scheduleThreads } from '../../schedule/simt/scheduleThreads.ts'
 import { placeShared } from '../../schedule/simt/storage/sharedMemory.ts'
 import type { Form, PartSchedule } from '../../schedule/simt/threadSchedule.ts'
 import type { Language, SimtMachine } from '../../target/simt.ts'
-import { withoutIdleBarriers } from './barriers.ts'
 import { checkKernel } from './capability.ts'
 import { dialects } from './dialects/table.ts'
 import type { LaunchFacts, ThreadCode } from './ir/code.ts'
@@ -19,6 +18,7 @@ import { visitExpressions, visitStatements } from './ir/walk.ts'
 import { type Member, memberOf } from './member.ts'
 import { type AxisRange, extentOf, Scope } from './nest/scope.ts'
 import { emitSequence } from './nest/sequence.ts'
+import { runPasses } from './passes.ts'
 import { leaves32 } from './programNumber.ts'
 import { openCluster, roundName } from './reduce/exchangeInCluster.ts'
 import { Unit } from './unit.ts'
@@ -69,7 +69,7 @@ export function commonCode({ source, entry }: Pick<KernelSource, 'source' | 'ent
   return { text: common === entry ? source : source.replace(new RegExp(`\\b${entry}\\b`, 'g'), common), entry: common }
 }
 
-/** A kernel as code of one thread, as the printers take it. */
+/** A kernel as code of one thread, as it is emitted: the passes come next (passes.ts). */
 export function threadCodeOf(
   given: Kernel,
   machineGiven: SimtMachine,
@@ -119,8 +119,7 @@ export function threadCodeOf(
     [],
   )
   const read = [...launched, ...joined]
-  const whole: readonly S[] = unit.exchanges === 0 ? read : [...openCluster(unit, threads), ...read]
-  const body = withoutIdleBarriers(whole, new Set(unit.shared.flatMap((a) => (a.own === true ? [] : [a.name]))))
+  const body: readonly S[] = unit.exchanges === 0 ? read : [...openCluster(unit, threads), ...read]
   const { table, tabled } = schedule
   return {
     kernel,
@@ -131,6 +130,7 @@ export function threadCodeOf(
     rows,
     shared: unit.shared,
     body,
+    called: new Set(),
     tabled,
     table,
     machine,
@@ -154,7 +154,7 @@ export function emitKernel(
   launch: LaunchFacts = {},
   form: Form = {},
 ): KernelSource {
-  const code = threadCodeOf(given, machine, launch, form)
+  const code = runPasses(threadCodeOf(given, machine, launch, form))
   const { facts, print } = dialects[machine.language]
   const { kernel, threads, programs, cluster, rows, table, tabled } = code
   const touched = touchedParams(code.body)

@@ -19,6 +19,12 @@ export interface Dialect {
   readonly foldsConstants: boolean
   /** Its compiler takes multiples of a program's number to fit 32 bits, whatever is added to them (programNumber.ts). */
   readonly movesConstants: boolean
+  /** Functions of its library stand in place unless they are told to be called (passes/calledFunctions.ts). */
+  readonly inlinesFunctions: boolean
+  /** Several values are folded by max or min in less code than one by one (passes/foldExtremes.ts). */
+  readonly foldsExtremes: boolean
+  /** It divides by what a loop does not change in less code than by a number (passes/shareReciprocals.ts). */
+  readonly sharesReciprocals: boolean
   /** Parameters that the code does not touch are not bound. */
   readonly bindsTouched: boolean
   /** Whether it has conversions to half precision; else they are written out. */

@@ -1,8 +1,8 @@
 /** Barriers that are left out, on statements by hand and in kernels. */
 import { describe, expect, test } from 'vitest'
-import { withoutIdleBarriers } from '../../../src/codegen/simt/barriers.ts'
 import { type Ex, int, type S, v, yes } from '../../../src/codegen/simt/ir/ir.ts'
 import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
+import { withoutIdleBarriers } from '../../../src/codegen/simt/passes/idleBarriers.ts'
 import { parseKernel } from '../../../src/kernel/parse.ts'
 import { cudaSimt, webgpuSimt } from '../../../src/target/simt.ts'
 

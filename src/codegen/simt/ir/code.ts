@@ -30,6 +30,8 @@ export interface ThreadCode {
   readonly rows: number
   readonly shared: readonly SharedArray[]
   readonly body: readonly S[]
+  /** Functions that are called instead of standing in place. */
+  readonly called: ReadonlySet<string>
   /** Parameters that are passed in a table, not one by one. */
   readonly tabled: ReadonlySet<string>
   /** Words of the table; none: there is no table. */

@@ -80,6 +80,9 @@ export type S =
       readonly type?: 'i64'
     }
   | { readonly k: 'if'; readonly cond: Ex; readonly body: readonly S[]; readonly otherwise: readonly S[] }
+  /** Statements whose names are known to them alone. */
+  | { readonly k: 'scope'; readonly body: readonly S[] }
+  | ExtremeFold
   /** `reuse`: it guards slots just read against what is written there next. */
   | { readonly k: 'barrier'; readonly reuse?: boolean }
   /** Aligned read of 1, 2 or 4 words, each of the given type; `index` counts elements of `bits` bits. */
@@ -133,6 +136,15 @@ export type S =
   /** Aligned write of words into a shared array of half-precision elements (`index` counts elements). */
   | { readonly k: 'fill'; readonly array: string; readonly index: Ex; readonly words: readonly Ex[] }
   | { readonly k: 'vector'; readonly of: VectorOp }
+
+/** Values that code folds into one place by max or min. */
+export interface ExtremeFold {
+  readonly k: 'extreme'
+  readonly to: Ex
+  readonly by: 'max' | 'min'
+  /** What is folded, and the value without the test whether it is there. */
+  readonly of: readonly { readonly taken: Ex; readonly value: Ex }[]
+}
 
 /** Operations on vectors of four floats: reads and writes of tiles in shared memory, and multiply-adds on running sums. */
 export type VectorOp =

@@ -112,6 +112,10 @@ export function verifyThreadCode(code: ThreadCode): void {
         return [[s.name, s.type]]
       case 'array':
         return [[s.name, s.type]]
+      case 'extreme':
+        for (const x of [s.to, ...s.of.flatMap((o) => [o.taken, o.value])])
+          check(x.type === 'f32', `${x.type} folded by ${s.by}`)
+        return []
       case 'assign': {
         // Elements of 16 bits are stored as their bits.
         const isHalf = s.to.k === 'shared' && halves.has(s.to.array)

@@ -36,6 +36,35 @@ export function substituteVars(e: Ex, map: ReadonlyMap<string, Ex>): Ex {
   }
 }
 
+/** An expression with what `change` makes of all in it, operands first. */
+export function rewriteEx(e: Ex, change: (e: Ex) => Ex): Ex {
+  const go = (x: Ex): Ex => rewriteEx(x, change)
+  switch (e.k) {
+    case 'lit':
+    case 'var':
+    case 'comp':
+      return change(e)
+    case 'elem':
+    case 'shared':
+    case 'load':
+    case 'word':
+    case 'address':
+      return change({ ...e, index: go(e.index) })
+    case 'neg':
+    case 'not':
+    case 'cast':
+    case 'bitcast':
+    case 'shuffle':
+      return change({ ...e, a: go(e.a) })
+    case 'bin':
+      return change({ ...e, a: go(e.a), b: go(e.b) })
+    case 'select':
+      return change({ ...e, cond: go(e.cond), a: go(e.a), b: go(e.b) })
+    case 'call':
+      return change({ ...e, args: e.args.map(go) })
+  }
+}
+
 /** Visits an expression and all inside. */
 export function visitIn(e: Ex, visit: (e: Ex) => void): void {
   visit(e)
@@ -117,6 +146,8 @@ export function expressionsIn(s: S): readonly Ex[] {
       return [s.index, s.rank, s.value, s.meeting]
     case 'fill':
       return [s.index, ...s.words]
+    case 'extreme':
+      return [s.to, ...s.of.flatMap((x) => [x.taken, x.value])]
     case 'vector':
       return operandsOfVector(s.of)
     default:
@@ -125,12 +156,10 @@ export function expressionsIn(s: S): readonly Ex[] {
 }
 
 export const bodiesOf = (s: S): readonly (readonly S[])[] =>
-  s.k === 'for' ? [s.body] : s.k === 'if' ? [s.body, s.otherwise] : []
+  s.k === 'for' || s.k === 'scope' ? [s.body] : s.k === 'if' ? [s.body, s.otherwise] : []
 
-/** A statement with variables replaced in it. */
-export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
-  const go = (e: Ex): Ex => substituteVars(e, map)
-  const all = (b: readonly S[]): S[] => b.map((t) => substituteIn(t, map))
+/** A statement with others in the place of its expressions; those of statements inside stay. */
+export function mapExpressions(s: S, go: (e: Ex) => Ex): S {
   switch (s.k) {
     case 'let':
     case 'uniform':
@@ -140,10 +169,13 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
     case 'assign':
       return { ...s, to: go(s.to), value: go(s.value) }
     case 'for':
-      return { ...s, from: go(s.from), to: go(s.to), body: all(s.body) }
+      return { ...s, from: go(s.from), to: go(s.to) }
     case 'if':
-      return { ...s, cond: go(s.cond), body: all(s.body), otherwise: all(s.otherwise) }
+      return { ...s, cond: go(s.cond) }
     case 'vload':
+    case 'pointer':
+    case 'entry':
+    case 'member':
       return { ...s, index: go(s.index) }
     case 'vstore':
       return { ...s, index: go(s.index), values: s.values.map(go) }
@@ -154,20 +186,31 @@ export function substituteIn(s: S, map: ReadonlyMap<string, Ex>): S {
     case 'call':
     case 'words':
       return { ...s, args: s.args.map(go) }
-    case 'pointer':
-    case 'entry':
-    case 'member':
-      return { ...s, index: go(s.index) }
     case 'push':
       return { ...s, index: go(s.index), rank: go(s.rank), value: go(s.value), meeting: go(s.meeting) }
     case 'fill':
       return { ...s, index: go(s.index), words: s.words.map(go) }
+    case 'extreme':
+      return { ...s, to: go(s.to), of: s.of.map((x) => ({ taken: go(x.taken), value: go(x.value) })) }
     case 'vector':
       return { ...s, of: mapVector(s.of, go) }
     default:
       return s
   }
 }
+
+/** A statement with other statements inside. */
+export function mapBodies(s: S, go: (body: readonly S[]) => readonly S[]): S {
+  if (s.k === 'for' || s.k === 'scope') return { ...s, body: go(s.body) }
+  return s.k === 'if' ? { ...s, body: go(s.body), otherwise: go(s.otherwise) } : s
+}
+
+/** A statement with variables replaced in it. */
+export const substituteIn = (s: S, map: ReadonlyMap<string, Ex>): S =>
+  mapBodies(
+    mapExpressions(s, (e) => substituteVars(e, map)),
+    (body) => body.map((t) => substituteIn(t, map)),
+  )
 
 /** Bounds of a loop to be unrolled. */
 export function countOf(s: Extract<S, { k: 'for' }>): number {

@@ -7,7 +7,6 @@ import type { VectorOp } from '../../ir/ir.ts'
 import { add, type Ex, int, mul, type S, type SharedArray, type Type, typeBytes } from '../../ir/ir.ts'
 import { quotient } from '../../scalar/quotient.ts'
 import type { Dialect } from '../../unit.ts'
-import { outOfLine } from '../shared/outOfLine.ts'
 import { decimal, type Inline, type Library, Printer } from '../shared/print.ts'
 import { cudaDependents } from './dependents.ts'
 import { cudaInline, cudaLibrary } from './library.ts'
@@ -18,6 +17,9 @@ export const cudaDialect: Dialect = {
   f64: true,
   foldsConstants: true,
   movesConstants: true,
+  inlinesFunctions: true,
+  foldsExtremes: false,
+  sharesReciprocals: false,
   bindsTouched: false,
   convertsHalf: true,
 }
@@ -58,7 +60,7 @@ const components = ['x', 'y', 'z', 'w']
 const twoArguments = new Set(['pow', 'atan2'])
 
 /** The library with functions that are called instead of standing in place. */
-function withApart(names: ReadonlySet<string>): [Library, Inline] {
+function withCalled(names: ReadonlySet<string>): [Library, Inline] {
   const library = { ...cudaLibrary, ...cudaDependents }
   for (const name of names) {
     const [have, plain] = [cudaLibrary[name], cudaInline[name]]
@@ -88,7 +90,7 @@ class CudaPrinter extends Printer {
   private readonly tableChanges: boolean
 
   constructor(code: ThreadCode) {
-    super(...withApart(outOfLine(code.body)))
+    super(...withCalled(code.called))
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
     this.strict = code.kernel.mode === 'strict'
     this.tableChanges = code.kernel.params.some((p) => code.tabled.has(p.name) && changes(p, code))

@@ -1,7 +1,6 @@
 /** What the printers of all dialects share: statements with indentation, operators with parentheses, libraries of functions. */
 import { InternalError } from '../../../../diagnostics/errors.ts'
-import { type Ex, int, type S, type Type } from '../../ir/ir.ts'
-import { countOf, substituteIn } from '../../ir/walk.ts'
+import type { Ex, S, Type } from '../../ir/ir.ts'
 
 /** A library function: its source, and the functions it calls. */
 export interface LibraryFunction {
@@ -150,6 +149,11 @@ export abstract class Printer {
       case 'if':
         this.printIf(s)
         break
+      case 'scope':
+        this.line('{')
+        this.indented(() => this.stmts(s.body))
+        this.line('}')
+        break
       case 'call':
         this.line(`${this.call(s.fn, s.args)};`)
         break
@@ -182,29 +186,6 @@ export abstract class Printer {
     }
     this.line('}')
   }
-
-  /** Repeats the body of a loop with constant bounds in place. */
-  repeat(s: Extract<S, { k: 'for' }>, scoped: boolean): void {
-    const n = countOf(s)
-    for (let i = 0; i < n; i++) {
-      const body = s.body.map((t) => substituteIn(t, new Map([[s.name, int(i)]])))
-      const block = scoped && declares(body)
-      if (block) {
-        this.line('{')
-        this.indented(() => this.stmts(body))
-        this.line('}')
-      } else this.stmts(body)
-    }
-  }
-}
-
-/** Whether statements declare names in the block they stand in (branches on literals are printed in place). */
-function declares(body: readonly S[]): boolean {
-  return body.some((s) => {
-    if (s.k === 'if' && s.cond.k === 'lit') return declares(s.cond.value === true ? s.body : s.otherwise)
-    if (s.k === 'vector') return s.of.op === 'read' || s.of.op === 'var'
-    return ['let', 'var', 'vload', 'words', 'array', 'uniform'].includes(s.k)
-  })
 }
 
 /** A number as a decimal that reads back as the same f32 or f64, with a point or exponent in it. */

@@ -10,7 +10,7 @@ import { quotient } from '../../scalar/quotient.ts'
 import { decimal, Printer } from '../shared/print.ts'
 import { extremeOfLiteral } from './extremes.ts'
 import { wgslInline, wgslLibrary } from './library.ts'
-import { type Words, wordsOf } from './words.ts'
+import { type Words, wordsOfAll } from './words.ts'
 
 const types: Readonly<Record<Type, string>> = {
   bool: 'bool',
@@ -38,7 +38,7 @@ export abstract class WgslExpressions extends Printer {
   constructor(code: ThreadCode) {
     super(wgslLibrary, wgslInline)
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
-    this.words = new Map(code.kernel.params.map((p) => [p.name, wordsOf(p, code.body)]))
+    this.words = wordsOfAll(code.kernel.params, code.body)
     this.isUniform = (param) => code.launch.uniform?.(param) === true
   }
 

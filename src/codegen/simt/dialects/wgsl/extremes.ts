@@ -1,9 +1,8 @@
 /**
  * The greater and the lesser of floats in WGSL, which may assume that there are no NaN and leaves open which of two zeros it takes:
- * functions, their shorter forms, and nests of loops that do nothing but fold by them.
+ * functions, and their shorter forms.
  */
-import { type Ex, int, type S } from '../../ir/ir.ts'
-import { countOf, substituteVars } from '../../ir/walk.ts'
+import type { Ex } from '../../ir/ir.ts'
 import { fn, type Library } from '../shared/print.ts'
 
 /** NaN shows in the sum (as infinities of both signs do); what needs care then, and zeros, goes the long way. */
@@ -68,43 +67,4 @@ export function extremeOfLiteral(name: string, args: readonly Ex[]): { name: str
   if (number.k !== 'lit' || x.k === 'lit' || Number.isNaN(Number(number.value))) return undefined
   if (Number(number.value) !== 0) return { name: `${name}_number`, args: [x, number] }
   return name === 'f32_max' && Object.is(number.value, 0) ? { name: 'f32_max_zero', args: [x] } : undefined
-}
-
-/** Values that code folds into one place by max or min. */
-export interface Extreme {
-  readonly to: Ex
-  readonly name: 'max' | 'min'
-  /** What is folded, and the value without the test whether it is there. */
-  readonly of: readonly { readonly taken: Ex; readonly value: Ex }[]
-}
-
-/** What a nest of loops folds by max or min, by place, if it does nothing else and that several times. */
-export function extremesOf(s: Extract<S, { k: 'for' }>): Extreme[] | undefined {
-  const places = new Map<string, Extreme>()
-  const collect = (stmts: readonly S[], at: ReadonlyMap<string, Ex>): boolean =>
-    stmts.every((t) => {
-      if (t.k === 'for' && t.unroll)
-        return Array.from({ length: countOf(t) }, (_, i) => i).every((i) =>
-          collect(t.body, new Map([...at, [t.name, int(i)]])),
-        )
-      const one = foldOf(t, at)
-      if (one === undefined) return false
-      const key = JSON.stringify([one.to, one.name])
-      places.set(key, { ...one, of: [...(places.get(key)?.of ?? []), ...one.of] })
-      return true
-    })
-  if (!collect([s], new Map())) return undefined
-  const all = [...places.values()]
-  return all.some((e) => e.of.length > 1) ? all : undefined
-}
-
-function foldOf(s: S, at: ReadonlyMap<string, Ex>): Extreme | undefined {
-  if (s.k !== 'assign' || (s.to.k !== 'var' && s.to.k !== 'elem') || s.value.k !== 'call') return undefined
-  const { fn, args } = s.value
-  if (fn !== 'f32_max' && fn !== 'f32_min') return undefined
-  const [from, to, taken] = [args[0], s.to, args[1]].map((x) => (x === undefined ? x : substituteVars(x, at)))
-  if (from === undefined || to === undefined || JSON.stringify(from) !== JSON.stringify(to)) return undefined
-  const value = taken?.k === 'select' && taken.b.k === 'lit' ? taken.a : taken
-  if (taken === undefined || value?.k !== 'elem' || (to.k === 'elem' && to.array === value.array)) return undefined
-  return { to, name: fn === 'f32_max' ? 'max' : 'min', of: [{ taken, value }] }
 }

@@ -1,15 +1,12 @@
 /**
- * WGSL: prints thread code for WebGPU. Parameters are arrays of 32-bit words or of vectors of them (wgslWords.ts). Loops over
- * registers are repeated in place, so that register arrays have constant indices. Here are statements and the kernel around them;
- * expressions are in wgslExpressions.ts.
+ * WGSL: prints thread code for WebGPU. Parameters are arrays of 32-bit words or of vectors of them (words.ts). Here are statements and
+ * the kernel around them; expressions are in expressions.ts.
  */
 import type { ThreadCode } from '../../ir/code.ts'
-import { bin, type Ex, isWideType, type S } from '../../ir/ir.ts'
-import { visitExpressions, visitStatements } from '../../ir/walk.ts'
+import { bin, type Ex, type ExtremeFold, isWideType, type S } from '../../ir/ir.ts'
 import { quotient } from '../../scalar/quotient.ts'
 import type { Dialect } from '../../unit.ts'
 import { isZero, WgslExpressions } from './expressions.ts'
-import { type Extreme, extremesOf } from './extremes.ts'
 import { sharedType, vectorText } from './vectors.ts'
 
 export const wgslDialect: Dialect = {
@@ -18,21 +15,14 @@ export const wgslDialect: Dialect = {
   f64: false,
   foldsConstants: false,
   movesConstants: false,
+  inlinesFunctions: false,
+  foldsExtremes: true,
+  sharesReciprocals: true,
   bindsTouched: true,
   convertsHalf: false,
 }
 
 class WgslPrinter extends WgslExpressions {
-  private readonly isFast: boolean
-  /** Variables that loops divide by again and again: the number of what was made of each beforehand. */
-  private readonly reciprocals = new Map<string, number>()
-  private reciprocalCount = 0
-
-  constructor(code: ThreadCode) {
-    super(code)
-    this.isFast = code.kernel.mode === 'fast'
-  }
-
   protected special(s: S): void {
     switch (s.k) {
       case 'let':
@@ -45,15 +35,12 @@ class WgslPrinter extends WgslExpressions {
         this.line(`var ${s.name}: array<${this.type(s.type)}, ${s.length}>;`)
         break
       case 'for':
-        if (s.unroll) {
-          const extremes = extremesOf(s)
-          if (extremes === undefined) this.withReciprocals(s, () => this.repeat(s, true))
-          else for (const e of extremes) this.extreme(e)
-          break
-        }
         this.line(`for (var ${s.name} = ${this.ex(s.from)}; ${s.name} < ${this.ex(s.to)}; ${s.name} += ${s.step}) {`)
         this.indented(() => this.stmts(s.body))
         this.line('}')
+        break
+      case 'extreme':
+        this.extreme(s)
         break
       case 'barrier':
         this.line('workgroupBarrier();')
@@ -96,36 +83,16 @@ class WgslPrinter extends WgslExpressions {
   }
 
   override call(fn: string, args: readonly Ex[]): string {
-    const [a, b] = args
-    const n = fn === 'f32_div' && b?.k === 'var' ? this.reciprocals.get(b.name) : undefined
-    if (n === undefined || a === undefined || isZero(a)) return super.call(fn, args)
-    return this.named(
-      'f32_div_by',
-      `${this.operand(a)} * reciprocal_scale_${n}`,
-      `reciprocal_divisor_${n}`,
-      `reciprocal_${n}`,
-    )
-  }
-
-  /**
-   * Repeated division by what a loop does not change is multiplication by its reciprocal, taken once, with one step of correction.
-   */
-  private withReciprocals(s: Extract<S, { k: 'for' }>, body: () => void): void {
-    const found = this.isFast ? invariantDivisors(s).filter((d) => !this.reciprocals.has(d)) : []
-    for (const d of found) {
-      const n = this.reciprocalCount++
-      this.line(`let reciprocal_scale_${n} = ${this.named('divisor_scale', d)};`)
-      this.line(`let reciprocal_divisor_${n} = ${d} * reciprocal_scale_${n};`)
-      this.line(`let reciprocal_${n} = 1.0 / reciprocal_divisor_${n};`)
-      this.reciprocals.set(d, n)
-    }
-    body()
-    for (const d of found) this.reciprocals.delete(d)
+    const [a, b, scale, divisor, reciprocal] = args
+    if (fn !== 'f32_div_by' || a === undefined || b === undefined || scale === undefined) return super.call(fn, args)
+    if (isZero(a)) return super.call('f32_div', [a, b])
+    const rest = [divisor, reciprocal].flatMap((x) => (x === undefined ? [] : this.ex(x)))
+    return this.named(fn, `${this.operand(a)} * ${this.ex(scale)}`, ...rest)
   }
 
   /** Folds values by `max` or `min` alone; NaN and zeros, whose signs count, go through them again. */
-  private extreme(e: Extreme): void {
-    const { name } = e
+  private extreme(e: ExtremeFold): void {
+    const { by: name } = e
     const to = this.ex(e.to)
     const values = e.of.map((x) => this.ex(x.taken))
     this.use('f32_isnan')
@@ -188,21 +155,6 @@ function inPairs(x: readonly string[], join: (a: string, b: string) => string): 
   const [a = '', b, c, d] = x
   const first = b === undefined ? a : join(a, b)
   return c === undefined ? first : join(first, d === undefined ? c : join(c, d))
-}
-
-/** Variables from outside a loop that it divides floats by. */
-function invariantDivisors(s: Extract<S, { k: 'for' }>): string[] {
-  const out = new Set<string>()
-  visitExpressions([s], (e) => {
-    const by = e.k === 'call' && e.fn === 'f32_div' ? e.args[1] : undefined
-    if (by?.k === 'var') out.add(by.name)
-  })
-  if (out.size === 0) return []
-  visitStatements([s], (t) => {
-    if (t.k === 'assign' && t.to.k === 'var') out.delete(t.to.name)
-    if ('name' in t) out.delete(t.name)
-  })
-  return [...out]
 }
 
 export function printWgsl(code: ThreadCode): string {

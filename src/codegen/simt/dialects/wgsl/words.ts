@@ -10,23 +10,22 @@ export interface Words {
   readonly atomic: boolean
 }
 
-export function wordsOf(p: KernelParam, body: readonly S[]): Words {
-  const type = p.format === 'plain' && (p.dtype === 'f32' || p.dtype === 'i32') ? p.dtype : 'u32'
-  let loads = 1
-  let stores = 4
-  let stored = false
-  let atomic = false
+/** How each parameter of a kernel is declared. */
+export function wordsOfAll(params: readonly KernelParam[], body: readonly S[]): Map<string, Words> {
+  const loads = new Map<string, number>()
+  const stores = new Map<string, number>()
+  const atomic = new Set<string>()
   visitStatements(body, (s) => {
-    if (s.k === 'vload' && s.param === p.name) loads = Math.max(loads, s.words)
-    if (s.k === 'vstore' && s.param === p.name) {
-      stores = Math.min(stores, s.values.length)
-      stored = true
-    }
-    if (s.k === 'store' && s.param === p.name) {
-      stores = 1
-      stored = true
-    }
-    if (s.k === 'storeBits' && s.param === p.name) atomic = true
+    if (s.k === 'vload') loads.set(s.param, Math.max(loads.get(s.param) ?? 1, s.words))
+    else if (s.k === 'vstore') stores.set(s.param, Math.min(stores.get(s.param) ?? 4, s.values.length))
+    else if (s.k === 'store') stores.set(s.param, 1)
+    else if (s.k === 'storeBits') atomic.add(s.param)
   })
-  return { type, width: atomic ? 1 : stored ? stores : loads, atomic }
+  return new Map(
+    params.map((p) => {
+      const type = p.format === 'plain' && (p.dtype === 'f32' || p.dtype === 'i32') ? p.dtype : 'u32'
+      const width = stores.get(p.name) ?? loads.get(p.name) ?? 1
+      return [p.name, { type, width: atomic.has(p.name) ? 1 : width, atomic: atomic.has(p.name) }]
+    }),
+  )
 }

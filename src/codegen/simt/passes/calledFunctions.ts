@@ -3,9 +3,9 @@
  * a function that stands in many of them is there many times; compilers take seconds over it.
  */
 
-import { isApproximated } from '../../../../scalar/approximations.ts'
-import type { Ex, S } from '../../ir/ir.ts'
-import { countOf, visitExpressions } from '../../ir/walk.ts'
+import { isApproximated } from '../../../scalar/approximations.ts'
+import type { Ex, S } from '../ir/ir.ts'
+import { countOf, visitExpressions } from '../ir/walk.ts'
 
 /** Code of functions in place, about a millisecond of compilation each. */
 const weights: Readonly<Record<string, number>> = {
@@ -42,7 +42,7 @@ const weightOf = (fn: string): number => {
 }
 
 /** Functions to call, the ones with most code first, until the rest is little enough. */
-export function outOfLine(body: readonly S[]): Set<string> {
+export function calledFunctions(body: readonly S[]): Set<string> {
   const code = new Map<string, number>()
   const count = (stmts: readonly S[], times: number): void => {
     const found = (e: Ex): void => {

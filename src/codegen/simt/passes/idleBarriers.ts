@@ -3,8 +3,8 @@
  * there next (`reuse`); where that lies behind another barrier, as where two exchanges in a row have slots of their own, or
  * nothing follows, it is left out. The end of a loop's body is followed by its beginning.
  */
-import type { S } from './ir/ir.ts'
-import { bodiesOf, visitExpressions, visitStatements } from './ir/walk.ts'
+import type { S } from '../ir/ir.ts'
+import { bodiesOf, visitExpressions, visitStatements } from '../ir/walk.ts'
 
 /** Shared arrays that code reads and writes. */
 interface Uses {
