@@ -9,6 +9,7 @@ export default defineConfig({
   resolve: { alias: { sinter: fileURLToPath(new URL('./src/index.ts', import.meta.url)) } },
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: ['test/temporary.ts'],
     setupFiles: ['test/setup.ts'],
     pool: 'forks',
     sequence: { sequencer: LongFirst },

@@ -1,6 +1,6 @@
 /** The folder of ONNX models and node cases that the larger tests read, where SINTER_SHARED names it. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -31,9 +31,10 @@ export function archivesPresent(what: string): boolean {
   return false
 }
 
-/** Unpacks archives into a fresh folder, which the caller removes. */
+/** Unpacks archives into a fresh folder, which goes with the process. */
 export function unpack(names: readonly ('onnx-models' | 'onnx-node-cases')[]): string {
   const root = mkdtempSync(join(tmpdir(), 'sinter-onnx-'))
+  process.once('exit', () => rmSync(root, { recursive: true, force: true }))
   for (const name of names) execFileSync('tar', ['-xJf', join(archives ?? '', `${name}.tar.xz`), '-C', root])
   return root
 }
