@@ -3,9 +3,10 @@
  * that a test makes verified. Sites: scheduleThreads, print, verify; `sinter explain --schedule`.
  */
 import { describe, expect, test } from 'vitest'
-import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { candidateSources, emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { candidateSchedules } from '../../src/schedule/simt/candidates.ts'
 import { Layout } from '../../src/schedule/simt/layout/layout.ts'
 import { printThreadSchedule } from '../../src/schedule/simt/print.ts'
 import { scheduleThreads } from '../../src/schedule/simt/scheduleThreads.ts'
@@ -41,6 +42,24 @@ const small: SimtMachine = {
   hasMatrixUnit: false,
   hasAsyncCopy: false,
 }
+
+describe('candidates', () => {
+  test('the first is the one that is emitted, later ones hold less in registers', () => {
+    const kernel = softmax(8192)
+    const [first, ...others] = [...candidateSources(kernel, cudaSimt)]
+    expect(first).toEqual({ form: {}, source: emitKernel(kernel, cudaSimt) })
+    const longest = (source: string): number =>
+      Math.max(0, ...[...source.matchAll(/^\s*float \w+\[(\d+)\];$/gm)].map((m) => Number(m[1])))
+    const held = [first, ...others].map((c) => longest(c?.source.source ?? ''))
+    expect(held.length).toBeGreaterThan(1)
+    expect(held).toEqual([...held].sort((a, b) => b - a))
+  })
+  test('none is emitted twice, however many schedules are alike', () => {
+    const sources = [...candidateSources(softmax(64), cudaSimt)].map((c) => c.source.source)
+    expect(new Set(sources).size).toBe(sources.length)
+    expect(sources.length).toBeLessThan([...candidateSchedules(softmax(64), cudaSimt)].length)
+  })
+})
 
 describe('as text', () => {
   test('a row that threads hold', () => {

@@ -28,6 +28,7 @@ import { typeOfExpr } from '../../src/kernel/indexType.ts'
 import type { Kernel, Stmt, StoreStmt } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { readElement, writeElement } from '../../src/scalar/host.ts'
+import { scheduleThreads } from '../../src/schedule/simt/scheduleThreads.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import { cudaSimt } from '../../src/target/simt.ts'
 import { dtypeBytes } from '../../src/types/dtype.ts'
@@ -152,8 +153,8 @@ describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped w
   })
 
   test('the code of all has the types that it says', () => {
-    for (const k of kernels) verifyThreadCode(threadCodeOf(k, cudaSimt))
-    expect(kernels.some((k) => threadCodeOf(k, cudaSimt).body.length > 0)).toBe(true)
+    for (const k of kernels) verifyThreadCode(threadCodeOf(scheduleThreads(k, cudaSimt)))
+    expect(kernels.some((k) => threadCodeOf(scheduleThreads(k, cudaSimt)).body.length > 0)).toBe(true)
   })
 
   test.skipIf(!hasNvcc())('compiles for a GPU without spills (skipped without nvcc)', { timeout: 120_000 }, () => {
@@ -195,7 +196,7 @@ describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped w
     store y[i, j] = %1
   }
 }`)
-    const code = threadCodeOf(kernel, cudaSimt)
+    const code = threadCodeOf(scheduleThreads(kernel, cudaSimt))
     verifyThreadCode(code)
     expect(emitKernel(kernel, cudaSimt).source.includes(`i32_runtime(program - ${first})`)).toBe(isHidden)
   })
@@ -219,7 +220,7 @@ describe.skipIf(!hasCompiler())('programs over tensors beyond 32 bits (skipped w
   %2 i32{i} = reduce sum %1 over j
   store y[i] = %2
 }`)
-    verifyThreadCode(threadCodeOf(kernel, cudaSimt))
+    verifyThreadCode(threadCodeOf(scheduleThreads(kernel, cudaSimt)))
     const rows = new SparseEmulated([kernel])
     try {
       expect(rows.sources[0]).toMatchObject({ programs: n, rows: 2 })

@@ -10,6 +10,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { verifyThreadCode } from '../../src/codegen/simt/ir/verify.ts'
 import { threadCodeOf } from '../../src/codegen/simt/kernel.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
+import { scheduleThreads } from '../../src/schedule/simt/scheduleThreads.ts'
 import { cudaSimt } from '../../src/target/simt.ts'
 import { hasCompiler } from '../simt/dialects/emulator/emulator.ts'
 import { type SparseBuffer, SparseEmulated } from '../simt/dialects/emulator/sparse.ts'
@@ -88,7 +89,7 @@ describe.skipIf(!hasCompiler())('kernels over tensors beyond 32 bits (skipped wi
   })
 
   test('the code has the types that it says', () => {
-    for (const k of kernels) verifyThreadCode(threadCodeOf(k, cudaSimt))
+    for (const k of kernels) verifyThreadCode(threadCodeOf(scheduleThreads(k, cudaSimt)))
   })
 
   test('bits of a word beyond 2^32 elements', () => {

@@ -1,9 +1,9 @@
 /**
- * The kernels of a launch plan: emitted for what their parameters share, compiled together, and emitted again in a lighter form
- * where registers spill.
+ * The kernels of a launch plan: emitted for what their parameters share, compiled together; where registers spill, by the next of their
+ * schedules.
  */
-import type { Form } from '../../codegen/simt/ir/code.ts'
-import { emitKernel, type KernelSource } from '../../codegen/simt/kernel.ts'
+import { candidateSources, type KernelSource, type SourceCandidate } from '../../codegen/simt/kernel.ts'
+import { invariant } from '../../diagnostics/errors.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { type Command, overlapping, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
@@ -12,9 +12,6 @@ import type { SimtMachine } from '../../target/simt.ts'
 import type { KernelCache, LoadedKernel } from './compile.ts'
 
 type Launched = Extract<Command, { kind: 'launch' }>
-
-/** What is tried where registers spill, one after another: loops that load as they go, then fewer registers for a tile. */
-const lighterForms: readonly Form[] = [{ loadsAhead: false }, { registers: 16 }, { registers: 8 }]
 
 /** A few words kept in the first-level cache cost less than smaller tiles, and than compiling again. */
 const toleratedBytes = 32
@@ -27,9 +24,13 @@ interface Variant {
   readonly changing: ReadonlySet<string>
 }
 
+/** A kernel that is to be, by the first of its schedules. */
 interface Wanted {
   readonly step: KernelStep
   readonly variant: Variant
+  readonly source: KernelSource
+  /** What else there is to try. */
+  readonly others: Iterator<SourceCandidate, undefined>
 }
 
 export class StepKernels {
@@ -54,7 +55,7 @@ export class StepKernels {
   /** Compiles the kernels that the commands of a program launch, all at once. Comes before `of`. */
   prepare(commands: readonly Command[]): void {
     this.written = writtenBases(commands)
-    const wanted: (Wanted & { readonly source: KernelSource })[] = []
+    const wanted: Wanted[] = []
     const seen = new Map<Kernel, Set<string>>()
     for (const { step, places } of launchesOf(commands)) {
       const variant = this.variantOf(step, places)
@@ -63,7 +64,7 @@ export class StepKernels {
       seen.set(step.kernel, keys)
       if (keys.has(key) || this.made.get(step.kernel)?.has(key) === true) continue
       keys.add(key)
-      wanted.push({ step, variant, source: this.emit(step, variant) })
+      wanted.push(this.wanted(step, variant))
     }
     const loaded = this.cache.loadAll(wanted.map((w) => w.source))
     wanted.forEach((w, i) => {
@@ -80,9 +81,10 @@ export class StepKernels {
     const find = (): LoadedKernel | undefined => this.made.get(step.kernel)?.get(key)
     const have = find()
     if (have !== undefined) return have
-    const made = this.cache.load(this.emit(step, variant))
-    this.keep({ step, variant }, made)
-    this.shrink([{ step, variant }])
+    const wanted = this.wanted(step, variant)
+    const made = this.cache.load(wanted.source)
+    this.keep(wanted, made)
+    this.shrink([wanted])
     return find() ?? made
   }
 
@@ -95,41 +97,46 @@ export class StepKernels {
     return { shared: sharing(step, places), changing: new Set(changing.map((p) => p.name)) }
   }
 
-  private keep({ step, variant }: Wanted, made: LoadedKernel): void {
+  private keep({ step, variant }: Pick<Wanted, 'step' | 'variant'>, made: LoadedKernel): void {
     const variants = this.made.get(step.kernel) ?? new Map<string, LoadedKernel>()
     this.made.set(step.kernel, variants)
     variants.set(keyOf(variant), made)
     this.resources.hold(this.cache.letGo, this.cache.hold(made))
   }
 
-  private emit({ kernel }: KernelStep, { shared, changing }: Variant, form: Form = {}): KernelSource {
-    return this.cache.timed('emit', () =>
-      emitKernel(kernel, this.machine, { mayAlias: (p) => shared.has(p), changing: (p) => changing.has(p) }, form),
-    )
+  private wanted(step: KernelStep, variant: Variant): Wanted {
+    const { shared, changing } = variant
+    const facts = { mayAlias: (p: string) => shared.has(p), changing: (p: string) => changing.has(p) }
+    const others = candidateSources(step.kernel, this.machine, facts)
+    const first = this.next(others)
+    invariant(first !== undefined, 'a kernel without a schedule')
+    return { step, variant, source: first.source, others }
   }
 
-  /** Puts kernels of a lighter form in the place of those whose registers spill, where they do not. */
+  private next(candidates: Iterator<SourceCandidate, undefined>): SourceCandidate | undefined {
+    return this.cache.timed('emit', () => candidates.next().value)
+  }
+
+  /** Puts kernels by the next of their schedules in the place of those whose registers spill, until they do not. */
   private shrink(steps: readonly Wanted[]): void {
-    let left = steps.flatMap(({ step, variant }) => {
-      const kernel = this.made.get(step.kernel)?.get(keyOf(variant))
+    let left = steps.flatMap((wanted) => {
+      const kernel = this.made.get(wanted.step.kernel)?.get(keyOf(wanted.variant))
       if (kernel === undefined || kernel.source.programs === 0) return []
       const spilled = this.cache.spills(kernel)
-      return spilled > toleratedBytes ? [{ step, variant, spilled, last: kernel.source.source }] : []
+      return spilled > toleratedBytes ? [{ wanted, spilled }] : []
     })
-    for (const form of lighterForms) {
+    while (left.length > 0) {
       const tried = left.flatMap((k) => {
-        const source = this.emit(k.step, k.variant, form)
-        return source.source === k.last ? [] : [{ ...k, source }]
+        const next = this.next(k.wanted.others)
+        return next === undefined ? [] : [{ ...k, ...next }]
       })
       const loaded = this.cache.loadAll(tried.map((k) => k.source))
-      const solved = new Set<Variant>()
-      tried.forEach(({ step, variant, spilled }, i) => {
+      left = tried.filter(({ wanted, spilled, form }, i) => {
         const kernel = loaded[i]
-        if (kernel === undefined || this.cache.spills(kernel) > toleratedBytes) return
-        this.keep({ step, variant }, { ...kernel, replanned: { ...form, spilled } })
-        solved.add(variant)
+        if (kernel === undefined || this.cache.spills(kernel) > toleratedBytes) return true
+        this.keep(wanted, { ...kernel, replanned: { ...form, spilled } })
+        return false
       })
-      left = left.filter((k) => !solved.has(k.variant))
     }
     this.cache.sweep()
   }

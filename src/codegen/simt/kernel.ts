@@ -3,12 +3,13 @@
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { debug } from '../../schedule/debug.ts'
+import { candidateSchedules } from '../../schedule/simt/candidates.ts'
 import type { AxisInfo, Part } from '../../schedule/simt/part/part.ts'
 import type { TableEntry } from '../../schedule/simt/part/union.ts'
 import { printAxis } from '../../schedule/simt/print.ts'
 import { scheduleThreads } from '../../schedule/simt/scheduleThreads.ts'
 import { placeShared } from '../../schedule/simt/storage/sharedMemory.ts'
-import type { Form, PartSchedule } from '../../schedule/simt/threadSchedule.ts'
+import type { Form, PartSchedule, Scheduled } from '../../schedule/simt/threadSchedule.ts'
 import type { Language, SimtMachine } from '../../target/simt.ts'
 import { checkKernel } from './capability.ts'
 import { dialects } from './dialects/table.ts'
@@ -69,17 +70,10 @@ export function commonCode({ source, entry }: Pick<KernelSource, 'source' | 'ent
   return { text: common === entry ? source : source.replace(new RegExp(`\\b${entry}\\b`, 'g'), common), entry: common }
 }
 
-/** A kernel as code of one thread, as it is emitted: the passes come next (passes.ts). */
-export function threadCodeOf(
-  given: Kernel,
-  machineGiven: SimtMachine,
-  launch: LaunchFacts = {},
-  form: Form = {},
-): ThreadCode {
-  const dialect = dialects[machineGiven.language].facts
-  checkKernel(given, dialect)
-  const { kernel, parts, schedule } = scheduleThreads(given, machineGiven, launch, form)
+/** A scheduled kernel as code of one thread, as it is emitted: the passes come next (passes.ts). */
+export function threadCodeOf({ kernel, parts, schedule }: Scheduled, launch: LaunchFacts = {}): ThreadCode {
   const { machine, threads, cluster, together, programs, rows } = schedule
+  const dialect = dialects[machine.language].facts
   const unit = new Unit(
     dialect,
     machine,
@@ -148,15 +142,38 @@ const readScalars = (unit: Unit, kernel: Kernel): S[] =>
   })
 
 /** The source code of a kernel for a machine. Throws E_UNSUPPORTED for what its language or its blocks do not hold. */
-export function emitKernel(
-  given: Kernel,
+export function emitKernel(kernel: Kernel, machine: SimtMachine, launch: LaunchFacts = {}): KernelSource {
+  checkKernel(kernel, dialects[machine.language].facts)
+  return emitSchedule(scheduleThreads(kernel, machine, launch), launch)
+}
+
+/** A source, and what its schedule was allowed. */
+export interface SourceCandidate {
+  readonly source: KernelSource
+  readonly form: Form
+}
+
+/** The source code of a kernel by one schedule after another, no two of them the same. Throws as `emitKernel` does. */
+export function* candidateSources(
+  kernel: Kernel,
   machine: SimtMachine,
   launch: LaunchFacts = {},
-  form: Form = {},
-): KernelSource {
-  const code = runPasses(threadCodeOf(given, machine, launch, form))
+): Generator<SourceCandidate, undefined> {
+  checkKernel(kernel, dialects[machine.language].facts)
+  const seen = new Set<string>()
+  for (const candidate of candidateSchedules(kernel, machine, launch)) {
+    const source = emitSchedule(candidate, launch)
+    if (seen.has(source.source)) continue
+    seen.add(source.source)
+    yield { source, form: candidate.form }
+  }
+}
+
+/** The source code of a scheduled kernel. Throws E_UNSUPPORTED for what its blocks do not hold. */
+function emitSchedule(scheduled: Scheduled, launch: LaunchFacts): KernelSource {
+  const code = runPasses(threadCodeOf(scheduled, launch))
+  const { kernel, machine, threads, programs, cluster, rows, table, tabled } = code
   const { facts, print } = dialects[machine.language]
-  const { kernel, threads, programs, cluster, rows, table, tabled } = code
   const touched = touchedParams(code.body)
   const sharedBytes = placeShared(code.shared).bytes
   if (sharedBytes > machine.maxSharedBytes)

@@ -1,7 +1,7 @@
 /**
  * The schedule of a kernel on a machine of threads, as data: who runs a program, how each axis is spread over threads and
- * registers, and what the threads do in which order. `scheduleThreads` makes it, src/codegen/simt emits it, `printThreadSchedule`
- * shows it, `verifyThreadSchedule` holds it to its laws.
+ * registers, and what the threads do in which order. `scheduleThreads` makes it, `candidateSchedules` says which are tried, src/codegen/simt
+ * emits it, `printThreadSchedule` shows it, `verifyThreadSchedule` holds it to its laws.
  */
 import type { Kernel } from '../../kernel/ir.ts'
 import type { SimtMachine } from '../../target/simt.ts'
@@ -18,7 +18,7 @@ export interface ScheduleFacts {
   readonly mayAlias?: (param: string) => boolean
 }
 
-/** A form of a kernel, lighter than usual where registers spilled. */
+/** What a schedule is allowed: registers, and loads ahead that take some. */
 export interface Form {
   /** Whether loops may load ahead of what they compute (yes unless given). */
   readonly loadsAhead?: boolean

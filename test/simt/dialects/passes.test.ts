@@ -9,6 +9,7 @@ import { repeatLoops } from '../../../src/codegen/simt/passes/repeatLoops.ts'
 import { shareReciprocals } from '../../../src/codegen/simt/passes/shareReciprocals.ts'
 import { passes, runPasses } from '../../../src/codegen/simt/passes.ts'
 import { parseKernel } from '../../../src/kernel/parse.ts'
+import { scheduleThreads } from '../../../src/schedule/simt/scheduleThreads.ts'
 import { cudaSimt, webgpuSimt } from '../../../src/target/simt.ts'
 
 const loop = (name: string, to: number, body: S[]): S => ({
@@ -60,7 +61,7 @@ test('a language that unrolls keeps its loops, one that does not has none left',
 }`)
   const unrolled = (machine: typeof cudaSimt): number => {
     let n = 0
-    visitStatements(runPasses(threadCodeOf(kernel, machine)).body, (s) => {
+    visitStatements(runPasses(threadCodeOf(scheduleThreads(kernel, machine))).body, (s) => {
       if (s.k === 'for' && s.unroll) n++
     })
     return n

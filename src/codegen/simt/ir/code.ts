@@ -4,8 +4,6 @@ import type { TableEntry } from '../../../schedule/simt/part/union.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import type { S, SharedArray } from './ir.ts'
 
-export type { Form } from '../../../schedule/simt/threadSchedule.ts'
-
 /** What is known of one launch of a kernel: where its parameters stand. */
 export interface LaunchFacts {
   /** Parameters declared read-write although only read: they share a buffer with one that is written (WebGPU). */

@@ -1,0 +1,25 @@
+/** The schedules of a kernel that may be tried, in order. */
+import type { Kernel } from '../../kernel/ir.ts'
+import type { SimtMachine } from '../../target/simt.ts'
+import { scheduleThreads } from './scheduleThreads.ts'
+import type { Form, Scheduled, ScheduleFacts } from './threadSchedule.ts'
+
+/** Each takes fewer registers than those before: loops that load as they go, then smaller tiles. */
+const forms: readonly Form[] = [{}, { loadsAhead: false }, { registers: 16 }, { registers: 8 }]
+
+/** A schedule, and the form it has. */
+export interface Candidate extends Scheduled {
+  readonly form: Form
+}
+
+/**
+ * Schedules of a kernel, made as they are asked for: first the one that takes least where its registers do not spill. How many a thread
+ * has to spill only the compiler of a device knows: where it says so, the next is taken.
+ */
+export function* candidateSchedules(
+  kernel: Kernel,
+  machine: SimtMachine,
+  facts: ScheduleFacts = {},
+): Generator<Candidate, undefined> {
+  for (const form of forms) yield { ...scheduleThreads(kernel, machine, facts, form), form }
+}
