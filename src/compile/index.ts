@@ -86,10 +86,10 @@ function compileProgram(
   const plan = (graph: Graph, within: Budgets): PlannedGraph =>
     planGraph(graph, target, mode, fuse, overwritable, within, arenaOf)
   // Contractions that memory does not reach are written out where that alone spares storing them.
-  const out = fuse ? writeOutContractions(bounded, target, mode) : []
+  const out = fuse ? writeOutContractions(bounded, target, mode) : bounded
   const isBeyond = (graph: Graph): boolean => isStoredBeyond(plan(graph, {}), target)
-  const spared = out.length > 0 && isBeyond(bounded) ? out.find((g) => !isBeyond(g)) : undefined
-  const planned = plan(spared ?? bounded, budgets)
+  const isSpared = out !== bounded && isBeyond(bounded) && !isBeyond(out)
+  const planned = plan(isSpared ? out : bounded, budgets)
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)
   checkAssembled(name, kept.assembled, kept.plan, target)

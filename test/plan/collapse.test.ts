@@ -49,7 +49,7 @@ const tensorsOf = (body: Body): Map<Node, HostArray> => {
 
 function bodyOf(members: ReadonlySet<Node>, outputs: readonly Node[]): Body {
   const whole = buildBody({ members, outputs })
-  const built = whole.ok ? whole : buildBody({ members, outputs }, 'strict', true)
+  const built = whole.ok ? whole : buildBody({ members, outputs }, { mode: 'strict', inPieces: true })
   if (!built.ok) throw new Error(built.detail)
   return built.body
 }

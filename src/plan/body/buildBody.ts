@@ -28,6 +28,8 @@ interface Attempt {
   readonly body: Body
   /** Whether results or folds in pieces might make another kernel of it. */
   readonly branches: boolean
+  /** Whether folds run over axes that nothing but an equal extent ties them to; axes of their own might make another kernel of it. */
+  readonly ties: boolean
 }
 
 function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
@@ -50,6 +52,7 @@ function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
         ),
       )
     rootDims.push(dims)
+    for (const [d, { pieces }] of dims.entries()) for (const p of pieces) b.folds.bind(p, root, d)
     const cut = new Set(dims.flatMap((d) => (d.pieces.length > 1 ? d.pieces.flatMap((p) => p.axes) : [])))
     const indexes = dims.reduce<readonly (readonly ix.Expr[])[]>(
       (all, d) => all.flatMap((index) => d.pieces.map((p) => [...index, p.expr])),
@@ -65,7 +68,7 @@ function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
   }
   const cover = b.folds.findCover()
   if (cover !== undefined && bindings.cuts !== undefined) throw cover
-  return { body: bodyOf(b, tiles, stores), branches: b.branches || cover !== undefined }
+  return { body: bodyOf(b, tiles, stores), branches: b.branches || cover !== undefined, ties: b.folds.ties }
 }
 
 /** A dimension for an extent: the whole of an earlier result's, or the axes its ranges share. */
@@ -186,19 +189,26 @@ function bindRoot(tiles: Tiles, root: Node, earlier: readonly (readonly RootDim[
   return undefined
 }
 
-export type Built = { readonly ok: true; readonly body: Body; readonly branches: boolean }
+export type Built = { readonly ok: true } & Attempt
+
+export interface BodyOptions {
+  readonly mode?: NumericsMode
+  /** Results are stored range by range where branches change, and folds run over the pieces in which the kernel reads what they fold. */
+  readonly inPieces?: boolean
+  /** Folds never run over axes that nothing but an equal extent ties them to. */
+  readonly untied?: boolean
+  /** A body is given up where many times that many statements stand. */
+  readonly most?: number
+}
 
 /**
- * Builds a region's body, or says why it cannot be one kernel. `inPieces`: results are stored range by range where branches
- * change, and folds run over the pieces in which the kernel reads what they fold. `branches` tells of a body built whole (or
- * refused) that this might make a difference. A body is given up where many times `most` statements stand.
+ * Builds a region's body, or says why it cannot be one kernel. `branches` tells of a body built whole (or refused) that pieces might make a
+ * difference, `ties` that axes of their own might.
  */
 export function buildBody(
   region: Region,
-  mode: NumericsMode = 'fast',
-  inPieces = false,
-  most = Number.POSITIVE_INFINITY,
-): Built | (Refused & { readonly branches: boolean }) {
+  { mode = 'fast', inPieces = false, untied = false, most = Number.POSITIVE_INFINITY }: BodyOptions = {},
+): Built | (Refused & Omit<Attempt, 'body'>) {
   const bindings: Bindings = {
     splits: new Map(),
     kept: new Set(),
@@ -206,11 +216,11 @@ export function buildBody(
     ...(inPieces ? { cuts: new Map<string, readonly number[]>() } : {}),
   }
   for (let attempt = 0; ; attempt++) {
-    const instances = new Instances(region, new Tiles(bindings, most), mode)
+    const instances = new Instances(region, new Tiles(bindings, most), mode, !untied)
     try {
       return { ok: true, ...buildOnce(region, bindings, instances) }
     } catch (e) {
-      if (e instanceof Refusal) return { ...e.refused, branches: instances.branches }
+      if (e instanceof Refusal) return { ...e.refused, branches: instances.branches, ties: instances.folds.ties }
       invariant(attempt < 64, 'splitting of axes does not end')
       if (e instanceof CoverAxis) {
         bindings.covers.set(e.key, e.pieces)

@@ -12,6 +12,7 @@ import type { TileOp, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, isArgCombiner } from '../../scalar/ops.ts'
 import { computeDType, isFloat, isWide } from '../../types/dtype.ts'
 import { Refusal, type Refused, refuse } from '../refusal.ts'
+import { Alignment } from './alignment.ts'
 import { coversOnce, overlaps, visitsOnce } from './bijection.ts'
 import { alike, axesOfCover, type Cover, coverOf, foldPieces, readAlong } from './cover.ts'
 import type { Evaluation } from './evaluation.ts'
@@ -44,9 +45,18 @@ export class Folds {
   private readonly nodes: Evaluation
   private readonly tiles: Tiles
   private readonly own: OwnFold[] = []
+  /** The dimensions that axes were bound to. */
+  private readonly boundTo = new Map<string, [Node, number][]>()
+  private alignment: Alignment | undefined
 
-  constructor(nodes: Evaluation) {
+  private readonly mayTie: boolean
+  /** Whether a fold was bound, or might have been, to axes that only its extent ties it to. */
+  ties = false
+
+  /** `mayTie`: whether folds may run over axes that have nothing but their extent. */
+  constructor(nodes: Evaluation, mayTie: boolean) {
     this.nodes = nodes
+    this.mayTie = mayTie
     this.tiles = nodes.tiles
   }
 
@@ -63,7 +73,34 @@ export class Folds {
     return undefined
   }
 
-  /** Binds the reduced dimensions of an input: to axes where that very instance exists, else to any free axes, else to fresh ones. */
+  /** Notes that axes are those of a dimension of a value. */
+  bind({ axes }: BoundDim, node: Node, d: number): void {
+    const key = axes.join()
+    const have = this.boundTo.get(key)
+    if (have === undefined) this.boundTo.set(key, [[node, d]])
+    else have.push([node, d])
+  }
+
+  /** Whether axes are those of a dimension: bound to one that the region evaluates at the same index. */
+  private runsAlong({ axes }: BoundDim, node: Node, d: number): boolean {
+    this.alignment ??= new Alignment(this.nodes.region)
+    const alignment = this.alignment
+    const axis = alignment.axisOf(node, d)
+    return this.boundTo.get(axes.join())?.some(([n, e]) => alignment.axisOf(n, e) === axis) === true
+  }
+
+  /** Of axes of a dimension's extent those that it may run over. */
+  private sharedBy(node: Node, d: number, options: readonly BoundDim[]): BoundDim | undefined {
+    const [first] = options
+    if (first === undefined || this.runsAlong(first, node, d)) return first
+    this.ties = true
+    return this.mayTie ? first : options.find((o) => this.runsAlong(o, node, d))
+  }
+
+  /**
+   * Binds the reduced dimensions of an input: to axes where that very instance exists, else to axes of their extent (of the same dimension,
+   * where folds are not to be tied by extents alone), else to fresh ones.
+   */
   private bindReduced(
     x: Node,
     kept: (d: number) => Expr | undefined,
@@ -86,9 +123,11 @@ export class Folds {
         return
       }
       const options = extent === 1 ? [] : this.tiles.candidates(extent, avoid)
-      const best = options.find((o) => known.some((k) => k.index[d]?.key === o.expr.key)) ?? options[0]
+      const best =
+        options.find((o) => known.some((k) => k.index[d]?.key === o.expr.key)) ?? this.sharedBy(x, d, options)
       const dim = extent === 1 ? { expr: ix.zero, axes: [], extent: 1 } : (best ?? this.tiles.freshDim(key(d), extent))
       for (const a of dim.axes) avoid.add(a)
+      this.bind(dim, x, d)
       dims.push(dim)
       index.push(dim.expr)
       if (extent > 1 && best === undefined && this.tiles.coverOf(key(d)) === undefined) own.push(d)
@@ -199,6 +238,7 @@ export class Folds {
         const have = at.get(l)
         if (have !== undefined) return have
         const dim = this.tiles.freshDim(`${node.id}.${l}`, x.shape[d] ?? 1)
+        this.bind(dim, x, d)
         over.push(...dim.axes)
         at.set(l, dim.expr)
         return dim.expr

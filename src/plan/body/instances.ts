@@ -41,11 +41,11 @@ export class Instances implements Evaluation {
   /** Values that are being evaluated, each for the one before. */
   private depth = 0
 
-  constructor(region: Region, tiles: Tiles, mode: NumericsMode) {
+  constructor(region: Region, tiles: Tiles, mode: NumericsMode, mayTie: boolean) {
     this.region = region
     this.tiles = tiles
     this.mode = mode
-    this.folds = new Folds(this)
+    this.folds = new Folds(this, mayTie)
   }
 
   value(node: Node, index: readonly Expr[], mask: Predicate): ValueId {

@@ -4,7 +4,7 @@ import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { analyse } from '../axes/roles.ts'
 import type { Body } from '../body/body.ts'
-import { buildBody } from '../body/buildBody.ts'
+import { type BodyOptions, buildBody } from '../body/buildBody.ts'
 import { collapse, longestAxis } from '../body/collapse.ts'
 import type { Region } from '../body/region.ts'
 import { interleaves, partsOf, segmentsOf } from '../body/segments.ts'
@@ -48,13 +48,23 @@ export class Candidates {
   }
 
   private build(region: Region, limits: Machine): Outcome {
-    const whole = buildBody(region, this.mode, false, limits.maxStatements)
-    const made = whole.ok ? this.kernelOf(whole.body, limits) : whole
-    if (!whole.branches) return made
+    const { mode } = this
+    const most = limits.maxStatements
+    const kernelOf = (built: ReturnType<typeof buildBody>): Outcome =>
+      built.ok ? this.kernelOf(built.body, limits) : built
+    const whole = buildBody(region, { mode, most })
+    let made = kernelOf(whole)
+    const tryOther = (options: BodyOptions): boolean => {
+      const other = kernelOf(buildBody(region, { mode, most, ...options }))
+      const isBetter = other.ok && (!made.ok || isCheaper(other, made))
+      if (isBetter) made = other
+      return isBetter
+    }
+    // Unrelated dimensions of equal extents share an axis, unless only axes of their own are a kernel.
+    const untied = whole.ties && !made.ok && tryOther({ untied: true })
     // Where a kernel joins or reads pieces, its results may be better bound range by range.
-    const inPieces = buildBody(region, this.mode, true, limits.maxStatements)
-    const other = inPieces.ok ? this.kernelOf(inPieces.body, limits) : inPieces
-    return other.ok && (!made.ok || isCheaper(other, made)) ? other : made
+    if (whole.branches) tryOther({ untied, inPieces: true })
+    return made
   }
 
   private kernelOf(built: Body, limits: Machine): Outcome {
