@@ -1,14 +1,12 @@
 /** A graph compiled for a machine, with its inputs there, to be run again and again. */
-import { bytesTouched, overlap } from '../../src/backends/wasm/prepared.ts'
 import { checkCapabilities } from '../../src/compile/capability.ts'
 import { compileGraph } from '../../src/compile/index.ts'
+import { launchSeconds } from '../../src/compile/predicted.ts'
 import { compileFor } from '../../src/compile/prepare.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { FusionReport } from '../../src/report/data.ts'
 import type { DeviceBuffer } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
-import { loopSeconds } from '../../src/schedule/loop/price/seconds.ts'
-import { factsOf, scheduleKernel } from '../../src/schedule/loop/scheduleKernel.ts'
 import type { Machine as Target } from '../../src/target/machine.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
@@ -39,18 +37,8 @@ function namesOf(program: Program): Map<number, string> {
 
 /** What the loop schedules of a program predict: seconds of launches, stages included, by the kernel's name. */
 function scheduledSeconds(program: Program, target: Target): Map<string, number> {
-  const found = new Map<string, number>()
-  if (target.loops === undefined) return found
   const names = namesOf(program)
-  const held = bytesTouched(program)
-  for (const s of program.steps) {
-    const name = s.kind === 'kernel' ? names.get(s.launch) : undefined
-    if (s.kind !== 'kernel' || name === undefined) continue
-    const mayAlias = (i: number, j: number): boolean => overlap(program, s.buffers[i] ?? -1, s.buffers[j] ?? -1)
-    const parts = scheduleKernel(s.kernel, factsOf(s.kernel, target, mayAlias))
-    found.set(name, (found.get(name) ?? 0) + loopSeconds(s.kernel, parts, target, held).seconds)
-  }
-  return found
+  return new Map([...launchSeconds(program, target)].map(([launch, s]) => [names.get(launch) ?? '', s]))
 }
 
 /** Milliseconds of launches, stages included, by the name of the kernel or call. */

@@ -62,6 +62,11 @@ export class Session {
     return new Session(device, await openDevice(device, options))
   }
 
+  /** What programs are planned and emitted for; undefined on the reference device. */
+  get machine(): Machine | undefined {
+    return this.#open?.target
+  }
+
   /** Compiles a graph for the device and makes it ready. */
   #compile(
     { backend, target, capabilities }: OpenDevice,

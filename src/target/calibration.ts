@@ -1,11 +1,14 @@
 /** Rates measured on one machine, kept as text, in the place of the shipped record's. */
 import { type ScalarOp, scalarInfo, scalarOps } from '../scalar/ops.ts'
 import { allDTypes, type DType, dtypeClass } from '../types/dtype.ts'
+import { type LoopMachine, loopUnits } from './loops.ts'
 import type { Machine, Memory } from './machine.ts'
 import { arithmeticOf, arithmetics } from './prices.ts'
 
 /** What calibration measures; blocks, limits and features stay the record's. */
-export type Rates = Pick<Machine, 'memories' | 'overlap' | 'prices' | 'launch' | 'matrixRate'>
+export type Rates = Pick<Machine, 'memories' | 'overlap' | 'prices' | 'launch' | 'matrixRate'> & {
+  readonly loops: LoopMachine
+}
 
 export interface Calibration {
   /** The processor and the engine it was measured on: it holds for those alone. */
@@ -13,7 +16,7 @@ export interface Calibration {
   readonly rates: Rates
 }
 
-const version = 1
+const version = 2
 
 /** A machine with measured rates. */
 export const calibrated = (machine: Machine, { rates }: Calibration): Machine => ({ ...machine, ...rates })
@@ -57,6 +60,7 @@ export function parseCalibration(text: string): Calibration | undefined {
     isShare(rates.overlap) &&
     isSeconds(rates.launch) &&
     isRate(rates.matrixRate) &&
+    areLoops(object(rates.loops)) &&
     isSeconds(prices.random) &&
     allDTypes.every((d) => isSeconds(object(prices.read)[d]) && isSeconds(object(prices.write)[d])) &&
     arithmetics.every((a) => isSeconds(object(prices.fold)[a])) &&
@@ -66,6 +70,11 @@ export function parseCalibration(text: string): Calibration | undefined {
   if (!complete) return undefined
   return { on: read.on as string, rates: { ...(rates as unknown as Rates), memories } }
 }
+
+const areLoops = (loops: Json): boolean =>
+  Object.entries(loopUnits).every(([name, unit]) =>
+    unit === 'seconds' ? isSeconds(loops[name]) : unit === 'share' ? isShare(loops[name]) : isRate(loops[name]),
+  )
 
 /** The dtypes an operation is defined on. */
 const dtypesOf = (op: ScalarOp): DType[] => allDTypes.filter((d) => scalarInfo(op).on.includes(dtypeClass(d)))

@@ -41,3 +41,28 @@ export interface LoopMachine {
   /** A program of the grid beside its loops. */
   readonly program: number
 }
+
+/** What each number of it is: bytes, lanes, rounds and additions are counts, others shares or seconds. */
+export const loopUnits: Readonly<Record<keyof LoopMachine, 'count' | 'share' | 'seconds'>> = {
+  nearest: 'count',
+  lanes: 'count',
+  whole: 'seconds',
+  shuffled: 'seconds',
+  strided: 'seconds',
+  gathered: 'seconds',
+  single: 'seconds',
+  divided: 'seconds',
+  masked: 'seconds',
+  round: 'seconds',
+  entry: 'seconds',
+  partial: 'seconds',
+  leave: 'seconds',
+  predicted: 'count',
+  chain: 'seconds',
+  merge: 'seconds',
+  long: 'count',
+  mixed: 'share',
+  beside: 'share',
+  nearOverlap: 'share',
+  program: 'seconds',
+}

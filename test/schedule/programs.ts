@@ -1,11 +1,11 @@
 /** Kernels of many kinds, as the compiler makes them, with what their schedules are made from. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { overlap } from '../../src/backends/wasm/prepared.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernels } from '../../src/kernel/parse.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
+import { overlap } from '../../src/runtime/shared.ts'
 import { factsOf } from '../../src/schedule/loop/scheduleKernel.ts'
 import type { KernelFacts } from '../../src/schedule/loop/tiles/places.ts'
 import type { Machine } from '../../src/target/machine.ts'

@@ -15,6 +15,9 @@ import {
 import { pricesByClass } from '../../src/target/prices.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 
+const { loops: shippedLoops } = wasmTarget
+if (shippedLoops === undefined) throw new Error('WebAssembly has loops')
+
 const made: Calibration = {
   on: processorName(),
   rates: {
@@ -25,6 +28,7 @@ const made: Calibration = {
     overlap: 0.25,
     launch: 1e-6,
     matrixRate: 4e10,
+    loops: { ...shippedLoops, strided: 7e-10 },
     prices: pricesByClass({ simple: 1e10, divide: 2e9, special: 1e9, random: 1e8 }),
   },
 }
@@ -42,7 +46,9 @@ test('a calibration is its text', () => {
 test('what is incomplete, out of range or of another version is none', () => {
   const text = printCalibration(made)
   for (const [from, to] of [
-    ['"version": 1', '"version": 2'],
+    ['"version": 2', '"version": 1'],
+    ['"strided"', '"stridden"'],
+    ['"beside": 0.5', '"beside": -1'],
     ['"overlap": 0.25', '"overlap": 1.5'],
     ['"matrixRate": 40000000000', '"matrixRate": 0'],
     ['"bandwidth": 10000000000', '"bandwidth": "fast"'],

@@ -9,10 +9,11 @@ import type { Program } from '../../runtime/program.ts'
 import { callsHost, kernelsOf } from '../../runtime/region.ts'
 import { Resources } from '../../runtime/resources.ts'
 import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
+import { bufferOf, overlap } from '../../runtime/shared.ts'
 import type { Device } from './device.ts'
 import { setEngineFlag } from './host.ts'
 import type { KernelFunction } from './pool.ts'
-import { bufferOf, overlap, type Preparation, Prepared, programsOf, scatters } from './prepared.ts'
+import { type Preparation, Prepared, programsOf, scatters } from './prepared.ts'
 import { estimateSeconds } from './work.ts'
 
 /** Kernels with at least this much work (nanoseconds a run) are compiled by the optimising compiler at once. */

@@ -11,6 +11,7 @@ import type {
   ProgramStep,
   RegionStep,
 } from '../../runtime/program.ts'
+import { bufferOf } from '../../runtime/shared.ts'
 import { type HostArray, hostArray, hostView } from '../../types/host.ts'
 import type { Device } from './device.ts'
 import type { KernelFunction } from './pool.ts'
@@ -182,30 +183,10 @@ export class Prepared implements Placed {
   }
 }
 
-export function bufferOf(program: Program, b: number): ProgramBuffer {
-  const found = program.buffers[b]
-  if (found === undefined) throw new InternalError(`program ${program.name} has no buffer ${b}`)
-  return found
-}
-
 const elements = (b: ProgramBuffer): number => b.shape.reduce((n, d) => n * d, 1)
 
 /** Programs of a kernel's grid. */
 export const programsOf = (s: Kernel): number => s.kernel.parts.reduce((n, p) => n + gridSize(p), 0)
-
-/** Whether two buffers of a program may share memory. */
-export function overlap(program: Program, x: number, y: number): boolean {
-  if (x === y) return true
-  const [a, b] = [bufferOf(program, x), bufferOf(program, y)]
-  if (a.source.kind === 'output' && a.source.over === y) return true
-  if (b.source.kind === 'output' && b.source.over === x) return true
-  if (a.source.kind !== 'temp' || b.source.kind !== 'temp') return false
-  return a.source.offset < b.source.offset + b.bytes && b.source.offset < a.source.offset + a.bytes
-}
-
-/** Bytes that a run of a program touches: its arena, and the buffers beside it. */
-export const bytesTouched = ({ buffers, arenaBytes }: Program): number =>
-  buffers.reduce((n, b) => (b.source.kind === 'temp' ? n : n + b.bytes), arenaBytes)
 
 /** Whether programs of a kernel may write the same element. */
 export const scatters = (s: Kernel): boolean =>

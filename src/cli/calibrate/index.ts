@@ -9,10 +9,11 @@ import { wasmTarget } from '../../target/wasm.ts'
 import { type Console, printData } from '../console.ts'
 import { measureProduct } from '../machine.ts'
 import { Session } from '../session.ts'
+import { measureLoops } from './loops.ts'
 import { measureMemories } from './memories.ts'
 import { measurePrices } from './prices.ts'
 
-/** Measures WebAssembly on one thread: about twenty seconds. */
+/** Measures WebAssembly on one thread: about half a minute. */
 export async function calibrate(console: Console): Promise<Calibration> {
   const session = await Session.open('wasm', { threads: 1 })
   try {
@@ -21,7 +22,9 @@ export async function calibrate(console: Console): Promise<Calibration> {
     const memories = await measureMemories(session, prices, 'wasm')
     console.progress('measuring a matrix product')
     const matrixRate = await measureProduct(session)
-    return { on: processorName(), rates: { ...memories, prices, matrixRate } }
+    console.progress('measuring loops')
+    const loops = await measureLoops(session, { ...wasmTarget, ...memories, prices, matrixRate })
+    return { on: processorName(), rates: { ...memories, prices, matrixRate, loops } }
   } finally {
     console.progress(undefined)
     session.close()
@@ -53,6 +56,11 @@ export async function calibrateCommand(options: { readonly json: boolean }, cons
     `  ${giga(1 / priceOf('add', 'f32', prices))} G additions of f32 a second; in additions: ${of('div')}, ${of('exp')}, ${of('tanh')}`,
   )
   console.line(`  matrix product ${giga(machine.matrixRate)} GFLOP/s, launch ${(1e6 * machine.launch).toFixed(2)} us`)
+  const { loops } = calibration.rates
+  const nano = (s: number): string => `${(1e9 * s).toPrecision(2)} ns`
+  console.line(
+    `  loops: a round ${nano(loops.round)}, an entry ${nano(loops.entry)}, a vector ${nano(loops.whole)}, a lane at a stride ${nano(loops.strided)}`,
+  )
   console.line(
     `  an addition takes as long as ${(farBandwidth(machine) * priceOf('add', 'f32', prices)).toFixed(2)} bytes from far memory`,
   )
