@@ -3,7 +3,7 @@
  * @module sinter/onnx
  */
 
-import { checkOptions, kindOf, kinds, optionNames } from './api/calls/options.ts'
+import { checkOptions, kinds, optionNames } from './api/calls/options.ts'
 import { placed, withPlace } from './api/calls/place.ts'
 import { storageOf } from './api/tensor/core.ts'
 import { Storage } from './api/tensor/storage.ts'
@@ -11,6 +11,7 @@ import { Tensor, wrap } from './api/tensor/tensor.ts'
 import { TensorSpec } from './api/tensor/tree.ts'
 import { applyGraph, taker } from './api/transforms/apply.ts'
 import { UserError } from './diagnostics/errors.ts'
+import { kindOf } from './diagnostics/shown.ts'
 import type { NodeOf } from './graph/node.ts'
 import { type ExternalLoader, type ImportedModel, importOnnx as importGraph } from './onnx/index.ts'
 import { evaluateConstant } from './reference/evaluate.ts'

@@ -1,6 +1,7 @@
 /** Element types: their widths, classes, host arrays and promotion lattice (docs/numerics.md, "Promotion"). */
 
 import { UserError } from '../diagnostics/errors.ts'
+import { kindOf } from '../diagnostics/shown.ts'
 
 /** Element types: IEEE floats of 16, 32 and 64 bits, bfloat16, integers of 8 to 64 bits, and bool. */
 export type DType =
@@ -62,7 +63,8 @@ export function checkDType(d: DType): DTypeInfo {
   // A list of one name is a name to `hasOwn`.
   if (typeof given === 'string' && Object.hasOwn(info, d)) return info[d]
   const meant = typeof given === 'string' ? shortName(given) : ''
-  throw new UserError('E_DTYPE', `there is no dtype ${typeof given === 'string' ? `"${given}"` : typeof given}`, {
+  const odd = typeof given === 'string' ? `there is no dtype "${given}"` : `a dtype is ${kindOf(given)}`
+  throw new UserError('E_DTYPE', odd, {
     help: Object.hasOwn(info, meant) ? `write '${meant}'` : `use one of ${allDTypes.join(', ')}`,
   })
 }

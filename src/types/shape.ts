@@ -1,6 +1,6 @@
 /** Shapes: sizes, strides, broadcasting, axis normalisation; every failure is an error with a code. */
 import { UserError } from '../diagnostics/errors.ts'
-import { shown } from '../diagnostics/shown.ts'
+import { kindOf, shown } from '../diagnostics/shown.ts'
 
 /** Extents of a tensor's axes, row-major; a scalar has none. */
 export type Shape = readonly number[]
@@ -41,9 +41,8 @@ const tooMany = (shape: Shape): UserError =>
 export function extentsOf(shape: Shape, ...rest: readonly unknown[]): number[] {
   const given: unknown = shape
   if (Array.isArray(given) || (ArrayBuffer.isView(given) && !(given instanceof DataView))) return [...shape]
-  const what = typeof given === 'object' && given !== null ? 'an object' : String(given)
   const numbers = [given, ...rest].filter((x) => typeof x === 'number')
-  throw new UserError('E_SHAPE', `the shape is ${what}, not a list of extents`, {
+  throw new UserError('E_SHAPE', `the shape is ${shown(given)}, not a list of extents`, {
     help:
       typeof given === 'number'
         ? `write ${showShape(numbers)}`
@@ -93,7 +92,7 @@ export function normaliseAxis(axis: number, rank: number, what = 'axis'): number
   if (!Number.isInteger(a) || a < 0 || a >= rank)
     throw new UserError(
       'E_AXIS',
-      `${what} ${typeof given === 'number' ? given : typeof given} is out of range for rank ${rank}`,
+      typeof given === 'number' ? `${what} ${given} is out of range for rank ${rank}` : `${what} is ${kindOf(given)}`,
       {
         help: `use an axis from ${-rank} to ${rank - 1}`,
       },
@@ -107,13 +106,9 @@ export function axesOf(axes: number | readonly number[]): readonly number[] {
   if (typeof given === 'number') return [given]
   if (Array.isArray(given) || (ArrayBuffer.isView(given) && !(given instanceof DataView)))
     return axes as readonly number[]
-  throw new UserError(
-    'E_AXIS',
-    `the axes are ${typeof given === 'string' ? `"${given}"` : given === null ? 'null' : typeof given}`,
-    {
-      help: 'give an axis, or a list of axes',
-    },
-  )
+  throw new UserError('E_AXIS', `the axes are ${typeof given === 'string' ? `"${given}"` : kindOf(given)}`, {
+    help: 'give an axis, or a list of axes',
+  })
 }
 
 /** Distinct axes in ascending order; undefined means all. Throws E_AXIS. */

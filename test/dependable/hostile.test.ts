@@ -28,6 +28,43 @@ const wrongs: Readonly<Record<string, () => unknown>> = {
   'a tensor of bools': () => s.ones([2, 3], 'bool'),
   'a tensor spec': () => s.spec([2, 3]),
   'a DataView': () => new DataView(new ArrayBuffer(8)),
+  'options there are not': () => ({ zzzz: 1 }),
+  'an object without a prototype': () => Object.create(null),
+  'options without a prototype': () => Object.assign(Object.create(null), { zzzz: 1 }),
+  'a revoked object': () => revoked({}),
+  'a revoked list': () => revoked([]),
+  'a revoked function': () => revoked(() => 1),
+  'a revoked tensor': () => revoked(s.ones([2, 3])),
+  'a list of something revoked': () => [revoked({})],
+  'an entry that throws': () => throwing({}, 'zzzz'),
+  'a shape and a dtype that throw': () => throwing({}, 'shape', 'dtype', 'constructor'),
+  'a list that throws': () => throwing([1, 2], '0', 'length'),
+}
+
+/** A proxy that throws whatever is asked of it. */
+function revoked<T extends object>(of: T): T {
+  const { proxy, revoke } = Proxy.revocable(of, {})
+  revoke()
+  return proxy
+}
+
+/** An object some of whose entries throw when they are read. */
+function throwing<T extends object>(of: T, ...names: readonly string[]): T {
+  return new Proxy(
+    Object.defineProperties(
+      of,
+      Object.fromEntries(
+        names.filter((n) => n !== 'length' && n !== '0').map((n) => [n, { get: () => mine(), enumerable: true }]),
+      ),
+    ),
+    {
+      get: (at, name) => (names.includes(String(name)) ? mine() : Reflect.get(at, name)),
+    },
+  )
+}
+
+function mine(): never {
+  throw new RangeError('an error of a getter')
 }
 
 /** Members of what functions give, which other tests call: there is no object of theirs before. */
@@ -87,6 +124,28 @@ it('no misuse is an error from inside the library', () => {
       }
   }
   expect(faults).toEqual([])
+})
+
+describe('proxies that were revoked', () => {
+  const x = s.ones([2, 3])
+  const cases: readonly (readonly [message: string, call: () => unknown])[] = [
+    ['add: an argument is, or holds, a revoked proxy', () => x.add(revoked(x))],
+    ['the options of jit are a revoked proxy', () => s.jit((v: s.Tensor) => v, revoked({}))],
+    ['jit takes a function, and got a revoked proxy', () => s.jit(revoked((v: s.Tensor) => v))],
+    ['reshape: an argument is, or holds, a revoked proxy', () => x.reshape(revoked([6]))],
+  ]
+  it.each(cases)('%s', (message, call) => {
+    expect(call).toThrow(`[E_ARGUMENT] ${message}`)
+  })
+  it('errors of functions of users stay theirs', () => {
+    const error = new TypeError('my token was revoked')
+    const call = (): unknown =>
+      s.grad((v: s.Tensor) => {
+        if (v.shape.length === 2) throw error
+        return v
+      })(x)
+    expect(call).toThrow(error)
+  })
 })
 
 describe('arguments that passed in silence', () => {

@@ -145,7 +145,7 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
     ],
     [
       'E_ARGUMENT',
-      'a function given to jit got an object and no tensor, and threw: y.add is not a function',
+      'a function given to jit got an object with shape and no tensor, and threw: y.add is not a function',
       'pass tensors, such as tensor([1, 2]); in explain and compile spec([2, 3]) stands for one of that shape',
       () => s.jit((y: s.Tensor) => y.add(1)).explain(wrong({ shape: [3] })),
     ],

@@ -175,6 +175,30 @@ describe('names that users of other libraries write', () => {
   })
 })
 
+describe('an object where the value itself is wanted', () => {
+  const k = s.random.key(1)
+  const cases: readonly (readonly [message: string, call: (odd: never) => unknown, odd: object])[] = [
+    ['E_AXIS softmax: the axes are an object with axes', (o) => s.softmax(x, o), { axes: 1 }],
+    ['E_AXIS sum: the axes are an object with axis, keepdims', (o) => x.sum(o), { axis: 1, keepdims: true }],
+    ['E_AXIS concat: axis is an object with axis', (o) => s.concat([x, x], o), { axis: 1 }],
+    ['E_ARGUMENT dropout: the rate is an object with p', (o) => s.dropout(x, k, o), { p: 0.5 }],
+    ['E_ARGUMENT dropout: an operand is an object with p, not a tensor', (o) => s.dropout(x, o, 0.5), { p: 0.5 }],
+    ['E_ARGUMENT maxPool: the window: an object with pad, not a list', (o) => s.maxPool(image, o), { pad: 1 }],
+    ['E_DTYPE random.normal: random values of an object with seed', (o) => s.random.normal(k, [2], o), { seed: 1 }],
+    ['E_ARGUMENT random.key: the seed is an object with seed', (o) => s.random.key(o), { seed: 1 }],
+    ['E_DTYPE zeros: a dtype is an object with dtype', (o) => s.zeros([2], o), { dtype: 'i32' }],
+    ['E_SHAPE reshape: the shape is an object with shape, not a list of extents', (o) => x.reshape(o), { shape: [6] }],
+    ['E_ARGUMENT leakyRelu: the slope is an object', (o) => s.leakyRelu(x, o), { a: 1, b: 1, c: 1, d: 1 }],
+  ]
+  it.each(cases)('%s', async (message, call, odd) => {
+    for (const given of [odd, Object.assign(Object.create(null), odd)]) {
+      const error = await failure(() => call(given as never))
+      expect(`${error.code} ${error.summary}`).toBe(message)
+      expect(error.help).toBeDefined()
+    }
+  })
+})
+
 describe('values of options', () => {
   const cases: readonly (readonly [message: string, call: () => unknown])[] = [
     ['threads is 1.5', () => s.setDevice('wasm', { threads: 1.5 })],

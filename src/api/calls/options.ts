@@ -4,17 +4,8 @@
  */
 import { UserError } from '../../diagnostics/errors.ts'
 import { nearestName } from '../../diagnostics/nearest.ts'
+import { isRevoked, kindOf } from '../../diagnostics/shown.ts'
 import type { Scalar } from '../../scalar/ops.ts'
-
-/** What a value is, in words. */
-export function kindOf(x: unknown): string {
-  if (x === null || x === undefined) return String(x)
-  if (Array.isArray(x)) return 'an array'
-  if (typeof x !== 'object') return `a ${typeof x}`
-  const name = x.constructor?.name ?? ''
-  if (name === '' || name === 'Object') return 'an object'
-  return `${/^[AEIOU]/.test(name) ? 'an' : 'a'} ${name}`
-}
 
 /** Throws E_ARGUMENT for what is no list; `example` shows one. */
 export function checkList(x: unknown, what: string, example: string): void {
@@ -100,7 +91,7 @@ export const show = (x: unknown): string =>
 
 /** Whether a value has entries by name: no list, no tensor, no Map, no promise. */
 export const isRecord = (x: unknown): x is Readonly<Record<string, unknown>> =>
-  Object.prototype.toString.call(x) === '[object Object]' && kindOf(x) !== 'a Tensor'
+  !isRevoked(x) && Object.prototype.toString.call(x) === '[object Object]' && kindOf(x) !== 'a Tensor'
 
 /** Throws E_ARGUMENT for options that are no object, for a name there is not, and for a value of another kind. */
 export function checkOptions<O extends object>(
@@ -158,7 +149,7 @@ export function scalarValue(x: Scalar): Scalar {
 
 /** Throws E_ARGUMENT for what is no function. */
 export function checkFunction(f: unknown, call: string): void {
-  if (typeof f === 'function') return
+  if (typeof f === 'function' && !isRevoked(f)) return
   throw new UserError('E_ARGUMENT', `${call} takes a function, and got ${kindOf(f)}`, {
     help: `write ${call}((x) => ...), or give the function itself and not its result`,
   })

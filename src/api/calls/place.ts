@@ -12,8 +12,21 @@ export const isOutermost = (): boolean => depth === 0
 /** A place as a detail of an error. */
 export const withPlace = (where = callSite()): { readonly where?: string } => (where === undefined ? {} : { where })
 
+/** Errors that functions of the user threw. */
+const ofUsers = new WeakSet<TypeError>()
+
+/** What engines throw when the library looks at a proxy of the user's that was revoked, as an error that says so; any other as it is. */
+const coded = (error: unknown): unknown =>
+  error instanceof TypeError && !ofUsers.has(error) && /\brevoked\b/.test(error.message)
+    ? new UserError('E_ARGUMENT', 'an argument is, or holds, a revoked proxy', {
+        help: 'pass the object itself, or revoke the proxy after the call',
+        cause: error,
+      })
+    : error
+
 /** Adds the operation and its place to an error that knows neither. */
-function locate(name: string, error: unknown): unknown {
+function locate(name: string, thrown: unknown): unknown {
+  const error = coded(thrown)
   if (!(error instanceof UserError) || error.where !== undefined) return error
   const { code, summary, help } = error
   return new UserError(code, summary.startsWith(name) ? summary : `${name}: ${summary}`, {
@@ -53,6 +66,9 @@ export function asUser<R>(body: () => R): R {
   depth = 0
   try {
     return body()
+  } catch (error) {
+    if (error instanceof TypeError) ofUsers.add(error)
+    throw error
   } finally {
     depth = outer
   }

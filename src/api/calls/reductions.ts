@@ -1,7 +1,8 @@
 /** What reductions and scans take besides axes. */
 import type { CumulativeOptions, TotalOptions } from '../../compose/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
-import { checkOptions, isRecord, kindOf, kinds, optionNames } from './options.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
+import { checkOptions, isRecord, kinds, optionNames } from './options.ts'
 
 /** Options of reductions. */
 export interface ReduceOptions {

@@ -2,8 +2,9 @@
 import type { PadMode, SliceSpec } from '../../compose/index.ts'
 import * as c from '../../compose/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
 import type { Node } from '../../graph/node.ts'
-import { checkChoice, checkList, kindOf, show, whole } from './options.ts'
+import { checkChoice, checkList, show, whole } from './options.ts'
 
 /** One axis of `slice`: [start, stop, step], an index, or null for the whole. */
 export type SliceArgument = number | null | readonly [start?: number | null, stop?: number | null, step?: number | null]

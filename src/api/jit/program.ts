@@ -1,11 +1,12 @@
 /** Programs as files: a function with named input specs, loadable by the command line. */
 import { causeOf, UserError } from '../../diagnostics/errors.ts'
+import { isRevoked, kindOf } from '../../diagnostics/shown.ts'
 import type { Graph } from '../../graph/node.ts'
 import type { DType } from '../../types/dtype.ts'
 import type { HostArray } from '../../types/host.ts'
 import type { Shape } from '../../types/shape.ts'
 import { callSite } from '../calls/callsite.ts'
-import { checkFunction, checkNames, isRecord, kindOf, kinds, type OptionKind } from '../calls/options.ts'
+import { checkFunction, checkNames, isRecord, kinds, type OptionKind } from '../calls/options.ts'
 import { placed, withPlace } from '../calls/place.ts'
 import { storageOf } from '../tensor/core.ts'
 import type { Tensor } from '../tensor/tensor.ts'
@@ -163,4 +164,5 @@ export function program<S extends Readonly<Record<string, InputSpec>>>(
  * isProgram(program(({ x }) => x.neg(), { x: { shape: [2] } })) // true
  * isProgram({}) // false
  */
-export const isProgram = (x: unknown): x is ProgramModule => typeof x === 'object' && x !== null && brand in x
+export const isProgram = (x: unknown): x is ProgramModule =>
+  typeof x === 'object' && x !== null && !isRevoked(x) && brand in x

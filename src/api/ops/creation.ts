@@ -1,11 +1,11 @@
 /** Making tensors: from host values, filled, ranges. */
 import * as c from '../../compose/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
-import { shown } from '../../diagnostics/shown.ts'
+import { kindOf, shown } from '../../diagnostics/shown.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import { checkDType, type DType, isFloat } from '../../types/dtype.ts'
 import { extentsOf, normaliseAxis, type Shape } from '../../types/shape.ts'
-import { isScalar, kindOf, scalarValue, whole } from '../calls/options.ts'
+import { isScalar, scalarValue, whole } from '../calls/options.ts'
 import type { Excess } from '../calls/slicing.ts'
 import { currentTrace, named } from '../tensor/core.ts'
 import { literalOf, type TensorData, type TensorOptions } from '../tensor/literal.ts'

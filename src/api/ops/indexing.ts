@@ -2,8 +2,9 @@
 import type { ScatterCombiner } from '../../compose/index.ts'
 import * as c from '../../compose/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
 import type { DType } from '../../types/dtype.ts'
-import { checkOptions, kindOf, kinds, optionNames, whole } from '../calls/options.ts'
+import { checkOptions, kinds, optionNames, whole } from '../calls/options.ts'
 import { self } from '../tensor/self.ts'
 import { many, one, type Tensor, two } from '../tensor/tensor.ts'
 

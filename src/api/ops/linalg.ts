@@ -1,7 +1,7 @@
 /** Products of tensors as functions: sums of products over axes. */
 import * as c from '../../compose/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
-import { kindOf } from '../calls/options.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
 import { self } from '../tensor/self.ts'
 import { many, type Tensor, two } from '../tensor/tensor.ts'
 

@@ -1,10 +1,11 @@
 /** Random tensors: pure functions of a key, the same on every device and under every schedule (docs/numerics.md, "Random bits"). */
 import * as c from '../../compose/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
 import type { RandomDType } from '../../scalar/threefry.ts'
 import type { FloatDType } from '../../types/dtype.ts'
 import { extentsOf, type Shape } from '../../types/shape.ts'
-import { kindOf, real, whole } from '../calls/options.ts'
+import { real, whole } from '../calls/options.ts'
 import type { Excess } from '../calls/slicing.ts'
 import { named, recordMany } from '../tensor/core.ts'
 import { one, type Tensor, two, wrap } from '../tensor/tensor.ts'

@@ -1,8 +1,8 @@
 /** What all optimisers share: their state as a tree, the checks of a step, and one rule applied to every tensor. */
 import { UserError } from '../../diagnostics/errors.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
 import { computeDType, type DType, isFloat } from '../../types/dtype.ts'
 import { showShape } from '../../types/shape.ts'
-import { kindOf } from '../calls/options.ts'
 import { asUser } from '../calls/place.ts'
 import { zeros } from '../ops/creation.ts'
 import { named } from '../tensor/core.ts'

@@ -3,8 +3,9 @@
  * tensor, so inside `jit` they are part of the program; any function of the kind is one.
  */
 import { UserError } from '../../diagnostics/errors.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { checkList, checkOptions, kindOf, kinds, optionNames } from '../calls/options.ts'
+import { checkList, checkOptions, kinds, optionNames } from '../calls/options.ts'
 import { asUser } from '../calls/place.ts'
 import { floorDivide, minimum, where } from '../ops/arithmetic.ts'
 import { full } from '../ops/creation.ts'

@@ -1,12 +1,13 @@
 /** Host values as tensors: nested lists, typed arrays and scalars to row-major host arrays with a shape and a dtype. */
 import { UserError } from '../../diagnostics/errors.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
 import { castScalar } from '../../scalar/cast.ts'
 import { writeElement } from '../../scalar/host.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import { checkDType, type DType } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
 import { extentsOf, type Shape, showShape, sizeOf } from '../../types/shape.ts'
-import { checkOptions, kindOf, kinds, optionNames } from '../calls/options.ts'
+import { checkOptions, kinds, optionNames } from '../calls/options.ts'
 
 /** What a tensor can be made of. */
 export type TensorData = Scalar | readonly TensorData[] | HostArray | Uint8ClampedArray

@@ -1,7 +1,8 @@
 /** A function of trees traced into a graph. */
 import { invariant, UserError } from '../../diagnostics/errors.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
 import type { Graph, Node } from '../../graph/node.ts'
-import { checkFunction, kindOf } from '../calls/options.ts'
+import { checkFunction } from '../calls/options.ts'
 import { withPlace } from '../calls/place.ts'
 import { named, nodeIn, type TensorCore, type TensorTrace, tracing } from './core.ts'
 import { Tensor } from './tensor.ts'

@@ -4,10 +4,11 @@
  */
 import { condNodes, loopNodes, whileNodes } from '../../compose/control.ts'
 import { UserError } from '../../diagnostics/errors.ts'
+import { kindOf } from '../../diagnostics/shown.ts'
 import type { Node } from '../../graph/node.ts'
 import { isInteger } from '../../types/dtype.ts'
 import { type Shape, showShape } from '../../types/shape.ts'
-import { checkFunction, checkOptions, kindOf, kinds, optionNames } from '../calls/options.ts'
+import { checkFunction, checkOptions, kinds, optionNames } from '../calls/options.ts'
 import { arange, full } from '../ops/creation.ts'
 import { named } from '../tensor/core.ts'
 import { Tensor } from '../tensor/tensor.ts'
