@@ -21,6 +21,12 @@ const reportData = 'report/data.ts'
 /** Making folders, for what writes files. */
 const folders = 'backends/folders.ts'
 
+/** Reading the files of models, in Node. */
+const modelFiles = 'backends/modelFiles.ts'
+
+/** Where a model's bytes come from, everywhere. */
+const modelSource = 'backends/modelSource.ts'
+
 /** Where the user's cache is, without a module of the host. */
 const cacheFolder = 'backends/cacheFolder.ts'
 
@@ -79,8 +85,12 @@ floors['api/jit'] = [...floors['api/tensor'], 'api/tensor']
 floors['onnx.ts'] = [...shared, 'compile', 'api', 'onnx']
 floors['webgpu.ts'] = [...shared, 'compile', 'api', 'backends/webgpu']
 floors['cuda.ts'] = [...shared, 'compile', 'api', 'backends/cuda']
-floors.cli = [...middle, 'compile', 'api', 'onnx', 'index.ts', folders]
+floors.ort = [...shared, 'compile', 'api', 'onnx', 'webgpu.ts', 'cuda.ts', modelSource]
+floors['ort.ts'] = ['ort']
+floors.cli = [...middle, 'compile', 'api', 'onnx', 'index.ts', folders, modelFiles]
 floors[folders] = []
+floors[modelFiles] = base
+floors[modelSource] = [...base, modelFiles]
 floors[cacheFolder] = []
 
 /** The rooms of thread schedules, each of which knows those before it. */
@@ -104,6 +114,7 @@ const owners = {
   commander: 'cli',
   jiti: 'cli',
   '@bufbuild/protobuf': 'onnx',
+  'onnxruntime-common': 'ort',
   koffi: 'backends/cuda',
   webgpu: 'backends/webgpu',
 }

@@ -59,6 +59,7 @@ const headings = [
   ['api/optim/schedules', 'Schedules'],
   ['api/optim/clip', 'Clipping'],
   ['onnx', 'Models'],
+  ['ort', 'Models'],
   ['cuda', 'Devices'],
   ['webgpu', 'Devices'],
 ]

@@ -36,7 +36,7 @@ function passOver(
   model: ModelProto,
   inputs: readonly ModelInput[],
   options: ImportOptions,
-  tensors: Tensors = new Map(),
+  tensors: Tensors,
 ): ImportedModel {
   const specialised = new Set<string>()
   for (;;) {
@@ -52,17 +52,31 @@ function passOver(
   }
 }
 
+/** A model that was read, to be imported for one set of shapes after another: its weights are read once. */
+export interface ReadModel {
+  readonly model: ModelProto
+  readonly tensors: Tensors
+}
+
+/** Reads a serialised ONNX model. Throws E_ONNX_MALFORMED. */
+export const readModel = (bytes: Uint8Array): ReadModel => ({ model: arrange(decodeModel(bytes)), tensors: new Map() })
+
+/** Throws E_ONNX_UNSUPPORTED, listing every node whose operator is not here, whatever the shapes. */
+export const checkOperators = ({ model, tensors }: ReadModel, options: ImportOptions): void =>
+  new ImportPass(model, options, new Set(), tensors).checkOperators()
+
 /**
  * Imports a serialised ONNX model. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (listing every node at fault), E_ONNX_INPUT
  * (a shape or value of an input is missing), E_SHAPE and E_DTYPE (the model contradicts itself), E_OVERFLOW (it writes out to too
  * many nodes, or a tensor is too large).
  */
-export function importOnnx(bytes: Uint8Array, options: ImportOptions): ImportedModel {
-  const model = arrange(decodeModel(bytes))
+export const importOnnx = (bytes: Uint8Array, options: ImportOptions): ImportedModel =>
+  importModel(readModel(bytes), options)
+
+/** Imports a model that was read. Throws as `importOnnx` does. */
+export function importModel({ model, tensors }: ReadModel, options: ImportOptions): ImportedModel {
   const { inputs, open } = modelInputs(model.graph, options)
-  if (open.length === 0) return passOver(model, inputs, options)
-  // Weights are read once, whatever is tried.
-  const tensors: Tensors = new Map()
+  if (open.length === 0) return passOver(model, inputs, options, tensors)
   const readable = options.external !== undefined || !hasExternal(model)
   throw openShapes(model, readable, open, (remedy) => {
     const inputShapes = Object.fromEntries([...Object.entries(options.inputShapes ?? {}), ...remedy])

@@ -2,9 +2,9 @@
 
 export type { CodedType } from './codes.ts'
 export { decodeModel } from './decode.ts'
-export { importOnnx } from './import.ts'
+export { checkOperators, importModel, importOnnx, type ReadModel, readModel } from './import.ts'
 export { type ModelInput, modelInputs } from './inputs.ts'
 export { OpenShapes, type Wording } from './open.ts'
 export type { ImportedModel, ImportOptions, ModelParameter } from './pass.ts'
-export type { ModelProto } from './proto.ts'
-export { type ExternalLoader, type HostTensor, readTensorProto } from './tensors.ts'
+export type { Dimension, ModelProto, ValueInfo } from './proto.ts'
+export { dtypeOfElement, type ExternalLoader, elementTypeName, type HostTensor, readTensorProto } from './tensors.ts'

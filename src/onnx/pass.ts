@@ -149,12 +149,23 @@ export class ImportPass {
 
   /** Nodes after an unsupported one are not built, but their kinds are still checked, so that the list is whole. */
   private checkKnown(n: NodeProto, opsets: Opsets): void {
-    const domain = normaliseDomain(n.domain)
-    if (this.functions.has(functionKey(domain, n.opType, n.overload))) return
-    if (findHandler(domain, n.opType) === undefined) this.record(n, 'there is no such operator here')
+    if (this.functions.has(functionKey(normaliseDomain(n.domain), n.opType, n.overload))) return
+    if (!this.isKnown(n)) this.record(n, 'there is no such operator here')
     for (const a of n.attribute)
       for (const g of a.g === undefined ? a.graphs : [a.g, ...a.graphs])
         for (const m of g.node) this.checkKnown(m, opsets)
+  }
+
+  /** Throws E_ONNX_UNSUPPORTED for operators that are not here. Branches and functions may never run: those are left aside. */
+  checkOperators(): void {
+    for (const n of this.model.graph.node) if (!this.isKnown(n)) this.record(n, 'there is no such operator here')
+    this.problems.report()
+  }
+
+  private isKnown(n: NodeProto): boolean {
+    const domain = normaliseDomain(n.domain)
+    const isLocal = this.functions.has(functionKey(domain, n.opType, n.overload))
+    return isLocal || findHandler(domain, n.opType) !== undefined
   }
 
   private runNode(n: NodeProto, scope: Scope, opsets: Opsets, depth: number): void {

@@ -1,0 +1,143 @@
+/**
+ * The programs of a session: one for each set of input shapes (and of values that fix shapes) and of outputs that are asked for. Weights
+ * of a model whose extents vary are inputs of its programs, so all of them share one copy on the device.
+ */
+import type { Compiled, Device } from '../api/device/device.ts'
+import { invariant } from '../diagnostics/errors.ts'
+import { type HostTensor, type ImportedModel, type ImportOptions, importModel, type ReadModel } from '../onnx/index.ts'
+import { evaluateConstant } from '../reference/evaluate.ts'
+import type { DeviceBuffer } from '../runtime/backend.ts'
+import type { HostArray } from '../types/host.ts'
+import { sizeOf } from '../types/shape.ts'
+import type { Fed } from './elements.ts'
+
+/** Programs kept; the least recently used goes first. */
+const mostPrograms = 16
+
+type Feeds = ReadonlyMap<string, Fed>
+
+interface Entry {
+  readonly key: string
+  /** Inputs whose values are part of the program, with them. */
+  readonly specialised: ReadonlyMap<string, HostArray>
+  readonly imported: ImportedModel
+  readonly compiled: Compiled
+}
+
+const sameElements = (a: HostArray, b: HostArray | undefined): boolean =>
+  b !== undefined && a.length === b.length && a.every((x, i) => Object.is(x, b[i]))
+
+/** Shapes of the inputs, and outputs asked for. */
+const keyOf = (feeds: Feeds, outputs: readonly string[]): string =>
+  JSON.stringify([[...feeds].map(([name, x]) => [name, x.shape]), outputs])
+
+export class Programs {
+  /** Most recently used first. */
+  readonly #entries: Entry[] = []
+  readonly #model: ReadModel
+  readonly #external: NonNullable<ImportOptions['external']>
+  readonly #device: Device
+  readonly #name: string
+  /** Whether weights are inputs of the programs. */
+  readonly #sharesWeights: boolean
+  readonly #weights = new Map<string, DeviceBuffer>()
+
+  constructor(
+    model: ReadModel,
+    external: NonNullable<ImportOptions['external']>,
+    device: Device,
+    name: string,
+    sharesWeights: boolean,
+  ) {
+    this.#model = model
+    this.#external = external
+    this.#device = device
+    this.#name = name
+    this.#sharesWeights = sharesWeights
+  }
+
+  /** Results for feeds, in the order of the outputs asked for. */
+  async run(feeds: Feeds, outputs: readonly string[]): Promise<HostTensor[]> {
+    const { imported, compiled } = this.#find(feeds, outputs) ?? this.#compile(feeds, outputs)
+    const device = this.#device
+    const inputs = imported.inputNames.map((name) => {
+      const x = feeds.get(name)
+      invariant(x !== undefined, `no feed for ${name}`)
+      return device.upload(x.data)
+    })
+    const weights = imported.parameters.map(({ name, value }) => this.#weight(name, value.data))
+    let results: DeviceBuffer[] = []
+    try {
+      results = compiled.run([...inputs, ...weights])
+      return await Promise.all(
+        results.map(async (buffer, i): Promise<HostTensor> => {
+          const node = imported.graph.outputs[i]
+          invariant(node !== undefined, 'a result without a node')
+          const { shape, dtype } = node
+          return { data: await device.read(buffer, dtype, sizeOf(shape)), shape, dtype }
+        }),
+      )
+    } finally {
+      for (const buffer of [...inputs, ...results]) device.free(buffer)
+    }
+  }
+
+  /** Compiles for feeds whose elements are not known; they fix no shapes. */
+  prepare(feeds: Feeds, outputs: readonly string[]): void {
+    this.#compile(feeds, outputs, false)
+  }
+
+  dispose(): void {
+    for (const { compiled } of this.#entries.splice(0)) compiled.dispose()
+    for (const buffer of this.#weights.values()) this.#device.free(buffer)
+    this.#weights.clear()
+  }
+
+  #weight(name: string, data: HostArray): DeviceBuffer {
+    const have = this.#weights.get(name) ?? this.#device.upload(data)
+    this.#weights.set(name, have)
+    return have
+  }
+
+  #find(feeds: Feeds, outputs: readonly string[]): Entry | undefined {
+    const key = keyOf(feeds, outputs)
+    const at = this.#entries.findIndex(
+      (e) => e.key === key && [...e.specialised].every(([name, value]) => sameElements(value, feeds.get(name)?.data)),
+    )
+    const [found] = at < 0 ? [] : this.#entries.splice(at, 1)
+    if (found !== undefined) this.#entries.unshift(found)
+    return found
+  }
+
+  #compile(feeds: Feeds, outputs: readonly string[], hasValues = true): Entry {
+    const whole = importModel(this.#model, {
+      evaluate: evaluateConstant,
+      external: this.#external,
+      parameters: this.#sharesWeights,
+      inputShapes: Object.fromEntries([...feeds].map(([name, { shape }]) => [name, shape])),
+      ...(hasValues ? { inputValues: Object.fromEntries(feeds) } : {}),
+    })
+    const imported = {
+      ...whole,
+      graph: {
+        ...whole.graph,
+        outputs: outputs.flatMap((name) => whole.graph.outputs[whole.outputNames.indexOf(name)] ?? []),
+      },
+    }
+    const compiled = this.#device.compile(imported.graph, {
+      mode: 'fast',
+      donated: imported.graph.params.map(() => false),
+      name: this.#name,
+    })
+    const specialised = new Map(
+      whole.specialised.flatMap((name) => {
+        const x = feeds.get(name)
+        return x === undefined ? [] : [[name, x.data.slice()] as const]
+      }),
+    )
+    const entry = { key: keyOf(feeds, outputs), specialised, imported, compiled }
+    this.#entries.unshift(entry)
+    for (const { compiled: old } of this.#entries.splice(mostPrograms)) old.dispose()
+    return entry
+  }
+}

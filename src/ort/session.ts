@@ -1,0 +1,214 @@
+/** `InferenceSession` of ONNX Runtime's JavaScript API, by this compiler. */
+import { type InferenceSessionFactory, type InferenceSession as Ort, Tensor } from 'onnxruntime-common'
+
+import type { Device } from '../api/device/device.ts'
+import { UserError } from '../diagnostics/errors.ts'
+import { kindOf } from '../diagnostics/shown.ts'
+import { checkOperators, type ReadModel, readModel } from '../onnx/index.ts'
+import { evaluateConstant } from '../reference/evaluate.ts'
+import { hostArray } from '../types/host.ts'
+import { showShape } from '../types/shape.ts'
+import { dtypeOfOrt, type Fed, fedOf, ortTensor, writeInto } from './elements.ts'
+import { metadata } from './metadata.ts'
+import { Programs } from './programs.ts'
+import { deviceFor } from './providers.ts'
+import { type Source, sourceOf } from './source.ts'
+
+/** Outputs by name: those asked for, with tensors to be written, where there are any. */
+type Wanted = ReadonlyMap<string, Tensor | undefined>
+
+const isKnown = (shape: readonly (number | string)[]): shape is readonly number[] =>
+  shape.every((d) => typeof d === 'number')
+
+/** A made session. `config` and the like may be put on it: it is an ordinary object. */
+class Session implements Ort {
+  readonly inputNames: readonly string[]
+  readonly outputNames: readonly string[]
+  readonly inputMetadata: readonly Ort.ValueMetadata[]
+  readonly outputMetadata: readonly Ort.ValueMetadata[]
+  readonly #programs: Programs
+  readonly #fixed: Readonly<Record<string, number>>
+  #released = false
+
+  constructor(read: ReadModel, { external, options }: Pick<Source, 'external' | 'options'>, device: Device) {
+    const { inputs, outputs } = metadata(read)
+    this.inputMetadata = inputs
+    this.outputMetadata = outputs
+    this.inputNames = inputs.map((v) => v.name)
+    this.outputNames = outputs.map((v) => v.name)
+    this.#fixed = options.freeDimensionOverrides ?? {}
+    const isFixed = inputs.every((v) => v.isTensor && isKnown(this.#shapeOf(v)))
+    this.#programs = new Programs(read, external, device, 'session', !isFixed)
+    checkOperators(read, { evaluate: evaluateConstant, external })
+    if (isFixed) this.#prepare()
+  }
+
+  async run(
+    feeds: Ort.FeedsType,
+    second?: Ort.FetchesType | Ort.RunOptions,
+    third?: Ort.RunOptions,
+  ): Promise<Ort.ReturnType> {
+    if (this.#released)
+      throw new UserError('E_DISPOSED', 'the session has been released', { help: 'release it after its last run' })
+    const wanted = this.#wanted(second, third)
+    const given = await this.#feeds(feeds)
+    const names = [...wanted.keys()]
+    const results = await this.#programs.run(given, names)
+    return Object.fromEntries(
+      names.flatMap((name, i) => {
+        const r = results[i]
+        if (r === undefined) return []
+        const made = ortTensor(name, r.data, r.shape, r.dtype)
+        const into = wanted.get(name)
+        return [[name, into === undefined ? made : writeInto(into, name, made)]]
+      }),
+    )
+  }
+
+  /** Gives back its programs and its weights. Runs afterwards throw E_DISPOSED. */
+  release(): Promise<void> {
+    this.#released = true
+    this.#programs.dispose()
+    return Promise.resolve()
+  }
+
+  startProfiling(): never {
+    throw unsupported('profiling')
+  }
+
+  endProfiling(): never {
+    throw unsupported('profiling')
+  }
+
+  /** The declared shape, with the extents that the options fix. */
+  #shapeOf(v: Ort.TensorValueMetadata): readonly (number | string)[] {
+    return v.shape.map((d) => (typeof d === 'string' && Object.hasOwn(this.#fixed, d) ? (this.#fixed[d] ?? d) : d))
+  }
+
+  /** Compiles before the first run: all shapes are known, and no value is asked for. */
+  #prepare(): void {
+    const feeds = this.inputMetadata.flatMap((v): (readonly [string, Fed])[] => {
+      if (!v.isTensor) return []
+      const [shape, dtype] = [this.#shapeOf(v), dtypeOfOrt(v.type)]
+      return isKnown(shape) && dtype !== undefined ? [[v.name, { data: hostArray(dtype, 0), shape, dtype }]] : []
+    })
+    try {
+      this.#programs.prepare(new Map(feeds), this.outputNames)
+    } catch (error) {
+      // The values of inputs come with a run.
+      if (!(error instanceof UserError) || error.code !== 'E_ONNX_INPUT') throw error
+    }
+  }
+
+  async #feeds(feeds: unknown): Promise<Map<string, Fed>> {
+    if (typeof feeds !== 'object' || feeds === null || feeds instanceof Tensor)
+      throw new UserError('E_ARGUMENT', `the feeds of a run are ${kindOf(feeds)}`, {
+        help: `give tensors by name: { ${this.inputNames.join(', ')} }`,
+      })
+    const given = new Map<string, unknown>(Object.entries(feeds))
+    const odd = [...given.keys()].find((name) => !this.inputNames.includes(name))
+    if (odd !== undefined)
+      throw new UserError('E_ONNX_INPUT', `the model has no input "${odd}"`, {
+        help: `its inputs are ${this.inputNames.join(', ') || 'none'}`,
+      })
+    const out = new Map<string, Fed>()
+    for (const v of this.inputMetadata) {
+      if (!given.has(v.name))
+        throw new UserError('E_ONNX_INPUT', `input '${v.name}' is missing in 'feeds'.`, {
+          help: `the model takes ${this.inputNames.join(', ')}`,
+        })
+      const x = await fedOf(v.name, given.get(v.name))
+      this.#check(v, x)
+      out.set(v.name, x)
+    }
+    return out
+  }
+
+  #check(v: Ort.ValueMetadata, x: Fed): void {
+    if (!v.isTensor) return
+    if (dtypeOfOrt(v.type) !== x.dtype)
+      throw new UserError('E_DTYPE', `the input "${v.name}" is ${x.dtype}, the model takes ${v.type}`, {
+        help: `give new Tensor('${v.type}', data, dims)`,
+      })
+    const shape = this.#shapeOf(v)
+    const isIn = shape.length === x.shape.length && shape.every((d, i) => typeof d === 'string' || d === x.shape[i])
+    // Where no shape is declared, none is known here.
+    if (!isIn && v.shape.length > 0)
+      throw new UserError(
+        'E_SHAPE',
+        `the input "${v.name}" is ${showShape(x.shape)}, the model takes [${shape.join(', ')}]`,
+        {
+          help: 'give the declared extents',
+        },
+      )
+  }
+
+  /** The outputs asked for. */
+  #wanted(second: unknown, third: unknown): Wanted {
+    const all: Wanted = new Map(this.outputNames.map((name) => [name, undefined]))
+    if (second === undefined || second === null) return all
+    const known = (name: unknown): string => {
+      if (typeof name === 'string' && this.outputNames.includes(name)) return name
+      throw new UserError('E_ONNX_INPUT', `the model has no output "${String(name)}"`, {
+        help: `its outputs are ${this.outputNames.join(', ')}`,
+      })
+    }
+    if (Array.isArray(second)) {
+      if (second.length === 0) throw new UserError('E_ARGUMENT', 'a run is asked for no output')
+      return new Map(second.map((name: unknown) => [known(name), undefined]))
+    }
+    if (typeof second !== 'object')
+      throw new UserError('E_ARGUMENT', `the fetches of a run are ${kindOf(second)}`, {
+        help: 'give a list of names, or tensors by name',
+      })
+    const entries: [string, unknown][] = Object.entries(second)
+    // With one argument behind the feeds it may be options: those name no output.
+    const areOptions = third === undefined && !entries.some(([name]) => this.outputNames.includes(name))
+    if (areOptions) return all
+    return new Map(entries.map(([name, x]) => [known(name), x === null ? undefined : (x as Tensor)]))
+  }
+}
+
+const unsupported = (what: string): UserError =>
+  new UserError('E_UNSUPPORTED', `a session has no ${what}`, {
+    help: 'sinter explain MODEL.onnx says what each kernel does and costs',
+  })
+
+/**
+ * A session of a model: of a path (Node) or an address, or of bytes, with ONNX Runtime's options behind. The first run for a set of input
+ * shapes compiles; a model of fixed shapes is compiled here.
+ *
+ * Options that count: `executionProviders` (`cpu` and `wasm`, `webgpu`, `cuda`; the first that opens), `intraOpNumThreads`,
+ * `freeDimensionOverrides`, `externalData`. Those about logging, memory and graph optimisation are taken and change nothing.
+ * @throws E_ARGUMENT, E_FILE for a source that is none; E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED for the model; E_DEVICE where no provider opens;
+ * E_UNSUPPORTED for `enableProfiling` and `optimizedModelFilePath`
+ */
+async function create(...args: readonly unknown[]): Promise<Ort> {
+  const source = await sourceOf(args)
+  const { options } = source
+  if (options.enableProfiling === true) throw unsupported('profiling')
+  if (options.optimizedModelFilePath !== undefined) throw unsupported('optimised model to write')
+  const read = readModel(source.bytes)
+  return new Session(read, source, await deviceFor(options))
+}
+
+/** ONNX Runtime's way to a session: `InferenceSession.create(path | bytes, options)`. */
+export const InferenceSession: InferenceSessionFactory = Object.freeze({ create })
+
+/** A session, as onnxruntime-common declares it. */
+export type InferenceSession = Ort
+
+/** Types of options, feeds, results and metadata, under the names that onnxruntime-common has for them. */
+export declare namespace InferenceSession {
+  type OnnxValueMapType = Ort.OnnxValueMapType
+  type NullableOnnxValueMapType = Ort.NullableOnnxValueMapType
+  type FeedsType = Ort.FeedsType
+  type FetchesType = Ort.FetchesType
+  type ReturnType = Ort.ReturnType
+  type SessionOptions = Ort.SessionOptions
+  type ExecutionProviderConfig = Ort.ExecutionProviderConfig
+  type RunOptions = Ort.RunOptions
+  type ValueMetadata = Ort.ValueMetadata
+  type TensorValueMetadata = Ort.TensorValueMetadata
+  type NonTensorValueMetadata = Ort.NonTensorValueMetadata
+}
