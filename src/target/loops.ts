@@ -15,7 +15,7 @@ export interface LoopMachine {
   readonly gathered: number
   /** One element, in a loop without lanes or outside the lanes. */
   readonly single: number
-  /** A division or remainder of an index, a lane. */
+  /** A division or remainder of an index by no power of two, a lane. */
   readonly divided: number
   /** Asking which lanes a mask allows. */
   readonly masked: number
@@ -30,10 +30,14 @@ export interface LoopMachine {
   readonly chain: number
   /** Folding the lanes of an accumulator into one. */
   readonly merge: number
-  /** Additions that an operation takes at least that is a formula with constants of its own. */
-  readonly long: number
-  /** Of such operations beside each other in a loop, the share that all but the longest take more. */
-  readonly mixed: number
+  /** From an operand to its result, in what the operation takes where the unit always has another one to do. */
+  readonly latency: number
+  /** Seconds of work that the processor looks ahead over: what waits longer than that for a result leaves the units idle. */
+  readonly window: number
+  /** Bytes of the memories that are the core's own. */
+  readonly own: number
+  /** A line from beyond them on another page than the lines before, which nothing has asked for early. */
+  readonly late: number
   /** The share of accesses and loops, or of operations, whichever take less, that goes on behind the other. */
   readonly beside: number
   /** The same of what comes from the nearest memory of the record. */
@@ -60,8 +64,10 @@ export const loopUnits: Readonly<Record<keyof LoopMachine, 'count' | 'share' | '
   predicted: 'count',
   chain: 'seconds',
   merge: 'seconds',
-  long: 'count',
-  mixed: 'share',
+  latency: 'count',
+  window: 'seconds',
+  own: 'count',
+  late: 'seconds',
   beside: 'share',
   nearOverlap: 'share',
   program: 'seconds',

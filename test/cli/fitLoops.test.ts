@@ -24,7 +24,19 @@ function probesOn(made: LoopMachine): Probe[] {
 }
 
 const start = shippedLoops()
-const measured = ['whole', 'shuffled', 'strided', 'gathered', 'divided', 'round', 'entry', 'leave', 'merge'] as const
+const measured = [
+  'whole',
+  'shuffled',
+  'strided',
+  'gathered',
+  'divided',
+  'round',
+  'entry',
+  'leave',
+  'merge',
+  'window',
+  'late',
+] as const
 
 describe('fitting', () => {
   test('a machine that is as the record says leaves the record as it is', () =>

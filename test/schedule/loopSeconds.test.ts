@@ -146,11 +146,23 @@ const product = (depth: number): string => `kernel matmul {
 }`
 
 describe('operations', () => {
-  test('long functions cost more beside others than beside themselves', () => {
-    const mixed = (first: string, second: string): number => priceOf(chain(first, second)).mixed
-    expect(mixed('exp', 'exp')).toBe(0)
-    expect(mixed('neg', 'exp')).toBe(0)
-    expect(mixed('exp', 'tanh')).toBe(priceOf(chain('exp', 'tanh')).operations.get('exp'))
+  test('functions one after another wait for each other, those beside each other do not', () => {
+    const one = priceOf(chain('neg', 'exp')).waiting
+    const two = priceOf(chain('exp', 'tanh')).waiting
+    expect(two).toBeGreaterThan(0)
+    expect(two).toBeGreaterThan(10 * one)
+    const beside = chain('exp', 'tanh')
+      .replace('tanh %1', 'tanh %0\n  %3 f32{i} = add %1, %2')
+      .replace('= %2\n}', '= %3\n}')
+    expect(priceOf(beside).operations.get('tanh')).toBe(priceOf(chain('exp', 'tanh')).operations.get('tanh'))
+    expect(priceOf(beside).waiting).toBeLessThan(two / 4)
+  })
+  test('the record says how long results take, and how far the processor looks ahead', () => {
+    const waiting = (changes: Partial<LoopMachine>): number =>
+      priceOf(chain('exp', 'tanh'), withLoops(changes), wasmTarget).waiting
+    expect(waiting({ latency: 1 })).toBe(0)
+    expect(waiting({ window: 1 })).toBe(0)
+    expect(waiting({ window: 0 })).toBeGreaterThan(waiting({}))
   })
   test('a cast within one arithmetic is nothing; one into another has its price', () => {
     const cast = (dtype: string): number | undefined =>
@@ -210,6 +222,36 @@ describe('accesses', () => {
   })
 })
 
+describe('lines and divisions', () => {
+  /** Sums down the columns of 2048 rows, 64 columns a program. */
+  const columns = (row: number): string => `kernel columns {
+  param x: f32[2048, ${row}] read
+  param y: f32[${row}] write
+  axes r: 2048, c: ${row}
+  grid c/64
+  %0 f32{r, c} = load x[r, c]
+  %1 f32{c} = reduce sum %0 over r
+  store y[c] = %1
+}`
+  const late = (text: string, changes: Partial<LoopMachine> = {}): number =>
+    priceOf(text, withLoops({ late: 1e-6, ...changes }), wasmTarget).nearer - priceOf(text).nearer
+  test('lines on a page of their own come late; rows one behind the other do not', () => {
+    expect(late(columns(1024))).toBeCloseTo(2048 * 64 * (1e-6 - (wasmTarget.loops?.late ?? 0)), 4)
+    expect(late(columns(16), { own: 1 })).toBe(0)
+    expect(late(rows(4096))).toBe(0)
+  })
+  test('lines that stay in the core’s own memories do not come late', () =>
+    expect(late(columns(1024), { own: 1 << 30 })).toBeLessThanOrEqual(0))
+  test('indices divided by a power of two are shifted', () => {
+    const divided = (by: number, changes: Partial<LoopMachine>): number =>
+      priceOf(spaced(1).replace('load x[i]', `load x[(i/${by})]`), withLoops(changes), wasmTarget).accesses
+    const dear = { divided: 100 * loopsWith({}).divided }
+    expect(divided(7, dear)).toBeGreaterThan(10 * divided(7, {}))
+    expect(divided(8, dear)).toBe(divided(8, {}))
+    expect(divided(8, {})).toBeLessThan(divided(7, {}))
+  })
+})
+
 describe('loops', () => {
   const loops = (length: number): number => priceOf(rows(length)).loops
   test('an element of a short row costs more than one of a long row', () =>
@@ -223,7 +265,7 @@ describe.each([wasmTarget, madeUp])('on $name', (machine) => {
     for (const { name, kernel, facts } of samples(machine, 40)) {
       const p = loopSeconds(kernel, scheduleKernel(kernel, facts), machine)
       expect(Number.isFinite(p.seconds), name).toBe(true)
-      const parts = [p.arithmetic, p.mixed, p.accesses, p.loops, p.nearer, p.memory, p.launch]
+      const parts = [p.arithmetic, p.waiting, p.accesses, p.loops, p.nearer, p.memory, p.launch]
       for (const s of parts) expect(s, name).toBeGreaterThanOrEqual(0)
       const sum = parts.reduce((a, b) => a + b)
       expect(p.seconds, name).toBeLessThanOrEqual(sum * (1 + 1e-9))

@@ -15,8 +15,8 @@ import { bestSeconds } from './time.ts'
 
 /** Elements: 128 KB of f32, beside as many results, stay in the second-level cache of any processor. */
 const elements = 1 << 15
-/** How often a program computes the operation: few times and often. */
-const [few, often] = [2, 8]
+/** How often a program computes the operation: few times and often; functions less, whose values would not all stay in registers. */
+const counts = { plain: [2, 8], special: [1, 3] } as const
 
 /** A step: the accumulator, a value that differs from step to step, one that does not. */
 type Step = (acc: Node, varied: Node, fixed: Node) => Node
@@ -39,7 +39,13 @@ function stepOf(op: ScalarOp, dtype: DType): { readonly step: Step; readonly aro
 }
 
 /** Seconds an element of one step: acc = step(acc, x + c, y) for different c, which no rewriting takes together unless it is linear. */
-async function stepSeconds(session: Session, dtype: DType, step: Step, mode: Mode): Promise<number> {
+async function stepSeconds(
+  session: Session,
+  dtype: DType,
+  step: Step,
+  mode: Mode,
+  [few, often]: readonly [number, number] = counts.plain,
+): Promise<number> {
   const chain = (times: number): Graph =>
     withContext(() => {
       const [x, y] = [param(0, [elements], dtype), param(1, [elements], dtype)]
@@ -74,7 +80,10 @@ export async function measurePrices(session: Session, tell: (what: string) => vo
       else if (op === 'add' || op === 'sub') prices[dtype] = add
       else {
         const { step, around } = stepOf(op, dtype)
-        const seconds = await stepSeconds(session, dtype, step, cost === 'special' ? 'fast' : 'strict')
+        const seconds =
+          cost === 'special'
+            ? await stepSeconds(session, dtype, step, 'fast', counts.special)
+            : await stepSeconds(session, dtype, step, 'strict')
         // What measures less hides behind its neighbours.
         prices[dtype] = Math.max((seconds - around * add) / (op === 'cast' ? 2 : 1), add / 2)
       }

@@ -9,7 +9,7 @@ export function printLoopPrice({
   seconds,
   operations,
   arithmetic,
-  mixed,
+  waiting,
   accesses,
   loops,
   nearer,
@@ -20,7 +20,7 @@ export function printLoopPrice({
   const of = dearest.map(([name, s]) => `${name} ${microseconds(s)}`).join(', ')
   const parts = [
     `arithmetic ${microseconds(arithmetic)}${of === '' ? '' : ` (${of})`}`,
-    ...(mixed > 0 ? [`functions beside each other ${microseconds(mixed)}`] : []),
+    ...(waiting > 0 ? [`waiting for results ${microseconds(waiting)}`] : []),
     `accesses ${microseconds(accesses)}`,
     `loops ${microseconds(loops)}`,
     `near memory ${microseconds(nearer)}`,

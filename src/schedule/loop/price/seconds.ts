@@ -33,8 +33,8 @@ export interface LoopPrice {
   /** Of operations, by name. */
   readonly operations: ReadonlyMap<string, number>
   readonly arithmetic: number
-  /** Of different long functions in one nest, beside their own: their constants do not all stay in registers. */
-  readonly mixed: number
+  /** Of operations that wait for each other's results: more than the processor finds other work for. */
+  readonly waiting: number
   /** Of accesses as instructions. */
   readonly accesses: number
   /** Of rounds and entries of loops, merges, and folds that wait for themselves. */
@@ -67,19 +67,19 @@ export function loopSeconds(
     })
     new PartPricer(places, own, loops).level(body, grid)
     own.loops += timesOf(grid) * loops.program
-    const { near, far } = streamSeconds(own.streams, held, machine.memories, loops.nearest)
+    const { near, far } = streamSeconds(own.streams, held, machine.memories, loops)
     nearer += near
     memory += far
     for (const [name, s] of own.operations) tally.operate(name, s)
     tally.accesses += own.accesses
     tally.loops += own.loops
-    tally.mixed += own.mixed
+    tally.waiting += own.waiting
   }
-  const { operations, arithmetic, accesses, loops: around, mixed } = tally
-  const own = together(arithmetic + mixed, accesses + around, { overlap: loops.beside })
+  const { operations, arithmetic, accesses, loops: around, waiting } = tally
+  const own = together(arithmetic + waiting, accesses + around, { overlap: loops.beside })
   const work = together(nearer, own, { overlap: loops.nearOverlap })
   const seconds = together(memory, work, machine) + machine.launch
-  return { seconds, operations, arithmetic, mixed, accesses, loops: around, nearer, memory, launch: machine.launch }
+  return { seconds, operations, arithmetic, waiting, accesses, loops: around, nearer, memory, launch: machine.launch }
 }
 
 /** Bytes of a kernel's parameters. */
@@ -154,12 +154,12 @@ class PartPricer {
       if (r.kind === 'keep' && r.home) places.set(r.id, r.tile)
       if (r.kind === 'fold') places.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
     }
-    own.mixed = mixing(own, this.machine)
+    own.waiting = at.waiting(own.arithmetic + own.accesses)
     own.loops += Math.max(0, at.wait - own.arithmetic - own.accesses)
     for (const [name, s] of own.operations) tally.operate(name, s)
     tally.accesses += own.accesses
     tally.loops += own.loops
-    tally.mixed += own.mixed
+    tally.waiting += own.waiting
     tally.streams.push(...own.streams)
   }
 
@@ -246,13 +246,6 @@ class PartPricer {
     for (const { result } of registers) places.set(result, 'register')
     for (const { carry, tile } of tiles) places.set(carry.result, tile)
   }
-}
-
-/** Seconds that the long functions of a nest take more than one by one: none where all are one, the more the less the longest is of them. */
-function mixing({ long }: Tally, { mixed }: LoopMachine): number {
-  const each = [...long.values()]
-  const sum = each.reduce((n, s) => n + s, 0)
-  return mixed * (sum - Math.max(0, ...each))
 }
 
 /** Loads beside each step of a block of accumulators, in rows. */

@@ -4,6 +4,7 @@
  * that memory while the loop runs, so beyond it the stream costs its footprint each time the loop around begins anew.
  */
 import { type Expr, strideOf, valuesOf } from '../../../affine/expr.ts'
+import type { LoopMachine } from '../../../target/loops.ts'
 import type { Memory } from '../../../target/machine.ts'
 import { namedAxes } from '../ir/tile.ts'
 
@@ -38,8 +39,9 @@ interface StreamLoop {
   readonly stride: number
 }
 
-/** Bytes of a cache line. */
+/** Bytes of a cache line, and of a page. */
 const line = 64
+const page = 4096
 
 /** An access as a stream: at `position` (bytes), inside loops. Indices that are values may be anywhere. */
 export function streamOf(
@@ -72,39 +74,55 @@ export function footprint({ loops, unit, most }: Stream, from: number): number {
   return Math.min(runs * Math.max(run, runs > 1 ? line : run), Math.max(most, unit))
 }
 
+/**
+ * Lines of so many that a stream brings after it went on at another page than before, in the order of its loops; not told where values say
+ * where, or where loops run in blocks.
+ */
+function lateLines({ loops, unit, apart }: Stream, bytes: number): number {
+  if (apart < loops.length) return 0
+  const moving = loops.filter((l) => l.stride > 0 && l.count > 1)
+  let run = unit
+  for (const { count, stride } of moving.reverse()) {
+    if (stride > Math.max(run, line)) return Number.isFinite(stride) ? (bytes / line) * Math.min(1, stride / page) : 0
+    run += stride * (count - 1)
+  }
+  return 0
+}
+
 const product = (loops: readonly StreamLoop[]): number => loops.reduce((n, l) => n * l.count, 1)
 
 /**
- * Seconds of bringing the streams of a part from the memories that hold them, beyond `nearest` bytes beside the core; `held`: bytes that
- * stay from one run to the next.
+ * Seconds of bringing the streams of a part from the memories that hold them, beyond the nearest bytes beside the core; `held`: bytes that
+ * stay from one run to the next. Lines from beyond the core's own memories come late on each page that is not the next.
  */
 export function streamSeconds(
   streams: readonly Stream[],
   held: number,
   memories: readonly Memory[],
-  nearest: number,
+  loops: LoopMachine,
 ): { readonly near: number; readonly far: number } {
-  let [near, far, paid, inside] = [0, 0, 0, nearest]
+  let [near, far, paid, inside] = [0, 0, 0, loops.nearest]
   for (const [i, { bytes, bandwidth }] of memories.entries()) {
     if (held <= inside) break
-    const seconds = missed(streams, inside) * (1 / bandwidth - paid)
+    const seconds = missed(streams, inside).bytes * (1 / bandwidth - paid)
     if (i === 0) near = seconds
     else far += seconds
     paid = 1 / bandwidth
     inside = bytes
   }
+  if (held > loops.own) near += missed(streams, loops.own).late * loops.late
   return { near, far }
 }
 
-/** Bytes that streams bring from beyond a memory of so many. */
-function missed(streams: readonly Stream[], bytes: number): number {
+/** Bytes that streams bring from beyond a memory of so many, and how many lines of them come late. */
+function missed(streams: readonly Stream[], bytes: number): Missed {
   const byNest = new Map<number, Stream[]>()
   for (const s of streams) {
     const have = byNest.get(s.nest)
     if (have === undefined) byNest.set(s.nest, [s])
     else have.push(s)
   }
-  const byKey = new Map<string, number>()
+  const byKey = new Map<string, Missed>()
   const keep = distinct(streams, (s) => footprint(s, s.gridLoops)) <= bytes
   for (const own of byNest.values()) {
     const depth = Math.max(...own.map((s) => s.apart))
@@ -115,12 +133,20 @@ function missed(streams: readonly Stream[], bytes: number): number {
       const each = product(s.loops.slice(0, from)) * footprint(s, from)
       const most = product(s.loops) * line
       const moved = Math.min(each, most)
-      const before = byKey.get(s.key) ?? 0
+      const late = lateLines(s, moved)
+      const before = byKey.get(s.key) ?? { bytes: 0, late: 0 }
       // In a program whose bytes all fit, a later nest finds what an earlier one read.
-      byKey.set(s.key, keep ? Math.max(before, moved) : before + moved)
+      const both = keep ? Math.max : (a: number, b: number): number => a + b
+      byKey.set(s.key, { bytes: both(before.bytes, moved), late: both(before.late, late) })
     }
   }
-  return [...byKey.values()].reduce((n, b) => n + b, 0)
+  const all = [...byKey.values()]
+  return { bytes: all.reduce((n, m) => n + m.bytes, 0), late: all.reduce((n, m) => n + m.late, 0) }
+}
+
+interface Missed {
+  readonly bytes: number
+  readonly late: number
 }
 
 /** The sum over streams of different keys. */

@@ -4,20 +4,16 @@ import type { Stream } from './streams.ts'
 export class Tally {
   /** Seconds by operation. */
   readonly operations = new Map<string, number>()
-  /** Those of them that are long: formulas with constants of their own. */
-  readonly long = new Map<string, number>()
-  /** What long ones take more beside each other than one by one. */
-  mixed = 0
+  /** Seconds that operations wait for each other's results, beyond what other work fills. */
+  waiting = 0
   /** Seconds of moving values between registers and the nearest memory. */
   accesses = 0
   /** Seconds of loops: rounds, entries, partial steps, merges of lanes, and of folds that wait for themselves. */
   loops = 0
   readonly streams: Stream[] = []
 
-  operate(name: string, seconds: number, isLong = false): void {
-    if (seconds <= 0) return
-    this.operations.set(name, (this.operations.get(name) ?? 0) + seconds)
-    if (isLong) this.long.set(name, (this.long.get(name) ?? 0) + seconds)
+  operate(name: string, seconds: number): void {
+    if (seconds > 0) this.operations.set(name, (this.operations.get(name) ?? 0) + seconds)
   }
 
   /** Seconds of all operations. */

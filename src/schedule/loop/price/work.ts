@@ -40,6 +40,9 @@ export class Pricer {
   private readonly runs: number[]
   private readonly seen = new Set<ValueId>()
   private readonly divided = new Set<string>()
+  /** Seconds of operations one after another, a step of the innermost loop, until a value stands; and the most of them. */
+  private readonly paths = new Map<ValueId, number>()
+  private longest = 0
   /** Where the vector axis is: values at a greater depth may be in lanes. */
   private readonly vectorAt: number
 
@@ -120,20 +123,38 @@ export class Pricer {
       const p = places.paramOf(op.param)
       this.param(p, op.index, this.maskVaries(op), false)
       this.operate(`read ${p.dtype}`, prices.read[p.dtype], p.dtype, at)
+      this.path(id, this.full(p.dtype, false) * prices.read[p.dtype])
       return
     }
     const last = op.kind === 'scalar' ? op.args.at(-1) : undefined
     const dtype = last === undefined ? def.dtype : places.def(last).dtype
+    const before = Math.max(0, ...operandsOf(op).map((i) => this.paths.get(i) ?? 0))
     // Values of one arithmetic stand alike, whatever format they are read from.
     const isSame = op.kind === 'scalar' && op.op === 'cast' && arithmeticOf(dtype) === arithmeticOf(def.dtype)
     const seconds = isSame ? 0 : statementSeconds(def, (i) => places.def(i).dtype, prices)
-    this.operate(
-      op.kind === 'scalar' ? op.op : op.kind,
-      seconds,
-      dtype,
-      at,
-      op.kind === 'scalar' && isCall(op.op, dtype),
-    )
+    const call = op.kind === 'scalar' && isCall(op.op, dtype)
+    this.operate(op.kind === 'scalar' ? op.op : op.kind, seconds, dtype, at, call)
+    this.path(id, before + this.full(dtype, call) * seconds)
+  }
+
+  /** A value stands so many seconds, at full rate, after the operands of its step: those of loops around are there already. */
+  private path(id: ValueId, seconds: number): void {
+    if (this.depthOf(this.places.reachOf(id)) < this.loops.order.length) return
+    this.paths.set(id, seconds)
+    this.longest = Math.max(this.longest, seconds)
+  }
+
+  /** Seconds that a nest's operations wait for each other, beside all the work that it does: steps side by side fill what the window reaches. */
+  waiting(work: number): number {
+    const steps = (this.runs.at(-1) ?? 1) / this.loops.copies
+    const { latency, window } = this.machine
+    const step = work / steps
+    return steps * Math.max(0, (latency * this.longest * step) / (step + window) - step)
+  }
+
+  /** Elements that an operation computes at least in the time of one. */
+  private full(dtype: DType, call: boolean): number {
+    return call ? 1 : dtypeBytes(dtype) === 8 ? this.machine.lanes / 2 : this.machine.lanes
   }
 
   /** An operation of a price an element: in lanes, or on one element, which takes as long as a vector. */
@@ -144,9 +165,7 @@ export class Pricer {
     { times, lanes }: { readonly times: number; readonly lanes: number },
     call = false,
   ): void {
-    const full = call ? 1 : dtypeBytes(dtype) === 8 ? this.machine.lanes / 2 : this.machine.lanes
-    const isLong = !call && seconds >= this.machine.long * priceOf('add', 'f32', this.places.facts.machine.prices)
-    this.tally.operate(name, times * seconds * Math.max(lanes, full), isLong)
+    this.tally.operate(name, times * seconds * Math.max(lanes, this.full(dtype, call)))
   }
 
   /** One step of a fold for every point, its end for every result, and the time its accumulators wait for themselves. */
@@ -178,7 +197,9 @@ export class Pricer {
     const { places, loops } = this
     const reach = places.reachOf(value)
     const at = this.at(this.depthOf(reach), loops.vector !== undefined && reach.has(loops.vector))
-    this.operate(`write ${dtype}`, places.facts.machine.prices.write[dtype], dtype, at)
+    const seconds = places.facts.machine.prices.write[dtype]
+    this.operate(`write ${dtype}`, seconds, dtype, at)
+    this.longest = Math.max(this.longest, (this.paths.get(value) ?? 0) + this.full(dtype, false) * seconds)
   }
 
   /** Memory copied into a tile, transposed in blocks of four vectors or as it stands. */
@@ -248,15 +269,17 @@ export class Pricer {
     return varies || namedAxes(mask.map((b) => b.expr)).has(inner)
   }
 
-  /** Divisions and remainders of a position, each computed once, lane by lane where it varies along them. */
+  /** Divisions and remainders of a position (by powers of two: shifts and masks), each computed once, lane by lane where it varies along them. */
   private divisions(position: Expr): void {
+    const shift = this.machine.lanes * priceOf('and', 'i32', this.places.facts.machine.prices)
     visitAtoms(position, (a) => {
       if ((a.kind !== 'div' && a.kind !== 'mod') || this.divided.has(atomKey(a))) return
       this.divided.add(atomKey(a))
       const names = namedAxes([a.of])
       const varies = this.loops.vector !== undefined && names.has(this.loops.vector)
       const { times, lanes } = this.at(this.depthOf(names), varies)
-      this.tally.accesses += times * lanes * this.machine.divided
+      const each = Number.isInteger(Math.log2(a.by)) ? shift : this.machine.divided
+      this.tally.accesses += times * lanes * each
     })
   }
 
