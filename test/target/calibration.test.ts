@@ -48,7 +48,7 @@ test('what is incomplete, out of range or of another version is none', () => {
   for (const [from, to] of [
     ['"version": 2', '"version": 1'],
     ['"strided"', '"stridden"'],
-    ['"beside": 0.5', '"beside": -1'],
+    ['"beside": 0.3', '"beside": -1'],
     ['"overlap": 0.25', '"overlap": 1.5'],
     ['"matrixRate": 40000000000', '"matrixRate": 0'],
     ['"bandwidth": 10000000000', '"bandwidth": "fast"'],

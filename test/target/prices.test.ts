@@ -8,6 +8,9 @@ import { param, withContext } from '../../src/graph/build.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { type ScalarOp, scalarInfo, scalarOps } from '../../src/scalar/ops.ts'
+import { loopSeconds } from '../../src/schedule/loop/price/seconds.ts'
+import { factsOf, scheduleKernel } from '../../src/schedule/loop/scheduleKernel.ts'
+import { scheduleThreads } from '../../src/schedule/simt/scheduleThreads.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { type Prices, priceOf } from '../../src/target/prices.ts'
@@ -47,6 +50,40 @@ describe('prices', () => {
     const once = 20 * 2 ** 20 * priceOf('exp', 'f32', machine.prices)
     expect((seconds(2) - seconds(1)) / once).toBeCloseTo(1, 6)
     expect((seconds(3) - seconds(1)) / once).toBeCloseTo(2, 6)
+  })
+
+  const exps = (n: number): string => `kernel exps {
+  param x: f32[${n}] read
+  param y: f32[${n}] write
+  axes i: ${n}
+  grid i/1024
+  %0 f32{i} = load x[i]
+  %1 f32{i} = exp %0
+  store y[i] = %1
+}`
+
+  test('threads: the schedule takes twice as long for an exp that costs twice as much', () => {
+    const { simt } = cudaTarget
+    const seconds = (times: number): number =>
+      scheduleThreads(parseKernel(exps(1 << 16)), { ...simt, prices: dearer(simt.prices, times) }, {}).schedule.seconds
+    const once = seconds(1) - seconds(0)
+    expect(once).toBeGreaterThan(0)
+    expect((seconds(2) - seconds(0)) / once).toBeCloseTo(2, 6)
+    expect((seconds(3) - seconds(0)) / once).toBeCloseTo(3, 6)
+  })
+
+  test('loops: the schedule takes twice as long for an exp that costs twice as much', () => {
+    const kernel = parseKernel(exps(1 << 14))
+    const seconds = (times: number): number => {
+      const machine = { ...wasmTarget, prices: dearer(wasmTarget.prices, times) }
+      const parts = scheduleKernel(
+        kernel,
+        factsOf(kernel, machine, () => false),
+      )
+      return loopSeconds(kernel, parts, machine).arithmetic
+    }
+    expect(seconds(1)).toBeCloseTo(2 ** 14 * priceOf('exp', 'f32', wasmTarget.prices), 12)
+    expect(seconds(2) / seconds(1)).toBeCloseTo(2, 6)
   })
 
   test('threads: a program is spread over blocks the sooner the dearer its exps are', () => {

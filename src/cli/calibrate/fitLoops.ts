@@ -13,13 +13,15 @@ const steps = [1.6, 1.25, 1.1, 1.04]
 const passes = 8
 /** What a number costs that is e times what it began as, beside a probe that is predicted e times too high: no probe asks for every number. */
 const stay = 0.005
+/** Seconds that stay as they are: of a program of the grid, and what the processor looks ahead over. */
+const kept: readonly (keyof LoopMachine)[] = ['program', 'window']
 /** Numbers go no further than this from where they began. */
 const furthest = 8
 
-/** The seconds of a record, but for what a program of the grid costs, changed one by one as long as predictions get nearer. */
+/** The seconds of a record, but for those that hardly differ between processors, changed one by one as long as predictions get nearer. */
 export function fitLoops(start: LoopMachine, probes: readonly Probe[]): LoopMachine {
   const names = (Object.keys(loopUnits) as (keyof LoopMachine)[]).filter(
-    (n) => loopUnits[n] === 'seconds' && n !== 'program',
+    (n) => loopUnits[n] === 'seconds' && !kept.includes(n),
   )
   const miss = (loops: LoopMachine): number =>
     probes.reduce((sum, p) => sum + Math.log(p.predict(loops) / p.seconds) ** 2, 0) +

@@ -1,21 +1,7 @@
 /** What loops cost by measuring: small programs whose time is mostly one of accesses, rounds of loops, or folds, in the nearest caches. */
 
 import { scheduledSteps, stepSeconds } from '../../compile/predicted.ts'
-import {
-  add,
-  concat,
-  exp,
-  flip,
-  mul,
-  pad,
-  permute,
-  reduceMax,
-  reshape,
-  slice,
-  sum,
-  take,
-  tanh,
-} from '../../compose/index.ts'
+import { add, concat, flip, mul, pad, permute, reduceMax, reshape, slice, sum, take } from '../../compose/index.ts'
 import { invariant } from '../../diagnostics/errors.ts'
 import { param, withContext } from '../../graph/build.ts'
 import type { Graph, Node } from '../../graph/node.ts'
@@ -83,10 +69,6 @@ const programs: readonly LoopProgram[] = [
   ...[16, 300].map((n) => one(rowsOf(n), (x) => reduceMax(x, 1))),
   ...[7, 64, 300].map((n) => one(rowsOf(n), (x) => sum(x, 0))),
   one([3331, 1024], (x) => sum(x, 0)),
-  // Functions of functions.
-  ...[2, 4, 6].map((n) =>
-    one([16384], (x) => Array.from({ length: n }).reduce((y: Node, _, i) => (i % 2 === 0 ? tanh(y) : exp(y)), x)),
-  ),
 ]
 
 /** The programs as graphs, with what they take. */

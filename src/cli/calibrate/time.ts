@@ -2,7 +2,7 @@
 import type { BoundProgram } from '../session.ts'
 
 /** Milliseconds without getting quicker, after which code is as good as it gets: the engine's optimising compiler comes in after some runs. */
-const settled = 40
+const settled = 120
 /** Milliseconds after which it is taken as it is. */
 const longest = 1500
 
