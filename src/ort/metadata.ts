@@ -21,15 +21,22 @@ function metadataOf(v: ValueInfo): InferenceSession.ValueMetadata {
   return { name: v.name, isTensor: true, type: typeName(v.elemType) as Tensor.Type, shape }
 }
 
-/** Inputs that have to be given, and outputs, in order. */
-export function metadata({ model }: ReadModel): {
+/** What is declared of a model's interface. */
+export interface Metadata {
   readonly inputs: readonly InferenceSession.ValueMetadata[]
   readonly outputs: readonly InferenceSession.ValueMetadata[]
-} {
+  /** Inputs whose rank is not declared: their metadata have no extents. */
+  readonly unranked: ReadonlySet<string>
+}
+
+/** Inputs that have to be given, and outputs, in order. */
+export function metadata({ model }: ReadModel): Metadata {
   const { graph } = model
   const initialised = new Set(graph.initializer.map((t) => t.name))
+  const inputs = graph.input.filter((v) => !initialised.has(v.name))
   return {
-    inputs: graph.input.filter((v) => !initialised.has(v.name)).map(metadataOf),
+    inputs: inputs.map(metadataOf),
     outputs: graph.output.map(metadataOf),
+    unranked: new Set(inputs.flatMap((v) => (v.kind === 'tensor' && v.shape === undefined ? [v.name] : []))),
   }
 }

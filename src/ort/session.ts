@@ -28,16 +28,18 @@ class Session implements Ort {
   readonly outputMetadata: readonly Ort.ValueMetadata[]
   readonly #programs: Programs
   readonly #fixed: Readonly<Record<string, number>>
+  readonly #unranked: ReadonlySet<string>
   #released = false
 
   constructor(read: ReadModel, { external, options }: Pick<Source, 'external' | 'options'>, device: Device) {
-    const { inputs, outputs } = metadata(read)
+    const { inputs, outputs, unranked } = metadata(read)
+    this.#unranked = unranked
     this.inputMetadata = inputs
     this.outputMetadata = outputs
     this.inputNames = inputs.map((v) => v.name)
     this.outputNames = outputs.map((v) => v.name)
     this.#fixed = options.freeDimensionOverrides ?? {}
-    const isFixed = inputs.every((v) => v.isTensor && isKnown(this.#shapeOf(v)))
+    const isFixed = inputs.every((v) => v.isTensor && !unranked.has(v.name) && isKnown(this.#shapeOf(v)))
     this.#programs = new Programs(read, external, device, 'session', !isFixed)
     checkOperators(read, { evaluate: evaluateConstant, external })
     if (isFixed) this.#prepare()
@@ -132,8 +134,7 @@ class Session implements Ort {
       })
     const shape = this.#shapeOf(v)
     const isIn = shape.length === x.shape.length && shape.every((d, i) => typeof d === 'string' || d === x.shape[i])
-    // Where no shape is declared, none is known here.
-    if (!isIn && v.shape.length > 0)
+    if (!isIn && !this.#unranked.has(v.name))
       throw new UserError(
         'E_SHAPE',
         `the input "${v.name}" is ${showShape(x.shape)}, the model takes [${shape.join(', ')}]`,

@@ -36,7 +36,8 @@ export interface NodeSpec {
 export interface ValueSpec {
   name: string
   type: number
-  dims: readonly (number | string)[]
+  /** None: a tensor of any rank. */
+  dims?: readonly (number | string)[]
 }
 export interface GraphSpec {
   nodes: readonly NodeSpec[]
@@ -156,8 +157,10 @@ function writeValue(w: BinaryWriter, v: ValueSpec): void {
   sub(w, fields.valueInfo.type, (type) =>
     sub(type, fields.type.tensor, (t) => {
       int(t, fields.tensorTypeProto.elemType, v.type)
+      const { dims } = v
+      if (dims === undefined) return
       sub(t, fields.tensorTypeProto.shape, (s) => {
-        for (const d of v.dims)
+        for (const d of dims)
           sub(s, fields.shape.dim, (e) =>
             typeof d === 'number' ? int(e, fields.dim.value, d) : text(e, fields.dim.param, d),
           )

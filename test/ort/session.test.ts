@@ -174,6 +174,19 @@ describe('run', () => {
     expect(await dims(-1n, 2n)).toEqual([3, 2])
   })
 
+  it('takes any rank where none is declared', async () => {
+    const session = await sessionOf({
+      nodes: [{ op: 'ReduceMax', in: ['x', 'axes'], out: ['y'], attrs: { keepdims: { int: 0 } } }],
+      inputs: [{ name: 'x', type: FLOAT }],
+      outputs: [{ name: 'y', type: FLOAT }],
+      initializers: [{ name: 'axes', type: INT64, dims: [1], int64s: [-1] }],
+      opset: 18,
+    })
+    expect(session.inputMetadata).toEqual([{ name: 'x', isTensor: true, type: 'float32', shape: [] }])
+    expect((await session.run({ x: floats([1, 3, 2]) })).y?.dims).toEqual([])
+    expect(listOf((await session.run({ x: floats([1, 3, 2, 0], [2, 2]) })).y)).toEqual([3, 2])
+  })
+
   it('takes tensors of another copy of the API', async () => {
     const session = await sessionOf(relu)
     const data = Float32Array.of(-1, 0, 2)
