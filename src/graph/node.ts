@@ -78,7 +78,7 @@ export type AttrsByOp = {
 
   /**
    * out[p] = x[c0(p), c1(p), ...]: inputs are x and index tensors of the output's shape (i32 or i64). Out-of-range
-   * coordinates clamp. `sources` has one entry per axis of x.
+   * coordinates clamp. `sources` has one entry per axis of x; along one that takes an axis of the output, x is at least as long.
    */
   gather: { readonly shape: Shape; readonly sources: readonly IndexSource[] }
   /**

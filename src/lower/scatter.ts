@@ -80,12 +80,26 @@ export function lowerScatter(name: string, node: NodeOf<'scatter'>, target: Mach
   for (const [p, t] of body.loads) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   params.add('y', x.shape, x.dtype, 'update', { kind: 'node', node })
   const { combiner } = node.attrs
+  // Every point is combined, along axes too that its place does not depend on, and in order: a store visits the axes of its value first.
+  const all = body.axes.map((a) => a.name)
+  const spread = (value: ValueId, dtype: DType): ValueId => {
+    const missing = all.filter((a) => axesOf.get(value)?.includes(a) !== true)
+    if (missing.length === 0) return value
+    const everywhere = emit({ kind: 'const', value: true }, 'bool', missing)
+    return emit({ kind: 'scalar', op: 'select', args: [everywhere, value, value] }, dtype, all)
+  }
+  const named = new Set<string>(at.flatMap((e) => [...ix.axesOf(e)]))
+  for (const id of [...(ok === undefined ? [] : [ok]), ...at.flatMap((e) => [...ix.valuesOf(e)])])
+    for (const a of axesOf.get(id) ?? []) named.add(a)
+  if (ok !== undefined && all.some((a) => !named.has(a))) ok = spread(ok, 'bool')
+  const inOrder = (axesOf.get(points.value) ?? []).every((a, i) => a === all[i])
+  const value = inOrder ? points.value : spread(points.value, updates.dtype)
   const store: StoreStmt = {
     kind: 'store',
     param: 'y',
     index: at,
     mask: [],
-    value: points.value,
+    value,
     ...(ok === undefined ? {} : { maskValue: ok }),
     ...(combiner === 'set' ? {} : { combiner }),
   }

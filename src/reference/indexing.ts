@@ -33,12 +33,7 @@ function positions(
     for (let p = 0; p < n; p++) {
       const at = out[p] ?? 0
       if (at < 0) continue
-      let c: number
-      if (index !== undefined) c = coordinate(index, p, extent, drop)
-      else {
-        const along = Math.floor(p / step) % span
-        c = along < extent ? along : drop ? -1 : extent - 1
-      }
+      const c = index === undefined ? Math.floor(p / step) % span : coordinate(index, p, extent, drop)
       out[p] = c < 0 ? -1 : at + c * stride
     }
   })

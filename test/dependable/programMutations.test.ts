@@ -1,10 +1,10 @@
 /**
  * Mutated programs: each compiles and runs, or is an error with a code of the user's, or what the program's own text throws; none is an
  * internal error, an error without a code out of Sinter's files, or ends the process. SINTER_PROGRAM_MUTATIONS says how many (300 unless
- * set), SINTER_FIRST_SEED where they start. Mutant N is that of seed N: `test/random/mutate` has the mutations (numbers, names, values,
+ * set; a fifth as many are compared), SINTER_FIRST_SEED where they start. Mutant N is that of seed N: `test/random/mutate` has the mutations (numbers, names, values,
  * arguments, options, results). Below, what they found. Sites: `types/dtype.ts` (names), `compose/elementwise.ts` (casts), `compose/views.ts`
  * (padding), `compose/window.ts`, `compose/padding.ts`, `api/calls/slicing.ts`, `api/ops/linalg.ts`, `api/tensor/memory.ts`, `api/transforms/derivatives.ts`,
- * `api/calls/options.ts`, `api/device/session.ts`, `api/optim/check.ts`.
+ * `graph/ops/indexing.ts`, `api/calls/options.ts`, `api/device/session.ts`, `api/optim/check.ts`.
  */
 import { expect, it } from 'vitest'
 import { pad } from '../../src/compose/views.ts'
@@ -13,6 +13,7 @@ import { topologicalOrder } from '../../src/graph/traverse.ts'
 import * as s from '../../src/index.ts'
 import { importOnnx } from '../../src/onnx/index.ts'
 import { evaluateConstant } from '../../src/reference/evaluate.ts'
+import { encodeModel } from '../onnx/encode.ts'
 import { errorOf } from '../onnx/models.ts'
 import { faultsOf } from '../support/watch.ts'
 
@@ -22,6 +23,15 @@ const compiles = new URL('../random/mutate/compiles.ts', import.meta.url)
 
 it(`${count} of them run, or are errors with codes`, { timeout: 120_000 + 100 * count }, async () => {
   expect(await faultsOf(compiles, first, first + count)).toEqual([])
+})
+
+const compares = new URL('../random/mutate/compares.ts', import.meta.url)
+const compared = Math.ceil(count / 5)
+
+it(`${compared} milder ones give what the reference gives, or errors with codes`, {
+  timeout: 120_000 + 400 * count,
+}, async () => {
+  expect(await faultsOf(compares, first, first + compared)).toEqual([])
 })
 
 /** What is not of the type, as JavaScript may give it. */
@@ -38,6 +48,38 @@ it('what is no dtype', () => {
     expect(code(() => s.spec([2], any(dtype)))).toBe('E_DTYPE')
     if (dtype !== null)
       expect(code(() => s.oneHot(s.tensor([0], { dtype: 'i32' }), 2, { dtype: any(dtype) }))).toBe('E_DTYPE')
+  }
+})
+
+it('updates beyond the tensor along an axis without indices', () => {
+  const at = s.zeros([3, 4], 'i32')
+  for (const device of ['reference', 'wasm'] as const) {
+    s.setDevice(device)
+    expect(code(() => s.scatterAlongAxis(s.zeros([1, 4]), at, s.ones([3, 4]), 1))).toBe('E_SHAPE')
+    expect(code(() => s.scatterAlongAxis(s.zeros([3, 3]), at, s.ones([3, 4]), 0, 'sum'))).toBe('E_SHAPE')
+    expect(s.scatterAlongAxis(s.zeros([5, 1]), at, s.ones([3, 4]), 1, 'sum').tolist()).toEqual([
+      [4],
+      [4],
+      [4],
+      [0],
+      [0],
+    ])
+  }
+  s.setDevice('reference')
+  for (const [shape, axis] of [
+    [[1, 4], 1],
+    [[3, 3], 0],
+  ] as const) {
+    const bytes = encodeModel({
+      nodes: [{ op: 'ScatterElements', in: ['x', 'i', 'u'], out: ['y'], attrs: { axis: { int: axis } } }],
+      inputs: [
+        { name: 'x', type: 1, dims: shape },
+        { name: 'i', type: 7, dims: [3, 4] },
+        { name: 'u', type: 1, dims: [3, 4] },
+      ],
+      outputs: [{ name: 'y', type: 1, dims: shape }],
+    })
+    expect(code(() => importOnnx(bytes, { evaluate: evaluateConstant }))).toBe('E_SHAPE')
   }
 })
 

@@ -159,9 +159,23 @@ const mutations: readonly Mutation[] = [
   ...[changeProperty, changePart, changePart, changeResult],
 ]
 
-/** The text with one to three mutations; `names`: functions and methods that may stand for others. */
-export function mutate(text: string, rng: Rng, names: readonly string[]): string {
+/** Mutations that often leave a program of tensors: another axis or extent, dtype, operand, operation. */
+const likely: readonly Mutation[] = [
+  replaceOne(
+    (tokens, i) => /^\d/.test(tokens[i] ?? ''),
+    (rng) => rng.pick(['0', '1', '2', '3', '-1', '-2', '5', '0.5', '17']),
+  ),
+  replaceOne(
+    (tokens, i) => /^'[bfiu]/.test(tokens[i] ?? ''),
+    (rng) => `'${rng.pick(texts.slice(0, 13))}'`,
+  ),
+  replaceOne(isUse, someVariable),
+  changeFunction,
+]
+
+/** The text with one to three mutations; `names`: functions and methods that may stand for others. `mild`: it may well run. */
+export function mutate(text: string, rng: Rng, names: readonly string[], mild = false): string {
   const tokens = tokensOf(text)
-  for (let n = rng.int(1, 3); n > 0; n--) rng.pick(mutations)(tokens, rng, names)
+  for (let n = rng.int(1, 3); n > 0; n--) rng.pick(mild ? likely : mutations)(tokens, rng, names)
   return tokens.join('')
 }
