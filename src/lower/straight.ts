@@ -7,6 +7,7 @@ import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { KernelPart, LetStmt, NumericsMode, Stmt, StoreStmt, ValueId } from '../kernel/ir.ts'
 import { elementPoints, parallelGrid, partialsGrid, reductionPoints, straightGrid } from '../plan/axes/blocks.ts'
 import { elementwiseRoles, type Roles } from '../plan/axes/roles.ts'
+import { cutCombiner } from '../plan/axes/split.ts'
 import { mainStage, oneStage } from '../plan/axes/stages.ts'
 import type { Body, BodyStore } from '../plan/body/body.ts'
 import { partialsOf } from '../plan/memory/partials.ts'
@@ -78,13 +79,15 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
   for (const [index, id] of [...split].entries()) {
     const l = lets.get(id)
     const made = partials[index]
-    invariant(l?.op.kind === 'reduce' && made !== undefined, 'only reductions are split')
+    const combiner = l === undefined ? undefined : cutCombiner(l)
+    invariant(l !== undefined && combiner !== undefined && made !== undefined, 'only folds are split')
     const { op } = l
     const { shape, dtype } = made
     const param = `p${index}`
     const binding = { kind: 'partial', index } as const
     const keep = (axes: readonly string[]): Expr[] => axes.map((a) => ix.axis(a, extent(a)))
     if (splitBy === 'every-index') {
+      invariant(op.kind === 'reduce', 'products are cut along an axis')
       const whole = [...op.axes, ...l.axes]
       const arg = lets.get(op.arg)
       invariant(arg !== undefined, 'a reduction without operand')
@@ -124,7 +127,7 @@ function lowerSplit(name: string, body: Body, roles: Roles, target: Machine, mod
       }
       replaced.set(id, [
         load,
-        { ...l, op: { kind: 'reduce', combiner: op.combiner, arg: load.id, axes: count === 1 ? [] : [part] } },
+        { ...l, op: { kind: 'reduce', combiner, arg: load.id, axes: count === 1 ? [] : [part] } },
       ])
     }
   }

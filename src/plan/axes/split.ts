@@ -3,8 +3,9 @@
  * programs would remain, or where rows stand below a reduction over rows.
  */
 
-import { foldOrScanAxes } from '../../kernel/folds.ts'
+import { foldAxes, foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { isArgCombiner } from '../../scalar/ops.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
@@ -19,6 +20,12 @@ export type SplitBy = { readonly axis: string; readonly block: number } | 'every
 
 /** Elements below a cut reduction for each element of its partial results. */
 const partialShare = 16
+
+/** How partial results of a fold are combined; undefined for what cannot be cut: positions, running folds, what is no fold. */
+export function cutCombiner({ op }: LetStmt): 'sum' | 'prod' | 'max' | 'min' | undefined {
+  if (op.kind === 'dot') return op.acc === undefined ? 'sum' : undefined
+  return op.kind === 'reduce' && !isArgCombiner(op.combiner) ? op.combiner : undefined
+}
 
 /** What the analysis of a body knows. */
 export interface Analysis {
@@ -109,23 +116,22 @@ function splitAxis(a: Analysis): Split {
   const programs = Math.ceil(points / columns)
   if (programs >= target.minPrograms) return whole
   const pointsBelow = (l: LetStmt): number =>
-    l.op.kind === 'reduce' ? points * size(a, new Set([...l.op.axes, ...(a.lets.get(l.op.arg)?.axes ?? [])])) : 0
-  const long = a.body.lets.filter(
-    (l) =>
-      l.op.kind === 'reduce' &&
-      !l.op.combiner.startsWith('arg') &&
-      !l.op.axes.some((x) => a.row.has(x)) &&
-      pointsBelow(l) > 16 * target.elementBlock &&
-      !(a.mode === 'strict' && (l.op.combiner === 'sum' || l.op.combiner === 'prod')),
-  )
+    points * size(a, new Set([...foldAxes(l), ...operandsOf(l.op).flatMap((o) => a.lets.get(o)?.axes ?? [])]))
+  const mayCutFold = (l: LetStmt): boolean => {
+    const combiner = cutCombiner(l)
+    if (combiner === undefined || foldAxes(l).some((x) => a.row.has(x))) return false
+    // Products of rows stay whole: `rowLoop` cuts plain folds.
+    if (l.op.kind === 'dot' && a.row.size > 0) return false
+    return !(a.mode === 'strict' && (combiner === 'sum' || combiner === 'prod'))
+  }
+  const long = a.body.lets.filter((l) => mayCutFold(l) && pointsBelow(l) > 16 * target.elementBlock)
   const [first] = long
-  if (first?.op.kind !== 'reduce') return whole
+  if (first === undefined) return whole
   const extent = (x: string): number => a.extents.get(x) ?? 1
-  const [axis] = [...first.op.axes].sort((p, q) => extent(q) - extent(p))
+  const [axis] = [...foldAxes(first)].sort((p, q) => extent(q) - extent(p))
   if (axis === undefined) return whole
   const split = new Set<ValueId>()
-  for (const l of long)
-    if (l.op.kind === 'reduce' && l.op.axes.includes(axis) && !follows(l, split, a.lets)) split.add(l.id)
+  for (const l of long) if (foldAxes(l).includes(axis) && !follows(l, split, a.lets)) split.add(l.id)
   if (!mayCut(a, split, new Set([axis]))) return whole
   // A program covers about a block of elements, and partial results stay a small part of what is read.
   const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)

@@ -7,6 +7,7 @@
 import { flatten } from '../../affine/expr.ts'
 import type { Node } from '../../graph/node.ts'
 import { opDef } from '../../graph/table.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import { joinBlocks, type WholeByteBlocks, wholeByteBlocks } from '../../kernel/wholeBytes.ts'
 import type { Machine } from '../../target/machine.ts'
 import { sizeOf } from '../../types/shape.ts'
@@ -124,7 +125,7 @@ function refuseBlocks(roles: Roles, body: Body, blocks: WholeByteBlocks, target:
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
   const least = (axes: Iterable<string>): number => [...axes].reduce((n, a) => n * (blocks.get(a) ?? 1), 1)
   const { matrix, splitBy } = roles
-  const folded = body.lets.flatMap((l) => (l.op.kind === 'reduce' && roles.stages.split.has(l.id) ? l.op.axes : []))
+  const folded = body.lets.flatMap((l) => (roles.stages.split.has(l.id) ? foldAxes(l) : []))
   if (matrix !== undefined) {
     if (least([...matrix.batch, ...folded]) > 1)
       return { code: 'fixed-blocks', detail: 'bytes cross batches, or blocks whose partial results are stored' }

@@ -23,9 +23,10 @@ export function partialsOf(body: Body, { stages, splitBy, extents }: Roles): Par
   const shape = (axes: readonly string[]): number[] => axes.map((a) => extents.get(a) ?? 1)
   return [...stages.split].map((id) => {
     const l = lets.get(id)
-    invariant(l?.op.kind === 'reduce', 'only reductions are split')
+    invariant(l !== undefined, 'a split fold without statement')
     if (splitBy !== 'every-index')
       return { shape: [Math.ceil((extents.get(splitBy.axis) ?? 1) / splitBy.block), ...shape(l.axes)], dtype: l.dtype }
+    invariant(l.op.kind === 'reduce', 'products are cut along an axis')
     const operand = lets.get(l.op.arg)
     invariant(operand !== undefined, 'a reduction without operand')
     return { shape: shape([...l.op.axes, ...l.axes]), dtype: operand.dtype }

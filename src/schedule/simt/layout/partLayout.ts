@@ -44,7 +44,7 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
     for (const a of foldAxes(l)) folded.add(a)
     if (l.op.kind === 'dot') {
       const kept = part.spreadOnly(l.axes)
-      if (size(kept) >= 16) {
+      if (size(kept) >= 16 && sharesOperands(part, l.op.a, l.op.b)) {
         for (const a of l.op.axes) serial.add(a)
         nests.push({ axes, kept })
         continue
@@ -59,6 +59,17 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   const forced = product === undefined ? vectors : productLayout(product, spread ?? 0)
   const rows = rowAxes(part)
   return layoutOf(part, { nests, lets, stores, serial, folded, rows, threads: spread, asked: { forced } }, machine)
+}
+
+/**
+ * Whether a block of results reads each operand less than once a result: both have axes that the other lacks. A row times a matrix reads
+ * the matrix once, however its results are blocked: it is folded as sums are, by as many threads as there are.
+ */
+function sharesOperands(part: Part, a: ValueId, b: ValueId): boolean {
+  const [x, y] = [a, b].map((id) => new Set(part.spreadOnly(part.axesOf(id))))
+  const hasOwn = (of: ReadonlySet<string> | undefined, beside: ReadonlySet<string> | undefined): boolean =>
+    [...(of ?? [])].some((axis) => beside?.has(axis) !== true)
+  return hasOwn(x, y) && hasOwn(y, x)
 }
 
 /** The threads of a part that filters the points of a store. */
