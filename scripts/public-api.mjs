@@ -12,6 +12,7 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 export const entries = {
   sinter: 'src/index.ts',
   'sinter/onnx': 'src/onnx.ts',
+  'sinter/ort': 'src/ort.ts',
   'sinter/cuda': 'src/cuda.ts',
   'sinter/webgpu': 'src/webgpu.ts',
 }

@@ -193,7 +193,16 @@ async function create(...args: readonly unknown[]): Promise<Ort> {
   return new Session(read, source, await deviceFor(options))
 }
 
-/** ONNX Runtime's way to a session: `InferenceSession.create(path | bytes, options)`. */
+/**
+ * ONNX Runtime's way to a session: `InferenceSession.create(path | bytes, options)`. A run throws E_ONNX_INPUT for feeds and outputs that the
+ * model does not have, E_DTYPE and E_SHAPE for feeds of another type, E_DISPOSED after `release`.
+ * @example
+ * const session = await InferenceSession.create('examples/digits/digits.onnx')
+ * const ort = await import('onnxruntime-common')
+ * const image = new ort.Tensor('float32', new Float32Array(256 * 16 * 16), [256, 1, 16, 16])
+ * const { digit } = await session.run({ image }, ['digit'])
+ * digit?.dims // [256]
+ */
 export const InferenceSession: InferenceSessionFactory = Object.freeze({ create })
 
 /** A session, as onnxruntime-common declares it. */

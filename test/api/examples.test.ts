@@ -8,6 +8,7 @@ import { publicApi, statementsOf } from '../../scripts/public-api.mjs'
 import * as cudaEntry from '../../src/cuda.ts'
 import * as sinter from '../../src/index.ts'
 import * as onnxEntry from '../../src/onnx.ts'
+import * as ortEntry from '../../src/ort.ts'
 import * as webgpuEntry from '../../src/webgpu.ts'
 import { chooseDevice } from '../support/device.ts'
 import { statedErrors } from './statedErrors.mjs'
@@ -16,7 +17,7 @@ import { wrongFunctions } from './wrongFunctions.mjs'
 import { wrongOperations } from './wrongOperations.mjs'
 
 const { exports } = publicApi()
-const scope: Readonly<Record<string, unknown>> = { ...sinter, ...onnxEntry, ...cudaEntry, ...webgpuEntry }
+const scope: Readonly<Record<string, unknown>> = { ...ortEntry, ...sinter, ...onnxEntry, ...cudaEntry, ...webgpuEntry }
 /** Entries whose examples need a device that may be missing. */
 const ofDevices = new Set(['sinter/cuda', 'sinter/webgpu'])
 
