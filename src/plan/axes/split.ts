@@ -3,7 +3,7 @@
  * programs would remain, or where rows stand below a reduction over rows.
  */
 
-import { foldAxes, foldOrScanAxes } from '../../kernel/folds.ts'
+import { foldAxes, foldOrScanAxes, sharesOperands } from '../../kernel/folds.ts'
 import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
 import type { Machine } from '../../target/machine.ts'
@@ -115,13 +115,14 @@ function splitAxis(a: Analysis): Split {
   const points = size(a, a.parallel)
   const programs = Math.ceil(points / columns)
   if (programs >= target.minPrograms) return whole
+  const axesOf = (id: ValueId): readonly string[] => a.lets.get(id)?.axes ?? []
   const pointsBelow = (l: LetStmt): number =>
-    points * size(a, new Set([...foldAxes(l), ...operandsOf(l.op).flatMap((o) => a.lets.get(o)?.axes ?? [])]))
+    points * size(a, new Set([...foldAxes(l), ...operandsOf(l.op).flatMap(axesOf)]))
   const mayCutFold = (l: LetStmt): boolean => {
     const combiner = cutCombiner(l)
     if (combiner === undefined || foldAxes(l).some((x) => a.row.has(x))) return false
-    // Products of rows stay whole: `rowLoop` cuts plain folds.
-    if (l.op.kind === 'dot' && a.row.size > 0) return false
+    // Blocks of a product's results are cut elsewhere; `rowLoop` cuts plain folds.
+    if (l.op.kind === 'dot' && (a.row.size > 0 || sharesOperands(axesOf(l.op.a), axesOf(l.op.b)))) return false
     return !(a.mode === 'strict' && (combiner === 'sum' || combiner === 'prod'))
   }
   const long = a.body.lets.filter((l) => mayCutFold(l) && pointsBelow(l) > 16 * target.elementBlock)

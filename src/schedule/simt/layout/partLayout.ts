@@ -2,7 +2,7 @@
  * The layouts that a part's code runs under: one of its own statements, one for each stage that is filled under a layout of its own,
  * one for each store that is walked in order. Here it is gathered what they have to suit; layout.ts chooses.
  */
-import { foldAxes } from '../../../kernel/folds.ts'
+import { foldAxes, sharesOperands } from '../../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { isFloat } from '../../../types/dtype.ts'
@@ -44,7 +44,8 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
     for (const a of foldAxes(l)) folded.add(a)
     if (l.op.kind === 'dot') {
       const kept = part.spreadOnly(l.axes)
-      if (size(kept) >= 16 && sharesOperands(part, l.op.a, l.op.b)) {
+      const [a, b] = [l.op.a, l.op.b].map((id) => part.spreadOnly(part.axesOf(id)))
+      if (size(kept) >= 16 && sharesOperands(a ?? [], b ?? [])) {
         for (const a of l.op.axes) serial.add(a)
         nests.push({ axes, kept })
         continue
@@ -59,17 +60,6 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   const forced = product === undefined ? vectors : productLayout(product, spread ?? 0)
   const rows = rowAxes(part)
   return layoutOf(part, { nests, lets, stores, serial, folded, rows, threads: spread, asked: { forced } }, machine)
-}
-
-/**
- * Whether a block of results reads each operand less than once a result: both have axes that the other lacks. A row times a matrix reads
- * the matrix once, however its results are blocked: it is folded as sums are, by as many threads as there are.
- */
-function sharesOperands(part: Part, a: ValueId, b: ValueId): boolean {
-  const [x, y] = [a, b].map((id) => new Set(part.spreadOnly(part.axesOf(id))))
-  const hasOwn = (of: ReadonlySet<string> | undefined, beside: ReadonlySet<string> | undefined): boolean =>
-    [...(of ?? [])].some((axis) => beside?.has(axis) !== true)
-  return hasOwn(x, y) && hasOwn(y, x)
 }
 
 /** The threads of a part that filters the points of a store. */
