@@ -2,7 +2,7 @@
  * Replay: whether two versions of the compiler plan and emit the same.
  *   npm run replay -- --record FILE [--root DIR] [--few]     records plans and code of this checkout (or of DIR)
  *   npm run replay -- --compare A B [--renames FILE]         what differs, plans before code; exits with 1 if anything does
- *   npm run replay -- --digest [--write] [--docs]            forty programs against test/replay/digest.json; generated docs besides
+ *   npm run replay -- --digest [--write] [--docs]            a few programs against test/replay/digest.json; generated docs besides
  * A recording is gzipped JSON, a line for each program and target (test/replay/record.ts). FILE of renames is a JSON object: what names of
  * A are called in B. The sources are compiled for this without checks, so no build is needed.
  */

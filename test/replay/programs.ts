@@ -1,6 +1,6 @@
 /**
- * The programs that replay records: examples, ONNX models and node cases, the workloads of the SIMT tests, random programs. Forty of them
- * have a digest beside this file.
+ * The programs that replay records: examples, ONNX models and node cases, the workloads of the SIMT tests, programs
+ * that write over their inputs, random programs. Some have a digest beside this file.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -11,6 +11,7 @@ import { evaluateConstant } from '../../src/reference/evaluate.ts'
 import { models, unpack } from '../onnx/archives.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { workloads } from '../simt/programs/workloads.ts'
+import { overwritingPrograms } from './overwriting.ts'
 import type { RecordedProgram } from './record.ts'
 
 const strictEvery = 4
@@ -62,11 +63,18 @@ function* onnxCases(names: readonly string[], folder: string, kind: string): Gen
   }
 }
 
-/** Forty programs that need nothing but this repository. */
+/** The same with inputs that results may be written over. */
+function* donated(programs: Iterable<RecordedProgram>): Generator<RecordedProgram> {
+  for (const p of programs) yield { ...p, name: `${p.name}, donated`, donated: p.graph.params.map(() => true) }
+}
+
+/** Programs that need nothing but this repository. */
 export async function* fewPrograms(root: string): AsyncGenerator<RecordedProgram> {
   yield* examples(root)
   yield* gpuWorkloads()
-  yield* randoms(1, 40 - 12 - Object.keys(workloads()).length)
+  yield* randoms(1, 12)
+  yield* overwritingPrograms()
+  yield* donated(randoms(1, 12))
 }
 
 /** Every program; `nodeCases` lists the folders of ONNX's node cases. */
@@ -77,6 +85,8 @@ export async function* allPrograms(
   yield* examples(root)
   yield* gpuWorkloads()
   yield* randoms(1, 500)
+  yield* overwritingPrograms()
+  yield* donated(randoms(1, 500))
   if (process.env.SINTER_SHARED === undefined) {
     console.error('ONNX models and node cases are left out: SINTER_SHARED does not name their folder')
     return

@@ -10,6 +10,7 @@ import { InternalError, UserError } from '../../src/diagnostics/errors.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import { printKernel } from '../../src/kernel/print.ts'
 import type { KernelReport } from '../../src/report/data.ts'
+import type { InnerProgram, Program, ProgramStep } from '../../src/runtime/program.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
 import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
@@ -36,6 +37,8 @@ export interface RecordedProgram {
   readonly name: string
   readonly graph: Graph
   readonly mode?: 'fast' | 'strict'
+  /** Inputs that results may be written over. */
+  readonly donated?: readonly boolean[]
 }
 
 const targets: Readonly<Record<'wasm' | 'cuda' | 'wgsl', Machine>> = {
@@ -73,18 +76,42 @@ const kernelPlan = (k: KernelReport): unknown => ({
   inner: k.inner?.map((i) => ({ role: i.role, trips: i.trips, kernels: i.kernels.map(kernelPlan) })),
 })
 
+/** Steps with the buffers they name; those of a region with its programs. */
+function stepOf(s: ProgramStep): unknown {
+  const inner = (p: InnerProgram): unknown => ({ arena: p.arena, ...memoryOf(p.program) })
+  switch (s.kind) {
+    case 'kernel':
+      return `kernel ${s.buffers.join()}`
+    case 'cond':
+      return { ...s, whenTrue: inner(s.whenTrue), whenFalse: inner(s.whenFalse) }
+    case 'while':
+      return { ...s, test: inner(s.test), body: inner(s.body) }
+    case 'loop':
+      return { ...s, body: inner(s.body) }
+    default:
+      return s.kind
+  }
+}
+
+/** Buffers with their places, and who touches them. */
+const memoryOf = (program: Program): Readonly<Record<string, unknown>> => ({
+  arena: program.arenaBytes,
+  buffers: program.buffers.map(({ dtype, bytes, format, source }) => {
+    const place =
+      source.kind === 'temp' ? ` at ${source.offset}` : 'over' in source ? ` over ${source.over ?? 'nothing'}` : ''
+    return `${dtype} ${bytes} ${format} ${source.kind}${place}`
+  }),
+  steps: program.steps.map(stepOf),
+  ...(program.donated.includes(true) ? { outputs: program.outputs } : {}),
+})
+
 function planOf({ report, program }: Compiled): string {
   const plan = {
     kernels: report.kernels.map(kernelPlan),
     recomputed: report.recomputed.map((r) => `${r.value} in ${r.consumers}`),
     storedBools: report.storedBools.map((b) => `${b.value} as ${b.form}`),
     saved: report.passes?.values.map((v) => `${v.value} ${v.form} ${v.choice}`),
-    arena: program.arenaBytes,
-    buffers: program.buffers.map(({ dtype, bytes, format, source }) => {
-      const place = source.kind === 'temp' ? ` at ${source.offset}` : ''
-      return `${dtype} ${bytes} ${format} ${source.kind}${place}`
-    }),
-    steps: program.steps.map((s) => (s.kind === 'kernel' ? `kernel ${s.buffers.join()}` : s.kind)),
+    ...memoryOf(program),
   }
   return JSON.stringify(plan, undefined, 1)
 }
@@ -115,13 +142,13 @@ function codeOf(code: Code, { program }: Compiled): string[] {
 }
 
 /** A program compiled for every target. */
-export function record({ name, graph, mode = 'fast' }: RecordedProgram): Recorded[] {
+export function record({ name, graph, mode = 'fast', donated = [] }: RecordedProgram): Recorded[] {
   const out: Recorded[] = []
   for (const [target, info] of Object.entries(targets)) {
     const codes: readonly Code[] = target === 'wasm' ? ['wasm', 'wasm-relaxed'] : [target === 'cuda' ? 'cuda' : 'wgsl']
     let compiled: Compiled | string
     try {
-      compiled = compileGraph(graph, { name: 'program', mode, target: info })
+      compiled = compileGraph(graph, { name: 'program', mode, target: info, donated })
     } catch (error) {
       compiled = told(error)
     }

@@ -2,12 +2,13 @@
 import * as c from '../../../src/compose/index.ts'
 import { withOrigin } from '../../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../../src/graph/build.ts'
-import type { Graph, Node } from '../../../src/graph/node.ts'
+import type { Graph, Node, NodeOf } from '../../../src/graph/node.ts'
 import type { DType } from '../../../src/types/dtype.ts'
 
-type Spec = readonly [shape: readonly number[], dtype?: DType]
+export type Spec = readonly [shape: readonly number[], dtype?: DType]
 
-function trace(specs: readonly Spec[], build: (p: (i: number) => Node) => Node | Node[]): Graph {
+/** A graph over parameters of some shapes, f32 unless told. */
+export function trace(specs: readonly Spec[], build: (p: (i: number) => NodeOf<'param'>) => Node | Node[]): Graph {
   return withOrigin('expression', undefined, () =>
     withContext(() => {
       const params = specs.map(([shape, dtype = 'f32'], i) => param(i, shape, dtype))
