@@ -17,6 +17,8 @@ const headings = [
   ['api/ops/reduce', 'Reductions and running folds'],
   ['api/calls/reductions', 'Reductions and running folds'],
   ['api/transforms/trees', 'Trees'],
+  ['compose/elementwise', 'Arithmetic, comparisons, choices'],
+  ['compose/products', 'Products'],
   ['compose/reduce', 'Reductions and running folds'],
   ['api/ops/shapes', 'Shapes'],
   ['api/calls/slicing', 'Shapes'],

@@ -1,7 +1,10 @@
 /** The library: everything a user imports. */
 export type {
   Axes,
+  ClosenessOptions,
+  CovOptions,
   CumulativeOptions,
+  NanToNumOptions,
   Padding,
   PadMode,
   PoolOptions,

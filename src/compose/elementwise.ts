@@ -5,8 +5,8 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
-import { type BinaryName, type Scalar, scalarInfo, type UnaryName } from '../scalar/ops.ts'
-import { checkDType, type DType, dtypeClass, isFloat, promote } from '../types/dtype.ts'
+import { type BinaryName, greatestFinite, type Scalar, scalarInfo, type UnaryName } from '../scalar/ops.ts'
+import { checkDType, computeDType, type DType, dtypeClass, isFloat, promote } from '../types/dtype.ts'
 import { broadcastShapes, type Shape } from '../types/shape.ts'
 import { broadcastTo } from './broadcast.ts'
 import { fitsInteger, full } from './source.ts'
@@ -207,12 +207,10 @@ export const log2 = (x: Operand): Node => mul(log(x), Math.LOG2E)
 /** Logarithm of base 10, within 2 ulp (log times a constant). */
 export const log10 = (x: Operand): Node => mul(log(x), Math.LOG10E)
 
-/** log(exp(a) + exp(b)) without overflow. */
+/** log(exp(a) + exp(b)) without overflow. Equal operands, infinities among them, have no gap: each has half of the derivative. */
 export function logAddExp(a: Operand, b: Operand): Node {
-  const top = max(a, b)
-  const gap = unary('abs', sub(a, b))
-  // Equal infinities make the gap NaN: the sum is then the infinity itself.
-  return where(compare('eq', a, b), add(top, Math.LN2), add(top, unary('log1p', exp(neg(gap)))))
+  const gap = unary('abs', where(compare('eq', a, b), 0, sub(a, b)))
+  return add(max(a, b), unary('log1p', exp(neg(gap))))
 }
 
 /** Truth of each element: nonzero (NaN is true). */
@@ -232,3 +230,44 @@ export const logicalNot = (x: Operand): Node => unary('not', truth(x))
 
 /** Neither NaN nor infinite. */
 export const isfinite = (x: Operand): Node => logicalNot(binary('or', unary('isnan', x), unary('isinf', x)))
+
+/** Options of comparisons within a tolerance: |a - b| <= absolute + relative * |b|. */
+export interface ClosenessOptions {
+  /** Relative to |b|; 1e-5 unless given. */
+  readonly rtol?: number
+  /** Absolute; 1e-8 unless given. */
+  readonly atol?: number
+  /** Whether NaN is close to NaN; not unless given. */
+  readonly equalNan?: boolean
+}
+
+/** Whether |a - b| <= atol + rtol |b|, in f32 for half precision, integers and bools; infinities are close to themselves alone (NumPy's isclose). */
+export function isclose(a: Operand, b: Operand, options: ClosenessOptions = {}): Node {
+  const common = commonDType([a, b])
+  const work = isFloat(common) ? computeDType(common) : 'f32'
+  const [x, y] = [cast(asNode(a), work), cast(asNode(b), work)]
+  const allowed = add(mul(unary('abs', y), options.rtol ?? 1e-5), options.atol ?? 1e-8)
+  const within = compare('le', unary('abs', sub(x, y)), allowed)
+  const close = logicalOr(compare('eq', x, y), logicalAnd(within, logicalAnd(isfinite(x), isfinite(y))))
+  if (options.equalNan !== true) return close
+  return logicalOr(close, logicalAnd(unary('isnan', x), unary('isnan', y)))
+}
+
+/** What `nanToNum` puts where. */
+export interface NanToNumOptions {
+  /** For NaN; 0 unless given. */
+  readonly nan?: number
+  /** For Infinity; the greatest number of the dtype unless given. */
+  readonly posinf?: number
+  /** For -Infinity; the least number of the dtype unless given. */
+  readonly neginf?: number
+}
+
+/** NaN and infinities replaced by numbers; integers and bools as they are. */
+export function nanToNum(x: Node, options: NanToNumOptions = {}): Node {
+  if (!isFloat(x.dtype)) return x
+  const greatest = greatestFinite[x.dtype]
+  const least = where(compare('eq', x, Number.NEGATIVE_INFINITY), options.neginf ?? -greatest, x)
+  const bounded = where(compare('eq', x, Number.POSITIVE_INFINITY), options.posinf ?? greatest, least)
+  return where(unary('isnan', x), options.nan ?? 0, bounded)
+}

@@ -10,9 +10,9 @@ import { dtypeBits, holdsInteger, isInteger, positionDType } from '../types/dtyp
 import { broadcastShapes, normaliseAxis, type Shape, sameShape, showShape } from '../types/shape.ts'
 import { broadcastTo, expandDims, reshape } from './broadcast.ts'
 import { add, cast, clip, commonDType, compare, type Operand, scalarLike, where } from './elementwise.ts'
-import { sum } from './reduce.ts'
-import { iota, knownNonNegative, positionsIn } from './source.ts'
-import { selectAt } from './views.ts'
+import { sum, total } from './reduce.ts'
+import { full, iota, knownNonNegative } from './source.ts'
+import { padInterior, selectAt, sliceAxis } from './views.ts'
 
 /** How updates combine with what is there; `set` keeps the last. */
 export type ScatterCombiner = 'set' | 'sum' | 'prod' | 'max' | 'min'
@@ -221,15 +221,42 @@ export function eye(rows: number, columns = rows, diagonal = 0, dtype: DType = '
   return cast(compare('eq', ...alongDiagonal([rows, columns], diagonal)), dtype)
 }
 
-/** The diagonal of the last two axes, as a gather. Throws E_SHAPE below rank 2. */
+/**
+ * The diagonal of the last two axes. Throws E_SHAPE below rank 2. In row-major order its elements are one column and one row apart, so it is
+ * a slice with that step: a view, as is its transpose.
+ */
 export function diagonal(x: Node, offset = 0): Node {
   const [rows, columns] = lastTwo(x)
+  const head = x.shape.slice(0, -2)
   const n = Math.max(0, Math.min(rows + Math.min(0, offset), columns - Math.max(0, offset)))
-  const shape = [...x.shape.slice(0, -2), n]
-  const at = iota(shape, shape.length - 1, positionDType(positionsIn(Math.max(rows, columns))))
-  const row = offset < 0 ? add(at, -offset) : at
-  const column = offset > 0 ? add(at, offset) : at
-  const rank = x.shape.length
-  const sources = x.shape.map((_, i): IndexSource => (i < rank - 2 ? { axis: i } : { input: i - (rank - 2) }))
-  return makeNode('gather', [x, row, column], { shape, sources })
+  const flat = reshape(x, [...head, rows * columns])
+  if (n === 0) return sliceAxis(flat, -1, 0, 0)
+  const start = offset < 0 ? -offset * columns : offset
+  return sliceAxis(flat, -1, start, start + (n - 1) * (columns + 1) + 1, columns + 1)
+}
+
+/** The sum of a diagonal of the last two axes, in the dtype of sums. Throws E_SHAPE below rank 2. */
+export const trace = (x: Node, offset = 0): Node => total(diagonal(x, offset), -1)
+
+/** A square matrix with the last axis of x on a diagonal, zero elsewhere; leading axes stay. Throws E_SHAPE for a scalar. */
+export function diagonalMatrix(x: Node, offset = 0): Node {
+  const n = x.shape.at(-1)
+  if (n === undefined)
+    throw new UserError('E_SHAPE', 'the diagonal of a matrix from a scalar', { help: 'give a vector' })
+  const head = x.shape.slice(0, -1)
+  const m = n + Math.abs(offset)
+  const start = offset < 0 ? -offset * m : offset
+  if (n === 0) return full([...head, m, m], x.dtype === 'bool' ? false : 0, x.dtype)
+  const none = head.map(() => 0)
+  const flat = padInterior(x, [...none, start], [...none, m * m - start - n - (n - 1) * m], [...none, m])
+  return reshape(flat, [...head, m, m])
+}
+
+/** A matrix with a vector on a diagonal, or the diagonal of a matrix (NumPy's diag). Throws E_SHAPE for other ranks. */
+export function diag(x: Node, offset = 0): Node {
+  if (x.shape.length === 1) return diagonalMatrix(x, offset)
+  if (x.shape.length === 2) return diagonal(x, offset)
+  throw new UserError('E_SHAPE', `diag of shape ${showShape(x.shape)}`, {
+    help: 'give a vector or a matrix; diagonal takes the last two axes of any tensor',
+  })
 }

@@ -31,6 +31,7 @@ import { pickAlongAxis, take } from './indexing.ts'
 import { bernoulli, sixteenBitChance } from './random.ts'
 import { type Axes, logSumExp, mean, reduceMax, sum, variance } from './reduce.ts'
 import { stopGradient } from './stopGradient.ts'
+import { sliceAxis } from './views.ts'
 
 /** Runs `f` in f32 for half precision, giving the operand's dtype back; integers become f32. */
 function inCompute(x: Node, f: (x: Node) => Node): Node {
@@ -48,6 +49,13 @@ export const leakyRelu = (x: Node, slope = 0.01): Node => where(compare('ge', x,
 
 /** x for x > 0, else alpha (exp(x) - 1). */
 export const elu = (x: Node, alpha = 1): Node => where(compare('gt', x, 0), x, mul(unary('expm1', min(x, 0)), alpha))
+
+/** Barron 2017: x for x > 0, else alpha (exp(x / alpha) - 1), whose slope is continuous for every alpha. */
+export const celu = (x: Node, alpha = 1): Node =>
+  where(compare('gt', x, 0), x, mul(unary('expm1', trueDivide(min(x, 0), alpha)), alpha))
+
+/** min(max(x, 0), 6). */
+export const relu6 = (x: Node): Node => clip(x, 0, 6)
 
 /** Klambauer et al. 2017: scaled elu with the constants that keep unit variance. */
 export const selu = (x: Node, alpha = 1.6732632423543772, scale = 1.0507009873554805): Node => mul(elu(x, alpha), scale)
@@ -67,6 +75,20 @@ export const silu = (x: Node): Node => mul(x, sigmoid(x))
 
 /** log(1 + exp(x)), without overflow. */
 export const softplus = (x: Node): Node => add(max(x, 0), unary('log1p', exp(neg(unary('abs', x)))))
+
+/** log(sigmoid(x)), without overflow. */
+export const logSigmoid = (x: Node): Node => neg(softplus(neg(isFloat(x.dtype) ? x : cast(x, 'f32'))))
+
+/** Dauphin et al. 2017: the first half of an axis times the sigmoid of the second. Throws E_AXIS, E_SHAPE for an odd extent. */
+export function glu(x: Node, axis = -1): Node {
+  const a = normaliseAxis(axis, x.shape.length)
+  const n = x.shape[a] ?? 0
+  if (n % 2 !== 0)
+    throw new UserError('E_SHAPE', `glu of axis ${a} of ${showShape(x.shape)}: its extent is odd`, {
+      help: 'the axis holds values and their gates, as many of each',
+    })
+  return mul(sliceAxis(x, a, 0, n / 2), sigmoid(sliceAxis(x, a, n / 2, n)))
+}
 
 /** x / (1 + |x|). */
 export const softsign = (x: Node): Node => trueDivide(x, add(unary('abs', x), 1))

@@ -10,12 +10,15 @@ import { normaliseAxes, normaliseAxis, type Shape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
 import {
   add,
+  type ClosenessOptions,
   cast,
   div,
   exp,
+  isclose,
   log,
   min,
   mul,
+  type Operand,
   scalarLike,
   sqrt,
   square,
@@ -107,6 +110,16 @@ export const prod = (x: Node, axes?: Axes, keepdims = false): Node => reduce('pr
 export const reduceMax = (x: Node, axes?: Axes, keepdims = false): Node => reduce('max', x, axes, keepdims)
 /** Smallest element; NaN if any is NaN. */
 export const reduceMin = (x: Node, axes?: Axes, keepdims = false): Node => reduce('min', x, axes, keepdims)
+
+/** How many elements are nonzero: i32. NaN is nonzero. */
+export const countNonzero = (x: Node, axes?: Axes, keepdims = false): Node => sum(cast(truth(x), 'i32'), axes, keepdims)
+
+/** Sum over axes in a dtype, NaN counting as 0. */
+export const nansum = (x: Node, axes?: Axes, options: TotalOptions = {}): Node =>
+  total(isFloat(x.dtype) ? where(unary('isnan', x), 0, x) : x, axes, options)
+
+/** Whether all of a are close to all of b: a bool scalar. */
+export const allclose = (a: Operand, b: Operand, options: ClosenessOptions = {}): Node => all(isclose(a, b, options))
 
 /** Whether any element is nonzero: bool. */
 export const any = (x: Node, axes?: Axes, keepdims = false): Node => reduce('max', truth(x), axes, keepdims)
@@ -268,3 +281,8 @@ export const cumsum = (x: Node, axis: number, options: CumulativeOptions = {}): 
 /** Running product in a dtype, as `total`. */
 export const cumprod = (x: Node, axis: number, options: CumulativeOptions = {}): Node =>
   running('prod', x, axis, options)
+
+/** Running maximum along an axis; NaN from the first NaN on. */
+export const cummax = (x: Node, axis: number, options: ScanOptions = {}): Node => scan('max', x, axis, options)
+/** Running minimum along an axis; NaN from the first NaN on. */
+export const cummin = (x: Node, axis: number, options: ScanOptions = {}): Node => scan('min', x, axis, options)

@@ -296,3 +296,24 @@ export function roll(x: Node, shift: number, axis: number): Node {
   const by = n === 0 ? 0 : ((shift % n) + n) % n
   return by === 0 ? x : concat([sliceAxis(x, a, n - by, n), sliceAxis(x, a, 0, n - by)], a)
 }
+
+/** Coordinates over a grid: for each vector, its elements along an axis of its own, over the shape of all (NumPy's meshgrid). Throws E_SHAPE for what is no vector. */
+export function meshgrid(vectors: readonly Node[], indexing: 'xy' | 'ij' = 'xy'): Node[] {
+  const odd = vectors.find((v) => v.shape.length > 1)
+  if (odd !== undefined)
+    throw new UserError('E_SHAPE', `meshgrid of a tensor of shape ${showShape(odd.shape)}`, {
+      help: 'give vectors: flatten makes one',
+    })
+  const swapped = indexing === 'xy' && vectors.length > 1
+  const axisOf = (i: number): number => (swapped && i < 2 ? 1 - i : i)
+  const shape = vectors.map((_, i) => vectors[axisOf(i)]?.shape[0] ?? 1)
+  return vectors.map((v, i) =>
+    broadcastTo(
+      reshape(
+        v,
+        shape.map((d, a) => (a === axisOf(i) ? d : 1)),
+      ),
+      shape,
+    ),
+  )
+}

@@ -2,7 +2,7 @@
  * Scalar operations: the one place that says, for every elementwise operation, its arity, result dtype, algebra and cost.
  * Evaluators (the oracle's arithmetic) stand beside it in `eval.ts`. The graph's op table and the kernel IR both draw on it.
  */
-import type { DType, DTypeClass } from '../types/dtype.ts'
+import type { DType, DTypeClass, FloatDType } from '../types/dtype.ts'
 
 export type UnaryName =
   | 'neg'
@@ -239,6 +239,14 @@ export function combinerIdentity(c: 'sum' | 'prod' | 'max' | 'min', dtype: DType
   if (c === 'sum') return wide ? 0n : 0
   if (c === 'prod') return wide ? 1n : 1
   return extreme(dtype, c === 'max' ? 'least' : 'greatest')
+}
+
+/** The greatest finite number of each float dtype, by its bits of precision (bf16: 8, f16: 11, f32: 24, f64: 53). */
+export const greatestFinite: Readonly<Record<FloatDType, number>> = {
+  f16: 65504,
+  bf16: (2 - 2 ** -7) * 2 ** 127,
+  f32: (2 - 2 ** -23) * 2 ** 127,
+  f64: Number.MAX_VALUE,
 }
 
 /** The least or greatest value of a dtype (infinities for floats). */

@@ -12,6 +12,7 @@ import * as ortEntry from '../../src/ort.ts'
 import * as webgpuEntry from '../../src/webgpu.ts'
 import { chooseDevice } from '../support/device.ts'
 import { statedErrors } from './statedErrors.mjs'
+import { statedErrorsOfArrays } from './statedErrorsOfArrays.mjs'
 import { statedErrorsOfFunctions } from './statedErrorsOfFunctions.mjs'
 import { wrongFunctions } from './wrongFunctions.mjs'
 import { wrongOperations } from './wrongOperations.mjs'
@@ -201,6 +202,7 @@ const shared: Readonly<Record<string, (f: Call) => unknown>> = {
 describe('errors that comments say', () => {
   const stated: Readonly<Record<string, Readonly<Record<string, () => unknown>>>> = {
     ...statedErrors,
+    ...statedErrorsOfArrays,
     ...statedErrorsOfFunctions,
   }
   const said = exports.flatMap(({ name, throws }) =>

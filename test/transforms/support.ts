@@ -6,7 +6,7 @@ import { rootsOf, topologicalOrder } from '../../src/graph/traverse.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { readElement, toHost } from '../../src/scalar/host.ts'
-import { jvpGraph, vjpGraph } from '../../src/transforms/index.ts'
+import { jvpGraph, vjpGraph, vmapGraph } from '../../src/transforms/index.ts'
 import { type DType, isFloat } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
@@ -155,4 +155,52 @@ export function countOps(graph: Graph): Map<string, number> {
   const counts = new Map<string, number>()
   for (const n of topologicalOrder(rootsOf(graph))) counts.set(n.op, (counts.get(n.op) ?? 0) + 1)
   return counts
+}
+
+/** Where inputs have the batch. */
+export type BatchAxes = readonly (number | null)[]
+
+/** vmap of a program against the program on each element. */
+export function checkBatch(program: Program, inAxes: BatchAxes, size = 3): void {
+  const graph = graphOf(program)
+  const rng = makeRng(7)
+  // Outputs take turns in where they have the batch.
+  const outAxes = graph.outputs.map((y, i) => (i + inAxes.indexOf(0) + 1) % (y.shape.length + 1))
+  const batch = vmapGraph(graph, inAxes, outAxes, size)
+  verifyGraph(batch)
+  const wide: Program = {
+    ...program,
+    inputs: program.inputs.map((x, i) => {
+      const axis = inAxes[i] ?? null
+      return axis === null ? x : { ...x, shape: x.shape.toSpliced(axis, 0, size) }
+    }),
+  }
+  expect(batch.params.map((p) => p.shape)).toEqual(wide.inputs.map((x) => x.shape))
+  const inputs = drawInputs(wide, rng)
+  const got = evaluate(batch, inputs)
+  for (let b = 0; b < size; b++) {
+    const own = inputs.map((x, i): HostArray => {
+      const axis = inAxes[i] ?? null
+      const p = batch.params[i]
+      return axis === null || p === undefined ? x : elementAt(x, p.shape, axis, b, p.dtype)
+    })
+    const want = evaluate(graph, own)
+    batch.outputs.forEach((y, i) => {
+      const data = got[i]
+      const axis = outAxes[i]
+      if (data === undefined || axis === undefined) throw new Error('no output')
+      expect(elementAt(data, y.shape, axis, b, y.dtype), `element ${b} of output ${i}`).toEqual(want[i])
+    })
+  }
+}
+
+/** All inputs batched first; each alone, at its last axis; all but the first, in the middle. */
+export function batchVariants(program: Program): BatchAxes[] {
+  const { inputs } = program
+  const middle = (rank: number): number => Math.floor((rank + 1) / 2)
+  return [
+    inputs.map(() => 0),
+    ...inputs.map((x, i) => inputs.map((_, j) => (i === j ? x.shape.length : null))),
+    inputs.map((x, i) => (i === 0 && inputs.length > 1 ? null : middle(x.shape.length))),
+  ]
 }

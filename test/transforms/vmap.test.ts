@@ -18,61 +18,13 @@ import { nodesOf } from '../../src/graph/traverse.ts'
 import { verifyGraph } from '../../src/graph/verify.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { vjpGraph, vmapGraph } from '../../src/transforms/index.ts'
-import type { HostArray } from '../../src/types/host.ts'
 import { makeRng } from '../random/rng.ts'
 import { allCases } from './cases.ts'
-import { drawInputs, elementAt, evaluate, graphOf, type Program } from './support.ts'
-
-type Axes = readonly (number | null)[]
-
-/** vmap of a program against the program on each element. */
-function checkBatch(program: Program, inAxes: Axes, size = 3): void {
-  const graph = graphOf(program)
-  const rng = makeRng(7)
-  // Outputs take turns in where they have the batch.
-  const outAxes = graph.outputs.map((y, i) => (i + inAxes.indexOf(0) + 1) % (y.shape.length + 1))
-  const batch = vmapGraph(graph, inAxes, outAxes, size)
-  verifyGraph(batch)
-  const wide: Program = {
-    ...program,
-    inputs: program.inputs.map((x, i) => {
-      const axis = inAxes[i] ?? null
-      return axis === null ? x : { ...x, shape: x.shape.toSpliced(axis, 0, size) }
-    }),
-  }
-  expect(batch.params.map((p) => p.shape)).toEqual(wide.inputs.map((x) => x.shape))
-  const inputs = drawInputs(wide, rng)
-  const got = evaluate(batch, inputs)
-  for (let b = 0; b < size; b++) {
-    const own = inputs.map((x, i): HostArray => {
-      const axis = inAxes[i] ?? null
-      const p = batch.params[i]
-      return axis === null || p === undefined ? x : elementAt(x, p.shape, axis, b, p.dtype)
-    })
-    const want = evaluate(graph, own)
-    batch.outputs.forEach((y, i) => {
-      const data = got[i]
-      const axis = outAxes[i]
-      if (data === undefined || axis === undefined) throw new Error('no output')
-      expect(elementAt(data, y.shape, axis, b, y.dtype), `element ${b} of output ${i}`).toEqual(want[i])
-    })
-  }
-}
-
-/** All inputs batched first; each alone, at its last axis; all but the first, in the middle. */
-function variants(program: Program): Axes[] {
-  const { inputs } = program
-  const middle = (rank: number): number => Math.floor((rank + 1) / 2)
-  return [
-    inputs.map(() => 0),
-    ...inputs.map((x, i) => inputs.map((_, j) => (i === j ? x.shape.length : null))),
-    inputs.map((x, i) => (i === 0 && inputs.length > 1 ? null : middle(x.shape.length))),
-  ]
-}
+import { batchVariants, checkBatch, drawInputs, elementAt, evaluate, graphOf, type Program } from './support.ts'
 
 describe('every op against a loop', () => {
   it.each(allCases.map((c) => [c.name, c] as const))('%s', (_, c) => {
-    for (const axes of variants(c)) checkBatch(c, axes)
+    for (const axes of batchVariants(c)) checkBatch(c, axes)
   })
 })
 
@@ -93,7 +45,7 @@ describe('compositions against a loop', () => {
     },
   }
   it.each(Object.entries(programs))('%s', (_, p) => {
-    for (const axes of variants(p)) checkBatch(p, axes)
+    for (const axes of batchVariants(p)) checkBatch(p, axes)
   })
 })
 

@@ -139,6 +139,12 @@ export function real(x: number, what: string): number {
   throw new UserError('E_ARGUMENT', `${what} is ${show(x)}`, { help: 'give a number' })
 }
 
+/** A number above 0. Throws E_ARGUMENT for what is none. */
+export function positive(x: number, what: string): number {
+  if (kinds.positive.holds(x)) return x
+  throw new UserError('E_ARGUMENT', `${what} is ${show(x)}`, { help: 'give a number above 0' })
+}
+
 /** One value for every element. Throws E_ARGUMENT for what is no number, boolean or bigint. */
 export function scalarValue(x: Scalar): Scalar {
   if (isScalar(x)) return x

@@ -1,5 +1,5 @@
 /** What reductions and scans take besides axes. */
-import type { CumulativeOptions, TotalOptions } from '../../compose/index.ts'
+import type { CumulativeOptions, ScanOptions, TotalOptions } from '../../compose/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import { kindOf } from '../../diagnostics/shown.ts'
 import { checkOptions, isRecord, kinds, optionNames } from './options.ts'
@@ -51,5 +51,14 @@ const scanOptions = optionNames<CumulativeOptions>('{ reverse: true }', {
 export function scanOptionsOf(call: string, options: CumulativeOptions | undefined): CumulativeOptions {
   if (options === undefined) return {}
   checkOptions(options, call, scanOptions)
+  return options
+}
+
+const foldOptions = optionNames<ScanOptions>('{ reverse: true }', { reverse: kinds.flag, exclusive: kinds.flag })
+
+/** The options of a running extreme. Throws E_ARGUMENT. */
+export function foldOptionsOf(call: string, options: ScanOptions | undefined): ScanOptions {
+  if (options === undefined) return {}
+  checkOptions(options, call, foldOptions)
   return options
 }

@@ -1,7 +1,7 @@
 /** Activation functions: plain compositions of primitives, elementwise but for softmax. */
 import type { Axes } from '../../compose/index.ts'
 import * as c from '../../compose/index.ts'
-import { checkChoice, real } from '../calls/options.ts'
+import { checkChoice, positive, real } from '../calls/options.ts'
 import { one, type Tensor, type TensorLike } from '../tensor/tensor.ts'
 
 /**
@@ -93,3 +93,29 @@ export const softmax = (x: TensorLike, axes: Axes = -1): Tensor => one('softmax'
  * @example logSoftmax(tensor([0, 0])) // [-0.693147, -0.693147]
  */
 export const logSoftmax = (x: TensorLike, axes: Axes = -1): Tensor => one('logSoftmax', x, (a) => c.logSoftmax(a, axes))
+/**
+ * log(sigmoid(x)) without overflow. Shape of `x`; a float dtype stays, integers and bools become f32.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example logSigmoid(tensor([0, -1000])) // [-0.693147, -1000]
+ */
+export const logSigmoid = (x: TensorLike): Tensor => one('logSigmoid', x, c.logSigmoid)
+/**
+ * min(max(x, 0), 6) (Krizhevsky 2010). Shape and dtype of `x`.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example relu6(tensor([-1, 2, 8])) // [0, 2, 6]
+ */
+export const relu6 = (x: TensorLike): Tensor => one('relu6', x, c.relu6)
+/**
+ * x for x > 0, else alpha (e^(x / alpha) - 1), smooth for every alpha (Barron 2017). Shape of `x`; a float dtype stays, integers
+ * and bools become f32.
+ * @throws E_ARGUMENT for an alpha that is no number above 0 and what is no tensor or number
+ * @example celu(tensor([-1, 2]), 2) // [-0.786939, 2]
+ */
+export const celu = (x: TensorLike, alpha = 1): Tensor => one('celu', x, (a) => c.celu(a, positive(alpha, 'alpha')))
+/**
+ * The first half of an axis times the sigmoid of the second (Dauphin et al. 2017). The axis has half the extent; a float dtype
+ * stays, integers and bools become f32.
+ * @throws E_SHAPE for an axis of an odd extent, E_AXIS for an axis there is not, E_ARGUMENT for what is no tensor
+ * @example glu(tensor([2, 4, 0, 0])) // [1, 2]
+ */
+export const glu = (x: Tensor, axis = -1): Tensor => one('glu', x, (a) => c.glu(a, axis))

@@ -1,7 +1,9 @@
 /** Arithmetic, comparisons and choices of several operands: as the methods of `Tensor`, and taking numbers too. */
 
+import type { ClosenessOptions, NanToNumOptions } from '../../compose/index.ts'
 import * as c from '../../compose/index.ts'
 import type { DType } from '../../types/dtype.ts'
+import { checkOptions, kinds, optionNames } from '../calls/options.ts'
 import { record } from '../tensor/core.ts'
 import { one, type Tensor, type TensorLike, two, wrap } from '../tensor/tensor.ts'
 
@@ -231,3 +233,49 @@ export const astype = (x: TensorLike, dtype: DType): Tensor => one('astype', x, 
  * @example bitcast(tensor([1]), 'u32') // [1065353216]: 0x3f800000
  */
 export const bitcast = (x: TensorLike, dtype: DType): Tensor => one('bitcast', x, (a) => c.bitcast(a, dtype))
+
+const closenessOptions = optionNames<ClosenessOptions>('{ rtol: 1e-3, atol: 0 }', {
+  rtol: kinds.number,
+  atol: kinds.number,
+  equalNan: kinds.flag,
+})
+
+/**
+ * Whether |a - b| <= atol + rtol |b| (1e-8 and 1e-5 unless given); infinities are close to themselves, NaN to nothing, or to NaN
+ * for `equalNan` (NumPy's `isclose`). Half precision, integers and bools compute in f32. Shapes broadcast; bool.
+ * @throws E_SHAPE for shapes that do not broadcast, E_ARGUMENT for what is no tensor or number and for options that are none
+ * @example isclose(tensor([1, 2]), tensor([1.000001, 2.1])) // [true, false]
+ */
+export const isclose = (a: TensorLike, b: TensorLike, options: ClosenessOptions = {}): Tensor =>
+  two('isclose', a, b, (x, y) => {
+    checkOptions(options, 'isclose', closenessOptions)
+    return c.isclose(x, y, options)
+  })
+/**
+ * Whether all pairs of elements are close, as `isclose` says: a bool scalar (NumPy's `allclose`).
+ * @throws E_SHAPE for shapes that do not broadcast, E_ARGUMENT for what is no tensor or number and for options that are none
+ * @example allclose(tensor([1, 2]), tensor([1.1, 2]), { rtol: 0.2 }) // true
+ */
+export const allclose = (a: TensorLike, b: TensorLike, options: ClosenessOptions = {}): Tensor =>
+  two('allclose', a, b, (x, y) => {
+    checkOptions(options, 'allclose', closenessOptions)
+    return c.allclose(x, y, options)
+  })
+
+const nanToNumOptions = optionNames<NanToNumOptions>('{ nan: 0, posinf: 1e6 }', {
+  nan: kinds.number,
+  posinf: kinds.number,
+  neginf: kinds.number,
+})
+
+/**
+ * NaN replaced by `nan` (0 unless given), infinities by `posinf` and `neginf` (the greatest and the least finite number of the dtype
+ * unless given; NumPy's `nan_to_num`). Shape and dtype of `x`; integers and bools stay as they are.
+ * @throws E_ARGUMENT for what is no tensor or number and for options that are none
+ * @example nanToNum(tensor([NaN, Infinity, 1]), { posinf: 9 }) // [0, 9, 1]
+ */
+export const nanToNum = (x: TensorLike, options: NanToNumOptions = {}): Tensor =>
+  one('nanToNum', x, (a) => {
+    checkOptions(options, 'nanToNum', nanToNumOptions)
+    return c.nanToNum(a, options)
+  })

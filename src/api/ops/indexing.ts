@@ -117,3 +117,19 @@ export const triu = (x: Tensor, diagonal = 0): Tensor =>
  */
 export const diagonal = (x: Tensor, offset = 0): Tensor =>
   one('diagonal', x, (a) => c.diagonal(a, whole(offset, 'the offset')))
+/**
+ * The sum of a diagonal of the last two axes; offset 1 is the diagonal above the main (NumPy's `trace` of the last axes). A dtype as
+ * sums have.
+ * @throws E_SHAPE for fewer than two axes, E_ARGUMENT for what is no tensor and no whole number
+ * @example trace(tensor([[1, 2], [3, 4]])) // 5
+ */
+export const trace = (x: Tensor, offset = 0): Tensor => one('trace', x, (a) => c.trace(a, whole(offset, 'the offset')))
+/**
+ * A square matrix with a vector on a diagonal and zeros elsewhere, or the diagonal of a matrix; offset 1 is the one above the main
+ * (NumPy's `diag`). The dtype of `x`.
+ * @throws E_SHAPE for what is no vector and no matrix, E_ARGUMENT for what is no tensor and no whole number
+ * @example
+ * diag(tensor([1, 2])) // [[1, 0], [0, 2]]
+ * diag(tensor([[1, 2], [3, 4]]), 1) // [2]
+ */
+export const diag = (x: Tensor, offset = 0): Tensor => one('diag', x, (a) => c.diag(a, whole(offset, 'the offset')))

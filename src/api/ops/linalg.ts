@@ -1,9 +1,11 @@
 /** Products of tensors as functions: sums of products over axes. */
+import type { CovOptions } from '../../compose/index.ts'
 import * as c from '../../compose/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import { kindOf } from '../../diagnostics/shown.ts'
+import { checkOptions, kinds, optionNames } from '../calls/options.ts'
 import { self } from '../tensor/self.ts'
-import { many, type Tensor, two } from '../tensor/tensor.ts'
+import { many, one, type Tensor, type TensorLike, two } from '../tensor/tensor.ts'
 
 /**
  * Matrix product a [..., m, k] times b [..., k, n]: [..., m, n], leading axes broadcast, a vector on either side is a row or a
@@ -62,3 +64,41 @@ function equation(spec: string): string {
  */
 export const einsum = (spec: string, ...operands: readonly Tensor[]): Tensor =>
   many('einsum', operands, (xs) => c.einsum(equation(spec), xs))
+/**
+ * Sums of products over the last axes of both: what is left of `a`, then of `b`; scalars multiply (NumPy's `inner`). The common
+ * dtype.
+ * @throws E_SHAPE for last extents that differ, E_ARGUMENT for what is no tensor or number
+ * @example inner(tensor([[1, 2], [3, 4]]), tensor([1, 1])) // [3, 7]
+ */
+export const inner = (a: TensorLike, b: TensorLike): Tensor =>
+  two('inner', a, b, (x, y) => c.inner(c.asNode(x), c.asNode(y)))
+/**
+ * The vector product of vectors of three elements along an axis; the other axes broadcast (NumPy's `cross`). The common dtype.
+ * @throws E_SHAPE for vectors of another length and shapes that do not broadcast, E_AXIS for an axis there is not, E_ARGUMENT for what
+ * is no tensor
+ * @example cross(tensor([1, 0, 0]), tensor([0, 1, 0])) // [0, 0, 1]
+ */
+export const cross = (a: Tensor, b: Tensor, axis = -1): Tensor =>
+  two('cross', a, b, (x, y) => c.cross(c.asNode(x), c.asNode(y), axis))
+/**
+ * The Kronecker product: every element of `a` times all of `b`, block by block; extents multiply (NumPy's `kron`). The common dtype.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example kron(tensor([1, 10]), tensor([1, 2])) // [1, 2, 10, 20]
+ */
+export const kron = (a: TensorLike, b: TensorLike): Tensor =>
+  two('kron', a, b, (x, y) => c.kron(c.asNode(x), c.asNode(y)))
+
+const covOptions = optionNames<CovOptions>('{ rowvar: false }', { rowvar: kinds.flag, correction: kinds.number })
+
+/**
+ * The covariances of variables, divided by n - `correction` (1 unless given): rows are variables and columns observations, or the
+ * other way round for `rowvar: false` (NumPy's `cov`). A matrix; of a vector of observations the variance, a scalar. A float dtype stays (half
+ * precision computes in f32), integers and bools become f32.
+ * @throws E_SHAPE for what is no vector and no matrix, E_ARGUMENT for what is no tensor and for options that are none
+ * @example cov(tensor([[1, 2, 3], [3, 2, 1]])) // [[1, -1], [-1, 1]]
+ */
+export const cov = (x: Tensor, options: CovOptions = {}): Tensor =>
+  one('cov', x, (a) => {
+    checkOptions(options, 'cov', covOptions)
+    return c.cov(a, options)
+  })

@@ -1,9 +1,16 @@
 /** Reductions and running folds: as the methods of `Tensor`, and taking numbers too. */
 
-import type { Axes, CumulativeOptions } from '../../compose/index.ts'
+import type { Axes, CumulativeOptions, ScanOptions } from '../../compose/index.ts'
 import * as c from '../../compose/index.ts'
-import { real } from '../calls/options.ts'
-import { type Keepdims, type KeepdimsOrDType, keepdimsOf, scanOptionsOf, totalOptionsOf } from '../calls/reductions.ts'
+import { checkOptions, kinds, optionNames, real, whole } from '../calls/options.ts'
+import {
+  foldOptionsOf,
+  type Keepdims,
+  type KeepdimsOrDType,
+  keepdimsOf,
+  scanOptionsOf,
+  totalOptionsOf,
+} from '../calls/reductions.ts'
 import { one, type Tensor, type TensorLike } from '../tensor/tensor.ts'
 
 /**
@@ -144,3 +151,64 @@ export const cumsum = (x: TensorLike, axis: number, options?: CumulativeOptions)
  */
 export const cumprod = (x: TensorLike, axis: number, options?: CumulativeOptions): Tensor =>
   one('cumprod', x, (a) => c.cumprod(a, axis, scanOptionsOf('cumprod', options)))
+/**
+ * Running maximum along an axis; NaN from the first NaN on. Shape and dtype of `x` (i32 of bools). `reverse` runs from the end,
+ * `exclusive` leaves each element out of its own maximum, and starts with the least value of the dtype.
+ * @throws E_AXIS for an axis there is not, E_ARGUMENT for what is no tensor or number and for other options
+ * @example cummax(tensor([1, 3, 2]), 0) // [1, 3, 3]
+ */
+export const cummax = (x: TensorLike, axis: number, options?: ScanOptions): Tensor =>
+  one('cummax', x, (a) => c.cummax(a, axis, foldOptionsOf('cummax', options)))
+/**
+ * Running minimum along an axis; NaN from the first NaN on. Otherwise as `cummax`.
+ * @throws E_AXIS for an axis there is not, E_ARGUMENT for what is no tensor or number and for other options
+ * @example cummin(tensor([3, 1, 2]), 0) // [3, 1, 1]
+ */
+export const cummin = (x: TensorLike, axis: number, options?: ScanOptions): Tensor =>
+  one('cummin', x, (a) => c.cummin(a, axis, foldOptionsOf('cummin', options)))
+
+/** Options of `logcumsumexp`. */
+export interface LogCumSumExpOptions {
+  /** Run from the last element to the first. */
+  readonly reverse?: boolean
+}
+
+const logCumSumExpOptions = optionNames<LogCumSumExpOptions>('{ reverse: true }', { reverse: kinds.flag })
+
+/**
+ * log(cumsum(exp(x))) along an axis, without overflow, in twice log2(n) steps over the axis. Half precision computes in f32. Shape
+ * of `x`; a float dtype stays, integers and bools become f32.
+ * @throws E_AXIS for an axis there is not, E_ARGUMENT for what is no tensor or number and for other options
+ * @example logcumsumexp(tensor([1000, 1000]), 0) // [1000, 1000.693]
+ */
+export const logcumsumexp = (x: TensorLike, axis: number, options: LogCumSumExpOptions = {}): Tensor =>
+  one('logcumsumexp', x, (a) => {
+    checkOptions(options, 'logcumsumexp', logCumSumExpOptions)
+    return c.logCumSumExp(a, axis, options)
+  })
+/**
+ * How many elements are nonzero (NaN is), over `axes`: an axis or a list, all unless given. Reduced axes go, or stay with extent 1
+ * for `keepdims`. i32 (NumPy's `count_nonzero`).
+ * @throws E_AXIS for an axis there is not or one named twice, E_ARGUMENT for what is no tensor or number and for other options
+ * @example countNonzero(tensor([[0, 2], [3, 4]]), 1) // [1, 2]
+ */
+export const countNonzero = (x: TensorLike, axes?: Axes, keepdims: Keepdims = false): Tensor =>
+  one('countNonzero', x, (a) => c.countNonzero(a, axes, keepdimsOf('countNonzero', keepdims)))
+/**
+ * Sum over `axes` in which NaN counts as 0, otherwise as `sum` (NumPy's `nansum`).
+ * @throws E_AXIS for an axis there is not or one named twice, E_ARGUMENT for what is no tensor or number and for other options,
+ * E_DTYPE for a dtype there is not
+ * @example nansum(tensor([1, NaN, 2])) // 3
+ */
+export const nansum = (x: TensorLike, axes?: Axes, keepdims: KeepdimsOrDType = false): Tensor =>
+  one('nansum', x, (a) => c.nansum(a, axes, totalOptionsOf('nansum', keepdims)))
+/**
+ * Differences of neighbours along an axis, `n` times over; of bools, whether they differ (NumPy's `diff`). The axis is n shorter.
+ * The dtype of `x`; unsigned integers wrap.
+ * @throws E_AXIS for an axis there is not, E_ARGUMENT for what is no tensor or number and an n that is no whole number of at least 0
+ * @example
+ * diff(tensor([1, 4, 9, 16])) // [3, 5, 7]
+ * diff(tensor([1, 4, 9, 16]), 2) // [2, 2]
+ */
+export const diff = (x: TensorLike, n = 1, axis = -1): Tensor =>
+  one('diff', x, (a) => c.diff(a, whole(n, 'how often'), axis))

@@ -3,9 +3,11 @@ import type { PadMode } from '../../compose/index.ts'
 import * as c from '../../compose/index.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import { extentsOf, type Shape } from '../../types/shape.ts'
+import { checkChoice, checkList, checkOptions, kinds, optionNames } from '../calls/options.ts'
 import type { Excess } from '../calls/slicing.ts'
+import { named, recordMany } from '../tensor/core.ts'
 import { self } from '../tensor/self.ts'
-import { one, type Tensor, type TensorLike } from '../tensor/tensor.ts'
+import { one, type Tensor, type TensorLike, wrap } from '../tensor/tensor.ts'
 
 /**
  * The same elements, in row-major order, in another shape; one extent may be -1 and is what is left. The dtype of `x`.
@@ -106,3 +108,33 @@ export const roll = (x: Tensor, shift: number, axis: number): Tensor => self('ro
  */
 export const split = (x: Tensor, parts: number | readonly number[], axis = 0): Tensor[] =>
   self('split', x).split(parts, axis)
+/**
+ * All elements in row-major order as one axis (NumPy's `ravel`). The dtype of `x`.
+ * @throws E_ARGUMENT for what is no tensor or number
+ * @example ravel(tensor([[1, 2], [3, 4]])) // [1, 2, 3, 4]
+ */
+export const ravel = (x: TensorLike): Tensor => one('ravel', x, (a) => c.reshape(a, [-1]))
+
+/** Options of `meshgrid`. */
+export interface MeshgridOptions {
+  /** Whether the first vector runs along the second axis ('xy', unless given) or along the first ('ij'). */
+  readonly indexing?: 'xy' | 'ij'
+}
+
+const meshgridOptions = optionNames<MeshgridOptions>("{ indexing: 'ij' }", { indexing: kinds.text })
+
+/**
+ * The coordinates of a grid: for each of n vectors a tensor of n axes, in which its elements run along an axis of their own
+ * (NumPy's `meshgrid`). Dtypes of the vectors.
+ * @throws E_SHAPE for what is no vector, E_ARGUMENT for what is no list of tensors and for options that are none
+ * @example meshgrid([tensor([1, 2]), tensor([3, 4])]).map((x) => x.tolist()) // [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]
+ */
+export function meshgrid(vectors: readonly TensorLike[], options: MeshgridOptions = {}): Tensor[] {
+  const { indexing = 'xy' } = named('meshgrid', () => {
+    checkList(vectors, 'the vectors', '[x, y]')
+    checkOptions(options, 'meshgrid', meshgridOptions)
+    if (options.indexing !== undefined) checkChoice(options.indexing, ['xy', 'ij'], 'indexing')
+    return options
+  })
+  return recordMany('meshgrid', vectors, (xs) => c.meshgrid(xs.map(c.asNode), indexing)).map(wrap)
+}
