@@ -13,7 +13,7 @@ import type { BoundKernel } from './launch.ts'
 import { Params } from './params.ts'
 
 /** A fold whose axes are cut into blocks: partial result i of the launch, `shape` = blocks along each, then the axes kept. */
-export interface CutFold {
+export interface BlockedFold {
   readonly fold: LetStmt
   readonly combiner: 'sum' | 'prod' | 'max' | 'min'
   readonly arg: ValueId
@@ -26,7 +26,7 @@ export interface CutFold {
 export function finishingStages(
   name: string,
   body: Body,
-  folds: readonly CutFold[],
+  folds: readonly BlockedFold[],
   { late, again }: Stages,
   target: Machine,
   mode: NumericsMode,

@@ -25,7 +25,7 @@ import type { Machine } from '../target/machine.ts'
 import { cutDepth } from './depth.ts'
 import { depthLoops, ridingFold } from './depthLoops.ts'
 import { factorsOut } from './factors.ts'
-import { type CutFold, finishingStages } from './finish.ts'
+import { type BlockedFold, finishingStages } from './finish.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
 
@@ -112,7 +112,7 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: M
   const product = productLoop(nest)
   const riding = ridingFolds(nest)
 
-  const folds = body.lets.flatMap((l): CutFold[] => (split.has(l.id) ? [cutFold(l, nest)] : []))
+  const folds = body.lets.flatMap((l): BlockedFold[] => (split.has(l.id) ? [blockedFold(l, nest)] : []))
   const own = body.stores.filter((s) => !late.has(s.value))
   const done = new Set([...operands, ...ridden, dot.id, ...matrix.riding])
   const epilogue = liveLets(
@@ -180,7 +180,7 @@ const storeOnce = (nest: ProductNest, params: Params, s: BodyStore): Stmt => ({
 })
 
 /** Partial result `i` of a fold that the blocks cut. */
-function storePartial(nest: ProductNest, params: Params, f: CutFold, i: number): Stmt[] {
+function storePartial(nest: ProductNest, params: Params, f: BlockedFold, i: number): Stmt[] {
   const { extent, fresh } = nest
   const kept = f.axes.map((x) => ix.axis(x, extent(x)))
   const index = [...f.parts.map(({ axis, block }) => ix.div(ix.axis(`${axis}.start`, extent(axis)), block)), ...kept]
@@ -193,7 +193,7 @@ function storePartial(nest: ProductNest, params: Params, f: CutFold, i: number):
 const axesOf = (index: readonly ix.Expr[]): string[] => index.flatMap((e) => [...ix.axesOf(e)])
 
 /** A fold of the result, cut where the result's blocks are. */
-function cutFold(l: LetStmt, { lets, grid, extent }: ProductNest): CutFold {
+function blockedFold(l: LetStmt, { lets, grid, extent }: ProductNest): BlockedFold {
   const { op } = l
   invariant(op.kind === 'reduce' && !isArgCombiner(op.combiner), 'only folds without positions are cut')
   const parts = grid
