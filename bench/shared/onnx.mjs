@@ -60,22 +60,21 @@ const node = ([op, inputs, outputs, attributes = {}, domain = '']) =>
     ...(domain === '' ? [] : [text(7, domain)]),
   )
 
-/** ValueInfoProto of an f32 tensor. */
-const value = (field, name, shape) =>
-  message(
-    field,
-    text(1, name),
-    message(2, message(1, int(1, FLOAT), message(2, ...shape.map((d) => message(1, int(1, d)))))),
-  )
+/** ValueInfoProto of a tensor of f32, or of i64. */
+const value = (field, name, shape, dtype = 'f32') => {
+  const type = dtype === 'i64' ? INT64 : FLOAT
+  const dims = shape.map((d) => message(1, int(1, d)))
+  return message(field, text(1, name), message(2, message(1, int(1, type), message(2, ...dims))))
+}
 
-/** A model of nodes, constants `[name, shape, data]`, and inputs and outputs `[name, shape]`. */
+/** A model of nodes, constants `[name, shape, data]`, and inputs and outputs `[name, shape, dtype?]`. */
 export function model({ nodes, inputs, outputs, constants }) {
   const graph = [
     ...nodes.map(node),
     text(2, 'row'),
     ...constants.map(([name, shape, data]) => tensor(5, name, shape, data)),
-    ...inputs.map(([name, shape]) => value(11, name, shape)),
-    ...outputs.map(([name, shape]) => value(12, name, shape)),
+    ...inputs.map((v) => value(11, ...v)),
+    ...outputs.map((v) => value(12, ...v)),
   ]
   return Buffer.concat([
     int(1, 9),

@@ -195,7 +195,12 @@ export const showLaunchScalar = ({ by, least, most, multiple, param, at }: Launc
 /** The kernel's text form, ending in a newline. */
 export function printKernel(kernel: Kernel): string {
   const name = isIdentifier(kernel.name) ? kernel.name : JSON.stringify(kernel.name)
-  const out = [`kernel ${name}${kernel.mode === 'strict' ? ' strict' : ''} {`]
+  return `kernel ${name}${printUnnamed(kernel)}`
+}
+
+/** The text form without the kernel's name: what its code follows from. */
+export function printUnnamed(kernel: Kernel): string {
+  const out = [`${kernel.mode === 'strict' ? ' strict' : ''} {`]
   for (const p of kernel.params) out.push(`  ${showParam(p)}`)
   for (const s of kernel.scalars ?? []) out.push(`  ${showLaunchScalar(s)}`)
   const [only] = kernel.parts

@@ -54,6 +54,8 @@ export class WasmExecutable implements Executable {
     const module = new WebAssembly.Module(compiled.bytes as Uint8Array<ArrayBuffer>)
     const instance = new WebAssembly.Instance(module, { env: { memory: device.memory }, math: mathImports })
     const numbers = new Map(kernels.map(({ step }, i) => [step, i]))
+    /** Names of functions that the optimising compiler has had; kernels share them. */
+    const optimised = new Set<string>()
     const resources = new Resources(device.residents)
     this.resources = resources
     const preparation: Preparation = {
@@ -67,7 +69,11 @@ export class WasmExecutable implements Executable {
         const work = 1e9 * estimateSeconds(step.kernel, device.machine)
         const code = compiled.functions[number]
         if (work > optimisedAbove)
-          for (const name of code?.bodies ?? []) compileOptimised(instance.exports[name] as KernelFunction)
+          for (const name of code?.bodies ?? []) {
+            if (optimised.has(name)) continue
+            optimised.add(name)
+            compileOptimised(instance.exports[name] as KernelFunction)
+          }
         const native = code?.imports.every((name) => Object.hasOwn(Math, name)) ?? false
         return {
           run: run as KernelFunction,

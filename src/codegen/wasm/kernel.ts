@@ -6,6 +6,7 @@
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { beyond32 } from '../../kernel/beyond32.ts'
 import type { Kernel, KernelParam, KernelPart, LaunchScalar } from '../../kernel/ir.ts'
+import { printUnnamed } from '../../kernel/print.ts'
 import { definitionsOf } from '../../schedule/loop/ir/tile.ts'
 import { factsOf, type ScheduledPart, scheduleKernel } from '../../schedule/loop/scheduleKernel.ts'
 import type { Machine } from '../../target/machine.ts'
@@ -57,18 +58,51 @@ class NotingModule extends ModuleBuilder {
   }
 }
 
-/** One module with a function for each job. Its imports are `env.memory` and `math` (see `mathImports`). */
+/** One module with a function for each job; jobs of one code share it. Its imports are `env.memory` and `math` (see `mathImports`). */
 export function compileModule(jobs: readonly KernelJob[], options: ModuleOptions): CompiledModule {
   const module = new NotingModule()
   module.importMemory('env', 'memory', options.memory)
-  const functions: CompiledFunction[] = []
-  for (const job of jobs) {
+  const emitted = new Map<string, Emitted[]>()
+  const functions = jobs.map((job): CompiledFunction => {
+    const text = printUnnamed(job.kernel)
+    const same = emitted.get(text) ?? []
+    emitted.set(text, same)
+    const have = same.find(({ asked }) => asked.every(({ i, j, may }) => job.mayAlias(i, j) === may))
+    if (have !== undefined) {
+      module.export(job.name, have.entry)
+      return have.code
+    }
     checkPositions(job.kernel)
     module.names.clear()
-    const code = emitKernel(job, { ...options, mode: job.kernel.mode, module })
-    functions.push({ ...code, imports: [...module.names] })
-  }
+    const asked = new Map<number, Asked>()
+    const mayAlias = (i: number, j: number): boolean => {
+      const pair = i * job.kernel.params.length + j
+      const have = asked.get(pair)
+      if (have !== undefined) return have.may
+      const may = job.mayAlias(i, j)
+      asked.set(pair, { i, j, may })
+      return may
+    }
+    const { entry, ...code } = emitKernel({ ...job, mayAlias }, { ...options, mode: job.kernel.mode, module })
+    const made = { ...code, imports: [...module.names] }
+    same.push({ entry, code: made, asked: [...asked.values()] })
+    return made
+  })
   return { bytes: module.finish(), functions }
+}
+
+/** Whether two parameters may share memory, as scheduling was told. */
+interface Asked {
+  readonly i: number
+  readonly j: number
+  readonly may: boolean
+}
+
+/** A kernel's code, and all that it depends on beside the kernel: kernels of equal text and answers have it too. */
+interface Emitted {
+  readonly entry: FuncRef
+  readonly code: CompiledFunction
+  readonly asked: readonly Asked[]
 }
 
 /** Throws E_UNSUPPORTED where positions are beyond the 32 bits that WebAssembly's memory has. */
@@ -92,7 +126,7 @@ interface Params {
 }
 
 /** The function of a kernel; of several parts, each is a function of its own (the engine's compilers like small ones). */
-function emitKernel({ kernel, name, mayAlias }: KernelJob, env: Env): Omit<CompiledFunction, 'imports'> {
+function emitKernel({ kernel, name, mayAlias }: KernelJob, env: Env) {
   const scheduled = scheduleKernel(kernel, factsOf(kernel, env.machine, mayAlias))
   const scratch = Math.max(0, ...scheduled.map((p) => p.schedule.scratch))
   const define = (as: string, body: (f: FunctionBuilder) => void): FuncRef =>
@@ -104,18 +138,18 @@ function emitKernel({ kernel, name, mayAlias }: KernelJob, env: Env): Omit<Compi
   }
   const [only, second] = scheduled
   if (second === undefined) {
-    define(name, (f) => {
+    const entry = define(name, (f) => {
       if (only !== undefined) emitPart(f, env, params, only)
     })
-    return { scratch, bodies: [name] }
+    return { entry, scratch, bodies: [name] }
   }
   const bodies = scheduled.map((_, i) => `${name}.${i}`)
   const parts = scheduled.map((p, i) => ({
     of: define(bodies[i] ?? name, (f) => emitPart(f, env, params, p)),
     offset: p.offset,
   }))
-  define(name, (f) => callParts(f, parts))
-  return { scratch, bodies }
+  const entry = define(name, (f) => callParts(f, parts))
+  return { entry, scratch, bodies }
 }
 
 /** Calls the parts with programs among [start, end), found by halving. */

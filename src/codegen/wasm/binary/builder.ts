@@ -1,4 +1,5 @@
 /** The builder of WebAssembly modules: types, imports, functions, exports. Function bodies: `function.ts`. */
+import { invariant } from '../../../diagnostics/errors.ts'
 import type { FuncRef, Local } from './code.ts'
 import { Bytes, type WasmType } from './encoder.ts'
 import { FunctionBuilder } from './function.ts'
@@ -23,8 +24,8 @@ export class ModuleBuilder {
   private memory: MemoryImport | undefined
   private readonly imports: { readonly module: string; readonly name: string; readonly type: number }[] = []
   private readonly importIndex = new Map<string, FuncRef>()
-  private readonly functions: { readonly type: number; readonly body: FunctionBuilder; readonly exported?: string }[] =
-    []
+  private readonly functions: { readonly type: number; readonly body: FunctionBuilder }[] = []
+  private readonly exports: { readonly name: string; readonly index: number }[] = []
 
   private typeIndex(params: readonly WasmType[], results: readonly WasmType[]): number {
     const key = `${params.join()}>${results.join()}`
@@ -72,9 +73,16 @@ export class ModuleBuilder {
       f,
       params.map((_, i) => f.param(i)),
     )
-    const type = this.typeIndex(params, results)
-    this.functions.push(options.export === true ? { type, body: f, exported: name } : { type, body: f })
-    return { kind: 'defined', index: this.functions.length - 1, params, results }
+    const index = this.functions.length
+    this.functions.push({ type: this.typeIndex(params, results), body: f })
+    if (options.export === true) this.exports.push({ name, index })
+    return { kind: 'defined', index, params, results }
+  }
+
+  /** Exports a function of this module under one more name. */
+  export(name: string, { kind, index }: FuncRef): void {
+    invariant(kind === 'defined', `${name} is imported`)
+    this.exports.push({ name, index })
   }
 
   finish(): Uint8Array {
@@ -108,15 +116,12 @@ export class ModuleBuilder {
     out.section(3, this.functions.length, declared)
 
     const exports = new Bytes()
-    let exported = 0
-    this.functions.forEach((fn, i) => {
-      if (fn.exported === undefined) return
-      exported++
-      exports.name(fn.exported)
+    for (const { name, index } of this.exports) {
+      exports.name(name)
       exports.byte(0x00)
-      exports.u32(this.imports.length + i)
-    })
-    out.section(7, exported, exports)
+      exports.u32(this.imports.length + index)
+    }
+    out.section(7, this.exports.length, exports)
 
     const code = new Bytes(4096)
     for (const fn of this.functions) {
