@@ -99,17 +99,16 @@ interface Found {
 
 /** A contraction, perhaps reshaped, that nobody else reads. */
 function contractionUnder(n: Node, context: RewriteContext): Found | undefined {
-  if (!context.hasOneUse(n)) return undefined
-  if (n.op === 'contract') return { contraction: n, reshaped: undefined }
+  if (n.op === 'contract') return context.hasOneUse(n) ? { contraction: n, reshaped: undefined } : undefined
   const [x] = n.inputs
-  if (n.op !== 'reshape' || x?.op !== 'contract' || !context.hasOneUse(x)) return undefined
-  return { contraction: x, reshaped: n.shape }
+  if (n.op !== 'reshape' || x?.op !== 'contract') return undefined
+  return context.hasOneUse(n) && context.hasOneUse(x) ? { contraction: x, reshaped: n.shape } : undefined
 }
 
 /** contract(x, W) * s as contract(x, W * s). */
 function scaleWeights(y: Node, s: Node, context: RewriteContext): Node | undefined {
-  const found = contractionUnder(y, context)
   const outer = scaleOf(s)
+  const found = outer === undefined ? undefined : contractionUnder(y, context)
   if (found === undefined || outer === undefined) return undefined
   const { contraction, reshaped } = found
   const scale = reshaped === undefined ? outer : beforeReshape(outer, contraction.shape, reshaped)
@@ -148,9 +147,9 @@ export const convolutionRules: readonly Rule[] = [
     'scale-past-shift',
     'mul(add(contract(x, W), t), s) by literals -> add(contract(x, W * s), t * s)',
     ({ inputs: [y, s] }, context) => {
-      if (y?.op !== 'add' || s === undefined || !context.hasOneUse(y)) return undefined
+      if (y?.op !== 'add' || s === undefined || scaleOf(s) === undefined) return undefined
       const [x, t] = y.inputs
-      if (x === undefined || t === undefined || !isFoldable(t)) return undefined
+      if (x === undefined || t === undefined || !isFoldable(t) || !context.hasOneUse(y)) return undefined
       const scaled = scaleWeights(x, s, context)
       return scaled === undefined ? undefined : makeNode('add', [scaled, makeNode('mul', [t, s], {})], {})
     },

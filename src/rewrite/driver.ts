@@ -72,19 +72,25 @@ function findReads(graph: Graph): Map<Node, Set<number>> {
 /** Applications allowed for each node of the graph before a rule set is declared not to terminate. */
 const fuelPerNode = 200
 
+/** What rules may ask of a pass, and how often they did. */
+type PassContext = RewriteContext & { readonly asked: number }
+
 class Pass {
   readonly #rules: RuleIndex
-  readonly #context: RewriteContext
+  readonly #context: PassContext
   readonly #counts: Map<Rule, number>
   /** Every finished node's normal form; normal forms stand for themselves. */
   readonly #normal = new Map<Node, Node>()
+  /** Nodes on which no rule fires in any pass: none asked how often nodes are used, of them or of what is below them. */
+  readonly #settled: Set<Node>
   #fuel: number
 
-  constructor(rules: RuleIndex, context: RewriteContext, counts: Map<Rule, number>, fuel: number) {
+  constructor(rules: RuleIndex, context: PassContext, counts: Map<Rule, number>, fuel: number, settled: Set<Node>) {
     this.#rules = rules
     this.#context = context
     this.#counts = counts
     this.#fuel = fuel
+    this.#settled = settled
   }
 
   run(graph: Graph): Graph {
@@ -95,29 +101,40 @@ class Pass {
   #normalise(root: Node): Node {
     const stack: { form: Node; readonly earlier: Node[] }[] = [{ form: root, earlier: [] }]
     for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
-      const done = this.#normal.get(top.form)
+      const done = this.#formOf(top.form)
       if (done !== undefined) {
         for (const e of top.earlier) this.#normal.set(e, done)
         stack.pop()
         continue
       }
-      const waiting = top.form.inputs.filter((x) => !this.#normal.has(x))
-      if (waiting.length > 0) {
-        for (const x of waiting.reverse()) stack.push({ form: x, earlier: [] })
-        continue
+      const { inputs } = top.form
+      const height = stack.length
+      for (let i = inputs.length - 1; i >= 0; i--) {
+        const x = inputs[i]
+        if (x !== undefined && this.#formOf(x) === undefined) stack.push({ form: x, earlier: [] })
       }
-      const rebuilt = withInputs(
-        top.form,
-        top.form.inputs.map((x) => this.#normal.get(x) ?? x),
-      )
-      const next = rebuilt !== top.form ? rebuilt : this.#applyOne(rebuilt)
-      if (next === undefined) this.#normal.set(top.form, top.form)
-      else {
+      if (stack.length > height) continue
+      const isRebuilt = inputs.some((x) => this.#formOf(x) !== x)
+      const { asked } = this.#context
+      const next = isRebuilt
+        ? withInputs(
+            top.form,
+            inputs.map((x) => this.#formOf(x) ?? x),
+          )
+        : this.#applyOne(top.form)
+      if (next === undefined) {
+        this.#normal.set(top.form, top.form)
+        if (asked === this.#context.asked && inputs.every((x) => this.#settled.has(x))) this.#settled.add(top.form)
+      } else {
         top.earlier.push(top.form)
         top.form = next
       }
     }
-    return this.#normal.get(root) ?? root
+    return this.#formOf(root) ?? root
+  }
+
+  #formOf(node: Node): Node | undefined {
+    return this.#settled.has(node) ? node : this.#normal.get(node)
   }
 
   #applyOne(node: Node): Node | undefined {
@@ -169,25 +186,32 @@ function rewriteOne(run: Run, graph: Graph): Graph {
   return withContext(() => {
     let current = intern(graph)
     const fuel = fuelPerNode * (nodesOf(current).length + 10)
+    const settled = new Set<Node>()
     // Use counts are those of a pass's input, so a rule that asks them may fire only one pass later.
     for (;;) {
       const before = current
       let uses: ReadonlyMap<Node, number> | undefined
       let reads: ReadonlyMap<Node, ReadonlySet<number>> | undefined
-      const context: RewriteContext = {
+      let asked = 0
+      const context: PassContext = {
         mode: run.options.mode,
         fold: run.options.fold,
         hasOneUse: (n) => {
+          asked++
           uses ??= countUses(before)
           return uses.get(n) === 1
         },
         resultsRead: (region) => {
+          asked++
           reads ??= findReads(before)
           return reads.get(region)
         },
         inside,
+        get asked() {
+          return asked
+        },
       }
-      const next = new Pass(run.rules, context, run.counts, fuel).run(current)
+      const next = new Pass(run.rules, context, run.counts, fuel, settled).run(current)
       if (sameNodes(next.outputs, current.outputs) && sameNodes(next.effects, current.effects)) return next
       current = next
     }

@@ -32,6 +32,8 @@ export interface PatternRule extends Rule {
   readonly when: ((bindings: Bindings, dtype: DType) => boolean) | undefined
 }
 
+const isLiteral = (p: Pattern): boolean => typeof p !== 'string' || p.startsWith('#')
+
 export const isOperation = (p: Pattern): p is readonly [PatternOp, ...Pattern[]] => typeof p === 'object'
 
 const sameScalar = (a: Scalar, b: Scalar): boolean => Object.is(a, b)
@@ -39,7 +41,7 @@ const sameScalar = (a: Scalar, b: Scalar): boolean => Object.is(a, b)
 /** All ways to match from here on: `then` is called on each, and ends the search by returning true. */
 function matchInto(p: Pattern, node: Node, bound: Map<string, Node>, then: () => boolean): boolean {
   if (typeof p === 'string') {
-    if (p.startsWith('#') && node.op !== 'full') return false
+    if (isLiteral(p) && node.op !== 'full') return false
     const have = bound.get(p)
     if (have !== undefined) return have === node && then()
     bound.set(p, node)
@@ -112,10 +114,17 @@ export interface PatternRuleSpec {
   readonly when?: (bindings: Bindings, dtype: DType) => boolean
 }
 
+/** Ops that nodes which match a pattern have among their operands: most nodes are told apart by that. */
+function operandOps([, ...args]: PatternRule['from']): OpName[] {
+  const ops = args.flatMap((p): OpName[] => (isOperation(p) ? [p[0]] : isLiteral(p) ? ['full'] : []))
+  return [...new Set(ops)]
+}
+
 /** A rule from a pattern and what stands in its place. */
 export function patternRule(spec: PatternRuleSpec): PatternRule {
   const { name, kind, on, dtypes, from, to, when } = spec
   const right = typeof to === 'function' ? (spec.describe ?? '') : showPattern(to)
+  const needed = operandOps(from)
   return {
     name,
     kind,
@@ -126,6 +135,7 @@ export function patternRule(spec: PatternRuleSpec): PatternRule {
     dtypes,
     when,
     apply: (node) => {
+      for (const op of needed) if (!node.inputs.some((x) => x.op === op)) return undefined
       const dtype = operandDType(node)
       if (!on.includes(dtypeClass(dtype)) || dtypes?.includes(dtype) === false) return undefined
       const bindings = matchPattern(from, node, when === undefined ? undefined : (b) => when(b, dtype))

@@ -186,9 +186,9 @@ const ofViews: readonly Rule[] = [
 function reduceTwice(node: Reduce, hasOneUse: (n: Node) => boolean): Node | undefined {
   const [x] = node.inputs
   const y = x?.op === 'reduce' ? x.inputs[0] : undefined
-  if (x?.op !== 'reduce' || y === undefined || !hasOneUse(x)) return undefined
+  if (x?.op !== 'reduce' || y === undefined) return undefined
   const { combiner } = node.attrs
-  if (combiner !== x.attrs.combiner || isArgCombiner(combiner)) return undefined
+  if (combiner !== x.attrs.combiner || isArgCombiner(combiner) || !hasOneUse(x)) return undefined
   const inner = x.attrs.axes
   const left = range(y.shape.length).filter((i) => !inner.includes(i))
   const axes = [...inner, ...node.attrs.axes.map((a) => left[a] ?? 0)].sort((a, b) => a - b)

@@ -253,6 +253,34 @@ describe('how much it does', () => {
     for (const what of ['tries', 'fired', 'folds'] as const) expect(many[what]).toBeLessThanOrEqual(16 * few[what])
     // About as often as there are rules for its op, for every form that a node takes.
     for (const { nodes, tries } of [few, many, effort(randomGraph(11, { operations: 60 }).graph)])
-      expect(tries / nodes).toBeLessThan(40)
+      expect(tries / nodes).toBeLessThan(18)
+  })
+
+  test('a later pass tries rules again only above nodes on which one asked how often values are used', () => {
+    const [x, y, z] = [f32(0, 4), f32(1, 4), f32(2, 4)]
+    const settled = c.tanh(c.add(x, y))
+    const asking = c.tanh(c.mul(settled, z))
+    const tried: string[] = []
+    const look = (name: string, asks: boolean): Rule => ({
+      name,
+      kind: 'exact',
+      description: 'fires never',
+      ops: [asks ? 'mul' : 'tanh'],
+      apply: (node, context) => {
+        tried.push(name === 'mul' ? name : node.inputs[0]?.op === 'add' ? 'below' : 'above')
+        if (asks) context.hasOneUse(node)
+        return undefined
+      },
+    })
+    const twice: Rule = {
+      name: 'twice',
+      kind: 'exact',
+      description: 'neg(neg(x)) -> x: the pass after it looks at what is left',
+      ops: ['neg'],
+      apply: ({ inputs: [inner] }) => (inner?.op === 'neg' ? inner.inputs[0] : undefined),
+    }
+    const rules = [look('tanh', false), look('mul', true), twice]
+    rewriteWith(rules, program([x, y, z], asking, c.neg(c.neg(settled))), { mode: 'fast' })
+    expect(tried).toEqual(['below', 'mul', 'above', 'mul', 'above'])
   })
 })
