@@ -152,8 +152,8 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     .option('--index <number>', 'which of several GPUs (cuda)')
     .option('--jobs <count>', 'processes to run cases in')
     .option('--timeout <seconds>', 'how long a case may take, with processes', '120')
-    .option('--rtol <number>', 'relative tolerance', String(defaultTolerance.rtol))
-    .option('--atol <number>', 'absolute tolerance', String(defaultTolerance.atol))
+    .option('--rtol <number>', 'relative tolerance, where no tolerance.json gives one', String(defaultTolerance.rtol))
+    .option('--atol <number>', 'absolute tolerance, likewise', String(defaultTolerance.atol))
     .option('--mode <mode>', 'fast or strict', 'fast')
     .option(
       '--skip-unsupported',

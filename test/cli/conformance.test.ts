@@ -8,6 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CaseResult } from '../../src/cli/verify/runCase.ts'
+import { contribPresent, unpackContrib } from '../onnx/archives.ts'
+import { refusedCases } from '../onnx/contribCases.ts'
 import { sinter } from './support.ts'
 
 const shared = process.env.SINTER_SHARED
@@ -17,6 +19,8 @@ if (!present) console.warn('\n*** ONNX CASES NOT RUN ON WASM: SINTER_SHARED name
 
 /** Node cases that must pass: the number reached, so that none is lost unseen. */
 const floor = 1190
+/** The same of cases of onnxruntime's operators. */
+const contribFloor = 96
 
 describe.skipIf(!present)('ONNX on wasm', () => {
   let root = ''
@@ -48,4 +52,17 @@ describe.skipIf(!present)('ONNX on wasm', () => {
     expect(data.cases.filter((c: CaseResult) => c.code === 'FOLDED_INPUT')).toEqual([])
     expect(data.passed).toBeGreaterThanOrEqual(floor)
   }, 600_000)
+})
+
+describe.skipIf(!contribPresent("CASES OF ONNXRUNTIME'S OPERATORS ON WASM"))("onnxruntime's operators on wasm", () => {
+  it('cases and models, each within its own tolerance', async () => {
+    const r = await sinter('verify', unpackContrib(), '--jobs', '2', '--json')
+    const data = JSON.parse(r.out)
+    const failed = (data.cases as CaseResult[]).filter((c) => c.status !== 'passed')
+    console.info(`onnxruntime's operators on wasm: ${r.err}`)
+    expect(failed.filter((c) => c.code !== 'E_ONNX_UNSUPPORTED')).toEqual([])
+    const refused = failed.filter((c) => refusedCases[c.name]?.test(c.message ?? '') === true)
+    expect(refused.map((c) => c.name)).toEqual(Object.keys(refusedCases).sort())
+    expect(data.passed).toBeGreaterThanOrEqual(contribFloor)
+  }, 300_000)
 })

@@ -63,6 +63,24 @@ describe('verify', () => {
     expect((await sinter('verify', join(root, 'wrong'), '--atol', '1.5')).code).toBe(0)
   })
 
+  it('tolerances that cases bring along, beside them or inside', async () => {
+    const folder = join(root, 'tolerant')
+    const model = unary('Neg')
+    const off = { model, inputs: [vector('x', 1, -2)], outputs: [vector('y', -1, 3)] }
+    const outside = writeCase(folder, 'outside', off)
+    const inside = writeCase(folder, 'inside', off)
+    const strict = writeCase(folder, 'strict', off)
+    const few = writeCase(folder, 'few', { model, inputs: [vector('x', 1, -2)], outputs: [vector('y', -1.5, 2)] })
+    const write = (dir: string, data: unknown): void => writeFileSync(join(dir, 'tolerance.json'), JSON.stringify(data))
+    write(folder, { outside: { atol: 1.5 }, inside: { atol: 0 }, few: { atol: 1, maxDifferentFraction: 0.4 } })
+    write(inside, { atol: 1.5 })
+    expect((await sinter('verify', outside, inside)).code).toBe(0)
+    expect((await sinter('verify', strict)).code).toBe(1)
+    expect((await sinter('verify', few)).out).toContain('1 of 2 elements differ, where at most 0.4 of them may')
+    write(folder, { outside: { atol: -1 } })
+    expect((await sinter('verify', outside)).out).toContain('atol -1, which is no number of 0 or more')
+  })
+
   it('as data, naming specialised inputs and kernels', async () => {
     const r = await sinter('verify', reshaped, right, '--json')
     const data = JSON.parse(r.out)

@@ -31,6 +31,25 @@ export function archivesPresent(what: string): boolean {
   return false
 }
 
+const contribArchive = shared === undefined ? undefined : join(shared, 'contrib', 'contrib-cases.tar.xz')
+
+/** Whether the cases of onnxruntime's operators are there. Says loudly what does not run without them. */
+export function contribPresent(what: string): boolean {
+  if (contribArchive !== undefined && existsSync(contribArchive)) return true
+  console.warn(
+    `\n*** ${what} NOT RUN: ${contribArchive === undefined ? 'SINTER_SHARED is not set' : `${contribArchive} is missing`}. ***\n`,
+  )
+  return false
+}
+
+/** Unpacks the cases of onnxruntime's operators; gives their folder, which goes with the process. */
+export function unpackContrib(): string {
+  const root = mkdtempSync(join(tmpdir(), 'sinter-contrib-'))
+  process.once('exit', () => rmSync(root, { recursive: true, force: true }))
+  execFileSync('tar', ['-xJf', contribArchive ?? '', '-C', root, '--strip-components', '1'])
+  return root
+}
+
 /** Unpacks archives into a fresh folder, which goes with the process. */
 export function unpack(names: readonly ('onnx-models' | 'onnx-node-cases')[]): string {
   const root = mkdtempSync(join(tmpdir(), 'sinter-onnx-'))

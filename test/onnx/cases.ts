@@ -1,32 +1,16 @@
 /** Runs ONNX backend-test cases (`model.onnx` and `test_data_set_N/{input,output}_M.pb`) through importer and oracle. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { defaultTolerance, difference, type Tolerance } from '../../src/cli/values.ts'
+import { toleranceOf } from '../../src/cli/verify/tolerances.ts'
 import { decodeModel, type HostTensor, importOnnx, readTensorProto } from '../../src/onnx/index.ts'
 import { evaluateConstant, evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
-import { readElement } from '../../src/scalar/host.ts'
-import { sameShape, showShape } from '../../src/types/shape.ts'
 
 export interface CaseResult {
   readonly name: string
   readonly status: 'passed' | 'failed' | 'unsupported'
   readonly message: string
   readonly specialised: readonly string[]
-}
-
-const close = (a: number, b: number): boolean =>
-  Object.is(a, b) || a === b || (Number.isNaN(a) && Number.isNaN(b)) || Math.abs(a - b) <= 1e-4 + 1e-3 * Math.abs(b)
-
-/** What is wrong with a result, if anything. */
-export function compare(got: HostTensor, want: HostTensor): string | undefined {
-  if (got.dtype !== want.dtype) return `dtype ${got.dtype}, not ${want.dtype}`
-  if (!sameShape(got.shape, want.shape)) return `shape ${showShape(got.shape)}, not ${showShape(want.shape)}`
-  for (let i = 0; i < want.data.length; i++) {
-    const a = readElement(got.data, got.dtype, i)
-    const b = readElement(want.data, want.dtype, i)
-    const same = typeof a === 'number' && typeof b === 'number' ? close(a, b) : a === b
-    if (!same) return `element ${i} is ${a}, not ${b}`
-  }
-  return undefined
 }
 
 function readAll(dir: string, kind: 'input' | 'output'): HostTensor[] {
@@ -36,7 +20,11 @@ function readAll(dir: string, kind: 'input' | 'output'): HostTensor[] {
   return out
 }
 
-function runSet(bytes: Uint8Array, dir: string): { message: string | undefined; specialised: readonly string[] } {
+function runSet(
+  bytes: Uint8Array,
+  dir: string,
+  tolerance: Tolerance,
+): { message: string | undefined; specialised: readonly string[] } {
   const { graph } = decodeModel(bytes)
   const initialised = new Set(graph.initializer.map((t) => t.name))
   const names = graph.input.map((v) => v.name).filter((name) => !initialised.has(name))
@@ -57,7 +45,7 @@ function runSet(bytes: Uint8Array, dir: string): { message: string | undefined; 
   for (const [i, want] of wanted.entries()) {
     const got = results[i]
     if (got === undefined) return { message: `output ${i} is missing`, specialised: model.specialised }
-    const wrong = compare({ data: toHostArray(got), shape: got.shape, dtype: got.dtype }, want)
+    const wrong = difference({ data: toHostArray(got), shape: got.shape, dtype: got.dtype }, want, tolerance)
     if (wrong !== undefined)
       return { message: `output ${i} (${model.outputNames[i]}): ${wrong}`, specialised: model.specialised }
   }
@@ -70,8 +58,9 @@ export function runCase(root: string, name: string): CaseResult {
   let specialised: readonly string[] = []
   try {
     const bytes = readFileSync(join(dir, 'model.onnx'))
+    const tolerance = toleranceOf(dir, defaultTolerance)
     for (const set of readdirSync(dir).filter((d) => d.startsWith('test_data_set_'))) {
-      const r = runSet(bytes, join(dir, set))
+      const r = runSet(bytes, join(dir, set), tolerance)
       specialised = r.specialised
       if (r.message !== undefined) return { name, status: 'failed', message: r.message, specialised }
     }

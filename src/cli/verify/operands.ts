@@ -43,12 +43,34 @@ const shapeOperands: Readonly<Record<string, readonly number[]>> = {
   NonMaxSuppression: [0, 1, 2, 3, 4],
 }
 
-const operandsOf = (op: string): readonly number[] => shapeOperands[op] ?? (op.startsWith('Reduce') ? [1] : [])
+const plainDomain = (n: NodeProto): boolean => n.domain === '' || n.domain === 'ai.onnx'
+
+/** The same of onnxruntime's operators (its ContribOperators.md). */
+const contribOperands: Readonly<Record<string, readonly number[]>> = {
+  BiasDropout: [3, 4],
+  BitmaskBiasDropout: [3, 4],
+  BitmaskDropout: [1, 2],
+  ConvTransposeWithDynamicPads: [2],
+  CropAndResize: [3],
+  DecoderAttention: [8, 9, 10, 11],
+  ExpandDims: [1],
+  GroupQueryAttention: [6],
+  MatMulFpQ4: [2],
+  Pad: [1],
+  Range: [0, 1, 2],
+  SparseAttention: [7],
+}
+
+const isContrib = (n: NodeProto): boolean => n.domain === 'com.microsoft'
+
+function operandsOf(n: NodeProto): readonly number[] {
+  if (isContrib(n)) return contribOperands[n.opType] ?? []
+  return plainDomain(n) ? (shapeOperands[n.opType] ?? (n.opType.startsWith('Reduce') ? [1] : [])) : []
+}
 
 /** Operators whose result depends on the shape of an input, not its value. */
 const readsShapeOnly = new Set(['Shape', 'Size'])
 
-const plainDomain = (n: NodeProto): boolean => n.domain === '' || n.domain === 'ai.onnx'
 const subgraphsOf = (n: NodeProto): GraphProto[] =>
   n.attribute.flatMap((a) => (a.g === undefined ? a.graphs : [a.g, ...a.graphs]))
 
@@ -93,7 +115,7 @@ class Analysis {
       })
       return
     }
-    if (plainDomain(n)) for (const i of operandsOf(n.opType)) add(n.input[i])
+    for (const i of operandsOf(n)) add(n.input[i])
     for (const g of subgraphsOf(n)) {
       if (wanted) for (const o of g.output) add(o.name)
       this.fixing(g.node, names)

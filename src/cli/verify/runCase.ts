@@ -1,6 +1,6 @@
 /** One case in the layout of ONNX's backend tests: `model.onnx` and `test_data_set_N/{input,output}_M.pb`. */
 import { existsSync, readdirSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { touched } from '../../compile/steps.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import type { Graph, Node } from '../../graph/node.ts'
@@ -13,9 +13,11 @@ import { importModel } from '../load.ts'
 import type { Mode, Session } from '../session.ts'
 import { difference, type Tolerance } from '../values.ts'
 import { shapeFixingValues } from './operands.ts'
+import { toleranceOf } from './tolerances.ts'
 
 export interface CaseOptions {
   readonly mode: Mode
+  /** Where the case brings none along. */
   readonly tolerance: Tolerance
   readonly skipUnsupported: boolean
 }
@@ -110,7 +112,8 @@ async function runSet(
   path: string,
   dir: string,
   session: Session,
-  options: CaseOptions,
+  mode: Mode,
+  tolerance: Tolerance,
 ): Promise<SetResult> {
   const proto = decodeModel(bytes)
   const values = readInputs(proto, dir)
@@ -120,7 +123,7 @@ async function runSet(
     if (v === undefined) throw new UserError('E_ONNX_INPUT', `${basename(dir)} has no value for input "${p.name}"`)
     return v
   })
-  const prepared = session.prepare(model.graph, { name: model.name, mode: options.mode })
+  const prepared = session.prepare(model.graph, { name: model.name, mode })
   try {
     const names = model.inputs.map((p) => p.name)
     checkNothingFolded(proto, model.specialised, names, model.graph, prepared.compiled?.program)
@@ -131,7 +134,7 @@ async function runSet(
       const got = outputs[i]
       const what = `output ${i} (${model.outputNames[i] ?? '?'})`
       if (got === undefined) throw new CaseFailure('MISMATCH', `${what} is missing`)
-      const wrong = difference(got, readTensorProto(readBytes(file)), options.tolerance)
+      const wrong = difference(got, readTensorProto(readBytes(file)), tolerance)
       if (wrong !== undefined) throw new CaseFailure('MISMATCH', `${what}: ${wrong}`)
     })
     return { specialised: model.specialised, kernels: prepared.compiled?.report.totals.kernels }
@@ -157,7 +160,8 @@ export async function runCase(dir: string, session: Session, options: CaseOption
     const bytes = readBytes(path)
     const sets = readdirSync(dir).filter((d) => /^test_data_set_\d+$/.test(d))
     if (sets.length === 0) throw new UserError('E_FILE', 'the case has no test_data_set folder')
-    for (const set of sets.sort()) done = await runSet(bytes, path, join(dir, set), session, options)
+    const tolerance = toleranceOf(resolve(dir), options.tolerance)
+    for (const set of sets.sort()) done = await runSet(bytes, path, join(dir, set), session, options.mode, tolerance)
     return result({ status: 'passed' })
   } catch (error) {
     const { code, message } =

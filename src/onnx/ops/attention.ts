@@ -24,7 +24,7 @@ export function packHeads(x: n.Node): n.Node {
 }
 
 /** Scores of grouped queries: q [b, hq, s, d], k [b, hk, t, d] -> [b, hq, s, t], query head h beside key head h / group. */
-function scoresOf(q: n.Node, k: n.Node): n.Node {
+export function scoresOf(q: n.Node, k: n.Node): n.Node {
   const [b = 1, hq = 1, s = 1, d = 1] = q.shape
   const hk = k.shape[1] ?? 1
   if (hq % hk !== 0) throw new UserError('E_SHAPE', `${hq} query heads do not divide into ${hk} key heads`)
@@ -33,7 +33,7 @@ function scoresOf(q: n.Node, k: n.Node): n.Node {
 }
 
 /** Weighted sums of grouped values: p [b, hq, s, t], v [b, hk, t, e] -> [b, hq, s, e]. */
-function weigh(p: n.Node, v: n.Node): n.Node {
+export function weigh(p: n.Node, v: n.Node): n.Node {
   const [b = 1, hq = 1, s = 1, t = 1] = p.shape
   const hk = v.shape[1] ?? 1
   const y = n.contractLabelled(n.reshape(p, [b, hk, hq / hk, s, t]), 'bhgst', v, 'bhte', 'bhgse')

@@ -3,6 +3,7 @@ import type { Handler, HandlerTable } from '../context.ts'
 import { activationHandlers } from './activation.ts'
 import { attentionHandlers, previewHandlers } from './attention.ts'
 import { castHandlers } from './cast.ts'
+import { contribHandlers, defaultDomainHandlers } from './contrib/index.ts'
 import { controlHandlers } from './control.ts'
 import { elementwiseHandlers } from './elementwise.ts'
 import { indexingHandlers } from './indexing.ts'
@@ -26,6 +27,7 @@ const standard: HandlerTable = {
   ...activationHandlers,
   ...attentionHandlers,
   ...castHandlers,
+  ...defaultDomainHandlers,
   ...controlHandlers,
   ...elementwiseHandlers,
   ...indexingHandlers,
@@ -50,6 +52,7 @@ const domains: Readonly<Record<string, HandlerTable>> = {
   'ai.onnx.ml': classicalHandlers,
   'ai.onnx.preview': previewHandlers,
   'ai.onnx.preview.training': trainingHandlers,
+  'com.microsoft': contribHandlers,
 }
 
 /** The handler of an operator, if there is one. */

@@ -7,7 +7,7 @@ import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
 
 /** alpha A' B' + beta C. */
-const gemm: Handler = (c) => {
+export function gemm(c: OpContext): n.Node {
   const a = c.need(0)
   const transA = c.flag('transA', false) ? 'ki' : 'ik'
   const transB = c.flag('transB', false) ? 'jk' : 'kj'

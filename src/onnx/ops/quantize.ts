@@ -28,7 +28,7 @@ function granular(c: OpContext, v: n.Node, x: n.Node): n.Node {
 }
 
 /** round(x) + zero, limited to the dtype. The sum is formed in a dtype wide enough to be exact. */
-function saturate(x: n.Node, zero: n.Node | undefined, to: DType): n.Node {
+export function saturate(x: n.Node, zero: n.Node | undefined, to: DType): n.Node {
   const rounded = n.unary('round', x)
   const shifted = zero === undefined ? rounded : n.add(rounded, n.cast(zero, rounded.dtype))
   return n.cast(n.clip(shifted, Number(extreme(to, 'least')), Number(extreme(to, 'greatest'))), to)
@@ -82,7 +82,7 @@ const dynamicQuantizeLinear: Handler = (c) => {
 }
 
 /** Data minus its zero point, as i32. */
-function centred(x: n.Node, zero: n.Node | undefined): n.Node {
+export function centred(x: n.Node, zero: n.Node | undefined): n.Node {
   const wide = n.cast(x, 'i32')
   return zero === undefined ? wide : n.sub(wide, n.cast(zero, 'i32'))
 }
@@ -108,7 +108,7 @@ const convInteger: Handler = (c) => {
 }
 
 /** Requantises exact i32 sums: round(sum * factor) + zero, saturated. The factor is formed in f32. */
-function requantise(sum: n.Node, factor: n.Node, zero: n.Node): n.Node {
+export function requantise(sum: n.Node, factor: n.Node, zero: n.Node): n.Node {
   return saturate(n.mul(n.cast(sum, 'f32'), factor), zero, zero.dtype)
 }
 
