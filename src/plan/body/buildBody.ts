@@ -2,7 +2,7 @@
 
 import * as ix from '../../affine/expr.ts'
 import { always } from '../../affine/predicate.ts'
-import { invariant } from '../../diagnostics/errors.ts'
+import { InternalError } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import type { LetStmt, NumericsMode, TileOp } from '../../kernel/ir.ts'
@@ -13,7 +13,7 @@ import { coversOnce } from './bijection.ts'
 import type { Body, BodyStore } from './body.ts'
 import { Instances } from './instances.ts'
 import { inStoringOrder, isFree, type Region } from './region.ts'
-import { type Bindings, type BoundDim, CoverAxis, CutAxis, KeepAxis, SplitAxis, Tiles } from './tiles.ts'
+import { type Bindings, type BoundDim, type Rebind, Tiles } from './tiles.ts'
 
 /** A dimension of a result: the ranges it is stored in, one that is whole or several. */
 interface RootDim {
@@ -24,6 +24,9 @@ interface RootDim {
 /** Stores of one result at most. */
 const mostPieces = 8
 
+/** Attempts at one body: each is told by the one before how a dimension is to be bound. */
+const mostAttempts = 64
+
 interface Attempt {
   readonly body: Body
   /** Whether results or folds in pieces might make another kernel of it. */
@@ -32,7 +35,8 @@ interface Attempt {
   readonly ties: boolean
 }
 
-function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
+/** Builds a body under some bindings, or says what is to be bound otherwise. Throws a `Refusal` where no body can be built. */
+function buildOnce(region: Region, b: Instances): Attempt | Rebind {
   const { tiles } = b
   const roots = inStoringOrder(region.outputs)
   const stores: BodyStore[] = []
@@ -62,13 +66,15 @@ function buildOnce(region: Region, bindings: Bindings, b: Instances): Attempt {
       throw new Refusal(refuse('too-many-live-values', `a result would be stored in ${indexes.length} pieces`))
     for (const index of indexes) {
       const value = b.value(root, index, always)
+      if (tiles.rebind !== undefined) return tiles.rebind
       const pieces = [...cut].filter((a) => index.some((e) => ix.axesOf(e).has(a)))
       stores.push({ node: root, shape: root.shape, value, index, ...(indexes.length > 1 ? { pieces } : {}) })
     }
   }
   const cover = b.folds.findCover()
-  if (cover !== undefined && bindings.cuts !== undefined) throw cover
-  return { body: bodyOf(b, tiles, stores), branches: b.branches || cover !== undefined, ties: b.folds.ties }
+  if (cover !== undefined && tiles.mayCut) return cover
+  const body = bodyOf(b, tiles, stores)
+  return 'kind' in body ? body : { body, branches: b.branches || cover !== undefined, ties: b.folds.ties }
 }
 
 /** A dimension for an extent: the whole of an earlier result's, or the axes its ranges share. */
@@ -80,12 +86,13 @@ function fits(tiles: Tiles, d: RootDim | undefined, extent: number): RootDim | u
 }
 
 /** The body of some stores: what they need of what was evaluated. */
-function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body {
+function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body | Rebind {
   const used = liveLets(
     tiles.lets,
     stores.map((s) => s.value),
   )
-  tiles.checkSplits(used.flatMap((l) => (asksForSplits(l.op) ? expressionsOf(l.op) : [])))
+  const split = tiles.splitFor(used.flatMap((l) => (asksForSplits(l.op) ? expressionsOf(l.op) : [])))
+  if (split !== undefined) return split
   const names = axesOfStatements(used)
   for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) names.add(a)
   const loaded = new Set<string>()
@@ -215,25 +222,40 @@ export function buildBody(
     covers: new Map(),
     ...(inPieces ? { cuts: new Map<string, readonly number[]>() } : {}),
   }
-  for (let attempt = 0; ; attempt++) {
-    const instances = new Instances(region, new Tiles(bindings, most), mode, !untied)
+  for (let attempt = 0; attempt < mostAttempts; attempt++) {
+    const tiles = new Tiles(bindings, most)
+    const instances = new Instances(region, tiles, mode, !untied)
     try {
-      return { ok: true, ...buildOnce(region, bindings, instances) }
+      const made = buildOnce(region, instances)
+      if (!('kind' in made)) return { ok: true, ...made }
+      rebind(bindings, made)
     } catch (e) {
-      if (e instanceof Refusal) return { ...e.refused, branches: instances.branches, ties: instances.folds.ties }
-      invariant(attempt < 64, 'splitting of axes does not end')
-      if (e instanceof CoverAxis) {
-        bindings.covers.set(e.key, e.pieces)
-        continue
-      }
-      // Axes get other names: what folds run over is found again.
-      bindings.covers.clear()
-      if (e instanceof SplitAxis) bindings.splits.set(e.key, e.factors)
-      else if (e instanceof CutAxis) bindings.cuts?.set(e.key, e.edges)
-      else if (e instanceof KeepAxis) {
-        bindings.kept.add(e.key)
-        bindings.splits.delete(e.key)
-      } else throw e
+      if (!(e instanceof Refusal)) throw e
+      // What is refused after something was asked to be bound otherwise is refused of no body.
+      if (tiles.rebind === undefined) return { ...e.refused, branches: instances.branches, ties: instances.folds.ties }
+      rebind(bindings, tiles.rebind)
     }
+  }
+  throw new InternalError('binding of axes does not end')
+}
+
+/** Notes what an attempt found. */
+function rebind(bindings: Bindings, found: Rebind): void {
+  if (found.kind === 'cover') {
+    bindings.covers.set(found.key, found.pieces)
+    return
+  }
+  // Axes get other names: what folds run over is found again.
+  bindings.covers.clear()
+  switch (found.kind) {
+    case 'split':
+      bindings.splits.set(found.key, found.factors)
+      return
+    case 'cut':
+      bindings.cuts?.set(found.key, found.edges)
+      return
+    case 'keep':
+      bindings.kept.add(found.key)
+      bindings.splits.delete(found.key)
   }
 }

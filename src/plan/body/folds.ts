@@ -16,7 +16,7 @@ import { Alignment } from './alignment.ts'
 import { coversOnce, overlaps, visitsOnce } from './bijection.ts'
 import { alike, axesOfCover, type Cover, coverOf, foldPieces, readAlong } from './cover.ts'
 import type { Evaluation } from './evaluation.ts'
-import { type BoundDim, CoverAxis, type Tiles } from './tiles.ts'
+import type { BoundDim, Rebind, Tiles } from './tiles.ts'
 
 /** A dimension that a fold runs over on axes of its own. */
 interface OwnFold {
@@ -61,14 +61,14 @@ export class Folds {
   }
 
   /** Pieces that the kernel reads, and that a fold on axes of its own might run over instead. */
-  findCover(): CoverAxis | undefined {
+  findCover(): Rebind | undefined {
     for (const { key, operand, index, d } of this.own) {
       const read = readAlong(operand, index, d, this.nodes.region.members, (n) => this.nodes.instancesOf(n))
       const cover = coverOf(
         read.flatMap((e) => this.tiles.pieceOf(e) ?? []),
         operand.shape[d] ?? 1,
       )
-      if (cover !== undefined) return new CoverAxis(key, cover)
+      if (cover !== undefined) return { kind: 'cover', key, pieces: cover }
     }
     return undefined
   }

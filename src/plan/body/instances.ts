@@ -53,6 +53,7 @@ export class Instances implements Evaluation {
       index.length === node.shape.length,
       `${node.op} of rank ${node.shape.length} at ${index.length} coordinates`,
     )
+    if (this.tiles.rebind !== undefined) return this.tiles.zero(node)
     const key = this.keyOf(index, mask)
     for (const i of this.instances.get(node) ?? []) if (i.key === key) return i.value
     this.tiles.checkDepth(++this.depth)

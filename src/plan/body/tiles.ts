@@ -8,7 +8,7 @@ import type { Node } from '../../graph/node.ts'
 import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { roundTo } from '../../scalar/eval.ts'
 import type { Scalar } from '../../scalar/ops.ts'
-import type { DType } from '../../types/dtype.ts'
+import { type DType, isWide } from '../../types/dtype.ts'
 import { Refusal, refuse } from '../refusal.ts'
 
 /** A dimension bound to axes: its index expression and the axes it runs over. */
@@ -27,43 +27,16 @@ export interface Piece {
   readonly offset: number
 }
 
-/** Thrown inside the builder when an axis must be split: `key` names the dimension, `factors` its new digits. */
-export class SplitAxis {
-  readonly key: string
-  readonly factors: readonly number[]
-  constructor(key: string, factors: readonly number[]) {
-    this.key = key
-    this.factors = factors
-  }
-}
-
-/** Thrown when a dimension must stay one axis (a scan runs along it). */
-export class KeepAxis {
-  readonly key: string
-  constructor(key: string) {
-    this.key = key
-  }
-}
-
-/** Thrown when a result must be bound in pieces: `key` names the dimension (or its digit), `edges` where its ranges begin. */
-export class CutAxis {
-  readonly key: string
-  readonly edges: readonly number[]
-  constructor(key: string, edges: readonly number[]) {
-    this.key = key
-    this.edges = edges
-  }
-}
-
-/** Thrown when a fold should run over the pieces in which the kernel reads what it folds. */
-export class CoverAxis {
-  readonly key: string
-  readonly pieces: readonly Piece[]
-  constructor(key: string, pieces: readonly Piece[]) {
-    this.key = key
-    this.pieces = pieces
-  }
-}
+/** What an attempt found of how a dimension (or a digit of it), by its key, is to be bound instead. */
+export type Rebind =
+  /** Its digits: quotients or remainders ask for them. */
+  | { readonly kind: 'split'; readonly key: string; readonly factors: readonly number[] }
+  /** It stays one axis, since a scan runs along it. */
+  | { readonly kind: 'keep'; readonly key: string }
+  /** Where the ranges begin in which a result is bound. */
+  | { readonly kind: 'cut'; readonly key: string; readonly edges: readonly number[] }
+  /** A fold runs over the pieces in which the kernel reads what it folds. */
+  | { readonly kind: 'cover'; readonly key: string; readonly pieces: readonly Piece[] }
 
 /** What earlier attempts found of how dimensions are to be bound. */
 export interface Bindings {
@@ -100,13 +73,18 @@ export class Tiles {
   private readonly roots = new Map<string, BoundDim>()
   private readonly digits = new Map<string, BoundDim>()
   private nextAxis = 0
-
   private readonly most: number
+  private asked: Rebind | undefined
 
   /** `most`: statements of the body that is asked for. */
   constructor(bindings: Bindings, most = Number.POSITIVE_INFINITY) {
     this.bindings = bindings
     this.most = most
+  }
+
+  /** The first that was asked to be bound otherwise: nothing evaluated since means anything. */
+  get rebind(): Rebind | undefined {
+    return this.asked
   }
 
   /** Whether dimensions of results may be cut. */
@@ -154,16 +132,18 @@ export class Tiles {
     const { cuts } = this.bindings
     if (cuts === undefined)
       return [...ix.axesOf(e)].every((a) => this.roots.has(this.keys.get(a)?.key ?? '')) && ix.valuesOf(e).size === 0
-    this.checkSplits([e])
+    this.asked ??= this.splitFor([e])
     const [t, second] = e.terms
-    if (t === undefined || second !== undefined || t.coef !== 1 || t.atom.kind !== 'axis') return false
+    if (this.asked !== undefined || t === undefined || second !== undefined || t.coef !== 1 || t.atom.kind !== 'axis')
+      return false
     const { name, extent } = t.atom
     const made = this.keys.get(name)
     if (made === undefined || !this.roots.has(made.key)) return false
     const inside = edges.map((at) => at - e.offset).filter((at) => at > 0 && at < extent)
     if (inside.length === 0) return false
     const key = made.factors.length === 1 ? made.key : `${made.key}/${this.positionInKey(name, made.key)}`
-    throw new CutAxis(key, [0, ...new Set(inside.sort((p, q) => p - q))])
+    this.asked = { kind: 'cut', key, edges: [0, ...new Set(inside.sort((p, q) => p - q))] }
+    return false
   }
 
   /** The pieces a folded dimension is to run over, if earlier attempts found them. */
@@ -308,6 +288,11 @@ export class Tiles {
     return id
   }
 
+  /** Zero of a node's dtype. */
+  zero(node: Node): ValueId {
+    return this.constant(node.dtype === 'bool' ? false : isWide(node.dtype) ? 0n : 0, node.dtype, node)
+  }
+
   predicate(p: Predicate, node: Node): ValueId {
     const key = `p:${predicateKey(p)}`
     const have = this.memo.get(key)
@@ -336,8 +321,8 @@ export class Tiles {
     )
   }
 
-  /** Finds an axis that quotients or remainders ask to split, and asks for it: for all its digits where they nest. */
-  checkSplits(exprs: Iterable<Expr>): void {
+  /** The split of an axis that quotients or remainders ask for: into all its digits where they nest. */
+  splitFor(exprs: Iterable<Expr>): Rebind | undefined {
     let first: { readonly name: string; readonly extent: number } | undefined
     const strides = new Set<number>()
     for (const e of exprs)
@@ -353,7 +338,7 @@ export class Tiles {
         first ??= { name, extent }
         strides.add(by)
       })
-    if (first === undefined) return
+    if (first === undefined) return undefined
     const { name, extent } = first
     const made = this.keys.get(name)
     invariant(made !== undefined, `axis ${name} has no dimension`)
@@ -362,14 +347,15 @@ export class Tiles {
     const nested = [extent, ...[...strides].filter((by) => by < extent).sort((a, b) => b - a), 1]
     const digits = nested.slice(1).map((by, i) => (nested[i] ?? by) / by)
     const own = digits.every(Number.isInteger) ? digits : [extent / one, one]
-    throw new SplitAxis(made.key, [...made.factors.slice(0, at), ...own, ...made.factors.slice(at + 1)])
+    const factors = [...made.factors.slice(0, at), ...own, ...made.factors.slice(at + 1)]
+    return { kind: 'split', key: made.key, factors }
   }
 
-  /** Asks that the split dimension an expression runs over be one axis; false if it is not one split dimension. */
-  rejoin(e: Expr): boolean {
+  /** Asks that the split dimension an expression runs over, if it is one, be one axis. */
+  rejoin(e: Expr): void {
     const [first, ...rest] = [...ix.axesOf(e)].map((a) => this.keys.get(a)?.key)
-    if (first === undefined || rest.length === 0 || rest.some((k) => k !== first)) return false
-    throw new KeepAxis(first)
+    if (first === undefined || rest.length === 0 || rest.some((k) => k !== first)) return
+    this.asked ??= { kind: 'keep', key: first }
   }
 
   /** Which digit of its dimension an axis is (digits of extent 1 have no axis). */
