@@ -4,6 +4,7 @@ export type {
   ClosenessOptions,
   CovOptions,
   CumulativeOptions,
+  InterpOptions,
   NanToNumOptions,
   Padding,
   PadMode,
@@ -43,6 +44,7 @@ export { type DeviceOptions, getDevice, type MemoryUse, memory, setDevice } from
 export { type Explanation, type JitFunction, type JitOptions, jit } from './jit/jit.ts'
 export { type InputSpec, isProgram, type ProgramModule, program, type TracedProgram } from './jit/program.ts'
 export * from './ops/arithmetic.ts'
+export * from './ops/binning.ts'
 export * from './ops/creation.ts'
 export * from './ops/effects.ts'
 export * from './ops/indexing.ts'
@@ -57,6 +59,7 @@ export * from './ops/windows.ts'
 export * as optim from './optim/index.ts'
 export type { TensorData, TensorOptions } from './tensor/literal.ts'
 export * from './tensor/memory.ts'
+export type { TensorPart } from './tensor/parts.ts'
 export type { NestedList } from './tensor/print.ts'
 export { Tensor, type TensorLike } from './tensor/tensor.ts'
 export { type Abstract, spec, TensorSpec } from './tensor/tree.ts'

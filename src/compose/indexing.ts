@@ -18,7 +18,7 @@ import { padInterior, selectAt, sliceAxis } from './views.ts'
 export type ScatterCombiner = 'set' | 'sum' | 'prod' | 'max' | 'min'
 
 /** Index tensors are i32 or i64; negatives wrap once. Throws E_DTYPE. */
-function asIndex(index: Node, extent: number): Node {
+export function asIndex(index: Node, extent: number): Node {
   if (!isInteger(index.dtype))
     throw new UserError('E_DTYPE', `an index is ${index.dtype}`, { help: 'use an integer dtype' })
   const wide = dtypeBits(index.dtype) === 64 || index.dtype === 'u32' || !holdsInteger('i32', extent)

@@ -211,7 +211,7 @@ describe('errors that comments say', () => {
   it.each(said.filter(({ name, code }) => !shownElsewhere.has(`${name} ${code}`)))(
     '$name throws $code',
     async ({ name, code }) => {
-      const f = name.split('.').reduce<unknown>((o, key) => (o as Record<string, unknown>)[key], scope)
+      const f = name.split('.').reduce<unknown>((o, key) => (o as Record<string, unknown> | undefined)?.[key], scope)
       const call = stated[name]?.[code] ?? (() => shared[code]?.(f as Call))
       await expect((async () => await call())()).rejects.toMatchObject({ code })
     },

@@ -3,10 +3,83 @@
  * For each function and each code that its comment says it throws, a call that throws it, as users of JavaScript write it: nothing checks
  * types. `examples.test.ts` makes the calls, adds those that many functions share, and asks for each that a comment says.
  */
-import { cov, cross, diag, diff, glu, inner, meshgrid, nansum, ones, trace, zeros } from '../../src/index.ts'
+import {
+  bincount,
+  cov,
+  cross,
+  diag,
+  diff,
+  dynamicSlice,
+  dynamicUpdateSlice,
+  glu,
+  histogram,
+  inner,
+  interp,
+  meshgrid,
+  nansum,
+  ones,
+  searchsorted,
+  segmentSum,
+  trace,
+  zeros,
+} from '../../src/index.ts'
 
 /** By name and code. */
 export const statedErrorsOfArrays = {
+  'Tensor.at': {
+    E_ARGUMENT: () => zeros([2]).at(0, 0),
+  },
+  'TensorPart.get': {
+    E_DTYPE: () =>
+      zeros([2])
+        .at(zeros([2]))
+        .get(),
+    E_SHAPE: () =>
+      zeros([2, 2])
+        .at(zeros([2], 'i32'), zeros([3], 'i32'))
+        .get(),
+  },
+  ...Object.fromEntries(
+    ['set', 'add', 'multiply', 'min', 'max'].map((name) => [
+      `TensorPart.${name}`,
+      {
+        E_DTYPE: () =>
+          zeros([2])
+            .at(zeros([2]))
+            [name](1),
+        E_SHAPE: () =>
+          zeros([2])
+            .at([0, 2])
+            [name](ones([3])),
+        E_ARGUMENT: () => zeros([2]).at(0)[name]('x'),
+      },
+    ]),
+  ),
+  dynamicSlice: {
+    E_SHAPE: () => dynamicSlice(zeros([2]), [0], [3]),
+    E_DTYPE: () => dynamicSlice(zeros([2]), [zeros([])], [1]),
+  },
+  dynamicUpdateSlice: {
+    E_SHAPE: () => dynamicUpdateSlice(zeros([2]), zeros([3]), [0]),
+    E_DTYPE: () => dynamicUpdateSlice(zeros([2]), zeros([1]), [zeros([])]),
+  },
+  searchsorted: {
+    E_SHAPE: () => searchsorted(zeros([2, 2]), zeros([2])),
+  },
+  bincount: {
+    E_DTYPE: () => bincount(zeros([2]), { length: 2 }),
+    E_SHAPE: () => bincount(zeros([2], 'i32'), { length: 2, weights: zeros([3]) }),
+  },
+  histogram: {
+    E_SHAPE: () => histogram(zeros([2]), { bins: zeros([1]) }),
+  },
+  segmentSum: {
+    E_SHAPE: () => segmentSum(zeros([2]), zeros([3], 'i32'), 2),
+    E_DTYPE: () => segmentSum(zeros([2]), zeros([2]), 2),
+  },
+  interp: {
+    E_SHAPE: () => interp(zeros([2]), zeros([3]), zeros([2])),
+  },
   nansum: {
     E_DTYPE: () => nansum(zeros([2]), 0, { dtype: 'q' }),
   },

@@ -70,6 +70,7 @@ function mine(): never {
 /** Members of what functions give, which other tests call: there is no object of theirs before. */
 const given = new Set([
   ...['OpaqueKernel.shapeRule', 'OpaqueKernel.run', 'JitFunction.explain', 'JitFunction.compile'],
+  ...['get', 'set', 'add', 'multiply', 'min', 'max'].map((name) => `TensorPart.${name}`),
   // Ends the function, whatever it is given; lifetime.test.ts tells of it.
   'JitFunction.dispose',
   ...['optim.Optimizer.init', 'optim.Optimizer.update', 'ProgramModule.fn', 'ProgramModule.trace'],

@@ -37,6 +37,34 @@ const smooth: Readonly<Record<string, Program>> = {
     inputs: [{ shape: [2, 7] }],
     build: (x) => [c.logCumSumExp(x, 1), c.logCumSumExp(x, 0, { reverse: true })],
   },
+  dynamicSlice: {
+    inputs: [{ shape: [4, 5] }, { shape: [], dtype: 'i32', lo: 0, hi: 4 }],
+    build: (x, i) => [c.dynamicSlice(x, [i, 1], [2, 3]), c.dynamicSlice(x, [1, i], [3, 5])],
+  },
+  dynamicUpdateSlice: {
+    inputs: [{ shape: [4, 5] }, { shape: [2, 3] }, { shape: [], dtype: 'i32', lo: 0, hi: 4 }],
+    build: (x, u, i) => c.dynamicUpdateSlice(x, u, [i, i]),
+  },
+  'parts that are updated': {
+    inputs: [{ shape: [4, 5] }, { shape: [3] }, { shape: [3], dtype: 'i32', lo: -5, hi: 5 }],
+    build: (x, u, i) => [
+      c.updatePart(x, ['whole', { at: i }], u, 'sum'),
+      c.updatePart(x, [{ from: 3, count: 2, step: -2 }, { at: i }], u, 'set'),
+      c.gatherPart(x, [{ at: i }, { from: 1, count: 2, step: 2 }]),
+    ],
+  },
+  segmentSum: {
+    inputs: [{ shape: [6, 2] }, { shape: [6], dtype: 'i32', lo: -1, hi: 4 }],
+    build: (x, i) => c.segmentSum(x, i, 3),
+  },
+  'counts by weights': {
+    inputs: [{ shape: [6] }, { shape: [6], dtype: 'i32', lo: -1, hi: 4 }],
+    build: (w, i) => [c.binCount(i, 3, w), c.binCount(i, 40, w), c.histogram(i, 3, { range: [0, 3], weights: w })[0]],
+  },
+  interp: {
+    inputs: [{ shape: [2, 3], lo: -0.9, hi: 3.9, distinct: true }, { shape: [5] }],
+    build: (x, f) => c.interp(x, c.cast(c.floats([-1, 0.4, 1.5, 2.1, 4]), 'f64'), f),
+  },
   activations: {
     inputs: [{ shape: [3, 4], distinct: true, lo: -4, hi: 8.1 }],
     build: (x) => [c.logSigmoid(x), c.relu6(x), c.celu(x, 1.5), c.glu(x), c.glu(c.transpose(x), 0)],

@@ -3,10 +3,13 @@ import type { ScatterCombiner } from '../../compose/index.ts'
 import * as c from '../../compose/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import { kindOf } from '../../diagnostics/shown.ts'
+import type { Node } from '../../graph/node.ts'
 import type { DType } from '../../types/dtype.ts'
-import { checkOptions, kinds, optionNames, whole } from '../calls/options.ts'
+import { extentsOf, type Shape, showShape } from '../../types/shape.ts'
+import { checkList, checkOptions, kinds, optionNames, whole } from '../calls/options.ts'
+import { named } from '../tensor/core.ts'
 import { self } from '../tensor/self.ts'
-import { many, one, type Tensor, two } from '../tensor/tensor.ts'
+import { many, one, Tensor, two } from '../tensor/tensor.ts'
 
 /**
  * Elements at integer indices along an axis: the axis gives way to the axes of `indices` (NumPy's `take`). Negative indices
@@ -133,3 +136,47 @@ export const trace = (x: Tensor, offset = 0): Tensor => one('trace', x, (a) => c
  * diag(tensor([[1, 2], [3, 4]]), 1) // [2]
  */
 export const diag = (x: Tensor, offset = 0): Tensor => one('diag', x, (a) => c.diag(a, whole(offset, 'the offset')))
+
+/** Starts of a dynamic slice: numbers, or scalar tensors of integers. Gives the tensors, and starts with nodes in their place. */
+function startsOf(starts: readonly (number | Tensor)[]): {
+  readonly tensors: readonly Tensor[]
+  readonly filled: (nodes: readonly Node[]) => (number | Node)[]
+} {
+  checkList(starts, 'the starts', '[0, step]')
+  const list = Array.from(starts, (s) => (s instanceof Tensor ? s : whole(s, 'a start')))
+  const tensors = list.filter((s) => typeof s !== 'number')
+  for (const t of tensors)
+    if (t.rank > 0)
+      throw new UserError('E_SHAPE', `a start of shape ${showShape(t.shape)}`, {
+        help: 'each start is a number or a scalar tensor',
+      })
+  let next = 0
+  return { tensors, filled: (nodes) => list.map((s) => (typeof s === 'number' ? s : (nodes[next++] ?? 0))) }
+}
+
+/**
+ * `sizes` elements along each axis from starts that may be known on the device alone: numbers, or scalar tensors of integers. Starts are clamped
+ * so that the slice lies within `x`, after negative ones counted from the end (JAX's `dynamic_slice`). The dtype of `x`.
+ * @throws E_SHAPE for sizes beyond the tensor and starts that are no scalars, E_DTYPE for starts that are no integers, E_ARGUMENT for what is no
+ * tensor and lists of another length
+ * @example dynamicSlice(arange(6), [tensor(3, { dtype: 'i32' })], [2]) // [3, 4]
+ */
+export function dynamicSlice(x: Tensor, starts: readonly (number | Tensor)[], sizes: Shape): Tensor {
+  const { tensors, filled } = named('dynamicSlice', () => startsOf(starts))
+  return many('dynamicSlice', [x, ...tensors], ([a = c.asNode(0), ...at]) =>
+    c.dynamicSlice(a, filled(at), extentsOf(sizes)),
+  )
+}
+/**
+ * `x` with `update` written over it from starts that may be known on the device alone; they are clamped as those of `dynamicSlice` (JAX's
+ * `dynamic_update_slice`). A donated `x` is written in place, so that a step moves what it writes. Shape and dtype of `x`.
+ * @throws E_SHAPE for an update beyond the tensor and starts that are no scalars, E_DTYPE for starts that are no integers, E_ARGUMENT for what is
+ * no tensor and a list of another length
+ * @example dynamicUpdateSlice(zeros([4]), ones([2]), [tensor(3, { dtype: 'i32' })]) // [0, 0, 1, 1]
+ */
+export function dynamicUpdateSlice(x: Tensor, update: Tensor, starts: readonly (number | Tensor)[]): Tensor {
+  const { tensors, filled } = named('dynamicUpdateSlice', () => startsOf(starts))
+  return many('dynamicUpdateSlice', [x, update, ...tensors], ([a = c.asNode(0), u = a, ...at]) =>
+    c.dynamicUpdateSlice(a, u, filled(at)),
+  )
+}

@@ -20,6 +20,7 @@ import {
 } from '../calls/slicing.ts'
 import { checkState, type LiveState, record, recordMany, typeOfState } from './core.ts'
 import { TensorElements } from './elements.ts'
+import { partOf, type TensorPart } from './parts.ts'
 
 /** A tensor, or a host value that takes the dtype of the tensor beside it. */
 export type TensorLike = Tensor | Scalar
@@ -376,6 +377,18 @@ export class Tensor extends TensorElements {
   /** Elements at integer indices along an axis; negatives count from the end, out of range clamps. */
   take(indices: Tensor, axis = 0): Tensor {
     return two('take', this, indices, (a, i) => c.take(c.asNode(a), c.asNode(i), axis))
+  }
+  /**
+   * A part of the tensor, to read or to update: one argument an axis, each a number, a tensor of integers (which broadcast with each
+   * other), a [start, stop, step] triple or null (the whole), as JAX's `x.at[...]`. Negatives count from the end; beyond it, `get` clamps and
+   * updates drop.
+   * @throws E_ARGUMENT for what is no index and more of them than axes
+   * @example
+   * zeros([2, 3]).at(null, [0, 2]).set(1) // [[1, 1, 0], [1, 1, 0]]
+   * zeros([3]).at(9).set(1) // [0, 0, 0]: out of range drops
+   */
+  at(...index: readonly (SliceArgument | Tensor)[]): TensorPart<Tensor> {
+    return partOf(this, index, many)
   }
   /** Elements at indices of the same rank along an axis. */
   takeAlongAxis(indices: Tensor, axis: number): Tensor {
