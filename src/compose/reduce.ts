@@ -40,7 +40,7 @@ const kept = (shape: Shape, axes: readonly number[]): number[] => shape.map((d, 
 /** Number of elements folded together. */
 const countOf = (shape: Shape, axes: readonly number[]): number => axes.reduce((n, a) => n * (shape[a] ?? 1), 1)
 
-function foldAxes(combiner: Fold, x: Node, axes: readonly number[], keepdims: boolean): Node {
+function foldOver(combiner: Fold, x: Node, axes: readonly number[], keepdims: boolean): Node {
   if (axes.length === 0) return x
   const y = makeNode('reduce', [x], { combiner, axes })
   return keepdims ? reshape(y, kept(x.shape, axes)) : y
@@ -78,9 +78,9 @@ function widened(x: Node, dtype: DType | undefined): { readonly x: Node; readonl
 export function reduce(combiner: Fold, x: Node, axes?: Axes, keepdims = false): Node {
   const list = normaliseAxes(axes, x.shape.length)
   const arithmetic = combiner === 'sum' || combiner === 'prod'
-  if (!arithmetic) return foldAxes(combiner, x, list, keepdims)
-  if (x.dtype === 'bool') return foldAxes(combiner, cast(x, 'i32'), list, keepdims)
-  return cast(foldAxes(combiner, cast(x, computeDType(x.dtype)), list, keepdims), x.dtype)
+  if (!arithmetic) return foldOver(combiner, x, list, keepdims)
+  if (x.dtype === 'bool') return foldOver(combiner, cast(x, 'i32'), list, keepdims)
+  return cast(foldOver(combiner, cast(x, computeDType(x.dtype)), list, keepdims), x.dtype)
 }
 
 /** Options of sums and products in a dtype. */
@@ -132,7 +132,7 @@ const statistics = (dtype: DType): { readonly work: DType; readonly result: DTyp
 
 /** Mean in the working dtype; `x` is already of it. */
 const meanOf = (x: Node, axes: readonly number[], keepdims: boolean): Node =>
-  div(foldAxes('sum', x, axes, keepdims), countOf(x.shape, axes))
+  div(foldOver('sum', x, axes, keepdims), countOf(x.shape, axes))
 
 /** Arithmetic mean; of integers, f32. NaN over no elements. */
 export function mean(x: Node, axes?: Axes, keepdims = false): Node {
@@ -148,8 +148,8 @@ export function mean(x: Node, axes?: Axes, keepdims = false): Node {
 function centredSquares(x: Node, axes: readonly number[], keepdims: boolean, correction: number): Node {
   const n = countOf(x.shape, axes)
   const deviation = sub(x, meanOf(x, axes, true))
-  const squares = foldAxes('sum', square(deviation), axes, keepdims)
-  const rest = foldAxes('sum', deviation, axes, keepdims)
+  const squares = foldOver('sum', square(deviation), axes, keepdims)
+  const rest = foldOver('sum', deviation, axes, keepdims)
   const excess = stopGradient(
     where(unary('isinf', squares), scalarLike(squares, 0), min(div(square(rest), n), squares)),
   )
@@ -210,10 +210,10 @@ export function logSumExp(x: Node, axes?: Axes, keepdims = false): Node {
   const { work, result } = statistics(x.dtype)
   const list = normaliseAxes(axes, x.shape.length)
   const y = cast(x, work)
-  const top = foldAxes('max', y, list, true)
+  const top = foldOver('max', y, list, true)
   // Whatever is subtracted and added again changes no result: its derivative cancels.
   const anchor = stopGradient(where(unary('isinf', top), scalarLike(top, 0), top))
-  const total = add(log(foldAxes('sum', exp(sub(y, anchor)), list, true)), anchor)
+  const total = add(log(foldOver('sum', exp(sub(y, anchor)), list, true)), anchor)
   return cast(
     keepdims
       ? total
@@ -233,13 +233,13 @@ export function norm(x: Node, order = 2, axes?: Axes, keepdims = false): Node {
   const magnitude = unary('abs', y)
   switch (order) {
     case 1:
-      return cast(foldAxes('sum', magnitude, list, keepdims), result)
+      return cast(foldOver('sum', magnitude, list, keepdims), result)
     case 2:
-      return cast(sqrt(foldAxes('sum', mul(y, y), list, keepdims)), result)
+      return cast(sqrt(foldOver('sum', mul(y, y), list, keepdims)), result)
     case Number.POSITIVE_INFINITY:
-      return cast(foldAxes('max', magnitude, list, keepdims), result)
+      return cast(foldOver('max', magnitude, list, keepdims), result)
     case Number.NEGATIVE_INFINITY:
-      return cast(foldAxes('min', magnitude, list, keepdims), result)
+      return cast(foldOver('min', magnitude, list, keepdims), result)
     default:
       throw new UserError('E_ARGUMENT', `norm of order ${order}`, { help: 'use 1, 2, Infinity or -Infinity' })
   }

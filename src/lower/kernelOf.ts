@@ -1,6 +1,7 @@
 /** Kernels of statements under a grid, and what a finishing stage computes again. */
 import type { Expr } from '../affine/expr.ts'
 import * as ix from '../affine/expr.ts'
+import { foldAxes } from '../kernel/folds.ts'
 import type { GridAxis, KernelPart, LetStmt, NumericsMode, Stmt } from '../kernel/ir.ts'
 import type { Body } from '../plan/body/body.ts'
 import type { BoundKernel } from './launch.ts'
@@ -43,10 +44,7 @@ export function axesUsed(lets: readonly LetStmt[], stores: readonly Stmt[]): Set
   const take = (e: Expr): void => {
     for (const a of ix.axesOf(e)) out.add(a.replace(/\.start$/, ''))
   }
-  for (const l of lets) {
-    for (const a of l.axes) out.add(a)
-    if (l.op.kind === 'reduce' || l.op.kind === 'dot') for (const a of l.op.axes) out.add(a)
-  }
+  for (const l of lets) for (const a of [...l.axes, ...foldAxes(l)]) out.add(a)
   for (const s of stores) if (s.kind === 'store') s.index.forEach(take)
   return out
 }

@@ -3,7 +3,7 @@
  * kernel (`row-too-long`), values are computed again rather than kept in tiles of the whole tensor, and programs over long rows take
  * fewer columns.
  *
- * Sites looked at: plan/axes/roles.ts (rows alone), plan/axes/heldTiles.ts (results of scans, reductions and products, operands of products, under
+ * Sites looked at: plan/axes/reductionRoles.ts (rows alone), plan/axes/heldTiles.ts (results of scans, reductions and products, operands of products, under
  * cuts of both kinds), plan/body/body.ts (heldPoints), plan/axes/blocks.ts (reductionPoints), lower/rowLoop.ts (a row at a time),
  * codegen/wasm/kept.ts, product.ts and scan.ts (what takes scratch), the GPUs' register arrays of scans.
  */

@@ -1,7 +1,9 @@
 /** Buffers that the kernels of a body bind: with reductions that are cut, its main kernel and its finishing stages. */
 import type { Node } from '../../graph/node.ts'
+import type { Machine } from '../../target/machine.ts'
 import { type Body, type BodyStore, type BodyTensor, storedTensors } from '../body/body.ts'
 import { storageOf } from '../body/region.ts'
+import { type Refused, refuse } from '../refusal.ts'
 import { finishingStage, mainStage, type Stage, type Stages } from './stages.ts'
 
 /** What each of the two binds, a key for every buffer: equal keys are joined where kernels are launched as one. */
@@ -74,4 +76,12 @@ export function mostBuffers(body: Body, stages: Stages): number {
   if (stages.split.size === 0) return buffersOf(body)
   const { main, finish } = bindingsOf(body, stages)
   return Math.max(main.size, finish.size)
+}
+
+/** Why the kernels of a body with reductions that are cut bind too much, the partial results counted; undefined: they do not. */
+export function tooManyBound(body: Body, stages: Stages, target: Machine): Refused | undefined {
+  if (buffersOf(body) + stages.split.size <= target.maxBuffers) return undefined
+  const most = mostBuffers(body, stages)
+  if (most <= target.maxBuffers) return undefined
+  return refuse('too-many-buffers', `${most} buffers with partial results, the target binds ${target.maxBuffers}`)
 }

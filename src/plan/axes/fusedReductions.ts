@@ -10,7 +10,8 @@ import type { Machine } from '../../target/machine.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import { pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
-import { type Analysis, canFinish, dependsOn, follows } from './split.ts'
+import type { Analysis } from './analysis.ts'
+import { canFinish, dependsOn, follows } from './split.ts'
 
 /** An axis of the depth, the number of parts it is cut into, and the length of each but the last, which may be shorter. */
 export interface DepthParts {

@@ -1,24 +1,26 @@
 /** What folds make a program hold at once: their results, and operands of products without blocks, over axes that no grid cuts. */
+import { foldAxes } from '../../kernel/folds.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
-import { type Analysis, follows, type SplitBy } from './split.ts'
+import type { Analysis } from './analysis.ts'
+import { follows, type SplitBy } from './split.ts'
 
 /**
  * Why the results of folds do not stay with a program that runs over all of its `reduced` axes: a scan's over axes that are folded
  * after it; where nothing is read again those of reductions too, and operands of products, which are copied. Undefined: they do.
  */
 export function tooMuchHeld(
-  { body, extents, row, lets, target }: Analysis,
-  reduced: ReadonlySet<string>,
+  { body, extents, row, reduced, lets, target }: Analysis,
   split: ReadonlySet<ValueId>,
   splitBy: SplitBy | undefined,
 ): Refused | undefined {
   const rereads = target.rereadShare !== undefined
   // Cut reductions go through their axis a row at a time where rows stand below them, else block by block.
   const cut = new Map(extents)
-  if (splitBy === 'every-index') for (const id of split) for (const a of foldedBy(lets, id)) cut.set(a, 1)
+  if (splitBy === 'every-index')
+    for (const l of body.lets) for (const a of split.has(l.id) ? foldAxes(l) : []) cut.set(a, 1)
   else if (splitBy !== undefined && splitBy !== 'result-blocks') cut.set(splitBy.axis, row.size > 0 ? 1 : splitBy.block)
   const localOf = (l: LetStmt): string[] => l.axes.filter((a) => reduced.has(a) || row.has(a))
   const bytesOf = (l: LetStmt): number => pointsOf(cut, localOf(l)) * Math.max(4, dtypeBytes(l.dtype))
@@ -41,9 +43,4 @@ export function tooMuchHeld(
   const room = rereads ? (target.blockRowBytes ?? target.rowBytes) : target.rowBytes
   if (bytes <= room) return undefined
   return refuse('row-too-long', `${bytes} bytes between one fold and the next do not stay resident`)
-}
-
-const foldedBy = (lets: Analysis['lets'], id: ValueId): readonly string[] => {
-  const op = lets.get(id)?.op
-  return op?.kind === 'reduce' ? op.axes : []
 }

@@ -4,13 +4,13 @@
  */
 
 import { foldAxes, foldOrScanAxes, sharesOperands } from '../../kernel/folds.ts'
-import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
-import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
-import { type Body, type BodyStore, pointsOf } from '../body/body.ts'
+import { pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
+import { type Analysis, isAligned } from './analysis.ts'
 
 /**
  * Cut into blocks of an axis, into one part for every index of the reduced axes (rows stand below), or into the blocks of a
@@ -27,29 +27,13 @@ export function cutCombiner({ op }: LetStmt): 'sum' | 'prod' | 'max' | 'min' | u
   return op.kind === 'reduce' && !isArgCombiner(op.combiner) ? op.combiner : undefined
 }
 
-/** What the analysis of a body knows. */
-export interface Analysis {
-  readonly body: Body
-  readonly target: Machine
-  readonly mode: NumericsMode
-  readonly extents: ReadonlyMap<string, number>
-  readonly row: ReadonlySet<string>
-  readonly parallel: ReadonlySet<string>
-  readonly lets: ReadonlyMap<ValueId, LetStmt>
-  /** Values with a fold in or below them. */
-  readonly folds: ReadonlySet<ValueId>
-  /** Neighbours in memory lie along an axis that is not reduced: a program takes blocks of columns. */
-  readonly byColumns: boolean
-  /** Whether a store names all the given axes. */
-  readonly aligned: (s: BodyStore, axes: Iterable<string>) => boolean
-}
-
 type Split = { readonly ok: true; readonly split: ReadonlySet<ValueId>; readonly splitBy: SplitBy | undefined }
 
 const whole: Split = { ok: true, split: new Set(), splitBy: undefined }
 
-export function splitReductions(a: Analysis): Split | Refused {
-  const cut = splitAxis(a)
+/** `byColumns`: neighbours in memory lie along an axis that is not reduced, so a program takes blocks of columns. */
+export function splitReductions(a: Analysis, byColumns: boolean): Split | Refused {
+  const cut = splitAxis(a, byColumns)
   if (cut.split.size > 0 && canFinish(a, cut.split)) return cut
   const rows = splitRows(a)
   if (!rows.ok || rows.split.size === 0 || canFinish(a, rows.split)) return rows
@@ -79,7 +63,7 @@ function mayCut(a: Analysis, split: ReadonlySet<ValueId>, axes: ReadonlySet<stri
   }
   return (
     a.body.lets.every((l) => later(l.id) || !foldOrScanAxes(l).some((x) => axes.has(x))) &&
-    a.body.stores.every((s) => later(s.value) || a.aligned(s, axes))
+    a.body.stores.every((s) => later(s.value) || isAligned(a, s, axes))
   )
 }
 
@@ -109,9 +93,9 @@ function splitRows(a: Analysis): Split | Refused {
  * Reductions over one long axis, where the parallel axes give too few programs. Rows may stand below them: a program holds
  * whole rows, and some of them. Strict mode keeps sums in one piece.
  */
-function splitAxis(a: Analysis): Split {
+function splitAxis(a: Analysis, byColumns: boolean): Split {
   const { target } = a
-  const columns = a.byColumns ? target.columnBlock : 1
+  const columns = byColumns ? target.columnBlock : 1
   const points = size(a, a.parallel)
   const programs = Math.ceil(points / columns)
   if (programs >= target.minPrograms) return whole

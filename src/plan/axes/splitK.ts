@@ -8,9 +8,10 @@ import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { farBandwidth, type Machine, movingSeconds } from '../../target/machine.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { type Body, pointsOf, tensorBytes } from '../body/body.ts'
+import type { Analysis } from './analysis.ts'
 import { columnTarget, type DepthParts, leastRows, type MatrixRole } from './fusedReductions.ts'
 import { productSeconds, productWork } from './productSeconds.ts'
-import { type Analysis, canFinish, follows } from './split.ts'
+import { canFinish, follows } from './split.ts'
 
 /** How the depth is cut, if it is: in parts that give the target programs enough without costing much. */
 export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefined {

@@ -5,6 +5,7 @@ import { always } from '../../affine/predicate.ts'
 import { InternalError } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import type { LetStmt, NumericsMode, TileOp } from '../../kernel/ir.ts'
 import { expressionsOf, liveLets } from '../../kernel/walk.ts'
 import { sizeOf } from '../../types/shape.ts'
@@ -121,9 +122,9 @@ function axesOfStatements(lets: readonly LetStmt[]): Set<string> {
     seen.add(axes)
     for (const a of axes) out.add(a)
   }
-  for (const { axes, op } of lets) {
-    take(axes)
-    if (op.kind === 'reduce' || op.kind === 'dot') take(op.axes)
+  for (const l of lets) {
+    take(l.axes)
+    take(foldAxes(l))
   }
   return out
 }

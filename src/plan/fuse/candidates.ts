@@ -2,7 +2,7 @@
 import type { Node } from '../../graph/node.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
-import { analyse } from '../axes/roles.ts'
+import { analyse } from '../axes/analyse.ts'
 import type { Body } from '../body/body.ts'
 import { type BodyOptions, buildBody } from '../body/buildBody.ts'
 import { collapse, longestAxis } from '../body/collapse.ts'

@@ -51,14 +51,14 @@ function keepSeconds(dtype: DType, bytes: number, machine: Machine): number {
 const leastKept = 2
 
 /** Folds and stages have places of their own. */
-const isFold = (s: LetStmt, ctx: LevelContext): boolean =>
+const hasPlace = (s: LetStmt, ctx: LevelContext): boolean =>
   foldOf(s, ctx) !== undefined || (s.op.kind === 'stage' && ctx.axes.varying(s.axes).length > 0)
 
 /** Steps in which each inline value of the level is computed. */
 function usingSteps(stmts: readonly Stmt[], ctx: LevelContext, p: Placement, kept: ReadonlySet<ValueId>): StepSets {
   const using = new StepSets(p.uses)
   for (const s of [...stmts].reverse())
-    if (s.kind === 'let' && !p.at.has(s) && !kept.has(s.id) && !isFold(s, ctx)) using.pass(s, false)
+    if (s.kind === 'let' && !p.at.has(s) && !kept.has(s.id) && !hasPlace(s, ctx)) using.pass(s, false)
   return using
 }
 
@@ -73,7 +73,7 @@ export function chooseMaterialised(stmts: readonly Stmt[], ctx: LevelContext, p:
   const costs = new Costs(ctx, kept)
   const using = new StepSets(p.uses)
   for (const s of [...stmts].reverse()) {
-    if (s.kind !== 'let' || isFold(s, ctx) || p.at.has(s) || ctx.hasHome(s.id)) continue
+    if (s.kind !== 'let' || hasPlace(s, ctx) || p.at.has(s) || ctx.hasHome(s.id)) continue
     const steps = using.of(s.id)
     const varying = ctx.axes.varying(s.axes)
     const inLoop = [...steps].some((i) => p.steps[i]?.kind === 'loop')

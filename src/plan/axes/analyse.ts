@@ -1,0 +1,81 @@
+/** Analysis of a body's axes: by the kind of kernel that it can be, its roles, or why no kernel of the target computes it. */
+import * as ix from '../../affine/expr.ts'
+import { isFoldOrScan } from '../../kernel/folds.ts'
+import type { NumericsMode } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
+import type { Body, BodyStore } from '../body/body.ts'
+import { type Refused, refuse } from '../refusal.ts'
+import { type Analysis, analysisOf, isAligned } from './analysis.ts'
+import { buffersOf } from './bindings.ts'
+import { productRoles, productsIn } from './productRoles.ts'
+import { reductionRoles } from './reductionRoles.ts'
+import { elementwiseRoles, type Roles } from './roles.ts'
+import { oneStage } from './stages.ts'
+
+type Analysed = { readonly ok: true; readonly roles: Roles } | Refused
+
+/** Roles of a body on a target, or why no kernel of it can compute the body. */
+export function analyse(body: Body, target: Machine, mode: NumericsMode): Analysed {
+  const refused = tooLarge(body, target)
+  if (refused !== undefined) return refused
+  const chunked = chunksOf(body)
+  if (chunked !== undefined) return chunked.ok ? inChunks(body, chunked.chunks) : chunked
+  const a = analysisOf(body, target, mode)
+  const [product, second] = productsIn(a)
+  if (second !== undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
+  if (product !== undefined && body.axes.every((x) => x.extent > 0)) return productRoles(a, product)
+  const apart = a.folds.size === 0 && body.stores.some((s) => s.pieces !== undefined)
+  if (!apart && !body.stores.every((s) => isAligned(a, s, a.parallel)))
+    return refuse('unaligned-output', 'a result would be stored by several programs')
+  return a.reduced.size === 0 ? { ok: true, roles: withoutFolds(a) } : reductionRoles(a)
+}
+
+/** Why a body is more than a kernel of the target takes; undefined: it is not. */
+function tooLarge(body: Body, target: Machine): Refused | undefined {
+  const buffers = buffersOf(body)
+  if (buffers > target.maxBuffers)
+    return refuse('too-many-buffers', `${buffers} buffers, the target binds ${target.maxBuffers}`)
+  if (body.lets.length > target.maxStatements)
+    return refuse('too-many-live-values', `${body.lets.length} statements, the target takes ${target.maxStatements}`)
+  return undefined
+}
+
+const withoutFolds = ({ extents, row, reduced, parallel }: Analysis): Roles => ({
+  kind: 'elementwise',
+  extents,
+  row,
+  reduced,
+  parallel,
+  stages: oneStage,
+  splitBy: undefined,
+})
+
+/** The axes of scans in chunks and how long those are, if there are any: beside them nothing is folded, since programs hold chunks. */
+function chunksOf(
+  body: Body,
+): { readonly ok: true; readonly chunks: ReadonlyMap<string, number> } | Refused | undefined {
+  const chunks = new Map<string, number>()
+  let others = false
+  for (const l of body.lets) {
+    if (!isFoldOrScan(l)) continue
+    const node = body.origin.get(l.id)
+    const chunk = node?.op === 'scan' && l.op.kind === 'scan' ? node.attrs.chunk : undefined
+    if (chunk === undefined || l.op.kind !== 'scan') others = true
+    else if ((chunks.get(l.op.axis) ?? chunk) !== chunk) others = true
+    else chunks.set(l.op.axis, chunk)
+  }
+  if (chunks.size === 0) return undefined
+  return others || chunks.size > 1
+    ? refuse('row-too-long', 'a long scan goes over many programs, and nothing else is folded there')
+    : { ok: true, chunks }
+}
+
+/** Roles of a body whose scans begin anew in every program. */
+function inChunks(body: Body, chunks: ReadonlyMap<string, number>): Analysed {
+  const named = (s: BodyStore): Set<string> => new Set(s.index.flatMap((e) => [...ix.axesOf(e)]))
+  if (
+    !body.stores.every((s) => s.pieces === undefined && body.axes.every((a) => a.extent <= 1 || named(s).has(a.name)))
+  )
+    return refuse('unaligned-output', 'a result would be stored by several programs')
+  return { ok: true, roles: { ...elementwiseRoles(body), kind: 'reduction', chunks } }
+}

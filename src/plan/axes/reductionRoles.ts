@@ -1,0 +1,88 @@
+/** Roles of a body with reductions and no matrix product: rows that a program holds, and reductions that are cut. */
+import * as ix from '../../affine/expr.ts'
+import { foldOrScanAxes } from '../../kernel/folds.ts'
+import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { streamedSum } from '../../kernel/streams.ts'
+import { heldPoints, pointsOf } from '../body/body.ts'
+import { type Refused, refuse } from '../refusal.ts'
+import type { Analysis } from './analysis.ts'
+import { tooManyBound } from './bindings.ts'
+import { tooMuchHeld } from './heldTiles.ts'
+import { type Roles, unitAxis } from './roles.ts'
+import { splitReductions } from './split.ts'
+import { stagesOf } from './stages.ts'
+
+/** Bytes of an element of a row, as it is held: f32. */
+const heldBytes = 4
+
+/** The roles of such a body, or why no kernel computes it. */
+export function reductionRoles(a: Analysis): { readonly ok: true; readonly roles: Roles } | Refused {
+  const { body, target, mode, extents, row, reduced, parallel } = a
+  const held = heldPoints(body, extents, row)
+  if (row.size > 0 && held * heldBytes > target.rowBytes && target.rereadShare === undefined)
+    return refuse('row-too-long', `rows of ${held} elements do not stay resident`)
+
+  const hasScans = body.lets.some((l) => l.op.kind === 'scan')
+  const contiguous = unitAxis(body)
+  const byColumns = contiguous !== undefined && parallel.has(contiguous)
+  // A scan's program is one block: what folds much below it would keep few blocks busy.
+  const whole = heldPoints(body, extents, new Set([...row, ...reduced]))
+  const programs = pointsOf(extents, parallel) / (byColumns ? target.partialColumns : 1)
+  const most = (target.lineBytes?.fast ?? Number.POSITIVE_INFINITY) / heldBytes
+  if (hasScans && whole > Math.max(held, most) && programs < target.minPrograms)
+    return refuse('row-too-long', `a scan over folds of ${whole} elements would be one block of threads`)
+  const cut = splitReductions(a, byColumns)
+  if (!cut.ok) return cut
+  const { split, splitBy } = cut
+  const stages = stagesOf(body, split)
+  const over = tooManyBound(body, stages, target) ?? tooMuchHeld(a, split, splitBy)
+  if (over !== undefined) return over
+  const loops = split.size > 0 && splitBy !== 'every-index'
+  const inBlock = mode === 'strict' || loops || hasScans
+  const room = inBlock ? (target.blockRowBytes ?? target.rowBytes) : target.rowBytes
+  const isCut = row.size > 0 && held * heldBytes > room
+  if (isCut && foldsAcross(a) && passesOver(a, false) > 1)
+    return refuse('row-too-long', `tiles of ${held} elements, folded along several axes, do not stay resident`)
+  const passes = isCut ? passesOver(a, mode === 'fast') : 1
+  return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, stages, splitBy, passes } }
+}
+
+/**
+ * How often a program goes through rows it does not hold: once more after every fold that what follows depends on. A sum that
+ * `streams` (src/kernel/streams.ts) joins the pass of its anchor where all else that it needs is there before.
+ */
+function passesOver({ body, lets, row }: Analysis, streams: boolean): number {
+  /** Passes that end before a value is there. */
+  const depth = new Map<ValueId, number>()
+  const depthOf = (ids: readonly ValueId[]): number => ids.reduce((n, o) => Math.max(n, depth.get(o) ?? 0), 0)
+  const operands = (id: ValueId): readonly ValueId[] => operandsOf(lets.get(id)?.op ?? { kind: 'const', value: 0 })
+  const beforeAnchor = (l: LetStmt): number | undefined => {
+    const streamed = streams ? streamedSum(l, lets) : undefined
+    if (streamed === undefined) return undefined
+    const { anchor, through, against } = streamed
+    const reads = [l.id, ...through].flatMap(operands).filter((id) => id !== against && !through.has(id))
+    const before = depthOf(operands(anchor))
+    return depthOf(reads) <= before ? before : undefined
+  }
+  let passes = 1
+  for (const l of body.lets) {
+    const folds = foldOrScanAxes(l).some((a) => row.has(a))
+    const below = (folds ? beforeAnchor(l) : undefined) ?? depthOf(operandsOf(l.op))
+    if (folds) passes = Math.max(passes, below + 1)
+    depth.set(l.id, folds ? below + 1 : below)
+  }
+  for (const s of body.stores)
+    if (s.index.some((e) => [...ix.axesOf(e)].some((a) => row.has(a))))
+      passes = Math.max(passes, depthOf([s.value]) + 1)
+  return passes
+}
+
+/** Whether rows are folded along some of their axes here and along others there: each fold's results would have to be held as well. */
+function foldsAcross({ body, row }: Analysis): boolean {
+  const sets = new Set<string>()
+  for (const l of body.lets) {
+    const axes = foldOrScanAxes(l).filter((a) => row.has(a))
+    if (axes.length > 0) sets.add(axes.sort().join())
+  }
+  return sets.size > 1
+}
