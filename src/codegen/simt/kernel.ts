@@ -1,7 +1,7 @@
 /** A kernel of the kernel IR as source code of a SIMT dialect: one block of threads a program. */
 
 import { invariant, UserError } from '../../diagnostics/errors.ts'
-import type { Kernel } from '../../kernel/ir.ts'
+import type { GridAxis, Kernel } from '../../kernel/ir.ts'
 import { debug } from '../../schedule/debug.ts'
 import { candidateSchedules } from '../../schedule/simt/candidates.ts'
 import type { AxisInfo, Part } from '../../schedule/simt/part/part.ts'
@@ -87,17 +87,7 @@ export function threadCodeOf({ kernel, parts, schedule }: Scheduled, launch: Lau
   unit.loops = parts.some((p) => p.loops.length > 0)
   const launched = readScalars(unit, kernel)
   const summary: string[] = []
-  const bodies = schedule.parts.map((g, i): { readonly end: number; readonly body: Block } => {
-    const body: Block = []
-    const info = parts[i]
-    invariant(info !== undefined, 'a part without facts')
-    const end = g.first + g.programs
-    const isHidden = unit.dialect.movesConstants && leaves32(g.part, unit.params, end)
-    const member = memberOf(unit, g, sub(program, int(g.first)), isHidden, body)
-    unit.next = g.next
-    lowerPart(unit, info, g, member, body, summary)
-    return { end, body }
-  })
+  const joined = codeOfParts(unit, parts, schedule, program, summary)
   if (debug.verify) {
     const { bytes } = placeShared(unit.shared)
     invariant(
@@ -105,13 +95,6 @@ export function threadCodeOf({ kernel, parts, schedule }: Scheduled, launch: Lau
       `${kernel.name} takes ${bytes} bytes of shared memory, of ${schedule.sharedBytes} that are scheduled`,
     )
   }
-  const joined = bodies.reduceRight<readonly S[]>(
-    (otherwise, b) =>
-      b.end === programs && otherwise.length === 0 && bodies.length === 1
-        ? b.body
-        : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
-    [],
-  )
   const read = [...launched, ...joined]
   const body: readonly S[] = unit.exchanges === 0 ? read : [...openCluster(unit, threads), ...read]
   const { table, tabled } = schedule
@@ -131,6 +114,34 @@ export function threadCodeOf({ kernel, parts, schedule }: Scheduled, launch: Lau
     launch,
     summary,
   }
+}
+
+/** The parts, each by the programs that are its own. */
+function codeOfParts(
+  unit: Unit,
+  infos: readonly Part[],
+  { parts, programs }: Scheduled['schedule'],
+  program: Ex,
+  summary: string[],
+): readonly S[] {
+  const bodies = parts.map((g, i): { readonly end: number; readonly body: Block } => {
+    const body: Block = []
+    const info = infos[i]
+    invariant(info !== undefined, 'a part without facts')
+    const end = g.first + g.programs
+    const isHidden = unit.dialect.movesConstants && leaves32(g.part, unit.params, end)
+    const member = memberOf(unit, g, sub(program, int(g.first)), isHidden, body)
+    unit.next = g.next
+    lowerPart(unit, info, g, member, body, summary)
+    return { end, body }
+  })
+  return bodies.reduceRight<readonly S[]>(
+    (otherwise, b) =>
+      b.end === programs && otherwise.length === 0 && bodies.length === 1
+        ? b.body
+        : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
+    [],
+  )
 }
 
 /** Reads a kernel's launch scalars: the same for all threads. */
@@ -231,32 +242,43 @@ function lowerPart(
   summary: string[],
 ): void {
   for (const a of layout.axes.values()) summary.push(printAxis(a, info.axis(a.name).extent))
-  const ranges = new Map<string, AxisRange>()
   const counts = new Map(part.grid.map((g) => [g.axis, blocksAlong(unit, info.axis(g.axis), g.block, all)]))
   const isOpen = part.grid.some((g) => info.axis(g.axis).open !== undefined)
   const programs = [...counts.values()].reduce((n, c) => mul(n, cast(own.type, c)), lit(own.type, 1))
   const out: Block = isOpen ? [] : all
   // Programs beyond those of this launch have nothing to do.
   if (isOpen) all.push({ k: 'if', cond: lt(own, programs), body: out, otherwise: [] })
+  const ranges = openBlocks(unit, info, part.grid, { own, ends }, counts, out)
+  const scope = new Scope(unit, info, layout, new Map(), ranges, new Map())
+  const held = [...layout.axes.keys()].filter((a) => info.axis(a).role !== 'loop')
+  emitSequence(scope.openWhole(held, out), body, out)
+}
+
+/** A program's block of each axis of the grid that has several, from the program's number. */
+function openBlocks(
+  unit: Unit,
+  info: Part,
+  grid: readonly GridAxis[],
+  { own, ends }: Member,
+  counts: ReadonlyMap<string, Ex>,
+  out: Block,
+): Map<string, AxisRange> {
+  const ranges = new Map<string, AxisRange>()
   let rest = own
-  if (part.grid.length > 1 && rest.k !== 'var') {
+  const nameRest = (value: Ex): void => {
     const name = unit.name('rest')
-    out.push({ k: 'let', name, value: rest })
-    rest = v(rest.type, name)
+    out.push({ k: 'let', name, value })
+    rest = v(value.type, name)
   }
-  let open = [...part.grid].filter((g) => Math.ceil(info.axis(g.axis).extent / g.block) > 1)
-  for (const { axis, block } of [...open].reverse()) {
+  if (grid.length > 1 && rest.k !== 'var') nameRest(rest)
+  const cut = grid.filter((g) => Math.ceil(info.axis(g.axis).extent / g.block) > 1)
+  for (const [i, { axis, block }] of [...cut.entries()].reverse()) {
     const { tail, type } = info.axis(axis)
     const blocks = counts.get(axis) ?? int(1)
-    open = open.filter((g) => g.axis !== axis)
-    const index = open.length === 0 ? rest : bin('%', rest, blocks)
+    const index = i === 0 ? rest : bin('%', rest, blocks)
     const name = unit.name(block === 1 ? axis : `${axis}_start`)
     out.push({ k: 'let', name, value: mul(cast(type, index), int(block)) })
-    if (open.length > 0) {
-      const left = unit.name('rest')
-      out.push({ k: 'let', name: left, value: bin('/', rest, blocks) })
-      rest = v(rest.type, left)
-    }
+    if (i > 0) nameRest(bin('/', rest, blocks))
     const start = v(type, name)
     let end = add(start, int(block))
     if (tail) {
@@ -266,9 +288,7 @@ function lowerPart(
     }
     ranges.set(axis, { start, end })
   }
-  const scope = new Scope(unit, info, layout, new Map(), ranges, new Map())
-  const held = [...layout.axes.keys()].filter((a) => info.axis(a).role !== 'loop')
-  emitSequence(scope.openWhole(held, out), body, out)
+  return ranges
 }
 
 /** Blocks along each dispatch dimension for a number of programs: x at most `most`, the rest along y. */
