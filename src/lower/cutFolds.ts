@@ -7,12 +7,12 @@ import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { LetStmt, NumericsMode, StoreStmt, ValueId } from '../kernel/ir.ts'
-import { parallelGrid, partialsGrid, type RowSplit, reductionPoints } from '../plan/axes/blocks.ts'
+import { parallelGrid, partialsGrid, reductionPoints } from '../plan/axes/blocks.ts'
+import type { PartialResult } from '../plan/axes/partials.ts'
 import type { Roles } from '../plan/axes/roles.ts'
-import { cutCombiner } from '../plan/axes/split.ts'
+import { cutCombiner, type RowSplit } from '../plan/axes/split.ts'
 import { mainStage, oneStage } from '../plan/axes/stages.ts'
 import type { Body, BodyStore } from '../plan/body/body.ts'
-import { type PartialResult, partialsOf } from '../plan/memory/partials.ts'
 import type { Machine } from '../target/machine.ts'
 import { computeDType } from '../types/dtype.ts'
 import { axesUsed, kernelOf, zeroOf } from './kernelOf.ts'
@@ -44,26 +44,20 @@ interface Cutting {
 export function lowerCutFolds(name: string, body: Body, roles: Roles, target: Machine, mode: NumericsMode): Launch {
   const { splitBy } = roles
   invariant(splitBy !== undefined && splitBy !== 'result-blocks', 'a split without a way')
-  const partials = partialsOf(body, roles)
-  const cuts = cutsOf(body, roles, splitBy, partials)
+  const cuts = cutsOf(body, roles, splitBy)
   return {
     main: mainKernel(name, body, roles, splitBy, cuts, target, mode),
     finishing: [finishingKernel(`${name}_finish`, body, roles, cuts, target, mode)],
-    partials,
+    partials: cuts.map((c) => c.partial),
   }
 }
 
-function cutsOf(
-  body: Body,
-  { stages, extents }: Roles,
-  splitBy: RowSplit,
-  partials: readonly PartialResult[],
-): CutFold[] {
+function cutsOf(body: Body, { stages, extents }: Roles, splitBy: RowSplit): CutFold[] {
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const cutting: Cutting = { lets: new Map(body.lets.map((l) => [l.id, l])), extents, fresh: () => next++ }
-  return [...stages.split].map((id, i) => {
-    const [fold, partial] = [cutting.lets.get(id), partials[i]]
-    invariant(fold !== undefined && partial !== undefined, 'a split fold without statement')
+  return [...stages.split].map(([id, partial], i) => {
+    const fold = cutting.lets.get(id)
+    invariant(fold !== undefined, 'a split fold without statement')
     return splitBy === 'every-index'
       ? cutAtEveryIndex(cutting, fold, `p${i}`, partial)
       : cutIntoBlocks(cutting, fold, `p${i}`, partial, splitBy)

@@ -4,14 +4,16 @@ import { conjoin, type Predicate } from '../affine/predicate.ts'
 import type { LetStmt, ValueId } from '../kernel/ir.ts'
 import { mapExpressions } from '../kernel/walk.ts'
 import type { Roles } from '../plan/axes/roles.ts'
-import { stagesOf } from '../plan/axes/stages.ts'
 import type { Body } from '../plan/body/body.ts'
 
 /**
  * The body with the depth's axis as two, the parts and the rest of it; the product has the parts among its own axes, and a
- * sum over them, cut into partial results, stands in its place.
+ * sum over them, which the stages split, stands in its place.
  */
-export function cutDepth(body: Body, roles: Roles): { readonly body: Body; readonly roles: Roles } {
+export function cutDepth({ body, roles }: { readonly body: Body; readonly roles: Roles }): {
+  readonly body: Body
+  readonly roles: Roles
+} {
   const { matrix } = roles
   const dot = body.lets.find((l) => l.id === matrix?.id)
   if (matrix?.parts === undefined || dot?.op.kind !== 'dot') return { body, roles }
@@ -79,8 +81,6 @@ export function cutDepth(body: Body, roles: Roles): { readonly body: Body; reado
       ...roles,
       extents: new Map(axes.map((x) => [x.name, x.extent])),
       matrix: { ...matrix, id, batch: [outer, ...matrix.batch], k: names(matrix.k, [inner]), parts: undefined },
-      stages: stagesOf(cut, new Set([dot.id])),
-      splitBy: 'result-blocks',
     },
   }
 }

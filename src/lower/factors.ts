@@ -7,6 +7,7 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import { renameOperands } from '../kernel/walk.ts'
 import type { Roles } from '../plan/axes/roles.ts'
+import { stagesOf } from '../plan/axes/stages.ts'
 import type { Body } from '../plan/body/body.ts'
 import { dtypeBits, isFloat } from '../types/dtype.ts'
 
@@ -18,17 +19,23 @@ interface Factored {
   readonly made: readonly LetStmt[]
 }
 
-/** The body with such factors behind its matrix product, which stays the value it was. */
-export function factorsOut(body: Body, { matrix }: Roles, mode: NumericsMode): Body {
+/** The body with such factors behind its matrix product, which stays the value it was, and its stages. */
+export function factorsOut(
+  body: Body,
+  roles: Roles,
+  mode: NumericsMode,
+): { readonly body: Body; readonly roles: Roles } {
+  const { matrix, stages } = roles
+
   const dot = body.lets.find((l) => l.id === matrix?.id)
-  if (mode === 'strict' || matrix === undefined || dot?.op.kind !== 'dot') return body
+  if (mode === 'strict' || matrix === undefined || dot?.op.kind !== 'dot') return { body, roles }
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const fresh = (): ValueId => next++
   const factored = (id: ValueId): Factored => factor(id, lets, new Set(matrix.k), fresh)
   const [a, b] = [factored(dot.op.a), factored(dot.op.b)]
   const factors = [...a.factors, ...b.factors]
-  if (factors.length === 0) return body
+  if (factors.length === 0) return { body, roles }
   const product: LetStmt = { ...dot, op: { ...dot.op, a: a.rest, b: b.rest } }
   const made: LetStmt[] = [...a.made, ...b.made, product]
   let result = product
@@ -44,12 +51,13 @@ export function factorsOut(body: Body, { matrix }: Roles, mode: NumericsMode): B
   const node = body.origin.get(dot.id)
   const origin = new Map(body.origin)
   if (node !== undefined) for (const l of made) origin.set(l.id, node)
-  return {
+  const scaled: Body = {
     ...body,
     lets: body.lets.flatMap((l) => (l === dot ? made : [{ ...l, op: renameOperands(l.op, renamed) }])),
     stores: body.stores.map((s) => ({ ...s, value: renamed(s.value) })),
     origin,
   }
+  return { body: scaled, roles: { ...roles, stages: stagesOf(scaled, stages.split) } }
 }
 
 /** A value as a cast integer of few bits times factors without axes of the depth. */

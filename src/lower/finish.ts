@@ -4,6 +4,7 @@ import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import { liveLets } from '../kernel/walk.ts'
 import { parallelGrid, reductionPoints } from '../plan/axes/blocks.ts'
+import type { BlockPartial } from '../plan/axes/partials.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import { oneStage, type Stages, storesByAxes } from '../plan/axes/stages.ts'
 import type { Body } from '../plan/body/body.ts'
@@ -13,13 +14,10 @@ import type { BoundKernel } from './launch.ts'
 import { Params } from './params.ts'
 
 /** A fold whose axes are cut into blocks: partial result i of the launch, `shape` = blocks along each, then the axes kept. */
-export interface BlockedFold {
+export interface BlockedFold extends BlockPartial {
   readonly fold: LetStmt
   readonly combiner: 'sum' | 'prod' | 'max' | 'min'
   readonly arg: ValueId
-  readonly parts: readonly { readonly axis: string; readonly block: number; readonly count: number }[]
-  readonly axes: readonly string[]
-  readonly shape: readonly number[]
 }
 
 /** One kernel for the results that run over the same axes. */
@@ -42,9 +40,9 @@ export function finishingStages(
       return count === 1 ? [] : [part]
     })
     const at = (a: string): ix.Expr => ix.axis(a, extents.get(a) ?? 1)
-    const index = [...f.parts.map((p) => (p.count === 1 ? ix.zero : at(`${p.axis}_part`))), ...f.axes.map(at)]
+    const index = [...f.parts.map((p) => (p.count === 1 ? ix.zero : at(`${p.axis}_part`))), ...f.kept.map(at)]
     const { dtype } = f.fold
-    const axes = [...over, ...f.axes]
+    const axes = [...over, ...f.kept]
     const load: LetStmt = {
       kind: 'let',
       id: next++,

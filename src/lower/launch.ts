@@ -1,7 +1,7 @@
 /** What lowering makes of a planned group: one launch, its kernels and what their parameters are bound to. */
 import type { Node } from '../graph/node.ts'
 import type { Kernel } from '../kernel/ir.ts'
-import type { PartialResult } from '../plan/memory/partials.ts'
+import type { PartialResult } from '../plan/axes/partials.ts'
 
 /** What stands behind a kernel parameter: a node's buffer, or a partial result of the launch. */
 export type Binding =

@@ -18,6 +18,7 @@ import {
 import { ancestorsOf, liveLets } from '../kernel/walk.ts'
 import type { MatrixRole } from '../plan/axes/fusedReductions.ts'
 import { type Blocked, matrixBlocks } from '../plan/axes/matrixBlocks.ts'
+import { type PartialResult, partialBytes, partialOfBlocks } from '../plan/axes/partials.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import type { Body, BodyStore } from '../plan/body/body.ts'
 import { isArgCombiner } from '../scalar/ops.ts'
@@ -37,7 +38,7 @@ class ProductNest {
   readonly matrix: MatrixRole
   readonly dot: LetStmt & { readonly op: DotOp }
   readonly lets: ReadonlyMap<ValueId, LetStmt>
-  readonly extent: (axis: string) => number
+  readonly extents: ReadonlyMap<string, number>
   /** Blocks of the result: the grid. */
   readonly grid: readonly Blocked[]
   /** Rows and columns, the axis that moves most in memory first. */
@@ -61,7 +62,7 @@ class ProductNest {
     this.matrix = matrix
     this.dot = { ...dot, op: dot.op }
     this.lets = new Map(body.lets.map((l) => [l.id, l]))
-    this.extent = (a) => roles.extents.get(a) ?? 1
+    this.extents = roles.extents
     const { m, n, rows, columns, depth } = matrixBlocks(body, matrix, roles.extents, target)
     this.grid = [...matrix.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns]
     this.rows = m
@@ -81,6 +82,7 @@ class ProductNest {
   }
 
   readonly fresh = (): ValueId => this.next++
+  readonly extent = (axis: string): number => this.extents.get(axis) ?? 1
 
   /** Reductions over the depth that ride with the product. */
   get riders(): LetStmt[] {
@@ -105,14 +107,17 @@ class ProductNest {
 
 /** Lowers a body around a matrix product: one launch, whose finishing stages fold what the blocks of its result cut. */
 export function lowerMatrix(name: string, planned: Body, found: Roles, target: Machine, mode: NumericsMode): Launch {
-  const { body, roles } = cutDepth(factorsOut(planned, found, mode), found)
+  const { body, roles } = cutDepth(factorsOut(planned, found, mode))
   const nest = new ProductNest(body, roles, target)
   const { matrix, dot, operands, ridden, looped } = nest
   const { split, late } = roles.stages
   const product = productLoop(nest)
   const riding = ridingFolds(nest)
 
-  const folds = body.lets.flatMap((l): BlockedFold[] => (split.has(l.id) ? [blockedFold(l, nest)] : []))
+  const folds = body.lets.flatMap((l): BlockedFold[] => {
+    const planned = split.get(l.id)
+    return planned === undefined ? [] : [blockedFold(l, nest, planned)]
+  })
   const own = body.stores.filter((s) => !late.has(s.value))
   const done = new Set([...operands, ...ridden, dot.id, ...matrix.riding])
   const epilogue = liveLets(
@@ -132,7 +137,7 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: M
   return {
     main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings },
     finishing: folds.length === 0 ? [] : finishingStages(name, body, folds, roles.stages, target, mode),
-    partials: folds.map((f) => ({ shape: f.shape, dtype: f.fold.dtype })),
+    partials: folds.map(({ shape, dtype }) => ({ shape, dtype })),
   }
 }
 
@@ -182,7 +187,7 @@ const storeOnce = (nest: ProductNest, params: Params, s: BodyStore): Stmt => ({
 /** Partial result `i` of a fold that the blocks cut. */
 function storePartial(nest: ProductNest, params: Params, f: BlockedFold, i: number): Stmt[] {
   const { extent, fresh } = nest
-  const kept = f.axes.map((x) => ix.axis(x, extent(x)))
+  const kept = f.kept.map((x) => ix.axis(x, extent(x)))
   const index = [...f.parts.map(({ axis, block }) => ix.div(ix.axis(`${axis}.start`, extent(axis)), block)), ...kept]
   const partial = { ...f.fold, id: fresh() }
   const param = params.add(`p${i}`, f.shape, f.fold.dtype, 'write', { kind: 'partial', index: i })
@@ -192,14 +197,11 @@ function storePartial(nest: ProductNest, params: Params, f: BlockedFold, i: numb
 
 const axesOf = (index: readonly ix.Expr[]): string[] => index.flatMap((e) => [...ix.axesOf(e)])
 
-/** A fold of the result, cut where the result's blocks are. */
-function blockedFold(l: LetStmt, { lets, grid, extent }: ProductNest): BlockedFold {
+/** A fold of the result, cut where the result's blocks are: as the plan counts its partial results. */
+function blockedFold(l: LetStmt, { lets, grid, extents }: ProductNest, planned: PartialResult): BlockedFold {
   const { op } = l
   invariant(op.kind === 'reduce' && !isArgCombiner(op.combiner), 'only folds without positions are cut')
-  const parts = grid
-    .filter((b) => op.axes.includes(b.axis))
-    .map((b) => ({ ...b, count: Math.ceil(extent(b.axis) / b.block) }))
-  const axes = (lets.get(op.arg)?.axes ?? []).filter((x) => !op.axes.includes(x))
-  const shape = [...parts.map((p) => p.count), ...axes.map(extent)]
-  return { fold: l, combiner: op.combiner, arg: op.arg, parts, axes, shape }
+  const partial = partialOfBlocks({ lets, extents }, l, grid)
+  invariant(partialBytes(partial) === partialBytes(planned), 'the plan counts other partial results')
+  return { ...partial, fold: l, combiner: op.combiner, arg: op.arg }
 }

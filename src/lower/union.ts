@@ -1,6 +1,6 @@
 /** Lowering of a union: the parts of every kernel side by side in one, a tensor that several read bound once. */
 import type { Kernel, KernelParam, KernelPart, NumericsMode, Stmt } from '../kernel/ir.ts'
-import type { PartialResult } from '../plan/memory/partials.ts'
+import type { PartialResult } from '../plan/axes/partials.ts'
 import type { UnionGroup } from '../plan/plan.ts'
 import type { Machine } from '../target/machine.ts'
 import type { Binding, BoundKernel, Launch } from './launch.ts'

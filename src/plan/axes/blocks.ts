@@ -7,7 +7,7 @@ import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type Body, heldPoints, pointsOf } from '../body/body.ts'
 import { byStoreStride } from './gridAxes.ts'
 import { type Roles, unitAxis } from './roles.ts'
-import type { SplitBy } from './split.ts'
+import type { RowSplit } from './split.ts'
 
 /**
  * Grid over the parallel axes. A program covers about `points` points of them, contiguous ones first; where two axes are
@@ -137,9 +137,6 @@ export function straightGrid(body: Body, roles: Roles, target: Machine, mode: Nu
   const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
   return parallelGrid(body, roles, Math.min(wanted, most ?? wanted), isElementwise ? target.sharedRows : 1)
 }
-
-/** How reductions of a body without products are cut. */
-export type RowSplit = Exclude<SplitBy, 'result-blocks'>
 
 /** Grid of the kernel that makes the partial results of reductions which the stages of a body without products split. */
 export function partialsGrid(body: Body, roles: Roles, splitBy: RowSplit, target: Machine): GridAxis[] {

@@ -5,7 +5,7 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Analysis } from './analysis.ts'
-import { follows, type SplitBy } from './split.ts'
+import { follows, type RowSplit } from './split.ts'
 
 /**
  * Why the results of folds do not stay with a program that runs over all of its `reduced` axes: a scan's over axes that are folded
@@ -14,14 +14,14 @@ import { follows, type SplitBy } from './split.ts'
 export function tooMuchHeld(
   { body, extents, row, reduced, lets, target }: Analysis,
   split: ReadonlySet<ValueId>,
-  splitBy: SplitBy | undefined,
+  splitBy: RowSplit | undefined,
 ): Refused | undefined {
   const rereads = target.rereadShare !== undefined
   // Cut reductions go through their axis a row at a time where rows stand below them, else block by block.
   const cut = new Map(extents)
   if (splitBy === 'every-index')
     for (const l of body.lets) for (const a of split.has(l.id) ? foldAxes(l) : []) cut.set(a, 1)
-  else if (splitBy !== undefined && splitBy !== 'result-blocks') cut.set(splitBy.axis, row.size > 0 ? 1 : splitBy.block)
+  else if (splitBy !== undefined) cut.set(splitBy.axis, row.size > 0 ? 1 : splitBy.block)
   const localOf = (l: LetStmt): string[] => l.axes.filter((a) => reduced.has(a) || row.has(a))
   const bytesOf = (l: LetStmt): number => pointsOf(cut, localOf(l)) * Math.max(4, dtypeBytes(l.dtype))
   const held = new Set<LetStmt>()

@@ -7,9 +7,11 @@ import { type Refused, refuse } from '../refusal.ts'
 import type { Analysis } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
 import { fusedReductionsOf, type MatrixRole } from './fusedReductions.ts'
+import { matrixBlocks } from './matrixBlocks.ts'
+import { type PartialResult, partialOfBlocks, partialOfDepth } from './partials.ts'
 import type { Roles } from './roles.ts'
 import { depthParts } from './splitK.ts'
-import { stagesOf } from './stages.ts'
+import { type Stages, stagesOf } from './stages.ts'
 
 /** The matrix products of a body that register blocks serve. */
 export function productsIn({ body, lets, extents, folds }: Analysis): MatrixRole[] {
@@ -59,7 +61,7 @@ export function productRoles(a: Analysis, product: MatrixRole): { readonly ok: t
   const beside = fusedReductionsOf(a, product)
   if (!beside.ok) return beside
   const { riding, split } = beside
-  const stages = stagesOf(body, split)
+  const stages = stagesOf(body, partialsBeside(a, product, split))
   const over = tooManyBound(body, stages, target)
   if (over !== undefined) return over
   const own = new Set(lets.get(product.id)?.axes)
@@ -68,7 +70,34 @@ export function productRoles(a: Analysis, product: MatrixRole): { readonly ok: t
     if (s.index.some((e) => [...ix.axesOf(e)].some((x) => !own.has(x))))
       return refuse('unaligned-output', 'a result beside a matrix product has axes of its own')
   }
-  const matrix = { ...product, riding, parts: depthParts(a, { ...product, riding }) }
-  const splitBy = split.size > 0 ? 'result-blocks' : undefined
-  return { ok: true, roles: { kind: 'matrix', extents, row, reduced, parallel, matrix, stages, splitBy } }
+  const roles = { kind: 'matrix', extents, row, reduced, parallel } as const
+  const matrix = { ...product, riding }
+  const cut = cutDepth(a, matrix)
+  if (cut !== undefined) return { ok: true, roles: { ...roles, ...cut, splitBy: 'result-blocks' } }
+  return { ok: true, roles: { ...roles, matrix, stages, splitBy: split.size > 0 ? 'result-blocks' : undefined } }
+}
+
+/** What the reductions leave that are cut at the blocks of a product's results. */
+function partialsBeside(
+  a: Analysis,
+  product: MatrixRole,
+  split: ReadonlySet<ValueId>,
+): ReadonlyMap<ValueId, PartialResult> {
+  if (split.size === 0) return new Map()
+  const { rows, columns } = matrixBlocks(a.body, product, a.extents, a.target)
+  const blocks = [...product.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns]
+  return new Map(a.body.lets.flatMap((l) => (split.has(l.id) ? [[l.id, partialOfBlocks(a, l, blocks)]] : [])))
+}
+
+/** The product with its depth in parts, whose finishing stage adds their results, if that pays. */
+function cutDepth(
+  a: Analysis,
+  product: MatrixRole,
+): { readonly matrix: MatrixRole; readonly stages: Stages } | undefined {
+  const parts = depthParts(a, product)
+  const dot = a.lets.get(product.id)
+  if (parts === undefined || dot === undefined) return undefined
+  const stages = stagesOf(a.body, new Map([[dot.id, partialOfDepth(a, dot, parts)]]))
+  if (tooManyBound(a.body, stages, a.target) !== undefined) return undefined
+  return { matrix: { ...product, parts }, stages }
 }

@@ -8,6 +8,7 @@ import { type Refused, refuse } from '../refusal.ts'
 import type { Analysis } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
 import { tooMuchHeld } from './heldTiles.ts'
+import { partialOf } from './partials.ts'
 import { type Roles, unitAxis } from './roles.ts'
 import { splitReductions } from './split.ts'
 import { stagesOf } from './stages.ts'
@@ -34,7 +35,8 @@ export function reductionRoles(a: Analysis): { readonly ok: true; readonly roles
   const cut = splitReductions(a, byColumns)
   if (!cut.ok) return cut
   const { split, splitBy } = cut
-  const stages = stagesOf(body, split)
+  const cuts = body.lets.filter((l) => split.has(l.id))
+  const stages = stagesOf(body, new Map(splitBy === undefined ? [] : cuts.map((l) => [l.id, partialOf(a, l, splitBy)])))
   const over = tooManyBound(body, stages, target) ?? tooMuchHeld(a, split, splitBy)
   if (over !== undefined) return over
   const loops = split.size > 0 && splitBy !== 'every-index'

@@ -18,6 +18,9 @@ import { type Analysis, isAligned } from './analysis.ts'
  */
 export type SplitBy = { readonly axis: string; readonly block: number } | 'every-index' | 'result-blocks'
 
+/** How reductions of a body without products are cut. */
+export type RowSplit = Exclude<SplitBy, 'result-blocks'>
+
 /** Elements below a cut reduction for each element of its partial results. */
 const partialShare = 16
 
@@ -27,7 +30,7 @@ export function cutCombiner({ op }: LetStmt): 'sum' | 'prod' | 'max' | 'min' | u
   return op.kind === 'reduce' && !isArgCombiner(op.combiner) ? op.combiner : undefined
 }
 
-type Split = { readonly ok: true; readonly split: ReadonlySet<ValueId>; readonly splitBy: SplitBy | undefined }
+type Split = { readonly ok: true; readonly split: ReadonlySet<ValueId>; readonly splitBy: RowSplit | undefined }
 
 const whole: Split = { ok: true, split: new Set(), splitBy: undefined }
 

@@ -6,11 +6,12 @@ import { axesOf } from '../../affine/expr.ts'
 import { operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import type { Body, BodyStore } from '../body/body.ts'
+import type { PartialResult } from './partials.ts'
 import { follows } from './split.ts'
 
 export interface Stages {
-  /** Reductions that become partial results in the main kernel and whole in the finishing stage. */
-  readonly split: ReadonlySet<ValueId>
+  /** Reductions that become partial results in the main kernel and whole in the finishing stage, and what they are in between. */
+  readonly split: ReadonlyMap<ValueId, PartialResult>
   /** They and all that depends on them. */
   readonly late: ReadonlySet<ValueId>
   /** What the main kernel evaluates, but for `split`; undefined: everything. */
@@ -20,13 +21,14 @@ export interface Stages {
 }
 
 /** Those of a body that is one kernel. */
-export const oneStage: Stages = { split: new Set(), late: new Set(), main: undefined, again: new Set() }
+export const oneStage: Stages = { split: new Map(), late: new Set(), main: undefined, again: new Set() }
 
 /** The stages of a body whose reductions in `split` are cut. */
-export function stagesOf(body: Body, split: ReadonlySet<ValueId>): Stages {
+export function stagesOf(body: Body, split: ReadonlyMap<ValueId, PartialResult>): Stages {
   if (split.size === 0) return oneStage
   const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const late = new Set(body.lets.flatMap((l) => (split.has(l.id) || follows(l, split, lets) ? [l.id] : [])))
+  const cut = new Set(split.keys())
+  const late = new Set(body.lets.flatMap((l) => (cut.has(l.id) || follows(l, cut, lets) ? [l.id] : [])))
   const early = new Map(lets)
   for (const id of late) early.delete(id)
   const among = (values: Iterable<ValueId>): ReadonlySet<ValueId> => {
@@ -41,7 +43,7 @@ export function stagesOf(body: Body, split: ReadonlySet<ValueId>): Stages {
     })
   const own = body.stores.flatMap((s) => (late.has(s.value) ? [] : [s.value]))
   const after = [...late].filter((id) => !split.has(id))
-  return { split, late, main: among([...own, ...operands(split)]), again: among(operands(after)) }
+  return { split, late, main: among([...own, ...operands(cut)]), again: among(operands(after)) }
 }
 
 /** One kernel of a body. */
@@ -61,7 +63,7 @@ export function mainStage(body: Body, { split, late, main }: Stages): Stage {
   return {
     lets: body.lets.filter((l) => main.has(l.id)),
     stores: body.stores.filter((s) => !late.has(s.value)),
-    partials: [...split],
+    partials: [...split.keys()],
     folded: body.lets.flatMap((l) => (split.has(l.id) ? operandsOf(l.op) : [])),
   }
 }
@@ -72,7 +74,7 @@ export function finishingStage(body: Body, { split, late, main, again }: Stages)
   return {
     lets: body.lets.filter((l) => again.has(l.id) || (late.has(l.id) && !split.has(l.id))),
     stores: body.stores.filter((s) => late.has(s.value)),
-    partials: [...split],
+    partials: [...split.keys()],
     folded: [],
   }
 }

@@ -4,15 +4,15 @@
  */
 
 import type { Node } from '../../graph/node.ts'
+import type { PartialResult } from '../axes/partials.ts'
 import { isEffect, type Reads, readsOfBoundary } from '../body/reads.ts'
 import { storageOf } from '../body/region.ts'
 import { type SingleGroup, storedBy } from '../plan.ts'
-import { type PartialResult, partialsOf } from './partials.ts'
 
 export interface AccessSummary extends Reads {
   /** Buffers that are filled. */
   readonly writes: readonly Node[]
-  /** Buffers of its own that live while it runs (of matrix products the lowering alone knows them). */
+  /** Buffers of its own that live while it runs. */
   readonly partials: readonly PartialResult[]
 }
 
@@ -29,7 +29,7 @@ function summarise(g: SingleGroup): AccessSummary {
       buffers.add(storageOf(node))
       if (isEffect(node)) follows.add(node)
     }
-  return { buffers, follows, writes, partials: partialsOf(g.body, g.roles) }
+  return { buffers, follows, writes, partials: [...g.roles.stages.split.values()] }
 }
 
 /** What a group reads, writes and follows. */

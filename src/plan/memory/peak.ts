@@ -1,11 +1,11 @@
 /** How many bytes of intermediates an order of groups keeps alive at once, before there are kernels and offsets. */
 import type { Node } from '../../graph/node.ts'
 import type { BufferReuse } from '../axes/bindings.ts'
+import { partialBytes } from '../axes/partials.ts'
 import type { SingleGroup } from '../plan.ts'
 import { accessOf } from './access.ts'
 import { assignBuffers, type BufferAssignment, type BufferNeed, type MemoryStep, peakBytes } from './assignment.ts'
 import { mayWriteOver } from './overwrites.ts'
-import { partialBytes } from './partials.ts'
 
 /** What a group does to the intermediates. */
 interface Touched {
