@@ -88,6 +88,7 @@ async function measureHere(path) {
   const at = (name) => import(new URL(name, buildAt(options.build || undefined)).href)
   const { importModel, readModel } = await at('onnx/index.js')
   const { compileGraph } = await at('compile/index.js')
+  const { compileFor } = await at('compile/prepare.js')
   const { tensorFromProto } = await at('onnx/tensors.js')
   const { evaluateConstant } = await at('reference/evaluate.js')
   const { createWasmBackend } = await at('backends/wasm/backend.js')
@@ -123,9 +124,10 @@ async function measureHere(path) {
       for (const t of model.model.graph.initializer) model.tensors.set(t, tensorFromProto(t))
     })
     const { graph } = phase('import', () => importModel(model, { evaluate: evaluateConstant }))
-    const { program, report } = phase('compile', () => compileGraph(graph, { mode: 'fast', target }))
-    const executable = phase('prepare', () => backend.prepare(program))
-    return { graph, report, executable, times: { ...times, whole, processor, weights: weights.ms } }
+    const { compiled, executable } = phase('compile', () =>
+      compileFor(backend, target, (t) => compileGraph(graph, { mode: 'fast', target: t })),
+    )
+    return { graph, report: compiled.report, executable, times: { ...times, whole, processor, weights: weights.ms } }
   }
   if (options.split) {
     process.stdout.write(JSON.stringify(await profiled(prepare)))

@@ -2,7 +2,9 @@
 
 import { invariant } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
+import { nodesOf } from '../graph/traverse.ts'
 import { verifyGraph } from '../graph/verify.ts'
+import { compiling, overElements } from '../host/engine.ts'
 import { verifyKernel } from '../kernel/verify.ts'
 import type { FusionPlan } from '../plan/plan.ts'
 import { evaluateGraph, toHostArray } from '../reference/evaluate.ts'
@@ -46,9 +48,11 @@ export interface Compiled {
 /** Evaluates a node that depends on constants alone, rounding as the program would. */
 function fold(node: Node, mode: CompileOptions['mode']): HostArray {
   const rounding = mode === 'strict' ? 'strict' : 'dtype'
-  const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding })
-  invariant(value !== undefined, 'constant folding gave no value')
-  return toHostArray(value)
+  return overElements(() => {
+    const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding })
+    invariant(value !== undefined, 'constant folding gave no value')
+    return toHostArray(value)
+  })
 }
 
 /** The passes from a graph to a launch plan; graphs inside regions go through the same. */
@@ -104,7 +108,10 @@ function compileProgram(
 }
 
 /** Compiles a graph for a target. */
-export function compileGraph(graph: Graph, options: CompileOptions): Compiled {
+export const compileGraph = (graph: Graph, options: CompileOptions): Compiled =>
+  compiling(nodesOf(graph).length, () => compileWhole(graph, options))
+
+function compileWhole(graph: Graph, options: CompileOptions): Compiled {
   const { mode, target, name = 'program', donated = [], budgets } = options
   const started = performance.now()
   const made = compileProgram(graph, name, options, { donated, over: [] }, budgets)

@@ -1,7 +1,9 @@
 /** Compiling for a backend: products that its library turns out to have no algorithm for become kernels. */
 
+import { compiling } from '../host/engine.ts'
 import { type Backend, type Executable, ProductRefused } from '../runtime/backend.ts'
 import type { Program } from '../runtime/program.ts'
+import { kernelsOf } from '../runtime/region.ts'
 import type { LibraryInfo, Machine } from '../target/machine.ts'
 
 export interface CompiledFor<C> {
@@ -20,8 +22,10 @@ export function compileFor<C extends { readonly program: Program }>(
   let current = target
   for (;;) {
     const compiled = compile(current)
+    const { program } = compiled
     try {
-      return { compiled, executable: backend.prepare(compiled.program), target: current }
+      const executable = compiling(statementsOf(program), () => backend.prepare(program))
+      return { compiled, executable, target: current }
     } catch (e) {
       const { library } = current
       if (!(e instanceof ProductRefused) || library === undefined || library.refused?.has(e.key) === true) throw e
@@ -29,6 +33,9 @@ export function compileFor<C extends { readonly program: Program }>(
     }
   }
 }
+
+const statementsOf = (program: Program): number =>
+  kernelsOf(program).reduce((n, { step }) => step.kernel.parts.reduce((m, p) => m + p.body.length, n), 0)
 
 const refusing = (library: LibraryInfo, e: ProductRefused): LibraryInfo => ({
   ...library,

@@ -2,6 +2,7 @@
 import { makeNode } from '../graph/build.ts'
 import type { Node, OpName } from '../graph/node.ts'
 import { familyOf, opTable, scalarOf } from '../graph/table.ts'
+import { overElements } from '../host/engine.ts'
 import { evalScalar, roundTo } from '../scalar/eval.ts'
 import { readElement, scalarOf as scalarIn, writeElement } from '../scalar/host.ts'
 import { type Scalar, type ScalarOp, scalarOps } from '../scalar/ops.ts'
@@ -109,7 +110,8 @@ const foldedOps = Object.keys(opTable)
 
 function foldNode(node: Node, context: RewriteContext): Node | undefined {
   if (node.inputs.length === 0 || !worthStoring(node)) return undefined
-  const data = familyOf(node) === 'elementwise' ? (foldElementwise(node) ?? context.fold?.(node)) : context.fold?.(node)
+  const own = familyOf(node) === 'elementwise' ? overElements(() => foldElementwise(node)) : undefined
+  const data = own ?? context.fold?.(node)
   return data === undefined ? undefined : makeNode('constant', [], { data, shape: node.shape, dtype: node.dtype })
 }
 
@@ -129,8 +131,8 @@ const uniform = rule(
   ({ attrs, shape, dtype }) => {
     const { data } = attrs
     const [first] = data
-    if (first === undefined) return undefined
-    for (let i = 1; i < data.length; i++) if (!Object.is(data[i], first)) return undefined
+    if (first === undefined || !Object.is(data.at(-1), first)) return undefined
+    if (!overElements(() => data.every((v: number | bigint) => Object.is(v, first)))) return undefined
     return makeNode('full', [], { shape, dtype, value: readElement(data, dtype, 0) })
   },
 )

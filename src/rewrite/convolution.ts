@@ -5,6 +5,7 @@
 import { inOrigin } from '../diagnostics/origin.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
+import { overElements } from '../host/engine.ts'
 import { hostArray } from '../types/host.ts'
 import { rowMajorStrides, type Shape } from '../types/shape.ts'
 import { coreAxes, isFoldable, isPlainBroadcast, range, reshapeTo } from './facts.ts'
@@ -125,7 +126,7 @@ function scaleWeights(y: Node, s: Node, context: RewriteContext): Node | undefin
     if (places.some((p) => p < 0)) continue
     if (weights.op !== 'constant') continue
     const place = new Map(scale.axes.map((axis, i) => [axis, places[i] ?? 0]))
-    const scaled = scaleLiteral(weights, scale, (axis) => place.get(axis) ?? 0)
+    const scaled = overElements(() => scaleLiteral(weights, scale, (axis) => place.get(axis) ?? 0))
     if (scaled === undefined) continue
     const result = inOrigin(contraction.origin, () => makeNode('contract', build(scaled), contraction.attrs))
     return reshaped === undefined ? result : inOrigin(y.origin, () => reshapeTo(result, reshaped))

@@ -1,6 +1,7 @@
 /** What the WebAssembly engine offers, found out by small modules; and errors that say what it lacks. */
 import { UserError } from '../../diagnostics/errors.ts'
-import { setEngineFlag, workerThreads } from './host.ts'
+import { setEngineFlag } from '../../host/engine.ts'
+import { workerThreads } from './host.ts'
 
 /** A module of sections after the magic number and the version. */
 const moduleOf = (...sections: readonly number[]): Uint8Array<ArrayBuffer> =>

@@ -1,4 +1,5 @@
-/** What the WebAssembly backend takes from its host: V8's flags and worker threads in Node, neither in a browser. */
+/** What the WebAssembly backend takes from its host: worker threads and files in Node, neither in a browser. */
+import { builtin } from '../../host/engine.ts'
 import type { CacheHost } from '../cacheFolder.ts'
 
 /** The parts of `node:worker_threads` in use. */
@@ -20,16 +21,6 @@ export interface WorkerThreads {
   ) => NodeWorker
 }
 
-interface NodeProcess {
-  readonly getBuiltinModule?: (name: string) => unknown
-}
-
-/** A module of Node, if this is Node (20.16 or later) and has it: no import, so that browsers can load this file. */
-function builtin(name: string): unknown {
-  const host: { readonly process?: NodeProcess } = globalThis
-  return host.process?.getBuiltinModule?.(name)
-}
-
 export const workerThreads = (): WorkerThreads | undefined =>
   builtin('node:worker_threads') as WorkerThreads | undefined
 
@@ -37,11 +28,6 @@ export const workerThreads = (): WorkerThreads | undefined =>
 export function processors(): number {
   const os = builtin('node:os') as { availableParallelism?: () => number } | undefined
   return os?.availableParallelism?.() ?? 1
-}
-
-export function setEngineFlag(flag: string): void {
-  const v8 = builtin('node:v8') as { setFlagsFromString?: (flag: string) => void } | undefined
-  v8?.setFlagsFromString?.(flag)
 }
 
 /** Files of the host, as far as calibrations need them. */

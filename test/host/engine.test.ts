@@ -1,0 +1,72 @@
+/** What the engine is told while the compiler runs: its optimising compiler waits, and is there again whatever happens. */
+import v8 from 'node:v8'
+import { beforeEach, expect, test, vi } from 'vitest'
+import { compileGraph } from '../../src/compile/index.ts'
+import { makeNode, param } from '../../src/graph/build.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+
+const told = vi.spyOn(v8, 'setFlagsFromString')
+beforeEach(() => {
+  told.mockClear()
+})
+
+/** Flags that were set, in order. */
+const flags = (): string[] => told.mock.calls.map(([flag]) => flag)
+
+/** The module as a process has it that was started with such arguments. */
+async function started(...args: string[]): Promise<typeof import('../../src/host/engine.ts')> {
+  vi.resetModules()
+  const { execArgv } = process
+  process.execArgv = [...execArgv, ...args]
+  try {
+    return await import('../../src/host/engine.ts')
+  } finally {
+    process.execArgv = execArgv
+  }
+}
+
+test('a pass runs unoptimised, also inside another one; loops over data inside it do not', async () => {
+  const { compiling, overElements } = await started()
+  const whole = (): string[] => compiling(10, () => compiling(10, () => [...flags(), ...overElements(flags)]))
+  expect(whole()).toEqual(['--no-opt', '--no-opt', '--opt'])
+  expect(flags()).toEqual(['--no-opt', '--opt', '--no-opt', '--opt'])
+  expect(overElements(flags)).toHaveLength(4)
+})
+
+test('errors leave the engine as it was', async () => {
+  const { compiling, overElements } = await started()
+  const fail = (): never => {
+    throw new Error('no')
+  }
+  expect(() => compiling(10, () => overElements(fail))).toThrow('no')
+  expect(flags()).toEqual(['--no-opt', '--opt', '--no-opt', '--opt'])
+  const x = param(0, [2 ** 30, 2 ** 20], 'f32')
+  const beyond = { params: [x], outputs: [makeNode('exp', [x], {})], effects: [] }
+  told.mockClear()
+  expect(() => compileGraph(beyond, { mode: 'fast', target: wasmTarget })).toThrow()
+  expect(flags()).toEqual(['--no-opt', '--opt'])
+})
+
+test('large passes, and those of a process that has compiled for long, are optimised', async () => {
+  const { compiling } = await started()
+  expect(compiling(1e6, flags)).toEqual([])
+  const now = vi.spyOn(performance, 'now')
+  for (const at of [0, 1500, 2000, 2600]) now.mockReturnValueOnce(at)
+  expect(compiling(10, flags)).toEqual(['--no-opt'])
+  expect(compiling(10, flags)).toHaveLength(3)
+  now.mockRestore()
+  expect(compiling(10, flags)).toHaveLength(4)
+  expect(flags()).toEqual(['--no-opt', '--opt', '--no-opt', '--opt'])
+})
+
+test('whoever starts the process decides', async () => {
+  for (const given of ['--no-opt', '--no_turbofan', '--jitless', '--opt']) {
+    const { compiling } = await started(given)
+    expect(compiling(10, flags), given).toEqual([])
+  }
+  for (const given of ['--optimize-for-size', '--import=/opt/x.mjs']) {
+    const { compiling } = await started(given)
+    expect(compiling(10, flags), given).toEqual(['--no-opt'])
+    told.mockClear()
+  }
+})
