@@ -1,27 +1,14 @@
-/** Attention and what belongs to it: rotary embedding, linear attention, the causal convolution beside it. */
+/** Attention and what belongs to it: rotary embedding; linear attention and the causal convolution beside it are in `state.ts`. */
 
-import { silu, softmax } from '../../compose/nn.ts'
-import { conv } from '../../compose/window.ts'
+import { softmax } from '../../compose/nn.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import { computeDType, type DType } from '../../types/dtype.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
+import { packHeads, unpackHeads } from './heads.ts'
+import { stateHandlers } from './state.ts'
 
 const missing = (what: string): UserError => new UserError('E_ONNX_MALFORMED', `it needs ${what}`)
-
-/** [batch, sequence, heads * width] as [batch, heads, sequence, width]. */
-export function unpackHeads(x: n.Node, heads: number): n.Node {
-  if (x.shape.length === 4) return x
-  const [batch = 1, sequence = 1, width = 1] = x.shape
-  if (heads < 1 || width % heads !== 0) throw new UserError('E_SHAPE', `a width of ${width} in ${heads} heads`)
-  return n.permute(n.reshape(x, [batch, sequence, heads, width / heads]), [0, 2, 1, 3])
-}
-
-/** The inverse of `unpackHeads`. */
-export function packHeads(x: n.Node): n.Node {
-  const [batch = 1, heads = 1, sequence = 1, width = 1] = x.shape
-  return n.reshape(n.permute(x, [0, 2, 1, 3]), [batch, sequence, heads * width])
-}
 
 /** Scores of grouped queries: q [b, hq, s, d], k [b, hk, t, d] -> [b, hq, s, t], query head h beside key head h / group. */
 export function scoresOf(q: n.Node, k: n.Node): n.Node {
@@ -168,75 +155,9 @@ const rotaryEmbedding: Handler = (c) => {
 /** Steps up to which a recurrence is unrolled. */
 export const maxSteps = 2048
 
-/**
- * The recurrences of linear attention, unrolled over time: the state decays by exp(g), takes in the outer product of key
- * and value (or of key and what the state does not yet predict, times beta), and is read by the query.
- */
-const linearAttention: Handler = (c) => {
-  const hq = c.int('q_num_heads', 1)
-  const hk = c.int('kv_num_heads', 1)
-  const dtype = c.need(0).dtype
-  const work = computeDType(dtype)
-  const heads = (x: n.Node, count: number): n.Node => n.cast(unpackHeads(x, count), work)
-  const q = heads(c.need(0), hq)
-  const k = heads(c.need(1), hk)
-  const v = heads(c.need(2), hk)
-  const [batch = 1, , steps = 1, dk = 1] = q.shape
-  const dv = v.shape[3] ?? 1
-  if (steps > maxSteps) c.fail(`a recurrence of ${steps} steps is too long to unroll (at most ${maxSteps})`)
-  const rule = c.string('update_rule', 'gated_delta')
-  const gated = rule === 'gated' || rule === 'gated_delta'
-  const delta = rule === 'delta' || rule === 'gated_delta'
-  const past = c.opt(3)
-  const stateDType = past?.dtype ?? dtype
-  const shape = [batch, hk, dk, dv]
-  let state = past === undefined ? n.full(shape, 0, work) : n.cast(past, work)
-  const decay = gated ? n.exp(heads(c.need(4), hk)) : undefined
-  const rate = delta ? n.cast(c.need(5), work) : undefined
-  const scale = c.float('scale', 0) || 1 / Math.sqrt(dk)
-  const at = (x: n.Node, t: number): n.Node => n.indexAxis(x, 2, t)
-  const outputs: n.Node[] = []
-  for (let t = 0; t < steps; t++) {
-    const key = at(k, t)
-    if (decay !== undefined) state = n.mul(state, n.expandDims(at(decay, t), -1))
-    let value = at(v, t)
-    if (rate !== undefined) {
-      const predicted = n.contractLabelled(state, 'bhde', key, 'bhd', 'bhe')
-      value = n.mul(n.sub(value, predicted), n.expandDims(n.indexAxis(rate, 1, t), -1))
-    }
-    state = n.add(state, n.mul(n.expandDims(key, -1), n.expandDims(value, -2)))
-    const query = n.reshape(at(q, t), [batch, hk, hq / hk, dk])
-    outputs.push(n.reshape(n.contractLabelled(query, 'bhgd', state, 'bhde', 'bhge'), [batch, hq * dv]))
-  }
-  const y = n.mul(n.stack(outputs, 1), scale)
-  return [n.cast(y, dtype), n.cast(state, stateDType)]
-}
-
-const causalConvWithState: Handler = (c) => {
-  const x = c.need(0)
-  const w = c.need(1)
-  const [batch = 1, channels = 1] = x.shape
-  const before = (w.shape[2] ?? 1) - 1
-  const work = computeDType(x.dtype)
-  const past = c.opt(3) ?? n.filled(x, [batch, channels, before], 0)
-  const sequence = before === 0 ? x : n.concat([past, x], 2)
-  const bias = c.opt(2)
-  const options = { groups: channels }
-  const y = conv(
-    n.cast(sequence, work),
-    n.cast(w, work),
-    bias === undefined ? options : { ...options, bias: n.cast(bias, work) },
-  )
-  const activation = c.string('activation', 'none')
-  const activated = activation === 'silu' || activation === 'swish' ? silu(y) : y
-  const length = sequence.shape[2] ?? 0
-  return [n.cast(activated, x.dtype), n.sliceAxis(sequence, 2, length - before, length)]
-}
-
 export const attentionHandlers: HandlerTable = {
   Attention: attention,
-  CausalConvWithState: causalConvWithState,
-  LinearAttention: linearAttention,
+  ...stateHandlers,
   RotaryEmbedding: rotaryEmbedding,
 }
 

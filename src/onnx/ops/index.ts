@@ -9,13 +9,15 @@ import { elementwiseHandlers } from './elementwise.ts'
 import { indexingHandlers } from './indexing.ts'
 import { linearHandlers } from './linear.ts'
 import { lossHandlers } from './loss.ts'
-import { classicalHandlers, miscHandlers } from './misc.ts'
+import { miscHandlers } from './misc.ts'
+import { mlHandlers } from './ml/index.ts'
 import { normHandlers } from './norm.ts'
 import { quantizeHandlers } from './quantize.ts'
 import { randomHandlers } from './random.ts'
 import { recurrentHandlers } from './recurrent.ts'
 import { reductionHandlers } from './reduction.ts'
 import { refusedHandlers } from './refused.ts'
+import { regionHandlers } from './regions.ts'
 import { resizeHandlers } from './resize.ts'
 import { sampleHandlers } from './sample.ts'
 import { shapeHandlers } from './shape.ts'
@@ -40,6 +42,7 @@ const standard: HandlerTable = {
   ...recurrentHandlers,
   ...reductionHandlers,
   ...refusedHandlers,
+  ...regionHandlers,
   ...resizeHandlers,
   ...sampleHandlers,
   ...shapeHandlers,
@@ -49,7 +52,7 @@ const standard: HandlerTable = {
 
 const domains: Readonly<Record<string, HandlerTable>> = {
   '': standard,
-  'ai.onnx.ml': classicalHandlers,
+  'ai.onnx.ml': mlHandlers,
   'ai.onnx.preview': previewHandlers,
   'ai.onnx.preview.training': trainingHandlers,
   'com.microsoft': contribHandlers,

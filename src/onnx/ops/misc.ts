@@ -1,4 +1,4 @@
-/** Single operators of no family: optionals of tensors, n-gram counts, the classical machine-learning domain. */
+/** Single operators of no family: optionals of tensors, n-gram counts. */
 import { UserError } from '../../diagnostics/errors.ts'
 import type { Handler, HandlerTable } from '../context.ts'
 import * as n from '../nodes.ts'
@@ -69,8 +69,4 @@ export const miscHandlers: HandlerTable = {
   OptionalGetElement: (c) => c.need(0),
   OptionalHasElement: optionalHasElement,
   TfIdfVectorizer: tfIdf,
-}
-
-export const classicalHandlers: HandlerTable = {
-  Binarizer: (c) => n.cast(n.compare('gt', c.need(0), c.float('threshold', 0)), c.need(0).dtype),
 }

@@ -37,7 +37,7 @@ export function saturate(x: n.Node, zero: n.Node | undefined, to: DType): n.Node
 /** Codes as numbers of a float dtype, anything else converted. */
 const decoded = (v: Value, to: DType): n.Node => (isCoded(v) ? decodeCodes(v, to) : n.cast(v, to))
 
-const quantizeLinear: Handler = (c) => {
+export const quantizeLinear: Handler = (c) => {
   const x = c.need(0)
   const scale = granular(c, c.need(1), x)
   const given = c.inputs[2]
@@ -57,7 +57,7 @@ const quantizeLinear: Handler = (c) => {
   return saturate(quotient, zero, zero?.dtype ?? (named !== 0 ? c.dtype('output_dtype') : 'u8'))
 }
 
-const dequantizeLinear: Handler = (c) => {
+export const dequantizeLinear: Handler = (c) => {
   const x = c.value(0)
   const zero = c.inputs[2]
   const data = isCoded(x) ? x.node : x
@@ -70,9 +70,8 @@ const dequantizeLinear: Handler = (c) => {
   return n.cast(n.mul(centre, scale), to)
 }
 
-/** Scale and zero point from the data's range, which is stretched to hold 0 (u8 only). */
-const dynamicQuantizeLinear: Handler = (c) => {
-  const x = c.need(0)
+/** Data as u8 with scale and zero point from its range, which is stretched to hold 0. */
+export function dynamicallyQuantised(x: n.Node): readonly [codes: n.Node, scale: n.Node, zero: n.Node] {
   const all = x.shape.map((_, i) => i)
   const low = n.min(n.reduceMin(x, all), 0)
   const high = n.max(n.reduceMax(x, all), 0)
@@ -121,7 +120,7 @@ const qLinearMatMul: Handler = (c) => {
   return requantise(product, factor, c.need(7))
 }
 
-const qLinearConv: Handler = (c) => {
+export const qLinearConv: Handler = (c) => {
   const x = c.need(0)
   const w = c.need(3)
   const bias = c.opt(8)
@@ -138,7 +137,7 @@ const qLinearConv: Handler = (c) => {
 export const quantizeHandlers: HandlerTable = {
   ConvInteger: convInteger,
   DequantizeLinear: dequantizeLinear,
-  DynamicQuantizeLinear: dynamicQuantizeLinear,
+  DynamicQuantizeLinear: (c) => dynamicallyQuantised(c.need(0)),
   MatMulInteger: matMulInteger,
   QLinearConv: qLinearConv,
   QLinearMatMul: qLinearMatMul,

@@ -226,8 +226,8 @@ const gru: Handler = (c) => {
   })
 }
 
-/** Gates i, o, f, c with optional peepholes. */
-const lstm: Handler = (c) => {
+/** Gates i, o, f, c with optional peepholes; `seen` is what products read of the hidden state. */
+export function lstm(c: OpContext, seen: (hidden: n.Node) => n.Node = (h) => h): readonly n.Node[] {
   const layer = layerOf(c, 4, [5, 6], ['Sigmoid', 'Tanh', 'Tanh'])
   const size = layer.hidden
   const project = (d: Direction): n.Node => {
@@ -244,7 +244,7 @@ const lstm: Handler = (c) => {
     const watch = (x: n.Node, p: n.Node | undefined, cell: n.Node): n.Node =>
       p === undefined ? x : n.add(x, n.mul(p, cell))
     return (inputs, [hidden = inputs, cell = inputs]) => {
-      const all = n.add(inputs, recur(hidden, weights))
+      const all = n.add(inputs, recur(seen(hidden), weights))
       const gate = (i: number): n.Node => block(all, 1, i, size)
       const input = f(layer.clip(watch(gate(0), pi, cell)))
       const forget = c.flag('input_forget', false)
@@ -258,4 +258,4 @@ const lstm: Handler = (c) => {
   })
 }
 
-export const recurrentHandlers: HandlerTable = { GRU: gru, LSTM: lstm, RNN: rnn }
+export const recurrentHandlers: HandlerTable = { GRU: gru, LSTM: (c) => lstm(c), RNN: rnn }

@@ -5,7 +5,7 @@ const dynamicShape = 'the shape of its result depends on the values of its input
 const sequences = 'sequences are not imported'
 const strings = 'strings are not imported'
 
-const reasons: Readonly<Record<string, string>> = {
+export const standardReasons: Readonly<Record<string, string>> = {
   ConcatFromSequence: sequences,
   ImageDecoder: 'images are decoded outside the model',
   Multinomial: 'draws by category are not imported',
@@ -27,5 +27,5 @@ const reasons: Readonly<Record<string, string>> = {
 }
 
 export const refusedHandlers: HandlerTable = Object.fromEntries(
-  Object.entries(reasons).map(([op, reason]) => [op, (c) => c.fail(reason)]),
+  Object.entries(standardReasons).map(([op, reason]) => [op, (c) => c.fail(reason)]),
 )

@@ -55,7 +55,7 @@ interface Sampler {
  * Interpolates x at coordinates along `axes`; `shape` is the result's, `sources` tells how the other axes of x are found.
  * Coordinates have the result's shape (or broadcast to it).
  */
-function sampleAt(
+export function sampleAt(
   x: n.Node,
   axes: readonly number[],
   coordinates: readonly n.Node[],
@@ -109,7 +109,7 @@ const paddingModes: readonly string[] = ['zeros', 'border', 'reflection'] satisf
 const isPaddingMode = (s: string): s is PaddingMode => paddingModes.includes(s)
 
 /** x [n, c, ...d] at grid [n, ...o, r] of positions in [-1, 1], innermost axis first. */
-const gridSample: Handler = (c) => {
+export const gridSample: Handler = (c) => {
   const x = c.need(0)
   const grid = c.need(1)
   const rank = x.shape.length - 2

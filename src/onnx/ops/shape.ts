@@ -96,7 +96,7 @@ const slice: Handler = (c) => {
 const padModes = { constant: 'constant', reflect: 'reflect', edge: 'edge', wrap: 'wrap' } as const
 const isPadMode = (s: string): s is keyof typeof padModes => Object.hasOwn(padModes, s)
 
-const pad: Handler = (c) => {
+export const pad: Handler = (c) => {
   const x = c.need(0)
   const rank = x.shape.length
   const pads = c.intsFrom('pads', 1) ?? c.ints('paddings') ?? []
@@ -242,7 +242,7 @@ const eyeLike: Handler = (c) => {
 }
 
 /** Keeps the upper (or lower) triangle from diagonal k, which may be computed. */
-const trilu: Handler = (c) => {
+export const trilu: Handler = (c) => {
   const x = c.need(0)
   const r = x.shape.length
   c.requireShape(r >= 2, x.shape, 'the input')

@@ -7,7 +7,7 @@ import * as n from '../nodes.ts'
 /** Elements of a transform matrix up to which it is built. */
 const maxMatrix = 2 ** 24
 
-interface Transform {
+export interface Transform {
   /** Length of the transform. */
   readonly length: number
   readonly inverse: boolean
@@ -50,7 +50,7 @@ function transformTensor(t: Transform, parts: number): { data: Float64Array; sha
 }
 
 /** Transforms one axis of x, whose last axis holds the parts of complex numbers. */
-function transform(c: OpContext, x: n.Node, axis: number, t: Transform): n.Node {
+export function transform(c: OpContext, x: n.Node, axis: number, t: Transform): n.Node {
   const last = x.shape.length - 1
   const parts = x.shape[last] ?? 1
   const { taken, bins, outParts } = extents(t, parts)

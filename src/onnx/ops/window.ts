@@ -54,17 +54,16 @@ export function convolve(c: OpContext, x: n.Node, w: n.Node, bias?: n.Node): n.N
   return conv(x, w, { ...windowOptions(c), groups: c.int('group', 1), ...(bias === undefined ? {} : { bias }) })
 }
 
-const convTransposeOf: Handler = (c) => {
+export function convTransposeOf(c: OpContext, bias: n.Node | undefined, pads: readonly number[] | undefined): n.Node {
   const x = c.need(0)
   const w = c.need(1)
-  const bias = c.opt(2)
   const kernel = w.shape.slice(2)
   const stride = c.ints('strides') ?? kernel.map(() => 1)
   const dilation = c.ints('dilations') ?? kernel.map(() => 1)
   const extra = c.ints('output_padding') ?? kernel.map(() => 0)
   const wanted = c.ints('output_shape')
   const auto = c.string('auto_pad', 'NOTSET')
-  const given = c.ints('pads') ?? [...kernel, ...kernel].map(() => 0)
+  const given = pads ?? [...kernel, ...kernel].map(() => 0)
   const same = auto === 'SAME_UPPER' || auto === 'SAME_LOWER'
   c.requireLength('pads', given, 2 * kernel.length)
   const extents = wanted ?? (same ? kernel.map((_, i) => (x.shape[i + 2] ?? 0) * (stride[i] ?? 1)) : undefined)
@@ -135,13 +134,13 @@ function maxIndices(c: OpContext, x: n.Node, pooled: n.Node): n.Node {
   return parts.reduce((a, b) => n.add(a, b))
 }
 
-const maxPoolOf: Handler = (c) => {
+export const maxPoolOf: Handler = (c) => {
   const x = c.need(0)
   const y = maxPool(x, kernelOf(c), poolOptions(c))
   return c.wants(1) ? [y, maxIndices(c, x, y)] : [y]
 }
 
-const averagePoolOf: Handler = (c) =>
+export const averagePoolOf: Handler = (c) =>
   averagePool(c.need(0), kernelOf(c), { ...poolOptions(c), countIncludePad: c.flag('count_include_pad', false) })
 
 /** p-th root of the sum of p-th powers of magnitudes in each window. */
@@ -208,7 +207,7 @@ export const windowHandlers: HandlerTable = {
   AveragePool: averagePoolOf,
   Col2Im: col2Im,
   Conv: (c) => convolve(c, c.need(0), c.need(1), c.opt(2)),
-  ConvTranspose: convTransposeOf,
+  ConvTranspose: (c) => convTransposeOf(c, c.opt(2), c.ints('pads')),
   GlobalAveragePool: (c) => n.mean(c.need(0), spatial(c.need(0)), true),
   GlobalLpPool: globalLpPool,
   GlobalMaxPool: (c) => n.reduceMax(c.need(0), spatial(c.need(0)), true),

@@ -28,7 +28,7 @@ import { planLevel } from './partition.ts'
 import { blocksOf, findProducts, type ProductTarget, rowsAreContiguous, targetOf } from './products.ts'
 import { scheduleScan } from './scan.ts'
 import { carryPlan } from './tiles/carry.ts'
-import { type KernelFacts, Places } from './tiles/places.ts'
+import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
 
 /** The schedule of a part on one core. */
 export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSchedule {
@@ -129,9 +129,19 @@ class LevelScheduler {
     return stmts.flatMap((s) => {
       if (s.kind !== 'let' || s.op.kind !== 'load') return []
       const { param } = s.op
-      const isEarly = places.reachOf(s.id).size === 0 && written.some((w) => places.facts.mayAlias(w, param))
-      return isEarly ? [s.id] : []
+      if (!written.some((w) => places.facts.mayAlias(w, param)) || this.waits(s.id)) return []
+      return places.reachOf(s.id).size === 0 ? [s.id] : []
     })
+  }
+
+  /** Whether a value follows from what the level computes only later: a fold, a loop, a product. */
+  private waits(id: ValueId): boolean {
+    const { places } = this
+    if (places.has(id)) return false
+    const { op } = places.def(id)
+    return (
+      op === undefined || op.kind === 'reduce' || op.kind === 'scan' || inlineOperands(op).some((i) => this.waits(i))
+    )
   }
 
   private nest(nest: Nest): NestSchedule | CopySchedule {

@@ -1,7 +1,7 @@
 /** Attention with its input projection (BERT, GPT-2), of floats and of quantised numbers, and of batches without padding. */
 import type { Handler, HandlerTable, OpContext } from '../../context.ts'
 import * as n from '../../nodes.ts'
-import { packHeads, unpackHeads } from '../attention.ts'
+import { packHeads, unpackHeads } from '../heads.ts'
 import { centred } from '../quantize.ts'
 import { addedMask, appended, attend, perBatch, scaleOf, written } from './attend.ts'
 

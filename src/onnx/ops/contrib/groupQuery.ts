@@ -2,7 +2,7 @@
 import { computeDType } from '../../../types/dtype.ts'
 import type { Handler, HandlerTable, OpContext } from '../../context.ts'
 import * as n from '../../nodes.ts'
-import { packHeads, unpackHeads } from '../attention.ts'
+import { packHeads, unpackHeads } from '../heads.ts'
 import { attend, perBatch, scaleOf, written } from './attend.ts'
 import { turnAt } from './rotary.ts'
 

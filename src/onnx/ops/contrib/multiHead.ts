@@ -1,7 +1,7 @@
 /** Attention behind its projections, of many heads: MultiHeadAttention, its one-step form, and the decoder's of sequence-first data. */
 import type { Handler, HandlerTable, OpContext } from '../../context.ts'
 import * as n from '../../nodes.ts'
-import { packHeads, unpackHeads } from '../attention.ts'
+import { packHeads, unpackHeads } from '../heads.ts'
 import { addedMask, appended, attend, perBatch, scaleOf, written } from './attend.ts'
 
 interface Operands {

@@ -3,7 +3,7 @@ import { rotate } from '../../../compose/attention.ts'
 import { UserError } from '../../../diagnostics/errors.ts'
 import type { Handler, HandlerTable, OpContext } from '../../context.ts'
 import * as n from '../../nodes.ts'
-import { packHeads, unpackHeads } from '../attention.ts'
+import { packHeads, unpackHeads } from '../heads.ts'
 
 export interface Tables {
   /** [positions, turned / 2]. */
