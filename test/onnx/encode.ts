@@ -18,6 +18,7 @@ export interface AttributeSpec {
   int?: number
   float?: number
   string?: string
+  floats?: readonly number[]
   ints?: readonly number[]
   strings?: readonly string[]
   tensor?: TensorSpec
@@ -125,6 +126,9 @@ function writeAttribute(w: BinaryWriter, name: string, a: AttributeSpec): void {
   } else if (a.string !== undefined) {
     w.tag(f.s, WireType.LengthDelimited).bytes(new TextEncoder().encode(a.string))
     kind(3)
+  } else if (a.floats !== undefined) {
+    for (const v of a.floats) w.tag(f.floats, WireType.Bit32).float(v)
+    kind(6)
   } else if (a.ints !== undefined) {
     for (const v of a.ints) int(w, f.ints, v)
     kind(7)
