@@ -5,13 +5,17 @@ import { renameStep, touched } from './steps.ts'
 /**
  * Steps without the copies out of a buffer that may be renamed (`mayMove`), nothing touches after the copy, and into one that nothing
  * touched before it: the steps before write there. A scatter into zeros so has no pass over the zeros.
- * `moved` are the buffers that no step names any more.
+ * `moved` are the buffers that no step names any more, `home` is where the elements of a buffer stand.
  */
 export function withoutCopies(
   steps: readonly ProgramStep[],
   mayMove: (from: number, to: number) => boolean,
-): { readonly steps: readonly ProgramStep[]; readonly moved: ReadonlySet<number> } {
-  if (!steps.some((s) => s.kind === 'copy')) return { steps, moved: new Set() }
+): {
+  readonly steps: readonly ProgramStep[]
+  readonly moved: ReadonlySet<number>
+  readonly home: (b: number) => number
+} {
+  if (!steps.some((s) => s.kind === 'copy')) return { steps, moved: new Set(), home: (b) => b }
   const first = new Map<number, number>()
   const last = new Map<number, number>()
   steps.forEach((s, i) => {
@@ -35,5 +39,5 @@ export function withoutCopies(
     return at
   }
   const left = dropped.size === 0 ? steps : steps.filter((s) => !dropped.has(s)).map((s) => renameStep(s, home))
-  return { steps: left, moved: new Set(moved.keys()) }
+  return { steps: left, moved: new Set(moved.keys()), home }
 }

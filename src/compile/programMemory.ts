@@ -44,12 +44,16 @@ export function placeProgram(
   alignment: number | undefined,
 ): ProgramMemory {
   const needs = needsOf(a, inputs, outputs, reuse)
-  const decided = new Map([...plan.reuse].map(([write, read]) => [a.of(write), a.of(read)]))
-  const counted = new Set([...decided].flat())
+  const planned = new Map([...plan.reuse].map(([write, read]) => [a.of(write), a.of(read)]))
+  const counted = new Set([...planned].flat())
   const made = withoutCopies(a.steps, (from, to) => {
     const [x, y] = [needs[from], needs[to]]
-    return x?.kind === 'intermediate' && y?.kind !== 'fixed' && x.bytes === y?.bytes && !counted.has(from)
+    if (x?.kind !== 'intermediate' || y === undefined || y.kind === 'fixed' || x.bytes !== y.bytes) return false
+    return planned.get(to) === from || !counted.has(from)
   })
+  const decided = new Map<number, number>()
+  for (const [write, read] of planned)
+    if (made.home(write) !== made.home(read)) decided.set(made.home(write), made.home(read))
   const assigned = assignBuffers(made.steps.map(memoryStep), needs, decided)
   for (const [write, read] of decided)
     invariant(assigned.donors.get(write) === read, 'the plan counts on memory that is not reused')

@@ -8,6 +8,8 @@ import { describe, expect, test } from 'vitest'
 import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import { memoryStep } from '../../src/compile/steps.ts'
 import * as c from '../../src/compose/index.ts'
+import { withContext } from '../../src/graph/build.ts'
+import type { Graph } from '../../src/graph/node.ts'
 import { accessOf } from '../../src/plan/memory/access.ts'
 import { assignBuffers, type BufferNeed, type MemoryStep, peakBytes } from '../../src/plan/memory/assignment.ts'
 import { liveBytes } from '../../src/plan/memory/liveness.ts'
@@ -18,7 +20,10 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
-import { at, trace } from '../compile/support.ts'
+import { vjpGraph } from '../../src/transforms/index.ts'
+import { isFloat } from '../../src/types/dtype.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { at, inputsOf, trace } from '../compile/support.ts'
 import { difference, smallBlocks } from '../random/execute.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
@@ -222,31 +227,63 @@ function simulate({ program }: Compiled): number {
   }, 0)
 }
 
+const large = { operations: 24, dtypes: ['f32'], maxElements: 2000 } as const
+
+/**
+ * A random program, by its number: of many dtypes, of some thousand elements, with its gradients, or with outputs that stand in one
+ * memory (a reshape, an output twice, an input).
+ */
+function randomProgram(seed: number): Graph {
+  const { graph } = randomGraph(seed, seed % 2 === 0 ? {} : large)
+  switch (seed % 4) {
+    case 1: {
+      const floats = graph.params.flatMap((p, i) => (isFloat(p.dtype) ? [i] : []))
+      return vjpGraph(graph, floats)
+    }
+    case 2:
+      return withContext(() => {
+        const [first] = graph.outputs
+        const flat = first === undefined ? [] : [first, c.reshape(first, [sizeOf(first.shape)])]
+        return { ...graph, outputs: [...graph.outputs, ...flat, ...graph.params.slice(0, 1)] }
+      })
+    default:
+      return graph
+  }
+}
+
 describe('programs', () => {
   /** Cuts reductions of few elements. */
   const cut: Machine = { ...smallBlocks, minPrograms: 200, elementBlock: 8 }
   const targets: readonly Machine[] = [wasmTarget, webgpuTarget(), cut]
 
   test('500 random ones keep what lives apart, and their plans know their peaks', () => {
-    let [holding, reusing] = [0, 0]
+    const met = { holding: 0, reusing: 0, over: 0, backward: 0, partials: 0 }
     for (let seed = 0; seed < 500; seed++) {
-      const { graph } = randomGraph(seed, seed % 2 === 0 ? {} : { operations: 24, dtypes: ['f32'], maxElements: 2000 })
+      const graph = randomProgram(seed)
+      const donated = graph.params.map(() => seed % 3 === 1)
       for (const fuse of seed % 5 === 0 ? [true, false] : [true]) {
-        const made = compileGraph(graph, { mode: 'fast', target: at(targets, seed % 3), fuse })
+        const made = compileGraph(graph, { mode: 'fast', target: at(targets, seed % targets.length), fuse, donated })
+        const { program, plan } = made
         const peak = simulate(made)
-        expect(liveBytes(made.graph, made.plan), `seed ${seed}`).toBe(peak)
-        if (peak > 0) holding++
-        if (made.report.memory.inPlace > 0) reusing++
+        expect(liveBytes(made.graph, plan), `seed ${seed}`).toBe(peak)
+        if (peak > 0) met.holding++
+        if (made.report.memory.inPlace > 0) met.reusing++
+        if (program.outputs.some((o) => program.inputs.includes(o))) met.over++
+        if (made.report.passes !== undefined) met.backward++
+        met.partials += program.steps.filter((s) => s.kind === 'kernel' && s.stage === 'finishing').length
         // Lifetimes are what steps touch, whatever the kind of a buffer.
-        const { buffers, steps } = made.program
+        const { buffers, steps } = program
         const needs = buffers.map(({ bytes }): BufferNeed => ({ bytes, kind: 'intermediate' }))
         const { from, to } = assignBuffers(steps.map(memoryStep), needs)
         const touches = touchesOf(steps.map(effectsOf), buffers.length)
         expect(buffers.map((_, b) => [from[b], to[b]])).toEqual(touches.map(ends))
       }
     }
-    expect(holding).toBeGreaterThan(200)
-    expect(reusing).toBeGreaterThan(40)
+    expect(met.holding).toBeGreaterThan(250)
+    expect(met.reusing).toBeGreaterThan(150)
+    expect(met.over).toBeGreaterThan(80)
+    expect(met.backward).toBeGreaterThan(100)
+    expect(met.partials).toBeGreaterThan(20)
   })
 
   test('partial results count while their launch runs', () => {
@@ -302,6 +339,28 @@ describe('programs', () => {
         expect(why, `seed ${seed}, output ${i}`).toBeUndefined()
       })
       if (made.report.memory.inPlace > 0) over++
+    }
+    expect(over).toBeGreaterThan(60)
+  })
+
+  test('and give bit for bit what they give over memory of their own, with gradients and outputs in one memory', () => {
+    let over = 0
+    for (let seed = 1; seed < 250; seed += seed % 2 === 1 ? 1 : 3) {
+      const graph = randomProgram(seed)
+      // Data of the program itself, and any for the cotangents behind it.
+      const { inputs } = randomGraph(seed, seed % 2 === 0 ? {} : large)
+      const data = [...inputs, ...inputsOf(graph).slice(inputs.length)]
+      const run = (donated: boolean) => {
+        const options = {
+          mode: 'strict',
+          target: at(targets, seed % 3),
+          donated: graph.params.map(() => donated),
+        } as const
+        const { program } = compileGraph(graph, options)
+        if (program.outputs.some((o) => program.inputs.includes(o))) over++
+        return interpretProgram(program, data, 'dtype', graph.outputs)
+      }
+      expect(run(true), `seed ${seed}`).toEqual(run(false))
     }
     expect(over).toBeGreaterThan(60)
   })

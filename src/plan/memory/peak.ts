@@ -1,11 +1,12 @@
 /** How many bytes of intermediates an order of groups keeps alive at once, before there are kernels and offsets. */
-import type { Node } from '../../graph/node.ts'
+import type { Node, NodeOf } from '../../graph/node.ts'
 import type { BufferReuse } from '../axes/bindings.ts'
 import { partialBytes } from '../axes/partials.ts'
 import type { SingleGroup } from '../plan.ts'
 import { accessOf } from './access.ts'
 import { assignBuffers, type BufferAssignment, type BufferNeed, type MemoryStep, peakBytes } from './assignment.ts'
 import { mayWriteOver } from './overwrites.ts'
+import { targetOf } from './reuse.ts'
 
 /** What a group does to the intermediates. */
 interface Touched {
@@ -13,6 +14,12 @@ interface Touched {
   readonly reads: readonly number[]
   readonly writes: readonly number[]
   readonly partials: readonly number[]
+}
+
+/** Whether a group may write a buffer over one that it reads, if nothing reads that afterwards. */
+function mayStandOver(g: SingleGroup, write: Node, read: Node): boolean {
+  if (g.kind === 'scatter') return targetOf(g.node as NodeOf<'scatter'>) === read
+  return g.kind === 'kernel' && mayWriteOver(g, write, read)
 }
 
 export class PlanMemory {
@@ -34,9 +41,15 @@ export class PlanMemory {
       this.nodes.push(node)
       return this.needs.push({ bytes: size, kind: 'intermediate' }) - 1
     }
+    // What becomes a result stands where that does.
+    const apart = new Set(results)
+    for (const n of apart) {
+      const under = reuse.get(n)
+      if (under !== undefined && under.op !== 'param') apart.add(under)
+    }
     for (const g of groups.values())
       for (const n of accessOf(g).writes) {
-        if (!results.has(n) && !numbers.has(n)) numbers.set(n, add(n, bytes(n)))
+        if (!apart.has(n) && !numbers.has(n)) numbers.set(n, add(n, bytes(n)))
       }
     const known = (nodes: Iterable<Node>): number[] => [...nodes].flatMap((n) => numbers.get(n) ?? [])
     this.touched = new Map(
@@ -88,10 +101,10 @@ export class PlanMemory {
 
   private donorIn(part: Touched | undefined, write: number, isFree: (b: number) => boolean): number | undefined {
     const to = this.nodes[write]
-    if (part?.group.kind !== 'kernel' || to === undefined) return undefined
+    if (part === undefined || to === undefined) return undefined
     for (const b of part.reads) {
       const from = this.nodes[b]
-      if (from !== undefined && isFree(b) && mayWriteOver(part.group, to, from)) return b
+      if (from !== undefined && isFree(b) && mayStandOver(part.group, to, from)) return b
     }
     return undefined
   }

@@ -1,13 +1,14 @@
 /**
  * Which results stand in the memory of what their kernels read last: of donated inputs, and of intermediates that one kernel alone
- * reads. Decided before kernels are launched as one, so that what a launch binds is counted as it will be bound; the buffer assignment of
+ * reads; and which scatters combine their updates into their target where it was made. Decided before kernels are launched as one, so that what a launch binds is counted as it will be bound; the buffer assignment of
  * the finished program keeps to it, and besides reuses what it finds.
  */
-import type { Node } from '../../graph/node.ts'
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Node, NodeOf } from '../../graph/node.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { type BufferReuse, isAlike } from '../axes/bindings.ts'
 import type { BodyStore, BodyTensor } from '../body/body.ts'
-import { storageOf } from '../body/region.ts'
+import { dataInputs, isFree, storageOf } from '../body/region.ts'
 import type { KernelGroup, SingleGroup } from '../plan.ts'
 import { accessOf } from './access.ts'
 import { type Overwrite, overwritesOf } from './overwrites.ts'
@@ -30,6 +31,7 @@ export interface PlannedReuse {
 /**
  * A donated input goes to a result of the kernel that reads it last, an intermediate with one reader to an intermediate that this
  * kernel stores, where the kernel may write the one over the other. (Not where a matrix product is: its kernels bind few buffers.)
+ * The target of a scatter goes to its result where no other reads it afterwards.
  */
 export function planReuse({ order, donated, results }: Scope): PlannedReuse {
   const readers = new Map<Node, SingleGroup[]>()
@@ -42,6 +44,18 @@ export function planReuse({ order, donated, results }: Scope): PlannedReuse {
   }
   const reuse = new Map<Node, Node>()
   const before: [SingleGroup, SingleGroup][] = []
+  const made = new Set(order.flatMap((g) => accessOf(g).writes))
+  /** What stands in memory of its own: results, and targets that become results. */
+  const apart = new Set(results)
+  for (const g of order.toReversed()) {
+    if (g.kind !== 'scatter') continue
+    const target = targetOf(g.node as NodeOf<'scatter'>)
+    if (target === undefined || results.has(target) || readers.get(target)?.at(-1) !== g) continue
+    if (target.op === 'param' ? !(donated.has(target) && apart.has(g.node)) : !made.has(target)) continue
+    reuse.set(g.node, target)
+    if (apart.has(g.node)) apart.add(target)
+    for (const r of readers.get(target) ?? []) if (r !== g) before.push([r, g])
+  }
   for (const g of order) {
     if (g.kind !== 'kernel' || g.called !== undefined || g.roles.kind === 'matrix') continue
     const mayDonate = (x: Node): boolean => {
@@ -49,7 +63,7 @@ export function planReuse({ order, donated, results }: Scope): PlannedReuse {
       if (results.has(x) || x.op === 'constant' || sizeOf(x.shape) === 0 || of.at(-1) !== g) return false
       return x.op === 'param' ? donated.has(x) : of.length === 1
     }
-    for (const [write, read] of donorsIn(g, mayDonate, results)) {
+    for (const [write, read] of donorsIn(g, mayDonate, results, apart)) {
       reuse.set(write, read)
       for (const r of readers.get(read) ?? []) if (r !== g) before.push([r, g])
     }
@@ -59,13 +73,29 @@ export function planReuse({ order, donated, results }: Scope): PlannedReuse {
 
 type Donation = readonly [write: Node, read: Node]
 
-/** What one kernel writes over what, of the nodes that may be donors. */
-function donorsIn(g: KernelGroup, mayDonate: (x: Node) => boolean, results: ReadonlySet<Node>): Donation[] {
+/** The buffer that a scatter combines into, if it reads that for nothing else. */
+export function targetOf(node: NodeOf<'scatter'>): Node | undefined {
+  const [x, ...others] = node.inputs
+  invariant(x !== undefined, 'scatter without inputs')
+  const target = storageOf(x)
+  const read = others.flatMap((y) => (isFree(y) ? dataInputs(y) : [y])).map(storageOf)
+  return read.includes(target) || sizeOf(x.shape) === 0 ? undefined : target
+}
+
+/** What one kernel writes over what, of the nodes that may be donors; `apart`: what stands in memory of its own. */
+function donorsIn(
+  g: KernelGroup,
+  mayDonate: (x: Node) => boolean,
+  results: ReadonlySet<Node>,
+  apart: ReadonlySet<Node>,
+): Donation[] {
   const donors = new Set([...accessOf(g).buffers].filter(mayDonate))
   if (donors.size === 0) return []
   const { finish, main, leftToMain } = overwritesOf(g)
   // Results stand in memory of their own, intermediates in the arena.
-  const may = (write: Node, read: Node): boolean => donors.has(read) && results.has(write) === (read.op === 'param')
+  const intermediate = new Set(accessOf(g).writes.filter((n) => !apart.has(n)))
+  const may = (write: Node, read: Node): boolean =>
+    donors.has(read) && (read.op === 'param' ? results : intermediate).has(write)
   return [...matched(finish.pairs(may)), ...matched(main.pairs((write, read) => may(write, read) && leftToMain(read)))]
 }
 
