@@ -9,8 +9,10 @@ export type {
   Padding,
   PadMode,
   PoolOptions,
+  QuantileMethod,
   ScanOptions,
   ScatterCombiner,
+  TopKOptions,
   TotalOptions,
   WindowOptions,
 } from '../compose/index.ts'
@@ -55,6 +57,7 @@ export * as nn from './ops/nn.ts'
 export * as random from './ops/random.ts'
 export * from './ops/reduce.ts'
 export * from './ops/shapes.ts'
+export * from './ops/sorting.ts'
 export * from './ops/windows.ts'
 export * as optim from './optim/index.ts'
 export type { TensorData, TensorOptions } from './tensor/literal.ts'

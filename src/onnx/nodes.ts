@@ -44,6 +44,7 @@ export {
 } from '../compose/elementwise.ts'
 export { gatherND, scatterElements, scatterND, take } from '../compose/indexing.ts'
 export { mean, reduce, reduceMax, reduceMin, scan, sum } from '../compose/reduce.ts'
+export { topK } from '../compose/sorting.ts'
 export { full, iota } from '../compose/source.ts'
 export { concat, flip, pad, permute, sliceAxis, slidingWindow, split, stack, swapAxes, tile } from '../compose/views.ts'
 export type { Node } from '../graph/node.ts'

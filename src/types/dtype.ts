@@ -82,6 +82,11 @@ export const computeDType = (d: DType): DType => (d === 'f16' || d === 'bf16' ? 
 
 const signedOfBits: Readonly<Record<number, DType>> = { 8: 'i8', 16: 'i16', 32: 'i32', 64: 'i64' }
 
+const unsignedOfBits: Readonly<Record<number, DType>> = { 8: 'u8', 16: 'u16', 32: 'u32', 64: 'u64' }
+
+/** The unsigned integer as wide as an element. */
+export const unsignedOf = (d: DType): DType => unsignedOfBits[dtypeBits(d)] ?? 'u64'
+
 /**
  * The common dtype of two operands. Floats win over integers; f16 with bf16 gives f32; mixed signedness widens to the
  * next signed type (u64 with a signed type gives i64: there is no wider one); bool is below everything.

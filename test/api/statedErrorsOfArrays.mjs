@@ -18,8 +18,10 @@ import {
   meshgrid,
   nansum,
   ones,
+  quantile,
   searchsorted,
   segmentSum,
+  topK,
   trace,
   zeros,
 } from '../../src/index.ts'
@@ -62,6 +64,13 @@ export const statedErrorsOfArrays = {
   dynamicUpdateSlice: {
     E_SHAPE: () => dynamicUpdateSlice(zeros([2]), zeros([3]), [0]),
     E_DTYPE: () => dynamicUpdateSlice(zeros([2]), zeros([1]), [zeros([])]),
+  },
+  topK: {
+    E_SHAPE: () => topK(zeros([2]), 3),
+    E_AXIS: () => topK(zeros([2]), 1, { axis: 2 }),
+  },
+  quantile: {
+    E_AXIS: () => quantile(zeros([2]), 0.5, 2),
   },
   searchsorted: {
     E_SHAPE: () => searchsorted(zeros([2, 2]), zeros([2])),

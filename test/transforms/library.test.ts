@@ -65,6 +65,27 @@ const smooth: Readonly<Record<string, Program>> = {
     inputs: [{ shape: [2, 3], lo: -0.9, hi: 3.9, distinct: true }, { shape: [5] }],
     build: (x, f) => c.interp(x, c.cast(c.floats([-1, 0.4, 1.5, 2.1, 4]), 'f64'), f),
   },
+  sort: {
+    inputs: [{ shape: [3, 7], distinct: true }],
+    build: (x) => [c.sort(x), c.sort(x, { axis: 0, descending: true })],
+  },
+  'sort of long rows': {
+    inputs: [{ shape: [2, 131], distinct: true }],
+    build: (x) => [c.sort(x), c.sort(x, { descending: true })],
+  },
+  topK: {
+    inputs: [{ shape: [2, 140], distinct: true }],
+    build: (x) => [
+      c.topK(x, 3)[0],
+      c.topK(x, 2, { largest: false })[0],
+      c.topK(x, 20)[0],
+      c.topK(x, 1, { axis: 0 })[0],
+    ],
+  },
+  quantile: {
+    inputs: [{ shape: [4, 6], distinct: true }],
+    build: (x) => [c.median(x), c.quantile(x, 0.3, 1), c.quantile(x, c.floats([0.1, 0.77]), 0, true, 'midpoint')],
+  },
   activations: {
     inputs: [{ shape: [3, 4], distinct: true, lo: -4, hi: 8.1 }],
     build: (x) => [c.logSigmoid(x), c.relu6(x), c.celu(x, 1.5), c.glu(x), c.glu(c.transpose(x), 0)],

@@ -101,35 +101,13 @@ const nonZero: Handler = (c) => {
   return n.integers(rows.flat(), [x.shape.length, hits.length])
 }
 
-/** Extent up to which an axis is ranked by comparing all pairs. */
-const maxRanked = 4096
-
-/**
- * The k largest (or least) along an axis, in order. Every element's rank is the number of elements before it in the order
- * (ties: lower index first); the element of rank r goes to place r. The order is total, so the ranks are a permutation.
- */
+/** The k largest (or least) along an axis, in order; ties go to the lower index. */
 const topK: Handler = (c) => {
   const x = c.need(0)
   const axis = c.axis(-1, x.shape.length)
   const k = c.int('k', -1) >= 0 ? c.int('k', -1) : c.intOf(1, 'k')
-  const extent = x.shape[axis] ?? 0
-  if (k > extent) throw new UserError('E_SHAPE', `the ${k} largest of ${extent} elements`)
-  if (extent > maxRanked) c.fail(`an axis of ${extent} elements is too long to be ranked (at most ${maxRanked})`)
-  const last = x.shape.length - 1
-  const y = n.swapAxes(x, axis, last)
-  const pairs = [...y.shape, extent]
-  const mine = n.broadcastTo(n.expandDims(y, -1), pairs)
-  const other = n.broadcastTo(n.expandDims(y, -2), pairs)
-  const before = n.compare(c.flag('largest', true) ? 'gt' : 'lt', other, mine)
-  const earlier = n.compare('lt', n.iota(pairs, last + 1, 'i32'), n.iota(pairs, last, 'i32'))
-  const precedes = n.logicalOr(before, n.logicalAnd(n.compare('eq', other, mine), earlier))
-  const rank = n.sum(n.cast(precedes, 'i32'), [last + 1])
-  const places = [...y.shape.slice(0, -1), k, extent]
-  const here = n.compare('eq', n.broadcastTo(n.expandDims(rank, -2), places), n.iota(places, last, 'i32'))
-  const index = n.sum(n.where(here, n.iota(places, last + 1, 'i64'), n.full(places, 0, 'i64')), [last + 1])
-  const sources = y.shape.map((_, i): IndexSource => (i === last ? { input: 0 } : { axis: i }))
-  const value = n.gather(y, [index], index.shape, sources)
-  return [n.swapAxes(value, axis, last), n.swapAxes(index, axis, last)]
+  const [values, indices] = n.topK(x, k, { axis, largest: c.flag('largest', true) })
+  return [values, n.cast(indices, 'i64')]
 }
 
 /** Writes `update` into a cache along the sequence axis from a start given for each batch; circular mode wraps. */
