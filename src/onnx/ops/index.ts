@@ -50,7 +50,8 @@ const standard: HandlerTable = {
   ...windowHandlers,
 }
 
-const domains: Readonly<Record<string, HandlerTable>> = {
+/** The handlers of each domain; docs/onnx.md lists them. */
+export const handlerDomains: Readonly<Record<string, HandlerTable>> = {
   '': standard,
   'ai.onnx.ml': mlHandlers,
   'ai.onnx.preview': previewHandlers,
@@ -60,6 +61,6 @@ const domains: Readonly<Record<string, HandlerTable>> = {
 
 /** The handler of an operator, if there is one. */
 export function findHandler(domain: string, op: string): Handler | undefined {
-  const table = domains[domain]
+  const table = Object.hasOwn(handlerDomains, domain) ? handlerDomains[domain] : undefined
   return table !== undefined && Object.hasOwn(table, op) ? table[op] : undefined
 }

@@ -4,7 +4,7 @@ import { whileNodes } from '../../compose/control.ts'
 import { graphBetween } from '../../graph/subgraph.ts'
 import { extreme } from '../../scalar/ops.ts'
 import { computeDType } from '../../types/dtype.ts'
-import type { Handler, HandlerTable, OpContext } from '../context.ts'
+import type { Handler, HandlerTable } from '../context.ts'
 import * as n from '../nodes.ts'
 import { stepParams } from '../stepBody.ts'
 
@@ -194,63 +194,60 @@ const roiAlign: Handler = (c) => {
       ? Array.from({ length: ratio * ratio }, (_, s) =>
           sampleOf(aligned, number(Math.floor(s / ratio)), number(s % ratio)),
         ).reduce(combine)
-      : allSamples(c, aligned, combine)
+      : allSamples(aligned, combine)
   const samples = n.mul(count(tall), count(wide))
   const y = mode === 'avg' ? n.div(total, n.max(samples, 1)) : total
   const some = n.compare('gt', samples, 0)
   return n.cast(n.where(some, y, n.scalarAs(y, 0)), given.dtype)
 }
 
+/** A parameter of a loop's body in the place of a value. */
+const inBody = (x: n.Node): n.Node => stepParams([x])[0] ?? x
+
 /** A loop over the samples of a cell, as long as the region with the most of them needs. */
-function allSamples(c: OpContext, a: Aligned, combine: (p: n.Node, q: n.Node) => n.Node): n.Node {
+function allSamples(a: Aligned, combine: (p: n.Node, q: n.Node) => n.Node): n.Node {
   const regions = a.image.shape[0] ?? 0
   const shape = [regions, a.x.shape[1] ?? 1, ...a.places]
-  if (regions === 0) return n.filled(a.x, shape, 0)
+  const start = n.filled(a.x, shape, a.mode === 'avg' ? 0 : Number.NEGATIVE_INFINITY)
+  if (regions === 0) return start
   const most = (v: n.Node): n.Node => n.reduceMax(n.reshape(v, [regions]), [0])
-  const consts = [
-    a.x,
-    a.image,
-    a.top,
-    a.left,
-    a.cellHeight,
-    a.cellWidth,
-    a.rows,
-    a.columns,
-    most(a.rows),
-    most(a.columns),
+  const operandsOf = (v: Aligned): n.Node[] => [
+    v.x,
+    v.image,
+    v.top,
+    v.left,
+    v.cellHeight,
+    v.cellWidth,
+    v.rows,
+    v.columns,
   ]
-  const start = a.mode === 'avg' ? 0 : Number.NEGATIVE_INFINITY
-  const init = [n.full([], 0, a.x.dtype), n.full([], 0, a.x.dtype), n.filled(a.x, shape, start)]
-  const params = stepParams([...consts, ...init])
-  const [x, image, top, left, cellHeight, cellWidth, rows, columns, mostRows, mostColumns, i, j, total] = params
-  if (
-    x === undefined ||
-    image === undefined ||
-    top === undefined ||
-    left === undefined ||
-    cellHeight === undefined ||
-    cellWidth === undefined ||
-    rows === undefined ||
-    columns === undefined ||
-    mostRows === undefined ||
-    mostColumns === undefined ||
-    i === undefined ||
-    j === undefined ||
-    total === undefined
-  )
-    return c.fail('a loop without operands')
-  const inner: Aligned = { ...a, x, image, top, left, cellHeight, cellWidth, rows, columns }
-  const counts = n.logicalAnd(n.compare('lt', i, rows), n.compare('lt', j, columns))
+  const inner: Aligned = {
+    ...a,
+    x: inBody(a.x),
+    image: inBody(a.image),
+    top: inBody(a.top),
+    left: inBody(a.left),
+    cellHeight: inBody(a.cellHeight),
+    cellWidth: inBody(a.cellWidth),
+    rows: inBody(a.rows),
+    columns: inBody(a.columns),
+  }
+  const [mostRows, mostColumns] = [most(a.rows), most(a.columns)]
+  const [rowLimit, columnLimit] = [inBody(mostRows), inBody(mostColumns)]
+  const zero = n.full([], 0, a.x.dtype)
+  const [i, j, total] = [inBody(zero), inBody(zero), inBody(start)]
+  const params = [...operandsOf(inner), rowLimit, columnLimit, i, j, total]
+  const counts = n.logicalAnd(n.compare('lt', i, inner.rows), n.compare('lt', j, inner.columns))
   const next = n.where(counts, combine(total, sampleOf(inner, i, j)), total)
-  const ends = n.compare('ge', n.add(j, 1), mostColumns)
+  const ends = n.compare('ge', n.add(j, 1), columnLimit)
   const body = [n.where(ends, n.add(i, 1), i), n.where(ends, n.scalarAs(j, 0), n.add(j, 1)), next]
   const results = whileNodes(
-    graphBetween(params, [n.compare('lt', i, mostRows)]),
+    graphBetween(params, [n.compare('lt', i, rowLimit)]),
     graphBetween(params, body),
-    consts,
-    init,
+    [...operandsOf(a), mostRows, mostColumns],
+    [zero, zero, start],
   )
-  return results[2] ?? c.fail('a loop without results')
+  return results[2] ?? start
 }
 
 export const regionHandlers: HandlerTable = { MaxRoiPool: maxRoiPool, RoiAlign: roiAlign }
