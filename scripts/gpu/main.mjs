@@ -1,5 +1,5 @@
 /** Checks and measures a GPU; bundled by scripts/gpu-check.mjs, so that it runs where only Node and the native packages are. */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -10,6 +10,7 @@ import { checkDevice } from './correct.mjs'
 import { openDevice } from './device.mjs'
 import { measureEarlyStart } from './early.mjs'
 import { measureFirst, programs } from './first.mjs'
+import { measureProblem } from './kernelbench.mjs'
 import { checkLarge } from './large.mjs'
 import { checkLibrary } from './library.mjs'
 import { measureRow, openCopy } from './measure.mjs'
@@ -31,8 +32,12 @@ const { values: options } = parseArgs({
     seeds: { type: 'string', default: '200' },
     /** Folders of ONNX cases. */
     cases: { type: 'string', multiple: true, default: [] },
+    /** Folder of KernelBench's problems (`onnx/NAME.onnx`, `manifest.json`), for the part `kernelbench`; `rows` names some, in part. */
+    problems: { type: 'string' },
     /** Peers to measure in turn with the library: torch, jax. */
     peers: { type: 'string' },
+    /** Most bytes of a problem's inputs. */
+    limit: { type: 'string', default: '60e9' },
     /** Seconds of measuring a row. */
     seconds: { type: 'string', default: '2' },
     out: { type: 'string' },
@@ -176,6 +181,24 @@ if (parts.includes('bench')) {
   }
   copy.end()
   for (const p of peers) p.close()
+}
+
+if (parts.includes('kernelbench') && options.problems !== undefined) {
+  const manifest = JSON.parse(readFileSync(join(options.problems, 'manifest.json'), 'utf8'))
+  result.kernelbench = {}
+  for (const name of Object.keys(manifest).sort()) {
+    if (manifest[name].error !== undefined || wanted?.every((w) => !name.includes(w)) === true) continue
+    let r
+    try {
+      r = await measureProblem(open, options.problems, name, manifest[name], Number(options.limit))
+    } catch (e) {
+      r = { error: String(e).slice(0, 300) }
+    }
+    result.kernelbench[name] = r
+    const made = r.error ?? `${r.ms.toFixed(4)} ms, ${r.kernels} kernels, first call ${r.first.toFixed(2)} s`
+    console.log(`${name}: ${made}`)
+    save()
+  }
 }
 
 if (parts.includes('verify') && options.cases.length > 0) {

@@ -109,7 +109,10 @@ export async function measureRow(open, row, copy, seconds, peers) {
   const donate = row.donates?.(specs.length)
   const sets = row.latency || donate ? 1 : Math.max(2, Math.min(8, Math.ceil((4 * open.l2Bytes) / inputBytes)))
   const inputs = Array.from({ length: sets }, (_, i) => makeInputs(specs, 100 + i).map((t) => api.evaluate(t)))
-  const f = api.jit(row.f, donate === undefined ? {} : { donate })
+  const f = api.jit(row.f, {
+    ...(donate === undefined ? {} : { donate }),
+    ...(row.precision === undefined ? {} : { precision: row.precision }),
+  })
   const compileStart = performance.now()
   const explained = f.explain(...inputs[0])
   const compileMs = performance.now() - compileStart

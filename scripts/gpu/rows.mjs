@@ -40,6 +40,33 @@ const fewRows = (name, m, k, n, dtype) => ({
   flops: ([[[rows, depth]], [[, columns]]]) => 2 * rows * depth * columns,
 })
 
+/** A convolution with bias and ReLU: data [n, channels, ...spatial], `options` of it, weights [out, channels / groups, ...kernel]. */
+const convolution = (name, dtype, data, weights, options) => {
+  const [n, channels, ...spatial] = data
+  const [out, perGroup, ...kernel] = weights
+  const per = (k, i) => (Array.isArray(options[k]) ? options[k][i] : options[k])
+  const at = (size, i) => Math.floor((size + 2 * (per('padding', i) ?? 0) - kernel[i]) / (per('stride', i) ?? 1)) + 1
+  const result = (x) => [x[0], out, ...x.slice(2).map(at)]
+  return {
+    name: `conv_${name}`,
+    title: `convolution ${dtype} [${data}] * [${weights}] ${JSON.stringify(options)} + bias, ReLU`,
+    specs: (small) => [
+      [small ? [Math.min(n, 2), channels, ...spatial.map((e) => Math.min(e, 9))] : data, dtype],
+      [weights, dtype],
+      [[out], dtype],
+    ],
+    f: (x, w, b) =>
+      api
+        .conv2d(x, w, options)
+        .add(b.reshape([out, ...spatial.map(() => 1)]))
+        .relu(),
+    floor: ([x, w]) => bytes(x, w, [result(x[0]), dtype]),
+    flops: ([x]) => 2 * size(result(x[0])) * perGroup * size(kernel),
+    tolerance: dtype === 'f32' ? 1e-2 : 8e-2,
+    ...(dtype === 'f32' ? { precision: 'tf32' } : {}),
+  }
+}
+
 /**
  * A row: `specs(scale)` gives inputs at the size measured (`scale` undefined) or small ones for the comparison with the
  * reference; `f` is the program; `floor(specs)` the bytes any implementation moves; `tolerance` of the comparison.
@@ -250,6 +277,14 @@ const measured = [
     flops: ([[[m, k]], [[, n]]]) => 2 * m * k * n,
     tolerance: 8e-2,
   },
+  convolution('3x3', 'bf16', [64, 256, 56, 56], [256, 256, 3, 3], { padding: 1 }),
+  convolution('odd', 'bf16', [32, 131, 27, 29], [77, 131, 3, 3], { padding: 1 }),
+  convolution('stem', 'bf16', [64, 3, 224, 224], [64, 3, 7, 7], { padding: 3, stride: 2 }),
+  convolution('1x1', 'bf16', [64, 256, 56, 56], [64, 256, 1, 1], {}),
+  convolution('7x7_late', 'bf16', [64, 512, 7, 7], [512, 512, 3, 3], { padding: 1 }),
+  convolution('3x3_f32', 'f32', [64, 256, 56, 56], [256, 256, 3, 3], { padding: 1 }),
+  convolution('stem_f32', 'f32', [64, 3, 224, 224], [64, 3, 7, 7], { padding: 3, stride: 2 }),
+  convolution('late_f32', 'f32', [64, 512, 7, 7], [512, 512, 3, 3], { padding: 1 }),
   {
     name: 'chain100',
     title: '100 dependent elementwise operations on 1024 elements',

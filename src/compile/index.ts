@@ -14,10 +14,12 @@ import { verifyProduct } from '../runtime/product.ts'
 import type { Program } from '../runtime/program.ts'
 import type { Machine } from '../target/machine.ts'
 import type { HostArray } from '../types/host.ts'
+import type { Precision } from '../types/product.ts'
 import { assemble, type Kept } from './assemble.ts'
 import { boundScans } from './longScans.ts'
 import { boundOperands, operandLimits } from './operands.ts'
 import { type Budgets, type PlannedGraph, planGraph } from './planGraph.ts'
+import { withPrecision } from './precision.ts'
 import type { Reuse } from './programMemory.ts'
 import { makeReport } from './report.ts'
 import { checkAssembled, checkStored, isStoredBeyond } from './stored.ts'
@@ -27,6 +29,8 @@ export interface CompileOptions {
   readonly name?: string
   readonly mode: 'fast' | 'strict'
   readonly target: Machine
+  /** How f32 is multiplied in contractions that do not say (fast mode); `ieee` unless given. */
+  readonly precision?: Precision
   /** Inputs whose memory may be overwritten. */
   readonly donated?: readonly boolean[]
   /** `false` gives every operation a kernel of its own: what fusion is compared with. */
@@ -63,9 +67,10 @@ function compileProgram(
   reuse: Reuse,
   budgets: Budgets = {},
 ): Kept & { readonly graph: Graph; readonly applied: FusionReport['rewrites'] } {
-  const { mode, target, fuse = true, verify = false } = options
+  const { mode, target, precision, fuse = true, verify = false } = options
   if (verify) verifyGraph(graph)
-  const rewritten = rewriteGraph(graph, { mode, fold: (node) => fold(node, mode) })
+  const precise = mode === 'fast' && precision !== undefined ? withPrecision(graph, precision) : graph
+  const rewritten = rewriteGraph(precise, { mode, fold: (node) => fold(node, mode) })
   if (verify) verifyGraph(rewritten.graph)
   const made = new Map<FusionPlan, Kept>()
   const assembleOnce = (planned: PlannedGraph): Kept => {

@@ -5,6 +5,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
+import type { Precision } from '../types/product.ts'
 import { normaliseAxis, showShape } from '../types/shape.ts'
 import { expandDims, reshape } from './broadcast.ts'
 import { cast, commonDType, mul } from './elementwise.ts'
@@ -68,9 +69,16 @@ function checkLabels(x: Labelled): void {
 
 /**
  * Einsum of two operands by labels: labels absent from `out` are summed, an extent of 1 broadcasts. Operands promote; bool
- * becomes i32. Throws E_SHAPE where extents differ, E_ARGUMENT for an output label nobody has.
+ * becomes i32; `precision` of f32 is the program's unless given. Throws E_SHAPE where extents differ, E_ARGUMENT for an output label nobody has.
  */
-export function contractLabelled(a: Node, aLabels: string, b: Node, bLabels: string, out: string): Node {
+export function contractLabelled(
+  a: Node,
+  aLabels: string,
+  b: Node,
+  bLabels: string,
+  out: string,
+  precision?: Precision,
+): Node {
   const common = commonDType([a, b])
   const dtype = common === 'bool' ? 'i32' : common
   let lhs: Labelled = { node: cast(a, dtype), labels: aLabels }
@@ -105,7 +113,8 @@ export function contractLabelled(a: Node, aLabels: string, b: Node, bLabels: str
   rhs = dropLabels(rhs, (l) => !lhs.labels.includes(l) && !out.includes(l), 'sum')
   // Nothing left to sum: an elementwise product.
   if ([...lhs.labels, ...rhs.labels].every((l) => out.includes(l))) return mul(arrange(lhs, out), arrange(rhs, out))
-  return makeNode('contract', [lhs.node, rhs.node], { lhs: lhs.labels, rhs: rhs.labels, out })
+  const precise = precision === undefined ? {} : { precision }
+  return makeNode('contract', [lhs.node, rhs.node], { lhs: lhs.labels, rhs: rhs.labels, out, ...precise })
 }
 
 /**

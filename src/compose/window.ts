@@ -10,10 +10,10 @@ import { type Shape, showShape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
 import { contractLabelled, labelAt } from './contract.ts'
 import { add, cast, commonDType, div, mul } from './elementwise.ts'
-import { type Padding, type Pair, paddingPairs, transposedPadding } from './padding.ts'
+import { type Padding, type Pair, paddingPairs } from './padding.ts'
 import { mean, reduceMax, sum } from './reduce.ts'
 import { floats } from './source.ts'
-import { flip, pad, padInterior, permute, slidingWindow } from './views.ts'
+import { pad, permute, slidingWindow } from './views.ts'
 
 /** Placement of windows; one number stands for every spatial axis. */
 export interface WindowOptions {
@@ -32,12 +32,6 @@ export interface ConvOptions extends WindowOptions {
   readonly bias?: Node
 }
 
-/** Options of `convTranspose`. */
-export interface ConvTransposeOptions extends ConvOptions {
-  /** Extra elements after each spatial axis of the result. */
-  readonly outputPadding?: number | readonly number[]
-}
-
 /** Options of pooling. */
 export interface PoolOptions extends WindowOptions {
   /** The last window may reach beyond the padding, as long as it starts inside it. */
@@ -47,7 +41,7 @@ export interface PoolOptions extends WindowOptions {
 }
 
 /** One value a spatial axis. */
-function perAxis(
+export function perAxis(
   value: number | readonly number[] | undefined,
   count: number,
   fallback: number,
@@ -66,26 +60,31 @@ function perAxis(
   return given
 }
 
-const spansOf = (kernel: readonly number[], dilation: readonly number[]): number[] =>
+export const spansOf = (kernel: readonly number[], dilation: readonly number[]): number[] =>
   kernel.map((k, i) => (k - 1) * (dilation[i] ?? 1) + 1)
 
-const leading = (pairs: readonly Pair[], rank: number): Pair[] => [
+export const leading = (pairs: readonly Pair[], rank: number): Pair[] => [
   ...Array.from({ length: rank - pairs.length }, (): Pair => [0, 0]),
   ...pairs,
 ]
 
 /** Each of the last axes as (position, offset) pairs, in order. */
-function windows(x: Node, kernel: readonly number[], stride: readonly number[], dilation: readonly number[]): Node {
+export function windows(
+  x: Node,
+  kernel: readonly number[],
+  stride: readonly number[],
+  dilation: readonly number[],
+): Node {
   const first = x.shape.length - kernel.length
   return kernel.reduce((y, k, i) => slidingWindow(y, first + 2 * i, k, stride[i] ?? 1, dilation[i] ?? 1), x)
 }
 
-function addBias(y: Node, bias: Node | undefined): Node {
+export function addBias(y: Node, bias: Node | undefined): Node {
   if (bias === undefined) return y
   return add(y, reshape(bias, [1, -1, ...y.shape.slice(2).map(() => 1)]))
 }
 
-function checkConv(x: Node, channels: number, w: Node, groups: number, what: string): void {
+export function checkConv(x: Node, channels: number, w: Node, groups: number, what: string): void {
   const bad = x.shape.length !== w.shape.length || x.shape.length < 3
   const c = x.shape[1] ?? 0
   if (bad || !Number.isInteger(groups) || groups < 1 || c !== channels)
@@ -99,7 +98,7 @@ function checkConv(x: Node, channels: number, w: Node, groups: number, what: str
 }
 
 /** The product of windows [n, c, o1, k1, ...] with weights [m, c / groups, k1, ...], summed over channels and offsets. */
-function contractWindows(view: Node, w: Node, groups: number): Node {
+export function contractWindows(view: Node, w: Node, groups: number): Node {
   const spatial = w.shape.length - 2
   const [n = 1, c = 1] = view.shape
   const [m = 1, perGroup = 1] = w.shape
@@ -132,66 +131,6 @@ export function conv(x: Node, w: Node, options: ConvOptions = {}): Node {
   const dtype = commonDType([x, w])
   const padded = pad(cast(x, dtype), leading(pairs, x.shape.length))
   return addBias(contractWindows(windows(padded, kernel, stride, dilation), cast(w, dtype), groups), options.bias)
-}
-
-/**
- * The transpose of a convolution (its gradient in the data): x [batch, channels, ...spatial], weights
- * [channels, out / groups, ...spatial]. Extent: (n - 1) stride + span - before - after + outputPadding; `same` makes it
- * n * stride. Throws E_SHAPE.
- */
-export function convTranspose(x: Node, w: Node, options: ConvTransposeOptions = {}): Node {
-  const groups = options.groups ?? 1
-  checkConv(x, w.shape[0] ?? 0, w, groups, 'transposed convolution')
-  const [channels = 1, perGroup = 1, ...kernel] = w.shape
-  if (channels % groups !== 0)
-    throw new UserError('E_SHAPE', `${channels} channels do not divide into ${groups} groups`, {
-      help: 'the number of channels is a multiple of the number of groups',
-    })
-  const count = kernel.length
-  const stride = perAxis(options.stride, count, 1, 'stride')
-  const dilation = perAxis(options.dilation, count, 1, 'dilation')
-  const extra = perAxis(options.outputPadding, count, 0, 'outputPadding')
-  const spans = spansOf(kernel, dilation)
-  const pairs = transposedPadding(options.padding, spans, stride, extra, count)
-  const zero = (n: number): number[] => new Array<number>(n).fill(0)
-  const dtype = commonDType([x, w])
-  const low = spans.map((s, i) => s - 1 - (pairs[i]?.[0] ?? 0))
-  const high = spans.map((s, i) => s - 1 - (pairs[i]?.[1] ?? 0) + (extra[i] ?? 0))
-  const positive = (v: readonly number[]): number[] => v.map((d) => Math.max(0, d))
-  const spread = padInterior(
-    cast(x, dtype),
-    [...zero(2), ...positive(low)],
-    [...zero(2), ...positive(high)],
-    [...zero(2), ...stride.map((s) => s - 1)],
-  )
-  const cropped = pad(
-    spread,
-    leading(
-      low.map((l, i): Pair => [Math.min(0, l), Math.min(0, high[i] ?? 0)]),
-      x.shape.length,
-    ),
-  )
-  // [g, c/g, m/g, k] -> [g, m/g, c/g, k], offsets mirrored.
-  const grouped = reshape(cast(w, dtype), [groups, channels / groups, perGroup, ...kernel])
-  const swapped = permute(grouped, [0, 2, 1, ...kernel.map((_, i) => 3 + i)])
-  const weights = reshape(swapped, [groups * perGroup, channels / groups, ...kernel])
-  const mirrored = flip(
-    weights,
-    kernel.map((_, i) => 2 + i),
-  )
-  return addBias(
-    contractWindows(
-      windows(
-        cropped,
-        kernel,
-        kernel.map(() => 1),
-        dilation,
-      ),
-      mirrored,
-      groups,
-    ),
-    options.bias,
-  )
 }
 
 /** Extra elements after the padding that `ceilMode` needs (negative: too many): a window must start before the end of the data and its padding in front. */

@@ -7,6 +7,7 @@ import type { BinaryName, Combiner, Scalar, UnaryName } from '../scalar/ops.ts'
 import type { RandomDType } from '../scalar/threefry.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
+import type { Precision } from '../types/product.ts'
 import type { Shape } from '../types/shape.ts'
 
 /** A user's own kernel. `run` gets row-major host views; the same instance is one identity for hash-consing. */
@@ -109,7 +110,13 @@ export type AttrsByOp = {
     readonly tree?: true
   }
   /** Einsum of two operands over single-letter labels, each at most once an operand; labels absent from `out` are summed. Accumulates in f32 (f64, i32, i64 as the operands ask); result dtype is the operands'. */
-  contract: { readonly lhs: string; readonly rhs: string; readonly out: string }
+  contract: {
+    readonly lhs: string
+    readonly rhs: string
+    readonly out: string
+    /** How f32 is multiplied; as the program says unless given. */
+    readonly precision?: Precision
+  }
 
   /** A user's kernel: a boundary of fusion. */
   opaque: { readonly kernel: OpaqueKernel }

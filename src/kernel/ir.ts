@@ -107,6 +107,8 @@ export type TileOp =
       readonly b: ValueId
       readonly axes: readonly string[]
       readonly acc?: ValueId
+      /** How f32 operands are multiplied: in f32 unless given. */
+      readonly precision?: 'tf32'
     }
   /** The tile itself, required to stand in scratch (staging); SIMT lowerings put a barrier behind it. */
   | { readonly kind: 'stage'; readonly of: ValueId }

@@ -120,7 +120,7 @@ function showOp(op: TileOp, dtype: DType): string {
     case 'scan':
       return `scan ${op.combiner} ${id(op.arg)} along ${op.axis}${op.reverse ? ' reverse' : ''}${op.exclusive ? ' exclusive' : ''}${op.tree === true ? ' tree' : ''}`
     case 'dot':
-      return `dot ${id(op.a)}, ${id(op.b)} over ${op.axes.join(', ')}${op.acc === undefined ? '' : ` acc ${id(op.acc)}`}`
+      return `dot ${id(op.a)}, ${id(op.b)} over ${op.axes.join(', ')}${op.acc === undefined ? '' : ` acc ${id(op.acc)}`}${op.precision === undefined ? '' : ` in ${op.precision}`}`
     case 'stage':
       return `stage ${id(op.of)}`
     case 'at':

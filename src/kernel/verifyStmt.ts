@@ -94,6 +94,7 @@ function verifyOp(s: LetStmt, scope: VerifyScope): AxisSet {
       const [a, b] = [lookup(scope, op.a), lookup(scope, op.b)]
       const acc = op.acc === undefined ? undefined : lookup(scope, op.acc)
       reject(dotDTypeFault(a.dtype, b.dtype, acc?.dtype, s.dtype))
+      if (op.precision !== undefined && a.dtype !== 'f32') fail(`a dot of ${a.dtype} in ${op.precision}`)
       const all = union(a.axes, b.axes)
       for (const x of op.axes) {
         requireAxis(x, scope)

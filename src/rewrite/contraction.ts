@@ -28,8 +28,9 @@ const operands = (node: Contract): readonly [Labelled, Labelled] | undefined => 
   ]
 }
 
-const contract = (a: Labelled, b: Labelled, out: string): Node =>
-  makeNode('contract', [a.node, b.node], { lhs: a.labels, rhs: b.labels, out })
+/** A contraction of other operands, in the precision of this one. */
+const contract = ({ attrs }: Contract, a: Labelled, b: Labelled, out: string): Node =>
+  makeNode('contract', [a.node, b.node], { ...attrs, lhs: a.labels, rhs: b.labels, out })
 
 /** The labels that are summed, in the order the sum runs. */
 export const summedLabels = (lhs: string, rhs: string, out: string): string => {
@@ -69,7 +70,7 @@ function foldPermutes(node: Contract): { readonly result: Node; readonly ordered
   if (to === undefined) return undefined
   const { lhs, rhs, out } = node.attrs
   return {
-    result: contract(to.lhs, to.rhs, out),
+    result: contract(node, to.lhs, to.rhs, out),
     ordered: summedLabels(lhs, rhs, out) === summedLabels(to.lhs.labels, to.rhs.labels, out),
   }
 }
@@ -164,7 +165,7 @@ function foldBroadcast(node: Contract, side: 0 | 1): Node | undefined {
     isFloat(node.dtype)
   )
     return undefined
-  return restore(contract(a, b, without(out, fresh)), out, fresh, node.shape)
+  return restore(contract(node, a, b, without(out, fresh)), out, fresh, node.shape)
 }
 
 const fewerLabels: readonly Rule[] = [
@@ -184,7 +185,12 @@ const fewerLabels: readonly Rule[] = [
     const keep = isFloat(node.dtype) && summed !== '' && without(summed, all) === '' ? (summed[0] ?? '') : ''
     const units = without(all, keep)
     if (units === '') return undefined
-    return restore(contract(dropUnits(a, units), dropUnits(b, units), without(out, units)), out, units, node.shape)
+    return restore(
+      contract(node, dropUnits(a, units), dropUnits(b, units), without(out, units)),
+      out,
+      units,
+      node.shape,
+    )
   }),
   rule(
     'contract',
@@ -219,7 +225,7 @@ function sumAlone(own: Labelled, other: Labelled, out: string): Labelled | undef
 
 function sumOperands(node: Contract): Node | undefined {
   const to = changeOperands(node, (own, other) => sumAlone(own, other, node.attrs.out))
-  return to === undefined ? undefined : contract(to.lhs, to.rhs, node.attrs.out)
+  return to === undefined ? undefined : contract(node, to.lhs, to.rhs, node.attrs.out)
 }
 
 /** The product of the operands where no axis longer than 1 is summed. */
@@ -270,7 +276,7 @@ const relabelled = rule(
     const rename = (s: string): string => [...s].map((l) => names.get(l) ?? l).join('')
     const to = { lhs: rename(lhs), rhs: rename(rhs), out: rename(out) }
     if (to.lhs === lhs && to.rhs === rhs && to.out === out) return undefined
-    return makeNode('contract', node.inputs, to)
+    return makeNode('contract', node.inputs, { ...node.attrs, ...to })
   },
 )
 

@@ -13,6 +13,7 @@ export const cudaTarget: SimtTarget = {
   overlap: 1,
   matrixRate: 4.7e14,
   plainMatrixRate: 3.8e13,
+  tf32MatrixRate: 2e14,
   prices: gpuPrices,
   launch: 3e-6,
   // Virtual addresses; how much of it there is, the allocator knows.
@@ -50,7 +51,7 @@ export const cudaTarget: SimtTarget = {
 /** cuBLASLt on an H200: what large products reach on random data (bench/NOTES.md). f32 is summed and multiplied as f32. */
 export const cublasLt: LibraryInfo = {
   name: 'cuBLASLt',
-  rate: { bf16: 7e14, f16: 6.9e14, f32: 5e13, f64: 6e13 },
+  rate: { bf16: 7e14, f16: 6.9e14, f32: 5e13, tf32: 4e14, f64: 6e13 },
   launch: 2.5e-6,
   leastFlops: 1e8,
 }

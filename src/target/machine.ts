@@ -9,7 +9,7 @@ import type { SimtMachine } from './simt.ts'
 export interface LibraryInfo {
   readonly name: string
   /** Operations a second of a large product, by the dtype of its operands. */
-  readonly rate: Readonly<Record<ProductDType, number>>
+  readonly rate: Readonly<Record<ProductDType | 'tf32', number>>
   /** Seconds of a call beside its work. */
   readonly launch: number
   /** Products of fewer operations are kernels. */
@@ -37,6 +37,8 @@ export interface Machine {
   readonly matrixRate: number
   /** The same of operands that are not 16-bit floats, where matrix units take only those; `matrixRate` unless given. */
   readonly plainMatrixRate?: number
+  /** The same of f32 operands that may be cut to tf32; as of others unless given. */
+  readonly tf32MatrixRate?: number
   /** What operations cost. */
   readonly prices: Prices
   /** Seconds from one kernel to the next. */

@@ -1,6 +1,14 @@
 /** Strided matrix products: what a call of a matrix library computes. Below planner and backends alike. */
 import type { DType } from './dtype.ts'
 
+/**
+ * How products of f32 are multiplied (docs/numerics.md, "Precision"; the names are Triton's): `ieee` in f32, `tf32` with operands cut to
+ * ten bits behind the point where a matrix unit takes them.
+ */
+export type Precision = 'ieee' | 'tf32'
+
+export const precisions: readonly Precision[] = ['ieee', 'tf32']
+
 export type ProductDType = Extract<DType, 'bf16' | 'f16' | 'f32' | 'f64'>
 
 export const isProductDType = (d: DType): d is ProductDType => d === 'bf16' || d === 'f16' || d === 'f32' || d === 'f64'
@@ -27,6 +35,8 @@ export interface StridedProduct {
   readonly n: number
   readonly k: number
   readonly alpha: number
+  /** Whether operands of f32 may be cut to tf32. */
+  readonly precision?: 'tf32'
   readonly a: StridedMatrix
   readonly b: StridedMatrix
   readonly out: StridedMatrix
@@ -46,13 +56,13 @@ export interface ProductCalls {
 }
 
 /** Equal for products that one algorithm serves. */
-export function productKey({ batches, m, n, k, alpha, a, b, out }: StridedProduct): string {
+export function productKey({ batches, m, n, k, alpha, precision, a, b, out }: StridedProduct): string {
   const matrix = (x: StridedMatrix): string => `${x.dtype} ${x.order} ${x.leading} ${x.batch}`
-  return `${batches} x ${m} x ${n} x ${k} * ${alpha}: ${matrix(a)}, ${matrix(b)}, ${matrix(out)}`
+  return `${batches} x ${m} x ${n} x ${k} * ${alpha}: ${matrix(a)}, ${matrix(b)}, ${matrix(out)}${precision === undefined ? '' : ` ${precision}`}`
 }
 
 /** `8192 x 4096 x 4096 bf16`, with the number of batches in front where there are several. */
-export function describeProduct({ batches, m, n, k, a, out }: StridedProduct): string {
+export function describeProduct({ batches, m, n, k, precision, a, out }: StridedProduct): string {
   const dtypes = a.dtype === out.dtype ? a.dtype : `${a.dtype} to ${out.dtype}`
-  return `${batches > 1 ? `${batches} of ` : ''}${m} x ${n} x ${k} ${dtypes}`
+  return `${batches > 1 ? `${batches} of ` : ''}${m} x ${n} x ${k} ${dtypes}${precision === undefined ? '' : ` in ${precision}`}`
 }

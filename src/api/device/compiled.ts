@@ -35,7 +35,7 @@ export function createCompiledDevice(
     },
     copy: (buffer) => backend.copy(buffer),
     memory: () => backend.memory(),
-    compile: (graph, { mode, donated, name: label, budgets }) => {
+    compile: (graph, { mode, donated, name: label, budgets, precision }) => {
       if (capabilities !== undefined) checkCapabilities(graph, name, capabilities)
       let largest: string | undefined
       const named = <R>(body: () => R): R => {
@@ -47,7 +47,14 @@ export function createCompiledDevice(
       }
       const made = named(() =>
         compileFor(backend, known, (target) => {
-          const compiled = compileGraph(graph, { mode, target, donated, name: label, budgets })
+          const compiled = compileGraph(graph, {
+            mode,
+            target,
+            donated,
+            name: label,
+            budgets,
+            ...(precision === undefined ? {} : { precision }),
+          })
           largest = largestOf(compiled)
           return compiled
         }),

@@ -7,6 +7,7 @@ import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
 import type { DType } from '../../types/dtype.ts'
 import type { HostArray } from '../../types/host.ts'
+import type { Precision } from '../../types/product.ts'
 
 /**
  * Kinds of devices. `reference` evaluates graphs in float64, slowly: the oracle. `cuda` and `webgpu` are opened by the entry
@@ -23,6 +24,8 @@ export interface CompileRequest {
   /** Inputs whose memory the program may take over. */
   readonly donated: readonly boolean[]
   readonly name: string
+  /** How contractions of f32 that do not say multiply. */
+  readonly precision?: Precision
   /** Limits of intermediate memory. */
   readonly budgets?: Budgets
 }

@@ -7,6 +7,7 @@ import { formatReport } from '../../report/format.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
 import { callsHost } from '../../runtime/region.ts'
 import { outletsOf } from '../../runtime/results.ts'
+import { type Precision, precisions } from '../../types/product.ts'
 import { checkChoice, checkList, checkTransform, kinds, optionNames } from '../calls/options.ts'
 import { located, placed } from '../calls/place.ts'
 import { type ByteSize, byteSize } from '../device/bytes.ts'
@@ -28,6 +29,11 @@ export interface JitOptions {
   /** Device to run on; the current one unless given. */
   readonly device?: DeviceName | Device
   /**
+   * How contractions of f32 multiply in fast mode where they do not say themselves: `ieee` (default) in f32, `tf32` with operands of
+   * ten bits behind the point, on devices whose matrix units take them (docs/numerics.md, "Precision").
+   */
+  readonly precision?: Precision
+  /**
    * Most bytes of intermediate values at once (inputs and results are the caller's): `512MB`, `1GiB` or a number. Values the
    * backward pass needs are computed again to stay inside. Throws E_OUT_OF_MEMORY with the least that can be reached. The
    * reference device keeps no plan and takes no budget.
@@ -41,6 +47,7 @@ const jitOptions = optionNames<JitOptions>('{ donate: [0] }', {
   donate: kinds.anything,
   mode: kinds.anything,
   device: kinds.anything,
+  precision: kinds.anything,
   memoryBudget: kinds.anything,
   savedBudget: kinds.anything,
 })
@@ -193,11 +200,13 @@ class Jitted {
         })
     const donated = traced.leavesOfArgument.flatMap((n, i) => new Array<boolean>(n).fill(given.has(i)))
     const all = [...donated, ...traced.captured.map(() => false)]
+    const { mode = 'fast', precision } = this.#options
     const compiled = device.compile(traced.graph, {
-      mode: this.#options.mode ?? 'fast',
+      mode,
       donated: all,
       name: this.#name,
       budgets: this.#budgets,
+      ...(precision === undefined ? {} : { precision }),
     })
     const outlets = compiled.program === undefined ? [] : outletsOf(compiled.program).outputs
     const entry: Entry = {
@@ -365,6 +374,7 @@ export function jit<A extends readonly unknown[], R>(
     checkTransform('jit', f, options, jitOptions)
     if (options.donate !== undefined) checkList(options.donate, 'donate', '[0]')
     if (options.mode !== undefined) checkChoice(options.mode, ['fast', 'strict'], 'mode')
+    if (options.precision !== undefined) checkChoice(options.precision, precisions, 'precision')
     return new Jitted(f as (...args: never[]) => unknown, options)
   })
   const call = (...args: A): R => {

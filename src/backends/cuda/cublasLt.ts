@@ -68,6 +68,8 @@ type Name = keyof typeof signatures
 const dataType: Readonly<Record<ProductDType, number>> = { f32: 0, f64: 1, f16: 2, bf16: 14 }
 /** CUBLAS_COMPUTE_32F, which multiplies f32 as f32, and CUBLAS_COMPUTE_64F. */
 const computeType = { f32: 68, f64: 70 } as const
+/** CUBLAS_COMPUTE_32F_FAST_TF32. */
+const fastTf32 = 77
 const transposed = { N: 0, T: 1 } as const
 const operation = { transA: 3, transB: 4 } as const
 const layout = { batchCount: 5, batchStride: 6 } as const
@@ -189,7 +191,7 @@ class Handle implements ProductHandle {
     const operationOf = this.make(
       'cublasLtMatmulDescCreate',
       'cublasLtMatmulDescDestroy',
-      computeType[sums],
+      product.precision === 'tf32' ? fastTf32 : computeType[sums],
       dataType[sums],
     )
     const set = (attribute: number, x: StridedMatrix): void => {

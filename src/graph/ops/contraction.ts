@@ -51,6 +51,6 @@ export const contractionOps: { contract: OpDef<'contract'> } = {
       })
       return { shape, dtype: a.dtype }
     },
-    key: (a) => `${a.lhs},${a.rhs}>${a.out}`,
+    key: (a) => `${a.lhs},${a.rhs}>${a.out}${a.precision === undefined ? '' : ` ${a.precision}`}`,
   },
 }

@@ -1,6 +1,7 @@
 /** Convolutions and poolings. */
 import { type Padding, paddingPairs } from '../../compose/padding.ts'
-import { averagePool, conv, convTranspose, maxPool } from '../../compose/window.ts'
+import { convTranspose } from '../../compose/transposed.ts'
+import { averagePool, conv, maxPool } from '../../compose/window.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import { rowMajorStrides } from '../../types/shape.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'

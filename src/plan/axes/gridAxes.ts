@@ -15,3 +15,37 @@ export function byStoreStride(body: Body, axes: Iterable<string>): string[] {
 /** Programs of a grid. */
 export const programsOf = (grid: readonly GridAxis[], extents: ReadonlyMap<string, number>): number =>
   grid.reduce((n, { axis, block }) => n * Math.ceil((extents.get(axis) ?? 1) / block), 1)
+
+/** The least that one of an expression's terms with an axis moves by; undefined where the axis is in none. */
+function spacingOf(e: ix.Expr, axis: string): number | undefined {
+  const has = (a: ix.Atom): boolean => {
+    const of = ix.ofAtom(a)
+    return a.kind === 'axis' ? a.name === axis : of !== undefined && ix.axesOf(of).has(axis)
+  }
+  const own = e.terms.filter(({ atom }) => has(atom))
+  return own.length === 0 ? undefined : Math.min(...own.map((t) => Math.abs(t.coef)))
+}
+
+/**
+ * Axes of one side of a product from the one that moves least in memory to the one that moves most: in the largest store, or, where that
+ * lacks one of them (what is folded afterwards), in the first load that has all.
+ */
+export function bySpacing(body: Body, axes: readonly string[]): string[] {
+  const stores = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape)).slice(0, 1)
+  const places = [
+    ...stores.map((s) => ix.flatten(s.index, s.shape)),
+    ...body.lets.flatMap(({ op }) =>
+      op.kind === 'load' ? [ix.flatten(op.index, body.loads.get(op.param)?.shape ?? [])] : [],
+    ),
+  ]
+  for (const e of places) {
+    const spacing = new Map(
+      axes.flatMap((a): [string, number][] => {
+        const s = spacingOf(e, a)
+        return s === undefined ? [] : [[a, s]]
+      }),
+    )
+    if (spacing.size === axes.length) return [...axes].sort((p, q) => (spacing.get(p) ?? 0) - (spacing.get(q) ?? 0))
+  }
+  return byStoreStride(body, axes)
+}

@@ -4,7 +4,7 @@ import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { columnTarget, leastRows, type MatrixRole } from './fusedReductions.ts'
-import { byStoreStride } from './gridAxes.ts'
+import { bySpacing } from './gridAxes.ts'
 
 /** An axis that programs or steps hold a block of. */
 export interface Blocked {
@@ -77,14 +77,16 @@ export function matrixBlocks(
   const dot = body.lets.find((l) => l.id === matrix.id)
   invariant(dot?.op.kind === 'dot', 'the matrix product is no dot')
   const { a } = dot.op
-  const m = byStoreStride(body, matrix.m).reverse()
-  const n = byStoreStride(body, matrix.n).reverse()
+  const m = bySpacing(body, matrix.m).reverse()
+  const n = bySpacing(body, matrix.n).reverse()
   const blocksOf = (axes: readonly string[], most: number, quantum: number, even: boolean): Blocked[] => {
     const { grains } = target.dotBlock
-    const [axis] = axes
-    return grains === undefined || axes.length > 1 || axis === undefined
-      ? blockRole(axes, extent, most, quantum)
-      : [blockGrains(axis, extent(axis), most, grains, even)]
+    const inner = axes.at(-1)
+    // Matrix units take blocks of one axis; of an axis that is much shorter than a block several indices of the next one are worth more.
+    if (grains === undefined || inner === undefined || (axes.length > 1 && extent(inner) < Math.max(...grains)))
+      return blockRole(axes, extent, most, quantum)
+    const outer = axes.slice(0, -1).map((axis) => ({ axis, block: 1 }))
+    return [...outer, blockGrains(inner, extent(inner), most, grains, even)]
   }
   const points = (axes: readonly string[]): number => pointsOf(extents, axes)
   const columnsAtMost = columnTarget(target, parts * points(matrix.batch), points(m), points(n))

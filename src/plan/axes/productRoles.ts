@@ -1,13 +1,12 @@
 /** Roles of a body around a matrix product: batch, rows, columns and depth, and what happens to the reductions beside it. */
 import * as ix from '../../affine/expr.ts'
-import type { LetStmt, ValueId } from '../../kernel/ir.ts'
-import { sizeOf } from '../../types/shape.ts'
-import { type Body, pointsOf } from '../body/body.ts'
+import type { ValueId } from '../../kernel/ir.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Analysis } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
 import { fusedReductionsOf, type MatrixRole } from './fusedReductions.ts'
 import { matrixBlocks } from './matrixBlocks.ts'
+import { matrixRole, storeUnit } from './matrixRole.ts'
 import { type PartialResult, partialOfBlocks, partialOfDepth } from './partials.ts'
 import type { Roles } from './roles.ts'
 import { depthParts } from './splitK.ts'
@@ -18,41 +17,6 @@ export function productsIn({ body, lets, extents, folds }: Analysis): MatrixRole
   if (folds.size === 0) return []
   const unit = storeUnit(body)
   return body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
-}
-
-/** The roles of a dot's axes when a register-blocked matrix product serves it. */
-function matrixRole(
-  l: LetStmt,
-  lets: ReadonlyMap<ValueId, LetStmt>,
-  extents: ReadonlyMap<string, number>,
-  unit: string | undefined,
-): MatrixRole | undefined {
-  if (l.op.kind !== 'dot') return undefined
-  const k = l.op.axes
-  const free = (id: ValueId): string[] => (lets.get(id)?.axes ?? []).filter((a) => !k.includes(a))
-  const fa = free(l.op.a)
-  const fb = free(l.op.b)
-  const batch = fa.filter((a) => fb.includes(a))
-  const onlyA = fa.filter((a) => !fb.includes(a))
-  const onlyB = fb.filter((a) => !fa.includes(a))
-  const size = (axes: readonly string[]): number => pointsOf(extents, axes)
-  if (l.dtype !== 'f32' || size(k) < 2) return undefined
-  const swap = unit !== undefined && onlyA.includes(unit)
-  const m = swap ? onlyB : onlyA
-  const n = swap ? onlyA : onlyB
-  if (size(m) < 2 || size(n) < 4) {
-    if (size(n) < 2 || size(m) < 4) return undefined
-    return { id: l.id, batch, m: n, n: m, k, swap: !swap, riding: new Set() }
-  }
-  return { id: l.id, batch, m, n, k, swap, riding: new Set() }
-}
-
-/** The axes of the largest store that are contiguous in it: the columns of a matrix product. */
-function storeUnit(body: Body): string | undefined {
-  const [s] = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))
-  if (s === undefined) return undefined
-  const flat = ix.flatten(s.index, s.shape)
-  return [...ix.axesOf(flat)].find((a) => ix.strideOf(flat, a) === 1)
 }
 
 /** The roles around a matrix product, or why no kernel holds it with what is beside it. */

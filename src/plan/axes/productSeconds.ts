@@ -1,10 +1,11 @@
 /** What a matrix product costs by its blocks: the programs that it has, what they multiply, and their steps along the depth. */
-import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import type { ValueId } from '../../kernel/ir.ts'
 import { type Machine, together } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { programsOf } from './gridAxes.ts'
 import { type Blocked, matrixBlocks } from './matrixBlocks.ts'
+import { isForMatrixUnit } from './matrixRole.ts'
 
 export interface ProductWork {
   /** Programs of the product, parts of the depth included. */
@@ -58,9 +59,10 @@ export function productSeconds(work: ProductWork, moving: number, target: Machin
 }
 
 /** Multiplications and additions a second of a product by the dtypes of its operands. */
-export function productRate(body: Body, id: ValueId, { matrixRate, plainMatrixRate = matrixRate }: Machine): number {
+export function productRate(body: Body, id: ValueId, machine: Machine): number {
+  const { matrixRate, plainMatrixRate = matrixRate, tf32MatrixRate = plainMatrixRate } = machine
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const op = lets.get(id)?.op
-  const isHalf = (l: LetStmt | undefined): boolean => l?.dtype === 'bf16' || l?.dtype === 'f16'
-  return op?.kind === 'dot' && isHalf(lets.get(op.a)) && isHalf(lets.get(op.b)) ? matrixRate : plainMatrixRate
+  if (op?.kind !== 'dot' || !isForMatrixUnit(op, lets)) return plainMatrixRate
+  return op.precision === undefined ? matrixRate : tf32MatrixRate
 }

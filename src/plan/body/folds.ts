@@ -252,7 +252,7 @@ export class Folds {
     const free = new Set([...this.tiles.letOf(va).axes, ...this.tiles.letOf(vb).axes].filter((x) => !over.includes(x)))
     const acc = computeDType(node.dtype)
     const dot = this.tiles.emit(
-      { kind: 'dot', a: va, b: vb, axes: this.tiles.ordered(over) },
+      { kind: 'dot', a: va, b: vb, axes: this.tiles.ordered(over), ...precisionOf(node) },
       acc,
       this.tiles.ordered(free),
       node,
@@ -260,3 +260,7 @@ export class Folds {
     return acc === node.dtype ? dot : this.tiles.scalar('cast', [dot], node.dtype, node)
   }
 }
+
+/** How the operands of a contraction are multiplied, where not in their own precision. */
+const precisionOf = ({ attrs, inputs: [a] }: NodeOf<'contract'>): { readonly precision?: 'tf32' } =>
+  attrs.precision === 'tf32' && a?.dtype === 'f32' ? { precision: 'tf32' } : {}

@@ -25,18 +25,26 @@ import type { Made, Outcome } from './candidateMemo.ts'
 /** Most calls a product is cut into where its batches have no common stride. */
 const mostCalls = 64
 
-/** A trial with the library's call in the place of the kernel, where it is a product and the call is modelled faster. */
-export function withLibrary(made: { readonly ok: true } & Made, target: Machine, mode: NumericsMode): Outcome {
+/**
+ * A trial with the library's call in the place of the kernel, where it is a product and the call is modelled faster; `body`: the
+ * trial's, its axes apart.
+ */
+export function withLibrary(
+  made: { readonly ok: true } & Made,
+  body: Body,
+  target: Machine,
+  mode: NumericsMode,
+): Outcome {
   const { library } = target
   // The order of a library's sums is not ours.
   if (library === undefined || mode === 'strict' || made.segments.length > 1) return made
-  const call = callOf(made.body)
+  const call = callOf(body)
   if (call === undefined) return made
-  const { batches, m, n, k, a } = call.product
+  const { batches, m, n, k, a, precision = a.dtype } = call.product
   const flops = 2 * batches * m * n * k * call.calls.length
   if (flops < library.leastFlops) return made
   const { cost } = made
-  const compute = flops / library.rate[a.dtype]
+  const compute = flops / library.rate[precision]
   const traffic = movingSeconds(cost.bytesRead + cost.bytesWritten, target)
   const seconds = Math.max(traffic, compute) + library.launch * call.calls.length
   const refused = library.refused?.get(productKey(call.product))
@@ -162,9 +170,10 @@ export function callOf(body: Body): LibraryCall | undefined {
   const call = arrange(axes)
   if (call === undefined) return undefined
   const alpha = result.scale * a.scale * b.scale
+  const precision = result.of.op.precision === undefined ? {} : { precision: result.of.op.precision }
   // Sums of what is not scaled yet stay in range; and nothing scaled by zero is read, not even a NaN.
   if (![result.scale, a.scale, b.scale, alpha].every(isModerate)) return undefined
-  return { ...call, product: { ...call.product, alpha }, a: a.param, b: b.param }
+  return { ...call, product: { ...call.product, alpha, ...precision }, a: a.param, b: b.param }
 }
 
 const extentsOf = (body: Body): ReadonlyMap<string, number> => new Map(body.axes.map((x) => [x.name, x.extent]))

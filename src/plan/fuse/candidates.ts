@@ -3,6 +3,7 @@ import type { Node } from '../../graph/node.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { analyse } from '../axes/analyse.ts'
+import { joinProductAxes } from '../axes/joinAxes.ts'
 import type { Body } from '../body/body.ts'
 import { type BodyOptions, buildBody } from '../body/buildBody.ts'
 import { collapse, longestAxis } from '../body/collapse.ts'
@@ -68,7 +69,8 @@ export class Candidates {
   }
 
   private kernelOf(built: Body, limits: Machine): Outcome {
-    const body = withFormats(collapse(built, longestAxis(this.target)), this.packable)
+    const collapsed = collapse(built, longestAxis(this.target))
+    const body = withFormats(joinProductAxes(collapsed, this.target, this.mode), this.packable)
     const analysed = analyse(body, limits, this.mode)
     if (!analysed.ok) return analysed
     const { roles } = analysed
@@ -76,6 +78,6 @@ export class Candidates {
     const segments =
       roles.kind !== 'elementwise' ? [body] : cut ? partsOf(body) : segmentsOf(body, longestAxis(this.target))
     const cost = costOf(body, segments, roles, this.target)
-    return withLibrary({ ok: true, body, segments, roles, cost }, this.target, this.mode)
+    return withLibrary({ ok: true, body, segments, roles, cost }, collapsed, this.target, this.mode)
   }
 }

@@ -7,6 +7,7 @@ import { contractLabelled } from '../../compose/contract.ts'
 import { reshape } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
 import type { Node } from '../../graph/node.ts'
+import type { Precision } from '../../types/product.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { operand } from '../rule.ts'
 import { flipAxis, sliceOne } from '../shift.ts'
@@ -114,14 +115,14 @@ function simplify(problem: Problem): Problem {
 }
 
 /** The contraction that gives the target's cotangent, operands in the order the forward pass had them. */
-function solve({ target, known, cotangent }: Problem, knownFirst: boolean): Node {
+function solve({ target, known, cotangent }: Problem, knownFirst: boolean, precision: Precision | undefined): Node {
   const { node, labels, lead = { extents: [], axes: 0 } } = target
   const shape = [...lead.extents, ...node.shape.slice(lead.axes)]
   const present = [...labels].filter((l) => known.labels.includes(l) || cotangent.labels.includes(l))
   const c = throughPermutes(cotangent)
   const k = throughPermutes(known)
   const [a, b] = knownFirst ? [k, c] : [c, k]
-  const y = contractLabelled(a.node, a.labels, b.node, b.labels, present.join(''))
+  const y = contractLabelled(a.node, a.labels, b.node, b.labels, present.join(''), precision)
   // A label only the target has was summed alone: every position gets the same cotangent.
   const dims = present.map((l) => labels.indexOf(l))
   const whole = present.length === labels.length ? y : makeNode('broadcast', [y], { shape, dims })
@@ -129,13 +130,13 @@ function solve({ target, known, cotangent }: Problem, knownFirst: boolean): Node
 }
 
 function transposeContract({ node, cotangent, isLinear, give }: Transposition<'contract'>): void {
-  const { lhs, rhs, out } = node.attrs
+  const { lhs, rhs, out, precision } = node.attrs
   const left: Labelled = { node: operand(node, 0), labels: lhs }
   const right: Labelled = { node: operand(node, 1), labels: rhs }
   const first = isLinear(left.node)
   const [target, known] = first ? [left, right] : [right, left]
   const problem = simplify({ target, known, cotangent: { node: cotangent, labels: out } })
-  give(problem.target.node, solve(problem, !first))
+  give(problem.target.node, solve(problem, !first, precision))
 }
 
 export const contractionTranspose: TransposeRules<'contract'> = { contract: transposeContract }

@@ -66,6 +66,7 @@ export const contractionBatching: BatchRules<'contract'> = {
     const label = freshLabel(lhs + rhs)
     invariant(batched.includes(true), 'a batch of nothing')
     return makeNode('contract', inputs, {
+      ...node.attrs,
       lhs: batched[0] === true ? label + lhs : lhs,
       rhs: batched[1] === true ? label + rhs : rhs,
       out: label + out,

@@ -35,7 +35,8 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
   const lane8 = bin('&', tid, int(7))
   const bit = (b: number): Ex => bin('&', bin('>>', tid, uint(b)), int(1))
   const step = v('i32', unit.name(`${p.depth}_step`))
-  const depth0 = mul(step, int(16))
+  const [depthOfStep, depthOfHalf] = [16 / p.halves, 8 / p.halves]
+  const depth0 = mul(step, int(depthOfStep))
   const [fa, fb] = [unit.name(`a_${p.dot}`), unit.name(`b_${p.dot}`)]
   const at = (array: string, i: Ex): Ex => elem('u32', array, i)
   const body: Block = [
@@ -51,7 +52,7 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
   loop('row_tile', rowTiles, (i) => {
     // Matrices: rows of both halves at the first 8 of the depth, then at the next 8.
     const row = blockOf(scope, p.rows, 3, add(mul(i, int(2)), bit(3)))
-    const deep = add(depth0, mul(bit(4), int(8)))
+    const deep = add(depth0, mul(bit(4), int(depthOfHalf)))
     return depthLast(ta)
       ? [{ k: 'call', fn: 'load_matrices', args: [...four(fa, i), address(ta, add(row, lane8), deep)] }]
       : [{ k: 'call', fn: 'load_matrices_transposed', args: [...four(fa, i), address(ta, add(deep, lane8), row)] }]
@@ -59,7 +60,7 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
   loop('column_pair', columnTiles / 2, (i) => {
     // Matrices: both halves of the depth for one tile of columns, then for the next.
     const column = blockOf(scope, p.columns, 2, add(mul(i, int(2)), bit(4)))
-    const deep = add(depth0, mul(bit(3), int(8)))
+    const deep = add(depth0, mul(bit(3), int(depthOfHalf)))
     return depthLast(tb)
       ? [{ k: 'call', fn: 'load_matrices', args: [...four(fb, i), address(tb, add(column, lane8), deep)] }]
       : [{ k: 'call', fn: 'load_matrices_transposed', args: [...four(fb, i), address(tb, add(deep, lane8), column)] }]
@@ -78,7 +79,15 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
   ]
   body.push({ k: 'for', name: nameOf(ri), from: int(0), to: int(rowTiles), step: 1, unroll: true, body: columns })
   out.push({ k: 'comment', text: `dot %${p.dot} on tensor cores: ${rowTiles} x ${columnTiles} tiles of 16 x 8 a warp` })
-  out.push({ k: 'for', name: nameOf(step), from: int(0), to: int(p.depthSize / 16), step: 1, unroll: true, body })
+  out.push({
+    k: 'for',
+    name: nameOf(step),
+    from: int(0),
+    to: int(p.depthSize / depthOfStep),
+    step: 1,
+    unroll: true,
+    body,
+  })
 }
 
 const nameOf = (e: Ex): string => {
@@ -145,7 +154,7 @@ function multiplyInGroups(
     k: 'for',
     name: nameOf(step),
     from: int(0),
-    to: int(p.depthSize / 16),
+    to: int((p.depthSize * p.halves) / 16),
     step: 1,
     unroll: true,
     body: pieces,

@@ -2,6 +2,7 @@
 
 import type { ValueId } from '../../../kernel/ir.ts'
 import { type TilePlan, tileArray } from '../../../schedule/simt/access/tiles.ts'
+import type { Product } from '../../../schedule/simt/part/product.ts'
 import type { CopiedStage } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
 import { and, type Block, call, type Ex, int, lit, mul, select, shared, when } from '../ir/ir.ts'
 import { emitLoops, type Lanes, loopsOf, withLane } from '../ir/registers.ts'
@@ -41,7 +42,7 @@ export function fillHalf(
   of: ValueId,
   to: SharedTile,
   axis: string | undefined,
-  dtype: 'bf16' | 'f16',
+  { dtype, halves }: Product,
   out: Block,
 ): void {
   const { scope, lanes } = p
@@ -51,20 +52,18 @@ export function fillHalf(
     return select(inside(scope, to.axes, at(lane)), point.read(of), lit('f32', 0))
   }
   const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
-  const words: Ex[] = []
-  for (let i = 0; i < n; i += 2)
-    words.push(n === 1 ? call('u32', `${dtype}_bits`, value(0)) : call('u32', `${dtype}_pair`, value(i), value(i + 1)))
-  const index = sharedIndex(scope, to, () => undefined, at(0))
+  const each = 2 / halves
+  const word = (i: number): Ex =>
+    each === 1 ? call('u32', `${dtype}_bits`, value(i)) : call('u32', `${dtype}_pair`, value(i), value(i + 1))
+  const index = (lane: number): Ex => sharedIndex(scope, to, () => undefined, at(lane))
   const body: Block = []
-  if (n === 1) body.push({ k: 'assign', to: shared(to.array, index), value: words[0] ?? int(0) })
+  if (n < each)
+    body.push({ k: 'assign', to: shared(to.array, index(0)), value: call('u32', `${dtype}_bits`, value(0)) })
   else
-    for (let i = 0; i < words.length; i += 4)
-      body.push({
-        k: 'fill',
-        array: to.array.name,
-        index: i === 0 ? index : sharedIndex(scope, to, () => undefined, at(2 * i)),
-        words: words.slice(i, i + 4),
-      })
+    for (let i = 0; i < n; i += 4 * each) {
+      const words = Array.from({ length: Math.min(4, (n - i) / each) }, (_, w) => word(i + w * each))
+      body.push({ k: 'fill', array: to.array.name, index: index(i), words })
+    }
   const cond = and(scope.owner(to.axes), ...to.axes.map((a) => withinTile(scope, a, at(0))))
   out.push(...when(cond, body))
 }
@@ -86,7 +85,7 @@ export function startCopy(scope: Scope, copy: CopiedStage, to: SharedTile, out: 
     const { param, at } = positionOf(p, op)
     const call_: Block[number] = {
       k: 'call',
-      fn: 'copy_async',
+      fn: copy.bytes === 4 ? 'copy_async_word' : 'copy_async',
       args: [
         { k: 'address', type: 'u32', of: to.array.name, index },
         { k: 'address', type: 'u32', of: param, index: select(there, at, int(0)) },

@@ -282,7 +282,7 @@ export function sharedIndex(scope: Scope, held: SharedTile, at: (axis: string) =
   const indexOf = (axis: string): Ex => cast('i32', at(axis) ?? placeIn(scope, axis, lanes))
   const [outer, inner] = held.axes
   if (held.swizzle !== undefined && outer !== undefined && inner !== undefined)
-    return add(out, swizzled(held.swizzle, indexOf(outer), indexOf(inner)))
+    return add(out, swizzled(held.swizzle, indexOf(outer), mul(indexOf(inner), int(held.strides[1] ?? 1))))
   held.axes.forEach((axis, i) => {
     const index = indexOf(axis)
     out = add(out, mul(index, int(held.strides[i] ?? 0)))

@@ -31,7 +31,9 @@ export function emitWalk(
   }
   const a = scope.layout.axis(axis)
   const span = spanOf(a)
-  const { start, end } = scope.range(axis)
+  const { start } = scope.range(axis)
+  // A product reads the whole depth of its tiles: what lies beyond the range has to be filled with zeros.
+  const end = fillsDepth(walk, axis) ? add(start, int(a.size)) : scope.range(axis).end
   const { type } = scope.part.axis(axis)
   const name = scope.unit.name(`${axis}_at`)
   const chunkAt = (at: Ex, isWhole: boolean, to: Block): Scope => {
@@ -68,6 +70,10 @@ export function emitWalk(
   out.push(forLoop(type, { name, from: start, to: course.to, step: span, body }))
   if (last === undefined) tail()
 }
+
+/** Whether chunks of an axis are those of the depth of a product's tile. */
+const fillsDepth = ({ items }: WalkEntry, axis: string): boolean =>
+  items.some((x) => x.kind === 'fill' && x.tile.form.kind === 'halves' && x.tile.form.product.depth === axis)
 
 /** Where the last chunk of a range begins, if that is known. */
 function lastChunk(start: Ex, end: Ex, span: number): Ex | undefined {

@@ -42,12 +42,12 @@ const padding = 8
 export function productTile({ part }: Place, l: LetStmt, layout: Layout, product: Product): TilePlan {
   const own = product.a === l.id ? product.rows : product.columns
   const vector = [...layout.axes.values()].find((a) => a.vec > 1)?.name
-  const last = vector ?? (product.a === l.id ? product.depth : own)
+  const last = product.halves > 1 ? product.depth : (vector ?? (product.a === l.id ? product.depth : own))
   const first = last === own ? product.depth : own
   const swizzle = swizzleOf(product, product.a === l.id, last === product.depth)
-  const pitch = part.axis(last).size + (swizzle === undefined ? padding : 0)
+  const pitch = part.axis(last).size * product.halves + (swizzle === undefined ? padding : 0)
   const form = { kind: 'halves', product, swizzle } as const
-  return { let: l, axes: [first, last], strides: [pitch, 1], length: part.axis(first).size * pitch, form }
+  return { let: l, axes: [first, last], strides: [pitch, product.halves], length: part.axis(first).size * pitch, form }
 }
 
 /** A tile that is read in vectors: a row an index of the depth, with room for what threads hold beyond the range. */

@@ -10,9 +10,9 @@ import { contiguityOf } from '../part/contiguity.ts'
 import { allStmts, storeValues } from '../part/facts.ts'
 import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
-import { productLayout } from '../part/product.ts'
+import { type Product, productLayout } from '../part/product.ts'
 import { operandOf, vectorLayout } from '../part/vectorProduct.ts'
-import { chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
+import { type AxisLayout, chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
 
 /** Statements that share a layout, and what it must respect. */
 interface Wanted {
@@ -72,7 +72,34 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   const axes = part.spreadOnly(l.axes)
   const own = part.vectorProduct === undefined ? undefined : operandOf(part.vectorProduct, l.id)?.vector
   const asked = own === undefined ? {} : { first: own }
-  return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
+  const layout = layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
+  const product = part.productOn(l.id)
+  const isAlong = (x: AxisLayout): boolean => x.vec > 1 && (product?.halves !== 2 || x.name === product.depth)
+  if (product === undefined || [...layout.axes.values()].some(isAlong)) return layout
+  // Single elements: neighbouring threads take neighbours of the result, each what one write of the depth holds.
+  const forced = new Map([[product.depth, { vec: 8 / product.halves, bits: [] }]])
+  const first = sideOf(product, l)
+  return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked: { first, forced } }, machine)
+}
+
+/** The axis of a product's result that an operand has. */
+const sideOf = (product: Product, l: LetStmt): string => (product.a === l.id ? product.rows : product.columns)
+
+/**
+ * The layout under which the single elements of a stage are copied in the background: four neighbours of the depth and eight of the
+ * result a warp, which meet in no bank of a tile and read whole sectors of memory along either.
+ */
+export function copiedLayout(part: Part, l: LetStmt, product: Product, machine: SimtMachine, threads: number): Layout {
+  const axes = part.spreadOnly(l.axes)
+  const first = sideOf(product, l)
+  const side = Math.min(Math.log2(threads) - 2, Math.floor(Math.log2(part.axis(first).size)))
+  const rest = Math.log2(threads) - 2 - side
+  const bits = (from: number, n: number): number[] => Array.from({ length: n }, (_, i) => from + i)
+  const forced = new Map([
+    [product.depth, { vec: 1, bits: [0, 1, ...bits(2 + side, rest)] }],
+    [first, { vec: 1, bits: bits(2, side) }],
+  ])
+  return layoutOf(part, { nests: [{ axes }], only: axes, threads, asked: { forced } }, machine)
 }
 
 /** The layout of an ordered store: axes that lead to places of their own are spread over threads, the others walked. */

@@ -2,7 +2,7 @@
  * What of a part's accesses lies side by side in memory: groups of neighbouring indices that one wide access can take, and the
  * widths of vectors that follow for the axes of a layout.
  */
-import type { Expr } from '../../../affine/expr.ts'
+import { type Expr, strideOf, visitAtoms } from '../../../affine/expr.ts'
 import type { Predicate } from '../../../affine/predicate.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
 import { bytesPerElement } from '../storage/words.ts'
@@ -50,6 +50,15 @@ function widest(most: number, allows: (n: number) => boolean): number | undefine
   return undefined
 }
 
+/** Indices of an axis between which an expression runs on without a jump: what remainders of the axis are taken by. */
+function runLength(e: Expr, axis: string): number {
+  let run = Number.POSITIVE_INFINITY
+  visitAtoms(e, (a) => {
+    if (a.kind === 'mod' && strideOf(a.of, axis) === 1) run = Math.min(run, a.by)
+  })
+  return run
+}
+
 /** The contiguity of statements' accesses along the axes `names`. */
 export function contiguityOf(
   part: Part,
@@ -78,7 +87,9 @@ export function contiguityOf(
         : widest(Math.min(8, Math.max(1, Math.floor(16 / bytes))), (k) => isSideBySide(part, flat, mask, a, k))
       if (n !== undefined) width.set(a, Math.max(width.get(a) ?? 1, n))
       // Of a run a load takes one element in `stride`.
-      if (!isRun || n !== undefined) weight.set(a, (weight.get(a) ?? 0) + (1 / unit.stride) * factor * points * bytes)
+      if (isRun && n === undefined) continue
+      const kept = (1 - 1 / runLength(flat, a)) / unit.stride
+      weight.set(a, (weight.get(a) ?? 0) + kept * factor * points * bytes)
     }
   }
   for (const l of lets) if (l.op.kind === 'load') take(l.op, part.axesOf(l.id), 1)

@@ -28,7 +28,9 @@ export interface Product {
   /** Staged operands: over rows and depth, over depth and columns. */
   readonly a: ValueId
   readonly b: ValueId
-  readonly dtype: 'bf16' | 'f16'
+  readonly dtype: 'bf16' | 'f16' | 'tf32'
+  /** 16-bit halves of an element: f32 operands whose upper bits count (tf32) have two. Tiles of those have the depth side by side. */
+  readonly halves: 1 | 2
   readonly threads: number
   /** Groups of four warps, each with `pieces` times 64 rows and all columns; absent: warps of 16 x 8 tiles. */
   readonly groups?: { readonly count: number; readonly pieces: number }
@@ -44,8 +46,10 @@ const registersInGroup = 128
 export function productOf(part: Surroundings, l: LetStmt, warpGroups: boolean): Product | undefined {
   const { op } = l
   if (op.kind !== 'dot' || l.dtype !== 'f32') return undefined
-  const dtype = part.dtypeOf(op.a)
-  if ((dtype !== 'bf16' && dtype !== 'f16') || part.dtypeOf(op.b) !== dtype) return undefined
+  const given = part.dtypeOf(op.a)
+  const dtype = given === 'f32' ? op.precision : given
+  if ((dtype !== 'bf16' && dtype !== 'f16' && dtype !== 'tf32') || part.dtypeOf(op.b) !== given) return undefined
+  const halves = dtype === 'tf32' ? 2 : 1
   if (!part.ownStages.has(op.a) || !part.ownStages.has(op.b) || op.a === op.b) return undefined
   const kept = part.axesOf(l.id)
   const folded = part.spreadOnly(op.axes)
@@ -60,11 +64,11 @@ export function productOf(part: Surroundings, l: LetStmt, warpGroups: boolean): 
   // The operand whose axis the result has last gives the columns.
   const swap = kept.indexOf(p) > kept.indexOf(q)
   const [rows, columns] = swap ? [q, p] : [p, q]
-  if (size(rows) % 16 !== 0 || size(columns) % 16 !== 0 || size(depth) % 16 !== 0) return undefined
+  if (size(rows) % 16 !== 0 || size(columns) % 16 !== 0 || (size(depth) * halves) % 16 !== 0) return undefined
   if (part.axis(depth).role !== 'loop') return undefined
   const share = (registers: number): number => 2 ** Math.ceil(Math.log2((size(rows) * size(columns)) / registers))
   const threads = Math.max(share(registersPerThread), Math.min(128, share(fewRegisters)))
-  const groups = warpGroups ? groupsOf(size(rows), size(columns), size(depth)) : undefined
+  const groups = warpGroups ? groupsOf(size(rows), size(columns), size(depth) * halves) : undefined
   return {
     dot: l.id,
     rows,
@@ -76,6 +80,7 @@ export function productOf(part: Surroundings, l: LetStmt, warpGroups: boolean): 
     a: swap ? op.b : op.a,
     b: swap ? op.a : op.b,
     dtype,
+    halves,
     ...(groups === undefined
       ? { threads: Math.min(256, Math.max(32, threads)) }
       : { threads: 128 * groups.count, groups }),

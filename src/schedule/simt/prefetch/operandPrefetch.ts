@@ -4,17 +4,19 @@
  * no barrier.
  */
 import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
+import { dtypeBytes } from '../../../types/dtype.ts'
 import { groupOf } from '../access/access.ts'
 import type { LoadPlan, LoadStmt } from '../access/loadPlan.ts'
 import { copiesArray, isPlaced, loadPlanOf, threadBytes } from '../access/loads.ts'
 import type { LoadedEarly, Place } from '../access/place.ts'
 import { productTile, type TilePlan, tileArray } from '../access/tiles.ts'
 import type { Layout } from '../layout/layout.ts'
-import { stageLayout } from '../layout/partLayout.ts'
+import { copiedLayout, stageLayout } from '../layout/partLayout.ts'
 import { allStmts } from '../part/facts.ts'
 
-/** A stage that only copies 16-byte groups of a parameter. */
+/** A stage that only copies a parameter: groups of 16 bytes, or single f32 elements, wherever they are. */
 export interface CopiedStage {
+  readonly bytes: 4 | 16
   readonly let: LetStmt
   readonly load: LoadStmt
   readonly layout: Layout
@@ -58,7 +60,8 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
     else if (plan !== undefined) ahead.push(plan)
     else return undefined
   }
-  const tileBytes = (l: LetStmt): number => 2 * part.axesOf(l.id).reduce((n, a) => n * part.axis(a).size, 1)
+  const tileBytes = (l: LetStmt): number =>
+    2 * (part.productOn(l.id)?.halves ?? 1) * part.axesOf(l.id).reduce((n, a) => n * part.axis(a).size, 1)
   const bytes =
     copied.reduce((n, c) => n + tileBytes(c.let), 0) +
     ahead.reduce((n, p) => n + threadBytes(p.loads) * p.layout.threads, 0)
@@ -75,16 +78,22 @@ function copiedStage(at: Place, l: LetStmt): CopiedStage | undefined {
   const product = part.productOn(l.id)
   if (l.op.kind !== 'stage' || product === undefined) return undefined
   const load = part.lets.get(l.op.of)
-  if (load?.op.kind !== 'load' || !Object.is(load.op.other, 0) || at.param(load.op.param).dtype !== product.dtype)
+  if (load?.op.kind !== 'load' || !Object.is(load.op.other, 0) || dtypeBytes(load.dtype) !== 2 * product.halves)
     return undefined
+  if (at.param(load.op.param).dtype !== load.dtype) return undefined
   if (at.param(load.op.param).format !== 'plain' || !isPlaced(at, load.op)) return undefined
   // What is copied needs no registers.
   const machine = { ...setting.machine, registers: Number.POSITIVE_INFINITY }
   const layout = stageLayout(part, l, machine, at.layout.threads)
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
   const group = groupOf(at.inside({ layout, open: new Set() }), load.op, part.axesOf(l.id))
-  if (group?.n !== 8 || !group.whole || layout.axis(group.axis).vec !== 8) return undefined
-  return { let: l, load: { ...load, op: load.op }, layout, tile: productTile(at, l, layout, product) }
+  const n = 8 / product.halves
+  const inGroups = group?.n === n && group.whole && layout.axis(group.axis).vec === n
+  if (inGroups && (product.halves === 1 || group.axis === product.depth))
+    return { bytes: 16, let: l, load: { ...load, op: load.op }, layout, tile: productTile(at, l, layout, product) }
+  if (product.halves === 1) return undefined
+  const single = copiedLayout(part, l, product, machine, at.layout.threads)
+  return { bytes: 4, let: l, load: { ...load, op: load.op }, layout: single, tile: productTile(at, l, single, product) }
 }
 
 /** What can be copied ahead for a stage of a loop over an axis, if all that varies along it can. */

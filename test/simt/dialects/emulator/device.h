@@ -185,10 +185,15 @@ static unsigned bf16_pair(float a, float b) { return bf16_bits(a) | (bf16_bits(b
 static unsigned f16_pair(float a, float b) { return f16_bits(a) | (f16_bits(b) << 16); }
 
 // Background copies happen at once.
-static void copy_async(unsigned short* to, const unsigned short* from, bool there) {
+static void copy_async(unsigned short* to, const void* from, bool there) {
   if (((uintptr_t)to | (uintptr_t)from) % 16 != 0) abort();
   if (there) memcpy(to, from, 16);
   else memset(to, 0, 16);
+}
+static void copy_async_word(unsigned short* to, const void* from, bool there) {
+  if (((uintptr_t)to | (uintptr_t)from) % 4 != 0) abort();
+  if (there) memcpy(to, from, 4);
+  else memset(to, 0, 4);
 }
 template <int words> static void copy_words(unsigned* to, const void* from, bool there) {
   if (((uintptr_t)to | (uintptr_t)from) % (4 * words) != 0) abort();
@@ -256,6 +261,23 @@ static void multiply(float** c, const unsigned (&registers)[6], Value value) {
     float* c[4] = {&c0, &c1, &c2, &c3};                                                                                \
     multiply(c, {a0, a1, a2, a3, b0, b1}, value);                                                                      \
   }
+// PTX ISA, mma.m16n8k8 with operands of tf32: the unit does not look at the lower 13 bits.
+static float tf32_value(unsigned w) { return __uint_as_float(w & 0xffffe000u); }
+static unsigned tf32_bits(float a) { return (__float_as_uint(a) + 0x1000u) & 0xffffe000u; }
+static void multiply_tf32(float& c0, float& c1, float& c2, float& c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                          unsigned b0, unsigned b1) {
+  float* c[4] = {&c0, &c1, &c2, &c3};
+  const unsigned registers[6] = {a0, a1, a2, a3, b0, b1};
+  memcpy(fragments[warp()][lane()], registers, sizeof registers);
+  sync_warp();
+  for (int i = 0; i < 4; ++i) {
+    const int row = (lane() >> 2) + 8 * (i >> 1), column = 2 * (lane() & 3) + (i & 1);
+    for (int k = 0; k < 8; ++k)
+      *c[i] += tf32_value(fragments[warp()][(row % 8) * 4 + k % 4][(k < 4 ? 0 : 2) + (row >= 8 ? 1 : 0)]) *
+               tf32_value(fragments[warp()][column * 4 + k % 4][4 + (k < 4 ? 0 : 1)]);
+  }
+  sync_warp();
+}
 MULTIPLY(multiply_bf16, [](unsigned h) { return __uint_as_float(h << 16); })
 MULTIPLY(multiply_f16, [](unsigned h) { return f16_value(h); })
 
@@ -287,6 +309,25 @@ static void multiply_group(float* c, const unsigned short* a, const unsigned sho
   MULTIPLY_GROUP(dtype, n, mk, true, false)                                                                            \
   MULTIPLY_GROUP(dtype, n, mn, true, true)
 static float bf16_value(unsigned h) { return __uint_as_float(h << 16); }
+// The same in 8 words of the depth.
+template <int columns> static void multiply_group_tf32(float* c, const unsigned short* a, const unsigned short* b) {
+  const auto element = [](const unsigned short* tile, int row, int k) {
+    return tf32_value(tile_element(tile, row, 2 * k, false, 0) | (tile_element(tile, row, 2 * k + 1, false, 0) << 16));
+  };
+  for (int i = 0; i < columns / 2; ++i) {
+    const int half = i / (columns / 4), pair = i % (columns / 4);
+    const int row = warp() % 4 * 16 + half * 8 + lane() / 4, column = pair / 2 * 8 + lane() % 4 * 2 + pair % 2;
+    for (int k = 0; k < 8; ++k) c[i] += element(a, row, k) * element(b, column, k);
+  }
+}
+#define MULTIPLY_GROUP_TF32(n)                                                                                         \
+  static void multiply_group_tf32_##n##_kk(float* c, const unsigned short* a, const unsigned short* b, int) {          \
+    multiply_group_tf32<n>(c, a, b);                                                                                   \
+  }
+MULTIPLY_GROUP_TF32(64)
+MULTIPLY_GROUP_TF32(128)
+MULTIPLY_GROUP_TF32(192)
+MULTIPLY_GROUP_TF32(256)
 MULTIPLY_GROUPS(bf16, 64)
 MULTIPLY_GROUPS(bf16, 128)
 MULTIPLY_GROUPS(bf16, 192)

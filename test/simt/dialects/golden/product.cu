@@ -10,7 +10,7 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
 }
 
 // Copies 16 bytes into shared memory in the background; zeros where there is nothing to copy.
-__device__ __forceinline__ void copy_async(unsigned short* to, const unsigned short* from, bool there) {
+__device__ __forceinline__ void copy_async(unsigned short* to, const void* from, bool there) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(to);
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
 }

@@ -20,12 +20,15 @@ const list = (n: number, of: (i: number) => string): string => Array.from({ leng
  * `c` is what a thread holds of 64 rows: for both halves of its rows, pairs of neighbours in every 8 columns. `a` and `b` are the
  * first elements at a depth; transposed operands have rows or columns side by side in memory, panels `b_panel` bytes apart.
  */
-function multiplyGroup(dtype: 'bf16' | 'f16', columns: number, a: 'k' | 'm', b: 'k' | 'n'): string {
+function multiplyGroup(dtype: 'bf16' | 'f16' | 'tf32', columns: number, a: 'k' | 'm', b: 'k' | 'n'): string {
+  const depth = dtype === 'tf32' ? 8 : 16
+  // Operands of 32 bits have no other order.
+  const orders = dtype === 'tf32' ? '' : `, ${a === 'm' ? 1 : 0}, ${b === 'n' ? 1 : 0}`
   const n = columns / 2
   const place = (i: number): number => ((i >> 1) & 1) * (columns / 4) + (i >> 2) * 2 + (i & 1)
-  return `// 64 rows by ${columns} columns of the result plus a product of depth 16, on the tensor cores of four warps, in the background.
+  return `// 64 rows by ${columns} columns of the result plus a product of depth ${depth}, on the tensor cores of four warps, in the background.
 __device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}(float* c, const unsigned short* a, const unsigned short* b, int b_panel) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.${dtype}.${dtype} {${list(n, (i) => `%${i}`)}}, %${n}, %${n + 1}, 1, 1, 1, ${a === 'm' ? 1 : 0}, ${b === 'n' ? 1 : 0};"
+  asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k${depth}.f32.${dtype}.${dtype} {${list(n, (i) => `%${i}`)}}, %${n}, %${n + 1}, 1, 1, 1${orders};"
     : ${list(n, (i) => `"+f"(c[${place(i)}])`)}
     : "l"(tile_descriptor(a, 16)), "l"(tile_descriptor(b, b_panel)));
 }`
@@ -54,6 +57,12 @@ __device__ __forceinline__ unsigned long long tile_descriptor(const unsigned sho
         ),
       ]),
     ),
+  ),
+  ...Object.fromEntries(
+    groupColumns.map((n): [string, LibraryFunction] => [
+      `multiply_group_tf32_${n}_kk`,
+      lazy(() => multiplyGroup('tf32', n, 'k', 'k'), ['tile_descriptor']),
+    ]),
   ),
   ...Object.fromEntries(
     Array.from({ length: 16 }, (_, i) => 8 * (i + 1)).map((n): [string, LibraryFunction] => [

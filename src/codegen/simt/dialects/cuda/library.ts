@@ -266,10 +266,28 @@ __device__ __forceinline__ void multiply_${t}(float& c0, float& c1, float& c2, f
       },
     ]),
   ),
+  multiply_tf32: {
+    code: `// A 16 x 8 tile of the result plus a 16 x 8 tile times an 8 x 8 tile, on tensor cores.
+__device__ __forceinline__ void multiply_tf32(float& c0, float& c1, float& c2, float& c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}`,
+  },
+  tf32_bits: device(
+    'unsigned tf32_bits(float a)',
+    'unsigned r;\n  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(a));\n  return r;',
+  ),
   ...cudaGroups,
+  copy_async_word: {
+    code: `// Copies 4 bytes into shared memory in the background; zeros where there is nothing to copy.
+__device__ __forceinline__ void copy_async_word(unsigned short* to, const float* from, bool there) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(address), "l"(from), "r"(there ? 4 : 0) : "memory");
+}`,
+  },
   copy_async: {
     code: `// Copies 16 bytes into shared memory in the background; zeros where there is nothing to copy.
-__device__ __forceinline__ void copy_async(unsigned short* to, const unsigned short* from, bool there) {
+__device__ __forceinline__ void copy_async(unsigned short* to, const void* from, bool there) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(to);
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
 }`,

@@ -1,0 +1,86 @@
+/**
+ * The axes of each role of a matrix product joined into one, whatever index maps say of them: a convolution's batch and positions
+ * are the columns of a product, its channels and taps the depth (implicit GEMM, Chetlur et al. 2014, arXiv:1410.0759). Loads and
+ * stores find the coordinates as quotients and remainders of the joined axis. Matrix units take whole blocks of one axis a role.
+ */
+import * as ix from '../../affine/expr.ts'
+import { foldOrScanAxes } from '../../kernel/folds.ts'
+import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { ancestorsOf, mapExpressions } from '../../kernel/walk.ts'
+import { isArgCombiner } from '../../scalar/ops.ts'
+import type { Machine } from '../../target/machine.ts'
+import { type Body, pointsOf } from '../body/body.ts'
+import { longestAxis } from '../body/collapse.ts'
+import { bySpacing } from './gridAxes.ts'
+import { isForMatrixUnit, matrixRole, storeUnit } from './matrixRole.ts'
+
+/** The body with one axis a role of its matrix product, where a matrix unit of the machine takes it; else the body itself. */
+export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode): Body {
+  if (mode === 'strict' || target.dotBlock.grains === undefined) return body
+  const dots = body.lets.filter((l) => l.op.kind === 'dot')
+  const [dot] = dots
+  if (dot?.op.kind !== 'dot' || dots.length > 1 || body.axes.some((a) => a.extent === 0)) return body
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  if (!isForMatrixUnit(dot.op, lets)) return body
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  const role = matrixRole(dot, lets, extents, storeUnit(body))
+  if (role === undefined) return body
+  const sides = [role.m, role.n].map((axes) => bySpacing(body, axes).reverse())
+  const depth = byLoadStride(body, role.k, ancestorsOf(operandsOf(dot.op), lets))
+  let joined = body
+  for (const axes of [...sides, depth])
+    for (const group of joinable(body, dot.id, axes))
+      if (pointsOf(extents, group) <= longestAxis(target)) joined = join(joined, group)
+  return joined
+}
+
+/** Axes that every other fold runs over together, or not at all, in their order; only of two and more. */
+function joinable(body: Body, dot: ValueId, axes: readonly string[]): string[][] {
+  const groups = new Map<string, string[]>()
+  for (const axis of axes) {
+    const folds = body.lets.filter((l) => l.id !== dot && foldOrScanAxes(l).includes(axis))
+    // Positions of arg-folds and the order of scans are those of their axes.
+    if (folds.some((l) => l.op.kind === 'scan' || (l.op.kind === 'reduce' && isArgCombiner(l.op.combiner)))) continue
+    const key = folds.map((l) => l.id).join()
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [axis])
+    else group.push(axis)
+  }
+  return [...groups.values()].filter((g) => g.length > 1)
+}
+
+/** Axes in the order of their strides in the first load that has one for each, the longest first; else as they are. */
+function byLoadStride(body: Body, axes: readonly string[], among: ReadonlySet<ValueId>): string[] {
+  for (const l of body.lets) {
+    if (l.op.kind !== 'load' || !among.has(l.id) || l.op.mask.length > 0) continue
+    const flat = ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])
+    const strides = new Map(axes.map((a) => [a, ix.strideOf(flat, a) ?? 0]))
+    if ([...strides.values()].every((s) => s > 0))
+      return [...axes].sort((p, q) => (strides.get(q) ?? 0) - (strides.get(p) ?? 0))
+  }
+  return [...axes]
+}
+
+/** The body with some axes as the digits of one, outermost first. */
+function join(body: Body, group: readonly string[]): Body {
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  const shape = group.map((a) => extents.get(a) ?? 1)
+  const total = pointsOf(extents, group)
+  const name = group.at(-1) ?? ''
+  const digits = new Map(ix.unflatten(ix.axis(name, total), shape).map((e, i) => [group[i] ?? '', e]))
+  const map = (a: ix.Atom): ix.Expr | undefined => (a.kind === 'axis' ? digits.get(a.name) : undefined)
+  const renamed = (axes: readonly string[]): readonly string[] =>
+    axes.some((a) => digits.has(a)) ? [...new Set(axes.map((a) => (digits.has(a) ? name : a)))] : axes
+  const lets = body.lets.map((l): LetStmt => {
+    const op = mapExpressions(l.op, (e) => ix.substitute(e, map))
+    const folds = op.kind === 'reduce' || op.kind === 'dot'
+    return { ...l, axes: renamed(l.axes), op: folds ? { ...op, axes: renamed(op.axes) } : op }
+  })
+  const stores = body.stores.map((s) => ({
+    ...s,
+    index: s.index.map((e) => ix.substitute(e, map)),
+    ...(s.pieces === undefined ? {} : { pieces: renamed(s.pieces) }),
+  }))
+  const axes = body.axes.flatMap((a) => (a.name === name ? [{ name, extent: total }] : digits.has(a.name) ? [] : [a]))
+  return { ...body, axes, lets, stores }
+}

@@ -1,0 +1,54 @@
+/** The roles of a matrix product's axes. */
+import * as ix from '../../affine/expr.ts'
+import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
+import { dtypeBytes, isFloat } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
+import { type Body, pointsOf } from '../body/body.ts'
+import type { MatrixRole } from './fusedReductions.ts'
+
+/** The roles of a dot's axes when a register-blocked matrix product serves it. */
+export function matrixRole(
+  l: LetStmt,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  extents: ReadonlyMap<string, number>,
+  unit: string | undefined,
+): MatrixRole | undefined {
+  if (l.op.kind !== 'dot') return undefined
+  const k = l.op.axes
+  const free = (id: ValueId): string[] => (lets.get(id)?.axes ?? []).filter((a) => !k.includes(a))
+  const fa = free(l.op.a)
+  const fb = free(l.op.b)
+  const batch = fa.filter((a) => fb.includes(a))
+  const onlyA = fa.filter((a) => !fb.includes(a))
+  const onlyB = fb.filter((a) => !fa.includes(a))
+  const size = (axes: readonly string[]): number => pointsOf(extents, axes)
+  if (l.dtype !== 'f32' || size(k) < 2) return undefined
+  const swap = unit !== undefined && onlyA.includes(unit)
+  const m = swap ? onlyB : onlyA
+  const n = swap ? onlyA : onlyB
+  if (size(m) < 2 || size(n) < 4) {
+    if (size(n) < 2 || size(m) < 4) return undefined
+    return { id: l.id, batch, m: n, n: m, k, swap: !swap, riding: new Set() }
+  }
+  return { id: l.id, batch, m, n, k, swap, riding: new Set() }
+}
+
+/** The axis that runs along neighbours in the largest store, as a whole or as its last digit: the columns of a matrix product. */
+export function storeUnit(body: Body): string | undefined {
+  const [s] = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))
+  if (s === undefined) return undefined
+  const flat = ix.flatten(s.index, s.shape)
+  const lastDigit = (a: ix.Atom): string | undefined => {
+    if (a.kind === 'axis') return a.name
+    const [only, more] = a.kind === 'mod' ? a.of.terms : []
+    return only?.coef === 1 && more === undefined ? lastDigit(only.atom) : undefined
+  }
+  const whole = [...ix.axesOf(flat)].find((a) => ix.strideOf(flat, a) === 1)
+  return whole ?? flat.terms.flatMap(({ atom, coef }) => (coef === 1 ? (lastDigit(atom) ?? []) : []))[0]
+}
+
+/** Whether a matrix unit, where there is one, multiplies the operands of a product: 16-bit floats, and f32 that may be cut to tf32. */
+export function isForMatrixUnit(op: Extract<TileOp, { kind: 'dot' }>, lets: ReadonlyMap<ValueId, LetStmt>): boolean {
+  const dtypes = [op.a, op.b].map((id) => lets.get(id)?.dtype)
+  return op.precision !== undefined || dtypes.every((d) => d !== undefined && isFloat(d) && dtypeBytes(d) === 2)
+}

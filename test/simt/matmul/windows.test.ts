@@ -1,0 +1,92 @@
+/** Products of windows on matrix units: a convolution's axes are joined, its operands gathered; odd sizes, strides, groups. */
+import { expect, test } from 'vitest'
+import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
+import { compileGraph } from '../../../src/compile/index.ts'
+import { contractLabelled } from '../../../src/compose/contract.ts'
+import * as c from '../../../src/compose/index.ts'
+import type { Graph } from '../../../src/graph/node.ts'
+import type { Kernel } from '../../../src/kernel/ir.ts'
+import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
+import { cudaTarget } from '../../../src/target/cuda.ts'
+import type { DType } from '../../../src/types/dtype.ts'
+import type { Precision } from '../../../src/types/product.ts'
+import { at, expectClose, inputsOf, trace } from '../../compile/support.ts'
+import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
+import { execute } from '../programs/programs.ts'
+
+const cases: readonly {
+  readonly title: string
+  readonly dtype: DType
+  readonly x: readonly number[]
+  readonly w: readonly number[]
+  readonly options: c.ConvOptions
+}[] = [
+  { title: 'padded 3 x 3', dtype: 'bf16', x: [2, 32, 9, 11], w: [64, 32, 3, 3], options: { padding: 1 } },
+  { title: 'odd everywhere', dtype: 'bf16', x: [2, 13, 7, 9], w: [37, 13, 3, 3], options: { padding: 1 } },
+  {
+    title: 'strided 7 x 7 of 3 channels',
+    dtype: 'bf16',
+    x: [2, 3, 9, 9],
+    w: [64, 3, 7, 7],
+    options: { padding: 3, stride: 2 },
+  },
+  { title: 'in groups', dtype: 'f16', x: [2, 32, 9, 9], w: [64, 8, 3, 3], options: { groups: 4, dilation: 2 } },
+  { title: 'one axis', dtype: 'bf16', x: [3, 16, 50], w: [24, 16, 5], options: { stride: 3 } },
+  { title: 'three axes', dtype: 'f16', x: [1, 8, 5, 6, 7], w: [32, 8, 2, 3, 3], options: { padding: 1 } },
+]
+
+/** A graph's program on the emulator, against the reference. */
+async function compare(graph: Graph, precision: Precision, kernels: number): Promise<Kernel[]> {
+  const { program } = compileGraph(graph, { mode: 'fast', target: cudaTarget, precision, verify: true })
+  const launched = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
+  expect(launched.length).toBeLessThanOrEqual(kernels)
+  const emulated = new Emulated(launched)
+  // Quarters, which tf32 holds.
+  const inputs = inputsOf(graph).map((x) => (x instanceof Float32Array ? x.map((v) => Math.round(4 * v) / 4) : x))
+  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+  const got = await execute(program, inputs, (kernel, buffers) => emulated.run(launched.indexOf(kernel), buffers))
+  emulated.dispose()
+  expectClose(
+    got.flatMap((y) => y ?? []),
+    want,
+    graph,
+    'emulated',
+  )
+  return launched
+}
+
+const convolution = ({ dtype, x, w, options }: (typeof cases)[number]): Graph =>
+  trace(
+    [
+      { shape: x, dtype },
+      { shape: w, dtype },
+      { shape: [w[0] ?? 1], dtype },
+    ],
+    (p) => c.relu(c.conv(at(p, 0), at(p, 1), { ...options, bias: at(p, 2) })),
+  )
+
+const onUnits = (kernels: readonly Kernel[]): boolean =>
+  kernels.some((k) => emitKernel(k, cudaTarget.simt).source.includes('multiply_'))
+
+test.skipIf(!hasCompiler()).each(cases)('$title', { timeout: 60_000 }, async (given) => {
+  expect(onUnits(await compare(convolution(given), 'ieee', 2))).toBe(true)
+})
+
+test.skipIf(!hasCompiler()).each(cases)('$title, in tf32', { timeout: 60_000 }, async (given) => {
+  const graph = convolution({ ...given, dtype: 'f32' })
+  expect(onUnits(await compare(graph, 'tf32', 2))).toBe(true)
+})
+
+test.skipIf(!hasCompiler()).each([
+  ['ab', 'bc', 'ac'],
+  ['ba', 'bc', 'ac'],
+  ['ab', 'cb', 'ac'],
+  ['ba', 'cb', 'ca'],
+])('%s, %s to %s in tf32, odd extents', { timeout: 60_000 }, async (lhs, rhs, out) => {
+  const extents: Readonly<Record<string, number>> = { a: 70, b: 45, c: 66 }
+  const shape = (labels: string): number[] => [...labels].map((l) => extents[l] ?? 1)
+  const graph = trace([{ shape: shape(lhs) }, { shape: shape(rhs) }], (p) =>
+    c.tanh(contractLabelled(at(p, 0), lhs, at(p, 1), rhs, out)),
+  )
+  expect(onUnits(await compare(graph, 'tf32', 1))).toBe(true)
+})
