@@ -33,7 +33,9 @@ export class Heap<T> {
       const a = items[left]
       if (a === undefined) break
       const b = items[left + 1]
-      const [child, value] = b !== undefined && compare(b, a) < 0 ? [left + 1, b] : [left, a]
+      const isRight = b !== undefined && compare(b, a) < 0
+      const child = isRight ? left + 1 : left
+      const value = isRight ? b : a
       if (compare(value, last) >= 0) break
       items[i] = value
       i = child

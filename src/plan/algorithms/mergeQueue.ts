@@ -39,6 +39,7 @@ interface Entry {
   readonly pair: Pair
   readonly turn: number
   readonly saving: number
+  readonly effort: number
   readonly at: number
 }
 
@@ -47,7 +48,7 @@ const compare = (p: Entry, q: Entry): number =>
   p.turn - q.turn ||
   q.saving - p.saving ||
   Number(q.pair.epilogue) - Number(p.pair.epilogue) ||
-  effort(p.pair) - effort(q.pair) ||
+  p.effort - q.effort ||
   q.at - p.at
 
 /** By turns, the largest saving first; among equals epilogues of products, then the smaller groups, then what was added last. */
@@ -60,7 +61,7 @@ export class MergeQueue {
   }
 
   add(pair: Pair): void {
-    this.heap.push({ pair, turn: turn(pair), saving: savingOf(pair), at: this.added++ })
+    this.heap.push({ pair, turn: turn(pair), saving: savingOf(pair), effort: effort(pair), at: this.added++ })
   }
 
   pop(): Pair | undefined {

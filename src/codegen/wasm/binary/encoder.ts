@@ -60,6 +60,10 @@ export class Bytes {
 
   /** Unsigned LEB128 of a number below 2^32. */
   u32(n: number): void {
+    if (n >= 0 && n < 0x80) {
+      this.byte(n)
+      return
+    }
     let v = n >>> 0
     while (v >= 0x80) {
       this.byte((v & 0x7f) | 0x80)

@@ -27,22 +27,23 @@ function codeOf(name: string): number {
 
 /** Emits one function's body. Instructions take their operands from the wasm stack, as in the text format. */
 export class FunctionBuilder {
-  /** Where code goes. */
+  /** Where code goes, and the code and marks there. */
   private open = new Fragment()
+  private code = this.open.code
+  private marks = this.open.marks
   private readonly locals: WasmType[] = []
   /** Whether each local, by index, is in use. */
   private readonly live: boolean[] = []
   private depth = 0
-  /** The last instruction when it is a local.set: a get right behind it makes it a tee. */
-  private lastSet: { readonly start: number; readonly end: number; readonly index: number } | undefined
+  /** The local of the last instruction, where that is a local.set, else -1: a get right behind it makes it a tee. */
+  private lastSet = -1
+  /** Where that instruction begins and ends. */
+  private setStart = 0
+  private setEnd = 0
   private readonly params: readonly Local[]
 
   constructor(params: readonly WasmType[]) {
     this.params = params.map((type, index) => ({ index, type }))
-  }
-
-  private get code(): Bytes {
-    return this.open.code
   }
 
   /** Bytes of code so far. */
@@ -55,21 +56,29 @@ export class FunctionBuilder {
    * own locals: code emitted later may run earlier, so a local must not pass from one to the other.
    */
   into<T>(fragment: Fragment, body: () => T): T {
-    const { open, lastSet } = this
-    this.open = fragment
-    this.lastSet = undefined
+    const { open, lastSet, setStart, setEnd } = this
+    this.enter(fragment)
+    this.lastSet = -1
     const out = body()
-    this.open = open
+    this.enter(open)
     this.lastSet = lastSet
+    this.setStart = setStart
+    this.setEnd = setEnd
     return out
+  }
+
+  private enter(fragment: Fragment): void {
+    this.open = fragment
+    this.code = fragment.code
+    this.marks = fragment.marks
   }
 
   /** Appends a finished fragment's code. */
   splice(fragment: Fragment): void {
     for (const c of fragment.calls) this.open.calls.push({ at: c.at + this.code.length, target: c.target })
-    this.open.marks.append(fragment.marks, this.code.length)
+    this.marks.append(fragment.marks, this.code.length)
     this.code.append(fragment.code)
-    this.lastSet = undefined
+    this.lastSet = -1
   }
 
   param(i: number): Local {
@@ -99,28 +108,31 @@ export class FunctionBuilder {
   }
 
   get(l: Local): void {
-    if (this.lastSet !== undefined && this.lastSet.end === this.code.length && this.lastSet.index === l.index) {
-      this.code.patch(this.lastSet.start, 0x22)
-      this.open.marks.replace('tee')
-      this.lastSet = undefined
+    const { code, marks } = this
+    if (this.lastSet === l.index && this.setEnd === code.length) {
+      code.patch(this.setStart, 0x22)
+      marks.replace('tee')
+      this.lastSet = -1
       return
     }
-    this.touch('get', 0x20, l)
+    marks.add(code.length, 'get', l.index)
+    code.byte(0x20)
+    code.u32(l.index)
   }
 
   set(l: Local): void {
-    const start = this.code.length
-    this.touch('set', 0x21, l)
-    this.lastSet = { start, end: this.code.length, index: l.index }
+    const { code, marks } = this
+    this.setStart = code.length
+    marks.add(code.length, 'set', l.index)
+    code.byte(0x21)
+    code.u32(l.index)
+    this.setEnd = code.length
+    this.lastSet = l.index
   }
 
   tee(l: Local): void {
-    this.touch('tee', 0x22, l)
-  }
-
-  private touch(kind: 'get' | 'set' | 'tee', code: number, l: Local): void {
-    this.open.marks.add(this.code.length, kind, l.index)
-    this.code.byte(code)
+    this.marks.add(this.code.length, 'tee', l.index)
+    this.code.byte(0x22)
     this.code.u32(l.index)
   }
 
@@ -272,15 +284,15 @@ export class FunctionBuilder {
   }
 
   private structured(code: number, result: WasmType | undefined, body: (label: Label) => void): void {
-    this.open.marks.add(this.code.length, code === 0x03 ? 'loop' : 'block')
+    this.marks.add(this.code.length, code === 0x03 ? 'loop' : 'block')
     this.code.byte(code)
     this.code.byte(result === undefined ? blockEmpty : typeCode(result))
     this.depth++
     body({ depth: this.depth })
     this.depth--
-    this.open.marks.add(this.code.length, 'end')
+    this.marks.add(this.code.length, 'end')
     this.code.byte(0x0b)
-    this.lastSet = undefined
+    this.lastSet = -1
   }
 
   /** A branch to the label leaves the block. */
@@ -298,7 +310,7 @@ export class FunctionBuilder {
     this.structured(0x04, result, (label) => {
       then(label)
       if (otherwise === undefined) return
-      this.open.marks.add(this.code.length, 'else')
+      this.marks.add(this.code.length, 'else')
       this.code.byte(0x05)
       otherwise(label)
     })
@@ -372,7 +384,7 @@ export class FunctionBuilder {
     }
     const { slot, counts } = slotsOf(marks, this.params.length, typeOf)
     const first = new Map<WasmType, number>()
-    const out = new Bytes(this.code.length + 16)
+    const out = new Bytes(code.length + 16)
     out.u32(counts.size)
     let next = this.params.length
     for (const [type, n] of counts) {
@@ -381,15 +393,20 @@ export class FunctionBuilder {
       out.u32(n)
       out.byte(typeCode(type))
     }
+    // By local, its number among all slots; -1: it keeps its own.
+    const places = new Int32Array(this.params.length + this.locals.length).fill(-1)
+    slot.forEach((place, local) => {
+      if (place !== undefined) places[local] = (first.get(typeOf(local)) ?? 0) + place
+    })
     // The code with its locals under their slots.
     let done = 0
     for (let i = 0; i < marks.length; i++) {
       const local = marks.local(i)
-      const place = slot[local]
-      if (place === undefined) continue
+      const place = places[local] ?? -1
+      if (place < 0) continue
       const at = marks.at(i) + 1
       out.appendPart(code, done, at)
-      out.u32((first.get(typeOf(local)) ?? 0) + place)
+      out.u32(place)
       done = at + lengthOfU32(local)
     }
     out.appendPart(code, done, code.length)

@@ -172,7 +172,7 @@ export function laneReader(
   const affine = p.kind === 'affine' ? p : undefined
   let each: readonly Address[] | undefined
   const addresses = (): readonly Address[] => {
-    each ??= laneAddresses(values, base, e, j, offset, depth)
+    each ??= laneAddresses(values, base, e, p, j, offset, depth)
     return each
   }
   if (guarded) addresses()

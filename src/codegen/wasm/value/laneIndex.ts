@@ -93,16 +93,16 @@ export function addressOf(values: Point, base: Local, e: Expr, extra: number, of
   return { local, offset: offset + (safe ? rest : 0) }
 }
 
-/** Addresses of the four lanes of copy `j`. */
+/** Addresses of the four lanes of copy `j`, over which the expression changes as `p` says. */
 export function laneAddresses(
   values: Point,
   base: Local,
   e: Expr,
+  p: LanePattern,
   j: number,
   offset: number,
   depth: number,
 ): Address[] {
-  const p = lanePattern(values, e, j)
   if (p.kind === 'lanes') return p.lanes.map((l) => addressOf(values, base, l, 0, offset))
   if (p.kind === 'affine') {
     if (p.stride >= 0)
@@ -312,7 +312,6 @@ export const depthOf = (values: Point, p: Predicate): number =>
 function atLane(values: Point, e: Expr, j: number, lane: number): Expr {
   const v = values.vector
   if (v === undefined) return e
-  return substitute(e, (a) =>
-    a.kind === 'axis' && a.name === v.name ? values.axes.inStep(v.name, v.unit, 4 * j + lane) : undefined,
-  )
+  const at = values.axes.inStep(v.name, v.unit, 4 * j + lane)
+  return substitute(e, (a) => (a.kind === 'axis' && a.name === v.name ? at : undefined))
 }

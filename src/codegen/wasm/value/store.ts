@@ -111,7 +111,7 @@ function plainWriter(
   }
   const pattern = lanePattern(values, e, j)
   const contiguous = pattern.kind === 'affine' && pattern.stride === bytes ? pattern : undefined
-  const addresses = contiguous === undefined || guarded ? laneAddresses(values, base, e, j, offset, depth) : []
+  const addresses = contiguous === undefined || guarded ? laneAddresses(values, base, e, pattern, j, offset, depth) : []
   const lane = (l: number): void => {
     const at = addresses[l]
     if (at !== undefined) emitLaneStore(f, env, value, l, at.local, at.offset)
@@ -153,7 +153,7 @@ function combiningWriter(values: Values, s: StoreStmt, e: Expr, value: Reg, j: n
     }
     return { whole, lane: whole }
   }
-  const each = laneAddresses(values, base, e, j, 0, depth)
+  const each = laneAddresses(values, base, e, lanePattern(values, e, j), j, 0, depth)
   const lane = (l: number): void => {
     const at = each[l]
     if (at === undefined) return
