@@ -38,6 +38,7 @@ const headings = [
   ['api/ops/activations', 'Activations'],
   ['api/ops/nn', 'Layers'],
   ['api/ops/random', 'Random numbers'],
+  ['api/ops/distributions', 'Random numbers'],
   ['scalar/threefry', 'Random numbers'],
   ['api/transforms/derivatives', 'Derivatives'],
   ['api/transforms/jacobians', 'Derivatives'],

@@ -19,6 +19,7 @@ import {
   nansum,
   ones,
   quantile,
+  random,
   searchsorted,
   segmentSum,
   topK,
@@ -71,6 +72,38 @@ export const statedErrorsOfArrays = {
   },
   quantile: {
     E_AXIS: () => quantile(zeros([2]), 0.5, 2),
+  },
+  ...Object.fromEntries(
+    ['exponential', 'gumbel'].map((name) => [
+      `random.${name}`,
+      {
+        E_SHAPE: () => random[name](random.key(0), [-2]),
+        E_DTYPE: () => random[name](random.key(0), [2], 'i32'),
+      },
+    ]),
+  ),
+  'random.categorical': {
+    E_SHAPE: () => random.categorical(random.key(0), zeros([2, 3]), { shape: [3] }),
+    E_AXIS: () => random.categorical(random.key(0), zeros([2]), { axis: 3 }),
+  },
+  'random.permutation': {
+    E_AXIS: () => random.permutation(random.key(0), zeros([2]), 3),
+  },
+  'random.choice': {
+    E_SHAPE: () => random.choice(random.key(0), 3, [4], { replace: false }),
+    E_AXIS: () => random.choice(random.key(0), zeros([2]), [1], { axis: 2 }),
+  },
+  'random.gamma': {
+    E_SHAPE: () => random.gamma(random.key(0), zeros([2]), [3]),
+    E_DTYPE: () => random.gamma(random.key(0), 1, [2], 'i32'),
+  },
+  'random.beta': {
+    E_SHAPE: () => random.beta(random.key(0), zeros([2]), 1, [3]),
+    E_DTYPE: () => random.beta(random.key(0), 1, 1, [2], 'i32'),
+  },
+  'random.truncatedNormal': {
+    E_SHAPE: () => random.truncatedNormal(random.key(0), zeros([2]), 1, [3]),
+    E_DTYPE: () => random.truncatedNormal(random.key(0), 0, 1, [2], 'i32'),
   },
   searchsorted: {
     E_SHAPE: () => searchsorted(zeros([2, 2]), zeros([2])),

@@ -11,6 +11,8 @@ import { named, recordMany } from '../tensor/core.ts'
 import { one, type Tensor, two, wrap } from '../tensor/tensor.ts'
 import { tensor } from './creation.ts'
 
+export * from './distributions.ts'
+
 /** The 64 bits of a whole number, high word first; those of a negative one in two's complement. Throws E_ARGUMENT for more bits. */
 function words(seed: number | bigint, what: string): Uint32Array {
   if (typeof seed !== 'bigint' && !Number.isInteger(seed))
