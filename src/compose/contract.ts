@@ -1,5 +1,5 @@
 /**
- * Contractions: matmul, einsum, tensordot, outer. An axis of extent 1 that broadcasts is dropped from its operand's labels,
+ * Contractions: matmul, tensordot, outer, and the einsum of two operands (einsum.ts has the notation). An axis of extent 1 that broadcasts is dropped from its operand's labels,
  * so no broadcast operand is ever materialised.
  */
 import { UserError } from '../diagnostics/errors.ts'
@@ -13,7 +13,7 @@ import { sum } from './reduce.ts'
 import { permute } from './views.ts'
 
 /** A tensor whose axes carry single-character labels. */
-interface Labelled {
+export interface Labelled {
   readonly node: Node
   readonly labels: string
 }
@@ -29,7 +29,7 @@ const extentOf = (x: Labelled, label: string): number | undefined => {
 }
 
 /** Takes labels out of an operand: axes of extent 1 by reshaping, the rest by summing. */
-function dropLabels(x: Labelled, drop: (label: string) => boolean, how: 'squeeze' | 'sum'): Labelled {
+export function dropLabels(x: Labelled, drop: (label: string) => boolean, how: 'squeeze' | 'sum'): Labelled {
   const axes = [...x.labels].flatMap((l, i) => (drop(l) ? [i] : []))
   if (axes.length === 0) return x
   const labels = [...x.labels].filter((l) => !drop(l)).join('')
@@ -44,7 +44,7 @@ function dropLabels(x: Labelled, drop: (label: string) => boolean, how: 'squeeze
 }
 
 /** Axes of an operand in the order of `out`, with axes of extent 1 where a label is missing. */
-function arrange(x: Labelled, out: string): Node {
+export function arrange(x: Labelled, out: string): Node {
   const present = [...out].filter((l) => x.labels.includes(l))
   const ordered = permute(
     x.node,
@@ -56,7 +56,7 @@ function arrange(x: Labelled, out: string): Node {
   )
 }
 
-function checkLabels(x: Labelled): void {
+export function checkLabels(x: Labelled): void {
   if ([...x.labels].length !== x.node.shape.length)
     throw new UserError('E_SHAPE', `labels "${x.labels}" for an operand of shape ${showShape(x.node.shape)}`, {
       help: 'one label an axis',
@@ -144,64 +144,6 @@ export function matmul(a: Node, b: Node): Node {
   const columns = rb === 1 ? '' : 'b'
   const wide = ra >= rb ? lead(ra) : lead(rb)
   return contractLabelled(a, `${lead(ra)}${rows}c`, b, `${lead(rb)}c${columns}`, `${wide}${rows}${columns}`)
-}
-
-/**
- * Einsum with NumPy's notation: `"ij,jk->ik"`; without `->`, the labels that occur once, sorted. Several operands contract
- * left to right, each label summed once no later operand needs it. Throws E_UNSUPPORTED for an ellipsis or a label
- * repeated within an operand.
- */
-export function einsum(spec: string, operands: readonly Node[]): Node {
-  const text = spec.replace(/\s+/g, '')
-  if (text.includes('.'))
-    throw new UserError('E_UNSUPPORTED', `einsum "${spec}": an ellipsis`, { help: 'name the axes' })
-  if (!/^[a-zA-Z]*(,[a-zA-Z]*)*(->[a-zA-Z]*)?$/.test(text))
-    throw new UserError('E_ARGUMENT', `einsum "${spec}" is not of the form "ij,jk->ik"`, {
-      help: 'write a term for each operand, commas between them, and the result behind "->"',
-    })
-  const [left = '', right] = text.split('->')
-  const terms = left.split(',')
-  if (terms.length !== operands.length)
-    throw new UserError('E_ARGUMENT', `einsum "${spec}" names ${terms.length} operands, not ${operands.length}`, {
-      help: 'write one term for each operand',
-    })
-  const all = terms.join('')
-  const out =
-    right ??
-    [...new Set(all)]
-      .filter((l) => all.indexOf(l) === all.lastIndexOf(l))
-      .sort()
-      .join('')
-  if (new Set(out).size !== out.length)
-    throw new UserError('E_ARGUMENT', `einsum "${spec}" repeats an output label`, {
-      help: 'name each axis of the result once',
-    })
-  for (const l of out)
-    if (!all.includes(l))
-      throw new UserError('E_ARGUMENT', `einsum "${spec}": output label "${l}" is in no operand`, {
-        help: 'every letter of the output stands in an operand',
-      })
-  let done: Labelled | undefined
-  operands.forEach((node, i) => {
-    const next: Labelled = { node, labels: terms[i] ?? '' }
-    checkLabels(next)
-    if (done === undefined) {
-      done = next
-      return
-    }
-    const later = terms.slice(i + 1).join('') + out
-    const labels =
-      i === operands.length - 1
-        ? out
-        : [...new Set(done.labels + next.labels)].filter((l) => later.includes(l)).join('')
-    done = { node: contractLabelled(done.node, done.labels, next.node, next.labels, labels), labels }
-  })
-  if (done === undefined)
-    throw new UserError('E_ARGUMENT', 'einsum of no operands', { help: 'pass a tensor for each term' })
-  return arrange(
-    dropLabels(done, (l) => !out.includes(l), 'sum'),
-    out,
-  )
 }
 
 /** Sums over pairs of axes: `axes` last of the first with as many first of the second, or the two lists of axes. Throws E_SHAPE, E_AXIS. */

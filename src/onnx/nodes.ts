@@ -13,7 +13,8 @@ import type { Shape } from '../types/shape.ts'
 import type { HostTensor } from './tensors.ts'
 
 export { broadcastTo, expandDims, reshape, squeeze } from '../compose/broadcast.ts'
-export { contractLabelled, einsum, labelAt, matmul } from '../compose/contract.ts'
+export { contractLabelled, labelAt, matmul } from '../compose/contract.ts'
+export { einsum } from '../compose/einsum.ts'
 export {
   add,
   binary,

@@ -86,6 +86,14 @@ const smooth: Readonly<Record<string, Program>> = {
     inputs: [{ shape: [4, 6], distinct: true }],
     build: (x) => [c.median(x), c.quantile(x, 0.3, 1), c.quantile(x, c.floats([0.1, 0.77]), 0, true, 'midpoint')],
   },
+  'einsum with diagonals and ellipses': {
+    inputs: [{ shape: [2, 3, 3] }, { shape: [3, 4] }],
+    build: (x, y) => [
+      c.einsum('...ii->...i', [x]),
+      c.einsum('...ij,jk->...ik', [x, y]),
+      c.einsum('aii,ij->aj', [x, y]),
+    ],
+  },
   activations: {
     inputs: [{ shape: [3, 4], distinct: true, lo: -4, hi: 8.1 }],
     build: (x) => [c.logSigmoid(x), c.relu6(x), c.celu(x, 1.5), c.glu(x), c.glu(c.transpose(x), 0)],

@@ -57,10 +57,12 @@ function equation(spec: string): string {
 }
 
 /**
- * Einstein summation: one letter for each axis, those that the result lacks are summed (NumPy's `einsum`). The common dtype.
- * @throws E_SHAPE for extents of one letter that differ, E_UNSUPPORTED for an ellipsis or a letter repeated in one operand,
- * E_ARGUMENT for an equation that is none or of other operands
- * @example einsum('ij,jk->ik', tensor([[1, 2]]), tensor([[3], [4]])) // [[11]]
+ * Einstein summation: one letter for each axis, those that the result lacks are summed; a letter that an operand repeats takes its
+ * diagonal, and an ellipsis stands for the other axes, which broadcast (NumPy's `einsum`). The common dtype.
+ * @throws E_SHAPE for extents of one letter that differ and operands of other ranks, E_ARGUMENT for an equation that is none or of other operands
+ * @example
+ * einsum('ij,jk->ik', tensor([[1, 2]]), tensor([[3], [4]])) // [[11]]
+ * einsum('...ii->...i', tensor([[[1, 2], [3, 4]]])) // [[1, 4]]
  */
 export const einsum = (spec: string, ...operands: readonly Tensor[]): Tensor =>
   many('einsum', operands, (xs) => c.einsum(equation(spec), xs))
