@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import { EmittedSources } from '../../src/backends/cuda/emitted.ts'
 import { compileOnThreads } from '../../src/backends/cuda/parallel.ts'
 import { printResources } from '../../src/cli/explain.ts'
+import { candidateSources } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
@@ -123,6 +125,31 @@ test('layers that are alike are compiled once', () => {
   expect(kernels).toBeGreaterThanOrEqual(8)
   expect(fake.sources.length).toBeLessThanOrEqual(Math.ceil(kernels / 2))
   expect(new Set(backend.resources(executable).map((r) => r.name)).size).toBe(kernels)
+})
+
+test('kernels that are equal up to their names are emitted once, each under its own', () => {
+  const graph = trace([{ shape: [128, 128] }, { shape: [128, 128] }], (p) => {
+    let x = at(p, 0)
+    for (let i = 0; i < 8; i++) x = c.softmax(c.matmul(x, at(p, 1)), -1)
+    return x
+  })
+  const { program } = compileGraph(graph, { mode: 'fast', target: cudaTarget })
+  const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
+  const sources = new EmittedSources(cudaTarget.simt)
+  const none = new Set<string>()
+  const facts = { mayAlias: () => false, changing: () => false }
+  const emitted = new Set<unknown>()
+  for (const kernel of kernels) {
+    const shared = [...sources.of(kernel, { shared: none, changing: none })]
+    expect(shared).toEqual([...candidateSources(kernel, cudaTarget.simt, facts)])
+    emitted.add(shared[0]?.source.bindings)
+  }
+  expect(kernels.length).toBeGreaterThanOrEqual(2 * emitted.size)
+  // Memory that is shared keeps them apart.
+  const [kernel = at(kernels, 0)] = kernels
+  const names = new Set(kernel.params.map((p) => p.name))
+  const [aliased] = sources.of(kernel, { shared: names, changing: none })
+  expect(emitted.has(aliased?.source.bindings)).toBe(false)
 })
 
 // Node's own recursive making of folders never ends in /proc.

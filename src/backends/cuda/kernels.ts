@@ -2,7 +2,7 @@
  * The kernels of a launch plan: emitted for what their parameters share, compiled together; where registers spill, by the next of their
  * schedules.
  */
-import { candidateSources, type KernelSource, type SourceCandidate } from '../../codegen/simt/kernel.ts'
+import type { KernelSource, SourceCandidate } from '../../codegen/simt/kernel.ts'
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { type Command, overlapping, type Place } from '../../runtime/commands.ts'
@@ -10,19 +10,12 @@ import type { KernelStep } from '../../runtime/program.ts'
 import type { Resources } from '../../runtime/resources.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import type { KernelCache, LoadedKernel } from './compile.ts'
+import { EmittedSources, keyOf, type Variant } from './emitted.ts'
 
 type Launched = Extract<Command, { kind: 'launch' }>
 
 /** A few words kept in the first-level cache cost less than smaller tiles, and than compiling again. */
 const toleratedBytes = 32
-
-/** What the code of a step depends on beside its kernel. */
-interface Variant {
-  /** Parameters that share memory with another one, one of the two written. */
-  readonly shared: ReadonlySet<string>
-  /** Parameters whose memory kernels of the program write; none where kernels do not start early. */
-  readonly changing: ReadonlySet<string>
-}
 
 /** A kernel that is to be, by the first of its schedules. */
 interface Wanted {
@@ -37,7 +30,7 @@ export class StepKernels {
   /** Whether the kernels wait by themselves for those they follow. */
   readonly waits: boolean
   private readonly cache: KernelCache
-  private readonly machine: SimtMachine
+  private readonly sources: EmittedSources
   /** By kernel, then by variant. */
   private readonly made = new Map<Kernel, Map<string, LoadedKernel>>()
   /** Bases that the program writes. */
@@ -48,7 +41,7 @@ export class StepKernels {
   constructor(cache: KernelCache, machine: SimtMachine, resources: Resources) {
     this.cache = cache
     this.resources = resources
-    this.machine = machine
+    this.sources = new EmittedSources(machine)
     this.waits = machine.launchDependents !== undefined
   }
 
@@ -105,9 +98,7 @@ export class StepKernels {
   }
 
   private wanted(step: KernelStep, variant: Variant): Wanted {
-    const { shared, changing } = variant
-    const facts = { mayAlias: (p: string) => shared.has(p), changing: (p: string) => changing.has(p) }
-    const others = candidateSources(step.kernel, this.machine, facts)
+    const others = this.sources.of(step.kernel, variant)
     const first = this.next(others)
     invariant(first !== undefined, 'a kernel without a schedule')
     return { step, variant, source: first.source, others }
@@ -141,8 +132,6 @@ export class StepKernels {
     this.cache.sweep()
   }
 }
-
-const keyOf = ({ shared, changing }: Variant): string => `${[...shared].join()};${[...changing].join()}`
 
 /** Commands with those inside control flow; of a long loop the given steps. */
 function flattened(commands: readonly Command[], stepsOf: (length: number) => readonly number[]): Command[] {

@@ -2,6 +2,7 @@
 import { dispatchSize, emitKernel, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { Kernel, KernelParam } from '../../kernel/ir.ts'
+import { printUnnamed } from '../../kernel/print.ts'
 import { bufferOf, type Command, type commandsOf, type Place } from '../../runtime/commands.ts'
 import type { KernelStep, Program } from '../../runtime/program.ts'
 import { kernelsOf } from '../../runtime/region.ts'
@@ -64,6 +65,8 @@ export class Prepared {
   private readonly resources: Resources
   /** By source. */
   private readonly pipelines = new Map<string, GPUComputePipeline>()
+  /** By the kernel's text and what it may write and reads as uniforms: kernels that are equal up to their names are emitted once. */
+  private readonly sources = new Map<string, KernelSource>()
   private take: (bytes: number) => GPUBuffer
   private isTried = false
 
@@ -165,10 +168,7 @@ export class Prepared {
     const { kernel, places, writable, copied } = shared
     const { device } = this
     const uniform = uniformParams(shared, this.bases)
-    const source = emitKernel(kernel, device.machine.simt, {
-      writable: (p) => writable.has(p),
-      uniform: (p) => uniform.has(p),
-    })
+    const source = this.sourceOf(kernel, writable, uniform)
     if (source.programs === 0) return []
     const before: { from: Place; to: GPUBuffer }[] = []
     const placeOf = new Map(kernel.params.map((p, i) => [p.name, places[i]]))
@@ -192,6 +192,18 @@ export class Prepared {
         groups: [],
       },
     ]
+  }
+
+  private sourceOf(kernel: Kernel, writable: ReadonlySet<string>, uniform: ReadonlySet<string>): KernelSource {
+    const key = `${[...writable].join()};${[...uniform].join()};${printUnnamed(kernel)}`
+    const have = this.sources.get(key)
+    if (have !== undefined) return have
+    const made = emitKernel(kernel, this.device.machine.simt, {
+      writable: (p) => writable.has(p),
+      uniform: (p) => uniform.has(p),
+    })
+    this.sources.set(key, made)
+    return made
   }
 
   private copyInto(from: Place, to: GPUBuffer, offset: number): BufferCopyArguments {
