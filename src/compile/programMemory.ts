@@ -6,7 +6,7 @@ import type { FusionPlan } from '../plan/plan.ts'
 import type { ProgramBuffer, ProgramStep } from '../runtime/program.ts'
 import type { Assembly } from './assembly.ts'
 import { withoutCopies } from './copies.ts'
-import { memoryStep, renameStep } from './steps.ts'
+import { memoryStep, openIn, renameStep } from './steps.ts'
 
 /** What of a program's memory is its user's. */
 export interface Reuse {
@@ -35,7 +35,7 @@ export interface ProgramMemory {
   readonly inPlace: number
 }
 
-/** Places the buffers of an assembly: as the plan counts on, and reusing besides what is found. */
+/** Places the buffers of an assembly as the plan says; what loops carry and copies over where they came from, where that may be. */
 export function placeProgram(
   a: Assembly,
   { inputs, outputs }: Ends,
@@ -54,9 +54,10 @@ export function placeProgram(
   const decided = new Map<number, number>()
   for (const [write, read] of planned)
     if (made.home(write) !== made.home(read)) decided.set(made.home(write), made.home(read))
-  const assigned = assignBuffers(made.steps.map(memoryStep), needs, decided)
+  const open = new Set(made.steps.flatMap(openIn))
+  const assigned = assignBuffers(made.steps.map(memoryStep), needs, decided, (b) => open.has(b))
   for (const [write, read] of decided)
-    invariant(assigned.donors.get(write) === read, 'the plan counts on memory that is not reused')
+    invariant(assigned.donors.get(write) === read, 'the plan writes over what no step may write over')
   const intervals = intervalsOf(assigned, needs)
   const placement = placeBuffers(intervals, alignment)
 

@@ -106,6 +106,12 @@ function donorFor(s: ProgramStep, write: number, isFree: (buffer: number) => boo
   }
 }
 
+/** Buffers that a step fills of which the plan does not say what they are written over: what a loop carries, and copies. */
+export function openIn(s: ProgramStep): readonly number[] {
+  if (s.kind === 'copy') return [s.to]
+  return s.kind === 'while' || s.kind === 'loop' ? s.carries.map((c) => c.result) : []
+}
+
 /** A step as the buffer assignment sees it. */
 export const memoryStep = (s: ProgramStep): MemoryStep => ({
   touches: touched(s),

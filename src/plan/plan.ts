@@ -117,7 +117,7 @@ export interface FusionPlan {
   /** Values that stand in memory one bit an element; the other bools between kernels, and why they do not. */
   readonly bits: ReadonlySet<Node>
   readonly unpacked: readonly Unpacked[]
-  /** What the memory plan must write over what; it may write more in place. */
+  /** What is written over what; what loops carry stands besides where their programs allow. */
   readonly reuse: BufferReuse
   readonly work: PlanningWork
 }

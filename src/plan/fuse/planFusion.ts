@@ -14,7 +14,7 @@ import { CandidateMemo } from '../cost/candidateMemo.ts'
 import { decideFormats, storedBytes } from '../cost/formats.ts'
 import { orderGroups } from '../memory/order.ts'
 import { overwrites, readersFirst } from '../memory/readersFirst.ts'
-import { planReuse } from '../memory/reuse.ts'
+import { planDonors, planReuse } from '../memory/reuse.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type SingleGroup } from '../plan.ts'
 import type { SeparatePasses } from '../remat/separatePasses.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
@@ -99,13 +99,14 @@ export function planFusion(
         target,
       })
     : { groups: inOrder, refused: [] }
+  const bytes = (n: Node): number => storedBytes(n, bits)
   const holders = groupsByNode(groups, membersOf)
   const kernels = (n: Node): readonly PlannedGroup[] => holders.get(n) ?? []
   return {
     groups,
     bits,
     unpacked,
-    reuse,
+    reuse: planDonors({ launches: groups, donated, results, bytes, reuse }),
     work: { ...trials.work, visited: planner.groups.links.visited },
     refused: [...planner.refused.values(), ...refused].filter(
       (r) => !kernels(r.from).some((g) => kernels(r.to).includes(g)),

@@ -51,12 +51,14 @@ export function lifetimesOf(steps: readonly Pick<MemoryStep, 'touches'>[], count
 
 /**
  * Chooses what is written over what: results over donated inputs, in the order they are made, and intermediates over intermediates, by
- * number. A buffer has one donor, and gives its memory to one other of as many bytes. `decided` are donors that must be chosen.
+ * number. A buffer has one donor, and gives its memory to one other of as many bytes. `decided` are donors that must be chosen; others are
+ * chosen for buffers that are `open`.
  */
 export function assignBuffers(
   steps: readonly MemoryStep[],
   needs: readonly BufferNeed[],
   decided: ReadonlyMap<number, number> = new Map(),
+  isOpen: (buffer: number) => boolean = () => true,
 ): BufferAssignment {
   const lifetimes = lifetimesOf(steps, needs.length)
   const { from, to } = lifetimes
@@ -74,6 +76,7 @@ export function assignBuffers(
       return (wanted === undefined ? !taken.has(x) : x === wanted) && mayBe(x, need)
     })
   }
+  const mayHave = (b: number): boolean => decided.has(b) || isOpen(b)
   const give = (b: number, donor: number): void => {
     donors.set(b, donor)
     taken.add(donor)
@@ -82,14 +85,14 @@ export function assignBuffers(
     for (const b of touches) {
       const need = needs[b]
       if (need?.kind !== 'result' || from[b] !== i || donors.has(b)) continue
-      const donor = donorOf(b, (_, { kind }) => kind === 'donated')
+      const donor = mayHave(b) ? donorOf(b, (_, { kind }) => kind === 'donated') : undefined
       if (donor !== undefined) give(b, donor)
       else if (need.under !== undefined && donorOf(b, (x) => x === need.under) !== undefined)
         placeable.set(b, need.under)
     }
   })
   needs.forEach(({ kind }, b) => {
-    if (kind !== 'intermediate' || from[b] === -1) return
+    if (kind !== 'intermediate' || from[b] === -1 || !mayHave(b)) return
     const donor = donorOf(b, (_, need) => need.kind === 'intermediate')
     if (donor !== undefined) give(b, donor)
   })

@@ -2,7 +2,8 @@
  * What a kernel may write over what it reads, told from its body before there is a kernel: the memory plan of the finished program asks
  * the same of kernels (src/compile/inPlace.ts), by the same law (src/kernel/overwrite.ts).
  */
-import type { Node } from '../../graph/node.ts'
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Node, NodeOf } from '../../graph/node.ts'
 import type { Stmt } from '../../kernel/ir.ts'
 import { accessOf, mayOverwrite, type PartAccess } from '../../kernel/overwrite.ts'
 import { ancestorsOf, liveLets } from '../../kernel/walk.ts'
@@ -10,8 +11,8 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { finishingStage, mainStage, type Stage, storesByAxes } from '../axes/stages.ts'
 import type { Body, BodyStore, BodyTensor } from '../body/body.ts'
-import { storageOf } from '../body/region.ts'
-import type { KernelGroup } from '../plan.ts'
+import { dataInputs, isFree, storageOf } from '../body/region.ts'
+import type { KernelGroup, SingleGroup } from '../plan.ts'
 
 /** A kernel's stage in one of its parts, and what it does to memory. */
 interface Part {
@@ -174,4 +175,19 @@ export function mayWriteOver(g: KernelGroup, write: Node, read: Node): boolean {
   if (g.called !== undefined) return false
   const { finish, main, leftToMain } = overwritesOf(g)
   return finish.of(write, read) !== undefined || (leftToMain(read) && main.of(write, read) !== undefined)
+}
+
+/** The buffer that a scatter combines into, if it reads that for nothing else. */
+export function targetOf(node: NodeOf<'scatter'>): Node | undefined {
+  const [x, ...others] = node.inputs
+  invariant(x !== undefined, 'scatter without inputs')
+  const target = storageOf(x)
+  const read = others.flatMap((y) => (isFree(y) ? dataInputs(y) : [y])).map(storageOf)
+  return read.includes(target) || sizeOf(x.shape) === 0 ? undefined : target
+}
+
+/** Whether a group may write a buffer over one that it reads, if nothing reads that afterwards. */
+export function mayStandOver(g: SingleGroup, write: Node, read: Node): boolean {
+  if (g.kind === 'scatter') return targetOf(g.node as NodeOf<'scatter'>) === read
+  return g.kind === 'kernel' && mayWriteOver(g, write, read)
 }

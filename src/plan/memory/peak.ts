@@ -1,12 +1,11 @@
 /** How many bytes of intermediates an order of groups keeps alive at once, before there are kernels and offsets. */
-import type { Node, NodeOf } from '../../graph/node.ts'
+import type { Node } from '../../graph/node.ts'
 import type { BufferReuse } from '../axes/bindings.ts'
 import { partialBytes } from '../axes/partials.ts'
 import type { SingleGroup } from '../plan.ts'
 import { accessOf } from './access.ts'
 import { assignBuffers, type BufferAssignment, type BufferNeed, type MemoryStep, peakBytes } from './assignment.ts'
-import { mayWriteOver } from './overwrites.ts'
-import { targetOf } from './reuse.ts'
+import { mayStandOver } from './overwrites.ts'
 
 /** What a group does to the intermediates. */
 interface Touched {
@@ -16,12 +15,6 @@ interface Touched {
   readonly partials: readonly number[]
 }
 
-/** Whether a group may write a buffer over one that it reads, if nothing reads that afterwards. */
-function mayStandOver(g: SingleGroup, write: Node, read: Node): boolean {
-  if (g.kind === 'scatter') return targetOf(g.node as NodeOf<'scatter'>) === read
-  return g.kind === 'kernel' && mayWriteOver(g, write, read)
-}
-
 export class PlanMemory {
   /** By number; partial results have none. */
   private readonly nodes: (Node | undefined)[] = []
@@ -29,17 +22,21 @@ export class PlanMemory {
   private readonly touched: ReadonlyMap<number, Touched>
   private readonly decided: ReadonlyMap<number, number>
 
-  /** Of groups by number; `results` have memory of their own however the groups are ordered; `reuse` is decided. */
+  /**
+   * Of groups by number; `results` have memory of their own however the groups are ordered; `reuse` is decided. Where inputs are `donated`,
+   * results may be written over them.
+   */
   constructor(
     groups: ReadonlyMap<number, SingleGroup>,
     results: ReadonlySet<Node>,
     bytes: (node: Node) => number,
     reuse: BufferReuse,
+    donated?: ReadonlySet<Node>,
   ) {
     const numbers = new Map<Node, number>()
-    const add = (node: Node | undefined, size: number): number => {
+    const add = (node: Node | undefined, size: number, kind: BufferNeed['kind'] = 'intermediate'): number => {
       this.nodes.push(node)
-      return this.needs.push({ bytes: size, kind: 'intermediate' }) - 1
+      return this.needs.push({ bytes: size, kind }) - 1
     }
     // What becomes a result stands where that does.
     const apart = new Set(results)
@@ -50,7 +47,9 @@ export class PlanMemory {
     for (const g of groups.values())
       for (const n of accessOf(g).writes) {
         if (!apart.has(n) && !numbers.has(n)) numbers.set(n, add(n, bytes(n)))
+        else if (donated !== undefined && results.has(n)) numbers.set(n, add(n, bytes(n), 'result'))
       }
+    for (const n of donated ?? []) if (!results.has(n)) numbers.set(n, add(n, bytes(n), 'donated'))
     const known = (nodes: Iterable<Node>): number[] => [...nodes].flatMap((n) => numbers.get(n) ?? [])
     this.touched = new Map(
       [...groups].map(([id, group]) => {
@@ -76,6 +75,16 @@ export class PlanMemory {
   /** The most bytes alive during a step of an order. */
   peakOf(steps: readonly (readonly number[])[]): number {
     return peakBytes(this.assign(steps), this.needs, steps.length)
+  }
+
+  /** What is written over what under an order, of buffers that have elements. */
+  donorsOf(steps: readonly (readonly number[])[]): BufferReuse {
+    const out = new Map<Node, Node>()
+    for (const [write, read] of this.assign(steps).donors) {
+      const [to, from] = [this.nodes[write], this.nodes[read]]
+      if (to !== undefined && from !== undefined && this.needs[write]?.bytes !== 0) out.set(to, from)
+    }
+    return out
   }
 
   private stepOf(parts: readonly Touched[]): MemoryStep {

@@ -3,15 +3,15 @@
  * reads; and which scatters combine their updates into their target where it was made. Decided before kernels are launched as one, so that what a launch binds is counted as it will be bound; the buffer assignment of
  * the finished program keeps to it, and besides reuses what it finds.
  */
-import { invariant } from '../../diagnostics/errors.ts'
 import type { Node, NodeOf } from '../../graph/node.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { type BufferReuse, isAlike } from '../axes/bindings.ts'
 import type { BodyStore, BodyTensor } from '../body/body.ts'
-import { dataInputs, isFree, storageOf } from '../body/region.ts'
-import type { KernelGroup, SingleGroup } from '../plan.ts'
+import { storageOf } from '../body/region.ts'
+import type { KernelGroup, PlannedGroup, SingleGroup } from '../plan.ts'
 import { accessOf } from './access.ts'
-import { type Overwrite, overwritesOf } from './overwrites.ts'
+import { type Overwrite, overwritesOf, targetOf } from './overwrites.ts'
+import { PlanMemory } from './peak.ts'
 
 interface Scope {
   /** In the order they run in, but for kernels launched as one. */
@@ -71,16 +71,30 @@ export function planReuse({ order, donated, results }: Scope): PlannedReuse {
   return { reuse, before }
 }
 
-type Donation = readonly [write: Node, read: Node]
-
-/** The buffer that a scatter combines into, if it reads that for nothing else. */
-export function targetOf(node: NodeOf<'scatter'>): Node | undefined {
-  const [x, ...others] = node.inputs
-  invariant(x !== undefined, 'scatter without inputs')
-  const target = storageOf(x)
-  const read = others.flatMap((y) => (isFree(y) ? dataInputs(y) : [y])).map(storageOf)
-  return read.includes(target) || sizeOf(x.shape) === 0 ? undefined : target
+/** What a plan needs to know to say all that is written over what. */
+interface Decided {
+  /** The launches, in the order they run in: kernels launched as one are one. */
+  readonly launches: readonly PlannedGroup[]
+  readonly donated: ReadonlySet<Node>
+  readonly results: ReadonlySet<Node>
+  readonly bytes: (node: Node) => number
+  /** What is decided already. */
+  readonly reuse: BufferReuse
 }
+
+/** All that is written over what in an order of launches, but for what loops carry, whose programs are planned by themselves. */
+export function planDonors({ launches, donated, results, bytes, reuse }: Decided): BufferReuse {
+  const groups = new Map<number, SingleGroup>()
+  const steps = launches.map((g) =>
+    (g.kind === 'union' ? g.parts : [g]).map((part) => {
+      groups.set(groups.size, part)
+      return groups.size - 1
+    }),
+  )
+  return new Map([...reuse, ...new PlanMemory(groups, results, bytes, reuse, donated).donorsOf(steps)])
+}
+
+type Donation = readonly [write: Node, read: Node]
 
 /** What one kernel writes over what, of the nodes that may be donors; `apart`: what stands in memory of its own. */
 function donorsIn(
