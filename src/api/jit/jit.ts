@@ -7,7 +7,7 @@ import { formatReport } from '../../report/format.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
 import { callsHost } from '../../runtime/region.ts'
 import { outletsOf } from '../../runtime/results.ts'
-import { type Precision, precisions } from '../../types/product.ts'
+import { precisions } from '../../types/product.ts'
 import { checkChoice, checkList, checkTransform, kinds, optionNames } from '../calls/options.ts'
 import { located, placed } from '../calls/place.ts'
 import { type ByteSize, byteSize } from '../device/bytes.ts'
@@ -32,7 +32,7 @@ export interface JitOptions {
    * How contractions of f32 multiply in fast mode where they do not say themselves: `ieee` (default) in f32, `tf32` with operands of
    * ten bits behind the point, on devices whose matrix units take them (docs/numerics.md, "Precision").
    */
-  readonly precision?: Precision
+  readonly precision?: 'ieee' | 'tf32'
   /**
    * Most bytes of intermediate values at once (inputs and results are the caller's): `512MB`, `1GiB` or a number. Values the
    * backward pass needs are computed again to stay inside. Throws E_OUT_OF_MEMORY with the least that can be reached. The
