@@ -116,6 +116,7 @@ function radixSort({ node, bits }: Keys, carried: readonly Node[]): Node[] {
     makeNode('scatter', [zeros(x.shape, x.dtype), x, places], {
       sources: [{ axis: 0 }, { input: 0 }],
       combiner: 'set',
+      distinct: true,
     }),
   )
   const passes = Math.ceil(bits / digitBits)

@@ -84,9 +84,14 @@ export type AttrsByOp = {
   gather: { readonly shape: Shape; readonly sources: readonly IndexSource[] }
   /**
    * x with updates[p] combined into x[c0(p), ...]: inputs are x, updates and index tensors of updates' shape. Out-of-range
-   * coordinates drop. In row-major order of p; `set` keeps the last.
+   * coordinates drop. In row-major order of p; `set` keeps the last. `distinct`: no two points are one place, by a promise of who made
+   * the node, so that their order is nothing.
    */
-  scatter: { readonly sources: readonly IndexSource[]; readonly combiner: 'set' | 'sum' | 'prod' | 'max' | 'min' }
+  scatter: {
+    readonly sources: readonly IndexSource[]
+    readonly combiner: 'set' | 'sum' | 'prod' | 'max' | 'min'
+    readonly distinct?: true
+  }
 
   /** Folds `axes` away. Arg-combiners take one axis and give `dtype` i32 or i64; ties go to the first (or `last`). */
   reduce: {

@@ -87,7 +87,10 @@ function describe(node: Node): Description {
     case 'gather':
       return plain(showSources(node.attrs.sources))
     case 'scatter':
-      return { modifier: node.attrs.combiner, details: [showSources(node.attrs.sources)] }
+      return {
+        modifier: node.attrs.combiner,
+        details: [showSources(node.attrs.sources), ...(node.attrs.distinct === true ? ['distinct'] : [])],
+      }
     case 'reduce':
       return {
         modifier: node.attrs.combiner,

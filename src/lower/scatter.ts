@@ -4,7 +4,16 @@ import type { Expr } from '../affine/expr.ts'
 import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import type { NodeOf } from '../graph/node.ts'
-import type { KernelPart, LetStmt, NumericsMode, StoreStmt, TileOp, ValueId } from '../kernel/ir.ts'
+import type {
+  GridAxis,
+  KernelAxis,
+  KernelPart,
+  LetStmt,
+  NumericsMode,
+  StoreStmt,
+  TileOp,
+  ValueId,
+} from '../kernel/ir.ts'
 import { buildBody } from '../plan/body/buildBody.ts'
 import type { Machine } from '../target/machine.ts'
 import type { DType } from '../types/dtype.ts'
@@ -106,10 +115,19 @@ export function lowerScatter(name: string, node: NodeOf<'scatter'>, target: Mach
   const places = at.flatMap((index, d) => (ix.valuesOf(index).size > 0 ? [{ index, extent: x.shape[d] ?? 1 }] : []))
   const update = ix.flatten(points.index, updates.shape)
   const whole: KernelPart = { axes: body.axes, grid: [], body: [...lets, store] }
-  const part = sharePlaces({ axes: body.axes, lets, store, update, places }, target) ?? whole
+  const grid = node.attrs.distinct === true && target.simt !== undefined ? gridOf(body.axes, target) : undefined
+  const part =
+    grid === undefined
+      ? (sharePlaces({ axes: body.axes, lets, store, update, places }, target) ?? whole)
+      : { ...whole, grid }
   return {
     main: { kernel: { name, params: params.list, mode, parts: [part] }, bindings: params.bindings },
     finishing: [],
     partials: [],
   }
+}
+
+/** Programs that share out the updates themselves, blocks of the last axis: where no two of them meet, any order will do. */
+function gridOf(axes: readonly KernelAxis[], { elementBlock }: Machine): GridAxis[] {
+  return axes.map((a, i) => ({ axis: a.name, block: i === axes.length - 1 ? Math.min(a.extent, elementBlock) : 1 }))
 }

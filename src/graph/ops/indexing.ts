@@ -67,6 +67,6 @@ export const indexingOps: { gather: OpDef<'gather'>; scatter: OpDef<'scatter'> }
       checkIndices(indices, updates.shape, a.sources, x.shape)
       return { shape: x.shape, dtype: x.dtype }
     },
-    key: (a) => `${a.combiner}@${sourcesKey(a.sources)}`,
+    key: (a) => `${a.combiner}${a.distinct === true ? '!' : ''}@${sourcesKey(a.sources)}`,
   },
 }

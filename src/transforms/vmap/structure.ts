@@ -42,7 +42,7 @@ export const indexingBatching: BatchRules<'gather' | 'scatter'> = {
   },
   scatter: (b) =>
     makeNode('scatter', allBatched(b), {
-      combiner: b.node.attrs.combiner,
+      ...b.node.attrs,
       sources: [{ axis: 0 }, ...b.node.attrs.sources.map(moveSource)],
     }),
 }

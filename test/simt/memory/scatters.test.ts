@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { compileGraph } from '../../../src/compile/index.ts'
 import * as c from '../../../src/compose/index.ts'
 import { withOrigin } from '../../../src/diagnostics/origin.ts'
-import { param, withContext } from '../../../src/graph/build.ts'
+import { makeNode, param, withContext } from '../../../src/graph/build.ts'
 import type { Graph } from '../../../src/graph/node.ts'
 import { interpretKernel } from '../../../src/kernel/interpret.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
@@ -138,5 +138,55 @@ describe('WGSL', () => {
     const { program } = compileGraph(k.graph, { mode: k.mode, target: webgpuTarget() })
     const [got] = await executeWgsl(machine, program, inputsOf(k, k.graph))
     expect(got).toEqual(wanted(k))
+  })
+})
+
+describe('places that are promised to be distinct', () => {
+  const [rows, n] = [3, 5000]
+  const places = Int32Array.from({ length: rows * n }, (_, i) => ((i % n) * 1237 + 5 * Math.floor(i / n)) % n)
+  const values = Uint32Array.from({ length: rows * n }, (_, i) => i)
+  const graph = withOrigin('scatter', undefined, () =>
+    withContext((): Graph => {
+      const params = [param(0, [rows, n], 'u32'), param(1, [rows, n], 'i32')] as const
+      const [x, at] = params
+      const sources = [{ axis: 0 }, { input: 0 }]
+      const moved = makeNode('scatter', [c.zeros([rows, n], 'u32'), x, at], {
+        sources,
+        combiner: 'set',
+        distinct: true,
+      })
+      return { params: [...params], outputs: [moved], effects: [] }
+    }),
+  )
+  const { program } = compileGraph(graph, { mode: 'strict', target: cudaTarget })
+  const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
+  const moved = Uint32Array.from({ length: rows * n })
+  places.forEach((at, i) => {
+    moved[n * Math.floor(i / n) + at] = i
+  })
+
+  test('updates are shared out among programs, and no place is asked for', () => {
+    const stores = kernels.flatMap((k) =>
+      k.parts.filter((p) => p.body.some((s) => s.kind === 'store' && s.maskValue !== undefined)),
+    )
+    expect(stores.map((p) => p.grid.length)).toEqual([2])
+    expect(stores.flatMap((p) => p.body).some((s) => s.kind === 'store' && s.mask.length > 0)).toBe(false)
+  })
+  test.each(['forward', 'backward'] as const)('give every bit, programs %s', async (order) => {
+    const run = (kernel: Kernel, buffers: Record<string, HostArray>): void => {
+      interpretKernel(kernel, buffers, { rounding: 'dtype', order })
+    }
+    expect((await execute(program, [values, places], run))[0]).toEqual(moved)
+  })
+  test.skipIf(!hasCompiler())('in CUDA on the host', { timeout: 120_000 }, async () => {
+    const emulated = new Emulated(kernels)
+    try {
+      const run = (kernel: Kernel, buffers: Record<string, HostArray>): void => {
+        emulated.run(kernels.indexOf(kernel), buffers)
+      }
+      expect((await execute(program, [values, places], run))[0]).toEqual(moved)
+    } finally {
+      emulated.dispose()
+    }
   })
 })
