@@ -1,8 +1,8 @@
 /** Matrix products whose depth the plan cuts into parts (src/plan/axes/splitK.ts), as products with a sum over the parts. */
 import * as ix from '../affine/expr.ts'
 import { conjoin, type Predicate } from '../affine/predicate.ts'
-import type { LetStmt, ValueId } from '../kernel/ir.ts'
-import { mapExpressions } from '../kernel/walk.ts'
+import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/ir.ts'
+import { expressionsOf, mapExpressions } from '../kernel/walk.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import type { Body } from '../plan/body/body.ts'
 
@@ -29,10 +29,20 @@ export function cutDepth({ body, roles }: { readonly body: Body; readonly roles:
     axes.flatMap((x) => (x === axis ? [...to] : [x]))
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const { op } = dot
+  const axesOf = new Map<ValueId, readonly string[]>()
   const cutLet = (l: LetStmt): LetStmt => {
     const to = mapExpressions(l.op, moved)
     const op = to.kind === 'load' && l.axes.includes(axis) ? { ...to, mask: conjoin(to.mask, ...within) } : to
-    return { ...l, axes: names(l.axes, [outer, inner]), op }
+    const named = names(l.axes, [outer, inner])
+    // What is one for many of the depth (a scale of a block) may differ from part to part alone.
+    const varies = (x: string): boolean =>
+      (x !== outer && x !== inner) ||
+      mayRepeat(op) ||
+      isNamed(op, x) ||
+      operandsOf(op).some((i) => axesOf.get(i)?.includes(x))
+    const axes = named.filter(varies)
+    axesOf.set(l.id, axes)
+    return { ...l, axes, op }
   }
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const guards: LetStmt[] = []
@@ -84,6 +94,12 @@ export function cutDepth({ body, roles }: { readonly body: Body; readonly roles:
     },
   }
 }
+
+/** Whether a value may be declared along axes that it does not vary along. */
+const mayRepeat = (op: TileOp): boolean => op.kind === 'const' || op.kind === 'index' || op.kind === 'predicate'
+
+/** Whether an expression of an operation names an axis. */
+const isNamed = (op: TileOp, axis: string): boolean => expressionsOf(op).some((e) => ix.axesOf(e).has(axis))
 
 /** Whether an operand is zero where nothing is loaded: a load that gives zero there, in its own dtype or others. */
 function isZeroBehind(l: LetStmt, lets: ReadonlyMap<ValueId, LetStmt>): boolean {

@@ -1,5 +1,8 @@
 /** Operators of onnxruntime against loops written here from their definitions: what its cases do not ask; and how many kernels they take. */
 import { describe, expect, test } from 'vitest'
+import { launchOf } from '../../src/cli/launch.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { kernelsOf } from '../../src/runtime/region.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
@@ -225,6 +228,20 @@ describe('weights of few bits', () => {
         const temporary = program.buffers.filter((b) => b.source.kind === 'temp')
         expect(temporary.map((b) => b.shape.reduce((x, y) => x * y, 1))).not.toContain(n * k)
       }
+  })
+
+  test('zero points of an odd number of blocks: GPUs have code for every kernel', () => {
+    const [rows, k, n, blocks] = [13, 96, 96, 3]
+    const { node } = product(rows, k, n, 4, 32)
+    const packed = fixed(u8([n, 2], pack(wholes(n * blocks, 16, 4), 4, blocks)))
+    for (const target of [cudaTarget, webgpuTarget()]) {
+      const { program } = compiled({ ...node, inputs: [...node.inputs, packed] }, target)
+      const { simt } = target
+      for (const found of kernelsOf(program)) {
+        const { kernel, launch } = launchOf(found, simt.language)
+        expect(emitKernel(kernel, simt, launch).source.length).toBeGreaterThan(0)
+      }
+    }
   })
 
   test('rows gathered along the quantised axis, two bits', () => {

@@ -54,8 +54,11 @@ export class Point {
     const own = this.here.get(id)
     if (own !== undefined) return own
     const held = this.scope.held.get(id)
-    invariant(held !== undefined, `%${id} is not held`)
-    return this.readHeld(held)
+    if (held !== undefined) return this.readHeld(held)
+    // A position is computed where it is read, maybe before the literals that it is made of stand.
+    const literal = this.scope.part.lets.get(id)
+    invariant(literal?.op.kind === 'const', `%${id} is not held`)
+    return this.pointwise(literal)
   }
 
   private isUnderLayout(h: Extract<Held, { kind: 'registers' }>): boolean {
