@@ -43,14 +43,6 @@ describe('few blocks and much depth', () => {
     ])
   })
 
-  test('scales of blocks that hold whole parts', () => {
-    const [m, k, n, block] = [16, 1024, 16, 256]
-    const inputs: Input[] = [{ shape: [m, k] }, { shape: [n, k / block, block] }, { shape: [n, k / block, 1] }]
-    const scaled = (p: readonly Node[]): Node =>
-      c.matmul(at(p, 0), c.permute(c.reshape(c.mul(at(p, 1), at(p, 2)), [n, k])))
-    expect(stages(inputs, scaled)[0]).toEqual(['main', 8])
-  })
-
   test.each([
     [8192, 8192, 512],
     [4096, 14336, 448],

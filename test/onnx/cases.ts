@@ -3,7 +3,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defaultTolerance, difference, type Tolerance } from '../../src/cli/values.ts'
 import { toleranceOf } from '../../src/cli/verify/tolerances.ts'
-import { decodeModel, type HostTensor, importOnnx, readTensorProto } from '../../src/onnx/index.ts'
+import type { Graph } from '../../src/graph/node.ts'
+import { decodeModel, type HostTensor, type ImportedModel, importOnnx, readTensorProto } from '../../src/onnx/index.ts'
 import { evaluateConstant, evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 
 export interface CaseResult {
@@ -20,11 +21,11 @@ function readAll(dir: string, kind: 'input' | 'output'): HostTensor[] {
   return out
 }
 
-function runSet(
+/** A model imported for a data set of its case. */
+function importSet(
   bytes: Uint8Array,
   dir: string,
-  tolerance: Tolerance,
-): { message: string | undefined; specialised: readonly string[] } {
+): { readonly model: ImportedModel; readonly inputs: HostTensor['data'][] } {
   const { graph } = decodeModel(bytes)
   const initialised = new Set(graph.initializer.map((t) => t.name))
   const names = graph.input.map((v) => v.name).filter((name) => !initialised.has(name))
@@ -40,6 +41,19 @@ function runSet(
     if (v === undefined) throw new Error(`no value for input ${name}`)
     return v.data
   })
+  return { model, inputs }
+}
+
+/** The graph of a case, with what its first data set gives. */
+export const graphOf = (root: string, name: string): Graph =>
+  importSet(readFileSync(join(root, name, 'model.onnx')), join(root, name, 'test_data_set_0')).model.graph
+
+function runSet(
+  bytes: Uint8Array,
+  dir: string,
+  tolerance: Tolerance,
+): { message: string | undefined; specialised: readonly string[] } {
+  const { model, inputs } = importSet(bytes, dir)
   const results = evaluateGraph(model.graph, inputs, { rounding: 'dtype' })
   const wanted = readAll(dir, 'output')
   for (const [i, want] of wanted.entries()) {

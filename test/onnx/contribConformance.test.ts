@@ -4,8 +4,14 @@
  */
 import { readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { launchOf } from '../../src/cli/launch.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import { kernelsOf } from '../../src/runtime/region.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { contribPresent, unpackContrib } from './archives.ts'
-import { type CaseResult, runCase } from './cases.ts'
+import { type CaseResult, graphOf, runCase } from './cases.ts'
 import { refusedCases } from './contribCases.ts'
 
 /** Cases that must pass: the number reached, so that none is lost unseen. */
@@ -24,5 +30,17 @@ describe.skipIf(!contribPresent("CASES OF ONNXRUNTIME'S OPERATORS"))("onnxruntim
     expect(lost.map((r) => `${r.name}: ${r.message}`)).toEqual([])
     expect(results.filter(refused).map((r) => r.name)).toEqual(Object.keys(refusedCases).sort())
     expect(passed.length).toBeGreaterThanOrEqual(floor)
+  }, 120_000)
+
+  it('language models of 4-bit weights: kernels of GPUs pass the verifier, and have code', () => {
+    const root = unpackContrib()
+    for (const name of ['model_a_genai_llama_int4', 'model_a_genai_qwen2_int4'])
+      for (const target of [cudaTarget, webgpuTarget()]) {
+        const { program } = compileGraph(graphOf(root, name), { mode: 'fast', target, verify: true })
+        for (const found of kernelsOf(program)) {
+          const { kernel, launch } = launchOf(found, target.simt.language)
+          expect(emitKernel(kernel, target.simt, launch).source).not.toBe('')
+        }
+      }
   }, 120_000)
 })
