@@ -23,6 +23,7 @@ import { withPrecision } from './precision.ts'
 import type { Reuse } from './programMemory.ts'
 import { makeReport } from './report.ts'
 import { checkAssembled, checkStored, isStoredBeyond } from './stored.ts'
+import { orderWindows } from './windowOrder.ts'
 import { writeOutContractions } from './writtenOut.ts'
 
 export interface CompileOptions {
@@ -92,7 +93,8 @@ function compileProgram(
   const overwritable = graph.params.map((_, i) =>
     reuse.donated[i] === true ? 'donated' : reuse.over.includes(i) ? 'perhaps' : undefined,
   )
-  const bounded = boundOperands(boundScans(rewritten.graph, target, mode), operandLimits(target))
+  const inOrder = fuse ? orderWindows(rewritten.graph, target, mode) : rewritten.graph
+  const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
   const plan = (graph: Graph, within: Budgets): PlannedGraph =>
     planGraph(graph, target, mode, fuse, overwritable, within, arenaOf)
   // Contractions that memory does not reach are written out where that alone spares storing them.

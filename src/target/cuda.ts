@@ -13,7 +13,7 @@ export const cudaTarget: SimtTarget = {
   overlap: 1,
   matrixRate: 4.7e14,
   plainMatrixRate: 3.8e13,
-  tf32MatrixRate: 2e14,
+  tf32MatrixRate: 2.4e14,
   prices: gpuPrices,
   launch: 3e-6,
   // Virtual addresses; how much of it there is, the allocator knows.
@@ -32,7 +32,7 @@ export const cudaTarget: SimtTarget = {
   lineBytes: { fast: 128 << 10, strict: 128 << 10 },
   // Mostly from the second-level cache.
   rereadShare: 0.4,
-  dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64], stepSeconds: 1e-6 },
+  dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64], stepSeconds: 1e-6, gatherSeconds: { 2: 2.4e-12, 4: 0.6e-12 } },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,

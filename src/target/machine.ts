@@ -80,6 +80,11 @@ export interface Machine {
     readonly grains?: readonly number[]
     /** Least seconds of a step along the depth, however little it multiplies: its block is loaded, waited for, shared. */
     readonly stepSeconds?: number
+    /**
+     * Seconds of bringing one element of an operand whose neighbours along the depth lie apart in memory, by its bytes, with all programs at
+     * work; absent where matrix units make no difference between the two.
+     */
+    readonly gatherSeconds?: { readonly 2: number; readonly 4: number }
     /** Columns of a block where there are more than `n` of them and the grid would otherwise have too few programs. */
     readonly fewColumns?: number
     /** What rows and columns of a block are multiples of where it does not hold all of an axis (8 and 16 unless given). */

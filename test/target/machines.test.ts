@@ -33,6 +33,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'lineBytes',
     'loops',
     'plainMatrixRate',
+    'tf32MatrixRate',
     'programShare',
     'rereadShare',
     'rowPrograms',

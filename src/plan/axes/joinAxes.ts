@@ -11,6 +11,7 @@ import { isArgCombiner } from '../../scalar/ops.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { longestAxis } from '../body/collapse.ts'
+import { gatherSeconds } from './gathered.ts'
 import { bySpacing } from './gridAxes.ts'
 import { isForMatrixUnit, matrixRole, storeUnit } from './matrixRole.ts'
 
@@ -25,13 +26,30 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
   const role = matrixRole(dot, lets, extents, storeUnit(body))
   if (role === undefined) return body
-  const sides = [role.m, role.n].map((axes) => bySpacing(body, axes).reverse())
-  const depth = byLoadStride(body, role.k, ancestorsOf(operandsOf(dot.op), lets))
-  let joined = body
-  for (const axes of [...sides, depth])
-    for (const group of joinable(body, dot.id, axes))
-      if (pointsOf(extents, group) <= longestAxis(target)) joined = join(joined, group)
-  return joined
+  const joinAll = (from: Body, axes: readonly string[]): Body =>
+    joinable(from, dot.id, axes)
+      .filter((group) => pointsOf(extents, group) <= longestAxis(target))
+      .reduce(join, from)
+  const sides = [role.m, role.n].reduce((at, axes) => joinAll(at, bySpacing(body, axes).reverse()), body)
+  // The depth in the order of the operand that gathers least.
+  const orders = role.k.length < 2 ? [role.k] : ordersOf(body, role.k, ancestorsOf(operandsOf(dot.op), lets))
+  let best: { readonly body: Body; readonly seconds: number } | undefined
+  for (const order of orders) {
+    const made = joinAll(sides, order)
+    if (orders.length === 1) return made
+    const seconds = gatherSecondsOf(made, target)
+    if (best === undefined || seconds < best.seconds) best = { body: made, seconds }
+  }
+  return best?.body ?? sides
+}
+
+/** Seconds of gathering for the product of a body. */
+function gatherSecondsOf(body: Body, target: Machine): number {
+  const dot = body.lets.find((l) => l.op.kind === 'dot')
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const role = dot === undefined ? undefined : matrixRole(dot, lets, extents, storeUnit(body))
+  return role === undefined ? 0 : gatherSeconds(body, role, extents, target)
 }
 
 /** Axes that every other fold runs over together, or not at all, in their order; only of two and more. */
@@ -49,16 +67,18 @@ function joinable(body: Body, dot: ValueId, axes: readonly string[]): string[][]
   return [...groups.values()].filter((g) => g.length > 1)
 }
 
-/** Axes in the order of their strides in the first load that has one for each, the longest first; else as they are. */
-function byLoadStride(body: Body, axes: readonly string[], among: ReadonlySet<ValueId>): string[] {
+/** Orders of some axes: by their strides in each load that has one for all, the longest first; else as they are. */
+function ordersOf(body: Body, axes: readonly string[], among: ReadonlySet<ValueId>): (readonly string[])[] {
+  const orders = new Map<string, readonly string[]>()
   for (const l of body.lets) {
-    if (l.op.kind !== 'load' || !among.has(l.id) || l.op.mask.length > 0) continue
+    if (l.op.kind !== 'load' || !among.has(l.id)) continue
     const flat = ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])
-    const strides = new Map(axes.map((a) => [a, ix.strideOf(flat, a) ?? 0]))
-    if ([...strides.values()].every((s) => s > 0))
-      return [...axes].sort((p, q) => (strides.get(q) ?? 0) - (strides.get(p) ?? 0))
+    const stride = (a: string): number => Math.abs(ix.strideOf(flat, a) ?? 0)
+    if (axes.some((a) => stride(a) === 0)) continue
+    const order = [...axes].sort((p, q) => stride(q) - stride(p))
+    orders.set(order.join(), order)
   }
-  return [...axes]
+  return orders.size === 0 ? [axes] : [...orders.values()]
 }
 
 /** The body with some axes as the digits of one, outermost first. */

@@ -5,6 +5,7 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { columnTarget, leastRows, type MatrixRole } from './fusedReductions.ts'
 import { bySpacing } from './gridAxes.ts'
+import { isForMatrixUnit } from './matrixRole.ts'
 
 /** An axis that programs or steps hold a block of. */
 export interface Blocked {
@@ -77,16 +78,21 @@ export function matrixBlocks(
   const dot = body.lets.find((l) => l.id === matrix.id)
   invariant(dot?.op.kind === 'dot', 'the matrix product is no dot')
   const { a } = dot.op
+  const onUnit = isForMatrixUnit(dot.op, new Map(body.lets.map((l) => [l.id, l])))
   const m = bySpacing(body, matrix.m).reverse()
   const n = bySpacing(body, matrix.n).reverse()
   const blocksOf = (axes: readonly string[], most: number, quantum: number, even: boolean): Blocked[] => {
     const { grains } = target.dotBlock
-    const inner = axes.at(-1)
-    // Matrix units take blocks of one axis; of an axis that is much shorter than a block several indices of the next one are worth more.
-    if (grains === undefined || inner === undefined || (axes.length > 1 && extent(inner) < Math.max(...grains)))
+    const [first] = axes
+    if (grains === undefined || first === undefined || (axes.length > 1 && !onUnit))
       return blockRole(axes, extent, most, quantum)
-    const outer = axes.slice(0, -1).map((axis) => ({ axis, block: 1 }))
-    return [...outer, blockGrains(inner, extent(inner), most, grains, even)]
+    // Matrix units take blocks of one axis: of the innermost, or where that is shorter than a grain of the longest.
+    const longest = axes.reduce((p, q) => (extent(q) > extent(p) ? q : p))
+    const last = axes.at(-1) ?? first
+    const blocked = extent(last) < Math.max(...grains) ? longest : last
+    if (axes.length > 1 && extent(blocked) < Math.min(...grains)) return blockRole(axes, extent, most, quantum)
+    const outer = axes.filter((axis) => axis !== blocked).map((axis) => ({ axis, block: 1 }))
+    return [...outer, blockGrains(blocked, extent(blocked), most, grains, even)]
   }
   const points = (axes: readonly string[]): number => pointsOf(extents, axes)
   const columnsAtMost = columnTarget(target, parts * points(matrix.batch), points(m), points(n))

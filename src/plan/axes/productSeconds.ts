@@ -3,6 +3,7 @@ import type { ValueId } from '../../kernel/ir.ts'
 import { type Machine, together } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
+import { gatherSeconds } from './gathered.ts'
 import { programsOf } from './gridAxes.ts'
 import { type Blocked, matrixBlocks } from './matrixBlocks.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
@@ -39,7 +40,7 @@ export function productWork(
   const flops = 2 * batch * points(rows) * points(columns) * pointsOf(extents, matrix.k)
   return {
     programs: parts * batch * programsOf([...rows, ...columns], extents),
-    computing: flops / productRate(body, matrix.id, target),
+    computing: flops / productRate(body, matrix.id, target) + gatherSeconds(body, matrix, extents, target),
     steps: Math.ceil(programsOf(depth, extents) / parts),
     stepOf: (axis) => depth.find((d) => d.axis === axis)?.block ?? 1,
   }

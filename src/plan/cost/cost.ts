@@ -12,6 +12,7 @@ import { priceOf } from '../../target/prices.ts'
 import type { DType } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { partialsGrid, straightGrid } from '../axes/blocks.ts'
+import { gatherSeconds } from '../axes/gathered.ts'
 import { programsOf } from '../axes/gridAxes.ts'
 import { productRate, productWork } from '../axes/productSeconds.ts'
 import { elementwiseRoles, type Roles } from '../axes/roles.ts'
@@ -163,7 +164,10 @@ function workOf(body: Body, roles: Roles, target: Machine): Work {
     } else if (op.kind === 'dot') {
       const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes]))
       flops += n
-      compute += matrix?.id === l.id ? n / productRate(body, l.id, target) : (n / 2) * each
+      compute +=
+        matrix?.id === l.id
+          ? n / productRate(body, l.id, target) + gatherSeconds(body, matrix, extents, target)
+          : (n / 2) * each
     } else compute += points * each
   }
   return { flops, special, compute }

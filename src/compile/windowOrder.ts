@@ -1,0 +1,132 @@
+/**
+ * Operands of convolutions in the order that a matrix unit reads: channels last. A window of data in the order of its axes is gathered element
+ * by element; with channels last, runs of the depth lie side by side. Data and weights in that order are values of their own (an identity
+ * over permuted views), which planning stores where the model finds that cheaper than gathering, in the kernel that makes them where it can.
+ */
+
+import { inOrigin } from '../diagnostics/origin.ts'
+import { makeNode } from '../graph/build.ts'
+import type { Graph, Node, NodeOf } from '../graph/node.ts'
+import { mapGraph, withInputs } from '../graph/traverse.ts'
+import type { NumericsMode } from '../kernel/ir.ts'
+import { summedLabels } from '../rewrite/contraction.ts'
+import type { Machine } from '../target/machine.ts'
+import { dtypeBytes, isFloat } from '../types/dtype.ts'
+
+/** Bytes of neighbours that one copy takes. */
+const run = 16
+
+/** The graph with windowed operands of its contractions over values whose channels come last; itself where there are none. */
+export function orderWindows(graph: Graph, { dotBlock }: Machine, mode: NumericsMode): Graph {
+  if (mode === 'strict' || dotBlock.gatherSeconds === undefined) return graph
+  return mapGraph(graph, (node, inputs) => {
+    const [lhs, rhs] = inputs
+    const same = withInputs(node, inputs)
+    if (node.op !== 'contract' || lhs === undefined || rhs === undefined || !isForUnit(node)) return same
+    const { lhs: a, rhs: b } = node.attrs
+    const data = ordered(node, lhs, a, b) ?? ordered(node, rhs, b, a)
+    if (data === undefined) return same
+    return inOrigin(node.origin, () => {
+      const isFirst = data.of === lhs
+      const other = { node: isFirst ? rhs : lhs, labels: isFirst ? b : a }
+      const weights = byDepth(other, data.depth)
+      const [x, y] = isFirst ? [data.node, weights.node] : [weights.node, data.node]
+      const labels = isFirst ? { lhs: a, rhs: weights.labels } : { lhs: weights.labels, rhs: b }
+      return makeNode('contract', [x, y], { ...node.attrs, ...labels })
+    })
+  })
+}
+
+const isForUnit = ({ dtype, attrs }: NodeOf<'contract'>): boolean =>
+  isFloat(dtype) && (dtypeBytes(dtype) === 2 || (dtypeBytes(dtype) === 4 && attrs.precision === 'tf32'))
+
+/** A value of its own: planning may store it. */
+const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype })
+
+interface Ordered {
+  readonly of: Node
+  readonly node: Node
+  /** Summed labels, the channels last. */
+  readonly depth: string
+}
+
+/** An operand whose windows lie over data with channels last; undefined where it has no windows along the depth, or too few channels. */
+function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others: string): Ordered | undefined {
+  const summed = [...summedLabels(labels, others, node.attrs.out)].filter(
+    (l) => labels.includes(l) && others.includes(l),
+  )
+  const views = viewsOf(operand)
+  if (views === undefined || !views.chain.some((v) => v.op === 'window')) return undefined
+  for (const label of summed) {
+    const axis = views.sourceOf(labels.indexOf(label))
+    const extent = operand.shape[labels.indexOf(label)] ?? 1
+    if (axis === undefined || (extent * dtypeBytes(operand.dtype)) % run !== 0) continue
+    const { source } = views
+    const rank = source.shape.length
+    if (axis === rank - 1) continue
+    const order = [...Array.from({ length: rank }, (_, d) => d).filter((d) => d !== axis), axis]
+    const last = stored(makeNode('permute', [source], { perm: order }))
+    const back = makeNode('permute', [last], { perm: order.map((_, d) => order.indexOf(d)) })
+    const rebuilt = views.chain.reduceRight<Node>((x, view) => withInputs(view, [x]), back)
+    return { of: operand, node: rebuilt, depth: [...summed.filter((l) => l !== label), label].join('') }
+  }
+  return undefined
+}
+
+/** Views over a node down to what they see, outermost first, and the axis of that which an axis of the views is whole, if it is. */
+function viewsOf(
+  operand: Node,
+):
+  | { readonly chain: readonly Node[]; readonly source: Node; readonly sourceOf: (axis: number) => number | undefined }
+  | undefined {
+  const chain: Node[] = []
+  let at = operand
+  for (;;) {
+    const [inner] = at.inputs
+    const isView =
+      at.op === 'window' || at.op === 'pad' || at.op === 'slice' || (at.op === 'reshape' && splitOf(at) !== undefined)
+    if (!isView || inner === undefined) break
+    chain.push(at)
+    at = inner
+  }
+  if (chain.length === 0) return undefined
+  return { chain, source: at, sourceOf: (axis) => chain.reduce<number | undefined>(throughView, axis) }
+}
+
+/** The axis of a view's operand that an axis of the view is; of an axis that is split, its last digit. */
+function throughView(axis: number | undefined, view: Node): number | undefined {
+  if (axis === undefined) return undefined
+  if (view.op === 'window') {
+    if (axis === view.attrs.axis || axis === view.attrs.axis + 1) return undefined
+    return axis > view.attrs.axis ? axis - 1 : axis
+  }
+  if (view.op === 'reshape') {
+    const split = splitOf(view)
+    if (split === undefined || axis === split) return undefined
+    return axis > split ? axis - 1 : axis
+  }
+  const isWhole = view.shape[axis] === view.inputs[0]?.shape[axis]
+  return isWhole ? axis : undefined
+}
+
+/** The axis that a reshape splits in two, where that is all it does. */
+function splitOf({ shape, inputs: [x] }: Node): number | undefined {
+  if (x === undefined || shape.length !== x.shape.length + 1) return undefined
+  const at = x.shape.findIndex((e, d) => e !== shape[d])
+  if (at < 0 || (shape[at] ?? 1) * (shape[at + 1] ?? 1) !== x.shape[at]) return undefined
+  return x.shape.slice(at + 1).every((e, d) => e === shape[at + 2 + d]) ? at : undefined
+}
+
+/** Weights as a value whose depth is in some order, after all else. */
+function byDepth(
+  { node, labels }: { readonly node: Node; readonly labels: string },
+  depth: string,
+): {
+  readonly node: Node
+  readonly labels: string
+} {
+  const to =
+    [...labels].filter((l) => !depth.includes(l)).join('') + [...depth].filter((l) => labels.includes(l)).join('')
+  if (to === labels) return { node, labels }
+  return { node: stored(makeNode('permute', [node], { perm: [...to].map((l) => labels.indexOf(l)) })), labels: to }
+}

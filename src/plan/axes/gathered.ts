@@ -1,0 +1,52 @@
+/** What bringing the operands of a product to a matrix unit costs, where their neighbours along the depth lie apart in memory. */
+import { flatten } from '../../affine/expr.ts'
+import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { ancestorsOf } from '../../kernel/walk.ts'
+import { isUniform, motionOf } from '../../schedule/simt/part/facts.ts'
+import type { Machine } from '../../target/machine.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
+import { type Body, pointsOf } from '../body/body.ts'
+import type { MatrixRole } from './fusedReductions.ts'
+import { isForMatrixUnit } from './matrixRole.ts'
+
+/** Bytes of neighbours that are brought together. */
+const run = 16
+
+/** Seconds of gathering for a product whose operands are read once for every block of the other side, with all programs at work. */
+export function gatherSeconds(
+  body: Body,
+  matrix: MatrixRole,
+  extents: ReadonlyMap<string, number>,
+  target: Machine,
+): number {
+  const { gatherSeconds: each, m, n } = target.dotBlock
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const dot = lets.get(matrix.id)
+  if (each === undefined || dot?.op.kind !== 'dot' || !isForMatrixUnit(dot.op, lets)) return 0
+  const blocks = (axes: readonly string[], block: number): number => Math.ceil(pointsOf(extents, axes) / block)
+  const [rows, columns] = matrix.swap ? [dot.op.b, dot.op.a] : [dot.op.a, dot.op.b]
+  const of = (root: ValueId, repeats: number): number => {
+    let seconds = 0
+    for (const id of ancestorsOf([root], lets)) {
+      const l = lets.get(id)
+      if (l === undefined || !isGathered(body, l, matrix)) continue
+      seconds += pointsOf(extents, l.axes) * repeats * each[dtypeBytes(l.dtype) === 2 ? 2 : 4]
+    }
+    return seconds
+  }
+  return of(rows, blocks(matrix.n, n)) + of(columns, blocks(matrix.m, m))
+}
+
+/** Whether a value is loaded element by element: along no axis of its own do aligned neighbours stand side by side. */
+function isGathered(body: Body, l: LetStmt, matrix: MatrixRole): boolean {
+  const { op } = l
+  if (op.kind !== 'load' || !l.axes.some((a) => matrix.k.includes(a)) || operandsOf(op).length > 0) return false
+  const flat = flatten(op.index, body.loads.get(op.param)?.shape ?? [])
+  const n = run / dtypeBytes(l.dtype)
+  const anywhere = (): number => 1
+  const never = (): boolean => false
+  return !l.axes.some((axis) => {
+    const motion = motionOf(flat, axis, n, anywhere, never)
+    return motion?.stride === 1 && motion.divisor % n === 0 && isUniform(op.mask, axis, n, anywhere, never)
+  })
+}
