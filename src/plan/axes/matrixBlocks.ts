@@ -86,10 +86,10 @@ export function matrixBlocks(
     const [first] = axes
     if (grains === undefined || first === undefined || (axes.length > 1 && !onUnit))
       return blockRole(axes, extent, most, quantum)
-    // Matrix units take blocks of one axis: of the innermost, or where that is shorter than a grain of the longest.
+    // Matrix units take blocks of one axis: of the innermost, or where that is shorter than the least of the longest.
     const longest = axes.reduce((p, q) => (extent(q) > extent(p) ? q : p))
     const last = axes.at(-1) ?? first
-    const blocked = extent(last) < Math.max(...grains) ? longest : last
+    const blocked = extent(last) < Math.min(...grains) ? longest : last
     if (axes.length > 1 && extent(blocked) < Math.min(...grains)) return blockRole(axes, extent, most, quantum)
     const outer = axes.filter((axis) => axis !== blocked).map((axis) => ({ axis, block: 1 }))
     return [...outer, blockGrains(blocked, extent(blocked), most, grains, even)]
