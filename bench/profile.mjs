@@ -19,7 +19,7 @@ const at = (path) => new URL(path, buildAt(options.build)).href
 const lib = await import(at('index.js'))
 const { compileGraph } = await import(at('compile/index.js'))
 const { rewriteGraph } = await import(at('rewrite/index.js'))
-const { planFusion } = await import(at('plan/planFusion.js'))
+const { planFusion } = await import(at('plan/fuse/planFusion.js'))
 const { wasmTarget } = await import(at('target/wasm.js'))
 const { createWasmBackend } = await import(at('backends/wasm/backend.js'))
 const { printKernel } = await import(at('kernel/print.js'))

@@ -25,21 +25,22 @@ function axesOfEllipsis(spec: string, term: string, x: Node): number {
 }
 
 /** An operand that has each of its labels once: those that it repeats are diagonals, in place of their first axis. Throws E_SHAPE. */
-function withDiagonals({ node, labels }: Labelled): Labelled {
-  const twice = [...labels].findIndex((l, i) => labels.indexOf(l, i + 1) >= 0)
-  if (twice < 0) return { node, labels }
-  const again = labels.indexOf(labels.charAt(twice), twice + 1)
-  if (node.shape[twice] !== node.shape[again])
-    throw new UserError(
-      'E_SHAPE',
-      `the diagonal of axes ${twice} and ${again} of ${showShape(node.shape)}: their extents differ`,
-      { help: 'axes with one label have one extent' },
-    )
-  const last = moveAxis(moveAxis(node, again, -1), twice, -2)
-  return withDiagonals({
-    node: moveAxis(diagonal(last), -1, twice),
-    labels: labels.slice(0, again) + labels.slice(again + 1),
-  })
+function withDiagonals(operand: Labelled): Labelled {
+  let { node, labels } = operand
+  for (;;) {
+    const twice = [...labels].findIndex((l, i) => labels.indexOf(l, i + 1) >= 0)
+    if (twice < 0) return { node, labels }
+    const again = labels.indexOf(labels.charAt(twice), twice + 1)
+    if (node.shape[twice] !== node.shape[again])
+      throw new UserError(
+        'E_SHAPE',
+        `the diagonal of axes ${twice} and ${again} of ${showShape(node.shape)}: their extents differ`,
+        { help: 'axes with one label have one extent' },
+      )
+    const last = moveAxis(moveAxis(node, again, -1), twice, -2)
+    node = moveAxis(diagonal(last), -1, twice)
+    labels = labels.slice(0, again) + labels.slice(again + 1)
+  }
 }
 
 /**

@@ -45,6 +45,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/api/tensor/zip.ts: leavesLike': 'data',
   'src/backends/cuda/kernels.ts: flattened': 'control flow',
   'src/backends/cuda/prepared.ts: Prepared.hostWork, Prepared.prepare': 'control flow',
+  'src/compose/series.ts: associative': ['divides', 'half of the axis each time'],
   'src/reference/evaluate.ts: applyGraph, applyGraph.apply': 'control flow',
   'src/backends/wasm/prepared.ts: Prepared.constructor, Prepared.inside': 'control flow',
   'src/backends/wasm/work.ts: partSeconds.walk': 'statement nesting',

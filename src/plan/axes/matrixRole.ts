@@ -38,10 +38,11 @@ export function storeUnit(body: Body): string | undefined {
   const [s] = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))
   if (s === undefined) return undefined
   const flat = ix.flatten(s.index, s.shape)
+  // Remainders of remainders have one form, so the last digit of an axis is one remainder of it.
   const lastDigit = (a: ix.Atom): string | undefined => {
-    if (a.kind === 'axis') return a.name
     const [only, more] = a.kind === 'mod' ? a.of.terms : []
-    return only?.coef === 1 && more === undefined ? lastDigit(only.atom) : undefined
+    const of = a.kind === 'axis' ? a : only?.coef === 1 && more === undefined ? only.atom : undefined
+    return of?.kind === 'axis' ? of.name : undefined
   }
   const whole = [...ix.axesOf(flat)].find((a) => ix.strideOf(flat, a) === 1)
   return whole ?? flat.terms.flatMap(({ atom, coef }) => (coef === 1 ? (lastDigit(atom) ?? []) : []))[0]

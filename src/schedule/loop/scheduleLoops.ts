@@ -137,11 +137,14 @@ class LevelScheduler {
   /** Whether a value follows from what the level computes only later: a fold, a loop, a product. */
   private waits(id: ValueId): boolean {
     const { places } = this
-    if (places.has(id)) return false
-    const { op } = places.def(id)
-    return (
-      op === undefined || op.kind === 'reduce' || op.kind === 'scan' || inlineOperands(op).some((i) => this.waits(i))
-    )
+    const seen = new Set([id])
+    for (const at of seen) {
+      if (places.has(at)) continue
+      const { op } = places.def(at)
+      if (op === undefined || op.kind === 'reduce' || op.kind === 'scan') return true
+      for (const i of inlineOperands(op)) seen.add(i)
+    }
+    return false
   }
 
   private nest(nest: Nest): NestSchedule | CopySchedule {
