@@ -14,7 +14,6 @@ import { sizeOf } from '../../types/shape.ts'
 import { partialsGrid, straightGrid } from '../axes/blocks.ts'
 import { gatherSeconds } from '../axes/gathered.ts'
 import { programsOf } from '../axes/gridAxes.ts'
-import { partialBytes } from '../axes/partials.ts'
 import { productRate, productWork } from '../axes/productSeconds.ts'
 import { elementwiseRoles, type Roles } from '../axes/roles.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
@@ -43,9 +42,7 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   const compute = total((w) => w.compute)
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
-  // What reductions leave that are cut is written and read once more.
-  const partials = [...roles.stages.split.values()].reduce((n, p) => n + 2 * partialBytes(p), 0)
-  const moving = movingSeconds(bytesRead + bytesWritten + again + partials, target)
+  const moving = movingSeconds(bytesRead + bytesWritten + again, target)
   const busy = together(moving, compute, target)
   const use = sharesOf(body, roles, target)
   const alone = Math.max(
