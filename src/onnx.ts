@@ -28,6 +28,8 @@ export type TensorRecord = Readonly<Record<string, Tensor>>
 export interface OnnxOptions {
   /** Shapes of inputs that the model leaves open. */
   readonly inputShapes?: Readonly<Record<string, Shape>>
+  /** Extents by the names that the model has for them: `{ batch: 1, sequence: 128 }`. */
+  readonly lengths?: Readonly<Record<string, number>>
   /** Values of inputs: their shapes, and where shapes depend on an input's values, those values for good. */
   readonly inputValues?: TensorRecord
   /** Reads tensors that the model keeps in other files. */
@@ -36,6 +38,7 @@ export interface OnnxOptions {
 
 const onnxOptions = optionNames<OnnxOptions>('{ inputShapes: { x: [1, 3] } }', {
   inputShapes: kinds.anything,
+  lengths: kinds.anything,
   inputValues: kinds.anything,
   external: kinds.call,
 })
@@ -164,7 +167,7 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
         help: 'read the file first: importOnnx(await readFile(path)), or new Uint8Array(await response.arrayBuffer())',
       })
     checkOptions(options, 'importOnnx', onnxOptions)
-    const { inputShapes, inputValues, external } = options
+    const { inputShapes, inputValues, lengths, external } = options
     const values = Object.entries(inputValues ?? {}).map(([name, x]) => {
       if (!((x as unknown) instanceof Tensor))
         throw new UserError('E_ARGUMENT', `inputValues.${name} is ${kindOf(x)}, not a tensor`, {
@@ -179,6 +182,7 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
         parameters: true,
         inputValues: Object.fromEntries(values),
         ...(inputShapes === undefined ? {} : { inputShapes }),
+        ...(lengths === undefined ? {} : { lengths }),
         ...(external === undefined ? {} : { external }),
       }),
     )

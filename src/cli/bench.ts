@@ -8,13 +8,11 @@ import { type Console, printData } from './console.ts'
 import type { DeviceName } from './devices.ts'
 import { fillInputs, loadModel } from './load.ts'
 import { type MachineLimits, measureMachine } from './machine.ts'
-import { parseInputs } from './options.ts'
+import { type InputTexts, parseInputs } from './options.ts'
 import { type BoundProgram, type Mode, Session } from './session.ts'
 import { bold, dim } from './style.ts'
 
-export interface BenchOptions {
-  readonly input: readonly string[]
-  readonly shape: readonly string[]
+export interface BenchOptions extends InputTexts {
   readonly device: DeviceName
   readonly mode: Mode
   readonly seed: number
@@ -127,7 +125,7 @@ const fewestRuns = 5
 
 /** Measures a model. */
 export async function measureModel(path: string, options: BenchOptions, console: Console): Promise<BenchResult> {
-  const model = await loadModel(path, parseInputs(options.input, options.shape))
+  const model = await loadModel(path, parseInputs(options), console)
   const { tensors } = fillInputs(model, options.seed)
   const threads = options.device === 'wasm' ? { threads: options.threads ?? availableParallelism() } : {}
   const { index } = options

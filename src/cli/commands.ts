@@ -8,7 +8,8 @@ import { demoCommand } from './demo.ts'
 import { deviceNames, devicesCommand } from './devices.ts'
 import { emitCommand, emitTargets } from './emit.ts'
 import { explainCommand } from './explain.ts'
-import { parseAmount, parseDevice, parseIndex, parseMode, parseThreads, parseWhole } from './options.ts'
+import { inspectCommand } from './inspect.ts'
+import { parseAmount, parseDevice, parseIndex, parseLengths, parseMode, parseThreads, parseWhole } from './options.ts'
 import { runCommand } from './run.ts'
 import { defaultTolerance } from './values.ts'
 import { verifyCommand } from './verify.ts'
@@ -34,7 +35,11 @@ function parsed<K extends string, T>(o: Raw, name: K, parse: (s: string, option:
   return (v === undefined ? {} : { [name]: parse(v, `--${name}`) }) as { [P in K]?: T }
 }
 
-const readModelInputs = (o: Raw) => ({ input: list(o, 'input'), shape: list(o, 'shape') })
+const readModelInputs = (o: Raw) => ({
+  input: list(o, 'input'),
+  shape: list(o, 'shape'),
+  length: list(o, 'length'),
+})
 const device = (o: Raw) => parseDevice(text(o, 'device') ?? 'wasm')
 const mode = (o: Raw) => parseMode(text(o, 'mode') ?? 'fast')
 const seed = (o: Raw) => parseWhole(text(o, 'seed') ?? '0', '--seed', 0)
@@ -65,12 +70,16 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
         if (!json) noteLines(s.trimEnd(), console)
       },
     })
-  const model = (name: string, description: string): Command =>
+  const lengths = ['--length <NAME=128>', 'an open extent by its name in the model (repeatable)'] as const
+  const described = (name: string, description: string): Command =>
     program
       .command(`${name} MODEL`)
       .description(description)
       .option('--input <NAME=FILE.npy>', 'value of an input (repeatable)', collect, [])
       .option('--shape <NAME=1,3,224,224>', 'shape of an input with open extents (repeatable)', collect, [])
+      .option(...lengths, collect, [])
+  const model = (name: string, description: string): Command =>
+    described(name, description)
       .option('--mode <mode>', 'fast or strict (bits of running each operation alone)', 'fast')
       .option('--json', 'print plain data')
   const devices = `one of ${deviceNames.join(', ')}`
@@ -116,6 +125,12 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
       )
     })
 
+  described('inspect', 'what an .onnx file holds: inputs, operators, what is unsupported, parameters, cost')
+    .option('--json', 'print plain data')
+    .action(async (path: string, o: Raw) => {
+      done(await inspectCommand(path, { ...readModelInputs(o), json: flag(o, 'json') }, console))
+    })
+
   model('emit', 'write every kernel as a source file, with how it is launched')
     .requiredOption('-t, --target <target>', `one of ${emitTargets.join(', ')}`)
     .requiredOption('-o, --out <folder>', 'where the files go')
@@ -159,6 +174,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
       '--skip-unsupported',
       'count models with operators or dtypes that are not supported (here, or by the device) as skipped, not failed',
     )
+    .option(...lengths, collect, [])
     .option('--json', 'print plain data')
     .action(async (dirs: string[], o: Raw) => {
       const tolerance = {
@@ -173,6 +189,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
         timeout: parseAmount(text(o, 'timeout') ?? '', '--timeout'),
         tolerance,
         skipUnsupported: flag(o, 'skipUnsupported'),
+        lengths: parseLengths(list(o, 'length')),
         json: flag(o, 'json'),
       }
       done(await verifyCommand(dirs, options, console))

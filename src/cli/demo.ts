@@ -126,6 +126,7 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
   const model = await loadModel(example('digits/digits.onnx'), {
     values: new Map([['image', images]]),
     shapes: new Map(),
+    lengths: new Map(),
   })
   const { name, graph, outputNames } = model
   const input = [images]

@@ -20,15 +20,13 @@ import { type Console, printData } from './console.ts'
 import { writeBytes } from './files.ts'
 import { launchOf } from './launch.ts'
 import { loadModel } from './load.ts'
-import { parseInputs } from './options.ts'
+import { type InputTexts, parseInputs } from './options.ts'
 import { compile, type Mode } from './session.ts'
 
 export const emitTargets = ['cuda', 'wgsl', 'wasm'] as const
 export type EmitTarget = (typeof emitTargets)[number]
 
-export interface EmitOptions {
-  readonly input: readonly string[]
-  readonly shape: readonly string[]
+export interface EmitOptions extends InputTexts {
   readonly mode: Mode
   readonly target: EmitTarget
   readonly out: string
@@ -178,7 +176,7 @@ const fileNames = (steps: readonly KernelStep[]): string[] =>
   steps.map((s, i) => `${String(i).padStart(String(steps.length - 1).length, '0')}_${s.kernel.name}`)
 
 export async function emitCommand(path: string, options: EmitOptions, console: Console): Promise<number> {
-  const model = await loadModel(path, parseInputs(options.input, options.shape))
+  const model = await loadModel(path, parseInputs(options), console)
   const { target, out, mode } = options
   if (target === 'wgsl') checkCapabilities(model.graph, 'webgpu', webgpuCapabilities)
   const { program } = compile(model.graph, { name: model.name, mode }, targets[target])

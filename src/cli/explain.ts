@@ -17,13 +17,11 @@ import type { DeviceName } from './devices.ts'
 import { writeBytes } from './files.ts'
 import { launchOf } from './launch.ts'
 import { loadModel } from './load.ts'
-import { parseInputs } from './options.ts'
+import { type InputTexts, parseInputs } from './options.ts'
 import { planFor, printPlannedFor } from './planned.ts'
 import type { Mode } from './session.ts'
 
-export interface ExplainOptions {
-  readonly input: readonly string[]
-  readonly shape: readonly string[]
+export interface ExplainOptions extends InputTexts {
   /** What it is compiled for; on cuda the kernels are built too where a GPU opens, and what they take of it is told. */
   readonly device: DeviceName
   readonly index?: number
@@ -58,14 +56,16 @@ export function printResources(resources: readonly KernelResources[], console: P
 export async function explainCommand(path: string, options: ExplainOptions, console: Console): Promise<number> {
   if (options.html !== undefined && options.svg !== undefined && resolve(options.html) === resolve(options.svg))
     throw new UsageError('--html and --svg name one file', 'give each a file of its own')
-  const model = await loadModel(path, parseInputs(options.input, options.shape))
+  const model = await loadModel(path, parseInputs(options), console)
   const settings = { name: model.name, mode: options.mode, fuse: !options.unfused }
+  console.progress(`compiling ${model.name}`)
   const { compiled, machine, resources, plannedFor } = await planFor(
     options.device,
     model.graph,
     settings,
     options.index,
   )
+  console.progress(undefined)
   const kernels = kernelsOf(compiled.program).map(({ step }) => printKernel(step.kernel))
   const schedules = options.schedule ? schedulesOf(compiled.program, machine) : []
   const pictures = [
@@ -81,6 +81,7 @@ export async function explainCommand(path: string, options: ExplainOptions, cons
     const data = {
       ...compiled.report,
       specialised: model.specialised,
+      inferred: Object.fromEntries(model.inferred),
       ...(options.graph ? { graph: { before: printGraph(model.graph), after: printGraph(compiled.graph) } } : {}),
       ...(options.kernels ? { kernelText: kernels } : {}),
       ...(options.schedule ? { schedules } : {}),

@@ -5,12 +5,23 @@ import { createJiti } from 'jiti'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Graph } from '../graph/node.ts'
 import * as library from '../index.ts'
-import { type HostTensor, importOnnx, OpenShapes, type Wording } from '../onnx/index.ts'
+import {
+  type HostTensor,
+  type ImportedModel,
+  type ImportOptions,
+  importModel as importRead,
+  OpenShapes,
+  type ReadModel,
+  readModel,
+  type Wording,
+} from '../onnx/index.ts'
 import { evaluateConstant } from '../reference/evaluate.ts'
 import type { DType } from '../types/dtype.ts'
 import { type Shape, sameShape, showShape } from '../types/shape.ts'
+import type { Console } from './console.ts'
 import { externalLoader, readBytes } from './files.ts'
 import { awaitModule, callModule } from './modules.ts'
+import { yellow } from './style.ts'
 import { drawTensor, showType } from './values.ts'
 
 export interface ModelParameter {
@@ -27,6 +38,8 @@ export interface LoadedModel {
   readonly outputNames: readonly string[]
   /** Inputs whose values are part of the program, because they fix shapes. */
   readonly specialised: readonly string[]
+  /** Shapes that nobody said: with them the model imports. */
+  readonly inferred: ReadonlyMap<string, Shape>
   /** Values known so far: those given, and those a program closes over. */
   readonly values: ReadonlyMap<string, HostTensor>
 }
@@ -34,9 +47,11 @@ export interface LoadedModel {
 export interface GivenInputs {
   readonly values: ReadonlyMap<string, HostTensor>
   readonly shapes: ReadonlyMap<string, Shape>
+  /** Open extents by their names in the model. */
+  readonly lengths: ReadonlyMap<string, number>
 }
 
-export const nothingGiven: GivenInputs = { values: new Map(), shapes: new Map() }
+export const nothingGiven: GivenInputs = { values: new Map(), shapes: new Map(), lengths: new Map() }
 
 /** As a shell takes it; what cannot be typed stays. */
 const shellWord = (text: string): string =>
@@ -49,30 +64,55 @@ const asOptions: Wording = {
   values: 'a value with --input NAME=FILE.npy',
 }
 
-function inOptions<R>(body: () => R): R {
-  try {
-    return body()
-  } catch (error) {
-    throw error instanceof OpenShapes ? error.worded(asOptions) : error
-  }
-}
-
 /** A file's name without its ending; its folder's where files are just called "model". */
-function modelName(path: string): string {
+export function modelName(path: string): string {
   const name = basename(path, extname(path))
   return name === 'model' ? basename(dirname(resolve(path))) || name : name
 }
 
-/** Imports an ONNX model's bytes with the inputs given. */
-export function importModel(bytes: Uint8Array, path: string, given: GivenInputs): LoadedModel {
-  const model = inOptions(() =>
-    importOnnx(bytes, {
+/** A model that was imported, with the shapes that were inferred for it. */
+export interface Inferred {
+  readonly imported: ImportedModel
+  readonly inferred: ReadonlyMap<string, Shape>
+}
+
+/**
+ * Imports a model that was read, from a path, with the inputs given; shapes that it leaves open are those found to import, where
+ * there are any. Throws E_ONNX_*.
+ */
+export function inferShapes(
+  read: ReadModel,
+  path: string,
+  given: GivenInputs,
+  onRefused?: ImportOptions['onRefused'],
+): Inferred {
+  const attempt = (shapes: GivenInputs['shapes']): ImportedModel =>
+    importRead(read, {
       evaluate: evaluateConstant,
       external: externalLoader(path),
       inputValues: Object.fromEntries(given.values),
-      inputShapes: Object.fromEntries(given.shapes),
-    }),
-  )
+      inputShapes: Object.fromEntries(shapes),
+      lengths: Object.fromEntries(given.lengths),
+      ...(onRefused === undefined ? {} : { onRefused }),
+    })
+  try {
+    return { imported: attempt(given.shapes), inferred: new Map() }
+  } catch (error) {
+    if (!(error instanceof OpenShapes)) throw error
+    if (error.remedy === undefined) throw error.worded(asOptions)
+    const imported = attempt(new Map([...given.shapes, ...error.remedy]))
+    const open = new Set(error.open.map((x) => x.name))
+    const inferred = imported.graph.params.flatMap((p, i): [string, Shape][] => {
+      const name = imported.inputNames[i] ?? ''
+      return open.has(name) ? [[name, p.shape]] : []
+    })
+    return { imported, inferred: new Map(inferred) }
+  }
+}
+
+/** Imports an ONNX model's bytes with the inputs given. */
+export function importModel(bytes: Uint8Array, path: string, given: GivenInputs): LoadedModel {
+  const { imported: model, inferred } = inferShapes(readModel(bytes), path, given)
   return {
     name: modelName(path),
     graph: model.graph,
@@ -83,8 +123,19 @@ export function importModel(bytes: Uint8Array, path: string, given: GivenInputs)
     })),
     outputNames: model.outputNames,
     specialised: model.specialised,
+    inferred,
     values: given.values,
   }
+}
+
+/** Says which shapes were inferred. */
+export function noteInferred({ inferred }: Pick<LoadedModel, 'inferred'>, console: Pick<Console, 'note'>): void {
+  for (const [name, shape] of inferred)
+    console.note(
+      yellow(
+        `input ${name} is taken as ${showShape(shape)}, which the model leaves open: ${asOptions.shapes([[name, shape]])}`,
+      ),
+    )
 }
 
 const moduleExtensions = new Set(['.ts', '.mts', '.js', '.mjs'])
@@ -120,8 +171,10 @@ async function loadProgram(path: string, given: GivenInputs): Promise<LoadedMode
       throw new UserError('E_ARGUMENT', `${path} has no input "${name}"`, {
         help: `its inputs are ${names.join(', ') || 'none'}`,
       })
-  if (given.shapes.size > 0)
-    throw new UserError('E_ARGUMENT', 'a program module states its own shapes', { help: 'leave --shape away' })
+  if (given.shapes.size > 0 || given.lengths.size > 0)
+    throw new UserError('E_ARGUMENT', 'a program module states its own shapes', {
+      help: 'leave --shape and --length away',
+    })
   const traced = callModule(path, () => module.trace())
   const inputs = traced.graph.params.map((p, i) => ({
     name: traced.inputs[i] ?? `input.${i}`,
@@ -135,14 +188,25 @@ async function loadProgram(path: string, given: GivenInputs): Promise<LoadedMode
     inputs,
     outputNames: traced.outputs,
     specialised: [],
+    inferred: new Map(),
     values: new Map([...given.values, ...Object.entries(traced.captured)]),
   }
 }
 
-/** Loads MODEL. Throws E_FILE, E_ONNX_*, E_ARGUMENT. */
-export async function loadModel(path: string, given: GivenInputs = nothingGiven): Promise<LoadedModel> {
+/** Loads MODEL; says on the console what it infers. Throws E_FILE, E_ONNX_*, E_ARGUMENT. */
+export async function loadModel(
+  path: string,
+  given: GivenInputs = nothingGiven,
+  console?: Pick<Console, 'note' | 'progress'>,
+): Promise<LoadedModel> {
   const extension = extname(path)
-  if (extension === '.onnx') return importModel(readBytes(path), path, given)
+  if (extension === '.onnx') {
+    console?.progress(`importing ${modelName(path)}`)
+    const model = importModel(readBytes(path), path, given)
+    console?.progress(undefined)
+    if (console !== undefined) noteInferred(model, console)
+    return model
+  }
   if (moduleExtensions.has(extension)) return loadProgram(path, given)
   throw new UserError('E_FILE', `${path} is no model`, {
     help: 'a model is an .onnx file or a program module (.ts, .js, .mjs)',

@@ -23,28 +23,46 @@ export function parseShape(text: string, option = '--shape'): Shape {
   return dims
 }
 
-/** The inputs that --input and --shape give. Throws E_FILE for a file that cannot be read. */
-export function parseInputs(inputs: readonly string[], shapes: readonly string[]): GivenInputs {
+/** What the command line says of a model's inputs, as it stands there. */
+export interface InputTexts {
+  readonly input: readonly string[]
+  readonly shape: readonly string[]
+  readonly length: readonly string[]
+}
+
+/** The inputs that --input, --shape and --length give. Throws E_FILE for a file that cannot be read. */
+export function parseInputs({ input, shape, length }: InputTexts): GivenInputs {
   const named = new Set<string>()
   const once = (option: string, name: string): void => {
     const text = `${option} ${name}`
     if (named.has(text)) throw new UsageError(`${text} is given twice`, 'give it once')
     named.add(text)
   }
-  const values = inputs.map((text) => {
+  const values = input.map((text) => {
     const [name, file] = splitPair(text, '--input', 'NAME=FILE.npy')
     once('--input', name)
     return [name, readNpy(readBytes(file), file)] as const
   })
-  const given = shapes.map((text) => {
-    const [name, shape] = splitPair(text, '--shape', 'NAME=1,3,224,224')
+  const given = shape.map((text) => {
+    const [name, extents] = splitPair(text, '--shape', 'NAME=1,3,224,224')
     once('--shape', name)
-    return [name, parseShape(shape)] as const
+    return [name, parseShape(extents)] as const
   })
   const both = given.find(([name]) => values.some(([valued]) => valued === name))
   if (both !== undefined)
     throw new UsageError(`${both[0]} has a value and a shape`, 'leave --shape away: the value says it')
-  return { values: new Map(values), shapes: new Map(given) }
+  return { values: new Map(values), shapes: new Map(given), lengths: parseLengths(length) }
+}
+
+/** The open extents that --length gives, by name. */
+export function parseLengths(texts: readonly string[]): ReadonlyMap<string, number> {
+  const lengths = new Map<string, number>()
+  for (const text of texts) {
+    const [name, n] = splitPair(text, '--length', 'NAME=128')
+    if (lengths.has(name)) throw new UsageError(`--length ${name} is given twice`, 'give it once')
+    lengths.set(name, parseWhole(n, `--length ${name}`, 0))
+  }
+  return lengths
 }
 
 export function parseDevice(text: string): DeviceName {

@@ -6,14 +6,12 @@ import type { DeviceName } from './devices.ts'
 import { writeBytes } from './files.ts'
 import { fillInputs, loadModel } from './load.ts'
 import { writeNpy } from './npy.ts'
-import { parseInputs } from './options.ts'
+import { type InputTexts, parseInputs } from './options.ts'
 import { type Mode, Session } from './session.ts'
 import { bold, dim, yellow } from './style.ts'
 import { showHead, showStatistics, showType, statisticsOf } from './values.ts'
 
-export interface RunOptions {
-  readonly input: readonly string[]
-  readonly shape: readonly string[]
+export interface RunOptions extends InputTexts {
   readonly device: DeviceName
   readonly mode: Mode
   readonly seed: number
@@ -42,7 +40,7 @@ export function fileNames(names: readonly string[]): string[] {
 }
 
 export async function runCommand(path: string, options: RunOptions, console: Console): Promise<number> {
-  const model = await loadModel(path, parseInputs(options.input, options.shape))
+  const model = await loadModel(path, parseInputs(options), console)
   const { tensors, drawn } = fillInputs(model, options.seed)
   if (!options.json)
     for (const name of drawn) {
@@ -52,10 +50,13 @@ export async function runCommand(path: string, options: RunOptions, console: Con
     }
   const session = await Session.open(options.device, options)
   try {
+    console.progress(`compiling ${model.name}`)
     const prepared = session.prepare(model.graph, { name: model.name, mode: options.mode })
+    console.progress(`running ${model.name}`)
     const started = performance.now()
     const outputs = await prepared.run(tensors)
     const ms = performance.now() - started
+    console.progress(undefined)
     const totals = prepared.compiled?.report.totals
     const names = outputs.map((_, i) => model.outputNames[i] ?? `output.${i}`)
     const written = fileNames(names)
@@ -72,6 +73,7 @@ export async function runCommand(path: string, options: RunOptions, console: Con
         mode: options.mode,
         drawn,
         specialised: model.specialised,
+        inferred: Object.fromEntries(model.inferred),
         ...(totals === undefined ? {} : { kernels: totals.kernels, operations: totals.operations }),
         ms,
         outputs: files.map(({ name, file, t }) => ({

@@ -22,6 +22,8 @@ export interface VerifyOptions {
   readonly timeout: number
   readonly tolerance: Tolerance
   readonly skipUnsupported: boolean
+  /** Open extents by their names in the cases. */
+  readonly lengths: ReadonlyMap<string, number>
   readonly json: boolean
 }
 
@@ -57,6 +59,7 @@ async function runAll(cases: readonly string[], options: VerifyOptions, console:
     mode: options.mode,
     tolerance: options.tolerance,
     skipUnsupported: options.skipUnsupported,
+    lengths: Object.fromEntries(options.lengths),
   }
   let done = 0
   const onResult = (r: CaseResult): void => {

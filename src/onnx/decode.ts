@@ -15,16 +15,19 @@ import {
   type ValueInfo,
 } from './proto.ts'
 
-function readEntry(m: MessageReader, into: Map<string, string>): void {
+function readEntry(m: MessageReader, into: Map<string, string>, read: (m: MessageReader) => string = text): void {
   let key = ''
   let value = ''
   while (m.next()) {
-    if (m.field === fields.entry.key) key = m.string()
-    else if (m.field === fields.entry.value) value = m.string()
+    if (m.field === fields.entry.key) key = read(m)
+    else if (m.field === fields.entry.value) value = read(m)
     else m.skip()
   }
   into.set(key, value)
 }
+
+const text = (m: MessageReader): string => m.string()
+const prose = (m: MessageReader): string => m.prose()
 
 function readTensor(m: MessageReader): TensorProto {
   const dims: bigint[] = []
@@ -291,10 +294,25 @@ export function decodeModel(bytes: Uint8Array): ModelProto {
     const m = new MessageReader(bytes, 0)
     const f = fields.model
     let graph: GraphProto | undefined
-    const model: Omit<ModelProto, 'graph'> = { irVersion: 0, producer: '', opsetImport: [], functions: [] }
+    const model: Omit<ModelProto, 'graph'> = {
+      irVersion: 0,
+      producer: '',
+      producerVersion: '',
+      domain: '',
+      modelVersion: 0n,
+      description: '',
+      metadata: new Map(),
+      opsetImport: [],
+      functions: [],
+    }
     while (m.next()) {
       if (m.field === f.irVersion) model.irVersion = m.int()
       else if (m.field === f.producerName) model.producer = m.string()
+      else if (m.field === f.producerVersion) model.producerVersion = m.prose()
+      else if (m.field === f.domain) model.domain = m.prose()
+      else if (m.field === f.modelVersion) model.modelVersion = m.int64()
+      else if (m.field === f.docString) model.description = m.prose()
+      else if (m.field === f.metadataProps) readEntry(m.sub(), model.metadata, prose)
       else if (m.field === f.opsetImport) model.opsetImport.push(readOpset(m.sub()))
       else if (m.field === f.graph) graph = readGraph(m.sub())
       else if (m.field === f.functions) model.functions.push(readFunction(m.sub()))

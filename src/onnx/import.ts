@@ -46,7 +46,10 @@ function passOver(
       if (pass.asked.size === 0) return imported
     } catch (error) {
       const told = error instanceof NeedsInputValues ? missing(error) : error
-      if (!(told instanceof UserError) || pass.asked.size === 0) throw told
+      if (!(told instanceof UserError) || pass.asked.size === 0) {
+        options.onRefused?.(pass.refused)
+        throw told
+      }
     }
     for (const name of pass.asked) specialised.add(name)
   }
@@ -58,8 +61,11 @@ export interface ReadModel {
   readonly tensors: Tensors
 }
 
+/** Puts a decoded model in order. Throws E_ONNX_MALFORMED. */
+export const arrangeModel = (model: ModelProto): ReadModel => ({ model: arrange(model), tensors: new Map() })
+
 /** Reads a serialised ONNX model. Throws E_ONNX_MALFORMED. */
-export const readModel = (bytes: Uint8Array): ReadModel => ({ model: arrange(decodeModel(bytes)), tensors: new Map() })
+export const readModel = (bytes: Uint8Array): ReadModel => arrangeModel(decodeModel(bytes))
 
 /** Throws E_ONNX_UNSUPPORTED, listing every node whose operator is not here, whatever the shapes. */
 export const checkOperators = ({ model, tensors }: ReadModel, options: ImportOptions): void =>

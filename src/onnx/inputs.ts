@@ -8,6 +8,8 @@ import type { Dimension, GraphProto, ValueInfo } from './proto.ts'
 import { codedOfElement, dtypeOfElement, elementTypeName, type HostTensor } from './tensors.ts'
 
 export interface InputOptions {
+  /** Extents by the names that the model has for them. */
+  readonly lengths?: Readonly<Record<string, number>>
   readonly inputShapes?: Readonly<Record<string, readonly number[]>>
   readonly inputValues?: Readonly<Record<string, HostTensor>>
 }
@@ -32,7 +34,8 @@ export const givenFor = <T>(record: Readonly<Record<string, T>> | undefined, nam
 function shapeOf(
   v: ValueInfo,
   given: readonly number[] | undefined,
-  symbols: Map<string, number>,
+  symbols: ReadonlyMap<string, number>,
+  lengths: ReadonlySet<string>,
 ): readonly Dimension[] | undefined {
   const declared = v.shape
   if (declared === undefined) return given
@@ -51,7 +54,14 @@ function shapeOf(
         )
       return d
     }
-    return have ?? (d === undefined ? undefined : (symbols.get(d) ?? d))
+    if (d === undefined) return have
+    const bound = symbols.get(d)
+    if (have !== undefined && lengths.has(d) && have !== bound)
+      throw inputError(
+        `input "${v.name}" has extent ${have} on axis ${i}, where "${d}" is ${bound}`,
+        'give one of the two, or let them agree',
+      )
+    return have ?? bound ?? d
   })
 }
 
@@ -64,6 +74,22 @@ export interface ModelInputs {
 const isKnown = (shape: readonly Dimension[] | undefined): shape is Shape =>
   shape?.every((d) => typeof d === 'number') === true
 
+/** The extents that are given by name. Throws E_ONNX_INPUT for a name that no input has, and for what is no extent. */
+function lengthsOf(infos: readonly ValueInfo[], given: Readonly<Record<string, number>>): Map<string, number> {
+  const known = new Set(infos.flatMap((v) => (v.shape ?? []).filter((d) => typeof d === 'string')))
+  const entries = Object.entries(given)
+  for (const [name, n] of entries) {
+    if (!known.has(name))
+      throw inputError(
+        `the model has no open extent named "${name}"`,
+        known.size === 0 ? 'its inputs name none' : `its inputs name ${[...known].join(', ')}`,
+      )
+    if (!Number.isSafeInteger(n) || n < 0)
+      throw inputError(`the extent "${name}" cannot be ${n}`, 'an extent is a whole number of at least 0')
+  }
+  return new Map(entries)
+}
+
 /** The inputs a caller must feed (initialisers may be listed as inputs too, in old models: those are not). */
 export function modelInputs(graph: GraphProto, options: InputOptions): ModelInputs {
   const initialised = new Set(graph.initializer.map((t) => t.name))
@@ -75,7 +101,8 @@ export function modelInputs(graph: GraphProto, options: InputOptions): ModelInpu
   }
   const shapeFor = (name: string): readonly number[] | undefined =>
     givenFor(options.inputValues, name)?.shape ?? givenFor(options.inputShapes, name)
-  const symbols = new Map<string, number>()
+  const symbols = lengthsOf(infos, options.lengths ?? {})
+  const lengths = new Set(symbols.keys())
   for (const v of infos) {
     const given = shapeFor(v.name)
     v.shape?.forEach((d, i) => {
@@ -95,7 +122,7 @@ export function modelInputs(graph: GraphProto, options: InputOptions): ModelInpu
     const value = givenFor(options.inputValues, v.name)
     if (value !== undefined && value.dtype !== dtype)
       throw inputError(`input "${v.name}" is ${dtype}, but a value of ${value.dtype} was given`, `give ${dtype} values`)
-    const shape = shapeOf(v, shapeFor(v.name), symbols)
+    const shape = shapeOf(v, shapeFor(v.name), symbols, lengths)
     if (!isKnown(shape)) open.push({ name: v.name, shape })
     const input = { name: v.name, shape: isKnown(shape) ? shape : [0], dtype }
     return coded === undefined ? input : { ...input, coded }

@@ -12,6 +12,7 @@ export const malformed = (what: string, cause?: unknown): UserError =>
   })
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+const anyText = new TextDecoder()
 
 /** Text as it stands: what is no UTF-8 has no name of its own, and two names must not become one. */
 function decodeText(bytes: Uint8Array): string {
@@ -60,6 +61,11 @@ export class MessageReader {
   string(): string {
     this.expect(WireType.LengthDelimited)
     return this.reader.string()
+  }
+
+  /** Text that names nothing: what is no UTF-8 in it is replaced. */
+  prose(): string {
+    return anyText.decode(this.bytes())
   }
 
   sub(): MessageReader {

@@ -14,8 +14,8 @@ import { type ImportServices, OpContext, Unsupported } from './context.ts'
 import { functionKey, instantiate } from './functions.ts'
 import { givenFor, type InputOptions, type ModelInput } from './inputs.ts'
 import { literal } from './nodes.ts'
-import { findHandler } from './ops/index.ts'
-import { isUnsupported, Problems, remedyOf } from './problems.ts'
+import { findHandler, refusalOf } from './ops/index.ts'
+import { isUnsupported, type Problem, Problems, remedyOf } from './problems.ts'
 import type { FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto } from './proto.ts'
 import { type Binding, poisoned, Scope } from './scope.ts'
 import { mark, type StepBody, stepBody, stepParams, type Unfit } from './stepBody.ts'
@@ -34,6 +34,8 @@ export interface ImportOptions extends InputOptions {
    * exponent), unused ones and those of subgraphs.
    */
   readonly parameters?: boolean
+  /** Told what was refused so far where an import, or a try of one with shapes that are not known, gives no model. */
+  readonly onRefused?: (parts: readonly Problem[]) => void
 }
 
 /** A float initialiser that is a parameter of the graph, and its value in the model. */
@@ -53,8 +55,10 @@ export interface ImportedModel {
   readonly specialised: readonly string[]
 }
 
-const normaliseDomain = (domain: string): string => (domain === 'ai.onnx' ? '' : domain)
-const fullName = (n: NodeProto): string => (normaliseDomain(n.domain) === '' ? n.opType : `${n.domain}.${n.opType}`)
+/** The name of ONNX's own domain is empty. */
+export const normaliseDomain = (domain: string): string => (domain === 'ai.onnx' ? '' : domain)
+export const fullName = (n: NodeProto): string =>
+  normaliseDomain(n.domain) === '' ? n.opType : `${n.domain}.${n.opType}`
 
 /** Local functions may call each other, but not without end. */
 const maxCallDepth = 64
@@ -107,6 +111,11 @@ export class ImportPass {
     return this.values.asked
   }
 
+  /** What was refused so far. */
+  get refused(): readonly Problem[] {
+    return this.problems.all
+  }
+
   private tensor(proto: TensorProto): HostTensor {
     const have = this.tensors.get(proto)
     if (have !== undefined) return have
@@ -150,7 +159,8 @@ export class ImportPass {
   /** Nodes after an unsupported one are not built, but their kinds are still checked, so that the list is whole. */
   private checkKnown(n: NodeProto, opsets: Opsets): void {
     if (this.functions.has(functionKey(normaliseDomain(n.domain), n.opType, n.overload))) return
-    if (!this.isKnown(n)) this.record(n, 'there is no such operator here')
+    const reason = this.reasonAgainst(n)
+    if (reason !== undefined) this.record(n, reason)
     for (const a of n.attribute)
       for (const g of a.g === undefined ? a.graphs : [a.g, ...a.graphs])
         for (const m of g.node) this.checkKnown(m, opsets)
@@ -158,14 +168,18 @@ export class ImportPass {
 
   /** Throws E_ONNX_UNSUPPORTED for operators that are not here. Branches and functions may never run: those are left aside. */
   checkOperators(): void {
-    for (const n of this.model.graph.node) if (!this.isKnown(n)) this.record(n, 'there is no such operator here')
+    for (const n of this.model.graph.node) {
+      const reason = this.reasonAgainst(n)
+      if (reason !== undefined) this.record(n, reason)
+    }
     this.problems.report()
   }
 
-  private isKnown(n: NodeProto): boolean {
+  /** Why a node is refused whatever it reads; undefined where that depends on it. */
+  private reasonAgainst(n: NodeProto): string | undefined {
     const domain = normaliseDomain(n.domain)
     const isLocal = this.functions.has(functionKey(domain, n.opType, n.overload))
-    return isLocal || findHandler(domain, n.opType) !== undefined
+    return isLocal ? undefined : refusalOf(domain, n.opType)
   }
 
   private runNode(n: NodeProto, scope: Scope, opsets: Opsets, depth: number): void {

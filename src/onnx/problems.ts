@@ -2,10 +2,22 @@
 import { UserError } from '../diagnostics/errors.ts'
 
 /** One node, input or tensor at fault. */
-interface Problem {
+export interface Problem {
+  /** The operator with its domain, or what it is instead: `input`, `initialiser`. */
   readonly op: string
   readonly name: string
   readonly reason: string
+}
+
+/** Everything of a model that cannot be imported, as far as it was looked at. */
+export class UnsupportedParts extends UserError {
+  constructor(parts: readonly Problem[]) {
+    const lines = parts.map((p) => `\n  ${p.op} "${p.name}": ${p.reason}`)
+    const count = parts.length === 1 ? 'one part' : `${parts.length} parts`
+    super('E_ONNX_UNSUPPORTED', `the model has ${count} that cannot be imported:${lines.join('')}`, {
+      help: 'export the model without these operators, or replace them by supported ones',
+    })
+  }
 }
 
 /** Whether an error says that something is not supported, as opposed to wrong. */
@@ -26,6 +38,10 @@ export class Problems {
       this.list.push({ op, name, reason })
   }
 
+  get all(): readonly Problem[] {
+    return [...this.list]
+  }
+
   get count(): number {
     return this.list.length
   }
@@ -38,12 +54,7 @@ export class Problems {
   /** What was recorded after there were `count`, as E_ONNX_UNSUPPORTED. */
   since(before: number): UserError | undefined {
     const list = this.list.slice(before)
-    if (list.length === 0) return undefined
-    const lines = list.map((p) => `\n  ${p.op} "${p.name}": ${p.reason}`)
-    const count = list.length === 1 ? 'one part' : `${list.length} parts`
-    return new UserError('E_ONNX_UNSUPPORTED', `the model has ${count} that cannot be imported:${lines.join('')}`, {
-      help: 'export the model without these operators, or replace them by supported ones',
-    })
+    return list.length === 0 ? undefined : new UnsupportedParts(list)
   }
 
   /** Throws E_ONNX_UNSUPPORTED if anything was recorded. */

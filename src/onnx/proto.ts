@@ -120,6 +120,13 @@ export interface FunctionProto {
 export interface ModelProto {
   irVersion: number
   producer: string
+  producerVersion: string
+  domain: string
+  /** As the producer counts. */
+  modelVersion: bigint
+  description: string
+  /** What the producer says of the model (`metadata_props`). */
+  metadata: Map<string, string>
   opsetImport: OpsetImport[]
   graph: GraphProto
   functions: FunctionProto[]
@@ -127,7 +134,18 @@ export interface ModelProto {
 
 /** Field numbers by message. */
 export const fields = {
-  model: { irVersion: 1, producerName: 2, graph: 7, opsetImport: 8, functions: 25 },
+  model: {
+    irVersion: 1,
+    producerName: 2,
+    producerVersion: 3,
+    domain: 4,
+    modelVersion: 5,
+    docString: 6,
+    graph: 7,
+    opsetImport: 8,
+    metadataProps: 14,
+    functions: 25,
+  },
   opset: { domain: 1, version: 2 },
   graph: { node: 1, name: 2, initializer: 5, input: 11, output: 12, sparseInitializer: 15 },
   node: { input: 1, output: 2, name: 3, opType: 4, attribute: 5, domain: 7, overload: 8 },

@@ -2,9 +2,11 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { main } from '../../src/cli/commands.ts'
+import { consoleOn } from '../../src/cli/console.ts'
 import { readNpy, writeNpy } from '../../src/cli/npy.ts'
 import { encodeModel } from '../onnx/encode.ts'
-import { sinter, temporaryFolder } from './support.ts'
+import { sinter, temporaryFolder, vector, writeCase } from './support.ts'
 
 const dir = temporaryFolder()
 const file = (name: string, content: string | Uint8Array): string => {
@@ -33,6 +35,19 @@ const open = file(
     nodes: [{ op: 'Neg', in: ['x'], out: ['y'] }],
     inputs: [{ name: 'x', type: 1, dims: ['n', 2] }],
     outputs: [{ name: 'y', type: 1, dims: ['n', 2] }],
+  }),
+)
+
+/** No shape of s is enough: its value fixes a shape. */
+const unfixed = file(
+  'unfixed.onnx',
+  encodeModel({
+    nodes: [{ op: 'Reshape', in: ['x', 's'], out: ['y'] }],
+    inputs: [
+      { name: 'x', type: 1, dims: [4] },
+      { name: 's', type: 7, dims: ['k'] },
+    ],
+    outputs: [{ name: 'y', type: 1 }],
   }),
 )
 
@@ -69,13 +84,72 @@ describe.each(['wasm', 'reference'])('run on %s', (device) => {
   })
 })
 
+describe('open extents', () => {
+  it('are bound by name, once for all inputs', async () => {
+    const r = await sinter('run', open, '--length', 'n=5', '--json')
+    expect(r.err).toBe('')
+    expect(JSON.parse(r.out)).toMatchObject({ inferred: {}, outputs: [{ name: 'y', shape: [5, 2] }] })
+    const explained = await sinter('explain', open, '--length', 'n=5', '--json')
+    expect(JSON.parse(explained.out).kernels[0].bytesRead).toBe(40)
+  })
+
+  it('are inferred where nobody says them, and it says so', async () => {
+    const r = await sinter('run', open)
+    expect(r.code).toBe(0)
+    expect(r.err).toContain('input x is taken as [1, 2], which the model leaves open: say --shape x=1,2')
+    expect(JSON.parse((await sinter('run', open, '--json')).out).inferred).toEqual({ x: [1, 2] })
+  })
+
+  it('of cases have to be as told', async () => {
+    const spec = {
+      model: {
+        nodes: [{ op: 'Neg', in: ['x'], out: ['y'] }],
+        inputs: [{ name: 'x', type: 1, dims: ['n'] }],
+        outputs: [{ name: 'y', type: 1, dims: ['n'] }],
+      },
+      inputs: [vector('x', 1, 2)],
+      outputs: [vector('y', -1, -2)],
+    }
+    const made = writeCase(dir, 'named', spec)
+    expect((await sinter('verify', made, '--length', 'n=2')).out).toBe('1 passed, 0 failed, 0 skipped')
+    const other = await sinter('verify', made, '--length', 'n=3')
+    expect(other.code).toBe(1)
+    expect(other.out).toContain('where "n" is 3')
+    expect((await sinter('verify', made, '--length', 'm=3')).out).toContain('no open extent named "m"')
+  })
+})
+
+describe('progress', () => {
+  it('is one line on a terminal, and gone in the end; nothing elsewhere', async () => {
+    const [out, err]: [string[], string[]] = [[], []]
+    const sink = (to: string[]) => ({ write: (text: string) => void to.push(text), colour: false })
+    const code = await main(['run', open, '--length', 'n=5'], consoleOn(sink(out), { ...sink(err), columns: 80 }))
+    expect(code).toBe(0)
+    expect(err.join('')).toMatch(/compiling open/)
+    expect(err.join('').split('\r\u001b[K').at(-1)).not.toContain('compiling')
+    expect(out.join('')).not.toContain('compiling')
+    expect((await sinter('run', open, '--length', 'n=5')).err).not.toContain('compiling')
+  })
+})
+
 describe('run', () => {
   it('strict mode', async () => {
     expect((await sinter('run', affine, '--mode', 'strict')).code).toBe(0)
   })
 
   it.each<[string, string[], number, string, string]>([
-    ['an open extent', ['run', open], 1, 'E_ONNX_INPUT', '--shape x=1,2'],
+    ['an open extent that nothing fixes', ['run', unfixed], 1, 'E_ONNX_INPUT', '--shape s=k'],
+    ['a name that no extent has', ['run', open, '--length', 'm=3'], 1, 'E_ONNX_INPUT', 'its inputs name n'],
+    ['an extent given twice', ['run', open, '--length', 'n=3', '--length', 'n=3'], 2, 'E_ARGUMENT', 'given twice'],
+    ['an extent that is none', ['run', open, '--length', 'n=-3'], 2, 'E_ARGUMENT', '--length n'],
+    [
+      'a shape against a name',
+      ['run', open, '--length', 'n=3', '--shape', 'x=4,2'],
+      1,
+      'E_ONNX_INPUT',
+      'has extent 4 on axis 0, where "n" is 3',
+    ],
+    ['a name in a program module', ['run', affine, '--length', 'n=3'], 1, 'E_ARGUMENT', 'states its own shapes'],
     ['no such file', ['run', join(dir, 'nowhere.onnx')], 1, 'E_FILE', 'there is no such file'],
     ['a folder', ['run', `${dir}/`], 1, 'E_FILE', 'is no model'],
     [

@@ -242,6 +242,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/lower/factors.ts: factor': 'values',
   'src/lower/packed.ts: blockNumbers': 'statement nesting',
   'src/lower/union.ts: renamed': 'statement nesting',
+  'src/onnx/inspect.ts: Walk.graph, Walk.node': 'ONNX nesting',
   'src/onnx/arrange.ts: arrangeAttribute, arrangeGraph, arrangeNode, arrangeNodes': 'ONNX nesting',
   'src/onnx/decode.ts: readAttribute, readGraph, readNode': 'ONNX nesting',
   'src/onnx/functions.ts: bindAttribute, bindGraph, bindNode': 'ONNX nesting',

@@ -83,6 +83,17 @@ test('functions of a model that call each other in a row of 5,000', () => {
     node: [i < 4999 ? node(`f${i + 1}`, 'own') : node('Reshape', '')],
   }))
   const main = { name: '', node: [node('f0', 'own')], initializer: [], input: [], output: [], sparseInitializers: 0 }
-  const model = { functions, graph: main, opsetImport: [], irVersion: 8, producer: '' }
+  const model = {
+    functions,
+    graph: main,
+    opsetImport: [],
+    irVersion: 8,
+    producer: '',
+    producerVersion: '',
+    domain: '',
+    modelVersion: 0n,
+    description: '',
+    metadata: new Map<string, string>(),
+  }
   expect([...shapeFixingValues(model)]).toEqual(['shape'])
 })

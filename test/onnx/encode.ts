@@ -58,6 +58,12 @@ export interface ModelSpec extends GraphSpec {
   opset?: number
   opsets?: Readonly<Record<string, number>>
   functions?: readonly FunctionSpec[]
+  producer?: string
+  producerVersion?: string
+  domain?: string
+  version?: number
+  description?: string
+  metadata?: Readonly<Record<string, string>>
 }
 
 const bytesOf = (write: (w: BinaryWriter) => void): Uint8Array => {
@@ -205,7 +211,18 @@ export function encodeTensor(t: TensorSpec): Uint8Array {
 export function encodeModel(m: ModelSpec): Uint8Array {
   const opset = m.opset ?? 21
   return bytesOf((w) => {
-    int(w, fields.model.irVersion, 10)
+    const f = fields.model
+    int(w, f.irVersion, 10)
+    if (m.producer !== undefined) text(w, f.producerName, m.producer)
+    if (m.producerVersion !== undefined) text(w, f.producerVersion, m.producerVersion)
+    if (m.domain !== undefined) text(w, f.domain, m.domain)
+    if (m.version !== undefined) int(w, f.modelVersion, m.version)
+    if (m.description !== undefined) text(w, f.docString, m.description)
+    for (const [key, value] of Object.entries(m.metadata ?? {}))
+      sub(w, f.metadataProps, (s) => {
+        text(s, fields.entry.key, key)
+        text(s, fields.entry.value, value)
+      })
     sub(w, fields.model.opsetImport, (s) => writeOpset(s, '', opset))
     for (const [domain, version] of Object.entries(m.opsets ?? {}))
       sub(w, fields.model.opsetImport, (s) => writeOpset(s, domain, version))

@@ -20,6 +20,8 @@ export interface CaseOptions {
   /** Where the case brings none along. */
   readonly tolerance: Tolerance
   readonly skipUnsupported: boolean
+  /** Open extents by their names: the cases have to have them so. */
+  readonly lengths: Readonly<Record<string, number>>
 }
 
 export interface CaseResult {
@@ -114,10 +116,11 @@ async function runSet(
   session: Session,
   mode: Mode,
   tolerance: Tolerance,
+  lengths: ReadonlyMap<string, number>,
 ): Promise<SetResult> {
   const proto = decodeModel(bytes)
   const values = readInputs(proto, dir)
-  const model = importModel(bytes, path, { values, shapes: new Map() })
+  const model = importModel(bytes, path, { values, shapes: new Map(), lengths })
   const inputs = model.inputs.map((p) => {
     const v = values.get(p.name)
     if (v === undefined) throw new UserError('E_ONNX_INPUT', `${basename(dir)} has no value for input "${p.name}"`)
@@ -161,7 +164,9 @@ export async function runCase(dir: string, session: Session, options: CaseOption
     const sets = readdirSync(dir).filter((d) => /^test_data_set_\d+$/.test(d))
     if (sets.length === 0) throw new UserError('E_FILE', 'the case has no test_data_set folder')
     const tolerance = toleranceOf(resolve(dir), options.tolerance)
-    for (const set of sets.sort()) done = await runSet(bytes, path, join(dir, set), session, options.mode, tolerance)
+    const lengths = new Map(Object.entries(options.lengths))
+    for (const set of sets.sort())
+      done = await runSet(bytes, path, join(dir, set), session, options.mode, tolerance, lengths)
     return result({ status: 'passed' })
   } catch (error) {
     const { code, message } =

@@ -4,19 +4,20 @@ import { activationHandlers } from './activation.ts'
 import { attentionHandlers, previewHandlers } from './attention.ts'
 import { castHandlers } from './cast.ts'
 import { contribHandlers, defaultDomainHandlers } from './contrib/index.ts'
+import { contribReasons } from './contrib/refused.ts'
 import { controlHandlers } from './control.ts'
 import { elementwiseHandlers } from './elementwise.ts'
 import { indexingHandlers } from './indexing.ts'
 import { linearHandlers } from './linear.ts'
 import { lossHandlers } from './loss.ts'
 import { miscHandlers } from './misc.ts'
-import { mlHandlers } from './ml/index.ts'
+import { mlHandlers, mlReasons } from './ml/index.ts'
 import { normHandlers } from './norm.ts'
 import { quantizeHandlers } from './quantize.ts'
 import { randomHandlers } from './random.ts'
 import { recurrentHandlers } from './recurrent.ts'
 import { reductionHandlers } from './reduction.ts'
-import { refusedHandlers } from './refused.ts'
+import { refusedHandlers, standardReasons } from './refused.ts'
 import { regionHandlers } from './regions.ts'
 import { resizeHandlers } from './resize.ts'
 import { sampleHandlers } from './sample.ts'
@@ -63,4 +64,18 @@ export const handlerDomains: Readonly<Record<string, HandlerTable>> = {
 export function findHandler(domain: string, op: string): Handler | undefined {
   const table = Object.hasOwn(handlerDomains, domain) ? handlerDomains[domain] : undefined
   return table !== undefined && Object.hasOwn(table, op) ? table[op] : undefined
+}
+
+/** Operators that are known and refused, with the reason, by domain. */
+const reasonsByDomain: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  '': standardReasons,
+  'ai.onnx.ml': mlReasons,
+  'com.microsoft': contribReasons,
+}
+
+/** Why an operator is imported in no form; undefined for one that is. */
+export function refusalOf(domain: string, op: string): string | undefined {
+  if (findHandler(domain, op) === undefined) return 'there is no such operator here'
+  const reasons = Object.hasOwn(reasonsByDomain, domain) ? reasonsByDomain[domain] : undefined
+  return reasons !== undefined && Object.hasOwn(reasons, op) ? reasons[op] : undefined
 }
