@@ -26,7 +26,7 @@ export function kernelOf(
     kind: 'store',
     param: params.stored(s),
     index: s.index,
-    mask: [],
+    mask: s.mask ?? [],
     value: s.value,
   }))
   const named = axesUsed(lets, [...extra, ...tail])

@@ -4,7 +4,7 @@
  */
 
 import * as ix from '../affine/expr.ts'
-import type { Predicate } from '../affine/predicate.ts'
+import { always, conjoin, type Predicate } from '../affine/predicate.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import {
   type KernelPart,
@@ -17,6 +17,7 @@ import {
 } from '../kernel/ir.ts'
 import { ancestorsOf, liveLets } from '../kernel/walk.ts'
 import type { MatrixRole } from '../plan/axes/fusedReductions.ts'
+import { interleaved } from '../plan/axes/gridAxes.ts'
 import { type Blocked, matrixBlocks } from '../plan/axes/matrixBlocks.ts'
 import { type PartialResult, partialBytes, partialOfBlocks } from '../plan/axes/partials.ts'
 import type { Roles } from '../plan/axes/roles.ts'
@@ -131,7 +132,7 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: M
   const partials = folds.flatMap((f, i) => storePartial(nest, params, f, i))
   const part: KernelPart = {
     axes: body.axes.filter((x) => nest.result.includes(x.name) || matrix.k.includes(x.name)),
-    grid: nest.grid,
+    grid: inMemoryOrder(nest),
     body: [...body.lets.filter(isBefore), ...riding, ...product, ...epilogue, ...partials, ...stores],
   }
   return {
@@ -139,6 +140,15 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: M
     finishing: folds.length === 0 ? [] : finishingStages(name, body, folds, roles.stages, target, mode),
     partials: folds.map(({ shape, dtype }) => ({ shape, dtype })),
   }
+}
+
+/**
+ * The grid with what lies between one another's results innermost: the phases of a transposed convolution, whose programs then write the
+ * same lines of memory at nearly the same time.
+ */
+function inMemoryOrder({ body, matrix, grid, rows, columns }: ProductNest): readonly Blocked[] {
+  const between = interleaved(body, matrix.batch, [...rows, ...columns])
+  return [...grid.filter((g) => !between.includes(g.axis)), ...grid.filter((g) => between.includes(g.axis))]
 }
 
 /** The block of results: zero, and the loop that adds one step's product after another, whose operands it stages. */
@@ -180,7 +190,7 @@ const storeOnce = (nest: ProductNest, params: Params, s: BodyStore): Stmt => ({
   kind: 'store',
   param: params.stored(s),
   index: s.index,
-  mask: nest.once(axesOf(s.index)),
+  mask: conjoin(s.mask ?? always, ...nest.once(axesOf(s.index))),
   value: s.value,
 })
 

@@ -105,7 +105,7 @@ export function rowLoop(
       kind: 'store',
       param: params.stored(s),
       index: s.index,
-      mask: [],
+      mask: s.mask ?? [],
       value: s.value,
     }),
   )

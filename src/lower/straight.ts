@@ -31,7 +31,7 @@ export function lowerSegments(name: string, segments: readonly Body[], target: M
   const parts = segments.map((body): KernelPart => {
     const roles = elementwiseRoles(body)
     const stores = body.stores.map(
-      (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: [], value: s.value }),
+      (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: s.mask ?? [], value: s.value }),
     )
     return {
       axes: body.axes,

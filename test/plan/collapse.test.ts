@@ -49,8 +49,12 @@ const tensorsOf = (body: Body): Map<Node, HostArray> => {
 
 function bodyOf(members: ReadonlySet<Node>, outputs: readonly Node[]): Body {
   const whole = buildBody({ members, outputs })
-  const built = whole.ok ? whole : buildBody({ members, outputs }, { mode: 'strict', inPieces: true })
-  if (!built.ok) throw new Error(built.detail)
+  if (whole.ok) return whole.body
+  const others = [{ inPieces: true }, { overhang: true }].map((o) =>
+    buildBody({ members, outputs }, { mode: 'strict', ...o }),
+  )
+  const built = others.find((o) => o.ok)
+  if (built?.ok !== true) throw new Error(whole.detail)
   return built.body
 }
 

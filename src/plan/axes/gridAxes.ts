@@ -26,6 +26,16 @@ function spacingOf(e: ix.Expr, axis: string): number | undefined {
   return own.length === 0 ? undefined : Math.min(...own.map((t) => Math.abs(t.coef)))
 }
 
+/** Those of some axes that move less in the largest store than any of the others: its results lie between one another's. */
+export function interleaved(body: Body, axes: readonly string[], others: readonly string[]): string[] {
+  const [main] = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))
+  if (main === undefined) return []
+  const flat = ix.flatten(main.index, main.shape)
+  const spacing = (a: string): number => spacingOf(flat, a) ?? Number.POSITIVE_INFINITY
+  const least = Math.min(...others.map(spacing))
+  return axes.filter((a) => spacing(a) < least)
+}
+
 /**
  * Axes of one side of a product from the one that moves least in memory to the one that moves most: in the largest store, or, where that
  * lacks one of them (what is folded afterwards), in the first load that has all.

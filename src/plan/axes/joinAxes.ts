@@ -9,7 +9,7 @@ import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../..
 import { ancestorsOf, mapExpressions } from '../../kernel/walk.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
 import type { Machine } from '../../target/machine.ts'
-import { type Body, pointsOf } from '../body/body.ts'
+import { type Body, mapStore, pointsOf } from '../body/body.ts'
 import { longestAxis } from '../body/collapse.ts'
 import { gatherSeconds } from './gathered.ts'
 import { bySpacing } from './gridAxes.ts'
@@ -97,8 +97,7 @@ function join(body: Body, group: readonly string[]): Body {
     return { ...l, axes: renamed(l.axes), op: folds ? { ...op, axes: renamed(op.axes) } : op }
   })
   const stores = body.stores.map((s) => ({
-    ...s,
-    index: s.index.map((e) => ix.substitute(e, map)),
+    ...mapStore(s, (e) => ix.substitute(e, map)),
     ...(s.pieces === undefined ? {} : { pieces: renamed(s.pieces) }),
   }))
   const axes = body.axes.flatMap((a) => (a.name === name ? [{ name, extent: total }] : digits.has(a.name) ? [] : [a]))

@@ -1,5 +1,6 @@
 /** Whether an index map visits every element of a tensor exactly once. */
-import { type Expr, flatten, rangeOf } from '../../affine/expr.ts'
+import { axesOf, type Expr, flatten, rangeOf } from '../../affine/expr.ts'
+import { type Predicate, predicateKey } from '../../affine/predicate.ts'
 import { sizeOf } from '../../types/shape.ts'
 
 /**
@@ -20,6 +21,27 @@ export function coversOnce(index: readonly Expr[], shape: readonly number[]): bo
     radix *= d.extent
   }
   return radix === size
+}
+
+/**
+ * True when the coordinates cover a shape exactly once where `mask` holds: every one of them counts from 0 on along axes of its own, and the
+ * mask is what keeps those inside that count beyond it. (Sufficient, as above.)
+ */
+export function coversOnceInside(
+  index: readonly Expr[],
+  shape: readonly number[],
+  mask: Predicate,
+  inside: Predicate,
+): boolean {
+  if (mask.length === 0) return coversOnce(index, shape)
+  if (predicateKey(mask) !== predicateKey(inside)) return false
+  const seen = new Set<string>()
+  return index.every((e, d) => {
+    const apart = [...axesOf(e)].every((a) => !seen.has(a))
+    for (const a of axesOf(e)) seen.add(a)
+    const span = rangeOf(e).hi + 1
+    return apart && span >= (shape[d] ?? 1) && coversOnce([e], [span])
+  })
 }
 
 /** True when the coordinates stay inside a shape and visit no element twice. (Sufficient, as above.) */

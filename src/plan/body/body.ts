@@ -1,6 +1,7 @@
 /** The unscheduled kernel: what one region computes, as tile statements over named axes, before grids and blocks. */
 
 import { axesOf, type Expr } from '../../affine/expr.ts'
+import { mapPredicate, type Predicate } from '../../affine/predicate.ts'
 import type { Node } from '../../graph/node.ts'
 import type { KernelAxis, LetStmt, ValueId } from '../../kernel/ir.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -16,9 +17,22 @@ export interface BodyTensor {
 export interface BodyStore extends BodyTensor {
   readonly value: ValueId
   readonly index: readonly Expr[]
+  /** Which points are stored, where the axes count beyond the tensor; absent: all. */
+  readonly mask?: Predicate
   /** One of several stores of the node, each of a range of it: its axes along the ranges. */
   readonly pieces?: readonly string[]
 }
+
+/** The index expressions of a store, those of its mask among them. */
+export const storeExpressions = ({ index, mask }: BodyStore): readonly Expr[] =>
+  mask === undefined ? index : [...index, ...mask.map((b) => b.expr)]
+
+/** A store with every index expression replaced. */
+export const mapStore = (s: BodyStore, map: (e: Expr) => Expr): BodyStore => ({
+  ...s,
+  index: s.index.map(map),
+  ...(s.mask === undefined ? {} : { mask: mapPredicate(s.mask, map) }),
+})
 
 /** Bytes of some elements of a tensor in its format. */
 export const tensorBytes = (t: BodyTensor, elements: number): number =>

@@ -1,7 +1,6 @@
 /** Building a region's body: its results bound to axes, every node evaluated, axes split until the index maps are affine. */
 
 import * as ix from '../../affine/expr.ts'
-import { always } from '../../affine/predicate.ts'
 import { InternalError } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
@@ -34,6 +33,8 @@ interface Attempt {
   readonly branches: boolean
   /** Whether folds run over axes that nothing but an equal extent ties them to; axes of their own might make another kernel of it. */
   readonly ties: boolean
+  /** Whether digits that count beyond a result might make another kernel of it: a fold's result is read at quotients that do not divide. */
+  readonly overhangs: boolean
 }
 
 /** Builds a body under some bindings, or says what is to be bound otherwise. Throws a `Refusal` where no body can be built. */
@@ -66,16 +67,25 @@ function buildOnce(region: Region, b: Instances): Attempt | Rebind {
     if (indexes.length > mostPieces)
       throw new Refusal(refuse('too-many-live-values', `a result would be stored in ${indexes.length} pieces`))
     for (const index of indexes) {
-      const value = b.value(root, index, always)
+      const mask = tiles.guards.inside(index, root.shape)
+      const value = b.value(root, index, mask)
       if (tiles.rebind !== undefined) return tiles.rebind
       const pieces = [...cut].filter((a) => index.some((e) => ix.axesOf(e).has(a)))
-      stores.push({ node: root, shape: root.shape, value, index, ...(indexes.length > 1 ? { pieces } : {}) })
+      stores.push({
+        node: root,
+        shape: root.shape,
+        value,
+        index,
+        ...(mask.length > 0 ? { mask } : {}),
+        ...(indexes.length > 1 ? { pieces } : {}),
+      })
     }
   }
   const cover = b.folds.findCover()
   if (cover !== undefined && tiles.mayCut) return cover
   const body = bodyOf(b, tiles, stores)
-  return 'kind' in body ? body : { body, branches: b.branches || cover !== undefined, ties: b.folds.ties }
+  if ('kind' in body) return body
+  return { body, branches: b.branches || cover !== undefined, ties: b.folds.ties, overhangs: tiles.overhangs }
 }
 
 /** A dimension for an extent: the whole of an earlier result's, or the axes its ranges share. */
@@ -205,23 +215,32 @@ export interface BodyOptions {
   readonly inPieces?: boolean
   /** Folds never run over axes that nothing but an equal extent ties them to. */
   readonly untied?: boolean
+  /** Dimensions of results are split where quotients do not divide them, too; what stands beyond is computed and not stored. */
+  readonly overhang?: boolean
   /** A body is given up where many times that many statements stand. */
   readonly most?: number
 }
 
 /**
  * Builds a region's body, or says why it cannot be one kernel. `branches` tells of a body built whole (or refused) that pieces might make a
- * difference, `ties` that axes of their own might.
+ * difference, `ties` that axes of their own might, `overhangs` that digits might that count beyond a result.
  */
 export function buildBody(
   region: Region,
-  { mode = 'fast', inPieces = false, untied = false, most = Number.POSITIVE_INFINITY }: BodyOptions = {},
+  {
+    mode = 'fast',
+    inPieces = false,
+    untied = false,
+    overhang = false,
+    most = Number.POSITIVE_INFINITY,
+  }: BodyOptions = {},
 ): Built | (Refused & Omit<Attempt, 'body'>) {
   const bindings: Bindings = {
     splits: new Map(),
     kept: new Set(),
     covers: new Map(),
     ...(inPieces ? { cuts: new Map<string, readonly number[]>() } : {}),
+    ...(overhang ? { overhang } : {}),
   }
   for (let attempt = 0; attempt < mostAttempts; attempt++) {
     const tiles = new Tiles(bindings, most)
@@ -233,7 +252,10 @@ export function buildBody(
     } catch (e) {
       if (!(e instanceof Refusal)) throw e
       // What is refused after something was asked to be bound otherwise is refused of no body.
-      if (tiles.rebind === undefined) return { ...e.refused, branches: instances.branches, ties: instances.folds.ties }
+      if (tiles.rebind === undefined) {
+        const { branches, folds } = instances
+        return { ...e.refused, branches, ties: folds.ties, overhangs: tiles.overhangs }
+      }
       rebind(bindings, tiles.rebind)
     }
   }

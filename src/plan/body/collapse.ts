@@ -9,7 +9,7 @@ import { isPosition } from '../../kernel/positions.ts'
 import { expressionsOf, mapExpressions } from '../../kernel/walk.ts'
 import type { Machine } from '../../target/machine.ts'
 import { sizeOf } from '../../types/shape.ts'
-import type { Body, BodyStore, BodyTensor } from './body.ts'
+import { type Body, type BodyStore, type BodyTensor, mapStore, storeExpressions } from './body.ts'
 
 /**
  * Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it; in what
@@ -50,7 +50,7 @@ function collapsible(body: Body, outer: string, inner: string, extent: number): 
     }
     for (const e of expressionsOf(l.op)) if (!alike(e, outer, inner, extent)) return false
   }
-  return body.stores.every((s) => s.index.every((e) => alike(e, outer, inner, extent)))
+  return body.stores.every((s) => storeExpressions(s).every((e) => alike(e, outer, inner, extent)))
 }
 
 /** What an expression has in common with its shifted and scaled forms: a bound on one bounds them all. */
@@ -133,8 +133,7 @@ function merge(body: Body, outer: string, inner: string): Body {
     }
   })
   const stores = body.stores.map((s) => ({
-    ...s,
-    index: s.index.map((e) => ix.substitute(e, map)),
+    ...mapStore(s, (e) => ix.substitute(e, map)),
     ...(s.pieces === undefined ? {} : { pieces: [...new Set(s.pieces.map((a) => (a === outer ? inner : a)))] }),
   }))
   const axes = body.axes

@@ -13,7 +13,7 @@ import { combinerIdentity, isArgCombiner } from '../../scalar/ops.ts'
 import { computeDType, isFloat, isWide } from '../../types/dtype.ts'
 import { Refusal, type Refused, refuse } from '../refusal.ts'
 import { Alignment } from './alignment.ts'
-import { coversOnce, overlaps, visitsOnce } from './bijection.ts'
+import { coversOnceInside, overlaps, visitsOnce } from './bijection.ts'
 import { alike, axesOfCover, type Cover, coverOf, foldPieces, readAlong } from './cover.ts'
 import type { Evaluation } from './evaluation.ts'
 import type { BoundDim, Rebind, Tiles } from './tiles.ts'
@@ -139,7 +139,9 @@ export class Folds {
   private requireOnce(node: Node, index: readonly Expr[], mask: Predicate): void {
     // A result in pieces has its reductions in pieces.
     if (this.tiles.mayCut && node.op === 'reduce' && visitsOnce(index, node.shape)) return
-    if (mask.length > 0 || !coversOnce(index, node.shape)) throw new Refusal(whyNotOnce(node, index, mask))
+    if (coversOnceInside(index, node.shape, mask, this.tiles.guards.inside(index, node.shape))) return
+    this.tiles.askOverhang(index)
+    throw new Refusal(whyNotOnce(node, index, mask))
   }
 
   /** The value of a reduction at coordinates; each element of it is evaluated once. */

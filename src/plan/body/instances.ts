@@ -48,12 +48,13 @@ export class Instances implements Evaluation {
     this.folds = new Folds(this, mayTie)
   }
 
-  value(node: Node, index: readonly Expr[], mask: Predicate): ValueId {
+  value(node: Node, index: readonly Expr[], within: Predicate): ValueId {
     invariant(
       index.length === node.shape.length,
       `${node.op} of rank ${node.shape.length} at ${index.length} coordinates`,
     )
     if (this.tiles.rebind !== undefined) return this.tiles.zero(node)
+    const mask = this.tiles.guards.neededAt(within, index, node.shape)
     const key = this.keyOf(index, mask)
     for (const i of this.instances.get(node) ?? []) if (i.key === key) return i.value
     this.tiles.checkDepth(++this.depth)

@@ -22,7 +22,7 @@ export function outlineOf(g: KernelGroup): string {
   const ofBody = (body: Body): unknown => [
     body.axes.map((a) => [a.name, a.name === first && g.segments.length === 1 ? 0 : a.extent]),
     body.lets,
-    body.stores.map((s) => [s.value, s.index, s.node.dtype, s.format ?? 'plain']),
+    body.stores.map((s) => [s.value, s.index, s.mask ?? [], s.node.dtype, s.format ?? 'plain']),
     [...body.loads].map(([name, t]) => [name, t.node.dtype, t.format ?? 'plain']),
   ]
   return text([g.roles.kind, g.segments.map(ofBody)])

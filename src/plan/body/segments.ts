@@ -9,7 +9,7 @@ import { always, type Bound, conjoin, isNever, type Predicate } from '../../affi
 import { InternalError } from '../../diagnostics/errors.ts'
 import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../../kernel/ir.ts'
 import { expressionsOf, liveLets } from '../../kernel/walk.ts'
-import type { Body, BodyStore } from './body.ts'
+import { type Body, type BodyStore, mapStore } from './body.ts'
 import { collapse, flatten } from './collapse.ts'
 
 /** Most ranges an axis is cut into. */
@@ -160,7 +160,7 @@ function restrict(body: Body, name: string, from: number, to: number): Body {
     }
   }
   // Only what the range needs is made: of a concatenation one branch, not all.
-  const stores = body.stores.map((s) => ({ ...s, value: at(s.value), index: s.index.map(sub) }))
+  const stores = body.stores.map((s) => ({ ...mapStore(s, sub), value: at(s.value) }))
   const ops = new Map<ValueId, TileOp>()
   const stack = stores.map((s) => s.value)
   for (let id = stack.pop(); id !== undefined; id = stack.pop()) {

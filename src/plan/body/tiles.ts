@@ -10,6 +10,7 @@ import { roundTo } from '../../scalar/eval.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import { type DType, isWide } from '../../types/dtype.ts'
 import { Refusal, refuse } from '../refusal.ts'
+import { Guards } from './guards.ts'
 
 /** A dimension bound to axes: its index expression and the axes it runs over. */
 export interface BoundDim {
@@ -48,6 +49,8 @@ export interface Bindings {
   readonly cuts?: Map<string, readonly number[]>
   /** The pieces that folded dimensions are read in. */
   readonly covers: Map<string, readonly Piece[]>
+  /** Dimensions of results may be split into digits that count beyond their extent; what stands there is not stored. */
+  readonly overhang?: boolean
 }
 
 /** What is evaluated while a body is built is that many times what is used of it at most. */
@@ -75,6 +78,9 @@ export class Tiles {
   private nextAxis = 0
   private readonly most: number
   private asked: Rebind | undefined
+  readonly guards = new Guards()
+  /** Whether digits that count beyond a result might make another kernel of it. */
+  overhangs = false
 
   /** `most`: statements of the body that is asked for. */
   constructor(bindings: Bindings, most = Number.POSITIVE_INFINITY) {
@@ -179,7 +185,7 @@ export class Tiles {
     const factors = this.bindings.splits.get(key) ?? [extent]
     const axes: string[] = []
     let expr = ix.zero
-    let stride = extent
+    let stride = factors.reduce((n, f) => n * f, 1)
     for (const f of factors) {
       stride = f === 0 ? 0 : stride / f
       if (f === 1) continue
@@ -195,9 +201,23 @@ export class Tiles {
     return dim
   }
 
-  /** Axes that may be reused for a reduced dimension: same extent, none of them free in the result. */
+  /** Axes that may be reused for a reduced dimension: same extent and none beyond it, none of them free in the result. */
   candidates(extent: number, avoid: ReadonlySet<string>): BoundDim[] {
-    return this.bound.filter((b) => b.extent === extent && b.axes.length > 0 && !b.axes.some((a) => avoid.has(a)))
+    return this.bound.filter(
+      (b) =>
+        b.extent === extent &&
+        b.axes.length > 0 &&
+        !b.axes.some((a) => avoid.has(a)) &&
+        ix.rangeOf(b.expr).hi < Math.max(extent, 1),
+    )
+  }
+
+  /** Asks for digits that count beyond a result's dimension, where quotients of it do not divide it; else tells that they might help. */
+  askOverhang(exprs: readonly Expr[]): void {
+    const split = this.splitFor(exprs, true)
+    if (split === undefined) return
+    if (this.bindings.overhang === true) this.asked ??= split
+    else this.overhangs = true
   }
 
   /** The bound dimension an expression is. */
@@ -321,8 +341,11 @@ export class Tiles {
     )
   }
 
-  /** The split of an axis that quotients or remainders ask for: into all its digits where they nest. */
-  splitFor(exprs: Iterable<Expr>): Rebind | undefined {
+  /**
+   * The split of an axis that quotients or remainders ask for: into all its digits where they nest. `overhang`: those of results may
+   * count beyond their extent.
+   */
+  splitFor(exprs: Iterable<Expr>, overhang = this.bindings.overhang === true): Rebind | undefined {
     let first: { readonly name: string; readonly extent: number } | undefined
     const strides = new Set<number>()
     for (const e of exprs)
@@ -334,7 +357,8 @@ export class Tiles {
         const by = atom.by % t.coef === 0 ? atom.by / t.coef : 0
         const { name, extent } = t.atom
         const made = this.keys.get(name)
-        if (by <= 1 || extent % by !== 0 || made === undefined || this.bindings.kept.has(made.key)) return
+        if (by <= 1 || made === undefined || this.bindings.kept.has(made.key)) return
+        if (extent % by !== 0 && !(overhang && by < extent && this.isFirstOfResult(name, made.key))) return
         first ??= { name, extent }
         strides.add(by)
       })
@@ -344,11 +368,18 @@ export class Tiles {
     invariant(made !== undefined, `axis ${name} has no dimension`)
     const at = this.positionInKey(name, made.key)
     const [one = 1] = strides
-    const nested = [extent, ...[...strides].filter((by) => by < extent).sort((a, b) => b - a), 1]
-    const digits = nested.slice(1).map((by, i) => (nested[i] ?? by) / by)
-    const own = digits.every(Number.isInteger) ? digits : [extent / one, one]
+    const inner = [...[...strides].filter((by) => by < extent).sort((a, b) => b - a), 1]
+    const whole = Math.ceil(extent / (inner[0] ?? 1)) * (inner[0] ?? 1)
+    const digits = inner.map((by, i) => (inner[i - 1] ?? whole) / by)
+    const own = digits.every(Number.isInteger) ? digits : [Math.ceil(extent / one), one]
     const factors = [...made.factors.slice(0, at), ...own, ...made.factors.slice(at + 1)]
     return { kind: 'split', key: made.key, factors }
+  }
+
+  /** Whether an axis is the outermost digit of a result's dimension: more of it are further indices. */
+  private isFirstOfResult(name: string, key: string): boolean {
+    const before = this.keys.get(name)?.factors.slice(0, this.positionInKey(name, key)) ?? []
+    return this.roots.has(key) && before.every((f) => f === 1)
   }
 
   /** Asks that the split dimension an expression runs over, if it is one, be one axis. */

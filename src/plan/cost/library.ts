@@ -155,7 +155,8 @@ function operandOf(id: ValueId, body: Body, lets: ReadonlyMap<ValueId, LetStmt>)
 /** The calls that compute a body; undefined where it is more than a product, or its operands have no strides. */
 export function callOf(body: Body): LibraryCall | undefined {
   const [store, second] = body.stores
-  if (store === undefined || second !== undefined || store.format === 'bits') return undefined
+  if (store === undefined || second !== undefined || store.format === 'bits' || store.mask !== undefined)
+    return undefined
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const result = scaled(store.value, lets, narrows(body))
   if (result?.of.op.kind !== 'dot' || result.of.op.acc !== undefined) return undefined

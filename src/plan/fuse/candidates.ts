@@ -63,6 +63,8 @@ export class Candidates {
     }
     // Unrelated dimensions of equal extents share an axis, unless only axes of their own are a kernel.
     const untied = whole.ties && !made.ok && tryOther({ untied: true })
+    // Digits that count beyond a result cost the points that stand there: only where there is no kernel without.
+    if (whole.overhangs && !made.ok) tryOther({ untied, overhang: true })
     // Where a kernel joins or reads pieces, its results may be better bound range by range.
     if (whole.branches) tryOther({ untied, inPieces: true })
     return made

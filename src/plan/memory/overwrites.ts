@@ -35,11 +35,11 @@ const storeName = (s: BodyStore): string => `store ${s.node.id}`
 function partOf(body: Body, stage: Stage, cut: boolean): Part {
   const shapes = new Map([...body.loads].map(([name, t]) => [name, t.shape]))
   for (const s of stage.stores) shapes.set(storeName(s), s.shape)
-  const store = (param: string, s: Pick<BodyStore, 'value' | 'index'>): Stmt => ({
+  const store = (param: string, s: Pick<BodyStore, 'value' | 'index' | 'mask'>): Stmt => ({
     kind: 'store',
     param,
     index: s.index,
-    mask: [],
+    mask: s.mask ?? [],
     value: s.value,
   })
   const stores = [

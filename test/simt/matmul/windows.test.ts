@@ -90,3 +90,26 @@ test.skipIf(!hasCompiler()).each([
   )
   expect(onUnits(await compare(graph, 'tf32', 1))).toBe(true)
 })
+
+test.skipIf(!hasCompiler()).each([
+  { title: 'one axis', x: [2, 24, 37], w: [24, 20, 4], options: { stride: 2, padding: 1, outputPadding: 1 } },
+  { title: 'two axes', x: [1, 16, 9, 8], w: [16, 33, 3, 4], options: { stride: [2, 3], padding: 1 } },
+  { title: 'three axes', x: [1, 8, 5, 4, 3], w: [8, 16, 3, 3, 3], options: { stride: 2, padding: 1 } },
+])('phases of odd extent are stored apart: $title', { timeout: 60_000 }, async ({ x, w, options }) => {
+  for (const dtype of ['f32', 'bf16'] as const) {
+    const graph = trace(
+      [
+        { shape: x, dtype },
+        { shape: w, dtype },
+        { shape: [w[1] ?? 1], dtype },
+      ],
+      (p) => c.relu(c.convTranspose(at(p, 0), at(p, 1), { ...options, bias: at(p, 2) })),
+    )
+    const kernels = await compare(graph, 'tf32', 2)
+    expect(onUnits(kernels)).toBe(true)
+    const masked = kernels.flatMap((k) =>
+      k.parts.flatMap((p) => p.body.filter((s) => s.kind === 'store' && s.mask.length > 0)),
+    )
+    expect(masked).toHaveLength(1)
+  }
+})
