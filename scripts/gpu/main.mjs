@@ -1,5 +1,5 @@
 /** Checks and measures a GPU; bundled by scripts/gpu-check.mjs, so that it runs where only Node and the native packages are. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -7,9 +7,11 @@ import { Session } from '../../src/cli/session.ts'
 import { runCase } from '../../src/cli/verify/runCase.ts'
 import { findCases } from '../../src/cli/verify.ts'
 import { checkDevice } from './correct.mjs'
+import { measureDecode } from './decode.mjs'
 import { openDevice } from './device.mjs'
 import { measureEarlyStart } from './early.mjs'
 import { measureFirst, programs } from './first.mjs'
+import { ceilings, drawPoints, measurePoint, summary, titleOf } from './grid.mjs'
 import { measureProblem } from './kernelbench.mjs'
 import { checkLarge } from './large.mjs'
 import { checkLibrary } from './library.mjs'
@@ -38,12 +40,17 @@ const { values: options } = parseArgs({
     peers: { type: 'string' },
     /** Most bytes of a problem's inputs. */
     limit: { type: 'string', default: '60e9' },
+    /** Points of the grid of products, drawn by `seed`; points that `out` holds are not measured again. */
+    points: { type: 'string', default: '300' },
+    seed: { type: 'string', default: '1' },
     /** Seconds of measuring a row. */
     seconds: { type: 'string', default: '2' },
     out: { type: 'string' },
   },
 })
 
+const earlier =
+  options.out !== undefined && existsSync(options.out) ? JSON.parse(readFileSync(options.out, 'utf8')) : {}
 const result = { started: new Date().toISOString() }
 const save = () => {
   if (options.out !== undefined) writeFileSync(options.out, JSON.stringify(result, undefined, 1))
@@ -181,6 +188,39 @@ if (parts.includes('bench')) {
   }
   copy.end()
   for (const p of peers) p.close()
+}
+
+if (parts.includes('decode')) {
+  const copy = await openCopy(open)
+  result.decode = await measureDecode(open, copy)
+  const { ms, floor, kernels, stages, first, modelled, profiled, steps } = result.decode
+  console.log(
+    `decoding step: ${ms.toFixed(3)} ms, floor ${floor.toFixed(3)} (${((100 * floor) / ms).toFixed(0)}%), ${kernels} kernels and ${stages} stages, modelled ${modelled.toFixed(3)}, one by one ${profiled.toFixed(3)}, first call ${(first / 1e3).toFixed(1)} s`,
+  )
+  for (const s of steps.slice(0, 24)) console.log(`      ${s.ms.toFixed(4)} ms  ${s.name}`)
+  copy.end()
+  save()
+}
+
+if (parts.includes('grid')) {
+  const copy = await openCopy(open)
+  const rates = await ceilings(open, copy)
+  console.log(
+    `grid: copy ${(rates.copy / 1e9).toFixed(0)} GB/s, bf16 ${(rates.bf16 / 1e12).toFixed(0)} and tf32 ${(rates.f32 / 1e12).toFixed(0)} TFLOP/s`,
+  )
+  const known = new Map((earlier.grid?.points ?? []).map((p) => [titleOf(p), p]))
+  result.grid = { rates, points: [] }
+  for (const point of drawPoints(Number(options.seed), Number(options.points))) {
+    const have = known.get(titleOf(point))
+    try {
+      result.grid.points.push(have === undefined ? await measurePoint(open, point, rates) : { ...have, ...point })
+    } catch (e) {
+      result.grid.points.push({ ...point, error: String(e).slice(0, 300) })
+    }
+    save()
+  }
+  console.log(summary(result.grid.points))
+  copy.end()
 }
 
 if (parts.includes('kernelbench') && options.problems !== undefined) {

@@ -3,6 +3,7 @@
  * of its own: a value is evaluated once for every point of its axes and of the grid around it.
  */
 import type { Node } from '../../graph/node.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
@@ -139,6 +140,13 @@ function workOf(body: Body, roles: Roles, target: Machine): Work {
     known.set(axes, n)
     return n
   }
+  const sides = sidesOf(body, roles, target)
+  /** Programs along sides of the grid that a statement has no axis of: each of them evaluates it. */
+  const inEach = ({ id, op, axes }: LetStmt): number => {
+    if (roles.stages.main?.has(id) === false) return 1
+    const own = op.kind === 'reduce' || op.kind === 'dot' ? [...axes, ...op.axes] : axes
+    return sides.reduce((n, side) => (side.axes.some((a) => own.includes(a)) ? n : n * side.programs), 1)
+  }
   const dtypes = dtypesIn(body.lets)
   const dtypeOf = (id: ValueId): DType => dtypes.get(id) ?? 'f32'
   let flops = 0
@@ -148,7 +156,9 @@ function workOf(body: Body, roles: Roles, target: Machine): Work {
     const op = l.op
     const each = statementSeconds(l, dtypeOf, target.prices)
     const repeats = prologue.get(l.id)
-    const points = repeats !== undefined ? size(l.axes) * repeats : l.axes.length === 0 ? once : around(l.axes)
+    const parts = sides.length === 0 ? 1 : inEach(l)
+    const points =
+      repeats !== undefined ? size(l.axes) * repeats : parts * (l.axes.length === 0 ? once : around(l.axes))
     if (op.kind === 'scalar') {
       const { cost } = scalarInfo(op.op)
       if (cost === 'special') special += points
@@ -158,11 +168,11 @@ function workOf(body: Body, roles: Roles, target: Machine): Work {
       special += points
       compute += points * each
     } else if (op.kind === 'reduce' || op.kind === 'scan') {
-      const n = size(new Set([...l.axes, ...grid, ...(op.kind === 'reduce' ? op.axes : [])])) * (repeats ?? 1)
+      const n = size(new Set([...l.axes, ...grid, ...(op.kind === 'reduce' ? op.axes : [])])) * (repeats ?? parts)
       flops += n
       compute += n * each
     } else if (op.kind === 'dot') {
-      const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes]))
+      const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes])) * (repeats ?? parts)
       flops += n
       compute +=
         matrix?.id === l.id
@@ -171,6 +181,26 @@ function workOf(body: Body, roles: Roles, target: Machine): Work {
     } else compute += points * each
   }
   return { flops, special, compute }
+}
+
+/** Axes of a main kernel's grid beside the parallel ones, and the programs along them: of folds that the stages split, of a product's blocks. */
+function sidesOf(
+  body: Body,
+  { matrix, splitBy, stages, extents }: Roles,
+  { dotBlock }: Machine,
+): { readonly axes: readonly string[]; readonly programs: number }[] {
+  const extent = (a: string): number => extents.get(a) ?? 1
+  if (matrix !== undefined)
+    return [
+      ...matrix.batch.map((a) => ({ axes: [a], programs: extent(a) })),
+      { axes: matrix.m, programs: Math.ceil(pointsOf(extents, matrix.m) / dotBlock.m) },
+      { axes: matrix.n, programs: Math.ceil(pointsOf(extents, matrix.n) / dotBlock.n) },
+    ]
+  if (splitBy === undefined || splitBy === 'result-blocks') return []
+  if (splitBy !== 'every-index')
+    return [{ axes: [splitBy.axis], programs: Math.ceil(extent(splitBy.axis) / splitBy.block) }]
+  const cut = new Set(body.lets.flatMap((l) => (stages.split.has(l.id) ? foldAxes(l) : [])))
+  return [...cut].map((a) => ({ axes: [a], programs: extent(a) }))
 }
 
 /**
