@@ -1,6 +1,7 @@
 /** The command line: parses arguments, calls one command, reports errors. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { againstCommand } from './against.ts'
 import { benchCommand } from './bench.ts'
 import { calibrateCommand } from './calibrate/index.ts'
 import { type Console, exitCodes, noteLines, printLines, processConsole, reportError, UsageError } from './console.ts'
@@ -154,10 +155,18 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
     .option('--threads <count>', 'threads of the device (wasm)')
     .option('--seconds <number>', 'how long to measure', '4')
     .option('--seed <number>', 'seed of random inputs', '0')
+    .option(
+      '--against <runtime>',
+      'measure beside another runtime instead: ort (onnxruntime-node or -web, installed here)',
+    )
     .action(async (path: string, o: Raw) => {
       const seconds = parseAmount(text(o, 'seconds') ?? '4', '--seconds')
-      const options = { ...readModelInputs(o), device: device(o), mode: mode(o), seed: seed(o), seconds }
-      done(await benchCommand(path, { ...options, ...threads(o), ...index(o), json: flag(o, 'json') }, console))
+      const against = text(o, 'against')
+      if (against !== undefined && against !== 'ort')
+        throw new UsageError(`there is no runtime "${against}" to measure against`, 'use --against ort')
+      const given = { ...readModelInputs(o), device: device(o), mode: mode(o), seed: seed(o), seconds }
+      const options = { ...given, ...threads(o), ...index(o), json: flag(o, 'json') }
+      done(await (against === undefined ? benchCommand : againstCommand)(path, options, console))
     })
 
   program
