@@ -1,36 +1,19 @@
 /** Tensors of ONNX Runtime's API as host arrays of the library, and back. */
 import { Tensor } from 'onnxruntime-common'
+import type { Device } from '../api/device/device.ts'
+import type { Storage } from '../api/tensor/storage.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { showShape, sizeOf } from '../types/shape.ts'
+import { residentOf } from './resident.ts'
+import { dtypeOfOrt, hasOrtType, ortTypes } from './types.ts'
 
-/** ONNX Runtime's names of element types. */
-export const ortTypes = {
-  f32: 'float32',
-  f64: 'float64',
-  f16: 'float16',
-  i8: 'int8',
-  i16: 'int16',
-  i32: 'int32',
-  i64: 'int64',
-  u8: 'uint8',
-  u16: 'uint16',
-  u32: 'uint32',
-  u64: 'uint64',
-  bool: 'bool',
-} as const satisfies Partial<Record<DType, Tensor.Type>>
-
-const hasOrtType = (d: DType): d is keyof typeof ortTypes => Object.hasOwn(ortTypes, d)
-
-const dtypes: ReadonlyMap<string, DType> = new Map(Object.entries(ortTypes).map(([d, type]) => [type, d as DType]))
-
-/** The dtype of a type of ONNX Runtime's; undefined for strings and those of 4 bits. */
-export const dtypeOfOrt = (type: string): DType | undefined => dtypes.get(type)
-
-/** An input with its elements on the host. */
+/** An input: its elements on the host, on the device, or both. */
 export interface Fed {
-  readonly data: HostArray
+  readonly data: HostArray | undefined
+  /** Where it stands on the device of the session. */
+  readonly resident?: Storage
   readonly shape: readonly number[]
   readonly dtype: DType
 }
@@ -41,17 +24,22 @@ type Feed = Pick<Tensor, 'type' | 'dims' | 'data' | 'location' | 'getData'>
 const isFeed = (x: unknown): x is Feed =>
   typeof x === 'object' && x !== null && 'dims' in x && Array.isArray(x.dims) && 'type' in x
 
-/** The elements of a feed. Throws E_ARGUMENT for what is no tensor, E_UNSUPPORTED for strings and types of 4 bits. */
-export async function fedOf(name: string, x: unknown): Promise<Fed> {
+/**
+ * A feed of a session on a device; its elements are fetched where they stand on another. Throws E_ARGUMENT for what is no tensor, E_UNSUPPORTED for
+ * strings and types of 4 bits, E_DISPOSED for a tensor whose memory was given back.
+ */
+export async function fedOf(name: string, x: unknown, device: Device): Promise<Fed> {
   if (!isFeed(x))
     throw new UserError('E_ARGUMENT', `the input "${name}" is no tensor`, {
       help: "give new Tensor('float32', data, dims)",
     })
-  const dtype = dtypes.get(x.type)
+  const dtype = dtypeOfOrt(x.type)
   if (dtype === undefined)
     throw new UserError('E_UNSUPPORTED', `the input "${name}" has elements of type ${x.type}`, {
-      help: `elements may be ${[...dtypes.keys()].join(', ')}`,
+      help: `elements may be ${Object.values(ortTypes).join(', ')}`,
     })
+  const resident = residentOf(name, x)
+  if (resident !== undefined) return residentFed(name, dtype, x.dims, resident, device)
   const data: unknown = x.location === 'cpu' || x.location === 'cpu-pinned' ? x.data : await x.getData()
   const shape = [...x.dims]
   if (!ArrayBuffer.isView(data))
@@ -60,6 +48,25 @@ export async function fedOf(name: string, x: unknown): Promise<Fed> {
   if (elements.length !== sizeOf(shape))
     throw new UserError('E_SHAPE', `the input "${name}" has ${elements.length} elements for ${showShape(shape)}`)
   return { data: elements, shape, dtype }
+}
+
+/** A feed that a session left on a device; a reshaped tensor has extents of its own. */
+async function residentFed(
+  name: string,
+  dtype: DType,
+  dims: readonly number[],
+  { storage, device: of }: NonNullable<ReturnType<typeof residentOf>>,
+  device: Device,
+): Promise<Fed> {
+  const shape = [...dims]
+  if (storage.dtype !== dtype || storage.size !== sizeOf(shape))
+    throw new UserError(
+      'E_SHAPE',
+      `the input "${name}" is ${dtype}${showShape(shape)} of memory that holds ${storage.dtype}${showShape(storage.shape)}`,
+    )
+  return of === device
+    ? { data: undefined, resident: storage, shape, dtype }
+    : { data: await storage.read(), shape, dtype }
 }
 
 /** Elements as the library holds them: half precision by its bits, bools as 0 and 1. */
@@ -78,8 +85,12 @@ export function ortTensor(name: string, data: HostArray, shape: readonly number[
   return new Tensor(ortTypes[dtype], data as Tensor.DataType, shape)
 }
 
-/** Writes a result into the tensor that the caller keeps for it. */
+/** Writes a result into the tensor that the caller keeps for it. Throws E_SHAPE for one of another type, E_UNSUPPORTED for one on a device. */
 export function writeInto(to: Tensor, name: string, from: Tensor): Tensor {
+  if (to.location !== 'cpu' && to.location !== 'cpu-pinned')
+    throw new UserError('E_UNSUPPORTED', `the tensor for the output "${name}" is at "${to.location}"`, {
+      help: 'name the output alone: preferredOutputLocation leaves its result on the device',
+    })
   const isLike =
     to.type === from.type && to.dims.length === from.dims.length && to.dims.every((n, i) => n === from.dims[i])
   const data: unknown = to.data

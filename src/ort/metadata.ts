@@ -1,7 +1,7 @@
 /** Names and types of a model's inputs and outputs, as ONNX Runtime's API gives them. */
 import type { InferenceSession, Tensor } from 'onnxruntime-common'
 import { dtypeOfElement, elementTypeName, type ReadModel, type ValueInfo } from '../onnx/index.ts'
-import { ortTypes } from './elements.ts'
+import { ortTypes } from './types.ts'
 
 /** Types for which the library has no dtype. */
 const others: Readonly<Record<string, Tensor.Type>> = { STRING: 'string', INT4: 'int4', UINT4: 'uint4' }

@@ -3,10 +3,12 @@
  * of a model whose extents vary are inputs of its programs, so all of them share one copy on the device.
  */
 import type { Compiled, Device } from '../api/device/device.ts'
-import { invariant } from '../diagnostics/errors.ts'
+import { Storage } from '../api/tensor/storage.ts'
+import { invariant, UserError } from '../diagnostics/errors.ts'
 import { type HostTensor, type ImportedModel, type ImportOptions, importModel, type ReadModel } from '../onnx/index.ts'
 import { evaluateConstant } from '../reference/evaluate.ts'
 import type { DeviceBuffer } from '../runtime/backend.ts'
+import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Fed } from './elements.ts'
@@ -30,6 +32,24 @@ const sameElements = (a: HostArray, b: HostArray | undefined): boolean =>
 /** Shapes of the inputs, and outputs asked for. */
 const keyOf = (feeds: Feeds, outputs: readonly string[]): string =>
   JSON.stringify([[...feeds].map(([name, x]) => [name, x.shape]), outputs])
+
+/** The feeds whose elements are known. */
+const valuesOf = (feeds: Feeds): Record<string, HostTensor> =>
+  Object.fromEntries(
+    [...feeds].flatMap(([name, { data, shape, dtype }]) =>
+      data === undefined ? [] : [[name, { data, shape, dtype }] as const],
+    ),
+  )
+
+/** Feeds with the elements of those named on the host. */
+async function withValues(feeds: Feeds, names: Iterable<string>): Promise<Feeds> {
+  const out = new Map(feeds)
+  for (const name of new Set(names)) {
+    const x = feeds.get(name)
+    if (x?.data === undefined && x?.resident !== undefined) out.set(name, { ...x, data: await x.resident.read() })
+  }
+  return out
+}
 
 export class Programs {
   /** Most recently used first. */
@@ -56,29 +76,40 @@ export class Programs {
     this.#sharesWeights = sharesWeights
   }
 
-  /** Results for feeds, in the order of the outputs asked for. */
-  async run(feeds: Feeds, outputs: readonly string[]): Promise<HostTensor[]> {
-    const { imported, compiled } = this.#find(feeds, outputs) ?? this.#compile(feeds, outputs)
+  /** Results for feeds, in the order of the outputs asked for; those that stay stand on the device. */
+  async run(
+    feeds: Feeds,
+    outputs: readonly string[],
+    stays: (name: string, dtype: DType) => boolean,
+  ): Promise<(HostTensor | Storage)[]> {
+    const { imported, compiled } = await this.#ready(feeds, outputs)
     const device = this.#device
+    const staying = imported.graph.outputs.map((n, i) => stays(outputs[i] ?? '', n.dtype))
+    const uploaded: DeviceBuffer[] = []
     const inputs = imported.inputNames.map((name) => {
       const x = feeds.get(name)
       invariant(x !== undefined, `no feed for ${name}`)
-      return device.upload(x.data)
+      if (x.resident !== undefined) return x.resident.on(device)
+      invariant(x.data !== undefined, `no elements of ${name}`)
+      const buffer = device.upload(x.data)
+      uploaded.push(buffer)
+      return buffer
     })
     const weights = imported.parameters.map(({ name, value }) => this.#weight(name, value.data))
     let results: DeviceBuffer[] = []
     try {
       results = compiled.run([...inputs, ...weights])
       return await Promise.all(
-        results.map(async (buffer, i): Promise<HostTensor> => {
+        results.map(async (buffer, i): Promise<HostTensor | Storage> => {
           const node = imported.graph.outputs[i]
           invariant(node !== undefined, 'a result without a node')
           const { shape, dtype } = node
+          if (staying[i] === true) return Storage.ofBuffer(device, buffer, shape, dtype)
           return { data: await device.read(buffer, dtype, sizeOf(shape)), shape, dtype }
         }),
       )
     } finally {
-      for (const buffer of [...inputs, ...results]) device.free(buffer)
+      for (const buffer of [...uploaded, ...results.filter((_, i) => staying[i] !== true)]) device.free(buffer)
     }
   }
 
@@ -99,6 +130,22 @@ export class Programs {
     return have
   }
 
+  /** The program for feeds; values of theirs that fix shapes are fetched where they stand on the device alone. */
+  async #ready(feeds: Feeds, outputs: readonly string[]): Promise<Entry> {
+    const key = keyOf(feeds, outputs)
+    const compared = this.#entries.flatMap((e) => (e.key === key ? [...e.specialised.keys()] : []))
+    const known = await withValues(feeds, compared)
+    const found = this.#find(known, outputs)
+    if (found !== undefined) return found
+    try {
+      return this.#compile(known, outputs)
+    } catch (error) {
+      const isAsked = error instanceof UserError && error.code === 'E_ONNX_INPUT'
+      if (!isAsked || [...known.values()].every((x) => x.data !== undefined)) throw error
+      return this.#compile(await withValues(known, known.keys()), outputs)
+    }
+  }
+
   #find(feeds: Feeds, outputs: readonly string[]): Entry | undefined {
     const key = keyOf(feeds, outputs)
     const at = this.#entries.findIndex(
@@ -115,7 +162,7 @@ export class Programs {
       external: this.#external,
       parameters: this.#sharesWeights,
       inputShapes: Object.fromEntries([...feeds].map(([name, { shape }]) => [name, shape])),
-      ...(hasValues ? { inputValues: Object.fromEntries(feeds) } : {}),
+      ...(hasValues ? { inputValues: valuesOf(feeds) } : {}),
     })
     const imported = {
       ...whole,
@@ -132,7 +179,7 @@ export class Programs {
     const specialised = new Map(
       whole.specialised.flatMap((name) => {
         const x = feeds.get(name)
-        return x === undefined ? [] : [[name, x.data.slice()] as const]
+        return x?.data === undefined ? [] : [[name, x.data.slice()] as const]
       }),
     )
     const entry = { key: keyOf(feeds, outputs), specialised, imported, compiled }

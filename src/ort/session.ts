@@ -2,17 +2,20 @@
 import { type InferenceSessionFactory, type InferenceSession as Ort, Tensor } from 'onnxruntime-common'
 
 import type { Device } from '../api/device/device.ts'
+import { Storage } from '../api/tensor/storage.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import { kindOf } from '../diagnostics/shown.ts'
 import { checkOperators, type ReadModel, readModel } from '../onnx/index.ts'
 import { evaluateConstant } from '../reference/evaluate.ts'
 import { hostArray } from '../types/host.ts'
 import { showShape } from '../types/shape.ts'
-import { dtypeOfOrt, type Fed, fedOf, ortTensor, writeInto } from './elements.ts'
+import { type Fed, fedOf, ortTensor, writeInto } from './elements.ts'
 import { metadata } from './metadata.ts'
 import { Programs } from './programs.ts'
 import { deviceFor } from './providers.ts'
+import { isStaying, residentTensor, type Staying, stayingOf } from './resident.ts'
 import { type Source, sourceOf } from './source.ts'
+import { dtypeOfOrt } from './types.ts'
 
 /** Outputs by name: those asked for, with tensors to be written, where there are any. */
 type Wanted = ReadonlyMap<string, Tensor | undefined>
@@ -29,11 +32,15 @@ class Session implements Ort {
   readonly #programs: Programs
   readonly #fixed: Readonly<Record<string, number>>
   readonly #unranked: ReadonlySet<string>
+  readonly #device: Device
+  readonly #staying: Staying
   #released = false
 
   constructor(read: ReadModel, { external, options }: Pick<Source, 'external' | 'options'>, device: Device) {
     const { inputs, outputs, unranked } = metadata(read)
     this.#unranked = unranked
+    this.#device = device
+    this.#staying = stayingOf(options.preferredOutputLocation, outputs)
     this.inputMetadata = inputs
     this.outputMetadata = outputs
     this.inputNames = inputs.map((v) => v.name)
@@ -55,11 +62,17 @@ class Session implements Ort {
     const wanted = this.#wanted(second, third)
     const given = await this.#feeds(feeds)
     const names = [...wanted.keys()]
-    const results = await this.#programs.run(given, names)
+    // A result that the caller keeps a tensor for is written there.
+    const results = await this.#programs.run(
+      given,
+      names,
+      (name, dtype) => wanted.get(name) === undefined && isStaying(this.#staying, name, dtype),
+    )
     return Object.fromEntries(
       names.flatMap((name, i) => {
         const r = results[i]
         if (r === undefined) return []
+        if (r instanceof Storage) return [[name, residentTensor(r, this.#device)]]
         const made = ortTensor(name, r.data, r.shape, r.dtype)
         const into = wanted.get(name)
         return [[name, into === undefined ? made : writeInto(into, name, made)]]
@@ -119,7 +132,7 @@ class Session implements Ort {
         throw new UserError('E_ONNX_INPUT', `input '${v.name}' is missing in 'feeds'.`, {
           help: `the model takes ${this.inputNames.join(', ')}`,
         })
-      const x = await fedOf(v.name, given.get(v.name))
+      const x = await fedOf(v.name, given.get(v.name), this.#device)
       this.#check(v, x)
       out.set(v.name, x)
     }
@@ -180,9 +193,10 @@ const unsupported = (what: string): UserError =>
  * shapes compiles; a model of fixed shapes is compiled here.
  *
  * Options that count: `executionProviders` (`cpu` and `wasm`, `webgpu`, `cuda`; the first that opens), `intraOpNumThreads`,
- * `freeDimensionOverrides`, `externalData`. Those about logging, memory and graph optimisation are taken and change nothing.
+ * `freeDimensionOverrides`, `externalData`, `preferredOutputLocation` (`gpu-buffer` leaves results on the session's device, whichever it is; fed
+ * to a session on that device they are not copied). Those about logging, memory and graph optimisation are taken and change nothing.
  * @throws E_ARGUMENT, E_FILE for a source that is none; E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED for the model; E_DEVICE where no provider opens;
- * E_UNSUPPORTED for `enableProfiling` and `optimizedModelFilePath`
+ * E_UNSUPPORTED for `enableProfiling`, `optimizedModelFilePath` and locations of outputs other than `cpu` and `gpu-buffer`
  */
 async function create(...args: readonly unknown[]): Promise<Ort> {
   const source = await sourceOf(args)
