@@ -15,6 +15,7 @@ import { sizeOf } from '../../types/shape.ts'
 import { partialsGrid, straightGrid } from '../axes/blocks.ts'
 import { gatherSeconds } from '../axes/gathered.ts'
 import { programsOf } from '../axes/gridAxes.ts'
+import { partialBytes } from '../axes/partials.ts'
 import { productRate, productWork } from '../axes/productSeconds.ts'
 import { elementwiseRoles, type Roles } from '../axes/roles.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
@@ -51,9 +52,25 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
     stepsOfProgram(body, roles, target) * (target.dotBlock.stepSeconds ?? 0),
   )
   const share = alone > 0 ? busy / alone : 1
-  const seconds = alone + target.launch
+  const seconds = alone + finishingSeconds(body, roles, target) + target.launch
   const [flops, special] = [total((w) => w.flops), total((w) => w.special)]
   return { bytesRead, bytesWritten, flops, special, seconds, compute, ...(share < 1 ? { share } : {}) }
+}
+
+/**
+ * Reading partial results. Where the finishing stage folds what few programs share out, that is as slow as few programs are: it has programs for the
+ * parallel axes, beside a product for what each of its folds is of.
+ */
+function finishingSeconds(body: Body, { extents, parallel, matrix, stages }: Roles, target: Machine): number {
+  let seconds = 0
+  const share = target.programShare?.moving ?? 1
+  for (const l of stages.split.size === 0 ? [] : body.lets) {
+    const partial = stages.split.get(l.id)
+    if (partial === undefined) continue
+    const programs = Math.ceil(pointsOf(extents, matrix === undefined ? parallel : l.axes) / target.partialColumns)
+    seconds += movingSeconds(partialBytes(partial), target) / Math.min(1, programs * share)
+  }
+  return seconds
 }
 
 /** The shares of bandwidth and arithmetic that the programs of a kernel can use, all of them together. */
