@@ -1,7 +1,7 @@
 /** Choosing grids: which axes a program holds a block of, and how much. Below the cost model and lowering alike. */
 import * as ix from '../../affine/expr.ts'
-import { foldAxes } from '../../kernel/folds.ts'
-import type { GridAxis, NumericsMode } from '../../kernel/ir.ts'
+import { foldAxes, isFoldOrScan } from '../../kernel/folds.ts'
+import { type GridAxis, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type Body, heldPoints, pointsOf } from '../body/body.ts'
@@ -110,6 +110,17 @@ function mostLines(body: Body, roles: Roles, { lineBytes }: Machine): number | u
   return most
 }
 
+/** Whether rows are needed again along a parallel axis: something follows a fold over what all its indices share alone where they are not. */
+function holdsRowsOf(body: Body, { row }: Roles, parallel: string): boolean {
+  const after = new Set<ValueId>()
+  for (const l of row.size === 0 ? [] : body.lets) {
+    const follows = operandsOf(l.op).some((id) => after.has(id))
+    if (follows && l.axes.includes(parallel) && l.axes.some((a) => row.has(a))) return true
+    if (follows || isFoldOrScan(l)) after.add(l.id)
+  }
+  return false
+}
+
 /** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
 export function reductionPoints(body: Body, roles: Roles, target: Machine, partial = false): number {
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
@@ -124,6 +135,8 @@ export function reductionPoints(body: Body, roles: Roles, target: Machine, parti
   // Nothing stays resident: wide blocks read whole lines.
   const least = partial ? target.partialColumns : lineColumns
   if (roles.row.size === 0) return Math.max(least, Math.min(512, share))
+  // Its columns pass by what all share: whole lines of them, as far as programs are enough.
+  if (!holdsRowsOf(body, roles, unit)) return Math.max(16, Math.min(512, 16 * Math.ceil(share / 16)))
   const fit = Math.floor((8 * target.elementBlock) / local)
   // Rows that nothing reads again stand in scratch: of very long ones a program takes fewer.
   const fewest = target.rereadShare === undefined ? Math.min(16, Math.floor((4 * target.rowBytes) / local)) : 16
