@@ -14,6 +14,7 @@
 import { evalScalar } from '../scalar/eval.ts'
 import { combinerOp, type Scalar, scalarInfo } from '../scalar/ops.ts'
 import { computeDType, type DType, dtypeBits, isFloat } from '../types/dtype.ts'
+import { foldAxes } from './folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from './ir.ts'
 import { type Moments, momentsOf } from './moments.ts'
 
@@ -42,8 +43,33 @@ interface Linear {
 
 /** How a sum streams; undefined where it does not. */
 export function streamedSum(l: LetStmt, lets: Lets): Streamed | undefined {
-  if (l.op.kind !== 'reduce' || l.op.combiner !== 'sum' || !isFloat(l.dtype)) return undefined
-  const { arg, axes } = l.op
+  if (l.op.kind !== 'reduce' || l.op.combiner !== 'sum') return undefined
+  return streamedTerms(l, l.op.arg, lets)
+}
+
+/**
+ * How a contraction streams as a sum: its terms are an operand times what does not depend on the anchor, so those of the operand that does
+ * (`operand`) tell. A rounding of that operand to fewer bits errs in proportion, against any anchor alike.
+ */
+export function streamedDot(l: LetStmt, operand: ValueId, lets: Lets): Streamed | undefined {
+  if (l.op.kind !== 'dot') return undefined
+  const term = unrounded(operand, lets)
+  const streamed = streamedTerms(l, term, lets)
+  if (streamed?.law.kind !== 'exponential') return undefined
+  return { ...streamed, through: new Set([...streamed.through, operand]) }
+}
+
+/** The value that another rounds to a float of fewer bits; else the value itself. */
+export function unrounded(id: ValueId, lets: Lets): ValueId {
+  const l = lets.get(id)
+  const from = l?.op.kind === 'scalar' && l.op.op === 'cast' ? lets.get(l.op.args[0] ?? id) : undefined
+  return l !== undefined && from !== undefined && isFloat(from.dtype) && isFloat(l.dtype) ? from.id : id
+}
+
+/** How the sum of terms along the axes of a statement streams. */
+function streamedTerms(l: LetStmt, term: ValueId, lets: Lets): Streamed | undefined {
+  if (!isFloat(l.dtype)) return undefined
+  const axes = foldAxes(l)
   for (const anchor of lets.values()) {
     if (anchor.id === l.id) break
     const { op } = anchor
@@ -51,7 +77,7 @@ export function streamedSum(l: LetStmt, lets: Lets): Streamed | undefined {
     if (op.axes.length !== axes.length || !op.axes.every((a) => axes.includes(a))) continue
     const { combiner } = op
     if (combiner !== 'max' && combiner !== 'min' && combiner !== 'sum') continue
-    const found = new Terms(lets, anchor, combiner, op).streamed(arg, l.dtype)
+    const found = new Terms(lets, anchor, combiner, op).streamed(term, l.dtype)
     if (found !== undefined) return found
   }
   return undefined

@@ -16,7 +16,41 @@ export interface Carried {
   readonly result: ValueId
 }
 
-/** Loops over blocks of the depth (up to `to`) around `inner`, carrying states from the outermost loop's start to its end. */
+/** A value that loops carry: `param` and `next` stand in the body of the innermost. */
+export interface LoopState {
+  readonly init: LetStmt
+  readonly param: ValueId
+  readonly next: ValueId
+  readonly result: ValueId
+}
+
+/** Loops over blocks (the outermost between `from` and `to`) around a body, carrying states from the outermost loop's start to its end. */
+export function carryingLoops(
+  loops: readonly Blocked[],
+  inner: readonly Stmt[],
+  states: readonly LoopState[],
+  fresh: () => ValueId,
+  bounds: Pick<LoopStmt, 'from' | 'to'> = {},
+): LoopStmt {
+  let body = inner
+  let made: LoopStmt | undefined
+  let ends = states.map((s) => ({ param: s.param, next: s.next }))
+  for (const d of [...loops].reverse()) {
+    const outermost = d === loops[0]
+    const carries = states.map((s, i): Carry => {
+      const { param = s.param, next = s.next } = ends[i] ?? {}
+      const { dtype, axes } = s.init
+      return { init: outermost ? s.init.id : fresh(), param, next, result: outermost ? s.result : fresh(), dtype, axes }
+    })
+    made = { kind: 'loop', axis: d.axis, block: d.block, ...(outermost ? bounds : {}), carries, body }
+    body = [made]
+    ends = carries.map((c) => ({ param: c.init, next: c.result }))
+  }
+  invariant(made !== undefined, 'a matrix product without depth')
+  return made
+}
+
+/** Loops over blocks of the depth (up to `to`) around `inner`, carrying states each of which has steps of its own. */
 export function depthLoops(
   loops: readonly Blocked[],
   inner: readonly Stmt[],
@@ -31,23 +65,8 @@ export function depthLoops(
     invariant(last !== undefined, 'a carried state without a step')
     return { ...c, steps, param, next: last.id }
   })
-  let body: readonly Stmt[] = [...inner, ...states.flatMap((s) => s.steps)]
-  let made: LoopStmt | undefined
-  let ends = states.map((s) => ({ param: s.param, next: s.next }))
-  for (const d of [...loops].reverse()) {
-    const outermost = d === loops[0]
-    const carries = states.map((s, i): Carry => {
-      const { param = s.param, next = s.next } = ends[i] ?? {}
-      const { dtype, axes } = s.init
-      return { init: outermost ? s.init.id : fresh(), param, next, result: outermost ? s.result : fresh(), dtype, axes }
-    })
-    const bound = outermost && to !== undefined ? { to } : {}
-    made = { kind: 'loop', axis: d.axis, block: d.block, ...bound, carries, body }
-    body = [made]
-    ends = carries.map((c) => ({ param: c.init, next: c.result }))
-  }
-  invariant(made !== undefined, 'a matrix product without depth')
-  return made
+  const body = [...inner, ...states.flatMap((s) => s.steps)]
+  return carryingLoops(loops, body, states, fresh, to === undefined ? {} : { to })
 }
 
 /**

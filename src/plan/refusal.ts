@@ -37,6 +37,10 @@ export type RefusalCode =
   | 'strict-order'
   /** Two contractions. */
   | 'two-contractions'
+  /** Two contractions in a chain, of which a program would have to hold more than the target takes. */
+  | 'chain-too-wide'
+  /** What is folded between two contractions is needed before the fold is done, and its sums do not move with it. */
+  | 'no-stream'
   /** A reduction's partial results would be as large as what it reads. */
   | 'partials-too-large'
   /** A result whose axes do not line up with the kernel's. */

@@ -7,6 +7,7 @@ import type { Body, BodyStore } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { type Analysis, analysisOf, isAligned } from './analysis.ts'
 import { buffersOf } from './bindings.ts'
+import { chainRoles } from './chainRoles.ts'
 import { productRoles, productsIn } from './productRoles.ts'
 import { reductionRoles } from './reductionRoles.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
@@ -21,9 +22,12 @@ export function analyse(body: Body, target: Machine, mode: NumericsMode): Analys
   const chunked = chunksOf(body)
   if (chunked !== undefined) return chunked.ok ? inChunks(body, chunked.chunks) : chunked
   const a = analysisOf(body, target, mode)
-  const [product, second] = productsIn(a)
-  if (second !== undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
-  if (product !== undefined && body.axes.every((x) => x.extent > 0)) return productRoles(a, product)
+  const [product, second, third] = productsIn(a)
+  if (third !== undefined) return refuse('two-contractions', 'a kernel holds two matrix products at most')
+  const isEmpty = body.axes.some((x) => x.extent === 0)
+  if (product !== undefined && second !== undefined)
+    return isEmpty ? refuse('two-contractions', 'two products of nothing') : chainRoles(a, [product, second])
+  if (product !== undefined && !isEmpty) return productRoles(a, product)
   const apart = a.folds.size === 0 && body.stores.some((s) => s.pieces !== undefined)
   if (!apart && !body.stores.every((s) => isAligned(a, s, a.parallel)))
     return refuse('unaligned-output', 'a result would be stored by several programs')

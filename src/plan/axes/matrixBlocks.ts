@@ -14,7 +14,12 @@ export interface Blocked {
 }
 
 /** Blocks of a role's axes, innermost filled first: whole axes inside, one blocked, single indices outside. */
-function blockRole(axes: readonly string[], extent: (a: string) => number, target: number, quantum: number): Blocked[] {
+export function blockRole(
+  axes: readonly string[],
+  extent: (a: string) => number,
+  target: number,
+  quantum: number,
+): Blocked[] {
   const out: Blocked[] = []
   let inner = 1
   let full = true

@@ -5,17 +5,20 @@
 import * as ix from '../../affine/expr.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
+import type { ChainRole } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import type { SplitBy } from './split.ts'
 import { oneStage, type Stages } from './stages.ts'
 
 export interface Roles {
-  readonly kind: 'elementwise' | 'reduction' | 'matrix'
+  readonly kind: 'elementwise' | 'reduction' | 'matrix' | 'chain'
   readonly extents: ReadonlyMap<string, number>
   readonly row: ReadonlySet<string>
   readonly reduced: ReadonlySet<string>
   readonly parallel: ReadonlySet<string>
   readonly matrix?: MatrixRole
+  /** Two products in one loop. */
+  readonly chain?: ChainRole
   /** Its kernels: one, or where reductions are cut two. */
   readonly stages: Stages
   /** How the reductions that the stages split are cut: blocks of an axis, or every index of the reduced axes (`rows` below them). */
@@ -25,6 +28,9 @@ export interface Roles {
   /** Times a program goes through rows that do not stay resident. */
   readonly passes?: number
 }
+
+/** Whether a kernel is made around products. */
+export const holdsProducts = ({ kind }: Roles): boolean => kind === 'matrix' || kind === 'chain'
 
 /** Roles of a body whose axes are all parallel. */
 export const elementwiseRoles = (body: Body): Roles => ({

@@ -13,6 +13,7 @@ import { priceOf } from '../../target/prices.ts'
 import type { DType } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { partialsGrid, straightGrid } from '../axes/blocks.ts'
+import { chainPrograms, chainRepeats } from '../axes/chainRoles.ts'
 import { gatherSeconds } from '../axes/gathered.ts'
 import { programsOf } from '../axes/gridAxes.ts'
 import { partialBytes } from '../axes/partials.ts'
@@ -84,11 +85,10 @@ function sharesOf(body: Body, roles: Roles, target: Machine): { readonly moving:
 
 /** Programs of the kernel that a body is, or of its main stage. */
 function programsOfKernel(body: Body, roles: Roles, target: Machine): number {
-  const { extents, parallel, matrix, splitBy, chunks } = roles
+  const { extents, parallel, matrix, chain, splitBy, chunks } = roles
   const points = pointsOf(extents, parallel)
-  if (matrix !== undefined) {
-    return productWork(body, matrix, extents, target).programs
-  }
+  if (matrix !== undefined) return productWork(body, matrix, extents, target).programs
+  if (chain !== undefined) return chainPrograms(body, chain, extents, target)
   if (chunks !== undefined) return points / [...chunks.values()].reduce((n, c) => n * c, 1)
   if (roles.kind === 'elementwise') return points / target.elementBlock
   return splitBy === undefined || splitBy === 'result-blocks'
@@ -139,13 +139,15 @@ interface Work {
 
 /** Arithmetic of a body: each statement once for every point of its axes and of the grid around it. */
 function workOf(body: Body, roles: Roles, target: Machine): Work {
-  const { extents, matrix } = roles
+  const { extents, matrix, chain } = roles
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
-  const grid = matrix === undefined ? [...roles.parallel] : []
+  const grid = matrix === undefined && chain === undefined ? [...roles.parallel] : []
   const prologue =
-    matrix === undefined
-      ? new Map<ValueId, number>()
-      : prologueRepeats(matrix, new Map(body.lets.map((l) => [l.id, l])), target, size)
+    matrix !== undefined
+      ? prologueRepeats(matrix, new Map(body.lets.map((l) => [l.id, l])), target, size)
+      : chain !== undefined
+        ? chainRepeats(body, chain, extents, target)
+        : new Map<ValueId, number>()
   // A value without axes is evaluated once a program, outside its loops.
   const once = roles.kind === 'elementwise' ? Math.ceil(size(grid) / target.elementBlock) : size(grid)
   // Statements share their lists of axes.
@@ -194,7 +196,9 @@ function workOf(body: Body, roles: Roles, target: Machine): Work {
       compute +=
         matrix?.id === l.id
           ? n / productRate(body, l.id, target) + gatherSeconds(body, matrix, extents, target)
-          : (n / 2) * each
+          : chain !== undefined
+            ? n / productRate(body, l.id, target)
+            : (n / 2) * each
     } else compute += points * each
   }
   return { flops, special, compute }

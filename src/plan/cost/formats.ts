@@ -133,6 +133,8 @@ function refuseBlocks(roles: Roles, body: Body, blocks: WholeByteBlocks, target:
       return { code: 'programs-too-large', detail: `a block would hold ${least([...matrix.m, ...matrix.n])} results` }
     return undefined
   }
+  if (roles.chain !== undefined)
+    return { code: 'fixed-blocks', detail: 'the blocks of a chain of products are fixed by what it holds' }
   if (typeof splitBy === 'object' && splitBy.block % (blocks.get(splitBy.axis) ?? 1) !== 0)
     return { code: 'fixed-blocks', detail: `partial results are cut every ${splitBy.block} of ${splitBy.axis}` }
   const held = new Set([...roles.row, ...roles.reduced].filter((a) => !folded.includes(a)))

@@ -8,6 +8,7 @@ import { isSingleWord } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import type { GroupGraph } from '../algorithms/groupGraph.ts'
 import { type BindingRules, type BufferReuse, bindingsOf, valuesAmong } from '../axes/bindings.ts'
+import { holdsProducts } from '../axes/roles.ts'
 import { outlineOf } from '../body/outline.ts'
 import { PlanMemory } from '../memory/peak.ts'
 import {
@@ -95,7 +96,7 @@ function mayJoin(g: SingleGroup | undefined): g is KernelGroup {
   return (
     g?.kind === 'kernel' &&
     g.called === undefined &&
-    g.roles.kind !== 'matrix' &&
+    !holdsProducts(g.roles) &&
     g.outputs.some((n) => sizeOf(n.shape) > 0)
   )
 }

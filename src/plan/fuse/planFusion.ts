@@ -17,6 +17,7 @@ import { overwrites, readersFirst } from '../memory/readersFirst.ts'
 import { planDonors, planReuse } from '../memory/reuse.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type SingleGroup } from '../plan.ts'
 import type { SeparatePasses } from '../remat/separatePasses.ts'
+import { fuseChains } from './chainFusion.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
 import { keepGainingCycles } from './cycles.ts'
 import { groupsByNode } from './groups.ts'
@@ -53,6 +54,7 @@ export function planFusion(
   const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, recomputed, trials, apart)
   if (fuse) {
     planner.mergeEdges()
+    fuseChains(planner)
     fuseSiblings(planner)
     if (recomputeCheap(planner)) {
       planner.mergeEdges()

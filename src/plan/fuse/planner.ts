@@ -4,6 +4,7 @@ import type { Node } from '../../graph/node.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { MergeQueue, type Pair } from '../algorithms/mergeQueue.ts'
+import { holdsProducts } from '../axes/roles.ts'
 import { bytesOf, dataInputs } from '../body/region.ts'
 import { tooLarge } from '../cost/bounds.ts'
 import type { CandidateMemo, Made } from '../cost/candidateMemo.ts'
@@ -20,6 +21,7 @@ import { type Growth, growthOf, isLike, mostAtOnce } from './growth.ts'
 export class Planner {
   readonly groups: Groups
   readonly target: Machine
+  readonly mode: NumericsMode
   readonly judge: Candidates
   /** Nodes that stand in memory whoever uses them. */
   readonly demanded: ReadonlySet<Node>
@@ -41,6 +43,7 @@ export class Planner {
     apart?: SeparatePasses,
   ) {
     this.target = target
+    this.mode = mode
     this.demanded = demanded
     this.packable = packableNodes(clusters, demanded, target)
     this.unstorable = new Set(
@@ -74,7 +77,7 @@ export class Planner {
       if (a === undefined || b === undefined) return []
       let saving = 0
       for (const n of a.outputs) if (b.inputs.has(n)) saving += bytesOf(n)
-      const epilogue = a.made?.roles.kind === 'matrix'
+      const epilogue = isProduct(a)
       const [p, q] = [a.members.size, b.members.size]
       return [{ from, to, saving, epilogue, size: p + q, smaller: Math.min(p, q) }]
     }
@@ -149,7 +152,7 @@ export class Planner {
   tryMergeAll(a: Group, others: readonly Group[], gain: number): Group | undefined {
     if (others.length < 2) return undefined
     const all = [a, ...others]
-    if (all.filter((g) => g.made?.roles.kind === 'matrix').length > 1) return undefined
+    if (all.filter(isProduct).length > 1) return undefined
     if (this.groups.links.leads(new Set(all.map((g) => g.id)))) return undefined
     const region = this.groups.joined(...all)
     const mixes = (p: ReadonlySet<Node>, q: ReadonlySet<Node>): boolean => this.separation?.mixes(p, q) === true
@@ -158,6 +161,27 @@ export class Planner {
     if (!made.ok) return undefined
     const before = all.reduce((t, g) => t + (g.made?.cost.seconds ?? 0), 0)
     if (before - made.cost.seconds < 0.9 * gain * others.length) return undefined
+    return this.groups.replace(all, [{ members: region.members, made }])[0]
+  }
+
+  /**
+   * Merges groups that are a kernel only together, if they are one that is modelled faster. `from` and `to`: of which a refusal tells.
+   */
+  tryMergeChain(all: readonly Group[], from: Group, to: Group): Group | undefined {
+    if (this.groups.links.leads(new Set(all.map((g) => g.id)))) return undefined
+    if (all.some((p) => all.some((q) => this.separation?.mixes(p.members, q.members) === true))) return undefined
+    const region = this.groups.joined(...all)
+    const made = this.judge.of(region)
+    if (!made.ok) {
+      this.refuse(from, to, made, undefined)
+      return undefined
+    }
+    const loss = made.cost.seconds - all.reduce((t, g) => t + (g.made?.cost.seconds ?? 0), 0)
+    const outputs = all.flatMap((g) => g.outputs)
+    if (loss >= 0 && !this.sparesUnstorable(outputs, region.outputs)) {
+      this.refuse(from, to, lossReason(from, to, made), loss)
+      return undefined
+    }
     return this.groups.replace(all, [{ members: region.members, made }])[0]
   }
 
@@ -177,14 +201,15 @@ export class Planner {
         'computed-again',
         'one computes again for the backward pass what the other computes for the forward pass',
       )
-    if (a.made?.roles.kind === 'matrix' && b.made?.roles.kind === 'matrix')
-      return refuse('two-contractions', 'a kernel holds one matrix product')
+    if (isProduct(a) && isProduct(b)) return refuse('two-contractions', 'a kernel holds one matrix product')
     const { links } = this.groups
     if (links.hasIndirectPath(a.id, b.id) || links.hasIndirectPath(b.id, a.id))
       return refuse('cycle', 'another kernel stands between the two')
     return undefined
   }
 }
+
+const isProduct = (g: Group): boolean => g.made !== undefined && holdsProducts(g.made.roles)
 
 function firstOf(nodes: Iterable<Node>, is: (n: Node) => boolean): Node | undefined {
   for (const n of nodes) if (is(n)) return n

@@ -6,6 +6,7 @@
 import type { Node, NodeOf } from '../../graph/node.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { type BufferReuse, isAlike } from '../axes/bindings.ts'
+import { holdsProducts } from '../axes/roles.ts'
 import type { BodyStore, BodyTensor } from '../body/body.ts'
 import { storageOf } from '../body/region.ts'
 import type { KernelGroup, PlannedGroup, SingleGroup } from '../plan.ts'
@@ -57,7 +58,7 @@ export function planReuse({ order, donated, results }: Scope): PlannedReuse {
     for (const r of readers.get(target) ?? []) if (r !== g) before.push([r, g])
   }
   for (const g of order) {
-    if (g.kind !== 'kernel' || g.called !== undefined || g.roles.kind === 'matrix') continue
+    if (g.kind !== 'kernel' || g.called !== undefined || holdsProducts(g.roles)) continue
     const mayDonate = (x: Node): boolean => {
       const of = readers.get(x) ?? []
       if (results.has(x) || x.op === 'constant' || sizeOf(x.shape) === 0 || of.at(-1) !== g) return false

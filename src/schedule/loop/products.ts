@@ -30,6 +30,7 @@ export function findProducts(places: Places, stmts: readonly Stmt[], axes: Axes)
       (id) => places.def(id),
       (name) => places.paramOf(name),
       isPlaced,
+      (id) => places.has(id),
     )
     if (p === undefined) continue
     // A tile has one layout: an operand two products would lay out serves the first.

@@ -55,6 +55,8 @@ export function productOf(
   param: (name: string) => KernelParam,
   /** Whether a value has a tile of its own layout: the product cannot choose another. */
   isPlaced: (id: ValueId) => boolean,
+  /** Whether a value stands in scratch before the level begins. */
+  hasHome: (id: ValueId) => boolean,
 ): Product | undefined {
   const { op } = s
   if (op.kind !== 'dot') return undefined
@@ -63,10 +65,10 @@ export function productOf(
   const result = axes.varying(s.axes)
   const last = result.at(-1)
   if (last === undefined) return undefined
-  // Staging is for whom shares memory between threads: here the product reads what was staged.
+  // Staging is for whom shares memory between threads: here the product reads what was staged, unless that stands outside the loop.
   const source = (id: ValueId): ValueId => {
     const d = def(id)
-    return d.op?.kind === 'stage' ? d.op.of : id
+    return d.op?.kind === 'stage' && !hasHome(id) ? d.op.of : id
   }
   const [x, y] = [source(op.a), source(op.b)]
   const [a, b] = axes.varying(def(x).axes).includes(last) ? [y, x] : [x, y]

@@ -1,0 +1,292 @@
+/**
+ * Lowering of a chain of two products (src/plan/axes/chain.ts): a program has a block of rows, and a loop over blocks of the shared axes
+ * carries the block of results with what is folded along them. Where sums are taken against an anchor, it moves with what each block
+ * finds, kept finite, and they are rescaled; behind the loop they are rescaled to what their terms name.
+ */
+import type * as ix from '../affine/expr.ts'
+import { invariant } from '../diagnostics/errors.ts'
+import { foldAxes } from '../kernel/folds.ts'
+import { type KernelPart, type LetStmt, operandsOf, type Stmt, type TileOp, type ValueId } from '../kernel/ir.ts'
+import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
+import { type ChainFold, type ChainRole, chainForm } from '../plan/axes/chain.ts'
+import { type ChainBlocks, chainBlocks } from '../plan/axes/chainRoles.ts'
+import type { Roles } from '../plan/axes/roles.ts'
+import { type Visible, visibleOf } from '../plan/axes/visible.ts'
+import type { Body } from '../plan/body/body.ts'
+import { combinerIdentity, combinerOp, greatestFinite } from '../scalar/ops.ts'
+import type { Machine } from '../target/machine.ts'
+import { type DType, isFloat } from '../types/dtype.ts'
+import { carryingLoops, type LoopState } from './depthLoops.ts'
+import type { Launch } from './launch.ts'
+import { Params } from './params.ts'
+
+/** Lowers a body around a chain of two products. */
+export function lowerChain(name: string, planned: Body, roles: Roles, target: Machine): Launch {
+  const { chain, extents } = roles
+  invariant(chain !== undefined, 'no chain of products')
+  const form = chainForm(planned, chain)
+  invariant(form.ok, `a chain that was planned does not lower: ${form.ok ? '' : form.detail}`)
+  const blocks = chainBlocks(planned, chain, extents, target)
+  const visible = visibleOf(form, chain, blocks.grid, extents)
+  const statements = new ChainLoop(form.body, chain, blocks, form.folds).lower(visible)
+  const params = new Params()
+  const loaded = new Set(lettings(statements).flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
+  for (const [p, t] of form.body.loads)
+    if (loaded.has(p)) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+  const stores = form.body.stores.map(
+    (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: [], value: s.value }),
+  )
+  const part: KernelPart = { axes: form.body.axes, grid: blocks.grid, body: [...statements, ...stores] }
+  return {
+    main: { kernel: { name, params: params.list, mode: 'fast', parts: [part] }, bindings: params.bindings },
+    finishing: [],
+    partials: [],
+  }
+}
+
+/** The values that statements define, in loops too. */
+const lettings = (stmts: readonly Stmt[]): LetStmt[] =>
+  stmts.flatMap((s) => (s.kind === 'let' ? [s] : s.kind === 'loop' ? lettings(s.body) : []))
+
+/** What a loop carries of the anchor that sums are taken against, before and after a block. */
+interface Anchor {
+  readonly before: ValueId
+  readonly after: ValueId
+  readonly result: ValueId
+  readonly dtype: DType
+  readonly axes: readonly string[]
+}
+
+class ChainLoop {
+  private readonly body: Body
+  private readonly role: ChainRole
+  private readonly blocks: ChainBlocks
+  private readonly folds: ReadonlyMap<ValueId, ChainFold>
+  private readonly lets: ReadonlyMap<ValueId, LetStmt>
+  private next: ValueId
+  /** Statements before the loop, in it, and behind it. */
+  private readonly before: LetStmt[] = []
+  private readonly inside: LetStmt[] = []
+  private readonly after: LetStmt[] = []
+  private readonly states: LoopState[] = []
+  private readonly anchors = new Map<ValueId, Anchor>()
+  /** Values that are made once, by what they are. */
+  private readonly shared = new Map<string, ValueId>()
+  /** What stands in the loop for values that are taken against an anchor, by anchor. */
+  private readonly moved = new Map<ValueId, Map<ValueId, ValueId>>()
+
+  constructor(body: Body, role: ChainRole, blocks: ChainBlocks, folds: readonly ChainFold[]) {
+    this.body = body
+    this.role = role
+    this.blocks = blocks
+    this.folds = new Map(folds.map((f) => [f.let.id, f]))
+    this.lets = new Map(body.lets.map((l) => [l.id, l]))
+    this.next = Math.max(...body.lets.map((l) => l.id)) + 1
+  }
+
+  private readonly fresh = (): ValueId => this.next++
+
+  private emit(into: LetStmt[], dtype: DType, axes: readonly string[], op: TileOp, id = this.fresh()): ValueId {
+    into.push({ kind: 'let', id, dtype, axes, op })
+    return id
+  }
+
+  lower(visible: Visible): Stmt[] {
+    const { shared } = this.role
+    const folds = [...this.folds.values()]
+    const along = new Set<ValueId>()
+    for (const l of this.body.lets)
+      if (l.axes.some((t) => shared.includes(t)) || this.folds.has(l.id) || operandsOf(l.op).some((o) => along.has(o)))
+        along.add(l.id)
+    const needed = ancestorsOf(
+      folds.flatMap((f) => operandsOf(f.let.op)),
+      this.lets,
+    )
+    const through = new Set(folds.flatMap((f) => [...(f.streamed?.through ?? [])]))
+    const loops = (l: LetStmt): boolean =>
+      needed.has(l.id) && l.axes.some((t) => shared.includes(t)) && !through.has(l.id)
+    this.before.push(...this.body.lets.filter((l) => needed.has(l.id) && !along.has(l.id)))
+    for (const l of this.body.lets) {
+      const fold = this.folds.get(l.id)
+      if (fold !== undefined) this.fold(fold)
+      else if (loops(l)) this.inside.push(l.id === this.role.first ? this.firstProduct(l) : l)
+    }
+    const done = new Set(this.before.map((l) => l.id))
+    const late = liveLets(
+      this.body.lets.filter((l) => !this.folds.has(l.id) && !done.has(l.id) && !l.axes.some((t) => shared.includes(t))),
+      [...this.body.stores.map((s) => s.value), ...this.after.flatMap((l) => operandsOf(l.op))],
+    )
+    const [from, to] = [this.bound(visible.from, 'max'), this.bound(visible.to, 'min')]
+    const bounds = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
+    const loop = carryingLoops(this.blocks.loops, this.inside, this.states, this.fresh, bounds)
+    return [...this.before, loop, ...inOrder([...late, ...this.after])]
+  }
+
+  /** An end of the loop, the greatest or least of some expressions. */
+  private bound(ends: readonly ix.Expr[], op: 'max' | 'min'): ValueId | undefined {
+    const at = ends.map((expr) => this.emit(this.before, 'i32', [], { kind: 'index', expr }))
+    return at.reduce<ValueId | undefined>(
+      (x, y) => (x === undefined ? y : this.emit(this.before, 'i32', [], { kind: 'scalar', op, args: [x, y] })),
+      undefined,
+    )
+  }
+
+  /** Axes of a product's operands and results: batch, rows, then the shared axes, the depth or columns. */
+  private layout(axes: readonly string[]): string[] {
+    const { batch } = this.role
+    const { rows, shared, depth, columns } = this.blocks
+    return [...batch, ...rows, ...shared, ...depth, ...columns].filter((t) => axes.includes(t))
+  }
+
+  /** The first product, whose rows are staged before the loop. */
+  private firstProduct(l: LetStmt): LetStmt {
+    const { op } = l
+    invariant(op.kind === 'dot', 'the first product is no dot')
+    const staged = (id: ValueId): ValueId => {
+      const of = this.lets.get(id)
+      if (of === undefined || of.axes.some((t) => this.role.shared.includes(t))) return id
+      return this.emit(this.before, of.dtype, this.layout(of.axes), { kind: 'stage', of: id })
+    }
+    return { ...l, axes: this.layout(l.axes), op: { ...op, a: staged(op.a), b: staged(op.b) } }
+  }
+
+  /** What a block adds to a fold, and the state before and after. */
+  private fold({ let: l, combiner, streamed }: ChainFold): void {
+    const axes = this.layout(l.axes)
+    const init = this.emit(this.before, l.dtype, axes, { kind: 'const', value: combinerIdentity(combiner, l.dtype) })
+    const [param, result] = [this.fresh(), streamed === undefined ? l.id : this.fresh()]
+    const anchor = streamed === undefined ? undefined : this.anchors.get(streamed.anchor)
+    invariant((anchor === undefined) === (streamed === undefined), 'a sum streams beside a fold that is no state')
+    let from = param
+    let op = l.op
+    if (streamed?.law.kind === 'exponential' && anchor !== undefined) {
+      const names = this.termsOf(streamed.through, streamed.against, streamed.anchor)
+      op = renameOperands(op, (id) => names.get(id) ?? id)
+      const factor = this.rescaling(streamed.anchor, anchor, streamed.law.rate, l.dtype)
+      from = this.emit(this.inside, l.dtype, axes, { kind: 'scalar', op: 'mul', args: [param, factor] })
+    }
+    let next: ValueId
+    if (op.kind === 'dot') next = this.emit(this.inside, l.dtype, axes, { ...op, acc: from })
+    else {
+      const block = this.emit(this.inside, l.dtype, l.axes, op)
+      next = this.emit(this.inside, l.dtype, axes, { kind: 'scalar', op: combinerOp[combiner], args: [from, block] })
+    }
+    const start = this.before.find((x) => x.id === init)
+    invariant(start !== undefined, 'a state without a start')
+    this.states.push({ init: start, param, next, result })
+    const isAnchor = [...this.folds.values()].some((f) => f.streamed?.anchor === l.id)
+    if (isAnchor) this.anchors.set(l.id, this.anchorOf(l, param, next, result))
+    if (streamed?.law.kind !== 'exponential' || anchor === undefined) return
+    // Against what the terms name: where that is not finite, the result is what it makes of them.
+    const against = this.lets.get(streamed.against)
+    invariant(against !== undefined, 'a sum is taken against nothing')
+    const factor = this.ending(anchor, streamed.against, streamed.law.rate, l.dtype)
+    this.emit(this.after, l.dtype, axes, { kind: 'scalar', op: 'mul', args: [result, factor] }, l.id)
+  }
+
+  private anchorOf(l: LetStmt, param: ValueId, next: ValueId, result: ValueId): Anchor {
+    const at = { dtype: l.dtype, axes: l.axes }
+    return {
+      ...at,
+      before: this.clamped(this.inside, param, at),
+      after: this.clamped(this.inside, next, at),
+      result,
+    }
+  }
+
+  /** An anchor as sums are taken against it on the way: finite, far from every number at first. */
+  private clamped(into: LetStmt[], id: ValueId, { dtype, axes }: Pick<Anchor, 'dtype' | 'axes'>): ValueId {
+    invariant(isFloat(dtype), 'an anchor is a float')
+    const most = this.number(greatestFinite[dtype], dtype)
+    const least = this.number(-greatestFinite[dtype], dtype)
+    const above = this.emit(into, dtype, axes, { kind: 'scalar', op: 'max', args: [id, least] })
+    return this.emit(into, dtype, axes, { kind: 'scalar', op: 'min', args: [above, most] })
+  }
+
+  /** A number that stands before the loop. */
+  private number(value: number, dtype: DType): ValueId {
+    return this.once(`${value} ${dtype}`, () => this.emit(this.before, dtype, [], { kind: 'const', value }))
+  }
+
+  private once(key: string, make: () => ValueId): ValueId {
+    const have = this.shared.get(key)
+    if (have !== undefined) return have
+    const made = make()
+    this.shared.set(key, made)
+    return made
+  }
+
+  /** What sums against the anchor before a block are multiplied by to be sums against the one after it. */
+  private rescaling(id: ValueId, anchor: Anchor, rate: number, dtype: DType): ValueId {
+    const make = (): ValueId => this.exponential(this.inside, anchor.before, anchor, anchor.after, rate, dtype)
+    return this.once(`moving ${id} ${rate} ${dtype}`, make)
+  }
+
+  /** What sums against the last anchor on the way are multiplied by to be sums against what their terms name. */
+  private ending(anchor: Anchor, against: ValueId, rate: number, dtype: DType): ValueId {
+    const end = this.once(`end ${anchor.result}`, () => this.clamped(this.after, anchor.result, anchor))
+    const make = (): ValueId => this.exponential(this.after, end, anchor, against, rate, dtype)
+    return this.once(`ending ${anchor.result} ${against} ${rate} ${dtype}`, make)
+  }
+
+  /** exp(rate (from - to)), of an anchor and a value of its dtype or a wider one. */
+  private exponential(
+    into: LetStmt[],
+    from: ValueId,
+    { dtype, axes }: Pick<Anchor, 'dtype' | 'axes'>,
+    to: ValueId,
+    rate: number,
+    result: DType,
+  ): ValueId {
+    const scalar = (op: 'sub' | 'mul' | 'exp' | 'cast', of: DType, ...args: ValueId[]): ValueId =>
+      this.emit(into, of, axes, { kind: 'scalar', op, args })
+    const given = this.lets.get(to)?.dtype ?? dtype
+    const left = given === dtype ? from : scalar('cast', given, from)
+    const apart = scalar('sub', given, left, to)
+    const by = rate === 1 ? undefined : this.number(rate, given)
+    const exponent = by === undefined ? apart : scalar('mul', given, apart, by)
+    const made = scalar('exp', given, exponent)
+    return given === result ? made : scalar('cast', result, made)
+  }
+
+  /** The terms of a sum against the anchor on the way: statements in the loop, and what they are called there. */
+  private termsOf(through: ReadonlySet<ValueId>, against: ValueId, anchor: ValueId): Map<ValueId, ValueId> {
+    const names = this.moved.get(anchor) ?? new Map<ValueId, ValueId>()
+    this.moved.set(anchor, names)
+    const { after, dtype, axes } = this.anchors.get(anchor) ?? {}
+    invariant(after !== undefined && dtype !== undefined && axes !== undefined, 'an anchor that no state is')
+    if (!names.has(against)) {
+      const wide = this.lets.get(against)?.dtype ?? dtype
+      names.set(
+        against,
+        wide === dtype ? after : this.emit(this.inside, wide, axes, { kind: 'scalar', op: 'cast', args: [after] }),
+      )
+    }
+    for (const l of this.body.lets) {
+      if (!through.has(l.id) || names.has(l.id)) continue
+      const id = this.fresh()
+      names.set(l.id, id)
+      invariant(foldAxes(l).length === 0, 'a fold among the terms of a sum')
+      this.inside.push({ ...l, id, op: renameOperands(l.op, (o) => names.get(o) ?? o) })
+    }
+    return names
+  }
+}
+
+/** Statements each behind those it needs. */
+function inOrder(lets: readonly LetStmt[]): LetStmt[] {
+  const byId = new Map(lets.map((l) => [l.id, l]))
+  const out: LetStmt[] = []
+  const done = new Set<ValueId>()
+  const visit = (l: LetStmt): void => {
+    if (done.has(l.id)) return
+    done.add(l.id)
+    for (const o of operandsOf(l.op)) {
+      const of = byId.get(o)
+      if (of !== undefined) visit(of)
+    }
+    out.push(l)
+  }
+  for (const l of lets) visit(l)
+  return out
+}

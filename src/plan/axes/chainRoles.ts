@@ -1,0 +1,114 @@
+/** Roles of a body around a chain of two products, and the blocks of its programs. */
+import { foldAxes } from '../../kernel/folds.ts'
+import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
+import { type Body, pointsOf } from '../body/body.ts'
+import { type Refused, refuse } from '../refusal.ts'
+import { type Analysis, isAligned } from './analysis.ts'
+import { type ChainRole, chainForm, chainRole } from './chain.ts'
+import type { MatrixRole } from './fusedReductions.ts'
+import { bySpacing, programsOf } from './gridAxes.ts'
+import { type Blocked, blockRole } from './matrixBlocks.ts'
+import type { Roles } from './roles.ts'
+import { oneStage } from './stages.ts'
+import { visibleOf, visibleShare } from './visible.ts'
+
+/** The roles around two products, or why no kernel holds both. */
+export function chainRoles(
+  a: Analysis,
+  products: readonly [MatrixRole, MatrixRole],
+): { readonly ok: true; readonly roles: Roles } | Refused {
+  const { body, target, mode, extents, lets, row, reduced, parallel } = a
+  const { chains } = target
+  // Strict sums beside two products would be taken block by block.
+  if (chains === undefined || mode === 'strict') return refuse('two-contractions', 'a kernel holds one matrix product')
+  const found = chainRole(lets, products)
+  if (!found.ok) return found
+  const { role } = found
+  const wide = Math.max(pointsOf(extents, role.depth), pointsOf(extents, role.columns))
+  if (wide > chains.width)
+    return refuse(
+      'chain-too-wide',
+      `a program would hold ${wide} indices of a product whole, the target takes ${chains.width}`,
+    )
+  const form = chainForm(body, role)
+  if (!form.ok) return form
+  if (!body.stores.every((s) => s.pieces === undefined && isAligned(a, s, [...role.batch, ...role.rows])))
+    return refuse('unaligned-output', 'a result would be stored by several programs')
+  return {
+    ok: true,
+    roles: { kind: 'chain', extents, row, reduced, parallel, chain: role, stages: oneStage, splitBy: undefined },
+  }
+}
+
+/** Axes of a chain, the one that moves most in memory first, and the blocks of its programs and of their steps. */
+export interface ChainBlocks {
+  readonly rows: readonly string[]
+  readonly columns: readonly string[]
+  readonly shared: readonly string[]
+  readonly depth: readonly string[]
+  readonly grid: readonly Blocked[]
+  /** Loops over the shared axes, outermost first. */
+  readonly loops: readonly Blocked[]
+}
+
+/** The blocks of a chain: whole rows of a program's share, as even as they come. */
+export function chainBlocks(
+  body: Body,
+  role: ChainRole,
+  extents: ReadonlyMap<string, number>,
+  { chains, dotBlock, minPrograms }: Machine,
+): ChainBlocks {
+  const { rows: most, shared: step } = chains ?? { rows: dotBlock.m, shared: dotBlock.k }
+  const extent = (axis: string): number => extents.get(axis) ?? 1
+  const outermost = (axes: readonly string[]): string[] => bySpacing(body, axes).reverse()
+  const [rows, columns, shared, depth] = [role.rows, role.columns, role.shared, role.depth].map(outermost) as [
+    string[],
+    string[],
+    string[],
+    string[],
+  ]
+  const programs = pointsOf(extents, role.batch) * Math.ceil(pointsOf(extents, rows) / most)
+  const share = programs >= minPrograms ? most : Math.max(most / 2, Math.ceil((programs * most) / minPrograms))
+  const quantum = dotBlock.quantum ?? 8
+  const blocks = blockRole(rows, extent, share, quantum)
+  const loops = blockRole(shared, extent, step, quantum)
+  return {
+    rows,
+    columns,
+    shared,
+    depth,
+    grid: [...role.batch.map((axis) => ({ axis, block: 1 })), ...blocks],
+    loops: loops.filter((l, i) => l.block < extent(l.axis) || i === loops.length - 1),
+  }
+}
+
+/** Programs of a chain: blocks of rows in every batch. */
+export const chainPrograms = (
+  body: Body,
+  role: ChainRole,
+  extents: ReadonlyMap<string, number>,
+  target: Machine,
+): number => programsOf(chainBlocks(body, role, extents, target).grid, extents)
+
+/**
+ * How often the statements along the shared axes are evaluated, a point of their axes: as far as blocks of rows see them, and what lacks rows
+ * once for every block of rows.
+ */
+export function chainRepeats(
+  body: Body,
+  role: ChainRole,
+  extents: ReadonlyMap<string, number>,
+  target: Machine,
+): Map<ValueId, number> {
+  const { grid } = chainBlocks(body, role, extents, target)
+  const blocks = programsOf(grid, extents) / pointsOf(extents, role.batch)
+  const form = chainForm(body, role)
+  const visible = form.ok ? visibleOf(form, role, grid, extents) : { from: [], to: [] }
+  const share = visibleShare(visible, grid, extents, pointsOf(extents, role.shared))
+  const repeats = (l: LetStmt): number => {
+    if (![...l.axes, ...foldAxes(l)].some((t) => role.shared.includes(t))) return 1
+    return l.axes.some((t) => role.rows.includes(t)) ? share : share * blocks
+  }
+  return new Map(body.lets.map((l) => [l.id, repeats(l)]))
+}

@@ -1,0 +1,237 @@
+/**
+ * Which part of the shared axis a block of rows sees: where a predicate on positions hides everything else, so that no fold of a chain takes
+ * anything there (an exponential of minus infinity weighs nothing, whatever it weighs; docs/numerics.md, "Modes"), a loop need not
+ * go. Intervals of the predicate's expressions over a block give the ends of the loop.
+ */
+import * as ix from '../../affine/expr.ts'
+import type { Bound } from '../../affine/predicate.ts'
+import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { isInteger } from '../../types/dtype.ts'
+import type { ChainFold, ChainForm, ChainRole } from './chain.ts'
+import type { Blocked } from './matrixBlocks.ts'
+
+type Lets = ReadonlyMap<ValueId, LetStmt>
+
+/** Ends of a loop over the shared axis, of which the greatest and the least are meant; none: its own. */
+export interface Visible {
+  readonly from: readonly ix.Expr[]
+  readonly to: readonly ix.Expr[]
+}
+
+/** What the blocks of a grid see of the one shared axis. */
+export function visibleOf(
+  form: ChainForm,
+  role: ChainRole,
+  grid: readonly Blocked[],
+  extents: ReadonlyMap<string, number>,
+): Visible {
+  const [axis, second] = role.shared
+  const none: Visible = { from: [], to: [] }
+  if (axis === undefined || second !== undefined) return none
+  const seen = new Seen(new Map(form.body.lets.map((l) => [l.id, l])), form.folds)
+  const [first, ...others] = form.folds.map((f) => seen.by(f))
+  const keyOf = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
+  const bounds = (first ?? []).filter((b) => others.every((o) => o.some((x) => keyOf(x) === keyOf(b))))
+  const extent = extents.get(axis) ?? 1
+  const from: ix.Expr[] = []
+  const to: ix.Expr[] = []
+  for (const { expr, lo, hi } of bounds) {
+    const step = expr.terms.find(({ atom }) => atom.kind === 'axis' && atom.name === axis)?.coef
+    if (step !== 1 && step !== -1) continue
+    const rest = ix.sub(expr, ix.mul(ix.axis(axis, extent), step))
+    const [least, most] = [endOf(rest, grid, extents, 'least'), endOf(rest, grid, extents, 'most')]
+    if (least === undefined || most === undefined || ix.axesOf(rest).has(axis)) continue
+    // lo <= t + rest < hi, or lo <= rest - t < hi.
+    from.push(step === 1 ? ix.addConst(ix.mul(most, -1), lo) : ix.addConst(least, 1 - hi))
+    to.push(step === 1 ? ix.addConst(ix.mul(least, -1), hi) : ix.addConst(most, 1 - lo))
+  }
+  return {
+    from: from.filter((e) => ix.rangeOf(e).hi > 0),
+    to: to.filter((e) => ix.rangeOf(e).lo < extent),
+  }
+}
+
+/** The least or greatest of an expression over a block, by where the block starts; undefined where that is not known. */
+function endOf(
+  e: ix.Expr,
+  grid: readonly Blocked[],
+  extents: ReadonlyMap<string, number>,
+  which: 'least' | 'most',
+): ix.Expr | undefined {
+  let out = ix.constant(e.offset)
+  for (const { atom, coef } of e.terms) {
+    const top = coef > 0 === (which === 'most')
+    const end = endOfAtom(atom, grid, extents, top)
+    if (end === undefined) return undefined
+    out = ix.add(out, ix.mul(end, coef))
+  }
+  return out
+}
+
+function endOfAtom(
+  atom: ix.Atom,
+  grid: readonly Blocked[],
+  extents: ReadonlyMap<string, number>,
+  top: boolean,
+): ix.Expr | undefined {
+  const startOf = (name: string): { readonly start: ix.Expr; readonly block: number } | undefined => {
+    const g = grid.find((x) => x.axis === name)
+    return g === undefined ? undefined : { start: ix.axis(`${name}.start`, extents.get(name) ?? 1), block: g.block }
+  }
+  if (atom.kind === 'axis') {
+    const at = startOf(atom.name)
+    return at === undefined ? undefined : ix.addConst(at.start, top ? at.block - 1 : 0)
+  }
+  if (atom.kind !== 'mod') return undefined
+  // The remainder of an axis whose blocks stand in whole ones.
+  const [only, more] = atom.of.terms
+  if (only === undefined || more !== undefined || only.coef !== 1 || atom.of.offset !== 0 || only.atom.kind !== 'axis')
+    return undefined
+  const at = startOf(only.atom.name)
+  if (at === undefined || atom.by % at.block !== 0) return undefined
+  return ix.addConst(ix.mod(at.start, atom.by), top ? at.block - 1 : 0)
+}
+
+/** The average part of the shared axis that the blocks of a grid see, of some of them. */
+export function visibleShare(
+  { from, to }: Visible,
+  grid: readonly Blocked[],
+  extents: ReadonlyMap<string, number>,
+  extent: number,
+): number {
+  if (from.length === 0 && to.length === 0) return 1
+  const names = new Set([...from, ...to].flatMap((e) => [...ix.axesOf(e)]))
+  const moving = grid.filter((g) => names.has(`${g.axis}.start`))
+  const samples = 64
+  let seen = 0
+  for (let i = 0; i < samples; i++) {
+    const at = (name: string): number => {
+      const g = moving.find((x) => `${x.axis}.start` === name)
+      if (g === undefined) return 0
+      const blocks = Math.ceil((extents.get(g.axis) ?? 1) / g.block)
+      return g.block * Math.min(blocks - 1, Math.floor(((i + 0.5) / samples) * blocks))
+    }
+    const value = (e: ix.Expr): number => ix.evaluate(e, at, () => 0)
+    const first = Math.max(0, ...from.map(value))
+    const last = Math.min(extent, ...to.map(value))
+    seen += Math.max(0, last - first) / extent
+  }
+  return seen / samples
+}
+
+/** Bounds on positions that hold wherever a fold takes anything. */
+class Seen {
+  private readonly lets: Lets
+  private readonly folds: readonly ChainFold[]
+
+  constructor(lets: Lets, folds: readonly ChainFold[]) {
+    this.lets = lets
+    this.folds = folds
+  }
+
+  by({ let: l, combiner, streamed }: ChainFold): readonly Bound[] {
+    const { op } = l
+    const terms = op.kind === 'dot' ? [op.a, op.b] : op.kind === 'reduce' ? [op.arg] : []
+    if (streamed !== undefined) {
+      const anchor = this.folds.find((f) => f.let.id === streamed.anchor)
+      return [...terms.flatMap((t) => this.zero(t)), ...(anchor === undefined ? [] : this.by(anchor))]
+    }
+    if (combiner === 'max') return terms.flatMap((t) => this.least(t))
+    return combiner === 'sum' ? terms.flatMap((t) => this.zero(t)) : []
+  }
+
+  /** Bounds outside of which a value is minus infinity. */
+  private least(id: ValueId): readonly Bound[] {
+    return this.outside(id, Number.NEGATIVE_INFINITY, (op, args) => {
+      if (op === 'add') return args.flatMap((a) => this.least(a))
+      const [x, y] = args
+      if (x === undefined) return []
+      if (op === 'cast' || op === 'sub') return this.least(x)
+      if (op !== 'mul' || y === undefined) return []
+      return this.isPositive(y) ? this.least(x) : this.isPositive(x) ? this.least(y) : []
+    })
+  }
+
+  /** Bounds outside of which a value is zero. */
+  private zero(id: ValueId): readonly Bound[] {
+    return this.outside(id, 0, (op, args) => {
+      if (op === 'mul') return args.flatMap((a) => this.zero(a))
+      const [x] = args
+      return x !== undefined && (op === 'cast' || op === 'div') ? this.zero(x) : []
+    })
+  }
+
+  private outside(
+    id: ValueId,
+    value: number,
+    through: (op: string, args: readonly ValueId[]) => readonly Bound[],
+  ): readonly Bound[] {
+    const op = this.lets.get(id)?.op
+    if (op?.kind !== 'scalar') return []
+    const [condition, yes, no] = op.args
+    if (op.op !== 'select' || condition === undefined || yes === undefined || no === undefined)
+      return through(op.op, op.args)
+    const isValue = (x: ValueId): boolean => Object.is(this.constantOf(x), value)
+    const inner = (x: ValueId): readonly Bound[] => (value === 0 ? this.zero(x) : this.least(x))
+    if (isValue(no)) return [...this.holding(condition, true), ...inner(yes)]
+    return isValue(yes) ? [...this.holding(condition, false), ...inner(no)] : []
+  }
+
+  private isPositive(id: ValueId): boolean {
+    return (this.constantOf(id) ?? 0) > 0
+  }
+
+  private constantOf(id: ValueId): number | undefined {
+    const op = this.lets.get(id)?.op
+    return op?.kind === 'const' && typeof op.value === 'number' ? op.value : undefined
+  }
+
+  /** Bounds that hold where a condition does (`truth`), or does not. */
+  private holding(id: ValueId, truth: boolean): readonly Bound[] {
+    const op = this.lets.get(id)?.op
+    if (op?.kind === 'predicate') return truth ? op.predicate : []
+    if (op?.kind !== 'scalar') return []
+    const [x, y] = op.args
+    if (x === undefined) return []
+    if (op.op === 'not') return this.holding(x, !truth)
+    if (y === undefined) return []
+    if (op.op === (truth ? 'and' : 'or')) return [...this.holding(x, truth), ...this.holding(y, truth)]
+    const [a, b] = [this.positionOf(x), this.positionOf(y)]
+    if (a === undefined || b === undefined) return []
+    const order = truth ? op.op : opposite[op.op]
+    const atLeast = (e: ix.Expr, lo: number): readonly Bound[] => [{ expr: e, lo, hi: ix.rangeOf(e).hi + 1 }]
+    switch (order) {
+      case 'le':
+        return atLeast(ix.sub(b, a), 0)
+      case 'lt':
+        return atLeast(ix.sub(b, a), 1)
+      case 'ge':
+        return atLeast(ix.sub(a, b), 0)
+      case 'gt':
+        return atLeast(ix.sub(a, b), 1)
+      case 'eq':
+        return [{ expr: ix.sub(a, b), lo: 0, hi: 1 }]
+      default:
+        return []
+    }
+  }
+
+  /** An integer as an expression of positions. */
+  private positionOf(id: ValueId): ix.Expr | undefined {
+    const l = this.lets.get(id)
+    if (l === undefined || !isInteger(l.dtype)) return undefined
+    const { op } = l
+    if (op.kind === 'index') return op.expr
+    if (op.kind === 'const') return typeof op.value === 'number' ? ix.constant(op.value) : undefined
+    if (op.kind !== 'scalar' || (op.op !== 'add' && op.op !== 'sub')) return undefined
+    const [x, y] = op.args.map((a) => this.positionOf(a))
+    if (x === undefined || y === undefined) return undefined
+    const e = op.op === 'add' ? ix.add(x, y) : ix.sub(x, y)
+    const { lo, hi } = ix.rangeOf(e)
+    // Nothing wraps.
+    return lo >= -(2 ** 31) && hi < 2 ** 31 && l.dtype === 'i32' ? e : undefined
+  }
+}
+
+/** What holds where a comparison of integers does not. */
+const opposite: Readonly<Partial<Record<string, string>>> = { le: 'gt', lt: 'ge', ge: 'lt', gt: 'le', ne: 'eq' }

@@ -1,0 +1,339 @@
+/** Chains of two contractions as one kernel, over random scores, masks, weights, orders of axes and dtypes; and what is no chain, with its reason. */
+import { describe, expect, test } from 'vitest'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
+import { readElement, writeElement } from '../../src/scalar/host.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import type { DType } from '../../src/types/dtype.ts'
+import { type HostArray, hostArray } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { at, type Input, trace } from '../compile/support.ts'
+import { interpretProgram } from '../support/interpretProgram.ts'
+
+/** Blocks so small that short rows are several. */
+const small: Machine = { ...wasmTarget, minPrograms: 1, chains: { rows: 8, shared: 8, width: 64 } }
+const backend = createWasmBackend({ threads: 1 })
+
+/** Numbers in [0, 1), the same for a seed. */
+function random(seed: number): () => number {
+  let s = (Math.imul(seed, 2654435761) + 12345) >>> 0
+  return () => {
+    s = (Math.imul(s, 1664525) + 1013904223) >>> 0
+    return s / 2 ** 32
+  }
+}
+
+function dataOf(graph: Graph, seed: number): HostArray[] {
+  const next = random(seed)
+  return graph.params.map((p) => {
+    const out = hostArray(p.dtype, sizeOf(p.shape))
+    for (let i = 0; i < out.length; i++)
+      writeElement(out, p.dtype, i, p.dtype === 'bool' ? next() > 0.3 : 4 * next() - 2)
+    return out
+  })
+}
+
+const tolerances: Partial<Record<DType, number>> = { f32: 2e-5, bf16: 2e-2, f16: 4e-3 }
+
+function expectAlike(
+  got: readonly HostArray[],
+  want: readonly HostArray[],
+  graph: Graph,
+  loose: number,
+  what: string,
+): void {
+  want.forEach((w, o) => {
+    const dtype = graph.outputs[o]?.dtype ?? 'f32'
+    for (let i = 0; i < w.length; i++) {
+      const [a, e] = [Number(readElement(at(got, o), dtype, i)), Number(readElement(w, dtype, i))]
+      if (!(Object.is(a, e) || Math.abs(a - e) <= loose * (1 + Math.abs(e))))
+        expect.fail(`${what}: output ${o} is ${a} at ${i}, not ${e}`)
+    }
+  })
+}
+
+/** Compiles and runs a graph in the interpreter and in WebAssembly; both agree with the reference. */
+function run(graph: Graph, seed: number, target: Machine, dtype: DType = 'f32'): ReturnType<typeof compileGraph> {
+  const compiled = compileGraph(graph, { mode: 'fast', target, verify: true })
+  const inputs = dataOf(graph, seed)
+  const loose = tolerances[dtype] ?? 0
+  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+  expectAlike(interpretProgram(compiled.program, inputs, 'dtype', graph.outputs), want, graph, loose, 'interpreted')
+  const executable = backend.prepare(compiled.program)
+  const bound = inputs.map((data) => {
+    const b = backend.alloc(data.byteLength)
+    backend.write(b, data)
+    return b
+  })
+  const outputs = executable.run(bound)
+  const got = outputs.map((b, i) => backend.readSync(b, at(graph.outputs, i).dtype, sizeOf(at(graph.outputs, i).shape)))
+  expectAlike(got, want, graph, loose, 'in WebAssembly')
+  executable.dispose()
+  return compiled
+}
+
+/** One kernel, which moves its operands and results alone. */
+function expectOne({ report }: ReturnType<typeof compileGraph>, graph: Graph): void {
+  expect(report.kernels.map((k) => k.kind)).toEqual(['chain'])
+  const bytes = (nodes: readonly Node[]): number =>
+    nodes.reduce((n, x) => n + sizeOf(x.shape) * (x.dtype === 'f32' ? 4 : x.dtype === 'bool' ? 1 : 2), 0)
+  expect(report.totals.bytes).toBeLessThanOrEqual(bytes([...graph.params, ...graph.outputs]))
+}
+
+type Score = (s: Node, extra: readonly Node[]) => Node
+
+/** Places of queries and keys, beside scores [..., queries, keys]. */
+const query = (s: Node): Node => c.iota(s.shape, s.shape.length - 2)
+const key = (s: Node): Node => c.iota(s.shape, s.shape.length - 1)
+const hidden = Number.NEGATIVE_INFINITY
+
+const scores: Record<string, Score> = {
+  plain: (s) => s,
+  scaled: (s) => c.mul(s, 0.3),
+  capped: (s) => c.mul(c.tanh(c.div(s, 3)), 3),
+  sloped: (s, [slope]) => c.add(s, c.mul(c.cast(c.sub(key(s), query(s)), 'f32'), c.expandDims(slope as Node, [1, 2]))),
+  biased: (s, [, bias]) => c.add(s, bias as Node),
+  powers: (s) => c.mul(s, Math.LN2),
+}
+
+const masks: Record<string, Score> = {
+  none: (s) => s,
+  causal: (s) => c.where(c.compare('le', key(s), query(s)), s, hidden),
+  offset: (s) => c.where(c.compare('lt', c.add(key(s), 2), query(s)), s, hidden),
+  window: (s) =>
+    c.where(c.logicalAnd(c.compare('le', key(s), query(s)), c.compare('gt', key(s), c.sub(query(s), 5))), s, hidden),
+  additive: (s) => c.add(s, c.where(c.compare('ge', key(s), query(s)), c.full(s.shape, 0, 'f32'), hidden)),
+  finite: (s) => c.add(s, c.where(c.compare('le', key(s), query(s)), c.full(s.shape, 0, 'f32'), -1e9)),
+  data: (s, [, , seen]) => c.where(c.expandDims(seen as Node, [0, 1]), s, hidden),
+  prefix: (s) => c.where(c.logicalOr(c.compare('le', key(s), query(s)), c.compare('lt', key(s), 4)), s, hidden),
+}
+
+const weights: Record<string, (s: Node) => Node> = {
+  softmax: (s) => c.softmax(s, -1),
+  byHand: (s) => {
+    const e = c.exp(c.sub(s, c.reduceMax(s, -1, true)))
+    return c.mul(e, c.div(1, c.sum(e, -1, true)))
+  },
+  unnormalised: (s) => c.exp(c.sub(s, c.reduceMax(s, -1, true))),
+  finiteAnchor: (s) => {
+    const m = c.reduceMax(s, -1, true)
+    const e = c.exp(c.sub(s, c.where(c.unary('isinf', m), 0, m)))
+    return c.div(e, c.add(c.sum(e, -1, true), 1e-6))
+  },
+  oneMore: (s) => {
+    const m = c.max(c.reduceMax(s, -1, true), 0)
+    const e = c.exp(c.sub(s, m))
+    return c.div(e, c.add(c.sum(e, -1, true), c.exp(c.neg(m))))
+  },
+  twice: (s) => {
+    const m = c.reduceMax(s, -1, true)
+    return c.exp(c.mul(c.sub(s, m), 2))
+  },
+  noAnchor: (s) => {
+    const e = c.exp(c.min(s, 5))
+    return c.div(e, c.add(c.sum(e, -1, true), 1e-3))
+  },
+  sigmoid: (s) => c.sigmoid(s),
+  squares: (s) => c.square(c.relu(s)),
+}
+
+interface Case {
+  readonly graph: Graph
+  readonly what: string
+  readonly dtype: DType
+}
+
+const pick = <T>(of: Readonly<Record<string, T>>, next: () => number): readonly [string, T] =>
+  at(Object.entries(of), Math.floor(next() * Object.keys(of).length))
+
+/** A chain by a seed: scores between a query and keys, hidden by a mask, weighing values. */
+function caseOf(seed: number): Case {
+  const next = random(seed)
+  const size = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1))
+  const [batch, heads, queries, keys] = [size(1, 2), size(1, 3), size(4, 19), size(5, 27)]
+  const [width, out] = [size(4, 13), size(4, 12)]
+  const [scoreName, score] = pick(scores, next)
+  const [maskName, mask] = pick(masks, next)
+  const [weightName, weight] = pick(weights, next)
+  const last = next() < 0.3
+  const dtype: DType = next() < 0.7 ? 'f32' : next() < 0.7 ? 'bf16' : 'f16'
+  const gated = next() < 0.3
+  const shape = (n: number, d: number): Input => ({ shape: last ? [batch, n, heads, d] : [batch, heads, n, d], dtype })
+  const inputs: Input[] = [
+    shape(queries, width),
+    shape(keys, width),
+    shape(keys, out),
+    { shape: [heads] },
+    { shape: [heads, queries, keys] },
+    { shape: [queries, keys], dtype: 'bool' },
+    { shape: [batch, heads, queries, out] },
+  ]
+  const graph = trace(inputs, (p) => {
+    const [q, k, v] = p.slice(0, 3).map((x) => (last ? c.permute(x, [0, 2, 1, 3]) : x)) as [Node, Node, Node]
+    const extra = p.slice(3)
+    const s = c.cast(c.matmul(q, c.permute(k, [0, 1, 3, 2])), 'f32')
+    const w = weight(mask(score(s, extra), extra))
+    const y = c.matmul(c.cast(w, dtype), v)
+    return gated ? c.mul(c.cast(y, 'f32'), c.sigmoid(at(p, 6))) : y
+  })
+  return {
+    graph,
+    dtype,
+    what: `${dtype} ${scoreName}, ${maskName}, ${weightName}, [${batch}, ${heads}, ${queries}, ${keys}]`,
+  }
+}
+
+describe('chains of contractions', () => {
+  const seeds = Number(process.env.SINTER_SEEDS ?? 60)
+  test.each(Array.from({ length: seeds }, (_, i) => i))('seed %i is one kernel', (seed) => {
+    const { graph, what, dtype } = caseOf(seed)
+    const compiled = run(graph, seed, small, dtype)
+    expect([what, compiled.report.kernels.map((k) => k.kind)]).toEqual([what, ['chain']])
+  })
+})
+
+/** Queries, keys and values [rows, width]. */
+const three: Input[] = [{ shape: [40, 16] }, { shape: [48, 16] }, { shape: [48, 16] }]
+const scored = (q: Node, k: Node): Node => c.matmul(q, c.permute(k, [1, 0]))
+const chainOf = (weight: (s: Node) => Node): Graph =>
+  trace(three, ([q, k, v]) => c.matmul(weight(scored(q as Node, k as Node)), v as Node))
+
+describe('what a chain moves', () => {
+  test('attention reads its operands and writes its results', () => {
+    const graph = trace(three, ([q, k, v]) =>
+      c.attention(q as Node, k as Node, v as Node, { softcap: 5, causal: true }),
+    )
+    expectOne(run(graph, 1, small), graph)
+  })
+
+  test('heads that share keys', () => {
+    const graph = trace([{ shape: [2, 6, 9, 8] }, { shape: [2, 2, 17, 8] }, { shape: [2, 2, 17, 5] }], ([q, k, v]) =>
+      c.attention(q as Node, k as Node, v as Node),
+    )
+    expectOne(run(graph, 2, small), graph)
+  })
+
+  test('rows are normalised on the way in, results gated and normalised on the way out', () => {
+    const graph = trace(
+      [{ shape: [2, 19, 16] }, { shape: [2, 21, 16] }, { shape: [2, 21, 8] }, { shape: [2, 19, 8] }],
+      ([q, k, v, g]) => {
+        const y = c.attention(c.rmsNorm(q as Node), k as Node, v as Node)
+        return c.rmsNorm(c.mul(y, c.sigmoid(g as Node)))
+      },
+    )
+    expectOne(run(graph, 3, small), graph)
+  })
+
+  test('the logarithm of the sum is a second result', () => {
+    const graph = trace(three, ([q, k, v]) => {
+      const s = scored(q as Node, k as Node)
+      const m = c.reduceMax(s, 1, true)
+      const sum = c.sum(c.exp(c.sub(s, m)), 1, true)
+      return [c.matmul(c.div(c.exp(c.sub(s, m)), sum), v as Node), c.add(c.log(sum), m)]
+    })
+    expectOne(run(graph, 4, small), graph)
+  })
+
+  test('without an anchor: two layers whose inner width is summed over', () => {
+    const graph = trace(
+      [{ shape: [33, 12] }, { shape: [12, 40] }, { shape: [40] }, { shape: [40, 10] }],
+      ([x, w, b, u]) => c.matmul(c.gelu(c.linear(x as Node, w as Node, b)), u as Node),
+    )
+    expectOne(run(graph, 5, small), graph)
+  })
+
+  test('infinite and NaN scores, and values behind them, give what they give apart', () => {
+    const graph = trace(
+      [{ shape: [24, 8] }, { shape: [20, 8] }, { shape: [20, 8] }, { shape: [24, 20] }],
+      ([q, k, v, m]) => c.matmul(c.softmax(c.add(scored(q as Node, k as Node), m as Node)), v as Node),
+    )
+    const compiled = compileGraph(graph, { mode: 'fast', target: small, verify: true })
+    const inputs = dataOf(graph, 6)
+    const mask = inputs[3] as Float32Array
+    for (let t = 0; t < 20; t++) mask[t] = Number.NEGATIVE_INFINITY
+    mask[21] = Number.POSITIVE_INFINITY
+    mask[45] = Number.NaN
+    const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+    const got = interpretProgram(compiled.program, inputs, 'dtype', graph.outputs)
+    expectAlike(got, want, graph, 2e-5, 'interpreted')
+    expect(Number.isNaN(Number(at(want, 0)[0]))).toBe(true)
+  })
+
+  test('scores that memory does not hold', () => {
+    const shape = [4, 32, 16384, 64]
+    const graph = trace([{ shape }, { shape }, { shape }], ([q, k, v]) =>
+      c.attention(q as Node, k as Node, v as Node, { causal: true }),
+    )
+    expectOne(compileGraph(graph, { mode: 'fast', target: wasmTarget, verify: true }), graph)
+  })
+})
+
+describe('what is no chain', () => {
+  const reasons = (graph: Graph, target: Machine = small): string[] => {
+    const { report } = compileGraph(graph, { mode: 'fast', target, verify: true })
+    expect(report.kernels.map((k) => k.kind)).not.toContain('chain')
+    return report.refused.map((r) => r.code)
+  }
+
+  test('terms against a mean', () => {
+    expect(reasons(chainOf((s) => c.exp(c.sub(s, c.mean(s, 1, true)))))).toContain('no-stream')
+  })
+
+  test('terms with what depends on the anchor beside the exponential', () => {
+    const weight = (s: Node): Node => {
+      const m = c.reduceMax(s, 1, true)
+      return c.add(c.exp(c.sub(s, m)), c.mul(s, m))
+    }
+    expect(reasons(chainOf(weight))).toContain('no-stream')
+  })
+
+  test('two anchors', () => {
+    const weight = (s: Node): Node => {
+      const [most, least] = [c.reduceMax(s, 1, true), c.reduceMin(s, 1, true)]
+      return c.mul(c.exp(c.sub(s, most)), c.exp(c.sub(least, s)))
+    }
+    expect(reasons(chainOf(weight))).toContain('no-stream')
+  })
+
+  test('an exponential that grows away from its anchor', () => {
+    expect(reasons(chainOf((s) => c.exp(c.sub(c.reduceMax(s, 1, true), s))))).toContain('no-stream')
+  })
+
+  test('weights that are a result too', () => {
+    const graph = trace(three, ([q, k, v]) => {
+      const w = c.softmax(scored(q as Node, k as Node))
+      return [c.matmul(w, v as Node), w]
+    })
+    expect(reasons(graph)).toContain('unaligned-output')
+  })
+
+  test('products that are too wide', () => {
+    const graph = trace([{ shape: [40, 80] }, { shape: [48, 80] }, { shape: [48, 16] }], ([q, k, v]) =>
+      c.attention(q as Node, k as Node, v as Node),
+    )
+    const { report } = compileGraph(graph, { mode: 'fast', target: small, verify: true })
+    expect(report.kernels.map((k) => k.kind)).not.toContain('chain')
+  })
+
+  test('strict mode, whose order of summation is that of each operation alone', () => {
+    const { report } = compileGraph(
+      chainOf((s) => c.softmax(s)),
+      { mode: 'strict', target: small, verify: true },
+    )
+    expect(report.kernels.map((k) => k.kind)).not.toContain('chain')
+  })
+
+  test('a machine without chains', () => {
+    const { chains: _, ...machine } = small
+    expect(
+      reasons(
+        chainOf((s) => c.softmax(s)),
+        machine,
+      ),
+    ).toContain('two-contractions')
+  })
+})
