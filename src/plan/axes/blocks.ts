@@ -151,10 +151,21 @@ export function straightGrid(body: Body, roles: Roles, target: Machine, mode: Nu
   return parallelGrid(body, roles, Math.min(wanted, most ?? wanted), isElementwise ? target.sharedRows : 1)
 }
 
+/** Points of the parallel axes that a program covers of reductions cut along an axis: where no lines lie along them, few enough for many programs. */
+function partialPoints(body: Body, roles: Roles, splitBy: Exclude<RowSplit, 'every-index'>, target: Machine): number {
+  const { axis, block } = splitBy
+  const wide = Math.max(target.columnBlock, target.elementBlock / block)
+  const unit = unitAxis(body)
+  if (unit !== undefined && roles.parallel.has(unit)) return wide
+  const all = pointsOf(roles.extents, roles.parallel)
+  const parts = Math.ceil((roles.extents.get(axis) ?? 1) / block)
+  return Math.max(1, Math.min(wide, Math.floor((all * parts) / (4 * target.minPrograms))))
+}
+
 /** Grid of the kernel that makes the partial results of reductions which the stages of a body without products split. */
 export function partialsGrid(body: Body, roles: Roles, splitBy: RowSplit, target: Machine): GridAxis[] {
   if (splitBy !== 'every-index')
-    return [splitBy, ...parallelGrid(body, roles, Math.max(target.columnBlock, target.elementBlock / splitBy.block))]
+    return [splitBy, ...parallelGrid(body, roles, partialPoints(body, roles, splitBy, target))]
   const cut = new Set(body.lets.flatMap((l) => (roles.stages.split.has(l.id) ? foldAxes(l) : [])))
   return [...[...cut].map((axis) => ({ axis, block: 1 })), ...parallelGrid(body, roles, 1)]
 }

@@ -38,6 +38,8 @@ const whole: Split = { ok: true, split: new Set(), splitBy: undefined }
 export function splitReductions(a: Analysis, byColumns: boolean): Split | Refused {
   const cut = splitAxis(a, byColumns)
   if (cut.split.size > 0 && canFinish(a, cut.split)) return cut
+  // Short folds below others (windows) are no rows: where there are programs enough, each folds both.
+  if (a.row.size === 0 && hasPrograms(a, byColumns)) return whole
   const rows = splitRows(a)
   if (!rows.ok || rows.split.size === 0 || canFinish(a, rows.split)) return rows
   return refuse('partials-too-large', 'the finishing stage would need rows of the main kernel')
@@ -70,6 +72,10 @@ function mayCut(a: Analysis, split: ReadonlySet<ValueId>, axes: ReadonlySet<stri
   )
 }
 
+/** Whether the parallel axes alone give a target programs enough. */
+const hasPrograms = (a: Analysis, byColumns: boolean): boolean =>
+  Math.ceil(size(a, a.parallel) / (byColumns ? a.target.columnBlock : 1)) >= a.target.minPrograms
+
 /** Reductions over rows that are reduced themselves. */
 function splitRows(a: Analysis): Split | Refused {
   const split = new Set<ValueId>()
@@ -97,11 +103,11 @@ function splitRows(a: Analysis): Split | Refused {
  * whole rows, and some of them. Strict mode keeps sums in one piece.
  */
 function splitAxis(a: Analysis, byColumns: boolean): Split {
+  if (hasPrograms(a, byColumns)) return whole
   const { target } = a
   const columns = byColumns ? target.columnBlock : 1
   const points = size(a, a.parallel)
   const programs = Math.ceil(points / columns)
-  if (programs >= target.minPrograms) return whole
   const axesOf = (id: ValueId): readonly string[] => a.lets.get(id)?.axes ?? []
   const pointsBelow = (l: LetStmt): number =>
     points * size(a, new Set([...foldAxes(l), ...operandsOf(l.op).flatMap(axesOf)]))
@@ -113,23 +119,28 @@ function splitAxis(a: Analysis, byColumns: boolean): Split {
     return !(a.mode === 'strict' && (combiner === 'sum' || combiner === 'prod'))
   }
   const long = a.body.lets.filter((l) => mayCutFold(l) && pointsBelow(l) > 16 * target.elementBlock)
-  const [first] = long
-  if (first === undefined) return whole
   const extent = (x: string): number => a.extents.get(x) ?? 1
-  const [axis] = [...foldAxes(first)].sort((p, q) => extent(q) - extent(p))
-  if (axis === undefined) return whole
-  const split = new Set<ValueId>()
-  for (const l of long) if (foldAxes(l).includes(axis) && !follows(l, split, a.lets)) split.add(l.id)
-  if (!mayCut(a, split, new Set([axis]))) return whole
-  // A program covers about a block of elements, and partial results stay a small part of what is read.
-  const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
-  const kept = [...split].reduce((n, id) => n + points * size(a, a.lets.get(id)?.axes ?? []), 0)
-  const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
-  // By columns, as few partial results as keep the target busy to the end; rows, as many programs as run at once.
-  const most = columns > 1 ? 4 * target.minPrograms : a.row.size > 0 ? target.rowPrograms : undefined
-  const busy = most === undefined ? 1 : Math.ceil(extent(axis) / Math.max(1, Math.floor(most / programs)))
-  const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest, busy)
-  return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
+  const cutAlong = (axis: string): Split => {
+    const split = new Set<ValueId>()
+    for (const l of long) if (foldAxes(l).includes(axis) && !follows(l, split, a.lets)) split.add(l.id)
+    if (!mayCut(a, split, new Set([axis]))) return whole
+    // A program covers about a block of elements, and partial results stay a small part of what is read.
+    const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
+    const kept = [...split].reduce((n, id) => n + points * size(a, a.lets.get(id)?.axes ?? []), 0)
+    const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
+    // By columns, as few partial results as keep the target busy to the end; rows, as many programs as run at once.
+    const most = columns > 1 ? 4 * target.minPrograms : a.row.size > 0 ? target.rowPrograms : undefined
+    const busy = most === undefined ? 1 : Math.ceil(extent(axis) / Math.max(1, Math.floor(most / programs)))
+    const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest, busy)
+    return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
+  }
+  // A short fold below another (a pooling whose results are summed) leaves nothing to cut along its axes: the next one may.
+  const axes = long.map((l) => [...foldAxes(l)].sort((p, q) => extent(q) - extent(p))[0])
+  for (const axis of new Set(axes)) {
+    const cut = axis === undefined ? whole : cutAlong(axis)
+    if (cut !== whole) return cut
+  }
+  return whole
 }
 
 /** Whether a statement uses a cut reduction. */
