@@ -1,12 +1,12 @@
 /** Transposed convolution: by the phases of its results, or over data with zeros between. */
 import { UserError } from '../diagnostics/errors.ts'
-import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { reshape } from './broadcast.ts'
 import { contractLabelled, labelAt } from './contract.ts'
 import { cast, commonDType } from './elementwise.ts'
 import { type Pair, transposedPadding } from './padding.ts'
-import { flip, pad, padInterior, permute, slidingWindow } from './views.ts'
+import { type Phases, phasesOf, phaseWeights, phaseWindows, roomFor } from './phases.ts'
+import { flip, pad, padInterior, permute } from './views.ts'
 import { addBias, type ConvOptions, checkConv, contractWindows, leading, perAxis, spansOf, windows } from './window.ts'
 
 /** Options of `convTranspose`. */
@@ -36,9 +36,15 @@ export function convTranspose(x: Node, w: Node, options: ConvTransposeOptions = 
   const pairs = transposedPadding(options.padding, spans, stride, extra, count)
   const dtype = commonDType([x, w])
   const placed: Transposed = { x: cast(x, dtype), w: cast(w, dtype), groups, stride, dilation, pairs, extra }
-  const phases = stride.map((s, i) => phaseOf(s, spans[i] ?? 1, pairs[i]?.[0] ?? 0))
+  const phases = kernel.map((k, i) => {
+    const [s, span, [low, high]] = [stride[i] ?? 1, spans[i] ?? 1, pairs[i] ?? [0, 0]]
+    const extent = x.shape[2 + i] ?? 0
+    const length = (extent - 1) * s + span - low - high + (extra[i] ?? 0)
+    return phasesOf({ stride: s, dilation: dilation[i] ?? 1, extent, kernel: k, low, length })
+  })
   const taps = (each: readonly number[]): number => each.reduce((n, k) => n * k, 1)
-  const y = taps(phases.map((p) => p.taps)) < taps(kernel) ? byPhases(placed, phases) : byZeros(placed)
+  const y =
+    taps(phases.map((p) => p.taps)) < taps(kernel) ? byPhases(placed.x, placed.w, groups, phases) : byZeros(placed)
   return addBias(y, options.bias)
 }
 
@@ -53,68 +59,21 @@ interface Transposed {
   readonly extra: readonly number[]
 }
 
-/**
- * How one axis is taken apart: the results o = s q + r of a phase r read x[q + u], `from` <= u < `from` + `taps`. `apart`: every phase has
- * a window of its own, x[q + floor((r + low) / s) + u], where a window that serves all of them were longer.
- */
-interface Phase {
-  readonly from: number
-  readonly taps: number
-  readonly apart: boolean
-}
-
-function phaseOf(stride: number, span: number, low: number): Phase {
-  const from = Math.ceil((low - span + 1) / stride)
-  const shared = Math.floor((stride - 1 + low) / stride) - from + 1
-  const own = Math.ceil(span / stride)
-  return own < shared ? { from: 1 - own, taps: own, apart: true } : { from, taps: shared, apart: false }
-}
-
-/**
- * As a convolution whose results are the phases of the transposed one, which interleave (sub-pixel convolution, Shi et al. 2016,
- * arXiv:1609.07009): o = s q + r gets x[q + u] w[r + low - s u], so no product is with a zero that stands between the data.
- */
-function byPhases({ x, w, groups, stride, dilation, pairs, extra }: Transposed, phases: readonly Phase[]): Node {
-  const [n = 1, channels = 1, ...extents] = x.shape
+/** As a convolution whose results are the phases of the transposed one, which interleave. */
+function byPhases(x: Node, w: Node, groups: number, axes: readonly Phases[]): Node {
+  const [n = 1, channels = 1] = x.shape
   const [, perGroup = 1, ...kernel] = w.shape
-  const at = (list: readonly number[], i: number): number => list[i] ?? 0
-  const axes = phases.map((phase, i) => ({
-    ...phase,
-    stride: at(stride, i),
-    extent: at(extents, i),
-    span: at(spansOf(kernel, dilation), i),
-    low: pairs[i]?.[0] ?? 0,
-    high: pairs[i]?.[1] ?? 0,
-    extra: at(extra, i),
-  }))
-  const lengths = axes.map((a) => (a.extent - 1) * a.stride + a.span - a.low - a.high + a.extra)
-  const counts = axes.map((a, i) => Math.ceil(at(lengths, i) / a.stride))
   // Padding comes first, so that what stands outside is known by the coordinates of the data itself.
-  const around = axes.map((a, i): Pair => [-a.from, reach(a, at(counts, i)) - a.extent])
-  const padded = pad(x, leading(around, x.shape.length))
+  const padded = pad(x, leading(axes.map(roomFor), x.shape.length))
   let data = reshape(padded, [n, groups, channels / groups, ...padded.shape.slice(2)])
   axes.forEach((a, i) => {
-    const first = 3 + 2 * i + axes.slice(0, i).filter((b) => b.apart).length
-    data = a.apart ? ownWindows(data, first, a, at(counts, i)) : slidingWindow(data, first, a.taps, 1, 1)
+    data = phaseWindows(data, 3 + 2 * i + axes.slice(0, i).filter((b) => b.apart).length, a)
   })
   // Weights as [group, channels, out, taps, phases, ...].
-  const before = axes.map((a) => (a.apart ? 0 : a.stride * (a.from + a.taps - 1) - a.low))
-  const after = axes.map((a, i) => a.taps * a.stride - a.span - at(before, i))
-  const between = dilation.map((d) => d - 1)
-  const dilated = padInterior(w, [0, 0, ...before], [0, 0, ...after], [0, 0, ...between])
-  let weights = reshape(dilated, [
-    groups,
-    channels / groups,
-    perGroup,
-    ...axes.flatMap(({ taps, stride: phases }) => [taps, phases]),
-  ])
-  axes.forEach((a, i) => {
-    const roll = a.apart ? a.low % a.stride : 0
-    if (roll > 0) weights = rotate(weights, 4 + 2 * i, roll)
-  })
-  weights = flip(
-    weights,
-    axes.map((_, i) => 3 + 2 * i),
+  const weights = phaseWeights(
+    reshape(w, [groups, channels / groups, perGroup, ...kernel]),
+    axes.map((_, i) => 3 + i),
+    axes,
   )
   // Labels: a batch, b output channel, c input channel, d group; q positions, u taps, r phases.
   const label = (i: number, of: number): string => labelAt(4 + 3 * i + of)
@@ -130,58 +89,9 @@ function byPhases({ x, w, groups, stride, dilation, pairs, extra }: Transposed, 
     `dcb${each(u ?? none, r ?? none)}`,
     `adb${each(q ?? none, r ?? none)}`,
   )
-  const whole = reshape(y, [n, groups * perGroup, ...counts.map((c, i) => c * at(stride, i))])
-  const cut = lengths.map((e, i): Pair => [0, e - at(counts, i) * at(stride, i)])
+  const whole = reshape(y, [n, groups * perGroup, ...axes.map((a) => a.count * a.stride)])
+  const cut = axes.map((a): Pair => [0, a.length - a.count * a.stride])
   return cut.every(([, end]) => end === 0) ? whole : pad(whole, leading(cut, whole.shape.length))
-}
-
-type PhasedAxis = Phase & {
-  readonly stride: number
-  readonly extent: number
-  readonly span: number
-  readonly low: number
-}
-
-/** One past the last element of the data, counted without padding, that the windows of so many positions read. */
-const reach = ({ from, taps, apart, stride, low }: PhasedAxis, count: number): number =>
-  apart ? count + Math.floor((stride - 1 + low) / stride) : count + from + taps - 1
-
-/** Part of one axis. */
-const cutAxis = (x: Node, axis: number, start: number, length: number): Node =>
-  pad(
-    x,
-    x.shape.map((e, d): Pair => (d === axis ? [-start, start + length - e] : [0, 0])),
-  )
-
-/** One axis as (positions, phases, taps): x[q + floor((r + low) / s) + u], from data of which every element stands s times. */
-function ownWindows(x: Node, axis: number, { taps, stride, low }: PhasedAxis, count: number): Node {
-  const length = count * stride + stride * (taps - 1)
-  const seen = slidingWindow(cutAxis(repeatEach(x, axis, stride), axis, low, length), axis, taps, 1, stride)
-  return reshape(seen, [...seen.shape.slice(0, axis), count, stride, ...seen.shape.slice(axis + 1)])
-}
-
-/** Every element of an axis so many times in a row. */
-function repeatEach(x: Node, axis: number, times: number): Node {
-  const { shape } = x
-  const wide = [...shape.slice(0, axis + 1), times, ...shape.slice(axis + 1)]
-  const spread = makeNode('broadcast', [x], { shape: wide, dims: shape.map((_, d) => (d <= axis ? d : d + 1)) })
-  return reshape(
-    spread,
-    shape.map((e, d) => (d === axis ? e * times : e)),
-  )
-}
-
-/** Element i of an axis is element (i + by) mod n. */
-function rotate(x: Node, axis: number, by: number): Node {
-  const { shape } = x
-  const n = shape[axis] ?? 1
-  const twice = [...shape.slice(0, axis), 2, ...shape.slice(axis)]
-  const spread = makeNode('broadcast', [x], { shape: twice, dims: shape.map((_, d) => (d < axis ? d : d + 1)) })
-  const joined = reshape(
-    spread,
-    shape.map((e, d) => (d === axis ? 2 * e : e)),
-  )
-  return cutAxis(joined, axis, by, n)
 }
 
 /** As a convolution over the data with zeros between. */
