@@ -30,8 +30,9 @@ export function addGroup(
 ): Launch | undefined {
   const launch = (made: Launch): Launch => {
     checkPositions(made, group, target)
-    a.launch(made, number)
-    return made
+    const opened = a.open?.launch(made) ?? made
+    a.launch(opened, number)
+    return opened
   }
   switch (group.kind) {
     case 'kernel': {

@@ -7,7 +7,7 @@ import type { FusionPlan } from '../plan/plan.ts'
 import type { Program } from '../runtime/program.ts'
 import type { Machine } from '../target/machine.ts'
 import { addGroup, kernelName } from './addGroup.ts'
-import { Assembly } from './assembly.ts'
+import { Assembly, type OpenExtents } from './assembly.ts'
 import type { Passes } from './planGraph.ts'
 import { placeProgram, type Reuse } from './programMemory.ts'
 import { addRegion, type CompileInner, type Inner } from './regions.ts'
@@ -45,8 +45,9 @@ export function assemble(
   mode: NumericsMode,
   reuse: Reuse,
   compile: CompileInner<Kept>,
+  open?: OpenExtents,
 ): Assembled {
-  const a = new Assembly(plan.bits)
+  const a = new Assembly(plan.bits, open)
   const inputs = graph.params.map((p) => a.of(p))
   const inners: (readonly Inner<Kept>[] | undefined)[] = []
   const launches = plan.groups.map((g, i) => {
@@ -91,7 +92,7 @@ function addResults(a: Assembly, graph: Graph): number[] {
       given.add(b)
       return b
     }
-    const copy = a.buffer(o.dtype, o.shape, { kind: 'output' })
+    const copy = a.bufferFor(o, { kind: 'output' })
     a.steps.push({ kind: 'copy', from: b, to: copy })
     return copy
   })

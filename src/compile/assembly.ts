@@ -5,6 +5,7 @@ import type { Binding, BoundKernel, Launch } from '../lower/launch.ts'
 import { storageOf } from '../plan/body/region.ts'
 import { storedBytes } from '../plan/cost/formats.ts'
 import type { KernelGroup, LibraryCall } from '../plan/plan.ts'
+import type { Formula } from '../runtime/extents.ts'
 import type { BufferSource, ProgramBuffer, ProgramStep } from '../runtime/program.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -14,7 +15,17 @@ export interface Draft {
   readonly shape: readonly number[]
   readonly bytes: number
   readonly format: 'plain' | 'bits'
+  /** Its bytes in a launch, where they vary: `bytes` at most. */
+  readonly varying?: Formula | undefined
   source: BufferSource | { readonly kind: 'unplaced' }
+}
+
+/** What assembly asks about extents that vary. */
+export interface OpenExtents {
+  /** The most elements of a node and its bytes in a launch, where they vary. */
+  sizeOf(node: Node): { readonly most: number; readonly bytes: Formula } | undefined
+  /** A launch with its launch scalars declared and bound. */
+  launch(made: Launch): Launch
 }
 
 export class Assembly {
@@ -23,14 +34,28 @@ export class Assembly {
   private readonly byNode = new Map<Node, number>()
   /** Nodes that stand one bit an element. */
   readonly bits: ReadonlySet<Node>
+  readonly open: OpenExtents | undefined
 
-  constructor(bits: ReadonlySet<Node>) {
+  constructor(bits: ReadonlySet<Node>, open?: OpenExtents) {
     this.bits = bits
+    this.open = open
   }
 
-  buffer(dtype: Draft['dtype'], shape: readonly number[], source: Draft['source'] = { kind: 'unplaced' }): number {
-    this.buffers.push({ dtype, shape, bytes: sizeOf(shape) * dtypeBytes(dtype), format: 'plain', source })
+  buffer(
+    dtype: Draft['dtype'],
+    shape: readonly number[],
+    source: Draft['source'] = { kind: 'unplaced' },
+    varying?: Formula,
+  ): number {
+    const bytes = sizeOf(shape) * dtypeBytes(dtype)
+    this.buffers.push({ dtype, shape, bytes, format: 'plain', source, ...(varying === undefined ? {} : { varying }) })
     return this.buffers.length - 1
+  }
+
+  /** A buffer for the elements of a node. */
+  bufferFor(node: Node, source: Draft['source']): number {
+    const size = this.open?.sizeOf(node)
+    return this.buffer(node.dtype, size === undefined ? node.shape : [size.most], source, size?.bytes)
   }
 
   /** The buffer a node's elements stand in. */
@@ -44,7 +69,7 @@ export class Assembly {
         : base.op === 'constant'
           ? { kind: 'constant', data: base.attrs.data }
           : { kind: 'unplaced' }
-    const id = this.buffer(base.dtype, base.shape, source)
+    const id = this.bufferFor(base, source)
     const draft = this.buffers[id]
     if (draft !== undefined && this.bits.has(base))
       this.buffers[id] = { ...draft, bytes: storedBytes(base, this.bits), format: 'bits' }

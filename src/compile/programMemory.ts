@@ -116,9 +116,9 @@ function programBuffer(
 ): ProgramBuffer | undefined {
   const draft = a.buffers[b]
   if (draft === undefined) return undefined
-  const { dtype, shape, format, bytes, source } = draft
-  if (source.kind === 'unplaced')
-    return { dtype, shape, format, bytes, source: { kind: 'temp', offset: offsets.get(b) ?? 0 } }
+  const { dtype, shape, format, bytes, source, varying } = draft
+  const own = { dtype, shape, format, bytes, ...(varying === undefined ? {} : { varying }) }
+  if (source.kind === 'unplaced') return { ...own, source: { kind: 'temp', offset: offsets.get(b) ?? 0 } }
   const over = placeable.get(b)
-  return { dtype, shape, format, bytes, source: over === undefined ? source : { kind: 'output', over } }
+  return { ...own, source: over === undefined ? source : { kind: 'output', over } }
 }

@@ -13,10 +13,12 @@ import type { Roles } from '../plan/axes/roles.ts'
 import { cutCombiner, type RowSplit } from '../plan/axes/split.ts'
 import { mainStage, oneStage } from '../plan/axes/stages.ts'
 import type { Body, BodyStore } from '../plan/body/body.ts'
+import { combinerIdentity } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { computeDType } from '../types/dtype.ts'
 import { axesUsed, kernelOf, zeroOf } from './kernelOf.ts'
 import type { BoundKernel, Launch } from './launch.ts'
+import { beforeEnd } from './openParts.ts'
 import { Params } from './params.ts'
 import { rowLoop } from './rowLoop.ts'
 
@@ -36,6 +38,7 @@ interface CutFold {
 
 /** Makes the cut of the reductions of one body. */
 interface Cutting {
+  readonly body: Body
   readonly lets: ReadonlyMap<ValueId, LetStmt>
   readonly extents: ReadonlyMap<string, number>
   readonly fresh: () => ValueId
@@ -54,7 +57,7 @@ export function lowerCutFolds(name: string, body: Body, roles: Roles, target: Ma
 
 function cutsOf(body: Body, { stages, extents }: Roles, splitBy: RowSplit): CutFold[] {
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
-  const cutting: Cutting = { lets: new Map(body.lets.map((l) => [l.id, l])), extents, fresh: () => next++ }
+  const cutting: Cutting = { body, lets: new Map(body.lets.map((l) => [l.id, l])), extents, fresh: () => next++ }
   return [...stages.split].map(([id, partial], i) => {
     const fold = cutting.lets.get(id)
     invariant(fold !== undefined, 'a split fold without statement')
@@ -90,7 +93,7 @@ function cutAtEveryIndex(
 
 /** Every block of the axis is folded by itself, and the finishing stage combines their results. */
 function cutIntoBlocks(
-  { extents, fresh }: Cutting,
+  { body, extents, fresh }: Cutting,
   fold: LetStmt,
   param: string,
   partial: PartialResult,
@@ -101,12 +104,19 @@ function cutIntoBlocks(
   const [count = 1] = partial.shape
   const kept = indexOver(fold.axes, extents)
   const parts = { name: `${axis}_part`, extent: count }
+  const mask = beforeEnd(body, axis, ix.mul(ix.axis(parts.name, count), block))
   const load: LetStmt = {
     kind: 'let',
     id: fresh(),
     dtype: fold.dtype,
     axes: [parts.name, ...fold.axes],
-    op: { kind: 'load', param, index: [ix.axis(parts.name, count), ...kept], mask: [], other: zeroOf(fold) },
+    op: {
+      kind: 'load',
+      param,
+      index: [ix.axis(parts.name, count), ...kept],
+      mask,
+      other: mask.length === 0 ? zeroOf(fold) : combinerIdentity(combiner, fold.dtype),
+    },
   }
   const own = ix.div(ix.axis(`${axis}.start`, extents.get(axis) ?? 1), block)
   const store: StoreStmt = { kind: 'store', param, index: [own, ...kept], mask: [], value: fold.id }
@@ -173,7 +183,7 @@ function finishingKernel(
   const stage: Body = {
     ...body,
     loads,
-    axes: [...extents].map(([axis, extent]) => ({ name: axis, extent })),
+    axes: [...extents].map(([axis, extent]) => body.axes.find((a) => a.name === axis) ?? { name: axis, extent }),
     lets: [...body.lets.filter((l) => again.has(l.id)), ...after],
     stores: body.stores.filter((s) => late.has(s.value)),
   }

@@ -5,6 +5,7 @@ import { type LetStmt, operandsOf, type TileOp, type ValueId } from '../kernel/i
 import { expressionsOf, mapExpressions } from '../kernel/walk.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import type { Body } from '../plan/body/body.ts'
+import { beforeEnd } from './openParts.ts'
 
 /**
  * The body with the depth's axis as two, the parts and the rest of it; the product has the parts among its own axes, and a
@@ -22,7 +23,8 @@ export function cutDepth({ body, roles }: { readonly body: Body; readonly roles:
   const [outer, inner] = [`${axis}_outer`, `${axis}_inner`]
   const place = ix.add(ix.mul(ix.axis(outer, parts), length), ix.axis(inner, length))
   // The last part may end behind the axis: nothing is loaded there, and what is multiplied is zero.
-  const within: Predicate = parts * length > extent ? [{ expr: place, lo: 0, hi: extent }] : []
+  const open = beforeEnd(body, axis, place)
+  const within: Predicate = open.length > 0 ? open : parts * length > extent ? [{ expr: place, lo: 0, hi: extent }] : []
   const moved = (e: ix.Expr): ix.Expr =>
     ix.substitute(e, (x) => (x.kind === 'axis' && x.name === axis ? place : undefined))
   const names = (axes: readonly string[], to: readonly string[]): string[] =>

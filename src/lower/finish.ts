@@ -8,9 +8,11 @@ import type { BlockPartial } from '../plan/axes/partials.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import { oneStage, type Stages, storesByAxes } from '../plan/axes/stages.ts'
 import type { Body } from '../plan/body/body.ts'
+import { combinerIdentity } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { kernelOf, zeroOf } from './kernelOf.ts'
 import type { BoundKernel } from './launch.ts'
+import { beforeEnd } from './openParts.ts'
 import { Params } from './params.ts'
 
 /** A fold whose axes are cut into blocks: partial result i of the launch, `shape` = blocks along each, then the axes kept. */
@@ -42,13 +44,20 @@ export function finishingStages(
     const at = (a: string): ix.Expr => ix.axis(a, extents.get(a) ?? 1)
     const index = [...f.parts.map((p) => (p.count === 1 ? ix.zero : at(`${p.axis}_part`))), ...f.kept.map(at)]
     const { dtype } = f.fold
+    const mask = f.parts.flatMap((p) => beforeEnd(body, p.axis, ix.mul(at(`${p.axis}_part`), p.block)))
     const axes = [...over, ...f.kept]
     const load: LetStmt = {
       kind: 'let',
       id: next++,
       dtype,
       axes,
-      op: { kind: 'load', param: `p${i}`, index, mask: [], other: zeroOf(f.fold) },
+      op: {
+        kind: 'load',
+        param: `p${i}`,
+        index,
+        mask,
+        other: mask.length === 0 ? zeroOf(f.fold) : combinerIdentity(f.combiner, dtype),
+      },
     }
     replaced.set(f.fold.id, [
       load,
@@ -72,7 +81,7 @@ export function finishingStages(
     const stage: Body = {
       ...body,
       loads: new Map([...loads].filter(([p]) => used.has(p))),
-      axes: [...extents].map(([axis, extent]) => ({ name: axis, extent })),
+      axes: [...extents].map(([axis, extent]) => body.axes.find((a) => a.name === axis) ?? { name: axis, extent }),
       lets,
       stores,
     }

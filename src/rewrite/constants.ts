@@ -85,8 +85,11 @@ const smallResult = 1024
 /** Most multiplications a contraction of literals may take. */
 const foldWork = 2 ** 24
 
-/** Whether evaluating a node of literals once and storing it is better than computing it in a kernel. */
-function worthStoring(node: Node): boolean {
+/**
+ * Whether evaluating a node of literals once and storing it is better than computing it in a kernel; where extents are `generic`, what index
+ * arithmetic gives is no literal at others.
+ */
+function worthStoring(node: Node, generic: boolean): boolean {
   const size = sizeOf(node.shape)
   let stored = 0
   let read = 1
@@ -97,7 +100,7 @@ function worthStoring(node: Node): boolean {
     read = Math.max(read, sizeOf(x.shape))
   }
   if (node.op === 'contract' && read * size > foldWork) return false
-  if (stored === 0) return size <= indexFoldLimit && read <= foldLimit
+  if (stored === 0) return !generic && size <= indexFoldLimit && read <= foldLimit
   return size <= foldLimit && read <= 16 * foldLimit && size <= Math.max(smallResult, stored)
 }
 
@@ -109,7 +112,7 @@ const foldedOps = Object.keys(opTable)
   .filter((op) => op !== 'broadcast' && foldedFamilies.has(opTable[op].family))
 
 function foldNode(node: Node, context: RewriteContext): Node | undefined {
-  if (node.inputs.length === 0 || !worthStoring(node)) return undefined
+  if (node.inputs.length === 0 || !worthStoring(node, context.generic)) return undefined
   const own = familyOf(node) === 'elementwise' ? overElements(() => foldElementwise(node)) : undefined
   const data = own ?? context.fold?.(node)
   return data === undefined ? undefined : makeNode('constant', [], { data, shape: node.shape, dtype: node.dtype })

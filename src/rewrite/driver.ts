@@ -13,6 +13,8 @@ export interface RewriteOptions {
   readonly mode: RewriteMode
   /** Evaluates a node all of whose leaves are literals (the caller's oracle); without it only elementwise literals fold. */
   readonly fold?: (node: Node) => HostArray
+  /** The graph is one of several that differ in extents: rules that go by sizes leave the form of their results alone. */
+  readonly generic?: boolean
 }
 
 export interface Rewritten {
@@ -196,6 +198,7 @@ function rewriteOne(run: Run, graph: Graph): Graph {
       const context: PassContext = {
         mode: run.options.mode,
         fold: run.options.fold,
+        generic: run.options.generic === true,
         hasOneUse: (n) => {
           asked++
           uses ??= countUses(before)

@@ -10,6 +10,8 @@ export interface RewriteContext {
   readonly mode: RewriteMode
   /** Evaluates a node all of whose leaves are literals. */
   readonly fold: ((node: Node) => HostArray) | undefined
+  /** Extents stand for others: what index arithmetic gives stays computed, whatever its size. */
+  readonly generic: boolean
   /** Whether one user (or output) reads a node. Nodes made since the pass began are not known to have one. */
   readonly hasOneUse: (node: Node) => boolean
   /** Which results of a region are read; undefined for regions made since the pass began. */

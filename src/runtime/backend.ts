@@ -2,6 +2,7 @@
 import { UserError } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
+import type { Extents } from './extents.ts'
 import type { Program } from './program.ts'
 import type { MemoryUse } from './resources.ts'
 
@@ -15,9 +16,10 @@ export interface Executable {
   readonly program: Program
   /**
    * Runs the program; `inputs` by input number. Gives fresh buffers for the outputs; a donated input is consumed: its
-   * DeviceBuffer is an output, where one stands in it, or dead afterwards. Throws UserError; the device stays usable.
+   * DeviceBuffer is an output, where one stands in it, or dead afterwards. Throws UserError; the device stays usable. `at`: the extents
+   * of a program that has open ones.
    */
-  run(inputs: readonly DeviceBuffer[]): DeviceBuffer[]
+  run(inputs: readonly DeviceBuffer[], at?: Extents): DeviceBuffer[]
   /** Whether the last run got as far as writing memory: if it threw before, donated inputs hold what they held. */
   readonly hasBegun: boolean
   /** Bytes held by constants and the arena. */

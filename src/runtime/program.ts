@@ -6,6 +6,7 @@ import type { Kernel } from '../kernel/ir.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { ProductCalls } from '../types/product.ts'
+import type { Formula, OpenProgram } from './extents.ts'
 
 /**
  * Where a buffer's memory comes from. `temp` offsets are bytes into one arena of `arenaBytes`, 64-byte aligned. The output of
@@ -22,6 +23,8 @@ export interface ProgramBuffer {
   readonly shape: readonly number[]
   readonly format: 'plain' | 'bits' | 'int4'
   readonly bytes: number
+  /** Its bytes in a launch, where they vary: `bytes` at most. */
+  readonly varying?: Formula
   readonly source: BufferSource
 }
 
@@ -82,6 +85,8 @@ export interface Program {
   /** Buffer of each program output; an output may be an input's buffer (donated, or passed through: then it is copied). */
   readonly outputs: readonly number[]
   readonly arenaBytes: number
+  /** What varies from launch to launch; absent: nothing does. */
+  readonly open?: OpenProgram
 }
 
 /*

@@ -1,6 +1,7 @@
 /** What a run hands out: its outputs as buffers of the caller, whatever a backend's memory is. */
 import type { TensorBuffer, TensorBuffers } from './buffers.ts'
 import { bufferOf } from './commands.ts'
+import { bytesAt, type Extents } from './extents.ts'
 import type { Program } from './program.ts'
 
 /** A backend's memory during a run; `M` names a piece of it. */
@@ -40,6 +41,15 @@ export function outletsOf(program: Program): Outlets {
   })
   return { outputs, spent: [...donated].flatMap(([b, i]) => (handed.has(b) ? [] : [i])) }
 }
+
+/** The same with the bytes that outputs have in a launch. */
+export const outletsAt = (outlets: Outlets, program: Program, at: Extents | undefined): Outlets =>
+  program.open === undefined
+    ? outlets
+    : {
+        ...outlets,
+        outputs: outlets.outputs.map((o) => ({ ...o, bytes: bytesAt(bufferOf(program, o.buffer), at) })),
+      }
 
 /**
  * The outputs of a run as device buffers: a donated input that an output stands in is that output. Donated inputs that are not among

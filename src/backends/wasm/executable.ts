@@ -6,10 +6,11 @@ import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts
 import { setEngineFlag } from '../../host/engine.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'
+import { bytesAt, type Extents } from '../../runtime/extents.ts'
 import type { Program } from '../../runtime/program.ts'
 import { callsHost, kernelsOf } from '../../runtime/region.ts'
 import { Resources } from '../../runtime/resources.ts'
-import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
+import { handOut, type Outlets, outletsAt, outletsOf } from '../../runtime/results.ts'
 import { bufferOf, overlap } from '../../runtime/shared.ts'
 import type { Device } from './device.ts'
 import type { KernelFunction } from './pool.ts'
@@ -103,8 +104,8 @@ export class WasmExecutable implements Executable {
     return this.resources.bytes
   }
 
-  run(inputs: readonly DeviceBuffer[]): DeviceBuffer[] {
-    return this.execute(inputs, () => this.prepared.run())
+  run(inputs: readonly DeviceBuffer[], at?: Extents): DeviceBuffer[] {
+    return this.execute(inputs, () => this.prepared.run(), at)
   }
 
   /** Runs with a clock around every step. */
@@ -116,14 +117,15 @@ export class WasmExecutable implements Executable {
     return { outputs, times }
   }
 
-  private execute(inputs: readonly DeviceBuffer[], run: () => void): DeviceBuffer[] {
+  private execute(inputs: readonly DeviceBuffer[], run: () => void, at?: Extents): DeviceBuffer[] {
     const { device, program, prepared } = this
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
     this.hasBegun = false
     const given = inputs.map((b) => device.buffers.own(b))
     const taken: number[] = []
     try {
-      for (const b of this.fresh) taken.push(device.heap.alloc(bufferOf(program, b).bytes))
+      for (const b of this.fresh) taken.push(device.heap.alloc(bytesAt(bufferOf(program, b), at)))
+      prepared.at = at
       const words = device.words()
       this.fresh.forEach((b, i) => {
         prepared.bind(b, taken[i] ?? 0, words)
@@ -135,16 +137,16 @@ export class WasmExecutable implements Executable {
       })
       this.hasBegun = true
       run()
-      return this.results(given, taken)
+      return this.results(given, taken, at)
     } catch (e) {
       for (const a of taken) device.heap.free(a)
       throw e
     }
   }
 
-  private results(given: readonly TensorBuffer<number>[], taken: number[]): DeviceBuffer[] {
+  private results(given: readonly TensorBuffer<number>[], taken: number[], at: Extents | undefined): DeviceBuffer[] {
     const { device, prepared } = this
-    return handOut(this.outlets, given, taken, {
+    return handOut(outletsAt(this.outlets, this.program, at), given, taken, {
       at: (b) => prepared.address(b),
       alloc: (bytes) => device.heap.alloc(bytes),
       copy: (b, to, bytes) => device.copy(prepared.address(b), to, bytes),

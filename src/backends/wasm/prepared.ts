@@ -2,6 +2,7 @@
 import { callInspector, callKernel, InternalError, invariant } from '../../diagnostics/errors.ts'
 import { gridSize } from '../../kernel/ir.ts'
 import type { StepTime } from '../../runtime/backend.ts'
+import { bytesAt, type Extents } from '../../runtime/extents.ts'
 import type {
   InnerProgram,
   KernelStep as Kernel,
@@ -55,6 +56,8 @@ export class Prepared implements Placed {
   readonly program: Program
   /** Address of each buffer; those of inputs and outputs are bound before a run. */
   readonly addresses: Float64Array
+  /** The extents of the run, where the program has open ones. */
+  at: Extents | undefined
   private readonly with: Preparation
   private readonly steps: readonly PreparedStep[]
   /** By buffer, the places (32-bit words of memory) of parameter tables that hold its address. */
@@ -157,7 +160,7 @@ export class Prepared implements Placed {
     const { program } = this
     const { device } = this.with
     if (s.kind === 'copy') {
-      device.copy(this.address(s.from), this.address(s.to), bufferOf(program, s.to).bytes)
+      device.copy(this.address(s.from), this.address(s.to), bytesAt(bufferOf(program, s.to), this.at))
       return
     }
     if (s.kind === 'inspect') {

@@ -1,6 +1,6 @@
 /** The unscheduled kernel: what one region computes, as tile statements over named axes, before grids and blocks. */
 
-import { axesOf, type Expr } from '../../affine/expr.ts'
+import { axesOf, type Expr, type Scale } from '../../affine/expr.ts'
 import { mapPredicate, type Predicate } from '../../affine/predicate.ts'
 import type { Node } from '../../graph/node.ts'
 import type { KernelAxis, LetStmt, ValueId } from '../../kernel/ir.ts'
@@ -33,6 +33,12 @@ export const mapStore = (s: BodyStore, map: (e: Expr) => Expr): BodyStore => ({
   index: s.index.map(map),
   ...(s.mask === undefined ? {} : { mask: mapPredicate(s.mask, map) }),
 })
+
+/** The launch scalar that ends an axis of a body, where it is open. */
+export function endOf({ axes, scales }: Pick<Body, 'axes' | 'scales'>, axis: string): Scale | undefined {
+  const open = axes.find((a) => a.name === axis)?.open
+  return open === undefined ? undefined : scales?.get(open)
+}
 
 /** Bytes of some elements of a tensor in its format. */
 export const tensorBytes = (t: BodyTensor, elements: number): number =>
@@ -82,4 +88,6 @@ export interface Body {
   readonly loads: ReadonlyMap<string, BodyTensor>
   /** The node each value computes (an instance of it). */
   readonly origin: ReadonlyMap<ValueId, Node>
+  /** The launch scalars that end open axes and scale index maps, by name; absent: all extents are known. */
+  readonly scales?: ReadonlyMap<string, Scale>
 }

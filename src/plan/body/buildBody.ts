@@ -40,7 +40,7 @@ interface Attempt {
 /** Builds a body under some bindings, or says what is to be bound otherwise. Throws a `Refusal` where no body can be built. */
 function buildOnce(region: Region, b: Instances): Attempt | Rebind {
   const { tiles } = b
-  const roots = inStoringOrder(region.outputs)
+  const roots = region.order ?? inStoringOrder(region.outputs)
   const stores: BodyStore[] = []
   const rootDims: RootDim[][] = []
   for (const root of roots) {

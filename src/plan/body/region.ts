@@ -12,6 +12,8 @@ export interface Region {
   readonly members: ReadonlySet<Node>
   /** Members (or views of them) that are stored. */
   readonly outputs: readonly Node[]
+  /** The order in which outputs are bound to axes, where sizes are not to decide it. */
+  readonly order?: readonly Node[]
 }
 
 /** Views and generated values are evaluated where they are used: they never stand in memory for their own sake. */

@@ -1,0 +1,135 @@
+/**
+ * Programs with open extents, by generalisation from instances (docs/open.md): a function is traced at several samples of its dimensions; the
+ * graphs, rewritten, are one but for numbers; planned once, their kernels are opened.
+ */
+
+import { invariant } from '../../diagnostics/errors.ts'
+import type { Graph, Node } from '../../graph/node.ts'
+import { nodesOf } from '../../graph/traverse.ts'
+import { compiling, overElements } from '../../host/engine.ts'
+import { verifyKernel } from '../../kernel/verify.ts'
+import { bytesOf } from '../../plan/body/region.ts'
+import { planFusion } from '../../plan/fuse/planFusion.ts'
+import { evaluateGraph, toHostArray } from '../../reference/evaluate.ts'
+import { rewriteGraph } from '../../rewrite/index.ts'
+import type { Dimension, Extents } from '../../runtime/extents.ts'
+import { atWorkingSet, type Machine } from '../../target/machine.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
+import type { HostArray } from '../../types/host.ts'
+import { sizeOf } from '../../types/shape.ts'
+import { assemble } from '../assemble.ts'
+import type { OpenExtents } from '../assembly.ts'
+import type { Compiled, CompileOptions } from '../index.ts'
+import { boundScans } from '../longScans.ts'
+import { boundOperands, operandLimits } from '../operands.ts'
+import { withPrecision } from '../precision.ts'
+import { makeReport } from '../report.ts'
+import { checkAssembled, checkStored } from '../stored.ts'
+import { orderWindows } from '../windowOrder.ts'
+import { alignGraphs, cannotBeOpen } from './align.ts'
+import { Fitter } from './fit.ts'
+import { Opening } from './opening.ts'
+import { PlanOpener } from './openPlan.ts'
+
+/** A graph traced at extents of the dimensions. */
+export interface Instance {
+  readonly at: Extents
+  readonly graph: Graph
+}
+
+export type OpenCompileOptions = Omit<CompileOptions, 'budgets' | 'fuse'>
+
+/**
+ * Compiles a program for all extents between those of its instances. Its plan is made at the first of them. Throws E_UNSUPPORTED that names
+ * dimensions and operation where the instances have no program in common.
+ */
+export const compileOpen = (
+  instances: readonly Instance[],
+  dimensions: readonly Dimension[],
+  options: OpenCompileOptions,
+): Compiled => {
+  const [first] = instances
+  invariant(first !== undefined, 'a program of no instance')
+  return compiling(nodesOf(first.graph).length, () => compileWhole(instances, dimensions, options))
+}
+
+/** A machine as open kernels are planned for it: bools stand a byte an element, and products are kernels. */
+function forOpen(target: Machine): Machine {
+  const { library: _, ...rest } = target
+  return { ...rest, packBools: false }
+}
+
+function compileWhole(
+  instances: readonly Instance[],
+  dimensions: readonly Dimension[],
+  { mode, target: machine, name = 'program', donated = [], verify = false, precision }: OpenCompileOptions,
+): Compiled {
+  const started = performance.now()
+  const target = forOpen(machine)
+  const rewritten = instances.map(({ graph }) => {
+    const precise = mode === 'fast' && precision !== undefined ? withPrecision(graph, precision) : graph
+    return rewriteGraph(precise, { mode, fold: (node) => fold(node, mode), generic: true })
+  })
+  const graphs = rewritten.map(({ graph }) =>
+    boundOperands(boundScans(orderWindows(graph, target, mode), target, mode), operandLimits(target)),
+  )
+  const aligned = alignGraphs(graphs, dimensions)
+  const [graph] = graphs
+  const [applied] = rewritten
+  invariant(graph !== undefined && applied !== undefined, 'a program of no instance')
+  const overwritable = graph.params.map((_, i) => (donated[i] === true ? ('donated' as const) : undefined))
+  const near = atWorkingSet(target, compulsoryBytes(graph))
+  const plan = planFusion(graph, near, mode, true, overwritable)
+  checkStored(graph, plan, target, true)
+  const fitter = new Fitter(instances.map((i) => i.at))
+  const opening = new Opening(dimensions, graph.params.length)
+  const opened = new PlanOpener(fitter, opening, target, mode, aligned).open(plan)
+  const numberOf = new Map(aligned.nodes[0]?.map((n, i) => [n, i]))
+  const open: OpenExtents = {
+    launch: (made) => opening.launch(made),
+    sizeOf: (node) => {
+      const number = numberOf.get(node)
+      if (number === undefined) return undefined
+      const sizes = aligned.nodes.map((list) => sizeOf(list[number]?.shape ?? []))
+      if (sizes.every((n) => n === sizes[0])) return undefined
+      const [elements, bytes] = [1, dtypeBytes(node.dtype)].map((each) => fitter.whole(sizes.map((n) => n * each)))
+      if (elements === undefined || bytes === undefined)
+        throw cannotBeOpen(dimensions, `the size of a tensor (${sizes.slice(0, 4).join(', ')})`, node)
+      return { most: opening.most(elements), bytes }
+    },
+  }
+  const withNumbers = { ...graph, params: [...graph.params, ...opening.params] }
+  const reuse = { donated: [...graph.params.map((_, i) => donated[i] === true)], over: [] }
+  const assembled = assemble(
+    name,
+    withNumbers,
+    opened,
+    target,
+    mode,
+    reuse,
+    () => {
+      throw cannotBeOpen(dimensions, 'control flow', undefined)
+    },
+    open,
+  )
+  checkAssembled(name, assembled, opened, target)
+  const program = { ...assembled.program, open: { dimensions, numbers: opening.numbers } }
+  if (verify) for (const s of program.steps) if (s.kind === 'kernel') verifyKernel(s.kernel)
+  const kept = { source: graph, plan: opened, passes: undefined, assembled: { ...assembled, program } }
+  const report = makeReport(name, kept, target, mode, applied.applied, performance.now() - started)
+  return { program, report, graph, plan: opened }
+}
+
+/** Bytes of the inputs and results of a graph. */
+const compulsoryBytes = (graph: Graph): number =>
+  [...new Set<Node>([...graph.params, ...graph.outputs])].reduce((n, x) => n + bytesOf(x), 0)
+
+/** Evaluates a node that depends on constants alone, rounding as the program would. */
+function fold(node: Node, mode: CompileOptions['mode']): HostArray {
+  const rounding = mode === 'strict' ? 'strict' : 'dtype'
+  return overElements(() => {
+    const [value] = evaluateGraph({ params: [], outputs: [node], effects: [] }, [], { rounding })
+    invariant(value !== undefined, 'constant folding gave no value')
+    return toHostArray(value)
+  })
+}

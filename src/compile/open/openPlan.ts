@@ -1,0 +1,178 @@
+/**
+ * A plan made at one sample of the dimensions, carried over to the others node by node, and opened: each kernel's body is built at every
+ * sample from the same nodes, and what they have in common is the body of the open kernel. Grids, cuts and blocks are then chosen once, for
+ * the most that extents may be.
+ */
+
+import { InternalError, invariant } from '../../diagnostics/errors.ts'
+import type { Node } from '../../graph/node.ts'
+import { opDef } from '../../graph/table.ts'
+import { nodesOf } from '../../graph/traverse.ts'
+import type { NumericsMode } from '../../kernel/ir.ts'
+import { joinProductAxes } from '../../plan/axes/joinAxes.ts'
+import { matrixBlocks } from '../../plan/axes/matrixBlocks.ts'
+import { type PartialResult, partialOf, partialOfBlocks, partialOfDepth } from '../../plan/axes/partials.ts'
+import type { Roles } from '../../plan/axes/roles.ts'
+import type { Body } from '../../plan/body/body.ts'
+import { buildBody } from '../../plan/body/buildBody.ts'
+import { collapse, longestAxis } from '../../plan/body/collapse.ts'
+import { inStoringOrder } from '../../plan/body/region.ts'
+import { partsOf, segmentsOf } from '../../plan/body/segments.ts'
+import type { BoundaryGroup, FusionPlan, KernelGroup, PlannedGroup } from '../../plan/plan.ts'
+import type { Machine } from '../../target/machine.ts'
+import { type Aligned, cannotBeOpen } from './align.ts'
+import type { Fitter } from './fit.ts'
+import { NoFormula } from './noFormula.ts'
+import { BodyOpener, bodyForm } from './openBody.ts'
+import type { Opening } from './opening.ts'
+
+/** How bodies of one region may be built: planning takes the cheapest, and the others follow it. */
+const variants = [{}, { untied: true }, { inPieces: true }, { untied: true, inPieces: true }] as const
+
+export class PlanOpener {
+  private readonly opening: Opening
+  private readonly opener: BodyOpener
+  private readonly target: Machine
+  private readonly mode: NumericsMode
+  private readonly nodes: Aligned['nodes']
+  private readonly numbers: readonly ReadonlyMap<Node, number>[]
+
+  constructor(fitter: Fitter, opening: Opening, target: Machine, mode: NumericsMode, { nodes }: Aligned) {
+    this.opening = opening
+    this.opener = new BodyOpener(fitter, opening)
+    this.target = target
+    this.mode = mode
+    this.nodes = nodes
+    this.numbers = nodes.map((list) => new Map(list.map((n, i) => [n, i])))
+  }
+
+  /** The plan of the first sample with open bodies. Throws E_UNSUPPORTED naming the operation that cannot be open. */
+  open(plan: FusionPlan): FusionPlan {
+    return { ...plan, groups: plan.groups.map((g) => this.group(g)) }
+  }
+
+  /** A node of the first sample at another. */
+  private at(node: Node, sample: number): Node {
+    const number = this.numbers[0]?.get(node)
+    const there = this.nodes[sample]?.[number ?? -1]
+    invariant(there !== undefined, 'a planned node that is not in the graph')
+    return there
+  }
+
+  private varies(node: Node): boolean {
+    return this.nodes.some((_, s) => this.at(node, s).shape.join() !== node.shape.join())
+  }
+
+  private group(g: PlannedGroup): PlannedGroup {
+    if (g.kind === 'kernel') return this.kernel(g)
+    if (g.kind === 'union') return { ...g, parts: g.parts.map((p) => this.kernel(p)) }
+    return this.boundary(g)
+  }
+
+  private boundary(g: BoundaryGroup): BoundaryGroup {
+    const { node } = g
+    const touched = [node, ...node.inputs, ...g.results]
+    const within = Object.values(node.attrs).some((x) => typeof x === 'object' && x !== null && 'params' in x)
+    const isFixed = !touched.some((n) => this.varies(n)) && (!within || this.isFixedInside(node))
+    if (isFixed) return g
+    const what = { opaque: "a user's kernel", effect: 'a callback', scatter: 'a scatter', region: 'control flow' }[
+      g.kind
+    ]
+    throw cannotBeOpen(this.opening.dimensions, `${what} over an extent that varies (${opDef(node).family})`, node)
+  }
+
+  /** Whether the graphs inside a node are the same at every sample. */
+  private isFixedInside(node: Node): boolean {
+    const text = (n: Node): string =>
+      JSON.stringify(n.attrs, (_, x: unknown) =>
+        typeof x === 'object' && x !== null && 'params' in x && 'outputs' in x
+          ? nodesOf(x as Parameters<typeof nodesOf>[0]).map((m) => `${m.op}${m.shape.join()}${text(m)}`)
+          : typeof x === 'bigint'
+            ? `${x}n`
+            : x,
+      )
+    const own = text(node)
+    return this.nodes.every((_, s) => text(this.at(node, s)) === own)
+  }
+
+  private kernel(g: KernelGroup): KernelGroup {
+    try {
+      return this.opened(g)
+    } catch (error) {
+      if (!(error instanceof NoFormula)) throw error
+      const [node = undefined] = error.node === undefined ? g.outputs : [error.node]
+      throw cannotBeOpen(this.opening.dimensions, error.message, node)
+    }
+  }
+
+  private opened(g: KernelGroup): KernelGroup {
+    const form = this.formAt(g.body, 0)
+    const bodies = this.nodes.map((_, s) => (s === 0 ? g.body : this.bodyAt(g, s, form)))
+    const body = this.opener.open(bodies)
+    const isWhole = g.segments.length === 1 && g.segments[0] === g.body
+    const segments = isWhole ? [body] : this.segments(g, bodies)
+    const { called: _, choice: __, ...rest } = g
+    return { ...rest, body, segments, roles: this.roles(g.roles, body) }
+  }
+
+  private formAt(body: Body, sample: number): string {
+    const numbers = this.numbers[sample]
+    return bodyForm(body, (n) => numbers?.get(n))
+  }
+
+  /** The body of a group's nodes at another sample that has the form of the planned one. */
+  private bodyAt(g: KernelGroup, sample: number, form: string): Body {
+    const at = (n: Node): Node => this.at(n, sample)
+    const region = {
+      members: new Set([...g.members].map(at)),
+      outputs: g.outputs.map(at),
+      order: inStoringOrder(g.outputs).map(at),
+    }
+    for (const options of variants) {
+      const built = buildBody(region, { mode: this.mode, ...options })
+      if (!built.ok) continue
+      const body = joinProductAxes(collapse(built.body, longestAxis(this.target)), this.target, this.mode)
+      if (this.formAt(body, sample) === form) return body
+    }
+    throw new NoFormula('its kernel has another form at another length', g.outputs[0])
+  }
+
+  private segments(g: KernelGroup, bodies: readonly Body[]): readonly Body[] {
+    const isCut = g.body.stores.some((s) => s.pieces !== undefined)
+    const all = bodies.map((b, s) =>
+      s === 0 ? g.segments : isCut ? partsOf(b) : segmentsOf(b, longestAxis(this.target)),
+    )
+    return g.segments.map((first, i) => {
+      const form = this.formAt(first, 0)
+      const at = all.map((list) => list[i])
+      const alike = at.flatMap((b, s) => (b !== undefined && this.formAt(b, s) === form ? [b] : []))
+      if (alike.length !== all.length || all.some((list) => list.length !== g.segments.length))
+        throw new NoFormula('its kernel is cut into other ranges at another length', g.outputs[0])
+      return this.opener.open(alike)
+    })
+  }
+
+  /** The roles of a body's axes as they were planned, at the most that extents may be. */
+  private roles(roles: Roles, body: Body): Roles {
+    const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+    const lets = new Map(body.lets.map((l) => [l.id, l]))
+    const facts = { lets, extents }
+    const { matrix, splitBy, stages } = roles
+    const parts =
+      matrix?.parts === undefined
+        ? undefined
+        : { ...matrix.parts, parts: Math.ceil((extents.get(matrix.parts.axis) ?? 1) / matrix.parts.length) }
+    const own = matrix === undefined ? undefined : { ...matrix, parts }
+    const partial = (id: number): PartialResult => {
+      const l = lets.get(id)
+      if (l === undefined || splitBy === undefined) throw new InternalError('a cut reduction without a way')
+      if (splitBy !== 'result-blocks') return partialOf(facts, l, splitBy)
+      if (parts !== undefined) return partialOfDepth(facts, l, parts)
+      invariant(own !== undefined, 'blocks of no product')
+      const { rows, columns } = matrixBlocks(body, own, extents, this.target)
+      return partialOfBlocks(facts, l, [...own.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns])
+    }
+    const split = new Map([...stages.split.keys()].map((id) => [id, partial(id)]))
+    return { ...roles, extents, stages: { ...stages, split }, ...(own === undefined ? {} : { matrix: own }) }
+  }
+}

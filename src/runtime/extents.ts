@@ -1,0 +1,117 @@
+/**
+ * What of a program follows from extents that vary: dimensions with names, and formulas in them. Plain data, which is evaluated exactly
+ * in whole numbers at each launch.
+ */
+
+import { invariant } from '../diagnostics/errors.ts'
+import type { DType } from '../types/dtype.ts'
+
+/** An extent that varies, and the values for which a program is made, inclusive. */
+export interface Dimension {
+  readonly name: string
+  readonly least: number
+  readonly most: number
+}
+
+/** A whole number times powers of dimensions: `powers[i]` of dimension i. */
+export interface Monomial {
+  readonly coef: number
+  readonly powers: readonly number[]
+}
+
+/** A sum of monomials, none of them alike. */
+export type Polynomial = readonly Monomial[]
+
+/** A whole number that follows from dimensions: a polynomial, or the quotient of one by a number, rounded down or up. */
+export interface Formula {
+  readonly of: Polynomial
+  readonly by: number
+  readonly rounds: 'down' | 'up'
+}
+
+/** A real number that follows from dimensions: `factor` times a function of a polynomial. */
+export interface RealFormula {
+  readonly factor: number
+  readonly of: Polynomial
+  readonly through: RealFunction
+}
+
+export type RealFunction = 'identity' | 'reciprocal' | 'root' | 'reciprocalRoot' | 'logarithm'
+
+export const realFunctions: Readonly<Record<RealFunction, (x: number) => number>> = {
+  identity: (x) => x,
+  reciprocal: (x) => 1 / x,
+  root: Math.sqrt,
+  reciprocalRoot: (x) => 1 / Math.sqrt(x),
+  logarithm: Math.log,
+}
+
+/** The extents of a launch, by the number of their dimension. */
+export type Extents = readonly number[]
+
+const monomialAt = ({ coef, powers }: Monomial, at: Extents): number =>
+  powers.reduce((n, p, i) => n * (at[i] ?? 0) ** p, coef)
+
+export const polynomialAt = (p: Polynomial, at: Extents): number => p.reduce((n, m) => n + monomialAt(m, at), 0)
+
+export function formulaAt({ of, by, rounds }: Formula, at: Extents): number {
+  const n = polynomialAt(of, at)
+  if (by === 1) return n
+  return rounds === 'up' ? Math.ceil(n / by) : Math.floor(n / by)
+}
+
+export const realAt = ({ factor, of, through }: RealFormula, at: Extents): number =>
+  factor * realFunctions[through](polynomialAt(of, at))
+
+/** Inclusive bounds of a formula over the ranges of its dimensions, whose values are not negative. */
+export function formulaRange(
+  { of, by, rounds }: Formula,
+  dimensions: readonly Dimension[],
+): { lo: number; hi: number } {
+  let [lo, hi] = [0, 0]
+  for (const m of of) {
+    const ends = [
+      monomialAt(
+        m,
+        dimensions.map((d) => d.least),
+      ),
+      monomialAt(
+        m,
+        dimensions.map((d) => d.most),
+      ),
+    ]
+    lo += Math.min(...ends)
+    hi += Math.max(...ends)
+  }
+  const quotient = (n: number): number => (rounds === 'up' ? Math.ceil(n / by) : Math.floor(n / by))
+  return { lo: quotient(lo), hi: quotient(hi) }
+}
+
+/** The constant that a formula is, if it is one. */
+export const constantOf = ({ of, by }: Formula): number | undefined => {
+  const [first, second] = of
+  if (first === undefined) return 0
+  return by === 1 && second === undefined && first.powers.every((p) => p === 0) ? first.coef : undefined
+}
+
+/** Numbers that a launch hands to kernels: an input of the program of one dtype. */
+export type LaunchNumbers =
+  | { readonly dtype: 'i32'; readonly formulas: readonly Formula[] }
+  | { readonly dtype: Exclude<DType, 'i32'>; readonly reals: readonly RealFormula[] }
+
+/** What of a program varies from launch to launch. Buffers are placed for the most that dimensions may be. */
+export interface OpenProgram {
+  readonly dimensions: readonly Dimension[]
+  /** The last inputs of the program. */
+  readonly numbers: readonly LaunchNumbers[]
+}
+
+/** Bytes of a buffer in a launch. */
+export function bytesAt(
+  { bytes, varying }: { readonly bytes: number; readonly varying?: Formula },
+  at: Extents | undefined,
+): number {
+  if (varying === undefined) return bytes
+  invariant(at !== undefined, 'a program with open extents runs without them')
+  return formulaAt(varying, at)
+}
