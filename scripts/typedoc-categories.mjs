@@ -52,6 +52,7 @@ const headings = [
   ['api/device/bytes', 'Compiling'],
   ['api/jit/program', 'Compiling'],
   ['api/tensor/tree', 'Trees'],
+  ['api/tensor/openSpec', 'Trees'],
   ['api/tensor/memory', 'Memory and devices'],
   ['api/device/session', 'Memory and devices'],
   ['api/device/device', 'Memory and devices'],

@@ -199,4 +199,8 @@ export interface FusionReport {
   }
   /** Milliseconds that compiling took. */
   readonly compileMs: number
+  /** Of a program that serves many shapes: its dimensions and the extents it serves, inclusive. The figures are those of shapes near the greatest. */
+  readonly open?: readonly { readonly name: string; readonly least: number; readonly most: number }[]
+  /** Of a program for one shape of a function whose dimensions are declared to vary: why it is a program of its own. */
+  readonly closed?: string
 }

@@ -54,6 +54,8 @@ export class CannotWait extends UserError {
 
 export interface Backend {
   readonly name: string
+  /** Whether it runs programs with open extents. */
+  readonly runsOpen?: boolean
   /** Uninitialised memory. Throws E_OUT_OF_MEMORY naming the remedy. */
   alloc(bytes: number): DeviceBuffer
   free(buffer: DeviceBuffer): void

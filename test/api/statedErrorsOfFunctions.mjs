@@ -9,6 +9,7 @@ import {
   cond,
   customJvp,
   customVjp,
+  dim,
   evaluate,
   foriLoop,
   grad,
@@ -204,6 +205,9 @@ export const statedErrorsOfFunctions = {
   },
   setDevice: {
     E_DEVICE: () => setDevice('q'),
+  },
+  dim: {
+    E_ARGUMENT: () => dim('batch', 3, 2),
   },
   spec: {
     E_SHAPE: () => spec([-1]),

@@ -1,12 +1,15 @@
 /** A device that compiles: graphs become launch plans, which a backend prepares and runs. */
 
 import { type Capabilities, checkCapabilities } from '../../compile/capability.ts'
-import { compileGraph } from '../../compile/index.ts'
+import { type Compiled as CompiledGraph, compileGraph } from '../../compile/index.ts'
+import { compileOpen } from '../../compile/open/index.ts'
 import { compileFor } from '../../compile/prepare.ts'
 import type { Backend, DeviceBuffer } from '../../runtime/backend.ts'
+import type { Extents } from '../../runtime/extents.ts'
 import { callsHost } from '../../runtime/region.ts'
+import { debug } from '../../schedule/debug.ts'
 import type { Machine } from '../../target/machine.ts'
-import type { Device, DeviceName } from './device.ts'
+import type { Compiled, Device, DeviceName } from './device.ts'
 import { largestOf, withLargest } from './largest.ts'
 import { giveWeight, takeWeight } from './reclaim.ts'
 
@@ -21,6 +24,62 @@ export function createCompiledDevice(
   capabilities?: Capabilities,
 ): Device {
   let known = target
+  /** Compiles and prepares. */
+  const ready = (compile: (target: Machine) => CompiledGraph): Compiled => {
+    let largest: string | undefined
+    const named = <R>(body: () => R): R => {
+      try {
+        return body()
+      } catch (error) {
+        throw withLargest(error, largest)
+      }
+    }
+    const made = named(() =>
+      compileFor(backend, known, (target) => {
+        const compiled = compile(target)
+        largest = largestOf(compiled)
+        return compiled
+      }),
+    )
+    known = made.target
+    const { executable, compiled } = made
+    const { program, report } = compiled
+    // Functions that nobody refers to any more are collected when the engine sees their memory.
+    let weight = takeWeight(Math.max(executable.residentBytes, programBytes))
+    const calls = callsHost(program)
+    let running = false
+    let hasBegun = false
+    const run = (inputs: readonly DeviceBuffer[], at: Extents | undefined): DeviceBuffer[] => {
+      if (!calls) return executable.run(inputs, at)
+      // A program that code of the user calls while it runs is not the one that runs: addresses and intermediates are of one run.
+      const now = running ? backend.prepare(program) : executable
+      const before = running
+      running = true
+      try {
+        return now.run(inputs, at)
+      } finally {
+        running = before
+        hasBegun = now.hasBegun
+        if (now !== executable) now.dispose()
+      }
+    }
+    return {
+      run: (inputs, at) => named(() => run(inputs, at)),
+      get hasBegun() {
+        return calls ? hasBegun : executable.hasBegun
+      },
+      report,
+      program,
+      get residentBytes() {
+        return executable.residentBytes
+      },
+      dispose: () => {
+        executable.dispose()
+        giveWeight(weight)
+        weight = undefined
+      },
+    }
+  }
   return {
     name,
     upload: (data) => {
@@ -37,66 +96,34 @@ export function createCompiledDevice(
     memory: () => backend.memory(),
     compile: (graph, { mode, donated, name: label, budgets, precision }) => {
       if (capabilities !== undefined) checkCapabilities(graph, name, capabilities)
-      let largest: string | undefined
-      const named = <R>(body: () => R): R => {
-        try {
-          return body()
-        } catch (error) {
-          throw withLargest(error, largest)
-        }
-      }
-      const made = named(() =>
-        compileFor(backend, known, (target) => {
-          const compiled = compileGraph(graph, {
-            mode,
-            target,
-            donated,
-            name: label,
-            budgets,
-            ...(precision === undefined ? {} : { precision }),
-          })
-          largest = largestOf(compiled)
-          return compiled
+      return ready((target) =>
+        compileGraph(graph, {
+          mode,
+          target,
+          donated,
+          name: label,
+          budgets,
+          ...(precision === undefined ? {} : { precision }),
         }),
       )
-      known = made.target
-      const { executable, compiled } = made
-      const { program, report } = compiled
-      // Functions that nobody refers to any more are collected when the engine sees their memory.
-      let weight = takeWeight(Math.max(executable.residentBytes, programBytes))
-      const calls = callsHost(program)
-      let running = false
-      let hasBegun = false
-      const run = (inputs: readonly DeviceBuffer[]): DeviceBuffer[] => {
-        if (!calls) return executable.run(inputs)
-        // A program that code of the user calls while it runs is not the one that runs: addresses and intermediates are of one run.
-        const now = running ? backend.prepare(program) : executable
-        const before = running
-        running = true
-        try {
-          return now.run(inputs)
-        } finally {
-          running = before
-          hasBegun = now.hasBegun
-          if (now !== executable) now.dispose()
-        }
-      }
-      return {
-        run: (inputs) => named(() => run(inputs)),
-        get hasBegun() {
-          return calls ? hasBegun : executable.hasBegun
-        },
-        report,
-        program,
-        get residentBytes() {
-          return executable.residentBytes
-        },
-        dispose: () => {
-          executable.dispose()
-          giveWeight(weight)
-          weight = undefined
-        },
-      }
     },
+    ...(backend.runsOpen === true
+      ? {
+          compileOpen: (instances, dimensions, { mode, donated, name: label, precision }) => {
+            const [first] = instances
+            if (capabilities !== undefined && first !== undefined) checkCapabilities(first.graph, name, capabilities)
+            return ready((target) =>
+              compileOpen(instances, dimensions, {
+                mode,
+                target,
+                donated,
+                name: label,
+                verify: debug.verify,
+                ...(precision === undefined ? {} : { precision }),
+              }),
+            )
+          },
+        }
+      : {}),
   }
 }

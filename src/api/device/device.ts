@@ -1,8 +1,10 @@
 /** What the library needs of a device: memory for tensors, and programs compiled from graphs. */
+import type { Instance } from '../../compile/open/index.ts'
 import type { Budgets } from '../../compile/planGraph.ts'
 import type { Graph } from '../../graph/node.ts'
 import type { FusionReport } from '../../report/data.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
+import type { Dimension, Extents } from '../../runtime/extents.ts'
 import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
 import type { DType } from '../../types/dtype.ts'
@@ -32,8 +34,8 @@ export interface CompileRequest {
 
 /** A program ready to run. */
 export interface Compiled {
-  /** Fresh buffers for the outputs; donated inputs are consumed, and may be outputs. */
-  run(inputs: readonly DeviceBuffer[]): DeviceBuffer[]
+  /** Fresh buffers for the outputs; donated inputs are consumed, and may be outputs. `at`: the extents of a program that has open ones. */
+  run(inputs: readonly DeviceBuffer[], at?: Extents): DeviceBuffer[]
   /** Whether the last run got as far as writing memory: if it threw before, donated inputs hold what they held. */
   readonly hasBegun: boolean
   /** The fusion report and the launch plan; undefined on a device that compiles nothing. */
@@ -60,6 +62,12 @@ export interface Device {
   copy(buffer: DeviceBuffer): DeviceBuffer
   /** A program ready to run. */
   compile(graph: Graph, request: CompileRequest): Compiled
+  /** A program for all extents between those of its instances; absent on a device that has no such programs. */
+  readonly compileOpen?: (
+    instances: readonly Instance[],
+    dimensions: readonly Dimension[],
+    request: CompileRequest,
+  ) => Compiled
   /** Bytes in use, the limit, and what programs hold. */
   memory(): MemoryUse
 }

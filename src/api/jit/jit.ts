@@ -11,13 +11,14 @@ import { precisions } from '../../types/product.ts'
 import { checkChoice, checkList, checkTransform, kinds, optionNames } from '../calls/options.ts'
 import { located, placed } from '../calls/place.ts'
 import { type ByteSize, byteSize } from '../device/bytes.ts'
-import type { Compiled, Device, DeviceName, Mode } from '../device/device.ts'
+import type { Compiled, CompileRequest, Device, DeviceName, Mode } from '../device/device.ts'
 import { deviceOr } from '../device/session.ts'
 import { currentTrace, donate, settledStorage, storageOf, type TensorCore } from '../tensor/core.ts'
 import { retain, Storage } from '../tensor/storage.ts'
 import { type Tensor, wrap } from '../tensor/tensor.ts'
-import { traceFunction } from '../tensor/traceFunction.ts'
+import { type Traced, traceFunction } from '../tensor/traceFunction.ts'
 import { type Abstract, describe, matches, rebuildTree, sameTree, TensorSpec, type TreeSpec } from '../tensor/tree.ts'
+import { DynamicPrograms } from './dynamic.ts'
 import { Recompiles } from './recompiles.ts'
 
 /** Options of `jit`. */
@@ -41,6 +42,12 @@ export interface JitOptions {
   readonly memoryBudget?: ByteSize
   /** Most bytes that stand between a forward pass and its backward pass. Otherwise as `memoryBudget`. */
   readonly savedBudget?: ByteSize
+  /**
+   * Arguments whose extents vary from call to call, as specs with dimensions: `[spec([dim('batch', 1, 64), 384])]`; `undefined` for an argument
+   * whose shape does not, and trees of specs for trees. One program serves a range of extents, where the function is the same there but for numbers;
+   * else one is compiled for a shape, and `explain` says why (docs/open.md).
+   */
+  readonly dynamic?: readonly unknown[]
 }
 
 const jitOptions = optionNames<JitOptions>('{ donate: [0] }', {
@@ -50,6 +57,7 @@ const jitOptions = optionNames<JitOptions>('{ donate: [0] }', {
   precision: kinds.anything,
   memoryBudget: kinds.anything,
   savedBudget: kinds.anything,
+  dynamic: kinds.anything,
 })
 
 /** A fusion report that prints itself. */
@@ -111,6 +119,8 @@ class Jitted {
   readonly #entries: Entry[] = []
   #disposed = false
   readonly #recompiles: Recompiles
+  /** Where extents of arguments vary. */
+  readonly #dynamic: DynamicPrograms | undefined
 
   constructor(f: (...args: never[]) => unknown, options: JitOptions) {
     this.#f = f
@@ -122,12 +132,20 @@ class Jitted {
       memory: memoryBudget === undefined ? undefined : byteSize(memoryBudget, 'memoryBudget'),
       saved: savedBudget === undefined ? undefined : byteSize(savedBudget, 'savedBudget'),
     }
+    const { dynamic } = options
+    if (dynamic === undefined) return
+    if (memoryBudget !== undefined || savedBudget !== undefined)
+      throw new UserError('E_ARGUMENT', 'dynamic beside a budget of memory', {
+        help: 'a budget holds for one shape: leave one of the two out',
+      })
+    this.#dynamic = new DynamicPrograms(f, dynamic)
   }
 
   /** Ends its programs, those that run when they have run. */
   dispose(): void {
     this.#disposed = true
     for (const entry of this.#entries.splice(0)) end(entry)
+    this.#dynamic?.dispose()
   }
 
   #checkAlive(): void {
@@ -184,30 +202,47 @@ class Jitted {
       leaves.push(x)
     }
     const entry = this.#add(structure, args)
-    this.#recompiles.note(structure, calls)
+    if (entry.compiled.report?.open === undefined) this.#recompiles.note(structure, calls)
     return entry
+  }
+
+  /** A program for arguments, and what was traced for it. */
+  #program(
+    structure: TreeSpec,
+    args: readonly unknown[],
+    device: Device,
+  ): { readonly compiled: Compiled; readonly traced: Traced } {
+    const request = (traced: Traced): CompileRequest => this.#request(traced, args.length).request
+    if (this.#dynamic !== undefined) return this.#dynamic.of(structure, device, request)
+    const traced = traceFunction(this.#f, args)
+    return { compiled: device.compile(traced.graph, request(traced)), traced }
+  }
+
+  /** How a traced function is to be compiled, and which of the arguments' tensors are donated. */
+  #request(traced: Traced, count: number): { readonly request: CompileRequest; readonly donated: readonly boolean[] } {
+    const given = new Set(this.#options.donate ?? [])
+    for (const i of given)
+      if (traced.leavesOfArgument[i] === undefined)
+        throw new UserError('E_ARGUMENT', `donate names argument ${i} of ${count}`, {
+          help: 'positions count from 0',
+        })
+    const donated = traced.leavesOfArgument.flatMap((n, i) => new Array<boolean>(n).fill(given.has(i)))
+    const { mode = 'fast', precision } = this.#options
+    const request = {
+      mode,
+      donated: [...donated, ...traced.captured.map(() => false)],
+      name: this.#name,
+      budgets: this.#budgets,
+      ...(precision === undefined ? {} : { precision }),
+    }
+    return { request, donated }
   }
 
   #add(structure: TreeSpec, args: readonly unknown[]): Entry {
     this.#checkAlive()
     const device = deviceOr(this.#options.device)
-    const traced = traceFunction(this.#f, args)
-    const given = new Set(this.#options.donate ?? [])
-    for (const i of given)
-      if (traced.leavesOfArgument[i] === undefined)
-        throw new UserError('E_ARGUMENT', `donate names argument ${i} of ${args.length}`, {
-          help: 'positions count from 0',
-        })
-    const donated = traced.leavesOfArgument.flatMap((n, i) => new Array<boolean>(n).fill(given.has(i)))
-    const all = [...donated, ...traced.captured.map(() => false)]
-    const { mode = 'fast', precision } = this.#options
-    const compiled = device.compile(traced.graph, {
-      mode,
-      donated: all,
-      name: this.#name,
-      budgets: this.#budgets,
-      ...(precision === undefined ? {} : { precision }),
-    })
+    const { compiled, traced } = this.#program(structure, args, device)
+    const { donated } = this.#request(traced, args.length)
     const outlets = compiled.program === undefined ? [] : outletsOf(compiled.program).outputs
     const entry: Entry = {
       args: structure,
@@ -373,6 +408,7 @@ export function jit<A extends readonly unknown[], R>(
   const jitted = placed(() => {
     checkTransform('jit', f, options, jitOptions)
     if (options.donate !== undefined) checkList(options.donate, 'donate', '[0]')
+    if (options.dynamic !== undefined) checkList(options.dynamic, 'dynamic', "[spec([dim('batch', 1, 64), 384])]")
     if (options.mode !== undefined) checkChoice(options.mode, ['fast', 'strict'], 'mode')
     if (options.precision !== undefined) checkChoice(options.precision, precisions, 'precision')
     return new Jitted(f as (...args: never[]) => unknown, options)

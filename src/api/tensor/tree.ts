@@ -6,6 +6,7 @@ import { UserError } from '../../diagnostics/errors.ts'
 import { checkDType, type DType } from '../../types/dtype.ts'
 import { extentsOf, type Shape, sameShape, sizeOf } from '../../types/shape.ts'
 import { placed } from '../calls/place.ts'
+import { Dim, OpenSpec } from './openSpec.ts'
 import { Tensor } from './tensor.ts'
 
 /**
@@ -26,11 +27,21 @@ export class TensorSpec {
 }
 
 /**
- * A tensor spec; f32 unless given.
+ * A tensor spec; f32 unless given. With dimensions that vary (`dim`) it is one for `jit`'s option `dynamic`.
  * @throws E_SHAPE, E_OVERFLOW for a shape that cannot be, E_DTYPE for a dtype there is not
- * @example spec([2, 3], 'i32') // { shape: [2, 3], dtype: 'i32' }
+ * @example
+ * spec([2, 3], 'i32') // { shape: [2, 3], dtype: 'i32' }
+ * spec([dim('batch', 1, 64), 384]).shape.length // 2
  */
-export const spec = (shape: Shape, dtype: DType = 'f32'): TensorSpec => placed(() => new TensorSpec(shape, dtype))
+export function spec(shape: Shape, dtype?: DType): TensorSpec
+export function spec(shape: readonly (number | Dim)[], dtype?: DType): OpenSpec
+export function spec(shape: readonly (number | Dim)[], dtype: DType = 'f32'): TensorSpec | OpenSpec {
+  return placed(() =>
+    Array.isArray(shape) && shape.some((d) => d instanceof Dim)
+      ? new OpenSpec(shape, dtype)
+      : new TensorSpec(shape as Shape, dtype),
+  )
+}
 
 /** A tree with specs where it may have tensors. */
 export type Abstract<T> = T extends Tensor

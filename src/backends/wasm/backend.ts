@@ -18,6 +18,7 @@ export function createWasmBackend(options: WasmOptions = {}, machine: Machine = 
 
 export class WasmBackend implements Backend {
   readonly name = 'wasm'
+  readonly runsOpen = true
   /** What programs for it are planned by. */
   readonly machine: Machine
   private readonly device: Device

@@ -97,6 +97,16 @@ function difference(a: Form, b: Form | undefined): string | undefined {
     : `the literal of ${operationOf(a.node)} is another one`
 }
 
+/** Instances that are not one but for numbers. */
+export class Misaligned extends UserError {
+  /** The number of the sample that is unlike the first. */
+  readonly sample: number
+  constructor({ code, summary, where, help }: UserError, sample: number) {
+    super(code, summary, { ...(where === undefined ? {} : { where }), ...(help === undefined ? {} : { help }) })
+    this.sample = sample
+  }
+}
+
 /** Throws E_UNSUPPORTED: what an operation is does not follow from the dimensions by a formula. */
 export function cannotBeOpen(dimensions: readonly Dimension[], why: string, node: Node | undefined): UserError {
   const names = dimensions.map((d) => d.name).join(', ')
@@ -113,18 +123,27 @@ export interface Aligned {
   readonly nodes: readonly (readonly Node[])[]
 }
 
-/** The nodes of graphs that are one but for numbers, side by side. Throws E_UNSUPPORTED where they are not. */
-export function alignGraphs(graphs: readonly Graph[], dimensions: readonly Dimension[]): Aligned {
-  const all = graphs.map(formsOf)
-  const [first = []] = all
-  for (const other of all)
-    first.forEach((form, i) => {
-      const found = difference(form, other[i])
-      if (found !== undefined) throw cannotBeOpen(dimensions, found, form.node)
-    })
-  const odd = all.findIndex((forms) => forms.length !== first.length)
-  if (odd >= 0) throw cannotBeOpen(dimensions, 'there are more operations at one length than at another', undefined)
-  return { nodes: graphs.map(nodesOf) }
+/**
+ * The nodes of graphs that are one but for numbers, side by side; `graphs` may be made one after another. Throws E_UNSUPPORTED at the first that
+ * is not like the others.
+ */
+export function alignGraphs(graphs: Iterable<Graph>, dimensions: readonly Dimension[]): Aligned {
+  let first: readonly Form[] | undefined
+  const nodes: Node[][] = []
+  for (const graph of graphs) {
+    const forms = formsOf(graph)
+    first ??= forms
+    const misaligned = (why: string, node: Node | undefined): Misaligned =>
+      new Misaligned(cannotBeOpen(dimensions, why, node), nodes.length)
+    for (const [i, form] of first.entries()) {
+      const found = difference(form, forms[i])
+      if (found !== undefined) throw misaligned(found, form.node)
+    }
+    if (forms.length !== first.length)
+      throw misaligned('there are more operations at one length than at another', undefined)
+    nodes.push(nodesOf(graph))
+  }
+  return { nodes }
 }
 
 type Site = number | Formula | { readonly real: RealFormula; readonly dtype: DType }

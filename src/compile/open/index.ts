@@ -11,7 +11,7 @@ import { verifyKernel } from '../../kernel/verify.ts'
 import { bytesOf } from '../../plan/body/region.ts'
 import { planFusion } from '../../plan/fuse/planFusion.ts'
 import { evaluateGraph, toHostArray } from '../../reference/evaluate.ts'
-import { rewriteGraph } from '../../rewrite/index.ts'
+import { type Rewritten, rewriteGraph } from '../../rewrite/index.ts'
 import type { Dimension, Extents } from '../../runtime/extents.ts'
 import { atWorkingSet, type Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -66,17 +66,23 @@ function compileWhole(
 ): Compiled {
   const started = performance.now()
   const target = forOpen(machine)
-  const rewritten = instances.map(({ graph }) => {
-    const precise = mode === 'fast' && precision !== undefined ? withPrecision(graph, precision) : graph
-    return rewriteGraph(precise, { mode, fold: (node) => fold(node, mode), generic: true })
-  })
-  const graphs = rewritten.map(({ graph }) =>
-    boundOperands(boundScans(orderWindows(graph, target, mode), target, mode), operandLimits(target)),
-  )
-  const aligned = alignGraphs(graphs, dimensions)
+  const graphs: Graph[] = []
+  let applied: Rewritten['applied'] = []
+  function* rewritten(): Generator<Graph> {
+    for (const instance of instances) {
+      const precise =
+        mode === 'fast' && precision !== undefined ? withPrecision(instance.graph, precision) : instance.graph
+      const made = rewriteGraph(precise, { mode, fold: (node) => fold(node, mode), generic: true })
+      const inOrder = orderWindows(made.graph, target, mode)
+      const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
+      if (graphs.length === 0) applied = made.applied
+      graphs.push(bounded)
+      yield bounded
+    }
+  }
+  const aligned = alignGraphs(rewritten(), dimensions)
   const [graph] = graphs
-  const [applied] = rewritten
-  invariant(graph !== undefined && applied !== undefined, 'a program of no instance')
+  invariant(graph !== undefined, 'a program of no instance')
   const overwritable = graph.params.map((_, i) => (donated[i] === true ? ('donated' as const) : undefined))
   const near = atWorkingSet(target, compulsoryBytes(graph))
   const plan = planFusion(graph, near, mode, true, overwritable)
@@ -116,7 +122,10 @@ function compileWhole(
   const program = { ...assembled.program, open: { dimensions, numbers: opening.numbers } }
   if (verify) for (const s of program.steps) if (s.kind === 'kernel') verifyKernel(s.kernel)
   const kept = { source: graph, plan: opened, passes: undefined, assembled: { ...assembled, program } }
-  const report = makeReport(name, kept, target, mode, applied.applied, performance.now() - started)
+  const report = {
+    ...makeReport(name, kept, target, mode, applied, performance.now() - started),
+    open: dimensions,
+  }
   return { program, report, graph, plan: opened }
 }
 

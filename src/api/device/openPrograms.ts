@@ -1,0 +1,279 @@
+/**
+ * The programs of one function whose dimensions vary: templates, each of which serves a range of extents, and programs of their own for
+ * extents that no template serves. A template serves extents where the function, traced there, is what the template says (docs/open.md).
+ */
+
+import { Misaligned, TraceTemplate } from '../../compile/open/align.ts'
+import { Fitter } from '../../compile/open/fit.ts'
+import { primeAbove, primeBelow, type SampleRange, samplesOf } from '../../compile/open/samples.ts'
+import { invariant, UserError } from '../../diagnostics/errors.ts'
+import type { Graph } from '../../graph/node.ts'
+import { nodesOf } from '../../graph/traverse.ts'
+import type { FusionReport } from '../../report/data.ts'
+import type { DeviceBuffer } from '../../runtime/backend.ts'
+import { type Extents, formulaAt, type LaunchNumbers, realAt } from '../../runtime/extents.ts'
+import { toHost } from '../../scalar/host.ts'
+import type { Compiled, CompileRequest, Device } from './device.ts'
+
+/** A dimension as its user declares it; without `most` programs are made for ranges that double. */
+export interface DeclaredDimension {
+  readonly name: string
+  readonly least: number
+  readonly most: number | undefined
+}
+
+/** Templates of one function, at most. */
+const mostTemplates = 8
+
+/** Dimensions whose ends are chosen each for itself. */
+const mostCombined = 2
+
+/** The first range of a dimension without a bound. */
+const firstRange = 256
+
+/** What a range begins with, if a program serves it all; else as parts of its end. */
+const beginnings = [2, 3, 5] as const
+const laterBeginnings = [1 / 16, 1 / 4] as const
+
+/** The range of a dimension, by its number. */
+type OpenRange = SampleRange & { readonly dimension: number }
+
+/** A template and the extents that it serves. */
+interface Template {
+  readonly compiled: Compiled
+  readonly trace: TraceTemplate
+  /** By number of dimension, its range; a closed one has one value. */
+  readonly ranges: readonly { readonly least: number; readonly most: number }[]
+  /** Numbers of the dimensions that are open. */
+  readonly open: readonly number[]
+}
+
+/** A program for extents, and what was traced there. */
+export interface Served<T> {
+  readonly compiled: Compiled
+  readonly traced: T
+  /** Why it is a program of its own; undefined: a template serves it. */
+  readonly reason: string | undefined
+}
+
+export class OpenPrograms<T extends { readonly graph: Graph }> {
+  readonly dimensions: readonly DeclaredDimension[]
+  private readonly device: Device
+  private readonly request: (traced: T) => CompileRequest
+  private readonly trace: (at: Extents) => T
+  private readonly templates: Template[] = []
+
+  /** `trace` gives what the function is at some extents of the dimensions; it may throw where it is defined at fewer. */
+  constructor(
+    device: Device,
+    dimensions: readonly DeclaredDimension[],
+    trace: (at: Extents) => T,
+    request: (traced: T) => CompileRequest,
+  ) {
+    this.device = device
+    this.dimensions = dimensions
+    this.trace = trace
+    this.request = request
+  }
+
+  /** Programs that serve ranges. */
+  get count(): number {
+    return this.templates.length
+  }
+
+  /** A program for some extents. Its `dispose` gives back what it holds besides its template. Throws what tracing and compiling throw. */
+  at(at: Extents): Served<T> {
+    const traced = this.trace(at)
+    const { compileOpen } = this.device
+    if (compileOpen === undefined)
+      return this.closed(traced, `the device ${this.device.name} compiles a program for each shape`)
+    const have = this.find(at, traced)
+    if (typeof have === 'object') return this.served(have, at, traced)
+    const reason = this.make(at, traced)
+    const made = reason === undefined ? this.find(at, traced) : reason
+    return typeof made === 'object' ? this.served(made, at, traced) : this.closed(traced, made ?? have ?? '')
+  }
+
+  dispose(): void {
+    for (const t of this.templates.splice(0)) t.compiled.dispose()
+  }
+
+  private closed(traced: T, reason: string): Served<T> {
+    const compiled = this.device.compile(traced.graph, this.request(traced))
+    const { report } = compiled
+    const told: FusionReport | undefined = report === undefined ? undefined : { ...report, closed: reason }
+    return { compiled: withReport(compiled, told), traced, reason }
+  }
+
+  /** The template that serves some extents, or why none does; undefined where none is for them. */
+  private find(at: Extents, { graph }: T): Template | string | undefined {
+    let reason: string | undefined
+    for (const t of this.templates) {
+      if (!t.ranges.every(({ least, most }, i) => least <= (at[i] ?? 0) && (at[i] ?? 0) <= most)) continue
+      reason = t.trace.mismatch(
+        graph,
+        t.open.map((i) => at[i] ?? 0),
+      )
+      if (reason === undefined) return t
+    }
+    return reason
+  }
+
+  /** Makes a template whose range holds some extents, or says why there is none. */
+  private make(at: Extents, traced: T): string | undefined {
+    if (this.templates.length >= mostTemplates) return `${mostTemplates} programs serve other extents`
+    const taken = new Set(nodesOf(traced.graph).flatMap((n) => n.shape))
+    const isOpen = (i: number): boolean => (at[i] ?? 0) > 1
+    const open = this.dimensions.flatMap((_, i) => (isOpen(i) ? [i] : []))
+    if (open.length === 0) return 'all its dimensions are 1 or 0'
+    let reason = ''
+    /** Ends and beginnings at which the instances were not alike. */
+    const failed = { ends: new Set<string>(), beginnings: new Set<string>() }
+    for (const ranges of this.attempts(at, open, taken)) {
+      const key = (end: 'lo' | 'hi'): string => ranges.map((r) => `${r.dimension}:${r[end]}`).join()
+      if (ranges.length === 0 || failed.ends.has(key('hi')) || failed.beginnings.has(key('lo'))) continue
+      const made = this.attempt(at, ranges, taken)
+      if ('template' in made) {
+        this.templates.push(made.template)
+        return undefined
+      }
+      if (made.at === 'end') failed.ends.add(key('hi'))
+      if (made.at === 'beginning') failed.beginnings.add(key('lo'))
+      reason = made.reason
+    }
+    return reason
+  }
+
+  /** Ranges to try, the widest first. Dimensions whose value is behind the end of a range are closed. */
+  private *attempts(at: Extents, open: readonly number[], taken: ReadonlySet<number>): Generator<OpenRange[]> {
+    const used = new Set(taken)
+    /** Of each dimension, ends to try: a prime behind its range, its range's, a prime inside. */
+    const ends = open.map((i) => {
+      const top = this.top(i, at[i] ?? 0)
+      const found = [primeAbove(top, used), top, primeBelow(top, used)]
+      for (const n of found) used.add(n)
+      return found
+    })
+    const starts = [
+      ...beginnings.map((n) => (_: number, k: number) => n + (n > 2 ? 2 * k : 0)),
+      ...laterBeginnings.map((share) => (hi: number) => Math.floor(hi * share)),
+    ]
+    for (const start of starts)
+      for (const his of combinations(ends))
+        yield open.flatMap((dimension, k): OpenRange[] => {
+          const value = at[dimension] ?? 0
+          const { name = '', least = 0 } = this.dimensions[dimension] ?? {}
+          const hi = his[k] ?? value
+          if (value > hi) return []
+          const lo = Math.min(value, Math.max(2, least, start(hi, k)))
+          return lo === hi ? [] : [{ dimension, name, lo, hi }]
+        })
+  }
+
+  /** The end of the range of a dimension that holds a value. */
+  private top(i: number, value: number): number {
+    const most = this.dimensions[i]?.most
+    if (most !== undefined) return most
+    let top = firstRange
+    while (top < value) top *= 2
+    return top
+  }
+
+  private attempt(
+    at: Extents,
+    ranges: readonly OpenRange[],
+    taken: ReadonlySet<number>,
+  ): { readonly template: Template } | { readonly reason: string; readonly at: 'end' | 'beginning' | undefined } {
+    const { compileOpen } = this.device
+    invariant(compileOpen !== undefined, 'a device without open programs')
+    const { samples, dimensions } = samplesOf(ranges, taken)
+    const open = ranges.map((r) => r.dimension)
+    let tracing = 0
+    try {
+      const traces = samples.map((s, n) => {
+        tracing = n
+        const whole = [...at]
+        open.forEach((i, k) => {
+          whole[i] = s[k] ?? 0
+        })
+        return this.trace(whole)
+      })
+      tracing = -1
+      const [first] = traces
+      invariant(first !== undefined, 'no samples')
+      const trace = new TraceTemplate(
+        traces.map((t) => t.graph),
+        new Fitter(samples),
+        dimensions,
+      )
+      const instances = samples.map((s, i) => ({ at: s, graph: traces[i]?.graph ?? first.graph }))
+      const compiled = compileOpen(instances, dimensions, this.request(first))
+      const own = at.map((value) => ({ least: value, most: value }))
+      open.forEach((i, k) => {
+        const d = dimensions[k]
+        if (d !== undefined) own[i] = { least: d.least, most: d.most }
+      })
+      return { template: { compiled, trace, ranges: own, open } }
+    } catch (error) {
+      // What the compiler makes must be what its own verifier takes.
+      if (!(error instanceof UserError) || error.code === 'E_KERNEL_INVALID') throw error
+      const reason = error.where === undefined ? error.summary : `${error.summary} (${error.where})`
+      const sample = samples[error instanceof Misaligned ? error.sample : tracing]
+      const isAt = (end: 'lo' | 'hi'): boolean => sample?.every((n, k) => n === ranges[k]?.[end]) === true
+      return { reason, at: isAt('hi') ? 'end' : isAt('lo') ? 'beginning' : undefined }
+    }
+  }
+
+  private served(t: Template, at: Extents, traced: T): Served<T> {
+    const values = t.open.map((i) => at[i] ?? 0)
+    const { compiled } = t
+    const { device } = this
+    let numbers: DeviceBuffer[] | undefined
+    const served: Compiled = {
+      run: (inputs) => {
+        numbers ??= (compiled.program?.open?.numbers ?? []).map((n) => device.upload(numbersAt(n, values)))
+        return compiled.run([...inputs, ...numbers], values)
+      },
+      get hasBegun() {
+        return compiled.hasBegun
+      },
+      report: compiled.report,
+      program: compiled.program,
+      get residentBytes() {
+        return compiled.residentBytes
+      },
+      dispose: () => {
+        for (const b of numbers ?? []) device.free(b)
+        numbers = undefined
+      },
+    }
+    return { compiled: served, traced, reason: undefined }
+  }
+}
+
+/** One choice of each list, those of first choices first; of many lists, the same choice of all. */
+function combinations(lists: readonly (readonly number[])[]): readonly (readonly number[])[] {
+  const choices = [0, 1, 2]
+  if (lists.length > mostCombined) return choices.map((c) => lists.map((list) => list[c] ?? 0))
+  let all: readonly { readonly values: readonly number[]; readonly rank: number }[] = [{ values: [], rank: 0 }]
+  for (const list of lists)
+    all = all.flatMap(({ values, rank }) => list.map((n, c) => ({ values: [...values, n], rank: rank + c })))
+  return [...all].sort((a, b) => a.rank - b.rank).map(({ values }) => values)
+}
+
+/** What a launch at some extents hands over. */
+const numbersAt = (n: LaunchNumbers, at: Extents) =>
+  toHost('formulas' in n ? n.formulas.map((f) => formulaAt(f, at)) : n.reals.map((f) => realAt(f, at)), n.dtype)
+
+const withReport = (compiled: Compiled, report: FusionReport | undefined): Compiled => ({
+  run: (inputs) => compiled.run(inputs),
+  get hasBegun() {
+    return compiled.hasBegun
+  },
+  report,
+  program: compiled.program,
+  get residentBytes() {
+    return compiled.residentBytes
+  },
+  dispose: () => compiled.dispose(),
+})

@@ -1,0 +1,75 @@
+/**
+ * Samples of dimensions: the corners of a range, and some places inside. They are primes where they can be, unlike each other and the
+ * extents of the program, so that nothing is equal by chance.
+ */
+
+import type { Dimension, Extents } from '../../runtime/extents.ts'
+
+/** The range of a dimension whose corners are to be sampled, inclusive. */
+export interface SampleRange {
+  readonly name: string
+  readonly lo: number
+  readonly hi: number
+}
+
+/** Dimensions whose corners are all sampled. */
+const mostCorners = 3
+
+function isPrime(n: number): boolean {
+  for (let p = 2; p * p <= n; p++) if (n % p === 0) return false
+  return n > 1
+}
+
+/** The prime nearest to a number that is not taken, at first among those inside a range. */
+function primeNear(at: number, lo: number, hi: number, taken: ReadonlySet<number>): number {
+  const free = (n: number): boolean => n >= 2 && isPrime(n) && !taken.has(n)
+  for (let d = 0; d <= hi - lo; d++) {
+    if (at - d >= lo && free(at - d)) return at - d
+    if (at + d <= hi && free(at + d)) return at + d
+  }
+  return Math.min(hi, Math.max(lo, at))
+}
+
+/** The greatest prime below a number that is not taken; the number itself where there is none. */
+export function primeBelow(most: number, taken: ReadonlySet<number>): number {
+  let n = most - 1
+  while (n > 1 && (!isPrime(n) || taken.has(n))) n--
+  return n > 1 ? n : most
+}
+
+/** A prime of at least a number that is not taken. */
+export function primeAbove(least: number, taken: ReadonlySet<number>): number {
+  let n = least
+  while (!isPrime(n) || taken.has(n)) n++
+  return n
+}
+
+/** What the samples of some ranges are, the one to plan at first. `taken` are extents of the program. */
+export function samplesOf(
+  ranges: readonly SampleRange[],
+  taken: ReadonlySet<number>,
+): { readonly samples: readonly Extents[]; readonly dimensions: readonly Dimension[] } {
+  const used = new Set(taken)
+  const near = (share: number): number[] =>
+    ranges.map(({ lo, hi }) => {
+      const n = primeNear(Math.round(lo + share * (hi - lo)), lo, hi, used)
+      used.add(n)
+      return n
+    })
+  for (const { lo, hi } of ranges) for (const n of [lo, hi]) used.add(n)
+  const planned = near(0.95)
+  // The ends of all dimensions first: what fails, fails there.
+  const corners: number[][] = [ranges.map(({ hi }) => hi), ranges.map(({ lo }) => lo)]
+  const all = 2 ** ranges.length
+  for (let c = 0; c < all; c++) {
+    const bits = ranges.map((_, i) => (c >> i) & 1)
+    const ones = bits.reduce((n, b) => n + b, 0)
+    if (ranges.length > mostCorners && ones > 1 && ones < ranges.length - 1) continue
+    corners.push(ranges.map(({ lo, hi }, i) => (bits[i] === 1 ? hi : lo)))
+  }
+  // More samples than the longest formula has unknowns.
+  const inside = [near(0.5), ...(ranges.length === 1 ? [near(0.3)] : [])]
+  const samples = [planned, ...corners, ...inside]
+  const distinct = samples.filter((s, i) => samples.findIndex((t) => t.join() === s.join()) === i)
+  return { samples: distinct, dimensions: ranges.map(({ name, lo, hi }) => ({ name, least: lo, most: hi })) }
+}
