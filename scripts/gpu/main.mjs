@@ -211,6 +211,7 @@ if (parts.includes('grid')) {
   const known = new Map((earlier.grid?.points ?? []).map((p) => [titleOf(p), p]))
   result.grid = { rates, points: [] }
   for (const point of drawPoints(Number(options.seed), Number(options.points))) {
+    if (wanted?.every((w) => !titleOf(point).includes(w)) === true) continue
     const have = known.get(titleOf(point))
     try {
       result.grid.points.push(have === undefined ? await measurePoint(open, point, rates) : { ...have, ...point })
