@@ -78,6 +78,10 @@ function trafficOf(graph: Graph): Traffic {
     writes.set(n.origin.id, w)
   }
   const need = (root: Node, by: number | undefined, all: number): void => {
+    if (!isFree(root)) {
+      needStored(root, by, all)
+      return
+    }
     // A view that several views show is gone through once, but for more elements.
     const seen = new Map<Node, number>()
     const stack = [{ n: root, elements: all }]

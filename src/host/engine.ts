@@ -10,6 +10,7 @@ interface NodeProcess {
   readonly versions?: { readonly bun?: string; readonly deno?: string }
   readonly execArgv?: readonly string[]
   readonly env?: { readonly NODE_OPTIONS?: string }
+  readonly config?: { readonly variables?: { readonly v8_enable_maglev?: number | boolean } }
 }
 
 const host: NodeProcess = (globalThis as { readonly process?: NodeProcess }).process ?? {}
@@ -26,47 +27,66 @@ export function setEngineFlag(flag: string): void {
   v8?.setFlagsFromString?.(flag)
 }
 
-/** Milliseconds of compiling after which a process has its compiler optimised. */
-const patience = 2000
+/** An optimising compiler of the engine: the word of its flag, and milliseconds of compiling after which a process has its compiler optimised by it. */
+interface Tier {
+  readonly flag: string
+  readonly patience: number
+}
+
 /** Larger graphs and kernels (in nodes, in statements) run loops long enough for optimised code to pay. */
 const mostSize = 8192
 
-/** Whether whoever started the process decided on the optimising compiler. */
-const isDecided = (): boolean =>
+/** Whether whoever started the process decided, by a flag of these names. */
+const isDecided = (names: string): boolean =>
   [...(host.execArgv ?? []), host.env?.NODE_OPTIONS ?? ''].some((given) =>
-    /(^|\s)--(no[-_]?)?(opt|turbofan|jitless)\b(?![-_])/.test(given),
+    new RegExp(`(^|\\s)--(no[-_]?)?(${names})\\b(?![-_])`).test(given),
   )
 
-const mayWait = isNode && !isDecided()
+/** Those of this engine that wait. Maglev, which Node has from 24 on, optimises in less time than TurboFan: it pays sooner. */
+const tiers: readonly Tier[] =
+  !isNode || isDecided('opt|turbofan|jitless')
+    ? []
+    : [
+        { flag: 'opt', patience: 2000 },
+        ...(host.config?.variables?.v8_enable_maglev && !isDecided('maglev')
+          ? [{ flag: 'maglev', patience: 400 }]
+          : []),
+      ]
 
 let spent = 0
-let isWaiting = false
+/** The flags of those that wait now. */
+let waiting: readonly string[] = []
 
-function wait(waits: boolean): void {
-  isWaiting = waits
-  setEngineFlag(waits ? '--no-opt' : '--opt')
+function tell(flags: readonly string[], isOn: boolean): void {
+  for (const flag of flags) setEngineFlag(isOn ? `--${flag}` : `--no-${flag}`)
 }
 
 /** Runs a pass of the compiler over so many nodes or statements: the engine does not optimise its functions, unless there is much to do. */
 export function compiling<R>(size: number, body: () => R): R {
-  if (isWaiting || !mayWait || size > mostSize || spent > patience) return body()
+  const flags = waiting.length > 0 || size > mostSize ? [] : tiers.filter((t) => spent <= t.patience).map((t) => t.flag)
+  if (flags.length === 0) return body()
   const from = performance.now()
-  wait(true)
+  waiting = flags
+  tell(flags, false)
   try {
     return body()
   } finally {
-    wait(false)
+    waiting = []
+    tell(flags, true)
     spent += performance.now() - from
   }
 }
 
 /** Runs, inside a pass, a loop over the elements of data: the engine optimises it as ever. */
 export function overElements<R>(body: () => R): R {
-  if (!isWaiting) return body()
-  wait(false)
+  const flags = waiting
+  if (flags.length === 0) return body()
+  waiting = []
+  tell(flags, true)
   try {
     return body()
   } finally {
-    wait(true)
+    waiting = flags
+    tell(flags, false)
   }
 }

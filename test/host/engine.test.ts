@@ -13,17 +13,24 @@ beforeEach(() => {
 /** Flags that were set, in order. */
 const flags = (): string[] => told.mock.calls.map(([flag]) => flag)
 
-/** The module as a process has it that was started with such arguments. */
-async function started(...args: string[]): Promise<typeof import('../../src/host/engine.ts')> {
+type Engine = typeof import('../../src/host/engine.ts')
+
+/** The module as a process has it that was started with such arguments, on an engine with Maglev or without. */
+async function startedOn(hasMaglev: boolean, ...args: string[]): Promise<Engine> {
   vi.resetModules()
-  const { execArgv } = process
+  const { execArgv, config } = process
   process.execArgv = [...execArgv, ...args]
+  const variables = { ...config.variables, v8_enable_maglev: hasMaglev ? 1 : 0 }
+  Object.defineProperty(process, 'config', { value: { ...config, variables }, configurable: true })
   try {
     return await import('../../src/host/engine.ts')
   } finally {
     process.execArgv = execArgv
+    Object.defineProperty(process, 'config', { value: config, configurable: true })
   }
 }
+
+const started = (...args: string[]): Promise<Engine> => startedOn(false, ...args)
 
 test('a pass runs unoptimised, also inside another one; loops over data inside it do not', async () => {
   const { compiling, overElements } = await started()
@@ -44,7 +51,8 @@ test('errors leave the engine as it was', async () => {
   const beyond = { params: [x], outputs: [makeNode('exp', [x], {})], effects: [] }
   told.mockClear()
   expect(() => compileGraph(beyond, { mode: 'fast', target: wasmTarget })).toThrow()
-  expect(flags()).toEqual(['--no-opt', '--opt'])
+  // This one is as the engine of the tests has it, with Maglev or without.
+  expect(flags().filter((flag) => !flag.endsWith('maglev'))).toEqual(['--no-opt', '--opt'])
 })
 
 test('large passes, and those of a process that has compiled for long, are optimised', async () => {
@@ -57,6 +65,22 @@ test('large passes, and those of a process that has compiled for long, are optim
   now.mockRestore()
   expect(compiling(10, flags)).toHaveLength(4)
   expect(flags()).toEqual(['--no-opt', '--opt', '--no-opt', '--opt'])
+})
+
+test('Maglev waits too where the engine has it, and not for as long', async () => {
+  const { compiling } = await startedOn(true)
+  const now = vi.spyOn(performance, 'now')
+  for (const at of [0, 500, 500, 900]) now.mockReturnValueOnce(at)
+  expect(compiling(10, flags)).toEqual(['--no-opt', '--no-maglev'])
+  expect(flags()).toEqual(['--no-opt', '--no-maglev', '--opt', '--maglev'])
+  told.mockClear()
+  expect(compiling(10, flags)).toEqual(['--no-opt'])
+  expect(flags()).toEqual(['--no-opt', '--opt'])
+  now.mockRestore()
+  for (const given of ['--no-maglev', '--maglev']) {
+    told.mockClear()
+    expect((await startedOn(true, given)).compiling(10, flags), given).toEqual(['--no-opt'])
+  }
 })
 
 test('whoever starts the process decides', async () => {

@@ -69,22 +69,33 @@ export function siteIn(stack: readonly string[]): { readonly where: string | und
   return { where: installed, installed: true }
 }
 
-function stackOf(limit: number): string[] {
+function stackOf(limit: number): string {
   const E: StackError = Error
   const before = E.stackTraceLimit
   E.stackTraceLimit = limit
   const { stack } = new Error('call site')
   if (before !== undefined) E.stackTraceLimit = before
-  return (stack ?? '').split('\n')
+  return stack ?? ''
 }
 
 /** Frames to look at first: the user calls `add`, which reaches `callSite` through four of ours. */
 const nearest = 7
 
+/** Sites by the stacks seen lately: a loop calls from the same places. */
+const sites = new Map<string, string>()
+const mostSites = 100
+
 /** `file:line:column` of the call into the library, or undefined where the engine does not say. */
 export function callSite(): string | undefined {
   // Mostly the frame is near; engines without a limit give all frames at once.
-  const near = stackOf(nearest)
-  const site = siteIn(near)
-  return site.installed && near.length >= nearest ? siteIn(stackOf(100)).where : site.where
+  const text = stackOf(nearest)
+  const have = sites.get(text)
+  if (have !== undefined) return have
+  const near = text.split('\n')
+  const { where, installed } = siteIn(near)
+  if (installed && near.length >= nearest) return siteIn(stackOf(100).split('\n')).where
+  if (where === undefined) return undefined
+  if (sites.size >= mostSites) sites.clear()
+  sites.set(text, where)
+  return where
 }

@@ -72,21 +72,31 @@ function renamed(
   }
   const tensor = <T extends BodyTensor>(t: T): T => ({ ...t, node: at(t.node) })
   const origins = new Map<Body['origin'], Body['origin']>()
-  // Of most trials nobody asks which nodes the values are of.
   const originOf = (b: Body): Body['origin'] => {
     const origin = origins.get(b.origin) ?? new Map([...b.origin].map(([id, n]) => [id, at(n)]))
     origins.set(b.origin, origin)
     return origin
   }
-  const body = (b: Body): Body => ({
-    axes: b.axes,
-    lets: b.lets,
-    loads: new Map([...b.loads].map(([name, t]) => [name, tensor(t)])),
-    stores: b.stores.map(tensor),
-    get origin() {
-      return originOf(b)
-    },
-  })
+  // Of most trials nobody asks which nodes they load, store or compute.
+  const body = (b: Body): Body => {
+    let loads: Body['loads'] | undefined
+    let stores: Body['stores'] | undefined
+    return {
+      axes: b.axes,
+      lets: b.lets,
+      get loads() {
+        loads ??= new Map([...b.loads].map(([name, t]) => [name, tensor(t)]))
+        return loads
+      },
+      get stores() {
+        stores ??= b.stores.map(tensor)
+        return stores
+      },
+      get origin() {
+        return originOf(b)
+      },
+    }
+  }
   const whole = body(made.body)
   return { ...made, body: whole, segments: made.segments.map((s) => (s === made.body ? whole : body(s))) }
 }

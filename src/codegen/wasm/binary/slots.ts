@@ -13,6 +13,8 @@ export type MarkKind = keyof typeof codeOfKind
 /** Marks in the order of the code: for each its position in bytes, its kind, and its local (-1: it has none). */
 export class Marks {
   length = 0
+  /** Locals below this number have marks. */
+  locals = 0
   /** Two numbers a mark: its position, and its kind with its local above it. */
   private data = new Int32Array(64)
 
@@ -25,7 +27,8 @@ export class Marks {
   }
 
   add(at: number, kind: MarkKind, local = -1): void {
-    this.reserve(1)
+    if (2 * this.length === this.data.length) this.reserve(1)
+    if (local >= this.locals) this.locals = local + 1
     const i = 2 * this.length++
     this.data[i] = at
     this.data[i + 1] = (local << 3) | codeOfKind[kind]
@@ -56,11 +59,10 @@ export class Marks {
     const { data } = this
     const from = 2 * this.length
     const n = 2 * other.length
-    for (let i = 0; i < n; i += 2) {
-      data[from + i] = (other.data[i] ?? 0) + by
-      data[from + i + 1] = other.data[i + 1] ?? 0
-    }
+    data.set(other.data.subarray(0, n), from)
+    for (let i = from; i < from + n; i += 2) data[i] = (data[i] ?? 0) + by
     this.length += other.length
+    this.locals = Math.max(this.locals, other.locals)
   }
 }
 
@@ -112,24 +114,27 @@ class Regions {
 
 /** From which mark to which each local is needed. Columns, an entry a local in the order of their first marks: there are thousands. */
 interface Spans {
-  readonly locals: readonly number[]
-  readonly first: readonly number[]
-  readonly last: readonly number[]
+  readonly count: number
+  readonly locals: Int32Array
+  readonly first: Int32Array
+  readonly last: Int32Array
 }
 
 function spansOf(marks: Marks, params: number): Spans {
   const regions = new Regions()
-  const locals: number[] = []
-  const first: number[] = []
-  const last: number[] = []
-  const writesFirst: boolean[] = []
-  const arms: number[] = []
+  const most = Math.max(0, marks.locals - params)
+  const locals = new Int32Array(most)
+  const first = new Int32Array(most)
+  const last = new Int32Array(most)
+  const writesFirst = new Uint8Array(most)
+  const arms = new Int32Array(most)
   /** The region of the last mark seen. */
-  const latest: number[] = []
+  const latest = new Int32Array(most)
   /** Entries and the regions that their marks stand in, as often as those change. */
   const entries: number[] = []
   const within: number[] = []
-  const spanOf: number[] = []
+  const spanOf = new Int32Array(most).fill(-1)
+  let count = 0
   for (let i = 0; i < marks.length; i++) {
     const code = marks.code(i)
     if (code === codeOfKind.loop || code === codeOfKind.block) regions.enter(code === codeOfKind.loop, i)
@@ -140,17 +145,17 @@ function spansOf(marks: Marks, params: number): Spans {
     } else {
       const local = marks.local(i) - params
       if (local < 0) continue
-      while (spanOf.length <= local) spanOf.push(-1)
       const { open } = regions
       let s = spanOf[local] ?? -1
       if (s < 0) {
-        s = locals.push(local + params) - 1
+        s = count++
+        locals[s] = local + params
         spanOf[local] = s
-        first.push(i)
-        last.push(i)
-        writesFirst.push(code !== codeOfKind.get)
-        arms.push(regions.arm(open))
-        latest.push(open)
+        first[s] = i
+        last[s] = i
+        writesFirst[s] = code === codeOfKind.get ? 0 : 1
+        arms[s] = regions.arm(open)
+        latest[s] = open
       } else {
         last[s] = i
         if (latest[s] === open) continue
@@ -161,29 +166,30 @@ function spansOf(marks: Marks, params: number): Spans {
     }
   }
   // What decides is where the marks stood, not what has been stretched so far.
-  const begins = [...first]
-  const dominated = locals.map((_, s) => writesFirst[s] === true && (last[s] ?? 0) <= regions.end(arms[s] ?? -1))
+  const begins = first.slice(0, count)
+  const dominated = begins.map((_, s) => (writesFirst[s] === 1 && (last[s] ?? 0) <= regions.end(arms[s] ?? -1) ? 1 : 0))
   for (let e = 0; e < entries.length; e++) {
     const s = entries[e] ?? 0
-    const holds = dominated[s] === true
+    const holds = dominated[s] === 1
     const loop = regions.outermostLoop(within[e] ?? -1, holds ? (begins[s] ?? 0) : Number.NEGATIVE_INFINITY)
     if (loop < 0) continue
     last[s] = Math.max(last[s] ?? 0, regions.end(loop))
     if (!holds) first[s] = Math.min(first[s] ?? 0, regions.begin(loop))
   }
-  return { locals, first, last }
+  return { count, locals, first, last }
 }
 
 /** Entries in the order of their keys (below `most`), those of equal keys in the order given. */
-function inOrder(entries: Int32Array, keys: readonly number[], most: number): Int32Array {
+function inOrder(entries: Int32Array, keys: Int32Array, most: number): Int32Array {
   const starts = new Int32Array(most + 1)
-  for (const e of entries) {
-    const at = (keys[e] ?? 0) + 1
+  for (let i = 0; i < entries.length; i++) {
+    const at = (keys[entries[i] ?? 0] ?? 0) + 1
     starts[at] = (starts[at] ?? 0) + 1
   }
   for (let k = 1; k <= most; k++) starts[k] = (starts[k] ?? 0) + (starts[k - 1] ?? 0)
   const out = new Int32Array(entries.length)
-  for (const e of entries) {
+  for (let i = 0; i < entries.length; i++) {
+    const e = entries[i] ?? 0
     const k = keys[e] ?? 0
     const at = starts[k] ?? 0
     out[at] = e
@@ -201,9 +207,9 @@ export function slotsOf<T>(
   const slot: (number | undefined)[] = []
   const counts = new Map<T, number>()
   const free = new Map<T, number[]>()
-  const { locals, first, last } = spansOf(marks, params)
+  const { count, locals, first, last } = spansOf(marks, params)
   const begun = inOrder(
-    Int32Array.from(locals, (_, s) => s),
+    new Int32Array(count).map((_, s) => s),
     first,
     marks.length,
   )
