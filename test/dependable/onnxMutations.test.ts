@@ -2,7 +2,7 @@
  * Mutated models: each imports to a graph that verifies, or is an error with a code of the user's; none is an internal error, ends the
  * process or does not come back. SINTER_MUTATIONS says how many (5,000 unless set), SINTER_FIRST_SEED where they start. Mutant N is that of seed N:
  * `test/onnx/mutate` has the mutations (bytes, and names, nodes, attributes, extents, types, data), the models and the watch. Below, what they found. Sites:
- * `context.ts` (whole numbers, shapes, inputs that are required), `ops/loss.ts`, `ops/shape.ts`, `ops/indexing.ts`, `ops/misc.ts`,
+ * `context.ts` (whole numbers, shapes, inputs that are required), `ops/loss.ts`, `ops/shape.ts`, `ops/indexing.ts`, `ops/misc.ts`, `ops/regions.ts`,
  * `ops/sample.ts`, `ops/signal.ts`, `ops/linear.ts`, `ops/window.ts` (blocks, transposed convolutions), `compose/window.ts`, `compose/indexing.ts` (batch axes).
  */
 import { rmSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { averagePool } from '../../src/compose/window.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
-import { archivesPresent, unpack } from '../onnx/archives.ts'
+import { archivesPresent, contribPresent, unpack, unpackContrib } from '../onnx/archives.ts'
 import type { AttributeSpec, TensorSpec } from '../onnx/encode.ts'
 import { errorOf, load } from '../onnx/models.ts'
 import { faultsOf } from '../support/watch.ts'
@@ -18,14 +18,17 @@ import { faultsOf } from '../support/watch.ts'
 const count = Number(process.env.SINTER_MUTATIONS ?? 5000)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const imports = new URL('../onnx/mutate/imports.ts', import.meta.url)
-const folder = archivesPresent('MUTATIONS OF THE ONNX CASES') ? unpack(['onnx-node-cases']) : ''
+const folders = [
+  ...(archivesPresent('MUTATIONS OF THE ONNX CASES') ? [unpack(['onnx-node-cases'])] : []),
+  ...(contribPresent("MUTATIONS OF ONNXRUNTIME'S CASES") ? [unpackContrib()] : []),
+]
 afterAll(() => {
-  if (folder !== '') rmSync(folder, { recursive: true, force: true })
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
 })
 
 describe('mutated models', () => {
   it(`${count} of them import, or are errors with codes`, { timeout: 120_000 + 40 * count }, async () => {
-    expect(await faultsOf(imports, first, first + count, [folder])).toEqual([])
+    expect(await faultsOf(imports, first, first + count, folders)).toEqual([])
   })
 })
 
@@ -59,6 +62,16 @@ describe('what mutants found', () => {
     expect(error('NegativeLogLikelihoodLoss', [f32(3), i64(0)])).toContain('E_SHAPE')
     expect(error('SoftmaxCrossEntropyLoss', [f32(3, 5), i64(0, 1)])).toContain('E_SHAPE')
     expect(error('TensorScatter', [f32(2, 1, 4, 5), f32(2, 1), i64(0, 0)])).toContain('E_SHAPE')
+    const regions = { f: f32(2, 4), i: i64(0, 0) }
+    expect(error('RoiAlign', [f32(8, 8), regions.f, regions.i])).toContain('E_SHAPE')
+    expect(error('RoiAlign', [f32(1, 1, 8), regions.f, regions.i])).toContain('E_SHAPE')
+    expect(error('RoiAlign', [f32(1, 1, 8, 8, 2), regions.f, regions.i])).toContain('E_SHAPE')
+    expect(error('RoiAlign', [f32(1, 1, 8, 8), f32(2, 5), regions.i])).toContain('E_SHAPE')
+    expect(error('RoiAlign', [f32(1, 1, 8, 8), f32(4), regions.i])).toContain('E_SHAPE')
+    expect(error('RoiAlign', [f32(1, 1, 8, 8), regions.f, i64(0)])).toContain('E_SHAPE')
+    const pooled = { pooled_shape: { ints: [2, 2] } }
+    expect(error('MaxRoiPool', [f32(1, 8, 8), f32(2, 5)], pooled)).toContain('E_SHAPE')
+    expect(error('MaxRoiPool', [f32(1, 1, 8, 8), f32(2, 4)], pooled)).toContain('E_SHAPE')
     expect(error('ReverseSequence', [f32(3, 3), i64(1, 1, 1)], { time_axis: { int: 3 } })).toContain('E_AXIS')
   })
   it('labels of an einsum that are not the axes there are', () => {

@@ -1,10 +1,11 @@
 /** Regions of images: crops resized, pooled and aligned, at coordinates that are data. */
 
 import { whileNodes } from '../../compose/control.ts'
+import { UserError } from '../../diagnostics/errors.ts'
 import { graphBetween } from '../../graph/subgraph.ts'
 import { extreme } from '../../scalar/ops.ts'
 import { computeDType } from '../../types/dtype.ts'
-import type { Handler, HandlerTable } from '../context.ts'
+import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
 import { stepParams } from '../stepBody.ts'
 
@@ -27,10 +28,31 @@ function pick(x: n.Node, image: n.Node, row: n.Node, column: n.Node, places: rea
   return n.gather(x, [spread, wide(row), wide(column)], shape, [{ input: 0 }, { axis: 1 }, { input: 1 }, { input: 2 }])
 }
 
+const mismatch = (message: string): UserError => new UserError('E_SHAPE', message)
+
+/** Images [batch, channels, height, width] and regions of so many numbers each; E_SHAPE where they are none. */
+function operandsOf(c: OpContext, numbers: number): readonly [images: n.Node, regions: n.Node] {
+  const [x, regions] = [c.need(0), c.need(1)]
+  if (x.shape.length !== 4) throw mismatch(`images of shape [${x.shape}], not [batch, channels, height, width]`)
+  if (regions.shape.length !== 2 || regions.shape[1] !== numbers)
+    throw mismatch(`regions of shape [${regions.shape}], not [regions, ${numbers}]`)
+  return [x, regions]
+}
+
+/** The number of the image of each region; E_SHAPE where there are not as many. */
+function imagesOf(c: OpContext, regions: n.Node): n.Node {
+  const image = c.need(2)
+  const [count] = regions.shape
+  if (image.shape.length !== 1 || image.shape[0] !== count)
+    throw mismatch(`numbers of images of shape [${image.shape}] for ${count} regions`)
+  return image
+}
+
 /** Crops at [y1, x1, y2, x2] in [0, 1], resized so that corners meet corners; what lies outside has one value. */
 const cropAndResize: Handler = (c) => {
-  const x = c.need(0)
-  const rois = n.cast(c.need(1), computeDType(x.dtype))
+  const [x, regions] = operandsOf(c, 4)
+  const image = imagesOf(c, regions)
+  const rois = n.cast(regions, computeDType(x.dtype))
   const [rows = 1, columns = 1] = c.intsOf(3, 'crop_size')
   const [, , height = 1, width = 1] = x.shape
   const mode = c.string('mode', 'bilinear')
@@ -48,8 +70,7 @@ const cropAndResize: Handler = (c) => {
     n.logicalAnd(n.compare('ge', v, 0), n.compare('le', v, extent - 1))
   const at = (v: n.Node, extent: number): n.Node => n.cast(n.clip(v, 0, extent - 1), 'i32')
   const data = n.cast(x, rois.dtype)
-  const value = (row: n.Node, column: n.Node): n.Node =>
-    pick(data, c.need(2), at(row, height), at(column, width), places)
+  const value = (row: n.Node, column: n.Node): n.Node => pick(data, image, at(row, height), at(column, width), places)
   let made: n.Node
   if (mode === 'nearest') made = value(n.unary('floor', n.add(y, 0.5)), n.unary('floor', n.add(z, 0.5)))
   else {
@@ -65,8 +86,7 @@ const cropAndResize: Handler = (c) => {
 
 /** The greatest element of each cell of regions [image, x1, y1, x2, y2]: over columns first, then over rows. */
 const maxRoiPool: Handler = (c) => {
-  const x = c.need(0)
-  const rois = c.need(1)
+  const [x, rois] = operandsOf(c, 5)
   const [rows = 1, columns = 1] = c.ints('pooled_shape') ?? c.fail('it has no pooled_shape')
   const [, channels = 1, height = 1, width = 1] = x.shape
   const regions = rois.shape[0] ?? 0
@@ -158,10 +178,10 @@ const unrolledSamples = 16
  * samples a cell as its own size asks for: the loop over them runs as long as the largest region needs.
  */
 const roiAlign: Handler = (c) => {
-  const given = c.need(0)
+  const [given, regions] = operandsOf(c, 4)
   const work = computeDType(given.dtype)
-  const rois = n.cast(c.need(1), work)
-  const image = c.need(2)
+  const rois = n.cast(regions, work)
+  const image = imagesOf(c, regions)
   const [rows, columns] = [c.int('output_height', 1), c.int('output_width', 1)]
   const mode = c.string('mode', 'avg')
   if (mode !== 'avg' && mode !== 'max') c.fail(`the mode "${mode}"`)
@@ -211,16 +231,7 @@ function allSamples(a: Aligned, combine: (p: n.Node, q: n.Node) => n.Node): n.No
   const start = n.filled(a.x, shape, a.mode === 'avg' ? 0 : Number.NEGATIVE_INFINITY)
   if (regions === 0) return start
   const most = (v: n.Node): n.Node => n.reduceMax(n.reshape(v, [regions]), [0])
-  const operandsOf = (v: Aligned): n.Node[] => [
-    v.x,
-    v.image,
-    v.top,
-    v.left,
-    v.cellHeight,
-    v.cellWidth,
-    v.rows,
-    v.columns,
-  ]
+  const fieldsOf = (v: Aligned): n.Node[] => [v.x, v.image, v.top, v.left, v.cellHeight, v.cellWidth, v.rows, v.columns]
   const inner: Aligned = {
     ...a,
     x: inBody(a.x),
@@ -236,7 +247,7 @@ function allSamples(a: Aligned, combine: (p: n.Node, q: n.Node) => n.Node): n.No
   const [rowLimit, columnLimit] = [inBody(mostRows), inBody(mostColumns)]
   const zero = n.full([], 0, a.x.dtype)
   const [i, j, total] = [inBody(zero), inBody(zero), inBody(start)]
-  const params = [...operandsOf(inner), rowLimit, columnLimit, i, j, total]
+  const params = [...fieldsOf(inner), rowLimit, columnLimit, i, j, total]
   const counts = n.logicalAnd(n.compare('lt', i, inner.rows), n.compare('lt', j, inner.columns))
   const next = n.where(counts, combine(total, sampleOf(inner, i, j)), total)
   const ends = n.compare('ge', n.add(j, 1), columnLimit)
@@ -244,7 +255,7 @@ function allSamples(a: Aligned, combine: (p: n.Node, q: n.Node) => n.Node): n.No
   const results = whileNodes(
     graphBetween(params, [n.compare('lt', i, rowLimit)]),
     graphBetween(params, body),
-    [...operandsOf(a), mostRows, mostColumns],
+    [...fieldsOf(a), mostRows, mostColumns],
     [zero, zero, start],
   )
   return results[2] ?? start

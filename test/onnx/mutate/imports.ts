@@ -1,6 +1,6 @@
 /**
  * Imports mutants, one after the other, and says on the standard output what happened: a process of its own, so that one that does
- * not come back can be ended. Arguments: the first mutant, the one after the last, and a folder of ONNX cases to mutate as well.
+ * not come back can be ended. Arguments: the first mutant, the one after the last, and folders of ONNX cases to mutate as well.
  * A line is `N` before mutant N, and `N CODE message` after what is neither a model nor an error with a code of the user's.
  */
 import { existsSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs'
@@ -46,22 +46,22 @@ function caseOf(dir: string): Base[] {
   return [{ bytes, values: Object.fromEntries(values) }]
 }
 
-const [, , from = '0', to = '0', folder = ''] = process.argv
+const [, , from = '0', to = '0', ...folders] = process.argv
 const own = bases().map((bytes): Base => ({ bytes, values: {} }))
-const cases =
-  folder === ''
-    ? []
-    : readdirSync(folder)
-        .sort()
-        .flatMap((name) => caseOf(join(folder, name)))
+/** By folder. */
+const cases = folders.map((folder) =>
+  readdirSync(folder)
+    .sort()
+    .flatMap((name) => caseOf(join(folder, name))),
+)
 const others = own.map((b) => readMessage(b.bytes, 'model'))
 const operators = new Set<string>()
-for (const { bytes } of [...own, ...cases]) for (const n of decodeModel(bytes).graph.node) operators.add(n.opType)
+for (const { bytes } of [own, ...cases].flat()) for (const n of decodeModel(bytes).graph.node) operators.add(n.opType)
 const stock = { others: others.filter((m) => allMessages(m).length > 0), operators: [...operators].sort() }
 
 function run(seed: number): void {
   const rng = makeRng(seed)
-  const base = cases.length > 0 && rng.chance(0.5) ? rng.pick(cases) : rng.pick(own)
+  const base = rng.pick(cases.length > 0 && rng.chance(0.5) ? rng.pick(cases) : own)
   const bytes = mutant(base.bytes, rng, stock)
   const options: ImportOptions = {
     evaluate: evaluateConstant,
