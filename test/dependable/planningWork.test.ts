@@ -2,7 +2,8 @@
  * Issue: compile time is near-linear. Here: the work of planning, counted (no clocks): regions that were tried, those that were built as
  * kernels because no other had their form (src/plan/body/forms.ts), and the statements of those: a kernel of n statements is built a few
  * times on the way there, not n times (blocks in src/plan/algorithms/mergeQueue.ts, several at once in src/plan/fuse/growth.ts).
- * And the groups that searches for paths go through, which keep to what stands between the two (`GroupGraph.hasIndirectPath`).
+ * And the groups that searches for paths go through, which keep to what stands between the two and go on where the next question is of the same
+ * group (`GroupGraph.hasIndirectPath`).
  * Sites looked at: `CandidateMemo.of`, `Candidates.build`, `Planner.mergeEdges`, `quickRefusal`, `MergeQueue.add` (a heap), `fuseSiblings`,
  * `tryRecompute` and `tooLarge` (kernels that are full are not built to find that out: `leastStatements`, by tensor and place),
  * `keepGainingCycles`.
@@ -85,6 +86,14 @@ describe('work grows as the program does', () => {
     const parts = (x: Node): Node[] => range(n).map((i) => c.mul(c.sliceAxis(x, 0, 4 * i, 4 * i + 4), 2))
     // One for each part by itself, one as it joins others: what it reads of the tensor is no other part's (`leastStatements`).
     expect(workOf(target, [[4 * n]], (p) => p.flatMap(parts)).built).toBeLessThan(2.1 * n)
+  })
+  test('a chain of kernels that read one tensor: of all pairs others stand between', () => {
+    const sorts = (n: number): PlanningWork =>
+      workOf(wasmTarget, [[16]], (p) => p.map((x) => range(n).reduce((y) => c.sort(c.neg(y)), x)))
+    const [few, many] = [sorts(80), sorts(320)]
+    expect(many.trials).toBeLessThan(5 * few.trials)
+    // One search for each kernel, which goes on from pair to pair; one for each pair would be sixty-four times as much.
+    expect(many.visited).toBeLessThan(20 * few.visited)
   })
   test('kernels that are full are refused without being built', () => {
     const { built, statements } = workOf(

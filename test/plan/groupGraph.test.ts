@@ -123,6 +123,25 @@ describe('random acyclic graphs', () => {
     )
   })
 
+  test('so in whatever order it is asked, also after links have changed', () => {
+    const asked = fc.array(fc.tuple(fc.boolean(), fc.nat(8), fc.nat(8)), { minLength: 20, maxLength: 60 })
+    fc.assert(
+      fc.property(dag, asked, ({ count, edges }, questions) => {
+        const g = graphOf(count, edges)
+        const holds = (a: number, b: number): void =>
+          a === b ? undefined : expect(g.hasIndirectPath(a, b)).toBe(longestPath(g, a, b) > 1)
+        for (const [links, p, q] of questions) {
+          const [a, b] = [Math.min(p, q) % count, Math.max(p, q) % count]
+          if (links && a < b) g.connect(a, b)
+          // Of one group as the end of the path, then of another as its beginning.
+          for (let i = 0; i < count; i++) holds(i, b)
+          for (let i = 0; i < count; i++) holds(a, i)
+        }
+      }),
+      { numRuns: 60 },
+    )
+  })
+
   test('merging where no indirect path is keeps them acyclic; their order respects every edge', () => {
     fc.assert(
       fc.property(dag, fc.array(fc.tuple(fc.nat(20), fc.nat(20)), { maxLength: 12 }), ({ count, edges }, tries) => {

@@ -3,12 +3,28 @@ import { Heap } from './heap.ts'
 
 const none: ReadonlySet<number> = new Set()
 
+/** A search for what leads from a group on, or to it, as far as it has gone: it goes on where the next question is of the same group. */
+interface Search {
+  readonly root: number
+  /** Groups that can be reached. */
+  readonly seen: Set<number>
+  /** Those of them whose neighbours have not been looked at, the nearest by rank first. */
+  readonly waiting: Heap<number>
+  /** Groups that can be reached through at least one other. */
+  readonly found: Set<number>
+}
+
 export class GroupGraph {
   private readonly succ = new Map<number, Set<number>>()
   private readonly pred = new Map<number, Set<number>>()
   /** Numbers that grow along every edge, each once; made when a path is first asked for, and kept so from then on. */
   private ranks: Map<number, number> | undefined
   private nextRank = 0
+  /** The last searches, until links change: what a group leads to, and what leads to one. */
+  private ahead: Search | undefined
+  private behind: Search | undefined
+  /** The group that was last asked for. */
+  private goal = -1
   /** Groups that searches for paths went through so far. */
   visited = 0
 
@@ -22,6 +38,7 @@ export class GroupGraph {
   connect(from: number, to: number): void {
     const successors = this.succ.get(from)
     if (from === to || successors === undefined || successors.has(to)) return
+    this.forget()
     if (this.ranks !== undefined) this.rankAbove(this.ranks, from, to)
     successors.add(to)
     this.pred.get(to)?.add(from)
@@ -102,19 +119,39 @@ export class GroupGraph {
     let entered = false
     for (const p of this.predecessors(to)) entered ||= p !== from
     if (!entered) return false
-    const stack = [...this.successors(from)].filter((s) => rank(s) < most)
-    const seen = new Set(stack)
-    for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+    // Questions about one group mostly follow on each other, whichever end of the path it is.
+    const back = this.goal === to && this.ahead?.root !== from
+    this.goal = to
+    const next = (id: number): ReadonlySet<number> => (back ? this.predecessors(id) : this.successors(id))
+    const [root, other] = back ? [to, from] : [from, to]
+    const far = (id: number): number => (back ? -rank(id) : rank(id))
+    let search = back ? this.behind : this.ahead
+    if (search?.root !== root) {
+      const waiting = new Heap<number>((p, q) => far(p) - far(q))
+      for (const s of next(root)) waiting.push(s)
+      search = { root, seen: new Set(next(root)), waiting, found: new Set() }
+      if (back) this.behind = search
+      else this.ahead = search
+    }
+    const { seen, waiting, found } = search
+    // What leads to a group stands before it.
+    for (let n = waiting.peek(); !found.has(other) && n !== undefined && far(n) < far(other); n = waiting.peek()) {
+      waiting.pop()
       this.visited++
-      for (const s of this.successors(n)) {
-        if (s === to) return true
-        if (!seen.has(s) && rank(s) < most) {
-          seen.add(s)
-          stack.push(s)
-        }
+      for (const s of next(n)) {
+        found.add(s)
+        if (seen.has(s)) continue
+        seen.add(s)
+        waiting.push(s)
       }
     }
-    return false
+    return found.has(other)
+  }
+
+  private forget(): void {
+    this.ahead = undefined
+    this.behind = undefined
+    this.goal = -1
   }
 
   /** Whether a path leads from one of some groups through at least one other to one of them: as one they would be on a cycle. */
@@ -149,6 +186,7 @@ export class GroupGraph {
   }
 
   remove(id: number): void {
+    this.forget()
     for (const s of this.successors(id)) this.pred.get(s)?.delete(id)
     for (const p of this.predecessors(id)) this.succ.get(p)?.delete(id)
     this.succ.delete(id)

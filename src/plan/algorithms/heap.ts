@@ -22,6 +22,11 @@ export class Heap<T> {
     }
   }
 
+  /** The least. */
+  peek(): T | undefined {
+    return this.items[0]
+  }
+
   pop(): T | undefined {
     const { items, compare } = this
     const top = items[0]

@@ -6,7 +6,13 @@ import type { RefusedMerge } from '../plan.ts'
 import { groupsByNode } from './groups.ts'
 import type { Planner } from './planner.ts'
 
-/** Keeps refusals as `cycle` whose merge, as groups stand when planning ends, is a kernel and modelled faster, and names what stands between. */
+/** Merges of one kernel that are judged: in a long chain whose kernels read one tensor all of them stand between others. */
+const mostOfOne = 32
+
+/**
+ * Keeps refusals as `cycle` whose merge, as groups stand when planning ends, is a kernel and modelled faster, and names what stands between:
+ * of the first so many of each kernel.
+ */
 export function keepGainingCycles(planner: Planner): void {
   const { groups, judge, refused, target } = planner
   const { all, links } = groups
@@ -14,6 +20,7 @@ export function keepGainingCycles(planner: Planner): void {
   if (cycles.length === 0) return
   const holders = groupsByNode(all.values(), (g) => g.members)
   const told = new Set<string>()
+  const trials = new Map<number, number>()
   const judged = ({ from, to, detail }: RefusedMerge): RefusedMerge | undefined => {
     const [a, b] = [holders.get(from)?.[0], holders.get(to)?.[0]]
     if (a === undefined || b === undefined || a === b) return undefined
@@ -21,6 +28,9 @@ export function keepGainingCycles(planner: Planner): void {
     if (told.has(pair)) return undefined
     told.add(pair)
     if (a.made === undefined || b.made === undefined) return undefined
+    const before = trials.get(a.id) ?? 0
+    if (before === mostOfOne) return undefined
+    trials.set(a.id, before + 1)
     const between = all.get(links.between(a.id, b.id) ?? links.between(b.id, a.id) ?? -1)
     if (between === undefined) return undefined
     const region = groups.joined(a, b)
