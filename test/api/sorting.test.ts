@@ -1,6 +1,7 @@
 /** Sorts, greatest elements and quantiles against sorts of JavaScript, for every dtype, on the reference and on WebAssembly. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as s from '../../src/index.ts'
+import { allDTypes } from '../../src/types/dtype.ts'
 import { makeRng } from '../random/rng.ts'
 import { chooseDevice } from '../support/device.ts'
 
@@ -46,27 +47,11 @@ function drawn(dtype: s.DType, n: number, seed: number): s.Tensor {
   return t(values, { dtype: 'f64' }).astype('i64').astype(dtype)
 }
 
-const dtypes: readonly s.DType[] = [
-  'f32',
-  'f64',
-  'f16',
-  'bf16',
-  'i8',
-  'i16',
-  'i32',
-  'i64',
-  'u8',
-  'u16',
-  'u32',
-  'u64',
-  'bool',
-]
-
 describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
   beforeAll(() => chooseDevice(device, { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
 
-  describe.each(dtypes)('rows of %s', (dtype) => {
+  describe.each(allDTypes)('rows of %s', (dtype) => {
     it.each([0, 1, 13, 128, 129])('of %i', (n) => {
       const x = drawn(dtype, 2 * n, n + 3).reshape([2, n])
       const rows = x.tolist() as Value[][]

@@ -1,5 +1,4 @@
 /** What bringing the operands of a product to a matrix unit costs, where their neighbours along the depth lie apart in memory. */
-import { flatten } from '../../affine/expr.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isUniform, motionOf } from '../../schedule/simt/part/facts.ts'
@@ -8,6 +7,7 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
+import { positionOfLoad } from './positions.ts'
 
 /** Bytes of neighbours that are brought together. */
 const run = 16
@@ -41,7 +41,7 @@ export function gatherSeconds(
 function isGathered(body: Body, l: LetStmt, matrix: MatrixRole): boolean {
   const { op } = l
   if (op.kind !== 'load' || !l.axes.some((a) => matrix.k.includes(a)) || operandsOf(op).length > 0) return false
-  const flat = flatten(op.index, body.loads.get(op.param)?.shape ?? [])
+  const flat = positionOfLoad(body, op)
   const n = run / dtypeBytes(l.dtype)
   const anywhere = (): number => 1
   const never = (): boolean => false

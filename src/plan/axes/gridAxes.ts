@@ -1,14 +1,13 @@
 /** What grids of all kinds share: the order of axes by what they move in memory, and the programs of a grid. */
 import * as ix from '../../affine/expr.ts'
 import type { GridAxis } from '../../kernel/ir.ts'
-import { sizeOf } from '../../types/shape.ts'
 import type { Body } from '../body/body.ts'
+import { positionOfLargestStore, positionOfLoad, strideAlong } from './positions.ts'
 
 /** Parallel axes from the one that moves least in memory to the one that moves most, by the largest store. */
 export function byStoreStride(body: Body, axes: Iterable<string>): string[] {
-  const main = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))[0]
-  const flat = main === undefined ? ix.zero : ix.flatten(main.index, main.shape)
-  const stride = (a: string): number => Math.abs(ix.strideOf(flat, a) ?? 0) || Number.POSITIVE_INFINITY
+  const main = positionOfLargestStore(body) ?? ix.zero
+  const stride = (a: string): number => strideAlong(main, a) || Number.POSITIVE_INFINITY
   return [...axes].sort((p, q) => stride(p) - stride(q))
 }
 
@@ -28,10 +27,9 @@ function spacingOf(e: ix.Expr, axis: string): number | undefined {
 
 /** Those of some axes that move less in the largest store than any of the others: its results lie between one another's. */
 export function interleaved(body: Body, axes: readonly string[], others: readonly string[]): string[] {
-  const [main] = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))
+  const main = positionOfLargestStore(body)
   if (main === undefined) return []
-  const flat = ix.flatten(main.index, main.shape)
-  const spacing = (a: string): number => spacingOf(flat, a) ?? Number.POSITIVE_INFINITY
+  const spacing = (a: string): number => spacingOf(main, a) ?? Number.POSITIVE_INFINITY
   const least = Math.min(...others.map(spacing))
   return axes.filter((a) => spacing(a) < least)
 }
@@ -41,14 +39,8 @@ export function interleaved(body: Body, axes: readonly string[], others: readonl
  * lacks one of them (what is folded afterwards), in the first load that has all.
  */
 export function bySpacing(body: Body, axes: readonly string[]): string[] {
-  const stores = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape)).slice(0, 1)
-  const places = [
-    ...stores.map((s) => ix.flatten(s.index, s.shape)),
-    ...body.lets.flatMap(({ op }) =>
-      op.kind === 'load' ? [ix.flatten(op.index, body.loads.get(op.param)?.shape ?? [])] : [],
-    ),
-  ]
-  for (const e of places) {
+  const loads = body.lets.flatMap(({ op }) => (op.kind === 'load' ? [positionOfLoad(body, op)] : []))
+  for (const e of [positionOfLargestStore(body) ?? [], loads].flat()) {
     const spacing = new Map(
       axes.flatMap((a): [string, number][] => {
         const s = spacingOf(e, a)

@@ -14,6 +14,7 @@ import { longestAxis } from '../body/collapse.ts'
 import { gatherSeconds } from './gathered.ts'
 import { bySpacing } from './gridAxes.ts'
 import { isForMatrixUnit, matrixRole, storeUnit } from './matrixRole.ts'
+import { positionOfLoad, strideAlong } from './positions.ts'
 
 /** The body with one axis a role of its matrix product, where a matrix unit of the machine takes it; else the body itself. */
 export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode): Body {
@@ -72,8 +73,8 @@ function ordersOf(body: Body, axes: readonly string[], among: ReadonlySet<ValueI
   const orders = new Map<string, readonly string[]>()
   for (const l of body.lets) {
     if (l.op.kind !== 'load' || !among.has(l.id)) continue
-    const flat = ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])
-    const stride = (a: string): number => Math.abs(ix.strideOf(flat, a) ?? 0)
+    const position = positionOfLoad(body, l.op)
+    const stride = (a: string): number => strideAlong(position, a)
     if (axes.some((a) => stride(a) === 0)) continue
     const order = [...axes].sort((p, q) => stride(q) - stride(p))
     orders.set(order.join(), order)

@@ -2,9 +2,9 @@
 import * as ix from '../../affine/expr.ts'
 import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { dtypeBytes, isFloat } from '../../types/dtype.ts'
-import { sizeOf } from '../../types/shape.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
+import { positionOfLargestStore } from './positions.ts'
 
 /** The roles of a dot's axes when a register-blocked matrix product serves it. */
 export function matrixRole(
@@ -35,9 +35,8 @@ export function matrixRole(
 
 /** The axis that runs along neighbours in the largest store, as a whole or as its last digit: the columns of a matrix product. */
 export function storeUnit(body: Body): string | undefined {
-  const [s] = [...body.stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))
-  if (s === undefined) return undefined
-  const flat = ix.flatten(s.index, s.shape)
+  const flat = positionOfLargestStore(body)
+  if (flat === undefined) return undefined
   // Remainders of remainders have one form, so the last digit of an axis is one remainder of it.
   const lastDigit = (a: ix.Atom): string | undefined => {
     const [only, more] = a.kind === 'mod' ? a.of.terms : []

@@ -13,19 +13,22 @@ export interface ProductWork {
   readonly programs: number
   /** Seconds of its multiplications and additions with all programs at work, those beyond an extent included. */
   readonly computing: number
+  /** Those among them of bringing its operands to a matrix unit. */
+  readonly gathering: number
   /** Blocks of the depth that a program works through one after another. */
   readonly steps: number
   /** What a step takes of an axis of the depth. */
   readonly stepOf: (axis: string) => number
 }
 
-/** The work of a product whose depth is cut as its role says, or into some parts. */
+/** The work of a product whose depth is cut as its role says, or into some parts; `gathering` is the same for all. */
 export function productWork(
   body: Body,
   matrix: MatrixRole,
   extents: ReadonlyMap<string, number>,
   target: Machine,
   parts = matrix.parts?.parts ?? 1,
+  gathering = gatherSeconds(body, matrix, extents, target),
 ): ProductWork {
   const { rows, columns, depth } = matrixBlocks(body, matrix, extents, target, parts)
   const batch = pointsOf(extents, matrix.batch)
@@ -40,7 +43,8 @@ export function productWork(
   const flops = 2 * batch * points(rows) * points(columns) * pointsOf(extents, matrix.k)
   return {
     programs: parts * batch * programsOf([...rows, ...columns], extents),
-    computing: flops / productRate(body, matrix.id, target) + gatherSeconds(body, matrix, extents, target),
+    computing: flops / productRate(body, matrix.id, target) + gathering,
+    gathering,
     steps: Math.ceil(programsOf(depth, extents) / parts),
     stepOf: (axis) => depth.find((d) => d.axis === axis)?.block ?? 1,
   }

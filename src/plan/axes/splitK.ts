@@ -59,7 +59,7 @@ function cheapestLength(
   const seconds = (length: number): number => {
     const parts = Math.ceil(extent / length)
     const adding = target.launch + movingSeconds(8 * points * parts, target)
-    const work = productWork(body, matrix, extents, target, parts)
+    const work = productWork(body, matrix, extents, target, parts, whole.gathering)
     return work.programs > 2 * target.minPrograms
       ? Number.POSITIVE_INFINITY
       : productSeconds(work, moving, target) + adding

@@ -14,10 +14,9 @@ import type { DType } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { partialsGrid, straightGrid } from '../axes/blocks.ts'
 import { chainPrograms, chainRepeats } from '../axes/chainRoles.ts'
-import { gatherSeconds } from '../axes/gathered.ts'
 import { programsOf } from '../axes/gridAxes.ts'
 import { partialBytes } from '../axes/partials.ts'
-import { productRate, productWork } from '../axes/productSeconds.ts'
+import { type ProductWork, productRate, productWork } from '../axes/productSeconds.ts'
 import { elementwiseRoles, type Roles } from '../axes/roles.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
 
@@ -40,17 +39,21 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   // Ranges run one after the other: each reads for itself.
   const bytesRead = segments.reduce((n, s) => n + bytesReadBy(s), 0)
   const bytesWritten = storedTensors(body).reduce((n, s) => n + tensorBytes(s, sizeOf(s.node.shape)), 0)
+  const { matrix, extents } = roles
+  const product = matrix === undefined ? undefined : productWork(body, matrix, extents, target)
   const works =
-    segments.length === 1 ? [workOf(body, roles, target)] : segments.map((s) => workOf(s, elementwiseRoles(s), target))
+    segments.length === 1
+      ? [workOf(body, roles, product, target)]
+      : segments.map((s) => workOf(s, elementwiseRoles(s), undefined, target))
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   const compute = total((w) => w.compute)
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
   const moving = movingSeconds(bytesRead + bytesWritten + again, target)
   const busy = together(moving, compute, target)
-  const use = sharesOf(body, roles, target)
+  const use = sharesOf(body, roles, product, target)
   const alone = Math.max(
     together(moving / use.moving, compute / use.computing, target),
-    stepsOfProgram(body, roles, target) * (target.dotBlock.stepSeconds ?? 0),
+    (product?.steps ?? 0) * (target.dotBlock.stepSeconds ?? 0),
   )
   const share = alone > 0 ? busy / alone : 1
   const seconds = alone + finishingSeconds(body, roles, target) + target.launch
@@ -75,30 +78,30 @@ function finishingSeconds(body: Body, { extents, parallel, matrix, stages }: Rol
 }
 
 /** The shares of bandwidth and arithmetic that the programs of a kernel can use, all of them together. */
-function sharesOf(body: Body, roles: Roles, target: Machine): { readonly moving: number; readonly computing: number } {
+function sharesOf(
+  body: Body,
+  roles: Roles,
+  product: ProductWork | undefined,
+  target: Machine,
+): { readonly moving: number; readonly computing: number } {
   const { programShare } = target
   if (programShare === undefined) return { moving: 1, computing: 1 }
-  const blocks = programsOfKernel(body, roles, target) * blocksOfProgram(roles, target)
+  const blocks = programsOfKernel(body, roles, product, target) * blocksOfProgram(roles, target)
   const share = (one: number): number => Math.min(1, one * Math.max(1, blocks))
   return { moving: share(programShare.moving), computing: share(programShare.computing) }
 }
 
 /** Programs of the kernel that a body is, or of its main stage. */
-function programsOfKernel(body: Body, roles: Roles, target: Machine): number {
-  const { extents, parallel, matrix, chain, splitBy, chunks } = roles
+function programsOfKernel(body: Body, roles: Roles, product: ProductWork | undefined, target: Machine): number {
+  const { extents, parallel, chain, splitBy, chunks } = roles
+  if (product !== undefined) return product.programs
   const points = pointsOf(extents, parallel)
-  if (matrix !== undefined) return productWork(body, matrix, extents, target).programs
   if (chain !== undefined) return chainPrograms(body, chain, extents, target)
   if (chunks !== undefined) return points / [...chunks.values()].reduce((n, c) => n * c, 1)
   if (roles.kind === 'elementwise') return points / target.elementBlock
   return splitBy === undefined || splitBy === 'result-blocks'
     ? programsOf(straightGrid(body, roles, target, 'fast'), extents)
     : programsOf(partialsGrid(body, roles, splitBy, target), extents)
-}
-
-/** Blocks of the depth that a program of a matrix product works through one after another. */
-function stepsOfProgram(body: Body, { matrix, extents }: Roles, target: Machine): number {
-  return matrix === undefined ? 0 : productWork(body, matrix, extents, target).steps
 }
 
 /** Blocks of threads that may run a program together: where its rows stay with them. */
@@ -137,8 +140,8 @@ interface Work {
   readonly compute: number
 }
 
-/** Arithmetic of a body: each statement once for every point of its axes and of the grid around it. */
-function workOf(body: Body, roles: Roles, target: Machine): Work {
+/** Arithmetic of a body: each statement once for every point of its axes and of the grid around it; `product` is that of its matrix product. */
+function workOf(body: Body, roles: Roles, product: ProductWork | undefined, target: Machine): Work {
   const { extents, matrix, chain } = roles
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
   const grid = matrix === undefined && chain === undefined ? [...roles.parallel] : []
@@ -195,7 +198,7 @@ function workOf(body: Body, roles: Roles, target: Machine): Work {
       flops += n
       compute +=
         matrix?.id === l.id
-          ? n / productRate(body, l.id, target) + gatherSeconds(body, matrix, extents, target)
+          ? n / productRate(body, l.id, target) + (product?.gathering ?? 0)
           : chain !== undefined
             ? n / productRate(body, l.id, target)
             : (n / 2) * each
