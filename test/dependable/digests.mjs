@@ -1,12 +1,13 @@
 /**
- * Digests of random tensors that every engine must give: bits in both modes, and in strict the normals in single and half precision.
+ * Digests of random tensors that every engine must give: bits in both modes, and in strict the normals in single and half precision and the
+ * distributions that are made by functions and comparisons.
  * Run by itself with the path of a build (`bun test/dependable/digests.mjs dist/index.js`), it says which differ, and exits 1.
  */
 import { createHash } from 'node:crypto'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** First digits of the SHA-256 of 100,003 elements of key 12345. */
+/** First digits of the SHA-256 of 100,003 elements (10,007 of distributions) of key 12345. */
 export const expected = {
   'bits u8': '59afb0e87c43',
   'bits u16': '0437c6fd3c13',
@@ -21,9 +22,18 @@ export const expected = {
   'strict normal f32': '0efd9e4c7423',
   'strict normal f16': '628643c87062',
   'strict normal bf16': '6159fd20a402',
+  'strict exponential': 'ec95472c5b20',
+  'strict gumbel': 'd2c1a8631365',
+  'strict truncatedNormal': '6d6667b7a4f9',
+  'strict gamma': '0f72e6208bf6',
+  'strict beta': '196bb300c630',
+  'strict categorical': '6761733fdec7',
+  'strict permutation': '59c0f25773cd',
+  'strict choice': 'e1ca68cd5e72',
 }
 
 const shape = [100_003]
+const few = [10_007]
 
 async function digest(x) {
   const data = await x.data()
@@ -54,6 +64,18 @@ export async function digests(api) {
   }
   for (const d of ['f32', 'f16', 'bf16'])
     found[`strict normal ${d}`] = await digest(api.jit((k) => random.normal(k, shape, d), { mode: 'strict' })(key))
+  const strict = {
+    exponential: (k) => random.exponential(k, few),
+    gumbel: (k) => random.gumbel(k, few),
+    truncatedNormal: (k) => random.truncatedNormal(k, -1, 2, few),
+    gamma: (k) => random.gamma(k, 2.5, few),
+    beta: (k) => random.beta(k, 0.5, 2, few),
+    categorical: (k) => random.categorical(k, api.linspace(-1, 1, 5), { shape: few }),
+    permutation: (k) => random.permutation(k, 10_007),
+    choice: (k) => random.choice(k, 100, few),
+  }
+  for (const [name, draw] of Object.entries(strict))
+    found[`strict ${name}`] = await digest(api.jit(draw, { mode: 'strict' })(key))
   return found
 }
 
