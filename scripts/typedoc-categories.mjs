@@ -28,6 +28,7 @@ const headings = [
   ['compose/sorting', 'Sorting and counting'],
   ['compose/statistics', 'Sorting and counting'],
   ['api/ops/binning', 'Sorting and counting'],
+  ['api/ops/sized', 'Sorting and counting'],
   ['compose/binning', 'Sorting and counting'],
   ['compose/indexing', 'Indexing'],
   ['api/tensor/parts', 'Indexing'],

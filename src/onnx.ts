@@ -30,6 +30,11 @@ export interface OnnxOptions {
   readonly inputShapes?: Readonly<Record<string, Shape>>
   /** Extents by the names that the model has for them: `{ batch: 1, sequence: 128 }`. */
   readonly lengths?: Readonly<Record<string, number>>
+  /**
+   * Most results of nodes whose number of them depends on data (NonMaxSuppression, NonZero, Unique, Compress), by the name of the node or an
+   * output of it; as many as there can be unless given.
+   */
+  readonly bounds?: Readonly<Record<string, number>>
   /** Values of inputs: their shapes, and where shapes depend on an input's values, those values for good. */
   readonly inputValues?: TensorRecord
   /** Reads tensors that the model keeps in other files. */
@@ -39,6 +44,7 @@ export interface OnnxOptions {
 const onnxOptions = optionNames<OnnxOptions>('{ inputShapes: { x: [1, 3] } }', {
   inputShapes: kinds.anything,
   lengths: kinds.anything,
+  bounds: kinds.anything,
   inputValues: kinds.anything,
   external: kinds.call,
 })
@@ -51,6 +57,11 @@ export interface OnnxModel {
   readonly inputs: Readonly<Record<string, TensorSpec>>
   /** Names of the outputs, in order. */
   readonly outputs: readonly string[]
+  /**
+   * Outputs whose number of results depends on data (NonMaxSuppression, NonZero): `axis` has room for a bound, and the output named `count`, which
+   * `apply` gives too, is how many there are (an i64 scalar; more than the axis is long where the bound is too low).
+   */
+  readonly counts: Readonly<Record<string, { readonly axis: number; readonly count: string }>>
   /**
    * The outputs by name. Traces under jit, grad, vmap and the like as any function of tensors does. Throws E_STRUCTURE for a
    * parameter or an input that is missing or unknown, E_SHAPE, E_DTYPE for one of another type.
@@ -108,6 +119,9 @@ function modelOf(model: ImportedModel): OnnxModel {
     const param = graph.params[inputNames.length + i]
     return param === undefined ? [] : [{ name, param }]
   })
+  /** The name of a number of results: that of the first output that has it. */
+  const numberName = (output: number): string =>
+    `${model.outputNames[model.counts.findIndex((c) => c?.output === output)] ?? ''}.count`
   return {
     parameters: Object.fromEntries(
       parameters.map(({ name, value: { data, shape, dtype } }) => [
@@ -117,11 +131,18 @@ function modelOf(model: ImportedModel): OnnxModel {
     ),
     inputs: Object.fromEntries(inputs.map(({ name, param }) => [name, new TensorSpec(param.shape, param.dtype)])),
     outputs: model.outputNames,
+    counts: Object.fromEntries(
+      model.outputNames.flatMap((name, i) => {
+        const c = model.counts[i]
+        return c === undefined ? [] : [[name, { axis: c.axis, count: numberName(c.output) }]]
+      }),
+    ),
     apply: (given, values) => {
       const operands = [...chosen(values, inputs, 'input'), ...chosen(given, trained, 'parameter')]
       const next = taker(applyGraph('model.apply', operands, (nodes) => inlineGraph(graph, nodes)))
       return Object.fromEntries(
-        model.outputNames.flatMap((name) => {
+        graph.outputs.flatMap((_, i) => {
+          const name = model.outputNames[i] ?? numberName(i)
           const y = next()
           return y === undefined ? [] : [[name, y]]
         }),
@@ -167,7 +188,7 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
         help: 'read the file first: importOnnx(await readFile(path)), or new Uint8Array(await response.arrayBuffer())',
       })
     checkOptions(options, 'importOnnx', onnxOptions)
-    const { inputShapes, inputValues, lengths, external } = options
+    const { inputShapes, inputValues, lengths, bounds, external } = options
     const values = Object.entries(inputValues ?? {}).map(([name, x]) => {
       if (!((x as unknown) instanceof Tensor))
         throw new UserError('E_ARGUMENT', `inputValues.${name} is ${kindOf(x)}, not a tensor`, {
@@ -183,6 +204,7 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
         inputValues: Object.fromEntries(values),
         ...(inputShapes === undefined ? {} : { inputShapes }),
         ...(lengths === undefined ? {} : { lengths }),
+        ...(bounds === undefined ? {} : { bounds }),
         ...(external === undefined ? {} : { external }),
       }),
     )

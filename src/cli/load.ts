@@ -11,6 +11,7 @@ import {
   type ImportOptions,
   importModel as importRead,
   OpenShapes,
+  type OutputCount,
   type ReadModel,
   readModel,
   type Wording,
@@ -36,6 +37,8 @@ export interface LoadedModel {
   /** Parameters of the graph, in order. */
   readonly inputs: readonly ModelParameter[]
   readonly outputNames: readonly string[]
+  /** For each output what number its results have, where that depends on data. */
+  readonly counts: readonly (OutputCount | undefined)[]
   /** Inputs whose values are part of the program, because they fix shapes. */
   readonly specialised: readonly string[]
   /** Shapes that nobody said: with them the model imports. */
@@ -122,6 +125,7 @@ export function importModel(bytes: Uint8Array, path: string, given: GivenInputs)
       dtype: p.dtype,
     })),
     outputNames: model.outputNames,
+    counts: model.counts,
     specialised: model.specialised,
     inferred,
     values: given.values,
@@ -187,6 +191,7 @@ async function loadProgram(path: string, given: GivenInputs): Promise<LoadedMode
     graph: traced.graph,
     inputs,
     outputNames: traced.outputs,
+    counts: traced.outputs.map(() => undefined),
     specialised: [],
     inferred: new Map(),
     values: new Map([...given.values, ...Object.entries(traced.captured)]),

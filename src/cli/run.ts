@@ -1,5 +1,6 @@
 /** `sinter run`: a model on given or random inputs; prints what comes out. */
 import { join } from 'node:path'
+import { cutOutputs } from '../onnx/index.ts'
 import { counted, countedLaunches, showMs } from '../report/format.ts'
 import { type Console, printData } from './console.ts'
 import type { DeviceName } from './devices.ts'
@@ -54,7 +55,7 @@ export async function runCommand(path: string, options: RunOptions, console: Con
     const prepared = session.prepare(model.graph, { name: model.name, mode: options.mode })
     console.progress(`running ${model.name}`)
     const started = performance.now()
-    const outputs = await prepared.run(tensors)
+    const outputs = cutOutputs(model.counts, await prepared.run(tensors))
     const ms = performance.now() - started
     console.progress(undefined)
     const totals = prepared.compiled?.report.totals

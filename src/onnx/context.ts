@@ -27,6 +27,12 @@ export interface ImportServices {
   /** The value that the model has for a node which is an initialiser taken as a parameter. */
   ownValue(node: Node): HostTensor | undefined
   tensor(proto: TensorProto): HostTensor
+  /** The most results that the caller wants room for, of a node whose number of them depends on data; undefined where nobody says. */
+  bound(): number | undefined
+  /** Says that a value has `count` results along an axis, and room behind them; gives the value. */
+  counted(node: Node, axis: number, count: Node): Node
+  /** Whether a value is computed of results with room behind them: its extents say nothing of their number. */
+  hasRoom(node: Node): boolean
   /** Imports a subgraph in the scope of the node that holds it; gives its outputs. */
   subgraph(graph: GraphProto, inputs: readonly Node[]): readonly Node[]
   /**

@@ -1,6 +1,7 @@
 /** The ONNX importer: models to graphs, and reading of serialised tensors. */
 
 export type { CodedType } from './codes.ts'
+export { cutOutputs, type OutputCount, onlyOutputs } from './counted.ts'
 export { decodeModel } from './decode.ts'
 export { arrangeModel, checkOperators, importModel, importOnnx, type ReadModel, readModel } from './import.ts'
 export { type ModelInput, modelInputs } from './inputs.ts'

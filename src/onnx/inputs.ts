@@ -11,6 +11,8 @@ export interface InputOptions {
   /** Extents by the names that the model has for them. */
   readonly lengths?: Readonly<Record<string, number>>
   readonly inputShapes?: Readonly<Record<string, readonly number[]>>
+  /** Most results of nodes whose number of them depends on data, by the node's name or that of an output of it. */
+  readonly bounds?: Readonly<Record<string, number>>
   readonly inputValues?: Readonly<Record<string, HostTensor>>
 }
 

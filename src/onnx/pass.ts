@@ -11,6 +11,7 @@ import type { HostArray } from '../types/host.ts'
 import { type Shape, sizeOf } from '../types/shape.ts'
 import { isCoded, type Value } from './codes.ts'
 import { type ImportServices, OpContext, Unsupported } from './context.ts'
+import { type CountedRoot, countedOutputs, dependsOn, type OutputCount, refusalOfRoom, withCounts } from './counted.ts'
 import { functionKey, instantiate } from './functions.ts'
 import { givenFor, type InputOptions, type ModelInput } from './inputs.ts'
 import { literal } from './nodes.ts'
@@ -53,6 +54,8 @@ export interface ImportedModel {
   readonly outputNames: readonly string[]
   /** Inputs whose values were needed to fix shapes: they are constants of the graph, not parameters. */
   readonly specialised: readonly string[]
+  /** For each output what number its results have, where that depends on data: the graph has the numbers as further outputs. */
+  readonly counts: readonly (OutputCount | undefined)[]
 }
 
 /** The name of ONNX's own domain is empty. */
@@ -94,6 +97,10 @@ export class ImportPass {
   private readonly tensors: Tensors
   private readonly params: NodeOf<'param'>[] = []
   private readonly parameters: ModelParameter[] = []
+  /** Results in room for a bound. */
+  private readonly roots: CountedRoot[] = []
+  /** Names of nodes and outputs that a bound may be given for. */
+  private readonly boundable = new Set<string>()
 
   constructor(model: ModelProto, options: ImportOptions, specialised: ReadonlySet<string>, tensors: Tensors) {
     this.model = model
@@ -220,6 +227,16 @@ export class ImportPass {
       isFixed: (node) => this.values.isFixed(node),
       ownValue: (node) => this.values.ownValue(node),
       tensor: (proto) => this.tensor(proto),
+      bound: () => this.boundOf(n),
+      counted: (node, axis, count) => {
+        if (depth > 0 || inputs.some((x) => x !== undefined && this.hasRoom(isCoded(x) ? x.node : x)))
+          throw new Unsupported(
+            'how many results it has depends on data, inside a graph or after others of which that is so',
+          )
+        this.roots.push({ node, axis, count, op: fullName(n), name: n.name || n.output.find((o) => o !== '') || '' })
+        return node
+      },
+      hasRoom: (node) => this.hasRoom(node),
       subgraph: (graph, args) => this.subgraph(graph, args, scope, opsets, depth),
       stepBody: (graph, types) => this.stepBody(graph, types, scope, opsets, depth),
     }
@@ -245,6 +262,37 @@ export class ImportPass {
         })
       throw error
     }
+  }
+
+  private hasRoom(node: Node): boolean {
+    return dependsOn(node, this.roots)
+  }
+
+  /** The bound that the caller gives a node, by its name or an output's. Throws E_ONNX_INPUT for what is none. */
+  private boundOf(n: NodeProto): number | undefined {
+    const names = [n.name, ...n.output].filter((name) => name !== '')
+    for (const name of names) this.boundable.add(name)
+    const name = names.find((x) => givenFor(this.options.bounds, x) !== undefined)
+    const bound = name === undefined ? undefined : givenFor(this.options.bounds, name)
+    if (bound !== undefined && (!Number.isSafeInteger(bound) || bound < 0))
+      throw new UserError('E_ONNX_INPUT', `the bound of "${name}" is ${bound}`, {
+        help: 'a bound is a whole number of at least 0',
+      })
+    return bound
+  }
+
+  /** Throws E_ONNX_INPUT for a bound of what takes none. */
+  private checkBounds(): void {
+    const odd = Object.keys(this.options.bounds ?? {}).find((name) => !this.boundable.has(name))
+    if (odd !== undefined)
+      throw new UserError(
+        'E_ONNX_INPUT',
+        `a bound is given for "${odd}", which has no number of results that depends on data`,
+        {
+          help:
+            this.boundable.size === 0 ? 'nothing of this model has' : `these have: ${[...this.boundable].join(', ')}`,
+        },
+      )
   }
 
   /** Small values of constants become constants at once, so that chains of shape arithmetic stay short. */
@@ -367,8 +415,13 @@ export class ImportPass {
       if (x === poisoned) throw new UserError('E_ONNX_UNSUPPORTED', `output "${v.name}" depends on an unsupported node`)
       return isCoded(x) ? x.node : x
     })
+    this.checkBounds()
+    const { counted, takesAll } = countedOutputs(outputs, this.roots)
+    if (takesAll !== undefined) this.problems.add(takesAll.root.op, takesAll.root.name, refusalOfRoom(takesAll))
+    this.problems.report()
+    const whole = withCounts({ params: this.params, outputs, effects: [] }, counted)
     return {
-      graph: { params: this.params, outputs, effects: [] },
+      ...whole,
       inputNames,
       parameters: this.parameters,
       outputNames: graph.output.map((v) => v.name),

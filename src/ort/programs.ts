@@ -5,7 +5,15 @@
 import type { Compiled, Device } from '../api/device/device.ts'
 import { Storage } from '../api/tensor/storage.ts'
 import { invariant, UserError } from '../diagnostics/errors.ts'
-import { type HostTensor, type ImportedModel, type ImportOptions, importModel, type ReadModel } from '../onnx/index.ts'
+import {
+  cutOutputs,
+  type HostTensor,
+  type ImportedModel,
+  type ImportOptions,
+  importModel,
+  onlyOutputs,
+  type ReadModel,
+} from '../onnx/index.ts'
 import { evaluateConstant } from '../reference/evaluate.ts'
 import type { DeviceBuffer } from '../runtime/backend.ts'
 import type { DType } from '../types/dtype.ts'
@@ -84,7 +92,10 @@ export class Programs {
   ): Promise<(HostTensor | Storage)[]> {
     const { imported, compiled } = await this.#ready(feeds, outputs)
     const device = this.#device
-    const staying = imported.graph.outputs.map((n, i) => stays(outputs[i] ?? '', n.dtype))
+    // What is cut to a number of results is so on the host.
+    const staying = imported.graph.outputs.map(
+      (n, i) => i < outputs.length && imported.counts[i] === undefined && stays(outputs[i] ?? '', n.dtype),
+    )
     const uploaded: DeviceBuffer[] = []
     const inputs = imported.inputNames.map((name) => {
       const x = feeds.get(name)
@@ -99,7 +110,7 @@ export class Programs {
     let results: DeviceBuffer[] = []
     try {
       results = compiled.run([...inputs, ...weights])
-      return await Promise.all(
+      const read = await Promise.all(
         results.map(async (buffer, i): Promise<HostTensor | Storage> => {
           const node = imported.graph.outputs[i]
           invariant(node !== undefined, 'a result without a node')
@@ -108,6 +119,7 @@ export class Programs {
           return { data: await device.read(buffer, dtype, sizeOf(shape)), shape, dtype }
         }),
       )
+      return cutOutputs(imported.counts, read)
     } finally {
       for (const buffer of [...uploaded, ...results.filter((_, i) => staying[i] !== true)]) device.free(buffer)
     }
@@ -164,13 +176,7 @@ export class Programs {
       inputShapes: Object.fromEntries([...feeds].map(([name, { shape }]) => [name, shape])),
       ...(hasValues ? { inputValues: valuesOf(feeds) } : {}),
     })
-    const imported = {
-      ...whole,
-      graph: {
-        ...whole.graph,
-        outputs: outputs.flatMap((name) => whole.graph.outputs[whole.outputNames.indexOf(name)] ?? []),
-      },
-    }
+    const imported = onlyOutputs(whole, outputs)
     const compiled = this.#device.compile(imported.graph, {
       mode: 'fast',
       donated: imported.graph.params.map(() => false),

@@ -24,6 +24,7 @@ import {
   segmentSum,
   topK,
   trace,
+  unique,
   zeros,
 } from '../../src/index.ts'
 
@@ -69,6 +70,9 @@ export const statedErrorsOfArrays = {
   topK: {
     E_SHAPE: () => topK(zeros([2]), 3),
     E_AXIS: () => topK(zeros([2]), 1, { axis: 2 }),
+  },
+  unique: {
+    E_AXIS: () => unique(zeros([2]), { size: 1, axis: 2 }),
   },
   quantile: {
     E_AXIS: () => quantile(zeros([2]), 0.5, 2),

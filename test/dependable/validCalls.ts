@@ -202,6 +202,8 @@ const own: Readonly<Record<string, () => unknown[]>> = {
   eye: () => [2, 3, 0, 'f32'],
   searchsorted: () => [f32(4), f32(2, 3), { side: 'left' }],
   bincount: () => [i32(0, 1, 1), { length: 3 }],
+  nonzero: () => [f32(4), { size: 2 }],
+  unique: () => [f32(4), { size: 2 }],
   histogram: () => [f32(4), { bins: 2 }],
   segmentSum: () => [f32(2, 3), i32(0, 1), 2],
   interp: () => [f32(2), f32(3), f32(3), {}],

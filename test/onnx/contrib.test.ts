@@ -369,7 +369,6 @@ describe('what is refused says why', () => {
   test.each([
     ['BeamSearch', {}, 'run the decoder alone'],
     ['Tokenizer', {}, 'strings are not imported'],
-    ['Unique', {}, 'the shape of its result depends on the values of its input'],
     ['QOrderedGelu', {}, 'in the orders of cuBLASLt'],
     ['MatMulNBits', { bits: { int: 3 } }, 'weights of 3 bits'],
     ['FusedGemm', { activation: { string: 'Cube' } }, 'the activation "Cube"'],

@@ -23,6 +23,7 @@ import { resizeHandlers } from './resize.ts'
 import { sampleHandlers } from './sample.ts'
 import { shapeHandlers } from './shape.ts'
 import { signalHandlers } from './signal.ts'
+import { contribSizedHandlers, sizedHandlers } from './sized.ts'
 import { trainingHandlers } from './training.ts'
 import { windowHandlers } from './window.ts'
 
@@ -48,6 +49,7 @@ const standard: HandlerTable = {
   ...sampleHandlers,
   ...shapeHandlers,
   ...signalHandlers,
+  ...sizedHandlers,
   ...windowHandlers,
 }
 
@@ -57,7 +59,7 @@ export const handlerDomains: Readonly<Record<string, HandlerTable>> = {
   'ai.onnx.ml': mlHandlers,
   'ai.onnx.preview': previewHandlers,
   'ai.onnx.preview.training': trainingHandlers,
-  'com.microsoft': contribHandlers,
+  'com.microsoft': { ...contribHandlers, ...contribSizedHandlers },
 }
 
 /** The handler of an operator, if there is one. */

@@ -81,26 +81,6 @@ const reverseSequence: Handler = (c) => {
   return n.gather(x, [at], x.shape, sources)
 }
 
-/** Elements (or slices) where a condition known at import holds. */
-const compress: Handler = (c) => {
-  const x = c.need(0)
-  const kept = c.intsOf(1, 'condition').flatMap((v, i) => (v === 0 ? [] : [i]))
-  const axis = c.optInt('axis')
-  if (axis === undefined) return n.takeKnown(n.reshape(x, [sizeOf(x.shape)]), kept, 0)
-  return n.takeKnown(x, kept, normaliseAxis(axis, x.shape.length))
-}
-
-/** Coordinates of nonzero elements: the count depends on the data, so the data must be known at import. */
-const nonZero: Handler = (c) => {
-  const x = c.need(0)
-  if (!c.services.isFixed(x)) return c.fail('the shape of its result depends on the values of its input')
-  const values = c.numbersOf(0, 'data')
-  const strides = rowMajorStrides(x.shape)
-  const hits = values.flatMap((v, i) => (v === 0 ? [] : [i]))
-  const rows = x.shape.map((d, a) => hits.map((h) => Math.floor(h / (strides[a] ?? 1)) % d))
-  return n.integers(rows.flat(), [x.shape.length, hits.length])
-}
-
 /** The k largest (or least) along an axis, in order; ties go to the lower index. */
 const topK: Handler = (c) => {
   const x = c.need(0)
@@ -156,12 +136,10 @@ const maxUnpool: Handler = (c) => {
 }
 
 export const indexingHandlers: HandlerTable = {
-  Compress: compress,
   Gather: gather,
   GatherElements: gatherElements,
   GatherND: (c) => n.gatherND(c.need(0), c.need(1), c.int('batch_dims', 0)),
   MaxUnpool: maxUnpool,
-  NonZero: nonZero,
   OneHot: oneHot,
   ReverseSequence: reverseSequence,
   Scatter: scatterElements,

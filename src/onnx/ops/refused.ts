@@ -1,7 +1,6 @@
 /** Operators of ONNX that are known and refused, with the reason. */
 import type { HandlerTable } from '../context.ts'
 
-const dynamicShape = 'the shape of its result depends on the values of its input'
 const sequences = 'sequences are not imported'
 const strings = 'strings are not imported'
 
@@ -9,7 +8,6 @@ export const standardReasons: Readonly<Record<string, string>> = {
   ConcatFromSequence: sequences,
   ImageDecoder: 'images are decoded outside the model',
   Multinomial: 'draws by category are not imported',
-  NonMaxSuppression: dynamicShape,
   Optional: 'optionals are not imported',
   RegexFullMatch: strings,
   SequenceAt: sequences,
@@ -23,7 +21,6 @@ export const standardReasons: Readonly<Record<string, string>> = {
   StringConcat: strings,
   StringNormalizer: strings,
   StringSplit: strings,
-  Unique: dynamicShape,
 }
 
 export const refusedHandlers: HandlerTable = Object.fromEntries(

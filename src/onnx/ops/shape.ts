@@ -3,7 +3,7 @@ import { UserError } from '../../diagnostics/errors.ts'
 import { readElement } from '../../scalar/host.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { normaliseAxis, type Shape, showShape, sizeOf } from '../../types/shape.ts'
-import type { Handler, HandlerTable } from '../context.ts'
+import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
 import { attributeType } from '../proto.ts'
 import { onCodes } from './cast.ts'
@@ -135,13 +135,19 @@ const expand: Handler = (c) => {
 const tile: Handler = (c) => n.tile(c.need(0), c.intsOf(1, 'repeats'))
 
 /** The shape between two axes: [start, end). */
+/** The input whose extents are asked for. */
+function extentsOf(c: OpContext): n.Node {
+  const x = c.need(0)
+  return c.services.hasRoom(x) ? c.fail('how many results its input has depends on data') : x
+}
+
 const shapeOf: Handler = (c) => {
-  const shape = c.need(0).shape
+  const { shape } = extentsOf(c)
   const clamp = (v: number): number => Math.min(shape.length, Math.max(0, v < 0 ? v + shape.length : v))
   return n.integers(shape.slice(clamp(c.int('start', 0)), clamp(c.int('end', shape.length))))
 }
 
-const size: Handler = (c) => n.integers([sizeOf(c.need(0).shape)], [])
+const size: Handler = (c) => n.integers([sizeOf(extentsOf(c).shape)], [])
 
 const constantOfShape: Handler = (c) => {
   const shape = c.intsOf(0, 'shape')

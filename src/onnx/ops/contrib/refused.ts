@@ -42,7 +42,6 @@ export const contribReasons: Readonly<Record<string, string>> = {
   Snpe: compiled,
   SparseToDenseMatMul: 'sparse tensors are not imported',
   Tokenizer: 'strings are not imported',
-  Unique: dynamicShape,
   VarlenCausalConvWithState: packed,
   VarlenNGramHashMapping: packed,
   WhisperBeamSearch: generation,
