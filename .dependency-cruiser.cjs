@@ -76,7 +76,8 @@ const middle = Object.keys(floors)
 floors.onnx = [...base, 'scalar', 'graph', 'compose']
 const shared = middle.filter((folder) => !gpus.includes(folder))
 floors.compile = shared
-floors.api = [...shared, 'compile']
+floors['version.ts'] = []
+floors.api = [...shared, 'compile', 'version.ts']
 floors['api/calls'] = floors.api.filter((folder) => !folder.startsWith('api'))
 floors['api/device'] = [...floors['api/calls'], 'api/calls']
 floors['api/tensor'] = [...floors['api/device'], 'api/device']
@@ -88,7 +89,7 @@ floors['webgpu.ts'] = [...shared, 'compile', 'api', 'backends/webgpu']
 floors['cuda.ts'] = [...shared, 'compile', 'api', 'backends/cuda']
 floors.ort = [...shared, 'compile', 'api', 'onnx', 'webgpu.ts', 'cuda.ts', modelSource]
 floors['ort.ts'] = ['ort']
-floors.cli = [...middle, 'compile', 'api', 'onnx', 'ort/types.ts', 'index.ts', folders, modelFiles]
+floors.cli = [...middle, 'compile', 'api', 'onnx', 'onnx.ts', 'ort', 'ort.ts', 'index.ts', folders, modelFiles]
 floors[folders] = []
 floors[modelFiles] = base
 floors[modelSource] = [...base, modelFiles]

@@ -5,6 +5,7 @@
 
 import { checkOptions, kinds, optionNames } from './api/calls/options.ts'
 import { placed, withPlace } from './api/calls/place.ts'
+import { takeKept } from './api/device/kept.ts'
 import { storageOf } from './api/tensor/core.ts'
 import { Storage } from './api/tensor/storage.ts'
 import { Tensor, wrap } from './api/tensor/tensor.ts'
@@ -35,6 +36,8 @@ export interface OnnxOptions {
    * output of it; as many as there can be unless given.
    */
   readonly bounds?: Readonly<Record<string, number>>
+  /** A file of `sinter compile`: programs that it has are not compiled again. It is code, as trusted as a module is. */
+  readonly compiled?: Uint8Array
   /** Values of inputs: their shapes, and where shapes depend on an input's values, those values for good. */
   readonly inputValues?: TensorRecord
   /** Reads tensors that the model keeps in other files. */
@@ -45,6 +48,7 @@ const onnxOptions = optionNames<OnnxOptions>('{ inputShapes: { x: [1, 3] } }', {
   inputShapes: kinds.anything,
   lengths: kinds.anything,
   bounds: kinds.anything,
+  compiled: { what: 'the bytes of a file of `sinter compile`', holds: (x) => x instanceof Uint8Array },
   inputValues: kinds.anything,
   external: kinds.call,
 })
@@ -171,7 +175,7 @@ function atNode<R>(body: () => R): R {
  * A serialised ONNX model (https://onnx.ai/onnx) as a function of its parameters and inputs: `model.apply` traces, differentiates and
  * trains as any function of tensors does.
  * @throws E_ONNX_MALFORMED for bytes that are no model, E_ONNX_UNSUPPORTED listing every node at fault, E_ONNX_INPUT for a shape or value of
- * an input that is missing, E_SHAPE and E_DTYPE for a model that contradicts itself, E_ARGUMENT for what are no bytes and for options that
+ * an input that is missing, E_FILE for a file of kept programs that is malformed, E_SHAPE and E_DTYPE for a model that contradicts itself, E_ARGUMENT for what are no bytes and for options that
  * are none
  * @example
  * const { readFile } = await import('node:fs/promises')
@@ -188,7 +192,8 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
         help: 'read the file first: importOnnx(await readFile(path)), or new Uint8Array(await response.arrayBuffer())',
       })
     checkOptions(options, 'importOnnx', onnxOptions)
-    const { inputShapes, inputValues, lengths, bounds, external } = options
+    const { inputShapes, inputValues, lengths, bounds, compiled, external } = options
+    if (compiled !== undefined) takeKept(compiled)
     const values = Object.entries(inputValues ?? {}).map(([name, x]) => {
       if (!((x as unknown) instanceof Tensor))
         throw new UserError('E_ARGUMENT', `inputValues.${name} is ${kindOf(x)}, not a tensor`, {

@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander'
 import { againstCommand } from './against.ts'
 import { benchCommand } from './bench.ts'
 import { calibrateCommand } from './calibrate/index.ts'
+import { compileCommand } from './compile.ts'
 import { type Console, exitCodes, noteLines, printLines, processConsole, reportError, UsageError } from './console.ts'
 import { demoCommand } from './demo.ts'
 import { deviceNames, devicesCommand } from './devices.ts'
@@ -124,6 +125,18 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
           console,
         ),
       )
+    })
+
+  described(
+    'compile',
+    'compile an .onnx file, and keep plans and code in a file that sinter/ort and importOnnx take (wasm)',
+  )
+    .requiredOption('-o, --out <file>', 'the file')
+    .option('--threads <count>', 'threads of the device')
+    .option('--json', 'print plain data')
+    .action(async (path: string, o: Raw) => {
+      const options = { ...readModelInputs(o), out: text(o, 'out') ?? '', json: flag(o, 'json') }
+      done(await compileCommand(path, { ...options, ...parsed(o, 'threads', (s) => parseThreads(s, 'wasm')) }, console))
     })
 
   described('inspect', 'what an .onnx file holds: inputs, operators, what is unsupported, parameters, cost')

@@ -2,6 +2,7 @@
 import { type InferenceSessionFactory, type InferenceSession as Ort, Tensor } from 'onnxruntime-common'
 
 import type { Device } from '../api/device/device.ts'
+import { takeKept } from '../api/device/kept.ts'
 import { Storage } from '../api/tensor/storage.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import { kindOf } from '../diagnostics/shown.ts'
@@ -14,7 +15,7 @@ import { metadata } from './metadata.ts'
 import { Programs } from './programs.ts'
 import { deviceFor } from './providers.ts'
 import { isStaying, residentTensor, type Staying, stayingOf } from './resident.ts'
-import { type Source, sourceOf } from './source.ts'
+import { compiledOf, type Source, sourceOf } from './source.ts'
 import { dtypeOfOrt } from './types.ts'
 
 /** Outputs by name: those asked for, with tensors to be written, where there are any. */
@@ -194,7 +195,7 @@ const unsupported = (what: string): UserError =>
  *
  * Options that count: `executionProviders` (`cpu` and `wasm`, `webgpu`, `cuda`; the first that opens), `intraOpNumThreads`,
  * `freeDimensionOverrides`, `externalData`, `preferredOutputLocation` (`gpu-buffer` leaves results on the session's device, whichever it is; fed
- * to a session on that device they are not copied). Those about logging, memory and graph optimisation are taken and change nothing.
+ * to a session on that device they are not copied), `extra: { sinter: { compiled } }` (a file of `sinter compile`, by path or bytes). Those about logging, memory and graph optimisation are taken and change nothing.
  * @throws E_ARGUMENT, E_FILE for a source that is none; E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED for the model; E_DEVICE where no provider opens;
  * E_UNSUPPORTED for `enableProfiling`, `optimizedModelFilePath` and locations of outputs other than `cpu` and `gpu-buffer`
  */
@@ -203,6 +204,8 @@ async function create(...args: readonly unknown[]): Promise<Ort> {
   const { options } = source
   if (options.enableProfiling === true) throw unsupported('profiling')
   if (options.optimizedModelFilePath !== undefined) throw unsupported('optimised model to write')
+  const compiled = await compiledOf(options)
+  if (compiled !== undefined) takeKept(compiled)
   const read = readModel(source.bytes)
   return new Session(read, source, await deviceFor(options))
 }

@@ -25,6 +25,19 @@ async function bytesOf(x: unknown): Promise<Uint8Array | undefined> {
   return typeof Blob !== 'undefined' && x instanceof Blob ? new Uint8Array(await x.arrayBuffer()) : undefined
 }
 
+/** The file of kept programs that `extra: { sinter: { compiled } }` gives, by its path or its bytes. Throws E_ARGUMENT, E_FILE. */
+export async function compiledOf({ extra }: SessionOptions): Promise<Uint8Array | undefined> {
+  const own: unknown = extra?.sinter
+  const compiled = typeof own === 'object' && own !== null && 'compiled' in own ? own.compiled : undefined
+  if (compiled === undefined) return undefined
+  const bytes = await bytesOf(compiled)
+  if (bytes === undefined)
+    throw new UserError('E_ARGUMENT', `extra.sinter.compiled is ${kindOf(compiled)}`, {
+      help: 'give the path of a file of `sinter compile`, or its bytes',
+    })
+  return bytes
+}
+
 const plainPath = (path: string): string => path.replace(/^\.\//, '')
 
 /** The files that the options name, by the location that the model calls them by. */

@@ -11,6 +11,30 @@ export interface DeviceBuffer {
   readonly bytes: number
 }
 
+/** What is known of a kernel's code beside it. */
+export interface KeptFunction {
+  /** Scratch bytes a thread needs to run it. */
+  readonly scratch: number
+  /** Names it imports. */
+  readonly imports: readonly string[]
+  /** Exported names of the functions that hold its code. */
+  readonly bodies: readonly string[]
+  /** Programs of its grid, and about how many seconds they take. */
+  readonly programs: number
+  readonly seconds: number
+  /** Programs may write the same element. */
+  readonly scatters: boolean
+}
+
+/** Code of a program, as it can be kept in a file. */
+export interface KeptCode {
+  /** What of the engine and of the backend's options it was made for. */
+  readonly engine: string
+  readonly bytes: Uint8Array
+  /** One for each kernel, in the order of `kernelsOf`. */
+  readonly functions: readonly KeptFunction[]
+}
+
 /** A program prepared for a device (compiled kernels, uploaded constants, arena). */
 export interface Executable {
   readonly program: Program
@@ -22,6 +46,8 @@ export interface Executable {
   run(inputs: readonly DeviceBuffer[], at?: Extents): DeviceBuffer[]
   /** Whether the last run got as far as writing memory: if it threw before, donated inputs hold what they held. */
   readonly hasBegun: boolean
+  /** Its code, where the backend can take it again. */
+  readonly code?: KeptCode
   /** Bytes held by constants and the arena. */
   readonly residentBytes: number
   dispose(): void
@@ -65,8 +91,10 @@ export interface Backend {
   /** A copy of `n` elements. Throws CannotWait on a device that cannot be waited for (WebGPU). */
   readSync(buffer: DeviceBuffer, dtype: DType, n: number): HostArray
   read(buffer: DeviceBuffer, dtype: DType, n: number): Promise<HostArray>
-  /** Throws ProductRefused where the device's library cannot make one of the program's products. */
-  prepare(program: Program): Executable
+  /** What code that is kept must have been made for; undefined where the backend keeps none. */
+  readonly engine?: string
+  /** Throws ProductRefused where the device's library cannot make one of the program's products. With `code`, that is taken instead of made. */
+  prepare(program: Program, code?: KeptCode): Executable
   /** Resolves when everything started so far is done. */
   settled(): Promise<void>
   /** Runs with a clock around every step (benchmarks). */

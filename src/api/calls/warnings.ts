@@ -2,8 +2,11 @@
 import { checkFunction } from './options.ts'
 import { placed, withPlace } from './place.ts'
 
-/** Stable codes of warnings. `W_RECOMPILES`: a jitted function is compiled anew at most of its calls. */
-export type WarningCode = 'W_RECOMPILES'
+/**
+ * Stable codes of warnings. `W_RECOMPILES`: a jitted function is compiled anew at most of its calls. `W_STALE_COMPILATION`: a kept compilation is not for this
+ * version of the library, this machine or this engine.
+ */
+export type WarningCode = 'W_RECOMPILES' | 'W_STALE_COMPILATION'
 
 /** A warning: what happens, where in the user's code, and what to do about it. */
 export interface Warning {

@@ -3,18 +3,23 @@
 import { type Capabilities, checkCapabilities } from '../../compile/capability.ts'
 import { type Compiled as CompiledGraph, compileGraph } from '../../compile/index.ts'
 import { compileOpen } from '../../compile/open/index.ts'
-import { compileFor } from '../../compile/prepare.ts'
-import type { Backend, DeviceBuffer } from '../../runtime/backend.ts'
+import { type CompiledFor, compileFor } from '../../compile/prepare.ts'
+import type { FusionReport } from '../../report/data.ts'
+import type { Backend, DeviceBuffer, Executable } from '../../runtime/backend.ts'
 import type { Extents } from '../../runtime/extents.ts'
 import { callsHost } from '../../runtime/region.ts'
 import { debug } from '../../schedule/debug.ts'
 import type { Machine } from '../../target/machine.ts'
 import type { Compiled, Device, DeviceName } from './device.ts'
+import { findKept, isKeeping, type KeptProgram, keep, keyOf, prepareKept } from './kept.ts'
 import { largestOf, withLargest } from './largest.ts'
 import { giveWeight, takeWeight } from './reclaim.ts'
 
 /** What a program weighs at least: its modules, and what the engine compiles of them, are not on the engine's accounts either. */
 const programBytes = 1 << 20
+
+/** A program made ready, compiled or kept. */
+type Ready = CompiledFor<Pick<CompiledGraph, 'program' | 'report'>>
 
 /** A device of a backend, the description of its target, and what it cannot run (nothing unless given). */
 export function createCompiledDevice(
@@ -24,8 +29,12 @@ export function createCompiledDevice(
   capabilities?: Capabilities,
 ): Device {
   let known = target
-  /** Compiles and prepares. */
-  const ready = (compile: (target: Machine) => CompiledGraph): Compiled => {
+  /** Compiles and prepares, or prepares what was kept; `tell` is told what came of it. */
+  const ready = (
+    compile: (target: Machine) => CompiledGraph,
+    kept?: KeptProgram,
+    tell: (executable: Executable, report: FusionReport) => void = () => {},
+  ): Compiled => {
     let largest: string | undefined
     const named = <R>(body: () => R): R => {
       try {
@@ -34,16 +43,20 @@ export function createCompiledDevice(
         throw withLargest(error, largest)
       }
     }
-    const made = named(() =>
-      compileFor(backend, known, (target) => {
-        const compiled = compile(target)
-        largest = largestOf(compiled)
-        return compiled
-      }),
+    const made = named(
+      (): Ready =>
+        kept !== undefined
+          ? { compiled: kept, executable: prepareKept(backend, kept), target: known }
+          : compileFor(backend, known, (target) => {
+              const compiled = compile(target)
+              largest = largestOf(compiled)
+              return compiled
+            }),
     )
     known = made.target
     const { executable, compiled } = made
     const { program, report } = compiled
+    tell(executable, report)
     // Functions that nobody refers to any more are collected when the engine sees their memory.
     let weight = takeWeight(Math.max(executable.residentBytes, programBytes))
     const calls = callsHost(program)
@@ -94,9 +107,12 @@ export function createCompiledDevice(
     },
     copy: (buffer) => backend.copy(buffer),
     memory: () => backend.memory(),
-    compile: (graph, { mode, donated, name: label, budgets, precision }) => {
+    compile: (graph, request) => {
+      const { mode, donated, name: label, budgets, precision } = request
       if (capabilities !== undefined) checkCapabilities(graph, name, capabilities)
-      return ready((target) =>
+      const asked = isKeeping() ? keyOf(graph, request, backend, known) : undefined
+      const kept = asked === undefined ? undefined : findKept(asked.key, graph, asked.literals)
+      const compile = (target: Machine): CompiledGraph =>
         compileGraph(graph, {
           mode,
           target,
@@ -104,8 +120,10 @@ export function createCompiledDevice(
           name: label,
           budgets,
           ...(precision === undefined ? {} : { precision }),
-        }),
-      )
+        })
+      return ready(compile, kept, (executable, report) => {
+        if (asked !== undefined && kept === undefined) keep(asked.key, asked.literals, executable, report)
+      })
     },
     ...(backend.runsOpen === true
       ? {

@@ -1,6 +1,6 @@
 /** The WebAssembly backend: kernels as WebAssembly SIMD functions over one memory, split over threads where it pays. */
 import { InternalError } from '../../diagnostics/errors.ts'
-import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import type { Backend, DeviceBuffer, Executable, KeptCode, StepTime } from '../../runtime/backend.ts'
 import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
 import type { Machine } from '../../target/machine.ts'
@@ -8,7 +8,7 @@ import type { DType } from '../../types/dtype.ts'
 import { type HostArray, hostView } from '../../types/host.ts'
 import { thisMachine } from './calibration.ts'
 import { Device } from './device.ts'
-import { WasmExecutable } from './executable.ts'
+import { engineOf, WasmExecutable } from './executable.ts'
 import type { WasmOptions } from './options.ts'
 
 /** A backend with a memory of its own. In a browser, or with `threads: 1`, it runs on the calling thread alone. */
@@ -60,8 +60,12 @@ export class WasmBackend implements Backend {
 
   async settled(): Promise<void> {}
 
-  prepare(program: Program): Executable {
-    return new WasmExecutable(this.device, program)
+  get engine(): string {
+    return engineOf(this.device)
+  }
+
+  prepare(program: Program, code?: KeptCode): Executable {
+    return new WasmExecutable(this.device, program, code)
   }
 
   async profile(

@@ -4,7 +4,7 @@ import { compileModule, type KernelJob } from '../../codegen/wasm/kernel.ts'
 import { mathImports } from '../../codegen/wasm/value/lanes.ts'
 import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
 import { setEngineFlag } from '../../host/engine.ts'
-import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import type { DeviceBuffer, Executable, KeptCode, KeptFunction, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'
 import { bytesAt, type Extents } from '../../runtime/extents.ts'
 import type { Program } from '../../runtime/program.ts'
@@ -31,7 +31,9 @@ export class WasmExecutable implements Executable {
   private disposed = false
   hasBegun = false
 
-  constructor(device: Device, program: Program) {
+  readonly code: KeptCode
+
+  constructor(device: Device, program: Program, kept?: KeptCode) {
     this.device = device
     this.program = program
     this.outlets = outletsOf(program)
@@ -40,18 +42,8 @@ export class WasmExecutable implements Executable {
     const results = this.fresh.map((b) => bufferOf(program, b).bytes)
     device.heap.checkRoom([program.arenaBytes, ...constants, ...results])
     const kernels = kernelsOf(program)
-    const jobs = kernels.map(
-      ({ step, program: of }, i): KernelJob => ({
-        kernel: step.kernel,
-        name: `k${i}`,
-        mayAlias: (x, y) => overlap(of, step.buffers[x] ?? -1, step.buffers[y] ?? -1),
-      }),
-    )
-    const compiled = compileModule(jobs, {
-      machine: device.machine,
-      relaxed: device.relaxed,
-      memory: { min: 1, max: device.maxPages, shared: device.shared },
-    })
+    const compiled = kept ?? codeOf(device, program)
+    this.code = compiled
     const module = new WebAssembly.Module(compiled.bytes as Uint8Array<ArrayBuffer>)
     const instance = new WebAssembly.Instance(module, { env: { memory: device.memory }, math: mathImports })
     const numbers = new Map(kernels.map(({ step }, i) => [step, i]))
@@ -66,21 +58,22 @@ export class WasmExecutable implements Executable {
         const number = numbers.get(step)
         const run = instance.exports[`k${number}`]
         invariant(number !== undefined && typeof run === 'function', `no function k${number}`)
-        const programs = programsOf(step)
-        const work = 1e9 * estimateSeconds(step.kernel, device.machine)
         const code = compiled.functions[number]
+        invariant(code !== undefined, `no code of k${number}`)
+        const { programs } = code
+        const work = 1e9 * code.seconds
         if (work > optimisedAbove)
-          for (const name of code?.bodies ?? []) {
+          for (const name of code.bodies) {
             if (optimised.has(name)) continue
             optimised.add(name)
             compileOptimised(instance.exports[name] as KernelFunction)
           }
-        const native = code?.imports.every((name) => Object.hasOwn(Math, name)) ?? false
+        const native = code.imports.every((name) => Object.hasOwn(Math, name))
         return {
           run: run as KernelFunction,
           number,
           programs,
-          shared: native && programs > 1 && work > device.shareAbove && !scatters(step),
+          shared: native && programs > 1 && work > device.shareAbove && !code.scatters,
           calls: Math.min(programs, Math.max(1, Math.floor(work / 500_000))),
         }
       },
@@ -159,6 +152,31 @@ export class WasmExecutable implements Executable {
     this.disposed = true
     this.resources.dispose()
   }
+}
+
+/** What code is made for: of the engine, and of the device's memory. */
+export const engineOf = ({ relaxed, maxPages, shared }: Device): string =>
+  `wasm ${relaxed ? 'relaxed' : 'plain'} ${shared ? 'shared' : 'own'} ${maxPages}`
+
+/** The code of a program's kernels. */
+function codeOf(device: Device, program: Program): KeptCode {
+  const kernels = kernelsOf(program)
+  const jobs = kernels.map(
+    ({ step, program: of }, i): KernelJob => ({
+      kernel: step.kernel,
+      name: `k${i}`,
+      mayAlias: (x, y) => overlap(of, step.buffers[x] ?? -1, step.buffers[y] ?? -1),
+    }),
+  )
+  const { machine, relaxed, maxPages, shared } = device
+  const { bytes, functions } = compileModule(jobs, { machine, relaxed, memory: { min: 1, max: maxPages, shared } })
+  const facts = kernels.map(({ step }, i): KeptFunction => {
+    const code = functions[i]
+    invariant(code !== undefined, `no code of k${i}`)
+    const seconds = estimateSeconds(step.kernel, machine)
+    return { ...code, programs: programsOf(step), seconds, scatters: scatters(step) }
+  })
+  return { engine: engineOf(device), bytes, functions: facts }
 }
 
 /**
