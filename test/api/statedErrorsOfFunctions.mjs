@@ -268,6 +268,7 @@ export const statedErrorsOfFunctions = {
   importOnnx: {
     E_ONNX_MALFORMED: () => importOnnx(new Uint8Array([1, 2, 3])),
     E_ARGUMENT: () => importOnnx('model.onnx'),
+    E_FILE: () => importOnnx(new Uint8Array(0), { compiled: new Uint8Array(3) }),
   },
   cuda: { E_ARGUMENT: () => cuda({ odd: 1 }) },
   webgpu: { E_ARGUMENT: () => webgpu({ odd: 1 }) },

@@ -242,6 +242,8 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/lower/factors.ts: factor': 'values',
   'src/lower/packed.ts: blockNumbers': 'statement nesting',
   'src/lower/union.ts: renamed': 'statement nesting',
+  'src/runtime/keptProgram.ts: ProgramReader.program, ProgramReader.step, ProgramReader.step.inside': 'control flow',
+  'src/runtime/keptProgram.ts: programData, stepData, stepData.inside': 'control flow',
   'src/onnx/inspect.ts: Walk.graph, Walk.node': 'ONNX nesting',
   'src/onnx/arrange.ts: arrangeAttribute, arrangeGraph, arrangeNode, arrangeNodes': 'ONNX nesting',
   'src/onnx/decode.ts: readAttribute, readGraph, readNode': 'ONNX nesting',
