@@ -67,6 +67,28 @@ const convolution = (name, dtype, data, weights, options) => {
   }
 }
 
+/** The gradient of a convolution in its data, given the cotangent of its result. */
+const dataGradient = (name, dtype, data, weights, options) => {
+  const forward = convolution(name, dtype, data, weights, options)
+  const [, , ...kernel] = weights
+  const result = (x) => [
+    x[0],
+    weights[0],
+    ...x.slice(2).map((e, i) => Math.floor((e + 2 * (options.padding ?? 0) - kernel[i]) / (options.stride ?? 1)) + 1),
+  ]
+  return {
+    ...forward,
+    name: `grad_${forward.name}`,
+    title: `gradient in the data of a convolution ${dtype} [${data}] * [${weights}] ${JSON.stringify(options)}`,
+    specs: (small) => {
+      const [x, w] = forward.specs(small)
+      return [x, w, [result(x[0]), dtype]]
+    },
+    f: (x, w, ct) => api.grad((y) => api.conv2d(y, w, options).mul(ct).sum())(x),
+    floor: ([x, w, ct]) => bytes(x, w, ct),
+  }
+}
+
 /**
  * A row: `specs(scale)` gives inputs at the size measured (`scale` undefined) or small ones for the comparison with the
  * reference; `f` is the program; `floor(specs)` the bytes any implementation moves; `tolerance` of the comparison.
@@ -285,6 +307,9 @@ const measured = [
   convolution('3x3_f32', 'f32', [64, 256, 56, 56], [256, 256, 3, 3], { padding: 1 }),
   convolution('stem_f32', 'f32', [64, 3, 224, 224], [64, 3, 7, 7], { padding: 3, stride: 2 }),
   convolution('late_f32', 'f32', [64, 512, 7, 7], [512, 512, 3, 3], { padding: 1 }),
+  dataGradient('3x3', 'bf16', [64, 128, 56, 56], [256, 128, 3, 3], { padding: 1, stride: 2 }),
+  dataGradient('3x3_f32', 'f32', [64, 128, 57, 57], [256, 128, 3, 3], { padding: 1, stride: 2 }),
+  dataGradient('stem_f32', 'f32', [64, 3, 224, 224], [64, 3, 7, 7], { padding: 3, stride: 2 }),
   {
     name: 'chain100',
     title: '100 dependent elementwise operations on 1024 elements',

@@ -62,19 +62,20 @@ interface Transposed {
 /** As a convolution whose results are the phases of the transposed one, which interleave. */
 function byPhases(x: Node, w: Node, groups: number, axes: readonly Phases[]): Node {
   const [n = 1, channels = 1] = x.shape
-  const [, perGroup = 1, ...kernel] = w.shape
+  const [, perGroup = 1] = w.shape
   // Padding comes first, so that what stands outside is known by the coordinates of the data itself.
   const padded = pad(x, leading(axes.map(roomFor), x.shape.length))
   let data = reshape(padded, [n, groups, channels / groups, ...padded.shape.slice(2)])
   axes.forEach((a, i) => {
     data = phaseWindows(data, 3 + 2 * i + axes.slice(0, i).filter((b) => b.apart).length, a)
   })
-  // Weights as [group, channels, out, taps, phases, ...].
-  const weights = phaseWeights(
-    reshape(w, [groups, channels / groups, perGroup, ...kernel]),
-    axes.map((_, i) => 3 + i),
+  // Weights as [group, channels, out, taps, phases, ...]: padding comes first here too.
+  const phased = phaseWeights(
+    w,
+    axes.map((_, i) => 2 + i),
     axes,
   )
+  const weights = reshape(phased, [groups, channels / groups, perGroup, ...phased.shape.slice(2)])
   // Labels: a batch, b output channel, c input channel, d group; q positions, u taps, r phases.
   const label = (i: number, of: number): string => labelAt(4 + 3 * i + of)
   const [q, u, r] = [0, 1, 2].map((of) => (i: number) => label(i, of))

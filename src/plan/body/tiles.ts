@@ -62,6 +62,8 @@ const waitingShare = 2
 /** Letters of the index map that a value of several kernels' is evaluated at, at most; those of programs as they are written have hundreds. */
 const longestIndex = 8192
 
+const product = (factors: readonly number[]): number => factors.reduce((n, f) => n * f, 1)
+
 const axisLetters = 'ijklmnpqrstuvwxyzabcdefgh'
 
 export class Tiles {
@@ -185,7 +187,7 @@ export class Tiles {
     const factors = this.bindings.splits.get(key) ?? [extent]
     const axes: string[] = []
     let expr = ix.zero
-    let stride = factors.reduce((n, f) => n * f, 1)
+    let stride = product(factors)
     for (const f of factors) {
       stride = f === 0 ? 0 : stride / f
       if (f === 1) continue
@@ -215,7 +217,7 @@ export class Tiles {
   /** Asks for digits that count beyond a result's dimension, where quotients of it do not divide it; else tells that they might help. */
   askOverhang(exprs: readonly Expr[]): void {
     const split = this.splitFor(exprs, true)
-    if (split === undefined) return
+    if (split?.kind !== 'split' || product(split.factors) === this.indicesOf(split.key)) return
     if (this.bindings.overhang === true) this.asked ??= split
     else this.overhangs = true
   }
@@ -374,6 +376,11 @@ export class Tiles {
     const own = digits.every(Number.isInteger) ? digits : [Math.ceil(extent / one), one]
     const factors = [...made.factors.slice(0, at), ...own, ...made.factors.slice(at + 1)]
     return { kind: 'split', key: made.key, factors }
+  }
+
+  /** How many indices the digits of a dimension count. */
+  private indicesOf(key: string): number {
+    return product([...this.keys.values()].find((k) => k.key === key)?.factors ?? [])
   }
 
   /** Whether an axis is the outermost digit of a result's dimension: more of it are further indices. */
