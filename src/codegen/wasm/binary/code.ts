@@ -32,6 +32,11 @@ export class Fragment {
   readonly code = new Bytes(256)
   readonly marks = new Marks()
   readonly calls: { readonly at: number; readonly target: FuncRef }[] = []
+  /** The local of the last instruction, where that is a local.set, else -1: a get right behind it makes it a tee. */
+  lastSet = -1
+  /** Where that instruction begins and ends. */
+  setStart = 0
+  setEnd = 0
   /** Locals released inside. */
   readonly free = new Map<WasmType, Local[]>()
 }

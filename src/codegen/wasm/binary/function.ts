@@ -35,11 +35,6 @@ export class FunctionBuilder {
   /** Whether each local, by index, is in use. */
   private readonly live: boolean[] = []
   private depth = 0
-  /** The local of the last instruction, where that is a local.set, else -1: a get right behind it makes it a tee. */
-  private lastSet = -1
-  /** Where that instruction begins and ends. */
-  private setStart = 0
-  private setEnd = 0
   private readonly params: readonly Local[]
 
   constructor(params: readonly WasmType[]) {
@@ -56,14 +51,10 @@ export class FunctionBuilder {
    * own locals: code emitted later may run earlier, so a local must not pass from one to the other.
    */
   into<T>(fragment: Fragment, body: () => T): T {
-    const { open, lastSet, setStart, setEnd } = this
+    const { open } = this
     this.enter(fragment)
-    this.lastSet = -1
     const out = body()
     this.enter(open)
-    this.lastSet = lastSet
-    this.setStart = setStart
-    this.setEnd = setEnd
     return out
   }
 
@@ -78,7 +69,7 @@ export class FunctionBuilder {
     for (const c of fragment.calls) this.open.calls.push({ at: c.at + this.code.length, target: c.target })
     this.marks.append(fragment.marks, this.code.length)
     this.code.append(fragment.code)
-    this.lastSet = -1
+    this.open.lastSet = -1
   }
 
   param(i: number): Local {
@@ -108,11 +99,11 @@ export class FunctionBuilder {
   }
 
   get(l: Local): void {
-    const { code, marks } = this
-    if (this.lastSet === l.index && this.setEnd === code.length) {
-      code.patch(this.setStart, 0x22)
+    const { code, marks, open } = this
+    if (open.lastSet === l.index && open.setEnd === code.length) {
+      code.patch(open.setStart, 0x22)
       marks.replace('tee')
-      this.lastSet = -1
+      open.lastSet = -1
       return
     }
     marks.add(code.length, 'get', l.index)
@@ -121,13 +112,13 @@ export class FunctionBuilder {
   }
 
   set(l: Local): void {
-    const { code, marks } = this
-    this.setStart = code.length
+    const { code, marks, open } = this
+    open.setStart = code.length
     marks.add(code.length, 'set', l.index)
     code.byte(0x21)
     code.u32(l.index)
-    this.setEnd = code.length
-    this.lastSet = l.index
+    open.setEnd = code.length
+    open.lastSet = l.index
   }
 
   tee(l: Local): void {
@@ -292,7 +283,7 @@ export class FunctionBuilder {
     this.depth--
     this.marks.add(this.code.length, 'end')
     this.code.byte(0x0b)
-    this.lastSet = -1
+    this.open.lastSet = -1
   }
 
   /** A branch to the label leaves the block. */
