@@ -3,7 +3,7 @@
  * the bounds of their functions; strict uses no relaxed SIMD; relaxed multiply-add is used where it fuses alone; an engine without
  * WebAssembly, SIMD, shared memory or the permission to compile gives a coded error.
  *
- * Sites: src/codegen/wasm/{lanes,gemm,levelProducts}.ts and math/vector.ts (all that emit relaxed SIMD), src/backends/wasm/{engine,device}.ts,
+ * Sites: src/codegen/vector/{value/lanes,loop/gemm,loop/levelProducts,math/vector}.ts (all that multiply and add with one rounding), src/backends/wasm/{engine,device}.ts,
  * src/cli/devices.ts. Other engines run digests.mjs by itself.
  */
 import { afterEach, describe, expect, it, vi } from 'vitest'

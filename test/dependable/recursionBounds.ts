@@ -125,7 +125,25 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/codegen/simt/ir/walk.ts: visitExpressions': 'expression',
   'src/codegen/simt/ir/walk.ts: visitIn': 'expression',
   'src/codegen/simt/ir/walk.ts: visitStatements': 'statement nesting',
-  'src/codegen/wasm/loop/carriedTotals.ts: countRounds.close': [
+  'src/codegen/vector/ir/print.ts: lines, listOf, place, printExpr, statementLines, statementLines.inner': [
+    'statement nesting',
+    'statements of one kernel, and what one of them evaluates: terms of an index, steps of a formula',
+  ],
+  'src/codegen/vector/ir/verify.ts: Verifier.args, Verifier.place, Verifier.rounds, Verifier.statement, Verifier.statements, Verifier.value, Verifier.value.both':
+    [
+      'statement nesting',
+      'statements of one kernel, and what one of them evaluates: terms of an index, steps of a formula',
+    ],
+  'src/codegen/vector/ir/walk.ts: assignedIn.visitAll, assignedIn.visitValue': [
+    'statement nesting',
+    'statements of one kernel, and what one of them evaluates: terms of an index, steps of a formula',
+  ],
+  'src/codegen/wasm/print.ts: Printer.forLoop, Printer.forLoop.goesOn, Printer.forLoop.rounds, Printer.push, Printer.statement, Printer.statements':
+    [
+      'statement nesting',
+      'statements of one kernel, and what one of them evaluates: terms of an index, steps of a formula',
+    ],
+  'src/codegen/vector/loop/carriedTotals.ts: countRounds.close': [
     'divides',
     'totals of 2, 4, 8, ... chunks: one place for each bit of their number',
   ],
@@ -136,58 +154,58 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/schedule/loop/verify.ts: Verifier.level, Verifier.loop, Verifier.step': 'statement nesting',
   'src/schedule/loop/verify.ts: loopStores': 'statement nesting',
   'src/schedule/loop/tiles/carry.ts: innerReads': 'statement nesting',
-  'src/codegen/wasm/loop/foldInMemory.ts: TotalsInMemory.push.carry': [
+  'src/codegen/vector/loop/foldInMemory.ts: TotalsInMemory.push.carry': [
     'divides',
     'totals of 2, 4, 8, ... chunks: one place for each bit of their number',
   ],
   'src/schedule/loop/tiles/materialise.ts: Costs.of': 'values',
   'src/schedule/loop/tiles/materialise.ts: storesIn': 'statement nesting',
-  'src/codegen/wasm/kernel.ts: callParts': ['divides', 'half of the parts each time'],
+  'src/codegen/vector/kernel.ts: callParts': ['divides', 'half of the parts each time'],
   'src/schedule/loop/ir/tile.ts: definitionsOf.walk': 'statement nesting',
-  'src/codegen/wasm/value/laneIndex.ts: laneLocal, pushAtomLane': 'expression',
-  'src/codegen/wasm/value/laneValues.ts: LaneValues.comparison, LaneValues.first': 'values',
-  'src/codegen/wasm/value/laneValues.ts: LaneValues.evaluate, LaneValues.of': 'values',
-  'src/codegen/wasm/loop/level.ts: emitLevel, emitStep': 'statement nesting',
+  'src/codegen/vector/value/laneIndex.ts: atomLane, laneLocal': 'expression',
+  'src/codegen/vector/value/laneValues.ts: LaneValues.comparison, LaneValues.first': 'values',
+  'src/codegen/vector/value/laneValues.ts: LaneValues.evaluate, LaneValues.of': 'values',
+  'src/codegen/vector/loop/level.ts: emitLevel, emitStep': 'statement nesting',
   'src/schedule/loop/scheduleLoops.ts: definedIn': 'statement nesting',
-  'src/codegen/wasm/math/cast.ts: emitCast, lanewise, toF32, toF32.raw, toF64, toWide': [
+  'src/codegen/vector/math/cast.ts: emitCast, lanewise, toF32, toF32.raw, toF64, toWide': [
     'fixed',
     'a vector lane by lane, or a lone number as a vector: once',
   ],
-  'src/codegen/wasm/math/float.ts: emitSmallFloat': [
+  'src/codegen/vector/math/float.ts: emitSmallFloat': [
     'fixed',
     'a vector lane by lane, or a lone number as a vector: once',
   ],
-  'src/codegen/wasm/math/integer.ts: emitIntegerBinary': [
+  'src/codegen/vector/math/integer.ts: emitIntegerBinary': [
     'fixed',
     'a vector lane by lane, or a lone number as a vector: once',
   ],
-  'src/codegen/wasm/math/integer.ts: shift': ['fixed', 'a vector lane by lane, or a lone number as a vector: once'],
-  'src/codegen/wasm/math/special.ts: emitSpecial': [
+  'src/codegen/vector/math/integer.ts: shift': ['fixed', 'a vector lane by lane, or a lone number as a vector: once'],
+  'src/codegen/vector/math/special.ts: emitSpecial': [
     'fixed',
     'a vector lane by lane, or a lone number as a vector: once',
   ],
-  'src/codegen/wasm/math/wide.ts: emitWideBinary': [
+  'src/codegen/vector/math/wide.ts: emitWideBinary': [
     'fixed',
     'a vector lane by lane, or a lone number as a vector: once',
   ],
-  'src/codegen/wasm/loop/nest.ts: NestEmitter.folded, NestEmitter.inner, NestEmitter.loop': 'statement nesting',
-  'src/codegen/wasm/loop/nest.ts: NestEmitter.loopInMemory': 'statement nesting',
-  'src/codegen/wasm/loop/nest.ts: NestEmitter.loopInMemory.rows': 'statement nesting',
+  'src/codegen/vector/loop/nest.ts: NestEmitter.folded, NestEmitter.inner, NestEmitter.loop': 'statement nesting',
+  'src/codegen/vector/loop/nest.ts: NestEmitter.loopInMemory': 'statement nesting',
+  'src/codegen/vector/loop/nest.ts: NestEmitter.loopInMemory.rows': 'statement nesting',
   'src/schedule/loop/ir/steps.ts: outerValues.enter, outerValues.walk': 'statement nesting',
-  'src/codegen/wasm/loop/pack.ts: loops': 'statement nesting',
+  'src/codegen/vector/loop/pack.ts: loops': 'statement nesting',
   'src/schedule/loop/nest/packing.ts: sourceOf': 'values',
   'src/schedule/loop/nest/pairs.ts: Copier.copy, Copier.of': 'values',
-  'src/codegen/wasm/loop/scan.ts: emitScan.nest': 'statement nesting',
+  'src/codegen/vector/loop/scan.ts: emitScan.nest': 'statement nesting',
   'src/schedule/loop/nest/nest.ts: workOf.visit': 'values',
-  'src/codegen/wasm/value/scope.ts: Scope.atom, Scope.index, Scope.term': 'expression',
-  'src/codegen/wasm/value/scope.ts: Scope.atomDepth, Scope.exprDepth': 'expression',
-  'src/codegen/wasm/loop/totals.ts: Totals.push.carry': [
+  'src/codegen/vector/value/scope.ts: Scope.atom, Scope.index, Scope.term': 'expression',
+  'src/codegen/vector/value/scope.ts: Scope.atomDepth, Scope.exprDepth': 'expression',
+  'src/codegen/vector/loop/totals.ts: Totals.push.carry': [
     'divides',
     'totals of 2, 4, 8, ... chunks: one place for each bit of their number',
   ],
-  'src/codegen/wasm/value/values.ts: Values.compute, Values.compute.cast, Values.compute.operand, Values.element, Values.lanes, Values.single, Values.splat':
+  'src/codegen/vector/value/values.ts: Values.compute, Values.compute.cast, Values.compute.operand, Values.element, Values.lanes, Values.single, Values.splat':
     'values',
-  'src/codegen/wasm/value/values.ts: Values.depth': 'values',
+  'src/codegen/vector/value/values.ts: Values.depth': 'values',
   'src/schedule/loop/tiles/places.ts: Reach.of': 'values',
   'src/compile/index.ts: compileProgram, compileProgram.arenaOf, compileProgram.assembleOnce, compileProgram.isBeyond, compileProgram.plan':
     'control flow',

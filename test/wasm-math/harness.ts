@@ -1,6 +1,10 @@
 /** Runs one emitted scalar operation over arrays: a module that maps memory through registers of one or four elements. */
 import { setFlagsFromString } from 'node:v8'
-import { ModuleBuilder } from '../../src/codegen/wasm/binary/builder.ts'
+import { Builder } from '../../src/codegen/vector/ir/builder.ts'
+import * as X from '../../src/codegen/vector/ir/expr.ts'
+import type { Expr, Register } from '../../src/codegen/vector/ir/ir.ts'
+import * as T from '../../src/codegen/vector/ir/types.ts'
+import { verifyFunction } from '../../src/codegen/vector/ir/verify.ts'
 import {
   type Env,
   emitLoadConvert,
@@ -8,10 +12,11 @@ import {
   emitStoreConvert,
   type Lanes,
   mathImports,
-  mathModule,
   type Reg,
   releaseReg,
-} from '../../src/codegen/wasm/value/lanes.ts'
+} from '../../src/codegen/vector/value/lanes.ts'
+import { ModuleBuilder } from '../../src/codegen/wasm/binary/builder.ts'
+import { mathModule, printFunction } from '../../src/codegen/wasm/print.ts'
 import type { ScalarOp } from '../../src/scalar/ops.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { type DType, dtypeBytes } from '../../src/types/dtype.ts'
@@ -29,6 +34,22 @@ export interface Spec {
 }
 
 export type Body = (f: Parameters<typeof emitScalarOp>[0], env: Env, args: readonly Reg[]) => Reg
+
+/** A function of one i32 over a memory; its code is verified. */
+export function runnable(
+  memory: WebAssembly.Memory,
+  body: (f: Builder, n: Register) => void,
+  hasMultiplyAdd = true,
+): (n: number) => void {
+  const fn = Builder.function('run', [T.i32], (f, [n]) => n !== undefined && body(f, n))
+  verifyFunction(fn, { width: 16, hasMultiplyAdd })
+  const m = new ModuleBuilder()
+  m.importMemory('env', 'memory', { min: 1 })
+  printFunction(fn, m, new Map())
+  const module = new WebAssembly.Module(m.finish())
+  const instance = new WebAssembly.Instance(module, { env: { memory }, [mathModule]: { ...mathImports } })
+  return instance.exports.run as (n: number) => void
+}
 
 /** Maps arrays of equal length (a multiple of four) through `body`, element by element or four at a time. */
 export function mapArrays(
@@ -54,35 +75,17 @@ export function mapArrays(
     const source = inputs[i]
     if (source !== undefined) hostView(d, memory.buffer, offsets[i] ?? 0, n).set(source as never)
   })
-  const m = new ModuleBuilder()
-  const env: Env = { ...options, machine: wasmTarget, module: m }
-  m.importMemory('env', 'memory', { min: 1 })
-  m.function(
-    'run',
-    ['i32'],
-    [],
-    (f, [count]) => {
-      if (count === undefined) return
-      const i = f.local('i32')
-      const address = (base: number, bytesEach: number) => (): void => {
-        f.get(i)
-        f.i32Const(bytesEach)
-        f.op('i32.mul')
-        f.i32Const(base)
-        f.op('i32.add')
-      }
-      f.forLoop(i, 0, count, lanes, () => {
-        const args = dtypes.map((d, k) => emitLoadConvert(f, env, d, lanes, address(offsets[k] ?? 0, dtypeBytes(d))))
-        const r = body(f, env, args)
-        emitStoreConvert(f, env, r, address(out, dtypeBytes(result)))
-        releaseReg(f, r, ...args)
-      })
-    },
-    { export: true },
-  )
-  const module = new WebAssembly.Module(m.finish())
-  const instance = new WebAssembly.Instance(module, { env: { memory }, [mathModule]: { ...mathImports } })
-  const run = instance.exports.run as (n: number) => void
+  const env: Env = { mode: options.mode, hasMultiplyAdd: options.relaxed, machine: wasmTarget }
+  const run = runnable(memory, (f, count) => {
+    const i = f.register(T.i32)
+    const address = (base: number, bytesEach: number): Expr => X.add(X.mul(i, bytesEach), base)
+    f.for(i, 0, count, lanes, () => {
+      const args = dtypes.map((d, k) => emitLoadConvert(f, env, d, lanes, address(offsets[k] ?? 0, dtypeBytes(d))))
+      const r = body(f, env, args)
+      emitStoreConvert(f, env, r, address(out, dtypeBytes(result)))
+      releaseReg(f, r, ...args)
+    })
+  })
   run(n)
   const copy = hostArray(result, n)
   copy.set(hostView(result, memory.buffer, out, n) as never)

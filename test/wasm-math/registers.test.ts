@@ -1,8 +1,12 @@
 /** Memory forms of registers (whole, single lanes, partial vectors), constants, horizontal folds, multiply-add, Threefry. */
 import { describe, expect, test, vi } from 'vitest'
-import { type FunctionBuilder, type Local, ModuleBuilder } from '../../src/codegen/wasm/binary/builder.ts'
+import { Builder } from '../../src/codegen/vector/ir/builder.ts'
+import type { Register } from '../../src/codegen/vector/ir/ir.ts'
+import * as T from '../../src/codegen/vector/ir/types.ts'
+import * as L from '../../src/codegen/vector/value/lanes.ts'
+import { ModuleBuilder } from '../../src/codegen/wasm/binary/builder.ts'
 import { Bytes } from '../../src/codegen/wasm/binary/encoder.ts'
-import * as L from '../../src/codegen/wasm/value/lanes.ts'
+import { printFunction } from '../../src/codegen/wasm/print.ts'
 import { evalScalar, roundTo, threefry2x32 } from '../../src/scalar/eval.ts'
 import { f16Values, numberToBf16, numberToF16 } from '../../src/scalar/half.ts'
 import { readElement, toHost } from '../../src/scalar/host.ts'
@@ -10,7 +14,7 @@ import { combinerOp, type Scalar } from '../../src/scalar/ops.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { allDTypes, type DType, dtypeBytes, isFloat } from '../../src/types/dtype.ts'
 import { type HostArray, hostView } from '../../src/types/host.ts'
-import { mapArrays, words } from './harness.ts'
+import { mapArrays, runnable, words } from './harness.ts'
 import { edges, randoms } from './values.ts'
 
 const source = 64
@@ -19,9 +23,9 @@ const target = 1024
 /** Runs a body over a memory with `data` at `source` and 0xa5 bytes elsewhere; gives the memory. */
 function withMemory(
   data: HostArray | undefined,
-  body: (f: FunctionBuilder, env: L.Env, n: Local) => void,
+  body: (f: Builder, env: L.Env, n: Register) => void,
   n = 0,
-  env: Pick<L.Env, 'mode' | 'relaxed'> = { mode: 'fast', relaxed: true },
+  env: Pick<L.Env, 'mode' | 'hasMultiplyAdd'> = { mode: 'fast', hasMultiplyAdd: true },
 ): ArrayBufferLike {
   const memory = new WebAssembly.Memory({ initial: 1 })
   new Uint8Array(memory.buffer).fill(0xa5)
@@ -29,21 +33,7 @@ function withMemory(
     new Uint8Array(memory.buffer, source, data.byteLength).set(
       new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
     )
-  const m = new ModuleBuilder()
-  m.importMemory('env', 'memory', { min: 1 })
-  m.function(
-    'run',
-    ['i32'],
-    [],
-    (f, [count]) => count !== undefined && body(f, { ...env, machine: wasmTarget, module: m }, count),
-    {
-      export: true,
-    },
-  )
-  const module = new WebAssembly.Module(m.finish())
-  const instance = new WebAssembly.Instance(module, { env: { memory }, [L.mathModule]: { ...L.mathImports } })
-  const run = instance.exports.run as (n: number) => void
-  run(n)
+  runnable(memory, (f, count) => body(f, { ...env, machine: wasmTarget }, count))(n)
   return memory.buffer
 }
 
@@ -135,7 +125,7 @@ describe.each(allDTypes)('memory of %s', (dtype) => {
             L.releaseReg(f, r, total)
           },
           0,
-          { mode, relaxed: true },
+          { mode, hasMultiplyAdd: true },
         )
         const got = readElement(hostView(dtype, memory, target, 1), dtype, 0)
         const [a = 0, b = 0, c = 0, d = 0] = values
@@ -274,15 +264,15 @@ test('constant shift counts agree with counts in registers', () => {
 })
 
 test('a long body costs as much an operation as a short one, in the same locals', () => {
-  /** A body of pairs of operations: its size after each pair, its locals, and the bytes written to make the module. */
+  /** A body of pairs of operations: its statements after each pair, its registers, and the bytes written to make the module. */
   const emit = (pairs: number) => {
     const sizes: number[] = []
     let locals = 0
     const [byte, bytes] = [vi.spyOn(Bytes.prototype, 'byte'), vi.spyOn(Bytes.prototype, 'bytes')]
     const m = new ModuleBuilder()
-    const env: L.Env = { mode: 'fast', relaxed: true, machine: wasmTarget, module: m }
+    const env: L.Env = { mode: 'fast', hasMultiplyAdd: true, machine: wasmTarget }
     m.importMemory('env', 'memory', { min: 1 })
-    m.function('run', ['i32'], [], (f, [p]) => {
+    const fn = Builder.function('run', [T.i32], (f, [p]) => {
       if (p === undefined) return
       let x = L.emitLoadConvert(f, env, 'f32', 4, p)
       for (let i = 0; i < pairs; i++) {
@@ -294,10 +284,11 @@ test('a long body costs as much an operation as a short one, in the same locals'
         sizes.push(f.size)
       }
       L.emitStoreConvert(f, env, x, p)
-      // Twenty locals empty the pool: the greatest index counts them all.
-      const drawn = Array.from({ length: 20 }, () => f.local('v128').index)
+      // Twenty registers empty the pool: the greatest number counts them all.
+      const drawn = Array.from({ length: 20 }, () => f.register(T.f32x4).index)
       locals = Math.max(...drawn)
     })
+    printFunction(fn, m, new Map())
     const { length } = m.finish()
     const written = byte.mock.calls.length + bytes.mock.calls.reduce((n, [b]) => n + b.length, 0)
     vi.restoreAllMocks()

@@ -1,6 +1,6 @@
 /** Every scalar operation on every dtype it is defined on, one and four lanes, both modes, against the scalar oracle. */
 import { describe, expect, test } from 'vitest'
-import type { Lanes } from '../../src/codegen/wasm/value/lanes.ts'
+import type { Lanes } from '../../src/codegen/vector/value/lanes.ts'
 import { boundOf, withinBound } from '../../src/scalar/bounds.ts'
 import { evalScalar, roundTo } from '../../src/scalar/eval.ts'
 import { readElement, toHost } from '../../src/scalar/host.ts'

@@ -1,6 +1,6 @@
 /** Kernels compiled to WebAssembly against the kernel interpreter, in both modes, on repeatable data. */
 import { expect } from 'vitest'
-import { isHalf } from '../../src/codegen/wasm/value/reg.ts'
+import { isHalf } from '../../src/codegen/vector/value/reg.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernels } from '../../src/kernel/parse.ts'

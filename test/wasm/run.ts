@@ -1,6 +1,7 @@
 /** Runs kernels compiled to WebAssembly on host buffers, without a backend. */
+
+import { mathImports } from '../../src/codegen/vector/value/lanes.ts'
 import { compileModule } from '../../src/codegen/wasm/kernel.ts'
-import { mathImports } from '../../src/codegen/wasm/value/lanes.ts'
 import { gridSize, type Kernel } from '../../src/kernel/ir.ts'
 import { readMargin } from '../../src/schedule/loop/nest/packing.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'

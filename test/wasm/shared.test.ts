@@ -1,8 +1,8 @@
 /** Kernels of one code are emitted once: equal text, and equal answers to what emission asks about memory. */
 import { describe, expect, test } from 'vitest'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
+import { mathImports } from '../../src/codegen/vector/value/lanes.ts'
 import { compileModule } from '../../src/codegen/wasm/kernel.ts'
-import { mathImports } from '../../src/codegen/wasm/value/lanes.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'

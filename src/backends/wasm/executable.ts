@@ -1,7 +1,7 @@
 /** A program prepared for WebAssembly with its module, constants and arena; and its runs. */
 
+import { mathImports } from '../../codegen/vector/math/special.ts'
 import { compileModule, type KernelJob } from '../../codegen/wasm/kernel.ts'
-import { mathImports } from '../../codegen/wasm/value/lanes.ts'
 import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
 import { setEngineFlag } from '../../host/engine.ts'
 import type { DeviceBuffer, Executable, KeptCode, KeptFunction, StepTime } from '../../runtime/backend.ts'

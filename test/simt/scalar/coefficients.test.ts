@@ -56,7 +56,7 @@ it('every table serves WGSL or its coarse forms', () => {
 })
 
 it('no polynomial stands in the code generators, but those of f64 beside pow', () => {
-  const folders = ['src/codegen/wasm/math', 'src/codegen/simt']
+  const folders = ['src/codegen/vector/math', 'src/codegen/simt']
   const files = folders.flatMap((folder) =>
     readdirSync(new URL(`../../../${folder}`, import.meta.url), { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.ts'))
@@ -66,6 +66,6 @@ it('no polynomial stands in the code generators, but those of f64 beside pow', (
   const list = /\[\s*(?:-?\d+\.\d{5,}(?:e-?\d+)?,\s*){2,}/
   expect(list.test('[0.123456, -1.2345678e-5, 1]')).toBe(true)
   expect(files.filter((file) => list.test(readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8')))).toEqual(
-    ['src/codegen/wasm/math/pow.ts'],
+    ['src/codegen/vector/math/pow.ts'],
   )
 })

@@ -4,7 +4,7 @@ import type { FuncRef, Local } from './code.ts'
 import { Bytes, type WasmType } from './encoder.ts'
 import { FunctionBuilder } from './function.ts'
 
-export type { Align, Fragment, FuncRef, Label, Local, Operand } from './code.ts'
+export type { Align, FuncRef, Label, Local, Operand } from './code.ts'
 export type { WasmType } from './encoder.ts'
 export { FunctionBuilder } from './function.ts'
 export type { AtomicOp, LaneOp, LoadLaneOp, LoadOp, StoreLaneOp, StoreOp, WasmOp } from './opcodes.ts'

@@ -1,6 +1,5 @@
-/** The vocabulary of function bodies: functions, locals, labels, operands, and fragments of code to be spliced in later. */
-import { Bytes, type WasmType } from './encoder.ts'
-import { Marks } from './slots.ts'
+/** The vocabulary of function bodies: functions, locals, labels and operands. */
+import type { WasmType } from './encoder.ts'
 
 /** A function of the module under construction. */
 export interface FuncRef {
@@ -26,17 +25,3 @@ export interface Label {
 
 /** An i32 value: a constant, a local, or code that pushes it. */
 export type Operand = number | Local | (() => void)
-
-/** A stretch of self-contained code that stands apart until it is spliced into a body. */
-export class Fragment {
-  readonly code = new Bytes(256)
-  readonly marks = new Marks()
-  readonly calls: { readonly at: number; readonly target: FuncRef }[] = []
-  /** The local of the last instruction, where that is a local.set, else -1: a get right behind it makes it a tee. */
-  lastSet = -1
-  /** Where that instruction begins and ends. */
-  setStart = 0
-  setEnd = 0
-  /** Locals released inside. */
-  readonly free = new Map<WasmType, Local[]>()
-}

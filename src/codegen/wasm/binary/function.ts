@@ -1,6 +1,6 @@
 /** The builder of function bodies: typed instruction names, pooled locals, structured control flow, one pass into bytes. */
 import { InternalError, invariant } from '../../../diagnostics/errors.ts'
-import { type Align, Fragment, type FuncRef, type Label, type Local, type Operand } from './code.ts'
+import type { Align, FuncRef, Label, Local, Operand } from './code.ts'
 import { Bytes, lengthOfU32, typeCode, type WasmType } from './encoder.ts'
 import {
   type AtomicOp,
@@ -13,7 +13,7 @@ import {
   type StoreOp,
   type WasmOp,
 } from './opcodes.ts'
-import { slotsOf } from './slots.ts'
+import { Marks, slotsOf } from './slots.ts'
 
 const alignLog2 = { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 } as const satisfies Record<Align, number>
 
@@ -27,14 +27,20 @@ function codeOf(name: string): number {
 
 /** Emits one function's body. Instructions take their operands from the wasm stack, as in the text format. */
 export class FunctionBuilder {
-  /** Where code goes, and the code and marks there. */
-  private open = new Fragment()
-  private code = this.open.code
-  private marks = this.open.marks
+  private readonly code = new Bytes(256)
+  private readonly marks = new Marks()
+  private readonly calls: { readonly at: number; readonly target: FuncRef }[] = []
+  /** Locals released, by type. */
+  private readonly free = new Map<WasmType, Local[]>()
   private readonly locals: WasmType[] = []
   /** Whether each local, by index, is in use. */
   private readonly live: boolean[] = []
   private depth = 0
+  /** The local of the last instruction, where that is a local.set, else -1: a get right behind it makes it a tee. */
+  private lastSet = -1
+  /** Where that instruction begins and ends. */
+  private setStart = 0
+  private setEnd = 0
   private readonly params: readonly Local[]
 
   constructor(params: readonly WasmType[]) {
@@ -46,32 +52,6 @@ export class FunctionBuilder {
     return this.code.length
   }
 
-  /**
-   * Emits into a fragment instead (no branch may leave it), for `splice` to put in its place later. Each fragment pools its
-   * own locals: code emitted later may run earlier, so a local must not pass from one to the other.
-   */
-  into<T>(fragment: Fragment, body: () => T): T {
-    const { open } = this
-    this.enter(fragment)
-    const out = body()
-    this.enter(open)
-    return out
-  }
-
-  private enter(fragment: Fragment): void {
-    this.open = fragment
-    this.code = fragment.code
-    this.marks = fragment.marks
-  }
-
-  /** Appends a finished fragment's code. */
-  splice(fragment: Fragment): void {
-    for (const c of fragment.calls) this.open.calls.push({ at: c.at + this.code.length, target: c.target })
-    this.marks.append(fragment.marks, this.code.length)
-    this.code.append(fragment.code)
-    this.open.lastSet = -1
-  }
-
   param(i: number): Local {
     const p = this.params[i]
     invariant(p !== undefined, `no parameter ${i}`)
@@ -80,7 +60,7 @@ export class FunctionBuilder {
 
   /** A local of a type, fresh or released earlier: its value is undefined until set. */
   local(type: WasmType): Local {
-    const pooled = this.open.free.get(type)?.pop()
+    const pooled = this.free.get(type)?.pop()
     const l = pooled ?? { index: this.params.length + this.locals.length, type }
     if (pooled === undefined) this.locals.push(type)
     this.live[l.index] = true
@@ -92,18 +72,18 @@ export class FunctionBuilder {
     for (const l of ls) {
       if (this.live[l.index] !== true) throw new InternalError(`local ${l.index} is released twice, or is a parameter`)
       this.live[l.index] = false
-      const pool = this.open.free.get(l.type)
-      if (pool === undefined) this.open.free.set(l.type, [l])
+      const pool = this.free.get(l.type)
+      if (pool === undefined) this.free.set(l.type, [l])
       else pool.push(l)
     }
   }
 
   get(l: Local): void {
-    const { code, marks, open } = this
-    if (open.lastSet === l.index && open.setEnd === code.length) {
-      code.patch(open.setStart, 0x22)
+    const { code, marks } = this
+    if (this.lastSet === l.index && this.setEnd === code.length) {
+      code.patch(this.setStart, 0x22)
       marks.replace('tee')
-      open.lastSet = -1
+      this.lastSet = -1
       return
     }
     marks.add(code.length, 'get', l.index)
@@ -112,13 +92,13 @@ export class FunctionBuilder {
   }
 
   set(l: Local): void {
-    const { code, marks, open } = this
-    open.setStart = code.length
+    const { code, marks } = this
+    this.setStart = code.length
     marks.add(code.length, 'set', l.index)
     code.byte(0x21)
     code.u32(l.index)
-    open.setEnd = code.length
-    open.lastSet = l.index
+    this.setEnd = code.length
+    this.lastSet = l.index
   }
 
   tee(l: Local): void {
@@ -195,6 +175,20 @@ export class FunctionBuilder {
   /** An instruction without immediates. */
   op(name: WasmOp): void {
     this.opcode(codeOf(name))
+  }
+
+  /** An instruction by its code (`opcodes`), with its lane if it has one. */
+  instruction(code: number, lane?: number): void {
+    this.opcode(code)
+    if (lane !== undefined) this.code.byte(lane)
+  }
+
+  /** A load or store by its code, aligned to a power of two, with its lane if it has one. */
+  access(code: number, align: number, offset: number, lane?: number): void {
+    this.opcode(code)
+    this.code.u32(31 - Math.clz32(align))
+    this.code.u32(offset)
+    if (lane !== undefined) this.code.byte(lane)
   }
 
   /** Several instructions without immediates. */
@@ -283,7 +277,7 @@ export class FunctionBuilder {
     this.depth--
     this.marks.add(this.code.length, 'end')
     this.code.byte(0x0b)
-    this.open.lastSet = -1
+    this.lastSet = -1
   }
 
   /** A branch to the label leaves the block. */
@@ -324,7 +318,7 @@ export class FunctionBuilder {
 
   call(target: FuncRef): void {
     this.code.byte(0x10)
-    this.open.calls.push({ at: this.code.length, target })
+    this.calls.push({ at: this.code.length, target })
     this.code.paddedU32(0)
   }
 
@@ -365,7 +359,7 @@ export class FunctionBuilder {
 
   /** The encoded body, its calls resolved against the number of imported functions. */
   encode(imports: number): Bytes {
-    const { code, marks, calls } = this.open
+    const { code, marks, calls } = this
     for (const { at, target } of calls)
       code.patchU32(at, target.kind === 'import' ? target.index : imports + target.index)
     const typeOf = (local: number): WasmType => {

@@ -1,0 +1,135 @@
+/**
+ * pow and rem on f32x4 through f64x2, two lanes at a time: the extra precision makes log2, the product and 2^t plain
+ * polynomials. Coefficients: minimax fits by the Remez exchange. Edge cases: C99 (docs/numerics.md, "Floats").
+ */
+import * as X from '../ir/expr.ts'
+import type { BinaryOp } from '../ir/ir.ts'
+import * as T from '../ir/types.ts'
+import type { Ex, Exact, Vector } from './vector.ts'
+
+/** log2(m) / s in s^2, where s = (m - 1) / (m + 1) and m in [sqrt(1/2), sqrt(2)): error 4e-12. Highest power first. */
+const log2Terms = [0.3407301116061406, 0.4116727184711666, 0.5770835849806464, 0.9617966733416596, 2.8853900817900864]
+/** 2^t on [-1/2, 1/2] with constant term 1: error 1.9e-9. */
+const exp2Terms = [
+  0.00015476328919224072, 0.0013400296225716455, 0.009618003791546153, 0.05550327725224386, 0.2402265134667824,
+  0.6931472062787468, 1,
+]
+
+/** Bits of sqrt(1/2) as f64. */
+const rootHalf = 0x3fe6a09e667f3bcdn
+const mantissa = 0xfffffffffffffn
+/** Added to the offset bits so that their exponent field is positive. */
+const exponentBias = 1100n
+/** As bits, an f64 that holds the integer in its low bits: value 2^52 + integer. */
+const integerPattern = 0x4330000000000000n
+
+const signBit = -0x80000000
+
+/** Operations on f64x2 expressions. */
+const double = (v: Vector) => {
+  const floats =
+    (op: BinaryOp) =>
+    (a: Ex, b: Ex): Ex =>
+      X.binary(op, a, b, T.f64x2)
+  const integers =
+    (op: BinaryOp) =>
+    (a: Ex, b: Ex): Ex =>
+      X.binary(op, a, b, T.i64x2)
+  const [add, mul] = [floats('add'), floats('mul')]
+  return {
+    add,
+    sub: floats('sub'),
+    mul,
+    div: floats('div'),
+    iadd: integers('add'),
+    isub: integers('sub'),
+    atMost: floats('pmin'),
+    atLeast: floats('pmax'),
+    lt: (a: Ex, b: Ex): Ex => X.compare('lt', a, b, T.f64x2),
+    eq: (a: Ex, b: Ex): Ex => X.compare('eq', a, b, T.f64x2),
+    trunc: (a: Ex): Ex => X.unary('trunc', a, T.f64x2),
+    bits: (n: bigint): Ex => X.constant(T.i64x2, n),
+    shl: (a: Ex, n: number): Ex => X.shift('shl', a, n, T.i64x2),
+    shrU: (a: Ex, n: number): Ex => X.shift('shr_u', a, n, T.i64x2),
+    poly: (x: Ex, terms: readonly number[]): Ex => {
+      const [head = 0, ...rest] = terms
+      return rest.reduce<Ex>((acc, k) => add(mul(acc, x), v.d(k)), v.d(head))
+    },
+  }
+}
+
+/** Lanes 2 half and 2 half + 1 of an f32x4 as f64x2. */
+const promote = (x: Ex, half: 0 | 1): Ex =>
+  X.convert(T.f64x2, half === 0 ? X.view(T.f32x4, x) : X.shuffle(T.f32x4, x, x, [2, 3, 2, 3]))
+
+/** Two f64x2 as one f32x4. */
+const demote = (low: Ex, high: Ex): Ex =>
+  X.shuffle(T.f32x4, X.convert(T.f32x4, X.view(T.f64x2, low)), X.convert(T.f32x4, X.view(T.f64x2, high)), [0, 1, 4, 5])
+
+/** log2 of a non-negative f64 that came from an f32 (so it is no f64 subnormal). */
+function log2(v: Vector, x: Ex): Ex {
+  const d = double(v)
+  const offset = v.let(d.isub(x, d.bits(rootHalf)))
+  const field = d.shrU(d.iadd(offset, d.bits(exponentBias << 52n)), 52)
+  const e = d.sub(v.or(field, d.bits(integerPattern)), v.d(2 ** 52 + Number(exponentBias)))
+  const m = v.let(d.iadd(v.and(offset, d.bits(mantissa)), d.bits(rootHalf)))
+  const s = v.let(d.div(d.sub(m, v.d(1)), d.add(m, v.d(1))))
+  const z = v.let(d.mul(s, s))
+  const y = v.let(d.add(e, d.mul(s, d.poly(z, log2Terms))))
+  const finite = v.select(d.lt(x, v.d(Number.POSITIVE_INFINITY)), y, x)
+  return v.select(d.eq(x, v.d(0)), v.d(Number.NEGATIVE_INFINITY), finite)
+}
+
+/** 2^t; beyond 200 in magnitude the result is past every f32. */
+function exp2(v: Vector, t: Ex): Ex {
+  const d = double(v)
+  const clamped = d.atLeast(d.atMost(t, v.d(200)), v.d(-200))
+  const a = v.let(clamped)
+  const anchor = v.d(1.5 * 2 ** 52)
+  const shifted = v.let(d.add(a, anchor))
+  const f = v.let(d.sub(a, d.sub(shifted, anchor)))
+  return d.iadd(d.poly(f, exp2Terms), d.shl(shifted, 52))
+}
+
+export function pow(v: Vector, x: Ex, y: Ex): Ex {
+  const d = double(v)
+  const a = v.let(v.abs(x))
+  const power = (half: 0 | 1): Ex => {
+    const t = v.let(d.mul(v.let(log2(v, v.let(promote(a, half)))), promote(y, half)))
+    return v.let(v.select(d.eq(t, t), exp2(v, t), t))
+  }
+  const magnitude = v.let(demote(power(0), power(1)))
+  const whole = v.let(v.eq(y, v.trunc(y)))
+  const half = v.let(v.mul(y, v.c(0.5)))
+  const isOdd = v.and(whole, v.ne(half, v.trunc(half)))
+  const signed = v.or(magnitude, v.and(v.signOf(x), v.and(isOdd, v.i(signBit))))
+  const negative = v.and(v.lt(x, v.c(0)), v.gt(x, v.c(Number.NEGATIVE_INFINITY)))
+  const undefinedPower = v.andnot(negative, whole)
+  const infinite = v.and(v.eq(a, v.c(1)), v.eq(v.abs(y), v.c(Number.POSITIVE_INFINITY)))
+  const one = v.or(v.or(v.eq(y, v.c(0)), v.eq(x, v.c(1))), infinite)
+  // A NaN y is not whole, but x below zero gives NaN then anyway.
+  return v.select(one, v.c(1), v.or(signed, undefinedPower))
+}
+
+/** Quotients up to here times an f32 are exact in f64. */
+const exactQuotient = 2 ** 28
+
+/** x - trunc(x / y) y, exact; lanes with a larger quotient go one by one. */
+export function rem(v: Vector, x: Ex, y: Ex, exact: Exact): Ex {
+  const d = double(v)
+  const ax = v.let(v.abs(x))
+  const ay = v.let(v.abs(y))
+  const remainder = (half: 0 | 1): Ex => {
+    const [p, q] = [v.let(promote(ax, half)), v.let(promote(ay, half))]
+    const r = v.let(d.sub(p, d.mul(d.trunc(d.div(p, q)), q)))
+    // The quotient may have been rounded up to a whole number.
+    return v.let(d.add(r, v.and(d.lt(r, v.d(0)), q)))
+  }
+  const infinite = v.eq(ay, v.c(Number.POSITIVE_INFINITY))
+  const finite = v.lt(ax, v.c(Number.POSITIVE_INFINITY))
+  const near = v.select(v.and(infinite, finite), ax, demote(remainder(0), remainder(1)))
+  const result = v.letMutable(v.or(near, v.signOf(x)))
+  const far = v.let(v.and(v.gt(v.div(ax, ay), v.c(exactQuotient)), v.and(finite, v.gt(ay, v.c(0)))))
+  v.f.if(v.any(far), () => result.set(v.select(far, v.lanewise([x, y], exact), result.get)))
+  return result.get
+}

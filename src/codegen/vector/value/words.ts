@@ -1,0 +1,151 @@
+/** Code that moves words of memory: copies, transposes and fills, by pointers that stand in registers. */
+import { word } from '../../../schedule/loop/nest/packing.ts'
+import type { Builder } from '../ir/builder.ts'
+import * as X from '../ir/expr.ts'
+import type { Expr, Register } from '../ir/ir.ts'
+import * as T from '../ir/types.ts'
+import type { Index } from './scope.ts'
+
+/** Moves a pointer on. */
+function move(f: Builder, l: Register, by: number): void {
+  f.assign(l, X.add(l, by))
+}
+
+/** Elements a run of known length may have to be written out without a loop. */
+const writtenOut = 64
+
+/** Copies `n` words; the pointers move behind them. */
+export function emitCopy(f: Builder, source: Register, target: Register, n: Index): void {
+  const piece = (type: T.Type, at: number): void => f.store(target, X.load(type, source, at, word), at, word)
+  const written = (count: number): void => {
+    let at = 0
+    for (; at + 4 <= count; at += 4) piece(T.i32x4, word * at)
+    if (count - at >= 2) {
+      piece(T.i64, word * at)
+      at += 2
+    }
+    if (at < count) piece(T.i32, word * at)
+  }
+  if (typeof n === 'number' && n <= writtenOut) {
+    written(n)
+    return
+  }
+  const steps = (count: Index, step: number): void => {
+    const i = f.register(T.i32)
+    f.for(i, step - 1, count, step, () => {
+      written(step)
+      move(f, source, word * step)
+      move(f, target, word * step)
+    })
+    f.release(i)
+  }
+  if (typeof n === 'number') {
+    steps(n - (n % 16), 16)
+    written(n % 16)
+    return
+  }
+  steps(n, 16)
+  const left = f.keep(X.and(n, 15))
+  steps(left, 4)
+  f.assign(left, X.and(left, 3))
+  steps(left, 1)
+  f.release(left)
+}
+
+/**
+ * `n` rows of `m` words, `rowStride` bytes apart, become `m` rows of `n` words, `targetStride` apart: blocks of four by four
+ * in registers, words one by one at the edges.
+ */
+export function emitTranspose(
+  f: Builder,
+  source: Register,
+  target: Register,
+  n: Index,
+  m: Index,
+  rowStride: number,
+  targetStride: number,
+): void {
+  const [s, t, i, j] = [f.register(T.i32), f.register(T.i32), f.register(T.i32), f.register(T.i32)]
+  const strip = (rows: 1 | 4): void => {
+    f.assign(s, source)
+    // Rows that go backwards are counted from the last one: offsets are not negative.
+    const first = rowStride < 0 ? rows - 1 : 0
+    if (first > 0) move(f, s, first * rowStride)
+    f.assign(t, target)
+    const pieces = (columns: 1 | 4): void => {
+      if (rows === 4 && columns === 4) transposeBlock(f, s, t, first, rowStride, targetStride)
+      else
+        for (let r = 0; r < rows; r++)
+          for (let c = 0; c < columns; c++)
+            f.store(t, X.load(T.i32, s, (r - first) * rowStride + word * c, word), word * r + c * targetStride, word)
+      move(f, s, word * columns)
+      move(f, t, columns * targetStride)
+    }
+    f.assign(j, 0)
+    whole(j, m, 4, () => pieces(4))
+    whole(j, m, 1, () => pieces(1))
+    move(f, source, rows * rowStride)
+    move(f, target, rows * word)
+  }
+  /** Steps on from where the counter stands, as long as whole ones fit. */
+  const whole = (counter: Register, count: Index, step: number, body: () => void): void => {
+    const fits = X.compare('lt_s', counter, X.sub(count, step - 1))
+    f.if(fits, () =>
+      f.repeat(() => {
+        body()
+        move(f, counter, step)
+        return fits
+      }),
+    )
+  }
+  f.assign(i, 0)
+  whole(i, n, 4, () => strip(4))
+  whole(i, n, 1, () => strip(1))
+  f.release(s, t, i, j)
+}
+
+/** `s` stands at row `first` of the block. */
+function transposeBlock(
+  f: Builder,
+  s: Register,
+  t: Register,
+  first: number,
+  rowStride: number,
+  targetStride: number,
+): void {
+  const row = (r: number): Register => f.keep(X.load(T.i32x4, s, (r - first) * rowStride, word))
+  const rows = [row(0), row(1), row(2), row(3)] as const
+  const mixed = (a: Expr, b: Expr, lanes: readonly number[]): Expr => X.shuffle(T.i32x4, a, b, lanes)
+  const low01 = f.keep(mixed(rows[0], rows[1], [0, 4, 1, 5]))
+  const low23 = f.keep(mixed(rows[2], rows[3], [0, 4, 1, 5]))
+  const high01 = f.keep(mixed(rows[0], rows[1], [2, 6, 3, 7]))
+  const high23 = f.keep(mixed(rows[2], rows[3], [2, 6, 3, 7]))
+  const column = (c: number, a: Expr, b: Expr, lanes: readonly number[]): void =>
+    f.store(t, mixed(a, b, lanes), c * targetStride, word)
+  column(0, low01, low23, [0, 1, 4, 5])
+  column(1, low01, low23, [2, 3, 6, 7])
+  column(2, high01, high23, [0, 1, 4, 5])
+  column(3, high01, high23, [2, 3, 6, 7])
+  f.release(...rows, low01, low23, high01, high23)
+}
+
+/** Writes a word `n` times; the pointer moves. */
+export function emitFill(f: Builder, target: Register, n: Index, bits: number): void {
+  const steps = (count: Index, step: 1 | 4): void => {
+    const i = f.register(T.i32)
+    f.for(i, step - 1, count, step, () => {
+      f.store(target, X.constant(step === 4 ? T.i32x4 : T.i32, bits), 0, word)
+      move(f, target, word * step)
+    })
+    f.release(i)
+  }
+  if (typeof n === 'number') {
+    if (n >= 4) steps(n - (n % 4), 4)
+    if (n % 4 > 0) steps(n % 4, 1)
+    return
+  }
+  steps(n, 4)
+  const left = f.keep(X.and(n, 3))
+  steps(left, 1)
+  f.release(left)
+}
