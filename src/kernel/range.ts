@@ -43,10 +43,6 @@ function multiples(e: Expr, part: Expr): Set<number> {
   return new Set(ratios.filter((q) => Number.isInteger(q)))
 }
 
-/** Terms that are not the same at all points of a launch. */
-const varying = (e: Expr): number =>
-  e.terms.filter(({ atom }) => atom.kind !== 'scaled' || atom.of.terms.length > 0).length
-
 /** Inclusive bounds of an expression where a mask holds (an empty range where it cannot hold). */
 export function rangeUnder(e: Expr, mask: Predicate): Range {
   let r: Range = { lo: e.offset, hi: e.offset }
@@ -68,7 +64,7 @@ export function rangeUnder(e: Expr, mask: Predicate): Range {
     const others = mask.filter((o) => o !== b)
     for (const q of multiples(e, b.expr)) {
       const rest = sub(e, mul(b.expr, q))
-      if (varying(rest) >= varying(e)) continue
+      if (rest.terms.length >= e.terms.length) continue
       const of = rangeUnder(rest, others)
       const [lo, hi] = q > 0 ? [q * b.lo, q * (b.hi - 1)] : [q * (b.hi - 1), q * b.lo]
       r = intersect(r, { lo: of.lo + lo, hi: of.hi + hi })

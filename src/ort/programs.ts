@@ -1,5 +1,6 @@
 /**
- * The programs of a session: one for each set of input shapes (and of values that fix shapes) and of outputs that are asked for. Weights
+ * The programs of a session: for each set of input shapes (and of values that fix shapes) and of outputs that are asked for, one of its own or one that
+ * serves a range (`openModels.ts`). Weights
  * of a model whose extents vary are inputs of its programs, so all of them share one copy on the device.
  */
 import type { Compiled, Device } from '../api/device/device.ts'
@@ -20,6 +21,7 @@ import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Fed } from './elements.ts'
+import { type Declared, OpenModels } from './openModels.ts'
 
 /** Programs kept; the least recently used goes first. */
 const mostPrograms = 16
@@ -69,19 +71,23 @@ export class Programs {
   /** Whether weights are inputs of the programs. */
   readonly #sharesWeights: boolean
   readonly #weights = new Map<string, DeviceBuffer>()
+  readonly #open: OpenModels
 
+  /** `declared`: the shapes of inputs, by name. */
   constructor(
     model: ReadModel,
     external: NonNullable<ImportOptions['external']>,
     device: Device,
     name: string,
     sharesWeights: boolean,
+    declared: Declared,
   ) {
     this.#model = model
     this.#external = external
     this.#device = device
     this.#name = name
     this.#sharesWeights = sharesWeights
+    this.#open = new OpenModels(device, name, declared, (shapes, outputs) => this.#import(shapes, {}, outputs))
   }
 
   /** Results for feeds, in the order of the outputs asked for; those that stay stand on the device. */
@@ -132,6 +138,7 @@ export class Programs {
 
   dispose(): void {
     for (const { compiled } of this.#entries.splice(0)) compiled.dispose()
+    this.#open.dispose()
     for (const buffer of this.#weights.values()) this.#device.free(buffer)
     this.#weights.clear()
   }
@@ -168,22 +175,38 @@ export class Programs {
     return found
   }
 
-  #compile(feeds: Feeds, outputs: readonly string[], hasValues = true): Entry {
+  /** The model for shapes, and values, of its inputs, with the outputs asked for. */
+  #import(
+    inputShapes: Readonly<Record<string, readonly number[]>>,
+    inputValues: Readonly<Record<string, HostTensor>>,
+    outputs: readonly string[],
+  ): ImportedModel {
     const whole = importModel(this.#model, {
       evaluate: evaluateConstant,
       external: this.#external,
       parameters: this.#sharesWeights,
-      inputShapes: Object.fromEntries([...feeds].map(([name, { shape }]) => [name, shape])),
-      ...(hasValues ? { inputValues: valuesOf(feeds) } : {}),
+      inputShapes,
+      inputValues,
     })
-    const imported = onlyOutputs(whole, outputs)
+    return onlyOutputs(whole, outputs)
+  }
+
+  #compile(feeds: Feeds, outputs: readonly string[], hasValues = true): Entry {
+    const open = hasValues ? this.#open.for(feeds, outputs) : undefined
+    if (open !== undefined) return this.#keep(feeds, outputs, open.traced, open.compiled)
+    const shapes = Object.fromEntries([...feeds].map(([name, { shape }]) => [name, shape]))
+    const imported = this.#import(shapes, hasValues ? valuesOf(feeds) : {}, outputs)
     const compiled = this.#device.compile(imported.graph, {
       mode: 'fast',
       donated: imported.graph.params.map(() => false),
       name: this.#name,
     })
+    return this.#keep(feeds, outputs, imported, compiled)
+  }
+
+  #keep(feeds: Feeds, outputs: readonly string[], imported: ImportedModel, compiled: Compiled): Entry {
     const specialised = new Map(
-      whole.specialised.flatMap((name) => {
+      imported.specialised.flatMap((name) => {
         const x = feeds.get(name)
         return x?.data === undefined ? [] : [[name, x.data.slice()] as const]
       }),

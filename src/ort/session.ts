@@ -48,7 +48,10 @@ class Session implements Ort {
     this.outputNames = outputs.map((v) => v.name)
     this.#fixed = options.freeDimensionOverrides ?? {}
     const isFixed = inputs.every((v) => v.isTensor && !unranked.has(v.name) && isKnown(this.#shapeOf(v)))
-    this.#programs = new Programs(read, external, device, 'session', !isFixed)
+    const declared = new Map(
+      inputs.flatMap((v) => (v.isTensor && !unranked.has(v.name) ? [[v.name, this.#shapeOf(v)] as const] : [])),
+    )
+    this.#programs = new Programs(read, external, device, 'session', !isFixed, declared)
     checkOperators(read, { evaluate: evaluateConstant, external })
     if (isFixed) this.#prepare()
   }

@@ -244,11 +244,14 @@ describe('memory', () => {
   })
 })
 
-test('programs of few lengths are kept', async () => {
+test('many lengths have few programs', async () => {
   const session = await sessionOf(linear)
   const before = memory().programs
-  for (let n = 1; n <= 40; n++) await session.run({ x: floats(new Array<number>(2 * n).fill(1), [n, 2]) })
-  expect(memory().programs - before).toBe(16)
+  for (let n = 1; n <= 40; n++) {
+    const { total } = await session.run({ x: floats(new Array<number>(2 * n).fill(1), [n, 2]) })
+    expect(listOf(total)).toEqual(new Array(n).fill(2))
+  }
+  expect(memory().programs - before).toBeLessThanOrEqual(5)
   await session.release()
   expect(memory().programs).toBe(before)
 })

@@ -20,10 +20,15 @@ export interface DeclaredDimension {
   readonly name: string
   readonly least: number
   readonly most: number | undefined
+  /** The end of its first range, where it has no bound. */
+  readonly first?: number
 }
 
 /** Templates of one function, at most. */
 const mostTemplates = 8
+
+/** Extents at which a template of some dimensions is looked for in vain before it is not looked for any more. */
+const mostRefusals = 2
 
 /** Dimensions whose ends are chosen each for itself. */
 const mostCombined = 2
@@ -62,6 +67,8 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   private readonly request: (traced: T) => CompileRequest
   private readonly trace: (at: Extents) => T
   private readonly templates: Template[] = []
+  /** By the dimensions that were to be open: how often no template was found, and why the last time. */
+  private readonly refused = new Map<string, { readonly times: number; readonly reason: string }>()
 
   /** `trace` gives what the function is at some extents of the dimensions; it may throw where it is defined at fewer. */
   constructor(
@@ -126,6 +133,8 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     const isOpen = (i: number): boolean => (at[i] ?? 0) > 1
     const open = this.dimensions.flatMap((_, i) => (isOpen(i) ? [i] : []))
     if (open.length === 0) return 'all its dimensions are 1 or 0'
+    const tried = this.refused.get(open.join())
+    if (tried !== undefined && tried.times >= mostRefusals) return tried.reason
     let reason = ''
     /** Ends and beginnings at which the instances were not alike. */
     const failed = { ends: new Set<string>(), beginnings: new Set<string>() }
@@ -141,6 +150,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
       if (made.at === 'beginning') failed.beginnings.add(key('lo'))
       reason = made.reason
     }
+    this.refused.set(open.join(), { times: (tried?.times ?? 0) + 1, reason })
     return reason
   }
 
@@ -174,7 +184,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   private top(i: number, value: number): number {
     const most = this.dimensions[i]?.most
     if (most !== undefined) return most
-    let top = firstRange
+    let top = this.dimensions[i]?.first ?? firstRange
     while (top < value) top *= 2
     return top
   }

@@ -7,7 +7,6 @@ import { invariant } from '../../diagnostics/errors.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import { compiling, overElements } from '../../host/engine.ts'
-import { verifyKernel } from '../../kernel/verify.ts'
 import { bytesOf } from '../../plan/body/region.ts'
 import { planFusion } from '../../plan/fuse/planFusion.ts'
 import { evaluateGraph, toHostArray } from '../../reference/evaluate.ts'
@@ -30,6 +29,7 @@ import { alignGraphs, cannotBeOpen } from './align.ts'
 import { Fitter } from './fit.ts'
 import { Opening } from './opening.ts'
 import { PlanOpener } from './openPlan.ts'
+import { verifyOpen } from './verifyOpen.ts'
 
 /** A graph traced at extents of the dimensions. */
 export interface Instance {
@@ -120,7 +120,11 @@ function compileWhole(
   )
   checkAssembled(name, assembled, opened, target)
   const program = { ...assembled.program, open: { dimensions, numbers: opening.numbers } }
-  if (verify) for (const s of program.steps) if (s.kind === 'kernel') verifyKernel(s.kernel)
+  if (verify)
+    verifyOpen(
+      program,
+      instances.map((i) => i.at),
+    )
   const kept = { source: graph, plan: opened, passes: undefined, assembled: { ...assembled, program } }
   const report = {
     ...makeReport(name, kept, target, mode, applied, performance.now() - started),
