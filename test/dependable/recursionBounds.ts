@@ -26,6 +26,14 @@ export type Bound = keyof typeof bounds
 export const needNote: readonly Bound[] = ['divides', 'fixed', 'unbounded']
 
 export const recursions: Readonly<Record<string, Bound | readonly [Bound, string]>> = {
+  'src/api/jit/dynamic.ts: DynamicPrograms.open.walk': 'data',
+  'src/api/jit/dynamic.ts: openLeaves': 'data',
+  'src/compile/open/align.ts: formOf.walk': 'data',
+  'src/compile/open/align.ts: formsOf.add': 'control flow',
+  'src/compile/open/openBody.ts: BodyAt.atom, BodyAt.expr': 'expression',
+  'src/compile/open/openBody.ts: exprForm, termForm': 'expression',
+  'src/compile/open/openPlan.ts: PlanOpener.isFixedInside.text': 'control flow',
+  'src/compile/open/scalarsUsed.ts: scalarsUsed.walk': 'statement nesting',
   'src/api/transforms/associativeScan.ts: associativeScan.run': ['divides', 'half of the axis each time'],
   'src/api/transforms/batching.ts: axesOf': 'data',
   'src/api/transforms/bodies.ts: difference': 'data',

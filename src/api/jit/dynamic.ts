@@ -21,8 +21,13 @@ interface OpenLeaf {
 
 const help = "give specs with dimensions for the arguments: dynamic: [spec([dim('batch', 1, 64), 384])]"
 
+/** Levels of a tree of arguments, at most. */
+const mostDepth = 64
+
 /** The declared leaves of a tree. */
 function openLeaves(x: unknown, path: readonly (string | number)[]): OpenLeaf[] {
+  if (path.length > mostDepth)
+    throw new UserError('E_ARGUMENT', 'dynamic is nested deeper than arguments may be', { help })
   if (x instanceof OpenSpec) return [{ path, spec: x }]
   if (x === undefined || x === null || x instanceof TensorSpec) return []
   if (Array.isArray(x)) return x.flatMap((y: unknown, i) => openLeaves(y, [...path, i]))
