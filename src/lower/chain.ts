@@ -138,16 +138,18 @@ class ChainLoop {
     return [...batch, ...rows, ...shared, ...depth, ...columns].filter((t) => axes.includes(t))
   }
 
-  /** The first product, whose rows are staged before the loop. */
+  /** The first product, whose operands are staged: rows before the loop. */
   private firstProduct(l: LetStmt): LetStmt {
     const { op } = l
     invariant(op.kind === 'dot', 'the first product is no dot')
-    const staged = (id: ValueId): ValueId => {
-      const of = this.lets.get(id)
-      if (of === undefined || of.axes.some((t) => this.role.shared.includes(t))) return id
-      return this.emit(this.before, of.dtype, this.layout(of.axes), { kind: 'stage', of: id })
-    }
-    return { ...l, axes: this.layout(l.axes), op: { ...op, a: staged(op.a), b: staged(op.b) } }
+    return { ...l, axes: this.layout(l.axes), op: { ...op, a: this.staged(op.a), b: this.staged(op.b) } }
+  }
+
+  private staged(id: ValueId): ValueId {
+    const of = this.lets.get(id)
+    if (of === undefined) return id
+    const along = of.axes.some((t) => this.role.shared.includes(t))
+    return this.emit(along ? this.inside : this.before, of.dtype, this.layout(of.axes), { kind: 'stage', of: id })
   }
 
   /** What a block adds to a fold, and the state before and after. */
@@ -166,8 +168,11 @@ class ChainLoop {
       from = this.emit(this.inside, l.dtype, axes, { kind: 'scalar', op: 'mul', args: [param, factor] })
     }
     let next: ValueId
-    if (op.kind === 'dot') next = this.emit(this.inside, l.dtype, axes, { ...op, acc: from })
-    else {
+    if (op.kind === 'dot') {
+      const isOwn = (id: ValueId): boolean => this.lets.get(id)?.axes.some((t) => this.role.rows.includes(t)) !== true
+      const [a, b] = [isOwn(op.a) ? this.staged(op.a) : op.a, isOwn(op.b) ? this.staged(op.b) : op.b]
+      next = this.emit(this.inside, l.dtype, axes, { ...op, a, b, acc: from })
+    } else {
       const block = this.emit(this.inside, l.dtype, l.axes, op)
       next = this.emit(this.inside, l.dtype, axes, { kind: 'scalar', op: combinerOp[combiner], args: [from, block] })
     }

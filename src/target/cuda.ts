@@ -33,6 +33,8 @@ export const cudaTarget: SimtTarget = {
   // Mostly from the second-level cache.
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64], stepSeconds: 1e-6, gatherSeconds: { 2: 2.4e-12, 4: 0.6e-12 } },
+  // A warp has 16 rows of a block, and all columns of both products in registers.
+  chains: { rows: 128, shared: 64, width: 128, grain: 16 },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,
@@ -77,8 +79,10 @@ export function cudaTargetOf({
 }: CudaDeviceFacts): SimtTarget {
   const isHopper = capability >= 90
   const hasMatrixUnit = capability >= 80
+  const { chains, ...others } = cudaTarget
   return {
-    ...cudaTarget,
+    ...others,
+    ...(hasMatrixUnit && chains !== undefined ? { chains } : {}),
     ...(hasLibrary ? { library: cublasLt } : {}),
     ...(isHopper ? {} : { rowBytes: blockRowBytes }),
     simt: {

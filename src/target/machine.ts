@@ -105,7 +105,13 @@ export interface Machine {
    * Chains of two products in one kernel: rows of a program, what a step takes of the axis that both share, and how wide the first product's
    * depth and the second's columns may be, which a program holds whole. Absent: kernels hold one product.
    */
-  readonly chains?: { readonly rows: number; readonly shared: number; readonly width: number }
+  readonly chains?: {
+    readonly rows: number
+    readonly shared: number
+    readonly width: number
+    /** Only of operands that a matrix unit multiplies, whose widths are multiples of this; blocks reach beyond an extent. */
+    readonly grain?: number
+  }
   /** Elements of the rows a program works on at once where it goes through many. */
   readonly rowsAtOnce: number
   /** Elements an elementwise program covers. */

@@ -28,6 +28,7 @@ test('records are complete: none takes what another has by leaving it out', () =
   // What a record may leave out has a meaning of its own.
   const optional = [
     'blockRowBytes',
+    'chains',
     'depthSplit',
     'elementBytes',
     'lineBytes',

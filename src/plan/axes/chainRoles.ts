@@ -9,6 +9,7 @@ import { type ChainRole, chainForm, chainRole } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { bySpacing, programsOf } from './gridAxes.ts'
 import { type Blocked, blockRole } from './matrixBlocks.ts'
+import { isForMatrixUnit } from './matrixRole.ts'
 import type { Roles } from './roles.ts'
 import { oneStage } from './stages.ts'
 import { visibleOf, visibleShare } from './visible.ts'
@@ -31,6 +32,8 @@ export function chainRoles(
       'chain-too-wide',
       `a program would hold ${wide} indices of a product whole, the target takes ${chains.width}`,
     )
+  if (chains.grain !== undefined && !isForUnit(a, role, chains.grain))
+    return refuse('two-contractions', 'a kernel holds one matrix product, or two that a matrix unit multiplies')
   const form = chainForm(body, role)
   if (!form.ok) return form
   if (!body.stores.every((s) => s.pieces === undefined && isAligned(a, s, [...role.batch, ...role.rows])))
@@ -39,6 +42,23 @@ export function chainRoles(
     ok: true,
     roles: { kind: 'chain', extents, row, reduced, parallel, chain: role, stages: oneStage, splitBy: undefined },
   }
+}
+
+/** Whether a matrix unit takes both products: of one axis a role but for rows, in whole grains. */
+function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number): boolean {
+  const isWhole = ([axis, more]: readonly string[]): boolean =>
+    axis !== undefined && more === undefined && (extents.get(axis) ?? 1) % grain === 0
+  const onUnit = (id: ValueId): boolean => {
+    const op = lets.get(id)?.op
+    return op?.kind === 'dot' && op.precision === undefined && isForMatrixUnit(op, lets)
+  }
+  return (
+    role.shared.length === 1 &&
+    isWhole(role.depth) &&
+    isWhole(role.columns) &&
+    onUnit(role.first) &&
+    onUnit(role.second)
+  )
 }
 
 /** Axes of a chain, the one that moves most in memory first, and the blocks of its programs and of their steps. */
@@ -71,8 +91,13 @@ export function chainBlocks(
   const programs = pointsOf(extents, role.batch) * Math.ceil(pointsOf(extents, rows) / most)
   const share = programs >= minPrograms ? most : Math.max(most / 2, Math.ceil((programs * most) / minPrograms))
   const quantum = dotBlock.quantum ?? 8
-  const blocks = blockRole(rows, extent, share, quantum)
-  const loops = blockRole(shared, extent, step, quantum)
+  const whole = chains?.grain !== undefined
+  const last = rows.at(-1)
+  // A matrix unit's blocks are of the innermost axis, and beyond its extent if need be.
+  const blocks = whole
+    ? rows.map((axis) => ({ axis, block: axis === last ? (share < most ? most / 2 : most) : 1 }))
+    : blockRole(rows, extent, share, quantum)
+  const loops = whole ? shared.map((axis) => ({ axis, block: step })) : blockRole(shared, extent, step, quantum)
   return {
     rows,
     columns,

@@ -2,9 +2,10 @@
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
 import { panelElements } from '../../../schedule/simt/storage/swizzle.ts'
-import { add, type Block, bin, type Ex, elem, int, mul, uint, v } from '../ir/ir.ts'
+import { add, type Block, bin, call, type Ex, elem, int, lit, mul, select, uint, v, yes } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex } from '../ir/registers.ts'
-import { digitOf, type Scope, type SharedTile, tid } from '../nest/scope.ts'
+import { Point } from '../nest/point.ts'
+import { digitOf, insideAlong, type Scope, type SharedTile, tid } from '../nest/scope.ts'
 import type { Accumulator } from '../reduce/open.ts'
 
 /** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
@@ -24,8 +25,9 @@ const address = (tile: SharedTile, first: Ex, second: Ex): Ex => {
 /** Adds the product of two staged tiles to the accumulator. */
 export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: Block): void {
   const [ta, tb] = [scope.held.get(p.a), scope.held.get(p.b)]
-  invariant(ta?.kind === 'shared' && tb?.kind === 'shared', 'the operands of a product are not staged')
+  invariant(tb?.kind === 'shared' && (ta?.kind === 'shared' || p.chained), 'the operands of a product are not staged')
   if (p.groups !== undefined) {
+    invariant(ta?.kind === 'shared', 'groups of warps read both operands from shared memory')
     multiplyInGroups(scope, acc, p, p.groups, ta, tb, out)
     return
   }
@@ -50,6 +52,7 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
   }
   const depthLast = (t: SharedTile): boolean => t.axes[1] === p.depth
   loop('row_tile', rowTiles, (i) => {
+    if (ta?.kind !== 'shared') return packRows(scope, p, i, step, four(fa, i))
     // Matrices: rows of both halves at the first 8 of the depth, then at the next 8.
     const row = blockOf(scope, p.rows, 3, add(mul(i, int(2)), bit(3)))
     const deep = add(depth0, mul(bit(4), int(depthOfHalf)))
@@ -87,6 +90,24 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
     step: 1,
     unroll: true,
     body,
+  })
+}
+
+/**
+ * The fragment of a tile of rows and 16 of the depth from what the thread has of another product's results there, which stand as fragments of
+ * accumulators do: the halves of 8 columns are the halves of 8 of the depth. What lies outside the range is zero.
+ */
+function packRows(scope: Scope, p: Product, tile: Ex, step: Ex, to: readonly Ex[]): Block {
+  return to.map((word, n) => {
+    const value = (lane: number): Ex => {
+      const lanes: Lanes = new Map([
+        [p.rows, { rep: add(mul(tile, int(2)), int(n & 1)), lane: int(0) }],
+        [p.depth, { rep: add(mul(step, int(2)), int(n >> 1)), lane: int(lane) }],
+      ])
+      const there = insideAlong(scope, p.depth, lanes)
+      return select(there ?? yes, new Point(scope, lanes).read(p.a), lit('f32', 0))
+    }
+    return { k: 'assign', to: word, value: call('u32', `${p.dtype}_pair`, value(0), value(1)) }
   })
 }
 

@@ -62,7 +62,7 @@ export function emitLoop(scope: Scope, work: LoopWork, emit: EmitSequence, out: 
   const end = unit.name(`${s.axis}_end`)
   if (!isWhole && !isSingle) body.push({ k: 'let', name: end, value: least(next, to) })
   ranges.set(s.axis, { start, end: isSingle ? to : isWhole ? next : v(type, end) })
-  const ring = operands === undefined ? undefined : openOperands(scope, s, operands, start, out, body)
+  const ring = operands === undefined ? undefined : openOperands(scope, s, operands, { from, to, start }, out, body)
   const pipeline = prefetch === undefined ? undefined : openPipeline(scope, s, prefetch, { from, to, start }, out, body)
   const folds = openCarried(scope, work.totals, carried, out)
   const inner = scope.child({ ranges }).openWhole([s.axis], body)
@@ -95,7 +95,7 @@ function openOperands(
   scope: Scope,
   s: LoopStmt,
   { slots, copied, ahead, during, inGroups }: OperandPrefetch,
-  start: Ex,
+  { from, to: last, start }: { readonly from: Ex; readonly to: Ex; readonly start: Ex },
   out: Block,
   body: Block,
 ): Map<ValueId, SharedTile> {
@@ -111,14 +111,19 @@ function openOperands(
     const started: Block = []
     for (const t of tiles) startCopy(there, t.copy, t.at(slot), started)
     for (const a of aheads) startAhead(there, a, slot, started)
-    const exists = lt(at, end)
+    const exists = lt(at, last)
     if (exists.k !== 'lit') to.push({ k: 'if', cond: exists, body: started, otherwise: [] })
     else if (exists.value === true) to.push(...started)
     to.push({ k: 'call', fn: 'copy_commit', args: [] })
   }
-  for (let i = 0; i + 1 < slots; i++) begin(lit(type, i * s.block), int(i), out)
-  const step = Number.isInteger(Math.log2(s.block)) ? quotient(start, s.block) : bin('/', start, int(s.block))
-  const slot = (ahead: number): Ex => cast('i32', bin('%', add(step, int(ahead)), int(slots)))
+  const slotOf = (at: Ex, ahead: number): Ex => {
+    const step = Number.isInteger(Math.log2(s.block)) ? quotient(at, s.block) : bin('/', at, int(s.block))
+    return cast('i32', bin('%', add(step, int(ahead)), int(slots)))
+  }
+  const slot = (ahead: number): Ex => slotOf(start, ahead)
+  for (let i = 0; i + 1 < slots; i++)
+    if (s.from === undefined) begin(lit(type, i * s.block), int(i), out)
+    else begin(add(from, int(i * s.block)), slotOf(from, i), out)
   body.push({ k: 'call', fn: `copy_wait_${slots - 2}`, args: [] })
   if (inGroups) body.push({ k: 'call', fn: 'tile_written', args: [] })
   body.push({ k: 'barrier' })

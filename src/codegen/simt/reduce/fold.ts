@@ -74,7 +74,7 @@ function totalsOf({ part, unit }: Scope, l: LetStmt, type: Type, length: number)
 }
 
 /** Whether the fold continues a dot's accumulator from its start, rather than adding it at the end. */
-const startsFrom = (scope: Scope, l: LetStmt): boolean => scope.layout.bitsOf(foldAxes(l)).length === 0
+const startsFrom = (scope: Scope, l: LetStmt): boolean => scope.layout.bitsOf(scope.part.sharedFoldAxes(l)).length === 0
 
 /** Declares and initialises. */
 export function openAccumulator(scope: Scope, acc: Accumulator, point: (lanes: Lanes) => Point, out: Block): void {

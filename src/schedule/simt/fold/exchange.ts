@@ -3,7 +3,6 @@
  * cluster's blocks; which folds exchange together, and which of two sets of slots they take.
  */
 import { axis, type Expr } from '../../../affine/expr.ts'
-import { foldAxes } from '../../../kernel/folds.ts'
 import { typeOfExpr } from '../../../kernel/indexType.ts'
 import type { LetStmt } from '../../../kernel/ir.ts'
 import { isArgCombiner } from '../../../scalar/ops.ts'
@@ -80,7 +79,7 @@ export function exchangePlanOf(at: Place, folds: readonly LetStmt[]): ExchangePl
   const { laneBits } = setting.machine
   const blockBits = Math.log2(layout.threads / setting.cluster)
   const all = folds.flatMap((l): FoldExchange[] => {
-    const bits = layout.bitsOf(foldAxes(l))
+    const bits = layout.bitsOf(at.part.sharedFoldAxes(l))
     if (bits.length === 0) return []
     const lanes = bits.filter((b) => b < laneBits)
     const warps = bits.filter((b) => b >= laneBits && b < blockBits)
@@ -168,7 +167,7 @@ export function landingRoom(at: Pick<Place, 'part' | 'layout' | 'registers'>, bl
   let room = 0
   for (const l of at.part.lets.values()) {
     if (l.op.kind !== 'reduce' && l.op.kind !== 'dot') continue
-    const bits = at.layout.bitsOf(foldAxes(l))
+    const bits = at.layout.bitsOf(at.part.sharedFoldAxes(l))
     const rest = blockBits - bits.filter((b) => b < blockBits).length
     room += at.registers(at.part.axesOf(l.id)) * 2 ** (rest + bits.filter((b) => b >= blockBits).length)
   }

@@ -10,7 +10,7 @@ import { contiguityOf } from '../part/contiguity.ts'
 import { allStmts, storeValues } from '../part/facts.ts'
 import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
-import { type Product, productLayout } from '../part/product.ts'
+import { chainLayout, chainThreads, type Product, productLayout } from '../part/product.ts'
 import { operandOf, vectorLayout } from '../part/vectorProduct.ts'
 import { type AxisLayout, chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
 
@@ -42,6 +42,11 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   for (const l of lets) {
     const axes = part.nestOf(l)
     for (const a of foldAxes(l)) folded.add(a)
+    if (part.chain?.some((p) => p.dot === l.id) === true) {
+      // Its operands stand in shared memory, or in registers as another statement's results do.
+      nests.push({ axes: part.spreadOnly(l.axes) })
+      continue
+    }
     if (l.op.kind === 'dot') {
       const kept = part.spreadOnly(l.axes)
       const [a, b] = [l.op.a, l.op.b].map((id) => part.spreadOnly(part.axesOf(id)))
@@ -55,9 +60,11 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   }
   for (const s of stores) nests.push({ axes: part.storeAxes(s) })
   const [product] = part.products.values()
-  const spread = threads ?? product?.threads ?? part.vectorProduct?.threads ?? threadsToFilter(part, machine)
+  const ofChain = part.chain === undefined ? undefined : chainThreads(part.chain[0].rowSize)
+  const spread = threads ?? ofChain ?? product?.threads ?? part.vectorProduct?.threads ?? threadsToFilter(part, machine)
   const vectors = part.vectorProduct === undefined ? undefined : vectorLayout(part, part.vectorProduct, spread ?? 0)
-  const forced = product === undefined ? vectors : productLayout(product, spread ?? 0)
+  const ofProduct = product === undefined ? vectors : productLayout(product, spread ?? 0)
+  const forced = part.chain === undefined ? ofProduct : chainLayout(part.chain, spread ?? 0)
   const rows = rowAxes(part)
   return layoutOf(part, { nests, lets, stores, serial, folded, rows, threads: spread, asked: { forced } }, machine)
 }

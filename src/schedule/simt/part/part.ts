@@ -18,7 +18,7 @@ import {
 import { scalarInfo } from '../../../scalar/ops.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { allStmts, storeAxes, storeValues } from './facts.ts'
-import { type Product, productOf } from './product.ts'
+import { chainedProducts, type Product, productOf } from './product.ts'
 import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 
 export interface AxisInfo {
@@ -81,6 +81,8 @@ export class Part {
   readonly ownStages = new Set<ValueId>()
   /** Product sums on tensor cores. */
   readonly products = new Map<ValueId, Product>()
+  /** Two of them in a chain. */
+  readonly chain: readonly [Product, Product] | undefined
   /** The product sum whose tiles are read in vectors. */
   readonly vectorProduct: VectorProduct | undefined
   /** Values that the main layout computes. */
@@ -142,12 +144,17 @@ export class Part {
       }
     }
     this.classify()
-    if (machine.hasMatrixUnit && mode === 'fast')
-      for (const l of this.lets.values()) {
-        const plan = productOf(this, l, machine.hasWarpGroupProducts)
+    const dots = mode === 'fast' ? [...this.lets.values()].filter((l) => l.op.kind === 'dot') : []
+    if (machine.hasMatrixUnit)
+      for (const l of dots) {
+        const warpGroups = machine.hasWarpGroupProducts && dots.length === 1
+        const plan = productOf(this, l, warpGroups, [...this.products.values()])
         if (plan !== undefined) this.products.set(l.id, plan)
       }
-    const dots = mode === 'fast' ? [...this.lets.values()].filter((l) => l.op.kind === 'dot') : []
+    this.chain = chainedProducts(this.products.values())
+    // Of two products in a loop over columns neither is one without the other.
+    if (this.chain === undefined)
+      for (const [id, p] of this.products) if (this.axis(p.depth).role !== 'loop') this.products.delete(id)
     const [dot] = dots
     if (dot !== undefined && dots.length === 1 && this.products.size === 0)
       this.vectorProduct = vectorProductOf(this, dot, machine)
@@ -162,6 +169,11 @@ export class Part {
 
   spreadOnly(names: Iterable<string>): string[] {
     return [...names].filter((a) => this.axis(a).size !== 1)
+  }
+
+  /** The axes that threads fold together, each its share: none of a product by a matrix unit, whose results are whole in every thread. */
+  sharedFoldAxes(l: LetStmt): readonly string[] {
+    return this.products.has(l.id) ? [] : foldAxes(l)
   }
 
   dtypeOf(id: ValueId): LetStmt['dtype'] {

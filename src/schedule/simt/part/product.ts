@@ -32,6 +32,8 @@ export interface Product {
   /** 16-bit halves of an element: f32 operands whose upper bits count (tf32) have two. Tiles of those have the depth side by side. */
   readonly halves: 1 | 2
   readonly threads: number
+  /** The first operand is what the part's own layout computes, in the registers of the product before it, whose columns are this one's depth. */
+  readonly chained?: true
   /** Groups of four warps, each with `pieces` times 64 rows and all columns; absent: warps of 16 x 8 tiles. */
   readonly groups?: { readonly count: number; readonly pieces: number }
 }
@@ -43,14 +45,19 @@ const fewRegisters = 16
 const registersInGroup = 128
 
 /** The plan of a product sum that tensor cores can do. */
-export function productOf(part: Surroundings, l: LetStmt, warpGroups: boolean): Product | undefined {
+export function productOf(
+  part: Surroundings,
+  l: LetStmt,
+  warpGroups: boolean,
+  before: readonly Product[],
+): Product | undefined {
   const { op } = l
   if (op.kind !== 'dot' || l.dtype !== 'f32') return undefined
   const given = part.dtypeOf(op.a)
   const dtype = given === 'f32' ? op.precision : given
   if ((dtype !== 'bf16' && dtype !== 'f16' && dtype !== 'tf32') || part.dtypeOf(op.b) !== given) return undefined
   const halves = dtype === 'tf32' ? 2 : 1
-  if (!part.ownStages.has(op.a) || !part.ownStages.has(op.b) || op.a === op.b) return undefined
+  if (op.a === op.b) return undefined
   const kept = part.axesOf(l.id)
   const folded = part.spreadOnly(op.axes)
   const [depth] = folded
@@ -65,7 +72,11 @@ export function productOf(part: Surroundings, l: LetStmt, warpGroups: boolean): 
   const swap = kept.indexOf(p) > kept.indexOf(q)
   const [rows, columns] = swap ? [q, p] : [p, q]
   if (size(rows) % 16 !== 0 || size(columns) % 16 !== 0 || (size(depth) * halves) % 16 !== 0) return undefined
-  if (part.axis(depth).role !== 'loop') return undefined
+  const [a, b] = swap ? [op.b, op.a] : [op.a, op.b]
+  const chained = before.some((x) => x.rows === rows && x.columns === depth && x.chained !== true)
+  if (!part.ownStages.has(b) || (!chained && !part.ownStages.has(a))) return undefined
+  // A depth that is held whole is that of the first of two products in a loop over its columns.
+  if (part.axis(depth).role !== 'loop' && part.axis(columns).role !== 'loop') return undefined
   const share = (registers: number): number => 2 ** Math.ceil(Math.log2((size(rows) * size(columns)) / registers))
   const threads = Math.max(share(registersPerThread), Math.min(128, share(fewRegisters)))
   const groups = warpGroups ? groupsOf(size(rows), size(columns), size(depth) * halves) : undefined
@@ -77,14 +88,40 @@ export function productOf(part: Surroundings, l: LetStmt, warpGroups: boolean): 
     rowSize: size(rows),
     columnSize: size(columns),
     depthSize: size(depth),
-    a: swap ? op.b : op.a,
-    b: swap ? op.a : op.b,
+    a,
+    b,
     dtype,
     halves,
+    ...(chained ? { chained } : {}),
     ...(groups === undefined
       ? { threads: Math.min(256, Math.max(32, threads)) }
       : { threads: 128 * groups.count, groups }),
   }
+}
+
+/** The products of a part whose loop goes over the columns of one, which are the depth of the other. */
+export function chainedProducts(products: Iterable<Product>): readonly [Product, Product] | undefined {
+  const all = [...products]
+  const second = all.find((p) => p.chained === true)
+  const first = all.find((p) => p.columns === second?.depth)
+  return first === undefined || second === undefined ? undefined : [first, second]
+}
+
+/** Threads of two products in a chain: a warp has 16 rows or more, and all columns of both. */
+export const chainThreads = (rows: number): number => Math.min(256, 2 * rows)
+
+/** The layout of both: rows over all warps, so that what a thread has of the first product's results is what it multiplies next. */
+export function chainLayout(
+  [first, second]: readonly [Product, Product],
+  threads: number,
+): ReturnType<typeof productLayout> {
+  const rows = Array.from({ length: Math.log2(threads) - 2 }, (_, i) => 2 + i)
+  const columns = { vec: 2, bits: [0, 1] }
+  return new Map([
+    [first.rows, { vec: 1, bits: rows }],
+    [first.columns, columns],
+    [second.columns, columns],
+  ])
 }
 
 /** How groups of four warps share a block: powers of two of 64 rows, and columns in whole panels of shared memory. */

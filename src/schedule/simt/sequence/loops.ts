@@ -23,7 +23,7 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const isSingle = isKnown && extent > 0 && extent <= loop.block
   const isWhole = isAll && multiple % loop.block === 0
   for (const bound of [loop.from, loop.to]) if (bound !== undefined) at.shared.slots(type, 1, '_bound')
-  const operands = isSingle || !isAll ? undefined : operandPrefetchOf(at, loop, before)
+  const operands = isSingle ? undefined : operandPrefetchOf(at, loop, before)
   const prefetch = isSingle || operands !== undefined || before.length > 0 ? undefined : prefetchOf(at, loop, range)
   const totals = isSingle ? [] : carriedTotalsOf(at, loop)
   const now: KnownRange = isSingle ? range : { start: undefined, end: undefined }

@@ -1,0 +1,83 @@
+/** Chains of two products on tensor cores, as CUDA sources on the host: what the first gives stays in registers for the second. */
+import { describe, expect, test } from 'vitest'
+import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
+import { compileGraph } from '../../../src/compile/index.ts'
+import * as c from '../../../src/compose/index.ts'
+import type { Graph, Node } from '../../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
+import { readElement, writeElement } from '../../../src/scalar/host.ts'
+import { cudaTarget } from '../../../src/target/cuda.ts'
+import type { DType } from '../../../src/types/dtype.ts'
+import { type HostArray, hostArray } from '../../../src/types/host.ts'
+import { sizeOf } from '../../../src/types/shape.ts'
+import { at, trace } from '../../compile/support.ts'
+import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
+import { execute } from '../programs/programs.ts'
+
+interface Case {
+  readonly name: string
+  readonly dtype: DType
+  /** Query heads, key heads, queries, keys, width, width of values. */
+  readonly sizes: readonly [number, number, number, number, number, number]
+  readonly options: c.AttentionOptions
+}
+
+const cases: readonly Case[] = [
+  { name: 'whole blocks', dtype: 'bf16', sizes: [1, 1, 128, 128, 32, 32], options: {} },
+  { name: 'many blocks of keys, more than a ring', dtype: 'bf16', sizes: [1, 1, 64, 448, 16, 48], options: {} },
+  { name: 'tails of rows and keys', dtype: 'bf16', sizes: [2, 2, 70, 75, 16, 16], options: { softcap: 5 } },
+  { name: 'half precision, fewer keys than a block', dtype: 'f16', sizes: [1, 1, 20, 40, 16, 32], options: {} },
+  { name: 'causal', dtype: 'bf16', sizes: [2, 1, 256, 256, 16, 16], options: { causal: true } },
+  { name: 'a window, unaligned', dtype: 'f16', sizes: [1, 1, 200, 264, 16, 16], options: { causal: true, window: 70 } },
+  { name: 'heads that share keys', dtype: 'bf16', sizes: [4, 2, 96, 130, 16, 16], options: { scale: 0.5 } },
+]
+
+const graphOf = ({ dtype, sizes: [heads, keyHeads, queries, keys, width, out], options }: Case): Graph =>
+  trace(
+    [
+      { shape: [heads, queries, width], dtype },
+      { shape: [keyHeads, keys, width], dtype },
+      { shape: [keyHeads, keys, out], dtype },
+    ],
+    ([q, k, v]) => c.attention(q as Node, k as Node, v as Node, options),
+  )
+
+function dataOf(graph: Graph): HostArray[] {
+  let s = 7
+  return graph.params.map((p) => {
+    const data = hostArray(p.dtype, sizeOf(p.shape))
+    for (let i = 0; i < data.length; i++) {
+      s = (Math.imul(s, 1664525) + 1013904223) >>> 0
+      writeElement(data, p.dtype, i, (4 * s) / 2 ** 32 - 2)
+    }
+    return data
+  })
+}
+
+describe.skipIf(!hasCompiler())('chains on tensor cores (skipped where g++ is missing)', () => {
+  test('results', { timeout: 180_000 }, async () => {
+    const compiled = cases.map((x) => {
+      const graph = graphOf(x)
+      const { program, report } = compileGraph(graph, { mode: 'fast', target: cudaTarget, verify: true })
+      expect([x.name, report.kernels.map((k) => k.kind)]).toEqual([x.name, ['chain']])
+      return { ...x, graph, program }
+    })
+    const kernels = compiled.flatMap(({ program }) =>
+      program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : [])),
+    )
+    for (const k of kernels)
+      expect(emitKernel(k, cudaTarget.simt).source.match(/dot %\d+ on tensor cores/g)).toHaveLength(2)
+    const emulated = new Emulated(kernels)
+    for (const { name, dtype, graph, program } of compiled) {
+      const inputs = dataOf(graph)
+      const want = at(evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray), 0)
+      const got = at(await execute(program, inputs, (k, buffers) => emulated.run(kernels.indexOf(k), buffers)), 0)
+      const loose = dtype === 'bf16' ? 2e-2 : 3e-3
+      for (let i = 0; i < want.length; i++) {
+        const [a, e] = [Number(readElement(got, dtype, i)), Number(readElement(want, dtype, i))]
+        if (!(Math.abs(a - e) <= loose * (1 + Math.abs(e)))) expect.fail(`${name}: ${a} at ${i}, not ${e}`)
+      }
+    }
+    emulated.dispose()
+  })
+})
