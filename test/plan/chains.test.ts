@@ -263,6 +263,16 @@ describe('what a chain moves', () => {
     expect(Number.isNaN(Number(at(want, 0)[0]))).toBe(true)
   })
 
+  test('scores made of one value by two ways, forty times over', () => {
+    const inputs: readonly Input[] = [{ shape: [9, 4] }, { shape: [11, 4] }, { shape: [11, 5] }]
+    const graph = trace(inputs, (p) => {
+      let s = c.mul(c.matmul(at(p, 0), c.transpose(at(p, 1))), 2 ** -40)
+      for (let i = 0; i < 40; i++) s = c.add(c.sub(s, 2 ** (i - 42)), s)
+      return c.matmul(c.softmax(s, 1), at(p, 2))
+    })
+    expect(run(graph, 5, small).program.steps.length).toBeLessThan(3)
+  })
+
   test('scores that memory does not hold', () => {
     const shape = [4, 32, 16384, 64]
     const graph = trace([{ shape }, { shape }, { shape }], ([q, k, v]) =>

@@ -204,7 +204,13 @@ function withoutFactors(body: Body, role: ChainRole): Body | Refused {
     made.push({ ...l, id })
     return id
   }
+  const known = new Map<ValueId, Split>()
   const splitOf = (id: ValueId): Split => {
+    const split = known.get(id) ?? findSplit(id)
+    known.set(id, split)
+    return split
+  }
+  const findSplit = (id: ValueId): Split => {
     const l = lets.get(id)
     const whole: Split = { rest: id, factors: [] }
     if (l === undefined || !isFloat(l.dtype) || !isLate(id)) return whole

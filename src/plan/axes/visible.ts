@@ -123,6 +123,9 @@ export function visibleShare(
 class Seen {
   private readonly lets: Lets
   private readonly folds: readonly ChainFold[]
+  /** What is known of values already: many may be made of one. */
+  private readonly known = new Map<string, readonly Bound[]>()
+  private readonly positions = new Map<ValueId, ix.Expr | undefined>()
 
   constructor(lets: Lets, folds: readonly ChainFold[]) {
     this.lets = lets
@@ -161,7 +164,23 @@ class Seen {
     })
   }
 
+  private once(key: string, find: () => readonly Bound[]): readonly Bound[] {
+    const have = this.known.get(key)
+    if (have !== undefined) return have
+    const found = find()
+    this.known.set(key, found)
+    return found
+  }
+
   private outside(
+    id: ValueId,
+    value: number,
+    through: (op: string, args: readonly ValueId[]) => readonly Bound[],
+  ): readonly Bound[] {
+    return this.once(`${value} ${id}`, () => this.findOutside(id, value, through))
+  }
+
+  private findOutside(
     id: ValueId,
     value: number,
     through: (op: string, args: readonly ValueId[]) => readonly Bound[],
@@ -188,6 +207,10 @@ class Seen {
 
   /** Bounds that hold where a condition does (`truth`), or does not. */
   private holding(id: ValueId, truth: boolean): readonly Bound[] {
+    return this.once(`${truth} ${id}`, () => this.findHolding(id, truth))
+  }
+
+  private findHolding(id: ValueId, truth: boolean): readonly Bound[] {
     const op = this.lets.get(id)?.op
     if (op?.kind === 'predicate') return truth ? op.predicate : []
     if (op?.kind !== 'scalar') return []
@@ -218,6 +241,11 @@ class Seen {
 
   /** An integer as an expression of positions. */
   private positionOf(id: ValueId): ix.Expr | undefined {
+    if (!this.positions.has(id)) this.positions.set(id, this.findPosition(id))
+    return this.positions.get(id)
+  }
+
+  private findPosition(id: ValueId): ix.Expr | undefined {
     const l = this.lets.get(id)
     if (l === undefined || !isInteger(l.dtype)) return undefined
     const { op } = l

@@ -1,5 +1,5 @@
 /**
- * Chains of two contractions as one kernel. What stands between two products is often no kernel with either alone: a softmax needs the first
+ * Chains of two contractions as one kernel. What stands between two products is often no kernel with either alone: weights that are normalised need the first
  * product's rows whole, and is folded before the second. So after merging along edges all that lies between two products is tried
  * with both.
  */
