@@ -3,7 +3,7 @@
  * of its own: a value is evaluated once for every point of its axes and of the grid around it.
  */
 import type { Node } from '../../graph/node.ts'
-import { foldAxes } from '../../kernel/folds.ts'
+import { foldAxes, foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
@@ -62,16 +62,21 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
 }
 
 /**
- * Reading partial results. Where the finishing stage folds what few programs share out, that is as slow as few programs are: it has programs for the
- * parallel axes, beside a product for what each of its folds is of.
+ * Reading partial results. A finishing stage has programs for what each fold is of, as far as nothing there folds that again: a mean of all that a cut product leaves is
+ * one program's work, as slow as one program is.
  */
-function finishingSeconds(body: Body, { extents, parallel, matrix, stages }: Roles, target: Machine): number {
-  let seconds = 0
+function finishingSeconds(body: Body, { extents, stages }: Roles, target: Machine): number {
+  if (stages.split.size === 0) return 0
   const share = target.programShare?.moving ?? 1
-  for (const l of stages.split.size === 0 ? [] : body.lets) {
+  const again = new Set(
+    body.lets.flatMap((l) => (stages.late.has(l.id) && !stages.split.has(l.id) ? foldOrScanAxes(l) : [])),
+  )
+  let seconds = 0
+  for (const l of body.lets) {
     const partial = stages.split.get(l.id)
     if (partial === undefined) continue
-    const programs = Math.ceil(pointsOf(extents, matrix === undefined ? parallel : l.axes) / target.partialColumns)
+    const own = l.axes.filter((a) => !again.has(a))
+    const programs = Math.ceil(pointsOf(extents, own) / target.partialColumns)
     seconds += movingSeconds(partialBytes(partial), target) / Math.min(1, programs * share)
   }
   return seconds
