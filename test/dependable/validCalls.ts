@@ -190,6 +190,7 @@ const own: Readonly<Record<string, () => unknown[]>> = {
   setDevice: () => ['reference', {}],
   onWarning: () => [null],
   spec: () => [[2], 'f32'],
+  dim: () => ['batch', 1, 8],
   'tree.map': () => [(x: s.Tensor) => x, [f32(2)]],
   'tree.leaves': () => [[f32(2)]],
   tensor: () => [[1, 2], { dtype: 'f32' }],

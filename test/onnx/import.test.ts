@@ -169,7 +169,7 @@ describe('unsupported models', () => {
           { op: 'NoSuchOp', name: 'first', in: ['x'], out: ['a'] },
           { op: 'Relu', name: 'fine', in: ['a'], out: ['b'] },
           { op: 'AlsoNone', name: 'second', domain: 'com.example', in: ['b'], out: ['c'] },
-          { op: 'NonZero', name: 'third', in: ['x'], out: ['d'] },
+          { op: 'AttnLSTM', name: 'third', domain: 'com.microsoft', in: ['x'], out: ['d'] },
           { op: 'Relu', in: ['c'], out: ['y'] },
         ],
         inputs: [{ name: 'x', type: FLOAT, dims: [3] }],
@@ -181,7 +181,7 @@ describe('unsupported models', () => {
       "[E_ONNX_UNSUPPORTED] the model has 3 parts that cannot be imported:
         NoSuchOp "first": there is no such operator here
         com.example.AlsoNone "second": there is no such operator here
-        NonZero "third": the shape of its result depends on the values of its input
+        com.microsoft.AttnLSTM "third": recurrence with attention inside is not imported
         help: export the model without these operators, or replace them by supported ones"
     `)
   })

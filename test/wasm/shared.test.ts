@@ -82,7 +82,7 @@ test('layers that are alike share their code, and run', () => {
     const jobs = kernelsOf(program).map(({ step }) => ({ kernel: step.kernel }))
     return { kernels: jobs.length, functions: new Set(firstsOf(jobs)).size }
   }
-  const [few, many] = [countOf(4), countOf(24)]
+  const [few, many] = [countOf(8), countOf(48)]
   expect(many.kernels).toBeGreaterThanOrEqual(5 * few.kernels)
   expect(many.functions).toBe(few.functions)
 

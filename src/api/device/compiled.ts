@@ -125,9 +125,9 @@ export function createCompiledDevice(
         if (asked !== undefined && kept === undefined) keep(asked.key, asked.literals, executable, report)
       })
     },
-    ...(backend.runsOpen === true
-      ? {
-          compileOpen: (instances, dimensions, { mode, donated, name: label, precision }) => {
+    compileOpen:
+      backend.runsOpen === true
+        ? (instances, dimensions, { mode, donated, name: label, precision }) => {
             const [first] = instances
             if (capabilities !== undefined && first !== undefined) checkCapabilities(first.graph, name, capabilities)
             return ready((target) =>
@@ -140,8 +140,7 @@ export function createCompiledDevice(
                 ...(precision === undefined ? {} : { precision }),
               }),
             )
-          },
-        }
-      : {}),
+          }
+        : undefined,
   }
 }

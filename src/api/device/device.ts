@@ -62,12 +62,10 @@ export interface Device {
   copy(buffer: DeviceBuffer): DeviceBuffer
   /** A program ready to run. */
   compile(graph: Graph, request: CompileRequest): Compiled
-  /** A program for all extents between those of its instances; absent on a device that has no such programs. */
-  readonly compileOpen?: (
-    instances: readonly Instance[],
-    dimensions: readonly Dimension[],
-    request: CompileRequest,
-  ) => Compiled
+  /** A program for all extents between those of its instances; undefined on a device that has no such programs. */
+  readonly compileOpen:
+    | ((instances: readonly Instance[], dimensions: readonly Dimension[], request: CompileRequest) => Compiled)
+    | undefined
   /** Bytes in use, the limit, and what programs hold. */
   memory(): MemoryUse
 }

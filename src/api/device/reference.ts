@@ -51,6 +51,7 @@ export function createReferenceDevice(): Device {
       arenaBytes: 0,
       pooledBytes: 0,
     }),
+    compileOpen: undefined,
     compile: (graph: Graph, request: CompileRequest): Compiled => ({
       run: (inputs) => {
         const rounding = request.mode === 'strict' ? 'strict' : 'f64'

@@ -115,7 +115,8 @@ function holdsRowsOf(body: Body, { row }: Roles, parallel: string): boolean {
   const after = new Set<ValueId>()
   for (const l of row.size === 0 ? [] : body.lets) {
     const follows = operandsOf(l.op).some((id) => after.has(id))
-    if (follows && l.axes.includes(parallel) && l.axes.some((a) => row.has(a))) return true
+    // A scan's own results stand along its row.
+    if ((follows || l.op.kind === 'scan') && l.axes.includes(parallel) && l.axes.some((a) => row.has(a))) return true
     if (follows || isFoldOrScan(l)) after.add(l.id)
   }
   return false
