@@ -32,7 +32,7 @@ export const wrongFunctions = {
     [
       'a budget that cannot be met',
       'E_OUT_OF_MEMORY intermediate values at once take 16448 bytes, more than the budget of 10',
-      () => jit((x) => x.matmul(x).add(1).matmul(x), { memoryBudget: 10 })(ones([64, 64])) /* here */,
+      () => jit((x) => x.matmul(x).add(1).matmul(x).add(1).matmul(x), { memoryBudget: 10 })(ones([64, 64])) /* here */,
     ],
     [
       'an argument there is not',
