@@ -4,7 +4,7 @@
  */
 import * as api from '../../src/index.ts'
 import { median } from './measure.mjs'
-import { makeInputs } from './rows.mjs'
+import { makeInputs, size } from './rows.mjs'
 
 const [layers, width, heads, keyHeads, head, inner, words, positions] = [16, 2048, 32, 8, 64, 8192, 128256, 1024]
 const { concat, dynamicUpdateSlice, nn } = api
@@ -104,10 +104,7 @@ export async function measureDecode(open, copy) {
         for (let j = 0; j < calls; j++) call()
       })) / calls,
     )
-  const bytes =
-    2 *
-    (words * width +
-      layers * (shapes.reduce((n, s) => n + s.reduce((a, b) => a * b, 1), 0) + 2 * cache.reduce((a, b) => a * b, 1)))
+  const bytes = 2 * (words * width + layers * (shapes.reduce((n, s) => n + size(s), 0) + 2 * size(cache)))
   const { executable, inputs } = open.recorded.last
   const { times: steps } = await open.backend.profile(executable, inputs)
   const slow = steps

@@ -5,7 +5,7 @@
  */
 import * as api from '../../src/index.ts'
 import { median } from './measure.mjs'
-import { leaves, makeInputs, size } from './rows.mjs'
+import { bytes, leaves, makeInputs } from './rows.mjs'
 
 const coordinates = {
   m: [1, 2, 7, 16, 64, 200, 1024, 8192],
@@ -106,9 +106,6 @@ function productOf({ k, n, order, weights, form }) {
   }
 }
 
-const bytesOf = { f32: 4, bf16: 2, i8: 1, u8: 1 }
-const bytes = (specs) => specs.reduce((sum, [shape, dtype]) => sum + size(shape) * bytesOf[dtype], 0)
-
 /** What the library's largest product and a copy reach here, in flops and bytes a second. */
 export async function ceilings(open, copy) {
   const n = 8192
@@ -133,7 +130,7 @@ export async function measurePoint(open, point, rates) {
   api.setDevice(open.device)
   const specs = specsOf(point)
   const all = [...specs.rows, ...specs.weights, ...specs.bias]
-  const sets = Math.max(2, Math.min(100, Math.ceil(rotated / bytes(all))))
+  const sets = Math.max(2, Math.min(100, Math.ceil(rotated / bytes(...all))))
   const inputs = Array.from({ length: sets }, (_, i) => makeInputs(all, 100 + i).map((t) => api.evaluate(t)))
   const product = productOf(point)
   const parts = [specs.rows.length, specs.rows.length + specs.weights.length]
@@ -163,7 +160,7 @@ export async function measurePoint(open, point, rates) {
         })) / calls,
       )
     const { m, k, n, weights } = point
-    const moved = bytes(all) + m * n * (weights === 'f32' ? 4 : 2)
+    const moved = bytes(...all) + m * n * (weights === 'f32' ? 4 : 2)
     const flops = 2 * m * n * k
     const floor = 1e3 * Math.max(moved / rates.copy, flops / (weights === 'f32' ? rates.f32 : rates.bf16))
     const { totals, kernels } = f.explain(...inputs[0])

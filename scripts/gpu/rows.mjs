@@ -2,7 +2,7 @@
 import * as api from '../../src/index.ts'
 
 const { nn, random, where, concat, tree } = api
-const bytesOf = { f32: 4, bf16: 2, i32: 4, u32: 4, i8: 1 }
+const bytesOf = { f32: 4, bf16: 2, i32: 4, u32: 4, i8: 1, u8: 1 }
 export const size = (shape) => shape.reduce((a, b) => a * b, 1)
 const f32 = (x) => x.astype('f32')
 const bf16 = (x) => x.astype('bf16')
@@ -21,7 +21,7 @@ export function makeInputs(specs, seed) {
   })
 }
 
-const bytes = (...specs) => specs.reduce((n, [shape, dtype = 'f32']) => n + size(shape) * bytesOf[dtype], 0)
+export const bytes = (...specs) => specs.reduce((n, [shape, dtype = 'f32']) => n + size(shape) * bytesOf[dtype], 0)
 
 /** Few rows times weights, of int8 with a scale for every column or of bf16: bound by the bytes of the weights. */
 const fewRows = (name, m, k, n, dtype) => ({

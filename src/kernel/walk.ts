@@ -2,7 +2,7 @@
 import type { Expr } from '../affine/expr.ts'
 import * as ix from '../affine/expr.ts'
 import { mapPredicate, type Predicate } from '../affine/predicate.ts'
-import { type LetStmt, operandsOf, type StoreStmt, type TileOp, type ValueId } from './ir.ts'
+import { type LetStmt, operandsOf, type Stmt, type StoreStmt, type TileOp, type ValueId } from './ir.ts'
 
 /** The index expressions of an operation, those of its mask or predicate among them. */
 export function expressionsOf(op: TileOp): readonly Expr[] {
@@ -107,3 +107,11 @@ export const storeOperands = (s: StoreStmt): ValueId[] => [
     ...(s.maskValue === undefined ? {} : { maskValue: s.maskValue }),
   }),
 ]
+
+/** Lets, stores and loops of a body with those inside its loops. */
+export function* allStmts(body: readonly Stmt[]): Generator<Stmt> {
+  for (const s of body) {
+    yield s
+    if (s.kind === 'loop') yield* allStmts(s.body)
+  }
+}

@@ -30,9 +30,7 @@ export function lowerChain(name: string, planned: Body, roles: Roles, target: Ma
   const visible = visibleOf(form, chain, blocks.grid, extents)
   const statements = new ChainLoop(form.body, chain, blocks, form.folds).lower(visible)
   const params = new Params()
-  const loaded = new Set(lettings(statements).flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
-  for (const [p, t] of form.body.loads)
-    if (loaded.has(p)) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+  params.loads(form.body, statements)
   const stores = form.body.stores.map(
     (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: [], value: s.value }),
   )
@@ -43,10 +41,6 @@ export function lowerChain(name: string, planned: Body, roles: Roles, target: Ma
     partials: [],
   }
 }
-
-/** The values that statements define, in loops too. */
-const lettings = (stmts: readonly Stmt[]): LetStmt[] =>
-  stmts.flatMap((s) => (s.kind === 'let' ? [s] : s.kind === 'loop' ? lettings(s.body) : []))
 
 /** What a loop carries of the anchor that sums are taken against, before and after a block. */
 interface Anchor {

@@ -18,10 +18,7 @@ export function kernelOf(
   extra: readonly Stmt[],
   stores: Body['stores'] = body.stores,
 ): BoundKernel {
-  const used = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
-  for (const [p, t] of body.loads)
-    if (used.has(p) && !params.list.some((x) => x.name === p))
-      params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+  params.loads(body, lets)
   const tail: Stmt[] = stores.map((s) => ({
     kind: 'store',
     param: params.stored(s),

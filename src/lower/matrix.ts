@@ -127,7 +127,11 @@ export function lowerMatrix(name: string, planned: Body, found: Roles, target: M
   )
   const isBefore = (l: LetStmt): boolean => (operands.has(l.id) || ridden.has(l.id)) && !looped.has(l.id)
   const params = new Params()
-  bindLoads(params, body, new Set([...operands, ...ridden, ...epilogue.map((l) => l.id)]))
+  const evaluated = new Set([...operands, ...ridden, ...epilogue.map((l) => l.id)])
+  params.loads(
+    body,
+    body.lets.filter((l) => evaluated.has(l.id)),
+  )
   const stores = own.map((s) => storeOnce(nest, params, s))
   const partials = folds.flatMap((f, i) => storePartial(nest, params, f, i))
   const part: KernelPart = {
@@ -176,13 +180,6 @@ function ridingFolds(nest: ProductNest): readonly Stmt[] {
   const looped = nest.body.lets.filter((x) => nest.looped.has(x.id))
   const whole = nest.loops.map(({ axis }) => ({ axis, block: nest.extent(axis) }))
   return nest.riders.flatMap((l) => ridingFold(l, looped, whole, nest.once(l.axes), nest.fresh))
-}
-
-/** Binds the tensors that some values load. */
-function bindLoads(params: Params, body: Body, values: ReadonlySet<ValueId>): void {
-  const loaded = new Set(body.lets.flatMap((l) => (values.has(l.id) && l.op.kind === 'load' ? [l.op.param] : [])))
-  for (const [p, t] of body.loads)
-    if (loaded.has(p)) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
 }
 
 /** A store of the main kernel, by the first program along axes that it lacks. */

@@ -1,6 +1,7 @@
 /** Kernel parameters of a body: loads, stores and partial results, with names in the order they are bound. */
-import type { KernelParam } from '../kernel/ir.ts'
-import type { BodyStore } from '../plan/body/body.ts'
+import type { KernelParam, Stmt } from '../kernel/ir.ts'
+import { allStmts } from '../kernel/walk.ts'
+import type { Body, BodyStore } from '../plan/body/body.ts'
 import type { DType } from '../types/dtype.ts'
 import type { Binding } from './launch.ts'
 
@@ -13,6 +14,15 @@ export class Params {
     this.list.push({ name, dtype, shape, access, format: 'plain' })
     this.bindings.push(binding)
     return name
+  }
+
+  /** Binds the tensors of a body that statements load, in loops too, but for those that are bound. */
+  loads(body: Body, statements: readonly Stmt[]): void {
+    const loaded = new Set<string>()
+    for (const s of allStmts(statements)) if (s.kind === 'let' && s.op.kind === 'load') loaded.add(s.op.param)
+    for (const [p, t] of body.loads)
+      if (loaded.has(p) && !this.list.some((x) => x.name === p))
+        this.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
   }
 
   /** The parameter that a store writes: stores of pieces of one tensor share theirs. */

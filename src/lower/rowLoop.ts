@@ -97,9 +97,7 @@ export function rowLoop(
   const to = bound(ix.addConst(first, block))
   const width = heldPoints(body, roles.extents, roles.row)
   const rows = Math.max(1, Math.min(block, Math.floor(target.rowsAtOnce / width)))
-  const used = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
-  for (const [p, t] of body.loads)
-    if (used.has(p)) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+  params.loads(body, lets)
   const stores = body.stores.map(
     (s): StoreStmt => ({
       kind: 'store',

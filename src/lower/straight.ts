@@ -23,10 +23,7 @@ export function lowerStraight(name: string, body: Body, roles: Roles, target: Ma
 /** Lowers the ranges of an elementwise body to the parts of one kernel. */
 export function lowerSegments(name: string, segments: readonly Body[], target: Machine, mode: NumericsMode): Launch {
   const params = new Params()
-  for (const body of segments)
-    for (const [p, t] of body.loads)
-      if (!params.list.some((x) => x.name === p) && body.lets.some((l) => l.op.kind === 'load' && l.op.param === p))
-        params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
+  for (const body of segments) params.loads(body, body.lets)
   for (const body of segments) for (const s of body.stores) params.stored(s)
   const parts = segments.map((body): KernelPart => {
     const roles = elementwiseRoles(body)

@@ -7,7 +7,7 @@ import type { CompileRequest, Device } from '../device/device.ts'
 import { type DeclaredDimension, OpenPrograms, type Served } from '../device/openPrograms.ts'
 import { Dim, OpenSpec } from '../tensor/openSpec.ts'
 import { type Traced, traceFunction } from '../tensor/traceFunction.ts'
-import { describe, leavesOf, rebuildTree, sameTree, TensorSpec, type TreeSpec } from '../tensor/tree.ts'
+import { describe, leavesOf, maxDepth, rebuildTree, sameTree, TensorSpec, type TreeSpec } from '../tensor/tree.ts'
 
 /** Arguments as trees of specs with dimensions; what is left out does not vary. */
 export type Dynamic = readonly unknown[]
@@ -21,12 +21,9 @@ interface OpenLeaf {
 
 const help = "give specs with dimensions for the arguments: dynamic: [spec([dim('batch', 1, 64), 384])]"
 
-/** Levels of a tree of arguments, at most. */
-const mostDepth = 64
-
 /** The declared leaves of a tree. */
 function openLeaves(x: unknown, path: readonly (string | number)[]): OpenLeaf[] {
-  if (path.length > mostDepth)
+  if (path.length > maxDepth)
     throw new UserError('E_ARGUMENT', 'dynamic is nested deeper than arguments may be', { help })
   if (x instanceof OpenSpec) return [{ path, spec: x }]
   if (x === undefined || x === null || x instanceof TensorSpec) return []

@@ -66,7 +66,8 @@ function isPlain(x: object): x is PlainRecord {
   return proto === Object.prototype || proto === null
 }
 
-const maxDepth = 64
+/** Levels of a tree, at most. */
+export const maxDepth = 64
 
 /** The structure of a tree; its leaves go to `leaves` in order. Throws E_STRUCTURE for what is no tree. */
 export function describe(x: unknown, leaves: (Tensor | TensorSpec)[], path = 'argument', depth = 0): TreeSpec {

@@ -1,8 +1,9 @@
 /** What a device can do, and whether it can run a kernel: asked before planning as well as before emission. */
+
 import { UserError } from '../../diagnostics/errors.ts'
 import { beyond32 } from '../../kernel/beyond32.ts'
 import type { Kernel } from '../../kernel/ir.ts'
-import { allStmts } from '../../schedule/simt/part/facts.ts'
+import { allStmts } from '../../kernel/walk.ts'
 import type { DType } from '../../types/dtype.ts'
 import type { Dialect } from './unit.ts'
 

@@ -9,8 +9,7 @@ import { type Expr, flatten, visitAtoms } from '../../affine/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
 import { most32, termRange } from '../../kernel/indexType.ts'
 import type { KernelParam, KernelPart } from '../../kernel/ir.ts'
-import { expressionsOf } from '../../kernel/walk.ts'
-import { allStmts } from '../../schedule/simt/part/facts.ts'
+import { allStmts, expressionsOf } from '../../kernel/walk.ts'
 import { call, type Ex } from './ir/ir.ts'
 
 /** The number itself, which no compiler knows anything of. */

@@ -1,8 +1,8 @@
 /** The launch scalars that a kernel names: as extents of its axes, and in its index maps. */
 
 import { type Expr, visitAtoms } from '../../affine/expr.ts'
-import type { Kernel, Stmt } from '../../kernel/ir.ts'
-import { expressionsOf } from '../../kernel/walk.ts'
+import type { Kernel } from '../../kernel/ir.ts'
+import { allStmts, expressionsOf } from '../../kernel/walk.ts'
 
 export function scalarsUsed(kernel: Kernel): ReadonlySet<string> {
   const out = new Set<string>()
@@ -10,18 +10,14 @@ export function scalarsUsed(kernel: Kernel): ReadonlySet<string> {
     visitAtoms(e, (a) => {
       if (a.kind === 'scaled') out.add(a.by)
     })
-  const walk = (body: readonly Stmt[]): void => {
-    for (const s of body)
-      if (s.kind === 'loop') walk(s.body)
-      else if (s.kind === 'let') expressionsOf(s.op).forEach(take)
-      else {
+  for (const part of kernel.parts) {
+    for (const { open } of part.axes) if (open !== undefined) out.add(open)
+    for (const s of allStmts(part.body))
+      if (s.kind === 'let') expressionsOf(s.op).forEach(take)
+      else if (s.kind === 'store') {
         s.index.forEach(take)
         for (const b of s.mask) take(b.expr)
       }
-  }
-  for (const part of kernel.parts) {
-    for (const { open } of part.axes) if (open !== undefined) out.add(open)
-    walk(part.body)
   }
   return out
 }

@@ -1,6 +1,6 @@
 /** Choosing grids: which axes a program holds a block of, and how much. Below the cost model and lowering alike. */
 import * as ix from '../../affine/expr.ts'
-import { foldAxes, isFoldOrScan } from '../../kernel/folds.ts'
+import { isFoldOrScan } from '../../kernel/folds.ts'
 import { type GridAxis, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
@@ -8,6 +8,7 @@ import { type Body, heldPoints, pointsOf } from '../body/body.ts'
 import { byStoreStride } from './gridAxes.ts'
 import { type Roles, unitAxis } from './roles.ts'
 import type { RowSplit } from './split.ts'
+import { splitAxes } from './stages.ts'
 
 /**
  * Grid over the parallel axes. A program covers about `points` points of them, contiguous ones first; where two axes are
@@ -167,6 +168,5 @@ function partialPoints(body: Body, roles: Roles, splitBy: Exclude<RowSplit, 'eve
 export function partialsGrid(body: Body, roles: Roles, splitBy: RowSplit, target: Machine): GridAxis[] {
   if (splitBy !== 'every-index')
     return [splitBy, ...parallelGrid(body, roles, partialPoints(body, roles, splitBy, target))]
-  const cut = new Set(body.lets.flatMap((l) => (roles.stages.split.has(l.id) ? foldAxes(l) : [])))
-  return [...[...cut].map((axis) => ({ axis, block: 1 })), ...parallelGrid(body, roles, 1)]
+  return [...[...splitAxes(body, roles.stages)].map((axis) => ({ axis, block: 1 })), ...parallelGrid(body, roles, 1)]
 }

@@ -3,6 +3,7 @@
  * them. Made once, where the roles of its axes are analysed; what counts buffers, reuse and the lowering follow it.
  */
 import { axesOf } from '../../affine/expr.ts'
+import { foldAxes } from '../../kernel/folds.ts'
 import { operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import type { Body, BodyStore } from '../body/body.ts'
@@ -45,6 +46,10 @@ export function stagesOf(body: Body, split: ReadonlyMap<ValueId, PartialResult>)
   const after = [...late].filter((id) => !split.has(id))
   return { split, late, main: among([...own, ...operands(cut)]), again: among(operands(after)) }
 }
+
+/** The axes of the reductions that are cut. */
+export const splitAxes = (body: Body, { split }: Stages): ReadonlySet<string> =>
+  new Set(body.lets.flatMap((l) => (split.has(l.id) ? foldAxes(l) : [])))
 
 /** One kernel of a body. */
 export interface Stage {

@@ -3,7 +3,7 @@
  * of its own: a value is evaluated once for every point of its axes and of the grid around it.
  */
 import type { Node } from '../../graph/node.ts'
-import { foldAxes, foldOrScanAxes } from '../../kernel/folds.ts'
+import { foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
@@ -18,6 +18,7 @@ import { programsOf } from '../axes/gridAxes.ts'
 import { partialBytes } from '../axes/partials.ts'
 import { type ProductWork, productRate, productWork } from '../axes/productSeconds.ts'
 import { elementwiseRoles, type Roles } from '../axes/roles.ts'
+import { splitAxes } from '../axes/stages.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
 
 export interface KernelCost {
@@ -228,8 +229,7 @@ function sidesOf(
   if (splitBy === undefined || splitBy === 'result-blocks') return []
   if (splitBy !== 'every-index')
     return [{ axes: [splitBy.axis], programs: Math.ceil(extent(splitBy.axis) / splitBy.block) }]
-  const cut = new Set(body.lets.flatMap((l) => (stages.split.has(l.id) ? foldAxes(l) : [])))
-  return [...cut].map((a) => ({ axes: [a], programs: extent(a) }))
+  return [...splitAxes(body, stages)].map((a) => ({ axes: [a], programs: extent(a) }))
 }
 
 /**

@@ -2,12 +2,14 @@
  * The layouts that a part's code runs under: one of its own statements, one for each stage that is filled under a layout of its own,
  * one for each store that is walked in order. Here it is gathered what they have to suit; layout.ts chooses.
  */
+
 import { foldAxes, sharesOperands } from '../../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
+import { allStmts } from '../../../kernel/walk.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { isFloat } from '../../../types/dtype.ts'
 import { contiguityOf } from '../part/contiguity.ts'
-import { allStmts, storeValues } from '../part/facts.ts'
+import { storeValues } from '../part/facts.ts'
 import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
 import { chainLayout, chainThreads, type Product, productLayout } from '../part/product.ts'

@@ -3,7 +3,7 @@ import { addConst, axesOf, type Expr, flatten, valuesOf } from '../../../affine/
 import { gcd } from '../../../affine/gcd.ts'
 import type { Predicate } from '../../../affine/predicate.ts'
 import { startOf } from '../../../kernel/axes.ts'
-import type { Stmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
+import type { StoreStmt, ValueId } from '../../../kernel/ir.ts'
 
 /** Divisors known of coordinates: by axis (or NAME.start), a number that divides its every value. */
 export type Alignment = (name: string) => number
@@ -122,11 +122,3 @@ export const storeValues = (s: StoreStmt): ValueId[] => [
 
 /** Row-major position of an access. */
 export const flatIndex = (index: readonly Expr[], shape: readonly number[]): Expr => flatten(index, shape)
-
-/** Lets, stores and loops of a body with those inside its loops. */
-export function* allStmts(body: readonly Stmt[]): Generator<Stmt> {
-  for (const s of body) {
-    yield s
-    if (s.kind === 'loop') yield* allStmts(s.body)
-  }
-}

@@ -1,4 +1,5 @@
 /** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
+
 import { valuesOf } from '../../../affine/expr.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
@@ -15,9 +16,10 @@ import {
   type StoreStmt,
   type ValueId,
 } from '../../../kernel/ir.ts'
+import { allStmts } from '../../../kernel/walk.ts'
 import { scalarInfo } from '../../../scalar/ops.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
-import { allStmts, storeAxes, storeValues } from './facts.ts'
+import { storeAxes, storeValues } from './facts.ts'
 import { chainedProducts, type Product, productOf } from './product.ts'
 import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 

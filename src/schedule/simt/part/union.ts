@@ -2,8 +2,10 @@
  * Parts of a union that are the same code on other parameters and over other extents (an optimiser step over many tensors):
  * emitted once, with their parameters and extents in a table.
  */
+
 import { gridSize, type Kernel, type KernelParam, type KernelPart, type Stmt } from '../../../kernel/ir.ts'
-import { allStmts, flatIndex } from './facts.ts'
+import { allStmts } from '../../../kernel/walk.ts'
+import { flatIndex } from './facts.ts'
 
 /** An entry of the table: the address of a parameter, or a number. */
 export type TableEntry = string | number

@@ -3,7 +3,9 @@
  * the background, block after block, while earlier blocks are multiplied. A thread copies what it will read itself, so its copies need
  * no barrier.
  */
+
 import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
+import { allStmts } from '../../../kernel/walk.ts'
 import { dtypeBytes } from '../../../types/dtype.ts'
 import { groupOf } from '../access/access.ts'
 import type { LoadPlan, LoadStmt } from '../access/loadPlan.ts'
@@ -12,7 +14,6 @@ import type { LoadedEarly, Place } from '../access/place.ts'
 import { productTile, type TilePlan, tileArray } from '../access/tiles.ts'
 import type { Layout } from '../layout/layout.ts'
 import { copiedLayout, stageLayout } from '../layout/partLayout.ts'
-import { allStmts } from '../part/facts.ts'
 
 /** A stage that only copies a parameter: groups of 16 bytes, or single f32 elements, wherever they are. */
 export interface CopiedStage {

@@ -4,14 +4,15 @@
  * a ring of shared memory, or, where nothing copies in the background, loaded into registers one iteration early, packed as it
  * stands in memory. A thread reads only words that it loaded itself, so that none of this needs a barrier.
  */
+
 import { axesOf as axesIn, valuesOf } from '../../../affine/expr.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../../kernel/ir.ts'
+import { allStmts } from '../../../kernel/walk.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import { copiesArray, loadPlanOf, threadBytes } from '../access/loads.ts'
 import type { KnownRange, Place } from '../access/place.ts'
 import { spanOf } from '../layout/layout.ts'
-import { allStmts } from '../part/facts.ts'
 
 /** Loads that a loop makes for later iterations: into a ring of shared memory, or into registers. */
 export interface Prefetch {

@@ -1,9 +1,10 @@
 /** Kernel loops: an axis in blocks, in order, with tiles carried in registers. */
+
 import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
+import { allStmts } from '../../../kernel/walk.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import type { KnownRange, LoadedEarly, Place } from '../access/place.ts'
 import { carriedTotalsOf } from '../fold/carriedTotals.ts'
-import { allStmts } from '../part/facts.ts'
 import { operandPrefetchOf } from '../prefetch/operandPrefetch.ts'
 import { prefetchOf } from '../prefetch/prefetch.ts'
 import { itemsOf, type LoopWork } from './sequence.ts'

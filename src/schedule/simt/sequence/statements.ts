@@ -2,17 +2,19 @@
  * Statement lists: each statement becomes steps over loops of registers, or, where its axes are cut into chunks, a *root* (roots.ts).
  * Roots over the same axes that do not wait for each other share a loop: dependent folds of long rows become passes over them.
  */
+
 import { invariant } from '../../../diagnostics/errors.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
 import { isPosition } from '../../../kernel/positions.ts'
+import { allStmts } from '../../../kernel/walk.ts'
 import { callGroupOf, Gaps, groupOf, stridedOf } from '../access/access.ts'
 import type { Place } from '../access/place.ts'
 import { filledTogether, plainTile, type TilePlan, tileArray } from '../access/tiles.ts'
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
 import { againstOf, isMean, type StreamPlan } from '../fold/onlineSums.ts'
 import { scanPlanOf } from '../fold/scans.ts'
-import { allStmts, storeValues } from '../part/facts.ts'
+import { storeValues } from '../part/facts.ts'
 import { isCoarseStore } from '../precision/precision.ts'
 import { foldsBefore } from '../prefetch/sinkLoads.ts'
 import { planLoop } from './loops.ts'
