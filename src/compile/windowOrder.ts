@@ -38,7 +38,8 @@ export function orderWindows(graph: Graph, { dotBlock }: Machine, mode: Numerics
 }
 
 const isForUnit = ({ dtype, attrs }: NodeOf<'contract'>): boolean =>
-  isFloat(dtype) && (dtypeBytes(dtype) === 2 || (dtypeBytes(dtype) === 4 && attrs.precision === 'tf32'))
+  isFloat(dtype) &&
+  (dtypeBytes(dtype) === 2 || (dtypeBytes(dtype) === 4 && attrs.precision !== undefined && attrs.precision !== 'ieee'))
 
 /** A value of its own: planning may store it. */
 const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype })

@@ -7,6 +7,7 @@ import type { Predicate } from '../affine/predicate.ts'
 import type { Combiner, Scalar, ScalarOp } from '../scalar/ops.ts'
 import type { Rounds } from '../scalar/threefry.ts'
 import type { DType } from '../types/dtype.ts'
+import type { UnitPrecision } from '../types/product.ts'
 
 export type ValueId = number
 
@@ -108,7 +109,7 @@ export type TileOp =
       readonly axes: readonly string[]
       readonly acc?: ValueId
       /** How f32 operands are multiplied: in f32 unless given. */
-      readonly precision?: 'tf32'
+      readonly precision?: UnitPrecision
     }
   /** The tile itself, required to stand in scratch (staging); SIMT lowerings put a barrier behind it. */
   | { readonly kind: 'stage'; readonly of: ValueId }

@@ -19,7 +19,7 @@
  *     OP:     const SCALAR | index INDEX | holds BOUNDS | load PARAM[INDEX, ...] [where MASK] [else SCALAR]
  *           | SCALAROP %ID, ... | random %K0, %K1 at INDEX [rounds 13] | stage %ID | at %ID[AXIS: INDEX, ...]
  *           | reduce COMBINER %ID over AXIS, ... [position INDEX] [first|last]
- *           | scan COMBINER %ID along AXIS [reverse] [exclusive] [tree] | dot %A, %B over AXIS, ... [acc %ID] [in tf32]
+ *           | scan COMBINER %ID along AXIS [reverse] [exclusive] [tree] | dot %A, %B over AXIS, ... [acc %ID] [in tf32 | in tf32x3]
  *     INDEX:  sums of multiples of AXIS, AXIS.start, %ID:EXTENT, quotients by / and remainders by %; factors may be $NAME
  *     BOUNDS: LO <= INDEX < HI [and ...] | true          MASK: BOUNDS | BOUNDS and %ID | %ID
  */
@@ -271,6 +271,7 @@ function readOp(c: Cursor, dtype: DType): TileOp {
       const axes = c.list(() => c.name('an axis'))
       const acc = c.accept('acc') ? { acc: c.valueId() } : {}
       if (!c.accept('in')) return { kind: 'dot', a, b, axes, ...acc }
+      if (c.accept('tf32x3')) return { kind: 'dot', a, b, axes, ...acc, precision: 'tf32x3' }
       c.expect('tf32')
       return { kind: 'dot', a, b, axes, ...acc, precision: 'tf32' }
     }

@@ -14,6 +14,7 @@ export const cudaTarget: SimtTarget = {
   matrixRate: 4.7e14,
   plainMatrixRate: 3.8e13,
   tf32MatrixRate: 2.4e14,
+  tf32x3MatrixRate: 5.3e13,
   prices: gpuPrices,
   launch: 3e-6,
   // Virtual addresses; how much of it there is, the allocator knows.

@@ -39,6 +39,8 @@ export interface Machine {
   readonly plainMatrixRate?: number
   /** The same of f32 operands that may be cut to tf32; as of others unless given. */
   readonly tf32MatrixRate?: number
+  /** The same of f32 operands that are multiplied as sums of two numbers of tf32. */
+  readonly tf32x3MatrixRate?: number
   /** What operations cost. */
   readonly prices: Prices
   /** Seconds from one kernel to the next. */

@@ -3,11 +3,15 @@ import type { DType } from './dtype.ts'
 
 /**
  * How products of f32 are multiplied (docs/numerics.md, "Precision"; the names are Triton's): `ieee` in f32, `tf32` with operands cut to
- * ten bits behind the point where a matrix unit takes them.
+ * ten bits behind the point where a matrix unit takes them, `tf32x3` with each operand as the sum of two such numbers, of whose four
+ * products the three largest are summed.
  */
-export type Precision = 'ieee' | 'tf32'
+export type Precision = 'ieee' | 'tf32x3' | 'tf32'
 
-export const precisions: readonly Precision[] = ['ieee', 'tf32']
+export const precisions: readonly Precision[] = ['ieee', 'tf32x3', 'tf32']
+
+/** Precisions of products that a matrix unit multiplies. */
+export type UnitPrecision = Exclude<Precision, 'ieee'>
 
 export type ProductDType = Extract<DType, 'bf16' | 'f16' | 'f32' | 'f64'>
 

@@ -35,6 +35,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'loops',
     'plainMatrixRate',
     'tf32MatrixRate',
+    'tf32x3MatrixRate',
     'programShare',
     'rereadShare',
     'rowPrograms',

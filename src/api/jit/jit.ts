@@ -31,9 +31,10 @@ export interface JitOptions {
   readonly device?: DeviceName | Device
   /**
    * How contractions of f32 multiply in fast mode where they do not say themselves: `ieee` (default) in f32, `tf32` with operands of
-   * ten bits behind the point, on devices whose matrix units take them (docs/numerics.md, "Precision").
+   * ten bits behind the point, `tf32x3` with sums of two such numbers, almost as exact as f32, on devices whose matrix units take them
+   * (docs/numerics.md, "Precision").
    */
-  readonly precision?: 'ieee' | 'tf32'
+  readonly precision?: 'ieee' | 'tf32x3' | 'tf32'
   /**
    * Most bytes of intermediate values at once (inputs and results are the caller's): `512MB`, `1GiB` or a number. Values the
    * backward pass needs are computed again to stay inside. Throws E_OUT_OF_MEMORY with the least that can be reached. The

@@ -47,7 +47,7 @@ export function storeUnit(body: Body): string | undefined {
   return whole ?? flat.terms.flatMap(({ atom, coef }) => (coef === 1 ? (lastDigit(atom) ?? []) : []))[0]
 }
 
-/** Whether a matrix unit, where there is one, multiplies the operands of a product: 16-bit floats, and f32 that may be cut to tf32. */
+/** Whether a matrix unit, where there is one, multiplies the operands of a product: 16-bit floats, and f32 that may be cut to tf32, or split. */
 export function isForMatrixUnit(op: Extract<TileOp, { kind: 'dot' }>, lets: ReadonlyMap<ValueId, LetStmt>): boolean {
   const dtypes = [op.a, op.b].map((id) => lets.get(id)?.dtype)
   return op.precision !== undefined || dtypes.every((d) => d !== undefined && isFloat(d) && dtypeBytes(d) === 2)

@@ -65,9 +65,11 @@ export function productSeconds(work: ProductWork, moving: number, target: Machin
 
 /** Multiplications and additions a second of a product by the dtypes of its operands. */
 export function productRate(body: Body, id: ValueId, machine: Machine): number {
-  const { matrixRate, plainMatrixRate = matrixRate, tf32MatrixRate = plainMatrixRate } = machine
+  const { matrixRate, plainMatrixRate = matrixRate } = machine
+  const { tf32MatrixRate = plainMatrixRate, tf32x3MatrixRate = plainMatrixRate } = machine
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const op = lets.get(id)?.op
   if (op?.kind !== 'dot' || !isForMatrixUnit(op, lets)) return plainMatrixRate
-  return op.precision === undefined ? matrixRate : tf32MatrixRate
+  if (op.precision === undefined) return matrixRate
+  return op.precision === 'tf32' ? tf32MatrixRate : tf32x3MatrixRate
 }

@@ -11,6 +11,7 @@ import type { Node, NodeOf } from '../../graph/node.ts'
 import type { TileOp, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, isArgCombiner } from '../../scalar/ops.ts'
 import { computeDType, isFloat, isWide } from '../../types/dtype.ts'
+import type { UnitPrecision } from '../../types/product.ts'
 import { Refusal, type Refused, refuse } from '../refusal.ts'
 import { Alignment } from './alignment.ts'
 import { coversOnceInside, overlaps, visitsOnce } from './bijection.ts'
@@ -264,5 +265,7 @@ export class Folds {
 }
 
 /** How the operands of a contraction are multiplied, where not in their own precision. */
-const precisionOf = ({ attrs, inputs: [a] }: NodeOf<'contract'>): { readonly precision?: 'tf32' } =>
-  attrs.precision === 'tf32' && a?.dtype === 'f32' ? { precision: 'tf32' } : {}
+const precisionOf = ({ attrs, inputs: [a] }: NodeOf<'contract'>): { readonly precision?: UnitPrecision } =>
+  attrs.precision === undefined || attrs.precision === 'ieee' || a?.dtype !== 'f32'
+    ? {}
+    : { precision: attrs.precision }

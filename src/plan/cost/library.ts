@@ -171,7 +171,8 @@ export function callOf(body: Body): LibraryCall | undefined {
   const call = arrange(axes)
   if (call === undefined) return undefined
   const alpha = result.scale * a.scale * b.scale
-  const precision = result.of.op.precision === undefined ? {} : { precision: result.of.op.precision }
+  // The library multiplies in f32 what a matrix unit would in three products.
+  const precision = result.of.op.precision === 'tf32' ? { precision: result.of.op.precision } : {}
   // Sums of what is not scaled yet stay in range; and nothing scaled by zero is read, not even a NaN.
   if (![result.scale, a.scale, b.scale, alpha].every(isModerate)) return undefined
   return { ...call, product: { ...call.product, alpha, ...precision }, a: a.param, b: b.param }

@@ -7,6 +7,7 @@ import { type Lanes, registerAt, registerIndex } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
 import { digitOf, insideAlong, type Scope, type SharedTile, tid } from '../nest/scope.ts'
 import type { Accumulator } from '../reduce/open.ts'
+import { multiplySplit } from './multiplySplit.ts'
 
 /** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
 function blockOf(scope: Scope, axis: string, laneBits: number, rep: Ex): Ex {
@@ -29,6 +30,11 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
   if (p.groups !== undefined) {
     invariant(ta?.kind === 'shared', 'groups of warps read both operands from shared memory')
     multiplyInGroups(scope, acc, p, p.groups, ta, tb, out)
+    return
+  }
+  if (p.split === true) {
+    invariant(ta?.kind === 'shared', 'operands that are split are read from shared memory')
+    multiplySplit(scope, acc, p, [ta, tb], out)
     return
   }
   const { unit, layout } = scope

@@ -4,7 +4,7 @@ import type { ValueId } from '../../../kernel/ir.ts'
 import { type TilePlan, tileArray } from '../../../schedule/simt/access/tiles.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
 import type { CopiedStage } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
-import { and, type Block, call, type Ex, int, lit, mul, select, shared, when } from '../ir/ir.ts'
+import { and, type Block, bitcast, call, type Ex, int, lit, mul, select, shared, when } from '../ir/ir.ts'
 import { emitLoops, type Lanes, loopsOf, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
 import { inside, insideAlong, type Scope, type SharedTile, sharedIndex, withinTile } from '../nest/scope.ts'
@@ -42,7 +42,7 @@ export function fillHalf(
   of: ValueId,
   to: SharedTile,
   axis: string | undefined,
-  { dtype, halves }: Product,
+  { dtype, halves, split }: Product,
   out: Block,
 ): void {
   const { scope, lanes } = p
@@ -53,12 +53,11 @@ export function fillHalf(
   }
   const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
   const each = 2 / halves
-  const word = (i: number): Ex =>
-    each === 1 ? call('u32', `${dtype}_bits`, value(i)) : call('u32', `${dtype}_pair`, value(i), value(i + 1))
+  const single = (i: number): Ex => (split ? bitcast('u32', value(i)) : call('u32', `${dtype}_bits`, value(i)))
+  const word = (i: number): Ex => (each === 1 ? single(i) : call('u32', `${dtype}_pair`, value(i), value(i + 1)))
   const index = (lane: number): Ex => sharedIndex(scope, to, () => undefined, at(lane))
   const body: Block = []
-  if (n < each)
-    body.push({ k: 'assign', to: shared(to.array, index(0)), value: call('u32', `${dtype}_bits`, value(0)) })
+  if (n < each) body.push({ k: 'assign', to: shared(to.array, index(0)), value: single(0) })
   else
     for (let i = 0; i < n; i += 4 * each) {
       const words = Array.from({ length: Math.min(4, (n - i) / each) }, (_, w) => word(i + w * each))

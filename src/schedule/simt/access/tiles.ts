@@ -35,17 +35,20 @@ export function plainTile({ part, layout }: Place, l: LetStmt): TilePlan {
   return { let: l, axes, strides, length, form: { kind: 'plain' } }
 }
 
-/** Elements that pad the rows of a tile of a product, against bank conflicts. */
+/** Elements that pad the rows of a tile of a product, against bank conflicts: of rows that are read whole, and word by word. */
 const padding = 8
+const wordPadding = 16
 
 /** A tile of 16-bit elements for a product: the axis its loads are contiguous along comes last. */
 export function productTile({ part }: Place, l: LetStmt, layout: Layout, product: Product): TilePlan {
   const own = product.a === l.id ? product.rows : product.columns
   const vector = [...layout.axes.values()].find((a) => a.vec > 1)?.name
-  const last = product.halves > 1 ? product.depth : (vector ?? (product.a === l.id ? product.depth : own))
+  const plain = product.halves > 1 || product.a === l.id ? product.depth : own
+  const last = product.halves > 1 && product.split === undefined ? product.depth : (vector ?? plain)
   const first = last === own ? product.depth : own
   const swizzle = swizzleOf(product, product.a === l.id, last === product.depth)
-  const pitch = part.axis(last).size * product.halves + (swizzle === undefined ? padding : 0)
+  const apart = product.halves > 1 && last === own ? wordPadding : padding
+  const pitch = part.axis(last).size * product.halves + (swizzle === undefined ? apart : 0)
   const form = { kind: 'halves', product, swizzle } as const
   return { let: l, axes: [first, last], strides: [pitch, product.halves], length: part.axis(first).size * pitch, form }
 }

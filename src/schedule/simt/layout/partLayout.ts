@@ -83,7 +83,8 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   const asked = own === undefined ? {} : { first: own }
   const layout = layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
   const product = part.productOn(l.id)
-  const isAlong = (x: AxisLayout): boolean => x.vec > 1 && (product?.halves !== 2 || x.name === product.depth)
+  const isAlong = (x: AxisLayout): boolean =>
+    x.vec > 1 && (product?.halves !== 2 || product.split === true || x.name === product.depth)
   if (product === undefined || [...layout.axes.values()].some(isAlong)) return layout
   // Single elements: neighbouring threads take neighbours of the result, each what one write of the depth holds.
   const forced = new Map([[product.depth, { vec: 8 / product.halves, bits: [] }]])

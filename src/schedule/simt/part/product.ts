@@ -29,7 +29,9 @@ export interface Product {
   readonly a: ValueId
   readonly b: ValueId
   readonly dtype: 'bf16' | 'f16' | 'tf32'
-  /** 16-bit halves of an element: f32 operands whose upper bits count (tf32) have two. Tiles of those have the depth side by side. */
+  /** Operands are sums of two numbers of tf32 (`tf32x3`): split in registers, multiplied in three products. */
+  readonly split?: true
+  /** 16-bit halves of an element: f32 operands have two. Tiles of those whose upper bits count alone (tf32) have the depth side by side. */
   readonly halves: 1 | 2
   readonly threads: number
   /** The first operand is what the part's own layout computes, in the registers of the product before it, whose columns are this one's depth. */
@@ -54,7 +56,8 @@ export function productOf(
   const { op } = l
   if (op.kind !== 'dot' || l.dtype !== 'f32') return undefined
   const given = part.dtypeOf(op.a)
-  const dtype = given === 'f32' ? op.precision : given
+  const split = given === 'f32' && op.precision === 'tf32x3'
+  const dtype = split ? 'tf32' : given === 'f32' ? op.precision : given
   if ((dtype !== 'bf16' && dtype !== 'f16' && dtype !== 'tf32') || part.dtypeOf(op.b) !== given) return undefined
   const halves = dtype === 'tf32' ? 2 : 1
   if (op.a === op.b) return undefined
@@ -79,7 +82,7 @@ export function productOf(
   if (part.axis(depth).role !== 'loop' && part.axis(columns).role !== 'loop') return undefined
   const share = (registers: number): number => 2 ** Math.ceil(Math.log2((size(rows) * size(columns)) / registers))
   const threads = Math.max(share(registersPerThread), Math.min(128, share(fewRegisters)))
-  const groups = warpGroups ? groupsOf(size(rows), size(columns), size(depth) * halves) : undefined
+  const groups = warpGroups && !split ? groupsOf(size(rows), size(columns), size(depth) * halves) : undefined
   return {
     dot: l.id,
     rows,
@@ -92,6 +95,7 @@ export function productOf(
     b,
     dtype,
     halves,
+    ...(split ? { split } : {}),
     ...(chained ? { chained } : {}),
     ...(groups === undefined
       ? { threads: Math.min(256, Math.max(32, threads)) }

@@ -90,7 +90,7 @@ function copiedStage(at: Place, l: LetStmt): CopiedStage | undefined {
   const group = groupOf(at.inside({ layout, open: new Set() }), load.op, part.axesOf(l.id))
   const n = 8 / product.halves
   const inGroups = group?.n === n && group.whole && layout.axis(group.axis).vec === n
-  if (inGroups && (product.halves === 1 || group.axis === product.depth))
+  if (inGroups && (product.halves === 1 || product.split || group.axis === product.depth))
     return { bytes: 16, let: l, load: { ...load, op: load.op }, layout, tile: productTile(at, l, layout, product) }
   if (product.halves === 1) return undefined
   const single = copiedLayout(part, l, product, machine, at.layout.threads)

@@ -161,6 +161,9 @@ template <class V> static V __reduce_min_sync(unsigned, V value) {
 template <class V> static V __reduce_add_sync(unsigned, V value) {
   return reduce_warp(value, [](V a, V b) { return (V)((unsigned)a + (unsigned)b); });
 }
+static int __any_sync(unsigned, int holds) {
+  return reduce_warp(holds != 0, [](int a, int b) { return a | b; });
+}
 
 static float f32_max(float a, float b) {
   if (a != a || b != b) return NAN;
@@ -264,6 +267,12 @@ static void multiply(float** c, const unsigned (&registers)[6], Value value) {
 // PTX ISA, mma.m16n8k8 with operands of tf32: the unit does not look at the lower 13 bits.
 static float tf32_value(unsigned w) { return __uint_as_float(w & 0xffffe000u); }
 static unsigned tf32_bits(float a) { return (__float_as_uint(a) + 0x1000u) & 0xffffe000u; }
+static float truncated(double x) {
+  const float y = (float)x;
+  if (!(fabs((double)y) < HUGE_VAL) || fabs((double)y) <= fabs(x)) return y;
+  return __uint_as_float(__float_as_uint(y) - 1);
+}
+// The unit sums an instruction's products with the accumulator, and truncates.
 static void multiply_tf32(float& c0, float& c1, float& c2, float& c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
                           unsigned b0, unsigned b1) {
   float* c[4] = {&c0, &c1, &c2, &c3};
@@ -272,9 +281,11 @@ static void multiply_tf32(float& c0, float& c1, float& c2, float& c3, unsigned a
   sync_warp();
   for (int i = 0; i < 4; ++i) {
     const int row = (lane() >> 2) + 8 * (i >> 1), column = 2 * (lane() & 3) + (i & 1);
+    double sum = *c[i];
     for (int k = 0; k < 8; ++k)
-      *c[i] += tf32_value(fragments[warp()][(row % 8) * 4 + k % 4][(k < 4 ? 0 : 2) + (row >= 8 ? 1 : 0)]) *
-               tf32_value(fragments[warp()][column * 4 + k % 4][4 + (k < 4 ? 0 : 1)]);
+      sum += (double)tf32_value(fragments[warp()][(row % 8) * 4 + k % 4][(k < 4 ? 0 : 2) + (row >= 8 ? 1 : 0)]) *
+             tf32_value(fragments[warp()][column * 4 + k % 4][4 + (k < 4 ? 0 : 1)]);
+    *c[i] = truncated(sum);
   }
   sync_warp();
 }

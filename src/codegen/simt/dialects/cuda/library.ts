@@ -273,6 +273,17 @@ __device__ __forceinline__ void multiply_tf32(float& c0, float& c1, float& c2, f
     : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }`,
   },
+  split_tf32: device(
+    'void split_tf32(unsigned& high, unsigned& low, unsigned bits, float& least)',
+    `// T. J. Dekker: A floating-point technique for extending the available precision (1971): the upper 11 bits, and the rest.
+  const float a = __uint_as_float(bits), c = __fmul_rn(a, 8193.0f), h = __fsub_rn(c, __fsub_rn(c, a));
+  high = __float_as_uint(h);
+  low = __float_as_uint(__fsub_rn(a, h));
+  // One less than the bits of a zero is no number, which minima pass over.
+  least = fminf(least, fabsf(__uint_as_float(bits - 1u)));`,
+  ),
+  any_lane: device('bool any_lane(bool holds)', 'return __any_sync(0xffffffffu, holds);'),
+  tile_word: device('unsigned tile_word(const unsigned short* from)', 'return *(const unsigned*)from;'),
   tf32_bits: device(
     'unsigned tf32_bits(float a)',
     'unsigned r;\n  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(a));\n  return r;',
