@@ -1,7 +1,7 @@
 /** Memory that is resident while programs are made and dropped, and while results are read one by one. */
 import * as api from '../../dist/index.js'
 
-const { jit, matmul, memory, random, softmax, tensor } = api
+const { jit, matmul, memory, random, setDevice, softmax, tensor } = api
 const elements = 1 << 20
 const rounds = 1500
 
@@ -13,6 +13,32 @@ async function residentReading(step) {
     await step(x, tensor(i)).data()
     most = Math.max(most, process.memoryUsage.rss())
   }
+  return most / 1e6
+}
+
+/**
+ * Most bytes that were resident while a loop read each result without awaiting, in MB, where the device has so much memory for tensors. It may
+ * end in the coded error that names the remedy, and nothing else.
+ */
+async function residentReadingAtOnce(step, limit) {
+  setDevice('wasm', { memoryLimit: limit })
+  const x = random.normal(random.key(0), [elements]).evaluate()
+  let most = 0
+  try {
+    for (let i = 0; i < rounds; i++) {
+      step(x, tensor(i)).dataSync()
+      most = Math.max(most, process.memoryUsage.rss())
+    }
+  } catch (error) {
+    if (error.code !== 'E_OUT_OF_MEMORY' || !error.help.includes('await x.data()')) throw error
+  }
+  // The device is as usable as before once its loop is left.
+  await new Promise((done) => setTimeout(done, 20))
+  gc()
+  await new Promise((done) => setTimeout(done, 20))
+  const [last] = await step(x, tensor(2)).data()
+  const [first] = await x.data()
+  if (!(Math.abs(last - (2 * first + 1)) < 1e-5)) throw new Error(`${last} after the loop, for 2 * ${first} + 1`)
   return most / 1e6
 }
 
@@ -47,6 +73,24 @@ export const items = [
     unit: 'MB',
     bound: 600,
     measure: () => residentReading((x, k) => x.mul(k).add(1)),
+  },
+  {
+    id: 'reading-jit-at-once',
+    what: 'resident while results of 4 MB of a jitted function are read by dataSync(), with 200 MB for tensors, to 1,500 or the coded error',
+    unit: 'MB',
+    bound: 600,
+    measure: () =>
+      residentReadingAtOnce(
+        jit((x, k) => x.mul(k).add(1)),
+        200 << 20,
+      ),
+  },
+  {
+    id: 'reading-lazy-at-once',
+    what: 'resident while results of 4 MB of lazy operations are read by dataSync(), with 200 MB for tensors, to 1,500 or the coded error',
+    unit: 'MB',
+    bound: 600,
+    measure: () => residentReadingAtOnce((x, k) => x.mul(k).add(1), 200 << 20),
   },
   {
     id: 'dropped-programs',

@@ -1,6 +1,6 @@
 /**
- * Digests of random tensors that every engine must give: bits in both modes, and in strict the normals in single and half precision and the
- * distributions that are made by functions and comparisons.
+ * Digests that every engine must give: random bits in both modes, and in strict the normals, the distributions that are made by functions and
+ * comparisons, and every function of doubles.
  * Run by itself with the path of a build (`bun test/dependable/digests.mjs dist/index.js`), it says which differ, and exits 1.
  */
 import { createHash } from 'node:crypto'
@@ -30,7 +30,40 @@ export const expected = {
   'strict categorical': '6761733fdec7',
   'strict permutation': '59c0f25773cd',
   'strict choice': 'e1ca68cd5e72',
+  'strict normal f64': '0df8de923499',
+  'strict exp f64': '49c60aab2c1e',
+  'strict expm1 f64': '58a0da180d38',
+  'strict log f64': 'b94e30617c15',
+  'strict log1p f64': '25ccb951e8b3',
+  'strict sin f64': 'ed606f34c2e5',
+  'strict cos f64': 'cb138b550488',
+  'strict tan f64': 'd1f43ffbcb41',
+  'strict atan f64': '2d84bde9139d',
+  'strict sinh f64': '1aa7708a4ef7',
+  'strict cosh f64': '91321f0ef0cd',
+  'strict tanh f64': '46226fd56577',
+  'strict asinh f64': '5a1f44bed81a',
+  'strict erf f64': '704eae1fc56e',
+  'strict sigmoid f64': 'b7358b37774f',
+  'strict erfc f64': '1f42af49e96b',
+  'strict lgamma f64': 'eb7f2a951e9d',
+  'strict digamma f64': '231ce4662a01',
+  'strict cbrt f64': 'efaa4b15fa4d',
+  'strict asin f64': '5758b05e86e5',
+  'strict acos f64': 'b215a1fd05d6',
+  'strict atanh f64': '40ccb8835a8b',
+  'strict erfinv f64': '39e73d54e62a',
+  'strict acosh f64': '6f0f809f0e24',
+  'strict log of small f64': '331b234669d7',
+  'strict sin of large f64': '195df3061ce0',
+  'strict pow f64': '67bc6c352d01',
+  'strict atan2 f64': '1832a3b40efb',
 }
+
+const plain = 'exp expm1 log log1p sin cos tan atan sinh cosh tanh asinh erf sigmoid erfc lgamma digamma cbrt'.split(
+  ' ',
+)
+const inverse = ['asin', 'acos', 'atanh', 'erfinv']
 
 const shape = [100_003]
 const few = [10_007]
@@ -62,7 +95,7 @@ export async function digests(api) {
     const [a, b] = [await digest(strict), await digest(fast)]
     found[name] = a === b ? a : `${a} strict, ${b} fast`
   }
-  for (const d of ['f32', 'f16', 'bf16'])
+  for (const d of ['f32', 'f64', 'f16', 'bf16'])
     found[`strict normal ${d}`] = await digest(api.jit((k) => random.normal(k, shape, d), { mode: 'strict' })(key))
   const strict = {
     exponential: (k) => random.exponential(k, few),
@@ -76,6 +109,20 @@ export async function digests(api) {
   }
   for (const [name, draw] of Object.entries(strict))
     found[`strict ${name}`] = await digest(api.jit(draw, { mode: 'strict' })(key))
+  // Whole numbers over 2048, to 4.9; in [-1, 1], from 1, and beyond what one reduction of an angle takes, made of them exactly.
+  const x = api.arange(0, few[0], 1, 'f64').div(2048)
+  const unit = x.div(5)
+  const functions = {
+    ...Object.fromEntries(plain.map((name) => [name, (a) => api[name](a)])),
+    ...Object.fromEntries(inverse.map((name) => [name, (_, u) => api[name](u)])),
+    acosh: (a) => api.acosh(a.add(1)),
+    'log of small': (a) => api.log(a.mul(2 ** -1040)),
+    'sin of large': (a) => api.sin(a.mul(2 ** 40)),
+    pow: (a) => api.pow(a, a.sub(2)),
+    atan2: (a, u) => api.atan2(u.sub(0.5), a.sub(2)),
+  }
+  for (const [name, f] of Object.entries(functions))
+    found[`strict ${name} f64`] = await digest(api.jit(f, { mode: 'strict' })(x, unit))
   return found
 }
 

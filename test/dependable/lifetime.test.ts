@@ -5,7 +5,7 @@
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import type { Device } from '../../src/api/device/device.ts'
 import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
@@ -189,4 +189,35 @@ test('values read one by one leave no memory behind', { timeout: 60_000 }, async
     most = Math.max(most, s.memory().used - before)
   }
   expect(most).toBeLessThan(200 << 20)
+})
+
+describe('values read one by one with nothing awaited', () => {
+  afterEach(() => s.setDevice('wasm', { threads: 1 }))
+  const limit = 96 << 20
+  const loops: readonly (readonly [what: string, step: (a: s.Tensor, k: s.Tensor) => s.Tensor])[] = [
+    ['jitted', s.jit((a: s.Tensor, k: s.Tensor) => a.mul(k))],
+    ['lazy', (a, k) => a.mul(k)],
+  ]
+  it.each(loops)('%s: all of them, or the error that names the remedy; the remedy works', async (_, step) => {
+    s.setDevice('wasm', { threads: 1, memoryLimit: limit })
+    const x = s.ones([1 << 20]).evaluate()
+    let error: unknown
+    try {
+      for (let i = 0; i < 100; i++) {
+        expect(step(x, s.tensor(i)).dataSync()[7]).toBe(i)
+        expect(s.memory().used).toBeLessThanOrEqual(limit)
+      }
+    } catch (e) {
+      error = e
+    }
+    if (error !== undefined)
+      expect(error).toMatchObject({ code: 'E_OUT_OF_MEMORY', help: expect.stringContaining('await x.data()') })
+    await collect()
+    for (let i = 0; i < 100; i++) expect((await step(x, s.tensor(i)).data())[7]).toBe(i)
+    for (let i = 0; i < 100; i++) {
+      const y = step(x, s.tensor(i))
+      expect(y.dataSync()[7]).toBe(i)
+      y.dispose()
+    }
+  })
 })

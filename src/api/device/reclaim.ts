@@ -64,23 +64,24 @@ const nextTask = (): Promise<void> =>
 
 const attempts = 8
 const nudge = 256 << 20
-/** Growth of what is in use that calls for a look at what can be collected. */
+/** Growth of what is in use that calls for a look at what can be collected: at most so many bytes, and a quarter of the room that was left. */
 const growth = 64 << 20
 /** Bytes in use after the last look. */
 const settled = new WeakMap<Device, number>()
 
 /**
- * When clearly more of a device's memory is in use than after the last look, or the device is crowded, waits for the engine to collect
- * what is unreachable.
+ * When clearly more of a device's memory is in use than after the last look, the sooner the less room it had then, waits for the engine to
+ * collect what is unreachable.
  */
 export async function reclaim(device: Device): Promise<void> {
   const { used, limit } = device.memory()
   const before = settled.get(device) ?? 0
   if (used < before) settled.set(device, used)
-  if (used - before < Math.min(growth, limit / 4)) return
+  const allowed = Math.min(growth, (limit - Math.min(before, limit)) / 4)
+  if (used - before < Math.max(allowed, weighedFrom)) return
   // What was collected meanwhile is freed in a task of its own: often that is enough.
   await nextTask()
-  for (let i = 0; i < attempts && device.memory().used > before + growth / 2; i++) {
+  for (let i = 0; i < attempts && device.memory().used > before + allowed / 2; i++) {
     untouched(nudge)
     await nextTask()
   }

@@ -4,7 +4,7 @@
  */
 import { invariant } from '../../../diagnostics/errors.ts'
 import { approximationOf } from '../../../scalar/approximations.ts'
-import { floatBinary, floatUnary } from '../../../scalar/float.ts'
+import { engineBinary, engineUnary, floatBinary, floatUnary } from '../../../scalar/float.ts'
 import type { BinaryName, UnaryName } from '../../../scalar/ops.ts'
 import type { Builder } from '../ir/builder.ts'
 import * as X from '../ir/expr.ts'
@@ -20,10 +20,16 @@ import { pow, rem } from './pow.ts'
 import { cos, sin, tan } from './trig.ts'
 import { type Ex, type Exact, Vector } from './vector.ts'
 
-/** The functions of f64 scalars that emitted code may call, by name. */
-export const mathImports: Readonly<Record<string, (a: number, b: number) => number>> = {
-  ...floatUnary,
-  ...floatBinary,
+type Scalar = (a: number, b: number) => number
+
+/** Strict mode's functions of f64 scalars: the same bits on every engine. */
+const strictFunctions: Readonly<Record<string, Scalar>> = { ...floatUnary, ...floatBinary }
+
+/** The functions of f64 scalars that emitted code may call, by name; those of strict mode have names of their own. */
+export const mathImports: Readonly<Record<string, Scalar>> = {
+  ...engineUnary,
+  ...engineBinary,
+  ...Object.fromEntries(Object.entries(strictFunctions).map(([op, f]) => [`strict.${op}`, f])),
 }
 
 /** `exact` is the double-precision function on the stack, for rare operands. */
@@ -69,21 +75,21 @@ const formulaOf = (op: UnaryName | BinaryName): VectorFunction | undefined => {
 }
 
 /** Whether an operation is a special function: neither one instruction nor a few exact ones. */
-export const isSpecial = (op: string): op is UnaryName | BinaryName => Object.hasOwn(mathImports, op)
+export const isSpecial = (op: string): op is UnaryName | BinaryName => Object.hasOwn(strictFunctions, op)
 
 /** A function outside the program, of so many f64 operands. */
-const external = (f: Builder, op: UnaryName | BinaryName, operands: number): External =>
+const external = (f: Builder, env: Env, op: UnaryName | BinaryName, operands: number): External =>
   f.external(
-    op,
+    env.mode === 'strict' ? `strict.${op}` : op,
     Array.from({ length: operands }, () => T.f64),
     T.f64,
   )
 
-function viaCall(f: Builder, op: UnaryName | BinaryName, args: readonly Reg[]): Reg {
+function viaCall(f: Builder, env: Env, op: UnaryName | BinaryName, args: readonly Reg[]): Reg {
   const [first] = args
   invariant(first !== undefined, `${op} without operands`)
   const narrow = regClass(first.dtype) === 'f32'
-  const callee = external(f, op, args.length)
+  const callee = external(f, env, op, args.length)
   return makeReg(f, first.dtype, 1, () => {
     const out = X.call(
       callee,
@@ -99,9 +105,11 @@ export function emitSpecial(f: Builder, env: Env, op: UnaryName | BinaryName, ar
   invariant(x !== undefined && y !== undefined, `${op} without operands`)
   const formula = x.dtype === 'f64' ? undefined : formulaOf(op)
   if (formula === undefined)
-    return x.lanes === 1 ? viaCall(f, op, args) : perLane(f, x.dtype, args, (elements) => viaCall(f, op, elements))
+    return x.lanes === 1
+      ? viaCall(f, env, op, args)
+      : perLane(f, x.dtype, args, (elements) => viaCall(f, env, op, elements))
   if (x.lanes === 1) return viaVector(f, args, (wide) => emitSpecial(f, env, op, wide))
   const v = new Vector(f, env)
-  const exact: Exact = (elements) => X.call(external(f, op, args.length), elements)
+  const exact: Exact = (elements) => X.call(external(f, env, op, args.length), elements)
   return { dtype: x.dtype, lanes: 4, parts: [v.result(formula(v, read(x), read(y), exact))] }
 }
