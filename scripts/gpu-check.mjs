@@ -5,7 +5,7 @@
  *   node scripts/gpu-check.mjs [options]           bundles and runs it here
  *   node FOLDER/gpu-check.mjs [options]            runs it where Node and the native packages (koffi, webgpu) are
  *
- * Options: --device cuda|webgpu, --index N, --parts cases,rows,random,sums,library,large,early,first,bench,verify, --rows NAME,NAME, --seeds N, --cases FOLDER (repeatable),
+ * Options: --device cuda|webgpu, --index N, --parts cases,rows,random,sums,library,open,large,early,first,bench,verify, --rows NAME,NAME, --seeds N, --cases FOLDER (repeatable),
  * --seconds N, --subset (of large: what compute-sanitizer has time for),
  * --peers torch,jax (measured in turn with the library, through python3), --out FILE.json
  */

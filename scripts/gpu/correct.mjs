@@ -19,6 +19,13 @@ const message = (e) => (e instanceof Error ? `${e.message}` : String(e)).slice(0
 function programOf(kernels, buffers) {
   const names = Object.keys(buffers)
   const params = new Map(kernels.flatMap((k) => k.params.map((p) => [p.name, p])))
+  // Launch scalars are numbers that a launch hands over.
+  const numbers = names.map((name) => {
+    const isHanded = kernels.some((k) => k.scalars?.some((s) => s.param === name))
+    if (!isHanded) return { dtype: 'f32', reals: [] }
+    const formulas = Array.from(buffers[name], (coef) => ({ of: [{ coef, powers: [] }], by: 1, rounds: 'down' }))
+    return { dtype: 'i32', formulas }
+  })
   const program = {
     name: 'case',
     buffers: names.map((name, index) => {
@@ -42,6 +49,7 @@ function programOf(kernels, buffers) {
     donated: names.map(() => true),
     outputs: names.map((_, i) => i),
     arenaBytes: 0,
+    ...(kernels.some((k) => k.scalars !== undefined) ? { open: { dimensions: [], numbers } } : {}),
   }
   return { names, program }
 }
@@ -57,7 +65,7 @@ async function hardCase(backend, c, mode) {
     backend.write(b, buffers[n])
     return b
   })
-  const outputs = executable.run(inputs)
+  const outputs = executable.run(inputs, [])
   const tolerance = c.tolerance ?? 1e-5
   try {
     for (const [name, want] of Object.entries(expected)) {

@@ -28,6 +28,10 @@ class Recorded {
     return this.backend.name
   }
 
+  get runsOpen() {
+    return this.backend.runsOpen
+  }
+
   prepare(program) {
     const executable = this.backend.prepare(program)
     return {
@@ -36,9 +40,9 @@ class Recorded {
       get hasBegun() {
         return executable.hasBegun
       },
-      run: (inputs) => {
-        this.last = { executable, inputs }
-        return executable.run(inputs)
+      run: (inputs, at) => {
+        this.last = { executable, inputs, at }
+        return executable.run(inputs, at)
       },
       dispose: () => executable.dispose(),
     }

@@ -16,6 +16,7 @@ import { measureProblem } from './kernelbench.mjs'
 import { checkLarge } from './large.mjs'
 import { checkLibrary } from './library.mjs'
 import { measureRow, openCopy } from './measure.mjs'
+import { checkOpen, measureDecoder, measureEncoder } from './open.mjs'
 import { Peer } from './peers.mjs'
 import { rows } from './rows.mjs'
 import { checkSums } from './sums.mjs'
@@ -25,11 +26,11 @@ const { values: options } = parseArgs({
     device: { type: 'string', default: 'cuda' },
     index: { type: 'string', default: '0' },
     /** Correctness of kernels (cases), of rows at small sizes, of random programs; products by the library and their
-     * rates (library); tensors around 2^31 and 2^32 elements and bytes (large, needs 139 GiB); kernels that start early (early); measurements (bench); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
+     * rates (library); programs with open extents (open: `rows` names lengths); tensors around 2^31 and 2^32 elements and bytes (large, needs 139 GiB); kernels that start early (early); measurements (bench); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
     parts: { type: 'string', default: 'cases,rows,random,bench,verify' },
     /** Rows by name; all unless given. */
     rows: { type: 'string' },
-    /** Of `large`, what a memory checker has time for. */
+    /** Of `large`, what a memory checker has time for; of `open`, results alone. */
     subset: { type: 'boolean', default: false },
     seeds: { type: 'string', default: '200' },
     /** Folders of ONNX cases. */
@@ -94,6 +95,42 @@ if (['cases', 'rows', 'random'].some((p) => parts.includes(p))) {
     `correctness: ${result.correct.length - wrong} right, ${wrong} wrong, ${((performance.now() - start) / 1e3).toFixed(1)} s`,
   )
   save()
+}
+
+if (parts.includes('open')) {
+  const start = performance.now()
+  const checks = await checkOpen(open, {
+    seeds: Number(options.seeds),
+    report: (name, why) => {
+      if (why !== undefined) console.log(`WRONG ${name}: ${why}`)
+    },
+  })
+  const count = (holds) => checks.filter(holds).length
+  console.log(
+    `open: ${count((r) => r.why === undefined && !r.refused)} right, ${count((r) => r.refused)} refused by name, ${count((r) => r.why !== undefined)} wrong, ${((performance.now() - start) / 1e3).toFixed(1)} s`,
+  )
+  result.open = { checks, encoders: [], decoders: [] }
+  save()
+  const [batches, lengths] = [[1, 8], wanted === undefined ? [8, 16, 32, 64, 128, 256, 384, 511] : wanted.map(Number)]
+  const shapes = [...lengths].reverse().flatMap((n) => batches.map((b) => [b, n]))
+  for (const dtype of options.subset ? [] : open.name === 'cuda' ? ['f32', 'bf16'] : ['f32']) {
+    const e = await measureEncoder(open, dtype, shapes)
+    result.open.encoders.push(e)
+    console.log(`encoder, ${dtype}: ${e.programs} programs, ${e.own} of them of one shape`)
+    for (const r of e.shapes)
+      console.log(
+        `  ${String(r.b).padStart(2)} by ${String(r.n).padStart(3)}: ${r.openMs.toFixed(4)} ms, static ${r.fixedMs.toFixed(4)}, ${r.ratio.toFixed(2)}; unlike by ${r.worst.toExponential(1)}; first ${(r.first / 1e3).toFixed(1)} s`,
+      )
+    save()
+    const d = await measureDecoder(open, dtype)
+    result.open.decoders.push(d)
+    console.log(
+      `decoder, ${dtype}: programs ${d.programs.join(', ')}; ${d.grown} bytes more of which caches are ${d.ofCaches}; unlike by ${Math.max(...d.checked).toExponential(1)}; 200 tokens in ${d.seconds.toFixed(1)} s, the slowest ${d.slowest.toFixed(0)} ms`,
+    )
+    for (const r of d.times)
+      console.log(`  past ${r.n}: ${r.openMs.toFixed(4)} ms, static ${r.fixedMs.toFixed(4)}, ${r.ratio.toFixed(2)}`)
+    save()
+  }
 }
 
 if (parts.includes('sums')) {

@@ -101,6 +101,7 @@ export interface Backend {
   profile(
     executable: Executable,
     inputs: readonly DeviceBuffer[],
+    at?: Extents,
   ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }>
   /** Bytes in use, the limit, and what programs hold. */
   memory(): MemoryUse

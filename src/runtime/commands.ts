@@ -4,6 +4,7 @@
  */
 import { InternalError, invariant } from '../diagnostics/errors.ts'
 import type { HostArray } from '../types/host.ts'
+import type { Formula } from './extents.ts'
 import type {
   CondStep,
   InnerProgram,
@@ -30,6 +31,8 @@ export interface Place {
   readonly base: number
   readonly offset: number
   readonly bytes: number
+  /** Its bytes in a launch, where they vary: `bytes` at most. */
+  readonly varying?: Formula
 }
 
 export type OpaqueStep = Extract<ProgramStep, { kind: 'opaque' }>
@@ -172,11 +175,12 @@ class Writer {
   }
 
   /** Where a buffer of the outermost program stands. */
-  placeOf({ source, bytes }: ProgramBuffer, buffer: number, arena: number | undefined): Place {
-    const whole = (base: number): Place => ({ base, offset: 0, bytes })
+  placeOf({ source, bytes, varying }: ProgramBuffer, buffer: number, arena: number | undefined): Place {
+    const own = varying === undefined ? { bytes } : { bytes, varying }
+    const whole = (base: number): Place => ({ base, offset: 0, ...own })
     switch (source.kind) {
       case 'temp':
-        return { base: arena ?? -1, offset: source.offset, bytes }
+        return { base: arena ?? -1, offset: source.offset, ...own }
       case 'constant':
         return whole(this.constant(source.data, bytes))
       case 'input':

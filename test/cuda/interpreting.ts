@@ -11,6 +11,7 @@ import type {
 import { commonCode, emitKernel, type KernelSource } from '../../src/codegen/simt/kernel.ts'
 import { interpretKernel } from '../../src/kernel/interpret.ts'
 import type { Kernel, KernelParam } from '../../src/kernel/ir.ts'
+import { closeKernel, launchValues } from '../../src/kernel/launch.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
 import { cudaTargetOf } from '../../src/target/cuda.ts'
@@ -23,6 +24,10 @@ import { multiply } from './multiply.ts'
 
 /** The code without what depends on sharing of memory. */
 const plain = (source: string): string => source.replaceAll('__restrict__ ', '')
+
+/** Elements of a parameter that there are: a buffer of varying size has those of the launch alone. */
+const elementsAt = (p: KernelParam, bytes: number): number =>
+  Math.min(sizeOf(p.shape), Math.floor(bytes / dtypeBytes(p.dtype)))
 
 export interface InterpretingDevice {
   readonly driver: CudaDriver
@@ -64,7 +69,7 @@ export function interpretingDevice(refuses?: Parameters<typeof productLibrary>[2
     const { block, offset } = at(address)
     if (address % 16 !== 0) throw new Error(`${p.name} stands at ${address}, which is not aligned`)
     return p.format === 'plain'
-      ? hostView(p.dtype, block.buffer, block.byteOffset + offset, sizeOf(p.shape))
+      ? hostView(p.dtype, block.buffer, block.byteOffset + offset, elementsAt(p, block.length - offset))
       : block.subarray(offset)
   }
   const runLaunch = (fn: number, args: readonly number[]): void => {
@@ -85,8 +90,18 @@ export function interpretingDevice(refuses?: Parameters<typeof productLibrary>[2
       if (typeof entry === 'string') addresses.set(entry, word)
       else if (word !== entry) throw new Error(`word ${i} of a table is ${word}, not ${entry}`)
     })
-    const buffers = Object.fromEntries(kernel.params.map((p) => [p.name, view(p, addresses.get(p.name) ?? 0)]))
-    interpretKernel(kernel, buffers, { rounding: 'dtype' })
+    const passed = new Map<string, Int32Array>()
+    const pointers = source.bindings.length + (source.table === undefined ? 0 : 1)
+    ;(source.scalars ?? []).forEach(({ param, at }, i) => {
+      const values = passed.get(param) ?? new Int32Array(256)
+      passed.set(param, values)
+      values[at] = args[pointers + i] ?? 0
+    })
+    const buffers = Object.fromEntries(
+      kernel.params.map((p) => [p.name, passed.get(p.name) ?? view(p, addresses.get(p.name) ?? 0)]),
+    )
+    // What masks an index by a launch scalar is shown of the closed kernel.
+    interpretKernel(closeKernel(kernel, launchValues(kernel, buffers)), buffers, { rounding: 'dtype' })
   }
   const run = (l: StreamWork): void => {
     if ('enqueue' in l) {

@@ -1,6 +1,7 @@
 /** The CUDA backend: kernels compiled by NVRTC, launched through the driver API. */
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { Backend, DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
+import type { Extents } from '../../runtime/extents.ts'
 import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
 import type { SimtTarget } from '../../target/machine.ts'
@@ -88,6 +89,7 @@ const pause = (): Promise<void> => new Promise((done) => setImmediate(done))
 
 export class CudaBackend implements Backend {
   readonly name = 'cuda'
+  readonly runsOpen = true
   private readonly device: CudaDevice
 
   constructor(device: CudaDevice) {
@@ -167,8 +169,9 @@ export class CudaBackend implements Backend {
   async profile(
     executable: Executable,
     inputs: readonly DeviceBuffer[],
+    at?: Extents,
   ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }> {
-    return this.guard(() => own(executable).profile(inputs))
+    return this.guard(() => own(executable).profile(inputs, at))
   }
 
   /** Milliseconds that kernels of this device took so far. */

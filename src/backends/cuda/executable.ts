@@ -2,10 +2,11 @@
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'
-import { type Base, commandsOf, type Place } from '../../runtime/commands.ts'
+import { type Base, bufferOf, commandsOf, type Place } from '../../runtime/commands.ts'
+import { bytesAt, type Extents } from '../../runtime/extents.ts'
 import type { Program } from '../../runtime/program.ts'
 import { Resources } from '../../runtime/resources.ts'
-import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
+import { handOut, type Outlets, outletsAt, outletsOf } from '../../runtime/results.ts'
 import type { KernelResources } from './compile.ts'
 import { type CudaDevice, guarded } from './device.ts'
 import { Prepared, type Work } from './prepared.ts'
@@ -21,7 +22,7 @@ export class CudaExecutable implements Executable {
   private readonly works: readonly Work[]
   private readonly held: Resources
   private readonly inputs: readonly { readonly base: number; readonly index: number }[]
-  private readonly fresh: readonly { readonly base: number; readonly bytes: number }[]
+  private readonly fresh: readonly { readonly base: number; readonly buffer: number }[]
   private readonly outlets: Outlets
   private disposed = false
   hasBegun = false
@@ -35,10 +36,10 @@ export class CudaExecutable implements Executable {
     const moving = new Set(bases.flatMap((b, i) => (b.kind === 'input' || b.kind === 'output' ? [i] : [])))
     this.inputs = bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
     this.outlets = outletsOf(program)
-    this.fresh = bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes }] : []))
+    this.fresh = bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, buffer: b.buffer }] : []))
     try {
       const addresses = Float64Array.from(bases, (b) => this.place(b))
-      this.prepared = new Prepared(device, addresses, moving, this.held)
+      this.prepared = new Prepared(device, program, addresses, moving, this.held)
       this.prepared.kernels.prepare(commands)
       this.works = this.prepared.prepare(commands)
     } catch (e) {
@@ -59,14 +60,16 @@ export class CudaExecutable implements Executable {
     return address
   }
 
-  run(inputs: readonly DeviceBuffer[]): DeviceBuffer[] {
-    return guarded(this.device.context.properties.name, () => this.execute(inputs, () => this.prepared.run(this.works)))
+  run(inputs: readonly DeviceBuffer[], at?: Extents): DeviceBuffer[] {
+    return guarded(this.device.context.properties.name, () =>
+      this.execute(inputs, at, () => this.prepared.run(this.works)),
+    )
   }
 
   /** Runs launch by launch with an event around every step. */
-  profile(inputs: readonly DeviceBuffer[]): { outputs: DeviceBuffer[]; times: StepTime[] } {
+  profile(inputs: readonly DeviceBuffer[], at?: Extents): { outputs: DeviceBuffer[]; times: StepTime[] } {
     let times: StepTime[] = []
-    const outputs = this.execute(inputs, () => {
+    const outputs = this.execute(inputs, at, () => {
       times = this.timed()
     })
     return { outputs, times }
@@ -112,15 +115,15 @@ export class CudaExecutable implements Executable {
     return this.prepared.kernels.all().map((k) => this.device.kernels.resources(k))
   }
 
-  private execute(inputs: readonly DeviceBuffer[], run: () => void): DeviceBuffer[] {
+  private execute(inputs: readonly DeviceBuffer[], at: Extents | undefined, run: () => void): DeviceBuffer[] {
     const { device, program, prepared } = this
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
     this.hasBegun = false
     const given = inputs.map((b) => device.buffers.own(b))
     const taken: number[] = []
     try {
-      for (const { base, bytes } of this.fresh) {
-        const address = device.pool.alloc(bytes)
+      for (const { base, buffer } of this.fresh) {
+        const address = device.pool.alloc(bytesAt(bufferOf(program, buffer), at))
         taken.push(address)
         prepared.bind(base, address)
       }
@@ -129,9 +132,10 @@ export class CudaExecutable implements Executable {
         if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
         prepared.bind(base, have.memory)
       }
+      prepared.open(at)
       this.hasBegun = true
       run()
-      return this.results(given, taken)
+      return this.results(given, taken, at)
     } catch (e) {
       for (const a of taken) device.pool.release(a)
       throw e
@@ -143,9 +147,9 @@ export class CudaExecutable implements Executable {
     return p === undefined ? 0 : (this.prepared.addresses[p.base] ?? 0) + p.offset
   }
 
-  private results(given: readonly TensorBuffer<number>[], taken: number[]): DeviceBuffer[] {
+  private results(given: readonly TensorBuffer<number>[], taken: number[], at: Extents | undefined): DeviceBuffer[] {
     const { device } = this
-    return handOut(this.outlets, given, taken, {
+    return handOut(outletsAt(this.outlets, this.program, at), given, taken, {
       at: (b) => this.address(b),
       alloc: (bytes) => device.pool.alloc(bytes),
       copy: (b, to, bytes) => {

@@ -1,7 +1,10 @@
 /** The commands of a launch plan made ready: kernels compiled, arguments in place, launches gathered into sections. */
+import { programsOf } from '../../codegen/simt/ir/launchGrid.ts'
 import { callInspector, callKernel, InternalError } from '../../diagnostics/errors.ts'
 import { type BoundBuffer, type Command, elementsOf, type Place } from '../../runtime/commands.ts'
-import type { KernelStep } from '../../runtime/program.ts'
+import { bytesAt, type Extents, formulaAt } from '../../runtime/extents.ts'
+import { scalarFormulas } from '../../runtime/launchScalars.ts'
+import type { KernelStep, Program } from '../../runtime/program.ts'
 import type { Resources } from '../../runtime/resources.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
@@ -9,6 +12,7 @@ import type { LoadedKernel } from './compile.ts'
 import { copyBlocks, copyKernel } from './copy.ts'
 import type { Touch } from './dependencies.ts'
 import type { CudaDevice } from './device.ts'
+import type { Launch } from './driver.ts'
 import { StepKernels } from './kernels.ts'
 import { alignmentOf } from './products.ts'
 import { Section, type SectionLaunch } from './section.ts'
@@ -50,6 +54,9 @@ interface Use {
   readonly offset: number
 }
 
+/** A launch of a kernel, whose grid may vary from run to run. */
+type KernelLaunch = SectionLaunch & Omit<Launch, 'grid'> & { grid: number; varies: boolean }
+
 const endSection = (section: Section): void => section.dispose()
 
 export class Prepared {
@@ -57,6 +64,11 @@ export class Prepared {
   readonly addresses: Float64Array
   readonly kernels: StepKernels
   private readonly device: CudaDevice
+  private readonly program: Program
+  /** What of launches follows from the extents of a run. */
+  private readonly varying: ((at: Extents) => void)[] = []
+  /** The extents of the run, where the program has open ones. */
+  private at: Extents | undefined
   /** Bases that change from run to run. */
   private readonly moving: ReadonlySet<number>
   private readonly uses = new Map<number, Use[]>()
@@ -65,8 +77,15 @@ export class Prepared {
   /** Memory of what runs once. */
   private transient: number[] = []
 
-  constructor(device: CudaDevice, addresses: Float64Array, moving: ReadonlySet<number>, resources: Resources) {
+  constructor(
+    device: CudaDevice,
+    program: Program,
+    addresses: Float64Array,
+    moving: ReadonlySet<number>,
+    resources: Resources,
+  ) {
     this.device = device
+    this.program = program
     this.addresses = addresses
     this.moving = moving
     this.resources = resources
@@ -80,7 +99,15 @@ export class Prepared {
     for (const { slots, index, offset } of this.uses.get(base) ?? []) slots.set(index, address + offset)
   }
 
-  private at(p: Place): number {
+  /** Says what the extents of the next run are. */
+  open(at: Extents | undefined): void {
+    const before = this.at
+    this.at = at
+    if (at === undefined || (before !== undefined && at.every((n, i) => before[i] === n))) return
+    for (const vary of this.varying) vary(at)
+  }
+
+  private address(p: Place): number {
     return (this.addresses[p.base] ?? 0) + p.offset
   }
 
@@ -102,24 +129,7 @@ export class Prepared {
         continue
       }
       if (c.kind === 'copy') {
-        const kernel = this.copying()
-        const { bytes } = c.to
-        launches.push(
-          this.makeLaunch(
-            kernel,
-            copyBlocks(bytes),
-            [c.to, c.from],
-            [bytes],
-            undefined,
-            c.top,
-            passing,
-            [
-              { place: c.to, written: true },
-              { place: c.from, written: false },
-            ],
-            false,
-          ),
-        )
+        launches.push(this.copyLaunch(c, passing))
         continue
       }
       if (c.kind === 'product') {
@@ -131,6 +141,33 @@ export class Prepared {
     }
     close()
     return works
+  }
+
+  private copyLaunch({ from, to, top }: Extract<Command, { kind: 'copy' }>, passing: boolean): SectionLaunch {
+    const touches = [
+      { place: to, written: true },
+      { place: from, written: false },
+    ]
+    const { bytes, varying } = to
+    const launch: KernelLaunch = this.makeLaunch(
+      this.copying(),
+      copyBlocks(bytes),
+      [to, from],
+      [bytes],
+      undefined,
+      top,
+      passing,
+      touches,
+      false,
+    )
+    if (varying === undefined) return launch
+    launch.varies = true
+    this.varying.push((at) => {
+      const now = bytesAt(to, at)
+      launch.args.set(2, now)
+      launch.grid = Math.max(1, copyBlocks(now))
+    })
+    return launch
   }
 
   /** The kernel that copies, which the program holds once. */
@@ -169,7 +206,7 @@ export class Prepared {
       for (const o of offsets) run(x + o.a, y + o.b, to + o.out, stream)
     }
     const touches = places.map((place, i) => ({ place, written: i === 2 }))
-    return { enqueue, top, name: step.name, bound, touches, table: undefined }
+    return { enqueue, top, name: step.name, bound, touches, table: undefined, varies: false }
   }
 
   private kernelLaunch(
@@ -179,8 +216,9 @@ export class Prepared {
     top: number,
     passing: boolean,
   ): SectionLaunch {
-    const { bindings, programs, cluster, rows = 1, table: tabled = [] } = kernel.source
+    const { bindings, programs, cluster, rows = 1, table: tabled = [], scalars = [] } = kernel.source
     const blocks = Math.ceil(programs / rows) * cluster
+    const none = scalars.map(() => 0)
     const byName = new Map(step.kernel.params.map((p, i) => [p.name, places[i]]))
     const touches = places.map((place, i) => ({ place, written: step.kernel.params[i]?.access !== 'read' }))
     const placeOf = (name: string): Place => {
@@ -190,7 +228,10 @@ export class Prepared {
     }
     const direct = bindings.map((b) => placeOf(b.name))
     const { waits } = this.kernels
-    if (tabled.length === 0) return this.makeLaunch(kernel, blocks, direct, [], undefined, top, passing, touches, waits)
+    if (tabled.length === 0) {
+      const made = this.makeLaunch(kernel, blocks, direct, none, undefined, top, passing, touches, waits)
+      return this.opened(made, kernel, step, direct.length)
+    }
     const bytes = 8 * tabled.length
     const address = passing ? this.device.pool.alloc(bytes) : this.device.take(bytes, this.resources)
     if (passing) this.transient.push(address)
@@ -199,12 +240,35 @@ export class Prepared {
       if (typeof entry === 'number') table.set(i, entry)
       else this.fill(table, i, placeOf(entry), passing)
     })
-    return this.makeLaunch(kernel, blocks, direct, [address], table, top, passing, touches, waits)
+    const made = this.makeLaunch(kernel, blocks, direct, [address, ...none], table, top, passing, touches, waits)
+    return this.opened(made, kernel, step, direct.length + 1)
+  }
+
+  /** A launch whose arguments behind its first `pointers` and whose grid follow from the extents of the run. */
+  private opened(launch: KernelLaunch, { source }: LoadedKernel, step: KernelStep, pointers: number): SectionLaunch {
+    const { scalars = [], grid, cluster } = source
+    if (scalars.length === 0) return launch
+    launch.varies = true
+    const formulas = scalarFormulas(this.program, step)
+    this.varying.push((at) => {
+      const values = new Map([...formulas].map(([by, f]) => [by, formulaAt(f, at)]))
+      scalars.forEach(({ by }, i) => {
+        launch.args.set(pointers + i, values.get(by) ?? 0)
+      })
+      // A grid has a block, which finds that there is nothing to do.
+      if (grid !== undefined)
+        launch.grid =
+          Math.max(
+            1,
+            programsOf(grid, (by) => values.get(by) ?? 0),
+          ) * cluster
+    })
+    return launch
   }
 
   /** Puts the address of a place into a slot, now and whenever it changes. */
   private fill(slots: Slots, index: number, p: Place, passing: boolean): void {
-    slots.set(index, this.at(p))
+    slots.set(index, this.address(p))
     if (passing || !this.moving.has(p.base)) return
     const list = this.uses.get(p.base) ?? []
     this.uses.set(p.base, list)
@@ -221,7 +285,7 @@ export class Prepared {
     passing: boolean,
     touches: readonly Touch[],
     waits: boolean,
-  ): SectionLaunch {
+  ): KernelLaunch {
     const args = this.device.context.makeArguments(places.length + values.length)
     const bound = [...new Set(places.map((p) => p.base))].filter((b) => this.moving.has(b))
     const sharedBytes = source.dynamicSharedBytes
@@ -245,6 +309,7 @@ export class Prepared {
       bound,
       touches,
       table,
+      varies: false,
     }
   }
 
@@ -266,7 +331,7 @@ export class Prepared {
               result,
             ),
           )
-          this.device.copyIn(this.at(place), result)
+          this.device.copyIn(this.address(place), result)
         }
       case 'cond': {
         const whenTrue = this.prepare(c.whenTrue, passing)
@@ -314,7 +379,7 @@ export class Prepared {
 
   run(works: readonly Work[]): void {
     for (const w of works) {
-      if (w.kind === 'section') w.section.run(this.addresses)
+      if (w.kind === 'section') w.section.run(this.addresses, this.at)
       else w.run()
     }
   }
@@ -322,13 +387,13 @@ export class Prepared {
   /** Whether a bool scalar in memory is true. */
   private holds(p: Place): boolean {
     const out = new Uint8Array(1)
-    this.device.copyOut(this.at(p), out)
+    this.device.copyOut(this.address(p), out)
     return out[0] !== 0
   }
 
   private read({ place, buffer }: BoundBuffer): HostArray {
     const out = hostArray(buffer.dtype, elementsOf(buffer))
-    this.device.copyOut(this.at(place), out)
+    this.device.copyOut(this.address(place), out)
     return out
   }
 }

@@ -2,6 +2,7 @@
  * Launches that run one after another: kernel by kernel the first time, as one graph from the second run on. A kernel alone too: the
  * launch of a graph takes the host two thirds of what the launch of a kernel does (bench/NOTES.md).
  */
+import type { Extents } from '../../runtime/extents.ts'
 import { dependenciesOf, type Touch } from './dependencies.ts'
 import type { CudaContext, GraphRun, StreamWork } from './driver.ts'
 
@@ -21,19 +22,25 @@ export type SectionLaunch = StreamWork & {
   /** Memory it reads and writes. */
   readonly touches: readonly Touch[]
   readonly table: PointerTable | undefined
+  /** Whether its arguments or its grid follow from the extents of a run. */
+  readonly varies: boolean
 }
 
-/** A graph and the addresses its launches hold. */
+/** A graph, the addresses its launches hold, and the extents they are for. */
 interface Variant {
   readonly graph: GraphRun
   readonly addresses: Float64Array
+  extents: Extents | undefined
 }
 
 /**
  * Calls in a row usually alternate between few sets of addresses (the pool gives freed memory out again), so that many graphs
- * are kept; a call with other addresses updates the one used longest ago.
+ * are kept; a call with other addresses or other extents updates the one used longest ago.
  */
 const maxVariants = 4
+
+const same = (a: Extents | undefined, b: Extents | undefined): boolean =>
+  a === b || (a !== undefined && a.length === b?.length && a.every((n, i) => n === b[i]))
 
 export class Section {
   readonly launches: readonly SectionLaunch[]
@@ -51,14 +58,14 @@ export class Section {
     this.bases = [...new Set(launches.flatMap((l) => l.bound))]
   }
 
-  /** `addresses` by base; the launches' arguments hold them already. */
-  run(addresses: Float64Array): void {
+  /** `addresses` by base, and the extents of the run; the launches' arguments hold them already. */
+  run(addresses: Float64Array, extents?: Extents): void {
     this.refresh()
     if (this.runs++ === 0) {
       for (const l of this.launches) this.context.launch(l)
       return
     }
-    this.variant(addresses).graph.launch()
+    this.variant(addresses, extents).graph.launch()
   }
 
   /** Brings tables of pointers up to date. */
@@ -66,9 +73,11 @@ export class Section {
     for (const t of this.tables) t.refresh()
   }
 
-  private variant(addresses: Float64Array): Variant {
+  private variant(addresses: Float64Array, extents: Extents | undefined): Variant {
     const { bases, variants } = this
-    const at = variants.findIndex((v) => bases.every((b, i) => v.addresses[i] === addresses[b]))
+    const at = variants.findIndex(
+      (v) => same(v.extents, extents) && bases.every((b, i) => v.addresses[i] === addresses[b]),
+    )
     const have = variants[at]
     if (have !== undefined) {
       if (at > 0) {
@@ -77,21 +86,24 @@ export class Section {
       }
       return have
     }
-    const made = variants.length < maxVariants ? this.make(addresses) : this.updated(addresses)
+    const made = variants.length < maxVariants ? this.make(addresses, extents) : this.updated(addresses, extents)
     variants.unshift(made)
     return made
   }
 
-  private make(addresses: Float64Array): Variant {
+  private make(addresses: Float64Array, extents: Extents | undefined): Variant {
     return {
       graph: this.context.makeGraph(this.launches, dependenciesOf(this.launches.map((l) => l.touches))),
       addresses: Float64Array.from(this.bases, (b) => addresses[b] ?? 0),
+      extents,
     }
   }
 
-  private updated(addresses: Float64Array): Variant {
+  private updated(addresses: Float64Array, extents: Extents | undefined): Variant {
     const v = this.variants.pop()
-    if (v === undefined) return this.make(addresses)
+    if (v === undefined) return this.make(addresses, extents)
+    const isElsewhere = !same(v.extents, extents)
+    v.extents = extents
     const changed = new Set<number>()
     this.bases.forEach((b, i) => {
       const now = addresses[b] ?? 0
@@ -100,7 +112,8 @@ export class Section {
       changed.add(b)
     })
     try {
-      v.graph.update(this.launches.flatMap((l, i) => (l.bound.some((b) => changed.has(b)) ? [i] : [])))
+      const isOther = (l: SectionLaunch): boolean => (isElsewhere && l.varies) || l.bound.some((b) => changed.has(b))
+      v.graph.update(this.launches.flatMap((l, i) => (isOther(l) ? [i] : [])))
     } catch (e) {
       v.graph.dispose()
       throw e

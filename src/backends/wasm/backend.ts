@@ -1,6 +1,7 @@
 /** The WebAssembly backend: kernels as WebAssembly SIMD functions over one memory, split over threads where it pays. */
 import { InternalError } from '../../diagnostics/errors.ts'
 import type { Backend, DeviceBuffer, Executable, KeptCode, StepTime } from '../../runtime/backend.ts'
+import type { Extents } from '../../runtime/extents.ts'
 import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
 import type { Machine } from '../../target/machine.ts'
@@ -71,9 +72,10 @@ export class WasmBackend implements Backend {
   async profile(
     executable: Executable,
     inputs: readonly DeviceBuffer[],
+    at?: Extents,
   ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }> {
     if (!(executable instanceof WasmExecutable)) throw new InternalError('an executable of another backend')
-    return executable.profile(inputs)
+    return executable.profile(inputs, at)
   }
 
   memory(): MemoryUse {

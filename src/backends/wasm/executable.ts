@@ -102,11 +102,15 @@ export class WasmExecutable implements Executable {
   }
 
   /** Runs with a clock around every step. */
-  profile(inputs: readonly DeviceBuffer[]): { outputs: DeviceBuffer[]; times: StepTime[] } {
+  profile(inputs: readonly DeviceBuffer[], at?: Extents): { outputs: DeviceBuffer[]; times: StepTime[] } {
     let times: StepTime[] = []
-    const outputs = this.execute(inputs, () => {
-      times = this.prepared.profile()
-    })
+    const outputs = this.execute(
+      inputs,
+      () => {
+        times = this.prepared.profile()
+      },
+      at,
+    )
     return { outputs, times }
   }
 

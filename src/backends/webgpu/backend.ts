@@ -1,6 +1,7 @@
 /** The WebGPU backend: kernels in WGSL, in browsers and in Node through Dawn. */
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import { type Backend, CannotWait, type DeviceBuffer, type Executable, type StepTime } from '../../runtime/backend.ts'
+import type { Extents } from '../../runtime/extents.ts'
 import type { Program } from '../../runtime/program.ts'
 import type { MemoryUse } from '../../runtime/resources.ts'
 import type { SimtTarget } from '../../target/machine.ts'
@@ -48,6 +49,7 @@ function limitsOf({ limits }: GPUDevice): DeviceLimits {
 
 export class WebgpuBackend implements Backend {
   readonly name = 'webgpu'
+  readonly runsOpen = true
   /** The adapter's name. */
   readonly adapter: string
   /** The adapter, and what it offers. */
@@ -135,9 +137,10 @@ export class WebgpuBackend implements Backend {
   async profile(
     executable: Executable,
     inputs: readonly DeviceBuffer[],
+    at?: Extents,
   ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }> {
     if (!(executable instanceof WebgpuExecutable)) throw new InternalError('an executable of another backend')
-    return executable.profile(inputs)
+    return executable.profile(inputs, at)
   }
 
   memory(): MemoryUse {

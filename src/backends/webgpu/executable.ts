@@ -2,10 +2,11 @@
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'
-import { commandsOf, type Place } from '../../runtime/commands.ts'
+import { bufferOf, commandsOf, type Place } from '../../runtime/commands.ts'
+import { bytesAt, type Extents } from '../../runtime/extents.ts'
 import type { Program } from '../../runtime/program.ts'
 import { Resources } from '../../runtime/resources.ts'
-import { handOut, type Outlets, outletsOf } from '../../runtime/results.ts'
+import { handOut, type Outlets, outletsAt, outletsOf } from '../../runtime/results.ts'
 import type { WebgpuDevice } from './device.ts'
 import { mapRead, usage } from './host.ts'
 import { Prepared, type Work } from './prepared.ts'
@@ -13,7 +14,8 @@ import { Prepared, type Work } from './prepared.ts'
 /** Memory of a result that every run takes anew. */
 interface Fresh {
   readonly base: number
-  readonly bytes: number
+  /** Its buffer in the program. */
+  readonly buffer: number
   /** Buffers of the last runs, the latest first: where one is free again, its bind groups are there too. */
   readonly known: GPUBuffer[]
 }
@@ -48,11 +50,11 @@ export class WebgpuExecutable implements Executable {
     this.places = list.places
     const resources = new Resources(device.residents)
     this.resources = resources
-    this.prepared = new Prepared(device, list, resources)
+    this.prepared = new Prepared(device, program, list, resources)
     this.outlets = outletsOf(program)
     this.inputs = list.bases.flatMap((b, base) => (b.kind === 'input' ? [{ base, index: b.index }] : []))
-    this.fresh = list.bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, bytes: b.bytes, known: [] }] : []))
-    this.prepared.checkLimits(program)
+    this.fresh = list.bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, buffer: b.buffer, known: [] }] : []))
+    this.prepared.checkLimits()
     try {
       this.works = this.prepared.prepare(list.commands)
       list.bases.forEach((b, i) => {
@@ -72,19 +74,22 @@ export class WebgpuExecutable implements Executable {
     return this.resources.bytes
   }
 
-  run(inputs: readonly DeviceBuffer[]): DeviceBuffer[] {
-    return this.execute(inputs, () => this.prepared.run(this.works))
+  run(inputs: readonly DeviceBuffer[], at?: Extents): DeviceBuffer[] {
+    return this.execute(inputs, at, () => this.prepared.run(this.works))
   }
 
   /** Runs with timestamps around every step, or (without the feature) step by step on the host's clock. */
-  async profile(inputs: readonly DeviceBuffer[]): Promise<{ outputs: DeviceBuffer[]; times: StepTime[] }> {
+  async profile(
+    inputs: readonly DeviceBuffer[],
+    at?: Extents,
+  ): Promise<{ outputs: DeviceBuffer[]; times: StepTime[] }> {
     const { gpu } = this.device
-    if (!gpu.features.has('timestamp-query')) return this.profileByHost(inputs)
+    if (!gpu.features.has('timestamp-query')) return this.profileByHost(inputs, at)
     const tops = [...new Set(this.works.map((w) => w.top))]
     const count = 2 * tops.length
     const querySet = gpu.createQuerySet({ type: 'timestamp', count: Math.max(2, count) })
     const seen = new Set<number>()
-    const outputs = this.execute(inputs, () =>
+    const outputs = this.execute(inputs, at, () =>
       this.device.recorder.timed(() =>
         this.prepared.run(this.works, (top) => {
           if (seen.has(top)) return undefined
@@ -121,6 +126,7 @@ export class WebgpuExecutable implements Executable {
 
   private async profileByHost(
     inputs: readonly DeviceBuffer[],
+    at: Extents | undefined,
   ): Promise<{ outputs: DeviceBuffer[]; times: StepTime[] }> {
     const { queue } = this.device.gpu
     const tops = [...new Set(this.works.map((w) => w.top))]
@@ -128,7 +134,7 @@ export class WebgpuExecutable implements Executable {
     let waits: Promise<void> = Promise.resolve()
     this.device.recorder.flush()
     await queue.onSubmittedWorkDone()
-    const outputs = this.execute(inputs, () => {
+    const outputs = this.execute(inputs, at, () => {
       let last = performance.now()
       for (const step of tops) {
         this.prepared.run(this.works.filter((w) => w.top === step))
@@ -146,7 +152,7 @@ export class WebgpuExecutable implements Executable {
     return { outputs, times }
   }
 
-  private execute(inputs: readonly DeviceBuffer[], run: () => void): DeviceBuffer[] {
+  private execute(inputs: readonly DeviceBuffer[], at: Extents | undefined, run: () => void): DeviceBuffer[] {
     const { device, program, prepared } = this
     this.hasBegun = false
     if (this.disposed) throw new UserError('E_DISPOSED', `program ${program.name} has been disposed`)
@@ -154,37 +160,42 @@ export class WebgpuExecutable implements Executable {
     const given = inputs.map((b) => device.buffers.own(b))
     const taken: GPUBuffer[] = []
     try {
-      for (const { base, bytes, known } of this.fresh) {
-        const buffer = device.take(bytes, known)
-        taken.push(buffer)
-        remember(known, buffer)
-        prepared.buffers[base] = buffer
+      for (const { base, buffer, known } of this.fresh) {
+        const memory = device.take(bytesAt(bufferOf(program, buffer), at), known)
+        taken.push(memory)
+        remember(known, memory)
+        prepared.buffers[base] = memory
       }
       for (const { base, index } of this.inputs) {
         const have = given[index]
         if (have === undefined) throw new InternalError(`program ${program.name} takes ${program.inputs.length} inputs`)
         prepared.buffers[base] = have.memory
       }
+      prepared.open(at)
       this.hasBegun = true
       run()
-      return this.results(given, taken)
+      return this.results(given, taken, at)
     } catch (e) {
       for (const b of taken) device.release(b)
       throw e
     }
   }
 
-  private results(given: readonly TensorBuffer<GPUBuffer>[], taken: GPUBuffer[]): DeviceBuffer[] {
+  private results(
+    given: readonly TensorBuffer<GPUBuffer>[],
+    taken: GPUBuffer[],
+    at: Extents | undefined,
+  ): DeviceBuffer[] {
     const { device, program, prepared } = this
     const placeOf = (b: number): Place => {
       const place = this.places[b]
       if (place === undefined) throw new InternalError(`program ${program.name} has no buffer ${b}`)
       return place
     }
-    return handOut(this.outlets, given, taken, {
-      at: (b) => prepared.at(placeOf(b).base),
+    return handOut(outletsAt(this.outlets, program, at), given, taken, {
+      at: (b) => prepared.buffer(placeOf(b).base),
       alloc: (bytes) => device.take(bytes),
-      copy: (b, to, bytes) => copyBuffer(device, prepared.at(placeOf(b).base), placeOf(b).offset, to, bytes),
+      copy: (b, to, bytes) => copyBuffer(device, prepared.buffer(placeOf(b).base), placeOf(b).offset, to, bytes),
       buffers: device.buffers,
     })
   }

@@ -1,9 +1,13 @@
 /** The commands of a launch plan made ready for WebGPU: pipelines, bind groups, and commands encoded. */
+
+import { programsOf } from '../../codegen/simt/ir/launchGrid.ts'
 import { dispatchSize, emitKernel, type KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import type { Kernel, KernelParam } from '../../kernel/ir.ts'
 import { printUnnamed } from '../../kernel/print.ts'
 import { bufferOf, type Command, type commandsOf, type Place } from '../../runtime/commands.ts'
+import { bytesAt, type Extents, formulaAt } from '../../runtime/extents.ts'
+import { scalarFormulas } from '../../runtime/launchScalars.ts'
 import type { KernelStep, Program } from '../../runtime/program.ts'
 import { kernelsOf } from '../../runtime/region.ts'
 import type { Resources } from '../../runtime/resources.ts'
@@ -25,7 +29,8 @@ export interface Dispatch {
   readonly top: number
   readonly pipeline: GPUComputePipeline
   readonly name: string
-  readonly size: readonly [number, number]
+  /** Workgroups; where extents vary, those of the run. */
+  size: readonly [number, number]
   readonly bound: readonly Bound[]
   /** Copied from places before. */
   readonly before: readonly { readonly from: Place; readonly to: GPUBuffer }[]
@@ -69,9 +74,15 @@ export class Prepared {
   private readonly sources = new Map<string, KernelSource>()
   private take: (bytes: number) => GPUBuffer
   private isTried = false
+  private readonly program: Program
+  /** The extents of the run, where the program has open ones. */
+  private at: Extents | undefined
+  /** What of dispatches follows from them. */
+  private readonly varying: ((at: Extents) => void)[] = []
 
-  constructor(device: WebgpuDevice, list: CommandList, resources: Resources) {
+  constructor(device: WebgpuDevice, program: Program, list: CommandList, resources: Resources) {
     this.device = device
+    this.program = program
     this.buffers = list.bases.map(() => undefined)
     this.bases = list.bases
     this.resources = resources
@@ -87,7 +98,15 @@ export class Prepared {
     return made
   }
 
-  at(base: number): GPUBuffer {
+  /** Says what the extents of the next run are. */
+  open(at: Extents | undefined): void {
+    const before = this.at
+    this.at = at
+    if (at === undefined || (before !== undefined && at.every((n, i) => before[i] === n))) return
+    for (const vary of this.varying) vary(at)
+  }
+
+  buffer(base: number): GPUBuffer {
     const b = this.buffers[base]
     if (b === undefined) throw new InternalError(`base ${base} has no buffer`)
     return b
@@ -97,8 +116,8 @@ export class Prepared {
    * Throws for the first thing that is more than the device has, before there is memory or code for any: E_UNSUPPORTED for what a kernel
    * binds, E_OUT_OF_MEMORY for a buffer.
    */
-  checkLimits(program: Program): void {
-    for (const { step, program: of } of kernelsOf(program))
+  checkLimits(): void {
+    for (const { step, program: of } of kernelsOf(this.program))
       step.kernel.params.forEach((p, i) => {
         this.checkBinding(step.kernel, p, bufferOf(of, step.buffers[i] ?? -1).bytes)
       })
@@ -180,18 +199,29 @@ export class Prepared {
       before.push({ from: place, to: own })
       return { binding, own }
     })
-    return [
-      {
-        kind: 'dispatch',
-        top,
-        pipeline: this.pipeline(source),
-        name: kernel.name,
-        size: dispatchSize(source.programs, device.limits.maxComputeWorkgroupsPerDimension),
-        bound,
-        before,
-        groups: [],
-      },
-    ]
+    const size = (programs: number): readonly [number, number] =>
+      dispatchSize(programs, device.limits.maxComputeWorkgroupsPerDimension)
+    const dispatch: Dispatch = {
+      kind: 'dispatch',
+      top,
+      pipeline: this.pipeline(source),
+      name: kernel.name,
+      size: size(source.programs),
+      bound,
+      before,
+      groups: [],
+    }
+    const { grid } = source
+    if (grid === undefined) return [dispatch]
+    const formulas = scalarFormulas(this.program, step)
+    this.varying.push((at) => {
+      const scalarAt = (by: string): number => {
+        const formula = formulas.get(by)
+        return formula === undefined ? 0 : formulaAt(formula, at)
+      }
+      dispatch.size = size(programsOf(grid, scalarAt))
+    })
+    return [dispatch]
   }
 
   private sourceOf(kernel: Kernel, writable: ReadonlySet<string>, uniform: ReadonlySet<string>): KernelSource {
@@ -207,13 +237,14 @@ export class Prepared {
   }
 
   private copyInto(from: Place, to: GPUBuffer, offset: number): BufferCopyArguments {
-    return [this.at(from.base), from.offset, to, offset, Math.ceil(from.bytes / 4) * 4]
+    return [this.buffer(from.base), from.offset, to, offset, Math.ceil(bytesAt(from, this.at) / 4) * 4]
   }
 
   private copies({ from, to, through }: BufferCopy): BufferCopyArguments[] {
-    const target = this.at(to.base)
+    const target = this.buffer(to.base)
     if (through === undefined) return [this.copyInto(from, target, to.offset)]
-    return [this.copyInto(from, through, 0), [through, 0, target, to.offset, Math.ceil(to.bytes / 4) * 4]]
+    const bytes = Math.ceil(bytesAt(to, this.at) / 4) * 4
+    return [this.copyInto(from, through, 0), [through, 0, target, to.offset, bytes]]
   }
 
   private group(d: Dispatch): GPUBindGroup {
@@ -232,7 +263,7 @@ export class Prepared {
         layout: d.pipeline.getBindGroupLayout(0),
         entries: d.bound.map((b) => {
           if ('own' in b) return { binding: b.binding, resource: { buffer: b.own } }
-          const buffer = this.at(b.place.base)
+          const buffer = this.buffer(b.place.base)
           const { offset } = b.place
           return {
             binding: b.binding,
@@ -241,7 +272,7 @@ export class Prepared {
         }),
       }),
     )
-    const buffers = d.bound.flatMap((b) => ('own' in b ? [] : [this.at(b.place.base)]))
+    const buffers = d.bound.flatMap((b) => ('own' in b ? [] : [this.buffer(b.place.base)]))
     groups.unshift({ buffers, group })
     if (groups.length > maxGroups) groups.pop()
     return group

@@ -1,7 +1,8 @@
 /** A kernel of the kernel IR as source code of a SIMT dialect: one block of threads a program. */
 
 import { invariant, UserError } from '../../diagnostics/errors.ts'
-import type { GridAxis, Kernel } from '../../kernel/ir.ts'
+import type { GridAxis, Kernel, LaunchScalar } from '../../kernel/ir.ts'
+import { allStmts } from '../../kernel/walk.ts'
 import { debug } from '../../schedule/debug.ts'
 import { candidateSchedules } from '../../schedule/simt/candidates.ts'
 import type { AxisInfo, Part } from '../../schedule/simt/part/part.ts'
@@ -13,8 +14,9 @@ import type { Form, PartSchedule, Scheduled } from '../../schedule/simt/threadSc
 import type { Language, SimtMachine } from '../../target/simt.ts'
 import { checkKernel } from './capability.ts'
 import { dialects } from './dialects/table.ts'
-import type { LaunchFacts, ThreadCode } from './ir/code.ts'
+import type { LaunchFacts, PassedScalar, ThreadCode } from './ir/code.ts'
 import { add, type Block, bin, cast, type Ex, int, least, lit, lt, mul, type S, sub, v } from './ir/ir.ts'
+import { type LaunchGrid, launchGridOf } from './ir/launchGrid.ts'
 import { visitExpressions, visitStatements } from './ir/walk.ts'
 import { type Member, memberOf } from './member.ts'
 import { type AxisRange, extentOf, Scope } from './nest/scope.ts'
@@ -56,6 +58,10 @@ export interface KernelSource {
    * table's address. Absent: there is no table and no such pointer.
    */
   readonly table?: readonly TableEntry[]
+  /** Launch scalars that are 8-byte arguments behind all pointers (CUDA), in order. */
+  readonly scalars?: readonly LaunchScalar[]
+  /** Where extents of its grid vary: the programs of a launch, `programs` at most. */
+  readonly grid?: LaunchGrid
 }
 
 /**
@@ -85,7 +91,8 @@ export function threadCodeOf({ kernel, parts, schedule }: Scheduled, launch: Lau
   unit.program = v(rows > 1 ? 'i64' : 'i32', 'program')
   const { program } = unit
   unit.loops = parts.some((p) => p.loops.length > 0)
-  const launched = readScalars(unit, kernel)
+  const passed = dialect.passesScalars ? passScalars(unit, kernel) : []
+  const launched = dialect.passesScalars ? [] : readScalars(unit, kernel)
   const summary: string[] = []
   const joined = codeOfParts(unit, parts, schedule, program, summary)
   if (debug.verify) {
@@ -98,6 +105,7 @@ export function threadCodeOf({ kernel, parts, schedule }: Scheduled, launch: Lau
   const read = [...launched, ...joined]
   const body: readonly S[] = unit.exchanges === 0 ? read : [...openCluster(unit, threads), ...read]
   const { table, tabled } = schedule
+  const grid = rows > 1 ? undefined : launchGridOf(kernel, schedule.parts)
   return {
     kernel,
     threads,
@@ -108,8 +116,10 @@ export function threadCodeOf({ kernel, parts, schedule }: Scheduled, launch: Lau
     shared: unit.shared,
     body,
     called: new Set(),
-    tabled,
+    tabled: new Set([...tabled, ...(dialect.passesScalars ? scalarParams(kernel) : [])]),
     table,
+    passed,
+    ...(grid === undefined ? {} : { grid }),
     machine,
     launch,
     summary,
@@ -142,6 +152,25 @@ function codeOfParts(
         : [{ k: 'if', cond: lt(program, int(b.end)), body: b.body, otherwise }],
     [],
   )
+}
+
+/** A kernel's launch scalars as arguments. */
+const passScalars = (unit: Unit, { scalars = [] }: Kernel): PassedScalar[] =>
+  scalars.map((scalar) => {
+    const name = unit.name(scalar.by.slice(1))
+    unit.scalars.set(scalar.by, v('i32', name))
+    return { name, scalar }
+  })
+
+/** Parameters of which launch scalars alone are read. */
+export function scalarParams({ scalars = [], parts }: Kernel): ReadonlySet<string> {
+  const out = new Set(scalars.map((s) => s.param))
+  if (out.size > 0)
+    for (const s of parts.flatMap((p) => [...allStmts(p.body)])) {
+      if (s.kind === 'let' && s.op.kind === 'load') out.delete(s.op.param)
+      if (s.kind === 'store') out.delete(s.param)
+    }
+  return out
 }
 
 /** Reads a kernel's launch scalars: the same for all threads. */
@@ -183,7 +212,7 @@ export function* candidateSources(
 /** The source code of a scheduled kernel. Throws E_UNSUPPORTED for what its blocks do not hold. */
 function emitSchedule(scheduled: Scheduled, launch: LaunchFacts): KernelSource {
   const code = runPasses(threadCodeOf(scheduled, launch))
-  const { kernel, machine, threads, programs, cluster, rows, table, tabled } = code
+  const { kernel, machine, threads, programs, cluster, rows, table, tabled, passed, grid } = code
   const { facts, print } = dialects[machine.language]
   const touched = touchedParams(code.body)
   const sharedBytes = placeShared(code.shared).bytes
@@ -208,6 +237,8 @@ function emitSchedule(scheduled: Scheduled, launch: LaunchFacts): KernelSource {
       .map(({ name, access }, binding) => ({ name, access, binding }))
       .filter((b) => !tabled.has(b.name) && (!facts.bindsTouched || touched.has(b.name))),
     ...(table.length === 0 ? {} : { table }),
+    ...(passed.length === 0 ? {} : { scalars: passed.map((s) => s.scalar) }),
+    ...(grid === undefined ? {} : { grid }),
   }
 }
 

@@ -25,6 +25,8 @@ export interface Dialect {
   readonly foldsExtremes: boolean
   /** It divides by what a loop does not change in less code than by a number (passes/shareReciprocals.ts). */
   readonly sharesReciprocals: boolean
+  /** Launch scalars are arguments of the kernel, not read from memory. */
+  readonly passesScalars: boolean
   /** Parameters that the code does not touch are not bound. */
   readonly bindsTouched: boolean
   /** Whether it has conversions to half precision; else they are written out. */

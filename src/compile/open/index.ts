@@ -53,10 +53,14 @@ export const compileOpen = (
   return compiling(nodesOf(first.graph).length, () => compileWhole(instances, dimensions, options))
 }
 
-/** A machine as open kernels are planned for it: bools stand a byte an element, and products are kernels. */
+/**
+ * A machine as open kernels are planned for it: bools stand a byte an element, products are kernels, and a kernel binds what launches
+ * hand over besides.
+ */
 function forOpen(target: Machine): Machine {
   const { library: _, ...rest } = target
-  return { ...rest, packBools: false }
+  const { maxBuffers, maxUnionBuffers } = rest
+  return { ...rest, packBools: false, maxBuffers: maxBuffers - 1, maxUnionBuffers: maxUnionBuffers - 1 }
 }
 
 function compileWhole(

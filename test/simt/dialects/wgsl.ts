@@ -1,7 +1,9 @@
 /** Runs kernels compiled to WGSL through Dawn on a software Vulkan driver (SwiftShader), without a backend. */
 
+import { programsOf } from '../../../src/codegen/simt/ir/launchGrid.ts'
 import { dispatchSize, emitKernel, type KernelSource } from '../../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
+import { launchValues } from '../../../src/kernel/launch.ts'
 import { type SimtMachine, webgpuSimt } from '../../../src/target/simt.ts'
 import type { HostArray } from '../../../src/types/host.ts'
 import { absent, chooseDriver, dawnOptions } from '../../support/softwareDriver.ts'
@@ -53,6 +55,11 @@ export interface RunOptions {
   /** Most workgroups along a dispatch dimension. */
   readonly perDimension?: number
 }
+
+const valueIn =
+  (kernel: Kernel, buffers: Buffers) =>
+  (scalar: string): number =>
+    launchValues(kernel, buffers).get(scalar) ?? 0
 
 const padded = (bytes: number): number => Math.max(16, Math.ceil(bytes / 16) * 16)
 
@@ -121,7 +128,8 @@ export async function runWgsl(
     const pass = encoder.beginComputePass()
     pass.setPipeline(pipeline)
     pass.setBindGroup(0, group)
-    pass.dispatchWorkgroups(...dispatchSize(source.programs, options.perDimension ?? 65535))
+    const programs = source.grid === undefined ? source.programs : programsOf(source.grid, valueIn(k, buffers))
+    pass.dispatchWorkgroups(...dispatchSize(programs, options.perDimension ?? 65535))
     pass.end()
     device.queue.submit([encoder.finish()])
     const invalid = await device.popErrorScope()

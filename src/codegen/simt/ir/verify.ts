@@ -167,6 +167,7 @@ export function verifyThreadCode(code: ThreadCode): void {
     new Map<string, Type>([
       ['tid', 'i32'],
       ['program', code.rows > 1 ? 'i64' : 'i32'],
+      ...code.passed.map((s): readonly [string, Type] => [s.name, 'i32']),
     ]),
   )
 }

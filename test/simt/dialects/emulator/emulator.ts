@@ -61,7 +61,11 @@ function typesOf(source: string): string[] {
 
 /** Buffers of a kernel: arguments in order, then those that stand in the table alone. */
 export const namesOf = (source: KernelSource): string[] => [
-  ...new Set([...source.bindings.map((b) => b.name), ...(source.table ?? []).filter((e) => typeof e === 'string')]),
+  ...new Set([
+    ...source.bindings.map((b) => b.name),
+    ...(source.table ?? []).filter((e) => typeof e === 'string'),
+    ...(source.scalars ?? []).map((s) => s.param),
+  ]),
 ]
 
 /** A kernel in a namespace of its own, and the function that runs it on the program's buffers. */
@@ -72,7 +76,20 @@ export function runnable(source: KernelSource): (i: number) => string {
     typeof e === 'string' ? `(unsigned long long)data[${names.indexOf(e)}]` : `${e}ull`,
   )
   const table = source.table === undefined ? [] : ['table']
-  const args = [...types.slice(0, source.bindings.length).map((t, j) => `(${t})data[${j}]`), ...table].join(', ')
+  const scalar = (by: string): string => {
+    const s = source.scalars?.find((x) => x.by === by)
+    return s === undefined ? '0' : `((int*)data[${names.indexOf(s.param)}])[${s.at}]`
+  }
+  const scalars = (source.scalars ?? []).map((s) => scalar(s.by))
+  const args = [...types.slice(0, source.bindings.length).map((t, j) => `(${t})data[${j}]`), ...table, ...scalars].join(
+    ', ',
+  )
+  const programs =
+    source.grid === undefined
+      ? `${source.programs}ll`
+      : `${source.grid.first}ll + ${source.grid.last
+          .map((a) => `((${a.open === undefined ? a.extent : scalar(a.open)} + ${a.block - 1}ll) / ${a.block}ll)`)
+          .join(' * ')}`
   const code = placed(withoutAssembly(source.source))
   return (i) => `namespace n${i} {
 ${code}
@@ -81,7 +98,7 @@ static void once() { ${source.entry}(${args}); }
 static void run() {
   ${words.map((w, j) => `table[${j}] = ${w};`).join('\n  ')}
   row_programs = ${Math.ceil(source.programs / (source.rows ?? 1))}ll;
-  launch(${source.programs}ll, ${source.cluster}, ${source.threads}, once);
+  launch(${programs}, ${source.cluster}, ${source.threads}, once);
 }
 }`
 }

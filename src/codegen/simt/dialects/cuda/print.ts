@@ -20,6 +20,7 @@ export const cudaDialect: Dialect = {
   inlinesFunctions: true,
   foldsExtremes: false,
   sharesReciprocals: false,
+  passesScalars: true,
   bindsTouched: false,
   convertsHalf: true,
 }
@@ -335,6 +336,7 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
       return `${read}${memoryType(x)}* ${aliased.has(x.name) || changes(x, code) ? '' : '__restrict__ '}${x.name}`
     })
   if (code.table.length > 0) pointers.push('const unsigned long long* __restrict__ table')
+  pointers.push(...code.passed.map((s) => `const int ${s.name}`))
   const { threads, cluster, together } = code
   const bounds = `__launch_bounds__(${together > 1 ? `${threads}, ${together}` : threads})`
   const shape = cluster > 1 ? `__cluster_dims__(${cluster}, 1, 1) ` : ''
@@ -384,6 +386,8 @@ export function printCuda(code: ThreadCode, dynamic: boolean): string {
           `//   ${x.access} ${x.name}: ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}`,
       ),
   ]
+  for (const s of code.passed)
+    head.push(`//   ${s.scalar.by}, from ${s.scalar.least} to ${s.scalar.most}: ${s.scalar.param}[${s.scalar.at}]`)
   if (code.table.length > 0) head.push(`//   table: ${code.table.length} words, addresses of parameters and numbers`)
   return [...head, '', ...p.libraryText().map((f) => `${f}\n`), p.text, ''].join('\n')
 }

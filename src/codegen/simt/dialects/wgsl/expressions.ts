@@ -3,7 +3,8 @@
  */
 import { InternalError } from '../../../../diagnostics/errors.ts'
 import type { KernelParam } from '../../../../kernel/ir.ts'
-import { dtypeBits } from '../../../../types/dtype.ts'
+import { dtypeBits, isSingleWord } from '../../../../types/dtype.ts'
+import { sizeOf } from '../../../../types/shape.ts'
 import type { ThreadCode } from '../../ir/code.ts'
 import { type Binary, bin, type Ex, isWideType, type Type } from '../../ir/ir.ts'
 import { quotient } from '../../scalar/quotient.ts'
@@ -162,9 +163,21 @@ export abstract class WgslExpressions extends Printer {
     }
   }
 
+  /** Whether a parameter is one word. */
+  isSingle(param: string): boolean {
+    const p = this.params.get(param)
+    return p !== undefined && isSingleWord(p.dtype, sizeOf(p.shape))
+  }
+
+  /** One word of a uniform buffer, whose elements are four words each. */
+  private uniformWord(param: string, index: Ex): string {
+    const lane = bin('&', index, { k: 'lit', type: 'i32', value: 3 })
+    return `${param}[${this.ex(quotient(index, 4))}][${this.ex(lane)}]`
+  }
+
   /** One word of a parameter. */
   private word(param: string, index: Ex): string {
-    if (this.isUniform(param)) return param
+    if (this.isUniform(param)) return this.isSingle(param) ? param : this.uniformWord(param, index)
     const w = this.wordsOf(param)
     if (w.atomic) return `atomicLoad(&${param}[${this.ex(index)}])`
     if (w.width === 1) return `${param}[${this.ex(index)}]`

@@ -2,6 +2,7 @@
  * WGSL: prints thread code for WebGPU. Parameters are arrays of 32-bit words or of vectors of them (words.ts). Here are statements and
  * the kernel around them; expressions are in expressions.ts.
  */
+import type { Kernel } from '../../../../kernel/ir.ts'
 import type { ThreadCode } from '../../ir/code.ts'
 import { bin, type Ex, type ExtremeFold, isWideType, type S } from '../../ir/ir.ts'
 import { quotient } from '../../scalar/quotient.ts'
@@ -18,6 +19,7 @@ export const wgslDialect: Dialect = {
   inlinesFunctions: false,
   foldsExtremes: true,
   sharesReciprocals: true,
+  passesScalars: false,
   bindsTouched: true,
   convertsHalf: false,
 }
@@ -157,6 +159,10 @@ function inPairs(x: readonly string[], join: (a: string, b: string) => string): 
   return c === undefined ? first : join(first, d === undefined ? c : join(c, d))
 }
 
+/** Groups of four words of a uniform buffer, to the last launch scalar that is read of it. */
+const scalarWords = ({ scalars = [] }: Kernel, param: string): number =>
+  Math.ceil(scalars.reduce((n, s) => (s.param === param ? Math.max(n, s.at + 1) : n), 1) / 4)
+
 export function printWgsl(code: ThreadCode): string {
   const p = new WgslPrinter(code)
   const { kernel } = code
@@ -179,7 +185,7 @@ export function printWgsl(code: ThreadCode): string {
     const written = x.access !== 'read' || w.atomic || code.launch.writable?.(x.name) === true
     const one = w.atomic ? 'atomic<u32>' : w.width === 1 ? w.type : `vec${w.width}<${w.type}>`
     const declared = p.isUniform(x.name)
-      ? `var<uniform> ${x.name}: ${w.type};`
+      ? `var<uniform> ${x.name}: ${p.isSingle(x.name) ? w.type : `array<vec4<${w.type}>, ${scalarWords(kernel, x.name)}>`};`
       : `var<storage, ${written ? 'read_write' : 'read'}> ${x.name}: array<${one}>;`
     return `// ${x.access} ${x.dtype}[${x.shape.join(', ')}]${x.format === 'plain' ? '' : ` ${x.format}`}
 @group(0) @binding(${i}) ${declared}`

@@ -1,0 +1,98 @@
+/** Programs with open extents through the CUDA backend with the interpreter for a device: grids, arguments and graphs of each set of extents. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import { concat, dim, jit, memory, setDevice, softmax, spec, type Tensor, tensor } from '../../src/index.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
+import type { Program } from '../../src/runtime/program.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
+import { openCases, others } from '../compile/openCases.ts'
+import { openProgram, runOn } from '../compile/openSupport.ts'
+import { expectClose, inputsOf, at as of } from '../compile/support.ts'
+import { type InterpretingDevice, interpretingDevice } from './interpreting.ts'
+
+let device: InterpretingDevice
+let backend: CudaBackend
+const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
+beforeAll(() => {
+  device = interpretingDevice()
+  backend = createCudaBackend({ driver: device.driver, compiler: device.compiler, cacheFolder: folder })
+})
+afterAll(() => {
+  backend.dispose()
+  rmSync(folder, { recursive: true })
+})
+
+for (const { name, ...made } of openCases)
+  test(name, () => {
+    const { program } = openProgram(made, 'fast', cudaTarget)
+    device.learn(program)
+    const before = backend.memory().used
+    const executable = backend.prepare(program)
+    // The second round finds graphs, of more sets of extents than are kept.
+    for (const at of [of(others, 1), of(others, 2), [3, 5], [4, 7], [3, 6], [5, 9], of(others, 1)]) {
+      const graph = made.trace(at)
+      const got = runOn(backend, executable, graph, at)
+      const want = evaluateGraph(graph, inputsOf(graph), { rounding: 'dtype' }).map(toHostArray)
+      expectClose(got, want, graph, at.join(' by '))
+    }
+    executable.dispose()
+    expect(backend.memory().used).toBe(before)
+  })
+
+test('a cache that grows by a row a call takes one program, and no more memory a call', () => {
+  const learning = Object.assign(Object.create(backend) as CudaBackend, {
+    prepare: (program: Program) => {
+      device.learn(program)
+      return backend.prepare(program)
+    },
+  })
+  setDevice(createCompiledDevice('cuda', learning, cudaTarget))
+  try {
+    const step = jit(
+      (past: Tensor, x: Tensor) => {
+        const keys = concat([past, x], 0)
+        return { keys, y: softmax(x.matmul(keys.swapaxes(0, 1)), -1).matmul(keys) }
+      },
+      { mode: 'strict', dynamic: [spec([dim('past', 0, 64), 8])] },
+    )
+    let past = tensor(
+      Float32Array.from({ length: 24 }, (_, i) => (i % 7) / 7),
+      { shape: [3, 8] },
+    )
+    const uses: number[] = []
+    let most = 0
+    for (let n = 0; n < 40; n++) {
+      const x = tensor(
+        Float32Array.from({ length: 8 }, (_, i) => ((i * n) % 5) / 5),
+        { shape: [1, 8] },
+      )
+      const rows = [...past.dataSync(), ...x.dataSync()].map(Number)
+      const { keys, y } = step(past, x)
+      expect([...keys.dataSync()].map(Number)).toEqual(rows)
+      const scores = Array.from({ length: n + 4 }, (_, r) => dotOf(rows.slice(8 * r, 8 * r + 8), rows.slice(-8)))
+      const weights = scores.map((s) => Math.exp(s - Math.max(...scores)))
+      const total = weights.reduce((a, b) => a + b)
+      for (const [d, v] of [...y.dataSync()].entries())
+        expect(Number(v)).toBeCloseTo(
+          weights.reduce((a, w, r) => a + (w / total) * (rows[8 * r + d] ?? 0), 0),
+          5,
+        )
+      for (const t of [past, x, y]) t.dispose()
+      past = keys
+      uses.push(memory().programs)
+      if (n > 20) most = Math.max(most, memory().used)
+      else if (n === 20) most = memory().used
+    }
+    expect(uses.at(-1), 'one program').toBe(uses[0])
+    expect(most - memory().used, 'bytes').toBeLessThan(64 << 10)
+    step.dispose()
+  } finally {
+    setDevice('wasm')
+  }
+})
+
+const dotOf = (a: readonly number[], b: readonly number[]): number => a.reduce((n, v, i) => n + v * (b[i] ?? 0), 0)

@@ -1,0 +1,45 @@
+/**
+ * Programs with open extents as CUDA sources on the host (emulator/): one code for many shapes gives what the static kernels of each
+ * shape give, in strict mode bit for bit.
+ */
+import { expect, test } from 'vitest'
+import { compileGraph } from '../../../src/compile/index.ts'
+import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
+import type { Program } from '../../../src/runtime/program.ts'
+import { kernelsOf } from '../../../src/runtime/region.ts'
+import { cudaTarget } from '../../../src/target/cuda.ts'
+import type { HostArray } from '../../../src/types/host.ts'
+import { sizeOf } from '../../../src/types/shape.ts'
+import { openCases, others } from '../../compile/openCases.ts'
+import { numbersAt, openProgram } from '../../compile/openSupport.ts'
+import { expectClose, inputsOf } from '../../compile/support.ts'
+import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
+import { execute } from './programs.ts'
+
+const kernelsIn = (p: Program) => kernelsOf(p).map(({ step }) => step.kernel)
+
+for (const { name, ...made } of openCases)
+  for (const mode of ['fast', 'strict'] as const)
+    test(`${name}, ${mode}`, async ({ skip }) => {
+      skip(!hasCompiler(), 'no C++ compiler')
+      const { program } = openProgram(made, mode, cudaTarget)
+      const shapes = [others[1] ?? [], others[2] ?? []].map((at) => ({ at, graph: made.trace(at) }))
+      const fixed =
+        mode === 'fast' ? [] : shapes.map(({ graph }) => compileGraph(graph, { mode, target: cudaTarget }).program)
+      const kernels = [program, ...fixed].flatMap(kernelsIn)
+      const emulated = new Emulated(kernels)
+      const run = (of: Program, inputs: readonly HostArray[]): Promise<HostArray[]> =>
+        execute(of, inputs, (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
+      try {
+        for (const [i, { at, graph }] of shapes.entries()) {
+          const inputs = inputsOf(graph)
+          const whole = await run(program, [...inputs, ...numbersAt(program, at)])
+          const got = graph.outputs.map((o, n) => whole[n]?.subarray(0, sizeOf(o.shape)) ?? new Float32Array())
+          const alone = fixed[i]
+          if (alone !== undefined) expect(got, `at ${at.join(' by ')}`).toEqual(await run(alone, inputs))
+          else expectClose(got, evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray), graph, at.join())
+        }
+      } finally {
+        emulated.dispose()
+      }
+    }, 60_000)

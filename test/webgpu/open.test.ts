@@ -1,0 +1,75 @@
+/** Programs with open extents on the software WebGPU device: one program gives at each set of extents what the reference gives. */
+import { beforeAll, beforeEach, expect, test } from 'vitest'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import { createWebgpuBackend, type WebgpuBackend } from '../../src/backends/webgpu/backend.ts'
+import { dim, jit, memory, setDevice, softmax, spec, type Tensor, tensor } from '../../src/index.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { openCases, others } from '../compile/openCases.ts'
+import { numbersAt, openProgram } from '../compile/openSupport.ts'
+import { expectClose, inputsOf, at as of } from '../compile/support.ts'
+import { openSoftware } from './software.ts'
+
+let missing: string | undefined
+let backend: WebgpuBackend
+beforeAll(async () => {
+  const device = await openSoftware()
+  if (typeof device === 'string') missing = device
+  else backend = await createWebgpuBackend()
+})
+beforeEach(({ skip }) => skip(missing !== undefined, missing))
+
+for (const { name, ...made } of openCases)
+  test(name, async () => {
+    const { program } = openProgram(made, 'fast', backend.machine)
+    const executable = backend.prepare(program)
+    const before = backend.memory().used
+    for (const at of [of(others, 1), of(others, 2), of(others, 1)]) {
+      const graph = made.trace(at)
+      const inputs = inputsOf(graph)
+      const buffers = [...inputs, ...numbersAt(program, at)].map((d) => {
+        const b = backend.alloc(d.byteLength)
+        backend.write(b, d)
+        return b
+      })
+      const outputs = executable.run(buffers, at)
+      const got = await Promise.all(
+        outputs.map((b, i) => {
+          const node = of(graph.outputs, i)
+          return backend.read(b, node.dtype, sizeOf(node.shape))
+        }),
+      )
+      for (const b of [...buffers, ...outputs]) backend.free(b)
+      const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+      expectClose(got, want, graph, at.join(' by '))
+    }
+    expect(backend.memory().used).toBe(before)
+    executable.dispose()
+  }, 30_000)
+
+test('a jitted function serves a range of lengths by one program', async () => {
+  setDevice(createCompiledDevice('webgpu', backend, backend.machine))
+  try {
+    const f = jit((x: Tensor, w: Tensor) => softmax(x.matmul(w), 0).mean(), {
+      dynamic: [spec([dim('length', 2, 60), 8])],
+    })
+    const w = tensor(
+      Float32Array.from({ length: 24 }, (_, i) => (i % 5) / 5),
+      { shape: [8, 3] },
+    )
+    let before = 0
+    for (const n of [7, 33, 60, 7, 2]) {
+      const x = tensor(
+        Float32Array.from({ length: 8 * n }, (_, i) => (i % 11) / 11),
+        { shape: [n, 8] },
+      )
+      const [got] = await f(x, w).data()
+      expect(Number(got)).toBeCloseTo(1 / n, 5)
+      if (before === 0) before = memory().programs
+    }
+    expect(memory().programs).toBe(before)
+    f.dispose()
+  } finally {
+    setDevice('wasm')
+  }
+})
