@@ -2,6 +2,7 @@
 import { drawsAt } from '../kernel/draws.ts'
 import type { LetStmt, Stmt, ValueId } from '../kernel/ir.ts'
 import { elementsPerCall, isRandomDType, sharedByMask } from '../scalar/threefry.ts'
+import type { LoopMachine } from '../target/loops.ts'
 import { arithmeticOf, type Prices, priceOf } from '../target/prices.ts'
 import type { DType } from '../types/dtype.ts'
 
@@ -53,4 +54,19 @@ export function dtypesIn(body: readonly Stmt[], into = new Map<ValueId, DType>()
     dtypesIn(s.body, into)
   }
   return into
+}
+
+/**
+ * Seconds that operations wait for each other, beside all the work of `steps` steps that run one after another: `longest` is the longest chain of
+ * operations in one, in seconds at full rate. Steps side by side fill what the window reaches.
+ */
+export function waitingSeconds(
+  work: number,
+  steps: number,
+  longest: number,
+  { latency, window }: Pick<LoopMachine, 'latency' | 'window'>,
+): number {
+  if (longest === 0 || steps === 0) return 0
+  const step = work / steps
+  return steps * Math.max(0, (latency * longest * step) / (step + window) - step)
 }

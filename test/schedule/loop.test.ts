@@ -257,3 +257,40 @@ describe('what breaks a law is found', () => {
     `)
   })
 })
+
+describe('functions of functions', () => {
+  const chain = (ops: readonly string[], n = 4096, dtype = 'f32'): string => `kernel chain {
+  param x: ${dtype}[${n}] read
+  param y: ${dtype}[${n}] write
+  axes i: ${n}
+  grid i/${n}
+  %0 ${dtype}{i} = load x[i]
+${ops.map((op, i) => `  %${i + 1} ${dtype}{i} = ${op} %${i}`).join('\n')}
+  store y[i] = %${ops.length}
+}`
+  const nestOf = (text: string, machine = wasmTarget): Extract<LoopStep, { kind: 'nest' }> => {
+    const [{ schedule }] = scheduled(text, machine)
+    const [step] = schedule.body.steps
+    if (step?.kind !== 'nest') throw new Error('no nest')
+    return step
+  }
+
+  test('are computed for several groups of lanes in turn, one alone for one', () => {
+    expect(nestOf(chain(['exp']))).toMatchObject({ copies: 1, inTurn: [] })
+    expect(nestOf(chain(['exp', 'neg', 'tanh']))).toMatchObject({ copies: 4, inTurn: [1, 3] })
+    expect(linesOf(chain(['exp', 'neg', 'tanh']))).toContain('nest i(4096 by 16): %1, %3 in turn')
+  })
+
+  test('wait for nothing on a machine whose results are there at once, or that looks far ahead', () => {
+    const { loops } = wasmTarget
+    if (loops === undefined) throw new Error('WebAssembly has loops')
+    const text = chain(['exp', 'exp', 'exp'])
+    expect(nestOf(text, { ...wasmTarget, loops: { ...loops, latency: 0 } }).copies).toBe(1)
+    expect(nestOf(text, { ...wasmTarget, loops: { ...loops, window: 1 } }).copies).toBe(1)
+  })
+
+  test('are not in turn where there is one group', () => {
+    expect(nestOf(chain(['exp', 'exp'], 8))).toMatchObject({ copies: 2, inTurn: [1, 2] })
+    expect(nestOf(chain(['exp', 'exp'], 7))).toMatchObject({ copies: 1, inTurn: [] })
+  })
+})

@@ -48,6 +48,29 @@ describe.each(extents)('extent %i', (n) => {
       )
   })
 
+  test('functions of functions, stored and folded', () => {
+    for (const grid of ['r', '1', 'r/2, c'])
+      compare(
+        k(
+          ` %0 f32{r, c} = load x[r, c]\n %1 f32{r, c} = tanh %0\n %2 f32{c} = load w[c]\n %3 f32{r, c} = mul %1, %2\n %4 f32{r, c} = exp %3
+ %5 f32{r, c} = sin %4\n %6 f32{r, c} = add %5, %4\n store y[r, c] = %6`,
+          ` param x: f32[5, ${n}] read\n param w: f32[${n}] read\n param y: f32[5, ${n}] write`,
+          `r: 5, c: ${n}`,
+          grid,
+        ),
+      )
+    for (const grid of ['r', '1'])
+      compare(
+        k(
+          ` %0 f32{r, c} = load x[r, c]\n %1 f32{r, c} = tanh %0\n %2 f32{r, c} = exp %1\n %3 f32{r, c} = exp %2
+ %4 f32{r} = reduce sum %3 over c\n %5 f32{r} = reduce max %2 over c\n store y[r] = %4\n store m[r] = %5`,
+          ` param x: f32[5, ${n}] read\n param y: f32[5] write\n param m: f32[5] write`,
+          `r: 5, c: ${n}`,
+          grid,
+        ),
+      )
+  })
+
   test('column reductions, and both ways at once', () => {
     for (const grid of ['c/4', 'c/64', '1'])
       compare(

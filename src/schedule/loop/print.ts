@@ -64,11 +64,12 @@ function axisText({ folded, vector, copies, cut }: NestSchedule, axes: Axes, axi
 }
 
 function nestLines(nest: NestSchedule, axes: Axes): string[] {
-  const { order, vector, inMemory, fetch } = nest
+  const { order, vector, inMemory, inTurn, fetch } = nest
   const loops = order.map((a, i) => axisText(nest, axes, a, i)).join(' ')
   const notes = [
     ...(vector === undefined && order.length > 0 ? ['point by point'] : []),
     ...(inMemory ? ['folding in memory'] : []),
+    ...(inTurn.length === 0 ? [] : [`${inTurn.map(name).join(', ')} in turn`]),
     ...fetch.map((f) => `fetching ${f.param}[${showExpr(f.position)}]`),
   ]
   const head = `nest ${order.length === 0 ? 'of one point' : loops}${notes.length === 0 ? '' : `: ${notes.join(', ')}`}`

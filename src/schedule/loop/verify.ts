@@ -127,7 +127,7 @@ class Verifier {
   }
 
   private nest(nest: NestSchedule, axes: Axes, stored: ReadonlySet<string>): void {
-    const { order, folded, vector, inMemory, roots, cut, copies } = nest
+    const { order, folded, vector, inMemory, inTurn, roots, cut, copies } = nest
     const what = `nest over ${order.join(', ')}`
     this.must(new Set(order).size === order.length, `${what}: an axis twice`)
     for (const a of order) this.must(axes.varying([a]).length === 1, `${what}: ${a} has one index`)
@@ -142,6 +142,15 @@ class Verifier {
       Number.isInteger(Math.log2(copies)) && (vector !== undefined || copies === 1),
       `${what}: ${copies} copies`,
     )
+    this.must(inTurn.length === 0 || (copies > 1 && !inMemory), `${what}: values in turn of one group`)
+    inTurn.forEach((id, i) => {
+      const later = inTurn.slice(i + 1)
+      this.must(
+        !operandsOf(this.def(id).op ?? { kind: 'const', value: 0 }).some((o) => later.includes(o)),
+        `${what}: %${id} before what it needs`,
+      )
+      this.needs(id, stored, what)
+    })
     if (inMemory)
       this.must(vector !== undefined && order.at(-1) === vector && !folded.includes(vector), `${what}: in memory`)
     if (cut !== undefined) this.must(!this.facts.strict && folded.includes(order[cut.depth] ?? ''), `${what}: cut`)

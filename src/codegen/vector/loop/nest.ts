@@ -171,6 +171,7 @@ class NestEmitter {
   private body(): void {
     const { values } = this
     const copies = values.vector?.copies ?? 1
+    if (copies > 1) for (const id of this.schedule.inTurn) for (let j = 0; j < copies; j++) values.at(id, j)
     for (let j = 0; j < copies; j++) {
       // All of a point's values stand in registers before any of its stores: outputs may be inputs' memory.
       const writes: (() => void)[] = []

@@ -41,6 +41,11 @@ export interface NestSchedule {
   /** Groups of four lanes a step of the vector axis takes. */
   readonly copies: number
   /**
+   * Values that the groups of a step compute one after another, all groups of one before any of the next, operands first: each of them is a long chain of
+   * instructions, and the groups' chains fill each other's waiting. All else is computed group by group.
+   */
+  readonly inTurn: readonly ValueId[]
+  /**
    * Folded axes run outside the vector axis, accumulators stand in the results' tiles: rows far apart are read whole, one
    * after another, instead of a few columns of each at a time.
    */

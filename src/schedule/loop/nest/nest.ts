@@ -4,9 +4,10 @@ import { drawsAt } from '../../../kernel/draws.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../../kernel/ir.ts'
 import { fastChunkOf } from '../../../scalar/summation.ts'
 import { elementsPerCall, isRandomDType } from '../../../scalar/threefry.ts'
+import type { Machine } from '../../../target/machine.ts'
 import { inAdditions } from '../../../target/prices.ts'
 import { dtypeClass } from '../../../types/dtype.ts'
-import { statementSeconds } from '../../price.ts'
+import { statementSeconds, waitingSeconds } from '../../price.ts'
 import type { Cut, Fetch, NestSchedule } from '../ir/schedule.ts'
 import type { Nest, Root } from '../ir/steps.ts'
 import type { Axes, Tile } from '../ir/tile.ts'
@@ -14,7 +15,7 @@ import type { Places } from '../tiles/places.ts'
 import { bytePosition } from './position.ts'
 
 /** What is decided of a nest's loops. */
-type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies' | 'inMemory' | 'fetch' | 'cut'>
+type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies' | 'inTurn' | 'inMemory' | 'fetch' | 'cut'>
 
 /** Below this many instructions a vector, enough loads are in flight for the memory to keep up. */
 const fetchAbove = 8
@@ -42,7 +43,15 @@ interface Work {
   readonly callCopies: number
   /** Copies that read one element of random bits. */
   readonly drawCopies: number
+  /** Values of many instructions, operands first. */
+  readonly long: readonly ValueId[]
+  /** Seconds of the arithmetic of an element, and of its longest chain. */
+  readonly seconds: number
+  readonly chain: number
 }
+
+/** Additions' worth of a value whose instructions are a chain worth computing for several groups of lanes at a time. */
+const leastInTurn = 6
 
 /** How many copies may share calls of random bits, and how much beside them may be written out for each. */
 const mostCallCopies = 16
@@ -54,6 +63,9 @@ function workOf(places: Places, roots: readonly Root[]): Work {
   const { prices } = places.facts.machine
   let [arithmetic, random, conversions] = [0, 0, 0]
   let [callCopies, drawCopies] = [1, 1]
+  let [spent, chain] = [0, 0]
+  const long: ValueId[] = []
+  const paths = new Map<ValueId, number>()
   const seen = new Set<ValueId>()
   const tile = (t: Tile, write: boolean): void => {
     touches.push({ position: places.axes.tileIndex(t), masked: false, write, unit: t.dtype === 'f64' ? 8 : 4 })
@@ -87,6 +99,11 @@ function workOf(places: Places, roots: readonly Root[]): Work {
       return
     }
     const seconds = statementSeconds(places.def(id), (i) => places.def(i).dtype, prices)
+    spent += seconds
+    const path = seconds + Math.max(0, ...operandsOf(op).map((i) => paths.get(i) ?? 0))
+    paths.set(id, path)
+    chain = Math.max(chain, path)
+    if (op.kind === 'scalar' && inAdditions(seconds, prices) >= leastInTurn) long.push(id)
     if (op.kind === 'random') {
       random += inAdditions(seconds, prices)
       const { dtype } = places.def(id)
@@ -112,7 +129,8 @@ function workOf(places: Places, roots: readonly Root[]): Work {
       conversions += inAdditions(prices.write[p.dtype], prices)
     }
   }
-  return { touches, arithmetic: arithmetic + random, besideRandom: arithmetic, conversions, callCopies, drawCopies }
+  const counts = { arithmetic: arithmetic + random, besideRandom: arithmetic, conversions, callCopies, drawCopies }
+  return { touches, ...counts, long, seconds: spent, chain }
 }
 
 /** Where an access of a parameter stands, in bytes, or in elements of a packed format. */
@@ -165,6 +183,29 @@ const isOrdered = (places: Places, r: Root): boolean =>
 
 /** A store whose points must run in order: several may meet in one place. */
 const isScatter = (r: Root): boolean => r.kind === 'store' && r.stmt.index.some((e) => valuesOf(e).size > 0)
+
+/** Groups of lanes that a nest takes side by side: of few operations (in additions) several, of many folds fewer. */
+export function groupsSideBySide(arithmetic: number, folds: number): number {
+  if (arithmetic <= 6) return folds > 2 ? 2 : 4
+  return folds > 0 && arithmetic <= 12 ? 2 : 1
+}
+
+/** Groups of lanes that fill each other's waiting: the fewest that come near to what most of them bring. */
+function groupsInTurn({ long, seconds, chain }: Work, { loops }: Machine): number {
+  if (loops === undefined || long.length < 2) return 1
+  const each = (groups: number): number => {
+    const step = lanes * seconds * groups
+    return (step + waitingSeconds(step, 1, lanes * chain, loops)) / groups
+  }
+  const least = each(mostInTurn)
+  let groups = 1
+  while (groups < mostInTurn && each(groups) > worthTurns * least) groups *= 2
+  return groups
+}
+
+/** Most groups of lanes that compute long values in turn, and how much longer fewer may take: each is that code once more. */
+const mostInTurn = 4
+const worthTurns = 1.1
 
 export function chooseLoops(places: Places, nest: Nest): Loops {
   const { axes } = places
@@ -219,26 +260,17 @@ export function chooseLoops(places: Places, nest: Nest): Loops {
           : [...byStride(others(kept)), vector, ...folded]
         : [...byStride(kept), ...others(folded), vector]
   const n = vector === undefined ? 0 : size(vector)
-  const wanted =
-    folds.length > 0
-      ? work.arithmetic <= 6
-        ? folds.length > 2
-          ? 2
-          : 4
-        : work.arithmetic <= 12
-          ? 2
-          : 1
-      : work.arithmetic <= 6
-        ? 4
-        : 1
+  const wanted = Math.max(groupsSideBySide(work.arithmetic, folds.length), groupsInTurn(work, places.facts.machine))
   // Two groups of four bits make a byte that is stored whole.
   const rowOfBits = work.touches.some((t) => t.packed && t.write && strideOf(t.position, vector ?? '') === 1)
   const sharing = folds.length === 0 && work.callCopies <= mostCallCopies && work.besideRandom <= mostBesideCalls
   let copies = scatter ? 1 : Math.max(wanted, rowOfBits ? 2 : 1, sharing ? work.callCopies : work.drawCopies)
   while (copies > 1 && n < 4 * copies) copies /= 2
   const loops = { order, vector, copies, inMemory }
+  const inTurn = copies === 1 || inMemory ? [] : work.long.filter((id) => places.reachOf(id).has(vector ?? ''))
   return {
     ...loops,
+    inTurn,
     fetch: inMemory || vector === undefined || order.at(-1) !== vector ? [] : fetches(places, work, vector),
     cut: places.facts.strict || nest.folded.length === 0 ? undefined : cutOf(axes, loops, nest.folded),
   }
@@ -247,7 +279,7 @@ export function chooseLoops(places: Places, nest: Nest): Loops {
 /** The cut of the folded loops where an accumulator would otherwise fold more than a chunk of its terms in order. */
 function cutOf(
   axes: Axes,
-  { order, vector, copies, inMemory }: Omit<Loops, 'fetch' | 'cut'>,
+  { order, vector, copies, inMemory }: Omit<Loops, 'inTurn' | 'fetch' | 'cut'>,
   folded: readonly string[],
 ): Cut | undefined {
   const chunk = fastChunkOf(folded.reduce((n, a) => n * axes.view(a).max, 1))

@@ -8,7 +8,7 @@ import { invariant } from '../../../diagnostics/errors.ts'
 import type { Kernel, LoopStmt } from '../../../kernel/ir.ts'
 import { storeOperands } from '../../../kernel/walk.ts'
 import type { LoopMachine } from '../../../target/loops.ts'
-import { type Machine, together } from '../../../target/machine.ts'
+import type { Machine } from '../../../target/machine.ts'
 import { dtypeBytes } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
 import type {
@@ -25,23 +25,14 @@ import { factsOf, type ScheduledPart } from '../scheduleKernel.ts'
 import { Places } from '../tiles/places.ts'
 import { type Around, streamSeconds, timesOf } from './streams.ts'
 import { Tally } from './tally.ts'
+import { type LoopTerms, termSeconds } from './terms.ts'
 import { Pricer, type Standing } from './work.ts'
 
-/** The price of a kernel: seconds, and the parts they come from. Memory and the rest overlap as far as the machine allows. */
-export interface LoopPrice {
+/** The price of a kernel: seconds, and the terms they come from. */
+export interface LoopPrice extends LoopTerms {
   readonly seconds: number
   /** Of operations, by name. */
   readonly operations: ReadonlyMap<string, number>
-  readonly arithmetic: number
-  /** Of operations that wait for each other's results: more than the processor finds other work for. */
-  readonly waiting: number
-  /** Of accesses as instructions. */
-  readonly accesses: number
-  /** Of rounds and entries of loops, merges, and folds that wait for themselves. */
-  readonly loops: number
-  /** Of bytes from the memory next to the core's own, and from those beyond. */
-  readonly nearer: number
-  readonly memory: number
   readonly launch: number
 }
 
@@ -76,10 +67,9 @@ export function loopSeconds(
     tally.waiting += own.waiting
   }
   const { operations, arithmetic, accesses, loops: around, waiting } = tally
-  const own = together(arithmetic + waiting, accesses + around, { overlap: loops.beside })
-  const work = together(nearer, own, { overlap: loops.nearOverlap })
-  const seconds = together(memory, work, machine) + machine.launch
-  return { seconds, operations, arithmetic, waiting, accesses, loops: around, nearer, memory, launch: machine.launch }
+  const terms = { arithmetic, waiting, accesses, loops: around, nearer, memory }
+  const { overlap, launch } = machine
+  return { seconds: termSeconds(terms, { overlap, loops }) + launch, operations, ...terms, launch }
 }
 
 /** Bytes of a kernel's parameters. */

@@ -5,12 +5,11 @@
 import { atomKey, type Expr, flatten, strideOf, valuesOf, visitAtoms } from '../../../affine/expr.ts'
 import type { Predicate } from '../../../affine/predicate.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../../kernel/ir.ts'
-import { scalarInfo } from '../../../scalar/ops.ts'
 import type { LoopMachine } from '../../../target/loops.ts'
-import { arithmeticOf, priceOf } from '../../../target/prices.ts'
-import { type DType, dtypeBytes, isFloat } from '../../../types/dtype.ts'
+import { arithmeticOf } from '../../../target/prices.ts'
+import { type DType, dtypeBytes } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
-import { statementSeconds } from '../../price.ts'
+import { statementSeconds, waitingSeconds } from '../../price.ts'
 import type { DirectOperand } from '../ir/product.ts'
 import type { NestSchedule } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold } from '../ir/steps.ts'
@@ -19,6 +18,7 @@ import { bytePosition } from '../nest/position.ts'
 import type { Places } from '../tiles/places.ts'
 import { type Around, streamOf, timesOf } from './streams.ts'
 import type { Tally } from './tally.ts'
+import { chainSeconds, divisionSeconds, foldSeconds, isCall, laneSeconds, leastLanes, mergeSeconds } from './terms.ts'
 
 /** Where a nest stands: the loops around it, how many of them are the grid's, and its number. */
 export interface Standing {
@@ -147,14 +147,12 @@ export class Pricer {
   /** Seconds that a nest's operations wait for each other, beside all the work that it does: steps side by side fill what the window reaches. */
   waiting(work: number): number {
     const steps = (this.runs.at(-1) ?? 1) / this.loops.copies
-    const { latency, window } = this.machine
-    const step = work / steps
-    return steps * Math.max(0, (latency * this.longest * step) / (step + window) - step)
+    return waitingSeconds(work, steps, this.longest, this.machine)
   }
 
   /** Elements that an operation computes at least in the time of one. */
   private full(dtype: DType, call: boolean): number {
-    return call ? 1 : dtypeBytes(dtype) === 8 ? this.machine.lanes / 2 : this.machine.lanes
+    return leastLanes(dtype, call, this.machine)
   }
 
   /** An operation of a price an element: in lanes, or on one element, which takes as long as a vector. */
@@ -171,12 +169,11 @@ export class Pricer {
   /** One step of a fold for every point, its end for every result, and the time its accumulators wait for themselves. */
   fold(fold: Fold, nest: NestSchedule): void {
     const { prices } = this.places.facts.machine
-    const { chain, merge } = this.machine
     for (const id of fold.args) this.value(id)
     const { order, folded, vector, inMemory, copies } = nest
     const dtype = accumulatorDType(fold)
     const at = this.at(order.length, vector !== undefined)
-    this.operate(`fold ${fold.combiner}`, foldPrice(fold, dtype, prices, inMemory), dtype, at)
+    this.operate(`fold ${fold.combiner}`, foldSeconds(fold.combiner, dtype, prices, inMemory), dtype, at)
     const first = order.findIndex((a) => folded.includes(a))
     const result = nest.results.get(fold.id)
     if (inMemory) {
@@ -184,12 +181,11 @@ export class Pricer {
       return
     }
     const across = vector !== undefined && folded.includes(vector)
-    const ends = merge * (fold.combiner.startsWith('arg') ? 5 : isNoted(fold, dtype) ? 3 : 1)
+    const ends = mergeSeconds(fold.combiner, dtype, this.machine)
     this.tally.loops += (this.runs[first] ?? 1) * (across ? ends : ends / 4)
     if (result !== undefined) this.tile(result, true, undefined, 1, first)
     const steps = (this.runs[order.length] ?? 1) / copies
-    const own = dtypeBytes(dtype) === 8 || fold.combiner.startsWith('arg') ? 2 * chain : chain
-    this.wait = Math.max(this.wait, steps * own)
+    this.wait = Math.max(this.wait, steps * chainSeconds(fold.combiner, dtype, this.machine))
   }
 
   /** Converting a value that is written. */
@@ -271,15 +267,14 @@ export class Pricer {
 
   /** Divisions and remainders of a position (by powers of two: shifts and masks), each computed once, lane by lane where it varies along them. */
   private divisions(position: Expr): void {
-    const shift = this.machine.lanes * priceOf('and', 'i32', this.places.facts.machine.prices)
+    const { prices } = this.places.facts.machine
     visitAtoms(position, (a) => {
       if ((a.kind !== 'div' && a.kind !== 'mod') || this.divided.has(atomKey(a))) return
       this.divided.add(atomKey(a))
       const names = namedAxes([a.of])
       const varies = this.loops.vector !== undefined && names.has(this.loops.vector)
       const { times, lanes } = this.at(this.depthOf(names), varies)
-      const each = Number.isInteger(Math.log2(a.by)) ? shift : this.machine.divided
-      this.tally.accesses += times * lanes * each
+      this.tally.accesses += times * lanes * divisionSeconds(a.by, this.machine, prices)
     })
   }
 
@@ -357,53 +352,4 @@ function packedStream(
 ): ReturnType<typeof streamOf> {
   const s = streamOf(key, position, { ...size, unit: 1 }, around, standing, reach)
   return { ...s, unit: size.unit, loops: s.loops.map((l) => ({ ...l, stride: l.stride * size.unit })) }
-}
-
-/** Seconds of a vector of an access that stands so along the vector axis: at a stride of bytes, none that is known, or by values. */
-function laneSeconds(
-  m: LoopMachine,
-  stride: number | undefined | 'gather',
-  unit: number,
-  { write, packed }: { readonly write: boolean; readonly packed?: boolean },
-): number {
-  if (stride === 'gather') return m.lanes * m.gathered
-  if (stride === undefined) return (m.lanes * (m.strided + m.gathered)) / 2
-  if (stride === 0) return write ? m.lanes * m.strided : m.single
-  if (packed === true) return stride === 1 ? m.shuffled : m.lanes * m.strided
-  if (stride === unit) return m.whole * Math.max(1, (unit * m.lanes) / 16)
-  if (
-    !write &&
-    ((stride === -unit && unit <= 4) || (unit === 2 && stride === 4) || (unit === 4 && (stride === 8 || stride === 12)))
-  )
-    return m.shuffled
-  return m.lanes * m.strided
-}
-
-/** Functions of f64 are calls, an element each. */
-const isCall = (op: Parameters<typeof scalarInfo>[0], dtype: DType): boolean =>
-  dtype === 'f64' && scalarInfo(op).cost === 'special'
-
-/** Whether a fold notes NaNs and signs beside its extreme. */
-const isNoted = ({ combiner }: Fold, dtype: DType): boolean =>
-  (combiner === 'max' || combiner === 'min') && isFloat(dtype)
-
-/** Seconds an element of a step of a fold: extremes note NaNs and signs, positions are chosen with their values. */
-function foldPrice(fold: Fold, dtype: DType, prices: Parameters<typeof priceOf>[2], inMemory: boolean): number {
-  const { combiner } = fold
-  const plain = prices.fold[arithmeticOf(dtype)]
-  const bits = priceOf('and', 'i32', prices)
-  switch (combiner) {
-    case 'argmax':
-    case 'argmin': {
-      const compared = priceOf('gt', dtype, prices) + priceOf('eq', dtype, prices) + priceOf('lt', 'i32', prices)
-      const nans = isFloat(dtype) ? 2 * priceOf('isnan', dtype, prices) + 5 * bits : 0
-      return compared + nans + 2 * bits + priceOf('select', dtype, prices) + priceOf('select', 'i32', prices)
-    }
-    case 'max':
-    case 'min':
-      if (!isNoted(fold, dtype)) return plain
-      return inMemory ? priceOf(combiner, dtype, prices) : plain + 4 * bits
-    default:
-      return plain
-  }
 }
