@@ -3,7 +3,7 @@
  * carries the block of results with what is folded along them. Where sums are taken against an anchor, it moves with what each block
  * finds, kept finite, and they are rescaled; behind the loop they are rescaled to what their terms name.
  */
-import type * as ix from '../affine/expr.ts'
+import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import { foldAxes } from '../kernel/folds.ts'
 import { type KernelPart, type LetStmt, operandsOf, type Stmt, type TileOp, type ValueId } from '../kernel/ir.ts'
@@ -110,10 +110,19 @@ class ChainLoop {
       this.body.lets.filter((l) => !this.folds.has(l.id) && !done.has(l.id) && !l.axes.some((t) => shared.includes(t))),
       [...this.body.stores.map((s) => s.value), ...this.after.flatMap((l) => operandsOf(l.op))],
     )
-    const [from, to] = [this.bound(visible.from, 'max'), this.bound(visible.to, 'min')]
+    const { from: least, to: most } = this.whole(visible)
+    const [from, to] = [this.bound(least, 'max'), this.bound(most, 'min')]
     const bounds = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
     const loop = carryingLoops(this.blocks.loops, this.inside, this.states, this.fresh, bounds)
     return [...this.before, loop, ...inOrder([...late, ...this.after])]
+  }
+
+  /** Ends in whole blocks, where a matrix unit takes no less: what lies beyond is hidden all the same. */
+  private whole({ from, to }: Visible): Visible {
+    const [loop, second] = this.blocks.loops
+    if (!this.blocks.whole || loop === undefined || second !== undefined) return { from, to }
+    const down = (e: ix.Expr): ix.Expr => ix.mul(ix.div(e, loop.block), loop.block)
+    return { from: from.map(down), to: to.map((e) => down(ix.addConst(e, loop.block - 1))) }
   }
 
   /** An end of the loop, the greatest or least of some expressions. */

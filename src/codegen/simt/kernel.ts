@@ -306,7 +306,8 @@ function openBlocks(
   for (const [i, { axis, block }] of [...cut.entries()].reverse()) {
     const { tail, type } = info.axis(axis)
     const blocks = counts.get(axis) ?? int(1)
-    const index = i === 0 ? rest : bin('%', rest, blocks)
+    const number = i === 0 ? rest : bin('%', rest, blocks)
+    const index = info.isDescending(axis) ? sub(sub(cast(number.type, blocks), lit(number.type, 1)), number) : number
     const name = unit.name(block === 1 ? axis : `${axis}_start`)
     out.push({ k: 'let', name, value: mul(cast(type, index), int(block)) })
     if (i > 0) nameRest(bin('/', rest, blocks))

@@ -89,7 +89,7 @@ export function chainRole(lets: Lets, [p, q]: readonly [MatrixRole, MatrixRole])
 
 /** What a body is as a chain, or why the folds along the shared axes do not stream. */
 export function chainForm(planned: Body, role: ChainRole): Found<ChainForm> {
-  const body = withoutFactors(planned, role)
+  const body = withoutFactors(withoutRounding(planned, role), role)
   if ('ok' in body) return body
   const lets: Lets = new Map(body.lets.map((l) => [l.id, l]))
   const folds: ChainFold[] = []
@@ -181,6 +181,31 @@ interface Factor {
   readonly id: ValueId
   readonly divides: boolean
 }
+
+/** The body without the rounding of the first product to half precision where its results are widened again. */
+function withoutRounding(body: Body, { first }: ChainRole): Body {
+  const lets: Lets = new Map(body.lets.map((l) => [l.id, l]))
+  const wide = lets.get(first)?.dtype
+  // Casts that users ask for round: the product's own has its node.
+  const isOwn = (id: ValueId): boolean => body.origin.get(id) === body.origin.get(first)
+  const renamed = new Map<ValueId, ValueId>()
+  for (const l of body.lets) {
+    const narrow = l.dtype === wide ? castOperand(l) : undefined
+    const of = narrow === undefined || !isOwn(narrow) ? undefined : castOperand(lets.get(narrow))
+    if (of === first) renamed.set(l.id, first)
+  }
+  if (renamed.size === 0) return body
+  const all = body.lets.map((l) => ({ ...l, op: renameOperands(l.op, (id) => renamed.get(id) ?? id) }))
+  const live = ancestorsOf(
+    body.stores.map((s) => s.value),
+    new Map(all.map((l) => [l.id, l])),
+  )
+  return { ...body, lets: all.filter((l) => live.has(l.id)) }
+}
+
+/** What a cast converts. */
+const castOperand = (l: LetStmt | undefined): ValueId | undefined =>
+  l?.op.kind === 'scalar' && l.op.op === 'cast' ? l.op.args[0] : undefined
 
 /** An operand without its factors; `undefined`: all of it is factors. */
 interface Split {

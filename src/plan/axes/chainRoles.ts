@@ -70,6 +70,8 @@ export interface ChainBlocks {
   readonly grid: readonly Blocked[]
   /** Loops over the shared axes, outermost first. */
   readonly loops: readonly Blocked[]
+  /** A matrix unit takes blocks whole. */
+  readonly whole: boolean
 }
 
 /** The blocks of a chain: whole rows of a program's share, as even as they come. */
@@ -105,6 +107,7 @@ export function chainBlocks(
     depth,
     grid: [...role.batch.map((axis) => ({ axis, block: 1 })), ...blocks],
     loops: loops.filter((l, i) => l.block < extent(l.axis) || i === loops.length - 1),
+    whole,
   }
 }
 

@@ -3,10 +3,11 @@
  * anything there (an exponential of minus infinity weighs nothing, whatever it weighs; docs/numerics.md, "Modes"), a loop need not
  * go. Intervals of the predicate's expressions over a block give the ends of the loop.
  */
+import { type BlockedAxis, endOfBlocks } from '../../affine/blocks.ts'
 import * as ix from '../../affine/expr.ts'
 import type { Bound } from '../../affine/predicate.ts'
+import { Conditions } from '../../kernel/conditions.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
-import { isInteger } from '../../types/dtype.ts'
 import type { ChainFold, ChainForm, ChainRole } from './chain.ts'
 import type { Blocked } from './matrixBlocks.ts'
 
@@ -33,13 +34,17 @@ export function visibleOf(
   const keyOf = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
   const bounds = (first ?? []).filter((b) => others.every((o) => o.some((x) => keyOf(x) === keyOf(b))))
   const extent = extents.get(axis) ?? 1
+  const blockOf = (name: string): BlockedAxis | undefined => {
+    const g = grid.find((x) => x.axis === name)
+    return g === undefined ? undefined : { block: g.block, extent: extents.get(name) ?? 1 }
+  }
   const from: ix.Expr[] = []
   const to: ix.Expr[] = []
   for (const { expr, lo, hi } of bounds) {
     const step = expr.terms.find(({ atom }) => atom.kind === 'axis' && atom.name === axis)?.coef
     if (step !== 1 && step !== -1) continue
     const rest = ix.sub(expr, ix.mul(ix.axis(axis, extent), step))
-    const [least, most] = [endOf(rest, grid, extents, 'least'), endOf(rest, grid, extents, 'most')]
+    const [least, most] = [endOfBlocks(rest, blockOf, 'least'), endOfBlocks(rest, blockOf, 'most')]
     if (least === undefined || most === undefined || ix.axesOf(rest).has(axis)) continue
     // lo <= t + rest < hi, or lo <= rest - t < hi.
     from.push(step === 1 ? ix.addConst(ix.mul(most, -1), lo) : ix.addConst(least, 1 - hi))
@@ -49,47 +54,6 @@ export function visibleOf(
     from: from.filter((e) => ix.rangeOf(e).hi > 0),
     to: to.filter((e) => ix.rangeOf(e).lo < extent),
   }
-}
-
-/** The least or greatest of an expression over a block, by where the block starts; undefined where that is not known. */
-function endOf(
-  e: ix.Expr,
-  grid: readonly Blocked[],
-  extents: ReadonlyMap<string, number>,
-  which: 'least' | 'most',
-): ix.Expr | undefined {
-  let out = ix.constant(e.offset)
-  for (const { atom, coef } of e.terms) {
-    const top = coef > 0 === (which === 'most')
-    const end = endOfAtom(atom, grid, extents, top)
-    if (end === undefined) return undefined
-    out = ix.add(out, ix.mul(end, coef))
-  }
-  return out
-}
-
-function endOfAtom(
-  atom: ix.Atom,
-  grid: readonly Blocked[],
-  extents: ReadonlyMap<string, number>,
-  top: boolean,
-): ix.Expr | undefined {
-  const startOf = (name: string): { readonly start: ix.Expr; readonly block: number } | undefined => {
-    const g = grid.find((x) => x.axis === name)
-    return g === undefined ? undefined : { start: ix.axis(`${name}.start`, extents.get(name) ?? 1), block: g.block }
-  }
-  if (atom.kind === 'axis') {
-    const at = startOf(atom.name)
-    return at === undefined ? undefined : ix.addConst(at.start, top ? at.block - 1 : 0)
-  }
-  if (atom.kind !== 'mod') return undefined
-  // The remainder of an axis whose blocks stand in whole ones.
-  const [only, more] = atom.of.terms
-  if (only === undefined || more !== undefined || only.coef !== 1 || atom.of.offset !== 0 || only.atom.kind !== 'axis')
-    return undefined
-  const at = startOf(only.atom.name)
-  if (at === undefined || atom.by % at.block !== 0) return undefined
-  return ix.addConst(ix.mod(at.start, atom.by), top ? at.block - 1 : 0)
 }
 
 /** The average part of the shared axis that the blocks of a grid see, of some of them. */
@@ -125,11 +89,12 @@ class Seen {
   private readonly folds: readonly ChainFold[]
   /** What is known of values already: many may be made of one. */
   private readonly known = new Map<string, readonly Bound[]>()
-  private readonly positions = new Map<ValueId, ix.Expr | undefined>()
+  private readonly conditions: Conditions
 
   constructor(lets: Lets, folds: readonly ChainFold[]) {
     this.lets = lets
     this.folds = folds
+    this.conditions = new Conditions(lets)
   }
 
   by({ let: l, combiner, streamed }: ChainFold): readonly Bound[] {
@@ -192,8 +157,8 @@ class Seen {
       return through(op.op, op.args)
     const isValue = (x: ValueId): boolean => Object.is(this.constantOf(x), value)
     const inner = (x: ValueId): readonly Bound[] => (value === 0 ? this.zero(x) : this.least(x))
-    if (isValue(no)) return [...this.holding(condition, true), ...inner(yes)]
-    return isValue(yes) ? [...this.holding(condition, false), ...inner(no)] : []
+    if (isValue(no)) return [...this.conditions.holding(condition, true).bounds, ...inner(yes)]
+    return isValue(yes) ? [...this.conditions.holding(condition, false).bounds, ...inner(no)] : []
   }
 
   private isPositive(id: ValueId): boolean {
@@ -204,62 +169,4 @@ class Seen {
     const op = this.lets.get(id)?.op
     return op?.kind === 'const' && typeof op.value === 'number' ? op.value : undefined
   }
-
-  /** Bounds that hold where a condition does (`truth`), or does not. */
-  private holding(id: ValueId, truth: boolean): readonly Bound[] {
-    return this.once(`${truth} ${id}`, () => this.findHolding(id, truth))
-  }
-
-  private findHolding(id: ValueId, truth: boolean): readonly Bound[] {
-    const op = this.lets.get(id)?.op
-    if (op?.kind === 'predicate') return truth ? op.predicate : []
-    if (op?.kind !== 'scalar') return []
-    const [x, y] = op.args
-    if (x === undefined) return []
-    if (op.op === 'not') return this.holding(x, !truth)
-    if (y === undefined) return []
-    if (op.op === (truth ? 'and' : 'or')) return [...this.holding(x, truth), ...this.holding(y, truth)]
-    const [a, b] = [this.positionOf(x), this.positionOf(y)]
-    if (a === undefined || b === undefined) return []
-    const order = truth ? op.op : opposite[op.op]
-    const atLeast = (e: ix.Expr, lo: number): readonly Bound[] => [{ expr: e, lo, hi: ix.rangeOf(e).hi + 1 }]
-    switch (order) {
-      case 'le':
-        return atLeast(ix.sub(b, a), 0)
-      case 'lt':
-        return atLeast(ix.sub(b, a), 1)
-      case 'ge':
-        return atLeast(ix.sub(a, b), 0)
-      case 'gt':
-        return atLeast(ix.sub(a, b), 1)
-      case 'eq':
-        return [{ expr: ix.sub(a, b), lo: 0, hi: 1 }]
-      default:
-        return []
-    }
-  }
-
-  /** An integer as an expression of positions. */
-  private positionOf(id: ValueId): ix.Expr | undefined {
-    if (!this.positions.has(id)) this.positions.set(id, this.findPosition(id))
-    return this.positions.get(id)
-  }
-
-  private findPosition(id: ValueId): ix.Expr | undefined {
-    const l = this.lets.get(id)
-    if (l === undefined || !isInteger(l.dtype)) return undefined
-    const { op } = l
-    if (op.kind === 'index') return op.expr
-    if (op.kind === 'const') return typeof op.value === 'number' ? ix.constant(op.value) : undefined
-    if (op.kind !== 'scalar' || (op.op !== 'add' && op.op !== 'sub')) return undefined
-    const [x, y] = op.args.map((a) => this.positionOf(a))
-    if (x === undefined || y === undefined) return undefined
-    const e = op.op === 'add' ? ix.add(x, y) : ix.sub(x, y)
-    const { lo, hi } = ix.rangeOf(e)
-    // Nothing wraps.
-    return lo >= -(2 ** 31) && hi < 2 ** 31 && l.dtype === 'i32' ? e : undefined
-  }
 }
-
-/** What holds where a comparison of integers does not. */
-const opposite: Readonly<Partial<Record<string, string>>> = { le: 'gt', lt: 'ge', ge: 'lt', gt: 'le', ne: 'eq' }

@@ -4,8 +4,14 @@ import type { SimtMachine } from '../../target/simt.ts'
 import { scheduleThreads } from './scheduleThreads.ts'
 import type { Form, Scheduled, ScheduleFacts } from './threadSchedule.ts'
 
-/** Each takes fewer registers than those before: loops that load as they go, then smaller tiles. */
-const forms: readonly Form[] = [{}, { loadsAhead: false }, { registers: 16 }, { registers: 8 }]
+/** Each asks for fewer registers than those before, or has more: blocks alone, loops that load as they go, then smaller tiles. */
+const forms: readonly Form[] = [
+  {},
+  { alone: true },
+  { alone: true, loadsAhead: false },
+  { alone: true, registers: 16 },
+  { alone: true, registers: 8 },
+]
 
 /** A schedule, and the form it has. */
 export interface Candidate extends Scheduled {
@@ -21,5 +27,11 @@ export function* candidateSchedules(
   machine: SimtMachine,
   facts: ScheduleFacts = {},
 ): Generator<Candidate, undefined> {
-  for (const form of forms) yield { ...scheduleThreads(kernel, machine, facts, form), form }
+  let together: number | undefined
+  for (const form of forms) {
+    const scheduled = scheduleThreads(kernel, machine, facts, form)
+    const isSame = form === forms[1] && scheduled.schedule.together === together
+    together = scheduled.schedule.together
+    if (!isSame) yield { ...scheduled, form }
+  }
 }

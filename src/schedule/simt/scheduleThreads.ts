@@ -36,7 +36,7 @@ export function scheduleThreads(
   const declared = declaredOf(kernel)
   const { params } = declared
   const parts = groups.map((g) => new Part(g.part, kernel.mode, declared, machine))
-  const team = launchShapeOfAll(parts, programs, machine)
+  const team = launchShapeOfAll(parts, programs, machine, form)
   const rows = Math.max(1, Math.ceil((programs * team.cluster) / (machine.maxBlocks + 1 - team.cluster)))
   const isAlone = groups.length === 1 && groups[0]?.count === 1
   const shared = new SharedMemory()
@@ -49,6 +49,7 @@ export function scheduleThreads(
     params,
     mayAlias: (p) => aliased.has(p) || mayAlias(p),
     cluster: team.cluster,
+    together: team.together,
     loadsAhead,
     hasLoops,
     shared,
@@ -112,8 +113,13 @@ const inForm = (machine: SimtMachine, { registers = machine.registers }: Form): 
 })
 
 /** The threads and blocks of a kernel's programs; the parts of a union run in one block each. */
-function launchShapeOfAll(parts: readonly Part[], programs: number, machine: SimtMachine): LaunchShape {
+function launchShapeOfAll(
+  parts: readonly Part[],
+  programs: number,
+  machine: SimtMachine,
+  { alone }: Form,
+): LaunchShape {
   const [only] = parts
-  if (only !== undefined && parts.length === 1) return launchShapeOf(only, programs, machine)
+  if (only !== undefined && parts.length === 1) return launchShapeOf(only, programs, machine, alone)
   return { threads: Math.max(...parts.map((p) => mainLayout(p, machine).threads), 32), cluster: 1, together: 1 }
 }

@@ -24,6 +24,8 @@ export interface Form {
   readonly loadsAhead?: boolean
   /** Registers a tile of a loop nest may take (the machine's unless given). */
   readonly registers?: number
+  /** Whether a block of a chain of products has a multiprocessor's registers for itself. */
+  readonly alone?: boolean
 }
 
 /** What the programs of a part do; parts that are the same code on other parameters are one group. */

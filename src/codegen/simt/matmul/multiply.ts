@@ -28,8 +28,7 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
   const [ta, tb] = [scope.held.get(p.a), scope.held.get(p.b)]
   invariant(tb?.kind === 'shared' && (ta?.kind === 'shared' || p.chained), 'the operands of a product are not staged')
   if (p.groups !== undefined) {
-    invariant(ta?.kind === 'shared', 'groups of warps read both operands from shared memory')
-    multiplyInGroups(scope, acc, p, p.groups, ta, tb, out)
+    multiplyInGroups(scope, acc, p, p.groups, ta?.kind === 'shared' ? ta : undefined, tb, out)
     return
   }
   if (p.split === true) {
@@ -122,17 +121,21 @@ const nameOf = (e: Ex): string => {
   return e.name
 }
 
-/** The same by groups of four warps: started, and waited for after what can go on meanwhile. */
+/**
+ * The same by groups of four warps: started, and waited for after what can go on meanwhile. Rows of the first operand come from a tile, or
+ * from the registers of the product before this one.
+ */
 function multiplyInGroups(
   scope: Scope,
   acc: Accumulator,
   p: Product,
   groups: NonNullable<Product['groups']>,
-  ta: SharedTile,
+  ta: SharedTile | undefined,
   tb: SharedTile,
   out: Block,
 ): void {
   const { unit } = scope
+  const steps = (p.depthSize * p.halves) / 16
   const registers = acc.values.length / groups.pieces
   const depthLast = (t: SharedTile): boolean => t.axes[1] === p.depth
   const results = (at: Ex): Ex => ({ k: 'address', type: 'u32', of: acc.values.name, index: at })
@@ -153,15 +156,23 @@ function multiplyInGroups(
   }
   const group = digitOf(Array.from({ length: Math.log2(groups.count) }, (_, i) => 7 + i))
   const rows64 = add(mul(group, int(groups.pieces)), piece)
-  const rowPlace = mul(rows64, int(panelElements * (depthLast(ta) ? panelElements : p.depthSize)))
-  const order = `${depthLast(ta) ? 'k' : 'm'}${depthLast(tb) ? 'k' : 'n'}`
+  const packed = ta === undefined ? unit.name(`a_${p.dot}`) : ''
+  const rowsFrom = (): { readonly order: string; readonly at: Ex } => {
+    if (ta === undefined) {
+      const index = mul(add(mul(piece, int(steps)), step), int(4))
+      return { order: 'r', at: { k: 'address', type: 'u32', of: packed, index } }
+    }
+    const rowPlace = mul(rows64, int(panelElements * (depthLast(ta) ? panelElements : p.depthSize)))
+    return { order: depthLast(ta) ? 'k' : 'm', at: place(ta, add(rowPlace, along(ta, p.rowSize))) }
+  }
+  const rows = rowsFrom()
   const call: Block = [
     {
       k: 'call',
-      fn: `multiply_group_${p.dtype}_${p.columnSize}_${order}`,
+      fn: `multiply_group_${p.dtype}_${p.columnSize}_${rows.order}${depthLast(tb) ? 'k' : 'n'}`,
       args: [
         results(mul(piece, int(registers))),
-        place(ta, add(rowPlace, along(ta, p.rowSize))),
+        rows.at,
         place(tb, along(tb, p.columnSize)),
         int(depthLast(tb) ? 16 : 2 * panelElements * p.depthSize),
       ],
@@ -176,12 +187,20 @@ function multiplyInGroups(
     k: 'comment',
     text: `dot %${p.dot} on tensor cores: ${groups.count} groups of warps, ${groups.pieces} x 64 rows each`,
   })
+  if (ta === undefined) {
+    out.push({ k: 'array', name: packed, type: 'u32', length: 4 * steps * groups.pieces })
+    for (let i = 0; i < groups.pieces; i++)
+      for (let s = 0; s < steps; s++) {
+        const words = [0, 1, 2, 3].map((n) => elem('u32', packed, int((i * steps + s) * 4 + n)))
+        out.push(...packRows(scope, p, int(i), int(s), words))
+      }
+  }
   out.push(hold, plain('group_begin'))
   out.push({
     k: 'for',
     name: nameOf(step),
     from: int(0),
-    to: int((p.depthSize * p.halves) / 16),
+    to: int(steps),
     step: 1,
     unroll: true,
     body: pieces,

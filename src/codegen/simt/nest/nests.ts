@@ -5,7 +5,7 @@
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
 import type { NestEntry, PointStep, Seldom } from '../../../schedule/simt/sequence/sequence.ts'
-import { type Block, bin, cast, type Ex, int, lt, no, regType, type S, sub, uint, v } from '../ir/ir.ts'
+import { and, type Block, bin, cast, type Ex, int, lt, no, regType, type S, sub, uint, v, yes } from '../ir/ir.ts'
 import { declare, emitLoops, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import { bodiesOf } from '../ir/walk.ts'
 import { Point } from './point.ts'
@@ -14,8 +14,13 @@ import type { Scope } from './scope.ts'
 /** Emits a step at a point; its value, if it gives one that is not written into registers lane by lane. */
 export type EmitStep = (step: PointStep, point: Point, out: Block, to?: Registers) => Ex | undefined
 
-/** A nest; where a condition holds seldom it is there twice, with and without it. */
-export function emitNest(scope: Scope, { steps, arrays: ids, seldom }: NestEntry, emit: EmitStep, out: Block): void {
+/** A nest; where a condition holds seldom, or all over most blocks, it is there twice, with and without it. */
+export function emitNest(
+  scope: Scope,
+  { steps, arrays: ids, seldom, usual }: NestEntry,
+  emit: EmitStep,
+  out: Block,
+): void {
   const arrays = new Map<ValueId, Registers>()
   const holds = seldom === undefined ? undefined : holdsHere(scope, seldom)
   for (const s of steps) {
@@ -31,6 +36,15 @@ export function emitNest(scope: Scope, { steps, arrays: ids, seldom }: NestEntry
     scope.held.set(s.gives, { kind: 'registers', registers, layout: scope.layout, axes })
   }
   const nest = (known: ReadonlyMap<ValueId, Ex>, to: Block): void => emitLoopNest(scope, steps, arrays, known, emit, to)
+  if (usual !== undefined) {
+    const [body, otherwise]: [Block, Block] = [[], []]
+    nest(new Map(usual.ids.map((id) => [id, yes])), body)
+    nest(new Map(), otherwise)
+    const at = new Point(scope, new Map())
+    const cond = and(...usual.numbers.map((e) => bin('>=', at.expr(e), int(0))))
+    out.push({ k: 'if', cond, body, otherwise })
+    return
+  }
   if (seldom === undefined || holds === undefined) {
     nest(new Map(), out)
     return

@@ -19,6 +19,8 @@ export interface Setting {
   readonly mayAlias: (param: string) => boolean
   /** Blocks that run a program. */
   readonly cluster: number
+  /** Blocks that a multiprocessor has room for together. */
+  readonly together: number
   /** Whether loops may load ahead of what they compute. */
   readonly loadsAhead: boolean
   /** Whether the kernel has loops: exchanges between blocks inside have no fixed number. */

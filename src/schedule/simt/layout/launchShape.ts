@@ -32,8 +32,15 @@ const fewRegisters = 16
 /** Programs times blocks beyond which the device is busy anyway. */
 const mostBlocks = 96
 
-export function launchShapeOf(part: Part, programs: number, machine: SimtMachine): LaunchShape {
+/** `isAlone`: whether a block of a chain of products is to have the registers for itself. */
+export function launchShapeOf(part: Part, programs: number, machine: SimtMachine, isAlone = false): LaunchShape {
   const layout = mainLayout(part, machine)
+  if (part.chain !== undefined)
+    return {
+      threads: layout.threads,
+      cluster: 1,
+      together: isAlone ? 1 : chainsTogether(part.chain, layout.threads, machine),
+    }
   const block: LaunchShape = { threads: Math.max(layout.threads, 32), cluster: 1, together: 1 }
   if (machine.clusters < 2 || !isShareable(part)) return block
   if (part.loops.length > 0) return launchShapeForWork(part, programs, layout, machine) ?? block
@@ -44,6 +51,22 @@ export function launchShapeOf(part: Part, programs: number, machine: SimtMachine
   return (
     (cut || alone ? launchShapeForRow(part, machine) : launchShapeForWork(part, programs, layout, machine)) ?? block
   )
+}
+
+/** Blocks of a loop's operands under way or in use: fewer where other blocks of threads run while one waits. */
+export const ringSlots = (together: number): number => (together > 1 ? 2 : 3)
+
+/** Registers of accumulators that leave room for the rest of a chain where a thread has half of a multiprocessor's. */
+const accumulatorsOfTwo = 96
+/** Bytes that a block takes beside its tiles: what the device reserves, and slots of exchanges. */
+const besideTiles = 3 << 10
+
+/** Blocks of a chain that one multiprocessor runs: two, so that one multiplies while the other waits or computes exponentials, where there is room. */
+function chainsTogether([first, second]: NonNullable<Part['chain']>, threads: number, machine: SimtMachine): number {
+  const accumulators = (first.rowSize * (first.columnSize + second.columnSize)) / threads
+  const ring = ringSlots(2) * first.columnSize * (first.depthSize + second.columnSize)
+  const bytes = 2 * first.halves * (first.rowSize * first.depthSize + ring) + besideTiles
+  return accumulators <= accumulatorsOfTwo && 2 * bytes <= machine.maxSharedBytes ? 2 : 1
 }
 
 /** Whether everything the program does may be spread over blocks. */

@@ -1,10 +1,11 @@
 /** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
 
-import { valuesOf } from '../../../affine/expr.ts'
+import { type Atom, axesOf, valuesOf } from '../../../affine/expr.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
 import { axisType, type IndexType } from '../../../kernel/indexType.ts'
 import {
+  type Carry,
   type Kernel,
   type KernelParam,
   type KernelPart,
@@ -20,7 +21,7 @@ import { allStmts } from '../../../kernel/walk.ts'
 import { scalarInfo } from '../../../scalar/ops.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { storeAxes, storeValues } from './facts.ts'
-import { chainedProducts, type Product, productOf } from './product.ts'
+import { chainedProducts, chainInGroups, type Product, productOf } from './product.ts'
 import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 
 export interface AxisInfo {
@@ -77,6 +78,7 @@ export class Part {
   /** Axes of every value, carries and loop results included. */
   private readonly axesByValue = new Map<ValueId, readonly string[]>()
   readonly dtypes = new Map<ValueId, LetStmt['dtype']>()
+  private readonly carries = new Map<ValueId, Carry>()
   readonly stores: StoreStmt[] = []
   readonly loops: LoopStmt[] = []
   /** Stages that are filled under a layout of their own. */
@@ -107,6 +109,7 @@ export class Part {
           for (const id of [c.param, c.result]) {
             this.axesByValue.set(id, c.axes)
             this.dtypes.set(id, c.dtype)
+            this.carries.set(id, c)
           }
       }
     }
@@ -130,8 +133,11 @@ export class Part {
         })
       } else if (loops.length > 0) {
         const size = held(Math.max(...loops.map((l) => l.block)), extent)
-        const plain = loops.every((l) => l.from === undefined && l.to === undefined && l.block === loops[0]?.block)
-        const alignment = loops.every((l) => l.from === undefined) ? (loops[0]?.block ?? 1) : 1
+        const [first] = loops
+        const isWhole = (l: LoopStmt, id: ValueId | undefined): boolean =>
+          id === undefined || this.isMultiple(id, l.block)
+        const plain = loops.every((l) => isWhole(l, l.from) && isWhole(l, l.to) && l.block === first?.block)
+        const alignment = loops.every((l) => isWhole(l, l.from)) ? (first?.block ?? 1) : 1
         this.axes.set(name, {
           ...given,
           size,
@@ -153,13 +159,43 @@ export class Part {
         const plan = productOf(this, l, warpGroups, [...this.products.values()])
         if (plan !== undefined) this.products.set(l.id, plan)
       }
-    this.chain = chainedProducts(this.products.values())
+    const chained = chainedProducts(this.products.values())
+    const grouped = chained === undefined || !machine.hasWarpGroupProducts ? undefined : chainInGroups(chained)
+    this.chain = grouped ?? chained
+    for (const p of grouped ?? []) this.products.set(p.dot, p)
     // Of two products in a loop over columns neither is one without the other.
     if (this.chain === undefined)
       for (const [id, p] of this.products) if (this.axis(p.depth).role !== 'loop') this.products.delete(id)
     const [dot] = dots
     if (dot !== undefined && dots.length === 1 && this.products.size === 0)
       this.vectorProduct = vectorProductOf(this, dot, machine)
+  }
+
+  /** Whether a position that a loop begins or ends at is known to be a multiple of `by`. */
+  isMultiple(id: ValueId, by: number): boolean {
+    const op = this.lets.get(id)?.op
+    if (op?.kind === 'scalar' && (op.op === 'max' || op.op === 'min'))
+      return op.args.every((a) => this.isMultiple(a, by))
+    if (op?.kind !== 'index') return false
+    const alignmentOf = (a: Atom): number => (a.kind === 'axis' ? this.alignment(a.name) : 1)
+    const { terms, offset } = op.expr
+    return offset % by === 0 && terms.every((t) => (t.coef * alignmentOf(t.atom)) % by === 0)
+  }
+
+  /** Whether programs take the blocks of an axis from the last one: those of a chain whose loops end where the block does, so that the longest begin first. */
+  isDescending(axis: string): boolean {
+    if (this.chain === undefined) return false
+    const grows = (id: ValueId | undefined): boolean => {
+      const op = id === undefined ? undefined : this.lets.get(id)?.op
+      if (op?.kind === 'scalar') return op.args.some(grows)
+      return op?.kind === 'index' && axesOf(op.expr).has(`${axis}.start`)
+    }
+    return this.loops.some((l) => grows(l.to) && !grows(l.from))
+  }
+
+  /** What a loop carries under a name, or gives behind it. */
+  carryOf(id: ValueId): Carry | undefined {
+    return this.carries.get(id)
   }
 
   axis(name: string): AxisInfo {
@@ -195,7 +231,9 @@ export class Part {
   isRoundedByStores(id: ValueId): boolean {
     const l = this.lets.get(id)
     if (l === undefined || (l.dtype !== 'f16' && l.dtype !== 'bf16')) return false
-    for (const x of this.lets.values()) if (operandsOf(x.op).includes(id)) return false
+    // A product's fragments are packed as stores are.
+    for (const x of this.lets.values())
+      if (operandsOf(x.op).includes(id) && this.products.get(x.id)?.chained !== true) return false
     for (const x of this.loops) if (x.carries.some((c) => c.init === id || c.next === id)) return false
     return this.stores.every(
       (s) => !storeValues(s).includes(id) || (this.params.get(s.param)?.dtype === l.dtype && s.combiner === undefined),

@@ -111,6 +111,22 @@ export function chainedProducts(products: Iterable<Product>): readonly [Product,
   return first === undefined || second === undefined ? undefined : [first, second]
 }
 
+/**
+ * Both products of a chain by groups of four warps, where blocks are whole panels: a group has 64 rows. It reads its rows for the first from
+ * shared memory, and for the second from its registers.
+ */
+export function chainInGroups([first, second]: readonly [Product, Product]): readonly [Product, Product] | undefined {
+  const isPanels = (n: number): boolean => n % panelElements === 0
+  const widths = [first.rowSize, first.columnSize, first.depthSize, second.columnSize]
+  if (first.halves !== 1 || !widths.every(isPanels) || second.columnSize > registersInGroup * 2) return undefined
+  const count = chainThreads(first.rowSize) / 128
+  const groups = { count, pieces: first.rowSize / panelElements / count }
+  return [
+    { ...first, groups },
+    { ...second, groups },
+  ]
+}
+
 /** Threads of two products in a chain: a warp has 16 rows or more, and all columns of both. */
 export const chainThreads = (rows: number): number => Math.min(256, 2 * rows)
 

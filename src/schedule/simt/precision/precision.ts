@@ -102,6 +102,7 @@ class Uses {
     const ends =
       this.isHalf(id) ||
       (this.leavesAsHalf(id) &&
+        !this.isCarried(id) &&
         this.usersOf(id).every(
           (l) => l.op.kind === 'scalar' && (l.op.op === 'cast' || isTame(l.op.op)) && this.endsInHalf(l.id),
         ))
@@ -119,7 +120,6 @@ class Uses {
     const { part } = this
     return (
       part.dtypeOf(id) === 'f32' &&
-      !this.isCarried(id) &&
       this.storesOf(id).every((s) => {
         const to = part.params.get(s.param)?.dtype
         return to === 'f16' || to === 'bf16'
@@ -127,18 +127,34 @@ class Uses {
     )
   }
 
-  /** Whether a relative error of a value stays one on every way to half precision. */
+  /** Whether a relative error of a value stays one on every way to half precision, through what loops carry too. */
   isRelative(id: ValueId): boolean {
     const known = this.relative.get(id)
     if (known !== undefined) return known
-    const stays =
-      this.isHalf(id) ||
-      (this.leavesAsHalf(id) && this.usersOf(id).every((l) => this.keepsRelative(l) && this.isRelative(l.id)))
-    this.relative.set(id, stays)
+    const reached = new Set<ValueId>([id])
+    let stays = true
+    for (const x of reached) {
+      if (this.isHalf(x)) continue
+      const users = this.usersOf(x)
+      stays = this.relative.get(x) !== false && this.leavesAsHalf(x) && users.every((l) => this.keepsRelative(l, x))
+      if (!stays) break
+      for (const l of users) reached.add(l.id)
+      for (const next of this.carriedAs(x)) reached.add(next)
+    }
+    for (const x of stays ? reached : [id]) this.relative.set(x, stays)
     return stays
   }
 
-  private keepsRelative({ op }: LetStmt): boolean {
+  /** What a value is called in the next iteration of a loop, and behind it. */
+  private carriedAs(id: ValueId): readonly ValueId[] {
+    return this.part.loops.flatMap((x) =>
+      x.carries.flatMap((c) => (c.init === id || c.next === id ? [c.param, c.result] : [])),
+    )
+  }
+
+  private keepsRelative({ op }: LetStmt, id: ValueId): boolean {
+    // What is added to such a sum errs in proportion to the magnitudes of its terms, as operands that were rounded do.
+    if (op.kind === 'dot') return op.acc === id && this.isHalf(op.a) && this.isHalf(op.b)
     if (op.kind === 'reduce')
       return (
         op.combiner === 'max' || op.combiner === 'min' || (op.combiner === 'sum' && isNonnegative(this.part, op.arg))
@@ -155,11 +171,11 @@ class Uses {
     const relative = errors.includes('relative')
     const absolute = errors.includes('absolute')
     if (this.isHalf(id)) return relative
-    if (!this.leavesAsHalf(id) || (!relative && this.storesOf(id).length > 0)) return false
+    if (!this.leavesAsHalf(id) || this.isCarried(id) || (!relative && this.storesOf(id).length > 0)) return false
     return this.usersOf(id).every(
       (l) =>
         (relative && this.isStreamedTerm(l, id)) ||
-        (relative && this.keepsRelative(l) && this.isRelative(l.id)) ||
+        (relative && this.keepsRelative(l, id) && this.isRelative(l.id)) ||
         (absolute && this.isSumWithConstant(l, id) && this.endsInHalf(l.id)),
     )
   }

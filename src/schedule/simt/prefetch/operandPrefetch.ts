@@ -12,6 +12,7 @@ import type { LoadPlan, LoadStmt } from '../access/loadPlan.ts'
 import { copiesArray, isPlaced, loadPlanOf, threadBytes } from '../access/loads.ts'
 import type { LoadedEarly, Place } from '../access/place.ts'
 import { productTile, type TilePlan, tileArray } from '../access/tiles.ts'
+import { ringSlots } from '../layout/launchShape.ts'
 import type { Layout } from '../layout/layout.ts'
 import { copiedLayout, stageLayout } from '../layout/partLayout.ts'
 
@@ -40,8 +41,6 @@ export interface OperandPrefetch {
   readonly inGroups: boolean
 }
 
-/** Blocks under way or in use. */
-const slots = 3
 /** Most bytes of a block that loads ahead of its use. */
 const mostRingBytes = 48 << 10
 /** Registers for the values of a stage that is loaded ahead. */
@@ -61,6 +60,7 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
     else if (plan !== undefined) ahead.push(plan)
     else return undefined
   }
+  const slots = ringSlots(at.setting.together)
   const tileBytes = (l: LetStmt): number =>
     2 * (part.productOn(l.id)?.halves ?? 1) * part.axesOf(l.id).reduce((n, a) => n * part.axis(a).size, 1)
   const bytes =

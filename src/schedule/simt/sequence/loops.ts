@@ -14,7 +14,6 @@ import type { PlanItems } from './walks.ts'
 export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], planItems: PlanItems): LoopWork {
   const { part } = at
   const { extent, open, multiple, type } = part.axis(loop.axis)
-  const isAll = loop.from === undefined && loop.to === undefined
   const range: KnownRange = {
     start: loop.from === undefined ? 0 : undefined,
     end: loop.to === undefined && open === undefined ? extent : undefined,
@@ -22,7 +21,9 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const isKnown = range.start !== undefined && range.end !== undefined
   // A single block needs no loop.
   const isSingle = isKnown && extent > 0 && extent <= loop.block
-  const isWhole = isAll && multiple % loop.block === 0
+  const isWhole =
+    multiple % loop.block === 0 &&
+    [loop.from, loop.to].every((id) => id === undefined || part.isMultiple(id, loop.block))
   for (const bound of [loop.from, loop.to]) if (bound !== undefined) at.shared.slots(type, 1, '_bound')
   const operands = isSingle ? undefined : operandPrefetchOf(at, loop, before)
   const prefetch = isSingle || operands !== undefined || before.length > 0 ? undefined : prefetchOf(at, loop, range)

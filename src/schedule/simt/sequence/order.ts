@@ -12,6 +12,7 @@ import { keyOf, type Pending, type PendingClose } from './nests.ts'
 import { rematerialised, rematerialisedFor } from './rematerialise.ts'
 import { type BlockWork, type Entry, type Item, itemsOf, type PointStep, type Seldom, type Token } from './sequence.ts'
 import { seldomOf, stepsOn } from './unswitch.ts'
+import { usualOf } from './usual.ts'
 import { type PlanItems, planWalk } from './walks.ts'
 
 /** A fold, store or filling whose points run over chunked axes. */
@@ -150,6 +151,7 @@ export class Order {
     const wanted = new Set<Token>(this.exports)
     for (const s of this.steps) for (const t of s.needs) wanted.add(t)
     for (const r of this.roots) for (const t of r.needs) wanted.add(t)
+    for (const s of this.again.values()) for (const t of s.needs) wanted.add(t)
     this.addNests(run, (id) => wanted.has(id) && !this.again.has(id))
     this.finish(run)
   }
@@ -182,7 +184,16 @@ export class Order {
       else if (loops.length === 0) this.place.holds(gives, 'scalar')
     }
     const twice = seldom === undefined || arrays.includes(seldom.id) ? undefined : seldom
-    this.entries.push({ kind: 'nest', steps: this.inForm(run), arrays, seldom: twice })
+    const kept = new Set<Token>(arrays)
+    const usual = twice !== undefined || first.loops.length === 0 ? undefined : usualOf(this.place.part, run)
+    const isHeld = usual?.ids.some((id) => kept.has(id)) === true
+    this.entries.push({
+      kind: 'nest',
+      steps: this.inForm(run),
+      arrays,
+      seldom: twice,
+      usual: isHeld ? undefined : usual,
+    })
   }
 
   /** Steps of a nest with the forms of what they compute. */

@@ -1,5 +1,7 @@
 /** What threads do, as text: a line for each nest, exchange, loop and stage, what stands inside indented. */
+
 import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
+import { showExpr } from '../../../kernel/print.ts'
 import type { Group } from '../access/access.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import { type TilePlan, tileArray } from '../access/tiles.ts'
@@ -41,7 +43,7 @@ function counted(names: readonly string[]): string {
   return [...times].map(([n, count]) => (count === 1 ? n : `${count} ${n}`)).join(', ')
 }
 
-function printNest({ steps, arrays, seldom }: NestEntry): string {
+function printNest({ steps, arrays, seldom, usual }: NestEntry): string {
   const axes = new Map<string, string[]>()
   for (const l of steps[0]?.loops ?? [])
     axes.set(l.axis, [...(axes.get(l.axis) ?? []), `${l.count} ${l.over === 'rep' ? 'repeats' : 'side by side'}`])
@@ -49,7 +51,11 @@ function printNest({ steps, arrays, seldom }: NestEntry): string {
   const held = steps.filter((s) => s.gives !== undefined && arrays.includes(s.gives)).map((s) => s.name)
   const keeps = held.length === 0 ? '' : `; registers keep ${held.join(', ')}`
   const twice = seldom === undefined ? '' : `; again without %${seldom.id} for threads where it never holds`
-  return `${where === '' ? 'once' : `over ${where}`}: ${counted(steps.map(printStep))}${keeps}${twice}`
+  const whole =
+    usual === undefined
+      ? ''
+      : `; again without ${usual.ids.map((id) => `%${id}`).join(', ')} for blocks where ${usual.numbers.map((e) => `${showExpr(e)} >= 0`).join(' and ')}`
+  return `${where === '' ? 'once' : `over ${where}`}: ${counted(steps.map(printStep))}${keeps}${twice}${whole}`
 }
 
 const sideBySide = (group: Group | undefined): string => (group === undefined ? '' : ` (${group.n} at a time)`)

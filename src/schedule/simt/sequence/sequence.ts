@@ -2,6 +2,7 @@
  * What threads do, in order: the data of a scheduled statement list. Statements are *steps*; steps over the same loops of registers
  * share a nest; what runs over chunks is a *walk* with a list of its own.
  */
+import type { Expr } from '../../../affine/expr.ts'
 import type { LetStmt, LoopStmt, Stmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
 import type { CallGroup, Group, Strided } from '../access/access.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
@@ -149,6 +150,12 @@ export interface Seldom {
   readonly number: ValueId
 }
 
+/** Conditions that hold all over a block where some numbers, by where it starts, are not negative. */
+export interface Usual {
+  readonly ids: readonly ValueId[]
+  readonly numbers: readonly Expr[]
+}
+
 /** A loop nest of registers. */
 export interface NestEntry {
   readonly kind: 'nest'
@@ -157,6 +164,8 @@ export interface NestEntry {
   readonly arrays: readonly ValueId[]
   /** The nest is there twice: with this condition, and without it for threads where it does not hold. */
   readonly seldom: Seldom | undefined
+  /** The nest is there twice: without these conditions for blocks where all of them hold, and with them. */
+  readonly usual: Usual | undefined
 }
 
 /** Folds whose partial results threads exchange together. */

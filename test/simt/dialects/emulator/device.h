@@ -309,6 +309,26 @@ static void multiply_group(float* c, const unsigned short* a, const unsigned sho
       c[i] += value(tile_element(a, row, k, m_last, 16)) * value(tile_element(b, column, k, n_last, b_panel));
   }
 }
+// The same with rows in registers: of each warp the fragment of a 16 x 16 tile.
+template <int columns, bool n_last, class Value>
+static void multiply_group_of_registers(float* c, const unsigned* a, const unsigned short* b, int b_panel, Value value) {
+  memcpy(fragments[warp()][lane()], a, 4 * sizeof *a);
+  sync_warp();
+  for (int i = 0; i < columns / 2; ++i) {
+    const int half = i / (columns / 4), pair = i % (columns / 4);
+    const int row = lane() / 4, column = pair / 2 * 8 + lane() % 4 * 2 + pair % 2;
+    for (int k = 0; k < 16; ++k) {
+      const unsigned word = fragments[warp()][row * 4 + k % 8 / 2][(k < 8 ? 0 : 2) + half];
+      c[i] += value((word >> (16 * (k & 1))) & 0xffff) * value(tile_element(b, column, k, n_last, b_panel));
+    }
+  }
+  sync_warp();
+}
+#define MULTIPLY_GROUP_OF_REGISTERS(dtype, n, order, n_last)                                                           \
+  static void multiply_group_##dtype##_##n##_##order(float* c, const unsigned* a, const unsigned short* b,             \
+                                                     int b_panel) {                                                    \
+    multiply_group_of_registers<n, n_last>(c, a, b, b_panel, [](unsigned h) { return dtype##_value(h); });             \
+  }
 #define MULTIPLY_GROUP(dtype, n, order, m_last, n_last)                                                                \
   static void multiply_group_##dtype##_##n##_##order(float* c, const unsigned short* a, const unsigned short* b,       \
                                                      int b_panel) {                                                    \
@@ -318,7 +338,9 @@ static void multiply_group(float* c, const unsigned short* a, const unsigned sho
   MULTIPLY_GROUP(dtype, n, kk, false, false)                                                                           \
   MULTIPLY_GROUP(dtype, n, kn, false, true)                                                                            \
   MULTIPLY_GROUP(dtype, n, mk, true, false)                                                                            \
-  MULTIPLY_GROUP(dtype, n, mn, true, true)
+  MULTIPLY_GROUP(dtype, n, mn, true, true)                                                                             \
+  MULTIPLY_GROUP_OF_REGISTERS(dtype, n, rk, false)                                                                     \
+  MULTIPLY_GROUP_OF_REGISTERS(dtype, n, rn, true)
 static float bf16_value(unsigned h) { return __uint_as_float(h << 16); }
 // The same in 8 words of the depth.
 template <int columns> static void multiply_group_tf32(float* c, const unsigned short* a, const unsigned short* b) {

@@ -18,21 +18,27 @@ const list = (n: number, of: (i: number) => string): string => Array.from({ leng
 
 /**
  * `c` is what a thread holds of 64 rows: for both halves of its rows, pairs of neighbours in every 8 columns. `a` and `b` are the
- * first elements at a depth; transposed operands have rows or columns side by side in memory, panels `b_panel` bytes apart.
+ * first elements at a depth (of an `a` in registers, its fragment); transposed operands have rows or columns side by side in memory, panels `b_panel` bytes apart.
  */
-function multiplyGroup(dtype: 'bf16' | 'f16' | 'tf32', columns: number, a: 'k' | 'm', b: 'k' | 'n'): string {
+function multiplyGroup(dtype: 'bf16' | 'f16' | 'tf32', columns: number, a: 'k' | 'm' | 'r', b: 'k' | 'n'): string {
   const depth = dtype === 'tf32' ? 8 : 16
   // Operands of 32 bits have no other order.
-  const orders = dtype === 'tf32' ? '' : `, ${a === 'm' ? 1 : 0}, ${b === 'n' ? 1 : 0}`
+  const inRegisters = a === 'r'
+  const orders = dtype === 'tf32' ? '' : `${inRegisters ? '' : `, ${a === 'm' ? 1 : 0}`}, ${b === 'n' ? 1 : 0}`
   const n = columns / 2
+  const fragment = inRegisters ? 4 : 1
+  const first = inRegisters ? `{${list(fragment, (i) => `%${n + i}`)}}` : `%${n}`
+  const given = inRegisters ? list(fragment, (i) => `"r"(a[${i}])`) : '"l"(tile_descriptor(a, 16))'
   const place = (i: number): number => ((i >> 1) & 1) * (columns / 4) + (i >> 2) * 2 + (i & 1)
   return `// 64 rows by ${columns} columns of the result plus a product of depth ${depth}, on the tensor cores of four warps, in the background.
-__device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}(float* c, const unsigned short* a, const unsigned short* b, int b_panel) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k${depth}.f32.${dtype}.${dtype} {${list(n, (i) => `%${i}`)}}, %${n}, %${n + 1}, 1, 1, 1${orders};"
+__device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}(float* c, const unsigned${inRegisters ? '' : ' short'}* a, const unsigned short* b, int b_panel) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k${depth}.f32.${dtype}.${dtype} {${list(n, (i) => `%${i}`)}}, ${first}, %${n + fragment}, 1, 1, 1${orders};"
     : ${list(n, (i) => `"+f"(c[${place(i)}])`)}
-    : "l"(tile_descriptor(a, 16)), "l"(tile_descriptor(b, b_panel)));
+    : ${given}, "l"(tile_descriptor(b, b_panel)));
 }`
 }
+
+const rowsOf = (order: string): 'k' | 'm' | 'r' => (order.startsWith('m') ? 'm' : order.startsWith('r') ? 'r' : 'k')
 
 const bothOf = <A extends string, B extends string>(a: readonly A[], b: readonly B[]): (readonly [A, B])[] =>
   a.flatMap((x) => b.map((y) => [x, y] as const))
@@ -48,13 +54,10 @@ __device__ __forceinline__ unsigned long long tile_descriptor(const unsigned sho
 }`,
   },
   ...Object.fromEntries(
-    bothOf(['bf16', 'f16'], ['kk', 'kn', 'mk', 'mn']).flatMap(([dtype, order]) =>
+    bothOf(['bf16', 'f16'], ['kk', 'kn', 'mk', 'mn', 'rk', 'rn']).flatMap(([dtype, order]) =>
       groupColumns.map((n): [string, LibraryFunction] => [
         `multiply_group_${dtype}_${n}_${order}`,
-        lazy(
-          () => multiplyGroup(dtype, n, order.startsWith('m') ? 'm' : 'k', order.endsWith('n') ? 'n' : 'k'),
-          ['tile_descriptor'],
-        ),
+        lazy(() => multiplyGroup(dtype, n, rowsOf(order), order.endsWith('n') ? 'n' : 'k'), ['tile_descriptor']),
       ]),
     ),
   ),

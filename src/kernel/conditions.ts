@@ -1,0 +1,91 @@
+/** What conditions say of positions: comparisons of integers that are expressions of indices, joined by and, or, not, as bounds. */
+import * as ix from '../affine/expr.ts'
+import type { Bound } from '../affine/predicate.ts'
+import { isInteger } from '../types/dtype.ts'
+import type { LetStmt, ValueId } from './ir.ts'
+
+/** Bounds that hold where a condition does. */
+export interface Holding {
+  readonly bounds: readonly Bound[]
+  /** They say all: where they hold, the condition does. */
+  readonly isAll: boolean
+}
+
+const nothing: Holding = { bounds: [], isAll: false }
+
+/** The conditions of some statements; what is known of a value is found once, for many may be made of one. */
+export class Conditions {
+  private readonly lets: ReadonlyMap<ValueId, LetStmt>
+  private readonly known = new Map<string, Holding>()
+  private readonly positions = new Map<ValueId, ix.Expr | undefined>()
+
+  constructor(lets: ReadonlyMap<ValueId, LetStmt>) {
+    this.lets = lets
+  }
+
+  /** Bounds that hold where a condition does (`truth`), or does not. */
+  holding(id: ValueId, truth: boolean): Holding {
+    const key = `${truth} ${id}`
+    const have = this.known.get(key)
+    if (have !== undefined) return have
+    const found = this.find(id, truth)
+    this.known.set(key, found)
+    return found
+  }
+
+  private find(id: ValueId, truth: boolean): Holding {
+    const op = this.lets.get(id)?.op
+    if (op?.kind === 'predicate') return truth ? { bounds: op.predicate, isAll: true } : nothing
+    if (op?.kind !== 'scalar') return nothing
+    const [x, y] = op.args
+    if (x === undefined) return nothing
+    if (op.op === 'not') return this.holding(x, !truth)
+    if (y === undefined) return nothing
+    if (op.op === (truth ? 'and' : 'or')) {
+      const [left, right] = [this.holding(x, truth), this.holding(y, truth)]
+      return { bounds: [...left.bounds, ...right.bounds], isAll: left.isAll && right.isAll }
+    }
+    const [a, b] = [this.positionOf(x), this.positionOf(y)]
+    if (a === undefined || b === undefined) return nothing
+    const between = (expr: ix.Expr, lo: number, hi: number): Holding => ({ bounds: [{ expr, lo, hi }], isAll: true })
+    const atLeast = (e: ix.Expr, lo: number): Holding => between(e, lo, ix.rangeOf(e).hi + 1)
+    switch (truth ? op.op : opposite[op.op]) {
+      case 'le':
+        return atLeast(ix.sub(b, a), 0)
+      case 'lt':
+        return atLeast(ix.sub(b, a), 1)
+      case 'ge':
+        return atLeast(ix.sub(a, b), 0)
+      case 'gt':
+        return atLeast(ix.sub(a, b), 1)
+      case 'eq':
+        return between(ix.sub(a, b), 0, 1)
+      default:
+        return nothing
+    }
+  }
+
+  /** An integer as an expression of positions. */
+  private positionOf(id: ValueId): ix.Expr | undefined {
+    if (!this.positions.has(id)) this.positions.set(id, this.findPosition(id))
+    return this.positions.get(id)
+  }
+
+  private findPosition(id: ValueId): ix.Expr | undefined {
+    const l = this.lets.get(id)
+    if (l === undefined || !isInteger(l.dtype)) return undefined
+    const { op } = l
+    if (op.kind === 'index') return op.expr
+    if (op.kind === 'const') return typeof op.value === 'number' ? ix.constant(op.value) : undefined
+    if (op.kind !== 'scalar' || (op.op !== 'add' && op.op !== 'sub')) return undefined
+    const [x, y] = op.args.map((a) => this.positionOf(a))
+    if (x === undefined || y === undefined) return undefined
+    const e = op.op === 'add' ? ix.add(x, y) : ix.sub(x, y)
+    const { lo, hi } = ix.rangeOf(e)
+    // Nothing wraps.
+    return lo >= -(2 ** 31) && hi < 2 ** 31 && l.dtype === 'i32' ? e : undefined
+  }
+}
+
+/** What holds where a comparison of integers does not. */
+const opposite: Readonly<Partial<Record<string, string>>> = { le: 'gt', lt: 'ge', ge: 'lt', gt: 'le', ne: 'eq' }
