@@ -9,6 +9,8 @@ class Recorded {
   constructor(backend) {
     this.backend = backend
     this.last = undefined
+    /** Programs with open extents that were prepared. */
+    this.opened = 0
     for (const name of [
       'alloc',
       'free',
@@ -34,6 +36,7 @@ class Recorded {
 
   prepare(program) {
     const executable = this.backend.prepare(program)
+    if (program.open !== undefined) this.opened++
     return {
       program,
       residentBytes: executable.residentBytes,

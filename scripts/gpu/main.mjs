@@ -122,6 +122,8 @@ if (parts.includes('open')) {
         `  ${String(r.b).padStart(2)} by ${String(r.n).padStart(3)}: ${r.openMs.toFixed(4)} ms, static ${r.fixedMs.toFixed(4)}, ${r.ratio.toFixed(2)}; unlike by ${r.worst.toExponential(1)}; first ${(r.first / 1e3).toFixed(1)} s`,
       )
     save()
+    for (const { n, steps } of e.slow)
+      console.log(`  8 by ${n}: ${steps.map((s) => `${s.name} ${s.ms.toFixed(4)}`).join(', ')}`)
     const d = await measureDecoder(open, dtype)
     result.open.decoders.push(d)
     console.log(

@@ -149,20 +149,36 @@ async function inTurns(open, calls) {
 
 const greatest = (a, b) => a.reduce((m, v, i) => Math.max(m, Math.abs(Number(v) - Number(b[i]))), 0)
 
+/** The kernels of the last run that take most of it. */
+async function slowest(open) {
+  const { executable, inputs, at } = open.recorded.last
+  const { outputs, times } = await open.backend.profile(executable, inputs, at)
+  for (const b of outputs) open.backend.free(b)
+  return times
+    .map((t) => ({ ms: t.ms, name: executable.program.steps[t.step]?.kernel?.name ?? 'other' }))
+    .sort((x, y) => y.ms - x.ms)
+    .slice(0, 6)
+}
+
 /** An encoder at many shapes: one function with open extents beside one that compiles for each shape. */
 export async function measureEncoder(open, dtype, shapes, layers = 2) {
   api.setDevice(open.device)
   const weights = weightsOf(layers, dtype)
   const f = jit(encoder, { dynamic: [spec([dim('batch', 1, 8), dim('length', 8, 512), width], dtype)] })
   const out = []
-  const programs = api.memory().programs
+  const opened = open.recorded.opened
   let own = 0
+  const slow = []
   for (const [b, n] of shapes) {
     const [x] = makeInputs([[[b, n, width], dtype]], b + n).map((t) => api.evaluate(t))
     const started = performance.now()
     const got = f(x, weights)
     const values = await got.astype('f32').data()
     const first = performance.now() - started
+    if (b === 8) {
+      f(x, weights).dispose()
+      slow.push({ n, steps: await slowest(open) })
+    }
     const fixed = jit(encoder)
     if (f.explain(x, weights).closed !== undefined) own++
     const want = await fixed(x, weights).astype('f32').data()
@@ -176,9 +192,9 @@ export async function measureEncoder(open, dtype, shapes, layers = 2) {
     fixed.dispose()
     for (const t of [x, got]) t.dispose()
   }
-  const made = api.memory().programs - programs
+  const made = open.recorded.opened - opened
   f.dispose()
-  return { dtype, shapes: out, own, programs: made }
+  return { dtype, shapes: out, own, programs: made, slow }
 }
 
 const cacheShape = (n) => [1, heads, n, head]
@@ -216,7 +232,7 @@ export async function measureDecoder(open, dtype, layers = 2, tokens = 200, prom
     )
   let caches = fresh(prompt, 5)
   const [x] = makeInputs([[[1, 1, width], dtype]], 3).map((t) => api.evaluate(t))
-  const programs = api.memory().programs
+  const opened = open.recorded.opened
   const used = []
   const made = []
   const checked = []
@@ -230,7 +246,6 @@ export async function measureDecoder(open, dtype, layers = 2, tokens = 200, prom
       const [want, other] = fixed(x, caches, weights)
       checked.push(greatest(got, await want.astype('f32').data()))
       for (const z of [want, ...other.flat()]) z.dispose()
-      fixed.dispose()
     }
     for (const z of [y, ...caches.flat()]) z.dispose()
     caches = next
@@ -238,10 +253,11 @@ export async function measureDecoder(open, dtype, layers = 2, tokens = 200, prom
     if (t > 0) slowest = Math.max(slowest, now - last)
     last = now
     used.push(api.memory().used)
-    made.push(api.memory().programs - programs)
+    made.push(open.recorded.opened - opened)
   }
   const seconds = (last - started) / 1e3
   for (const z of caches.flat()) z.dispose()
+  fixed.dispose()
   const times = []
   for (const n of [16, 100, 215, 500]) {
     caches = fresh(n, 9)

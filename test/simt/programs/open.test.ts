@@ -5,41 +5,55 @@
 import { expect, test } from 'vitest'
 import { compileGraph } from '../../../src/compile/index.ts'
 import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
+import type { Extents } from '../../../src/runtime/extents.ts'
 import type { Program } from '../../../src/runtime/program.ts'
 import { kernelsOf } from '../../../src/runtime/region.ts'
 import { cudaTarget } from '../../../src/target/cuda.ts'
 import type { HostArray } from '../../../src/types/host.ts'
 import { sizeOf } from '../../../src/types/shape.ts'
 import { openCases, others } from '../../compile/openCases.ts'
-import { numbersAt, openProgram } from '../../compile/openSupport.ts'
+import { numbersAt, type OpenCase, openProgram } from '../../compile/openSupport.ts'
 import { expectClose, inputsOf } from '../../compile/support.ts'
+import { others as randomExtents, randomOpen } from '../../random/openPrograms.ts'
 import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
 import { execute } from './programs.ts'
 
 const kernelsIn = (p: Program) => kernelsOf(p).map(({ step }) => step.kernel)
 
+/** Compares a program of a range with static ones at some extents: their bits in strict mode, in fast mode with the reference. */
+async function check(made: OpenCase, mode: 'fast' | 'strict', extents: readonly Extents[]): Promise<void> {
+  const { program } = openProgram(made, mode, cudaTarget)
+  const shapes = extents.map((at) => ({ at, graph: made.trace(at) }))
+  const fixed =
+    mode === 'fast' ? [] : shapes.map(({ graph }) => compileGraph(graph, { mode, target: cudaTarget }).program)
+  const kernels = [program, ...fixed].flatMap(kernelsIn)
+  const emulated = new Emulated(kernels)
+  const run = (of: Program, inputs: readonly HostArray[]): Promise<HostArray[]> =>
+    execute(of, inputs, (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
+  try {
+    for (const [i, { at, graph }] of shapes.entries()) {
+      const inputs = inputsOf(graph)
+      const whole = await run(program, [...inputs, ...numbersAt(program, at)])
+      const got = graph.outputs.map((o, n) => whole[n]?.subarray(0, sizeOf(o.shape)) ?? new Float32Array())
+      const alone = fixed[i]
+      if (alone !== undefined) expect(got, `at ${at.join(' by ')}`).toEqual(await run(alone, inputs))
+      else expectClose(got, evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray), graph, at.join())
+    }
+  } finally {
+    emulated.dispose()
+  }
+}
+
 for (const { name, ...made } of openCases)
   for (const mode of ['fast', 'strict'] as const)
     test(`${name}, ${mode}`, async ({ skip }) => {
       skip(!hasCompiler(), 'no C++ compiler')
-      const { program } = openProgram(made, mode, cudaTarget)
-      const shapes = [others[1] ?? [], others[2] ?? []].map((at) => ({ at, graph: made.trace(at) }))
-      const fixed =
-        mode === 'fast' ? [] : shapes.map(({ graph }) => compileGraph(graph, { mode, target: cudaTarget }).program)
-      const kernels = [program, ...fixed].flatMap(kernelsIn)
-      const emulated = new Emulated(kernels)
-      const run = (of: Program, inputs: readonly HostArray[]): Promise<HostArray[]> =>
-        execute(of, inputs, (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
-      try {
-        for (const [i, { at, graph }] of shapes.entries()) {
-          const inputs = inputsOf(graph)
-          const whole = await run(program, [...inputs, ...numbersAt(program, at)])
-          const got = graph.outputs.map((o, n) => whole[n]?.subarray(0, sizeOf(o.shape)) ?? new Float32Array())
-          const alone = fixed[i]
-          if (alone !== undefined) expect(got, `at ${at.join(' by ')}`).toEqual(await run(alone, inputs))
-          else expectClose(got, evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray), graph, at.join())
-        }
-      } finally {
-        emulated.dispose()
-      }
+      await check(made, mode, others.slice(1))
     }, 60_000)
+
+// Of those, sums over several open extents have more than a chunk of strict mode.
+for (const seed of [1, 2, 3, 5])
+  test(`random program ${seed}, strict`, async ({ skip }) => {
+    skip(!hasCompiler(), 'no C++ compiler')
+    await check(randomOpen(seed), 'strict', randomExtents)
+  }, 60_000)

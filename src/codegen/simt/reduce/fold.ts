@@ -4,15 +4,16 @@
  * chunks of 1024 (docs/numerics.md, "Modes").
  */
 
-import { axis, flatten, sub as subExpr } from '../../../affine/expr.ts'
+import { axis, flatten, sub as subExpr, zero } from '../../../affine/expr.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
-import { typeOfExpr } from '../../../kernel/indexType.ts'
+import { typeOfExpr, typeUpTo } from '../../../kernel/indexType.ts'
 import type { LetStmt } from '../../../kernel/ir.ts'
 import { combinerIdentity, extreme, isArgCombiner } from '../../../scalar/ops.ts'
 import { strictChunk } from '../../../scalar/summation.ts'
 import { type ExchangePlan, positionOf } from '../../../schedule/simt/fold/exchange.ts'
 import { combinerOf, type FoldPlan, foldDType, onlyWhere } from '../../../schedule/simt/fold/folds.ts'
+import type { AxisInfo } from '../../../schedule/simt/part/part.ts'
 import { type DType, isFloat } from '../../../types/dtype.ts'
 import {
   add,
@@ -25,6 +26,7 @@ import {
   int,
   isYes,
   lit,
+  mul,
   regType,
   select,
   type Type,
@@ -33,7 +35,7 @@ import {
 } from '../ir/ir.ts'
 import { declare, forRegisters, type Lanes, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import type { Point } from '../nest/point.ts'
-import { type Held, inside, type Scope } from '../nest/scope.ts'
+import { extentOf, type Held, inside, type Scope } from '../nest/scope.ts'
 import { beatsEx, castEx, constant, mergeEx, roundTo, scalarEx } from '../scalar/arith.ts'
 import { exchange } from './exchange.ts'
 import type { Accumulator } from './open.ts'
@@ -138,7 +140,7 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
     })
     return
   }
-  if (scope.unit.mode === 'strict') closeStrictChunk(acc, p, i, out)
+  if (scope.unit.mode === 'strict') closeStrictChunk(acc, p, i, valid, out)
   const only = combiner === 'sum' ? onlyWhere(scope.part, op.arg) : undefined
   const where = only === undefined ? undefined : and(valid, p.read(only.where))
   // A sum that starts at 0 is never -0, so that adding 0 changes nothing.
@@ -163,25 +165,38 @@ export const termNumber = ({ scope: { layout }, lanes }: Point, l: LetStmt): Ex 
 const castFor = (from: DType, to: DType, x: Ex): Ex => (regType(from) === regType(to) ? x : castEx(from, to, x))
 
 /** Strict: every 1024 indices the running sum is a total. */
-function closeStrictChunk(acc: Accumulator, p: Point, i: Ex, out: Block): void {
+function closeStrictChunk(acc: Accumulator, p: Point, i: Ex, valid: Ex, out: Block): void {
   const { totals } = acc
   if (totals === undefined) return
-  const { part } = p.scope
-  const axes = foldAxes(acc.let)
-  const relative = axes.map((a) => subExpr(axis(a, part.axis(a).extent), axis(`${a}.start`, part.axis(a).extent)))
-  const at = p.expr(
-    flatten(
-      relative,
-      axes.map((a) => part.axis(a).size),
-    ),
-  )
-  const zero = lit(at.type, 0)
-  const first = and(bin('!=', at, zero), eq(bin('&', at, lit(at.type, strictChunk - 1)), zero))
+  const at = positionInFold(p, foldAxes(acc.let))
+  const none = lit(at.type, 0)
+  const begins = and(bin('!=', at, none), eq(bin('&', at, lit(at.type, strictChunk - 1)), none))
+  // Behind the end of an open axis a position is that of another point.
+  const isOpen = foldAxes(acc.let).some((a) => p.scope.part.axis(a).open !== undefined)
+  const first = isOpen ? and(valid, begins) : begins
   const [sum, count] = [registerAt(acc.values, i), registerAt(totals.counts, i)]
   const body: Block = []
   pushTotals(totals, totalOf(acc), acc.dtype, count, (to, emit) => emit(i, sum, to), body)
   body.push({ k: 'assign', to: sum, value: identityOf(acc) }, { k: 'assign', to: count, value: add(count, int(1)) })
   out.push({ k: 'if', cond: first, body, otherwise: [] })
+}
+
+/** The number of a point among all that a fold is of, in order: of open axes that stand whole, those of this launch count. */
+function positionInFold(p: Point, axes: readonly string[]): Ex {
+  const { part, unit } = p.scope
+  const infos = axes.map((a) => part.axis(a))
+  const sizes = infos.map((a) => a.size)
+  const relative = infos.map(({ name, extent }) => subExpr(axis(name, extent), axis(`${name}.start`, extent)))
+  const isWhole = ({ open, size, extent }: AxisInfo): boolean => open !== undefined && size === extent
+  if (!infos.slice(1).some(isWhole)) return p.expr(flatten(relative, sizes))
+  const type = typeUpTo(sizes.reduce((n, s) => n * s, 1))
+  return infos.reduce(
+    (at: Ex, info, i) => {
+      const size = isWhole(info) ? cast(type, extentOf(unit, info)) : lit(type, info.size)
+      return add(mul(at, size), cast(type, p.expr(relative[i] ?? zero)))
+    },
+    lit(type, 0),
+  )
 }
 
 const totalOf = (acc: Accumulator): 'sum' | 'prod' => (combinerOf(acc.let) === 'prod' ? 'prod' : 'sum')
