@@ -7,7 +7,7 @@ import { type Lanes, registerAt, registerIndex } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
 import { digitOf, insideAlong, type Scope, type SharedTile, tid } from '../nest/scope.ts'
 import type { Accumulator } from '../reduce/open.ts'
-import { multiplySplit } from './multiplySplit.ts'
+import { multiplySplit, multiplySplitInGroups } from './multiplySplit.ts'
 
 /** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
 function blockOf(scope: Scope, axis: string, laneBits: number, rep: Ex): Ex {
@@ -27,13 +27,14 @@ const address = (tile: SharedTile, first: Ex, second: Ex): Ex => {
 export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: Block): void {
   const [ta, tb] = [scope.held.get(p.a), scope.held.get(p.b)]
   invariant(tb?.kind === 'shared' && (ta?.kind === 'shared' || p.chained), 'the operands of a product are not staged')
-  if (p.groups !== undefined) {
-    multiplyInGroups(scope, acc, p, p.groups, ta?.kind === 'shared' ? ta : undefined, tb, out)
-    return
-  }
   if (p.split === true) {
     invariant(ta?.kind === 'shared', 'operands that are split are read from shared memory')
-    multiplySplit(scope, acc, p, [ta, tb], out)
+    if (p.groups === undefined) multiplySplit(scope, acc, p, [ta, tb], out)
+    else multiplySplitInGroups(scope, acc, p, p.groups, [ta, tb], out)
+    return
+  }
+  if (p.groups !== undefined) {
+    multiplyInGroups(scope, acc, p, p.groups, ta?.kind === 'shared' ? ta : undefined, tb, out)
     return
   }
   const { unit, layout } = scope

@@ -35,6 +35,9 @@ export function plainTile({ part, layout }: Place, l: LetStmt): TilePlan {
   return { let: l, axes, strides, length, form: { kind: 'plain' } }
 }
 
+/** Swizzled tiles begin at multiples of what the swizzle permutes. */
+const swizzleBytes = 1024
+
 /** Elements that pad the rows of a tile of a product, against bank conflicts: of rows that are read whole, and word by word. */
 const padding = 8
 const wordPadding = 16
@@ -52,6 +55,14 @@ export function productTile({ part }: Place, l: LetStmt, layout: Layout, product
   const form = { kind: 'halves', product, swizzle } as const
   return { let: l, axes: [first, last], strides: [pitch, product.halves], length: part.axis(first).size * pitch, form }
 }
+
+/** The tiles of a split operand's upper and lower terms, for groups of warps: columns in panels of the depth, one behind the other. */
+export const splitTiles = ({ columnSize, depthSize, halves }: Product): SharedArrayPlan => ({
+  type: 'f32',
+  length: 2 * columnSize * depthSize * halves,
+  half: true,
+  align: swizzleBytes,
+})
 
 /** A tile that is read in vectors: a row an index of the depth, with room for what threads hold beyond the range. */
 export function vectorTile({ part, layout }: Place, l: LetStmt, product: VectorProduct, o: VectorOperand): TilePlan {
@@ -75,9 +86,6 @@ export function filledTogether({ axes, form }: TilePlan, layout: Layout): string
   if (form.kind === 'halves') return vec > 1 ? last : undefined
   return form.kind === 'vectors' && vec % lanes === 0 ? last : undefined
 }
-
-/** Swizzled tiles begin at multiples of what the swizzle permutes. */
-const swizzleBytes = 1024
 
 /** The shared array of a tile, or of so many in a ring. */
 export function tileArray({ let: l, length, form }: TilePlan, copies = 1): SharedArrayPlan {

@@ -45,6 +45,10 @@ const registersPerThread = 64
 /** Of small blocks, whose threads are few to bring the operands. */
 const fewRegisters = 16
 const registersInGroup = 128
+/** The same where operands are split: a block's sums stand beside the running ones. */
+const registersOfSplit = 64
+/** Columns of blocks whose second operand threads split into tiles for groups, and the depth: a panel. */
+const splitColumns: readonly number[] = [64, 128]
 
 /** The plan of a product sum that tensor cores can do. */
 export function productOf(
@@ -82,7 +86,9 @@ export function productOf(
   if (part.axis(depth).role !== 'loop' && part.axis(columns).role !== 'loop') return undefined
   const share = (registers: number): number => 2 ** Math.ceil(Math.log2((size(rows) * size(columns)) / registers))
   const threads = Math.max(share(registersPerThread), Math.min(128, share(fewRegisters)))
-  const groups = warpGroups && !split ? groupsOf(size(rows), size(columns), size(depth) * halves) : undefined
+  const most = split ? registersOfSplit : registersInGroup
+  const fits = !split || (splitColumns.includes(size(columns)) && size(depth) * halves === panelElements)
+  const groups = warpGroups && fits ? groupsOf(size(rows), size(columns), size(depth) * halves, most) : undefined
   return {
     dot: l.id,
     rows,
@@ -145,18 +151,18 @@ export function chainLayout(
 }
 
 /** How groups of four warps share a block: powers of two of 64 rows, and columns in whole panels of shared memory. */
-function groupsOf(rows: number, columns: number, depth: number): Product['groups'] {
+function groupsOf(rows: number, columns: number, depth: number, registers: number): Product['groups'] {
   const pieces = rows / panelElements
   if (!Number.isInteger(Math.log2(pieces)) || columns % panelElements !== 0 || depth % panelElements !== 0)
     return undefined
-  const most = Math.floor((2 * registersInGroup) / columns)
+  const most = Math.floor((2 * registers) / columns)
   const each = Math.min(pieces, most)
   return each < 1 || pieces / each > 2 ? undefined : { count: pieces / each, pieces: each }
 }
 
 /** The tile of an operand whose rows (or columns) come first or last, for warp groups. */
 export function swizzleOf(p: Product, isRows: boolean, depthLast: boolean): Swizzle | undefined {
-  if (p.groups === undefined) return undefined
+  if (p.groups === undefined || p.split === true) return undefined
   const { count, pieces } = p.groups
   const rows = depthLast ? (isRows ? p.rowSize : p.columnSize) : p.depthSize
   if (!isRows) return { rows }

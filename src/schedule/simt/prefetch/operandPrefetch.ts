@@ -70,8 +70,8 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
   for (const c of copied) at.shared.share(tileArray(c.tile, slots))
   for (const a of ahead) for (const x of a.loads) at.shared.share(copiesArray(x, a.layout, slots))
   const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
-  const inGroups = product?.groups !== undefined
-  return { slots, copied, ahead, inGroups, during: inGroups && others.length === 0 ? product.dot : undefined }
+  const during = product?.groups !== undefined && others.length === 0 ? product.dot : undefined
+  return { slots, copied, ahead, inGroups: product?.groups !== undefined && product.split !== true, during }
 }
 
 function copiedStage(at: Place, l: LetStmt): CopiedStage | undefined {

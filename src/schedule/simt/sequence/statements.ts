@@ -10,7 +10,7 @@ import { isPosition } from '../../../kernel/positions.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import { callGroupOf, Gaps, groupOf, stridedOf } from '../access/access.ts'
 import type { Place } from '../access/place.ts'
-import { filledTogether, plainTile, type TilePlan, tileArray } from '../access/tiles.ts'
+import { filledTogether, plainTile, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
 import { againstOf, isMean, type StreamPlan } from '../fold/onlineSums.ts'
 import { scanPlanOf } from '../fold/scans.ts'
@@ -199,6 +199,7 @@ class ListPlan {
     order.block(from, [opened], rank, () => ({ kind: 'open', let: l }))
     const product = place.part.products.get(l.id)
     const vectors = place.part.vectorProduct
+    if (product?.split === true && product.groups !== undefined) place.shared.share(splitTiles(product))
     if (product !== undefined)
       order.block([opened, product.a, product.b], [folded], 2, () => ({ kind: 'matrixProduct', product }))
     else if (vectors?.dot === l.id)

@@ -361,6 +361,33 @@ MULTIPLY_GROUP_TF32(64)
 MULTIPLY_GROUP_TF32(128)
 MULTIPLY_GROUP_TF32(192)
 MULTIPLY_GROUP_TF32(256)
+// The rows of a warp from its lanes' registers, as fragments of mma.m16n8k8.
+template <int columns>
+static void multiply_rows_tf32(bool begin, float* c, const unsigned (&a)[4], const unsigned short* b) {
+  memcpy(fragments[warp()][lane()], a, sizeof a);
+  sync_warp();
+  for (int i = 0; i < columns / 2; ++i) {
+    const int half = i / (columns / 4), pair = i % (columns / 4);
+    const int column = pair / 2 * 8 + lane() % 4 * 2 + pair % 2;
+    double sum = begin ? 0 : c[i];
+    for (int k = 0; k < 8; ++k) {
+      const unsigned w = tile_element(b, column, 2 * k, false, 0) | (tile_element(b, column, 2 * k + 1, false, 0) << 16);
+      sum += (double)tf32_value(fragments[warp()][lane() / 4 * 4 + k % 4][(k < 4 ? 0 : 2) + half]) * tf32_value(w);
+    }
+    c[i] = truncated(sum);
+  }
+  sync_warp();
+}
+#define MULTIPLY_ROWS_TF32(n, name, begin)                                                                             \
+  static void name(float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, const unsigned short* b) {            \
+    multiply_rows_tf32<n>(begin, c, {a0, a1, a2, a3}, b);                                                              \
+  }
+MULTIPLY_ROWS_TF32(64, multiply_rows_tf32_64, false)
+MULTIPLY_ROWS_TF32(64, multiply_rows_tf32_64_begin, true)
+MULTIPLY_ROWS_TF32(128, multiply_rows_tf32_128, false)
+MULTIPLY_ROWS_TF32(128, multiply_rows_tf32_128_begin, true)
+static void keep_16(const unsigned*) {}
+static void keep_32(const unsigned*) {}
 MULTIPLY_GROUPS(bf16, 64)
 MULTIPLY_GROUPS(bf16, 128)
 MULTIPLY_GROUPS(bf16, 192)

@@ -40,6 +40,18 @@ __device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}(floa
 
 const rowsOf = (order: string): 'k' | 'm' | 'r' => (order.startsWith('m') ? 'm' : order.startsWith('r') ? 'r' : 'k')
 
+/** The same where a thread holds its share of the first operand, 16 rows a warp; `begin`: what was in `c` does not count. */
+function multiplyRegisters(columns: number, begin: boolean): string {
+  const n = columns / 2
+  const place = (i: number): number => ((i >> 1) & 1) * (columns / 4) + (i >> 2) * 2 + (i & 1)
+  return `// 64 rows by ${columns} columns of the result ${begin ? 'become' : 'plus'} a product of depth 8, its rows from registers, on the tensor cores of four warps, in the background.
+__device__ __forceinline__ void multiply_rows_tf32_${columns}${begin ? '_begin' : ''}(float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, const unsigned short* b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k8.f32.tf32.tf32 {${list(n, (i) => `%${i}`)}}, {%${n}, %${n + 1}, %${n + 2}, %${n + 3}}, %${n + 4}, ${begin ? 0 : 1}, 1, 1;"
+    : ${list(n, (i) => `"${begin ? '=' : '+'}f"(c[${place(i)}])`)}
+    : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(tile_descriptor(b, 16)));
+}`
+}
+
 const bothOf = <A extends string, B extends string>(a: readonly A[], b: readonly B[]): (readonly [A, B])[] =>
   a.flatMap((x) => b.map((y) => [x, y] as const))
 
@@ -65,6 +77,23 @@ __device__ __forceinline__ unsigned long long tile_descriptor(const unsigned sho
     groupColumns.map((n): [string, LibraryFunction] => [
       `multiply_group_tf32_${n}_kk`,
       lazy(() => multiplyGroup('tf32', n, 'k', 'k'), ['tile_descriptor']),
+    ]),
+  ),
+  ...Object.fromEntries(
+    bothOf(['64', '128'], ['', '_begin']).map(([n, begin]): [string, LibraryFunction] => [
+      `multiply_rows_tf32_${n}${begin}`,
+      lazy(() => multiplyRegisters(Number(n), begin !== ''), ['tile_descriptor']),
+    ]),
+  ),
+  ...Object.fromEntries(
+    [16, 32].map((n): [string, LibraryFunction] => [
+      `keep_${n}`,
+      lazy(
+        () => `// Words that instructions in the background read: they stay until here.
+__device__ __forceinline__ void keep_${n}(const unsigned* words) {
+  asm volatile("" :: ${list(n, (i) => `"r"(words[${i}])`)} : "memory");
+}`,
+      ),
     ]),
   ),
   ...Object.fromEntries(

@@ -1,7 +1,7 @@
 /** Functions that CUDA code calls: what the language has under another name, and what docs/numerics.md asks beyond it. */
 
 import { formulaLibrary } from '../shared/formulas.ts'
-import type { Inline, Library } from '../shared/print.ts'
+import { fn, type Inline, type Library } from '../shared/print.ts'
 import { randomLibrary } from '../shared/randomLibrary.ts'
 import { cudaCluster } from './cluster.ts'
 import { cudaCoarse } from './coarse.ts'
@@ -282,6 +282,29 @@ __device__ __forceinline__ void multiply_tf32(float& c0, float& c1, float& c2, f
   low = __float_as_uint(__fsub_rn(a, h));
   // One less than the bits of a zero is no number, which minima pass over.
   least = fminf(least, fabsf(__uint_as_float(bits - 1u)));`,
+  ),
+  ...Object.fromEntries(
+    (['row', 'column'] as const).map((along) => [
+      `split_${along}`,
+      fn(
+        `// Four words of the depth, ${along === 'row' ? 'side by side' : '`apart` elements from one to the next'}, as upper and lower terms.
+__device__ __forceinline__ void split_${along}(unsigned short* high, unsigned short* low, const unsigned short* from, ${along === 'row' ? '' : 'int apart, '}float& least) {
+  uint4 h, l;
+  ${
+    along === 'row'
+      ? 'const uint4 w = *(const uint4*)from;'
+      : 'const uint4 w = make_uint4(tile_word(from), tile_word(from + apart), tile_word(from + 2 * apart), tile_word(from + 3 * apart));'
+  }
+  split_tf32(h.x, l.x, w.x, least);
+  split_tf32(h.y, l.y, w.y, least);
+  split_tf32(h.z, l.z, w.z, least);
+  split_tf32(h.w, l.w, w.w, least);
+  *(uint4*)high = h;
+  *(uint4*)low = l;
+}`,
+        ['split_tf32', ...(along === 'row' ? [] : ['tile_word'])],
+      ),
+    ]),
   ),
   any_lane: device('bool any_lane(bool holds)', 'return __any_sync(0xffffffffu, holds);'),
   tile_word: device('unsigned tile_word(const unsigned short* from)', 'return *(const unsigned*)from;'),
