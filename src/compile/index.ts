@@ -30,7 +30,7 @@ export interface CompileOptions {
   readonly name?: string
   readonly mode: 'fast' | 'strict'
   readonly target: Machine
-  /** How f32 is multiplied in contractions that do not say (fast mode); `ieee` unless given. */
+  /** How f32 is multiplied in contractions that do not say (fast mode); as the machine says unless given. */
   readonly precision?: Precision
   /** Inputs whose memory may be overwritten. */
   readonly donated?: readonly boolean[]
@@ -68,9 +68,9 @@ function compileProgram(
   reuse: Reuse,
   budgets: Budgets = {},
 ): Kept & { readonly graph: Graph; readonly applied: FusionReport['rewrites'] } {
-  const { mode, target, precision, fuse = true, verify = false } = options
+  const { mode, target, precision = target.precision, fuse = true, verify = false } = options
   if (verify) verifyGraph(graph)
-  const precise = mode === 'fast' && precision !== undefined ? withPrecision(graph, precision) : graph
+  const precise = mode === 'fast' && precision !== 'ieee' ? withPrecision(graph, precision) : graph
   const rewritten = rewriteGraph(precise, { mode, fold: (node) => fold(node, mode) })
   if (verify) verifyGraph(rewritten.graph)
   const made = new Map<FusionPlan, Kept>()

@@ -14,7 +14,8 @@ export const cudaTarget: SimtTarget = {
   matrixRate: 4.7e14,
   plainMatrixRate: 3.8e13,
   tf32MatrixRate: 2.4e14,
-  tf32x3MatrixRate: 5.3e13,
+  tf32x3MatrixRate: 7.4e13,
+  precision: 'tf32x3',
   prices: gpuPrices,
   launch: 3e-6,
   // Virtual addresses; how much of it there is, the allocator knows.
@@ -80,10 +81,11 @@ export function cudaTargetOf({
 }: CudaDeviceFacts): SimtTarget {
   const isHopper = capability >= 90
   const hasMatrixUnit = capability >= 80
-  const { chains, ...others } = cudaTarget
+  const { chains, precision, ...others } = cudaTarget
   return {
     ...others,
     ...(hasMatrixUnit && chains !== undefined ? { chains } : {}),
+    precision: hasMatrixUnit ? precision : 'ieee',
     ...(hasLibrary ? { library: cublasLt } : {}),
     ...(isHopper ? {} : { rowBytes: blockRowBytes }),
     simt: {

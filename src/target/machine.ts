@@ -1,6 +1,6 @@
 /** Machines as data: what the planner, the schedules and the code generators know of what programs run on. */
 import { invariant } from '../diagnostics/errors.ts'
-import type { ProductDType } from '../types/product.ts'
+import type { Precision, ProductDType } from '../types/product.ts'
 import type { LoopMachine } from './loops.ts'
 import type { Prices } from './prices.ts'
 import type { SimtMachine } from './simt.ts'
@@ -41,6 +41,8 @@ export interface Machine {
   readonly tf32MatrixRate?: number
   /** The same of f32 operands that are multiplied as sums of two numbers of tf32. */
   readonly tf32x3MatrixRate?: number
+  /** How f32 is multiplied in contractions of fast mode that do not say, nor their program. */
+  readonly precision: Precision
   /** What operations cost. */
   readonly prices: Prices
   /** Seconds from one kernel to the next. */

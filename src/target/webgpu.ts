@@ -44,6 +44,7 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     overlap: 1,
     matrixRate: 4e13,
     plainMatrixRate: 4e13,
+    precision: 'ieee',
     prices: gpuPrices,
     launch: 5e-6,
     mostBytes: { value: limits.valueBytes, arena: limits.arenaBytes },

@@ -30,9 +30,9 @@ export interface JitOptions {
   /** Device to run on; the current one unless given. */
   readonly device?: DeviceName | Device
   /**
-   * How contractions of f32 multiply in fast mode where they do not say themselves: `ieee` (default) in f32, `tf32` with operands of
+   * How contractions of f32 multiply in fast mode where they do not say themselves: `ieee` in f32, `tf32` with operands of
    * ten bits behind the point, `tf32x3` with sums of two such numbers, almost as exact as f32, on devices whose matrix units take them
-   * (docs/numerics.md, "Precision").
+   * (docs/numerics.md, "Precision"). Unless given `tf32x3` on such devices, `ieee` elsewhere.
    */
   readonly precision?: 'ieee' | 'tf32x3' | 'tf32'
   /**

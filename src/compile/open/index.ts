@@ -66,7 +66,14 @@ function forOpen(target: Machine): Machine {
 function compileWhole(
   instances: readonly Instance[],
   dimensions: readonly Dimension[],
-  { mode, target: machine, name = 'program', donated = [], verify = false, precision }: OpenCompileOptions,
+  {
+    mode,
+    target: machine,
+    name = 'program',
+    donated = [],
+    verify = false,
+    precision = machine.precision,
+  }: OpenCompileOptions,
 ): Compiled {
   const started = performance.now()
   const target = forOpen(machine)
@@ -75,7 +82,7 @@ function compileWhole(
   function* rewritten(): Generator<Graph> {
     for (const instance of instances) {
       const precise =
-        mode === 'fast' && precision !== undefined ? withPrecision(instance.graph, precision) : instance.graph
+        mode === 'fast' && precision !== 'ieee' ? withPrecision(instance.graph, precision) : instance.graph
       const made = rewriteGraph(precise, { mode, fold: (node) => fold(node, mode), generic: true })
       const inOrder = orderWindows(made.graph, target, mode)
       const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
