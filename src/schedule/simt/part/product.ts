@@ -80,7 +80,7 @@ export function productOf(
   const [rows, columns] = swap ? [q, p] : [p, q]
   if (size(rows) % 16 !== 0 || size(columns) % 16 !== 0 || (size(depth) * halves) % 16 !== 0) return undefined
   const [a, b] = swap ? [op.b, op.a] : [op.a, op.b]
-  const chained = before.some((x) => x.rows === rows && x.columns === depth && x.chained !== true)
+  const chained = halves === 1 && before.some((x) => x.rows === rows && x.columns === depth && x.chained !== true)
   if (!part.ownStages.has(b) || (!chained && !part.ownStages.has(a))) return undefined
   // A depth that is held whole is that of the first of two products in a loop over its columns.
   if (part.axis(depth).role !== 'loop' && part.axis(columns).role !== 'loop') return undefined
