@@ -36,7 +36,7 @@ export const cudaTarget: SimtTarget = {
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64], stepSeconds: 1e-6, gatherSeconds: { 2: 2.4e-12, 4: 0.6e-12 } },
   // A warp has 16 rows of a block, and all columns of both products in registers.
-  chains: { rows: 128, shared: 64, width: 128, grain: 16 },
+  chains: { rows: 128, shared: 64, width: 256, grain: 16 },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,
@@ -81,10 +81,12 @@ export function cudaTargetOf({
 }: CudaDeviceFacts): SimtTarget {
   const isHopper = capability >= 90
   const hasMatrixUnit = capability >= 80
+  const hasGroups = capability === 90
   const { chains, precision, ...others } = cudaTarget
   return {
     ...others,
-    ...(hasMatrixUnit && chains !== undefined ? { chains } : {}),
+// Only groups of warps leave room for wide results.
+    ...(hasMatrixUnit && chains !== undefined ? { chains: { ...chains, width: hasGroups ? chains.width : 128 } } : {}),
     precision: hasMatrixUnit ? precision : 'ieee',
     ...(hasLibrary ? { library: cublasLt } : {}),
     ...(isHopper ? {} : { rowBytes: blockRowBytes }),
@@ -96,7 +98,7 @@ export function cudaTargetOf({
       hasMatrixUnit,
       hasAsyncCopy: hasMatrixUnit,
       foldsLanes: hasMatrixUnit,
-      hasWarpGroupProducts: capability === 90,
+      hasWarpGroupProducts: hasGroups,
       ...(isHopper && earlyStart !== 'never' ? { launchDependents: earlyStart } : {}),
     },
   }

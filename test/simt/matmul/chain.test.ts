@@ -32,6 +32,12 @@ const cases: readonly Case[] = [
   { name: 'groups of warps', dtype: 'bf16', sizes: [1, 1, 128, 192, 64, 128], options: {} },
   { name: 'groups, causal', dtype: 'f16', sizes: [1, 1, 256, 256, 128, 64], options: { causal: true } },
   { name: 'groups, tails', dtype: 'bf16', sizes: [2, 1, 70, 200, 64, 64], options: { causal: true, window: 90 } },
+  {
+    name: 'groups, wide results',
+    dtype: 'bf16',
+    sizes: [1, 1, 64, 130, 64, 256],
+    options: { causal: true, causalOffset: 50 },
+  },
   { name: 'heads that share keys', dtype: 'bf16', sizes: [4, 2, 96, 130, 16, 16], options: { scale: 0.5 } },
 ]
 

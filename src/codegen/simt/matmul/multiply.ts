@@ -1,9 +1,11 @@
 /** The code of matrix products on tensor cores: fragments from shared tiles, one instruction a tile (product.ts has the layout). */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
+import { cutAxes } from '../../../schedule/simt/sequence/usual.ts'
 import { panelElements } from '../../../schedule/simt/storage/swizzle.ts'
 import { add, type Block, bin, call, type Ex, elem, int, lit, mul, select, uint, v, yes } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex } from '../ir/registers.ts'
+import { isWhole, whole } from '../nest/nests.ts'
 import { Point } from '../nest/point.ts'
 import { digitOf, insideAlong, type Scope, type SharedTile, tid } from '../nest/scope.ts'
 import type { Accumulator } from '../reduce/open.ts'
@@ -190,11 +192,21 @@ function multiplyInGroups(
   })
   if (ta === undefined) {
     out.push({ k: 'array', name: packed, type: 'u32', length: 4 * steps * groups.pieces })
-    for (let i = 0; i < groups.pieces; i++)
-      for (let s = 0; s < steps; s++) {
-        const words = [0, 1, 2, 3].map((n) => elem('u32', packed, int((i * steps + s) * 4 + n)))
-        out.push(...packRows(scope, p, int(i), int(s), words))
-      }
+    const pack = (at: Scope, to: Block): void => {
+      for (let i = 0; i < groups.pieces; i++)
+        for (let s = 0; s < steps; s++) {
+          const words = [0, 1, 2, 3].map((n) => elem('u32', packed, int((i * steps + s) * 4 + n)))
+          to.push(...packRows(at, p, int(i), int(s), words))
+        }
+    }
+    const cut = cutAxes(scope.part, [p.depth])
+    if (cut.length === 0) pack(scope, out)
+    else {
+      const [body, otherwise]: [Block, Block] = [[], []]
+      pack(whole(scope, cut), body)
+      pack(scope, otherwise)
+      out.push({ k: 'if', cond: isWhole(scope, cut), body, otherwise })
+    }
   }
   out.push(hold, plain('group_begin'))
   out.push({

@@ -35,13 +35,14 @@ export function emitNest(
     arrays.set(s.gives, registers)
     scope.held.set(s.gives, { kind: 'registers', registers, layout: scope.layout, axes })
   }
-  const nest = (known: ReadonlyMap<ValueId, Ex>, to: Block): void => emitLoopNest(scope, steps, arrays, known, emit, to)
+  const nest = (known: ReadonlyMap<ValueId, Ex>, to: Block, at = scope): void =>
+    emitLoopNest(at, steps, arrays, known, emit, to)
   if (usual !== undefined) {
     const [body, otherwise]: [Block, Block] = [[], []]
-    nest(new Map(usual.ids.map((id) => [id, yes])), body)
+    nest(new Map(usual.ids.map((id) => [id, yes])), body, whole(scope, usual.axes))
     nest(new Map(), otherwise)
     const at = new Point(scope, new Map())
-    const cond = and(...usual.numbers.map((e) => bin('>=', at.expr(e), int(0))))
+    const cond = and(isWhole(scope, usual.axes), ...usual.numbers.map((e) => bin('>=', at.expr(e), int(0))))
     out.push({ k: 'if', cond, body, otherwise })
     return
   }
@@ -54,6 +55,19 @@ export function emitNest(
   nest(new Map([[seldom.id, no]]), otherwise)
   out.push({ k: 'if', cond: holds, body, otherwise: isIdle(otherwise) ? [] : otherwise })
 }
+
+/** The same values where blocks of some axes are whole. */
+export const whole = (scope: Scope, axes: readonly string[]): Scope =>
+  axes.length === 0 ? scope : scope.child({ exact: new Set([...scope.exact, ...axes]) })
+
+/** Whether the blocks of some axes are whole; all threads agree. */
+export const isWhole = (scope: Scope, axes: readonly string[]): Ex =>
+  and(
+    ...axes.map((a) => {
+      const { start, end } = scope.range(a)
+      return bin('>=', cast('i32', sub(end, start)), int(scope.part.axis(a).size))
+    }),
+  )
 
 /** Whether this thread's indices include the one for which a condition holds. */
 function holdsHere(scope: Scope, { axis, index, number }: Seldom): Ex | undefined {

@@ -48,7 +48,7 @@ const mostRegisters = 64
 
 /** The rings of a loop whose every stage copies or can be computed from copies; `before`: statements outside that are computed inside. */
 export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetStmt[]): OperandPrefetch | undefined {
-  const { part } = at
+  const { part, setting } = at
   const stages = [...allStmts(s.body)].flatMap((t) => (t.kind === 'let' && t.op.kind === 'stage' ? [t] : []))
   if (stages.length === 0 || before.length > 0 || s.body.some((t) => t.kind === 'loop')) return undefined
   const copied: CopiedStage[] = []
@@ -60,13 +60,16 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
     else if (plan !== undefined) ahead.push(plan)
     else return undefined
   }
-  const slots = ringSlots(at.setting.together)
   const tileBytes = (l: LetStmt): number =>
     2 * (part.productOn(l.id)?.halves ?? 1) * part.axesOf(l.id).reduce((n, a) => n * part.axis(a).size, 1)
   const bytes =
     copied.reduce((n, c) => n + tileBytes(c.let), 0) +
     ahead.reduce((n, p) => n + threadBytes(p.loads) * p.layout.threads, 0)
   if (ahead.length > 0 && bytes > mostRingBytes) return undefined
+  const most = ringSlots(at.setting.together)
+  const fits =
+    copied.reduce((n, c) => n + 2 * most * c.tile.length, at.shared.tileBytes) <= setting.machine.maxSharedBytes
+  const slots = fits ? most : 2
   for (const c of copied) at.shared.share(tileArray(c.tile, slots))
   for (const a of ahead) for (const x of a.loads) at.shared.share(copiesArray(x, a.layout, slots))
   const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))

@@ -54,7 +54,10 @@ function printNest({ steps, arrays, seldom, usual }: NestEntry): string {
   const whole =
     usual === undefined
       ? ''
-      : `; again without ${usual.ids.map((id) => `%${id}`).join(', ')} for blocks where ${usual.numbers.map((e) => `${showExpr(e)} >= 0`).join(' and ')}`
+      : `; again without ${[...usual.ids.map((id) => `%${id}`), ...usual.axes.map((a) => `the end of ${a}`)].join(', ')} for blocks where ${[
+          ...usual.axes.map((a) => `${a} is whole`),
+          ...usual.numbers.map((e) => `${showExpr(e)} >= 0`),
+        ].join(' and ')}`
   return `${where === '' ? 'once' : `over ${where}`}: ${counted(steps.map(printStep))}${keeps}${twice}${whole}`
 }
 

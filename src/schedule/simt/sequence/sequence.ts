@@ -150,8 +150,12 @@ export interface Seldom {
   readonly number: ValueId
 }
 
-/** Conditions that hold all over a block where some numbers, by where it starts, are not negative. */
+/**
+ * What holds all over most blocks: that no block of some axes is cut by the axis' end, and conditions that do where some numbers, by
+ * where the block starts, are not negative.
+ */
 export interface Usual {
+  readonly axes: readonly string[]
   readonly ids: readonly ValueId[]
   readonly numbers: readonly Expr[]
 }

@@ -1,6 +1,6 @@
 /**
- * Conditions on positions that hold all over most blocks of a loop (a causal mask away from its diagonal): intervals of what they compare
- * say where, so that a nest is there twice, and does without them in whole blocks.
+ * What holds all over most blocks of a loop: that they are whole, and conditions on positions (a causal mask away from its diagonal), of
+ * which intervals of what they compare say where. A nest is there twice, and does without tests in such blocks.
  */
 import { type BlockedAxis, endOfBlocks } from '../../../affine/blocks.ts'
 import * as ix from '../../../affine/expr.ts'
@@ -9,9 +9,10 @@ import type { ValueId } from '../../../kernel/ir.ts'
 import type { Part } from '../part/part.ts'
 import type { PointStep, Usual } from './sequence.ts'
 
-/** Conditions that a nest of a chain of products reads and that hold wherever numbers of the block are not negative. */
+/** What holds all over most blocks that a nest of a chain of products goes over, if anything. */
 export function usualOf(part: Part, run: readonly PointStep[]): Usual | undefined {
   if (part.chain === undefined) return undefined
+  const axes = cutAxes(part, run[0]?.loops.map((l) => l.axis) ?? [])
   const conditions = new Conditions(part.lets)
   const blockOf = (name: string): BlockedAxis | undefined => {
     const { role, size, extent } = part.axis(name)
@@ -35,5 +36,9 @@ export function usualOf(part: Part, run: readonly PointStep[]): Usual | undefine
     ids.add(id)
     for (const e of ends) if (e !== undefined) numbers.set(e.key, e)
   }
-  return numbers.size === 0 ? undefined : { ids: [...ids], numbers: [...numbers.values()] }
+  return numbers.size + axes.length === 0 ? undefined : { axes, ids: [...ids], numbers: [...numbers.values()] }
 }
+
+/** Axes that a chain's loop goes over, of which a block may be cut. */
+export const cutAxes = (part: Part, axes: readonly string[]): readonly string[] =>
+  [...new Set(axes)].filter((a) => part.chain !== undefined && part.axis(a).role === 'loop' && part.axis(a).tail)
