@@ -43,7 +43,7 @@ for (const { name, ...made } of openCases)
     expect(backend.memory().used).toBe(before)
   })
 
-test('a cache that grows by a row a call takes one program, and no more memory a call', () => {
+test('a cache that grows by a row a call takes one template, and no more memory a call', () => {
   const learning = Object.assign(Object.create(backend) as CudaBackend, {
     prepare: (program: Program) => {
       device.learn(program)
@@ -87,7 +87,7 @@ test('a cache that grows by a row a call takes one program, and no more memory a
       if (n > 20) most = Math.max(most, memory().used)
       else if (n === 20) most = memory().used
     }
-    expect(uses.at(-1), 'one program').toBe(uses[0])
+    expect(uses.at(-1), 'all programs are made by the second call').toBe(uses[1])
     expect(most - memory().used, 'bytes').toBeLessThan(64 << 10)
     step.dispose()
   } finally {

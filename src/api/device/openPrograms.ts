@@ -1,6 +1,7 @@
 /**
  * The programs of one function whose dimensions vary: templates, each of which serves a range of extents, and programs of their own for
- * extents that no template serves. A template serves extents where the function, traced there, is what the template says (docs/open.md).
+ * extents that no template serves. A template serves extents where the function, traced there, is what the template says (docs/open.md); parts of
+ * its range may have kernels of their own.
  */
 
 import { Misaligned, TraceTemplate } from '../../compile/open/align.ts'
@@ -13,6 +14,7 @@ import type { FusionReport } from '../../report/data.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
 import { type Extents, formulaAt, type LaunchNumbers, realAt } from '../../runtime/extents.ts'
 import { toHost } from '../../scalar/host.ts'
+import { cutRanges } from './cutRanges.ts'
 import type { Compiled, CompileRequest, Device } from './device.ts'
 
 /** A dimension as its user declares it; without `most` programs are made for ranges that double. */
@@ -43,9 +45,21 @@ const laterBeginnings = [1 / 16, 1 / 4] as const
 /** The range of a dimension, by its number. */
 type OpenRange = SampleRange & { readonly dimension: number }
 
+/** Bytes of constants that programs may have of which there are several. */
+const mostRepeated = 32 << 20
+
+/** A program for a part of a template's range, made when it is needed. */
+interface Schedule {
+  readonly ranges: readonly OpenRange[]
+  compiled: Compiled | undefined
+}
+
 /** A template and the extents that it serves. */
 interface Template {
-  readonly compiled: Compiled
+  /** In the order of their ranges. */
+  schedules: readonly Schedule[]
+  /** Calls at new extents so far. */
+  calls: number
   readonly trace: TraceTemplate
   /** By number of dimension, its range; a closed one has one value. */
   readonly ranges: readonly { readonly least: number; readonly most: number }[]
@@ -95,14 +109,18 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     if (compileOpen === undefined)
       return this.closed(traced, `the device ${this.device.name} compiles a program for each shape`)
     const have = this.find(at, traced)
-    if (typeof have === 'object') return this.served(have, at, traced)
-    const reason = this.make(at, traced)
-    const made = reason === undefined ? this.find(at, traced) : reason
-    return typeof made === 'object' ? this.served(made, at, traced) : this.closed(traced, made ?? have ?? '')
+    const reason = typeof have === 'object' ? undefined : this.make(at, traced)
+    const made = typeof have === 'object' ? have : reason === undefined ? this.find(at, traced) : reason
+    if (typeof made !== 'object') return this.closed(traced, made ?? (typeof have === 'string' ? have : ''))
+    try {
+      return this.served(made, at, traced)
+    } catch (error) {
+      return this.closed(traced, reasonOf(error))
+    }
   }
 
   dispose(): void {
-    for (const t of this.templates.splice(0)) t.compiled.dispose()
+    for (const t of this.templates.splice(0)) for (const s of t.schedules) s.compiled?.dispose()
   }
 
   private closed(traced: T, reason: string): Served<T> {
@@ -202,11 +220,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     try {
       const traces = samples.map((s, n) => {
         tracing = n
-        const whole = [...at]
-        open.forEach((i, k) => {
-          whole[i] = s[k] ?? 0
-        })
-        return this.trace(whole)
+        return this.trace(withExtents(at, ranges, s))
       })
       tracing = -1
       const [first] = traces
@@ -216,27 +230,83 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
         new Fitter(samples),
         dimensions,
       )
-      const instances = samples.map((s, i) => ({ at: s, graph: traces[i]?.graph ?? first.graph }))
-      const compiled = compileOpen(instances, dimensions, this.request(first))
+      const schedules = this.schedules(at, ranges, taken)
       const own = at.map((value) => ({ least: value, most: value }))
       open.forEach((i, k) => {
         const d = dimensions[k]
         if (d !== undefined) own[i] = { least: d.least, most: d.most }
       })
-      return { template: { compiled, trace, ranges: own, open } }
+      return { template: { schedules, calls: 0, trace, ranges: own, open } }
     } catch (error) {
-      // What the compiler makes must be what its own verifier takes.
-      if (!(error instanceof UserError) || error.code === 'E_KERNEL_INVALID') throw error
-      const reason = error.where === undefined ? error.summary : `${error.summary} (${error.where})`
+      const reason = reasonOf(error)
       const sample = samples[error instanceof Misaligned ? error.sample : tracing]
       const isAt = (end: 'lo' | 'hi'): boolean => sample?.every((n, k) => n === ranges[k]?.[end]) === true
       return { reason, at: isAt('hi') ? 'end' : isAt('lo') ? 'beginning' : undefined }
     }
   }
 
+  /** A program for a range of some dimensions, the others as they are in `at`. */
+  private program(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>): Compiled {
+    const { compileOpen } = this.device
+    invariant(compileOpen !== undefined, 'a device without open programs')
+    const { samples, dimensions } = samplesOf(ranges, taken)
+    const traces = samples.map((s) => this.trace(withExtents(at, ranges, s)))
+    const [first] = traces
+    invariant(first !== undefined, 'no samples')
+    const instances = samples.map((s, i) => ({ at: s, graph: traces[i]?.graph ?? first.graph }))
+    return compileOpen(instances, dimensions, this.request(first))
+  }
+
+  /** The parts of a range, that of some extents compiled; the range as a whole where it cannot be cut. Throws what compiling throws. */
+  private schedules(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>): readonly Schedule[] {
+    const cut = cutRanges(ranges, taken)
+    const parts = (cut?.parts ?? []).map(
+      (part): Schedule => ({
+        ranges: ranges.map((r, i) => (i === cut?.range ? { ...r, ...part } : r)),
+        compiled: undefined,
+      }),
+    )
+    const own = parts.find((p) => holds(p, at))
+    if (own === undefined) return [this.whole(at, ranges, taken)]
+    try {
+      own.compiled = this.program(at, own.ranges, taken)
+    } catch (error) {
+      reasonOf(error)
+      return [this.whole(at, ranges, taken)]
+    }
+    if (constantBytes(own.compiled) <= mostRepeated) return parts
+    own.compiled.dispose()
+    return [this.whole(at, ranges, taken)]
+  }
+
+  private whole(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>): Schedule {
+    return { ranges, compiled: this.program(at, ranges, taken) }
+  }
+
+  /** The program of a template for some extents. Where all bounds are known, all its programs are made by the second call. */
+  private scheduled(t: Template, at: Extents, { graph }: T): Compiled {
+    const isBound = t.open.every((i) => this.dimensions[i]?.most !== undefined)
+    const taken = new Set(nodesOf(graph).flatMap((n) => n.shape))
+    const isSecond = ++t.calls === 2
+    const needed = t.schedules.filter((s) => holds(s, at) || (isBound && isSecond))
+    try {
+      for (const s of needed) s.compiled ??= this.program(at, s.ranges, taken)
+    } catch (error) {
+      reasonOf(error)
+      // A part that has no program: one program serves them all.
+      const [first, last] = [t.schedules[0], t.schedules.at(-1)]
+      const ranges = (first?.ranges ?? []).map((r, i) => ({ ...r, hi: last?.ranges[i]?.hi ?? r.hi }))
+      // Calls that were served keep theirs.
+      t.schedules = [this.whole(at, ranges, taken), ...t.schedules.filter((s) => s.compiled !== undefined)]
+    }
+    const { compiled } = t.schedules.find((s) => holds(s, at)) ?? {}
+    invariant(compiled !== undefined, 'extents of a template that no part of it holds')
+    return compiled
+  }
+
   private served(t: Template, at: Extents, traced: T): Served<T> {
     const values = t.open.map((i) => at[i] ?? 0)
-    const { compiled } = t
+    const compiled = this.scheduled(t, at, traced)
     const { device } = this
     let numbers: DeviceBuffer[] | undefined
     const served: Compiled = {
@@ -259,6 +329,28 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     }
     return { compiled: served, traced, reason: undefined }
   }
+}
+
+/** Whether a part of a template's range holds some extents. */
+const holds = ({ ranges }: Schedule, at: Extents): boolean =>
+  ranges.every(({ dimension, lo, hi }) => lo <= (at[dimension] ?? 0) && (at[dimension] ?? 0) <= hi)
+
+const constantBytes = ({ program }: Compiled): number =>
+  (program?.buffers ?? []).reduce((n, b) => (b.source.kind === 'constant' ? n + b.bytes : n), 0)
+
+/** Extents with those of a sample in the place of the ranges'. */
+function withExtents(at: Extents, ranges: readonly OpenRange[], sample: Extents): Extents {
+  const whole = [...at]
+  ranges.forEach(({ dimension }, k) => {
+    whole[dimension] = sample[k] ?? 0
+  })
+  return whole
+}
+
+/** Why there is no program. Throws what is no refusal: what the compiler makes must be what its own verifier takes. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof UserError) || error.code === 'E_KERNEL_INVALID') throw error
+  return error.where === undefined ? error.summary : `${error.summary} (${error.where})`
 }
 
 /** One choice of each list, those of first choices first; of many lists, the same choice of all. */
