@@ -52,8 +52,6 @@ const one = lit('f32', 1)
 export function inForm(p: Point, l: LetStmt, form: ValueForm): Ex {
   switch (form.kind) {
     case 'coarse':
-      if (form.less !== undefined)
-        return call('f32', 'f32_exp_apart', p.read(form.of), p.read(form.less), f32(form.by * Math.LOG2E))
       return forms[form.form](p.read(form.of), form.by, form.guard)
     case 'oddSum':
       return form.isSame ? bin('-', p.read(form.rest), one) : bin('-', one, p.read(form.rest))

@@ -297,13 +297,12 @@ export const usesIn = (part: Part, phase?: Phase): Uses => {
   return uses
 }
 
-/** A coarse form at a place: of `by` times another value, or times what it is more than `less`. */
+/** A coarse form at a place: of `by` times another value. */
 export interface CoarseAt {
   readonly kind: 'coarse'
   readonly form: CoarseForm
   readonly of: ValueId
   readonly by: number
-  readonly less?: ValueId
   /** NaN passes: `coarse` forms see to it, `unguarded` ones need not, where a NaN operand reaches all results on other ways. */
   readonly guard: 'coarse' | 'unguarded'
 }
@@ -326,24 +325,7 @@ function formAt(at: Reading, l: LetStmt, form: CoarseForm | undefined): CoarseAt
   const uses = usesIn(at.part, at.phase)
   const { of, by } = uses.scaled(x)
   const guard = uses.isCovered(l.id, uses.multiple(x).of) ? 'unguarded' : 'coarse'
-  const apart = form === 'exp' ? differenceOf(at, of) : undefined
-  if (apart !== undefined) return { kind: 'coarse', form, ...apart, by, guard }
   return at.holds(of) ? { kind: 'coarse', form, of, by, guard } : { kind: 'coarse', form, of: x, by: 1, guard }
-}
-
-/**
- * What an exponential in a chain of products is taken against, if it varies along fewer axes: one multiply-add makes the exponent then,
- * which errs by 2^-24 of what it is taken against.
- */
-function differenceOf(
-  { part, holds }: Reading,
-  id: ValueId,
-): { readonly of: ValueId; readonly less: ValueId } | undefined {
-  const op = part.lets.get(id)?.op
-  if (part.chain === undefined || op?.kind !== 'scalar' || op.op !== 'sub') return undefined
-  const [of, less] = op.args
-  if (of === undefined || less === undefined || !holds(of) || !holds(less)) return undefined
-  return part.axesOf(less).length < part.axesOf(of).length ? { of, less } : undefined
 }
 
 /** The coarse form of a function at a place, where its uses ask for no more. */

@@ -39,12 +39,6 @@ export const cudaCoarse: Library = {
     ['f32_erf_rest_unguarded'],
   ),
   ...pair('exp', ['k'], 'return f32_exp2_flushed(a * k);', ['f32_exp2_flushed']),
-  // Of k (a - b), b no less than a: beyond 2^100 a difference is zero or too large, with any factor, and no product overflows.
-  f32_exp_apart: device(
-    'float f32_exp_apart(float a, float b, float k)',
-    'const float s = fabsf(b) < 1.2676506e30f ? k : 0.25f;\n  return f32_exp2_flushed(fmaf(a, s, -b * s));',
-    ['f32_exp2_flushed'],
-  ),
   ...pair('sigmoid', ['k'], 'return f32_reciprocal_flushed(1.0f + f32_exp2_flushed(a * k));', [
     'f32_exp2_flushed',
     'f32_reciprocal_flushed',
