@@ -1,6 +1,6 @@
 /**
  * The parts of pages that the compiler itself makes: the picture of a fusion report and numbers of kernels (README.md), a softmax in
- * all its forms (docs/architecture.md), the importer's operators (docs/onnx.md). Between the comments `generated: NAME` and `end` of a page stands what `generators` gives for
+ * all its forms (docs/architecture.md), an attention's (docs/attention.md), the importer's operators (docs/onnx.md). Between the comments `generated: NAME` and `end` of a page stands what `generators` gives for
  * NAME; docs/images/fusion-report.svg is drawn anew.
  *   node scripts/generated-docs.mjs            says what is out of date, and exits with 1
  *   node scripts/generated-docs.mjs --write    writes it
@@ -9,6 +9,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { attentionForms } from './attention-forms.mjs'
 import { emitted } from './emitted.mjs'
 import { onnxOperators } from './onnx-operators.mjs'
 import { softmaxForms } from './softmax-forms.mjs'
@@ -38,6 +39,7 @@ export async function generatedDocs(compiled, write) {
       'attention-kernels': counted(kernels, 'kernel'),
     },
     'docs/architecture.md': await softmaxForms(root, part),
+    'docs/attention.md': await attentionForms(root, part),
     'docs/onnx.md': await onnxOperators(root, part),
   }
 
