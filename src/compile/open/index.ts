@@ -72,7 +72,8 @@ function compileWhole(
     name = 'program',
     donated = [],
     verify = false,
-    precision = machine.precision,
+    // A matrix unit takes axes that are joined, which open ones are not.
+    precision = 'ieee',
   }: OpenCompileOptions,
 ): Compiled {
   const started = performance.now()
