@@ -1,7 +1,7 @@
 /** A graph compiled for a machine, with its inputs there, to be run again and again. */
 import { checkCapabilities } from '../../src/compile/capability.ts'
-import { compileGraph } from '../../src/compile/index.ts'
-import { launchSeconds } from '../../src/compile/predicted.ts'
+import { type Compiled, compileGraph } from '../../src/compile/index.ts'
+import { Predicted } from '../../src/compile/predicted.ts'
 import { compileFor } from '../../src/compile/prepare.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { FusionReport } from '../../src/report/data.ts'
@@ -21,7 +21,9 @@ export interface Bound {
   results(): Promise<HostArray[]>
   /** Milliseconds of each launch of one call, by the kernel's name. */
   kernelTimes(): Promise<ReadonlyMap<string, number>>
-  /** Seconds of each launch, by the kernel's name, that its loop schedule predicts; none on GPUs. */
+  /** Seconds of each launch, by the kernel's name, that the plan was chosen by. */
+  readonly planned: ReadonlyMap<string, number>
+  /** The same by its loop schedule; none on GPUs. */
   readonly scheduled: ReadonlyMap<string, number>
   /** Other data for the inputs. */
   write(data: readonly HostArray[]): void
@@ -37,9 +39,14 @@ function namesOf(program: Program): Map<number, string> {
 
 /** What the loop schedules of a program predict: seconds of launches, stages included, by the kernel's name. */
 function scheduledSeconds(program: Program, target: Target): Map<string, number> {
-  const names = namesOf(program)
-  return new Map([...launchSeconds(program, target)].map(([launch, s]) => [names.get(launch) ?? '', s]))
+  const predicted = new Predicted(program, target)
+  const all = [...namesOf(program)].map(([launch, name]) => [name, predicted.of(launch)] as const)
+  return new Map(all.flatMap(([name, s]) => (s === undefined ? [] : [[name, s]])))
 }
+
+/** What the planner's model says of launches, by the kernel's name. */
+const plannedSeconds = ({ program, plan }: Compiled): Map<string, number> =>
+  new Map([...namesOf(program)].map(([launch, name]) => [name, plan.groups[launch]?.cost.seconds ?? 0]))
 
 /** Milliseconds of launches, stages included, by the name of the kernel or call. */
 function byKernel(
@@ -98,6 +105,7 @@ export function bindGraph(machine: Machine, graph: Graph, data: readonly HostArr
       release(outputs)
       return byKernel(compiled.program, times)
     },
+    planned: plannedSeconds(compiled),
     scheduled: scheduledSeconds(compiled.program, target),
     write: (other) => {
       for (const [i, b] of inputs.entries()) {

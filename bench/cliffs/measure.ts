@@ -125,7 +125,7 @@ async function kernelRows(bound: Bound, program: number, profilesBesides: boolea
       {
         name: k.name,
         kind: k.kind,
-        modelledSeconds: k.modelledMs / 1e3,
+        modelledSeconds: bound.planned.get(k.name) ?? k.modelledMs / 1e3,
         ...(scheduledSeconds === undefined ? {} : { scheduledSeconds }),
         seconds,
       },

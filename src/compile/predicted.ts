@@ -31,10 +31,30 @@ export function scheduledSteps(program: Program, machine: Machine): ScheduledSte
 export const stepSeconds = ({ kernel, parts, held }: ScheduledStep, machine: Machine): number =>
   loopSeconds(kernel, parts, machine, held).seconds
 
-/** Predicted seconds of a program's launches, stages included, by their numbers; none on machines without loops. */
-export function launchSeconds(program: Program, machine: Machine): ReadonlyMap<number, number> {
+/**
+ * Predicted seconds of a program's launches, stages included, by the schedules that run. They are found when one is first asked for: scheduling and pricing all
+ * kernels takes a quarter of what compiling them does, and most reports are never read.
+ */
+export class Predicted {
+  private readonly program: Program
+  private readonly machine: Machine
+  private found: ReadonlyMap<number, number> | undefined
+
+  constructor(program: Program, machine: Machine) {
+    this.program = program
+    this.machine = machine
+  }
+
+  /** Seconds of the launch of that number; undefined where no schedule predicts them: of calls and control flow, of open extents, on machines without loops. */
+  of(launch: number): number | undefined {
+    this.found ??= launchSeconds(this.program, this.machine)
+    return this.found.get(launch)
+  }
+}
+
+function launchSeconds(program: Program, machine: Machine): ReadonlyMap<number, number> {
   const found = new Map<number, number>()
-  if (machine.loops === undefined) return found
+  if (machine.loops === undefined || program.open !== undefined) return found
   for (const s of scheduledSteps(program, machine))
     found.set(s.launch, (found.get(s.launch) ?? 0) + stepSeconds(s, machine))
   return found

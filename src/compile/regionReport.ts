@@ -40,7 +40,9 @@ export function regionReport(
     flops,
     specialFunctions,
     intensity: (flops + specialFunctions) / Math.max(1, bytesRead + bytesWritten),
-    modelledMs: total((k) => k.modelledMs),
+    get modelledMs() {
+      return total((k) => k.modelledMs)
+    },
     programs: 1,
     stages: [],
     inner: inners.map(({ role, trips, kernels }) => ({ role, kernels, ...(trips === undefined ? {} : { trips }) })),

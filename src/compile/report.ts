@@ -22,6 +22,7 @@ import { dtypeBytes } from '../types/dtype.ts'
 import type { Kept } from './assemble.ts'
 import { addInner, type BytesByOrigin, operationTraffic } from './operations.ts'
 import { passesReport } from './passesReport.ts'
+import { Predicted } from './predicted.ts'
 import { regionReport, withInner } from './regionReport.ts'
 
 /** The user's operations in the order they were called. */
@@ -70,7 +71,13 @@ function libraryOf(group: PlannedGroup): LibraryReport | undefined {
   }
 }
 
-function kernelReport(group: PlannedGroup, launch: Launch | undefined, step: ProductStep | undefined): KernelReport {
+/** `predicted`: milliseconds by the schedule that runs, where there is one. */
+function kernelReport(
+  group: PlannedGroup,
+  launch: Launch | undefined,
+  step: ProductStep | undefined,
+  predicted: () => number | undefined,
+): KernelReport {
   const programs = launch?.main.kernel.parts.reduce((n, p) => n + gridSize(p), 0) ?? 1
   const stages = stagesOf(launch)
   if (group.kind === 'kernel' || group.kind === 'union') {
@@ -89,7 +96,9 @@ function kernelReport(group: PlannedGroup, launch: Launch | undefined, step: Pro
       flops: cost.flops,
       specialFunctions: cost.special,
       intensity: (cost.flops + cost.special) / Math.max(1, bytes),
-      modelledMs: cost.seconds * 1e3,
+      get modelledMs() {
+        return predicted() ?? cost.seconds * 1e3
+      },
       programs,
       stages,
       ...(library === undefined ? {} : { library }),
@@ -107,7 +116,9 @@ function kernelReport(group: PlannedGroup, launch: Launch | undefined, step: Pro
     flops: cost.flops,
     specialFunctions: 0,
     intensity: cost.flops / Math.max(1, cost.bytesRead + cost.bytesWritten),
-    modelledMs: cost.seconds * 1e3,
+    get modelledMs() {
+      return predicted() ?? cost.seconds * 1e3
+    },
     programs,
     stages,
   }
@@ -126,7 +137,8 @@ function storedBools({ bits, unpacked }: FusionPlan): StoredBoolReport[] {
 }
 
 /** Reports of a plan's kernels, in order; control flow holds those inside. */
-function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): KernelReport[] {
+function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>, target: Machine): KernelReport[] {
+  const predicted = new Predicted(assembled.program, target)
   const names = assembled.program.steps.flatMap((s) =>
     s.kind === 'cond' || s.kind === 'while' || s.kind === 'loop' ? [s.name] : [],
   )
@@ -142,14 +154,19 @@ function kernelReports({ plan, assembled }: Pick<Kept, 'plan' | 'assembled'>): K
             regionReport(
               g.node.op,
               { name: names.shift() ?? g.node.op, operations: operationsOf([g.node]), primitives: [g.node.op] },
-              inners.map(({ role, trips, kept }) => ({ role, trips, kernels: kernelReports(kept) })),
+              inners.map(({ role, trips, kept }) => ({ role, trips, kernels: kernelReports(kept, target) })),
             ),
           ]
     const launch = assembled.launches[i]
     const product = products.get(i)
     return g.kind === 'kernel' && launch === undefined && product === undefined
       ? []
-      : [kernelReport(g, launch, product)]
+      : [
+          kernelReport(g, launch, product, () => {
+            const seconds = predicted.of(i)
+            return seconds === undefined ? undefined : seconds * 1e3
+          }),
+        ]
   })
 }
 
@@ -180,8 +197,9 @@ export function makeReport(
   mode: 'fast' | 'strict',
   rewrites: FusionReport['rewrites'],
   compileMs: number,
+  open?: FusionReport['open'],
 ): FusionReport {
-  const kernels = kernelReports({ plan, assembled })
+  const kernels = kernelReports({ plan, assembled }, target)
   const once = withInner(kernels)
   const traffic = operationTraffic(source, kernelsAlone({ plan, assembled }))
   const launches = once.filter((k) => k.kind !== 'effect' && k.kind !== 'library')
@@ -209,9 +227,12 @@ export function makeReport(
       bytes: kernels.reduce((n, k) => n + k.bytesRead + k.bytesWritten, 0),
       bytesOpByOp: traffic.bytes,
       flops: kernels.reduce((n, k) => n + k.flops, 0),
-      modelledMs: kernels.reduce((n, k) => n + k.modelledMs, 0),
+      get modelledMs() {
+        return kernels.reduce((n, k) => n + k.modelledMs, 0)
+      },
     },
     compileMs,
+    ...(open === undefined ? {} : { open }),
   }
   Object.defineProperty(report, 'toString', { value: () => formatReport(report), enumerable: false })
   return report

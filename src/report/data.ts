@@ -43,7 +43,10 @@ export interface KernelReport {
   readonly specialFunctions: number
   /** flops per byte. */
   readonly intensity: number
-  /** Milliseconds by the model of the machine. */
+  /**
+   * Milliseconds that the schedule which runs is predicted to take on the machine (WebAssembly); by the planner's model where no schedule predicts them: on
+   * GPUs, of open extents, of calls and effects. Found when it is read.
+   */
   readonly modelledMs: number
   /** Programs of the grid. */
   readonly programs: number

@@ -45,7 +45,7 @@ describe('prices', () => {
     })
     const seconds = (times: number): number => {
       const target = { ...machine, overlap: 0, prices: dearer(machine.prices, times) }
-      return compileGraph(graph, { mode: 'fast', target }).report.kernels.reduce((n, k) => n + k.modelledMs / 1e3, 0)
+      return compileGraph(graph, { mode: 'fast', target }).plan.groups.reduce((n, g) => n + g.cost.seconds, 0)
     }
     const once = 20 * 2 ** 20 * priceOf('exp', 'f32', machine.prices)
     expect((seconds(2) - seconds(1)) / once).toBeCloseTo(1, 6)

@@ -138,10 +138,7 @@ function compileWhole(
       instances.map((i) => i.at),
     )
   const kept = { source: graph, plan: opened, passes: undefined, assembled: { ...assembled, program } }
-  const report = {
-    ...makeReport(name, kept, target, mode, applied, performance.now() - started),
-    open: dimensions,
-  }
+  const report = makeReport(name, kept, target, mode, applied, performance.now() - started, dimensions)
   return { program, report, graph, plan: opened }
 }
 

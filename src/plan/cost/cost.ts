@@ -7,6 +7,7 @@ import { foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
+import { loopStatementSeconds } from '../../schedule/loop/price/terms.ts'
 import { dtypesIn, statementSeconds } from '../../schedule/price.ts'
 import { type Machine, movingSeconds, together } from '../../target/machine.ts'
 import { priceOf } from '../../target/prices.ts'
@@ -47,7 +48,9 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
       ? [workOf(body, roles, product, target)]
       : segments.map((s) => workOf(s, elementwiseRoles(s), undefined, target))
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
-  const compute = total((w) => w.compute)
+  // Ranges store parts of the same tensors.
+  const written = storedTensors(body).reduce((n, s) => n + sizeOf(s.node.shape) * target.prices.write[s.node.dtype], 0)
+  const compute = total((w) => w.compute) + written
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
   const moving = movingSeconds(bytesRead + bytesWritten + again, target)
   const busy = together(moving, compute, target)
@@ -177,12 +180,13 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, targ
   }
   const dtypes = dtypesIn(body.lets)
   const dtypeOf = (id: ValueId): DType => dtypes.get(id) ?? 'f32'
+  const secondsOf = target.loops === undefined ? statementSeconds : loopStatementSeconds
   let flops = 0
   let special = 0
   let compute = 0
   for (const l of body.lets) {
     const op = l.op
-    const each = statementSeconds(l, dtypeOf, target.prices)
+    const each = secondsOf(l, dtypeOf, target.prices)
     const repeats = prologue.get(l.id)
     const parts = sides.length === 0 ? 1 : inEach(l)
     const points =

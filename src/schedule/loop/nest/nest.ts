@@ -192,7 +192,7 @@ export function groupsSideBySide(arithmetic: number, folds: number): number {
 
 /** Groups of lanes that fill each other's waiting: the fewest that come near to what most of them bring. */
 function groupsInTurn({ long, seconds, chain }: Work, { loops }: Machine): number {
-  if (loops === undefined || long.length < 2) return 1
+  if (loops === undefined || long.length === 0) return 1
   const each = (groups: number): number => {
     const step = lanes * seconds * groups
     return (step + waitingSeconds(step, 1, lanes * chain, loops)) / groups

@@ -1,14 +1,16 @@
 /**
- * Terms that prices of loops are made of, whoever knows the loops: a schedule, which has decided them (seconds.ts), or the planner, which
- * takes them as the axes of a body suggest (src/plan/cost/loopTerms.ts).
+ * Terms that prices of loops are made of. What a statement takes is asked by schedules (seconds.ts) and by the planner (src/plan/cost/cost.ts) alike, so that
+ * their arithmetic is the same; how accesses stand and what loops add only a schedule knows.
  */
 
+import type { ValueId } from '../../../kernel/ir.ts'
 import { type ScalarOp, scalarInfo } from '../../../scalar/ops.ts'
 import type { LoopMachine } from '../../../target/loops.ts'
 import { type Machine, together } from '../../../target/machine.ts'
 import { arithmeticOf, type Prices, priceOf } from '../../../target/prices.ts'
 import type { DType } from '../../../types/dtype.ts'
 import { dtypeBytes, isFloat } from '../../../types/dtype.ts'
+import { type Priced, statementSeconds } from '../../price.ts'
 
 /** Seconds of a kernel on one core beside its launch, by what they come from. */
 export interface LoopTerms {
@@ -63,6 +65,18 @@ export function laneSeconds(
 /** Seconds of a division or remainder of an index by some number, a lane: by powers of two they are shifts and masks. */
 export const divisionSeconds = (by: number, { lanes, divided }: LoopMachine, prices: Prices): number =>
   Number.isInteger(Math.log2(by)) ? lanes * priceOf('and', 'i32', prices) : divided
+
+/**
+ * Seconds an element of a statement in loops, whoever schedules them: as on any machine, but that folds have their own price and values of one arithmetic stand alike,
+ * whatever format they are read from.
+ */
+export function loopStatementSeconds(s: Priced, dtypeOf: (id: ValueId) => DType, prices: Prices): number {
+  const { op, dtype } = s
+  if (op?.kind === 'reduce') return foldSeconds(op.combiner, dtype, prices, false)
+  const last = op?.kind === 'scalar' && op.op === 'cast' ? op.args.at(-1) : undefined
+  if (last !== undefined && arithmeticOf(dtypeOf(last)) === arithmeticOf(dtype)) return 0
+  return statementSeconds(s, dtypeOf, prices)
+}
 
 /** Whether a fold notes NaNs and signs beside its extreme. */
 export const isNoted = (combiner: string, dtype: DType): boolean =>

@@ -9,7 +9,7 @@ import type { LoopMachine } from '../../../target/loops.ts'
 import { arithmeticOf } from '../../../target/prices.ts'
 import { type DType, dtypeBytes } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
-import { statementSeconds, waitingSeconds } from '../../price.ts'
+import { waitingSeconds } from '../../price.ts'
 import type { DirectOperand } from '../ir/product.ts'
 import type { NestSchedule } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold } from '../ir/steps.ts'
@@ -18,7 +18,16 @@ import { bytePosition } from '../nest/position.ts'
 import type { Places } from '../tiles/places.ts'
 import { type Around, streamOf, timesOf } from './streams.ts'
 import type { Tally } from './tally.ts'
-import { chainSeconds, divisionSeconds, foldSeconds, isCall, laneSeconds, leastLanes, mergeSeconds } from './terms.ts'
+import {
+  chainSeconds,
+  divisionSeconds,
+  foldSeconds,
+  isCall,
+  laneSeconds,
+  leastLanes,
+  loopStatementSeconds,
+  mergeSeconds,
+} from './terms.ts'
 
 /** Where a nest stands: the loops around it, how many of them are the grid's, and its number. */
 export interface Standing {
@@ -129,9 +138,7 @@ export class Pricer {
     const last = op.kind === 'scalar' ? op.args.at(-1) : undefined
     const dtype = last === undefined ? def.dtype : places.def(last).dtype
     const before = Math.max(0, ...operandsOf(op).map((i) => this.paths.get(i) ?? 0))
-    // Values of one arithmetic stand alike, whatever format they are read from.
-    const isSame = op.kind === 'scalar' && op.op === 'cast' && arithmeticOf(dtype) === arithmeticOf(def.dtype)
-    const seconds = isSame ? 0 : statementSeconds(def, (i) => places.def(i).dtype, prices)
+    const seconds = loopStatementSeconds(def, (i) => places.def(i).dtype, prices)
     const call = op.kind === 'scalar' && isCall(op.op, dtype)
     this.operate(op.kind === 'scalar' ? op.op : op.kind, seconds, dtype, at, call)
     this.path(id, before + this.full(dtype, call) * seconds)
