@@ -5,7 +5,7 @@ import type { Binding, BoundKernel, Launch } from '../lower/launch.ts'
 import { storageOf } from '../plan/body/region.ts'
 import { storedBytes } from '../plan/cost/formats.ts'
 import type { KernelGroup, LibraryCall } from '../plan/plan.ts'
-import type { Formula } from '../runtime/extents.ts'
+import type { Formula, VaryingProduct } from '../runtime/extents.ts'
 import type { BufferSource, ProgramBuffer, ProgramStep } from '../runtime/program.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -26,6 +26,8 @@ export interface OpenExtents {
   sizeOf(node: Node): { readonly most: number; readonly bytes: Formula } | undefined
   /** A launch with its launch scalars declared and bound. */
   launch(made: Launch): Launch
+  /** What varies of a library's product. */
+  varying(call: LibraryCall): VaryingProduct | undefined
 }
 
 export class Assembly {
@@ -94,8 +96,10 @@ export class Assembly {
     const [out] = outputs
     invariant(out !== undefined, 'a product without result')
     const { product, calls } = call
+    const varying = this.open?.varying(call)
     const [a, b] = [operand(call.a), operand(call.b)]
-    this.steps.push({ kind: 'product', name, launch, product, calls, a, b, out: this.of(out) })
+    const step = { kind: 'product', name, launch, product, calls, a, b, out: this.of(out) } as const
+    this.steps.push(varying === undefined ? step : { ...step, varying })
   }
 
   private kernel(bound: BoundKernel, stage: 'main' | 'finishing', launch: number, partials: readonly number[]): void {

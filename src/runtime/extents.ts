@@ -5,6 +5,7 @@
 
 import { invariant } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
+import type { ProductCalls, StridedMatrix } from '../types/product.ts'
 
 /** An extent that varies, and the values for which a program is made, inclusive. */
 export interface Dimension {
@@ -104,6 +105,52 @@ export interface OpenProgram {
   readonly dimensions: readonly Dimension[]
   /** The last inputs of the program. */
   readonly numbers: readonly LaunchNumbers[]
+}
+
+/** A matrix of a product whose extents vary. */
+interface VaryingMatrix {
+  readonly leading: Formula
+  readonly batch: Formula
+}
+
+/** What of a library's product follows from the extents of a launch; its calls are as many in all. */
+export interface VaryingProduct {
+  readonly batches: Formula
+  readonly m: Formula
+  readonly n: Formula
+  readonly k: Formula
+  readonly a: VaryingMatrix
+  readonly b: VaryingMatrix
+  readonly out: VaryingMatrix
+  readonly calls: readonly { readonly a: Formula; readonly b: Formula; readonly out: Formula }[]
+}
+
+/** A library's product in a launch. */
+export function productAt(
+  { product, calls, varying }: ProductCalls & { readonly varying?: VaryingProduct },
+  at: Extents | undefined,
+): ProductCalls {
+  if (varying === undefined) return { product, calls }
+  invariant(at !== undefined, 'a program with open extents runs without them')
+  const number = (f: Formula): number => formulaAt(f, at)
+  const matrix = (x: StridedMatrix, v: VaryingMatrix): StridedMatrix => ({
+    ...x,
+    leading: number(v.leading),
+    batch: number(v.batch),
+  })
+  return {
+    product: {
+      ...product,
+      batches: number(varying.batches),
+      m: number(varying.m),
+      n: number(varying.n),
+      k: number(varying.k),
+      a: matrix(product.a, varying.a),
+      b: matrix(product.b, varying.b),
+      out: matrix(product.out, varying.out),
+    },
+    calls: varying.calls.map((c) => ({ a: number(c.a), b: number(c.b), out: number(c.out) })),
+  }
 }
 
 /** Bytes of a buffer in a launch. */

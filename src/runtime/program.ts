@@ -6,7 +6,7 @@ import type { Kernel } from '../kernel/ir.ts'
 import type { DType } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
 import type { ProductCalls } from '../types/product.ts'
-import type { Formula, OpenProgram } from './extents.ts'
+import type { Formula, OpenProgram, VaryingProduct } from './extents.ts'
 
 /**
  * Where a buffer's memory comes from. `temp` offsets are bytes into one arena of `arenaBytes`, 64-byte aligned. The output of
@@ -50,6 +50,8 @@ export interface ProductStep extends ProductCalls {
   readonly a: number
   readonly b: number
   readonly out: number
+  /** What of it varies from launch to launch: `product` and `calls` are those of the greatest extents. */
+  readonly varying?: VaryingProduct
 }
 
 export type ProgramStep =

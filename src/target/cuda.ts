@@ -85,7 +85,7 @@ export function cudaTargetOf({
   const { chains, precision, ...others } = cudaTarget
   return {
     ...others,
-// Only groups of warps leave room for wide results.
+    // Only groups of warps leave room for wide results.
     ...(hasMatrixUnit && chains !== undefined ? { chains: { ...chains, width: hasGroups ? chains.width : 128 } } : {}),
     precision: hasMatrixUnit ? precision : 'ieee',
     ...(hasLibrary ? { library: cublasLt } : {}),

@@ -4,14 +4,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { concat, dim, jit, memory, setDevice, softmax, spec, type Tensor, tensor } from '../../src/index.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Program } from '../../src/runtime/program.ts'
-import { cudaTarget } from '../../src/target/cuda.ts'
+import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
+import { pricesByClass } from '../../src/target/prices.ts'
 import { openCases, others } from '../compile/openCases.ts'
-import { openProgram, runOn } from '../compile/openSupport.ts'
-import { expectClose, inputsOf, at as of } from '../compile/support.ts'
+import { type OpenCase, openProgram, runOn } from '../compile/openSupport.ts'
+import { at, expectClose, inputsOf } from '../compile/support.ts'
 import { type InterpretingDevice, interpretingDevice } from './interpreting.ts'
 
 let device: InterpretingDevice
@@ -26,6 +28,14 @@ afterAll(() => {
   rmSync(folder, { recursive: true })
 })
 
+/** Products of batches, whose strides vary too. */
+const scoresOf: OpenCase = {
+  dimensions: at(openCases, 0).dimensions,
+  samples: at(openCases, 0).samples,
+  trace: ([b = 1, n = 1]) =>
+    traceFunction((q: Tensor, k: Tensor) => q.matmul(k.swapaxes(-1, -2)), [spec([b, n, 16]), spec([b, n, 16])]).graph,
+}
+
 for (const { name, ...made } of openCases)
   test(name, () => {
     const { program } = openProgram(made, 'fast', cudaTarget)
@@ -33,15 +43,57 @@ for (const { name, ...made } of openCases)
     const before = backend.memory().used
     const executable = backend.prepare(program)
     // The second round finds graphs, of more sets of extents than are kept.
-    for (const at of [of(others, 1), of(others, 2), [3, 5], [4, 7], [3, 6], [5, 9], of(others, 1)]) {
-      const graph = made.trace(at)
-      const got = runOn(backend, executable, graph, at)
+    for (const extents of [at(others, 1), at(others, 2), [3, 5], [4, 7], [3, 6], [5, 9], at(others, 1)]) {
+      const graph = made.trace(extents)
+      const got = runOn(backend, executable, graph, extents)
       const want = evaluateGraph(graph, inputsOf(graph), { rounding: 'dtype' }).map(toHostArray)
-      expectClose(got, want, graph, at.join(' by '))
+      expectClose(got, want, graph, extents.join(' by '))
     }
     executable.dispose()
     expect(backend.memory().used).toBe(before)
   })
+
+test('products by a library have the sizes of the launch', () => {
+  const withLibrary = createCudaBackend({
+    driver: device.driver,
+    compiler: device.compiler,
+    products: device.products,
+    cacheFolder: folder,
+  })
+  // Where a product of a kernel costs far more than a call.
+  const eager = {
+    ...cudaTarget,
+    matrixRate: 1e3,
+    plainMatrixRate: 1e3,
+    prices: pricesByClass({ simple: 1e6, divide: 1e6, special: 1e6, random: 1e6 }),
+    library: { ...cublasLt, leastFlops: 1, launch: 1e-9 },
+  }
+  for (const name of ['a product of two extents joined', 'a product over an open depth', 'attention scores']) {
+    const made = openCases.find((x) => x.name === name) ?? scoresOf
+    const { program } = openProgram(made, 'fast', eager)
+    const varying = program.steps.filter((s) => s.kind === 'product' && s.varying !== undefined)
+    expect(varying.length, name).toBeGreaterThan(0)
+    device.learn(program)
+    const executable = withLibrary.prepare(program)
+    // Extents that come twice in a row have a graph; new ones are launched call by call.
+    for (const extents of [
+      [3, 17],
+      [4, 24],
+      [4, 24],
+      [4, 24],
+      [3, 7],
+      [3, 17],
+      [3, 17],
+    ]) {
+      const graph = made.trace(extents)
+      const got = runOn(withLibrary, executable, graph, extents)
+      const want = evaluateGraph(graph, inputsOf(graph), { rounding: 'dtype' }).map(toHostArray)
+      expectClose(got, want, graph, `${name} at ${extents.join(' by ')}`)
+    }
+    executable.dispose()
+  }
+  withLibrary.dispose()
+})
 
 test('a cache that grows by a row a call takes one template, and no more memory a call', () => {
   const learning = Object.assign(Object.create(backend) as CudaBackend, {

@@ -1,20 +1,22 @@
 /** The commands of a launch plan made ready: kernels compiled, arguments in place, launches gathered into sections. */
 import { programsOf } from '../../codegen/simt/ir/launchGrid.ts'
-import { callInspector, callKernel, InternalError } from '../../diagnostics/errors.ts'
+import { callInspector, callKernel, InternalError, UserError } from '../../diagnostics/errors.ts'
+import { ProductRefused } from '../../runtime/backend.ts'
 import { type BoundBuffer, type Command, elementsOf, type Place } from '../../runtime/commands.ts'
-import { bytesAt, type Extents, formulaAt } from '../../runtime/extents.ts'
+import { bytesAt, type Extents, formulaAt, productAt } from '../../runtime/extents.ts'
 import { scalarFormulas } from '../../runtime/launchScalars.ts'
 import type { KernelStep, Program } from '../../runtime/program.ts'
 import type { Resources } from '../../runtime/resources.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
+import type { ProductCalls, ProductOffsets } from '../../types/product.ts'
 import type { LoadedKernel } from './compile.ts'
 import { copyBlocks, copyKernel } from './copy.ts'
 import type { Touch } from './dependencies.ts'
 import type { CudaDevice } from './device.ts'
 import type { Launch } from './driver.ts'
 import { StepKernels } from './kernels.ts'
-import { alignmentOf } from './products.ts'
+import { alignmentOf, type Products } from './products.ts'
 import { Section, type SectionLaunch } from './section.ts'
 import { DeviceTable } from './table.ts'
 
@@ -102,9 +104,11 @@ export class Prepared {
   /** Says what the extents of the next run are. */
   open(at: Extents | undefined): void {
     const before = this.at
-    this.at = at
     if (at === undefined || (before !== undefined && at.every((n, i) => before[i] === n))) return
+    // Where one of them fails, the next run begins anew.
+    this.at = undefined
     for (const vary of this.varying) vary(at)
+    this.at = at
   }
 
   private address(p: Place): number {
@@ -183,7 +187,44 @@ export class Prepared {
   private productCall({ step, top, a, b, out }: ProductCommand, passing: boolean): SectionLaunch {
     const { products } = this.device
     if (products === undefined) throw new InternalError(`product ${step.name} on a device without a library`)
-    const { product, calls } = step
+    const isVarying = step.varying !== undefined
+    const places = [a, b, out]
+    const at = new AddressList(places.length)
+    places.forEach((p, i) => {
+      this.fill(at, i, p, passing)
+    })
+    const bound = [...new Set(places.map((p) => p.base))].filter((base) => this.moving.has(base))
+    let calls = this.foundCalls(products, step, [a, b, out])
+    if (isVarying)
+      this.varying.push((extents) => {
+        const now = productAt(step, extents)
+        try {
+          calls = this.foundCalls(products, now, [a, b, out])
+        } catch (cause) {
+          if (!(cause instanceof ProductRefused)) throw cause
+          throw new UserError('E_UNSUPPORTED', `${cause.message}, in a program with open extents`, {
+            help: "open the device without its library: cuda({ products: 'none' })",
+            cause,
+          })
+        }
+      })
+    const enqueue = (stream: number): void => {
+      const [x = 0, y = 0, to = 0] = at.values
+      for (const o of calls.offsets) calls.run(x + o.a, y + o.b, to + o.out, stream)
+    }
+    const touches = places.map((place, i) => ({ place, written: i === 2 }))
+    return { enqueue, top, name: step.name, bound, touches, table: undefined, varies: isVarying }
+  }
+
+  /** The library's algorithm for a product's calls, and where their matrices begin, in bytes. Throws ProductRefused. */
+  private foundCalls(
+    products: Products,
+    { product, calls }: ProductCalls,
+    [a, b, out]: readonly [Place, Place, Place],
+  ): {
+    readonly run: (a: number, b: number, out: number, stream: number) => void
+    readonly offsets: readonly ProductOffsets[]
+  } {
     const offsets = calls.map((c) => ({
       a: c.a * dtypeBytes(product.a.dtype),
       b: c.b * dtypeBytes(product.b.dtype),
@@ -195,18 +236,7 @@ export class Prepared {
       b: alignmentOf([b.offset, ...offsets.map((o) => o.b)]),
       out: alignmentOf([out.offset, ...offsets.map((o) => o.out)]),
     })
-    const places = [a, b, out]
-    const at = new AddressList(places.length)
-    places.forEach((p, i) => {
-      this.fill(at, i, p, passing)
-    })
-    const bound = [...new Set(places.map((p) => p.base))].filter((base) => this.moving.has(base))
-    const enqueue = (stream: number): void => {
-      const [x = 0, y = 0, to = 0] = at.values
-      for (const o of offsets) run(x + o.a, y + o.b, to + o.out, stream)
-    }
-    const touches = places.map((place, i) => ({ place, written: i === 2 }))
-    return { enqueue, top, name: step.name, bound, touches, table: undefined, varies: false }
+    return { run, offsets }
   }
 
   private kernelLaunch(

@@ -50,10 +50,15 @@ export class Section {
   private readonly variants: Variant[] = []
   private readonly tables: readonly PointerTable[]
   private runs = 0
+  /** Whether calls of a library are among the launches, some of which vary. */
+  private readonly isCaptured: boolean
+  /** The extents that were new the last time. */
+  private lately: Extents | undefined
 
   constructor(context: CudaContext, launches: readonly SectionLaunch[]) {
     this.context = context
     this.launches = launches
+    this.isCaptured = launches.some((l) => 'enqueue' in l) && launches.some((l) => l.varies)
     this.tables = launches.flatMap((l) => l.table ?? [])
     this.bases = [...new Set(launches.flatMap((l) => l.bound))]
   }
@@ -61,11 +66,22 @@ export class Section {
   /** `addresses` by base, and the extents of the run; the launches' arguments hold them already. */
   run(addresses: Float64Array, extents?: Extents): void {
     this.refresh()
-    if (this.runs++ === 0) {
+    if (this.runs++ === 0 || this.isNew(extents)) {
       for (const l of this.launches) this.context.launch(l)
       return
     }
     this.variant(addresses, extents).graph.launch()
+  }
+
+  /**
+   * Whether extents came for the first time in a section with a library's calls: other calls are captured anew, which takes more than
+   * launching all once.
+   */
+  private isNew(extents: Extents | undefined): boolean {
+    if (!this.isCaptured || same(this.lately, extents) || this.variants.some((v) => same(v.extents, extents)))
+      return false
+    this.lately = extents
+    return true
   }
 
   /** Brings tables of pointers up to date. */

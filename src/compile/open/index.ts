@@ -53,14 +53,10 @@ export const compileOpen = (
   return compiling(nodesOf(first.graph).length, () => compileWhole(instances, dimensions, options))
 }
 
-/**
- * A machine as open kernels are planned for it: bools stand a byte an element, products are kernels, and a kernel binds what launches
- * hand over besides.
- */
+/** A machine as open kernels are planned for it: bools stand a byte an element, and a kernel binds what launches hand over besides. */
 function forOpen(target: Machine): Machine {
-  const { library: _, ...rest } = target
-  const { maxBuffers, maxUnionBuffers } = rest
-  return { ...rest, packBools: false, maxBuffers: maxBuffers - 1, maxUnionBuffers: maxUnionBuffers - 1 }
+  const { maxBuffers, maxUnionBuffers } = target
+  return { ...target, packBools: false, maxBuffers: maxBuffers - 1, maxUnionBuffers: maxUnionBuffers - 1 }
 }
 
 function compileWhole(
@@ -101,10 +97,12 @@ function compileWhole(
   checkStored(graph, plan, target, true)
   const fitter = new Fitter(instances.map((i) => i.at))
   const opening = new Opening(dimensions, graph.params.length)
-  const opened = new PlanOpener(fitter, opening, target, mode, aligned).open(plan)
+  const opener = new PlanOpener(fitter, opening, target, mode, aligned)
+  const opened = opener.open(plan)
   const numberOf = new Map(aligned.nodes[0]?.map((n, i) => [n, i]))
   const open: OpenExtents = {
     launch: (made) => opening.launch(made),
+    varying: (call) => opener.products.get(call),
     sizeOf: (node) => {
       const number = numberOf.get(node)
       if (number === undefined) return undefined

@@ -18,13 +18,16 @@ import { buildBody } from '../../plan/body/buildBody.ts'
 import { collapse, longestAxis } from '../../plan/body/collapse.ts'
 import { inStoringOrder } from '../../plan/body/region.ts'
 import { partsOf, segmentsOf } from '../../plan/body/segments.ts'
-import type { BoundaryGroup, FusionPlan, KernelGroup, PlannedGroup } from '../../plan/plan.ts'
+import { callOf } from '../../plan/cost/library.ts'
+import type { BoundaryGroup, FusionPlan, KernelGroup, LibraryCall, PlannedGroup } from '../../plan/plan.ts'
+import type { VaryingProduct } from '../../runtime/extents.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Aligned, cannotBeOpen } from './align.ts'
 import type { Fitter } from './fit.ts'
 import { NoFormula } from './noFormula.ts'
 import { BodyOpener, bodyForm } from './openBody.ts'
 import type { Opening } from './opening.ts'
+import { openCall } from './openProduct.ts'
 
 /** How bodies of one region may be built: planning takes the cheapest, and the others follow it. */
 const variants = [{}, { untied: true }, { inPieces: true }, { untied: true, inPieces: true }] as const
@@ -36,8 +39,12 @@ export class PlanOpener {
   private readonly mode: NumericsMode
   private readonly nodes: Aligned['nodes']
   private readonly numbers: readonly ReadonlyMap<Node, number>[]
+  private readonly fitter: Fitter
+  /** What varies of the library's products. */
+  readonly products = new Map<LibraryCall, VaryingProduct>()
 
   constructor(fitter: Fitter, opening: Opening, target: Machine, mode: NumericsMode, { nodes }: Aligned) {
+    this.fitter = fitter
     this.opening = opening
     this.opener = new BodyOpener(fitter, opening)
     this.target = target
@@ -107,12 +114,23 @@ export class PlanOpener {
 
   private opened(g: KernelGroup): KernelGroup {
     const form = this.formAt(g.body, 0)
-    const bodies = this.nodes.map((_, s) => (s === 0 ? g.body : this.bodyAt(g, s, form)))
+    const bodies = this.nodes.map((_, s) => (s === 0 ? g.body : this.bodyAt(g, s, form).body))
     const body = this.opener.open(bodies)
     const isWhole = g.segments.length === 1 && g.segments[0] === g.body
     const segments = isWhole ? [body] : this.segments(g, bodies)
     const { called: _, choice: __, ...rest } = g
-    return { ...rest, body, segments, roles: this.roles(g.roles, body) }
+    const called = g.called === undefined ? undefined : this.called(g, form)
+    const own = called === undefined ? rest : { ...rest, called }
+    return { ...own, body, segments, roles: this.roles(g.roles, body) }
+  }
+
+  /** A group's call of the library with formulas for what varies; undefined where calls at other samples are others: then it is a kernel. */
+  private called(g: KernelGroup, form: string): LibraryCall | undefined {
+    const greatest = this.opening.dimensions.map((d) => d.most)
+    const calls = this.nodes.map((_, s) => callOf(this.bodyAt(g, s, form).apart))
+    const made = openCall(calls, this.fitter, greatest)
+    if (made?.varying !== undefined) this.products.set(made.call, made.varying)
+    return made?.call
   }
 
   private formAt(body: Body, sample: number): string {
@@ -120,8 +138,8 @@ export class PlanOpener {
     return bodyForm(body, (n) => numbers?.get(n))
   }
 
-  /** The body of a group's nodes at another sample that has the form of the planned one. */
-  private bodyAt(g: KernelGroup, sample: number, form: string): Body {
+  /** The body of a group's nodes at a sample that has the form of the planned one; `apart`: before its axes are joined. */
+  private bodyAt(g: KernelGroup, sample: number, form: string): { readonly body: Body; readonly apart: Body } {
     const at = (n: Node): Node => this.at(n, sample)
     const region = {
       members: new Set([...g.members].map(at)),
@@ -131,8 +149,9 @@ export class PlanOpener {
     for (const options of variants) {
       const built = buildBody(region, { mode: this.mode, ...options })
       if (!built.ok) continue
-      const body = joinProductAxes(collapse(built.body, longestAxis(this.target)), this.target, this.mode)
-      if (this.formAt(body, sample) === form) return body
+      const apart = collapse(built.body, longestAxis(this.target))
+      const body = joinProductAxes(apart, this.target, this.mode)
+      if (this.formAt(body, sample) === form) return { body, apart }
     }
     throw new NoFormula('its kernel has another form at another length', g.outputs[0])
   }

@@ -6,13 +6,17 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import { closeKernel } from '../../kernel/launch.ts'
 import { verifyKernel } from '../../kernel/verify.ts'
-import { bytesAt, type Extents, formulaAt } from '../../runtime/extents.ts'
+import { bytesAt, type Extents, formulaAt, productAt } from '../../runtime/extents.ts'
+import { verifyProduct } from '../../runtime/product.ts'
 import type { KernelStep, Program } from '../../runtime/program.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 
 /** Throws E_KERNEL_INVALID where a kernel of a program is none at some of the given extents. */
 export function verifyOpen(program: Program, samples: readonly Extents[]): void {
-  for (const s of program.steps) if (s.kind === 'kernel') for (const at of samples) verifyAt(program, s, at)
+  for (const s of program.steps)
+    for (const at of samples)
+      if (s.kind === 'kernel') verifyAt(program, s, at)
+      else if (s.kind === 'product') verifyProduct({ ...s, ...productAt(s, at) }, program)
 }
 
 function verifyAt(program: Program, { kernel, buffers }: KernelStep, at: Extents): void {

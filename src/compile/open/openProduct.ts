@@ -1,0 +1,66 @@
+/** A library's product whose extents vary: the calls that it is at each sample as one, of formulas. */
+
+import type { LibraryCall } from '../../plan/plan.ts'
+import { type Extents, type Formula, productAt, type VaryingProduct } from '../../runtime/extents.ts'
+import type { StridedMatrix } from '../../types/product.ts'
+import type { Fitter } from './fit.ts'
+
+/** A call at the greatest extents, and what of it varies. */
+export interface OpenCall {
+  readonly call: LibraryCall
+  /** Absent where nothing varies. */
+  readonly varying: VaryingProduct | undefined
+}
+
+const matrixForm = ({ dtype, order }: StridedMatrix): string => `${dtype} ${order}`
+
+/** What of a call is the same at all extents. */
+const formOf = ({ product, calls, a, b }: LibraryCall): string =>
+  [
+    a,
+    b,
+    calls.length,
+    product.alpha,
+    product.precision,
+    ...[product.a, product.b, product.out].map((x) => matrixForm(x)),
+  ].join()
+
+/** The call that those at each sample of a fitter are, if they are one. */
+export function openCall(
+  calls: readonly (LibraryCall | undefined)[],
+  fitter: Fitter,
+  greatest: Extents,
+): OpenCall | undefined {
+  const [first] = calls
+  if (first === undefined) return undefined
+  const form = formOf(first)
+  const all = calls.flatMap((c) => (c !== undefined && formOf(c) === form ? [c] : []))
+  if (all.length < calls.length) return undefined
+  const numbers = (c: LibraryCall): string => JSON.stringify([c.product, c.calls])
+  if (all.every((c) => numbers(c) === numbers(first))) return { call: first, varying: undefined }
+  let isWhole = true
+  const fit = (of: (c: LibraryCall) => number): Formula => {
+    const found = fitter.whole(all.map(of))
+    isWhole &&= found !== undefined
+    return found ?? { of: [], by: 1, rounds: 'down' }
+  }
+  const matrix = (of: (c: LibraryCall) => StridedMatrix): VaryingProduct['a'] => ({
+    leading: fit((c) => of(c).leading),
+    batch: fit((c) => of(c).batch),
+  })
+  const varying: VaryingProduct = {
+    batches: fit((c) => c.product.batches),
+    m: fit((c) => c.product.m),
+    n: fit((c) => c.product.n),
+    k: fit((c) => c.product.k),
+    a: matrix((c) => c.product.a),
+    b: matrix((c) => c.product.b),
+    out: matrix((c) => c.product.out),
+    calls: first.calls.map((_, i) => ({
+      a: fit((c) => c.calls[i]?.a ?? 0),
+      b: fit((c) => c.calls[i]?.b ?? 0),
+      out: fit((c) => c.calls[i]?.out ?? 0),
+    })),
+  }
+  return isWhole ? { call: { ...first, ...productAt({ ...first, varying }, greatest) }, varying } : undefined
+}
