@@ -126,6 +126,8 @@ export interface Machine {
   readonly sharedRows: number
   /** Bools between kernels are stored one bit an element. */
   readonly packBools: boolean
+  /** Whether axes of products stay apart where a matrix unit would have them joined: an index divided by an extent that varies has no form. */
+  readonly keepsAxes?: boolean
   /** Bytes that intermediate buffers are aligned to in their arena. */
   readonly alignment: number
   /** Fewest programs that keep the target busy. */

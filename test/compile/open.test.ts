@@ -5,8 +5,9 @@ import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { spec } from '../../src/api/tensor/tree.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { Fitter } from '../../src/compile/open/fit.ts'
-import { exp, type Tensor } from '../../src/index.ts'
+import { exp, softmax, type Tensor } from '../../src/index.ts'
 import { formulaAt, realAt } from '../../src/runtime/extents.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { dimensions, openCases, others, samples } from './openCases.ts'
 import { openProgram, runOn, runStatic } from './openSupport.ts'
@@ -72,4 +73,34 @@ test('what has no formula, or another form at another length, is refused with it
     )
   expect(compiled((x, n) => x.mul(Math.sin(n)))).toThrow(/E_UNSUPPORTED.*batch, length cannot be open here: a number/)
   expect(compiled((x, n) => (n > 40 ? exp(x) : x.mul(2)))).toThrow(/E_UNSUPPORTED.*batch, length cannot be open here/)
+})
+
+test('rows that a block of a product holds at the planned sample, and not at the greatest extents, are refused there and planned at those', () => {
+  const trace = ([b = 1, n = 1]: readonly number[]) =>
+    traceFunction(
+      (q: Tensor, k: Tensor) => softmax(q.matmul(k.swapaxes(-1, -2)), -1),
+      [spec([b, n, 16]), spec([b, n, 16])],
+    ).graph
+  const [near, most] = [
+    [7, 127],
+    [11, 131],
+  ]
+  const made = {
+    dimensions: [
+      { name: 'batch', least: 2, most: 11 },
+      { name: 'length', least: 37, most: 131 },
+    ],
+    trace,
+  }
+  const others = [
+    [2, 37],
+    [11, 37],
+    [2, 131],
+    [5, 83],
+  ]
+  const planned = (first: readonly number[], second: readonly number[]) =>
+    openProgram({ ...made, samples: [first, second, ...others] }, 'fast', cudaTarget).program
+  expect(() => planned(near, most)).toThrow(/E_UNSUPPORTED.*a fold of rows that a block of a product holds whole/)
+  const { steps } = planned(most, near)
+  expect(steps.length).toBeGreaterThan(1)
 })

@@ -43,7 +43,7 @@ for (const { name, ...made } of openCases)
     const before = backend.memory().used
     const executable = backend.prepare(program)
     // The second round finds graphs, of more sets of extents than are kept.
-    for (const extents of [at(others, 1), at(others, 2), [3, 5], [4, 7], [3, 6], [5, 9], at(others, 1)]) {
+    for (const extents of [at(others, 1), [3, 5], [4, 7], [3, 6], [5, 9], at(others, 1)]) {
       const graph = made.trace(extents)
       const got = runOn(backend, executable, graph, extents)
       const want = evaluateGraph(graph, inputsOf(graph), { rounding: 'dtype' }).map(toHostArray)

@@ -253,8 +253,20 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     const traces = samples.map((s) => this.trace(withExtents(at, ranges, s)))
     const [first] = traces
     invariant(first !== undefined, 'no samples')
-    const instances = samples.map((s, i) => ({ at: s, graph: traces[i]?.graph ?? first.graph }))
-    return compileOpen(instances, dimensions, this.request(first))
+    const [near, most, ...others] = samples.map((s, i) => ({ at: s, graph: traces[i]?.graph ?? first.graph }))
+    invariant(near !== undefined && most !== undefined, 'too few samples')
+    const request = this.request(first)
+    try {
+      return compileOpen([near, most, ...others], dimensions, request)
+    } catch (error) {
+      reasonOf(error)
+      // What is planned near the greatest extents may not hold at them: what is planned there holds below.
+      try {
+        return compileOpen([most, near, ...others], dimensions, request)
+      } catch {
+        throw error
+      }
+    }
   }
 
   /** The parts of a range, that of some extents compiled; the range as a whole where it cannot be cut. Throws what compiling throws. */

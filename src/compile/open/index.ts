@@ -3,7 +3,7 @@
  * graphs, rewritten, are one but for numbers; planned once, their kernels are opened.
  */
 
-import { invariant } from '../../diagnostics/errors.ts'
+import { invariant, UserError } from '../../diagnostics/errors.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import { compiling, overElements } from '../../host/engine.ts'
@@ -25,7 +25,7 @@ import { withPrecision } from '../precision.ts'
 import { makeReport } from '../report.ts'
 import { checkAssembled, checkStored } from '../stored.ts'
 import { orderWindows } from '../windowOrder.ts'
-import { alignGraphs, cannotBeOpen } from './align.ts'
+import { alignGraphs, cannotBeOpen, Misaligned } from './align.ts'
 import { Fitter } from './fit.ts'
 import { Opening } from './opening.ts'
 import { PlanOpener } from './openPlan.ts'
@@ -50,7 +50,21 @@ export const compileOpen = (
 ): Compiled => {
   const [first] = instances
   invariant(first !== undefined, 'a program of no instance')
-  return compiling(nodesOf(first.graph).length, () => compileWhole(instances, dimensions, options))
+  return compiling(nodesOf(first.graph).length, () => {
+    try {
+      return compileWhole(instances, dimensions, options)
+    } catch (error) {
+      const { target } = options
+      if (!(error instanceof UserError) || error instanceof Misaligned || target.dotBlock.grains === undefined)
+        throw error
+      // Joined axes of products are divided by their extents, which may vary.
+      try {
+        return compileWhole(instances, dimensions, { ...options, target: { ...target, keepsAxes: true } })
+      } catch {
+        throw error
+      }
+    }
+  })
 }
 
 /** A machine as open kernels are planned for it: bools stand a byte an element, and a kernel binds what launches hand over besides. */

@@ -9,6 +9,7 @@ import type { Node } from '../../graph/node.ts'
 import { opDef } from '../../graph/table.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
+import type { MatrixRole } from '../../plan/axes/fusedReductions.ts'
 import { joinProductAxes } from '../../plan/axes/joinAxes.ts'
 import { matrixBlocks } from '../../plan/axes/matrixBlocks.ts'
 import { type PartialResult, partialOf, partialOfBlocks, partialOfDepth } from '../../plan/axes/partials.ts'
@@ -171,6 +172,21 @@ export class PlanOpener {
     })
   }
 
+  /** Throws NoFormula where a fold beside a product runs over rows or columns that one block holds as planned, and several at the most. */
+  private checkWhole(matrix: MatrixRole, { stages }: Roles, body: Body, extents: ReadonlyMap<string, number>): void {
+    const { rows, columns } = matrixBlocks(body, matrix, extents, this.target)
+    const cut = new Set([...rows, ...columns].flatMap((b) => ((extents.get(b.axis) ?? 1) > b.block ? [b.axis] : [])))
+    for (const l of body.lets) {
+      const { op } = l
+      if (op.kind !== 'reduce' || matrix.riding.has(l.id) || stages.late.has(l.id)) continue
+      if (op.axes.some((a) => cut.has(a)))
+        throw new NoFormula(
+          'a fold of rows that a block of a product holds whole, but not at another length',
+          undefined,
+        )
+    }
+  }
+
   /** The roles of a body's axes as they were planned, at the most that extents may be. */
   private roles(roles: Roles, body: Body): Roles {
     const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
@@ -182,6 +198,7 @@ export class PlanOpener {
         ? undefined
         : { ...matrix.parts, parts: Math.ceil((extents.get(matrix.parts.axis) ?? 1) / matrix.parts.length) }
     const own = matrix === undefined ? undefined : { ...matrix, parts }
+    if (own !== undefined) this.checkWhole(own, roles, body, extents)
     const partial = (id: number): PartialResult => {
       const l = lets.get(id)
       if (l === undefined || splitBy === undefined) throw new InternalError('a cut reduction without a way')

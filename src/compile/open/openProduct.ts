@@ -39,27 +39,27 @@ export function openCall(
   const numbers = (c: LibraryCall): string => JSON.stringify([c.product, c.calls])
   if (all.every((c) => numbers(c) === numbers(first))) return { call: first, varying: undefined }
   let isWhole = true
-  const fit = (of: (c: LibraryCall) => number): Formula => {
+  const formula = (of: (c: LibraryCall) => number): Formula => {
     const found = fitter.whole(all.map(of))
     isWhole &&= found !== undefined
     return found ?? { of: [], by: 1, rounds: 'down' }
   }
   const matrix = (of: (c: LibraryCall) => StridedMatrix): VaryingProduct['a'] => ({
-    leading: fit((c) => of(c).leading),
-    batch: fit((c) => of(c).batch),
+    leading: formula((c) => of(c).leading),
+    batch: formula((c) => of(c).batch),
   })
   const varying: VaryingProduct = {
-    batches: fit((c) => c.product.batches),
-    m: fit((c) => c.product.m),
-    n: fit((c) => c.product.n),
-    k: fit((c) => c.product.k),
+    batches: formula((c) => c.product.batches),
+    m: formula((c) => c.product.m),
+    n: formula((c) => c.product.n),
+    k: formula((c) => c.product.k),
     a: matrix((c) => c.product.a),
     b: matrix((c) => c.product.b),
     out: matrix((c) => c.product.out),
     calls: first.calls.map((_, i) => ({
-      a: fit((c) => c.calls[i]?.a ?? 0),
-      b: fit((c) => c.calls[i]?.b ?? 0),
-      out: fit((c) => c.calls[i]?.out ?? 0),
+      a: formula((c) => c.calls[i]?.a ?? 0),
+      b: formula((c) => c.calls[i]?.b ?? 0),
+      out: formula((c) => c.calls[i]?.out ?? 0),
     })),
   }
   return isWhole ? { call: { ...first, ...productAt({ ...first, varying }, greatest) }, varying } : undefined

@@ -18,7 +18,7 @@ import { positionOfLoad, strideAlong } from './positions.ts'
 
 /** The body with one axis a role of its matrix product, where a matrix unit of the machine takes it; else the body itself. */
 export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode): Body {
-  if (mode === 'strict' || target.dotBlock.grains === undefined) return body
+  if (mode === 'strict' || target.dotBlock.grains === undefined || target.keepsAxes === true) return body
   const dots = body.lets.filter((l) => l.op.kind === 'dot')
   const [dot] = dots
   if (dot?.op.kind !== 'dot' || dots.length > 1 || body.axes.some((a) => a.extent === 0)) return body
