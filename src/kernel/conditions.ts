@@ -4,14 +4,18 @@ import type { Bound } from '../affine/predicate.ts'
 import { isInteger } from '../types/dtype.ts'
 import type { LetStmt, ValueId } from './ir.ts'
 
+/** Of some pairs of bounds one side holds, all of it. */
+export type Either = readonly [readonly Bound[], readonly Bound[]]
+
 /** Bounds that hold where a condition does. */
 export interface Holding {
   readonly bounds: readonly Bound[]
+  readonly either: readonly Either[]
   /** They say all: where they hold, the condition does. */
   readonly isAll: boolean
 }
 
-const nothing: Holding = { bounds: [], isAll: false }
+const nothing: Holding = { bounds: [], either: [], isAll: false }
 
 /** The conditions of some statements; what is known of a value is found once, for many may be made of one. */
 export class Conditions {
@@ -35,7 +39,7 @@ export class Conditions {
 
   private find(id: ValueId, truth: boolean): Holding {
     const op = this.lets.get(id)?.op
-    if (op?.kind === 'predicate') return truth ? { bounds: op.predicate, isAll: true } : nothing
+    if (op?.kind === 'predicate') return truth ? { bounds: op.predicate, either: [], isAll: true } : nothing
     if (op?.kind !== 'scalar') return nothing
     const [x, y] = op.args
     if (x === undefined) return nothing
@@ -43,11 +47,23 @@ export class Conditions {
     if (y === undefined) return nothing
     if (op.op === (truth ? 'and' : 'or')) {
       const [left, right] = [this.holding(x, truth), this.holding(y, truth)]
-      return { bounds: [...left.bounds, ...right.bounds], isAll: left.isAll && right.isAll }
+      return {
+        bounds: [...left.bounds, ...right.bounds],
+        either: [...left.either, ...right.either],
+        isAll: left.isAll && right.isAll,
+      }
+    }
+    if (op.op === (truth ? 'or' : 'and')) {
+      const sides: Either = [this.holding(x, truth).bounds, this.holding(y, truth).bounds]
+      return { bounds: [], either: sides.every((s) => s.length > 0) ? [sides] : [], isAll: false }
     }
     const [a, b] = [this.positionOf(x), this.positionOf(y)]
     if (a === undefined || b === undefined) return nothing
-    const between = (expr: ix.Expr, lo: number, hi: number): Holding => ({ bounds: [{ expr, lo, hi }], isAll: true })
+    const between = (expr: ix.Expr, lo: number, hi: number): Holding => ({
+      bounds: [{ expr, lo, hi }],
+      either: [],
+      isAll: true,
+    })
     const atLeast = (e: ix.Expr, lo: number): Holding => between(e, lo, ix.rangeOf(e).hi + 1)
     switch (truth ? op.op : opposite[op.op]) {
       case 'le':

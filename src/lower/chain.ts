@@ -11,7 +11,7 @@ import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
 import { type ChainFold, type ChainRole, chainForm } from '../plan/axes/chain.ts'
 import { type ChainBlocks, chainBlocks } from '../plan/axes/chainRoles.ts'
 import type { Roles } from '../plan/axes/roles.ts'
-import { type Visible, visibleOf } from '../plan/axes/visible.ts'
+import { type EitherEnd, isEither, type Visible, visibleOf } from '../plan/axes/visible.ts'
 import type { Body } from '../plan/body/body.ts'
 import { combinerIdentity, combinerOp, greatestFinite } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
@@ -122,12 +122,23 @@ class ChainLoop {
     const [loop, second] = this.blocks.loops
     if (!this.blocks.whole || loop === undefined || second !== undefined) return { from, to }
     const down = (e: ix.Expr): ix.Expr => ix.mul(ix.div(e, loop.block), loop.block)
-    return { from: from.map(down), to: to.map((e) => down(ix.addConst(e, loop.block - 1))) }
+    const up = (e: ix.Expr): ix.Expr => down(ix.addConst(e, loop.block - 1))
+    const each = (of: (e: ix.Expr) => ix.Expr, [x, y]: EitherEnd): EitherEnd => [x.map(of), y.map(of)]
+    return {
+      from: from.map((e) => (isEither(e) ? each(down, e) : down(e))),
+      to: to.map((e) => (isEither(e) ? each(up, e) : up(e))),
+    }
   }
 
   /** An end of the loop, the greatest or least of some expressions. */
-  private bound(ends: readonly ix.Expr[], op: 'max' | 'min'): ValueId | undefined {
-    const at = ends.map((expr) => this.emit(this.before, 'i32', [], { kind: 'index', expr }))
+  private bound(ends: Visible['from'], op: 'max' | 'min'): ValueId | undefined {
+    const at = ends.flatMap((e): ValueId | readonly ValueId[] => {
+      if (!isEither(e)) return this.emit(this.before, 'i32', [], { kind: 'index', expr: e })
+      const [x, y] = e.map((side) => this.bound(side, op))
+      const other = op === 'max' ? 'min' : 'max'
+      if (x === undefined || y === undefined) return []
+      return this.emit(this.before, 'i32', [], { kind: 'scalar', op: other, args: [x, y] })
+    })
     return at.reduce<ValueId | undefined>(
       (x, y) => (x === undefined ? y : this.emit(this.before, 'i32', [], { kind: 'scalar', op, args: [x, y] })),
       undefined,

@@ -4,6 +4,7 @@ import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { printKernel } from '../../src/kernel/print.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { readElement, writeElement } from '../../src/scalar/host.ts'
 import type { Machine } from '../../src/target/machine.ts'
@@ -274,6 +275,24 @@ describe('what a chain moves', () => {
       return c.matmul(c.softmax(s, 1), at(p, 2))
     })
     expect(run(graph, 5, small).program.steps.length).toBeLessThan(3)
+  })
+
+  test('a prefix that all see, or what is past: the loop ends where either does', () => {
+    const graph = trace(three, ([q, k, v]) => {
+      const s = scored(q as Node, k as Node)
+      const [query, key] = [c.iota(s.shape, 0), c.iota(s.shape, 1)]
+      const seen = c.logicalOr(c.compare('le', key, query), c.compare('lt', key, 20))
+      return c.matmul(c.softmax(c.where(seen, s, Number.NEGATIVE_INFINITY), 1), v as Node)
+    })
+    const compiled = run(graph, 8, small)
+    expectOne(compiled, graph)
+    const [kernel] = compiled.program.steps.flatMap((x) => (x.kind === 'kernel' ? [x.kernel] : []))
+    const text = kernel === undefined ? '' : printKernel(kernel)
+    // Rows come in blocks of 8.
+    const [, past, prefix, end] =
+      /%(\d+) i32 = index \w+\.start \+ 8\n +%(\d+) i32 = index 20\n +%(\d+) i32 = max %\1, %\2/.exec(text) ?? []
+    expect([text, past !== undefined && prefix !== undefined]).toEqual([text, true])
+    expect(text).toMatch(new RegExp(`loop \\w+/8 to %${end} `))
   })
 
   test('scores that memory does not hold', () => {

@@ -6,18 +6,27 @@
 import { type BlockedAxis, endOfBlocks } from '../../affine/blocks.ts'
 import * as ix from '../../affine/expr.ts'
 import type { Bound } from '../../affine/predicate.ts'
-import { Conditions } from '../../kernel/conditions.ts'
+import { Conditions, type Either } from '../../kernel/conditions.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import type { ChainFold, ChainForm, ChainRole } from './chain.ts'
 import type { Blocked } from './matrixBlocks.ts'
 
 type Lets = ReadonlyMap<ValueId, LetStmt>
 
+/** Two lists of ends, as two conditions give them of which one holds: the loop has to go wherever either list lets it. */
+export type EitherEnd = readonly [readonly ix.Expr[], readonly ix.Expr[]]
+
 /** Ends of a loop over the shared axis, of which the greatest and the least are meant; none: its own. */
 export interface Visible {
-  readonly from: readonly ix.Expr[]
-  readonly to: readonly ix.Expr[]
+  readonly from: readonly (ix.Expr | EitherEnd)[]
+  readonly to: readonly (ix.Expr | EitherEnd)[]
 }
+
+export const isEither = (end: ix.Expr | EitherEnd): end is EitherEnd => Array.isArray(end)
+
+/** Bounds that hold wherever a fold takes anything, and pairs of which one does. */
+type Seeing = Bound | Either
+const isPair = (x: Seeing): x is Either => Array.isArray(x)
 
 /** What the blocks of a grid see of the one shared axis. */
 export function visibleOf(
@@ -31,28 +40,40 @@ export function visibleOf(
   if (axis === undefined || second !== undefined) return none
   const seen = new Seen(new Map(form.body.lets.map((l) => [l.id, l])), form.folds)
   const [first, ...others] = form.folds.map((f) => seen.by(f))
-  const keyOf = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
-  const bounds = (first ?? []).filter((b) => others.every((o) => o.some((x) => keyOf(x) === keyOf(b))))
+  const boundKey = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
+  const keyOf = (x: Seeing): string =>
+    isPair(x) ? x.map((side) => side.map(boundKey).join(' and ')).join(' or ') : boundKey(x)
+  const all = (first ?? []).filter((b) => others.every((o) => o.some((x) => keyOf(x) === keyOf(b))))
   const extent = extents.get(axis) ?? 1
   const blockOf = (name: string): BlockedAxis | undefined => {
     const g = grid.find((x) => x.axis === name)
     return g === undefined ? undefined : { block: g.block, extent: extents.get(name) ?? 1 }
   }
-  const from: ix.Expr[] = []
-  const to: ix.Expr[] = []
-  for (const { expr, lo, hi } of bounds) {
-    const step = expr.terms.find(({ atom }) => atom.kind === 'axis' && atom.name === axis)?.coef
-    if (step !== 1 && step !== -1) continue
-    const rest = ix.sub(expr, ix.mul(ix.axis(axis, extent), step))
-    const [least, most] = [endOfBlocks(rest, blockOf, 'least'), endOfBlocks(rest, blockOf, 'most')]
-    if (least === undefined || most === undefined || ix.axesOf(rest).has(axis)) continue
-    // lo <= t + rest < hi, or lo <= rest - t < hi.
-    from.push(step === 1 ? ix.addConst(ix.mul(most, -1), lo) : ix.addConst(least, 1 - hi))
-    to.push(step === 1 ? ix.addConst(ix.mul(least, -1), hi) : ix.addConst(most, 1 - lo))
+  const endsOf = (bounds: readonly Bound[]): { readonly from: readonly ix.Expr[]; readonly to: readonly ix.Expr[] } => {
+    const from: ix.Expr[] = []
+    const to: ix.Expr[] = []
+    for (const { expr, lo, hi } of bounds) {
+      const step = expr.terms.find(({ atom }) => atom.kind === 'axis' && atom.name === axis)?.coef
+      if (step !== 1 && step !== -1) continue
+      const rest = ix.sub(expr, ix.mul(ix.axis(axis, extent), step))
+      const [least, most] = [endOfBlocks(rest, blockOf, 'least'), endOfBlocks(rest, blockOf, 'most')]
+      if (least === undefined || most === undefined || ix.axesOf(rest).has(axis)) continue
+      // lo <= t + rest < hi, or lo <= rest - t < hi.
+      from.push(step === 1 ? ix.addConst(ix.mul(most, -1), lo) : ix.addConst(least, 1 - hi))
+      to.push(step === 1 ? ix.addConst(ix.mul(least, -1), hi) : ix.addConst(most, 1 - lo))
+    }
+    return {
+      from: from.filter((e) => ix.rangeOf(e).hi > 0),
+      to: to.filter((e) => ix.rangeOf(e).lo < extent),
+    }
   }
+  const certain = endsOf(all.flatMap((x) => (isPair(x) ? [] : [x])))
+  const pairs = all.filter(isPair).map(([x, y]) => [endsOf(x), endsOf(y)] as const)
+  const either = (x: readonly ix.Expr[], y: readonly ix.Expr[]): readonly EitherEnd[] =>
+    x.length > 0 && y.length > 0 ? [[x, y]] : []
   return {
-    from: from.filter((e) => ix.rangeOf(e).hi > 0),
-    to: to.filter((e) => ix.rangeOf(e).lo < extent),
+    from: [...certain.from, ...pairs.flatMap(([x, y]) => either(x.from, y.from))],
+    to: [...certain.to, ...pairs.flatMap(([x, y]) => either(x.to, y.to))],
   }
 }
 
@@ -64,7 +85,7 @@ export function visibleShare(
   extent: number,
 ): number {
   if (from.length === 0 && to.length === 0) return 1
-  const names = new Set([...from, ...to].flatMap((e) => [...ix.axesOf(e)]))
+  const names = new Set([...from, ...to].flat(2).flatMap((e) => [...ix.axesOf(e)]))
   const moving = grid.filter((g) => names.has(`${g.axis}.start`))
   const samples = 64
   let seen = 0
@@ -76,8 +97,12 @@ export function visibleShare(
       return g.block * Math.min(blocks - 1, Math.floor(((i + 0.5) / samples) * blocks))
     }
     const value = (e: ix.Expr): number => ix.evaluate(e, at, () => 0)
-    const first = Math.max(0, ...from.map(value))
-    const last = Math.min(extent, ...to.map(value))
+    const firstOf = (e: ix.Expr | EitherEnd): number =>
+      isEither(e) ? Math.min(...e.map((side) => Math.max(...side.map(value)))) : value(e)
+    const lastOf = (e: ix.Expr | EitherEnd): number =>
+      isEither(e) ? Math.max(...e.map((side) => Math.min(...side.map(value)))) : value(e)
+    const first = Math.max(0, ...from.map(firstOf))
+    const last = Math.min(extent, ...to.map(lastOf))
     seen += Math.max(0, last - first) / extent
   }
   return seen / samples
@@ -88,7 +113,7 @@ class Seen {
   private readonly lets: Lets
   private readonly folds: readonly ChainFold[]
   /** What is known of values already: many may be made of one. */
-  private readonly known = new Map<string, readonly Bound[]>()
+  private readonly known = new Map<string, readonly Seeing[]>()
   private readonly conditions: Conditions
 
   constructor(lets: Lets, folds: readonly ChainFold[]) {
@@ -97,7 +122,7 @@ class Seen {
     this.conditions = new Conditions(lets)
   }
 
-  by({ let: l, combiner, streamed }: ChainFold): readonly Bound[] {
+  by({ let: l, combiner, streamed }: ChainFold): readonly Seeing[] {
     const { op } = l
     const terms = op.kind === 'dot' ? [op.a, op.b] : op.kind === 'reduce' ? [op.arg] : []
     if (streamed !== undefined) {
@@ -109,7 +134,7 @@ class Seen {
   }
 
   /** Bounds outside of which a value is minus infinity. */
-  private least(id: ValueId): readonly Bound[] {
+  private least(id: ValueId): readonly Seeing[] {
     return this.outside(id, Number.NEGATIVE_INFINITY, (op, args) => {
       if (op === 'add') return args.flatMap((a) => this.least(a))
       const [x, y] = args
@@ -121,7 +146,7 @@ class Seen {
   }
 
   /** Bounds outside of which a value is zero. */
-  private zero(id: ValueId): readonly Bound[] {
+  private zero(id: ValueId): readonly Seeing[] {
     return this.outside(id, 0, (op, args) => {
       if (op === 'mul') return args.flatMap((a) => this.zero(a))
       const [x] = args
@@ -129,7 +154,7 @@ class Seen {
     })
   }
 
-  private once(key: string, find: () => readonly Bound[]): readonly Bound[] {
+  private once(key: string, find: () => readonly Seeing[]): readonly Seeing[] {
     const have = this.known.get(key)
     if (have !== undefined) return have
     const found = find()
@@ -140,25 +165,30 @@ class Seen {
   private outside(
     id: ValueId,
     value: number,
-    through: (op: string, args: readonly ValueId[]) => readonly Bound[],
-  ): readonly Bound[] {
+    through: (op: string, args: readonly ValueId[]) => readonly Seeing[],
+  ): readonly Seeing[] {
     return this.once(`${value} ${id}`, () => this.findOutside(id, value, through))
   }
 
   private findOutside(
     id: ValueId,
     value: number,
-    through: (op: string, args: readonly ValueId[]) => readonly Bound[],
-  ): readonly Bound[] {
+    through: (op: string, args: readonly ValueId[]) => readonly Seeing[],
+  ): readonly Seeing[] {
     const op = this.lets.get(id)?.op
     if (op?.kind !== 'scalar') return []
     const [condition, yes, no] = op.args
     if (op.op !== 'select' || condition === undefined || yes === undefined || no === undefined)
       return through(op.op, op.args)
     const isValue = (x: ValueId): boolean => Object.is(this.constantOf(x), value)
-    const inner = (x: ValueId): readonly Bound[] => (value === 0 ? this.zero(x) : this.least(x))
-    if (isValue(no)) return [...this.conditions.holding(condition, true).bounds, ...inner(yes)]
-    return isValue(yes) ? [...this.conditions.holding(condition, false).bounds, ...inner(no)] : []
+    const inner = (x: ValueId): readonly Seeing[] => (value === 0 ? this.zero(x) : this.least(x))
+    if (isValue(no)) return [...this.seeing(condition, true), ...inner(yes)]
+    return isValue(yes) ? [...this.seeing(condition, false), ...inner(no)] : []
+  }
+
+  private seeing(condition: ValueId, truth: boolean): readonly Seeing[] {
+    const { bounds, either } = this.conditions.holding(condition, truth)
+    return [...bounds, ...either]
   }
 
   private isPositive(id: ValueId): boolean {

@@ -20,6 +20,8 @@ interface Case {
   /** Query heads, key heads, queries, keys, width, width of values. */
   readonly sizes: readonly [number, number, number, number, number, number]
   readonly options: c.AttentionOptions
+  /** Keys that every query sees, beside those up to its own position. */
+  readonly prefix?: number
 }
 
 const cases: readonly Case[] = [
@@ -38,17 +40,27 @@ const cases: readonly Case[] = [
     sizes: [1, 1, 64, 130, 64, 256],
     options: { causal: true, causalOffset: 50 },
   },
+  { name: 'a prefix', dtype: 'bf16', sizes: [1, 1, 256, 256, 16, 16], options: {}, prefix: 150 },
+  { name: 'groups, a prefix', dtype: 'bf16', sizes: [1, 1, 200, 200, 64, 64], options: {}, prefix: 70 },
   { name: 'heads that share keys', dtype: 'bf16', sizes: [4, 2, 96, 130, 16, 16], options: { scale: 0.5 } },
 ]
 
-const graphOf = ({ dtype, sizes: [heads, keyHeads, queries, keys, width, out], options }: Case): Graph =>
+function prefixMask(queries: number, keys: number, prefix: number): Node {
+  const [query, key] = [c.iota([queries, keys], 0), c.iota([queries, keys], 1)]
+  return c.logicalOr(c.compare('le', key, query), c.compare('lt', key, prefix))
+}
+
+const graphOf = ({ dtype, sizes: [heads, keyHeads, queries, keys, width, out], options, prefix }: Case): Graph =>
   trace(
     [
       { shape: [heads, queries, width], dtype },
       { shape: [keyHeads, keys, width], dtype },
       { shape: [keyHeads, keys, out], dtype },
     ],
-    ([q, k, v]) => c.attention(q as Node, k as Node, v as Node, options),
+    ([q, k, v]) => {
+      const mask = prefix === undefined ? {} : { mask: prefixMask(queries, keys, prefix) }
+      return c.attention(q as Node, k as Node, v as Node, { ...options, ...mask })
+    },
   )
 
 function dataOf(graph: Graph): HostArray[] {
