@@ -41,6 +41,8 @@ export interface Machine {
   readonly tf32MatrixRate?: number
   /** The same of f32 operands that are multiplied as sums of two numbers of tf32. */
   readonly tf32x3MatrixRate?: number
+  /** The same of integers that fit 16 bits, where register blocks serve products of integers. */
+  readonly integerMatrixRate?: number
   /** How f32 is multiplied in contractions of fast mode that do not say, nor their program. */
   readonly precision: Precision
   /** What operations cost. */

@@ -16,6 +16,7 @@ export const wasmTarget: Machine = {
   ],
   overlap: 0.5,
   matrixRate: 50e9,
+  integerMatrixRate: 80e9,
   precision: 'ieee',
   prices: wasmPrices,
   launch: 0.8e-6,

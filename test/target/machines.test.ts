@@ -34,6 +34,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'lineBytes',
     'loops',
     'plainMatrixRate',
+    'integerMatrixRate',
     'tf32MatrixRate',
     'tf32x3MatrixRate',
     'programShare',

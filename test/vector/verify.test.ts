@@ -163,6 +163,12 @@ const wrong: readonly (readonly [string, Expr, string])[] = [
   ['a conversion to the same elements', X.convert(T.i32x4, ints), 'i32x4 from i32x4'],
   ['high lanes that all fit', X.convert(T.f32x4, ints, true, true), 'the high lanes'],
   ['a mask packed to its own width', { kind: 'pack', type: T.m32x4, a: mask, b: mask }, 'packed to m32x4'],
+  ['pairs of words', X.dotPairs(ints, ints), 'i32x4'],
+  [
+    'sums of pairs in 16 bits',
+    { kind: 'dotPairs', type: T.i16x8, a: X.constant(T.i16x8, 1), b: X.constant(T.i16x8, 1) },
+    'products of pairs as i16x8',
+  ],
   ['bits of what is no mask', { kind: 'bits', type: T.i32, a: ints }, 'which is no mask'],
   ['bits seen in another width', { kind: 'view', type: T.i64, a: X.int(1) }, 'i32 seen as i64'],
   ['a call of what is not declared', X.call({ name: 'g', params: [], result: T.f64 }, []), 'not among the externals'],

@@ -92,6 +92,8 @@ const packs: Codes = new Map([
 ])
 export const packCode = (t: Type): number => found(packs.get(t.name), `pack to ${t.name}`)
 
+export const dotPairsCode = code('i32x4.dot_i16x8_s')
+
 /** `target from source`, then `signed` and `high`. */
 const conversions: Codes = new Map([
   ...pairs(T.i32, T.i64, () => 'i32.wrap_i64'),
@@ -140,8 +142,8 @@ const whole = (t: Type): string => (t.bank === 'vector' ? 'v128' : t.name)
 
 const forms: Readonly<Record<LoadForm, (t: Type) => string>> = {
   plain: (t) => `${whole(t)}.load`,
-  '8_s': (t) => `${t.name}.load8_s`,
-  '8_u': (t) => `${t.name}.load8_u`,
+  '8_s': (t) => (t.lanes === 1 ? `${t.name}.load8_s` : t.lanes === 8 ? 'v128.load8x8_s' : ''),
+  '8_u': (t) => (t.lanes === 1 ? `${t.name}.load8_u` : t.lanes === 8 ? 'v128.load8x8_u' : ''),
   '16_s': (t) => (t.lanes === 1 ? `${t.name}.load16_s` : t.lanes === 4 ? 'v128.load16x4_s' : ''),
   '16_u': (t) => (t.lanes === 1 ? `${t.name}.load16_u` : t.lanes === 4 ? 'v128.load16x4_u' : ''),
   splat: (t) => `v128.load${8 * T.elementBytes[t.element]}_splat`,

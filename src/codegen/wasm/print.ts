@@ -260,6 +260,11 @@ class Printer {
         this.push(e.b)
         f.instruction(I.packCode(e.type))
         return
+      case 'dotPairs':
+        this.push(e.a)
+        this.push(e.b)
+        f.instruction(I.dotPairsCode)
+        return
       case 'bits':
         this.push(e.a)
         f.instruction(I.bitsCode(e.a.type))
@@ -301,8 +306,11 @@ class Printer {
   private constant(t: Type, value: number | bigint | readonly number[]): void {
     const { f } = this
     if (typeof value === 'object') {
-      const [a = 0, b = 0, c = 0, d = 0] = value
-      invariant(t.element === 'i32' && value.length === 4, `no constant of ${t.name} lane by lane`)
+      invariant(
+        (t.element === 'i32' || t.element === 'i16') && value.length === t.lanes,
+        `no constant of ${t.name} lane by lane`,
+      )
+      const [a = 0, b = 0, c = 0, d = 0] = t.element === 'i32' ? value : new Int32Array(Int16Array.from(value).buffer)
       f.i32x4Const(a, b, c, d)
       return
     }

@@ -25,7 +25,7 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   if (!isForMatrixUnit(dot.op, lets)) return body
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
-  const role = matrixRole(dot, lets, extents, storeUnit(body))
+  const role = matrixRole(dot, lets, extents, storeUnit(body), target)
   if (role === undefined) return body
   const joinAll = (from: Body, axes: readonly string[]): Body =>
     joinable(from, dot.id, axes)
@@ -49,7 +49,7 @@ function gatherSecondsOf(body: Body, target: Machine): number {
   const dot = body.lets.find((l) => l.op.kind === 'dot')
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
   const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const role = dot === undefined ? undefined : matrixRole(dot, lets, extents, storeUnit(body))
+  const role = dot === undefined ? undefined : matrixRole(dot, lets, extents, storeUnit(body), target)
   return role === undefined ? 0 : gatherSeconds(body, role, extents, target)
 }
 

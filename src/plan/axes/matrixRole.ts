@@ -1,6 +1,7 @@
 /** The roles of a matrix product's axes. */
 import * as ix from '../../affine/expr.ts'
 import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes, isFloat } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
@@ -12,6 +13,7 @@ export function matrixRole(
   lets: ReadonlyMap<ValueId, LetStmt>,
   extents: ReadonlyMap<string, number>,
   unit: string | undefined,
+  machine: Machine,
 ): MatrixRole | undefined {
   if (l.op.kind !== 'dot') return undefined
   const k = l.op.axes
@@ -22,7 +24,8 @@ export function matrixRole(
   const onlyA = fa.filter((a) => !fb.includes(a))
   const onlyB = fb.filter((a) => !fa.includes(a))
   const size = (axes: readonly string[]): number => pointsOf(extents, axes)
-  if (l.dtype !== 'f32' || size(k) < 2) return undefined
+  const isServed = l.dtype === 'f32' || (l.dtype === 'i32' && machine.integerMatrixRate !== undefined)
+  if (!isServed || size(k) < 2) return undefined
   const swap = unit !== undefined && onlyA.includes(unit)
   const m = swap ? onlyB : onlyA
   const n = swap ? onlyA : onlyB

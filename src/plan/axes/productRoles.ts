@@ -13,10 +13,10 @@ import { depthParts } from './splitK.ts'
 import { type Stages, stagesOf } from './stages.ts'
 
 /** The matrix products of a body that register blocks serve. */
-export function productsIn({ body, lets, extents, folds }: Analysis): MatrixRole[] {
+export function productsIn({ body, target, lets, extents, folds }: Analysis): MatrixRole[] {
   if (folds.size === 0) return []
   const unit = storeUnit(body)
-  return body.lets.flatMap((l) => matrixRole(l, lets, extents, unit) ?? [])
+  return body.lets.flatMap((l) => matrixRole(l, lets, extents, unit, target) ?? [])
 }
 
 /** The roles around a matrix product, or why no kernel holds it with what is beside it. */

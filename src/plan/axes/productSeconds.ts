@@ -1,5 +1,6 @@
 /** What a matrix product costs by its blocks: the programs that it has, what they multiply, and their steps along the depth. */
 import type { ValueId } from '../../kernel/ir.ts'
+import { isShortProduct } from '../../schedule/loop/ir/shortOperands.ts'
 import { type Machine, together } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
@@ -66,10 +67,14 @@ export function productSeconds(work: ProductWork, moving: number, target: Machin
 /** Multiplications and additions a second of a product by the dtypes of its operands. */
 export function productRate(body: Body, id: ValueId, machine: Machine): number {
   const { matrixRate, plainMatrixRate = matrixRate } = machine
+  const { integerMatrixRate = plainMatrixRate } = machine
   const { tf32MatrixRate = plainMatrixRate, tf32x3MatrixRate = plainMatrixRate } = machine
   const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const op = lets.get(id)?.op
-  if (op?.kind !== 'dot' || !isForMatrixUnit(op, lets)) return plainMatrixRate
+  const dot = lets.get(id)
+  const op = dot?.op
+  if (op?.kind !== 'dot') return plainMatrixRate
+  if (dot?.dtype === 'i32') return isShortProduct(op, (x) => lets.get(x)) ? integerMatrixRate : plainMatrixRate
+  if (!isForMatrixUnit(op, lets)) return plainMatrixRate
   if (op.precision === undefined) return matrixRate
   return op.precision === 'tf32' ? tf32MatrixRate : tf32x3MatrixRate
 }

@@ -40,7 +40,7 @@ function stepLines(step: LoopStep, axes: Axes): string[] {
       return [copyLine(step)]
     case 'product':
       return [
-        `product ${name(step.product.id)} ${roles(step.product)}: ${step.blocks.join(', ')} rows by two vectors, ${operands(step.product)}, ${step.fresh ? 'from zero' : 'adding'} in ${tileText(step.tile)}`,
+        `product ${name(step.product.id)} ${roles(step.product)}: ${step.blocks.join(', ')} rows by ${step.product.isShort ? 'four columns of 16 bits' : 'two vectors'}, ${operands(step.product)}, ${step.fresh ? 'from zero' : 'adding'} in ${tileText(step.tile)}`,
       ]
     case 'scan': {
       const inside = step.vector === undefined ? '' : `, ${lanes(step.vector, step.copies)}`

@@ -1,6 +1,8 @@
 /** The matrix products of a level: which dots they are, where their results stand, the blocks they run in. */
 import type { Stmt, ValueId } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
 import { type Product, productOf, resultLayoutOf } from './ir/product.ts'
+import { shortBytes } from './ir/shortOperands.ts'
 import type { Root } from './ir/steps.ts'
 import type { Axes, Tile } from './ir/tile.ts'
 import type { Places } from './tiles/places.ts'
@@ -69,10 +71,12 @@ export function rowsAreContiguous(places: Places, p: Product): boolean {
  * nor more steps do.
  */
 const blockRows = 4
+/** The same beside four columns of short integers. */
+const shortRows = 2
 
 /** The blocks of rows that a product needs, the largest first. */
-export function blocksOf({ m }: Product, axes: Axes): number[] {
-  const sizes = [blockRows, 3, 2, 1]
+export function blocksOf({ m, isShort }: Product, axes: Axes): number[] {
+  const sizes = [blockRows, 3, 2, 1].filter((n) => !isShort || n <= shortRows)
   const counts = countsOf(m, axes)
   if (counts === undefined) return sizes
   const needed = new Set<number>()
@@ -85,6 +89,14 @@ export function blocksOf({ m }: Product, axes: Axes): number[] {
     }
   }
   return sizes.filter((x) => needed.has(x))
+}
+
+/** Rows of short integers that stay in the nearest cache while columns pass by; any, if the operands are others. */
+export function rowsAtOnce({ k, isShort }: Product, axes: Axes, { memories }: Machine): number {
+  if (!isShort) return 1
+  const nearest = (memories[0]?.bytes ?? 0) / 64
+  const row = shortBytes * k.reduce((n, a) => n * axes.view(a).max, 1)
+  return Math.max(shortRows, Math.floor(nearest / row / shortRows) * shortRows)
 }
 
 /** The numbers of indices that a role may have in a program; undefined: any. */

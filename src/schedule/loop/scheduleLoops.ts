@@ -25,7 +25,7 @@ import { copyOf } from './nest/packing.ts'
 import { joinPairs } from './nest/pairs.ts'
 import { transposedLoads } from './nest/transposed.ts'
 import { planLevel } from './partition.ts'
-import { blocksOf, findProducts, type ProductTarget, rowsAreContiguous, targetOf } from './products.ts'
+import { blocksOf, findProducts, type ProductTarget, rowsAreContiguous, rowsAtOnce, targetOf } from './products.ts'
 import { scheduleScan } from './scan.ts'
 import { carryPlan } from './tiles/carry.ts'
 import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
@@ -185,7 +185,15 @@ class LevelScheduler {
     invariant(target !== undefined, `product %${product.id} has no tile`)
     const { tile, fresh } = target
     this.places.set(product.id, tile)
-    return { kind: 'product', product, tile, fresh, blocks: blocksOf(product, this.places.axes) }
+    const { axes, facts } = this.places
+    return {
+      kind: 'product',
+      product,
+      tile,
+      fresh,
+      blocks: blocksOf(product, axes),
+      rowsAtOnce: rowsAtOnce(product, axes, facts.machine),
+    }
   }
 
   private scan(stmt: LetStmt): ScanSchedule {

@@ -4,7 +4,7 @@
  */
 import { InternalError, invariant } from '../../../diagnostics/errors.ts'
 import type { BinaryOp, CompareOp, Expr, External, LoadForm, UnaryOp } from './ir.ts'
-import { bytesOf, f32, f64, i8x16, i32, i64, m8x16, m16x8, m32x4, type Type, truthOf } from './types.ts'
+import { bytesOf, f32, f64, i8x16, i32, i32x4, i64, m8x16, m16x8, m32x4, type Type, truthOf } from './types.ts'
 
 /** An operand: a number is a constant i32. */
 export type Operand = Expr | number
@@ -162,6 +162,8 @@ export function pack(a: Expr, b: Expr): Expr {
   if (type === undefined) throw new InternalError(`no mask has half the lanes' width of ${a.type.name}`)
   return { kind: 'pack', type, a, b }
 }
+
+export const dotPairs = (a: Expr, b: Expr): Expr => ({ kind: 'dotPairs', type: i32x4, a, b })
 
 export const bits = (a: Expr): Expr => ({ kind: 'bits', type: i32, a })
 export const any = (a: Expr): Expr => ({ kind: 'any', type: i32, a: a.type.isMask ? a : view(truthOf(a.type), a) })

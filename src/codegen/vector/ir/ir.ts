@@ -152,6 +152,8 @@ export type Expr =
     }
   /** Two masks as one over lanes of half the width, `a` first. */
   | { readonly kind: 'pack'; readonly type: Type; readonly a: Expr; readonly b: Expr }
+  /** The sums of the products of each two neighbours of eight lanes of 16 bits: four of 32. */
+  | { readonly kind: 'dotPairs'; readonly type: Type; readonly a: Expr; readonly b: Expr }
   /** A mask's lanes as bits of an i32, lane 0 lowest. */
   | { readonly kind: 'bits'; readonly type: Type; readonly a: Expr }
   /** Whether any lane of a mask holds. */

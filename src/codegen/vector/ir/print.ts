@@ -98,7 +98,8 @@ export function printExpr(e: Expr): string {
       return `${type.name}.from${sign}${e.high ? '.high' : ''}(${listOf(e.a)})`
     }
     case 'pack':
-      return `pack(${listOf(e.a, e.b)})`
+    case 'dotPairs':
+      return `${e.kind}(${listOf(e.a, e.b)})`
     case 'bits':
     case 'any':
       return `${e.kind}(${listOf(e.a)})`

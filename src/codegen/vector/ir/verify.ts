@@ -6,7 +6,7 @@
 import { InternalError } from '../../../diagnostics/errors.ts'
 import type { BinaryOp, CompareOp, Expr, Register, Statement, UnaryOp, VectorFunction, VectorMachine } from './ir.ts'
 import { printExpr } from './print.ts'
-import { bytesOf, elementBytes, i32, type Type, truthOf } from './types.ts'
+import { bytesOf, elementBytes, i16x8, i32, i32x4, type Type, truthOf } from './types.ts'
 import { assignedIn } from './walk.ts'
 
 /** Throws an internal error that names the first thing that is wrong. */
@@ -380,6 +380,10 @@ class Verifier {
           type.isMask && e.a.type.isMask && type.lanes === 2 * e.a.type.lanes,
           () => `${e.a.type.name} packed to ${type.name}`,
         )
+        return
+      case 'dotPairs':
+        both(e.a, e.b, i16x8)
+        this.check(type === i32x4, () => `products of pairs as ${type.name}`)
         return
       case 'bits':
       case 'any':

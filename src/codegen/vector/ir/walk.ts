@@ -12,6 +12,7 @@ export function operandsOf(e: Expr): readonly Expr[] {
     case 'compare':
     case 'shuffle':
     case 'pack':
+    case 'dotPairs':
       return [e.a, e.b]
     case 'shift':
       return [e.a, e.count]

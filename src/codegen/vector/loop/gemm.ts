@@ -76,7 +76,7 @@ export function emitProduct(f: Builder, s: ProductShape, p: ProductPlace): void 
 }
 
 /** Moves a pointer or a counter on. */
-function bump(f: Builder, l: Register, by: number): void {
+export function bump(f: Builder, l: Register, by: number): void {
   f.assign(l, X.add(l, by))
 }
 

@@ -1,7 +1,8 @@
 /** Code of a matrix product on operands where the schedule put them. */
 import { constant, type Expr } from '../../../affine/expr.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
-import { type DirectOperand, tileStride } from '../../../schedule/loop/ir/product.ts'
+import type { DirectOperand } from '../../../schedule/loop/ir/operands.ts'
+import { tileStride } from '../../../schedule/loop/ir/product.ts'
 import type { ProductSchedule } from '../../../schedule/loop/ir/schedule.ts'
 import { countsOf } from '../../../schedule/loop/products.ts'
 import { computeDType } from '../../../types/dtype.ts'
@@ -12,9 +13,13 @@ import { type Index, scaled } from '../value/scope.ts'
 import type { Values } from '../value/values.ts'
 import { emitProduct } from './gemm.ts'
 import { atStart } from './loops.ts'
+import { emitShortProduct } from './shortProduct.ts'
 
 /** Runs a product on its operands and gives its result a home. */
-export function emitPlaced(values: Values, { product: p, tile: result, fresh, blocks }: ProductSchedule): void {
+export function emitPlaced(
+  values: Values,
+  { product: p, tile: result, fresh, blocks, rowsAtOnce }: ProductSchedule,
+): void {
   const { f, scope, env } = values
   const pointer = (base: Parameters<typeof addressOf>[1], e: Expr, offset: number) => {
     const at = addressOf(values, base, e, 0, offset)
@@ -29,12 +34,14 @@ export function emitPlaced(values: Values, { product: p, tile: result, fresh, bl
         at: pointer(values.baseOf(direct.param), atStart(values, direct.flat, [...p.m, ...p.n, ...p.k]), 0),
         outer: direct.outer,
         inner: direct.inner,
+        form: direct.form ?? 'plain',
       }
     const { tile } = values.homeTile(id)
     return {
       at: pointer(values.scratch, constant(0), tile.offset),
       outer: tileStride(tile, outer),
       inner: tileStride(tile, p.k),
+      form: 'plain' as const,
     }
   }
   const a = operand(p.a, p.directA, p.m)
@@ -48,22 +55,38 @@ export function emitPlaced(values: Values, { product: p, tile: result, fresh, bl
     columns: roleCount(values, p.n),
     depth,
   }
-  scope.here(() =>
-    emitProduct(
-      f,
-      {
-        compute: p.compute,
-        fused: env.hasMultiplyAdd && env.mode === 'fast' && p.compute !== 'i32',
-        aRow: a.outer,
-        aDepth: a.inner,
-        bRow: b.inner,
-        cRow: tileStride(result, p.m),
-        fresh,
-        blocks,
-      },
-      place,
-    ),
-  )
+  if (p.isShort)
+    scope.here(() =>
+      emitShortProduct(
+        f,
+        {
+          a: { form: a.form, row: a.outer },
+          b: { form: b.form, row: b.outer },
+          cRow: tileStride(result, p.m),
+          fresh,
+          rowsAtOnce,
+          blocks,
+        },
+        place,
+      ),
+    )
+  else
+    scope.here(() =>
+      emitProduct(
+        f,
+        {
+          compute: p.compute,
+          fused: env.hasMultiplyAdd && env.mode === 'fast' && p.compute !== 'i32',
+          aRow: a.outer,
+          aDepth: a.inner,
+          bRow: b.inner,
+          cRow: tileStride(result, p.m),
+          fresh,
+          blocks,
+        },
+        place,
+      ),
+    )
   const round = env.mode === 'strict' && computeDType(p.dtype) !== p.dtype
   values.setHome(p.id, { kind: 'tile', tile: result, depth: scope.depth, round })
 }

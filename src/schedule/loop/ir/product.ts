@@ -2,25 +2,20 @@
  * Which dots are matrix products for the register-blocked kernel: the roles of their axes, and where each operand is read
  * from (in place when it is a plain load with fitting strides, else from a tile in scratch).
  */
-import { type Expr, flatten, mul, strideOf, valuesOf } from '../../../affine/expr.ts'
+import { flatten, mul, valuesOf } from '../../../affine/expr.ts'
 import type { KernelParam, LetStmt, ValueId } from '../../../kernel/ir.ts'
 import { computeDType, type DType, dtypeBytes } from '../../../types/dtype.ts'
-import { type Axes, type Def, mostTile, type Tile, tileBytes } from './tile.ts'
-
-/** An operand read in place: its byte position (relative to the buffer) and byte strides along its two roles. */
-export interface DirectOperand {
-  readonly param: string
-  readonly flat: Expr
-  /** Stride of the m (of `a`) or n (of `b`) role, and of the k role. */
-  readonly outer: number
-  readonly inner: number
-}
+import { type DirectOperand, roleStride } from './operands.ts'
+import { isShortProduct, shortColumns, shortInPlace, shortLayout } from './shortOperands.ts'
+import { type Axes, type Def, isMultiple, mostTile, type Tile, tileBytes } from './tile.ts'
 
 export interface Product {
   readonly id: ValueId
   readonly dtype: DType
   /** Arithmetic and storage of the accumulators. */
   readonly compute: 'f32' | 'f64' | 'i32'
+  /** Operands are integers that fit 16 bits: both have their depth innermost, b as [n][k] (`shortOperands.ts`). */
+  readonly isShort: boolean
   readonly a: ValueId
   readonly b: ValueId
   /** Axes of each role, outermost first; only the outermost may be cut by the grid or a loop. */
@@ -88,6 +83,13 @@ export function productOf(
   const depth = sizeOf(k, axes)
   if (rows < 2 || columns < 4 || rows * columns * depth < leastWork) return undefined
   if (!standsAs(def(a).dtype, compute) || !standsAs(def(b).dtype, compute)) return undefined
+  const common = { id: s.id, dtype: s.dtype, compute, a, b, m, n, k, acc: op.acc, axes: s.axes }
+  if (compute === 'i32' && !isPlaced(a) && !isPlaced(b) && isShortProduct(op, def)) {
+    const inPlace = (id: ValueId, outer: readonly string[]): DirectOperand | undefined =>
+      shortInPlace(id, outer, k, axes, def, param, hasHome)
+    const ofB = n.every((x) => isMultiple(axes.view(x), shortColumns)) ? inPlace(b, n) : undefined
+    return { ...common, isShort: true, directA: inPlace(a, m), directB: ofB }
+  }
   const inA = directOperand(def(a), m, k, axes, param, compute)
   const inB = directOperand(def(b), n, k, axes, param, compute)
   const unit = tileBytes(compute)
@@ -104,7 +106,7 @@ export function productOf(
   if (directB === undefined && isPlaced(b) && !sameOrder(bAxes, [...k, ...n])) return undefined
   if (directA === undefined && isPlaced(a) && !sameOrder(aAxes, [...k, ...m]) && !sameOrder(aAxes, [...m, ...k]))
     return undefined
-  return { id: s.id, dtype: s.dtype, compute, a, b, m, n, k, acc: op.acc, axes: s.axes, directA, directB }
+  return { ...common, isShort: false, directA, directB }
 }
 
 /** Whether values of a dtype stand in scratch as the arithmetic wants them. */
@@ -134,19 +136,6 @@ function directOperand(
     : { param: op.param, flat, outer: o, inner: i }
 }
 
-/** The byte stride of a role's flattened index, where the axes' strides nest row-major. */
-function roleStride(flat: Expr, role: readonly string[], axes: Axes): number | undefined {
-  let expected: number | undefined
-  let unit: number | undefined
-  for (const a of [...role].reverse()) {
-    const s = strideOf(flat, a)
-    if (s === undefined || (expected !== undefined && s !== expected)) return undefined
-    unit ??= s
-    expected = s * axes.view(a).max
-  }
-  return unit
-}
-
 /** The byte stride of a role in a tile. */
 export function tileStride(tile: Tile, role: readonly string[]): number {
   const last = role.at(-1)
@@ -164,6 +153,7 @@ export function operandLayout(
   axes: Axes,
 ): Omit<Tile, 'offset'> {
   const { m, n, k, compute } = product
+  if (product.isShort) return shortLayout(which === 'b' ? n : m, k, axes)
   return rowLayout(which === 'b' ? [k, n] : contiguousRows ? [k, m] : [m, k], compute, axes)
 }
 

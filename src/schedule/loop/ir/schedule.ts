@@ -108,6 +108,8 @@ export interface ProductSchedule {
   readonly fresh: boolean
   /** Rows of a block of accumulators, the largest first. */
   readonly blocks: readonly number[]
+  /** Rows that go with one block of columns after another, of a product of short integers; the others go over all columns block by block. */
+  readonly rowsAtOnce: number
 }
 
 export interface ScanSchedule {

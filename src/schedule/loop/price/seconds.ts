@@ -169,13 +169,15 @@ class PartPricer {
     const { places, machine, tally } = this
     const size = (names: readonly string[]): number => names.reduce((n, a) => n * places.axes.view(a).max, 1)
     const [m, n, k] = [size(product.m), size(product.n), size(product.k)]
-    const { matrixRate } = places.facts.machine
+    const { matrixRate: others, integerMatrixRate = others } = places.facts.machine
+    const matrixRate = product.isShort ? integerMatrixRate : others
     const lanes = product.compute === 'f64' ? machine.lanes / 2 : machine.lanes
     const panels = Math.ceil(n / (2 * lanes))
     const most = blocks[0] ?? 1
     // A whole block of four rows goes at the machine's rate.
     const step = (2 * 8 * lanes) / matrixRate
-    const share = (rows: number): number => (rows + productLoads) / (4 + productLoads)
+    const whole = product.isShort ? 2 : 4
+    const share = (rows: number): number => (whole * (rows + productLoads)) / (4 * (whole + productLoads))
     let [left, seconds, sweeps] = [m, 0, 0]
     for (const rows of blocks) {
       const count = Math.floor(left / rows)

@@ -1,0 +1,119 @@
+/**
+ * Products of integers that fit 16 bits: a step multiplies eight neighbours of the depth at once and adds them in pairs of 32 bits, exactly.
+ * Operands stand with their depth innermost, as they are in memory where that fits, else in tiles of 16 bits.
+ */
+import { flatten, mul, valuesOf } from '../../../affine/expr.ts'
+import type { KernelParam, TileOp, ValueId } from '../../../kernel/ir.ts'
+import { type DType, dtypeBytes, dtypeClass } from '../../../types/dtype.ts'
+import { type DirectOperand, roleStride } from './operands.ts'
+import { type Axes, type Def, isMultiple, type Tile } from './tile.ts'
+
+/** Depth that a step takes, and columns that a block of accumulators has. */
+export const shortStep = 8
+export const shortColumns = 4
+/** Bytes of an element in a tile. */
+export const shortBytes = 2
+
+interface Range {
+  readonly lo: number
+  readonly hi: number
+}
+
+/** The numbers that a dtype of at most 16 bits holds. */
+function rangeOfDType(d: DType): Range | undefined {
+  if (d === 'bool') return { lo: 0, hi: 1 }
+  const bits = 8 * dtypeBytes(d)
+  if (bits > 16) return undefined
+  const kind = dtypeClass(d)
+  if (kind === 'float') return undefined
+  return kind === 'unsigned' ? { lo: 0, hi: 2 ** bits - 1 } : { lo: -(2 ** (bits - 1)), hi: 2 ** (bits - 1) - 1 }
+}
+
+type Definitions = (id: ValueId) => Pick<Def, 'op' | 'dtype'> | undefined
+
+/** Bounds of a whole number, where it is made of narrow ones. */
+function rangeOf(id: ValueId, def: Definitions): Range | undefined {
+  const { op, dtype } = def(id) ?? {}
+  const byType = dtype === undefined ? undefined : rangeOfDType(dtype)
+  if (op?.kind === 'stage') return rangeOf(op.of, def)
+  if (op?.kind === 'const' && typeof op.value === 'number' && Number.isInteger(op.value))
+    return { lo: op.value, hi: op.value }
+  if (op?.kind !== 'scalar' || dtype !== 'i32') return byType
+  const all = op.args.map((a) => rangeOf(a, def))
+  const args = all.filter((r) => r !== undefined)
+  const [a, b = a] = args
+  if (a === undefined || b === undefined || args.length < all.length) return undefined
+  switch (op.op) {
+    case 'cast':
+      return a
+    case 'neg':
+      return { lo: -a.hi, hi: -a.lo }
+    case 'add':
+      return { lo: a.lo + b.lo, hi: a.hi + b.hi }
+    case 'sub':
+      return { lo: a.lo - b.hi, hi: a.hi - b.lo }
+    case 'max':
+      return { lo: Math.max(a.lo, b.lo), hi: Math.max(a.hi, b.hi) }
+    case 'min':
+      return { lo: Math.min(a.lo, b.lo), hi: Math.min(a.hi, b.hi) }
+    case 'select': {
+      const [, x, y] = args
+      return x === undefined || y === undefined ? undefined : { lo: Math.min(x.lo, y.lo), hi: Math.max(x.hi, y.hi) }
+    }
+    default:
+      return undefined
+  }
+}
+
+/** Whether the operands of a product of integers fit 16 bits with their signs. */
+export const isShortProduct = (op: Extract<TileOp, { kind: 'dot' }>, def: Definitions): boolean =>
+  [op.a, op.b].every((id) => {
+    const r = rangeOf(id, def)
+    return r !== undefined && r.lo >= -(2 ** 15) && r.hi < 2 ** 15
+  })
+
+/** How memory of these dtypes is read as eight numbers of 16 bits. */
+export const shortForms = { i8: '8_s', u8: '8_u', i16: 'plain' } as const
+
+const isForm = (d: DType): d is keyof typeof shortForms => Object.hasOwn(shortForms, d)
+
+/** An operand that is read where it is: elements of narrow integers, their depth side by side and in whole steps. */
+export function shortInPlace(
+  id: ValueId,
+  outer: readonly string[],
+  inner: readonly string[],
+  axes: Axes,
+  def: (id: ValueId) => Def,
+  param: (name: string) => KernelParam,
+  hasHome: (id: ValueId) => boolean,
+): DirectOperand | undefined {
+  const { op } = def(id)
+  const source = op?.kind === 'scalar' && op.op === 'cast' ? op.args[0] : undefined
+  if (source === undefined || hasHome(source)) return undefined
+  const { op: load } = def(source)
+  if (load?.kind !== 'load' || load.mask.length > 0 || load.maskValue !== undefined) return undefined
+  const p = param(load.param)
+  if (!isForm(p.dtype) || p.format !== 'plain') return undefined
+  const flat = mul(flatten(load.index, p.shape), dtypeBytes(p.dtype))
+  if (valuesOf(flat).size > 0 || !inner.every((a) => isMultiple(axes.view(a), shortStep))) return undefined
+  const [o, i] = [outer, inner].map((role) => roleStride(flat, role, axes))
+  if (o === undefined || o <= 0 || i !== dtypeBytes(p.dtype)) return undefined
+  return { param: load.param, flat, outer: o, inner: i, form: shortForms[p.dtype] }
+}
+
+/** A tile of 16 bits: rows of the depth, an odd number of cache lines apart, so that a column of them spreads over the cache. */
+export function shortLayout(outer: readonly string[], depth: readonly string[], axes: Axes): Omit<Tile, 'offset'> {
+  const strides = new Map<string, number>()
+  const along = (names: readonly string[], unit: number): number => {
+    let stride = unit
+    for (const a of axes.varying(names).reverse()) {
+      strides.set(a, stride)
+      stride *= axes.view(a).max
+    }
+    return stride
+  }
+  const lines = Math.ceil(along(depth, shortBytes) / 64)
+  const row = 64 * (lines % 2 === 0 ? lines + 1 : lines)
+  // A block of columns reads whole rows, beyond the last one too.
+  return { dtype: 'i16', strides, bytes: along(outer, row) + (shortColumns - 1) * row }
+}

@@ -1,0 +1,124 @@
+/**
+ * Products of integers that fit 16 bits, eight of the depth a step: equal to the reference for random shapes, orientations, dtypes, zero points,
+ * windows and threads, at their extremes, with sums that wrap; and the schedule says which products are such.
+ */
+import { afterAll, describe, expect, test } from 'vitest'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as s from '../../src/index.ts'
+import { kernelsOf } from '../../src/runtime/region.ts'
+import { scheduleText } from '../../src/schedule/text.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import type { DType } from '../../src/types/dtype.ts'
+import { makeRng, type Rng } from '../random/rng.ts'
+
+afterAll(() => s.setDevice('reference'))
+
+const ends = { i8: [-128, 127], u8: [0, 255], i16: [-32768, 32767] } as const
+type Narrow = keyof typeof ends
+const narrow = Object.keys(ends) as Narrow[]
+
+/** Values of a dtype, one in ten of them at an end of its range. */
+function draw(rng: Rng, shape: readonly number[], dtype: Narrow): s.Tensor {
+  const [lo, hi] = ends[dtype]
+  const n = shape.reduce((a, b) => a * b, 1)
+  const one = (): number => (rng.chance(0.1) ? rng.pick([lo, hi]) : rng.int(lo, hi))
+  return s.tensor(Array.from({ length: n }, one), { shape: [...shape], dtype })
+}
+
+const wide = (x: s.Tensor): s.Tensor => x.astype('i32')
+
+type F = (...args: s.Tensor[]) => s.Tensor
+
+function agree(f: F, args: readonly s.Tensor[], threads: number, what: string): void {
+  s.setDevice('wasm', { threads })
+  for (const mode of ['fast', 'strict'] as const)
+    expect(
+      s
+        .jit(f, { mode })(...args)
+        .dataSync(),
+      what,
+    ).toEqual(
+      s
+        .jit(f, { device: 'reference' })(...args)
+        .dataSync(),
+    )
+}
+
+/** The schedules of a function's kernels. */
+function schedules(f: F, args: readonly { shape: readonly number[]; dtype: DType }[]): string {
+  const names = args.map((_, i) => `x${i}`)
+  const traced = s
+    .program((inputs: Record<string, s.Tensor>) => f(...names.flatMap((n) => inputs[n] ?? [])), {
+      ...Object.fromEntries(names.map((n, i) => [n, args[i] ?? { shape: [] }])),
+    })
+    .trace()
+  const { program } = compileGraph(traced.graph, { mode: 'fast', target: wasmTarget })
+  return kernelsOf(program)
+    .flatMap(({ step }) => scheduleText(step.kernel, wasmTarget))
+    .join('\n')
+}
+
+test('random products', () => {
+  const rng = makeRng(5)
+  for (let i = 0; i < 60; i++) {
+    const [m, n] = [rng.int(1, 40), rng.int(1, 40)]
+    const k = rng.int(1, i % 3 === 0 ? 600 : 70)
+    const [da, db] = [rng.pick(narrow), rng.pick(narrow)]
+    const [turnA, turnB, zero] = [rng.chance(0.3), rng.chance(0.5), rng.chance(0.4)]
+    const f: F = (a, b) => {
+      const [x, y] = [wide(a), wide(b)]
+      const [u, v] = zero ? [x.sub(wide(a.max().astype('u8'))), y.sub(3)] : [x, y]
+      return (turnA ? u.transpose() : u).matmul(turnB ? v.transpose() : v)
+    }
+    const args = [draw(rng, turnA ? [k, m] : [m, k], da), draw(rng, turnB ? [n, k] : [k, n], db)]
+    agree(f, args, 1 + (i % 2), `${m} x ${k} x ${n} ${da} ${db} ${turnA} ${turnB} ${zero}`)
+  }
+})
+
+test('random windows and batches', () => {
+  const rng = makeRng(6)
+  for (let i = 0; i < 24; i++) {
+    const [da, db] = [rng.pick(narrow), rng.pick(narrow)]
+    const [c, o, h, r] = [rng.int(1, 12), rng.int(2, 12), rng.int(5, 14), rng.int(1, 3)]
+    const stride = rng.int(1, 2)
+    const conv: F = (x, w) => s.conv2d(wide(x).sub(7), wide(w), { stride, padding: r > 1 ? 1 : 0 })
+    agree(conv, [draw(rng, [2, c, h, h], da), draw(rng, [o, c, r, r], db)], 1 + (i % 2), `window ${c} ${o} ${h} ${r}`)
+    const batch: F = (a, b) => wide(a).matmul(wide(b))
+    agree(batch, [draw(rng, [3, h, 17], da), draw(rng, [3, 17, o], db)], 1 + (i % 2), `batch ${h} ${o}`)
+  }
+})
+
+test.each([
+  ['u8', 'u8', 255, 255, 70_000],
+  ['i16', 'i16', -32768, -32768, 999],
+  ['i16', 'i16', -32768, 32767, 1001],
+  ['i8', 'u8', -128, 255, 65_537],
+] as const)('sums of %s and %s that wrap', (da, db, x, y, depth) => {
+  const args = [s.full([3, depth], x, da), s.full([depth, 5], y, db)]
+  agree((a, b) => wide(a).matmul(wide(b)), args, 1, 'wraps')
+})
+
+describe('which they are', () => {
+  const by = (dtype: DType, ...shape: number[]) => ({ dtype, shape })
+  const plain: F = (a, b) => wide(a).matmul(wide(b))
+  const sixteen = 'columns of 16 bits'
+  test('bytes beside bytes, in one kernel, read in place where their depth is innermost', () => {
+    const text = schedules((a, b) => wide(a).matmul(wide(b).transpose()), [by('u8', 64, 128), by('i8', 64, 128)])
+    expect(text).toContain(sixteen)
+    expect(text.match(/from \w+ in place/g)).toHaveLength(2)
+    expect(text.match(/schedule of/g)).toHaveLength(1)
+  })
+  test('with zero points, in tiles of 16 bits', () => {
+    const text = schedules((a, b) => wide(a).sub(3).matmul(wide(b).sub(128)), [by('u8', 64, 128), by('u8', 128, 64)])
+    expect(text).toContain(sixteen)
+    expect(text.match(/\bi16\b/g)?.length).toBeGreaterThanOrEqual(2)
+  })
+  test('not where an operand may need more', () => {
+    expect(schedules(plain, [by('u16', 64, 128), by('i8', 128, 64)])).not.toContain(sixteen)
+    expect(schedules(plain, [by('i32', 64, 128), by('i8', 128, 64)])).not.toContain(sixteen)
+    const scaled: F = (a, b) => wide(a).mul(200).matmul(wide(b))
+    expect(schedules(scaled, [by('i8', 64, 128), by('i8', 128, 64)])).not.toContain(sixteen)
+    const shifted: F = (a, b) => wide(a).sub(1).matmul(wide(b))
+    expect(schedules(shifted, [by('i16', 64, 128), by('i8', 128, 64)])).not.toContain(sixteen)
+  })
+})
