@@ -263,6 +263,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/kernel/print.ts: printStmt': 'statement nesting',
   'src/kernel/print.ts: showAtom, showExpr, showOperand, showTerm': 'expression',
   'src/kernel/range.ts: atomRangeUnder, rangeUnder': 'expression',
+  'src/schedule/loop/ir/shortOperands.ts: rangeOf': 'values',
   'src/kernel/streams.ts: Terms.findLinear, Terms.linearIn, Terms.scaled': 'values',
   'src/kernel/streams.ts: Terms.findRate, Terms.rateOf, Terms.rateOfProduct': 'values',
   'src/kernel/streams.ts: Terms.standsIn': 'values',

@@ -5,7 +5,7 @@
  */
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import type { Expr, Label as Left, Register, Statement, VectorFunction } from '../vector/ir/ir.ts'
-import { i32, type Type } from '../vector/ir/types.ts'
+import { elementBytes, i32, type Type } from '../vector/ir/types.ts'
 import type { FuncRef, FunctionBuilder, Label, Local, ModuleBuilder, WasmType } from './binary/builder.ts'
 import * as I from './instructions.ts'
 
@@ -306,11 +306,9 @@ class Printer {
   private constant(t: Type, value: number | bigint | readonly number[]): void {
     const { f } = this
     if (typeof value === 'object') {
-      invariant(
-        (t.element === 'i32' || t.element === 'i16') && value.length === t.lanes,
-        `no constant of ${t.name} lane by lane`,
-      )
-      const [a = 0, b = 0, c = 0, d = 0] = t.element === 'i32' ? value : new Int32Array(Int16Array.from(value).buffer)
+      const isShort = elementBytes[t.element] === 2
+      invariant((isShort || t.element === 'i32') && value.length === t.lanes, `no constant of ${t.name} lane by lane`)
+      const [a = 0, b = 0, c = 0, d = 0] = isShort ? new Int32Array(Int16Array.from(value).buffer) : value
       f.i32x4Const(a, b, c, d)
       return
     }
