@@ -111,8 +111,8 @@ export function edgeProblem(
   const loose = { f32: 2e-5, f16: 2e-3 }[String(dtype)] ?? 2e-2
   for (let i = 0; i < want.length; i++) {
     const [a, e] = [Number(readElement(got, dtype, i)), Number(readElement(want, dtype, i))]
-    const isNaN = x.isNaN(Math.floor(i / width))
-    if (Number.isNaN(a) !== isNaN || Number.isNaN(e) !== isNaN || Math.abs(a - e) > loose)
+    const hasNaN = x.isNaN(Math.floor(i / width))
+    if (Number.isNaN(a) !== hasNaN || Number.isNaN(e) !== hasNaN || Math.abs(a - e) > loose)
       return `${x.name}: ${a} at ${i}, not ${e}`
   }
   return undefined
