@@ -1,12 +1,13 @@
 /** Programs with open extents on the software WebGPU device: one program gives at each set of extents what the reference gives. */
 import { beforeAll, beforeEach, expect, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { createWebgpuBackend, type WebgpuBackend } from '../../src/backends/webgpu/backend.ts'
 import { dim, jit, memory, setDevice, softmax, spec, type Tensor, tensor } from '../../src/index.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { openCases, others } from '../compile/openCases.ts'
-import { numbersAt, openProgram } from '../compile/openSupport.ts'
+import { numbersAt, type OpenCase, openProgram } from '../compile/openSupport.ts'
 import { expectClose, inputsOf, at as of } from '../compile/support.ts'
 import { openSoftware } from './software.ts'
 
@@ -19,12 +20,44 @@ beforeAll(async () => {
 })
 beforeEach(({ skip }) => skip(missing !== undefined, missing))
 
-for (const { name, ...made } of openCases)
+/** Rows of scores that a block of a product holds up to 128 positions, and not beyond. */
+const rows: OpenCase & { readonly name: string } = {
+  name: 'softmax of scores whose rows are longer than a block at the greatest extents',
+  dimensions: [
+    { name: 'batch', least: 2, most: 5 },
+    { name: 'length', least: 37, most: 131 },
+  ],
+  samples: [
+    [5, 131],
+    [3, 127],
+    [2, 37],
+    [5, 37],
+    [2, 131],
+    [3, 83],
+  ],
+  trace: ([b = 1, n = 1]) =>
+    traceFunction(
+      (q: Tensor, k: Tensor) => softmax(q.matmul(k.swapaxes(-1, -2)), -1).matmul(k),
+      [spec([b, n, 16]), spec([b, n, 16])],
+    ).graph,
+}
+
+for (const { name, extents, ...made } of [
+  ...openCases.map((c) => ({ ...c, extents: [of(others, 1), of(others, 2), of(others, 1)] })),
+  {
+    ...rows,
+    extents: [
+      [4, 128],
+      [3, 64],
+      [2, 131],
+    ],
+  },
+])
   test(name, async () => {
     const { program } = openProgram(made, 'fast', backend.machine)
     const executable = backend.prepare(program)
     const before = backend.memory().used
-    for (const at of [of(others, 1), of(others, 2), of(others, 1)]) {
+    for (const at of extents) {
       const graph = made.trace(at)
       const inputs = inputsOf(graph)
       const buffers = [...inputs, ...numbersAt(program, at)].map((d) => {
