@@ -44,6 +44,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/api/jit/recompiles.ts: differences': 'data',
   'src/api/jit/recompiles.ts: shownAt': 'data',
   'src/api/transforms/tangents.ts: readTangents': 'data',
+  'src/lower/chain.ts: ChainLoop.bound': ['fixed', 'ends, and in them sides, which are expressions'],
   'src/lower/chain.ts: inOrder.visit': 'values',
   'src/plan/axes/chain.ts: withoutFactors.findSplit, withoutFactors.splitOf': 'values',
   'src/plan/axes/visible.ts: Seen.findOutside, Seen.findOutside.inner, Seen.least, Seen.outside, Seen.zero': 'values',
@@ -107,7 +108,6 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/codegen/simt/programNumber.ts: reachOf': 'expression',
   'src/codegen/simt/scalar/quotient.ts: exactQuotient': 'expression',
   'src/codegen/simt/scalar/quotient.ts: quotient': 'expression',
-  'src/schedule/simt/precision/ranges.ts: isNonnegative': 'values',
   'src/schedule/simt/sequence/roots.ts: Roots.add, Roots.materialise': [
     'values',
     'each turn makes one fold of the kernel whole and takes it out of those that wait',

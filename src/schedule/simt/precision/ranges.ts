@@ -1,36 +1,36 @@
 /** What is known of where values lie, NaN aside. */
-import type { TileOp, ValueId } from '../../../kernel/ir.ts'
+import type { ValueId } from '../../../kernel/ir.ts'
 import { combinerOp, scalarInfo } from '../../../scalar/ops.ts'
 import type { Part } from '../part/part.ts'
 
 /** Whether a value is known to be no less than zero; what a loop carries is if it begins so and stays so. */
-export function isNonnegative(part: Part, id: ValueId, assumed: ReadonlySet<ValueId> = new Set()): boolean {
-  if (assumed.has(id)) return true
-  const carry = part.carryOf(id)
-  if (carry !== undefined) {
-    const all = new Set([...assumed, carry.param, carry.result])
-    return isNonnegative(part, carry.init, all) && isNonnegative(part, carry.next, all)
+export function isNonnegative(part: Part, id: ValueId): boolean {
+  const rests = new Set<ValueId>([id])
+  for (const x of rests) {
+    const on = restsOn(part, x)
+    if (on === undefined) return false
+    for (const y of on) rests.add(y)
   }
+  return true
+}
+
+/** Values of which a value is no less than zero if they are; undefined where that is not known. */
+function restsOn(part: Part, id: ValueId): readonly ValueId[] | undefined {
+  const carry = part.carryOf(id)
+  if (carry !== undefined) return [carry.init, carry.next]
   const op = part.lets.get(id)?.op
   switch (op?.kind) {
     case 'const':
-      return Number(op.value) >= 0
+      return Number(op.value) >= 0 ? [] : undefined
     case 'scalar':
-      return scalarInfo(op.op).nonnegative === true || isSumOrProductOf(op, (x) => isNonnegative(part, x, assumed))
+      if (scalarInfo(op.op).nonnegative === true) return []
+      return op.op === combinerOp.sum || scalarInfo(op.op).factors !== undefined ? op.args : undefined
     case 'reduce':
-      return (
-        (op.combiner === 'sum' || op.combiner === 'max' || op.combiner === 'min') &&
-        isNonnegative(part, op.arg, assumed)
-      )
+      return op.combiner === 'sum' || op.combiner === 'max' || op.combiner === 'min' ? [op.arg] : undefined
     default:
-      return false
+      return undefined
   }
 }
-
-const isSumOrProductOf = (
-  op: Pick<TileOp & { readonly kind: 'scalar' }, 'op' | 'args'>,
-  holds: (x: ValueId) => boolean,
-): boolean => (op.op === combinerOp.sum || scalarInfo(op.op).factors !== undefined) && op.args.every(holds)
 
 /** The least normal number of f32. */
 const leastNormal = 2 ** -126
