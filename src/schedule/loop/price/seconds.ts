@@ -3,9 +3,9 @@
  * by how they stand, loops, and what streams bring from the memories beyond the core's own.
  */
 
-import { asConstant, sub } from '../../../affine/expr.ts'
+import { asConstant, rangeOf, sub } from '../../../affine/expr.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
-import type { Kernel, LoopStmt } from '../../../kernel/ir.ts'
+import type { Kernel, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import { storeOperands } from '../../../kernel/walk.ts'
 import type { LoopMachine } from '../../../target/loops.ts'
 import type { Machine } from '../../../target/machine.ts'
@@ -212,12 +212,30 @@ class PartPricer {
     places.set(stmt.id, tile)
   }
 
-  /** Indices that a loop goes through: where its bounds are positions a known way apart, those, else its whole axis. */
+  /** Indices that a loop goes through: what lies between its bounds where that is known, else between what they are on average over the grid. */
   private rangeOf({ axis, from, to }: LoopStmt): number {
     const { extent } = this.places.axes.view(axis)
     const [first, end] = [from, to].map((id) => (id === undefined ? undefined : this.places.def(id).op))
-    if (first?.kind !== 'index' || end?.kind !== 'index') return extent
-    return Math.min(extent, asConstant(sub(end.expr, first.expr)) ?? extent)
+    const apart = first?.kind === 'index' && end?.kind === 'index' ? asConstant(sub(end.expr, first.expr)) : undefined
+    if (apart !== undefined) return Math.min(extent, apart)
+    const within = (n: number): number => Math.min(extent, Math.max(0, n))
+    const start = from === undefined ? 0 : within(this.meanOf(from) ?? 0)
+    const stop = to === undefined ? extent : within(this.meanOf(to) ?? extent)
+    return Math.max(1, stop - start)
+  }
+
+  /** The middle of what a bound of a loop may be: positions, and the greatest or least of some. */
+  private meanOf(id: ValueId): number | undefined {
+    const { op } = this.places.def(id)
+    if (op?.kind === 'index') {
+      const { lo, hi } = rangeOf(op.expr)
+      return Number.isFinite(lo + hi) ? (lo + hi) / 2 : undefined
+    }
+    if (op?.kind !== 'scalar' || (op.op !== 'max' && op.op !== 'min')) return undefined
+    const means = op.args.map((x) => this.meanOf(x))
+    const known = means.filter((m) => m !== undefined)
+    if (known.length < means.length) return undefined
+    return op.op === 'max' ? Math.max(...known) : Math.min(...known)
   }
 
   private loop(step: BlockSchedule, around: readonly Around[]): void {
