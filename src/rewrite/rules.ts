@@ -8,6 +8,7 @@ import { firstRules, normalRules } from './normalise.ts'
 import { reductionRules } from './reductions.ts'
 import { regionRules } from './regions.ts'
 import type { Rule } from './rule.ts'
+import { shortIntegerRules } from './shortIntegers.ts'
 import { viewRules } from './views.ts'
 
 export const allRules: readonly Rule[] = [
@@ -21,5 +22,6 @@ export const allRules: readonly Rule[] = [
   ...broadcastRules,
   ...reductionRules,
   ...contractionRules,
+  ...shortIntegerRules,
   ...convolutionRules,
 ]

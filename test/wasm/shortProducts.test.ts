@@ -113,6 +113,17 @@ describe('which they are', () => {
     expect(text).toContain(sixteen)
     expect(text.match(/\bi16\b/g)?.length).toBeGreaterThanOrEqual(2)
   })
+  test('quantised between two kernels: what stands between them has 16 bits at most', () => {
+    const quantised: F = (x, w) => {
+      const scale = x.max().sub(x.min()).div(255)
+      const zero = x.min().div(scale).neg().round().astype('u8')
+      const q = x.div(scale).round().add(zero.astype('f32')).clip(0, 255).astype('u8')
+      return wide(q).sub(wide(zero)).matmul(wide(w)).astype('f32').mul(scale)
+    }
+    const text = schedules(quantised, [by('f32', 512, 256), by('i8', 256, 2048)])
+    expect(text).toContain(sixteen)
+    expect(text).not.toContain('by two vectors')
+  })
   test('not where an operand may need more', () => {
     expect(schedules(plain, [by('u16', 64, 128), by('i8', 128, 64)])).not.toContain(sixteen)
     expect(schedules(plain, [by('i32', 64, 128), by('i8', 128, 64)])).not.toContain(sixteen)

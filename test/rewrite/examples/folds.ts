@@ -100,6 +100,16 @@ export const contractionExamples: Readonly<Record<string, Example>> = {
     const [m, k, n] = [d.rng.int(1, 2), d.rng.int(1, 2), d.rng.int(1, 2)]
     return d.graph(contract('pab', d.param([1, m, k], dtype), 'pbc', d.param([1, k, n], dtype), 'pac'))
   },
+  'contract-of-short-integers': (d) => {
+    const wide = (x: Node): Node => make('cast', [x], { dtype: 'i32' })
+    const bytes = (shape: number[]): Node => wide(d.param(shape, d.rng.pick(['u8', 'i8'] as const)))
+    const less = (x: Node): Node => {
+      const zero = make('broadcast', [wide(d.param([], 'u8'))], { shape: x.shape, dims: [] })
+      return d.rng.chance(0.5) ? make('sub', [x, zero], {}) : make('neg', [x], {})
+    }
+    const [a, b] = [less(bytes([3, 4])), bytes([4, 5])]
+    return d.graph(contract('ab', a, 'bc', d.rng.chance(0.5) ? less(b) : b, 'ac'))
+  },
   'contract-of-permute': (d) => {
     const dtype = numeric(d)
     const a = permute(d.param([2, 3, 4], dtype), [2, 0, 1])

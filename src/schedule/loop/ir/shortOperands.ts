@@ -4,7 +4,8 @@
  */
 import { flatten, mul, valuesOf } from '../../../affine/expr.ts'
 import type { KernelParam, TileOp, ValueId } from '../../../kernel/ir.ts'
-import { type DType, dtypeBytes, dtypeClass } from '../../../types/dtype.ts'
+import { fits16, narrowRange, type Range, rangeThrough } from '../../../scalar/narrow.ts'
+import { type DType, dtypeBytes } from '../../../types/dtype.ts'
 import { type DirectOperand, roleStride } from './operands.ts'
 import { type Axes, type Def, isMultiple, type Tile } from './tile.ts'
 
@@ -14,63 +15,23 @@ export const shortColumns = 4
 /** Bytes of an element in a tile. */
 export const shortBytes = 2
 
-interface Range {
-  readonly lo: number
-  readonly hi: number
-}
-
-/** The numbers that a dtype of at most 16 bits holds. */
-function rangeOfDType(d: DType): Range | undefined {
-  if (d === 'bool') return { lo: 0, hi: 1 }
-  const bits = 8 * dtypeBytes(d)
-  if (bits > 16) return undefined
-  const kind = dtypeClass(d)
-  if (kind === 'float') return undefined
-  return kind === 'unsigned' ? { lo: 0, hi: 2 ** bits - 1 } : { lo: -(2 ** (bits - 1)), hi: 2 ** (bits - 1) - 1 }
-}
-
 type Definitions = (id: ValueId) => Pick<Def, 'op' | 'dtype'> | undefined
 
-/** Bounds of a whole number, where it is made of narrow ones. */
+/** Bounds of an i32, where it is made of narrow numbers. */
 function rangeOf(id: ValueId, def: Definitions): Range | undefined {
   const { op, dtype } = def(id) ?? {}
-  const byType = dtype === undefined ? undefined : rangeOfDType(dtype)
   if (op?.kind === 'stage') return rangeOf(op.of, def)
   if (op?.kind === 'const' && typeof op.value === 'number' && Number.isInteger(op.value))
     return { lo: op.value, hi: op.value }
-  if (op?.kind !== 'scalar' || dtype !== 'i32') return byType
-  const all = op.args.map((a) => rangeOf(a, def))
-  const args = all.filter((r) => r !== undefined)
-  const [a, b = a] = args
-  if (a === undefined || b === undefined || args.length < all.length) return undefined
-  switch (op.op) {
-    case 'cast':
-      return a
-    case 'neg':
-      return { lo: -a.hi, hi: -a.lo }
-    case 'add':
-      return { lo: a.lo + b.lo, hi: a.hi + b.hi }
-    case 'sub':
-      return { lo: a.lo - b.hi, hi: a.hi - b.lo }
-    case 'max':
-      return { lo: Math.max(a.lo, b.lo), hi: Math.max(a.hi, b.hi) }
-    case 'min':
-      return { lo: Math.min(a.lo, b.lo), hi: Math.min(a.hi, b.hi) }
-    case 'select': {
-      const [, x, y] = args
-      return x === undefined || y === undefined ? undefined : { lo: Math.min(x.lo, y.lo), hi: Math.max(x.hi, y.hi) }
-    }
-    default:
-      return undefined
-  }
+  if (op?.kind !== 'scalar' || dtype !== 'i32') return dtype === undefined ? undefined : narrowRange(dtype)
+  const args = (op.op === 'select' ? op.args.slice(1) : op.args).map((a) => rangeOf(a, def))
+  const known = args.filter((r) => r !== undefined)
+  return known.length < args.length ? undefined : rangeThrough(op.op, known)
 }
 
 /** Whether the operands of a product of integers fit 16 bits with their signs. */
 export const isShortProduct = (op: Extract<TileOp, { kind: 'dot' }>, def: Definitions): boolean =>
-  [op.a, op.b].every((id) => {
-    const r = rangeOf(id, def)
-    return r !== undefined && r.lo >= -(2 ** 15) && r.hi < 2 ** 15
-  })
+  [op.a, op.b].every((id) => fits16(rangeOf(id, def)))
 
 /** How memory of these dtypes is read as eight numbers of 16 bits. */
 export const shortForms = { i8: '8_s', u8: '8_u', i16: 'plain' } as const

@@ -1,0 +1,45 @@
+/** Bounds of integers that are made of narrow ones by a few operations: whether 16 bits hold what 32 compute. */
+import { type DType, dtypeBytes, dtypeClass } from '../types/dtype.ts'
+import type { ScalarOp } from './ops.ts'
+
+/** Least and greatest value. */
+export interface Range {
+  readonly lo: number
+  readonly hi: number
+}
+
+/** The numbers that bool and integers of at most 16 bits hold. */
+export function narrowRange(d: DType): Range | undefined {
+  const kind = dtypeClass(d)
+  if (kind === 'bool') return { lo: 0, hi: 1 }
+  const bits = 8 * dtypeBytes(d)
+  if (kind === 'float' || bits > 16) return undefined
+  return kind === 'unsigned' ? { lo: 0, hi: 2 ** bits - 1 } : { lo: -(2 ** (bits - 1)), hi: 2 ** (bits - 1) - 1 }
+}
+
+/** Bounds of an operation's whole result, by those of its operands (of `select`, of its choices). Results beyond 2^31 are as computed, not wrapped. */
+export function rangeThrough(op: ScalarOp, args: readonly Range[]): Range | undefined {
+  const [a, b = a] = args
+  if (a === undefined || b === undefined) return undefined
+  switch (op) {
+    case 'cast':
+      return a
+    case 'neg':
+      return { lo: -a.hi, hi: -a.lo }
+    case 'add':
+      return { lo: a.lo + b.lo, hi: a.hi + b.hi }
+    case 'sub':
+      return { lo: a.lo - b.hi, hi: a.hi - b.lo }
+    case 'max':
+      return { lo: Math.max(a.lo, b.lo), hi: Math.max(a.hi, b.hi) }
+    case 'min':
+      return { lo: Math.min(a.lo, b.lo), hi: Math.min(a.hi, b.hi) }
+    case 'select':
+      return { lo: Math.min(a.lo, b.lo), hi: Math.max(a.hi, b.hi) }
+    default:
+      return undefined
+  }
+}
+
+/** Whether 16 bits with a sign hold all of them. */
+export const fits16 = (r: Range | undefined): boolean => r !== undefined && r.lo >= -(2 ** 15) && r.hi < 2 ** 15
