@@ -98,6 +98,30 @@ test.each([
   agree((a, b) => wide(a).matmul(wide(b)), args, 1, 'wraps')
 })
 
+test('rows and depth that vary from call to call', () => {
+  const rng = makeRng(9)
+  s.setDevice('wasm', { threads: 2 })
+  const f: F = (a, b) => wide(a).sub(3).matmul(wide(b))
+  const [m, k] = [s.dim('m', 1, 64), s.dim('k', 1, 200)]
+  const open = s.jit(f, { dynamic: [s.spec([m, k], 'u8'), s.spec([k, 24], 'i8')] })
+  for (const [rows, depth] of [
+    [5, 37],
+    [64, 200],
+    [13, 8],
+    [2, 9],
+    [33, 151],
+    [50, 3],
+    [64, 199],
+  ] as const) {
+    const args = [draw(rng, [rows, depth], 'u8'), draw(rng, [depth, 24], 'i8')]
+    expect(open(...args).dataSync()).toEqual(
+      s
+        .jit(f, { device: 'reference' })(...args)
+        .dataSync(),
+    )
+  }
+})
+
 describe('which they are', () => {
   const by = (dtype: DType, ...shape: number[]) => ({ dtype, shape })
   const plain: F = (a, b) => wide(a).matmul(wide(b))
