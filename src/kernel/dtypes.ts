@@ -1,6 +1,15 @@
 /** Dtype rules of the kernel's tile operations: what is wrong with a statement's dtypes, or undefined. */
 import { type Scalar, type ScalarOp, scalarInfo } from '../scalar/ops.ts'
-import { computeDType, type DType, dtypeBits, dtypeClass, isFloat, isInteger, isWide } from '../types/dtype.ts'
+import {
+  computeDType,
+  type DType,
+  dtypeBits,
+  dtypeClass,
+  holdsInteger,
+  isFloat,
+  isInteger,
+  isWide,
+} from '../types/dtype.ts'
 
 /** Whether a host scalar is a value of a dtype (float constants need not be exact). */
 export function isScalarOf(dtype: DType, v: Scalar): boolean {
@@ -9,9 +18,7 @@ export function isScalarOf(dtype: DType, v: Scalar): boolean {
     return typeof v === 'bigint' && (dtype === 'i64' ? BigInt.asIntN(64, v) : BigInt.asUintN(64, v)) === v
   if (typeof v !== 'number') return false
   if (isFloat(dtype)) return true
-  const bits = dtypeBits(dtype)
-  const [lo, hi] = dtypeClass(dtype) === 'signed' ? [-(2 ** (bits - 1)), 2 ** (bits - 1)] : [0, 2 ** bits]
-  return Number.isInteger(v) && v >= lo && v < hi
+  return Number.isInteger(v) && holdsInteger(dtype, v)
 }
 
 /** Elementwise operations: the classes of the table, equal operand dtypes, the result it names. */

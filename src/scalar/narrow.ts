@@ -1,5 +1,5 @@
 /** Bounds of integers that are made of narrow ones by a few operations: whether 16 bits hold what 32 compute. */
-import { type DType, dtypeBytes, dtypeClass } from '../types/dtype.ts'
+import { type DType, dtypeBytes, integerRange, isFloat } from '../types/dtype.ts'
 import type { ScalarOp } from './ops.ts'
 
 /** Least and greatest value. */
@@ -10,11 +10,10 @@ export interface Range {
 
 /** The numbers that bool and integers of at most 16 bits hold. */
 export function narrowRange(d: DType): Range | undefined {
-  const kind = dtypeClass(d)
-  if (kind === 'bool') return { lo: 0, hi: 1 }
-  const bits = 8 * dtypeBytes(d)
-  if (kind === 'float' || bits > 16) return undefined
-  return kind === 'unsigned' ? { lo: 0, hi: 2 ** bits - 1 } : { lo: -(2 ** (bits - 1)), hi: 2 ** (bits - 1) - 1 }
+  if (d === 'bool') return { lo: 0, hi: 1 }
+  if (isFloat(d) || dtypeBytes(d) > 2) return undefined
+  const { lo, end } = integerRange(d)
+  return { lo, hi: end - 1 }
 }
 
 /** Bounds of an operation's whole result, by those of its operands (of `select`, of its choices). Results beyond 2^31 are as computed, not wrapped. */

@@ -113,10 +113,16 @@ export function promote(a: DType, b: DType): DType {
 /** Whether so many elements of a dtype are one value of 32 bits. */
 export const isSingleWord = (dtype: DType, elements: number): boolean => elements === 1 && dtypeBytes(dtype) === 4
 
+/** The numbers that an integer dtype holds: from `lo`, below `end`. */
+export function integerRange(dtype: DType): { readonly lo: number; readonly end: number } {
+  const bits = dtypeBits(dtype)
+  return dtypeClass(dtype) === 'signed' ? { lo: -(2 ** (bits - 1)), end: 2 ** (bits - 1) } : { lo: 0, end: 2 ** bits }
+}
+
 /** Whether an integer dtype holds a number. */
 export function holdsInteger(dtype: DType, n: number): boolean {
-  const bits = dtypeBits(dtype)
-  return dtypeClass(dtype) === 'signed' ? n >= -(2 ** (bits - 1)) && n < 2 ** (bits - 1) : n >= 0 && n < 2 ** bits
+  const { lo, end } = integerRange(dtype)
+  return n >= lo && n < end
 }
 
 /** The dtype of positions in a range: i32 where that holds them. */

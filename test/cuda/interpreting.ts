@@ -1,5 +1,9 @@
 /** A CUDA driver that runs kernels with the interpreter on memory of the host: the whole backend but the device's own code. */
-
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll } from 'vitest'
+import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import type {
   CudaCompiler,
   CudaContext,
@@ -38,6 +42,22 @@ export interface InterpretingDevice {
   learn(program: Program): void
   /** Kernels known that take a table of pointers. */
   tables(): number
+}
+
+/** The CUDA backend on such a device, with a folder for its code, both gone once the tests of a file are over. */
+export function interpretingBackend(): {
+  readonly device: InterpretingDevice
+  readonly backend: CudaBackend
+  readonly folder: string
+} {
+  const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
+  const device = interpretingDevice()
+  const backend = createCudaBackend({ driver: device.driver, compiler: device.compiler, cacheFolder: folder })
+  afterAll(() => {
+    backend.dispose()
+    rmSync(folder, { recursive: true })
+  })
+  return { device, backend, folder }
 }
 
 /** `refuses` gives the reasons for which its library has no algorithm. */

@@ -1,8 +1,5 @@
 /** Programs with open extents through the CUDA backend with the interpreter for a device: grids, arguments and graphs of each set of extents. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
@@ -14,19 +11,9 @@ import { pricesByClass } from '../../src/target/prices.ts'
 import { openCases, others } from '../compile/openCases.ts'
 import { type OpenCase, openProgram, runOn } from '../compile/openSupport.ts'
 import { at, expectClose, inputsOf } from '../compile/support.ts'
-import { type InterpretingDevice, interpretingDevice } from './interpreting.ts'
+import { interpretingBackend } from './interpreting.ts'
 
-let device: InterpretingDevice
-let backend: CudaBackend
-const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
-beforeAll(() => {
-  device = interpretingDevice()
-  backend = createCudaBackend({ driver: device.driver, compiler: device.compiler, cacheFolder: folder })
-})
-afterAll(() => {
-  backend.dispose()
-  rmSync(folder, { recursive: true })
-})
+const { device, backend, folder } = interpretingBackend()
 
 /** Products of batches, whose strides vary too. */
 const scoresOf: OpenCase = {

@@ -1,10 +1,6 @@
 /** Launch plans through the CUDA backend with the interpreter for a device: control flow, host steps, donation, graphs. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/device/compiled.ts'
-import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import { condNodes, loopNodes, whileNodes } from '../../src/compose/control.ts'
 import * as c from '../../src/compose/index.ts'
@@ -18,19 +14,9 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, expectClose, type Input, inputsOf, trace } from '../compile/support.ts'
-import { type InterpretingDevice, interpretingDevice } from './interpreting.ts'
+import { interpretingBackend } from './interpreting.ts'
 
-let device: InterpretingDevice
-let backend: CudaBackend
-const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
-beforeAll(() => {
-  device = interpretingDevice()
-  backend = createCudaBackend({ driver: device.driver, compiler: device.compiler, cacheFolder: folder })
-})
-afterAll(() => {
-  backend.dispose()
-  rmSync(folder, { recursive: true })
-})
+const { device, backend } = interpretingBackend()
 
 /** Three runs with other inputs each: the first goes kernel by kernel, later ones by graphs. */
 function check(graph: Graph, options: Partial<CompileOptions> = {}): Program {

@@ -1,6 +1,8 @@
 /** Operands of matrix products that are read in place. */
-import { type Expr, strideOf } from '../../../affine/expr.ts'
-import type { Axes } from './tile.ts'
+import { type Expr, flatten, mul, strideOf, valuesOf } from '../../../affine/expr.ts'
+import type { KernelParam } from '../../../kernel/ir.ts'
+import { dtypeBytes } from '../../../types/dtype.ts'
+import type { Axes, Def } from './tile.ts'
 
 /** An operand read in place: its byte position (relative to the buffer) and byte strides along its two roles. */
 export interface DirectOperand {
@@ -14,7 +16,7 @@ export interface DirectOperand {
 }
 
 /** The byte stride of a role's flattened index, where the axes' strides nest row-major. */
-export function roleStride(flat: Expr, role: readonly string[], axes: Axes): number | undefined {
+function roleStride(flat: Expr, role: readonly string[], axes: Axes): number | undefined {
   let expected: number | undefined
   let unit: number | undefined
   for (const a of [...role].reverse()) {
@@ -24,4 +26,21 @@ export function roleStride(flat: Expr, role: readonly string[], axes: Axes): num
     expected = s * axes.view(a).max
   }
   return unit
+}
+
+/** A value that is loaded from a parameter, unmasked, by strides along its two roles. */
+export function loadedInPlace(
+  { op }: Def,
+  outer: readonly string[],
+  inner: readonly string[],
+  axes: Axes,
+  param: (name: string) => KernelParam,
+): (Omit<DirectOperand, 'param'> & { readonly param: KernelParam }) | undefined {
+  if (op?.kind !== 'load' || op.mask.length > 0 || op.maskValue !== undefined) return undefined
+  const p = param(op.param)
+  if (p.format !== 'plain') return undefined
+  const flat = mul(flatten(op.index, p.shape), dtypeBytes(p.dtype))
+  if (valuesOf(flat).size > 0) return undefined
+  const [o, i] = [outer, inner].map((role) => roleStride(flat, role, axes))
+  return o === undefined || i === undefined || o <= 0 || i <= 0 ? undefined : { param: p, flat, outer: o, inner: i }
 }

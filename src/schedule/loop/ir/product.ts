@@ -2,10 +2,9 @@
  * Which dots are matrix products for the register-blocked kernel: the roles of their axes, and where each operand is read
  * from (in place when it is a plain load with fitting strides, else from a tile in scratch).
  */
-import { flatten, mul, valuesOf } from '../../../affine/expr.ts'
 import type { KernelParam, LetStmt, ValueId } from '../../../kernel/ir.ts'
-import { computeDType, type DType, dtypeBytes } from '../../../types/dtype.ts'
-import { type DirectOperand, roleStride } from './operands.ts'
+import { computeDType, type DType } from '../../../types/dtype.ts'
+import { type DirectOperand, loadedInPlace } from './operands.ts'
 import { isShortProduct, shortColumns, shortInPlace, shortLayout } from './shortOperands.ts'
 import { type Axes, type Def, isMultiple, mostTile, type Tile, tileBytes } from './tile.ts'
 
@@ -123,17 +122,8 @@ function directOperand(
   param: (name: string) => KernelParam,
   compute: DType,
 ): DirectOperand | undefined {
-  const { op } = d
-  if (op?.kind !== 'load' || op.mask.length > 0 || op.maskValue !== undefined) return undefined
-  const p = param(op.param)
-  if (p.dtype !== compute || p.format !== 'plain') return undefined
-  const flat = mul(flatten(op.index, p.shape), dtypeBytes(p.dtype))
-  if (valuesOf(flat).size > 0) return undefined
-  const strides = [outer, inner].map((role) => roleStride(flat, role, axes))
-  const [o, i] = strides
-  return o === undefined || i === undefined || o <= 0 || i <= 0
-    ? undefined
-    : { param: op.param, flat, outer: o, inner: i }
+  const found = loadedInPlace(d, outer, inner, axes, param)
+  return found?.param.dtype === compute ? { ...found, param: found.param.name } : undefined
 }
 
 /** The byte stride of a role in a tile. */

@@ -2,11 +2,10 @@
  * Products of integers that fit 16 bits: a step multiplies eight neighbours of the depth at once and adds them in pairs of 32 bits, exactly.
  * Operands stand with their depth innermost, as they are in memory where that fits, else in tiles of 16 bits.
  */
-import { flatten, mul, valuesOf } from '../../../affine/expr.ts'
 import type { KernelParam, TileOp, ValueId } from '../../../kernel/ir.ts'
 import { fits16, narrowRange, type Range, rangeThrough } from '../../../scalar/narrow.ts'
 import { type DType, dtypeBytes } from '../../../types/dtype.ts'
-import { type DirectOperand, roleStride } from './operands.ts'
+import { type DirectOperand, loadedInPlace } from './operands.ts'
 import { type Axes, type Def, isMultiple, type Tile } from './tile.ts'
 
 /** Depth that a step takes, and columns that a block of accumulators has. */
@@ -51,15 +50,11 @@ export function shortInPlace(
   const { op } = def(id)
   const source = op?.kind === 'scalar' && op.op === 'cast' ? op.args[0] : undefined
   if (source === undefined || hasHome(source)) return undefined
-  const { op: load } = def(source)
-  if (load?.kind !== 'load' || load.mask.length > 0 || load.maskValue !== undefined) return undefined
-  const p = param(load.param)
-  if (!isForm(p.dtype) || p.format !== 'plain') return undefined
-  const flat = mul(flatten(load.index, p.shape), dtypeBytes(p.dtype))
-  if (valuesOf(flat).size > 0 || !inner.every((a) => isMultiple(axes.view(a), shortStep))) return undefined
-  const [o, i] = [outer, inner].map((role) => roleStride(flat, role, axes))
-  if (o === undefined || o <= 0 || i !== dtypeBytes(p.dtype)) return undefined
-  return { param: load.param, flat, outer: o, inner: i, form: shortForms[p.dtype] }
+  const found = loadedInPlace(def(source), outer, inner, axes, param)
+  if (found === undefined || !inner.every((a) => isMultiple(axes.view(a), shortStep))) return undefined
+  const { dtype, name } = found.param
+  if (!isForm(dtype) || found.inner !== dtypeBytes(dtype)) return undefined
+  return { ...found, param: name, form: shortForms[dtype] }
 }
 
 /** A tile of 16 bits: rows of the depth, an odd number of cache lines apart, so that a column of them spreads over the cache. */
