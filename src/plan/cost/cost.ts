@@ -3,7 +3,6 @@
  * of its own: a value is evaluated once for every point of its axes and of the grid around it.
  */
 import type { Node } from '../../graph/node.ts'
-import { foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
@@ -13,14 +12,14 @@ import { type Machine, movingSeconds, together } from '../../target/machine.ts'
 import { priceOf } from '../../target/prices.ts'
 import type { DType } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
-import { partialsGrid, straightGrid } from '../axes/blocks.ts'
 import { chainPrograms, chainRepeats } from '../axes/chainRoles.ts'
 import { programsOf } from '../axes/gridAxes.ts'
-import { partialBytes } from '../axes/partials.ts'
 import { type ProductWork, productRate, productWork } from '../axes/productSeconds.ts'
 import { elementwiseRoles, type Roles } from '../axes/roles.ts'
 import { splitAxes } from '../axes/stages.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
+import { finishingSeconds } from './finishing.ts'
+import { foldingGrid, type Stretch, stretchOf } from './stretch.ts'
 
 export interface KernelCost {
   readonly bytesRead: number
@@ -54,10 +53,12 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
   const moving = movingSeconds(bytesRead + bytesWritten + again, target)
   const busy = together(moving, compute, target)
-  const use = sharesOf(body, roles, product, target)
+  const stretch = stretchOf(body, roles, target)
+  const use = sharesOf(body, roles, product, stretch, target)
   const alone = Math.max(
     together(moving / use.moving, compute / use.computing, target),
-    (product?.steps ?? 0) * (target.dotBlock.stepSeconds ?? 0),
+    ((product?.steps ?? 0) + stretch.rounds) * (target.dotBlock.stepSeconds ?? 0),
+    movingSeconds(stretch.bytes, target) / (target.programShare?.moving ?? 1),
   )
   const share = alone > 0 ? busy / alone : 1
   const seconds = alone + finishingSeconds(body, roles, target) + target.launch
@@ -65,57 +66,31 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   return { bytesRead, bytesWritten, flops, special, seconds, compute, ...(share < 1 ? { share } : {}) }
 }
 
-/**
- * Reading partial results. A finishing stage has programs for what each fold is of, as far as nothing there folds that again: a mean of all that a cut product leaves is
- * one program's work, as slow as one program is.
- */
-function finishingSeconds(body: Body, { extents, stages }: Roles, target: Machine): number {
-  if (stages.split.size === 0) return 0
-  const share = target.programShare?.moving ?? 1
-  const again = new Set(
-    body.lets.flatMap((l) => (stages.late.has(l.id) && !stages.split.has(l.id) ? foldOrScanAxes(l) : [])),
-  )
-  let seconds = 0
-  for (const l of body.lets) {
-    const partial = stages.split.get(l.id)
-    if (partial === undefined) continue
-    const own = l.axes.filter((a) => !again.has(a))
-    const programs = Math.ceil(pointsOf(extents, own) / target.partialColumns)
-    seconds += movingSeconds(partialBytes(partial), target) / Math.min(1, programs * share)
-  }
-  return seconds
-}
-
 /** The shares of bandwidth and arithmetic that the programs of a kernel can use, all of them together. */
 function sharesOf(
   body: Body,
   roles: Roles,
   product: ProductWork | undefined,
+  { blocks: blocksEach }: Stretch,
   target: Machine,
 ): { readonly moving: number; readonly computing: number } {
   const { programShare } = target
   if (programShare === undefined) return { moving: 1, computing: 1 }
-  const blocks = programsOfKernel(body, roles, product, target) * blocksOfProgram(roles, target)
+  const blocks = programsOfKernel(body, roles, product, target) * blocksEach
   const share = (one: number): number => Math.min(1, one * Math.max(1, blocks))
   return { moving: share(programShare.moving), computing: share(programShare.computing) }
 }
 
 /** Programs of the kernel that a body is, or of its main stage. */
 function programsOfKernel(body: Body, roles: Roles, product: ProductWork | undefined, target: Machine): number {
-  const { extents, parallel, chain, splitBy, chunks } = roles
+  const { extents, parallel, chain, chunks } = roles
   if (product !== undefined) return product.programs
   const points = pointsOf(extents, parallel)
   if (chain !== undefined) return chainPrograms(body, chain, extents, target)
   if (chunks !== undefined) return points / [...chunks.values()].reduce((n, c) => n * c, 1)
-  if (roles.kind === 'elementwise') return points / target.elementBlock
-  return splitBy === undefined || splitBy === 'result-blocks'
-    ? programsOf(straightGrid(body, roles, target, 'fast'), extents)
-    : programsOf(partialsGrid(body, roles, splitBy, target), extents)
-}
-
-/** Blocks of threads that may run a program together: where its rows stay with them. */
-function blocksOfProgram({ row, passes = 1, splitBy }: Roles, { simt }: Machine): number {
-  return simt === undefined || row.size === 0 || passes > 1 || splitBy !== undefined ? 1 : simt.clusters
+  return roles.kind === 'elementwise'
+    ? points / target.elementBlock
+    : programsOf(foldingGrid(body, roles, target), extents)
 }
 
 /** Loads at the same places share what they read; loads at others read more, up to the whole tensor. */
