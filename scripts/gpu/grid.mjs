@@ -1,7 +1,7 @@
 /**
  * A grid of matrix products: time over floor at points drawn from it, and at neighbours one step away in one coordinate. The floor is the
- * greater of bytes (each operand and the result once) at the rate of a copy, and flops at the rate of the library's largest product, both
- * measured in the same run. Operands rotate through 200 MB, so that the cache does not serve them.
+ * greater of bytes (each operand and the result once) at the rate of a copy, and flops at the rate of the library's largest product (f32: a third of
+ * its rate in tf32, since a product of f32 is three of tf32), both measured in the same run. Operands rotate through 200 MB, so that the cache does not serve them.
  */
 import * as api from '../../src/index.ts'
 import { median } from './measure.mjs'
@@ -35,6 +35,14 @@ const exists = (p) => p.weights !== 'i4' || (p.order !== 'nn' && p.k % 32 === 0)
 
 export const titleOf = (p) => `${p.m} x ${p.k} x ${p.n} ${p.order} ${p.weights} ${p.form}`
 
+/** The point of a whole title, drawn or not; undefined where it is none. */
+export function pointOf(title) {
+  const [m, , k, , n, order, weights, form] = title.split(' ')
+  const point = { m: Number(m), k: Number(k), n: Number(n), order, weights, form }
+  const known = ['order', 'weights', 'form'].every((c) => coordinates[c].includes(point[c]))
+  return known && titleOf(point) === title && exists(point) ? point : undefined
+}
+
 /** `count` points: strata of weights, forms and numbers of rows in turn, each followed by a neighbour. */
 export function drawPoints(seed, count) {
   const draw = drawing(seed)
@@ -54,7 +62,7 @@ export function drawPoints(seed, count) {
 }
 
 /** The point's inputs, as [shape, dtype, kind]: rows, a second factor of a prologue, weights, scales, a bias. */
-function specsOf({ m, k, n, order, weights, form }) {
+export function specsOf({ m, k, n, order, weights, form }) {
   const [dtype] = weights === 'f32' ? ['f32'] : ['bf16']
   const rows = order === 'tn' ? [k, m] : [m, k]
   const stored = order === 'nt' || weights === 'i4' ? [n, k] : [k, n]
@@ -84,7 +92,7 @@ function specsOf({ m, k, n, order, weights, form }) {
 }
 
 /** The product in plain operations. */
-function productOf({ k, n, order, weights, form }) {
+export function productOf({ k, n, order, weights, form }) {
   return (rows, [w, scale], [bias]) => {
     const [a, b] = rows
     const x = form === 'prologue' ? api.nn.silu(a).mul(b) : a
@@ -122,7 +130,7 @@ export async function ceilings(open, copy) {
     f.dispose()
     return (2 * n ** 3) / median(times) / 1e-3
   }
-  return { copy: 1e9 * (await copy.measure()), bf16: await rate('bf16', 'ieee'), f32: await rate('f32', 'tf32') }
+  return { copy: 1e9 * (await copy.measure()), bf16: await rate('bf16', 'ieee'), f32: (await rate('f32', 'tf32')) / 3 }
 }
 
 /** One point: milliseconds a call, floor, kernels. */
@@ -135,7 +143,7 @@ export async function measurePoint(open, point, rates) {
   const product = productOf(point)
   const parts = [specs.rows.length, specs.rows.length + specs.weights.length]
   const f = api.jit((...xs) => product(xs.slice(0, parts[0]), xs.slice(parts[0], parts[1]), xs.slice(parts[1])), {
-    precision: point.weights === 'f32' ? 'tf32' : 'ieee',
+    precision: point.weights === 'f32' ? 'tf32x3' : 'ieee',
   })
   const start = performance.now()
   let turn = 0

@@ -11,7 +11,7 @@ import { measureDecode } from './decode.mjs'
 import { openDevice } from './device.mjs'
 import { measureEarlyStart } from './early.mjs'
 import { measureFirst, programs } from './first.mjs'
-import { ceilings, drawPoints, measurePoint, summary, titleOf } from './grid.mjs'
+import { ceilings, drawPoints, measurePoint, pointOf, summary, titleOf } from './grid.mjs'
 import { measureProblem } from './kernelbench.mjs'
 import { checkLarge } from './large.mjs'
 import { checkLibrary } from './library.mjs'
@@ -244,12 +244,15 @@ if (parts.includes('grid')) {
   const copy = await openCopy(open)
   const rates = await ceilings(open, copy)
   console.log(
-    `grid: copy ${(rates.copy / 1e9).toFixed(0)} GB/s, bf16 ${(rates.bf16 / 1e12).toFixed(0)} and tf32 ${(rates.f32 / 1e12).toFixed(0)} TFLOP/s`,
+    `grid: copy ${(rates.copy / 1e9).toFixed(0)} GB/s, bf16 ${(rates.bf16 / 1e12).toFixed(0)} and f32 by three of tf32 ${(rates.f32 / 1e12).toFixed(0)} TFLOP/s`,
   )
   const known = new Map((earlier.grid?.points ?? []).map((p) => [titleOf(p), p]))
   result.grid = { rates, points: [] }
-  for (const point of drawPoints(Number(options.seed), Number(options.points))) {
-    if (wanted?.every((w) => !titleOf(point).includes(w)) === true) continue
+  const named = (wanted ?? []).flatMap((w) => pointOf(w) ?? [])
+  const drawn = drawPoints(Number(options.seed), Number(options.points)).filter(
+    (p) => wanted === undefined || wanted.some((w) => pointOf(w) === undefined && titleOf(p).includes(w)),
+  )
+  for (const point of [...named, ...drawn]) {
     const have = known.get(titleOf(point))
     try {
       result.grid.points.push(have === undefined ? await measurePoint(open, point, rates) : { ...have, ...point })

@@ -40,6 +40,49 @@ const fewRows = (name, m, k, n, dtype) => ({
   flops: ([[[rows, depth]], [[, columns]]]) => 2 * rows * depth * columns,
 })
 
+/**
+ * 16 rows times `count` matrices of weights in few bits with scales, one program: no cache holds them. [k, n] of int8 with a scale a column, [n, k] of
+ * int8 with a scale a row, or [n, k] of pairs of 4 bits in groups of 32.
+ */
+const manyWeights = (kind, count) => ({
+  name: `many_${kind}`,
+  title: `16 rows times ${count} matrices 4096 x 14336, ${kind}`,
+  specs: (small) => {
+    const [m, k, n, times] = small ? [5, 96, 61, 2] : [16, 4096, 14336, count]
+    const [weights, scales] = {
+      i8_kn: [[[k, n], 'i8', [-127, 128]], [n]],
+      i8_nk: [
+        [[n, k], 'i8', [-127, 128]],
+        [n, 1],
+      ],
+      i4_nk: [
+        [[n, k / 2], 'u8', [0, 256]],
+        [n, k / 32, 1],
+      ],
+    }[kind]
+    return [[[m, k], 'bf16'], ...Array(times).fill(weights), ...Array(times).fill([scales, 'bf16', 'uniform'])]
+  },
+  f: (x, ...all) => {
+    const times = all.length / 2
+    const wide = (w) => {
+      if (kind !== 'i4_nk') return w.astype('bf16')
+      const [n, half] = w.shape
+      const pairs = api.stack([api.bitwiseAnd(w, 15), api.rightShift(w, 4)], -1)
+      return pairs
+        .reshape([n, half / 16, 32])
+        .astype('bf16')
+        .sub(8)
+    }
+    return all.slice(0, times).map((w, i) => {
+      const v = wide(w).mul(all[times + i])
+      return x.matmul(kind === 'i8_kn' ? v : v.reshape([w.shape[0], x.shape[1]]).transpose())
+    })
+  },
+  floor: (specs) =>
+    bytes(...specs) + ((specs.length - 1) / 2) * 2 * specs[0][0][0] * specs[1][0][kind === 'i8_kn' ? 1 : 0],
+  tolerance: 8e-2,
+})
+
 /** A convolution with bias and ReLU: data [n, channels, ...spatial], `options` of it, weights [out, channels / groups, ...kernel]. */
 const convolution = (name, dtype, data, weights, options) => {
   const [n, channels, ...spatial] = data
@@ -284,6 +327,9 @@ const measured = [
   fewRows('int8_matmul', 16, 8192, 8192, 'i8'),
   fewRows('int8_matmul_wide', 16, 4096, 14336, 'i8'),
   fewRows('bf16_matmul_few', 16, 8192, 8192, 'bf16'),
+  manyWeights('i8_kn', 32),
+  manyWeights('i8_nk', 32),
+  manyWeights('i4_nk', 32),
   {
     name: 'matmul',
     title: 'x @ w, 8k x 8k x 8k bf16: the ceiling of matrix products',
