@@ -1,7 +1,7 @@
 /** What bringing the operands of a product to a matrix unit costs, where their neighbours along the depth lie apart in memory. */
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
-import { isUniform, motionOf } from '../../schedule/simt/part/facts.ts'
+import { isUniform, motionOf, repeatsOf } from '../../schedule/simt/part/facts.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
@@ -37,7 +37,7 @@ export function gatherSeconds(
   return of(rows, blocks(matrix.n, n)) + of(columns, blocks(matrix.m, m))
 }
 
-/** Whether a value is loaded element by element: along no axis of its own do aligned neighbours stand side by side. */
+/** Whether a value is loaded element by element: along no axis of its own do aligned neighbours stand side by side, or are the same elements. */
 function isGathered(body: Body, l: LetStmt, matrix: MatrixRole): boolean {
   const { op } = l
   if (op.kind !== 'load' || !l.axes.some((a) => matrix.k.includes(a)) || operandsOf(op).length > 0) return false
@@ -46,7 +46,9 @@ function isGathered(body: Body, l: LetStmt, matrix: MatrixRole): boolean {
   const anywhere = (): number => 1
   const never = (): boolean => false
   return !l.axes.some((axis) => {
+    if (!isUniform(op.mask, axis, n, anywhere, never)) return false
     const motion = motionOf(flat, axis, n, anywhere, never)
-    return motion?.stride === 1 && motion.divisor % n === 0 && isUniform(op.mask, axis, n, anywhere, never)
+    if (motion?.stride === 1) return motion.divisor % n === 0
+    return repeatsOf(flat, axis, n, anywhere, never) !== undefined
   })
 }

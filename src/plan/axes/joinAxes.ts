@@ -8,6 +8,7 @@ import { foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf, mapExpressions } from '../../kernel/walk.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
+import { isUniform, motionOf, repeatsOf } from '../../schedule/simt/part/facts.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Body, mapStore, pointsOf } from '../body/body.ts'
 import { longestAxis } from '../body/collapse.ts'
@@ -26,7 +27,7 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
   if (!isForMatrixUnit(dot.op, lets)) return body
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
   const role = matrixRole(dot, lets, extents, storeUnit(body), target)
-  if (role === undefined) return body
+  if (role === undefined) return joinRow(body, dot)
   const joinAll = (from: Body, axes: readonly string[]): Body =>
     joinable(from, dot.id, axes)
       .filter((group) => pointsOf(extents, group) <= longestAxis(target))
@@ -42,6 +43,42 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
     if (best === undefined || seconds < best.seconds) best = { body: made, seconds }
   }
   return best?.body ?? sides
+}
+
+/** Indices of an axis that vectors take. */
+const leastVector = 8
+
+/**
+ * A row times a matrix with the axes of its depth joined, where the innermost is too short for vectors: then the row is read in vectors, and what has
+ * fewer elements (weights in few bits, scales of groups) stands for several of its neighbours.
+ */
+function joinRow(body: Body, dot: LetStmt): Body {
+  if (dot.op.kind !== 'dot' || dot.op.axes.length < 2) return body
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const among = ancestorsOf(operandsOf(dot.op), lets)
+  for (const order of ordersOf(body, dot.op.axes, among)) {
+    const [group, other] = joinable(body, dot.id, order)
+    const innermost = extents.get(order.at(-1) ?? '') ?? 1
+    if (innermost >= leastVector || other !== undefined || group?.length !== order.length) continue
+    const made = join(body, order)
+    const axis = order.at(-1) ?? ''
+    const loads = made.lets.filter((l) => among.has(l.id) && l.op.kind === 'load' && l.axes.includes(axis))
+    if (loads.length > 0 && loads.every((l) => isInVectors(made, l, axis))) return made
+  }
+  return body
+}
+
+/** Whether neighbours along an axis are neighbours in memory, or the same elements. */
+function isInVectors(body: Body, { op }: LetStmt, axis: string): boolean {
+  if (op.kind !== 'load' || operandsOf(op).length > 0) return false
+  const flat = positionOfLoad(body, op)
+  const anywhere = (): number => 1
+  const never = (): boolean => false
+  if (!isUniform(op.mask, axis, leastVector, anywhere, never)) return false
+  const motion = motionOf(flat, axis, leastVector, anywhere, never)
+  if (motion?.stride === 1) return motion.divisor % leastVector === 0
+  return repeatsOf(flat, axis, leastVector, anywhere, never) !== undefined
 }
 
 /** Seconds of gathering for the product of a body. */

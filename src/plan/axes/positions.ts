@@ -14,5 +14,17 @@ export function positionOfLargestStore({ stores }: Body): ix.Expr | undefined {
   return largest === undefined ? undefined : ix.flatten(largest.index, largest.shape)
 }
 
+/** How many neighbours along an axis read an element before the next does: one, or more where a quotient of the axis moves; undefined elsewhere. */
+export function repeatsAlong(position: ix.Expr, axis: string): number | undefined {
+  if (ix.strideOf(position, axis) === 1) return 1
+  const moving = position.terms.filter(({ atom }) => {
+    const of = atom.kind === 'axis' ? undefined : ix.ofAtom(atom)
+    return atom.kind === 'axis' ? atom.name === axis : of !== undefined && ix.axesOf(of).has(axis)
+  })
+  const [only, another] = moving
+  if (only?.coef !== 1 || another !== undefined || only.atom.kind !== 'div') return undefined
+  return ix.strideOf(only.atom.of, axis) === 1 ? only.atom.by : undefined
+}
+
 /** How far apart neighbours along an axis lie; 0 where the axis moves nothing, or by no one distance. */
 export const strideAlong = (position: ix.Expr, axis: string): number => Math.abs(ix.strideOf(position, axis) ?? 0)

@@ -7,6 +7,7 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { ChainRole } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
+import { repeatsAlong } from './positions.ts'
 import type { SplitBy } from './split.ts'
 import { oneStage, type Stages } from './stages.ts'
 
@@ -49,8 +50,11 @@ export function unitAxis(body: Body, among?: (axis: string) => boolean): string 
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
   const vote = (index: readonly ix.Expr[], shape: readonly number[], weight: number): void => {
     const flat = ix.flatten(index, shape)
-    for (const a of ix.axesOf(flat))
-      if (ix.strideOf(flat, a) === 1 && (among === undefined || among(a))) votes.set(a, (votes.get(a) ?? 0) + weight)
+    for (const a of ix.axesOf(flat)) {
+      const repeats = repeatsAlong(flat, a)
+      if (repeats !== undefined && (among === undefined || among(a)))
+        votes.set(a, (votes.get(a) ?? 0) + weight / repeats)
+    }
   }
   const points = (axes: Iterable<string>): number => pointsOf(extents, axes)
   for (const l of body.lets)

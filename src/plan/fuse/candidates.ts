@@ -7,6 +7,7 @@ import { joinProductAxes } from '../axes/joinAxes.ts'
 import type { Body } from '../body/body.ts'
 import { type BodyOptions, buildBody } from '../body/buildBody.ts'
 import { collapse, longestAxis } from '../body/collapse.ts'
+import { withoutImpliedMasks } from '../body/impliedMasks.ts'
 import type { Region } from '../body/region.ts'
 import { interleaves, partsOf, segmentsOf } from '../body/segments.ts'
 import type { CandidateMemo, Made, Outcome } from '../cost/candidateMemo.ts'
@@ -72,7 +73,7 @@ export class Candidates {
 
   private kernelOf(built: Body, limits: Machine): Outcome {
     const collapsed = collapse(built, longestAxis(this.target))
-    const body = withFormats(joinProductAxes(collapsed, this.target, this.mode), this.packable)
+    const body = withFormats(joinProductAxes(withoutImpliedMasks(collapsed), this.target, this.mode), this.packable)
     const analysed = analyse(body, limits, this.mode)
     if (!analysed.ok) return analysed
     const { roles } = analysed

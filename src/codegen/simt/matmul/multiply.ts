@@ -9,6 +9,7 @@ import { isWhole, whole } from '../nest/nests.ts'
 import { Point } from '../nest/point.ts'
 import { digitOf, insideAlong, type Scope, type SharedTile, tid } from '../nest/scope.ts'
 import type { Accumulator } from '../reduce/open.ts'
+import { multiplyFragments } from './fragments.ts'
 import { multiplySplit, multiplySplitInGroups } from './multiplySplit.ts'
 
 /** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
@@ -28,6 +29,11 @@ const address = (tile: SharedTile, first: Ex, second: Ex): Ex => {
 /** Adds the product of two staged tiles to the accumulator. */
 export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: Block): void {
   const [ta, tb] = [scope.held.get(p.a), scope.held.get(p.b)]
+  if (tb?.kind === 'fragments') {
+    invariant(ta?.kind === 'shared', 'rows beside fragments are read from shared memory')
+    multiplyFragments(scope, acc, p, ta, tb, out)
+    return
+  }
   invariant(tb?.kind === 'shared' && (ta?.kind === 'shared' || p.chained), 'the operands of a product are not staged')
   if (p.split === true) {
     invariant(ta?.kind === 'shared', 'operands that are split are read from shared memory')

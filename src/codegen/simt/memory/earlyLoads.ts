@@ -9,13 +9,14 @@ import type { LoadPlan } from '../../../schedule/simt/access/loadPlan.ts'
 import { copiesArray } from '../../../schedule/simt/access/loads.ts'
 import type { Layout } from '../../../schedule/simt/layout/layout.ts'
 import type { AheadStage } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
-import { add, and, type Block, type Ex, int, mul, select } from '../ir/ir.ts'
+import { elementBits } from '../../../schedule/simt/storage/words.ts'
+import { add, and, type Block, bin, type Ex, int, mul, select, uint } from '../ir/ir.ts'
 import { emitLoops, type Lanes, loopsOf, type Registers, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
 import { insideAlong, type Scope, tid } from '../nest/scope.ts'
 import type { Ahead, LoadAhead, LoadsAhead } from '../unit.ts'
-import { positionOf } from './memory.ts'
-import { takeFieldsOf, wordType } from './packedElements.ts'
+import { positionOf, repeated } from './memory.ts'
+import { fromField, shiftOf, takeFieldsOf, wordType } from './packedElements.ts'
 
 /** Makes room for the copies of some blocks. */
 export function shareCopies(scope: Scope, plans: readonly LoadPlan[], layout: Layout, copies: number): LoadAhead[] {
@@ -82,7 +83,9 @@ export function startAhead(scope: Scope, { layout, loads }: LoadsAhead, slot: Ex
   for (const x of loads) {
     const axes = scope.part.axesOf(x.let.id)
     forGroups(scope.child({ layout }), x, out, (p, lanes, there, body) => {
-      const { param, at: from } = positionOf(p, x.let.op)
+      const { param, at } = positionOf(p, x.let.op)
+      const shift = uint(Math.log2(32 / elementBits(scope.unit.param(param))))
+      const from = x.isPart === true ? bin('<<', bin('>>', at, shift), shift) : at
       body.push({
         k: 'call',
         fn: `copy_words_${x.words}`,
@@ -108,14 +111,21 @@ export function readGroups(
   plan: LoadPlan,
   wordsAt: (lanes: Lanes, out: Block) => (i: number) => Ex,
 ): WideRead {
-  const { axis, n } = plan
+  const { axis, n, repeats = 1 } = plan
   const param = scope.unit.param(plan.let.op.param)
   const axes = scope.part.axesOf(plan.let.id)
   const emit = (p: Point, to: Registers, out: Block): void => {
     for (const { first, points } of p.laneGroups(axis, n)) {
       const words = wordsAt(first.lanes, out)
-      const targets = points.map((q) => q.registerOf(to, axes))
-      takeFieldsOf(scope, param, words, targets, out)
+      const all = points.map((q) => q.registerOf(to, axes))
+      const targets = all.filter((_, i) => i % repeats === 0)
+      const [only] = targets
+      if (plan.isPart === true && only !== undefined) {
+        const { at } = positionOf(first, plan.let.op)
+        const value = fromField(param, bin('>>', words(0), shiftOf(at, elementBits(param))))
+        out.push({ k: 'assign', to: only, value })
+      } else takeFieldsOf(scope, param, words, targets, out)
+      out.push(...repeated(all, repeats))
     }
   }
   return { axis, emit }

@@ -71,24 +71,30 @@ export function loadGroups(
   const flat = flatIndex(access.index, p.shape)
   const own = scope.part.axesOf(l.id)
   for (const { first: at, last, points } of point.laneGroups(group.axis, group.n)) {
-    const targets = points.map((q) => q.registerOf(to, own))
+    const { repeats = 1 } = group
+    const all = points.map((q) => q.registerOf(to, own))
+    const targets = all.filter((_, i) => i % repeats === 0)
+    const again = repeated(all, repeats)
     const rest = allowed(at, access, axes, group.axis)
     const first = insideAlong(scope, group.axis, at.lanes)
     const end = scope.range(group.axis).end
     const full = group.whole ? first : insideAlong(scope, group.axis, last.lanes)
     const cond = and(rest, full)
     const body: Block = []
-    if (group.whole && cond.k !== 'lit' && isZeroBits(other) && elementBits(p) < 32 && group.n * elementBits(p) >= 32) {
+    const bits = elementBits(p)
+    if (group.whole && cond.k !== 'lit' && isZeroBits(other) && bits < 32 && targets.length * bits >= 32) {
       loadWords(at, p, flat, cond, targets, out)
+      out.push(...again)
       continue
     }
     loadGroup(at, p, flat, targets, body)
     if (scope.unit.next !== undefined) prefetchNext(scope.unit, p, flat, at.position(flat), body)
+    body.push(...again)
     if (isYes(cond)) {
       out.push(...body)
       continue
     }
-    for (const t of targets) out.push({ k: 'assign', to: t, value: other })
+    for (const t of all) out.push({ k: 'assign', to: t, value: other })
     const otherwise: Block = []
     if (!group.whole && first !== undefined) {
       const single = points.map((one): Block[number] => {
@@ -101,6 +107,13 @@ export function loadGroups(
     out.push({ k: 'if', cond, body: body, otherwise })
   }
 }
+
+/** Elements that stand for so many indices in a row, from the first of them on to the others. */
+export const repeated = (all: readonly Ex[], repeats: number): Block =>
+  all.flatMap((to, i): Block => {
+    const value = all[i - (i % repeats)]
+    return value === undefined || i % repeats === 0 ? [] : [{ k: 'assign', to, value }]
+  })
 
 const isZeroBits = (x: Ex): boolean => x.k === 'lit' && (x.value === false || Object.is(Number(x.value), 0))
 
@@ -130,6 +143,11 @@ function loadGroup(point: Point, p: KernelParam, flat: Expr, targets: readonly E
   const bits = elementBits(p)
   const words = (n * bits) / 32
   const at = point.position(flat)
+  const [only, second] = targets
+  if (only !== undefined && second === undefined) {
+    out.push({ k: 'assign', to: only, value: elementAt(scope, p, at) })
+    return
+  }
   if (words < 1) {
     // Less than a word: shift it down and take the fields.
     const name = scope.unit.name(`${p.name}_w`)

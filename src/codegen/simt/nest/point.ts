@@ -66,6 +66,7 @@ export class Point {
   }
 
   private readHeld(h: Held): Ex {
+    invariant(h.kind !== 'fragments', 'fragments are read by products alone')
     switch (h.kind) {
       case 'scalar':
         return h.value

@@ -44,6 +44,14 @@ export interface SharedTile {
   readonly swizzle?: Swizzle
 }
 
+/** The columns of a product as fragments: words of a register array, a run of the depth for each column. */
+export interface Fragments {
+  readonly kind: 'fragments'
+  readonly name: string
+  /** Words of a column's run. */
+  readonly run: number
+}
+
 /** Where a value is. */
 export type Held =
   | { readonly kind: 'scalar'; readonly value: Ex }
@@ -55,6 +63,7 @@ export type Held =
       readonly axes: readonly string[]
     }
   | SharedTile
+  | Fragments
   /** Not held: what bits of a position say is computed wherever it is read. */
   | { readonly kind: 'position'; readonly let: LetStmt }
 

@@ -15,6 +15,7 @@ import type {
 } from '../../../schedule/simt/sequence/sequence.ts'
 import type { Block, Ex } from '../ir/ir.ts'
 import type { Lanes, Registers } from '../ir/registers.ts'
+import { fillFragments, openFragments } from '../matmul/fragments.ts'
 import { multiplyTiles } from '../matmul/multiply.ts'
 import { fillVectors, multiplyVectors } from '../matmul/multiplyVectors.ts'
 import { readAhead } from '../memory/earlyLoads.ts'
@@ -32,7 +33,7 @@ import { randomGroups } from '../scalar/random.ts'
 import { emitLoop } from './loop.ts'
 import { emitNest } from './nests.ts'
 import { Point } from './point.ts'
-import type { Scope, SharedTile } from './scope.ts'
+import type { Held, Scope } from './scope.ts'
 import { emitWalk } from './walks.ts'
 
 /** Emits a statement list. */
@@ -125,18 +126,20 @@ function emitBlock(scope: Scope, work: BlockWork, out: Block): void {
 }
 
 /** Fills a tile under a layout of its own: everything pure that it needs is computed there. */
-function emitStage(scope: Scope, { let: l, layout, tile, isAhead, body }: StageWork, out: Block): SharedTile {
+function emitStage(scope: Scope, { let: l, layout, tile, isAhead, body }: StageWork, out: Block): Held {
   invariant(l.op.kind === 'stage', 'not a stage')
   const { part, unit } = scope
-  const to = openTile(unit, tile)
+  const to = tile.form.kind === 'fragments' ? openFragments(unit, tile, out) : openTile(unit, tile)
   const inner = scope.child({ layout, bases: new Map() })
   for (const x of part.closureOf([l.op.of]).lets) if (part.axesOf(x.id).length > 0) inner.held.delete(x.id)
-  inner.tiles.set(l.id, to)
+  if (to.kind === 'shared') inner.tiles.set(l.id, to)
+  else inner.held.set(l.id, to)
   out.push({ k: 'comment', text: `stage %${l.id} {${l.axes.join(', ')}}` })
   const whole = inner.openWhole(layout.axes.keys(), out)
   unit.ahead = isAhead ? unit.aheads.get(l.id) : undefined
   emitSequence(whole, body, out)
   unit.ahead = undefined
+  if (to.kind === 'fragments') return to
   if (to.swizzle !== undefined) out.push({ k: 'call', fn: 'tile_written', args: [] })
   // The product waits for both of its operands at once.
   if (tile.form.kind !== 'vectors') out.push({ k: 'barrier' })
@@ -230,8 +233,12 @@ function emitLoad(
 
 function fill(tile: TilePlan, of: number, p: Point, out: Block): void {
   const { scope } = p
-  const to = scope.tile(tile.let)
   const together = filledTogether(tile, scope.layout)
+  if (tile.form.kind === 'fragments') {
+    fillFragments(p, of, tile, out)
+    return
+  }
+  const to = scope.tile(tile.let)
   switch (tile.form.kind) {
     case 'plain':
       fillPoint(p, scope.part.axesOf(tile.let.id), of, to, out)

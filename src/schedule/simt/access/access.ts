@@ -6,7 +6,7 @@ import type { KernelParam, LetStmt, StoreStmt, ValueId } from '../../../kernel/i
 import { elementsPerCall, isRandomDType } from '../../../scalar/threefry.ts'
 import type { Layout } from '../layout/layout.ts'
 import { isSideBySide, runAlong, variesAlong } from '../part/contiguity.ts'
-import { flatIndex, type Run } from '../part/facts.ts'
+import { flatIndex, isUniform, type Run, repeatsOf } from '../part/facts.ts'
 import type { Part } from '../part/part.ts'
 import { elementBits } from '../storage/words.ts'
 import type { Place } from './place.ts'
@@ -25,6 +25,8 @@ export interface Group {
   readonly n: number
   /** A group is inside the range of the axis whole or not at all. */
   readonly whole: boolean
+  /** Each element stands for so many indices in a row; one unless given. */
+  readonly repeats?: number
 }
 
 interface Where {
@@ -48,6 +50,29 @@ export function groupOf(at: Where, access: Access, axes: readonly string[]): Gro
     for (let n = a.vec; n > 1; n /= 2) {
       if (n * bits > 128 || (n * bits < 32 && !(bits < 8 && n * bits === 8))) continue
       if (isSideBySide(part, flat, access.mask, axis, n)) return { axis, n, whole: isWhole(at, axis, n) }
+    }
+  }
+  return undefined
+}
+
+/** The widest group of a load whose elements repeat along one of some axes: those of weights in few bits, and their scales. */
+export function repeatedGroupOf(at: Where, access: Access, axes: readonly string[]): Group | undefined {
+  const { part, layout } = at
+  const p = at.param(access.param)
+  const bits = elementBits(p)
+  if (bits < 8 || bits > 32) return undefined
+  const flat = flatIndex(access.index, p.shape)
+  for (const axis of axes) {
+    const vec = layout.find(axis)?.vec ?? 1
+    const along = variesAlong(part, axis)
+    if (access.maskValue !== undefined && along(access.maskValue)) continue
+    for (let n = vec; n > 1; n /= 2) {
+      if (!part.canGroup(axis, n) || !isWhole(at, axis, n)) continue
+      const repeats = repeatsOf(flat, axis, n, part.alignment, along)
+      if (repeats === undefined || repeats < 2 || !isUniform(access.mask, axis, n, part.alignment, along)) continue
+      const elements = n / repeats
+      if (elements > 1 && (elements * bits < 16 || elements * bits > 128)) continue
+      return { axis, n, whole: true, repeats }
     }
   }
   return undefined

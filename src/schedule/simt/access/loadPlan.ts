@@ -11,4 +11,8 @@ export interface LoadPlan {
   /** Words of a group, groups of a thread. */
   readonly words: number
   readonly groups: number
+  /** Each element stands for so many indices in a row; one unless given. */
+  readonly repeats?: number
+  /** The group is one element, in a word that others share. */
+  readonly isPart?: true
 }

@@ -4,7 +4,7 @@ import type { LetStmt } from '../../../kernel/ir.ts'
 import type { Layout } from '../layout/layout.ts'
 import type { SharedArrayPlan } from '../storage/sharedMemory.ts'
 import { elementBits } from '../storage/words.ts'
-import { type Access, groupOf } from './access.ts'
+import { type Access, groupOf, repeatedGroupOf } from './access.ts'
 import type { LoadPlan, LoadStmt } from './loadPlan.ts'
 import type { Place } from './place.ts'
 
@@ -24,6 +24,24 @@ export function loadPlanOf(at: Place, l: LetStmt): LoadPlan | undefined {
   if (!Number.isInteger(words)) return undefined
   const elements = layout.spread(axes).reduce((n, a) => n * a.reps * a.vec, 1)
   return { let: l, axis: group.axis, n: group.n, words, groups: elements / group.n }
+}
+
+/** The same for a load that is copied word by word: elements may repeat, and be less than a word each. */
+export function copyPlanOf(at: Place, l: LetStmt): LoadPlan | undefined {
+  const whole = loadPlanOf(at, l)
+  if (whole !== undefined || !isLoad(l)) return whole
+  const { part, layout } = at
+  const axes = part.axesOf(l.id)
+  const group = repeatedGroupOf(at, l.op, axes)
+  const param = at.param(l.op.param)
+  if (group === undefined || l.op.maskValue !== undefined || !Object.is(l.op.other, 0) || param.format !== 'plain')
+    return undefined
+  const { axis, n, repeats = 1 } = group
+  const words = ((n / repeats) * elementBits(param)) / 32
+  const isPart = n === repeats && words < 1
+  if (!isPart && !Number.isInteger(words)) return undefined
+  const groups = layout.spread(axes).reduce((k, a) => k * a.reps * a.vec, 1) / n
+  return { let: l, axis, n, words: isPart ? 1 : words, groups, repeats, ...(isPart ? { isPart } : {}) }
 }
 
 /** Bytes of a thread's words of some loads. */

@@ -56,6 +56,8 @@ export interface Phase {
 export interface LoadedEarly {
   readonly layout: Layout
   readonly loads: readonly LoadPlan[]
+  /** Of a stage: it is computed as fragments, in the registers of those who multiply it. */
+  readonly asFragments?: true
 }
 
 /** Whether an axis may have registers beyond the program's range. */

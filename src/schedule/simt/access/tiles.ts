@@ -1,7 +1,8 @@
-/** Tiles in shared memory: how staged values stand there. */
+/** Tiles of staged values: how they stand in shared memory, or in the registers of those who multiply them. */
+import { invariant } from '../../../diagnostics/errors.ts'
 import type { LetStmt } from '../../../kernel/ir.ts'
 import { rowMajorStrides } from '../../../types/shape.ts'
-import { type Layout, spanOf } from '../layout/layout.ts'
+import { type Layout, registersOf, spanOf } from '../layout/layout.ts'
 import { type Product, swizzleOf } from '../part/product.ts'
 import { lanes, type VectorOperand, type VectorProduct } from '../part/vectorProduct.ts'
 import { registerType } from '../storage/registerType.ts'
@@ -16,9 +17,13 @@ export interface TilePlan {
   readonly strides: readonly number[]
   /** Elements, of one tile where a ring has several. */
   readonly length: number
-  /** Elements of 16 bits for matrix units, or f32 that are read in vectors of four along rows of `pitch` elements. */
+  /**
+   * Elements of 16 bits for matrix units, in shared memory or as fragments in a thread's registers (`length` words of two); or f32 that are
+   * read in vectors of four along rows of `pitch` elements.
+   */
   readonly form:
     | { readonly kind: 'plain' }
+    | { readonly kind: 'fragments'; readonly product: Product }
     | { readonly kind: 'halves'; readonly product: Product; readonly swizzle: Swizzle | undefined }
     | { readonly kind: 'vectors'; readonly product: VectorProduct; readonly pitch: number }
 }
@@ -56,6 +61,19 @@ export function productTile({ part }: Place, l: LetStmt, layout: Layout, product
   return { let: l, axes: [first, last], strides: [pitch, product.halves], length: part.axis(first).size * pitch, form }
 }
 
+/** The columns of a product as fragments, under the layout of fragments. */
+export function fragmentTile(l: LetStmt, layout: Layout, product: Product): TilePlan {
+  const words = registersOf(layout.axis(product.depth)) / 2
+  const length = registersOf(layout.axis(product.columns)) * words
+  return {
+    let: l,
+    axes: [product.columns, product.depth],
+    strides: [words, 0],
+    length,
+    form: { kind: 'fragments', product },
+  }
+}
+
 /** The tiles of a split operand's upper and lower terms, for groups of warps: columns in panels of the depth, one behind the other. */
 export const splitTiles = ({ columnSize, depthSize, halves }: Product): SharedArrayPlan => ({
   type: 'f32',
@@ -83,13 +101,14 @@ export function vectorTile({ part, layout }: Place, l: LetStmt, product: VectorP
 export function filledTogether({ axes, form }: TilePlan, layout: Layout): string | undefined {
   const last = axes.at(-1)
   const vec = last === undefined ? 1 : (layout.find(last)?.vec ?? 1)
-  if (form.kind === 'halves') return vec > 1 ? last : undefined
+  if (form.kind === 'halves' || form.kind === 'fragments') return vec > 1 ? last : undefined
   return form.kind === 'vectors' && vec % lanes === 0 ? last : undefined
 }
 
 /** The shared array of a tile, or of so many in a ring. */
 export function tileArray({ let: l, length, form }: TilePlan, copies = 1): SharedArrayPlan {
   if (form.kind === 'vectors') return { type: 'f32', length: length * copies }
+  invariant(form.kind !== 'fragments', 'fragments stand in registers')
   if (form.kind === 'plain') return { type: registerType(l.dtype), length: length * copies }
   const align = form.swizzle === undefined ? {} : { align: swizzleBytes }
   return { type: 'f32', length: length * copies, half: true, ...align }

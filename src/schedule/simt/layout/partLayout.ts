@@ -30,6 +30,8 @@ interface Wanted {
   /** Threads, where they are settled. */
   readonly threads?: number | undefined
   readonly asked?: Pick<LayoutRequest, 'forced' | 'first'>
+  /** Elements that stand for several indices in a row are read in vectors. */
+  readonly repeating?: boolean
 }
 
 const none: ReadonlySet<string> = new Set()
@@ -81,8 +83,9 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   const axes = part.spreadOnly(l.axes)
   const own = part.vectorProduct === undefined ? undefined : operandOf(part.vectorProduct, l.id)?.vector
   const asked = own === undefined ? {} : { first: own }
-  const layout = layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
   const product = part.productOn(l.id)
+  const repeating = product !== undefined
+  const layout = layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked, repeating }, machine)
   const isAlong = (x: AxisLayout): boolean =>
     x.vec > 1 && (product?.halves !== 2 || product.split === true || x.name === product.depth)
   if (product === undefined || [...layout.axes.values()].some(isAlong)) return layout
@@ -91,6 +94,32 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   const first = sideOf(product, l)
   return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked: { first, forced } }, machine)
 }
+
+/**
+ * The layout under which the columns of a product are computed where they are multiplied, in fragments (PTX ISA, "Matrix Fragments for
+ * mma.m16n8k16"): a thread has one column of a tile, and of the depth a run that its instructions take in pairs; which number of the depth a place
+ * of a fragment stands for is open, as long as rows agree. Undefined where warps share columns, or the run is no whole number of instructions.
+ */
+export function fragmentLayout(part: Part, l: LetStmt, main: Layout, machine: SimtMachine): Layout | undefined {
+  const product = part.productOn(l.id)
+  if (product?.b !== l.id || product.groups !== undefined || product.halves !== 1 || product.chained) return undefined
+  const [rows, columns] = [main.axis(product.rows), main.axis(product.columns)]
+  const vec = product.depthSize / lanesOfDepth
+  if (rows.bits.length > lanesOfRows.length || vec % runOfDepth !== 0) return undefined
+  const forced = new Map([
+    [product.columns, { vec: 1, bits: [...lanesOfRows, ...columns.bits.slice(2)] }],
+    [product.depth, { vec, bits: [0, 1] }],
+  ])
+  const axes = part.spreadOnly(l.axes)
+  const layout = layoutOf(part, { nests: [{ axes }], only: axes, threads: main.threads, asked: { forced } }, machine)
+  return [...layout.axes.values()].every((a) => a.chunks === 1) ? layout : undefined
+}
+
+/** Bits of a thread's number that tell the row of a fragment of rows, or the column of one of columns; threads along the depth. */
+const lanesOfRows = [2, 3, 4]
+const lanesOfDepth = 4
+/** Of the depth, what a thread reads of a row at a time: four words, for two instructions. */
+const runOfDepth = 8
 
 /** The axis of a product's result that an operand has. */
 const sideOf = (product: Product, l: LetStmt): string => (product.a === l.id ? product.rows : product.columns)
@@ -149,12 +178,13 @@ export function rowAxes(part: Part): Set<string> {
 
 function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
   const { nests, lets = [], stores = [], serial = none, folded = none, rows = none, only, threads, asked } = wanted
+  const { repeating } = wanted
   const used = new Set(nests.flatMap((n) => n.axes))
   const sizes = new Map(
     (only ?? part.part.axes.map((a) => a.name)).filter((a) => used.has(a)).map((a) => [a, part.axis(a).size]),
   )
   const resident = only === undefined ? residentAxes(part) : none
-  const { vec, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()])
+  const { vec, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()], repeating)
   const { registers, walkedRegisters } = machine
   const request = {
     ...asked,

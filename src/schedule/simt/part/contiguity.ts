@@ -6,7 +6,7 @@ import { type Expr, strideOf, visitAtoms } from '../../../affine/expr.ts'
 import type { Predicate } from '../../../affine/predicate.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
 import { bytesPerElement } from '../storage/words.ts'
-import { flatIndex, isUniform, motionOf, type Run, runOf } from './facts.ts'
+import { flatIndex, isUniform, motionOf, type Run, repeatsOf, runOf } from './facts.ts'
 import type { Part } from './part.ts'
 
 /** Whether a value varies along an axis. */
@@ -21,6 +21,15 @@ export function isSideBySide(part: Part, flat: Expr, mask: Predicate, axis: stri
   const along = variesAlong(part, axis)
   const m = motionOf(flat, axis, n, part.alignment, along)
   return m?.stride === 1 && m.divisor % n === 0 && isUniform(mask, axis, n, part.alignment, along)
+}
+
+/** Whether aligned groups of `n` indices of an axis are words of aligned elements, each of which stands for several indices in a row. */
+function isRepeating(part: Part, flat: Expr, mask: Predicate, axis: string, n: number, bytes: number): boolean {
+  if (!part.canGroup(axis, n)) return false
+  const along = variesAlong(part, axis)
+  const repeats = repeatsOf(flat, axis, n, part.alignment, along) ?? n
+  const length = (n / repeats) * bytes
+  return repeats < n && length >= 4 && length <= 16 && isUniform(mask, axis, n, part.alignment, along)
 }
 
 /** The run that aligned groups of `n` indices of an axis lie in, if a mask holds for all or none of each. */
@@ -59,12 +68,16 @@ function runLength(e: Expr, axis: string): number {
   return run
 }
 
-/** The contiguity of statements' accesses along the axes `names`. */
+/** Most indices of a vector of elements that repeat. */
+const longestRepeating = 32
+
+/** The contiguity of statements' accesses along the axes `names`; `repeating`: elements that stand for several indices in a row count, too. */
 export function contiguityOf(
   part: Part,
   lets: readonly LetStmt[],
   stores: readonly StoreStmt[],
   names: readonly string[],
+  repeating = false,
 ): Contiguity {
   const weight = new Map<string, number>()
   const width = new Map<string, number>()
@@ -80,6 +93,12 @@ export function contiguityOf(
     const points = axes.reduce((n, x) => n * part.axis(x).size, 1)
     for (const a of axes) {
       const unit = motionOf(flat, a, 1, part.alignment, variesAlong(part, a))
+      if (repeating && unit?.stride === 0) {
+        const n = widest(longestRepeating, (k) => isRepeating(part, flat, mask, a, k, bytes))
+        if (n === undefined) continue
+        width.set(a, Math.max(width.get(a) ?? 1, n))
+        weight.set(a, (weight.get(a) ?? 0) + factor * points * bytes)
+      }
       if (unit === undefined || unit.stride < 1 || unit.stride > 4 || bytes > 4) continue
       const isRun = unit.stride > 1
       const n = isRun

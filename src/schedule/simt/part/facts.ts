@@ -54,6 +54,35 @@ export function motionOf(
   return { stride, divisor }
 }
 
+/**
+ * How often each element is read where an expression along aligned groups of `n` indices of an axis runs through aligned neighbours, each
+ * several times in a row (a quotient of the axis); undefined where it does not.
+ */
+export function repeatsOf(
+  e: Expr,
+  axis: string,
+  n: number,
+  alignment: Alignment,
+  along: (value: ValueId) => boolean,
+): number | undefined {
+  let repeats: number | undefined
+  let divisor = Math.abs(e.offset)
+  for (const term of e.terms) {
+    const { atom, coef } = term
+    const alone = motionOf({ ...e, terms: [term], offset: 0 }, axis, n, alignment, along)
+    if (alone?.stride === 0) {
+      divisor = gcd(divisor, alone.divisor)
+      continue
+    }
+    if (atom.kind !== 'div' || coef !== 1 || repeats !== undefined || n % atom.by !== 0) return undefined
+    const inner = motionOf(atom.of, axis, n, alignment, along)
+    if (inner?.stride !== 1 || inner.divisor % n !== 0) return undefined
+    repeats = atom.by
+    divisor = gcd(divisor, inner.divisor / atom.by)
+  }
+  return divisor % (n / (repeats ?? n)) === 0 ? (repeats ?? n) : undefined
+}
+
 /** Elements `stride` apart: number `residue` of each group of `stride` neighbours in a run that begins at `base`. */
 export interface Run {
   readonly stride: number

@@ -9,12 +9,12 @@ import { allStmts } from '../../../kernel/walk.ts'
 import { dtypeBytes } from '../../../types/dtype.ts'
 import { groupOf } from '../access/access.ts'
 import type { LoadPlan, LoadStmt } from '../access/loadPlan.ts'
-import { copiesArray, isPlaced, loadPlanOf, threadBytes } from '../access/loads.ts'
+import { copiesArray, copyPlanOf, isPlaced, threadBytes } from '../access/loads.ts'
 import type { LoadedEarly, Place } from '../access/place.ts'
 import { productTile, type TilePlan, tileArray } from '../access/tiles.ts'
 import { ringSlots } from '../layout/launchShape.ts'
 import type { Layout } from '../layout/layout.ts'
-import { copiedLayout, stageLayout } from '../layout/partLayout.ts'
+import { copiedLayout, fragmentLayout, stageLayout } from '../layout/partLayout.ts'
 
 /** A stage that only copies a parameter: groups of 16 bytes, or single f32 elements, wherever they are. */
 export interface CopiedStage {
@@ -25,7 +25,7 @@ export interface CopiedStage {
   readonly tile: TilePlan
 }
 
-/** A stage that is computed from copied loads, under a layout of its own. */
+/** A stage that is computed from copied loads, under a layout of its own: into shared memory, or into fragments. */
 export interface AheadStage extends LoadedEarly {
   readonly let: LetStmt
 }
@@ -52,13 +52,17 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
   const stages = [...allStmts(s.body)].flatMap((t) => (t.kind === 'let' && t.op.kind === 'stage' ? [t] : []))
   if (stages.length === 0 || before.length > 0 || s.body.some((t) => t.kind === 'loop')) return undefined
   const copied: CopiedStage[] = []
+  const computed: LetStmt[] = []
   const ahead: AheadStage[] = []
   for (const l of stages) {
     const copy = copiedStage(at, l)
-    const plan = copy === undefined ? aheadStage(at, l, s.axis) : undefined
     if (copy !== undefined) copied.push(copy)
-    else if (plan !== undefined) ahead.push(plan)
-    else return undefined
+    else computed.push(l)
+  }
+  for (const l of computed) {
+    const plan = fragmentStage(at, l, s.axis, copied) ?? aheadStage(at, l, s.axis)
+    if (plan === undefined) return undefined
+    ahead.push(plan)
   }
   const tileBytes = (l: LetStmt): number =>
     2 * (part.productOn(l.id)?.halves ?? 1) * part.axesOf(l.id).reduce((n, a) => n * part.axis(a).size, 1)
@@ -106,13 +110,37 @@ function aheadStage(at: Place, l: LetStmt, axis: string): AheadStage | undefined
   if (l.op.kind !== 'stage' || !part.ownStages.has(l.id) || part.productOn(l.id) === undefined) return undefined
   const layout = stageLayout(part, l, { ...setting.machine, registers: mostRegisters }, at.layout.threads)
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
+  const loads = copiesOf(at, l, axis, layout)
+  return loads === undefined ? undefined : { let: l, layout, loads }
+}
+
+/**
+ * The same for columns of a product that are computed as fragments, where they are multiplied: that saves a trip through shared memory. Rows stand in
+ * a tile whose depth lies side by side, since a thread reads runs of it.
+ */
+function fragmentStage(at: Place, l: LetStmt, axis: string, copied: readonly CopiedStage[]): AheadStage | undefined {
+  const { part, setting } = at
+  const product = part.productOn(l.id)
+  if (l.op.kind !== 'stage' || product === undefined || !part.ownStages.has(l.id)) return undefined
+  const rows = copied.find((c) => c.let.id === product.a)
+  if (rows?.bytes !== 16 || rows.tile.axes.at(-1) !== product.depth) return undefined
+  const layout = fragmentLayout(part, l, at.layout, { ...setting.machine, registers: mostRegisters })
+  const loads = layout === undefined ? undefined : copiesOf(at, l, axis, layout)
+  if (layout === undefined || loads?.every((x) => x.axis === product.depth) !== true) return undefined
+  return { let: l, layout, loads, asFragments: true }
+}
+
+/** The copies that a stage is computed from under a layout, if all that varies along an axis can be copied. */
+function copiesOf(at: Place, l: LetStmt, axis: string, layout: Layout): readonly LoadPlan[] | undefined {
+  const { part } = at
+  if (l.op.kind !== 'stage') return undefined
   const inner = at.inside({ layout, open: new Set() })
   const loads: LoadPlan[] = []
   for (const x of part.closureOf([l.op.of]).lets) {
     if (x.op.kind !== 'load' || !part.axesOf(x.id).includes(axis)) continue
-    const load = isPlaced(at, x.op) ? loadPlanOf(inner, x) : undefined
+    const load = isPlaced(at, x.op) ? copyPlanOf(inner, x) : undefined
     if (load === undefined) return undefined
     loads.push(load)
   }
-  return loads.length === 0 ? undefined : { let: l, layout, loads }
+  return loads.length === 0 ? undefined : loads
 }

@@ -197,7 +197,7 @@ function printBlock(part: Part, layout: Layout, work: BlockWork): string[] {
       return [`move sums to the anchor so far (${ids(againstOf(work.stream).map((id) => ({ id })))})`]
     case 'stage':
       return [
-        `stage %${work.let.id} in ${tileBytes(work.tile)} B of shared memory over ${[...work.layout.axes.values()].map((a) => `${a.name} (${[a.chunks > 1 ? `${a.chunks} chunks` : '', `${a.reps} repeats`, `${2 ** a.bits.length} threads`, `${a.vec} side by side`].filter((x) => x !== '').join(' x ')})`).join(', ')}`,
+        `stage %${work.let.id} ${work.tile.form.kind === 'fragments' ? `as fragments of ${work.tile.length} words` : `in ${tileBytes(work.tile)} B of shared memory`} over ${[...work.layout.axes.values()].map((a) => `${a.name} (${[a.chunks > 1 ? `${a.chunks} chunks` : '', `${a.reps} repeats`, `${2 ** a.bits.length} threads`, `${a.vec} side by side`].filter((x) => x !== '').join(' x ')})`).join(', ')}`,
         ...inside(printSequence(part, work.layout, work.body)),
       ]
     case 'ordered':

@@ -2,7 +2,7 @@
 import { invariant, UserError } from '../../../diagnostics/errors.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
 import type { Place } from '../access/place.ts'
-import { plainTile, productTile, type TilePlan, tileArray, vectorTile } from '../access/tiles.ts'
+import { fragmentTile, plainTile, productTile, type TilePlan, tileArray, vectorTile } from '../access/tiles.ts'
 import { orderedLayout, stageLayout } from '../layout/partLayout.ts'
 import { storeValues } from '../part/facts.ts'
 import { filterOf, queuedValues } from '../part/filter.ts'
@@ -16,14 +16,16 @@ export function planStage(at: Place, l: LetStmt, planItems: PlanItems): StageWor
   const { part, setting } = at
   const early = at.stages.get(l.id)
   const layout = early?.layout ?? stageLayout(part, l, setting.machine, at.layout.threads)
-  const tile = ownTile(at, l, layout)
-  at.shared.share(tileArray(tile))
+  const product = part.productOn(l.id)
+  const isFragments = early?.asFragments === true && product !== undefined
+  const tile = isFragments ? fragmentTile(l, layout, product) : ownTile(at, l, layout)
+  if (!isFragments) at.shared.share(tileArray(tile))
   const { lets } = part.closureOf([l.op.of])
   const inner = at.inside({ layout, open: new Set(), copied: early })
   for (const x of lets) if (part.axesOf(x.id).length > 0) inner.held.delete(x.id)
   const open = inner.openWhole(layout.axes.keys())
   const body = planItems(open, [...itemsOf(lets), { kind: 'fill', tile, of: l.op.of }], new Set())
-  at.holds(l.id, 'shared')
+  at.holds(l.id, isFragments ? 'registers' : 'shared')
   return { kind: 'stage', let: l, layout, tile, isAhead: early !== undefined, body }
 }
 

@@ -8,7 +8,7 @@ import { foldAxes } from '../../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
 import { isPosition } from '../../../kernel/positions.ts'
 import { allStmts } from '../../../kernel/walk.ts'
-import { callGroupOf, Gaps, groupOf, stridedOf } from '../access/access.ts'
+import { callGroupOf, Gaps, groupOf, repeatedGroupOf, stridedOf } from '../access/access.ts'
 import type { Place } from '../access/place.ts'
 import { filledTogether, plainTile, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
@@ -147,7 +147,7 @@ class ListPlan {
       this.wide(l, early.axis, 0, param, { kind: 'load', let: l, form })
       return
     }
-    const group = groupOf(place, l.op, axes)
+    const group = groupOf(place, l.op, axes) ?? repeatedGroupOf(place, l.op, axes)
     const strided = group === undefined ? stridedOf(place, l.op, axes) : undefined
     if (strided !== undefined)
       this.wide(l, strided.axis, 0, param, { kind: 'load', let: l, form: { kind: 'strided', strided } })

@@ -255,6 +255,10 @@ __device__ __forceinline__ void load_matrices${trans}(unsigned& a, unsigned& b, 
       },
     ]),
   ),
+  load_run: device(
+    'void load_run(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const unsigned short* from)',
+    'const uint4 w = *(const uint4*)from;\n  a = w.x;\n  b = w.y;\n  c = w.z;\n  d = w.w;',
+  ),
   ...Object.fromEntries(
     (['bf16', 'f16'] as const).map((t) => [
       `multiply_${t}`,
@@ -331,10 +335,10 @@ __device__ __forceinline__ void copy_async(unsigned short* to, const void* from,
     [1, 2, 4].map((n) => [
       `copy_words_${n}`,
       {
-        code: `// Copies ${4 * n} bytes into shared memory in the background; zeros where there is nothing to copy.
+        code: `// Copies ${4 * n} bytes into shared memory in the background; zeros where there is nothing to copy. Their line of memory is read whole.
 __device__ __forceinline__ void copy_words_${n}(unsigned* to, const void* from, bool there) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.${n === 4 ? 'cg' : 'ca'}.shared.global [%0], [%1], ${4 * n}, %2;" :: "r"(address), "l"(from), "r"(there ? ${4 * n} : 0) : "memory");
+  asm volatile("cp.async.${n === 4 ? 'cg' : 'ca'}.shared.global.L2::128B [%0], [%1], ${4 * n}, %2;" :: "r"(address), "l"(from), "r"(there ? ${4 * n} : 0) : "memory");
 }`,
       },
     ]),

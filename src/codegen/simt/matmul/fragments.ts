@@ -1,0 +1,106 @@
+/**
+ * Products on tensor cores whose columns a thread computes as the fragments that it multiplies (partLayout.ts has their layout). Of the depth a thread
+ * has a run: an instruction takes two pairs of neighbours of it as what the PTX ISA calls numbers 2 c, 2 c + 1 and 2 c + 8, 2 c + 9 of the depth, of
+ * columns and of rows alike, so the sum is over the same pairs of factors.
+ */
+import { invariant } from '../../../diagnostics/errors.ts'
+import type { TilePlan } from '../../../schedule/simt/access/tiles.ts'
+import type { Product } from '../../../schedule/simt/part/product.ts'
+import { add, type Block, bin, call, type Ex, elem, int, lit, mul, select, uint, v } from '../ir/ir.ts'
+import { type Lanes, registerAt, registerIndex, withLane } from '../ir/registers.ts'
+import { Point } from '../nest/point.ts'
+import { digitOf, type Fragments, inside, type Scope, type SharedTile, tid } from '../nest/scope.ts'
+import type { Accumulator } from '../reduce/open.ts'
+import type { Unit } from '../unit.ts'
+
+/** Words of two elements that a thread reads of a row at a time, and instructions that take them. */
+const wordsOfRun = 4
+const stepsOfRun = 2
+
+/** Registers for fragments. */
+export function openFragments(unit: Unit, { let: l, length, strides }: TilePlan, out: Block): Fragments {
+  const name = unit.name(`fragments_${l.id}`)
+  out.push({ k: 'array', name, type: 'u32', length })
+  return { kind: 'fragments', name, run: strides[0] ?? 0 }
+}
+
+/** Writes the run of a column at a point: what lies outside the range is zero. */
+export function fillFragments(p: Point, of: number, { let: l, axes, form }: TilePlan, out: Block): void {
+  const { scope, lanes } = p
+  const to = scope.held.get(l.id)
+  invariant(to?.kind === 'fragments' && form.kind === 'fragments', 'there is no room for fragments')
+  const { columns, depth, dtype } = form.product
+  const value = (lane: number): Ex => {
+    const at = withLane(lanes, depth, lane)
+    return select(inside(scope, axes, at), new Point(scope, at, p.here).read(of), lit('f32', 0))
+  }
+  const first = mul(lanes.get(columns)?.rep ?? int(0), int(to.run))
+  for (let i = 0; i < to.run; i++)
+    out.push({
+      k: 'assign',
+      to: elem('u32', to.name, add(first, int(i))),
+      value: call('u32', `${dtype}_pair`, value(2 * i), value(2 * i + 1)),
+    })
+}
+
+/** Adds the product of rows in a tile, the depth side by side, and of columns in fragments to the accumulator. */
+export function multiplyFragments(
+  scope: Scope,
+  acc: Accumulator,
+  p: Product,
+  rows: SharedTile,
+  columns: Fragments,
+  out: Block,
+): void {
+  const { unit, layout } = scope
+  const rowTiles = layout.axis(p.rows).reps / 2
+  const columnTiles = layout.axis(p.columns).reps
+  const [pitch = 1, apart = 1] = rows.strides
+  invariant(rows.axes[1] === p.depth && apart === 1, 'the depth of rows does not lie side by side')
+  const [run, row, column] = ['run', 'row_tile', 'column_tile'].map((wish) => v('i32', unit.name(wish)))
+  invariant(run?.k === 'var' && row?.k === 'var' && column?.k === 'var', 'loops have names')
+  const fa = unit.name(`a_${p.dot}`)
+  const at = (i: Ex): Ex => elem('u32', fa, i)
+  const loop = (x: { readonly name: string }, count: number, body: Block): Block[number] => ({
+    k: 'for',
+    name: x.name,
+    from: int(0),
+    to: int(count),
+    step: 1,
+    unroll: true,
+    body,
+  })
+  const depth = add(mul(bin('&', tid, int(3)), int(2 * columns.run)), mul(run, int(2 * wordsOfRun)))
+  const lane = bin('&', bin('>>', tid, uint(2)), int(7))
+  const load = [0, 1].map((half): Block[number] => {
+    const warps = layout.axis(p.rows).bits.slice(3)
+    const block = add(mul(add(mul(row, int(2)), int(half)), int(2 ** warps.length)), digitOf(warps))
+    const index = add(add(mul(add(mul(block, int(8)), lane), int(pitch)), depth), rows.offset ?? int(0))
+    const to = add(mul(row, int(2 * wordsOfRun)), int(half * wordsOfRun))
+    const words = Array.from({ length: wordsOfRun }, (_, i) => at(add(to, int(i))))
+    return { k: 'call', fn: 'load_run', args: [...words, { k: 'address', type: 'u32', of: rows.array.name, index }] }
+  })
+  const lanes = (half: number, side: number): Lanes =>
+    new Map([
+      [p.rows, { rep: add(mul(row, int(2)), int(half)), lane: int(0) }],
+      [p.columns, { rep: column, lane: int(side) }],
+    ])
+  const c = [0, 1, 2, 3].map((n) => registerAt(acc.values, registerIndex(layout, acc.kept, lanes(n >> 1, n & 1))))
+  const multiply = Array.from({ length: stepsOfRun }, (_, s): Block[number] => {
+    const first = add(mul(row, int(2 * wordsOfRun)), int(2 * s))
+    const a = [0, wordsOfRun, 1, wordsOfRun + 1].map((i) => at(add(first, int(i))))
+    const from = add(mul(column, int(columns.run)), add(mul(run, int(wordsOfRun)), int(2 * s)))
+    const b = [0, 1].map((i) => elem('u32', columns.name, add(from, int(i))))
+    return { k: 'call', fn: `multiply_${p.dtype}`, args: [...c, ...a, ...b] }
+  })
+  out.push({
+    k: 'comment',
+    text: `dot %${p.dot} on tensor cores: ${rowTiles} x ${columnTiles} tiles of 16 x 8 a warp, columns in fragments`,
+  })
+  const body: Block = [
+    { k: 'array', name: fa, type: 'u32', length: rowTiles * 2 * wordsOfRun },
+    loop(row, rowTiles, load),
+    loop(row, rowTiles, [loop(column, columnTiles, multiply)]),
+  ]
+  out.push(loop(run, columns.run / wordsOfRun, body))
+}

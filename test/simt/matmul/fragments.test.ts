@@ -1,0 +1,99 @@
+/** Few rows times weights in few bits: columns are computed as fragments where they are multiplied, from copies that run ahead. */
+import { expect, test } from 'vitest'
+import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
+import { compileGraph } from '../../../src/compile/index.ts'
+import * as c from '../../../src/compose/index.ts'
+import type { Graph, Node } from '../../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
+import { cudaTargetOf } from '../../../src/target/cuda.ts'
+import type { Machine } from '../../../src/target/machine.ts'
+import { at, expectClose, inputsOf, trace } from '../../compile/support.ts'
+import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
+import { execute } from '../programs/programs.ts'
+
+interface Case {
+  readonly m: number
+  readonly k: number
+  readonly n: number
+  readonly dtype: 'bf16' | 'f16'
+  /** Indices of the depth that share a scale, of weights in four bits; absent: eight bits, a scale a column. */
+  readonly group?: number
+  readonly biased?: true
+}
+
+/** Weights [n, k] in pairs of four bits and scales of groups, as [n, k]. */
+function widened(bytes: Node, scales: Node, { k, n, group = k, dtype }: Case): Node {
+  const number = (v: number): Node => c.full(bytes.shape, v, 'u8')
+  const pairs = c.stack([c.binary('and', bytes, number(15)), c.binary('shr', bytes, number(4))], -1)
+  const wide = c.sub(c.cast(c.reshape(pairs, [n, k / group, group]), dtype), 8)
+  return c.reshape(c.mul(wide, c.reshape(scales, [n, k / group, 1])), [n, k])
+}
+
+const productOf = (given: Case): Graph => {
+  const { m, k, n, dtype, group, biased } = given
+  const weights =
+    group === undefined
+      ? [
+          { shape: [n, k], dtype: 'i8' as const },
+          { shape: [n, 1], dtype },
+        ]
+      : [
+          { shape: [n, k / 2], dtype: 'u8' as const },
+          { shape: [n, k / group], dtype },
+        ]
+  return trace([{ shape: [m, k], dtype }, ...weights, { shape: [n], dtype }], (p) => {
+    const [x, w, scales, bias] = [at(p, 0), at(p, 1), at(p, 2), at(p, 3)]
+    const wide = group === undefined ? c.mul(c.cast(w, dtype), scales) : widened(w, scales, given)
+    const y = c.matmul(x, c.transpose(wide, [1, 0]))
+    return biased === true ? c.relu(c.add(y, bias)) : y
+  })
+}
+
+const h100 = cudaTargetOf({ capability: 90, multiprocessors: 132, sharedBytes: 232448, hasLibrary: true })
+/** The same with every multiplication in kernels, and too few programs at once for the depth to be cut into single blocks. */
+const { library: _, programShare, ...kernelsAlone } = h100
+const small = { ...kernelsAlone, minPrograms: 2 }
+
+const kernelsOf = (graph: Graph, target: Machine) => {
+  const { program } = compileGraph(graph, { mode: 'fast', target, verify: true })
+  return { program, kernels: program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : [])) }
+}
+
+test.skipIf(!hasCompiler()).each<Case>([
+  { m: 16, k: 1024, n: 384, dtype: 'bf16' },
+  { m: 7, k: 528, n: 301, dtype: 'bf16', biased: true },
+  { m: 5, k: 1040, n: 130, dtype: 'f16' },
+  { m: 16, k: 1024, n: 384, dtype: 'bf16', group: 32 },
+  { m: 3, k: 544, n: 263, dtype: 'f16', group: 32, biased: true },
+  { m: 9, k: 1280, n: 77, dtype: 'bf16', group: 64 },
+  { m: 12, k: 1152, n: 200, dtype: 'bf16', group: 128 },
+])('$m x $k x $n, $dtype, groups of $group', { timeout: 120_000 }, async (given) => {
+  const graph = productOf(given)
+  const { program, kernels } = kernelsOf(graph, small)
+  const [kernel, ...others] = kernels
+  // What follows adds the parts of the depth.
+  expect(others.every((k) => k.params.every((p) => p.dtype !== 'u8' && p.dtype !== 'i8'))).toBe(true)
+  const source = kernel === undefined ? '' : emitKernel(kernel, small.simt).source
+  expect(source).toContain('columns in fragments')
+  expect(source).toContain('copy_words_')
+  const emulated = new Emulated(kernels)
+  const inputs = inputsOf(graph)
+  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+  const got = await execute(program, inputs, (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
+  emulated.dispose()
+  expectClose(
+    got.flatMap((y) => y ?? []),
+    want,
+    graph,
+    'emulated',
+  )
+})
+
+test.each([2, 7, 16, 64])('%i rows times weights in four bits are one kernel, beside a library', (m) => {
+  const { program, kernels } = kernelsOf(productOf({ m, k: 4096, n: 14336, dtype: 'bf16', group: 32 }), h100)
+  expect(program.steps.filter((s) => s.kind === 'product')).toHaveLength(0)
+  const [kernel] = kernels
+  const source = kernel === undefined ? '' : emitKernel(kernel, h100.simt).source
+  // Bytes, and with them the scales, are copied ahead in words.
+  expect(source).toContain('copy_words_')
+})
