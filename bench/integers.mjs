@@ -9,7 +9,7 @@ const { values: options } = parseArgs({
   options: {
     build: { type: 'string', default: '../dist' },
     threads: { type: 'string', default: '1' },
-    rounds: { type: 'string', default: '../dist' },
+    rounds: { type: 'string', default: '25' },
   },
 })
 

@@ -3,7 +3,7 @@
 import { mathImports } from '../../src/codegen/vector/value/lanes.ts'
 import { compileModule } from '../../src/codegen/wasm/kernel.ts'
 import { gridSize, type Kernel } from '../../src/kernel/ir.ts'
-import { readMargin } from '../../src/schedule/loop/nest/packing.ts'
+import { readMargin } from '../../src/schedule/loop/ir/tile.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import type { HostArray } from '../../src/types/host.ts'
 

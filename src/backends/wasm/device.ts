@@ -2,7 +2,7 @@
 
 import { TensorBuffers } from '../../runtime/buffers.ts'
 import { type MemoryUse, Residents } from '../../runtime/resources.ts'
-import { readMargin } from '../../schedule/loop/nest/packing.ts'
+import { readMargin } from '../../schedule/loop/ir/tile.ts'
 import type { Machine } from '../../target/machine.ts'
 import type { HostArray } from '../../types/host.ts'
 import { Arenas } from './arenas.ts'

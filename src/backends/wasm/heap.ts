@@ -4,7 +4,7 @@
  */
 
 import { UserError } from '../../diagnostics/errors.ts'
-import { readMargin } from '../../schedule/loop/nest/packing.ts'
+import { readMargin } from '../../schedule/loop/ir/tile.ts'
 
 const alignment = 64
 /** Vector code may read this far past a buffer's end. */

@@ -40,7 +40,7 @@ function stepLines(step: LoopStep, axes: Axes): string[] {
       return [copyLine(step)]
     case 'product':
       return [
-        `product ${name(step.product.id)} ${roles(step.product)}: ${step.blocks.join(', ')} rows by ${step.product.isShort ? 'four columns of 16 bits' : 'two vectors'}, ${operands(step.product)}, ${step.fresh ? 'from zero' : 'adding'} in ${tileText(step.tile)}`,
+        `product ${name(step.product.id)} ${roles(step.product)}: ${step.blocks.join(', ')} rows by ${blockOf(step.product)}, ${operands(step.product)}, ${step.fresh ? 'from zero' : 'adding'} in ${tileText(step.tile)}`,
       ]
     case 'scan': {
       const inside = step.vector === undefined ? '' : `, ${lanes(step.vector, step.copies)}`
@@ -50,6 +50,13 @@ function stepLines(step: LoopStep, axes: Axes): string[] {
       return loopLines(step)
   }
 }
+
+const blockOf = ({ short }: Product): string =>
+  short === undefined
+    ? 'two vectors'
+    : short === 'depth'
+      ? 'four columns of 16 bits'
+      : 'eight columns of pairs of 16 bits'
 
 const list = (axes: readonly string[]): string => (axes.length === 0 ? 'none' : axes.join(', '))
 

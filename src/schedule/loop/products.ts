@@ -2,7 +2,8 @@
 import type { Stmt, ValueId } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Product, productOf, resultLayoutOf } from './ir/product.ts'
-import { shortBytes } from './ir/shortOperands.ts'
+import type { ProductSchedule } from './ir/schedule.ts'
+import { pairsBlockBytes, shortBytes, shortColumns } from './ir/shortOperands.ts'
 import type { Root } from './ir/steps.ts'
 import type { Axes, Tile } from './ir/tile.ts'
 import type { Places } from './tiles/places.ts'
@@ -71,12 +72,12 @@ export function rowsAreContiguous(places: Places, p: Product): boolean {
  * nor more steps do.
  */
 const blockRows = 4
-/** The same beside four columns of short integers. */
-const shortRows = 2
+/** The same of short integers, by how their second operand stands. */
+const shortRows = { depth: 2, pairs: 4 } as const
 
 /** The blocks of rows that a product needs, the largest first. */
-export function blocksOf({ m, isShort }: Product, axes: Axes): number[] {
-  const sizes = [blockRows, 3, 2, 1].filter((n) => !isShort || n <= shortRows)
+export function blocksOf({ m, short }: Product, axes: Axes): number[] {
+  const sizes = [blockRows, 3, 2, 1].filter((n) => short === undefined || n <= shortRows[short])
   const counts = countsOf(m, axes)
   if (counts === undefined) return sizes
   const needed = new Set<number>()
@@ -92,12 +93,26 @@ export function blocksOf({ m, isShort }: Product, axes: Axes): number[] {
 }
 
 /** Rows of short integers that stay in the nearest cache while columns pass by; any, if the operands are others. */
-export function rowsAtOnce({ k, isShort }: Product, axes: Axes, { memories }: Machine): number {
-  if (!isShort) return 1
+export function rowsAtOnce({ k, short }: Product, axes: Axes, { memories }: Machine): number {
+  if (short === undefined) return 1
+  const block = shortRows[short]
   const nearest = (memories[0]?.bytes ?? 0) / 64
   const row = shortBytes * k.reduce((n, a) => n * axes.view(a).max, 1)
-  return Math.max(shortRows, Math.floor(nearest / row / shortRows) * shortRows)
+  return Math.max(block, Math.floor(nearest / row / block) * block)
 }
+
+/** Where a product of short integers packs pairs of rows of its second operand. */
+export function pairsOf({ short, n, k }: Product, { axes, scratch }: Places): ProductSchedule['pairs'] {
+  if (short !== 'pairs') return undefined
+  const size = (role: readonly string[]): number => role.reduce((c, a) => c * axes.view(a).max, 1)
+  const depth = Math.min(pairsAtOnce, 2 * Math.ceil(size(k) / 2))
+  const blocks = Math.ceil(size(n) / shortColumns.pairs)
+  const tile = scratch.place({ dtype: 'i16', strides: new Map(), bytes: blocks * pairsBlockBytes(depth) })
+  return { tile, depth }
+}
+
+/** Depth that is packed at a time: a block of columns of it stays in the nearest cache. */
+const pairsAtOnce = 128
 
 /** The numbers of indices that a role may have in a program; undefined: any. */
 export function countsOf(role: readonly string[], axes: Axes): readonly number[] | undefined {

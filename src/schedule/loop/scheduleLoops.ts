@@ -25,7 +25,15 @@ import { copyOf } from './nest/packing.ts'
 import { joinPairs } from './nest/pairs.ts'
 import { transposedLoads } from './nest/transposed.ts'
 import { planLevel } from './partition.ts'
-import { blocksOf, findProducts, type ProductTarget, rowsAreContiguous, rowsAtOnce, targetOf } from './products.ts'
+import {
+  blocksOf,
+  findProducts,
+  type ProductTarget,
+  pairsOf,
+  rowsAreContiguous,
+  rowsAtOnce,
+  targetOf,
+} from './products.ts'
 import { scheduleScan } from './scan.ts'
 import { carryPlan } from './tiles/carry.ts'
 import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
@@ -193,6 +201,7 @@ class LevelScheduler {
       fresh,
       blocks: blocksOf(product, axes),
       rowsAtOnce: rowsAtOnce(product, axes, facts.machine),
+      pairs: pairsOf(product, this.places),
     }
   }
 

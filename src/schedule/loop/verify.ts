@@ -99,6 +99,7 @@ class Verifier {
         if (directA === undefined) this.must(this.placed.has(a), `product %${id} reads %${a}, which has no tile yet`)
         if (directB === undefined) this.must(this.placed.has(b), `product %${id} reads %${b}, which has no tile yet`)
         this.allTiles.add(step.tile)
+        if (step.pairs !== undefined) this.allTiles.add(step.pairs.tile)
         this.placed.add(id)
         break
       }

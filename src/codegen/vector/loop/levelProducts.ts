@@ -18,7 +18,7 @@ import { emitShortProduct } from './shortProduct.ts'
 /** Runs a product on its operands and gives its result a home. */
 export function emitPlaced(
   values: Values,
-  { product: p, tile: result, fresh, blocks, rowsAtOnce }: ProductSchedule,
+  { product: p, tile: result, fresh, blocks, rowsAtOnce, pairs }: ProductSchedule,
 ): void {
   const { f, scope, env } = values
   const pointer = (base: Parameters<typeof addressOf>[1], e: Expr, offset: number) => {
@@ -55,17 +55,21 @@ export function emitPlaced(
     columns: roleCount(values, p.n),
     depth,
   }
-  if (p.isShort)
+  const { short } = p
+  if (short !== undefined)
     scope.here(() =>
       emitShortProduct(
         f,
         {
-          a: { form: a.form, row: a.outer },
-          b: { form: b.form, row: b.outer },
+          short,
+          a,
+          b,
           cRow: tileStride(result, p.m),
           fresh,
           rowsAtOnce,
           blocks,
+          touches: p.directB === undefined ? undefined : values.scratch,
+          pairs: pairs && { at: pointer(values.scratch, constant(0), pairs.tile.offset), depth: pairs.depth },
         },
         place,
       ),

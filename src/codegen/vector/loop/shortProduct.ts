@@ -1,7 +1,9 @@
 /**
- * The register-blocked product c[m][n] += a[m][k] * b[n][k] of integers that fit 16 bits: blocks of `rows` x 4 accumulators of four partial
- * sums each, eight of the depth a step. Sums wrap as those of 32 bits do, in whatever order.
+ * The register-blocked product c[m][n] += a[m][k] * b of integers that fit 16 bits, in blocks of some rows of a and some columns of b. Where b
+ * is [n][k], accumulators are four partial sums each, eight of the depth a step; where it is [k][n], a step interleaves two of its rows, and
+ * two neighbours of a row of a go to all columns. Sums wrap as those of 32 bits do, in whatever order.
  */
+import { pairBytes, pairsBlockBytes, type ShortForm, shortColumns } from '../../../schedule/loop/ir/shortOperands.ts'
 import type { Builder } from '../ir/builder.ts'
 import * as X from '../ir/expr.ts'
 import type { Expr, LoadForm, Register } from '../ir/ir.ts'
@@ -9,17 +11,18 @@ import * as T from '../ir/types.ts'
 import type { Index } from '../value/scope.ts'
 import { bump, type ProductPlace } from './gemm.ts'
 
-/** Lanes of a step, and columns of a block. */
-const step = 8
-const columns = 4
+/** Neighbours of the depth that a step takes. */
+const steps = { depth: 8, pairs: 2 } as const
 
 export interface ShortOperand {
-  /** How eight elements are read, and bytes from one row of them to the next. */
+  /** How eight elements are read, and bytes from one index of the outer role to the next, and of the depth. */
   readonly form: LoadForm
-  readonly row: number
+  readonly outer: number
+  readonly inner: number
 }
 
 export interface ShortShape {
+  readonly short: ShortForm
   readonly a: ShortOperand
   readonly b: ShortOperand
   readonly cRow: number
@@ -27,16 +30,130 @@ export interface ShortShape {
   readonly fresh: boolean
   /** Rows that are multiplied with one block of columns after another: they stay in the nearest cache. */
   readonly rowsAtOnce: number
+  /** Where so much of the depth of b, and all its columns, are packed at a time. */
+  readonly pairs: { readonly at: Register; readonly depth: number } | undefined
+  /** Where a word is written to no purpose, if rows of b are brought near before they are packed. */
+  readonly touches: Register | undefined
   /** Rows of a block of accumulators, the largest first. */
   readonly blocks: readonly number[]
 }
 
-const bytesOf = ({ form }: ShortOperand): number => (form === 'plain' ? 2 : 1) * step
-
 export function emitShortProduct(f: Builder, s: ShortShape, p: ProductPlace): void {
+  const { pairs, touches } = s
+  if (pairs === undefined) {
+    sweep(f, s, p)
+    return
+  }
   const { depth } = p
-  const rest: Index = typeof depth === 'number' ? depth % step : f.keep(X.and(depth, step - 1))
-  const whole: Index = typeof depth === 'number' ? Math.floor(depth / step) : f.keep(X.shrU(depth, 3))
+  const packed = { ...s, b: packedBy(pairs.depth) }
+  if (typeof depth === 'number' && depth <= pairs.depth) {
+    if (touches !== undefined) emitTouches(f, s, p, touches)
+    emitPairs(f, s, p, pairs.at)
+    sweep(f, packed, { ...p, b: pairs.at })
+    return
+  }
+  const [at, a, b, count] = [f.register(T.i32), f.keep(p.a), f.keep(p.b), f.register(T.i32)]
+  if (s.fresh) emitZeros(f, s, p)
+  f.for(at, 0, depth, pairs.depth, () => {
+    f.assign(count, X.sub(depth, at))
+    f.assign(count, X.least(count, pairs.depth))
+    const rows = { ...p, b, depth: count }
+    if (touches !== undefined) emitTouches(f, s, rows, touches)
+    emitPairs(f, s, rows, pairs.at)
+    sweep(f, { ...packed, fresh: false }, { ...p, a, b: pairs.at, depth: count })
+    bump(f, a, pairs.depth * s.a.inner)
+    bump(f, b, pairs.depth * s.b.inner)
+  })
+  f.release(at, a, b, count)
+}
+
+/** Loads a word of every line of rows that are about to be packed: packing them keeps few loads in flight. */
+function emitTouches(f: Builder, s: ShortShape, p: ProductPlace, scratch: Register): void {
+  const [row, at, b, seen] = [f.register(T.i32), f.register(T.i32), f.keep(p.b), f.register(T.i32)]
+  const end = f.register(T.i32)
+  f.assign(seen, X.undefinedOf(T.i32))
+  f.for(row, 0, p.depth, 1, () => {
+    f.assign(end, X.add(b, X.add(X.mul(p.columns, s.b.outer), line - 1)))
+    f.for(at, b, end, line, () => f.assign(seen, X.or(X.load(T.i32, at, 0, 1), seen)))
+    bump(f, b, s.b.inner)
+  })
+  // The store keeps the loads alive.
+  f.store(scratch, seen, 0, 4)
+  f.release(row, at, b, seen, end)
+}
+
+/** Bytes of a cache line. */
+const line = 64
+
+/** Packed blocks of columns, one after another, of so much of the depth each. */
+const packedBy = (depth: number): ShortOperand => ({
+  form: 'plain',
+  outer: pairsBlockBytes(depth) / shortColumns.pairs,
+  inner: pairBytes / steps.pairs,
+})
+
+/** Packs rows of the second operand by pairs, whole rows one after another as they are in memory: the last, if it has no other, beside zeros. */
+function emitPairs(f: Builder, s: ShortShape, p: ProductPlace, to: Register): void {
+  const { depth } = p
+  const [left, column, at, c, b, target] = [
+    f.register(T.i32),
+    f.register(T.i32),
+    f.register(T.i32),
+    f.register(T.i32),
+    f.keep(p.b),
+    f.keep(to),
+  ]
+  const block = pairsBlockBytes(s.pairs?.depth ?? 0)
+  const two = (isPair: boolean): void => {
+    f.assign(at, b)
+    f.assign(c, target)
+    f.for(column, 0, p.columns, shortColumns.pairs, () => {
+      const upper = f.keep(X.load(T.i16x8, at, 0, 1, s.b.form))
+      const lower = f.keep(
+        isPair ? X.load(T.i16x8, at, s.b.inner, 1, s.b.form) : X.view(T.i16x8, X.constant(T.i32x4, 0)),
+      )
+      f.store(c, X.shuffle(T.i16x8, upper, lower, [0, 8, 1, 9, 2, 10, 3, 11]), 0, 4)
+      f.store(c, X.shuffle(T.i16x8, upper, lower, [4, 12, 5, 13, 6, 14, 7, 15]), 16, 4)
+      f.release(upper, lower)
+      bump(f, at, shortColumns.pairs * s.b.outer)
+      bump(f, c, block)
+    })
+    bump(f, b, steps.pairs * s.b.inner)
+    bump(f, target, pairBytes)
+  }
+  f.for(left, 1, depth, steps.pairs, () => two(true))
+  if (typeof depth !== 'number') f.if(X.and(depth, 1), () => two(false))
+  else if (depth % 2 === 1) two(false)
+  f.release(left, column, at, c, b, target)
+}
+
+/** Clears the result, whole blocks of columns. */
+function emitZeros(f: Builder, s: ShortShape, p: ProductPlace): void {
+  const [row, column, c, at] = [f.register(T.i32), f.register(T.i32), f.keep(p.c), f.register(T.i32)]
+  f.for(row, 0, p.rows, 1, () => {
+    f.assign(at, c)
+    f.for(column, 0, p.columns, 4, () => {
+      f.store(at, X.constant(T.i32x4, 0), 0, 4)
+      bump(f, at, 16)
+    })
+    bump(f, c, s.cRow)
+  })
+  f.release(row, column, c, at)
+}
+
+/** All blocks over a range of the depth. */
+function sweep(f: Builder, s: ShortShape, p: ProductPlace): void {
+  const { depth } = p
+  const step = steps[s.short]
+  const columns = shortColumns[s.short]
+  const block = s.short === 'depth' ? depthBlock : pairsBlock
+  // Pairs are whole; beyond the depth there are zeros.
+  const filled = s.short === 'pairs' ? 1 : 0
+  const rest: Index = filled ? 0 : typeof depth === 'number' ? depth % step : f.keep(X.and(depth, step - 1))
+  const whole: Index =
+    typeof depth === 'number'
+      ? Math.floor((depth + filled) / step)
+      : f.keep(X.shrU(filled ? X.add(depth, filled) : depth, Math.log2(step)))
   // Beyond the depth rows hold anything: the elements of `a` count as zero there.
   const inside =
     rest === 0
@@ -60,14 +177,14 @@ export function emitShortProduct(f: Builder, s: ShortShape, p: ProductPlace): vo
       for (const rows of s.blocks) {
         f.for(row, row, X.sub(end, rows - 1), rows, () => {
           block(f, s, at, rows, from, b, to)
-          bump(f, from, rows * s.a.row)
+          bump(f, from, rows * s.a.outer)
           bump(f, to, rows * s.cRow)
         })
       }
-      bump(f, b, columns * s.b.row)
+      bump(f, b, columns * s.b.outer)
       bump(f, top, 4 * columns)
     })
-    bump(f, a, s.rowsAtOnce * s.a.row)
+    bump(f, a, s.rowsAtOnce * s.a.outer)
     bump(f, c, s.rowsAtOnce * s.cRow)
   })
   f.release(first, end, column, row, a, from, b, c, top, to)
@@ -81,16 +198,26 @@ interface Depth {
   readonly inside: Register | undefined
 }
 
-/** One block of accumulators over the whole depth. */
-function block(f: Builder, s: ShortShape, depth: Depth, rows: number, a0: Register, b0: Register, c: Register): void {
-  const sums = Array.from({ length: rows }, () => Array.from({ length: columns }, () => f.register(T.i32x4)))
+/** One block of accumulators over the whole depth, which is innermost in both operands. */
+function depthBlock(
+  f: Builder,
+  s: ShortShape,
+  depth: Depth,
+  rows: number,
+  a0: Register,
+  b0: Register,
+  c: Register,
+): void {
+  const sums = Array.from({ length: rows }, () => Array.from({ length: shortColumns.depth }, () => f.register(T.i32x4)))
   for (const sum of sums.flat()) f.assign(sum, X.constant(T.i32x4, 0))
   const a = f.keep(a0)
   const b = f.keep(b0)
   const next = (mask: Register | undefined): void => {
-    const across = Array.from({ length: columns }, (_, j) => f.keep(X.load(T.i16x8, b, j * s.b.row, 1, s.b.form)))
+    const across = Array.from({ length: shortColumns.depth }, (_, j) =>
+      f.keep(X.load(T.i16x8, b, j * s.b.outer, 1, s.b.form)),
+    )
     sums.forEach((row, r) => {
-      const loaded = X.load(T.i16x8, a, r * s.a.row, 1, s.a.form)
+      const loaded = X.load(T.i16x8, a, r * s.a.outer, 1, s.a.form)
       const x = f.keep(mask === undefined ? loaded : X.and(loaded, mask))
       row.forEach((sum, j) => {
         const y = across[j]
@@ -103,8 +230,8 @@ function block(f: Builder, s: ShortShape, depth: Depth, rows: number, a0: Regist
   const left = f.register(T.i32)
   f.for(left, 0, depth.whole, 1, () => {
     next(undefined)
-    bump(f, a, bytesOf(s.a))
-    bump(f, b, bytesOf(s.b))
+    bump(f, a, steps.depth * s.a.inner)
+    bump(f, b, steps.depth * s.b.inner)
   })
   const { rest, inside } = depth
   if (inside !== undefined) {
@@ -128,4 +255,45 @@ function transposedSum(f: Builder, [p, q, r, s]: readonly Register[]): Expr {
   const total = halves(first, second)
   f.release(first, second)
   return total
+}
+
+/** One block of accumulators over the whole depth, whose second operand is packed by pairs. */
+function pairsBlock(
+  f: Builder,
+  s: ShortShape,
+  depth: Depth,
+  rows: number,
+  a0: Register,
+  b0: Register,
+  c: Register,
+): void {
+  const sums = Array.from({ length: rows }, () => [f.register(T.i32x4), f.register(T.i32x4)] as const)
+  sums.forEach((row, r) => {
+    row.forEach((sum, v) => {
+      f.assign(sum, s.fresh ? X.constant(T.i32x4, 0) : X.load(T.i32x4, c, r * s.cRow + 16 * v, 4))
+    })
+  })
+  const a = f.keep(a0)
+  const b = f.keep(b0)
+  const left = f.register(T.i32)
+  f.for(left, 0, depth.whole, 1, () => {
+    const columns = [0, 1].map((v) => f.keep(X.load(T.i16x8, b, 16 * v, 4)))
+    sums.forEach((row, r) => {
+      const x = f.keep(X.view(T.i16x8, X.load(T.i32x4, a, r * s.a.outer, 2, 'splat')))
+      columns.forEach((y, v) => {
+        const sum = row[v]
+        if (sum !== undefined) f.assign(sum, X.add(sum, X.dotPairs(x, y)))
+      })
+      f.release(x)
+    })
+    f.release(...columns)
+    bump(f, a, steps.pairs * s.a.inner)
+    bump(f, b, pairBytes)
+  })
+  sums.forEach((row, r) => {
+    row.forEach((sum, v) => {
+      f.store(c, sum, r * s.cRow + 16 * v, 4)
+    })
+  })
+  f.release(a, b, left, ...sums.flat())
 }

@@ -5,16 +5,16 @@
 import type { KernelParam, LetStmt, ValueId } from '../../../kernel/ir.ts'
 import { computeDType, type DType } from '../../../types/dtype.ts'
 import { type DirectOperand, loadedInPlace } from './operands.ts'
-import { isShortProduct, shortColumns, shortInPlace, shortLayout } from './shortOperands.ts'
-import { type Axes, type Def, isMultiple, mostTile, type Tile, tileBytes } from './tile.ts'
+import { isShortProduct, type ShortForm, shortLayout, shortOperands } from './shortOperands.ts'
+import { type Axes, type Def, mostTile, type Tile, tileBytes } from './tile.ts'
 
 export interface Product {
   readonly id: ValueId
   readonly dtype: DType
   /** Arithmetic and storage of the accumulators. */
   readonly compute: 'f32' | 'f64' | 'i32'
-  /** Operands are integers that fit 16 bits: both have their depth innermost, b as [n][k] (`shortOperands.ts`). */
-  readonly isShort: boolean
+  /** How operands of integers that fit 16 bits stand (`shortOperands.ts`). */
+  readonly short: ShortForm | undefined
   readonly a: ValueId
   readonly b: ValueId
   /** Axes of each role, outermost first; only the outermost may be cut by the grid or a loop. */
@@ -83,12 +83,8 @@ export function productOf(
   if (rows < 2 || columns < 4 || rows * columns * depth < leastWork) return undefined
   if (!standsAs(def(a).dtype, compute) || !standsAs(def(b).dtype, compute)) return undefined
   const common = { id: s.id, dtype: s.dtype, compute, a, b, m, n, k, acc: op.acc, axes: s.axes }
-  if (compute === 'i32' && !isPlaced(a) && !isPlaced(b) && isShortProduct(op, def)) {
-    const inPlace = (id: ValueId, outer: readonly string[]): DirectOperand | undefined =>
-      shortInPlace(id, outer, k, axes, def, param, hasHome)
-    const ofB = n.every((x) => isMultiple(axes.view(x), shortColumns)) ? inPlace(b, n) : undefined
-    return { ...common, isShort: true, directA: inPlace(a, m), directB: ofB }
-  }
+  if (compute === 'i32' && !isPlaced(a) && !isPlaced(b) && isShortProduct(op, def))
+    return { ...common, ...shortOperands({ a, b, m, n, k }, axes, def, param, hasHome) }
   const inA = directOperand(def(a), m, k, axes, param, compute)
   const inB = directOperand(def(b), n, k, axes, param, compute)
   const unit = tileBytes(compute)
@@ -105,7 +101,7 @@ export function productOf(
   if (directB === undefined && isPlaced(b) && !sameOrder(bAxes, [...k, ...n])) return undefined
   if (directA === undefined && isPlaced(a) && !sameOrder(aAxes, [...k, ...m]) && !sameOrder(aAxes, [...m, ...k]))
     return undefined
-  return { ...common, isShort: false, directA, directB }
+  return { ...common, short: undefined, directA, directB }
 }
 
 /** Whether values of a dtype stand in scratch as the arithmetic wants them. */
@@ -143,7 +139,10 @@ export function operandLayout(
   axes: Axes,
 ): Omit<Tile, 'offset'> {
   const { m, n, k, compute } = product
-  if (product.isShort) return shortLayout(which === 'b' ? n : m, k, axes)
+  if (product.short !== undefined)
+    return which === 'b' && product.short === 'pairs'
+      ? shortLayout(k, n, axes)
+      : shortLayout(which === 'b' ? n : m, k, axes)
   return rowLayout(which === 'b' ? [k, n] : contiguousRows ? [k, m] : [m, k], compute, axes)
 }
 

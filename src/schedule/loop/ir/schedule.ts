@@ -110,6 +110,8 @@ export interface ProductSchedule {
   readonly blocks: readonly number[]
   /** Rows that go with one block of columns after another, of a product of short integers; the others go over all columns block by block. */
   readonly rowsAtOnce: number
+  /** Where the second operand is packed by pairs, so much of the depth at a time. */
+  readonly pairs: { readonly tile: Tile; readonly depth: number } | undefined
 }
 
 export interface ScanSchedule {

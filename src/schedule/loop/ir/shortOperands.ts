@@ -1,16 +1,20 @@
 /**
- * Products of integers that fit 16 bits: a step multiplies eight neighbours of the depth at once and adds them in pairs of 32 bits, exactly.
- * Operands stand with their depth innermost, as they are in memory where that fits, else in tiles of 16 bits.
+ * Products of integers that fit 16 bits: neighbours of the depth are multiplied and added in pairs of 32 bits, exactly. Of the second operand a
+ * step takes eight of the depth, where that is innermost in memory, or two rows of eight columns, whose pairs it interleaves. Operands
+ * are read in place where that fits, else they stand in tiles of 16 bits.
  */
-import type { KernelParam, TileOp, ValueId } from '../../../kernel/ir.ts'
+import { flatten, strideOf } from '../../../affine/expr.ts'
+import { type KernelParam, operandsOf, type TileOp, type ValueId } from '../../../kernel/ir.ts'
 import { fits16, narrowRange, type Range, rangeThrough } from '../../../scalar/narrow.ts'
-import { type DType, dtypeBytes } from '../../../types/dtype.ts'
+import type { DType } from '../../../types/dtype.ts'
 import { type DirectOperand, loadedInPlace } from './operands.ts'
-import { type Axes, type Def, isMultiple, type Tile } from './tile.ts'
+import { type Axes, type Def, readMargin, type Tile } from './tile.ts'
 
-/** Depth that a step takes, and columns that a block of accumulators has. */
-export const shortStep = 8
-export const shortColumns = 4
+/** How the second operand stands: [n][k], or [k][n]. The first is [m][k]. */
+export type ShortForm = 'depth' | 'pairs'
+
+/** Columns that a block of accumulators has. */
+export const shortColumns = { depth: 4, pairs: 8 } as const
 /** Bytes of an element in a tile. */
 export const shortBytes = 2
 
@@ -32,33 +36,89 @@ function rangeOf(id: ValueId, def: Definitions): Range | undefined {
 export const isShortProduct = (op: Extract<TileOp, { kind: 'dot' }>, def: Definitions): boolean =>
   [op.a, op.b].every((id) => fits16(rangeOf(id, def)))
 
+/** Bytes of a block of columns of a pair of rows as they are packed, and of so much of the depth: an odd number of cache lines. */
+export const pairBytes = 2 * shortBytes * shortColumns.pairs
+export const pairsBlockBytes = (depth: number): number => 64 * (Math.ceil((pairBytes * depth) / 2 / 64) | 1)
+
 /** How memory of these dtypes is read as eight numbers of 16 bits. */
 export const shortForms = { i8: '8_s', u8: '8_u', i16: 'plain' } as const
 
 const isForm = (d: DType): d is keyof typeof shortForms => Object.hasOwn(shortForms, d)
 
-/** An operand that is read where it is: elements of narrow integers, their depth side by side and in whole steps. */
-export function shortInPlace(
-  id: ValueId,
-  outer: readonly string[],
-  inner: readonly string[],
+interface Roles {
+  readonly a: ValueId
+  readonly b: ValueId
+  readonly m: readonly string[]
+  readonly n: readonly string[]
+  readonly k: readonly string[]
+}
+
+/** How the operands of a product of short integers stand, and where they are read in place. */
+export function shortOperands(
+  { a, b, m, n, k }: Roles,
   axes: Axes,
   def: (id: ValueId) => Def,
   param: (name: string) => KernelParam,
   hasHome: (id: ValueId) => boolean,
-): DirectOperand | undefined {
-  const { op } = def(id)
-  const source = op?.kind === 'scalar' && op.op === 'cast' ? op.args[0] : undefined
-  if (source === undefined || hasHome(source)) return undefined
-  const found = loadedInPlace(def(source), outer, inner, axes, param)
-  if (found === undefined || !inner.every((a) => isMultiple(axes.view(a), shortStep))) return undefined
-  const { dtype, name } = found.param
-  if (!isForm(dtype) || found.inner !== dtypeBytes(dtype)) return undefined
-  return { ...found, param: name, form: shortForms[dtype] }
+): {
+  readonly short: ShortForm
+  readonly directA: DirectOperand | undefined
+  readonly directB: DirectOperand | undefined
+} {
+  const inPlace = (id: ValueId, outer: readonly string[]): DirectOperand | undefined => {
+    const { op } = def(id)
+    const source = op?.kind === 'scalar' && op.op === 'cast' ? op.args[0] : undefined
+    if (source === undefined || hasHome(source)) return undefined
+    const found = loadedInPlace(def(source), outer, k, axes, param)
+    if (found === undefined || !isForm(found.param.dtype)) return undefined
+    return { ...found, param: found.param.name, form: shortForms[found.param.dtype] }
+  }
+  const [ofA, ofB] = [inPlace(a, m), inPlace(b, n)]
+  if (isAlong(b, k, n, axes, def, param, hasHome)) {
+    const alongDepth = (x: DirectOperand | undefined): DirectOperand | undefined =>
+      x !== undefined && x.inner === bytesOf(x) ? x : undefined
+    const directB = alongDepth(ofB)
+    // A block of columns reads whole rows, beyond the last one too.
+    const reads = (shortColumns.depth - 1) * (directB?.outer ?? 0) + 16
+    return { short: 'depth', directA: alongDepth(ofA), directB: reads <= readMargin ? directB : undefined }
+  }
+  return {
+    short: 'pairs',
+    directA: ofA?.form === 'plain' && ofA.inner === shortBytes ? ofA : undefined,
+    directB: ofB !== undefined && ofB.outer === bytesOf(ofB) ? ofB : undefined,
+  }
 }
 
-/** A tile of 16 bits: rows of the depth, an odd number of cache lines apart, so that a column of them spreads over the cache. */
-export function shortLayout(outer: readonly string[], depth: readonly string[], axes: Axes): Omit<Tile, 'offset'> {
+/** Bytes of an element of an operand in place. */
+const bytesOf = ({ form }: DirectOperand): number => (form === 'plain' ? shortBytes : 1)
+
+/** Whether what a value is loaded from is side by side along the inner axis of one role, and nothing along the other's. */
+function isAlong(
+  id: ValueId,
+  role: readonly string[],
+  other: readonly string[],
+  axes: Axes,
+  def: Definitions,
+  param: (name: string) => KernelParam,
+  hasHome: (id: ValueId) => boolean,
+): boolean {
+  let along = false
+  const seen = new Set([id])
+  for (const at of seen) {
+    const op = hasHome(at) ? undefined : def(at)?.op
+    if (op === undefined) continue
+    for (const o of operandsOf(op)) seen.add(o)
+    if (op.kind !== 'load') continue
+    const position = flatten(op.index, param(op.param).shape)
+    const unit = (names: readonly string[]): boolean => names.some((a) => strideOf(position, a) === 1)
+    if (unit(axes.varying(other))) return false
+    along ||= unit(axes.varying(role))
+  }
+  return along
+}
+
+/** A tile of 16 bits: rows of the inner axes, an odd number of cache lines apart, so that a column of them spreads over the cache. */
+export function shortLayout(outer: readonly string[], inner: readonly string[], axes: Axes): Omit<Tile, 'offset'> {
   const strides = new Map<string, number>()
   const along = (names: readonly string[], unit: number): number => {
     let stride = unit
@@ -68,8 +128,8 @@ export function shortLayout(outer: readonly string[], depth: readonly string[], 
     }
     return stride
   }
-  const lines = Math.ceil(along(depth, shortBytes) / 64)
+  const lines = Math.ceil(along(inner, shortBytes) / 64)
   const row = 64 * (lines % 2 === 0 ? lines + 1 : lines)
   // A block of columns reads whole rows, beyond the last one too.
-  return { dtype: 'i16', strides, bytes: along(outer, row) + (shortColumns - 1) * row }
+  return { dtype: 'i16', strides, bytes: along(outer, row) + (shortColumns.depth - 1) * row }
 }

@@ -10,11 +10,9 @@ import { dtypeBytes } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
 import type { CopySchedule, CopySource, Run } from '../ir/schedule.ts'
 import type { Nest } from '../ir/steps.ts'
+import { readMargin } from '../ir/tile.ts'
 import type { Places } from '../tiles/places.ts'
 import { bytePosition } from './position.ts'
-
-/** Bytes in front of and behind every parameter that lie in memory: copies may read them. */
-export const readMargin = 16384
 
 /** Bytes of the elements that are copied. */
 export const word = 4

@@ -165,18 +165,18 @@ class PartPricer {
   }
 
   /** Blocks of accumulators: two vectors of columns beside some rows, the fewer rows the more loads for each product. */
-  private product({ product, tile, blocks }: ProductSchedule, around: readonly Around[]): void {
+  private product({ product, tile, blocks, pairs }: ProductSchedule, around: readonly Around[]): void {
     const { places, machine, tally } = this
     const size = (names: readonly string[]): number => names.reduce((n, a) => n * places.axes.view(a).max, 1)
     const [m, n, k] = [size(product.m), size(product.n), size(product.k)]
     const { matrixRate: others, integerMatrixRate = others } = places.facts.machine
-    const matrixRate = product.isShort ? integerMatrixRate : others
+    const matrixRate = product.short === undefined ? others : integerMatrixRate
     const lanes = product.compute === 'f64' ? machine.lanes / 2 : machine.lanes
     const panels = Math.ceil(n / (2 * lanes))
     const most = blocks[0] ?? 1
     // A whole block of four rows goes at the machine's rate.
     const step = (2 * 8 * lanes) / matrixRate
-    const whole = product.isShort ? 2 : 4
+    const whole = product.short === 'depth' ? 2 : 4
     const share = (rows: number): number => (whole * (rows + productLoads)) / (4 * (whole + productLoads))
     let [left, seconds, sweeps] = [m, 0, 0]
     for (const rows of blocks) {
@@ -189,6 +189,8 @@ class PartPricer {
     const times = timesOf(around)
     tally.operate('product', times * seconds)
     tally.loops += times * sweeps * panels * productBlock(machine)
+    // Two rows of eight columns are read, interleaved and written.
+    if (pairs !== undefined) tally.accesses += ((times * n * k) / 16) * (4 * machine.whole + 2 * machine.shuffled)
     const order = [...product.m, ...product.n, ...product.k]
     const at = new Pricer(places, tally, this.standing(around), { order, vector: undefined, copies: 1 }, machine)
     const { directA, directB } = product
