@@ -12,6 +12,7 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { summedLabels } from '../rewrite/contraction.ts'
 import type { Machine } from '../target/machine.ts'
 import { dtypeBytes, isFloat } from '../types/dtype.ts'
+import type { Shape } from '../types/shape.ts'
 
 /** Bytes of neighbours that one copy takes. */
 const run = 16
@@ -84,9 +85,7 @@ function viewsOf(
   let at = operand
   for (;;) {
     const [inner] = at.inputs
-    const isView =
-      at.op === 'window' || at.op === 'pad' || at.op === 'slice' || (at.op === 'reshape' && splitOf(at) !== undefined)
-    if (!isView || inner === undefined) break
+    if (!isView(at) || inner === undefined) break
     chain.push(at)
     at = inner
   }
@@ -94,28 +93,33 @@ function viewsOf(
   return { chain, source: at, sourceOf: (axis) => chain.reduce<number | undefined>(throughView, axis) }
 }
 
-/** The axis of a view's operand that an axis of the view is; of an axis that is split, its last digit. */
+/** Whether a node is a view that windows are made with: of the phases of transposed convolutions, elements repeated in a row are a part. */
+const isView = (n: Node): boolean =>
+  n.op === 'window' || n.op === 'pad' || n.op === 'slice' || n.op === 'broadcast' || n.op === 'reshape'
+
+/** The axis of a view's operand that an axis of the view is, or is the last digit of. */
 function throughView(axis: number | undefined, view: Node): number | undefined {
   if (axis === undefined) return undefined
   if (view.op === 'window') {
     if (axis === view.attrs.axis || axis === view.attrs.axis + 1) return undefined
     return axis > view.attrs.axis ? axis - 1 : axis
   }
-  if (view.op === 'reshape') {
-    const split = splitOf(view)
-    if (split === undefined || axis === split) return undefined
-    return axis > split ? axis - 1 : axis
+  if (view.op === 'reshape') return throughReshape(axis, view.inputs[0]?.shape ?? [], view.shape)
+  if (view.op === 'broadcast') {
+    const from = view.attrs.dims.indexOf(axis)
+    return from >= 0 && view.inputs[0]?.shape[from] === view.shape[axis] ? from : undefined
   }
   const isWhole = view.shape[axis] === view.inputs[0]?.shape[axis]
   return isWhole ? axis : undefined
 }
 
-/** The axis that a reshape splits in two, where that is all it does. */
-function splitOf({ shape, inputs: [x] }: Node): number | undefined {
-  if (x === undefined || shape.length !== x.shape.length + 1) return undefined
-  const at = x.shape.findIndex((e, d) => e !== shape[d])
-  if (at < 0 || (shape[at] ?? 1) * (shape[at + 1] ?? 1) !== x.shape[at]) return undefined
-  return x.shape.slice(at + 1).every((e, d) => e === shape[at + 2 + d]) ? at : undefined
+/** The axis that an axis of a reshaped value is, or is the last digit of; axes of one index aside. */
+function throughReshape(axis: number, from: Shape, to: Shape): number | undefined {
+  // Indices that lie behind an axis end where those behind the one it comes from do.
+  const behind = (shape: Shape, d: number): number => shape.slice(d + 1).reduce((n, e) => n * e, 1)
+  const source = from.findIndex((e, d) => e > 1 && behind(from, d) === behind(to, axis))
+  const extent = from[source]
+  return extent !== undefined && extent % (to[axis] ?? 1) === 0 ? source : undefined
 }
 
 /** Weights as a value whose depth is in some order, after all else. */

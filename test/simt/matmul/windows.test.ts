@@ -36,8 +36,8 @@ const cases: readonly {
 ]
 
 /** A graph's program on the emulator, against the reference. */
-async function compare(graph: Graph, precision: Precision, kernels: number): Promise<Kernel[]> {
-  const { program } = compileGraph(graph, { mode: 'fast', target: cudaTarget, precision, verify: true })
+async function compare(graph: Graph, precision: Precision, kernels: number, target = cudaTarget): Promise<Kernel[]> {
+  const { program } = compileGraph(graph, { mode: 'fast', target, precision, verify: true })
   const launched = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
   expect(launched.length).toBeLessThanOrEqual(kernels)
   const emulated = new Emulated(launched)
@@ -111,5 +111,40 @@ test.skipIf(!hasCompiler()).each([
       k.parts.flatMap((p) => p.body.filter((s) => s.kind === 'store' && s.mask.length > 0)),
     )
     expect(masked).toHaveLength(1)
+  }
+})
+
+/** A machine on which gathering costs so much that data in another order pays at any size. */
+const { dotBlock } = cudaTarget
+const gathersSlowly = { ...cudaTarget, dotBlock: { ...dotBlock, gatherSeconds: { 2: 1e-8, 4: 1e-8 } } }
+
+test.skipIf(!hasCompiler()).each([
+  { title: 'one window for all', x: [1, 32, 5, 6], w: [32, 24, 4, 4], options: { stride: 2 } },
+  { title: 'a window each', x: [1, 32, 6, 5], w: [32, 20, 4, 4], options: { stride: 2, padding: 1 } },
+  {
+    title: 'a window each, of odd extent',
+    x: [2, 16, 5, 7],
+    w: [16, 9, 4, 4],
+    options: { stride: 2, padding: 1, outputPadding: 1 },
+  },
+  {
+    title: 'in groups, strides apart',
+    x: [1, 32, 4, 5],
+    w: [32, 8, 3, 5],
+    options: { stride: [2, 3], groups: 2, padding: 1 },
+  },
+  { title: 'three axes', x: [1, 16, 3, 4, 3], w: [16, 8, 3, 4, 2], options: { stride: 2, padding: 1 } },
+])('phases over data with channels last: $title', { timeout: 60_000 }, async ({ x, w, options }) => {
+  for (const dtype of ['f32', 'bf16'] as const) {
+    const graph = trace(
+      [
+        { shape: x, dtype },
+        { shape: w, dtype },
+      ],
+      (p) => c.convTranspose(at(p, 0), at(p, 1), options),
+    )
+    const kernels = await compare(graph, 'tf32', 4, gathersSlowly)
+    // A kernel before the product stores data and weights in the order of its depth.
+    expect(kernels.findIndex((k) => emitKernel(k, cudaTarget.simt).source.includes('multiply_'))).toBeGreaterThan(0)
   }
 })
