@@ -66,6 +66,7 @@ test.skipIf(!hasCompiler()).each<Case>([
   { m: 16, k: 1024, n: 384, dtype: 'bf16', group: 32 },
   { m: 3, k: 544, n: 263, dtype: 'f16', group: 32, biased: true },
   { m: 9, k: 1280, n: 77, dtype: 'bf16', group: 64 },
+  { m: 5, k: 4096, n: 301, dtype: 'bf16', group: 32 },
   { m: 12, k: 1152, n: 200, dtype: 'bf16', group: 128 },
 ])('$m x $k x $n, $dtype, groups of $group', { timeout: 120_000 }, async (given) => {
   const graph = productOf(given)

@@ -5,7 +5,7 @@ import { compileGraph } from '../../../src/compile/index.ts'
 import { contractLabelled } from '../../../src/compose/contract.ts'
 import * as c from '../../../src/compose/index.ts'
 import type { Graph, Node } from '../../../src/graph/node.ts'
-import { cudaTarget } from '../../../src/target/cuda.ts'
+import { cudaTarget, cudaTargetOf } from '../../../src/target/cuda.ts'
 import { at, trace } from '../../compile/support.ts'
 import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
 import { execute } from '../programs/programs.ts'
@@ -135,4 +135,21 @@ test.skipIf(!hasCompiler()).each([
     })
     expectAsIeee(await run(productOf(shape), [a, b]), shape, a, b)
   }
+})
+
+const hopper = cudaTargetOf({ capability: 90, multiprocessors: 132, sharedBytes: 232448, hasLibrary: false })
+
+test.each([
+  { title: 'more programs than multiprocessors', m: 200, n: 1000, slots: 2 },
+  { title: 'a program a multiprocessor', m: 1024, n: 77, slots: 3 },
+])('rows that are computed leave room for a second block: $title', ({ m, n, slots }) => {
+  const k = 4096
+  const graph = trace([{ shape: [m, k] }, { shape: [m, k] }, { shape: [n, k] }], (p) =>
+    contractLabelled(c.mul(at(p, 0), c.exp(at(p, 1))), 'ab', at(p, 2), 'cb', 'ac'),
+  )
+  const { program } = compileGraph(graph, { mode: 'fast', target: hopper, precision: 'tf32x3', verify: true })
+  const sources = program.steps.flatMap((s) => (s.kind === 'kernel' ? [emitKernel(s.kernel, hopper.simt)] : []))
+  const product = sources.find((s) => s.source.includes('multiply_'))
+  expect(product?.source).toContain(`copy_wait_${slots - 2}()`)
+  expect(2 * ((product?.sharedBytes ?? 0) + 1024) <= 228 * 1024).toBe(slots === 2)
 })

@@ -7,7 +7,7 @@ import * as c from '../../../src/compose/index.ts'
 import type { Graph } from '../../../src/graph/node.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
 import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
-import { cudaTarget } from '../../../src/target/cuda.ts'
+import { cudaTarget, cudaTargetOf } from '../../../src/target/cuda.ts'
 import type { DType } from '../../../src/types/dtype.ts'
 import type { Precision } from '../../../src/types/product.ts'
 import { at, expectClose, inputsOf, trace } from '../../compile/support.ts'
@@ -114,9 +114,11 @@ test.skipIf(!hasCompiler()).each([
   }
 })
 
+const hopper = cudaTargetOf({ capability: 90, multiprocessors: 132, sharedBytes: 232448, hasLibrary: false })
+
 /** A machine on which gathering costs so much that data in another order pays at any size. */
-const { dotBlock } = cudaTarget
-const gathersSlowly = { ...cudaTarget, dotBlock: { ...dotBlock, gatherSeconds: { 2: 1e-8, 4: 1e-8 } } }
+const { dotBlock } = hopper
+const gathersSlowly = { ...hopper, dotBlock: { ...dotBlock, gatherSeconds: { 2: 1e-8, 4: 1e-8 } } }
 
 test.skipIf(!hasCompiler()).each([
   { title: 'one window for all', x: [1, 32, 5, 6], w: [32, 24, 4, 4], options: { stride: 2 } },
@@ -145,6 +147,25 @@ test.skipIf(!hasCompiler()).each([
     )
     const kernels = await compare(graph, 'tf32', 4, gathersSlowly)
     // A kernel before the product stores data and weights in the order of its depth.
-    expect(kernels.findIndex((k) => emitKernel(k, cudaTarget.simt).source.includes('multiply_'))).toBeGreaterThan(0)
+    expect(kernels.findIndex((k) => emitKernel(k, hopper.simt).source.includes('multiply_'))).toBeGreaterThan(0)
   }
+})
+
+test('what overlapping windows share is read through the nearest cache, weights are not', () => {
+  const shapes = [
+    [8, 64, 130, 130],
+    [64, 64, 3, 3],
+  ]
+  const graph = trace(
+    shapes.map((shape) => ({ shape })),
+    (p) => c.conv(at(p, 0), at(p, 1)),
+  )
+  const { program } = compileGraph(graph, { mode: 'fast', target: hopper, precision: 'tf32', verify: true })
+  const sources = program.steps.flatMap((s) => (s.kind === 'kernel' ? [emitKernel(s.kernel, hopper.simt).source] : []))
+  const product = sources
+    .find((s) => s.includes('multiply_'))
+    ?.split('__global__')
+    .at(-1)
+  expect(product).toContain('copy_async_near(')
+  expect(product).toContain('copy_async(')
 })

@@ -84,7 +84,7 @@ export function startCopy(scope: Scope, copy: CopiedStage, to: SharedTile, out: 
     const { param, at } = positionOf(p, op)
     const call_: Block[number] = {
       k: 'call',
-      fn: copy.bytes === 4 ? 'copy_async_word' : 'copy_async',
+      fn: copy.bytes === 4 ? 'copy_async_word' : copy.isAgain ? 'copy_async_near' : 'copy_async',
       args: [
         { k: 'address', type: 'u32', of: to.array.name, index },
         { k: 'address', type: 'u32', of: param, index: select(there, at, int(0)) },

@@ -4,14 +4,16 @@
  * no barrier.
  */
 
-import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
+import { axesOf } from '../../../affine/expr.ts'
+import { startOf } from '../../../kernel/axes.ts'
+import { gridSize, type LetStmt, type LoopStmt, type ValueId } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import { dtypeBytes } from '../../../types/dtype.ts'
-import { groupOf } from '../access/access.ts'
+import { type Access, groupOf } from '../access/access.ts'
 import type { LoadPlan, LoadStmt } from '../access/loadPlan.ts'
 import { copiesArray, copyPlanOf, isPlaced, threadBytes } from '../access/loads.ts'
 import type { LoadedEarly, Place } from '../access/place.ts'
-import { productTile, type TilePlan, tileArray } from '../access/tiles.ts'
+import { productTile, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
 import { ringSlots } from '../layout/launchShape.ts'
 import type { Layout } from '../layout/layout.ts'
 import { copiedLayout, fragmentLayout, stageLayout } from '../layout/partLayout.ts'
@@ -19,6 +21,8 @@ import { copiedLayout, fragmentLayout, stageLayout } from '../layout/partLayout.
 /** A stage that only copies a parameter: groups of 16 bytes, or single f32 elements, wherever they are. */
 export interface CopiedStage {
   readonly bytes: 4 | 16
+  /** Elements are read several times (windows overlap): soon after one another, so the nearest cache keeps them. */
+  readonly isAgain: boolean
   readonly let: LetStmt
   readonly load: LoadStmt
   readonly layout: Layout
@@ -73,12 +77,42 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
   const most = ringSlots(at.setting.together)
   const fits =
     copied.reduce((n, c) => n + 2 * most * c.tile.length, at.shared.tileBytes) <= setting.machine.maxSharedBytes
-  const slots = fits ? most : 2
+  const slots = fits && !leavesRoom(at, [...copied, ...ahead], tileBytes) ? most : 2
   for (const c of copied) at.shared.share(tileArray(c.tile, slots))
   for (const a of ahead) for (const x of a.loads) at.shared.share(copiesArray(x, a.layout, slots))
   const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
   const during = product?.groups !== undefined && others.length === 0 ? product.dot : undefined
   return { slots, copied, ahead, inGroups: product?.groups !== undefined && product.split !== true, during }
+}
+
+/** Bytes of shared memory that a device takes for itself for each block. */
+const reservedBytes = 1 << 10
+
+/** Threads of one group of warps: each scheduler has one warp of them. */
+const groupThreads = 128
+
+/**
+ * Whether a ring of two leaves room on a multiprocessor for a second block where a longer one does not, and there are programs for it: of products whose
+ * operands one group of warps splits, which waits most of the time.
+ */
+function leavesRoom(
+  at: Place,
+  stages: readonly (CopiedStage | AheadStage)[],
+  tileBytes: (l: LetStmt) => number,
+): boolean {
+  const { part, setting, layout } = at
+  const [product, other] = new Set(stages.flatMap((s) => part.productOn(s.let.id) ?? []))
+  const isOneGroup = product?.groups !== undefined && layout.threads === groupThreads && other === undefined
+  if (product?.split !== true || !isOneGroup || gridSize(part.part) <= (setting.machine.multiprocessors ?? 1))
+    return false
+  const each = stages.reduce(
+    (n, s) => n + ('tile' in s ? 2 * s.tile.length : threadBytes(s.loads) * s.layout.threads),
+    0,
+  )
+  const once = stages.reduce((n, s) => n + ('tile' in s ? 0 : tileBytes(s.let)), 2 * splitTiles(product).length)
+  const blocks = (slots: number): number =>
+    Math.floor((setting.machine.maxSharedBytes + reservedBytes) / (once + slots * each + reservedBytes))
+  return blocks(ringSlots(setting.together)) < 2 && blocks(2) >= 2
 }
 
 function copiedStage(at: Place, l: LetStmt): CopiedStage | undefined {
@@ -96,12 +130,35 @@ function copiedStage(at: Place, l: LetStmt): CopiedStage | undefined {
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
   const group = groupOf(at.inside({ layout, open: new Set() }), load.op, part.axesOf(l.id))
   const n = 8 / product.halves
+  const isAgain = isReadAgain(at, load.op)
   const inGroups = group?.n === n && group.whole && layout.axis(group.axis).vec === n
   if (inGroups && (product.halves === 1 || product.split || group.axis === product.depth))
-    return { bytes: 16, let: l, load: { ...load, op: load.op }, layout, tile: productTile(at, l, layout, product) }
+    return {
+      bytes: 16,
+      isAgain,
+      let: l,
+      load: { ...load, op: load.op },
+      layout,
+      tile: productTile(at, l, layout, product),
+    }
   if (product.halves === 1) return undefined
   const single = copiedLayout(part, l, product, machine, at.layout.threads)
-  return { bytes: 4, let: l, load: { ...load, op: load.op }, layout: single, tile: productTile(at, l, single, product) }
+  return {
+    bytes: 4,
+    isAgain,
+    let: l,
+    load: { ...load, op: load.op },
+    layout: single,
+    tile: productTile(at, l, single, product),
+  }
+}
+
+/** Whether the points of a load are more than the elements there are: windows that overlap. */
+function isReadAgain({ part, setting }: Place, { param, index }: Access): boolean {
+  const shape = setting.params.get(param)?.shape ?? []
+  const axes = new Set(index.flatMap((e) => [...axesOf(e)]))
+  const points = [...axes].reduce((n, a) => n * (startOf(a) === undefined ? part.axis(a).extent : 1), 1)
+  return points > 1.5 * shape.reduce((n, e) => n * e, 1)
 }
 
 /** What can be copied ahead for a stage of a loop over an axis, if all that varies along it can. */

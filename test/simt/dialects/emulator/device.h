@@ -198,6 +198,7 @@ static void copy_async_word(unsigned short* to, const void* from, bool there) {
   if (there) memcpy(to, from, 4);
   else memset(to, 0, 4);
 }
+static void copy_async_near(unsigned short* to, const void* from, bool there) { copy_async(to, from, there); }
 template <int words> static void copy_words(unsigned* to, const void* from, bool there) {
   if (((uintptr_t)to | (uintptr_t)from) % (4 * words) != 0) abort();
   if (there) memcpy(to, from, 4 * words);

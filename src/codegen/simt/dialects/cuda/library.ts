@@ -331,6 +331,13 @@ __device__ __forceinline__ void copy_async(unsigned short* to, const void* from,
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
 }`,
   },
+  copy_async_near: {
+    code: `// The same through the nearest cache, which keeps what is read again.
+__device__ __forceinline__ void copy_async_near(unsigned short* to, const void* from, bool there) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
+}`,
+  },
   ...Object.fromEntries(
     [1, 2, 4].map((n) => [
       `copy_words_${n}`,
