@@ -15,19 +15,22 @@ export function withoutImpliedMasks(body: Body): Body {
   const unmasked = new Set<ValueId>()
   const between = new Set<ValueId>()
   /** Looks for loads under a value that one choice alone takes, where a bound holds. */
-  const drop = (id: ValueId, holds: Bound): void => {
-    const l = lets.get(id)
-    if (l === undefined || uses.get(id) !== 1) return
-    if (l.op.kind === 'scalar') {
-      between.add(id)
-      for (const x of new Set(l.op.args)) drop(x, holds)
-    } else if (
-      l.op.kind === 'load' &&
-      l.op.maskValue === undefined &&
-      implies(holds, l.op.mask) &&
-      isInside(body, l.op.param, l.op.index)
-    )
-      unmasked.add(id)
+  const drop = (root: ValueId, holds: Bound): void => {
+    const stack = [root]
+    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+      const l = lets.get(id)
+      if (l === undefined || uses.get(id) !== 1) continue
+      if (l.op.kind === 'scalar') {
+        between.add(id)
+        stack.push(...new Set(l.op.args))
+      } else if (
+        l.op.kind === 'load' &&
+        l.op.maskValue === undefined &&
+        implies(holds, l.op.mask) &&
+        isInside(body, l.op.param, l.op.index)
+      )
+        unmasked.add(id)
+    }
   }
   for (const { op } of body.lets) {
     if (op.kind !== 'scalar' || op.op !== 'select') continue
