@@ -1,4 +1,6 @@
 /** What bringing the operands of a product to a matrix unit costs, where their neighbours along the depth lie apart in memory. */
+import type { Expr } from '../../affine/expr.ts'
+import type { Predicate } from '../../affine/predicate.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isUniform, motionOf, repeatsOf } from '../../schedule/simt/part/facts.ts'
@@ -42,13 +44,15 @@ function isGathered(body: Body, l: LetStmt, matrix: MatrixRole): boolean {
   const { op } = l
   if (op.kind !== 'load' || !l.axes.some((a) => matrix.k.includes(a)) || operandsOf(op).length > 0) return false
   const flat = positionOfLoad(body, op)
-  const n = run / dtypeBytes(l.dtype)
+  return !l.axes.some((axis) => standsInVectors(flat, op.mask, axis, run / dtypeBytes(l.dtype)))
+}
+
+/** Whether aligned groups of `n` neighbours along an axis stand side by side at a position, or are the same elements; a mask holds for all or none of each. */
+export function standsInVectors(position: Expr, mask: Predicate, axis: string, n: number): boolean {
   const anywhere = (): number => 1
   const never = (): boolean => false
-  return !l.axes.some((axis) => {
-    if (!isUniform(op.mask, axis, n, anywhere, never)) return false
-    const motion = motionOf(flat, axis, n, anywhere, never)
-    if (motion?.stride === 1) return motion.divisor % n === 0
-    return repeatsOf(flat, axis, n, anywhere, never) !== undefined
-  })
+  if (!isUniform(mask, axis, n, anywhere, never)) return false
+  const motion = motionOf(position, axis, n, anywhere, never)
+  if (motion?.stride === 1) return motion.divisor % n === 0
+  return repeatsOf(position, axis, n, anywhere, never) !== undefined
 }

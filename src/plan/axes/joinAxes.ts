@@ -8,11 +8,10 @@ import { foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf, mapExpressions } from '../../kernel/walk.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
-import { isUniform, motionOf, repeatsOf } from '../../schedule/simt/part/facts.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Body, mapStore, pointsOf } from '../body/body.ts'
 import { longestAxis } from '../body/collapse.ts'
-import { gatherSeconds } from './gathered.ts'
+import { gatherSeconds, standsInVectors } from './gathered.ts'
 import { bySpacing } from './gridAxes.ts'
 import { isForMatrixUnit, matrixRole, storeUnit } from './matrixRole.ts'
 import { positionOfLoad, strideAlong } from './positions.ts'
@@ -72,13 +71,7 @@ function joinRow(body: Body, dot: LetStmt): Body {
 /** Whether neighbours along an axis are neighbours in memory, or the same elements. */
 function isInVectors(body: Body, { op }: LetStmt, axis: string): boolean {
   if (op.kind !== 'load' || operandsOf(op).length > 0) return false
-  const flat = positionOfLoad(body, op)
-  const anywhere = (): number => 1
-  const never = (): boolean => false
-  if (!isUniform(op.mask, axis, leastVector, anywhere, never)) return false
-  const motion = motionOf(flat, axis, leastVector, anywhere, never)
-  if (motion?.stride === 1) return motion.divisor % leastVector === 0
-  return repeatsOf(flat, axis, leastVector, anywhere, never) !== undefined
+  return standsInVectors(positionOfLoad(body, op), op.mask, axis, leastVector)
 }
 
 /** Seconds of gathering for the product of a body. */

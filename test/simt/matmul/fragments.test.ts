@@ -4,12 +4,11 @@ import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
 import * as c from '../../../src/compose/index.ts'
 import type { Graph, Node } from '../../../src/graph/node.ts'
-import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
 import { cudaTargetOf } from '../../../src/target/cuda.ts'
 import type { Machine } from '../../../src/target/machine.ts'
-import { at, expectClose, inputsOf, trace } from '../../compile/support.ts'
-import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
-import { execute } from '../programs/programs.ts'
+import { at, trace } from '../../compile/support.ts'
+import { hasCompiler } from '../dialects/emulator/emulator.ts'
+import { expectEmulated } from './emulated.ts'
 
 interface Case {
   readonly m: number
@@ -77,17 +76,7 @@ test.skipIf(!hasCompiler()).each<Case>([
   const source = kernel === undefined ? '' : emitKernel(kernel, small.simt).source
   expect(source).toContain('columns in fragments')
   expect(source).toContain('copy_words_')
-  const emulated = new Emulated(kernels)
-  const inputs = inputsOf(graph)
-  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
-  const got = await execute(program, inputs, (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
-  emulated.dispose()
-  expectClose(
-    got.flatMap((y) => y ?? []),
-    want,
-    graph,
-    'emulated',
-  )
+  await expectEmulated(graph, program)
 })
 
 test.each([2, 7, 16, 64])('%i rows times weights in four bits are one kernel, beside a library', (m) => {

@@ -4,12 +4,11 @@ import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
 import * as c from '../../../src/compose/index.ts'
 import type { Graph, Node } from '../../../src/graph/node.ts'
-import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
 import { cudaTarget } from '../../../src/target/cuda.ts'
 import type { DType } from '../../../src/types/dtype.ts'
-import { at, expectClose, inputsOf, trace } from '../../compile/support.ts'
-import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
-import { execute } from '../programs/programs.ts'
+import { at, trace } from '../../compile/support.ts'
+import { hasCompiler } from '../dialects/emulator/emulator.ts'
+import { expectEmulated } from './emulated.ts'
 
 interface Case {
   readonly k: number
@@ -55,15 +54,5 @@ test.skipIf(!hasCompiler()).each<Case>([
   // A byte has two elements of the depth: one load serves both, and a thread takes words of bytes.
   expect(loads).toHaveLength(1)
   expect(first === undefined ? '' : emitKernel(first, cudaTarget.simt).source).toContain(`${bytes}_w`)
-  const emulated = new Emulated(kernels)
-  const inputs = inputsOf(graph)
-  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
-  const got = await execute(program, inputs, (kernel, buffers) => emulated.run(kernels.indexOf(kernel), buffers))
-  emulated.dispose()
-  expectClose(
-    got.flatMap((y) => y ?? []),
-    want,
-    graph,
-    'emulated',
-  )
+  await expectEmulated(graph, program)
 })

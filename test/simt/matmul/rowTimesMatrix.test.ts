@@ -7,15 +7,14 @@ import { compileGraph } from '../../../src/compile/index.ts'
 import * as c from '../../../src/compose/index.ts'
 import type { Graph } from '../../../src/graph/node.ts'
 import { gridSize, type Kernel, type NumericsMode } from '../../../src/kernel/ir.ts'
-import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
 import { scheduleThreads } from '../../../src/schedule/simt/scheduleThreads.ts'
 import { cudaTarget } from '../../../src/target/cuda.ts'
 import type { SimtTarget } from '../../../src/target/machine.ts'
 import { webgpuTarget } from '../../../src/target/webgpu.ts'
 import type { DType } from '../../../src/types/dtype.ts'
-import { at, expectClose, type Input, inputsOf, trace } from '../../compile/support.ts'
-import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
-import { execute } from '../programs/programs.ts'
+import { at, type Input, trace } from '../../compile/support.ts'
+import { hasCompiler } from '../dialects/emulator/emulator.ts'
+import { expectEmulated } from './emulated.ts'
 
 /** A row of k times a matrix of k rows and n columns (by batches, where there are some), scaled by a row. */
 function rowGraph(k: number, n: number, dtype: DType = 'f32', batch: readonly number[] = []): Graph {
@@ -76,16 +75,5 @@ test.skipIf(!hasCompiler()).each<[number, number, DType, number[]]>([
 ])('%i x %i of %s, batches %o', { timeout: 60_000 }, async (k, n, dtype, batch) => {
   const graph = rowGraph(k, n, dtype, batch)
   const { program } = compileGraph(graph, { mode: 'fast', target: cudaTarget, verify: true })
-  const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
-  const emulated = new Emulated(kernels)
-  const inputs = inputsOf(graph)
-  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
-  const got = await execute(program, inputs, (kernel, buffers) => emulated.run(kernels.indexOf(kernel), buffers))
-  emulated.dispose()
-  expectClose(
-    got.flatMap((x) => x ?? []),
-    want,
-    graph,
-    'emulated',
-  )
+  await expectEmulated(graph, program)
 })

@@ -6,13 +6,12 @@ import { contractLabelled } from '../../../src/compose/contract.ts'
 import * as c from '../../../src/compose/index.ts'
 import type { Graph } from '../../../src/graph/node.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
-import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
 import { cudaTarget, cudaTargetOf } from '../../../src/target/cuda.ts'
 import type { DType } from '../../../src/types/dtype.ts'
 import type { Precision } from '../../../src/types/product.ts'
-import { at, expectClose, inputsOf, trace } from '../../compile/support.ts'
-import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
-import { execute } from '../programs/programs.ts'
+import { at, inputsOf, trace } from '../../compile/support.ts'
+import { hasCompiler } from '../dialects/emulator/emulator.ts'
+import { expectEmulated } from './emulated.ts'
 
 const cases: readonly {
   readonly title: string
@@ -40,18 +39,9 @@ async function compare(graph: Graph, precision: Precision, kernels: number, targ
   const { program } = compileGraph(graph, { mode: 'fast', target, precision, verify: true })
   const launched = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
   expect(launched.length).toBeLessThanOrEqual(kernels)
-  const emulated = new Emulated(launched)
   // Quarters, which tf32 holds.
   const inputs = inputsOf(graph).map((x) => (x instanceof Float32Array ? x.map((v) => Math.round(4 * v) / 4) : x))
-  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
-  const got = await execute(program, inputs, (kernel, buffers) => emulated.run(launched.indexOf(kernel), buffers))
-  emulated.dispose()
-  expectClose(
-    got.flatMap((y) => y ?? []),
-    want,
-    graph,
-    'emulated',
-  )
+  await expectEmulated(graph, program, inputs)
   return launched
 }
 
