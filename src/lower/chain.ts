@@ -9,14 +9,17 @@ import { foldAxes } from '../kernel/folds.ts'
 import { type KernelPart, type LetStmt, operandsOf, type Stmt, type TileOp, type ValueId } from '../kernel/ir.ts'
 import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
 import { type ChainFold, type ChainRole, chainForm } from '../plan/axes/chain.ts'
+import { partAxis } from '../plan/axes/chainParts.ts'
 import { type ChainBlocks, chainBlocks } from '../plan/axes/chainRoles.ts'
+import type { DepthParts } from '../plan/axes/fusedReductions.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import { type EitherEnd, isEither, type Visible, visibleOf } from '../plan/axes/visible.ts'
 import type { Body } from '../plan/body/body.ts'
 import { combinerIdentity, combinerOp, greatestFinite } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
-import { carryingLoops, type LoopState } from './depthLoops.ts'
+import { type ChainState, chainStates, type FoldState, finishChain } from './chainStates.ts'
+import { carryingLoops } from './depthLoops.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
 
@@ -28,18 +31,32 @@ export function lowerChain(name: string, planned: Body, roles: Roles, target: Ma
   invariant(form.ok, `a chain that was planned does not lower: ${form.ok ? '' : form.detail}`)
   const blocks = chainBlocks(planned, chain, extents, target)
   const visible = visibleOf(form, chain, blocks.grid, extents)
-  const statements = new ChainLoop(form.body, chain, blocks, form.folds).lower(visible)
+  const loop = new ChainLoop(form.body, chain, blocks, form.folds)
+  const statements = loop.lower(chain.parts === undefined ? visible : within(visible, chain.parts))
   const params = new Params()
   params.loads(form.body, statements)
-  const stores = form.body.stores.map(
-    (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: [], value: s.value }),
-  )
-  const part: KernelPart = { axes: form.body.axes, grid: blocks.grid, body: [...statements, ...stores] }
+  const made =
+    chain.parts === undefined
+      ? undefined
+      : chainStates(form.folds, chain, chain.parts, loop.states, roles, loop.reserve())
+  const stores =
+    made?.map((s) => s.store(params)) ??
+    form.body.stores.map(
+      (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: [], value: s.value }),
+    )
+  const own = chain.parts === undefined ? [] : [{ name: partAxis(chain.parts), extent: chain.parts.parts }]
+  const part: KernelPart = { axes: [...form.body.axes, ...own], grid: blocks.grid, body: [...statements, ...stores] }
   return {
     main: { kernel: { name, params: params.list, mode: 'fast', parts: [part] }, bindings: params.bindings },
-    finishing: [],
-    partials: [],
+    finishing: made === undefined ? [] : [finishChain(name, form.body, loop.combine(made), made, target)],
+    partials: made?.map((s) => s.partial) ?? [],
   }
+}
+
+/** What is visible of one part of the shared axis. */
+function within({ from, to }: Visible, { axis, parts, length }: DepthParts): Visible {
+  const first = ix.mul(ix.axis(`${partAxis({ axis, parts, length })}.start`, parts), length)
+  return { from: [...from, first], to: [...to, ix.addConst(first, length)] }
 }
 
 /** What a loop carries of the anchor that sums are taken against, before and after a block. */
@@ -62,7 +79,7 @@ class ChainLoop {
   private readonly before: LetStmt[] = []
   private readonly inside: LetStmt[] = []
   private readonly after: LetStmt[] = []
-  private readonly states: LoopState[] = []
+  readonly states: FoldState[] = []
   private readonly anchors = new Map<ValueId, Anchor>()
   /** Values that are made once, by what they are. */
   private readonly shared = new Map<string, ValueId>()
@@ -79,6 +96,13 @@ class ChainLoop {
   }
 
   private readonly fresh = (): ValueId => this.next++
+
+  /** As many numbers for statements as there are folds, from the first of them on. */
+  reserve(): ValueId {
+    const first = this.next
+    this.next += this.folds.size
+    return first
+  }
 
   private emit(into: LetStmt[], dtype: DType, axes: readonly string[], op: TileOp, id = this.fresh()): ValueId {
     into.push({ kind: 'let', id, dtype, axes, op })
@@ -105,16 +129,48 @@ class ChainLoop {
       if (fold !== undefined) this.fold(fold)
       else if (loops(l)) this.inside.push(l.id === this.role.first ? this.firstProduct(l) : l)
     }
-    const done = new Set(this.before.map((l) => l.id))
-    const late = liveLets(
-      this.body.lets.filter((l) => !this.folds.has(l.id) && !done.has(l.id) && !l.axes.some((t) => shared.includes(t))),
-      [...this.body.stores.map((s) => s.value), ...this.after.flatMap((l) => operandsOf(l.op))],
-    )
     const { from: least, to: most } = this.whole(visible)
     const [from, to] = [this.bound(least, 'max'), this.bound(most, 'min')]
     const bounds = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
     const loop = carryingLoops(this.blocks.loops, this.inside, this.states, this.fresh, bounds)
-    return [...this.before, loop, ...inOrder([...late, ...this.after])]
+    if (this.role.parts !== undefined) return [...this.before, loop]
+    const done = new Set(this.before.map((l) => l.id))
+    for (const f of folds) this.end(f)
+    return [...this.before, loop, ...inOrder([...this.late(done), ...this.after])]
+  }
+
+  /** Statements behind the loop, but for the folds and what is there already. */
+  private late(done: ReadonlySet<ValueId>): LetStmt[] {
+    const { shared } = this.role
+    return liveLets(
+      this.body.lets.filter((l) => !this.folds.has(l.id) && !done.has(l.id) && !l.axes.some((t) => shared.includes(t))),
+      [...this.body.stores.map((s) => s.value), ...this.after.flatMap((l) => operandsOf(l.op))],
+    )
+  }
+
+  /**
+   * What combines the states that parts of the shared axis leave: folds over the parts, of sums as they are against what their terms name, which
+   * rescales each part's by its own anchor. A part that saw nothing has a sum of zero, and leaves it so.
+   */
+  combine(parts: readonly ChainState[]): LetStmt[] {
+    for (const { fold, load, over } of parts) {
+      const { let: l, combiner, streamed } = fold
+      this.after.push(load)
+      let arg = load.id
+      if (streamed?.law.kind === 'exponential') {
+        const anchor = parts.find((p) => p.fold.let.id === streamed.anchor)?.load
+        invariant(anchor !== undefined, 'a sum streams beside a fold that is no state')
+        const at = { result: anchor.id, dtype: anchor.dtype, axes: anchor.axes }
+        const factor = this.ending(at, streamed.against, streamed.law.rate, l.dtype)
+        arg = this.emit(this.after, l.dtype, load.axes, { kind: 'scalar', op: 'mul', args: [load.id, factor] })
+      }
+      this.emit(this.after, l.dtype, l.axes, { kind: 'reduce', combiner, arg, axes: [over] }, l.id)
+    }
+    const constants = this.before.filter((l) => l.op.kind === 'const')
+    const all = [...constants, ...this.late(new Set(constants.map((l) => l.id))), ...this.after]
+    const stored = this.body.stores.map((s) => s.value)
+    const live = ancestorsOf(stored, new Map(all.map((l) => [l.id, l])))
+    return inOrder(all.filter((l) => live.has(l.id)))
   }
 
   /** Ends in whole blocks, where a matrix unit takes no less: what lies beyond is hidden all the same. */
@@ -192,15 +248,19 @@ class ChainLoop {
     }
     const start = this.before.find((x) => x.id === init)
     invariant(start !== undefined, 'a state without a start')
-    this.states.push({ init: start, param, next, result })
+    this.states.push({ fold: l.id, init: start, param, next, result })
     const isAnchor = [...this.folds.values()].some((f) => f.streamed?.anchor === l.id)
     if (isAnchor) this.anchors.set(l.id, this.anchorOf(l, param, next, result))
-    if (streamed?.law.kind !== 'exponential' || anchor === undefined) return
-    // Against what the terms name: where that is not finite, the result is what it makes of them.
-    const against = this.lets.get(streamed.against)
-    invariant(against !== undefined, 'a sum is taken against nothing')
+  }
+
+  /** A sum behind the loop against what its terms name: where that is not finite, the result is what it makes of them. */
+  private end({ let: l, streamed }: ChainFold): void {
+    const anchor = streamed === undefined ? undefined : this.anchors.get(streamed.anchor)
+    const state = this.states.find((s) => s.fold === l.id)
+    if (streamed?.law.kind !== 'exponential' || anchor === undefined || state === undefined) return
     const factor = this.ending(anchor, streamed.against, streamed.law.rate, l.dtype)
-    this.emit(this.after, l.dtype, axes, { kind: 'scalar', op: 'mul', args: [result, factor] }, l.id)
+    const axes = this.layout(l.axes)
+    this.emit(this.after, l.dtype, axes, { kind: 'scalar', op: 'mul', args: [state.result, factor] }, l.id)
   }
 
   private anchorOf(l: LetStmt, param: ValueId, next: ValueId, result: ValueId): Anchor {
@@ -242,7 +302,12 @@ class ChainLoop {
   }
 
   /** What sums against the last anchor on the way are multiplied by to be sums against what their terms name. */
-  private ending(anchor: Anchor, against: ValueId, rate: number, dtype: DType): ValueId {
+  private ending(
+    anchor: Pick<Anchor, 'result' | 'dtype' | 'axes'>,
+    against: ValueId,
+    rate: number,
+    dtype: DType,
+  ): ValueId {
     const end = this.once(`end ${anchor.result}`, () => this.clamped(this.after, anchor.result, anchor))
     const make = (): ValueId => this.exponential(this.after, end, anchor, against, rate, dtype)
     return this.once(`ending ${anchor.result} ${against} ${rate} ${dtype}`, make)

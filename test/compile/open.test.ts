@@ -5,9 +5,10 @@ import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { spec } from '../../src/api/tensor/tree.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { Fitter } from '../../src/compile/open/fit.ts'
-import { exp, softmax, type Tensor } from '../../src/index.ts'
+import { arange, exp, softmax, type Tensor, where } from '../../src/index.ts'
 import { formulaAt, realAt } from '../../src/runtime/extents.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { dimensions, openCases, others, samples } from './openCases.ts'
 import { openProgram, runOn, runStatic } from './openSupport.ts'
@@ -103,4 +104,34 @@ test('rows that a block of a product holds at the planned sample, and not at the
   expect(() => planned(near, most)).toThrow(/E_UNSUPPORTED.*a fold of rows that a block of a product holds whole/)
   const { steps } = planned(most, near)
   expect(steps.length).toBeGreaterThan(1)
+})
+
+test('a chain over an open axis in parts: those behind its end leave states that weigh nothing', () => {
+  const cut: Machine = {
+    ...wasmTarget,
+    minPrograms: 64,
+    launch: 1e-12,
+    chains: { rows: 8, shared: 4, width: 64 },
+    programShare: { moving: 1 / 64, computing: 1 / 64 },
+  }
+  const trace = ([b = 1, n = 1]: readonly number[]) =>
+    traceFunction(
+      (q: Tensor, k: Tensor, v: Tensor) =>
+        softmax(where(arange(n).less(n - 2), q.matmul(k.swapaxes(-1, -2)), -Infinity), -1).matmul(v),
+      [spec([b, 4, 16]), spec([b, n, 16]), spec([b, n, 12])],
+    ).graph
+  const { program, report } = openProgram({ dimensions, samples, trace }, 'fast', cut)
+  expect(report.kernels.map((k) => [k.kind, k.stages.length])).toEqual([['chain', 1]])
+  const executable = backend.prepare(program)
+  for (const extents of [...samples, ...others]) {
+    const graph = trace(extents)
+    const got = runOn(backend, executable, graph, extents)
+    const [want = []] = runStatic(backend, graph, 'fast', wasmTarget)
+    const worst = Array.from(want as Float32Array).reduce(
+      (m, v, i) => Math.max(m, Math.abs(v - Number(got[0]?.[i]))),
+      0,
+    )
+    expect(worst, `at ${extents.join(' by ')}`).toBeLessThan(1e-5)
+  }
+  executable.dispose()
 })

@@ -11,13 +11,18 @@ import { interpretProgram } from '../support/interpretProgram.ts'
 
 /** Blocks so small that a row is several. */
 const small: Machine = { ...wasmTarget, minPrograms: 1, chains: { rows: 16, shared: 16, width: 64 } }
+/** The same where a program is a small share of the machine: keys are cut into parts. */
+const cut: Machine = { ...small, minPrograms: 64, launch: 1e-12, programShare: { moving: 1 / 64, computing: 1 / 64 } }
 const backend = createWasmBackend({ threads: 1 })
 
-describe('chains at the edges', () => {
+describe.each([
+  ['whole', small, 0],
+  ['in parts', cut, 1],
+] as const)('chains at the edges, keys %s', (_, target, stages) => {
   test.each(edgeCases)('$name', (x) => {
     const graph = edgeGraph('f32', x)
-    const { program, report } = compileGraph(graph, { mode: 'fast', target: small, verify: true })
-    expect(report.kernels.map((k) => k.kind)).toEqual(['chain'])
+    const { program, report } = compileGraph(graph, { mode: 'fast', target, verify: true })
+    expect(report.kernels.map((k) => [k.kind, k.stages.length])).toEqual([['chain', stages]])
     const inputs = edgeData(graph, x)
     const [interpreted] = interpretProgram(program, inputs, 'dtype', graph.outputs)
     expect(edgeProblem(x, graph, inputs, at([interpreted], 0) as Float32Array)).toBe(undefined)

@@ -17,6 +17,14 @@ import { interpretProgram } from '../support/interpretProgram.ts'
 
 /** Blocks so small that short rows are several. */
 const small: Machine = { ...wasmTarget, minPrograms: 1, chains: { rows: 8, shared: 8, width: 64 } }
+/** The same where a program is a small share of the machine: the shared axis is cut into parts, however short it is. */
+const cut: Machine = {
+  ...small,
+  chains: { rows: 8, shared: 4, width: 64 },
+  minPrograms: 64,
+  launch: 1e-12,
+  programShare: { moving: 1 / 64, computing: 1 / 64 },
+}
 const backend = createWasmBackend({ threads: 1 })
 
 /** Numbers in [0, 1), the same for a seed. */
@@ -147,6 +155,7 @@ const weights: Record<string, (s: Node) => Node> = {
 
 interface Case {
   readonly graph: Graph
+  readonly keys: number
   readonly what: string
   readonly dtype: DType
 }
@@ -186,6 +195,7 @@ function caseOf(seed: number): Case {
   })
   return {
     graph,
+    keys,
     dtype,
     what: `${dtype} ${scoreName}, ${maskName}, ${weightName}, [${batch}, ${heads}, ${queries}, ${keys}]`,
   }
@@ -197,6 +207,64 @@ describe('chains of contractions', () => {
     const { graph, what, dtype } = caseOf(seed)
     const compiled = run(graph, seed, small, dtype)
     expect([what, compiled.report.kernels.map((k) => k.kind)]).toEqual([what, ['chain']])
+  })
+
+  test.each(Array.from({ length: seeds }, (_, i) => i))('seed %i in parts of the shared axis', (seed) => {
+    const { graph, keys, what, dtype } = caseOf(seed)
+    const { report } = run(graph, seed, cut, dtype)
+    // A part has two steps of four.
+    const stages = keys > 8 ? 1 : 0
+    expect([what, report.kernels.map((k) => [k.kind, k.stages.length])]).toEqual([what, [['chain', stages]]])
+  })
+})
+
+describe('parts of the shared axis', () => {
+  test('other results behind the loop, and a statistic beside them', () => {
+    const graph = trace(three, ([q, k, v]) => {
+      const s = scored(q as Node, k as Node)
+      const m = c.reduceMax(s, 1, true)
+      const sum = c.sum(c.exp(c.sub(s, m)), 1, true)
+      return [c.rmsNorm(c.matmul(c.div(c.exp(c.sub(s, m)), sum), v as Node)), c.add(c.log(sum), m)]
+    })
+    expect(run(graph, 4, cut).report.kernels.map((k) => [k.kind, k.stages.length])).toEqual([['chain', 1]])
+  })
+
+  test('gates and residuals that the finishing stage reads', () => {
+    const graph = trace([...three, { shape: [40, 16] }], ([q, k, v, g]) => {
+      const y = c.matmul(c.softmax(scored(q as Node, k as Node), 1), v as Node)
+      return c.add(c.mul(y, c.sigmoid(g as Node)), g as Node)
+    })
+    expect(run(graph, 7, cut).report.kernels.map((k) => [k.kind, k.stages.length])).toEqual([['chain', 1]])
+  })
+
+  test('the same bits at every run, whatever the order of programs', () => {
+    const graph = chainOf((s) => c.softmax(s, 1))
+    const { program } = compileGraph(graph, { mode: 'fast', target: cut, verify: true })
+    const inputs = dataOf(graph, 9)
+    const [first] = interpretProgram(program, inputs, 'dtype', graph.outputs)
+    const executable = backend.prepare(program)
+    const bound = inputs.map((data) => {
+      const b = backend.alloc(data.byteLength)
+      backend.write(b, data)
+      return b
+    })
+    const once = (): HostArray =>
+      backend.readSync(at(executable.run(bound), 0), 'f32', sizeOf(at(graph.outputs, 0).shape))
+    expect(once()).toEqual(once())
+    expectAlike([once()], [at([first], 0) as HostArray], graph, 2e-6, 'by the interpreter')
+    executable.dispose()
+  })
+
+  test('many programs, or a short shared axis, are not cut', () => {
+    const busy: Machine = { ...cut, programShare: { moving: 1 / 4, computing: 1 / 4 } }
+    const graph = trace([{ shape: [8, 40, 16] }, { shape: [8, 48, 16] }, { shape: [8, 48, 16] }], ([q, k, v]) =>
+      c.attention(q as Node, k as Node, v as Node),
+    )
+    expect(run(graph, 3, busy).report.kernels.map((k) => [k.kind, k.stages.length])).toEqual([['chain', 0]])
+    const short = trace([{ shape: [9, 4] }, { shape: [7, 4] }, { shape: [7, 5] }], ([q, k, v]) =>
+      c.attention(q as Node, k as Node, v as Node),
+    )
+    expect(run(short, 3, cut).report.kernels.map((k) => [k.kind, k.stages.length])).toEqual([['chain', 0]])
   })
 })
 

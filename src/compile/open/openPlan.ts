@@ -9,6 +9,7 @@ import type { Node } from '../../graph/node.ts'
 import { opDef } from '../../graph/table.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
+import { partialOfChain } from '../../plan/axes/chainParts.ts'
 import type { MatrixRole } from '../../plan/axes/fusedReductions.ts'
 import { joinProductAxes } from '../../plan/axes/joinAxes.ts'
 import { matrixBlocks } from '../../plan/axes/matrixBlocks.ts'
@@ -192,15 +193,16 @@ export class PlanOpener {
     const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
     const lets = new Map(body.lets.map((l) => [l.id, l]))
     const facts = { lets, extents }
-    const { matrix, splitBy, stages } = roles
+    const { matrix, chain, splitBy, stages } = roles
+    const cut = matrix?.parts ?? chain?.parts
     const parts =
-      matrix?.parts === undefined
-        ? undefined
-        : { ...matrix.parts, parts: Math.ceil((extents.get(matrix.parts.axis) ?? 1) / matrix.parts.length) }
+      cut === undefined ? undefined : { ...cut, parts: Math.ceil((extents.get(cut.axis) ?? 1) / cut.length) }
     const own = matrix === undefined ? undefined : { ...matrix, parts }
+    const others = chain === undefined || parts === undefined ? {} : { chain: { ...chain, parts } }
     if (own !== undefined) this.checkWhole(own, roles, body, extents)
     const partial = (id: number): PartialResult => {
       const l = lets.get(id)
+      if (l !== undefined && chain !== undefined && parts !== undefined) return partialOfChain(extents, l, chain, parts)
       if (l === undefined || splitBy === undefined) throw new InternalError('a cut reduction without a way')
       if (splitBy !== 'result-blocks') return partialOf(facts, l, splitBy)
       if (parts !== undefined) return partialOfDepth(facts, l, parts)
@@ -209,6 +211,6 @@ export class PlanOpener {
       return partialOfBlocks(facts, l, [...own.batch.map((axis) => ({ axis, block: 1 })), ...rows, ...columns])
     }
     const split = new Map([...stages.split.keys()].map((id) => [id, partial(id)]))
-    return { ...roles, extents, stages: { ...stages, split }, ...(own === undefined ? {} : { matrix: own }) }
+    return { ...roles, extents, stages: { ...stages, split }, ...(own === undefined ? {} : { matrix: own }), ...others }
   }
 }

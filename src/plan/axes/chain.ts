@@ -13,7 +13,7 @@ import { combinerOp, scalarInfo } from '../../scalar/ops.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import type { Body } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
-import type { MatrixRole } from './fusedReductions.ts'
+import type { DepthParts, MatrixRole } from './fusedReductions.ts'
 
 type Lets = ReadonlyMap<ValueId, LetStmt>
 
@@ -30,6 +30,8 @@ export interface ChainRole {
   /** Depth of the first product, and columns of the second: a program holds both whole. */
   readonly depth: readonly string[]
   readonly columns: readonly string[]
+  /** How the shared axis is cut, if it is: each part is a program of its own (chainParts.ts). */
+  readonly parts?: DepthParts
 }
 
 /** A fold along the shared axes, the second product among them, and how it streams if it does. */

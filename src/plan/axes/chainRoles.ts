@@ -5,7 +5,9 @@ import type { Machine } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { type Analysis, isAligned } from './analysis.ts'
+import { tooManyBound } from './bindings.ts'
 import { type ChainRole, chainForm, chainRole } from './chain.ts'
+import { cutShared, partAxis } from './chainParts.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { bySpacing, programsOf } from './gridAxes.ts'
 import { type Blocked, blockRole } from './matrixBlocks.ts'
@@ -38,10 +40,12 @@ export function chainRoles(
   if (!form.ok) return form
   if (!body.stores.every((s) => s.pieces === undefined && isAligned(a, s, [...role.batch, ...role.rows])))
     return refuse('unaligned-output', 'a result would be stored by several programs')
-  return {
-    ok: true,
-    roles: { kind: 'chain', extents, row, reduced, parallel, chain: role, stages: oneStage, splitBy: undefined },
-  }
+  const roles = { kind: 'chain', extents, row, reduced, parallel, splitBy: undefined } as const
+  const cut = cutShared(a, role, chainBlocks(body, role, extents, target).grid)
+  if (cut === undefined) return { ok: true, roles: { ...roles, chain: role, stages: oneStage } }
+  const { parts, stages } = cut
+  const over = tooManyBound(body, stages, target)
+  return over ?? { ok: true, roles: { ...roles, chain: { ...role, parts }, stages } }
 }
 
 /** Whether a matrix unit takes both products: of one axis a role but for rows, in whole grains. */
@@ -99,25 +103,26 @@ export function chainBlocks(
   const blocks = whole
     ? rows.map((axis) => ({ axis, block: axis === last ? (share < most ? most / 2 : most) : 1 }))
     : blockRole(rows, extent, share, quantum)
+  const parts = role.parts === undefined ? [] : [{ axis: partAxis(role.parts), block: 1 }]
   const loops = whole ? shared.map((axis) => ({ axis, block: step })) : blockRole(shared, extent, step, quantum)
   return {
     rows,
     columns,
     shared,
     depth,
-    grid: [...role.batch.map((axis) => ({ axis, block: 1 })), ...blocks],
+    grid: [...role.batch.map((axis) => ({ axis, block: 1 })), ...parts, ...blocks],
     loops: loops.filter((l, i) => l.block < extent(l.axis) || i === loops.length - 1),
     whole,
   }
 }
 
-/** Programs of a chain: blocks of rows in every batch. */
+/** Programs of a chain: blocks of rows in every batch, for every part of the shared axis. */
 export const chainPrograms = (
   body: Body,
   role: ChainRole,
   extents: ReadonlyMap<string, number>,
   target: Machine,
-): number => programsOf(chainBlocks(body, role, extents, target).grid, extents)
+): number => programsOf(chainBlocks(body, role, extents, target).grid, extents) * (role.parts?.parts ?? 1)
 
 /**
  * How often the statements along the shared axes are evaluated, a point of their axes: as far as blocks of rows see them, and what lacks rows

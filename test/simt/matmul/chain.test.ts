@@ -20,6 +20,8 @@ interface Case {
   /** Query heads, key heads, queries, keys, width, width of values. */
   readonly sizes: readonly [number, number, number, number, number, number]
   readonly options: c.AttentionOptions
+  /** Queries are rotated in halves on the way in. */
+  readonly rotated?: true
   /** Keys that every query sees, beside those up to its own position. */
   readonly prefix?: number
 }
@@ -45,12 +47,58 @@ const cases: readonly Case[] = [
   { name: 'heads that share keys', dtype: 'bf16', sizes: [4, 2, 96, 130, 16, 16], options: { scale: 0.5 } },
 ]
 
+/** Few queries over many keys, which are cut into parts. */
+const longCases: readonly Case[] = [
+  { name: 'one query of four heads', dtype: 'bf16', sizes: [4, 1, 1, 1999, 128, 128], options: {} },
+  {
+    name: 'queries rotated in halves',
+    dtype: 'bf16',
+    sizes: [8, 2, 1, 1999, 64, 64],
+    options: { scale: 0.125 },
+    rotated: true,
+  },
+  {
+    name: 'keys that nothing sees',
+    dtype: 'f16',
+    sizes: [2, 1, 3, 1600, 64, 64],
+    options: { causal: true, causalOffset: 70 },
+  },
+  {
+    name: 'a window over some parts',
+    dtype: 'bf16',
+    sizes: [1, 1, 5, 2100, 64, 128],
+    options: { causal: true, causalOffset: 1500, window: 300 },
+  },
+]
+
 function prefixMask(queries: number, keys: number, prefix: number): Node {
   const [query, key] = [c.iota([queries, keys], 0), c.iota([queries, keys], 1)]
   return c.logicalOr(c.compare('le', key, query), c.compare('lt', key, prefix))
 }
 
-const graphOf = ({ dtype, sizes: [heads, keyHeads, queries, keys, width, out], options, prefix }: Case): Graph =>
+/** A rotation of pairs half a row apart, by angles that grow along it. */
+function rotate(x: Node, dtype: DType): Node {
+  const half = (x.shape.at(-1) ?? 2) / 2
+  const parts = [0, half].map((from) => c.cast(c.sliceAxis(x, x.shape.length - 1, from, from + half), 'f32')) as [
+    Node,
+    Node,
+  ]
+  const angle = c.mul(c.cast(c.iota(parts[0].shape, x.shape.length - 1), 'f32'), 0.1)
+  const [p, q] = parts
+  const turned = [
+    c.sub(c.mul(p, c.unary('cos', angle)), c.mul(q, c.unary('sin', angle))),
+    c.add(c.mul(q, c.unary('cos', angle)), c.mul(p, c.unary('sin', angle))),
+  ]
+  return c.cast(c.concat(turned, x.shape.length - 1), dtype)
+}
+
+const graphOf = ({
+  dtype,
+  sizes: [heads, keyHeads, queries, keys, width, out],
+  options,
+  prefix,
+  rotated,
+}: Case): Graph =>
   trace(
     [
       { shape: [heads, queries, width], dtype },
@@ -59,7 +107,8 @@ const graphOf = ({ dtype, sizes: [heads, keyHeads, queries, keys, width, out], o
     ],
     ([q, k, v]) => {
       const mask = prefix === undefined ? {} : { mask: prefixMask(queries, keys, prefix) }
-      return c.attention(q as Node, k as Node, v as Node, { ...options, ...mask })
+      const query = rotated === true ? rotate(q as Node, dtype) : (q as Node)
+      return c.attention(query, k as Node, v as Node, { ...options, ...mask })
     },
   )
 
@@ -77,16 +126,17 @@ function dataOf(graph: Graph): HostArray[] {
 
 describe.skipIf(!hasCompiler())('chains on tensor cores (skipped where g++ is missing)', () => {
   test('results', { timeout: 180_000 }, async () => {
-    const compiled = cases.map((x) => {
+    const compiled = [...cases, ...longCases].map((x, i) => {
       const graph = graphOf(x)
       const { program, report } = compileGraph(graph, { mode: 'fast', target: cudaTarget, verify: true })
-      expect([x.name, report.kernels.map((k) => k.kind)]).toEqual([x.name, ['chain']])
+      const stages = i < cases.length ? 0 : 1
+      expect([x.name, report.kernels.map((k) => [k.kind, k.stages.length])]).toEqual([x.name, [['chain', stages]]])
       return { ...x, graph, program }
     })
     const kernels = compiled.flatMap(({ program }) =>
       program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : [])),
     )
-    for (const k of kernels)
+    for (const k of kernels.filter((x) => !x.name.endsWith('_finish')))
       expect(emitKernel(k, cudaTarget.simt).source.match(/dot %\d+ on tensor cores/g)).toHaveLength(2)
     const emulated = new Emulated(kernels)
     for (const { name, dtype, graph, program } of compiled) {
