@@ -16,10 +16,11 @@ import { bySpacing } from './gridAxes.ts'
 import { isForMatrixUnit, matrixRole, storeUnit } from './matrixRole.ts'
 import { positionOfLoad, strideAlong } from './positions.ts'
 
-/** The body with one axis a role of its matrix product, where a matrix unit of the machine takes it; else the body itself. */
+/** The body with one axis a role of its matrix product (of two, one for the depth of each), where a matrix unit of the machine takes it; else the body itself. */
 export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode): Body {
   if (mode === 'strict' || target.dotBlock.grains === undefined || target.keepsAxes === true) return body
   const dots = body.lets.filter((l) => l.op.kind === 'dot')
+  if (dots.length === 2 && target.chains?.grain !== undefined) return dots.reduce(joinDepth, body)
   const [dot] = dots
   if (dot?.op.kind !== 'dot' || dots.length > 1 || body.axes.some((a) => a.extent === 0)) return body
   const lets = new Map(body.lets.map((l) => [l.id, l]))
@@ -72,6 +73,16 @@ function joinRow(body: Body, dot: LetStmt): Body {
 function isInVectors(body: Body, { op }: LetStmt, axis: string): boolean {
   if (op.kind !== 'load' || operandsOf(op).length > 0) return false
   return standsInVectors(positionOfLoad(body, op), op.mask, axis, leastVector)
+}
+
+/** The body with one axis for the depth of one of two products: heads whose halves a rotation tells apart are one row to a matrix unit. */
+function joinDepth(body: Body, { id, op }: LetStmt): Body {
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  if (op.kind !== 'dot' || op.axes.length < 2 || body.axes.some((a) => a.extent === 0)) return body
+  if (!isForMatrixUnit(op, lets)) return body
+  const [order = op.axes] = ordersOf(body, op.axes, ancestorsOf(operandsOf(op), lets))
+  const [group, other] = joinable(body, id, order)
+  return group === undefined || other !== undefined || group.length < order.length ? body : join(body, group)
 }
 
 /** Seconds of gathering for the product of a body. */
