@@ -1,6 +1,6 @@
 /** Views: reorderings, slices, padding and joins of tensors, with NumPy's conventions for axes and negative indices. */
 import { UserError } from '../diagnostics/errors.ts'
-import { makeNode } from '../graph/build.ts'
+import { keepsViews, makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import { axesOf, normaliseAxis, type Shape, showShape, sizeOf } from '../types/shape.ts'
@@ -107,7 +107,7 @@ export function slice(x: Node, specs: readonly (SliceSpec | undefined)[]): Node 
     reversed.push(i)
   })
   const whole = x.shape.every((n, i) => start[i] === 0 && limit[i] === n && step[i] === 1)
-  return flip(whole ? x : makeNode('slice', [x], { start, limit, step }), reversed)
+  return flip(whole && !keepsViews() ? x : makeNode('slice', [x], { start, limit, step }), reversed)
 }
 
 /** Elements start..stop (exclusive) of one axis. Throws E_AXIS. */
@@ -151,10 +151,11 @@ export function pad(
     throw new UserError('E_ARGUMENT', `${widths.length} padding widths for shape ${showShape(x.shape)}`, {
       help: 'give a pair [before, after] for each axis',
     })
-  const cropped = slice(
-    x,
-    widths.map(([b, a], i) => ({ start: Math.max(0, -b), stop: Math.max(0, -b, (x.shape[i] ?? 0) - Math.max(0, -a)) })),
-  )
+  const crops = widths.map(([b, a], i) => ({
+    start: Math.max(0, -b),
+    stop: Math.max(0, -b, (x.shape[i] ?? 0) - Math.max(0, -a)),
+  }))
+  const cropped = widths.every(([b, a]) => b >= 0 && a >= 0) ? x : slice(x, crops)
   const low = widths.map(([b]) => Math.max(0, b))
   const high = widths.map(([, a]) => Math.max(0, a))
   if (low.every((w) => w === 0) && high.every((w) => w === 0)) return cropped

@@ -27,6 +27,22 @@ export function withContext<T>(body: () => T, context: GraphContext = new GraphC
   }
 }
 
+let keeping = false
+
+/** Builds views that take everything as nodes of their own: in a graph that stands for other extents they may take less there. */
+export function keepingViews<T>(body: () => T): T {
+  const outer = keeping
+  keeping = true
+  try {
+    return body()
+  } finally {
+    keeping = outer
+  }
+}
+
+/** Whether views that take everything are nodes of their own. */
+export const keepsViews = (): boolean => keeping
+
 /** Makes (or finds) a node. Throws UserError on inputs the op is not defined on, E_OVERFLOW for a shape beyond 2^53 elements. */
 export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs: AttrsByOp[O]): NodeOf<O> {
   const def = opTable[op] as unknown as OpDef<O>

@@ -13,6 +13,7 @@ import {
   coreShape,
   isPlainBroadcast,
   isUnitReshape,
+  mayTakeLess,
   permuteTo,
   range,
   reshapeTo,
@@ -109,7 +110,7 @@ const underViews: readonly Rule[] = [
     'exact',
     'slice-of-broadcast',
     'slice(broadcast(x)) -> broadcast(slice(x))',
-    ({ inputs: [x], attrs, shape }) => {
+    ({ inputs: [x], attrs, shape }, context) => {
       const y = x?.inputs[0]
       if (x === undefined || y === undefined || !isPlainBroadcast(x)) return undefined
       const { dims } = x.attrs
@@ -118,7 +119,11 @@ const underViews: readonly Rule[] = [
       const limit = pick(attrs.limit)
       const step = pick(attrs.step)
       const whole = y.shape.every((n, i) => start[i] === 0 && limit[i] === n && step[i] === 1)
-      return broadcastAlong(whole ? y : makeNode('slice', [y], { start, limit, step }), shape, dims)
+      return broadcastAlong(
+        whole && !mayTakeLess(y.shape, context) ? y : makeNode('slice', [y], { start, limit, step }),
+        shape,
+        dims,
+      )
     },
   ),
   rule(

@@ -112,7 +112,7 @@ const foldedOps = Object.keys(opTable)
   .filter((op) => op !== 'broadcast' && foldedFamilies.has(opTable[op].family))
 
 function foldNode(node: Node, context: RewriteContext): Node | undefined {
-  if (node.inputs.length === 0 || !worthStoring(node, context.generic)) return undefined
+  if (node.inputs.length === 0 || !worthStoring(node, context.generic !== undefined)) return undefined
   const own = familyOf(node) === 'elementwise' ? overElements(() => foldElementwise(node)) : undefined
   const data = own ?? context.fold?.(node)
   return data === undefined ? undefined : makeNode('constant', [], { data, shape: node.shape, dtype: node.dtype })

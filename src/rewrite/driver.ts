@@ -7,14 +7,14 @@ import { opDef } from '../graph/table.ts'
 import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
 import type { HostArray } from '../types/host.ts'
 import { sameShape } from '../types/shape.ts'
-import type { RewriteContext, RewriteMode, Rule } from './rule.ts'
+import type { Generic, RewriteContext, RewriteMode, Rule } from './rule.ts'
 
 export interface RewriteOptions {
   readonly mode: RewriteMode
   /** Evaluates a node all of whose leaves are literals (the caller's oracle); without it only elementwise literals fold. */
   readonly fold?: (node: Node) => HostArray
   /** The graph is one of several that differ in extents: rules that go by sizes leave the form of their results alone. */
-  readonly generic?: boolean
+  readonly generic?: Generic
 }
 
 export interface Rewritten {
@@ -198,7 +198,7 @@ function rewriteOne(run: Run, graph: Graph): Graph {
       const context: PassContext = {
         mode: run.options.mode,
         fold: run.options.fold,
-        generic: run.options.generic === true,
+        generic: run.options.generic,
         hasOneUse: (n) => {
           asked++
           uses ??= countUses(before)

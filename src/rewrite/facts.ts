@@ -5,6 +5,7 @@ import { scalarOf } from '../scalar/host.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import { type Shape, sameShape, sizeOf } from '../types/shape.ts'
+import type { RewriteContext } from './rule.ts'
 
 /** The value a node repeats everywhere, if it is a `full`. */
 export const fullValue = (n: Node): Scalar | undefined => (n.op === 'full' ? n.attrs.value : undefined)
@@ -71,6 +72,10 @@ export function isFoldable(n: Node): boolean {
   if (leaf === undefined) return false
   return leaf.op === 'full' || (leaf.op === 'constant' && sizeOf(leaf.shape) <= foldLimit)
 }
+
+/** Whether a slice that takes everything of a shape may take less at other extents that the graph stands for. */
+export const mayTakeLess = (shape: Shape, { generic }: RewriteContext): boolean =>
+  generic !== undefined && generic.ends.size > 0 && shape.some((n) => generic.ends.has(n))
 
 /** Sums and products of integers wrap, so they may be reordered; those of floats may not. */
 export const reorders = (dtype: DType): boolean => !isFloat(dtype)

@@ -5,13 +5,21 @@ import type { HostArray } from '../types/host.ts'
 /** `fast` also allows rules that are only algebraically true of floats; `strict` keeps every bit (NaN payloads aside). */
 export type RewriteMode = 'fast' | 'strict'
 
+/**
+ * What of a graph that stands for others of other extents may be chance: what index arithmetic gives stays computed, whatever its size, and a
+ * slice that takes everything along an axis of one of the `ends` stays, since it takes less at others.
+ */
+export interface Generic {
+  readonly ends: ReadonlySet<number>
+}
+
 /** What a rule may ask beside the node. */
 export interface RewriteContext {
   readonly mode: RewriteMode
   /** Evaluates a node all of whose leaves are literals. */
   readonly fold: ((node: Node) => HostArray) | undefined
-  /** Extents stand for others: what index arithmetic gives stays computed, whatever its size. */
-  readonly generic: boolean
+  /** The graph stands for others of other extents; undefined: for itself alone. */
+  readonly generic: Generic | undefined
   /** Whether one user (or output) reads a node. Nodes made since the pass began are not known to have one. */
   readonly hasOneUse: (node: Node) => boolean
   /** Which results of a region are read; undefined for regions made since the pass began. */

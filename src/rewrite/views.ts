@@ -2,7 +2,7 @@
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { sameShape, sizeOf } from '../types/shape.ts'
-import { coreAxes, permuteTo, range, reshapeTo } from './facts.ts'
+import { coreAxes, mayTakeLess, permuteTo, range, reshapeTo } from './facts.ts'
 import { type Rule, rule } from './rule.ts'
 
 const isZero = (v: number): boolean => v === 0
@@ -76,8 +76,8 @@ const slices: readonly Rule[] = [
       return same ? undefined : makeNode('slice', [x], { start: attrs.start, limit, step })
     },
   ),
-  rule('slice', 'exact', 'slice-whole', 'slice that takes everything -> x', ({ inputs: [x], shape }) =>
-    x !== undefined && sameShape(x.shape, shape) ? x : undefined,
+  rule('slice', 'exact', 'slice-whole', 'slice that takes everything -> x', ({ inputs: [x], shape }, context) =>
+    x !== undefined && sameShape(x.shape, shape) && !mayTakeLess(shape, context) ? x : undefined,
   ),
   rule('slice', 'exact', 'slice-slice', 'slice(slice(x)) -> slice(x)', ({ inputs: [x], attrs, shape }) => {
     const y = x?.op === 'slice' ? x.inputs[0] : undefined

@@ -8,6 +8,7 @@ import { Misaligned, TraceTemplate } from '../../compile/open/align.ts'
 import { Fitter } from '../../compile/open/fit.ts'
 import { primeAbove, primeBelow, type SampleRange, samplesOf } from '../../compile/open/samples.ts'
 import { invariant, UserError } from '../../diagnostics/errors.ts'
+import { keepingViews } from '../../graph/build.ts'
 import type { Graph } from '../../graph/node.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import type { FusionReport } from '../../report/data.ts'
@@ -93,7 +94,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   ) {
     this.device = device
     this.dimensions = dimensions
-    this.trace = trace
+    this.trace = (at) => keepingViews(() => trace(at))
     this.request = request
   }
 

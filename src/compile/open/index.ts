@@ -26,6 +26,7 @@ import { makeReport } from '../report.ts'
 import { checkAssembled, checkStored } from '../stored.ts'
 import { orderWindows } from '../windowOrder.ts'
 import { alignGraphs, cannotBeOpen, Misaligned } from './align.ts'
+import { endsOf } from './ends.ts'
 import { Fitter } from './fit.ts'
 import { Opening } from './opening.ts'
 import { PlanOpener } from './openPlan.ts'
@@ -90,11 +91,13 @@ function compileWhole(
   const target = forOpen(machine)
   const graphs: Graph[] = []
   let applied: Rewritten['applied'] = []
+  const ends = endsOf(instances.map((i) => i.graph))
   function* rewritten(): Generator<Graph> {
-    for (const instance of instances) {
+    for (const [i, instance] of instances.entries()) {
       const precise =
         mode === 'fast' && precision !== 'ieee' ? withPrecision(instance.graph, precision) : instance.graph
-      const made = rewriteGraph(precise, { mode, fold: (node) => fold(node, mode), generic: true })
+      const generic = { ends: ends[i] ?? new Set<number>() }
+      const made = rewriteGraph(precise, { mode, fold: (node) => fold(node, mode), generic })
       const inOrder = orderWindows(made.graph, target, mode)
       const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
       if (graphs.length === 0) applied = made.applied
