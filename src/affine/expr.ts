@@ -36,6 +36,7 @@ export {
   visitAtoms,
 } from './form.ts'
 
+import { sizeOf } from '../types/shape.ts'
 import { gcd } from './gcd.ts'
 
 /** The terms of a sum. */
@@ -321,6 +322,39 @@ export function unflatten(flat: Expr, shape: readonly number[]): Expr[] {
     const r = rangeOf(q)
     out[i] = d <= 1 ? zero : r.lo >= 0 && r.hi < d ? q : mod(q, d)
     stride *= Math.max(d, 1)
+  }
+  return out
+}
+
+/**
+ * Coordinates in a shape of the element at an index of another shape of as many elements. Runs of dimensions that hold the same elements on both sides
+ * turn into each other by themselves, so that what lies out of bounds along one, where a mask says so, stays an index along that one.
+ */
+export function reshape(index: readonly Expr[], from: readonly number[], to: readonly number[]): Expr[] {
+  if (from.includes(0) || to.includes(0)) return unflatten(flatten(index, from), to)
+  invariant(sizeOf(from) === sizeOf(to), `a reshape of [${from.join(', ')}] to [${to.join(', ')}]`)
+  const wide = (shape: readonly number[]): number[] => [...shape.keys()].filter((d) => shape[d] !== 1)
+  const out = new Array<Expr>(to.length).fill(zero)
+  const [left, right] = [wide(from), wide(to)]
+  while (left.length > 0) {
+    const [run, into]: [number[], number[]] = [[], []]
+    let [a, b] = [1, 1]
+    do
+      if (a <= b) {
+        const d = left.pop() ?? 0
+        a *= from[d] ?? 1
+        run.unshift(d)
+      } else {
+        const d = right.pop() ?? 0
+        b *= to[d] ?? 1
+        into.unshift(d)
+      }
+    while (a !== b)
+    const inner = run.map((d) => index[d] ?? zero)
+    const extents = (dims: readonly number[], shape: readonly number[]): number[] => dims.map((d) => shape[d] ?? 1)
+    const moved =
+      run.length === 1 && into.length === 1 ? inner : unflatten(flatten(inner, extents(run, from)), extents(into, to))
+    for (const [n, d] of into.entries()) out[d] = moved[n] ?? zero
   }
   return out
 }

@@ -17,10 +17,12 @@ import {
   mod,
   mul,
   rangeOf,
+  reshape,
   strideOf,
   sub,
   substitute,
   unflatten,
+  zero,
 } from '../../src/affine/expr.ts'
 import { conjoin, decideBound, holds, isNever, predicateKey, substitutePredicate } from '../../src/affine/predicate.ts'
 
@@ -257,6 +259,32 @@ describe('reshapes', () => {
       }),
       500,
     )
+  })
+
+  it('are what flatten and unflatten give in bounds', () => {
+    check(
+      fc.property(reshapes, ([from, to]) => {
+        const index = reshape(axesFor(from), from, to)
+        expect(index.map((e) => e.key)).toEqual(unflatten(flatten(axesFor(from), from), to).map((e) => e.key))
+      }),
+      500,
+    )
+    expect(reshape([axis('i', 4), axis('j', 0)], [4, 0], [0, 2]).map((e) => e.key)).toEqual(
+      unflatten(flatten([axis('i', 4), axis('j', 0)], [4, 0]), [0, 2]).map((e) => e.key),
+    )
+  })
+
+  it('keep what is out of bounds in its dimension', () => {
+    const [i, j, k] = [axis('i', 8), addConst(axis('j', 9), -1), addConst(axis('k', 7), -1)]
+    expect(reshape([i, j, k], [8, 7, 5], [8, 1, 7, 5]).map((e) => e.key)).toEqual([i.key, '0', j.key, k.key])
+    expect(reshape([i, j, k], [8, 7, 5], [2, 4, 7, 1, 5]).map((e) => e.key)).toEqual([
+      '(i)/4',
+      '(i)%4',
+      j.key,
+      '0',
+      k.key,
+    ])
+    expect(reshape([zero, j, k], [1, 7, 5], [7, 5, 1]).map((e) => e.key)).toEqual([j.key, k.key, '0'])
   })
 
   it('there and back again is nothing', () => {
