@@ -41,6 +41,7 @@ const readModelInputs = (o: Raw) => ({
   input: list(o, 'input'),
   shape: list(o, 'shape'),
   length: list(o, 'length'),
+  bound: list(o, 'bound'),
 })
 const device = (o: Raw) => parseDevice(text(o, 'device') ?? 'wasm')
 const mode = (o: Raw) => parseMode(text(o, 'mode') ?? 'fast')
@@ -73,6 +74,10 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
       },
     })
   const lengths = ['--length <NAME=128>', 'an open extent by its name in the model (repeatable)'] as const
+  const bounds = [
+    '--bound <NAME=100>',
+    'most results of a node whose number of them depends on data (repeatable)',
+  ] as const
   const described = (name: string, description: string): Command =>
     program
       .command(`${name} MODEL`)
@@ -80,6 +85,7 @@ function commands(console: Console, json: boolean, done: (code: number) => void)
       .option('--input <NAME=FILE.npy>', 'value of an input (repeatable)', collect, [])
       .option('--shape <NAME=1,3,224,224>', 'shape of an input with open extents (repeatable)', collect, [])
       .option(...lengths, collect, [])
+      .option(...bounds, collect, [])
   const model = (name: string, description: string): Command =>
     described(name, description)
       .option('--mode <mode>', 'fast or strict (bits of running each operation alone)', 'fast')

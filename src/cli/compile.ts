@@ -40,9 +40,10 @@ async function runSession(
   path: string,
   values: ReadonlyMap<string, HostTensor>,
   lengths: Record<string, number>,
+  bounds: Record<string, number>,
 ): Promise<void> {
   const options = Object.keys(lengths).length === 0 ? {} : { freeDimensionOverrides: lengths }
-  const session = await InferenceSession.create(path, options)
+  const session = await InferenceSession.create(path, { ...options, extra: { sinter: { bounds } } })
   const feeds = [...values].map(
     ([name, { data, shape, dtype }]) => [name, ortTensor(name, data, shape, dtype)] as const,
   )
@@ -51,11 +52,11 @@ async function runSession(
 }
 
 /** Runs the model as a function of the library once. */
-function runFunction(path: string, values: ReadonlyMap<string, HostTensor>): void {
+function runFunction(path: string, values: ReadonlyMap<string, HostTensor>, bounds: Record<string, number>): void {
   const tensors = Object.fromEntries(
     [...values].map(([name, { data, shape, dtype }]) => [name, tensor(data as Float32Array, { shape, dtype })]),
   )
-  const model = importOnnx(readBytes(path), { inputValues: tensors, external: externalLoader(path) })
+  const model = importOnnx(readBytes(path), { inputValues: tensors, bounds, external: externalLoader(path) })
   const inputs = Object.fromEntries(
     Object.keys(model.inputs).flatMap((name) => {
       const t = tensors[name]
@@ -78,9 +79,10 @@ export async function compileCommand(path: string, options: CompileCommandOption
   const started = performance.now()
   console.progress(`compiling ${model.name}`)
   const { file, programs } = await recording(async () => {
-    await runSession(path, values, {})
-    if (given.lengths.size > 0) await runSession(path, values, Object.fromEntries(given.lengths))
-    runFunction(path, values)
+    const bounds = Object.fromEntries(given.bounds)
+    await runSession(path, values, {}, bounds)
+    if (given.lengths.size > 0) await runSession(path, values, Object.fromEntries(given.lengths), bounds)
+    runFunction(path, values, bounds)
   })
   console.progress(undefined)
   if (programs === 0)

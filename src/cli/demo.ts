@@ -127,6 +127,7 @@ export async function demoCommand(options: DemoOptions, console: Console): Promi
     values: new Map([['image', images]]),
     shapes: new Map(),
     lengths: new Map(),
+    bounds: new Map(),
   })
   const { name, graph, outputNames } = model
   const input = [images]

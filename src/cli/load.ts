@@ -52,9 +52,11 @@ export interface GivenInputs {
   readonly shapes: ReadonlyMap<string, Shape>
   /** Open extents by their names in the model. */
   readonly lengths: ReadonlyMap<string, number>
+  /** Most results of nodes whose number of them depends on data, by the node's name or that of an output of it. */
+  readonly bounds: ReadonlyMap<string, number>
 }
 
-export const nothingGiven: GivenInputs = { values: new Map(), shapes: new Map(), lengths: new Map() }
+export const nothingGiven: GivenInputs = { values: new Map(), shapes: new Map(), lengths: new Map(), bounds: new Map() }
 
 /** As a shell takes it; what cannot be typed stays. */
 const shellWord = (text: string): string =>
@@ -96,6 +98,7 @@ export function inferShapes(
       inputValues: Object.fromEntries(given.values),
       inputShapes: Object.fromEntries(shapes),
       lengths: Object.fromEntries(given.lengths),
+      bounds: Object.fromEntries(given.bounds),
       ...(onRefused === undefined ? {} : { onRefused }),
     })
   try {
@@ -175,6 +178,8 @@ async function loadProgram(path: string, given: GivenInputs): Promise<LoadedMode
       throw new UserError('E_ARGUMENT', `${path} has no input "${name}"`, {
         help: `its inputs are ${names.join(', ') || 'none'}`,
       })
+  if (given.bounds.size > 0)
+    throw new UserError('E_ARGUMENT', 'a program module states its own sizes', { help: 'leave --bound away' })
   if (given.shapes.size > 0 || given.lengths.size > 0)
     throw new UserError('E_ARGUMENT', 'a program module states its own shapes', {
       help: 'leave --shape and --length away',

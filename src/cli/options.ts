@@ -28,10 +28,11 @@ export interface InputTexts {
   readonly input: readonly string[]
   readonly shape: readonly string[]
   readonly length: readonly string[]
+  readonly bound: readonly string[]
 }
 
-/** The inputs that --input, --shape and --length give. Throws E_FILE for a file that cannot be read. */
-export function parseInputs({ input, shape, length }: InputTexts): GivenInputs {
+/** The inputs that --input, --shape and --length give, and what --bound says of results. Throws E_FILE for a file that cannot be read. */
+export function parseInputs({ input, shape, length, bound }: InputTexts): GivenInputs {
   const named = new Set<string>()
   const once = (option: string, name: string): void => {
     const text = `${option} ${name}`
@@ -51,19 +52,25 @@ export function parseInputs({ input, shape, length }: InputTexts): GivenInputs {
   const both = given.find(([name]) => values.some(([valued]) => valued === name))
   if (both !== undefined)
     throw new UsageError(`${both[0]} has a value and a shape`, 'leave --shape away: the value says it')
-  return { values: new Map(values), shapes: new Map(given), lengths: parseLengths(length) }
+  return { values: new Map(values), shapes: new Map(given), lengths: parseLengths(length), bounds: parseBounds(bound) }
+}
+
+/** Whole numbers by name, as an option gives them one by one. */
+function parseNamed(texts: readonly string[], option: string): ReadonlyMap<string, number> {
+  const numbers = new Map<string, number>()
+  for (const text of texts) {
+    const [name, n] = splitPair(text, option, 'NAME=128')
+    if (numbers.has(name)) throw new UsageError(`${option} ${name} is given twice`, 'give it once')
+    numbers.set(name, parseWhole(n, `${option} ${name}`, 0))
+  }
+  return numbers
 }
 
 /** The open extents that --length gives, by name. */
-export function parseLengths(texts: readonly string[]): ReadonlyMap<string, number> {
-  const lengths = new Map<string, number>()
-  for (const text of texts) {
-    const [name, n] = splitPair(text, '--length', 'NAME=128')
-    if (lengths.has(name)) throw new UsageError(`--length ${name} is given twice`, 'give it once')
-    lengths.set(name, parseWhole(n, `--length ${name}`, 0))
-  }
-  return lengths
-}
+export const parseLengths = (texts: readonly string[]): ReadonlyMap<string, number> => parseNamed(texts, '--length')
+
+/** The most results that --bound gives, by name of a node or an output of it. */
+export const parseBounds = (texts: readonly string[]): ReadonlyMap<string, number> => parseNamed(texts, '--bound')
 
 export function parseDevice(text: string): DeviceName {
   const name = deviceNames.find((d) => d === text)

@@ -4,7 +4,7 @@
  */
 import { UserError } from '../diagnostics/errors.ts'
 import { inOrigin, makeOrigin } from '../diagnostics/origin.ts'
-import { makeNode } from '../graph/build.ts'
+import { keepsViews, makeNode } from '../graph/build.ts'
 import type { Graph, Node, NodeOf, TensorType } from '../graph/node.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import type { HostArray } from '../types/host.ts'
@@ -302,7 +302,9 @@ export class ImportPass {
   }
 
   private foldNode(x: Node): Node {
-    if (x.op === 'constant' || sizeOf(x.shape) > foldLimit || !this.values.isStatic(x)) return x
+    // What is computed over extents that vary is another literal at each: a single number has a formula.
+    const limit = keepsViews() ? 1 : foldLimit
+    if (x.op === 'constant' || sizeOf(x.shape) > limit || !this.values.isStatic(x)) return x
     if (this.values.isHeavy(x, heavyLimit)) return x
     return literal(this.values.get(x, 'a constant'))
   }

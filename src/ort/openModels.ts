@@ -1,11 +1,11 @@
 /**
- * Programs of a session for extents that vary, by the names that the model has for them: from the second set of extents on, one program
- * serves a range (docs/open.md). What a model of those inputs is, is imported at each new set, which is cheap, and compared.
+ * Programs of a session for extents that vary, by the names that the model has for them: from the second set of extents on (from the first
+ * where ranges are given) one program serves a range (docs/open.md). What a model of those inputs is, is imported at each new set, which is cheap, and compared.
  */
 import type { Device } from '../api/device/device.ts'
 import { type DeclaredDimension, OpenPrograms, type Served } from '../api/device/openPrograms.ts'
 import { UserError } from '../diagnostics/errors.ts'
-import type { ImportedModel } from '../onnx/index.ts'
+import { type ImportedModel, type LengthRange, type NamedSum, sumOfNames } from '../onnx/index.ts'
 import type { Extents } from '../runtime/extents.ts'
 import type { Fed } from './elements.ts'
 
@@ -22,20 +22,25 @@ export class OpenModels {
   private readonly name: string
   private readonly declared: ReadonlyMap<string, readonly (number | string)[]>
   private readonly dimensions: readonly DeclaredDimension[]
+  /** Names that are sums of dimensions. */
+  private readonly sums: ReadonlyMap<string, NamedSum>
+  private readonly isAsked: boolean
   private readonly trace: (shapes: Shapes, outputs: readonly string[]) => ImportedModel
   /** By the outputs asked for: the programs, once there were two sets of extents; nothing where values decide what is computed. */
   private readonly families = new Map<string, OpenPrograms<ImportedModel> | 'once' | 'never'>()
 
-  /** `trace` imports the model for shapes of its inputs, whose values are not known. */
+  /** `ranges`: what is known of extents by their names; `trace` imports the model for shapes of its inputs, whose values are not known. */
   constructor(
     device: Device,
     name: string,
     declared: Declared,
+    ranges: readonly LengthRange[],
     trace: (shapes: Shapes, outputs: readonly string[]) => ImportedModel,
   ) {
     this.device = device
     this.name = name
     this.trace = trace
+    this.isAsked = ranges.length > 0
     const named = [...declared].map(
       ([input, shape]) => [input, shape.map((d, axis) => (d === '' ? `${input}[${axis}]` : d))] as const,
     )
@@ -45,12 +50,19 @@ export class OpenModels {
       shape.forEach((d, axis) => {
         if (typeof d === 'string' && (!first.has(d) || axis > 0)) first.set(d, axis === 0 ? firstBatches : undefined)
       })
-    this.dimensions = [...first].map(([dimension, range]) => ({
-      name: dimension,
-      least: 0,
-      most: undefined,
-      ...(range === undefined ? {} : { first: range }),
-    }))
+    const names = new Set(first.keys())
+    this.sums = new Map(
+      [...names].flatMap((n) => {
+        const sum = sumOfNames(n, names)
+        return sum === undefined ? [] : [[n, sum] as const]
+      }),
+    )
+    this.dimensions = [...first].flatMap(([dimension, range]): DeclaredDimension[] => {
+      if (this.sums.has(dimension)) return []
+      const given = ranges.find((r) => r.name === dimension)
+      if (given !== undefined) return [given]
+      return [{ name: dimension, least: 0, most: undefined, ...(range === undefined ? {} : { first: range }) }]
+    })
   }
 
   /** A program for feeds; undefined where one shape was asked for so far, and where the model cannot have one. */
@@ -58,9 +70,10 @@ export class OpenModels {
     const at = this.extents(feeds)
     const key = outputs.join('\0')
     const have = this.families.get(key)
-    if (have === undefined) this.families.set(key, 'once')
-    if (at === undefined || have === undefined || have === 'never') return undefined
-    const programs = have === 'once' ? this.family(outputs) : have
+    const isFirst = have === undefined && !this.isAsked
+    if (isFirst) this.families.set(key, 'once')
+    if (at === undefined || isFirst || have === 'never') return undefined
+    const programs = typeof have === 'object' ? have : this.family(outputs)
     this.families.set(key, programs)
     try {
       return programs.at(at)
@@ -87,8 +100,12 @@ export class OpenModels {
   }
 
   private shapes(at: Extents): Shapes {
-    const extent = (d: number | string): number =>
-      typeof d === 'number' ? d : (at[this.dimensions.findIndex((x) => x.name === d)] ?? 0)
+    const extent = (d: number | string): number => {
+      if (typeof d === 'number') return d
+      const sum = this.sums.get(d)
+      if (sum !== undefined) return sum.names.reduce((n, x) => n + extent(x), sum.plus)
+      return at[this.dimensions.findIndex((x) => x.name === d)] ?? 0
+    }
     return Object.fromEntries([...this.declared].map(([input, shape]) => [input, shape.map(extent)]))
   }
 
@@ -106,6 +123,8 @@ export class OpenModels {
         if (typeof d === 'string') at.set(d, n)
       }
     }
+    for (const [name, { names, plus }] of this.sums)
+      if (at.has(name) && at.get(name) !== names.reduce((n, x) => n + (at.get(x) ?? 0), plus)) return undefined
     return this.dimensions.map((d) => at.get(d.name) ?? 0)
   }
 }

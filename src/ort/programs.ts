@@ -22,6 +22,7 @@ import type { HostArray } from '../types/host.ts'
 import { sizeOf } from '../types/shape.ts'
 import type { Fed } from './elements.ts'
 import { type Declared, OpenModels } from './openModels.ts'
+import type { OwnOptions } from './source.ts'
 
 /** Programs kept; the least recently used goes first. */
 const mostPrograms = 16
@@ -72,8 +73,9 @@ export class Programs {
   readonly #sharesWeights: boolean
   readonly #weights = new Map<string, DeviceBuffer>()
   readonly #open: OpenModels
+  readonly #bounds: Readonly<Record<string, number>>
 
-  /** `declared`: the shapes of inputs, by name. */
+  /** `declared`: the shapes of inputs, by name; `bounds` and `ranges`: what the session's options say of numbers of results and of extents. */
   constructor(
     model: ReadModel,
     external: NonNullable<ImportOptions['external']>,
@@ -81,13 +83,15 @@ export class Programs {
     name: string,
     sharesWeights: boolean,
     declared: Declared,
+    { bounds, ranges }: Pick<OwnOptions, 'bounds' | 'ranges'>,
   ) {
     this.#model = model
     this.#external = external
     this.#device = device
     this.#name = name
     this.#sharesWeights = sharesWeights
-    this.#open = new OpenModels(device, name, declared, (shapes, outputs) => this.#import(shapes, {}, outputs))
+    this.#bounds = bounds
+    this.#open = new OpenModels(device, name, declared, ranges, (shapes, outputs) => this.#import(shapes, {}, outputs))
   }
 
   /** Results for feeds, in the order of the outputs asked for; those that stay stand on the device. */
@@ -187,6 +191,7 @@ export class Programs {
       parameters: this.#sharesWeights,
       inputShapes,
       inputValues,
+      bounds: this.#bounds,
     })
     return onlyOutputs(whole, outputs)
   }

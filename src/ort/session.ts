@@ -6,7 +6,7 @@ import { takeKept } from '../api/device/kept.ts'
 import { Storage } from '../api/tensor/storage.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import { kindOf } from '../diagnostics/shown.ts'
-import { checkOperators, type ReadModel, readModel } from '../onnx/index.ts'
+import { checkOperators, type LengthRange, type ReadModel, readModel } from '../onnx/index.ts'
 import { evaluateConstant } from '../reference/evaluate.ts'
 import { hostArray } from '../types/host.ts'
 import { showShape } from '../types/shape.ts'
@@ -15,7 +15,7 @@ import { metadata } from './metadata.ts'
 import { Programs } from './programs.ts'
 import { deviceFor } from './providers.ts'
 import { isStaying, residentTensor, type Staying, stayingOf } from './resident.ts'
-import { compiledOf, type Source, sourceOf } from './source.ts'
+import { type OwnOptions, ownOptions, type Source, sourceOf } from './source.ts'
 import { dtypeOfOrt } from './types.ts'
 
 /** Outputs by name: those asked for, with tensors to be written, where there are any. */
@@ -32,12 +32,18 @@ class Session implements Ort {
   readonly outputMetadata: readonly Ort.ValueMetadata[]
   readonly #programs: Programs
   readonly #fixed: Readonly<Record<string, number>>
+  readonly #ranges: ReadonlyMap<string, LengthRange>
   readonly #unranked: ReadonlySet<string>
   readonly #device: Device
   readonly #staying: Staying
   #released = false
 
-  constructor(read: ReadModel, { external, options }: Pick<Source, 'external' | 'options'>, device: Device) {
+  constructor(
+    read: ReadModel,
+    { external, options }: Pick<Source, 'external' | 'options'>,
+    own: OwnOptions,
+    device: Device,
+  ) {
     const { inputs, outputs, unranked } = metadata(read)
     this.#unranked = unranked
     this.#device = device
@@ -46,12 +52,14 @@ class Session implements Ort {
     this.outputMetadata = outputs
     this.inputNames = inputs.map((v) => v.name)
     this.outputNames = outputs.map((v) => v.name)
-    this.#fixed = options.freeDimensionOverrides ?? {}
+    this.#fixed = { ...options.freeDimensionOverrides, ...own.fixed }
+    this.#ranges = new Map(own.ranges.map((r) => [r.name, r]))
+    this.#checkNames(own)
     const isFixed = inputs.every((v) => v.isTensor && !unranked.has(v.name) && isKnown(this.#shapeOf(v)))
     const declared = new Map(
       inputs.flatMap((v) => (v.isTensor && !unranked.has(v.name) ? [[v.name, this.#shapeOf(v)] as const] : [])),
     )
-    this.#programs = new Programs(read, external, device, 'session', !isFixed, declared)
+    this.#programs = new Programs(read, external, device, 'session', !isFixed, declared, own)
     checkOperators(read, { evaluate: evaluateConstant, external })
     if (isFixed) this.#prepare()
   }
@@ -97,6 +105,18 @@ class Session implements Ort {
 
   endProfiling(): never {
     throw unsupported('profiling')
+  }
+
+  /** Throws E_ONNX_INPUT for lengths by names that no input has. */
+  #checkNames({ fixed, ranges }: OwnOptions): void {
+    const known = new Set(
+      this.inputMetadata.flatMap((v) => (v.isTensor ? v.shape.filter((d) => typeof d === 'string' && d !== '') : [])),
+    )
+    const odd = [...Object.keys(fixed), ...ranges.map((r) => r.name)].find((name) => !known.has(name))
+    if (odd !== undefined)
+      throw new UserError('E_ONNX_INPUT', `the model has no open extent named "${odd}"`, {
+        help: known.size === 0 ? 'its inputs name none' : `its inputs name ${[...known].join(', ')}`,
+      })
   }
 
   /** The declared shape, with the extents that the options fix. */
@@ -159,6 +179,20 @@ class Session implements Ort {
           help: 'give the declared extents',
         },
       )
+    this.#checkRanges(v, x)
+  }
+
+  /** Throws E_SHAPE for an extent outside the range that the options give. */
+  #checkRanges(v: Ort.TensorValueMetadata, x: Fed): void {
+    for (const [axis, d] of v.shape.entries()) {
+      const [range, n] = [typeof d === 'string' ? this.#ranges.get(d) : undefined, x.shape[axis] ?? 0]
+      if (range === undefined || (range.least <= n && n <= range.most)) continue
+      throw new UserError(
+        'E_SHAPE',
+        `the input "${v.name}" is ${showShape(x.shape)}, and ${range.name} is from ${range.least} to ${range.most}`,
+        { help: 'give extents within the ranges of extra.sinter.lengths, or wider ranges' },
+      )
+    }
   }
 
   /** The outputs asked for. */
@@ -198,7 +232,9 @@ const unsupported = (what: string): UserError =>
  *
  * Options that count: `executionProviders` (`cpu` and `wasm`, `webgpu`, `cuda`; the first that opens), `intraOpNumThreads`,
  * `freeDimensionOverrides`, `externalData`, `preferredOutputLocation` (`gpu-buffer` leaves results on the session's device, whichever it is; fed
- * to a session on that device they are not copied), `extra: { sinter: { compiled } }` (a file of `sinter compile`, by path or bytes). Those about logging, memory and graph optimisation are taken and change nothing.
+ * to a session on that device they are not copied), `extra: { sinter: { compiled, bounds, lengths } }` (a file of `sinter compile`, by path or bytes; most results of nodes
+ * whose number of them depends on data, by name; extents by name, as numbers or as `[least, most]`: one program serves such a range from the first
+ * run on). Those about logging, memory and graph optimisation are taken and change nothing.
  * @throws E_ARGUMENT, E_FILE for a source that is none; E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED for the model; E_DEVICE where no provider opens;
  * E_UNSUPPORTED for `enableProfiling`, `optimizedModelFilePath` and locations of outputs other than `cpu` and `gpu-buffer`
  */
@@ -207,10 +243,10 @@ async function create(...args: readonly unknown[]): Promise<Ort> {
   const { options } = source
   if (options.enableProfiling === true) throw unsupported('profiling')
   if (options.optimizedModelFilePath !== undefined) throw unsupported('optimised model to write')
-  const compiled = await compiledOf(options)
-  if (compiled !== undefined) takeKept(compiled)
+  const own = await ownOptions(options)
+  if (own.compiled !== undefined) takeKept(own.compiled)
   const read = readModel(source.bytes)
-  return new Session(read, source, await deviceFor(options))
+  return new Session(read, source, own, await deviceFor(options))
 }
 
 /**

@@ -4,7 +4,7 @@ import type { InferenceSession } from 'onnxruntime-common'
 import { besideModel, isAddress, readModelBytes } from '../backends/modelSource.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import { kindOf } from '../diagnostics/shown.ts'
-import type { ExternalLoader } from '../onnx/index.ts'
+import { type ExternalLoader, type Length, type LengthRange, splitLengths } from '../onnx/index.ts'
 
 type SessionOptions = InferenceSession.SessionOptions
 
@@ -25,10 +25,43 @@ async function bytesOf(x: unknown): Promise<Uint8Array | undefined> {
   return typeof Blob !== 'undefined' && x instanceof Blob ? new Uint8Array(await x.arrayBuffer()) : undefined
 }
 
-/** The file of kept programs that `extra: { sinter: { compiled } }` gives, by its path or its bytes. Throws E_ARGUMENT, E_FILE. */
-export async function compiledOf({ extra }: SessionOptions): Promise<Uint8Array | undefined> {
-  const own: unknown = extra?.sinter
-  const compiled = typeof own === 'object' && own !== null && 'compiled' in own ? own.compiled : undefined
+/** What `extra: { sinter }` of a session's options says: options that ONNX Runtime has no names for. */
+export interface OwnOptions {
+  /** A file of kept programs. */
+  readonly compiled: Uint8Array | undefined
+  /** Most results of nodes whose number of them depends on data, by the node's name or that of an output of it. */
+  readonly bounds: Readonly<Record<string, number>>
+  /** Extents that are fixed by their names, as `freeDimensionOverrides` has them too. */
+  readonly fixed: Readonly<Record<string, number>>
+  /** Extents of which the least and the most are known. */
+  readonly ranges: readonly LengthRange[]
+}
+
+const ownNames = ['compiled', 'bounds', 'lengths']
+
+/** The options under `extra: { sinter }`. Throws E_ARGUMENT, E_FILE, E_ONNX_INPUT for a range that is none. */
+export async function ownOptions({ extra }: SessionOptions): Promise<OwnOptions> {
+  const own: unknown = extra?.sinter ?? {}
+  const fail = (what: string, help: string): never => {
+    throw new UserError('E_ARGUMENT', what, { help })
+  }
+  const isRecord = (x: unknown): x is Readonly<Record<string, unknown>> =>
+    typeof x === 'object' && x !== null && !Array.isArray(x)
+  if (!isRecord(own)) return fail(`extra.sinter is ${kindOf(own)}`, `give an object with ${ownNames.join(', ')}`)
+  const odd = Object.keys(own).find((k) => !ownNames.includes(k))
+  if (odd !== undefined) fail(`extra.sinter has no option "${odd}"`, `it has ${ownNames.join(', ')}`)
+  const { compiled, bounds = {}, lengths = {} } = own
+  if (!isRecord(bounds)) return fail(`extra.sinter.bounds is ${kindOf(bounds)}`, 'give { nodeOrOutput: 100 }')
+  if (!isRecord(lengths)) return fail(`extra.sinter.lengths is ${kindOf(lengths)}`, 'give { sequence: [1, 512] }')
+  return {
+    compiled: await compiledOf(compiled),
+    bounds: bounds as Readonly<Record<string, number>>,
+    ...splitLengths(lengths as Readonly<Record<string, Length>>),
+  }
+}
+
+/** The bytes of a file of kept programs, given by its path or its bytes. */
+async function compiledOf(compiled: unknown): Promise<Uint8Array | undefined> {
   if (compiled === undefined) return undefined
   const bytes = await bytesOf(compiled)
   if (bytes === undefined)

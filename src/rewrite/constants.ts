@@ -10,7 +10,7 @@ import { type DType, isFloat } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { rowMajorStrides, type Shape, sameShape, sizeOf } from '../types/shape.ts'
 import { foldLimit, isFoldable, isLiteral, literalLeaf } from './facts.ts'
-import { type RewriteContext, type Rule, rule, ruleOn } from './rule.ts'
+import { type Generic, type RewriteContext, type Rule, rule, ruleOn } from './rule.ts'
 
 const elementwise = Object.keys(scalarOps) as readonly ScalarOp[]
 
@@ -89,7 +89,8 @@ const foldWork = 2 ** 24
  * Whether evaluating a node of literals once and storing it is better than computing it in a kernel; where extents are `generic`, what index
  * arithmetic gives is no literal at others.
  */
-function worthStoring(node: Node, generic: boolean): boolean {
+function worthStoring(node: Node, generic: Generic | undefined): boolean {
+  if (generic !== undefined && node.shape.some((n) => generic.varying.has(n))) return false
   const size = sizeOf(node.shape)
   let stored = 0
   let read = 1
@@ -100,7 +101,7 @@ function worthStoring(node: Node, generic: boolean): boolean {
     read = Math.max(read, sizeOf(x.shape))
   }
   if (node.op === 'contract' && read * size > foldWork) return false
-  if (stored === 0) return !generic && size <= indexFoldLimit && read <= foldLimit
+  if (stored === 0) return generic === undefined && size <= indexFoldLimit && read <= foldLimit
   return size <= foldLimit && read <= 16 * foldLimit && size <= Math.max(smallResult, stored)
 }
 
@@ -112,7 +113,7 @@ const foldedOps = Object.keys(opTable)
   .filter((op) => op !== 'broadcast' && foldedFamilies.has(opTable[op].family))
 
 function foldNode(node: Node, context: RewriteContext): Node | undefined {
-  if (node.inputs.length === 0 || !worthStoring(node, context.generic !== undefined)) return undefined
+  if (node.inputs.length === 0 || !worthStoring(node, context.generic)) return undefined
   const own = familyOf(node) === 'elementwise' ? overElements(() => foldElementwise(node)) : undefined
   const data = own ?? context.fold?.(node)
   return data === undefined ? undefined : makeNode('constant', [], { data, shape: node.shape, dtype: node.dtype })

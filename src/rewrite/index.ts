@@ -6,7 +6,7 @@ import { type RewriteOptions, type Rewritten, rewriteWith } from './driver.ts'
 import { allRules } from './rules.ts'
 
 export type { RewriteOptions, Rewritten } from './driver.ts'
-export type { RewriteContext, RewriteMode, Rule } from './rule.ts'
+export type { Generic, RewriteContext, RewriteMode, Rule } from './rule.ts'
 
 /** Throws E_UNSUPPORTED where a derivative that only reverse mode knows is to be computed. */
 function refuseLinear(graph: Graph): void {

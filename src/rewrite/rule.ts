@@ -6,11 +6,13 @@ import type { HostArray } from '../types/host.ts'
 export type RewriteMode = 'fast' | 'strict'
 
 /**
- * What of a graph that stands for others of other extents may be chance: what index arithmetic gives stays computed, whatever its size, and a
- * slice that takes everything along an axis of one of the `ends` stays, since it takes less at others.
+ * What of a graph that stands for others of other extents may be chance: what index arithmetic gives stays computed, whatever its size, and so
+ * does what is computed of stored literals over extents that vary; a slice that takes everything along an axis of one of the `ends` stays, since
+ * it takes less at others.
  */
 export interface Generic {
   readonly ends: ReadonlySet<number>
+  readonly varying: ReadonlySet<number>
 }
 
 /** What a rule may ask beside the node. */

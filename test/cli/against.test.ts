@@ -44,7 +44,16 @@ module.exports = { env, Tensor, InferenceSession: { create } }
   return folder
 }
 
-const given = { input: [], shape: [], length: ['n=5'], device: 'wasm', mode: 'fast', seed: 0, seconds: 0.01 } as const
+const given = {
+  input: [],
+  shape: [],
+  length: ['n=5'],
+  bound: [],
+  device: 'wasm',
+  mode: 'fast',
+  seed: 0,
+  seconds: 0.01,
+} as const
 
 async function against(from: string, json: boolean, threads = 2): Promise<{ code: number; out: string }> {
   const out: string[] = []

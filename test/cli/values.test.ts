@@ -87,9 +87,9 @@ describe('options', () => {
     for (const bad of ['-1', 'x', '', 'Infinity']) expect(() => parseAmount(bad, '--rtol')).toThrow(UsageError)
   })
   it('inputs name a file', () => {
-    expect(() => parseInputs({ input: ['x'], shape: [], length: [] })).toThrow('NAME=FILE.npy')
-    expect(() => parseInputs({ input: ['x=nowhere.npy'], shape: [], length: [] })).toThrow('E_FILE')
-    expect(parseInputs({ input: [], shape: ['x=2,3'], length: [] }).shapes.get('x')).toEqual([2, 3])
+    expect(() => parseInputs({ input: ['x'], shape: [], length: [], bound: [] })).toThrow('NAME=FILE.npy')
+    expect(() => parseInputs({ input: ['x=nowhere.npy'], shape: [], length: [], bound: [] })).toThrow('E_FILE')
+    expect(parseInputs({ input: [], shape: ['x=2,3'], length: [], bound: [] }).shapes.get('x')).toEqual([2, 3])
   })
 })
 

@@ -181,6 +181,23 @@ describe('NonZero', () => {
     }
   })
 
+  it('on the command line: in room for a bound', async () => {
+    const path = join(dir, 'bounded.onnx')
+    writeFileSync(path, encodeModel(nonZero()))
+    const [x, few] = [join(dir, 'many.npy'), join(dir, 'few.npy')]
+    writeFileSync(x, writeNpy({ data, shape: [2, 3], dtype: 'f32' }))
+    writeFileSync(few, writeNpy({ data: Float32Array.of(0, 0, 3, 0, 0, 0), shape: [2, 3], dtype: 'f32' }))
+    const r = await sinter('run', path, '--input', `x=${few}`, '--bound', 'nz=2')
+    expect(r.out).toContain('where  i64[2, 1]')
+    const over = await sinter('run', path, '--input', `x=${x}`, '--bound', 'where=2')
+    expect(over.err).toMatch(/E_OVERFLOW/)
+    expect((await sinter('explain', path, '--bound', 'nz=2', '--graph')).out).toContain('i64[2, 2]')
+    expect((await sinter('explain', path, '--bound', 'x=2')).err).toMatch(/E_ONNX_INPUT.*these have: nz, where/s)
+    const kept = join(dir, 'bounded.kept')
+    expect((await sinter('compile', path, '--bound', 'nz=2', '--input', `x=${few}`, '-o', kept)).code).toBe(0)
+    expect((await sinter('run', path, '--bound', 'nz')).code).toBe(2)
+  })
+
   it('in the library: room, and the number beside it', () => {
     const model = importOnnx(encodeModel(nonZero()))
     expect(model.counts).toEqual({ where: { axis: 1, count: 'where.count' } })

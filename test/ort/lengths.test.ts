@@ -1,9 +1,12 @@
 /** `sinter/ort`: from the second set of extents on, one program serves a range of them. */
 import { expect, test } from 'vitest'
-import { memory } from '../../src/index.ts'
+import { memory, setDevice } from '../../src/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
 import { InferenceSession, Tensor } from '../../src/ort.ts'
 import { encodeModel, type ModelSpec } from '../onnx/encode.ts'
+
+// Sessions run on this device, whose memory is looked at.
+setDevice('wasm', { threads: 1 })
 
 const { FLOAT } = tensorType
 
@@ -52,9 +55,9 @@ function expected(x: readonly number[], present: readonly number[]): number[] {
 }
 
 test('a decoder with a cache takes 200 tokens in a few programs, its memory flat', async () => {
-  const session = await InferenceSession.create(encodeModel(cached), { intraOpNumThreads: 1 })
+  const session = await InferenceSession.create(encodeModel(cached))
   let past = numbers(1, [1, 12, 8])
-  let settled: { readonly programs: number; readonly arenaBytes: number } | undefined
+  const before = memory().programs
   for (let token = 0; token < 200; token++) {
     const x = numbers(token, [1, 1, 8])
     const { y, present } = await session.run({ x, past })
@@ -65,9 +68,9 @@ test('a decoder with a cache takes 200 tokens in a few programs, its memory flat
       expect((y.data as Float32Array)[i]).toBeCloseTo(v, 5)
     })
     past = present as Tensor
-    const { programs, arenaBytes } = memory()
-    if (token === 2) settled = { programs, arenaBytes }
-    if (token > 2) expect({ programs, arenaBytes }, `at token ${token}`).toEqual(settled)
+    // The program of the first call, which goes when there were sixteen others, and those of parts of the range to 256.
+    expect(memory().programs - before, `at token ${token}`).toBeLessThanOrEqual(5)
+    expect(memory().arenaBytes, `at token ${token}`).toBeLessThan(4096)
   }
   await session.release()
 })

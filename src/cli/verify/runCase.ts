@@ -122,7 +122,7 @@ async function runSet(
 ): Promise<SetResult> {
   const proto = decodeModel(bytes)
   const values = readInputs(proto, dir)
-  const model = importModel(bytes, path, { values, shapes: new Map(), lengths })
+  const model = importModel(bytes, path, { values, shapes: new Map(), lengths, bounds: new Map() })
   const inputs = model.inputs.map((p) => {
     const v = values.get(p.name)
     if (v === undefined) throw new UserError('E_ONNX_INPUT', `${basename(dir)} has no value for input "${p.name}"`)

@@ -10,7 +10,7 @@ import { compiling, overElements } from '../../host/engine.ts'
 import { bytesOf } from '../../plan/body/region.ts'
 import { planFusion } from '../../plan/fuse/planFusion.ts'
 import { evaluateGraph, toHostArray } from '../../reference/evaluate.ts'
-import { type Rewritten, rewriteGraph } from '../../rewrite/index.ts'
+import { type Generic, type Rewritten, rewriteGraph } from '../../rewrite/index.ts'
 import type { Dimension, Extents } from '../../runtime/extents.ts'
 import { atWorkingSet, type Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -26,8 +26,8 @@ import { makeReport } from '../report.ts'
 import { checkAssembled, checkStored } from '../stored.ts'
 import { orderWindows } from '../windowOrder.ts'
 import { alignGraphs, cannotBeOpen, Misaligned } from './align.ts'
-import { endsOf } from './ends.ts'
 import { Fitter } from './fit.ts'
+import { genericOf } from './generic.ts'
 import { Opening } from './opening.ts'
 import { PlanOpener } from './openPlan.ts'
 import { verifyOpen } from './verifyOpen.ts'
@@ -91,13 +91,16 @@ function compileWhole(
   const target = forOpen(machine)
   const graphs: Graph[] = []
   let applied: Rewritten['applied'] = []
-  const ends = endsOf(instances.map((i) => i.graph))
+  const generics = genericOf(instances.map((i) => i.graph))
   function* rewritten(): Generator<Graph> {
     for (const [i, instance] of instances.entries()) {
       const precise =
         mode === 'fast' && precision !== 'ieee' ? withPrecision(instance.graph, precision) : instance.graph
-      const generic = { ends: ends[i] ?? new Set<number>() }
-      const made = rewriteGraph(precise, { mode, fold: (node) => fold(node, mode), generic })
+      const made = rewriteGraph(precise, {
+        mode,
+        fold: (node) => fold(node, mode),
+        generic: generics[i] ?? nothingVaries,
+      })
       const inOrder = orderWindows(made.graph, target, mode)
       const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
       if (graphs.length === 0) applied = made.applied
@@ -156,6 +159,8 @@ function compileWhole(
   const report = makeReport(name, kept, target, mode, applied, performance.now() - started, dimensions)
   return { program, report, graph, plan: opened }
 }
+
+const nothingVaries: Generic = { ends: new Set(), varying: new Set() }
 
 /** Bytes of the inputs and results of a graph. */
 const compulsoryBytes = (graph: Graph): number =>

@@ -1,0 +1,241 @@
+/** `extra.sinter` of a session: extents by name with their ranges, and bounds of results whose number depends on data. */
+import { expect, test } from 'vitest'
+import { memory, setDevice } from '../../src/index.ts'
+import { tensorType } from '../../src/onnx/proto.ts'
+import { InferenceSession, Tensor } from '../../src/ort.ts'
+import { encodeModel, type ModelSpec, type NodeSpec } from '../onnx/encode.ts'
+
+// Sessions run on this device, whose memory is looked at.
+setDevice('wasm', { threads: 1 })
+
+const { FLOAT, INT64 } = tensorType
+
+const numbers = (seed: number, count: number): number[] => {
+  let s = seed + 1
+  return Array.from({ length: count }, () => {
+    s = (Math.imul(s, 1664525) + 1013904223) >>> 0
+    return s / 2 ** 32 - 0.5
+  })
+}
+const weights = (name: string, dims: readonly number[]) => ({
+  name,
+  type: FLOAT,
+  dims,
+  floats: numbers(
+    name.length + dims.length,
+    dims.reduce((n, d) => n * d, 1),
+  ),
+})
+const integers = (name: string, values: readonly number[], dims: readonly number[] = [values.length]) => ({
+  name,
+  type: INT64,
+  dims,
+  int64s: values,
+})
+const ints = (...values: number[]) => ({ ints: values })
+
+const [width, heads, words, places] = [16, 2, 20, 512]
+
+/**
+ * An encoder as exporters write it: the length is read from the shape of the ids, positions are a slice of a stored row of 512, heads are split by a
+ * shape that is put together of what `Shape` gives.
+ */
+const encoder = (): ModelSpec => {
+  const split = (from: string, to: string, perm: readonly number[]): NodeSpec[] => [
+    { op: 'MatMul', in: ['x', `w_${to}`], out: [`${to}_flat`] },
+    { op: 'Add', in: [`${to}_flat`, `b_${to}`], out: [`${to}_biased`] },
+    { op: 'Reshape', in: [`${to}_biased`, from], out: [`${to}_heads`] },
+    { op: 'Transpose', in: [`${to}_heads`], out: [to], attrs: { perm: ints(...perm) } },
+  ]
+  return {
+    nodes: [
+      { op: 'Shape', in: ['ids'], out: ['shape'] },
+      { op: 'Gather', in: ['shape', 'zero'], out: ['batch'] },
+      { op: 'Gather', in: ['shape', 'one'], out: ['length'] },
+      { op: 'Slice', in: ['positions', 'zero', 'length', 'one'], out: ['here'] },
+      { op: 'Gather', in: ['table', 'ids'], out: ['words'] },
+      { op: 'Gather', in: ['places', 'here'], out: ['placed'] },
+      { op: 'Add', in: ['words', 'placed'], out: ['sum'] },
+      { op: 'LayerNormalization', in: ['sum', 'scale', 'shift'], out: ['x'], attrs: { axis: { int: -1 } } },
+      { op: 'Unsqueeze', in: ['mask', 'middle'], out: ['spread'] },
+      { op: 'Cast', in: ['spread'], out: ['seen'], attrs: { to: { int: FLOAT } } },
+      { op: 'Sub', in: ['seen', 'unit'], out: ['hidden'] },
+      { op: 'Mul', in: ['hidden', 'great'], out: ['penalty'] },
+      { op: 'Concat', in: ['batch', 'length', 'heads'], out: ['by_head'], attrs: { axis: { int: 0 } } },
+      ...split('by_head', 'q', [0, 2, 1, 3]),
+      ...split('by_head', 'k', [0, 2, 3, 1]),
+      ...split('by_head', 'v', [0, 2, 1, 3]),
+      { op: 'MatMul', in: ['q', 'k'], out: ['scores'] },
+      { op: 'Add', in: ['scores', 'penalty'], out: ['masked'] },
+      { op: 'Softmax', in: ['masked'], out: ['shares'], attrs: { axis: { int: -1 } } },
+      { op: 'MatMul', in: ['shares', 'v'], out: ['mixed'] },
+      { op: 'Transpose', in: ['mixed'], out: ['turned'], attrs: { perm: ints(0, 2, 1, 3) } },
+      { op: 'Concat', in: ['batch', 'length', 'width'], out: ['joined'], attrs: { axis: { int: 0 } } },
+      { op: 'Reshape', in: ['turned', 'joined'], out: ['context'] },
+      { op: 'Add', in: ['context', 'x'], out: ['both'] },
+      { op: 'LayerNormalization', in: ['both', 'scale', 'shift'], out: ['y'], attrs: { axis: { int: -1 } } },
+    ],
+    inputs: [
+      { name: 'ids', type: INT64, dims: ['batch', 'sequence'] },
+      { name: 'mask', type: INT64, dims: ['batch', 'sequence'] },
+    ],
+    outputs: [{ name: 'y', type: FLOAT, dims: ['batch', 'sequence', width] }],
+    initializers: [
+      integers('zero', [0]),
+      integers('one', [1]),
+      integers('middle', [1, 2]),
+      integers('heads', [heads, width / heads]),
+      integers('width', [width]),
+      integers(
+        'positions',
+        Array.from({ length: places }, (_, i) => i),
+        [1, places],
+      ),
+      weights('table', [words, width]),
+      weights('places', [places, width]),
+      ...['q', 'k', 'v'].flatMap((n) => [weights(`w_${n}`, [width, width]), weights(`b_${n}`, [width])]),
+      { name: 'scale', type: FLOAT, dims: [width], floats: new Array<number>(width).fill(1) },
+      { name: 'shift', type: FLOAT, dims: [width], floats: new Array<number>(width).fill(0) },
+      { name: 'unit', type: FLOAT, dims: [], floats: [1] },
+      { name: 'great', type: FLOAT, dims: [], floats: [1e9] },
+    ],
+    opset: 17,
+  }
+}
+
+const idsOf = (b: number, n: number): Record<string, Tensor> => {
+  const drawn = numbers(b + 13 * n, b * n).map((v) => BigInt(Math.floor((v + 0.5) * words)))
+  return {
+    ids: new Tensor('int64', BigInt64Array.from(drawn), [b, n]),
+    mask: new Tensor('int64', new BigInt64Array(b * n).fill(1n), [b, n]),
+  }
+}
+
+test('an encoder with ranges of its names: two compilations for batches 1 to 8 and lengths 8 to 512', async () => {
+  const bytes = encodeModel(encoder())
+  const before = memory().programs
+  const session = await InferenceSession.create(bytes, {
+    extra: { sinter: { lengths: { batch: [1, 8], sequence: [8, places] } } },
+  })
+  const run = async (b: number, n: number): Promise<Float32Array> =>
+    (await session.run(idsOf(b, n))).y?.data as Float32Array
+  for (const [b, n] of [
+    [8, 512],
+    [2, 8],
+    [1, 512],
+    [1, 8],
+  ] as const)
+    await run(b, n)
+  const settled = memory()
+  // Each compilation has three programs, for parts of the range of lengths.
+  expect(settled.programs - before).toBe(6)
+  for (let i = 0; i < 60; i++) await run(1 + (i % 8), i % 10 === 0 ? places - i / 10 : 8 + ((53 * i) % 200))
+  const { programs, arenaBytes } = memory()
+  expect({ programs, arenaBytes }).toEqual({ programs: settled.programs, arenaBytes: settled.arenaBytes })
+  for (const [b, n] of [
+    [1, 512],
+    [3, 511],
+    [8, 8],
+  ] as const) {
+    const alone = await InferenceSession.create(bytes)
+    const want = (await alone.run(idsOf(b, n))).y?.data as Float32Array
+    const got = await run(b, n)
+    expect(got.length).toBe(want.length)
+    expect(got.reduce((m, v, i) => Math.max(m, Math.abs(v - (want[i] ?? Number.NaN))), 0)).toBeLessThan(1e-5)
+    await alone.release()
+  }
+  await expect(run(9, 8)).rejects.toThrow(/E_SHAPE.*batch is from 1 to 8/)
+  await session.release()
+})
+
+/** One head of a decoder whose mask is as long as past and new tokens together, by the name that exporters give that. */
+const masked: ModelSpec = {
+  nodes: [
+    { op: 'Concat', in: ['past', 'x'], out: ['present'], attrs: { axis: { int: 1 } } },
+    { op: 'Transpose', in: ['present'], out: ['turned'], attrs: { perm: ints(0, 2, 1) } },
+    { op: 'MatMul', in: ['x', 'turned'], out: ['scores'] },
+    { op: 'Unsqueeze', in: ['mask', 'middle'], out: ['spread'] },
+    { op: 'Add', in: ['scores', 'spread'], out: ['masked'] },
+    { op: 'Softmax', in: ['masked'], out: ['shares'], attrs: { axis: { int: -1 } } },
+    { op: 'MatMul', in: ['shares', 'present'], out: ['y'] },
+  ],
+  inputs: [
+    { name: 'x', type: FLOAT, dims: ['batch', 'new', 4] },
+    { name: 'past', type: FLOAT, dims: ['batch', 'past', 4] },
+    { name: 'mask', type: FLOAT, dims: ['batch', 'past + new'] },
+  ],
+  outputs: [
+    { name: 'y', type: FLOAT, dims: ['batch', 'new', 4] },
+    { name: 'present', type: FLOAT, dims: ['batch', 'past + new', 4] },
+  ],
+  initializers: [integers('middle', [1])],
+  opset: 17,
+}
+
+test('a name that is a sum of others is no extent of its own', async () => {
+  const before = memory().programs
+  const session = await InferenceSession.create(encodeModel(masked), {
+    extra: { sinter: { lengths: { batch: 1, new: [1, 64], past: [0, 128] } } },
+  })
+  let past: Tensor = new Tensor('float32', new Float32Array(0), [1, 0, 4])
+  for (let step = 0; step < 100; step++) {
+    const n = step === 0 ? 6 : 1
+    const total = past.dims[1] ?? 0
+    const x = new Tensor('float32', Float32Array.from(numbers(step, 4 * n)), [1, n, 4])
+    const mask = new Tensor(
+      'float32',
+      Float32Array.from({ length: total + n }, (_, i) => (i % 3 === 1 ? -1e9 : 0)),
+      [1, total + n],
+    )
+    const { y, present } = await session.run({ x, past, mask })
+    if (y === undefined || present === undefined) expect.fail('no results')
+    expect(present.dims).toEqual([1, total + n, 4])
+    const rows = present.data as Float32Array
+    const query = [0, 1, 2, 3].map((d) => Number(x.data[4 * (n - 1) + d]))
+    const shown = Array.from({ length: total + n }, (_, i) => i).filter((i) => i % 3 !== 1)
+    const shares = shown.map((i) => Math.exp(query.reduce((s, q, d) => s + q * (rows[4 * i + d] ?? 0), 0)))
+    const sum = shares.reduce((a, b) => a + b, 0)
+    for (let d = 0; d < 4; d++) {
+      const want = shown.reduce((s, i, j) => s + ((shares[j] ?? 0) / sum) * (rows[4 * i + d] ?? 0), 0)
+      expect(Number(y.data[4 * (n - 1) + d])).toBeCloseTo(want, 5)
+    }
+    // One template for the prompt, one for a token, each of four programs at most.
+    expect(memory().programs - before).toBeLessThanOrEqual(8)
+    past = present as Tensor
+  }
+  await session.release()
+  expect(memory().programs).toBe(before)
+})
+
+const nonZero: ModelSpec = {
+  nodes: [{ op: 'NonZero', name: 'nz', in: ['x'], out: ['where'] }],
+  inputs: [{ name: 'x', type: FLOAT, dims: ['rows', 3] }],
+  outputs: [{ name: 'where', type: INT64 }],
+}
+
+test('bounds of results whose number depends on data', async () => {
+  const x = (...values: number[]): Record<string, Tensor> => ({
+    x: new Tensor('float32', Float32Array.from(values), [values.length / 3, 3]),
+  })
+  const session = await InferenceSession.create(encodeModel(nonZero), { extra: { sinter: { bounds: { nz: 2 } } } })
+  const { where } = await session.run(x(0, 5, 0, 7, 0, 0))
+  expect([where?.dims, Array.from(where?.data as BigInt64Array, Number)]).toEqual([
+    [2, 2],
+    [0, 1, 1, 0],
+  ])
+  await expect(session.run(x(1, 5, 0, 7, 0, 0))).rejects.toThrow(/E_OVERFLOW/)
+  await session.release()
+  const odd = await InferenceSession.create(encodeModel(nonZero), { extra: { sinter: { bounds: { x: 2 } } } })
+  await expect(odd.run(x(1, 2, 3))).rejects.toThrow(/E_ONNX_INPUT.*these have: nz, where/s)
+})
+
+test.for<[string, unknown, RegExp]>([
+  ['an option that is none', { sizes: {} }, /E_ARGUMENT.*no option "sizes"/],
+  ['what is no object', 3, /E_ARGUMENT.*extra\.sinter is a number/],
+  ['bounds that are none', { bounds: [] }, /E_ARGUMENT.*bounds is an array/],
+  ['lengths that are none', { lengths: 4 }, /E_ARGUMENT.*lengths is a number/],
+  ['a range backwards', { lengths: { rows: [4, 2] } }, /E_ONNX_INPUT.*range of the extent "rows"/],
+  ['a name that no input has', { lengths: { columns: [1, 2] } }, /E_ONNX_INPUT.*inputs name rows/s],
+])('refuses %s', async ([, sinter, says]) => {
+  await expect(InferenceSession.create(encodeModel(nonZero), { extra: { sinter } })).rejects.toThrow(says)
+})
