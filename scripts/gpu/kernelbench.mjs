@@ -64,7 +64,7 @@ const samples = (y, n) => {
   return api.take(y.reshape([n]), api.tensor(at, { dtype: n > 2 ** 31 ? 'i64' : 'i32' })).astype('f32')
 }
 
-/** A problem's times, samples and the precision of its products; an error where its inputs have more than `limit` bytes. */
+/** A problem's times (a call's, and once with a clock around each step), what was modelled, samples and the precision of its products; an error where its inputs have more than `limit` bytes. */
 export async function measureProblem(open, folder, name, { inputs, weights, ops }, limit) {
   api.setDevice(open.device)
   const specs = [...inputs, ...weights]
@@ -95,7 +95,14 @@ export async function measureProblem(open, folder, name, { inputs, weights, ops 
     })
     times.push(ms / calls)
   }
-  const { totals } = f.explain(args)
+  const { totals, kernels } = f.explain(args)
+  const { executable, inputs: bound } = open.recorded.last
+  const { outputs, times: stepTimes } = await open.backend.profile(executable, bound)
+  for (const b of outputs) open.backend.free(b)
+  const steps = stepTimes.map(({ step, ms }) => {
+    const s = executable.program.steps[step]
+    return { name: s?.kernel?.name ?? s?.name ?? s?.kind, stage: s?.stage, ms }
+  })
   for (const t of Object.values(args)) t.dispose()
   f.dispose()
   return {
@@ -103,6 +110,8 @@ export async function measureProblem(open, folder, name, { inputs, weights, ops 
     ms: times.sort((p, q) => p - q)[times.length >> 1],
     first: seconds,
     kernels: totals.kernels,
+    modelled: kernels.map((k) => k.modelledMs),
+    steps,
     sample,
   }
 }

@@ -279,6 +279,8 @@ if (parts.includes('kernelbench') && options.problems !== undefined) {
     result.kernelbench[name] = r
     const made = r.error ?? `${r.ms.toFixed(4)} ms, ${r.kernels} kernels, first call ${r.first.toFixed(2)} s`
     console.log(`${name}: ${made}`)
+    if (r.steps?.length > 1)
+      for (const t of r.steps) console.log(`      ${t.ms.toFixed(4)} ms  ${t.stage ?? ''} ${t.name}`)
     save()
   }
 }

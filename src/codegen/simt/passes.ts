@@ -4,6 +4,7 @@ import { dialects } from './dialects/table.ts'
 import type { ThreadCode } from './ir/code.ts'
 import { verifyThreadCode } from './ir/verify.ts'
 import { calledFunctions } from './passes/calledFunctions.ts'
+import { hoistCopyAddresses } from './passes/copyAddresses.ts'
 import { foldExtremes } from './passes/foldExtremes.ts'
 import { withoutIdleBarriers } from './passes/idleBarriers.ts'
 import { repeatLoops } from './passes/repeatLoops.ts'
@@ -25,6 +26,12 @@ export const passes: readonly Pass[] = [
     run: ({ body, shared }) => ({
       body: withoutIdleBarriers(body, new Set(shared.flatMap((a) => (a.own === true ? [] : [a.name])))),
     }),
+  },
+  {
+    // What of the addresses of background copies no iteration of a loop changes is found before the loop.
+    name: 'copyAddresses',
+    when: ({ machine }) => machine.hasAsyncCopy,
+    run: ({ body }) => ({ body: hoistCopyAddresses(body) }),
   },
   {
     // Special functions that would stand in many places are called, so that compiling stays a matter of a second.

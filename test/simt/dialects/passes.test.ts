@@ -1,9 +1,25 @@
 /** Passes over thread code: in which order, for which languages, and what each makes of statements by hand. */
 import { describe, expect, test } from 'vitest'
-import { call, type Ex, elem, int, lit, type S, select, v } from '../../../src/codegen/simt/ir/ir.ts'
+import {
+  add,
+  and,
+  bin,
+  call,
+  type Ex,
+  elem,
+  ge,
+  int,
+  lit,
+  lt,
+  mul,
+  type S,
+  select,
+  v,
+} from '../../../src/codegen/simt/ir/ir.ts'
 import { visitExpressions, visitStatements } from '../../../src/codegen/simt/ir/walk.ts'
 import { threadCodeOf } from '../../../src/codegen/simt/kernel.ts'
 import { calledFunctions } from '../../../src/codegen/simt/passes/calledFunctions.ts'
+import { hoistCopyAddresses } from '../../../src/codegen/simt/passes/copyAddresses.ts'
 import { foldExtremes } from '../../../src/codegen/simt/passes/foldExtremes.ts'
 import { repeatLoops } from '../../../src/codegen/simt/passes/repeatLoops.ts'
 import { shareReciprocals } from '../../../src/codegen/simt/passes/shareReciprocals.ts'
@@ -41,6 +57,7 @@ const calls = (body: readonly S[]): string[] => {
 test('the page', () => {
   expect(passes.map((p) => p.name)).toEqual([
     'idleBarriers',
+    'copyAddresses',
     'calledFunctions',
     'foldExtremes',
     'shareReciprocals',
@@ -144,4 +161,75 @@ test('the function with most code is called first, and none where there is littl
   const of = (fn: string, times: number): S => loop('i', times, [assign(at('y'), call('f32', fn, at('x')))])
   expect(calledFunctions([of('f32_sin', 16), of('f32_exp', 16)])).toEqual(new Set())
   expect(calledFunctions([of('f32_sin', 64), of('f32_exp', 64)])).toEqual(new Set(['f32_sin']))
+})
+
+describe('addresses of background copies', () => {
+  const m = v('i32', 'm')
+  const place = add(v('i32', 'l'), mul(i, int(16)))
+  const quotients = (body: readonly S[]): number => {
+    let n = 0
+    visitExpressions(body, (e) => {
+      if (e.k === 'bin' && (e.op === '/' || e.op === '%')) n++
+    })
+    return n
+  }
+  const copy = (at: Ex, there: Ex): S => ({
+    k: 'call',
+    fn: 'copy_async',
+    args: [{ k: 'address', type: 'u32', of: 'x', index: select(there, at, int(0)) }, there],
+  })
+  const steps = (body: S[], name = 'm'): S => ({
+    k: 'for',
+    name,
+    from: int(0),
+    to: v('i32', 'end'),
+    step: 32,
+    unroll: false,
+    body,
+  })
+  const row = add(bin('/', place, int(518)), int(-2))
+  const column = bin('%', place, int(518))
+  const inside = and(ge(add(row, m), int(0)), lt(add(row, m), int(512)))
+  const at = add(add(mul(row, int(512)), bin('/', m, int(7))), column)
+
+  test('quotients that no step changes are taken before the loop, one a register; of ranges one comparison is left', () => {
+    const first: S = { k: 'let', name: 'l', value: add(v('i32', 'start'), int(3)) }
+    const [array, other, taken, looped, ...more] = hoistCopyAddresses([
+      steps([{ k: 'if', cond: lt(m, int(9)), body: [first, loop('i', 8, [copy(at, inside)])], otherwise: [] }]),
+    ])
+    expect(more).toEqual([])
+    expect([array, other].map((s) => s?.k === 'array' && s.length)).toEqual([8, 8])
+    // Values declared inside are seen through.
+    const before = taken === undefined ? [] : [taken]
+    const names = new Set<string>()
+    visitExpressions(before, (e) => {
+      if (e.k === 'var') names.add(e.name)
+    })
+    expect([...names].sort()).toEqual(['i', 'start'])
+    const after = looped === undefined ? [] : [looped]
+    let conditions = 0
+    visitExpressions(after, (e) => {
+      if (e.k === 'bin' && (e.op === '&&' || e.op === '>=')) conditions++
+    })
+    expect([quotients(before), quotients(after), conditions]).toEqual([3, 1, 0])
+  })
+
+  test('what steps change, what divides by no constant, and what is no copy stay', () => {
+    const changed: S[] = [
+      steps([copy(bin('/', m, int(7)), lt(m, int(9)))]),
+      steps([{ k: 'assign', to: v('i32', 'l'), value: m }, copy(bin('/', v('i32', 'l'), int(7)), lt(m, int(9)))]),
+      steps([copy(add(bin('/', v('i32', 'l'), v('i32', 'c')), m), lt(m, int(9)))]),
+      steps([{ k: 'store', param: 'y', index: add(row, m), value: lit('f32', 0) }]),
+      loop('m', 8, [copy(add(row, m), lt(m, int(9)))]),
+    ]
+    for (const s of changed) expect(hoistCopyAddresses([s])).toEqual([s])
+  })
+
+  test('only so many registers are taken', () => {
+    const [array, taken, looped] = hoistCopyAddresses([
+      steps([loop('i', 40, [copy(add(row, m), lt(m, int(9))), copy(add(column, m), lt(m, int(9)))])]),
+    ])
+    expect([array?.k, taken === undefined ? 0 : quotients([taken])]).toEqual(['array', 1])
+    expect(looped === undefined ? 0 : quotients([looped])).toBe(1)
+  })
 })

@@ -36,34 +36,36 @@ export function substituteVars(e: Ex, map: ReadonlyMap<string, Ex>): Ex {
   }
 }
 
-/** An expression with what `change` makes of all in it, operands first. */
-export function rewriteEx(e: Ex, change: (e: Ex) => Ex): Ex {
-  const go = (x: Ex): Ex => rewriteEx(x, change)
+/** An expression with others in the place of its operands. */
+export function mapOperands(e: Ex, go: (e: Ex) => Ex): Ex {
   switch (e.k) {
     case 'lit':
     case 'var':
     case 'comp':
-      return change(e)
+      return e
     case 'elem':
     case 'shared':
     case 'load':
     case 'word':
     case 'address':
-      return change({ ...e, index: go(e.index) })
+      return { ...e, index: go(e.index) }
     case 'neg':
     case 'not':
     case 'cast':
     case 'bitcast':
     case 'shuffle':
-      return change({ ...e, a: go(e.a) })
+      return { ...e, a: go(e.a) }
     case 'bin':
-      return change({ ...e, a: go(e.a), b: go(e.b) })
+      return { ...e, a: go(e.a), b: go(e.b) }
     case 'select':
-      return change({ ...e, cond: go(e.cond), a: go(e.a), b: go(e.b) })
+      return { ...e, cond: go(e.cond), a: go(e.a), b: go(e.b) }
     case 'call':
-      return change({ ...e, args: e.args.map(go) })
+      return { ...e, args: e.args.map(go) }
   }
 }
+
+/** An expression with what `change` makes of all in it, operands first. */
+export const rewriteEx = (e: Ex, change: (e: Ex) => Ex): Ex => change(mapOperands(e, (x) => rewriteEx(x, change)))
 
 /** Visits an expression and all inside. */
 export function visitIn(e: Ex, visit: (e: Ex) => void): void {
