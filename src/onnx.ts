@@ -6,7 +6,9 @@
 import { checkOptions, kinds, optionNames } from './api/calls/options.ts'
 import { placed, withPlace } from './api/calls/place.ts'
 import { takeKept } from './api/device/kept.ts'
+import { declareDynamic } from './api/jit/dynamic.ts'
 import { storageOf } from './api/tensor/core.ts'
+import { Dim, OpenSpec } from './api/tensor/openSpec.ts'
 import { Storage } from './api/tensor/storage.ts'
 import { Tensor, wrap } from './api/tensor/tensor.ts'
 import { TensorSpec } from './api/tensor/tree.ts'
@@ -14,7 +16,16 @@ import { applyGraph, taker } from './api/transforms/apply.ts'
 import { UserError } from './diagnostics/errors.ts'
 import { kindOf } from './diagnostics/shown.ts'
 import type { NodeOf } from './graph/node.ts'
-import { type ExternalLoader, type ImportedModel, importOnnx as importGraph } from './onnx/index.ts'
+import {
+  type Dimension,
+  type ExternalLoader,
+  type ImportedModel,
+  importOnnx as importGraph,
+  type Lengths,
+  Models,
+  readModel,
+  splitLengths,
+} from './onnx/index.ts'
 import { evaluateConstant } from './reference/evaluate.ts'
 import { inlineGraph } from './transforms/index.ts'
 import type { DType } from './types/dtype.ts'
@@ -29,8 +40,11 @@ export type TensorRecord = Readonly<Record<string, Tensor>>
 export interface OnnxOptions {
   /** Shapes of inputs that the model leaves open. */
   readonly inputShapes?: Readonly<Record<string, Shape>>
-  /** Extents by the names that the model has for them: `{ batch: 1, sequence: 128 }`. */
-  readonly lengths?: Readonly<Record<string, number>>
+  /**
+   * Extents by the names that the model has for them: `{ batch: 1, sequence: 128 }`; or the least and the most that one may be,
+   * `{ sequence: [8, 512] }`: then `jit(model.apply)` makes programs that serve the range (docs/open.md).
+   */
+  readonly lengths?: Readonly<Record<string, number | readonly [least: number, most: number]>>
   /**
    * Most results of nodes whose number of them depends on data (NonMaxSuppression, NonZero, Unique, Compress), by the name of the node or an
    * output of it; as many as there can be unless given.
@@ -57,8 +71,10 @@ const onnxOptions = optionNames<OnnxOptions>('{ inputShapes: { x: [1, 3] } }', {
 export interface OnnxModel {
   /** The float initialisers that no shape depends on, by name, with the values the model has. */
   readonly parameters: Record<string, Tensor>
-  /** Types of the inputs, by name. */
+  /** Types of the inputs, by name; where extents vary, at the most they may be. */
   readonly inputs: Readonly<Record<string, TensorSpec>>
+  /** Types of the inputs whose extents vary, by name: with the dimensions that `lengths` gave ranges. */
+  readonly varying: Readonly<Record<string, OpenSpec>>
   /** Names of the outputs, in order. */
   readonly outputs: readonly string[]
   /**
@@ -113,19 +129,93 @@ function chosen(
   })
 }
 
-function modelOf(model: ImportedModel): OnnxModel {
-  const { graph, inputNames, parameters } = model
-  const inputs = inputNames.flatMap((name, i) => {
+/** The parameters of a model's graph that are its inputs, by name. */
+const inputsOf = ({ graph, inputNames }: ImportedModel) =>
+  inputNames.flatMap((name, i) => {
     const param = graph.params[i]
     return param === undefined ? [] : [{ name, param }]
   })
+
+/** The name of a number of results: that of the first output that has it. */
+const numberName = ({ outputNames, counts }: ImportedModel, output: number): string =>
+  `${outputNames[counts.findIndex((c) => c?.output === output)] ?? ''}.count`
+
+/** A model's outputs by name. */
+function applied(model: ImportedModel, given: TensorRecord, values: TensorRecord): Record<string, Tensor> {
+  const { graph, inputNames, parameters } = model
   const trained = parameters.flatMap(({ name }, i) => {
     const param = graph.params[inputNames.length + i]
     return param === undefined ? [] : [{ name, param }]
   })
-  /** The name of a number of results: that of the first output that has it. */
-  const numberName = (output: number): string =>
-    `${model.outputNames[model.counts.findIndex((c) => c?.output === output)] ?? ''}.count`
+  const operands = [...chosen(values, inputsOf(model), 'input'), ...chosen(given, trained, 'parameter')]
+  const next = taker(applyGraph('model.apply', operands, (nodes) => inlineGraph(graph, nodes)))
+  return Object.fromEntries(
+    graph.outputs.flatMap((_, i) => {
+      const name = model.outputNames[i] ?? numberName(model, i)
+      const y = next()
+      return y === undefined ? [] : [[name, y]]
+    }),
+  )
+}
+
+/** The inputs of a model whose extents vary, with dimensions for what has a range. */
+function varyingOf(models: Models, model: ImportedModel): Readonly<Record<string, OpenSpec>> {
+  const dims = new Map(models.ranges.map(({ name, least, most }) => [name, new Dim(name, least, most)]))
+  /** The dimension that a declared extent is; undefined where it does not vary. */
+  const dimOf = (d: Dimension): Dim | undefined => {
+    if (d === undefined || typeof d === 'number') return undefined
+    const sum = models.sums.get(d)
+    if (sum === undefined) return dims.get(d)
+    const terms = sum.names.map((name) => dims.get(name) ?? models.fixed[name] ?? 0)
+    const [first, ...others] = terms.filter((t) => t instanceof Dim)
+    const rest = terms.reduce<number>((n, t) => (typeof t === 'number' ? n + t : n), sum.plus)
+    const all = others.reduce((x, y) => x?.plus(y), first)
+    return rest === 0 ? all : all?.plus(rest)
+  }
+  return Object.fromEntries(
+    inputsOf(model).flatMap(({ name, param }) => {
+      const shape = param.shape.map((n, a) => {
+        return dimOf(models.declared(name)?.[a]) ?? n
+      })
+      return shape.some((d) => d instanceof Dim) ? [[name, new OpenSpec(shape, param.dtype)]] : []
+    }),
+  )
+}
+
+/** The extents that inputs give the names that vary. Throws E_SHAPE for those outside their range. */
+function extentsOf(models: Models, varying: Readonly<Record<string, OpenSpec>>, values: TensorRecord): Lengths {
+  const at: Record<string, number> = {}
+  for (const [name, { shape }] of Object.entries(varying)) {
+    const x: unknown = values[name]
+    if (!(x instanceof Tensor)) continue
+    for (const [a, d] of shape.entries()) {
+      if (!(d instanceof Dim) || d.sum !== undefined || at[d.name] !== undefined) continue
+      const n = x.shape[a] ?? 0
+      if (n < d.least || n > (d.most ?? n))
+        throw new UserError(
+          'E_SHAPE',
+          `model.apply: the input "${name}" is ${show(x)}, and ${d.name} is from ${d.least} to ${d.most}`,
+          {
+            help: 'give extents within the ranges of lengths, or import the model with wider ones',
+            ...withPlace(),
+          },
+        )
+      at[d.name] = n
+    }
+  }
+  return Object.fromEntries(models.ranges.map((r) => [r.name, at[r.name] ?? r.most]))
+}
+
+/** A model of fixed extents, or of extents that vary, which is then imported anew for each set of them. */
+function modelOf(model: ImportedModel, models?: Models): OnnxModel {
+  const varying = models === undefined ? {} : varyingOf(models, model)
+  const apply: OnnxModel['apply'] = (given, values) => {
+    const isRecord = typeof (values as unknown) === 'object' && (values as unknown) !== null
+    const own = models === undefined || !isRecord ? model : models.at(extentsOf(models, varying, values))
+    return applied(own, given, values)
+  }
+  if (models !== undefined) declareDynamic(apply, [undefined, varying])
+  const { parameters } = model
   return {
     parameters: Object.fromEntries(
       parameters.map(({ name, value: { data, shape, dtype } }) => [
@@ -133,25 +223,18 @@ function modelOf(model: ImportedModel): OnnxModel {
         wrap({ kind: 'stored', storage: Storage.ofHost(data, shape, dtype) }),
       ]),
     ),
-    inputs: Object.fromEntries(inputs.map(({ name, param }) => [name, new TensorSpec(param.shape, param.dtype)])),
+    inputs: Object.fromEntries(
+      inputsOf(model).map(({ name, param }) => [name, new TensorSpec(param.shape, param.dtype)]),
+    ),
+    varying,
     outputs: model.outputNames,
     counts: Object.fromEntries(
       model.outputNames.flatMap((name, i) => {
         const c = model.counts[i]
-        return c === undefined ? [] : [[name, { axis: c.axis, count: numberName(c.output) }]]
+        return c === undefined ? [] : [[name, { axis: c.axis, count: numberName(model, c.output) }]]
       }),
     ),
-    apply: (given, values) => {
-      const operands = [...chosen(values, inputs, 'input'), ...chosen(given, trained, 'parameter')]
-      const next = taker(applyGraph('model.apply', operands, (nodes) => inlineGraph(graph, nodes)))
-      return Object.fromEntries(
-        graph.outputs.flatMap((_, i) => {
-          const name = model.outputNames[i] ?? numberName(i)
-          const y = next()
-          return y === undefined ? [] : [[name, y]]
-        }),
-      )
-    },
+    apply,
   }
 }
 
@@ -202,17 +285,21 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
       const data = storageOf(x, 'importOnnx').readSync()
       return [name, { data, shape: x.shape, dtype: x.dtype }] as const
     })
-    const model = atNode(() =>
-      importGraph(bytes, {
-        evaluate: evaluateConstant,
-        parameters: true,
-        inputValues: Object.fromEntries(values),
-        ...(inputShapes === undefined ? {} : { inputShapes }),
-        ...(lengths === undefined ? {} : { lengths }),
-        ...(bounds === undefined ? {} : { bounds }),
-        ...(external === undefined ? {} : { external }),
-      }),
-    )
-    return modelOf(model)
+    const { fixed, ranges } = splitLengths(lengths ?? {})
+    const asked = {
+      evaluate: evaluateConstant,
+      parameters: true,
+      inputValues: Object.fromEntries(values),
+      lengths: fixed,
+      ...(inputShapes === undefined ? {} : { inputShapes }),
+      ...(bounds === undefined ? {} : { bounds }),
+      ...(external === undefined ? {} : { external }),
+    }
+    if (ranges.length === 0) return modelOf(atNode(() => importGraph(bytes, asked)))
+    const models = new Models(readModel(bytes), asked, ranges)
+    return atNode(() => {
+      models.atEnd('least')
+      return modelOf(models.atEnd('most'), models)
+    })
   })
 }

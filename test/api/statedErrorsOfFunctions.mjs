@@ -209,6 +209,9 @@ export const statedErrorsOfFunctions = {
   dim: {
     E_ARGUMENT: () => dim('batch', 3, 2),
   },
+  'Dim.plus': {
+    E_ARGUMENT: () => dim('past').plus(-1),
+  },
   spec: {
     E_SHAPE: () => spec([-1]),
     E_OVERFLOW: () => spec([1e9, 1e9]),

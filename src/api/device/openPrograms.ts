@@ -167,6 +167,9 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
       }
       if (made.at === 'end') failed.ends.add(key('hi'))
       if (made.at === 'beginning') failed.beginnings.add(key('lo'))
+      // Numbers aside, the same at another end: it is no matter of where ranges end.
+      if (made.at === undefined && withoutNumbers(made.reason) === withoutNumbers(reason))
+        failed.beginnings.add(key('lo'))
       reason = made.reason
     }
     this.refused.set(open.join(), { times: (tried?.times ?? 0) + 1, reason })
@@ -365,6 +368,8 @@ function reasonOf(error: unknown): string {
   if (!(error instanceof UserError) || error.code === 'E_KERNEL_INVALID') throw error
   return error.where === undefined ? error.summary : `${error.summary} (${error.where})`
 }
+
+const withoutNumbers = (reason: string): string => reason.replace(/\d+/g, '#')
 
 /** One choice of each list, those of first choices first; of many lists, the same choice of all. */
 function combinations(lists: readonly (readonly number[])[]): readonly (readonly number[])[] {

@@ -43,9 +43,22 @@ interface Family {
   readonly programs: OpenPrograms<Traced>
 }
 
+/** What functions say of their own arguments. */
+const declarations = new WeakMap<object, Dynamic>()
+
+/** Says of a function which of its arguments vary, for a `jit` of it that is told nothing else. */
+export const declareDynamic = (f: object, dynamic: Dynamic): void => {
+  declarations.set(f, dynamic)
+}
+
+/** What a function says of its own arguments. */
+export const declaredDynamic = (f: object): Dynamic | undefined => declarations.get(f)
+
 export class DynamicPrograms {
   private readonly f: (...args: never[]) => unknown
   private readonly dimensions: readonly DeclaredDimension[]
+  /** All that are named, sums among them. */
+  private readonly named: readonly Dim[]
   private readonly leaves: readonly OpenLeaf[]
   private readonly families: Family[] = []
 
@@ -65,7 +78,16 @@ export class DynamicPrograms {
         dimensions.set(d.name, d)
       }
     if (dimensions.size === 0) throw new UserError('E_ARGUMENT', 'dynamic declares no dimension', { help })
-    this.dimensions = [...dimensions.values()].map(({ name, least, most }) => ({ name, least, most }))
+    this.named = [...dimensions.values()]
+    this.dimensions = this.named.flatMap(({ name, least, most, sum }) =>
+      sum === undefined ? [{ name, least, most }] : [],
+    )
+    for (const { name, sum } of this.named)
+      for (const term of sum?.of ?? [])
+        if (!dimensions.has(term.name))
+          throw new UserError('E_ARGUMENT', `the dimension ${name} is a sum of ${term.name}, which no argument has`, {
+            help: 'give it a dimension of its own, or declare an argument with its terms',
+          })
   }
 
   /**
@@ -74,7 +96,7 @@ export class DynamicPrograms {
    */
   of(structure: TreeSpec, device: Device, request: (traced: Traced) => CompileRequest): Served<Traced> {
     const at = this.extents(structure)
-    const form = this.open(structure, (d) => -1 - d)
+    const form = this.open(structure, (d) => -1 - this.named.findIndex((x) => x.name === d.name))
     const have = this.families.find((x) => x.device === device && sameTree(x.form, form))
     if (have !== undefined) return have.programs.at(at)
     const trace = (extents: Extents): Traced => this.trace(structure, extents)
@@ -87,16 +109,19 @@ export class DynamicPrograms {
     for (const { programs } of this.families.splice(0)) programs.dispose()
   }
 
-  /** The numbers of the dimensions of a tensor at a path, if it has some. */
-  private declared(path: string): readonly (number | undefined)[] | undefined {
-    const leaf = this.leaves.find((l) => shownPath(l.path) === path)
-    return leaf?.spec.shape.map((d) =>
-      d instanceof Dim ? this.dimensions.findIndex((x) => x.name === d.name) : undefined,
-    )
+  /** The dimensions of a tensor at a path, if it has some. */
+  private declared(path: string): readonly (Dim | number)[] | undefined {
+    return this.leaves.find((l) => shownPath(l.path) === path)?.spec.shape
+  }
+
+  /** What a dimension is where those that are no sums have some extents. */
+  private extentOf({ name, sum }: Dim, at: readonly (number | undefined)[]): number {
+    if (sum !== undefined) return sum.of.reduce((n, d) => n + this.extentOf(d, at), sum.plus)
+    return at[this.dimensions.findIndex((x) => x.name === name)] ?? 0
   }
 
   /** A structure with other extents for dimensions. */
-  private open(structure: TreeSpec, extentOf: (dimension: number) => number): TreeSpec {
+  private open(structure: TreeSpec, extentOf: (dimension: Dim) => number): TreeSpec {
     const walk = (s: TreeSpec, path: string): TreeSpec => {
       if (s.kind === 'static') return s
       if (s.kind === 'list')
@@ -104,7 +129,13 @@ export class DynamicPrograms {
       if (s.kind === 'record') return { ...s, items: s.items.map((x, i) => walk(x, `${path}.${s.keys[i] ?? ''}`)) }
       const declared = this.declared(path)
       if (declared === undefined) return s
-      return { ...s, shape: s.shape.map((n, i) => (declared[i] === undefined ? n : extentOf(declared[i] ?? 0))) }
+      return {
+        ...s,
+        shape: s.shape.map((n, i) => {
+          const d = declared[i]
+          return d instanceof Dim ? extentOf(d) : n
+        }),
+      }
     }
     return walk(structure, '')
   }
@@ -131,6 +162,7 @@ export class DynamicPrograms {
           if (d !== n) fail(is)
           return
         }
+        if (d.sum !== undefined) return
         const k = this.dimensions.findIndex((x) => x.name === d.name)
         if (at[k] !== undefined && at[k] !== n) fail(`${is}: ${d.name} is ${at[k]} elsewhere`)
         if (n < d.least || (d.most !== undefined && n > d.most))
@@ -138,11 +170,20 @@ export class DynamicPrograms {
         at[k] = n
       })
     }
+    for (const { path, spec } of this.leaves)
+      spec.shape.forEach((d, i) => {
+        if (!(d instanceof Dim) || d.sum === undefined) return
+        const [n, is] = [tensors.find((t) => t.path === shownPath(path))?.shape[i], this.extentOf(d, at)]
+        if (n !== is)
+          throw new UserError('E_SHAPE', `${shownPath(path)} has extent ${n} on axis ${i}, where ${d.name} is ${is}`, {
+            help: 'pass what dynamic declares, or leave the argument out of it',
+          })
+      })
     return at.map((n) => n ?? 0)
   }
 
   private trace(structure: TreeSpec, at: Extents): Traced {
-    const opened = this.open(structure, (d) => at[d] ?? 0)
+    const opened = this.open(structure, (d) => this.extentOf(d, at))
     const args = rebuildWithSpecs(opened)
     invariant(Array.isArray(args), 'arguments that are no list')
     return traceFunction(this.f, args)

@@ -18,7 +18,7 @@ import { retain, Storage } from '../tensor/storage.ts'
 import { type Tensor, wrap } from '../tensor/tensor.ts'
 import { type Traced, traceFunction } from '../tensor/traceFunction.ts'
 import { type Abstract, describe, matches, rebuildTree, sameTree, TensorSpec, type TreeSpec } from '../tensor/tree.ts'
-import { DynamicPrograms } from './dynamic.ts'
+import { DynamicPrograms, declaredDynamic } from './dynamic.ts'
 import { Recompiles } from './recompiles.ts'
 
 /** Options of `jit`. */
@@ -133,7 +133,7 @@ class Jitted {
       memory: memoryBudget === undefined ? undefined : byteSize(memoryBudget, 'memoryBudget'),
       saved: savedBudget === undefined ? undefined : byteSize(savedBudget, 'savedBudget'),
     }
-    const { dynamic } = options
+    const dynamic = options.dynamic ?? declaredDynamic(f)
     if (dynamic === undefined) return
     if (memoryBudget !== undefined || savedBudget !== undefined)
       throw new UserError('E_ARGUMENT', 'dynamic beside a budget of memory', {

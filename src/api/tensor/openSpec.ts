@@ -14,7 +14,9 @@ export class Dim {
   readonly least: number
   /** The most it is, if that is known. */
   readonly most: number | undefined
-  constructor(name: string, least: number, most: number | undefined) {
+  /** Where it is a sum: the dimensions and the number that are added. */
+  readonly sum: { readonly of: readonly Dim[]; readonly plus: number } | undefined
+  constructor(name: string, least: number, most: number | undefined, sum?: Dim['sum']) {
     const fail = (summary: string): never => {
       throw new UserError('E_ARGUMENT', summary, { help: "write dim('batch', 1, 64): a name, and whole bounds" })
     }
@@ -25,6 +27,37 @@ export class Dim {
     this.name = name
     this.least = least
     this.most = most
+    this.sum = sum
+  }
+
+  /**
+   * The sum of this extent and another, or a number: what a mask over past and new tokens is long. No extent of its own: other arguments have its terms.
+   * @throws E_ARGUMENT for what is no dimension and no whole number of at least 0
+   * @example
+   * const [past, fresh] = [dim('past', 0, 64), dim('new', 1, 8)]
+   * past.plus(fresh).most // 72
+   */
+  plus(other: Dim | number): Dim {
+    return placed(() => {
+      const isDim = (other as unknown) instanceof Dim
+      if (!isDim && !(Number.isSafeInteger(other) && Number(other) >= 0))
+        throw new UserError('E_ARGUMENT', `${this.name} plus ${shown(other)}`, {
+          help: 'add another dimension, or a whole number',
+        })
+      const parts = [this, other].map((x) =>
+        typeof x === 'number'
+          ? { of: [], plus: x, name: String(x), least: x, most: x }
+          : { ...(x.sum ?? { of: [x], plus: 0 }), name: x.name, least: x.least, most: x.most },
+      )
+      const total = (of: (p: (typeof parts)[number]) => number): number => parts.reduce((n, p) => n + of(p), 0)
+      const isBound = parts.every((p) => p.most !== undefined)
+      return new Dim(
+        parts.map((p) => p.name).join(' + '),
+        total((p) => p.least),
+        isBound ? total((p) => p.most ?? 0) : undefined,
+        { of: parts.flatMap((p) => p.of), plus: total((p) => p.plus) },
+      )
+    })
   }
 }
 
