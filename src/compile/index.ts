@@ -16,6 +16,7 @@ import type { Machine } from '../target/machine.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Precision } from '../types/product.ts'
 import { assemble, type Kept } from './assemble.ts'
+import { takeKnownSums } from './knownSums.ts'
 import { boundScans } from './longScans.ts'
 import { boundOperands, operandLimits } from './operands.ts'
 import { type Budgets, type PlannedGraph, planGraph } from './planGraph.ts'
@@ -72,7 +73,8 @@ function compileProgram(
   if (verify) verifyGraph(graph)
   const precise = mode === 'fast' && precision !== 'ieee' ? withPrecision(graph, precision) : graph
   const rewritten = rewriteGraph(precise, { mode, fold: (node) => fold(node, mode) })
-  if (verify) verifyGraph(rewritten.graph)
+  const known = mode === 'fast' && fuse ? takeKnownSums(rewritten.graph) : rewritten.graph
+  if (verify) verifyGraph(known)
   const made = new Map<FusionPlan, Kept>()
   const assembleOnce = (planned: PlannedGraph): Kept => {
     const have = made.get(planned.plan)
@@ -93,7 +95,7 @@ function compileProgram(
   const overwritable = graph.params.map((_, i) =>
     reuse.donated[i] === true ? 'donated' : reuse.over.includes(i) ? 'perhaps' : undefined,
   )
-  const inOrder = fuse ? orderWindows(rewritten.graph, target, mode) : rewritten.graph
+  const inOrder = fuse ? orderWindows(known, target, mode) : known
   const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
   const plan = (graph: Graph, within: Budgets): PlannedGraph =>
     planGraph(graph, target, mode, fuse, overwritable, within, arenaOf)

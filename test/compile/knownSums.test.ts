@@ -1,0 +1,69 @@
+/** Sums over terms of a product that a contraction holds already become sums over its results; others stay. */
+import { describe, expect, test } from 'vitest'
+import { takeKnownSums } from '../../src/compile/knownSums.ts'
+import * as c from '../../src/compose/index.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
+import { nodesOf } from '../../src/graph/traverse.ts'
+import { verifyGraph } from '../../src/graph/verify.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
+import { rewriteGraph } from '../../src/rewrite/index.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { expectClose, type Input, inputsOf, trace } from './support.ts'
+
+/** Weights [b, s, t], factors of rows, two operands of the inner product, other weights. */
+const inputs: readonly Input[] = [
+  { shape: [2, 9, 40] },
+  { shape: [2, 9, 1] },
+  { shape: [2, 9, 3] },
+  { shape: [2, 40, 3] },
+  { shape: [2, 9, 40] },
+]
+
+const graphOf = (build: (p: readonly [Node, Node, Node, Node, Node]) => Node[]): Graph => {
+  const graph = trace(inputs, (p) => build(p as unknown as [Node, Node, Node, Node, Node]))
+  return rewriteGraph(graph, { mode: 'fast' }).graph
+}
+
+/** Elements that the sums of a graph go through. */
+const summed = (graph: Graph): number =>
+  nodesOf(graph).reduce((n, x) => n + (x.op === 'reduce' ? sizeOf(x.inputs[0]?.shape ?? []) : 0), 0)
+
+const taken = (graph: Graph): Graph => {
+  const made = takeKnownSums(graph)
+  verifyGraph(made)
+  const data = inputsOf(graph)
+  const evaluated = (g: Graph) => evaluateGraph(g, data).map(toHostArray)
+  expectClose(evaluated(made), evaluated(graph), graph, 'over results')
+  return made
+}
+
+const inner = (g: Node, v: Node): Node => c.matmul(g, c.permute(v, [0, 2, 1]))
+
+describe('sums that a contraction holds', () => {
+  test('of weights times an inner product, where the weights weigh its operand', () => {
+    const graph = graphOf(([w, r, g, v]) => {
+      const p = c.mul(w, r)
+      return [c.matmul(p, v), c.sum(c.mul(c.neg(inner(g, v)), c.mul(p, r)), -1)]
+    })
+    expect([summed(graph), summed(taken(graph))]).toEqual([2 * 9 * 40, 2 * 9 * 3])
+  })
+
+  test('weights that a condition hides', () => {
+    const graph = graphOf(([w, , g, v, x]) => {
+      const p = c.where(c.compare('gt', x, 0), w, 0)
+      return [c.matmul(p, v), c.sum(c.mul(c.where(c.compare('gt', x, 0), inner(g, v), 0), w), -1)]
+    })
+    expect([summed(graph), summed(taken(graph))]).toEqual([2 * 9 * 40, 2 * 9 * 3])
+  })
+
+  test('not with other weights, a factor too many, or along rows', () => {
+    const others = graphOf(([w, , g, v, x]) => [c.matmul(w, v), c.sum(c.mul(inner(g, v), x), -1)])
+    expect(takeKnownSums(others)).toBe(others)
+    const scaled = graphOf(([w, r, g, v]) => [c.matmul(c.mul(w, r), v), c.sum(c.mul(inner(g, v), w), -1)])
+    expect(takeKnownSums(scaled)).toBe(scaled)
+    const rows = graphOf(([w, , g, v]) => [c.matmul(w, v), c.sum(c.mul(inner(g, v), w), 1)])
+    expect(takeKnownSums(rows)).toBe(rows)
+    const squares = graphOf(([w, , g, v]) => [c.matmul(w, v), c.sum(c.mul(c.square(inner(g, v)), w), -1)])
+    expect(takeKnownSums(squares)).toBe(squares)
+  })
+})
