@@ -11,6 +11,7 @@ import type { SimtMachine } from '../../../target/simt.ts'
 import { statementSeconds } from '../../price.ts'
 import { storeValues } from '../part/facts.ts'
 import type { Part } from '../part/part.ts'
+import type { Product } from '../part/product.ts'
 import { type Layout, registersOf } from './layout.ts'
 import { mainLayout, rowAxes } from './partLayout.ts'
 
@@ -62,10 +63,12 @@ const accumulatorsOfTwo = 96
 const besideTiles = 3 << 10
 
 /** Blocks of a chain that one multiprocessor runs: two, so that one multiplies while the other waits or computes exponentials, where there is room. */
-function chainsTogether([first, second]: NonNullable<Part['chain']>, threads: number, machine: SimtMachine): number {
-  const accumulators = (first.rowSize * (first.columnSize + second.columnSize)) / threads
-  const ring = ringSlots(2) * first.columnSize * (first.depthSize + second.columnSize)
-  const bytes = 2 * first.halves * (first.rowSize * first.depthSize + ring) + besideTiles
+function chainsTogether({ tiles, sums }: NonNullable<Part['chain']>, threads: number, machine: SimtMachine): number {
+  const total = (of: readonly Product[], each: (p: Product) => number): number => of.reduce((n, p) => n + each(p), 0)
+  const accumulators = total([...tiles, ...sums], (p) => p.rowSize * p.columnSize) / threads
+  const ring = total(tiles, (p) => p.columnSize * p.depthSize) + total(sums, (p) => p.depthSize * p.columnSize)
+  const rows = total(tiles, (p) => p.rowSize * p.depthSize)
+  const bytes = 2 * (tiles[0]?.halves ?? 1) * (rows + ringSlots(2) * ring) + besideTiles
   return accumulators <= accumulatorsOfTwo && 2 * bytes <= machine.maxSharedBytes ? 2 : 1
 }
 

@@ -12,7 +12,7 @@ import { contiguityOf } from '../part/contiguity.ts'
 import { storeValues } from '../part/facts.ts'
 import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
-import { chainLayout, chainThreads, type Product, productLayout } from '../part/product.ts'
+import { chainLayout, chainRows, chainThreads, type Product, productLayout } from '../part/product.ts'
 import { operandOf, vectorLayout } from '../part/vectorProduct.ts'
 import { type AxisLayout, chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
 
@@ -46,7 +46,7 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   for (const l of lets) {
     const axes = part.nestOf(l)
     for (const a of foldAxes(l)) folded.add(a)
-    if (part.chain?.some((p) => p.dot === l.id) === true) {
+    if (part.chain !== undefined && part.products.has(l.id)) {
       // Its operands stand in shared memory, or in registers as another statement's results do.
       nests.push({ axes: part.spreadOnly(l.axes) })
       continue
@@ -64,7 +64,7 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   }
   for (const s of stores) nests.push({ axes: part.storeAxes(s) })
   const [product] = part.products.values()
-  const ofChain = part.chain === undefined ? undefined : chainThreads(part.chain[0].rowSize)
+  const ofChain = part.chain === undefined ? undefined : chainThreads(chainRows(part.chain))
   const spread = threads ?? ofChain ?? product?.threads ?? part.vectorProduct?.threads ?? threadsToFilter(part, machine)
   const vectors = part.vectorProduct === undefined ? undefined : vectorLayout(part, part.vectorProduct, spread ?? 0)
   const ofProduct = product === undefined ? vectors : productLayout(product, spread ?? 0)

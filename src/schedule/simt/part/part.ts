@@ -21,7 +21,7 @@ import { allStmts } from '../../../kernel/walk.ts'
 import { scalarInfo } from '../../../scalar/ops.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { storeAxes, storeValues } from './facts.ts'
-import { chainedProducts, chainInGroups, type Product, productOf } from './product.ts'
+import { type ChainedProducts, chainedProducts, chainInGroups, type Product, productOf } from './product.ts'
 import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 
 export interface AxisInfo {
@@ -85,8 +85,8 @@ export class Part {
   readonly ownStages = new Set<ValueId>()
   /** Product sums on tensor cores. */
   readonly products = new Map<ValueId, Product>()
-  /** Two of them in a chain. */
-  readonly chain: readonly [Product, Product] | undefined
+  /** All of them in a chain. */
+  readonly chain: ChainedProducts | undefined
   /** The product sum whose tiles are read in vectors. */
   readonly vectorProduct: VectorProduct | undefined
   /** Values that the main layout computes. */
@@ -159,11 +159,12 @@ export class Part {
         const plan = productOf(this, l, warpGroups, [...this.products.values()])
         if (plan !== undefined) this.products.set(l.id, plan)
       }
-    const chained = chainedProducts(this.products.values())
+    const isLoop = (axis: string): boolean => this.axis(axis).role === 'loop'
+    const chained = chainedProducts(this.products.values(), isLoop)
     const grouped = chained === undefined || !machine.hasWarpGroupProducts ? undefined : chainInGroups(chained)
     this.chain = grouped ?? chained
-    for (const p of grouped ?? []) this.products.set(p.dot, p)
-    // Of two products in a loop over columns neither is one without the other.
+    for (const p of grouped === undefined ? [] : [...grouped.tiles, ...grouped.sums]) this.products.set(p.dot, p)
+    // In a loop over columns none of a chain's products is one without the others.
     if (this.chain === undefined)
       for (const [id, p] of this.products) if (this.axis(p.depth).role !== 'loop') this.products.delete(id)
     const [dot] = dots

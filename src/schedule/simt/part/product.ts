@@ -82,7 +82,7 @@ export function productOf(
   const [a, b] = swap ? [op.b, op.a] : [op.a, op.b]
   const chained = halves === 1 && before.some((x) => x.rows === rows && x.columns === depth && x.chained !== true)
   if (!part.ownStages.has(b) || (!chained && !part.ownStages.has(a))) return undefined
-  // A depth that is held whole is that of the first of two products in a loop over its columns.
+  // A depth that is held whole is that of a tile in a loop over its columns.
   if (part.axis(depth).role !== 'loop' && part.axis(columns).role !== 'loop') return undefined
   const share = (registers: number): number => 2 ** Math.ceil(Math.log2((size(rows) * size(columns)) / registers))
   const threads = Math.max(share(registersPerThread), Math.min(128, share(fewRegisters)))
@@ -109,44 +109,57 @@ export function productOf(
   }
 }
 
-/** The products of a part whose loop goes over the columns of one, which are the depth of the other. */
-export function chainedProducts(products: Iterable<Product>): readonly [Product, Product] | undefined {
+/** Products in a loop over the columns of some: those are its tiles, whose results stand in registers, and what they sum over depth is carried. */
+export interface ChainedProducts {
+  readonly tiles: readonly Product[]
+  readonly sums: readonly Product[]
+}
+
+/** All products of a part as a chain, if they are one: one block of rows and columns for all tiles, whose columns are the depth of all sums. */
+export function chainedProducts(
+  products: Iterable<Product>,
+  isLoop: (axis: string) => boolean,
+): ChainedProducts | undefined {
   const all = [...products]
-  const second = all.find((p) => p.chained === true)
-  const first = all.find((p) => p.columns === second?.depth)
-  return first === undefined || second === undefined ? undefined : [first, second]
+  const sums = all.filter((p) => p.chained === true)
+  const tiles = all.filter((p) => p.chained !== true)
+  const [first] = tiles
+  if (first === undefined || !isLoop(first.columns) || tiles.some((p) => isLoop(p.depth))) return undefined
+  const isOne =
+    tiles.every((p) => p.rows === first.rows && p.columns === first.columns && p.dtype === first.dtype) &&
+    sums.every((p) => p.rows === first.rows && p.depth === first.columns)
+  return isOne ? { tiles, sums } : undefined
 }
 
 /**
- * Both products of a chain by groups of four warps, where blocks are whole panels: a group has 64 rows. It reads its rows for the first from
- * shared memory, and for the second from its registers.
+ * The products of a chain by groups of four warps, where blocks are whole panels: a group has 64 rows. It reads its rows for tiles from
+ * shared memory, and for sums from its registers.
  */
-export function chainInGroups([first, second]: readonly [Product, Product]): readonly [Product, Product] | undefined {
+export function chainInGroups({ tiles, sums }: ChainedProducts): ChainedProducts | undefined {
   const isPanels = (n: number): boolean => n % panelElements === 0
-  const widths = [first.rowSize, first.columnSize, first.depthSize, second.columnSize]
-  if (first.halves !== 1 || !widths.every(isPanels) || second.columnSize > registersInGroup * 2) return undefined
+  const widths = [...tiles.flatMap((p) => [p.rowSize, p.columnSize, p.depthSize]), ...sums.map((p) => p.columnSize)]
+  const isNarrow = sums.every((p) => p.columnSize <= registersInGroup * 2)
+  const [first] = tiles
+  if (first === undefined || first.halves !== 1 || !widths.every(isPanels) || !isNarrow) return undefined
   const count = chainThreads(first.rowSize) / 128
   const groups = { count, pieces: first.rowSize / panelElements / count }
-  return [
-    { ...first, groups },
-    { ...second, groups },
-  ]
+  const grouped = (p: Product): Product => ({ ...p, groups })
+  return { tiles: tiles.map(grouped), sums: sums.map(grouped) }
 }
 
-/** Threads of two products in a chain: a warp has 16 rows or more, and all columns of both. */
+/** Rows of a chain's block. */
+export const chainRows = ({ tiles }: ChainedProducts): number => tiles[0]?.rowSize ?? 16
+
+/** Threads of a chain: a warp has 16 rows or more, and all columns of its products. */
 export const chainThreads = (rows: number): number => Math.min(256, 2 * rows)
 
-/** The layout of both: rows over all warps, so that what a thread has of the first product's results is what it multiplies next. */
-export function chainLayout(
-  [first, second]: readonly [Product, Product],
-  threads: number,
-): ReturnType<typeof productLayout> {
+/** The layout of a chain: rows over all warps, so that what a thread has of the tiles is what it multiplies next. */
+export function chainLayout({ tiles, sums }: ChainedProducts, threads: number): ReturnType<typeof productLayout> {
   const rows = Array.from({ length: Math.log2(threads) - 2 }, (_, i) => 2 + i)
   const columns = { vec: 2, bits: [0, 1] }
   return new Map([
-    [first.rows, { vec: 1, bits: rows }],
-    [first.columns, columns],
-    [second.columns, columns],
+    ...tiles.map((p) => [p.rows, { vec: 1, bits: rows }] as const),
+    ...[...tiles, ...sums].map((p) => [p.columns, columns] as const),
   ])
 }
 
