@@ -80,7 +80,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/codegen/simt/dialects/shared/print.ts: Printer.printIf, Printer.stmt, Printer.stmts': 'statement nesting',
   'src/codegen/simt/passes/foldExtremes.ts: extremesOf.collect': 'statement nesting',
   'src/schedule/loop/price/seconds.ts: PartPricer.level, PartPricer.loop, PartPricer.step': 'statement nesting',
-  'src/schedule/loop/price/seconds.ts: PartPricer.meanOf': 'values',
+  'src/schedule/loop/price/seconds.ts: PartPricer.boundAt': 'values',
   'src/schedule/loop/price/work.ts: Pricer.value': 'values',
   'src/schedule/simt/part/part.ts: Part.isDescending.grows': 'values',
   'src/schedule/simt/part/part.ts: Part.isMultiple': 'values',

@@ -185,7 +185,7 @@ describe('operations', () => {
     expect(folds(64)).toBe(8 * folds(8))
   })
   test('a loop that ends where a block of the grid does goes through half of its axis on average', () => {
-    const triangle = (end: string): string => `kernel triangle {
+    const triangle = (end: string, block = 8): string => `kernel triangle {
   param x: f32[512, 256] read
   param y: f32[512, 256] write
   axes q: 512, r: 512, c: 256
@@ -194,7 +194,7 @@ describe('operations', () => {
   %1 i32 = index ${end}
   %2 i32 = index 512
   %3 i32 = min %1, %2
-  %4 = loop r/8 to %3 {
+  %4 = loop r/${block} to %3 {
     carry %5 f32{c} = %0
     %6 f32{r, c} = load x[r, c]
     %7 f32{c} = reduce sum %6 over r
@@ -203,8 +203,10 @@ describe('operations', () => {
   }
   store y[q, c] = %4
 }`
-    const folds = (end: string): number => priceOf(triangle(end)).operations.get('fold sum') ?? 0
+    const folds = (end: string, block?: number): number => priceOf(triangle(end, block)).operations.get('fold sum') ?? 0
     expect(folds('q + 1') / folds('512')).toBeCloseTo(0.5, 2)
+    // Also where that is less than one of its blocks.
+    expect(folds('q + 1', 512) / folds('512', 512)).toBeCloseTo(0.5, 2)
   })
   test('twice the price of exp is twice its seconds, and leaves the others as they are', () => {
     const planned = wasmTarget

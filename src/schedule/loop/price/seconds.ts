@@ -3,8 +3,9 @@
  * by how they stand, loops, and what streams bring from the memories beyond the core's own.
  */
 
-import { asConstant, rangeOf, sub } from '../../../affine/expr.ts'
+import { evaluate, valuesOf } from '../../../affine/expr.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
+import { startOf } from '../../../kernel/axes.ts'
 import type { Kernel, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import { storeOperands } from '../../../kernel/walk.ts'
 import type { LoopMachine } from '../../../target/loops.ts'
@@ -214,30 +215,31 @@ class PartPricer {
     places.set(stmt.id, tile)
   }
 
-  /** Indices that a loop goes through: what lies between its bounds where that is known, else between what they are on average over the grid. */
-  private rangeOf({ axis, from, to }: LoopStmt): number {
+  /** Indices that a loop goes through, on average over the grid: bounds that hang on values bound nothing. */
+  private rangeOf({ axis, from, to }: LoopStmt, around: readonly Around[]): number {
     const { extent } = this.places.axes.view(axis)
-    const [first, end] = [from, to].map((id) => (id === undefined ? undefined : this.places.def(id).op))
-    const apart = first?.kind === 'index' && end?.kind === 'index' ? asConstant(sub(end.expr, first.expr)) : undefined
-    if (apart !== undefined) return Math.min(extent, apart)
-    const within = (n: number): number => Math.min(extent, Math.max(0, n))
-    const start = from === undefined ? 0 : within(this.meanOf(from) ?? 0)
-    const stop = to === undefined ? extent : within(this.meanOf(to) ?? extent)
-    return Math.max(1, stop - start)
+    if (from === undefined && to === undefined) return extent
+    let seen = 0
+    for (let i = 0; i < rangeSamples; i++) {
+      const startAt = (name: string): number => {
+        const g = around.find((x) => x.axis === (startOf(name) ?? name))
+        return g === undefined ? 0 : (g.every ?? 1) * Math.floor(((i + 0.5) / rangeSamples) * Math.ceil(g.count))
+      }
+      const first = from === undefined ? undefined : this.boundAt(from, startAt)
+      const end = to === undefined ? undefined : this.boundAt(to, startAt)
+      seen += Math.max(0, Math.min(extent, end ?? extent) - Math.max(0, first ?? 0))
+    }
+    return Math.max(1, seen / rangeSamples)
   }
 
-  /** The middle of what a bound of a loop may be: positions, and the greatest or least of some. */
-  private meanOf(id: ValueId): number | undefined {
+  /** A bound of a loop in a program: positions, and the greatest or least of some. */
+  private boundAt(id: ValueId, startAt: (name: string) => number): number | undefined {
     const { op } = this.places.def(id)
-    if (op?.kind === 'index') {
-      const { lo, hi } = rangeOf(op.expr)
-      return Number.isFinite(lo + hi) ? (lo + hi) / 2 : undefined
-    }
+    if (op?.kind === 'index') return valuesOf(op.expr).size > 0 ? undefined : evaluate(op.expr, startAt, () => 0)
     if (op?.kind !== 'scalar' || (op.op !== 'max' && op.op !== 'min')) return undefined
-    const means = op.args.map((x) => this.meanOf(x))
-    const known = means.filter((m) => m !== undefined)
-    if (known.length < means.length) return undefined
-    return op.op === 'max' ? Math.max(...known) : Math.min(...known)
+    const all = op.args.flatMap((x) => this.boundAt(x, startAt) ?? [])
+    if (all.length < op.args.length) return undefined
+    return op.op === 'max' ? Math.max(...all) : Math.min(...all)
   }
 
   private loop(step: BlockSchedule, around: readonly Around[]): void {
@@ -245,11 +247,11 @@ class PartPricer {
     const { stmt, fills, body, axes, registers, tiles } = step
     for (const f of fills) this.step(f, around)
     const outer = places.axes
-    const extent = this.rangeOf(stmt)
-    const every = Math.min(stmt.block, extent)
-    const rounds = extent / every
+    const every = Math.min(stmt.block, outer.view(stmt.axis).extent)
+    // What stands inside is priced by whole blocks: of one that ends early, a part.
+    const rounds = this.rangeOf(stmt, around) / every
     const inside = [...around, { axis: stmt.axis, count: rounds, every }]
-    tally.loops += timesOf(around) * (machine.entry + rounds * (machine.round + machine.entry))
+    tally.loops += timesOf(around) * (machine.entry + Math.max(1, rounds) * (machine.round + machine.entry))
     places.axes = axes
     for (const { param } of registers) places.set(param, 'register')
     for (const c of tiles) places.set(c.carry.param, c.tile)
@@ -259,6 +261,9 @@ class PartPricer {
     for (const { carry, tile } of tiles) places.set(carry.result, tile)
   }
 }
+
+/** Programs, spread over the grid, whose loops tell what a loop goes through on average. */
+const rangeSamples = 32
 
 /** Loads beside each step of a block of accumulators, in rows. */
 const productLoads = 1.5
