@@ -20,7 +20,8 @@ export interface Candidate extends Scheduled {
 
 /**
  * Schedules of a kernel, made as they are asked for: first the one that takes least where its registers do not spill. How many a thread
- * has to spill only the compiler of a device knows: where it says so, the next is taken.
+ * has to spill only the compiler of a device knows: where it says so, the next is taken. Products in a chain hold their tiles in registers whole,
+ * so fewer registers are no form of theirs.
  */
 export function* candidateSchedules(
   kernel: Kernel,
@@ -28,10 +29,13 @@ export function* candidateSchedules(
   facts: ScheduleFacts = {},
 ): Generator<Candidate, undefined> {
   let together: number | undefined
+  let isChain = false
   for (const form of forms) {
+    if (isChain && form.registers !== undefined) continue
     const scheduled = scheduleThreads(kernel, machine, facts, form)
     const isSame = form === forms[1] && scheduled.schedule.together === together
     together = scheduled.schedule.together
+    isChain = scheduled.parts.some((p) => p.chain !== undefined)
     if (!isSame) yield { ...scheduled, form }
   }
 }
