@@ -47,6 +47,8 @@ export interface OperandPrefetch {
 
 /** Most bytes of a block that loads ahead of its use. */
 const mostRingBytes = 48 << 10
+/** Bytes of a block beside its tiles: slots of exchanges, bounds of loops. */
+const besideTiles = 1 << 10
 /** Registers for the values of a stage that is loaded ahead. */
 const mostRegisters = 64
 
@@ -75,9 +77,13 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
     ahead.reduce((n, p) => n + threadBytes(p.loads) * p.layout.threads, 0)
   if (ahead.length > 0 && bytes > mostRingBytes) return undefined
   const most = ringSlots(at.setting.together)
-  const fits =
-    copied.reduce((n, c) => n + 2 * most * c.tile.length, at.shared.tileBytes) <= setting.machine.maxSharedBytes
-  const slots = fits && !leavesRoom(at, [...copied, ...ahead], tileBytes) ? most : 2
+  const each =
+    copied.reduce((n, c) => n + 2 * c.tile.length, 0) +
+    ahead.reduce((n, p) => n + threadBytes(p.loads) * p.layout.threads, 0)
+  const once = ahead.reduce((n, p) => n + (p.asFragments === true ? 0 : tileBytes(p.let)), at.shared.tileBytes)
+  const fits = (slots: number): boolean => once + slots * each <= setting.machine.maxSharedBytes - besideTiles
+  if (ahead.length > 0 && !fits(2)) return undefined
+  const slots = fits(most) && !leavesRoom(at, [...copied, ...ahead], tileBytes) ? most : 2
   for (const c of copied) at.shared.share(tileArray(c.tile, slots))
   for (const a of ahead) for (const x of a.loads) at.shared.share(copiesArray(x, a.layout, slots))
   const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
