@@ -1,6 +1,6 @@
 /**
- * Lowering of a chain of two products (src/plan/axes/chain.ts): a program has a block of rows, and a loop over blocks of the shared axes
- * carries the block of results with what is folded along them. Where sums are taken against an anchor, it moves with what each block
+ * Lowering of a chain of products (src/plan/axes/chain.ts): a program has a block of rows, and a loop over blocks of the shared axes
+ * carries the blocks of results with what is folded along them. Where sums are taken against an anchor, it moves with what each block
  * finds, kept finite, and they are rescaled; behind the loop they are rescaled to what their terms name.
  */
 import * as ix from '../affine/expr.ts'
@@ -23,7 +23,7 @@ import { carryingLoops } from './depthLoops.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
 
-/** Lowers a body around a chain of two products. */
+/** Lowers a body around a chain of products. */
 export function lowerChain(name: string, planned: Body, roles: Roles, target: Machine): Launch {
   const { chain, extents } = roles
   invariant(chain !== undefined, 'no chain of products')
@@ -127,7 +127,7 @@ class ChainLoop {
     for (const l of this.body.lets) {
       const fold = this.folds.get(l.id)
       if (fold !== undefined) this.fold(fold)
-      else if (loops(l)) this.inside.push(l.id === this.role.first ? this.firstProduct(l) : l)
+      else if (loops(l)) this.inside.push(this.role.tiles.includes(l.id) ? this.tile(l) : l)
     }
     const { from: least, to: most } = this.whole(visible)
     const [from, to] = [this.bound(least, 'max'), this.bound(most, 'min')]
@@ -208,10 +208,10 @@ class ChainLoop {
     return [...batch, ...rows, ...shared, ...depth, ...columns].filter((t) => axes.includes(t))
   }
 
-  /** The first product, whose operands are staged: rows before the loop. */
-  private firstProduct(l: LetStmt): LetStmt {
+  /** A tile, whose operands are staged: rows before the loop. */
+  private tile(l: LetStmt): LetStmt {
     const { op } = l
-    invariant(op.kind === 'dot', 'the first product is no dot')
+    invariant(op.kind === 'dot', 'a tile is no dot')
     return { ...l, axes: this.layout(l.axes), op: { ...op, a: this.staged(op.a), b: this.staged(op.b) } }
   }
 
@@ -219,7 +219,8 @@ class ChainLoop {
     const of = this.lets.get(id)
     if (of === undefined) return id
     const along = of.axes.some((t) => this.role.shared.includes(t))
-    return this.emit(along ? this.inside : this.before, of.dtype, this.layout(of.axes), { kind: 'stage', of: id })
+    const into = along ? this.inside : this.before
+    return this.once(`stage ${id}`, () => this.emit(into, of.dtype, this.layout(of.axes), { kind: 'stage', of: id }))
   }
 
   /** What a block adds to a fold, and the state before and after. */

@@ -6,6 +6,9 @@ import { cudaSimt, type EarlyStart, gpuPrices } from './simt.ts'
 const clusterRowBytes = 1 << 20
 const blockRowBytes = 128 << 10
 
+/** Bytes of a block that runs chains of products, beside those its exchanges and the device take. */
+const chainBytes = (sharedBytes: number): number => sharedBytes - (3 << 10)
+
 /** An NVIDIA H200 through CUDA (4.2 TB/s measured; dense bf16 through mma.sync), without a library of products. */
 export const cudaTarget: SimtTarget = {
   name: 'cuda',
@@ -35,8 +38,8 @@ export const cudaTarget: SimtTarget = {
   // Mostly from the second-level cache.
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64], stepSeconds: 1e-6, gatherSeconds: { 2: 2.4e-12, 4: 0.6e-12 } },
-  // A warp has 16 rows of a block, and all columns of both products in registers.
-  chains: { rows: 128, shared: 64, width: 256, grain: 16 },
+  // A warp has 16 rows of a block, and all columns of the products in registers.
+  chains: { rows: 128, shared: 64, width: 256, grain: 16, bytes: chainBytes(cudaSimt.maxSharedBytes), columns: 400 },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,
@@ -83,10 +86,14 @@ export function cudaTargetOf({
   const hasMatrixUnit = capability >= 80
   const hasGroups = capability === 90
   const { chains, precision, ...others } = cudaTarget
+  const maxSharedBytes = Math.min(cudaSimt.maxSharedBytes, sharedBytes)
+  // Only groups of warps leave room for wide results.
+  const widths = hasGroups ? {} : { width: 128, columns: 320 }
   return {
     ...others,
-    // Only groups of warps leave room for wide results.
-    ...(hasMatrixUnit && chains !== undefined ? { chains: { ...chains, width: hasGroups ? chains.width : 128 } } : {}),
+    ...(hasMatrixUnit && chains !== undefined
+      ? { chains: { ...chains, ...widths, bytes: chainBytes(maxSharedBytes) } }
+      : {}),
     precision: hasMatrixUnit ? precision : 'ieee',
     ...(hasLibrary ? { library: cublasLt } : {}),
     ...(isHopper ? {} : { rowBytes: blockRowBytes }),
@@ -94,7 +101,7 @@ export function cudaTargetOf({
       ...cudaSimt,
       multiprocessors,
       clusters: isHopper ? cudaSimt.clusters : 1,
-      maxSharedBytes: Math.min(cudaSimt.maxSharedBytes, sharedBytes),
+      maxSharedBytes,
       hasMatrixUnit,
       hasAsyncCopy: hasMatrixUnit,
       foldsLanes: hasMatrixUnit,

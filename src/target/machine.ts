@@ -108,8 +108,8 @@ export interface Machine {
     readonly fill: number
   }
   /**
-   * Chains of two products in one kernel: rows of a program, what a step takes of the axis that both share, and how wide the first product's
-   * depth and the second's columns may be, which a program holds whole. Absent: kernels hold one product.
+   * Chains of products in one kernel: rows of a program, what a step takes of the axis that they share, and how wide the depth of a tile and the
+   * columns of a sum may be, which a program holds whole. Absent: kernels hold one product.
    */
   readonly chains?: {
     readonly rows: number
@@ -117,6 +117,10 @@ export interface Machine {
     readonly width: number
     /** Only of operands that a matrix unit multiplies, whose widths are multiples of this; blocks reach beyond an extent. */
     readonly grain?: number
+    /** Bytes of memory near the unit, for the rows of a program and two steps of everything else. Absent: they are not counted. */
+    readonly bytes?: number
+    /** Columns that registers hold of a row, those of a step of every tile and all of the sums. Absent: they are not counted. */
+    readonly columns?: number
   }
   /** Elements of the rows a program works on at once where it goes through many. */
   readonly rowsAtOnce: number

@@ -22,12 +22,15 @@ export function analyse(body: Body, target: Machine, mode: NumericsMode): Analys
   const chunked = chunksOf(body)
   if (chunked !== undefined) return chunked.ok ? inChunks(body, chunked.chunks) : chunked
   const a = analysisOf(body, target, mode)
-  const [product, second, third] = productsIn(a)
-  if (third !== undefined) return refuse('two-contractions', 'a kernel holds two matrix products at most')
+  const products = productsIn(a)
+  const [product, second] = products
   const isEmpty = body.axes.some((x) => x.extent === 0)
-  if (product !== undefined && second !== undefined)
-    return isEmpty ? refuse('two-contractions', 'two products of nothing') : chainRoles(a, [product, second])
-  if (product !== undefined && !isEmpty) return productRoles(a, product)
+  if (second !== undefined) return isEmpty ? refuse('two-contractions', 'products of nothing') : chainRoles(a, products)
+  if (product !== undefined && !isEmpty) {
+    const alone = productRoles(a, product)
+    const folded = alone.ok ? alone : chainRoles(a, products)
+    return folded.ok ? folded : alone
+  }
   const apart = a.folds.size === 0 && body.stores.some((s) => s.pieces !== undefined)
   if (!apart && !body.stores.every((s) => isAligned(a, s, a.parallel)))
     return refuse('unaligned-output', 'a result would be stored by several programs')

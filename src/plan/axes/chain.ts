@@ -1,8 +1,8 @@
 /**
- * Chains of contractions: two products of which the columns of the first are the depth of the second, with anything elementwise and folds along
- * that shared axis in between. A program holds a block of rows and goes through the shared axis in blocks; it carries the block of
- * results, and beside it what is folded along the shared axis. Sums against a greatest (least) value stream
- * (src/kernel/streams.ts): they move with it. So the first product's results are never all there at once.
+ * Chains of contractions: products of which others sum over the columns, with anything elementwise and folds along
+ * that shared axis in between. A program holds a block of rows and goes through the shared axis in blocks; it carries the blocks of
+ * results, and beside them what is folded along the shared axis. Sums against a greatest (least) value stream
+ * (src/kernel/streams.ts): they move with it. So the first products' results are never all there at once.
  */
 import { axesOf } from '../../affine/expr.ts'
 import { foldAxes } from '../../kernel/folds.ts'
@@ -11,30 +11,51 @@ import { type Streamed, streamedDot, streamedSum, unrounded } from '../../kernel
 import { ancestorsOf, renameOperands } from '../../kernel/walk.ts'
 import { combinerOp, scalarInfo } from '../../scalar/ops.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
-import type { Body } from '../body/body.ts'
+import { type Body, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { DepthParts, MatrixRole } from './fusedReductions.ts'
 
 type Lets = ReadonlyMap<ValueId, LetStmt>
 
-/** The two products of a chain and the roles of their axes. */
+type Axes = readonly string[]
+
+const noOp: LetStmt['op'] = { kind: 'const', value: 0 }
+
+/** The products of a chain and the roles of their axes. */
 export interface ChainRole {
-  readonly first: ValueId
-  readonly second: ValueId
+  /** Products of rows and the shared axes: a step of the loop has a block of each. */
+  readonly tiles: readonly ValueId[]
+  /** Products that sum along the shared axes what is made of tiles: the loop carries their results. */
+  readonly sums: readonly ValueId[]
   /** Axes of which a program has one index: both operands of a product have them, or one product alone. */
   readonly batch: readonly string[]
-  /** Rows of the first product and of the results. */
+  /** Rows of the tiles and of the results. */
   readonly rows: readonly string[]
-  /** Columns of the first product, depth of the second. */
+  /** Columns of the tiles, depth of the sums. */
   readonly shared: readonly string[]
-  /** Depth of the first product, and columns of the second: a program holds both whole. */
+  /** Depths of the tiles, and columns of the sums: a program holds both whole. */
   readonly depth: readonly string[]
   readonly columns: readonly string[]
   /** How the shared axis is cut, if it is: each part is a program of its own (chainParts.ts). */
   readonly parts?: DepthParts
 }
 
-/** A fold along the shared axes, the second product among them, and how it streams if it does. */
+/** What a program holds whole of each product: the depth of a tile, the columns of a sum. */
+export const widthsOf = (
+  { tiles, sums, columns }: ChainRole,
+  lets: Lets,
+  extents: ReadonlyMap<string, number>,
+): number[] => [
+  ...tiles.flatMap((id) => lets.get(id) ?? []).map((l) => pointsOf(extents, foldAxes(l))),
+  ...sums.map((id) =>
+    pointsOf(
+      extents,
+      columns.filter((t) => lets.get(id)?.axes.includes(t)),
+    ),
+  ),
+]
+
+/** A fold along the shared axes, the sums among them, and how it streams if it does. */
 export interface ChainFold {
   readonly let: LetStmt
   readonly combiner: 'sum' | 'prod' | 'max' | 'min'
@@ -43,7 +64,7 @@ export interface ChainFold {
 
 /** A body as a chain computes it. */
 export interface ChainForm {
-  /** The body with factors that are one along the shared axes behind the second product. */
+  /** The body with factors that are one along the shared axes behind the sums. */
   readonly body: Body
   /** In the order of their statements. */
   readonly folds: readonly ChainFold[]
@@ -51,48 +72,91 @@ export interface ChainForm {
 
 type Found<T> = ({ readonly ok: true } & T) | Refused
 
-/** The roles of two products as a chain, or why they are none. */
-export function chainRole(lets: Lets, [p, q]: readonly [MatrixRole, MatrixRole]): Found<{ readonly role: ChainRole }> {
-  const none = refuse(
-    'two-contractions',
-    'a kernel holds one matrix product, or two of which one sums over columns of the other',
+/** What a chain is made of: which of its products are tiles, which sum along the shared axes, and those axes. */
+interface Parts {
+  readonly tiles: readonly LetStmt[]
+  readonly sums: readonly LetStmt[]
+  readonly shared: readonly string[]
+}
+
+const noChain = refuse(
+  'two-contractions',
+  'a kernel holds one matrix product, or some of which others sum over the columns',
+)
+
+/** Which of some products sum what is made of the others, along which axes; of products that none sums, the axes that folds of them run along. */
+function partsOf(lets: Lets, products: readonly ValueId[]): Parts | undefined {
+  const below = new Map(products.map((id) => [id, ancestorsOf(operandsOf(lets.get(id)?.op ?? noOp), lets)]))
+  const isSum = (id: ValueId): boolean => products.some((p) => p !== id && below.get(id)?.has(p) === true)
+  const statements = products.flatMap((id) => lets.get(id) ?? [])
+  const sums = statements.filter((l) => isSum(l.id))
+  const tiles = statements.filter((l) => !isSum(l.id))
+  if (sums.some((l) => sums.some((s) => below.get(l.id)?.has(s.id) === true))) return undefined
+  const isTile = new Set(tiles.map((l) => l.id))
+  const folds = [...lets.values()].filter(
+    (l) => l.op.kind === 'reduce' && [...ancestorsOf([l.op.arg], lets)].some((id) => isTile.has(id)),
   )
-  const [first, second] = dependsOn(q.id, p.id, lets) ? [p, q] : [q, p]
-  const [one, two] = [lets.get(first.id), lets.get(second.id)]
-  if (one?.op.kind !== 'dot' || two?.op.kind !== 'dot') return none
-  const { a, b, axes: shared } = two.op
-  const [inA, inB] = [a, b].map((id) => id === first.id || dependsOn(id, first.id, lets))
-  if (inA === inB) return none
+  const sumOrFold = sums[0] ?? folds[0]
+  const shared = sumOrFold === undefined ? [] : foldAxes(sumOrFold)
+  const isShared = (axes: Axes): boolean => axes.length === shared.length && axes.every((t) => shared.includes(t))
+  return shared.length > 0 && sums.every((l) => isShared(foldAxes(l))) ? { tiles, sums, shared } : undefined
+}
+
+/** The roles of some products as a chain, or why they are none. */
+export function chainRole(lets: Lets, products: readonly MatrixRole[]): Found<{ readonly role: ChainRole }> {
+  const ids = products.map((p) => p.id)
+  const parts = partsOf(lets, ids)
+  if (parts === undefined) return noChain
+  const { tiles, sums, shared } = parts
+  const isTile = new Set(tiles.map((l) => l.id))
   const axesAt = (id: ValueId): readonly string[] => lets.get(id)?.axes ?? []
-  const [own, other] = inA === true ? [axesAt(a), axesAt(b)] : [axesAt(b), axesAt(a)]
-  const [x, y] = [axesAt(one.op.a), axesAt(one.op.b)]
-  const sides = [
-    [x, y],
-    [y, x],
-  ] as const
-  const side = sides.find(([l, r]) => shared.every((t) => r.includes(t) && !l.includes(t)))
-  if (side === undefined) return none
-  const [left, right] = side
-  const depth = one.op.axes
-  if (depth.some((d) => own.includes(d) || other.includes(d))) return none
-  const kept = own.filter((t) => !shared.includes(t))
-  const isBatch = (t: string): boolean => other.includes(t) || right.includes(t) || !left.includes(t)
+  const isOwn = (id: ValueId): boolean => isTile.has(id) || [...ancestorsOf([id], lets)].some((x) => isTile.has(x))
+  /** Axes of the sides without and with the shared ones, of every tile; of the operands that tiles lead to and of the others, of every sum. */
+  const [lefts, rights, owns, others]: [Axes[], Axes[], Axes[], Axes[]] = [[], [], [], []]
+  const depth = new Set<string>()
+  for (const { op } of tiles) {
+    if (op.kind !== 'dot') return noChain
+    const [x, y] = [axesAt(op.a), axesAt(op.b)]
+    const has = (axes: Axes, all: boolean): boolean =>
+      all ? shared.every((t) => axes.includes(t)) : !shared.some((t) => axes.includes(t))
+    if (!(has(x, false) && has(y, true)) && !(has(y, false) && has(x, true))) return noChain
+    const swap = has(x, true)
+    lefts.push(swap ? y : x)
+    rights.push(swap ? x : y)
+    for (const t of op.axes) depth.add(t)
+  }
+  for (const { op } of sums) {
+    if (op.kind !== 'dot' || isOwn(op.a) === isOwn(op.b)) return noChain
+    const [own, other] = isOwn(op.a) ? [op.a, op.b] : [op.b, op.a]
+    owns.push(axesAt(own))
+    others.push(axesAt(other))
+  }
+  const carried = sums.length > 0 ? owns : tiles.map((l) => l.axes)
+  if ([...owns, ...others, ...tiles.map((l) => l.axes)].some((axes) => axes.some((t) => depth.has(t)))) return noChain
+  const kept = [...new Set(carried.flat())].filter((t) => !shared.includes(t))
+  const isBatch = (t: string): boolean =>
+    [...others, ...rights].some((axes) => axes.includes(t)) || !lefts.every((axes) => axes.includes(t))
   const role: ChainRole = {
-    first: first.id,
-    second: second.id,
+    tiles: tiles.map((l) => l.id),
+    sums: sums.map((l) => l.id),
     batch: kept.filter(isBatch),
     rows: kept.filter((t) => !isBatch(t)),
     shared,
-    depth,
-    columns: other.filter((t) => !shared.includes(t) && !own.includes(t)),
+    depth: [...depth],
+    columns: [...new Set(others.flat())].filter((t) => !shared.includes(t) && !kept.includes(t)),
   }
-  return role.rows.length === 0 || role.columns.length === 0 ? none : { ok: true, role }
+  const isWhole = role.rows.length > 0 && (sums.length === 0 || role.columns.length > 0)
+  return isWhole && owns.every((axes) => role.rows.every((t) => axes.includes(t))) ? { ok: true, role } : noChain
 }
 
 /** What a body is as a chain, or why the folds along the shared axes do not stream. */
 export function chainForm(planned: Body, role: ChainRole): Found<ChainForm> {
-  const body = withoutFactors(withoutRounding(planned, role), role)
-  if ('ok' in body) return body
+  const made = role.sums.reduce<Body | Refused>(
+    (body, sum) => ('ok' in body ? body : withoutFactors(body, role, sum)),
+    withoutRounding(planned, role),
+  )
+  if ('ok' in made) return made
+  const body = made
   const lets: Lets = new Map(body.lets.map((l) => [l.id, l]))
   const folds: ChainFold[] = []
   const folded = new Set<ValueId>()
@@ -106,9 +170,9 @@ export function chainForm(planned: Body, role: ChainRole): Found<ChainForm> {
         )
       continue
     }
-    const made = foldOf(l, role, lets, folded)
-    if (!made.ok) return made
-    folds.push(made.fold)
+    const found = foldOf(l, role, lets, folded)
+    if (!found.ok) return found
+    folds.push(found.fold)
     folded.add(l.id)
   }
   const through = new Set(folds.flatMap((f) => [...(f.streamed?.through ?? [])]))
@@ -132,7 +196,7 @@ function lateOf(body: Body, folds: ReadonlySet<ValueId>): Set<ValueId> {
 /** Whether a statement folds nothing, or what a program holds whole; of other products there are none. */
 function mayStand({ id, op }: LetStmt, role: ChainRole): boolean {
   if (op.kind === 'scan') return false
-  if (op.kind === 'dot') return id === role.first
+  if (op.kind === 'dot') return role.tiles.includes(id)
   return op.kind !== 'reduce' || op.axes.every((t) => role.depth.includes(t) || role.columns.includes(t))
 }
 
@@ -144,7 +208,7 @@ function foldOf(
   folded: ReadonlySet<ValueId>,
 ): Found<{ readonly fold: ChainFold }> {
   const { op } = l
-  const sum = l.id === role.second
+  const sum = role.sums.includes(l.id)
   if (!sum && (op.kind !== 'reduce' || !(op.combiner in combinerOp)))
     return refuse('reduction-of-contraction', `a ${op.kind} along the axis that a chain of products goes through`)
   if (foldAxes(l).length !== role.shared.length)
@@ -154,7 +218,7 @@ function foldOf(
   const combiner = op.kind === 'reduce' ? (op.combiner as keyof typeof combinerOp) : 'sum'
   const needs = ancestorsOf(operandsOf(op), lets)
   if (![...needs].some((id) => folded.has(id))) return { ok: true, fold: { let: l, combiner, streamed: undefined } }
-  const streamed = sum ? streamedDot(l, operandOf(role, lets).id, lets) : streamedSum(l, lets)
+  const streamed = sum ? streamedDot(l, operandOf(l, role, lets).id, lets) : streamedSum(l, lets)
   if (streamed === undefined || streamed.law.kind !== 'exponential')
     return refuse('no-stream', 'the terms of a sum do not move from one anchor to the next by an exponential')
   const anchor = lets.get(streamed.anchor)
@@ -170,31 +234,33 @@ function foldOf(
   return { ok: true, fold: { let: l, combiner, streamed } }
 }
 
-/** The operand of the second product that the first leads to; `at` names it in the statement. */
-function operandOf({ first, second }: ChainRole, lets: Lets): { readonly id: ValueId; readonly at: 'a' | 'b' } {
-  const op = lets.get(second)?.op
-  const a = op?.kind === 'dot' ? op.a : second
-  if (a === first || dependsOn(a, first, lets)) return { id: a, at: 'a' }
-  return { id: op?.kind === 'dot' ? op.b : second, at: 'b' }
+/** The operand of a sum that tiles lead to; `at` names it in the statement. */
+function operandOf(
+  { id, op }: LetStmt,
+  { tiles }: ChainRole,
+  lets: Lets,
+): { readonly id: ValueId; readonly at: 'a' | 'b' } {
+  const [a, b] = op.kind === 'dot' ? [op.a, op.b] : [id, id]
+  return tiles.some((t) => a === t || dependsOn(a, t, lets)) ? { id: a, at: 'a' } : { id: b, at: 'b' }
 }
 
-/** A factor of the second product's terms that is one along the shared axes. */
+/** A factor of a sum's terms that is one along the shared axes. */
 interface Factor {
   readonly id: ValueId
   readonly divides: boolean
 }
 
-/** The body without the rounding of the first product to half precision where its results are widened again. */
-function withoutRounding(body: Body, { first }: ChainRole): Body {
+/** The body without the rounding of tiles to half precision where they are widened again. */
+function withoutRounding(body: Body, { tiles }: ChainRole): Body {
   const lets: Lets = new Map(body.lets.map((l) => [l.id, l]))
-  const wide = lets.get(first)?.dtype
   // Casts that users ask for round: the product's own has its node.
-  const isOwn = (id: ValueId): boolean => body.origin.get(id) === body.origin.get(first)
+  const isOwn = (id: ValueId, tile: ValueId): boolean => body.origin.get(id) === body.origin.get(tile)
   const renamed = new Map<ValueId, ValueId>()
   for (const l of body.lets) {
-    const narrow = l.dtype === wide ? castOperand(l) : undefined
-    const of = narrow === undefined || !isOwn(narrow) ? undefined : castOperand(lets.get(narrow))
-    if (of === first) renamed.set(l.id, first)
+    const narrow = castOperand(l)
+    const tile = narrow === undefined ? undefined : castOperand(lets.get(narrow))
+    if (narrow === undefined || tile === undefined || !tiles.includes(tile) || !isOwn(narrow, tile)) continue
+    if (lets.get(tile)?.dtype === l.dtype) renamed.set(l.id, tile)
   }
   if (renamed.size === 0) return body
   const all = body.lets.map((l) => ({ ...l, op: renameOperands(l.op, (id) => renamed.get(id) ?? id) }))
@@ -215,13 +281,13 @@ interface Split {
   readonly factors: readonly Factor[]
 }
 
-/** The body with factors of the second product's terms that follow from folds along the shared axes, and are one along them, behind it. */
-function withoutFactors(body: Body, role: ChainRole): Body | Refused {
+/** The body with factors of a sum's terms that follow from folds along the shared axes, and are one along them, behind it. */
+function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refused {
   const lets: Lets = new Map(body.lets.map((l) => [l.id, l]))
-  const dot = lets.get(role.second)
+  const dot = lets.get(sum)
   if (dot?.op.kind !== 'dot') return body
   const folds = new Set(
-    body.lets.flatMap((l) => (l.id !== role.second && foldAxes(l).some((t) => role.shared.includes(t)) ? [l.id] : [])),
+    body.lets.flatMap((l) => (l.id !== sum && foldAxes(l).some((t) => role.shared.includes(t)) ? [l.id] : [])),
   )
   const isLate = (id: ValueId): boolean => folds.has(id) || [...ancestorsOf([id], lets)].some((o) => folds.has(o))
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
@@ -264,7 +330,7 @@ function withoutFactors(body: Body, role: ChainRole): Body | Refused {
     // One of the two is left: a divisor would stand alone.
     return powers?.[rests.indexOf(only)] === 1 ? { rest: only, factors } : whole
   }
-  const { id: operand, at } = operandOf(role, lets)
+  const { id: operand, at } = operandOf(dot, role, lets)
   const { rest, factors } = splitOf(operand)
   if (rest === undefined || factors.length === 0) return body
   const narrow = lets.get(operand)

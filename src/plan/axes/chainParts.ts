@@ -11,7 +11,7 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { pointsOf, tensorBytes } from '../body/body.ts'
 import type { Analysis } from './analysis.ts'
-import type { ChainRole } from './chain.ts'
+import { type ChainRole, widthsOf } from './chain.ts'
 import type { DepthParts } from './fusedReductions.ts'
 import { programsOf } from './gridAxes.ts'
 import type { Blocked } from './matrixBlocks.ts'
@@ -80,7 +80,7 @@ function lateOf(all: readonly LetStmt[], cut: ReadonlySet<ValueId>, role: ChainR
 
 /** Parts of whole steps of the loop, with what writing and combining their states costs; undefined: one program for all is as quick. */
 function cheapestParts(
-  { body, extents, target }: Analysis,
+  { body, lets, extents, target }: Analysis,
   role: ChainRole,
   grid: readonly Blocked[],
   axis: string,
@@ -88,13 +88,15 @@ function cheapestParts(
 ): DepthParts | undefined {
   const { chains, programShare, minPrograms, launch } = target
   const step = chains?.shared ?? target.dotBlock.k
+  const [tile] = role.tiles
+  if (tile === undefined) return undefined
   const extent = extents.get(axis) ?? 1
   const programs = programsOf(grid, extents)
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
   // Matrix units take blocks of rows whole.
   const rows = grid.reduce((n, g) => (role.rows.includes(g.axis) ? n * g.block : n), programs)
-  const width = size(role.depth) + size(role.columns)
-  const computing = (2 * rows * extent * width) / productRate(body, role.first, target)
+  const width = widthsOf(role, lets, extents).reduce((n, w) => n + w, 0)
+  const computing = (2 * rows * extent * width) / productRate(body, tile, target)
   const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
   const moving = movingSeconds(bytes, target)
   const share = programShare?.computing ?? 1

@@ -1,4 +1,4 @@
-/** Roles of a body around a chain of two products, and the blocks of its programs. */
+/** Roles of a body around a chain of products, and the blocks of its programs. */
 import { foldAxes } from '../../kernel/folds.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
@@ -6,7 +6,7 @@ import { type Body, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { type Analysis, isAligned } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
-import { type ChainRole, chainForm, chainRole } from './chain.ts'
+import { type ChainRole, chainForm, chainRole, widthsOf } from './chain.ts'
 import { cutShared, partAxis } from './chainParts.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { bySpacing, programsOf } from './gridAxes.ts'
@@ -16,10 +16,10 @@ import type { Roles } from './roles.ts'
 import { oneStage } from './stages.ts'
 import { visibleOf, visibleShare } from './visible.ts'
 
-/** The roles around two products, or why no kernel holds both. */
+/** The roles around some products, or why no kernel holds them. */
 export function chainRoles(
   a: Analysis,
-  products: readonly [MatrixRole, MatrixRole],
+  products: readonly MatrixRole[],
 ): { readonly ok: true; readonly roles: Roles } | Refused {
   const { body, target, mode, extents, lets, row, reduced, parallel } = a
   const { chains } = target
@@ -28,7 +28,7 @@ export function chainRoles(
   const found = chainRole(lets, products)
   if (!found.ok) return found
   const { role } = found
-  const wide = Math.max(pointsOf(extents, role.depth), pointsOf(extents, role.columns))
+  const wide = Math.max(...widthsOf(role, lets, extents))
   if (wide > chains.width)
     return refuse(
       'chain-too-wide',
@@ -36,6 +36,14 @@ export function chainRoles(
     )
   if (chains.grain !== undefined && !isForUnit(a, role, chains.grain))
     return refuse('two-contractions', 'a kernel holds one matrix product, or two that a matrix unit multiplies')
+  const { bytes = Number.POSITIVE_INFINITY, columns = Number.POSITIVE_INFINITY } = chains
+  const staged = stagedBytes(body, role, extents, chains, leastRows(chains))
+  const held = columnsHeld(body, role, extents, chains)
+  if (staged > bytes || held > columns)
+    return refuse(
+      'chain-too-wide',
+      `a program would hold ${staged} bytes of operands and ${held} columns of results, the target takes ${bytes} and ${columns}`,
+    )
   const form = chainForm(body, role)
   if (!form.ok) return form
   if (!body.stores.every((s) => s.pieces === undefined && isAligned(a, s, [...role.batch, ...role.rows])))
@@ -48,7 +56,7 @@ export function chainRoles(
   return over ?? { ok: true, roles: { ...roles, chain: { ...role, parts }, stages } }
 }
 
-/** Whether a matrix unit takes both products: of one axis a role but for rows, in whole grains. */
+/** Whether a matrix unit takes all products: of one axis a role but for rows, in whole grains. */
 function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number): boolean {
   const isWhole = ([axis, more]: readonly string[]): boolean =>
     axis !== undefined && more === undefined && (extents.get(axis) ?? 1) % grain === 0
@@ -58,11 +66,42 @@ function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number):
   }
   return (
     role.shared.length === 1 &&
-    isWhole(role.depth) &&
-    isWhole(role.columns) &&
-    onUnit(role.first) &&
-    onUnit(role.second)
+    [...role.depth, ...role.columns].every((t) => isWhole([t])) &&
+    [...role.tiles, ...role.sums].every(onUnit)
   )
+}
+
+type Chains = NonNullable<Machine['chains']>
+
+/** Rows of a program where there are few, or where memory has no room for more. */
+const leastRows = ({ rows }: Chains): number => rows / 2
+
+/** Elements that rows of a block in memory are apart beyond their own. */
+const padding = 8
+
+/** Bytes of what a matrix unit reads: operands of 16 bits, the rows of tiles, and everything else for two steps. */
+function stagedBytes(
+  { lets }: Body,
+  role: ChainRole,
+  extents: ReadonlyMap<string, number>,
+  { shared }: Chains,
+  rows: number,
+): number {
+  const byId = new Map(lets.map((l) => [l.id, l]))
+  const width = (of: Pick<ChainRole, 'tiles' | 'sums'>): number =>
+    widthsOf({ ...role, ...of }, byId, extents).reduce((n, w) => n + w + padding, 0)
+  return 2 * (rows * width({ tiles: role.tiles, sums: [] }) + 2 * shared * width(role))
+}
+
+/** Columns of a row that stand in registers: a step of every tile, and all of every sum. */
+function columnsHeld(
+  { lets }: Body,
+  role: ChainRole,
+  extents: ReadonlyMap<string, number>,
+  { shared }: Chains,
+): number {
+  const byId = new Map(lets.map((l) => [l.id, l]))
+  return widthsOf({ ...role, tiles: [] }, byId, extents).reduce((n, w) => n + w, shared * role.tiles.length)
 }
 
 /** Axes of a chain, the one that moves most in memory first, and the blocks of its programs and of their steps. */
@@ -85,7 +124,7 @@ export function chainBlocks(
   extents: ReadonlyMap<string, number>,
   { chains, dotBlock, minPrograms }: Machine,
 ): ChainBlocks {
-  const { rows: most, shared: step } = chains ?? { rows: dotBlock.m, shared: dotBlock.k }
+  const { rows: most, shared: step, bytes } = chains ?? { rows: dotBlock.m, shared: dotBlock.k }
   const extent = (axis: string): number => extents.get(axis) ?? 1
   const outermost = (axes: readonly string[]): string[] => bySpacing(body, axes).reverse()
   const [rows, columns, shared, depth] = [role.rows, role.columns, role.shared, role.depth].map(outermost) as [
@@ -99,9 +138,10 @@ export function chainBlocks(
   const quantum = dotBlock.quantum ?? 8
   const whole = chains?.grain !== undefined
   const last = rows.at(-1)
+  const fits = chains === undefined || bytes === undefined || stagedBytes(body, role, extents, chains, most) <= bytes
   // A matrix unit's blocks are of the innermost axis, and beyond its extent if need be.
   const blocks = whole
-    ? rows.map((axis) => ({ axis, block: axis === last ? (share < most ? most / 2 : most) : 1 }))
+    ? rows.map((axis) => ({ axis, block: axis === last ? (share < most || !fits ? most / 2 : most) : 1 }))
     : blockRole(rows, extent, share, quantum)
   const parts = role.parts === undefined ? [] : [{ axis: partAxis(role.parts), block: 1 }]
   const loops = whole ? shared.map((axis) => ({ axis, block: step })) : blockRole(shared, extent, step, quantum)

@@ -8,6 +8,7 @@ import * as ix from '../../affine/expr.ts'
 import type { Bound } from '../../affine/predicate.ts'
 import { Conditions, type Either } from '../../kernel/conditions.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import type { ChainFold, ChainForm, ChainRole } from './chain.ts'
 import type { Blocked } from './matrixBlocks.ts'
 
@@ -150,7 +151,9 @@ class Seen {
     return this.outside(id, 0, (op, args) => {
       if (op === 'mul') return args.flatMap((a) => this.zero(a))
       const [x] = args
-      return x !== undefined && (op === 'cast' || op === 'div') ? this.zero(x) : []
+      if (x === undefined) return []
+      if (op === 'cast' || op === 'div') return this.zero(x)
+      return isScalarOp(op) && scalarInfo(op).exponentialIn === 0 ? this.least(x) : []
     })
   }
 

@@ -4,6 +4,7 @@ import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { analyse } from '../axes/analyse.ts'
 import { joinProductAxes } from '../axes/joinAxes.ts'
+import { shareFoldedAxes } from '../axes/sharedFolds.ts'
 import type { Body } from '../body/body.ts'
 import { type BodyOptions, buildBody } from '../body/buildBody.ts'
 import { collapse, longestAxis } from '../body/collapse.ts'
@@ -73,7 +74,9 @@ export class Candidates {
 
   private kernelOf(built: Body, limits: Machine): Outcome {
     const collapsed = collapse(built, longestAxis(this.target))
-    const body = withFormats(joinProductAxes(withoutImpliedMasks(collapsed), this.target, this.mode), this.packable)
+    const plain = withoutImpliedMasks(collapsed)
+    const shared = this.mode === 'strict' ? plain : shareFoldedAxes(plain)
+    const body = withFormats(joinProductAxes(shared, this.target, this.mode), this.packable)
     const analysed = analyse(body, limits, this.mode)
     if (!analysed.ok) return analysed
     const { roles } = analysed

@@ -78,6 +78,11 @@ export class Groups {
     return [...this.users.keys()]
   }
 
+  /** The group that stores a node where anything asks for it. */
+  homeOf(node: Node): Group | undefined {
+    return this.all.get(this.home.get(node) ?? -1)
+  }
+
   /** Numbers of the groups that read a node. */
   usersOf(node: Node): number[] {
     return [...(this.users.get(node) ?? [])]

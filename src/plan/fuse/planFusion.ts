@@ -26,6 +26,7 @@ import { Planner } from './planner.ts'
 import { recomputeCheap } from './recompute.ts'
 import { fuseSiblings } from './siblingFusion.ts'
 import { spreadSingles } from './singles.ts'
+import { fuseTiles } from './tileFusion.ts'
 
 /** Whether the memory of a parameter may be written over: as the plan likes, or if whoever runs the program sees fit. */
 export type Overwritable = 'donated' | 'perhaps' | undefined
@@ -55,6 +56,7 @@ export function planFusion(
   if (fuse) {
     planner.mergeEdges()
     fuseChains(planner)
+    fuseTiles(planner)
     fuseSiblings(planner)
     if (recomputeCheap(planner)) {
       planner.mergeEdges()

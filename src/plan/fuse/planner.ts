@@ -61,12 +61,14 @@ export class Planner {
     }
   }
 
-  /** Keeps why two groups are not one; `loss` in modelled seconds, where a trial told. */
-  refuse(a: Group, b: Group, why: Refused, loss: number | undefined): void {
+  /** Keeps why two groups are not one; `loss` in modelled seconds, where a trial told. What is known of them already stays, if `first`. */
+  refuse(a: Group, b: Group, why: Refused, loss: number | undefined, first = false): void {
     const from = firstOf(a.members, (n) => b.inputs.has(n)) ?? [...a.members].at(-1)
     const to = firstOf(b.members, (n) => from !== undefined && dataInputs(n).includes(from)) ?? [...b.members][0]
     if (from === undefined || to === undefined) return
-    this.refused.set(`${from.id}>${to.id}`, { from, to, code: why.code, detail: why.detail, loss })
+    const key = `${from.id}>${to.id}`
+    if (first && this.refused.has(key)) return
+    this.refused.set(key, { from, to, code: why.code, detail: why.detail, loss })
   }
 
   /** Merges along edges (those of some groups, where told) until none gains, largest saving first. */
@@ -186,10 +188,15 @@ export class Planner {
   }
 
   /** Whether fewer nodes that cannot be stored are, of the results of kernels before and after. */
-  private sparesUnstorable(before: readonly Node[], after: readonly Node[]): boolean {
+  sparesUnstorable(before: readonly Node[], after: readonly Node[]): boolean {
     if (this.unstorable.size === 0) return false
     const count = (nodes: readonly Node[]): number => nodes.filter((n) => this.unstorable.has(n)).length
     return count(after) < count(before)
+  }
+
+  /** Whether a kernel of these members would bring what is computed again next to what it was computed first with. */
+  mixes(members: ReadonlySet<Node>): boolean {
+    return this.separation?.mixes(members, members) === true
   }
 
   /** Reasons that need no trial. */

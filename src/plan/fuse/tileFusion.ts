@@ -1,0 +1,344 @@
+/**
+ * Chains whose tiles several kernels need. Where products sum over values that are themselves made of products and larger than what they
+ * give (weights and their adjoints in the gradients of an attention), storing those is the alternative to making them in every kernel that needs
+ * them. So for all such products that share values one trial is made: each of them with what it sums over, made from products on; what else
+ * those values were folded into, as kernels of their own or with one of the products; and products that share what they sum over
+ * together. It replaces the kernels that are there if it is modelled faster.
+ */
+import type { Node } from '../../graph/node.ts'
+import { familyOf } from '../../graph/table.ts'
+import { sizeOf } from '../../types/shape.ts'
+import { bytesOf, dataInputs, isFree, type Region } from '../body/region.ts'
+import type { Made } from '../cost/candidateMemo.ts'
+import { type Refused, refuse } from '../refusal.ts'
+import type { Group } from './groups.ts'
+import type { Planner } from './planner.ts'
+
+/** Values that are followed from one product at most. */
+const mostTiles = 256
+
+const isProduct = (n: Node): boolean => familyOf(n) === 'contraction'
+
+/** Values without folds: computed again wherever they are needed, element by element. */
+function isElementwise(n: Node): boolean {
+  const family = familyOf(n)
+  return family === 'elementwise' || family === 'random'
+}
+
+/** A product, the group that computes it, and the values that it would sum over without reading them. */
+interface Sum {
+  readonly group: Group
+  readonly tiles: ReadonlySet<Node>
+}
+
+/** Which values can be made again, of one size: what memo knows of them. */
+class Tiles {
+  private readonly known = new Map<Node, ReadonlySet<Node> | undefined>()
+  private readonly size: number
+
+  constructor(size: number) {
+    this.size = size
+  }
+
+  /**
+   * A value and all it is made of, down to products of its size, and to what has folds below it; of smaller values those that have none.
+   * Undefined: it is not to be made again.
+   */
+  of(n: Node): ReadonlySet<Node> | undefined {
+    const stack = [n]
+    for (let x = stack.at(-1); x !== undefined; x = stack.at(-1)) {
+      const open = isElementwise(x) ? dataInputs(x).filter((y) => !this.known.has(y)) : []
+      if (open.length > 0 && !this.known.has(x)) stack.push(...open)
+      else {
+        stack.pop()
+        if (!this.known.has(x)) this.known.set(x, this.find(x))
+      }
+    }
+    return this.known.get(n)
+  }
+
+  /** The same, where it is known of all that a value is computed from. */
+  private find(n: Node): ReadonlySet<Node> | undefined {
+    const whole = sizeOf(n.shape) === this.size
+    if (isProduct(n)) return whole ? new Set([n]) : undefined
+    if (!isElementwise(n)) return undefined
+    const out = new Set([n])
+    for (const x of dataInputs(n)) {
+      const made = this.known.get(x)
+      if (made === undefined && !whole && x.op !== 'param') return undefined
+      for (const m of made ?? []) out.add(m)
+      if (out.size > mostTiles) return undefined
+    }
+    return out
+  }
+}
+
+/** The nodes that an operand is read as. */
+const readAs = (x: Node): readonly Node[] => (isFree(x) ? dataInputs(x) : [x])
+
+/** Products that sum over something larger than their operands and results, with what is between it and other products. */
+function sumsIn(planner: Planner): { readonly size: number; readonly sums: readonly Sum[] }[] {
+  const bySize = new Map<number, { readonly tiles: Tiles; readonly sums: Sum[] }>()
+  for (const group of planner.groups.all.values()) {
+    if (group.made === undefined || group.boundary !== undefined) continue
+    const [product, other] = [...group.members].filter((n) => isProduct(n) && !isWithin(n, group))
+    if (product === undefined || other !== undefined) continue
+    const [x, y] = product.inputs
+    if (x === undefined || y === undefined) continue
+    const [wide, narrow] = sizeOf(x.shape) > sizeOf(y.shape) ? [x, y] : [y, x]
+    const size = sizeOf(wide.shape)
+    if (size <= Math.max(sizeOf(narrow.shape), sizeOf(product.shape))) continue
+    const found = bySize.get(size) ?? { tiles: new Tiles(size), sums: [] }
+    bySize.set(size, found)
+    const tiles = new Set(readAs(wide).flatMap((n) => [...(found.tiles.of(n) ?? [])]))
+    if ([...tiles].some(isProduct)) found.sums.push({ group, tiles })
+  }
+  return [...bySize].map(([size, { sums }]) => ({ size, sums }))
+}
+
+/** Whether a product of a group is summed over by another of it. */
+function isWithin(n: Node, group: Group): boolean {
+  const [first] = [...group.members].filter((m) => m !== n && isProduct(m) && reaches(m, n, group))
+  return first !== undefined
+}
+
+function reaches(from: Node, to: Node, { members }: Group): boolean {
+  const seen = new Set<Node>([from])
+  const stack = [from]
+  for (let n = stack.pop(); n !== undefined; n = stack.pop())
+    for (const x of dataInputs(n)) {
+      if (x === to) return true
+      if (!members.has(x) || seen.has(x)) continue
+      seen.add(x)
+      stack.push(x)
+    }
+  return false
+}
+
+/** Products that share values with each other, directly or through others. */
+function related(sums: readonly Sum[]): Sum[][] {
+  const out: Sum[][] = []
+  for (const s of sums) {
+    const [near, far] = [[s], [] as Sum[][]]
+    for (const others of out)
+      if (others.some((o) => [...o.tiles].some((n) => s.tiles.has(n)))) near.push(...others)
+      else far.push(others)
+    out.splice(0, out.length, ...far, near)
+  }
+  return out
+}
+
+/** A kernel of the trial, and the groups that it stands for. */
+interface Part {
+  readonly region: Region
+  readonly made: Made
+  readonly of: ReadonlySet<Group>
+}
+
+/** Tries what shares tiles; tells the numbers of the groups that came of it. */
+export function fuseTiles(planner: Planner): void {
+  if (planner.target.chains === undefined || planner.mode === 'strict') return
+  const fresh: number[] = []
+  for (const { size, sums } of sumsIn(planner))
+    for (const some of related(sums)) {
+      // Sums whose values nobody else needs are chains of two products already, or none.
+      if (some.some((s) => !planner.groups.all.has(s.group.id))) continue
+      fresh.push(...tryTiles(planner, some, new Tiles(size)))
+    }
+  if (fresh.length > 0) planner.mergeEdges(fresh.filter((id) => planner.groups.all.has(id)))
+}
+
+function tryTiles(planner: Planner, sums: readonly Sum[], tiles: Tiles): readonly number[] {
+  const { groups } = planner
+  const made = new Set(sums.flatMap((s) => [...s.tiles]))
+  const lasts = new Set(sums.map((s) => s.group))
+  const involved = new Set<Group>(lasts)
+  for (const n of made) {
+    const home = groups.homeOf(n)
+    if (home !== undefined) involved.add(home)
+  }
+  const stored = [...involved].some((g) => g.outputs.some((n) => made.has(n)))
+  if (!stored || [...involved].some((g) => g.made === undefined || g.boundary !== undefined)) return []
+  const parts = partsOf(planner, involved, sums, tiles)
+  const [first, last] = [[...involved].find((g) => !lasts.has(g)), sums[0]?.group]
+  if (first === undefined || last === undefined) return []
+  if ('ok' in parts) {
+    planner.refuse(first, last, parts, undefined, true)
+    return []
+  }
+  const joined = joinParts(planner, involved, parts)
+  const seconds = (of: Iterable<{ readonly made: Made | undefined }>): number =>
+    [...of].reduce((t, { made }) => t + (made?.cost.seconds ?? 0), 0)
+  const loss = seconds(joined) - seconds(involved)
+  const spares = planner.sparesUnstorable(
+    [...involved].flatMap((g) => g.outputs),
+    joined.flatMap((p) => p.region.outputs),
+  )
+  if (loss >= 0 && !spares) {
+    const why = refuse(
+      'recompute-cost',
+      'making the values again in every product over them costs more than storing them',
+    )
+    planner.refuse(first, last, why, loss, true)
+    return []
+  }
+  for (const n of made) {
+    const consumers = joined.filter((p) => p.region.members.has(n)).length
+    const savedBytes = groups.homeOf(n)?.outputs.includes(n) === true ? bytesOf(n) * (1 + consumers) : 0
+    if (savedBytes > 0) planner.recomputed.push({ node: n, consumers, savedBytes })
+  }
+  return groups
+    .replace(
+      [...involved],
+      joined.map(({ region, made }) => ({ members: region.members, made })),
+    )
+    .map((g) => g.id)
+}
+
+/** The kernels of a trial before any are joined: one for each product over tiles, and those of what else is needed of the groups. */
+function partsOf(planner: Planner, involved: ReadonlySet<Group>, sums: readonly Sum[], tiles: Tiles): Part[] | Refused {
+  const { groups, judge } = planner
+  /** Members, with all that they need of the groups and is to be made again, or stands in the same group. */
+  const withTiles = (start: Iterable<Node>, own: (n: Node) => boolean): Set<Node> => {
+    const members = new Set(start)
+    const stack = [...members]
+    for (let n = stack.pop(); n !== undefined; n = stack.pop())
+      for (const x of dataInputs(n)) {
+        if (members.has(x)) continue
+        const home = groups.homeOf(x)
+        const again = own(x) ? [x] : home !== undefined && involved.has(home) ? (tiles.of(x) ?? []) : []
+        for (const m of again)
+          if (!members.has(m)) {
+            members.add(m)
+            stack.push(m)
+          }
+      }
+    return members
+  }
+  const regions: { readonly members: Set<Node>; readonly of: Group }[] = []
+  for (const { group, tiles: own } of sums)
+    regions.push({ members: withTiles([...group.members, ...own], (n) => group.members.has(n)), of: group })
+  const lasts = new Set(sums.map((s) => s.group))
+  // What others read of the groups, until nothing more is asked for.
+  const asked = new Set<Node>()
+  const isInside = new Set([...involved].map((g) => g.id))
+  for (const g of involved)
+    if (!lasts.has(g))
+      for (const n of g.outputs)
+        if (planner.demanded.has(n) || groups.usersOf(n).some((u) => !isInside.has(u))) asked.add(n)
+  const ask = (members: ReadonlySet<Node>): void => {
+    for (const m of members)
+      for (const x of dataInputs(m)) {
+        const home = groups.homeOf(x)
+        if (!members.has(x) && home !== undefined && involved.has(home) && !lasts.has(home)) asked.add(x)
+      }
+  }
+  for (const r of regions) ask(r.members)
+  const made = new Map<Group, Set<Node>>()
+  for (let before = -1; before !== asked.size; ) {
+    before = asked.size
+    for (const g of involved) {
+      const own = [...asked].filter((n) => groups.homeOf(n) === g)
+      if (lasts.has(g) || own.length === 0) continue
+      const members = withTiles(own, (n) => g.members.has(n))
+      made.set(g, members)
+      ask(members)
+    }
+  }
+  const parts: Part[] = []
+  const judged = (members: ReadonlySet<Node>, outputs: readonly Node[], of: Group): Refused | undefined => {
+    const region = { members, outputs }
+    if (planner.mixes(members)) return refuse('computed-again', 'the forward pass computes what would be made again')
+    const outcome = judge.of(region)
+    if (!outcome.ok) return outcome
+    parts.push({ region, made: outcome, of: new Set([of]) })
+    return undefined
+  }
+  for (const [g, members] of made) {
+    const refused = judged(
+      members,
+      [...asked].filter((n) => groups.homeOf(n) === g),
+      g,
+    )
+    if (refused !== undefined) return refused
+  }
+  for (const { members, of } of regions) {
+    const refused = judged(members, of.outputs, of)
+    if (refused !== undefined) return refused
+  }
+  return parts
+}
+
+/** What a kernel of these members reads. */
+const readBy = (members: ReadonlySet<Node>): Set<Node> =>
+  new Set([...members].flatMap((m) => dataInputs(m).filter((x) => !members.has(x))))
+
+/** Joins kernels of a trial that are one kernel which takes less time than both. */
+function joinParts(planner: Planner, involved: ReadonlySet<Group>, parts: readonly Part[]): readonly Part[] {
+  const { groups, judge } = planner
+  const isInside = new Set([...involved].map((g) => g.id))
+  let all = [...parts]
+  const join = (p: Part, q: Part): Part | undefined => {
+    if (![...p.region.members].some((n) => isProduct(n) && q.region.members.has(n))) return undefined
+    const of = new Set([...p.of, ...q.of])
+    if (leads(p, q) || leads(q, p)) return undefined
+    const members = new Set([...p.region.members, ...q.region.members])
+    const isAsked = (n: Node): boolean =>
+      planner.demanded.has(n) ||
+      groups.usersOf(n).some((u) => !isInside.has(u)) ||
+      all.some((r) => r !== p && r !== q && readBy(r.region.members).has(n))
+    const outputs = [...p.region.outputs, ...q.region.outputs].filter(isAsked)
+    if (planner.mixes(members)) return undefined
+    const made = judge.of({ members, outputs })
+    if (!made.ok || made.cost.seconds >= p.made.cost.seconds + q.made.cost.seconds) return undefined
+    return { region: { members, outputs }, made, of }
+  }
+  /** Kernels of the trial that one needs, and whether through a group beside them. */
+  const needs = (p: Part): { readonly part: Part; readonly direct: boolean }[] => {
+    const out: { part: Part; direct: boolean }[] = []
+    const seen = new Set<Node>()
+    const stack = [...readBy(p.region.members)].map((read) => ({ read, direct: true }))
+    for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
+      const { read, direct } = at
+      const home = groups.homeOf(read)
+      if (home === undefined) continue
+      const part = all.find((r) => r !== p && r.region.outputs.includes(read))
+      if (part !== undefined) out.push({ part, direct })
+      if (involved.has(home)) continue
+      for (const x of home.inputs)
+        if (!seen.has(x)) {
+          seen.add(x)
+          stack.push({ read: x, direct: false })
+        }
+    }
+    return out
+  }
+  /** Whether something else stands between two kernels of the trial. */
+  const leads = (from: Part, to: Part): boolean => {
+    const seen = new Set<Part>()
+    const stack = [to]
+    for (let r = stack.pop(); r !== undefined; r = stack.pop())
+      for (const { part, direct } of needs(r)) {
+        if (part === from) {
+          if (r !== to || !direct) return true
+        } else if (!seen.has(part)) {
+          seen.add(part)
+          stack.push(part)
+        }
+      }
+    return false
+  }
+  const gainOf = (p: Part, q: Part, both: Part): number =>
+    p.made.cost.seconds + q.made.cost.seconds - both.made.cost.seconds
+  for (;;) {
+    const pairs = all.flatMap((p, i) =>
+      all.slice(i + 1).flatMap((q) => {
+        const both = join(p, q)
+        return both === undefined ? [] : [{ p, q, both, gain: gainOf(p, q, both) }]
+      }),
+    )
+    const [best] = pairs.sort((x, y) => y.gain - x.gain)
+    if (best === undefined) return all
+    all = [...all.filter((x) => x !== best.p && x !== best.q), best.both]
+  }
+}

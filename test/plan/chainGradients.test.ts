@@ -1,0 +1,239 @@
+/** Gradients through chains of contractions: kernels that make weights again, over random scores, masks, groups and dtypes. */
+import { describe, expect, test } from 'vitest'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
+import { emitKernel } from '../../src/codegen/simt/kernel.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
+import { stopGradient } from '../../src/compose/stopGradient.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
+import { cudaTarget, cudaTargetOf } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { vjpGraph } from '../../src/transforms/vjp.ts'
+import type { DType } from '../../src/types/dtype.ts'
+import type { HostArray } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { at, type Input, trace } from '../compile/support.ts'
+import { dataOf, expectAlike, random } from '../support/alike.ts'
+import { interpretProgram } from '../support/interpretProgram.ts'
+
+/** Blocks so small that short rows are several, and memory that holds no value of some bytes. */
+const small = (bytes: number): Machine => ({
+  ...wasmTarget,
+  minPrograms: 1,
+  chains: { rows: 8, shared: 8, width: 64 },
+  mostBytes: { ...wasmTarget.mostBytes, value: bytes - 1 },
+})
+const backend = createWasmBackend({ threads: 1 })
+
+/** Compiles and runs a graph in the interpreter and in WebAssembly; both agree with the reference, and a second run with the first. */
+function run(graph: Graph, seed: number, target: Machine): ReturnType<typeof compileGraph> {
+  const compiled = compileGraph(graph, { mode: 'fast', target, verify: true })
+  const inputs = dataOf(graph, seed)
+  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+  expectAlike(interpretProgram(compiled.program, inputs, 'dtype', graph.outputs), want, graph, 'interpreted')
+  const executable = backend.prepare(compiled.program)
+  const bound = inputs.map((data) => {
+    const b = backend.alloc(data.byteLength)
+    backend.write(b, data)
+    return b
+  })
+  const once = (): HostArray[] =>
+    executable
+      .run(bound)
+      .map((b, i) => backend.readSync(b, at(graph.outputs, i).dtype, sizeOf(at(graph.outputs, i).shape)))
+  const got = once()
+  expectAlike(got, want, graph, 'in WebAssembly')
+  expect(once()).toEqual(got)
+  executable.dispose()
+  return compiled
+}
+
+type Score = (s: Node, extra: readonly Node[]) => Node
+
+/** Places of queries and keys, beside scores [..., queries, keys]. */
+const query = (s: Node): Node => c.iota(s.shape, s.shape.length - 2)
+const key = (s: Node): Node => c.iota(s.shape, s.shape.length - 1)
+const hidden = Number.NEGATIVE_INFINITY
+
+const scores: Record<string, Score> = {
+  plain: (s) => s,
+  scaled: (s) => c.mul(s, 0.3),
+  capped: (s) => c.mul(c.tanh(c.div(s, 3)), 3),
+  sloped: (s) => c.add(s, c.mul(c.cast(c.sub(key(s), query(s)), 'f32'), 0.125)),
+  biased: (s, [bias]) => c.add(s, c.expandDims(bias as Node, [1])),
+}
+
+const masks: Record<string, Score> = {
+  none: (s) => s,
+  causal: (s) => c.where(c.compare('le', key(s), query(s)), s, hidden),
+  window: (s) =>
+    c.where(c.logicalAnd(c.compare('le', key(s), query(s)), c.compare('gt', key(s), c.sub(query(s), 5))), s, hidden),
+  additive: (s) => c.add(s, c.where(c.compare('le', key(s), query(s)), c.full(s.shape, 0, 'f32'), hidden)),
+  finite: (s) => c.add(s, c.where(c.compare('le', key(s), query(s)), c.full(s.shape, 0, 'f32'), -1e9)),
+  data: (s, [, seen]) =>
+    c.where(c.logicalOr(c.expandDims(seen as Node, [0, 1]), c.compare('eq', key(s), query(s))), s, hidden),
+  prefix: (s) => c.where(c.logicalOr(c.compare('le', key(s), query(s)), c.compare('lt', key(s), 4)), s, hidden),
+}
+
+const weights: Record<string, (s: Node) => Node> = {
+  softmax: (s) => c.softmax(s, -1),
+  oneMore: (s) => {
+    const m = stopGradient(c.max(c.reduceMax(s, -1, true), 0))
+    const e = c.exp(c.sub(s, m))
+    return c.div(e, c.add(c.sum(e, -1, true), c.exp(c.neg(m))))
+  },
+  sigmoid: (s) => c.sigmoid(s),
+}
+
+const pick = <T>(of: Readonly<Record<string, T>>, next: () => number): readonly [string, T] =>
+  at(Object.entries(of), Math.floor(next() * Object.keys(of).length))
+
+/** Results of a chain by a seed, and the gradients of queries, keys and values. */
+function caseOf(
+  seed: number,
+  of?: DType,
+): { readonly forward: Graph; readonly graph: Graph; readonly what: string; readonly bytes: number } {
+  const next = random(seed)
+  const size = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1))
+  const [batch, heads, queries, keys] = [size(1, 2), size(1, 2), size(33, 40), size(34, 43)]
+  const [width, out] = [size(4, 9), size(4, 9)]
+  const [scoreName, score] = pick(scores, next)
+  const [maskName, mask] = pick(masks, next)
+  const [weightName, weight] = pick(weights, next)
+  const last = next() < 0.3
+  const drawn: DType = next() < 0.75 ? 'f32' : 'bf16'
+  const dtype = of ?? drawn
+  const shape = (n: number, d: number): Input => ({ shape: last ? [batch, n, heads, d] : [batch, heads, n, d], dtype })
+  const inputs: Input[] = [
+    shape(queries, width),
+    shape(keys, width),
+    shape(keys, out),
+    { shape: [heads, keys] },
+    { shape: [queries, keys], dtype: 'bool' },
+  ]
+  const forward = trace(inputs, (p) => {
+    const [q, k, v] = p.slice(0, 3).map((x) => (last ? c.permute(x, [0, 2, 1, 3]) : x)) as [Node, Node, Node]
+    const s = c.cast(c.matmul(q, c.permute(k, [0, 1, 3, 2])), 'f32')
+    return c.matmul(c.cast(weight(mask(score(s, p.slice(3)), p.slice(3))), dtype), v)
+  })
+  return {
+    bytes: 2 * batch * heads * queries * keys,
+    forward,
+    graph: vjpGraph(forward, [0, 1, 2]),
+    what: `${dtype} ${scoreName}, ${maskName}, ${weightName}, [${batch}, ${heads}, ${queries}, ${keys}]`,
+  }
+}
+
+describe('gradients through chains', () => {
+  const seeds = Number(process.env.SINTER_SEEDS ?? 40)
+  test.each(Array.from({ length: seeds }, (_, i) => i))('seed %i stores no weights', (seed) => {
+    const { graph, what, bytes } = caseOf(seed)
+    const compiled = run(graph, seed, small(bytes))
+    const kinds = compiled.report.kernels.map((k) => k.kind)
+    expect([what, kinds.filter((k) => k === 'chain').length >= 2]).toEqual([what, true])
+  })
+})
+
+/** What a cotangent weighs results to, in double precision. */
+function weighed(forward: Graph, inputs: readonly HostArray[], cotangent: HostArray): number {
+  const [y] = evaluateGraph(forward, inputs)
+  return Array.from(cotangent as Float32Array).reduce((n, g, i) => n + g * Number(y?.data[i]), 0)
+}
+
+describe('gradients through chains by differences', () => {
+  test.each(Array.from({ length: 12 }, (_, i) => i))('seed %i', (seed) => {
+    const { forward, graph, what, bytes } = caseOf(100 + seed, 'f32')
+    const { program, report } = compileGraph(graph, { mode: 'fast', target: small(bytes), verify: true })
+    expect(report.kernels.filter((k) => k.kind === 'chain').length).toBeGreaterThanOrEqual(2)
+    const inputs = dataOf(graph, seed)
+    const cotangent = at(inputs, inputs.length - 1)
+    const gradients = interpretProgram(program, inputs, 'dtype', graph.outputs).slice(1)
+    const next = random(seed)
+    gradients.forEach((gradient, which) => {
+      const x = at(inputs, which)
+      const [above, below] = [Float32Array.from(x as Float32Array), Float32Array.from(x as Float32Array)]
+      let along = 0
+      let size = 0
+      for (let i = 0; i < x.length; i++) {
+        const by = 0.004 * (next() - 0.5)
+        above[i] = Number(x[i]) + by
+        below[i] = Number(x[i]) - by
+        const step = Number(gradient[i]) * (Number(above[i]) - Number(below[i]))
+        along += step
+        size += step ** 2
+      }
+      const weighedAt = (y: Float32Array): number =>
+        weighed(
+          forward,
+          inputs.slice(0, -1).map((z, i) => (i === which ? y : z)),
+          cotangent,
+        )
+      const moved = weighedAt(above) - weighedAt(below)
+      if (!(Math.abs(moved - along) <= 2e-3 * Math.sqrt(size)))
+        expect.fail(`${what}, input ${which}: ${along}, not ${moved}`)
+    })
+  })
+})
+
+const graphOf = (inputs: readonly Input[], build: (p: readonly Node[]) => Node, wrt = [0, 1, 2]): Graph =>
+  vjpGraph(trace(inputs, build), wrt)
+const attended = (p: readonly Node[], options: c.AttentionOptions): Node =>
+  c.attention(p[0] as Node, p[1] as Node, p[2] as Node, options)
+
+describe('what gradients through chains move', () => {
+  test('scores that memory does not hold, forward and backward', () => {
+    const shape = [4, 32, 16384, 64]
+    const graph = graphOf([{ shape }, { shape }, { shape }], (p) => attended(p, { causal: true, softcap: 20 }))
+    const { report } = compileGraph(graph, { mode: 'fast', target: wasmTarget, verify: true })
+    expect(report.kernels.map((k) => k.kind)).toEqual(['chain', 'chain', 'chain'])
+    // A greatest score, a sum of weights, and a sum of results and their adjoints, of every row.
+    expect(report.memory.arenaBytes).toBeLessThanOrEqual(3 * 4 * 4 * 32 * 16384 + 4096)
+  })
+
+  test('the same on matrix units', () => {
+    const shape = [4, 32, 16384, 128]
+    const inputs = [0, 1, 2].map(() => ({ shape, dtype: 'bf16' as const }))
+    const graph = graphOf(inputs, (p) => attended(p, { causal: true }))
+    const { report } = compileGraph(graph, { mode: 'fast', target: cudaTarget, verify: true })
+    expect(report.kernels.map((k) => k.kind)).toEqual(['chain', 'chain', 'chain'])
+  })
+
+  test.each([16, 64, 112, 128, 192, 256])('blocks of width %i have room, with groups of warps and without', (width) => {
+    const shape = [16, 1024, width]
+    const inputs = [0, 1, 2].map(() => ({ shape, dtype: 'bf16' as const }))
+    const facts = { multiprocessors: 132, hasLibrary: false }
+    const machines = [
+      cudaTargetOf({ ...facts, capability: 90, sharedBytes: 227 << 10 }),
+      cudaTargetOf({ ...facts, capability: 89, sharedBytes: 99 << 10 }),
+    ]
+    for (const target of machines) {
+      const graph = graphOf(inputs, (p) => attended(p, { causal: true }))
+      const { program } = compileGraph(graph, { mode: 'fast', target, verify: true })
+      for (const s of program.steps) if (s.kind === 'kernel') emitKernel(s.kernel, target.simt)
+    }
+  })
+
+  test('heads that share keys: their gradients sum over the heads of a group', () => {
+    const inputs = [{ shape: [1, 4, 40, 6] }, { shape: [1, 2, 44, 6] }, { shape: [1, 2, 44, 5] }]
+    const graph = graphOf(inputs, (p) => attended(p, {}))
+    const { report } = run(graph, 3, small(4 * 4 * 40 * 44))
+    expect(report.kernels.map((k) => k.kind)).toContain('chain')
+  })
+
+  test('dropout draws the same weights both ways', () => {
+    const inputs = [
+      { shape: [2, 40, 6] },
+      { shape: [2, 44, 6] },
+      { shape: [2, 44, 5] },
+      { shape: [2], dtype: 'u32' as const },
+    ]
+    const graph = graphOf(inputs, ([q, k, v, seed]) => {
+      const w = c.softmax(c.matmul(q as Node, c.permute(k as Node, [0, 2, 1])))
+      return c.matmul(c.dropout(w, seed as Node, 0.3), v as Node)
+    })
+    const { report } = run(graph, 4, small(4 * 2 * 40 * 44))
+    expect(report.kernels.map((k) => k.kind)).toContain('chain')
+  })
+})
