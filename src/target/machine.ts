@@ -121,6 +121,8 @@ export interface Machine {
     readonly bytes?: number
     /** Columns that registers hold of a row, those of a step of every tile and all of the sums. Absent: they are not counted. */
     readonly columns?: number
+    /** The share of the arithmetic between products that goes on while the unit multiplies (none unless given). */
+    readonly hidden?: number
   }
   /** Elements of the rows a program works on at once where it goes through many. */
   readonly rowsAtOnce: number

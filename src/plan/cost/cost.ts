@@ -159,6 +159,7 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, targ
   let flops = 0
   let special = 0
   let compute = 0
+  let products = 0
   for (const l of body.lets) {
     const op = l.op
     const each = secondsOf(l, dtypeOf, target.prices)
@@ -181,15 +182,14 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, targ
     } else if (op.kind === 'dot') {
       const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes])) * (repeats ?? parts)
       flops += n
-      compute +=
-        matrix?.id === l.id
-          ? n / productRate(body, l.id, target) + (product?.gathering ?? 0)
-          : chain !== undefined
-            ? n / productRate(body, l.id, target)
-            : (n / 2) * each
+      if (chain !== undefined) products += n / productRate(body, l.id, target)
+      else if (matrix?.id === l.id) compute += n / productRate(body, l.id, target) + (product?.gathering ?? 0)
+      else compute += (n / 2) * each
     } else compute += points * each
   }
-  return { flops, special, compute }
+  // Between the products of a chain the unit has other blocks to multiply.
+  const hidden = Math.min(products, compute * (target.chains?.hidden ?? 0))
+  return { flops, special, compute: products + compute - hidden }
 }
 
 /** Axes of a main kernel's grid beside the parallel ones, and the programs along them: of folds that the stages split, of a product's blocks. */
