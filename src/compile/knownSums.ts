@@ -32,8 +32,11 @@ function isConstantAlong(n: Node, axes: readonly number[]): boolean {
   return n.op === 'broadcast' && axes.every((a) => !n.attrs.dims.includes(a))
 }
 
-/** The factors of a value of the shape of `whole`. */
-function factorsOf(whole: Node, axes: readonly number[]): Factors {
+/** Factors that are looked at: a product may hold itself, so that there are exponentially many. */
+const mostFactors = 64
+
+/** The factors of a value of the shape of `whole`; undefined: there are too many. */
+function factorsOf(whole: Node, axes: readonly number[]): Factors | undefined {
   const out: Factors = { varying: new Map(), constant: [], negative: false }
   const add = (key: string, node: Node): void => {
     const have = out.varying.get(key)
@@ -41,7 +44,9 @@ function factorsOf(whole: Node, axes: readonly number[]): Factors {
     else have.times++
   }
   const stack = [whole]
+  let seen = 0
   for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+    if (++seen > mostFactors) return undefined
     const [x, y, z] = n.inputs
     if (isConstantAlong(n, axes)) out.constant.push(n)
     else if (n.op === 'mul' && x !== undefined && y !== undefined) stack.push(x, y)
@@ -100,6 +105,7 @@ function find(sum: Sum, users: ReadonlyMap<Node, readonly Node[]>): Found | unde
   if (terms === undefined || !isFloat(sum.dtype) || sum.attrs.combiner !== 'sum') return undefined
   const { axes } = sum.attrs
   const factors = factorsOf(terms, axes)
+  if (factors === undefined) return undefined
   for (const [key, { node: inner, times }] of factors.varying) {
     if (inner.op !== 'contract' || times !== 1) continue
     const weights = new Map([...factors.varying].filter(([k]) => k !== key))
@@ -113,6 +119,7 @@ function find(sum: Sum, users: ReadonlyMap<Node, readonly Node[]>): Found | unde
           const heldLabels = labelsOf(inner, v.labels, g.labels, held, same.labels, w.labels, summed)
           if (heldLabels === undefined || w.node.shape.length !== terms.shape.length) continue
           const own = factorsOf(w.node, axes)
+          if (own === undefined) continue
           const alike =
             own.varying.size === weights.size &&
             [...own.varying].every(([k, f]) => weights.get(k)?.times === f.times && f.node === weights.get(k)?.node)

@@ -66,4 +66,13 @@ describe('sums that a contraction holds', () => {
     const squares = graphOf(([w, , g, v]) => [c.matmul(w, v), c.sum(c.mul(c.square(inner(g, v)), w), -1)])
     expect(takeKnownSums(squares)).toBe(squares)
   })
+
+  test('not of exponentially many factors', () => {
+    const powers = graphOf(([w, , g, v]) => {
+      let p = w
+      for (let i = 0; i < 60; i++) p = c.mul(p, p)
+      return [c.matmul(p, v), c.sum(c.mul(inner(g, v), p), -1)]
+    })
+    expect(takeKnownSums(powers)).toBe(powers)
+  })
 })
