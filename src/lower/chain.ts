@@ -30,7 +30,7 @@ export function lowerChain(name: string, planned: Body, roles: Roles, target: Ma
   const form = chainForm(planned, chain)
   invariant(form.ok, `a chain that was planned does not lower: ${form.ok ? '' : form.detail}`)
   const blocks = chainBlocks(planned, chain, extents, target)
-  const visible = visibleOf(form, chain, blocks.grid, extents)
+  const visible = visibleOf(form, blocks, extents)
   const loop = new ChainLoop(form.body, chain, blocks, form.folds)
   const statements = loop.lower(chain.parts === undefined ? visible : within(visible, chain.parts))
   const params = new Params()
@@ -132,7 +132,14 @@ class ChainLoop {
     const { from: least, to: most } = this.whole(visible)
     const [from, to] = [this.bound(least, 'max'), this.bound(most, 'min')]
     const bounds = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
-    const loop = carryingLoops(this.blocks.loops, this.inside, this.states, this.fresh, bounds)
+    const loop = carryingLoops(
+      this.blocks.loops,
+      this.inside,
+      this.states,
+      this.fresh,
+      bounds,
+      this.blocks.loops.at(-1)?.axis,
+    )
     if (this.role.parts !== undefined) return [...this.before, loop]
     const done = new Set(this.before.map((l) => l.id))
     for (const f of folds) this.end(f)
@@ -175,8 +182,8 @@ class ChainLoop {
 
   /** Ends in whole blocks, where a matrix unit takes no less: what lies beyond is hidden all the same. */
   private whole({ from, to }: Visible): Visible {
-    const [loop, second] = this.blocks.loops
-    if (!this.blocks.whole || loop === undefined || second !== undefined) return { from, to }
+    const loop = this.blocks.loops.at(-1)
+    if (!this.blocks.whole || loop === undefined) return { from, to }
     const down = (e: ix.Expr): ix.Expr => ix.mul(ix.div(e, loop.block), loop.block)
     const up = (e: ix.Expr): ix.Expr => down(ix.addConst(e, loop.block - 1))
     const each = (of: (e: ix.Expr) => ix.Expr, [x, y]: EitherEnd): EitherEnd => [x.map(of), y.map(of)]

@@ -24,13 +24,14 @@ export interface LoopState {
   readonly result: ValueId
 }
 
-/** Loops over blocks (the outermost between `from` and `to`) around a body, carrying states from the outermost loop's start to its end. */
+/** Loops over blocks (that of `bounded`, the outermost unless given, between `from` and `to`) around a body, carrying states from the outermost loop's start to its end. */
 export function carryingLoops(
   loops: readonly Blocked[],
   inner: readonly Stmt[],
   states: readonly LoopState[],
   fresh: () => ValueId,
   bounds: Pick<LoopStmt, 'from' | 'to'> = {},
+  bounded = loops[0]?.axis,
 ): LoopStmt {
   let body = inner
   let made: LoopStmt | undefined
@@ -42,7 +43,7 @@ export function carryingLoops(
       const { dtype, axes } = s.init
       return { init: outermost ? s.init.id : fresh(), param, next, result: outermost ? s.result : fresh(), dtype, axes }
     })
-    made = { kind: 'loop', axis: d.axis, block: d.block, ...(outermost ? bounds : {}), carries, body }
+    made = { kind: 'loop', axis: d.axis, block: d.block, ...(d.axis === bounded ? bounds : {}), carries, body }
     body = [made]
     ends = carries.map((c) => ({ param: c.init, next: c.result }))
   }

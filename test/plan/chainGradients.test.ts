@@ -200,6 +200,13 @@ describe('what gradients through chains move', () => {
     expect(report.kernels.map((k) => k.kind)).toEqual(['chain', 'chain', 'chain'])
   })
 
+  test('heads that share keys, on matrix units: keys are gone through for every head of their group', () => {
+    const inputs = [32, 8, 8].map((heads) => ({ shape: [4, heads, 4096, 128], dtype: 'bf16' as const }))
+    const graph = graphOf(inputs, (p) => attended(p, { causal: true }))
+    const { report } = compileGraph(graph, { mode: 'fast', target: cudaTarget, verify: true })
+    expect(report.kernels.map((k) => k.kind)).toEqual(['chain', 'chain', 'chain'])
+  })
+
   test.each([16, 64, 112, 128, 192, 256])('blocks of width %i have room, with groups of warps and without', (width) => {
     const shape = [16, 1024, width]
     const inputs = [0, 1, 2].map(() => ({ shape, dtype: 'bf16' as const }))

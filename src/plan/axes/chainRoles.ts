@@ -56,7 +56,7 @@ export function chainRoles(
   return over ?? { ok: true, roles: { ...roles, chain: { ...role, parts }, stages } }
 }
 
-/** Whether a matrix unit takes all products: of one axis a role but for rows, in whole grains. */
+/** Whether a matrix unit takes all products: of one axis a role but for rows and what is shared, in whole grains. */
 function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number): boolean {
   const isWhole = ([axis, more]: readonly string[]): boolean =>
     axis !== undefined && more === undefined && (extents.get(axis) ?? 1) % grain === 0
@@ -64,11 +64,7 @@ function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number):
     const op = lets.get(id)?.op
     return op?.kind === 'dot' && op.precision === undefined && isForMatrixUnit(op, lets)
   }
-  return (
-    role.shared.length === 1 &&
-    [...role.depth, ...role.columns].every((t) => isWhole([t])) &&
-    [...role.tiles, ...role.sums].every(onUnit)
-  )
+  return [...role.depth, ...role.columns].every((t) => isWhole([t])) && [...role.tiles, ...role.sums].every(onUnit)
 }
 
 type Chains = NonNullable<Machine['chains']>
@@ -144,7 +140,9 @@ export function chainBlocks(
     ? rows.map((axis) => ({ axis, block: axis === last ? (share < most || !fits ? most / 2 : most) : 1 }))
     : blockRole(rows, extent, share, quantum)
   const parts = role.parts === undefined ? [] : [{ axis: partAxis(role.parts), block: 1 }]
-  const loops = whole ? shared.map((axis) => ({ axis, block: step })) : blockRole(shared, extent, step, quantum)
+  const loops = whole
+    ? shared.map((axis) => ({ axis, block: axis === shared.at(-1) ? step : 1 }))
+    : blockRole(shared, extent, step, quantum)
   return {
     rows,
     columns,
@@ -174,11 +172,11 @@ export function chainRepeats(
   extents: ReadonlyMap<string, number>,
   target: Machine,
 ): Map<ValueId, number> {
-  const { grid } = chainBlocks(body, role, extents, target)
+  const { grid, loops } = chainBlocks(body, role, extents, target)
   const blocks = programsOf(grid, extents) / pointsOf(extents, role.batch)
   const form = chainForm(body, role)
-  const visible = form.ok ? visibleOf(form, role, grid, extents) : { from: [], to: [] }
-  const share = visibleShare(visible, grid, extents, pointsOf(extents, role.shared))
+  const visible = form.ok ? visibleOf(form, { grid, loops }, extents) : { from: [], to: [] }
+  const share = visibleShare(visible, grid, extents, extents.get(loops.at(-1)?.axis ?? '') ?? 1)
   const repeats = (l: LetStmt): number => {
     if (![...l.axes, ...foldAxes(l)].some((t) => role.shared.includes(t))) return 1
     return l.axes.some((t) => role.rows.includes(t)) ? share : share * blocks

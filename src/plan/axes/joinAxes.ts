@@ -75,10 +75,18 @@ function isInVectors(body: Body, { op }: LetStmt, axis: string): boolean {
   return standsInVectors(positionOfLoad(body, op), op.mask, axis, leastVector)
 }
 
-/** The body with one axis for the depth of one of two products: heads whose halves a rotation tells apart are one row to a matrix unit. */
+/**
+ * The body with one axis for the depth of one of two products: heads whose halves a rotation tells apart are one row to a matrix unit. Not where a
+ * loop over the other's columns can end by the index of one of the axes.
+ */
 function joinDepth(body: Body, { id, op }: LetStmt): Body {
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   if (op.kind !== 'dot' || op.axes.length < 2 || body.axes.some((a) => a.extent === 0)) return body
+  const isColumns = body.lets.some(
+    (l) => l.id !== id && l.op.kind === 'dot' && op.axes.every((a) => l.axes.includes(a)),
+  )
+  const isCounted = body.lets.some((l) => l.op.kind === 'index' && l.axes.some((a) => op.axes.includes(a)))
+  if (isColumns && isCounted) return body
   if (!isForMatrixUnit(op, lets)) return body
   const [order = op.axes] = ordersOf(body, op.axes, ancestorsOf(operandsOf(op), lets))
   const [group, other] = joinable(body, id, order)

@@ -16,13 +16,22 @@ export function shareFoldedAxes(body: Body): Body {
   if (body.lets.filter((l) => l.op.kind === 'dot').length < leastProducts) return body
   let shared = body
   const stored = new Set(body.stores.flatMap((s) => storeExpressions(s).flatMap((e) => [...ix.axesOf(e)])))
-  const folded = [...new Set(body.lets.flatMap(foldOrScanAxes))].filter((a) => !stored.has(a))
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
-  for (const [i, into] of folded.entries())
-    for (const name of folded.slice(i + 1)) {
-      if (extents.get(name) !== extents.get(into) || !shared.axes.some((a) => a.name === name)) continue
-      if (!shared.axes.some((a) => a.name === into) || stand(shared, into, name)) continue
-      const made = withoutRepeats(renamed(shared, name, into))
+  const extent = (a: string): number => extents.get(a) ?? 1
+  const folds = body.lets.map((l) => foldOrScanAxes(l).filter((a) => !stored.has(a)))
+  // All that a fold runs along for as many, the longest for the longest, before one axis for another: of several that are one, each alone may share nothing.
+  const lists = new Map(
+    [...folds, ...folds.flat().map((a) => [a])]
+      .filter((axes) => axes.length > 0)
+      .map((axes) => [axes.join(), [...axes].sort((x, y) => extent(y) - extent(x))]),
+  )
+  const all = [...lists.values()]
+  for (const [i, into] of all.entries())
+    for (const names of all.slice(i + 1)) {
+      if (names.length !== into.length || names.some((a, n) => extent(a) !== extent(into[n] ?? ''))) continue
+      if (![...into, ...names].every((a) => shared.axes.some((x) => x.name === a))) continue
+      if (names.some((a, n) => into.includes(a) || stand(shared, into[n] ?? '', a))) continue
+      const made = withoutRepeats(names.reduce((made, a, n) => renamed(made, a, into[n] ?? ''), shared))
       if (made.lets.length < shared.lets.length) shared = made
     }
   return shared

@@ -9,7 +9,7 @@ import type { Bound } from '../../affine/predicate.ts'
 import { Conditions, type Either } from '../../kernel/conditions.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
-import type { ChainFold, ChainForm, ChainRole } from './chain.ts'
+import type { ChainFold, ChainForm } from './chain.ts'
 import type { Blocked } from './matrixBlocks.ts'
 
 type Lets = ReadonlyMap<ValueId, LetStmt>
@@ -17,7 +17,7 @@ type Lets = ReadonlyMap<ValueId, LetStmt>
 /** Two lists of ends, as two conditions give them of which one holds: the loop has to go wherever either list lets it. */
 export type EitherEnd = readonly [readonly ix.Expr[], readonly ix.Expr[]]
 
-/** Ends of a loop over the shared axis, of which the greatest and the least are meant; none: its own. */
+/** Ends of the innermost loop over shared axes, of which the greatest and the least are meant; none: its own. */
 export interface Visible {
   readonly from: readonly (ix.Expr | EitherEnd)[]
   readonly to: readonly (ix.Expr | EitherEnd)[]
@@ -29,16 +29,14 @@ export const isEither = (end: ix.Expr | EitherEnd): end is EitherEnd => Array.is
 type Seeing = Bound | Either
 const isPair = (x: Seeing): x is Either => Array.isArray(x)
 
-/** What the blocks of a grid see of the one shared axis. */
+/** What the blocks of a grid see of the axis of the innermost loop, whatever the indices of the loops around it. */
 export function visibleOf(
   form: ChainForm,
-  role: ChainRole,
-  grid: readonly Blocked[],
+  { grid, loops }: { readonly grid: readonly Blocked[]; readonly loops: readonly Blocked[] },
   extents: ReadonlyMap<string, number>,
 ): Visible {
-  const [axis, second] = role.shared
-  const none: Visible = { from: [], to: [] }
-  if (axis === undefined || second !== undefined) return none
+  const axis = loops.at(-1)?.axis
+  if (axis === undefined) return { from: [], to: [] }
   const seen = new Seen(new Map(form.body.lets.map((l) => [l.id, l])), form.folds)
   const [first, ...others] = form.folds.map((f) => seen.by(f))
   const boundKey = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
@@ -78,7 +76,7 @@ export function visibleOf(
   }
 }
 
-/** The average part of the shared axis that the blocks of a grid see, of some of them. */
+/** The average part of an axis that the blocks of a grid see, of some of them. */
 export function visibleShare(
   { from, to }: Visible,
   grid: readonly Blocked[],

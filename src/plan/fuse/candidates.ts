@@ -73,10 +73,9 @@ export class Candidates {
   }
 
   private kernelOf(built: Body, limits: Machine): Outcome {
-    const collapsed = collapse(built, longestAxis(this.target))
-    const plain = withoutImpliedMasks(collapsed)
-    const shared = this.mode === 'strict' ? plain : shareFoldedAxes(plain)
-    const body = withFormats(joinProductAxes(shared, this.target, this.mode), this.packable)
+    const shared = this.mode === 'strict' ? built : shareFoldedAxes(built)
+    const collapsed = collapse(shared, longestAxis(this.target))
+    const body = withFormats(joinProductAxes(withoutImpliedMasks(collapsed), this.target, this.mode), this.packable)
     const analysed = analyse(body, limits, this.mode)
     if (!analysed.ok) return analysed
     const { roles } = analysed

@@ -54,6 +54,13 @@ const cases: readonly Case[] = [
     groups: true,
   },
   { name: 'heads that share keys', dtype: 'bf16', sizes: [4, 2, 130, 150, 64, 64], options: {}, groups: true },
+  {
+    name: 'heads that share keys, causal',
+    dtype: 'bf16',
+    sizes: [4, 2, 192, 192, 64, 64],
+    options: { causal: true },
+    groups: true,
+  },
 ]
 
 /** The machine without memory for values as large as the scores: those are made again. */
