@@ -3,7 +3,7 @@ import { drawsAt } from '../kernel/draws.ts'
 import type { LetStmt, Stmt, ValueId } from '../kernel/ir.ts'
 import { elementsPerCall, isRandomDType, sharedByMask } from '../scalar/threefry.ts'
 import type { LoopMachine } from '../target/loops.ts'
-import { arithmeticOf, type Prices, priceOf } from '../target/prices.ts'
+import { arithmeticOf, inAdditions, type Prices, priceOf } from '../target/prices.ts'
 import type { DType } from '../types/dtype.ts'
 
 /** A statement as its price sees it. Values carried around a loop have no operation. */
@@ -44,6 +44,13 @@ export function statementSeconds({ op, dtype }: Priced, dtypeOf: (id: ValueId) =
       return 0
   }
 }
+
+/** Additions' worth of a value whose instructions are a chain worth computing for several groups of lanes at a time, or apart from others like it. */
+const leastFunction = 6
+
+/** Whether a value takes so many instructions that other functions beside it are in its way. */
+export const isFunction = (s: Priced, dtypeOf: (id: ValueId) => DType, prices: Prices): boolean =>
+  s.op?.kind === 'scalar' && inAdditions(statementSeconds(s, dtypeOf, prices), prices) >= leastFunction
 
 /** The dtypes of the values of statements, loops included. */
 export function dtypesIn(body: readonly Stmt[], into = new Map<ValueId, DType>()): ReadonlyMap<ValueId, DType> {

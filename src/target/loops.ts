@@ -72,3 +72,6 @@ export const loopUnits: Readonly<Record<keyof LoopMachine, 'count' | 'share' | '
   nearOverlap: 'share',
   program: 'seconds',
 }
+
+/** Bytes of one of several results that stand right beside the core from one loop to the next. */
+export const nearBytes = ({ nearest }: Pick<LoopMachine, 'nearest'>): number => nearest / 2

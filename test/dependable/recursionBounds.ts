@@ -152,6 +152,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
     'statement nesting',
     'statements of one kernel, and what one of them evaluates: terms of an index, steps of a formula',
   ],
+  'src/codegen/wasm/constants.ts: loopConstants.expression, loopConstants.statements': 'statement nesting',
   'src/codegen/wasm/print.ts: Printer.forLoop, Printer.forLoop.goesOn, Printer.forLoop.rounds, Printer.push, Printer.statement, Printer.statements':
     [
       'statement nesting',

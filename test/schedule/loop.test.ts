@@ -289,8 +289,43 @@ ${ops.map((op, i) => `  %${i + 1} ${dtype}{i} = ${op} %${i}`).join('\n')}
     expect(nestOf(text, { ...wasmTarget, loops: { ...loops, window: 1 } }).copies).toBe(1)
   })
 
+  test('get loops of their own where their results stand near', () => {
+    expect(linesOf(chain(['exp', 'neg', 'tanh'], 1001))).toMatchInlineSnapshot(`
+      "schedule of k: 1 program of i/1001, 4160 bytes of scratch
+        nest i(1001 by 4): fetching x[4*i]
+          keep %1 in tile 64 (i:4) f32
+        nest i(1001 by 8): %3 in turn
+          store y = %3"
+    `)
+    expect(linesOf(chain(['exp', 'neg', 'tanh'], 2304))).toContain('keep %1')
+    expect(linesOf(chain(['exp', 'neg', 'tanh'], 2305))).not.toContain('keep')
+    expect(linesOf(chain(['exp', 'neg'], 1001))).not.toContain('keep')
+  })
+
+  test('of some of the loops are computed once for all steps of the others', () => {
+    const logarithm = `kernel logarithm {
+  param x: f32[37, 53] read
+  param l: f32[53] read
+  param y: f32[37, 53] write
+  axes i: 37, j: 53
+  grid i/37, j/53
+  %0 f32{j} = load l[j]
+  %1 f32{j} = log %0
+  %2 f32{i, j} = load x[i, j]
+  %3 f32{i, j} = sub %2, %1
+  store y[i, j] = %3
+}`
+    expect(linesOf(logarithm)).toMatchInlineSnapshot(`
+      "schedule of k: 1 program of i/37, j/53, 384 bytes of scratch
+        nest j(53 by 16): %1 in turn
+          keep %1 in tile 64 (j:4) f32
+        nest i(37) j(53 by 16)
+          store y = %3"
+    `)
+  })
+
   test('are not in turn where there is one group', () => {
-    expect(nestOf(chain(['exp', 'exp'], 8))).toMatchObject({ copies: 2, inTurn: [1, 2] })
-    expect(nestOf(chain(['exp', 'exp'], 7))).toMatchObject({ copies: 1, inTurn: [] })
+    expect(linesOf(chain(['exp', 'neg', 'tanh'], 8))).toContain('%3 in turn')
+    expect(linesOf(chain(['exp', 'neg', 'tanh'], 7))).not.toContain('in turn')
   })
 })

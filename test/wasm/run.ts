@@ -51,6 +51,10 @@ export function runKernels(kernels: readonly Kernel[], buffers: Buffers, options
       view.setInt32(table + 4 * j, address, true)
     })
     const run = instance.exports[`k${i}`] as KernelFunction
+    // Engines are made to compile kernels by runs of no programs, which have no scratch.
+    const before = Buffer.from(memory.buffer.slice(0))
+    run(table, 0, 0, 0)
+    if (!before.equals(new Uint8Array(memory.buffer))) throw new Error(`${k.name} of no programs writes to memory`)
     const programs = k.parts.reduce((n, p) => n + gridSize(p), 0)
     const step = options.step ?? programs
     for (let start = 0; start < programs; start += step) run(table, start, Math.min(start + step, programs), top)

@@ -7,6 +7,7 @@ import type { Machine } from '../../target/machine.ts'
 import type { VectorFunction } from '../vector/ir/ir.ts'
 import { emitVectorKernel, type KernelJob } from '../vector/kernel.ts'
 import { type FuncRef, ModuleBuilder } from './binary/builder.ts'
+import { loopConstants, vectorBytes } from './constants.ts'
 import { printFunction } from './print.ts'
 
 export type { KernelJob } from '../vector/kernel.ts'
@@ -99,8 +100,17 @@ function printKernel(
   const { functions, scratch, bodies } = emitVectorKernel(job, { machine, hasMultiplyAdd: relaxed })
   const printed = new Map<VectorFunction, FuncRef>()
   let entry: FuncRef | undefined
-  for (const fn of functions) entry = printFunction(fn, module, printed)
+  const offset = Math.ceil(scratch / vectorBytes) * vectorBytes
+  let most = 0
+  for (const fn of functions) {
+    const constants = loopConstants(fn)
+    most = Math.max(most, constants.size)
+    entry = printFunction(fn, module, printed, { constants, offset })
+  }
   invariant(entry !== undefined, 'a kernel without functions')
   const imports = new Set(functions.flatMap((fn) => fn.externals.map((e) => e.name)))
-  return { entry, code: { scratch, imports: [...imports], bodies } }
+  return {
+    entry,
+    code: { scratch: most === 0 ? scratch : offset + most * vectorBytes, imports: [...imports], bodies },
+  }
 }

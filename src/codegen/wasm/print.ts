@@ -7,6 +7,7 @@ import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import type { Expr, Label as Left, Register, Statement, VectorFunction } from '../vector/ir/ir.ts'
 import { elementBytes, i32, type Type } from '../vector/ir/types.ts'
 import type { FuncRef, FunctionBuilder, Label, Local, ModuleBuilder, WasmType } from './binary/builder.ts'
+import { constantKey, type KeptConstants, vectorBytes } from './constants.ts'
 import * as I from './instructions.ts'
 
 /** Where functions outside the program are imported from. */
@@ -14,11 +15,12 @@ export const mathModule = 'math'
 
 const wasmType = (t: Type): WasmType => (t.bank === 'vector' ? 'v128' : t.bank)
 
-/** Adds a function to a module, exported by its name; `functions` are those that are there already. */
+/** Adds a function to a module, exported by its name; `functions` are those that are there already. `kept`: of a kernel's function. */
 export function printFunction(
   fn: VectorFunction,
   module: ModuleBuilder,
   functions: Map<VectorFunction, FuncRef>,
+  kept?: KeptConstants,
 ): FuncRef {
   const imports = new Map(
     fn.externals.map((e) => [
@@ -33,6 +35,7 @@ export function printFunction(
     [],
     (f) => {
       const printer = new Printer(f, fn, imports, functions)
+      if (kept !== undefined) printer.keepConstants(kept)
       printer.statements(fn.body)
     },
     { export: true },
@@ -48,6 +51,8 @@ class Printer {
   /** By register. */
   private readonly locals: (Local | undefined)[]
   private readonly labels = new Map<Left, Label>()
+  /** Locals of constants that are kept, by their keys. */
+  private readonly kept = new Map<string, Local>()
 
   constructor(
     f: FunctionBuilder,
@@ -67,6 +72,30 @@ class Printer {
     const made = this.f.local(wasmType(r.type))
     this.locals[r.index] = made
     return made
+  }
+
+  /** Keeps constants of a kernel's function `(params, start, end, scratch)` in locals. Of no programs it touches nothing. */
+  keepConstants({ constants, offset }: KeptConstants): void {
+    if (constants.size === 0) return
+    const { f } = this
+    const scratch = f.param(3)
+    f.get(f.param(1))
+    f.get(f.param(2))
+    f.instruction(I.compareCode('lt_s', i32))
+    f.if(() => {
+      let at = offset
+      for (const [key, c] of constants) {
+        const local = f.local('v128')
+        f.get(scratch)
+        this.constant(c.type, c.value)
+        f.access(I.storeCode('plain', c.type), 4, at)
+        f.get(scratch)
+        f.access(I.loadCode('plain', c.type), 4, at)
+        f.set(local)
+        this.kept.set(key, local)
+        at += vectorBytes
+      }
+    })
   }
 
   statements(list: readonly Statement[]): void {
@@ -181,9 +210,12 @@ class Printer {
       case 'register':
         f.get(this.local(e))
         return
-      case 'const':
-        this.constant(e.type, e.value)
+      case 'const': {
+        const local = e.type.bank === 'vector' ? this.kept.get(constantKey(e)) : undefined
+        if (local === undefined) this.constant(e.type, e.value)
+        else f.get(local)
         return
+      }
       case 'unary':
         this.push(e.a)
         f.instruction(I.unaryCode(e.op, e.type))

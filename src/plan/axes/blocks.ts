@@ -2,6 +2,8 @@
 import * as ix from '../../affine/expr.ts'
 import { isFoldOrScan } from '../../kernel/folds.ts'
 import { type GridAxis, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { dtypesIn, isFunction } from '../../schedule/price.ts'
+import { nearBytes } from '../../target/loops.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type Body, heldPoints, pointsOf } from '../body/body.ts'
@@ -39,9 +41,24 @@ export function parallelGrid(body: Body, roles: Roles, points: number, rows = 1)
   return [...roles.parallel].map((axis) => ({ axis, block: blocks.get(axis) ?? 1 }))
 }
 
+/**
+ * Elements of a program at most on a machine of loops that has several functions to compute at every point: their results stand near between
+ * loops of one each.
+ */
+function functionPoints(body: Body, { loops, prices }: Machine): number {
+  if (loops === undefined) return Number.POSITIVE_INFINITY
+  const dtypes = dtypesIn(body.lets)
+  const every = Math.max(...body.lets.map((l) => l.axes.length))
+  const functions = body.lets.filter(
+    (l) => l.axes.length === every && isFunction(l, (id) => dtypes.get(id) ?? 'f32', prices),
+  )
+  return functions.length > 1 ? nearBytes(loops) / 8 : Number.POSITIVE_INFINITY
+}
+
 /** Elements of an elementwise program. */
 export function elementPoints(body: Body, { parallel }: Roles, target: Machine): number {
-  const { elementBlock, elementBytes = Number.POSITIVE_INFINITY } = target
+  const { elementBytes = Number.POSITIVE_INFINITY } = target
+  const elementBlock = Math.min(target.elementBlock, functionPoints(body, target))
   let bytes = 0
   for (const l of body.lets)
     if (l.op.kind === 'load' && [...parallel].every((a) => l.axes.includes(a))) bytes += dtypeBytes(l.dtype)
@@ -123,6 +140,10 @@ function holdsRowsOf(body: Body, { row }: Roles, parallel: string): boolean {
   return false
 }
 
+/** Rows of so many points that a program takes: several only of short ones. */
+const rowsOf = (local: number, { shortRows: { below, points } }: Machine): number =>
+  local >= below ? 1 : Math.max(1, Math.floor(points / local))
+
 /** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
 export function reductionPoints(body: Body, roles: Roles, target: Machine, partial = false): number {
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
@@ -131,8 +152,7 @@ export function reductionPoints(body: Body, roles: Roles, target: Machine, parti
   const share = Math.ceil(size(roles.parallel) / target.minPrograms)
   // Rows contiguous along what is reduced: one at a time, unless they are short.
   if (unit === undefined || !roles.parallel.has(unit)) {
-    const { below, points } = target.shortRows
-    return local >= below ? 1 : withShared(body, roles, target, Math.max(1, Math.floor(points / local)))
+    return local >= target.shortRows.below ? 1 : withShared(body, roles, target, rowsOf(local, target))
   }
   // Nothing stays resident: wide blocks read whole lines.
   const least = partial ? target.partialColumns : lineColumns
@@ -168,5 +188,13 @@ function partialPoints(body: Body, roles: Roles, splitBy: Exclude<RowSplit, 'eve
 export function partialsGrid(body: Body, roles: Roles, splitBy: RowSplit, target: Machine): GridAxis[] {
   if (splitBy !== 'every-index')
     return [splitBy, ...parallelGrid(body, roles, partialPoints(body, roles, splitBy, target))]
-  return [...[...splitAxes(body, roles.stages)].map((axis) => ({ axis, block: 1 })), ...parallelGrid(body, roles, 1)]
+  const cut = [...splitAxes(body, roles.stages)]
+  const local = heldPoints(
+    body,
+    roles.extents,
+    new Set([...roles.row, ...roles.reduced].filter((a) => !cut.includes(a))),
+  )
+  const rows = rowsOf(local, target)
+  const block = (axis: string): number => (axis === cut.at(-1) ? Math.min(rows, roles.extents.get(axis) ?? 1) : 1)
+  return [...cut.map((axis) => ({ axis, block: block(axis) })), ...parallelGrid(body, roles, 1)]
 }

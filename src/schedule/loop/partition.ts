@@ -3,18 +3,21 @@ import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, typ
 import { storeOperands } from '../../kernel/walk.ts'
 import { foldOf, type LevelContext, type Nest, outerValues, type Placement, type Root, type Step } from './ir/steps.ts'
 import { namedAxes } from './ir/tile.ts'
+import { functionsApart } from './tiles/functionsApart.ts'
 import { chooseMaterialised, hazards } from './tiles/materialise.ts'
 
 export function planLevel(stmts: readonly Stmt[], ctx: LevelContext, finals: readonly Root[] = []): Step[] {
-  const first = place(stmts, ctx, new Set(), finals)
-  let kept = chooseMaterialised(stmts, ctx, first)
+  const together = place(stmts, ctx, new Set(), new Set(), finals)
+  const apart = functionsApart(stmts, ctx, together)
+  const first = apart.size === 0 ? together : place(stmts, ctx, apart, apart, finals)
+  let kept = chooseMaterialised(stmts, ctx, first, apart)
   for (let round = 0; round < 8; round++) {
-    const steps = place(stmts, ctx, kept, finals)
+    const steps = place(stmts, ctx, kept, apart, finals)
     const more = hazards(stmts, ctx, steps, kept)
     if (more.length === 0) return steps.steps
     kept = new Set([...kept, ...more])
   }
-  return place(stmts, ctx, kept, finals).steps
+  return place(stmts, ctx, kept, apart, finals).steps
 }
 
 const sameSet = (a: readonly string[], b: readonly string[]): boolean =>
@@ -29,11 +32,12 @@ const storeAxes = (s: StoreStmt, ctx: LevelContext): string[] =>
     ...storeOperands(s).flatMap((id) => [...ctx.def(id).axes]),
   ])
 
-/** Places roots in program order, each in the first step that may hold it; stores last. */
+/** Places roots in program order, each in the first step that may hold it, what is kept `apart` in one that nothing joins; stores last. */
 function place(
   stmts: readonly Stmt[],
   ctx: LevelContext,
   kept: ReadonlySet<ValueId>,
+  apart: ReadonlySet<ValueId>,
   finals: readonly Root[],
 ): Placement {
   const steps: Step[] = []
@@ -41,7 +45,7 @@ function place(
   const uses: { step: number; ids: readonly ValueId[] }[] = []
   /** First step in which a value can be used: for a kept value its own nest, where it is recomputed in place. */
   const ready = new Map<ValueId, number>()
-  /** Copies of memory, which nothing joins. */
+  /** Copies of memory and functions apart, which nothing joins. */
   const closed = new Set<number>()
   let floor = 0
   let deferred: StoreStmt[] = []
@@ -135,7 +139,7 @@ function place(
     if (varying.length > 0 && (staged || kept.has(s.id))) {
       const tile = ctx.makeTile(s.id, s.axes, s.dtype)
       const root: Root = { kind: 'keep', id: s.id, tile, axes: varying, home: true }
-      if (ctx.copied.has(s.id)) {
+      if (ctx.copied.has(s.id) || apart.has(s.id)) {
         const i = own({ kind: 'nest', space: varying, folded: [], roots: [root] }, root, ids)
         closed.add(i)
         ready.set(s.id, i + 1)

@@ -7,7 +7,7 @@ import { elementsPerCall, isRandomDType } from '../../../scalar/threefry.ts'
 import type { Machine } from '../../../target/machine.ts'
 import { inAdditions } from '../../../target/prices.ts'
 import { dtypeClass } from '../../../types/dtype.ts'
-import { statementSeconds, waitingSeconds } from '../../price.ts'
+import { isFunction, statementSeconds, waitingSeconds } from '../../price.ts'
 import type { Cut, Fetch, NestSchedule } from '../ir/schedule.ts'
 import type { Nest, Root } from '../ir/steps.ts'
 import type { Axes, Tile } from '../ir/tile.ts'
@@ -49,9 +49,6 @@ interface Work {
   readonly seconds: number
   readonly chain: number
 }
-
-/** Additions' worth of a value whose instructions are a chain worth computing for several groups of lanes at a time. */
-const leastInTurn = 6
 
 /** How many copies may share calls of random bits, and how much beside them may be written out for each. */
 const mostCallCopies = 16
@@ -103,7 +100,7 @@ function workOf(places: Places, roots: readonly Root[]): Work {
     const path = seconds + Math.max(0, ...operandsOf(op).map((i) => paths.get(i) ?? 0))
     paths.set(id, path)
     chain = Math.max(chain, path)
-    if (op.kind === 'scalar' && inAdditions(seconds, prices) >= leastInTurn) long.push(id)
+    if (isFunction(places.def(id), (i) => places.def(i).dtype, prices)) long.push(id)
     if (op.kind === 'random') {
       random += inAdditions(seconds, prices)
       const { dtype } = places.def(id)

@@ -62,9 +62,14 @@ function usingSteps(stmts: readonly Stmt[], ctx: LevelContext, p: Placement, kep
   return using
 }
 
-/** Values that are kept, given the steps of a level where none is. */
-export function chooseMaterialised(stmts: readonly Stmt[], ctx: LevelContext, p: Placement): Set<ValueId> {
-  const kept = new Set<ValueId>(ctx.copied)
+/** Values that are kept, given the steps of a level where none is but those `apart`. */
+export function chooseMaterialised(
+  stmts: readonly Stmt[],
+  ctx: LevelContext,
+  p: Placement,
+  apart: ReadonlySet<ValueId>,
+): Set<ValueId> {
+  const kept = new Set<ValueId>([...ctx.copied, ...apart])
   // Operands of products that are not read in place stand in scratch.
   for (const { a, b, directA, directB } of ctx.products.values()) {
     if (directA === undefined && !ctx.hasHome(a)) kept.add(a)
