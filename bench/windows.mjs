@@ -17,7 +17,7 @@ const { values: options } = parseArgs({
   },
 })
 
-/** A convolution: channels in and out, side of the image, kernel, and options; `last` where channels stand last in memory. */
+/** A convolution: channels in and out, side of the image, kernel, and options; `last` where channels stand last in memory, of weights too. */
 const depthwise = []
 for (const last of [false, true]) {
   for (const kernel of [1, 2, 3, 4, 5, 6, 7]) depthwise.push({ channels: 96, side: 56, kernel, last })
@@ -127,9 +127,11 @@ for (const build of options.build.split(',')) {
       const name = nameOf(c)
       if (!name.includes(options.match)) continue
       const x = draw(c.last ? [1, side, side, c.channels] : [1, c.channels, side, side])
-      const w = draw([c.out, c.channels / groups, kernel, kernel])
+      const w = draw(
+        c.last ? [kernel, kernel, c.channels / groups, c.out] : [c.out, c.channels / groups, kernel, kernel],
+      )
       const f = c.last
-        ? (a, b) => s.conv2d(a.transpose([0, 3, 1, 2]), b, how).transpose([0, 2, 3, 1])
+        ? (a, b) => s.conv2d(a.transpose([0, 3, 1, 2]), b.transpose([3, 2, 0, 1]), how).transpose([0, 2, 3, 1])
         : (a, b) => s.conv2d(a, b, how)
       const flops = (2 * c.out * c.channels * (kernel * to) ** 2) / groups
       const bytes = 4 * (c.channels * side ** 2 + c.out * to ** 2 + (c.out * c.channels * kernel ** 2) / groups)

@@ -2,11 +2,13 @@
 import { asConstant, type Expr, sub } from '../../../affine/expr.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { KernelParam } from '../../../kernel/ir.ts'
-import { bytePosition } from '../../../schedule/loop/nest/position.ts'
+import type { Scalar } from '../../../scalar/ops.ts'
+import { bytePosition, readsFreely } from '../../../schedule/loop/nest/position.ts'
 import { type DType, dtypeBytes } from '../../../types/dtype.ts'
 import * as X from '../ir/expr.ts'
 import type { Register, Expr as Value } from '../ir/ir.ts'
 import * as T from '../ir/types.ts'
+import { wideMask } from '../math/float.ts'
 import {
   type Address,
   addressOf,
@@ -102,6 +104,7 @@ function assignAndRelease(values: Point, to: Reg, from: Reg): void {
 export function loadLanes(values: Point, a: Access, dtype: DType, j: number): Reg {
   const { f, scope } = values
   const p = values.paramOf(a.param)
+  const isFree = readsFreely(p, a)
   const reader =
     p.format === 'plain'
       ? laneReader(
@@ -113,9 +116,19 @@ export function loadLanes(values: Point, a: Access, dtype: DType, j: number): Re
           j,
           a.depth,
           maskVaries(values, a),
+          isFree || !isMasked(a),
         )
       : loadPackedLanes(values, a, p, j, isMasked(a), maskVaries(values, a))
   if (!isMasked(a)) return scope.keep(a.depth, a.key, reader.whole)
+  if (isFree) {
+    const mask = predicateLanes(values, a.mask, j)
+    return scope.keep(a.depth, a.key, () => {
+      const all = reader.whole()
+      const chosen = emitChosen(values, mask, all, a.other)
+      releaseReg(f, all)
+      return chosen
+    })
+  }
   if (!maskVaries(values, a)) {
     const condition = maskElement(values, a, a.depth)
     return scope.keep(a.depth, a.key, () => {
@@ -139,13 +152,33 @@ export function loadLanes(values: Point, a: Access, dtype: DType, j: number): Re
   })
 }
 
-/** Four words 8 or 12 bytes apart, picked from the vector that begins with the first and the one that ends with the last. */
-const sparseLanes: Readonly<Record<number, readonly [number, number, number, number]>> = {
-  8: [0, 2, 5, 7],
-  12: [0, 3, 4, 7],
+/** What was read where a mask holds, elsewhere a constant. */
+function emitChosen(values: Point, mask: Reg, all: Reg, other: Scalar): Reg {
+  const { f, env } = values
+  const { dtype } = all
+  if (Object.is(other, 0) || other === 0n || other === false)
+    return makeReg(f, dtype, 4, (i) => X.and(isPair(dtype) ? wideMask(mask, i) : read(mask), read(all, i)))
+  return emitScalarOp(f, env, 'select', dtype, dtype, [mask, all, emitConst(f, dtype, 4, other)])
 }
 
-/** A reader of four lanes at `base + offset + e` (bytes). */
+/**
+ * Four words 8 or 12 bytes apart, as lanes of two vectors. Of neighbours 8 bytes apart the second is odd words of the vectors that the first is
+ * even ones of; which of them a read is, its offset says.
+ */
+function sparseLanes(
+  stride: number,
+  offset: number,
+): { readonly at: number; readonly second: number; readonly lanes: Four } | undefined {
+  if (stride === 12) return { at: offset, second: 24, lanes: [0, 3, 4, 7] }
+  if (stride !== 8) return undefined
+  return offset % 8 === 4
+    ? { at: offset - 4, second: 16, lanes: [1, 3, 5, 7] }
+    : { at: offset, second: 16, lanes: [0, 2, 4, 6] }
+}
+
+type Four = readonly [number, number, number, number]
+
+/** A reader of four lanes at `base + offset + e` (bytes). `shares`: it runs unconditionally, so what it reads is there for others. */
 export function laneReader(
   values: Point,
   base: Register,
@@ -155,6 +188,7 @@ export function laneReader(
   j: number,
   depth: number,
   guarded: boolean,
+  shares = false,
 ): LaneReader {
   const { f, env } = values
   const bytes = dtypeBytes(dtype)
@@ -193,14 +227,20 @@ export function laneReader(
     const at = addressOf(values, base, affine.at, affine.extra, offset)
     return { whole: () => emitLoadEverySecondHalf(f, env, dtype, at), lane }
   }
-  const sparse = affine === undefined ? undefined : sparseLanes[affine.stride]
-  if (affine !== undefined && sparse !== undefined && bytes === 4 && values.vector?.limit === undefined) {
-    const at = addressOf(values, base, affine.at, affine.extra, offset)
-    const whole = (): Reg =>
-      makeReg(f, dtype, 4, () => {
-        const from = (further: number): Value => X.load(type, at.local, at.offset + further, 4)
-        return X.shuffle(type, from(0), from(3 * affine.stride - 12), sparse)
-      })
+  const near =
+    affine === undefined || bytes !== 4 ? undefined : addressOf(values, base, affine.at, affine.extra, offset)
+  const sparse = affine === undefined || near === undefined ? undefined : sparseLanes(affine.stride, near.offset)
+  if (near !== undefined && sparse !== undefined) {
+    const from = (at: number): Value => {
+      const read = (): Value => X.load(type, near.local, at, 4)
+      return shares
+        ? X.view(type, values.scope.once(depth, `raw:${near.local.index}:${at}:${type.name}`, read))
+        : read()
+    }
+    const whole = (): Reg => {
+      const [a, b] = [from(sparse.at), from(sparse.at + sparse.second)]
+      return makeReg(f, dtype, 4, () => X.shuffle(type, a, b, sparse.lanes))
+    }
     return { whole, lane }
   }
   const [first] = addresses()

@@ -5,21 +5,24 @@ import {
   addConst,
   asConstant,
   type Expr,
+  type Range,
   rangeOf,
   strideOf,
   sub,
   substitute,
   type Term,
+  valuesOf,
 } from '../../../affine/expr.ts'
 import type { Bound, Predicate } from '../../../affine/predicate.ts'
 import { InternalError } from '../../../diagnostics/errors.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import { operandsOf } from '../../../kernel/ir.ts'
+import { backStep } from '../../../schedule/loop/nest/position.ts'
 import { type DType, isWide } from '../../../types/dtype.ts'
 import * as X from '../ir/expr.ts'
 import type { Register, Expr as Value } from '../ir/ir.ts'
 import * as T from '../ir/types.ts'
-import { emitConst, emitScalarOp, emitSplat, laneOf, makeReg, type Reg, read } from './lanes.ts'
+import { copyReg, emitConst, emitScalarOp, emitSplat, laneOf, makeReg, type Reg, read } from './lanes.ts'
 import type { Point } from './point.ts'
 import { type Index, withTerms } from './scope.ts'
 
@@ -84,15 +87,17 @@ export function alignmentOf(values: Point, e: Expr): number {
   return least
 }
 
-/** The address of `base + e + extra + offset`; what is constant goes into the offset where no partial sum can be negative. */
+/**
+ * The address of `base + e + extra + offset`; what is constant goes into the offset where no partial sum can be negative, and of what points backwards all
+ * but whole steps, so that neighbours share one register.
+ */
 export function addressOf(values: Point, base: Register, e: Expr, extra: number, offset = 0): Address {
   const linear = e.offset === 0 ? e : addConst(e, -e.offset)
   const rest = e.offset + extra
-  const safe = rest >= 0 && rangeOf(linear).lo >= 0
-  const at = safe ? linear : addConst(linear, rest)
-  const local = values.scope.index(at, base)
+  const back = rangeOf(linear).lo >= 0 ? Math.min(0, Math.floor(rest / backStep) * backStep) : rest
+  const local = values.scope.index(back === 0 ? linear : addConst(linear, back), base)
   if (typeof local === 'number') throw new InternalError('an address without a base')
-  return { local, offset: offset + (safe ? rest : 0) }
+  return { local, offset: offset + rest - back }
 }
 
 /** Addresses of the four lanes of copy `j`, over which the expression changes as `p` says. */
@@ -221,43 +226,77 @@ export function exprLanes(values: Point, e: Expr, j: number): Reg {
   )
 }
 
-/** Whether lo <= x < hi, of an i32 or of lanes: by the unsigned distance from lo. */
-function within(x: Value, b: Bound): Value {
-  const span = Math.min(b.hi - b.lo, 0xffffffff)
+/** Whether lo <= x < hi, of an i32 or of lanes, where x is known to be in a range: by one comparison, with what it may exceed or by the unsigned distance from lo. */
+function within(x: Value, { lo, hi }: Bound, range: Range): Value {
   const constant = (n: number): Value => X.constant(x.type, n | 0)
-  return X.compare('lt_u', X.sub(x, constant(b.lo)), constant(span))
+  if (hi <= lo || range.hi < lo || range.lo >= hi) return X.constant(X.compare('eq', x, x).type, 0)
+  if (range.lo >= lo)
+    return range.hi < hi
+      ? X.constant(X.compare('eq', x, x).type, x.type.lanes > 1 ? -1 : 1)
+      : X.compare('lt_s', x, constant(hi))
+  if (range.hi < hi) return X.compare('gt_s', x, constant(lo - 1))
+  const from = lo === 0 ? x : X.sub(x, constant(lo))
+  return X.compare('lt_u', from, constant(Math.min(hi - lo, 0xffffffff)))
 }
+
+/** What an expression may be; anything that an i32 holds, where data says. */
+const spanOf = (e: Expr): Range => (valuesOf(e).size === 0 ? rangeOf(e) : { lo: -(2 ** 31), hi: 2 ** 31 - 1 })
 
 /** Whether all bounds hold, as one element; every bound is the same in all lanes. */
 export function predicateElement(values: Point, p: Predicate, depth: number): Reg {
   const { f, scope } = values
   const at = p.map((b) => scope.index(b.expr))
-  return scope.keep(depth, `q:${p.map((b) => `${b.lo},${b.expr.key},${b.hi}`).join()}`, () =>
+  return scope.keep(depth, `q:${p.map(boundKey).join()}`, () =>
     makeReg(f, 'bool', 1, () =>
-      p.reduce<Value>((all, b, i) => X.and(all, b.hi <= b.lo ? 0 : within(X.asExpr(at[i] ?? 0), b)), X.int(1)),
+      p.reduce<Value>((all, b, i) => {
+        const holds = within(X.asExpr(at[i] ?? 0), b, spanOf(b.expr))
+        return i === 0 ? holds : X.and(all, holds)
+      }, X.int(1)),
     ),
   )
 }
+
+const boundKey = (b: Bound): string => `${b.lo},${b.expr.key},${b.hi}`
 
 /** Whether all bounds hold, in each lane of copy `j`; computed in the frame the bounds depend on, whoever asks first. */
 export function predicateLanes(values: Point, p: Predicate, j: number): Reg {
   const { f, scope, env } = values
   const depth = depthOf(values, p)
-  const key = `Q:${p.map((b) => `${b.lo},${b.expr.key},${b.hi}`).join()}.${j}`
+  const key = `Q:${p.map(boundKey).join()}.${j}`
   const found = scope.find(key)
   if (found !== undefined) return found
+  // What is the same in all lanes is one, and outside the loop over them.
   const fixed = p.filter((b) => !values.exprVaries(b.expr))
-  const moving = p.filter((b) => values.exprVaries(b.expr)).map((b) => ({ b, x: exprLanes(values, b.expr, j) }))
-  const uniform = fixed.length === 0 ? undefined : predicateElement(values, fixed, depthOf(values, fixed))
-  return scope.keep(depth, key, () => {
-    let all = uniform === undefined ? emitConst(f, 'bool', 4, true) : emitSplat(f, uniform)
-    for (const { b, x } of moving) {
-      const holds = b.hi <= b.lo ? emitConst(f, 'bool', 4, false) : makeReg(f, 'bool', 4, () => within(read(x), b))
-      all =
-        moving.length === 1 && uniform === undefined ? holds : emitScalarOp(f, env, 'and', 'bool', 'bool', [all, holds])
+  const holds = p.filter((b) => values.exprVaries(b.expr)).map((b) => boundLanes(values, b, j))
+  if (fixed.length > 0) {
+    const at = depthOf(values, fixed)
+    const own = `F:${fixed.map(boundKey).join()}`
+    const one = (): Reg => {
+      const element = predicateElement(values, fixed, at)
+      return scope.keep(at, own, () => emitSplat(f, element))
     }
+    holds.unshift(scope.find(own) ?? one())
+  }
+  return scope.keep(depth, key, () => {
+    const [first, ...others] = holds
+    let all = first === undefined ? emitConst(f, 'bool', 4, true) : others.length === 0 ? copyReg(f, first) : first
+    for (const h of others) all = emitScalarOp(f, env, 'and', 'bool', 'bool', [all, h])
     return all
   })
+}
+
+/** Whether a bound that varies along the lanes holds, in each lane of copy `j`: bounds on one expression and more of it compare the same lanes. */
+function boundLanes(values: Point, b: Bound, j: number): Reg {
+  const { f, scope } = values
+  const { offset } = b.expr
+  const moved = offset === 0 ? b : { expr: addConst(b.expr, -offset), lo: b.lo - offset, hi: b.hi - offset }
+  const key = `B:${boundKey(moved)}.${j}`
+  const found = scope.find(key)
+  if (found !== undefined) return found
+  const x = exprLanes(values, moved.expr, j)
+  return scope.keep(values.exprDepth(b.expr), key, () =>
+    makeReg(f, 'bool', 4, () => within(read(x), moved, spanOf(moved.expr))),
+  )
 }
 
 export const depthOf = (values: Point, p: Predicate): number =>

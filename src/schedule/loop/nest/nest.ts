@@ -12,7 +12,7 @@ import type { Cut, Fetch, NestSchedule } from '../ir/schedule.ts'
 import type { Nest, Root } from '../ir/steps.ts'
 import type { Axes, Tile } from '../ir/tile.ts'
 import type { Places } from '../tiles/places.ts'
-import { bytePosition } from './position.ts'
+import { bytePosition, readsFreely } from './position.ts'
 
 /** What is decided of a nest's loops. */
 type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies' | 'inTurn' | 'inMemory' | 'fetch' | 'cut'>
@@ -26,6 +26,8 @@ interface Touch {
   readonly param?: string
   readonly position: Expr
   readonly masked: boolean
+  /** Lanes of a mask are chosen after the read, which nothing is asked for. */
+  readonly free?: boolean
   readonly write: boolean
   readonly unit: number
   /** Several elements a byte: `position` counts elements. */
@@ -91,7 +93,8 @@ function workOf(places: Places, roots: readonly Root[]): Work {
     if (op.kind === 'load') {
       const p = places.paramOf(op.param)
       const masked = op.mask.length > 0 || op.maskValue !== undefined
-      touches.push({ param: op.param, ...placeOf(p, op.index), masked, write: false })
+      const free = readsFreely(p, op)
+      touches.push({ param: op.param, ...placeOf(p, op.index), masked, free, write: false })
       conversions += inAdditions(prices.read[p.dtype], prices)
       return
     }
@@ -159,7 +162,7 @@ function partialTouchCost(places: Places, t: Touch, axis: string, valid: number)
 function touchCost(places: Places, t: Touch, axis: string): number {
   for (const id of valuesOf(t.position)) if (places.reachOf(id).has(axis)) return 10
   const s = strideOf(t.position, axis)
-  const guard = t.masked ? 2 : 0
+  const guard = t.free === true ? 0.5 : t.masked ? 2 : 0
   if (s === undefined) return 6 + guard
   if (s === 0) return t.write ? 4 : 0.2
   if (s === t.unit) return 1 + guard

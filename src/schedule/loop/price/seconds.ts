@@ -138,7 +138,7 @@ class PartPricer {
         for (const id of storeOperands(stmt)) at.value(id)
         const p = places.paramOf(stmt.param)
         at.written(stmt.value, p.dtype)
-        at.param(p, stmt.index, at.maskVaries(stmt), true, stmt.combiner === undefined ? 1 : 2)
+        at.param(p, stmt.index, { masked: at.maskVaries(stmt), write: true }, stmt.combiner === undefined ? 1 : 2)
       }
     }
     for (const r of nest.roots) {

@@ -6,7 +6,7 @@ import { atomKey, type Expr, flatten, strideOf, valuesOf, visitAtoms } from '../
 import type { Predicate } from '../../../affine/predicate.ts'
 import { type KernelParam, operandsOf, type ValueId } from '../../../kernel/ir.ts'
 import type { LoopMachine } from '../../../target/loops.ts'
-import { arithmeticOf } from '../../../target/prices.ts'
+import { arithmeticOf, priceOf } from '../../../target/prices.ts'
 import { type DType, dtypeBytes } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
 import { waitingSeconds } from '../../price.ts'
@@ -14,7 +14,7 @@ import type { DirectOperand } from '../ir/operands.ts'
 import type { NestSchedule } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold } from '../ir/steps.ts'
 import { namedAxes, type Tile, tileBytes } from '../ir/tile.ts'
-import { bytePosition } from '../nest/position.ts'
+import { bytePosition, readsFreely } from '../nest/position.ts'
 import type { Places } from '../tiles/places.ts'
 import { type Around, streamOf, timesOf } from './streams.ts'
 import type { Tally } from './tally.ts'
@@ -37,6 +37,13 @@ export interface Standing {
 }
 
 type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies'>
+
+/** Whether an access writes, and what is asked for each: its mask, or nothing where lanes are chosen after the read. */
+interface Asked {
+  readonly masked: boolean
+  readonly free?: boolean
+  readonly write: boolean
+}
 
 /** The points of a nest's loops, and what is priced at them. */
 export class Pricer {
@@ -130,7 +137,8 @@ export class Pricer {
     const { prices } = places.facts.machine
     if (op.kind === 'load') {
       const p = places.paramOf(op.param)
-      this.param(p, op.index, this.maskVaries(op), false)
+      const masked = this.maskVaries(op)
+      this.param(p, op.index, { masked, free: masked && readsFreely(p, op), write: false })
       this.operate(`read ${p.dtype}`, prices.read[p.dtype], p.dtype, at)
       this.path(id, this.full(p.dtype, false) * prices.read[p.dtype])
       return
@@ -285,22 +293,20 @@ export class Pricer {
     })
   }
 
-  /** An access of a parameter. */
-  param(p: KernelParam, index: readonly Expr[], masked: boolean, write: boolean, accesses = 1): void {
+  /** An access of a parameter, or several at one place. */
+  param(p: KernelParam, index: readonly Expr[], how: Asked, accesses = 1): void {
     const packed = p.format !== 'plain'
     const share = p.format === 'bits' ? 1 / 8 : 1 / 2
     const position = packed ? flatten(index, p.shape) : bytePosition(p, index)
     const unit = packed ? share : dtypeBytes(p.dtype)
-    this.access(p.name, position, { unit, most: unit * sizeOf(p.shape) }, { masked, write, accesses, packed })
+    this.access(p.name, position, { unit, most: unit * sizeOf(p.shape) }, { ...how, accesses, packed })
   }
 
   private access(
     key: string,
     position: Expr,
     size: { readonly unit: number; readonly most: number },
-    how: {
-      readonly masked: boolean
-      readonly write: boolean
+    how: Asked & {
       readonly accesses: number
       readonly packed?: boolean
       readonly inside?: number | undefined
@@ -318,7 +324,8 @@ export class Pricer {
     const gathers = vector !== undefined && anywhere.has(vector)
     const stride = vector === undefined ? 0 : strideOf(position, vector)
     const each = lanes === 1 ? machine.single : laneSeconds(machine, gathers ? 'gather' : stride, size.unit, how)
-    const asked = how.masked ? (lanes === 1 ? machine.round : machine.masked) : 0
+    const chosen = machine.lanes * priceOf('and', 'i32', places.facts.machine.prices)
+    const asked = !how.masked ? 0 : lanes === 1 ? machine.round : how.free === true ? chosen : machine.masked
     tally.accesses += times * how.accesses * (each + asked)
     this.divisions(position)
     const n = vector === undefined ? 0 : this.count(vector)
