@@ -113,6 +113,34 @@ const inPlace = `kernel twice {
   }
 }`
 
+/** Pairs of neighbours in one row: no axis that windows slide along beside the lanes. */
+const neighbours = `kernel neighbours {
+  param x: f32[40, 30] read
+  param y: f32[40, 29] write
+  part {
+    axes r: 40, c: 29, t: 2
+    grid r/40
+    %0 f32{r, c, t} = load x[r, c + t]
+    %1 f32{r, c} = reduce sum %0 over t
+    store y[r, c] = %1
+  }
+}`
+
+/** Few rows, each less the sum of all. */
+const columns = `kernel columns {
+  param x: f32[5, 64] read
+  param y: f32[5, 64] write
+  part {
+    axes r: 5, t: 5, c: 64
+    grid c/64
+    %0 f32{t, c} = load x[t, c]
+    %1 f32{c} = reduce sum %0 over t
+    %2 f32{r, c} = load x[r, c]
+    %3 f32{r, c} = sub %2, %1
+    store y[r, c] = %3
+  }
+}`
+
 describe('text', () => {
   test('a matrix product', () =>
     expect(linesOf(product)).toMatchInlineSnapshot(`
@@ -139,6 +167,20 @@ describe('text', () => {
         scan %1: loops none, 16 lanes along c, into tile 64 (c:4 r:280) f32
         nest r(300) c(70 by 16)
           store y = %1"
+    `))
+  test('a sum written out', () =>
+    expect(linesOf(neighbours)).toMatchInlineSnapshot(`
+    "schedule of k: 1 program of r/40, 64 bytes of scratch
+      nest r(40) c(29 by 16)
+        store y = %1"
+  `))
+  test('a sum written out in a place of its own, since it is used at more points', () =>
+    expect(linesOf(columns)).toMatchInlineSnapshot(`
+      "schedule of k: 1 program of c/64, 384 bytes of scratch
+        nest c(64 by 16)
+          keep %1 in tile 64 (c:4) f32
+        nest r(5) c(64 by 16)
+          store y = %3"
     `))
   test('a strict sum', () =>
     expect(linesOf(strictSum)).toMatchInlineSnapshot(`

@@ -24,6 +24,7 @@ import { chooseLoops } from './nest/nest.ts'
 import { copyOf } from './nest/packing.ts'
 import { joinPairs } from './nest/pairs.ts'
 import { transposedLoads } from './nest/transposed.ts'
+import { writeOutSums } from './nest/writeOut.ts'
 import { planLevel } from './partition.ts'
 import {
   blocksOf,
@@ -40,7 +41,12 @@ import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
 
 /** The schedule of a part on one core. */
 export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSchedule {
-  const part = joinPairs(declared, facts.params)
+  const first = schedulePart(joinPairs(declared, facts.params), facts)
+  const written = writeOutSums(first, facts)
+  return written === undefined ? first : schedulePart(written, facts)
+}
+
+function schedulePart(part: KernelPart, facts: KernelFacts): LoopSchedule {
   const axes = new Axes(viewsOf(part, facts.scalars))
   const places = new Places(facts, definitionsOf(part.body), axes)
   const body = new LevelScheduler(places, part.body, new Map()).schedule([])

@@ -21,7 +21,7 @@ import { emitCast } from '../math/cast.ts'
 import { emitRoundTo } from '../math/half.ts'
 import { laneReader, loadElement, loadLanes } from './access.ts'
 import { addressOf, constantLanes, exprElement, exprLanes, predicateElement, predicateLanes } from './laneIndex.ts'
-import { copyReg, type Env, emitConst, emitLoadConvert, emitScalarOp, emitSplat, type Reg } from './lanes.ts'
+import { copyReg, type Env, emitConst, emitFma, emitLoadConvert, emitScalarOp, emitSplat, type Reg } from './lanes.ts'
 import { LaneValues } from './laneValues.ts'
 import type { Access, Point, VectorAxis } from './point.ts'
 import { randomElement, randomLanes } from './random.ts'
@@ -256,11 +256,7 @@ export class Values implements Point {
         }
         const [a, b] = [cast(op.a), cast(op.b)]
         const acc = op.acc === undefined ? undefined : operand(op.acc)
-        return scope.keep(d, key, () => {
-          const product = emitScalarOp(f, env, 'mul', dtype, dtype, [a, b])
-          const from = acc ?? emitConst(f, dtype, lanes, zeroOf(dtype))
-          return emitScalarOp(f, env, 'add', dtype, dtype, [from, product])
-        })
+        return scope.keep(d, key, () => emitFma(f, env, a, b, acc ?? emitConst(f, dtype, lanes, zeroOf(dtype))))
       }
       case 'stage':
         return scope.keep(d, key, () => copyReg(f, operand(op.of), dtype))

@@ -45,6 +45,10 @@ export type Root =
       readonly home: boolean
     }
 
+/** What a root computes with. */
+export const operandsOfRoot = (r: Root): readonly ValueId[] =>
+  r.kind === 'fold' ? r.fold.args : r.kind === 'keep' ? [r.id] : storeOperands(r.stmt)
+
 export interface Nest {
   readonly kind: 'nest'
   readonly space: readonly string[]
