@@ -147,6 +147,11 @@ export interface Machine {
    * what they read, as long as enough programs remain.
    */
   readonly shortRows: { readonly below: number; readonly points: number; readonly sharing: number }
+  /**
+   * Points that a program of overlapping windows covers, which goes along them in a loop: what two windows share is read once. Absent: windows are rows as
+   * others are.
+   */
+  readonly windowPoints?: number
   /** The shares of bandwidth and arithmetic that one program can use, a block of threads. Absent: a program uses all there is. */
   readonly programShare?: { readonly moving: number; readonly computing: number }
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */

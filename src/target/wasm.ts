@@ -41,6 +41,7 @@ export const wasmTarget: Machine = {
   alignment: 64,
   minPrograms: 16,
   shortRows: { below: 64, points: 1024, sharing: 1 },
+  windowPoints: 4096,
   columnBlock: 1,
   partialColumns: 64,
   // Fitted to kernels timed on two machines (bench/NOTES.md).

@@ -1,7 +1,7 @@
 /** Schedules of loops: their laws on every kind of kernel, what breaks a law is found, their text, and what they follow of a machine. */
 import { describe, expect, test } from 'vitest'
 import { parseKernel } from '../../src/kernel/parse.ts'
-import type { LoopSchedule, LoopStep } from '../../src/schedule/loop/ir/schedule.ts'
+import type { LoopSchedule, LoopStep, Slide } from '../../src/schedule/loop/ir/schedule.ts'
 import { printLoopSchedule } from '../../src/schedule/loop/print.ts'
 import {
   factsOf,
@@ -113,6 +113,22 @@ const inPlace = `kernel twice {
   }
 }`
 
+/** A window of three by three over channels apart, whose result may stand over its image or not, with what follows. */
+const window = (end = '%3', more = ''): string => `kernel window {
+  param x: f32[4, 30, 20] read
+  param w: f32[4, 3, 3] read
+  param y: f32[4, 30, 20] write
+  part {
+    axes i: 4, j: 30, k: 20, l: 3, m: 3
+    grid i
+    %1 f32{i, j, k, l, m} = load x[i, j + l - 1, k + m - 1] where 0 <= j + l - 1 < 30 and 0 <= k + m - 1 < 20 else 0
+    %2 f32{i, l, m} = load w[i, l, m]
+    %3 f32{i, j, k} = dot %1, %2 over l, m
+    ${more}
+    store y[i, j, k] = ${end}
+  }
+}`
+
 /** Pairs of neighbours in one row: no axis that windows slide along beside the lanes. */
 const neighbours = `kernel neighbours {
   param x: f32[40, 30] read
@@ -167,6 +183,25 @@ describe('text', () => {
         scan %1: loops none, 16 lanes along c, into tile 64 (c:4 r:280) f32
         nest r(300) c(70 by 16)
           store y = %1"
+    `))
+  test('windows that slide, what follows computed as they leave', () =>
+    expect(linesOf(window('%4', '%4 f32{i, j, k} = exp %3'))).toMatchInlineSnapshot(`
+      "schedule of k: 4 programs of i/1, 64 bytes of scratch
+        nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way
+          fold %3 = sum %1 * %2 into a register
+          store y = %4"
+    `))
+  test('windows that slide, whose sums a fold reads too', () =>
+    expect(
+      linesOf(window('%5', '%4 f32{i, j} = reduce max %3 over k\n    %5 f32{i, j, k} = sub %3, %4')),
+    ).toMatchInlineSnapshot(`
+      "schedule of k: 4 programs of i/1, 2752 bytes of scratch
+        nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way
+          fold %3 = sum %1 * %2 into tile 64 (k:4 j:80) f32
+        nest j(30) k(fold 20 by 16)
+          fold %4 = max %3 into tile 2560 (j:4) f32
+        nest j(30) k(20 by 16)
+          store y = %5"
     `))
   test('a sum written out', () =>
     expect(linesOf(neighbours)).toMatchInlineSnapshot(`
@@ -279,6 +314,33 @@ describe('what breaks a law is found', () => {
       [
         "part 0: nest over r, c: a strict sum across lanes",
         "part 0: nest over r: lanes along c",
+      ]
+    `)
+  })
+  test('windows that slide otherwise than they may', () => {
+    const slides = (change: (slide: Slide) => Partial<Slide>): readonly string[] =>
+      errorsWith(
+        window(),
+        nestsChanged(({ slide }) => (slide === undefined ? {} : { slide: { ...slide, ...change(slide) } })),
+      )
+    expect(slides(() => ({}))).toEqual([])
+    expect(slides(() => ({ axis: 'k' }))).toMatchInlineSnapshot(`
+      [
+        "part 0: nest over k, j, l, m: sliding along k",
+        "part 0: nest over k, j, l, m: places along j_l_2",
+      ]
+    `)
+    expect(slides(() => ({ lag: 40 }))).toMatchInlineSnapshot(`
+      [
+        "part 0: nest over k, j, l, m: windows longer than j",
+        "part 0: nest over k, j, l, m: places along j_l_2",
+      ]
+    `)
+    expect(
+      slides(({ terms }) => ({ terms: terms.map((t) => ({ ...t, behind: t.behind + 1 })) })).slice(0, 1),
+    ).toMatchInlineSnapshot(`
+      [
+        "part 0: nest over k, j, l, m: a window 3 behind",
       ]
     `)
   })

@@ -41,6 +41,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'rereadShare',
     'rowPrograms',
     'simt',
+    'windowPoints',
   ]
   const needed = (record: object): string[] => keys(record).filter((k) => !optional.includes(k))
   expect(needed(cudaTarget)).toEqual(needed(wasmTarget))

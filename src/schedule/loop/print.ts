@@ -71,11 +71,14 @@ function axisText({ folded, vector, copies, cut }: NestSchedule, axes: Axes, axi
 }
 
 function nestLines(nest: NestSchedule, axes: Axes): string[] {
-  const { order, vector, inMemory, inTurn, fetch } = nest
+  const { order, vector, inMemory, inTurn, fetch, slide } = nest
   const loops = order.map((a, i) => axisText(nest, axes, a, i)).join(' ')
   const notes = [
     ...(vector === undefined && order.length > 0 ? ['point by point'] : []),
     ...(inMemory ? ['folding in memory'] : []),
+    ...(slide === undefined
+      ? []
+      : [`windows sliding along ${slide.axis}, ${plural(slide.lag + 1, 'window')} under way`]),
     ...(inTurn.length === 0 ? [] : [`${inTurn.map(name).join(', ')} in turn`]),
     ...fetch.map((f) => `fetching ${f.param}[${showExpr(f.position)}]`),
   ]

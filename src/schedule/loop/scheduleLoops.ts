@@ -17,12 +17,16 @@ import type {
   LoopStep,
   NestSchedule,
   ScanSchedule,
+  Slide,
 } from './ir/schedule.ts'
-import { isTotal, type LevelContext, type Nest, outerValues, type Root, type Step } from './ir/steps.ts'
+import { foldsOf } from './ir/schedule.ts'
+import { isTotal, type LevelContext, type Nest, operandsOfRoot, outerValues, type Root, type Step } from './ir/steps.ts'
 import { Axes, type AxisView, blockView, definitionsOf, localView, openView, type Tile } from './ir/tile.ts'
 import { chooseLoops } from './nest/nest.ts'
 import { copyOf } from './nest/packing.ts'
 import { joinPairs } from './nest/pairs.ts'
+import { loopsOfSlide, slideSums } from './nest/slide.ts'
+import { storesApart, withEnd } from './nest/slideEnd.ts'
 import { transposedLoads } from './nest/transposed.ts'
 import { writeOutSums } from './nest/writeOut.ts'
 import { planLevel } from './partition.ts'
@@ -42,14 +46,17 @@ import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
 /** The schedule of a part on one core. */
 export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSchedule {
   const first = schedulePart(joinPairs(declared, facts.params), facts)
-  const written = writeOutSums(first, facts)
-  return written === undefined ? first : schedulePart(written, facts)
+  const slid = slideSums(first, facts.strict)
+  const part = slid?.part ?? first.part
+  const isSlid = (nest: NestSchedule): boolean => foldsOf(nest).some((f) => slid?.slides.has(f.id))
+  const written = writeOutSums({ ...first, part }, facts, isSlid)
+  return slid === undefined && written === undefined ? first : schedulePart(written ?? part, facts, slid?.slides)
 }
 
-function schedulePart(part: KernelPart, facts: KernelFacts): LoopSchedule {
+function schedulePart(part: KernelPart, facts: KernelFacts, slides?: ReadonlyMap<ValueId, Slide>): LoopSchedule {
   const axes = new Axes(viewsOf(part, facts.scalars))
   const places = new Places(facts, definitionsOf(part.body), axes)
-  const body = new LevelScheduler(places, part.body, new Map()).schedule([])
+  const body = new LevelScheduler(places, part.body, new Map(), slides).schedule([])
   return { part, axes, body, scratch: places.scratch.bytes }
 }
 
@@ -75,10 +82,17 @@ class LevelScheduler {
   private readonly tiles = new Map<ValueId, Tile>()
   private readonly layouts = new Map<ValueId, Omit<Tile, 'offset'>>()
   private readonly copied = new Set<ValueId>()
+  private readonly slides: ReadonlyMap<ValueId, Slide>
 
   /** `carried`: tiles of carried values that products accumulate into in place, by product. */
-  constructor(places: Places, stmts: readonly Stmt[], carried: ReadonlyMap<ValueId, Tile>) {
+  constructor(
+    places: Places,
+    stmts: readonly Stmt[],
+    carried: ReadonlyMap<ValueId, Tile>,
+    slides: ReadonlyMap<ValueId, Slide> = new Map(),
+  ) {
     this.places = places
+    this.slides = slides
     this.stmts = stmts
     this.products = findProducts(places, stmts, places.axes)
     for (const p of this.products.values()) {
@@ -119,7 +133,15 @@ class LevelScheduler {
       copied: this.copied,
     }
     const early = this.early()
-    const steps = planLevel(stmts, ctx, finals).map((step) => this.step(step))
+    const planned = planLevel(stmts, ctx, finals)
+    const steps: LoopStep[] = []
+    for (let i = 0; i < planned.length; i++) {
+      const [step, next] = [planned[i], planned[i + 1]]
+      if (step === undefined) continue
+      const whole = withEnd(places, this.slides, step, next, planned.slice(i + 2))
+      steps.push(this.step(whole ?? step))
+      if (whole !== undefined) i++
+    }
     return { early, steps }
   }
 
@@ -175,10 +197,18 @@ class LevelScheduler {
   /** The loops of a nest, and tiles for what it folds. */
   private loops(nest: Nest): NestSchedule {
     const { roots, folded } = nest
-    const loops = chooseLoops(this.places, nest)
     const results = new Map<ValueId, Tile>()
     const totals = new Map<ValueId, readonly Tile[]>()
     const folds = roots.flatMap((r) => (r.kind === 'fold' ? [r.fold] : []))
+    const [first, second] = folds
+    const slide = first === undefined || second !== undefined ? undefined : this.slides.get(first.id)
+    if (first !== undefined && slide !== undefined) {
+      // What follows in the nest takes the sum as it leaves.
+      if (roots.length === 1) results.set(first.id, this.makeTile(first.id, first.kept, first.dtype))
+      const overlaps = storesApart(this.places, roots, roots.flatMap(operandsOfRoot))
+      return { kind: 'nest', roots, folded, ...loopsOfSlide(slide), results, totals, slide: { ...slide, overlaps } }
+    }
+    const loops = chooseLoops(this.places, nest)
     if (loops.order.length > folded.length)
       for (const f of folds) results.set(f.id, this.makeTile(f.id, f.kept, f.dtype))
     const { cut } = loops

@@ -6,7 +6,15 @@
 import { type KernelPart, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import { isFloat } from '../../types/dtype.ts'
-import type { BlockSchedule, CopySchedule, LevelSchedule, LoopSchedule, LoopStep, NestSchedule } from './ir/schedule.ts'
+import type {
+  BlockSchedule,
+  CopySchedule,
+  LevelSchedule,
+  LoopSchedule,
+  LoopStep,
+  NestSchedule,
+  Slide,
+} from './ir/schedule.ts'
 import { isTotal, type Root } from './ir/steps.ts'
 import { type Axes, type Def, definitionsOf, type Tile } from './ir/tile.ts'
 import type { KernelFacts } from './tiles/places.ts'
@@ -128,7 +136,7 @@ class Verifier {
   }
 
   private nest(nest: NestSchedule, axes: Axes, stored: ReadonlySet<string>): void {
-    const { order, folded, vector, inMemory, inTurn, roots, cut, copies } = nest
+    const { order, folded, vector, inMemory, inTurn, roots, cut, copies, slide } = nest
     const what = `nest over ${order.join(', ')}`
     this.must(new Set(order).size === order.length, `${what}: an axis twice`)
     for (const a of order) this.must(axes.varying([a]).length === 1, `${what}: ${a} has one index`)
@@ -163,19 +171,48 @@ class Verifier {
       if (r.kind === 'keep') {
         this.allTiles.add(r.tile)
         if (!r.home) this.needs(r.id, stored, what)
-        this.sameAxes(order, r.axes, `${what}, keeping %${r.id},`)
+        this.sameAxes(slide === undefined ? order : order.slice(0, kept), r.axes, `${what}, keeping %${r.id},`)
       } else if (r.kind === 'store') for (const id of storeOperands(r.stmt)) this.needs(id, stored, what)
       else {
         for (const id of r.fold.args) this.needs(id, stored, what)
         this.sameAxes(folded, r.fold.axes, `${what}, folding %${r.fold.id},`)
         const ordered = this.facts.strict && isTotal(r.fold)
         this.must(!ordered || vector === undefined || !folded.includes(vector), `${what}: a strict sum across lanes`)
-        this.must(order.length > folded.length === nest.results.has(r.fold.id), `${what}: place of %${r.fold.id}`)
+        const direct = slide !== undefined && roots.length > 1
+        this.must(
+          (order.length > folded.length && !direct) === nest.results.has(r.fold.id),
+          `${what}: place of %${r.fold.id}`,
+        )
+        if (slide !== undefined) this.slide(nest, slide, stored, what)
+        if (direct) this.placed.add(r.fold.id)
       }
     }
     for (const r of roots) if (r.kind === 'fold') this.placed.add(r.fold.id)
     for (const t of nest.results.values()) this.allTiles.add(t)
     for (const totals of nest.totals.values()) for (const t of totals) this.allTiles.add(t)
+  }
+
+  /** Windows that slide do so inside the lanes, and what is stored as they leave is nothing that they load later. */
+  private slide(
+    { order, folded, vector, copies, roots }: NestSchedule,
+    slide: Slide,
+    stored: ReadonlySet<string>,
+    what: string,
+  ): void {
+    const { axis, walked, lag, terms } = slide
+    const inner = order.length - folded.length
+    this.must(
+      order[inner - 1] === axis && order[inner - 2] === vector && copies === 1,
+      `${what}: sliding along ${axis}`,
+    )
+    const { extent, counts } = this.axes?.view(axis) ?? { extent: 0, counts: undefined }
+    this.must(counts?.every((n) => n >= lag) === true, `${what}: windows longer than ${axis}`)
+    this.must(this.axes?.view(walked).extent === extent + lag, `${what}: places along ${walked}`)
+    const written = roots.flatMap((r) => (r.kind === 'store' ? [r.stmt.param] : []))
+    for (const { factors, behind } of terms) {
+      this.must(behind >= 0 && behind <= lag, `${what}: a window ${behind} behind`)
+      for (const id of factors) this.needs(id, new Set([...stored, ...written]), what)
+    }
   }
 
   private loop(step: BlockSchedule, axes: Axes, stored: ReadonlySet<string>): void {

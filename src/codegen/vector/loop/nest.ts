@@ -15,6 +15,7 @@ import type { Values } from '../value/values.ts'
 import { Accumulator } from './fold.ts'
 import { startOfFold, stepInTile, TotalsInMemory } from './foldInMemory.ts'
 import { axisBounds, type Blocks, countedLoop } from './loops.ts'
+import { emitSlide } from './slide.ts'
 import { vectorLoop } from './vectorLoop.ts'
 
 export function emitNest(values: Values, schedule: NestSchedule): void {
@@ -46,6 +47,7 @@ class NestEmitter {
       if (r.kind === 'keep' && r.home) values.setHome(r.id, { kind: 'tile', tile: r.tile, depth: level, round: false })
       if (r.kind !== 'fold') continue
       const { id } = r.fold
+      if (this.schedule.slide !== undefined && this.schedule.roots.length > 1) continue
       const reg = this.results.get(id)
       if (reg !== undefined) values.setHome(id, { kind: 'register', reg, depth: level })
       else values.setHome(id, { kind: 'tile', tile: this.tileOf(id), depth: level, round: this.roundsLate(r.fold) })
@@ -64,6 +66,12 @@ class NestEmitter {
   }
 
   private loop(d: number): void {
+    const { slide, order } = this.schedule
+    const [fold] = this.folds
+    if (slide !== undefined && fold !== undefined && order[d] === slide.axis) {
+      emitSlide(this.values, fold, slide, (sum) => this.leave(fold, sum))
+      return
+    }
     if (d === this.keptCount && this.schedule.folded.length > 0) {
       this.folded(d)
       return
@@ -71,12 +79,29 @@ class NestEmitter {
     this.inner(d)
   }
 
+  /** A window's sum: kept in its tile, or what follows is computed from it. */
+  private leave(fold: Fold, sum: Reg): void {
+    const { values, schedule } = this
+    const [, ...then] = schedule.roots
+    if (then.length === 0) {
+      emitTileStore(values, this.tileOf(fold.id), sum, 0)
+      return
+    }
+    const tile = { ...values.axes.layout(fold.kept, fold.dtype), offset: 0 }
+    values.setHome(fold.id, { kind: 'lanes', reg: sum, depth: values.scope.depth, tile })
+    const writes: (() => void)[] = []
+    for (const r of then) this.compute(r, 0, writes)
+    for (const write of writes) write()
+    values.dropHome(fold.id)
+  }
+
   private inner(d: number): void {
     const axis = this.schedule.order[d]
     if (axis === undefined) this.body()
     else if (axis === this.schedule.vector) {
       for (const fetch of this.schedule.fetch) emitFetch(this.values, fetch, axis)
-      vectorLoop(this.values, axis, this.schedule.copies, () => this.loop(d + 1), this.blocksAt(d))
+      const { copies, slide } = this.schedule
+      vectorLoop(this.values, axis, copies, () => this.loop(d + 1), this.blocksAt(d), slide?.overlaps)
     } else countedLoop(this.values, axis, () => this.loop(d + 1), false, this.blocksAt(d))
   }
 

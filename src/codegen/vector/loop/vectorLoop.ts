@@ -10,8 +10,18 @@ import { type Index, indexKey } from '../value/scope.ts'
 import type { Values } from '../value/values.ts'
 import { axisBounds, type Blocks, closeLoop } from './loops.ts'
 
-/** Whole steps of `copies` groups of four, in blocks if asked for, then single groups, the last of them partial. */
-export function vectorLoop(values: Values, axis: string, copies: number, body: () => void, blocks?: Blocks): void {
+/**
+ * Whole steps of `copies` groups of four, in blocks if asked for, then single groups, the last of them partial; or, where `overlaps` says that what stands
+ * there may be computed twice, whole and with the end, so that it begins among those before it.
+ */
+export function vectorLoop(
+  values: Values,
+  axis: string,
+  copies: number,
+  body: () => void,
+  blocks?: Blocks,
+  overlaps = false,
+): void {
   const { scope, f } = values
   const view = values.axes.view(axis)
   const { start, end, count } = axisBounds(values, axis)
@@ -20,11 +30,11 @@ export function vectorLoop(values: Values, axis: string, copies: number, body: (
   const always = isMultiple(view, wide)
   const never = counts?.every((n) => n < wide) ?? false
   const wholeGroups = isMultiple(view, 4)
-  const steps = (from: Index, to: Index, n: number, partial: boolean, cut?: Blocks): void => {
+  const steps = (from: Index, to: Index, n: number, partial: boolean, cut?: Blocks, aligned = view.aligned): void => {
     const counter = f.register(T.i32)
     scope.push()
     scope.bind(axis, counter)
-    const unit = powerIn(view.aligned, 4 * n)
+    const unit = powerIn(aligned, 4 * n)
     if (unit >= 4)
       scope.bind(
         unitsOf(axis, unit),
@@ -45,7 +55,13 @@ export function vectorLoop(values: Values, axis: string, copies: number, body: (
     tailFrom = wholeEnd(values, start, count, wide)
     steps(start, tailFrom, copies, false, blocks)
   }
-  steps(tailFrom, end, 1, !wholeGroups)
+  if (wholeGroups || !overlaps || counts === undefined || counts.some((n) => n < 4)) {
+    steps(tailFrom, end, 1, !wholeGroups)
+    return
+  }
+  steps(tailFrom, wholeEnd(values, start, count, 4), 1, false)
+  const last = typeof end === 'number' ? end - 4 : scope.once(scope.depth, `last:${end.index}`, () => X.sub(end, 4))
+  steps(last, end, 1, false, undefined, 1)
 }
 
 /**

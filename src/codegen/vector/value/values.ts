@@ -32,6 +32,8 @@ import type { Scope } from './scope.ts'
 export type Home =
   | { readonly kind: 'register'; readonly reg: Reg; readonly depth: number }
   | { readonly kind: 'tile'; readonly tile: Tile; readonly depth: number; readonly round: boolean }
+  /** Four lanes at the current point; `tile` only names the axes that they vary along. */
+  | { readonly kind: 'lanes'; readonly reg: Reg; readonly depth: number; readonly tile: Tile }
 
 export class Values implements Point {
   readonly scope: Scope
@@ -68,7 +70,7 @@ export class Values implements Point {
       (id) => this.def(id),
       (id) => {
         const home = this.homes.get(id)
-        return home?.kind === 'tile' ? home.tile : home?.kind
+        return home?.kind === 'register' ? home.kind : home?.tile
       },
     )
     scope.valueDepth = (id) => this.depth(id)
@@ -124,7 +126,7 @@ export class Values implements Point {
     if (known !== undefined) return known
     const home = this.homes.get(id)
     let d = 0
-    if (home?.kind === 'register') d = home.depth
+    if (home?.kind === 'register' || home?.kind === 'lanes') d = home.depth
     else if (home?.kind === 'tile') d = Math.max(home.depth, this.scope.exprDepth(this.axes.tileIndex(home.tile)))
     else {
       const { op } = this.def(id)
@@ -179,6 +181,8 @@ export class Values implements Point {
 
   /** Four lanes of a value in copy `j`. */
   lanes(id: ValueId, j: number): Reg {
+    const home = this.homes.get(id)
+    if (home?.kind === 'lanes') return home.reg
     if (!this.varies(id)) return this.splat(id)
     const first = this.known.first(id, j)
     const key = `v:${id}.${first}`

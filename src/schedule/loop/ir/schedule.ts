@@ -57,6 +57,32 @@ export interface NestSchedule {
   readonly results: ReadonlyMap<ValueId, Tile>
   /** The places of the totals' tree of each fold that accumulates in memory. */
   readonly totals: ReadonlyMap<ValueId, readonly Tile[]>
+  /** How the one sum of the nest slides along its innermost kept axis, inside the lanes. */
+  readonly slide?: Slide
+}
+
+/** Windows under way along an axis: in its round j, what stands at place j of the operands is added to the windows j, j - 1 to j - `lag`, and the last of them leaves. */
+export interface Slide {
+  readonly axis: string
+  readonly taps: string
+  /** The axis of lanes, and all loops of the nest: other axes, lanes, `axis`, what is folded. */
+  readonly lanes: string
+  readonly order: readonly string[]
+  /** The axis of places: as long as `axis` and `lag` more. */
+  readonly walked: string
+  readonly lag: number
+  /** What a round adds: of the window that leaves first, to that which enters. */
+  readonly terms: readonly SlideTerm[]
+  /** A round's terms of a window are added up by themselves first, so that no window adds all of its terms one upon another. */
+  readonly apart: boolean
+  /** Sums may be computed twice: the last lanes with some before them, where they are no whole group. */
+  readonly overlaps: boolean
+}
+
+/** A term: its factors, at places or at taps, of the window that is so far behind the round. */
+export interface SlideTerm {
+  readonly behind: number
+  readonly factors: readonly ValueId[]
 }
 
 /** A contiguous read of a parameter: its byte position. */

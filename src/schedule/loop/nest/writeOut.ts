@@ -21,10 +21,14 @@ const [mostTerms, mostStatements] = [64, 512]
 const mostApart = 3
 
 /** The part with sums over few indices written out, where lanes run along other axes; undefined where there is none. */
-export function writeOutSums({ part, axes, body }: LoopSchedule, facts: KernelFacts): KernelPart | undefined {
+export function writeOutSums(
+  { part, axes, body }: LoopSchedule,
+  facts: KernelFacts,
+  isTaken: (nest: NestSchedule) => boolean,
+): KernelPart | undefined {
   if (part.body.some((s) => s.kind === 'loop')) return undefined
   const writer = new Writer(new Terms(part, axes), facts)
-  const folds = body.steps.flatMap((s) => (s.kind === 'nest' && writer.takes(s) ? foldsOf(s) : []))
+  const folds = body.steps.flatMap((s) => (s.kind === 'nest' && !isTaken(s) && writer.takes(s) ? foldsOf(s) : []))
   return folds.length === 0 ? undefined : writer.write(part, new Map(folds.map((f) => [f.id, f])), body.steps)
 }
 

@@ -20,6 +20,7 @@ import type {
   NestSchedule,
   ProductSchedule,
   ScanSchedule,
+  Slide,
 } from '../ir/schedule.ts'
 import { definitionsOf } from '../ir/tile.ts'
 import { factsOf, type ScheduledPart } from '../scheduleKernel.ts'
@@ -126,10 +127,15 @@ class PartPricer {
   private nest(nest: NestSchedule, around: readonly Around[]): void {
     const { places, tally } = this
     const own = new Tally()
-    const at = new Pricer(places, own, this.standing(around), nest, this.machine)
+    const { slide } = nest
+    const order = slide === undefined ? nest.order : slidOrder(slide, nest.folded)
+    const at = new Pricer(places, own, this.standing(around), { ...nest, order }, this.machine)
     at.rounds()
     for (const r of nest.roots) {
-      if (r.kind === 'fold') at.fold(r.fold, nest)
+      if (r.kind === 'fold' && slide !== undefined) {
+        at.slide(r.fold, slide, nest)
+        places.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
+      } else if (r.kind === 'fold') at.fold(r.fold, nest)
       else if (r.kind === 'keep') {
         at.value(r.id)
         at.tile(r.tile, true)
@@ -264,6 +270,10 @@ class PartPricer {
 
 /** Programs, spread over the grid, whose loops tell what a loop goes through on average. */
 const rangeSamples = 32
+
+/** The loops of windows that slide: over places instead of windows, all taps of a round at once. */
+const slidOrder = ({ order, axis, walked }: Slide, folded: readonly string[]): string[] =>
+  order.filter((a) => !folded.includes(a)).map((a) => (a === axis ? walked : a))
 
 /** Loads beside each step of a block of accumulators, in rows. */
 const productLoads = 1.5

@@ -11,7 +11,7 @@ import { type DType, dtypeBytes } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
 import { waitingSeconds } from '../../price.ts'
 import type { DirectOperand } from '../ir/operands.ts'
-import type { NestSchedule } from '../ir/schedule.ts'
+import type { NestSchedule, Slide } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold } from '../ir/steps.ts'
 import { namedAxes, type Tile, tileBytes } from '../ir/tile.ts'
 import { bytePosition, readsFreely } from '../nest/position.ts'
@@ -201,6 +201,18 @@ export class Pricer {
     if (result !== undefined) this.tile(result, true, undefined, 1, first)
     const steps = (this.runs[order.length] ?? 1) / copies
     this.wait = Math.max(this.wait, steps * chainSeconds(fold.combiner, dtype, this.machine))
+  }
+
+  /** A round of windows that slide: its places and taps, and one step for every term of every window. */
+  slide(fold: Fold, { terms, order }: Slide, { results, folded }: NestSchedule): void {
+    for (const { factors } of terms) for (const id of factors) this.value(id)
+    const { prices } = this.places.facts.machine
+    const dtype = accumulatorDType(fold)
+    const { times } = this.at(this.loops.order.length, true)
+    const price = foldSeconds('sum', dtype, prices, false)
+    this.operate('fold sum', price, dtype, { times: times * terms.length, lanes: this.machine.lanes })
+    const result = results.get(fold.id)
+    if (result !== undefined) this.tile(result, true, undefined, 1, order.length - folded.length)
   }
 
   /** Converting a value that is written. */
