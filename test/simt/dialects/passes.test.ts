@@ -178,9 +178,9 @@ describe('addresses of background copies', () => {
     fn: 'copy_async',
     args: [{ k: 'address', type: 'u32', of: 'x', index: select(there, at, int(0)) }, there],
   })
-  const steps = (body: S[], name = 'm'): S => ({
+  const steps = (body: S[]): Extract<S, { k: 'for' }> => ({
     k: 'for',
-    name,
+    name: 'm',
     from: int(0),
     to: v('i32', 'end'),
     step: 32,
@@ -223,6 +223,17 @@ describe('addresses of background copies', () => {
       loop('m', 8, [copy(add(row, m), lt(m, int(9)))]),
     ]
     for (const s of changed) expect(hoistCopyAddresses([s])).toEqual([s])
+  })
+
+  test('copies before such a loop are without branches too; loops of few steps, and what is before them, stay', () => {
+    const loops = (to: number): S[] => [copy(at, inside), { ...steps([copy(add(row, m), lt(m, int(9)))]), to: int(to) }]
+    const [made] = hoistCopyAddresses(loops(12 * 32))
+    let conditions = 0
+    visitExpressions(made === undefined ? [] : [made], (e) => {
+      if (e.k === 'bin' && (e.op === '&&' || e.op === '>=')) conditions++
+    })
+    expect([made?.k, conditions]).toEqual(['call', 0])
+    expect(hoistCopyAddresses(loops(11 * 32))).toEqual(loops(11 * 32))
   })
 
   test('only so many registers are taken', () => {

@@ -30,6 +30,15 @@ const cases: readonly {
     options: { padding: 3, stride: 2 },
   },
   { title: 'in groups', dtype: 'f16', x: [2, 32, 9, 9], w: [64, 8, 3, 3], options: { groups: 4, dilation: 2 } },
+  // More than a dozen steps along the depth.
+  { title: 'many channels', dtype: 'bf16', x: [2, 96, 7, 6], w: [40, 96, 3, 3], options: { padding: 1 } },
+  {
+    title: 'many channels, dilated',
+    dtype: 'f16',
+    x: [1, 70, 6, 5],
+    w: [33, 70, 3, 3],
+    options: { dilation: 2, padding: 2 },
+  },
   { title: 'one axis', dtype: 'bf16', x: [3, 16, 50], w: [24, 16, 5], options: { stride: 3 } },
   { title: 'three axes', dtype: 'f16', x: [1, 8, 5, 6, 7], w: [32, 8, 2, 3, 3], options: { padding: 1 } },
 ]
@@ -126,6 +135,13 @@ test.skipIf(!hasCompiler()).each([
     options: { stride: [2, 3], groups: 2, padding: 1 },
   },
   { title: 'three axes', x: [1, 16, 3, 4, 3], w: [16, 8, 3, 4, 2], options: { stride: 2, padding: 1 } },
+  { title: 'many channels', x: [1, 224, 4, 5], w: [224, 8, 4, 4], options: { stride: 2, padding: 1 } },
+  {
+    title: 'zeros between results',
+    x: [1, 16, 4, 5, 3],
+    w: [16, 8, 3, 2, 3],
+    options: { stride: [2, 4, 1], dilation: [2, 2, 1], padding: 1 },
+  },
 ])('phases over data with channels last: $title', { timeout: 60_000 }, async ({ x, w, options }) => {
   for (const dtype of ['f32', 'bf16'] as const) {
     const graph = trace(

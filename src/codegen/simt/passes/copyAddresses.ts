@@ -11,6 +11,7 @@ import {
   constantOf,
   type Ex,
   elem,
+  indexConstantOf,
   int,
   lit,
   mul,
@@ -24,21 +25,34 @@ import { countOf, mapBodies, mapOperands, substituteVars, visitIn, visitStatemen
 
 /** Most 32-bit registers that a loop's places take. */
 const mostRegisters = 48
+/** Steps from which places pay: shorter loops copy most of what they read before they begin. */
+const leastSteps = 12
 
 type Loop = Extract<S, { k: 'for' }>
 
-/** Statements whose loops find the places of their copies before they begin. */
+/** Statements whose loops find the places of their copies before they begin, if they have many steps. */
 export function hoistCopyAddresses(stmts: readonly S[]): S[] {
   let count = 0
-  const within = (body: readonly S[]): S[] =>
-    body.flatMap((s) => {
-      const inner = mapBodies(s, within)
-      if (inner.k !== 'for' || inner.unroll) return [inner]
+  const within = (body: readonly S[], isBefore: boolean): S[] => {
+    // Copies before a loop find their places as it does, so that compilers see the same quotients.
+    const before = isBefore || body.some(hasManySteps)
+    return body.flatMap((s) => {
+      if (isCopy(s)) return [before ? { ...s, args: s.args.map(withoutBranches) } : s]
+      const inner = mapBodies(s, (b) => within(b, before))
+      if (inner.k !== 'for' || !hasManySteps(inner)) return [inner]
       const places = new Places(inner, () => `place_${count++}`)
       const moved: S = { ...inner, body: places.rewrite(inner.body, new Map(), []) }
       return [...places.before(), moved]
     })
-  return within(stmts)
+  }
+  return within(stmts, false)
+}
+
+/** Whether a statement is a loop of many steps, or of any number of them. */
+function hasManySteps(s: S): boolean {
+  if (s.k !== 'for' || s.unroll) return false
+  const [from, to] = [indexConstantOf(s.from), indexConstantOf(s.to)]
+  return from === undefined || to === undefined || (to - from) / s.step >= leastSteps
 }
 
 /** A value taken before a loop: for every index of some register loops. */
@@ -76,8 +90,7 @@ class Places {
     const known = new Map(around)
     return stmts.map((s) => {
       if (s.k === 'let' && this.#isInvariant(s.value, known, loops)) known.set(s.name, substituteVars(s.value, known))
-      if (s.k === 'call' && s.args.some((e) => e.k === 'address'))
-        return { ...s, args: s.args.map((e) => withoutBranches(this.#placed(e, known, loops))) }
+      if (isCopy(s)) return { ...s, args: s.args.map((e) => this.#placed(e, known, loops)) }
       if (s.k !== 'for') return mapBodies(s, (body) => this.rewrite(body, known, loops))
       return s.unroll ? mapBodies(s, (body) => this.rewrite(body, known, [...loops, s])) : s
     })
@@ -156,6 +169,8 @@ class Places {
     }
   }
 }
+
+const isCopy = (s: S): s is Extract<S, { k: 'call' }> => s.k === 'call' && s.args.some((e) => e.k === 'address')
 
 const isNumber = ({ type }: Ex): boolean => type === 'i32' || type === 'u32' || type === 'i64' || type === 'u64'
 
