@@ -35,6 +35,7 @@ export const cudaTarget: SimtTarget = {
   blockRowBytes,
   // What the registers of 1024 threads hold, and the memory they share.
   lineBytes: { fast: 128 << 10, strict: 128 << 10 },
+  memoryLine: 128,
   // Mostly from the second-level cache.
   rereadShare: 0.4,
   dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64], stepSeconds: 1e-6, gatherSeconds: { 2: 2.4e-12, 4: 0.6e-12 } },
@@ -69,6 +70,7 @@ export const cublasLt: LibraryInfo = {
   rate: { bf16: 7e14, f16: 6.9e14, f32: 5e13, tf32: 4e14, f64: 6e13 },
   launch: 2.5e-6,
   leastFlops: 1e8,
+  leastRows: 64,
 }
 
 /** What is known of a device: its compute capability (90 is 9.0), multiprocessors, and bytes of shared memory a block may ask for. */

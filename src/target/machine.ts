@@ -10,6 +10,8 @@ export interface LibraryInfo {
   readonly name: string
   /** Operations a second of a large product, by the dtype of its operands. */
   readonly rate: Readonly<Record<ProductDType | 'tf32', number>>
+  /** Rows, and columns, that its blocks have at least, however few there are. */
+  readonly leastRows: number
   /** Seconds of a call beside its work. */
   readonly launch: number
   /** Products of fewer operations are kernels. */
@@ -75,6 +77,11 @@ export interface Machine {
    * that the block shares. Longer lines are scanned in stages; absent: a program scans lines of any length.
    */
   readonly lineBytes?: { readonly fast: number; readonly strict: number }
+  /**
+   * Bytes that memory moves together: programs whose columns pass by a row that all share take whole lines of them. Absent: 16 columns at
+   * least.
+   */
+  readonly memoryLine?: number
   /** Time of reading a row's elements once more, of that of the first time; absent where rows that do not stay resident are refused. */
   readonly rereadShare?: number
   /** Block of a matrix product a program computes: rows, columns, depth of one step. */

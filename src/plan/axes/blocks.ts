@@ -144,6 +144,24 @@ function holdsRowsOf(body: Body, { row }: Roles, parallel: string): boolean {
 const rowsOf = (local: number, { shortRows: { below, points } }: Machine): number =>
   local >= below ? 1 : Math.max(1, Math.floor(points / local))
 
+/** Columns along an axis that a line of memory holds of what is read most of along it; bytes take longer to convert than to read. */
+function columnsOfLine(body: Body, unit: string, { memoryLine }: Machine): number {
+  const fewest = 16
+  if (memoryLine === undefined) return fewest
+  let most = 0
+  let columns = fewest
+  for (const l of body.lets) {
+    if (l.op.kind !== 'load' || !l.axes.includes(unit)) continue
+    const flat = ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])
+    const bytes = dtypeBytes(l.dtype)
+    const all = bytes * l.axes.reduce((n, a) => n * (body.axes.find((x) => x.name === a)?.extent ?? 1), 1)
+    if (ix.strideOf(flat, unit) !== 1 || all <= most) continue
+    most = all
+    columns = bytes === 1 ? fewest : Math.max(fewest, memoryLine / bytes)
+  }
+  return columns
+}
+
 /** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
 export function reductionPoints(body: Body, roles: Roles, target: Machine, partial = false): number {
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
@@ -157,8 +175,12 @@ export function reductionPoints(body: Body, roles: Roles, target: Machine, parti
   // Nothing stays resident: wide blocks read whole lines.
   const least = partial ? target.partialColumns : lineColumns
   if (roles.row.size === 0) return Math.max(least, Math.min(512, share))
-  // Its columns pass by what all share: whole lines of them, as far as programs are enough.
-  if (!holdsRowsOf(body, roles, unit)) return Math.max(16, Math.min(512, 16 * Math.ceil(share / 16)))
+  // Its columns pass by what all share: whole lines of them, where some programs remain.
+  if (!holdsRowsOf(body, roles, unit)) {
+    let columns = columnsOfLine(body, unit, target)
+    while (columns > 16 && size(roles.parallel) / columns < target.minPrograms / 16) columns /= 2
+    return Math.max(columns, Math.min(512, columns * Math.ceil(share / columns)))
+  }
   const fit = Math.floor((8 * target.elementBlock) / local)
   // Rows that nothing reads again stand in scratch: of very long ones a program takes fewer.
   const fewest = target.rereadShare === undefined ? Math.min(16, Math.floor((4 * target.rowBytes) / local)) : 16

@@ -1,12 +1,14 @@
 /** What a matrix product costs by its blocks: the programs that it has, what they multiply, and their steps along the depth. */
 import type { ValueId } from '../../kernel/ir.ts'
 import { isShortProduct } from '../../schedule/loop/ir/shortOperands.ts'
+import { ringSlots } from '../../schedule/simt/layout/launchShape.ts'
 import { type Machine, together } from '../../target/machine.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { gatherSeconds } from './gathered.ts'
 import { programsOf } from './gridAxes.ts'
-import { type Blocked, matrixBlocks } from './matrixBlocks.ts'
+import { type Blocked, type MatrixBlocks, matrixBlocks } from './matrixBlocks.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
 
 export interface ProductWork {
@@ -18,6 +20,8 @@ export interface ProductWork {
   readonly gathering: number
   /** Blocks of the depth that a program works through one after another. */
   readonly steps: number
+  /** Programs that run at once, by the shared memory that their rings take; infinite where that is not known. */
+  readonly atOnce: number
   /** What a step takes of an axis of the depth. */
   readonly stepOf: (axis: string) => number
 }
@@ -31,24 +35,52 @@ export function productWork(
   parts = matrix.parts?.parts ?? 1,
   gathering = gatherSeconds(body, matrix, extents, target),
 ): ProductWork {
-  const { rows, columns, depth } = matrixBlocks(body, matrix, extents, target, parts)
+  const blocks = matrixBlocks(body, matrix, extents, target, parts)
+  const { rows, columns, depth } = blocks
   const batch = pointsOf(extents, matrix.batch)
   // Matrix units take whole blocks; elsewhere the last one ends with its axis.
-  const points = (blocks: readonly Blocked[]): number =>
+  const points = (side: readonly Blocked[]): number =>
     target.dotBlock.grains === undefined
       ? pointsOf(
           extents,
-          blocks.map((b) => b.axis),
+          side.map((b) => b.axis),
         )
-      : programsOf(blocks, extents) * blocks.reduce((n, b) => n * b.block, 1)
+      : programsOf(side, extents) * side.reduce((n, b) => n * b.block, 1)
   const flops = 2 * batch * points(rows) * points(columns) * pointsOf(extents, matrix.k)
   return {
     programs: parts * batch * programsOf([...rows, ...columns], extents),
     computing: flops / productRate(body, matrix.id, target) + gathering,
     gathering,
     steps: Math.ceil(programsOf(depth, extents) / parts),
+    atOnce: programsAtOnce(body, matrix, blocks, target),
     stepOf: (axis) => depth.find((d) => d.axis === axis)?.block ?? 1,
   }
+}
+
+/** Bytes between the rows of a tile in shared memory, and those that the device takes for itself for each block. */
+const [rowGap, reservedBytes] = [16, 1 << 10]
+
+/**
+ * Programs of a product that run at once: multiprocessors have room for rings of their operands' tiles. Unknown, so any number, of operands that
+ * are computed, which take registers and tiles besides.
+ */
+function programsAtOnce(
+  body: Body,
+  matrix: MatrixRole,
+  { rows, columns, depth }: MatrixBlocks,
+  { simt, dotBlock, programShare }: Machine,
+): number {
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const op = lets.get(matrix.id)?.op
+  const unknown = Number.POSITIVE_INFINITY
+  if (simt === undefined || programShare === undefined || dotBlock.grains === undefined || op?.kind !== 'dot')
+    return unknown
+  const [a, b] = [lets.get(op.a), lets.get(op.b)]
+  if (a?.op.kind !== 'load' || b?.op.kind !== 'load') return unknown
+  const points = (blocks: readonly Blocked[]): number => blocks.reduce((n, x) => n * x.block, 1)
+  const step = (points(rows) + points(columns)) * (points(depth) * dtypeBytes(a.dtype) + rowGap)
+  const each = ringSlots(1) * step + reservedBytes
+  return Math.max(1, Math.floor((simt.maxSharedBytes + reservedBytes) / each)) / programShare.computing
 }
 
 /** Seconds of a product of which all programs together would read and write in `moving` seconds. */
@@ -56,12 +88,18 @@ export function productSeconds(work: ProductWork, moving: number, target: Machin
   const { programShare, dotBlock } = target
   const units = work.programs * (programShare?.computing ?? 1)
   const busy = units <= 1 ? units : units / Math.ceil(units)
+  // What a multiprocessor has more to read than others takes it longer, where it is known how many run at once.
+  const even = Number.isFinite(work.atOnce) ? busy : 1
   const alone = together(
-    moving / Math.min(1, work.programs * (programShare?.moving ?? 1)),
+    moving / Math.min(even, work.programs * (programShare?.moving ?? 1)),
     work.computing / busy,
     target,
   )
-  return Math.max(alone, work.steps * (dotBlock.stepSeconds ?? 0))
+  const one = work.steps * (dotBlock.stepSeconds ?? 0)
+  if (work.programs <= work.atOnce) return Math.max(alone, one)
+  // Those that find no room begin when others end, and what is left may be few that have a multiprocessor to themselves.
+  const left = (work.programs % work.atOnce) / work.programs
+  return Math.max(alone * (1 - left), one) + (left > 0 ? Math.max(alone * left, one) : 0)
 }
 
 /** Multiplications and additions a second of a product by the dtypes of its operands. */

@@ -41,10 +41,12 @@ export function withLibrary(
   const call = callOf(body)
   if (call === undefined) return made
   const { batches, m, n, k, a, precision = a.dtype } = call.product
+  const { leastRows } = library
   const flops = 2 * batches * m * n * k * call.calls.length
   if (flops < library.leastFlops) return made
   const { cost } = made
-  const compute = flops / library.rate[precision]
+  const worked = 2 * batches * Math.max(m, leastRows) * Math.max(n, leastRows) * k * call.calls.length
+  const compute = worked / library.rate[precision]
   const traffic = movingSeconds(cost.bytesRead + cost.bytesWritten, target)
   const seconds = Math.max(traffic, compute) + library.launch * call.calls.length
   const refused = library.refused?.get(productKey(call.product))
