@@ -1,11 +1,12 @@
 /** Transposed convolution: by the phases of its results, or over data with zeros between. */
+import { gcd } from '../affine/gcd.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
 import { reshape } from './broadcast.ts'
 import { contractLabelled, labelAt } from './contract.ts'
 import { cast, commonDType } from './elementwise.ts'
 import { type Pair, transposedPadding } from './padding.ts'
-import { type Phases, phasesOf, phaseWeights, phaseWindows, roomFor } from './phases.ts'
+import { type Phases, phasesOf, phaseWeights, phaseWindows, roomFor, type SpreadAxis } from './phases.ts'
 import { flip, pad, padInterior, permute } from './views.ts'
 import { addBias, type ConvOptions, checkConv, contractWindows, leading, perAxis, spansOf, windows } from './window.ts'
 
@@ -35,28 +36,61 @@ export function convTranspose(x: Node, w: Node, options: ConvTransposeOptions = 
   const spans = spansOf(kernel, dilation)
   const pairs = transposedPadding(options.padding, spans, stride, extra, count)
   const dtype = commonDType([x, w])
-  const placed: Transposed = { x: cast(x, dtype), w: cast(w, dtype), groups, stride, dilation, pairs, extra }
-  const phases = kernel.map((k, i) => {
+  const [data, weights] = [cast(x, dtype), cast(w, dtype)]
+  const sparse = kernel.map((k, i) => {
     const [s, span, [low, high]] = [stride[i] ?? 1, spans[i] ?? 1, pairs[i] ?? [0, 0]]
     const extent = x.shape[2 + i] ?? 0
     const length = (extent - 1) * s + span - low - high + (extra[i] ?? 0)
-    return phasesOf({ stride: s, dilation: dilation[i] ?? 1, extent, kernel: k, low, length })
+    return sparseAxis({ stride: s, dilation: dilation[i] ?? 1, extent, kernel: k, low, length })
   })
+  const axes = sparse.map((a) => a.axis)
+  const phases = axes.map(phasesOf)
   const taps = (each: readonly number[]): number => each.reduce((n, k) => n * k, 1)
-  const y =
-    taps(phases.map((p) => p.taps)) < taps(kernel) ? byPhases(placed.x, placed.w, groups, phases) : byZeros(placed)
-  return addBias(y, options.bias)
+  const isByPhases = taps(phases.map((p) => p.taps)) < taps(kernel)
+  const y = isByPhases ? byPhases(data, weights, groups, phases) : byZeros(data, weights, groups, axes)
+  return addBias(spreadOut(y, sparse), options.bias)
 }
 
-/** A transposed convolution, its options one value a spatial axis. */
-interface Transposed {
-  readonly x: Node
-  readonly w: Node
-  readonly groups: number
-  readonly stride: readonly number[]
-  readonly dilation: readonly number[]
-  readonly pairs: readonly Pair[]
-  readonly extra: readonly number[]
+/** An axis every `factor`-th result of which, from the one at `first` on, is an element along a denser axis; all others are zero. */
+interface SparseAxis {
+  readonly factor: number
+  readonly first: number
+  readonly length: number
+  readonly axis: SpreadAxis
+}
+
+/**
+ * Where stride and dilation share a factor, results o = i stride + k dilation - low are those alone that are -low modulo the factor: the
+ * results of a convolution whose stride and dilation are divided by it.
+ */
+function sparseAxis(axis: SpreadAxis): SparseAxis {
+  const { stride, dilation, low, length } = axis
+  // Along one tap nothing is dilated.
+  const factor = axis.kernel === 1 ? stride : gcd(stride, dilation)
+  const first = ((-low % factor) + factor) % factor
+  const count = Math.ceil((length - first) / factor)
+  if (factor === 1 || count <= 0) return { factor: 1, first: 0, length, axis }
+  const dense = {
+    ...axis,
+    stride: stride / factor,
+    dilation: axis.kernel === 1 ? 1 : dilation / factor,
+    low: (first + low) / factor,
+    length: count,
+  }
+  return { factor, first, length, axis: dense }
+}
+
+/** Results of denser axes where they belong, zeros between. */
+function spreadOut(y: Node, axes: readonly SparseAxis[]): Node {
+  if (axes.every((a) => a.factor === 1)) return y
+  const along = (value: (a: SparseAxis) => number): number[] => [0, 0, ...axes.map(value)]
+  const end = ({ factor, first, length, axis }: SparseAxis): number => length - first - factor * (axis.length - 1) - 1
+  return padInterior(
+    y,
+    along((a) => a.first),
+    along(end),
+    along((a) => a.factor - 1),
+  )
 }
 
 /** As a convolution whose results are the phases of the transposed one, which interleave. */
@@ -96,18 +130,17 @@ function byPhases(x: Node, w: Node, groups: number, axes: readonly Phases[]): No
 }
 
 /** As a convolution over the data with zeros between. */
-function byZeros({ x, w, groups, stride, dilation, pairs, extra }: Transposed): Node {
+function byZeros(x: Node, w: Node, groups: number, axes: readonly SpreadAxis[]): Node {
   const [channels = 1, perGroup = 1, ...kernel] = w.shape
-  const spans = spansOf(kernel, dilation)
   const zero = (n: number): number[] => new Array<number>(n).fill(0)
-  const low = spans.map((s, i) => s - 1 - (pairs[i]?.[0] ?? 0))
-  const high = spans.map((s, i) => s - 1 - (pairs[i]?.[1] ?? 0) + (extra[i] ?? 0))
+  const low = axes.map((a) => (a.kernel - 1) * a.dilation - a.low)
+  const high = axes.map((a) => a.length - (a.extent - 1) * a.stride - 1 + a.low)
   const positive = (v: readonly number[]): number[] => v.map((d) => Math.max(0, d))
   const spread = padInterior(
     x,
     [...zero(2), ...positive(low)],
     [...zero(2), ...positive(high)],
-    [...zero(2), ...stride.map((s) => s - 1)],
+    [...zero(2), ...axes.map((a) => a.stride - 1)],
   )
   const cropped = pad(
     spread,
@@ -125,5 +158,14 @@ function byZeros({ x, w, groups, stride, dilation, pairs, extra }: Transposed): 
     kernel.map((_, i) => 2 + i),
   )
   const ones = kernel.map(() => 1)
-  return contractWindows(windows(cropped, kernel, ones, dilation), mirrored, groups)
+  return contractWindows(
+    windows(
+      cropped,
+      kernel,
+      ones,
+      axes.map((a) => a.dilation),
+    ),
+    mirrored,
+    groups,
+  )
 }

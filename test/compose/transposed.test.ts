@@ -1,6 +1,7 @@
 /** Transposed convolution against its definition as a scatter, at random strides, paddings, dilations, groups and extents. */
 import { expect, test } from 'vitest'
 import * as c from '../../src/compose/index.ts'
+import { nodesOf } from '../../src/graph/traverse.ts'
 import { lit, numbers } from './run.ts'
 
 interface Drawn {
@@ -24,12 +25,12 @@ function drawer(seed: number): (n: number) => number {
 
 function draw(seed: number): Drawn {
   const below = drawer(seed * 7919 + 1)
-  const axes = 1 + below(2)
+  const axes = 1 + below(3)
   const groups = 1 + below(2)
   const each = <T>(f: () => T): T[] => Array.from({ length: axes }, f)
   const stride = each(() => 1 + below(4))
-  const kernel = each(() => 1 + below(5))
-  const dilation = each(() => 1 + below(2))
+  const kernel = each(() => 1 + below(axes === 3 ? 3 : 5))
+  const dilation = each(() => 1 + below(4))
   const span = kernel.map((k, i) => (k - 1) * (dilation[i] ?? 1) + 1)
   return {
     x: [1 + below(2), 2 * groups, ...each(() => 2 + below(4))],
@@ -92,17 +93,38 @@ function scattered({ x, w, stride, dilation, padding, outputPadding, groups }: D
   return y
 }
 
-test('by phases and by zeros, 200 drawn ones', () => {
+test('by phases, by zeros and between zeros, 200 drawn ones', () => {
   let compared = 0
+  let sparse = 0
   for (let seed = 0; seed < 200; seed++) {
     const drawn = draw(seed)
     const want = scattered(drawn)
     if (want.length === 0) continue
     compared++
+    if (drawn.stride.some((v, i) => v > 1 && v === drawn.dilation[i])) sparse++
     const { x, w, ...options } = drawn
     const [data, weights] = [lit(ramp(sizeOf(x)), x), lit(ramp(sizeOf(w)), w)]
     const got = numbers(c.convTranspose(data, weights, options))
     expect(got, `seed ${seed}: ${JSON.stringify(drawn)}`).toEqual(want)
   }
   expect(compared).toBeGreaterThan(150)
+  expect(sparse).toBeGreaterThan(20)
+})
+
+test.each([
+  // Of stride, dilation and kernel: how many results of a row of 16 elements are sums.
+  [2, 2, 3, 18],
+  [4, 2, 3, 33],
+  [2, 4, 3, 20],
+  [3, 3, 2, 17],
+  [3, 2, 1, 16],
+  [3, 5, 1, 16],
+])('stride %i, dilation %i, %i taps: %i results are computed, zeros stand between', (stride, dilation, taps, sums) => {
+  const y = c.convTranspose(lit(ramp(32), [1, 2, 16]), lit(ramp(6 * taps), [2, 3, taps]), { stride, dilation })
+  const products = nodesOf({ params: [], outputs: [y], effects: [] }).filter((n) => n.op === 'contract')
+  // Phases of an odd extent count one beyond it.
+  const computed = products.map((n) => sizeOf(n.shape) / 3)
+  expect(computed).toHaveLength(1)
+  for (const n of computed) expect([sums, sums + 1]).toContain(n)
+  expect(sums).toBeLessThan(y.shape[2] ?? 0)
 })
