@@ -17,7 +17,7 @@ import {
 } from '../kernel/ir.ts'
 import { ancestorsOf, liveLets } from '../kernel/walk.ts'
 import type { MatrixRole } from '../plan/axes/fusedReductions.ts'
-import { interleaved } from '../plan/axes/gridAxes.ts'
+import { interleaved, outermostFirst } from '../plan/axes/gridAxes.ts'
 import { type Blocked, matrixBlocks } from '../plan/axes/matrixBlocks.ts'
 import { type PartialResult, partialBytes, partialOfBlocks } from '../plan/axes/partials.ts'
 import type { Roles } from '../plan/axes/roles.ts'
@@ -205,10 +205,11 @@ function storePartial(nest: ProductNest, params: Params, f: BlockedFold, i: numb
 const axesOf = (index: readonly ix.Expr[]): string[] => index.flatMap((e) => [...ix.axesOf(e)])
 
 /** A fold of the result, cut where the result's blocks are: as the plan counts its partial results. */
-function blockedFold(l: LetStmt, { lets, grid, extents }: ProductNest, planned: PartialResult): BlockedFold {
+function blockedFold(l: LetStmt, { body, lets, grid, extents }: ProductNest, planned: PartialResult): BlockedFold {
   const { op } = l
   invariant(op.kind === 'reduce' && !isArgCombiner(op.combiner), 'only folds without positions are cut')
-  const partial = partialOfBlocks({ lets, extents }, l, grid)
+  // In the order of what they are finished to, so that the finishing stage reads and writes along one axis.
+  const partial = partialOfBlocks({ lets, extents }, l, grid, (axes) => outermostFirst(body, axes))
   invariant(partialBytes(partial) === partialBytes(planned), 'the plan counts other partial results')
   return { ...partial, fold: l, combiner: op.combiner, arg: op.arg }
 }

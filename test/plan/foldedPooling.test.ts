@@ -59,6 +59,22 @@ describe('large ones', () => {
       })
 })
 
+test('what a convolution leaves of a pooling behind it stands in the order of the result', () => {
+  const graph = trace([{ shape: [64, 64, 66, 66] }, { shape: [128, 64, 3, 3] }], (p) =>
+    c.maxPool(c.conv(at(p, 0), at(p, 1)), [2, 2], { stride: 2 }),
+  )
+  const { program } = compileGraph(graph, { mode: 'fast', target: cudaTarget, precision: 'tf32', verify: true })
+  const finishing = program.steps.flatMap((s) => (s.kind === 'kernel' && s.stage === 'finishing' ? [s.kernel] : []))
+  expect(finishing).toHaveLength(1)
+  const { parts, params } = at(finishing, 0)
+  const [partial] = params
+  const [part] = parts
+  // Parts, channels, and the positions of all images as one axis, which programs hold blocks of.
+  expect(partial?.shape).toEqual([4, 128, 64 * 32 * 32])
+  const wide = part?.grid.filter((g) => g.block > 1).map((g) => part.axes.find((a) => a.name === g.axis)?.extent)
+  expect(wide).toEqual([64 * 32 * 32])
+})
+
 test.each([0, 1, 2])('drawn ones, part %i of 3', { timeout: 120_000 }, (part) => {
   const tight: Machine = { ...cudaTarget, elementBlock: 24, minPrograms: 24, columnBlock: 4 }
   for (let seed = part; seed < 90; seed += 3) {

@@ -4,11 +4,21 @@ import type { GridAxis } from '../../kernel/ir.ts'
 import type { Body } from '../body/body.ts'
 import { positionOfLargestStore, positionOfLoad, strideAlong } from './positions.ts'
 
-/** Parallel axes from the one that moves least in memory to the one that moves most, by the largest store. */
+/**
+ * Parallel axes from the one that moves least in memory to the one that moves most, by the largest store; one that it finds by quotients moves as
+ * little as its last digit.
+ */
 export function byStoreStride(body: Body, axes: Iterable<string>): string[] {
   const main = positionOfLargestStore(body) ?? ix.zero
-  const stride = (a: string): number => strideAlong(main, a) || Number.POSITIVE_INFINITY
+  const stride = (a: string): number => strideAlong(main, a) || (spacingOf(main, a) ?? Number.POSITIVE_INFINITY)
   return [...axes].sort((p, q) => stride(p) - stride(q))
+}
+
+/** Axes in the order in which the largest store has them, the one that moves least last; those that it lacks come first. */
+export function outermostFirst(body: Body, axes: readonly string[]): string[] {
+  const main = positionOfLargestStore(body) ?? ix.zero
+  const spacing = (a: string): number => spacingOf(main, a) ?? Number.MAX_VALUE
+  return [...axes].sort((p, q) => spacing(q) - spacing(p))
 }
 
 /** Programs of a grid. */

@@ -41,13 +41,19 @@ export interface BlockPartial extends PartialResult {
   readonly kept: readonly string[]
 }
 
-export function partialOfBlocks(facts: Facts, l: LetStmt, blocks: readonly Blocked[]): BlockPartial {
+/** Partial results at a product's blocks; axes that are kept stand in some order. */
+export function partialOfBlocks(
+  facts: Facts,
+  l: LetStmt,
+  blocks: readonly Blocked[],
+  inOrder: (axes: readonly string[]) => readonly string[] = (axes) => axes,
+): BlockPartial {
   invariant(l.op.kind === 'reduce', 'only reductions end at the blocks of a product')
   const folded = l.op.axes
   const parts = blocks
     .filter((b) => folded.includes(b.axis))
     .map((b) => ({ ...b, count: Math.ceil((facts.extents.get(b.axis) ?? 1) / b.block) }))
-  const kept = (facts.lets.get(l.op.arg)?.axes ?? []).filter((a) => !folded.includes(a))
+  const kept = inOrder((facts.lets.get(l.op.arg)?.axes ?? []).filter((a) => !folded.includes(a)))
   return { shape: [...parts.map((p) => p.count), ...shapeOf(facts, kept)], dtype: l.dtype, parts, kept }
 }
 
