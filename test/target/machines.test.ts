@@ -32,6 +32,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'depthSplit',
     'elementBytes',
     'lineBytes',
+    'memoryLine',
     'loops',
     'plainMatrixRate',
     'integerMatrixRate',
