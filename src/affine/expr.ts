@@ -72,7 +72,9 @@ export const zero: Expr = constant(0)
 export const axis = (name: string, extent: number): Expr =>
   extent === 1 ? zero : make([{ atom: { kind: 'axis', name, extent }, coef: 1 }], 0)
 
-export const value = (id: number, extent: number): Expr => make([{ atom: { kind: 'value', id, extent }, coef: 1 }], 0)
+/** An integer value, clamped to [0, extent): to a launch scalar, which is `extent` at most, where `open` names one. */
+export const value = (id: number, extent: number, open?: string): Expr =>
+  make([{ atom: { kind: 'value', id, extent, ...(open === undefined ? {} : { open }) }, coef: 1 }], 0)
 
 const one = constant(1)
 

@@ -12,8 +12,8 @@ export interface Range {
 export type Atom =
   /** A named axis; `extent` bounds it. */
   | { readonly kind: 'axis'; readonly name: string; readonly extent: number }
-  /** An integer tile value of the kernel, already clamped to [0, extent). */
-  | { readonly kind: 'value'; readonly id: number; readonly extent: number }
+  /** An integer tile value of the kernel, already clamped to [0, extent); `open`: to the launch scalar that `extent` is the most of. */
+  | { readonly kind: 'value'; readonly id: number; readonly extent: number; readonly open?: string }
   | { readonly kind: 'div'; readonly of: Expr; readonly by: number }
   | { readonly kind: 'mod'; readonly of: Expr; readonly by: number }
   /** 1, or one atom as an expression, times a number that is known at launch only. */

@@ -189,7 +189,10 @@ export class Cursor {
     if (this.is('%')) {
       const id = this.valueId()
       this.expect(':')
-      return value(id, this.natural('the extent the value is below'))
+      const at = this.token
+      if (!at.text.startsWith('$')) return value(id, this.natural('the extent the value is below'))
+      const open = this.name('a launch scalar')
+      return value(id, this.scalar(open, at).most, open)
     }
     return this.axis()
   }

@@ -3,7 +3,7 @@
  * interpreter runs that; code generators make one code for all values.
  */
 
-import { axis, type Expr, mul, substitute } from '../affine/expr.ts'
+import { axis, type Expr, mul, substitute, value } from '../affine/expr.ts'
 import { mapPredicate } from '../affine/predicate.ts'
 import { UserError } from '../diagnostics/errors.ts'
 import { readElement } from '../scalar/host.ts'
@@ -46,6 +46,7 @@ function closePart(part: KernelPart, values: ReadonlyMap<string, number>): Kerne
   const close = (e: Expr): Expr =>
     substitute(e, (a) => {
       if (a.kind === 'axis') return axis(a.name, extents.get(startOf(a.name) ?? a.name) ?? a.extent)
+      if (a.kind === 'value') return a.open === undefined ? undefined : value(a.id, values.get(a.open) ?? a.extent)
       const by = a.kind === 'scaled' ? values.get(a.by) : undefined
       return a.kind !== 'scaled' || by === undefined ? undefined : mul(close(a.of), by)
     })

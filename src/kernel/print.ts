@@ -29,7 +29,7 @@ function showAtom(a: Atom): string {
     case 'axis':
       return a.name
     case 'value':
-      return `${id(a.id)}:${a.extent}`
+      return `${id(a.id)}:${a.open ?? a.extent}`
     case 'div':
       return `${showOperand(a.of)}/${a.by}`
     case 'mod':

@@ -249,6 +249,8 @@ function axesOfExprs(exprs: readonly Expr[], scope: VerifyScope): AxisSet {
       } else if (a.kind === 'scaled') checkScale(a, scope)
       else if (a.kind === 'value') {
         const t = lookup(scope, a.id)
+        if (a.open !== undefined && scope.scalars.get(a.open)?.most !== a.extent)
+          scope.fail(`%${a.id} is below ${a.open}, which is not ${a.extent} at most`)
         if (!isInteger(t.dtype)) scope.fail(`the index %${a.id} is ${t.dtype}, not an integer`)
         for (const x of t.axes) out.add(x)
       }

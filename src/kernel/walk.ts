@@ -50,7 +50,7 @@ export function renameOperands(op: TileOp, to: (id: ValueId) => ValueId): TileOp
   const moved = mapExpressions(op, (e) =>
     ix.valuesOf(e).size === 0
       ? e
-      : ix.substitute(e, (a) => (a.kind === 'value' ? ix.value(to(a.id), a.extent) : undefined)),
+      : ix.substitute(e, (a) => (a.kind === 'value' ? ix.value(to(a.id), a.extent, a.open) : undefined)),
   )
   switch (moved.kind) {
     case 'load':

@@ -218,7 +218,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   ): { readonly template: Template } | { readonly reason: string; readonly at: 'end' | 'beginning' | undefined } {
     const { compileOpen } = this.device
     invariant(compileOpen !== undefined, 'a device without open programs')
-    const { samples, dimensions } = samplesOf(ranges, taken)
+    const { samples, dimensions } = samplesOf(ranges, taken, 'both')
     const open = ranges.map((r) => r.dimension)
     let tracing = 0
     try {
@@ -234,7 +234,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
         new Fitter(samples),
         dimensions,
       )
-      const schedules = this.schedules(at, ranges, taken)
+      const schedules = this.schedules(at, ranges, taken, trace.hasQuotients)
       const own = at.map((value) => ({ least: value, most: value }))
       open.forEach((i, k) => {
         const d = dimensions[k]
@@ -250,10 +250,15 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   }
 
   /** A program for a range of some dimensions, the others as they are in `at`. */
-  private program(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>): Compiled {
+  private program(
+    at: Extents,
+    ranges: readonly OpenRange[],
+    taken: ReadonlySet<number>,
+    hasQuotients: boolean,
+  ): Compiled {
     const { compileOpen } = this.device
     invariant(compileOpen !== undefined, 'a device without open programs')
-    const { samples, dimensions } = samplesOf(ranges, taken)
+    const { samples, dimensions } = samplesOf(ranges, taken, hasQuotients ? 'both' : 'primes')
     const traces = samples.map((s) => this.trace(withExtents(at, ranges, s)))
     const [first] = traces
     invariant(first !== undefined, 'no samples')
@@ -274,7 +279,12 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   }
 
   /** The parts of a range, that of some extents compiled; the range as a whole where it cannot be cut. Throws what compiling throws. */
-  private schedules(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>): readonly Schedule[] {
+  private schedules(
+    at: Extents,
+    ranges: readonly OpenRange[],
+    taken: ReadonlySet<number>,
+    hasQuotients: boolean,
+  ): readonly Schedule[] {
     const cut = cutRanges(ranges, taken)
     const parts = (cut?.parts ?? []).map(
       (part): Schedule => ({
@@ -283,20 +293,25 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
       }),
     )
     const own = parts.find((p) => holds(p, at))
-    if (own === undefined) return [this.whole(at, ranges, taken)]
+    if (own === undefined) return [this.whole(at, ranges, taken, hasQuotients)]
     try {
-      own.compiled = this.program(at, own.ranges, taken)
+      own.compiled = this.program(at, own.ranges, taken, hasQuotients)
     } catch (error) {
       reasonOf(error)
-      return [this.whole(at, ranges, taken)]
+      return [this.whole(at, ranges, taken, hasQuotients)]
     }
     if (constantBytes(own.compiled) <= mostRepeated) return parts
     own.compiled.dispose()
-    return [this.whole(at, ranges, taken)]
+    return [this.whole(at, ranges, taken, hasQuotients)]
   }
 
-  private whole(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>): Schedule {
-    return { ranges, compiled: this.program(at, ranges, taken) }
+  private whole(
+    at: Extents,
+    ranges: readonly OpenRange[],
+    taken: ReadonlySet<number>,
+    hasQuotients: boolean,
+  ): Schedule {
+    return { ranges, compiled: this.program(at, ranges, taken, hasQuotients) }
   }
 
   /** The program of a template for some extents. Where all bounds are known, all its programs are made by the second call. */
@@ -306,14 +321,17 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     const isSecond = ++t.calls === 2
     const needed = t.schedules.filter((s) => holds(s, at) || (isBound && isSecond))
     try {
-      for (const s of needed) s.compiled ??= this.program(at, s.ranges, taken)
+      for (const s of needed) s.compiled ??= this.program(at, s.ranges, taken, t.trace.hasQuotients)
     } catch (error) {
       reasonOf(error)
       // A part that has no program: one program serves them all.
       const [first, last] = [t.schedules[0], t.schedules.at(-1)]
       const ranges = (first?.ranges ?? []).map((r, i) => ({ ...r, hi: last?.ranges[i]?.hi ?? r.hi }))
       // Calls that were served keep theirs.
-      t.schedules = [this.whole(at, ranges, taken), ...t.schedules.filter((s) => s.compiled !== undefined)]
+      t.schedules = [
+        this.whole(at, ranges, taken, t.trace.hasQuotients),
+        ...t.schedules.filter((s) => s.compiled !== undefined),
+      ]
     }
     const { compiled } = t.schedules.find((s) => holds(s, at)) ?? {}
     invariant(compiled !== undefined, 'extents of a template that no part of it holds')

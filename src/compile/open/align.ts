@@ -157,6 +157,8 @@ const rounded = (v: number, dtype: DType): number => Number(readElement(toHost([
 export class TraceTemplate {
   private readonly forms: readonly Form[]
   private readonly sites: readonly (readonly Site[])[]
+  /** Whether a number is a quotient of dimensions, or a half of one that is no whole number. */
+  readonly hasQuotients: boolean
 
   /** Of graphs at the samples of a fitter. Throws E_UNSUPPORTED naming the operation whose numbers follow no formula. */
   constructor(graphs: readonly Graph[], fitter: Fitter, dimensions: readonly Dimension[]) {
@@ -178,6 +180,7 @@ export class TraceTemplate {
         return 'through' in found && dtype !== undefined ? { real: found, dtype } : (found as Formula)
       }),
     )
+    this.hasQuotients = this.sites.some((list) => list.some((s) => typeof s !== 'number' && 'by' in s && s.by > 1))
   }
 
   /** Why a graph traced at some extents is not what the template says; undefined: it is. */

@@ -233,7 +233,11 @@ class BodyAt {
         return axis(atom.name, this.extents.get(atom.name) ?? atom.extent)
       case 'value': {
         const extents = terms.flatMap((t) => (t.atom.kind === 'value' ? t.atom.extent : []))
-        return value(atom.id, this.opening.most(this.whole(extents, 'the range of an index')))
+        const f = this.whole(extents, 'the range of an index')
+        const known = constantOf(f)
+        if (known !== undefined) return value(atom.id, known)
+        const { by, most } = this.opening.scale(f)
+        return value(atom.id, most, by)
       }
       case 'div':
       case 'mod': {

@@ -6,18 +6,18 @@
 
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
-import { opDef } from '../../graph/table.ts'
+import { operationOf } from '../../graph/tooLarge.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import { partialOfChain } from '../../plan/axes/chainParts.ts'
 import type { MatrixRole } from '../../plan/axes/fusedReductions.ts'
-import { joinProductAxes } from '../../plan/axes/joinAxes.ts'
 import { matrixBlocks } from '../../plan/axes/matrixBlocks.ts'
 import { type PartialResult, partialOf, partialOfBlocks, partialOfDepth } from '../../plan/axes/partials.ts'
+import { plannedBody } from '../../plan/axes/plannedBody.ts'
 import type { Roles } from '../../plan/axes/roles.ts'
 import type { Body } from '../../plan/body/body.ts'
 import { buildBody } from '../../plan/body/buildBody.ts'
-import { collapse, longestAxis } from '../../plan/body/collapse.ts'
+import { longestAxis } from '../../plan/body/collapse.ts'
 import { inStoringOrder } from '../../plan/body/region.ts'
 import { partsOf, segmentsOf } from '../../plan/body/segments.ts'
 import { callOf } from '../../plan/cost/library.ts'
@@ -32,7 +32,14 @@ import type { Opening } from './opening.ts'
 import { openCall } from './openProduct.ts'
 
 /** How bodies of one region may be built: planning takes the cheapest, and the others follow it. */
-const variants = [{}, { untied: true }, { inPieces: true }, { untied: true, inPieces: true }] as const
+const variants = [
+  {},
+  { untied: true },
+  { inPieces: true },
+  { untied: true, inPieces: true },
+  { overhang: true },
+  { untied: true, overhang: true },
+] as const
 
 export class PlanOpener {
   private readonly opening: Opening
@@ -87,7 +94,8 @@ export class PlanOpener {
     const what = { opaque: "a user's kernel", effect: 'a callback', scatter: 'a scatter', region: 'control flow' }[
       g.kind
     ]
-    throw cannotBeOpen(this.opening.dimensions, `${what} over an extent that varies (${opDef(node).family})`, node)
+    const why = `${operationOf(node)} is ${what} over an extent that varies`
+    throw cannotBeOpen(this.opening.dimensions, why, node)
   }
 
   /** Whether the graphs inside a node are the same at every sample. */
@@ -151,9 +159,8 @@ export class PlanOpener {
     for (const options of variants) {
       const built = buildBody(region, { mode: this.mode, ...options })
       if (!built.ok) continue
-      const apart = collapse(built.body, longestAxis(this.target))
-      const body = joinProductAxes(apart, this.target, this.mode)
-      if (this.formAt(body, sample) === form) return { body, apart }
+      const made = plannedBody(built.body, this.target, this.mode)
+      if (this.formAt(made.body, sample) === form) return made
     }
     throw new NoFormula('its kernel has another form at another length', g.outputs[0])
   }

@@ -1,6 +1,7 @@
 /**
- * Samples of dimensions: the corners of a range, and some places inside. They are primes where they can be, unlike each other and the
- * extents of the program, so that nothing is equal by chance.
+ * Samples of dimensions: the corners of a range, and some places inside. Corners are primes where they can be, unlike each other and the
+ * extents of the program, so that nothing is equal by chance. Where extents are quotients of dimensions, those inside are multiples of small
+ * numbers, and what lies between such: of odd numbers alone half of one that is rounded up is (n + 1) / 2, and no quotient.
  */
 
 import type { Dimension, Extents } from '../../runtime/extents.ts'
@@ -30,6 +31,20 @@ function primeNear(at: number, lo: number, hi: number, taken: ReadonlySet<number
   return Math.min(hi, Math.max(lo, at))
 }
 
+/** What the samples inside are multiples of, the first of which a range has room for, and what is left over. */
+const divisors = [60, 24, 12, 4, 2]
+const remainders = [0, 2]
+
+/** The number nearest to another that leaves a remainder on division by as many small numbers as a range has room for. */
+function compositeNear(at: number, lo: number, hi: number, remainder: number, taken: ReadonlySet<number>): number {
+  for (const by of divisors) {
+    const rest = remainder % by
+    for (let d = 0; d <= Math.floor((hi - lo) / 2); d++)
+      for (const n of [at - d, at + d]) if (n > Math.max(1, lo) && n < hi && n % by === rest && !taken.has(n)) return n
+  }
+  return primeNear(at, lo, hi, taken)
+}
+
 /** The greatest prime below a number that is not taken; the number itself where there is none. */
 export function primeBelow(most: number, taken: ReadonlySet<number>): number {
   let n = most - 1
@@ -44,15 +59,20 @@ export function primeAbove(least: number, taken: ReadonlySet<number>): number {
   return n
 }
 
+/** Which samples stand inside a range: those of traces are both. */
+export type Inside = 'primes' | 'multiples' | 'both'
+
 /** What the samples of some ranges are, the one to plan at first. `taken` are extents of the program. */
 export function samplesOf(
   ranges: readonly SampleRange[],
   taken: ReadonlySet<number>,
+  kind: Inside = 'primes',
 ): { readonly samples: readonly Extents[]; readonly dimensions: readonly Dimension[] } {
   const used = new Set(taken)
-  const near = (share: number): number[] =>
+  const near = (share: number, remainder?: number): number[] =>
     ranges.map(({ lo, hi }) => {
-      const n = primeNear(Math.round(lo + share * (hi - lo)), lo, hi, used)
+      const at = Math.round(lo + share * (hi - lo))
+      const n = remainder === undefined ? primeNear(at, lo, hi, used) : compositeNear(at, lo, hi, remainder, used)
       used.add(n)
       return n
     })
@@ -68,7 +88,9 @@ export function samplesOf(
     corners.push(ranges.map(({ lo, hi }, i) => (bits[i] === 1 ? hi : lo)))
   }
   // More samples than the longest formula has unknowns.
-  const inside = [near(0.5), ...(ranges.length === 1 ? [near(0.3)] : [])]
+  const primes = kind === 'multiples' ? [] : [near(0.5), ...(ranges.length === 1 ? [near(0.3)] : [])]
+  const multiples = kind === 'primes' ? [] : remainders.map((r, i) => near(0.5 - 0.2 * i, r))
+  const inside = [...primes, ...multiples]
   const samples = [planned, ...corners, ...inside]
   const distinct = samples.filter((s, i) => samples.findIndex((t) => t.join() === s.join()) === i)
   return { samples: distinct, dimensions: ranges.map(({ name, lo, hi }) => ({ name, least: lo, most: hi })) }

@@ -9,6 +9,7 @@ export function scalarsUsed(kernel: Kernel): ReadonlySet<string> {
   const take = (e: Expr): void =>
     visitAtoms(e, (a) => {
       if (a.kind === 'scaled') out.add(a.by)
+      else if (a.kind === 'value' && a.open !== undefined) out.add(a.open)
     })
   for (const part of kernel.parts) {
     for (const { open } of part.axes) if (open !== undefined) out.add(open)

@@ -106,7 +106,7 @@ function restrict(body: Body, name: string, from: number, to: number): Body {
     if (a.kind === 'axis') return a.name === name ? axis : undefined
     if (a.kind !== 'value') return undefined
     const to = at(a.id)
-    return to === a.id ? undefined : ix.value(to, a.extent)
+    return to === a.id ? undefined : ix.value(to, a.extent, a.open)
   }
   const known = new Map<Expr, Expr>()
   const sub = (e: Expr): Expr => {

@@ -3,12 +3,10 @@ import type { Node } from '../../graph/node.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { analyse } from '../axes/analyse.ts'
-import { joinProductAxes } from '../axes/joinAxes.ts'
-import { shareFoldedAxes } from '../axes/sharedFolds.ts'
+import { plannedBody } from '../axes/plannedBody.ts'
 import type { Body } from '../body/body.ts'
 import { type BodyOptions, buildBody } from '../body/buildBody.ts'
-import { collapse, longestAxis } from '../body/collapse.ts'
-import { withoutImpliedMasks } from '../body/impliedMasks.ts'
+import { longestAxis } from '../body/collapse.ts'
 import type { Region } from '../body/region.ts'
 import { interleaves, partsOf, segmentsOf } from '../body/segments.ts'
 import type { CandidateMemo, Made, Outcome } from '../cost/candidateMemo.ts'
@@ -73,9 +71,8 @@ export class Candidates {
   }
 
   private kernelOf(built: Body, limits: Machine): Outcome {
-    const shared = this.mode === 'strict' ? built : shareFoldedAxes(built)
-    const collapsed = collapse(shared, longestAxis(this.target))
-    const body = withFormats(joinProductAxes(withoutImpliedMasks(collapsed), this.target, this.mode), this.packable)
+    const { apart: collapsed, body: joined } = plannedBody(built, this.target, this.mode)
+    const body = withFormats(joined, this.packable)
     const analysed = analyse(body, limits, this.mode)
     if (!analysed.ok) return analysed
     const { roles } = analysed

@@ -1,0 +1,242 @@
+/**
+ * What a function of varying extents may be made of: each operation over an open extent gives what the static program gives, or is refused by the
+ * names of dimension and operation, and then has a program for each shape.
+ */
+import { expect, test } from 'vitest'
+import {
+  cond,
+  conv,
+  dim,
+  dynamicSlice,
+  dynamicUpdateSlice,
+  einsum,
+  foriLoop,
+  grad,
+  hessian,
+  jacrev,
+  jit,
+  jvp,
+  nonzero,
+  random,
+  relu,
+  scan,
+  scatterND,
+  segmentSum,
+  setDevice,
+  softmax,
+  sort,
+  spec,
+  type Tensor,
+  takeAlongAxis,
+  tensor,
+  topK,
+  vmap,
+  whileLoop,
+  zeros,
+} from '../../src/index.ts'
+
+setDevice('wasm', { threads: 1 })
+
+const n = dim('length', 1, 64)
+
+function uniform(seed: number, shape: readonly number[]): Tensor {
+  let s = seed + 1
+  const next = (): number => {
+    s = (Math.imul(s, 1664525) + 1013904223) >>> 0
+    return s / 2 ** 32
+  }
+  return tensor(Float32Array.from({ length: shape.reduce((m, d) => m * d, 1) }, next), { shape })
+}
+
+const numbers = (shape: readonly number[], below: number): Tensor =>
+  tensor(
+    Int32Array.from({ length: shape.reduce((m, d) => m * d, 1) }, (_, i) => (7 * i + 3) % below),
+    { shape },
+  )
+
+const place = (i: number): Tensor => tensor(Int32Array.of(i), { shape: [] })
+
+/** A function, what is declared of its arguments, and its arguments at a length. */
+type Case = readonly [
+  name: string,
+  f: (...args: Tensor[]) => Tensor | readonly Tensor[],
+  dynamic: readonly unknown[],
+  at: (k: number) => Tensor[],
+]
+
+const rows = spec([n, 4])
+const matrix = (k: number): Tensor[] => [uniform(k, [k, 4])]
+const vector = (k: number): Tensor[] => [uniform(k, [k])]
+
+const open: readonly Case[] = [
+  [
+    'dynamicSlice',
+    (x, i) => dynamicSlice(x as Tensor, [i as Tensor, 0], [1, 4]),
+    [rows],
+    (k) => [...matrix(k), place(5)],
+  ],
+  ['take', (x, i) => (x as Tensor).take(i as Tensor), [rows], (k) => [...matrix(k), numbers([9], 17)]],
+  ['take beyond the end', (x, i) => (x as Tensor).take(i as Tensor), [rows], (k) => [...matrix(k), numbers([9], 90)]],
+  [
+    'takeAlongAxis',
+    (x, i) => takeAlongAxis(x as Tensor, i as Tensor, 0),
+    [rows, spec([n, 4], 'i32')],
+    (k) => [...matrix(k), numbers([k, 4], k)],
+  ],
+  ['sort over it', (x) => sort(x as Tensor, 0), [rows], matrix],
+  ['sort beside it', (x) => sort(x as Tensor, 1), [rows], matrix],
+  ['topK', (x) => topK(x as Tensor, 2), [spec([n])], vector],
+  ['permutation', (x) => random.permutation(random.key(3), x as Tensor), [spec([n])], vector],
+  ['einsum', (x) => einsum('ij,kj->ik', x as Tensor, x as Tensor), [rows], matrix],
+  [
+    'conv',
+    (x, w) => conv(x as Tensor, w as Tensor),
+    [spec([1, 3, n])],
+    (k) => [uniform(k, [1, 3, k]), uniform(1, [4, 3, 3])],
+  ],
+  ['pad by reflection', (x) => (x as Tensor).pad([[1, 1]], 'reflect'), [spec([n])], vector],
+  ['vmap', (x) => vmap((r: Tensor) => softmax(r).cumsum(0))(x as Tensor), [rows], matrix],
+  ['vmap over rows of it', (x) => vmap((r: Tensor) => relu(r).max(), { inAxes: 1 })(x as Tensor), [rows], matrix],
+  ['jvp', (x) => jvp((y: Tensor) => y.tanh().sum(), [x as Tensor], [x as Tensor]), [rows], matrix],
+  ['jacrev', (x) => jacrev((y: Tensor) => y.tanh())(x as Tensor), [spec([n])], vector],
+  ['hessian', (x) => hessian((y: Tensor) => y.tanh().square().sum())(x as Tensor), [spec([n])], vector],
+]
+
+const listOf = (x: Tensor | readonly Tensor[]): readonly Tensor[] => (Array.isArray(x) ? x : [x as Tensor])
+
+test.for(open)('%s is open', ([, f, dynamic, at]) => {
+  const [varying, closed] = [jit(f, { dynamic, mode: 'strict' }), jit(f, { mode: 'strict' })]
+  for (const k of [17, 23, 40, 64, 18]) {
+    const [got, want] = [listOf(varying(...at(k))), listOf(closed(...at(k)))]
+    expect(got.map((t) => t.shape)).toEqual(want.map((t) => t.shape))
+    for (const [i, t] of got.entries()) expect(t.dataSync(), `at ${k}`).toEqual(want[i]?.dataSync())
+  }
+  expect(varying.explain(...at(23)).closed).toBeUndefined()
+  expect(varying.explain(...at(23)).open?.map((d) => d.name)).toEqual(['length'])
+  varying.dispose()
+  closed.dispose()
+})
+
+/** Extents that are quotients of the length: half of an odd one is no multiple of what half of an even one is. */
+const strided: readonly Case[] = [
+  [
+    'every other row, as joined rows',
+    (x) => (x as Tensor).slice([null, null, 2]).mul(2).cumsum(1).reshape([-1]),
+    [spec([n, 6])],
+    (k) => [uniform(k, [k, 6])],
+  ],
+  [
+    'a convolution with a stride',
+    (x, w) => relu(conv(x as Tensor, w as Tensor, { stride: 2, padding: 1 })).sum(1),
+    [spec([2, 4, n])],
+    (k) => [uniform(k, [2, 4, k]), uniform(1, [8, 4, 3])],
+  ],
+  [
+    'every third of two axes',
+    (x) => relu((x as Tensor).slice([null, null, 3], [1, null, 4])).cumsum(0),
+    [spec([n, n, 12])],
+    (k) => [uniform(k, [k, k, 12])],
+  ],
+]
+
+test.for(strided)('%s gives what the static program gives at even and odd lengths', ([, f, dynamic, at]) => {
+  const [varying, closed] = [jit(f, { dynamic, mode: 'strict' }), jit(f, { mode: 'strict' })]
+  for (const k of [17, 40, 23, 64, 18, 21, 60, 59]) {
+    const [got, want] = [listOf(varying(...at(k))), listOf(closed(...at(k)))]
+    for (const [i, t] of got.entries()) expect(t.dataSync(), `at ${k}`).toEqual(want[i]?.dataSync())
+  }
+  varying.dispose()
+  closed.dispose()
+})
+
+const refused: readonly (readonly [...Case, says: RegExp])[] = [
+  [
+    'scatterND',
+    (x, i) => scatterND(zeros([9, 4]), i as Tensor, x as Tensor),
+    [rows, spec([n, 1], 'i32')],
+    (k) => [...matrix(k), numbers([k, 1], 9)],
+    /scatterND is a scatter/,
+  ],
+  [
+    'segmentSum',
+    (x, i) => segmentSum(x as Tensor, i as Tensor, 7),
+    [rows, spec([n], 'i32')],
+    (k) => [...matrix(k), numbers([k], 7)],
+    /segmentSum is a scatter/,
+  ],
+  ['x.at(...).add', (x) => (x as Tensor).at([0, 2]).add(1), [rows], matrix, /is a scatter/],
+  [
+    'dynamicUpdateSlice',
+    (x, y, i) => dynamicUpdateSlice(x as Tensor, y as Tensor, [i as Tensor, 0]),
+    [rows],
+    (k) => [...matrix(k), uniform(1, [1, 4]), place(3)],
+    /dynamicUpdateSlice is a scatter/,
+  ],
+  [
+    'the derivative of take',
+    (x, i) => grad((y: Tensor) => y.take(i as Tensor).sum())(x as Tensor),
+    [rows],
+    (k) => [...matrix(k), numbers([9], 17)],
+    /is a scatter/,
+  ],
+  [
+    'scan',
+    (x) => scan((c: Tensor, y: Tensor): [Tensor, Tensor] => [c.add(y), c], zeros([4]), x as Tensor),
+    [rows],
+    matrix,
+    /scan is control flow/,
+  ],
+  [
+    'foriLoop',
+    (x) => foriLoop(0, 40, (_: Tensor, y: Tensor) => y.mul(0.5).add(y.mean()), x as Tensor),
+    [rows],
+    matrix,
+    /foriLoop is control flow/,
+  ],
+  [
+    'cond',
+    (x) =>
+      cond(
+        (x as Tensor).sum().greater(3),
+        (y: Tensor) => y.mul(2),
+        (y: Tensor) => y,
+        x as Tensor,
+      ),
+    [rows],
+    matrix,
+    /cond is control flow/,
+  ],
+  [
+    'whileLoop',
+    (x) =>
+      whileLoop(
+        (y: Tensor) => y.sum().less(500),
+        (y: Tensor) => y.mul(2),
+        x as Tensor,
+      ),
+    [rows],
+    matrix,
+    /whileLoop is control flow/,
+  ],
+  ['nonzero', (x) => Object.values(nonzero(x as Tensor, { size: 5 })).flat(), [spec([n])], vector, /nonzero/],
+]
+
+test.for(refused)('%s is refused by the names of dimension and operation', ([, f, dynamic, at, says]) => {
+  const [varying, closed] = [jit(f, { dynamic, mode: 'strict' }), jit(f, { mode: 'strict' })]
+  for (const k of [17, 23]) {
+    const [got, want] = [listOf(varying(...at(k))), listOf(closed(...at(k)))]
+    for (const [i, t] of got.entries()) expect(t.dataSync(), `at ${k}`).toEqual(want[i]?.dataSync())
+  }
+  const { closed: why } = varying.explain(...at(23))
+  expect(why).toMatch(/^length cannot be open here: /)
+  expect(why).toMatch(says)
+  expect(why).toMatch(/dynamicRefused\.test\.ts:\d+/)
+  varying.dispose()
+  closed.dispose()
+})
+
+test('a budget of memory beside extents that vary is refused', () => {
+  const f = (x: Tensor): Tensor => x.mul(2)
+  for (const budget of [{ memoryBudget: '1MB' }, { savedBudget: 1000 }] as const)
+    expect(() => jit(f, { dynamic: [spec([n])], ...budget })).toThrow(/E_ARGUMENT.*dynamic beside a budget/)
+})
