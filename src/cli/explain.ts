@@ -1,4 +1,5 @@
 /** `sinter explain`: the fusion report of a model, with the graph and the kernels behind it on demand. */
+
 import { resolve } from 'node:path'
 import type { KernelResources } from '../backends/cuda/compile.ts'
 import { printGraph } from '../graph/print.ts'
@@ -10,6 +11,7 @@ import { reportPicture } from '../report/svg.ts'
 import type { Program } from '../runtime/program.ts'
 import { kernelsOf } from '../runtime/region.ts'
 import { bytesTouched, overlap } from '../runtime/shared.ts'
+import type { Form } from '../schedule/simt/threadSchedule.ts'
 import { scheduleText } from '../schedule/text.ts'
 import type { Machine } from '../target/machine.ts'
 import { type Console, printData, printLines, UsageError } from './console.ts'
@@ -47,10 +49,15 @@ export function printResources(resources: readonly KernelResources[], console: P
       `  ${r.name.padEnd(28)} ${String(r.blocks).padStart(8)} x ${String(r.threads).padEnd(5)} ${String(r.registers).padStart(4)} registers  ${String(r.localBytes).padStart(5)} B local  ${String(r.blockSharedBytes).padStart(7)} B shared  ${((100 * r.residentThreads) / fullOccupancy).toFixed(0).padStart(3)}% occupancy${r.cluster > 1 ? `, clusters of ${r.cluster} blocks` : ''}`,
     )
     if (r.replanned !== undefined)
-      console.line(
-        `    planned again ${r.replanned.registers === undefined ? 'without loads ahead of loops' : `with tiles of ${r.replanned.registers} registers`}: ${r.replanned.spilled} B a thread were spilled before`,
-      )
+      console.line(`    planned again ${formOf(r.replanned)}: ${r.replanned.spilled} B a thread were spilled before`)
   }
+}
+
+/** How a kernel that spilled was planned again. */
+function formOf({ registers, loadsAhead, waits }: Form): string {
+  if (registers !== undefined) return `with tiles of ${registers} registers`
+  if (loadsAhead === false) return 'without loads ahead of loops'
+  return waits === true ? 'with products that are waited for at once' : 'with a block alone on a multiprocessor'
 }
 
 export async function explainCommand(path: string, options: ExplainOptions, console: Console): Promise<number> {

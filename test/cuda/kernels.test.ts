@@ -13,6 +13,7 @@ import * as c from '../../src/compose/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import type { Executable } from '../../src/runtime/backend.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
+import { vjpGraph } from '../../src/transforms/vjp.ts'
 import { at, trace } from '../compile/support.ts'
 import { type FakeDevice, fakeDevice } from './fake.ts'
 
@@ -71,6 +72,21 @@ describe('spills', () => {
     const lines: string[] = []
     printResources([...backend.resources(executable)], { line: (text = '') => lines.push(text) })
     expect(lines.join('\n')).toContain('planned again without loads ahead of loops: 256 B a thread were spilled before')
+  })
+
+  test('of products in the background lead to ones that are waited for at once, if only fewer words spill', () => {
+    const shape = [4, 1024, 128]
+    const inputs = [0, 1, 2].map(() => ({ shape, dtype: 'bf16' as const }))
+    const attended = trace(inputs, (p) => c.attention(at(p, 0), at(p, 1), at(p, 2), { causal: true }))
+    const fake = fakeDevice(1 << 30, 90, (source) => (source.includes('group_wait_1();') ? 256 : 128))
+    const { backend, executable } = prepare(vjpGraph(attended, [0, 1, 2]), fake)
+    const all = backend.resources(executable)
+    const again = all.filter((r) => r.replanned !== undefined)
+    expect(again.length).toBeGreaterThanOrEqual(2)
+    for (const r of again) expect(r).toMatchObject({ localBytes: 128, replanned: { waits: true, spilled: 256 } })
+    const lines: string[] = []
+    printResources([...all], { line: (text = '') => lines.push(text) })
+    expect(lines.join('\n')).toContain('planned again with products that are waited for at once: 256 B')
   })
 
   test('that smaller tiles do not help leave the kernel as it was', () => {

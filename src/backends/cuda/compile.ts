@@ -1,9 +1,10 @@
 /** Kernels compiled and loaded: modules by source, in the process and on disk. */
+
 import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { commonCode, type KernelSource } from '../../codegen/simt/kernel.ts'
+import { commonCode, type KernelSource, type SourceCandidate } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import { cacheFolderOf } from '../cacheFolder.ts'
 import { makeFolder } from '../folders.ts'
@@ -15,11 +16,8 @@ export interface LoadedKernel {
   /** What it is kept under. */
   readonly code: string
   readonly source: KernelSource
-  /**
-   * Emitted again because it spilled: the registers its tiles may take now, or without loads ahead of its loops, and the bytes a
-   * thread kept in memory before.
-   */
-  readonly replanned?: { readonly registers?: number; readonly loadsAhead?: boolean; readonly spilled: number }
+  /** Emitted again because it spilled: the form that its schedule has now, and the bytes a thread kept in memory before. */
+  readonly replanned?: SourceCandidate['form'] & { readonly spilled: number }
 }
 
 /** What a kernel takes of the device. */

@@ -124,9 +124,13 @@ export class StepKernels {
       const loaded = this.cache.loadAll(tried.map((k) => k.source))
       left = tried.filter(({ wanted, spilled, form }, i) => {
         const kernel = loaded[i]
-        if (kernel === undefined || this.cache.spills(kernel) > toleratedBytes) return true
-        this.keep(wanted, { ...kernel, replanned: { ...form, spilled } })
-        return false
+        if (kernel === undefined) return true
+        const now = this.cache.spills(kernel)
+        const spills = now > toleratedBytes
+        // Waiting for products at once costs little beside words that spill.
+        if (!spills || (form.waits === true && now < spilled))
+          this.keep(wanted, { ...kernel, replanned: { ...form, spilled } })
+        return spills
       })
     }
     this.cache.sweep()

@@ -77,6 +77,8 @@ export class Unit {
   next: NextProgram | undefined
   /** Code that goes between the start of a product and the wait for it, by the product. */
   readonly meanwhile = new Map<ValueId, Block>()
+  /** How products in the background are waited for: what stands behind the wait, by product. */
+  readonly background = new Map<ValueId, Block>()
   /** Stages of the current loop whose loads were copied ahead; the one that is computed now. */
   readonly aheads = new Map<ValueId, Ahead>()
   ahead: LoadsAhead | undefined

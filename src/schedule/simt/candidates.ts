@@ -6,11 +6,17 @@ import type { Form, Scheduled, ScheduleFacts } from './threadSchedule.ts'
 
 /** Each asks for fewer registers than those before, or has more: blocks alone, loops that load as they go, then smaller tiles. */
 const forms: readonly Form[] = [
-  {},
   { alone: true },
   { alone: true, loadsAhead: false },
   { alone: true, registers: 16 },
   { alone: true, registers: 8 },
+]
+
+/** The same of chains of products, whose tiles stand in registers whole: first they are waited for at once. */
+const chainForms: readonly Form[] = [
+  { waits: true },
+  { alone: true, waits: true },
+  { alone: true, waits: true, loadsAhead: false },
 ]
 
 /** A schedule, and the form it has. */
@@ -20,22 +26,21 @@ export interface Candidate extends Scheduled {
 
 /**
  * Schedules of a kernel, made as they are asked for: first the one that takes least where its registers do not spill. How many a thread
- * has to spill only the compiler of a device knows: where it says so, the next is taken. Products in a chain hold their tiles in registers whole,
- * so fewer registers are no form of theirs.
+ * has to spill only the compiler of a device knows: where it says so, the next is taken.
  */
 export function* candidateSchedules(
   kernel: Kernel,
   machine: SimtMachine,
   facts: ScheduleFacts = {},
 ): Generator<Candidate, undefined> {
-  let together: number | undefined
-  let isChain = false
-  for (const form of forms) {
-    if (isChain && form.registers !== undefined) continue
+  const first = scheduleThreads(kernel, machine, facts, {})
+  yield { ...first, form: {} }
+  const isChain = first.parts.some((p) => p.chain !== undefined)
+  const { together } = first.schedule
+  for (const form of isChain ? chainForms : forms) {
     const scheduled = scheduleThreads(kernel, machine, facts, form)
-    const isSame = form === forms[1] && scheduled.schedule.together === together
-    together = scheduled.schedule.together
-    isChain = scheduled.parts.some((p) => p.chain !== undefined)
-    if (!isSame) yield { ...scheduled, form }
+    const isAlone = form.alone === true && form.loadsAhead === undefined && form.registers === undefined
+    // Blocks that are alone anyway.
+    if (!isAlone || scheduled.schedule.together !== together) yield { ...scheduled, form }
   }
 }

@@ -51,6 +51,7 @@ export function scheduleThreads(
     cluster: team.cluster,
     together: team.together,
     loadsAhead,
+    waits: form.waits === true,
     hasLoops,
     shared,
   }

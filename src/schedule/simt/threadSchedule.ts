@@ -24,6 +24,8 @@ export interface Form {
   readonly loadsAhead?: boolean
   /** Registers a tile of a loop nest may take (the machine's unless given). */
   readonly registers?: number
+  /** Whether products of a chain are waited for at once: then what follows them takes registers of theirs. */
+  readonly waits?: boolean
   /** Whether a block of a chain of products has a multiprocessor's registers for itself. */
   readonly alone?: boolean
 }

@@ -1,5 +1,6 @@
 /** The code of matrix products on tensor cores: fragments from shared tiles, one instruction a tile (product.ts has the layout). */
 import { invariant } from '../../../diagnostics/errors.ts'
+import type { ValueId } from '../../../kernel/ir.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
 import { cutAxes } from '../../../schedule/simt/sequence/usual.ts'
 import { panelElements } from '../../../schedule/simt/storage/swizzle.ts'
@@ -26,8 +27,8 @@ const address = (tile: SharedTile, first: Ex, second: Ex): Ex => {
   return { k: 'address', type: 'u32', of: tile.array.name, index }
 }
 
-/** Adds the product of two staged tiles to the accumulator. */
-export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: Block): void {
+/** Adds the product of two staged tiles to the accumulator; in the background, until it is waited for (`awaitProduct`). */
+export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, inBackground: boolean, out: Block): void {
   const [ta, tb] = [scope.held.get(p.a), scope.held.get(p.b)]
   if (tb?.kind === 'fragments') {
     invariant(ta?.kind === 'shared', 'rows beside fragments are read from shared memory')
@@ -42,7 +43,7 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, out: B
     return
   }
   if (p.groups !== undefined) {
-    multiplyInGroups(scope, acc, p, p.groups, ta?.kind === 'shared' ? ta : undefined, tb, out)
+    multiplyInGroups(scope, acc, p, p.groups, ta?.kind === 'shared' ? ta : undefined, tb, inBackground, out)
     return
   }
   const { unit, layout } = scope
@@ -141,6 +142,7 @@ function multiplyInGroups(
   groups: NonNullable<Product['groups']>,
   ta: SharedTile | undefined,
   tb: SharedTile,
+  inBackground: boolean,
   out: Block,
 ): void {
   const { unit } = scope
@@ -157,7 +159,7 @@ function multiplyInGroups(
   const step = v('i32', unit.name(`${p.depth}_step`))
   const piece = v('i32', unit.name('piece'))
   // In a panel of the depth a step is 16 elements of a row; in panels of rows or columns it is 16 rows.
-  const along = (t: SharedTile, rows: number): Ex => {
+  const along = (t: SharedTile, rows: number, step: Ex): Ex => {
     const panel = bin('>>', step, uint(2))
     return depthLast(t)
       ? add(mul(bin('&', step, int(3)), int(16)), mul(panel, int(rows * panelElements)))
@@ -166,30 +168,31 @@ function multiplyInGroups(
   const group = digitOf(Array.from({ length: Math.log2(groups.count) }, (_, i) => 7 + i))
   const rows64 = add(mul(group, int(groups.pieces)), piece)
   const packed = ta === undefined ? unit.name(`a_${p.dot}`) : ''
-  const rowsFrom = (): { readonly order: string; readonly at: Ex } => {
+  const rowsAt = (step: Ex): { readonly order: string; readonly at: Ex } => {
     if (ta === undefined) {
       const index = mul(add(mul(piece, int(steps)), step), int(4))
       return { order: 'r', at: { k: 'address', type: 'u32', of: packed, index } }
     }
     const rowPlace = mul(rows64, int(panelElements * (depthLast(ta) ? panelElements : p.depthSize)))
-    return { order: depthLast(ta) ? 'k' : 'm', at: place(ta, add(rowPlace, along(ta, p.rowSize))) }
+    return { order: depthLast(ta) ? 'k' : 'm', at: place(ta, add(rowPlace, along(ta, p.rowSize, step))) }
   }
-  const rows = rowsFrom()
-  const call: Block = [
+  const call = (at: Ex, suffix: string): Block => [
     {
       k: 'call',
-      fn: `multiply_group_${p.dtype}_${p.columnSize}_${rows.order}${depthLast(tb) ? 'k' : 'n'}`,
+      fn: `multiply_group_${p.dtype}_${p.columnSize}_${rowsAt(at).order}${depthLast(tb) ? 'k' : 'n'}${suffix}`,
       args: [
         results(mul(piece, int(registers))),
-        rows.at,
-        place(tb, along(tb, p.columnSize)),
+        rowsAt(at).at,
+        place(tb, along(tb, p.columnSize, at)),
         int(depthLast(tb) ? 16 : 2 * panelElements * p.depthSize),
       ],
     },
   ]
-  const pieces: Block = [
-    { k: 'for', name: nameOf(piece), from: int(0), to: int(groups.pieces), step: 1, unroll: true, body: call },
+  const pieces = (body: Block): Block => [
+    { k: 'for', name: nameOf(piece), from: int(0), to: int(groups.pieces), step: 1, unroll: true, body },
   ]
+  // A sum that starts from nothing needs no zeros: writing them would have to wait for what is in the background.
+  const begins = inBackground && acc.let.op.kind === 'dot' && acc.let.op.acc === undefined
   const hold: Block[number] = { k: 'call', fn: `hold_${acc.values.length}`, args: [results(int(0))] }
   const plain = (fn: string): Block[number] => ({ k: 'call', fn, args: [] })
   out.push({
@@ -214,16 +217,35 @@ function multiplyInGroups(
       out.push({ k: 'if', cond: isWhole(scope, cut), body, otherwise })
     }
   }
-  out.push(hold, plain('group_begin'))
+  if (!begins) out.push(hold)
+  out.push(plain('group_begin'))
+  if (begins) out.push(...pieces(call(int(0), '_begin')))
   out.push({
     k: 'for',
     name: nameOf(step),
-    from: int(0),
+    from: int(begins ? 1 : 0),
     to: int(steps),
     step: 1,
     unroll: true,
-    body: pieces,
+    body: pieces(call(step, '')),
   })
-  out.push(plain('group_commit'), ...(unit.meanwhile.get(p.dot) ?? []), plain('group_wait'), hold)
+  out.push(plain('group_commit'), ...(unit.meanwhile.get(p.dot) ?? []))
   unit.meanwhile.delete(p.dot)
+  // Words that are read in the background stay in their registers.
+  const words = 4 * steps * groups.pieces
+  const packedAt: Ex = { k: 'address', type: 'u32', of: packed, index: int(0) }
+  const behind: Block = [
+    hold,
+    ...(ta === undefined ? [{ k: 'call', fn: `keep_${words}`, args: [packedAt] } as const] : []),
+  ]
+  if (inBackground) unit.background.set(p.dot, behind)
+  else out.push(plain('group_wait'), ...behind)
+}
+
+/** Waits for a product in the background, and all that began before it; `later` began after it and may go on. */
+export function awaitProduct({ unit }: Scope, dot: ValueId, later: number, out: Block): void {
+  const behind = unit.background.get(dot)
+  invariant(behind !== undefined, `the product %${dot} is not in the background`)
+  unit.background.delete(dot)
+  out.push({ k: 'call', fn: later === 0 ? 'group_wait' : `group_wait_${later}`, args: [] }, ...behind)
 }

@@ -16,7 +16,7 @@ import type {
 import type { Block, Ex } from '../ir/ir.ts'
 import type { Lanes, Registers } from '../ir/registers.ts'
 import { fillFragments, openFragments } from '../matmul/fragments.ts'
-import { multiplyTiles } from '../matmul/multiply.ts'
+import { awaitProduct, multiplyTiles } from '../matmul/multiply.ts'
 import { fillVectors, multiplyVectors } from '../matmul/multiplyVectors.ts'
 import { readAhead } from '../memory/earlyLoads.ts'
 import { loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } from '../memory/memory.ts'
@@ -77,7 +77,8 @@ function walk(scope: Scope, e: WalkEntry, out: Block): void {
   emitWalk(scope.child({ phase: e.phase }), e, emitSequence, out)
 }
 
-function close(scope: Scope, { folds, exchange, streams }: CloseEntry, out: Block): void {
+function close(scope: Scope, { folds, exchange, streams, later }: CloseEntry, out: Block): void {
+  if (later !== undefined) for (const { id } of folds) awaitProduct(scope, id, later, out)
   const accs = folds.map((l) => scope.accumulator(l))
   for (const acc of accs) {
     gather(scope, acc, out)
@@ -96,7 +97,7 @@ function emitBlock(scope: Scope, work: BlockWork, out: Block): void {
       openAccumulator(scope, scope.accumulator(work.let), (lanes: Lanes) => new Point(scope, lanes), out)
       break
     case 'matrixProduct':
-      multiplyTiles(scope, scope.accumulator({ id: work.product.dot }), work.product, out)
+      multiplyTiles(scope, scope.accumulator({ id: work.product.dot }), work.product, work.inBackground, out)
       break
     case 'vectorProduct':
       multiplyVectors(scope, scope.accumulator({ id: work.product.dot }), work.product, out)

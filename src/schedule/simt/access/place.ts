@@ -23,6 +23,8 @@ export interface Setting {
   readonly together: number
   /** Whether loops may load ahead of what they compute. */
   readonly loadsAhead: boolean
+  /** Whether products of a chain are waited for at once. */
+  readonly waits: boolean
   /** Whether the kernel has loops: exchanges between blocks inside have no fixed number. */
   readonly hasLoops: boolean
   /** What the kernel has taken of shared memory so far. */

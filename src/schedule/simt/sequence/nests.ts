@@ -18,6 +18,8 @@ export interface PendingClose {
   readonly needs: readonly Token[]
   readonly after: readonly Token[]
   readonly rank: number
+  /** It waits for a product in the background: alone, and in the order in which those began. */
+  readonly inBackground: boolean
 }
 
 export type Pending = PointStep | PendingBlock | PendingClose

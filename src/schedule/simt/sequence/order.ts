@@ -44,6 +44,8 @@ export class Order {
   private again = new Map<Token, PointStep>()
   /** Loops over chunks so far, by their axes. */
   private readonly walks = new Map<string, number>()
+  /** Products in the background, in the order in which they began. */
+  private background: ValueId[] = []
   /** Streams that are not closed, by sum. */
   private readonly streamed = new Map<ValueId, StreamPlan>()
 
@@ -60,6 +62,11 @@ export class Order {
   /** Adds work that stands alone. */
   block(needs: readonly Token[], after: readonly Token[], rank: number, make: () => BlockWork): void {
     this.steps.push({ kind: 'block', needs, after, rank, make })
+  }
+
+  /** A product begins in the background. */
+  begins(product: ValueId): void {
+    this.background.push(product)
   }
 
   /** Whether a value stands, or a step has ended. */
@@ -94,7 +101,8 @@ export class Order {
     if (first.rank >= 3 && this.roots.some((r) => r.needs.every(this.isDone))) return false
     switch (first.kind) {
       case 'close':
-        this.closeAll(ready.filter((s) => s.kind === 'close'))
+        if (first.inBackground) this.await()
+        else this.closeAll(ready.filter((s): s is PendingClose => s.kind === 'close' && !s.inBackground))
         break
       case 'block':
         this.take([first])
@@ -119,8 +127,17 @@ export class Order {
     }
   }
 
+  /** Waits for the product in the background that began first. */
+  private await(): void {
+    const [id, ...others] = this.background
+    const first = this.steps.find((s) => s.kind === 'close' && s.let.id === id)
+    invariant(first?.kind === 'close', 'a product in the background that nothing waits for')
+    this.background = others
+    this.closeAll([first], others.length)
+  }
+
   /** Ends folds together. */
-  private closeAll(run: readonly PendingClose[]): void {
+  private closeAll(run: readonly PendingClose[], later?: number): void {
     this.take(run)
     const folds = run.map((s) => s.let)
     const streams = new Map<ValueId, StreamPlan>()
@@ -129,7 +146,8 @@ export class Order {
       if (stream !== undefined) streams.set(id, stream)
       this.place.holds(id, 'registers')
     }
-    this.entries.push({ kind: 'close', folds, exchange: exchangePlanOf(this.place, folds), streams })
+    const exchange = exchangePlanOf(this.place, folds)
+    this.entries.push({ kind: 'close', folds, exchange, streams, ...(later === undefined ? {} : { later }) })
     this.finish(run)
   }
 

@@ -28,7 +28,7 @@ function printEntry(part: Part, layout: Layout, e: Entry): string[] {
     case 'nest':
       return [printNest(e)]
     case 'close':
-      return printExchange(e.exchange, e.folds)
+      return e.later === undefined ? printExchange(e.exchange, e.folds) : [printWait(e.folds, e.later)]
     case 'walk':
       return [printWalk(layout, e), ...inside(printSequence(part, layout, e.body))]
     case 'block':
@@ -133,6 +133,9 @@ function printExchange({ inBlock, amongBlocks, folds }: ExchangePlan, ended: rea
   ]
 }
 
+const printWait = (ended: readonly LetStmt[], later: number): string =>
+  `end ${ids(ended)}: wait${later === 0 ? '' : `, but not for the ${later === 1 ? 'product' : `${later} products`} begun later`}`
+
 const loadsOf = (loads: readonly LoadPlan[]): string => [...new Set(loads.map((l) => l.let.op.param))].join(', ')
 
 function printWalk(layout: Layout, w: WalkEntry): string {
@@ -186,7 +189,7 @@ function printBlock(part: Part, layout: Layout, work: BlockWork): string[] {
     case 'filled':
       return []
     case 'matrixProduct':
-      return [`multiply %${work.product.dot} on matrix units`]
+      return [`multiply %${work.product.dot} on matrix units${work.inBackground ? ' in the background' : ''}`]
     case 'vectorProduct':
       return [`multiply %${work.product.dot} in vectors`]
     case 'scan':

@@ -75,7 +75,8 @@ export type PointWork =
 /** What a step does that stands alone. */
 export type BlockWork =
   | { readonly kind: 'open'; readonly let: LetStmt }
-  | { readonly kind: 'matrixProduct'; readonly product: Product }
+  /** `inBackground`: threads go on, and wait for it where it ends. */
+  | { readonly kind: 'matrixProduct'; readonly product: Product; readonly inBackground: boolean }
   | { readonly kind: 'vectorProduct'; readonly product: VectorProduct }
   | { readonly kind: 'scan'; readonly let: LetStmt; readonly plan: ScanPlan }
   | { readonly kind: 'move'; readonly stream: StreamPlan }
@@ -179,6 +180,8 @@ export interface CloseEntry {
   readonly exchange: ExchangePlan
   /** Streams that they leave, by fold. */
   readonly streams: ReadonlyMap<ValueId, StreamPlan>
+  /** Of a product in the background that is waited for: how many that began after it may go on. */
+  readonly later?: number
 }
 
 /** A loop over the chunks of axes, the outermost first. */

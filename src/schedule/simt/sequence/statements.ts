@@ -200,15 +200,20 @@ class ListPlan {
     const product = place.part.products.get(l.id)
     const vectors = place.part.vectorProduct
     if (product?.split === true && product.groups !== undefined) place.shared.share(splitTiles(product))
+    const inBackground = product?.groups !== undefined && place.part.chain !== undefined && !place.setting.waits
+    // Before the nests that can go on meanwhile.
     if (product !== undefined)
-      order.block([opened, product.a, product.b], [folded], 2, () => ({ kind: 'matrixProduct', product }))
+      order.block([opened, product.a, product.b], [folded], inBackground ? 0.75 : 2, () => {
+        if (inBackground) order.begins(l.id)
+        return { kind: 'matrixProduct', product, inBackground }
+      })
     else if (vectors?.dot === l.id)
       order.block([opened, vectors.a.stage, vectors.b.stage], [folded], 2, () => ({
         kind: 'vectorProduct',
         product: vectors,
       }))
     else this.addAccumulate(l, { kind: 'accumulate', let: l }, opened, folded)
-    order.steps.push({ kind: 'close', let: l, needs: [folded, ...from], after: [l.id], rank: 2 })
+    order.steps.push({ kind: 'close', let: l, needs: [folded, ...from], after: [l.id], rank: 2, inBackground })
   }
 
   private addAccumulate(l: LetStmt, item: Item, opened?: Token, folded?: Token): void {

@@ -30,6 +30,7 @@ export function verifySequence(
     open: new Set(open.map((a) => a.name)),
     held: new Set(),
     folds: new Map(),
+    background: [],
     early: new Set(),
     stored,
     check,
@@ -49,6 +50,8 @@ interface State {
   readonly open: ReadonlySet<string>
   readonly held: Set<ValueId>
   readonly folds: Map<ValueId, Progress>
+  /** Products in the background, in the order in which they began. */
+  readonly background: ValueId[]
   /** Loads that were made early, by loops around. */
   readonly early: ReadonlySet<ValueId>
   readonly stored: Set<StoreStmt>
@@ -70,7 +73,17 @@ function verifyList(state: State, { prepare, entries }: Sequence): void {
         verifyBlock(state, e.work)
         break
       case 'close':
+        if (e.later !== undefined) {
+          const [first] = state.background
+          state.check(
+            e.folds.length === 1 && e.folds[0]?.id === first,
+            `the product %${first} is not waited for in order`,
+          )
+          state.background.shift()
+          state.check(e.later === state.background.length, `the wait for %${first} leaves others than go on`)
+        }
         for (const l of e.folds) {
+          state.check(!state.background.includes(l.id), `%${l.id} ends without a wait`)
           state.check(state.folds.get(l.id) === 'folded', `%${l.id} ends without a term`)
           state.folds.delete(l.id)
           state.held.add(l.id)
@@ -192,6 +205,7 @@ function verifyBlock(state: State, work: BlockWork): void {
       for (const operand of [a, b]) read(state, held, typeof operand === 'number' ? operand : operand.stage, `%${dot}`)
       check(folds.has(dot), `%${dot} is multiplied before it begins`)
       folds.set(dot, 'folded')
+      if (work.kind === 'matrixProduct' && work.inBackground) state.background.push(dot)
       break
     }
     case 'scan':
@@ -237,7 +251,9 @@ function verifyLoop(state: State, { loop, operands, prefetch, body }: LoopWork):
   const early = new Set([...state.early, ...loads.map((l) => l.let.id)])
   const open = new Set([...state.open, ...(state.layout.find(loop.axis)?.chunks === 1 ? [loop.axis] : [])])
   const folds = new Map<ValueId, Progress>()
-  verifyList({ ...state, open, held: inner, early, folds }, body)
+  const background: ValueId[] = []
+  verifyList({ ...state, open, held: inner, early, folds, background }, body)
+  state.check(background.length === 0, `an iteration over ${loop.axis} leaves products in the background`)
   for (const c of loop.carries) read(state, inner, c.next, `the next iteration over ${loop.axis}`)
   for (const c of loop.carries) held.add(c.result)
 }

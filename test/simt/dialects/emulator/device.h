@@ -25,6 +25,16 @@ using std::signbit;
 struct Index { int x, y; };
 static volatile struct { int z; } gridDim = {1};
 
+// A product in the background; of its results, those that become zero before.
+struct Multiplication {
+  void (*run)(float*, const void*, const unsigned short*, int);
+  float* c;
+  const void* a;
+  const unsigned short* b;
+  int b_panel, zeros;
+};
+const int most_multiplications = 128, most_groups = 8;
+
 // A thread: it runs until it waits for what is no longer `seen` at `awaited`; one that is `late` goes on when no other can.
 struct Fiber {
   Index thread, block;
@@ -33,6 +43,8 @@ struct Fiber {
   const short* awaited;
   short seen;
   jmp_buf at;
+  Multiplication multiplications[most_multiplications];
+  int begun, groups[most_groups], committed;
 };
 static Fiber* current;
 #define threadIdx current->thread
@@ -301,6 +313,10 @@ static unsigned tile_element(const unsigned short* tile, int row, int k, bool tr
   at ^= ((at >> 7) & 7) << 4;
   return *(const unsigned short*)at;
 }
+static void begin_group(Multiplication m) {
+  if (current->begun == most_multiplications) abort();
+  current->multiplications[current->begun++] = m;
+}
 template <int columns, bool m_last, bool n_last, class Value>
 static void multiply_group(float* c, const unsigned short* a, const unsigned short* b, int b_panel, Value value) {
   for (int i = 0; i < columns / 2; ++i) {
@@ -325,15 +341,25 @@ static void multiply_group_of_registers(float* c, const unsigned* a, const unsig
   }
   sync_warp();
 }
+// They happen when they are waited for: what is read of their results before, or changed of their operands, shows.
 #define MULTIPLY_GROUP_OF_REGISTERS(dtype, n, order, n_last)                                                           \
-  static void multiply_group_##dtype##_##n##_##order(float* c, const unsigned* a, const unsigned short* b,             \
-                                                     int b_panel) {                                                    \
-    multiply_group_of_registers<n, n_last>(c, a, b, b_panel, [](unsigned h) { return dtype##_value(h); });             \
-  }
+  static void multiplied_group_##dtype##_##n##_##order(float* c, const void* a, const unsigned short* b, int b_panel) { \
+    multiply_group_of_registers<n, n_last>(c, (const unsigned*)a, b, b_panel,                                          \
+                                           [](unsigned h) { return dtype##_value(h); });                               \
+  }                                                                                                                    \
+  BEGIN_GROUP(dtype##_##n##_##order, n, unsigned)
 #define MULTIPLY_GROUP(dtype, n, order, m_last, n_last)                                                                \
-  static void multiply_group_##dtype##_##n##_##order(float* c, const unsigned short* a, const unsigned short* b,       \
-                                                     int b_panel) {                                                    \
-    multiply_group<n, m_last, n_last>(c, a, b, b_panel, [](unsigned h) { return dtype##_value(h); });                  \
+  static void multiplied_group_##dtype##_##n##_##order(float* c, const void* a, const unsigned short* b, int b_panel) { \
+    multiply_group<n, m_last, n_last>(c, (const unsigned short*)a, b, b_panel,                                         \
+                                      [](unsigned h) { return dtype##_value(h); });                                    \
+  }                                                                                                                    \
+  BEGIN_GROUP(dtype##_##n##_##order, n, unsigned short)
+#define BEGIN_GROUP(name, n, word)                                                                                     \
+  static void multiply_group_##name(float* c, const word* a, const unsigned short* b, int b_panel) {                   \
+    begin_group({multiplied_group_##name, c, a, b, b_panel, 0});                                                       \
+  }                                                                                                                    \
+  static void multiply_group_##name##_begin(float* c, const word* a, const unsigned short* b, int b_panel) {           \
+    begin_group({multiplied_group_##name, c, a, b, b_panel, n / 2});                                                   \
   }
 #define MULTIPLY_GROUPS(dtype, n)                                                                                      \
   MULTIPLY_GROUP(dtype, n, kk, false, false)                                                                           \
@@ -387,6 +413,7 @@ MULTIPLY_ROWS_TF32(64, multiply_rows_tf32_64, false)
 MULTIPLY_ROWS_TF32(64, multiply_rows_tf32_64_begin, true)
 MULTIPLY_ROWS_TF32(128, multiply_rows_tf32_128, false)
 MULTIPLY_ROWS_TF32(128, multiply_rows_tf32_128_begin, true)
+static void keep_8(const unsigned*) {}
 static void keep_16(const unsigned*) {}
 static void keep_32(const unsigned*) {}
 MULTIPLY_GROUPS(bf16, 64)
@@ -402,9 +429,28 @@ static void hold_64(float*) {}
 static void hold_96(float*) {}
 static void hold_128(float*) {}
 static void group_begin() {}
-static void group_commit() {}
-// The next copies into a tile come after a barrier, as do the next results.
-static void group_wait() {}
+static void group_commit() {
+  if (current->committed == most_groups) abort();
+  current->groups[current->committed++] = current->begun;
+}
+static void group_wait_but(int later) {
+  Fiber& f = *current;
+  if (f.committed <= later) return;
+  const int count = f.groups[f.committed - 1 - later];
+  for (int i = 0; i < count; ++i) {
+    const Multiplication& m = f.multiplications[i];
+    for (int z = 0; z < m.zeros; ++z) m.c[z] = 0;
+    m.run(m.c, m.a, m.b, m.b_panel);
+  }
+  for (int i = count; i < f.begun; ++i) f.multiplications[i - count] = f.multiplications[i];
+  f.begun -= count;
+  for (int i = 0; i < later; ++i) f.groups[i] = f.groups[f.committed - later + i] - count;
+  f.committed = later;
+}
+static void group_wait() { group_wait_but(0); }
+static void group_wait_1() { group_wait_but(1); }
+static void group_wait_2() { group_wait_but(2); }
+static void group_wait_3() { group_wait_but(3); }
 static void tile_written() {}
 
 static unsigned char shared_memories[8][1 << 18] __attribute__((aligned(1024)));

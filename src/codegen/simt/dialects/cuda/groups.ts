@@ -19,8 +19,15 @@ const list = (n: number, of: (i: number) => string): string => Array.from({ leng
 /**
  * `c` is what a thread holds of 64 rows: for both halves of its rows, pairs of neighbours in every 8 columns. `a` and `b` are the
  * first elements at a depth (of an `a` in registers, its fragment); transposed operands have rows or columns side by side in memory, panels `b_panel` bytes apart.
+ * `begin`: what was in `c` does not count.
  */
-function multiplyGroup(dtype: 'bf16' | 'f16' | 'tf32', columns: number, a: 'k' | 'm' | 'r', b: 'k' | 'n'): string {
+function multiplyGroup(
+  dtype: 'bf16' | 'f16' | 'tf32',
+  columns: number,
+  a: 'k' | 'm' | 'r',
+  b: 'k' | 'n',
+  begin = false,
+): string {
   const depth = dtype === 'tf32' ? 8 : 16
   // Operands of 32 bits have no other order.
   const inRegisters = a === 'r'
@@ -30,10 +37,10 @@ function multiplyGroup(dtype: 'bf16' | 'f16' | 'tf32', columns: number, a: 'k' |
   const first = inRegisters ? `{${list(fragment, (i) => `%${n + i}`)}}` : `%${n}`
   const given = inRegisters ? list(fragment, (i) => `"r"(a[${i}])`) : '"l"(tile_descriptor(a, 16))'
   const place = (i: number): number => ((i >> 1) & 1) * (columns / 4) + (i >> 2) * 2 + (i & 1)
-  return `// 64 rows by ${columns} columns of the result plus a product of depth ${depth}, on the tensor cores of four warps, in the background.
-__device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}(float* c, const unsigned${inRegisters ? '' : ' short'}* a, const unsigned short* b, int b_panel) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k${depth}.f32.${dtype}.${dtype} {${list(n, (i) => `%${i}`)}}, ${first}, %${n + fragment}, 1, 1, 1${orders};"
-    : ${list(n, (i) => `"+f"(c[${place(i)}])`)}
+  return `// 64 rows by ${columns} columns of the result ${begin ? 'become' : 'plus'} a product of depth ${depth}, on the tensor cores of four warps, in the background.
+__device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}${begin ? '_begin' : ''}(float* c, const unsigned${inRegisters ? '' : ' short'}* a, const unsigned short* b, int b_panel) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k${depth}.f32.${dtype}.${dtype} {${list(n, (i) => `%${i}`)}}, ${first}, %${n + fragment}, ${begin ? 0 : 1}, 1, 1${orders};"
+    : ${list(n, (i) => `"${begin ? '=' : '+'}f"(c[${place(i)}])`)}
     : ${given}, "l"(tile_descriptor(b, b_panel)));
 }`
 }
@@ -52,7 +59,7 @@ __device__ __forceinline__ void multiply_rows_tf32_${columns}${begin ? '_begin' 
 }`
 }
 
-const bothOf = <A extends string, B extends string>(a: readonly A[], b: readonly B[]): (readonly [A, B])[] =>
+const bothOf = <const A, const B>(a: readonly A[], b: readonly B[]): (readonly [A, B])[] =>
   a.flatMap((x) => b.map((y) => [x, y] as const))
 
 export const cudaGroups: Library = {
@@ -67,9 +74,12 @@ __device__ __forceinline__ unsigned long long tile_descriptor(const unsigned sho
   },
   ...Object.fromEntries(
     bothOf(['bf16', 'f16'], ['kk', 'kn', 'mk', 'mn', 'rk', 'rn']).flatMap(([dtype, order]) =>
-      groupColumns.map((n): [string, LibraryFunction] => [
-        `multiply_group_${dtype}_${n}_${order}`,
-        lazy(() => multiplyGroup(dtype, n, rowsOf(order), order.endsWith('n') ? 'n' : 'k'), ['tile_descriptor']),
+      bothOf(groupColumns, ['', '_begin']).map(([n, begin]): [string, LibraryFunction] => [
+        `multiply_group_${dtype}_${n}_${order}${begin}`,
+        lazy(
+          () => multiplyGroup(dtype, n, rowsOf(order), order.endsWith('n') ? 'n' : 'k', begin !== ''),
+          ['tile_descriptor'],
+        ),
       ]),
     ),
   ),
@@ -86,7 +96,7 @@ __device__ __forceinline__ unsigned long long tile_descriptor(const unsigned sho
     ]),
   ),
   ...Object.fromEntries(
-    [16, 32].map((n): [string, LibraryFunction] => [
+    Array.from({ length: 8 }, (_, i) => 8 * (i + 1)).map((n): [string, LibraryFunction] => [
       `keep_${n}`,
       lazy(
         () => `// Words that instructions in the background read: they stay until here.
@@ -125,6 +135,17 @@ __device__ __forceinline__ void group_wait() {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }`,
   },
+  ...Object.fromEntries(
+    [1, 2, 3, 4, 5, 6, 7].map((n): [string, LibraryFunction] => [
+      `group_wait_${n}`,
+      {
+        code: `// Waits for all multiplications but those of the last groups.
+__device__ __forceinline__ void group_wait_${n}() {
+  asm volatile("wgmma.wait_group.sync.aligned ${n};" ::: "memory");
+}`,
+      },
+    ]),
+  ),
   tile_written: {
     code: `// What this thread wrote into shared memory is there for tensor cores, after a barrier.
 __device__ __forceinline__ void tile_written() {
