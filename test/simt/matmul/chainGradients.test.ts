@@ -5,6 +5,7 @@ import { compileGraph } from '../../../src/compile/index.ts'
 import * as c from '../../../src/compose/index.ts'
 import type { Graph, Node } from '../../../src/graph/node.ts'
 import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
+import { readElement } from '../../../src/scalar/host.ts'
 import { cudaTarget } from '../../../src/target/cuda.ts'
 import type { Machine } from '../../../src/target/machine.ts'
 import { vjpGraph } from '../../../src/transforms/vjp.ts'
@@ -106,4 +107,55 @@ describe.skipIf(!hasCompiler())('gradients through chains on tensor cores (skipp
     expect((await run()).flatMap((y) => y ?? [])).toEqual(got)
     emulated.dispose()
   })
+})
+
+/** A softmax that weighs values, and the logarithm of what it divides by, of rows of scores; `least` bounds the greatest from below. */
+const weighedOf = (dtype: DType, least?: number): Graph =>
+  trace(
+    [128, 320, 320].map((n) => ({ shape: [n, 64], dtype })),
+    (p) => {
+      const [q, k, v] = p as [Node, Node, Node]
+      const s = c.mul(c.cast(c.matmul(q, c.permute(k, [1, 0])), 'f32'), 3)
+      const greatest = c.reduceMax(s, -1, true)
+      const m = least === undefined ? greatest : c.max(greatest, least)
+      const e = c.exp(c.sub(s, m))
+      const sum = c.sum(e, -1, true)
+      return [c.matmul(c.cast(c.div(e, sum), dtype), v), c.add(m, c.log(sum))]
+    },
+  )
+
+describe.skipIf(!hasCompiler())('statistics of chains in f32 (skipped where g++ is missing)', () => {
+  const compiled = (graph: Graph) => {
+    const { program, report } = compileGraph(graph, { mode: 'fast', target: without(2 * 128 * 320), verify: true })
+    expect(report.kernels.map((k) => k.kind)).toEqual(['chain'])
+    const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
+    const [first] = kernels.flatMap((k) => [...candidateSources(k, cudaTarget.simt)])
+    return { program, kernels, source: first?.source.source ?? '' }
+  }
+  const wishes = [undefined, 5]
+  test.each(wishes)(
+    'exponentials against the greatest so far are coarse, and leave sums as near as f32 adds them: %s',
+    async (least) => {
+      const graph = weighedOf('bf16', least)
+      const { program, kernels, source } = compiled(graph)
+      expect(source).toMatch(/= f32_exp_coarse\(/)
+      // What rescales them is not.
+      expect(source).toMatch(/= expf\(/)
+      const inputs = dataOf(graph, 5)
+      // Scores that are not rounded to bf16.
+      const wide = inputs.map((x) =>
+        Float32Array.from({ length: x.length }, (_, i) => Number(readElement(x, 'bf16', i))),
+      )
+      const [, want] = evaluateGraph(weighedOf('f32', least), wide).map(toHostArray)
+      const emulated = new Emulated(kernels)
+      const [, got] = await execute(program, inputs, (k, buffers) => emulated.run(kernels.indexOf(k), buffers))
+      emulated.dispose()
+      Array.from(got as Float32Array).forEach((x, i) => {
+        // Of a logarithm the relative error of its operand, and its own rounding.
+        expect(Math.abs(x - Number(want?.[i]))).toBeLessThanOrEqual(
+          (3 + 2.5 * Math.log2(320)) * 2 ** -23 + 64 * 2 ** -23,
+        )
+      })
+    },
+  )
 })

@@ -174,7 +174,7 @@ class Uses {
     if (!this.leavesAsHalf(id) || this.isCarried(id) || (!relative && this.storesOf(id).length > 0)) return false
     return this.usersOf(id).every(
       (l) =>
-        (relative && this.isStreamedTerm(l, id)) ||
+        (relative && (this.isStreamedTerm(l, id) || this.isAnchoredTerm(l, id))) ||
         (relative && this.keepsRelative(l, id) && this.isRelative(l.id)) ||
         (absolute && this.isSumWithConstant(l, id) && this.endsInHalf(l.id)),
     )
@@ -186,6 +186,37 @@ class Uses {
    */
   private isStreamedTerm(l: LetStmt, id: ValueId): boolean {
     return this.phase?.streams.has(l.id) === true && l.op.kind === 'reduce' && l.op.arg === id
+  }
+
+  /** The same of a sum that a loop takes block by block: exponentials against the greatest exponent of all blocks so far. */
+  private isAnchoredTerm({ op }: LetStmt, id: ValueId): boolean {
+    if (op.kind !== 'reduce' || op.combiner !== 'sum' || op.arg !== id) return false
+    const term = this.scalarAt(id)
+    const exponent = term?.args[scalarInfo(term.op).exponentialIn ?? -1]
+    const difference = exponent === undefined ? undefined : this.scalarAt(exponent)
+    const [x, anchor] = difference?.op === 'sub' ? difference.args : []
+    return x !== undefined && anchor !== undefined && this.isGreatest(anchor, x, op.axes)
+  }
+
+  /** Whether a value is the greatest of others along some axes and of those of the blocks before, as far as that is finite. */
+  private isGreatest(id: ValueId, of: ValueId, axes: readonly string[]): boolean {
+    const { part } = this
+    const op = part.lets.get(id)?.op
+    if (op?.kind === 'reduce') return op.combiner === 'max' && op.arg === of && axes.every((a) => op.axes.includes(a))
+    if (op?.kind !== 'scalar' || (op.op !== 'max' && op.op !== 'min')) return false
+    const isBound = (a: ValueId): boolean => Math.abs(this.constantOf(a) ?? 0) >= greatestFinite
+    const isSoFar = (a: ValueId): boolean =>
+      part.loops.some((l) =>
+        l.carries.some((c) => c.param === a && c.next === id && this.constantOf(c.init) === Number.NEGATIVE_INFINITY),
+      )
+    const values = op.args.filter((a) => !isBound(a))
+    const [value, ...others] = values.filter((a) => op.op !== 'max' || !isSoFar(a))
+    return value !== undefined && others.length === 0 && this.isGreatest(value, of, axes)
+  }
+
+  private scalarAt(id: ValueId): Extract<LetStmt['op'], { readonly kind: 'scalar' }> | undefined {
+    const op = this.part.lets.get(id)?.op
+    return op?.kind === 'scalar' ? op : undefined
   }
 
   /** Whether NaN in `root` reaches everything that a function's value goes to on other ways. */
@@ -288,6 +319,9 @@ class Uses {
     return m.by >= 2 ** -6 && m.by <= 2 ** 6 ? m : { of: id, by: 1 }
   }
 }
+
+/** What an f32 value is kept within where it is to be finite. */
+const greatestFinite = 3.4028234663852886e38
 
 const known = new WeakMap<Part | Phase, Uses>()
 
