@@ -18,6 +18,7 @@ import {
   valuesToRecompute,
 } from '../plan/remat/saved.ts'
 import { atWorkingSet, type Machine, movingSeconds } from '../target/machine.ts'
+import { priceOfSchedules } from './candidatePrice.ts'
 
 /** What stands between the forward and the backward pass of a plan. */
 export interface Passes {
@@ -53,16 +54,18 @@ class MemoryPlanner {
   private readonly phases: Phases | undefined
   private readonly plan: FusionPlan
   private readonly saved: readonly SavedValue[]
-  /** Undefined where a graph is planned once. */
-  private readonly trials: CandidateMemo | undefined
+  private readonly trials: CandidateMemo
 
-  constructor(graph: Graph, target: Machine, mode: NumericsMode, fuse: boolean, overwritable: readonly Overwritable[]) {
+  constructor(graph: Graph, whole: Machine, mode: NumericsMode, fuse: boolean, overwritable: readonly Overwritable[]) {
+    // Data goes through the nearer memories as a whole, whatever kernels it is cut into: a kernel of few bytes is not near for that alone.
+    const held = compulsoryBytes(graph)
+    const target = atWorkingSet(whole, held)
     this.graph = graph
     this.overwritable = overwritable
     this.target = target
     this.mode = mode
     this.phases = phasesOf(graph)
-    this.trials = this.phases === undefined ? undefined : new CandidateMemo()
+    this.trials = new CandidateMemo(priceOfSchedules(whole, mode, held))
     this.plan = planFusion(graph, target, mode, fuse, overwritable, undefined, this.trials)
     this.saved = this.phases === undefined ? [] : savedBetween(graph, this.plan, this.phases)
   }
@@ -138,9 +141,7 @@ export function planGraph(
   budgets: Budgets,
   arenaOf: (planned: PlannedGraph) => number,
 ): PlannedGraph {
-  // Data goes through the nearer memories as a whole, whatever kernels it is cut into: a kernel of few bytes is not near for that alone.
-  const near = atWorkingSet(target, compulsoryBytes(graph))
-  const planner = new MemoryPlanner(graph, near, mode, fuse, overwritable)
+  const planner = new MemoryPlanner(graph, target, mode, fuse, overwritable)
   const first = fuse ? planner.at(residentPrice) : planner.keeping()
   const measures = [
     { what: 'intermediate values at once', budget: budgets.memory, of: arenaOf },

@@ -7,7 +7,12 @@ import type { Launch } from './launch.ts'
 import { lowerMatrix } from './matrix.ts'
 import { lowerSegments, lowerStraight } from './straight.ts'
 
-export function lowerGroup(name: string, group: KernelGroup, target: Machine, mode: NumericsMode): Launch {
+export function lowerGroup(
+  name: string,
+  group: Omit<KernelGroup, 'kind' | 'members' | 'outputs'>,
+  target: Machine,
+  mode: NumericsMode,
+): Launch {
   if (group.segments.length > 1) return lowerSegments(name, group.segments, target, mode)
   switch (group.roles.kind) {
     case 'matrix':

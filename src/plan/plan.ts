@@ -33,6 +33,8 @@ export interface KernelGroup {
   readonly segments: readonly Body[]
   readonly roles: Roles
   readonly cost: KernelCost
+  /** Seconds of the schedules that it would run by, where the machine's have a price: found when first asked for. */
+  readonly scheduled?: () => number
   /** What the target's library would do of it, where it is a product alone. */
   readonly choice?: LibraryChoice
   /** The library computes it: `cost` is that of its call. */

@@ -14,8 +14,8 @@ import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
 
-/** Small blocks: many programs, loops that end inside a block. */
-const small: Machine = { ...wasmTarget, elementBlock: 64, rowsAtOnce: 48, minPrograms: 1024 }
+/** Small blocks: many programs, loops that end inside a block. Launches so dear that one kernel does it all. */
+const small: Machine = { ...wasmTarget, elementBlock: 64, rowsAtOnce: 48, minPrograms: 1024, launch: 1e-3 }
 
 function graphOf(shapes: readonly (readonly number[])[], body: (p: readonly Node[]) => Node[]): Graph {
   return withContext(() => {

@@ -8,6 +8,7 @@ import type { Graph, Node } from '../../graph/node.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import { compiling, overElements } from '../../host/engine.ts'
 import { bytesOf } from '../../plan/body/region.ts'
+import { CandidateMemo } from '../../plan/cost/candidateMemo.ts'
 import { planFusion } from '../../plan/fuse/planFusion.ts'
 import { evaluateGraph, toHostArray } from '../../reference/evaluate.ts'
 import { type Generic, type Rewritten, rewriteGraph } from '../../rewrite/index.ts'
@@ -18,6 +19,7 @@ import type { HostArray } from '../../types/host.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { assemble } from '../assemble.ts'
 import type { OpenExtents } from '../assembly.ts'
+import { priceOfSchedules } from '../candidatePrice.ts'
 import type { Compiled, CompileOptions } from '../index.ts'
 import { boundScans } from '../longScans.ts'
 import { boundOperands, operandLimits } from '../operands.ts'
@@ -112,8 +114,17 @@ function compileWhole(
   const [graph] = graphs
   invariant(graph !== undefined, 'a program of no instance')
   const overwritable = graph.params.map((_, i) => (donated[i] === true ? ('donated' as const) : undefined))
-  const near = atWorkingSet(target, compulsoryBytes(graph))
-  const plan = planFusion(graph, near, mode, true, overwritable)
+  const held = compulsoryBytes(graph)
+  const near = atWorkingSet(target, held)
+  const plan = planFusion(
+    graph,
+    near,
+    mode,
+    true,
+    overwritable,
+    undefined,
+    new CandidateMemo(priceOfSchedules(target, mode, held)),
+  )
   checkStored(graph, plan, target, true)
   const fitter = new Fitter(instances.map((i) => i.at))
   const opening = new Opening(dimensions, graph.params.length)

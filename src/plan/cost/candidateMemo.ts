@@ -26,14 +26,23 @@ interface Remembered {
   places?: ReadonlyMap<Node, number>
 }
 
+/** Seconds of the schedules of a kernel. */
+export type PriceOf = (made: Made) => number
+
 /** Outcomes of trials on one target in one mode. */
 export class CandidateMemo {
+  /** Undefined where the machine's schedules have no price. */
+  readonly priceOf: PriceOf | undefined
   private readonly outcomes = new Map<string, Remembered>()
   private readonly forms = new Forms()
   private remembered = 0
   private trials = 0
   private built = 0
   private statements = 0
+
+  constructor(priceOf?: PriceOf) {
+    this.priceOf = priceOf
+  }
 
   /** The outcome for a region (`single`: one without limits), remembered or from `build`. The formats of what it touches follow from `packable`. */
   of(region: Region & { readonly single: boolean }, packable: ReadonlySet<Node>, build: () => Outcome): Outcome {

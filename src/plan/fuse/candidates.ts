@@ -28,6 +28,15 @@ function isCheaper(a: Made, b: Made): boolean {
   return a.cost.compute < b.cost.compute || (a.segments.length < b.segments.length && interleaves(a.body))
 }
 
+/** A number that is found when it is first asked for. */
+function once(find: () => number): () => number {
+  let found: number | undefined
+  return () => {
+    found ??= find()
+    return found
+  }
+}
+
 export class Candidates {
   private readonly target: Machine
   private readonly mode: NumericsMode
@@ -80,6 +89,9 @@ export class Candidates {
     const segments =
       roles.kind !== 'elementwise' ? [body] : cut ? partsOf(body) : segmentsOf(body, longestAxis(this.target))
     const cost = costOf(body, segments, roles, this.target)
-    return withLibrary({ ok: true, body, segments, roles, cost }, collapsed, this.target, this.mode)
+    const made = { ok: true, body, segments, roles, cost } as const
+    const { priceOf } = this.trials
+    const priced = priceOf === undefined ? made : { ...made, scheduled: once(() => priceOf(made)) }
+    return withLibrary(priced, collapsed, this.target, this.mode)
   }
 }

@@ -27,6 +27,9 @@ export interface FreshGroup {
   readonly made: Made
 }
 
+/** A group before it is known what it is as a kernel, which may depend on what others read of it. */
+type Unmade = Omit<FreshGroup, 'made'> & Partial<Pick<FreshGroup, 'made'>>
+
 /** Nodes that a group of these members reads. */
 function inputsOf(members: ReadonlySet<Node>, boundary: Group['boundary']): Set<Node> {
   const inputs = new Set<Node>()
@@ -88,6 +91,11 @@ export class Groups {
     return [...(this.users.get(node) ?? [])]
   }
 
+  /** Whether a node is stored by a group, where anything asks for it: others compute it again. */
+  isHome(g: Group, node: Node): boolean {
+    return this.home.get(node) === g.id
+  }
+
   /** What the groups would compute and store as one. */
   joined(...groups: readonly Group[]): Region {
     const members = new Set<Node>()
@@ -96,7 +104,7 @@ export class Groups {
   }
 
   /** Puts new groups, which compute all that the old ones did, in their place. */
-  replace(old: readonly Group[], fresh: readonly FreshGroup[]): Group[] {
+  replace(old: readonly Group[], fresh: readonly Unmade[]): Group[] {
     const homeless = new Set<Node>()
     for (const g of old) for (const n of g.members) if (this.home.get(n) === g.id) homeless.add(n)
     // New groups stand where old ones stood: the last of them with the last.

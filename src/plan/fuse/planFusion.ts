@@ -20,6 +20,7 @@ import type { SeparatePasses } from '../remat/separatePasses.ts'
 import { fuseChains } from './chainFusion.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
 import { keepGainingCycles } from './cycles.ts'
+import { takeApart } from './doubts.ts'
 import { groupsByNode } from './groups.ts'
 import { fuseHorizontally } from './horizontalFusion.ts'
 import { Planner } from './planner.ts'
@@ -60,6 +61,11 @@ export function planFusion(
     fuseSiblings(planner)
     if (recomputeCheap(planner)) {
       planner.mergeEdges()
+      fuseSiblings(planner)
+    }
+    const parts = takeApart(planner, clusters)
+    if (parts.length > 0) {
+      planner.mergeEdges(parts)
       fuseSiblings(planner)
     }
   }

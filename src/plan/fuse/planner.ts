@@ -10,6 +10,7 @@ import { tooLarge } from '../cost/bounds.ts'
 import type { CandidateMemo, Made } from '../cost/candidateMemo.ts'
 import type { KernelCost } from '../cost/cost.ts'
 import { packableNodes, storedBytes } from '../cost/formats.ts'
+import { lossOf } from '../cost/loss.ts'
 import type { Recomputed, RefusedMerge } from '../plan.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { type SeparatePasses, Separation } from '../remat/separatePasses.ts'
@@ -31,6 +32,8 @@ export class Planner {
   readonly unstorable: ReadonlySet<Node>
   readonly refused = new Map<string, RefusedMerge>()
   readonly recomputed: Recomputed[]
+  /** Members of kernels that were taken apart. */
+  private readonly doubtful = new Set<Node>()
   private readonly separation: Separation | undefined
 
   constructor(
@@ -53,12 +56,35 @@ export class Planner {
     this.separation = apart === undefined ? undefined : new Separation(apart)
     this.judge = new Candidates(target, mode, this.packable, trials)
     this.groups = new Groups(clusters, demanded)
-    for (const g of this.groups.all.values()) {
-      if (g.boundary !== undefined) continue
-      const made = this.judge.of(g, true)
-      invariant(made.ok, `a single node is no kernel: ${made.ok ? '' : made.detail}`)
-      g.made = made
-    }
+    for (const g of this.groups.all.values()) this.make(g)
+  }
+
+  private make(g: Group): void {
+    if (g.boundary !== undefined) return
+    const made = this.judge.of(g, true)
+    invariant(made.ok, `a single node is no kernel: ${made.ok ? '' : made.detail}`)
+    g.made = made
+  }
+
+  /** Puts parts of a group in its place. What they merge into is decided by schedules. */
+  split(g: Group, pieces: readonly ReadonlySet<Node>[]): Group[] {
+    for (const n of g.members) this.doubtful.add(n)
+    const parts = this.groups.replace(
+      [g],
+      pieces.map((members) => ({ members })),
+    )
+    for (const p of parts) this.make(p)
+    return parts
+  }
+
+  /** Seconds that a kernel takes more than those of the groups that it would replace. */
+  private lossOf(made: Made, groups: readonly Group[]): number {
+    const inDoubt = this.doubtful.size > 0 && groups.some((g) => [...g.members].some((n) => this.doubtful.has(n)))
+    return lossOf(
+      [made],
+      groups.map((g) => g.made),
+      inDoubt,
+    )
   }
 
   /** Keeps why two groups are not one; `loss` in modelled seconds, where a trial told. What is known of them already stays, if `first`. */
@@ -138,8 +164,7 @@ export class Planner {
       this.refuse(a, b, made, undefined)
       return undefined
     }
-    const before = (a.made?.cost.seconds ?? 0) + (b.made?.cost.seconds ?? 0)
-    const loss = made.cost.seconds - before
+    const loss = this.lossOf(made, [a, b])
     if (loss >= 0 && !this.sparesUnstorable([...a.outputs, ...b.outputs], region.outputs)) {
       this.refuse(a, b, lossReason(a, b, made), loss)
       return undefined
@@ -161,8 +186,8 @@ export class Planner {
     if (mixes(region.members, region.members) || others.some((b) => mixes(a.members, b.members))) return undefined
     const made = this.judge.of(region)
     if (!made.ok) return undefined
-    const before = all.reduce((t, g) => t + (g.made?.cost.seconds ?? 0), 0)
-    if (before - made.cost.seconds < 0.9 * gain * others.length) return undefined
+    const gained = -this.lossOf(made, all)
+    if (gained < 0.9 * gain * others.length) return undefined
     return this.groups.replace(all, [{ members: region.members, made }])[0]
   }
 
@@ -178,7 +203,7 @@ export class Planner {
       this.refuse(from, to, made, undefined)
       return undefined
     }
-    const loss = made.cost.seconds - all.reduce((t, g) => t + (g.made?.cost.seconds ?? 0), 0)
+    const loss = this.lossOf(made, all)
     const outputs = all.flatMap((g) => g.outputs)
     if (loss >= 0 && !this.sparesUnstorable(outputs, region.outputs)) {
       this.refuse(from, to, lossReason(from, to, made), loss)

@@ -3,6 +3,7 @@ import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import { bytesOf, type Region } from '../body/region.ts'
 import { leastSecondsWith, leastSecondsWithout, tooLarge } from '../cost/bounds.ts'
+import { lossOf } from '../cost/loss.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { ancestorsWithin } from './clusters.ts'
 import type { FreshGroup, Group } from './groups.ts'
@@ -75,12 +76,15 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     }
     fresh.push({ members: region.members, made })
   }
-  const after = fresh.reduce((t, f) => t + f.made.cost.seconds, 0)
-  if (after >= before && !must) {
+  const loss = lossOf(
+    fresh.map((f) => f.made),
+    [g, ...consumers].map((x) => x.made),
+  )
+  if (loss >= 0 && !must) {
     const compute = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.compute ?? 0), 0)
     const dearer = fresh.reduce((t, f) => t + f.made.cost.compute, 0) > 1.01 * compute
     const why = dearer ? dearAgain(consumers.length) : refuse('no-gain', 'nothing is saved by computing it again')
-    if (several) planner.refuse(g, first, why, after - before)
+    if (several) planner.refuse(g, first, why, loss)
     return false
   }
   planner.recomputed.push({ node: o, consumers: consumers.length, savedBytes: bytesOf(o) * (1 + consumers.length) })

@@ -1,0 +1,78 @@
+/**
+ * Kernels that the planner is wrong about: what they would run by takes much longer than they cost, and than it does for their parts. They
+ * are taken apart, and what their parts are merged into is decided by their schedules.
+ */
+import type { Node } from '../../graph/node.ts'
+import type { Body } from '../body/body.ts'
+import { dataInputs } from '../body/region.ts'
+import type { Made } from '../cost/candidateMemo.ts'
+import { scheduledSeconds } from '../cost/loss.ts'
+import type { Group } from './groups.ts'
+import type { Planner } from './planner.ts'
+
+/** Schedules that take so many times what the planner counts are in doubt: of their kernels nearly all are as dear as that in parts, too. */
+const doubtful = 1.5
+/** Seconds from which on a kernel is looked at. */
+const leastSeconds = 2e-6
+
+/** Chains are not: taken apart they would store what they are there not to. Nor are products, which take most of their kernels either way. */
+const isDoubtful = (made: Made): boolean =>
+  made.scheduled !== undefined &&
+  made.roles.chain === undefined &&
+  made.roles.kind !== 'matrix' &&
+  made.cost.seconds >= leastSeconds &&
+  !isStraight(made.body) &&
+  scheduledSeconds(made) > doubtful * made.cost.seconds
+
+/** Whether a body folds nothing and goes through everything it touches along one axis alike: there a schedule has nothing to choose. */
+function isStraight({ lets, stores }: Body): boolean {
+  const last = new Set(stores.map((s) => s.index.at(-1)?.key))
+  for (const { op } of lets)
+    if (op.kind === 'load') last.add(op.index.at(-1)?.key)
+    else if (op.kind === 'reduce' || op.kind === 'scan' || op.kind === 'dot') return false
+  last.delete(undefined)
+  return last.size <= 1
+}
+
+/** Takes doubtful kernels apart into clusters that planning started from (`clusters`); gives the numbers of the parts. */
+export function takeApart(planner: Planner, clusters: readonly ReadonlySet<Node>[]): number[] {
+  const { groups } = planner
+  const clusterOf = new Map<Node, ReadonlySet<Node>>()
+  for (const c of clusters) for (const n of c) clusterOf.set(n, c)
+  const parts: number[] = []
+  for (const g of [...groups.all.values()]) {
+    if (g.members.size > 1 && g.made !== undefined && isDoubtful(g.made))
+      for (const p of planner.split(
+        g,
+        piecesOf(planner, g, (n) => clusterOf.get(n)),
+      ))
+        parts.push(p.id)
+  }
+  return parts
+}
+
+/**
+ * Members of a group that it is home to, by the cluster they come from, each with what the group computes again for it: others read nothing
+ * then that nobody stores.
+ */
+function piecesOf(planner: Planner, g: Group, clusterOf: (n: Node) => ReadonlySet<Node> | undefined): Set<Node>[] {
+  const own = [...g.members].filter((n) => planner.groups.isHome(g, n))
+  const pieces = new Map<ReadonlySet<Node> | undefined, Set<Node>>()
+  for (const n of own) {
+    const cluster = clusterOf(n)
+    const piece = pieces.get(cluster) ?? new Set()
+    pieces.set(cluster, piece.add(n))
+  }
+  const split = pieces.size > 1 ? [...pieces.values()] : own.map((n) => new Set([n]))
+  const isOwn = new Set(own)
+  for (const piece of split) {
+    const stack = [...piece]
+    for (let n = stack.pop(); n !== undefined; n = stack.pop())
+      for (const x of dataInputs(n))
+        if (g.members.has(x) && !isOwn.has(x) && !piece.has(x)) {
+          piece.add(x)
+          stack.push(x)
+        }
+  }
+  return split
+}
