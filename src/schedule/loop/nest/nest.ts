@@ -56,8 +56,8 @@ interface Work {
 const mostCallCopies = 16
 const mostBesideCalls = 64
 
-/** What one point of a nest touches and computes. */
-function workOf(places: Places, roots: readonly Root[]): Work {
+/** What one point of a nest touches and computes; what varies along none of its axes is computed outside. */
+function workOf(places: Places, { space, roots }: Nest): Work {
   const touches: Touch[] = []
   const { prices } = places.facts.machine
   let [arithmetic, random, conversions] = [0, 0, 0]
@@ -98,6 +98,8 @@ function workOf(places: Places, roots: readonly Root[]): Work {
       conversions += inAdditions(prices.read[p.dtype], prices)
       return
     }
+    const reach = places.reachOf(id)
+    if (!space.some((a) => reach.has(a))) return
     const seconds = statementSeconds(places.def(id), (i) => places.def(i).dtype, prices)
     spent += seconds
     const path = seconds + Math.max(0, ...operandsOf(op).map((i) => paths.get(i) ?? 0))
@@ -209,7 +211,7 @@ const worthTurns = 1.1
 
 export function chooseLoops(places: Places, nest: Nest): Loops {
   const { axes } = places
-  const work = workOf(places, nest.roots)
+  const work = workOf(places, nest)
   const ordered = nest.roots.some((r) => isOrdered(places, r))
   const scatter = nest.roots.some(isScatter)
   const candidates = nest.space.filter((a) => axes.view(a).max >= 2 && !(ordered && nest.folded.includes(a)))
