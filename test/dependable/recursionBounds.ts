@@ -27,7 +27,12 @@ export const needNote: readonly Bound[] = ['divides', 'fixed', 'unbounded']
 
 export const recursions: Readonly<Record<string, Bound | readonly [Bound, string]>> = {
   'src/api/jit/dynamic.ts: DynamicPrograms.open.walk': 'data',
+  'src/api/jit/dynamic.ts: DynamicPrograms.extentOf': [
+    'fixed',
+    'two: the terms of a sum of dimensions are no sums (`Dim.plus`)',
+  ],
   'src/api/jit/dynamic.ts: openLeaves': 'data',
+  'src/ort/openModels.ts: OpenModels.shapes.extent': ['fixed', 'two: the terms of a sum of names have no plus in them'],
   'src/compile/open/align.ts: formOf.walk': 'data',
   'src/compile/open/align.ts: formsOf.add': 'control flow',
   'src/compile/open/openBody.ts: BodyAt.atom, BodyAt.expr': 'expression',
@@ -130,7 +135,11 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/codegen/simt/ir/verify.ts: verifyThreadCode.block': 'statement nesting',
   'src/codegen/simt/ir/verify.ts: verifyThreadCode.multipleIn': 'expression',
   'src/codegen/simt/ir/walk.ts: substituteIn': 'statement nesting',
-  'src/codegen/simt/ir/walk.ts: rewriteEx, rewriteEx.go': 'expression',
+  'src/codegen/simt/ir/walk.ts: rewriteEx': 'expression',
+  'src/codegen/simt/passes/copyAddresses.ts: Places.rewrite': 'statement nesting',
+  'src/codegen/simt/passes/copyAddresses.ts: conditionsOf, withoutBranches': 'expression',
+  'src/codegen/simt/passes/copyAddresses.ts: hoistCopyAddresses.within': 'statement nesting',
+  'src/codegen/simt/passes/copyAddresses.ts: termsOf': 'expression',
   'src/codegen/simt/passes/foldExtremes.ts: foldExtremes': 'statement nesting',
   'src/codegen/simt/passes/repeatLoops.ts: declares': 'statement nesting',
   'src/codegen/simt/passes/repeatLoops.ts: repeatLoops': 'statement nesting',
