@@ -428,6 +428,21 @@ ${ops.map((op, i) => `  %${i + 1} ${dtype}{i} = ${op} %${i}`).join('\n')}
     `)
   })
 
+  test('are not written out with the terms of short sums', () => {
+    const short = (op: string): string => `kernel short {
+  param x: f32[9, 53] read
+  param y: f32[53] write
+  axes i: 9, j: 53
+  grid j/53
+  %0 f32{i, j} = load x[i, j]
+  %1 f32{i, j} = ${op} %0
+  %2 f32{j} = reduce sum %1 over i
+  store y[j] = %2
+}`
+    expect(linesOf(short('neg'))).not.toContain('fold')
+    expect(linesOf(short('exp'))).toContain('fold %2 = sum %1')
+  })
+
   test('are not in turn where there is one group', () => {
     expect(linesOf(chain(['exp', 'neg', 'tanh'], 8))).toContain('%3 in turn')
     expect(linesOf(chain(['exp', 'neg', 'tanh'], 7))).not.toContain('in turn')

@@ -9,6 +9,7 @@ import { type KernelPart, type LetStmt, operandsOf, type Stmt, type TileOp, type
 import { liveLets, storeOperands } from '../../../kernel/walk.ts'
 import { fastChunkOf, strictChunk } from '../../../scalar/summation.ts'
 import { isWide } from '../../../types/dtype.ts'
+import { isFunction } from '../../price.ts'
 import { foldsOf, type LoopSchedule, type LoopStep, type NestSchedule } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold, operandsOfRoot } from '../ir/steps.ts'
 import type { KernelFacts } from '../tiles/places.ts'
@@ -63,7 +64,14 @@ class Writer {
     const takes = (f: Fold): boolean =>
       f.axes.length === folded.length && isPlainSum(f, this.terms, this.strict) && this.terms.isInline(f, folded, own)
     if (!folds.every(takes) || count * (own.size + folds.length) > mostStatements) return false
-    return [...own].every((id) => this.isNear(id, vector))
+    return [...own].every((id) => this.isNear(id, vector) && !this.isFunction(id))
+  }
+
+  /** Whether a value takes many instructions, which are not written out once for every term. */
+  private isFunction(id: ValueId): boolean {
+    const { lets } = this.terms
+    const s = lets.get(id)
+    return s !== undefined && isFunction(s, (i) => lets.get(i)?.dtype ?? s.dtype, this.facts.machine.prices)
   }
 
   /** Whether lanes of a load stand side by side, or nearly: others are dearer than any loop around them. */
