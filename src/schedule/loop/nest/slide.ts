@@ -129,7 +129,9 @@ class Sliding {
 
   /** A name that no axis has. */
   private nameOf(wanted: string): string {
-    return this.axes.views.has(wanted) ? this.nameOf(`${wanted}_`) : wanted
+    let name = wanted
+    while (this.axes.views.has(name)) name += '_'
+    return name
   }
 
   /** The motion of a fold's operands, where all of each moves alike along an axis and over taps. */

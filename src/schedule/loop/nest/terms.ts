@@ -74,15 +74,18 @@ export class Terms {
     own: Set<ValueId>,
     takes: (l: LetStmt, arg: number) => boolean = () => true,
   ): boolean {
-    const collect = (id: ValueId, arg: number): boolean => {
-      const l = this.lets.get(id)
-      if (l === undefined) return false
-      if (!l.axes.some((a) => along.includes(a))) return true
-      if (!inline.has(l.op.kind) || !takes(l, arg)) return false
-      own.add(id)
-      return operandsOf(l.op).every((o) => collect(o, arg))
-    }
-    return args.every(collect)
+    return args.every((root, arg) => {
+      const found = new Set([root])
+      for (const id of found) {
+        const l = this.lets.get(id)
+        if (l === undefined) return false
+        if (!l.axes.some((a) => along.includes(a))) continue
+        if (!inline.has(l.op.kind) || !takes(l, arg)) return false
+        own.add(id)
+        for (const o of operandsOf(l.op)) found.add(o)
+      }
+      return true
+    })
   }
 
   /** A value at a place; what is the same at several is one. `here` holds what stands there already. */
