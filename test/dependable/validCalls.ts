@@ -254,6 +254,10 @@ export function validCall(path: string): ValidCall | undefined {
       args: rest,
     }
   }
+  if (path === 'Dim.plus') {
+    const past = s.dim('past', 0, 64)
+    return { call: (other) => past.plus(other as s.Dim), args: () => [s.dim('new', 1, 8)] }
+  }
   const mine = given(own, path)
   if (mine !== undefined) return { call: functionAt(path), args: mine }
   const rest = given(afterTensor, path)
