@@ -17,6 +17,7 @@ import { sizeOf } from '../../src/types/shape.ts'
 import { at, type Input, trace } from '../compile/support.ts'
 import { dataOf, expectAlike, random } from '../support/alike.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
+import { hidden, key, query, type Score } from '../support/scores.ts'
 
 /** Blocks so small that short rows are several, and memory that holds no value of some bytes. */
 const small = (bytes: number): Machine => ({
@@ -49,13 +50,6 @@ function run(graph: Graph, seed: number, target: Machine): ReturnType<typeof com
   executable.dispose()
   return compiled
 }
-
-type Score = (s: Node, extra: readonly Node[]) => Node
-
-/** Places of queries and keys, beside scores [..., queries, keys]. */
-const query = (s: Node): Node => c.iota(s.shape, s.shape.length - 2)
-const key = (s: Node): Node => c.iota(s.shape, s.shape.length - 1)
-const hidden = Number.NEGATIVE_INFINITY
 
 const scores: Record<string, Score> = {
   plain: (s) => s,

@@ -6,14 +6,16 @@ import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { printKernel } from '../../src/kernel/print.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
-import { readElement, writeElement } from '../../src/scalar/host.ts'
+import { readElement } from '../../src/scalar/host.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import type { DType } from '../../src/types/dtype.ts'
-import { type HostArray, hostArray } from '../../src/types/host.ts'
+import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, type Input, trace } from '../compile/support.ts'
+import { dataOf, random } from '../support/alike.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
+import { hidden, key, query, type Score } from '../support/scores.ts'
 
 /** Blocks so small that short rows are several. */
 const small: Machine = { ...wasmTarget, minPrograms: 1, chains: { rows: 8, shared: 8, width: 64 } }
@@ -26,25 +28,6 @@ const cut: Machine = {
   programShare: { moving: 1 / 64, computing: 1 / 64 },
 }
 const backend = createWasmBackend({ threads: 1 })
-
-/** Numbers in [0, 1), the same for a seed. */
-function random(seed: number): () => number {
-  let s = (Math.imul(seed, 2654435761) + 12345) >>> 0
-  return () => {
-    s = (Math.imul(s, 1664525) + 1013904223) >>> 0
-    return s / 2 ** 32
-  }
-}
-
-function dataOf(graph: Graph, seed: number): HostArray[] {
-  const next = random(seed)
-  return graph.params.map((p) => {
-    const out = hostArray(p.dtype, sizeOf(p.shape))
-    for (let i = 0; i < out.length; i++)
-      writeElement(out, p.dtype, i, p.dtype === 'bool' ? next() > 0.3 : 4 * next() - 2)
-    return out
-  })
-}
 
 const tolerances: Partial<Record<DType, number>> = { f32: 2e-5, bf16: 2e-2, f16: 4e-3 }
 
@@ -71,7 +54,7 @@ function expectAlike(
 /** Compiles and runs a graph in the interpreter and in WebAssembly; both agree with the reference. */
 function run(graph: Graph, seed: number, target: Machine, dtype: DType = 'f32'): ReturnType<typeof compileGraph> {
   const compiled = compileGraph(graph, { mode: 'fast', target, verify: true })
-  const inputs = dataOf(graph, seed)
+  const inputs = dataOf(graph, seed, 2)
   const loose = tolerances[dtype] ?? 0
   const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
   expectAlike(interpretProgram(compiled.program, inputs, 'dtype', graph.outputs), want, graph, loose, 'interpreted')
@@ -95,13 +78,6 @@ function expectOne({ report }: ReturnType<typeof compileGraph>, graph: Graph): v
     nodes.reduce((n, x) => n + sizeOf(x.shape) * (x.dtype === 'f32' ? 4 : x.dtype === 'bool' ? 1 : 2), 0)
   expect(report.totals.bytes).toBeLessThanOrEqual(bytes([...graph.params, ...graph.outputs]))
 }
-
-type Score = (s: Node, extra: readonly Node[]) => Node
-
-/** Places of queries and keys, beside scores [..., queries, keys]. */
-const query = (s: Node): Node => c.iota(s.shape, s.shape.length - 2)
-const key = (s: Node): Node => c.iota(s.shape, s.shape.length - 1)
-const hidden = Number.NEGATIVE_INFINITY
 
 const scores: Record<string, Score> = {
   plain: (s) => s,
@@ -240,7 +216,7 @@ describe('parts of the shared axis', () => {
   test('the same bits at every run, whatever the order of programs', () => {
     const graph = chainOf((s) => c.softmax(s, 1))
     const { program } = compileGraph(graph, { mode: 'fast', target: cut, verify: true })
-    const inputs = dataOf(graph, 9)
+    const inputs = dataOf(graph, 9, 2)
     const [first] = interpretProgram(program, inputs, 'dtype', graph.outputs)
     const executable = backend.prepare(program)
     const bound = inputs.map((data) => {
@@ -324,7 +300,7 @@ describe('what a chain moves', () => {
       ([q, k, v, m]) => c.matmul(c.softmax(c.add(scored(q as Node, k as Node), m as Node)), v as Node),
     )
     const compiled = compileGraph(graph, { mode: 'fast', target: small, verify: true })
-    const inputs = dataOf(graph, 6)
+    const inputs = dataOf(graph, 6, 2)
     const mask = inputs[3] as Float32Array
     for (let t = 0; t < 20; t++) mask[t] = Number.NEGATIVE_INFINITY
     mask[21] = Number.POSITIVE_INFINITY

@@ -1,10 +1,9 @@
 /** Kernels that their schedules speak against: taken apart where that is predicted faster, whole where it is not, on machines whose schedules have a price. */
 import { describe, expect, test } from 'vitest'
 import { type Compiled, compileGraph } from '../../src/compile/index.ts'
-import { scheduledSteps } from '../../src/compile/predicted.ts'
+import { scheduledSteps, stepSeconds } from '../../src/compile/predicted.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
-import { loopSeconds } from '../../src/schedule/loop/price/seconds.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
@@ -32,7 +31,7 @@ const kernels = (
 
 /** Seconds of a program's schedules with so many bytes near. */
 const seconds = ({ program }: Compiled, held: number): number =>
-  scheduledSteps(program, wasmTarget).reduce((t, s) => t + loopSeconds(s.kernel, s.parts, wasmTarget, held).seconds, 0)
+  scheduledSteps(program, wasmTarget).reduce((t, s) => t + stepSeconds({ ...s, held }, wasmTarget), 0)
 
 describe('kernels', () => {
   test.each([

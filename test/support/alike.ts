@@ -16,13 +16,13 @@ export function random(seed: number): () => number {
   }
 }
 
-/** Inputs of a graph in [-1, 1), conditions that hold for seven in ten, the same for a seed. */
-export function dataOf(graph: Graph, seed: number): HostArray[] {
+/** Inputs of a graph in [-most, most), conditions that hold for seven in ten, the same for a seed. */
+export function dataOf(graph: Graph, seed: number, most = 1): HostArray[] {
   const next = random(seed)
   return graph.params.map((p) => {
     const out = hostArray(p.dtype, sizeOf(p.shape))
     for (let i = 0; i < out.length; i++)
-      writeElement(out, p.dtype, i, p.dtype === 'bool' ? next() > 0.3 : 2 * next() - 1)
+      writeElement(out, p.dtype, i, p.dtype === 'bool' ? next() > 0.3 : 2 * most * next() - most)
     return out
   })
 }

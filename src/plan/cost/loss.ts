@@ -11,8 +11,8 @@ export const scheduledSeconds = (k: Made): number => k.scheduled?.() ?? k.cost.s
 
 /** Refused by so much, or by less, a merge is asked for again: the planner's cost lacks what a schedule saves. */
 const nearlyGains = 1.25
-/** Seconds that are not worth a question. */
-const leastSeconds = 2e-6
+/** Fewer seconds are not worth a question. */
+export const leastSeconds = 2e-6
 /** What schedules say within this is what the planner says. */
 const sameSeconds = 0.05
 

@@ -6,14 +6,12 @@ import type { Node } from '../../graph/node.ts'
 import type { Body } from '../body/body.ts'
 import { dataInputs } from '../body/region.ts'
 import type { Made } from '../cost/candidateMemo.ts'
-import { scheduledSeconds } from '../cost/loss.ts'
+import { leastSeconds, scheduledSeconds } from '../cost/loss.ts'
 import type { Group } from './groups.ts'
 import type { Planner } from './planner.ts'
 
 /** Schedules that take so many times what the planner counts are in doubt: of their kernels nearly all are as dear as that in parts, too. */
 const doubtful = 1.5
-/** Seconds from which on a kernel is looked at. */
-const leastSeconds = 2e-6
 
 /** Chains are not: taken apart they would store what they are there not to. Nor are products, which take most of their kernels either way. */
 const isDoubtful = (made: Made): boolean =>
