@@ -163,6 +163,19 @@ describe.each(extents)('extent %i', (n) => {
     )
   })
 
+  test('rows combined with rows that meet', () => {
+    for (const dtype of dtypes)
+      for (const combiner of ['+', '*', 'max', 'min'])
+        compare(
+          k(
+            ` %0 i32{i} = load index[i]\n %1 ${dtype}{i, c} = load x[i, c]\n %2 bool{i} = load b[i]\n store y[%0:5, c] ${combiner}= %1 where %2`,
+            ` param index: i32[9] read\n param x: ${dtype}[9, ${n}] read\n param b: bool[9] read\n param y: ${dtype}[5, ${n}] update`,
+            `i: 9, c: ${n}`,
+            '1',
+          ),
+        )
+  })
+
   test('scans', () => {
     compare(
       k(

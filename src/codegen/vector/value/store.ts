@@ -126,7 +126,7 @@ function plainWriter(
   return { whole, lane }
 }
 
-/** Combines with what stands there, lane by lane in order: lanes may meet in one place. */
+/** Combines with what stands there: consecutive places at once, others lane by lane in order, since lanes may meet in one place. */
 function combiningWriter(values: Values, s: StoreStmt, e: Expr, value: Reg, j: number, depth: number): Writer {
   const { f, env } = values
   const op = combinerOp[s.combiner ?? 'sum']
@@ -142,7 +142,8 @@ function combiningWriter(values: Values, s: StoreStmt, e: Expr, value: Reg, j: n
     }
     return { whole, lane: whole }
   }
-  const each = laneAddresses(values, base, e, lanePattern(values, e, j), j, 0, depth)
+  const pattern = lanePattern(values, e, j)
+  const each = laneAddresses(values, base, e, pattern, j, 0, depth)
   const lane = (l: number): void => {
     const at = each[l]
     if (at === undefined) return
@@ -152,7 +153,17 @@ function combiningWriter(values: Values, s: StoreStmt, e: Expr, value: Reg, j: n
     emitStoreConvert(f, env, next, at.local, at.offset)
     releaseReg(f, have, mine, next)
   }
-  return { whole: () => forValidLanes(values, lane), lane }
+  const one = (): void => forValidLanes(values, lane)
+  if (pattern.kind !== 'affine' || pattern.stride !== dtypeBytes(dtype)) return { whole: one, lane }
+  const at = addressOf(values, base, pattern.at, pattern.extra)
+  const all = (): void => {
+    const have = emitLoadConvert(f, env, dtype, value.lanes, at.local, at.offset)
+    const next = emitScalarOp(f, env, op, dtype, dtype, [have, value])
+    emitStoreConvert(f, env, next, at.local, at.offset)
+    releaseReg(f, have, next)
+  }
+  const { limit } = values.vector
+  return { whole: limit === undefined ? all : () => f.if(X.compare('eq', limit, 4), all, one), lane }
 }
 
 function packedWriter(values: Values, s: StoreStmt, value: Reg, j: number, depth: number): Writer {
