@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { LoopStep } from '../../src/schedule/loop/ir/schedule.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
+import { compare } from '../wasm/compare.ts'
 import { linesOf, scheduled } from './scheduled.ts'
 
 describe('functions of functions', () => {
@@ -83,6 +84,43 @@ ${ops.map((op, i) => `  %${i + 1} ${dtype}{i} = ${op} %${i}`).join('\n')}
 }`
     expect(linesOf(short('neg'))).not.toContain('fold')
     expect(linesOf(short('exp'))).toContain('fold %2 = sum %1')
+  })
+
+  test('that are folded over a long axis are taken in blocks', () => {
+    const folded = (n: number, combiner = 'sum', mode = ''): string => `kernel folded ${mode} {
+  param x: f32[3, ${n}] read
+  param y: f32[3] write
+  param z: f32[3] write
+  axes i: 3, j: ${n}
+  grid i
+  %0 f32{i, j} = load x[i, j]
+  %1 f32{i, j} = sigmoid %0
+  %2 f32{i, j} = exp %1
+  %3 f32{i} = reduce ${combiner} %2 over j
+  %4 f32{i} = reduce max %1 over j
+  store y[i] = %3
+  store z[i] = %4
+}`
+    expect(linesOf(folded(5001))).toMatchInlineSnapshot(`
+      "schedule of k: 3 programs of i/1, 4736 bytes of scratch
+        loop j_block in blocks of 1152: carrying %9 in a register, %13 in a register
+          nest j_block(1152 by 4): fetching x[20004*i + 4*j_block]
+            keep %6 in tile 64 (j_block:4) f32
+          nest j_block(fold 1152 by 4 chunks of 32 rounds)
+            fold %10 = sum %7 into a register
+            fold %14 = max %6 into a register
+        nest of one point
+          store y = %3
+          store z = %4"
+    `)
+    expect(linesOf(folded(2000))).not.toContain('loop')
+    expect(linesOf(folded(5001, 'argmax').replaceAll('%3 f32', '%3 i32').replace('y: f32', 'y: i32'))).not.toContain(
+      'loop',
+    )
+    // A strict sum has an order, which blocks would change; a strict maximum has none.
+    expect(linesOf(folded(5001, 'sum', 'strict'))).not.toContain('loop')
+    expect(linesOf(folded(5001, 'min', 'strict'))).toContain('loop')
+    for (const n of [5001, 2305, 4608]) for (const c of ['sum', 'prod', 'min']) compare(folded(n, c))
   })
 
   test('are not in turn where there is one group', () => {

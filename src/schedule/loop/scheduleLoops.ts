@@ -41,6 +41,7 @@ import {
 } from './products.ts'
 import { scheduleScan } from './scan.ts'
 import { carryPlan } from './tiles/carry.ts'
+import { foldsInBlocks } from './tiles/foldBlocks.ts'
 import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
 
 /** The schedule of a part on one core. */
@@ -50,7 +51,9 @@ export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSch
   const part = slid?.part ?? first.part
   const isSlid = (nest: NestSchedule): boolean => foldsOf(nest).some((f) => slid?.slides.has(f.id))
   const written = writeOutSums({ ...first, part }, facts, isSlid)
-  return slid === undefined && written === undefined ? first : schedulePart(written ?? part, facts, slid?.slides)
+  if (slid !== undefined || written !== undefined) return schedulePart(written ?? part, facts, slid?.slides)
+  const blocked = foldsInBlocks(first, facts)
+  return blocked === undefined ? first : schedulePart(blocked, facts)
 }
 
 function schedulePart(part: KernelPart, facts: KernelFacts, slides?: ReadonlyMap<ValueId, Slide>): LoopSchedule {

@@ -49,6 +49,16 @@ export class Terms {
     return this.next++
   }
 
+  /** A name that nothing has. */
+  fresh(): ValueId {
+    return this.next++
+  }
+
+  /** How many points axes have at most. */
+  countOf(axes: readonly string[]): number {
+    return axes.reduce((n, a) => n * this.axes.view(a).max, 1)
+  }
+
   /** Whether every program holds all of an axis. */
   isWhole(axis: string): boolean {
     const { moves, counts, extent, open } = this.axes.view(axis)
