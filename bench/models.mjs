@@ -16,7 +16,7 @@ import { buildAt } from './systems/sinter.mjs'
 
 const { values: options } = parseArgs({
   options: {
-    models: { type: 'string', default: Object.keys(networks).join() },
+    models: { type: 'string', default: 'mobilenet,resnet,bert' },
     runs: { type: 'string', default: '7' },
     build: { type: 'string', default: '' },
     threads: { type: 'string', default: '1' },

@@ -31,12 +31,21 @@ const FLOAT = 1
 const INT64 = 7
 const rawOf = (data) => Buffer.from(data.buffer, data.byteOffset, data.byteLength)
 
+/** TensorProto.DataType of an array's elements. */
+const types = new Map([
+  [Float32Array, FLOAT],
+  [Uint8Array, 2],
+  [Int8Array, 3],
+  [Int32Array, 6],
+  [BigInt64Array, INT64],
+])
+
 /** TensorProto. */
 const tensor = (field, name, shape, data) =>
   message(
     field,
     ...shape.map((d) => int(1, d)),
-    int(2, data instanceof BigInt64Array ? INT64 : FLOAT),
+    int(2, types.get(data.constructor)),
     text(8, name),
     bytes(9, rawOf(data)),
   )

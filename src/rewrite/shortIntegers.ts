@@ -5,6 +5,7 @@
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { opTable } from '../graph/table.ts'
+import { withInputs } from '../graph/traverse.ts'
 import { fits16, narrowRange, type Range, rangeThrough } from '../scalar/narrow.ts'
 import { isScalarOp } from '../scalar/ops.ts'
 import { fullValue } from './facts.ts'
@@ -30,10 +31,15 @@ function rangeOf(n: Node, steps = mostSteps): Range | undefined {
   return isScalarOp(n.op) && n.op !== 'select' ? rangeThrough(n.op, known) : undefined
 }
 
-/** Whether an operand is computed in 32 bits, and fits 16. */
-function isShort(x: Node): boolean {
-  if (x.dtype !== 'i32' || x.op === 'cast' || !isScalarOp(x.op)) return false
-  return fits16(rangeOf(x))
+/** The value in 16 bits that an operand is made of, seen as the operand sees it: where it is computed in 32 bits, and fits. */
+function shortOf(x: Node, steps = mostSteps): Node | undefined {
+  const [of] = x.inputs
+  if (x.dtype !== 'i32' || x.op === 'cast' || of === undefined || steps === 0) return undefined
+  if (movesElements(x)) {
+    const short = shortOf(of, steps - 1)
+    return short && withInputs(x, [short])
+  }
+  return isScalarOp(x.op) && fits16(rangeOf(x)) ? makeNode('cast', [x], { dtype: 'i16' }) : undefined
 }
 
 export const shortIntegerRules: readonly Rule[] = [
@@ -41,12 +47,16 @@ export const shortIntegerRules: readonly Rule[] = [
     'contract',
     'exact',
     'contract-of-short-integers',
-    'contract(x, y) -> contract(i32(i16(x)), y), where the i32 that x computes fit 16 bits',
+    'contract(view(x), y) -> contract(i32(view(i16(x))), y), where the i32 that x computes fit 16 bits',
     (node) => {
-      if (node.dtype !== 'i32' || !node.inputs.some(isShort)) return undefined
-      const through = (x: Node): Node =>
-        isShort(x) ? makeNode('cast', [makeNode('cast', [x], { dtype: 'i16' })], { dtype: 'i32' }) : x
-      return makeNode('contract', node.inputs.map(through), node.attrs)
+      if (node.dtype !== 'i32') return undefined
+      const short = node.inputs.map((x) => shortOf(x))
+      if (short.every((x) => x === undefined)) return undefined
+      const inputs = node.inputs.map((x, i) => {
+        const found = short[i]
+        return found === undefined ? x : makeNode('cast', [found], { dtype: 'i32' })
+      })
+      return makeNode('contract', inputs, node.attrs)
     },
   ),
 ]

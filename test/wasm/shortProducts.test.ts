@@ -88,6 +88,42 @@ test('random windows and batches', () => {
   }
 })
 
+describe('an operand that becomes bytes at run time, of several products', () => {
+  const bytes = (x: s.Tensor): s.Tensor => {
+    const [low, high] = [x.min().minimum(0), x.max().maximum(0)]
+    const step = high.sub(low).div(256)
+    const zero = low.neg().div(step).round().clip(0, 255)
+    const q = x.div(step).round().add(zero).clip(0, 255).astype('u8')
+    return wide(q).sub(wide(zero.astype('u8')))
+  }
+  const f: F = (x, u, v, w) => {
+    const q = bytes(x)
+    return [u, v, w].map((b) => q.matmul(wide(b))).reduce((a, b) => a.mul(3).add(b))
+  }
+
+  test('is kept in 16 bits, which all of them multiply', () => {
+    const weights = { shape: [96, 80], dtype: 'i8' } as const
+    const text = schedules(f, [{ shape: [1, 70, 96], dtype: 'f32' }, weights, weights, weights])
+    expect(text.match(/pairs of 16 bits/g)).toHaveLength(3)
+    expect(text).not.toContain('by two vectors')
+  })
+
+  test.each([
+    [1, 70, 96, 80],
+    [2, 33, 65, 17],
+    [1, 1, 40, 12],
+  ])('gives what the reference gives, %i x %i x %i x %i', (batch, m, k, n) => {
+    const rng = makeRng(batch + m + k + n)
+    // From -4 to 4: a step is a power of two, so that both round the same numbers.
+    const x = s.tensor(
+      Array.from({ length: batch * m * k }, (_, i) => (i < 2 ? 8 * i - 4 : rng.int(-512, 512) / 128)),
+      { shape: [batch, m, k] },
+    )
+    const weights = [1, 2, 3].map(() => draw(rng, [k, n], 'i8'))
+    agree(f, [x, ...weights], 1, `${m} x ${k} x ${n}`)
+  })
+})
+
 test.each([
   ['u8', 'u8', 255, 255, 70_000],
   ['i16', 'i16', -32768, -32768, 999],

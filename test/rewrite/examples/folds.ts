@@ -107,7 +107,10 @@ export const contractionExamples: Readonly<Record<string, Example>> = {
       const zero = make('broadcast', [wide(d.param([], 'u8'))], { shape: x.shape, dims: [] })
       return d.rng.chance(0.5) ? make('sub', [x, zero], {}) : make('neg', [x], {})
     }
-    const [a, b] = [less(bytes([3, 4])), bytes([4, 5])]
+    const seen = d.rng.chance(0.5)
+    const x = less(bytes(seen ? [2, 6] : [3, 4]))
+    const a = seen ? make('reshape', [x], { shape: [3, 4] }) : x
+    const b = bytes([4, 5])
     return d.graph(contract('ab', a, 'bc', d.rng.chance(0.5) ? less(b) : b, 'ac'))
   },
   'contract-of-permute': (d) => {
