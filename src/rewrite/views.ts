@@ -267,8 +267,10 @@ const windows: readonly Rule[] = [
     'exact',
     'window-tiles',
     'windows that neither overlap nor leave gaps -> reshape',
-    ({ inputs: [x], attrs, shape }) => {
+    ({ inputs: [x], attrs, shape }, context) => {
       if (x === undefined || attrs.stride !== attrs.size || attrs.dilation !== 1) return undefined
+      // At other extents there may be a rest, which a slice leaves out.
+      if (context.generic?.varying.has(x.shape[attrs.axis] ?? 0) === true) return undefined
       return reshapeTo(sliced(x, attrs.axis, (shape[attrs.axis] ?? 0) * attrs.size, 1), shape)
     },
   ),

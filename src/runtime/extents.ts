@@ -3,6 +3,7 @@
  * in whole numbers at each launch.
  */
 
+import { lcm } from '../affine/gcd.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
 import type { ProductCalls, StridedMatrix } from '../types/product.ts'
@@ -15,9 +16,22 @@ export interface Dimension {
 }
 
 /** A whole number times powers of dimensions: `powers[i]` of dimension i. */
-export interface Monomial {
+interface PowerProduct {
   readonly coef: number
   readonly powers: readonly number[]
+}
+
+/** The quotient of a sum by a number, rounded down or up. */
+export interface Quotient {
+  readonly of: readonly PowerProduct[]
+  readonly by: number
+  readonly rounds: 'down' | 'up'
+}
+
+/** A whole number times powers of dimensions, and times quotients: they are dimensions too, which follow from others. */
+export interface Monomial extends PowerProduct {
+  /** Absent where there is none. */
+  readonly quotients?: readonly Quotient[]
 }
 
 /** A sum of monomials, none of them alike. */
@@ -50,50 +64,78 @@ export const realFunctions: Readonly<Record<RealFunction, (x: number) => number>
 /** The extents of a launch, by the number of their dimension. */
 export type Extents = readonly number[]
 
-const monomialAt = ({ coef, powers }: Monomial, at: Extents): number =>
+const powersAt = ({ coef, powers }: PowerProduct, at: Extents): number =>
   powers.reduce((n, p, i) => n * (at[i] ?? 0) ** p, coef)
+
+const rounded = (n: number, { by, rounds }: Pick<Formula, 'by' | 'rounds'>): number =>
+  by === 1 ? n : rounds === 'up' ? Math.ceil(n / by) : Math.floor(n / by)
+
+const quotientAt = (q: Quotient, at: Extents): number =>
+  rounded(
+    q.of.reduce((n, m) => n + powersAt(m, at), 0),
+    q,
+  )
+
+const monomialAt = (m: Monomial, at: Extents): number =>
+  (m.quotients ?? []).reduce((n, q) => n * quotientAt(q, at), powersAt(m, at))
 
 export const polynomialAt = (p: Polynomial, at: Extents): number => p.reduce((n, m) => n + monomialAt(m, at), 0)
 
-export function formulaAt({ of, by, rounds }: Formula, at: Extents): number {
-  const n = polynomialAt(of, at)
-  if (by === 1) return n
-  return rounds === 'up' ? Math.ceil(n / by) : Math.floor(n / by)
-}
+export const formulaAt = (f: Formula, at: Extents): number => rounded(polynomialAt(f.of, at), f)
 
 export const realAt = ({ factor, of, through }: RealFormula, at: Extents): number =>
   factor * realFunctions[through](polynomialAt(of, at))
 
-/** Inclusive bounds of a formula over the ranges of its dimensions, whose values are not negative. */
-export function formulaRange(
-  { of, by, rounds }: Formula,
-  dimensions: readonly Dimension[],
-): { lo: number; hi: number } {
-  let [lo, hi] = [0, 0]
-  for (const m of of) {
-    const ends = [
-      monomialAt(
-        m,
-        dimensions.map((d) => d.least),
-      ),
-      monomialAt(
-        m,
-        dimensions.map((d) => d.most),
-      ),
-    ]
-    lo += Math.min(...ends)
-    hi += Math.max(...ends)
-  }
-  const quotient = (n: number): number => (rounds === 'up' ? Math.ceil(n / by) : Math.floor(n / by))
-  return { lo: quotient(lo), hi: quotient(hi) }
+/** Inclusive bounds. */
+interface Range {
+  readonly lo: number
+  readonly hi: number
 }
+
+const sumOfRanges = (ranges: readonly Range[], by: Pick<Formula, 'by' | 'rounds'>): Range => ({
+  lo: rounded(
+    ranges.reduce((n, r) => n + r.lo, 0),
+    by,
+  ),
+  hi: rounded(
+    ranges.reduce((n, r) => n + r.hi, 0),
+    by,
+  ),
+})
+
+function productOfRanges(ranges: readonly Range[]): Range {
+  return ranges.reduce((a, b) => {
+    const ends = [a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi]
+    return { lo: Math.min(...ends), hi: Math.max(...ends) }
+  })
+}
+
+/** Inclusive bounds of a formula over the ranges of its dimensions, whose values are not negative. */
+export function formulaRange(f: Formula, dimensions: readonly Dimension[]): Range {
+  const [least, most] = (['least', 'most'] as const).map((end) => dimensions.map((d) => d[end]))
+  const powers = (m: PowerProduct): Range => {
+    const ends = [powersAt(m, least ?? []), powersAt(m, most ?? [])]
+    return { lo: Math.min(...ends), hi: Math.max(...ends) }
+  }
+  const quotient = (q: Quotient): Range => sumOfRanges(q.of.map(powers), q)
+  const monomials = f.of.map((m) => productOfRanges([powers(m), ...(m.quotients ?? []).map(quotient)]))
+  return sumOfRanges(monomials, f)
+}
+
+/** Whether a monomial is a number that does not vary. */
+export const isConstant = ({ powers, quotients = [] }: Monomial): boolean =>
+  quotients.length === 0 && powers.every((p) => p === 0)
 
 /** The constant that a formula is, if it is one. */
 export const constantOf = ({ of, by }: Formula): number | undefined => {
   const [first, second] = of
   if (first === undefined) return 0
-  return by === 1 && second === undefined && first.powers.every((p) => p === 0) ? first.coef : undefined
+  return by === 1 && second === undefined && isConstant(first) ? first.coef : undefined
 }
+
+/** The least common multiple of all that a formula divides by. */
+export const divisorOf = ({ of, by = 1 }: { readonly of: Polynomial; readonly by?: number }): number =>
+  of.flatMap((m) => m.quotients ?? []).reduce((n, q) => lcm(n, q.by), by)
 
 /** Numbers that a launch hands to kernels: an input of the program of one dtype. */
 export type LaunchNumbers =

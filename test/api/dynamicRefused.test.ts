@@ -144,6 +144,7 @@ test.for(strided)('%s gives what the static program gives at even and odd length
   for (const k of [17, 40, 23, 64, 18, 21, 60, 59]) {
     const [got, want] = [listOf(varying(...at(k))), listOf(closed(...at(k)))]
     for (const [i, t] of got.entries()) expect(t.dataSync(), `at ${k}`).toEqual(want[i]?.dataSync())
+    expect(varying.explain(...at(k)).closed, `at ${k}`).toBeUndefined()
   }
   varying.dispose()
   closed.dispose()

@@ -5,8 +5,9 @@ import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { spec } from '../../src/api/tensor/tree.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { Fitter } from '../../src/compile/open/fit.ts'
+import { samplesOf } from '../../src/compile/open/samples.ts'
 import { arange, exp, softmax, type Tensor, where } from '../../src/index.ts'
-import { formulaAt, realAt } from '../../src/runtime/extents.ts'
+import { formulaAt, formulaRange, realAt } from '../../src/runtime/extents.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
@@ -16,13 +17,13 @@ import { at as of } from './support.ts'
 
 const backend = createWasmBackend({ threads: 1 })
 
-for (const { name, trace } of openCases)
+for (const { name, ...made } of openCases)
   for (const mode of ['fast', 'strict'] as const)
     test(`${name}, ${mode}`, () => {
-      const { program } = openProgram({ dimensions, samples, trace }, mode, wasmTarget)
+      const { program } = openProgram(made, mode, wasmTarget)
       const executable = backend.prepare(program)
       for (const extents of [of(samples, 0), of(samples, 2), ...others]) {
-        const graph = trace(extents)
+        const graph = made.trace(extents)
         const got = runOn(backend, executable, graph, extents)
         runStatic(backend, graph, mode, wasmTarget).forEach((want, o) => {
           let [most, worst] = [1, 0]
@@ -63,6 +64,47 @@ test('formulas are found exactly, and none is found where there is none', () => 
       'f32',
     ),
   ).toBeUndefined()
+})
+
+test('products of quotients are found once their quotients are known, by what each remainder shows', () => {
+  const at = [...samples, [5, 32], [8, 58], [9, 23], [4, 12]]
+  const values = (f: (b: number, n: number) => number) => at.map(([b = 0, n = 0]) => f(b, n))
+  const [half, quarter] = [(n: number) => Math.floor((n + 1) / 2), (n: number) => Math.floor((n + 3) / 4)]
+  const products = [
+    (_: number, n: number) => 64 * half(n),
+    (b: number, n: number) => 3 * b * quarter(n),
+    (_: number, n: number) => quarter(n) ** 2,
+    (b: number, n: number) => b * n * half(n),
+    (_: number, n: number) => n - 2 * half(n) + 5,
+    (_: number, n: number) => 2 * half(n) + quarter(n) - 1,
+  ]
+  const fitter = new Fitter(at)
+  for (const f of products) expect(fitter.whole(values(f)), String(f)).toBeUndefined()
+  expect(fitter.learn([values((_, n) => half(n)), values((_, n) => quarter(n)), values((b, n) => b * n)])).toBe(4)
+  for (const f of products) {
+    const found = fitter.whole(values(f))
+    if (found === undefined) expect.fail(String(f))
+    for (let n = 5; n < 68; n++) expect(formulaAt(found, [7, n]), String(f)).toBe(f(7, n))
+    const { lo, hi } = formulaRange(found, dimensions)
+    for (let n = 5; n < 68; n++) expect(lo <= f(7, n) && f(7, n) <= hi, String(f)).toBe(true)
+  }
+  // Odd lengths alone leave open what is added before the division.
+  const odd = new Fitter(samples.filter(([, n = 0]) => n % 2 === 1))
+  expect(odd.whole(odd.samples.map(([, n = 0]) => Math.floor((n + 6) / 4)))).toBeUndefined()
+})
+
+test('samples leave each remainder of what extents are divided by', () => {
+  const ranges = [
+    { name: 'b', lo: 3, hi: 40 },
+    { name: 'n', lo: 8, hi: 97 },
+  ]
+  for (const divisor of [2, 3, 8, 24]) {
+    const { samples } = samplesOf(ranges, new Set(), 'both', divisor)
+    for (const [i, { lo, hi }] of ranges.entries()) {
+      expect(new Set(samples.map((s) => (s[i] ?? 0) % divisor)).size, `${divisor}`).toBe(divisor)
+      expect(samples.every((s) => lo <= (s[i] ?? 0) && (s[i] ?? 0) <= hi)).toBe(true)
+    }
+  }
 })
 
 test('what has no formula, or another form at another length, is refused with its operation and the dimensions', () => {

@@ -5,6 +5,7 @@ import { spec, type TensorSpec } from '../../src/api/tensor/tree.ts'
 import type { Graph } from '../../src/graph/node.ts'
 import {
   arange,
+  averagePool,
   concat,
   conv,
   dropout,
@@ -127,14 +128,40 @@ const made: Readonly<Record<string, Make>> = {
   'the greatest of windows': (b, n) => [(x) => maxPool(x, [2, 2]), [spec([b, 3, 2 * n, 24])]],
 }
 
-export const openCases: readonly (OpenCase & { readonly name: string })[] = Object.entries(made).map(
-  ([name, make]) => ({
-    name,
-    dimensions,
-    samples,
-    trace: ([b = 1, n = 1]): Graph => {
-      const [f, specs] = make(b, n)
-      return traceFunction(f, specs).graph
+/** Programs some of whose extents are quotients: by 2 and by 4. */
+const strided: Readonly<Record<string, Make>> = {
+  'strided convolutions, joined into a sequence': (b, n) => [
+    (x, w = x, v = x, u = x) => {
+      const y = relu(conv(relu(conv(x, w, { stride: 2, padding: 1 })), v, { stride: 2, padding: 'same' }))
+      const [, c = 1, h = 1, q = 1] = y.shape
+      return softmax(
+        y
+          .reshape([b, c * h, q])
+          .swapaxes(1, 2)
+          .matmul(u),
+        -1,
+      )
     },
-  }),
-)
+    [spec([b, 3, 8, n]), spec([4, 3, 3, 3]), spec([6, 4, 3, 3]), spec([12, 10])],
+  ],
+  'windows that leave a rest': (b, n) => [
+    (x) => [maxPool(x, [2, 2]), averagePool(x, [2, 3], { stride: 2 })],
+    [spec([b, 3, 6, n])],
+  ],
+}
+
+/** Samples that leave each remainder on division by 4. */
+const ofQuotients = [...samples, [5, 32], [8, 58], [9, 23]]
+
+export const openCases: readonly (OpenCase & { readonly name: string })[] = [
+  ...Object.entries(made).map((c) => [...c, samples] as const),
+  ...Object.entries(strided).map((c) => [...c, ofQuotients] as const),
+].map(([name, make, samples]) => ({
+  name,
+  dimensions,
+  samples,
+  trace: ([b = 1, n = 1]): Graph => {
+    const [f, specs] = make(b, n)
+    return traceFunction(f, specs).graph
+  },
+}))

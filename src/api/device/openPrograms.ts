@@ -4,9 +4,9 @@
  * its range may have kernels of their own.
  */
 
-import { Misaligned, TraceTemplate } from '../../compile/open/align.ts'
-import { Fitter } from '../../compile/open/fit.ts'
+import { Misaligned, type TraceTemplate } from '../../compile/open/align.ts'
 import { primeAbove, primeBelow, type SampleRange, samplesOf } from '../../compile/open/samples.ts'
+import { traceTemplate } from '../../compile/open/traceTemplate.ts'
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { keepingViews } from '../../graph/build.ts'
 import type { Graph } from '../../graph/node.ts'
@@ -63,7 +63,7 @@ interface Template {
   calls: number
   readonly trace: TraceTemplate
   /** By number of dimension, its range; a closed one has one value. */
-  readonly ranges: readonly { readonly least: number; readonly most: number }[]
+  ranges: readonly { readonly least: number; readonly most: number }[]
   /** Numbers of the dimensions that are open. */
   readonly open: readonly number[]
 }
@@ -216,25 +216,23 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     ranges: readonly OpenRange[],
     taken: ReadonlySet<number>,
   ): { readonly template: Template } | { readonly reason: string; readonly at: 'end' | 'beginning' | undefined } {
-    const { compileOpen } = this.device
-    invariant(compileOpen !== undefined, 'a device without open programs')
-    const { samples, dimensions } = samplesOf(ranges, taken, 'both')
     const open = ranges.map((r) => r.dimension)
-    let tracing = 0
-    try {
-      const traces = samples.map((s, n) => {
-        tracing = n
-        return this.trace(withExtents(at, ranges, s))
-      })
+    let samples: readonly Extents[] = []
+    let tracing = -1
+    const traces = new Map<string, Graph>()
+    const graphAt = (s: Extents, n: number): Graph => {
+      tracing = n
+      const graph = traces.get(s.join()) ?? this.trace(withExtents(at, ranges, s)).graph
+      traces.set(s.join(), graph)
       tracing = -1
-      const [first] = traces
-      invariant(first !== undefined, 'no samples')
-      const trace = new TraceTemplate(
-        traces.map((t) => t.graph),
-        new Fitter(samples),
-        dimensions,
-      )
-      const schedules = this.schedules(at, ranges, taken, trace.hasQuotients)
+      return graph
+    }
+    try {
+      const { trace, dimensions } = traceTemplate(ranges, taken, (these) => {
+        samples = these
+        return these.map(graphAt)
+      })
+      const schedules = this.schedules(at, ranges, taken, trace.divisor)
       const own = at.map((value) => ({ least: value, most: value }))
       open.forEach((i, k) => {
         const d = dimensions[k]
@@ -250,15 +248,10 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   }
 
   /** A program for a range of some dimensions, the others as they are in `at`. */
-  private program(
-    at: Extents,
-    ranges: readonly OpenRange[],
-    taken: ReadonlySet<number>,
-    hasQuotients: boolean,
-  ): Compiled {
+  private program(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>, divisor: number): Compiled {
     const { compileOpen } = this.device
     invariant(compileOpen !== undefined, 'a device without open programs')
-    const { samples, dimensions } = samplesOf(ranges, taken, hasQuotients ? 'both' : 'primes')
+    const { samples, dimensions } = samplesOf(ranges, taken, divisor > 1 ? 'both' : 'primes', divisor)
     const traces = samples.map((s) => this.trace(withExtents(at, ranges, s)))
     const [first] = traces
     invariant(first !== undefined, 'no samples')
@@ -283,7 +276,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     at: Extents,
     ranges: readonly OpenRange[],
     taken: ReadonlySet<number>,
-    hasQuotients: boolean,
+    divisor: number,
   ): readonly Schedule[] {
     const cut = cutRanges(ranges, taken)
     const parts = (cut?.parts ?? []).map(
@@ -293,25 +286,20 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
       }),
     )
     const own = parts.find((p) => holds(p, at))
-    if (own === undefined) return [this.whole(at, ranges, taken, hasQuotients)]
+    if (own === undefined) return [this.whole(at, ranges, taken, divisor)]
     try {
-      own.compiled = this.program(at, own.ranges, taken, hasQuotients)
+      own.compiled = this.program(at, own.ranges, taken, divisor)
     } catch (error) {
       reasonOf(error)
-      return [this.whole(at, ranges, taken, hasQuotients)]
+      return [this.whole(at, ranges, taken, divisor)]
     }
     if (constantBytes(own.compiled) <= mostRepeated) return parts
     own.compiled.dispose()
-    return [this.whole(at, ranges, taken, hasQuotients)]
+    return [this.whole(at, ranges, taken, divisor)]
   }
 
-  private whole(
-    at: Extents,
-    ranges: readonly OpenRange[],
-    taken: ReadonlySet<number>,
-    hasQuotients: boolean,
-  ): Schedule {
-    return { ranges, compiled: this.program(at, ranges, taken, hasQuotients) }
+  private whole(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>, divisor: number): Schedule {
+    return { ranges, compiled: this.program(at, ranges, taken, divisor) }
   }
 
   /** The program of a template for some extents. Where all bounds are known, all its programs are made by the second call. */
@@ -319,9 +307,17 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     const isBound = t.open.every((i) => this.dimensions[i]?.most !== undefined)
     const taken = new Set(nodesOf(graph).flatMap((n) => n.shape))
     const isSecond = ++t.calls === 2
-    const needed = t.schedules.filter((s) => holds(s, at) || (isBound && isSecond))
+    if (isBound && isSecond)
+      for (const s of t.schedules.filter((s) => !holds(s, at)))
+        try {
+          s.compiled ??= this.program(at, s.ranges, taken, t.trace.divisor)
+        } catch (error) {
+          reasonOf(error)
+          dropEnd(t, s)
+        }
     try {
-      for (const s of needed) s.compiled ??= this.program(at, s.ranges, taken, t.trace.hasQuotients)
+      for (const s of t.schedules.filter((s) => holds(s, at)))
+        s.compiled ??= this.program(at, s.ranges, taken, t.trace.divisor)
     } catch (error) {
       reasonOf(error)
       // A part that has no program: one program serves them all.
@@ -329,7 +325,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
       const ranges = (first?.ranges ?? []).map((r, i) => ({ ...r, hi: last?.ranges[i]?.hi ?? r.hi }))
       // Calls that were served keep theirs.
       t.schedules = [
-        this.whole(at, ranges, taken, t.trace.hasQuotients),
+        this.whole(at, ranges, taken, t.trace.divisor),
         ...t.schedules.filter((s) => s.compiled !== undefined),
       ]
     }
@@ -368,6 +364,17 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
 /** Whether a part of a template's range holds some extents. */
 const holds = ({ ranges }: Schedule, at: Extents): boolean =>
   ranges.every(({ dimension, lo, hi }) => lo <= (at[dimension] ?? 0) && (at[dimension] ?? 0) <= hi)
+
+/** Takes a part that has no program from a template where it is at an end: extents there are for another template. */
+function dropEnd(t: Template, part: Schedule): void {
+  if (part !== t.schedules[0] && part !== t.schedules.at(-1)) return
+  t.schedules = t.schedules.filter((s) => s !== part)
+  const all = t.schedules.flatMap((s) => s.ranges)
+  t.ranges = t.ranges.map((r, i) => {
+    const own = all.filter((x) => x.dimension === i)
+    return own.length === 0 ? r : { least: Math.min(...own.map((x) => x.lo)), most: Math.max(...own.map((x) => x.hi)) }
+  })
+}
 
 const constantBytes = ({ program }: Compiled): number =>
   (program?.buffers ?? []).reduce((n, b) => (b.source.kind === 'constant' ? n + b.bytes : n), 0)

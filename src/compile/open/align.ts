@@ -3,12 +3,14 @@
  * taken side by side; what they are is compared, and each number that is not the same everywhere is a formula in the dimensions.
  */
 
+import { lcm } from '../../affine/gcd.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import { operationOf } from '../../graph/tooLarge.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import {
   type Dimension,
+  divisorOf,
   type Extents,
   type Formula,
   formulaAt,
@@ -146,6 +148,13 @@ export function alignGraphs(graphs: Iterable<Graph>, dimensions: readonly Dimens
   return { nodes }
 }
 
+/** By node and axis, the extents of graphs that are one but for numbers: what formulas may be products of. */
+export function* extentsOf(graphs: readonly (readonly Node[])[]): Generator<readonly number[]> {
+  const [first = []] = graphs
+  for (const [i, { shape }] of first.entries())
+    for (const a of shape.keys()) yield graphs.map((nodes) => nodes[i]?.shape[a] ?? 0)
+}
+
 type Site = number | Formula | { readonly real: RealFormula; readonly dtype: DType }
 
 const siteAt = (s: Site, at: Extents): number =>
@@ -157,8 +166,8 @@ const rounded = (v: number, dtype: DType): number => Number(readElement(toHost([
 export class TraceTemplate {
   private readonly forms: readonly Form[]
   private readonly sites: readonly (readonly Site[])[]
-  /** Whether a number is a quotient of dimensions, or a half of one that is no whole number. */
-  readonly hasQuotients: boolean
+  /** The least common multiple of what numbers are quotients of dimensions by; 1: none is a quotient. */
+  readonly divisor: number
 
   /** Of graphs at the samples of a fitter. Throws E_UNSUPPORTED naming the operation whose numbers follow no formula. */
   constructor(graphs: readonly Graph[], fitter: Fitter, dimensions: readonly Dimension[]) {
@@ -180,7 +189,9 @@ export class TraceTemplate {
         return 'through' in found && dtype !== undefined ? { real: found, dtype } : (found as Formula)
       }),
     )
-    this.hasQuotients = this.sites.some((list) => list.some((s) => typeof s !== 'number' && 'by' in s && s.by > 1))
+    this.divisor = this.sites
+      .flat()
+      .reduce<number>((n, s) => (typeof s === 'number' ? n : lcm(n, 'real' in s ? divisorOf(s.real) : divisorOf(s))), 1)
   }
 
   /** Why a graph traced at some extents is not what the template says; undefined: it is. */

@@ -1,28 +1,35 @@
 /**
  * Formulas from instances: what a number is at several samples of the dimensions, as a polynomial of low degree with whole coefficients and
- * few terms, or a quotient of one by a number. Exact at every sample, of which there are more than a formula has unknowns; a number without
- * such a formula has none.
+ * few terms, or a quotient of one by a number. Extents that are such quotients are dimensions too, that follow from others: polynomials may have
+ * them. Exact at every sample, of which there are more than a formula has unknowns; a number without such a formula has none.
  */
 
+import { lcm } from '../../affine/gcd.ts'
 import { invariant } from '../../diagnostics/errors.ts'
 import {
   type Extents,
   type Formula,
+  isConstant,
   type Monomial,
   type Polynomial,
   polynomialAt,
+  type Quotient,
   type RealFormula,
   type RealFunction,
   realFunctions,
 } from '../../runtime/extents.ts'
 import { readElement, toHost } from '../../scalar/host.ts'
 import type { DType } from '../../types/dtype.ts'
+import { asSum } from './sums.ts'
 
 /** Powers of dimensions in one monomial, together at most. */
 const mostDegree = 3
 
 /** Divisors of quotients, at most. */
 const mostDivisor = 4096
+
+/** Quotients that formulas may have products of, at most. */
+const mostQuotients = 12
 
 /** Factors of real numbers. */
 const factors = [1, -1, 2, -2, 0.5, -0.5]
@@ -39,11 +46,26 @@ function powersUpTo(dimensions: number, degree: number): number[][] {
   return all.sort((a, b) => degreeOf(a) - degreeOf(b))
 }
 
+/** A product of powers and quotients, and its values at the samples. */
+interface Product {
+  readonly monomial: Monomial
+  readonly values: readonly number[]
+}
+
+/** A formula that is a quotient; `isSure`: no other addition gives what was seen. */
+interface Found {
+  readonly formula: Quotient
+  readonly isSure: boolean
+}
+
 /** Formulas for numbers at fixed samples. */
 export class Fitter {
   readonly samples: readonly Extents[]
-  /** The monomials of coefficient 1 and their values at the samples, the constant first. */
-  private readonly basis: readonly { readonly monomial: Monomial; readonly values: readonly number[] }[]
+  /** Products of powers of dimensions, at the samples. */
+  private readonly powers: readonly Product[]
+  /** Those with quotients that were learnt among their factors besides. */
+  private products: readonly Product[] = []
+  private readonly quotients = new Map<string, Product>()
   private readonly found = new Map<string, Formula | undefined>()
   private readonly reals = new Map<string, RealFormula | undefined>()
 
@@ -51,10 +73,36 @@ export class Fitter {
     this.samples = samples
     const [first] = samples
     invariant(first !== undefined, 'formulas of no sample')
-    this.basis = powersUpTo(first.length, mostDegree).map((powers) => {
-      const monomial = { coef: 1, powers }
-      return { monomial, values: samples.map((at) => polynomialAt([monomial], at)) }
-    })
+    this.powers = powersUpTo(first.length, mostDegree)
+      .map((powers) => ({ coef: 1, powers }))
+      .filter((m) => !isConstant(m))
+      .map((monomial) => ({ monomial, values: samples.map((at) => polynomialAt([monomial], at)) }))
+  }
+
+  /**
+   * Takes extents that are quotients of dimensions as dimensions of their own, of which formulas may have products. Each is given by its values at
+   * the samples. The least common multiple of what they are quotients by: 1 where there are none. Where samples leave not each remainder of it, what is
+   * learnt may be a guess.
+   */
+  learn(extents: Iterable<readonly number[]>): number {
+    const had = this.quotients.size
+    let divisor = 1
+    for (const values of extents) {
+      const key = values.join()
+      const known = this.quotients.has(key) || values.every((v) => v === values[0])
+      if (known || this.quotients.size >= mostQuotients || this.sum(values, this.powers) !== undefined) continue
+      const made = this.quotient(values)
+      if (made === undefined) continue
+      const { formula, isSure } = made
+      divisor = lcm(divisor, formula.by)
+      if (isSure) this.quotients.set(key, { monomial: { ...this.one, quotients: [formula] }, values })
+    }
+    if (this.quotients.size > had) {
+      this.products = this.withQuotients()
+      this.found.clear()
+      this.reals.clear()
+    }
+    return divisor
   }
 
   /** The formula of a whole number; undefined where there is none. */
@@ -73,66 +121,66 @@ export class Fitter {
     return this.reals.get(key)
   }
 
+  private get one(): Monomial {
+    return { coef: 1, powers: this.samples[0]?.map(() => 0) ?? [] }
+  }
+
   private constant(coef: number): Polynomial {
-    return coef === 0 ? [] : [{ coef, powers: this.samples[0]?.map(() => 0) ?? [] }]
+    return coef === 0 ? [] : [{ ...this.one, coef }]
   }
 
   private find(values: readonly number[]): Formula | undefined {
     if (!values.every(Number.isSafeInteger)) return undefined
+    const plain = this.sum(values, this.powers)
+    if (plain !== undefined) return formulaOf(plain)
+    const quotient = this.quotient(values)
+    if (quotient?.isSure === true) return quotient.formula
     const p = this.polynomial(values)
-    return p === undefined ? this.quotient(values) : formulaOf(p)
+    return p === undefined ? undefined : formulaOf(p)
   }
 
-  /** A sum of at most two monomials and a constant. */
+  /** A sum of at most two products and a constant. */
   private polynomial(values: readonly number[]): Polynomial | undefined {
-    const proper = this.basis.slice(1)
-    for (const withConstant of [false, true])
-      for (const m of proper) {
-        const found = this.solve(values, [m, ...(withConstant ? this.basis.slice(0, 1) : [])])
-        if (found !== undefined) return found
-      }
-    for (const withConstant of [false, true])
-      for (const [i, m] of proper.entries())
-        for (const n of proper.slice(i + 1)) {
-          const found = this.solve(values, [m, n, ...(withConstant ? this.basis.slice(0, 1) : [])])
-          if (found !== undefined) return found
-        }
-    return undefined
+    return this.sum(values, this.powers) ?? this.sum(values, [...this.powers, ...this.products])
   }
 
-  /** The sum of some monomials that the values are, if it is one with whole coefficients: more samples than unknowns agree. */
-  private solve(values: readonly number[], over: typeof this.basis): Polynomial | undefined {
-    const n = over.length
-    if (values.length <= n) return undefined
-    const coefs = solveLinear(this.independent(over), values)
-    if (coefs === undefined) return undefined
-    const whole = coefs.map(Math.round)
-    if (whole.includes(0)) return undefined
-    const p = over.map(({ monomial }, i) => ({ ...monomial, coef: whole[i] ?? 0 }))
-    return this.samples.every((at, i) => polynomialAt(p, at) === values[i]) ? p : undefined
+  private sum(values: readonly number[], products: readonly Product[]): Polynomial | undefined {
+    if (products.length === 0) return undefined
+    const found = asSum(values, products)
+    if (found === undefined) return undefined
+    return [...found.terms.map((t) => ({ ...t.member.monomial, coef: t.coef })), ...this.constant(found.constant)]
   }
 
-  /** The equations of some monomials at as many samples, with the numbers of the samples. */
-  private independent(over: typeof this.basis): { readonly row: readonly number[]; readonly at: number }[] {
-    const rows = this.samples.map((_, at) => ({ row: over.map((b) => b.values[at] ?? 0), at }))
-    // Samples far apart first: neighbours may share what decides.
-    const chosen: { readonly row: readonly number[]; readonly at: number }[] = []
-    for (const r of rows) {
-      if (chosen.length === over.length) break
-      if (rankOf([...chosen, r].map((c) => c.row)) > chosen.length) chosen.push(r)
+  /** Products of powers and quotients, of at most so many factors in all, those of few factors first. */
+  private withQuotients(): readonly Product[] {
+    const degreeOf = ({ powers, quotients = [] }: Monomial): number => powers.reduce((n, p) => n + p, quotients.length)
+    const unit = { monomial: this.one, values: this.samples.map(() => 1) }
+    let all: readonly Product[] = [unit, ...this.powers]
+    for (const q of this.quotients.values()) {
+      const times = (p: Product): Product => ({
+        monomial: { ...p.monomial, quotients: [...(p.monomial.quotients ?? []), ...(q.monomial.quotients ?? [])] },
+        values: p.values.map((v, i) => v * (q.values[i] ?? 0)),
+      })
+      const once = all.filter((p) => degreeOf(p.monomial) < mostDegree).map(times)
+      const twice = once.filter((p) => degreeOf(p.monomial) < mostDegree).map(times)
+      all = [...all, ...once, ...twice]
     }
-    return chosen
+    return all
+      .filter((p) => p.monomial.quotients !== undefined)
+      .sort((a, b) => degreeOf(a.monomial) - degreeOf(b.monomial))
   }
 
-  private quotient(values: readonly number[]): Formula | undefined {
-    for (const { monomial, values: at } of this.basis.slice(1))
+  private quotient(values: readonly number[]): Found | undefined {
+    let guess: Found | undefined
+    for (const { monomial, values: at } of this.powers)
       for (const rounds of ['up', 'down'] as const) {
         const found = quotientOf(values, at, rounds)
         if (found === undefined) continue
-        const constant = found.plus === 0 ? [] : this.constant(found.plus)
-        return { of: [monomial, ...constant], by: found.by, rounds }
+        const formula: Quotient = { of: [monomial, ...this.constant(found.plus)], by: found.by, rounds }
+        if (found.isSure) return { formula, isSure: true }
+        guess ??= { formula, isSure: false }
       }
-    return undefined
+    return guess
   }
 
   /** A function of the polynomial whose values its inverse gives, where that is one and the rounded function agrees. */
@@ -159,7 +207,7 @@ export class Fitter {
   private nearly(whole: readonly number[]): Polynomial[] {
     const exact = this.polynomial(whole)
     const [at = 0] = whole
-    const scaled = this.basis.slice(1).flatMap(({ monomial, values: [one = 1] }): Polynomial[] => {
+    const scaled = [...this.powers, ...this.products].flatMap(({ monomial, values: [one = 1] }): Polynomial[] => {
       const coef = Math.round(at / one)
       return coef > 0 && coef < 2 ** 20 ? [[{ ...monomial, coef }]] : []
     })
@@ -178,12 +226,16 @@ const inverses: Readonly<Record<RealFunction, (y: number) => number>> = {
 
 const formulaOf = (of: Polynomial): Formula => ({ of, by: 1, rounds: 'down' })
 
-/** The divisor, and what is added before, by which values are quotients of others, if it is one: by the ranges that each allows. */
+/**
+ * The divisor, and what is added before, by which values are quotients of others, if there is one: by the ranges that each allows. Many additions
+ * may leave the quotient what it is at the samples: only none is no guess then.
+ */
 function quotientOf(
   values: readonly number[],
   of: readonly number[],
   rounds: 'up' | 'down',
-): { readonly by: number; readonly plus: number } | undefined {
+): { readonly by: number; readonly plus: number; readonly isSure: boolean } | undefined {
+  let guess: { readonly by: number; readonly plus: number; readonly isSure: boolean } | undefined
   for (let by = 2; by <= mostDivisor; by++) {
     // by * v - by < n + plus <= by * v (up); by * v <= n + plus < by * v + by (down).
     let [lo, hi] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]
@@ -195,55 +247,9 @@ function quotientOf(
       if (lo > hi) break
     }
     if (lo > hi) continue
-    // Many additions leave the quotient what it is at the samples: only none is not a guess.
-    if (lo <= 0 && hi >= 0) return { by, plus: 0 }
-    if (lo === hi) return { by, plus: lo }
+    if (lo <= 0 && hi >= 0) return { by, plus: 0, isSure: true }
+    if (lo === hi) return { by, plus: lo, isSure: true }
+    guess ??= { by, plus: lo, isSure: false }
   }
-  return undefined
-}
-
-/** The rank of few rows of whole numbers. */
-function rankOf(rows: readonly (readonly number[])[]): number {
-  const m = rows.map((r) => [...r])
-  let rank = 0
-  for (let c = 0; c < (m[0]?.length ?? 0); c++) {
-    const p = m.findIndex((r, i) => i >= rank && Math.abs(r[c] ?? 0) > 1e-9)
-    if (p < 0) continue
-    const [pivot] = m.splice(p, 1)
-    if (pivot === undefined) continue
-    m.splice(rank, 0, pivot)
-    for (const r of m.slice(rank + 1)) {
-      const q = (r[c] ?? 0) / (pivot[c] ?? 1)
-      for (let j = c; j < r.length; j++) r[j] = (r[j] ?? 0) - q * (pivot[j] ?? 0)
-    }
-    rank++
-  }
-  return rank
-}
-
-/** The solution of as many equations as unknowns (Gauss, with pivots), in doubles. */
-function solveLinear(
-  equations: readonly { readonly row: readonly number[]; readonly at: number }[],
-  values: readonly number[],
-): number[] | undefined {
-  const n = equations[0]?.row.length ?? 0
-  if (equations.length < n) return undefined
-  const m = equations.map(({ row, at }) => [...row, values[at] ?? 0])
-  for (let c = 0; c < n; c++) {
-    let best = c
-    for (let r = c + 1; r < n; r++) if (Math.abs(m[r]?.[c] ?? 0) > Math.abs(m[best]?.[c] ?? 0)) best = r
-    const [x, y] = [m[c], m[best]]
-    if (x === undefined || y === undefined) return undefined
-    m[c] = y
-    m[best] = x
-    const pivot = y[c] ?? 0
-    if (pivot === 0) return undefined
-    for (let r = 0; r < n; r++) {
-      const row = m[r]
-      if (r === c || row === undefined) continue
-      const q = (row[c] ?? 0) / pivot
-      for (let j = c; j <= n; j++) row[j] = (row[j] ?? 0) - q * (y[j] ?? 0)
-    }
-  }
-  return m.map((row, i) => (row[n] ?? 0) / (row[i] ?? 1))
+  return guess
 }

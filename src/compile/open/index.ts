@@ -27,7 +27,7 @@ import { withPrecision } from '../precision.ts'
 import { makeReport } from '../report.ts'
 import { checkAssembled, checkStored } from '../stored.ts'
 import { orderWindows } from '../windowOrder.ts'
-import { alignGraphs, cannotBeOpen, Misaligned } from './align.ts'
+import { alignGraphs, cannotBeOpen, extentsOf, Misaligned } from './align.ts'
 import { Fitter } from './fit.ts'
 import { genericOf } from './generic.ts'
 import { Opening } from './opening.ts'
@@ -127,6 +127,7 @@ function compileWhole(
   )
   checkStored(graph, plan, target, true)
   const fitter = new Fitter(instances.map((i) => i.at))
+  fitter.learn(extentsOf(aligned.nodes))
   const opening = new Opening(dimensions, graph.params.length)
   const opener = new PlanOpener(fitter, opening, target, mode, aligned)
   const opened = opener.open(plan)

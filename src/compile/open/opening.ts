@@ -11,6 +11,7 @@ import {
   type Dimension,
   type Formula,
   formulaRange,
+  isConstant,
   type LaunchNumbers,
   type Monomial,
   type RealFormula,
@@ -108,9 +109,8 @@ export class Opening {
     const known = constantOf(f)
     if (known !== undefined) return number(known)
     if (f.by !== 1) return by(this.scale(f))
-    const isProper = (m: Monomial): boolean => m.powers.some((p) => p > 0)
-    const proper = f.of.filter(isProper)
-    const fixed = f.of.find((m) => !isProper(m))?.coef ?? 0
+    const proper = f.of.filter((m) => !isConstant(m))
+    const fixed = f.of.find(isConstant)?.coef ?? 0
     const rest = fixed === 0 ? zero : number(fixed)
     const alone = (of: readonly Monomial[]): Scale => this.scale({ of, by: 1, rounds: 'down' })
     if (proper.every((m) => m.coef > 0)) {

@@ -1,7 +1,8 @@
 /**
  * Samples of dimensions: the corners of a range, and some places inside. Corners are primes where they can be, unlike each other and the
  * extents of the program, so that nothing is equal by chance. Where extents are quotients of dimensions, those inside are multiples of small
- * numbers, and what lies between such: of odd numbers alone half of one that is rounded up is (n + 1) / 2, and no quotient.
+ * numbers, and what lies between such: of odd numbers alone half of one that is rounded up is (n + 1) / 2, and no quotient. Of what they are
+ * divided by each remainder is sampled, so that what is added before a division shows, and a mask that holds at some remainders alone.
  */
 
 import type { Dimension, Extents } from '../../runtime/extents.ts'
@@ -62,11 +63,45 @@ export function primeAbove(least: number, taken: ReadonlySet<number>): number {
 /** Which samples stand inside a range: those of traces are both. */
 export type Inside = 'primes' | 'multiples' | 'both'
 
-/** What the samples of some ranges are, the one to plan at first. `taken` are extents of the program. */
+/** Remainders that are sampled, at most. */
+const mostRemainders = 64
+
+/** Remainders to sample of a division: all; of many those around 0, and some between. */
+function remaindersOf(divisor: number): readonly number[] {
+  if (divisor <= mostRemainders) return Array.from({ length: divisor }, (_, r) => r)
+  const between = Array.from({ length: mostRemainders - 3 }, (_, i) => Math.floor(((i + 1) * divisor) / mostRemainders))
+  return [...new Set([0, 1, divisor - 1, ...between])]
+}
+
+/** Samples that leave the remainders on division by a number that others do not, as far as ranges have room for them. */
+function withRemainders(
+  samples: readonly Extents[],
+  ranges: readonly SampleRange[],
+  divisor: number,
+): readonly Extents[] {
+  const missing = ranges.map((_, i) => {
+    const have = new Set(samples.map((s) => (s[i] ?? 0) % divisor))
+    return remaindersOf(divisor).filter((r) => !have.has(r))
+  })
+  const most = missing.reduce((n, list) => Math.max(n, list.length), 0)
+  return Array.from({ length: most }, (_, k) =>
+    ranges.map(({ lo, hi }, i) => {
+      // Places apart, and of each dimension in another order.
+      const at = Math.round(lo + (((k + 1 + i * 0.37) * 0.618) % 1) * (hi - lo))
+      const remainder = missing[i]?.[k]
+      if (remainder === undefined) return at
+      const below = at - ((at - remainder + divisor) % divisor)
+      return [below, below + divisor].find((n) => n >= lo && n <= hi) ?? at
+    }),
+  )
+}
+
+/** What the samples of some ranges are, the one to plan at first. `taken` are extents of the program, `divisor` is what some are quotients by. */
 export function samplesOf(
   ranges: readonly SampleRange[],
   taken: ReadonlySet<number>,
   kind: Inside = 'primes',
+  divisor = 1,
 ): { readonly samples: readonly Extents[]; readonly dimensions: readonly Dimension[] } {
   const used = new Set(taken)
   const near = (share: number, remainder?: number): number[] =>
@@ -91,7 +126,8 @@ export function samplesOf(
   const primes = kind === 'multiples' ? [] : [near(0.5), ...(ranges.length === 1 ? [near(0.3)] : [])]
   const multiples = kind === 'primes' ? [] : remainders.map((r, i) => near(0.5 - 0.2 * i, r))
   const inside = [...primes, ...multiples]
-  const samples = [planned, ...corners, ...inside]
+  const generic = [planned, ...corners, ...inside]
+  const samples = [...generic, ...withRemainders(generic, ranges, divisor)]
   const distinct = samples.filter((s, i) => samples.findIndex((t) => t.join() === s.join()) === i)
   return { samples: distinct, dimensions: ranges.map(({ name, lo, hi }) => ({ name, least: lo, most: hi })) }
 }

@@ -1,0 +1,83 @@
+/**
+ * Windows over extents that vary: with strides their number is a quotient of an extent, and what follows has it as a dimension. One program serves
+ * a range, whatever the strides leave over, and gives what the static program gives, in strict mode bit for bit.
+ */
+import { expect, test } from 'vitest'
+import {
+  averagePool,
+  conv,
+  dim,
+  jit,
+  maxPool,
+  relu,
+  setDevice,
+  softmax,
+  spec,
+  type Tensor,
+  tensor,
+} from '../../src/index.ts'
+
+setDevice('wasm', { threads: 1 })
+
+const n = dim('width', 8, 96)
+const image = spec([1, 3, 16, n])
+
+function uniform(seed: number, shape: readonly number[]): Tensor {
+  let s = seed + 1
+  const next = (): number => {
+    s = (Math.imul(s, 1664525) + 1013904223) >>> 0
+    return s / 2 ** 32 - 0.5
+  }
+  return tensor(Float32Array.from({ length: shape.reduce((m, d) => m * d, 1) }, next), { shape })
+}
+
+const kernel = uniform(1, [8, 3, 3, 3])
+const second = uniform(2, [8, 8, 3, 3])
+const head = uniform(3, [64, 20])
+
+const strided = (x: Tensor): Tensor => relu(conv(x, kernel, { stride: 2, padding: 1 }))
+
+/** Rows of features as a sequence, one element a column. */
+function sequence(y: Tensor): Tensor {
+  const [b = 1, c = 1, h = 1, q = 1] = y.shape
+  return y.reshape([b, c * h, q]).swapaxes(1, 2)
+}
+
+const cases: Readonly<Record<string, (x: Tensor) => Tensor>> = {
+  'a stride of 2': strided,
+  'padding that follows from the extent': (x) => relu(conv(x, kernel, { stride: 2, padding: 'same' })),
+  'a stride of 3 without padding': (x) => conv(x, kernel, { stride: 3 }),
+  'one stride after another': (x) => relu(conv(strided(x), second, { stride: 2, padding: 1 })),
+  'the greatest of windows that leave a rest': (x) => maxPool(x, [2, 2]),
+  'the greatest of windows that overlap': (x) => maxPool(x, [3, 3], { stride: 2, padding: 1 }),
+  'the mean of windows that leave a rest': (x) => averagePool(x, [2, 2]),
+  'a sequence of columns and its head': (x) => softmax(sequence(strided(x)).matmul(head), -1),
+  'attention over columns': (x) => {
+    const s = sequence(strided(x))
+    return softmax(s.matmul(s.swapaxes(1, 2)), -1).matmul(s)
+  },
+  'channels times their mean': (x) => {
+    const y = strided(x)
+    return y.mul(y.mean([2, 3], { keepdims: true }))
+  },
+}
+
+const lengths = [95, 17, 40, 23, 64, 18, 21, 60, 59, 96, 33]
+
+for (const mode of ['fast', 'strict'] as const)
+  test.for(Object.entries(cases))(`%s, ${mode}`, ([, f]) => {
+    const [varying, closed] = [jit(f, { dynamic: [image], mode }), jit(f, { mode })]
+    for (const k of lengths) {
+      const x = uniform(k, [1, 3, 16, k])
+      const [got, want] = [varying(x), closed(x)]
+      const [a, b] = [got.dataSync() as Float32Array, want.dataSync() as Float32Array]
+      expect(got.shape).toEqual(want.shape)
+      if (mode === 'strict') expect(a, `at ${k}`).toEqual(b)
+      else expect(a.reduce((m, v, i) => Math.max(m, Math.abs(v - (b[i] ?? Number.NaN))), 0)).toBeLessThan(1e-5)
+      const { closed: why, open } = varying.explain(x)
+      expect(why, `at ${k}`).toBeUndefined()
+      expect(open?.map((d) => d.name)).toEqual(['width'])
+    }
+    varying.dispose()
+    closed.dispose()
+  })
