@@ -55,12 +55,25 @@ function decide(b: Bound): Decision {
 /** Conjunctions that `conjoin` made. */
 const sorted = new WeakSet<Predicate>([always])
 
+let keeping = false
+
+/** Makes conjunctions that keep bounds which are known to hold: at other extents that they stand for they may not. */
+export function keepingBounds<T>(body: () => T): T {
+  const outer = keeping
+  keeping = true
+  try {
+    return body()
+  } finally {
+    keeping = outer
+  }
+}
+
 /** Adds bounds, dropping what is known to hold and what stands already; sorted, so equal conjunctions have equal keys. */
 export function conjoin(p: Predicate, ...bounds: readonly Bound[]): Predicate {
   const start = sorted.has(p) ? p : always
   const out = [...start]
   for (const b of start === p ? bounds : [...p, ...bounds]) {
-    if (decideBound(b) === 'true') continue
+    if (!keeping && decideBound(b) === 'true') continue
     const { key } = knownOf(b)
     let at = out.length
     for (let there = out[at - 1]; there !== undefined && knownOf(there).key >= key; there = out[at - 1]) at--

@@ -158,7 +158,8 @@ export function pad(
   const cropped = widths.every(([b, a]) => b >= 0 && a >= 0) ? x : slice(x, crops)
   const low = widths.map(([b]) => Math.max(0, b))
   const high = widths.map(([, a]) => Math.max(0, a))
-  if (low.every((w) => w === 0) && high.every((w) => w === 0)) return cropped
+  const isNothing = low.every((w) => w === 0) && high.every((w) => w === 0)
+  if (isNothing && !(mode === 'constant' && keepsViews())) return cropped
   if (mode === 'constant')
     return makeNode('pad', [cropped], { low, high, interior: low.map(() => 0), value: scalarOf(value, x.dtype) })
   return low.reduce((y, b, i) => padFromItself(y, i, b, high[i] ?? 0, mode), cropped)

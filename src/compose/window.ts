@@ -3,16 +3,17 @@
  * pad, window, reduce. Data is [batch, channels, ...spatial], weights are [out, in / groups, ...spatial].
  */
 import { UserError } from '../diagnostics/errors.ts'
+import { keepsViews } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { extreme } from '../scalar/ops.ts'
 import { computeDType, isFloat } from '../types/dtype.ts'
 import { type Shape, showShape } from '../types/shape.ts'
 import { reshape } from './broadcast.ts'
 import { contractLabelled, labelAt } from './contract.ts'
-import { add, cast, commonDType, div, mul } from './elementwise.ts'
+import { add, cast, commonDType, div, max, min, mul, sub } from './elementwise.ts'
 import { type Padding, type Pair, paddingPairs } from './padding.ts'
 import { mean, reduceMax, sum } from './reduce.ts'
-import { floats } from './source.ts'
+import { floats, full, iota } from './source.ts'
 import { pad, permute, slidingWindow } from './views.ts'
 
 /** Placement of windows; one number stands for every spatial axis. */
@@ -133,11 +134,16 @@ export function conv(x: Node, w: Node, options: ConvOptions = {}): Node {
   return addBias(contractWindows(windows(padded, kernel, stride, dilation), cast(w, dtype), groups), options.bias)
 }
 
-/** Extra elements after the padding that `ceilMode` needs (negative: too many): a window must start before the end of the data and its padding in front. */
+/**
+ * Extra elements after the padding that `ceilMode` needs (negative: too many): a window must start before the end of the data and its padding in
+ * front. Where graphs stand for other extents, as many at each: stride - 1, which windows may leave over.
+ */
 function ceilExtra(n: number, pair: Pair, span: number, stride: number): number {
   const padded = n + pair[0] + pair[1]
   let count = Math.ceil((padded - span) / stride) + 1
-  if ((count - 1) * stride >= n + pair[0]) count--
+  const isLate = (count - 1) * stride >= n + pair[0]
+  if (keepsViews() && !isLate && count >= 1) return stride - 1
+  if (isLate) count--
   return count < 1 ? 0 : (count - 1) * stride + span - padded
 }
 
@@ -220,6 +226,18 @@ function windowCounts(w: Counted): number[] {
   return counts.every((c) => c === counts[0]) ? counts.slice(0, 1) : counts
 }
 
+/** The same as arithmetic on positions along an axis of a shape, whatever their number: i32. */
+function windowCountsAlong(shape: Shape, axis: number, { kernel, stride, dilation, before, from, to }: Counted): Node {
+  const number = (value: number): Node => full(shape, value, 'i32')
+  const start = sub(mul(iota(shape, axis, 'i32'), number(stride)), number(before))
+  // ceil((edge - start) / dilation), from a dividend that is not negative: an offset of the kernel, which is cut to it anyway.
+  const until = (edge: number): Node => {
+    const distance = max(sub(number(edge), start), number(0))
+    return min(div(add(distance, number(dilation - 1)), number(dilation)), number(kernel))
+  }
+  return sub(until(to), until(from))
+}
+
 /**
  * Mean of each window over the last axes, of the elements inside the data (with `countIncludePad`, inside the padding too;
  * what `ceilMode` adds never counts). Throws E_DTYPE for dtypes that are not float.
@@ -239,21 +257,27 @@ export function averagePool(x: Node, kernel: readonly number[], options: PoolOpt
     const axis = first + i
     const n = x.shape[axis] ?? 0
     const [before, after] = p.pairs[i] ?? [0, 0]
-    const counts = windowCounts({
+    const counted: Counted = {
       positions: total.shape[axis] ?? 0,
       kernel: k,
       stride: p.stride[i] ?? 1,
       dilation: p.dilation[i] ?? 1,
       before,
       ...(options.countIncludePad === true ? { from: -before, to: n + after } : { from: 0, to: n }),
-    })
-    const [head = 1] = counts
-    if (counts.length === 1) {
-      uniform *= head
-      return
     }
-    const along: Shape = total.shape.map((_, j) => (j === axis ? counts.length : 1))
-    const node = cast(reshape(floats(counts), along), work)
+    const along: Shape = total.shape.map((_, j) => (j === axis ? counted.positions : 1))
+    const isCut = options.ceilMode === true || (options.countIncludePad !== true && before + after > 0)
+    let node: Node
+    if (keepsViews() && isCut && counted.positions > 1) node = cast(windowCountsAlong(along, axis, counted), work)
+    else {
+      const counts = windowCounts(counted)
+      const [head = 1] = counts
+      if (counts.length === 1) {
+        uniform *= head
+        return
+      }
+      node = cast(reshape(floats(counts), along), work)
+    }
     count = count === undefined ? node : mul(count, node)
   })
   if (count === undefined) return cast(div(total, uniform), x.dtype)

@@ -73,7 +73,7 @@ export function isFoldable(n: Node): boolean {
   return leaf.op === 'full' || (leaf.op === 'constant' && sizeOf(leaf.shape) <= foldLimit)
 }
 
-/** Whether a slice that takes everything of a shape may take less at other extents that the graph stands for. */
+/** Whether a slice that takes everything of a shape may take less at other extents that the graph stands for, or a padding by nothing add something. */
 export const mayTakeLess = (shape: Shape, { generic }: RewriteContext): boolean =>
   generic !== undefined && generic.ends.size > 0 && shape.some((n) => generic.ends.has(n))
 

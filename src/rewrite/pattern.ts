@@ -120,11 +120,24 @@ function operandOps([, ...args]: PatternRule['from']): OpName[] {
   return [...new Set(ops)]
 }
 
+/** The variables and given literals of a pattern. */
+const leavesOf = ([, ...args]: PatternRule['from']): (string | number | boolean)[] => {
+  const leaves: (string | number | boolean)[] = []
+  const left: Pattern[] = [...args]
+  for (let p = left.pop(); p !== undefined; p = left.pop())
+    if (isOperation(p)) left.push(...p.slice(1).filter((x) => x !== undefined))
+    else leaves.push(p)
+  return leaves
+}
+
 /** A rule from a pattern and what stands in its place. */
 export function patternRule(spec: PatternRuleSpec): PatternRule {
   const { name, kind, on, dtypes, from, to, when } = spec
   const right = typeof to === 'function' ? (spec.describe ?? '') : showPattern(to)
   const needed = operandOps(from)
+  const leaves = leavesOf(from)
+  const given = leaves.filter((p) => typeof p === 'number')
+  const literals = leaves.filter((p) => typeof p === 'string').filter(isLiteral)
   return {
     name,
     kind,
@@ -134,11 +147,15 @@ export function patternRule(spec: PatternRuleSpec): PatternRule {
     on,
     dtypes,
     when,
-    apply: (node) => {
+    apply: (node, { generic }) => {
       for (const op of needed) if (!node.inputs.some((x) => x.op === op)) return undefined
       const dtype = operandDType(node)
       if (!on.includes(dtypeClass(dtype)) || dtypes?.includes(dtype) === false) return undefined
-      const bindings = matchPattern(from, node, when === undefined ? undefined : (b) => when(b, dtype))
+      const varies = (v: Scalar): boolean => generic?.numbers.has(Number(v)) === true
+      if (given.some(varies)) return undefined
+      const accept = (b: Bindings): boolean =>
+        when === undefined || (when(b, dtype) && (kind === 'fast' || !literals.some((l) => varies(literalOf(b, l)))))
+      const bindings = matchPattern(from, node, when === undefined ? undefined : accept)
       if (bindings === undefined) return undefined
       return typeof to === 'function' ? to(bindings, node) : buildPattern(to, bindings, node)
     },

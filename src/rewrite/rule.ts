@@ -8,11 +8,12 @@ export type RewriteMode = 'fast' | 'strict'
 /**
  * What of a graph that stands for others of other extents may be chance: what index arithmetic gives stays computed, whatever its size, and so
  * does what is computed of stored literals over extents that vary; a slice that takes everything along an axis of one of the `ends` stays, since
- * it takes less at others.
+ * it takes less at others; and what a literal is that is one of the `numbers` decides nothing, since it is another one there.
  */
 export interface Generic {
   readonly ends: ReadonlySet<number>
   readonly varying: ReadonlySet<number>
+  readonly numbers: ReadonlySet<number>
 }
 
 /** What a rule may ask beside the node. */

@@ -152,8 +152,8 @@ const flips: readonly Rule[] = [
 ]
 
 const pads: readonly Rule[] = [
-  rule('pad', 'exact', 'pad-nothing', 'pad by nothing -> x', ({ inputs: [x], shape }) =>
-    x !== undefined && sameShape(x.shape, shape) ? x : undefined,
+  rule('pad', 'exact', 'pad-nothing', 'pad by nothing -> x', ({ inputs: [x], shape }, context) =>
+    x !== undefined && sameShape(x.shape, shape) && !mayTakeLess(shape, context) ? x : undefined,
   ),
   rule(
     'pad',

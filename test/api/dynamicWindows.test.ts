@@ -51,6 +51,20 @@ const cases: Readonly<Record<string, (x: Tensor) => Tensor>> = {
   'the greatest of windows that leave a rest': (x) => maxPool(x, [2, 2]),
   'the greatest of windows that overlap': (x) => maxPool(x, [3, 3], { stride: 2, padding: 1 }),
   'the mean of windows that leave a rest': (x) => averagePool(x, [2, 2]),
+  'the mean of what windows hold of the data': (x) => averagePool(x, [3, 3], { stride: 2, padding: 1 }),
+  'windows that begin inside and end outside': (x) => maxPool(x, [2, 2], { stride: 2, ceilMode: true }),
+  'the mean of windows that end outside': (x) =>
+    averagePool(x, [3, 3], { stride: 2, padding: 1, ceilMode: true, countIncludePad: true }),
+  'padding that is none at even extents': (x) =>
+    conv(x, kernel.slice(null, null, [0, 2], [0, 2]), { stride: 2, padding: 'same' }),
+  'padding behind that windows reach at some extents': (x) =>
+    maxPool(x, [2, 2], {
+      stride: 3,
+      padding: [
+        [0, 0],
+        [0, 1],
+      ],
+    }),
   'a sequence of columns and its head': (x) => softmax(sequence(strided(x)).matmul(head), -1),
   'attention over columns': (x) => {
     const s = sequence(strided(x))

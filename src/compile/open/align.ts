@@ -21,6 +21,7 @@ import { readElement, toHost } from '../../scalar/host.ts'
 import { type DType, isFloat } from '../../types/dtype.ts'
 import type { HostArray } from '../../types/host.ts'
 import type { Fitter } from './fit.ts'
+import type { NoFormula } from './noFormula.ts'
 
 /** A node as what is the same for all extents, and the numbers that may not be. */
 interface Form {
@@ -110,12 +111,18 @@ export class Misaligned extends UserError {
 }
 
 /** Throws E_UNSUPPORTED: what an operation is does not follow from the dimensions by a formula. */
-export function cannotBeOpen(dimensions: readonly Dimension[], why: string, node: Node | undefined): UserError {
+export function cannotBeOpen(
+  dimensions: readonly Dimension[],
+  why: string,
+  node: Node | undefined,
+  cause?: NoFormula,
+): UserError {
   const names = dimensions.map((d) => d.name).join(', ')
   const where = node?.origin.where
   return new UserError('E_UNSUPPORTED', `${names} cannot be open here: ${why}`, {
     help: 'close the dimension, or write the operation so that extents and numbers are sums and products of dimensions',
     ...(where === undefined ? {} : { where }),
+    ...(cause === undefined ? {} : { cause }),
   })
 }
 

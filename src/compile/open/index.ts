@@ -3,6 +3,7 @@
  * graphs, rewritten, are one but for numbers; planned once, their kernels are opened.
  */
 
+import { keepingBounds } from '../../affine/predicate.ts'
 import { invariant, UserError } from '../../diagnostics/errors.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import { nodesOf } from '../../graph/traverse.ts'
@@ -30,8 +31,9 @@ import { orderWindows } from '../windowOrder.ts'
 import { alignGraphs, cannotBeOpen, extentsOf, Misaligned } from './align.ts'
 import { Fitter } from './fit.ts'
 import { genericOf } from './generic.ts'
+import { OtherForm } from './noFormula.ts'
 import { Opening } from './opening.ts'
-import { PlanOpener } from './openPlan.ts'
+import { type Building, PlanOpener } from './openPlan.ts'
 import { verifyOpen } from './verifyOpen.ts'
 
 /** A graph traced at extents of the dimensions. */
@@ -57,17 +59,33 @@ export const compileOpen = (
     try {
       return compileWhole(instances, dimensions, options)
     } catch (error) {
-      const { target } = options
-      if (!(error instanceof UserError) || error instanceof Misaligned || target.dotBlock.grains === undefined)
-        throw error
-      // Joined axes of products are divided by their extents, which may vary.
-      try {
-        return compileWhole(instances, dimensions, { ...options, target: { ...target, keepsAxes: true } })
-      } catch {
-        throw error
-      }
+      if (!(error instanceof UserError) || error instanceof Misaligned) throw error
+      for (const way of otherWays(error, options))
+        try {
+          return compileWhole(instances, dimensions, way.options, way.building)
+        } catch (another) {
+          if (!(another instanceof UserError)) throw another
+        }
+      throw error
     }
   })
+}
+
+/** How to compile what was refused. */
+interface Way {
+  readonly options: OpenCompileOptions
+  readonly building: Building
+}
+
+const simply: Building = (body) => body()
+
+/** Ways that may lead where the first did not: masks are kept at all extents, and axes of products, which are divided by when they are joined. */
+function otherWays(error: UserError, options: OpenCompileOptions): readonly Way[] {
+  const { target } = options
+  const buildings = error.cause instanceof OtherForm ? [simply, keepingBounds] : [simply]
+  const apart = { ...options, target: { ...target, keepsAxes: true } }
+  const ways = [options, ...(target.dotBlock.grains === undefined ? [] : [apart])]
+  return ways.flatMap((o) => buildings.map((building) => ({ options: o, building }))).slice(1)
 }
 
 /** A machine as open kernels are planned for it: bools stand a byte an element, and a kernel binds what launches hand over besides. */
@@ -88,6 +106,7 @@ function compileWhole(
     // A matrix unit takes axes that are joined, which open ones are not.
     precision = 'ieee',
   }: OpenCompileOptions,
+  building: Building = simply,
 ): Compiled {
   const started = performance.now()
   const target = forOpen(machine)
@@ -116,20 +135,22 @@ function compileWhole(
   const overwritable = graph.params.map((_, i) => (donated[i] === true ? ('donated' as const) : undefined))
   const held = compulsoryBytes(graph)
   const near = atWorkingSet(target, held)
-  const plan = planFusion(
-    graph,
-    near,
-    mode,
-    true,
-    overwritable,
-    undefined,
-    new CandidateMemo(priceOfSchedules(target, mode, held)),
+  const plan = building(() =>
+    planFusion(
+      graph,
+      near,
+      mode,
+      true,
+      overwritable,
+      undefined,
+      new CandidateMemo(priceOfSchedules(target, mode, held)),
+    ),
   )
   checkStored(graph, plan, target, true)
   const fitter = new Fitter(instances.map((i) => i.at))
   fitter.learn(extentsOf(aligned.nodes))
   const opening = new Opening(dimensions, graph.params.length)
-  const opener = new PlanOpener(fitter, opening, target, mode, aligned)
+  const opener = new PlanOpener(fitter, opening, target, mode, aligned, building)
   const opened = opener.open(plan)
   const numberOf = new Map(aligned.nodes[0]?.map((n, i) => [n, i]))
   const open: OpenExtents = {
@@ -172,7 +193,7 @@ function compileWhole(
   return { program, report, graph, plan: opened }
 }
 
-const nothingVaries: Generic = { ends: new Set(), varying: new Set() }
+const nothingVaries: Generic = { ends: new Set(), varying: new Set(), numbers: new Set() }
 
 /** Bytes of the inputs and results of a graph. */
 const compulsoryBytes = (graph: Graph): number =>

@@ -12,3 +12,6 @@ export class NoFormula extends Error {
     this.node = node
   }
 }
+
+/** What has another form at another extent: masks that hold at some alone may be why. */
+export class OtherForm extends NoFormula {}

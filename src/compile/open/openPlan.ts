@@ -26,7 +26,7 @@ import type { VaryingProduct } from '../../runtime/extents.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Aligned, cannotBeOpen } from './align.ts'
 import type { Fitter } from './fit.ts'
-import { NoFormula } from './noFormula.ts'
+import { NoFormula, OtherForm } from './noFormula.ts'
 import { BodyOpener, bodyForm } from './openBody.ts'
 import type { Opening } from './opening.ts'
 import { openCall } from './openProduct.ts'
@@ -41,6 +41,9 @@ const variants = [
   { untied: true, overhang: true },
 ] as const
 
+/** Does what builds bodies: so that their masks are kept, or simply. */
+export type Building = <T>(body: () => T) => T
+
 export class PlanOpener {
   private readonly opening: Opening
   private readonly opener: BodyOpener
@@ -49,10 +52,20 @@ export class PlanOpener {
   private readonly nodes: Aligned['nodes']
   private readonly numbers: readonly ReadonlyMap<Node, number>[]
   private readonly fitter: Fitter
+  /** How bodies are built at other samples, as they were where the plan was made. */
+  private readonly building: Building
   /** What varies of the library's products. */
   readonly products = new Map<LibraryCall, VaryingProduct>()
 
-  constructor(fitter: Fitter, opening: Opening, target: Machine, mode: NumericsMode, { nodes }: Aligned) {
+  constructor(
+    fitter: Fitter,
+    opening: Opening,
+    target: Machine,
+    mode: NumericsMode,
+    { nodes }: Aligned,
+    building: Building,
+  ) {
+    this.building = building
     this.fitter = fitter
     this.opening = opening
     this.opener = new BodyOpener(fitter, opening)
@@ -118,13 +131,13 @@ export class PlanOpener {
     } catch (error) {
       if (!(error instanceof NoFormula)) throw error
       const [node = undefined] = error.node === undefined ? g.outputs : [error.node]
-      throw cannotBeOpen(this.opening.dimensions, error.message, node)
+      throw cannotBeOpen(this.opening.dimensions, error.message, node, error)
     }
   }
 
   private opened(g: KernelGroup): KernelGroup {
     const form = this.formAt(g.body, 0)
-    const bodies = this.nodes.map((_, s) => (s === 0 ? g.body : this.bodyAt(g, s, form).body))
+    const bodies = this.building(() => this.nodes.map((_, s) => (s === 0 ? g.body : this.bodyAt(g, s, form).body)))
     const body = this.opener.open(bodies)
     const isWhole = g.segments.length === 1 && g.segments[0] === g.body
     const segments = isWhole ? [body] : this.segments(g, bodies)
@@ -137,7 +150,7 @@ export class PlanOpener {
   /** A group's call of the library with formulas for what varies; undefined where calls at other samples are others: then it is a kernel. */
   private called(g: KernelGroup, form: string): LibraryCall | undefined {
     const greatest = this.opening.dimensions.map((d) => d.most)
-    const calls = this.nodes.map((_, s) => callOf(this.bodyAt(g, s, form).apart))
+    const calls = this.building(() => this.nodes.map((_, s) => callOf(this.bodyAt(g, s, form).apart)))
     const made = openCall(calls, this.fitter, greatest)
     if (made?.varying !== undefined) this.products.set(made.call, made.varying)
     return made?.call
@@ -162,20 +175,20 @@ export class PlanOpener {
       const made = plannedBody(built.body, this.target, this.mode)
       if (this.formAt(made.body, sample) === form) return made
     }
-    throw new NoFormula('its kernel has another form at another length', g.outputs[0])
+    throw new OtherForm('its kernel has another form at another length', g.outputs[0])
   }
 
   private segments(g: KernelGroup, bodies: readonly Body[]): readonly Body[] {
     const isCut = g.body.stores.some((s) => s.pieces !== undefined)
-    const all = bodies.map((b, s) =>
-      s === 0 ? g.segments : isCut ? partsOf(b) : segmentsOf(b, longestAxis(this.target)),
+    const all = this.building(() =>
+      bodies.map((b, s) => (s === 0 ? g.segments : isCut ? partsOf(b) : segmentsOf(b, longestAxis(this.target)))),
     )
     return g.segments.map((first, i) => {
       const form = this.formAt(first, 0)
       const at = all.map((list) => list[i])
       const alike = at.flatMap((b, s) => (b !== undefined && this.formAt(b, s) === form ? [b] : []))
       if (alike.length !== all.length || all.some((list) => list.length !== g.segments.length))
-        throw new NoFormula('its kernel is cut into other ranges at another length', g.outputs[0])
+        throw new OtherForm('its kernel is cut into other ranges at another length', g.outputs[0])
       return this.opener.open(alike)
     })
   }
