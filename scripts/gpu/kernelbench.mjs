@@ -71,6 +71,7 @@ export async function measureProblem(open, folder, name, { inputs, weights, ops 
   const bytes = specs.reduce((n, s) => n + size(s.shape) * 4, 0)
   if (bytes > limit) return { error: `inputs of ${(bytes / 1e9).toFixed(0)} GB` }
   const args = Object.fromEntries(specs.map((s, k) => [s.name, makeTensor(s, k)]))
+  const before = { ...open.backend.kernelTimes }
   const start = performance.now()
   const model = importOnnx(readFileSync(join(folder, 'onnx', `${name}.onnx`)))
   // Convolutions in tf32, as in PyTorch; other products as close as f32.
@@ -79,6 +80,7 @@ export async function measureProblem(open, folder, name, { inputs, weights, ops 
   const first = f(args)
   await open.backend.settled()
   const seconds = (performance.now() - start) / 1e3
+  const made = Object.entries(open.backend.kernelTimes ?? {}).map(([part, ms]) => [part, (ms - before[part]) / 1e3])
   const [y] = leaves(first)
   const sample = [...(await samples(y, size(y.shape)).data())]
   for (const t of leaves(first)) t.dispose()
@@ -109,6 +111,7 @@ export async function measureProblem(open, folder, name, { inputs, weights, ops 
     precision,
     ms: times.sort((p, q) => p - q)[times.length >> 1],
     first: seconds,
+    firstParts: Object.fromEntries(made),
     kernels: totals.kernels,
     modelled: kernels.map((k) => k.modelledMs),
     steps,

@@ -277,7 +277,9 @@ if (parts.includes('kernelbench') && options.problems !== undefined) {
       r = { error: String(e).slice(0, 300) }
     }
     result.kernelbench[name] = r
-    const made = r.error ?? `${r.ms.toFixed(4)} ms, ${r.kernels} kernels, first call ${r.first.toFixed(2)} s`
+    const spent = Object.entries(r.firstParts ?? {}).map(([part, s]) => `${part} ${s.toFixed(2)}`)
+    const made =
+      r.error ?? `${r.ms.toFixed(4)} ms, ${r.kernels} kernels, first call ${r.first.toFixed(2)} s (${spent.join(', ')})`
     console.log(`${name}: ${made}`)
     if (r.steps?.length > 1)
       for (const t of r.steps) console.log(`      ${t.ms.toFixed(4)} ms  ${t.stage ?? ''} ${t.name}`)

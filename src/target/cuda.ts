@@ -38,7 +38,15 @@ export const cudaTarget: SimtTarget = {
   memoryLine: 128,
   // Mostly from the second-level cache.
   rereadShare: 0.4,
-  dotBlock: { m: 128, n: 128, k: 64, grains: [16, 64], stepSeconds: 1e-6, gatherSeconds: { 2: 2.4e-12, 4: 0.6e-12 } },
+  dotBlock: {
+    m: 128,
+    n: 128,
+    k: 64,
+    grains: [16, 64],
+    deep: { rows: 16, columns: 64, bytes: 256, stepSeconds: 0.5e-6 },
+    stepSeconds: 1e-6,
+    gatherSeconds: { 2: 2.4e-12, 4: 0.6e-12 },
+  },
   // A warp has 16 rows of a block, and all columns of the products in registers. What is hidden is measured (bench/NOTES.md).
   chains: {
     rows: 128,

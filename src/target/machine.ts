@@ -100,6 +100,18 @@ export interface Machine {
     readonly gatherSeconds?: { readonly 2: number; readonly 4: number }
     /** Columns of a block where there are more than `n` of them and the grid would otherwise have too few programs. */
     readonly fewColumns?: number
+    /**
+     * The block of a product with no more than `rows` rows whose columns are computed on the way (weights in few bits): warps share a step's
+     * depth instead of its columns, so few programs need their depth cut.
+     */
+    readonly deep?: {
+      readonly rows: number
+      readonly columns: number
+      /** Of memory, for a step of one column. */
+      readonly bytes: number
+      /** As `stepSeconds`, of a block of which several stand on a multiprocessor, each with two steps on the way. */
+      readonly stepSeconds: number
+    }
     /** What rows and columns of a block are multiples of where it does not hold all of an axis (8 and 16 unless given). */
     readonly quantum?: number
   }

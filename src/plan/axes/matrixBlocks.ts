@@ -3,6 +3,7 @@ import { invariant } from '../../diagnostics/errors.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
+import { deepBlock } from './deepBlock.ts'
 import { columnTarget, leastRows, type MatrixRole } from './fusedReductions.ts'
 import { bySpacing } from './gridAxes.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
@@ -69,6 +70,8 @@ export interface MatrixBlocks {
   readonly rows: readonly Blocked[]
   readonly columns: readonly Blocked[]
   readonly depth: readonly Blocked[]
+  /** Whether warps share the depth of a step (`dotBlock.deep`). */
+  readonly isDeep: boolean
 }
 
 /** Blocks of a product of which there are `parts` side by side. */
@@ -83,7 +86,8 @@ export function matrixBlocks(
   const dot = body.lets.find((l) => l.id === matrix.id)
   invariant(dot?.op.kind === 'dot', 'the matrix product is no dot')
   const { a } = dot.op
-  const onUnit = isForMatrixUnit(dot.op, new Map(body.lets.map((l) => [l.id, l])))
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const onUnit = isForMatrixUnit(dot.op, lets)
   const m = bySpacing(body, matrix.m).reverse()
   const n = bySpacing(body, matrix.n).reverse()
   const blocksOf = (axes: readonly string[], most: number, quantum: number, even: boolean): Blocked[] => {
@@ -100,7 +104,8 @@ export function matrixBlocks(
     return [...outer, blockGrains(blocked, extent(blocked), most, grains, even)]
   }
   const points = (axes: readonly string[]): number => pointsOf(extents, axes)
-  const columnsAtMost = columnTarget(target, parts * points(matrix.batch), points(m), points(n))
+  const deep = onUnit ? deepBlock(body, dot.op, matrix, extents, target) : undefined
+  const columnsAtMost = deep?.columns ?? columnTarget(target, parts * points(matrix.batch), points(m), points(n))
   const columns = blocksOf(n, columnsAtMost, target.dotBlock.quantum ?? 16, true)
   const rows = blocksOf(
     m,
@@ -111,6 +116,6 @@ export function matrixBlocks(
   // A step of matrix units' 16-bit operands; of wider ones as many bytes.
   const wider =
     target.dotBlock.grains === undefined ? 1 : dtypeBytes(body.lets.find((l) => l.id === a)?.dtype ?? 'f32') / 2
-  const depth = blocksOf(matrix.k, Math.ceil(target.dotBlock.k / Math.max(1, wider)), 8, false)
-  return { m, n, rows, columns, depth }
+  const depth = blocksOf(matrix.k, Math.ceil((deep?.depth ?? target.dotBlock.k) / Math.max(1, wider)), 8, false)
+  return { m, n, rows, columns, depth, isDeep: deep !== undefined }
 }

@@ -18,6 +18,8 @@ interface Case {
   /** Indices of the depth that share a scale, of weights in four bits; absent: eight bits, a scale a column. */
   readonly group?: number
   readonly biased?: true
+  /** Rows are given as [k, m], or computed: they are read from shared memory beside columns there. */
+  readonly rows?: 'turned' | 'computed'
 }
 
 /** Weights [n, k] in pairs of four bits and scales of groups, as [n, k]. */
@@ -40,8 +42,10 @@ const productOf = (given: Case): Graph => {
           { shape: [n, k / 2], dtype: 'u8' as const },
           { shape: [n, k / group], dtype },
         ]
-  return trace([{ shape: [m, k], dtype }, ...weights, { shape: [n], dtype }], (p) => {
-    const [x, w, scales, bias] = [at(p, 0), at(p, 1), at(p, 2), at(p, 3)]
+  const { rows } = given
+  return trace([{ shape: rows === 'turned' ? [k, m] : [m, k], dtype }, ...weights, { shape: [n], dtype }], (p) => {
+    const [data, w, scales, bias] = [at(p, 0), at(p, 1), at(p, 2), at(p, 3)]
+    const x = rows === 'turned' ? c.transpose(data, [1, 0]) : rows === 'computed' ? c.relu(data) : data
     const wide = group === undefined ? c.mul(c.cast(w, dtype), scales) : widened(w, scales, given)
     const y = c.matmul(x, c.transpose(wide, [1, 0]))
     return biased === true ? c.relu(c.add(y, bias)) : y
@@ -77,6 +81,46 @@ test.skipIf(!hasCompiler()).each<Case>([
   expect(source).toContain('columns in fragments')
   expect(source).toContain('copy_words_')
   await expectEmulated(graph, program)
+})
+
+test.skipIf(!hasCompiler()).each<Case>([
+  { m: 16, k: 1024, n: 384, dtype: 'bf16', rows: 'turned' },
+  { m: 11, k: 1600, n: 259, dtype: 'f16', rows: 'turned', biased: true },
+  { m: 16, k: 2048, n: 130, dtype: 'bf16', rows: 'computed' },
+  { m: 6, k: 1088, n: 384, dtype: 'bf16', rows: 'computed', group: 64 },
+])('$m x $k x $n, $dtype, rows $rows, groups of $group', { timeout: 120_000 }, async (given) => {
+  const graph = productOf(given)
+  const { program, kernels } = kernelsOf(graph, small)
+  const source = kernels.map((k) => emitKernel(k, small.simt).source).join()
+  expect(source).not.toContain('columns in fragments')
+  expect(source).toContain('partial_depth')
+  await expectEmulated(graph, program)
+})
+
+test.each([
+  { m: 2, group: undefined },
+  { m: 16, group: undefined },
+  { m: 16, group: 32 },
+])('warps share the depth of $m rows times weights in few bits, groups of $group', ({ m, group }) => {
+  const given: Case = { m, k: 4096, n: 14336, dtype: 'bf16', ...(group === undefined ? {} : { group }) }
+  const { program, kernels } = kernelsOf(productOf(given), h100)
+  const [kernel] = kernels
+  // No results of parts of the depth, and no stage that adds them.
+  expect(program.steps).toHaveLength(1)
+  expect(kernel === undefined ? '' : emitKernel(kernel, h100.simt).source).toContain('partial_depth')
+})
+
+test('weights whose numbers of the depth lie apart are multiplied by columns', () => {
+  const graph = trace(
+    [
+      { shape: [16, 4096], dtype: 'bf16' },
+      { shape: [4096, 14336], dtype: 'i8' },
+      { shape: [14336], dtype: 'bf16' },
+    ],
+    (p) => c.matmul(at(p, 0), c.mul(c.cast(at(p, 1), 'bf16'), at(p, 2))),
+  )
+  const sources = kernelsOf(graph, h100).kernels.map((k) => emitKernel(k, h100.simt).source)
+  expect(sources.join()).not.toContain('partial_depth')
 })
 
 test.each([2, 7, 16, 64])('%i rows times weights in four bits are one kernel, beside a library', (m) => {

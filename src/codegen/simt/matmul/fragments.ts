@@ -43,6 +43,10 @@ export function fillFragments(p: Point, of: number, { let: l, axes, form }: Tile
     })
 }
 
+/** The number of a warp among those that share a step's depth. */
+export const warpOfDepth = ({ warpsOfDepth = 1 }: Product): Ex =>
+  digitOf(Array.from({ length: Math.log2(warpsOfDepth) }, (_, i) => 5 + i))
+
 /** Adds the product of rows in a tile, the depth side by side, and of columns in fragments to the accumulator. */
 export function multiplyFragments(
   scope: Scope,
@@ -70,7 +74,8 @@ export function multiplyFragments(
     unroll: true,
     body,
   })
-  const depth = add(mul(bin('&', tid, int(3)), int(2 * columns.run)), mul(run, int(2 * wordsOfRun)))
+  const ofDepth = add(bin('&', tid, int(3)), mul(warpOfDepth(p), int(4)))
+  const depth = add(mul(ofDepth, int(2 * columns.run)), mul(run, int(2 * wordsOfRun)))
   const lane = bin('&', bin('>>', tid, uint(2)), int(7))
   const load = [0, 1].map((half): Block[number] => {
     const warps = layout.axis(p.rows).bits.slice(3)

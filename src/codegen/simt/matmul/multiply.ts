@@ -10,7 +10,7 @@ import { isWhole, whole } from '../nest/nests.ts'
 import { Point } from '../nest/point.ts'
 import { digitOf, insideAlong, type Scope, type SharedTile, tid } from '../nest/scope.ts'
 import type { Accumulator } from '../reduce/open.ts'
-import { multiplyFragments } from './fragments.ts'
+import { multiplyFragments, warpOfDepth } from './fragments.ts'
 import { multiplySplit, multiplySplitInGroups } from './multiplySplit.ts'
 
 /** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
@@ -53,7 +53,8 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, inBack
   const bit = (b: number): Ex => bin('&', bin('>>', tid, uint(b)), int(1))
   const step = v('i32', unit.name(`${p.depth}_step`))
   const [depthOfStep, depthOfHalf] = [16 / p.halves, 8 / p.halves]
-  const depth0 = mul(step, int(depthOfStep))
+  const steps = p.depthSize / depthOfStep / (p.warpsOfDepth ?? 1)
+  const depth0 = mul(add(step, mul(warpOfDepth(p), int(steps))), int(depthOfStep))
   const [fa, fb] = [unit.name(`a_${p.dot}`), unit.name(`b_${p.dot}`)]
   const at = (array: string, i: Ex): Ex => elem('u32', array, i)
   const body: Block = [
@@ -101,7 +102,7 @@ export function multiplyTiles(scope: Scope, acc: Accumulator, p: Product, inBack
     k: 'for',
     name: nameOf(step),
     from: int(0),
-    to: int(p.depthSize / depthOfStep),
+    to: int(steps),
     step: 1,
     unroll: true,
     body,

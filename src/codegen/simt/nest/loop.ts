@@ -3,15 +3,32 @@ import { invariant } from '../../../diagnostics/errors.ts'
 import type { Carry, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import type { OperandPrefetch } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
 import type { LoopWork, Sequence } from '../../../schedule/simt/sequence/sequence.ts'
-import { add, type Block, bin, cast, type Ex, forLoop, greatest, int, least, lit, lt, regType, v } from '../ir/ir.ts'
+import {
+  add,
+  type Block,
+  bin,
+  cast,
+  type Ex,
+  forLoop,
+  greatest,
+  int,
+  least,
+  lit,
+  lt,
+  mul,
+  regType,
+  shared,
+  v,
+} from '../ir/ir.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import { makeAhead, startAhead } from '../memory/earlyLoads.ts'
 import { openPipeline } from '../memory/prefetch.ts'
 import { openRing, startCopy } from '../memory/stage.ts'
 import { openCarried } from '../reduce/carried.ts'
+import { eachKept } from '../reduce/fold.ts'
 import { quotient } from '../scalar/quotient.ts'
 import { Point } from './point.ts'
-import type { Held, Scope, SharedTile } from './scope.ts'
+import { type Held, type Scope, type SharedTile, tid } from './scope.ts'
 
 /** Emits what threads do in order. */
 export type EmitSequence = (scope: Scope, sequence: Sequence, out: Block) => void
@@ -84,7 +101,28 @@ export function emitLoop(scope: Scope, work: LoopWork, emit: EmitSequence, out: 
   if (isSingle) out.push(...body)
   else out.push(forLoop(type, { name: counter, from, to, step: s.block, body }))
   folds.finish(out)
+  for (const c of work.shares) {
+    const r = carried.get(c)
+    if (r !== undefined) addShares(scope, r, part.axesOf(c.param), out)
+  }
   for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
+}
+
+/** Puts together what the warps of a block carry of the same sums, in the order of the warps: each thread has the whole of its registers then. */
+function addShares(scope: Scope, to: Registers, axes: readonly string[], out: Block): void {
+  const { threads } = scope.layout
+  const cells = scope.unit.scratch(to.type, to.length * threads, '_depth')
+  const each = eachKept(scope, axes)
+  const cell = (i: Ex, thread: Ex): Ex => shared(cells, add(mul(i, int(threads)), thread))
+  each(out, (i, body) => body.push({ k: 'assign', to: cell(i, tid), value: registerAt(to, i) }))
+  out.push({ k: 'barrier' })
+  const lane = bin('&', tid, int(31))
+  const warps = Array.from({ length: threads / 32 }, (_, w) => add(lane, int(32 * w)))
+  each(out, (i, body) => {
+    const value = warps.map((thread) => cell(i, thread)).reduce(add)
+    body.push({ k: 'assign', to: registerAt(to, i), value })
+  })
+  out.push({ k: 'barrier', reuse: true })
 }
 
 /**

@@ -104,16 +104,20 @@ export function fragmentLayout(part: Part, l: LetStmt, main: Layout, machine: Si
   const product = part.productOn(l.id)
   if (product?.b !== l.id || product.groups !== undefined || product.halves !== 1 || product.chained) return undefined
   const [rows, columns] = [main.axis(product.rows), main.axis(product.columns)]
-  const vec = product.depthSize / lanesOfDepth
+  const { warpsOfDepth = 1 } = product
+  const vec = product.depthSize / lanesOfDepth / warpsOfDepth
   if (rows.bits.length > lanesOfRows.length || vec % runOfDepth !== 0) return undefined
   const forced = new Map([
     [product.columns, { vec: 1, bits: [...lanesOfRows, ...columns.bits.slice(2)] }],
-    [product.depth, { vec, bits: [0, 1] }],
+    [product.depth, { vec, bits: [0, 1, ...bitsOfWarps(warpsOfDepth)] }],
   ])
   const axes = part.spreadOnly(l.axes)
   const layout = layoutOf(part, { nests: [{ axes }], only: axes, threads: main.threads, asked: { forced } }, machine)
   return [...layout.axes.values()].every((a) => a.chunks === 1) ? layout : undefined
 }
+
+/** Bits of a thread's number that tell which of the warps along the depth it is in. */
+const bitsOfWarps = (warps: number): number[] => Array.from({ length: Math.log2(warps) }, (_, i) => 5 + i)
 
 /** Bits of a thread's number that tell the row of a fragment of rows, or the column of one of columns; threads along the depth. */
 const lanesOfRows = [2, 3, 4]

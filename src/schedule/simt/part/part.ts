@@ -194,6 +194,22 @@ export class Part {
     return this.loops.some((l) => grows(l.to) && !grows(l.from))
   }
 
+  /** Whether a product only adds to what a loop carries from nothing: its terms may be summed apart. */
+  isCarriedFromZero({ id, op }: LetStmt): boolean {
+    const acc = op.kind === 'dot' ? op.acc : undefined
+    const carry = acc === undefined ? undefined : this.carries.get(acc)
+    if (carry?.param !== acc || carry?.next !== id) return false
+    const init = this.lets.get(carry.init)?.op
+    const isOwn = (of: ValueId): boolean => of === id || of === acc
+    const isUsed = [...this.lets.values()].some((l) => l.id !== id && operandsOf(l.op).some(isOwn))
+    return (
+      init?.kind === 'const' &&
+      Object.is(init.value, 0) &&
+      !isUsed &&
+      !this.stores.some((s) => storeValues(s).some(isOwn))
+    )
+  }
+
   /** What a loop carries under a name, or gives behind it. */
   carryOf(id: ValueId): Carry | undefined {
     return this.carries.get(id)

@@ -15,6 +15,7 @@ interface Surroundings {
   spreadOnly(names: Iterable<string>): string[]
   dtypeOf(id: ValueId): DType
   axis(name: string): { readonly size: number; readonly role: 'grid' | 'loop' | 'local' }
+  isCarriedFromZero(l: LetStmt): boolean
 }
 
 export interface Product {
@@ -36,6 +37,8 @@ export interface Product {
   readonly threads: number
   /** The first operand is what the part's own layout computes, in the registers of the product before it, whose columns are this one's depth. */
   readonly chained?: true
+  /** Warps that share the depth of a step, each with all rows and columns: what they carry is put together behind the loop. */
+  readonly warpsOfDepth?: number
   /** Groups of four warps, each with `pieces` times 64 rows and all columns; absent: warps of 16 x 8 tiles. */
   readonly groups?: { readonly count: number; readonly pieces: number }
 }
@@ -49,6 +52,10 @@ const registersInGroup = 128
 const registersOfSplit = 64
 /** Columns of blocks whose second operand threads split into tiles for groups, and the depth: a panel. */
 const splitColumns: readonly number[] = [64, 128]
+
+/** Warps that share a step's depth where a block has the least rows and several times the usual depth, and the least depth of one. */
+const warpsOfDepth = 4
+const leastOfDepth = 32
 
 /** The plan of a product sum that tensor cores can do. */
 export function productOf(
@@ -89,6 +96,8 @@ export function productOf(
   const most = split ? registersOfSplit : registersInGroup
   const fits = !split || (splitColumns.includes(size(columns)) && size(depth) * halves === panelElements)
   const groups = warpGroups && fits ? groupsOf(size(rows), size(columns), size(depth) * halves, most) : undefined
+  const isDeep = halves === 1 && !chained && size(rows) === 16 && size(depth) % (warpsOfDepth * leastOfDepth) === 0
+  const shared = groups === undefined && isDeep && part.isCarriedFromZero(l)
   return {
     dot: l.id,
     rows,
@@ -103,9 +112,12 @@ export function productOf(
     halves,
     ...(split ? { split } : {}),
     ...(chained ? { chained } : {}),
-    ...(groups === undefined
-      ? { threads: Math.min(256, Math.max(32, threads)) }
-      : { threads: 128 * groups.count, groups }),
+    ...(shared ? { warpsOfDepth } : {}),
+    ...(shared
+      ? { threads: 32 * warpsOfDepth }
+      : groups === undefined
+        ? { threads: Math.min(256, Math.max(32, threads)) }
+        : { threads: 128 * groups.count, groups }),
   }
 }
 
@@ -195,6 +207,11 @@ export function productLayout(
       [p.columns, { vec: 2, bits: [0, 1] }],
     ])
   }
+  if (p.warpsOfDepth !== undefined)
+    return new Map([
+      [p.rows, { vec: 1, bits: [2, 3, 4] }],
+      [p.columns, { vec: 2, bits: [0, 1] }],
+    ])
   let best = { rows: 0, columns: 0, cost: Number.POSITIVE_INFINITY }
   for (let r = 0; r <= warpBits; r++)
     for (let c = 0; r + c <= warpBits; c++) {

@@ -17,6 +17,7 @@ import { productTile, splitTiles, type TilePlan, tileArray } from '../access/til
 import { ringSlots } from '../layout/launchShape.ts'
 import type { Layout } from '../layout/layout.ts'
 import { copiedLayout, fragmentLayout, stageLayout } from '../layout/partLayout.ts'
+import type { Product } from '../part/product.ts'
 
 /** A stage that only copies a parameter: groups of 16 bytes, or single f32 elements, wherever they are. */
 export interface CopiedStage {
@@ -51,6 +52,8 @@ const mostRingBytes = 48 << 10
 const besideTiles = 1 << 10
 /** Registers for the values of a stage that is loaded ahead. */
 const mostRegisters = 64
+/** The same where warps share the depth: a word holds several of weights in few bits. */
+const registersOf = ({ warpsOfDepth }: Product): number => (warpsOfDepth === undefined ? 1 : 4) * mostRegisters
 
 /** The rings of a loop whose every stage copies or can be computed from copies; `before`: statements outside that are computed inside. */
 export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetStmt[]): OperandPrefetch | undefined {
@@ -99,7 +102,7 @@ const groupThreads = 128
 
 /**
  * Whether a ring of two leaves room on a multiprocessor for a second block where a longer one does not, and there are programs for it: of products whose
- * operands one group of warps splits, which waits most of the time.
+ * operands one group of warps splits, which waits most of the time, and of those whose warps share the depth of a step.
  */
 function leavesRoom(
   at: Place,
@@ -108,14 +111,20 @@ function leavesRoom(
 ): boolean {
   const { part, setting, layout } = at
   const [product, other] = new Set(stages.flatMap((s) => part.productOn(s.let.id) ?? []))
-  const isOneGroup = product?.groups !== undefined && layout.threads === groupThreads && other === undefined
-  if (product?.split !== true || !isOneGroup || gridSize(part.part) <= (setting.machine.multiprocessors ?? 1))
+  if (product === undefined || other !== undefined || gridSize(part.part) <= (setting.machine.multiprocessors ?? 1))
     return false
+  const isOneGroup = product.groups !== undefined && layout.threads === groupThreads && product.split === true
+  if (!isOneGroup && product.warpsOfDepth === undefined) return false
   const each = stages.reduce(
     (n, s) => n + ('tile' in s ? 2 * s.tile.length : threadBytes(s.loads) * s.layout.threads),
     0,
   )
-  const once = stages.reduce((n, s) => n + ('tile' in s ? 0 : tileBytes(s.let)), 2 * splitTiles(product).length)
+  const tiles = stages.reduce((n, s) => n + ('tile' in s || s.asFragments === true ? 0 : tileBytes(s.let)), 0)
+  // Beside the ring: tiles of split operands, or what warps put together.
+  const beside = isOneGroup
+    ? 2 * splitTiles(product).length
+    : 4 * product.rowSize * product.columnSize * (product.warpsOfDepth ?? 1)
+  const once = tiles + beside
   const blocks = (slots: number): number =>
     Math.floor((setting.machine.maxSharedBytes + reservedBytes) / (once + slots * each + reservedBytes))
   return blocks(ringSlots(setting.together)) < 2 && blocks(2) >= 2
@@ -170,8 +179,9 @@ function isReadAgain({ part, setting }: Place, { param, index }: Access): boolea
 /** What can be copied ahead for a stage of a loop over an axis, if all that varies along it can. */
 function aheadStage(at: Place, l: LetStmt, axis: string): AheadStage | undefined {
   const { part, setting } = at
-  if (l.op.kind !== 'stage' || !part.ownStages.has(l.id) || part.productOn(l.id) === undefined) return undefined
-  const layout = stageLayout(part, l, { ...setting.machine, registers: mostRegisters }, at.layout.threads)
+  const product = part.productOn(l.id)
+  if (l.op.kind !== 'stage' || !part.ownStages.has(l.id) || product === undefined) return undefined
+  const layout = stageLayout(part, l, { ...setting.machine, registers: registersOf(product) }, at.layout.threads)
   if ([...layout.axes.values()].some((a) => a.chunks > 1)) return undefined
   const loads = copiesOf(at, l, axis, layout)
   return loads === undefined ? undefined : { let: l, layout, loads }
@@ -187,7 +197,7 @@ function fragmentStage(at: Place, l: LetStmt, axis: string, copied: readonly Cop
   if (l.op.kind !== 'stage' || product === undefined || !part.ownStages.has(l.id)) return undefined
   const rows = copied.find((c) => c.let.id === product.a)
   if (rows?.bytes !== 16 || rows.tile.axes.at(-1) !== product.depth) return undefined
-  const layout = fragmentLayout(part, l, at.layout, { ...setting.machine, registers: mostRegisters })
+  const layout = fragmentLayout(part, l, at.layout, { ...setting.machine, registers: registersOf(product) })
   const loads = layout === undefined ? undefined : copiesOf(at, l, axis, layout)
   if (layout === undefined || loads?.every((x) => x.axis === product.depth) !== true) return undefined
   return { let: l, layout, loads, asFragments: true }

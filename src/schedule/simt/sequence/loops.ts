@@ -7,6 +7,7 @@ import type { KnownRange, LoadedEarly, Place } from '../access/place.ts'
 import { carriedTotalsOf } from '../fold/carriedTotals.ts'
 import { operandPrefetchOf } from '../prefetch/operandPrefetch.ts'
 import { prefetchOf } from '../prefetch/prefetch.ts'
+import { registerType } from '../storage/registerType.ts'
 import { itemsOf, type LoopWork } from './sequence.ts'
 import type { PlanItems } from './walks.ts'
 
@@ -28,6 +29,9 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const operands = isSingle ? undefined : operandPrefetchOf(at, loop, before)
   const prefetch = isSingle || operands !== undefined || before.length > 0 ? undefined : prefetchOf(at, loop, range)
   const totals = isSingle ? [] : carriedTotalsOf(at, loop)
+  const shares = loop.carries.filter((c) => part.products.get(c.next)?.warpsOfDepth !== undefined)
+  for (const c of shares)
+    at.shared.slots(registerType(c.dtype), at.registers(part.axesOf(c.param)) * at.layout.threads, '_depth')
   const now: KnownRange = isSingle ? range : { start: undefined, end: undefined }
   const ring: LoadedEarly | undefined =
     prefetch?.into === 'ring' ? { layout: at.layout, loads: prefetch.loads } : undefined
@@ -46,7 +50,7 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const exports = new Set(loop.carries.map((c) => c.next))
   const body = planItems(inner, itemsOf([...before, ...loop.body]), exports)
   for (const c of loop.carries) at.holds(c.result, 'registers')
-  return { kind: 'loop', loop, isSingle, isWhole, meets, operands, prefetch, totals, body }
+  return { kind: 'loop', loop, isSingle, isWhole, meets, operands, prefetch, totals, shares, body }
 }
 
 const byValue = (loads: readonly LoadPlan[]): ReadonlyMap<ValueId, LoadPlan> => new Map(loads.map((p) => [p.let.id, p]))

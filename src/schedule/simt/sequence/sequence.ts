@@ -3,7 +3,7 @@
  * share a nest; what runs over chunks is a *walk* with a list of its own.
  */
 import type { Expr } from '../../../affine/expr.ts'
-import type { LetStmt, LoopStmt, Stmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
+import type { Carry, LetStmt, LoopStmt, Stmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
 import type { CallGroup, Group, Strided } from '../access/access.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import type { Phase } from '../access/place.ts'
@@ -120,6 +120,8 @@ export interface LoopWork {
   readonly prefetch: Prefetch | undefined
   /** Sums that it carries in more than one accumulator. */
   readonly totals: readonly CarriedTotals[]
+  /** Sums of which every warp carries its share of the depth: they are put together behind it, through shared memory. */
+  readonly shares: readonly Carry[]
   readonly body: Sequence
 }
 
