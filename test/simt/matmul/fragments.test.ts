@@ -18,15 +18,21 @@ interface Case {
   /** Indices of the depth that share a scale, of weights in four bits; absent: eight bits, a scale a column. */
   readonly group?: number
   readonly biased?: true
+  /** What is taken from numbers in four bits: 8, numbers of groups in four bits themselves, or they are signed. */
+  readonly zero?: 'stored' | 'signed'
   /** Rows are given as [k, m], or computed: they are read from shared memory beside columns there. */
   readonly rows?: 'turned' | 'computed'
 }
 
 /** Weights [n, k] in pairs of four bits and scales of groups, as [n, k]. */
-function widened(bytes: Node, scales: Node, { k, n, group = k, dtype }: Case): Node {
+function widened(bytes: Node, scales: Node, { k, n, group = k, dtype, zero }: Case, zeros: Node): Node {
   const number = (v: number): Node => c.full(bytes.shape, v, 'u8')
   const pairs = c.stack([c.binary('and', bytes, number(15)), c.binary('shr', bytes, number(4))], -1)
-  const wide = c.sub(c.cast(c.reshape(pairs, [n, k / group, group]), dtype), 8)
+  const grouped = c.reshape(pairs, [n, k / group, group])
+  const flipped = zero === 'signed' ? c.binary('xor', grouped, c.full(grouped.shape, 8, 'u8')) : grouped
+  const given = c.binary('and', zeros, c.full(zeros.shape, 15, 'u8'))
+  const less = zero === 'stored' ? c.cast(c.reshape(given, [n, k / group, 1]), dtype) : 8
+  const wide = c.sub(c.cast(flipped, dtype), less)
   return c.reshape(c.mul(wide, c.reshape(scales, [n, k / group, 1])), [n, k])
 }
 
@@ -41,12 +47,13 @@ const productOf = (given: Case): Graph => {
       : [
           { shape: [n, k / 2], dtype: 'u8' as const },
           { shape: [n, k / group], dtype },
+          { shape: [n, k / group], dtype: 'u8' as const },
         ]
   const { rows } = given
-  return trace([{ shape: rows === 'turned' ? [k, m] : [m, k], dtype }, ...weights, { shape: [n], dtype }], (p) => {
-    const [data, w, scales, bias] = [at(p, 0), at(p, 1), at(p, 2), at(p, 3)]
+  return trace([{ shape: rows === 'turned' ? [k, m] : [m, k], dtype }, { shape: [n], dtype }, ...weights], (p) => {
+    const [data, bias, w, scales] = [at(p, 0), at(p, 1), at(p, 2), at(p, 3)]
     const x = rows === 'turned' ? c.transpose(data, [1, 0]) : rows === 'computed' ? c.relu(data) : data
-    const wide = group === undefined ? c.mul(c.cast(w, dtype), scales) : widened(w, scales, given)
+    const wide = group === undefined ? c.mul(c.cast(w, dtype), scales) : widened(w, scales, given, at(p, 4))
     const y = c.matmul(x, c.transpose(wide, [1, 0]))
     return biased === true ? c.relu(c.add(y, bias)) : y
   })
@@ -71,6 +78,9 @@ test.skipIf(!hasCompiler()).each<Case>([
   { m: 9, k: 1280, n: 77, dtype: 'bf16', group: 64 },
   { m: 5, k: 4096, n: 301, dtype: 'bf16', group: 32 },
   { m: 12, k: 1152, n: 200, dtype: 'bf16', group: 128 },
+  { m: 16, k: 2048, n: 256, dtype: 'bf16', group: 64, zero: 'stored' },
+  { m: 13, k: 1280, n: 130, dtype: 'f16', group: 32, zero: 'stored' },
+  { m: 4, k: 1536, n: 320, dtype: 'bf16', group: 32, zero: 'signed' },
 ])('$m x $k x $n, $dtype, groups of $group', { timeout: 120_000 }, async (given) => {
   const graph = productOf(given)
   const { program, kernels } = kernelsOf(graph, small)
@@ -80,6 +90,8 @@ test.skipIf(!hasCompiler()).each<Case>([
   const source = kernel === undefined ? '' : emitKernel(kernel, small.simt).source
   expect(source).toContain('columns in fragments')
   expect(source).toContain('copy_words_')
+  // Numbers of four bits are converted and scaled two at a time.
+  if (given.group !== undefined) expect(source).toContain(`${given.dtype}_pairs_mul(`)
   await expectEmulated(graph, program)
 })
 

@@ -4,9 +4,11 @@
  * columns and of rows alike, so the sum is over the same pairs of factors.
  */
 import { invariant } from '../../../diagnostics/errors.ts'
+import { numberToBf16, numberToF16 } from '../../../scalar/half.ts'
 import type { TilePlan } from '../../../schedule/simt/access/tiles.ts'
+import { type HalfDType, type PackedForm, smallIntegers } from '../../../schedule/simt/part/packed.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
-import { add, type Block, bin, call, type Ex, elem, int, lit, mul, select, uint, v } from '../ir/ir.ts'
+import { add, type Block, bin, call, cast, type Ex, elem, int, lit, mul, select, uint, v } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
 import { digitOf, type Fragments, inside, type Scope, type SharedTile, tid } from '../nest/scope.ts'
@@ -18,10 +20,11 @@ const wordsOfRun = 4
 const stepsOfRun = 2
 
 /** Registers for fragments. */
-export function openFragments(unit: Unit, { let: l, length, strides }: TilePlan, out: Block): Fragments {
+export function openFragments(unit: Unit, { let: l, length, strides, form }: TilePlan, out: Block): Fragments {
   const name = unit.name(`fragments_${l.id}`)
   out.push({ k: 'array', name, type: 'u32', length })
-  return { kind: 'fragments', name, run: strides[0] ?? 0 }
+  const apart = form.kind === 'fragments' && form.packed !== undefined
+  return { kind: 'fragments', name, run: strides[0] ?? 0, apart }
 }
 
 /** Writes the run of a column at a point: what lies outside the range is zero. */
@@ -30,17 +33,61 @@ export function fillFragments(p: Point, of: number, { let: l, axes, form }: Tile
   const to = scope.held.get(l.id)
   invariant(to?.kind === 'fragments' && form.kind === 'fragments', 'there is no room for fragments')
   const { columns, depth, dtype } = form.product
-  const value = (lane: number): Ex => {
-    const at = withLane(lanes, depth, lane)
-    return select(inside(scope, axes, at), new Point(scope, at, p.here).read(of), lit('f32', 0))
+  const { packed } = form
+  const there = (lane: number): Ex => inside(scope, axes, withLane(lanes, depth, lane))
+  const point = (lane: number): Point => new Point(scope, withLane(lanes, depth, lane), p.here)
+  const pair = (low: number, high: number): Ex => {
+    if (packed === undefined || dtype === 'tf32') {
+      const value = (lane: number): Ex => select(there(lane), point(lane).read(of), lit('f32', 0))
+      return call('u32', `${dtype}_pair`, value(low), value(high))
+    }
+    const word = packedPair(packed, dtype, point(low), point(high))
+    const kept = [there(low), there(high)].map((holds, half) =>
+      select(holds, uint(half === 0 ? 0xffff : 0xffff0000), uint(0)),
+    )
+    const [first, second] = kept.map((e) => (e.k === 'lit' ? Number(e.value) : undefined))
+    if (first !== undefined && second !== undefined && (first | second) === -1) return word
+    return bin(
+      '&',
+      word,
+      kept.reduce((x, y) => bin('|', x, y)),
+    )
   }
   const first = mul(lanes.get(columns)?.rep ?? int(0), int(to.run))
   for (let i = 0; i < to.run; i++)
     out.push({
       k: 'assign',
       to: elem('u32', to.name, add(first, int(i))),
-      value: call('u32', `${dtype}_pair`, value(2 * i), value(2 * i + 1)),
+      value: to.apart ? pair(...pairApart(i)) : pair(2 * i, 2 * i + 1),
     })
+}
+
+/** Numbers of the depth in a word, four apart in a run of eight: of four bits each, both are in their places when their word is shifted once. */
+const pairApart = (word: number): readonly [number, number] => {
+  const first = Math.floor(word / wordsOfRun) * 2 * wordsOfRun + (word % wordsOfRun)
+  return [first, first + wordsOfRun]
+}
+
+/** Two values of a form as a word. */
+function packedPair(form: PackedForm, dtype: HalfDType, low: Point, high: Point): Ex {
+  const bitsOf = dtype === 'bf16' ? numberToBf16 : numberToF16
+  const both = (value: number): Ex => uint(bitsOf(value) * 0x10001)
+  const { power } = smallIntegers[dtype]
+  switch (form.kind) {
+    case 'read':
+      return call('u32', `${dtype}_pair`, low.read(form.id), high.read(form.id))
+    case 'small': {
+      const [a, b] = [low, high].map((at) => cast('u32', at.read(form.id)))
+      invariant(a !== undefined && b !== undefined, 'a pair of two')
+      const word = bin('|', bin('|', a, bin('<<', b, uint(16))), both(power))
+      return call('u32', `${dtype}_pairs_sub`, word, both(power - form.plus))
+    }
+    case 'scalar': {
+      const [a, b] = form.args.map((x) => packedPair(x, dtype, low, high))
+      invariant(a !== undefined && b !== undefined, 'an operation of two')
+      return call('u32', `${dtype}_pairs_${form.op}`, a, b)
+    }
+  }
 }
 
 /** The number of a warp among those that share a step's depth. */
@@ -83,7 +130,8 @@ export function multiplyFragments(
     const index = add(add(mul(add(mul(block, int(8)), lane), int(pitch)), depth), rows.offset ?? int(0))
     const to = add(mul(row, int(2 * wordsOfRun)), int(half * wordsOfRun))
     const words = Array.from({ length: wordsOfRun }, (_, i) => at(add(to, int(i))))
-    return { k: 'call', fn: 'load_run', args: [...words, { k: 'address', type: 'u32', of: rows.array.name, index }] }
+    const fn = columns.apart ? 'load_run_apart' : 'load_run'
+    return { k: 'call', fn, args: [...words, { k: 'address', type: 'u32', of: rows.array.name, index }] }
   })
   const lanes = (half: number, side: number): Lanes =>
     new Map([

@@ -50,6 +50,8 @@ export interface Fragments {
   readonly name: string
   /** Words of a column's run. */
   readonly run: number
+  /** Whether the two numbers of a word are four apart in a run of eight of the depth, else neighbours. */
+  readonly apart: boolean
 }
 
 /** Where a value is. */

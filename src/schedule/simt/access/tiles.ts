@@ -1,8 +1,9 @@
 /** Tiles of staged values: how they stand in shared memory, or in the registers of those who multiply them. */
 import { invariant } from '../../../diagnostics/errors.ts'
-import type { LetStmt } from '../../../kernel/ir.ts'
+import type { LetStmt, ValueId } from '../../../kernel/ir.ts'
 import { rowMajorStrides } from '../../../types/shape.ts'
 import { type Layout, registersOf, spanOf } from '../layout/layout.ts'
+import { type PackedForm, readsOfForm } from '../part/packed.ts'
 import { type Product, swizzleOf } from '../part/product.ts'
 import { lanes, type VectorOperand, type VectorProduct } from '../part/vectorProduct.ts'
 import { registerType } from '../storage/registerType.ts'
@@ -23,7 +24,8 @@ export interface TilePlan {
    */
   readonly form:
     | { readonly kind: 'plain' }
-    | { readonly kind: 'fragments'; readonly product: Product }
+    /** `packed`: computed two at a time. */
+    | { readonly kind: 'fragments'; readonly product: Product; readonly packed: PackedForm | undefined }
     | { readonly kind: 'halves'; readonly product: Product; readonly swizzle: Swizzle | undefined }
     | { readonly kind: 'vectors'; readonly product: VectorProduct; readonly pitch: number }
 }
@@ -62,7 +64,7 @@ export function productTile({ part }: Place, l: LetStmt, layout: Layout, product
 }
 
 /** The columns of a product as fragments, under the layout of fragments. */
-export function fragmentTile(l: LetStmt, layout: Layout, product: Product): TilePlan {
+export function fragmentTile(l: LetStmt, layout: Layout, product: Product, packed: PackedForm | undefined): TilePlan {
   const words = registersOf(layout.axis(product.depth)) / 2
   const length = registersOf(layout.axis(product.columns)) * words
   return {
@@ -70,7 +72,7 @@ export function fragmentTile(l: LetStmt, layout: Layout, product: Product): Tile
     axes: [product.columns, product.depth],
     strides: [words, 0],
     length,
-    form: { kind: 'fragments', product },
+    form: { kind: 'fragments', product, packed },
   }
 }
 
@@ -96,6 +98,10 @@ export function vectorTile({ part, layout }: Place, l: LetStmt, product: VectorP
     form: { kind: 'vectors', product, pitch },
   }
 }
+
+/** The values that the filling of a tile with a value reads. */
+export const filledFrom = ({ form }: TilePlan, of: ValueId): ValueId[] =>
+  form.kind === 'fragments' && form.packed !== undefined ? readsOfForm(form.packed) : [of]
 
 /** The axis whose neighbours a thread writes into a tile together, under a layout; undefined where it writes single elements. */
 export function filledTogether({ axes, form }: TilePlan, layout: Layout): string | undefined {

@@ -2,10 +2,19 @@
 import { invariant, UserError } from '../../../diagnostics/errors.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
 import type { Place } from '../access/place.ts'
-import { fragmentTile, plainTile, productTile, type TilePlan, tileArray, vectorTile } from '../access/tiles.ts'
+import {
+  filledFrom,
+  fragmentTile,
+  plainTile,
+  productTile,
+  type TilePlan,
+  tileArray,
+  vectorTile,
+} from '../access/tiles.ts'
 import { orderedLayout, stageLayout } from '../layout/partLayout.ts'
 import { storeValues } from '../part/facts.ts'
 import { filterOf, queuedValues } from '../part/filter.ts'
+import { packedForm } from '../part/packed.ts'
 import { operandOf } from '../part/vectorProduct.ts'
 import { itemsOf, type OrderedWork, type StageWork } from './sequence.ts'
 import type { PlanItems } from './walks.ts'
@@ -18,9 +27,10 @@ export function planStage(at: Place, l: LetStmt, planItems: PlanItems): StageWor
   const layout = early?.layout ?? stageLayout(part, l, setting.machine, at.layout.threads)
   const product = part.productOn(l.id)
   const isFragments = early?.asFragments === true && product !== undefined
-  const tile = isFragments ? fragmentTile(l, layout, product) : ownTile(at, l, layout)
+  const packed = isFragments && product.dtype !== 'tf32' ? packedForm(part, l.op.of, product.dtype) : undefined
+  const tile = isFragments ? fragmentTile(l, layout, product, packed) : ownTile(at, l, layout)
   if (!isFragments) at.shared.share(tileArray(tile))
-  const { lets } = part.closureOf([l.op.of])
+  const { lets } = part.closureOf(filledFrom(tile, l.op.of))
   const inner = at.inside({ layout, open: new Set(), copied: early })
   for (const x of lets) if (part.axesOf(x.id).length > 0) inner.held.delete(x.id)
   const open = inner.openWhole(layout.axes.keys())

@@ -10,7 +10,7 @@ import { isPosition } from '../../../kernel/positions.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import { callGroupOf, Gaps, groupOf, repeatedGroupOf, stridedOf } from '../access/access.ts'
 import type { Place } from '../access/place.ts'
-import { filledTogether, plainTile, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
+import { filledFrom, filledTogether, plainTile, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
 import { againstOf, isMean, type StreamPlan } from '../fold/onlineSums.ts'
 import { scanPlanOf } from '../fold/scans.ts'
@@ -341,11 +341,17 @@ class ListPlan {
     const { place } = this
     const axes = place.part.axesOf(tile.let.id)
     if (this.roots.isChunked(axes)) {
-      this.roots.add({ item: { kind: 'fill', tile, of }, nest: axes, operands: [of], after, isStore: false })
+      this.roots.add({
+        item: { kind: 'fill', tile, of },
+        nest: axes,
+        operands: filledFrom(tile, of),
+        after,
+        isStore: false,
+      })
       return
     }
     const loops = this.loops(axes, filledTogether(tile, place.layout))
-    this.points({ work: { kind: 'fill', tile, of }, loops, needs: [of], after, rank: 1, name: 'fill' })
+    this.points({ work: { kind: 'fill', tile, of }, loops, needs: filledFrom(tile, of), after, rank: 1, name: 'fill' })
   }
 
   private addLoop(s: LoopStmt): void {

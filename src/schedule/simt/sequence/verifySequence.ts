@@ -4,6 +4,7 @@
  */
 import { invariant } from '../../../diagnostics/errors.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
+import { filledFrom } from '../access/tiles.ts'
 import { termsOf } from '../fold/folds.ts'
 import { againstOf, carriedOf } from '../fold/onlineSums.ts'
 import { type Layout, spanOf } from '../layout/layout.ts'
@@ -115,7 +116,7 @@ function readsOf({ part }: State, { work }: PointStep): readonly ValueId[] {
     case 'interleave':
       return work.stores.flatMap(storeValues)
     case 'fill':
-      return [work.of]
+      return filledFrom(work.tile, work.of)
   }
 }
 

@@ -197,7 +197,20 @@ static float f32_exp2_flushed(float a) { return exp2f(a); }
 static float f32_log2_flushed(float a) { return log2f(a); }
 static float f32_reciprocal_flushed(float a) { return 1.0f / a; }
 static unsigned bf16_pair(float a, float b) { return bf16_bits(a) | (bf16_bits(b) << 16); }
+#define PAIRS(dtype, value, pair)                                                                            \
+  static unsigned dtype##_pairs_add(unsigned a, unsigned b) {                                               \
+    return pair(value(a & 0xffff) + value(b & 0xffff), value(a >> 16) + value(b >> 16));                    \
+  }                                                                                                         \
+  static unsigned dtype##_pairs_sub(unsigned a, unsigned b) {                                               \
+    return pair(value(a & 0xffff) - value(b & 0xffff), value(a >> 16) - value(b >> 16));                    \
+  }                                                                                                         \
+  static unsigned dtype##_pairs_mul(unsigned a, unsigned b) {                                               \
+    return pair(value(a & 0xffff) * value(b & 0xffff), value(a >> 16) * value(b >> 16));                    \
+  }
 static unsigned f16_pair(float a, float b) { return f16_bits(a) | (f16_bits(b) << 16); }
+static float bf16_of_bits(unsigned h) { return __uint_as_float(h << 16); }
+PAIRS(bf16, bf16_of_bits, bf16_pair)
+PAIRS(f16, f16_value, f16_pair)
 
 // Background copies happen at once.
 static void copy_async(unsigned short* to, const void* from, bool there) {

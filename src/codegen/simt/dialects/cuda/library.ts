@@ -241,6 +241,29 @@ export const cudaLibrary: Library = {
     'unsigned bf16_pair(float low, float high)',
     'unsigned r;\n  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',
   ),
+  // Words of two 16-bit floats; a difference is a + b (-1), each rounded once.
+  ...Object.fromEntries(
+    (
+      [
+        ['bf16', '0x3f803f80u', '0xbf80bf80u'],
+        ['f16', '0x3c003c00u', '0xbc00bc00u'],
+      ] as const
+    ).flatMap(([dtype, one, minusOne]) =>
+      (
+        [
+          ['add', '"r"(a), "r"(ONE), "r"(b)', one],
+          ['sub', '"r"(b), "r"(ONE), "r"(a)', minusOne],
+          ['mul', '"r"(a), "r"(b), "r"(ONE)', '0x80008000u'],
+        ] as const
+      ).map(([op, operands, constant]) => [
+        `${dtype}_pairs_${op}`,
+        device(
+          `unsigned ${dtype}_pairs_${op}(unsigned a, unsigned b)`,
+          `unsigned r;\n  asm("fma.rn.${dtype}x2 %0, %1, %2, %3;" : "=r"(r) : ${operands.replace('ONE', constant)});\n  return r;`,
+        ),
+      ]),
+    ),
+  ),
   round_f16: device('float round_f16(float a)', 'return f16_value(f16_bits(a));', ['f16_bits', 'f16_value']),
   round_bf16: device('float round_bf16(float a)', 'return __uint_as_float(bf16_bits(a) << 16);', ['bf16_bits']),
   ...Object.fromEntries(
@@ -254,6 +277,10 @@ __device__ __forceinline__ void load_matrices${trans}(unsigned& a, unsigned& b, 
 }`,
       },
     ]),
+  ),
+  load_run_apart: device(
+    'void load_run_apart(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const unsigned short* from)',
+    'const uint4 w = *(const uint4*)from;\n  a = (w.x & 0xffffu) | (w.z << 16);\n  b = (w.x >> 16) | (w.z & 0xffff0000u);\n  c = (w.y & 0xffffu) | (w.w << 16);\n  d = (w.y >> 16) | (w.w & 0xffff0000u);',
   ),
   load_run: device(
     'void load_run(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const unsigned short* from)',
