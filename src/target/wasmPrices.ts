@@ -79,8 +79,8 @@ export const wasmPrices: Prices = picoseconds({
   write: {
     f32: 0,
     f64: 0,
-    f16: 900,
-    bf16: 420,
+    f16: 380,
+    bf16: 150,
     i8: 50,
     i16: 43,
     i32: 0,

@@ -42,11 +42,12 @@ import {
 import { scheduleScan } from './scan.ts'
 import { carryPlan } from './tiles/carry.ts'
 import { foldsInBlocks } from './tiles/foldBlocks.ts'
+import { movedHalves } from './tiles/movedHalves.ts'
 import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
 
 /** The schedule of a part on one core. */
 export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSchedule {
-  const first = schedulePart(joinPairs(declared, facts.params), facts)
+  const first = schedulePart(movedHalves(joinPairs(declared, facts.params), facts.params), facts)
   const slid = slideSums(first, facts.strict)
   const part = slid?.part ?? first.part
   const isSlid = (nest: NestSchedule): boolean => foldsOf(nest).some((f) => slid?.slides.has(f.id))

@@ -35,9 +35,27 @@ export const isCompareName = (op: string): op is Compare => compares.some((c) =>
 export function emitDirectFloat(f: Builder, op: Direct, args: readonly Reg[], like: Reg): Reg {
   const name = direct[op]
   const [a = like, b] = args
+  if ((op === 'max' || op === 'min') && b !== undefined && like.lanes > 1) {
+    const bounded = emitBound(f, op, a, b) ?? emitBound(f, op, b, a)
+    if (bounded !== undefined) return bounded
+  }
   return makeReg(f, like.dtype, like.lanes, (i) =>
     b === undefined ? X.unary(name as UnaryOp, read(a, i)) : X.binary(name as BinaryOp, read(a, i), read(b, i)),
   )
+}
+
+/**
+ * The greater or the lesser of a value and a known number: engines give `max` and `min` eight instructions, for NaN on either side and zeros of two signs.
+ * Here NaN can be on one side only, and the zero that `pmax` keeps the sign of gets its own by adding zero.
+ */
+function emitBound(f: Builder, op: 'max' | 'min', x: Reg, bound: Reg): Reg | undefined {
+  const { constant } = bound
+  if (typeof constant !== 'number' || Number.isNaN(constant) || Object.is(constant, -0)) return undefined
+  const zero = X.constant(partType(x.dtype, x.lanes), 0)
+  return makeReg(f, x.dtype, x.lanes, (i) => {
+    const chosen = X.binary(op === 'max' ? 'pmax' : 'pmin', read(x, i), read(bound, i))
+    return op === 'max' && constant === 0 ? X.add(chosen, zero) : chosen
+  })
 }
 
 /** Packs two masks of 64-bit lanes into one of 32-bit lanes: `mask(i)` is mask i. */

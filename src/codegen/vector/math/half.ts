@@ -44,21 +44,26 @@ export function roundToF16(v: Vector, x: Ex): Ex {
   return v.or(v.select(v.ige(a, v.i(f16Spill)), beyond, finite), v.signOf(x))
 }
 
-/** f16 bits (in i32 lanes) of the nearest f16. */
+/**
+ * f16 bits (in i32 lanes) of the nearest f16: a power of two that is 2^13 times that of the magnitude (of the least normal at least) leaves ten of its bits
+ * when it is added, rounded to nearest even.
+ */
 export function f32ToF16(v: Vector, x: Ex): Ex {
-  const a = v.let(v.abs(x))
-  const odd = v.and(v.shrU(a, 13), v.i(1))
-  const rebias = (15 - 127) * 2 ** 23 + 0xfff
-  const normal = v.shrU(v.iadd(v.iadd(a, v.i(rebias)), odd), 13)
-  const subnormal = v.isub(v.add(a, v.c(0.5)), v.i(0x3f000000))
-  const finite = v.select(v.ilt(a, v.i(f16LeastNormal)), subnormal, normal)
-  const beyond = v.select(v.igt(a, v.i(infinity)), v.i(0x7e00), v.i(0x7c00))
-  const magnitude = v.select(v.ige(a, v.i(f16Spill)), beyond, finite)
-  return v.or(magnitude, v.shrU(v.signOf(x), 16))
+  // What is beyond 2^16, and NaN, stands for infinity.
+  const a = v.let(v.imin(v.abs(x), v.i(0x47800000)))
+  const exponent = v.let(v.imax(v.isub(v.and(a, v.i(infinity)), v.i(f16LeastNormal)), v.i(0)))
+  const power = v.let(v.iadd(exponent, v.i(f16LeastNormal + (13 << 23))))
+  const magnitude = v.iadd(v.isub(v.add(a, power), power), v.shrU(exponent, 13))
+  const quiet = v.and(v.ne(x, x), v.i(0x0200))
+  return v.or(v.or(magnitude, quiet), v.and(v.shrU(x, 16), v.i(0x8000)))
 }
 
 /** bf16 bits (in i32 lanes) of the nearest bf16. */
-export const f32ToBf16 = (v: Vector, x: Ex): Ex => v.shrU(roundToBf16(v, x), 16)
+export function f32ToBf16(v: Vector, x: Ex): Ex {
+  const odd = v.and(v.shrU(x, 16), v.i(1))
+  const rounded = v.shrU(v.iadd(v.iadd(x, v.i(0x7fff)), odd), 16)
+  return v.or(rounded, v.and(v.ne(x, x), v.i(0x7fc0)))
+}
 
 export const roundToHalf = (v: Vector, dtype: 'f16' | 'bf16', x: Ex): Ex =>
   dtype === 'f16' ? roundToF16(v, x) : roundToBf16(v, x)
@@ -66,8 +71,11 @@ export const roundToHalf = (v: Vector, dtype: 'f16' | 'bf16', x: Ex): Ex =>
 export const halfFromBits = (v: Vector, dtype: 'f16' | 'bf16', bits: Ex): Ex =>
   dtype === 'f16' ? f16ToF32(v, bits) : bf16ToF32(v, bits)
 
-export const halfToBits = (v: Vector, dtype: 'f16' | 'bf16', x: Ex): Ex =>
-  dtype === 'f16' ? f32ToF16(v, x) : f32ToBf16(v, x)
+/** `exact`: the value has no more bits than the format. */
+export function halfToBits(v: Vector, dtype: 'f16' | 'bf16', x: Ex, exact = false): Ex {
+  if (dtype === 'f16') return f32ToF16(v, x)
+  return exact ? v.shrU(x, 16) : f32ToBf16(v, x)
+}
 
 /** A register of f32 class rounded to `dtype` (f32 itself: a copy) and named so. */
 export function emitRoundTo(f: Builder, env: Env, dtype: Reg['dtype'], r: Reg): Reg {

@@ -115,6 +115,7 @@ export class Vector {
   andnot = (a: Ex, b: Ex): Ex => X.bitwise('andnot', a, b)
   iadd = (a: Ex, b: Ex): Ex => this.integers('add', a, b)
   isub = (a: Ex, b: Ex): Ex => this.integers('sub', a, b)
+  imin = (a: Ex, b: Ex): Ex => this.integers('min_s', a, b)
   imax = (a: Ex, b: Ex): Ex => this.integers('max_s', a, b)
   lt = (a: Ex, b: Ex): Ex => X.compare('lt', a, b, T.f32x4)
   gt = (a: Ex, b: Ex): Ex => X.compare('gt', a, b, T.f32x4)

@@ -212,7 +212,7 @@ function packedForm(f: Builder, env: Env, r: Reg): Expr {
   let x = X.view(T.i32x4, read(r))
   if (isHalf(r.dtype)) {
     const v = new Vector(f, env)
-    const bits = v.result(halfToBits(v, r.dtype, x))
+    const bits = v.result(halfToBits(v, r.dtype, x, r.exact))
     x = bits
     f.release(bits)
   } else if (r.dtype === 'bool') x = X.and(x, X.constant(T.i32x4, 1))
@@ -257,7 +257,7 @@ function storeElement(f: Builder, env: Env, r: Reg, x: Expr, address: X.Operand,
   const pattern = f.inline(() => {
     const wide = f.keep(X.splat(T.f32x4, x))
     const v = new Vector(f, env)
-    const bits = v.result(halfToBits(v, dtype, wide))
+    const bits = v.result(halfToBits(v, dtype, wide, r.exact))
     f.release(wide, bits)
     return X.extract(X.view(T.i32x4, bits), 0)
   })

@@ -26,6 +26,8 @@ export interface Reg {
   readonly parts: readonly Register[]
   /** The value of every lane, where it is known. */
   readonly constant?: Scalar
+  /** Of half precision: what is stored has no more bits than the format, so it is not rounded. */
+  readonly exact?: boolean
 }
 
 /** What emission depends on beside the operands. */

@@ -1,7 +1,8 @@
 /** Stores of tile values into parameters and scratch tiles: contiguous, strided, scattered, masked, combined. */
 import { asConstant, type Expr, flatten } from '../../../affine/expr.ts'
-import type { StoreStmt } from '../../../kernel/ir.ts'
-import { combinerOp } from '../../../scalar/ops.ts'
+import type { StoreStmt, ValueId } from '../../../kernel/ir.ts'
+import { roundTo } from '../../../scalar/cast.ts'
+import { combinerOp, scalarInfo } from '../../../scalar/ops.ts'
 import type { Tile } from '../../../schedule/loop/ir/tile.ts'
 import { bytePosition } from '../../../schedule/loop/nest/position.ts'
 import { type DType, dtypeBytes } from '../../../types/dtype.ts'
@@ -29,7 +30,7 @@ import type { Values } from './values.ts'
 /** Emits a store of copy `j` into the innermost frame; the value must have been computed. */
 export function emitStore(values: Values, s: StoreStmt, j: number): void {
   const { f, scope } = values
-  const value = values.at(s.value, j)
+  const value = storedValue(values, s.value, j)
   const depth = scope.depth
   const masked = s.mask.length > 0 || s.maskValue !== undefined
   const vector = values.vector !== undefined
@@ -51,6 +52,35 @@ export function emitStore(values: Values, s: StoreStmt, j: number): void {
       for (let lane = 0; lane < 4; lane++) f.if(X.and(bits, 1 << lane), () => write.lane(lane))
     })
   })
+}
+
+/** A value as a store takes it: what is of half precision is rounded there, so a cast to it has nothing to do. */
+function storedValue(values: Values, id: ValueId, j: number): Reg {
+  const { op, dtype } = values.def(id)
+  if (op?.kind === 'scalar' && op.op === 'cast' && isHalf(dtype)) {
+    const [from] = op.args
+    if (from !== undefined && values.def(from).dtype === 'f32') return { ...values.at(from, j), dtype }
+  }
+  return { ...values.at(id, j), exact: isExact(values, id) }
+}
+
+/** Whether a value of half precision has no more bits than its dtype: it is chosen among values that were read as they are stored. */
+function isExact(values: Values, id: ValueId): boolean {
+  const { dtype } = values.def(id)
+  if (!isHalf(dtype)) return false
+  const found = new Set([id])
+  for (const at of found) {
+    const { op } = values.def(at)
+    if (op?.kind === 'load') {
+      const p = values.paramOf(op.param)
+      if (p.dtype !== dtype || p.format !== 'plain' || !Object.is(roundTo(dtype, op.other), op.other)) return false
+    } else if (op?.kind === 'const') {
+      if (!Object.is(roundTo(dtype, op.value), op.value)) return false
+    } else if (op?.kind === 'scalar' && scalarInfo(op.op).chooses === true) {
+      for (const arg of op.op === 'select' ? op.args.slice(1) : op.args) found.add(arg)
+    } else return false
+  }
+  return true
 }
 
 /** Stores copy `j` where its elements are consecutive bits; copies that fill bytes together wait for the last of them. */

@@ -95,7 +95,7 @@ function workOf(places: Places, { space, roots }: Nest): Work {
       const masked = op.mask.length > 0 || op.maskValue !== undefined
       const free = readsFreely(p, op)
       touches.push({ param: op.param, ...placeOf(p, op.index), masked, free, write: false })
-      conversions += inAdditions(prices.read[p.dtype], prices)
+      conversions += inAdditions(prices.read[places.def(id).dtype], prices)
       return
     }
     const reach = places.reachOf(id)
@@ -128,7 +128,7 @@ function workOf(places: Places, { space, roots }: Nest): Work {
       for (const e of s.index) valuesOf(e).forEach(visit)
       const p = places.paramOf(s.param)
       touches.push({ param: s.param, ...placeOf(p, s.index), masked: s.mask.length > 0, write: true })
-      conversions += inAdditions(prices.write[p.dtype], prices)
+      conversions += inAdditions(prices.write[places.def(s.value).dtype], prices)
     }
   }
   const counts = { arithmetic: arithmetic + random, besideRandom: arithmetic, conversions, callCopies, drawCopies }

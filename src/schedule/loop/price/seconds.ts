@@ -143,7 +143,7 @@ class PartPricer {
         const { stmt } = r
         for (const id of storeOperands(stmt)) at.value(id)
         const p = places.paramOf(stmt.param)
-        at.written(stmt.value, p.dtype)
+        at.written(stmt.value)
         at.param(p, stmt.index, { masked: at.maskVaries(stmt), write: true }, stmt.combiner === undefined ? 1 : 2)
       }
     }

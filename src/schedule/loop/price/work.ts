@@ -139,8 +139,8 @@ export class Pricer {
       const p = places.paramOf(op.param)
       const masked = this.maskVaries(op)
       this.param(p, op.index, { masked, free: masked && readsFreely(p, op), write: false })
-      this.operate(`read ${p.dtype}`, prices.read[p.dtype], p.dtype, at)
-      this.path(id, this.full(p.dtype, false) * prices.read[p.dtype])
+      this.operate(`read ${def.dtype}`, prices.read[def.dtype], def.dtype, at)
+      this.path(id, this.full(def.dtype, false) * prices.read[def.dtype])
       return
     }
     const last = op.kind === 'scalar' ? op.args.at(-1) : undefined
@@ -216,8 +216,9 @@ export class Pricer {
   }
 
   /** Converting a value that is written. */
-  written(value: ValueId, dtype: DType): void {
+  written(value: ValueId): void {
     const { places, loops } = this
+    const { dtype } = places.def(value)
     const reach = places.reachOf(value)
     const at = this.at(this.depthOf(reach), loops.vector !== undefined && reach.has(loops.vector))
     const seconds = places.facts.machine.prices.write[dtype]
