@@ -121,6 +121,24 @@ ${ops.map((op, i) => `  %${i + 1} ${dtype}{i} = ${op} %${i}`).join('\n')}
     expect(linesOf(folded(5001, 'sum', 'strict'))).not.toContain('loop')
     expect(linesOf(folded(5001, 'min', 'strict'))).toContain('loop')
     for (const n of [5001, 2305, 4608]) for (const c of ['sum', 'prod', 'min']) compare(folded(n, c))
+    // A second loop takes what the first has folded.
+    const twice = `kernel twice {
+  param x: f32[5001] read
+  param y: f32[1] write
+  axes j: 5001
+  grid 1
+  %0 f32{j} = load x[j]
+  %1 f32{j} = sigmoid %0
+  %2 f32{j} = exp %1
+  %3 f32 = reduce max %2 over j
+  %4 f32{j} = sub %0, %3
+  %5 f32{j} = sigmoid %4
+  %6 f32{j} = exp %5
+  %7 f32 = reduce sum %6 over j
+  store y[0] = %7
+}`
+    expect(linesOf(twice).match(/loop j_block/g)).toHaveLength(2)
+    compare(twice)
   })
 
   test('are not in turn where there is one group', () => {

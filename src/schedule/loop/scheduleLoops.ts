@@ -22,6 +22,7 @@ import type {
 import { foldsOf } from './ir/schedule.ts'
 import { isTotal, type LevelContext, type Nest, operandsOfRoot, outerValues, type Root, type Step } from './ir/steps.ts'
 import { Axes, type AxisView, blockView, definitionsOf, localView, openView, type Tile } from './ir/tile.ts'
+import { foldsInBlocks } from './nest/foldBlocks.ts'
 import { chooseLoops } from './nest/nest.ts'
 import { copyOf } from './nest/packing.ts'
 import { joinPairs } from './nest/pairs.ts'
@@ -41,7 +42,6 @@ import {
 } from './products.ts'
 import { scheduleScan } from './scan.ts'
 import { carryPlan } from './tiles/carry.ts'
-import { foldsInBlocks } from './tiles/foldBlocks.ts'
 import { movedHalves } from './tiles/movedHalves.ts'
 import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
 

@@ -18,8 +18,8 @@ import { type LoopMachine, nearBytes } from '../../../target/loops.ts'
 import { isFunction } from '../../price.ts'
 import { foldsOf, type LoopSchedule, type NestSchedule } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold, isTotal, outerValues } from '../ir/steps.ts'
-import { Terms } from '../nest/terms.ts'
-import type { KernelFacts } from './places.ts'
+import type { KernelFacts } from '../tiles/places.ts'
+import { Terms } from './terms.ts'
 
 /** Blocks of a nest's folds: the axis that is cut, and how many of its indices a round takes. */
 interface Cut {
@@ -80,7 +80,9 @@ function cutOf(nest: NestSchedule, terms: Terms, facts: KernelFacts, loops: Loop
 
 /** A part whose folds of one nest are a loop over blocks of an axis. */
 function inBlocks(part: KernelPart, { folds, axis, block }: Cut, terms: Terms): KernelPart {
-  const name = `${axis}_block`
+  const names = new Set(part.axes.map((a) => a.name))
+  let name = `${axis}_block`
+  while (names.has(name)) name += 's'
   const { extent } = part.axes.find((a) => a.name === axis) ?? { extent: 1 }
   const place = new Map([[axis, ix.axis(name, extent)]])
   const here = new Map<ValueId, ValueId>()
@@ -113,20 +115,26 @@ function inBlocks(part: KernelPart, { folds, axis, block }: Cut, terms: Terms): 
     carries.push({ init, param, next, result: id, dtype, axes })
   }
   const loop: LoopStmt = { kind: 'loop', axis: name, block, carries, body: steps }
-  const after = new Set<ValueId>(folds.map((f) => f.id))
+  const made = new Set<ValueId>(folds.map((f) => f.id))
   const before: Stmt[] = []
-  const rest: Stmt[] = []
-  let open = folds.length
+  const after: Stmt[] = []
+  let left = folds.length
   for (const s of part.body) {
-    if (s.kind === 'let' && folds.some((f) => f.id === s.id)) open--
-    else if (open > 0 && s.kind === 'let' && !operandsOf(s.op).some((o) => after.has(o))) before.push(s)
+    if (s.kind === 'let' && folds.some((f) => f.id === s.id)) left--
+    else if (left > 0 && s.kind !== 'store' && !readsOf(s).some((o) => made.has(o))) before.push(s)
     else {
-      if (s.kind === 'let') after.add(s.id)
-      rest.push(s)
+      for (const id of definedBy(s)) made.add(id)
+      after.push(s)
     }
   }
-  return { ...part, axes: [...part.axes, { name, extent }], body: [...before, ...inits, loop, ...rest] }
+  return { ...part, axes: [...part.axes, { name, extent }], body: [...before, ...inits, loop, ...after] }
 }
+
+const readsOf = (s: LetStmt | LoopStmt): readonly ValueId[] => (s.kind === 'let' ? operandsOf(s.op) : outerValues(s))
+
+/** The values that what follows a statement takes from it. */
+const definedBy = (s: Stmt): readonly ValueId[] =>
+  s.kind === 'let' ? [s.id] : s.kind === 'loop' ? s.carries.map((c) => c.result) : []
 
 /** The part without values that nothing uses any more. */
 function withoutUnused(part: KernelPart): KernelPart {
