@@ -2,7 +2,7 @@
  * Models beside onnxruntime-web: `node beside.mjs [--models bert,bert:dynamic] [--files a.onnx,b.onnx] [--build DIR,DIR] [--threads 1] [--rounds 15] [--plain]`.
  * Each model in a process of its own, where both sessions (of one API) run in turns, from inputs on the host to results on the host. Of each: the median and the
  * least milliseconds, and the peer's over Sinter's; the largest difference of the results, over the largest number in them. `--plain` hides relaxed SIMD
- * from Sinter. Names are those of shared/networks.mjs, with a form behind a colon.
+ * from Sinter, `--processor` counts the process's seconds of the processor instead of the clock's. Names are those of shared/networks.mjs, with a form behind a colon.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -21,12 +21,20 @@ const { values: options } = parseArgs({
     rounds: { type: 'string', default: '200' },
     seconds: { type: 'string', default: '8' },
     plain: { type: 'boolean', default: false },
+    processor: { type: 'boolean', default: false },
     alone: { type: 'boolean', default: false },
     child: { type: 'string' },
   },
 })
 
 const median = (times) => times.toSorted((a, b) => a - b)[times.length >> 1]
+
+/** Milliseconds of the clock, or of processors. */
+function now() {
+  if (!options.processor) return performance.now()
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e3
+}
 
 /** Hides the engine's relaxed SIMD: modules that multiply and add with one rounding are none. */
 function hideRelaxed() {
@@ -94,9 +102,9 @@ async function measureHere(name) {
   const until = performance.now() + 1e3 * Number(options.seconds)
   for (let round = 0; round < Number(options.rounds) && (round < 3 || performance.now() < until); round++)
     for (const s of systems) {
-      const from = performance.now()
+      const from = now()
       await s.session.run(s.feeds)
-      s.times.push(performance.now() - from)
+      s.times.push(now() - from)
     }
   const differences = results[0].map((r, i) => difference(results.at(-1)[i], r))
   process.stdout.write(JSON.stringify({ times: systems.map((s) => s.times), difference: Math.max(...differences) }))

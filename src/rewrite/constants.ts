@@ -6,10 +6,10 @@ import { overElements } from '../host/engine.ts'
 import { evalScalar, roundTo } from '../scalar/eval.ts'
 import { readElement, scalarOf as scalarIn, writeElement } from '../scalar/host.ts'
 import { type Scalar, type ScalarOp, scalarOps } from '../scalar/ops.ts'
-import { type DType, isFloat } from '../types/dtype.ts'
+import { type DType, dtypeBytes, isFloat } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { rowMajorStrides, type Shape, sameShape, sizeOf } from '../types/shape.ts'
-import { foldLimit, isFoldable, isLiteral, literalLeaf } from './facts.ts'
+import { foldLimit, isFoldable, isLiteral, literalLeaf, storedAsItIs } from './facts.ts'
 import { type Generic, type RewriteContext, type Rule, rule, ruleOn } from './rule.ts'
 
 const elementwise = Object.keys(scalarOps) as readonly ScalarOp[]
@@ -112,8 +112,15 @@ const foldedOps = Object.keys(opTable)
   .filter(isOpName)
   .filter((op) => op !== 'broadcast' && foldedFamilies.has(opTable[op].family))
 
+/** Whether a node widens many stored integers: they stand in the bytes that they have, and products see that they are short. */
+function widensMany(node: Node): boolean {
+  const [x] = node.inputs
+  if (node.op !== 'cast' || x === undefined || isFloat(x.dtype)) return false
+  return node.dtype === 'i32' && dtypeBytes(x.dtype) < dtypeBytes(node.dtype) && sizeOf(node.shape) > storedAsItIs
+}
+
 function foldNode(node: Node, context: RewriteContext): Node | undefined {
-  if (node.inputs.length === 0 || !worthStoring(node, context.generic)) return undefined
+  if (node.inputs.length === 0 || !worthStoring(node, context.generic) || widensMany(node)) return undefined
   const own = familyOf(node) === 'elementwise' ? overElements(() => foldElementwise(node)) : undefined
   const data = own ?? context.fold?.(node)
   return data === undefined ? undefined : makeNode('constant', [], { data, shape: node.shape, dtype: node.dtype })

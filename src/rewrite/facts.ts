@@ -66,6 +66,9 @@ export function literalLeaf(n: Node): NodeOf<'constant'> | NodeOf<'full'> | Node
 /** Most elements a literal computed at compile time may have. */
 export const foldLimit = 65536
 
+/** Stored integers that are widened are stored wide up to this many elements. */
+export const storedAsItIs = 1024
+
 /** A literal small enough that elementwise arithmetic on it folds: a `full`, or a stored one, perhaps broadcast. */
 export function isFoldable(n: Node): boolean {
   const leaf = n.op === 'broadcast' ? n.inputs[0] : n

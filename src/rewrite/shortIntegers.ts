@@ -3,12 +3,14 @@
  * and the product knows what it multiplies (bytes less their zero points, as quantised models have them).
  */
 import { makeNode } from '../graph/build.ts'
-import type { Node } from '../graph/node.ts'
+import type { Node, NodeOf } from '../graph/node.ts'
 import { opTable } from '../graph/table.ts'
 import { withInputs } from '../graph/traverse.ts'
 import { fits16, narrowRange, type Range, rangeThrough } from '../scalar/narrow.ts'
 import { isScalarOp } from '../scalar/ops.ts'
-import { fullValue } from './facts.ts'
+import type { HostArray } from '../types/host.ts'
+import { sizeOf } from '../types/shape.ts'
+import { foldLimit, fullValue, storedAsItIs } from './facts.ts'
 import { type Rule, rule } from './rule.ts'
 
 /** Operations that are followed up from a contraction: more are not looked at. */
@@ -17,29 +19,67 @@ const mostSteps = 12
 /** Operations that move elements, or repeat them. */
 const movesElements = (n: Node): boolean => opTable[n.op].family === 'view' && n.inputs.length === 1 && n.op !== 'pad'
 
-/** Bounds of an i32, where few operations make it of narrow numbers. */
-function rangeOf(n: Node, steps = mostSteps): Range | undefined {
+/** Numbers of f32 up to here are integers one apart. */
+const exactF32 = 2 ** 24
+
+/** Bounds of the integers of an i32 or f32, where few operations make it of narrow ones. */
+export function rangeOf(n: Node, steps = mostSteps): Range | undefined {
   const byType = narrowRange(n.dtype)
   if (byType !== undefined) return byType
-  if (n.dtype !== 'i32' || steps === 0) return undefined
+  if ((n.dtype !== 'i32' && n.dtype !== 'f32') || steps === 0) return undefined
   const value = fullValue(n)
-  if (typeof value === 'number') return { lo: value, hi: value }
+  if (typeof value === 'number') return Number.isInteger(value) ? { lo: value, hi: value } : undefined
+  if (n.op === 'constant') return n.dtype === 'i32' && sizeOf(n.shape) <= foldLimit ? rangeOfStored(n) : undefined
   const args = n.inputs.map((x) => rangeOf(x, steps - 1))
   const known = args.filter((r) => r !== undefined)
-  if (known.length < args.length) return undefined
+  if (known.length < args.length || known.length === 0) return undefined
   if (movesElements(n)) return known[0]
-  return isScalarOp(n.op) && n.op !== 'select' ? rangeThrough(n.op, known) : undefined
+  if (n.op === 'pad') return paddedRange(n, known[0])
+  const range = isScalarOp(n.op) && n.op !== 'select' ? rangeThrough(n.op, known) : undefined
+  const isExact = range !== undefined && (n.dtype === 'i32' || Math.max(-range.lo, range.hi) <= exactF32)
+  return isExact ? range : undefined
+}
+
+/** Bounds of what is padded, and of the padding. */
+function paddedRange({ attrs: { value } }: NodeOf<'pad'>, inside: Range | undefined): Range | undefined {
+  if (typeof value !== 'number' || !Number.isInteger(value)) return undefined
+  return inside && { lo: Math.min(inside.lo, value), hi: Math.max(inside.hi, value) }
+}
+
+/** Bounds of stored integers, by their data: contractions ask for them again and again. */
+const stored = new WeakMap<HostArray, Range>()
+
+function rangeOfStored({ attrs: { data } }: NodeOf<'constant'>): Range | undefined {
+  const have = stored.get(data)
+  if (have !== undefined) return have
+  let [lo, hi] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  for (const x of data) {
+    lo = Math.min(lo, Number(x))
+    hi = Math.max(hi, Number(x))
+  }
+  const range = { lo, hi }
+  stored.set(data, range)
+  return lo <= hi ? range : undefined
+}
+
+/** Integers in the fewest bytes: those they were made of, or 16 bits. They fit. */
+export function narrowed(x: Node): Node {
+  const [of] = x.inputs
+  return x.op === 'cast' && of !== undefined && fits16(narrowRange(of.dtype))
+    ? of
+    : makeNode('cast', [x], { dtype: 'i16' })
 }
 
 /** The value in 16 bits that an operand is made of, seen as the operand sees it: where it is computed in 32 bits, and fits. */
 function shortOf(x: Node, steps = mostSteps): Node | undefined {
   const [of] = x.inputs
-  if (x.dtype !== 'i32' || x.op === 'cast' || of === undefined || steps === 0) return undefined
-  if (movesElements(x)) {
+  if (x.dtype !== 'i32' || x.op === 'cast' || steps === 0) return undefined
+  if (of !== undefined && (movesElements(x) || (x.op === 'pad' && fits16(rangeOf(x))))) {
     const short = shortOf(of, steps - 1)
     return short && withInputs(x, [short])
   }
-  return isScalarOp(x.op) && fits16(rangeOf(x)) ? makeNode('cast', [x], { dtype: 'i16' }) : undefined
+  const isMade = x.op === 'constant' ? sizeOf(x.shape) > storedAsItIs : of !== undefined && isScalarOp(x.op)
+  return isMade && fits16(rangeOf(x)) ? makeNode('cast', [x], { dtype: 'i16' }) : undefined
 }
 
 export const shortIntegerRules: readonly Rule[] = [

@@ -124,6 +124,50 @@ describe('an operand that becomes bytes at run time, of several products', () =>
   })
 })
 
+describe('windows of short integers', () => {
+  const conv =
+    (options: NonNullable<Parameters<typeof s.conv2d>[2]>): F =>
+    (x, w) =>
+      s.conv2d(wide(x), wide(w), options)
+
+  test('are copied in runs of bytes, weights and every other element too, and multiplied in pairs', () => {
+    for (const [stride, apart] of [
+      [1, 1],
+      [2, 2],
+    ] as const) {
+      const text = schedules(conv({ stride, padding: 1 }), [
+        { shape: [1, 24, 28, 28], dtype: 'u8' },
+        { shape: [32, 24, 3, 3], dtype: 'i8' },
+      ])
+      expect(text).toContain('pairs of 16 bits')
+      expect(text).toMatch(new RegExp(`copy .* i16: runs of \\w+( \\w+)? \\(${apart} to 2 bytes\\), padding filled in`))
+      expect(text).toMatch(/copy .* i16: runs of \w+ \w+ \w+ \(1 to 2 bytes\)\n/)
+    }
+  })
+
+  test.each([
+    { stride: 1, padding: 1 },
+    { stride: 2, padding: 1 },
+    { stride: 2, padding: 0 },
+    { stride: 3, padding: 2 },
+    { stride: 1, padding: 2, dilation: 2 },
+    { stride: 2, padding: 3, dilation: 2 },
+    { stride: 1, padding: 0, groups: 2 },
+  ])('give what the reference gives, %o', (options) => {
+    const rng = makeRng(31 + options.stride + options.padding)
+    for (const [c, o, h, w, r] of [
+      [4, 8, 9, 7, 3],
+      [6, 12, 20, 33, 3],
+      [16, 8, 17, 16, 1],
+      [2, 10, 71, 12, 5],
+    ] as const) {
+      const [da, db] = [rng.pick(narrow), rng.pick(narrow)]
+      const args = [draw(rng, [1, c, h, w], da), draw(rng, [o, c / (options.groups ?? 1), r, r], db)]
+      agree(conv(options), args, 1, `${c} ${o} ${h} ${w} ${r} ${da} ${db}`)
+    }
+  })
+})
+
 test.each([
   ['u8', 'u8', 255, 255, 70_000],
   ['i16', 'i16', -32768, -32768, 999],

@@ -1,6 +1,7 @@
 /** What planning starts from: which nodes must stand in memory, and the groups that need no trial. */
 import type { Graph, Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
+import { fits16, narrowRange } from '../../scalar/narrow.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { standingInputs } from '../body/reads.ts'
@@ -94,10 +95,46 @@ function withOperandCasts(clusters: readonly Set<Node>[], demanded: ReadonlySet<
   return clusters.filter((c) => !taken.has(c))
 }
 
+/** Whether a contraction multiplies rows by columns, of integers that are widened for it from 16 bits or fewer. */
+function isOfShortIntegers(n: Node): boolean {
+  if (n.op !== 'contract' || n.dtype !== 'i32') return false
+  const { lhs, rhs, out } = n.attrs
+  const has = (own: string, other: string): boolean => [...own].some((l) => out.includes(l) && !other.includes(l))
+  const operands = dataInputs(n)
+  return has(lhs, rhs) && has(rhs, lhs) && operands.length > 0 && operands.every(isWidened)
+}
+
+/** Whether a value is integers of another dtype that 16 bits with a sign hold. */
+const isWidened = (x: Node): boolean => x.op === 'cast' && fits16(x.inputs[0] && narrowRange(x.inputs[0].dtype))
+
+/**
+ * Contractions of short integers with the casts that widen their operands, each with its own: what stands in memory are the short ones, and a product
+ * whose operands are both seen to be short takes less than one that sees one of them. Either cast alone would gain nothing, so no trial would find it.
+ */
+function withWideningCasts(clusters: readonly Set<Node>[], demanded: ReadonlySet<Node>): Set<Node>[] {
+  const takers = new Map<Node, Set<Node>[]>()
+  for (const c of clusters)
+    for (const n of [...c]) {
+      if (!isOfShortIntegers(n)) continue
+      for (const x of dataInputs(n)) {
+        c.add(x)
+        takers.set(x, [...(takers.get(x) ?? []), c])
+      }
+    }
+  if (takers.size === 0) return [...clusters]
+  const others = new Set<Node>()
+  for (const c of clusters)
+    for (const n of c) for (const x of dataInputs(n)) if (takers.get(x)?.includes(c) === false) others.add(x)
+  for (const c of clusters)
+    for (const [x, into] of takers) if (!into.includes(c) && !others.has(x) && !demanded.has(x)) c.delete(x)
+  return clusters.filter((c) => c.size > 0)
+}
+
 /** The groups that need no trial. */
 export function startingClusters(units: readonly Node[], demanded: ReadonlySet<Node>, target: Machine): Set<Node>[] {
   const joined = chains(units, demanded, target)
-  return target.library === undefined ? joined : withOperandCasts(joined, demanded)
+  const wide = target.integerMatrixRate === undefined ? joined : withWideningCasts(joined, demanded)
+  return target.library === undefined ? wide : withOperandCasts(wide, demanded)
 }
 
 /** The clusters, those of regions with the results that are used of them, so that a region's group is home to its results. */

@@ -1,7 +1,6 @@
 /** Stored values computed again instead, in every kernel that reads them, where that is modelled faster. */
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
-import { dtypeBytes, isFloat } from '../../types/dtype.ts'
 import { bytesOf, type Region } from '../body/region.ts'
 import { leastSecondsWith, leastSecondsWithout, tooLarge } from '../cost/bounds.ts'
 import { lossOf } from '../cost/loss.ts'
@@ -20,53 +19,10 @@ export function recomputeCheap(planner: Planner): boolean {
   for (const g of [...all.values()]) {
     for (const o of [...g.outputs]) {
       if (!all.has(g.id) || g.boundary !== undefined || planner.demanded.has(o)) continue
-      changed = tryRecompute(planner, g, o) || tryNarrow(planner, g, o) || changed
+      changed = tryRecompute(planner, g, o) || changed
     }
   }
   return changed
-}
-
-/** Whether a value is the integers of another, which hold them in fewer bytes. */
-function isWidened(o: Node): boolean {
-  const [from] = o.inputs
-  return o.op === 'cast' && from !== undefined && !isFloat(from.dtype) && dtypeBytes(from.dtype) < dtypeBytes(o.dtype)
-}
-
-/**
- * Stores integers in the bytes they have before they are widened, and widens them in all kernels that read them, where that gains: fewer bytes move, and a
- * product of integers sees that they are short. (Floats are left: in fast mode one that is rounded and widened where it is computed is not rounded.)
- */
-function tryNarrow(planner: Planner, g: Group, o: Node): boolean {
-  const { groups, judge, target } = planner
-  const [from] = o.inputs
-  if (from === undefined || !isWidened(o) || !g.members.has(from) || !groups.all.has(g.id)) return false
-  const consumers = groups
-    .usersOf(o)
-    .flatMap((id) => groups.all.get(id) ?? [])
-    .filter((c) => c.id !== g.id)
-  if (consumers.length === 0 || consumers.some((c) => c.boundary !== undefined)) return false
-  const outputs = [...new Set(g.outputs.map((n) => (n === o ? from : n)))]
-  const members = new Set(outputs.flatMap((n) => [...ancestorsWithin(n, g.members)]))
-  const regions = [
-    { members, outputs },
-    ...consumers.map((c) => ({ members: new Set([...c.members, o]), outputs: c.outputs })),
-  ]
-  if (regions.some((r) => r.members.size > target.maxStatements)) return false
-  const fresh: FreshGroup[] = []
-  for (const region of regions) {
-    const made = judge.of(region)
-    if (!made.ok) return false
-    fresh.push({ members: region.members, made })
-  }
-  const before = [g, ...consumers]
-  const loss = lossOf(
-    fresh.map((f) => f.made),
-    before.map((x) => x.made),
-  )
-  if (loss >= 0) return false
-  planner.recomputed.push({ node: o, consumers: consumers.length, savedBytes: bytesOf(o) - bytesOf(from) })
-  groups.replace(before, fresh)
-  return true
 }
 
 function tryRecompute(planner: Planner, g: Group, o: Node): boolean {

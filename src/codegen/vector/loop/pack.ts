@@ -2,13 +2,16 @@
 import type { Predicate } from '../../../affine/predicate.ts'
 import type { Scalar } from '../../../scalar/ops.ts'
 import type { CopySchedule, Run } from '../../../schedule/loop/ir/schedule.ts'
+import { isShortForm, isShortTile, shortBytes, shortForms } from '../../../schedule/loop/ir/shortOperands.ts'
 import { namedAxes, type Tile } from '../../../schedule/loop/ir/tile.ts'
 import { word } from '../../../schedule/loop/nest/packing.ts'
+import type { DType } from '../../../types/dtype.ts'
 import * as X from '../ir/expr.ts'
-import type { Register } from '../ir/ir.ts'
+import type { LoadForm, Register } from '../ir/ir.ts'
 import { addressOf, predicateElement } from '../value/laneIndex.ts'
 import { part } from '../value/reg.ts'
 import { type Index, scaled } from '../value/scope.ts'
+import { emitShortFill, emitWidened } from '../value/shorts.ts'
 import type { Values } from '../value/values.ts'
 import { emitCopy, emitFill, emitTranspose } from '../value/words.ts'
 import { atStart, axisBounds, countedLoop } from './loops.ts'
@@ -17,6 +20,7 @@ export function emitCopyStep(values: Values, p: CopySchedule): void {
   const { f, scope, scratch } = values
   const level = scope.depth
   const { position, param } = p.source
+  const isShort = isShortTile(p.root.tile)
   const runs = [...p.along.axes, ...(p.across?.axes ?? [])]
   const outside = p.space
     .filter((a) => !runs.includes(a))
@@ -34,7 +38,8 @@ export function emitCopyStep(values: Values, p: CopySchedule): void {
     const m = p.across === undefined ? 1 : runCount(values, p.across)
     scope.here(() => {
       const [source, target] = [shifted(values, from), shifted(values, to)]
-      if (p.across === undefined) emitCopy(f, source, target, n)
+      if (isShort) emitWidened(f, source, target, n, { form: shortFormOf(param.dtype), apart: p.along.from })
+      else if (p.across === undefined) emitCopy(f, source, target, n)
       else emitTranspose(f, source, target, n, m, p.along.from, p.across.to)
       f.release(source, target)
     })
@@ -43,6 +48,9 @@ export function emitCopyStep(values: Values, p: CopySchedule): void {
   const { id, tile, home } = p.root
   if (home) values.setHome(id, { kind: 'tile', tile, depth: level, round: false })
 }
+
+/** How memory of a dtype that becomes 16 bits is read. */
+const shortFormOf = (d: DType): LoadForm => (isShortForm(d) ? shortForms[d] : 'plain')
 
 const strideIn = (t: Tile, a: string): number => t.strides.get(a) ?? 0
 
@@ -73,7 +81,8 @@ function emitPadding(values: Values, p: CopySchedule, bound: Predicate): void {
   const { f, scope, scratch, axes } = values
   const named = namedAxes(bound.map((b) => b.expr))
   const inside = p.space.filter((a) => !named.has(a))
-  const unit = inside.find((a) => strideIn(p.root.tile, a) === word)
+  const isShort = isShortTile(p.root.tile)
+  const unit = inside.find((a) => strideIn(p.root.tile, a) === (isShort ? shortBytes : word))
   const bits = wordOf(p.root.tile.dtype, p.source.other)
   const order = (names: readonly string[]): string[] =>
     [...names].sort((a, b) => strideIn(p.root.tile, b) - strideIn(p.root.tile, a))
@@ -95,7 +104,8 @@ function emitPadding(values: Values, p: CopySchedule, bound: Predicate): void {
         const n = unit === undefined ? 1 : axisBounds(values, unit).count
         scope.here(() => {
           const target = shifted(values, to)
-          emitFill(f, target, n, bits)
+          if (isShort) emitShortFill(f, target, n, Number(p.source.other))
+          else emitFill(f, target, n, bits)
           f.release(target)
         })
       },

@@ -43,7 +43,7 @@ export const pairsBlockBytes = (depth: number): number => 64 * (Math.ceil((pairB
 /** How memory of these dtypes is read as eight numbers of 16 bits. */
 export const shortForms = { i8: '8_s', u8: '8_u', i16: 'plain' } as const
 
-const isForm = (d: DType): d is keyof typeof shortForms => Object.hasOwn(shortForms, d)
+export const isShortForm = (d: DType): d is keyof typeof shortForms => Object.hasOwn(shortForms, d)
 
 interface Roles {
   readonly a: ValueId
@@ -70,7 +70,7 @@ export function shortOperands(
     const source = op?.kind === 'scalar' && op.op === 'cast' ? op.args[0] : undefined
     if (source === undefined || hasHome(source)) return undefined
     const found = loadedInPlace(def(source), outer, k, axes, param)
-    if (found === undefined || !isForm(found.param.dtype)) return undefined
+    if (found === undefined || !isShortForm(found.param.dtype)) return undefined
     return { ...found, param: found.param.name, form: shortForms[found.param.dtype] }
   }
   const [ofA, ofB] = [inPlace(a, m), inPlace(b, n)]
@@ -92,7 +92,10 @@ export function shortOperands(
 /** Bytes of an element of an operand in place. */
 const bytesOf = ({ form }: DirectOperand): number => (form === 'plain' ? shortBytes : 1)
 
-/** Whether what a value is loaded from is side by side along the inner axis of one role, and nothing along the other's. */
+/** Indices of an axis that a step takes of the depth: where fewer stand side by side, most of a step would be copied apart. */
+const depthStep = 8
+
+/** Whether what a value is loaded from is side by side along an axis of one role that is long enough for a step, and nothing along the other's. */
 function isAlong(
   id: ValueId,
   role: readonly string[],
@@ -110,12 +113,16 @@ function isAlong(
     for (const o of operandsOf(op)) seen.add(o)
     if (op.kind !== 'load') continue
     const position = flatten(op.index, param(op.param).shape)
-    const unit = (names: readonly string[]): boolean => names.some((a) => strideOf(position, a) === 1)
-    if (unit(axes.varying(other))) return false
-    along ||= unit(axes.varying(role))
+    const unit = (names: readonly string[], least: number): boolean =>
+      names.some((a) => strideOf(position, a) === 1 && axes.view(a).max >= least)
+    if (unit(axes.varying(other), 1)) return false
+    along ||= unit(axes.varying(role), depthStep)
   }
   return along
 }
+
+/** Whether a tile holds the operand of a product of short integers. */
+export const isShortTile = ({ dtype }: Pick<Tile, 'dtype'>): boolean => dtype === 'i16'
 
 /** A tile of 16 bits: rows of the inner axes, an odd number of cache lines apart, so that a column of them spreads over the cache. */
 export function shortLayout(outer: readonly string[], inner: readonly string[], axes: Axes): Omit<Tile, 'offset'> {

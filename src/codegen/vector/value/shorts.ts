@@ -1,0 +1,86 @@
+/** Code that makes elements of 16 bits of bytes and of integers of 16 bits in memory, by pointers that stand in registers: runs, and fills. */
+import { shortBytes } from '../../../schedule/loop/ir/shortOperands.ts'
+import type { Builder } from '../ir/builder.ts'
+import * as X from '../ir/expr.ts'
+import type { Expr, LoadForm, Register } from '../ir/ir.ts'
+import * as T from '../ir/types.ts'
+import type { Index } from './scope.ts'
+
+/** Elements of a vector. */
+const lanes = 8
+
+/** Elements a run of known length may have to be written out without a loop. */
+const writtenOut = 64
+
+/** How a run stands in memory: how eight elements are read, and bytes from one element to the next, the size of an element or twice that. */
+export interface ShortRun {
+  readonly form: LoadForm
+  readonly apart: number
+}
+
+/** Writes `n` elements of a run side by side; the pointers move behind them, but for those of a run that is short and known. */
+export function emitWidened(f: Builder, source: Register, target: Register, n: Index, { form, apart }: ShortRun): void {
+  const bytes = form === 'plain' ? shortBytes : 1
+  const vector = (at: number): void => {
+    const from = at * apart
+    const first = X.load(T.i16x8, source, from, 1, form)
+    const second = (): Expr => X.load(T.i16x8, source, from + lanes * bytes, 1, form)
+    const value = apart === bytes ? first : X.shuffle(T.i16x8, first, second(), [0, 2, 4, 6, 8, 10, 12, 14])
+    f.store(target, value, at * shortBytes, shortBytes)
+  }
+  const one = (at: number): void => {
+    const narrow = form === 'plain' ? '16_s' : form
+    f.store(target, X.load(T.i32, source, at * apart, 1, narrow), at * shortBytes, shortBytes, '16')
+  }
+  const written = (count: number): void => {
+    let at = 0
+    for (; at + lanes <= count; at += lanes) vector(at)
+    // What is left goes with those before it, where there are enough.
+    if (at < count && count >= lanes) vector(count - lanes)
+    else for (; at < count; at++) one(at)
+  }
+  const steps = (count: Index, step: number): void => {
+    const i = f.register(T.i32)
+    f.for(i, step - 1, count, step, () => {
+      written(step)
+      f.assign(source, X.add(source, step * apart))
+      f.assign(target, X.add(target, step * shortBytes))
+    })
+    f.release(i)
+  }
+  if (typeof n === 'number' && n <= writtenOut) {
+    written(n)
+    return
+  }
+  if (typeof n === 'number') {
+    steps(n - (n % 16), 16)
+    written(n % 16)
+    return
+  }
+  steps(n, 16)
+  const left = f.keep(X.and(n, 15))
+  steps(left, 1)
+  f.release(left)
+}
+
+/** Writes an element `n` times; the pointer moves. */
+export function emitShortFill(f: Builder, target: Register, n: Index, value: number): void {
+  const steps = (count: Index, step: 1 | 8): void => {
+    const i = f.register(T.i32)
+    f.for(i, step - 1, count, step, () => {
+      if (step === lanes) f.store(target, X.splat(T.i16x8, X.constant(T.i32, value)), 0, shortBytes)
+      else f.store(target, X.constant(T.i32, value), 0, shortBytes, '16')
+      f.assign(target, X.add(target, shortBytes * step))
+    })
+    f.release(i)
+  }
+  if (typeof n === 'number') {
+    if (n >= lanes) steps(n - (n % lanes), lanes)
+    if (n % lanes > 0) steps(n % lanes, 1)
+    return
+  }
+  steps(n, lanes)
+  const left = f.keep(X.and(n, lanes - 1))
+  steps(left, 1)
+  f.release(left)
+}
