@@ -16,6 +16,7 @@ import type { Machine } from '../target/machine.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Precision } from '../types/product.ts'
 import { assemble, type Kept } from './assemble.ts'
+import { multiplyIntegers } from './integerProducts.ts'
 import { takeKnownSums } from './knownSums.ts'
 import { boundScans } from './longScans.ts'
 import { boundOperands, operandLimits } from './operands.ts'
@@ -72,7 +73,8 @@ function compileProgram(
   const { mode, target, precision = target.precision, fuse = true, verify = false } = options
   if (verify) verifyGraph(graph)
   const precise = mode === 'fast' && precision !== 'ieee' ? withPrecision(graph, precision) : graph
-  const rewritten = rewriteGraph(precise, { mode, fold: (node) => fold(node, mode) })
+  const integers = mode === 'fast' && fuse ? multiplyIntegers(precise, target) : precise
+  const rewritten = rewriteGraph(integers, { mode, fold: (node) => fold(node, mode) })
   const known = mode === 'fast' && fuse ? takeKnownSums(rewritten.graph) : rewritten.graph
   if (verify) verifyGraph(known)
   const made = new Map<FusionPlan, Kept>()

@@ -22,6 +22,7 @@ import { assemble } from '../assemble.ts'
 import type { OpenExtents } from '../assembly.ts'
 import { priceOfSchedules } from '../candidatePrice.ts'
 import type { Compiled, CompileOptions } from '../index.ts'
+import { multiplyIntegers } from '../integerProducts.ts'
 import { boundScans } from '../longScans.ts'
 import { boundOperands, operandLimits } from '../operands.ts'
 import { withPrecision } from '../precision.ts'
@@ -117,7 +118,7 @@ function compileWhole(
     for (const [i, instance] of instances.entries()) {
       const precise =
         mode === 'fast' && precision !== 'ieee' ? withPrecision(instance.graph, precision) : instance.graph
-      const made = rewriteGraph(precise, {
+      const made = rewriteGraph(mode === 'fast' ? multiplyIntegers(precise, target) : precise, {
         mode,
         fold: (node) => fold(node, mode),
         generic: generics[i] ?? nothingVaries,
