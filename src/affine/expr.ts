@@ -314,15 +314,19 @@ export function flatten(index: readonly Expr[], shape: readonly number[]): Expr 
   return out
 }
 
-/** Coordinates in a shape of a row-major position: the inverse of flatten. */
-export function unflatten(flat: Expr, shape: readonly number[]): Expr[] {
+/**
+ * Coordinates in a shape of a row-major position: the inverse of flatten. Of positions out of bounds the coordinates are some in bounds, or, where
+ * those are not asked for (`isInside`), out of bounds along the first of more than one element.
+ */
+export function unflatten(flat: Expr, shape: readonly number[], isInside = false): Expr[] {
   const out = new Array<Expr>(shape.length).fill(zero)
+  const first = isInside ? shape.findIndex((d) => d > 1) : -1
   let stride = 1
   for (let i = shape.length - 1; i >= 0; i--) {
     const d = shape[i] ?? 1
     const q = div(flat, stride)
     const r = rangeOf(q)
-    out[i] = d <= 1 ? zero : r.lo >= 0 && r.hi < d ? q : mod(q, d)
+    out[i] = d <= 1 ? zero : i === first || (r.lo >= 0 && r.hi < d) ? q : mod(q, d)
     stride *= Math.max(d, 1)
   }
   return out
@@ -330,9 +334,15 @@ export function unflatten(flat: Expr, shape: readonly number[]): Expr[] {
 
 /**
  * Coordinates in a shape of the element at an index of another shape of as many elements. Runs of dimensions that hold the same elements on both sides
- * turn into each other by themselves, so that what lies out of bounds along one, where a mask says so, stays an index along that one.
+ * turn into each other by themselves, so that what lies out of bounds along one, where a mask says so, stays an index along that one; of runs with
+ * `isInside` too.
  */
-export function reshape(index: readonly Expr[], from: readonly number[], to: readonly number[]): Expr[] {
+export function reshape(
+  index: readonly Expr[],
+  from: readonly number[],
+  to: readonly number[],
+  isInside = false,
+): Expr[] {
   if (from.includes(0) || to.includes(0)) return unflatten(flatten(index, from), to)
   invariant(sizeOf(from) === sizeOf(to), `a reshape of [${from.join(', ')}] to [${to.join(', ')}]`)
   const wide = (shape: readonly number[]): number[] => [...shape.keys()].filter((d) => shape[d] !== 1)
@@ -355,7 +365,9 @@ export function reshape(index: readonly Expr[], from: readonly number[], to: rea
     const inner = run.map((d) => index[d] ?? zero)
     const extents = (dims: readonly number[], shape: readonly number[]): number[] => dims.map((d) => shape[d] ?? 1)
     const moved =
-      run.length === 1 && into.length === 1 ? inner : unflatten(flatten(inner, extents(run, from)), extents(into, to))
+      run.length === 1 && into.length === 1
+        ? inner
+        : unflatten(flatten(inner, extents(run, from)), extents(into, to), isInside)
     for (const [n, d] of into.entries()) out[d] = moved[n] ?? zero
   }
   return out

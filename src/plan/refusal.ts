@@ -49,6 +49,8 @@ export type RefusalCode =
   | 'too-much-code'
   /** Launched together, intermediates would live for longer than the program's peak of memory allows. */
   | 'longer-lifetimes'
+  /** The kernel would divide positions by an extent that varies. */
+  | 'divided-by-open'
   /** A library of the target computes the product alone, and that is modelled faster. */
   | 'library-product'
   /** Bytes would be saved, but the merged kernel has too few programs to keep the device busy. */

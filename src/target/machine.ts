@@ -155,6 +155,8 @@ export interface Machine {
   readonly packBools: boolean
   /** Whether axes of products stay apart where a matrix unit would have them joined: an index divided by an extent that varies has no form. */
   readonly keepsAxes?: boolean
+  /** Extents that vary: nodes are not joined in a kernel that would divide positions by a multiple of one. Absent: none does. */
+  readonly undivided?: ReadonlySet<number>
   /** Bytes that intermediate buffers are aligned to in their arena. */
   readonly alignment: number
   /** Fewest programs that keep the target busy. */

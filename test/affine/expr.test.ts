@@ -261,6 +261,20 @@ describe('reshapes', () => {
     )
   })
 
+  it('of positions that masks keep in bounds are without remainder along the first axis, and the same in bounds', () => {
+    const i = axis('a0', 100)
+    expect(flatten(unflatten(i, [3, 4, 6]), [3, 4, 6]).key).not.toBe(i.key)
+    expect(flatten(unflatten(i, [3, 4, 6], true), [3, 4, 6]).key).toBe(i.key)
+    expect(flatten(reshape([i], [72], [1, 3, 4, 6], true), [1, 3, 4, 6]).key).toBe(i.key)
+    check(
+      fc.property(reshapes, ([from, to]) => {
+        const [index, inside] = [false, true].map((is) => reshape(axesFor(from), from, to, is))
+        for (const p of points(from)) expect(inside?.map((e) => at(e, p))).toEqual(index?.map((e) => at(e, p)))
+      }),
+      200,
+    )
+  })
+
   it('are what flatten and unflatten give in bounds', () => {
     check(
       fc.property(reshapes, ([from, to]) => {

@@ -125,6 +125,13 @@ const made: Readonly<Record<string, Make>> = {
     (x, w = x) => relu(conv(x, w, { padding: 1 })),
     [spec([b, 3, n, 24]), spec([8, 3, 3, 3])],
   ],
+  'two extents joined, with one element behind': (b, n) => [
+    (x) => {
+      const flat = exp(x).sub(softmax(x, 1)).reshape([-1])
+      return concat([flat, flat.slice([0, 1]).neg()])
+    },
+    [spec([b, n, 6])],
+  ],
   'the greatest of windows': (b, n) => [(x) => maxPool(x, [2, 2]), [spec([b, 3, 2 * n, 24])]],
 }
 

@@ -61,9 +61,9 @@ export const compileOpen = (
       return compileWhole(instances, dimensions, options)
     } catch (error) {
       if (!(error instanceof UserError) || error instanceof Misaligned) throw error
-      for (const way of otherWays(error, options))
+      for (const way of otherWays(error))
         try {
-          return compileWhole(instances, dimensions, way.options, way.building)
+          return compileWhole(instances, dimensions, options, way)
         } catch (another) {
           if (!(another instanceof UserError)) throw another
         }
@@ -72,21 +72,20 @@ export const compileOpen = (
   })
 }
 
-/** How to compile what was refused. */
+/** How a program is planned. */
 interface Way {
-  readonly options: OpenCompileOptions
   readonly building: Building
+  /** Nodes whose kernel would divide positions by extents that vary are not joined, nor axes of products. */
+  readonly isApart: boolean
 }
 
-const simply: Building = (body) => body()
+const simply: Way = { building: (body) => body(), isApart: false }
 
-/** Ways that may lead where the first did not: masks are kept at all extents, and axes of products, which are divided by when they are joined. */
-function otherWays(error: UserError, options: OpenCompileOptions): readonly Way[] {
-  const { target } = options
-  const buildings = error.cause instanceof OtherForm ? [simply, keepingBounds] : [simply]
-  const apart = { ...options, target: { ...target, keepsAxes: true } }
-  const ways = [options, ...(target.dotBlock.grains === undefined ? [] : [apart])]
-  return ways.flatMap((o) => buildings.map((building) => ({ options: o, building }))).slice(1)
+/** Ways that may lead where the first did not. */
+function otherWays({ cause }: UserError): readonly Way[] {
+  const apart = { ...simply, isApart: true }
+  if (!(cause instanceof OtherForm)) return [apart]
+  return [{ ...simply, building: keepingBounds }, apart, { ...apart, building: keepingBounds }]
 }
 
 /** A machine as open kernels are planned for it: bools stand a byte an element, and a kernel binds what launches hand over besides. */
@@ -107,13 +106,14 @@ function compileWhole(
     // A matrix unit takes axes that are joined, which open ones are not.
     precision = 'ieee',
   }: OpenCompileOptions,
-  building: Building = simply,
+  { building, isApart }: Way = simply,
 ): Compiled {
   const started = performance.now()
-  const target = forOpen(machine)
+  const generics = genericOf(instances.map((i) => i.graph))
+  const varying = [...(generics[0]?.varying ?? [])].filter((n) => n > 1)
+  const target = { ...forOpen(machine), ...(isApart ? { keepsAxes: true, undivided: new Set(varying) } : {}) }
   const graphs: Graph[] = []
   let applied: Rewritten['applied'] = []
-  const generics = genericOf(instances.map((i) => i.graph))
   function* rewritten(): Generator<Graph> {
     for (const [i, instance] of instances.entries()) {
       const precise =

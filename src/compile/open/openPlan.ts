@@ -170,7 +170,7 @@ export class PlanOpener {
       order: inStoringOrder(g.outputs).map(at),
     }
     for (const options of variants) {
-      const built = buildBody(region, { mode: this.mode, ...options })
+      const built = buildBody(region, { mode: this.mode, isInside: this.target.undivided !== undefined, ...options })
       if (!built.ok) continue
       const made = plannedBody(built.body, this.target, this.mode)
       if (this.formAt(made.body, sample) === form) return made

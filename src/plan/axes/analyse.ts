@@ -12,6 +12,7 @@ import { productRoles, productsIn } from './productRoles.ts'
 import { reductionRoles } from './reductionRoles.ts'
 import { elementwiseRoles, type Roles } from './roles.ts'
 import { oneStage } from './stages.ts'
+import { dividedBy } from './undivided.ts'
 
 type Analysed = { readonly ok: true; readonly roles: Roles } | Refused
 
@@ -44,6 +45,8 @@ function tooLarge(body: Body, target: Machine): Refused | undefined {
     return refuse('too-many-buffers', `${buffers} buffers, the target binds ${target.maxBuffers}`)
   if (body.lets.length > target.maxStatements)
     return refuse('too-many-live-values', `${body.lets.length} statements, the target takes ${target.maxStatements}`)
+  const by = target.undivided === undefined ? undefined : dividedBy(body, target.undivided)
+  if (by !== undefined) return refuse('divided-by-open', `a position would be divided by ${by}, which varies`)
   return undefined
 }
 

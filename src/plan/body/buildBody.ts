@@ -217,6 +217,8 @@ export interface BodyOptions {
   readonly untied?: boolean
   /** Dimensions of results are split where quotients do not divide them, too; what stands beyond is computed and not stored. */
   readonly overhang?: boolean
+  /** Positions behind reshapes are taken for places in bounds, where masks stand for others: fewer remainders. */
+  readonly isInside?: boolean
   /** A body is given up where many times that many statements stand. */
   readonly most?: number
 }
@@ -232,6 +234,7 @@ export function buildBody(
     inPieces = false,
     untied = false,
     overhang = false,
+    isInside = false,
     most = Number.POSITIVE_INFINITY,
   }: BodyOptions = {},
 ): Built | (Refused & Omit<Attempt, 'body'>) {
@@ -244,7 +247,7 @@ export function buildBody(
   }
   for (let attempt = 0; attempt < mostAttempts; attempt++) {
     const tiles = new Tiles(bindings, most)
-    const instances = new Instances(region, tiles, mode, !untied)
+    const instances = new Instances(region, tiles, mode, !untied, isInside)
     try {
       const made = buildOnce(region, instances)
       if (!('kind' in made)) return { ok: true, ...made }

@@ -19,6 +19,8 @@ export interface Evaluation {
   readonly region: Region
   readonly mode: NumericsMode
   readonly tiles: Tiles
+  /** Coordinates behind reshapes are those of places in bounds: masks stand for the others. */
+  readonly isInside: boolean
   /** Whether a branch was met that a result bound in pieces would decide. */
   branches: boolean
   /** The value of a node at coordinates, where `mask` holds (elsewhere anything, but memory is not touched). */

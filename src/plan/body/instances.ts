@@ -37,11 +37,13 @@ export class Instances implements Evaluation {
   readonly folds: Folds
   readonly region: Region
   readonly mode: NumericsMode
+  readonly isInside: boolean
   branches = false
   /** Values that are being evaluated, each for the one before. */
   private depth = 0
 
-  constructor(region: Region, tiles: Tiles, mode: NumericsMode, mayTie: boolean) {
+  constructor(region: Region, tiles: Tiles, mode: NumericsMode, mayTie: boolean, isInside = false) {
+    this.isInside = isInside
     this.region = region
     this.tiles = tiles
     this.mode = mode

@@ -26,7 +26,7 @@ export function viewed(b: Evaluation, node: Node, index: readonly Expr[], mask: 
   const at = (i: number): Expr => index[i] ?? ix.zero
   switch (node.op) {
     case 'reshape':
-      return b.value(x, ix.reshape(index, node.shape, x.shape), mask)
+      return b.value(x, ix.reshape(index, node.shape, x.shape, b.isInside), mask)
     case 'permute': {
       const inner = new Array<Expr>(x.shape.length).fill(ix.zero)
       node.attrs.perm.forEach((p, i) => {

@@ -14,8 +14,8 @@ import { costOf } from '../cost/cost.ts'
 import { withFormats } from '../cost/formats.ts'
 import { withLibrary } from '../cost/library.ts'
 
-/** A target that refuses nothing for its size. */
-const unlimited = (target: Machine): Machine => ({
+/** A target that refuses nothing for its size, or for what an operation alone asks for. */
+const unlimited = ({ undivided: _, ...target }: Machine): Machine => ({
   ...target,
   maxBuffers: Infinity,
   maxStatements: Infinity,
@@ -59,13 +59,13 @@ export class Candidates {
 
   private build(region: Region, limits: Machine): Outcome {
     const { mode } = this
-    const most = limits.maxStatements
+    const common = { mode, most: limits.maxStatements, isInside: this.target.undivided !== undefined }
     const kernelOf = (built: ReturnType<typeof buildBody>): Outcome =>
       built.ok ? this.kernelOf(built.body, limits) : built
-    const whole = buildBody(region, { mode, most })
+    const whole = buildBody(region, common)
     let made = kernelOf(whole)
     const tryOther = (options: BodyOptions): boolean => {
-      const other = kernelOf(buildBody(region, { mode, most, ...options }))
+      const other = kernelOf(buildBody(region, { ...common, ...options }))
       const isBetter = other.ok && (!made.ok || isCheaper(other, made))
       if (isBetter) made = other
       return isBetter
