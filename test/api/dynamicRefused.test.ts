@@ -236,6 +236,55 @@ test.for(refused)('%s is refused by the names of dimension and operation', ([, f
   closed.dispose()
 })
 
+/** One row of a cache that is given away, at a place known on the device. */
+const step = (cache: Tensor, row: Tensor, i: Tensor): Tensor => dynamicUpdateSlice(cache, row, [i, 0])
+
+test('a step of a cache of open length that is given away is refused by name, and changes that row alone', () => {
+  const [varying, closed] = [jit(step, { dynamic: [rows], donate: [0] }), jit(step)]
+  const at = (k: number): [Tensor, Tensor, Tensor] => [uniform(k, [k, 4]), uniform(1, [1, 4]), place(3)]
+  for (const k of [17, 23, 64]) {
+    const args = at(k)
+    expect(varying(...args).dataSync(), `at ${k}`).toEqual(closed(...at(k)).dataSync())
+    expect(args[0].disposed).toBe(true)
+  }
+  const { closed: why } = varying.explain(...at(23))
+  expect(why).toMatch(/^length cannot be open here: dynamicUpdateSlice is a scatter over an extent that varies/)
+  varying.dispose()
+  closed.dispose()
+})
+
+/** What touches no open extent, beside what does. */
+const beside: readonly (readonly [...Case, says: RegExp | undefined])[] = [
+  [
+    'a scatter',
+    (x, h, i) => (x as Tensor).add(segmentSum(h as Tensor, i as Tensor, 4).sum(1)),
+    [rows],
+    (k) => [...matrix(k), uniform(1, [9, 4]), numbers([9], 4)],
+    undefined,
+  ],
+  [
+    'a scan',
+    (x, h) =>
+      (x as Tensor).add(scan((c: Tensor, y: Tensor): [Tensor, Tensor] => [c.add(y), c], zeros([4]), h as Tensor)[0]),
+    [rows],
+    (k) => [...matrix(k), uniform(1, [9, 4])],
+    /^length cannot be open here: control flow/,
+  ],
+]
+
+test.for(beside)('%s of fixed extents beside an open one is open, or refused by name', ([, f, dynamic, at, says]) => {
+  const [varying, closed] = [jit(f, { dynamic, mode: 'strict' }), jit(f, { mode: 'strict' })]
+  for (const k of [17, 23, 40]) {
+    const [got, want] = [listOf(varying(...at(k))), listOf(closed(...at(k)))]
+    for (const [i, t] of got.entries()) expect(t.dataSync(), `at ${k}`).toEqual(want[i]?.dataSync())
+  }
+  const { closed: why } = varying.explain(...at(23))
+  if (says === undefined) expect(why).toBeUndefined()
+  else expect(why).toMatch(says)
+  varying.dispose()
+  closed.dispose()
+})
+
 test('a budget of memory beside extents that vary is refused', () => {
   const f = (x: Tensor): Tensor => x.mul(2)
   for (const budget of [{ memoryBudget: '1MB' }, { savedBudget: 1000 }] as const)
