@@ -16,7 +16,7 @@ import {
   type StoreStmt,
   type ValueId,
 } from '../kernel/ir.ts'
-import { parallelGrid } from '../plan/axes/blocks.ts'
+import { parallelGrid } from '../plan/axes/parallelGrid.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import { type Body, heldPoints } from '../plan/body/body.ts'
 import { combinerIdentity, combinerOp } from '../scalar/ops.ts'

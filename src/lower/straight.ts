@@ -1,7 +1,9 @@
 /** Lowering of elementwise and reduction bodies: the statements stand as they are, under a grid over the parallel axes. */
 
 import type { KernelPart, NumericsMode, Stmt } from '../kernel/ir.ts'
-import { elementPoints, parallelGrid, straightGrid } from '../plan/axes/blocks.ts'
+import { straightGrid } from '../plan/axes/blocks.ts'
+import { elementPoints } from '../plan/axes/elementBlocks.ts'
+import { parallelGrid } from '../plan/axes/parallelGrid.ts'
 import { elementwiseRoles, type Roles } from '../plan/axes/roles.ts'
 import type { Body } from '../plan/body/body.ts'
 import type { Machine } from '../target/machine.ts'

@@ -4,7 +4,7 @@
  * fewer columns.
  *
  * Sites looked at: plan/axes/reductionRoles.ts (rows alone), plan/axes/heldTiles.ts (results of scans, reductions and products, operands of products, under
- * cuts of both kinds), plan/body/body.ts (heldPoints), plan/axes/blocks.ts (reductionPoints), lower/rowLoop.ts (a row at a time),
+ * cuts of both kinds), plan/body/body.ts (heldPoints), plan/axes/reductionBlocks.ts (reductionPoints), lower/rowLoop.ts (a row at a time),
  * codegen/wasm/kept.ts, product.ts and scan.ts (what takes scratch), the GPUs' register arrays of scans.
  */
 import { describe, expect, test } from 'vitest'

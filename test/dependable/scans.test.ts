@@ -2,7 +2,7 @@
  * Running sums, products and extremes of any length on GPUs: lines that no block of threads holds are scanned in stages over many blocks.
  * Sites: the graph's decomposition (src/compile/longScans.ts), roles and grids of scans in chunks (src/plan/axes/analyse.ts, src/lower/chunks.ts),
  * scans over a part of an axis and blocks of totals in the kernel interpreter, the reference and the code for GPUs, strict scans of several
- * columns (src/plan/axes/blocks.ts), the neighbours that one thread holds (src/codegen/simt/reduce/scan.ts). Targets whose blocks hold little make short lines long.
+ * columns (src/plan/axes/reductionBlocks.ts), the neighbours that one thread holds (src/codegen/simt/reduce/scan.ts). Targets whose blocks hold little make short lines long.
  */
 import { describe, expect, test } from 'vitest'
 import { compileGraph } from '../../src/compile/index.ts'

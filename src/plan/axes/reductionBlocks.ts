@@ -1,0 +1,128 @@
+/** How many rows or columns a program of a reduction takes, whole, in parts, or of strict scans. */
+import * as ix from '../../affine/expr.ts'
+import { isFoldOrScan } from '../../kernel/folds.ts'
+import { operandsOf, type ValueId } from '../../kernel/ir.ts'
+import type { Machine } from '../../target/machine.ts'
+import { type DType, dtypeBytes } from '../../types/dtype.ts'
+import { type Body, heldPoints, pointsOf } from '../body/body.ts'
+import { byStoreStride } from './gridAxes.ts'
+import { type Roles, unitAxis } from './roles.ts'
+import type { RowSplit } from './split.ts'
+
+/**
+ * Short rows of a program, of which there would be `rows`: more of them where they share much of what they read, so that it is
+ * read for many at once; all of the next axis, or parts of one length.
+ */
+function withShared(body: Body, roles: Roles, target: Machine, rows: number): number {
+  const { sharing } = target.shortRows
+  const [next] = byStoreStride(body, roles.parallel)
+  if (next === undefined) return rows
+  const bytes = (l: { readonly dtype: DType; readonly axes: readonly string[] }): number =>
+    pointsOf(
+      roles.extents,
+      l.axes.filter((a) => !roles.parallel.has(a)),
+    ) * dtypeBytes(l.dtype)
+  let shared = 0
+  let own = 0
+  for (const l of body.lets)
+    if (l.op.kind === 'load') {
+      if (l.axes.includes(next)) own += bytes(l)
+      else shared += bytes(l)
+    }
+  const extent = roles.extents.get(next) ?? 1
+  if (shared < own || rows >= extent || sharing === 1) return rows
+  const parts = Math.ceil(extent / (sharing * rows))
+  const isBusy = (pointsOf(roles.extents, roles.parallel) / extent) * parts >= target.minPrograms
+  return isBusy ? Math.ceil(extent / parts) : rows
+}
+
+/** Columns of a program that reads whole lines from memory. */
+export const lineColumns = 64
+
+/** Lines that a program of strict scans holds at most in the memory its block shares; undefined without any. */
+export function mostLines(body: Body, roles: Roles, { lineBytes }: Machine): number | undefined {
+  let most: number | undefined
+  if (lineBytes === undefined) return most
+  for (const l of body.lets) {
+    if (l.op.kind !== 'scan') continue
+    const length = 2 ** Math.ceil(Math.log2(roles.extents.get(l.op.axis) ?? 1))
+    const lines = lineBytes.strict / (Math.max(4, dtypeBytes(l.dtype)) * length)
+    most = Math.min(most ?? lines, Math.max(1, 2 ** Math.floor(Math.log2(lines))))
+  }
+  return most
+}
+
+/** Whether rows are needed again along a parallel axis: something follows a fold over what all its indices share alone where they are not. */
+function holdsRowsOf(body: Body, { row }: Roles, parallel: string): boolean {
+  const after = new Set<ValueId>()
+  for (const l of row.size === 0 ? [] : body.lets) {
+    const follows = operandsOf(l.op).some((id) => after.has(id))
+    // A scan's own results stand along its row.
+    if ((follows || l.op.kind === 'scan') && l.axes.includes(parallel) && l.axes.some((a) => row.has(a))) return true
+    if (follows || isFoldOrScan(l)) after.add(l.id)
+  }
+  return false
+}
+
+/** Rows of so many points that a program takes: several only of short ones. */
+export const rowsOf = (local: number, { shortRows: { below, points } }: Machine): number =>
+  local >= below ? 1 : Math.max(1, Math.floor(points / local))
+
+/** Columns along an axis that a line of memory holds of what is read most of along it; bytes take longer to convert than to read. */
+function columnsOfLine(body: Body, unit: string, { memoryLine }: Machine): number {
+  const fewest = 16
+  if (memoryLine === undefined) return fewest
+  let most = 0
+  let columns = fewest
+  for (const l of body.lets) {
+    if (l.op.kind !== 'load' || !l.axes.includes(unit)) continue
+    const flat = ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])
+    const bytes = dtypeBytes(l.dtype)
+    const all = bytes * l.axes.reduce((n, a) => n * (body.axes.find((x) => x.name === a)?.extent ?? 1), 1)
+    if (ix.strideOf(flat, unit) !== 1 || all <= most) continue
+    most = all
+    columns = bytes === 1 ? fewest : Math.max(fewest, memoryLine / bytes)
+  }
+  return columns
+}
+
+/** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
+export function reductionPoints(body: Body, roles: Roles, target: Machine, partial = false): number {
+  const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
+  const local = heldPoints(body, roles.extents, new Set([...roles.row, ...roles.reduced]))
+  const unit = unitAxis(body)
+  const share = Math.ceil(size(roles.parallel) / target.minPrograms)
+  // Rows contiguous along what is reduced: one at a time, unless they are short.
+  if (unit === undefined || !roles.parallel.has(unit)) {
+    return local >= target.shortRows.below ? 1 : withShared(body, roles, target, rowsOf(local, target))
+  }
+  // Nothing stays resident: wide blocks read whole lines.
+  const least = partial ? target.partialColumns : lineColumns
+  if (roles.row.size === 0) return Math.max(least, Math.min(512, share))
+  // Its columns pass by what all share: whole lines of them, where some programs remain.
+  if (!holdsRowsOf(body, roles, unit)) {
+    let columns = columnsOfLine(body, unit, target)
+    while (columns > 16 && size(roles.parallel) / columns < target.minPrograms / 16) columns /= 2
+    return Math.max(columns, Math.min(512, columns * Math.ceil(share / columns)))
+  }
+  const fit = Math.floor((8 * target.elementBlock) / local)
+  // Rows that nothing reads again stand in scratch: of very long ones a program takes fewer.
+  const fewest = target.rereadShare === undefined ? Math.min(16, Math.floor((4 * target.rowBytes) / local)) : 16
+  return Math.max(1, fewest, Math.min(fit, 512, Math.max(fewest, share)))
+}
+
+/** Points of the parallel axes that a program covers of reductions cut along an axis: where no lines lie along them, few enough for many programs. */
+export function partialPoints(
+  body: Body,
+  roles: Roles,
+  splitBy: Exclude<RowSplit, 'every-index'>,
+  target: Machine,
+): number {
+  const { axis, block } = splitBy
+  const wide = Math.max(target.columnBlock, target.elementBlock / block)
+  const unit = unitAxis(body)
+  if (unit !== undefined && roles.parallel.has(unit)) return wide
+  const all = pointsOf(roles.extents, roles.parallel)
+  const parts = Math.ceil((roles.extents.get(axis) ?? 1) / block)
+  return Math.max(1, Math.min(wide, Math.floor((all * parts) / (4 * target.minPrograms))))
+}
