@@ -6,6 +6,7 @@ import * as c from '../../../src/compose/index.ts'
 import type { Graph, Node } from '../../../src/graph/node.ts'
 import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
 import { readElement } from '../../../src/scalar/host.ts'
+import { scheduleText } from '../../../src/schedule/text.ts'
 import { cudaTarget } from '../../../src/target/cuda.ts'
 import type { Machine } from '../../../src/target/machine.ts'
 import { vjpGraph } from '../../../src/transforms/vjp.ts'
@@ -97,6 +98,9 @@ describe.skipIf(!hasCompiler())('gradients through chains on tensor cores (skipp
         const products = source.source.match(/dot %\d+ on tensor cores/g) ?? []
         if (products.length > 0) expect(source.source.includes('wgmma')).toBe(x.groups)
       }
+    // What is multiplied along its rows and across them stands in memory once.
+    const schedules = kernels.flatMap((k) => scheduleText(k, cudaTarget).filter((line) => line.includes('copies %')))
+    expect(schedules.some((line) => / %\d+ as %\d+/.test(line))).toBe(true)
     const inputs = dataOf(graph, 11)
     const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
     const emulated = new Emulated(kernels)

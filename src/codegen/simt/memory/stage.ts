@@ -3,7 +3,7 @@
 import type { ValueId } from '../../../kernel/ir.ts'
 import { type TilePlan, tileArray } from '../../../schedule/simt/access/tiles.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
-import type { CopiedStage } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
+import type { CopiedStage } from '../../../schedule/simt/prefetch/copiedStages.ts'
 import { and, type Block, bitcast, call, type Ex, int, lit, mul, select, shared, when } from '../ir/ir.ts'
 import { emitLoops, type Lanes, loopsOf, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'

@@ -1,6 +1,7 @@
 /** Kernel loops: an axis in blocks, in order, with tiles carried in registers. */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { Carry, LoopStmt, ValueId } from '../../../kernel/ir.ts'
+import { tilesOf } from '../../../schedule/simt/prefetch/copiedStages.ts'
 import type { OperandPrefetch } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
 import type { LoopWork, Sequence } from '../../../schedule/simt/sequence/sequence.ts'
 import {
@@ -171,7 +172,11 @@ function openOperands(
   if (during !== undefined) unit.meanwhile.set(during, next)
   else body.push(...next)
   for (const a of aheads) unit.aheads.set(a.stage.id, a)
-  return new Map(tiles.map((t): [ValueId, SharedTile] => [t.copy.let.id, t.at(now)]))
+  return new Map(
+    tiles.flatMap(({ copy, at }) =>
+      tilesOf(copy).map(({ let: l, axes }): [ValueId, SharedTile] => [l.id, { ...at(now), axes }]),
+    ),
+  )
 }
 
 /** Next values into the carried registers: through copies where a next value is itself a carried one. */

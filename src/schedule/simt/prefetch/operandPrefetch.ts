@@ -10,25 +10,15 @@ import { gridSize, type LetStmt, type LoopStmt, type ValueId } from '../../../ke
 import { allStmts } from '../../../kernel/walk.ts'
 import { dtypeBytes } from '../../../types/dtype.ts'
 import { type Access, groupOf } from '../access/access.ts'
-import type { LoadPlan, LoadStmt } from '../access/loadPlan.ts'
+import type { LoadPlan } from '../access/loadPlan.ts'
 import { copiesArray, copyPlanOf, isPlaced, threadBytes } from '../access/loads.ts'
 import type { LoadedEarly, Place } from '../access/place.ts'
-import { productTile, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
+import { productTile, splitTiles, tileArray } from '../access/tiles.ts'
 import { ringSlots } from '../layout/launchShape.ts'
 import type { Layout } from '../layout/layout.ts'
 import { copiedLayout, fragmentLayout, stageLayout } from '../layout/partLayout.ts'
 import type { Product } from '../part/product.ts'
-
-/** A stage that only copies a parameter: groups of 16 bytes, or single f32 elements, wherever they are. */
-export interface CopiedStage {
-  readonly bytes: 4 | 16
-  /** Elements are read several times (windows overlap): soon after one another, so the nearest cache keeps them. */
-  readonly isAgain: boolean
-  readonly let: LetStmt
-  readonly load: LoadStmt
-  readonly layout: Layout
-  readonly tile: TilePlan
-}
+import { type CopiedStage, sameCopies } from './copiedStages.ts'
 
 /** A stage that is computed from copied loads, under a layout of its own: into shared memory, or into fragments. */
 export interface AheadStage extends LoadedEarly {
@@ -60,14 +50,15 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
   const { part, setting } = at
   const stages = [...allStmts(s.body)].flatMap((t) => (t.kind === 'let' && t.op.kind === 'stage' ? [t] : []))
   if (stages.length === 0 || before.length > 0 || s.body.some((t) => t.kind === 'loop')) return undefined
-  const copied: CopiedStage[] = []
+  const all: CopiedStage[] = []
   const computed: LetStmt[] = []
   const ahead: AheadStage[] = []
   for (const l of stages) {
     const copy = copiedStage(at, l)
-    if (copy !== undefined) copied.push(copy)
+    if (copy !== undefined) all.push(copy)
     else computed.push(l)
   }
+  const copied = sameCopies(part, all)
   for (const l of computed) {
     const plan = fragmentStage(at, l, s.axis, copied) ?? aheadStage(at, l, s.axis)
     if (plan === undefined) return undefined
@@ -155,6 +146,7 @@ function copiedStage(at: Place, l: LetStmt): CopiedStage | undefined {
       load: { ...load, op: load.op },
       layout,
       tile: productTile(at, l, layout, product),
+      also: [],
     }
   if (product.halves === 1) return undefined
   const single = copiedLayout(part, l, product, machine, at.layout.threads)
@@ -165,6 +157,7 @@ function copiedStage(at: Place, l: LetStmt): CopiedStage | undefined {
     load: { ...load, op: load.op },
     layout: single,
     tile: productTile(at, l, single, product),
+    also: [],
   }
 }
 

@@ -5,6 +5,7 @@ import { allStmts } from '../../../kernel/walk.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import type { KnownRange, LoadedEarly, Place } from '../access/place.ts'
 import { carriedTotalsOf } from '../fold/carriedTotals.ts'
+import { tilesOf } from '../prefetch/copiedStages.ts'
 import { operandPrefetchOf } from '../prefetch/operandPrefetch.ts'
 import { prefetchOf } from '../prefetch/prefetch.ts'
 import { registerType } from '../storage/registerType.ts'
@@ -43,7 +44,7 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
       stages: new Map((operands?.ahead ?? []).map((a): [ValueId, LoadedEarly] => [a.let.id, a])),
     })
     .openWhole([loop.axis])
-  for (const c of operands?.copied ?? []) inner.holds(c.let.id, 'shared')
+  for (const t of (operands?.copied ?? []).flatMap(tilesOf)) inner.holds(t.let.id, 'shared')
   for (const c of loop.carries) inner.holds(c.param, 'registers')
   const meets =
     operands === undefined && [...allStmts(loop.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage')

@@ -11,6 +11,7 @@ import { againstOf, isMean } from '../fold/onlineSums.ts'
 import type { Layout } from '../layout/layout.ts'
 import type { Part } from '../part/part.ts'
 import type { ValueForm } from '../precision/oddFunctions.ts'
+import { tilesOf } from '../prefetch/copiedStages.ts'
 import { registerBytes } from '../storage/registerType.ts'
 import type { BlockWork, Entry, LoadForm, LoopWork, NestEntry, PointStep, Sequence, WalkEntry } from './sequence.ts'
 
@@ -167,7 +168,15 @@ function printLoop(part: Part, { loop, isSingle, operands, prefetch, totals }: L
     isSingle ? `the one block of ${loop.axis}` : `loop over ${blocks} blocks of ${loop.block} of ${loop.axis}`,
     operands === undefined || operands.copied.length === 0
       ? ''
-      : `copies ${ids(operands.copied.map((c) => c.let))} ahead into ${operands.slots} tiles each (${operands.copied.reduce((n, c) => n + tileBytes(c.tile, operands.slots), 0)} B)`,
+      : `copies ${operands.copied
+          .map((c) =>
+            tilesOf(c)
+              .map((t) => `%${t.let.id}`)
+              .join(' as '),
+          )
+          .join(
+            ', ',
+          )} ahead into ${operands.slots} tiles each (${operands.copied.reduce((n, c) => n + tileBytes(c.tile, operands.slots), 0)} B)`,
     operands === undefined || operands.ahead.length === 0
       ? ''
       : `copies what ${ids(operands.ahead.map((c) => c.let))} are computed from ahead into ${operands.slots} slots`,

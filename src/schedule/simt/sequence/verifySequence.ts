@@ -11,6 +11,7 @@ import { type Layout, spanOf } from '../layout/layout.ts'
 import { storeValues } from '../part/facts.ts'
 import { filterOf, queuedValues } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
+import { tilesOf } from '../prefetch/copiedStages.ts'
 import type { BlockWork, LoopWork, NestEntry, PointStep, Sequence, WalkEntry } from './sequence.ts'
 
 export type Check = (holds: boolean, what: string) => void
@@ -247,7 +248,7 @@ function verifyLoop(state: State, { loop, operands, prefetch, body }: LoopWork):
   for (const c of loop.carries) read(state, held, c.init, `the loop over ${loop.axis}`)
   const inner = new Set(held)
   for (const c of loop.carries) inner.add(c.param)
-  for (const c of operands?.copied ?? []) inner.add(c.let.id)
+  for (const t of (operands?.copied ?? []).flatMap(tilesOf)) inner.add(t.let.id)
   const loads = [...(prefetch?.loads ?? []), ...(operands?.ahead ?? []).flatMap((a) => a.loads)]
   const early = new Set([...state.early, ...loads.map((l) => l.let.id)])
   const open = new Set([...state.open, ...(state.layout.find(loop.axis)?.chunks === 1 ? [loop.axis] : [])])
