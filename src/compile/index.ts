@@ -19,8 +19,9 @@ import { assemble, type Kept } from './assemble.ts'
 import { multiplyIntegers } from './integerProducts.ts'
 import { takeKnownSums } from './knownSums.ts'
 import { boundScans } from './longScans.ts'
+import { makesWeightsAgain, normaliseWeights } from './normalisedWeights.ts'
 import { boundOperands, operandLimits } from './operands.ts'
-import { type Budgets, type PlannedGraph, planGraph } from './planGraph.ts'
+import { type Budgets, type PlannedGraph, planGraph, quickerOf } from './planGraph.ts'
 import { withPrecision } from './precision.ts'
 import type { Reuse } from './programMemory.ts'
 import { makeReport } from './report.ts'
@@ -105,7 +106,11 @@ function compileProgram(
   const out = fuse ? writeOutContractions(bounded, target, mode) : bounded
   const isBeyond = (graph: Graph): boolean => isStoredBeyond(plan(graph, {}), target)
   const isSpared = out !== bounded && isBeyond(bounded) && !isBeyond(out)
-  const planned = plan(isSpared ? out : bounded, budgets)
+  const chosen = isSpared ? out : bounded
+  const first = plan(chosen, budgets)
+  // Weights that are made again need one number a row.
+  const normal = makesWeightsAgain(first.plan) ? normaliseWeights(chosen) : chosen
+  const planned = normal === chosen ? first : quickerOf(first, plan(normal, budgets))
   if (verify) verifyGraph(planned.graph)
   const kept = assembleOnce(planned)
   checkAssembled(name, kept.assembled, kept.plan, target)

@@ -35,6 +35,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/ort/openModels.ts: OpenModels.shapes.extent': ['fixed', 'two: the terms of a sum of names have no plus in them'],
   'src/schedule/loop/nest/terms.ts: Terms.at': 'values',
   'src/schedule/simt/precision/precision.ts: Uses.isGreatest': 'values',
+  'src/compile/normalisedWeights.ts: Quotients.find, Quotients.ofProduct': ['fixed', '64 values in all'],
   'src/compile/open/align.ts: formOf.walk': 'data',
   'src/compile/open/align.ts: formsOf.add': 'control flow',
   'src/compile/open/openBody.ts: BodyAt.atom, BodyAt.expr': 'expression',
