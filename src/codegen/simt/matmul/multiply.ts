@@ -166,25 +166,27 @@ function multiplyInGroups(
       ? add(mul(bin('&', step, int(3)), int(16)), mul(panel, int(rows * panelElements)))
       : mul(step, int(16 * panelElements))
   }
-  const group = digitOf(Array.from({ length: Math.log2(groups.count) }, (_, i) => 7 + i))
-  const rows64 = add(mul(group, int(groups.pieces)), piece)
+  const group = groups.count === 1 ? int(0) : bin('&', call('u32', 'warp_group'), int(groups.count - 1))
   const packed = ta === undefined ? unit.name(`a_${p.dot}`) : ''
-  const rowsAt = (step: Ex): { readonly order: string; readonly at: Ex } => {
+  /** The first operand: its order, and arguments that say where a group's rows stand and where in them those of a piece and a step. */
+  const rowsAt = (step: Ex): { readonly order: string; readonly args: readonly Ex[] } => {
     if (ta === undefined) {
       const index = mul(add(mul(piece, int(steps)), step), int(4))
-      return { order: 'r', at: { k: 'address', type: 'u32', of: packed, index } }
+      return { order: 'r', args: [{ k: 'address', type: 'u32', of: packed, index }] }
     }
-    const rowPlace = mul(rows64, int(panelElements * (depthLast(ta) ? panelElements : p.depthSize)))
-    return { order: depthLast(ta) ? 'k' : 'm', at: place(ta, add(rowPlace, along(ta, p.rowSize, step))) }
+    const each = panelElements * (depthLast(ta) ? panelElements : p.depthSize)
+    const at = add(mul(piece, int(each)), along(ta, p.rowSize, step))
+    return { order: depthLast(ta) ? 'k' : 'm', args: [place(ta, mul(group, int(groups.pieces * each))), at] }
   }
-  const call = (at: Ex, suffix: string): Block => [
+  const started = (at: Ex, suffix: string): Block => [
     {
       k: 'call',
       fn: `multiply_group_${p.dtype}_${p.columnSize}_${rowsAt(at).order}${depthLast(tb) ? 'k' : 'n'}${suffix}`,
       args: [
         results(mul(piece, int(registers))),
-        rowsAt(at).at,
-        place(tb, along(tb, p.columnSize, at)),
+        ...rowsAt(at).args,
+        place(tb, int(0)),
+        along(tb, p.columnSize, at),
         int(depthLast(tb) ? 16 : 2 * panelElements * p.depthSize),
       ],
     },
@@ -220,7 +222,7 @@ function multiplyInGroups(
   }
   if (!begins) out.push(hold)
   out.push(plain('group_begin'))
-  if (begins) out.push(...pieces(call(int(0), '_begin')))
+  if (begins) out.push(...pieces(started(int(0), '_begin')))
   out.push({
     k: 'for',
     name: nameOf(step),
@@ -228,7 +230,7 @@ function multiplyInGroups(
     to: int(steps),
     step: 1,
     unroll: true,
-    body: pieces(call(step, '')),
+    body: pieces(started(step, '')),
   })
   out.push(plain('group_commit'), ...(unit.meanwhile.get(p.dot) ?? []))
   unit.meanwhile.delete(p.dot)

@@ -360,19 +360,19 @@ static void multiply_group_of_registers(float* c, const unsigned* a, const unsig
     multiply_group_of_registers<n, n_last>(c, (const unsigned*)a, b, b_panel,                                          \
                                            [](unsigned h) { return dtype##_value(h); });                               \
   }                                                                                                                    \
-  BEGIN_GROUP(dtype##_##n##_##order, n, unsigned)
+  BEGIN_GROUP(dtype##_##n##_##order, n, (float* c, const unsigned* a, const unsigned short* b, int b_at, int b_panel), a)
 #define MULTIPLY_GROUP(dtype, n, order, m_last, n_last)                                                                \
   static void multiplied_group_##dtype##_##n##_##order(float* c, const void* a, const unsigned short* b, int b_panel) { \
     multiply_group<n, m_last, n_last>(c, (const unsigned short*)a, b, b_panel,                                         \
                                       [](unsigned h) { return dtype##_value(h); });                                    \
   }                                                                                                                    \
-  BEGIN_GROUP(dtype##_##n##_##order, n, unsigned short)
-#define BEGIN_GROUP(name, n, word)                                                                                     \
-  static void multiply_group_##name(float* c, const word* a, const unsigned short* b, int b_panel) {                   \
-    begin_group({multiplied_group_##name, c, a, b, b_panel, 0});                                                       \
+  BEGIN_GROUP(dtype##_##n##_##order, n, (float* c, const unsigned short* a, int a_at, const unsigned short* b, int b_at, int b_panel), a + a_at)
+#define BEGIN_GROUP(name, n, params, rows)                                                                             \
+  static void multiply_group_##name params {                                                                           \
+    begin_group({multiplied_group_##name, c, rows, b + b_at, b_panel, 0});                                             \
   }                                                                                                                    \
-  static void multiply_group_##name##_begin(float* c, const word* a, const unsigned short* b, int b_panel) {           \
-    begin_group({multiplied_group_##name, c, a, b, b_panel, n / 2});                                                   \
+  static void multiply_group_##name##_begin params {                                                                   \
+    begin_group({multiplied_group_##name, c, rows, b + b_at, b_panel, n / 2});                                         \
   }
 #define MULTIPLY_GROUPS(dtype, n)                                                                                      \
   MULTIPLY_GROUP(dtype, n, kk, false, false)                                                                           \
@@ -394,8 +394,9 @@ template <int columns> static void multiply_group_tf32(float* c, const unsigned 
   }
 }
 #define MULTIPLY_GROUP_TF32(n)                                                                                         \
-  static void multiply_group_tf32_##n##_kk(float* c, const unsigned short* a, const unsigned short* b, int) {          \
-    multiply_group_tf32<n>(c, a, b);                                                                                   \
+  static void multiply_group_tf32_##n##_kk(float* c, const unsigned short* a, int a_at, const unsigned short* b,       \
+                                           int b_at, int) {                                                            \
+    multiply_group_tf32<n>(c, a + a_at, b + b_at);                                                                     \
   }
 MULTIPLY_GROUP_TF32(64)
 MULTIPLY_GROUP_TF32(128)
@@ -441,6 +442,7 @@ static void hold_32(float*) {}
 static void hold_64(float*) {}
 static void hold_96(float*) {}
 static void hold_128(float*) {}
+static unsigned warp_group() { return threadIdx.x >> 7; }
 static void group_begin() {}
 static void group_commit() {
   if (current->committed == most_groups) abort();

@@ -17,8 +17,9 @@ const lazy = (make: () => string, uses: readonly string[] = []): LibraryFunction
 const list = (n: number, of: (i: number) => string): string => Array.from({ length: n }, (_, i) => of(i)).join(', ')
 
 /**
- * `c` is what a thread holds of 64 rows: for both halves of its rows, pairs of neighbours in every 8 columns. `a` and `b` are the
- * first elements at a depth (of an `a` in registers, its fragment); transposed operands have rows or columns side by side in memory, panels `b_panel` bytes apart.
+ * `c` is what a thread holds of 64 rows: for both halves of its rows, pairs of neighbours in every 8 columns. Operands are tiles and where in them the
+ * first elements at a depth stand (of an `a` in registers, its fragment): a descriptor a tile, and a constant for each depth. Transposed operands have rows or
+ * columns side by side in memory, panels `b_panel` bytes apart.
  * `begin`: what was in `c` does not count.
  */
 function multiplyGroup(
@@ -35,13 +36,13 @@ function multiplyGroup(
   const n = columns / 2
   const fragment = inRegisters ? 4 : 1
   const first = inRegisters ? `{${list(fragment, (i) => `%${n + i}`)}}` : `%${n}`
-  const given = inRegisters ? list(fragment, (i) => `"r"(a[${i}])`) : '"l"(tile_descriptor(a, 16))'
+  const given = inRegisters ? list(fragment, (i) => `"r"(a[${i}])`) : '"l"(tile_descriptor(a, 16, a_at))'
   const place = (i: number): number => ((i >> 1) & 1) * (columns / 4) + (i >> 2) * 2 + (i & 1)
   return `// 64 rows by ${columns} columns of the result ${begin ? 'become' : 'plus'} a product of depth ${depth}, on the tensor cores of four warps, in the background.
-__device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}${begin ? '_begin' : ''}(float* c, const unsigned${inRegisters ? '' : ' short'}* a, const unsigned short* b, int b_panel) {
+__device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}${begin ? '_begin' : ''}(float* c, ${inRegisters ? 'const unsigned* a' : 'const unsigned short* a, int a_at'}, const unsigned short* b, int b_at, int b_panel) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k${depth}.f32.${dtype}.${dtype} {${list(n, (i) => `%${i}`)}}, ${first}, %${n + fragment}, ${begin ? 0 : 1}, 1, 1${orders};"
     : ${list(n, (i) => `"${begin ? '=' : '+'}f"(c[${place(i)}])`)}
-    : ${given}, "l"(tile_descriptor(b, b_panel)));
+    : ${given}, "l"(tile_descriptor(b, b_panel, b_at)));
 }`
 }
 
@@ -55,7 +56,7 @@ function multiplyRegisters(columns: number, begin: boolean): string {
 __device__ __forceinline__ void multiply_rows_tf32_${columns}${begin ? '_begin' : ''}(float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, const unsigned short* b) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k8.f32.tf32.tf32 {${list(n, (i) => `%${i}`)}}, {%${n}, %${n + 1}, %${n + 2}, %${n + 3}}, %${n + 4}, ${begin ? 0 : 1}, 1, 1;"
     : ${list(n, (i) => `"${begin ? '=' : '+'}f"(c[${place(i)}])`)}
-    : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(tile_descriptor(b, 16)));
+    : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(tile_descriptor(b, 16, 0)));
 }`
 }
 
@@ -64,11 +65,11 @@ const bothOf = <const A, const B>(a: readonly A[], b: readonly B[]): (readonly [
 
 export const cudaGroups: Library = {
   tile_descriptor: {
-    code: `// A tile for tensor cores: 8 rows of 128 bytes, swizzled, are 1024 bytes; panels stand \`panel\` bytes apart.
-__device__ __forceinline__ unsigned long long tile_descriptor(const unsigned short* tile, int panel) {
+    code: `// A tile for tensor cores, from its element \`at\` on: 8 rows of 128 bytes, swizzled, are 1024 bytes; panels stand \`panel\` bytes apart.
+__device__ __forceinline__ unsigned long long tile_descriptor(const unsigned short* tile, int panel, int at) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(tile);
   unsigned long long d;
-  asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"((address >> 4) | ((unsigned)panel >> 4 << 16)), "r"((1024u >> 4) | (1u << 30)));
+  asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(((address >> 4) | ((unsigned)panel >> 4 << 16)) + ((unsigned)at >> 3)), "r"((1024u >> 4) | (1u << 30)));
   return d;
 }`,
   },
@@ -117,6 +118,12 @@ __device__ __forceinline__ void hold_${n}(float* c) {
       ),
     ]),
   ),
+  warp_group: {
+    code: `// The number of a thread's four warps, which all lanes of a warp are seen to share.
+__device__ __forceinline__ unsigned warp_group() {
+  return __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
+}`,
+  },
   group_begin: {
     code: `// Registers written before are there for the multiplications that follow.
 __device__ __forceinline__ void group_begin() {
