@@ -9,6 +9,7 @@ import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { type Streamed, streamedDot, streamedSum, unrounded } from '../../kernel/streams.ts'
 import { ancestorsOf, renameOperands } from '../../kernel/walk.ts'
+import { isModerate } from '../../scalar/moderate.ts'
 import { combinerOp, scalarInfo } from '../../scalar/ops.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
@@ -281,7 +282,7 @@ interface Split {
   readonly factors: readonly Factor[]
 }
 
-/** The body with factors of a sum's terms that follow from folds along the shared axes, and are one along them, behind it. */
+/** The body with factors of a sum's terms that follow from folds along the shared axes and are one along them, and numbers, behind it. */
 function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refused {
   const lets: Lets = new Map(body.lets.map((l) => [l.id, l]))
   const dot = lets.get(sum)
@@ -290,6 +291,12 @@ function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refus
     body.lets.flatMap((l) => (l.id !== sum && foldAxes(l).some((t) => role.shared.includes(t)) ? [l.id] : [])),
   )
   const isLate = (id: ValueId): boolean => folds.has(id) || [...ancestorsOf([id], lets)].some((o) => folds.has(o))
+  /** Whether a value is another times a number, which nothing needs to hold. */
+  const isScaled = (id: ValueId): boolean => {
+    const op = lets.get(unrounded(id, lets))?.op
+    if (op?.kind !== 'scalar' || scalarInfo(op.op).factors?.every((p) => p === 1) !== true) return false
+    return op.args.some((a) => isNumber(a, lets))
+  }
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const made: LetStmt[] = []
   const emit = (l: LetStmt): ValueId => {
@@ -306,7 +313,9 @@ function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refus
   const findSplit = (id: ValueId): Split => {
     const l = lets.get(id)
     const whole: Split = { rest: id, factors: [] }
-    if (l === undefined || !isFloat(l.dtype) || !isLate(id)) return whole
+    if (l === undefined || !isFloat(l.dtype)) return whole
+    if (isNumber(id, lets)) return { rest: undefined, factors: [{ id, divides: false }] }
+    if (!isLate(id) && !isScaled(id)) return whole
     if (!l.axes.some((t) => role.shared.includes(t))) return { rest: undefined, factors: [{ id, divides: false }] }
     if (l.op.kind !== 'scalar') return whole
     const { op, args } = l.op
@@ -338,7 +347,9 @@ function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refus
     narrow?.dtype === 'f16' &&
     !isBounded(unrounded(rest, new Map([...lets, ...made.map((l) => [l.id, l] as const)])), lets)
   )
-    return refuse('no-stream', 'without its factor an operand may exceed the range of f16')
+    return factors.some((f) => isLate(f.id))
+      ? refuse('no-stream', 'without its factor an operand may exceed the range of f16')
+      : body
   const product: LetStmt = { ...dot, op: { ...dot.op, [at]: rest } }
   made.push(product)
   let result = product
@@ -376,6 +387,12 @@ function unionOf(axes: readonly string[], args: readonly ValueId[], lets: Lets, 
 function isBounded(id: ValueId, lets: Lets): boolean {
   const op = lets.get(id)?.op
   return op?.kind === 'scalar' && scalarInfo(op.op).exponentialIn !== undefined
+}
+
+/** Whether a value is a number that may meet a sum instead of its terms (docs/numerics.md). */
+function isNumber(id: ValueId, lets: Lets): boolean {
+  const op = lets.get(id)?.op
+  return op?.kind === 'const' && typeof op.value === 'number' && isModerate(op.value)
 }
 
 const dependsOn = (id: ValueId, on: ValueId, lets: Lets): boolean => id !== on && ancestorsOf([id], lets).has(on)
