@@ -15,6 +15,7 @@ import { separateLoops } from './part/loopAxes.ts'
 import { declaredOf, Part } from './part/part.ts'
 import { unionOf } from './part/union.ts'
 import { threadSeconds } from './seconds.ts'
+import { rollEnd } from './sequence/rolledEnd.ts'
 import { itemsOf, type Sequence } from './sequence/sequence.ts'
 import { planItems } from './sequence/statements.ts'
 import { SharedMemory } from './storage/sharedMemory.ts'
@@ -92,7 +93,9 @@ function bodyOf(setting: Setting, part: Part, layout: Layout): Sequence {
   const blocks = part.part.grid.filter((g) => Math.ceil(part.axis(g.axis).extent / g.block) > 1)
   const ranges = new Map(blocks.map(({ axis }): [string, KnownRange] => [axis, { start: undefined, end: undefined }]))
   const held = [...layout.axes.keys()].filter((a) => part.axis(a).role !== 'loop')
-  return planItems(new Place(setting, part, layout, { ranges }).openWhole(held), itemsOf(part.part.body), new Set())
+  const place = new Place(setting, part, layout, { ranges }).openWhole(held)
+  const body = planItems(place, itemsOf(part.part.body), new Set())
+  return rollEnd(part, layout, place.held, body, setting.shared.bytes, setting.machine)
 }
 
 /** A part with its recurrences as loops, statements weighed by their prices. */

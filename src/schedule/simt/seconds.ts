@@ -18,6 +18,8 @@ function entrySeconds(part: Part, layout: Layout, e: Entry, prices: Prices): num
   switch (e.kind) {
     case 'nest':
       return e.steps.reduce((sum, s) => sum + stepSeconds(part, layout, s, prices), 0)
+    case 'rolled':
+      return layout.axis(e.axis).reps * e.nests.reduce((sum, n) => sum + entrySeconds(part, e.layout, n, prices), 0)
     case 'walk': {
       const chunks = e.over.reduce((n, a) => n * layout.axis(a).chunks, 1)
       const body = threadSeconds(part, layout, e.body, prices)

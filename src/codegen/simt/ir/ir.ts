@@ -176,6 +176,8 @@ export interface SharedArray {
   readonly align?: number
   /** A thread reads and writes cells of its own alone: no barrier guards them. */
   readonly own?: boolean
+  /** The byte of shared memory where it stands, over arrays that are used no more; else behind them. */
+  readonly over?: number
 }
 
 /** Where a straight run of statements is collected. */

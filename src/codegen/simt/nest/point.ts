@@ -9,7 +9,7 @@ import { elementsPerCall, isRandomDType, type RandomDType } from '../../../scala
 import { add, and, bin, call, cast, type Ex, int, lit, lt, mul, shared, type Type, uint } from '../ir/ir.ts'
 import { type Lanes, type Registers, registerAt, registerIndex, withLane, withRepeat } from '../ir/registers.ts'
 import { constant, scalarEx } from '../scalar/arith.ts'
-import { coordinate, type Held, type Scope, sharedIndex } from './scope.ts'
+import { coordinate, type Held, type Scope, sharedIndex, tid } from './scope.ts'
 
 /** Points of neighbouring lanes. */
 export interface LaneGroup {
@@ -75,6 +75,11 @@ export class Point {
       case 'registers':
         invariant(this.isUnderLayout(h), `${h.registers.name} lies under another layout`)
         return registerAt(h.registers, registerIndex(h.layout, h.axes, this.lanes))
+      case 'cells': {
+        const lane = this.lanes.get(h.axis)?.lane ?? int(0)
+        const at = registerIndex(h.layout, h.axes, new Map([...this.lanes, [h.axis, { rep: h.rep, lane }]]))
+        return shared(h.array, add(mul(at, int(h.layout.threads)), tid))
+      }
       case 'shared':
         return shared(
           h.array,

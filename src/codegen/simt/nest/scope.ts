@@ -66,6 +66,15 @@ export type Held =
     }
   | SharedTile
   | Fragments
+  /** Values of a register array of a layout in the thread's own cells, at one repeat of an axis. */
+  | {
+      readonly kind: 'cells'
+      readonly array: SharedArray
+      readonly layout: Layout
+      readonly axes: readonly string[]
+      readonly axis: string
+      readonly rep: Ex
+    }
   /** Not held: what bits of a position say is computed wherever it is read. */
   | { readonly kind: 'position'; readonly let: LetStmt }
 

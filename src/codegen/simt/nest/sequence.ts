@@ -33,6 +33,7 @@ import { randomGroups } from '../scalar/random.ts'
 import { emitLoop } from './loop.ts'
 import { emitNest } from './nests.ts'
 import { Point } from './point.ts'
+import { emitRolled } from './rolled.ts'
 import type { Held, Scope } from './scope.ts'
 import { emitWalk } from './walks.ts'
 
@@ -65,6 +66,9 @@ function emitEntry(scope: Scope, e: Entry, out: Block): void {
       break
     case 'close':
       close(scope, e, out)
+      break
+    case 'rolled':
+      emitRolled(scope, e, (inner, nest, to) => emitNest(inner, nest, emitStep, to), out)
       break
     case 'walk':
       walk(scope, e, out)

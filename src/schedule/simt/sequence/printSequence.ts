@@ -28,6 +28,11 @@ function printEntry(part: Part, layout: Layout, e: Entry): string[] {
   switch (e.kind) {
     case 'nest':
       return [printNest(e)]
+    case 'rolled': {
+      const { reps } = layout.axis(e.axis)
+      const head = `loop over ${reps} repeats of ${e.axis}: ${ids(e.kept.map((id) => ({ id })))} in own cells of shared memory`
+      return [head, ...inside(e.nests.map(printNest))]
+    }
     case 'close':
       return e.later === undefined ? printExchange(e.exchange, e.folds) : [printWait(e.folds, e.later)]
     case 'walk':

@@ -203,7 +203,23 @@ export interface WalkEntry {
   readonly tail: Sequence | undefined
 }
 
-export type Entry = NestEntry | { readonly kind: 'block'; readonly work: BlockWork } | CloseEntry | WalkEntry
+/** Nests as a loop over an axis' repeats, which are chunks inside. */
+export interface RolledEntry {
+  readonly kind: 'rolled'
+  readonly axis: string
+  /** The layout inside. */
+  readonly layout: Layout
+  /** Values along the axis that stand in the threads' own cells of shared memory, which nothing else takes any more. */
+  readonly kept: readonly ValueId[]
+  readonly nests: readonly NestEntry[]
+}
+
+export type Entry =
+  | RolledEntry
+  | NestEntry
+  | { readonly kind: 'block'; readonly work: BlockWork }
+  | CloseEntry
+  | WalkEntry
 
 /** What a list sets up before its entries, in order. */
 export type Preparation =

@@ -68,6 +68,13 @@ function verifyList(state: State, { prepare, entries }: Sequence): void {
       case 'nest':
         verifyNest(state, e)
         break
+      case 'rolled': {
+        state.verifyLayout(e.layout)
+        for (const id of e.kept) read(state, state.held, id, `the loop over the repeats of ${e.axis}`)
+        const inner = { ...state, layout: e.layout, held: new Set(state.held) }
+        for (const n of e.nests) verifyNest(inner, n)
+        break
+      }
       case 'walk':
         verifyWalk(state, e)
         break

@@ -7,6 +7,8 @@ export interface SharedArrayPlan {
   readonly length: number
   readonly half?: boolean
   readonly align?: number
+  /** Where it stands, over others that are used no more; else behind them. */
+  readonly over?: number
 }
 
 /** Bytes of a shared array. */
@@ -20,6 +22,7 @@ export function placeShared(arrays: readonly SharedArrayPlan[]): {
 } {
   let bytes = 0
   const offsets = arrays.map((a) => {
+    if (a.over !== undefined) return a.over
     const align = a.align ?? 16
     const at = Math.ceil(bytes / align) * align
     bytes = at + bytesOf(a)
