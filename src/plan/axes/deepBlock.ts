@@ -9,22 +9,32 @@ import { positionOfLoad, repeatsAlong } from './positions.ts'
 
 /** Most bytes of memory for a number of the depth: what is wider is copied as it is. */
 const mostBytes = 1
+/** Bytes that a thread copies together. */
+const together = 16
 
 /**
- * Columns and depth of a deep block; undefined where it does not serve: of many rows, columns that are read as they are or whose numbers of the depth
- * lie apart in memory, a depth of less than two steps.
+ * Columns and depth of a deep block; undefined where it does not serve: of many rows or computed ones, columns that are read as they are or whose numbers
+ * of the depth lie apart in memory (of rows, too), a depth of less than two steps.
  */
 export function deepBlock(
   body: Body,
   op: Extract<TileOp, { kind: 'dot' }>,
   { m, n, k, swap }: MatrixRole,
   extents: ReadonlyMap<string, number>,
-  { dotBlock: { deep } }: Machine,
+  { dotBlock: { deep }, minPrograms }: Machine,
 ): { readonly columns: number; readonly depth: number } | undefined {
   const [axis, another] = k
   if (deep === undefined || axis === undefined || another !== undefined) return undefined
   if (pointsOf(extents, m) > deep.rows || pointsOf(extents, n) <= deep.columns) return undefined
+  // So few blocks would have their depth cut into parts of few steps.
+  if (Math.ceil(pointsOf(extents, n) / deep.columns) < minPrograms / 8) return undefined
   const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const depthOf = pointsOf(extents, k)
+  const isOpen = body.axes.some((a) => a.name === axis && a.open !== undefined)
+  const rows = lets.get(swap ? op.b : op.a)
+  // Rows are copied as they are, in groups along the depth.
+  if (isOpen || rows?.op.kind !== 'load' || repeatsAlong(positionOfLoad(body, rows.op), axis) !== 1) return undefined
+  if ((depthOf * dtypeBytes(rows.dtype)) % together !== 0) return undefined
   let bytes = 0
   for (const id of ancestorsOf([swap ? op.a : op.b], lets)) {
     const l = lets.get(id)
@@ -35,5 +45,5 @@ export function deepBlock(
   }
   if (bytes === 0 || bytes > mostBytes) return undefined
   const depth = deep.bytes / bytes
-  return pointsOf(extents, k) < 2 * depth ? undefined : { columns: deep.columns, depth }
+  return depthOf < 2 * depth || (depthOf * bytes) % together !== 0 ? undefined : { columns: deep.columns, depth }
 }

@@ -4,10 +4,13 @@ import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
 import * as c from '../../../src/compose/index.ts'
 import type { Graph, Node } from '../../../src/graph/node.ts'
+import { parseKernels } from '../../../src/kernel/parse.ts'
+import { readElement, writeElement } from '../../../src/scalar/host.ts'
 import { cudaTargetOf } from '../../../src/target/cuda.ts'
 import type { Machine } from '../../../src/target/machine.ts'
+import { hostArray } from '../../../src/types/host.ts'
 import { at, trace } from '../../compile/support.ts'
-import { hasCompiler } from '../dialects/emulator/emulator.ts'
+import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
 import { expectEmulated } from './emulated.ts'
 
 interface Case {
@@ -104,9 +107,54 @@ test.skipIf(!hasCompiler()).each<Case>([
   const graph = productOf(given)
   const { program, kernels } = kernelsOf(graph, small)
   const source = kernels.map((k) => emitKernel(k, small.simt).source).join()
-  expect(source).not.toContain('columns in fragments')
-  expect(source).toContain('partial_depth')
+  // Computed rows are a kernel of their own, or share a step's columns.
+  if (given.rows === 'turned') expect(source).not.toContain('partial_depth')
   await expectEmulated(graph, program)
+})
+
+test.skipIf(!hasCompiler())('warps share the depth of tiles, too', async () => {
+  const [m, k, n] = [16, 1000, 64]
+  const [kernel] = parseKernels(`kernel shared_depth {
+  param x: bf16[${m}, ${k}] read
+  param w: i8[${k}, ${n}] read
+  param y: f32[${m}, ${n}] write
+  axes i: ${m}, j: ${n}, k: ${k}
+  grid i/16, j/64
+  %0 f32{i, j} = const 0
+  %1 = loop k/256 {
+    carry %2 f32{i, j} = %0
+    %3 bf16{i, k} = load x[i, k] where 0 <= k < ${k} else 0
+    %4 i8{k, j} = load w[k, j] where 0 <= k < ${k} else 0
+    %5 bf16{k, j} = cast %4
+    %6 bf16{i, k} = stage %3
+    %7 bf16{k, j} = stage %5
+    %8 f32{i, j} = dot %6, %7 over k acc %2
+    next %8
+  }
+  store y[i, j] = %1
+}`)
+  if (kernel === undefined) throw new Error('no kernel')
+  const source = emitKernel(kernel, h100.simt).source
+  expect(source).toContain('partial_depth')
+  expect(source).not.toContain('columns in fragments')
+  const valueOf = (i: number): number => ((i * 7919) % 5) - 2
+  const data = { x: hostArray('bf16', m * k), w: hostArray('i8', k * n), y: hostArray('f32', m * n) }
+  for (let i = 0; i < m * k; i++) writeElement(data.x, 'bf16', i, valueOf(i))
+  for (let i = 0; i < k * n; i++) writeElement(data.w, 'i8', i, valueOf(i + 3))
+  const emulated = new Emulated([kernel], h100.simt)
+  await emulated.run(0, data)
+  emulated.dispose()
+  for (let i = 0; i < m; i++)
+    for (let j = 0; j < n; j++) {
+      let want = 0
+      for (let d = 0; d < k; d++) want += valueOf(i * k + d) * valueOf(d * n + j + 3)
+      expect(Number(readElement(data.y, 'f32', i * n + j)), `${i}, ${j}`).toBe(want)
+    }
+})
+
+test('rows times weights in few bits for few programs are cut along the depth', () => {
+  const { kernels } = kernelsOf(productOf({ m: 16, k: 4096, n: 1000, dtype: 'bf16', group: 32 }), h100)
+  expect(kernels.map((k) => emitKernel(k, h100.simt).source).join()).not.toContain('partial_depth')
 })
 
 test.each([

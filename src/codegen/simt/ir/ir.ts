@@ -76,6 +76,8 @@ export type S =
       /** Constant bounds; the body is to be repeated in place. */
       readonly unroll: boolean
       readonly body: readonly S[]
+      /** A loop that would else be written out: quotients in its stores' places are found before it where no iteration changes them. */
+      readonly storesApart?: true
       /** Of the counter and both bounds; i32 unless given. */
       readonly type?: 'i64'
     }

@@ -49,5 +49,5 @@ export function emitRolled(scope: Scope, { axis, layout, kept, nests }: RolledEn
   }
   for (const nest of nests) emit(inner, nest, body)
   const repeats = int(scope.layout.axis(axis).reps)
-  out.push({ k: 'for', name: counter, from: int(0), to: repeats, step: 1, unroll: false, body })
+  out.push({ k: 'for', name: counter, from: int(0), to: repeats, step: 1, unroll: false, storesApart: true, body })
 }

@@ -38,6 +38,11 @@ export function hoistCopyAddresses(stmts: readonly S[]): S[] {
     const before = isBefore || body.some(hasManySteps)
     return body.flatMap((s) => {
       if (isCopy(s)) return [before ? { ...s, args: s.args.map(withoutBranches) } : s]
+      if (s.k === 'for' && s.storesApart === true) {
+        const places = new Places(s, () => `place_${count++}`, true)
+        const moved: S = { ...s, body: places.rewrite(s.body, new Map(), []) }
+        return [...places.before(), moved]
+      }
       const inner = mapBodies(s, (b) => within(b, before))
       if (inner.k !== 'for' || !hasManySteps(inner)) return [inner]
       const places = new Places(inner, () => `place_${count++}`)
@@ -65,13 +70,16 @@ interface Place {
 /** The places of one loop. */
 class Places {
   readonly #name: () => string
+  /** Whether stores and their conditions are asked, else copies. */
+  readonly #ofStores: boolean
   /** Names that the loop declares or assigns. */
   readonly #changing: Set<string>
   readonly #places = new Map<string, Place>()
   #registers = 0
 
-  constructor(loop: Loop, name: () => string) {
+  constructor(loop: Loop, name: () => string, ofStores = false) {
     this.#name = name
+    this.#ofStores = ofStores
     this.#changing = new Set([loop.name])
     visitStatements(loop.body, (s) => {
       if ('name' in s) this.#changing.add(s.name)
@@ -91,6 +99,15 @@ class Places {
     return stmts.map((s) => {
       if (s.k === 'let' && this.#isInvariant(s.value, known, loops)) known.set(s.name, substituteVars(s.value, known))
       if (isCopy(s)) return { ...s, args: s.args.map((e) => this.#placed(e, known, loops)) }
+      if (this.#ofStores && (s.k === 'store' || s.k === 'vstore'))
+        return { ...s, index: this.#placed(s.index, known, loops) }
+      if (this.#ofStores && s.k === 'if')
+        return {
+          ...s,
+          cond: this.#placed(s.cond, known, loops),
+          body: this.rewrite(s.body, known, loops),
+          otherwise: this.rewrite(s.otherwise, known, loops),
+        }
       if (s.k !== 'for') return mapBodies(s, (body) => this.rewrite(body, known, loops))
       return s.unroll ? mapBodies(s, (body) => this.rewrite(body, known, [...loops, s])) : s
     })

@@ -14,8 +14,8 @@ import type { Part } from '../part/part.ts'
 import { registerBytes, registerType } from '../storage/registerType.ts'
 import type { NestEntry, PointStep, RolledEntry, Sequence } from './sequence.ts'
 
-/** What may be written out, in additions: more is a loop. About a quarter of a second of NVIDIA's compiler. */
-const mostWrittenOut = 1500
+/** What may be written out, in additions: more is a loop. About a third of a second of NVIDIA's compiler. */
+const mostWrittenOut = 2000
 /** Repeats from which a loop is worth one. */
 const fewestRepeats = 4
 
