@@ -43,7 +43,7 @@ export const cudaTarget: SimtTarget = {
     n: 128,
     k: 64,
     grains: [16, 64],
-    deep: { rows: 16, columns: 64, bytes: 256 },
+    deep: { rows: 16, columns: 64, bytes: 256, stepSeconds: 0.5e-6 },
     stepSeconds: 1e-6,
     gatherSeconds: { 2: 2.4e-12, 4: 0.6e-12 },
   },

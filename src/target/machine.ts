@@ -109,6 +109,8 @@ export interface Machine {
       readonly columns: number
       /** Of memory, for a step of one column. */
       readonly bytes: number
+      /** As `stepSeconds`, of a block of which several stand on a multiprocessor, each with two steps on the way. */
+      readonly stepSeconds: number
     }
     /** What rows and columns of a block are multiples of where it does not hold all of an axis (8 and 16 unless given). */
     readonly quantum?: number

@@ -9,8 +9,8 @@ import { positionOfLoad, repeatsAlong } from './positions.ts'
 
 /** Most bytes of memory for a number of the depth: what is wider is copied as it is. */
 const mostBytes = 1
-/** Bytes that a thread copies together. */
-const together = 16
+/** Bytes of a row that begin at whole words of copies. */
+const together = 8
 
 /**
  * Columns and depth of a deep block; undefined where it does not serve: of many rows or computed ones, columns that are read as they are or whose numbers
@@ -27,14 +27,14 @@ export function deepBlock(
   if (deep === undefined || axis === undefined || another !== undefined) return undefined
   if (pointsOf(extents, m) > deep.rows || pointsOf(extents, n) <= deep.columns) return undefined
   // So few blocks would have their depth cut into parts of few steps.
-  if (Math.ceil(pointsOf(extents, n) / deep.columns) < minPrograms / 8) return undefined
+  if (Math.ceil(pointsOf(extents, n) / deep.columns) < minPrograms / 16) return undefined
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const depthOf = pointsOf(extents, k)
   const isOpen = body.axes.some((a) => a.name === axis && a.open !== undefined)
   const rows = lets.get(swap ? op.b : op.a)
   // Rows are copied as they are, in groups along the depth.
   if (isOpen || rows?.op.kind !== 'load' || repeatsAlong(positionOfLoad(body, rows.op), axis) !== 1) return undefined
-  if ((depthOf * dtypeBytes(rows.dtype)) % together !== 0) return undefined
+  if ((depthOf * dtypeBytes(rows.dtype)) % (2 * together) !== 0) return undefined
   let bytes = 0
   for (const id of ancestorsOf([swap ? op.a : op.b], lets)) {
     const l = lets.get(id)

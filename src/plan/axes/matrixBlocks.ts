@@ -70,6 +70,8 @@ export interface MatrixBlocks {
   readonly rows: readonly Blocked[]
   readonly columns: readonly Blocked[]
   readonly depth: readonly Blocked[]
+  /** Whether warps share the depth of a step (`dotBlock.deep`). */
+  readonly isDeep: boolean
 }
 
 /** Blocks of a product of which there are `parts` side by side. */
@@ -115,5 +117,5 @@ export function matrixBlocks(
   const wider =
     target.dotBlock.grains === undefined ? 1 : dtypeBytes(body.lets.find((l) => l.id === a)?.dtype ?? 'f32') / 2
   const depth = blocksOf(matrix.k, Math.ceil((deep?.depth ?? target.dotBlock.k) / Math.max(1, wider)), 8, false)
-  return { m, n, rows, columns, depth }
+  return { m, n, rows, columns, depth, isDeep: deep !== undefined }
 }

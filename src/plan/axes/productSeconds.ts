@@ -20,6 +20,8 @@ export interface ProductWork {
   readonly gathering: number
   /** Blocks of the depth that a program works through one after another. */
   readonly steps: number
+  /** Least seconds of one of them. */
+  readonly stepSeconds: number
   /** Programs that run at once, by the shared memory that their rings take; infinite where that is not known. */
   readonly atOnce: number
   /** What a step takes of an axis of the depth. */
@@ -52,6 +54,7 @@ export function productWork(
     computing: flops / productRate(body, matrix.id, target) + gathering,
     gathering,
     steps: Math.ceil(programsOf(depth, extents) / parts),
+    stepSeconds: (blocks.isDeep ? target.dotBlock.deep?.stepSeconds : target.dotBlock.stepSeconds) ?? 0,
     atOnce: programsAtOnce(body, matrix, blocks, target),
     stepOf: (axis) => depth.find((d) => d.axis === axis)?.block ?? 1,
   }
@@ -85,7 +88,7 @@ function programsAtOnce(
 
 /** Seconds of a product of which all programs together would read and write in `moving` seconds. */
 export function productSeconds(work: ProductWork, moving: number, target: Machine): number {
-  const { programShare, dotBlock } = target
+  const { programShare } = target
   const units = work.programs * (programShare?.computing ?? 1)
   const busy = units <= 1 ? units : units / Math.ceil(units)
   // What a multiprocessor has more to read than others takes it longer, where it is known how many run at once.
@@ -95,7 +98,7 @@ export function productSeconds(work: ProductWork, moving: number, target: Machin
     work.computing / busy,
     target,
   )
-  const one = work.steps * (dotBlock.stepSeconds ?? 0)
+  const one = work.steps * work.stepSeconds
   if (work.programs <= work.atOnce) return Math.max(alone, one)
   // Those that find no room begin when others end, and what is left may be few that have a multiprocessor to themselves.
   const left = (work.programs % work.atOnce) / work.programs

@@ -57,7 +57,8 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const use = sharesOf(body, roles, product, stretch, target)
   const alone = Math.max(
     together(moving / use.moving, compute / use.computing, target),
-    ((product?.steps ?? 0) + stretch.rounds) * (target.dotBlock.stepSeconds ?? 0),
+    (product === undefined ? 0 : product.steps * product.stepSeconds) +
+      stretch.rounds * (target.dotBlock.stepSeconds ?? 0),
     movingSeconds(stretch.bytes, target) / (target.programShare?.moving ?? 1),
   )
   const share = alone > 0 ? busy / alone : 1
