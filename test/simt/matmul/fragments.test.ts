@@ -137,17 +137,17 @@ test.skipIf(!hasCompiler())('warps share the depth of tiles, too', async () => {
   const source = emitKernel(kernel, h100.simt).source
   expect(source).toContain('partial_depth')
   expect(source).not.toContain('columns in fragments')
-  const valueOf = (i: number): number => ((i * 7919) % 5) - 2
+  const numberAt = (i: number): number => ((i * 7919) % 5) - 2
   const data = { x: hostArray('bf16', m * k), w: hostArray('i8', k * n), y: hostArray('f32', m * n) }
-  for (let i = 0; i < m * k; i++) writeElement(data.x, 'bf16', i, valueOf(i))
-  for (let i = 0; i < k * n; i++) writeElement(data.w, 'i8', i, valueOf(i + 3))
+  for (let i = 0; i < m * k; i++) writeElement(data.x, 'bf16', i, numberAt(i))
+  for (let i = 0; i < k * n; i++) writeElement(data.w, 'i8', i, numberAt(i + 3))
   const emulated = new Emulated([kernel], h100.simt)
   await emulated.run(0, data)
   emulated.dispose()
   for (let i = 0; i < m; i++)
     for (let j = 0; j < n; j++) {
       let want = 0
-      for (let d = 0; d < k; d++) want += valueOf(i * k + d) * valueOf(d * n + j + 3)
+      for (let d = 0; d < k; d++) want += numberAt(i * k + d) * numberAt(d * n + j + 3)
       expect(Number(readElement(data.y, 'f32', i * n + j)), `${i}, ${j}`).toBe(want)
     }
 })
