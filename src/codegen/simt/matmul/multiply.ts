@@ -166,7 +166,7 @@ function multiplyInGroups(
       ? add(mul(bin('&', step, int(3)), int(16)), mul(panel, int(rows * panelElements)))
       : mul(step, int(16 * panelElements))
   }
-  const group = groups.count === 1 ? int(0) : bin('&', call('u32', 'warp_group'), int(groups.count - 1))
+  const group = groups.count === 1 ? int(0) : bin('&', call('i32', 'warp_group'), int(groups.count - 1))
   const packed = ta === undefined ? unit.name(`a_${p.dot}`) : ''
   /** The first operand: its order, and arguments that say where a group's rows stand and where in them those of a piece and a step. */
   const rowsAt = (step: Ex): { readonly order: string; readonly args: readonly Ex[] } => {

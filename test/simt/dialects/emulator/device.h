@@ -442,7 +442,7 @@ static void hold_32(float*) {}
 static void hold_64(float*) {}
 static void hold_96(float*) {}
 static void hold_128(float*) {}
-static unsigned warp_group() { return threadIdx.x >> 7; }
+static int warp_group() { return (int)threadIdx.x >> 7; }
 static void group_begin() {}
 static void group_commit() {
   if (current->committed == most_groups) abort();

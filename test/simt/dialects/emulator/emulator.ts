@@ -34,7 +34,7 @@ export const alone = 'static void wait_for_kernels() {}\nstatic void launch_depe
 const withoutAssembly = (source: string): string =>
   source
     .split('\n\n')
-    .filter((f) => !f.includes('asm'))
+    .filter((f) => !/asm|__shfl_sync/.test(f))
     .join('\n\n')
     .replace('extern "C" ', '')
     .replace(/__cluster_dims__\([^)]*\) /, '')

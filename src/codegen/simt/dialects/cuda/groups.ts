@@ -120,8 +120,8 @@ __device__ __forceinline__ void hold_${n}(float* c) {
   ),
   warp_group: {
     code: `// The number of a thread's four warps, which all lanes of a warp are seen to share.
-__device__ __forceinline__ unsigned warp_group() {
-  return __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
+__device__ __forceinline__ int warp_group() {
+  return __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
 }`,
   },
   group_begin: {
