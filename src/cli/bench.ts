@@ -221,7 +221,7 @@ export function printBench(r: BenchResult, console: Console): void {
   )
   console.line(bold(`  fusion is ${r.speedup.toFixed(2)}x as fast`))
   console.line(
-    `  model ${showMs(r.fused.modelledMs)} ms against ${showMs(r.fused.ms)} ms measured: ${r.modelOverMeasured >= 1 ? '+' : ''}${((r.modelOverMeasured - 1) * 100).toFixed(0)}%`,
+    `  model ${showMs(r.fused.modelledMs)} ms${(r.threads ?? 1) > 1 ? ' on one thread' : ''} against ${showMs(r.fused.ms)} ms measured: ${r.modelOverMeasured >= 1 ? '+' : ''}${((r.modelOverMeasured - 1) * 100).toFixed(0)}%`,
   )
 }
 
