@@ -66,6 +66,23 @@ describe.each(['f16', 'bf16'] as const)('%s', (dtype) => {
         }
       }
   })
+
+  test('that is combined is rounded before, in strict mode', () => {
+    const text = elementwise(
+      dtype,
+      65536,
+      `  %0 ${dtype}{i} = load x[i]\n  %1 f32{i} = cast %0\n  %2 f32 = const 1.37\n  %3 f32{i} = mul %1, %2\n  %4 ${dtype}{i} = cast %3\n  store y[i] += %4`,
+    ).replace('] write', '] update')
+    const kernel = { ...parseKernel(text), mode: 'strict' as const }
+    verifyKernel(kernel)
+    const [want, got] = [every.toReversed(), every.toReversed()]
+    interpretKernel(kernel, { x: every, y: want }, { rounding: 'dtype' })
+    runKernels([kernel], { x: every, y: got })
+    for (let i = 0; i < 65536; i++) {
+      const [w, g] = [numberOf[dtype](want[i] ?? 0), numberOf[dtype](got[i] ?? 0)]
+      if (!Object.is(w, g)) expect.fail(`${g}, expected ${w}, of bits ${i}`)
+    }
+  })
 })
 
 test('bounds keep NaN and the signs of zeros', () => {

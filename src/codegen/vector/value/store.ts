@@ -30,7 +30,7 @@ import type { Values } from './values.ts'
 /** Emits a store of copy `j` into the innermost frame; the value must have been computed. */
 export function emitStore(values: Values, s: StoreStmt, j: number): void {
   const { f, scope } = values
-  const value = storedValue(values, s.value, j)
+  const value = storedValue(values, s, j)
   const depth = scope.depth
   const masked = s.mask.length > 0 || s.maskValue !== undefined
   const vector = values.vector !== undefined
@@ -54,10 +54,14 @@ export function emitStore(values: Values, s: StoreStmt, j: number): void {
   })
 }
 
-/** A value as a store takes it: what is of half precision is rounded there, so a cast to it has nothing to do. */
-function storedValue(values: Values, id: ValueId, j: number): Reg {
+/**
+ * A value as a store takes it: what is of half precision is rounded there, so a cast to it has nothing to do, unless it is combined first or stands in a
+ * place of its own, where what it was made of may have been overwritten.
+ */
+function storedValue(values: Values, { value: id, combiner }: StoreStmt, j: number): Reg {
   const { op, dtype } = values.def(id)
-  if (op?.kind === 'scalar' && op.op === 'cast' && isHalf(dtype)) {
+  const isHere = combiner === undefined && !values.homes.has(id)
+  if (isHere && op?.kind === 'scalar' && op.op === 'cast' && isHalf(dtype)) {
     const [from] = op.args
     if (from !== undefined && values.def(from).dtype === 'f32') return { ...values.at(from, j), dtype }
   }
@@ -108,7 +112,7 @@ function writer(values: Values, s: StoreStmt, value: Reg, j: number, depth: numb
   const base = values.baseOf(s.param)
   if (p.format !== 'plain') return packedWriter(values, s, value, j, depth)
   const position = bytePosition(p, s.index)
-  if (s.combiner !== undefined) return combiningWriter(values, s, position, value, j, depth)
+  if (s.combiner !== undefined) return combiningWriter(values, s, position, value, j, depth, guarded)
   return plainWriter(values, base, position, 0, value, j, depth, guarded)
 }
 
@@ -157,7 +161,15 @@ function plainWriter(
 }
 
 /** Combines with what stands there: consecutive places at once, others lane by lane in order, since lanes may meet in one place. */
-function combiningWriter(values: Values, s: StoreStmt, e: Expr, value: Reg, j: number, depth: number): Writer {
+function combiningWriter(
+  values: Values,
+  s: StoreStmt,
+  e: Expr,
+  value: Reg,
+  j: number,
+  depth: number,
+  guarded: boolean,
+): Writer {
   const { f, env } = values
   const op = combinerOp[s.combiner ?? 'sum']
   const base = values.baseOf(s.param)
@@ -172,8 +184,11 @@ function combiningWriter(values: Values, s: StoreStmt, e: Expr, value: Reg, j: n
     }
     return { whole, lane: whole }
   }
+  const { limit } = values.vector
   const pattern = lanePattern(values, e, j)
-  const each = laneAddresses(values, base, e, pattern, j, 0, depth)
+  const contiguous = pattern.kind === 'affine' && pattern.stride === dtypeBytes(dtype) ? pattern : undefined
+  const isLaneByLane = contiguous === undefined || guarded || limit !== undefined
+  const each = isLaneByLane ? laneAddresses(values, base, e, pattern, j, 0, depth) : []
   const lane = (l: number): void => {
     const at = each[l]
     if (at === undefined) return
@@ -184,15 +199,14 @@ function combiningWriter(values: Values, s: StoreStmt, e: Expr, value: Reg, j: n
     releaseReg(f, have, mine, next)
   }
   const one = (): void => forValidLanes(values, lane)
-  if (pattern.kind !== 'affine' || pattern.stride !== dtypeBytes(dtype)) return { whole: one, lane }
-  const at = addressOf(values, base, pattern.at, pattern.extra)
+  if (contiguous === undefined) return { whole: one, lane }
+  const at = addressOf(values, base, contiguous.at, contiguous.extra)
   const all = (): void => {
     const have = emitLoadConvert(f, env, dtype, value.lanes, at.local, at.offset)
     const next = emitScalarOp(f, env, op, dtype, dtype, [have, value])
     emitStoreConvert(f, env, next, at.local, at.offset)
     releaseReg(f, have, next)
   }
-  const { limit } = values.vector
   return { whole: limit === undefined ? all : () => f.if(X.compare('eq', limit, 4), all, one), lane }
 }
 
