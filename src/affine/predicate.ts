@@ -1,4 +1,5 @@
 /** Predicates: conjunctions of bounds on index expressions (padding, concatenation, tails). */
+import { Setting } from '../diagnostics/setting.ts'
 import { type Atom, type Expr, evaluate, rangeOf, substitute } from './expr.ts'
 
 /** lo <= expr < hi. */
@@ -55,17 +56,11 @@ function decide(b: Bound): Decision {
 /** Conjunctions that `conjoin` made. */
 const sorted = new WeakSet<Predicate>([always])
 
-let keeping = false
+const keeping = new Setting(false)
 
 /** Makes conjunctions that keep bounds which are known to hold: at other extents that they stand for they may not. */
 export function keepingBounds<T>(body: () => T): T {
-  const outer = keeping
-  keeping = true
-  try {
-    return body()
-  } finally {
-    keeping = outer
-  }
+  return keeping.during(true, body)
 }
 
 /** Adds bounds, dropping what is known to hold and what stands already; sorted, so equal conjunctions have equal keys. */
@@ -73,7 +68,7 @@ export function conjoin(p: Predicate, ...bounds: readonly Bound[]): Predicate {
   const start = sorted.has(p) ? p : always
   const out = [...start]
   for (const b of start === p ? bounds : [...p, ...bounds]) {
-    if (!keeping && decideBound(b) === 'true') continue
+    if (!keeping.value && decideBound(b) === 'true') continue
     const { key } = knownOf(b)
     let at = out.length
     for (let there = out[at - 1]; there !== undefined && knownOf(there).key >= key; there = out[at - 1]) at--

@@ -2,6 +2,7 @@
 
 import { UserError } from '../diagnostics/errors.ts'
 import { currentOrigin } from '../diagnostics/origin.ts'
+import { Setting } from '../diagnostics/setting.ts'
 import { checkDType, type DType } from '../types/dtype.ts'
 import { type Shape, sizeOf } from '../types/shape.ts'
 import type { AttrsByOp, Node, NodeOf, OpName } from './node.ts'
@@ -14,34 +15,22 @@ export class GraphContext {
   readonly table = new Map<string, Node>()
 }
 
-let current: GraphContext | undefined
+const current = new Setting<GraphContext | undefined>(undefined)
 
 /** Builds the nodes of `body` hash-consed in a context (its own, if none is given). Without a context every node is fresh. */
 export function withContext<T>(body: () => T, context: GraphContext = new GraphContext()): T {
-  const outer = current
-  current = context
-  try {
-    return body()
-  } finally {
-    current = outer
-  }
+  return current.during(context, body)
 }
 
-let keeping = false
+const keeping = new Setting(false)
 
 /** Builds views that take everything as nodes of their own: in a graph that stands for other extents they may take less there. */
 export function keepingViews<T>(body: () => T): T {
-  const outer = keeping
-  keeping = true
-  try {
-    return body()
-  } finally {
-    keeping = outer
-  }
+  return keeping.during(true, body)
 }
 
 /** Whether views that take everything are nodes of their own. */
-export const keepsViews = (): boolean => keeping
+export const keepsViews = (): boolean => keeping.value
 
 /** Makes (or finds) a node. Throws UserError on inputs the op is not defined on, E_OVERFLOW for a shape beyond 2^53 elements. */
 export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs: AttrsByOp[O]): NodeOf<O> {
@@ -49,15 +38,15 @@ export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs
   const least = typeof def.arity === 'number' ? def.arity : def.arity.atLeast
   if (inputs.length < least || (typeof def.arity === 'number' && inputs.length !== least))
     throw new UserError('E_ARGUMENT', `${op} takes ${least} inputs, not ${inputs.length}`)
-  const consed = current !== undefined && def.boundary !== 'effect'
-  const key = consed ? `${op}(${inputs.map((x) => x.id).join()})${def.key(attrs)}` : ''
-  const have = consed ? current?.table.get(key) : undefined
+  const context = def.boundary === 'effect' ? undefined : current.value
+  const key = context !== undefined ? `${op}(${inputs.map((x) => x.id).join()})${def.key(attrs)}` : ''
+  const have = context?.table.get(key)
   if (have !== undefined) return have as NodeOf<O>
   const { shape, dtype } = def.infer(inputs, attrs)
   checkDType(dtype)
   sizeOf(shape)
   const node: NodeOf<O> = { id: nextId++, op, inputs, attrs, shape, dtype, origin: currentOrigin() }
-  if (consed) current?.table.set(key, node as Node)
+  context?.table.set(key, node as Node)
   return node
 }
 

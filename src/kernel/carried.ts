@@ -3,16 +3,30 @@
  * other fold of fast mode (src/scalar/summation.ts); code generators ask here which carries those are, and after how many iterations.
  */
 import { constant, type Expr, rangeOf, sub } from '../affine/expr.ts'
-import { combinerOp } from '../scalar/ops.ts'
+import { combinerIdentity, combinerOp } from '../scalar/ops.ts'
 import { levelsOf, mostAdditions } from '../scalar/summation.ts'
 import { isFloat } from '../types/dtype.ts'
-import { type Carry, type LoopStmt, operandsOf, type Stmt, type TileOp, type ValueId } from './ir.ts'
+import { type Carry, type LetStmt, type LoopStmt, operandsOf, type Stmt, type TileOp, type ValueId } from './ir.ts'
 import { storeOperands } from './walk.ts'
 
 /** A carry that folds what each iteration gives it. */
 export interface FoldedCarry {
   readonly carry: Carry
   readonly combiner: 'sum' | 'prod'
+}
+
+/** What a loop folds from block to block: the identity before it, the state after a block's `term`, and the carry that gives `result` behind it. */
+export function carriedFold(
+  combiner: keyof typeof combinerOp,
+  { id: term, dtype, axes }: Pick<LetStmt, 'id' | 'dtype' | 'axes'>,
+  { init, param, next, result }: Pick<Carry, 'init' | 'param' | 'next' | 'result'>,
+): { readonly identity: LetStmt; readonly step: LetStmt; readonly carry: Carry } {
+  const made = (id: ValueId, op: TileOp): LetStmt => ({ kind: 'let', id, dtype, axes, op })
+  return {
+    identity: made(init, { kind: 'const', value: combinerIdentity(combiner, dtype) }),
+    step: made(next, { kind: 'scalar', op: combinerOp[combiner], args: [param, term] }),
+    carry: { init, param, next, result, dtype, axes },
+  }
 }
 
 /** The sums and products of floats among what a loop carries, of which it reads no more than their last state. */

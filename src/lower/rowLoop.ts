@@ -5,6 +5,7 @@
 
 import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
+import { carriedFold } from '../kernel/carried.ts'
 import {
   type Carry,
   type KernelPart,
@@ -19,7 +20,7 @@ import {
 import { parallelGrid } from '../plan/axes/parallelGrid.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import { type Body, heldPoints } from '../plan/body/body.ts'
-import { combinerIdentity, combinerOp } from '../scalar/ops.ts'
+import { combinerOp } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { positionDType } from '../types/dtype.ts'
 import { axesUsed } from './kernelOf.ts'
@@ -70,20 +71,14 @@ export function rowLoop(
     steps.push(l)
     const store = folded.get(l.id)
     if (store === undefined) continue
-    const { op, dtype, axes } = l
+    const { op } = l
     invariant(op.kind === 'reduce' && op.combiner in combinerOp, 'only plain folds are cut')
-    const combiner = op.combiner as keyof typeof combinerOp
-    const [init, param, after, result] = [next++, next++, next++, next++]
-    outer.push({ kind: 'let', id: init, dtype, axes, op: { kind: 'const', value: combinerIdentity(combiner, dtype) } })
-    steps.push({
-      kind: 'let',
-      id: after,
-      dtype,
-      axes,
-      op: { kind: 'scalar', op: combinerOp[combiner], args: [param, l.id] },
-    })
-    carries.push({ init, param, next: after, result, dtype, axes })
-    late.push({ ...store, index: [ix.axis(program, count), ...store.index.slice(1)], value: result })
+    const names = { init: next++, param: next++, next: next++, result: next++ }
+    const { identity, step, carry } = carriedFold(op.combiner as keyof typeof combinerOp, l, names)
+    outer.push(identity)
+    steps.push(step)
+    carries.push(carry)
+    late.push({ ...store, index: [ix.axis(program, count), ...store.index.slice(1)], value: names.result })
   }
   const first = ix.mul(ix.axis(`${program}.start`, count), block)
   const bound = (at: ix.Expr): LetStmt => ({

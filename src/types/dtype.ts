@@ -72,6 +72,9 @@ export function checkDType(d: DType): DTypeInfo {
 export const dtypeClass = (d: DType): DTypeClass => checkDType(d).class
 export const dtypeBytes = (d: DType): number => checkDType(d).bytes
 export const dtypeBits = (d: DType): number => checkDType(d).bits
+/** Whether a dtype is a float of 16 bits. */
+export const isHalf = (d: DType): d is 'f16' | 'bf16' => d === 'f16' || d === 'bf16'
+
 export const isFloat = (d: DType): d is FloatDType => checkDType(d).class === 'float'
 export const isInteger = (d: DType): boolean => checkDType(d).class === 'signed' || checkDType(d).class === 'unsigned'
 /** 64-bit integers: host values are bigint. */

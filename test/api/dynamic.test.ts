@@ -16,18 +16,9 @@ import {
   type Tensor,
   tensor,
 } from '../../src/index.ts'
+import { uniform } from './numbers.ts'
 
 setDevice('wasm', { threads: 1 })
-
-/** Numbers in [0, 1), which no program makes. */
-function uniform(seed: number, shape: readonly number[]): Tensor {
-  let s = seed
-  const next = (): number => {
-    s = (Math.imul(s, 1664525) + 1013904223) >>> 0
-    return s / 2 ** 32
-  }
-  return tensor(Float32Array.from({ length: shape.reduce((n, d) => n * d, 1) }, next), { shape })
-}
 
 const programs = (): number => memory().programs
 

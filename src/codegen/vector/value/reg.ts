@@ -12,7 +12,7 @@ import { invariant } from '../../../diagnostics/errors.ts'
 import type { NumericsMode } from '../../../kernel/ir.ts'
 import type { Scalar } from '../../../scalar/ops.ts'
 import type { Machine } from '../../../target/machine.ts'
-import { type DType, dtypeBits, dtypeClass, isWide } from '../../../types/dtype.ts'
+import { type DType, dtypeBits, dtypeClass, isHalf, isWide } from '../../../types/dtype.ts'
 import type { Builder } from '../ir/builder.ts'
 import * as X from '../ir/expr.ts'
 import type { Expr, Register } from '../ir/ir.ts'
@@ -60,7 +60,7 @@ const classes = {
 
 export const regClass = (d: DType): RegClass => classes[d]
 export const isUnsigned = (d: DType): boolean => dtypeClass(d) === 'unsigned'
-export const isHalf = (d: DType): d is 'f16' | 'bf16' => d === 'f16' || d === 'bf16'
+export { isHalf }
 /** Whether four lanes take two vectors. */
 export const isPair = (d: DType): boolean => classes[d] === 'f64' || classes[d] === 'wide'
 

@@ -5,12 +5,10 @@ import * as X from '../ir/expr.ts'
 import type { Expr, LoadForm, Register } from '../ir/ir.ts'
 import * as T from '../ir/types.ts'
 import type { Index } from './scope.ts'
+import { emitRun } from './words.ts'
 
 /** Elements of a vector. */
 const lanes = 8
-
-/** Elements a run of known length may have to be written out without a loop. */
-const writtenOut = 64
 
 /** How a run stands in memory: how eight elements are read, and bytes from one element to the next, the size of an element or twice that. */
 export interface ShortRun {
@@ -39,28 +37,10 @@ export function emitWidened(f: Builder, source: Register, target: Register, n: I
     if (at < count && count >= lanes) vector(count - lanes)
     else for (; at < count; at++) one(at)
   }
-  const steps = (count: Index, step: number): void => {
-    const i = f.register(T.i32)
-    f.for(i, step - 1, count, step, () => {
-      written(step)
-      f.assign(source, X.add(source, step * apart))
-      f.assign(target, X.add(target, step * shortBytes))
-    })
-    f.release(i)
-  }
-  if (typeof n === 'number' && n <= writtenOut) {
-    written(n)
-    return
-  }
-  if (typeof n === 'number') {
-    steps(n - (n % 16), 16)
-    written(n % 16)
-    return
-  }
-  steps(n, 16)
-  const left = f.keep(X.and(n, 15))
-  steps(left, 1)
-  f.release(left)
+  emitRun(f, n, written, [1], (count) => {
+    f.assign(source, X.add(source, count * apart))
+    f.assign(target, X.add(target, count * shortBytes))
+  })
 }
 
 /** Writes an element `n` times; the pointer moves. */

@@ -26,6 +26,23 @@ export function emitCopy(f: Builder, source: Register, target: Register, n: Inde
     }
     if (at < count) piece(T.i32, word * at)
   }
+  emitRun(f, n, written, [4, 1], (count) => {
+    move(f, source, word * count)
+    move(f, target, word * count)
+  })
+}
+
+/**
+ * A run of `n` elements: written out where that is short, else sixteen at a time; what is left of an open one goes in steps of `rest`, largest first.
+ * `written` writes so many from the pointers on, `moved` moves these.
+ */
+export function emitRun(
+  f: Builder,
+  n: Index,
+  written: (count: number) => void,
+  rest: readonly number[],
+  moved: (count: number) => void,
+): void {
   if (typeof n === 'number' && n <= writtenOut) {
     written(n)
     return
@@ -34,8 +51,7 @@ export function emitCopy(f: Builder, source: Register, target: Register, n: Inde
     const i = f.register(T.i32)
     f.for(i, step - 1, count, step, () => {
       written(step)
-      move(f, source, word * step)
-      move(f, target, word * step)
+      moved(step)
     })
     f.release(i)
   }
@@ -46,9 +62,10 @@ export function emitCopy(f: Builder, source: Register, target: Register, n: Inde
   }
   steps(n, 16)
   const left = f.keep(X.and(n, 15))
-  steps(left, 4)
-  f.assign(left, X.and(left, 3))
-  steps(left, 1)
+  for (const [i, step] of rest.entries()) {
+    steps(left, step)
+    if (i < rest.length - 1) f.assign(left, X.and(left, step - 1))
+  }
   f.release(left)
 }
 

@@ -3,6 +3,7 @@
  * results stand near (functionsApart.ts).
  */
 import * as ix from '../../../affine/expr.ts'
+import { carriedFold } from '../../../kernel/carried.ts'
 import {
   type Carry,
   type KernelPart,
@@ -13,7 +14,7 @@ import {
   type ValueId,
 } from '../../../kernel/ir.ts'
 import { liveLets, storeOperands } from '../../../kernel/walk.ts'
-import { combinerIdentity, combinerOp } from '../../../scalar/ops.ts'
+import { combinerOp } from '../../../scalar/ops.ts'
 import { type LoopMachine, nearBytes } from '../../../target/loops.ts'
 import { isFunction } from '../../price.ts'
 import { foldsOf, type LoopSchedule, type NestSchedule } from '../ir/schedule.ts'
@@ -27,8 +28,6 @@ interface Cut {
   readonly axis: string
   readonly block: number
 }
-
-type Plain = keyof typeof combinerOp
 
 /** The part with its folds of several functions in loops over blocks; undefined where there is none. */
 export function foldsInBlocks({ part, axes, body }: LoopSchedule, facts: KernelFacts): KernelPart | undefined {
@@ -89,30 +88,23 @@ function inBlocks(part: KernelPart, { folds, axis, block }: Cut, terms: Terms): 
   const inits: LetStmt[] = []
   const steps: LetStmt[] = []
   const carries: Carry[] = []
-  for (const { id, dtype, combiner } of folds) {
+  for (const { id, combiner } of folds) {
     const l = terms.lets.get(id)
     if (l?.op.kind !== 'reduce') continue
-    const { axes } = l
     const arg = terms.at(l.op.arg, place, here)
     steps.push(...terms.take())
-    const [init, param, term, next] = [terms.fresh(), terms.fresh(), terms.fresh(), terms.fresh()]
-    inits.push({
-      kind: 'let',
-      id: init,
-      dtype,
-      axes,
-      op: { kind: 'const', value: combinerIdentity(combiner as Plain, dtype) },
-    })
+    const [init, param, folded, next] = [terms.fresh(), terms.fresh(), terms.fresh(), terms.fresh()]
     const over = l.op.axes.map((a) => (a === axis ? name : a))
-    steps.push({ ...l, id: term, op: { ...l.op, arg, axes: over } })
-    steps.push({
-      kind: 'let',
-      id: next,
-      dtype,
-      axes,
-      op: { kind: 'scalar', op: combinerOp[combiner as Plain], args: [param, term] },
+    const term: LetStmt = { ...l, id: folded, op: { ...l.op, arg, axes: over } }
+    const { identity, step, carry } = carriedFold(combiner as keyof typeof combinerOp, term, {
+      init,
+      param,
+      next,
+      result: id,
     })
-    carries.push({ init, param, next, result: id, dtype, axes })
+    inits.push(identity)
+    steps.push(term, step)
+    carries.push(carry)
   }
   const loop: LoopStmt = { kind: 'loop', axis: name, block, carries, body: steps }
   const made = new Set<ValueId>(folds.map((f) => f.id))

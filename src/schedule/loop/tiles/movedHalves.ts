@@ -1,6 +1,6 @@
 /**
- * Values of half precision that are moved, chosen or given another sign, and nothing else, are taken as their bits: they are not made f32 and rounded
- * again, and a NaN keeps its bits.
+ * Values of half precision that are moved or chosen, and nothing else, are taken as their bits: they are not made f32 and rounded again, and a NaN keeps
+ * its bits.
  */
 import {
   type KernelParam,
@@ -13,11 +13,7 @@ import {
 import { storeOperands } from '../../../kernel/walk.ts'
 import { numberToBf16, numberToF16 } from '../../../scalar/half.ts'
 import type { Scalar } from '../../../scalar/ops.ts'
-import type { DType } from '../../../types/dtype.ts'
-
-type Half = 'f16' | 'bf16'
-
-const isHalf = (d: DType): d is Half => d === 'f16' || d === 'bf16'
+import { type DType, isHalf } from '../../../types/dtype.ts'
 
 /** The part with values of half precision that only move as u16. */
 export function movedHalves(part: KernelPart, params: ReadonlyMap<string, KernelParam>): KernelPart {
@@ -62,7 +58,7 @@ function movedIn({ body }: KernelPart, params: ReadonlyMap<string, KernelParam>)
   return [...moved.values()].some(({ op }) => op.kind === 'load') ? new Set(moved.keys()) : new Set()
 }
 
-function asBits(l: LetStmt, dtype: Half): LetStmt {
+function asBits(l: LetStmt, dtype: 'f16' | 'bf16'): LetStmt {
   const bits = (v: Scalar): number => (dtype === 'f16' ? numberToF16 : numberToBf16)(Number(v))
   const op: TileOp =
     l.op.kind === 'const'
