@@ -7,6 +7,7 @@ import { lowerGroup } from '../lower/lowerGroup.ts'
 import { packBits } from '../lower/packed.ts'
 import { lowerScatter } from '../lower/scatter.ts'
 import { lowerUnion } from '../lower/union.ts'
+import { scatterBody } from '../plan/body/scatterBody.ts'
 import { type BoundaryGroup, type KernelGroup, membersOf, type PlannedGroup } from '../plan/plan.ts'
 import type { Machine } from '../target/machine.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -43,7 +44,9 @@ export function addGroup(
       return launch(packBits(lowerUnion(kernelName(membersOf(group), number), group, target, mode), a.bits))
     case 'scatter': {
       const node = group.node as NodeOf<'scatter'>
-      return addTarget(a, node) ? launch(lowerScatter(kernelName([node], number), node, target, mode)) : undefined
+      if (!addTarget(a, node)) return undefined
+      const body = group.scattered ?? scatterBody(node)
+      return launch(lowerScatter(kernelName([node], number), node, body, target, mode))
     }
     case 'opaque':
       addCall(a, group)

@@ -3,18 +3,7 @@
  * instead: each goes through all updates, in order, and stores those into places of its own. Inside a program, residues of the place are
  * shared out in the same way. So every place has its updates in their order, whatever runs side by side.
  */
-import {
-  axesOf,
-  axis,
-  type Expr,
-  flatten,
-  mod,
-  strideOf,
-  sub,
-  substitute,
-  unflatten,
-  valuesOf,
-} from '../affine/expr.ts'
+import { axis, type Expr, flatten, mod, strideOf, sub, substitute, unflatten } from '../affine/expr.ts'
 import { mapPredicate } from '../affine/predicate.ts'
 import type { KernelAxis, KernelPart, LetStmt, StoreStmt } from '../kernel/ir.ts'
 import { mapExpressions } from '../kernel/walk.ts'
@@ -30,6 +19,8 @@ export interface Walk {
   readonly update: Expr
   /** The dimensions whose coordinates come from data. */
   readonly places: readonly { readonly index: Expr; readonly extent: number }[]
+  /** Axes that lead to columns of a place, whatever the data. */
+  readonly columns: ReadonlySet<string>
 }
 
 /** Fewer updates are walked in one program. */
@@ -63,21 +54,18 @@ export function sharePlaces(walk: Walk, { programShare, simt }: Machine): Kernel
   }
 }
 
-/** The axes that lead to columns of a place, whatever the data. */
-function columnsOf({ axes, store }: Walk): KernelAxis[] {
-  const named = new Set(store.index.flatMap((e) => (valuesOf(e).size > 0 ? [] : [...axesOf(e)])))
-  return axes.filter((a) => named.has(a.name))
-}
+const columnsOf = ({ axes, columns }: Walk): KernelAxis[] => axes.filter((a) => columns.has(a.name))
 
 /** A scatter whose updates are numbered along one axis; undefined where there are few. */
 function joinUpdates(walk: Walk): Walk | undefined {
-  const columns = new Set(columnsOf(walk))
   const walked = walk.axes
-    .filter((a) => !columns.has(a) && a.extent > 1)
+    .filter((a) => !walk.columns.has(a.name) && a.extent > 1)
     .map((a) => ({ ...a, stride: strideOf(walk.update, a.name) ?? 0 }))
     .sort((a, b) => b.stride - a.stride)
   if (sizeOf(walked) < fewestUpdates || walked.some((a) => a.stride <= 0)) return undefined
   if (walked.length === 1) return walk
+  // What is joined is told apart again by extents, which must be numbers.
+  if (walked.some((a) => a.open !== undefined)) return undefined
   const u = fresh(walk.axes, 'u')
   const extents = walked.map((a) => a.extent)
   const coordinates = unflatten(axis(u, sizeOf(walked)), extents)

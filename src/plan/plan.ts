@@ -4,6 +4,7 @@ import type { ProductCalls } from '../types/product.ts'
 import type { BufferReuse } from './axes/bindings.ts'
 import type { Roles } from './axes/roles.ts'
 import type { Body } from './body/body.ts'
+import type { ScatterBody } from './body/scatterBody.ts'
 import type { KernelCost } from './cost/cost.ts'
 import type { RefusalCode } from './refusal.ts'
 
@@ -47,6 +48,8 @@ export interface BoundaryGroup {
   readonly node: Node
   /** A region's results that are used: each has a buffer, which others read like a parameter. */
   readonly results: readonly Node[]
+  /** Of a scatter over extents that vary: what it computes at all of them. */
+  readonly scattered?: ScatterBody
   /** Of a region: nothing, since the graphs inside are planned for themselves. */
   readonly cost: KernelCost
 }

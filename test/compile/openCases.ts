@@ -9,6 +9,7 @@ import {
   concat,
   conv,
   dropout,
+  dynamicUpdateSlice,
   exp,
   gelu,
   grad,
@@ -73,6 +74,18 @@ const made: Readonly<Record<string, Make>> = {
     [spec([b, 6, n, 24]), spec([b, 6, 9, 24])],
   ],
   'the position of the greatest of all': (b, n) => [(x) => x.reshape([-1]).argmax(), [spec([b, n, 24])]],
+  'a position of a cache': (b, n) => [
+    (x, y = x, i = x) => dynamicUpdateSlice(x, y, [0, 0, i, 0]),
+    [spec([b, 3, n, 8]), spec([b, 3, 1, 8]), spec([], 'i32')],
+  ],
+  'rows added at indices': (b, n) => [
+    (x, y = x, i = x) => x.at(i).add(y).mul(2),
+    [spec([n, 12]), spec([b, 12]), spec([b], 'i32')],
+  ],
+  'open rows added at indices': (b, n) => [
+    (x, y = x, i = x) => x.at(i).add(y),
+    [spec([b, n]), spec([n, n]), spec([n], 'i32')],
+  ],
   'a causal mask': (b, n) => [
     (x) => where(arange(n).reshape([n, 1]).greaterEqual(arange(n)), x, -1e9),
     [spec([b, n, n])],

@@ -12,6 +12,7 @@ import type { BoundKernel, Launch } from '../../src/lower/launch.ts'
 import { lowerGroup } from '../../src/lower/lowerGroup.ts'
 import { lowerScatter } from '../../src/lower/scatter.ts'
 import { storageOf } from '../../src/plan/body/region.ts'
+import { scatterBody } from '../../src/plan/body/scatterBody.ts'
 import { planFusion } from '../../src/plan/fuse/planFusion.ts'
 import { accessOf } from '../../src/plan/memory/access.ts'
 import { type SingleGroup, singleGroups } from '../../src/plan/plan.ts'
@@ -55,7 +56,7 @@ function expectBound(g: SingleGroup, target: Machine): void {
       return
     case 'scatter': {
       const node = g.node as NodeOf<'scatter'>
-      const { reads, writes } = boundBy(lowerScatter('k', node, target, 'fast'))
+      const { reads, writes } = boundBy(lowerScatter('k', node, scatterBody(node), target, 'fast'))
       expectBinds({ reads: new Set([...reads, storageOf(at(node.inputs, 0))]), writes })
       return
     }

@@ -61,8 +61,8 @@ function formOf(node: Node, numberOf: ReadonlyMap<Node, number>, inner: Graph[])
   const identities: unknown[] = []
   let skeleton = `${node.op} ${node.dtype} ${node.inputs.map((x) => numberOf.get(x) ?? -1).join()} `
   const walk = (x: unknown, dtype: DType | undefined): void => {
-    if (typeof x === 'number') {
-      numbers.push({ value: x, dtype })
+    if (typeof x === 'number' || (typeof x === 'bigint' && Number.isSafeInteger(Number(x)))) {
+      numbers.push({ value: Number(x), dtype })
       skeleton += '#'
     } else if (typeof x === 'function') identities.push(x)
     else if (typeof x !== 'object' || x === null) skeleton += typeof x === 'bigint' ? `${x}n` : JSON.stringify(x)

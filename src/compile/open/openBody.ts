@@ -50,7 +50,7 @@ function opForm(op: TileOp): string {
   const { kind } = op
   switch (kind) {
     case 'const':
-      return typeof op.value === 'number' ? kind : `${kind} ${String(op.value)}`
+      return typeof op.value === 'number' || typeof op.value === 'bigint' ? kind : `${kind} ${String(op.value)}`
     case 'index':
       return `${kind} ${exprForm(op.expr)}`
     case 'predicate':
@@ -113,7 +113,7 @@ class BodyAt {
   private readonly bodies: readonly Body[]
   private readonly axes: readonly KernelAxis[]
   private readonly extents: ReadonlyMap<string, number>
-  /** Of each tensor that varies, the most elements it has. */
+  /** Of each tensor that varies, how many of its first dimensions are one. */
   private readonly flat = new Map<string, number>()
   private readonly handed = new Map<string, BodyTensor>()
   private next: ValueId
@@ -186,21 +186,34 @@ class BodyAt {
     return most < 2 ? { name, extent: most } : { name, extent: most, open: by }
   }
 
-  private tensor<T extends BodyTensor>(name: string, t: T, shapes: readonly (readonly number[])[]): T {
+  private tensor<T extends BodyTensor & Pick<BodyStore, 'isScattered'>>(
+    name: string,
+    t: T,
+    shapes: readonly (readonly number[])[],
+  ): T {
     if (shapes.every((s) => s.join() === t.shape.join())) return t
-    const most = this.opening.most(this.whole(shapes.map(sizeOf), 'the size of a tensor'))
-    this.flat.set(name, most)
-    return { ...t, shape: [most] }
+    const last = t.shape.findLastIndex((n, d) => shapes.some((s) => s[d] !== n))
+    const joined = t.isScattered === true ? last + 1 : t.shape.length
+    const sizes = shapes.map((s) => sizeOf(s.slice(0, joined)))
+    const most = this.opening.most(this.whole(sizes, 'the size of a tensor'))
+    this.flat.set(name, joined)
+    return { ...t, shape: [most, ...t.shape.slice(joined)] }
   }
 
-  /** The place in a tensor: in one of a shape that varies, its row-major position. */
+  /** The place in a tensor: in one of a shape that varies, its row-major position in the dimensions that are one. */
   private index(
     name: string,
     all: readonly (readonly Expr[])[],
     shapes: readonly (readonly number[])[],
   ): readonly Expr[] {
-    if (this.flat.has(name)) return [this.expr(all.map((index, s) => flatten(index, shapes[s] ?? [])))]
-    return (all[0] ?? []).map((_, d) => this.expr(all.map((index) => index[d] ?? zero)))
+    const joined = this.flat.get(name) ?? 0
+    const position = (index: readonly Expr[], s: number): Expr =>
+      flatten(index.slice(0, joined), (shapes[s] ?? []).slice(0, joined))
+    const apart = (all[0] ?? []).map((_, d) => d).slice(joined)
+    return [
+      ...(joined === 0 ? [] : [this.expr(all.map(position))]),
+      ...apart.map((d) => this.expr(all.map((index) => index[d] ?? zero))),
+    ]
   }
 
   private expr(exprs: readonly Expr[]): Expr {

@@ -5,7 +5,7 @@
  */
 
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
-import type { Node } from '../../graph/node.ts'
+import type { Node, NodeOf } from '../../graph/node.ts'
 import { operationOf } from '../../graph/tooLarge.ts'
 import { nodesOf } from '../../graph/traverse.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
@@ -19,6 +19,7 @@ import type { Body } from '../../plan/body/body.ts'
 import { buildBody } from '../../plan/body/buildBody.ts'
 import { longestAxis } from '../../plan/body/collapse.ts'
 import { inStoringOrder } from '../../plan/body/region.ts'
+import { type ScatterBody, scatterBody } from '../../plan/body/scatterBody.ts'
 import { partsOf, segmentsOf } from '../../plan/body/segments.ts'
 import { callOf } from '../../plan/cost/library.ts'
 import type { BoundaryGroup, FusionPlan, KernelGroup, LibraryCall, PlannedGroup } from '../../plan/plan.ts'
@@ -104,9 +105,9 @@ export class PlanOpener {
     const within = Object.values(node.attrs).some((x) => typeof x === 'object' && x !== null && 'params' in x)
     const isFixed = !touched.some((n) => this.varies(n)) && (!within || this.isFixedInside(node))
     if (isFixed) return g
-    const what = { opaque: "a user's kernel", effect: 'a callback', scatter: 'a scatter', region: 'control flow' }[
-      g.kind
-    ]
+    if (node.op === 'scatter') return this.named(node, () => this.scatter(g, node))
+    const kinds = { opaque: "a user's kernel", effect: 'a callback', scatter: 'a scatter', region: 'control flow' }
+    const what = kinds[g.kind]
     const why = `${operationOf(node)} is ${what} over an extent that varies`
     throw cannotBeOpen(this.opening.dimensions, why, node)
   }
@@ -125,13 +126,27 @@ export class PlanOpener {
     return this.nodes.every((_, s) => text(this.at(node, s)) === own)
   }
 
+  /** A scatter with the body that it has at all extents. */
+  private scatter(g: BoundaryGroup, node: NodeOf<'scatter'>): BoundaryGroup {
+    const all = this.nodes.map((_, s) => scatterBody(this.at(node, s) as NodeOf<'scatter'>))
+    const [first] = all
+    const form = ({ body, inside }: ScatterBody, s: number): string => `${this.formAt(body, s)} if ${inside}`
+    if (first === undefined || all.some((b, s) => form(b, s) !== form(first, 0)))
+      throw new OtherForm('its kernel has another form at another length', node)
+    return { ...g, scattered: { ...first, body: this.opener.open(all.map((b) => b.body)) } }
+  }
+
   private kernel(g: KernelGroup): KernelGroup {
+    return this.named(g.outputs[0], () => this.opened(g))
+  }
+
+  /** What opens a group; throws E_UNSUPPORTED naming its node, or the one that has no formula. */
+  private named<G>(node: Node | undefined, made: () => G): G {
     try {
-      return this.opened(g)
+      return made()
     } catch (error) {
       if (!(error instanceof NoFormula)) throw error
-      const [node = undefined] = error.node === undefined ? g.outputs : [error.node]
-      throw cannotBeOpen(this.opening.dimensions, error.message, node, error)
+      throw cannotBeOpen(this.opening.dimensions, error.message, error.node ?? node, error)
     }
   }
 

@@ -10,6 +10,7 @@ import { bytesAt, type Extents, formulaAt, productAt } from '../../runtime/exten
 import { verifyProduct } from '../../runtime/product.ts'
 import type { KernelStep, Program } from '../../runtime/program.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
 
 /** Throws E_KERNEL_INVALID where a kernel of a program is none at some of the given extents. */
 export function verifyOpen(program: Program, samples: readonly Extents[]): void {
@@ -33,7 +34,9 @@ function verifyAt(program: Program, { kernel, buffers }: KernelStep, at: Extents
   const params = closed.params.map((p, i) => {
     const buffer = program.buffers[buffers[i] ?? -1]
     invariant(buffer !== undefined, 'a parameter without buffer')
-    return buffer.varying === undefined ? p : { ...p, shape: [bytesAt(buffer, at) / dtypeBytes(p.dtype)] }
+    if (buffer.varying === undefined) return p
+    const [, ...apart] = p.shape
+    return { ...p, shape: [bytesAt(buffer, at) / dtypeBytes(p.dtype) / sizeOf(apart), ...apart] }
   })
   verifyKernel({ ...closed, params })
 }

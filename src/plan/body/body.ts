@@ -21,6 +21,8 @@ export interface BodyStore extends BodyTensor {
   readonly mask?: Predicate
   /** One of several stores of the node, each of a range of it: its axes along the ranges. */
   readonly pieces?: readonly string[]
+  /** Its places come from data: where extents vary, dimensions that do not, at the end, stay apart, so that points which cannot meet are told. */
+  readonly isScattered?: true
 }
 
 /** The index expressions of a store, those of its mask among them. */
