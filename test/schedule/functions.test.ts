@@ -28,6 +28,11 @@ ${ops.map((op, i) => `  %${i + 1} ${dtype}{i} = ${op} %${i}`).join('\n')}
     expect(linesOf(chain(['exp', 'neg', 'tanh']))).toContain('nest i(4096 by 16): %1, %3 in turn')
   })
 
+  test('wait for conversions from short formats and to them, too', () => {
+    expect(nestOf(chain(['exp'], 4096, 'f16'))).toMatchObject({ inTurn: [1] })
+    expect(nestOf(chain(['exp'], 4096, 'f16')).copies).toBeGreaterThan(1)
+  })
+
   test('wait for nothing on a machine whose results are there at once, or that looks far ahead', () => {
     const { loops } = wasmTarget
     if (loops === undefined) throw new Error('WebAssembly has loops')

@@ -110,7 +110,7 @@ function splitAxis(a: Analysis, byColumns: boolean): Split {
   const programs = Math.ceil(points / columns)
   const axesOf = (id: ValueId): readonly string[] => a.lets.get(id)?.axes ?? []
   const pointsBelow = (l: LetStmt): number =>
-    points * size(a, new Set([...foldAxes(l), ...operandsOf(l.op).flatMap(axesOf)]))
+    size(a, new Set([...a.parallel, ...foldAxes(l), ...operandsOf(l.op).flatMap(axesOf)]))
   const mayCutFold = (l: LetStmt): boolean => {
     const combiner = cutCombiner(l)
     if (combiner === undefined || foldAxes(l).some((x) => a.row.has(x))) return false
@@ -126,7 +126,7 @@ function splitAxis(a: Analysis, byColumns: boolean): Split {
     if (!mayCut(a, split, new Set([axis]))) return whole
     // A program covers about a block of elements, and partial results stay a small part of what is read.
     const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
-    const kept = [...split].reduce((n, id) => n + points * size(a, a.lets.get(id)?.axes ?? []), 0)
+    const kept = [...split].reduce((n, id) => n + size(a, new Set([...a.parallel, ...axesOf(id)])), 0)
     const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
     // By columns, as few partial results as keep the target busy to the end; rows, as many programs as run at once.
     const most = columns > 1 ? 4 * target.minPrograms : a.row.size > 0 ? target.rowPrograms : undefined

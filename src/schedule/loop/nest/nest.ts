@@ -69,6 +69,13 @@ function workOf(places: Places, { space, roots }: Nest): Work {
   const tile = (t: Tile, write: boolean): void => {
     touches.push({ position: places.axes.tileIndex(t), masked: false, write, unit: t.dtype === 'f64' ? 8 : 4 })
   }
+  /** What waits for values takes so many seconds, and stands as `id`. */
+  const takes = (id: ValueId | undefined, seconds: number, of: readonly ValueId[] = []): void => {
+    spent += seconds
+    const path = seconds + Math.max(0, ...of.map((i) => paths.get(i) ?? 0))
+    if (id !== undefined) paths.set(id, path)
+    chain = Math.max(chain, path)
+  }
   const visit = (id: ValueId): void => {
     if (seen.has(id)) return
     seen.add(id)
@@ -95,16 +102,15 @@ function workOf(places: Places, { space, roots }: Nest): Work {
       const masked = op.mask.length > 0 || op.maskValue !== undefined
       const free = readsFreely(p, op)
       touches.push({ param: op.param, ...placeOf(p, op.index), masked, free, write: false })
-      conversions += inAdditions(prices.read[places.def(id).dtype], prices)
+      const seconds = prices.read[places.def(id).dtype]
+      conversions += inAdditions(seconds, prices)
+      takes(id, seconds)
       return
     }
     const reach = places.reachOf(id)
     if (!space.some((a) => reach.has(a))) return
     const seconds = statementSeconds(places.def(id), (i) => places.def(i).dtype, prices)
-    spent += seconds
-    const path = seconds + Math.max(0, ...operandsOf(op).map((i) => paths.get(i) ?? 0))
-    paths.set(id, path)
-    chain = Math.max(chain, path)
+    takes(id, seconds, operandsOf(op))
     if (isFunction(places.def(id), (i) => places.def(i).dtype, prices)) long.push(id)
     if (op.kind === 'random') {
       random += inAdditions(seconds, prices)
@@ -128,7 +134,9 @@ function workOf(places: Places, { space, roots }: Nest): Work {
       for (const e of s.index) valuesOf(e).forEach(visit)
       const p = places.paramOf(s.param)
       touches.push({ param: s.param, ...placeOf(p, s.index), masked: s.mask.length > 0, write: true })
-      conversions += inAdditions(prices.write[places.def(s.value).dtype], prices)
+      const seconds = prices.write[places.def(s.value).dtype]
+      conversions += inAdditions(seconds, prices)
+      takes(undefined, seconds, [s.value])
     }
   }
   const counts = { arithmetic: arithmetic + random, besideRandom: arithmetic, conversions, callCopies, drawCopies }
