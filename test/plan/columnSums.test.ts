@@ -40,10 +40,13 @@ describe('reductions down columns', () => {
   })
 
   test('columns of two axes, that what follows reads in another order', () => {
-    const [main, finish, more] = partsOf((x, y) => (x as Tensor).max([0]).mul((y as Tensor).transpose([1, 0])), [
-      [10321, 16, 47],
-      [47, 16],
-    ])
+    const [main, finish, more] = partsOf(
+      (x, y) => (x as Tensor).max([0]).mul((y as Tensor).transpose([1, 0])),
+      [
+        [10321, 16, 47],
+        [47, 16],
+      ],
+    )
     if (main === undefined) throw new Error('no kernel')
     expect(finish).toBeDefined()
     expect(more).toBeUndefined()
