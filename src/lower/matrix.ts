@@ -169,7 +169,7 @@ function productLoop(nest: ProductNest): readonly Stmt[] {
   const axes = nest.result
   const init: LetStmt = { kind: 'let', id: fresh(), dtype: dot.dtype, axes, op: { kind: 'const', value: 0 } }
   const step = (acc: ValueId): readonly LetStmt[] => [
-    { ...dot, id: fresh(), axes, op: { ...op, a: rows.id, b: columns.id, acc } },
+    { ...dot, id: fresh(), axes, op: { ...op, a: rows.id, b: columns.id, axes: matrix.k, acc } },
   ]
   const inner = [...body.lets.filter((l) => operands.has(l.id) && looped.has(l.id)), rows, columns]
   return [init, depthLoops(nest.loops, inner, [{ init, step, result: dot.id }], fresh)]

@@ -172,7 +172,7 @@ describe('text', () => {
   test('windows that slide, what follows computed as they leave', () =>
     expect(linesOf(window('%4', '%4 f32{i, j, k} = exp %3'))).toMatchInlineSnapshot(`
       "schedule of k: 4 programs of i/1, 64 bytes of scratch
-        nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way
+        nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way, unmasked inside
           fold %3 = sum %1 * %2 into a register
           store y = %4"
     `))
@@ -181,7 +181,7 @@ describe('text', () => {
       linesOf(window('%5', '%4 f32{i, j} = reduce max %3 over k\n    %5 f32{i, j, k} = sub %3, %4')),
     ).toMatchInlineSnapshot(`
       "schedule of k: 4 programs of i/1, 2752 bytes of scratch
-        nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way
+        nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way, unmasked inside
           fold %3 = sum %1 * %2 into tile 64 (k:4 j:80) f32
         nest j(30) k(fold 20 by 16)
           fold %4 = max %3 into tile 2560 (j:4) f32
@@ -313,12 +313,14 @@ describe('what breaks a law is found', () => {
       [
         "part 0: nest over k, j, l, m: sliding along k",
         "part 0: nest over k, j, l, m: places along j_l_2",
+        "part 0: nest over k, j, l, m: places along j_l_2_inner",
       ]
     `)
     expect(slides(() => ({ lag: 40 }))).toMatchInlineSnapshot(`
       [
         "part 0: nest over k, j, l, m: windows longer than j",
         "part 0: nest over k, j, l, m: places along j_l_2",
+        "part 0: nest over k, j, l, m: places along j_l_2_inner",
       ]
     `)
     expect(

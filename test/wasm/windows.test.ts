@@ -75,6 +75,32 @@ describe('random windows', () => {
     for (let i = 0; i < 150; i++) channelsApart(rng, i)
   })
 
+  test('of several channels, in groups', () => {
+    const rng = makeRng(20)
+    for (let i = 0; i < 60; i++) {
+      const { there, back } = rng.pick([first, last])
+      const dtype = rng.pick(['f32', 'f32', 'f64', 'i32'] as const)
+      const groups = rng.pick([1, 1, 2, 5])
+      const [from, to] = [rng.int(2, 7), rng.int(1, 13)]
+      const sizes = [rng.int(3, 30), rng.int(3, 30)]
+      const how = { stride: rng.pick([1, 1, 2, 3]), dilation: rng.pick([1, 1, 2]), padding: rng.int(0, 2), groups }
+      const kernel = [rng.int(1, 3), rng.int(1, 3)]
+      if (sizes.some((n, d) => n + 2 * how.padding <= how.dilation * ((kernel[d] ?? 1) - 1))) continue
+      const shape = [rng.int(1, 3), from * groups, ...sizes]
+      const x = draw(
+        rng,
+        back.map((d) => shape[d] ?? 1),
+        dtype,
+        dtype !== 'i32' && rng.chance(0.3),
+      )
+      const w = rng.chance(0.5)
+        ? { value: draw(rng, [to * groups, from, ...kernel], dtype), axes: [0, 1, 2, 3] }
+        : { value: draw(rng, [...kernel, from, to * groups], dtype), axes: [3, 2, 0, 1] }
+      const f: F = (a, b) => s.conv2d(a.transpose([...there]), b.transpose(w.axes), how).transpose([...back])
+      agree(f, [x, w.value], 1 + (i % 2), `${i}: ${dtype} [${shape}] to ${to} by [${kernel}] ${JSON.stringify(how)}`)
+    }
+  })
+
   test('of one dimension and of three', () => {
     const rng = makeRng(18)
     for (let i = 0; i < 40; i++) {

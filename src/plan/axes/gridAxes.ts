@@ -35,13 +35,16 @@ function spacingOf(e: ix.Expr, axis: string): number | undefined {
   return own.length === 0 ? undefined : Math.min(...own.map((t) => Math.abs(t.coef)))
 }
 
-/** Those of some axes that move less in the largest store than any of the others: its results lie between one another's. */
+/** Elements of a line of memory. */
+export const lineElements = 16
+
+/** Those of some axes that move less in the largest store than any of the others, or less than a line: their results lie between one another's. */
 export function interleaved(body: Body, axes: readonly string[], others: readonly string[]): string[] {
   const main = positionOfLargestStore(body)
   if (main === undefined) return []
   const spacing = (a: string): number => spacingOf(main, a) ?? Number.POSITIVE_INFINITY
   const least = Math.min(...others.map(spacing))
-  return axes.filter((a) => spacing(a) < least)
+  return axes.filter((a) => spacing(a) < Math.max(least, lineElements))
 }
 
 /**

@@ -4,6 +4,7 @@ import type { ValueId } from '../../kernel/ir.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Analysis } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
+import { depthOrder } from './depthOrder.ts'
 import { fusedReductionsOf, type MatrixRole } from './fusedReductions.ts'
 import { matrixBlocks } from './matrixBlocks.ts'
 import { matrixRole, storeUnit } from './matrixRole.ts'
@@ -35,7 +36,7 @@ export function productRoles(a: Analysis, product: MatrixRole): { readonly ok: t
       return refuse('unaligned-output', 'a result beside a matrix product has axes of its own')
   }
   const roles = { kind: 'matrix', extents, row, reduced, parallel } as const
-  const matrix = { ...product, riding }
+  const matrix = { ...product, riding, k: depthOrder(a, product) }
   const cut = cutDepth(a, matrix)
   if (cut !== undefined) return { ok: true, roles: { ...roles, ...cut, splitBy: 'result-blocks' } }
   return { ok: true, roles: { ...roles, matrix, stages, splitBy: split.size > 0 ? 'result-blocks' : undefined } }

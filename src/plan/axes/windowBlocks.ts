@@ -3,14 +3,12 @@ import * as ix from '../../affine/expr.ts'
 import type { GridAxis } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
-import { byStoreStride } from './gridAxes.ts'
+import { byStoreStride, lineElements } from './gridAxes.ts'
 import { lineColumns } from './reductionBlocks.ts'
 import type { Roles } from './roles.ts'
 
 /** Windows that a program goes along at least, where there are so many: one after another shares with those before it. */
 const leastRun = 16
-/** Elements of a line of the memory's, which lanes take whole. */
-const lineElements = 16
 
 /**
  * Grid of windows, on a machine whose programs go along them in loops: long runs along an axis that windows overlap on, in lanes along the contiguous one; blocks

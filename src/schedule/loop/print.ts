@@ -1,10 +1,11 @@
 /** The printer of loop schedules: why a kernel runs as it does on one core, a line a step. */
 import type { ValueId } from '../../kernel/ir.ts'
-import { showExpr } from '../../kernel/print.ts'
+import { showExpr, showPredicate } from '../../kernel/print.ts'
 import type { Product } from './ir/product.ts'
-import type { BlockSchedule, CopySchedule, LevelSchedule, LoopStep, NestSchedule, Run } from './ir/schedule.ts'
+import type { BlockSchedule, CopySchedule, LevelSchedule, LoopStep, NestSchedule, Run, Slide } from './ir/schedule.ts'
 import type { Root } from './ir/steps.ts'
 import type { Axes, Tile } from './ir/tile.ts'
+import { isNarrow } from './products.ts'
 import type { ScheduledPart } from './scheduleKernel.ts'
 
 /** The lines of the schedule of a kernel of that name. */
@@ -40,7 +41,7 @@ function stepLines(step: LoopStep, axes: Axes): string[] {
       return [copyLine(step)]
     case 'product':
       return [
-        `product ${name(step.product.id)} ${roles(step.product)}: ${step.blocks.join(', ')} rows by ${blockOf(step.product)}, ${operands(step.product)}, ${step.fresh ? 'from zero' : 'adding'} in ${tileText(step.tile)}`,
+        `product ${name(step.product.id)} ${roles(step.product)}: ${step.blocks.join(', ')} rows by ${blockOf(step.product, axes)}, ${operands(step.product)}, ${step.fresh ? 'from zero' : 'adding'} in ${tileText(step.tile)}`,
       ]
     case 'scan': {
       const inside = step.vector === undefined ? '' : `, ${lanes(step.vector, step.copies)}`
@@ -51,10 +52,12 @@ function stepLines(step: LoopStep, axes: Axes): string[] {
   }
 }
 
-const blockOf = ({ short }: Product): string =>
-  short === undefined
-    ? 'two vectors'
-    : short === 'depth'
+const blockOf = (p: Product, axes: Axes): string =>
+  p.short === undefined
+    ? isNarrow(p, axes)
+      ? 'one vector'
+      : 'two vectors'
+    : p.short === 'depth'
       ? 'four columns of 16 bits'
       : 'eight columns of pairs of 16 bits'
 
@@ -70,6 +73,13 @@ function axisText({ folded, vector, copies, cut }: NestSchedule, axes: Axes, axi
   return `${axis}(${folded.includes(axis) ? 'fold ' : ''}${max}${wide}${chunk})`
 }
 
+/** Where rounds ask for no bounds. */
+function insideText({ inner }: Slide): string {
+  if (inner === undefined) return ''
+  const where = inner.where.length === 0 ? '' : ` where ${showPredicate(inner.where)}`
+  return `, unmasked inside${where}`
+}
+
 function nestLines(nest: NestSchedule, axes: Axes): string[] {
   const { order, vector, inMemory, inTurn, fetch, slide } = nest
   const loops = order.map((a, i) => axisText(nest, axes, a, i)).join(' ')
@@ -78,7 +88,7 @@ function nestLines(nest: NestSchedule, axes: Axes): string[] {
     ...(inMemory ? ['folding in memory'] : []),
     ...(slide === undefined
       ? []
-      : [`windows sliding along ${slide.axis}, ${plural(slide.lag + 1, 'window')} under way`]),
+      : [`windows sliding along ${slide.axis}, ${plural(slide.lag + 1, 'window')} under way${insideText(slide)}`]),
     ...(inTurn.length === 0 ? [] : [`${inTurn.map(name).join(', ')} in turn`]),
     ...fetch.map((f) => `fetching ${f.param}[${showExpr(f.position)}]`),
   ]

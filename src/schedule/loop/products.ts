@@ -5,7 +5,7 @@ import { type Product, productOf, resultLayoutOf } from './ir/product.ts'
 import type { ProductSchedule } from './ir/schedule.ts'
 import { pairsBlockBytes, shortBytes, shortColumns } from './ir/shortOperands.ts'
 import type { Root } from './ir/steps.ts'
-import type { Axes, Tile } from './ir/tile.ts'
+import { type Axes, type Tile, tileBytes } from './ir/tile.ts'
 import type { Places } from './tiles/places.ts'
 
 /** Where a product accumulates: `init` fills the tile before it runs, unless it is `fresh` or goes on from what stands there. */
@@ -72,12 +72,17 @@ export function rowsAreContiguous(places: Places, p: Product): boolean {
  * nor more steps do.
  */
 const blockRows = 4
+/** The same beside one vector, where there are no more columns. */
+const narrowRows = 6
 /** The same of short integers, by how their second operand stands. */
 const shortRows = { depth: 2, pairs: 4 } as const
 
 /** The blocks of rows that a product needs, the largest first. */
-export function blocksOf({ m, short }: Product, axes: Axes): number[] {
-  const sizes = [blockRows, 3, 2, 1].filter((n) => short === undefined || n <= shortRows[short])
+export function blocksOf(p: Product, axes: Axes): number[] {
+  const { m, short } = p
+  const sizes = isNarrow(p, axes)
+    ? [narrowRows, 3, 2, 1]
+    : [blockRows, 3, 2, 1].filter((n) => short === undefined || n <= shortRows[short])
   const counts = countsOf(m, axes)
   if (counts === undefined) return sizes
   const needed = new Set<number>()
@@ -90,6 +95,12 @@ export function blocksOf({ m, short }: Product, axes: Axes): number[] {
     }
   }
   return sizes.filter((x) => needed.has(x))
+}
+
+/** Whether one vector holds all columns of a product. */
+export function isNarrow({ n, short, compute }: Product, axes: Axes): boolean {
+  const [columns, second] = countsOf(n, axes) ?? []
+  return short === undefined && second === undefined && columns !== undefined && columns * tileBytes(compute) <= 16
 }
 
 /** Rows of short integers that stay in the nearest cache while columns pass by; any, if the operands are others. */

@@ -199,7 +199,7 @@ class Verifier {
     stored: ReadonlySet<string>,
     what: string,
   ): void {
-    const { axis, walked, lag, terms } = slide
+    const { axis, walked, lag, terms, inner: rounds } = slide
     const inner = order.length - folded.length
     this.must(
       order[inner - 1] === axis && order[inner - 2] === vector && copies === 1,
@@ -208,8 +208,12 @@ class Verifier {
     const { extent, counts } = this.axes?.view(axis) ?? { extent: 0, counts: undefined }
     this.must(counts?.every((n) => n >= lag) === true, `${what}: windows longer than ${axis}`)
     this.must(this.axes?.view(walked).extent === extent + lag, `${what}: places along ${walked}`)
+    if (rounds !== undefined) {
+      this.must(this.axes?.view(rounds.walked).extent === extent - lag, `${what}: places along ${rounds.walked}`)
+      this.must(rounds.terms.length === terms.length, `${what}: terms of inner rounds`)
+    }
     const written = roots.flatMap((r) => (r.kind === 'store' ? [r.stmt.param] : []))
-    for (const { factors, behind } of terms) {
+    for (const { factors, behind } of [...terms, ...(rounds?.terms ?? [])]) {
       this.must(behind >= 0 && behind <= lag, `${what}: a window ${behind} behind`)
       for (const id of factors) this.needs(id, new Set([...stored, ...written]), what)
     }

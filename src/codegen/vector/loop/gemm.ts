@@ -1,7 +1,7 @@
 /**
- * The register-blocked matrix product c[m][n] += a[m][k] * b[k][n] on operands in memory: blocks of `rows` x 8 accumulators
- * (4 of f64), k in order, rows left over by smaller blocks, columns padded. Strides are constants, so a step of k moves two
- * pointers and the rest are constant offsets.
+ * The register-blocked matrix product c[m][n] += a[m][k] * b[k][n] on operands in memory: blocks of `rows` by two vectors of
+ * accumulators, or one where no more columns are left, k in order, rows left over by smaller blocks, columns padded. Strides are
+ * constants, so a step of k moves two pointers and the rest are constant offsets.
  */
 import type { Builder } from '../ir/builder.ts'
 import * as X from '../ir/expr.ts'
@@ -42,17 +42,23 @@ export function emitProduct(f: Builder, s: ProductShape, p: ProductPlace): void 
   const c = f.register(T.i32)
   const { blocks } = s
   const sweep = (rows: number): void => {
-    const panelColumns = 32 / T.elementBytes[s.compute]
+    const lanes = 16 / T.elementBytes[s.compute]
     const column = f.register(T.i32)
     const b = f.register(T.i32)
     const at = f.register(T.i32)
     f.assign(b, p.b)
     f.assign(at, c)
-    f.for(column, 0, p.columns, panelColumns, () => {
-      block(f, s, p.depth, rows, a, b, at)
-      bump(f, b, 32)
-      bump(f, at, 32)
-    })
+    const { columns } = p
+    const left = typeof columns === 'number' ? columns % (2 * lanes) : 0
+    const isSingle = left > 0 && left <= lanes
+    const wide: Index = isSingle && typeof columns === 'number' ? columns - left : columns
+    if (wide !== 0)
+      f.for(column, 0, wide, 2 * lanes, () => {
+        block(f, s, p.depth, [rows, 2], a, b, at)
+        bump(f, b, 32)
+        bump(f, at, 32)
+      })
+    if (isSingle) block(f, s, p.depth, [rows, 1], a, b, at)
     bump(f, a, rows * s.aRow)
     bump(f, c, rows * s.cRow)
     f.release(column, b, at)
@@ -80,27 +86,36 @@ export function bump(f: Builder, l: Register, by: number): void {
   f.assign(l, X.add(l, by))
 }
 
-/** One block of `rows` x two vectors over the whole depth. */
-function block(f: Builder, s: ProductShape, depth: Index, rows: number, a0: Register, b0: Register, c: Register): void {
+/** One block of some rows by some vectors over the whole depth. */
+function block(
+  f: Builder,
+  s: ProductShape,
+  depth: Index,
+  [rows, vectors]: readonly [number, number],
+  a0: Register,
+  b0: Register,
+  c: Register,
+): void {
   const type = types[s.compute]
-  const acc = Array.from({ length: rows * 2 }, () => f.register(type))
+  const acc = Array.from({ length: rows * vectors }, () => f.register(type))
+  const across = Array.from({ length: vectors }, (_, v) => v)
   const a = f.register(T.i32)
   const b = f.register(T.i32)
   const end = f.register(T.i32)
   const accumulator = (i: number): Register => acc[i] ?? c
   for (let r = 0; r < rows; r++)
-    for (let v = 0; v < 2; v++)
-      f.assign(accumulator(2 * r + v), s.fresh ? X.constant(type, 0) : X.load(type, c, r * s.cRow + 16 * v, 4))
+    for (const v of across)
+      f.assign(accumulator(vectors * r + v), s.fresh ? X.constant(type, 0) : X.load(type, c, r * s.cRow + 16 * v, 4))
   f.assign(a, a0)
   f.assign(b, b0)
   f.assign(end, X.add(b, X.mul(depth, s.bRow)))
   const next = (x: Expr, y: Expr, z: Expr): Expr => (s.fused ? X.fma(type, x, y, z) : X.add(z, X.mul(x, y)))
   const step = (): void => {
-    const columns = [0, 1].map((v) => f.keep(X.load(type, b, 16 * v, 4)))
+    const columns = across.map((v) => f.keep(X.load(type, b, 16 * v, 4)))
     for (let r = 0; r < rows; r++) {
       const x = f.keep(X.load(type, a, r * s.aRow, 4, 'splat'))
       columns.forEach((y, v) => {
-        const z = accumulator(2 * r + v)
+        const z = accumulator(vectors * r + v)
         f.assign(z, next(x, y, z))
       })
       f.release(x)
@@ -116,6 +131,7 @@ function block(f: Builder, s: ProductShape, depth: Index, rows: number, a0: Regi
       return inRange
     }),
   )
-  for (let r = 0; r < rows; r++) for (let v = 0; v < 2; v++) f.store(c, accumulator(2 * r + v), r * s.cRow + 16 * v, 4)
+  for (let r = 0; r < rows; r++)
+    for (const v of across) f.store(c, accumulator(vectors * r + v), r * s.cRow + 16 * v, 4)
   f.release(a, b, end, ...acc)
 }

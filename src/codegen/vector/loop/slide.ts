@@ -3,7 +3,7 @@
  * register, with the round's terms added. The first rounds fill the windows, the last ones add to those that are still under way.
  */
 import { invariant } from '../../../diagnostics/errors.ts'
-import type { Slide } from '../../../schedule/loop/ir/schedule.ts'
+import type { InnerRounds, Slide } from '../../../schedule/loop/ir/schedule.ts'
 import { accumulatorDType, type Fold } from '../../../schedule/loop/ir/steps.ts'
 import { isWide } from '../../../types/dtype.ts'
 import * as X from '../ir/expr.ts'
@@ -11,7 +11,9 @@ import type { Register } from '../ir/ir.ts'
 import * as T from '../ir/types.ts'
 import { emitCast } from '../math/cast.ts'
 import { emitRoundTo } from '../math/half.ts'
+import { predicateElement } from '../value/laneIndex.ts'
 import { assignReg, copyReg, emitConst, emitFma, emitScalarOp, type Reg, releaseReg } from '../value/lanes.ts'
+import { part } from '../value/reg.ts'
 import type { Index } from '../value/scope.ts'
 import type { Values } from '../value/values.ts'
 import { sameClass } from './fold.ts'
@@ -41,13 +43,45 @@ export function emitSlide(values: Values, fold: Fold, slide: Slide, write: (sum:
     )
     write(whole)
   }
-  const { lag } = slide
+  /** The rounds in which all windows are there, asking for what bounds ask. */
+  const asking = (): void => {
+    const from = typeof start === 'number' ? start + lag : scope.here(() => f.keep(X.add(start, lag)))
+    const counter = f.register(T.i32)
+    scope.push()
+    round(counter, 0, lag)
+    closeLoop(values, counter, from, end, 1, undefined)
+  }
+  /** The same where nothing is asked. */
+  const free = ({ walked, terms }: InnerRounds): void => {
+    const to = typeof end === 'number' ? end - lag : scope.here(() => f.keep(X.sub(end, lag)))
+    const counter = f.register(T.i32)
+    scope.push()
+    scope.bind(walked, counter)
+    const whole = windows.add(0, lag, terms)
+    scope.bind(slide.axis, counter)
+    if (whole !== undefined) write(whole)
+    closeLoop(values, counter, start, to, 1, undefined)
+  }
+  const { lag, inner } = slide
   for (let r = 0; r < lag; r++) apart(start, r, 0, r)
-  const from = typeof start === 'number' ? start + lag : scope.here(() => f.keep(X.add(start, lag)))
-  const counter = f.register(T.i32)
-  scope.push()
-  round(counter, 0, lag)
-  closeLoop(values, counter, from, end, 1, undefined)
+  if (inner === undefined) asking()
+  else if (inner.where.length === 0) free(inner)
+  else {
+    const holds = part(predicateElement(values, inner.where, scope.depth), 0)
+    const [yes, no] = [() => free(inner), asking].map((body) => {
+      scope.push()
+      body()
+      return scope.pop().block
+    })
+    scope.here(() => {
+      if (yes !== undefined && no !== undefined)
+        f.if(
+          holds,
+          () => f.splice(yes),
+          () => f.splice(no),
+        )
+    })
+  }
   for (let r = 0; r < lag; r++) apart(end, r, r + 1, lag)
   windows.release()
 }
@@ -81,12 +115,12 @@ class Windows {
   }
 
   /** The round's terms of windows that are between `first` and `last` behind it; each moves on. Gives the sum of the one that leaves. */
-  add(first: number, last: number): Reg | undefined {
+  add(first: number, last: number, all = this.slide.terms): Reg | undefined {
     const { values, slide, fold } = this
     const { f, env, scope } = values
     let left: Reg | undefined
     for (let behind = last; behind >= first; behind--) {
-      const terms = slide.terms.filter((t) => t.behind === behind)
+      const terms = all.filter((t) => t.behind === behind)
       const factors = terms.map((t) => t.factors.map((id) => this.operand(id)))
       const sum = scope.here(() => {
         const before = behind === 0 ? this.zero() : copyReg(f, this.sumAt(behind - 1))

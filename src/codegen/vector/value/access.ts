@@ -104,7 +104,7 @@ function assignAndRelease(values: Point, to: Reg, from: Reg): void {
 export function loadLanes(values: Point, a: Access, dtype: DType, j: number): Reg {
   const { f, scope } = values
   const p = values.paramOf(a.param)
-  const isFree = readsFreely(p, a)
+  const isFree = maskVaries(values, a) && readsFreely(p, a)
   const reader =
     p.format === 'plain'
       ? laneReader(

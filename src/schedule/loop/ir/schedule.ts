@@ -75,8 +75,20 @@ export interface Slide {
   readonly terms: readonly SlideTerm[]
   /** A round's terms of a window are added up by themselves first, so that no window adds all of its terms one upon another. */
   readonly apart: boolean
+  /** The rounds in which all windows are there, as they are where no bound of an operand asks. */
+  readonly inner: InnerRounds | undefined
   /** Sums may be computed twice: the last lanes with some before them, where they are no whole group. */
   readonly overlaps: boolean
+}
+
+/**
+ * The rounds of windows that slide in which every window is there, at places `lag` behind the index of an axis of their own. Operands' bounds that hold in all of
+ * them are left out, and so are those that are the same in all of them and must hold: where one does not, rounds are as others are.
+ */
+export interface InnerRounds {
+  readonly walked: string
+  readonly terms: readonly SlideTerm[]
+  readonly where: Predicate
 }
 
 /** A term: its factors, at places or at taps, of the window that is so far behind the round. */

@@ -106,8 +106,8 @@ export function tileDType(d: DType): DType {
   return c === 'u8' || c === 'u16' || c === 'u32' ? 'u32' : 'i32'
 }
 
-/** Bytes in front of and behind every parameter that lie in memory: copies and products may read them. */
-export const readMargin = 16384
+/** Bytes in front of and behind every parameter that lie in memory: copies and products may read them, such as rows of an image above its first. */
+export const readMargin = 1 << 18
 
 /** Tiles above this many bytes are made only where there is no other way, however much they would spare: every thread has one. */
 export const mostTile = 16 << 20

@@ -4,10 +4,18 @@
  * overlap, stand in registers.
  */
 import * as ix from '../../../affine/expr.ts'
+import { always, type Bound, conjoin } from '../../../affine/predicate.ts'
 import type { KernelPart, LetStmt, Stmt, ValueId } from '../../../kernel/ir.ts'
 import { expressionsOf } from '../../../kernel/walk.ts'
 import { fastChunkOf, strictChunk } from '../../../scalar/summation.ts'
-import { foldsOf, type LoopSchedule, type NestSchedule, type Slide, type SlideTerm } from '../ir/schedule.ts'
+import {
+  foldsOf,
+  type InnerRounds,
+  type LoopSchedule,
+  type NestSchedule,
+  type Slide,
+  type SlideTerm,
+} from '../ir/schedule.ts'
 import type { Fold } from '../ir/steps.ts'
 import type { Axes } from '../ir/tile.ts'
 import { Terms } from './terms.ts'
@@ -36,7 +44,12 @@ export function slideSums({ part, axes, body }: LoopSchedule, strict: boolean): 
     before.set(found.id, terms.take())
   }
   if (slides.size === 0) return undefined
-  const walked = new Map([...slides.values()].map((s) => [s.walked, axes.view(s.axis).extent + s.lag]))
+  const walked = new Map<string, number>()
+  for (const slide of slides.values()) {
+    const { extent } = axes.view(slide.axis)
+    walked.set(slide.walked, extent + slide.lag)
+    if (slide.inner !== undefined) walked.set(slide.inner.walked, extent - slide.lag)
+  }
   return {
     part: {
       ...part,
@@ -116,15 +129,50 @@ class Sliding {
     const lag = apart * (rounds - 1)
     const points = this.terms.pointsOf(fold.axes.filter((a) => a !== taps))
     const count = length * points.length
+    const along = [axis, ...fold.axes]
     if (lag < 1 || lag > mostUnderWay || counts.some((n) => n < lag) || count * rounds > mostTerms) return undefined
     if (this.strict && count > strictChunk) return undefined
+    const at = (place: ix.Expr, assumed?: (b: Bound) => boolean): SlideTerm[] => {
+      const places = new Places(this.terms, fold, motion, axis, taps, place, assumed)
+      const terms: SlideTerm[] = []
+      for (let round = rounds - 1; round >= 0; round--)
+        for (let q = 0; q < stride && q + stride * round < length; q++)
+          for (const point of points)
+            terms.push({ behind: apart * round, factors: places.factors(q, stride * round, point) })
+      return terms
+    }
     const walked = this.nameOf(`${axis}_${taps}_${lag}`)
-    const at = new Places(this.terms, fold, motion, axis, taps, ix.axis(walked, extent + lag))
-    const terms: SlideTerm[] = []
-    for (let round = rounds - 1; round >= 0; round--)
-      for (let q = 0; q < stride && q + stride * round < length; q++)
-        for (const point of points) terms.push({ behind: apart * round, factors: at.factors(q, stride * round, point) })
-    return { axis, taps, walked, lag, terms, apart: !this.strict && count > fastChunkOf(count) }
+    const terms = at(ix.axis(walked, extent + lag))
+    const inner = this.isMasked(fold, along) ? this.inner(`${walked}_inner`, extent, lag, at) : undefined
+    return { axis, taps, walked, lag, terms, inner, apart: !this.strict && count > fastChunkOf(count) }
+  }
+
+  /** Whether an operand has bounds that its places may leave. */
+  private isMasked(fold: Fold, along: readonly string[]): boolean {
+    const asks = ({ op }: LetStmt): boolean =>
+      (op.kind === 'load' && op.mask.length > 0) || (op.kind === 'predicate' && op.predicate.length > 0)
+    return !this.terms.isInline(fold, along, new Set(), (l) => !asks(l))
+  }
+
+  /** The rounds in which every window is there. */
+  private inner(
+    wanted: string,
+    extent: number,
+    lag: number,
+    at: (place: ix.Expr, assumed: (b: Bound) => boolean) => SlideTerm[],
+  ): InnerRounds | undefined {
+    if (extent <= lag) return undefined
+    const walked = this.nameOf(wanted)
+    const within: Bound[] = []
+    const lanes = this.nest.vector
+    const assumed = (b: Bound): boolean => {
+      const axes = ix.axesOf(b.expr)
+      if (axes.has(walked) || (lanes !== undefined && axes.has(lanes)) || ix.valuesOf(b.expr).size > 0) return false
+      within.push(b)
+      return true
+    }
+    const terms = at(ix.addConst(ix.axis(walked, extent - lag), lag), assumed)
+    return { walked, terms, where: conjoin(always, ...within) }
   }
 
   /** A name that no axis has. */
@@ -169,15 +217,25 @@ class Places {
   private readonly axis: string
   private readonly taps: string
   private readonly at: ix.Expr
+  private readonly assumed: ((b: Bound) => boolean) | undefined
   private readonly known = new Map<string, Map<ValueId, ValueId>>()
 
-  constructor(terms: Terms, fold: Fold, motion: Motion, axis: string, taps: string, at: ix.Expr) {
+  constructor(
+    terms: Terms,
+    fold: Fold,
+    motion: Motion,
+    axis: string,
+    taps: string,
+    at: ix.Expr,
+    assumed: ((b: Bound) => boolean) | undefined,
+  ) {
     this.terms = terms
     this.fold = fold
     this.motion = motion
     this.axis = axis
     this.taps = taps
     this.at = at
+    this.assumed = assumed
   }
 
   /** The factors of a term: what moves at tap `q` of its place, the others at tap `q + further`. */
@@ -191,7 +249,7 @@ class Places {
       const place = new Map([...point].map(([a, i]) => [a, ix.constant(i)]))
       place.set(this.taps, ix.constant(tap))
       if (moves) place.set(this.axis, this.at)
-      return this.terms.at(id, place, here)
+      return this.terms.at(id, place, here, this.assumed)
     })
   }
 }

@@ -1,6 +1,6 @@
 /** Values of a part at given places along some of its axes: copies of the statements that compute them, with index maps, masks and predicates of their own. */
 import * as ix from '../../../affine/expr.ts'
-import { isNever, predicateKey } from '../../../affine/predicate.ts'
+import { type Bound, isNever, type Predicate, predicateKey } from '../../../affine/predicate.ts'
 import { type KernelPart, type LetStmt, operandsOf, type TileOp, type ValueId } from '../../../kernel/ir.ts'
 import { expressionsOf, mapExpressions, renameOperands } from '../../../kernel/walk.ts'
 import type { Fold } from '../ir/steps.ts'
@@ -98,17 +98,25 @@ export class Terms {
     })
   }
 
-  /** A value at a place; what is the same at several is one. `here` holds what stands there already. */
-  at(id: ValueId, place: Place, here: Map<ValueId, ValueId>): ValueId {
+  /**
+   * A value at a place; what is the same at several is one. `here` holds what stands there already. Bounds of masks and predicates that are `assumed` are
+   * left out.
+   */
+  at(id: ValueId, place: Place, here: Map<ValueId, ValueId>, assumed: (b: Bound) => boolean = () => false): ValueId {
     const known = here.get(id)
     if (known !== undefined) return known
     const l = this.lets.get(id)
     if (l === undefined || !l.axes.some((a) => place.has(a))) return id
-    for (const o of operandsOf(l.op)) this.at(o, place, here)
+    for (const o of operandsOf(l.op)) this.at(o, place, here, assumed)
     const moved = mapExpressions(l.op, (e) =>
       ix.substitute(e, (a) => (a.kind === 'axis' ? place.get(a.name) : undefined)),
     )
-    const op = decided(renameOperands(moved, (o) => here.get(o) ?? o))
+    const op = decided(
+      within(
+        renameOperands(moved, (o) => here.get(o) ?? o),
+        assumed,
+      ),
+    )
     const key = `${l.dtype} ${keyOf(op)}`
     const axes = [...new Set(l.axes.flatMap((a) => axesOf(a, place)))]
     const copy = this.shared.get(key) ?? this.emit({ ...l, axes }, op)
@@ -125,6 +133,13 @@ const inline: ReadonlySet<TileOp['kind']> = new Set<TileOp['kind']>(['load', 'sc
 function axesOf(axis: string, place: Place): string[] {
   const at = place.get(axis)
   return at === undefined ? [axis] : [...ix.axesOf(at)]
+}
+
+/** An operation without some bounds of its mask or predicate. */
+function within(op: TileOp, assumed: (b: Bound) => boolean): TileOp {
+  const left = (p: Predicate): Predicate => (isNever(p) ? p : p.filter((b) => !assumed(b)))
+  if (op.kind === 'load') return { ...op, mask: left(op.mask) }
+  return op.kind === 'predicate' ? { ...op, predicate: left(op.predicate) } : op
 }
 
 /** An operation whose mask or predicate never holds, or always, is a constant. */

@@ -272,8 +272,8 @@ class PartPricer {
 const rangeSamples = 32
 
 /** The loops of windows that slide: over places instead of windows, all taps of a round at once. */
-const slidOrder = ({ order, axis, walked }: Slide, folded: readonly string[]): string[] =>
-  order.filter((a) => !folded.includes(a)).map((a) => (a === axis ? walked : a))
+const slidOrder = ({ order, axis, walked, inner }: Slide, folded: readonly string[]): string[] =>
+  order.filter((a) => !folded.includes(a)).map((a) => (a === axis ? (inner?.walked ?? walked) : a))
 
 /** Loads beside each step of a block of accumulators, in rows. */
 const productLoads = 1.5

@@ -204,7 +204,8 @@ export class Pricer {
   }
 
   /** A round of windows that slide: its places and taps, and one step for every term of every window. */
-  slide(fold: Fold, { terms, order }: Slide, { results, folded }: NestSchedule): void {
+  slide(fold: Fold, { terms: all, inner, order }: Slide, { results, folded }: NestSchedule): void {
+    const terms = inner?.terms ?? all
     for (const { factors } of terms) for (const id of factors) this.value(id)
     const { prices } = this.places.facts.machine
     const dtype = accumulatorDType(fold)
