@@ -19,6 +19,7 @@ import { add, type Block, bin, cast, type Ex, int, least, lit, lt, mul, type S, 
 import { type LaunchGrid, launchGridOf } from './ir/launchGrid.ts'
 import { visitExpressions, visitStatements } from './ir/walk.ts'
 import { type Member, memberOf } from './member.ts'
+import { openHalfway, parityName } from './memory/halfway.ts'
 import { type AxisRange, extentOf, Scope } from './nest/scope.ts'
 import { emitSequence } from './nest/sequence.ts'
 import { runPasses } from './passes.ts'
@@ -85,7 +86,7 @@ export function threadCodeOf({ kernel, parts, schedule }: Scheduled, launch: Lau
     machine,
     kernel.mode,
     kernel.params,
-    ['tid', 'program', 'table', roundName, kernel.name],
+    ['tid', 'program', 'table', roundName, parityName, kernel.name],
     cluster,
   )
   unit.program = v(rows > 1 ? 'i64' : 'i32', 'program')
@@ -103,7 +104,8 @@ export function threadCodeOf({ kernel, parts, schedule }: Scheduled, launch: Lau
     )
   }
   const read = [...launched, ...joined]
-  const body: readonly S[] = unit.exchanges === 0 ? read : [...openCluster(unit, threads), ...read]
+  const met = unit.halfway.length === 0 ? read : [...openHalfway(unit, threads), ...read]
+  const body: readonly S[] = unit.exchanges === 0 ? met : [...openCluster(unit, threads), ...met]
   const { table, tabled } = schedule
   const grid = rows > 1 ? undefined : launchGridOf(kernel, schedule.parts)
   return {

@@ -79,6 +79,8 @@ export class Unit {
   readonly meanwhile = new Map<ValueId, Block>()
   /** How products in the background are waited for: what stands behind the wait, by product. */
   readonly background = new Map<ValueId, Block>()
+  /** What threads do halfway through an iteration of the loop that meets there; a kernel has one. */
+  halfway: Block = []
   /** Stages of the current loop whose loads were copied ahead; the one that is computed now. */
   readonly aheads = new Map<ValueId, Ahead>()
   ahead: LoadsAhead | undefined

@@ -66,6 +66,7 @@ function blockSeconds(part: Part, layout: Layout, work: BlockWork, prices: Price
       return blocks * threadSeconds(part, layout, work.body, prices)
     }
     case 'barrier':
+    case 'halfway':
     case 'filled':
     case 'matrixProduct':
     case 'move':

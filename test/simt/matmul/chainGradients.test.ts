@@ -24,6 +24,8 @@ interface Case {
   readonly options: c.AttentionOptions
   /** Products by groups of warps, not by single ones. */
   readonly groups: boolean
+  /** Programs of 128 rows however few there are, each by two groups of warps that meet halfway. */
+  readonly halfway?: true
   /** Kernels that are chains (three unless given): of few programs all gradients are one kernel, or each has one. */
   readonly chains?: number
 }
@@ -63,6 +65,30 @@ const cases: readonly Case[] = [
     options: { causal: true },
     groups: true,
   },
+  {
+    name: 'groups half a block apart',
+    dtype: 'bf16',
+    sizes: [1, 1, 400, 330, 64, 64],
+    options: {},
+    groups: true,
+    halfway: true,
+  },
+  {
+    name: 'groups half a block apart, causal',
+    dtype: 'bf16',
+    sizes: [1, 1, 384, 384, 128, 128],
+    options: { causal: true },
+    groups: true,
+    halfway: true,
+  },
+  {
+    name: 'groups half a block apart, heads that share keys',
+    dtype: 'f16',
+    sizes: [4, 2, 256, 256, 64, 64],
+    options: { causal: true },
+    groups: true,
+    halfway: true,
+  },
 ]
 
 /** The machine without memory for values as large as the scores: those are made again. */
@@ -88,15 +114,18 @@ describe.skipIf(!hasCompiler())('gradients through chains on tensor cores (skipp
   test.each(cases)('$name', { timeout: 180_000 }, async (x) => {
     const graph = graphOf(x)
     const [heads, , queries, keys] = x.sizes
-    const target = without(2 * heads * queries * keys)
+    const target = { ...without(2 * heads * queries * keys), ...(x.halfway ? { minPrograms: 1 } : {}) }
     const { program, report } = compileGraph(graph, { mode: 'fast', target, verify: true })
     expect(report.kernels.filter((k) => k.kind === 'chain')).toHaveLength(x.chains ?? 3)
     const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
     // Every form of their schedules has code, and multiplies as wide as its blocks allow.
     for (const k of kernels)
-      for (const { source } of candidateSources(k, cudaTarget.simt)) {
+      for (const { source, form } of candidateSources(k, cudaTarget.simt)) {
         const products = source.source.match(/dot %\d+ on tensor cores/g) ?? []
         if (products.length > 0) expect(source.source.includes('wgmma')).toBe(x.groups)
+        // A block alone on its multiprocessor has memory for one tile more.
+        if (products.length > 0 && form.alone === true)
+          expect(source.source.includes('halfway_wait(')).toBe(x.halfway === true)
       }
     // What is multiplied along its rows and across them stands in memory once.
     const schedules = kernels.flatMap((k) => scheduleText(k, cudaTarget).filter((line) => line.includes('copies %')))

@@ -23,6 +23,7 @@ import {
 } from '../ir/ir.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import { makeAhead, startAhead } from '../memory/earlyLoads.ts'
+import { arriveHalfway, awaitHalfway } from '../memory/halfway.ts'
 import { openPipeline } from '../memory/prefetch.ts'
 import { openRing, startCopy } from '../memory/stage.ts'
 import { openCarried } from '../reduce/carried.ts'
@@ -133,7 +134,7 @@ function addShares(scope: Scope, to: Registers, axes: readonly string[], out: Bl
 function openOperands(
   scope: Scope,
   s: LoopStmt,
-  { slots, copied, ahead, during, inGroups }: OperandPrefetch,
+  { slots, early, meetsHalfway, copied, ahead, during, inGroups }: OperandPrefetch,
   { from, to: last, start }: { readonly from: Ex; readonly to: Ex; readonly start: Ex },
   out: Block,
   body: Block,
@@ -160,15 +161,21 @@ function openOperands(
     return cast('i32', bin('%', add(step, int(ahead)), int(slots)))
   }
   const slot = (ahead: number): Ex => slotOf(start, ahead)
-  for (let i = 0; i + 1 < slots; i++)
+  for (let i = 0; i < early; i++)
     if (s.from === undefined) begin(lit(type, i * s.block), int(i), out)
     else begin(add(from, int(i * s.block)), slotOf(from, i), out)
-  body.push({ k: 'call', fn: `copy_wait_${slots - 2}`, args: [] })
-  if (inGroups) body.push({ k: 'call', fn: 'tile_written', args: [] })
-  body.push({ k: 'barrier' })
-  body.push({ k: 'let', name: laterName, value: slot(slots - 1) }, { k: 'let', name: nowName, value: slot(0) })
+  const copiesThere: Block = [
+    { k: 'call', fn: `copy_wait_${early - 1}`, args: [] },
+    ...(inGroups ? [{ k: 'call', fn: 'tile_written', args: [] } as const] : []),
+  ]
+  if (meetsHalfway) {
+    unit.halfway = [...copiesThere, ...arriveHalfway(unit)]
+    out.push(...unit.halfway)
+    body.push(...awaitHalfway(unit))
+  } else body.push(...copiesThere, { k: 'barrier' })
+  body.push({ k: 'let', name: laterName, value: slot(early) }, { k: 'let', name: nowName, value: slot(0) })
   const next: Block = []
-  begin(add(start, int((slots - 1) * s.block)), later, next)
+  begin(add(start, int(early * s.block)), later, next)
   if (during !== undefined) unit.meanwhile.set(during, next)
   else body.push(...next)
   for (const a of aheads) unit.aheads.set(a.stage.id, a)

@@ -115,6 +115,9 @@ function emitBlock(scope: Scope, work: BlockWork, out: Block): void {
     case 'barrier':
       out.push({ k: 'barrier' })
       break
+    case 'halfway':
+      out.push(...scope.unit.halfway)
+      break
     case 'filled':
       out.push({ k: 'barrier' })
       scope.held.set(work.let.id, scope.tile(work.let))

@@ -28,6 +28,13 @@ export interface AheadStage extends LoadedEarly {
 /** Rings of a loop: `slots` tiles, or copies of what threads will read. */
 export interface OperandPrefetch {
   readonly slots: number
+  /** Blocks that are on their way while one is computed. */
+  readonly early: number
+  /**
+   * Threads say halfway through a block that they are through with the one before and that what they copied of the next is there; they begin the next when all
+   * have. So groups of warps may be half a block apart, and one multiplies while another computes. Else they meet at the head of every block.
+   */
+  readonly meetsHalfway: boolean
   readonly copied: readonly CopiedStage[]
   readonly ahead: readonly AheadStage[]
   /** The product of groups of warps during which the next copies start; else they start at the head of the body. */
@@ -70,19 +77,33 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
     copied.reduce((n, c) => n + tileBytes(c.let), 0) +
     ahead.reduce((n, p) => n + threadBytes(p.loads) * p.layout.threads, 0)
   if (ahead.length > 0 && bytes > mostRingBytes) return undefined
-  const most = ringSlots(at.setting.together)
+  const halfway = halfwayOf(at, ahead)
+  const most = ringSlots(at.setting.together) + (halfway ? 1 : 0)
   const each =
     copied.reduce((n, c) => n + 2 * c.tile.length, 0) +
     ahead.reduce((n, p) => n + threadBytes(p.loads) * p.layout.threads, 0)
   const once = ahead.reduce((n, p) => n + (p.asFragments === true ? 0 : tileBytes(p.let)), at.shared.tileBytes)
-  const fits = (slots: number): boolean => once + slots * each <= setting.machine.maxSharedBytes - besideTiles
+  const room =
+    Math.floor((setting.machine.maxSharedBytes + reservedBytes) / setting.together) - reservedBytes - besideTiles
+  const fits = (slots: number): boolean => once + slots * each <= room
   if (ahead.length > 0 && !fits(2)) return undefined
-  const slots = fits(most) && !leavesRoom(at, [...copied, ...ahead], tileBytes) ? most : 2
+  const longest = [most, most - 1].find((n) => n > 2 && fits(n)) ?? 2
+  const slots = leavesRoom(at, [...copied, ...ahead], tileBytes) ? 2 : longest
+  const meetsHalfway = halfway && slots === most
   for (const c of copied) at.shared.share(tileArray(c.tile, slots))
+  if (meetsHalfway) at.shared.slots('u64', 1, '_halfway')
   for (const a of ahead) for (const x of a.loads) at.shared.share(copiesArray(x, a.layout, slots))
   const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
   const during = product?.groups !== undefined && others.length === 0 ? product.dot : undefined
-  return { slots, copied, ahead, inGroups: product?.groups !== undefined && product.split !== true, during }
+  const early = slots - (meetsHalfway ? 2 : 1)
+  const inGroups = product?.groups !== undefined && product.split !== true
+  return { slots, early, meetsHalfway, copied, ahead, inGroups, during }
+}
+
+/** Whether several groups of warps have much to do between the products of a loop that only copies its operands. */
+function halfwayOf({ part, layout }: Place, ahead: readonly AheadStage[]): boolean {
+  const inGroups = part.chain?.tiles.every((p) => p.groups !== undefined) === true
+  return inGroups && ahead.length === 0 && layout.threads > groupThreads
 }
 
 /** Bytes of shared memory that a device takes for itself for each block. */

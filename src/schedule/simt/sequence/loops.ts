@@ -5,11 +5,12 @@ import { allStmts } from '../../../kernel/walk.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import type { KnownRange, LoadedEarly, Place } from '../access/place.ts'
 import { carriedTotalsOf } from '../fold/carriedTotals.ts'
+import type { Part } from '../part/part.ts'
 import { tilesOf } from '../prefetch/copiedStages.ts'
 import { operandPrefetchOf } from '../prefetch/operandPrefetch.ts'
 import { prefetchOf } from '../prefetch/prefetch.ts'
 import { registerType } from '../storage/registerType.ts'
-import { itemsOf, type LoopWork } from './sequence.ts'
+import { itemsOf, type LoopWork, type Sequence } from './sequence.ts'
 import type { PlanItems } from './walks.ts'
 
 /** `before`: statements outside the loop that are computed inside. */
@@ -49,9 +50,17 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const meets =
     operands === undefined && [...allStmts(loop.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage')
   const exports = new Set(loop.carries.map((c) => c.next))
-  const body = planItems(inner, itemsOf([...before, ...loop.body]), exports)
+  const planned = planItems(inner, itemsOf([...before, ...loop.body]), exports)
+  const body = operands?.meetsHalfway === true ? withHalfway(part, planned) : planned
   for (const c of loop.carries) at.holds(c.result, 'registers')
   return { kind: 'loop', loop, isSingle, isWhole, meets, operands, prefetch, totals, shares, body }
+}
+
+/** A loop's body in which threads say that they are halfway: behind the end of the last product that is a tile of the chain. */
+function withHalfway({ chain }: Part, { prepare, entries }: Sequence): Sequence {
+  const isTile = (l: LetStmt): boolean => chain?.tiles.some((p) => p.dot === l.id) === true
+  const last = entries.findLastIndex((e) => e.kind === 'close' && e.folds.some(isTile))
+  return { prepare, entries: entries.toSpliced(last + 1, 0, { kind: 'block', work: { kind: 'halfway' } }) }
 }
 
 const byValue = (loads: readonly LoadPlan[]): ReadonlyMap<ValueId, LoadPlan> => new Map(loads.map((p) => [p.let.id, p]))

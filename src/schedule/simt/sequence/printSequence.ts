@@ -202,6 +202,8 @@ function printBlock(part: Part, layout: Layout, work: BlockWork): string[] {
     case 'barrier':
     case 'filled':
       return []
+    case 'halfway':
+      return ['halfway: done with the block before, and copied of the next what was to be']
     case 'matrixProduct':
       return [`multiply %${work.product.dot} on matrix units${work.inBackground ? ' in the background' : ''}`]
     case 'vectorProduct':

@@ -81,6 +81,8 @@ export type BlockWork =
   | { readonly kind: 'scan'; readonly let: LetStmt; readonly plan: ScanPlan }
   | { readonly kind: 'move'; readonly stream: StreamPlan }
   | { readonly kind: 'barrier' }
+  /** A thread is through with the block before, and what it copied of the next is there (`meetsHalfway`). */
+  | { readonly kind: 'halfway' }
   /** A tile is filled: everyone may read it. */
   | { readonly kind: 'filled'; readonly let: LetStmt }
   | StageWork

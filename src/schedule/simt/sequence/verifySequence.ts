@@ -33,6 +33,7 @@ export function verifySequence(
     held: new Set(),
     folds: new Map(),
     background: [],
+    awaited: undefined,
     early: new Set(),
     stored,
     check,
@@ -57,6 +58,8 @@ interface State {
   /** Loads that were made early, by loops around. */
   readonly early: ReadonlySet<ValueId>
   readonly stored: Set<StoreStmt>
+  /** Of an iteration that the next one begins behind the half of: how often threads say that they are there. */
+  readonly awaited: { halfway: number } | undefined
   readonly check: Check
   readonly verifyLayout: (layout: Layout) => void
 }
@@ -226,6 +229,10 @@ function verifyBlock(state: State, work: BlockWork): void {
       break
     case 'barrier':
       break
+    case 'halfway':
+      check(state.awaited !== undefined, 'threads are halfway through nothing that the next block waits for')
+      if (state.awaited !== undefined) state.awaited.halfway += 1
+      break
     case 'filled':
       held.add(work.let.id)
       break
@@ -261,7 +268,10 @@ function verifyLoop(state: State, { loop, operands, prefetch, body }: LoopWork):
   const open = new Set([...state.open, ...(state.layout.find(loop.axis)?.chunks === 1 ? [loop.axis] : [])])
   const folds = new Map<ValueId, Progress>()
   const background: ValueId[] = []
-  verifyList({ ...state, open, held: inner, early, folds, background }, body)
+  const awaited = operands?.meetsHalfway === true ? { halfway: 0 } : undefined
+  verifyList({ ...state, open, held: inner, early, folds, background, awaited }, body)
+  if (awaited !== undefined)
+    state.check(awaited.halfway === 1, `threads are halfway ${awaited.halfway} times in an iteration over ${loop.axis}`)
   state.check(background.length === 0, `an iteration over ${loop.axis} leaves products in the background`)
   for (const c of loop.carries) read(state, inner, c.next, `the next iteration over ${loop.axis}`)
   for (const c of loop.carries) held.add(c.result)

@@ -496,6 +496,16 @@ static void meeting_wait(unsigned long long* at, int parity) {
   current->late = block_rank == 0;
   if (current->late) give_way();
 }
+// Meetings of the threads of a block that have two ends.
+struct Halfway { int threads; short pending, phase; };
+static void halfway_open(unsigned long long* at, int threads) { *(Halfway*)at = {threads, (short)threads, 0}; }
+static void halfway_arrive(unsigned long long* at) {
+  Halfway& m = *(Halfway*)at;
+  if (--m.pending > 0) return;
+  m.pending = (short)m.threads;
+  m.phase ^= 1;
+}
+static void halfway_wait(unsigned long long* at, int parity) { wait_while(&((Halfway*)at)->phase, parity); }
 template <class V> static void push_value(V* at, V value, unsigned long long* meeting, int rank) {
   memcpy(shared_memories[rank] + ((unsigned char*)at - shared_memories[block_rank]), &value, sizeof value);
   Meeting& m = meeting_at(meeting, rank);

@@ -7,6 +7,7 @@ import { cudaCluster } from './cluster.ts'
 import { cudaCoarse } from './coarse.ts'
 import { device } from './function.ts'
 import { cudaGroups } from './groups.ts'
+import { cudaHalfway } from './halfway.ts'
 
 const mathNames = [
   'floor',
@@ -407,6 +408,7 @@ __device__ __forceinline__ int member_of(const unsigned long long* numbers, int 
 }`,
   },
   ...cudaCluster,
+  ...cudaHalfway,
   prefetch: {
     code: `// Asks for the line of memory around an address, into the second-level cache.
 __device__ __forceinline__ void prefetch(const void* at) {
