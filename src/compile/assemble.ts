@@ -48,15 +48,16 @@ export function assemble(
   open?: OpenExtents,
 ): Assembled {
   const a = new Assembly(plan.bits, open)
-  const inputs = graph.params.map((p) => a.of(p))
+  const given = graph.params.map((p) => a.of(p))
   const inners: (readonly Inner<Kept>[] | undefined)[] = []
   const launches = plan.groups.map((g, i) => {
     inners.push(g.kind === 'region' ? addRegion(a, g, kernelName([g.node], i), compile) : undefined)
     return g.kind === 'region' ? undefined : addGroup(a, g, i, target, mode)
   })
-  const given = addResults(a, graph)
-  const placed = placeProgram(a, { inputs, outputs: given }, plan, reuse, target.alignment)
-  const { buffers, steps, outputs, arenaBytes, unsharedBytes, inPlace } = placed
+  const results = addResults(a, graph)
+  const handed = (open?.params() ?? []).map((p) => a.of(p))
+  const placed = placeProgram(a, { inputs: [...given, ...handed], outputs: results }, plan, reuse, target.alignment)
+  const { buffers, steps, inputs, outputs, arenaBytes, unsharedBytes, inPlace } = placed
   const within = inners.flatMap((of) => of ?? []).reduce((n, x) => n + x.kept.assembled.memory.constants, 0)
   return {
     program: {

@@ -20,10 +20,20 @@ export interface Draft {
   source: BufferSource | { readonly kind: 'unplaced' }
 }
 
+/** A whole number that follows from extents. */
+export interface OpenNumber {
+  readonly most: number
+  readonly formula: Formula
+}
+
 /** What assembly asks about extents that vary. */
 export interface OpenExtents {
   /** The most elements of a node and its bytes in a launch, where they vary. */
   sizeOf(node: Node): { readonly most: number; readonly bytes: Formula } | undefined
+  /** The inputs of the program that launches fill, known once all else is. */
+  params(): readonly Node[]
+  /** A number of a node: the most that it is, and its formula, where it varies. */
+  whole(node: Node, of: (node: Node) => number, what: string): OpenNumber | undefined
   /** A launch with its launch scalars declared and bound. */
   launch(made: Launch): Launch
   /** What varies of a library's product. */

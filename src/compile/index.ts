@@ -84,10 +84,10 @@ function compileProgram(
     if (have !== undefined) return have
     const { plan } = planned
     checkStored(planned.graph, plan, target, fuse)
-    const assembled = assemble(name, planned.graph, plan, target, mode, reuse, (inner, label, over) => {
+    const assembled = assemble(name, planned.graph, plan, target, mode, reuse, (node, graphOf, label, over) => {
       // Inputs and results of an inner program stand wherever the program around it has them.
       const within = { ...options, target: { ...target, valueBuffers: 0 } }
-      const kept = compileProgram(inner, label, within, { donated: [], over })
+      const kept = compileProgram(graphOf(node), label, within, { donated: [], over })
       return { program: kept.assembled.program, kept }
     })
     const kept = { source: graph, plan, assembled, passes: planned.passes }

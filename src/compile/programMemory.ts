@@ -25,6 +25,7 @@ interface Ends {
 export interface ProgramMemory {
   readonly buffers: readonly ProgramBuffer[]
   readonly steps: readonly ProgramStep[]
+  readonly inputs: readonly number[]
   readonly outputs: readonly number[]
   readonly arenaBytes: number
   /** Bytes of intermediates if each had a place of its own, and of inputs, results and constants. */
@@ -61,7 +62,7 @@ export function placeProgram(
   const intervals = intervalsOf(assigned, needs)
   const placement = placeBuffers(intervals, alignment)
 
-  // A result over an input is that input's buffer. What steps still name gets new numbers (inputs come first and keep theirs).
+  // A result over an input is that input's buffer. What steps still name gets new numbers.
   const renamed = new Map([...assigned.donors].filter(([b]) => needs[b]?.kind === 'result'))
   const kept = a.buffers.flatMap((_, b) => (made.moved.has(b) ? [] : [b]))
   const numberOf = new Map(kept.map((b, i) => [b, i]))
@@ -71,6 +72,7 @@ export function placeProgram(
   return {
     buffers,
     steps: renamed.size + made.moved.size === 0 ? made.steps : made.steps.map((s) => renameStep(s, number)),
+    inputs: inputs.map(number),
     outputs: outputs.map(number),
     arenaBytes: placement.arenaBytes,
     unsharedBytes: intervals.reduce((n, i) => n + i.bytes, 0),

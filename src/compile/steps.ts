@@ -94,7 +94,7 @@ function donorFor(s: ProgramStep, write: number, isFree: (buffer: number) => boo
       const carry = s.carries[i]
       if (carry === undefined || !free(carry.init)) return undefined
       // What the first step of a loop reads is not what it writes (the result, if their number is odd), unless steps write over what they read.
-      const apart = s.kind === 'while' || s.length % 2 === 0
+      const apart = s.kind === 'while' || (s.varying === undefined && s.length % 2 === 0)
       return apart || writesOver(s.body.program, i, s.consts.length + i) ? carry.init : undefined
     }
     // A library reads its operands while it writes.

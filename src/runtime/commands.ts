@@ -40,7 +40,14 @@ export type InspectStep = Extract<ProgramStep, { kind: 'inspect' }>
 
 /** `top` is the step of the outermost program it belongs to. */
 export type Command =
-  | { readonly kind: 'launch'; readonly top: number; readonly step: KernelStep; readonly places: readonly Place[] }
+  /** `program` is the one around the step. */
+  | {
+      readonly kind: 'launch'
+      readonly top: number
+      readonly step: KernelStep
+      readonly program: Program
+      readonly places: readonly Place[]
+    }
   | {
       readonly kind: 'product'
       readonly top: number
@@ -192,8 +199,10 @@ class Writer {
 
   step(around: Bound, step: ProgramStep, top: number): Command[] {
     switch (step.kind) {
-      case 'kernel':
-        return [{ kind: 'launch', top, step, places: step.buffers.map((b) => around.at(b)) }]
+      case 'kernel': {
+        const places = step.buffers.map((b) => around.at(b))
+        return [{ kind: 'launch', top, step, program: around.program, places }]
+      }
       case 'product':
         return [{ kind: 'product', top, step, a: around.at(step.a), b: around.at(step.b), out: around.at(step.out) }]
       case 'copy': {
@@ -240,14 +249,15 @@ class Writer {
     })
     const block = arena === undefined ? undefined : around.at(arena)
     const places = program.buffers.map((b, i): Place | undefined => {
+      const own = b.varying === undefined ? { bytes: b.bytes } : { bytes: b.bytes, varying: b.varying }
       if (b.source.kind === 'constant')
         return { base: this.constant(b.source.data, b.bytes), offset: 0, bytes: b.bytes }
       if (b.source.kind === 'temp') {
         invariant(block !== undefined, `program ${program.name} has no arena`)
-        return { base: block.base, offset: block.offset + b.source.offset, bytes: b.bytes }
+        return { base: block.base, offset: block.offset + b.source.offset, ...own }
       }
       const place = given.get(i)
-      return place === undefined ? undefined : { ...place, bytes: b.bytes }
+      return place === undefined ? undefined : { base: place.base, offset: place.offset, ...own }
     })
     const bound = new Bound(program, places)
     return program.steps.flatMap((s) => this.step(bound, s, top))
@@ -300,7 +310,8 @@ class Writer {
   }
 
   private loop(around: Bound, step: LoopStep, top: number): Command[] {
-    const { length, reverse } = step
+    const { length, reverse, varying } = step
+    invariant(varying === undefined, 'a loop whose steps are written out has as many at each launch')
     const { inputs, outputs } = step.body.program
     const consts = step.consts.map((b) => around.at(b))
     const firstElement = step.consts.length + step.carries.length

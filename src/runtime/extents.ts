@@ -145,8 +145,10 @@ export type LaunchNumbers =
 /** What of a program varies from launch to launch. Buffers are placed for the most that dimensions may be. */
 export interface OpenProgram {
   readonly dimensions: readonly Dimension[]
-  /** The last inputs of the program. */
+  /** Inputs of the program, one after another. */
   readonly numbers: readonly LaunchNumbers[]
+  /** The number of the first of those inputs; absent: they are the last ones. */
+  readonly first?: number
 }
 
 /** A matrix of a product whose extents vary. */

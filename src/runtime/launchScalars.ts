@@ -9,8 +9,8 @@ export function scalarFormulas(program: Program, { kernel, buffers }: KernelStep
   return new Map(
     (kernel.scalars ?? []).map(({ by, param, at }) => {
       const buffer = buffers[kernel.params.findIndex((p) => p.name === param)]
-      const number = inputs.indexOf(buffer ?? -1) - inputs.length + (open?.numbers.length ?? 0)
-      const handed = open?.numbers[number]
+      const numbers = open?.numbers ?? []
+      const handed = numbers[inputs.indexOf(buffer ?? -1) - (open?.first ?? inputs.length - numbers.length)]
       const formula = handed?.dtype === 'i32' ? handed.formulas[at] : undefined
       if (formula === undefined) throw new InternalError(`kernel ${kernel.name}: the program gives ${by} no value`)
       return [by, formula] as const

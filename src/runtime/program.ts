@@ -148,6 +148,8 @@ export interface LoopStep {
   readonly name: string
   readonly body: InnerProgram
   readonly length: number
+  /** How many steps a launch has, where that varies: `length` at most, and none may be. */
+  readonly varying?: Formula
   readonly reverse: boolean
   readonly consts: readonly number[]
   readonly carries: readonly CarryPlace[]

@@ -30,6 +30,7 @@ export const cudaTarget: SimtTarget = {
   maxUnionStatements: 400,
   joinsOverwritten: false,
   valueBuffers: 0,
+  countsLoops: false,
   sharesUnionCode: true,
   rowBytes: clusterRowBytes,
   blockRowBytes,

@@ -66,6 +66,8 @@ export interface Machine {
   readonly joinsOverwritten: boolean
   /** Inputs and results of one 32-bit value that a union may read beside its buffers. */
   readonly valueBuffers: number
+  /** Loops may have as many steps, and their elements as many bytes, as a launch says; else they are written out beforehand. */
+  readonly countsLoops: boolean
   /** Parts of a union that are the same code count once: their parameters and extents stand in a table. */
   readonly sharesUnionCode: boolean
   /** Bytes of scratch a program may hold for a row that stays resident. */

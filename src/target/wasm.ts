@@ -28,6 +28,7 @@ export const wasmTarget: Machine = {
   maxUnionStatements: 65536,
   joinsOverwritten: false,
   valueBuffers: 0,
+  countsLoops: true,
   sharesUnionCode: false,
   rowBytes: 4 << 20,
   dotBlock: { m: 192, n: 256, k: 256 },

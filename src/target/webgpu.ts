@@ -56,6 +56,7 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     joinsOverwritten: true,
     // Uniform buffers of a stage, on every device.
     valueBuffers: 12,
+    countsLoops: false,
     sharesUnionCode: false,
     rowBytes,
     blockRowBytes: rowBytes,

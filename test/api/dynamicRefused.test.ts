@@ -4,13 +4,11 @@
  */
 import { expect, test } from 'vitest'
 import {
-  cond,
   conv,
   dim,
   dynamicSlice,
   dynamicUpdateSlice,
   einsum,
-  foriLoop,
   grad,
   hessian,
   jacrev,
@@ -19,7 +17,6 @@ import {
   nonzero,
   random,
   relu,
-  scan,
   scatterND,
   segmentSum,
   setDevice,
@@ -31,7 +28,6 @@ import {
   tensor,
   topK,
   vmap,
-  whileLoop,
   zeros,
 } from '../../src/index.ts'
 
@@ -233,45 +229,6 @@ test.for(strided)('%s gives what the static program gives at even and odd length
 })
 
 const refused: readonly (readonly [...Case, says: RegExp])[] = [
-  [
-    'scan',
-    (x) => scan((c: Tensor, y: Tensor): [Tensor, Tensor] => [c.add(y), c], zeros([4]), x as Tensor),
-    [rows],
-    matrix,
-    /scan is control flow/,
-  ],
-  [
-    'foriLoop',
-    (x) => foriLoop(0, 40, (_: Tensor, y: Tensor) => y.mul(0.5).add(y.mean()), x as Tensor),
-    [rows],
-    matrix,
-    /foriLoop is control flow/,
-  ],
-  [
-    'cond',
-    (x) =>
-      cond(
-        (x as Tensor).sum().greater(3),
-        (y: Tensor) => y.mul(2),
-        (y: Tensor) => y,
-        x as Tensor,
-      ),
-    [rows],
-    matrix,
-    /cond is control flow/,
-  ],
-  [
-    'whileLoop',
-    (x) =>
-      whileLoop(
-        (y: Tensor) => y.sum().less(500),
-        (y: Tensor) => y.mul(2),
-        x as Tensor,
-      ),
-    [rows],
-    matrix,
-    /whileLoop is control flow/,
-  ],
   ['nonzero', (x) => Object.values(nonzero(x as Tensor, { size: 5 })).flat(), [spec([n])], vector, /nonzero/],
 ]
 
@@ -289,34 +246,12 @@ test.for(refused)('%s is refused by the names of dimension and operation', ([, f
   closed.dispose()
 })
 
-/** What touches no open extent, beside what does. */
-const beside: readonly (readonly [...Case, says: RegExp | undefined])[] = [
-  [
-    'a scatter',
-    (x, h, i) => (x as Tensor).add(segmentSum(h as Tensor, i as Tensor, 4).sum(1)),
-    [rows],
-    (k) => [...matrix(k), uniform(1, [9, 4]), numbers([9], 4)],
-    undefined,
-  ],
-  [
-    'a scan',
-    (x, h) =>
-      (x as Tensor).add(scan((c: Tensor, y: Tensor): [Tensor, Tensor] => [c.add(y), c], zeros([4]), h as Tensor)[0]),
-    [rows],
-    (k) => [...matrix(k), uniform(1, [9, 4])],
-    /^length cannot be open here: control flow/,
-  ],
-]
-
-test.for(beside)('%s of fixed extents beside an open one is open, or refused by name', ([, f, dynamic, at, says]) => {
-  const [varying, closed] = [jit(f, { dynamic, mode: 'strict' }), jit(f, { mode: 'strict' })]
-  for (const k of [17, 23, 40]) {
-    const [got, want] = [listOf(varying(...at(k))), listOf(closed(...at(k)))]
-    for (const [i, t] of got.entries()) expect(t.dataSync(), `at ${k}`).toEqual(want[i]?.dataSync())
-  }
-  const { closed: why } = varying.explain(...at(23))
-  if (says === undefined) expect(why).toBeUndefined()
-  else expect(why).toMatch(says)
+test('a scatter of fixed extents beside an open one is open', () => {
+  const f = (x: Tensor, h: Tensor, i: Tensor): Tensor => x.add(segmentSum(h, i, 4).sum(1))
+  const [varying, closed] = [jit(f, { dynamic: [rows], mode: 'strict' }), jit(f, { mode: 'strict' })]
+  const at = (k: number): [Tensor, Tensor, Tensor] => [uniform(k, [k, 4]), uniform(1, [9, 4]), numbers([9], 4)]
+  for (const k of [17, 23, 40]) expect(varying(...at(k)).dataSync(), `at ${k}`).toEqual(closed(...at(k)).dataSync())
+  expect(varying.explain(...at(23)).closed).toBeUndefined()
   varying.dispose()
   closed.dispose()
 })

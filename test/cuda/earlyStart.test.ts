@@ -76,7 +76,7 @@ function graphsOf(program: Program, earlyStart: EarlyStart = 'work'): Found[] {
   const device = new CudaDevice(fake.driver.open(0), fake.compiler, { cacheFolder: folder, earlyStart })
   const { bases, commands } = commandsOf(program, { alignment: 16 })
   const addresses = Float64Array.from(bases, (_, i) => (i + 1) * 2 ** 34)
-  const prepared = new Prepared(device, program, addresses, new Set(), new Resources(device.residents))
+  const prepared = new Prepared(device, addresses, new Set(), new Resources(device.residents))
   prepared.kernels.prepare(commands)
   const out: Found[] = []
   const visit = (list: readonly Command[]): void => {
@@ -241,13 +241,7 @@ test('devices before 9.0, and those told so, start nothing early', () => {
   const old = fakeDevice(1 << 30, 89)
   const device = new CudaDevice(old.driver.open(0), old.compiler, { cacheFolder: folder })
   const { bases, commands } = commandsOf(program, { alignment: 16 })
-  const prepared = new Prepared(
-    device,
-    program,
-    new Float64Array(bases.length),
-    new Set(),
-    new Resources(device.residents),
-  )
+  const prepared = new Prepared(device, new Float64Array(bases.length), new Set(), new Resources(device.residents))
   prepared.kernels.prepare(commands)
   expect(prepared.kernels.waits).toBe(false)
   for (const k of prepared.kernels.all()) expect(k.source.source).not.toContain('wait_for_kernels')

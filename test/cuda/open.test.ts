@@ -3,7 +3,21 @@ import { expect, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
-import { concat, dim, jit, memory, setDevice, softmax, spec, type Tensor, tensor } from '../../src/index.ts'
+import {
+  concat,
+  cond,
+  dim,
+  foriLoop,
+  jit,
+  memory,
+  scan,
+  setDevice,
+  softmax,
+  spec,
+  type Tensor,
+  tensor,
+  whileLoop,
+} from '../../src/index.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
@@ -39,6 +53,52 @@ for (const { name, ...made } of openCases)
     executable.dispose()
     expect(backend.memory().used).toBe(before)
   })
+
+/** Control flow over a carry and operands that vary. */
+const controlled: Readonly<Record<string, (x: Tensor) => Tensor>> = {
+  'a loop of known steps': (x) => foriLoop(0, 5, (_: Tensor, y: Tensor) => y.mul(0.5).add(y.mean(0)), x),
+  'a loop too long to be written out': (x) =>
+    foriLoop(0, 2100, (i: Tensor, y: Tensor) => y.mul(0.5).add(i).sub(y.mean(0)), x),
+  'a branch': (x) =>
+    cond(
+      x.sum().greater(0),
+      (y: Tensor) => y.mul(2).sub(y.max(0)),
+      (y: Tensor) => y.sub(y.mean(0)).cumsum(0),
+      x,
+    ),
+  'a loop that ends by its values': (x) =>
+    whileLoop(
+      (y: Tensor) => y.max().less(100),
+      (y: Tensor) => y.abs().mul(2).add(1),
+      x,
+    ),
+}
+
+for (const [name, f] of Object.entries(controlled))
+  test(`${name} over open extents`, () => {
+    const made: OpenCase = { ...at(openCases, 0), trace: ([b = 1, n = 1]) => traceFunction(f, [spec([n, b])]).graph }
+    const { program } = openProgram(made, 'fast', cudaTarget)
+    device.learn(program)
+    const executable = backend.prepare(program)
+    for (const extents of [at(others, 1), [3, 5], [4, 7], at(others, 1)]) {
+      const graph = made.trace(extents)
+      const got = runOn(backend, executable, graph, extents)
+      const want = evaluateGraph(graph, inputsOf(graph), { rounding: 'dtype' }).map(toHostArray)
+      expectClose(got, want, graph, extents.join(' by '))
+    }
+    executable.dispose()
+  })
+
+test('a scan over an open length is refused by name where loops are written out', () => {
+  const step = (c: Tensor, y: Tensor): [Tensor, Tensor] => [c.add(y), c]
+  const made: OpenCase = {
+    ...at(openCases, 0),
+    trace: ([b = 1, n = 1]) => traceFunction((x: Tensor) => scan(step, x.max(0), x), [spec([n, b])]).graph,
+  }
+  expect(() => openProgram(made, 'fast', cudaTarget)).toThrow(
+    /E_UNSUPPORTED.*batch, length cannot be open here: scan is a loop whose steps or elements vary, which the target cuda cannot count/,
+  )
+})
 
 test('products by a library have the sizes of the launch', () => {
   const withLibrary = createCudaBackend({

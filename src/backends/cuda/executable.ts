@@ -39,7 +39,7 @@ export class CudaExecutable implements Executable {
     this.fresh = bases.flatMap((b, base) => (b.kind === 'output' ? [{ base, buffer: b.buffer }] : []))
     try {
       const addresses = Float64Array.from(bases, (b) => this.place(b))
-      this.prepared = new Prepared(device, program, addresses, moving, this.held)
+      this.prepared = new Prepared(device, addresses, moving, this.held)
       this.prepared.kernels.prepare(commands)
       this.works = this.prepared.prepare(commands)
     } catch (e) {

@@ -5,7 +5,6 @@ import { ProductRefused } from '../../runtime/backend.ts'
 import { type BoundBuffer, type Command, elementsOf, type Place } from '../../runtime/commands.ts'
 import { bytesAt, type Extents, formulaAt, productAt } from '../../runtime/extents.ts'
 import { scalarFormulas } from '../../runtime/launchScalars.ts'
-import type { KernelStep, Program } from '../../runtime/program.ts'
 import type { Resources } from '../../runtime/resources.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostArray } from '../../types/host.ts'
@@ -66,7 +65,6 @@ export class Prepared {
   readonly addresses: Float64Array
   readonly kernels: StepKernels
   private readonly device: CudaDevice
-  private readonly program: Program
   /** What of launches follows from the extents of a run. */
   private readonly varying: ((at: Extents) => void)[] = []
   /** The extents of the run, where the program has open ones. */
@@ -79,15 +77,8 @@ export class Prepared {
   /** Memory of what runs once. */
   private transient: number[] = []
 
-  constructor(
-    device: CudaDevice,
-    program: Program,
-    addresses: Float64Array,
-    moving: ReadonlySet<number>,
-    resources: Resources,
-  ) {
+  constructor(device: CudaDevice, addresses: Float64Array, moving: ReadonlySet<number>, resources: Resources) {
     this.device = device
-    this.program = program
     this.addresses = addresses
     this.moving = moving
     this.resources = resources
@@ -111,6 +102,12 @@ export class Prepared {
     this.at = at
   }
 
+  /** Does what follows from the extents of a run whenever they change; of what passes, once. */
+  private vary(passing: boolean, by: (at: Extents) => void): void {
+    if (!passing) this.varying.push(by)
+    else if (this.at !== undefined) by(this.at)
+  }
+
   private address(p: Place): number {
     return (this.addresses[p.base] ?? 0) + p.offset
   }
@@ -129,7 +126,7 @@ export class Prepared {
     for (const c of commands) {
       if (c.kind === 'launch') {
         const kernel = this.kernels.of(c.step, c.places)
-        if (kernel.source.programs > 0) launches.push(this.kernelLaunch(kernel, c.step, c.places, c.top, passing))
+        if (kernel.source.programs > 0) launches.push(this.kernelLaunch(kernel, c, passing))
         continue
       }
       if (c.kind === 'copy') {
@@ -166,7 +163,7 @@ export class Prepared {
     )
     if (varying === undefined) return launch
     launch.varies = true
-    this.varying.push((at) => {
+    this.vary(passing, (at) => {
       const now = bytesAt(to, at)
       launch.args.set(2, now)
       launch.grid = Math.max(1, copyBlocks(now))
@@ -196,7 +193,7 @@ export class Prepared {
     const bound = [...new Set(places.map((p) => p.base))].filter((base) => this.moving.has(base))
     let calls = this.foundCalls(products, step, [a, b, out])
     if (isVarying)
-      this.varying.push((extents) => {
+      this.vary(passing, (extents) => {
         const now = productAt(step, extents)
         try {
           calls = this.foundCalls(products, now, [a, b, out])
@@ -241,11 +238,10 @@ export class Prepared {
 
   private kernelLaunch(
     kernel: LoadedKernel,
-    step: KernelStep,
-    places: readonly Place[],
-    top: number,
+    command: Extract<Command, { kind: 'launch' }>,
     passing: boolean,
   ): SectionLaunch {
+    const { step, places, top } = command
     const { bindings, programs, cluster, rows = 1, table: tabled = [], scalars = [] } = kernel.source
     const blocks = Math.ceil(programs / rows) * cluster
     const none = scalars.map(() => 0)
@@ -260,7 +256,7 @@ export class Prepared {
     const { waits } = this.kernels
     if (tabled.length === 0) {
       const made = this.makeLaunch(kernel, blocks, direct, none, undefined, top, passing, touches, waits)
-      return this.opened(made, kernel, step, direct.length)
+      return this.opened(made, kernel, command, direct.length, passing)
     }
     const bytes = 8 * tabled.length
     const address = passing ? this.device.pool.alloc(bytes) : this.device.take(bytes, this.resources)
@@ -271,16 +267,22 @@ export class Prepared {
       else this.fill(table, i, placeOf(entry), passing)
     })
     const made = this.makeLaunch(kernel, blocks, direct, [address, ...none], table, top, passing, touches, waits)
-    return this.opened(made, kernel, step, direct.length + 1)
+    return this.opened(made, kernel, command, direct.length + 1, passing)
   }
 
   /** A launch whose arguments behind its first `pointers` and whose grid follow from the extents of the run. */
-  private opened(launch: KernelLaunch, { source }: LoadedKernel, step: KernelStep, pointers: number): SectionLaunch {
+  private opened(
+    launch: KernelLaunch,
+    { source }: LoadedKernel,
+    { program, step }: Extract<Command, { kind: 'launch' }>,
+    pointers: number,
+    passing: boolean,
+  ): SectionLaunch {
     const { scalars = [], grid, cluster } = source
     if (scalars.length === 0) return launch
     launch.varies = true
-    const formulas = scalarFormulas(this.program, step)
-    this.varying.push((at) => {
+    const formulas = scalarFormulas(program, step)
+    this.vary(passing, (at) => {
       const values = new Map([...formulas].map(([by, f]) => [by, formulaAt(f, at)]))
       scalars.forEach(({ by }, i) => {
         launch.args.set(pointers + i, values.get(by) ?? 0)

@@ -1,4 +1,6 @@
 /** Control flow run: inner programs bound to buffers of the program around them, step by step. Nothing is allocated here. */
+import { invariant } from '../../diagnostics/errors.ts'
+import { bytesAt, type Extents, type Formula, formulaAt } from '../../runtime/extents.ts'
 import type { CondStep, InnerProgram, LoopStep, Program, RegionStep, WhileStep } from '../../runtime/program.ts'
 import { writtenPlace } from '../../runtime/region.ts'
 import type { Device } from './device.ts'
@@ -6,6 +8,8 @@ import type { Device } from './device.ts'
 /** A program whose buffers have addresses. */
 export interface Placed {
   readonly program: Program
+  /** The extents of the run, where the program has open ones. */
+  at: Extents | undefined
   address(buffer: number): number
   /** Says where an input or output stands in the next run; `words` is memory. */
   bind(buffer: number, address: number, words: Uint32Array): void
@@ -31,7 +35,11 @@ export function prepareRegion(around: Placed, step: RegionStep, device: Device, 
   }
 }
 
-const bytesOf = (p: Program, buffer: number): number => p.buffers[buffer]?.bytes ?? 0
+/** Bytes of a buffer of a program in the run. */
+function bytesOf({ program, at }: Placed, buffer: number): number {
+  const b = program.buffers[buffer]
+  return b === undefined ? 0 : bytesAt(b, at)
+}
 
 /** A bool scalar in memory. */
 const holds = (words: Uint32Array, address: number): boolean =>
@@ -51,6 +59,7 @@ function cond(around: Placed, step: CondStep, device: Device, place: Place): Reg
     run: () => {
       const words = device.words()
       const taken = holds(words, around.address(step.test)) ? whenTrue : whenFalse
+      taken.at = around.at
       bindInputs(taken, 0, around, step.operands, words)
       step.results.forEach((b, i) => {
         taken.bind(taken.program.outputs[i] ?? -1, around.address(b), words)
@@ -66,7 +75,6 @@ function whileLoop(around: Placed, step: WhileStep, device: Device, place: Place
   const first = step.consts.length
   const carries = step.carries.map((c, i) => ({
     ...c,
-    bytes: bytesOf(around.program, c.result),
     tested: test.program.inputs[first + i] ?? -1,
     read: body.program.inputs[first + i] ?? -1,
     written: body.program.outputs[i] ?? -1,
@@ -77,6 +85,8 @@ function whileLoop(around: Placed, step: WhileStep, device: Device, place: Place
     run: () => {
       let words = device.words()
       const flag = around.address(step.flag)
+      test.at = around.at
+      body.at = around.at
       bindInputs(test, 0, around, step.consts, words)
       bindInputs(body, 0, around, step.consts, words)
       test.bind(test.program.outputs[0] ?? -1, flag, words)
@@ -97,13 +107,13 @@ function whileLoop(around: Placed, step: WhileStep, device: Device, place: Place
         }
         body.run()
       }
-      for (const c of carries) device.copy(c.at, around.address(c.result), c.bytes)
+      for (const c of carries) device.copy(c.at, around.address(c.result), bytesOf(around, c.result))
     },
   }
 }
 
 function loop(around: Placed, step: LoopStep, device: Device, place: Place): Region {
-  const { length, reverse } = step
+  const { reverse, varying } = step
   const body = place(step.body)
   const { inputs, outputs } = body.program
   const firstCarry = step.consts.length
@@ -117,12 +127,17 @@ function loop(around: Placed, step: LoopStep, device: Device, place: Place): Reg
   const elements = [
     ...step.sequences.map((buffer, i) => ({ buffer, inner: inputs[firstSequence + i] ?? -1 })),
     ...step.results.map((buffer, i) => ({ buffer, inner: outputs[step.carries.length + i] ?? -1 })),
-  ].map((x) => ({ ...x, bytes: bytesOf(body.program, x.inner), base: 0 }))
+  ].map((x) => ({ ...x, bytes: 0, base: 0 }))
   return {
     run: () => {
+      body.at = around.at
+      const length = varying === undefined ? step.length : lengthAt(varying, around.at)
       bindInputs(body, 0, around, step.consts, device.words())
       for (const c of carries) c.at = around.address(c.place.init)
-      for (const e of elements) e.base = around.address(e.buffer)
+      for (const e of elements) {
+        e.base = around.address(e.buffer)
+        e.bytes = bytesOf(body, e.inner)
+      }
       for (let t = 0; t < length; t++) {
         const words = device.words()
         for (const c of carries) {
@@ -134,6 +149,14 @@ function loop(around: Placed, step: LoopStep, device: Device, place: Place): Reg
         for (const e of elements) body.bind(e.inner, e.base + i * e.bytes, words)
         body.run()
       }
+      if (length > 0) return
+      for (const { place } of carries)
+        device.copy(around.address(place.init), around.address(place.result), bytesOf(around, place.result))
     },
   }
+}
+
+function lengthAt(f: Formula, at: Extents | undefined): number {
+  invariant(at !== undefined, 'a program with open extents runs without them')
+  return formulaAt(f, at)
 }

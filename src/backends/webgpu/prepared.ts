@@ -8,7 +8,7 @@ import { printUnnamed } from '../../kernel/print.ts'
 import { bufferOf, type Command, type commandsOf, type Place } from '../../runtime/commands.ts'
 import { bytesAt, type Extents, formulaAt } from '../../runtime/extents.ts'
 import { scalarFormulas } from '../../runtime/launchScalars.ts'
-import type { KernelStep, Program } from '../../runtime/program.ts'
+import type { Program } from '../../runtime/program.ts'
 import { kernelsOf } from '../../runtime/region.ts'
 import type { Resources } from '../../runtime/resources.ts'
 import { showShape } from '../../types/shape.ts'
@@ -74,6 +74,8 @@ export class Prepared {
   private readonly sources = new Map<string, KernelSource>()
   private take: (bytes: number) => GPUBuffer
   private isTried = false
+  /** What is prepared now runs once. */
+  private isPassing = false
   private readonly program: Program
   /** The extents of the run, where the program has open ones. */
   private at: Extents | undefined
@@ -139,7 +141,7 @@ export class Prepared {
     return commands.flatMap((c): Work[] => {
       switch (c.kind) {
         case 'launch':
-          return this.dispatch(c.step, c.places, c.top)
+          return this.dispatch(c)
         case 'copy':
           return [this.copy(c.from, c.to, c.top)]
         case 'repeat':
@@ -182,7 +184,7 @@ export class Prepared {
     }
   }
 
-  private dispatch(step: KernelStep, given: readonly Place[], top: number): Work[] {
+  private dispatch({ step, program, places: given, top }: Extract<Command, { kind: 'launch' }>): Work[] {
     const shared = shareParams(step.kernel, given)
     const { kernel, places, writable, copied } = shared
     const { device } = this
@@ -213,14 +215,16 @@ export class Prepared {
     }
     const { grid } = source
     if (grid === undefined) return [dispatch]
-    const formulas = scalarFormulas(this.program, step)
-    this.varying.push((at) => {
+    const formulas = scalarFormulas(program, step)
+    const vary = (at: Extents): void => {
       const scalarAt = (by: string): number => {
         const formula = formulas.get(by)
         return formula === undefined ? 0 : formulaAt(formula, at)
       }
       dispatch.size = size(programsOf(grid, scalarAt))
-    })
+    }
+    if (!this.isPassing) this.varying.push(vary)
+    else if (this.at !== undefined) vary(this.at)
     return [dispatch]
   }
 
@@ -304,6 +308,7 @@ export class Prepared {
   private passing(body: () => void): void {
     const { take, device } = this
     const taken: GPUBuffer[] = []
+    this.isPassing = true
     this.take = (bytes) => {
       const buffer = device.take(bytes)
       taken.push(buffer)
@@ -313,6 +318,7 @@ export class Prepared {
       body()
     } finally {
       this.take = take
+      this.isPassing = false
       for (const b of taken) device.release(b)
     }
   }

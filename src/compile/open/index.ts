@@ -18,18 +18,19 @@ import { atWorkingSet, type Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import type { HostArray } from '../../types/host.ts'
 import { sizeOf } from '../../types/shape.ts'
-import { assemble } from '../assemble.ts'
-import type { OpenExtents } from '../assembly.ts'
+import { assemble, type Kept } from '../assemble.ts'
+import type { OpenExtents, OpenNumber } from '../assembly.ts'
 import { priceOfSchedules } from '../candidatePrice.ts'
 import type { Compiled, CompileOptions } from '../index.ts'
 import { multiplyIntegers } from '../integerProducts.ts'
 import { boundScans } from '../longScans.ts'
 import { boundOperands, operandLimits } from '../operands.ts'
 import { withPrecision } from '../precision.ts'
+import type { Reuse } from '../programMemory.ts'
 import { makeReport } from '../report.ts'
 import { checkAssembled, checkStored } from '../stored.ts'
 import { orderWindows } from '../windowOrder.ts'
-import { alignGraphs, cannotBeOpen, extentsOf, Misaligned } from './align.ts'
+import { type Aligned, alignGraphs, cannotBeOpen, extentsOf, Misaligned } from './align.ts'
 import { Fitter } from './fit.ts'
 import { genericOf } from './generic.ts'
 import { OtherForm } from './noFormula.ts'
@@ -97,101 +98,167 @@ function forOpen(target: Machine): Machine {
 function compileWhole(
   instances: readonly Instance[],
   dimensions: readonly Dimension[],
-  {
-    mode,
-    target: machine,
-    name = 'program',
-    donated = [],
-    verify = false,
-    // A matrix unit takes axes that are joined, which open ones are not.
-    precision = 'ieee',
-  }: OpenCompileOptions,
-  { building, isApart }: Way = simply,
+  options: OpenCompileOptions,
+  way: Way = simply,
 ): Compiled {
   const started = performance.now()
-  const generics = genericOf(instances.map((i) => i.graph))
-  const varying = [...(generics[0]?.varying ?? [])].filter((n) => n > 1)
-  const target = { ...forOpen(machine), ...(isApart ? { keepsAxes: true, undivided: new Set(varying) } : {}) }
-  const graphs: Graph[] = []
-  let applied: Rewritten['applied'] = []
-  function* rewritten(): Generator<Graph> {
-    for (const [i, instance] of instances.entries()) {
-      const precise =
-        mode === 'fast' && precision !== 'ieee' ? withPrecision(instance.graph, precision) : instance.graph
-      const made = rewriteGraph(mode === 'fast' ? multiplyIntegers(precise, target) : precise, {
-        mode,
-        fold: (node) => fold(node, mode),
-        generic: generics[i] ?? nothingVaries,
-      })
-      const inOrder = orderWindows(made.graph, target, mode)
-      const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
-      if (graphs.length === 0) applied = made.applied
-      graphs.push(bounded)
-      yield bounded
-    }
-  }
-  const aligned = alignGraphs(rewritten(), dimensions)
-  const [graph] = graphs
-  invariant(graph !== undefined, 'a program of no instance')
-  const overwritable = graph.params.map((_, i) => (donated[i] === true ? ('donated' as const) : undefined))
-  const held = compulsoryBytes(graph)
-  const near = atWorkingSet(target, held)
-  const plan = building(() =>
-    planFusion(
-      graph,
-      near,
-      mode,
-      true,
-      overwritable,
-      undefined,
-      new CandidateMemo(priceOfSchedules(target, mode, held)),
-    ),
-  )
-  checkStored(graph, plan, target, true)
-  const fitter = new Fitter(instances.map((i) => i.at))
-  fitter.learn(extentsOf(aligned.nodes))
-  const opening = new Opening(dimensions, graph.params.length)
-  const opener = new PlanOpener(fitter, opening, target, mode, aligned, building)
-  const opened = opener.open(plan)
-  const numberOf = new Map(aligned.nodes[0]?.map((n, i) => [n, i]))
-  const open: OpenExtents = {
-    launch: (made) => opening.launch(made),
-    varying: (call) => opener.products.get(call),
-    sizeOf: (node) => {
-      const number = numberOf.get(node)
-      if (number === undefined) return undefined
-      const sizes = aligned.nodes.map((list) => sizeOf(list[number]?.shape ?? []))
-      if (sizes.every((n) => n === sizes[0])) return undefined
-      const [elements, bytes] = [1, dtypeBytes(node.dtype)].map((each) => fitter.whole(sizes.map((n) => n * each)))
-      if (elements === undefined || bytes === undefined)
-        throw cannotBeOpen(dimensions, `the size of a tensor (${sizes.slice(0, 4).join(', ')})`, node)
-      return { most: opening.most(elements), bytes }
-    },
-  }
-  const withNumbers = { ...graph, params: [...graph.params, ...opening.params] }
-  const reuse = { donated: [...graph.params.map((_, i) => donated[i] === true)], over: [] }
-  const assembled = assemble(
-    name,
-    withNumbers,
-    opened,
-    target,
-    mode,
-    reuse,
-    () => {
-      throw cannotBeOpen(dimensions, 'control flow', undefined)
-    },
-    open,
-  )
-  checkAssembled(name, assembled, opened, target)
-  const program = { ...assembled.program, open: { dimensions, numbers: opening.numbers } }
+  const { name = 'program', donated = [], verify = false } = options
+  const compiler = new OpenCompiler(instances, dimensions, options, way)
+  const graphs = instances.map((i) => i.graph)
+  const opening = new Opening(dimensions, graphs[0]?.params.length ?? 0)
+  const made = compiler.program(graphs, name, options.target, opening, { donated, over: [] })
+  const { program } = made.assembled
   if (verify)
     verifyOpen(
       program,
       instances.map((i) => i.at),
     )
-  const kept = { source: graph, plan: opened, passes: undefined, assembled: { ...assembled, program } }
-  const report = makeReport(name, kept, target, mode, applied, performance.now() - started, dimensions)
-  return { program, report, graph, plan: opened }
+  const report = makeReport(
+    name,
+    made,
+    options.target,
+    options.mode,
+    made.applied,
+    performance.now() - started,
+    dimensions,
+  )
+  return { program, report, graph: made.source, plan: made.plan }
+}
+
+/** Compiles graphs that are one but for numbers, and those inside their control flow, for the samples of one function. */
+class OpenCompiler {
+  private readonly dimensions: readonly Dimension[]
+  private readonly options: OpenCompileOptions
+  private readonly way: Way
+  private readonly fitter: Fitter
+
+  constructor(instances: readonly Instance[], dimensions: readonly Dimension[], options: OpenCompileOptions, way: Way) {
+    this.dimensions = dimensions
+    this.options = options
+    this.way = way
+    this.fitter = new Fitter(instances.map((i) => i.at))
+  }
+
+  /** The graphs of each sample as one program, whose launch scalars `opening` keeps. */
+  program(
+    traced: readonly Graph[],
+    name: string,
+    machine: Machine,
+    opening: Opening,
+    reuse: Reuse,
+  ): Kept & { readonly applied: Rewritten['applied'] } {
+    const { dimensions, fitter, way } = this
+    const { mode } = this.options
+    const generics = genericOf(traced)
+    const varying = [...(generics[0]?.varying ?? [])].filter((n) => n > 1)
+    const target = { ...forOpen(machine), ...(way.isApart ? { keepsAxes: true, undivided: new Set(varying) } : {}) }
+    let applied: Rewritten['applied'] = []
+    const graphs: Graph[] = []
+    const rewritten = (): Generator<Graph> => this.rewritten(traced, generics, target, graphs, (a) => (applied = a))
+    const aligned = alignGraphs(rewritten(), dimensions)
+    const [graph] = graphs
+    invariant(graph !== undefined, 'a program of no instance')
+    const overwritable = graph.params.map((_, i) =>
+      reuse.donated[i] === true ? 'donated' : reuse.over.includes(i) ? 'perhaps' : undefined,
+    )
+    const held = compulsoryBytes(graph)
+    const near = atWorkingSet(target, held)
+    const memo = new CandidateMemo(priceOfSchedules(target, mode, held))
+    const plan = way.building(() => planFusion(graph, near, mode, true, overwritable, undefined, memo))
+    checkStored(graph, plan, target, true)
+    fitter.learn(extentsOf(aligned.nodes))
+    const opener = new PlanOpener(fitter, opening, target, mode, aligned, way.building)
+    const opened = opener.open(plan)
+    const numbers = new NumbersOfNodes(aligned, fitter, opening)
+    const open: OpenExtents = {
+      launch: (made) => opening.launch(made),
+      params: () => opening.params,
+      varying: (call) => opener.products.get(call),
+      whole: (node, of, what) => numbers.whole(node, of, what),
+      sizeOf: (node) => {
+        const elements = numbers.whole(node, (n) => sizeOf(n.shape), 'the size of a tensor')
+        const each = dtypeBytes(node.dtype)
+        const bytes = numbers.whole(node, (n) => sizeOf(n.shape) * each, 'the size of a tensor')
+        return elements === undefined || bytes === undefined ? undefined : { most: elements.most, bytes: bytes.formula }
+      },
+    }
+    const within = { ...machine, valueBuffers: 0 }
+    const assembled = assemble(
+      name,
+      graph,
+      opened,
+      target,
+      mode,
+      { ...reuse, donated: graph.params.map((_, i) => reuse.donated[i] === true) },
+      (node, graphOf, label, over) => {
+        const inner = numbers.everywhere(node).map(graphOf)
+        const own = new Opening(dimensions, inner[0]?.params.length ?? 0, opening)
+        const kept = this.program(inner, label, within, own, { donated: [], over })
+        const { program } = kept.assembled
+        return { program, kept, handed: opening.params.slice(0, program.open?.numbers.length) }
+      },
+      open,
+    )
+    checkAssembled(name, assembled, opened, target)
+    const program = { ...assembled.program, open: { dimensions, numbers: opening.numbers } }
+    return { source: graph, plan: opened, passes: undefined, assembled: { ...assembled, program }, applied }
+  }
+
+  /** Graphs rewritten one after another, each added to `made`. */
+  private *rewritten(
+    traced: readonly Graph[],
+    generics: readonly Generic[],
+    target: Machine,
+    made: Graph[],
+    told: (applied: Rewritten['applied']) => void,
+  ): Generator<Graph> {
+    // A matrix unit takes axes that are joined, which open ones are not.
+    const { mode, precision = 'ieee' } = this.options
+    for (const [i, graph] of traced.entries()) {
+      const precise = mode === 'fast' && precision !== 'ieee' ? withPrecision(graph, precision) : graph
+      const { graph: plain, applied } = rewriteGraph(mode === 'fast' ? multiplyIntegers(precise, target) : precise, {
+        mode,
+        fold: (node) => fold(node, mode),
+        generic: generics[i] ?? nothingVaries,
+      })
+      if (i === 0) told(applied)
+      const inOrder = orderWindows(plain, target, mode)
+      const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
+      made.push(bounded)
+      yield bounded
+    }
+  }
+}
+
+/** What nodes of the first sample are at the others, and numbers of theirs by their formulas. */
+class NumbersOfNodes {
+  private readonly aligned: Aligned
+  private readonly places: ReadonlyMap<Node, number>
+  private readonly fitter: Fitter
+  private readonly opening: Opening
+
+  constructor(aligned: Aligned, fitter: Fitter, opening: Opening) {
+    this.aligned = aligned
+    this.places = new Map(aligned.nodes[0]?.map((n, i) => [n, i]))
+    this.fitter = fitter
+    this.opening = opening
+  }
+
+  /** A node at each sample; one that no sample has (what launches hand over) is itself. */
+  everywhere(node: Node): readonly Node[] {
+    const place = this.places.get(node)
+    return this.aligned.nodes.map((list) => (place === undefined ? node : (list[place] ?? node)))
+  }
+
+  /** A number of a node, where it varies. Throws E_UNSUPPORTED where it follows no formula. */
+  whole(node: Node, of: (node: Node) => number, what: string): OpenNumber | undefined {
+    const values = this.everywhere(node).map(of)
+    if (values.every((n) => n === values[0])) return undefined
+    const formula = this.fitter.whole(values)
+    if (formula === undefined)
+      throw cannotBeOpen(this.opening.dimensions, `${what} (${values.slice(0, 4).join(', ')})`, node)
+    return { most: this.opening.most(formula), formula }
+  }
 }
 
 const nothingVaries: Generic = { ends: new Set(), varying: new Set(), numbers: new Set() }

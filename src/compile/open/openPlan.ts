@@ -7,7 +7,6 @@
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import type { Node, NodeOf } from '../../graph/node.ts'
 import { operationOf } from '../../graph/tooLarge.ts'
-import { nodesOf } from '../../graph/traverse.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import { partialOfChain } from '../../plan/axes/chainParts.ts'
 import type { MatrixRole } from '../../plan/axes/fusedReductions.ts'
@@ -101,29 +100,25 @@ export class PlanOpener {
 
   private boundary(g: BoundaryGroup): BoundaryGroup {
     const { node } = g
-    const touched = [node, ...node.inputs, ...g.results]
-    const within = Object.values(node.attrs).some((x) => typeof x === 'object' && x !== null && 'params' in x)
-    const isFixed = !touched.some((n) => this.varies(n)) && (!within || this.isFixedInside(node))
-    if (isFixed) return g
+    if (![node, ...node.inputs, ...g.results].some((n) => this.varies(n))) return g
+    if (g.kind === 'region') return this.counted(g)
     if (node.op === 'scatter') return this.named(node, () => this.scatter(g, node))
-    const kinds = { opaque: "a user's kernel", effect: 'a callback', scatter: 'a scatter', region: 'control flow' }
-    const what = kinds[g.kind]
+    const what = g.kind === 'opaque' ? "a user's kernel" : 'a callback'
     const why = `${operationOf(node)} is ${what} over an extent that varies`
     throw cannotBeOpen(this.opening.dimensions, why, node)
   }
 
-  /** Whether the graphs inside a node are the same at every sample. */
-  private isFixedInside(node: Node): boolean {
-    const text = (n: Node): string =>
-      JSON.stringify(n.attrs, (_, x: unknown) =>
-        typeof x === 'object' && x !== null && 'params' in x && 'outputs' in x
-          ? nodesOf(x as Parameters<typeof nodesOf>[0]).map((m) => `${m.op}${m.shape.join()}${text(m)}`)
-          : typeof x === 'bigint'
-            ? `${x}n`
-            : x,
-      )
-    const own = text(node)
-    return this.nodes.every((_, s) => text(this.at(node, s)) === own)
+  /** Control flow, whose graphs are programs of their own. Throws where the target would have to know numbers that vary. */
+  private counted(g: BoundaryGroup): BoundaryGroup {
+    if (this.target.countsLoops || g.node.op !== 'loop') return g
+    const { carries, consts, length } = g.node.attrs
+    const results = g.results.filter((r) => (r as NodeOf<'result'>).attrs.index >= carries)
+    const isFixed =
+      ![...g.node.inputs.slice(consts + carries), ...results].some((n) => this.varies(n)) &&
+      this.nodes.every((_, s) => (this.at(g.node, s) as NodeOf<'loop'>).attrs.length === length)
+    if (isFixed) return g
+    const why = `${operationOf(g.node)} is a loop whose steps or elements vary, which the target ${this.target.name} cannot count`
+    throw cannotBeOpen(this.opening.dimensions, why, g.node)
   }
 
   /** A scatter with the body that it has at all extents. */

@@ -2,6 +2,7 @@
 
 import { add, constant, type Expr, launched, mul, type Scale, scaled, zero } from '../../affine/expr.ts'
 import { gcd } from '../../affine/gcd.ts'
+import { invariant } from '../../diagnostics/errors.ts'
 import { param } from '../../graph/build.ts'
 import type { Node, NodeOf } from '../../graph/node.ts'
 import type { LaunchScalar } from '../../kernel/ir.ts'
@@ -25,9 +26,8 @@ const mostNumbers = 256
 /** The parameter of kernels that holds their launch scalars. */
 const sizes = 'sizes'
 
-/** An input of the program that each launch fills. */
+/** What an input holds that each launch fills. */
 interface Handed<F> {
-  readonly node: NodeOf<'param'>
   readonly formulas: F[]
   readonly numbers: Map<string, number>
 }
@@ -35,20 +35,33 @@ interface Handed<F> {
 export class Opening {
   readonly dimensions: readonly Dimension[]
   private readonly inputs: number
-  private readonly scales = new Map<string, Scale>()
+  private readonly scales: Map<string, Scale>
   private readonly whole: Handed<Formula>
-  private readonly reals = new Map<Exclude<DType, 'i32'>, Handed<RealFormula>>()
+  private readonly reals: Map<Exclude<DType, 'i32'>, Handed<RealFormula>>
+  /** The inputs, in order. */
+  private readonly nodes: NodeOf<'param'>[] = []
 
-  /** `inputs`: how many the program has besides. */
-  constructor(dimensions: readonly Dimension[], inputs: number) {
+  /** `inputs`: how many the program has besides; `around` is what the program around it asks, of which its own numbers are some. */
+  constructor(dimensions: readonly Dimension[], inputs: number, around?: Opening) {
     this.dimensions = dimensions
     this.inputs = inputs
-    this.whole = handed(inputs, 'i32')
+    this.scales = around?.scales ?? new Map()
+    this.whole = around?.whole ?? { formulas: [], numbers: new Map() }
+    this.reals = around?.reals ?? new Map()
   }
 
   /** The inputs that launches fill, in order, and what they hold. */
   get params(): readonly NodeOf<'param'>[] {
-    return [this.whole.node, ...[...this.reals.values()].map((h) => h.node)]
+    return (['i32', ...this.reals.keys()] as const).map((_, i) => this.param(i))
+  }
+
+  private param(number: number): NodeOf<'param'> {
+    const dtypes = ['i32', ...this.reals.keys()] as const
+    for (let i = this.nodes.length; i <= number; i++)
+      this.nodes.push(param(this.inputs + i, [mostNumbers], dtypes[i] ?? 'i32'))
+    const node = this.nodes[number]
+    invariant(node !== undefined, 'an input that no launch fills')
+    return node
   }
 
   get numbers(): readonly LaunchNumbers[] {
@@ -92,9 +105,10 @@ export class Opening {
 
   /** The place of a real number among those of its dtype, and the input that holds it. */
   real(f: RealFormula, dtype: Exclude<DType, 'i32'>): { readonly node: Node; readonly at: number } {
-    const have = this.reals.get(dtype) ?? handed<RealFormula>(this.inputs + 1 + this.reals.size, dtype)
+    const have = this.reals.get(dtype) ?? { formulas: [], numbers: new Map() }
     this.reals.set(dtype, have)
-    return { node: have.node, at: place(have, JSON.stringify(f), f) }
+    const number = 1 + [...this.reals.keys()].indexOf(dtype)
+    return { node: this.param(number), at: place(have, JSON.stringify(f), f) }
   }
 
   /** A formula as an index expression. */
@@ -132,7 +146,7 @@ export class Opening {
       const scale = this.scales.get(by)
       return scale === undefined ? [] : [{ ...scale, param: sizes, at: Number(by.slice(2)) }]
     })
-    const binding: Binding = { kind: 'node', node: this.whole.node }
+    const binding: Binding = { kind: 'node', node: this.param(0) }
     const { kernel } = k
     const declared = { name: sizes, dtype: 'i32', shape: [mostNumbers], access: 'read', format: 'plain' } as const
     return {
@@ -141,12 +155,6 @@ export class Opening {
     }
   }
 }
-
-const handed = <F>(index: number, dtype: DType): Handed<F> => ({
-  node: param(index, [mostNumbers], dtype),
-  formulas: [],
-  numbers: new Map(),
-})
 
 function place<F>(h: Handed<F>, key: string, f: F): number {
   const have = h.numbers.get(key)

@@ -7,29 +7,30 @@ import { invariant } from '../../diagnostics/errors.ts'
 import { closeKernel } from '../../kernel/launch.ts'
 import { verifyKernel } from '../../kernel/verify.ts'
 import { bytesAt, type Extents, formulaAt, productAt } from '../../runtime/extents.ts'
+import { scalarFormulas } from '../../runtime/launchScalars.ts'
 import { verifyProduct } from '../../runtime/product.ts'
 import type { KernelStep, Program } from '../../runtime/program.ts'
+import { innerPrograms } from '../../runtime/region.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 
 /** Throws E_KERNEL_INVALID where a kernel of a program is none at some of the given extents. */
-export function verifyOpen(program: Program, samples: readonly Extents[]): void {
-  for (const s of program.steps)
-    for (const at of samples)
-      if (s.kind === 'kernel') verifyAt(program, s, at)
-      else if (s.kind === 'product') verifyProduct({ ...s, ...productAt(s, at) }, program)
+export function verifyOpen(whole: Program, samples: readonly Extents[]): void {
+  const programs = [whole]
+  for (let program = programs.pop(); program !== undefined; program = programs.pop())
+    for (const s of program.steps) {
+      if (s.kind === 'cond' || s.kind === 'while' || s.kind === 'loop')
+        programs.push(...innerPrograms(s).map((x) => x.inner.program))
+      for (const at of samples)
+        if (s.kind === 'kernel') verifyAt(program, s, at)
+        else if (s.kind === 'product') verifyProduct({ ...s, ...productAt(s, at) }, program)
+    }
 }
 
-function verifyAt(program: Program, { kernel, buffers }: KernelStep, at: Extents): void {
-  const [whole] = program.open?.numbers ?? []
-  const formulas = whole?.dtype === 'i32' ? whole.formulas : []
-  const values = new Map(
-    (kernel.scalars ?? []).map((s) => {
-      const formula = formulas[s.at]
-      invariant(formula !== undefined, `${s.by} has no formula`)
-      return [s.by, formulaAt(formula, at)] as const
-    }),
-  )
+function verifyAt(program: Program, step: KernelStep, at: Extents): void {
+  const { kernel, buffers } = step
+  const formulas = scalarFormulas(program, step)
+  const values = new Map([...formulas].map(([by, f]) => [by, formulaAt(f, at)]))
   const closed = closeKernel(kernel, values)
   const params = closed.params.map((p, i) => {
     const buffer = program.buffers[buffers[i] ?? -1]
