@@ -56,7 +56,7 @@ export function assemble(
   })
   const results = addResults(a, graph)
   const handed = (open?.params() ?? []).map((p) => a.of(p))
-  const placed = placeProgram(a, { inputs: [...given, ...handed], outputs: results }, plan, reuse, target.alignment)
+  const placed = placeProgram(a, { inputs: [...given, ...handed], outputs: results }, plan, reuse, target)
   const { buffers, steps, inputs, outputs, arenaBytes, unsharedBytes, inPlace } = placed
   const within = inners.flatMap((of) => of ?? []).reduce((n, x) => n + x.kept.assembled.memory.constants, 0)
   return {

@@ -4,6 +4,7 @@ import { assignBuffers, type BufferAssignment, type BufferNeed } from '../plan/m
 import { type Interval, type Placement, placeBuffers } from '../plan/memory/placement.ts'
 import type { FusionPlan } from '../plan/plan.ts'
 import type { ProgramBuffer, ProgramStep } from '../runtime/program.ts'
+import type { Machine } from '../target/machine.ts'
 import type { Assembly } from './assembly.ts'
 import { withoutCopies } from './copies.ts'
 import { memoryStep, openIn, renameStep } from './steps.ts'
@@ -42,7 +43,7 @@ export function placeProgram(
   { inputs, outputs }: Ends,
   plan: FusionPlan,
   reuse: Reuse,
-  alignment: number | undefined,
+  { alignment, apartBytes }: Pick<Machine, 'alignment' | 'apartBytes'>,
 ): ProgramMemory {
   const needs = needsOf(a, inputs, outputs, reuse)
   const planned = new Map([...plan.reuse].map(([write, read]) => [a.of(write), a.of(read)]))
@@ -60,7 +61,7 @@ export function placeProgram(
   for (const [write, read] of decided)
     invariant(assigned.donors.get(write) === read, 'the plan writes over what no step may write over')
   const intervals = intervalsOf(assigned, needs)
-  const placement = placeBuffers(intervals, alignment)
+  const placement = placeBuffers(intervals, alignment, apartBytes)
 
   // A result over an input is that input's buffer. What steps still name gets new numbers.
   const renamed = new Map([...assigned.donors].filter(([b]) => needs[b]?.kind === 'result'))

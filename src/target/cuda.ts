@@ -63,6 +63,7 @@ export const cudaTarget: SimtTarget = {
   sharedRows: 2,
   packBools: false,
   alignment: 64,
+  apartBytes: 16 << 20,
   minPrograms: 528,
   // A block that streams (bench/NOTES.md), and a multiprocessor.
   programShare: { moving: 1 / 60, computing: 1 / 132 },

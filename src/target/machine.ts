@@ -161,6 +161,11 @@ export interface Machine {
   readonly undivided?: ReadonlySet<number>
   /** Bytes that intermediate buffers are aligned to in their arena. */
   readonly alignment: number
+  /**
+   * Steps may run side by side: an arena within so many bytes (a part of what the cache holds) keeps the places of buffers unused for some steps after
+   * they died. Absent: places are used again at once.
+   */
+  readonly apartBytes?: number
   /** Fewest programs that keep the target busy. */
   readonly minPrograms: number
   /** Programs that go through rows of a tensor one after another: as many as run at once. Absent: however many suit the rows. */

@@ -90,7 +90,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/schedule/loop/price/seconds.ts: PartPricer.level, PartPricer.loop, PartPricer.step': 'statement nesting',
   'src/schedule/loop/price/seconds.ts: PartPricer.boundAt': 'values',
   'src/schedule/loop/price/work.ts: Pricer.value': 'values',
-  'src/codegen/simt/matmul/fragments.ts: packedPair': ['fixed', 'an exact sum of two in an operation of two'],
+  'src/codegen/simt/memory/packedPairs.ts: packedPair': ['fixed', 'an exact sum of two in an operation of two'],
   'src/schedule/simt/part/packed.ts: formOf': 'values',
   'src/schedule/simt/part/packed.ts: mostOf': 'values',
   'src/schedule/simt/part/packed.ts: packedForm.isSmall': ['fixed', 'an exact sum of two in an operation of two'],

@@ -81,6 +81,33 @@ describe('placeBuffers', () => {
     expect(placeBuffers(chain).arenaBytes).toBe(2 * (1024 + 64))
   })
 
+  test('within the bytes that may stand apart, places rest for some steps; beyond them they are used at once', () => {
+    const size = 1024 + 64
+    const steps = Array.from(
+      { length: 9 },
+      (_, i): Interval => ({ buffer: i, bytes: 1024, from: 2 * i, to: 2 * i + 1 }),
+    )
+    const places = (apart: number): number[] => steps.map((_, i) => offset(placeBuffers(steps, 64, apart), i) / size)
+    expect(places(0)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0])
+    expect(places(2 * size - 1)).toEqual(places(0))
+    expect(places(2 * size)).toEqual([0, 1, 0, 1, 0, 1, 0, 1, 0])
+    expect(places(64 * size)).toEqual([0, 1, 2, 0, 1, 2, 0, 1, 2])
+    fc.assert(
+      fc.property(lifetimes, fc.nat(20_000), (intervals, apart) => {
+        const [least, plan] = [placeBuffers(intervals), placeBuffers(intervals, 64, apart)]
+        expect(plan.arenaBytes).toBeLessThanOrEqual(Math.max(least.arenaBytes, apart))
+        expect(plan.inPlace).toBe(least.inPlace)
+        for (const a of intervals)
+          for (const b of intervals) {
+            if (a.buffer >= b.buffer || a.from > b.to || b.from > a.to || isHeir(a, b)) continue
+            const [x, y] = [offset(plan, a.buffer), offset(plan, b.buffer)]
+            expect(x + a.bytes + 64 <= y || y + b.bytes + 64 <= x).toBe(true)
+          }
+      }),
+      { numRuns: 200 },
+    )
+  })
+
   test('a chain in place needs the space of one', () => {
     const chain = Array.from(
       { length: 50 },

@@ -61,10 +61,11 @@ function placeIn<T>(list: readonly T[], key: (x: T) => number, at: number): numb
   return low
 }
 
-/** Places blocks one after another, each in the first gap among those alive at the same time. */
+/** Places blocks one after another, each in the first gap among those alive at the same time or `after` steps later. */
 function firstFit(
   blocks: readonly Block[],
   alignment: number,
+  after: number,
 ): { readonly starts: ReadonlyMap<Block, number>; readonly end: number } {
   const starts = new Map<Block, number>()
   /** By where they start. */
@@ -74,7 +75,7 @@ function firstFit(
     const size = align(block.bytes, alignment)
     let start = 0
     for (const p of placed) {
-      if (p.block.from > block.to || p.block.to < block.from) continue
+      if (p.block.from > block.to + after || p.block.to + after < block.from) continue
       if (p.start - start >= size) break
       start = Math.max(start, p.end)
     }
@@ -89,21 +90,25 @@ function firstFit(
   return { starts, end }
 }
 
+/** Steps after a buffer's last that leave its place alone where there is room: the most first. */
+const steps = [3, 2, 1]
+
 /**
  * Offsets by first fit, once in the order of time and once the largest blocks first; the smaller arena wins. Every block keeps
- * 64 bytes behind its data (vector tails read over). Offsets are multiples of `alignment`.
+ * 64 bytes behind its data (vector tails read over). Offsets are multiples of `alignment`. Within `apart` bytes a place stays unused for
+ * some steps after its buffer died, so that steps that do not need one another's results do not wait for its memory.
  */
-export function placeBuffers(intervals: readonly Interval[], alignment = 64): Placement {
+export function placeBuffers(intervals: readonly Interval[], alignment = 64, apart = 0): Placement {
   const { blocks, inPlace } = blocksOf(intervals)
-  const bySize = firstFit(
-    [...blocks].sort((a, b) => b.bytes - a.bytes || a.from - b.from),
-    alignment,
-  )
-  const byTime = firstFit(
-    [...blocks].sort((a, b) => a.from - b.from || b.bytes - a.bytes),
-    alignment,
-  )
-  const { starts, end } = bySize.end < byTime.end ? bySize : byTime
+  const bySize = [...blocks].sort((a, b) => b.bytes - a.bytes || a.from - b.from)
+  const byTime = [...blocks].sort((a, b) => a.from - b.from || b.bytes - a.bytes)
+  const placed = (after: number): ReturnType<typeof firstFit> => {
+    const [large, early] = [firstFit(bySize, alignment, after), firstFit(byTime, alignment, after)]
+    return large.end < early.end ? large : early
+  }
+  const least = placed(0)
+  const wider = least.end > apart || blocks.length < 2 ? undefined : steps.map(placed).find((p) => p.end <= apart)
+  const { starts, end } = wider ?? least
   const offsets = new Map([...starts].flatMap(([block, start]) => block.buffers.map((b) => [b, start] as const)))
   return { offsets, arenaBytes: end, inPlace }
 }

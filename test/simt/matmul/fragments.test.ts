@@ -99,6 +99,20 @@ test.skipIf(!hasCompiler()).each<Case>([
 })
 
 test.skipIf(!hasCompiler()).each<Case>([
+  { m: 64, k: 576, n: 384, dtype: 'bf16', group: 32 },
+  { m: 77, k: 544, n: 263, dtype: 'f16', group: 32, biased: true },
+  { m: 200, k: 320, n: 130, dtype: 'bf16', group: 64, zero: 'stored' },
+  { m: 96, k: 352, n: 301, dtype: 'bf16', group: 32, zero: 'signed' },
+])('$m x $k x $n, $dtype, groups of $group: tiles are computed two at a time', { timeout: 120_000 }, async (given) => {
+  const graph = productOf(given)
+  const { program, kernels } = kernelsOf(graph, small)
+  const source = kernels.map((k) => emitKernel(k, small.simt).source).join()
+  expect(source).not.toContain('columns in fragments')
+  expect(source).toContain(`${given.dtype}_pairs_mul(`)
+  await expectEmulated(graph, program)
+})
+
+test.skipIf(!hasCompiler()).each<Case>([
   { m: 16, k: 1024, n: 384, dtype: 'bf16', rows: 'turned' },
   { m: 11, k: 1600, n: 259, dtype: 'f16', rows: 'turned', biased: true },
   { m: 16, k: 2048, n: 130, dtype: 'bf16', rows: 'computed' },

@@ -4,12 +4,11 @@
  * columns and of rows alike, so the sum is over the same pairs of factors.
  */
 import { invariant } from '../../../diagnostics/errors.ts'
-import { numberToBf16, numberToF16 } from '../../../scalar/half.ts'
 import type { TilePlan } from '../../../schedule/simt/access/tiles.ts'
-import { type HalfDType, type PackedForm, smallIntegers } from '../../../schedule/simt/part/packed.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
-import { add, type Block, bin, call, cast, type Ex, elem, int, lit, mul, select, uint, v } from '../ir/ir.ts'
+import { add, type Block, bin, call, type Ex, elem, int, lit, mul, select, uint, v } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex, withLane } from '../ir/registers.ts'
+import { packedWord } from '../memory/packedPairs.ts'
 import { Point } from '../nest/point.ts'
 import { digitOf, type Fragments, inside, type Scope, type SharedTile, tid } from '../nest/scope.ts'
 import type { Accumulator } from '../reduce/open.ts'
@@ -41,17 +40,7 @@ export function fillFragments(p: Point, of: number, { let: l, axes, form }: Tile
       const value = (lane: number): Ex => select(there(lane), point(lane).read(of), lit('f32', 0))
       return call('u32', `${dtype}_pair`, value(low), value(high))
     }
-    const word = packedPair(packed, dtype, point(low), point(high))
-    const kept = [there(low), there(high)].map((holds, half) =>
-      select(holds, uint(half === 0 ? 0xffff : 0xffff0000), uint(0)),
-    )
-    const [first, second] = kept.map((e) => (e.k === 'lit' ? Number(e.value) : undefined))
-    if (first !== undefined && second !== undefined && (first | second) === -1) return word
-    return bin(
-      '&',
-      word,
-      kept.reduce((x, y) => bin('|', x, y)),
-    )
+    return packedWord(packed, dtype, [point(low), point(high)], [there(low), there(high)])
   }
   const first = mul(lanes.get(columns)?.rep ?? int(0), int(to.run))
   for (let i = 0; i < to.run; i++)
@@ -66,28 +55,6 @@ export function fillFragments(p: Point, of: number, { let: l, axes, form }: Tile
 const pairApart = (word: number): readonly [number, number] => {
   const first = Math.floor(word / wordsOfRun) * 2 * wordsOfRun + (word % wordsOfRun)
   return [first, first + wordsOfRun]
-}
-
-/** Two values of a form as a word. */
-function packedPair(form: PackedForm, dtype: HalfDType, low: Point, high: Point): Ex {
-  const bitsOf = dtype === 'bf16' ? numberToBf16 : numberToF16
-  const both = (value: number): Ex => uint(bitsOf(value) * 0x10001)
-  const { power } = smallIntegers[dtype]
-  switch (form.kind) {
-    case 'read':
-      return call('u32', `${dtype}_pair`, low.read(form.id), high.read(form.id))
-    case 'small': {
-      const [a, b] = [low, high].map((at) => cast('u32', at.read(form.id)))
-      invariant(a !== undefined && b !== undefined, 'a pair of two')
-      const word = bin('|', bin('|', a, bin('<<', b, uint(16))), both(power))
-      return call('u32', `${dtype}_pairs_sub`, word, both(power - form.plus))
-    }
-    case 'scalar': {
-      const [a, b] = form.args.map((x) => packedPair(x, dtype, low, high))
-      invariant(a !== undefined && b !== undefined, 'an operation of two')
-      return call('u32', `${dtype}_pairs_${form.op}`, a, b)
-    }
-  }
 }
 
 /** The number of a warp among those that share a step's depth. */

@@ -2,6 +2,7 @@
 
 import type { ValueId } from '../../../kernel/ir.ts'
 import { type TilePlan, tileArray } from '../../../schedule/simt/access/tiles.ts'
+import type { PackedForm } from '../../../schedule/simt/part/packed.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
 import type { CopiedStage } from '../../../schedule/simt/prefetch/copiedStages.ts'
 import { and, type Block, bitcast, call, type Ex, int, lit, mul, select, shared, when } from '../ir/ir.ts'
@@ -10,6 +11,7 @@ import { Point } from '../nest/point.ts'
 import { inside, insideAlong, type Scope, type SharedTile, sharedIndex, withinTile } from '../nest/scope.ts'
 import type { Unit } from '../unit.ts'
 import { positionOf } from './memory.ts'
+import { packedWord } from './packedPairs.ts'
 
 /** Room for a tile, or for so many one after another. */
 export function openTile(unit: Unit, tile: TilePlan, copies = 1): SharedTile {
@@ -36,25 +38,29 @@ export function fillPoint(p: Point, axes: readonly string[], of: ValueId, to: Sh
   out.push(...when(cond, body))
 }
 
-/** Writes the vector (or element) of a product's tile at a point: what lies outside the range is zero. */
+/** Writes the vector (or element) of a product's tile at a point, two at a time where `packed` says how: what lies outside the range is zero. */
 export function fillHalf(
   p: Point,
   of: ValueId,
   to: SharedTile,
   axis: string | undefined,
   { dtype, halves, split }: Product,
+  packed: PackedForm | undefined,
   out: Block,
 ): void {
   const { scope, lanes } = p
   const at = (lane: number): Lanes => (axis === undefined ? lanes : withLane(lanes, axis, lane))
-  const value = (lane: number): Ex => {
-    const point = new Point(scope, at(lane), p.here)
-    return select(inside(scope, to.axes, at(lane)), point.read(of), lit('f32', 0))
-  }
+  const point = (lane: number): Point => new Point(scope, at(lane), p.here)
+  const there = (lane: number): Ex => inside(scope, to.axes, at(lane))
+  const value = (lane: number): Ex => select(there(lane), point(lane).read(of), lit('f32', 0))
   const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
   const each = 2 / halves
   const single = (i: number): Ex => (split ? bitcast('u32', value(i)) : call('u32', `${dtype}_bits`, value(i)))
-  const word = (i: number): Ex => (each === 1 ? single(i) : call('u32', `${dtype}_pair`, value(i), value(i + 1)))
+  const word = (i: number): Ex => {
+    if (packed !== undefined && dtype !== 'tf32')
+      return packedWord(packed, dtype, [point(i), point(i + 1)], [there(i), there(i + 1)])
+    return each === 1 ? single(i) : call('u32', `${dtype}_pair`, value(i), value(i + 1))
+  }
   const index = (lane: number): Ex => sharedIndex(scope, to, () => undefined, at(lane))
   const body: Block = []
   if (n < each) body.push({ k: 'assign', to: shared(to.array, index(0)), value: single(0) })

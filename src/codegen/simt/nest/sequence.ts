@@ -252,7 +252,7 @@ function fill(tile: TilePlan, of: number, p: Point, out: Block): void {
       fillPoint(p, scope.part.axesOf(tile.let.id), of, to, out)
       break
     case 'halves':
-      fillHalf(p, of, to, together, tile.form.product, out)
+      fillHalf(p, of, to, together, tile.form.product, tile.form.packed, out)
       break
     case 'vectors':
       fillVectors(p, tile.form.product, of, to, together, out)

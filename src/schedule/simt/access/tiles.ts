@@ -26,7 +26,12 @@ export interface TilePlan {
     | { readonly kind: 'plain' }
     /** `packed`: computed two at a time. */
     | { readonly kind: 'fragments'; readonly product: Product; readonly packed: PackedForm | undefined }
-    | { readonly kind: 'halves'; readonly product: Product; readonly swizzle: Swizzle | undefined }
+    | {
+        readonly kind: 'halves'
+        readonly product: Product
+        readonly swizzle: Swizzle | undefined
+        readonly packed?: PackedForm
+      }
     | { readonly kind: 'vectors'; readonly product: VectorProduct; readonly pitch: number }
 }
 
@@ -101,7 +106,7 @@ export function vectorTile({ part, layout }: Place, l: LetStmt, product: VectorP
 
 /** The values that the filling of a tile with a value reads. */
 export const filledFrom = ({ form }: TilePlan, of: ValueId): ValueId[] =>
-  form.kind === 'fragments' && form.packed !== undefined ? readsOfForm(form.packed) : [of]
+  (form.kind === 'fragments' || form.kind === 'halves') && form.packed !== undefined ? readsOfForm(form.packed) : [of]
 
 /** The axis whose neighbours a thread writes into a tile together, under a layout; undefined where it writes single elements. */
 export function filledTogether({ axes, form }: TilePlan, layout: Layout): string | undefined {
@@ -109,6 +114,15 @@ export function filledTogether({ axes, form }: TilePlan, layout: Layout): string
   const vec = last === undefined ? 1 : (layout.find(last)?.vec ?? 1)
   if (form.kind === 'halves' || form.kind === 'fragments') return vec > 1 ? last : undefined
   return form.kind === 'vectors' && vec % lanes === 0 ? last : undefined
+}
+
+/** The tile whose neighbours are computed two at a time, where a thread writes whole words of them and they have such a form. */
+export function packedTile(tile: TilePlan, layout: Layout, form: PackedForm | undefined): TilePlan {
+  const axis = filledTogether(tile, layout)
+  if (tile.form.kind !== 'halves' || form === undefined || axis === undefined) return tile
+  const { halves, split } = tile.form.product
+  if (halves > 1 || split !== undefined || layout.axis(axis).vec % 2 !== 0) return tile
+  return { ...tile, form: { ...tile.form, packed: form } }
 }
 
 /** The shared array of a tile, or of so many in a ring. */

@@ -5,6 +5,7 @@ import type { Place } from '../access/place.ts'
 import {
   filledFrom,
   fragmentTile,
+  packedTile,
   plainTile,
   productTile,
   type TilePlan,
@@ -27,8 +28,11 @@ export function planStage(at: Place, l: LetStmt, planItems: PlanItems): StageWor
   const layout = early?.layout ?? stageLayout(part, l, setting.machine, at.layout.threads)
   const product = part.productOn(l.id)
   const isFragments = early?.asFragments === true && product !== undefined
-  const packed = isFragments && product.dtype !== 'tf32' ? packedForm(part, l.op.of, product.dtype) : undefined
-  const tile = isFragments ? fragmentTile(l, layout, product, packed) : ownTile(at, l, layout)
+  const packed =
+    product === undefined || product.dtype === 'tf32' ? undefined : packedForm(part, l.op.of, product.dtype)
+  const tile = isFragments
+    ? fragmentTile(l, layout, product, packed)
+    : packedTile(ownTile(at, l, layout), layout, packed)
   if (!isFragments) at.shared.share(tileArray(tile))
   const { lets } = part.closureOf(filledFrom(tile, l.op.of))
   const inner = at.inside({ layout, open: new Set(), copied: early })
