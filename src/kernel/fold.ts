@@ -141,23 +141,17 @@ function placeOf(axes: readonly string[], last: string, program: Program): (n: n
 export function dotTile(s: LetStmt, op: Op<'dot'>, program: Program): Scalar[] {
   const multiply = evaluatorOf('mul', s.dtype, s.dtype)
   const merge = mergeOf('sum', s.dtype)
-  const line = (points: Points, id: ValueId, along: string | undefined): ReturnType<Points['line']> => {
-    const { dtype } = program.tile(id)
-    const of = points.line(id, along)
-    return isFloat(s.dtype) ? of : { ...of, element: (at) => evalScalar('cast', dtype, s.dtype, [of.element(at)]) }
-  }
-  // The innermost axis is gone through by places: most of what tests interpret are products.
-  const along = op.axes.at(-1)
-  const size = along === undefined ? 1 : program.extent(along).size
-  return foldPoints(s, op.axes.slice(0, -1), program, (points) => {
-    const [a, b] = [line(points, op.a, along), line(points, op.b, along)]
+  return foldPoints(s, op.axes, program, (points) => {
+    const widened = (id: ValueId): (() => Scalar) => {
+      const read = points.reader(id)
+      const from = program.tile(id).dtype
+      return isFloat(s.dtype) ? read : () => evalScalar('cast', from, s.dtype, [read()])
+    }
+    const [a, b] = [widened(op.a), widened(op.b)]
     const start = op.acc === undefined ? () => combinerIdentity('sum', s.dtype) : points.reader(op.acc)
     return (from, to) => {
       let acc = start()
-      for (let n = from; n < to; n++, points.advance()) {
-        let [i, j] = [a.place(), b.place()]
-        for (let k = 0; k < size; k++, i += a.step, j += b.step) acc = merge(acc, multiply(a.element(i), b.element(j)))
-      }
+      for (let n = from; n < to; n++, points.advance()) acc = merge(acc, multiply(a(), b()))
       return acc
     }
   })

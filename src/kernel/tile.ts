@@ -88,24 +88,16 @@ export class Points {
 
   /** A reader of a tile at the current point. */
   reader(id: ValueId): () => Scalar {
-    const { place, element } = this.line(id)
-    return () => element(place())
-  }
-
-  /** A tile's elements along an axis that the walk need not hold: where the first of the current point is, and how far apart they are. */
-  line(id: ValueId, along?: string): Line {
     const tile = this.program.tile(id)
     const strides = rowMajorStrides(tile.sizes)
     const steps: Step[] = []
-    let step = 0
     tile.axes.forEach((a, i) => {
       const slot = this.slots.get(a)
-      if (a === along) step = strides[i] ?? 0
-      else if (slot !== undefined) steps.push({ slot, by: strides[i] ?? 0 })
+      if (slot !== undefined) steps.push({ slot, by: strides[i] ?? 0 })
       else invariant((tile.sizes[i] ?? 0) <= 1, `%${id} varies along ${a}, which the statement does not hold`)
     })
     const { local } = this
-    return { place: () => walk(0, steps, local), step, element: (at) => elementOf(tile, at, id) }
+    return () => elementOf(tile, walk(0, steps, local), id)
   }
 
   /** A reader of a tile at other coordinates along some of its axes (relative to the axes' ranges). */
@@ -179,13 +171,6 @@ export class Points {
         return v >= lo && v < hi
       })
   }
-}
-
-/** Elements of a tile, by their places. */
-interface Line {
-  readonly place: () => number
-  readonly step: number
-  readonly element: (at: number) => Scalar
 }
 
 interface Step {

@@ -228,7 +228,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/schedule/loop/nest/packing.ts: sourceOf': 'values',
   'src/schedule/loop/nest/pairs.ts: Copier.copy, Copier.of': 'values',
   'src/codegen/vector/loop/scan.ts: emitScan.nest': 'statement nesting',
-  'src/schedule/loop/nest/nest.ts: workOf.visit': 'values',
+  'src/schedule/loop/nest/work.ts: workOf.visit': 'values',
   'src/codegen/vector/value/scope.ts: Scope.atom, Scope.index, Scope.term': 'expression',
   'src/codegen/vector/value/scope.ts: Scope.atomDepth, Scope.exprDepth': 'expression',
   'src/codegen/vector/loop/totals.ts: Totals.push.carry': [

@@ -39,6 +39,9 @@ function withShared(body: Body, roles: Roles, target: Machine, rows: number): nu
 /** Columns of a program that reads whole lines from memory. */
 export const lineColumns = 64
 
+/** Columns of a program that holds them, if they fit, where a row of them is on a page of its own. */
+const heldColumns = 128
+
 /** Lines that a program of strict scans holds at most in the memory its block shares; undefined without any. */
 export function mostLines(body: Body, roles: Roles, { lineBytes }: Machine): number | undefined {
   let most: number | undefined
@@ -108,7 +111,8 @@ export function reductionPoints(body: Body, roles: Roles, target: Machine, parti
   const fit = Math.floor((8 * target.elementBlock) / local)
   // Rows that nothing reads again stand in scratch: of very long ones a program takes fewer.
   const fewest = target.rereadShare === undefined ? Math.min(16, Math.floor((4 * target.rowBytes) / local)) : 16
-  return Math.max(1, fewest, Math.min(fit, 512, Math.max(fewest, share)))
+  const floor = target.rereadShare === undefined ? Math.max(fewest, heldColumns) : fewest
+  return Math.max(1, fewest, Math.min(fit, 512, Math.max(floor, share)))
 }
 
 /** Points of the parallel axes that a program covers of reductions cut along an axis: where no lines lie along them, few enough for many programs. */

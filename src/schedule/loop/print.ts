@@ -90,7 +90,9 @@ function nestLines(nest: NestSchedule, axes: Axes): string[] {
       ? []
       : [`windows sliding along ${slide.axis}, ${plural(slide.lag + 1, 'window')} under way${insideText(slide)}`]),
     ...(inTurn.length === 0 ? [] : [`${inTurn.map(name).join(', ')} in turn`]),
-    ...fetch.map((f) => `fetching ${f.param}[${showExpr(f.position)}]`),
+    ...fetch.map(
+      (f) => `fetching ${f.param}[${showExpr(f.position)}]${f.rows === undefined ? '' : ` row by row of ${f.rows}`}`,
+    ),
   ]
   const head = `nest ${order.length === 0 ? 'of one point' : loops}${notes.length === 0 ? '' : `: ${notes.join(', ')}`}`
   return [head, ...nest.roots.map((r) => `  ${rootText(r, nest)}`)]

@@ -99,7 +99,11 @@ class NestEmitter {
     const axis = this.schedule.order[d]
     if (axis === undefined) this.body()
     else if (axis === this.schedule.vector) {
-      for (const fetch of this.schedule.fetch) emitFetch(this.values, fetch, axis)
+      for (const fetch of this.schedule.fetch) {
+        const { rows } = fetch
+        if (rows === undefined) emitFetch(this.values, fetch, axis)
+        else countedLoop(this.values, rows, () => emitFetch(this.values, fetch, axis))
+      }
       const { copies, slide } = this.schedule
       vectorLoop(this.values, axis, copies, () => this.loop(d + 1), this.blocksAt(d), slide?.overlaps)
     } else countedLoop(this.values, axis, () => this.loop(d + 1), false, this.blocksAt(d))

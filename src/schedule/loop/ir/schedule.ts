@@ -97,11 +97,12 @@ export interface SlideTerm {
   readonly factors: readonly ValueId[]
 }
 
-/** A contiguous read of a parameter: its byte position. */
+/** A contiguous read of a parameter: its byte position; of every index of `rows`, one after another, where the axis is inside the lanes. */
 export interface Fetch {
   readonly param: string
   readonly position: Expr
   readonly unit: number
+  readonly rows?: string
 }
 
 /** Where folded loops are cut, so that chunks end there: at a loop, after so many rounds of it, so many times in all. */

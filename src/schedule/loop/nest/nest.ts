@@ -1,156 +1,18 @@
 /** Loop order, vector axis and unrolling of a nest, by a small cost model of its memory accesses. */
-import { type Expr, flatten, strideOf, valuesOf } from '../../../affine/expr.ts'
-import { drawsAt } from '../../../kernel/draws.ts'
-import { type KernelParam, operandsOf, type ValueId } from '../../../kernel/ir.ts'
+import { strideOf, valuesOf } from '../../../affine/expr.ts'
 import { fastChunkOf } from '../../../scalar/summation.ts'
-import { elementsPerCall, isRandomDType } from '../../../scalar/threefry.ts'
 import type { Machine } from '../../../target/machine.ts'
-import { inAdditions } from '../../../target/prices.ts'
 import { dtypeClass } from '../../../types/dtype.ts'
-import { isFunction, statementSeconds, waitingSeconds } from '../../price.ts'
-import type { Cut, Fetch, NestSchedule } from '../ir/schedule.ts'
+import { waitingSeconds } from '../../price.ts'
+import type { Cut, NestSchedule } from '../ir/schedule.ts'
 import type { Nest, Root } from '../ir/steps.ts'
-import type { Axes, Tile } from '../ir/tile.ts'
+import type { Axes } from '../ir/tile.ts'
 import type { Places } from '../tiles/places.ts'
-import { bytePosition, readsFreely } from './position.ts'
+import { columnFetches, fetches } from './fetch.ts'
+import { farRows, strideSum, type Touch, type Work, workOf } from './work.ts'
 
 /** What is decided of a nest's loops. */
 type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies' | 'inTurn' | 'inMemory' | 'fetch' | 'cut'>
-
-/** Below this many instructions a vector, enough loads are in flight for the memory to keep up. */
-const fetchAbove = 8
-/** Bytes of a row worth fetching ahead: it must stay in the cache. */
-const [leastFetch, mostFetch] = [1024, 65536]
-
-interface Touch {
-  readonly param?: string
-  readonly position: Expr
-  readonly masked: boolean
-  /** Lanes of a mask are chosen after the read, which nothing is asked for. */
-  readonly free?: boolean
-  readonly write: boolean
-  readonly unit: number
-  /** Several elements a byte: `position` counts elements. */
-  readonly packed?: boolean
-}
-
-interface Work {
-  readonly touches: readonly Touch[]
-  /** Additions' worth of arithmetic a point, and of what is not random bits. */
-  readonly arithmetic: number
-  readonly besideRandom: number
-  /** Additions' worth of converting what is read and written. */
-  readonly conversions: number
-  /** Copies whose random bits four calls side by side make. */
-  readonly callCopies: number
-  /** Copies that read one element of random bits. */
-  readonly drawCopies: number
-  /** Values of many instructions, operands first. */
-  readonly long: readonly ValueId[]
-  /** Seconds of the arithmetic of an element, and of its longest chain. */
-  readonly seconds: number
-  readonly chain: number
-}
-
-/** How many copies may share calls of random bits, and how much beside them may be written out for each. */
-const mostCallCopies = 16
-const mostBesideCalls = 64
-
-/** What one point of a nest touches and computes; what varies along none of its axes is computed outside. */
-function workOf(places: Places, { space, roots }: Nest): Work {
-  const touches: Touch[] = []
-  const { prices } = places.facts.machine
-  let [arithmetic, random, conversions] = [0, 0, 0]
-  let [callCopies, drawCopies] = [1, 1]
-  let [spent, chain] = [0, 0]
-  const long: ValueId[] = []
-  const paths = new Map<ValueId, number>()
-  const seen = new Set<ValueId>()
-  const tile = (t: Tile, write: boolean): void => {
-    touches.push({ position: places.axes.tileIndex(t), masked: false, write, unit: t.dtype === 'f64' ? 8 : 4 })
-  }
-  /** What waits for values takes so many seconds, and stands as `id`. */
-  const takes = (id: ValueId | undefined, seconds: number, of: readonly ValueId[] = []): void => {
-    spent += seconds
-    const path = seconds + Math.max(0, ...of.map((i) => paths.get(i) ?? 0))
-    if (id !== undefined) paths.set(id, path)
-    chain = Math.max(chain, path)
-  }
-  const visit = (id: ValueId): void => {
-    if (seen.has(id)) return
-    seen.add(id)
-    const place = places.get(id)
-    if (place === 'register') return
-    if (place !== undefined) {
-      tile(place, false)
-      return
-    }
-    const { op } = places.def(id)
-    if (op === undefined) return
-    if (op.kind === 'at') {
-      touches.push({
-        position: places.axes.tileIndex(places.tileOf(op.of), op.index),
-        masked: false,
-        write: false,
-        unit: 4,
-      })
-      return
-    }
-    operandsOf(op).forEach(visit)
-    if (op.kind === 'load') {
-      const p = places.paramOf(op.param)
-      const masked = op.mask.length > 0 || op.maskValue !== undefined
-      const free = readsFreely(p, op)
-      touches.push({ param: op.param, ...placeOf(p, op.index), masked, free, write: false })
-      const seconds = prices.read[places.def(id).dtype]
-      conversions += inAdditions(seconds, prices)
-      takes(id, seconds)
-      return
-    }
-    const reach = places.reachOf(id)
-    if (!space.some((a) => reach.has(a))) return
-    const seconds = statementSeconds(places.def(id), (i) => places.def(i).dtype, prices)
-    takes(id, seconds, operandsOf(op))
-    if (isFunction(places.def(id), (i) => places.def(i).dtype, prices)) long.push(id)
-    if (op.kind === 'random') {
-      random += inAdditions(seconds, prices)
-      const { dtype } = places.def(id)
-      const { repeat } = drawsAt(op.index)
-      if (isRandomDType(dtype)) callCopies = Math.max(callCopies, elementsPerCall(dtype) * repeat)
-      drawCopies = Math.max(drawCopies, repeat / 4)
-    } else if (op.kind !== 'const') arithmetic += op.kind === 'scalar' ? inAdditions(seconds, prices) : 1
-  }
-  for (const r of roots) {
-    if (r.kind === 'fold') {
-      r.fold.args.forEach(visit)
-      arithmetic += r.fold.args.length
-    } else if (r.kind === 'keep') {
-      visit(r.id)
-      tile(r.tile, true)
-    } else {
-      const s = r.stmt
-      visit(s.value)
-      if (s.maskValue !== undefined) visit(s.maskValue)
-      for (const e of s.index) valuesOf(e).forEach(visit)
-      const p = places.paramOf(s.param)
-      touches.push({ param: s.param, ...placeOf(p, s.index), masked: s.mask.length > 0, write: true })
-      const seconds = prices.write[places.def(s.value).dtype]
-      conversions += inAdditions(seconds, prices)
-      takes(undefined, seconds, [s.value])
-    }
-  }
-  const counts = { arithmetic: arithmetic + random, besideRandom: arithmetic, conversions, callCopies, drawCopies }
-  return { touches, ...counts, long, seconds: spent, chain }
-}
-
-/** Where an access of a parameter stands, in bytes, or in elements of a packed format. */
-const placeOf = (p: KernelParam, index: readonly Expr[]): Pick<Touch, 'position' | 'unit' | 'packed'> =>
-  p.format === 'plain'
-    ? { position: bytePosition(p, index), unit: bytesOf(p.dtype) }
-    : { position: flatten(index, p.shape), unit: 1, packed: true }
-
-const bytesOf = (d: Parameters<typeof dtypeClass>[0]): number =>
-  ({ f32: 4, f64: 8, f16: 2, bf16: 2, i8: 1, i16: 2, i32: 4, i64: 8, u8: 1, u16: 2, u32: 4, u64: 8, bool: 1 })[d]
 
 /** Lanes of a step, and what a step costs beside its accesses and arithmetic. */
 const lanes = 4
@@ -217,6 +79,10 @@ function groupsInTurn({ long, seconds, chain }: Work, { loops }: Machine): numbe
 const mostInTurn = 4
 const worthTurns = 1.1
 
+/** How many copies may share calls of random bits, and how much beside them may be written out for each. */
+const mostCallCopies = 16
+const mostBesideCalls = 64
+
 export function chooseLoops(places: Places, nest: Nest): Loops {
   const { axes } = places
   const work = workOf(places, nest)
@@ -281,7 +147,12 @@ export function chooseLoops(places: Places, nest: Nest): Loops {
   return {
     ...loops,
     inTurn,
-    fetch: inMemory || vector === undefined || order.at(-1) !== vector ? [] : fetches(places, work, vector),
+    fetch:
+      inMemory || vector === undefined
+        ? []
+        : order.at(-1) === vector
+          ? fetches(places, work, vector)
+          : columnFetches(places, work, vector, folded),
     cut: places.facts.strict || nest.folded.length === 0 ? undefined : cutOf(axes, loops, nest.folded),
   }
 }
@@ -311,9 +182,6 @@ function cutOf(
   return undefined
 }
 
-/** Rows this many bytes apart fall on different pages. */
-const farRows = 2048
-
 /** Whether folding rows into accumulators in memory pays, and the folds allow it. */
 function foldsInMemory(places: Places, nest: Nest, work: Work, vector: string): boolean {
   const { axes, facts } = places
@@ -328,28 +196,5 @@ function foldsInMemory(places: Places, nest: Nest, work: Work, vector: string): 
       !t.write &&
       strideOf(t.position, vector) === t.unit &&
       Math.abs(strideOf(t.position, inner) ?? 0) >= farRows,
-  )
-}
-
-/**
- * Reads to fetch ahead. A loop that computes much for each element and writes nothing keeps few loads in flight, and where
- * the processor does not prefetch well it waits for memory: one load a cache line over the whole row goes first.
- */
-function fetches(places: Places, work: Work, vector: string): Fetch[] {
-  if (work.arithmetic < fetchAbove || work.touches.some((t) => t.write && t.param !== undefined)) return []
-  return work.touches.flatMap(({ param, position, masked, unit, packed }) => {
-    const bytes = unit * places.axes.view(vector).max
-    const contiguous = valuesOf(position).size === 0 && strideOf(position, vector) === unit
-    return param === undefined || packed === true || masked || !contiguous || bytes < leastFetch || bytes > mostFetch
-      ? []
-      : [{ param, position, unit }]
-  })
-}
-
-/** How far an axis moves through memory, over all accesses: far-moving axes go outside. */
-function strideSum(work: Work, a: string): number {
-  return work.touches.reduce(
-    (n, t) => n + Math.min(1e6, Math.abs(strideOf(t.position, a) ?? 16)) * (t.write ? 2 : 1),
-    0,
   )
 }
