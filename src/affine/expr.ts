@@ -31,6 +31,7 @@ export {
   type Scale,
   scaledRange,
   strideOf,
+  stridesOf,
   type Term,
   valuesOf,
   visitAtoms,

@@ -196,3 +196,29 @@ export function strideOf(e: Expr, name: string): number | undefined {
   }
   return stride
 }
+
+/**
+ * The coefficients of an axis by the launch scalars that they are multiplied with, '' for those without; undefined where it stands inside a quotient,
+ * a remainder or a sum that is scaled.
+ */
+export function stridesOf(e: Expr, name: string): ReadonlyMap<string, number> | undefined {
+  const strides = new Map<string, number>()
+  for (const t of e.terms) {
+    let { atom, coef } = t
+    const by: string[] = []
+    while (atom.kind === 'scaled') {
+      const [only] = atom.of.terms
+      if (only === undefined || atom.of.terms.length > 1 || atom.of.offset !== 0) break
+      by.push(atom.by)
+      coef *= only.coef
+      atom = only.atom
+    }
+    const key = by.sort().join()
+    if (atom.kind === 'axis' && atom.name === name) strides.set(key, (strides.get(key) ?? 0) + coef)
+    else {
+      const of = ofAtom(atom)
+      if (of !== undefined && axesOf(of).has(name)) return undefined
+    }
+  }
+  return strides
+}

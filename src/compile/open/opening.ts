@@ -80,7 +80,8 @@ export class Opening {
   }
 
   /** The launch scalar that a formula is. */
-  scale(f: Formula): Scale {
+  scale(formula: Formula): Scale {
+    const f = simplest(formula)
     const key = JSON.stringify(f)
     const at = place(this.whole, key, f)
     const by = `$s${at}`
@@ -154,6 +155,17 @@ export class Opening {
       bindings: [...k.bindings, binding],
     }
   }
+}
+
+/** A formula in one form: a quotient alone is no polynomial, so that equal numbers are one launch scalar. */
+function simplest(f: Formula): Formula {
+  const [only, another] = f.of
+  const [quotient, further] = only?.quotients ?? []
+  if (only === undefined || another !== undefined || quotient === undefined || further !== undefined || f.by !== 1)
+    return f
+  return only.coef === 1 && only.powers.every((p) => p === 0)
+    ? { of: quotient.of, by: quotient.by, rounds: quotient.rounds }
+    : f
 }
 
 function place<F>(h: Handed<F>, key: string, f: F): number {

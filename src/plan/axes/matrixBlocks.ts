@@ -14,12 +14,19 @@ export interface Blocked {
   readonly block: number
 }
 
-/** Blocks of a role's axes, innermost filled first: whole axes inside, one blocked, single indices outside. */
+/** The share of a block that an open axis fills at its most, from which on others outside it are not held with it. */
+const enoughOpen = 0.25
+
+/**
+ * Blocks of a role's axes, innermost filled first: whole axes inside, one blocked, single indices outside. A block has room for the most that open axes
+ * may be: of several axes that is computed, of one open axis alone what there is.
+ */
 export function blockRole(
   axes: readonly string[],
   extent: (a: string) => number,
   target: number,
   quantum: number,
+  isOpen: (a: string) => boolean = () => false,
 ): Blocked[] {
   const out: Blocked[] = []
   let inner = 1
@@ -29,6 +36,7 @@ export function blockRole(
     if (full && inner * e <= target) {
       out.unshift({ axis, block: e })
       inner *= e
+      full = !isOpen(axis) || inner < enoughOpen * target
       continue
     }
     if (full) {
@@ -83,6 +91,7 @@ export function matrixBlocks(
   parts = 1,
 ): MatrixBlocks {
   const extent = (a: string): number => extents.get(a) ?? 1
+  const open = new Set(body.axes.flatMap((a) => (a.open === undefined ? [] : [a.name])))
   const dot = body.lets.find((l) => l.id === matrix.id)
   invariant(dot?.op.kind === 'dot', 'the matrix product is no dot')
   const { a } = dot.op
@@ -94,12 +103,13 @@ export function matrixBlocks(
     const { grains } = target.dotBlock
     const [first] = axes
     if (grains === undefined || first === undefined || (axes.length > 1 && !onUnit))
-      return blockRole(axes, extent, most, quantum)
+      return blockRole(axes, extent, most, quantum, (a) => open.has(a))
     // Matrix units take blocks of one axis: of the innermost, or where that is shorter than the least of the longest.
     const longest = axes.reduce((p, q) => (extent(q) > extent(p) ? q : p))
     const last = axes.at(-1) ?? first
     const blocked = extent(last) < Math.min(...grains) ? longest : last
-    if (axes.length > 1 && extent(blocked) < Math.min(...grains)) return blockRole(axes, extent, most, quantum)
+    if (axes.length > 1 && extent(blocked) < Math.min(...grains))
+      return blockRole(axes, extent, most, quantum, (a) => open.has(a))
     const outer = axes.filter((axis) => axis !== blocked).map((axis) => ({ axis, block: 1 }))
     return [...outer, blockGrains(blocked, extent(blocked), most, grains, even)]
   }

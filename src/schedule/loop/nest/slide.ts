@@ -195,11 +195,15 @@ class Sliding {
     const isAlike = (l: LetStmt, arg: number): boolean =>
       !moving.has(arg) ||
       expressionsOf(l.op).every((e) => {
-        const [step, tap] = [ix.strideOf(e, axis), ix.strideOf(e, taps)]
-        if (step === undefined || tap === undefined) return false
-        if (step === 0 && tap === 0) return true
-        first ??= [step, tap]
-        return step * first[1] === tap * first[0]
+        const [steps, ofTaps] = [ix.stridesOf(e, axis), ix.stridesOf(e, taps)]
+        if (steps === undefined || ofTaps === undefined) return false
+        // Along rows whose length a launch says, both are multiples of it.
+        return [...new Set([...steps.keys(), ...ofTaps.keys()])].every((by) => {
+          const [step, tap] = [steps.get(by) ?? 0, ofTaps.get(by) ?? 0]
+          if (step === 0 && tap === 0) return true
+          first ??= [step, tap]
+          return step * first[1] === tap * first[0]
+        })
       })
     if (!this.terms.isInline(fold, along, new Set(), isAlike) || first === undefined) return undefined
     const [step, tap] = first
