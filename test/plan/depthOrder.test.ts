@@ -35,6 +35,32 @@ const depths = (found: readonly Kernel[]): number[][] =>
     ),
   )
 
+describe('filters on channels apart', () => {
+  test.each([
+    ['two', 48, 96, []],
+    ['as many as two lines of memory have', 4, 128, []],
+    ['more', 4, 160, [[3, 3]]],
+  ] as const)('%s of them: whether a product', (_, from, to, expected) => {
+    const found = kernels([from, to], from)
+    expect(depths(found.filter(({ parts }) => parts.some((p) => p.body.some((at) => at.kind === 'loop'))))).toEqual(
+      expected,
+    )
+  })
+})
+
+test('heads side by side are no windows', () => {
+  const heads = (x: s.Tensor): s.Tensor => x.reshape([-1, 4, 16]).transpose([1, 0, 2])
+  const { graph } = s
+    .program(({ q, k }) => heads(q).matmul(heads(k).transpose([0, 2, 1])), {
+      q: { shape: [4, 64] },
+      k: { shape: [50, 64] },
+    })
+    .trace()
+  const { program } = compileGraph(graph, { target: wasmTarget, mode: 'fast' })
+  const [kernel] = kernelsOf(program).map(({ step }) => step.kernel)
+  expect(kernel?.parts.some((p) => p.body.some((at) => at.kind === 'loop'))).toBe(true)
+})
+
 describe('channels that are last', () => {
   test('are the innermost of the depth', () => expect(depths(kernels([16, 24]))).toEqual([[3, 3, 16]]))
   test('in groups', () => expect(depths(kernels([32, 32], 8))).toEqual([[3, 3, 4]]))

@@ -1,10 +1,12 @@
 /** The roles of a matrix product's axes. */
 import * as ix from '../../affine/expr.ts'
 import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
+import { ancestorsOf } from '../../kernel/walk.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes, isFloat } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
+import { lineElements } from './gridAxes.ts'
 import { positionOfLargestStore } from './positions.ts'
 
 /** The roles of a dot's axes when a register-blocked matrix product serves it. */
@@ -29,11 +31,54 @@ export function matrixRole(
   const swap = unit !== undefined && onlyA.includes(unit)
   const m = swap ? onlyB : onlyA
   const n = swap ? onlyA : onlyB
+  const filters = size(m) < size(n) ? m : n
+  const between = batch.length > 0 && unit !== undefined && filters.includes(unit)
+  if (
+    machine.windowPoints !== undefined &&
+    isInLoops(l.op, lets, size(m) < size(n) ? n : m, size, size(filters), between)
+  )
+    return undefined
   if (size(m) < 2 || size(n) < 4) {
     if (size(n) < 2 || size(m) < 4) return undefined
     return { id: l.id, batch, m: n, n: m, k, swap: !swap, riding: new Set() }
   }
   return { id: l.id, batch, m, n, k, swap, riding: new Set() }
+}
+
+/** Filters on one channel that windows go along in loops for: a product would copy for each what loops read as often. Fewer of windows apart, whose reads are dearer. */
+const [mostFilters, mostFiltersApart] = [4, 3]
+
+/**
+ * Whether a dot sums over taps alone, which loops do: along everything that it folds windows overlap, which an axis of its results moves. Of filters whose results
+ * stand `between` those of other channels as many as two lines of memory have, since products of one channel would each write a part of it.
+ */
+function isInLoops(
+  { a, b, axes }: Extract<TileOp, { kind: 'dot' }>,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  results: readonly string[],
+  size: (axes: readonly string[]) => number,
+  filters: number,
+  between: boolean,
+): boolean {
+  if (filters > (between ? 2 * lineElements : mostFilters)) return false
+  const moved = new Set<string>()
+  let apart = false
+  for (const id of ancestorsOf([a, b], lets)) {
+    const op = lets.get(id)?.op
+    if (op?.kind !== 'load') continue
+    for (const e of op.index) {
+      const along = results.find((x) => ix.axesOf(e).has(x))
+      const step = Math.abs(along === undefined ? 0 : (ix.strideOf(e, along) ?? 0))
+      if (step === 0) continue
+      for (const x of axes) {
+        // Windows overlap: they reach further than the next one is.
+        if (Math.abs(ix.strideOf(e, x) ?? 0) * size([x]) <= step) continue
+        moved.add(x)
+        apart ||= step > 1
+      }
+    }
+  }
+  return axes.every((x) => moved.has(x)) && (between || !apart || filters <= mostFiltersApart)
 }
 
 /** The axis that runs along neighbours in the largest store, as a whole or as its last digit: the columns of a matrix product. */
