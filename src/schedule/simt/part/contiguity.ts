@@ -68,8 +68,27 @@ function runLength(e: Expr, axis: string): number {
   return run
 }
 
+/** Most elements from one index's to the next's in a run. */
+const longestStride = 4
+
 /** Most indices of a vector of elements that repeat. */
 const longestRepeating = 32
+
+/** Bytes of one access. */
+const accessBytes = 16
+
+/** Holds vectors to what a thread stores at once where elements of several vectors alternate in memory: neighbouring threads then write side by side. */
+function holdToRuns(part: Part, { param, index }: StoreStmt, width: Map<string, number>): void {
+  const p = part.params.get(param)
+  if (p === undefined) return
+  const flat = flatIndex(index, p.shape)
+  for (const [axis, n] of width) {
+    const stride = motionOf(flat, axis, 1, part.alignment, variesAlong(part, axis))?.stride ?? 0
+    if (stride < 2 || stride > longestStride) continue
+    const most = Math.floor(accessBytes / (bytesPerElement(p) * stride))
+    width.set(axis, widest(n, (k) => k <= most) ?? 1)
+  }
+}
 
 /** The contiguity of statements' accesses along the axes `names`; `repeating`: elements that stand for several indices in a row count, too. */
 export function contiguityOf(
@@ -99,11 +118,11 @@ export function contiguityOf(
         width.set(a, Math.max(width.get(a) ?? 1, n))
         weight.set(a, (weight.get(a) ?? 0) + factor * points * bytes)
       }
-      if (unit === undefined || unit.stride < 1 || unit.stride > 4 || bytes > 4) continue
+      if (unit === undefined || unit.stride < 1 || unit.stride > longestStride || bytes > 4) continue
       const isRun = unit.stride > 1
       const n = isRun
         ? widest(8, (k) => runAlong(part, flat, mask, a, k, 8 * bytes) !== undefined)
-        : widest(Math.min(8, Math.max(1, Math.floor(16 / bytes))), (k) => isSideBySide(part, flat, mask, a, k))
+        : widest(Math.min(8, Math.max(1, Math.floor(accessBytes / bytes))), (k) => isSideBySide(part, flat, mask, a, k))
       if (n !== undefined) width.set(a, Math.max(width.get(a) ?? 1, n))
       // Of a run a load takes one element in `stride`.
       if (isRun && n === undefined) continue
@@ -113,6 +132,7 @@ export function contiguityOf(
   }
   for (const l of lets) if (l.op.kind === 'load') take(l.op, part.axesOf(l.id), 1)
   for (const s of stores) take(s, part.storeAxes(s), 2)
+  for (const s of stores) holdToRuns(part, s, width)
   const contiguous = names.filter((a) => weight.has(a)).sort((a, b) => (weight.get(b) ?? 0) - (weight.get(a) ?? 0))
   return { vec: width, contiguous }
 }
