@@ -249,7 +249,7 @@ describe('what is counted', () => {
   })
 
   test('finishing stages: a bias less the sums of its columns', () => {
-    const inputs = [{ shape: [4096, 8] }, { shape: [8] }]
+    const inputs = [{ shape: [8192, 8] }, { shape: [8] }]
     const update = ([g, b]: readonly Node[]): Node[] => [c.sub(b as Node, c.sum(c.tanh(g as Node), 0))]
     const launches = (donate: number[]): Compiled => joined(8, inputs, update, donate)
     // Main kernels bind an input and partial sums; finishing stages those and the bias, over which they store.
@@ -261,7 +261,7 @@ describe('what is counted', () => {
   })
 
   test('an input of the main kernel and of the finishing stage: the last of them writes over it', () => {
-    const inputs = [{ shape: [4096, 8] }, { shape: [8] }]
+    const inputs = [{ shape: [8192, 8] }, { shape: [8] }]
     const update = ([g, b]: readonly Node[]): Node[] => [
       c.sub(b as Node, c.sum(c.tanh(c.add(g as Node, b as Node)), 0)),
     ]

@@ -65,6 +65,8 @@ function isInLoops(
   let apart = false
   for (const id of ancestorsOf([a, b], lets)) {
     const op = lets.get(id)?.op
+    // What other folds make is a tile, which loops would make again for every window.
+    if (op?.kind === 'dot' || op?.kind === 'reduce' || op?.kind === 'scan') return false
     if (op?.kind !== 'load') continue
     for (const e of op.index) {
       const along = results.find((x) => ix.axesOf(e).has(x))

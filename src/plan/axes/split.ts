@@ -124,14 +124,16 @@ function splitAxis(a: Analysis, byColumns: boolean): Split {
     const split = new Set<ValueId>()
     for (const l of long) if (foldAxes(l).includes(axis) && !follows(l, split, a.lets)) split.add(l.id)
     if (!mayCut(a, split, new Set([axis]))) return whole
-    // A program covers about a block of elements, and partial results stay a small part of what is read.
+    // A program covers about a block of elements (by columns, less where programs would be too few), and partial results stay a small part of what is read.
     const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
     const kept = [...split].reduce((n, id) => n + size(a, new Set([...a.parallel, ...axesOf(id)])), 0)
     const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
     // By columns, as few partial results as keep the target busy to the end; rows, as many programs as run at once.
     const most = columns > 1 ? 4 * target.minPrograms : a.row.size > 0 ? target.rowPrograms : undefined
     const busy = most === undefined ? 1 : Math.ceil(extent(axis) / Math.max(1, Math.floor(most / programs)))
-    const block = Math.max(1, Math.ceil(target.elementBlock / inner), Math.ceil(extent(axis) / 1024), fewest, busy)
+    const many = columns > 1 ? Math.floor((extent(axis) * programs) / target.minPrograms) : extent(axis)
+    const elements = Math.min(Math.ceil(target.elementBlock / inner), many)
+    const block = Math.max(1, elements, Math.ceil(extent(axis) / 1024), fewest, busy)
     return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
   }
   // A short fold below another (a pooling whose results are summed) leaves nothing to cut along its axes: the next one may.
