@@ -22,6 +22,7 @@ import { pullBack, pushForward } from '../../src/transforms/index.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
 import { chooseDevice } from '../support/device.ts'
+import { some } from '../support/nightly.ts'
 import { archivesPresent, models, unpack } from './archives.ts'
 
 const directions = 2
@@ -129,7 +130,7 @@ describe.skipIf(!archivesPresent('ONNX GRADIENTS'))('gradients of ONNX models', 
     s.setDevice('reference')
   })
 
-  it.each(models)(
+  it.each(some(models, 2))(
     '%s',
     (name) => {
       const { bytes, values, model } = load(root, name)

@@ -1,15 +1,16 @@
 /**
  * Seeded random programs full of comparisons, run operation by operation and fused, so that bools stand between kernels as
- * bits: written in rows of every length and read through every kind of view. SINTER_PROGRAMS sets how many (default 300).
+ * bits: written in rows of every length and read through every kind of view. SINTER_PROGRAMS sets how many.
  */
 import { afterAll, describe, expect, test } from 'vitest'
 import { compileGraph } from '../../src/compile/index.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
+import { seedsOf } from '../support/nightly.ts'
 import { difference, execute, smallBlocks } from './execute.ts'
 import { randomGraph } from './graphs.ts'
 
-const count = Number(process.env.SINTER_PROGRAMS ?? 200)
+const count = seedsOf('SINTER_PROGRAMS', 100, 300)
 const perTest = 50
 
 const one = compiledBackend({ threads: 1 })

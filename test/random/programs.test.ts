@@ -1,6 +1,6 @@
 /**
  * Seeded random programs through the whole compiler: fused = unfused = reference within each program's own bound, and in
- * strict mode fused equals unfused bit for bit, on one thread and on two. SINTER_PROGRAMS sets how many (default 1,000);
+ * strict mode fused equals unfused bit for bit, on one thread and on two. SINTER_PROGRAMS sets how many;
  * SINTER_FIRST_SEED where they start.
  */
 import { afterAll, describe, expect, test } from 'vitest'
@@ -8,10 +8,11 @@ import { compileGraph } from '../../src/compile/index.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
+import { seedsOf } from '../support/nightly.ts'
 import { difference, execute, smallBlocks } from './execute.ts'
 import { type RandomProgram, randomGraph } from './graphs.ts'
 
-const count = Number(process.env.SINTER_PROGRAMS ?? 600)
+const count = seedsOf('SINTER_PROGRAMS', 300, 1000)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const perTest = 50
 

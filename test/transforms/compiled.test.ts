@@ -14,6 +14,7 @@ import { randomGraph } from '../random/graphs.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
 import { tameData } from '../random/values.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
+import { seedsOf } from '../support/nightly.ts'
 import { enclosed } from './enclose.ts'
 import { expectClose, numbersOf } from './support.ts'
 
@@ -71,7 +72,7 @@ function precision(graph: Graph): number {
   )
 }
 
-const programs = Number(process.env.SINTER_STACKS ?? 300)
+const programs = seedsOf('SINTER_STACKS', 150, 300)
 const each = 50
 
 describe('random programs through stacks of transforms, compiled', () => {
