@@ -130,7 +130,7 @@ describe.skipIf(!archivesPresent('ONNX GRADIENTS'))('gradients of ONNX models', 
     s.setDevice('reference')
   })
 
-  it.each(some(models, 2))(
+  it.each(some(models, 4))(
     '%s',
     (name) => {
       const { bytes, values, model } = load(root, name)
