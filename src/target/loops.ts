@@ -1,5 +1,8 @@
 /** What loops on a core cost beside the prices of operations: accesses by how they stand, steps and ends of loops, chains of folds. */
 
+/** Bytes that memory moves together, near every core that engines run on. */
+export const cacheLine = 64
+
 /** Lanes of a vector, bytes, and seconds. */
 export interface LoopMachine {
   /** Bytes of the memory right beside the core: what stays in it costs no more than the access. */

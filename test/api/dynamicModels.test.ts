@@ -19,44 +19,21 @@ import {
   where,
   zeros,
 } from '../../src/index.ts'
+import { centred, whole } from './numbers.ts'
 
 setDevice('wasm', { threads: 1 })
 
 const [width, heads, inner, words, positions] = [32, 4, 64, 50, 512]
-
-const random = (seed: number): (() => number) => {
-  let s = seed + 1
-  return () => {
-    s = (Math.imul(s, 1664525) + 1013904223) >>> 0
-    return s / 2 ** 32
-  }
-}
-
-/** Numbers in [-0.5, 0.5), which no program makes. */
-function uniform(seed: number, shape: readonly number[]): Tensor {
-  const next = random(seed)
-  return tensor(
-    Float32Array.from({ length: shape.reduce((n, d) => n * d, 1) }, () => next() - 0.5),
-    { shape },
-  )
-}
-
-/** Whole numbers below a bound. */
-function numbers(seed: number, shape: readonly number[], below: number): Tensor {
-  const next = random(seed)
-  const data = Int32Array.from({ length: shape.reduce((n, d) => n * d, 1) }, () => Math.floor(next() * below))
-  return tensor(data, { shape })
-}
 
 /** The weights of a layer: queries, keys and values, the projection of their mixture, both halves of the feed-forward part. */
 type Layer = readonly [qkv: Tensor, out: Tensor, up: Tensor, down: Tensor]
 
 const layersOf = (count: number): readonly Layer[] =>
   Array.from({ length: count }, (_, i) => [
-    uniform(4 * i, [width, 3 * width]),
-    uniform(4 * i + 1, [width, width]),
-    uniform(4 * i + 2, [width, inner]),
-    uniform(4 * i + 3, [inner, width]),
+    centred(4 * i, [width, 3 * width]),
+    centred(4 * i + 1, [width, width]),
+    centred(4 * i + 2, [width, inner]),
+    centred(4 * i + 3, [inner, width]),
   ])
 
 const headsOf = (x: Tensor): Tensor => {
@@ -74,7 +51,7 @@ function mixed(q: Tensor, k: Tensor, v: Tensor, mask?: Tensor): Tensor {
 }
 
 const layers = layersOf(2)
-const [wordTable, placeTable, typeTable] = [words, positions, 2].map((n, i) => uniform(100 + i, [n, width])) as [
+const [wordTable, placeTable, typeTable] = [words, positions, 2].map((n, i) => centred(100 + i, [n, width])) as [
   Tensor,
   Tensor,
   Tensor,
@@ -139,9 +116,9 @@ test('an encoder at batches 1 to 8 and lengths 8 to 512, the end of its table of
   const f = jit(encoder, { dynamic: [declared, declared, declared] })
   const closed = jit(encoder)
   const inputs = (b: number, n: number): [Tensor, Tensor, Tensor] => [
-    numbers(b + n, [b, n], words),
-    numbers(n, [b, n], 2),
-    numbers(b, [b, n], 2),
+    whole(b + n, [b, n], words),
+    whole(n, [b, n], 2),
+    whole(b, [b, n], 2),
   ]
   const served: Served = new Map()
   const call = (b: number, n: number): Tensor => {
@@ -189,7 +166,7 @@ test('a decoder whose cache grows over 200 tokens is two compilations, one for t
   const cached = spec([1, heads, past, width / heads])
   const f = jit(decoder, { dynamic: [spec([1, fresh], 'i32'), layers.map(() => [cached, cached])] })
   const served: Served = new Map()
-  let ids = numbers(1, [1, 12], words)
+  let ids = whole(1, [1, 12], words)
   let cache: Cache = layers.map(() => [zeros([1, heads, 0, width / heads]), zeros([1, heads, 0, width / heads])])
   let settled: { readonly programs: number; readonly arenaBytes: number } | undefined
   for (let token = 0; token < 200; token++) {

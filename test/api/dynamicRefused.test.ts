@@ -30,19 +30,11 @@ import {
   vmap,
   zeros,
 } from '../../src/index.ts'
+import { uniform } from './numbers.ts'
 
 setDevice('wasm', { threads: 1 })
 
 const [n, m] = [dim('length', 1, 64), dim('width', 1, 16)]
-
-function uniform(seed: number, shape: readonly number[]): Tensor {
-  let s = seed + 1
-  const next = (): number => {
-    s = (Math.imul(s, 1664525) + 1013904223) >>> 0
-    return s / 2 ** 32
-  }
-  return tensor(Float32Array.from({ length: shape.reduce((m, d) => m * d, 1) }, next), { shape })
-}
 
 const numbers = (shape: readonly number[], below: number): Tensor =>
   tensor(

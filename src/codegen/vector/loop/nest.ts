@@ -5,6 +5,7 @@ import { invariant } from '../../../diagnostics/errors.ts'
 import { type Fetch, foldsOf, type NestSchedule } from '../../../schedule/loop/ir/schedule.ts'
 import type { Fold, Root } from '../../../schedule/loop/ir/steps.ts'
 import type { Tile } from '../../../schedule/loop/ir/tile.ts'
+import { cacheLine } from '../../../target/loops.ts'
 import { computeDType } from '../../../types/dtype.ts'
 import * as X from '../ir/expr.ts'
 import * as T from '../ir/types.ts'
@@ -238,7 +239,7 @@ function emitFetch(values: Values, fetch: Fetch, axis: string): void {
     const seen = f.register(T.i32)
     f.assign(end, X.add(at.local, X.mul(count, fetch.unit)))
     f.assign(seen, X.undefinedOf(T.i32))
-    f.for(line, at.local, end, 64, () => f.assign(seen, X.or(X.load(T.i32, line, at.offset, 1), seen)))
+    f.for(line, at.local, end, cacheLine, () => f.assign(seen, X.or(X.load(T.i32, line, at.offset, 1), seen)))
     // The store keeps the loads alive.
     f.store(values.scratch, seen, 0, 4)
     f.release(line, end, seen)

@@ -4,6 +4,7 @@
  * two neighbours of a row of a go to all columns. Sums wrap as those of 32 bits do, in whatever order.
  */
 import { pairBytes, pairsBlockBytes, type ShortForm, shortColumns } from '../../../schedule/loop/ir/shortOperands.ts'
+import { cacheLine } from '../../../target/loops.ts'
 import type { Builder } from '../ir/builder.ts'
 import * as X from '../ir/expr.ts'
 import type { Expr, LoadForm, Register } from '../ir/ir.ts'
@@ -73,17 +74,14 @@ function emitTouches(f: Builder, s: ShortShape, p: ProductPlace, scratch: Regist
   const end = f.register(T.i32)
   f.assign(seen, X.undefinedOf(T.i32))
   f.for(row, 0, p.depth, 1, () => {
-    f.assign(end, X.add(b, X.add(X.mul(p.columns, s.b.outer), line - 1)))
-    f.for(at, b, end, line, () => f.assign(seen, X.or(X.load(T.i32, at, 0, 1), seen)))
+    f.assign(end, X.add(b, X.add(X.mul(p.columns, s.b.outer), cacheLine - 1)))
+    f.for(at, b, end, cacheLine, () => f.assign(seen, X.or(X.load(T.i32, at, 0, 1), seen)))
     bump(f, b, s.b.inner)
   })
   // The store keeps the loads alive.
   f.store(scratch, seen, 0, 4)
   f.release(row, at, b, seen, end)
 }
-
-/** Bytes of a cache line. */
-const line = 64
 
 /** Packed blocks of columns, one after another, of so much of the depth each. */
 const packedBy = (depth: number): ShortOperand => ({

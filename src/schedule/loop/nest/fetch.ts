@@ -1,5 +1,6 @@
 /** What a nest brings into the cache before its loops read it. */
 import { strideOf, valuesOf } from '../../../affine/expr.ts'
+import { cacheLine } from '../../../target/loops.ts'
 import type { Fetch } from '../ir/schedule.ts'
 import type { Places } from '../tiles/places.ts'
 import { farRows, type Work } from './work.ts'
@@ -9,9 +10,6 @@ const fetchAbove = 8
 
 /** Bytes of a row worth fetching ahead: it must stay in the cache. */
 const [leastFetch, mostFetch] = [1024, 65536]
-
-/** Bytes that memory moves together. */
-const cacheLine = 64
 
 /**
  * Reads to fetch ahead. A loop that computes much for each element and writes nothing keeps few loads in flight, and where

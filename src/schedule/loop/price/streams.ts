@@ -4,7 +4,7 @@
  * that memory while the loop runs, so beyond it the stream costs its footprint each time the loop around begins anew.
  */
 import { type Expr, strideOf, valuesOf } from '../../../affine/expr.ts'
-import type { LoopMachine } from '../../../target/loops.ts'
+import { cacheLine, type LoopMachine } from '../../../target/loops.ts'
 import type { Memory } from '../../../target/machine.ts'
 import { namedAxes } from '../ir/tile.ts'
 
@@ -39,8 +39,7 @@ interface StreamLoop {
   readonly stride: number
 }
 
-/** Bytes of a cache line, and of a page. */
-const line = 64
+/** Bytes of a page. */
 const page = 4096
 
 /** An access as a stream: at `position` (bytes), inside loops. Indices that are values may be anywhere. */
@@ -69,9 +68,9 @@ export function footprint({ loops, unit, most }: Stream, from: number): number {
   const inside = loops.slice(from).filter((l) => l.stride > 0 && l.count > 1)
   let [run, runs] = [unit, 1]
   for (const { count, stride } of inside.sort((a, b) => a.stride - b.stride))
-    if (stride <= Math.max(run, line)) run += stride * (count - 1)
+    if (stride <= Math.max(run, cacheLine)) run += stride * (count - 1)
     else runs *= count
-  return Math.min(runs * Math.max(run, runs > 1 ? line : run), Math.max(most, unit))
+  return Math.min(runs * Math.max(run, runs > 1 ? cacheLine : run), Math.max(most, unit))
 }
 
 /**
@@ -83,7 +82,8 @@ function lateLines({ loops, unit, apart }: Stream, bytes: number): number {
   const moving = loops.filter((l) => l.stride > 0 && l.count > 1)
   let run = unit
   for (const { count, stride } of moving.reverse()) {
-    if (stride > Math.max(run, line)) return Number.isFinite(stride) ? (bytes / line) * Math.min(1, stride / page) : 0
+    if (stride > Math.max(run, cacheLine))
+      return Number.isFinite(stride) ? (bytes / cacheLine) * Math.min(1, stride / page) : 0
     run += stride * (count - 1)
   }
   return 0
@@ -131,7 +131,7 @@ function missed(streams: readonly Stream[], bytes: number): Missed {
     const from = distinct(own, (s) => footprint(s, d)) > bytes ? d : Math.max(0, d - 1)
     for (const s of own) {
       const each = product(s.loops.slice(0, from)) * footprint(s, from)
-      const most = product(s.loops) * line
+      const most = product(s.loops) * cacheLine
       const moved = Math.min(each, most)
       const late = lateLines(s, moved)
       const before = byKey.get(s.key) ?? { bytes: 0, late: 0 }
