@@ -68,6 +68,8 @@ interface Anchor {
   readonly axes: readonly string[]
 }
 
+type Dot = Extract<TileOp, { kind: 'dot' }>
+
 class ChainLoop {
   private readonly body: Body
   private readonly role: ChainRole
@@ -219,15 +221,37 @@ class ChainLoop {
   private tile(l: LetStmt): LetStmt {
     const { op } = l
     invariant(op.kind === 'dot', 'a tile is no dot')
-    return { ...l, axes: this.layout(l.axes), op: { ...op, a: this.staged(op.a), b: this.staged(op.b) } }
+    return { ...l, axes: this.layout(l.axes), op: { ...this.product(op), a: this.staged(op.a), b: this.staged(op.b) } }
   }
 
   private staged(id: ValueId): ValueId {
     const of = this.lets.get(id)
     if (of === undefined) return id
     const along = of.axes.some((t) => this.role.shared.includes(t))
-    const into = along ? this.inside : this.before
-    return this.once(`stage ${id}`, () => this.emit(into, of.dtype, this.layout(of.axes), { kind: 'stage', of: id }))
+    return this.stage(of, along ? this.inside : this.before)
+  }
+
+  /** A tile of a value: where vectors read it, of f32. */
+  private stage({ id, dtype, axes: given }: LetStmt, into: LetStmt[]): ValueId {
+    const axes = this.layout(given)
+    return this.once(`stage ${id}`, () => {
+      if (this.role.vectors === undefined || dtype === 'f32')
+        return this.emit(into, dtype, axes, { kind: 'stage', of: id })
+      const wide = this.emit(into, 'f32', axes, { kind: 'scalar', op: 'cast', args: [id] })
+      return this.emit(into, 'f32', axes, { kind: 'stage', of: wide })
+    })
+  }
+
+  /** A product, which vectors multiply as f32. */
+  private product({ precision, ...op }: Dot): Dot {
+    return this.role.vectors === undefined && precision !== undefined ? { ...op, precision } : op
+  }
+
+  /** What a sum is made of, as a tile that vectors are read from. */
+  private stagedOwn(id: ValueId): ValueId {
+    const of = this.inside.find((l) => l.id === id)
+    invariant(of !== undefined, 'a sum of what the loop does not make')
+    return this.stage(of, this.inside)
   }
 
   /** What a block adds to a fold, and the state before and after. */
@@ -247,9 +271,13 @@ class ChainLoop {
     }
     let next: ValueId
     if (op.kind === 'dot') {
-      const isOwn = (id: ValueId): boolean => this.lets.get(id)?.axes.some((t) => this.role.rows.includes(t)) !== true
-      const [a, b] = [isOwn(op.a) ? this.staged(op.a) : op.a, isOwn(op.b) ? this.staged(op.b) : op.b]
-      next = this.emit(this.inside, l.dtype, axes, { ...op, a, b, acc: from })
+      // What tiles lead to stands in registers, for matrix units and loops.
+      const isOther = (id: ValueId): boolean =>
+        this.lets.get(id)?.axes.some((t) => this.role.rows.includes(t)) === false
+      const operand = (id: ValueId): ValueId =>
+        isOther(id) ? this.staged(id) : this.role.vectors === undefined ? id : this.stagedOwn(id)
+      const [a, b] = [operand(op.a), operand(op.b)]
+      next = this.emit(this.inside, l.dtype, axes, { ...this.product(op), a, b, acc: from })
     } else {
       const block = this.emit(this.inside, l.dtype, l.axes, op)
       next = this.emit(this.inside, l.dtype, axes, { kind: 'scalar', op: combinerOp[combiner], args: [from, block] })

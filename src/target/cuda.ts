@@ -58,6 +58,21 @@ export const cudaTarget: SimtTarget = {
     columns: 400,
     hidden: 0.7,
   },
+  // Rates beside those of products that store their results, which reach half of what large ones do (bench/NOTES.md).
+  vectorChains: {
+    blocks: [
+      { rows: 128, shared: 64, rate: 6e13 },
+      { rows: 64, shared: 64, rate: 5e13 },
+      { rows: 64, shared: 32, rate: 4.5e13 },
+      { rows: 32, shared: 32, rate: 3e13 },
+      { rows: 32, shared: 16, rate: 2e13 },
+    ],
+    bytes: chainBytes(cudaSimt.maxSharedBytes),
+    exchange: 0,
+    columns: 256,
+    ofRate: { severalTiles: 0.6, halves: 0.8 },
+    share: 1 / 264,
+  },
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,
@@ -105,7 +120,7 @@ export function cudaTargetOf({
   const isHopper = capability >= 90
   const hasMatrixUnit = capability >= 80
   const hasGroups = capability === 90
-  const { chains, precision, ...others } = cudaTarget
+  const { chains, vectorChains, precision, ...others } = cudaTarget
   const maxSharedBytes = Math.min(cudaSimt.maxSharedBytes, sharedBytes)
   // Only groups of warps leave room for wide results.
   const widths = hasGroups ? {} : { width: 128, columns: 320, hidden: 0 }
@@ -114,6 +129,7 @@ export function cudaTargetOf({
     ...(hasMatrixUnit && chains !== undefined
       ? { chains: { ...chains, ...widths, bytes: chainBytes(maxSharedBytes) } }
       : {}),
+    ...(vectorChains === undefined ? {} : { vectorChains: { ...vectorChains, bytes: chainBytes(maxSharedBytes) } }),
     precision: hasMatrixUnit ? precision : 'ieee',
     ...(hasLibrary ? { library: cublasLt } : {}),
     ...(isHopper ? {} : { rowBytes: blockRowBytes }),

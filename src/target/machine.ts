@@ -145,6 +145,21 @@ export interface Machine {
     /** The share of the arithmetic between products that goes on while the unit multiplies (none unless given). */
     readonly hidden?: number
   }
+  /**
+   * The same where no matrix unit and no loops multiply: by vectors of registers, from tiles in the memory that a block of threads shares. Blocks in the order
+   * of what they are worth, of which the first is taken that fits `bytes`, with the operations a second that they reach; bytes of exchanges, a row; columns of
+   * all results together, which registers hold. Absent: there are none.
+   */
+  readonly vectorChains?: {
+    readonly blocks: readonly { readonly rows: number; readonly shared: number; readonly rate: number }[]
+    readonly bytes: number
+    readonly exchange: number
+    readonly columns: number
+    /** Of those rates, where a step has several tiles, and where operands are of 16 bits. */
+    readonly ofRate: { readonly severalTiles: number; readonly halves: number }
+    /** The share of arithmetic that one program can use. */
+    readonly share: number
+  }
   /** Elements of the rows a program works on at once where it goes through many. */
   readonly rowsAtOnce: number
   /** Elements an elementwise program covers. */

@@ -65,6 +65,21 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     rereadShare: 0.4,
     // Both tiles of a step take half of the shared memory at most.
     dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64, quantum: 32, stepSeconds: 0.5e-6 },
+    vectorChains: {
+      blocks: [
+        { rows: 64, shared: 32, rate: 1.9e13 },
+        { rows: 32, shared: 32, rate: 1e13 },
+        { rows: 32, shared: 16, rate: 6e12 },
+        { rows: 16, shared: 16, rate: 3e12 },
+        { rows: 16, shared: 8, rate: 2e12 },
+      ],
+      bytes: sharedBytes - 512,
+      // Two folds, of eight threads a row, where those have no other way to exchange.
+      exchange: limits.laneBits >= 3 ? 0 : 64,
+      columns: 256,
+      ofRate: { severalTiles: 0.6, halves: 0.4 },
+      share: 1 / 264,
+    },
     // Blocks have few threads, and wait for each step of the depth.
     rowsAtOnce: 2048,
     elementBlock: 2048,

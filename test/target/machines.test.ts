@@ -39,6 +39,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'integerMatrixRate',
     'tf32MatrixRate',
     'tf32x3MatrixRate',
+    'vectorChains',
     'programShare',
     'rereadShare',
     'rowPrograms',

@@ -37,6 +37,8 @@ export interface ChainRole {
   /** Depths of the tiles, and columns of the sums: a program holds both whole. */
   readonly depth: readonly string[]
   readonly columns: readonly string[]
+  /** Blocks of products that vectors of registers multiply, from staged tiles; absent: a matrix unit does, or loops do. */
+  readonly vectors?: { readonly rows: number; readonly shared: number; readonly rate: number }
   /** How the shared axis is cut, if it is: each part is a program of its own (chainParts.ts). */
   readonly parts?: DepthParts
 }

@@ -16,7 +16,7 @@ import type { DepthParts } from './fusedReductions.ts'
 import { programsOf } from './gridAxes.ts'
 import type { Blocked } from './matrixBlocks.ts'
 import type { PartialResult } from './partials.ts'
-import { productRate } from './productSeconds.ts'
+import { chainRate } from './productSeconds.ts'
 import type { Stages } from './stages.ts'
 
 /** The axis of a launch along which the parts of a chain lie. */
@@ -86,8 +86,8 @@ function cheapestParts(
   axis: string,
   states: readonly LetStmt[],
 ): DepthParts | undefined {
-  const { chains, programShare, minPrograms, launch } = target
-  const step = chains?.shared ?? target.dotBlock.k
+  const { chains, vectorChains, programShare, minPrograms, launch } = target
+  const step = (role.vectors ?? chains)?.shared ?? target.dotBlock.k
   const [tile] = role.tiles
   if (tile === undefined) return undefined
   const extent = extents.get(axis) ?? 1
@@ -96,10 +96,10 @@ function cheapestParts(
   // Matrix units take blocks of rows whole.
   const rows = grid.reduce((n, g) => (role.rows.includes(g.axis) ? n * g.block : n), programs)
   const width = widthsOf(role, lets, extents).reduce((n, w) => n + w, 0)
-  const computing = (2 * rows * extent * width) / productRate(body, tile, target)
+  const computing = (2 * rows * extent * width) / chainRate(body, tile, role, target)
   const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
   const moving = movingSeconds(bytes, target)
-  const share = programShare?.computing ?? 1
+  const share = (role.vectors === undefined ? programShare?.computing : vectorChains?.share) ?? 1
   const left = states.reduce((n, l) => n + size(stateAxes(role, l)) * dtypeBytes(l.dtype), 0)
   const seconds = (parts: number): number => {
     const units = programs * parts * share

@@ -14,6 +14,7 @@ import { type Blocked, blockRole } from './matrixBlocks.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
 import type { Roles } from './roles.ts'
 import { oneStage } from './stages.ts'
+import { vectorBlocks } from './vectorChains.ts'
 import { visibleOf, visibleShare } from './visible.ts'
 
 /** The roles around some products, or why no kernel holds them. */
@@ -22,12 +23,35 @@ export function chainRoles(
   products: readonly MatrixRole[],
 ): { readonly ok: true; readonly roles: Roles } | Refused {
   const { body, target, mode, extents, lets, row, reduced, parallel } = a
-  const { chains } = target
   // Strict sums beside two products would be taken block by block.
-  if (chains === undefined || mode === 'strict') return refuse('two-contractions', 'a kernel holds one matrix product')
+  if ((target.chains === undefined && target.vectorChains === undefined) || mode === 'strict')
+    return refuse('two-contractions', 'a kernel holds one matrix product')
   const found = chainRole(lets, products)
   if (!found.ok) return found
-  const { role } = found
+  const blocked = blockedRole(a, found.role)
+  if (!blocked.ok) return blocked
+  const { role } = blocked
+  const form = chainForm(body, role)
+  if (!form.ok) return form
+  if (!body.stores.every((s) => s.pieces === undefined && isAligned(a, s, [...role.batch, ...role.rows])))
+    return refuse('unaligned-output', 'a result would be stored by several programs')
+  const roles = { kind: 'chain', extents, row, reduced, parallel, splitBy: undefined } as const
+  const cut = cutShared(a, role, chainBlocks(body, role, extents, target).grid)
+  if (cut === undefined) return { ok: true, roles: { ...roles, chain: role, stages: oneStage } }
+  const { parts, stages } = cut
+  const over = tooManyBound(body, stages, target)
+  return over ?? { ok: true, roles: { ...roles, chain: { ...role, parts }, stages } }
+}
+
+/** A role with what multiplies it: a matrix unit or loops where the target has chains of theirs, else vectors of registers. */
+function blockedRole(a: Analysis, role: ChainRole): { readonly ok: true; readonly role: ChainRole } | Refused {
+  const { body, target, extents, lets } = a
+  const { chains } = target
+  if (target.vectorChains !== undefined && (chains?.grain === undefined || !isForUnit(a, role, chains.grain))) {
+    const found = vectorBlocks(body, role, extents, target, (r) => chainBlocks(body, r, extents, target))
+    return found.ok ? { ok: true, role: { ...role, vectors: found.blocks } } : found
+  }
+  if (chains === undefined) return refuse('two-contractions', 'a kernel holds one matrix product')
   const wide = Math.max(...widthsOf(role, lets, extents))
   if (wide > chains.width)
     return refuse(
@@ -44,16 +68,7 @@ export function chainRoles(
       'chain-too-wide',
       `a program would hold ${staged} bytes of operands and ${held} columns of results, the target takes ${bytes} and ${columns}`,
     )
-  const form = chainForm(body, role)
-  if (!form.ok) return form
-  if (!body.stores.every((s) => s.pieces === undefined && isAligned(a, s, [...role.batch, ...role.rows])))
-    return refuse('unaligned-output', 'a result would be stored by several programs')
-  const roles = { kind: 'chain', extents, row, reduced, parallel, splitBy: undefined } as const
-  const cut = cutShared(a, role, chainBlocks(body, role, extents, target).grid)
-  if (cut === undefined) return { ok: true, roles: { ...roles, chain: role, stages: oneStage } }
-  const { parts, stages } = cut
-  const over = tooManyBound(body, stages, target)
-  return over ?? { ok: true, roles: { ...roles, chain: { ...role, parts }, stages } }
+  return { ok: true, role }
 }
 
 /** Whether a matrix unit takes all products: of one axis a role but for rows and what is shared, in whole grains. */
@@ -118,9 +133,10 @@ export function chainBlocks(
   body: Body,
   role: ChainRole,
   extents: ReadonlyMap<string, number>,
-  { chains, dotBlock, minPrograms }: Machine,
+  { chains: given, dotBlock, minPrograms }: Machine,
 ): ChainBlocks {
-  const { rows: most, shared: step, bytes } = chains ?? { rows: dotBlock.m, shared: dotBlock.k }
+  const chains = role.vectors === undefined ? given : undefined
+  const { rows: most, shared: step } = role.vectors ?? chains ?? { rows: dotBlock.m, shared: dotBlock.k }
   const extent = (axis: string): number => extents.get(axis) ?? 1
   const outermost = (axes: readonly string[]): string[] => bySpacing(body, axes).reverse()
   const [rows, columns, shared, depth] = [role.rows, role.columns, role.shared, role.depth].map(outermost) as [
@@ -131,18 +147,21 @@ export function chainBlocks(
   ]
   const programs = pointsOf(extents, role.batch) * Math.ceil(pointsOf(extents, rows) / most)
   const share = programs >= minPrograms ? most : Math.max(most / 2, Math.ceil((programs * most) / minPrograms))
-  const quantum = dotBlock.quantum ?? 8
+  const quantum = role.vectors === undefined ? (dotBlock.quantum ?? 8) : 4
   const whole = chains?.grain !== undefined
   const last = rows.at(-1)
-  const fits = chains === undefined || bytes === undefined || stagedBytes(body, role, extents, chains, most) <= bytes
+  const fits = chains?.bytes === undefined || stagedBytes(body, role, extents, chains, most) <= chains.bytes
   // A matrix unit's blocks are of the innermost axis, and beyond its extent if need be.
   const blocks = whole
     ? rows.map((axis) => ({ axis, block: axis === last ? (share < most || !fits ? most / 2 : most) : 1 }))
     : blockRole(rows, extent, share, quantum)
   const parts = role.parts === undefined ? [] : [{ axis: partAxis(role.parts), block: 1 }]
+  // Vectors and their threads cover a step whole, so uneven ones take no longer.
   const loops = whole
     ? shared.map((axis) => ({ axis, block: axis === shared.at(-1) ? step : 1 }))
-    : blockRole(shared, extent, step, quantum)
+    : role.vectors !== undefined
+      ? shared.map((axis) => ({ axis, block: Math.min(step, extent(axis)) }))
+      : blockRole(shared, extent, step, quantum)
   return {
     rows,
     columns,

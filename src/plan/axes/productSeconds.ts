@@ -5,6 +5,7 @@ import { ringSlots } from '../../schedule/simt/layout/launchShape.ts'
 import { type Machine, together } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
+import type { ChainRole } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { gatherSeconds } from './gathered.ts'
 import { programsOf } from './gridAxes.ts'
@@ -104,6 +105,10 @@ export function productSeconds(work: ProductWork, moving: number, target: Machin
   const left = (work.programs % work.atOnce) / work.programs
   return Math.max(alone * (1 - left), one) + (left > 0 ? Math.max(alone * left, one) : 0)
 }
+
+/** Multiplications and additions a second of a product of a chain. */
+export const chainRate = (body: Body, id: ValueId, { vectors }: ChainRole, machine: Machine): number =>
+  vectors?.rate ?? productRate(body, id, machine)
 
 /** Multiplications and additions a second of a product by the dtypes of its operands. */
 export function productRate(body: Body, id: ValueId, machine: Machine): number {

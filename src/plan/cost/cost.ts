@@ -14,7 +14,7 @@ import type { DType } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { chainPrograms, chainRepeats } from '../axes/chainRoles.ts'
 import { programsOf } from '../axes/gridAxes.ts'
-import { type ProductWork, productRate, productWork } from '../axes/productSeconds.ts'
+import { chainRate, type ProductWork, productRate, productWork } from '../axes/productSeconds.ts'
 import { elementwiseRoles, type Roles } from '../axes/roles.ts'
 import { splitAxes } from '../axes/stages.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
@@ -75,11 +75,12 @@ function sharesOf(
   { blocks: blocksEach }: Stretch,
   target: Machine,
 ): { readonly moving: number; readonly computing: number } {
-  const { programShare } = target
+  const { programShare, vectorChains } = target
   if (programShare === undefined) return { moving: 1, computing: 1 }
   const blocks = programsOfKernel(body, roles, product, target) * blocksEach
   const share = (one: number): number => Math.min(1, one * Math.max(1, blocks))
-  return { moving: share(programShare.moving), computing: share(programShare.computing) }
+  const computing = (roles.chain?.vectors === undefined ? undefined : vectorChains?.share) ?? programShare.computing
+  return { moving: share(programShare.moving), computing: share(computing) }
 }
 
 /** Programs of the kernel that a body is, or of its main stage. */
@@ -183,13 +184,13 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, targ
     } else if (op.kind === 'dot') {
       const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes])) * (repeats ?? parts)
       flops += n
-      if (chain !== undefined) products += n / productRate(body, l.id, target)
+      if (chain !== undefined) products += n / chainRate(body, l.id, chain, target)
       else if (matrix?.id === l.id) compute += n / productRate(body, l.id, target) + (product?.gathering ?? 0)
       else compute += (n / 2) * each
     } else compute += points * each
   }
   // Between the products of a chain the unit has other blocks to multiply.
-  const hidden = Math.min(products, compute * (target.chains?.hidden ?? 0))
+  const hidden = chain?.vectors === undefined ? Math.min(products, compute * (target.chains?.hidden ?? 0)) : 0
   return { flops, special, compute: products + compute - hidden }
 }
 

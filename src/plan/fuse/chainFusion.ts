@@ -54,8 +54,8 @@ function chainsTo(planner: Planner, last: Group): { readonly first: Group; reado
 /** Joins two products and what lies between them, where that is a kernel which is modelled faster; then what may join it. */
 export function fuseChains(planner: Planner): void {
   const { groups, target } = planner
-  if (target.chains === undefined || planner.mode === 'strict') return
-  const { width } = target.chains
+  const width = Math.max(target.chains?.width ?? 0, target.vectorChains?.columns ?? 0)
+  if (width === 0 || planner.mode === 'strict') return
   const joined: number[] = []
   const products = [...groups.all.values()].filter((g) => fits(g, width, true))
   for (const last of products) {

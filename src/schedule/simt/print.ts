@@ -43,8 +43,7 @@ function printPart(part: Part, s: PartSchedule): string[] {
         ? `  product %${p.dot} of ${p.dtype} on matrix units: ${p.rowSize} x ${p.columnSize} x ${p.depthSize} by warps`
         : `  product %${p.dot} of ${p.dtype} on matrix units: ${p.rowSize} x ${p.columnSize} x ${p.depthSize} by ${times(p.groups.count, 'group')} of four warps, ${p.groups.pieces} x 64 rows each`,
     )
-  const { vectorProduct: v } = part
-  if (v !== undefined)
+  for (const v of part.vectorProducts.values())
     out.push(
       `  product %${v.dot} in vectors of four along ${v.a.vector} and ${v.b.vector}, ${v.unroll} indices of the depth in place`,
     )

@@ -94,7 +94,7 @@ function bodyOf(setting: Setting, part: Part, layout: Layout): Sequence {
   const ranges = new Map(blocks.map(({ axis }): [string, KnownRange] => [axis, { start: undefined, end: undefined }]))
   const held = [...layout.axes.keys()].filter((a) => part.axis(a).role !== 'loop')
   const place = new Place(setting, part, layout, { ranges }).openWhole(held)
-  const body = planItems(place, itemsOf(part.part.body), new Set())
+  const body = planItems(place, itemsOf(part.inMain(part.part.body)), new Set())
   return rollEnd(part, layout, place.held, body, setting.shared.bytes, setting.machine)
 }
 

@@ -37,7 +37,7 @@ function verifyTeam(threads: number, cluster: number, machine: SimtMachine, chec
 /** The nests that run under a part's own layout: of products in a chain their results, since no loop runs over their depth. */
 const nestsOf = (part: Part): Nest[] => [
   ...part.mainLets().map((l) => ({
-    axes: part.chain !== undefined && part.products.has(l.id) ? part.axesOf(l.id) : part.nestOf(l),
+    axes: part.isChain && part.isProduct(l.id) ? part.axesOf(l.id) : part.nestOf(l),
   })),
   ...part.mainStores().map((s) => ({ axes: part.storeAxes(s) })),
 ]

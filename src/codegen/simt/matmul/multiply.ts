@@ -211,7 +211,7 @@ function multiplyInGroups(
           to.push(...packRows(at, p, int(i), int(s), words))
         }
     }
-    const cut = cutAxes(scope.part, [p.depth])
+    const cut = cutAxes(scope.part, scope.layout, [p.depth])
     if (cut.length === 0) pack(scope, out)
     else {
       const [body, otherwise]: [Block, Block] = [[], []]

@@ -2,9 +2,15 @@
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
 import { spanOf, threadsOf } from '../../../schedule/simt/layout/layout.ts'
-import { lanes as four, type VectorOperand, type VectorProduct } from '../../../schedule/simt/part/vectorProduct.ts'
+import {
+  lanes as four,
+  operandOf,
+  swizzledVectors,
+  type VectorOperand,
+  type VectorProduct,
+} from '../../../schedule/simt/part/vectorProduct.ts'
 import { rowMajorStrides } from '../../../types/shape.ts'
-import { add, and, type Block, type Ex, int, lit, mul, select, v, when } from '../ir/ir.ts'
+import { add, and, type Block, bin, type Ex, int, lit, mul, select, uint, v, when } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
 import { digitOf, inside, placeIn, type Scope, type SharedTile, withinTile } from '../nest/scope.ts'
@@ -20,11 +26,19 @@ function placeAlong(scope: Scope, axis: string, lanes: Lanes): Ex {
   return add(mul(digitOf(a.bits), int(a.vec)), add(mul(rep, int(threadsOf(a) * a.vec)), lane))
 }
 
+/** What the number of a row's vector is combined with where a tile is swizzled, by that of four rows; undefined elsewhere. */
+function swizzleOf(o: VectorOperand | undefined, { array }: SharedTile, fours: Ex): Ex | undefined {
+  const vectors = (array.pitch ?? four) / four
+  const among = Math.min(swizzledVectors, vectors & -vectors)
+  return o?.swizzled === undefined || among < 2 ? undefined : bin('&', fours, int(among - 1))
+}
+
 /** Writes a point (or the lanes of its vector): outside the range of the depth it is zero. */
 export function fillVectors(
   p: Point,
   product: VectorProduct,
   of: ValueId,
+  stage: ValueId,
   to: SharedTile,
   axis: string | undefined,
   out: Block,
@@ -42,10 +56,12 @@ export function fillVectors(
     }, int(0))
   const rows = product.depth.length
   const row = place(to.axes.slice(0, rows), 0, 0)
+  const turn = swizzleOf(operandOf(product, stage), to, bin('>>', row, uint(2)))
+  const turned = (at: Ex): Ex => turnedBy(turn === undefined ? undefined : mul(turn, int(four)), at)
   const body: Block = []
   const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
   for (let i = 0; i < n; i += four) {
-    const start = place(to.axes.slice(rows), rows, i)
+    const start = turned(place(to.axes.slice(rows), rows, i))
     if (n === 1) body.push({ k: 'vector', of: { op: 'put', array: to.array, row, at: start, value: value(0) } })
     else {
       const values = Array.from({ length: four }, (_, lane) => value(i + lane))
@@ -82,6 +98,8 @@ function vectorsOf(scope: Scope, o: VectorOperand, out: Block): Vectors {
   return { repeats, at: (i) => add(v('i32', name), int(offsets[i] ?? 0)) }
 }
 
+const turnedBy = (turn: Ex | undefined, at: Ex): Ex => (turn === undefined ? at : bin('^', at, turn))
+
 /** Adds the product of two staged tiles to the accumulator. */
 export function multiplyVectors(scope: Scope, acc: Accumulator, p: VectorProduct, out: Block): void {
   const { unit, layout, part } = scope
@@ -117,14 +135,15 @@ export function multiplyVectors(scope: Scope, acc: Accumulator, p: VectorProduct
   for (const s of sums) out.push({ k: 'vector', of: { op: 'var', name: s.name, values: s.registers } })
   const names = (wish: string, of: Vectors): string[] => of.repeats.map((_, i) => unit.name(`${wish}_${p.dot}_${i}`))
   const [as, bs] = [names('a', va), names('b', vb)]
-  const step = (row: Ex): Block => [
+  /** Of an index of the depth, and the number of four of them that it is in. */
+  const step = (row: Ex, fours: Ex): Block => [
     ...as.map((name, i): Block[number] => ({
       k: 'vector',
-      of: { op: 'read', name, array: ta.array, row, at: va.at(i) },
+      of: { op: 'read', name, array: ta.array, row, at: turnedBy(swizzleOf(p.a, ta, fours), va.at(i)) },
     })),
     ...bs.map((name, i): Block[number] => ({
       k: 'vector',
-      of: { op: 'read', name, array: tb.array, row, at: vb.at(i) },
+      of: { op: 'read', name, array: tb.array, row, at: turnedBy(swizzleOf(p.b, tb, fours), vb.at(i)) },
     })),
     ...sums.map(({ name, i, lane, j }): Block[number] => ({
       k: 'vector',
@@ -139,7 +158,12 @@ export function multiplyVectors(scope: Scope, acc: Accumulator, p: VectorProduct
     to: int(p.unroll),
     step: 1,
     unroll: true,
-    body: step(add(from, v('i32', inner))),
+    body: step(
+      add(from, v('i32', inner)),
+      p.unroll % four === 0
+        ? add(bin('>>', from, uint(2)), bin('>>', v('i32', inner), uint(2)))
+        : bin('>>', add(from, v('i32', inner)), uint(2)),
+    ),
   })
   if (p.unroll === depth) out.push(repeated(int(0)))
   else {

@@ -119,7 +119,7 @@ function emitBlock(scope: Scope, work: BlockWork, out: Block): void {
       out.push(...scope.unit.halfway)
       break
     case 'filled':
-      out.push({ k: 'barrier' })
+      if (work.meets) out.push({ k: 'barrier' })
       scope.held.set(work.let.id, scope.tile(work.let))
       break
     case 'stage':
@@ -255,6 +255,6 @@ function fill(tile: TilePlan, of: number, p: Point, out: Block): void {
       fillHalf(p, of, to, together, tile.form.product, tile.form.packed, out)
       break
     case 'vectors':
-      fillVectors(p, tile.form.product, of, to, together, out)
+      fillVectors(p, tile.form.product, of, tile.let.id, to, together, out)
   }
 }

@@ -33,10 +33,12 @@ export function carriedTotalsOf({ part, setting, shared, layout }: Place, s: Loo
   if (closes.length === 0) return []
   return [...foldedCarries(s), ...splitCarries(part, s)].map(({ carry, combiner }) => {
     const length = layout.spread(part.axesOf(carry.param)).reduce((n, a) => n * a.vec * a.reps, 1)
+    // The tiles of a chain's products are placed later, in what room there is.
     const cells = closes.map(() => {
       const array = { type: registerType(carry.dtype), length: length * layout.threads }
       const bytes = shared.bytesWith(array)
-      if (bytes + reserved > setting.machine.maxSharedBytes || setting.cluster > 1) return 'registers'
+      if (bytes + reserved > setting.machine.maxSharedBytes || setting.cluster > 1 || part.vectorChain !== undefined)
+        return 'registers'
       shared.share(array)
       return 'shared'
     })

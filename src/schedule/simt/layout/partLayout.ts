@@ -13,7 +13,7 @@ import { storeValues } from '../part/facts.ts'
 import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
 import { chainLayout, chainRows, chainThreads, type Product, productLayout } from '../part/product.ts'
-import { operandOf, vectorLayout } from '../part/vectorProduct.ts'
+import { vectorLayout } from '../part/vectorProduct.ts'
 import { type AxisLayout, chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
 
 /** Statements that share a layout, and what it must respect. */
@@ -46,7 +46,7 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   for (const l of lets) {
     const axes = part.nestOf(l)
     for (const a of foldAxes(l)) folded.add(a)
-    if (part.chain !== undefined && part.products.has(l.id)) {
+    if (part.isChain && part.isProduct(l.id)) {
       // Its operands stand in shared memory, or in registers as another statement's results do.
       nests.push({ axes: part.spreadOnly(l.axes) })
       continue
@@ -65,8 +65,10 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   for (const s of stores) nests.push({ axes: part.storeAxes(s) })
   const [product] = part.products.values()
   const ofChain = part.chain === undefined ? undefined : chainThreads(chainRows(part.chain))
-  const spread = threads ?? ofChain ?? product?.threads ?? part.vectorProduct?.threads ?? threadsToFilter(part, machine)
-  const vectors = part.vectorProduct === undefined ? undefined : vectorLayout(part, part.vectorProduct, spread ?? 0)
+  const [inVectors] = part.vectorProducts.values()
+  const spread = threads ?? ofChain ?? product?.threads ?? inVectors?.threads ?? threadsToFilter(part, machine)
+  const vectors =
+    part.vectorChain?.layout ?? (inVectors === undefined ? undefined : vectorLayout(part, inVectors, spread ?? 0))
   const ofProduct = product === undefined ? vectors : productLayout(product, spread ?? 0)
   const forced = part.chain === undefined ? ofProduct : chainLayout(part.chain, spread ?? 0)
   const rows = rowAxes(part)
@@ -81,7 +83,7 @@ const threadsToFilter = (part: Part, machine: SimtMachine): number | undefined =
 export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, threads: number): Layout {
   const { lets } = part.closureOf(l.op.kind === 'stage' ? [l.op.of] : [])
   const axes = part.spreadOnly(l.axes)
-  const own = part.vectorProduct === undefined ? undefined : operandOf(part.vectorProduct, l.id)?.vector
+  const own = part.vectorsOn(l.id)?.operand.vector
   const asked = own === undefined ? {} : { first: own }
   const product = part.productOn(l.id)
   const repeating = product !== undefined
@@ -249,7 +251,7 @@ function strictAxes(part: Part): Set<string> {
 
 /** Axes that tiles outlive a statement list along: carried, scanned, or used inside a loop of another axis. */
 function residentAxes(part: Part): Set<string> {
-  const out = new Set<string>()
+  const out = new Set<string>(part.vectorChain?.layout.keys())
   for (const l of part.lets.values()) if (l.op.kind === 'scan') out.add(l.op.axis)
   for (const loop of part.loops) {
     const inner = new Set([...allStmts([loop])].flatMap((s) => (s.kind === 'loop' ? [s.axis] : [])))

@@ -14,6 +14,7 @@ import {
   type LoopStmt,
   type NumericsMode,
   operandsOf,
+  type Stmt,
   type StoreStmt,
   type ValueId,
 } from '../../../kernel/ir.ts'
@@ -22,7 +23,8 @@ import { scalarInfo } from '../../../scalar/ops.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { storeAxes, storeValues } from './facts.ts'
 import { type ChainedProducts, chainedProducts, chainInGroups, type Product, productOf } from './product.ts'
-import { type VectorProduct, vectorProductOf } from './vectorProduct.ts'
+import { type VectorChain, vectorChainOf } from './vectorChain.ts'
+import { operandOf, type VectorOperand, type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 
 export interface AxisInfo {
   readonly name: string
@@ -87,8 +89,9 @@ export class Part {
   readonly products = new Map<ValueId, Product>()
   /** All of them in a chain. */
   readonly chain: ChainedProducts | undefined
-  /** The product sum whose tiles are read in vectors. */
-  readonly vectorProduct: VectorProduct | undefined
+  /** Product sums whose tiles are read in vectors: one, or all of a chain. */
+  readonly vectorProducts: ReadonlyMap<ValueId, VectorProduct>
+  readonly vectorChain: VectorChain | undefined
   /** Values that the main layout computes. */
   private readonly main = new Set<ValueId>()
 
@@ -168,8 +171,29 @@ export class Part {
     if (this.chain === undefined)
       for (const [id, p] of this.products) if (this.axis(p.depth).role !== 'loop') this.products.delete(id)
     const [dot] = dots
-    if (dot !== undefined && dots.length === 1 && this.products.size === 0)
-      this.vectorProduct = vectorProductOf(this, dot, machine)
+    const isPlain = this.products.size === 0
+    const only = dot !== undefined && dots.length === 1 && isPlain ? vectorProductOf(this, dot, machine) : undefined
+    this.vectorChain = only === undefined && isPlain ? vectorChainOf(this, dots, machine.maxThreads) : undefined
+    this.vectorProducts = this.vectorChain?.products ?? new Map(only === undefined ? [] : [[only.dot, only] as const])
+  }
+
+  /** Whether all of its products are a chain. */
+  get isChain(): boolean {
+    return this.chain !== undefined || this.vectorChain !== undefined
+  }
+
+  /** Whether a product sum gives whole results in every thread, however its depth is spread. */
+  isProduct(id: ValueId): boolean {
+    return this.products.has(id) || this.vectorProducts.has(id)
+  }
+
+  /** The product that reads a staged tile in vectors, and which of its operands that is. */
+  vectorsOn(stage: ValueId): { readonly product: VectorProduct; readonly operand: VectorOperand } | undefined {
+    for (const product of this.vectorProducts.values()) {
+      const operand = operandOf(product, stage)
+      if (operand !== undefined) return { product, operand }
+    }
+    return undefined
   }
 
   /** Whether a position that a loop begins or ends at is known to be a multiple of `by`. */
@@ -185,7 +209,7 @@ export class Part {
 
   /** Whether programs take the blocks of an axis from the last one: those of a chain whose loops end where the block does, so that the longest begin first. */
   isDescending(axis: string): boolean {
-    if (this.chain === undefined) return false
+    if (!this.isChain) return false
     const grows = (id: ValueId | undefined): boolean => {
       const op = id === undefined ? undefined : this.lets.get(id)?.op
       if (op?.kind === 'scalar') return op.args.some(grows)
@@ -226,9 +250,9 @@ export class Part {
     return [...names].filter((a) => this.axis(a).size !== 1)
   }
 
-  /** The axes that threads fold together, each its share: none of a product by a matrix unit, whose results are whole in every thread. */
+  /** The axes that threads fold together, each its share: none of a product whose results are whole in every thread. */
   sharedFoldAxes(l: LetStmt): readonly string[] {
-    return this.products.has(l.id) ? [] : foldAxes(l)
+    return this.isProduct(l.id) ? [] : foldAxes(l)
   }
 
   dtypeOf(id: ValueId): LetStmt['dtype'] {
@@ -327,6 +351,15 @@ export class Part {
   isCheap(l: LetStmt): boolean {
     if (l.op.kind === 'scalar') return ['free', 'simple'].includes(scalarInfo(l.op.op).cost)
     return l.op.kind === 'const' || l.op.kind === 'index' || l.op.kind === 'predicate'
+  }
+
+  /**
+   * Of some statements those that run under the main layout, or begin a layout of their own. (What stages are filled from has axes that
+   * the layout of a chain in vectors lacks.)
+   */
+  inMain<T extends Stmt>(stmts: readonly T[]): readonly T[] {
+    if (this.vectorChain === undefined) return stmts
+    return stmts.filter((s) => s.kind !== 'let' || this.main.has(s.id) || this.ownStages.has(s.id))
   }
 
   /** Statements that run under the part's main layout. */

@@ -7,16 +7,17 @@ import { type LetStmt, operandsOf, type ValueId } from '../../../kernel/ir.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 
 /** What is asked of the part a product stands in. */
-interface Surroundings {
+export interface Surroundings {
   readonly lets: ReadonlyMap<ValueId, LetStmt>
+  /** Stages that are filled under layouts of their own. */
   readonly ownStages: ReadonlySet<ValueId>
   readonly part: { readonly axes: readonly { readonly name: string; readonly extent: number }[] }
   axesOf(id: ValueId): string[]
   spreadOnly(names: Iterable<string>): string[]
-  axis(name: string): { readonly size: number }
+  axis(name: string): { readonly size: number; readonly role: 'grid' | 'loop' | 'local' }
 }
 
-interface Forced {
+export interface Forced {
   readonly vec: number
   readonly bits: readonly number[]
 }
@@ -26,6 +27,11 @@ export interface VectorOperand {
   readonly stage: ValueId
   readonly own: readonly string[]
   readonly vector: string
+  /**
+   * Vectors of a row change places with every four rows (`swizzledVectors`): of what threads compute in blocks of 4 x 4, whose neighbours write four rows
+   * apart.
+   */
+  readonly swizzled?: true
 }
 
 export interface VectorProduct {
@@ -38,6 +44,9 @@ export interface VectorProduct {
   /** Indices of the depth whose code is repeated in place. */
   readonly unroll: number
 }
+
+/** Vectors of a row among which those of a swizzled tile change places. */
+export const swizzledVectors = 8
 
 /** The operand that a stage is. */
 export const operandOf = ({ a, b }: VectorProduct, stage: ValueId): VectorOperand | undefined =>
@@ -53,20 +62,24 @@ const fewResults = 16
 /** Multiply-adds of a product that is worth much code. */
 const large = 2 ** 29
 
-/** The plan of the only product sum of a part in fast mode. */
-export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMachine): VectorProduct | undefined {
+/** What a product sum multiplies: rows, columns and the depth. */
+export type VectorOperands = Pick<VectorProduct, 'a' | 'b' | 'depth'>
+
+/** The operands of a product sum, which are stages that nothing else reads. */
+export function vectorOperands(part: Surroundings, l: LetStmt): VectorOperands | undefined {
   const { op } = l
-  if (op.kind !== 'dot' || l.dtype !== 'f32' || op.a === op.b || op.acc === undefined) return undefined
+  if (op.kind !== 'dot' || l.dtype !== 'f32' || op.a === op.b) return undefined
   const depth = part.spreadOnly(op.axes)
   const kept = part.axesOf(l.id)
   const operand = (stage: ValueId): VectorOperand | undefined => {
     const axes = part.axesOf(stage)
     const alone = [...part.lets.values()].every((x) => x.id === l.id || !operandsOf(x.op).includes(stage))
-    if (!part.ownStages.has(stage) || !alone || !depth.every((x) => axes.includes(x))) return undefined
+    if (part.lets.get(stage)?.op.kind !== 'stage' || !alone || !depth.every((x) => axes.includes(x))) return undefined
     const own = kept.filter((x) => axes.includes(x))
     const vector = own.findLast((x) => part.axis(x).size >= lanes)
     if (vector === undefined || own.length + depth.length !== axes.length) return undefined
-    return { stage, own: [...own.filter((x) => x !== vector), vector], vector }
+    const swizzled = part.ownStages.has(stage) ? {} : ({ swizzled: true } as const)
+    return { stage, own: [...own.filter((x) => x !== vector), vector], vector, ...swizzled }
   }
   const [first, second] = [operand(op.a), operand(op.b)]
   if (first === undefined || second === undefined || first.own.some((x) => second.own.includes(x))) return undefined
@@ -74,6 +87,21 @@ export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMac
   // The operand whose axis the result has last gives the columns.
   const swap = first.own.includes(kept.at(-1) ?? '')
   const [a, b] = swap ? [second, first] : [first, second]
+  return { a, b, depth }
+}
+
+/** The largest number of indices of the depth, up to so many, that its steps have a whole number of. */
+export const unrollOf = (depth: number, most: number): number =>
+  Array.from({ length: most }, (_, i) => most - i).find((n) => depth % n === 0) ?? 1
+
+/** The plan of the only product sum of a part in fast mode. */
+export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMachine): VectorProduct | undefined {
+  const { op } = l
+  if (op.kind !== 'dot' || op.acc === undefined) return undefined
+  const found = vectorOperands(part, l)
+  if (found === undefined || ![found.a, found.b].every((o) => part.ownStages.has(o.stage))) return undefined
+  const { a, b, depth } = found
+  const kept = part.axesOf(l.id)
   const size = (axes: readonly string[]): number => axes.reduce((n, x) => n * part.axis(x).size, 1)
   const results = size(kept)
   if (results < leastResults) return undefined
@@ -88,8 +116,7 @@ export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMac
   if ((span(a) * span(b)) / threads > 2 * mostResults) return undefined
   if (4 * size(depth) * (span(a) + span(b)) > machine.vectorTileShare * machine.maxSharedBytes) return undefined
   const most = work >= large ? 16 : 4
-  const unroll = Array.from({ length: most }, (_, i) => most - i).find((n) => size(depth) % n === 0) ?? 1
-  return { dot: l.id, a, b, depth, threads, unroll }
+  return { dot: l.id, a, b, depth, threads, unroll: unrollOf(size(depth), most) }
 }
 
 /** The least multiple of what the vector and its threads cover that is not less than a size. */
@@ -99,7 +126,7 @@ function spanWith(size: number, { vec, bits }: Forced = { vec: 1, bits: [] }): n
 }
 
 /** Thread bits of an operand's axes, the vectors' axis first; undefined where they are more than there is work for. */
-function bitsOf(
+export function bitsOf(
   part: Pick<Surroundings, 'axis'>,
   o: VectorOperand,
   from: number,

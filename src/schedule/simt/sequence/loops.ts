@@ -50,7 +50,7 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const meets =
     operands === undefined && [...allStmts(loop.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage')
   const exports = new Set(loop.carries.map((c) => c.next))
-  const planned = planItems(inner, itemsOf([...before, ...loop.body]), exports)
+  const planned = planItems(inner, itemsOf(part.inMain([...before, ...loop.body])), exports)
   const body = operands?.meetsHalfway === true ? withHalfway(part, planned) : planned
   for (const c of loop.carries) at.holds(c.result, 'registers')
   return { kind: 'loop', loop, isSingle, isWhole, meets, operands, prefetch, totals, shares, body }

@@ -203,7 +203,8 @@ export class Order {
     }
     const twice = seldom === undefined || arrays.includes(seldom.id) ? undefined : seldom
     const kept = new Set<Token>(arrays)
-    const usual = twice !== undefined || first.loops.length === 0 ? undefined : usualOf(this.place.part, run)
+    const usual =
+      twice !== undefined || first.loops.length === 0 ? undefined : usualOf(this.place.part, this.place.layout, run)
     const isHeld = usual?.ids.some((id) => kept.has(id)) === true
     this.entries.push({
       kind: 'nest',

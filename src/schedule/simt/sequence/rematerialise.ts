@@ -22,7 +22,7 @@ export function rematerialised(
     if (l === undefined || s.wide === true || s.loops.length === 0 || !part.isCheap(l)) continue
     const key = keyOf(s)
     // Accumulators of a chain of products leave few registers: not for conditions on values along fewer axes.
-    const operandAxes = part.chain !== undefined && l.dtype === 'bool' ? part.axesOf(l.id).length - 1 : 0
+    const operandAxes = part.isChain && l.dtype === 'bool' ? part.axesOf(l.id).length - 1 : 0
     const isFree = (t: Token): boolean => {
       const other = out.get(t)
       return other === undefined ? t >= 0 && part.axesOf(t).length <= operandAxes : keyOf(other) === key

@@ -104,7 +104,7 @@ export class Roots {
     this.add({ item, nest, operands: [l.id], before: [free], after: [filled], isStore: false })
     order.block([filled], [l.id], 0, () => {
       place.holds(l.id, 'shared')
-      return { kind: 'filled', let: l }
+      return { kind: 'filled', let: l, meets: true }
     })
     this.virtual.delete(l.id)
   }

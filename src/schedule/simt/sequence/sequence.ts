@@ -83,8 +83,8 @@ export type BlockWork =
   | { readonly kind: 'barrier' }
   /** A thread is through with the block before, and what it copied of the next is there (`meetsHalfway`). */
   | { readonly kind: 'halfway' }
-  /** A tile is filled: everyone may read it. */
-  | { readonly kind: 'filled'; readonly let: LetStmt }
+  /** A tile is filled: everyone may read it. Products meet themselves, for both of their operands at once. */
+  | { readonly kind: 'filled'; readonly let: LetStmt; readonly meets: boolean }
   | StageWork
   | OrderedWork
   | LoopWork

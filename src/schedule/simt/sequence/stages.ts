@@ -16,7 +16,6 @@ import { orderedLayout, stageLayout } from '../layout/partLayout.ts'
 import { storeValues } from '../part/facts.ts'
 import { filterOf, queuedValues } from '../part/filter.ts'
 import { packedForm } from '../part/packed.ts'
-import { operandOf } from '../part/vectorProduct.ts'
 import { itemsOf, type OrderedWork, type StageWork } from './sequence.ts'
 import type { PlanItems } from './walks.ts'
 
@@ -43,10 +42,14 @@ export function planStage(at: Place, l: LetStmt, planItems: PlanItems): StageWor
   return { kind: 'stage', let: l, layout, tile, isAhead: early !== undefined, body }
 }
 
+/** The tile of a stage by what reads it, where that is no matrix unit. */
+export function mainTile(at: Place, l: LetStmt): TilePlan {
+  const vectors = at.part.vectorsOn(l.id)
+  return vectors === undefined ? plainTile(at, l) : vectorTile(at, l, vectors.product, vectors.operand)
+}
+
 function ownTile(at: Place, l: LetStmt, layout: StageWork['layout']): TilePlan {
-  const { vectorProduct } = at.part
-  const operand = vectorProduct === undefined ? undefined : operandOf(vectorProduct, l.id)
-  if (vectorProduct !== undefined && operand !== undefined) return vectorTile(at, l, vectorProduct, operand)
+  if (at.part.vectorsOn(l.id) !== undefined) return mainTile(at, l)
   const product = at.part.productOn(l.id)
   return product === undefined ? plainTile(at, l) : productTile(at, l, layout, product)
 }

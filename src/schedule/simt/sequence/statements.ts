@@ -10,7 +10,7 @@ import { isPosition } from '../../../kernel/positions.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import { callGroupOf, Gaps, groupOf, repeatedGroupOf, stridedOf } from '../access/access.ts'
 import type { Place } from '../access/place.ts'
-import { filledFrom, filledTogether, plainTile, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
+import { filledFrom, filledTogether, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
 import { againstOf, isMean, type StreamPlan } from '../fold/onlineSums.ts'
 import { scanPlanOf } from '../fold/scans.ts'
@@ -30,7 +30,7 @@ import {
   type Sequence,
   type Token,
 } from './sequence.ts'
-import { orderedNeeds, planOrdered, planStage } from './stages.ts'
+import { mainTile, orderedNeeds, planOrdered, planStage } from './stages.ts'
 import type { PlanItems } from './walks.ts'
 
 export const planItems: PlanItems = (place, items, exports) => new ListPlan(place, exports).run(items)
@@ -198,7 +198,7 @@ class ListPlan {
     const rank = place.setting.machine.unrollsInPlace ? 1 : 0.5
     order.block(from, [opened], rank, () => ({ kind: 'open', let: l }))
     const product = place.part.products.get(l.id)
-    const vectors = place.part.vectorProduct
+    const vectors = place.part.vectorProducts.get(l.id)
     if (product?.split === true && product.groups !== undefined) place.shared.share(splitTiles(product))
     const inBackground = product?.groups !== undefined && place.part.chain !== undefined && !place.setting.waits
     // Before the nests that can go on meanwhile.
@@ -207,7 +207,7 @@ class ListPlan {
         if (inBackground) order.begins(l.id)
         return { kind: 'matrixProduct', product, inBackground }
       })
-    else if (vectors?.dot === l.id)
+    else if (vectors !== undefined)
       order.block([opened, vectors.a.stage, vectors.b.stage], [folded], 2, () => ({
         kind: 'vectorProduct',
         product: vectors,
@@ -326,14 +326,14 @@ class ListPlan {
       order.block([...rest], [l.id], 0, () => planStage(place, l, planItems))
       return
     }
-    const tile = plainTile(place, l)
+    const tile = mainTile(place, l)
     place.shared.share(tileArray(tile))
     this.prepare.push({ kind: 'tile', tile })
     const filled = order.token()
     this.addFill(tile, l.op.of, [filled])
     order.block([filled], [l.id], 0, () => {
       place.holds(l.id, 'shared')
-      return { kind: 'filled', let: l }
+      return { kind: 'filled', let: l, meets: tile.form.kind !== 'vectors' }
     })
   }
 
@@ -378,8 +378,7 @@ class ListPlan {
     const { needs, closure } = this.roots.needsOf([...outer].filter((id) => !inner.has(id)))
     const all = [...allStmts(s.body)]
     const hasStores = all.some((t) => t.kind === 'store')
-    const { products, vectorProduct } = place.part
-    if (all.some((t) => t.kind === 'let' && (products.has(t.id) || vectorProduct?.dot === t.id))) this.least = 2
+    if (all.some((t) => t.kind === 'let' && place.part.isProduct(t.id))) this.least = 2
     const results = s.carries.map((c) => c.result)
     this.order.block(needs, results, hasStores ? 3 : 2, () => planLoop(place, s, closure, planItems))
   }

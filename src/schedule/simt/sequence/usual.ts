@@ -6,13 +6,14 @@ import { type BlockedAxis, endOfBlocks } from '../../../affine/blocks.ts'
 import * as ix from '../../../affine/expr.ts'
 import { Conditions } from '../../../kernel/conditions.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
+import { type Layout, spanOf } from '../layout/layout.ts'
 import type { Part } from '../part/part.ts'
 import type { PointStep, Usual } from './sequence.ts'
 
 /** What holds all over most blocks that a nest of a chain of products goes over, if anything. */
-export function usualOf(part: Part, run: readonly PointStep[]): Usual | undefined {
-  if (part.chain === undefined) return undefined
-  const axes = cutAxes(part, run[0]?.loops.map((l) => l.axis) ?? [])
+export function usualOf(part: Part, layout: Layout, run: readonly PointStep[]): Usual | undefined {
+  if (!part.isChain) return undefined
+  const axes = cutAxes(part, layout, run[0]?.loops.map((l) => l.axis) ?? [])
   const conditions = new Conditions(part.lets)
   const blockOf = (name: string): BlockedAxis | undefined => {
     const { role, size, extent } = part.axis(name)
@@ -39,6 +40,9 @@ export function usualOf(part: Part, run: readonly PointStep[]): Usual | undefine
   return numbers.size + axes.length === 0 ? undefined : { axes, ids: [...ids], numbers: [...numbers.values()] }
 }
 
-/** Axes that a chain's loop goes over, of which a block may be cut. */
-export const cutAxes = (part: Part, axes: readonly string[]): readonly string[] =>
-  [...new Set(axes)].filter((a) => part.chain !== undefined && part.axis(a).role === 'loop' && part.axis(a).tail)
+/** Axes that a chain's loop goes over, of which a block may be cut, and has as many indices as threads hold where it is not. */
+export const cutAxes = (part: Part, layout: Layout, axes: readonly string[]): readonly string[] =>
+  [...new Set(axes)].filter((a) => {
+    const [{ role, tail, size }, spread] = [part.axis(a), layout.find(a)]
+    return part.isChain && role === 'loop' && tail && (spread === undefined || spanOf(spread) * spread.chunks === size)
+  })
