@@ -40,9 +40,7 @@ export function vectorBlocks(
   const columnsOf = (l: LetStmt): readonly string[] => role.columns.filter((t) => l.axes.includes(t))
   const columns = width(role.sums, columnsOf)
   const most = (t: string): number => covered(extents.get(t) ?? 1, lanes * columnThreads)
-  const spans = role.sums
-    .flatMap((id) => lets.get(id) ?? [])
-    .map((l) => columnsOf(l).reduce((n, t) => n * most(t), 1))
+  const spans = role.sums.flatMap((id) => lets.get(id) ?? []).map((l) => columnsOf(l).reduce((n, t) => n * most(t), 1))
   const fits = (vectors: Blocks): boolean => {
     const { grid, loops } = blocksOf({ ...role, vectors })
     const held = (blocks: readonly Blocked[], axes: readonly string[]): number =>

@@ -31,6 +31,8 @@ interface Case {
   readonly stages?: number
   /** A tensor is added to scores. */
   readonly masked?: true
+  /** What is multiplied is computed on its way, with a number that nothing else needs. */
+  readonly shifted?: true
 }
 
 const graphOf = ({
@@ -38,6 +40,7 @@ const graphOf = ({
   options = {},
   dtype = 'f32',
   masked,
+  shifted,
 }: Case) => {
   const shapes = [
     [heads, queries, width],
@@ -47,7 +50,8 @@ const graphOf = ({
   ]
   return trace(
     shapes.map((shape) => ({ shape, dtype })),
-    ([q, k, v, mask]) => c.attention(q as Node, k as Node, v as Node, { ...options, mask }),
+    ([q, k, v, mask]) =>
+      c.attention(q as Node, shifted === true ? c.sub(k as Node, 8) : (k as Node), v as Node, { ...options, mask }),
   )
 }
 
@@ -65,6 +69,7 @@ const cases: readonly Case[] = [
   { name: 'tails and odd widths', sizes: [2, 1, 70, 75, 18, 41] },
   { name: 'uneven parts', sizes: [1, 1, 133, 197, 72, 64], stages: 1 },
   { name: 'a window', sizes: [1, 1, 40, 21, 16, 8], options: { causal: true, window: 10 } },
+  { name: 'keys that are computed', sizes: [1, 1, 20, 70, 16, 16], shifted: true },
   { name: 'a mask of numbers', sizes: [1, 1, 30, 50, 16, 16], masked: true },
   { name: 'halves of a width that matrix units do not take', dtype: 'bf16', sizes: [1, 1, 40, 44, 20, 12] },
 ]

@@ -354,13 +354,16 @@ export class Part {
   }
 
   /**
-   * Of some statements those that run under the main layout, or begin a layout of their own. (What stages are filled from has axes that
-   * the layout of a chain in vectors lacks.)
+   * Whether a value is made under the main layout, or begins a layout of its own. (What stages alone are filled from has axes that the layout
+   * of a chain in vectors lacks.)
    */
-  inMain<T extends Stmt>(stmts: readonly T[]): readonly T[] {
-    if (this.vectorChain === undefined) return stmts
-    return stmts.filter((s) => s.kind !== 'let' || this.main.has(s.id) || this.ownStages.has(s.id))
+  isInMain(id: ValueId): boolean {
+    const isMade = this.vectorChain === undefined || !this.lets.has(id) || this.axesOf(id).length === 0
+    return isMade || this.main.has(id) || this.ownStages.has(id)
   }
+
+  /** Of some statements those that are run there. */
+  inMain = (stmts: readonly Stmt[]): readonly Stmt[] => stmts.filter((s) => s.kind !== 'let' || this.isInMain(s.id))
 
   /** Statements that run under the part's main layout. */
   mainLets(): LetStmt[] {

@@ -375,7 +375,7 @@ class ListPlan {
       }
     }
     visit([s])
-    const { needs, closure } = this.roots.needsOf([...outer].filter((id) => !inner.has(id)))
+    const { needs, closure } = this.roots.needsOf([...outer].filter((id) => !inner.has(id) && place.part.isInMain(id)))
     const all = [...allStmts(s.body)]
     const hasStores = all.some((t) => t.kind === 'store')
     if (all.some((t) => t.kind === 'let' && place.part.isProduct(t.id))) this.least = 2
