@@ -2,11 +2,11 @@
  * Results whose number depends on the data, in room for a given number of them (JAX's `size` and `fill_value`): positions of what is not zero,
  * values that differ. How many there are is a result too.
  */
+import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import { isFloat, positionDType } from '../types/dtype.ts'
 import { rowMajorStrides, sizeOf } from '../types/shape.ts'
-import { searchSorted } from './binning.ts'
 import { expandDims, reshape } from './broadcast.ts'
 import { add, cast, compare, div, logicalAnd, logicalNot, min, rem, sub, truth, unary, where } from './elementwise.ts'
 import { scatterElements, take } from './indexing.ts'
@@ -35,7 +35,15 @@ export function positionsWhere(mask: Node, size: number): Positions {
   const dtype = positionDType({ lo: 0, hi: 2 * n })
   if (n === 0) return { positions: zeros([size], dtype), count: zeros([], dtype) }
   const upTo = scan('sum', cast(mask, dtype), 0)
-  return { positions: searchSorted(upTo, add(iota([size], 0, dtype), 1)), count: last(upTo) }
+  // Each writes its own position at its place, and drops where it has none: as many steps at any length.
+  const own = iota([n], 0, dtype)
+  const places = where(mask, sub(upTo, 1), sub(-1, own))
+  const positions = makeNode('scatter', [full([size], n, dtype), own, places], {
+    sources: [{ input: 0 }],
+    combiner: 'set',
+    distinct: true,
+  })
+  return { positions, count: last(upTo) }
 }
 
 /** Coordinates of elements that are not zero. */

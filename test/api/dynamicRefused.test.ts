@@ -18,6 +18,7 @@ import {
   random,
   relu,
   scatterND,
+  searchsorted,
   segmentSum,
   setDevice,
   softmax,
@@ -27,6 +28,7 @@ import {
   takeAlongAxis,
   tensor,
   topK,
+  unique,
   vmap,
   zeros,
 } from '../../src/index.ts'
@@ -81,6 +83,19 @@ const open: readonly Case[] = [
     (x, w) => conv(x as Tensor, w as Tensor),
     [spec([1, 3, n])],
     (k) => [uniform(k, [1, 3, k]), uniform(1, [4, 3, 3])],
+  ],
+  [
+    'nonzero, in room for some and for all',
+    (x) => [5, x?.size ?? 0].flatMap((size) => Object.values(nonzero(relu(x as Tensor), { size })).flat()),
+    [rows],
+    matrix,
+  ],
+  ['unique', (x) => Object.values(unique(x as Tensor, { size: 7 })), [spec([n], 'i32')], (k) => [numbers([k], 12)]],
+  [
+    'unique in order of appearance, rows',
+    (x) => Object.values(unique(x as Tensor, { size: 7, sorted: false, axis: 0 })),
+    [spec([n, 2], 'i32')],
+    (k) => [numbers([k, 2], 6)],
   ],
   ['pad by reflection', (x) => (x as Tensor).pad([[1, 1]], 'reflect'), [spec([n])], vector],
   ['vmap', (x) => vmap((r: Tensor) => softmax(r).cumsum(0))(x as Tensor), [rows], matrix],
@@ -221,7 +236,13 @@ test.for(strided)('%s gives what the static program gives at even and odd length
 })
 
 const refused: readonly (readonly [...Case, says: RegExp])[] = [
-  ['nonzero', (x) => Object.values(nonzero(x as Tensor, { size: 5 })).flat(), [spec([n])], vector, /nonzero/],
+  [
+    'searchsorted',
+    (x, y) => searchsorted(sort(x as Tensor), y as Tensor),
+    [spec([n])],
+    (k) => [uniform(k, [k]), uniform(1, [9])],
+    /searchsorted/,
+  ],
 ]
 
 test.for(refused)('%s is refused by the names of dimension and operation', ([, f, dynamic, at, says]) => {
