@@ -6,13 +6,14 @@ import { nodesOf } from '../graph/traverse.ts'
 import { verifyGraph } from '../graph/verify.ts'
 import { compiling, overElements } from '../host/engine.ts'
 import { verifyKernel } from '../kernel/verify.ts'
+import { bytesOf } from '../plan/body/region.ts'
 import type { FusionPlan } from '../plan/plan.ts'
 import { evaluateGraph, toHostArray } from '../reference/evaluate.ts'
 import type { FusionReport } from '../report/data.ts'
-import { rewriteGraph } from '../rewrite/index.ts'
+import { type Rewritten, rewriteGraph } from '../rewrite/index.ts'
 import { verifyProduct } from '../runtime/product.ts'
 import type { Program } from '../runtime/program.ts'
-import type { Machine } from '../target/machine.ts'
+import { type Machine, movingSeconds } from '../target/machine.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Precision } from '../types/product.ts'
 import { assemble, type Kept } from './assemble.ts'
@@ -26,6 +27,7 @@ import { withPrecision } from './precision.ts'
 import type { Reuse } from './programMemory.ts'
 import { makeReport } from './report.ts'
 import { checkAssembled, checkStored, isStoredBeyond } from './stored.ts'
+import { type Attempt, wholeOrInStrips } from './strips/index.ts'
 import { orderWindows } from './windowOrder.ts'
 import { writeOutContractions } from './writtenOut.ts'
 
@@ -63,6 +65,21 @@ function fold(node: Node, mode: CompileOptions['mode']): HostArray {
   })
 }
 
+const unlimited = { value: Number.POSITIVE_INFINITY, arena: Number.POSITIVE_INFINITY }
+
+/** What a graph is before it is planned. */
+function prepared(graph: Graph, options: CompileOptions): Rewritten {
+  const { mode, target, precision = target.precision, fuse = true, verify = false } = options
+  if (verify) verifyGraph(graph)
+  const precise = mode === 'fast' && precision !== 'ieee' ? withPrecision(graph, precision) : graph
+  const integers = mode === 'fast' && fuse ? multiplyIntegers(precise, target) : precise
+  const { graph: rewritten, applied } = rewriteGraph(integers, { mode, fold: (node) => fold(node, mode) })
+  const known = mode === 'fast' && fuse ? takeKnownSums(rewritten) : rewritten
+  if (verify) verifyGraph(known)
+  const inOrder = fuse ? orderWindows(known, target, mode) : known
+  return { graph: boundOperands(boundScans(inOrder, target, mode), operandLimits(target)), applied }
+}
+
 /** The passes from a graph to a launch plan; graphs inside regions go through the same. */
 function compileProgram(
   graph: Graph,
@@ -71,13 +88,8 @@ function compileProgram(
   reuse: Reuse,
   budgets: Budgets = {},
 ): Kept & { readonly graph: Graph; readonly applied: FusionReport['rewrites'] } {
-  const { mode, target, precision = target.precision, fuse = true, verify = false } = options
-  if (verify) verifyGraph(graph)
-  const precise = mode === 'fast' && precision !== 'ieee' ? withPrecision(graph, precision) : graph
-  const integers = mode === 'fast' && fuse ? multiplyIntegers(precise, target) : precise
-  const rewritten = rewriteGraph(integers, { mode, fold: (node) => fold(node, mode) })
-  const known = mode === 'fast' && fuse ? takeKnownSums(rewritten.graph) : rewritten.graph
-  if (verify) verifyGraph(known)
+  const { mode, target, fuse = true, verify = false } = options
+  const { graph: bounded, applied } = prepared(graph, options)
   const made = new Map<FusionPlan, Kept>()
   const assembleOnce = (planned: PlannedGraph): Kept => {
     const have = made.get(planned.plan)
@@ -98,8 +110,6 @@ function compileProgram(
   const overwritable = graph.params.map((_, i) =>
     reuse.donated[i] === true ? 'donated' : reuse.over.includes(i) ? 'perhaps' : undefined,
   )
-  const inOrder = fuse ? orderWindows(known, target, mode) : known
-  const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
   const plan = (graph: Graph, within: Budgets): PlannedGraph =>
     planGraph(graph, target, mode, fuse, overwritable, within, arenaOf)
   // Contractions that memory does not reach are written out where that alone spares storing them.
@@ -107,20 +117,36 @@ function compileProgram(
   const isBeyond = (graph: Graph): boolean => isStoredBeyond(plan(graph, {}), target)
   const isSpared = out !== bounded && isBeyond(bounded) && !isBeyond(out)
   const chosen = isSpared ? out : bounded
-  const first = plan(chosen, budgets)
-  // Weights that are made again need one number a row.
-  const normal = makesWeightsAgain(first.plan) ? normaliseWeights(chosen) : chosen
-  const planned = normal === chosen ? first : quickerOf(first, plan(normal, budgets))
-  if (verify) verifyGraph(planned.graph)
-  const kept = assembleOnce(planned)
-  checkAssembled(name, kept.assembled, kept.plan, target)
+  const attempt = (graph: Graph): Attempt => {
+    const first = plan(graph, budgets)
+    // Weights that are made again need one number a row.
+    const normal = makesWeightsAgain(first.plan) ? normaliseWeights(graph) : graph
+    const planned = normal === graph ? first : quickerOf(first, plan(normal, budgets))
+    if (verify) verifyGraph(planned.graph)
+    const kept = assembleOnce(planned)
+    checkAssembled(name, kept.assembled, kept.plan, target)
+    return { planned, kept }
+  }
+  const { planned, kept } = fuse
+    ? wholeOrInStrips(chosen, attempt, {
+        mode,
+        most: target.mostBytes.value,
+        plan: (graph) => plan(graph, {}),
+        planBody: (body) => plan(prepared(body, options).graph, {}),
+        moving: (bytes) => movingSeconds(bytes, target),
+        planBeyond: () =>
+          nodesOf(bounded).some((n) => bytesOf(n) > target.mostBytes.value)
+            ? planGraph(bounded, { ...target, mostBytes: unlimited }, mode, fuse, overwritable, {}, arenaOf)
+            : undefined,
+      })
+    : attempt(chosen)
   if (verify) {
     const { program } = kept.assembled
     for (const s of program.steps)
       if (s.kind === 'kernel') verifyKernel(s.kernel)
       else if (s.kind === 'product') verifyProduct(s, program)
   }
-  return { ...kept, graph: planned.graph, applied: rewritten.applied }
+  return { ...kept, graph: planned.graph, applied }
 }
 
 /** Compiles a graph for a target. */

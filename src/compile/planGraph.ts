@@ -40,7 +40,8 @@ export interface PlannedGraph {
   readonly passes: Passes | undefined
 }
 
-const secondsOf = (plan: FusionPlan): number =>
+/** Modelled seconds of the kernels of a plan. */
+export const secondsOf = (plan: FusionPlan): number =>
   plan.groups.reduce((t, g) => t + (g.kind === 'kernel' || g.kind === 'union' ? g.cost.seconds : 0), 0)
 
 /** Of two plans the one that is modelled to take less; of equal ones the second. */

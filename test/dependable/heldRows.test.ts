@@ -18,6 +18,7 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
+import { some } from '../support/nightly.ts'
 
 type Build = (x: Node) => readonly Node[]
 
@@ -67,12 +68,12 @@ const most = 16 * wasmTarget.rowBytes + (1 << 20)
 
 describe.each(['fast', 'strict'] as const)('scratch of a thread, %s', (mode) => {
   test.each(Object.entries(whole))('%s', (_, build) => {
-    for (const shape of [
+    const shapes = [
       [8192, 16384],
       [2 ** 24, 8],
       [8, 2 ** 24],
-    ])
-      expect(scratchOf(compiled(shape, build, mode))).toBeLessThanOrEqual(most)
+    ]
+    for (const shape of some(shapes, 2)) expect(scratchOf(compiled(shape, build, mode))).toBeLessThanOrEqual(most)
   })
 
   test.each(Object.entries(products))('%s', (_, build) => {
@@ -80,7 +81,7 @@ describe.each(['fast', 'strict'] as const)('scratch of a thread, %s', (mode) => 
   })
 
   test('long columns, stored', () => {
-    for (const rows of [2 ** 20, 2 ** 22, 2 ** 24])
+    for (const rows of some([2 ** 22, 2 ** 20, 2 ** 24], 3))
       for (const build of [(x: Node) => [c.cumsum(x, 0)], (x: Node) => [c.softmax(dear(x), 0)]])
         expect(scratchOf(compiled([rows, 8], build, mode))).toBeLessThanOrEqual(Math.max(most, 4.1 * rows))
   })

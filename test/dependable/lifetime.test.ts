@@ -15,9 +15,13 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { codeOf } from '../api/messages.ts'
 import { fakeDevice } from '../cuda/fake.ts'
+import { seedsOf } from '../support/nightly.ts'
 import { openSoftware } from '../webgpu/software.ts'
 
 setFlagsFromString('--expose-gc')
+/** Functions that are made and dropped. */
+const functions = seedsOf('SINTER_FUNCTIONS', 60, 200)
+
 const gc = runInNewContext('gc') as () => void
 
 /** Collects, and lets the engine free what was collected. */
@@ -58,21 +62,21 @@ const devices: [string, (() => Device) | string][] = [
 describe.each(devices)('programs on %s', (_, open) => {
   const skipped = typeof open === 'string'
 
-  test.skipIf(skipped)('of 200 functions dropped', { timeout: 120_000 }, async () => {
+  test.skipIf(skipped)(`of ${functions} functions dropped`, { timeout: 120_000 }, async () => {
     if (typeof open === 'string') return
     const device = open()
     const x = s.tensor(new Float32Array(16), { shape: [4, 4] })
     const one = (i: number): void => {
       // Each a program of its own, with an intermediate.
-      const f = s.jit((a: s.Tensor) => a.matmul(a).add(i).matmul(a), { device })
+      const f = s.jit((a: s.Tensor) => a.matmul(a).add(i).matmul(a).add(i).matmul(a), { device })
       f(x).dispose()
     }
     const states: State[] = []
-    for (let i = 1; i <= 200; i++) {
+    for (let i = 1; i <= functions; i++) {
       one(i)
       if (i % 20 !== 0) continue
       await collect()
-      if (i === 20 || i === 200) states.push(stateOf(device))
+      if (i === 20 || i === functions) states.push(stateOf(device))
     }
     expect(states[1]).toEqual(states[0])
     expect(states[0]?.programs).toBe(0)
@@ -82,7 +86,7 @@ describe.each(devices)('programs on %s', (_, open) => {
   test.skipIf(skipped)('of a function disposed of', () => {
     if (typeof open === 'string') return
     const device = open()
-    const make = () => s.jit((a: s.Tensor) => a.matmul(a).add(1).matmul(a), { device })
+    const make = () => s.jit((a: s.Tensor) => a.matmul(a).add(1).matmul(a).add(1).matmul(a), { device })
     const x = s.tensor(new Float32Array(4096), { shape: [64, 64] })
     // Scratch of the threads stays with the device.
     const first = make()

@@ -1,6 +1,7 @@
 /** Stored values computed again instead, in every kernel that reads them, where that is modelled faster. */
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
+import { isFloat } from '../../types/dtype.ts'
 import { bytesOf, type Region } from '../body/region.ts'
 import { leastSecondsWith, leastSecondsWithout, tooLarge } from '../cost/bounds.ts'
 import { lossOf } from '../cost/loss.ts'
@@ -19,7 +20,7 @@ export function recomputeCheap(planner: Planner): boolean {
   for (const g of [...all.values()]) {
     for (const o of [...g.outputs]) {
       if (!all.has(g.id) || g.boundary !== undefined || planner.demanded.has(o)) continue
-      changed = tryRecompute(planner, g, o) || changed
+      changed = tryNarrower(planner, g, o) || tryRecompute(planner, g, o) || changed
     }
   }
   return changed
@@ -88,6 +89,45 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     return false
   }
   planner.recomputed.push({ node: o, consumers: consumers.length, savedBytes: bytesOf(o) * (1 + consumers.length) })
+  groups.replace([g, ...consumers], fresh)
+  return true
+}
+
+/** What a value is the exact conversion of, to more bytes. */
+function narrowerOf(o: Node): Node | undefined {
+  const [x] = o.inputs
+  if (o.op !== 'cast' || x === undefined || bytesOf(x) >= bytesOf(o)) return undefined
+  return isFloat(x.dtype) && isFloat(o.dtype) ? x : undefined
+}
+
+/** Stores what a value is converted from instead of the value, and converts it in all its consumers, where that gains. */
+function tryNarrower(planner: Planner, g: Group, o: Node): boolean {
+  const { groups, judge } = planner
+  const x = narrowerOf(o)
+  const ids = groups.usersOf(o)
+  if (x === undefined || !g.members.has(x) || ids.length === 0) return false
+  const consumers = ids.flatMap((id) => groups.all.get(id) ?? []).filter((c) => c.id !== g.id)
+  if (consumers.some((c) => c.boundary !== undefined)) return false
+  const others = g.outputs.filter((n) => n !== o)
+  const outputs = others.includes(x) ? others : [...others, x]
+  const members = new Set(outputs.flatMap((n) => [...ancestorsWithin(n, g.members)]))
+  const fresh: FreshGroup[] = []
+  for (const region of [
+    { members, outputs },
+    ...consumers.map((c) => ({ members: new Set([...c.members, o]), outputs: c.outputs })),
+  ]) {
+    const made = judge.of(region)
+    if (!made.ok) return false
+    fresh.push({ members: region.members, made })
+  }
+  const before = [g, ...consumers].map((c) => c.made)
+  if (
+    lossOf(
+      fresh.map((f) => f.made),
+      before,
+    ) >= 0
+  )
+    return false
   groups.replace([g, ...consumers], fresh)
   return true
 }

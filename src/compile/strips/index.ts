@@ -1,0 +1,159 @@
+/**
+ * Strips: large values that a plan would store, computed a strip of an axis at a time, with all that they are made of and that is made of them (strip
+ * mining). A product with a vocabulary under a loss stores its logits a strip of rows at a time, both ways: rows of gradients are written by strips,
+ * what sums over rows is carried from strip to strip in the dtype of sums. So a program needs memory for one strip, at the price of reading again what
+ * every strip reads whole and of moving what it carries.
+ */
+import { type ErrorCode, UserError } from '../../diagnostics/errors.ts'
+import type { Graph, Node } from '../../graph/node.ts'
+import type { NumericsMode } from '../../kernel/ir.ts'
+import { bytesOf, storageOf } from '../../plan/body/region.ts'
+import { storedBytes } from '../../plan/cost/formats.ts'
+import { storedBy } from '../../plan/plan.ts'
+import { isFloat } from '../../types/dtype.ts'
+import type { Kept } from '../assemble.ts'
+import { type PlannedGraph, secondsOf } from '../planGraph.ts'
+import { isFolded } from './axes.ts'
+import { inStrips } from './build.ts'
+import { type StripRegion, stripRegions } from './region.ts'
+
+/** Bytes from which on a value is to stand in strips where that costs next to nothing, and the least that a strip is cut to where memory asks for it. */
+const usual = 2 ** 28
+const least = 2 ** 16
+
+/** What strips may cost where memory does not ask for them: modelled time over that of the whole. */
+const mostSeconds = 1.08
+
+/** Values that are tried, and regions that a program is cut into one after the other. */
+const mostValues = 4
+const mostRegions = 8
+
+/** What rows of a strip are multiples of where there are several of them: blocks of products. */
+const grain = 128
+
+/** A plan that was carried out: its memory is within all limits. */
+export interface Attempt {
+  readonly planned: PlannedGraph
+  readonly kept: Kept
+}
+
+/** Intermediate values that a plan stores, those of more than `large` bytes, the largest first. */
+function largeOf({ graph, plan }: PlannedGraph, large: number): readonly Node[] {
+  const results = new Set<Node>([...graph.outputs, ...graph.params].map(storageOf))
+  return [...new Set(plan.groups.flatMap(storedBy))]
+    .map((value) => ({ value, bytes: storedBytes(value, plan.bits) }))
+    .filter(({ value, bytes }) => bytes > large && !results.has(storageOf(value)))
+    .sort((p, q) => q.bytes - p.bytes)
+    .slice(0, mostValues)
+    .map(({ value }) => value)
+}
+
+/** Rows of strips so that `bytes` for all rows are at most `most` for one strip; undefined where one row is more. */
+function rowsOf({ extent }: StripRegion, bytes: number, most: number): number | undefined {
+  const rows = Math.floor((most * extent) / bytes)
+  if (rows < 1) return undefined
+  const even = Math.ceil(extent / Math.ceil(extent / rows))
+  const whole = Math.ceil(even / grain) * grain
+  return whole <= rows ? whole : even
+}
+
+/** Whether strips give the bits that the whole gives: none carries a sum whose order shows. */
+const keepsOrder = (region: StripRegion): boolean =>
+  region.results.every((n) => !isFolded(n, region.axisOf.get(n) ?? 0) || !isFloat(n.dtype))
+
+/** A program in strips: its graph and the plan of it, and modelled seconds of the loops. */
+interface Cut {
+  readonly planned: PlannedGraph
+  readonly inLoops: number
+}
+
+/** Plans of a program, and of what a loop of it does in a step. */
+export interface Planning {
+  readonly mode: NumericsMode
+  /** Most bytes of a value. */
+  readonly most: number
+  readonly plan: (graph: Graph) => PlannedGraph
+  readonly planBody: (body: Graph) => PlannedGraph
+  /** Seconds of moving bytes to or from the farthest memory. */
+  readonly moving: (bytes: number) => number
+  /** The plan that stores what it likes, where some value is more than memory reaches. */
+  readonly planBeyond: () => PlannedGraph | undefined
+}
+
+const secondsOfCut = ({ planned, inLoops }: Cut): number => secondsOf(planned.plan) + inLoops
+
+/** The quickest way to have one of the largest values of a plan in strips of at most `large` bytes. */
+function cutOnce(
+  { planned, inLoops }: Cut,
+  large: number,
+  { mode, plan, planBody, moving }: Planning,
+): Cut | undefined {
+  const cuts: Cut[] = []
+  const seen = new Set<string>()
+  for (const value of largeOf(planned, large))
+    for (const region of stripRegions(planned.graph, value, large)) {
+      const rows = rowsOf(region, bytesOf(value), large)
+      const key = region.members.map((n) => `${n.id}:${region.axisOf.get(n)}`).join()
+      if (rows === undefined || rows >= region.extent || seen.has(key)) continue
+      seen.add(key)
+      if (mode === 'strict' && !keepsOrder(region)) continue
+      const { graph, body, steps, carried } = inStrips(planned.graph, region, rows)
+      // What is carried is read and written by the end of a product, which hides less of that than the model says.
+      const step = secondsOf(planBody(body).plan) + moving(2 * carried)
+      cuts.push({ planned: plan(graph), inLoops: inLoops + steps * step })
+    }
+  return cuts.sort((p, q) => secondsOfCut(p) - secondsOfCut(q))[0]
+}
+
+/** A program with its large values in strips, as far as they may be; undefined where none may. */
+function cutAll(planned: PlannedGraph, large: number, planning: Planning): Cut | undefined {
+  let cut: Cut | undefined
+  for (let n = 0; n < mostRegions; n++) {
+    const next = cutOnce(cut ?? { planned, inLoops: 0 }, large, planning)
+    if (next === undefined) return cut
+    cut = next
+  }
+  return cut
+}
+
+const ofMemory: readonly ErrorCode[] = ['E_OVERFLOW', 'E_OUT_OF_MEMORY']
+
+/** What `attempt` gives; undefined where memory does not allow it, of which `failed` is told. */
+function tried(
+  graph: Graph,
+  attempt: (graph: Graph) => Attempt,
+  failed?: (error: UserError) => void,
+): Attempt | undefined {
+  try {
+    return attempt(graph)
+  } catch (error) {
+    if (!(error instanceof UserError) || !ofMemory.includes(error.code)) throw error
+    failed?.(error)
+    return undefined
+  }
+}
+
+/**
+ * Carries a graph out whole, or with its large values in strips: where that costs next to nothing, where it takes less time than to spare storing values
+ * that memory does not reach, and where memory asks for it, as `attempt` says by throwing E_OVERFLOW or E_OUT_OF_MEMORY. What it says of the whole is
+ * thrown where strips do not help.
+ */
+export function wholeOrInStrips(graph: Graph, attempt: (graph: Graph) => Attempt, planning: Planning): Attempt {
+  let failed: UserError | undefined
+  const whole = tried(graph, attempt, (error) => {
+    failed = error
+  })
+  const beyond = planning.planBeyond()
+  const planned = beyond ?? whole?.planned ?? planning.plan(graph)
+  if (whole !== undefined) {
+    const cut = cutAll(planned, Math.min(usual, planning.most), planning)
+    const most = secondsOf(whole.planned.plan) * (beyond === undefined ? mostSeconds : 1)
+    return cut === undefined || secondsOfCut(cut) > most ? whole : (tried(cut.planned.graph, attempt) ?? whole)
+  }
+  for (let large = Math.min(usual, planning.most); large >= least; large /= 4) {
+    const cut = cutAll(planned, large, planning)
+    const made = cut === undefined ? undefined : tried(cut.planned.graph, attempt)
+    if (made !== undefined) return made
+  }
+  throw failed
+}
