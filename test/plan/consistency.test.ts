@@ -6,6 +6,7 @@ import { inOrigin, makeOrigin } from '../../src/diagnostics/origin.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { planFusion } from '../../src/plan/fuse/planFusion.ts'
 import { type FusionPlan, membersOf, singleGroups } from '../../src/plan/plan.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { pricesByClass } from '../../src/target/prices.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
@@ -75,6 +76,23 @@ describe('plans', () => {
     expect(report.totals.kernels).toBe(2)
     expect(report.recomputed).toEqual([{ value: 'mul', consumers: 2, savedBytes: 3 * 512 * 512 * 4 }])
     expect(report.refused.map((r) => r.from)).not.toContain('mul')
+  })
+
+  test('an exact conversion of what is stored is made by those that read it, and half the bytes are stored', () => {
+    const graph = trace(
+      [
+        { shape: [4096, 1024], dtype: 'bf16' },
+        { shape: [1024, 16384], dtype: 'bf16' },
+      ],
+      (p) => {
+        const x = c.cast(c.matmul(at(p, 0), at(p, 1)), 'f32')
+        return [c.sum(c.exp(c.sub(x, c.reduceMax(x, 1, true))), [1])]
+      },
+    )
+    const plan = planFusion(graph, cudaTarget, 'fast')
+    expectConsistent(plan)
+    const large = singleGroups(plan).flatMap((g) => (g.kind === 'kernel' ? g.outputs : []))
+    expect(large.filter((n) => n.shape.length === 2).map((n) => n.dtype)).toEqual(['bf16'])
   })
 })
 
