@@ -138,6 +138,17 @@ describe('without being asked', () => {
     expect(program.arenaBytes).toBeLessThan(2 * 2 ** 28)
   })
 
+  test('networks of many products stay whole', () => {
+    const graph = trace([{ shape: [200_000, 512] }, { shape: [512, 512] }], ([x, w]) => {
+      let y = x as Node
+      for (let i = 0; i < 4; i++) y = c.layerNorm(c.matmul(y, w as Node))
+      return [c.reduceMax(y, 1)]
+    })
+    const compiled = compileGraph(graph, { mode: 'fast', target: cudaTarget })
+    expect(compiled.program.arenaBytes).toBeGreaterThan(2 ** 28)
+    expect(loopsOf(compiled)).toEqual([])
+  })
+
   test('sums over rows that are as large as the weights are not carried, nor is what is small cut', () => {
     expect(loopsOf(vocabulary((weights, p) => [c.matmul(c.permute(weights), at(p, 0))]))).toEqual([])
     expect(loopsOf(compileGraph(rowsBy(512, 700, 8, sums), { mode: 'fast', target: cudaTarget }))).toEqual([])

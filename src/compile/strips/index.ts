@@ -6,6 +6,7 @@
  */
 import { type ErrorCode, UserError } from '../../diagnostics/errors.ts'
 import type { Graph, Node } from '../../graph/node.ts'
+import { familyOf } from '../../graph/table.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import { bytesOf, storageOf } from '../../plan/body/region.ts'
 import { storedBytes } from '../../plan/cost/formats.ts'
@@ -61,6 +62,13 @@ function rowsOf({ extent }: StripRegion, bytes: number, most: number): number | 
 const keepsOrder = (region: StripRegion): boolean =>
   region.results.every((n) => !isFolded(n, region.axisOf.get(n) ?? 0) || !isFloat(n.dtype))
 
+/** Products of a region that is cut without being asked. */
+const mostProducts = 3
+
+/** Whether a region is what the model prices well: few products, of which none loses a packed constant by standing in a loop. */
+const isSimple = ({ members, whole }: StripRegion): boolean =>
+  members.filter((n) => familyOf(n) === 'contraction').length <= mostProducts && !whole.some((n) => n.op === 'constant')
+
 /** A program in strips: its graph and the plan of it, and modelled seconds of the loops. */
 interface Cut {
   readonly planned: PlannedGraph
@@ -86,6 +94,7 @@ const secondsOfCut = ({ planned, inLoops }: Cut): number => secondsOf(planned.pl
 function cutOnce(
   { planned, inLoops }: Cut,
   large: number,
+  isMeant: (region: StripRegion) => boolean,
   { mode, plan, planBody, moving }: Planning,
 ): Cut | undefined {
   const cuts: Cut[] = []
@@ -96,7 +105,7 @@ function cutOnce(
       const key = region.members.map((n) => `${n.id}:${region.axisOf.get(n)}`).join()
       if (rows === undefined || rows >= region.extent || seen.has(key)) continue
       seen.add(key)
-      if (mode === 'strict' && !keepsOrder(region)) continue
+      if (!isMeant(region) || (mode === 'strict' && !keepsOrder(region))) continue
       const { graph, body, steps, carried } = inStrips(planned.graph, region, rows)
       // What is carried is read and written by the end of a product, which hides less of that than the model says.
       const step = secondsOf(planBody(body).plan) + moving(2 * carried)
@@ -106,10 +115,15 @@ function cutOnce(
 }
 
 /** A program with its large values in strips, as far as they may be; undefined where none may. */
-function cutAll(planned: PlannedGraph, large: number, planning: Planning): Cut | undefined {
+function cutAll(
+  planned: PlannedGraph,
+  large: number,
+  planning: Planning,
+  isMeant: (region: StripRegion) => boolean = () => true,
+): Cut | undefined {
   let cut: Cut | undefined
   for (let n = 0; n < mostRegions; n++) {
-    const next = cutOnce(cut ?? { planned, inLoops: 0 }, large, planning)
+    const next = cutOnce(cut ?? { planned, inLoops: 0 }, large, isMeant, planning)
     if (next === undefined) return cut
     cut = next
   }
@@ -146,7 +160,7 @@ export function wholeOrInStrips(graph: Graph, attempt: (graph: Graph) => Attempt
   const beyond = planning.planBeyond()
   const planned = beyond ?? whole?.planned ?? planning.plan(graph)
   if (whole !== undefined) {
-    const cut = cutAll(planned, Math.min(usual, planning.most), planning)
+    const cut = cutAll(planned, Math.min(usual, planning.most), planning, beyond === undefined ? isSimple : undefined)
     const most = secondsOf(whole.planned.plan) * (beyond === undefined ? mostSeconds : 1)
     return cut === undefined || secondsOfCut(cut) > most ? whole : (tried(cut.planned.graph, attempt) ?? whole)
   }
