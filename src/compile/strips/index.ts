@@ -25,6 +25,9 @@ const least = 2 ** 16
 /** What strips may cost where memory does not ask for them: modelled time over that of the whole. */
 const mostSeconds = 1.08
 
+/** The same where the whole spares storing a value that memory does not reach: far less, since the two are of different kinds. */
+const mostOfSparing = 0.5
+
 /** Values that are tried, and regions that a program is cut into one after the other. */
 const mostValues = 4
 const mostRegions = 8
@@ -161,7 +164,7 @@ export function wholeOrInStrips(graph: Graph, attempt: (graph: Graph) => Attempt
   const planned = beyond ?? whole?.planned ?? planning.plan(graph)
   if (whole !== undefined) {
     const cut = cutAll(planned, Math.min(usual, planning.most), planning, beyond === undefined ? isSimple : undefined)
-    const most = secondsOf(whole.planned.plan) * (beyond === undefined ? mostSeconds : 1)
+    const most = secondsOf(whole.planned.plan) * (beyond === undefined ? mostSeconds : mostOfSparing)
     return cut === undefined || secondsOfCut(cut) > most ? whole : (tried(cut.planned.graph, attempt) ?? whole)
   }
   for (let large = Math.min(usual, planning.most); large >= least; large /= 4) {
