@@ -34,7 +34,8 @@ const programs: Record<string, Build> = {
   },
   'a mask of positions': (x) => {
     const [rows = 0, columns = 0] = x.shape
-    const sees = c.compare('ge', c.iota([rows, columns], 0), c.iota([rows, columns], 1))
+    // In bf16, which does not tell neighbours beyond 256 apart: positions are rounded once.
+    const sees = c.compare('ge', c.iota([rows, columns], 0, 'bf16'), c.iota([rows, columns], 1, 'bf16'))
     return [c.sum(c.softmax(c.where(sees, x, Number.NEGATIVE_INFINITY), 1), [0])]
   },
   'greatest and least of columns': (x) => [c.reduceMax(c.softmax(x, 1), 0), c.reduceMin(c.softmax(x, 1), 0)],
@@ -55,9 +56,9 @@ describe('where memory asks for it', () => {
       expect(loopsOf(cut)).toHaveLength(1)
     })
 
-  test('what a target does not reach', () => {
+  test('more at once than a target has', () => {
     const graph = rowsBy(256, 700, 8, sums)
-    const target = { ...wasmTarget, mostBytes: { value: 500_000, arena: 500_000 } }
+    const target = { ...wasmTarget, mostBytes: { ...wasmTarget.mostBytes, arena: 500_000 } }
     expect(loopsOf(check(graph, { target }, backend))).toHaveLength(1)
   })
 

@@ -5,6 +5,7 @@ import type { AttrsByOp, Node, OpName } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import { summedLabels } from '../../rewrite/contraction.ts'
 import { combinerOp, isArgCombiner } from '../../scalar/ops.ts'
+import { isFloat } from '../../types/dtype.ts'
 import { type Shape, sizeOf } from '../../types/shape.ts'
 
 /** Axis `axis` of input `input` is axis `own` of the node, index by index. What a node folds away counts as axes behind its own. */
@@ -95,7 +96,7 @@ export const mayBeStripped = (n: Node): boolean =>
   !['boundary', 'region'].includes(familyOf(n))
 
 /** Whether a node counts along an axis of its own. */
-export const countsAlong = (n: Node, axis: number): boolean => n.op === 'iota' && n.attrs.axis === axis
+const countsAlong = (n: Node, axis: number): boolean => n.op === 'iota' && n.attrs.axis === axis
 
 const resized = (shape: Shape, axis: number, extent: number): Shape => shape.map((n, i) => (i === axis ? extent : n))
 
@@ -115,9 +116,11 @@ export function withExtent(n: Node, axis: number, extent: number, inputs: readon
     case 'slice':
       return made('slice', { ...n.attrs, limit: resized(n.attrs.limit, axis, extent) })
     case 'iota': {
-      const own = made('iota', { ...n.attrs, shape })
-      const start = makeNode('broadcast', [cast(first, n.dtype)], { shape, dims: [] })
-      return n.attrs.axis === axis ? add(own, start) : own
+      if (!countsAlong(n, axis)) return made('iota', { ...n.attrs, shape })
+      // Floats are rounded once.
+      const dtype = isFloat(n.dtype) ? first.dtype : n.dtype
+      const start = makeNode('broadcast', [cast(first, dtype)], { shape, dims: [] })
+      return cast(add(made('iota', { ...n.attrs, shape, dtype }), start), n.dtype)
     }
     default:
       return made<OpName>(n.op, n.attrs as AttrsByOp[OpName])

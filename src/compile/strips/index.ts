@@ -5,6 +5,7 @@
  * every strip reads whole and of moving what it carries.
  */
 import { type ErrorCode, UserError } from '../../diagnostics/errors.ts'
+import { inOrigin } from '../../diagnostics/origin.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
@@ -109,7 +110,7 @@ function cutOnce(
       if (rows === undefined || rows >= region.extent || seen.has(key)) continue
       seen.add(key)
       if (!isMeant(region) || (mode === 'strict' && !keepsOrder(region))) continue
-      const { graph, body, steps, carried } = inStrips(planned.graph, region, rows)
+      const { graph, body, steps, carried } = inOrigin(value.origin, () => inStrips(planned.graph, region, rows))
       // What is carried is read and written by the end of a product, which hides less of that than the model says.
       const step = secondsOf(planBody(body).plan) + moving(2 * carried)
       cuts.push({ planned: plan(graph), inLoops: inLoops + steps * step })
