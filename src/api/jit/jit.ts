@@ -37,8 +37,8 @@ export interface JitOptions {
   readonly precision?: 'ieee' | 'tf32x3' | 'tf32'
   /**
    * Most bytes of intermediate values at once (inputs and results are the caller's): `512MB`, `1GiB` or a number. Values the
-   * backward pass needs are computed again to stay inside. Throws E_OUT_OF_MEMORY with the least that can be reached. The
-   * reference device keeps no plan and takes no budget.
+   * backward pass needs are computed again to stay inside, then large values are computed a strip of an axis at a time, as loops. Throws
+   * E_OUT_OF_MEMORY with the least that computing again reaches. The reference device keeps no plan and takes no budget.
    */
   readonly memoryBudget?: ByteSize
   /** Most bytes that stand between a forward pass and its backward pass. Otherwise as `memoryBudget`. */
