@@ -16,7 +16,7 @@ import { combinerIdentity, combinerOp } from '../scalar/ops.ts'
 import { strictChunk } from '../scalar/summation.ts'
 import type { Machine } from '../target/machine.ts'
 import { computeDType, type DType, dtypeBytes, isFloat } from '../types/dtype.ts'
-import { type Shape, sizeOf } from '../types/shape.ts'
+import { resized, type Shape, sizeOf } from '../types/shape.ts'
 
 /** Columns that a program takes side by side of lines along another axis than the last. */
 const columns = 16
@@ -31,8 +31,6 @@ const powerAbove = (n: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, n
 const powerBelow = (n: number): number => 2 ** Math.floor(Math.log2(Math.max(1, n)))
 
 type ScanAttrs = NodeOf<'scan'>['attrs']
-
-const resized = (shape: Shape, axis: number, n: number): Shape => shape.map((d, i) => (i === axis ? n : d))
 
 /** Scans along one axis of tensors of one combiner and dtype. */
 class LongScans {

@@ -122,3 +122,7 @@ export function normaliseAxes(axes: number | readonly number[] | undefined, rank
     })
   return out
 }
+
+/** A shape (or one number an axis) with another extent along one axis. */
+export const resized = (shape: Shape, axis: number, extent: number): Shape =>
+  shape.map((n, i) => (i === axis ? extent : n))

@@ -6,7 +6,7 @@ import { familyOf } from '../../graph/table.ts'
 import { summedLabels } from '../../rewrite/contraction.ts'
 import { combinerOp, isArgCombiner } from '../../scalar/ops.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { type Shape, sizeOf } from '../../types/shape.ts'
+import { resized, type Shape, sizeOf } from '../../types/shape.ts'
 
 /** Axis `axis` of input `input` is axis `own` of the node, index by index. What a node folds away counts as axes behind its own. */
 export interface Meeting {
@@ -97,8 +97,6 @@ export const mayBeStripped = (n: Node): boolean =>
 
 /** Whether a node counts along an axis of its own. */
 const countsAlong = (n: Node, axis: number): boolean => n.op === 'iota' && n.attrs.axis === axis
-
-const resized = (shape: Shape, axis: number, extent: number): Shape => shape.map((n, i) => (i === axis ? extent : n))
 
 /** A node over `extent` indices of an axis of it, on inputs that have as many; `first`, a scalar, is the number of the first. */
 export function withExtent(n: Node, axis: number, extent: number, inputs: readonly Node[], first: Node): Node {

@@ -11,11 +11,9 @@ import type { Graph, Node } from '../../graph/node.ts'
 import { mapGraph, withInputs } from '../../graph/traverse.ts'
 import { combinerIdentity, combinerOp } from '../../scalar/ops.ts'
 import { computeDType, type DType, dtypeBytes } from '../../types/dtype.ts'
-import { type Shape, sizeOf } from '../../types/shape.ts'
+import { resized, type Shape, sizeOf } from '../../types/shape.ts'
 import { combinerOf, isFolded, withExtent } from './axes.ts'
 import type { StripRegion } from './region.ts'
-
-const resized = (shape: Shape, axis: number, extent: number): Shape => shape.map((n, i) => (i === axis ? extent : n))
 
 class Strips {
   private readonly region: StripRegion
