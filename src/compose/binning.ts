@@ -1,5 +1,6 @@
 /** What falls where: positions in sorted values, counts, histograms, sums of segments, interpolation between samples. */
 import { UserError } from '../diagnostics/errors.ts'
+import { keepsViews, makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { computeDType, isFloat, isInteger, positionDType } from '../types/dtype.ts'
 import { sameShape, showShape, sizeOf } from '../types/shape.ts'
@@ -35,6 +36,9 @@ function checkVector(x: Node, what: string): number {
 /** As many values are compared with all at once: what that costs is that of a search with its dependent reads, or less. */
 const mostCompared = 32
 
+/** The longest vector whose positions, and twice them, a dtype holds. */
+const mostPositions = { i32: 2 ** 30 - 1, i64: Number.MAX_SAFE_INTEGER }
+
 /** Whether `element` comes before `value` in the order of floats in which NaN is last; before or beside it for the right side. */
 function comesBefore(element: Node, value: Node, side: 'left' | 'right'): Node {
   const plain = compare(side === 'left' ? 'lt' : 'le', element, value)
@@ -51,13 +55,18 @@ export function searchSorted(sorted: Node, values: Node, side: 'left' | 'right' 
   const n = checkVector(sorted, 'sorted values')
   const dtype = positionDType({ lo: 0, hi: 2 * n })
   if (n === 0) return zeros(values.shape, dtype)
+  const isOneOfMany = keepsViews()
   const common = commonDType([sorted, values])
   const [a, v] = [cast(sorted, common), cast(values, common)]
-  if (n <= mostCompared) return sum(cast(comesBefore(a, expandDims(v, -1), side), dtype), -1)
+  if (n <= mostCompared && !isOneOfMany) return sum(cast(comesBefore(a, expandDims(v, -1), side), dtype), -1)
   let position = zeros(v.shape, dtype)
-  for (let step = 2 ** Math.floor(Math.log2(n)); step >= 1; step /= 2) {
+  // As many steps at any length where the graph stands for others: rewriting leaves out those beyond the greatest.
+  const most = isOneOfMany ? mostPositions[dtype] : n
+  for (let step = 2 ** Math.floor(Math.log2(most)); step >= 1; step /= 2) {
     const next = add(position, step)
-    const within = logicalAnd(compare('le', next, n), comesBefore(take(a, sub(next, 1)), v, side))
+    // No place is before the first: indices do not wrap.
+    const there = makeNode('gather', [a, add(position, step - 1)], { shape: v.shape, sources: [{ input: 0 }] })
+    const within = logicalAnd(compare('le', next, n), comesBefore(there, v, side))
     position = where(within, next, position)
   }
   return position

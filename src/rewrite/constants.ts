@@ -9,7 +9,7 @@ import { type Scalar, type ScalarOp, scalarOps } from '../scalar/ops.ts'
 import { type DType, dtypeBytes, isFloat } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { rowMajorStrides, type Shape, sameShape, sizeOf } from '../types/shape.ts'
-import { foldLimit, isFoldable, isLiteral, literalLeaf, storedAsItIs } from './facts.ts'
+import { foldLimit, isDecidedByChance, isFoldable, isLiteral, literalLeaf, storedAsItIs } from './facts.ts'
 import { type Generic, type RewriteContext, type Rule, rule, ruleOn } from './rule.ts'
 
 const elementwise = Object.keys(scalarOps) as readonly ScalarOp[]
@@ -27,9 +27,9 @@ const foldFull = ruleOn(
   'exact',
   'fold-full',
   'an operation on repeated values repeats its result',
-  (node) => {
+  (node, { generic }) => {
     const scalar = scalarOf(node)
-    if (scalar === undefined || node.inputs.length === 0) return undefined
+    if (scalar === undefined || node.inputs.length === 0 || isDecidedByChance(node, generic)) return undefined
     const args: Scalar[] = []
     for (const x of node.inputs) {
       if (x.op !== 'full') return undefined

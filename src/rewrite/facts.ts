@@ -2,10 +2,11 @@
 import { makeNode } from '../graph/build.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
 import { scalarOf } from '../scalar/host.ts'
+import type { Range } from '../scalar/narrow.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import { type Shape, sameShape, sizeOf } from '../types/shape.ts'
-import type { RewriteContext } from './rule.ts'
+import type { Generic, RewriteContext } from './rule.ts'
 
 /** The value a node repeats everywhere, if it is a `full`. */
 export const fullValue = (n: Node): Scalar | undefined => (n.op === 'full' ? n.attrs.value : undefined)
@@ -84,3 +85,16 @@ export const mayTakeLess = (shape: Shape, { generic }: RewriteContext): boolean 
 export const reorders = (dtype: DType): boolean => !isFloat(dtype)
 
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
+
+/** Whether a node compares literals one of which varies, and what it gives may be another at other extents that the graph stands for. */
+export function isDecidedByChance(node: Node, generic: Generic | undefined): boolean {
+  if (generic === undefined || generic.numbers.size === 0 || node.dtype !== 'bool' || node.inputs.length !== 2)
+    return false
+  const [a, b] = node.inputs.map((x): Range | undefined => {
+    if (x.op !== 'full') return undefined
+    const value = Number(x.attrs.value)
+    return generic.numbers.get(value) ?? { lo: value, hi: value }
+  })
+  if (a === undefined || b === undefined || (a.lo === a.hi && b.lo === b.hi)) return false
+  return a.lo <= b.hi && b.lo <= a.hi
+}

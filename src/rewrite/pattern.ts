@@ -8,7 +8,7 @@ import type { Node, OpName } from '../graph/node.ts'
 import { scalarOf } from '../scalar/host.ts'
 import { type BinaryName, type Scalar, scalarInfo, type UnaryName } from '../scalar/ops.ts'
 import { type DType, type DTypeClass, dtypeClass } from '../types/dtype.ts'
-import { fullOf } from './facts.ts'
+import { fullOf, isDecidedByChance } from './facts.ts'
 import type { Rule } from './rule.ts'
 
 export type PatternOp = UnaryName | BinaryName | 'select'
@@ -152,7 +152,7 @@ export function patternRule(spec: PatternRuleSpec): PatternRule {
       const dtype = operandDType(node)
       if (!on.includes(dtypeClass(dtype)) || dtypes?.includes(dtype) === false) return undefined
       const varies = (v: Scalar): boolean => generic?.numbers.has(Number(v)) === true
-      if (given.some(varies)) return undefined
+      if (given.some(varies) || isDecidedByChance(node, generic)) return undefined
       const accept = (b: Bindings): boolean =>
         when === undefined || (when(b, dtype) && (kind === 'fast' || !literals.some((l) => varies(literalOf(b, l)))))
       const bindings = matchPattern(from, node, when === undefined ? undefined : accept)

@@ -1,5 +1,6 @@
 /** What a rewrite rule is: a name, exact or fast, the ops it stands on, and a local replacement. */
 import type { Graph, Node, OpName } from '../graph/node.ts'
+import type { Range } from '../scalar/narrow.ts'
 import type { HostArray } from '../types/host.ts'
 
 /** `fast` also allows rules that are only algebraically true of floats; `strict` keeps every bit (NaN payloads aside). */
@@ -8,12 +9,13 @@ export type RewriteMode = 'fast' | 'strict'
 /**
  * What of a graph that stands for others of other extents may be chance: what index arithmetic gives stays computed, whatever its size, and so
  * does what is computed of stored literals over extents that vary; a slice that takes everything along an axis of one of the `ends` stays, since
- * it takes less at others; and what a literal is that is one of the `numbers` decides nothing, since it is another one there.
+ * it takes less at others; and what a literal is that is one of the `numbers` decides nothing, since it is another one there: a comparison of it is
+ * folded where it is decided for all from the least to the greatest that the literal may be.
  */
 export interface Generic {
   readonly ends: ReadonlySet<number>
   readonly varying: ReadonlySet<number>
-  readonly numbers: ReadonlySet<number>
+  readonly numbers: ReadonlyMap<number, Range>
 }
 
 /** What a rule may ask beside the node. */

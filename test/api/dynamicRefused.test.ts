@@ -235,13 +235,36 @@ test.for(strided)('%s gives what the static program gives at even and odd length
   closed.dispose()
 })
 
+/** Sorted numbers, each of which comes twice, with NaN at the end, and what is looked for among them: some of them, and some between. */
+const searched = (k: number): [Tensor, Tensor] => {
+  const sorted = Float32Array.from({ length: k }, (_, i) => (i === k - 1 && k > 3 ? Number.NaN : Math.floor(i / 2)))
+  const values = [-1, 0, 0.5, 1, k / 4, Math.floor(k / 4), (k - 1) / 2, k, Number.POSITIVE_INFINITY, Number.NaN]
+  return [tensor(sorted, { shape: [k] }), tensor(Float32Array.from(values))]
+}
+
+test('a search in a sorted vector of open length is one program, that of the static one at each', () => {
+  const long = dim('length', 0, 4096)
+  for (const side of ['left', 'right'] as const) {
+    const f = (x: Tensor, y: Tensor): Tensor => searchsorted(x, y, { side })
+    const [varying, closed] = [jit(f, { dynamic: [spec([long])] }), jit(f)]
+    for (const k of [17, 0, 1, 2, 3, 4, 5, 31, 32, 33, 64, 127, 128, 255, 256, 257, 1000, 2048, 4095, 4096]) {
+      const [x, y] = searched(k)
+      expect(varying(x, y).dataSync(), `${side} of ${k}`).toEqual(closed(x, y).dataSync())
+      if (k > 1) expect(varying.explain(x, y).closed, `at ${k}`).toBeUndefined()
+    }
+    expect(varying.explain(...searched(4096)).open?.map((d) => d.name)).toEqual(['length'])
+    varying.dispose()
+    closed.dispose()
+  }
+})
+
 const refused: readonly (readonly [...Case, says: RegExp])[] = [
   [
-    'searchsorted',
-    (x, y) => searchsorted(sort(x as Tensor), y as Tensor),
+    'a length that decides',
+    (x) => ((x as Tensor).size % 2 === 0 ? (x as Tensor).exp() : (x as Tensor).sin()),
     [spec([n])],
-    (k) => [uniform(k, [k]), uniform(1, [9])],
-    /searchsorted/,
+    (k) => [uniform(k, [k])],
+    /exp|sin/,
   ],
 ]
 

@@ -148,7 +148,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   /** Makes a template whose range holds some extents, or says why there is none. */
   private make(at: Extents, traced: T): string | undefined {
     if (this.templates.length >= mostTemplates) return `${mostTemplates} programs serve other extents`
-    const taken = new Set(nodesOf(traced.graph).flatMap((n) => n.shape))
+    const taken = numbersIn(traced.graph)
     const isOpen = (i: number): boolean => (at[i] ?? 0) > 1
     const open = this.dimensions.flatMap((_, i) => (isOpen(i) ? [i] : []))
     if (open.length === 0) return 'all its dimensions are 1 or 0'
@@ -305,7 +305,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   /** The program of a template for some extents. Where all bounds are known, all its programs are made by the second call. */
   private scheduled(t: Template, at: Extents, { graph }: T): Compiled {
     const isBound = t.open.every((i) => this.dimensions[i]?.most !== undefined)
-    const taken = new Set(nodesOf(graph).flatMap((n) => n.shape))
+    const taken = numbersIn(graph)
     const isSecond = ++t.calls === 2
     if (isBound && isSecond)
       for (const s of t.schedules.filter((s) => !holds(s, at)))
@@ -378,6 +378,10 @@ function dropEnd(t: Template, part: Schedule): void {
 
 const constantBytes = ({ program }: Compiled): number =>
   (program?.buffers ?? []).reduce((n, b) => (b.source.kind === 'constant' ? n + b.bytes : n), 0)
+
+/** The extents of a graph, and the numbers that literals of it repeat: what samples had better be none of. */
+const numbersIn = (graph: Graph): ReadonlySet<number> =>
+  new Set(nodesOf(graph).flatMap((n) => (n.op === 'full' ? [...n.shape, Number(n.attrs.value)] : n.shape)))
 
 /** Extents with those of a sample in the place of the ranges'. */
 function withExtents(at: Extents, ranges: readonly OpenRange[], sample: Extents): Extents {

@@ -1,6 +1,7 @@
 /**
  * Graphs that are one but for numbers (anti-unification: G. D. Plotkin: A note on inductive generalization, 1970). Nodes in their order are
- * taken side by side; what they are is compared, and each number that is not the same everywhere is a formula in the dimensions.
+ * taken side by side; what they are is compared, and each number that is not the same everywhere is a formula in the dimensions. Repeated literals
+ * are part of what reads them: two that are equal at some extents alone are one node there.
  */
 
 import { lcm } from '../../affine/gcd.ts'
@@ -32,7 +33,12 @@ interface Form {
   readonly data: readonly HostArray[]
   /** Functions and the like, which are themselves alone. */
   readonly identities: readonly unknown[]
+  /** Repeated literals among its inputs, in order. */
+  readonly literals: readonly Node[]
 }
+
+/** Whether a node is a literal that repeats a number, which is part of what reads it. */
+const isRepeated = (n: Node): boolean => n.op === 'full'
 
 const isHostArray = (x: object): x is HostArray => ArrayBuffer.isView(x)
 
@@ -40,16 +46,17 @@ const isHostArray = (x: object): x is HostArray => ArrayBuffer.isView(x)
 function formsOf(graph: Graph): Form[] {
   const out: Form[] = []
   const add = (g: Graph): void => {
-    const nodes = nodesOf(g)
-    const numberOf = new Map(nodes.map((n, i) => [n, i]))
-    for (const node of nodes) {
+    const own = nodesOf(g).filter((n) => !isRepeated(n))
+    const numberOf = new Map(own.map((n, i) => [n, i]))
+    const ends = [...g.params, ...g.outputs, ...g.effects]
+    for (const node of [...own, ...ends.filter(isRepeated)]) {
       const inner: Graph[] = []
       out.push(formOf(node, numberOf, inner))
       inner.forEach(add)
     }
-    const ends = [...g.params, ...g.outputs, ...g.effects].map((n) => numberOf.get(n) ?? -1)
+    const places = ends.map((n) => numberOf.get(n) ?? -1)
     const last = out.at(-1)
-    if (last !== undefined) out[out.length - 1] = { ...last, skeleton: `${last.skeleton}; ends ${ends.join()}` }
+    if (last !== undefined) out[out.length - 1] = { ...last, skeleton: `${last.skeleton}; ends ${places.join()}` }
   }
   add(graph)
   return out
@@ -59,31 +66,36 @@ function formOf(node: Node, numberOf: ReadonlyMap<Node, number>, inner: Graph[])
   const numbers: { value: number; dtype: DType | undefined }[] = []
   const data: HostArray[] = []
   const identities: unknown[] = []
-  let skeleton = `${node.op} ${node.dtype} ${node.inputs.map((x) => numberOf.get(x) ?? -1).join()} `
-  const walk = (x: unknown, dtype: DType | undefined): void => {
-    if (typeof x === 'number' || (typeof x === 'bigint' && Number.isSafeInteger(Number(x)))) {
-      numbers.push({ value: Number(x), dtype })
-      skeleton += '#'
-    } else if (typeof x === 'function') identities.push(x)
-    else if (typeof x !== 'object' || x === null) skeleton += typeof x === 'bigint' ? `${x}n` : JSON.stringify(x)
-    else if (isHostArray(x)) {
-      // A literal of one element is a number like others.
-      if (x.length === 1) walk(Number(readElement(x, node.dtype, 0)), isFloat(node.dtype) ? node.dtype : undefined)
-      else data.push(x)
-    } else if (Array.isArray(x)) {
-      skeleton += '['
-      for (const y of x) walk(y, dtype)
-      skeleton += ']'
-    } else if ('params' in x && 'outputs' in x) inner.push(x as unknown as Graph)
-    else
-      for (const [k, y] of Object.entries(x)) {
-        skeleton += ` ${k}:`
-        walk(y, k === 'value' && isFloat(node.dtype) ? node.dtype : dtype)
-      }
+  const literals = node.inputs.filter(isRepeated)
+  let skeleton = `${node.op} ${node.dtype} ${node.inputs.map((x) => numberOf.get(x) ?? x.dtype).join()} `
+  for (const owner of [node, ...literals]) {
+    const real = isFloat(owner.dtype) ? owner.dtype : undefined
+    const walk = (x: unknown, dtype: DType | undefined): void => {
+      if (typeof x === 'number' || (typeof x === 'bigint' && Number.isSafeInteger(Number(x)))) {
+        numbers.push({ value: Number(x), dtype })
+        skeleton += '#'
+      } else if (typeof x === 'function') identities.push(x)
+      else if (typeof x !== 'object' || x === null) skeleton += typeof x === 'bigint' ? `${x}n` : JSON.stringify(x)
+      else if (isHostArray(x)) {
+        // A literal of one element is a number like others.
+        if (x.length === 1) walk(Number(readElement(x, owner.dtype, 0)), real)
+        else data.push(x)
+      } else if (Array.isArray(x)) {
+        skeleton += '['
+        for (const y of x) walk(y, dtype)
+        skeleton += ']'
+      } else if ('params' in x && 'outputs' in x) inner.push(x as unknown as Graph)
+      // In the order of names: whoever makes a node writes attributes in an order of its own.
+      else
+        for (const [k, y] of Object.entries(x).sort(([a], [b]) => (a < b ? -1 : 1))) {
+          skeleton += ` ${k}:`
+          walk(y, k === 'value' ? (real ?? dtype) : dtype)
+        }
+    }
+    walk(owner.shape, undefined)
+    walk(owner.attrs, undefined)
   }
-  walk(node.shape, undefined)
-  walk(node.attrs, undefined)
-  return { node, skeleton, numbers, data, identities }
+  return { node, skeleton, numbers, data, identities, literals }
 }
 
 const sameData = (a: HostArray, b: HostArray | undefined): boolean =>
@@ -132,25 +144,39 @@ export interface Aligned {
   readonly nodes: readonly (readonly Node[])[]
 }
 
+/** What nodes of a graph are in one that is the same but for numbers; undefined where one would be two. */
+function correspondence(first: readonly Form[], forms: readonly Form[]): ReadonlyMap<Node, Node> | undefined {
+  const there = new Map<Node, Node>()
+  for (const [i, a] of first.entries()) {
+    const [own, others] = [a, forms[i]].map((f) => (f === undefined ? [] : [f.node, ...f.literals]))
+    for (const [j, node] of (own ?? []).entries()) {
+      const other = others?.[j]
+      if (other === undefined || (there.get(node) ?? other) !== other) return undefined
+      there.set(node, other)
+    }
+  }
+  return there
+}
+
 /**
  * The nodes of graphs that are one but for numbers, side by side; `graphs` may be made one after another. Throws E_UNSUPPORTED at the first that
  * is not like the others.
  */
 export function alignGraphs(graphs: Iterable<Graph>, dimensions: readonly Dimension[]): Aligned {
-  let first: readonly Form[] | undefined
+  let first: { readonly forms: readonly Form[]; readonly nodes: readonly Node[] } | undefined
   const nodes: Node[][] = []
   for (const graph of graphs) {
     const forms = formsOf(graph)
-    first ??= forms
+    first ??= { forms, nodes: nodesOf(graph) }
     const misaligned = (why: string, node: Node | undefined): Misaligned =>
       new Misaligned(cannotBeOpen(dimensions, why, node), nodes.length)
-    for (const [i, form] of first.entries()) {
+    for (const [i, form] of first.forms.entries()) {
       const found = difference(form, forms[i])
       if (found !== undefined) throw misaligned(found, form.node)
     }
-    if (forms.length !== first.length)
-      throw misaligned('there are more operations at one length than at another', undefined)
-    nodes.push(nodesOf(graph))
+    const there = forms.length === first.forms.length ? correspondence(first.forms, forms) : undefined
+    if (there === undefined) throw misaligned('there are more operations at one length than at another', undefined)
+    nodes.push(first.nodes.map((n) => there.get(n) ?? n))
   }
   return { nodes }
 }

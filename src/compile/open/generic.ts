@@ -4,21 +4,33 @@
  * literals are not folded; and literals that vary, of which none is a power of two but by chance.
  */
 
-import type { Graph, Node } from '../../graph/node.ts'
-import { nodesOf } from '../../graph/traverse.ts'
+import type { Node } from '../../graph/node.ts'
 import type { Generic } from '../../rewrite/rule.ts'
+import type { Range } from '../../scalar/narrow.ts'
 import { sameShape } from '../../types/shape.ts'
+import type { Aligned } from './align.ts'
 
 const numberOf = (n: Node | undefined): number => (n?.op === 'full' ? Number(n.attrs.value) : Number.NaN)
 
-/** For each of the graphs, which are one but for numbers, what of its extents may be chance. */
-export function genericOf(graphs: readonly Graph[]): readonly Generic[] {
-  const lists = graphs.map(nodesOf)
-  const made = graphs.map(() => ({ ends: new Set<number>(), varying: new Set<number>(), numbers: new Set<number>() }))
+const everything: Range = { lo: Number.NEGATIVE_INFINITY, hi: Number.POSITIVE_INFINITY }
+
+const hullOf = (values: readonly number[]): Range => ({ lo: Math.min(...values), hi: Math.max(...values) })
+
+function widen(ranges: Map<number, Range>, n: number, by: Range): void {
+  const have = ranges.get(n) ?? by
+  ranges.set(n, { lo: Math.min(have.lo, by.lo), hi: Math.max(have.hi, by.hi) })
+}
+
+/**
+ * For each of the graphs, which are one but for numbers, what of its extents may be chance. `isBounded`: they have all corners of the range among
+ * them, so that a number is nowhere more or less than at some.
+ */
+export function genericOf({ nodes: lists }: Aligned, isBounded: boolean): readonly Generic[] {
+  // One number at one sample is another at others, and rewriting may make it of fixed ones anywhere: told alike at all of them.
+  const numbers = new Map<number, Range>()
+  const made = lists.map(() => ({ ends: new Set<number>(), varying: new Set<number>(), numbers }))
   const [first = []] = lists
-  if (lists.some((list) => list.length !== first.length)) return made
   const fixed = new Set<number>()
-  const fixedNumbers = new Set<number>()
   for (const [i, { op, shape }] of first.entries()) {
     const shapes = lists.map((list) => list[i]?.shape ?? [])
     for (const [a, n] of shape.entries())
@@ -27,8 +39,8 @@ export function genericOf(graphs: readonly Graph[]): readonly Generic[] {
     if (op === 'full') {
       const values = lists.map((list) => numberOf(list[i]))
       const [value = 0] = values
-      if (values.every((v) => v === value)) fixedNumbers.add(value)
-      else for (const [s, v] of values.entries()) made[s]?.numbers.add(v)
+      const range = isBounded ? hullOf(values) : everything
+      if (values.some((v) => v !== value)) for (const v of values) widen(numbers, v, range)
     }
     if (op !== 'slice' && op !== 'pad') continue
     const pairs = lists.map((list) => ({ from: list[i]?.inputs[0]?.shape ?? [], to: list[i]?.shape ?? [] }))
@@ -41,7 +53,5 @@ export function genericOf(graphs: readonly Graph[]): readonly Generic[] {
   // An extent that is fixed here and one that varies at another sample are told apart nowhere.
   const somewhere = new Set(made.flatMap((g) => [...g.varying]))
   for (const n of fixed) if (somewhere.has(n)) for (const g of made) g.varying.add(n)
-  const numbers = new Set(made.flatMap((g) => [...g.numbers]))
-  for (const n of fixedNumbers) if (numbers.has(n)) for (const g of made) g.numbers.add(n)
   return made
 }

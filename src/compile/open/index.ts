@@ -36,6 +36,7 @@ import { genericOf } from './generic.ts'
 import { OtherForm } from './noFormula.ts'
 import { Opening } from './opening.ts'
 import { type Building, PlanOpener } from './openPlan.ts'
+import { hasAllCorners } from './samples.ts'
 import { verifyOpen } from './verifyOpen.ts'
 
 /** A graph traced at extents of the dimensions. */
@@ -149,7 +150,7 @@ class OpenCompiler {
   ): Kept & { readonly applied: Rewritten['applied'] } {
     const { dimensions, fitter, way } = this
     const { mode } = this.options
-    const generics = genericOf(traced)
+    const generics = genericOf(alignGraphs(traced, dimensions), hasAllCorners(dimensions.length))
     const varying = [...(generics[0]?.varying ?? [])].filter((n) => n > 1)
     const target = { ...forOpen(machine), ...(way.isApart ? { keepsAxes: true, undivided: new Set(varying) } : {}) }
     let applied: Rewritten['applied'] = []
@@ -261,7 +262,7 @@ class NumbersOfNodes {
   }
 }
 
-const nothingVaries: Generic = { ends: new Set(), varying: new Set(), numbers: new Set() }
+const nothingVaries: Generic = { ends: new Set(), varying: new Set(), numbers: new Map() }
 
 /** Bytes of the inputs and results of a graph. */
 const compulsoryBytes = (graph: Graph): number =>

@@ -25,6 +25,7 @@ import type { BoundaryGroup, FusionPlan, KernelGroup, LibraryCall, PlannedGroup 
 import type { VaryingProduct } from '../../runtime/extents.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Aligned, cannotBeOpen } from './align.ts'
+import { constantsApart } from './apart.ts'
 import type { Fitter } from './fit.ts'
 import { NoFormula, OtherForm } from './noFormula.ts'
 import { BodyOpener, bodyForm } from './openBody.ts'
@@ -184,6 +185,8 @@ export class PlanOpener {
       if (!built.ok) continue
       const made = plannedBody(built.body, this.target, this.mode)
       if (this.formAt(made.body, sample) === form) return made
+      const body = constantsApart(made.body, g.body)
+      if (body !== undefined && this.formAt(body, sample) === form) return { ...made, body }
     }
     throw new OtherForm('its kernel has another form at another length', g.outputs[0])
   }

@@ -17,6 +17,9 @@ export interface SampleRange {
 /** Dimensions whose corners are all sampled. */
 const mostCorners = 3
 
+/** Whether all corners of a range of so many dimensions are sampled. */
+export const hasAllCorners = (dimensions: number): boolean => dimensions <= mostCorners
+
 function isPrime(n: number): boolean {
   for (let p = 2; p * p <= n; p++) if (n % p === 0) return false
   return n > 1
@@ -119,7 +122,7 @@ export function samplesOf(
   for (let c = 0; c < all; c++) {
     const bits = ranges.map((_, i) => (c >> i) & 1)
     const ones = bits.reduce((n, b) => n + b, 0)
-    if (ranges.length > mostCorners && ones > 1 && ones < ranges.length - 1) continue
+    if (!hasAllCorners(ranges.length) && ones > 1 && ones < ranges.length - 1) continue
     corners.push(ranges.map(({ lo, hi }, i) => (bits[i] === 1 ? hi : lo)))
   }
   // More samples than the longest formula has unknowns.
