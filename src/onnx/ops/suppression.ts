@@ -2,11 +2,12 @@
  * Non-maximum suppression: of boxes that overlap the one with the highest score is kept, one after the other, for every class. As onnxruntime's
  * kernel: of equal scores the first box, and no overlap of boxes without an area.
  */
+import { searchSorted } from '../../compose/binning.ts'
 import { loopNodes } from '../../compose/control.ts'
-import { positionsWhere } from '../../compose/sized.ts'
 import { UserError } from '../../diagnostics/errors.ts'
 import { makeNode } from '../../graph/build.ts'
 import { graphBetween } from '../../graph/subgraph.ts'
+import { positionDType } from '../../types/dtype.ts'
 import { showShape } from '../../types/shape.ts'
 import * as n from '../nodes.ts'
 
@@ -120,14 +121,21 @@ export function nonMaxSuppression(
       ? isNumber
       : n.compare('gt', scores, n.cast(n.asScalar(options.threshold), scores.dtype))
   const { which, isOne } = kept(edgesOf(boxes, options.isCentred), scores, alive, n.cast(share, boxes.dtype), steps)
-  const flat = (x: n.Node): n.Node => n.reshape(n.permute(x, [1, 2, 0]), [total])
-  const { positions, count: found } = positionsWhere(flat(isOne), room)
-  const isThere = n.compare('lt', n.iota([room], 0, found.dtype), found)
-  const place = n.min(positions, total - 1)
+  // A class keeps boxes in its first steps: rows are those of one class behind those of another, and none is moved.
+  const lists = batch * classes
+  const flat = (x: n.Node): n.Node => n.reshape(x, [steps, lists])
+  const dtype = positionDType({ lo: 0, hi: 2 * total })
+  const counts = n.sum(n.cast(flat(isOne), dtype), 0)
+  const ends = n.scan('sum', counts, 0)
+  const found = n.asScalar(n.sliceAxis(ends, 0, lists - 1, lists))
+  const row = n.iota([room], 0, dtype)
+  const isThere = n.compare('lt', row, found)
+  const list = n.min(searchSorted(ends, row, 'right'), lists - 1)
+  const step = n.sub(row, n.take(n.sub(ends, counts), list))
   const columns = [
-    n.div(place, classes * steps),
-    n.rem(n.div(place, steps), classes),
-    n.take(flat(which), place, 0),
+    n.div(list, classes),
+    n.rem(list, classes),
+    n.gather(flat(which), [step, list], [room], [{ input: 0 }, { input: 1 }]),
   ].map((x) => n.where(isThere, n.cast(x, 'i64'), 0))
   return { rows: n.stack(columns, 1), count: found }
 }
