@@ -131,8 +131,8 @@ function describe(program: Program, kernelNumber: (s: KernelStep) => number, con
         case 'copy':
           return { copy: { from: s.from, to: s.to } }
         case 'product': {
-          const { product, calls, a, b, out } = s
-          return { product: { ...product, calls }, buffers: { a, b, out } }
+          const { product, calls, a, b, out, addend } = s
+          return { product: { ...product, calls }, buffers: { a, b, out, ...(addend === undefined ? {} : { addend }) } }
         }
         case 'opaque':
         case 'inspect':

@@ -108,8 +108,11 @@ export class Assembly {
     const { product, calls } = call
     const varying = this.open?.varying(call)
     const [a, b] = [operand(call.a), operand(call.b)]
-    const step = { kind: 'product', name, launch, product, calls, a, b, out: this.of(out) } as const
-    this.steps.push(varying === undefined ? step : { ...step, varying })
+    this.steps.push({
+      ...{ kind: 'product', name, launch, product, calls, a, b, out: this.of(out) },
+      ...(call.addend === undefined ? {} : { addend: operand(call.addend) }),
+      ...(varying === undefined ? {} : { varying }),
+    })
   }
 
   private kernel(bound: BoundKernel, stage: 'main' | 'finishing', launch: number, partials: readonly number[]): void {

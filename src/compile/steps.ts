@@ -4,6 +4,7 @@ import type { MemoryStep } from '../plan/memory/assignment.ts'
 import type { CarryPlace, InnerProgram, ProgramStep } from '../runtime/program.ts'
 import { writesOver } from '../runtime/region.ts'
 import { dtypeBytes } from '../types/dtype.ts'
+import { standsOnAddend } from '../types/product.ts'
 import { loadedBeside, mayShare } from './inPlace.ts'
 
 /** The step with every buffer replaced. */
@@ -21,7 +22,13 @@ export function renameStep(s: ProgramStep, to: (b: number) => number): ProgramSt
     case 'kernel':
       return { ...s, buffers: s.buffers.map(to) }
     case 'product':
-      return { ...s, a: to(s.a), b: to(s.b), out: to(s.out) }
+      return {
+        ...s,
+        a: to(s.a),
+        b: to(s.b),
+        out: to(s.out),
+        ...(s.addend === undefined ? {} : { addend: to(s.addend) }),
+      }
     case 'copy':
       return { ...s, from: to(s.from), to: to(s.to) }
     case 'opaque':
@@ -97,8 +104,9 @@ function donorFor(s: ProgramStep, write: number, isFree: (buffer: number) => boo
       const apart = s.kind === 'while' || (s.varying === undefined && s.length % 2 === 0)
       return apart || writesOver(s.body.program, i, s.consts.length + i) ? carry.init : undefined
     }
-    // A library reads its operands while it writes.
+    // A library reads its operands while it writes, but for what it adds to.
     case 'product':
+      return s.addend !== undefined && s.out === write && standsOnAddend(s) && free(s.addend) ? s.addend : undefined
     case 'opaque':
     case 'inspect':
     case 'cond':

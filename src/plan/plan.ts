@@ -10,9 +10,10 @@ import type { RefusalCode } from './refusal.ts'
 
 /** A library call in the place of a kernel. */
 export interface LibraryCall extends ProductCalls {
-  /** Parameters of the body that the operands are. */
+  /** Parameters of the body that the operands are, and what the product is added to. */
   readonly a: string
   readonly b: string
+  readonly addend?: string
 }
 
 /** How a product might be computed by the target's library. */

@@ -68,6 +68,8 @@ export interface LibraryReport {
   readonly callMs: number
   /** As `callMs`. */
   readonly kernelMs: number
+  /** The call adds the product to a matrix, in place where nothing else reads that. */
+  readonly adds?: true
   /** Why not the library, where it is known. */
   readonly detail?: string
 }

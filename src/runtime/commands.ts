@@ -55,6 +55,7 @@ export type Command =
       readonly a: Place
       readonly b: Place
       readonly out: Place
+      readonly addend: Place | undefined
     }
   | { readonly kind: 'copy'; readonly top: number; readonly from: Place; readonly to: Place }
   | {
@@ -204,7 +205,17 @@ class Writer {
         return [{ kind: 'launch', top, step, program: around.program, places }]
       }
       case 'product':
-        return [{ kind: 'product', top, step, a: around.at(step.a), b: around.at(step.b), out: around.at(step.out) }]
+        return [
+          {
+            kind: 'product',
+            top,
+            step,
+            a: around.at(step.a),
+            b: around.at(step.b),
+            out: around.at(step.out),
+            addend: step.addend === undefined ? undefined : around.at(step.addend),
+          },
+        ]
       case 'copy': {
         const [from, to] = [around.at(step.from), around.at(step.to)]
         return copied(from, to, top)

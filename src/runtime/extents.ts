@@ -166,7 +166,14 @@ export interface VaryingProduct {
   readonly a: VaryingMatrix
   readonly b: VaryingMatrix
   readonly out: VaryingMatrix
-  readonly calls: readonly { readonly a: Formula; readonly b: Formula; readonly out: Formula }[]
+  /** Where there is one. */
+  readonly addend?: VaryingMatrix
+  readonly calls: readonly {
+    readonly a: Formula
+    readonly b: Formula
+    readonly out: Formula
+    readonly addend?: Formula
+  }[]
 }
 
 /** A library's product in a launch. */
@@ -177,7 +184,7 @@ export function productAt(
   if (varying === undefined) return { product, calls }
   invariant(at !== undefined, 'a program with open extents runs without them')
   const number = (f: Formula): number => formulaAt(f, at)
-  const matrix = (x: StridedMatrix, v: VaryingMatrix): StridedMatrix => ({
+  const matrix = <M extends StridedMatrix>(x: M, v: VaryingMatrix): M => ({
     ...x,
     leading: number(v.leading),
     batch: number(v.batch),
@@ -192,8 +199,16 @@ export function productAt(
       a: matrix(product.a, varying.a),
       b: matrix(product.b, varying.b),
       out: matrix(product.out, varying.out),
+      ...(product.addend === undefined || varying.addend === undefined
+        ? {}
+        : { addend: matrix(product.addend, varying.addend) }),
     },
-    calls: varying.calls.map((c) => ({ a: number(c.a), b: number(c.b), out: number(c.out) })),
+    calls: varying.calls.map((c) => ({
+      a: number(c.a),
+      b: number(c.b),
+      out: number(c.out),
+      ...(c.addend === undefined ? {} : { addend: number(c.addend) }),
+    })),
   }
 }
 

@@ -1,14 +1,14 @@
 /** What holds of every library call of a launch plan: its matrices lie inside their buffers and have the layouts of the contract. */
 import { InternalError } from '../diagnostics/errors.ts'
 import type { DType } from '../types/dtype.ts'
-import type { StridedMatrix } from '../types/product.ts'
+import { type StridedMatrix, standsOnAddend } from '../types/product.ts'
 import { bufferOf, elementsOf } from './commands.ts'
 import type { ProductStep, Program } from './program.ts'
 
 /** Throws E_INTERNAL naming what is wrong with a product of a program. */
 export function verifyProduct(step: ProductStep, program: Program): void {
   const { product, calls, name } = step
-  const { batches, m, n, k, a, b, out } = product
+  const { batches, m, n, k, a, b, out, addend } = product
   const check = (holds: boolean, what: string): void => {
     if (!holds) throw new InternalError(`product ${name}: ${what}`)
   }
@@ -65,4 +65,20 @@ export function verifyProduct(step: ProductStep, program: Program): void {
     calls.map((c) => c.out),
   )
   check(step.out !== step.a && step.out !== step.b, 'the result stands over an operand')
+  check((addend === undefined) === (step.addend === undefined), 'an addend without a buffer, or a buffer without')
+  if (addend === undefined || step.addend === undefined) return
+  check(addend.dtype === out.dtype && addend.order === out.order, 'the addend is laid out unlike the result')
+  check(
+    calls.every((c) => c.addend !== undefined),
+    'a call does not say where its addend is',
+  )
+  inside(
+    'the addend',
+    addend,
+    m,
+    n,
+    step.addend,
+    calls.map((c) => c.addend ?? -1),
+  )
+  check(step.out !== step.addend || standsOnAddend(step), 'the result stands over other elements of the addend')
 }

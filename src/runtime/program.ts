@@ -40,8 +40,8 @@ export interface KernelStep {
 }
 
 /**
- * A matrix product by the library of the device: buffers `a` and `b` (which may be one) into `out`. Plans for targets without a
- * library have none.
+ * A matrix product by the library of the device: buffers `a` and `b` (which may be one) into `out`, added to `addend` where there is
+ * one (`out` itself, or any other). Plans for targets without a library have none.
  */
 export interface ProductStep extends ProductCalls {
   readonly kind: 'product'
@@ -50,6 +50,7 @@ export interface ProductStep extends ProductCalls {
   readonly a: number
   readonly b: number
   readonly out: number
+  readonly addend?: number
   /** What of it varies from launch to launch: `product` and `calls` are those of the greatest extents. */
   readonly varying?: VaryingProduct
 }

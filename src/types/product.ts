@@ -29,9 +29,15 @@ export interface StridedMatrix {
   readonly batch: number
 }
 
+/** What a product is added to, `beta` times: a matrix of the dtype and the order of the result. */
+export interface Addend extends StridedMatrix {
+  readonly beta: number
+}
+
 /**
- * out[b, i, j] = alpha * sum over l of a[b, i, l] * b[b, l, j] for batches b, i < m, j < n, l < k; summed in f32 (f64 of f64)
- * in any order.
+ * out[b, i, j] = alpha * sum over l of a[b, i, l] * b[b, l, j] + beta * addend[b, i, j] for batches b, i < m, j < n, l < k; summed
+ * in f32 (f64 of f64) in any order, and rounded once. Every element of the addend is read before the one of the result at its
+ * indices is written, and for that one alone.
  */
 export interface StridedProduct {
   readonly batches: number
@@ -44,6 +50,7 @@ export interface StridedProduct {
   readonly a: StridedMatrix
   readonly b: StridedMatrix
   readonly out: StridedMatrix
+  readonly addend?: Addend
 }
 
 /** Where the matrices of one call of several begin in their buffers. */
@@ -51,6 +58,8 @@ export interface ProductOffsets {
   readonly a: number
   readonly b: number
   readonly out: number
+  /** Where there is one. */
+  readonly addend?: number
 }
 
 /** A product as calls of one shape. */
@@ -60,13 +69,21 @@ export interface ProductCalls {
 }
 
 /** Equal for products that one algorithm serves. */
-export function productKey({ batches, m, n, k, alpha, precision, a, b, out }: StridedProduct): string {
+export function productKey({ batches, m, n, k, alpha, precision, a, b, out, addend }: StridedProduct): string {
   const matrix = (x: StridedMatrix): string => `${x.dtype} ${x.order} ${x.leading} ${x.batch}`
-  return `${batches} x ${m} x ${n} x ${k} * ${alpha}: ${matrix(a)}, ${matrix(b)}, ${matrix(out)}${precision === undefined ? '' : ` ${precision}`}`
+  const added = addend === undefined ? '' : ` + ${addend.beta} * ${matrix(addend)}`
+  return `${batches} x ${m} x ${n} x ${k} * ${alpha}: ${matrix(a)}, ${matrix(b)}, ${matrix(out)}${added}${precision === undefined ? '' : ` ${precision}`}`
 }
 
+/** Whether the result of a product may stand where its addend does: element on element. */
+export const standsOnAddend = ({ product: { batches, out, addend }, calls }: ProductCalls): boolean =>
+  addend !== undefined &&
+  addend.leading === out.leading &&
+  (batches === 1 || addend.batch === out.batch) &&
+  calls.every((c) => c.addend === c.out)
+
 /** `8192 x 4096 x 4096 bf16`, with the number of batches in front where there are several. */
-export function describeProduct({ batches, m, n, k, precision, a, out }: StridedProduct): string {
+export function describeProduct({ batches, m, n, k, precision, a, out, addend }: StridedProduct): string {
   const dtypes = a.dtype === out.dtype ? a.dtype : `${a.dtype} to ${out.dtype}`
-  return `${batches > 1 ? `${batches} of ` : ''}${m} x ${n} x ${k} ${dtypes}${precision === undefined ? '' : ` in ${precision}`}`
+  return `${batches > 1 ? `${batches} of ` : ''}${m} x ${n} x ${k} ${dtypes}${precision === undefined ? '' : ` in ${precision}`}${addend === undefined ? '' : ', added to a matrix'}`
 }

@@ -12,7 +12,7 @@ import {
   type StreamWork,
 } from '../../src/backends/cuda/driver.ts'
 import { ProductRefused } from '../../src/runtime/backend.ts'
-import { describeProduct, productKey, type StridedProduct } from '../../src/types/product.ts'
+import { describeProduct, type ProductOffsets, productKey, type StridedProduct } from '../../src/types/product.ts'
 
 class FakeArguments implements Arguments {
   readonly values: number[]
@@ -51,7 +51,7 @@ export class Stream {
 /** A library whose products are done by `multiply`; those that `refuses` gives a reason for are refused. */
 export function productLibrary(
   stream: Stream,
-  multiply: (product: StridedProduct, a: number, b: number, out: number) => void,
+  multiply: (product: StridedProduct, at: ProductOffsets) => void,
   refuses: (product: StridedProduct, alignment: ProductAlignment) => string | undefined = () => undefined,
 ): ProductLibrary {
   return {
@@ -62,9 +62,9 @@ export function productLibrary(
         if (why !== undefined) throw new ProductRefused(productKey(product), why)
         return {
           workspaceBytes: 1024,
-          enqueue: (a, b, out, workspace, on) => {
+          enqueue: (at, workspace, on) => {
             if (workspace === 0 || on !== 0x77) throw new Error(`workspace ${workspace}, stream ${on}`)
-            stream.put(() => multiply(product, a, b, out))
+            stream.put(() => multiply(product, at))
           },
         }
       },
@@ -218,9 +218,9 @@ export function fakeDevice(
       },
     },
     stream,
-    products: productLibrary(stream, (product, ...addresses) => {
+    products: productLibrary(stream, (product, { a, b, out, addend }) => {
       calls.push(`product ${describeProduct(product)}`)
-      launched.push({ fn: 0, args: addresses })
+      launched.push({ fn: 0, args: addend === undefined ? [a, b, out] : [a, b, out, addend] })
     }),
     calls,
     sources,

@@ -138,9 +138,10 @@ export function interpretingDevice(refuses?: Parameters<typeof productLibrary>[2
   }
   const products = productLibrary(
     fake.stream,
-    (p, a, b, out) => {
+    (p, { a, b, out, addend }) => {
       fake.calls.push(`product ${describeProduct(p)}`)
-      multiply(p, matrix(p.a, a), matrix(p.b, b), matrix(p.out, out))
+      const added = p.addend === undefined || addend === undefined ? undefined : matrix(p.addend, addend)
+      multiply(p, matrix(p.a, a), matrix(p.b, b), matrix(p.out, out), added)
     },
     refuses,
   )

@@ -1,10 +1,7 @@
 /** Matrix products by the device's library: which the planner gives it, and what comes back, on a library that computes plainly. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/device/compiled.ts'
-import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import { compileFor } from '../../src/compile/prepare.ts'
 import { loopNodes } from '../../src/compose/control.ts'
@@ -16,26 +13,12 @@ import { reportPage } from '../../src/report/html.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { ProductStep, Program } from '../../src/runtime/program.ts'
 import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
-import type { Machine } from '../../src/target/machine.ts'
-import { pricesByClass } from '../../src/target/prices.ts'
-import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
-import { at, expectClose, type Input, inputsOf, trace } from '../compile/support.ts'
+import { at, type Input, trace } from '../compile/support.ts'
 import { difference } from '../random/execute.ts'
 import { randomGraph } from '../random/graphs.ts'
-import { type InterpretingDevice, interpretingDevice } from './interpreting.ts'
-
-/** Where a product of a kernel costs far more than a call. */
-const eager: Machine = {
-  ...cudaTarget,
-  matrixRate: 1e3,
-  plainMatrixRate: 1e3,
-  prices: pricesByClass({ simple: 1e6, divide: 1e6, special: 1e6, random: 1e6 }),
-  library: { ...cublasLt, leastFlops: 1, launch: 1e-9 },
-}
-
-const products = (p: Program): ProductStep[] => p.steps.flatMap((s) => (s.kind === 'product' ? [s] : []))
-const kinds = ({ report }: Compiled): string[] => report.kernels.map((k) => k.kind)
+import { interpretingDevice } from './interpreting.ts'
+import { type CallingDevice, callingDevice, eager, kinds, products } from './libraryCalls.ts'
 
 describe('the planner', () => {
   const compiled = (m: number, k: number, n: number, options: Partial<CompileOptions> = {}): Compiled =>
@@ -97,54 +80,15 @@ describe('the planner', () => {
   })
 })
 
-let device: InterpretingDevice
-let backend: CudaBackend
-const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
+let calling: CallingDevice
 beforeAll(() => {
-  device = interpretingDevice()
-  const { driver, compiler, products: library } = device
-  backend = createCudaBackend({ driver, compiler, products: library, cacheFolder: folder })
+  calling = callingDevice()
 })
 afterAll(() => {
-  backend.dispose()
-  rmSync(folder, { recursive: true })
+  calling.dispose()
 })
 
-/** Four runs with other inputs each, results kept: so that addresses change and graphs are captured again. */
-function check(graph: Graph, options: Partial<CompileOptions> = {}): Compiled {
-  const made = compileGraph(graph, { mode: 'fast', target: eager, verify: true, ...options })
-  const { program } = made
-  device.learn(program)
-  const executable = backend.prepare(program)
-  const kept: (() => void)[] = []
-  for (let run = 0; run < 7; run++) {
-    const inputs = inputsOf(graph).map((x) => rotated(x, run))
-    const buffers = inputs.map((data) => {
-      const b = backend.alloc(data.byteLength)
-      backend.write(b, data)
-      return b
-    })
-    const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
-    const outputs = executable.run(buffers)
-    kept.push(() => {
-      const got = outputs.map((b, i) => {
-        const node = at(graph.outputs, i)
-        return backend.readSync(b, node.dtype, sizeOf(node.shape))
-      })
-      expectClose(got, want, graph, `run ${run}`)
-      for (const b of new Set([...outputs, ...buffers.filter((_, i) => program.donated[i] !== true)])) backend.free(b)
-    })
-  }
-  for (const k of kept) k()
-  executable.dispose()
-  return made
-}
-
-function rotated(x: HostArray, by: number): HostArray {
-  const out = x.slice()
-  for (let i = 0; i < x.length; i++) out[i] = x[(i + by) % x.length] as never
-  return out
-}
+const check = (graph: Graph, options: Partial<CompileOptions> = {}): Compiled => calling.check(graph, options)
 
 const alone = (inputs: readonly Input[], f: (p: readonly Node[]) => Node): ProductStep => {
   const made = check(trace(inputs, f))
@@ -314,11 +258,12 @@ describe('products', () => {
         return [...r.carries, ...r.sequences]
       }),
     )
-    expect(device.calls.some((x) => x.startsWith('product'))).toBe(true)
+    expect(calling.device.calls.some((x) => x.startsWith('product'))).toBe(true)
   })
 })
 
 test('random programs', { timeout: 120_000 }, () => {
+  const { device, backend } = calling
   let calls = 0
   for (let seed = 0; seed < 60; seed++) {
     const { graph, inputs, tolerances } = randomGraph(seed, { maxElements: 300 })
@@ -352,7 +297,7 @@ test('random programs', { timeout: 120_000 }, () => {
 test('what the library refuses becomes a kernel, and the report says so', () => {
   const picky = interpretingDevice((p) => (p.n === 11 ? 'not of eleven columns' : undefined))
   const { driver, compiler } = picky
-  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: folder })
+  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: calling.folder })
   const learning: Backend = Object.assign(Object.create(own) as Backend, {
     prepare: (program: Program) => {
       picky.learn(program)
@@ -377,7 +322,7 @@ test('what the library refuses becomes a kernel, and the report says so', () => 
 test('what the library refuses inside a long loop shows when the program is prepared', () => {
   const picky = interpretingDevice((p) => (p.n === 3 ? 'not of three columns' : undefined))
   const { driver, compiler } = picky
-  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: folder })
+  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: calling.folder })
   const square: Input = { shape: [3, 3] }
   const body = trace([square, square], (p) => [c.tanh(c.matmul(at(p, 0), at(p, 1)))])
   const graph = trace([square, { shape: [5000, 3, 3] }], (p) => [

@@ -37,6 +37,17 @@ const scoresOf: OpenCase = {
     traceFunction((q: Tensor, k: Tensor) => q.matmul(k.swapaxes(-1, -2)), [spec([b, n, 16]), spec([b, n, 16])]).graph,
 }
 
+/** A product that is added to what has its rows, inside wider lines. */
+const sumOf: OpenCase = {
+  dimensions: at(openCases, 0).dimensions,
+  samples: at(openCases, 0).samples,
+  trace: ([b = 1, n = 1]) =>
+    traceFunction(
+      (x: Tensor, y: Tensor, w: Tensor) => x.slice([0, b], [0, n], [4, 40]).add(y.matmul(w)),
+      [spec([b, n, 48]), spec([b, n, 24]), spec([24, 36])],
+    ).graph,
+}
+
 for (const { name, ...made } of openCases)
   test(name, () => {
     const { program } = openProgram(made, 'fast', cudaTarget)
@@ -115,11 +126,13 @@ test('products by a library have the sizes of the launch', () => {
     prices: pricesByClass({ simple: 1e6, divide: 1e6, special: 1e6, random: 1e6 }),
     library: { ...cublasLt, leastFlops: 1, launch: 1e-9 },
   }
-  for (const name of ['a product of two extents joined', 'a product over an open depth', 'attention scores']) {
-    const made = openCases.find((x) => x.name === name) ?? scoresOf
+  const cases: Readonly<Record<string, OpenCase>> = { 'attention scores': scoresOf, 'what is added to': sumOf }
+  for (const name of ['a product of two extents joined', 'a product over an open depth', ...Object.keys(cases)]) {
+    const made = openCases.find((x) => x.name === name) ?? cases[name] ?? scoresOf
     const { program } = openProgram(made, 'fast', eager)
     const varying = program.steps.filter((s) => s.kind === 'product' && s.varying !== undefined)
     expect(varying.length, name).toBeGreaterThan(0)
+    expect(varying.some((s) => s.kind === 'product' && s.addend !== undefined)).toBe(made === sumOf)
     device.learn(program)
     const executable = withLibrary.prepare(program)
     // Extents that come twice in a row have a graph; new ones are launched call by call.

@@ -136,8 +136,9 @@ export function openProducts(): ProductLibrary | { readonly missing: string } {
 /** The product whose result is stored by columns, as BLAS stores them: a result by rows is the transposed one by columns. */
 function byColumns(p: StridedProduct): { readonly product: StridedProduct; readonly swapped: boolean } {
   if (p.out.order === 'columns') return { product: p, swapped: false }
-  const turn = (x: StridedMatrix): StridedMatrix => ({ ...x, order: x.order === 'rows' ? 'columns' : 'rows' })
-  return { product: { ...p, m: p.n, n: p.m, a: turn(p.b), b: turn(p.a), out: turn(p.out) }, swapped: true }
+  const turn = <M extends StridedMatrix>(x: M): M => ({ ...x, order: x.order === 'rows' ? 'columns' : 'rows' })
+  const added = p.addend === undefined ? {} : { addend: turn(p.addend) }
+  return { product: { ...p, m: p.n, n: p.m, a: turn(p.b), b: turn(p.a), out: turn(p.out), ...added }, swapped: true }
 }
 
 class Handle implements ProductHandle {
@@ -186,7 +187,7 @@ class Handle implements ProductHandle {
     if (most >= 2 ** 31)
       throw new ProductRefused(productKey(wanted), `cuBLASLt counts ${most} in 32 bits: ${describeProduct(wanted)}`)
     const { product, swapped } = byColumns(wanted)
-    const { batches, m, n, k, alpha, a, b, out } = product
+    const { batches, m, n, k, alpha, a, b, out, addend } = product
     const sums = a.dtype === 'f64' ? 'f64' : 'f32'
     const operationOf = this.make(
       'cublasLtMatmulDescCreate',
@@ -203,22 +204,26 @@ class Handle implements ProductHandle {
     const la = this.layout(a, m, k, batches)
     const lb = this.layout(b, k, n, batches)
     const lo = this.layout(out, m, n, batches)
-    const result = this.heuristic(wanted, operationOf, [la, lb, lo], workspaceBytes, {
+    // The library reads where it writes only what has the layout of the result. Without an addend it reads nothing there.
+    const lc = addend === undefined ? lo : this.layout(addend, m, n, batches)
+    const result = this.heuristic(wanted, operationOf, [la, lb, lc, lo], workspaceBytes, {
       ...alignment,
       ...(swapped ? { a: alignment.b, b: alignment.a } : {}),
     })
     const algorithm = result.slice(0, algorithmBytes)
     const scalar = (x: number): ArrayBufferView => (sums === 'f64' ? Float64Array.of(x) : Float32Array.of(x))
-    const [one, zero] = [scalar(alpha), scalar(0)]
+    const [ofProduct, ofAddend] = [scalar(alpha), scalar(addend?.beta ?? 0)]
     const bytes = Number(new DataView(result.buffer).getBigUint64(algorithmBytes, true))
     const { handle } = this
     return {
       workspaceBytes: bytes,
-      enqueue: (first, second, to, workspace, stream) => {
-        const [x, y] = swapped ? [second, first] : [first, second]
+      enqueue: (at, workspace, stream) => {
+        const [x, y] = swapped ? [at.b, at.a] : [at.a, at.b]
+        const { out: to, addend: from = to } = at
         calls.call(
           'cublasLtMatmul',
-          ...[handle, operationOf, one, x, la, y, lb, zero, to, lo, to, lo, algorithm, workspace, bytes, stream],
+          ...[handle, operationOf, ofProduct, x, la, y, lb, ofAddend, from, lc, to, lo],
+          ...[algorithm, workspace, bytes, stream],
         )
       },
     }
@@ -228,7 +233,7 @@ class Handle implements ProductHandle {
   private heuristic(
     wanted: StridedProduct,
     operationOf: number,
-    [la, lb, lo]: readonly [number, number, number],
+    [la, lb, lc, lo]: readonly [number, number, number, number],
     workspaceBytes: number,
     align: ProductAlignment,
   ): Uint8Array {
@@ -241,12 +246,12 @@ class Handle implements ProductHandle {
       set(preference.reductionScheme, Uint32Array.of(reduceInComputeType))
       set(preference.alignA, Uint32Array.of(align.a))
       set(preference.alignB, Uint32Array.of(align.b))
-      set(preference.alignC, Uint32Array.of(align.out))
+      set(preference.alignC, Uint32Array.of(align.addend ?? align.out))
       set(preference.alignD, Uint32Array.of(align.out))
       const results = new Uint8Array(new ArrayBuffer(candidates * heuristicBytes))
       const count = new Int32Array(1)
       const status = calls.functions.cublasLtMatmulAlgoGetHeuristic(
-        ...[this.handle, operationOf, la, lb, lo, lo, wishes, candidates, results, count],
+        ...[this.handle, operationOf, la, lb, lc, lo, wishes, candidates, results, count],
       )
       if (status !== 0 && status !== notSupported)
         throw new DriverError('cublasLtMatmulAlgoGetHeuristic', calls.nameOf(status), describeProduct(wanted))

@@ -3,7 +3,7 @@
  * records calls as well as on a GPU. Addresses and handles are numbers (device pointers stay below 2^53).
  */
 
-import type { StridedProduct } from '../../types/product.ts'
+import type { ProductOffsets, StridedProduct } from '../../types/product.ts'
 
 /** A driver call that failed: the name of the error and of the call. */
 export class DriverError extends Error {
@@ -136,14 +136,15 @@ export interface ProductAlignment {
   readonly a: number
   readonly b: number
   readonly out: number
+  readonly addend?: number
 }
 
 /** A product with the algorithm the library chose for it. */
 export interface FoundProduct {
   /** Bytes of device memory it works in. */
   readonly workspaceBytes: number
-  /** Puts the product on a stream; arguments are addresses of the matrices and of the workspace. */
-  enqueue(a: number, b: number, out: number, workspace: number, stream: number): void
+  /** Puts the product on a stream; `at` and `workspace` are addresses. */
+  enqueue(at: ProductOffsets, workspace: number, stream: number): void
 }
 
 /** Matrix products on an open device. */

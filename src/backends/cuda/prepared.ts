@@ -181,22 +181,23 @@ export class Prepared {
   }
 
   /** A library's product. Throws ProductRefused where the library has no algorithm for it. */
-  private productCall({ step, top, a, b, out }: ProductCommand, passing: boolean): SectionLaunch {
+  private productCall({ step, top, a, b, out, addend }: ProductCommand, passing: boolean): SectionLaunch {
     const { products } = this.device
     if (products === undefined) throw new InternalError(`product ${step.name} on a device without a library`)
     const isVarying = step.varying !== undefined
-    const places = [a, b, out]
+    const matrices = { a, b, out, ...(addend === undefined ? {} : { addend }) }
+    const places = addend === undefined ? [a, b, out] : [a, b, out, addend]
     const at = new AddressList(places.length)
     places.forEach((p, i) => {
       this.fill(at, i, p, passing)
     })
     const bound = [...new Set(places.map((p) => p.base))].filter((base) => this.moving.has(base))
-    let calls = this.foundCalls(products, step, [a, b, out])
+    let calls = this.foundCalls(products, step, matrices)
     if (isVarying)
       this.vary(passing, (extents) => {
         const now = productAt(step, extents)
         try {
-          calls = this.foundCalls(products, now, [a, b, out])
+          calls = this.foundCalls(products, now, matrices)
         } catch (cause) {
           if (!(cause instanceof ProductRefused)) throw cause
           throw new UserError('E_UNSUPPORTED', `${cause.message}, in a program with open extents`, {
@@ -206,8 +207,17 @@ export class Prepared {
         }
       })
     const enqueue = (stream: number): void => {
-      const [x = 0, y = 0, to = 0] = at.values
-      for (const o of calls.offsets) calls.run(x + o.a, y + o.b, to + o.out, stream)
+      const [x = 0, y = 0, to = 0, added] = at.values
+      for (const o of calls.offsets)
+        calls.run(
+          {
+            a: x + o.a,
+            b: y + o.b,
+            out: to + o.out,
+            ...(added === undefined || o.addend === undefined ? {} : { addend: added + o.addend }),
+          },
+          stream,
+        )
     }
     const touches = places.map((place, i) => ({ place, written: i === 2 }))
     return { enqueue, top, name: step.name, bound, touches, table: undefined, varies: isVarying }
@@ -217,21 +227,25 @@ export class Prepared {
   private foundCalls(
     products: Products,
     { product, calls }: ProductCalls,
-    [a, b, out]: readonly [Place, Place, Place],
+    { a, b, out, addend }: Pick<ProductCommand, 'a' | 'b' | 'out'> & { readonly addend?: Place },
   ): {
-    readonly run: (a: number, b: number, out: number, stream: number) => void
+    readonly run: (at: ProductOffsets, stream: number) => void
     readonly offsets: readonly ProductOffsets[]
   } {
-    const offsets = calls.map((c) => ({
-      a: c.a * dtypeBytes(product.a.dtype),
-      b: c.b * dtypeBytes(product.b.dtype),
-      out: c.out * dtypeBytes(product.out.dtype),
-    }))
+    const offsets = calls.map(
+      (c): ProductOffsets => ({
+        a: c.a * dtypeBytes(product.a.dtype),
+        b: c.b * dtypeBytes(product.b.dtype),
+        out: c.out * dtypeBytes(product.out.dtype),
+        ...(c.addend === undefined ? {} : { addend: c.addend * dtypeBytes(product.out.dtype) }),
+      }),
+    )
     // Bases are aligned as the pool aligns its blocks.
     const run = products.find(product, {
       a: alignmentOf([a.offset, ...offsets.map((o) => o.a)]),
       b: alignmentOf([b.offset, ...offsets.map((o) => o.b)]),
       out: alignmentOf([out.offset, ...offsets.map((o) => o.out)]),
+      ...(addend === undefined ? {} : { addend: alignmentOf([addend.offset, ...offsets.map((o) => o.addend ?? 0)]) }),
     })
     return { run, offsets }
   }

@@ -1,5 +1,5 @@
 /** Matrix products of a device by its library: one handle, one workspace, an algorithm for every kind of product. */
-import { productKey, type StridedProduct } from '../../types/product.ts'
+import { type ProductOffsets, productKey, type StridedProduct } from '../../types/product.ts'
 import type { CudaContext, FoundProduct, ProductAlignment, ProductHandle, ProductLibrary } from './driver.ts'
 import type { MemoryPool } from './memory.ts'
 
@@ -24,18 +24,15 @@ export class Products {
   }
 
   /** The product on a stream, at addresses of these alignments. Throws ProductRefused, DriverError. */
-  find(
-    product: StridedProduct,
-    alignment: ProductAlignment,
-  ): (a: number, b: number, out: number, stream: number) => void {
-    const { a, b, out } = alignment
-    const key = `${productKey(product)} at ${a} ${b} ${out}`
+  find(product: StridedProduct, alignment: ProductAlignment): (at: ProductOffsets, stream: number) => void {
+    const { a, b, out, addend } = alignment
+    const key = `${productKey(product)} at ${a} ${b} ${out}${addend === undefined ? '' : ` ${addend}`}`
     this.handle ??= this.library.open(this.context)
     const found = this.found.get(key) ?? this.handle.find(product, alignment, workspaceBytes)
     this.found.set(key, found)
     if (found.workspaceBytes > 0) this.workspace ??= this.pool.alloc(workspaceBytes)
     const workspace = found.workspaceBytes > 0 ? (this.workspace ?? 0) : 0
-    return (x, y, to, stream) => found.enqueue(x, y, to, workspace, stream)
+    return (at, stream) => found.enqueue(at, workspace, stream)
   }
 
   dispose(): void {

@@ -2,7 +2,7 @@
 
 import type { LibraryCall } from '../../plan/plan.ts'
 import { type Extents, type Formula, productAt, type VaryingProduct } from '../../runtime/extents.ts'
-import type { StridedMatrix } from '../../types/product.ts'
+import { type StridedMatrix, standsOnAddend } from '../../types/product.ts'
 import type { Fitter } from './fit.ts'
 
 /** A call at the greatest extents, and what of it varies. */
@@ -15,15 +15,20 @@ export interface OpenCall {
 const matrixForm = ({ dtype, order }: StridedMatrix): string => `${dtype} ${order}`
 
 /** What of a call is the same at all extents. */
-const formOf = ({ product, calls, a, b }: LibraryCall): string =>
-  [
+const formOf = (call: LibraryCall): string => {
+  const { product, calls, a, b, addend } = call
+  return [
     a,
     b,
+    addend,
     calls.length,
     product.alpha,
+    product.addend?.beta,
+    standsOnAddend(call),
     product.precision,
     ...[product.a, product.b, product.out].map((x) => matrixForm(x)),
   ].join()
+}
 
 /** The call that those at each sample of a fitter are, if they are one. */
 export function openCall(
@@ -48,6 +53,7 @@ export function openCall(
     leading: formula((c) => of(c).leading),
     batch: formula((c) => of(c).batch),
   })
+  const isAdded = first.product.addend !== undefined
   const varying: VaryingProduct = {
     batches: formula((c) => c.product.batches),
     m: formula((c) => c.product.m),
@@ -56,10 +62,12 @@ export function openCall(
     a: matrix((c) => c.product.a),
     b: matrix((c) => c.product.b),
     out: matrix((c) => c.product.out),
+    ...(isAdded ? { addend: matrix((c) => c.product.addend ?? c.product.out) } : {}),
     calls: first.calls.map((_, i) => ({
       a: formula((c) => c.calls[i]?.a ?? 0),
       b: formula((c) => c.calls[i]?.b ?? 0),
       out: formula((c) => c.calls[i]?.out ?? 0),
+      ...(isAdded ? { addend: formula((c) => c.calls[i]?.addend ?? 0) } : {}),
     })),
   }
   return isWhole ? { call: { ...first, ...productAt({ ...first, varying }, greatest) }, varying } : undefined

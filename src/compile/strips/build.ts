@@ -45,8 +45,10 @@ class Strips {
     return computeDType(n.dtype)
   }
 
-  get carried(): number {
-    return this.folded.reduce((sum, n) => sum + sizeOf(n.shape) * dtypeBytes(this.carriedDType(n)), 0)
+  /** Bytes of what is carried, by the number of the body's parameter. */
+  get carried(): ReadonlyMap<number, number> {
+    const first = this.region.whole.length
+    return new Map(this.folded.map((n, i) => [first + i, sizeOf(n.shape) * dtypeBytes(this.carriedDType(n))]))
   }
 
   private identityOf(n: Node): Node {
@@ -164,8 +166,8 @@ export interface InStrips {
   readonly graph: Graph
   readonly body: Graph
   readonly steps: number
-  /** Bytes that are carried from step to step. */
-  readonly carried: number
+  /** Bytes that are carried from step to step, by the number of the body's parameter. */
+  readonly carried: ReadonlyMap<number, number>
 }
 
 /** The graph with a region of it as a loop over strips of `rows` indices, and behind it what is left of the axis. */

@@ -11,7 +11,7 @@ import { familyOf } from '../../graph/table.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import { bytesOf, storageOf } from '../../plan/body/region.ts'
 import { storedBytes } from '../../plan/cost/formats.ts'
-import { storedBy } from '../../plan/plan.ts'
+import { type FusionPlan, storedBy } from '../../plan/plan.ts'
 import { isFloat } from '../../types/dtype.ts'
 import type { Kept } from '../assemble.ts'
 import { type PlannedGraph, secondsOf } from '../planGraph.ts'
@@ -92,6 +92,21 @@ export interface Planning {
   readonly planBeyond: () => PlannedGraph | undefined
 }
 
+/**
+ * Bytes of what is carried that kernels read and write: the end of a product hides less of that than the model says. The price of a library's call that
+ * adds to what it reads says it.
+ */
+function bytesByKernels({ groups }: FusionPlan, carried: ReadonlyMap<number, number>): number {
+  const left = new Map(carried)
+  for (const g of groups) {
+    if (g.kind !== 'kernel' || g.called?.addend === undefined) continue
+    const tensor = g.body.loads.get(g.called.addend)
+    const added = tensor === undefined ? undefined : storageOf(tensor.node)
+    if (added?.op === 'param') left.delete(added.attrs.index)
+  }
+  return [...left.values()].reduce((a, b) => a + b, 0)
+}
+
 const secondsOfCut = ({ planned, inLoops }: Cut): number => secondsOf(planned.plan) + inLoops
 
 /** The quickest way to have one of the largest values of a plan in strips of at most `large` bytes. */
@@ -111,9 +126,9 @@ function cutOnce(
       seen.add(key)
       if (!isMeant(region) || (mode === 'strict' && !keepsOrder(region))) continue
       const { graph, body, steps, carried } = inOrigin(value.origin, () => inStrips(planned.graph, region, rows))
-      // What is carried is read and written by the end of a product, which hides less of that than the model says.
-      const step = secondsOf(planBody(body).plan) + moving(2 * carried)
-      cuts.push({ planned: plan(graph), inLoops: inLoops + steps * step })
+      const step = planBody(body).plan
+      const seconds = secondsOf(step) + moving(2 * bytesByKernels(step, carried))
+      cuts.push({ planned: plan(graph), inLoops: inLoops + steps * seconds })
     }
   return cuts.sort((p, q) => secondsOfCut(p) - secondsOfCut(q))[0]
 }

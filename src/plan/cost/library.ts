@@ -1,6 +1,7 @@
 /**
  * Which bodies a call of a matrix library computes, and what it costs: one sum of products of two tensors read through strides,
- * scaled by constants, stored once. Everything else around a product is for kernels.
+ * scaled by constants, on its own or added to a tensor of the result's layout (times a constant), stored once. Everything else around a
+ * product is for kernels.
  */
 
 import * as ix from '../../affine/expr.ts'
@@ -40,7 +41,7 @@ export function withLibrary(
   if (library === undefined || mode === 'strict' || made.segments.length > 1) return made
   const call = callOf(body)
   if (call === undefined) return made
-  const { batches, m, n, k, a, precision = a.dtype } = call.product
+  const { batches, m, n, k, a, addend, precision = a.dtype } = call.product
   const { leastRows } = library
   const flops = 2 * batches * m * n * k * call.calls.length
   if (flops < library.leastFlops) return made
@@ -48,15 +49,19 @@ export function withLibrary(
   const worked = 2 * batches * Math.max(m, leastRows) * Math.max(n, leastRows) * k * call.calls.length
   const compute = worked / library.rate[precision]
   const traffic = movingSeconds(cost.bytesRead + cost.bytesWritten, target)
-  const seconds = Math.max(traffic, compute) + library.launch * call.calls.length
+  const hidden = Math.max(traffic, compute)
+  // What is added to is read at the ends of blocks, which multiply nothing meanwhile: in a kernel as in a call.
+  const added = addend === undefined ? 0 : batches * m * n * call.calls.length * dtypeBytes(addend.dtype)
+  const late = Math.max(traffic, compute + movingSeconds(added, target)) - hidden
+  const seconds = hidden + late + library.launch * call.calls.length
   const refused = library.refused?.get(productKey(call.product))
   const choice: LibraryChoice = {
     library: library.name,
     seconds,
-    kernelSeconds: cost.seconds,
+    kernelSeconds: cost.seconds + late,
     ...(refused === undefined ? {} : { refused }),
   }
-  if (refused !== undefined || seconds >= cost.seconds) return { ...made, choice }
+  if (refused !== undefined || seconds >= cost.seconds + late) return { ...made, choice }
   return { ...made, choice, called: call, cost: { ...cost, flops, special: 0, seconds, compute } }
 }
 
@@ -83,7 +88,18 @@ const narrows =
     return isFloat(cast.dtype) && narrow && free
   }
 
-/** Takes multiplications and divisions by constants, and casts that `mayCast` allows, off a value. */
+/**
+ * What a product is added to stands in the dtype of the store, and the product in that of sums, so exact conversions are none. Its own
+ * rounding fast mode may skip, the user's it may not.
+ */
+const addsInSums =
+  (body: Body) =>
+  (from: DType, cast: LetStmt): boolean => {
+    const own = body.origin.get(cast.id)
+    return widens(from, cast) || (isFloat(cast.dtype) && own !== undefined && familyOf(own) === 'contraction')
+  }
+
+/** Takes multiplications and divisions by constants, and casts that `mayCast` allows, off a value: down to anything else. */
 function scaled(
   id: ValueId,
   lets: ReadonlyMap<ValueId, LetStmt>,
@@ -115,7 +131,7 @@ function scaled(
     } else if (op === 'div' && right !== undefined && right !== 0) {
       scale /= right
       at = x
-    } else return undefined
+    } else break
   }
   return at === undefined ? undefined : { of: at, scale }
 }
@@ -154,6 +170,29 @@ function operandOf(id: ValueId, body: Body, lets: ReadonlyMap<ValueId, LetStmt>)
   return strides === undefined ? undefined : { ...strides, param: op.param, scale: found.scale }
 }
 
+/** A product and what it is added to, each times a constant. */
+interface Added {
+  readonly product: Scaled
+  /** By the number of its value. */
+  readonly addend: { readonly id: ValueId; readonly scale: number } | undefined
+}
+
+/** What a result is: a product, or the sum or the difference of one and something that is none. */
+function addedOf(result: Scaled, body: Body, lets: ReadonlyMap<ValueId, LetStmt>): Added | undefined {
+  const { op } = result.of
+  if (op.kind === 'dot') return { product: result, addend: undefined }
+  if (op.kind !== 'scalar' || (op.op !== 'add' && op.op !== 'sub')) return undefined
+  const [left, right] = op.args
+  if (left === undefined || right === undefined) return undefined
+  const signs = [result.scale, op.op === 'sub' ? -result.scale : result.scale] as const
+  const [first, second] = [scaled(left, lets, addsInSums(body)), scaled(right, lets, addsInSums(body))]
+  if (first?.of.op.kind === 'dot' && second?.of.op.kind !== 'dot')
+    return { product: { ...first, scale: first.scale * signs[0] }, addend: { id: right, scale: signs[1] } }
+  if (second?.of.op.kind === 'dot' && first?.of.op.kind !== 'dot')
+    return { product: { ...second, scale: second.scale * signs[1] }, addend: { id: left, scale: signs[0] } }
+  return undefined
+}
+
 /** The calls that compute a body; undefined where it is more than a product, or its operands have no strides. */
 export function callOf(body: Body): LibraryCall | undefined {
   const [store, second] = body.stores
@@ -161,23 +200,34 @@ export function callOf(body: Body): LibraryCall | undefined {
     return undefined
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const result = scaled(store.value, lets, narrows(body))
-  if (result?.of.op.kind !== 'dot' || result.of.op.acc !== undefined) return undefined
-  const { dtype } = result.of
-  const a = operandOf(result.of.op.a, body, lets)
-  const b = operandOf(result.of.op.b, body, lets)
+  const { product, addend } = (result === undefined ? undefined : addedOf(result, body, lets)) ?? {}
+  if (product?.of.op.kind !== 'dot' || product.of.op.acc !== undefined) return undefined
+  const { dtype, op } = product.of
+  const a = operandOf(op.a, body, lets)
+  const b = operandOf(op.b, body, lets)
+  const c = addend === undefined ? undefined : operandOf(addend.id, body, lets)
   const out = stridesOf(store.index, store.shape, store.node.dtype)
   if (a === undefined || b === undefined || out === undefined || a.dtype !== b.dtype) return undefined
   const sums = a.dtype === 'f64' ? 'f64' : 'f32'
   if (dtype !== sums || (out.dtype !== a.dtype && out.dtype !== sums)) return undefined
-  const axes: Axes = { a, b, out, depth: new Set(result.of.op.axes), extents: extentsOf(body) }
+  if (addend !== undefined && c?.dtype !== out.dtype) return undefined
+  const axes: Axes = { a, b, out, addend: c, depth: new Set(op.axes), extents: extentsOf(body) }
   const call = arrange(axes)
   if (call === undefined) return undefined
-  const alpha = result.scale * a.scale * b.scale
+  const alpha = product.scale * a.scale * b.scale
+  const beta = (addend?.scale ?? 1) * (c?.scale ?? 1)
   // The library multiplies in f32 what a matrix unit would in three products.
-  const precision = result.of.op.precision === 'tf32' ? { precision: result.of.op.precision } : {}
+  const precision = op.precision === 'tf32' ? { precision: op.precision } : {}
   // Sums of what is not scaled yet stay in range; and nothing scaled by zero is read, not even a NaN.
-  if (![result.scale, a.scale, b.scale, alpha].every(isModerate)) return undefined
-  return { ...call, product: { ...call.product, alpha, ...precision }, a: a.param, b: b.param }
+  if (![product.scale, a.scale, b.scale, alpha, beta].every(isModerate)) return undefined
+  const added = call.product.addend === undefined ? {} : { addend: { ...call.product.addend, beta } }
+  return {
+    ...call,
+    product: { ...call.product, alpha, ...precision, ...added },
+    a: a.param,
+    b: b.param,
+    ...(c === undefined ? {} : { addend: c.param }),
+  }
 }
 
 const extentsOf = (body: Body): ReadonlyMap<string, number> => new Map(body.axes.map((x) => [x.name, x.extent]))
@@ -186,6 +236,7 @@ interface Axes {
   readonly a: Strides
   readonly b: Strides
   readonly out: Strides
+  readonly addend: Strides | undefined
   readonly depth: ReadonlySet<string>
   readonly extents: ReadonlyMap<string, number>
 }
@@ -194,7 +245,7 @@ interface Axes {
  * Axes in their roles: one of each side and of the depth stand inside a matrix; of the others one is the batches of a call, and
  * calls are made for every index of the rest. Undefined where no axes make matrices.
  */
-function arrange({ a, b, out, depth, extents }: Axes): ProductCalls | undefined {
+function arrange({ a, b, out, addend, depth, extents }: Axes): ProductCalls | undefined {
   const extent = (x: string): number => extents.get(x) ?? 1
   const at = (s: Strides, x: string): number => s.by.get(x) ?? 0
   const [k, more] = depth
@@ -204,6 +255,12 @@ function arrange({ a, b, out, depth, extents }: Axes): ProductCalls | undefined 
   for (const s of [a, b]) for (const x of s.by.keys()) if (!known.has(x)) return undefined
   // A result that neither operand varies along would be one product stored many times.
   if (kept.includes(k) || kept.some((x) => at(a, x) === 0 && at(b, x) === 0)) return undefined
+  // What is added stands in a matrix of its own: nothing of it is added twice.
+  if (
+    addend !== undefined &&
+    (kept.some((x) => at(addend, x) === 0) || [...addend.by.keys()].some((x) => !kept.includes(x)))
+  )
+    return undefined
   const rows = kept.filter((x) => at(b, x) === 0)
   const columns = kept.filter((x) => at(a, x) === 0)
   const matrix = (s: Strides, row: string, column: string): Omit<StridedMatrix, 'batch'> | undefined => {
@@ -216,12 +273,19 @@ function arrange({ a, b, out, depth, extents }: Axes): ProductCalls | undefined 
     for (const n of columns) {
       const [ma, mb, mo] = [matrix(a, m, k), matrix(b, k, n), matrix(out, m, n)]
       if (ma === undefined || mb === undefined || mo === undefined) continue
+      const mc = addend === undefined ? undefined : matrix(addend, m, n)
+      if (addend !== undefined && mc?.order !== mo.order) continue
       const [batch, ...rest] = kept.filter((x) => x !== m && x !== n)
-      const calls = offsetsOver(rest, extent, (x) => ({ a: at(a, x), b: at(b, x), out: at(out, x) }), {
-        a: a.offset,
-        b: b.offset,
-        out: out.offset,
+      const places = (of: (s: Strides) => number): ProductOffsets => ({
+        ...{ a: of(a), b: of(b), out: of(out) },
+        ...(addend === undefined ? {} : { addend: of(addend) }),
       })
+      const calls = offsetsOver(
+        rest,
+        extent,
+        (x) => places((s) => at(s, x)),
+        places((s) => s.offset),
+      )
       if (calls === undefined) continue
       const strided = (x: Omit<StridedMatrix, 'batch'>, s: Strides): StridedMatrix => ({
         ...x,
@@ -236,6 +300,7 @@ function arrange({ a, b, out, depth, extents }: Axes): ProductCalls | undefined 
         a: strided(ma, a),
         b: strided(mb, b),
         out: strided(mo, out),
+        ...(addend === undefined || mc === undefined ? {} : { addend: { ...strided(mc, addend), beta: 1 } }),
       }
       return { product, calls }
     }
@@ -254,7 +319,10 @@ function offsetsOver(
     if (calls.length * extent(x) > mostCalls) return undefined
     const by = strides(x)
     calls = calls.flatMap((c) =>
-      Array.from({ length: extent(x) }, (_, i) => ({ a: c.a + i * by.a, b: c.b + i * by.b, out: c.out + i * by.out })),
+      Array.from({ length: extent(x) }, (_, i) => ({
+        ...{ a: c.a + i * by.a, b: c.b + i * by.b, out: c.out + i * by.out },
+        ...(c.addend === undefined ? {} : { addend: c.addend + i * (by.addend ?? 0) }),
+      })),
     )
   }
   return calls

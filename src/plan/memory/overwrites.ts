@@ -8,11 +8,12 @@ import type { Stmt } from '../../kernel/ir.ts'
 import { accessOf, mayOverwrite, type PartAccess } from '../../kernel/overwrite.ts'
 import { ancestorsOf, liveLets } from '../../kernel/walk.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
+import { standsOnAddend } from '../../types/product.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { finishingStage, mainStage, type Stage, storesByAxes } from '../axes/stages.ts'
 import type { Body, BodyStore, BodyTensor } from '../body/body.ts'
 import { dataInputs, isFree, storageOf } from '../body/region.ts'
-import type { KernelGroup, SingleGroup } from '../plan.ts'
+import type { KernelGroup, LibraryCall, SingleGroup } from '../plan.ts'
 
 /** A kernel's stage in one of its parts, and what it does to memory. */
 interface Part {
@@ -169,10 +170,18 @@ export function overwritesOf(g: KernelGroup): Overwrites {
   return made
 }
 
+/** Whether the result of a library's call, which reads its operands while it writes, may stand over what it is added to. */
+function mayStandOnAddend({ body }: KernelGroup, call: LibraryCall, read: Node): boolean {
+  const isRead = (param: string | undefined): boolean => {
+    const tensor = body.loads.get(param ?? '')
+    return tensor !== undefined && storageOf(tensor.node) === read
+  }
+  return isRead(call.addend) && !isRead(call.a) && !isRead(call.b) && standsOnAddend(call)
+}
+
 /** Whether a kernel may write a buffer over one that it reads, if nothing reads that afterwards. */
 export function mayWriteOver(g: KernelGroup, write: Node, read: Node): boolean {
-  // A library reads its operands while it writes.
-  if (g.called !== undefined) return false
+  if (g.called !== undefined) return mayStandOnAddend(g, g.called, read)
   const { finish, main, leftToMain } = overwritesOf(g)
   return finish.of(write, read) !== undefined || (leftToMain(read) && main.of(write, read) !== undefined)
 }

@@ -27,21 +27,25 @@ typedef struct {u64 algo[8];size_t workspace;int state;float waves;int reserved[
 static int fits(const Desc*d,const Layout*a,const Layout*b,const Layout*c){
   u64 m=d->transA?a->cols:a->rows,ka=d->transA?a->rows:a->cols,kb=d->transB?b->cols:b->rows,n=d->transB?b->rows:b->cols;
   return m==c->rows&&n==c->cols&&ka==kb&&a->batches==b->batches&&a->batches==c->batches&&a->type==b->type;}
+/* What is added may stand in lines and batches of its own. */
+static int alike(const Layout*c,const Layout*o){return c->type==o->type&&c->rows==o->rows&&c->cols==o->cols&&c->batches==o->batches;}
+static int same(const Layout*c,const Layout*o){return alike(c,o)&&c->ld==o->ld&&c->stride==o->stride;}
 int cublasLtMatmulAlgoGetHeuristic(void*h,Desc*d,Layout*a,Layout*b,Layout*c,Layout*o,Pref*p,int want,Result*r,int*got){
-  if(h!=(void*)0x1717||!fits(d,a,b,c)||c!=o||p->scheme!=2||p->workspace<4096) return 7;
+  if(h!=(void*)0x1717||!fits(d,a,b,o)||!alike(c,o)||p->scheme!=2||p->workspace<4096) return 7;
   for(int i=0;i<4;i++) if(p->align[i]<1||p->align[i]>256||(p->align[i]&(p->align[i]-1))) return 7;
   *got=0; if(c->rows==11||c->cols==11) return 15;
   /* The first result is one that does not work. */
   memset(r,0,want*sizeof(Result)); r[0].state=15; r[1].algo[0]=42; r[1].workspace=1024; *got=2; return 0;}
-typedef struct {Desc d;Layout a,b,c;const char*x,*y;char*z;double alpha;} Work;
+typedef struct {Desc d;Layout a,b,c,o;const char*x,*y,*w;char*z;double alpha,beta;} Work;
 static double half(unsigned h){unsigned e=h>>10&31,f=h&1023;double v=e?(1+f/1024.0):f/1024.0;int p=(e?(int)e:1)-15;for(;p>0;p--)v*=2;for(;p<0;p++)v/=2;return h>>15?-v:v;}
 static double get(u32 t,const char*p,i64 i){u32 w;float f;switch(t){case 0:return ((float*)p)[i];case 1:return ((double*)p)[i];case 2:return half(((uint16_t*)p)[i]);default:w=(u32)((uint16_t*)p)[i]<<16;memcpy(&f,&w,4);return f;}}
 static void put(u32 t,char*p,i64 i,double v){u32 w;float f=v;switch(t){case 0:((float*)p)[i]=f;break;case 1:((double*)p)[i]=v;break;case 14:memcpy(&w,&f,4);((uint16_t*)p)[i]=(w+0x7fff+(w>>16&1))>>16;break;}}
-static void compute(const void*data){ const Work*w=data; const Layout*a=&w->a,*b=&w->b,*c=&w->c; u64 k=w->d.transA?a->rows:a->cols; products++;
+static void compute(const void*data){ const Work*w=data; const Layout*a=&w->a,*b=&w->b,*c=&w->o,*e=&w->c; u64 k=w->d.transA?a->rows:a->cols; products++;
   for(int t=0;t<c->batches;t++) for(u64 i=0;i<c->rows;i++) for(u64 j=0;j<c->cols;j++){ double s=0;
     for(u64 l=0;l<k;l++) s+=get(a->type,w->x,t*a->stride+(w->d.transA?i*a->ld+l:l*a->ld+i))*get(b->type,w->y,t*b->stride+(w->d.transB?l*b->ld+j:j*b->ld+l));
-    put(c->type,w->z,t*c->stride+j*c->ld+i,w->alpha*s);}}
+    s*=w->alpha; if(w->beta!=0) s+=w->beta*get(e->type,w->w,t*e->stride+j*e->ld+i);
+    put(c->type,w->z,t*c->stride+j*c->ld+i,s);}}
 int cublasLtMatmul(void*h,Desc*d,const void*alpha,const void*x,Layout*a,const void*y,Layout*b,const void*beta,const void*cc,Layout*c,void*z,Layout*o,const u64*algo,void*ws,size_t bytes,void*stream){
-  if(h!=(void*)0x1717||!fits(d,a,b,c)||c!=o||cc!=z||algo[0]!=42||!ws||bytes!=1024) return 7;
-  double al=d->scale==1?*(double*)alpha:*(float*)alpha,be=d->scale==1?*(double*)beta:*(float*)beta; if(be!=0) return 7;
-  Work w={*d,*a,*b,*c,x,y,z,al}; return stubPut(compute,&w,sizeof w,stream)?14:0;}
+  if(h!=(void*)0x1717||!fits(d,a,b,o)||!alike(c,o)||(cc==z&&!same(c,o))||algo[0]!=42||!ws||bytes!=1024) return 7;
+  double al=d->scale==1?*(double*)alpha:*(float*)alpha,be=d->scale==1?*(double*)beta:*(float*)beta; if(be==0&&cc!=z) return 7;
+  Work w={*d,*a,*b,*c,*o,x,y,cc,z,al,be}; return stubPut(compute,&w,sizeof w,stream)?14:0;}
