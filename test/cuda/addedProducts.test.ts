@@ -7,6 +7,7 @@ import type { Graph, Node } from '../../src/graph/node.ts'
 import { verifyProduct } from '../../src/runtime/product.ts'
 import type { LoopStep, ProductStep } from '../../src/runtime/program.ts'
 import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
 import { productKey, standsOnAddend } from '../../src/types/product.ts'
 import { at, type Input, trace } from '../compile/support.ts'
 import { type CallingDevice, callingDevice, eager, kinds, products } from './libraryCalls.ts'
@@ -209,21 +210,38 @@ describe('it is written over what it is added to', () => {
 })
 
 describe('strips of a vocabulary', () => {
-  const [n, d, v] = [16384, 4096, 128256]
+  const target = { ...cudaTarget, library: cublasLt }
   /** The gradient of the weights of a loss, as it comes from rows of logits. */
-  const graph = trace([bf16(n, d), bf16(v, d)], (p) => {
-    const logits = c.cast(c.matmul(at(p, 0), t(at(p, 1))), 'f32')
-    return [c.matmul(t(c.cast(c.softmax(logits, 1), 'bf16')), at(p, 0))]
-  })
+  const gradient = (n: number, d: number, v: number): Graph =>
+    trace([bf16(n, d), bf16(v, d)], (p) => {
+      const logits = c.cast(c.matmul(at(p, 0), t(at(p, 1))), 'f32')
+      return [c.matmul(t(c.cast(c.softmax(logits, 1), 'bf16')), at(p, 0))]
+    })
 
   test('carry their sums in place by calls that add', () => {
-    const target = { ...cudaTarget, library: cublasLt }
-    const { program } = compileGraph(graph, { mode: 'fast', target, budgets: { memory: 2.8e9 }, verify: true })
+    const [d, v] = [4096, 128256]
+    const { program } = compileGraph(gradient(16384, d, v), {
+      mode: 'fast',
+      target,
+      budgets: { memory: 2.8e9 },
+      verify: true,
+    })
     expect(program.arenaBytes).toBeLessThanOrEqual(2.8e9)
     const loop = program.steps.find((s): s is LoopStep => s.kind === 'loop')
     const adding = loop === undefined ? [] : products(loop.body.program).filter((s) => s.addend !== undefined)
     expect(adding.map((s) => [s.product.out.dtype, s.product.m * s.product.n])).toEqual([['f32', v * d]])
     expect(loop?.carries.map((x) => x.spare)).toEqual([undefined])
+  })
+
+  test('carry them without being asked where calls add at next to no cost, and not where kernels would', () => {
+    const loops = (of: Machine): number => {
+      const made = compileGraph(gradient(32768, 1024, 32768), { mode: 'fast', target: of })
+      return made.report.kernels.filter((k) => k.kind === 'loop').length
+    }
+    expect(loops(target)).toBe(1)
+    expect(loops(cudaTarget)).toBe(0)
+    // Sums as large as the weights of a vocabulary still cost too much.
+    expect(kinds(compileGraph(gradient(8192, 1024, 128256), { mode: 'fast', target }))).not.toContain('loop')
   })
 })
 
