@@ -11,6 +11,7 @@ import {
   type Predicate,
   predicateKey,
 } from '../../affine/predicate.ts'
+import { straighten } from '../../affine/straighten.ts'
 import { invariant, unreachable } from '../../diagnostics/errors.ts'
 import type { Node, NodeOf } from '../../graph/node.ts'
 import type { ValueId } from '../../kernel/ir.ts'
@@ -68,7 +69,17 @@ export function viewed(b: Evaluation, node: Node, index: readonly Expr[], mask: 
   }
 }
 
-function padded(b: Evaluation, node: NodeOf<'pad'>, x: Node, index: readonly Expr[], mask: Predicate): ValueId {
+/** Where coordinates of what is padded stand between its first and its last elements. */
+function insideOf({ attrs }: NodeOf<'pad'>, x: Node, index: readonly Expr[]): Bound[] {
+  return index.map((expr, i) => {
+    const lo = attrs.low[i] ?? 0
+    const step = (attrs.interior[i] ?? 0) + 1
+    return { expr, lo, hi: lo + ((x.shape[i] ?? 0) - 1) * step + 1 }
+  })
+}
+
+function padded(b: Evaluation, node: NodeOf<'pad'>, x: Node, at: readonly Expr[], mask: Predicate): ValueId {
+  const index = straighten(at, [...mask, ...insideOf(node, x, at)])
   const bounds: Bound[] = []
   const inner = x.shape.map((n, i) => {
     const e = ix.addConst(index[i] ?? ix.zero, -(node.attrs.low[i] ?? 0))
