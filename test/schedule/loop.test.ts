@@ -170,10 +170,18 @@ describe('text', () => {
           store y = %1"
     `))
   test('windows that slide, what follows computed as they leave', () =>
-    expect(linesOf(window('%4', '%4 f32{i, j, k} = exp %3'))).toMatchInlineSnapshot(`
+    expect(linesOf(window('%4', '%4 f32{i, j, k} = mul %3, %3'))).toMatchInlineSnapshot(`
       "schedule of k: 4 programs of i/1, 64 bytes of scratch
         nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way, unmasked inside
           fold %3 = sum %1 * %2 into a register
+          store y = %4"
+    `))
+  test('windows that slide, with a function of their sums in loops of its own', () =>
+    expect(linesOf(window('%4', '%4 f32{i, j, k} = exp %3'))).toMatchInlineSnapshot(`
+      "schedule of k: 4 programs of i/1, 2560 bytes of scratch
+        nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way, unmasked inside
+          fold %3 = sum %1 * %2 into tile 64 (k:4 j:80) f32
+        nest j(30) k(20 by 4)
           store y = %4"
     `))
   test('windows that slide, whose sums a fold reads too', () =>

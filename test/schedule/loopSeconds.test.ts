@@ -161,6 +161,22 @@ describe('operations', () => {
     // Groups in turn fill each other's waiting.
     expect(priceOf(chain('exp', 'tanh')).waiting).toBeLessThan(two / 10)
   })
+  test('what follows a sum that slides is computed once a window', () => {
+    const windows = (rows: number): LoopPrice =>
+      priceOf(`kernel windows {
+  param x: f32[${rows + 2}, 64] read
+  param y: f32[${rows}, 64] write
+  axes i: ${rows}, j: 64, t: 3
+  grid i/${rows}
+  %0 f32{i, j, t} = load x[i + t, j]
+  %1 f32{i, j} = reduce sum %0 over t
+  %2 f32{i, j} = mul %1, %1
+  store y[i, j] = %2
+}`)
+    const { mul = 0, ...rest } = Object.fromEntries(windows(64).operations)
+    expect(rest['fold sum']).toBeGreaterThan(0)
+    expect(windows(16).operations.get('mul')).toBeCloseTo(mul / 4, 12)
+  })
   test('the record says how long results take, and how far the processor looks ahead', () => {
     const waiting = (changes: Partial<LoopMachine>): number =>
       priceOf(chain('exp', 'tanh'), withLoops(changes), wasmTarget).waiting

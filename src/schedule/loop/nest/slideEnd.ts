@@ -1,5 +1,7 @@
 /** What follows a sum that slides: computed as each window leaves, so that the sum stands in a register alone. */
 import { operandsOf, type ValueId } from '../../../kernel/ir.ts'
+import type { DType } from '../../../types/dtype.ts'
+import { isFunction } from '../../price.ts'
 import type { Slide } from '../ir/schedule.ts'
 import { type Nest, operandsOfRoot, type Root, type Step } from '../ir/steps.ts'
 import type { Places } from '../tiles/places.ts'
@@ -22,9 +24,19 @@ export function withEnd(
   const slide = slides.get(id)
   if (slide === undefined || later.some((s) => reads(places, s, id))) return undefined
   if (next.space.length !== kept.length || !kept.every((a) => next.space.includes(a))) return undefined
-  if (next.roots.some((r) => r.kind === 'fold')) return undefined
+  if (next.roots.some((r) => r.kind === 'fold') || computesFunctions(places, next)) return undefined
   const moving = slide.terms.flatMap((t) => t.factors)
   return storesApart(places, next.roots, moving) ? { ...step, roots: [...step.roots, ...next.roots] } : undefined
+}
+
+/**
+ * Whether a step computes functions of many instructions: as windows leave one by one, each would wait for itself, where in loops of their own groups
+ * of lanes compute them in turn.
+ */
+function computesFunctions(places: Places, { roots }: Nest): boolean {
+  const { prices } = places.facts.machine
+  const dtypeOf = (id: ValueId): DType => places.def(id).dtype
+  return inlined(places, roots.flatMap(operandsOfRoot)).some((id) => isFunction(places.def(id), dtypeOf, prices))
 }
 
 /** Whether nothing is stored where some values are loaded from. */
@@ -50,7 +62,7 @@ function reads(places: Places, step: Step, id: ValueId): boolean {
 }
 
 /** Values and all that is computed for them. */
-function inlined(places: Places, ids: readonly ValueId[]): ValueId[] {
+export function inlined(places: Places, ids: readonly ValueId[]): ValueId[] {
   const seen = new Set(ids)
   for (const id of seen) {
     const { op } = places.def(id)

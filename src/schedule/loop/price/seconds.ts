@@ -22,6 +22,8 @@ import type {
   ScanSchedule,
   Slide,
 } from '../ir/schedule.ts'
+import { foldsOf } from '../ir/schedule.ts'
+import type { Fold } from '../ir/steps.ts'
 import { definitionsOf } from '../ir/tile.ts'
 import { factsOf, type ScheduledPart } from '../scheduleKernel.ts'
 import { Places } from '../tiles/places.ts'
@@ -128,12 +130,22 @@ class PartPricer {
     const { places, tally } = this
     const own = new Tally()
     const { slide } = nest
-    const order = slide === undefined ? nest.order : slidOrder(slide, nest.folded)
-    const at = new Pricer(places, own, this.standing(around), { ...nest, order }, this.machine)
-    at.rounds()
+    const standing = this.standing(around)
+    const pricer = (order: readonly string[], slid?: Fold): Pricer =>
+      new Pricer(places, own, standing, { ...nest, order }, this.machine, slid)
+    const sums = pricer(slide === undefined ? nest.order : slidOrder(slide, nest.folded))
+    // What follows a sum that slides is computed once a window.
+    const at =
+      slide === undefined
+        ? sums
+        : pricer(
+            nest.order.filter((a) => !nest.folded.includes(a)),
+            foldsOf(nest)[0],
+          )
+    sums.rounds()
     for (const r of nest.roots) {
       if (r.kind === 'fold' && slide !== undefined) {
-        at.slide(r.fold, slide, nest)
+        sums.slide(r.fold, slide, nest)
         places.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
       } else if (r.kind === 'fold') at.fold(r.fold, nest)
       else if (r.kind === 'keep') {
@@ -151,8 +163,9 @@ class PartPricer {
       if (r.kind === 'keep' && r.home) places.set(r.id, r.tile)
       if (r.kind === 'fold') places.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
     }
-    own.waiting = at.waiting(own.arithmetic + own.accesses)
-    own.loops += Math.max(0, at.wait - own.arithmetic - own.accesses)
+    const work = own.arithmetic + own.accesses
+    own.waiting = Math.max(sums.waiting(work), at.waiting(work))
+    own.loops += Math.max(0, at.wait - work)
     for (const [name, s] of own.operations) tally.operate(name, s)
     tally.accesses += own.accesses
     tally.loops += own.loops

@@ -15,6 +15,7 @@ import type { NestSchedule, Slide } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold } from '../ir/steps.ts'
 import { namedAxes, type Tile, tileBytes } from '../ir/tile.ts'
 import { bytePosition, readsFreely } from '../nest/position.ts'
+import { inlined } from '../nest/slideEnd.ts'
 import type { Places } from '../tiles/places.ts'
 import { type Around, streamOf, timesOf } from './streams.ts'
 import type { Tally } from './tally.ts'
@@ -62,7 +63,11 @@ export class Pricer {
   /** Where the vector axis is: values at a greater depth may be in lanes. */
   private readonly vectorAt: number
 
-  constructor(places: Places, tally: Tally, standing: Standing, loops: Loops, machine: LoopMachine) {
+  /** A sum that slides, and what follows it: of each window that leaves. */
+  private readonly slid: Fold | undefined
+
+  constructor(places: Places, tally: Tally, standing: Standing, loops: Loops, machine: LoopMachine, slid?: Fold) {
+    this.slid = slid
     this.places = places
     this.tally = tally
     this.standing = standing
@@ -74,6 +79,14 @@ export class Pricer {
       const n = this.count(a)
       this.runs.push((this.runs.at(-1) ?? 1) * (a === loops.vector ? Math.ceil(n / machine.lanes) : n))
     }
+  }
+
+  /** Axes that a value depends on. */
+  private reachOf(id: ValueId): ReadonlySet<string> {
+    const { places, slid } = this
+    const own = places.reachOf(id)
+    if (slid === undefined) return own
+    return inlined(places, [id]).includes(slid.id) ? new Set([...own, ...slid.kept]) : own
   }
 
   private count(axis: string): number {
@@ -132,7 +145,7 @@ export class Pricer {
     operandsOf(op).forEach((i) => {
       this.value(i)
     })
-    const reach = places.reachOf(id)
+    const reach = this.reachOf(id)
     const at = this.at(this.depthOf(reach), this.loops.vector !== undefined && reach.has(this.loops.vector))
     const { prices } = places.facts.machine
     if (op.kind === 'load') {
@@ -154,7 +167,7 @@ export class Pricer {
 
   /** A value stands so many seconds, at full rate, after the operands of its step: those of loops around are there already. */
   private path(id: ValueId, seconds: number): void {
-    if (this.depthOf(this.places.reachOf(id)) < this.loops.order.length) return
+    if (this.depthOf(this.reachOf(id)) < this.loops.order.length) return
     this.paths.set(id, seconds)
     this.longest = Math.max(this.longest, seconds)
   }
@@ -220,7 +233,7 @@ export class Pricer {
   written(value: ValueId): void {
     const { places, loops } = this
     const { dtype } = places.def(value)
-    const reach = places.reachOf(value)
+    const reach = this.reachOf(value)
     const at = this.at(this.depthOf(reach), loops.vector !== undefined && reach.has(loops.vector))
     const seconds = places.facts.machine.prices.write[dtype]
     this.operate(`write ${dtype}`, seconds, dtype, at)
