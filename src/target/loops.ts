@@ -3,6 +3,9 @@
 /** Bytes that memory moves together, near every core that engines run on. */
 export const cacheLine = 64
 
+/** Bytes of a page of memory. */
+export const pageBytes = 4096
+
 /** Lanes of a vector, bytes, and seconds. */
 export interface LoopMachine {
   /** Bytes of the memory right beside the core: what stays in it costs no more than the access. */

@@ -202,6 +202,25 @@ describe('text', () => {
       nest r(40) c(29 by 16)
         store y = %1"
   `))
+  test('a sum of rows whose lines do not stand beside the core together, in a loop over them', () => {
+    const rows = (count: number, length: number): string => `kernel rows {
+  param x: f32[${count}, ${length}] read
+  param y: f32[${length}] write
+  part {
+    axes t: ${count}, c: ${length}
+    grid c/128
+    %0 f32{t, c} = load x[t, c]
+    %1 f32{c} = reduce sum %0 over t
+    store y[c] = %1
+  }
+}`
+    const isWritten = (text: string): boolean => !linesOf(text).includes('fold')
+    expect(isWritten(rows(31, 2048))).toBe(false)
+    expect(isWritten(rows(31, 2048 + 1))).toBe(false)
+    expect(isWritten(rows(31, 2048 + 16))).toBe(true)
+    expect(isWritten(rows(8, 2048))).toBe(true)
+    expect(isWritten(rows(31, 2000))).toBe(true)
+  })
   test('a sum written out in a place of its own, since it is used at more points', () =>
     expect(linesOf(columns)).toMatchInlineSnapshot(`
       "schedule of k: 1 program of c/64, 384 bytes of scratch

@@ -8,11 +8,12 @@ import { invariant } from '../../../diagnostics/errors.ts'
 import { type KernelPart, type LetStmt, operandsOf, type Stmt, type TileOp, type ValueId } from '../../../kernel/ir.ts'
 import { liveLets, storeOperands } from '../../../kernel/walk.ts'
 import { fastChunkOf, strictChunk } from '../../../scalar/summation.ts'
-import { isWide } from '../../../types/dtype.ts'
+import { dtypeBytes, isWide } from '../../../types/dtype.ts'
 import { isFunction } from '../../price.ts'
 import { foldsOf, type LoopSchedule, type LoopStep, type NestSchedule } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold, operandsOfRoot } from '../ir/steps.ts'
 import type { KernelFacts } from '../tiles/places.ts'
+import { crowdSets } from './sets.ts'
 import { Terms } from './terms.ts'
 
 /** Most terms of a sum that is written out, and most statements that all terms of all sums of a nest become. */
@@ -64,7 +65,22 @@ class Writer {
     const takes = (f: Fold): boolean =>
       f.axes.length === folded.length && isPlainSum(f, this.terms, this.strict) && this.terms.isInline(f, folded, own)
     if (!folds.every(takes) || count * (own.size + folds.length) > mostStatements) return false
+    if ([...own].some((id) => this.crowdsSets(id, folded))) return false
     return [...own].every((id) => this.isNear(id, vector) && !this.isFunction(id))
+  }
+
+  /**
+   * Whether a load brings lines for all terms of which the next step, which reads on in each, finds few: a loop over the terms takes several groups of
+   * lanes of one line before the next.
+   */
+  private crowdsSets(id: ValueId, folded: readonly string[]): boolean {
+    const op = this.terms.lets.get(id)?.op
+    const p = op?.kind === 'load' ? this.facts.params.get(op.param) : undefined
+    if (op?.kind !== 'load' || p?.format !== 'plain') return false
+    const flat = ix.flatten(op.index, p.shape)
+    const bytes = (at: ReadonlyMap<string, number>): number =>
+      dtypeBytes(p.dtype) * folded.reduce((n, a) => n + (ix.strideOf(flat, a) ?? 0) * (at.get(a) ?? 0), 0)
+    return crowdSets(this.terms.pointsOf(folded).map(bytes))
   }
 
   /** Whether a value takes many instructions, which are not written out once for every term. */

@@ -4,7 +4,7 @@
  * that memory while the loop runs, so beyond it the stream costs its footprint each time the loop around begins anew.
  */
 import { type Expr, strideOf, valuesOf } from '../../../affine/expr.ts'
-import { cacheLine, type LoopMachine } from '../../../target/loops.ts'
+import { cacheLine, type LoopMachine, pageBytes } from '../../../target/loops.ts'
 import type { Memory } from '../../../target/machine.ts'
 import { namedAxes } from '../ir/tile.ts'
 
@@ -38,9 +38,6 @@ interface StreamLoop {
   readonly count: number
   readonly stride: number
 }
-
-/** Bytes of a page. */
-const page = 4096
 
 /** An access as a stream: at `position` (bytes), inside loops. Indices that are values may be anywhere. */
 export function streamOf(
@@ -83,7 +80,7 @@ function lateLines({ loops, unit, apart }: Stream, bytes: number): number {
   let run = unit
   for (const { count, stride } of moving.reverse()) {
     if (stride > Math.max(run, cacheLine))
-      return Number.isFinite(stride) ? (bytes / cacheLine) * Math.min(1, stride / page) : 0
+      return Number.isFinite(stride) ? (bytes / cacheLine) * Math.min(1, stride / pageBytes) : 0
     run += stride * (count - 1)
   }
   return 0
