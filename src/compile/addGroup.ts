@@ -38,10 +38,10 @@ export function addGroup(
   switch (group.kind) {
     case 'kernel': {
       if (isWithoutSteps(a, group, number)) return undefined
-      return launch(packBits(lowerGroup(kernelName(group.members, number), group, target, mode), a.bits))
+      return launch(packBits(lowerGroup(kernelName(group.members, number), group, target, mode), a.stored.bits))
     }
     case 'union':
-      return launch(packBits(lowerUnion(kernelName(membersOf(group), number), group, target, mode), a.bits))
+      return launch(packBits(lowerUnion(kernelName(membersOf(group), number), group, target, mode), a.stored.bits))
     case 'scatter': {
       const node = group.node as NodeOf<'scatter'>
       if (!addTarget(a, node)) return undefined

@@ -47,7 +47,7 @@ export function assemble(
   compile: CompileInner<Kept>,
   open?: OpenExtents,
 ): Assembled {
-  const a = new Assembly(plan.bits, open)
+  const a = new Assembly(plan.stored, open)
   const given = graph.params.map((p) => a.of(p))
   const inners: (readonly Inner<Kept>[] | undefined)[] = []
   const launches = plan.groups.map((g, i) => {

@@ -3,7 +3,7 @@ import { invariant } from '../diagnostics/errors.ts'
 import type { Node } from '../graph/node.ts'
 import type { Binding, BoundKernel, Launch } from '../lower/launch.ts'
 import { storageOf } from '../plan/body/region.ts'
-import { storedBytes } from '../plan/cost/formats.ts'
+import { type StoredForms, storedBytes, storedShape } from '../plan/body/stored.ts'
 import type { KernelGroup, LibraryCall } from '../plan/plan.ts'
 import type { Formula, VaryingProduct } from '../runtime/extents.ts'
 import type { BufferSource, ProgramBuffer, ProgramStep } from '../runtime/program.ts'
@@ -44,12 +44,11 @@ export class Assembly {
   readonly buffers: Draft[] = []
   readonly steps: ProgramStep[] = []
   private readonly byNode = new Map<Node, number>()
-  /** Nodes that stand one bit an element. */
-  readonly bits: ReadonlySet<Node>
+  readonly stored: StoredForms
   readonly open: OpenExtents | undefined
 
-  constructor(bits: ReadonlySet<Node>, open?: OpenExtents) {
-    this.bits = bits
+  constructor(stored: StoredForms, open?: OpenExtents) {
+    this.stored = stored
     this.open = open
   }
 
@@ -67,7 +66,12 @@ export class Assembly {
   /** A buffer for the elements of a node. */
   bufferFor(node: Node, source: Draft['source']): number {
     const size = this.open?.sizeOf(node)
-    return this.buffer(node.dtype, size === undefined ? node.shape : [size.most], source, size?.bytes)
+    return this.buffer(
+      node.dtype,
+      size === undefined ? storedShape(node, this.stored) : [size.most],
+      source,
+      size?.bytes,
+    )
   }
 
   /** The buffer a node's elements stand in. */
@@ -83,8 +87,8 @@ export class Assembly {
           : { kind: 'unplaced' }
     const id = this.bufferFor(base, source)
     const draft = this.buffers[id]
-    if (draft !== undefined && this.bits.has(base))
-      this.buffers[id] = { ...draft, bytes: storedBytes(base, this.bits), format: 'bits' }
+    if (draft !== undefined && this.stored.bits.has(base))
+      this.buffers[id] = { ...draft, bytes: storedBytes(base, this.stored), format: 'bits' }
     this.byNode.set(base, id)
     return id
   }

@@ -4,7 +4,7 @@ import { gridSize } from '../kernel/ir.ts'
 import { hostLength } from '../kernel/memory.ts'
 import type { Launch } from '../lower/launch.ts'
 import { describeNode } from '../plan/body/region.ts'
-import { storedBytes } from '../plan/cost/formats.ts'
+import { storedBytes } from '../plan/body/stored.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type RefusedMerge, type UnionGroup } from '../plan/plan.ts'
 import type {
   FusionReport,
@@ -126,14 +126,14 @@ function kernelReport(
 }
 
 /** Bools between kernels, largest first. */
-function storedBools({ bits, unpacked }: FusionPlan): StoredBoolReport[] {
-  const all: StoredBoolReport[] = [...bits].map((n) => ({
+function storedBools({ stored, unpacked }: FusionPlan): StoredBoolReport[] {
+  const all: StoredBoolReport[] = [...stored.bits].map((n) => ({
     value: describeNode(n),
     form: 'bits',
-    bytes: storedBytes(n, bits),
+    bytes: storedBytes(n, stored),
   }))
   for (const { node, code, detail } of unpacked)
-    all.push({ value: describeNode(node), form: 'bytes', bytes: storedBytes(node, bits), why: { code, detail } })
+    all.push({ value: describeNode(node), form: 'bytes', bytes: storedBytes(node, stored), why: { code, detail } })
   return all.sort((a, b) => b.bytes - a.bytes)
 }
 

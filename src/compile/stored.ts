@@ -3,7 +3,7 @@ import { UserError } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { operationOf, showSize, tooLarge } from '../graph/tooLarge.ts'
 import { storageOf } from '../plan/body/region.ts'
-import { storedBytes } from '../plan/cost/formats.ts'
+import { storedBytes } from '../plan/body/stored.ts'
 import { type FusionPlan, type RefusedMerge, storedBy } from '../plan/plan.ts'
 import type { Machine } from '../target/machine.ts'
 import type { Assembled } from './assemble.ts'
@@ -33,7 +33,7 @@ function largestBeyond(
 ): { readonly node: Node; readonly bytes: number } | undefined {
   let largest: { readonly node: Node; readonly bytes: number } | undefined
   for (const node of [...graph.params, ...plan.groups.flatMap(storedBy)]) {
-    const bytes = storedBytes(node, plan.bits)
+    const bytes = storedBytes(node, plan.stored)
     if (bytes > target.mostBytes.value && bytes > (largest?.bytes ?? 0)) largest = { node, bytes }
   }
   return largest
@@ -69,7 +69,7 @@ export function checkAssembled(name: string, { program }: Assembled, plan: Fusio
     )
   if (program.arenaBytes <= arena) return
   const stored = plan.groups.flatMap(storedBy)
-  const bytes = (n: Node): number => storedBytes(n, plan.bits)
+  const bytes = (n: Node): number => storedBytes(n, plan.stored)
   const [most] = [...stored].sort((a, b) => bytes(b) - bytes(a))
   const where = most?.origin.where
   const of = most === undefined ? '' : `; the largest, ${showSize(bytes(most))}, is of ${operationOf(most)}`

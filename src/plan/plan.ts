@@ -5,6 +5,7 @@ import type { BufferReuse } from './axes/bindings.ts'
 import type { Roles } from './axes/roles.ts'
 import type { Body } from './body/body.ts'
 import type { ScatterBody } from './body/scatterBody.ts'
+import type { StoredForms } from './body/stored.ts'
 import type { KernelCost } from './cost/cost.ts'
 import type { RefusalCode } from './refusal.ts'
 
@@ -120,8 +121,8 @@ export interface FusionPlan {
   readonly groups: readonly PlannedGroup[]
   readonly refused: readonly RefusedMerge[]
   readonly recomputed: readonly Recomputed[]
-  /** Values that stand in memory one bit an element; the other bools between kernels, and why they do not. */
-  readonly bits: ReadonlySet<Node>
+  /** How values between kernels stand in memory; the bools that do not stand one bit an element, and why. */
+  readonly stored: StoredForms
   readonly unpacked: readonly Unpacked[]
   /** What is written over what; what loops carry stands besides where their programs allow. */
   readonly reuse: BufferReuse

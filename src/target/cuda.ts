@@ -76,6 +76,7 @@ export const cudaTarget: SimtTarget = {
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,
+  rowAlignment: { bytes: 16, least: 2 ** 16, room: 1 / 8 },
   packBools: false,
   alignment: 64,
   apartBytes: 16 << 20,
@@ -93,6 +94,11 @@ export const cudaTarget: SimtTarget = {
 export const cublasLt: LibraryInfo = {
   name: 'cuBLASLt',
   rate: { bf16: 7e14, f16: 6.9e14, f32: 5e13, tf32: 4e14, f64: 6e13 },
+  shares: [
+    { bytes: 16, share: 1 },
+    { bytes: 8, share: 0.37 },
+    { bytes: 1, share: 0.2 },
+  ],
   launch: 2.5e-6,
   leastFlops: 1e8,
   leastRows: 64,

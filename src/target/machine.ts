@@ -10,6 +10,8 @@ export interface LibraryInfo {
   readonly name: string
   /** Operations a second of a large product, by the dtype of its operands. */
   readonly rate: Readonly<Record<ProductDType | 'tf32', number>>
+  /** The share of that rate where lines of a matrix, their lengths and their places, are multiples of so many bytes: the largest that fits counts. */
+  readonly shares: readonly { readonly bytes: number; readonly share: number }[]
   /** Rows, and columns, that its blocks have at least, however few there are. */
   readonly leastRows: number
   /** Seconds of a call beside its work. */
@@ -168,6 +170,8 @@ export interface Machine {
   readonly elementBytes?: number
   /** Rows that an elementwise program takes of tensors beside one that is the same in all rows. */
   readonly sharedRows: number
+  /** Bytes that rows of tensors between kernels begin at multiples of, where products read or make them, the tensor has `least` bytes, and what stands after a row is at most `room` of it. Absent: rows follow one another at once. */
+  readonly rowAlignment?: { readonly bytes: number; readonly least: number; readonly room: number }
   /** Bools between kernels are stored one bit an element. */
   readonly packBools: boolean
   /** Whether axes of products stay apart where a matrix unit would have them joined: an index divided by an extent that varies has no form. */

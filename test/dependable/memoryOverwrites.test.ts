@@ -11,7 +11,7 @@ import type { BoundKernel, Launch } from '../../src/lower/launch.ts'
 import { lowerGroup } from '../../src/lower/lowerGroup.ts'
 import { packBits } from '../../src/lower/packed.ts'
 import { storageOf } from '../../src/plan/body/region.ts'
-import { storedBytes } from '../../src/plan/cost/formats.ts'
+import { storedBytes } from '../../src/plan/body/stored.ts'
 import { planFusion } from '../../src/plan/fuse/planFusion.ts'
 import { accessOf } from '../../src/plan/memory/access.ts'
 import { mayWriteOver } from '../../src/plan/memory/overwrites.ts'
@@ -50,7 +50,7 @@ function compared(
   mode: 'fast' | 'strict',
 ): { readonly yes: number; readonly no: number } {
   const plan = planFusion(graph, target, mode)
-  const bytes = (n: Node): number => storedBytes(n, plan.bits)
+  const bytes = (n: Node): number => storedBytes(n, plan.stored)
   let [yes, no] = [0, 0]
   for (const g of singleGroups(plan)) {
     if (g.kind !== 'kernel' || g.called !== undefined || g.outputs.every((n) => sizeOf(n.shape) === 0)) continue
@@ -58,7 +58,7 @@ function compared(
     const pairs = [...buffers].flatMap((r) =>
       writes.flatMap((w) => (bytes(w) > 0 && bytes(w) === bytes(r) ? [[w, r]] : [])),
     )
-    const launch = pairs.length === 0 ? undefined : packBits(lowerGroup('k', g, target, mode), plan.bits)
+    const launch = pairs.length === 0 ? undefined : packBits(lowerGroup('k', g, target, mode), plan.stored.bits)
     for (const [w, r] of pairs) {
       if (w === undefined || r === undefined || launch === undefined) continue
       const may = mayStandOver(launch, w, r)

@@ -16,7 +16,7 @@ import { UserError } from '../../src/diagnostics/errors.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import * as s from '../../src/index.ts'
-import { storedBytes } from '../../src/plan/cost/formats.ts'
+import { storedBytes } from '../../src/plan/body/stored.ts'
 import { storedBy } from '../../src/plan/plan.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
@@ -81,7 +81,7 @@ const graphOf = ({ shapes, build }: Case): Graph =>
 describe('on WebAssembly, where 4 GiB are all there is', () => {
   test.each(Object.entries(cases(2 ** 15, 2 ** 16, 2048)))('%s', (_, one) => {
     const { plan } = compileGraph(graphOf(one), { mode: 'fast', target: wasmTarget, verify: true })
-    const most = Math.max(...plan.groups.flatMap(storedBy).map((n) => storedBytes(n, plan.bits)))
+    const most = Math.max(...plan.groups.flatMap(storedBy).map((n) => storedBytes(n, plan.stored)))
     expect(most).toBeLessThanOrEqual(wasmTarget.mostBytes.value)
   })
 })
@@ -93,7 +93,7 @@ describe('values are the same', () => {
   test.each(Object.entries(cases(512, 520, 500)))('%s', (_, one) => {
     const plain = compileGraph(graphOf(one), { mode: 'fast', target: wasmTarget }).plan
     const stores = (plan: typeof plain): number =>
-      plan.groups.flatMap(storedBy).filter((n) => storedBytes(n, plan.bits) > 2 ** 20).length
+      plan.groups.flatMap(storedBy).filter((n) => storedBytes(n, plan.stored) > 2 ** 20).length
     const within = compileGraph(graphOf(one), { mode: 'fast', target: tight }).plan
     expect(stores(within)).toBe(0)
     const inputs = one.shapes.map((shape, i) => {

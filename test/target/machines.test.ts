@@ -42,6 +42,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'vectorChains',
     'programShare',
     'rereadShare',
+    'rowAlignment',
     'rowPrograms',
     'simt',
     'windowPoints',

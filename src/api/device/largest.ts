@@ -1,13 +1,13 @@
 /** Memory that ran out, told with the value of the program that asks for most of it. */
 import type { Compiled } from '../../compile/index.ts'
 import { UserError } from '../../diagnostics/errors.ts'
-import { storedBytes } from '../../plan/cost/formats.ts'
+import { storedBytes } from '../../plan/body/stored.ts'
 import { storedBy } from '../../plan/plan.ts'
 import { showShape } from '../../types/shape.ts'
 
 /** The largest value that a program stores: its type, its operation and where that was called, as far as known. */
 export function largestOf({ plan }: Compiled): string | undefined {
-  const stored = plan.groups.flatMap(storedBy).map((node) => ({ node, bytes: storedBytes(node, plan.bits) }))
+  const stored = plan.groups.flatMap(storedBy).map((node) => ({ node, bytes: storedBytes(node, plan.stored) }))
   const most = stored.reduce((n, s) => Math.max(n, s.bytes), 0)
   const node = stored.find((s) => s.bytes === most)?.node
   if (node === undefined) return undefined

@@ -90,10 +90,10 @@ function otherWays({ cause }: UserError): readonly Way[] {
   return [{ ...simply, building: keepingBounds }, apart, { ...apart, building: keepingBounds }]
 }
 
-/** A machine as open kernels are planned for it: bools stand a byte an element, and a kernel binds what launches hand over besides. */
+/** A machine as open kernels are planned for it: bools stand a byte an element, rows follow one another at once, and a kernel binds what launches hand over besides. */
 function forOpen(target: Machine): Machine {
-  const { maxBuffers, maxUnionBuffers } = target
-  return { ...target, packBools: false, maxBuffers: maxBuffers - 1, maxUnionBuffers: maxUnionBuffers - 1 }
+  const { maxBuffers, maxUnionBuffers, rowAlignment: _, ...rest } = target
+  return { ...rest, packBools: false, maxBuffers: maxBuffers - 1, maxUnionBuffers: maxUnionBuffers - 1 }
 }
 
 function compileWhole(

@@ -10,7 +10,7 @@ import type { Graph, Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import { bytesOf, storageOf } from '../../plan/body/region.ts'
-import { storedBytes } from '../../plan/cost/formats.ts'
+import { storedBytes } from '../../plan/body/stored.ts'
 import { type FusionPlan, storedBy } from '../../plan/plan.ts'
 import { isFloat } from '../../types/dtype.ts'
 import type { Kept } from '../assemble.ts'
@@ -46,7 +46,7 @@ export interface Attempt {
 function largeOf({ graph, plan }: PlannedGraph, large: number): readonly Node[] {
   const results = new Set<Node>([...graph.outputs, ...graph.params].map(storageOf))
   return [...new Set(plan.groups.flatMap(storedBy))]
-    .map((value) => ({ value, bytes: storedBytes(value, plan.bits) }))
+    .map((value) => ({ value, bytes: storedBytes(value, plan.stored) }))
     .filter(({ value, bytes }) => bytes > large && !results.has(storageOf(value)))
     .sort((p, q) => q.bytes - p.bytes)
     .slice(0, mostValues)

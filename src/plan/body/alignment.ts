@@ -26,7 +26,7 @@ function keptByReshape(from: readonly number[], to: readonly number[]): [number,
 }
 
 /** A node's dimensions and those of an operand, by number, that are evaluated at one index. */
-function pairsOf(node: Node, x: Node, i: number): [number, number][] {
+export function pairsOf(node: Node, x: Node, i: number): [number, number][] {
   const own = x.shape.map((_, d) => d)
   switch (node.op) {
     case 'reshape':

@@ -88,10 +88,7 @@ const pick = <T>(items: readonly T[], at: readonly number[]): T[] => at.flatMap(
 export function flatten(body: Body): Body {
   const groups = new Map([...body.loads].map(([n, t]) => [n, runs(body, n, t.shape.length)]))
   const loads = new Map<string, BodyTensor>(
-    [...body.loads].map(([n, t]) => [
-      n,
-      { node: t.node, shape: (groups.get(n) ?? []).map((g) => sizeOf(pick(t.shape, g))) },
-    ]),
+    [...body.loads].map(([n, t]) => [n, { ...t, shape: (groups.get(n) ?? []).map((g) => sizeOf(pick(t.shape, g))) }]),
   )
   const lets = body.lets.map((l): LetStmt => {
     const { op } = l

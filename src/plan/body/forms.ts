@@ -2,6 +2,7 @@
 import type { Node } from '../../graph/node.ts'
 import { attrsKey } from '../../graph/table.ts'
 import { inStoringOrder, isFree, type Region, shallowFirst } from './region.ts'
+import type { StoredForms } from './stored.ts'
 
 export interface Form {
   /** Equal for regions of one form. */
@@ -19,7 +20,7 @@ export class Forms {
   private readonly computed = new Map<Node, string>()
   private readonly read = new Map<Node, string>()
 
-  of({ members, outputs }: Region, packable: ReadonlySet<Node>): Form {
+  of({ members, outputs }: Region, { bits, rows }: StoredForms): Form {
     // Where each node stands in `nodes`; those that wait for their operands are `waiting`.
     const numbers = new Map<Node, number>()
     const waiting = -1
@@ -49,7 +50,8 @@ export class Forms {
           key += this.codeOfComputed(n)
           for (const x of inputs) key += `,${numbers.get(x)}`
         }
-        key += packable.has(n) ? '*;' : ';'
+        const row = rows.get(n)
+        key += row !== undefined ? `/${row};` : bits.has(n) ? '*;' : ';'
         numbers.set(n, nodes.length)
         nodes.push(n)
       }

@@ -7,6 +7,7 @@ import type { Node } from '../../graph/node.ts'
 import type { Body, BodyTensor } from '../body/body.ts'
 import { Forms } from '../body/forms.ts'
 import type { Region } from '../body/region.ts'
+import type { StoredForms } from '../body/stored.ts'
 import type { KernelGroup, PlanningWork } from '../plan.ts'
 import type { Refused } from '../refusal.ts'
 
@@ -44,10 +45,10 @@ export class CandidateMemo {
     this.priceOf = priceOf
   }
 
-  /** The outcome for a region (`single`: one without limits), remembered or from `build`. The formats of what it touches follow from `packable`. */
-  of(region: Region & { readonly single: boolean }, packable: ReadonlySet<Node>, build: () => Outcome): Outcome {
+  /** The outcome for a region (`single`: one without limits), remembered or from `build`. The formats of what it touches follow from `storable`. */
+  of(region: Region & { readonly single: boolean }, storable: StoredForms, build: () => Outcome): Outcome {
     this.trials++
-    const form = this.forms.of(region, packable)
+    const form = this.forms.of(region, storable)
     const key = region.single ? `single ${form.key}` : form.key
     const have = this.outcomes.get(key)
     if (have !== undefined) return have.outcome.ok ? renamed(have.outcome, have, form.nodes) : have.outcome

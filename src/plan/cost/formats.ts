@@ -14,7 +14,6 @@ import { sizeOf } from '../../types/shape.ts'
 import { elementwiseRoles, type Roles } from '../axes/roles.ts'
 import { type Body, type BodyTensor, pointsOf } from '../body/body.ts'
 import { readsOfBoundary } from '../body/reads.ts'
-import { bytesOf } from '../body/region.ts'
 import type { KernelGroup, SingleGroup, Unpacked } from '../plan.ts'
 import { costOf } from './cost.ts'
 
@@ -25,28 +24,18 @@ export interface Formats {
   readonly unpacked: readonly Unpacked[]
 }
 
-/** Bytes of a node in memory, given the nodes that are packed. */
-export const storedBytes = (node: Node, bits: ReadonlySet<Node>): number =>
-  bits.has(node) ? Math.ceil(sizeOf(node.shape) / 8) : bytesOf(node)
-
-/** Bools that nothing but kernels would write and read: neither results nor what boundaries touch. */
-export function packableNodes(
-  clusters: Iterable<ReadonlySet<Node>>,
-  demanded: ReadonlySet<Node>,
-  target: Machine,
-): Set<Node> {
-  const out = new Set<Node>()
-  const others = new Set<Node>(demanded)
-  if (!target.packBools) return out
-  for (const members of clusters)
-    for (const n of members) {
-      if (opDef(n).boundary !== undefined) {
-        for (const x of [n, ...readsOfBoundary(n).buffers]) others.add(x)
-      } else if (n.dtype === 'bool' && sizeOf(n.shape) > 1) out.add(n)
-    }
-  for (const n of others) out.delete(n)
+/** Of nodes that are computed, those that nothing but kernels would write and read: neither results nor what boundaries touch. */
+export function betweenKernels(nodes: readonly Node[], demanded: ReadonlySet<Node>): Set<Node> {
+  const out = new Set<Node>(nodes)
+  for (const n of demanded) out.delete(n)
+  for (const n of nodes)
+    if (opDef(n).boundary !== undefined) for (const x of [n, ...readsOfBoundary(n).buffers]) out.delete(x)
   return out
 }
+
+/** Those of them that are packed if they are stored. */
+export const packableNodes = (between: ReadonlySet<Node>, target: Machine): Set<Node> =>
+  new Set(target.packBools ? [...between].filter((n) => n.dtype === 'bool' && sizeOf(n.shape) > 1) : [])
 
 /** The body with the format of what it loads and stores. */
 export function withFormats(body: Body, bits: ReadonlySet<Node>): Body {

@@ -8,7 +8,7 @@ import * as ix from '../../affine/expr.ts'
 import { familyOf } from '../../graph/table.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../../kernel/ir.ts'
 import { isModerate } from '../../scalar/moderate.ts'
-import { type Machine, movingSeconds } from '../../target/machine.ts'
+import { type LibraryInfo, type Machine, movingSeconds } from '../../target/machine.ts'
 import type { DType } from '../../types/dtype.ts'
 import { dtypeBytes, isFloat } from '../../types/dtype.ts'
 import {
@@ -47,7 +47,7 @@ export function withLibrary(
   if (flops < library.leastFlops) return made
   const { cost } = made
   const worked = 2 * batches * Math.max(m, leastRows) * Math.max(n, leastRows) * k * call.calls.length
-  const compute = worked / library.rate[precision]
+  const compute = worked / (library.rate[precision] * shareOf(call, library))
   const traffic = movingSeconds(cost.bytesRead + cost.bytesWritten, target)
   const hidden = Math.max(traffic, compute)
   // What is added to is read at the ends of blocks, which multiply nothing meanwhile: in a kernel as in a call.
@@ -63,6 +63,22 @@ export function withLibrary(
   }
   if (refused !== undefined || seconds >= cost.seconds + late) return { ...made, choice }
   return { ...made, choice, called: call, cost: { ...cost, flops, special: 0, seconds, compute } }
+}
+
+/** The share of its rate that a library reaches by the alignment of the matrices. */
+function shareOf({ product, calls }: ProductCalls, { shares }: LibraryInfo): number {
+  const { batches, m, n, k, a, b, out, addend } = product
+  const lines = (x: StridedMatrix, rows: number, columns: number, offset: (c: ProductOffsets) => number): number[] =>
+    [x.order === 'rows' ? columns : rows, x.leading, batches > 1 ? x.batch : 0, ...calls.map(offset)].map(
+      (n) => n * dtypeBytes(x.dtype),
+    )
+  const lengths = [
+    ...lines(a, m, k, (c) => c.a),
+    ...lines(b, k, n, (c) => c.b),
+    ...lines(out, m, n, (c) => c.out),
+    ...(addend === undefined ? [] : lines(addend, m, n, (c) => c.addend ?? 0)),
+  ]
+  return shares.find(({ bytes }) => lengths.every((n) => n % bytes === 0))?.share ?? 1
 }
 
 /** A value as a constant times another one, below casts that lose nothing (or, of a result, what fast mode may skip). */

@@ -1,5 +1,4 @@
 /** What a region would be as a kernel on a target: its body, the roles of its axes and its cost, or why it is none. */
-import type { Node } from '../../graph/node.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { analyse } from '../axes/analyse.ts'
@@ -9,6 +8,7 @@ import { type BodyOptions, buildBody } from '../body/buildBody.ts'
 import { longestAxis } from '../body/collapse.ts'
 import type { Region } from '../body/region.ts'
 import { interleaves, partsOf, segmentsOf } from '../body/segments.ts'
+import { type StoredForms, withRows } from '../body/stored.ts'
 import type { CandidateMemo, Made, Outcome } from '../cost/candidateMemo.ts'
 import { costOf } from '../cost/cost.ts'
 import { withFormats } from '../cost/formats.ts'
@@ -40,21 +40,21 @@ function once(find: () => number): () => number {
 export class Candidates {
   private readonly target: Machine
   private readonly mode: NumericsMode
-  private readonly packable: ReadonlySet<Node>
+  private readonly storable: StoredForms
   private readonly trials: CandidateMemo
 
-  /** `packable`: bools that are packed if they are stored. Outcomes are remembered in `trials`. */
-  constructor(target: Machine, mode: NumericsMode, packable: ReadonlySet<Node>, trials: CandidateMemo) {
+  /** `storable`: how nodes stand in memory if they are stored. Outcomes are remembered in `trials`. */
+  constructor(target: Machine, mode: NumericsMode, storable: StoredForms, trials: CandidateMemo) {
     this.target = target
     this.mode = mode
-    this.packable = packable
+    this.storable = storable
     this.trials = trials
   }
 
   /** What a region is as a kernel; `single`: it need not be less than what the target has room for. */
   of(region: Region, single = false): Outcome {
     const build = (): Outcome => this.build(region, single ? unlimited(this.target) : this.target)
-    return this.trials.of({ ...region, single }, this.packable, build)
+    return this.trials.of({ ...region, single }, this.storable, build)
   }
 
   private build(region: Region, limits: Machine): Outcome {
@@ -80,8 +80,8 @@ export class Candidates {
   }
 
   private kernelOf(built: Body, limits: Machine): Outcome {
-    const { apart: collapsed, body: joined } = plannedBody(built, this.target, this.mode)
-    const body = withFormats(joined, this.packable)
+    const { apart: collapsed, body: joined } = plannedBody(withRows(built, this.storable.rows), this.target, this.mode)
+    const body = withFormats(joined, this.storable.bits)
     const analysed = analyse(body, limits, this.mode)
     if (!analysed.ok) return analysed
     const { roles } = analysed

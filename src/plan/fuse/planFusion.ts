@@ -9,9 +9,11 @@ import { topologicalOrder } from '../../graph/traverse.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { isFree, storageOf } from '../body/region.ts'
+import { storedBytes } from '../body/stored.ts'
 import { boundaryCost, copyingScatters } from '../cost/boundaryCost.ts'
 import { CandidateMemo } from '../cost/candidateMemo.ts'
-import { decideFormats, storedBytes } from '../cost/formats.ts'
+import { betweenKernels, decideFormats, packableNodes } from '../cost/formats.ts'
+import { paddedRows } from '../cost/paddedRows.ts'
 import { orderGroups } from '../memory/order.ts'
 import { overwrites, readersFirst } from '../memory/readersFirst.ts'
 import { planDonors, planReuse } from '../memory/reuse.ts'
@@ -50,10 +52,12 @@ export function planFusion(
   const demanded = demandedNodes(graph, nodes)
   const stands = (n: Node): boolean => n.op === 'param' || n.op === 'result' || (n.op === 'constant' && !isFree(n))
   const units = nodes.filter((n) => !stands(n) && (!isFree(n) || demanded.has(n)))
+  const between = betweenKernels(units, demanded)
+  const storable = { bits: packableNodes(between, target), rows: paddedRows(nodes, between, target) }
   const { clusters, recomputed } = fuse
     ? spreadSingles(startingClusters(units, demanded, target), demanded, target)
     : { clusters: units.map((n) => new Set([n])), recomputed: [] }
-  const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, recomputed, trials, apart)
+  const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, storable, recomputed, trials, apart)
   if (fuse) {
     planner.mergeEdges()
     fuseChains(planner)
@@ -88,10 +92,12 @@ export function planFusion(
     invariant(g.made !== undefined, 'a kernel group without body')
     return { kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }
   })
-  const { groups: settled, bits, unpacked } = decideFormats(chosen, planner.packable, target)
+  const { groups: settled, bits, unpacked } = decideFormats(chosen, storable.bits, target)
+  const stored = { ...storable, bits }
+  const bytes = (n: Node): number => storedBytes(n, stored)
   const idOf = new Map(settled.map((g, i) => [g, order[i] ?? -1]))
   const donors = graph.params.filter((_, i) => overwritable[i] !== undefined)
-  const inOrder = readersFirst(fuse ? orderGroups(settled, results, bits) : settled, donors, results)
+  const inOrder = readersFirst(fuse ? orderGroups(settled, results, stored) : settled, donors, results)
   const donated = new Set(graph.params.filter((_, i) => overwritable[i] === 'donated'))
   const { reuse, before } = planReuse({ order: inOrder, donated, results })
   for (const [reader, writer] of [...overwrites(inOrder, donors, results), ...before])
@@ -103,18 +109,17 @@ export function planFusion(
         order: inOrder.map((g) => idOf.get(g) ?? -1),
         mark: (g) => ([...g.members].some((n) => apart?.backward.has(n)) ? 'backward' : ''),
         results,
-        bytes: (n) => storedBytes(n, bits),
+        bytes,
         reuse,
         standsAlone: (n) => results.has(n) || (n.op === 'param' && overwritable[n.attrs.index] === undefined),
         target,
       })
     : { groups: inOrder, refused: [] }
-  const bytes = (n: Node): number => storedBytes(n, bits)
   const holders = groupsByNode(groups, membersOf)
   const kernels = (n: Node): readonly PlannedGroup[] => holders.get(n) ?? []
   return {
     groups,
-    bits,
+    stored,
     unpacked,
     reuse: planDonors({ launches: groups, donated, results, bytes, reuse }),
     work: { ...trials.work, visited: planner.groups.links.visited },
@@ -124,7 +129,7 @@ export function planFusion(
     // Later merges may have joined some of the kernels that compute a value again.
     recomputed: planner.recomputed.flatMap((r) => {
       const consumers = Math.min(r.consumers, kernels(r.node).length)
-      const savedBytes = storedBytes(r.node, planner.packable) * (1 + consumers)
+      const savedBytes = storedBytes(r.node, storable) * (1 + consumers)
       return kernels(r.node).length < 2 ? [] : [{ ...r, consumers, savedBytes }]
     }),
   }

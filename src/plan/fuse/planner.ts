@@ -6,10 +6,10 @@ import type { Machine } from '../../target/machine.ts'
 import { MergeQueue, type Pair } from '../algorithms/mergeQueue.ts'
 import { holdsProducts } from '../axes/roles.ts'
 import { bytesOf, dataInputs } from '../body/region.ts'
+import { type StoredForms, storedBytes } from '../body/stored.ts'
 import { tooLarge } from '../cost/bounds.ts'
 import type { CandidateMemo, Made } from '../cost/candidateMemo.ts'
 import type { KernelCost } from '../cost/cost.ts'
-import { packableNodes, storedBytes } from '../cost/formats.ts'
 import { lossOf } from '../cost/loss.ts'
 import type { Recomputed, RefusedMerge } from '../plan.ts'
 import { type Refused, refuse } from '../refusal.ts'
@@ -26,8 +26,8 @@ export class Planner {
   readonly judge: Candidates
   /** Nodes that stand in memory whoever uses them. */
   readonly demanded: ReadonlySet<Node>
-  /** Bools that are packed if they are stored. */
-  readonly packable: ReadonlySet<Node>
+  /** How nodes stand in memory if they are stored. */
+  readonly storable: StoredForms
   /** Nodes beyond what the target's memory reaches: a kernel that does not store one is better at any cost. */
   readonly unstorable: ReadonlySet<Node>
   readonly refused = new Map<string, RefusedMerge>()
@@ -41,6 +41,7 @@ export class Planner {
     demanded: ReadonlySet<Node>,
     target: Machine,
     mode: NumericsMode,
+    storable: StoredForms,
     recomputed: readonly Recomputed[],
     trials: CandidateMemo,
     apart?: SeparatePasses,
@@ -48,13 +49,13 @@ export class Planner {
     this.target = target
     this.mode = mode
     this.demanded = demanded
-    this.packable = packableNodes(clusters, demanded, target)
+    this.storable = storable
     this.unstorable = new Set(
-      clusters.flatMap((c) => [...c].filter((n) => storedBytes(n, this.packable) > target.mostBytes.value)),
+      clusters.flatMap((c) => [...c].filter((n) => storedBytes(n, this.storable) > target.mostBytes.value)),
     )
     this.recomputed = [...recomputed]
     this.separation = apart === undefined ? undefined : new Separation(apart)
-    this.judge = new Candidates(target, mode, this.packable, trials)
+    this.judge = new Candidates(target, mode, this.storable, trials)
     this.groups = new Groups(clusters, demanded)
     for (const g of this.groups.all.values()) this.make(g)
   }

@@ -5,7 +5,7 @@
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
 import { Heap } from '../algorithms/heap.ts'
-import { storedBytes } from '../cost/formats.ts'
+import { type StoredForms, storedBytes } from '../body/stored.ts'
 import type { SingleGroup } from '../plan.ts'
 import { accessOf } from './access.ts'
 
@@ -20,7 +20,7 @@ interface Ready {
 export function orderGroups(
   groups: readonly SingleGroup[],
   results: ReadonlySet<Node>,
-  bits: ReadonlySet<Node>,
+  stored: StoredForms,
 ): SingleGroup[] {
   const home = new Map<Node, number>()
   groups.forEach((g, i) => {
@@ -42,7 +42,7 @@ export function orderGroups(
   for (let i = groups.length - 1; i >= 0; i--)
     for (const s of succ[i] ?? []) height[i] = Math.max(height[i] ?? 0, 1 + (height[s] ?? 0))
 
-  const bytes = (n: Node): number => (results.has(n) ? 0 : storedBytes(n, bits))
+  const bytes = (n: Node): number => (results.has(n) ? 0 : storedBytes(n, stored))
   /** Bytes a group takes less those that die with it. */
   const net = (i: number): number => {
     const g = groups[i]

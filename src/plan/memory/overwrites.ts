@@ -105,7 +105,7 @@ export class KernelAccess {
     if (to === undefined || from === undefined) return undefined
     const [[writeName, stored], [readName, loaded]] = [to, from]
     const fits =
-      sizeOf(write.shape) === sizeOf(read.shape) &&
+      sizeOf(stored.shape) === sizeOf(loaded.shape) &&
       dtypeBytes(write.dtype) === dtypeBytes(read.dtype) &&
       stored.format === loaded.format
     if (!fits) return undefined

@@ -15,8 +15,8 @@ import { sizeOf } from '../../types/shape.ts'
 import { FlowNetwork } from '../algorithms/minCut.ts'
 import { readsOfBoundary } from '../body/reads.ts'
 import { bytesOf, dataInputs, isFree, storageOf } from '../body/region.ts'
+import { storedBytes } from '../body/stored.ts'
 import { elementwiseSeconds } from '../cost/cost.ts'
-import { storedBytes } from '../cost/formats.ts'
 import { accessOf } from '../memory/access.ts'
 import { type FusionPlan, membersOf, singleGroups } from '../plan.ts'
 import type { Phases } from './phases.ts'
@@ -61,8 +61,8 @@ export function savedBetween(graph: Graph, plan: FusionPlan, phases: Phases): Sa
         if (wanted.has(n) && stored.has(n))
           saved.set(n, {
             node: n,
-            form: plan.bits.has(n) ? 'bits' : 'plain',
-            bytes: storedBytes(n, plan.bits),
+            form: plan.stored.bits.has(n) ? 'bits' : 'plain',
+            bytes: storedBytes(n, plan.stored),
             result: results.has(n),
           })
     }

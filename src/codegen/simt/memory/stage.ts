@@ -5,10 +5,26 @@ import { type TilePlan, tileArray } from '../../../schedule/simt/access/tiles.ts
 import type { PackedForm } from '../../../schedule/simt/part/packed.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
 import type { CopiedStage } from '../../../schedule/simt/prefetch/copiedStages.ts'
-import { and, type Block, bitcast, call, type Ex, int, lit, mul, select, shared, when } from '../ir/ir.ts'
+import { dtypeBytes } from '../../../types/dtype.ts'
+import {
+  and,
+  type Block,
+  bitcast,
+  call,
+  cast,
+  type Ex,
+  int,
+  least,
+  lit,
+  mul,
+  select,
+  shared,
+  sub,
+  when,
+} from '../ir/ir.ts'
 import { emitLoops, type Lanes, loopsOf, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
-import { inside, insideAlong, type Scope, type SharedTile, sharedIndex, withinTile } from '../nest/scope.ts'
+import { coordinate, inside, insideAlong, type Scope, type SharedTile, sharedIndex, withinTile } from '../nest/scope.ts'
 import type { Unit } from '../unit.ts'
 import { positionOf } from './memory.ts'
 import { packedWord } from './packedPairs.ts'
@@ -90,16 +106,23 @@ export function startCopy(scope: Scope, copy: CopiedStage, to: SharedTile, out: 
     const { param, at } = positionOf(p, op)
     const call_: Block[number] = {
       k: 'call',
-      fn: copy.bytes === 4 ? 'copy_async_word' : copy.isAgain ? 'copy_async_near' : 'copy_async',
+      fn: `copy_async${copy.bytes === 4 ? '_word' : copy.isAgain ? '_near' : ''}${copy.cut === undefined ? '' : '_cut'}`,
       args: [
         { k: 'address', type: 'u32', of: to.array.name, index },
         { k: 'address', type: 'u32', of: param, index: select(there, at, int(0)) },
         there,
+        ...(copy.cut === undefined ? [] : [bytesUntilEnd(inner, copy.cut, lanes, dtypeBytes(copy.load.dtype))]),
       ],
     }
     const mine = and(inner.owner(to.axes), ...to.axes.map((a) => withinTile(inner, a, lanes)))
     body.push(...when(mine, [call_]))
   })
+}
+
+/** Bytes of a group of 16 that lie before the end of an axis inside it. */
+function bytesUntilEnd(scope: Scope, axis: string, lanes: Lanes, each: number): Ex {
+  const left = sub(scope.range(axis).end, coordinate(scope, axis, lanes))
+  return cast('i32', mul(least(left, int(16 / each)), int(each)))
 }
 
 /** A ring of tiles for a copied stage. */

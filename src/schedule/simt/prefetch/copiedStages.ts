@@ -13,6 +13,8 @@ import type { Part } from '../part/part.ts'
 /** A stage that only copies a parameter: groups of 16 bytes, or single f32 elements, wherever they are. */
 export interface CopiedStage {
   readonly bytes: 4 | 16
+  /** The axis whose end may lie inside a group: what is beyond is not read, and zeros stand for it. */
+  readonly cut?: string
   /** Elements are read several times (windows overlap): soon after one another, so the nearest cache keeps them. */
   readonly isAgain: boolean
   readonly let: LetStmt
@@ -39,7 +41,9 @@ export function sameCopies(part: Part, copied: readonly CopiedStage[]): CopiedSt
 }
 
 function isSame(part: Part, x: CopiedStage, y: CopiedStage): boolean {
-  if (x.bytes !== y.bytes || x.load.dtype !== y.load.dtype || !isSameTile(x.tile, y.tile)) return false
+  const isCutAlike =
+    x.cut === undefined ? y.cut === undefined : x.tile.axes.indexOf(x.cut) === y.tile.axes.indexOf(y.cut ?? '')
+  if (!isCutAlike || x.bytes !== y.bytes || x.load.dtype !== y.load.dtype || !isSameTile(x.tile, y.tile)) return false
   const names = new Map(y.tile.axes.map((a, i) => [a, x.tile.axes[i] ?? a]))
   for (const [from, to] of names) {
     if (from === to) continue

@@ -158,10 +158,11 @@ function copiedStage(at: Place, l: LetStmt): CopiedStage | undefined {
   const group = groupOf(at.inside({ layout, open: new Set() }), load.op, part.axesOf(l.id))
   const n = 8 / product.halves
   const isAgain = isReadAgain(at, load.op)
-  const inGroups = group?.n === n && group.whole && layout.axis(group.axis).vec === n
+  const inGroups = group?.n === n && layout.axis(group.axis).vec === n
   if (inGroups && (product.halves === 1 || product.split || group.axis === product.depth))
     return {
       bytes: 16,
+      ...(group.whole ? {} : { cut: group.axis }),
       isAgain,
       let: l,
       load: { ...load, op: load.op },

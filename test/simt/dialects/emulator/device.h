@@ -224,6 +224,14 @@ static void copy_async_word(unsigned short* to, const void* from, bool there) {
   else memset(to, 0, 4);
 }
 static void copy_async_near(unsigned short* to, const void* from, bool there) { copy_async(to, from, there); }
+static void copy_async_cut(unsigned short* to, const void* from, bool there, int bytes) {
+  if (((uintptr_t)to | (uintptr_t)from) % 16 != 0) abort();
+  memset(to, 0, 16);
+  if (there) memcpy(to, from, bytes);
+}
+static void copy_async_near_cut(unsigned short* to, const void* from, bool there, int bytes) {
+  copy_async_cut(to, from, there, bytes);
+}
 template <int words> static void copy_words(unsigned* to, const void* from, bool there) {
   if (((uintptr_t)to | (uintptr_t)from) % (4 * words) != 0) abort();
   if (there) memcpy(to, from, 4 * words);

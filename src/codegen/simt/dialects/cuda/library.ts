@@ -366,6 +366,20 @@ __device__ __forceinline__ void copy_async_near(unsigned short* to, const void* 
   asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
 }`,
   },
+  copy_async_cut: {
+    code: `// Copies so many of 16 bytes into shared memory in the background; zeros for the others.
+__device__ __forceinline__ void copy_async_cut(unsigned short* to, const void* from, bool there, int bytes) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? bytes : 0) : "memory");
+}`,
+  },
+  copy_async_near_cut: {
+    code: `// The same through the nearest cache, which keeps what is read again.
+__device__ __forceinline__ void copy_async_near_cut(unsigned short* to, const void* from, bool there, int bytes) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? bytes : 0) : "memory");
+}`,
+  },
   ...Object.fromEntries(
     [1, 2, 4].map((n) => [
       `copy_words_${n}`,
