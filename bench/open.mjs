@@ -1,8 +1,9 @@
 /**
  * Programs of open extents beside static ones on WebAssembly: `node open.mjs [--layers N] [--width N] [--rounds N] [--build DIR]`. Layers of
  * BERT's shape at listed batches and lengths, and at others; a recogniser of text (strided and depthwise convolutions, gates, attention over
- * columns) at widths of pictures. For each the least processor time of a call of the program of a range and of one of its own, in turns, and
- * their quotient. One thread.
+ * columns) at widths of pictures; a step of a decoder whose cache grows. For each the least processor time of a call of the program of a range and
+ * of one of its own, in turns, and their quotient. Of the decoder also what the first call at a length costs, which is every call of it: a trace that
+ * is found in the template beside a compilation. One thread.
  */
 import { parseArgs } from 'node:util'
 import { buildAt } from './systems/sinter.mjs'
@@ -91,10 +92,38 @@ function recogniser(x) {
   return s.softmax(s.layerNorm(columns.add(shares.matmul(columns))).matmul(head), -1)
 }
 
+/** A step of a decoder: one position, whose keys and values go behind those of the positions before it. */
+function decoder(x, caches) {
+  const b = x.shape[0]
+  const grown = []
+  let y = x
+  for (const [l, { qkv, out, up, down }] of weights.entries()) {
+    const [q, k, v] = [0, 1, 2].map((i) =>
+      s
+        .layerNorm(y)
+        .matmul(qkv)
+        .slice(null, null, [i * width, (i + 1) * width])
+        .reshape([b, 1, heads, 64])
+        .transpose([0, 2, 1, 3]),
+    )
+    const keys = s.concat([caches[2 * l], k], 2)
+    const values = s.concat([caches[2 * l + 1], v], 2)
+    const shares = s.softmax(q.matmul(keys.swapaxes(-1, -2)).mul(1 / 8), -1)
+    y = y.add(shares.matmul(values).transpose([0, 2, 1, 3]).reshape([b, 1, width]).matmul(out))
+    y = y.add(s.gelu(s.layerNorm(y).matmul(up)).matmul(down))
+    grown.push(keys, values)
+  }
+  return [y, ...grown]
+}
+
+const disposed = (result) => {
+  for (const t of [result].flat()) t.dispose()
+}
+
 /** Microseconds of processor time of a call. */
 function cpu(f, inputs) {
   const from = process.cpuUsage()
-  f(...inputs).dispose()
+  disposed(f(...inputs))
   const { user, system } = process.cpuUsage(from)
   return user + system
 }
@@ -162,6 +191,50 @@ compare(
     ],
   },
 )
+/** Prints what steps of the decoder take: calls at a length for the first time, and again. */
+function compareSteps(batches, lengths) {
+  const past = s.dim('past', 1, 1024)
+  const caches = Array.from({ length: 2 * layers }, () => s.spec([s.dim('batch', 1, 8), heads, past, 64]))
+  const open = s.jit(decoder, { dynamic: [s.spec([s.dim('batch', 1, 8), 1, width]), caches] })
+  const inputsAt = (b, p) => [
+    uniform([b, 1, width]),
+    Array.from({ length: 2 * layers }, () => uniform([b, heads, p, 64])),
+  ]
+  const freed = (inputs) => disposed(inputs.flat())
+  for (const b of batches)
+    for (const p of [1023, 1019]) {
+      const inputs = inputsAt(b, p)
+      disposed(open(...inputs))
+      freed(inputs)
+    }
+  const ms = (us) => `${(us / 1e3).toFixed(2).padStart(8)} ms`
+  for (const b of batches)
+    for (const p of lengths) {
+      // Lengths one after another, as steps are: the first of them warms the engine.
+      const steps = Array.from({ length: 4 }, (_, i) => inputsAt(b, p + i))
+      const firsts = steps.map((inputs) => cpu(open, inputs))
+      const { closed } = open.explain(...steps[0])
+      if (closed !== undefined) throw new Error(`a step behind ${p} positions has a program of its own: ${closed}`)
+      const fixed = s.jit(decoder)
+      const compiled = steps.map((inputs) => cpu(fixed, inputs))
+      let [own, range] = [Infinity, Infinity]
+      for (let i = 0; i < rounds + 2; i++) {
+        const [x, y] = [cpu(open, steps[0]), cpu(fixed, steps[0])]
+        if (i >= 2) [range, own] = [Math.min(range, x), Math.min(own, y)]
+      }
+      fixed.dispose()
+      steps.forEach(freed)
+      const [first, compilation] = [firsts, compiled].map((list) => Math.min(...list))
+      console.log(
+        `${b} x ${p}`.padStart(9) +
+          `  new length: open ${ms(first)}  compiled ${ms(compilation)}   again: open ${ms(range)}  static ${ms(own)}  ${(range / own).toFixed(2)}`,
+      )
+    }
+  open.dispose()
+}
+
+console.log(`decoder, ${layers} layers of ${width}, batch x positions before`)
+compareSteps([1, 8], [7, 100, 400, 900])
 console.log('recogniser of text, batch x width')
 compare(
   'recogniser',

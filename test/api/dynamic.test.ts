@@ -119,7 +119,7 @@ test('what is not declared so, or is beyond its bounds, is refused', () => {
   expect(() => f(ones([4, 3]), ones([5, 3]))).toThrow(/E_SHAPE.*n is 4 elsewhere/)
   expect(() => f(ones([4, 2]), ones([4, 2]))).toThrow(/E_SHAPE.*argument 0 is declared as f32\[n, 3\]/)
   expect(() => jit((x: Tensor) => x, { dynamic: [spec([3])] })).toThrow(/E_ARGUMENT.*declares no dimension/)
-  expect(() => jit((x: Tensor) => x, { dynamic: [spec([n])], memoryBudget: 100 })).toThrow(/E_ARGUMENT.*budget/)
+  expect(() => jit((x: Tensor) => x, { dynamic: [spec([n])], savedBudget: 100 })).toThrow(/E_ARGUMENT.*savedBudget/)
   expect(() => dim('n', 3, 2)).toThrow(/E_ARGUMENT/)
   expect(f(ones([4, 3]), tensor([[1, 2, 3]]).broadcastTo([4, 3])).shape).toEqual([4, 3])
 })

@@ -291,9 +291,3 @@ test('a scatter of fixed extents beside an open one is open', () => {
   varying.dispose()
   closed.dispose()
 })
-
-test('a budget of memory beside extents that vary is refused', () => {
-  const f = (x: Tensor): Tensor => x.mul(2)
-  for (const budget of [{ memoryBudget: '1MB' }, { savedBudget: 1000 }] as const)
-    expect(() => jit(f, { dynamic: [spec([n])], ...budget })).toThrow(/E_ARGUMENT.*dynamic beside a budget/)
-})

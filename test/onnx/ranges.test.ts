@@ -57,7 +57,7 @@ test('batches 1 to 8 and lengths 8 to 512 are two compilations of one imported m
   }
   expect(() => f(model.parameters, inputs(9, 8))).toThrow(/E_SHAPE.*batch is from 1 to 8/)
   expect(() => model.apply(model.parameters, inputs(2, 7))).toThrow(/E_SHAPE.*sequence is from 8 to 512/)
-  expect(() => jit(model.apply, { memoryBudget: 1000 })).toThrow(/E_ARGUMENT.*budget/)
+  expect(() => jit(model.apply, { savedBudget: 1000 })).toThrow(/E_ARGUMENT.*savedBudget/)
   f.dispose()
 })
 

@@ -127,7 +127,7 @@ export function createCompiledDevice(
     },
     compileOpen:
       backend.runsOpen === true
-        ? (instances, dimensions, { mode, donated, name: label, precision }) => {
+        ? (instances, dimensions, { mode, donated, name: label, budgets, precision }) => {
             const [first] = instances
             if (capabilities !== undefined && first !== undefined) checkCapabilities(first.graph, name, capabilities)
             return ready((target) =>
@@ -137,6 +137,7 @@ export function createCompiledDevice(
                 donated,
                 name: label,
                 verify: debug.verify,
+                memoryBudget: budgets?.memory,
                 ...(precision === undefined ? {} : { precision }),
               }),
             )

@@ -4,10 +4,10 @@
  * its range may have kernels of their own.
  */
 
-import { Misaligned, type TraceTemplate } from '../../compile/open/align.ts'
-import { primeAbove, primeBelow, type SampleRange, samplesOf } from '../../compile/open/samples.ts'
+import { Misaligned } from '../../compile/open/align.ts'
+import { primeAbove, primeBelow, samplesOf } from '../../compile/open/samples.ts'
 import { traceTemplate } from '../../compile/open/traceTemplate.ts'
-import { invariant, UserError } from '../../diagnostics/errors.ts'
+import { invariant } from '../../diagnostics/errors.ts'
 import { keepingViews } from '../../graph/build.ts'
 import type { Graph } from '../../graph/node.ts'
 import { nodesOf } from '../../graph/traverse.ts'
@@ -15,8 +15,18 @@ import type { FusionReport } from '../../report/data.ts'
 import type { DeviceBuffer } from '../../runtime/backend.ts'
 import { type Extents, formulaAt, type LaunchNumbers, realAt } from '../../runtime/extents.ts'
 import { toHost } from '../../scalar/host.ts'
-import { cutRanges } from './cutRanges.ts'
+import { cutInTwo, cutRanges } from './cutRanges.ts'
 import type { Compiled, CompileRequest, Device } from './device.ts'
+import {
+  dropEnd,
+  holds,
+  type OpenRange,
+  outOfMemory,
+  reasonOf,
+  type Schedule,
+  type Template,
+  withoutNumbers,
+} from './openTemplate.ts'
 
 /** A dimension as its user declares it; without `most` programs are made for ranges that double. */
 export interface DeclaredDimension {
@@ -43,30 +53,8 @@ const firstRange = 256
 const beginnings = [2, 3, 5] as const
 const laterBeginnings = [1 / 16, 1 / 4] as const
 
-/** The range of a dimension, by its number. */
-type OpenRange = SampleRange & { readonly dimension: number }
-
 /** Bytes of constants that programs may have of which there are several. */
 const mostRepeated = 32 << 20
-
-/** A program for a part of a template's range, made when it is needed. */
-interface Schedule {
-  readonly ranges: readonly OpenRange[]
-  compiled: Compiled | undefined
-}
-
-/** A template and the extents that it serves. */
-interface Template {
-  /** In the order of their ranges. */
-  schedules: readonly Schedule[]
-  /** Calls at new extents so far. */
-  calls: number
-  readonly trace: TraceTemplate
-  /** By number of dimension, its range; a closed one has one value. */
-  ranges: readonly { readonly least: number; readonly most: number }[]
-  /** Numbers of the dimensions that are open. */
-  readonly open: readonly number[]
-}
 
 /** A program for extents, and what was traced there. */
 export interface Served<T> {
@@ -262,6 +250,7 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
       return compileOpen([near, most, ...others], dimensions, request)
     } catch (error) {
       reasonOf(error)
+      if (outOfMemory(error)) throw error
       // What is planned near the greatest extents may not hold at them: what is planned there holds below.
       try {
         return compileOpen([most, near, ...others], dimensions, request)
@@ -285,17 +274,52 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
         compiled: undefined,
       }),
     )
-    const own = parts.find((p) => holds(p, at))
-    if (own === undefined) return [this.whole(at, ranges, taken, divisor)]
+    if (parts.length === 0) return this.fitting([{ ranges, compiled: undefined }], at, taken, divisor)
+    let fitting: readonly Schedule[]
     try {
-      own.compiled = this.program(at, own.ranges, taken, divisor)
+      fitting = this.fitting(parts, at, taken, divisor)
     } catch (error) {
       reasonOf(error)
       return [this.whole(at, ranges, taken, divisor)]
     }
-    if (constantBytes(own.compiled) <= mostRepeated) return parts
-    own.compiled.dispose()
+    const own = fitting.find((p) => holds(p, at))?.compiled
+    if (own === undefined || constantBytes(own) <= mostRepeated) return fitting
+    own.dispose()
     return [this.whole(at, ranges, taken, divisor)]
+  }
+
+  /**
+   * Parts of a range, that of some extents compiled: cut in two as long as the program of its greatest extents takes more memory than there may be; without a
+   * program where it cannot be cut. Throws what else compiling throws.
+   */
+  private fitting(
+    parts: readonly Schedule[],
+    at: Extents,
+    taken: ReadonlySet<number>,
+    divisor: number,
+  ): readonly Schedule[] {
+    const own = parts.find((p) => holds(p, at))
+    if (own === undefined) return parts
+    try {
+      if (own.refused === undefined) own.compiled ??= this.program(at, own.ranges, taken, divisor)
+    } catch (error) {
+      own.refused = outOfMemory(error)
+      if (own.refused === undefined) throw error
+    }
+    const cut = own.refused === undefined ? undefined : cutInTwo(own.ranges, parts.length, taken)
+    if (cut === undefined) return parts
+    const two = cut.parts.map(
+      (part): Schedule => ({
+        ranges: own.ranges.map((r, i) => (i === cut.range ? { ...r, ...part } : r)),
+        compiled: undefined,
+      }),
+    )
+    return this.fitting(
+      parts.flatMap((p) => (p === own ? two : [p])),
+      at,
+      taken,
+      divisor,
+    )
   }
 
   private whole(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>, divisor: number): Schedule {
@@ -307,17 +331,19 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     const isBound = t.open.every((i) => this.dimensions[i]?.most !== undefined)
     const taken = numbersIn(graph)
     const isSecond = ++t.calls === 2
+    const own = t.schedules.find((s) => holds(s, at))
     if (isBound && isSecond)
-      for (const s of t.schedules.filter((s) => !holds(s, at)))
+      for (const s of t.schedules.filter((s) => s !== own && s.refused === undefined))
         try {
           s.compiled ??= this.program(at, s.ranges, taken, t.trace.divisor)
         } catch (error) {
           reasonOf(error)
-          dropEnd(t, s)
+          const refused = outOfMemory(error)
+          if (refused === undefined) dropEnd(t, s)
+          else s.refused = refused
         }
     try {
-      for (const s of t.schedules.filter((s) => holds(s, at)))
-        s.compiled ??= this.program(at, s.ranges, taken, t.trace.divisor)
+      t.schedules = this.fitting(t.schedules, at, taken, t.trace.divisor)
     } catch (error) {
       reasonOf(error)
       // A part that has no program: one program serves them all.
@@ -329,7 +355,8 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
         ...t.schedules.filter((s) => s.compiled !== undefined),
       ]
     }
-    const { compiled } = t.schedules.find((s) => holds(s, at)) ?? {}
+    const { compiled, refused } = t.schedules.find((s) => holds(s, at)) ?? {}
+    if (refused !== undefined) throw refused
     invariant(compiled !== undefined, 'extents of a template that no part of it holds')
     return compiled
   }
@@ -361,21 +388,6 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
   }
 }
 
-/** Whether a part of a template's range holds some extents. */
-const holds = ({ ranges }: Schedule, at: Extents): boolean =>
-  ranges.every(({ dimension, lo, hi }) => lo <= (at[dimension] ?? 0) && (at[dimension] ?? 0) <= hi)
-
-/** Takes a part that has no program from a template where it is at an end: extents there are for another template. */
-function dropEnd(t: Template, part: Schedule): void {
-  if (part !== t.schedules[0] && part !== t.schedules.at(-1)) return
-  t.schedules = t.schedules.filter((s) => s !== part)
-  const all = t.schedules.flatMap((s) => s.ranges)
-  t.ranges = t.ranges.map((r, i) => {
-    const own = all.filter((x) => x.dimension === i)
-    return own.length === 0 ? r : { least: Math.min(...own.map((x) => x.lo)), most: Math.max(...own.map((x) => x.hi)) }
-  })
-}
-
 const constantBytes = ({ program }: Compiled): number =>
   (program?.buffers ?? []).reduce((n, b) => (b.source.kind === 'constant' ? n + b.bytes : n), 0)
 
@@ -391,14 +403,6 @@ function withExtents(at: Extents, ranges: readonly OpenRange[], sample: Extents)
   })
   return whole
 }
-
-/** Why there is no program. Throws what is no refusal: what the compiler makes must be what its own verifier takes. */
-function reasonOf(error: unknown): string {
-  if (!(error instanceof UserError) || error.code === 'E_KERNEL_INVALID') throw error
-  return error.where === undefined ? error.summary : `${error.summary} (${error.where})`
-}
-
-const withoutNumbers = (reason: string): string => reason.replace(/\d+/g, '#')
 
 /** One choice of each list, those of first choices first; of many lists, the same choice of all. */
 function combinations(lists: readonly (readonly number[])[]): readonly (readonly number[])[] {

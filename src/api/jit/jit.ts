@@ -38,7 +38,7 @@ export interface JitOptions {
   /**
    * Most bytes of intermediate values at once (inputs and results are the caller's): `512MB`, `1GiB` or a number. Values the
    * backward pass needs are computed again to stay inside, then large values are computed a strip of an axis at a time, as loops. Throws
-   * E_OUT_OF_MEMORY with the least that computing again reaches. The reference device keeps no plan and takes no budget.
+   * E_OUT_OF_MEMORY with the least that computing again reaches. Over extents that vary it holds at each of them. The reference device keeps no plan and takes no budget.
    */
   readonly memoryBudget?: ByteSize
   /** Most bytes that stand between a forward pass and its backward pass. Otherwise as `memoryBudget`. */
@@ -135,9 +135,9 @@ class Jitted {
     }
     const dynamic = options.dynamic ?? declaredDynamic(f)
     if (dynamic === undefined) return
-    if (memoryBudget !== undefined || savedBudget !== undefined)
-      throw new UserError('E_ARGUMENT', 'dynamic beside a budget of memory', {
-        help: 'a budget holds for one shape: leave one of the two out',
+    if (savedBudget !== undefined)
+      throw new UserError('E_ARGUMENT', 'dynamic beside savedBudget', {
+        help: 'nothing is computed again for a backward pass over extents that vary: give memoryBudget, or leave one of the two out',
       })
     this.#dynamic = new DynamicPrograms(f, dynamic)
   }

@@ -45,7 +45,10 @@ export interface Instance {
   readonly graph: Graph
 }
 
-export type OpenCompileOptions = Omit<CompileOptions, 'budgets' | 'fuse'>
+export interface OpenCompileOptions extends Omit<CompileOptions, 'budgets' | 'fuse'> {
+  /** Most bytes of intermediate values at once, at the greatest extents. */
+  readonly memoryBudget?: number | undefined
+}
 
 /**
  * Compiles a program for all extents between those of its instances. Its plan is made at the first of them. Throws E_UNSUPPORTED that names
@@ -62,7 +65,7 @@ export const compileOpen = (
     try {
       return compileWhole(instances, dimensions, options)
     } catch (error) {
-      if (!(error instanceof UserError) || error instanceof Misaligned) throw error
+      if (!(error instanceof UserError) || error instanceof Misaligned || error.code === 'E_OUT_OF_MEMORY') throw error
       for (const way of otherWays(error))
         try {
           return compileWhole(instances, dimensions, options, way)
@@ -108,7 +111,8 @@ function compileWhole(
   const graphs = instances.map((i) => i.graph)
   const opening = new Opening(dimensions, graphs[0]?.params.length ?? 0)
   const made = compiler.program(graphs, name, options.target, opening, { donated, over: [] })
-  const { program } = made.assembled
+  const { program, memory } = made.assembled
+  checkBudget(memory.arenaBytes, dimensions, options.memoryBudget)
   if (verify)
     verifyOpen(
       program,
@@ -124,6 +128,17 @@ function compileWhole(
     dimensions,
   )
   return { program, report, graph: made.source, plan: made.plan }
+}
+
+/** Throws E_OUT_OF_MEMORY where intermediate values at the greatest extents, for which they are placed, take more than a budget. */
+function checkBudget(bytes: number, dimensions: readonly Dimension[], budget = Number.POSITIVE_INFINITY): void {
+  if (bytes <= budget) return
+  const at = dimensions.map((d) => `${d.name} is ${d.most}`).join(' and ')
+  throw new UserError(
+    'E_OUT_OF_MEMORY',
+    `intermediate values at once take ${bytes} bytes where ${at}, more than the budget of ${budget}`,
+    { help: 'raise the budget, or declare a smaller range' },
+  )
 }
 
 /** Compiles graphs that are one but for numbers, and those inside their control flow, for the samples of one function. */
