@@ -109,14 +109,17 @@ export class Assembly {
     }
     const [out] = outputs
     invariant(out !== undefined, 'a product without result')
-    const { product, calls } = call
     const varying = this.open?.varying(call)
     const [a, b] = [operand(call.a), operand(call.b)]
-    this.steps.push({
-      ...{ kind: 'product', name, launch, product, calls, a, b, out: this.of(out) },
-      ...(call.addend === undefined ? {} : { addend: operand(call.addend) }),
-      ...(varying === undefined ? {} : { varying }),
-    })
+    const to = this.of(out)
+    for (const { product, calls } of call.parts ?? [call]) {
+      const from = call.addend === undefined ? to : operand(call.addend)
+      this.steps.push({
+        ...{ kind: 'product', name, launch, product, calls, a, b, out: to },
+        ...(product.addend === undefined ? {} : { addend: from }),
+        ...(varying === undefined ? {} : { varying }),
+      })
+    }
   }
 
   private kernel(bound: BoundKernel, stage: 'main' | 'finishing', launch: number, partials: readonly number[]): void {

@@ -67,6 +67,7 @@ function libraryOf(group: PlannedGroup): LibraryReport | undefined {
     choice: group.called !== undefined ? 'call' : refused !== undefined ? 'refused' : 'kernel',
     callMs: seconds * 1e3,
     kernelMs: kernelSeconds * 1e3,
+    ...(group.called?.parts === undefined ? {} : { calls: group.called.parts.length }),
     ...(group.called?.addend === undefined ? {} : { adds: true }),
     ...(refused === undefined ? {} : { detail: refused }),
   }

@@ -11,6 +11,8 @@ import type { RefusalCode } from './refusal.ts'
 
 /** A library call in the place of a kernel. */
 export interface LibraryCall extends ProductCalls {
+  /** The calls in its place, in order: what one of them adds to is what earlier ones left of the result. */
+  readonly parts?: readonly ProductCalls[]
   /** Parameters of the body that the operands are, and what the product is added to. */
   readonly a: string
   readonly b: string

@@ -68,6 +68,8 @@ export interface LibraryReport {
   readonly callMs: number
   /** As `callMs`. */
   readonly kernelMs: number
+  /** Calls, where lines of a matrix end inside a group of 16 bytes: of the part that is whole groups, and of the rest. */
+  readonly calls?: number
   /** The call adds the product to a matrix, in place where nothing else reads that. */
   readonly adds?: true
   /** Why not the library, where it is known. */

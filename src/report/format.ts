@@ -44,12 +44,12 @@ export const countedLaunches = ({ kernels, libraryCalls = 0 }: FusionReport['tot
     : `${counted(kernels, 'kernel')} and ${counted(libraryCalls, 'library call')}`
 
 /** Who computes a matrix product, and what the other would take. */
-export function libraryLine({ name, choice, callMs, kernelMs, adds, detail }: LibraryReport): string {
+export function libraryLine({ name, choice, callMs, kernelMs, calls, adds, detail }: LibraryReport): string {
   if (choice === 'refused') return `a kernel of its own: ${detail ?? `${name} has no algorithm`}`
   const other =
     choice === 'call' ? `a kernel is modelled at ${showMs(kernelMs)} ms` : `${name} is modelled at ${showMs(callMs)} ms`
   return choice === 'call'
-    ? `a call of ${name}${adds === true ? ', which adds to a matrix' : ''}; ${other}`
+    ? `${calls === undefined ? 'a call' : `${calls} calls, for whole lines and what is left,`} of ${name}${adds === true ? ', which adds to a matrix' : ''}; ${other}`
     : `a kernel of its own; ${other}`
 }
 

@@ -94,6 +94,7 @@ export const cudaTarget: SimtTarget = {
 export const cublasLt: LibraryInfo = {
   name: 'cuBLASLt',
   rate: { bf16: 7e14, f16: 6.9e14, f32: 5e13, tf32: 4e14, f64: 6e13 },
+  cuts: true,
   shares: [
     { bytes: 16, share: 1 },
     { bytes: 8, share: 0.37 },

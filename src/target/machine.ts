@@ -12,6 +12,8 @@ export interface LibraryInfo {
   readonly rate: Readonly<Record<ProductDType | 'tf32', number>>
   /** The share of that rate where lines of a matrix, their lengths and their places, are multiples of so many bytes: the largest that fits counts. */
   readonly shares: readonly { readonly bytes: number; readonly share: number }[]
+  /** A product may be calls for the part of it whose lines are whole and for the rest: not where extents vary. */
+  readonly cuts: boolean
   /** Rows, and columns, that its blocks have at least, however few there are. */
   readonly leastRows: number
   /** Seconds of a call beside its work. */

@@ -95,7 +95,8 @@ function otherWays({ cause }: UserError): readonly Way[] {
 
 /** A machine as open kernels are planned for it: bools stand a byte an element, rows follow one another at once, and a kernel binds what launches hand over besides. */
 function forOpen(target: Machine): Machine {
-  const { maxBuffers, maxUnionBuffers, rowAlignment: _, ...rest } = target
+  const { maxBuffers, maxUnionBuffers, rowAlignment: _, ...others } = target
+  const rest = others.library === undefined ? others : { ...others, library: { ...others.library, cuts: false } }
   return { ...rest, packBools: false, maxBuffers: maxBuffers - 1, maxUnionBuffers: maxUnionBuffers - 1 }
 }
 

@@ -22,6 +22,7 @@ import {
 import type { Body } from '../body/body.ts'
 import type { LibraryCall, LibraryChoice } from '../plan.ts'
 import type { Made, Outcome } from './candidateMemo.ts'
+import { partsOf, shareOf } from './libraryParts.ts'
 
 /** Most calls a product is cut into where its batches have no common stride. */
 const mostCalls = 64
@@ -41,20 +42,26 @@ export function withLibrary(
   if (library === undefined || mode === 'strict' || made.segments.length > 1) return made
   const call = callOf(body)
   if (call === undefined) return made
-  const { batches, m, n, k, a, addend, precision = a.dtype } = call.product
-  const { leastRows } = library
+  const { batches, m, n, k } = call.product
   const flops = 2 * batches * m * n * k * call.calls.length
   if (flops < library.leastFlops) return made
   const { cost } = made
-  const worked = 2 * batches * Math.max(m, leastRows) * Math.max(n, leastRows) * k * call.calls.length
-  const compute = worked / (library.rate[precision] * shareOf(call, library))
   const traffic = movingSeconds(cost.bytesRead + cost.bytesWritten, target)
-  const hidden = Math.max(traffic, compute)
   // What is added to is read at the ends of blocks, which multiply nothing meanwhile: in a kernel as in a call.
-  const added = addend === undefined ? 0 : batches * m * n * call.calls.length * dtypeBytes(addend.dtype)
-  const late = Math.max(traffic, compute + movingSeconds(added, target)) - hidden
-  const seconds = hidden + late + library.launch * call.calls.length
-  const refused = library.refused?.get(productKey(call.product))
+  const added = addedSeconds(call, target)
+  const whole = callSeconds(call, library)
+  const parts = partsOf(call, library)
+  const inParts = parts?.reduce((t, p) => t + callSeconds(p, library) + addedSeconds(p, target), 0)
+  const isCut = inParts !== undefined && inParts < whole
+  const compute = isCut ? inParts : whole
+  const hidden = Math.max(traffic, compute)
+  const late = Math.max(traffic, compute + added) - hidden
+  const chosen: LibraryCall = isCut && parts !== undefined ? { ...call, parts } : call
+  const calls = (chosen.parts ?? [chosen]).reduce((t, p) => t + p.calls.length, 0)
+  const seconds = hidden + late + library.launch * calls
+  const refused = (chosen.parts ?? [chosen])
+    .map((p) => library.refused?.get(productKey(p.product)))
+    .find((r) => r !== undefined)
   const choice: LibraryChoice = {
     library: library.name,
     seconds,
@@ -62,23 +69,20 @@ export function withLibrary(
     ...(refused === undefined ? {} : { refused }),
   }
   if (refused !== undefined || seconds >= cost.seconds + late) return { ...made, choice }
-  return { ...made, choice, called: call, cost: { ...cost, flops, special: 0, seconds, compute } }
+  return { ...made, choice, called: chosen, cost: { ...cost, flops, special: 0, seconds, compute } }
 }
 
-/** The share of its rate that a library reaches by the alignment of the matrices. */
-function shareOf({ product, calls }: ProductCalls, { shares }: LibraryInfo): number {
-  const { batches, m, n, k, a, b, out, addend } = product
-  const lines = (x: StridedMatrix, rows: number, columns: number, offset: (c: ProductOffsets) => number): number[] =>
-    [x.order === 'rows' ? columns : rows, x.leading, batches > 1 ? x.batch : 0, ...calls.map(offset)].map(
-      (n) => n * dtypeBytes(x.dtype),
-    )
-  const lengths = [
-    ...lines(a, m, k, (c) => c.a),
-    ...lines(b, k, n, (c) => c.b),
-    ...lines(out, m, n, (c) => c.out),
-    ...(addend === undefined ? [] : lines(addend, m, n, (c) => c.addend ?? 0)),
-  ]
-  return shares.find(({ bytes }) => lengths.every((n) => n % bytes === 0))?.share ?? 1
+/** Seconds that a library multiplies for in calls of one shape. */
+function callSeconds(c: ProductCalls, library: LibraryInfo): number {
+  const { batches, m, n, k, a, precision = a.dtype } = c.product
+  const { leastRows, rate } = library
+  const worked = 2 * batches * Math.max(m, leastRows) * Math.max(n, leastRows) * k * c.calls.length
+  return worked / (rate[precision] * shareOf(c, library))
+}
+
+/** Seconds that what calls add to is read for. */
+function addedSeconds({ product: { batches, m, n, addend }, calls }: ProductCalls, target: Machine): number {
+  return addend === undefined ? 0 : movingSeconds(batches * m * n * calls.length * dtypeBytes(addend.dtype), target)
 }
 
 /** A value as a constant times another one, below casts that lose nothing (or, of a result, what fast mode may skip). */

@@ -1,0 +1,86 @@
+/** Products in several calls of the device's library: of the part whose lines are whole groups of 16 bytes, and of what is left. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { compileGraph } from '../../src/compile/index.ts'
+import * as c from '../../src/compose/index.ts'
+import type { Graph } from '../../src/graph/node.ts'
+import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import type { DType } from '../../src/types/dtype.ts'
+import { at, trace } from '../compile/support.ts'
+import { type CallingDevice, callingDevice, eager, products } from './libraryCalls.ts'
+
+let calling: CallingDevice
+beforeAll(() => {
+  calling = callingDevice()
+})
+afterAll(() => {
+  calling.dispose()
+})
+
+/** A product whose result stands in padded rows, along which two others sum and whose columns they keep. */
+const three = (rows: number, depth: number, columns: number, dtype: DType): Graph =>
+  trace(
+    [
+      { shape: [rows, depth], dtype },
+      { shape: [columns, depth], dtype },
+    ],
+    (p) => {
+      const [x, w] = [at(p, 0), at(p, 1)]
+      const g = c.matmul(x, c.transpose(w, [1, 0]))
+      return [c.matmul(g, w), c.matmul(c.transpose(g, [1, 0]), x)]
+    },
+  )
+
+const padding: Machine = { ...eager, rowAlignment: { bytes: 16, least: 0, room: 7 } }
+
+/** `m x n x k`, with a plus where it is added to what stands there. */
+const shapes = (graph: Graph, target: Machine): string[] =>
+  products(compileGraph(graph, { mode: 'fast', target, verify: true, fuse: false }).program).map(
+    ({ product: { m, n, k, addend } }) => `${addend === undefined ? '' : '+ '}${m} x ${n} x ${k}`,
+  )
+
+describe('calls', () => {
+  test('are of whole groups and of the rest, where that is what a line is of', () => {
+    expect(shapes(three(37, 16, 301, 'f32'), padding)).toEqual([
+      // The result's columns.
+      ...['37 x 1 x 16', '37 x 300 x 16'],
+      // The depth of the first operand: what is left comes first.
+      ...['37 x 16 x 1', '+ 37 x 16 x 300'],
+      // Rows, which stand side by side in the operand; what it sums over does not.
+      ...['1 x 16 x 37', '300 x 16 x 37'],
+    ])
+  })
+
+  test('are one where lines are whole, where rows of an operand begin anywhere, and where little would be whole', () => {
+    expect(shapes(three(37, 16, 300, 'f32'), padding)).toHaveLength(3)
+    expect(shapes(three(37, 17, 301, 'f32'), padding)).toHaveLength(3)
+    expect(shapes(three(37, 16, 31, 'f32'), padding)).toHaveLength(3)
+    expect(
+      shapes(three(37, 16, 301, 'f32'), { ...padding, library: { ...cublasLt, leastFlops: 1, cuts: false } }),
+    ).toHaveLength(3)
+  })
+
+  test('add no half of a sum to another in f16, whose range is small', () => {
+    expect(shapes(three(37, 16, 301, 'f16'), padding).filter((s) => s.startsWith('+'))).toEqual([])
+    expect(shapes(three(37, 16, 301, 'bf16'), padding).filter((s) => s.startsWith('+'))).toEqual(['+ 37 x 16 x 296'])
+  })
+
+  test.each(['f32', 'bf16', 'f16', 'f64'] as const)('give what one gives: %s', (dtype) => {
+    for (const fuse of [false, true])
+      for (const [rows, columns] of [
+        [37, 301],
+        [5, 67],
+        [70, 75],
+      ] as const) {
+        const graph = three(rows, 8, columns, dtype)
+        // Two parts of a sum are rounded to bf16 apart: its last bit may be another.
+        calling.check({ ...graph, outputs: graph.outputs.slice(dtype === 'bf16' ? 1 : 0) }, { target: padding, fuse })
+      }
+  })
+
+  test('are told of', () => {
+    const target = { ...cudaTarget, library: cublasLt }
+    const text = String(compileGraph(three(8191, 2048, 50257, 'bf16'), { mode: 'fast', target }).report)
+    expect(text).toContain('2 calls, for whole lines and what is left, of cuBLASLt')
+  })
+})
