@@ -16,6 +16,7 @@ import type { Program } from '../runtime/program.ts'
 import { type Machine, movingSeconds } from '../target/machine.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Precision } from '../types/product.ts'
+import { alignOperands } from './alignedOperands.ts'
 import { assemble, type Kept } from './assemble.ts'
 import { multiplyIntegers } from './integerProducts.ts'
 import { takeKnownSums } from './knownSums.ts'
@@ -77,7 +78,8 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten {
   const known = mode === 'fast' && fuse ? takeKnownSums(rewritten) : rewritten
   if (verify) verifyGraph(known)
   const inOrder = fuse ? orderWindows(known, target, mode) : known
-  return { graph: boundOperands(boundScans(inOrder, target, mode), operandLimits(target)), applied }
+  const aligned = fuse ? alignOperands(inOrder, target, mode) : inOrder
+  return { graph: boundOperands(boundScans(aligned, target, mode), operandLimits(target)), applied }
 }
 
 /** The passes from a graph to a launch plan; graphs inside regions go through the same. */

@@ -38,12 +38,13 @@ export function orderWindows(graph: Graph, { dotBlock }: Machine, mode: Numerics
   })
 }
 
-const isForUnit = ({ dtype, attrs }: NodeOf<'contract'>): boolean =>
+/** Whether a matrix unit may multiply a contraction. */
+export const isForUnit = ({ dtype, attrs }: NodeOf<'contract'>): boolean =>
   isFloat(dtype) &&
   (dtypeBytes(dtype) === 2 || (dtypeBytes(dtype) === 4 && attrs.precision !== undefined && attrs.precision !== 'ieee'))
 
 /** A value of its own: planning may store it. */
-const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype })
+export const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype })
 
 interface Ordered {
   readonly of: Node

@@ -76,7 +76,7 @@ export const cudaTarget: SimtTarget = {
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,
-  rowAlignment: { bytes: 16, least: 2 ** 16, room: 1 / 8 },
+  rowAlignment: { bytes: 16, least: 2 ** 16, room: 1 / 8, widest: 2 },
   packBools: false,
   alignment: 64,
   apartBytes: 16 << 20,

@@ -172,8 +172,13 @@ export interface Machine {
   readonly elementBytes?: number
   /** Rows that an elementwise program takes of tensors beside one that is the same in all rows. */
   readonly sharedRows: number
-  /** Bytes that rows of tensors between kernels begin at multiples of, where products read or make them, the tensor has `least` bytes, and what stands after a row is at most `room` of it. Absent: rows follow one another at once. */
-  readonly rowAlignment?: { readonly bytes: number; readonly least: number; readonly room: number }
+  /** Bytes that rows of tensors between kernels begin at multiples of, where products read or make them, the tensor has `least` bytes, an element `widest` at most, and what stands after a row is at most `room` of it. Absent: rows follow one another at once. */
+  readonly rowAlignment?: {
+    readonly bytes: number
+    readonly least: number
+    readonly room: number
+    readonly widest: number
+  }
   /** Bools between kernels are stored one bit an element. */
   readonly packBools: boolean
   /** Whether axes of products stay apart where a matrix unit would have them joined: an index divided by an extent that varies has no form. */

@@ -31,7 +31,7 @@ const three = (rows: number, depth: number, columns: number, dtype: DType): Grap
     },
   )
 
-const padding: Machine = { ...eager, rowAlignment: { bytes: 16, least: 0, room: 7 } }
+const padding: Machine = { ...eager, rowAlignment: { bytes: 16, least: 0, room: 7, widest: 8 } }
 
 /** `m x n x k`, with a plus where it is added to what stands there. */
 const shapes = (graph: Graph, target: Machine): string[] =>

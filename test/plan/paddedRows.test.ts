@@ -15,7 +15,7 @@ import { hasCompiler } from '../simt/dialects/emulator/emulator.ts'
 import { expectEmulated } from '../simt/matmul/emulated.ts'
 
 const hopper = cudaTargetOf({ capability: 90, multiprocessors: 132, sharedBytes: 232448, hasLibrary: false })
-const padding: Machine = { ...wasmTarget, rowAlignment: { bytes: 16, least: 0, room: 7 } }
+const padding: Machine = { ...wasmTarget, rowAlignment: { bytes: 16, least: 0, room: 7, widest: 8 } }
 
 /** Which elements of a product are large, as numbers that two other products read: sums of whole ones, and stored once. */
 const between = (rows: number, depth: number, columns: number, dtype: DType = 'f32'): Graph =>
@@ -40,7 +40,8 @@ const shapesOf = (graph: Graph, target: Machine): string[] =>
 describe('rows', () => {
   test('begin at whole multiples of what a load takes at once', () => {
     expect(shapesOf(between(301, 300, 1001, 'bf16'), hopper)).toContain('301 x 1008')
-    expect(shapesOf(between(301, 300, 1001), hopper)).toContain('301 x 1004')
+    // What a product copies one by one anyway stays.
+    expect(shapesOf(between(301, 300, 1001), hopper)).toContain('301 x 1001')
     expect(shapesOf(between(301, 300, 1000, 'bf16'), hopper)).toContain('301 x 1000')
     // On a machine that does not ask, and where rows are few bytes.
     expect(shapesOf(between(301, 300, 1001), wasmTarget)).toContain('301 x 1001')
@@ -96,7 +97,7 @@ describe('products of padded rows', () => {
     for (const [graph, hasCuts] of [
       [between(301, 300, 1001, 'bf16'), true],
       [between(75, 296, 515, 'f16'), true],
-      [between(301, 300, 1008, 'bf16'), false],
+      [between(301, 304, 1008, 'bf16'), false],
     ] as const) {
       const { program } = compileGraph(graph, { mode: 'fast', target: hopper, verify: true })
       const sources = program.steps.flatMap((s) =>

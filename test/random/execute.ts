@@ -17,7 +17,7 @@ export const smallBlocks: Machine = {
   dotBlock: { m: 8, n: 16, k: 5 },
   minPrograms: 6,
   rowBytes: 1 << 16,
-  rowAlignment: { bytes: 16, least: 0, room: 7 },
+  rowAlignment: { bytes: 16, least: 0, room: 7, widest: 8 },
 }
 
 /** Runs a random program's compiled form on a backend. */

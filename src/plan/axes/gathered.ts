@@ -39,6 +39,25 @@ export function gatherSeconds(
   return of(rows, blocks(matrix.n, n)) + of(columns, blocks(matrix.m, m))
 }
 
+/** Neighbours along an axis of the depth that operands of a matrix unit are brought in together, for want of another axis: parts of the depth are of whole such groups. */
+export function groupOfDepth(body: Body, matrix: MatrixRole, axis: string, { dotBlock }: Machine): number {
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const dot = lets.get(matrix.id)
+  if (dotBlock.gatherSeconds === undefined || dot?.op.kind !== 'dot' || !isForMatrixUnit(dot.op, lets)) return 1
+  let group = 1
+  for (const id of ancestorsOf([dot.op.a, dot.op.b], lets)) {
+    const l = lets.get(id)
+    // Elements of 32 bits may be copied one by one.
+    if (l?.op.kind !== 'load' || !l.axes.includes(axis) || dtypeBytes(l.dtype) !== 2) continue
+    const n = run / dtypeBytes(l.dtype)
+    const { mask } = l.op
+    const flat = positionOfLoad(body, l.op)
+    const along = l.axes.filter((a) => standsInVectors(flat, mask, a, n))
+    if (along.length === 1 && along[0] === axis) group = Math.max(group, n)
+  }
+  return group
+}
+
 /** Whether a value is loaded element by element: along no axis of its own do aligned neighbours stand side by side, or are the same elements. */
 function isGathered(body: Body, l: LetStmt, matrix: MatrixRole): boolean {
   const { op } = l

@@ -10,6 +10,7 @@ import { sizeOf } from '../../types/shape.ts'
 import { type Body, pointsOf, tensorBytes } from '../body/body.ts'
 import type { Analysis } from './analysis.ts'
 import { columnTarget, type DepthParts, leastRows, type MatrixRole } from './fusedReductions.ts'
+import { groupOfDepth } from './gathered.ts'
 import { productSeconds, productWork } from './productSeconds.ts'
 import { canFinish, follows } from './split.ts'
 
@@ -28,13 +29,13 @@ export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefi
   const length =
     target.depthSplit === undefined
       ? cheapestLength(a, matrix, axis, extent)
-      : enoughLength(a, matrix, extent, target.depthSplit)
+      : enoughLength(a, matrix, extent, groupOfDepth(body, matrix, axis, target), target.depthSplit)
   return length === undefined ? undefined : { axis, parts: Math.ceil(extent / length), length }
 }
 
-/** Equal parts of an extent, up to some number of them. */
-const evenParts = (extent: number, most: number): number[] =>
-  Array.from({ length: Math.max(0, Math.floor(most) - 1) }, (_, i) => i + 2).filter((p) => extent % p === 0)
+/** Numbers of equal parts of an extent, of whole groups, up to some number of them. */
+const evenParts = (extent: number, most: number, group: number): number[] =>
+  Array.from({ length: Math.max(0, Math.floor(most) - 1) }, (_, i) => i + 2).filter((p) => extent % (p * group) === 0)
 
 const bytesOfLoads = ({ loads }: Body): number =>
   [...loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
@@ -65,10 +66,13 @@ function cheapestLength(
       : productSeconds(work, moving, target) + adding
   }
   let best: { readonly length?: number; readonly seconds: number } = { seconds: alone }
-  for (const parts of evenParts(extent, most)) {
+  const group = groupOfDepth(body, matrix, axis, target)
+  for (const parts of evenParts(extent, most, group)) {
     const found = { length: extent / parts, seconds: seconds(extent / parts) }
     if (found.seconds < best.seconds) best = found
   }
+  // A mask that ends inside a group leaves its elements to be read one by one.
+  if (extent % group !== 0) return best.length
   for (const length of stepLengths(extent, whole.stepOf(axis), most)) {
     const found = { length, seconds: seconds(length) }
     if (found.seconds < maskGain * best.seconds) best = found
@@ -92,6 +96,7 @@ function enoughLength(
   { body, extents, target }: Analysis,
   matrix: MatrixRole,
   extent: number,
+  group: number,
   { leastSeconds, mostTraffic, below, fill }: NonNullable<Machine['depthSplit']>,
 ): number | undefined {
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
@@ -102,7 +107,7 @@ function enoughLength(
   const wanted = Math.ceil((fill * target.minPrograms) / programs)
   const most = Math.min(4 * wanted, (mostTraffic * seconds * farBandwidth(target)) / (8 * points))
   if (programs >= below * target.minPrograms || most < 2 || seconds < leastSeconds) return undefined
-  const even = evenParts(extent, most)
+  const even = evenParts(extent, most, group)
   const parts = even.find((p) => p >= wanted) ?? even.at(-1)
   return parts === undefined ? undefined : extent / parts
 }

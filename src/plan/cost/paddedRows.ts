@@ -52,9 +52,13 @@ export function paddedRows(nodes: readonly Node[], between: ReadonlySet<Node>, t
 }
 
 /** Elements from row to row of a tensor that gains by room after them. */
-function alignedRow(n: Node, { bytes, least, room }: NonNullable<Machine['rowAlignment']>): number | undefined {
+export function alignedRow(
+  n: Node,
+  { bytes, least, room, widest }: NonNullable<Machine['rowAlignment']>,
+): number | undefined {
   const length = n.shape.at(-1) ?? 1
   const each = bytes / dtypeBytes(n.dtype)
+  if (dtypeBytes(n.dtype) > widest) return undefined
   if (length % each === 0 || length === sizeOf(n.shape) || bytesOf(n) < least) return undefined
   const row = Math.ceil(length / each) * each
   return row - length <= room * length ? row : undefined

@@ -1,0 +1,52 @@
+/**
+ * Operands of products that are the user's and whose rows begin anywhere: each is a value of its own as well (an identity), which planning stores in
+ * rows of whole groups (src/plan/cost/paddedRows.ts) where the model finds that quicker than multiplying what is read element by element.
+ */
+import { inOrigin } from '../diagnostics/origin.ts'
+import type { Graph, Node } from '../graph/node.ts'
+import { mapGraph, withInputs } from '../graph/traverse.ts'
+import type { NumericsMode } from '../kernel/ir.ts'
+import { pairsOf } from '../plan/body/alignment.ts'
+import { isFree } from '../plan/body/region.ts'
+import { alignedRow } from '../plan/cost/paddedRows.ts'
+import type { Machine } from '../target/machine.ts'
+import { isForUnit, stored } from './windowOrder.ts'
+
+/** The graph with such values before its products on matrix units; itself where there are none. */
+export function alignOperands(graph: Graph, { rowAlignment }: Machine, mode: NumericsMode): Graph {
+  if (mode === 'strict' || rowAlignment === undefined) return graph
+  const copies = new Map<Node, Node>()
+  const copyOf = (n: Node): Node => {
+    const copy = copies.get(n) ?? stored(n)
+    copies.set(n, copy)
+    return copy
+  }
+  return mapGraph(graph, (node, inputs) => {
+    if (node.op !== 'contract' || !isForUnit(node)) return withInputs(node, inputs)
+    return inOrigin(node.origin, () =>
+      withInputs(
+        node,
+        inputs.map((x) => {
+          const source = sourceOf(x)
+          if (source === undefined || alignedRow(source.node, rowAlignment) === undefined) return x
+          return source.views.reduceRight<Node>((inner, view) => withInputs(view, [inner]), copyOf(source.node))
+        }),
+      ),
+    )
+  })
+}
+
+/** The input or constant that an operand is a view of, and the views (outermost first), if none counts through its rows and others as one. */
+function sourceOf(operand: Node): { readonly node: Node; readonly views: readonly Node[] } | undefined {
+  const views: Node[] = []
+  let node = operand
+  for (; isFree(node) && node.inputs.length === 1; node = node.inputs[0] ?? node) views.push(node)
+  if (isFree(node) || (node.op !== 'param' && node.op !== 'constant')) return undefined
+  let axis: number | undefined = node.shape.length - 1
+  for (const view of views.toReversed()) {
+    const [inner] = view.inputs
+    axis = inner === undefined ? undefined : pairsOf(view, inner, 0).find(([, d]) => d === axis)?.[0]
+    if (axis === undefined) return undefined
+  }
+  return { node, views }
+}
