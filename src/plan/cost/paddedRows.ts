@@ -30,7 +30,7 @@ const passes = (n: Node): boolean => isFree(n) || familyOf(n) === 'elementwise'
 const ahead = (n: Node, x: Node, d: number): number | undefined =>
   pairsOf(n, x, n.inputs.indexOf(x)).find(([, e]) => e === d)?.[0]
 
-/** The elements from row to row of what stands so of nodes in topological order; `between`: those that kernels alone write and read. */
+/** The elements from row to row of what stands so of nodes in topological order; `between`: those that may, which kernels alone write and read. */
 export function paddedRows(nodes: readonly Node[], between: ReadonlySet<Node>, target: Machine): StoredForms['rows'] {
   const rows = new Map<Node, number>()
   const { rowAlignment } = target

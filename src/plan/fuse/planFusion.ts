@@ -53,7 +53,9 @@ export function planFusion(
   const stands = (n: Node): boolean => n.op === 'param' || n.op === 'result' || (n.op === 'constant' && !isFree(n))
   const units = nodes.filter((n) => !stands(n) && (!isFree(n) || demanded.has(n)))
   const between = betweenKernels(units, demanded)
-  const storable = { bits: packableNodes(between, target), rows: paddedRows(nodes, between, target) }
+  const bits = packableNodes(between, target)
+  const plain = new Set([...between].filter((n) => !bits.has(n)))
+  const storable = { bits, rows: paddedRows(nodes, plain, target) }
   const { clusters, recomputed } = fuse
     ? spreadSingles(startingClusters(units, demanded, target), demanded, target)
     : { clusters: units.map((n) => new Set([n])), recomputed: [] }
@@ -92,8 +94,8 @@ export function planFusion(
     invariant(g.made !== undefined, 'a kernel group without body')
     return { kind: 'kernel', members: g.members, outputs: g.outputs, ...g.made }
   })
-  const { groups: settled, bits, unpacked } = decideFormats(chosen, storable.bits, target)
-  const stored = { ...storable, bits }
+  const { groups: settled, bits: packed, unpacked } = decideFormats(chosen, bits, target)
+  const stored = { bits: packed, rows: storable.rows }
   const bytes = (n: Node): number => storedBytes(n, stored)
   const idOf = new Map(settled.map((g, i) => [g, order[i] ?? -1]))
   const donors = graph.params.filter((_, i) => overwritable[i] !== undefined)
